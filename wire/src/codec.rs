@@ -1,0 +1,46 @@
+//! The one place where this system's own messages become bytes and back: bincode 2, size-limited on decode.
+//!
+//! bincode `2.0.1` is the last release of that library and complete; were it to be replaced, this file is what changes.
+
+use crate::limits::PEER_FRAME_MAX;
+use serde::{Serialize, de::DeserializeOwned};
+
+/// Why bytes could not be read, or a value not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum CodecError {
+    /// The bytes are no value of this type.
+    #[error("not a valid message: {0}")]
+    Decode(#[from] bincode::error::DecodeError),
+    /// The value cannot be written.
+    #[error("message cannot be encoded: {0}")]
+    Encode(#[from] bincode::error::EncodeError),
+    /// More bytes than one message may have.
+    #[error("message of {size} bytes exceeds the limit of {limit}")]
+    TooLong {
+        /// Size of the message, bytes.
+        size: usize,
+        /// What is allowed, bytes.
+        limit: usize,
+    },
+    /// Bytes are left over behind the value.
+    #[error("{0} stray bytes behind the message")]
+    Trailing(usize),
+}
+
+fn config() -> impl bincode::config::Config {
+    bincode::config::standard().with_limit::<PEER_FRAME_MAX>()
+}
+
+/// The bytes of a value.
+pub fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, CodecError> {
+    Ok(bincode::serde::encode_to_vec(value, config())?)
+}
+
+/// The value in these bytes, which must be it and nothing else.
+pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
+    if bytes.len() > PEER_FRAME_MAX {
+        return Err(CodecError::TooLong { size: bytes.len(), limit: PEER_FRAME_MAX });
+    }
+    let (value, used) = bincode::serde::decode_from_slice(bytes, config())?;
+    if used == bytes.len() { Ok(value) } else { Err(CodecError::Trailing(bytes.len() - used)) }
+}

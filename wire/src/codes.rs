@@ -1,0 +1,185 @@
+//! The tags by which PVM's parts know what a message asks for.
+
+/// Context of requests to the daemon (`SYSCTX_TM`).
+pub const CONTEXT_TM: i32 = 0x7fffe;
+/// Context of messages between libraries (`SYSCTX_TC`).
+pub const CONTEXT_TC: i32 = 0x7ffff;
+/// Version of the task–daemon protocol (`TDPROTOCOL`).
+pub const TASK_PROTOCOL: i32 = 1318;
+/// Version of this system's daemon–daemon protocol.
+pub const DAEMON_PROTOCOL: u32 = 1;
+/// Marks the trailing fields by which this system's library and daemon recognise each other ("PVMr").
+pub const EXTENSION_MAGIC: i32 = 0x5056_4d72;
+/// Version of the extensions that follow the mark.
+pub const EXTENSION_VERSION: i32 = 1;
+
+macro_rules! tags {
+    ($(#[$meta:meta])* $kind:ident from $base:literal { $($(#[doc = $doc:literal])* $name:ident = $offset:literal,)* }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(i32)]
+        pub enum $kind { $($(#[doc = $doc])* $name = ($base as u32 + $offset) as i32,)* }
+
+        impl $kind {
+            /// The message tag.
+            pub const fn tag(self) -> i32 { self as i32 }
+
+            /// What this tag asks for, if it is one of these.
+            pub fn from_tag(tag: i32) -> Option<Self> {
+                $(if tag == Self::$name.tag() { return Some(Self::$name); })*
+                None
+            }
+        }
+    };
+}
+
+tags! {
+    /// Requests of a task to its daemon (`TM_…`).
+    Tm from 0x8001_0001u32 {
+        /// First half of the enrolment.
+        Connect = 0,
+        /// Second half of the enrolment.
+        Conn2 = 1,
+        /// Leave the virtual machine.
+        Exit = 2,
+        /// `pvm_addhosts`.
+        AddHost = 3,
+        /// `pvm_delhosts`.
+        DelHost = 4,
+        /// `pvm_config`.
+        Config = 5,
+        /// `pvm_mstat`.
+        Mstat = 6,
+        /// `pvm_halt`.
+        Halt = 7,
+        /// `pvm_tickle`.
+        Tickle = 8,
+        /// `pvm_spawn`.
+        Spawn = 9,
+        /// `pvm_pstat`.
+        Pstat = 10,
+        /// `pvm_sendsig`.
+        SendSig = 11,
+        /// `pvm_tasks`.
+        Task = 12,
+        /// Defines the sender's multicast address for its next message.
+        Mca = 13,
+        /// `pvm_notify`.
+        Notify = 14,
+        /// The mailbox.
+        Db = 15,
+        /// Registers a resource manager.
+        Sched = 16,
+        /// Registers a tasker.
+        Tasker = 17,
+        /// Registers a hoster.
+        Hoster = 18,
+        /// Registers a tracer.
+        Tracer = 19,
+        /// `pvm_hostsync`.
+        HostSync = 20,
+        /// Changes the task's own output or trace sink.
+        SetOpt = 21,
+        /// Asks for the enrolment's answer again.
+        GetOpt = 22,
+        /// New or freed context.
+        Context = 23,
+        /// Shared-memory ports of the original only.
+        ShmConn = 24,
+    }
+}
+
+tags! {
+    /// Requests that only this system's library makes (its daemon announces them in the handshake).
+    Tmx from 0x8001_1001u32 {
+        /// Asks what became of the hostfile's hosts; answered when all are settled.
+        StartUp = 0,
+        /// Asks for a task id and a cookie for a process the caller starts itself, whose output sink is the caller.
+        Adopt = 1,
+    }
+}
+
+tags! {
+    /// Messages between libraries (`TC_…`).
+    Tc from 0x8003_0001u32 {
+        /// Asks for a direct route.
+        ConReq = 0,
+        /// Grants or denies a direct route.
+        ConAck = 1,
+        /// The peer of a direct route has ended.
+        TaskExit = 2,
+        /// Wakes a receiver.
+        Noop = 3,
+        /// Output of a task.
+        Output = 4,
+        /// Sets trace and output sink.
+        SetTrace = 5,
+        /// Sets the trace mask.
+        SetTmask = 6,
+        /// Sets the trace buffer.
+        SetTrcBuf = 7,
+        /// Sets the trace options.
+        SetTrcOpt = 8,
+        /// Shared-memory ports of the original only.
+        ShmAt = 9,
+        /// libpvm's own exit notify that flushes collected output.
+        OutputX = 10,
+        /// The ids of all tasks of one spawn.
+        Siblings = 11,
+    }
+}
+
+/// Tag of [`crate::batch::BatchMsg`]s between daemons and task managers.
+pub const BATCH_TAG: i32 = 0x8005_0001_u32 as i32;
+
+/// Kinds of output frame, in place of a length (`TO_…`).
+pub mod output {
+    /// End of a task's output.
+    pub const EOF: i32 = 0;
+    /// A task was spawned (told by the spawner's daemon).
+    pub const SPAWN: i32 = -1;
+    /// A task was started (told by the daemon that runs it).
+    pub const NEW: i32 = -2;
+}
+
+/// Bits of `ti_flag` in task lists.
+pub mod task_flags {
+    /// A child of the daemon.
+    pub const FORKED: i32 = 2;
+    /// Enrolled.
+    pub const CONNECTED: i32 = 4;
+    /// In the middle of the handshake.
+    pub const AUTH: i32 = 8;
+    /// Leaving.
+    pub const CLOSING: i32 = 0x10;
+}
+
+/// Kinds of notify (`pvm_notify`).
+pub mod notify {
+    /// A task ends.
+    pub const TASK_EXIT: i32 = 1;
+    /// A host leaves.
+    pub const HOST_DELETE: i32 = 2;
+    /// Hosts join.
+    pub const HOST_ADD: i32 = 3;
+    /// A direct route opens (inside the library).
+    pub const ROUTE_ADD: i32 = 4;
+    /// A direct route closes (inside the library).
+    pub const ROUTE_DELETE: i32 = 5;
+    /// Added to a kind: take the notify back.
+    pub const CANCEL: i32 = 256;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_are_pvms() {
+        assert_eq!(Tm::Connect.tag() as u32, 0x8001_0001);
+        assert_eq!(Tm::Conn2.tag() as u32, 0x8001_0002);
+        assert_eq!(Tm::from_tag(0x8001_000a_u32 as i32), Some(Tm::Spawn));
+        assert_eq!(Tc::Siblings.tag() as u32, 0x8003_000c);
+        assert_eq!(Tm::from_tag(5), None);
+    }
+}

@@ -1,0 +1,322 @@
+//! What daemons say to each other, over one ordered stream each way per pair.
+
+use crate::batch::BatchId;
+use crate::protocol::TaskRecord;
+use crate::spawn::SpawnRequest;
+use crate::tid::{HostIndex, Tid};
+use bytes::Bytes;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::net::SocketAddr;
+
+/// A host as the host table has it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HostEntry {
+    /// Its place.
+    pub index: HostIndex,
+    /// Its name in the virtual machine.
+    pub name: String,
+    /// Its architecture.
+    pub arch: String,
+    /// Its speed as the hostfile gives it (1000 if it does not).
+    pub speed: i32,
+    /// `C_i`, for placement; 1000 is a reference core.
+    pub capability: f64,
+    /// Its data signature.
+    pub signature: u32,
+    /// Where its daemon listens; `None` for the master, which dials and is never dialled.
+    pub address: Option<SocketAddr>,
+}
+
+/// Pairs a request between daemons with its reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct RequestId(pub u64);
+
+/// Bytes that are written whole, without a length per element.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Blob(pub Bytes);
+
+impl Serialize for Blob {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Blob {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl serde::de::Visitor<'_> for Visitor {
+            type Value = Blob;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("bytes")
+            }
+            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Blob, E> {
+                Ok(Blob(Bytes::copy_from_slice(bytes)))
+            }
+            fn visit_byte_buf<E>(self, bytes: Vec<u8>) -> Result<Blob, E> {
+                Ok(Blob(bytes.into()))
+            }
+        }
+        deserializer.deserialize_byte_buf(Visitor)
+    }
+}
+
+/// A message between daemons.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum DaemonMsg {
+    /// A piece of a message between tasks (or to a daemon), to one or, in a multicast, several receivers here.
+    Data {
+        /// Sender.
+        src: Tid,
+        /// Receivers on the host this goes to.
+        dsts: Vec<Tid>,
+        /// First, last: [`crate::header`].
+        flags: u8,
+        /// The fragment's data; in a first fragment with the message header in front.
+        data: Blob,
+    },
+    /// A receiver here takes no more for now, or does again: its senders there stop, or go on.
+    Congestion {
+        /// The receiver.
+        tid: Tid,
+        /// Whether its queue is full.
+        full: bool,
+    },
+    /// Asks for something; answered by a `Reply` with the same id.
+    Request {
+        /// Pairs the two.
+        id: RequestId,
+        /// What.
+        what: PeerRequest,
+    },
+    /// Answers a `Request`.
+    Reply {
+        /// Pairs the two.
+        id: RequestId,
+        /// What came of it.
+        what: PeerReply,
+    },
+    /// Master → all: the host table is to become this; link up with all in it, then acknowledge.
+    TableUpdate {
+        /// Counts up per change.
+        serial: u64,
+        /// All hosts.
+        hosts: Vec<HostEntry>,
+    },
+    /// Slave → master: all hosts of this table are linked to this one, or these are not.
+    TableAck {
+        /// Of the table.
+        serial: u64,
+        /// Hosts that could not be reached, and why.
+        failed: Vec<(HostIndex, String)>,
+    },
+    /// Master → all: these hosts of the last table are members now.
+    TableCommit {
+        /// Of the table.
+        serial: u64,
+        /// The newcomers.
+        added: Vec<HostIndex>,
+    },
+    /// Master → all: a host is out.
+    HostGone {
+        /// Which.
+        host: HostIndex,
+        /// Why, for the log.
+        reason: String,
+    },
+    /// Slave → master: the link to another slave broke.
+    LinkLost {
+        /// To which.
+        host: HostIndex,
+        /// Why, for the log.
+        reason: String,
+    },
+    /// The sender ends in order; nothing follows.
+    Bye,
+    /// To the master: end the virtual machine. From the master: end.
+    Halt,
+    /// Sends a signal to a task; unknown tasks are ignored.
+    Signal {
+        /// The task.
+        tid: Tid,
+        /// The signal's number.
+        signal: i32,
+    },
+    /// Tell when this task ends; at once if it is not there.
+    WatchTask {
+        /// The task, of the receiver's host.
+        tid: Tid,
+    },
+    /// A watched task has ended.
+    TaskGone {
+        /// The task.
+        tid: Tid,
+    },
+    /// Uncollected output of a task, for the master's log.
+    LogOutput {
+        /// Whose.
+        tid: Tid,
+        /// What it wrote, or nothing at the end.
+        text: Blob,
+    },
+}
+
+/// What daemons ask of each other.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum PeerRequest {
+    /// Start `count` tasks.
+    Exec {
+        /// The batch they belong to, if they came by pulling.
+        batch: Option<BatchId>,
+        /// How many.
+        count: u32,
+        /// Number of the first within the spawn.
+        first: u32,
+        /// Their parent as the children see it.
+        parent: i32,
+        /// What to start.
+        spawn: SpawnRequest,
+    },
+    /// Tasks on your host: all, or one.
+    Tasks {
+        /// Which one.
+        only: Option<Tid>,
+    },
+    /// Does this task exist?
+    TaskStatus {
+        /// Which.
+        tid: Tid,
+    },
+    /// To the master: add these hosts (strings as in a hostfile).
+    AddHosts {
+        /// One per host.
+        hosts: Vec<String>,
+    },
+    /// To the master: delete these hosts.
+    DeleteHosts {
+        /// Their names.
+        names: Vec<String>,
+        /// The asking task's host, which `.` means.
+        from: HostIndex,
+    },
+    /// Are you there? (`pvm_mstat`)
+    Ping,
+    /// What time is it on your host? (`pvm_hostsync`)
+    Clock,
+    /// To the master: an operation on the mailbox (body of TM_DB).
+    Mailbox {
+        /// The task that asks.
+        from: Tid,
+        /// The body of TM_DB.
+        body: Blob,
+    },
+}
+
+/// The answers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum PeerReply {
+    /// To `Exec`: per task its tid, or an error code.
+    Started {
+        /// In order.
+        results: Vec<i32>,
+    },
+    /// To `Tasks`.
+    Tasks {
+        /// In ascending order.
+        tasks: Vec<TaskRecord>,
+    },
+    /// To `TaskStatus`.
+    TaskStatus {
+        /// Whether it exists.
+        alive: bool,
+    },
+    /// To `AddHosts`.
+    Added {
+        /// Per host its entry, or an error code and the reason.
+        results: Result<Vec<AddResult>, i32>,
+    },
+    /// To `DeleteHosts`: per name 0 or an error code.
+    Deleted {
+        /// In order.
+        results: Vec<i32>,
+    },
+    /// To `Ping`.
+    Pong,
+    /// To `Clock`: time of day since 1970, microseconds.
+    Clock {
+        /// The time.
+        microseconds: u64,
+    },
+    /// To `Mailbox`: the body of the answer to TM_DB.
+    Mailbox {
+        /// The body.
+        body: Blob,
+    },
+}
+
+/// What became of one host that was to be added.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum AddResult {
+    /// It is a member.
+    Added(HostEntry),
+    /// It is not.
+    Failed {
+        /// PVM's error code.
+        code: i32,
+        /// What happened, for people.
+        reason: String,
+    },
+}
+
+impl DaemonMsg {
+    /// The frame on the stream: length, then the message.
+    pub fn encode_frame(&self) -> Result<Vec<u8>, crate::codec::CodecError> {
+        let body = crate::codec::encode(self)?;
+        let mut frame = Vec::with_capacity(4 + body.len());
+        frame.extend_from_slice(&(body.len() as u32).to_be_bytes());
+        frame.extend_from_slice(&body);
+        Ok(frame)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_message_survives_the_wire() {
+        let entry = HostEntry {
+            index: HostIndex::MASTER,
+            name: "m".into(),
+            arch: "LINUX64".into(),
+            speed: 1000,
+            capability: 1012.5,
+            signature: 0x0040_8c41,
+            address: None,
+        };
+        for message in [
+            DaemonMsg::Data {
+                src: Tid::NONE,
+                dsts: vec![Tid::ANY],
+                flags: 3,
+                data: Blob(Bytes::from_static(b"abc")),
+            },
+            DaemonMsg::TableUpdate { serial: 9, hosts: vec![entry] },
+            DaemonMsg::Request { id: RequestId(3), what: PeerRequest::Tasks { only: None } },
+            DaemonMsg::Bye,
+        ] {
+            let frame = message.encode_frame().unwrap();
+            assert_eq!(frame.len(), 4 + u32::from_be_bytes(*frame.first_chunk().unwrap()) as usize);
+            assert_eq!(codec::decode::<DaemonMsg>(&frame[4..]).unwrap(), message);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_the_decoder_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = codec::decode::<DaemonMsg>(&bytes);
+            let _ = crate::batch::BatchMsg::decode(&bytes);
+        }
+    }
+}

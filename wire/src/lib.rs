@@ -1,0 +1,31 @@
+//! What travels between the parts of a parallel virtual machine, as pure values.
+//!
+//! Task ids, headers and encodings are PVM 3.4's, byte for byte, so that any libpvm3 can talk to this system's
+//! daemon and this system's library to the original daemon. What only this system's own daemons say to each other
+//! is serde types in bincode ([`daemon`], [`batch`], through [`codec`]).
+//!
+//! Nothing here does I/O, reads a clock or allocates by a size it has not checked against [`limits`].
+#![forbid(unsafe_code)]
+
+pub mod batch;
+pub mod body;
+pub mod codec;
+pub mod codes;
+pub mod daemon;
+pub mod element;
+pub mod encoding;
+pub mod error;
+pub mod header;
+pub mod limits;
+pub mod message;
+pub mod protocol;
+pub mod slave;
+pub mod spawn;
+pub mod tid;
+
+pub use element::{Complex32, Complex64, Element};
+pub use encoding::{DataSignature, Encoding};
+pub use error::PvmError;
+pub use header::{FragmentHeader, MessageHeader};
+pub use message::{Message, Reassembler};
+pub use tid::{HostIndex, Tid};

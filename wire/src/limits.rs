@@ -1,0 +1,56 @@
+//! Every bound on what comes from outside, with the answer when it is reached.
+
+/// Largest piece of a fragment that is handed on in one step, bytes. Longer fragments (in-place data may come as one
+/// of any length) are passed on in pieces as they arrive, so that nobody's memory is asked for by a length field.
+pub const PIECE_MAX: usize = 64 * 1024;
+
+/// Largest message addressed to a daemon (requests), bytes. A longer one closes the sender's connection.
+pub const REQUEST_MAX: usize = 16 * 1024 * 1024;
+
+/// Largest fragment before a connection has enrolled, bytes; as in PVM, a longer one closes the connection.
+pub const UNENROLLED_FRAGMENT_MAX: usize = 4080;
+
+/// Fragment size told to tasks in the answer to their enrolment, bytes, headers included (`PvmFragSize`).
+pub const FRAGMENT_SIZE: usize = 4080;
+
+/// Least and greatest value of the option `PvmFragSize`.
+pub const FRAGMENT_SIZE_RANGE: std::ops::RangeInclusive<usize> = 52..=1_048_576;
+
+/// Largest message a task takes in, bytes. A longer one ends the connection with `PvmNoMem`.
+pub const MESSAGE_MAX: usize = 4 * 1024 * 1024 * 1024 - 1;
+
+/// Messages being reassembled at the same time on one connection (one per source). More closes the connection.
+pub const PARTIAL_MESSAGES_MAX: usize = 65_536;
+
+/// Largest frame between daemons, bytes. A longer one closes the link.
+pub const PEER_FRAME_MAX: usize = 32 * 1024 * 1024;
+
+/// Largest configuration a starter may send to a slave, bytes.
+pub const SLAVE_CONFIG_MAX: usize = 256 * 1024;
+
+/// Bytes queued for one receiver (task or host) above which its senders are no longer read.
+pub const QUEUE_HIGH: usize = 4 * 1024 * 1024;
+
+/// Bytes queued for one receiver below which its senders are read again.
+pub const QUEUE_LOW: usize = 1024 * 1024;
+
+/// Most tasks in one spawn. More is `PvmOutOfRes` for the whole call.
+pub const BATCH_MAX: usize = 262_143;
+
+/// Most strings (arguments, environment entries) in one request.
+pub const STRINGS_MAX: usize = 65_536;
+
+/// Bytes of a task's output taken from its pipe at a time, as in PVM.
+pub const OUTPUT_PIECE: usize = 3999;
+
+/// Longest line of a hostfile, bytes.
+pub const HOSTFILE_LINE_MAX: usize = 64 * 1024;
+
+/// Largest hostfile, bytes.
+pub const HOSTFILE_MAX: usize = 16 * 1024 * 1024;
+
+/// Default hard limit of tasks on one host (`PVM_TASK_LIMIT`).
+pub const TASKS_PER_HOST: usize = 4096;
+
+const _: () = assert!(QUEUE_LOW < QUEUE_HIGH && PIECE_MAX < QUEUE_LOW);
+const _: () = assert!(REQUEST_MAX < PEER_FRAME_MAX && PIECE_MAX < PEER_FRAME_MAX);

@@ -1,0 +1,403 @@
+//! Bodies of the task–daemon protocol (TDPROTOCOL 1318), typed: the library writes what the daemon reads, and back.
+//!
+//! The two handshake messages end in fields that the original ignores, by which this system's library and daemon
+//! recognise each other ([`codes::EXTENSION_MAGIC`]).
+
+use crate::body::{BodyError, BodyReader, BodyWriter};
+use crate::codes;
+use crate::spawn::Sink;
+use crate::tid::Tid;
+
+/// TM_CONNECT: the first half of the enrolment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConnectRequest {
+    /// The library's protocol version.
+    pub version: i32,
+    /// File into which the daemon writes a byte, to prove that it may.
+    pub auth_file: String,
+    /// Version of the extensions, if the library is this system's.
+    pub extension: Option<i32>,
+}
+
+/// The answer to TM_CONNECT.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConnectReply {
+    /// The daemon's protocol version.
+    pub version: i32,
+    /// Whether the task may go on.
+    pub accepted: bool,
+    /// File into which the task writes a byte, to prove that it may.
+    pub auth_file: String,
+    /// Version of the extensions, if the daemon is this system's.
+    pub extension: Option<i32>,
+}
+
+fn write_extension(body: BodyWriter, extension: Option<i32>) -> BodyWriter {
+    match extension {
+        Some(version) => body.int(codes::EXTENSION_MAGIC).int(version),
+        None => body,
+    }
+}
+
+fn read_extension(reader: &mut BodyReader<'_>) -> Option<i32> {
+    (reader.int().ok()? == codes::EXTENSION_MAGIC).then(|| reader.int().ok())?
+}
+
+impl ConnectRequest {
+    /// The body.
+    pub fn encode(&self) -> Vec<u8> {
+        write_extension(BodyWriter::new().int(self.version).str(&self.auth_file), self.extension).finish()
+    }
+
+    /// The request in a body.
+    pub fn decode(body: &[u8]) -> Result<Self, BodyError> {
+        let mut reader = BodyReader::new(body);
+        let (version, auth_file) = (reader.int()?, reader.str()?.to_owned());
+        Ok(Self { version, auth_file, extension: read_extension(&mut reader) })
+    }
+}
+
+impl ConnectReply {
+    /// The body.
+    pub fn encode(&self) -> Vec<u8> {
+        let body = BodyWriter::new().int(self.version).int(i32::from(self.accepted)).str(&self.auth_file);
+        write_extension(body, self.extension).finish()
+    }
+
+    /// The reply in a body.
+    pub fn decode(body: &[u8]) -> Result<Self, BodyError> {
+        let mut reader = BodyReader::new(body);
+        let (version, accepted) = (reader.int()?, reader.int()? != 0);
+        let auth_file = reader.str()?.to_owned();
+        Ok(Self { version, accepted, auth_file, extension: read_extension(&mut reader) })
+    }
+}
+
+/// TM_CONN2: the second half of the enrolment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EnrolRequest {
+    /// The task's process id.
+    pub pid: i32,
+    /// `PVMEPID`, or 0: which spawned process this is.
+    pub cookie: i32,
+    /// A name to show in task lists, if the program set one.
+    pub name: Option<String>,
+}
+
+impl EnrolRequest {
+    /// The body.
+    pub fn encode(&self) -> Vec<u8> {
+        let body = BodyWriter::new().int(self.pid).int(self.cookie);
+        match &self.name {
+            Some(name) => body.str(name),
+            None => body,
+        }
+        .finish()
+    }
+
+    /// The request in a body.
+    pub fn decode(body: &[u8]) -> Result<Self, BodyError> {
+        let mut reader = BodyReader::new(body);
+        let (pid, cookie) = (reader.int()?, reader.int()?);
+        Ok(Self { pid, cookie, name: reader.str().ok().map(str::to_owned) })
+    }
+}
+
+/// The answer to TM_CONN2, and without its first field to TM_GETOPT.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EnrolReply {
+    /// The task's id.
+    pub tid: Tid,
+    /// Its parent: 0 if nobody spawned it.
+    pub parent: i32,
+    /// Where its output goes.
+    pub output: Sink,
+    /// Where its trace goes.
+    pub trace: Sink,
+    /// Largest fragment to send, bytes, headers included.
+    pub fragment_size: i32,
+    /// The daemon's data signature.
+    pub signature: u32,
+    /// The daemon's address as `%08x:%04x`; tasks bind direct TCP routes to its IP.
+    pub address: String,
+    /// The resource manager: 0 if none.
+    pub scheduler: i32,
+}
+
+impl EnrolReply {
+    /// The body of the answer to TM_CONN2.
+    pub fn encode(&self) -> Vec<u8> {
+        self.write(BodyWriter::new().int(1)).finish()
+    }
+
+    /// The body of the answer to TM_GETOPT.
+    pub fn encode_options(&self) -> Vec<u8> {
+        self.write(BodyWriter::new()).finish()
+    }
+
+    fn write(&self, body: BodyWriter) -> BodyWriter {
+        let body = body.int(self.tid.raw()).int(self.parent);
+        self.trace
+            .write(self.output.write(body))
+            .int(self.fragment_size)
+            .int(self.signature as i32)
+            .str(&self.address)
+            .int(self.scheduler)
+    }
+
+    /// The answer in a body; `None` is a refusal.
+    pub fn decode(body: &[u8]) -> Result<Option<Self>, BodyError> {
+        let mut reader = BodyReader::new(body);
+        if reader.int()? <= 0 {
+            return Ok(None);
+        }
+        Ok(Some(Self {
+            tid: Tid::from_raw(reader.int()?),
+            parent: reader.int()?,
+            output: Sink::read(&mut reader)?,
+            trace: Sink::read(&mut reader)?,
+            fragment_size: reader.int()?,
+            signature: reader.int()? as u32,
+            address: reader.str()?.to_owned(),
+            scheduler: reader.int().unwrap_or(0),
+        }))
+    }
+}
+
+/// One host in the answers to TM_CONFIG and TM_ADDHOST.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostRecord {
+    /// The host's tid (index in its place, no daemon bit); in answers to TM_ADDHOST an error code instead.
+    pub tid: i32,
+    /// Its name in the virtual machine.
+    pub name: String,
+    /// Its architecture.
+    pub arch: String,
+    /// Its speed as the hostfile gives it.
+    pub speed: i32,
+    /// Its data signature.
+    pub signature: u32,
+}
+
+/// The answer to TM_CONFIG and TM_ADDHOST.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostList {
+    /// Number of different data signatures (0 in answers to TM_ADDHOST).
+    pub formats: i32,
+    /// The hosts.
+    pub hosts: Vec<HostRecord>,
+    /// Per host why it could not be added, for people; only in answers to TM_ADDHOST and TMX start-up.
+    pub reasons: Vec<String>,
+}
+
+impl HostList {
+    /// The body.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut body = BodyWriter::new().int(self.hosts.len() as i32).int(self.formats);
+        for host in &self.hosts {
+            body =
+                body.int(host.tid).str(&host.name).str(&host.arch).int(host.speed).int(host.signature as i32);
+        }
+        self.reasons.iter().for_each(|reason| body.push_str(reason));
+        body.finish()
+    }
+
+    /// The list in a body; `Err` in `Ok` is the code of an operation that failed whole.
+    pub fn decode(body: &[u8]) -> Result<Result<Self, i32>, BodyError> {
+        let mut reader = BodyReader::new(body);
+        let mut ahead = reader;
+        let count = ahead.int()?;
+        if count < 0 {
+            return Ok(Err(count));
+        }
+        let count = reader.count(20)?;
+        let formats = reader.int()?;
+        let hosts = (0..count).map(|_| Self::read_host(&mut reader)).collect::<Result<_, _>>()?;
+        let reasons = (0..count).map_while(|_| reader.str().ok().map(str::to_owned)).collect();
+        Ok(Ok(Self { formats, hosts, reasons }))
+    }
+
+    fn read_host(reader: &mut BodyReader<'_>) -> Result<HostRecord, BodyError> {
+        Ok(HostRecord {
+            tid: reader.int()?,
+            name: reader.str()?.to_owned(),
+            arch: reader.str()?.to_owned(),
+            speed: reader.int()?,
+            signature: reader.int()? as u32,
+        })
+    }
+}
+
+/// One task in the answer to TM_TASK.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct TaskRecord {
+    /// The task.
+    pub tid: Tid,
+    /// Its parent, 0 if none.
+    pub parent: i32,
+    /// Its host's tid.
+    pub host: i32,
+    /// [`codes::task_flags`].
+    pub flags: i32,
+    /// Its program, empty if not known.
+    pub name: String,
+    /// Its process.
+    pub pid: i32,
+}
+
+/// The body of the answer to TM_TASK.
+pub fn encode_tasks(result: Result<&[TaskRecord], i32>) -> Vec<u8> {
+    let tasks = match result {
+        Err(code) => return BodyWriter::new().int(code).finish(),
+        Ok(tasks) => tasks,
+    };
+    let mut body = BodyWriter::new().int(0);
+    for task in tasks {
+        body = body.int(task.tid.raw()).int(task.parent).int(task.host).int(task.flags);
+        body = body.str(&task.name).int(task.pid);
+    }
+    body.finish()
+}
+
+/// The tasks in the answer to TM_TASK; `Err` in `Ok` is an error code.
+pub fn decode_tasks(body: &[u8]) -> Result<Result<Vec<TaskRecord>, i32>, BodyError> {
+    let mut reader = BodyReader::new(body);
+    let code = reader.int()?;
+    if code < 0 {
+        return Ok(Err(code));
+    }
+    let mut tasks = Vec::new();
+    while !reader.rest().is_empty() {
+        tasks.push(TaskRecord {
+            tid: Tid::from_raw(reader.int()?),
+            parent: reader.int()?,
+            host: reader.int()?,
+            flags: reader.int()?,
+            name: reader.str()?.to_owned(),
+            pid: reader.int()?,
+        });
+    }
+    Ok(Ok(tasks))
+}
+
+/// TM_NOTIFY.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotifyRequest {
+    /// [`codes::notify`], without the cancel bit.
+    pub what: i32,
+    /// Whether a notify set before is taken back.
+    pub cancel: bool,
+    /// Context of the message that will tell.
+    pub context: i32,
+    /// Tag of the message that will tell.
+    pub tag: i32,
+    /// For hosts added: how many times, -1 for ever, 0 not any more. Else the number of `tids`.
+    pub count: i32,
+    /// The tasks or hosts concerned.
+    pub tids: Vec<i32>,
+}
+
+impl NotifyRequest {
+    /// The body.
+    pub fn encode(&self) -> Vec<u8> {
+        let what = self.what + if self.cancel { codes::notify::CANCEL } else { 0 };
+        BodyWriter::new()
+            .int(what)
+            .int(self.context)
+            .int(self.tag)
+            .int(self.count)
+            .ints(self.tids.clone())
+            .finish()
+    }
+
+    /// The request in a body.
+    pub fn decode(body: &[u8]) -> Result<Self, BodyError> {
+        let mut reader = BodyReader::new(body);
+        let raw = reader.int()?;
+        let what = raw & !codes::notify::CANCEL;
+        let (context, tag, mut ahead) = (reader.int()?, reader.int()?, reader);
+        let count = ahead.int()?;
+        let tids = if what == codes::notify::HOST_ADD {
+            Vec::new()
+        } else {
+            let count = reader.count(4)?;
+            reader.ints(count)?
+        };
+        Ok(Self { what, cancel: raw & codes::notify::CANCEL != 0, context, tag, count, tids })
+    }
+}
+
+/// The body of replies that are one number, and of those that are a count and as many numbers
+/// (TM_SPAWN, TM_DELHOST).
+pub fn encode_counted(result: Result<(i32, &[i32]), i32>) -> Vec<u8> {
+    match result {
+        Err(code) => BodyWriter::new().int(code).finish(),
+        Ok((count, values)) => BodyWriter::new().int(count).ints(values.iter().copied()).finish(),
+    }
+}
+
+/// The strings of TM_ADDHOST and TM_DELHOST.
+pub fn decode_strings(body: &[u8]) -> Result<Vec<String>, BodyError> {
+    BodyReader::new(body).strings()
+}
+
+/// The body of TM_ADDHOST and TM_DELHOST.
+pub fn encode_strings<S: AsRef<str>>(strings: &[S]) -> Vec<u8> {
+    let mut body = BodyWriter::new().int(strings.len() as i32);
+    strings.iter().for_each(|text| body.push_str(text.as_ref()));
+    body.finish()
+}
+
+/// A frame of a task's output (TC_OUTPUT): `what` is the text, or one of [`codes::output`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutputFrame {
+    /// The task whose output it is.
+    pub tid: Tid,
+    /// What happened.
+    pub what: OutputEvent,
+}
+
+/// What an [`OutputFrame`] tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OutputEvent {
+    /// The task wrote this.
+    Text(Vec<u8>),
+    /// There will be no more.
+    Eof,
+    /// The task was spawned by this parent.
+    Spawned(i32),
+    /// The task was started for this parent.
+    Started(i32),
+}
+
+impl OutputFrame {
+    /// The body.
+    pub fn encode(&self) -> Vec<u8> {
+        let body = BodyWriter::new().int(self.tid.raw());
+        match &self.what {
+            OutputEvent::Text(text) => body.int(text.len() as i32).bytes(text),
+            OutputEvent::Eof => body.int(codes::output::EOF),
+            OutputEvent::Spawned(parent) => body.int(codes::output::SPAWN).int(*parent),
+            OutputEvent::Started(parent) => body.int(codes::output::NEW).int(*parent),
+        }
+        .finish()
+    }
+
+    /// The frame in a body.
+    pub fn decode(body: &[u8]) -> Result<Self, BodyError> {
+        let mut reader = BodyReader::new(body);
+        let tid = Tid::from_raw(reader.int()?);
+        let what = match reader.int()? {
+            codes::output::EOF => OutputEvent::Eof,
+            codes::output::SPAWN => OutputEvent::Spawned(reader.int()?),
+            codes::output::NEW => OutputEvent::Started(reader.int()?),
+            length if length > 0 => OutputEvent::Text(reader.bytes(length as usize)?.to_vec()),
+            other => return Err(BodyError::Length(other)),
+        };
+        Ok(Self { tid, what })
+    }
+}
+
+#[cfg(test)]
+#[path = "protocol_tests.rs"]
+mod tests;

@@ -1,0 +1,181 @@
+//! What a starter tells a new daemon on its standard input, and the line with which the daemon answers.
+
+use crate::codec::{self, CodecError};
+use crate::encoding::DataSignature;
+use crate::limits::SLAVE_CONFIG_MAX;
+use crate::tid::HostIndex;
+use serde::{Deserialize, Serialize};
+
+/// All that a slave needs to take its place; secret, because of the key (design D4).
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+pub struct SlaveConfig {
+    /// The starter's protocol version, [`crate::codes::DAEMON_PROTOCOL`].
+    pub protocol: u32,
+    /// Its place in the host table.
+    pub index: HostIndex,
+    /// Its name in the virtual machine.
+    pub name: String,
+    /// The machine's certificate authority, DER.
+    pub authority: Vec<u8>,
+    /// Its own certificate, DER.
+    pub certificate: Vec<u8>,
+    /// Its own private key, PKCS#8 DER.
+    pub key: Vec<u8>,
+    /// IP address by which the others reach it; it binds to it if it is a loopback address.
+    pub address: std::net::IpAddr,
+    /// `PVM_VMID` to use.
+    pub vmid: Option<String>,
+    /// Executable search path (`ep=`).
+    pub exec_path: Option<String>,
+    /// Working directory (`wd=`).
+    pub working_directory: Option<String>,
+    /// Debugger script (`bx=`).
+    pub debugger: Option<String>,
+    /// Speed (`sp=`).
+    pub speed: Option<u32>,
+    /// Debug mask.
+    pub debug_mask: u32,
+    /// Seconds without a sign of life after which a host is lost.
+    pub host_timeout_seconds: f64,
+}
+
+impl std::fmt::Debug for SlaveConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SlaveConfig")
+            .field("index", &self.index)
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why a line is no configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum SlaveConfigError {
+    /// Not hexadecimal, or of odd or excessive length.
+    #[error("the configuration line is not hexadecimal or longer than {SLAVE_CONFIG_MAX} bytes")]
+    Hex,
+    /// Not a configuration.
+    #[error("the configuration cannot be read")]
+    Codec(#[from] CodecError),
+    /// Another protocol version.
+    #[error("the starting daemon speaks protocol {0}, this one {ours}", ours = crate::codes::DAEMON_PROTOCOL)]
+    Version(u32),
+}
+
+impl SlaveConfig {
+    /// One line of hexadecimal digits, newline included.
+    pub fn to_line(&self) -> Result<String, CodecError> {
+        let bytes = codec::encode(self)?;
+        let mut line = String::with_capacity(bytes.len() * 2 + 12);
+        // The version stands outside the coded part, so that other versions can tell.
+        line.push_str(&format!("{:08x}", self.protocol));
+        bytes.iter().for_each(|byte| line.push_str(&format!("{byte:02x}")));
+        line.push('\n');
+        Ok(line)
+    }
+
+    /// The configuration in a line.
+    pub fn from_line(line: &str) -> Result<Self, SlaveConfigError> {
+        let line = line.trim_end();
+        if line.len() < 8 || line.len() > 2 * SLAVE_CONFIG_MAX || line.len() % 2 == 1 || !line.is_ascii() {
+            return Err(SlaveConfigError::Hex);
+        }
+        let (version, rest) = line.split_at(8);
+        let version = u32::from_str_radix(version, 16).map_err(|_| SlaveConfigError::Hex)?;
+        if version != crate::codes::DAEMON_PROTOCOL {
+            return Err(SlaveConfigError::Version(version));
+        }
+        let bytes = (0..rest.len() / 2)
+            .map(|i| u8::from_str_radix(&rest[2 * i..2 * i + 2], 16).map_err(|_| SlaveConfigError::Hex))
+            .collect::<Result<Vec<u8>, _>>()?;
+        Ok(codec::decode(&bytes)?)
+    }
+}
+
+/// The line with which a new daemon answers: `pvmd-ready <protocol> <arch> <port> <signature> <capability>`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReadyLine {
+    /// Its protocol version.
+    pub protocol: u32,
+    /// Its architecture.
+    pub arch: String,
+    /// The UDP port on which it waits for the others.
+    pub port: u16,
+    /// Its data signature.
+    pub signature: DataSignature,
+    /// `C_i`, its capability; 1000 is a reference core.
+    pub capability: f64,
+}
+
+impl std::fmt::Display for ReadyLine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { protocol, arch, port, signature, capability } = self;
+        write!(f, "pvmd-ready {protocol} {arch} {port} {} {capability}", signature.0)
+    }
+}
+
+impl ReadyLine {
+    /// The answer in a line, or `None` if the line is something else (a banner, a warning).
+    pub fn parse(line: &str) -> Option<Self> {
+        let mut words = line.strip_prefix("pvmd-ready ")?.split_ascii_whitespace();
+        Some(Self {
+            protocol: words.next()?.parse().ok()?,
+            arch: words.next()?.to_owned(),
+            port: words.next()?.parse().ok()?,
+            signature: DataSignature(words.next()?.parse().ok()?),
+            capability: words.next()?.parse().ok().filter(|c: &f64| c.is_finite() && *c > 0.0)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_configuration_is_one_line() {
+        let config = SlaveConfig {
+            protocol: crate::codes::DAEMON_PROTOCOL,
+            index: HostIndex::MASTER,
+            name: "node1".into(),
+            authority: vec![1, 2],
+            certificate: vec![3],
+            key: vec![4; 99],
+            address: std::net::Ipv4Addr::LOCALHOST.into(),
+            vmid: None,
+            exec_path: Some("/x".into()),
+            working_directory: None,
+            debugger: None,
+            speed: Some(2000),
+            debug_mask: 0,
+            host_timeout_seconds: 3.0,
+        };
+        let line = config.to_line().unwrap();
+        assert_eq!(SlaveConfig::from_line(&line).unwrap(), config);
+        assert!(!format!("{config:?}").contains('4'), "a key is never shown");
+        assert!(matches!(SlaveConfig::from_line("00000063aa"), Err(SlaveConfigError::Version(99))));
+    }
+
+    #[test]
+    fn a_ready_line_is_found_among_others() {
+        let ready = ReadyLine {
+            protocol: 1,
+            arch: "LINUX64".into(),
+            port: 4000,
+            signature: DataSignature::NATIVE,
+            capability: 998.5,
+        };
+        assert_eq!(ReadyLine::parse(&ready.to_string()), Some(ready));
+        assert_eq!(ReadyLine::parse("Welcome to node1"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_makes_it_panic(line in "\\PC{0,80}") {
+            let _ = SlaveConfig::from_line(&line);
+            let _ = SlaveConfig::from_line(&format!("00000001{line}"));
+            let _ = ReadyLine::parse(&format!("pvmd-ready {line}"));
+        }
+    }
+}

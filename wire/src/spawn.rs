@@ -1,0 +1,97 @@
+//! What a spawn asks for: flags, the request, the sinks of the new tasks' output.
+
+use crate::body::{BodyError, BodyReader, BodyWriter};
+use crate::tid::Tid;
+use serde::{Deserialize, Serialize};
+
+/// Bits of `pvm_spawn`'s flag argument.
+pub mod flags {
+    /// `where` names a host; `.` is the spawner's own.
+    pub const HOST: i32 = 1;
+    /// `where` names an architecture.
+    pub const ARCH: i32 = 2;
+    /// Start under the debugger script.
+    pub const DEBUG: i32 = 4;
+    /// No effect, as in PVM.
+    pub const TRACE: i32 = 8;
+    /// No effect on workstations, as in PVM.
+    pub const MPP_FRONT: i32 = 16;
+    /// The complement of the hosts chosen so far.
+    pub const HOST_COMPLEMENT: i32 = 32;
+    /// The children are not told who spawned them.
+    pub const NO_SPAWN_PARENT: i32 = 64;
+}
+
+/// Where a task's output or trace goes: a task, and how the messages to it are marked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Sink {
+    /// The receiving task; 0 or negative is nobody.
+    pub tid: i32,
+    /// Context of the messages.
+    pub context: i32,
+    /// Tag of the messages.
+    pub tag: i32,
+}
+
+impl Sink {
+    /// The receiver, if there is one.
+    pub fn receiver(&self) -> Option<Tid> {
+        (self.tid > 0).then_some(Tid::from_raw(self.tid))
+    }
+
+    pub(crate) fn write(&self, body: BodyWriter) -> BodyWriter {
+        body.int(self.tid).int(self.context).int(self.tag)
+    }
+
+    pub(crate) fn read(reader: &mut BodyReader<'_>) -> Result<Self, BodyError> {
+        Ok(Self { tid: reader.int()?, context: reader.int()?, tag: reader.int()? })
+    }
+}
+
+/// The body of TM_SPAWN.
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SpawnRequest {
+    /// Program: a path, or a name to be found on the daemon's search path.
+    pub file: String,
+    /// Bits of [`flags`].
+    pub flags: i32,
+    /// Host, architecture or `:directory`, as the flags say.
+    pub place: String,
+    /// How many tasks.
+    pub count: i32,
+    /// Arguments, without the program's name.
+    pub args: Vec<String>,
+    /// Sink of the tasks' output.
+    pub output: Sink,
+    /// Sink of the tasks' trace.
+    pub trace: Sink,
+    /// `NAME=value` entries added to the daemon's environment.
+    pub env: Vec<String>,
+}
+
+impl SpawnRequest {
+    /// The request's body.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut body = BodyWriter::new().str(&self.file).int(self.flags).str(&self.place).int(self.count);
+        body.push_int(self.args.len() as i32);
+        self.args.iter().for_each(|arg| body.push_str(arg));
+        let mut body = self.trace.write(self.output.write(body)).int(self.env.len() as i32);
+        self.env.iter().for_each(|entry| body.push_str(entry));
+        body.finish()
+    }
+
+    /// The request in a body.
+    pub fn decode(body: &[u8]) -> Result<Self, BodyError> {
+        let mut reader = BodyReader::new(body);
+        Ok(Self {
+            file: reader.str()?.to_owned(),
+            flags: reader.int()?,
+            place: reader.str()?.to_owned(),
+            count: reader.int()?,
+            args: reader.strings()?,
+            output: Sink::read(&mut reader)?,
+            trace: Sink::read(&mut reader)?,
+            env: reader.strings()?,
+        })
+    }
+}
