@@ -1,0 +1,286 @@
+//! All that can happen to a daemon, and all that it can do: the whole boundary between `core` and `io`.
+
+use crate::hostfile::HostSpec;
+use bytes::Bytes;
+use pvm_wire::daemon::{DaemonMsg, HostEntry};
+use pvm_wire::{FragmentHeader, HostIndex, PvmError, Tid};
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+/// Time since an origin of the driver's choosing; only differences mean anything.
+pub type Now = Duration;
+
+/// Names a task's connection. The driver counts up and never reuses one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnId(pub u64);
+
+/// Names a process that the core asked for; goes into its environment as `PVMEPID`, by which it is known when it enrols.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Cookie(pub i32);
+
+/// Names one operation that adds hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AddId(pub u64);
+
+/// What happens.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// A task connected to the task socket (same user, as the socket's credentials show).
+    TaskConnected {
+        /// Its connection.
+        conn: ConnId,
+    },
+    /// A piece of a message came from a task. A fragment longer than `limits::PIECE_MAX` comes as several pieces: the
+    /// first has the whole message header and keeps SOM, the last keeps EOM; `length` is the piece's own.
+    Fragment {
+        /// From which connection.
+        conn: ConnId,
+        /// Its header, source field as the task wrote it.
+        header: FragmentHeader,
+        /// Its data.
+        data: Bytes,
+    },
+    /// A task's connection is closed or broken.
+    TaskClosed {
+        /// Which.
+        conn: ConnId,
+        /// Why, unless it was closed in order.
+        reason: Option<String>,
+    },
+    /// Answer to [`Action::OpenAuth`]: the daemon's own file, or why the task's file could not be written.
+    AuthOpened {
+        /// For which connection.
+        conn: ConnId,
+        /// Path of the daemon's file.
+        result: Result<String, String>,
+    },
+    /// Answer to [`Action::CheckAuth`].
+    AuthChecked {
+        /// For which connection.
+        conn: ConnId,
+        /// Whether the task had written into the daemon's file.
+        proven: bool,
+    },
+    /// Bytes of earlier [`Action::Send`]s (header and data counted) have been written.
+    TaskDrained {
+        /// To which connection.
+        conn: ConnId,
+        /// How many.
+        bytes: usize,
+    },
+    /// A process of [`Action::Start`] runs, or could not be started. Comes before any other event about it.
+    ProcessStarted {
+        /// Which.
+        cookie: Cookie,
+        /// Its process id and the path found, or PVM's code (`NoFile`, `OutOfRes`) and the reason.
+        result: Result<(i32, String), (PvmError, String)>,
+    },
+    /// A process wrote to its standard output or error.
+    ProcessOutput {
+        /// Which.
+        cookie: Cookie,
+        /// What, at most `limits::OUTPUT_PIECE` bytes.
+        data: Bytes,
+    },
+    /// A process's output has ended.
+    ProcessOutputEnd {
+        /// Which.
+        cookie: Cookie,
+    },
+    /// A child has ended and was reaped.
+    ProcessExited {
+        /// Which.
+        cookie: Cookie,
+        /// Wait status, for people.
+        status: String,
+    },
+    /// A link to another daemon stands in both directions, identities proved.
+    PeerLinked {
+        /// To which.
+        host: HostIndex,
+    },
+    /// A link asked for by [`Action::Link`] could not be made.
+    LinkFailed {
+        /// To which.
+        host: HostIndex,
+        /// Why.
+        reason: String,
+    },
+    /// A daemon said something.
+    PeerMessage {
+        /// Which.
+        host: HostIndex,
+        /// What.
+        message: DaemonMsg,
+    },
+    /// A link is broken or silent for too long.
+    PeerLost {
+        /// To which.
+        host: HostIndex,
+        /// Why.
+        reason: String,
+    },
+    /// Bytes of `Data` messages (only their `data` counted) have been taken by the link.
+    PeerDrained {
+        /// To which host.
+        host: HostIndex,
+        /// How many.
+        bytes: usize,
+    },
+    /// Answer to [`Action::Resolve`], in the order of the names.
+    Resolved {
+        /// For which operation.
+        add: AddId,
+        /// Addresses, or why there is none.
+        results: Vec<Result<IpAddr, String>>,
+    },
+    /// Answer to [`Action::StartHost`].
+    HostStarted {
+        /// Which host.
+        index: HostIndex,
+        /// What its daemon said, or PVM's code (`CantStart`, `BadVersion`, …) and what the starter printed.
+        result: Result<StartedHost, (PvmError, String)>,
+    },
+    /// The daemon is told to end (a signal).
+    Terminate {
+        /// By what.
+        reason: String,
+    },
+}
+
+/// What a new daemon says of itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StartedHost {
+    /// Its architecture.
+    pub arch: String,
+    /// Its data signature.
+    pub signature: u32,
+    /// `C_i`; 1000 is a reference core.
+    pub capability: f64,
+    /// Where it waits for links.
+    pub address: SocketAddr,
+}
+
+/// A program to start, some number of times.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Program {
+    /// A path, or a name to look for on the search path.
+    pub file: String,
+    /// Arguments after the program's name.
+    pub args: Vec<String>,
+    /// `NAME=value` entries over the daemon's own environment. The driver adds `PVMSOCK`, `PVM_ARCH` and `PVMEPID`.
+    pub env: Vec<String>,
+    /// Directory in place of the daemon's working directory.
+    pub directory: Option<String>,
+    /// Start it under the debugger script.
+    pub debug: bool,
+    /// Whether it is this system's task manager: `file` is ignored, the driver knows where it is.
+    pub manager: bool,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug)]
+pub enum Action {
+    /// Write a fragment to a task. `TaskDrained` reports its bytes, header included, when they are written.
+    Send {
+        /// To which connection.
+        conn: ConnId,
+        /// Its header.
+        header: FragmentHeader,
+        /// Its data.
+        data: Bytes,
+    },
+    /// Stop reading from a task: its receivers are slow.
+    PauseReading {
+        /// From which connection.
+        conn: ConnId,
+    },
+    /// Read from a task again.
+    ResumeReading {
+        /// From which connection.
+        conn: ConnId,
+    },
+    /// Close a connection once all that was sent is written. No `TaskClosed` follows.
+    CloseTask {
+        /// Which.
+        conn: ConnId,
+    },
+    /// Write a byte into the task's file and make one of our own (PVM's handshake); answered by `AuthOpened`.
+    OpenAuth {
+        /// For which connection.
+        conn: ConnId,
+        /// The task's file.
+        task_file: String,
+    },
+    /// See whether the task wrote into our file, and remove it; answered by `AuthChecked`.
+    CheckAuth {
+        /// For which connection.
+        conn: ConnId,
+    },
+    /// Start a program once per cookie, in order; at the first failure the rest fail alike. Answered by
+    /// `ProcessStarted` for each.
+    Start {
+        /// The processes.
+        cookies: Vec<Cookie>,
+        /// What each runs.
+        program: Program,
+    },
+    /// Send a signal to a process.
+    Signal {
+        /// Which.
+        pid: i32,
+        /// Which signal; numbers the system does not know are ignored.
+        signal: i32,
+    },
+    /// Make a link to this daemon; answered by `PeerLinked` or `LinkFailed`.
+    Link {
+        /// Its entry in the host table; `address` is set.
+        entry: HostEntry,
+    },
+    /// Close a link, after what was sent. No `PeerLost` follows.
+    Unlink {
+        /// To which.
+        host: HostIndex,
+    },
+    /// Say something to a daemon. If it is `Data`, `PeerDrained` reports its bytes when the link has taken them.
+    SendPeer {
+        /// To which.
+        host: HostIndex,
+        /// What.
+        message: DaemonMsg,
+    },
+    /// Find the addresses of these names; answered by `Resolved`.
+    Resolve {
+        /// For which operation.
+        add: AddId,
+        /// The names, at most 4095.
+        names: Vec<String>,
+    },
+    /// Start a daemon on another host (`via=ssh`) or beside this one (`via=local`); answered by `HostStarted`. The
+    /// driver mints the certificate and bounds the time. Several run at once.
+    StartHost {
+        /// Its place in the host table.
+        index: HostIndex,
+        /// Its line of the hostfile, defaults filled in.
+        spec: HostSpec,
+        /// Where it can be reached; it binds to it if it is a loopback address.
+        address: IpAddr,
+    },
+    /// Give up starting a host: kill the starter if it runs.
+    AbandonHost {
+        /// Which.
+        index: HostIndex,
+    },
+    /// Write a line of uncollected task output to the log.
+    LogOutput {
+        /// Whose.
+        tid: Tid,
+        /// The line, without its newline.
+        line: String,
+    },
+    /// End: signal the children, flush the links, remove socket and address file, exit.
+    Exit {
+        /// Why, for the log.
+        reason: String,
+    },
+}

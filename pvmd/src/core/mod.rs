@@ -1,0 +1,3 @@
+//! The daemon's state machine.
+
+pub mod event;

@@ -1,0 +1,2 @@
+//! The daemon as a program of its own.
+fn main() {}
