@@ -47,3 +47,12 @@ pub struct HostSpec {
     /// Whether it may share an address with another host (`$` in front).
     pub shared_address: bool,
 }
+
+/// A whole hostfile.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Hostfile {
+    /// The hosts, in order, defaults of the `*` lines above them filled in.
+    pub hosts: Vec<HostSpec>,
+    /// The last `*` line's options, for hosts that are not in the file.
+    pub defaults: HostOptions,
+}

@@ -200,6 +200,21 @@ pub enum Action {
         /// From which connection.
         conn: ConnId,
     },
+    /// The connection belongs to an enrolled task now: fragments of any length are taken from it.
+    Enrolled {
+        /// Which.
+        conn: ConnId,
+    },
+    /// Stop reading a process's output: its receiver is slow.
+    PauseOutput {
+        /// Of which process.
+        cookie: Cookie,
+    },
+    /// Read a process's output again.
+    ResumeOutput {
+        /// Of which process.
+        cookie: Cookie,
+    },
     /// Close a connection once all that was sent is written. No `TaskClosed` follows.
     CloseTask {
         /// Which.

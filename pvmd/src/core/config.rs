@@ -1,0 +1,44 @@
+//! What a daemon's core is told once, at its start.
+
+use crate::hostfile::Hostfile;
+use pvm_wire::HostIndex;
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// The constants of one daemon's life.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Its place in the host table; [`HostIndex::MASTER`] makes it the master.
+    pub index: HostIndex,
+    /// Its name in the virtual machine.
+    pub name: String,
+    /// Its architecture, such as `LINUX64`.
+    pub arch: String,
+    /// `sp=`, if given.
+    pub speed: Option<u32>,
+    /// `C_i`: the speed if given, else measured. 1000 is a reference core.
+    pub capability: f64,
+    /// `P`: tasks above which it asks for no more by itself.
+    pub task_target: u32,
+    /// Tasks above which it starts none at all (`PvmOutOfRes`).
+    pub task_limit: u32,
+    /// Address by which other hosts reach this one; tasks bind direct routes to it.
+    pub address: Option<IpAddr>,
+    /// The hosts to start with, and options for those added later. Empty on slaves.
+    pub hostfile: Hostfile,
+    /// Seed of the random waits.
+    pub seed: u64,
+    /// Time without a sign of life after which a host is lost.
+    pub host_timeout: Duration,
+    /// Time of day at the driver's time origin, since 1970 (`pvm_hostsync`).
+    pub epoch: Duration,
+    /// Initial debug mask (`-d`).
+    pub debug_mask: u32,
+}
+
+impl Config {
+    /// Speed as `pvm_config` reports it.
+    pub fn reported_speed(&self) -> i32 {
+        self.speed.map_or(1000, |speed| i32::try_from(speed).unwrap_or(i32::MAX))
+    }
+}
