@@ -145,7 +145,7 @@ fn prototypes(folder: &Path, include_folder: &Path, prelude: &str) -> BTreeSet<S
     let header = include_folder.join("pvm3.h");
     fs::write(&file, format!("{prelude}\n#include \"{}\"\n", header.display()))
         .expect("the program is written");
-    run(Command::new("cc").arg("-fsyntax-only").arg("-aux-info").arg(&listing).arg(file));
+    run(Command::new("gcc").arg("-fsyntax-only").arg("-aux-info").arg(&listing).arg(file));
     fs::read_to_string(listing)
         .expect("the compiler's listing")
         .lines()
@@ -225,7 +225,7 @@ fn a_program_may_redeclare_the_error_variables() {
 
 #[test]
 fn catchout_is_declared_only_after_stdio() {
-    if !have_compiler("cc", "when pvm3.h declares pvm_catchout") {
+    if !have_compiler("gcc", "when pvm3.h declares pvm_catchout") {
         return;
     }
     let folder = workshop("catchout");
