@@ -1,22 +1,335 @@
 //! The daemon's state machine.
+//!
+//! [`Core`] decides everything a daemon does and does nothing itself. A driver calls it like this:
+//!
+//! 1. [`Core::new`] with the constants of the daemon's life, then [`Core::start`] once;
+//! 2. [`Core::handle`] for everything that happens ([`event::Event`]);
+//! 3. [`Core::handle_timeout`] when the time of [`Core::deadline`] has come (asked again after every call).
+//!
+//! Each call returns the actions that follow from it, to be carried out in order before the next call. Time is an
+//! argument and never goes back; randomness comes from a seed; everything iterates in a fixed order: the same calls
+//! give the same actions.
 
+mod add;
+mod batch;
 mod config;
+mod enrol;
 pub mod event;
+mod flow;
+mod hosts;
+mod mailbox;
+mod notify;
+mod output;
+mod pending;
+mod requests;
+mod routing;
+mod spawn;
+mod tasks;
 
 pub use config::Config;
-use event::{Action, Event, Now};
 
-/// Stub until the next commit.
-pub struct Core;
+use event::{Action, ConnId, Cookie, Event, Now};
+use pending::{PeerTo, QueryId, Waiter};
+use pvm_wire::batch::BatchId;
+use pvm_wire::daemon::{AddResult, Blob, DaemonMsg, HostEntry, PeerReply, RequestId};
+use pvm_wire::encoding::DataSignature;
+use pvm_wire::{HostIndex, Tid};
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+use tasks::{ExecId, ReplyTo};
+use tracing::warn;
+
+/// Everything that happens at a time of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Timer {
+    /// A node looks again whether it has room for a batch.
+    Retry(BatchId),
+    /// Two hosts have lost their link, and the master has lost neither.
+    LinkLost(HostIndex, HostIndex),
+}
+
+/// One daemon.
+#[derive(Debug)]
+pub struct Core {
+    config: Config,
+    now: Now,
+    /// What is to be done, in order.
+    actions: Vec<Action>,
+    /// What this daemon has said to itself and not yet heard.
+    loopback: VecDeque<DaemonMsg>,
+    timers: BTreeMap<(Now, u64), Timer>,
+    ids: u64,
+    random: u64,
+    debug_mask: u32,
+    ending: bool,
+
+    conns: BTreeMap<ConnId, tasks::Conn>,
+    tasks: tasks::TaskTable,
+    outputs: BTreeMap<Cookie, output::OutputStream>,
+    flow: flow::Flow,
+    notifies: notify::Notifies,
+    contexts: BTreeMap<i32, Tid>,
+    next_context: i32,
+
+    hosts: hosts::HostTable,
+    links: BTreeMap<HostIndex, hosts::Link>,
+    linking: hosts::Linking,
+    pending: BTreeMap<RequestId, (HostIndex, Waiter)>,
+    queries: BTreeMap<QueryId, pending::TaskQuery>,
+
+    spawns: BTreeMap<spawn::SpawnId, spawn::Spawn>,
+    execs: BTreeMap<ExecId, spawn::Exec>,
+    managers: batch::Managers,
+    open_batches: BTreeMap<BatchId, batch::OpenBatch>,
+
+    // The master's.
+    adding: Option<add::AddOperation>,
+    next_host: u32,
+    table_serial: u64,
+    start_up: Vec<AddResult>,
+    start_up_waiters: Vec<ReplyTo>,
+    mailbox: mailbox::Mailbox<PeerTo>,
+}
+
 impl Core {
-    /// New.
-    pub fn new(_config: Config, _now: Now) -> Self { Self }
-    /// What follows from the start itself.
-    pub fn start(&mut self, _now: Now) -> Vec<Action> { Vec::new() }
-    /// Takes an event.
-    pub fn handle(&mut self, _event: Event, _now: Now) -> Vec<Action> { Vec::new() }
-    /// When to call `handle_timeout`.
-    pub fn deadline(&self) -> Option<Now> { None }
-    /// Time has come.
-    pub fn handle_timeout(&mut self, _now: Now) -> Vec<Action> { Vec::new() }
+    /// A daemon at the beginning of its life.
+    pub fn new(config: Config, now: Now) -> Self {
+        let mut hosts = hosts::HostTable::default();
+        if config.index == HostIndex::MASTER {
+            hosts.insert(HostEntry {
+                index: config.index,
+                name: config.name.clone(),
+                arch: config.arch.clone(),
+                speed: config.reported_speed(),
+                capability: config.capability,
+                signature: DataSignature::NATIVE.0,
+                address: None,
+            });
+        }
+        Self {
+            now,
+            actions: Vec::new(),
+            loopback: VecDeque::new(),
+            timers: BTreeMap::new(),
+            ids: 0,
+            random: config.seed | 1,
+            debug_mask: config.debug_mask,
+            ending: false,
+            conns: BTreeMap::new(),
+            tasks: tasks::TaskTable::new(config.index),
+            outputs: BTreeMap::new(),
+            flow: flow::Flow::default(),
+            notifies: notify::Notifies::default(),
+            contexts: BTreeMap::new(),
+            next_context: 0,
+            hosts,
+            links: BTreeMap::new(),
+            linking: hosts::Linking::default(),
+            pending: BTreeMap::new(),
+            queries: BTreeMap::new(),
+            spawns: BTreeMap::new(),
+            execs: BTreeMap::new(),
+            managers: batch::Managers::default(),
+            open_batches: BTreeMap::new(),
+            adding: None,
+            next_host: 2,
+            table_serial: 0,
+            start_up: Vec::new(),
+            start_up_waiters: Vec::new(),
+            mailbox: mailbox::Mailbox::default(),
+            config,
+        }
+    }
+
+    /// What follows from the start itself: the master adds the hostfile's hosts.
+    pub fn start(&mut self, now: Now) -> Vec<Action> {
+        self.now = now;
+        self.add_hostfile_hosts();
+        self.finish()
+    }
+
+    /// Something has happened.
+    pub fn handle(&mut self, event: Event, now: Now) -> Vec<Action> {
+        self.now = now;
+        if !self.ending {
+            self.dispatch(event);
+        }
+        self.finish()
+    }
+
+    /// When [`Core::handle_timeout`] wants to be called; `None` if not at all.
+    pub fn deadline(&self) -> Option<Now> {
+        self.timers.keys().next().map(|&(when, _)| when)
+    }
+
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Now) -> Vec<Action> {
+        self.now = now;
+        while let Some(entry) = self.timers.first_entry()
+            && entry.key().0 <= now
+        {
+            match entry.remove() {
+                Timer::Retry(batch) => self.on_retry(batch),
+                Timer::LinkLost(a, b) => self.on_link_lost_timer(a, b),
+            }
+        }
+        self.finish()
+    }
+
+    fn dispatch(&mut self, event: Event) {
+        match event {
+            Event::TaskConnected { conn } => self.on_task_connected(conn),
+            Event::Fragment { conn, header, data } => self.on_fragment(conn, header, data),
+            Event::TaskClosed { conn, reason } => self.on_task_closed(conn, reason),
+            Event::AuthOpened { conn, result } => self.on_auth_opened(conn, result),
+            Event::AuthChecked { conn, proven } => self.on_auth_checked(conn, proven),
+            Event::TaskDrained { conn, bytes } => self.on_task_drained(conn, bytes),
+            Event::ProcessStarted { cookie, result } => self.on_process_started(cookie, result),
+            Event::ProcessOutput { cookie, data } => self.on_output(cookie, &data),
+            Event::ProcessOutputEnd { cookie } => self.on_output_end(cookie),
+            Event::ProcessExited { cookie, status } => self.on_process_exited(cookie, &status),
+            Event::PeerLinked { host } => self.on_peer_linked(host),
+            Event::LinkFailed { host, reason } => self.on_link_failed(host, reason),
+            Event::PeerMessage { host, message } => self.on_peer_message(host, message),
+            Event::PeerLost { host, reason } => self.on_peer_lost(host, &reason),
+            Event::PeerDrained { host, bytes } => self.on_peer_drained(host, bytes),
+            Event::Resolved { add, results } => self.on_resolved(add, results),
+            Event::HostStarted { index, result } => self.on_host_started(index, result),
+            Event::Terminate { reason } => self.on_terminate(&reason),
+        }
+    }
+
+    /// A daemon (or this one) has said something.
+    fn on_peer_message(&mut self, host: HostIndex, message: DaemonMsg) {
+        let own = host == self.config.index;
+        let from_master = host == HostIndex::MASTER;
+        if !own && !self.links.contains_key(&host) {
+            return;
+        }
+        match message {
+            DaemonMsg::Data { src, dsts, flags, data } => self.on_peer_data(host, src, &dsts, flags, &data.0),
+            DaemonMsg::Congestion { tid, full } => self.on_congestion(host, tid, full),
+            DaemonMsg::Request { id, what } => self.on_peer_request(PeerTo { host, id }, what),
+            DaemonMsg::Reply { id, what } => self.on_peer_reply(host, id, what),
+            DaemonMsg::TableUpdate { serial, hosts } if from_master => self.on_table_update(serial, hosts),
+            DaemonMsg::TableAck { serial, failed } => self.on_table_ack(host, serial, &failed),
+            DaemonMsg::TableCommit { serial, added } if from_master => self.on_table_commit(serial, &added),
+            DaemonMsg::HostGone { host, reason } if from_master => self.host_gone(host, &reason),
+            DaemonMsg::LinkLost { host: other, reason } => self.on_link_lost(host, other, &reason),
+            DaemonMsg::Bye => self.on_peer_lost(host, "it ended"),
+            DaemonMsg::Halt => self.on_halt(host),
+            DaemonMsg::Signal { tid, signal } if tid.host() == Some(self.config.index) => {
+                self.signal(tid, signal);
+            }
+            DaemonMsg::WatchTask { tid } => self.on_watch_task(host, tid),
+            DaemonMsg::TaskGone { tid } if tid.host() == Some(host) => self.notify_task_exit(tid),
+            DaemonMsg::LogOutput { tid, text } => self.on_log_output(tid, &text.0),
+            other => warn!(%host, ?other, "message out of place: ignored"),
+        }
+    }
+
+    /// Hears what this daemon has said to itself, and hands out the actions.
+    fn finish(&mut self) -> Vec<Action> {
+        while let Some(message) = self.loopback.pop_front() {
+            self.on_peer_message(self.config.index, message);
+        }
+        std::mem::take(&mut self.actions)
+    }
+
+    fn next_id(&mut self) -> u64 {
+        self.ids += 1;
+        self.ids
+    }
+
+    fn set_timer(&mut self, after: Duration, timer: Timer) {
+        let id = self.next_id();
+        self.timers.insert((self.now + after, id), timer);
+    }
+
+    /// The next number of the seeded sequence within the range (xorshift64*).
+    fn random(&mut self, range: std::ops::Range<u64>) -> u64 {
+        self.random ^= self.random >> 12;
+        self.random ^= self.random << 25;
+        self.random ^= self.random >> 27;
+        range.start + self.random.wrapping_mul(0x2545_f491_4f6c_dd1d) % (range.end - range.start).max(1)
+    }
+
+    fn on_mailbox(&mut self, to: PeerTo, from: Tid, body: &[u8]) {
+        match self.mailbox.handle(from, body, to) {
+            Ok(outcome) => {
+                if let Some(owner) = outcome.watch {
+                    self.watch_owner(owner);
+                }
+                for (to, body) in outcome.answers {
+                    self.answer(to, PeerReply::Mailbox { body: Blob(body.into()) });
+                }
+            }
+            Err(error) => {
+                warn!(%from, %error, "malformed mailbox request");
+                let body = pvm_wire::PvmError::BadParam.code().to_be_bytes().to_vec();
+                self.answer(to, PeerReply::Mailbox { body: Blob(body.into()) });
+            }
+        }
+    }
+
+    /// Entries that are not persistent go with their owner.
+    fn watch_owner(&mut self, owner: Tid) {
+        match owner.host() {
+            Some(host) if host != self.config.index => self.tell(host, DaemonMsg::WatchTask { tid: owner }),
+            _ => {}
+        }
+    }
+
+    fn mailbox_owner_gone(&mut self, tid: Tid) {
+        self.mailbox.owner_gone(tid);
+    }
+
+    fn mailbox_host_gone(&mut self, host: HostIndex) {
+        self.mailbox.hosts_tasks_gone(|tid| tid.host() == Some(host));
+        self.mailbox.forget_waiters(|to| to.host == host);
+    }
+}
+
+/// For tests and the log: what a daemon holds at the moment.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Tasks, managers excluded.
+    pub tasks: usize,
+    /// Connections.
+    pub conns: usize,
+    /// Spawns whose caller waits.
+    pub spawns: usize,
+    /// Requests to other daemons that wait for an answer.
+    pub pending: usize,
+    /// Batches this node may ask for work.
+    pub open_batches: usize,
+    /// Subscriptions to notifies.
+    pub notifies: usize,
+    /// Full receivers and stopped sources.
+    pub flow: (usize, usize),
+}
+
+impl Core {
+    /// What the daemon holds.
+    pub fn counts(&self) -> Counts {
+        Counts {
+            tasks: self.tasks.running(),
+            conns: self.conns.len(),
+            spawns: self.spawns.len(),
+            pending: self.pending.len() + self.queries.len() + self.execs.len(),
+            open_batches: self.open_batches.len(),
+            notifies: self.notifies.len(),
+            flow: self.flow.counts(),
+        }
+    }
+
+    /// Its place in the machine.
+    pub fn index(&self) -> HostIndex {
+        self.config.index
+    }
+
+    /// The members of the machine it knows.
+    pub fn members(&self) -> Vec<HostIndex> {
+        self.hosts.iter().map(|entry| entry.index).collect()
+    }
 }

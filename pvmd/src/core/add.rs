@@ -1,0 +1,360 @@
+//! The master's part of adding hosts: resolve, start, link, tell all, commit.
+
+use super::Core;
+use super::event::{Action, AddId, StartedHost};
+use super::pending::{PeerTo, add_results};
+use super::tasks::ReplyTo;
+use crate::hostfile::{HostSpec, Via, parse_host};
+use pvm_wire::daemon::{AddResult, DaemonMsg, HostEntry, PeerReply};
+use pvm_wire::{HostIndex, PvmError};
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr};
+use tracing::{info, warn};
+
+/// Who hears how it went.
+#[derive(Debug)]
+enum Asker {
+    /// The hostfile, at the machine's start.
+    StartUp,
+    /// `pvm_addhosts`, on some host.
+    Peer(PeerTo),
+}
+
+/// How far one newcomer is.
+#[derive(Debug)]
+enum Stage {
+    /// Its address is looked up.
+    Resolving(HostSpec),
+    /// Its daemon is being started.
+    Starting(HostIndex, HostSpec),
+    /// Its daemon runs; the link is being made.
+    Linking(HostEntry),
+    /// Linked to the master.
+    Linked(HostEntry),
+    /// Out of the race.
+    Failed(PvmError, String),
+}
+
+impl Stage {
+    fn index(&self) -> Option<HostIndex> {
+        match self {
+            Self::Starting(index, ..) => Some(*index),
+            Self::Linking(entry) | Self::Linked(entry) => Some(entry.index),
+            Self::Resolving(_) | Self::Failed(..) => None,
+        }
+    }
+
+    fn settled(&self) -> bool {
+        matches!(self, Self::Linked(_) | Self::Failed(..))
+    }
+}
+
+/// One operation that adds hosts. There is one at a time, as in PVM.
+#[derive(Debug)]
+pub(super) struct AddOperation {
+    id: AddId,
+    asker: Asker,
+    stages: Vec<Stage>,
+    /// Set when the new table was told: its serial, and who has not linked up with it yet.
+    told: Option<(u64, BTreeSet<HostIndex>)>,
+}
+
+impl Core {
+    /// The hosts of the hostfile, at the machine's start.
+    pub(super) fn add_hostfile_hosts(&mut self) {
+        let me = self.config.name.clone();
+        let hosts = self.config.hostfile.hosts.iter();
+        let specs: Vec<_> =
+            hosts.filter(|spec| spec.start && spec.name != me).cloned().map(Stage::Resolving).collect();
+        if !specs.is_empty() {
+            self.begin_add(Asker::StartUp, specs);
+        }
+    }
+
+    /// `pvm_addhosts`.
+    pub(super) fn on_add_hosts(&mut self, to: PeerTo, hosts: &[String]) {
+        if self.adding.is_some() {
+            return self.answer(to, PeerReply::Added { results: Err(PvmError::Already.code()) });
+        }
+        if hosts.is_empty() || hosts.len() > HostIndex::MAX.get() as usize {
+            return self.answer(to, PeerReply::Added { results: Err(PvmError::BadParam.code()) });
+        }
+        let stages = hosts.iter().map(|text| self.parse_newcomer(text)).collect();
+        self.begin_add(Asker::Peer(to), stages);
+    }
+
+    fn parse_newcomer(&self, text: &str) -> Stage {
+        match parse_host(text) {
+            Err(reason) => Stage::Failed(PvmError::BadParam, reason),
+            Ok(spec) => Stage::Resolving(self.config.hostfile.complete(spec)),
+        }
+    }
+
+    fn begin_add(&mut self, asker: Asker, mut stages: Vec<Stage>) {
+        self.refuse_names(&mut stages);
+        let id = AddId(self.next_id());
+        let names = stages.iter().filter_map(|stage| match stage {
+            Stage::Resolving(spec) if !is_local(spec) => Some(target(spec).to_owned()),
+            _ => None,
+        });
+        let names: Vec<String> = names.collect();
+        self.adding = Some(AddOperation { id, asker, stages, told: None });
+        if names.is_empty() {
+            self.on_resolved(id, Vec::new());
+        } else {
+            self.actions.push(Action::Resolve { add: id, names });
+        }
+    }
+
+    /// A name may stand in the machine once.
+    fn refuse_names(&self, stages: &mut [Stage]) {
+        let mut names: BTreeSet<String> = self.hosts.iter().map(|entry| entry.name.clone()).collect();
+        for stage in stages {
+            if let Stage::Resolving(spec) = stage
+                && !names.insert(spec.name.clone())
+            {
+                *stage = Stage::Failed(
+                    PvmError::DupHost,
+                    format!("{} is in the virtual machine already", spec.name),
+                );
+            }
+        }
+    }
+
+    pub(super) fn on_resolved(&mut self, id: AddId, results: Vec<Result<IpAddr, String>>) {
+        let Some(mut operation) = self.adding.take_if(|operation| operation.id == id) else { return };
+        let mut taken: BTreeSet<IpAddr> =
+            self.hosts.iter().filter_map(|entry| entry.address.map(|address| address.ip())).collect();
+        taken.extend(self.config.address);
+        let mut results = results.into_iter();
+        for stage in &mut operation.stages {
+            let Stage::Resolving(spec) = stage else { continue };
+            let spec = std::mem::take(spec);
+            let address = if is_local(&spec) { None } else { results.next() };
+            *stage = self.start_newcomer(spec, address, &mut taken);
+        }
+        self.adding = Some(operation);
+        self.advance_add();
+    }
+
+    fn start_newcomer(
+        &mut self,
+        spec: HostSpec,
+        address: Option<Result<IpAddr, String>>,
+        taken: &mut BTreeSet<IpAddr>,
+    ) -> Stage {
+        let address = match address {
+            None => None,
+            Some(Ok(address)) if spec.shared_address || taken.insert(address) => Some(address),
+            Some(Ok(address)) => {
+                return Stage::Failed(
+                    PvmError::DupHost,
+                    format!("{address} is in the virtual machine already"),
+                );
+            }
+            Some(Err(reason)) => return Stage::Failed(PvmError::NoHost, reason),
+        };
+        let Some(index) = self.free_host_index() else {
+            return Stage::Failed(PvmError::OutOfRes, "all host indices are in use".to_owned());
+        };
+        let address = address.unwrap_or_else(|| local_address(index));
+        info!(host = %index, name = spec.name, %address, "starting a host");
+        self.actions.push(Action::StartHost { index, spec: spec.clone(), address });
+        Stage::Starting(index, spec)
+    }
+
+    /// Counts up, so that a new host never has the index of one that was there before (until the wrap).
+    fn free_host_index(&mut self) -> Option<HostIndex> {
+        (0..HostIndex::MAX.get()).find_map(|_| {
+            let index = HostIndex::new(self.next_host)?;
+            self.next_host = if index == HostIndex::MAX { 2 } else { self.next_host + 1 };
+            (!self.hosts.contains(index) && !self.links.contains_key(&index)).then_some(index)
+        })
+    }
+
+    pub(super) fn on_host_started(
+        &mut self,
+        index: HostIndex,
+        result: Result<StartedHost, (PvmError, String)>,
+    ) {
+        let Some(stage) = self.newcomer(index) else { return };
+        let Stage::Starting(_, spec) = stage else { return };
+        match result {
+            Err((error, reason)) => self.on_newcomer_failed(index, error, reason),
+            Ok(started) => {
+                let speed = spec.options.speed.map_or(1000, |speed| i32::try_from(speed).unwrap_or(i32::MAX));
+                let entry = HostEntry {
+                    index,
+                    name: spec.name.clone(),
+                    arch: started.arch,
+                    speed,
+                    capability: spec.options.speed.map_or(started.capability, f64::from),
+                    signature: started.signature,
+                    address: Some(started.address),
+                };
+                *stage = Stage::Linking(entry.clone());
+                self.actions.push(Action::Link { entry });
+            }
+        }
+    }
+
+    pub(super) fn on_newcomer_linked(&mut self, index: HostIndex) {
+        let Some(stage) = self.newcomer(index) else { return };
+        if let Stage::Linking(entry) = stage {
+            *stage = Stage::Linked(entry.clone());
+            self.advance_add();
+        }
+    }
+
+    /// A host that is not yet a member drops out.
+    pub(super) fn on_newcomer_failed(&mut self, index: HostIndex, error: PvmError, reason: String) {
+        // A newcomer has not "failed" as a host: for the one who asked, it could not be started.
+        let error = if error == PvmError::HostFail { PvmError::CantStart } else { error };
+        let Some(stage) = self.newcomer(index) else { return };
+        warn!(host = %index, error = error.name(), reason, "host not added");
+        *stage = Stage::Failed(error, reason.clone());
+        self.actions.push(Action::AbandonHost { index });
+        self.tell(index, DaemonMsg::Halt);
+        if let Some(operation) = &mut self.adding
+            && operation.told.take().is_some()
+        {
+            // The others wait for a link with it, or have one: a table without it is told anew.
+            let others: Vec<HostIndex> = self.links.keys().copied().filter(|&other| other != index).collect();
+            for other in others {
+                self.tell(other, DaemonMsg::HostGone { host: index, reason: reason.clone() });
+            }
+        }
+        self.advance_add();
+    }
+
+    /// When all newcomers are linked or out, tell the table; when all have linked up with it, commit.
+    fn advance_add(&mut self) {
+        let Some(operation) = &mut self.adding else { return };
+        if !operation.stages.iter().all(Stage::settled) {
+            return;
+        }
+        let newcomers: Vec<HostEntry> = operation.newcomers().cloned().collect();
+        match &operation.told {
+            Some((_, missing)) if !missing.is_empty() => {}
+            Some(_) => self.commit_add(),
+            None if newcomers.is_empty() => self.commit_add(),
+            None => {
+                self.table_serial += 1;
+                let serial = self.table_serial;
+                let missing = newcomers.iter().map(|entry| entry.index).collect();
+                operation.told = Some((serial, missing));
+                let hosts: Vec<HostEntry> =
+                    self.hosts.iter().cloned().chain(newcomers.iter().cloned()).collect();
+                let targets: Vec<HostIndex> = hosts.iter().map(|entry| entry.index).collect();
+                for host in targets.into_iter().filter(|&host| host != HostIndex::MASTER) {
+                    self.tell(host, DaemonMsg::TableUpdate { serial, hosts: hosts.clone() });
+                }
+            }
+        }
+    }
+
+    /// A newcomer has linked up with everyone, or could not.
+    pub(super) fn on_table_ack(&mut self, from: HostIndex, serial: u64, failed: &[(HostIndex, String)]) {
+        let Some(operation) = &mut self.adding else { return };
+        let Some((told, missing)) = &mut operation.told else { return };
+        if *told != serial || !missing.remove(&from) {
+            return;
+        }
+        if let Some((host, reason)) = failed.first() {
+            let reason = format!("it cannot reach host {host}: {reason}");
+            self.on_newcomer_failed(from, PvmError::CantStart, reason);
+        } else {
+            self.advance_add();
+        }
+    }
+
+    fn commit_add(&mut self) {
+        let Some(operation) = self.adding.take() else { return };
+        let added: Vec<HostIndex> = operation.newcomers().map(|entry| entry.index).collect();
+        for entry in operation.newcomers() {
+            self.hosts.insert(entry.clone());
+        }
+        if let Some((serial, _)) = operation.told {
+            let members: Vec<HostIndex> = self.hosts.iter().map(|entry| entry.index).collect();
+            for host in members.into_iter().filter(|&host| host != HostIndex::MASTER) {
+                self.tell(host, DaemonMsg::TableCommit { serial, added: added.clone() });
+            }
+        }
+        // The caller's answer comes after every daemon was told, and before the notifies of the next operation.
+        if !added.is_empty() {
+            self.hosts_added(&added);
+        }
+        let results: Vec<AddResult> = operation.stages.into_iter().map(Stage::into_result).collect();
+        match operation.asker {
+            Asker::Peer(to) => self.answer(to, PeerReply::Added { results: Ok(results) }),
+            Asker::StartUp => self.started_up(results),
+        }
+    }
+
+    fn started_up(&mut self, results: Vec<AddResult>) {
+        self.start_up = results;
+        for to in std::mem::take(&mut self.start_up_waiters) {
+            self.reply(to, add_results(&self.start_up).encode());
+        }
+    }
+
+    /// Answers when the hostfile's hosts are settled.
+    pub(super) fn on_start_up(&mut self, to: ReplyTo) {
+        if matches!(self.adding, Some(AddOperation { asker: Asker::StartUp, .. })) {
+            self.start_up_waiters.push(to);
+        } else {
+            self.reply(to, add_results(&self.start_up).encode());
+        }
+    }
+
+    /// The machine ends while hosts are being added.
+    pub(super) fn abandon_newcomers(&mut self) {
+        let stages = self.adding.iter().flat_map(|operation| &operation.stages);
+        let indices: Vec<HostIndex> = stages.filter_map(Stage::index).collect();
+        for index in indices {
+            self.actions.push(Action::AbandonHost { index });
+        }
+    }
+
+    fn newcomer(&mut self, index: HostIndex) -> Option<&mut Stage> {
+        self.adding.as_mut()?.stages.iter_mut().find(|stage| stage.index() == Some(index))
+    }
+}
+
+impl AddOperation {
+    fn newcomers(&self) -> impl Iterator<Item = &HostEntry> {
+        self.stages.iter().filter_map(|stage| match stage {
+            Stage::Linked(entry) => Some(entry),
+            _ => None,
+        })
+    }
+}
+
+impl Stage {
+    fn into_result(self) -> AddResult {
+        match self {
+            Self::Linked(entry) => AddResult::Added(entry),
+            Self::Failed(error, reason) => AddResult::Failed { code: error.code(), reason },
+            // Never at a commit; said rather than panicked about.
+            other => AddResult::Failed {
+                code: PvmError::DSysErr.code(),
+                reason: format!("still under way: {other:?}"),
+            },
+        }
+    }
+}
+
+fn is_local(spec: &HostSpec) -> bool {
+    spec.options.via == Some(Via::Local)
+}
+
+/// What to look up, and to hand to ssh.
+fn target(spec: &HostSpec) -> &str {
+    spec.options.address.as_deref().unwrap_or(&spec.name)
+}
+
+/// The loopback address of a `via=local` host: one of its own, so that several daemons look like several hosts.
+fn local_address(index: HostIndex) -> IpAddr {
+    let [_, _, high, low] = index.get().to_be_bytes();
+    Ipv4Addr::new(127, 80, high, low).into()
+}

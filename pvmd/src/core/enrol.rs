@@ -1,0 +1,246 @@
+//! How a process becomes a task, and how a task ends.
+
+use super::Core;
+use super::event::{Action, ConnId, Cookie};
+use super::flow::Source;
+use super::output::OutputStream;
+use super::tasks::{Conn, ConnState, ReplyTo, Task};
+use pvm_wire::Tid;
+use pvm_wire::codes::{EXTENSION_VERSION, TASK_PROTOCOL};
+use pvm_wire::encoding::DataSignature;
+use pvm_wire::limits::FRAGMENT_SIZE;
+use pvm_wire::protocol::{ConnectReply, ConnectRequest, EnrolReply, EnrolRequest};
+use std::net::IpAddr;
+use tracing::{debug, info, warn};
+
+impl Core {
+    pub(super) fn on_task_connected(&mut self, conn: ConnId) {
+        self.conns.insert(conn, Conn::new());
+    }
+
+    /// TM_CONNECT: the driver is asked for the files by which both sides prove themselves.
+    pub(super) fn on_connect(&mut self, to: ReplyTo, body: &[u8]) {
+        let Some(conn) = self.conns.get_mut(&to.conn) else { return };
+        let request = match ConnectRequest::decode(body) {
+            Ok(request) if matches!(conn.state, ConnState::Fresh) => request,
+            Ok(_) => return self.expel(to.conn, "TM_CONNECT twice"),
+            Err(error) => return self.expel(to.conn, &format!("TM_CONNECT: {error}")),
+        };
+        if request.version != TASK_PROTOCOL {
+            info!(version = request.version, expected = TASK_PROTOCOL, "library of another version refused");
+            return self.refuse(to);
+        }
+        conn.extended = request.extension.is_some();
+        conn.state = ConnState::Opening(to);
+        self.actions.push(Action::OpenAuth { conn: to.conn, task_file: request.auth_file });
+    }
+
+    pub(super) fn on_auth_opened(&mut self, conn: ConnId, result: Result<String, String>) {
+        let Some(state) = self.conns.get_mut(&conn) else { return };
+        let ConnState::Opening(to) = state.state else { return };
+        match result {
+            Ok(auth_file) => {
+                state.state = ConnState::Opened;
+                let extension = state.extended.then_some(EXTENSION_VERSION);
+                let reply = ConnectReply { version: TASK_PROTOCOL, accepted: true, auth_file, extension };
+                self.reply(to, reply.encode());
+            }
+            Err(reason) => {
+                warn!(%reason, "enrolment refused: the task's file cannot be written");
+                self.refuse(to);
+            }
+        }
+    }
+
+    fn refuse(&mut self, to: ReplyTo) {
+        let reply = ConnectReply {
+            version: TASK_PROTOCOL,
+            accepted: false,
+            auth_file: String::new(),
+            extension: None,
+        };
+        self.reply(to, reply.encode());
+        self.drop_conn(to.conn);
+    }
+
+    /// TM_CONN2: the driver is asked whether the task could write our file.
+    pub(super) fn on_conn2(&mut self, to: ReplyTo, body: &[u8]) {
+        let Some(conn) = self.conns.get_mut(&to.conn) else { return };
+        match EnrolRequest::decode(body) {
+            Ok(request) if matches!(conn.state, ConnState::Opened) => {
+                conn.state = ConnState::Checking(to, request);
+                self.actions.push(Action::CheckAuth { conn: to.conn });
+            }
+            Ok(_) => self.expel(to.conn, "TM_CONN2 out of turn"),
+            Err(error) => self.expel(to.conn, &format!("TM_CONN2: {error}")),
+        }
+    }
+
+    pub(super) fn on_auth_checked(&mut self, conn: ConnId, proven: bool) {
+        let Some(state) = self.conns.get_mut(&conn) else { return };
+        let ConnState::Checking(to, request) = std::mem::replace(&mut state.state, ConnState::Opened) else {
+            return;
+        };
+        if !proven {
+            warn!(pid = request.pid, "enrolment refused: the task has not written our file");
+            self.reply_int(to, 0);
+            return self.drop_conn(conn);
+        }
+        let Some(tid) = self.take_place(conn, &request) else {
+            warn!(pid = request.pid, "enrolment refused: all task ids are in use");
+            self.reply_int(to, 0);
+            return self.drop_conn(conn);
+        };
+        self.admit(conn, tid, to);
+    }
+
+    /// The record of a process that was announced and has never enrolled, else a new one.
+    fn take_place(&mut self, conn: ConnId, request: &EnrolRequest) -> Option<Tid> {
+        let announced = self
+            .tasks
+            .by_cookie(Cookie(request.cookie))
+            .filter(|&t| self.tasks.get(t).is_some_and(|t| !t.enrolled));
+        let task = match announced {
+            Some(tid) => self.tasks.get_mut(tid)?,
+            None => self.tasks.create(false)?,
+        };
+        // A wrapper's child enrols in its place: then its end shows by its connection, not by our child's end.
+        if task.child && task.pid != request.pid {
+            task.child = false;
+        }
+        task.pid = request.pid;
+        task.conn = Some(conn);
+        task.enrolled = true;
+        if let Some(name) = &request.name {
+            task.name.clone_from(name);
+        }
+        Some(task.tid)
+    }
+
+    fn admit(&mut self, conn: ConnId, tid: Tid, to: ReplyTo) {
+        let Some(options) = self.options_of(tid) else { return };
+        let Some(task) = self.tasks.get_mut(tid) else { return };
+        let backlog = std::mem::take(&mut task.backlog);
+        let (pid, manager) = (task.pid, task.manager);
+        if let Some(state) = self.conns.get_mut(&conn) {
+            state.state = ConnState::Enrolled(tid);
+        }
+        debug!(%tid, pid, "enrolled");
+        self.actions.push(Action::Enrolled { conn });
+        self.reply(to, options.encode());
+        self.actions.extend(backlog.into_iter().map(|(header, data)| Action::Send { conn, header, data }));
+        if manager {
+            self.on_manager_ready(tid);
+        }
+    }
+
+    /// What a task is told at its enrolment, and again when it asks (TM_GETOPT).
+    pub(super) fn options_of(&self, tid: Tid) -> Option<EnrolReply> {
+        let task = self.tasks.get(tid)?;
+        Some(EnrolReply {
+            tid,
+            parent: task.parent,
+            output: task.output,
+            trace: task.trace,
+            fragment_size: FRAGMENT_SIZE as i32,
+            signature: DataSignature::NATIVE.0,
+            address: task_address(self.config.address),
+            scheduler: 0,
+        })
+    }
+
+    /// TM_EXIT: the task leaves; a child of ours is over only when its process ends.
+    pub(super) fn on_exit(&mut self, to: ReplyTo) {
+        self.reply(to, Vec::new());
+        self.drop_conn(to.conn);
+    }
+
+    /// Closes a connection after what was sent, and does what the loss of one entails.
+    pub(super) fn drop_conn(&mut self, conn: ConnId) {
+        self.actions.push(Action::CloseTask { conn });
+        self.on_task_closed(conn, None);
+    }
+
+    /// Closes the connection of a task that does not keep to the protocol.
+    pub(super) fn expel(&mut self, conn: ConnId, reason: &str) {
+        warn!(?conn, tid = ?self.conns.get(&conn).and_then(Conn::tid), reason, "connection closed");
+        self.drop_conn(conn);
+    }
+
+    pub(super) fn on_task_closed(&mut self, conn: ConnId, reason: Option<String>) {
+        self.flow.forget(Source::Conn(conn));
+        let Some(state) = self.conns.remove(&conn) else { return };
+        let Some(task) = state.tid().and_then(|tid| self.tasks.get_mut(tid)) else { return };
+        let tid = task.tid;
+        if let Some(reason) = reason {
+            info!(%tid, reason, "connection of a task broke");
+        }
+        task.conn = None;
+        task.queued = 0;
+        self.clear_flow(tid);
+        let over = self.tasks.get(tid).is_some_and(|task| !task.child);
+        self.leave(tid);
+        if over {
+            self.end_task(tid);
+        }
+    }
+
+    /// What a task loses when it leaves the machine, whether or not its process goes on.
+    fn leave(&mut self, tid: Tid) {
+        self.forget_subscriber(tid);
+        self.contexts.retain(|_, owner| *owner != tid);
+        self.forget_waiters(tid);
+    }
+
+    /// A child of ours has ended.
+    pub(super) fn on_process_exited(&mut self, cookie: Cookie, status: &str) {
+        let Some(tid) = self.tasks.by_cookie(cookie) else { return };
+        let Some(task) = self.tasks.get(tid) else { return };
+        debug!(%tid, pid = task.pid, status, "process ended");
+        // A wrapper that ended after its child enrolled in its place is not the task.
+        if task.child || !task.enrolled {
+            self.end_task(tid);
+        }
+    }
+
+    /// The task is over: everybody who asked is told, nothing of it stays.
+    pub(super) fn end_task(&mut self, tid: Tid) {
+        let Some(task) = self.tasks.remove(tid) else { return };
+        if let Some(conn) = task.conn {
+            self.conns.remove(&conn);
+            self.flow.forget(Source::Conn(conn));
+            self.actions.push(Action::CloseTask { conn });
+        }
+        self.leave(tid);
+        self.clear_flow(tid);
+        if let Some((exec, number)) = task.exec {
+            self.exec_result(exec, number, Err(pvm_wire::PvmError::HostFail));
+        }
+        self.notify_task_exit(tid);
+        if task.manager {
+            self.on_manager_gone(tid);
+        } else {
+            self.on_room();
+        }
+    }
+
+    /// Makes the record and the output stream of a process that is about to be started or adopted.
+    pub(super) fn announce(&mut self, fill: impl FnOnce(&mut Task)) -> Option<(Tid, Cookie)> {
+        let task = self.tasks.create(true)?;
+        fill(task);
+        let (tid, cookie) = (task.tid, task.cookie?);
+        if task.child {
+            self.outputs.insert(cookie, OutputStream::new(tid, task.output, task.parent));
+        }
+        Some((tid, cookie))
+    }
+}
+
+/// The address field of the enrolment's answer; tasks bind direct TCP routes to its IP.
+fn task_address(address: Option<IpAddr>) -> String {
+    let ip = match address {
+        Some(IpAddr::V4(ip)) => ip,
+        _ => std::net::Ipv4Addr::LOCALHOST,
+    };
+    format!("{:08x}:{:04x}", ip.to_bits(), 0)
+}

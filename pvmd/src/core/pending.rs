@@ -1,0 +1,209 @@
+//! Requests between daemons: who waits for which answer, and what others ask of this one.
+
+use super::Core;
+use super::requests::host_record;
+use super::spawn::SpawnId;
+use super::tasks::ReplyTo;
+use pvm_wire::body::BodyWriter;
+use pvm_wire::daemon::{AddResult, DaemonMsg, PeerReply, PeerRequest, RequestId};
+use pvm_wire::protocol::{HostList, HostRecord, TaskRecord, encode_counted, encode_tasks};
+use pvm_wire::{HostIndex, PvmError, Tid};
+use std::collections::BTreeSet;
+use tracing::warn;
+
+/// Names a list of tasks being gathered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct QueryId(pub u64);
+
+/// Who waits for the answer of another daemon.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Waiter {
+    Mstat(ReplyTo),
+    Pstat(ReplyTo),
+    HostSync(ReplyTo),
+    AddHosts(ReplyTo),
+    DeleteHosts(ReplyTo),
+    Mailbox(ReplyTo),
+    Tasks(QueryId),
+    /// Items `first…` of a spawn, as many as were asked for.
+    Exec {
+        spawn: SpawnId,
+        first: u32,
+        count: u32,
+    },
+}
+
+/// Where the answer to another daemon's request goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PeerTo {
+    pub host: HostIndex,
+    pub id: RequestId,
+}
+
+/// A list of tasks being gathered from several hosts.
+#[derive(Debug)]
+pub(super) struct TaskQuery {
+    to: ReplyTo,
+    missing: BTreeSet<HostIndex>,
+    tasks: Vec<TaskRecord>,
+}
+
+impl Core {
+    /// Asks another daemon (or this one) for something. A host that is not there answers at once, by its absence.
+    pub(super) fn ask(&mut self, host: HostIndex, what: PeerRequest, waiter: Waiter) {
+        if !self.is_reachable(host) {
+            return self.on_no_reply(host, waiter);
+        }
+        let id = RequestId(self.next_id());
+        self.pending.insert(id, (host, waiter));
+        self.tell(host, DaemonMsg::Request { id, what });
+    }
+
+    /// Answers another daemon (or this one).
+    pub(super) fn answer(&mut self, to: PeerTo, what: PeerReply) {
+        self.tell(to.host, DaemonMsg::Reply { id: to.id, what });
+    }
+
+    pub(super) fn on_peer_request(&mut self, to: PeerTo, what: PeerRequest) {
+        match what {
+            PeerRequest::Exec { batch, count, first, parent, spawn } => {
+                self.on_exec(to, batch, count, first, parent, spawn);
+            }
+            PeerRequest::Tasks { only } => {
+                let listed = self.tasks.iter().filter(|task| !task.manager);
+                let tasks = listed.filter(|task| only.is_none_or(|tid| tid == task.tid));
+                let tasks = tasks.map(|task| task.record(self.config.index)).collect();
+                self.answer(to, PeerReply::Tasks { tasks });
+            }
+            PeerRequest::TaskStatus { tid } => {
+                let alive = self.tasks.get(tid).is_some();
+                self.answer(to, PeerReply::TaskStatus { alive });
+            }
+            PeerRequest::AddHosts { hosts } => self.on_add_hosts(to, &hosts),
+            PeerRequest::DeleteHosts { names, from } => self.on_delete_hosts(to, &names, from),
+            PeerRequest::Ping => self.answer(to, PeerReply::Pong),
+            PeerRequest::Clock => {
+                let microseconds = (self.config.epoch + self.now).as_micros() as u64;
+                self.answer(to, PeerReply::Clock { microseconds });
+            }
+            PeerRequest::Mailbox { from, body } => self.on_mailbox(to, from, &body.0),
+        }
+    }
+
+    pub(super) fn on_peer_reply(&mut self, from: HostIndex, id: RequestId, what: PeerReply) {
+        match self.pending.remove(&id) {
+            Some((host, waiter)) if host == from => self.on_answer(from, waiter, what),
+            Some(other) => {
+                warn!(host = %from, ?id, "answer from the wrong host: ignored");
+                self.pending.insert(id, other);
+            }
+            None => {}
+        }
+    }
+
+    fn on_answer(&mut self, from: HostIndex, waiter: Waiter, what: PeerReply) {
+        match (waiter, what) {
+            (Waiter::Mstat(to), PeerReply::Pong) => self.reply_int(to, 0),
+            (Waiter::Pstat(to), PeerReply::TaskStatus { alive }) => {
+                self.reply_int(to, if alive { 0 } else { PvmError::NoTask.code() });
+            }
+            (Waiter::HostSync(to), PeerReply::Clock { microseconds }) => {
+                let (seconds, rest) = (microseconds / 1_000_000, microseconds % 1_000_000);
+                self.reply(to, BodyWriter::new().int(0).int(seconds as i32).int(rest as i32).finish());
+            }
+            (Waiter::AddHosts(to), PeerReply::Added { results }) => {
+                let body = match results {
+                    Err(code) => code.to_be_bytes().to_vec(),
+                    Ok(results) => add_results(&results).encode(),
+                };
+                self.reply(to, body);
+            }
+            (Waiter::DeleteHosts(to), PeerReply::Deleted { results }) => {
+                self.reply(to, encode_counted(Ok((results.len() as i32, &results))));
+            }
+            (Waiter::Mailbox(to), PeerReply::Mailbox { body }) => self.reply(to, body.0.to_vec()),
+            (Waiter::Tasks(query), PeerReply::Tasks { tasks }) => self.on_tasks_part(from, query, tasks),
+            (Waiter::Exec { spawn, first, count }, PeerReply::Started { results }) => {
+                self.on_started(from, spawn, first, count, &results);
+            }
+            (waiter, _) => {
+                warn!(host = %from, ?waiter, "answer of the wrong kind");
+                self.on_no_reply(from, waiter);
+            }
+        }
+    }
+
+    /// The host that was asked is gone.
+    pub(super) fn on_no_reply(&mut self, host: HostIndex, waiter: Waiter) {
+        match waiter {
+            Waiter::Mstat(to)
+            | Waiter::Pstat(to)
+            | Waiter::HostSync(to)
+            | Waiter::AddHosts(to)
+            | Waiter::DeleteHosts(to)
+            | Waiter::Mailbox(to) => self.reply_int(to, PvmError::HostFail.code()),
+            Waiter::Tasks(query) => self.on_tasks_part(host, query, Vec::new()),
+            Waiter::Exec { spawn, first, count } => self.on_exec_lost(host, spawn, first, count),
+        }
+    }
+
+    /// Everything that was asked of a host which is gone.
+    pub(super) fn fail_pending(&mut self, host: HostIndex) {
+        let lost: Vec<RequestId> =
+            self.pending.iter().filter(|(_, (asked, _))| *asked == host).map(|(&id, _)| id).collect();
+        for id in lost {
+            if let Some((_, waiter)) = self.pending.remove(&id) {
+                self.on_no_reply(host, waiter);
+            }
+        }
+    }
+
+    /// TM_TASK: 0 asks for all hosts, a host's tid for one, a task's tid for itself.
+    pub(super) fn on_task_list(&mut self, to: ReplyTo, which: Tid) {
+        let hosts: Vec<HostIndex> = match which.host() {
+            None if which == Tid::NONE => self.hosts.iter().map(|entry| entry.index).collect(),
+            Some(host) if self.hosts.contains(host) => vec![host],
+            _ => return self.reply_int(to, PvmError::NoHost.code()),
+        };
+        let only = which.is_task().then_some(which);
+        let id = QueryId(self.next_id());
+        let missing = hosts.iter().copied().collect();
+        self.queries.insert(id, TaskQuery { to, missing, tasks: Vec::new() });
+        for host in hosts {
+            self.ask(host, PeerRequest::Tasks { only }, Waiter::Tasks(id));
+        }
+    }
+
+    fn on_tasks_part(&mut self, from: HostIndex, id: QueryId, tasks: Vec<TaskRecord>) {
+        let Some(query) = self.queries.get_mut(&id) else { return };
+        query.missing.remove(&from);
+        query.tasks.extend(tasks);
+        if query.missing.is_empty()
+            && let Some(mut query) = self.queries.remove(&id)
+        {
+            query.tasks.sort_by_key(|task| task.tid);
+            self.reply(query.to, encode_tasks(Ok(&query.tasks)));
+        }
+    }
+
+    /// A task that waited for something is gone.
+    pub(super) fn forget_waiters(&mut self, tid: Tid) {
+        self.start_up_waiters
+            .retain(|to| self.conns.get(&to.conn).is_some_and(|conn| conn.tid() != Some(tid)));
+    }
+}
+
+/// TM_ADDHOST's answer.
+pub(super) fn add_results(results: &[AddResult]) -> HostList {
+    let hosts = results.iter().map(|result| match result {
+        AddResult::Added(entry) => host_record(entry),
+        AddResult::Failed { code, .. } => {
+            HostRecord { tid: *code, name: String::new(), arch: String::new(), speed: 0, signature: 0 }
+        }
+    });
+    let reasons = results.iter().map(|result| match result {
+        AddResult::Added(_) => String::new(),
+        AddResult::Failed { reason, .. } => reason.clone(),
+    });
+    HostList { formats: 0, hosts: hosts.collect(), reasons: reasons.collect() }
+}

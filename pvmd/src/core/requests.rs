@@ -1,0 +1,248 @@
+//! What tasks ask of their daemon: one handler per TM_ message.
+
+use super::Core;
+use super::event::{Action, ConnId};
+use super::pending::Waiter;
+use super::tasks::{ReplyTo, Task};
+use pvm_wire::body::{BodyError, BodyReader, BodyWriter};
+use pvm_wire::codes::{BATCH_TAG, Tm, Tmx};
+use pvm_wire::daemon::{Blob, DaemonMsg, PeerRequest};
+use pvm_wire::protocol::{HostList, HostRecord, NotifyRequest, decode_strings, encode_counted};
+use pvm_wire::spawn::{Sink, SpawnRequest};
+use pvm_wire::{HostIndex, Message, PvmError, Tid};
+use std::collections::BTreeSet;
+use tracing::{debug, info, warn};
+
+impl Core {
+    /// A whole message to this daemon from a local connection.
+    pub(super) fn on_request(&mut self, conn: ConnId, message: &Message) {
+        let header = &message.header;
+        let to = ReplyTo { conn, tag: header.tag, context: header.context, wait_id: header.wait_id };
+        let Some(tid) = self.conns.get(&conn).and_then(super::tasks::Conn::tid) else {
+            return match Tm::from_tag(header.tag) {
+                Some(Tm::Connect) => self.on_connect(to, &message.body),
+                Some(Tm::Conn2) => self.on_conn2(to, &message.body),
+                // Refused here, where PVM leaves the connection dangling.
+                _ => self.expel(conn, &format!("message {:#x} before enrolment", header.tag)),
+            };
+        };
+        if header.tag == BATCH_TAG {
+            return self.on_system_message(message);
+        }
+        let handled = match (Tm::from_tag(header.tag), Tmx::from_tag(header.tag)) {
+            (Some(request), _) => self.on_tm(request, tid, to, &message.body),
+            (_, Some(Tmx::StartUp)) => {
+                self.on_start_up(to);
+                Ok(())
+            }
+            (_, Some(Tmx::Adopt)) => self.on_adopt(tid, to, &message.body),
+            _ => {
+                info!(%tid, tag = header.tag, "unknown request");
+                self.reply_int(to, PvmError::NotImpl.code());
+                Ok(())
+            }
+        };
+        // PVM leaves the sender of a malformed request waiting for ever; here it is told.
+        if let Err(error) = handled {
+            warn!(%tid, tag = format!("{:#x}", header.tag), %error, "malformed request");
+            self.reply_int(to, PvmError::BadParam.code());
+        }
+    }
+
+    fn on_tm(&mut self, request: Tm, tid: Tid, to: ReplyTo, body: &[u8]) -> Result<(), BodyError> {
+        match request {
+            Tm::Connect | Tm::Conn2 => self.expel(to.conn, "enrolment twice"),
+            Tm::Exit => self.on_exit(to),
+            Tm::AddHost => {
+                let hosts = decode_strings(body)?;
+                self.ask(HostIndex::MASTER, PeerRequest::AddHosts { hosts }, Waiter::AddHosts(to));
+            }
+            Tm::DelHost => {
+                let names = decode_strings(body)?;
+                let from = self.config.index;
+                self.ask(
+                    HostIndex::MASTER,
+                    PeerRequest::DeleteHosts { names, from },
+                    Waiter::DeleteHosts(to),
+                );
+            }
+            Tm::Config => self.reply(to, self.configuration().encode()),
+            Tm::Mstat => self.on_mstat(to, BodyReader::new(body).str()?),
+            Tm::Halt => self.on_halt_request(tid),
+            Tm::Tickle => self.on_tickle(to, body)?,
+            Tm::Spawn => self.on_spawn(tid, to, SpawnRequest::decode(body)?),
+            Tm::Pstat => self.on_pstat(to, Tid::from_raw(BodyReader::new(body).int()?)),
+            Tm::SendSig => {
+                let mut reader = BodyReader::new(body);
+                let (target, signal) = (Tid::from_raw(reader.int()?), reader.int()?);
+                self.reply(to, Vec::new());
+                self.signal(target, signal);
+            }
+            Tm::Task => self.on_task_list(to, Tid::from_raw(BodyReader::new(body).int()?)),
+            Tm::Mca => self.on_mca(to.conn, body)?,
+            Tm::Notify => self.on_notify(tid, &NotifyRequest::decode(body)?),
+            Tm::Db => {
+                let what = PeerRequest::Mailbox { from: tid, body: Blob(body.to_vec().into()) };
+                self.ask(HostIndex::MASTER, what, Waiter::Mailbox(to));
+            }
+            Tm::HostSync => self.on_host_sync(to, Tid::from_raw(BodyReader::new(body).int()?)),
+            Tm::SetOpt => self.on_set_opt(tid, to, body)?,
+            Tm::GetOpt => {
+                if let Some(options) = self.options_of(tid) {
+                    self.reply(to, options.encode_options());
+                }
+            }
+            Tm::Context => self.on_context(tid, to, BodyReader::new(body).int()?),
+            Tm::Sched | Tm::Tasker | Tm::Hoster | Tm::Tracer | Tm::ShmConn => {
+                self.reply_int(to, PvmError::NotImpl.code());
+            }
+        }
+        Ok(())
+    }
+
+    /// TM_CONFIG's answer: the members of the machine.
+    pub(super) fn configuration(&self) -> HostList {
+        let hosts: Vec<HostRecord> = self.hosts.iter().map(host_record).collect();
+        let formats = hosts.iter().map(|host| host.signature).collect::<BTreeSet<_>>().len() as i32;
+        HostList { formats, hosts, reasons: Vec::new() }
+    }
+
+    fn on_mstat(&mut self, to: ReplyTo, name: &str) {
+        let host = if name == "." { Some(self.config.index) } else { self.hosts.by_name(name) };
+        match host {
+            None => self.reply_int(to, PvmError::NoHost.code()),
+            Some(host) => self.ask(host, PeerRequest::Ping, Waiter::Mstat(to)),
+        }
+    }
+
+    fn on_halt_request(&mut self, tid: Tid) {
+        info!(%tid, "asked to halt the virtual machine");
+        self.tell(HostIndex::MASTER, DaemonMsg::Halt);
+    }
+
+    fn on_pstat(&mut self, to: ReplyTo, tid: Tid) {
+        match tid.host() {
+            Some(host) if tid.is_task() && self.is_reachable(host) => {
+                self.ask(host, PeerRequest::TaskStatus { tid }, Waiter::Pstat(to));
+            }
+            _ => self.reply_int(to, PvmError::NoTask.code()),
+        }
+    }
+
+    /// Sends a signal to a task anywhere; unknown tasks are ignored, as in PVM.
+    pub(super) fn signal(&mut self, tid: Tid, signal: i32) {
+        match tid.host() {
+            Some(host) if host == self.config.index => {
+                // A pid of 0 or 1 would reach others than the task.
+                if let Some(task) = self.tasks.get(tid).filter(|task| task.pid > 1) {
+                    self.actions.push(Action::Signal { pid: task.pid, signal });
+                }
+            }
+            Some(host) if tid.is_task() => self.tell(host, DaemonMsg::Signal { tid, signal }),
+            _ => debug!(%tid, signal, "signal to nobody"),
+        }
+    }
+
+    fn on_mca(&mut self, conn: ConnId, body: &[u8]) -> Result<(), BodyError> {
+        let mut reader = BodyReader::new(body);
+        let count = reader.count(4)?;
+        let receivers: BTreeSet<Tid> = reader.ints(count)?.into_iter().map(Tid::from_raw).collect();
+        if let Some(state) = self.conns.get_mut(&conn) {
+            state.multicast = receivers.into_iter().filter(|tid| tid.is_task()).collect();
+        }
+        Ok(())
+    }
+
+    /// The debug mask is the one tickle with an effect; the original's others dump internals to its log.
+    fn on_tickle(&mut self, to: ReplyTo, body: &[u8]) -> Result<(), BodyError> {
+        let mut reader = BodyReader::new(body);
+        let count = reader.count(4)?;
+        let results = match reader.ints(count)?[..] {
+            [5, ..] => vec![self.debug_mask as i32],
+            [6, mask, ..] => {
+                self.debug_mask = mask as u32;
+                vec![]
+            }
+            _ => vec![],
+        };
+        self.reply(to, encode_counted(Ok((results.len() as i32, &results))));
+        Ok(())
+    }
+
+    fn on_host_sync(&mut self, to: ReplyTo, host: Tid) {
+        match host.host().filter(|&index| self.hosts.contains(index)) {
+            None => self.reply_int(to, PvmError::NoHost.code()),
+            Some(index) => self.ask(index, PeerRequest::Clock, Waiter::HostSync(to)),
+        }
+    }
+
+    fn on_set_opt(&mut self, tid: Tid, to: ReplyTo, body: &[u8]) -> Result<(), BodyError> {
+        let mut reader = BodyReader::new(body);
+        while !reader.rest().is_empty() {
+            let which = reader.int()?;
+            let value = u32::from_str_radix(reader.str()?.trim_start_matches("0x"), 16)
+                .map_err(|_| BodyError::Text)? as i32;
+            let Some(task) = self.tasks.get_mut(tid) else { break };
+            let mut output = task.output;
+            match which {
+                1 => output.tid = value,
+                2 => output.context = value,
+                3 => output.tag = value,
+                4 => task.trace.tid = value,
+                5 => task.trace.context = value,
+                6 => task.trace.tag = value,
+                _ => {}
+            }
+            if which <= 3 {
+                self.change_sink(tid, output);
+            }
+        }
+        self.reply(to, Vec::new());
+        Ok(())
+    }
+
+    /// TM_CONTEXT: 0 asks for a new one, anything else frees it (its owner only).
+    fn on_context(&mut self, tid: Tid, to: ReplyTo, context: i32) {
+        const PER_DAEMON: i32 = 0x3fff5;
+        if context != 0 {
+            let owned = self.contexts.get(&context) == Some(&tid);
+            self.contexts.retain(|&id, _| !(owned && id == context));
+            return self.reply_int(to, if owned { 0 } else { PvmError::NotFound.code() });
+        }
+        let base = self.config.index.host_tid().raw();
+        for _ in 0..PER_DAEMON {
+            self.next_context = self.next_context % PER_DAEMON + 1;
+            let id = base + self.next_context;
+            if let std::collections::btree_map::Entry::Vacant(free) = self.contexts.entry(id) {
+                free.insert(tid);
+                return self.reply_int(to, id);
+            }
+        }
+        self.reply_int(to, PvmError::OutOfRes.code());
+    }
+
+    /// Announces a process that the caller starts itself, with the caller as the sink of what it spawns.
+    fn on_adopt(&mut self, tid: Tid, to: ReplyTo, body: &[u8]) -> Result<(), BodyError> {
+        let mut reader = BodyReader::new(body);
+        let (context, tag) = (reader.int()?, reader.int()?);
+        let output = Sink { tid: tid.raw(), context, tag };
+        let adopted = self.announce(|task: &mut Task| task.output = output);
+        let answer = match adopted {
+            Some((tid, cookie)) => [tid.raw(), cookie.0],
+            None => [PvmError::OutOfRes.code(), 0],
+        };
+        self.reply(to, BodyWriter::new().ints(answer).finish());
+        Ok(())
+    }
+}
+
+/// A host as the answers to TM_CONFIG and TM_ADDHOST show it.
+pub(super) fn host_record(entry: &pvm_wire::daemon::HostEntry) -> HostRecord {
+    HostRecord {
+        tid: entry.index.host_tid().raw(),
+        name: entry.name.clone(),
+        arch: entry.arch.clone(),
+        speed: entry.speed,
+        signature: entry.signature,
+    }
+}

@@ -1,0 +1,240 @@
+//! The way of a fragment: from a task, a child's output or another daemon to whoever it is for.
+
+use super::Core;
+use super::event::{Action, ConnId};
+use super::flow::{FlowChange, Source};
+use super::tasks::ReplyTo;
+use bytes::Bytes;
+use pvm_wire::daemon::{Blob, DaemonMsg};
+use pvm_wire::encoding::XDR_WORD;
+use pvm_wire::header::EOM;
+use pvm_wire::limits::{FRAGMENT_SIZE, QUEUE_HIGH, QUEUE_LOW};
+use pvm_wire::message::Assembled;
+use pvm_wire::{FragmentHeader, HostIndex, Message, MessageHeader, Tid};
+use std::collections::BTreeMap;
+use tracing::{debug, warn};
+
+impl Core {
+    /// A fragment from a local connection.
+    pub(super) fn on_fragment(&mut self, conn: ConnId, header: FragmentHeader, data: Bytes) {
+        let Some(state) = self.conns.get(&conn) else { return };
+        let tid = state.tid();
+        let header = FragmentHeader { src: tid.unwrap_or(Tid::ANY), ..header };
+        if header.dst.is_daemon() && header.dst.host().is_none_or(|host| host == self.config.index) {
+            return self.on_request_fragment(conn, &header, data);
+        }
+        let Some(tid) = tid else {
+            debug!(?conn, dst = %header.dst, "fragment from a connection that has not enrolled: dropped");
+            return;
+        };
+        if header.dst == tid.multicast() {
+            self.multicast(conn, tid, header.flags, &data);
+        } else {
+            self.forward(Source::Conn(conn), tid, header.dst, header.flags, data);
+        }
+    }
+
+    /// A fragment from another daemon. Senders must live on the host it comes from.
+    pub(super) fn on_peer_data(&mut self, from: HostIndex, src: Tid, dsts: &[Tid], flags: u8, data: &Bytes) {
+        if src.host() != Some(from) {
+            warn!(host = %from, %src, "fragment with a foreign sender: dropped");
+            return;
+        }
+        for &dst in dsts {
+            if dst.is_daemon() {
+                self.on_peer_fragment(from, src, dst, flags, data.clone());
+            } else {
+                self.deliver(Source::Host(from), src, dst, flags, data.clone());
+            }
+        }
+    }
+
+    /// Sends a piece of a message on its way to one receiver.
+    pub(super) fn forward(&mut self, source: Source, src: Tid, dst: Tid, flags: u8, data: Bytes) {
+        match dst.host() {
+            Some(host) if host == self.config.index => self.deliver(source, src, dst, flags, data),
+            Some(host) if dst.is_task() || dst.is_daemon() => {
+                let blob = Blob(data);
+                self.send_data(source, host, DaemonMsg::Data { src, dsts: vec![dst], flags, data: blob });
+            }
+            _ => debug!(%src, %dst, "fragment to nobody: dropped"),
+        }
+    }
+
+    /// Sends a piece of a multicast: one copy per host.
+    fn multicast(&mut self, conn: ConnId, src: Tid, flags: u8, data: &Bytes) {
+        let Some(state) = self.conns.get_mut(&conn) else { return };
+        let receivers =
+            if flags & EOM == 0 { state.multicast.clone() } else { std::mem::take(&mut state.multicast) };
+        let mut remote: BTreeMap<HostIndex, Vec<Tid>> = BTreeMap::new();
+        for dst in receivers {
+            match dst.host() {
+                Some(host) if host == self.config.index => {
+                    self.deliver(Source::Conn(conn), src, dst, flags, data.clone());
+                }
+                Some(host) => remote.entry(host).or_default().push(dst),
+                None => {}
+            }
+        }
+        for (host, dsts) in remote {
+            let blob = Blob(data.clone());
+            self.send_data(Source::Conn(conn), host, DaemonMsg::Data { src, dsts, flags, data: blob });
+        }
+    }
+
+    /// Sends data over a link, and stops the source if the link or a receiver behind it is full.
+    fn send_data(&mut self, source: Source, host: HostIndex, message: DaemonMsg) {
+        let DaemonMsg::Data { dsts, data, .. } = &message else { return };
+        let Some(link) = self.links.get_mut(&host) else {
+            debug!(%host, ?dsts, "fragment to a host that is not there: dropped");
+            return;
+        };
+        link.queued += data.0.len();
+        if link.queued > QUEUE_HIGH {
+            self.flow.fill(host.daemon());
+        }
+        let receivers: Vec<Tid> = dsts.iter().copied().chain([host.daemon()]).collect();
+        self.actions.push(Action::SendPeer { host, message });
+        for receiver in receivers {
+            let change = self.flow.sent(source, receiver);
+            self.apply_flow(change);
+        }
+    }
+
+    /// Hands a piece to a local task, or keeps it until the task has enrolled.
+    pub(super) fn deliver(&mut self, source: Source, src: Tid, dst: Tid, flags: u8, data: Bytes) {
+        let Some(task) = self.tasks.get_mut(dst).filter(|task| task.listens()) else {
+            debug!(%src, %dst, "fragment to a task that is not there: dropped");
+            return;
+        };
+        let header = FragmentHeader { dst, src, length: data.len() as u32, flags };
+        task.queued += FragmentHeader::SIZE + data.len();
+        let full = task.queued > QUEUE_HIGH;
+        match task.conn {
+            Some(conn) => self.actions.push(Action::Send { conn, header, data }),
+            None => task.backlog.push_back((header, data)),
+        }
+        if full {
+            self.flow.fill(dst);
+            let change = self.flow.sent(source, dst);
+            self.apply_flow(change);
+        }
+    }
+
+    /// A task has taken bytes.
+    pub(super) fn on_task_drained(&mut self, conn: ConnId, bytes: usize) {
+        let Some(tid) = self.conns.get(&conn).and_then(super::tasks::Conn::tid) else { return };
+        let Some(task) = self.tasks.get_mut(tid) else { return };
+        task.queued = task.queued.saturating_sub(bytes);
+        if task.queued < QUEUE_LOW && self.flow.is_full(tid) {
+            self.clear_flow(tid);
+        }
+    }
+
+    /// A link has taken bytes.
+    pub(super) fn on_peer_drained(&mut self, host: HostIndex, bytes: usize) {
+        let Some(link) = self.links.get_mut(&host) else { return };
+        link.queued = link.queued.saturating_sub(bytes);
+        if link.queued < QUEUE_LOW && self.flow.is_full(host.daemon()) {
+            self.clear_flow(host.daemon());
+        }
+    }
+
+    /// Another daemon tells that one of its tasks is full, or no longer.
+    pub(super) fn on_congestion(&mut self, from: HostIndex, tid: Tid, full: bool) {
+        if tid.host() != Some(from) {
+            warn!(host = %from, %tid, "congestion of a foreign task: ignored");
+        } else if full {
+            self.flow.fill(tid);
+        } else {
+            self.clear_flow(tid);
+        }
+    }
+
+    pub(super) fn clear_flow(&mut self, receiver: Tid) {
+        for change in self.flow.clear(receiver) {
+            self.apply_flow(Some(change));
+        }
+    }
+
+    pub(super) fn apply_flow(&mut self, change: Option<FlowChange>) {
+        let action = match change {
+            None | Some(FlowChange::Stop(Source::Daemon, _) | FlowChange::Resume(Source::Daemon, _)) => {
+                return;
+            }
+            Some(FlowChange::Stop(Source::Conn(conn), _)) => Action::PauseReading { conn },
+            Some(FlowChange::Resume(Source::Conn(conn), _)) => Action::ResumeReading { conn },
+            Some(FlowChange::Stop(Source::Output(cookie), _)) => Action::PauseOutput { cookie },
+            Some(FlowChange::Resume(Source::Output(cookie), _)) => Action::ResumeOutput { cookie },
+            Some(FlowChange::Stop(Source::Host(host), tid)) => {
+                return self.tell(host, DaemonMsg::Congestion { tid, full: true });
+            }
+            Some(FlowChange::Resume(Source::Host(host), tid)) => {
+                return self.tell(host, DaemonMsg::Congestion { tid, full: false });
+            }
+        };
+        self.actions.push(action);
+    }
+
+    /// A fragment addressed to this daemon by a local connection.
+    fn on_request_fragment(&mut self, conn: ConnId, header: &FragmentHeader, data: Bytes) {
+        let Some(state) = self.conns.get_mut(&conn) else { return };
+        match state.requests.push(header, data) {
+            Ok(Assembled::Partial) => {}
+            Ok(Assembled::Stray) => debug!(?conn, "continuation of nothing: dropped"),
+            Ok(Assembled::Whole(message)) => self.on_request(conn, &message),
+            Err(error) => self.expel(conn, &error.to_string()),
+        }
+    }
+
+    /// A fragment addressed to this daemon by a task of another host.
+    fn on_peer_fragment(&mut self, from: HostIndex, src: Tid, dst: Tid, flags: u8, data: Bytes) {
+        let Some(link) = self.links.get_mut(&from) else { return };
+        let header = FragmentHeader { dst, src, length: data.len() as u32, flags };
+        match link.requests.push(&header, data) {
+            Ok(Assembled::Partial) => {}
+            Ok(Assembled::Stray) => debug!(%src, "continuation of nothing: dropped"),
+            Ok(Assembled::Whole(message)) => self.on_system_message(&message),
+            Err(error) => warn!(%src, %error, "message to this daemon refused"),
+        }
+    }
+
+    /// Sends a message of this daemon to a task anywhere.
+    pub(super) fn send_message(&mut self, source: Source, dst: Tid, context: i32, tag: i32, body: Vec<u8>) {
+        // A task knows its own daemon by one name, other daemons by theirs.
+        let local = dst.host() == Some(self.config.index);
+        let src = if local { Tid::MY_DAEMON } else { self.config.index.daemon() };
+        let header = MessageHeader { encoding: XDR_WORD, tag, context, ..MessageHeader::default() };
+        let message = Message { src, dst, header, body: body.into() };
+        for (header, data) in message.fragments(FRAGMENT_SIZE) {
+            self.forward(source, src, dst, header.flags, data);
+        }
+    }
+
+    /// Answers a request, if the one who asked is still there.
+    pub(super) fn reply(&mut self, to: ReplyTo, body: Vec<u8>) {
+        let Some(conn) = self.conns.get(&to.conn) else { return };
+        let dst = conn.tid().unwrap_or(Tid::NONE);
+        let header = MessageHeader {
+            encoding: XDR_WORD,
+            tag: to.tag,
+            context: to.context,
+            wait_id: to.wait_id,
+            ..MessageHeader::default()
+        };
+        let message = Message { src: Tid::MY_DAEMON, dst, header, body: body.into() };
+        for (header, data) in message.fragments(FRAGMENT_SIZE) {
+            if dst == Tid::NONE {
+                self.actions.push(Action::Send { conn: to.conn, header, data });
+            } else {
+                // Charged to the one who asked: who never reads answers is not read either.
+                self.deliver(Source::Conn(to.conn), Tid::MY_DAEMON, dst, header.flags, data);
+            }
+        }
+    }
+
+    /// Answers a request with one number.
+    pub(super) fn reply_int(&mut self, to: ReplyTo, value: i32) {
+        self.reply(to, value.to_be_bytes().to_vec());
+    }
+}

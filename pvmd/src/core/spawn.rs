@@ -1,0 +1,283 @@
+//! Starting tasks: the spawner's side (where, how many, what came of it) and the side of the host that runs them.
+
+use super::Core;
+use super::batch::Placing;
+use super::event::{Action, Cookie, Program};
+use super::flow::Source;
+use super::pending::{PeerTo, Waiter};
+use super::tasks::{ExecId, ReplyTo};
+use pvm_wire::batch::BatchId;
+use pvm_wire::daemon::{PeerReply, PeerRequest};
+use pvm_wire::limits::BATCH_MAX;
+use pvm_wire::protocol::{OutputEvent, encode_counted};
+use pvm_wire::spawn::{SpawnRequest, flags};
+use pvm_wire::{HostIndex, PvmError, Tid};
+use tracing::{debug, info};
+
+/// Names a spawn within its home daemon; also the number of its batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct SpawnId(pub u64);
+
+/// A spawn under way, in the spawner's daemon.
+#[derive(Debug)]
+pub(super) struct Spawn {
+    to: ReplyTo,
+    spawner: Tid,
+    request: SpawnRequest,
+    /// Per task its tid or an error code, once known.
+    results: Vec<Option<i32>>,
+    /// Tasks whose fate is not known.
+    open: usize,
+    /// If nodes pull its tasks.
+    pub placing: Option<Placing>,
+}
+
+/// Tasks being started here for some spawn.
+#[derive(Debug)]
+pub(super) struct Exec {
+    to: PeerTo,
+    batch: Option<BatchId>,
+    results: Vec<Option<i32>>,
+    open: usize,
+}
+
+/// `where` of a spawn, split at its first colon: host or architecture, and directory.
+fn split_place(place: &str) -> (&str, Option<&str>) {
+    match place.split_once(':') {
+        Some((place, directory)) => (place, Some(directory)),
+        None => (place, None),
+    }
+}
+
+impl Core {
+    /// TM_SPAWN.
+    pub(super) fn on_spawn(&mut self, spawner: Tid, to: ReplyTo, mut request: SpawnRequest) {
+        let count = match usize::try_from(request.count) {
+            Ok(count @ 1..=BATCH_MAX) => count,
+            Ok(0) | Err(_) => return self.reply_int(to, PvmError::BadParam.code()),
+            Ok(_) => return self.reply_int(to, PvmError::OutOfRes.code()),
+        };
+        let hosts = self.chosen_hosts(&request);
+        if let (_, Some(directory)) = split_place(&request.place) {
+            request.env.push(format!("PVMSPAWNWD={directory}"));
+        }
+        let pinned = request.flags & (flags::HOST | flags::HOST_COMPLEMENT) == flags::HOST;
+        let newcomers = request.flags & (flags::HOST | flags::ARCH) == 0;
+        let id = SpawnId(self.next_id());
+        let results = vec![None; count];
+        self.spawns.insert(id, Spawn { to, spawner, request, results, open: count, placing: None });
+        match hosts[..] {
+            [] => self.resolve_items(id, 0, &vec![PvmError::NoHost.code(); count]),
+            [host] if pinned => self.exec_on(id, host, 0, count as u32, None),
+            _ => self.place_batch(id, hosts, newcomers, count as u32),
+        }
+    }
+
+    /// The hosts a spawn may use (reference, section 5.1).
+    fn chosen_hosts(&self, request: &SpawnRequest) -> Vec<HostIndex> {
+        let (place, _) = split_place(&request.place);
+        let own = self.hosts.get(self.config.index).map(|entry| &*entry.name);
+        let name = if place == "." { own.unwrap_or(place) } else { place };
+        let complement = request.flags & flags::HOST_COMPLEMENT != 0;
+        self.hosts
+            .iter()
+            .filter(|entry| {
+                let chosen = match request.flags {
+                    f if f & flags::HOST != 0 => entry.name == name,
+                    f if f & flags::ARCH != 0 => entry.arch == place,
+                    _ => true,
+                };
+                chosen != complement
+            })
+            .map(|entry| entry.index)
+            .collect()
+    }
+
+    /// Has a host start some of a spawn's tasks.
+    pub(super) fn exec_on(
+        &mut self,
+        id: SpawnId,
+        host: HostIndex,
+        first: u32,
+        count: u32,
+        batch: Option<BatchId>,
+    ) {
+        let Some(spawn) = self.spawns.get(&id) else { return };
+        let hidden = spawn.request.flags & flags::NO_SPAWN_PARENT != 0;
+        let parent = if hidden { PvmError::ParentNotSet.code() } else { spawn.spawner.raw() };
+        let what = PeerRequest::Exec { batch, count, first, parent, spawn: spawn.request.clone() };
+        self.ask(host, what, Waiter::Exec { spawn: id, first, count });
+    }
+
+    /// A host has started (or failed to start) what it was told to.
+    pub(super) fn on_started(
+        &mut self,
+        from: HostIndex,
+        id: SpawnId,
+        first: u32,
+        count: u32,
+        results: &[i32],
+    ) {
+        let mut results: Vec<i32> = results.iter().copied().take(count as usize).collect();
+        results.resize(count as usize, PvmError::DSysErr.code());
+        debug!(spawn = id.0, host = %from, first, count, "tasks started");
+        self.resolve_items(id, first, &results);
+    }
+
+    /// A host has died while it started tasks: tasks of a batch are placed again, pinned ones have failed.
+    pub(super) fn on_exec_lost(&mut self, host: HostIndex, id: SpawnId, first: u32, count: u32) {
+        let Some(spawn) = self.spawns.get_mut(&id) else { return };
+        match &mut spawn.placing {
+            Some(placing) => {
+                info!(spawn = id.0, %host, count, "tasks of a lost host are placed again");
+                placing.give_back(first, count);
+                self.place_more(id, count);
+            }
+            None => self.resolve_items(id, first, &vec![PvmError::HostFail.code(); count as usize]),
+        }
+    }
+
+    /// The fate of some tasks of a spawn is known.
+    pub(super) fn resolve_items(&mut self, id: SpawnId, first: u32, results: &[i32]) {
+        let Some(spawn) = self.spawns.get_mut(&id) else { return };
+        let (spawner, output) = (spawn.spawner, spawn.request.output);
+        let mut started = Vec::new();
+        for (slot, &result) in spawn.results.iter_mut().skip(first as usize).zip(results) {
+            if slot.replace(result).is_none() {
+                spawn.open -= 1;
+                started.extend((result > 0).then_some(Tid::from_raw(result)));
+            }
+        }
+        let done = spawn.open == 0;
+        for tid in started {
+            self.send_output(Source::Daemon, output, tid, OutputEvent::Spawned(spawner.raw()));
+        }
+        if done {
+            self.finish_spawn(id);
+        }
+    }
+
+    fn finish_spawn(&mut self, id: SpawnId) {
+        let Some(spawn) = self.spawns.remove(&id) else { return };
+        let mut results: Vec<i32> = spawn.results.into_iter().flatten().collect();
+        // The good ones first, in their order.
+        results.sort_by_key(|result| *result < 0);
+        self.reply(spawn.to, encode_counted(Ok((results.len() as i32, &results))));
+        if let Some(placing) = spawn.placing {
+            self.batch_done(id, &placing);
+        }
+    }
+
+    /// Another daemon (or this one) has us start tasks.
+    pub(super) fn on_exec(
+        &mut self,
+        to: PeerTo,
+        batch: Option<BatchId>,
+        count: u32,
+        first: u32,
+        parent: i32,
+        spawn: SpawnRequest,
+    ) {
+        let count = (count as usize).min(BATCH_MAX);
+        let room = (self.config.task_limit as usize).saturating_sub(self.tasks.running());
+        let id = ExecId(self.next_id());
+        debug!(host = %to.host, ?batch, first, count, file = spawn.file, "asked to start tasks");
+        let mut cookies = Vec::new();
+        for number in 0..count.min(room) {
+            let announced = self.announce(|task| {
+                task.parent = parent;
+                task.child = true;
+                task.output = spawn.output;
+                task.trace = spawn.trace;
+                task.name.clone_from(&spawn.file);
+                task.exec = Some((id, number));
+            });
+            match announced {
+                Some((_, cookie)) => cookies.push(cookie),
+                None => break,
+            }
+        }
+        self.execs.insert(id, Exec { to, batch, results: vec![None; count], open: count });
+        let refused = cookies.len()..count;
+        let (_, directory) = split_place(&spawn.place);
+        let program = Program {
+            directory: directory.map(str::to_owned),
+            debug: spawn.flags & flags::DEBUG != 0,
+            file: spawn.file,
+            args: spawn.args,
+            env: spawn.env,
+            manager: false,
+        };
+        if !cookies.is_empty() {
+            self.actions.push(Action::Start { cookies, program });
+        }
+        for number in refused {
+            self.exec_result(id, number, Err(PvmError::OutOfRes));
+        }
+        if count == 0 {
+            self.finish_exec(id);
+        }
+    }
+
+    /// The driver has started a process, or could not.
+    pub(super) fn on_process_started(
+        &mut self,
+        cookie: Cookie,
+        result: Result<(i32, String), (PvmError, String)>,
+    ) {
+        let Some(tid) = self.tasks.by_cookie(cookie) else {
+            // Its record is gone already: what was started for it must not stay.
+            if let Ok((pid, _)) = result {
+                self.actions.push(Action::Signal { pid, signal: SIGKILL });
+            }
+            return;
+        };
+        let Some(task) = self.tasks.get_mut(tid) else { return };
+        match result {
+            Ok((pid, path)) => {
+                task.pid = pid;
+                let exec = task.exec.take();
+                debug!(%tid, pid, path, "task started");
+                self.output_started(cookie);
+                if let Some((exec, number)) = exec {
+                    self.exec_result(exec, number, Ok(tid));
+                }
+            }
+            Err((error, reason)) => {
+                let (exec, manager) = (task.exec.take(), task.manager);
+                info!(%tid, file = task.name, error = error.name(), reason, "task not started");
+                self.outputs.remove(&cookie);
+                self.tasks.remove(tid);
+                if let Some((exec, number)) = exec {
+                    self.exec_result(exec, number, Err(error));
+                }
+                if manager {
+                    self.on_manager_unavailable(&reason);
+                }
+            }
+        }
+    }
+
+    pub(super) fn exec_result(&mut self, id: ExecId, number: usize, result: Result<Tid, PvmError>) {
+        let Some(exec) = self.execs.get_mut(&id) else { return };
+        let result = result.map_or_else(PvmError::code, Tid::raw);
+        if let Some(slot @ None) = exec.results.get_mut(number) {
+            *slot = Some(result);
+            exec.open -= 1;
+        }
+        if exec.open == 0 {
+            self.finish_exec(id);
+        }
+    }
+
+    fn finish_exec(&mut self, id: ExecId) {
+        let Some(exec) = self.execs.remove(&id) else { return };
+        let results = exec.results.into_iter().flatten().collect();
+        self.answer(exec.to, PeerReply::Started { results });
+        if let Some(batch) = exec.batch {
+            self.apply_again(batch);
+        }
+    }
+}
+
+const SIGKILL: i32 = 9;

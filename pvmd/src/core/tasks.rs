@@ -1,0 +1,236 @@
+//! The tasks of this host, and their connections.
+
+use super::event::{ConnId, Cookie};
+use bytes::Bytes;
+use pvm_wire::limits::REQUEST_MAX;
+use pvm_wire::protocol::{EnrolRequest, TaskRecord};
+use pvm_wire::spawn::Sink;
+use pvm_wire::tid::LOCAL_MAX;
+use pvm_wire::{FragmentHeader, HostIndex, Reassembler, Tid, codes::task_flags};
+use std::collections::{BTreeMap, VecDeque};
+
+/// One operation that starts processes, while it lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct ExecId(pub u64);
+
+/// A task, from the moment its process is asked for.
+#[derive(Debug)]
+pub(super) struct Task {
+    pub tid: Tid,
+    /// By what it is known when it enrols; `None` for a task that nobody announced.
+    pub cookie: Option<Cookie>,
+    /// 0 until known.
+    pub pid: i32,
+    /// As the task sees it: 0 none, or `PvmParentNotSet`.
+    pub parent: i32,
+    pub conn: Option<ConnId>,
+    /// It has enrolled (perhaps left again): its cookie is used up.
+    pub enrolled: bool,
+    /// Its end is the end of our child process; otherwise the end of its connection.
+    pub child: bool,
+    /// A task manager: in no list, in no count.
+    pub manager: bool,
+    pub output: Sink,
+    pub trace: Sink,
+    /// Program, as it was asked for.
+    pub name: String,
+    /// Who waits for its start, and its number there.
+    pub exec: Option<(ExecId, usize)>,
+    /// Fragments for it from before it enrolled.
+    pub backlog: VecDeque<(FragmentHeader, Bytes)>,
+    /// Bytes on their way to it, headers included.
+    pub queued: usize,
+}
+
+impl Task {
+    pub fn record(&self, host: HostIndex) -> TaskRecord {
+        let mut flags = 0;
+        if self.child {
+            flags |= task_flags::FORKED;
+        }
+        if self.conn.is_some() {
+            flags |= task_flags::CONNECTED;
+        }
+        TaskRecord {
+            tid: self.tid,
+            parent: self.parent.max(0),
+            host: host.host_tid().raw(),
+            flags,
+            name: self.name.clone(),
+            pid: self.pid,
+        }
+    }
+
+    /// Whether messages to it can still be received: not after it has left the machine.
+    pub fn listens(&self) -> bool {
+        self.conn.is_some() || !self.enrolled
+    }
+}
+
+/// The tasks by their ids and cookies.
+#[derive(Debug)]
+pub(super) struct TaskTable {
+    host: HostIndex,
+    tasks: BTreeMap<Tid, Task>,
+    by_cookie: BTreeMap<Cookie, Tid>,
+    next_local: u32,
+    next_cookie: i32,
+}
+
+impl TaskTable {
+    pub fn new(host: HostIndex) -> Self {
+        // Cookies must differ from process ids; PVM's tasker uses the same range.
+        Self {
+            host,
+            tasks: BTreeMap::new(),
+            by_cookie: BTreeMap::new(),
+            next_local: 1,
+            next_cookie: 10_000_000,
+        }
+    }
+
+    /// A new task without process or connection; `None` if all ids are in use.
+    pub fn create(&mut self, announced: bool) -> Option<&mut Task> {
+        let tid = self.free_tid()?;
+        let cookie = announced.then(|| self.free_cookie());
+        if let Some(cookie) = cookie {
+            self.by_cookie.insert(cookie, tid);
+        }
+        let task = Task {
+            tid,
+            cookie,
+            pid: 0,
+            parent: 0,
+            conn: None,
+            enrolled: false,
+            child: false,
+            manager: false,
+            output: Sink::default(),
+            trace: Sink::default(),
+            name: String::new(),
+            exec: None,
+            backlog: VecDeque::new(),
+            queued: 0,
+        };
+        Some(self.tasks.entry(tid).or_insert(task))
+    }
+
+    pub fn get(&self, tid: Tid) -> Option<&Task> {
+        self.tasks.get(&tid)
+    }
+
+    pub fn get_mut(&mut self, tid: Tid) -> Option<&mut Task> {
+        self.tasks.get_mut(&tid)
+    }
+
+    pub fn by_cookie(&self, cookie: Cookie) -> Option<Tid> {
+        self.by_cookie.get(&cookie).copied()
+    }
+
+    pub fn remove(&mut self, tid: Tid) -> Option<Task> {
+        let task = self.tasks.remove(&tid)?;
+        if let Some(cookie) = task.cookie {
+            self.by_cookie.remove(&cookie);
+        }
+        Some(task)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Task> {
+        self.tasks.values()
+    }
+
+    /// `P_c`: programs running here or about to.
+    pub fn running(&self) -> usize {
+        self.tasks.values().filter(|task| !task.manager).count()
+    }
+
+    fn free_tid(&mut self) -> Option<Tid> {
+        (0..LOCAL_MAX).find_map(|_| {
+            let tid = self.host.task(self.next_local);
+            self.next_local = if self.next_local == LOCAL_MAX { 1 } else { self.next_local + 1 };
+            (!self.tasks.contains_key(&tid)).then_some(tid)
+        })
+    }
+
+    fn free_cookie(&mut self) -> Cookie {
+        loop {
+            let cookie = Cookie(self.next_cookie);
+            self.next_cookie = self.next_cookie.checked_add(1).unwrap_or(10_000_000);
+            if !self.by_cookie.contains_key(&cookie) {
+                return cookie;
+            }
+        }
+    }
+}
+
+/// How far a connection is.
+#[derive(Debug)]
+pub(super) enum ConnState {
+    /// Nothing said yet.
+    Fresh,
+    /// TM_CONNECT came; the driver prepares the files.
+    Opening(ReplyTo),
+    /// Waits for TM_CONN2.
+    Opened,
+    /// TM_CONN2 came; the driver looks into the file.
+    Checking(ReplyTo, EnrolRequest),
+    /// A task.
+    Enrolled(Tid),
+}
+
+/// A task's connection.
+#[derive(Debug)]
+pub(super) struct Conn {
+    pub state: ConnState,
+    /// Requests under way, cut into fragments.
+    pub requests: Reassembler,
+    /// Receivers of the message now being sent to the task's multicast address.
+    pub multicast: Vec<Tid>,
+    /// Its library is this system's.
+    pub extended: bool,
+}
+
+impl Conn {
+    pub fn new() -> Self {
+        Self {
+            state: ConnState::Fresh,
+            requests: Reassembler::new(REQUEST_MAX),
+            multicast: Vec::new(),
+            extended: false,
+        }
+    }
+
+    pub fn tid(&self) -> Option<Tid> {
+        match self.state {
+            ConnState::Enrolled(tid) => Some(tid),
+            _ => None,
+        }
+    }
+}
+
+/// Where an answer goes, and how the request was marked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ReplyTo {
+    pub conn: ConnId,
+    pub tag: i32,
+    pub context: i32,
+    pub wait_id: i32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_count_up_and_are_not_reused_before_the_wrap() {
+        let mut table = TaskTable::new(HostIndex::MASTER);
+        let first = table.create(true).unwrap().tid;
+        assert_eq!(first.bits(), 0x40001);
+        table.remove(first);
+        assert_eq!(table.create(false).unwrap().tid.bits(), 0x40002);
+        table.next_local = LOCAL_MAX;
+        assert_eq!(table.create(false).unwrap().tid.local(), LOCAL_MAX);
+        assert_eq!(table.create(false).unwrap().tid.local(), 1);
+        assert_eq!(table.create(false).unwrap().tid.local(), 3, "2 is in use");
+    }
+}
