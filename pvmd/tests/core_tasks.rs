@@ -1,0 +1,378 @@
+//! The core and its tasks: enrolment, messages, notifies, output, back-pressure, bad input.
+
+mod recorder;
+
+use bytes::Bytes;
+use pvm_wire::body::BodyWriter;
+use pvm_wire::codes::{Tc, Tm, notify};
+use pvm_wire::daemon::{Blob, DaemonMsg, PeerReply, PeerRequest};
+use pvm_wire::header::{EOM, SOM};
+use pvm_wire::limits::{PIECE_MAX, QUEUE_HIGH};
+use pvm_wire::protocol::{NotifyRequest, OutputEvent, OutputFrame};
+use pvm_wire::spawn::{Sink, SpawnRequest, flags};
+use pvm_wire::{FragmentHeader, HostIndex, PvmError, Tid};
+use pvmd::core::event::{Action, ConnId, Cookie, Event};
+use recorder::{Recorder, host};
+
+fn watch(what: i32, tids: Vec<i32>) -> Vec<u8> {
+    NotifyRequest { what, cancel: false, context: 3, tag: 77, count: tids.len() as i32, tids }.encode()
+}
+
+/// Spawns one task pinned to this host; its cookie.
+fn spawn_one(r: &mut Recorder, conn: ConnId, output: Sink) -> (Tid, Cookie) {
+    let request = SpawnRequest {
+        file: "prog".into(),
+        flags: flags::HOST,
+        place: ".".into(),
+        count: 1,
+        output,
+        ..SpawnRequest::default()
+    };
+    r.request(conn, Tm::Spawn, &request.encode());
+    let Action::Start { cookies, program } = r.next() else { panic!("not a start") };
+    assert_eq!(program.file, "prog");
+    let cookie = cookies[0];
+    r.feed(Event::ProcessStarted { cookie, result: Ok((500, "/bin/prog".into())) });
+    if output.tid > 0 {
+        r.message();
+    }
+    let answer = r.answer(conn, Tm::Spawn);
+    assert_eq!(answer[0], 1);
+    if output.tid > 0 {
+        // The frame "spawned" stands before the answer in the queue of the spawner.
+        r.nothing_else();
+    }
+    (Tid::from_raw(answer[1]), cookie)
+}
+
+#[test]
+fn a_task_enrols_and_gets_the_first_id() {
+    let mut r = Recorder::master();
+    let (_, enrolled) = r.enrol(100, 0);
+    assert_eq!(enrolled.tid, Tid::from_bits(0x40001));
+    assert_eq!((enrolled.parent, enrolled.output, enrolled.fragment_size), (0, Sink::default(), 4080));
+    assert_eq!(enrolled.address, "0a000001:0000");
+    r.nothing_else();
+}
+
+#[test]
+fn another_version_is_refused_and_the_connection_closed() {
+    let mut r = Recorder::master();
+    let conn = r.connect();
+    r.request(conn, Tm::Connect, &BodyWriter::new().int(1317).str("/tmp/t").finish());
+    assert_eq!(r.answer(conn, Tm::Connect), [1318, 0, 1, 0]);
+    assert!(matches!(r.next(), Action::CloseTask { .. }));
+    r.nothing_else();
+    assert_eq!(r.core.counts().conns, 0);
+}
+
+#[test]
+fn a_request_before_enrolment_ends_the_connection() {
+    let mut r = Recorder::master();
+    let conn = r.connect();
+    r.request(conn, Tm::Config, &[]);
+    assert!(matches!(r.next(), Action::CloseTask { .. }));
+    r.nothing_else();
+}
+
+#[test]
+fn a_malformed_request_is_answered_with_an_error() {
+    let mut r = Recorder::master();
+    let (conn, _) = r.enrol(100, 0);
+    r.request(conn, Tm::Spawn, b"\x7f\xff\xff\xff");
+    assert_eq!(r.answer(conn, Tm::Spawn), [PvmError::BadParam.code()]);
+    r.nothing_else();
+}
+
+#[test]
+fn messages_wait_for_a_spawned_task_to_enrol() {
+    let mut r = Recorder::master();
+    let (parent, me) = r.enrol(100, 0);
+    let (child, cookie) = spawn_one(&mut r, parent, Sink::default());
+    r.say(parent, child, 5, 0, b"work");
+    r.nothing_else();
+    let (conn, enrolled) = r.enrol(500, cookie.0);
+    assert_eq!((enrolled.tid, enrolled.parent), (child, me.tid.raw()));
+    let (to, message) = r.message();
+    assert_eq!((to, message.src, &message.body[..]), (conn, me.tid, &b"work"[..]));
+    r.nothing_else();
+}
+
+#[test]
+fn a_sender_cannot_pretend_to_be_another() {
+    let mut r = Recorder::master();
+    let (a, me) = r.enrol(100, 0);
+    let (b, other) = r.enrol(101, 0);
+    let header = FragmentHeader { dst: other.tid, src: Tid::from_bits(0x40077), length: 32, flags: SOM | EOM };
+    r.feed(Event::Fragment { conn: a, header, data: Bytes::from(vec![0; 32]) });
+    let (to, message) = r.message();
+    assert_eq!((to, message.src), (b, me.tid));
+}
+
+#[test]
+fn a_multicast_reaches_each_once_and_is_then_forgotten() {
+    let mut r = Recorder::master();
+    let (a, me) = r.enrol(100, 0);
+    let (b, second) = r.enrol(101, 0);
+    r.add_host(a, 2);
+    let (x, y) = (host(2).task(1), host(2).task(2));
+    let list = [second.tid.raw(), x.raw(), y.raw(), x.raw()];
+    r.request(a, Tm::Mca, &BodyWriter::new().int(4).ints(list).finish());
+    r.nothing_else();
+    r.say(a, me.tid.multicast(), 5, 0, b"all");
+    let (to, message) = r.message();
+    assert_eq!((to, message.src, message.dst), (b, me.tid, second.tid));
+    let DaemonMsg::Data { src, dsts, .. } = r.told() else { panic!("not data") };
+    assert_eq!((src, dsts), (me.tid, vec![x, y]));
+    r.say(a, me.tid.multicast(), 5, 0, b"all");
+    r.nothing_else();
+}
+
+#[test]
+fn an_exit_is_told_once_to_each_who_asked() {
+    let mut r = Recorder::master();
+    let (parent, _) = r.enrol(100, 0);
+    let (child, cookie) = spawn_one(&mut r, parent, Sink::default());
+    r.request(parent, Tm::Notify, &watch(notify::TASK_EXIT, vec![child.raw(), 0x40fff]));
+    let (_, message) = r.message();
+    assert_eq!(&message.body[..], 0x40fff_i32.to_be_bytes(), "an unknown task is reported at once");
+    let (conn, _) = r.enrol(500, cookie.0);
+    r.request(conn, Tm::Exit, &[]);
+    r.answer(conn, Tm::Exit);
+    assert!(matches!(r.next(), Action::CloseTask { .. }));
+    r.nothing_else();
+    r.feed(Event::ProcessExited { cookie, status: "0".into() });
+    let (to, message) = r.message();
+    assert_eq!((to, message.header.tag, message.header.context), (parent, 77, 3));
+    assert_eq!(&message.body[..], child.raw().to_be_bytes());
+    r.nothing_else();
+}
+
+#[test]
+fn a_lost_host_is_reported_with_its_tasks() {
+    let mut r = Recorder::master();
+    let (conn, _) = r.enrol(100, 0);
+    r.add_host(conn, 2);
+    let task = host(2).task(5);
+    r.request(conn, Tm::Notify, &watch(notify::HOST_DELETE, vec![host(2).host_tid().raw()]));
+    r.request(conn, Tm::Notify, &watch(notify::TASK_EXIT, vec![task.raw()]));
+    assert!(matches!(r.told(), DaemonMsg::WatchTask { tid } if tid == task));
+    r.request(conn, Tm::Pstat, &task.raw().to_be_bytes());
+    assert!(matches!(r.told(), DaemonMsg::Request { what: PeerRequest::TaskStatus { .. }, .. }));
+    r.feed(Event::PeerLost { host: host(2), reason: "silent".into() });
+    assert_eq!(&r.message().1.body[..], host(2).host_tid().raw().to_be_bytes());
+    assert_eq!(&r.message().1.body[..], task.raw().to_be_bytes());
+    assert_eq!(r.answer(conn, Tm::Pstat), [PvmError::HostFail.code()]);
+    r.nothing_else();
+    assert_eq!(r.core.members(), [HostIndex::MASTER]);
+}
+
+#[test]
+fn output_goes_to_the_sink_or_to_the_log() {
+    let mut r = Recorder::master();
+    let (conn, me) = r.enrol(100, 0);
+    let sink = Sink { tid: me.tid.raw(), context: 0x7ffff, tag: Tc::Output.tag() };
+    let request = SpawnRequest {
+        file: "prog".into(),
+        flags: flags::HOST,
+        place: ".".into(),
+        count: 1,
+        output: sink,
+        ..SpawnRequest::default()
+    };
+    r.request(conn, Tm::Spawn, &request.encode());
+    let Action::Start { cookies, .. } = r.next() else { panic!("not a start") };
+    let cookie = cookies[0];
+    r.feed(Event::ProcessStarted { cookie, result: Ok((500, "/bin/prog".into())) });
+    let frame = |r: &mut Recorder| OutputFrame::decode(&r.message().1.body).expect("a frame").what;
+    assert_eq!(frame(&mut r), OutputEvent::Started(me.tid.raw()));
+    assert_eq!(frame(&mut r), OutputEvent::Spawned(me.tid.raw()));
+    r.answer(conn, Tm::Spawn);
+    r.feed(Event::ProcessOutput { cookie, data: Bytes::from_static(b"hi\n") });
+    assert_eq!(frame(&mut r), OutputEvent::Text(b"hi\n".to_vec()));
+    r.feed(Event::ProcessExited { cookie, status: "0".into() });
+    r.feed(Event::ProcessOutputEnd { cookie });
+    assert_eq!(frame(&mut r), OutputEvent::Eof);
+    r.nothing_else();
+
+    let (_, cookie) = spawn_one(&mut r, conn, Sink::default());
+    r.feed(Event::ProcessOutput { cookie, data: Bytes::from_static(b"one\ntw") });
+    r.feed(Event::ProcessOutput { cookie, data: Bytes::from_static(b"o\nrest") });
+    r.feed(Event::ProcessOutputEnd { cookie });
+    for expected in ["one", "two", "rest"] {
+        assert!(matches!(r.next(), Action::LogOutput { line, .. } if line == expected));
+    }
+    r.nothing_else();
+}
+
+#[test]
+fn a_flood_stops_its_sender_until_the_receiver_has_drained() {
+    let mut r = Recorder::master();
+    let (a, _) = r.enrol(100, 0);
+    let (b, receiver) = r.enrol(101, 0);
+    let mut sent = Vec::new();
+    let mut paused = false;
+    for i in 0..2 * QUEUE_HIGH / PIECE_MAX {
+        let flags = if i == 0 { SOM } else { 0 };
+        let header = FragmentHeader { dst: receiver.tid, src: Tid::ANY, length: PIECE_MAX as u32, flags };
+        r.feed(Event::Fragment { conn: a, header, data: Bytes::from(vec![0; PIECE_MAX]) });
+        sent.push(r.next());
+        if sent.len() * (PIECE_MAX + FragmentHeader::SIZE) > QUEUE_HIGH && !paused {
+            assert!(matches!(r.next(), Action::PauseReading { conn } if conn == a));
+            paused = true;
+        }
+        r.nothing_else();
+    }
+    assert!(paused);
+    for _ in 0..sent.len() {
+        r.feed(Event::TaskDrained { conn: b, bytes: PIECE_MAX + FragmentHeader::SIZE });
+    }
+    assert!(matches!(r.next(), Action::ResumeReading { conn } if conn == a));
+    r.nothing_else();
+}
+
+#[test]
+fn a_full_task_stops_senders_on_other_hosts_through_their_daemon() {
+    let mut r = Recorder::master();
+    let (conn, receiver) = r.enrol(100, 0);
+    r.add_host(conn, 2);
+    let src = host(2).task(1);
+    let mut told = Vec::new();
+    for i in 0..QUEUE_HIGH / PIECE_MAX + 2 {
+        let flags = if i == 0 { SOM } else { 0 };
+        let data = Blob(Bytes::from(vec![0; PIECE_MAX]));
+        let message = DaemonMsg::Data { src, dsts: vec![receiver.tid], flags, data };
+        r.feed(Event::PeerMessage { host: host(2), message });
+        assert!(matches!(r.next(), Action::Send { .. }));
+        if (i + 1) * (PIECE_MAX + FragmentHeader::SIZE) > QUEUE_HIGH && told.is_empty() {
+            told.push(r.told());
+        }
+        r.nothing_else();
+    }
+    assert_eq!(told, [DaemonMsg::Congestion { tid: receiver.tid, full: true }]);
+    r.feed(Event::TaskClosed { conn, reason: None });
+    assert_eq!(r.told(), DaemonMsg::Congestion { tid: receiver.tid, full: false }, "also when the receiver dies");
+    r.nothing_else();
+    assert_eq!(r.core.counts().flow, (0, 0));
+}
+
+#[test]
+fn a_daemon_vouches_only_for_its_own_tasks() {
+    let mut r = Recorder::master();
+    let (conn, receiver) = r.enrol(100, 0);
+    r.add_host(conn, 2);
+    let data = Blob(Bytes::from(vec![0; 32]));
+    let forged = DaemonMsg::Data { src: host(3).task(1), dsts: vec![receiver.tid], flags: SOM | EOM, data };
+    r.feed(Event::PeerMessage { host: host(2), message: forged });
+    r.feed(Event::PeerMessage { host: host(2), message: DaemonMsg::TaskGone { tid: receiver.tid } });
+    r.nothing_else();
+}
+
+#[test]
+fn a_spawn_on_another_host_answers_good_ones_first() {
+    let mut r = Recorder::master();
+    let (conn, _) = r.enrol(100, 0);
+    r.add_host(conn, 2);
+    let request = SpawnRequest {
+        file: "prog".into(),
+        flags: flags::HOST,
+        place: "node2:/tmp".into(),
+        count: 3,
+        ..SpawnRequest::default()
+    };
+    r.request(conn, Tm::Spawn, &request.encode());
+    let DaemonMsg::Request { id, what: PeerRequest::Exec { count: 3, spawn, .. } } = r.told() else {
+        panic!("not a start of three")
+    };
+    assert_eq!(spawn.env, ["PVMSPAWNWD=/tmp"]);
+    let results = vec![PvmError::OutOfRes.code(), host(2).task(1).raw(), host(2).task(2).raw()];
+    r.feed(Event::PeerMessage {
+        host: host(2),
+        message: DaemonMsg::Reply { id, what: PeerReply::Started { results: results.clone() } },
+    });
+    assert_eq!(r.answer(conn, Tm::Spawn), [3, results[1], results[2], results[0]]);
+    r.nothing_else();
+}
+
+#[test]
+fn a_spawn_nowhere_and_a_spawn_of_nothing() {
+    let mut r = Recorder::master();
+    let (conn, _) = r.enrol(100, 0);
+    let spawn = |count, place: &str| SpawnRequest {
+        file: "prog".into(),
+        flags: flags::HOST,
+        place: place.into(),
+        count,
+        ..SpawnRequest::default()
+    };
+    r.request(conn, Tm::Spawn, &spawn(2, "atlantis").encode());
+    assert_eq!(r.answer(conn, Tm::Spawn), [2, PvmError::NoHost.code(), PvmError::NoHost.code()]);
+    r.request(conn, Tm::Spawn, &spawn(0, ".").encode());
+    assert_eq!(r.answer(conn, Tm::Spawn), [PvmError::BadParam.code()]);
+    r.request(conn, Tm::Spawn, &spawn(i32::MAX, ".").encode());
+    assert_eq!(r.answer(conn, Tm::Spawn), [PvmError::OutOfRes.code()]);
+    r.nothing_else();
+}
+
+#[test]
+fn hosts_are_added_once_and_deleted_by_name() {
+    let mut r = Recorder::master();
+    let (conn, _) = r.enrol(100, 0);
+    r.add_host(conn, 2);
+    let names = pvm_wire::protocol::encode_strings(&["node2 via=local", "node1"]);
+    r.request(conn, Tm::AddHost, &names);
+    assert_eq!(r.answer(conn, Tm::AddHost)[..3], [2, 0, PvmError::DupHost.code()]);
+    let names = pvm_wire::protocol::encode_strings(&["node2", "node2", ".", "nobody"]);
+    r.request(conn, Tm::DelHost, &names);
+    assert!(matches!(r.told(), DaemonMsg::Halt));
+    assert!(matches!(r.next(), Action::Unlink { .. }));
+    assert_eq!(
+        r.answer(conn, Tm::DelHost),
+        [4, 0, PvmError::DupHost.code(), PvmError::BadParam.code(), PvmError::NoHost.code()]
+    );
+    r.nothing_else();
+}
+
+#[test]
+fn a_signal_reaches_the_process_and_nobody_else() {
+    let mut r = Recorder::master();
+    let (conn, _) = r.enrol(100, 0);
+    let (child, _) = spawn_one(&mut r, conn, Sink::default());
+    let signal = |tid: i32| BodyWriter::new().int(tid).int(15).finish();
+    r.request(conn, Tm::SendSig, &signal(child.raw()));
+    r.answer(conn, Tm::SendSig);
+    assert!(matches!(r.next(), Action::Signal { pid: 500, signal: 15 }));
+    r.request(conn, Tm::SendSig, &signal(0x40abc));
+    r.answer(conn, Tm::SendSig);
+    r.nothing_else();
+    let (liar, enrolled) = r.enrol(-1, 0);
+    r.request(liar, Tm::SendSig, &signal(enrolled.tid.raw()));
+    r.answer(liar, Tm::SendSig);
+    r.nothing_else();
+}
+
+#[test]
+fn contexts_belong_to_who_made_them() {
+    let mut r = Recorder::master();
+    let (a, _) = r.enrol(100, 0);
+    let (b, _) = r.enrol(101, 0);
+    r.request(a, Tm::Context, &0_i32.to_be_bytes());
+    let context = r.answer(a, Tm::Context)[0];
+    assert_eq!(context, 0x40001);
+    r.request(b, Tm::Context, &context.to_be_bytes());
+    assert_eq!(r.answer(b, Tm::Context), [PvmError::NotFound.code()]);
+    r.request(a, Tm::Context, &context.to_be_bytes());
+    assert_eq!(r.answer(a, Tm::Context), [0]);
+}
+
+#[test]
+fn halt_tells_every_host_and_ends() {
+    let mut r = Recorder::master();
+    let (conn, _) = r.enrol(100, 0);
+    r.add_host(conn, 2);
+    r.request(conn, Tm::Halt, &[]);
+    assert!(matches!(r.told(), DaemonMsg::Halt));
+    assert!(matches!(r.told(), DaemonMsg::Bye));
+    assert!(matches!(r.next(), Action::Exit { .. }));
+    r.nothing_else();
+}
