@@ -95,6 +95,11 @@ pub enum DaemonMsg {
         /// What came of it.
         what: PeerReply,
     },
+    /// Whoever asked does not want the answer any more.
+    Withdraw {
+        /// What was asked.
+        id: RequestId,
+    },
     /// Master → all: the host table is to become this; link up with all in it, then acknowledge.
     TableUpdate {
         /// Counts up per change.

@@ -261,10 +261,14 @@ impl Core {
         }
     }
 
+    pub(super) fn on_manager_not_started(&mut self, manager: Tid, reason: &str) {
+        self.managers.starting.remove(&manager);
+        self.on_manager_unavailable(reason);
+    }
+
     /// No manager can be had: what waits for one has failed.
-    pub(super) fn on_manager_unavailable(&mut self, reason: &str) {
+    fn on_manager_unavailable(&mut self, reason: &str) {
         error!(reason, "no task manager can be started: set PVM_TASK_MANAGER to its path");
-        self.managers.starting.retain(|&tid| self.tasks.get(tid).is_some());
         self.managers.deaths = 0;
         for id in std::mem::take(&mut self.managers.waiting) {
             let placing = self.spawns.get_mut(&id).and_then(|spawn| spawn.placing.as_mut());
@@ -308,10 +312,15 @@ impl Core {
 
 /// As node.
 impl Core {
+    /// `P_c`: programs running here or about to.
+    pub(super) fn running(&self) -> usize {
+        self.tasks.len() - self.managers.ready.len() - self.managers.starting.len()
+    }
+
     /// Asks for as many tasks as there is room for, or says that there is none for now.
     fn apply(&mut self, batch: BatchId) {
         let n_a =
-            pvm_sched::pulling::application(self.config.task_target.into(), self.tasks.running() as u64);
+            pvm_sched::pulling::application(self.config.task_target.into(), self.running() as u64);
         let Some(open) = self.open_batches.get_mut(&batch) else { return };
         if open.asked {
             return;
@@ -344,7 +353,7 @@ impl Core {
     pub(super) fn on_room(&mut self) {
         let waiting: Vec<BatchId> =
             self.open_batches.iter().filter(|(_, open)| !open.asked).map(|(&batch, _)| batch).collect();
-        if self.tasks.running() < self.config.task_target as usize {
+        if self.running() < self.config.task_target as usize {
             for batch in waiting {
                 self.apply(batch);
             }

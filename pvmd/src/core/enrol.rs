@@ -169,6 +169,7 @@ impl Core {
 
     pub(super) fn on_task_closed(&mut self, conn: ConnId, reason: Option<String>) {
         self.flow.forget(Source::Conn(conn));
+        self.forget_waiters(conn);
         let Some(state) = self.conns.remove(&conn) else { return };
         let Some(task) = state.tid().and_then(|tid| self.tasks.get_mut(tid)) else { return };
         let tid = task.tid;
@@ -189,7 +190,6 @@ impl Core {
     fn leave(&mut self, tid: Tid) {
         self.forget_subscriber(tid);
         self.contexts.retain(|_, owner| *owner != tid);
-        self.forget_waiters(tid);
     }
 
     /// A child of ours has ended.
@@ -209,6 +209,7 @@ impl Core {
         if let Some(conn) = task.conn {
             self.conns.remove(&conn);
             self.flow.forget(Source::Conn(conn));
+            self.forget_waiters(conn);
             self.actions.push(Action::CloseTask { conn });
         }
         self.leave(tid);

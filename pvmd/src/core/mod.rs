@@ -211,6 +211,7 @@ impl Core {
             DaemonMsg::Congestion { tid, full } => self.on_congestion(host, tid, full),
             DaemonMsg::Request { id, what } => self.on_peer_request(PeerTo { host, id }, what),
             DaemonMsg::Reply { id, what } => self.on_peer_reply(host, id, what),
+            DaemonMsg::Withdraw { id } => self.mailbox.forget_waiters(|to| *to == PeerTo { host, id }),
             DaemonMsg::TableUpdate { serial, hosts } if from_master => self.on_table_update(serial, hosts),
             DaemonMsg::TableAck { serial, failed } => self.on_table_ack(host, serial, &failed),
             DaemonMsg::TableCommit { serial, added } if from_master => self.on_table_commit(serial, &added),
@@ -313,7 +314,7 @@ impl Core {
     /// What the daemon holds.
     pub fn counts(&self) -> Counts {
         Counts {
-            tasks: self.tasks.running(),
+            tasks: self.running(),
             conns: self.conns.len(),
             spawns: self.spawns.len(),
             pending: self.pending.len() + self.queries.len() + self.execs.len(),

@@ -1,6 +1,7 @@
 //! Requests between daemons: who waits for which answer, and what others ask of this one.
 
 use super::Core;
+use super::event::ConnId;
 use super::requests::host_record;
 use super::spawn::SpawnId;
 use super::tasks::ReplyTo;
@@ -186,10 +187,20 @@ impl Core {
         }
     }
 
-    /// A task that waited for something is gone.
-    pub(super) fn forget_waiters(&mut self, tid: Tid) {
-        self.start_up_waiters
-            .retain(|to| self.conns.get(&to.conn).is_some_and(|conn| conn.tid() != Some(tid)));
+    /// A connection whose task may have waited for something is gone. Only a mailbox's answer can take for ever.
+    pub(super) fn forget_waiters(&mut self, conn: ConnId) {
+        self.start_up_waiters.retain(|to| to.conn != conn);
+        let waits = |waiter: &Waiter| matches!(waiter, Waiter::Mailbox(to) if to.conn == conn);
+        let withdrawn: Vec<(RequestId, HostIndex)> = self
+            .pending
+            .iter()
+            .filter(|(_, (_, waiter))| waits(waiter))
+            .map(|(&id, &(host, _))| (id, host))
+            .collect();
+        for (id, host) in withdrawn {
+            self.pending.remove(&id);
+            self.tell(host, DaemonMsg::Withdraw { id });
+        }
     }
 }
 

@@ -179,7 +179,7 @@ impl Core {
         spawn: SpawnRequest,
     ) {
         let count = (count as usize).min(BATCH_MAX);
-        let room = (self.config.task_limit as usize).saturating_sub(self.tasks.running());
+        let room = (self.config.task_limit as usize).saturating_sub(self.running());
         let id = ExecId(self.next_id());
         debug!(host = %to.host, ?batch, first, count, file = spawn.file, "asked to start tasks");
         let mut cookies = Vec::new();
@@ -252,7 +252,7 @@ impl Core {
                     self.exec_result(exec, number, Err(error));
                 }
                 if manager {
-                    self.on_manager_unavailable(&reason);
+                    self.on_manager_not_started(tid, &reason);
                 }
             }
         }

@@ -139,9 +139,9 @@ impl TaskTable {
         self.tasks.values()
     }
 
-    /// `P_c`: programs running here or about to.
-    pub fn running(&self) -> usize {
-        self.tasks.values().filter(|task| !task.manager).count()
+    /// How many, managers included.
+    pub fn len(&self) -> usize {
+        self.tasks.len()
     }
 
     fn free_tid(&mut self) -> Option<Tid> {
