@@ -1,0 +1,12 @@
+//! Placement policies: values in, decisions out. No I/O, no clock, no randomness but what is passed in, so the daemon,
+//! the task manager and a simulation call the same code.
+//!
+//! - [`pulling`]: nodes ask for the tasks of a batch, a manager hands them out. This is how a spawn is placed.
+//! - [`placement`]: policies that divide a batch among nodes at once, among them PVM's own.
+//!
+//! A host is any `H: Copy + Ord`: nothing here depends on how hosts are named on the wire.
+
+#![forbid(unsafe_code)]
+
+pub mod placement;
+pub mod pulling;

@@ -1,0 +1,2 @@
+//! Starts the task manager.
+fn main() {}

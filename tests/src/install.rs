@@ -1,0 +1,169 @@
+//! Which PVM is tested.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::SystemTime;
+
+use rustix::fs::{FlockOperation, flock};
+
+use crate::peers::{self, Peer};
+
+/// Chooses what is tested: nothing or `ours`, `debian`, or the prefix of an installation.
+pub const CHOICE: &str = "PVM_TEST_INSTALLATION";
+
+/// An installed PVM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Installation {
+    /// Whether it is this project (and not the original).
+    pub is_ours: bool,
+    bin: PathBuf,
+    include: PathBuf,
+    library: PathBuf,
+    root: PathBuf,
+}
+
+impl Installation {
+    /// What the tests are about: this project, unless [`CHOICE`] says otherwise.
+    pub fn under_test() -> Self {
+        match env::var(CHOICE).as_deref() {
+            Err(_) | Ok("" | "ours") => Self::ours(),
+            Ok("debian") => Self::debian().expect("PVM_TEST_INSTALLATION=debian"),
+            Ok(prefix) => Self::at(Path::new(prefix)),
+        }
+    }
+
+    /// What is tested, if it is this project: for what the original cannot do.
+    pub fn ours_only(check: &str) -> Option<Self> {
+        let chosen = Self::under_test();
+        if !chosen.is_ours {
+            eprintln!("not checked: {check} (the original PVM is tested)");
+            return None;
+        }
+        Some(chosen)
+    }
+
+    /// This project, built and installed below `target`, once for all tests.
+    pub fn ours() -> Self {
+        static INSTALLED: OnceLock<Installation> = OnceLock::new();
+        INSTALLED.get_or_init(|| Self::at(&install_ours())).clone()
+    }
+
+    /// The original PVM 3.4 as Debian installs it.
+    pub fn debian() -> Option<Self> {
+        peers::require(&[Peer::OriginalPvm], "the original PVM")?;
+        Some(Self {
+            is_ours: false,
+            bin: "/usr/bin".into(),
+            include: "/usr/include".into(),
+            library: debian_library(),
+            root: "/usr/lib/pvm3".into(),
+        })
+    }
+
+    fn at(prefix: &Path) -> Self {
+        Self {
+            is_ours: true,
+            bin: prefix.join("bin"),
+            include: prefix.join("include"),
+            library: prefix.join("lib"),
+            root: prefix.join("lib/pvm3"),
+        }
+    }
+
+    /// The console.
+    pub fn pvm(&self) -> PathBuf {
+        self.bin.join("pvm")
+    }
+
+    /// The daemon.
+    pub fn pvmd(&self) -> PathBuf {
+        self.bin.join("pvmd")
+    }
+
+    /// Where pvm3.h is.
+    pub fn include(&self) -> &Path {
+        &self.include
+    }
+
+    /// Where the libraries are.
+    pub fn library(&self) -> &Path {
+        &self.library
+    }
+
+    /// Value of `PVM_ROOT`; `None` for Debian's, which has its own compiled in.
+    pub fn root(&self) -> Option<&Path> {
+        self.is_ours.then_some(self.root.as_path())
+    }
+}
+
+/// The folder this workspace is in.
+pub fn workspace() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate is in the workspace's folder")
+}
+
+fn debian_library() -> PathBuf {
+    let triple = format!("/usr/lib/{}-linux-gnu", env::consts::ARCH);
+    if Path::new(&triple).is_dir() { triple.into() } else { "/usr/lib".into() }
+}
+
+fn target() -> PathBuf {
+    env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), |dir| workspace().join(dir))
+}
+
+/// `make && make install` below `target`, by one test process at a time; the second part only if there is something
+/// new, so that a process which runs tests already keeps its files.
+fn install_ours() -> PathBuf {
+    let prefix = target().join("pvm-test-prefix");
+    fs::create_dir_all(target()).expect("the target folder can be made");
+    let lock = File::create(target().join("pvm-test-prefix.lock")).expect("the lock can be made");
+    flock(&lock, FlockOperation::LockExclusive).expect("the lock can be had");
+    make(&["build".into()]);
+    if !is_current(&prefix) {
+        let mut setting = OsString::from("PREFIX=");
+        setting.push(&prefix);
+        make(&["install".into(), setting]);
+        File::create(stamp(&prefix)).expect("the stamp can be made");
+    }
+    prefix
+}
+
+fn make(arguments: &[OsString]) {
+    let mut command = Command::new("make");
+    command.arg("--no-print-directory").arg("-C").arg(workspace()).args(arguments);
+    // What cargo sets for this test would make the inner cargo build everything again.
+    for (name, _) in env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") || text == "LD_LIBRARY_PATH" {
+            command.env_remove(name);
+        }
+    }
+    let output = command.output().expect("make can be started");
+    assert!(output.status.success(), "{command:?}:\n{}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn stamp(prefix: &Path) -> PathBuf {
+    prefix.join("lib/pvm3/.installed-by-tests")
+}
+
+fn is_current(prefix: &Path) -> bool {
+    let Some(installed) = modified(&stamp(prefix)) else { return false };
+    let built = target().join("release");
+    let sources = ["Makefile", "packaging", "libpvm/include"].map(|path| workspace().join(path));
+    let files = ["pvm", "pvmd", "pvm-task-manager", "libpvm3.so", "libpvm3.a"].map(|name| built.join(name));
+    sources.iter().chain(&files).flat_map(|path| with_contents(path)).all(|path| {
+        modified(&path).is_some_and(|changed| changed <= installed)
+    })
+}
+
+fn with_contents(path: &Path) -> Vec<PathBuf> {
+    let inside = fs::read_dir(path).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
+    inside.chain([path.to_owned()]).collect()
+}
+
+fn modified(path: &Path) -> Option<SystemTime> {
+    fs::metadata(path).ok()?.modified().ok()
+}

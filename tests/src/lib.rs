@@ -1,0 +1,40 @@
+//! Whole-system tests of PVM: many processes, many hosts, and the original PVM 3.4 as a peer.
+//!
+//! This crate links nothing of the project. It installs the project as a user would (`make install`), starts
+//! its programs, and looks at what they print, leave behind and answer. So the same tests can be asked of
+//! the original:
+//!
+//! ```sh
+//! cargo test -p pvm-tests                                          # this project
+//! PVM_TEST_INSTALLATION=debian cargo test -p pvm-tests             # Debian's PVM 3.4.6, to try the tests themselves
+//! PVM_TEST_INSTALLATION=/opt/pvm cargo test -p pvm-tests           # what is installed there, nothing is built
+//! PVM_TEST_FULL=1 cargo test -p pvm-tests                          # a missing peer or privilege is a failure
+//! ```
+//!
+//! | module | subject |
+//! |---|---|
+//! | [`install`] | which PVM is tested; building and installing ours |
+//! | [`machine`] | a virtual machine of its own, with nothing left of it afterwards |
+//! | [`console`] | the `pvm` console through a pipe |
+//! | [`network`] | hosts in network namespaces, each with an sshd |
+//! | [`program`] | a process whose output is awaited line by line |
+//! | [`programs`] | the C programs of `programs/`, compiled against a chosen PVM |
+//! | [`peers`] | what a test needs from the machine it runs on |
+//! | [`wait`], [`process`] | conditions with deadlines; processes found by their environment |
+#![forbid(unsafe_code)]
+
+pub mod console;
+pub mod install;
+pub mod machine;
+pub mod network;
+pub mod peers;
+pub mod process;
+pub mod program;
+pub mod programs;
+pub mod wait;
+
+pub use console::Console;
+pub use install::Installation;
+pub use machine::Machine;
+pub use network::Network;
+pub use program::Program;

@@ -1,0 +1,80 @@
+//! What a test needs from the machine it runs on.
+//!
+//! With `PVM_TEST_FULL=1` whatever is missing fails the test. Otherwise the test says in one line what it does not
+//! check, and passes.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Something that need not be there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Peer {
+    /// The original PVM 3.4: daemon, console, library (Debian: pvm, pvm-dev).
+    OriginalPvm,
+    /// PVM's own example programs, compiled (Debian: pvm-examples).
+    OriginalExamples,
+    /// A C compiler.
+    CCompiler,
+    /// A Fortran compiler.
+    FortranCompiler,
+    /// sshd, ssh and ssh-keygen.
+    Ssh,
+    /// The right to make network namespaces, and `ip`.
+    Namespaces,
+    /// The right to mount a file system.
+    Mount,
+}
+
+/// Whether the test can run; `check` says what it is that would not be checked.
+#[track_caller]
+pub fn require(peers: &[Peer], check: &str) -> Option<()> {
+    match peers.iter().find_map(|peer| peer.lacks()) {
+        None => Some(()),
+        Some(missing) => {
+            unchecked(check, &missing);
+            None
+        }
+    }
+}
+
+/// Says what is not checked and why, or fails if everything must be.
+#[track_caller]
+pub fn unchecked(check: &str, reason: &str) {
+    assert!(!full(), "PVM_TEST_FULL=1 wants {check} checked, but {reason}");
+    eprintln!("not checked: {check} ({reason})");
+}
+
+/// Whether everything must be checked.
+pub fn full() -> bool {
+    std::env::var("PVM_TEST_FULL").is_ok_and(|value| value == "1")
+}
+
+impl Peer {
+    fn lacks(self) -> Option<String> {
+        match self {
+            Self::OriginalPvm => missing_file(&["/usr/bin/pvmd", "/usr/bin/pvm", "/usr/include/pvm3.h"], "pvm, pvm-dev"),
+            Self::OriginalExamples => missing_file(&["/usr/bin/hello.pvm", "/usr/bin/spmd"], "pvm-examples"),
+            Self::CCompiler => missing_command("cc", "--version"),
+            Self::FortranCompiler => missing_command("gfortran", "--version"),
+            Self::Ssh => missing_file(&["/usr/sbin/sshd", "/usr/bin/ssh", "/usr/bin/ssh-keygen"], "openssh-server"),
+            Self::Namespaces => missing_command("ip", "-V").or_else(|| not_allowed("--net")),
+            Self::Mount => not_allowed("--mount"),
+        }
+    }
+}
+
+fn missing_file(paths: &[&str], package: &str) -> Option<String> {
+    let missing = paths.iter().find(|path| !Path::new(path).exists())?;
+    Some(format!("{missing} is missing, of package {package}"))
+}
+
+fn missing_command(name: &str, argument: &str) -> Option<String> {
+    let status = Command::new(name).arg(argument).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    (!status.is_ok_and(|status| status.success())).then(|| format!("{name} is missing"))
+}
+
+/// Being root is not enough, in containers for instance; so the thing itself is tried.
+fn not_allowed(namespace: &str) -> Option<String> {
+    let status = Command::new("unshare").args([namespace, "true"]).stderr(Stdio::null()).status();
+    (!status.is_ok_and(|status| status.success())).then(|| format!("`unshare {namespace}` is not allowed here"))
+}
