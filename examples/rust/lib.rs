@@ -1,1 +1,4 @@
-//! Placeholder.
+//! Programs to copy from, in Rust.
+#![forbid(unsafe_code)]
+
+pub mod fractal;
