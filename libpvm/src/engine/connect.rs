@@ -1,0 +1,184 @@
+//! Finds the daemon, and proves to it who this process is.
+
+use super::route::Route;
+use crate::error::{Error, Result};
+use pvm_wire::PvmError;
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek, Write};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How often a refused connection is tried again, and how long apart.
+const TRIES: u32 = 5;
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Longest daemon address, bytes.
+const ADDRESS_MAX: u64 = 128;
+
+/// The folder for the machine's sockets and address files: `PVM_TMP`, else `/tmp`.
+pub fn tmp_dir() -> PathBuf {
+    std::env::var_os("PVM_TMP").filter(|dir| !dir.is_empty()).map_or_else(|| "/tmp".into(), PathBuf::from)
+}
+
+/// The file in which the daemon of this user and `PVM_VMID` leaves its address.
+pub fn address_file() -> PathBuf {
+    let mut name = format!("pvmd.{}", rustix::process::geteuid().as_raw());
+    if let Some(vmid) = std::env::var("PVM_VMID").ok().filter(|vmid| !vmid.is_empty()) {
+        name = format!("{name}.{vmid}");
+    }
+    tmp_dir().join(name)
+}
+
+/// Where the daemon listens: `PVMSOCK`, else what the address file says.
+pub(super) fn daemon_address() -> Result<String> {
+    if let Some(address) = std::env::var("PVMSOCK").ok().filter(|address| !address.is_empty()) {
+        return Ok(address);
+    }
+    let path = address_file();
+    let read = || {
+        let mut text = String::new();
+        File::open(&path)?.take(ADDRESS_MAX).read_to_string(&mut text)?;
+        Ok(text)
+    };
+    match read() {
+        Ok(text) => Ok(text.trim_end().to_owned()),
+        Err(error) if std::io::ErrorKind::NotFound == std::io::Error::kind(&error) => Err(Error::new(
+            PvmError::SysErr,
+            format!(
+                "no daemon runs here (no address file {}): start one with `pvm` or `pvmd`",
+                path.display()
+            ),
+        )),
+        Err(error) => Err(Error::system(
+            PvmError::SysErr,
+            &format!("cannot read the daemon's address file {}", path.display()),
+            error,
+        )),
+    }
+}
+
+/// Connects to a daemon; `quick` gives up at the first refusal.
+pub(super) fn connect(address: &str, quick: bool) -> Result<Route> {
+    let mut tries = if quick { 1 } else { TRIES };
+    loop {
+        tries -= 1;
+        match open(address) {
+            Ok(socket) => return Ok(Route::new(socket)),
+            Err(_) if tries > 0 => std::thread::sleep(PAUSE),
+            Err(error) => {
+                let text = format!(
+                    "no daemon answers at {address} (if none runs any more, remove {} and start one with `pvm`)",
+                    address_file().display()
+                );
+                return Err(Error::system(PvmError::SysErr, &text, error));
+            }
+        }
+    }
+}
+
+fn open(address: &str) -> std::io::Result<OwnedFd> {
+    if address.starts_with('/') {
+        let stream = UnixStream::connect(address)?;
+        stream.set_nonblocking(true)?;
+        return Ok(stream.into());
+    }
+    let address = tcp_address(address).ok_or_else(|| {
+        std::io::Error::new(std::io::ErrorKind::InvalidInput, "not the address of a daemon")
+    })?;
+    let stream = TcpStream::connect(address)?;
+    stream.set_nodelay(true)?;
+    stream.set_nonblocking(true)?;
+    Ok(stream.into())
+}
+
+/// An address as PVM writes it, `%08x:%04x`.
+fn tcp_address(text: &str) -> Option<SocketAddrV4> {
+    let (ip, port) = text.split_once(':')?;
+    let ip = u32::from_str_radix(ip, 16).ok()?;
+    Some(SocketAddrV4::new(Ipv4Addr::from(ip), u16::from_str_radix(port, 16).ok()?))
+}
+
+/// The file into which the daemon writes a byte, to prove that it is the user's. Gone when dropped.
+pub(super) struct Proof {
+    path: PathBuf,
+    file: File,
+}
+
+impl Proof {
+    /// Makes an empty file of a fresh name that only this user can write.
+    pub(super) fn new() -> Result<Self> {
+        let (dir, pid) = (tmp_dir(), std::process::id());
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create_new(true).mode(0o600);
+        for counter in 0..10_000 {
+            let path = dir.join(format!("pvmtmp{pid:06}.{counter}"));
+            match options.open(&path) {
+                Ok(file) => return Ok(Self { path, file }),
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(error) => {
+                    let text =
+                        format!("cannot make a file in {} (PVM_TMP names another folder)", dir.display());
+                    return Err(Error::system(PvmError::SysErr, &text, error));
+                }
+            }
+        }
+        Err(Error::new(PvmError::SysErr, format!("{} is full of files pvmtmp{pid:06}.*", dir.display())))
+    }
+
+    /// Its name.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether the daemon has written.
+    pub(super) fn is_given(&mut self) -> bool {
+        self.file.rewind().is_ok() && self.file.read_exact(&mut [0]).is_ok()
+    }
+}
+
+impl Drop for Proof {
+    fn drop(&mut self) {
+        // Nobody can be told; a file left behind does no harm.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Writes the byte for which the daemon waits.
+pub(super) fn give_proof(path: &str) -> Result<()> {
+    let write = || OpenOptions::new().write(true).open(path)?.write_all(b"/");
+    write().map_err(|error| {
+        Error::system(
+            PvmError::SysErr,
+            &format!("cannot write to {path}, by which the daemon knows its user"),
+            error,
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_hexadecimal() {
+        let expected = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0xbfa9);
+        assert_eq!(tcp_address("7f000001:bfa9"), Some(expected));
+        assert_eq!(tcp_address("7f000001"), None);
+        assert_eq!(tcp_address("x:1"), None);
+    }
+
+    #[test]
+    fn proof_is_a_byte_in_the_file() {
+        let mut proof = Proof::new().unwrap();
+        assert!(!proof.is_given());
+        give_proof(proof.path().to_str().unwrap()).unwrap();
+        assert!(proof.is_given());
+        let path = proof.path().to_owned();
+        drop(proof);
+        assert!(!path.exists());
+    }
+}

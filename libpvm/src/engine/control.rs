@@ -1,0 +1,68 @@
+//! What libraries say to each other (TC_ messages), served while the program sends or receives.
+
+use super::{Engine, xdr_header};
+use bytes::Bytes;
+use pvm_wire::Message;
+use pvm_wire::Tid;
+use pvm_wire::body::{BodyError, BodyReader, BodyWriter};
+use pvm_wire::codes::{CONTEXT_TC, TASK_PROTOCOL, Tc};
+use pvm_wire::protocol::OutputFrame;
+use pvm_wire::spawn::Sink;
+
+impl Engine {
+    /// Deals with a message that is for the library; `false` if it is for the program.
+    pub(super) fn handle(&mut self, message: &Message) -> bool {
+        if message.header.context != CONTEXT_TC {
+            return false;
+        }
+        let Some(kind) = Tc::from_tag(message.header.tag) else { return false };
+        // What cannot be read is dropped, as PVM does: the sender is another task, whom nobody can tell.
+        let _ = self.serve(kind, message);
+        true
+    }
+
+    fn serve(&mut self, kind: Tc, message: &Message) -> Result<(), BodyError> {
+        let mut reader = BodyReader::new(&message.body);
+        match kind {
+            Tc::Output => self.output.take(OutputFrame::decode(&message.body)?),
+            Tc::Siblings => {
+                let count = reader.count(4)?;
+                self.siblings = Some(reader.ints(count)?.into_iter().map(Tid::from_raw).collect());
+            }
+            Tc::ConReq => self.deny_route(message.src),
+            Tc::SetTrace => self.set_trace(&mut reader)?,
+            Tc::SetTmask => reader.str()?.clone_into(&mut self.options.own_trace_mask),
+            Tc::SetTrcBuf => self.options.own_trace_buffer = reader.int()?,
+            Tc::SetTrcOpt => self.options.own_trace_options = reader.int()?,
+            Tc::ConAck | Tc::TaskExit | Tc::Noop | Tc::ShmAt | Tc::OutputX => {}
+        }
+        Ok(())
+    }
+
+    /// Answers that messages shall go on travelling by the daemon.
+    fn deny_route(&mut self, asker: Tid) {
+        let denied = BodyWriter::new().int(TASK_PROTOCOL).int(1).str("").finish();
+        self.inbox.deferred.push_back(Message {
+            src: self.tid(),
+            dst: asker,
+            header: xdr_header(Tc::ConAck.tag(), CONTEXT_TC, 0),
+            body: Bytes::from(denied),
+        });
+    }
+
+    fn set_trace(&mut self, reader: &mut BodyReader<'_>) -> Result<(), BodyError> {
+        let mut sink =
+            || Ok::<_, BodyError>(Sink { tid: reader.int()?, context: reader.int()?, tag: reader.int()? });
+        let (trace, output) = (sink()?, sink()?);
+        if trace.tid != 0 {
+            (self.options.own_trace, self.options.child_trace) = (trace, trace);
+        }
+        if output.tid != 0 {
+            (self.options.own_output, self.options.child_output) = (output, output);
+        }
+        reader.str()?.clone_into(&mut self.options.own_trace_mask);
+        self.options.own_trace_buffer = reader.int()?;
+        self.options.own_trace_options = reader.int()?;
+        Ok(())
+    }
+}

@@ -1,0 +1,204 @@
+//! One task's dealings with its daemon: synchronous, single-threaded, and shared by the Rust API and the C ABI.
+
+mod connect;
+mod control;
+mod options;
+mod output;
+mod receive;
+mod route;
+mod send;
+mod spawn;
+
+pub use connect::{address_file, tmp_dir};
+pub use options::Options;
+pub use output::{OutputEvent, OutputSink};
+pub use receive::{Choice, Wait};
+
+use crate::error::{Error, Result};
+use bytes::Bytes;
+use connect::Proof;
+use pvm_wire::codes::{self, CONTEXT_TM, Tm};
+use pvm_wire::protocol::{ConnectReply, ConnectRequest, EnrolReply, EnrolRequest};
+use pvm_wire::{Encoding, Message, MessageHeader, PvmError, Tid};
+use receive::Inbox;
+use route::Route;
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
+
+/// How long the daemon may take over the enrolment.
+const ENROL_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A task's connection to its daemon, its received messages and its options.
+#[derive(Debug)]
+pub struct Engine {
+    route: Option<Route>,
+    identity: EnrolReply,
+    extension: Option<i32>,
+    options: Options,
+    context: i32,
+    next_wait_id: i32,
+    inbox: Inbox,
+    siblings: Option<Vec<Tid>>,
+    output: output::Collection,
+}
+
+impl Engine {
+    /// Enrols this process in the virtual machine whose daemon runs here.
+    pub fn enrol() -> Result<Self> {
+        Self::enrol_as(None, false)
+    }
+
+    /// Enrols under a name for task lists; `quick` does not try again when no daemon answers.
+    pub fn enrol_as(name: Option<&str>, quick: bool) -> Result<Self> {
+        let address = connect::daemon_address()?;
+        let mut engine = Self::unenrolled(connect::connect(&address, quick)?);
+        engine.shake_hands(name).map_err(|error| {
+            Error::new(error.code(), format!("the daemon at {address} does not let this task in: {error}"))
+        })?;
+        engine.options = Options::new(&engine.identity);
+        Ok(engine)
+    }
+
+    fn unenrolled(route: Route) -> Self {
+        let nobody = EnrolReply {
+            tid: Tid::ANY,
+            parent: 0,
+            output: pvm_wire::spawn::Sink::default(),
+            trace: pvm_wire::spawn::Sink::default(),
+            fragment_size: pvm_wire::limits::UNENROLLED_FRAGMENT_MAX as i32,
+            signature: 0,
+            address: String::new(),
+            scheduler: 0,
+        };
+        Self {
+            route: Some(route),
+            options: Options::new(&nobody),
+            identity: nobody,
+            extension: None,
+            context: options::number("PVMCTX"),
+            next_wait_id: 1,
+            inbox: Inbox::new(),
+            siblings: None,
+            output: output::Collection::default(),
+        }
+    }
+
+    fn shake_hands(&mut self, name: Option<&str>) -> Result<()> {
+        let deadline = Some(Instant::now() + ENROL_TIMEOUT);
+        let mut proof = Proof::new()?;
+        let request = ConnectRequest {
+            version: codes::TASK_PROTOCOL,
+            auth_file: proof.path().to_string_lossy().into_owned(),
+            extension: Some(codes::EXTENSION_VERSION),
+        };
+        let reply = ConnectReply::decode(&self.ask(Tm::Connect.tag(), &request.encode(), deadline)?)?;
+        if !reply.accepted {
+            let text =
+                format!("it refused (it speaks protocol {}, we {})", reply.version, codes::TASK_PROTOCOL);
+            return Err(Error::new(PvmError::SysErr, text));
+        }
+        if !proof.is_given() {
+            return Err(Error::new(PvmError::SysErr, "it did not prove that it is this user's"));
+        }
+        connect::give_proof(&reply.auth_file)?;
+        let request = EnrolRequest {
+            pid: std::process::id() as i32,
+            cookie: options::number("PVMEPID"),
+            name: name.map(str::to_owned),
+        };
+        let answer = EnrolReply::decode(&self.ask(Tm::Conn2.tag(), &request.encode(), deadline)?)?;
+        self.identity = answer.ok_or_else(|| Error::new(PvmError::SysErr, "it refused"))?;
+        self.extension = reply.extension;
+        Ok(())
+    }
+
+    /// The task's id.
+    pub fn tid(&self) -> Tid {
+        self.identity.tid
+    }
+
+    /// What the daemon said at the enrolment: parent, sinks, signature.
+    pub fn identity(&self) -> &EnrolReply {
+        &self.identity
+    }
+
+    /// Whether the daemon is this system's, which answers the requests of [`codes::Tmx`].
+    pub fn daemon_is_ours(&self) -> bool {
+        self.extension.is_some()
+    }
+
+    /// Whether the connection stands; it does not after [`Engine::exit`] or when the daemon has ended.
+    pub fn is_enrolled(&self) -> bool {
+        self.route.is_some()
+    }
+
+    /// The connection's descriptor: readable when something has come (not necessarily a whole message).
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.route.as_ref().map(Route::fd)
+    }
+
+    /// The options.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// The options, to be changed.
+    pub fn options_mut(&mut self) -> &mut Options {
+        &mut self.options
+    }
+
+    /// The current context.
+    pub fn context(&self) -> i32 {
+        self.context
+    }
+
+    /// Changes the current context and returns the one before.
+    pub fn set_context(&mut self, context: i32) -> i32 {
+        std::mem::replace(&mut self.context, context)
+    }
+
+    /// Asks the daemon, and returns the body of its answer.
+    #[expect(clippy::needless_pass_by_value, reason = "a body is made for one request")]
+    pub fn request(&mut self, tag: i32, body: Vec<u8>) -> Result<Bytes> {
+        self.ask(tag, &body, None)
+    }
+
+    /// Tells the daemon something it does not answer.
+    #[expect(clippy::needless_pass_by_value, reason = "a body is made for one message")]
+    pub fn tell(&mut self, tag: i32, context: i32, body: Vec<u8>) -> Result<()> {
+        self.send(Tid::MY_DAEMON, xdr_header(tag, context, 0), &[&body])
+    }
+
+    fn ask(&mut self, tag: i32, body: &[u8], deadline: Option<Instant>) -> Result<Bytes> {
+        let wait_id = self.next_wait_id;
+        self.next_wait_id = wait_id.checked_add(1).unwrap_or(1);
+        self.send(Tid::MY_DAEMON, xdr_header(tag, CONTEXT_TM, wait_id), &[body])?;
+        let is_answer = |message: &Message| message.src == Tid::MY_DAEMON && message.header.tag == tag;
+        let answer = self.wait_for(deadline, &mut |message| {
+            if is_answer(message) { Choice::Take } else { Choice::Skip }
+        })?;
+        match answer {
+            Some(message) => Ok(message.body),
+            None => Err(Error::new(PvmError::SysErr, "the daemon does not answer")),
+        }
+    }
+
+    /// Leaves the virtual machine, once the output of collected tasks has ended.
+    pub fn exit(&mut self) -> Result<()> {
+        self.wait_for_collected()?;
+        let left = self.request(Tm::Exit.tag(), Vec::new());
+        self.route = None;
+        left.map(drop)
+    }
+
+    /// The connection is gone.
+    fn lose(&mut self) -> Error {
+        self.route = None;
+        Error::lost()
+    }
+}
+
+/// The header of a control message.
+pub(crate) fn xdr_header(tag: i32, context: i32, wait_id: i32) -> MessageHeader {
+    MessageHeader { encoding: Encoding::Xdr.word(), tag, context, wait_id, checksum: 0 }
+}

@@ -1,0 +1,236 @@
+//! Receiving: what has come waits in a queue until a call chooses it.
+
+use super::Engine;
+use super::route::Arrival;
+use crate::error::{Error, Result};
+use pvm_wire::{Message, PvmError};
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// Default of `PVM_QUEUE_MAX_BYTES`.
+const QUEUE_MAX: usize = 4 * 1024 * 1024 * 1024;
+
+/// How long a call waits for a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// Until one comes.
+    Forever,
+    /// Not at all.
+    Poll,
+    /// So long.
+    For(Duration),
+}
+
+/// What a call says to a queued message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// Not this one.
+    Skip,
+    /// This one.
+    Take,
+    /// The best so far: taken if none better follows in the queue.
+    Keep,
+    /// Stop and return this error code.
+    Fail(i32),
+}
+
+/// Messages received and not yet chosen.
+#[derive(Debug)]
+pub(super) struct Inbox {
+    pub(super) queue: VecDeque<Message>,
+    /// Answers of the built-in handlers, to be sent when no other message is half sent.
+    pub(super) deferred: VecDeque<Message>,
+    arrived: Vec<Message>,
+    held: usize,
+    limit: usize,
+}
+
+impl Inbox {
+    pub(super) fn new() -> Self {
+        let limit = std::env::var("PVM_QUEUE_MAX_BYTES").ok().and_then(|text| text.parse().ok());
+        Self {
+            queue: VecDeque::new(),
+            deferred: VecDeque::new(),
+            arrived: Vec::new(),
+            held: 0,
+            limit: limit.unwrap_or(QUEUE_MAX),
+        }
+    }
+
+    fn remove(&mut self, index: usize) -> Option<Message> {
+        let message = self.queue.remove(index)?;
+        self.held = self.held.saturating_sub(message.body.len());
+        Some(message)
+    }
+
+    /// The index of the message that is chosen among those from `start` on.
+    fn choose(&self, start: usize, choose: &mut dyn FnMut(&Message) -> Choice) -> Result<Option<usize>> {
+        let mut best = None;
+        for (index, message) in self.queue.iter().enumerate().skip(start) {
+            match choose(message) {
+                Choice::Skip => {}
+                Choice::Take => return Ok(Some(index)),
+                Choice::Keep => best = Some(index),
+                Choice::Fail(code) => {
+                    let error = PvmError::from_code(code).unwrap_or(PvmError::BadParam);
+                    return Err(Error::new(error, "the program's matching function failed"));
+                }
+            }
+        }
+        Ok(best)
+    }
+}
+
+impl Engine {
+    /// Takes a message out of the queue, waiting for one that `choose` takes; `None` when the time is over.
+    pub fn receive(
+        &mut self,
+        wait: Wait,
+        choose: &mut dyn FnMut(&Message) -> Choice,
+    ) -> Result<Option<Message>> {
+        let deadline = match wait {
+            Wait::Forever => None,
+            Wait::Poll => Some(Instant::now()),
+            // A time beyond the clock's end is for ever.
+            Wait::For(duration) => Instant::now().checked_add(duration),
+        };
+        self.wait_for(deadline, choose)
+    }
+
+    /// A copy of the message that [`Engine::receive`] with [`Wait::Poll`] would take; it stays in the queue.
+    pub fn peek(&mut self, choose: &mut dyn FnMut(&Message) -> Choice) -> Result<Option<Message>> {
+        let index = self.find(Some(Instant::now()), choose)?;
+        Ok(index.and_then(|index| self.inbox.queue.get(index)).cloned())
+    }
+
+    /// The messages that wait, in order of arrival.
+    pub fn queue(&self) -> impl Iterator<Item = &Message> {
+        self.inbox.queue.iter()
+    }
+
+    /// Puts a message into this task's own queue.
+    pub fn inject(&mut self, message: Message) {
+        self.inbox.held += message.body.len();
+        self.inbox.queue.push_back(message);
+    }
+
+    /// Takes in what has come, without waiting.
+    pub fn poll(&mut self) -> Result<()> {
+        while let Arrival::Some = self.read_once()? {}
+        self.send_deferred()
+    }
+
+    pub(super) fn wait_for(
+        &mut self,
+        deadline: Option<Instant>,
+        choose: &mut dyn FnMut(&Message) -> Choice,
+    ) -> Result<Option<Message>> {
+        let index = self.find(deadline, choose)?;
+        Ok(index.and_then(|index| self.inbox.remove(index)))
+    }
+
+    /// The index of a message that `choose` takes; each message is shown to it once.
+    fn find(
+        &mut self,
+        deadline: Option<Instant>,
+        choose: &mut dyn FnMut(&Message) -> Choice,
+    ) -> Result<Option<usize>> {
+        let mut shown = 0;
+        loop {
+            if let Some(index) = self.inbox.choose(shown, choose)? {
+                return Ok(Some(index));
+            }
+            shown = self.inbox.queue.len();
+            if !self.take_in(deadline)? && self.inbox.queue.len() == shown {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Waits for something to come and takes it in; `false` when the time is over.
+    pub(super) fn take_in(&mut self, deadline: Option<Instant>) -> Result<bool> {
+        self.send_deferred()?;
+        if let Arrival::Some = self.read_once()? {
+            self.send_deferred()?;
+            return Ok(true);
+        }
+        let route = self.route.as_ref().ok_or_else(Error::lost)?;
+        route.wait(false, deadline)
+    }
+
+    /// Reads once, without waiting; what is for the library itself is dealt with, the rest queued.
+    pub(super) fn read_once(&mut self) -> Result<Arrival> {
+        if self.inbox.held > self.inbox.limit {
+            let text = format!(
+                "more than {} bytes of received messages wait unread (PVM_QUEUE_MAX_BYTES)",
+                self.inbox.limit
+            );
+            return Err(Error::new(PvmError::NoMem, text));
+        }
+        let route = self.route.as_mut().ok_or_else(Error::lost)?;
+        let arrival = match route.read(&mut self.inbox.arrived) {
+            Ok(Arrival::Closed) => return Err(self.lose()),
+            Ok(arrival) => arrival,
+            Err(error) => {
+                self.lose();
+                return Err(error);
+            }
+        };
+        for message in std::mem::take(&mut self.inbox.arrived) {
+            if !self.handle(&message) {
+                self.inject(message);
+            }
+        }
+        Ok(arrival)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use pvm_wire::{MessageHeader, Tid};
+
+    fn inbox(tags: &[i32]) -> Inbox {
+        let message = |&tag: &i32| Message {
+            src: Tid::from_raw(0x40001),
+            dst: Tid::from_raw(0x40002),
+            header: MessageHeader { tag, ..MessageHeader::default() },
+            body: Bytes::new(),
+        };
+        Inbox { queue: tags.iter().map(message).collect(), ..Inbox::new() }
+    }
+
+    #[test]
+    fn the_first_that_is_taken_wins_over_those_kept() {
+        let inbox = inbox(&[1, 2, 3, 2]);
+        let mut choose = |message: &Message| match message.header.tag {
+            1 => Choice::Keep,
+            3 => Choice::Take,
+            _ => Choice::Skip,
+        };
+        assert_eq!(inbox.choose(0, &mut choose).unwrap(), Some(2));
+        assert_eq!(inbox.choose(3, &mut choose).unwrap(), None);
+    }
+
+    #[test]
+    fn the_last_kept_is_the_best() {
+        let inbox = inbox(&[5, 9, 7]);
+        let mut best = 0;
+        let mut choose = |message: &Message| {
+            if message.header.tag > best {
+                best = message.header.tag;
+                Choice::Keep
+            } else {
+                Choice::Skip
+            }
+        };
+        assert_eq!(inbox.choose(0, &mut choose).unwrap(), Some(1));
+    }
+
+    #[test]
+    fn a_failure_is_passed_on() {
+        let error = inbox(&[1]).choose(0, &mut |_| Choice::Fail(-24)).unwrap_err();
+        assert_eq!(error.code(), PvmError::NotImpl);
+    }
+}

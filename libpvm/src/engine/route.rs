@@ -1,0 +1,250 @@
+//! A stream on which fragments travel: to the daemon today, whatever else may carry messages tomorrow.
+
+use crate::error::{Error, Result};
+use bytes::Bytes;
+use pvm_wire::header::{EOM, SOM};
+use pvm_wire::limits::{MESSAGE_MAX, PIECE_MAX};
+use pvm_wire::message::{Assembled, FRAGMENT_OVERHEAD};
+use pvm_wire::{FragmentHeader, Message, MessageHeader, PvmError, Reassembler, Tid};
+use rustix::buffer::spare_capacity;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
+use std::io::IoSlice;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+/// Fragments handed to the kernel in one call.
+const BATCH: usize = 64;
+
+/// A connected, non-blocking stream socket.
+#[derive(Debug)]
+pub(super) struct Route {
+    socket: OwnedFd,
+    unread: Vec<u8>,
+    fragment: Option<OpenFragment>,
+    reassembler: Reassembler,
+}
+
+/// A fragment of which only a part has come.
+#[derive(Debug, Clone, Copy)]
+struct OpenFragment {
+    header: FragmentHeader,
+    left: usize,
+    begun: bool,
+}
+
+/// What a read brought.
+#[derive(Debug)]
+pub(super) enum Arrival {
+    /// Bytes came; the messages that they complete are in the list given.
+    Some,
+    /// Nothing for now.
+    None,
+    /// The other end has closed.
+    Closed,
+}
+
+impl Route {
+    /// A route over a connected socket that is in non-blocking mode.
+    pub(super) fn new(socket: OwnedFd) -> Self {
+        Self {
+            socket,
+            unread: Vec::with_capacity(PIECE_MAX),
+            fragment: None,
+            reassembler: Reassembler::new(MESSAGE_MAX),
+        }
+    }
+
+    /// The socket.
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Waits until the socket can be read, or written if `writable`; `false` when the time is over.
+    pub(super) fn wait(&self, writable: bool, deadline: Option<Instant>) -> Result<bool> {
+        let events = if writable { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+        loop {
+            let mut fds = [PollFd::new(&self.socket, events)];
+            let left = deadline.map(|end| timespec(end.saturating_duration_since(Instant::now())));
+            match poll(&mut fds, left.as_ref()) {
+                Ok(count) => return Ok(count > 0),
+                Err(Errno::INTR) => {}
+                Err(error) => {
+                    return Err(Error::system(PvmError::SysErr, "waiting for the daemon", error.into()));
+                }
+            }
+        }
+    }
+
+    /// Reads once, without blocking, and appends the messages that are complete now.
+    pub(super) fn read(&mut self, messages: &mut impl Extend<Message>) -> Result<Arrival> {
+        self.unread.reserve(PIECE_MAX);
+        match rustix::io::read(&self.socket, spare_capacity(&mut self.unread)) {
+            Ok(0) => Ok(Arrival::Closed),
+            Ok(_) => {
+                self.take_fragments(messages)?;
+                Ok(Arrival::Some)
+            }
+            Err(Errno::AGAIN | Errno::INTR) => Ok(Arrival::None),
+            Err(Errno::CONNRESET | Errno::PIPE) => Ok(Arrival::Closed),
+            Err(error) => Err(Error::system(PvmError::SysErr, "reading from the daemon", error.into())),
+        }
+    }
+
+    fn take_fragments(&mut self, messages: &mut impl Extend<Message>) -> Result<()> {
+        let mut used = 0;
+        while let Some((header, length)) = next_piece(&mut self.fragment, &self.unread, &mut used) {
+            let piece = Bytes::copy_from_slice(&self.unread[used..used + length]);
+            used += length;
+            let assembled = self.reassembler.push(&header, piece);
+            let assembled = assembled.map_err(|error| {
+                Error::new(PvmError::NoMem, format!("a message from {} is refused: {error}", header.src))
+            })?;
+            if let Assembled::Whole(message) = assembled {
+                messages.extend([message]);
+            }
+        }
+        self.unread.drain(..used);
+        Ok(())
+    }
+}
+
+/// The next piece of a fragment that has come: what to call it, and its length from `used` on. Long fragments are
+/// taken in pieces as they arrive, so that no length field asks for memory.
+fn next_piece(
+    fragment: &mut Option<OpenFragment>,
+    unread: &[u8],
+    used: &mut usize,
+) -> Option<(FragmentHeader, usize)> {
+    let open = match fragment {
+        Some(open) => open,
+        None => {
+            let bytes = unread[*used..].first_chunk::<{ FragmentHeader::SIZE }>()?;
+            let header = FragmentHeader::decode(bytes);
+            *used += FragmentHeader::SIZE;
+            fragment.insert(OpenFragment { header, left: header.length as usize, begun: false })
+        }
+    };
+    let there = unread.len() - *used;
+    let length = open.left.min(there);
+    // The reassembler wants the whole message header with the first piece.
+    let enough = if open.begun { 1 } else { open.left.min(MessageHeader::SIZE) };
+    if there < enough.min(open.left) {
+        return None;
+    }
+    let mut header = FragmentHeader { length: length as u32, ..open.header };
+    if open.begun {
+        header.flags &= !SOM;
+    }
+    open.begun = true;
+    open.left -= length;
+    if open.left > 0 {
+        header.flags &= !EOM;
+    } else {
+        *fragment = None;
+    }
+    Some((header, length))
+}
+
+fn timespec(duration: Duration) -> Timespec {
+    let seconds = i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
+    Timespec { tv_sec: seconds, tv_nsec: duration.subsec_nanos().into() }
+}
+
+/// A message on its way out: which bytes follow next, without a copy of the body.
+#[derive(Debug)]
+pub(super) struct Outgoing<'a> {
+    pieces: Vec<&'a [u8]>,
+    src: Tid,
+    dst: Tid,
+    header: MessageHeader,
+    next: usize,
+    heads: Vec<[u8; FRAGMENT_OVERHEAD]>,
+    batch_end: usize,
+    sent: usize,
+}
+
+impl<'a> Outgoing<'a> {
+    /// A message of one contiguous body, cut at `fragment_size`, or of several parts, each a fragment of its own.
+    pub(super) fn new(
+        src: Tid,
+        dst: Tid,
+        header: MessageHeader,
+        parts: &[&'a [u8]],
+        fragment_size: usize,
+    ) -> Result<Self> {
+        let capacity = fragment_size.saturating_sub(FRAGMENT_OVERHEAD).max(1);
+        let pieces = match parts {
+            [] => vec![&[][..]],
+            [body] if body.is_empty() => vec![*body],
+            [body] => body.chunks(capacity).collect(),
+            parts => parts.to_vec(),
+        };
+        let longest = u32::MAX as usize - MessageHeader::SIZE;
+        if pieces.iter().any(|piece| piece.len() > longest) {
+            return Err(Error::new(
+                PvmError::NoMem,
+                "one pack call gave more than 4 GiB, which no fragment can carry",
+            ));
+        }
+        Ok(Self { pieces, src, dst, header, next: 0, heads: Vec::new(), batch_end: 0, sent: 0 })
+    }
+
+    /// Whether every byte is with the kernel.
+    pub(super) fn is_done(&self) -> bool {
+        self.next == self.pieces.len()
+    }
+
+    /// Writes what the socket takes; `false` when it takes nothing now.
+    pub(super) fn write(&mut self, route: &Route) -> Result<bool> {
+        if self.next == self.batch_end {
+            self.fill_batch();
+        }
+        let mut slices = Vec::with_capacity(2 * self.heads.len());
+        for (head, (index, piece)) in self.heads.iter().zip(self.pieces.iter().enumerate().skip(self.next)) {
+            slices.push(IoSlice::new(&head[..head_length(index)]));
+            slices.push(IoSlice::new(piece));
+        }
+        let total: usize = slices.iter().map(|slice| slice.len()).sum();
+        let mut rest = &mut slices[..];
+        IoSlice::advance_slices(&mut rest, self.sent);
+        match sendmsg(&route.socket, rest, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL) {
+            Ok(count) => {
+                self.sent += count;
+                if self.sent == total {
+                    self.next = self.batch_end;
+                }
+                Ok(true)
+            }
+            Err(Errno::AGAIN) => Ok(false),
+            Err(Errno::INTR) => Ok(true),
+            Err(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN) => Err(Error::lost()),
+            Err(error) => Err(Error::system(PvmError::SysErr, "sending to the daemon", error.into())),
+        }
+    }
+
+    fn fill_batch(&mut self) {
+        self.sent = 0;
+        self.batch_end = (self.next + BATCH).min(self.pieces.len());
+        self.heads = (self.next..self.batch_end).map(|index| self.head(index)).collect();
+    }
+
+    fn head(&self, index: usize) -> [u8; FRAGMENT_OVERHEAD] {
+        let first = index == 0;
+        let last = index + 1 == self.pieces.len();
+        let length = self.pieces[index].len() + head_length(index) - FragmentHeader::SIZE;
+        let flags = if first { SOM } else { 0 } | if last { EOM } else { 0 };
+        let header = FragmentHeader { dst: self.dst, src: self.src, length: length as u32, flags };
+        let mut out = [0; FRAGMENT_OVERHEAD];
+        out[..FragmentHeader::SIZE].copy_from_slice(&header.encode());
+        if first {
+            out[FragmentHeader::SIZE..].copy_from_slice(&self.header.encode());
+        }
+        out
+    }
+}
+
+fn head_length(index: usize) -> usize {
+    if index == 0 { FRAGMENT_OVERHEAD } else { FragmentHeader::SIZE }
+}

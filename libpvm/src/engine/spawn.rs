@@ -1,0 +1,64 @@
+//! Spawning, and who was spawned together.
+
+use super::{Engine, xdr_header};
+use crate::error::{Error, Result};
+use pvm_wire::body::{BodyReader, BodyWriter};
+use pvm_wire::codes::{CONTEXT_TC, Tc, Tm};
+use pvm_wire::spawn::SpawnRequest;
+use pvm_wire::{PvmError, Tid};
+
+impl Engine {
+    /// Spawns tasks: per task its tid, or the code of the error why it could not be started. The tasks started are
+    /// told of each other.
+    pub fn spawn(&mut self, request: &SpawnRequest) -> Result<Vec<i32>> {
+        if request.count < 1 {
+            return Err(Error::new(PvmError::BadParam, "a spawn needs a count of at least 1"));
+        }
+        let answer = self.request(Tm::Spawn.tag(), request.encode())?;
+        let mut reader = BodyReader::new(&answer);
+        let mut ahead = reader;
+        crate::error::check(ahead.int()?, &format!("spawning {}", request.file))?;
+        let count = reader.count(4)?;
+        let results = reader.ints(count)?;
+        let tasks: Vec<Tid> = results.iter().filter(|&&tid| tid > 0).map(|&tid| Tid::from_raw(tid)).collect();
+        self.tell_siblings(&tasks)?;
+        Ok(results)
+    }
+
+    fn tell_siblings(&mut self, tasks: &[Tid]) -> Result<()> {
+        let list = BodyWriter::new().int(tasks.len() as i32).ints(tasks.iter().map(|tid| tid.raw())).finish();
+        self.multicast(tasks, xdr_header(Tc::Siblings.tag(), CONTEXT_TC, 0), &[&list])
+    }
+
+    /// The environment entries that every spawned task gets from its spawner: trace settings, context, and what
+    /// `PVM_EXPORT` names.
+    pub fn child_environment(&self) -> Vec<String> {
+        let options = &self.options;
+        let mut env = vec![
+            format!("PVMTMASK={}", options.child_trace_mask),
+            format!("PVMTRCBUF={}", options.child_trace_buffer),
+            format!("PVMTRCOPT={}", options.child_trace_options),
+            format!("PVMCTX=0x{:x}", self.context),
+        ];
+        if let Ok(names) = std::env::var("PVM_EXPORT") {
+            let value = |name: &str| std::env::var(name).ok().map(|value| format!("{name}={value}"));
+            env.push(format!("PVM_EXPORT={names}"));
+            env.extend(names.split(':').filter(|name| !name.is_empty()).filter_map(value));
+        }
+        env
+    }
+
+    /// The tasks spawned together with this one, in the spawn's order, itself included; waits for the spawner to
+    /// send the list. A task that nobody spawned is its only sibling.
+    pub fn siblings(&mut self) -> Result<Vec<Tid>> {
+        loop {
+            if let Some(siblings) = &self.siblings {
+                return Ok(siblings.clone());
+            }
+            if self.identity.parent == 0 {
+                return Ok(vec![self.tid()]);
+            }
+            self.take_in(None)?;
+        }
+    }
+}

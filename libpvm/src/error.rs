@@ -1,0 +1,64 @@
+//! What can go wrong in a call, with PVM's code for it and a text for people.
+
+use pvm_wire::body::BodyError;
+use pvm_wire::{PvmError, Tid};
+use std::io;
+
+/// Why a call failed: PVM's code, and what happened to what.
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
+pub struct Error {
+    code: PvmError,
+    text: String,
+    source: Option<io::Error>,
+}
+
+/// The result of calls that can fail.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// An error with PVM's code and a text that says what happened.
+    pub fn new(code: PvmError, text: impl Into<String>) -> Self {
+        Self { code, text: text.into(), source: None }
+    }
+
+    /// An error of the operating system: `text` says what was tried on what.
+    pub(crate) fn system(code: PvmError, text: &str, source: io::Error) -> Self {
+        Self { code, text: format!("{text}: {source}"), source: Some(source) }
+    }
+
+    /// The connection to the daemon is gone.
+    pub(crate) fn lost() -> Self {
+        Self::new(
+            PvmError::SysErr,
+            "the connection to the daemon is lost: the daemon has ended or was halted",
+        )
+    }
+
+    /// A tid that does not name a task.
+    pub(crate) fn not_a_task(tid: Tid) -> Self {
+        Self::new(PvmError::BadParam, format!("{tid} is not the id of a task"))
+    }
+
+    /// PVM's code.
+    pub fn code(&self) -> PvmError {
+        self.code
+    }
+}
+
+impl From<PvmError> for Error {
+    fn from(code: PvmError) -> Self {
+        Self::new(code, code.text())
+    }
+}
+
+impl From<BodyError> for Error {
+    fn from(error: BodyError) -> Self {
+        Self::new(PvmError::DSysErr, format!("the daemon's answer cannot be read: {error}"))
+    }
+}
+
+/// The value of an answer's first field, or the error it stands for.
+pub(crate) fn check(value: i32, what: &str) -> Result<i32> {
+    pvm_wire::error::check(value).map_err(|code| Error::new(code, format!("{what}: {code}")))
+}
