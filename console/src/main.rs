@@ -1,0 +1,2 @@
+//! The `pvm` command.
+fn main() {}

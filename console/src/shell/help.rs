@@ -1,0 +1,139 @@
+//! What the console's commands are called, take and do.
+
+/// A command of the console, as `help` describes it.
+pub struct Topic {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does, in a few words.
+    pub summary: &'static str,
+    /// Its arguments.
+    pub arguments: &'static str,
+    /// More about it, whole lines.
+    pub details: &'static str,
+    /// How few and how many arguments it takes.
+    pub counts: (usize, usize),
+}
+
+const MANY: usize = usize::MAX;
+
+const fn topic(
+    name: &'static str,
+    counts: (usize, usize),
+    arguments: &'static str,
+    summary: &'static str,
+    details: &'static str,
+) -> Topic {
+    Topic { name, summary, arguments, details, counts }
+}
+
+/// Every command, sorted by name.
+pub const TOPICS: &[Topic] = &[
+    topic(
+        "add",
+        (1, MANY),
+        "hostname ...",
+        "Add hosts to the virtual machine",
+        "A host with options is one word: add \"node1 sp=2000 dx=/opt/pvm/bin/pvmd\"\n",
+    ),
+    topic("alias", (0, MANY), "[ name command [ arg ... ] ]", "Define or list command aliases", ""),
+    topic("conf", (0, 0), "", "Show the hosts of the virtual machine", ""),
+    topic("delete", (1, MANY), "hostname ...", "Take hosts out of the virtual machine", ""),
+    topic("echo", (0, MANY), "[ arg ... ]", "Print the arguments", ""),
+    topic(
+        "export",
+        (0, MANY),
+        "[ name ... ]",
+        "Name environment variables that spawned tasks inherit",
+        "Without names, shows those there are.\n",
+    ),
+    topic("getopt", (0, 1), "[ option ]", "Show PVM's options of the console", ""),
+    topic("halt", (0, 0), "", "End the virtual machine, and the console", ""),
+    topic("help", (0, 1), "[ command ]", "Describe a command", ""),
+    topic("id", (0, 0), "", "Print the console's task id", ""),
+    topic("jobs", (0, 1), "[ -l ]", "List jobs (tasks spawned with ->)", "-l  show their tasks as ps does\n"),
+    topic("kill", (1, MANY), "[ -c ] tid ...", "End tasks", "-c  end the tasks' children, not the tasks\n"),
+    topic("mstat", (1, MANY), "hostname ...", "Show whether hosts are up", ""),
+    topic("names", (0, 1), "[ pattern ]", "List what is in the mailbox", ""),
+    topic(
+        "ps",
+        (0, MANY),
+        "[ -alx ] [ -h tid ] [ -n name ]",
+        "List tasks",
+        "-a      on all hosts (else on this one)\n\
+         -hTID   on the host with this tid\n\
+         -nNAME  on the host of this name\n\
+         -l      with parent and process id\n\
+         -x      also the console, and tasks in the middle of their enrolment\n\
+         FLAG: f child of a daemon, c connected, a enrolling, o leaving\n",
+    ),
+    topic("pstat", (1, MANY), "tid ...", "Show whether tasks run", ""),
+    topic("put", (3, 3), "name flags word", "Put an entry into the mailbox", ""),
+    topic("quit", (0, 0), "", "Leave the console; the virtual machine goes on", ""),
+    topic("reset", (0, 0), "", "End all tasks but the console", ""),
+    topic("setenv", (0, MANY), "[ name [ value ... ] ]", "Show or set environment variables", ""),
+    topic("setopt", (2, 2), "option value", "Set one of PVM's options of the console", ""),
+    topic("sig", (2, MANY), "number tid ...", "Send a signal to tasks", ""),
+    topic(
+        "spawn",
+        (1, MANY),
+        "[ option ... ] file [ arg ... ]",
+        "Start tasks",
+        "-COUNT       how many; 1 if not given\n\
+         -host        on this host (. is this one); --host=ADDRESS if it begins with a digit\n\
+         -ARCH        on hosts of this architecture\n\
+         -~host       everywhere but there; -~ARCH likewise\n\
+         -:DIR        in this working directory; also after any of the above: -host:DIR\n\
+         -?           under the debugger\n\
+         ->           output to the console\n\
+         ->FILE       output to a file; ->>FILE appends\n",
+    ),
+    topic("unalias", (1, MANY), "name ...", "Forget aliases", ""),
+    topic("unexport", (1, MANY), "name ...", "Take variables out of the export list", ""),
+    topic("version", (0, 0), "", "Show the version of PVM", ""),
+];
+
+/// The command of this name.
+pub fn find(name: &str) -> Option<&'static Topic> {
+    TOPICS.iter().find(|topic| topic.name == name)
+}
+
+/// The text of `help NAME`, or of `help`.
+pub fn text(name: Option<&str>) -> String {
+    match name.map(|name| (name, find(name))) {
+        None => overview(),
+        Some((_, Some(topic))) => topic.describe(),
+        Some((name, None)) => format!("{name}: not found\n"),
+    }
+}
+
+fn overview() -> String {
+    let lines = TOPICS.iter().map(|topic| format!("  {:<11} {}\n", topic.name, topic.summary));
+    format!("Commands are (\"help command\" tells more):\n{}", lines.collect::<String>())
+}
+
+impl Topic {
+    fn describe(&self) -> String {
+        let Self { name, summary, arguments, details, .. } = self;
+        format!("{name:<11} {summary}\nSyntax:  {name} {arguments}").trim_end().to_owned() + "\n" + details
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn topics_are_sorted_and_described() {
+        assert!(TOPICS.is_sorted_by(|a, b| a.name < b.name));
+        assert!(TOPICS.iter().all(|topic| !topic.summary.is_empty() && topic.counts.0 <= topic.counts.1));
+        assert!(TOPICS.iter().all(|topic| topic.details.is_empty() || topic.details.ends_with('\n')));
+    }
+
+    #[test]
+    fn a_topic_shows_its_syntax() {
+        assert_eq!(text(Some("id")), "id          Print the console's task id\nSyntax:  id\n");
+        assert!(text(Some("spawn")).contains("Syntax:  spawn [ option ... ] file [ arg ... ]\n-COUNT"));
+        assert_eq!(text(Some("bogus")), "bogus: not found\n");
+        assert_eq!(text(None).lines().count(), TOPICS.len() + 1);
+    }
+}

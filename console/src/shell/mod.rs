@@ -1,0 +1,7 @@
+//! What the console's command language is made of, without a virtual machine.
+
+pub mod aliases;
+pub mod help;
+pub mod spawn_options;
+pub mod tables;
+pub mod words;

@@ -1,0 +1,185 @@
+//! The console's tables: column for column those of PVM's console, which scripts read.
+
+use pvm_wire::codes::task_flags;
+use std::fmt::Write as _;
+
+/// A host, as `conf` and `add` show it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostRow {
+    /// Its name.
+    pub name: String,
+    /// Its tid.
+    pub tid: i32,
+    /// Its architecture.
+    pub arch: String,
+    /// Its speed.
+    pub speed: i32,
+    /// Its data signature.
+    pub signature: u32,
+}
+
+/// A task, as `ps` shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskRow {
+    /// The name of its host.
+    pub host: String,
+    /// Its tid.
+    pub tid: i32,
+    /// Its parent: 0 if none.
+    pub parent: i32,
+    /// Its process.
+    pub pid: i32,
+    /// [`task_flags`].
+    pub flags: i32,
+    /// Its program: empty if not known.
+    pub command: String,
+}
+
+/// `1 host`, `2 hosts`.
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// The table of `conf`.
+pub fn configuration(formats: usize, hosts: &[HostRow]) -> String {
+    let mut text = format!("{}, {}\n", counted(hosts.len(), "host"), counted(formats, "data format"));
+    let _ = writeln!(text, "{:>24} {:>8} {:>8} {:>7} {:>10}", "HOST", "DTID", "ARCH", "SPEED", "DSIG");
+    for HostRow { name, tid, arch, speed, signature } in hosts {
+        let _ = writeln!(text, "{name:>24} {tid:>8x} {arch:>8} {speed:>7} {signature:#010x}");
+    }
+    text
+}
+
+/// What is shown when somebody else has added hosts.
+pub fn newcomers(hosts: &[HostRow]) -> String {
+    let mut text = format!("\nConsole: {} added\n", counted(hosts.len(), "new host"));
+    let _ = writeln!(text, "{:>24} {:>8} {:>8} {:>7}", "HOST", "DTID", "ARCH", "SPEED");
+    for HostRow { name, tid, arch, speed, .. } in hosts {
+        let _ = writeln!(text, "{name:>24} {tid:>8x} {arch:>8} {speed:>7}");
+    }
+    text
+}
+
+/// What became of each host of `add`: its tid, or why it is not there.
+pub fn added(results: &[(String, Result<i32, String>)]) -> String {
+    let good = results.iter().filter(|(_, result)| result.is_ok()).count();
+    let mut text = format!("{good} successful\n{:>24} {:>8}\n", "HOST", "DTID");
+    for (name, result) in results {
+        let _ = match result {
+            Ok(tid) => writeln!(text, "{name:>24} {tid:>8x}"),
+            Err(reason) => writeln!(text, "{name:>24} {reason}"),
+        };
+    }
+    text
+}
+
+/// What became of each host of `delete`.
+pub fn deleted(results: &[(String, Result<(), String>)]) -> String {
+    let good = results.iter().filter(|(_, result)| result.is_ok()).count();
+    let mut text = format!("{good} successful\n{:>24}  STATUS\n", "HOST");
+    for (name, result) in results {
+        text.push_str(&host_status(name, result.as_ref().map_or_else(String::as_str, |()| "deleted")));
+    }
+    text
+}
+
+/// One line of `mstat`.
+pub fn host_status(name: &str, status: &str) -> String {
+    format!("{name:>24}  {status}\n")
+}
+
+/// One line of `pstat`.
+pub fn task_status(tid: i32, status: &str) -> String {
+    format!("t{tid:>8x}  {status}\n")
+}
+
+/// The table of `ps`; `long` adds parent and process, `own` is shown as the console.
+pub fn tasks(rows: &[TaskRow], long: bool, own: i32) -> String {
+    let mut text = format!("{:>24} {:>8}", "HOST", "TID");
+    if long {
+        let _ = write!(text, " {:>8} {:>6}", "PTID", "PID");
+    }
+    text.push_str("   FLAG 0x COMMAND\n");
+    for row in rows {
+        let tid = if row.tid == own { "(cons)".to_owned() } else { format!("{:x}", row.tid) };
+        let _ = write!(text, "{:>24} {tid:>8}", row.host);
+        if long {
+            let parent = if row.parent == 0 { "-".to_owned() } else { format!("{:x}", row.parent) };
+            let _ = write!(text, " {parent:>8} {:>6}", row.pid);
+        }
+        let command = if row.command.is_empty() { "-" } else { &row.command };
+        let _ = writeln!(text, " {:>9} {command:<12}", flags(row.flags));
+    }
+    text
+}
+
+/// A task's flags: the number, and a letter for each that is known.
+fn flags(bits: i32) -> String {
+    const LETTERS: [(i32, &str); 4] = [
+        (task_flags::AUTH, "a"),
+        (task_flags::CONNECTED, "c"),
+        (task_flags::FORKED, "f"),
+        (task_flags::CLOSING, "o"),
+    ];
+    let letters: Vec<&str> = LETTERS.iter().filter(|(bit, _)| bits & bit != 0).map(|(_, l)| *l).collect();
+    format!("{bits:x}/{}", letters.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn vm() -> HostRow {
+        let (name, arch) = ("vm".into(), "LINUX64".into());
+        HostRow { name, tid: 0x40000, arch, speed: 1000, signature: 0x0040_8c41 }
+    }
+
+    // The expected lines are those that PVM 3.4.6's console printed.
+    #[test]
+    fn conf_is_pvms() {
+        let expected = "1 host, 1 data format\n                    HOST     DTID     ARCH   SPEED       DSIG\n                      vm    40000  LINUX64    1000 0x00408c41\n";
+        assert_eq!(configuration(1, &[vm()]), expected);
+        assert!(configuration(2, &[vm(), vm()]).starts_with("2 hosts, 2 data formats\n"));
+    }
+
+    #[test]
+    fn ps_is_pvms() {
+        let cons = TaskRow {
+            host: "vm".into(),
+            tid: 0x40001,
+            parent: 0,
+            pid: 7215,
+            flags: 4,
+            command: String::new(),
+        };
+        let task =
+            TaskRow { tid: 0x40002, parent: -35, pid: 7220, flags: 6, command: "/usr/bin/pvmgs".into(), ..cons.clone() };
+        let short = "                    HOST      TID   FLAG 0x COMMAND\n                      vm   (cons)       4/c -           \n                      vm    40002     6/c,f /usr/bin/pvmgs\n";
+        assert_eq!(tasks(&[cons.clone(), task.clone()], false, 0x40001), short);
+        let long = "                    HOST      TID     PTID    PID   FLAG 0x COMMAND\n                      vm   (cons)        -   7215       4/c -           \n                      vm    40002 ffffffdd   7220     6/c,f /usr/bin/pvmgs\n";
+        assert_eq!(tasks(&[cons, task], true, 0x40001), long);
+    }
+
+    #[test]
+    fn add_and_delete_are_pvms() {
+        let results = [("h1".to_owned(), Ok(0x80000)), ("h2".to_owned(), Err("No such host".to_owned()))];
+        let expected = "1 successful\n                    HOST     DTID\n                      h1    80000\n                      h2 No such host\n";
+        assert_eq!(added(&results), expected);
+        let results = [("foo".to_owned(), Err("No such host".to_owned())), ("h".to_owned(), Ok(()))];
+        let expected = "1 successful\n                    HOST  STATUS\n                     foo  No such host\n                       h  deleted\n";
+        assert_eq!(deleted(&results), expected);
+    }
+
+    #[test]
+    fn status_lines_are_pvms() {
+        assert_eq!(host_status(".", "ok"), "                       .  ok\n");
+        assert_eq!(task_status(0x40001, "run"), "t   40001  run\n");
+    }
+
+    #[test]
+    fn newcomers_are_shown_after_an_empty_line() {
+        let text = newcomers(&[vm()]);
+        assert!(text.starts_with("\nConsole: 1 new host added\n                    HOST     DTID     ARCH   SPEED\n"));
+        assert!(text.ends_with("                      vm    40000  LINUX64    1000\n"));
+    }
+}
