@@ -1,0 +1,387 @@
+//! The mailbox of the virtual machine: named messages that tasks leave for each other. Only the master keeps one.
+//!
+//! It is handed the bodies of `TM_DB` requests and gives those of the answers, so it knows nothing of hosts and
+//! connections: who waits for an answer is a ticket of the caller's kind.
+
+mod request;
+
+use pvm_wire::body::{BodyError, BodyWriter};
+use pvm_wire::{PvmError, Tid};
+use request::{Operation, Request, Reset};
+use std::collections::BTreeMap;
+
+/// Most entries.
+const ENTRIES_MAX: usize = 65_536;
+/// Most bytes of messages together.
+const BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Most bytes of class names together, so that a list of all fits into one answer.
+const NAMES_MAX: usize = 8 * 1024 * 1024;
+/// Most gets that wait for a put.
+const WAITERS_MAX: usize = 65_536;
+
+/// The mailbox; `T` is what answers are addressed to.
+#[derive(Debug)]
+pub struct Mailbox<T> {
+    classes: BTreeMap<String, Class>,
+    /// Gets that wait, by class, in order of arrival.
+    waiters: BTreeMap<String, Vec<Waiter<T>>>,
+    classes_made: u64,
+    used: Used,
+}
+
+/// What counts towards the bounds.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Used {
+    entries: usize,
+    bytes: usize,
+    names: usize,
+    waiters: usize,
+}
+
+/// What a request leads to.
+#[derive(Debug)]
+pub struct Outcome<T> {
+    /// Answers, in order: to the request, and to those that waited for it.
+    pub answers: Vec<(T, Vec<u8>)>,
+    /// A task that has come to own an entry: its end must be told by [`Mailbox::owner_gone`].
+    pub watch: Option<Tid>,
+}
+
+#[derive(Debug, Default)]
+struct Class {
+    /// Counts up with the making of classes.
+    number: u64,
+    entries: BTreeMap<i32, Entry>,
+    /// All indices below are taken.
+    dense: i32,
+}
+
+#[derive(Debug)]
+struct Entry {
+    owner: Tid,
+    flags: i32,
+    /// Goes with its owner though it is persistent, since a reset ends the owner.
+    doomed: bool,
+    message: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Waiter<T> {
+    wanted: Wanted,
+    ticket: T,
+}
+
+/// What a get asks for within a class.
+#[derive(Clone, Copy, Debug)]
+struct Wanted {
+    by: Tid,
+    index: i32,
+    first_available: bool,
+    delete: bool,
+}
+
+/// Bits of an entry's or a request's flags.
+mod flag {
+    pub const PERSISTENT: i32 = 1;
+    pub const MULTI_INSTANCE: i32 = 2;
+    pub const OVERWRITABLE: i32 = 4;
+    pub const FIRST_AVAIL: i32 = 8;
+    pub const READ_AND_DELETE: i32 = 16;
+    pub const WAIT_FOR_INFO: i32 = 32;
+    pub const DIRECT_INDEX_SHIFT: u32 = 10;
+}
+
+impl<T> Default for Mailbox<T> {
+    fn default() -> Self {
+        Self { classes: BTreeMap::new(), waiters: BTreeMap::new(), classes_made: 0, used: Used::default() }
+    }
+}
+
+impl<T> Mailbox<T> {
+    /// Carries out the request in `body`, made by the task `from`.
+    pub fn handle(&mut self, from: Tid, body: &[u8], ticket: T) -> Result<Outcome<T>, BodyError> {
+        let request = Request::decode(body)?;
+        // A reset ends tasks, so it comes from a console on behalf of none in particular.
+        if request.tid != from && !matches!(request.operation, Operation::Reset(_)) {
+            return Ok(Outcome::error(ticket, PvmError::Denied));
+        }
+        Ok(self.carry_out(&request, ticket))
+    }
+
+    /// A task that owned entries has ended.
+    pub fn owner_gone(&mut self, owner: Tid) {
+        self.hosts_tasks_gone(|tid| tid == owner);
+    }
+
+    /// The tasks of which this is true have ended.
+    pub fn hosts_tasks_gone(&mut self, gone: impl Fn(Tid) -> bool) {
+        self.retain(|entry| {
+            let orphaned = entry.owner != Tid::NONE && gone(entry.owner);
+            if orphaned {
+                entry.owner = Tid::NONE;
+            }
+            !orphaned || (entry.is(flag::PERSISTENT) && !entry.doomed)
+        });
+    }
+
+    /// Those of which this is true do not wait any more.
+    pub fn forget_waiters(&mut self, forget: impl Fn(&T) -> bool) {
+        for waiters in self.waiters.values_mut() {
+            waiters.retain(|waiter| !forget(&waiter.ticket));
+        }
+        self.waiters.retain(|_, waiters| !waiters.is_empty());
+        self.used.waiters = self.waiters.values().map(Vec::len).sum();
+    }
+
+    fn carry_out(&mut self, request: &Request, ticket: T) -> Outcome<T> {
+        let (tid, class, index, flags) = (request.tid, request.class, request.index, request.flags);
+        let answer = match &request.operation {
+            Operation::Put(message) => return self.put(request, message, ticket),
+            Operation::Get => return self.get(request, ticket),
+            Operation::Remove => self.remove(tid, class, index),
+            Operation::Names => Ok(self.names(class)),
+            Operation::Reset(reset) => {
+                self.reset(class, index, flags, reset);
+                Ok(int(0))
+            }
+            Operation::Unknown => Err(PvmError::BadParam),
+        };
+        Outcome::of(ticket, answer)
+    }
+
+    fn put(&mut self, request: &Request, message: &[u8], ticket: T) -> Outcome<T> {
+        let index = match self.slot_of(request).and_then(|index| self.check_room(request, index, message)) {
+            Ok(index) => index,
+            Err(error) => return Outcome::error(ticket, error),
+        };
+        let class = self.classes.entry(request.class.to_owned()).or_insert_with(|| {
+            self.classes_made += 1;
+            self.used.names += request.class.len();
+            Class { number: self.classes_made, ..Class::default() }
+        });
+        let entry =
+            Entry { owner: request.tid, flags: request.flags, doomed: false, message: message.to_vec() };
+        self.used.bytes += message.len();
+        match class.insert(index, entry) {
+            Some(old) => self.used.bytes -= old.message.len(),
+            None => self.used.entries += 1,
+        }
+        let mut answers = vec![(ticket, int(index))];
+        self.serve_waiters(request.class, &mut answers);
+        Outcome { answers, watch: Some(request.tid) }
+    }
+
+    /// The index that a put is to have.
+    fn slot_of(&self, request: &Request) -> Result<i32, PvmError> {
+        if request.class.is_empty() || request.class.len() > NAMES_MAX {
+            return Err(PvmError::BadParam);
+        }
+        let (explicit, multi) = (request.index >= 0, request.flags & flag::MULTI_INSTANCE != 0);
+        let direct = request.flags.max(0) >> flag::DIRECT_INDEX_SHIFT;
+        let wanted = if explicit { request.index } else { direct };
+        let Some(class) = self.classes.get(request.class) else { return Ok(wanted) };
+        if multi && !explicit {
+            return class.free_from(wanted).ok_or(PvmError::OutOfRes);
+        }
+        match class.entries.get(&wanted) {
+            // As `pvm_insert` of PVM 3.3 has it: nothing is replaced.
+            Some(_) if multi => Err(PvmError::Denied),
+            Some(entry) if !entry.yields_to(request.tid) => Err(PvmError::Denied),
+            _ => Ok(wanted),
+        }
+    }
+
+    fn check_room(&self, request: &Request, index: i32, message: &[u8]) -> Result<i32, PvmError> {
+        let class = self.classes.get(request.class);
+        let replaced = class.and_then(|class| class.entries.get(&index));
+        let freed = replaced.map_or(0, |entry| entry.message.len());
+        let name = if class.is_some() { 0 } else { request.class.len() };
+        if replaced.is_none() && self.used.entries >= ENTRIES_MAX || self.used.names + name > NAMES_MAX {
+            return Err(PvmError::OutOfRes);
+        }
+        if self.used.bytes - freed + message.len() > BYTES_MAX {
+            return Err(PvmError::NoMem);
+        }
+        Ok(index)
+    }
+
+    fn get(&mut self, request: &Request, ticket: T) -> Outcome<T> {
+        let wanted = Wanted {
+            by: request.tid,
+            index: request.index,
+            // `pvm_lookup` of PVM 3.3 asks for "the first" by −1.
+            first_available: request.flags & flag::FIRST_AVAIL != 0 || request.index < 0,
+            delete: request.flags & flag::READ_AND_DELETE != 0,
+        };
+        match self.take(request.class, wanted) {
+            Some(answer) => Outcome::of(ticket, answer),
+            None if request.flags & flag::WAIT_FOR_INFO == 0 => Outcome::error(ticket, PvmError::NotFound),
+            None => self.wait(request.class, Waiter { wanted, ticket }),
+        }
+    }
+
+    fn wait(&mut self, class: &str, waiter: Waiter<T>) -> Outcome<T> {
+        if self.used.waiters >= WAITERS_MAX || class.len() > request::WAITED_CLASS_MAX {
+            return Outcome::error(waiter.ticket, PvmError::OutOfRes);
+        }
+        self.used.waiters += 1;
+        self.waiters.entry(class.to_owned()).or_default().push(waiter);
+        Outcome { answers: Vec::new(), watch: None }
+    }
+
+    /// What there is of what is wanted, as an answer; `None` if there is nothing of it.
+    fn take(&mut self, class: &str, wanted: Wanted) -> Option<Result<Vec<u8>, PvmError>> {
+        let entries = &self.classes.get(class)?.entries;
+        let (&index, entry) = if wanted.first_available {
+            entries.range(wanted.index..).next()?
+        } else {
+            entries.get_key_value(&wanted.index)?
+        };
+        if wanted.delete && !entry.yields_to(wanted.by) {
+            return Some(Err(PvmError::Denied));
+        }
+        let mut answer = int(index);
+        answer.extend_from_slice(&entry.message);
+        if wanted.delete {
+            self.drop_entry(class, index);
+        }
+        Some(Ok(answer))
+    }
+
+    /// A put has come: it may be what others wait for.
+    fn serve_waiters(&mut self, class: &str, answers: &mut Vec<(T, Vec<u8>)>) {
+        let Some(waiters) = self.waiters.remove(class) else { return };
+        let mut left = Vec::new();
+        for waiter in waiters {
+            match self.take(class, waiter.wanted) {
+                Some(answer) => {
+                    answers.push((waiter.ticket, answer.unwrap_or_else(|error| int(error.code()))))
+                }
+                None => left.push(waiter),
+            }
+        }
+        self.used.waiters -= answers.len() - 1;
+        if !left.is_empty() {
+            self.waiters.insert(class.to_owned(), left);
+        }
+    }
+
+    fn remove(&mut self, by: Tid, class: &str, index: i32) -> Result<Vec<u8>, PvmError> {
+        let entry = self.classes.get(class).and_then(|class| class.entries.get(&index));
+        if !entry.ok_or(PvmError::NotFound)?.yields_to(by) {
+            return Err(PvmError::Denied);
+        }
+        self.drop_entry(class, index);
+        Ok(int(index))
+    }
+
+    fn drop_entry(&mut self, name: &str, index: i32) {
+        let Some(class) = self.classes.get_mut(name) else { return };
+        if let Some(entry) = class.entries.remove(&index) {
+            class.dense = class.dense.min(index);
+            self.used.entries -= 1;
+            self.used.bytes -= entry.message.len();
+        }
+        if class.entries.is_empty() {
+            self.classes.remove(name);
+            self.used.names -= name.len();
+        }
+    }
+
+    /// Drops the entries of which `keep` is not true.
+    fn retain(&mut self, mut keep: impl FnMut(&mut Entry) -> bool) {
+        let mut dropped = Vec::new();
+        for (name, class) in &mut self.classes {
+            let gone = class.entries.iter_mut().filter_map(|(&index, entry)| (!keep(entry)).then_some(index));
+            dropped.extend(gone.map(|index| (name.clone(), index)));
+        }
+        for (name, index) in dropped {
+            self.drop_entry(&name, index);
+        }
+    }
+
+    /// All classes that the pattern matches, in the order of their making.
+    fn names(&self, pattern: &str) -> Vec<u8> {
+        let mut classes: Vec<_> =
+            self.classes.iter().filter(|(name, _)| request::matches(pattern, name)).collect();
+        classes.sort_by_key(|(_, class)| class.number);
+        let mut answer = BodyWriter::new().int(0).int(classes.len() as i32);
+        for (name, class) in classes {
+            answer.push_str(name);
+            answer.push_int(class.entries.len() as i32);
+            for (&index, entry) in &class.entries {
+                answer = answer.ints([index, entry.owner.raw(), entry.flags]);
+            }
+        }
+        answer.finish()
+    }
+
+    /// Drops what tasks that are gone have left; if tasks are being ended, what those leave will go with them.
+    fn reset(&mut self, class: &str, index: i32, kill: i32, reset: &Reset) {
+        let mut orphans = Vec::new();
+        let chosen = self.classes.iter_mut().filter(|(name, _)| class.is_empty() || *name == class);
+        for (name, chosen) in chosen {
+            for (&at, entry) in chosen.entries.iter_mut().filter(|&(&at, _)| index < 0 || at == index) {
+                if entry.owner == Tid::NONE {
+                    orphans.push((name.clone(), at));
+                } else {
+                    entry.doomed |= kill != 0 && !reset.keep.contains(&entry.owner);
+                }
+            }
+        }
+        for (name, at) in orphans {
+            self.drop_entry(&name, at);
+        }
+    }
+}
+
+impl Class {
+    fn insert(&mut self, index: i32, entry: Entry) -> Option<Entry> {
+        if index == self.dense {
+            self.dense = self.dense.saturating_add(1);
+        }
+        self.entries.insert(index, entry)
+    }
+
+    /// The smallest free index that is not below `wanted`.
+    fn free_from(&self, wanted: i32) -> Option<i32> {
+        let mut free = wanted.max(self.dense);
+        for &taken in self.entries.range(free..).map(|(index, _)| index) {
+            if taken > free {
+                break;
+            }
+            free = taken.checked_add(1)?;
+        }
+        Some(free)
+    }
+}
+
+impl Entry {
+    fn is(&self, flag: i32) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// Whether this task may replace or delete it.
+    fn yields_to(&self, tid: Tid) -> bool {
+        self.owner == tid || self.is(flag::OVERWRITABLE)
+    }
+}
+
+impl<T> Outcome<T> {
+    fn of(ticket: T, answer: Result<Vec<u8>, PvmError>) -> Self {
+        let answer = answer.unwrap_or_else(|error| int(error.code()));
+        Self { answers: vec![(ticket, answer)], watch: None }
+    }
+
+    fn error(ticket: T, error: PvmError) -> Self {
+        Self::of(ticket, Err(error))
+    }
+}
+
+fn int(value: i32) -> Vec<u8> {
+    value.to_be_bytes().to_vec()
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

@@ -1,0 +1,197 @@
+use super::*;
+use proptest::prelude::*;
+
+fn parsed(text: &str) -> Hostfile {
+    Hostfile::parse(text).expect("a hostfile without mistakes")
+}
+
+/// The mistakes as they are printed.
+fn mistakes(text: impl AsRef<[u8]>) -> Vec<String> {
+    Hostfile::parse(text).expect_err("a hostfile with mistakes").iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn every_option_finds_its_place() {
+    let text = "node lo=me dx=/bin/pvmd ep=/a:$HOME/b wd=/tmp sp=2000 bx=dbg ip=10.0.0.1 id=x via=local";
+    let options = HostOptions {
+        login: Some("me".to_owned()),
+        daemon: Some("/bin/pvmd".to_owned()),
+        exec_path: Some("/a:$HOME/b".to_owned()),
+        working_directory: Some("/tmp".to_owned()),
+        speed: Some(2000),
+        debugger: Some("dbg".to_owned()),
+        address: Some("10.0.0.1".to_owned()),
+        vmid: Some("x".to_owned()),
+        via: Some(Via::Local),
+    };
+    let host = HostSpec { name: "node".to_owned(), options, start: true, shared_address: false };
+    assert_eq!(parsed(text).hosts, [host.clone()]);
+    assert_eq!(parse_host(text), Ok(host));
+}
+
+#[test]
+fn marks_comments_and_blank_lines() {
+    let file = parsed("# all\n\n \t\na # b lo=x\n&b\n & c\r\n$ d\n$&e lo=a#b");
+    let seen: Vec<_> = file.hosts.iter().map(|h| (h.name.as_str(), h.start, h.shared_address)).collect();
+    assert_eq!(
+        seen,
+        [("a", true, false), ("b", false, false), ("c", false, false), ("d", true, true), ("e", false, true)]
+    );
+    assert_eq!(file.hosts[0].options, HostOptions::default());
+    assert_eq!(file.hosts[4].options.login.as_deref(), Some("a#b"));
+}
+
+#[test]
+fn defaults_apply_below_and_replace_earlier_ones() {
+    let file = parsed("a\n* lo=x sp=7\nb\nc sp=9\n* wd=/w\nd\n");
+    let seen: Vec<_> = file
+        .hosts
+        .iter()
+        .map(|h| (h.options.login.as_deref(), h.options.speed, h.options.working_directory.as_deref()))
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            (None, None, None),
+            (Some("x"), Some(7), None),
+            (Some("x"), Some(9), None),
+            (None, None, Some("/w"))
+        ]
+    );
+    assert_eq!(
+        file.defaults,
+        HostOptions { working_directory: Some("/w".to_owned()), ..HostOptions::default() }
+    );
+}
+
+#[test]
+fn a_backslash_joins_lines_but_not_out_of_a_comment() {
+    let file = parsed("a lo=x\\\n  sp=3 \\\r\n wd=/w\n# comment \\\nb\nc # too \\\nd \\");
+    let names: Vec<_> = file.hosts.iter().map(|h| h.name.as_str()).collect();
+    assert_eq!(names, ["a", "b", "c", "d"]);
+    assert_eq!(file.hosts[0].options.speed, Some(3));
+    assert_eq!(file.hosts[0].options.working_directory.as_deref(), Some("/w"));
+    assert_eq!(
+        mistakes("a \\\n \\\n zz=1\nb yy=1"),
+        ["line 1: unknown option `zz=`", "line 4: unknown option `yy=`"]
+    );
+}
+
+#[test]
+fn every_mistake_is_told_with_its_line() {
+    let text = "good\nbad foo=1\n\nlo=me\n& \nd sp=fast\ne sp=0\nf via=rsh\ng wd=\nh word\ni so=pw\n-oProxyCommand=x\n-v\nj ip=-x";
+    assert_eq!(
+        mistakes(text),
+        [
+            "line 2: unknown option `foo=`",
+            "line 4: the host's name is missing before `lo=me`",
+            "line 5: the host's name is missing",
+            "line 6: `sp=fast`: a speed is a whole number from 1 to 1000000",
+            "line 7: `sp=0`: a speed is a whole number from 1 to 1000000",
+            "line 8: `via=rsh`: hosts are started via `ssh` or `local`",
+            "line 9: `wd=` has no value",
+            "line 10: `word` is not an option: options have the form key=value",
+            "line 11: `so=pw`: interactive starts are not supported: use ssh keys",
+            "line 12: the host's name is missing before `-oProxyCommand=x`",
+            "line 13: the host's name `-v` begins with `-`",
+            "line 14: `ip=-x` begins with `-`",
+        ]
+    );
+}
+
+#[test]
+fn at_most_twenty_mistakes_are_told() {
+    let found = mistakes("a x=1\n".repeat(50));
+    assert_eq!(found.len(), MISTAKES_MAX);
+    assert_eq!(found[19], "line 20: unknown option `x=`");
+}
+
+#[test]
+fn bytes_that_are_no_text_are_refused() {
+    assert_eq!(mistakes(b"a\nb\xff\nc"), ["line 2: not UTF-8"]);
+    assert_eq!(mistakes(b"a\0b\n"), ["line 1: contains a NUL byte"]);
+    assert_eq!(mistakes("a\x1b[31m\n"), [r"line 1: contains the control character \u{1b}"]);
+    assert_eq!(parse_host("a\nb"), Err(r"contains the control character \u{a}".to_owned()));
+}
+
+#[test]
+fn long_lines_and_files_are_refused() {
+    let long = format!("ok\nhost {}\nbad q=1\n", "x".repeat(1024 * 1024));
+    assert_eq!(mistakes(long), ["line 2: longer than 65536 bytes", "line 3: unknown option `q=`"]);
+    let joined = format!("host \\\n{}\nbad q=1\n", "wd=/x \\\n".repeat(20_000));
+    assert_eq!(mistakes(joined), ["line 1: longer than 65536 bytes", "line 20003: unknown option `q=`"]);
+    assert_eq!(
+        mistakes(vec![b'\n'; HOSTFILE_MAX + 1]),
+        ["line 1: the hostfile is longer than 16777216 bytes"]
+    );
+    assert!(parse_host(&"x".repeat(HOSTFILE_LINE_MAX + 1)).is_err());
+    let fits = format!("h wd={}", "x".repeat(HOSTFILE_LINE_MAX - 5));
+    assert_eq!(parsed(&fits).hosts, [parse_host(&fits).expect("a line of the greatest length")]);
+}
+
+#[test]
+fn a_mistake_shows_a_long_word_in_part() {
+    let found = mistakes(format!("a {}=1", "é".repeat(1000)));
+    assert_eq!(found, [format!("line 1: unknown option `{}…=`", "é".repeat(40))]);
+}
+
+#[test]
+fn strings_for_addhosts_have_no_marks() {
+    for text in ["", "  ", "& a", "$a", "* lo=x", "lo=x"] {
+        assert!(parse_host(text).is_err(), "{text:?}");
+    }
+    assert_eq!(parse_host(" a ").map(|spec| (spec.name, spec.start)), Ok(("a".to_owned(), true)));
+}
+
+#[test]
+fn a_later_host_takes_what_the_file_says_of_it() {
+    let file = parsed("* lo=x wd=/w\n& $ a sp=5\n* lo=last\n");
+    let added = |text| file.complete(parse_host(text).expect("a host"));
+    assert_eq!(added("a").to_string(), "$ a lo=x wd=/w sp=5");
+    assert_eq!(added("a sp=6 lo=me").to_string(), "$ a lo=me wd=/w sp=6");
+    assert_eq!(added("b").to_string(), "b lo=last");
+    assert_eq!(added("b lo=me").to_string(), "b lo=me");
+}
+
+fn value() -> impl Strategy<Value = Option<String>> {
+    prop::option::of("[a-z/$][a-z0-9/:$#=.-]{0,12}")
+}
+
+prop_compose! {
+    fn spec()(
+        name in "[a-z][a-z0-9.-]{0,12}",
+        (login, daemon, exec_path, working_directory) in (value(), value(), value(), value()),
+        (debugger, address, vmid) in (value(), value(), value()),
+        speed in prop::option::of(SPEEDS),
+        via in prop::option::of(prop_oneof![Just(Via::Ssh), Just(Via::Local)]),
+        start: bool,
+        shared_address: bool,
+    ) -> HostSpec {
+        let options =
+            HostOptions { login, daemon, exec_path, working_directory, speed, debugger, address, vmid, via };
+        HostSpec { name, options, start, shared_address }
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_printed_host_parses_back(hosts in prop::collection::vec(spec(), 0..5)) {
+        let text: String = hosts.iter().map(|host| format!("{host}\n")).collect();
+        prop_assert_eq!(parsed(&text).hosts, hosts);
+    }
+
+    #[test]
+    fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let _ = Hostfile::parse(&bytes);
+        let _ = parse_host(&String::from_utf8_lossy(&bytes));
+    }
+
+    #[test]
+    fn no_text_of_its_characters_makes_it_panic(text in r"[&$*#=\\ \t\r\nalospvi0-9-]{0,200}") {
+        let _ = Hostfile::parse(&text);
+        if let Err(found) = Hostfile::parse(&text) {
+            prop_assert!(!found.is_empty() && found.len() <= MISTAKES_MAX);
+            prop_assert!(found.is_sorted_by_key(|mistake| mistake.line));
+        }
+    }
+}
