@@ -103,7 +103,8 @@ fn a_sender_cannot_pretend_to_be_another() {
     let mut r = Recorder::master();
     let (a, me) = r.enrol(100, 0);
     let (b, other) = r.enrol(101, 0);
-    let header = FragmentHeader { dst: other.tid, src: Tid::from_bits(0x40077), length: 32, flags: SOM | EOM };
+    let header =
+        FragmentHeader { dst: other.tid, src: Tid::from_bits(0x40077), length: 32, flags: SOM | EOM };
     r.feed(Event::Fragment { conn: a, header, data: Bytes::from(vec![0; 32]) });
     let (to, message) = r.message();
     assert_eq!((to, message.src), (b, me.tid));
@@ -251,7 +252,11 @@ fn a_full_task_stops_senders_on_other_hosts_through_their_daemon() {
     }
     assert_eq!(told, [DaemonMsg::Congestion { tid: receiver.tid, full: true }]);
     r.feed(Event::TaskClosed { conn, reason: None });
-    assert_eq!(r.told(), DaemonMsg::Congestion { tid: receiver.tid, full: false }, "also when the receiver dies");
+    assert_eq!(
+        r.told(),
+        DaemonMsg::Congestion { tid: receiver.tid, full: false },
+        "also when the receiver dies"
+    );
     r.nothing_else();
     assert_eq!(r.core.counts().flow, (0, 0));
 }

@@ -37,7 +37,11 @@ fn check_nothing_left(cluster: &mut Cluster, seed: u64) {
     }
     for host in cluster.hosts() {
         let counts = cluster.daemon(host).counts();
-        assert_eq!((counts.spawns, counts.pending, counts.open_batches), (0, 0, 0), "seed {seed}, host {host}");
+        assert_eq!(
+            (counts.spawns, counts.pending, counts.open_batches),
+            (0, 0, 0),
+            "seed {seed}, host {host}"
+        );
     }
 }
 

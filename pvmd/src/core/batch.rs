@@ -319,8 +319,7 @@ impl Core {
 
     /// Asks for as many tasks as there is room for, or says that there is none for now.
     fn apply(&mut self, batch: BatchId) {
-        let n_a =
-            pvm_sched::pulling::application(self.config.task_target.into(), self.running() as u64);
+        let n_a = pvm_sched::pulling::application(self.config.task_target.into(), self.running() as u64);
         let Some(open) = self.open_batches.get_mut(&batch) else { return };
         if open.asked {
             return;

@@ -118,7 +118,14 @@ pub struct Cluster {
     next_pid: i32,
 }
 
-fn config(index: HostIndex, name: String, capability: u32, target: u32, hostfile: Hostfile, seed: u64) -> Config {
+fn config(
+    index: HostIndex,
+    name: String,
+    capability: u32,
+    target: u32,
+    hostfile: Hostfile,
+    seed: u64,
+) -> Config {
     Config {
         index,
         name,
@@ -151,7 +158,8 @@ impl Cluster {
         });
         let hostfile = Hostfile { hosts: specs.collect(), ..Hostfile::default() };
         let master = HostIndex::MASTER;
-        let core = Core::new(config(master, "node1".into(), capability(1), target, hostfile, seed), Duration::ZERO);
+        let core =
+            Core::new(config(master, "node1".into(), capability(1), target, hostfile, seed), Duration::ZERO);
         let mut cluster = Self {
             now: Duration::ZERO,
             random: Random::new(seed),
@@ -198,13 +206,17 @@ impl Cluster {
         for other in others {
             self.links.remove(&(host, other));
             self.links.remove(&(other, host));
-            self.later(1000..3_000_000, Happening::Event(other, Event::PeerLost { host, reason: "silent".into() }));
+            self.later(
+                1000..3_000_000,
+                Happening::Event(other, Event::PeerLost { host, reason: "silent".into() }),
+            );
         }
     }
 
     /// Kills the managers that run at this moment, and says how many there were.
     pub fn kill_managers(&mut self) -> usize {
-        let managers: Vec<_> = self.processes.iter().filter(|(_, p)| p.is_manager()).map(|(&key, _)| key).collect();
+        let managers: Vec<_> =
+            self.processes.iter().filter(|(_, p)| p.is_manager()).map(|(&key, _)| key).collect();
         for &(host, cookie) in &managers {
             self.later(0..100, Happening::End(host, cookie));
         }
@@ -301,7 +313,8 @@ impl Cluster {
             }
             Action::Start { cookies, program } => self.start(host, &cookies, program.manager),
             Action::Signal { pid, .. } => {
-                let killed = self.processes.iter().find(|(_, process)| process.pid == pid).map(|(&key, _)| key);
+                let killed =
+                    self.processes.iter().find(|(_, process)| process.pid == pid).map(|(&key, _)| key);
                 if let Some((host, cookie)) = killed {
                     self.later(1..100, Happening::End(host, cookie));
                 }
@@ -413,7 +426,8 @@ impl Cluster {
         if self.processes.remove(&(host, cookie)).is_none() {
             return;
         }
-        let conn = self.conns.iter().find(|((at, _), c)| *at == host && **c == cookie).map(|(&(_, conn), _)| conn);
+        let conn =
+            self.conns.iter().find(|((at, _), c)| *at == host && **c == cookie).map(|(&(_, conn), _)| conn);
         if let Some(conn) = conn {
             self.conns.remove(&(host, conn));
             self.feed(host, Event::TaskClosed { conn, reason: None });

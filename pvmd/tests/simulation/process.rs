@@ -31,7 +31,8 @@ pub struct Process {
 
 /// The first thing a library says.
 pub fn connect() -> Message {
-    let request = ConnectRequest { version: TASK_PROTOCOL, auth_file: "/tmp/auth".into(), extension: Some(1) };
+    let request =
+        ConnectRequest { version: TASK_PROTOCOL, auth_file: "/tmp/auth".into(), extension: Some(1) };
     request_message(Tm::Connect, request.encode())
 }
 
@@ -95,7 +96,8 @@ impl Process {
                 EnrolReply::decode(&message.body).expect("an answer").expect("enrolled");
                 match role {
                     Role::Spawner { count } => {
-                        let spawn = SpawnRequest { file: "program".into(), count: *count, ..SpawnRequest::default() };
+                        let spawn =
+                            SpawnRequest { file: "program".into(), count: *count, ..SpawnRequest::default() };
                         vec![request_message(Tm::Spawn, spawn.encode())]
                     }
                     _ => Vec::new(),
@@ -108,7 +110,8 @@ impl Process {
                 Vec::new()
             }
             (None, Role::Manager(machine)) if message.header.tag == BATCH_TAG => {
-                let said = machine.on_message(message.src, BatchMsg::decode(&message.body).expect("a batch message"));
+                let said = machine
+                    .on_message(message.src, BatchMsg::decode(&message.body).expect("a batch message"));
                 said.into_iter().map(|(dst, message)| batch_message(dst, &message)).collect()
             }
             _ => Vec::new(),

@@ -1,0 +1,233 @@
+//! What a task manager answers to which message, without I/O.
+
+use pvm_sched::placement::Candidate;
+use pvm_sched::pulling::{self, Decision, Manager};
+use pvm_wire::batch::{BatchId, BatchMsg, Node, Terms};
+use pvm_wire::{HostIndex, Tid};
+use std::collections::BTreeMap;
+
+/// Most batches at a time. Daemons give a manager one at a time, so only a broken one asks for more.
+pub const BATCHES_MAX: usize = 1024;
+
+/// The batches of a task manager.
+#[derive(Debug, Default)]
+pub struct Machine {
+    batches: BTreeMap<BatchId, Manager<HostIndex>>,
+}
+
+impl Machine {
+    /// What is to be sent, and to whom, upon this message from `src`.
+    ///
+    /// Only the daemon of a batch's home speaks for the batch, and only its own daemon for a node; what others say is
+    /// ignored. Who asks for tasks of a batch that there is not is told so, lest it wait.
+    pub fn on_message(&mut self, src: Tid, message: BatchMsg) -> Vec<(Tid, BatchMsg)> {
+        match message {
+            BatchMsg::Place { batch, count, nodes, soft } if is_home(src, batch) => {
+                self.place(batch, count, &nodes, soft)
+            }
+            BatchMsg::More { batch, count } => self.by_home(src, batch, |manager| manager.more(count)),
+            BatchMsg::NodeJoined { batch, node } => {
+                self.by_home(src, batch, |manager| manager.node_joined(candidate(&node)))
+            }
+            BatchMsg::NodeGone { batch, host } => self.by_home(src, batch, |manager| manager.node_gone(host)),
+            BatchMsg::Done { batch } => {
+                let told = self.by_home(src, batch, Manager::done);
+                if is_home(src, batch) {
+                    self.batches.remove(&batch);
+                }
+                told
+            }
+            BatchMsg::Apply { batch, host, n_a, capability } if src == host.daemon() => {
+                match self.batches.get_mut(&batch) {
+                    Some(manager) => messages(batch, manager.on_apply(host, n_a, capability)),
+                    None => vec![(src, BatchMsg::TasksNo { batch })],
+                }
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Batches at the moment.
+    pub fn batches(&self) -> usize {
+        self.batches.len()
+    }
+
+    fn place(&mut self, batch: BatchId, count: u64, nodes: &[Node], soft: bool) -> Vec<(Tid, BatchMsg)> {
+        if self.batches.len() >= BATCHES_MAX && !self.batches.contains_key(&batch) {
+            return vec![(batch.home.daemon(), BatchMsg::NoNodes { batch })];
+        }
+        let manager = self.batches.entry(batch).or_default();
+        messages(batch, manager.place(count, nodes.iter().map(candidate), soft))
+    }
+
+    /// Tells a batch's manager what its home says.
+    fn by_home(
+        &mut self,
+        src: Tid,
+        batch: BatchId,
+        tell: impl FnOnce(&mut Manager<HostIndex>) -> Vec<Decision<HostIndex>>,
+    ) -> Vec<(Tid, BatchMsg)> {
+        match self.batches.get_mut(&batch) {
+            Some(manager) if is_home(src, batch) => messages(batch, tell(manager)),
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn is_home(src: Tid, batch: BatchId) -> bool {
+    src == batch.home.daemon()
+}
+
+fn candidate(node: &Node) -> Candidate<HostIndex> {
+    Candidate { host: node.host, capability: node.capability, limit: node.limit.into() }
+}
+
+/// Decisions as messages, in the same order.
+fn messages(batch: BatchId, decisions: Vec<Decision<HostIndex>>) -> Vec<(Tid, BatchMsg)> {
+    let home = batch.home.daemon();
+    let message = |decision: Decision<HostIndex>| match decision {
+        Decision::TasksHave(host) => (host.daemon(), BatchMsg::TasksHave { batch }),
+        Decision::TasksNo(host) => (host.daemon(), BatchMsg::TasksNo { batch }),
+        Decision::Grant { host, n, terms } => {
+            (home, BatchMsg::Grant { batch, host, n, terms: terms.as_ref().map(told) })
+        }
+        Decision::NoNodes { .. } => (home, BatchMsg::NoNodes { batch }),
+    };
+    decisions.into_iter().map(message).collect()
+}
+
+/// The quantities of a grant, as they are told to the home.
+fn told(terms: &pulling::Terms) -> Terms {
+    Terms { n_a: terms.n_a, t_c: terms.t_c, n_c: terms.n_c, c_i: terms.c_i, c_a: terms.c_a }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(index: u32) -> HostIndex {
+        HostIndex::new(index).expect("an index")
+    }
+
+    fn batch(number: u64) -> BatchId {
+        BatchId { home: host(1), number }
+    }
+
+    fn home() -> Tid {
+        host(1).daemon()
+    }
+
+    fn node(index: u32) -> Node {
+        Node { host: host(index), capability: 1000.0, limit: 100 }
+    }
+
+    fn place(number: u64, count: u64) -> BatchMsg {
+        BatchMsg::Place { batch: batch(number), count, nodes: vec![node(2), node(3)], soft: true }
+    }
+
+    fn apply(number: u64, index: u32, n_a: i64) -> BatchMsg {
+        BatchMsg::Apply { batch: batch(number), host: host(index), n_a, capability: 1000.0 }
+    }
+
+    /// Grants as host and number.
+    fn grants(said: &[(Tid, BatchMsg)]) -> Vec<(u32, u64)> {
+        let grant = |(to, message): &(Tid, BatchMsg)| match message {
+            BatchMsg::Grant { host, n, .. } if *to == home() => Some((host.get(), *n)),
+            _ => None,
+        };
+        said.iter().filter_map(grant).collect()
+    }
+
+    #[test]
+    fn a_batch_from_place_to_done() {
+        let mut machine = Machine::default();
+        let have = BatchMsg::TasksHave { batch: batch(1) };
+        let no = BatchMsg::TasksNo { batch: batch(1) };
+        assert_eq!(
+            machine.on_message(home(), place(1, 10)),
+            [(host(2).daemon(), have.clone()), (host(3).daemon(), have)]
+        );
+        let said = machine.on_message(host(2).daemon(), apply(1, 2, 8));
+        let terms = Some(Terms { n_a: 8, t_c: 10, n_c: 2, c_i: 1000.0, c_a: 1000.0 });
+        assert_eq!(said, [(home(), BatchMsg::Grant { batch: batch(1), host: host(2), n: 5, terms })]);
+        let said = machine.on_message(host(3).daemon(), apply(1, 3, 8));
+        assert_eq!(grants(&said), [(3, 5)]);
+        assert_eq!(said[1..], [(host(2).daemon(), no.clone()), (host(3).daemon(), no.clone())]);
+        assert_eq!(machine.on_message(host(2).daemon(), apply(1, 2, 3)), [(host(2).daemon(), no.clone())]);
+        assert_eq!(machine.on_message(home(), BatchMsg::Done { batch: batch(1) }), []);
+        assert_eq!(machine.batches(), 0);
+        assert_eq!(machine.on_message(host(2).daemon(), apply(1, 2, 3)), [(host(2).daemon(), no)]);
+    }
+
+    #[test]
+    fn batches_do_not_mix() {
+        let mut machine = Machine::default();
+        machine.on_message(home(), place(1, 4));
+        machine.on_message(home(), place(2, 100));
+        assert_eq!(grants(&machine.on_message(host(2).daemon(), apply(2, 2, 1000))), [(2, 50)]);
+        assert_eq!(grants(&machine.on_message(host(2).daemon(), apply(1, 2, 1000))), [(2, 2)]);
+        machine.on_message(home(), BatchMsg::Done { batch: batch(1) });
+        assert_eq!(grants(&machine.on_message(host(3).daemon(), apply(2, 3, 1000))), [(3, 50)]);
+    }
+
+    #[test]
+    fn what_comes_back_is_placed_again_and_newcomers_help() {
+        let mut machine = Machine::default();
+        machine.on_message(home(), place(1, 4));
+        machine.on_message(host(2).daemon(), apply(1, 2, 9));
+        machine.on_message(host(3).daemon(), apply(1, 3, 9));
+        machine.on_message(home(), BatchMsg::NodeGone { batch: batch(1), host: host(2) });
+        machine.on_message(home(), BatchMsg::NodeJoined { batch: batch(1), node: node(4) });
+        let said = machine.on_message(home(), BatchMsg::More { batch: batch(1), count: 2 });
+        let told: Vec<Tid> = said.into_iter().map(|(to, _)| to).collect();
+        assert_eq!(told, [host(3).daemon(), host(4).daemon()]);
+        assert_eq!(grants(&machine.on_message(host(4).daemon(), apply(1, 4, 9))), [(4, 1)]);
+        assert_eq!(grants(&machine.on_message(host(2).daemon(), apply(1, 2, 9))), []);
+    }
+
+    #[test]
+    fn without_any_node_the_home_is_told() {
+        let mut machine = Machine::default();
+        let nobody = BatchMsg::Place { batch: batch(1), count: 3, nodes: vec![], soft: true };
+        assert_eq!(machine.on_message(home(), nobody), [(home(), BatchMsg::NoNodes { batch: batch(1) })]);
+    }
+
+    #[test]
+    fn nobody_else_speaks_for_a_batch_or_a_node() {
+        let mut machine = Machine::default();
+        let task = host(1).task(7);
+        for stranger in [host(2).daemon(), task, Tid::NONE, Tid::MY_DAEMON] {
+            assert_eq!(machine.on_message(stranger, place(1, 4)), []);
+            assert_eq!(machine.batches(), 0);
+        }
+        machine.on_message(home(), place(1, 4));
+        let strange = [
+            BatchMsg::More { batch: batch(1), count: u64::MAX },
+            BatchMsg::NodeJoined { batch: batch(1), node: node(9) },
+            BatchMsg::NodeGone { batch: batch(1), host: host(2) },
+            BatchMsg::Done { batch: batch(1) },
+            apply(1, 3, 100),
+        ];
+        for message in strange {
+            assert_eq!(machine.on_message(host(2).daemon(), message.clone()), [], "{message:?}");
+            assert_eq!(machine.on_message(task, message), []);
+        }
+        // None of that has changed anything.
+        assert_eq!(grants(&machine.on_message(host(2).daemon(), apply(1, 2, 100))), [(2, 2)]);
+        assert_eq!(machine.on_message(home(), BatchMsg::TasksHave { batch: batch(1) }), []);
+    }
+
+    #[test]
+    fn no_more_batches_than_the_bound() {
+        let mut machine = Machine::default();
+        for number in 0..BATCHES_MAX as u64 {
+            assert_eq!(machine.on_message(home(), place(number, 1)).len(), 2);
+        }
+        let full = BatchId { home: host(1), number: u64::MAX };
+        assert_eq!(
+            machine.on_message(home(), place(u64::MAX, 1)),
+            [(home(), BatchMsg::NoNodes { batch: full })]
+        );
+        assert_eq!(machine.batches(), BATCHES_MAX);
+    }
+}
