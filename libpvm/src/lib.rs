@@ -1,7 +1,48 @@
-//! What PVM programs link.
+//! What PVM programs link: this Rust API, and the C and Fortran ABI of PVM 3.4 (`libpvm3.so.3`).
+//!
+//! A program becomes a task of the virtual machine whose daemon runs on its host, packs values into messages and
+//! sends them to other tasks by their ids:
+//!
+//! ```no_run
+//! # fn main() -> pvm3::Result<()> {
+//! let mut task = pvm3::Task::enrol()?;
+//! if let Some(parent) = task.parent() {
+//!     let mut work = task.recv(parent, 1)?;
+//!     let numbers: Vec<f64> = work.get(work.get_one::<i32>()? as usize)?;
+//!     let mut answer = pvm3::Pack::new();
+//!     answer.put_one(numbers.iter().sum::<f64>())?;
+//!     task.send(parent, 2, &answer)?;
+//! } else {
+//!     let workers = task.spawn("my-program").count(4).start()?;
+//!     let mut work = pvm3::Pack::new();
+//!     work.put_one(3)?.put(&[1.0, 2.0, 3.0])?;
+//!     task.multicast(&workers.tids, 1, &work)?;
+//!     for _ in &workers.tids {
+//!         let sum: f64 = task.recv(pvm3::Any, 2)?.get_one()?;
+//!         println!("{sum}");
+//!     }
+//! }
+//! task.exit()
+//! # }
+//! ```
 #![deny(unsafe_code)]
 
+mod daemon;
 pub mod engine;
 mod error;
+mod machine;
+mod notify;
+mod pack;
+mod receive;
+mod spawn;
+mod task;
 
+pub use daemon::{daemon_program, start_daemon, start_daemon_with};
+pub use engine::{OutputEvent, OutputSink};
 pub use error::{Error, Result};
+pub use machine::{Adopted, HostFailure, HostInfo, HostState, Scope, TaskInfo};
+pub use pack::Pack;
+pub use pvm_wire::{Complex32, Complex64, Element, Encoding, Message, PvmError, Tid};
+pub use receive::{Any, Received, Source, Tag};
+pub use spawn::{Spawn, Spawned};
+pub use task::Task;

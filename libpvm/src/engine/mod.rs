@@ -28,6 +28,9 @@ use std::time::{Duration, Instant};
 /// How long the daemon may take over the enrolment.
 const ENROL_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// How long the daemon may take over a farewell that nobody waits for.
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// A task's connection to its daemon, its received messages and its options.
 #[derive(Debug)]
 pub struct Engine {
@@ -189,6 +192,16 @@ impl Engine {
         let left = self.request(Tm::Exit.tag(), Vec::new());
         self.route = None;
         left.map(drop)
+    }
+
+    /// Leaves without waiting for anybody's output and without a word about failures.
+    pub fn leave(&mut self) {
+        if self.is_enrolled() {
+            // The answer tells that the daemon has read all that was sent; without it the daemon sees the connection
+            // end, which is as good.
+            let _ = self.ask(Tm::Exit.tag(), &[], Some(Instant::now() + LEAVE_TIMEOUT));
+            self.route = None;
+        }
     }
 
     /// The connection is gone.

@@ -1,0 +1,309 @@
+//! The virtual machine: its hosts and its tasks.
+
+use crate::error::{Error, Result, check};
+use crate::task::{Task, check_task};
+use pvm_wire::body::{BodyReader, BodyWriter};
+use pvm_wire::codes::{Tm, Tmx};
+use pvm_wire::protocol::{self, HostList, HostRecord, TaskRecord};
+use pvm_wire::{PvmError, Tid};
+
+/// A host of the virtual machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostInfo {
+    /// Its id.
+    pub tid: Tid,
+    /// Its name.
+    pub name: String,
+    /// Its architecture.
+    pub arch: String,
+    /// Its speed, as the hostfile gives it.
+    pub speed: i32,
+    /// Its native data format.
+    pub signature: u32,
+}
+
+/// Why a host could not be added.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{name}: {reason}")]
+pub struct HostFailure {
+    /// The host as it was asked for.
+    pub name: String,
+    /// PVM's code.
+    pub code: PvmError,
+    /// What happened, for people.
+    pub reason: String,
+}
+
+/// Which tasks to list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// All tasks of the virtual machine.
+    All,
+    /// Those of this host.
+    Host(Tid),
+    /// This one.
+    Task(Tid),
+}
+
+/// A task of the virtual machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskInfo {
+    /// Its id.
+    pub tid: Tid,
+    /// The task that spawned it.
+    pub parent: Option<Tid>,
+    /// Its host's id.
+    pub host: Tid,
+    /// Bits of [`pvm_wire::codes::task_flags`].
+    pub flags: i32,
+    /// Its program, empty if not known.
+    pub name: String,
+    /// Its process id.
+    pub pid: i32,
+}
+
+/// How a host is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostState {
+    /// It runs.
+    Running,
+    /// The virtual machine has no host of this name.
+    Unknown,
+    /// It does not answer.
+    Failed,
+}
+
+/// The identity of a process that the caller starts itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Adopted {
+    /// The id that the process will have.
+    pub tid: Tid,
+    /// What the process needs in its environment as `PVMEPID`.
+    pub cookie: i32,
+}
+
+/// ```no_run
+/// # fn main() -> pvm3::Result<()> {
+/// # let mut task = pvm3::Task::enrol()?;
+/// for host in task.hosts()? {
+///     println!("{} {} {}", host.tid, host.name, host.arch);
+/// }
+/// for added in task.add_hosts(&["node1", "node2 sp=2000"])? {
+///     if let Err(failure) = added {
+///         eprintln!("{failure}");
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
+impl Task {
+    /// The hosts, in the order in which they joined.
+    pub fn hosts(&mut self) -> Result<Vec<HostInfo>> {
+        let list = self.host_list(Tm::Config.tag(), Vec::new(), "the list of hosts")?;
+        Ok(list.hosts.into_iter().map(HostInfo::from).collect())
+    }
+
+    /// Tasks, those of the spawner's host first.
+    pub fn tasks(&mut self, scope: Scope) -> Result<Vec<TaskInfo>> {
+        let which = match scope {
+            Scope::All => 0,
+            Scope::Host(tid) | Scope::Task(tid) => tid.raw(),
+        };
+        let answer = self.engine.request(Tm::Task.tag(), BodyWriter::new().int(which).finish())?;
+        let tasks = protocol::decode_tasks(&answer)?.map_err(|code| failed(code, "the list of tasks"))?;
+        Ok(tasks.into_iter().map(TaskInfo::from).collect())
+    }
+
+    /// Adds hosts, each given by a name and options as in a hostfile. What became of each is in the same order.
+    pub fn add_hosts<S: AsRef<str>>(
+        &mut self,
+        hosts: &[S],
+    ) -> Result<Vec<std::result::Result<HostInfo, HostFailure>>> {
+        check_count(hosts.len())?;
+        let body = protocol::encode_strings(hosts);
+        let list = self.host_list(Tm::AddHost.tag(), body, "adding hosts")?;
+        let names = hosts.iter().map(|host| first_word(host.as_ref()));
+        Ok(host_results(list, names))
+    }
+
+    /// Waits until the hosts of the daemon's hostfile are settled, and tells what became of each.
+    pub fn start_up(&mut self) -> Result<Vec<std::result::Result<HostInfo, HostFailure>>> {
+        self.require_ours()?;
+        let list = self.host_list(Tmx::StartUp.tag(), Vec::new(), "the start of the hostfile's hosts")?;
+        Ok(host_results(list, std::iter::empty()))
+    }
+
+    /// Removes hosts by name and ends their tasks.
+    pub fn delete_hosts<S: AsRef<str>>(
+        &mut self,
+        hosts: &[S],
+    ) -> Result<Vec<std::result::Result<(), PvmError>>> {
+        check_count(hosts.len())?;
+        let answer = self.engine.request(Tm::DelHost.tag(), protocol::encode_strings(hosts))?;
+        let mut reader = BodyReader::new(&answer);
+        let mut ahead = reader;
+        check(ahead.int()?, "removing hosts")?;
+        let count = reader.count(4)?;
+        let results = reader.ints(count)?;
+        Ok(results.into_iter().map(|code| pvm_wire::error::check(code).map(drop)).collect())
+    }
+
+    /// How the host of this name is; `.` is this task's own.
+    pub fn host_status(&mut self, name: &str) -> Result<HostState> {
+        let what = format!("the state of {name}");
+        match self.request_code(Tm::Mstat.tag(), BodyWriter::new().str(name), &what) {
+            Ok(_) => Ok(HostState::Running),
+            Err(error) if error.code() == PvmError::NoHost => Ok(HostState::Unknown),
+            Err(error) if error.code() == PvmError::HostFail => Ok(HostState::Failed),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Ends the virtual machine, this task included unless it ignores SIGTERM.
+    pub fn halt(&mut self) -> Result<()> {
+        // There is no answer: the connection ends.
+        match self.engine.request(Tm::Halt.tag(), Vec::new()) {
+            Err(error) if self.engine.is_enrolled() => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Ends a task (SIGTERM).
+    pub fn kill(&mut self, tid: Tid) -> Result<()> {
+        self.signal(tid, rustix::process::Signal::TERM.as_raw())
+    }
+
+    /// Sends a signal to a task; one that has ended gets nothing, and nobody is told.
+    pub fn signal(&mut self, tid: Tid, signal: i32) -> Result<()> {
+        check_task(tid)?;
+        self.engine.request(Tm::SendSig.tag(), BodyWriter::new().int(tid.raw()).int(signal).finish())?;
+        Ok(())
+    }
+
+    /// Whether a task runs.
+    pub fn is_running(&mut self, tid: Tid) -> Result<bool> {
+        check_task(tid)?;
+        let what = format!("the state of {tid}");
+        match self.request_code(Tm::Pstat.tag(), BodyWriter::new().int(tid.raw()), &what) {
+            Ok(_) => Ok(true),
+            Err(error) if matches!(error.code(), PvmError::NoTask | PvmError::HostFail) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Asks for the identity of a process that this task starts itself with `PVMEPID` set to the cookie. The output of
+    /// tasks it spawns comes to this task, in the current context with this tag.
+    pub fn adopt(&mut self, tag: i32) -> Result<Adopted> {
+        self.adopt_in(self.engine.context(), tag)
+    }
+
+    /// As [`Task::adopt`], and the output goes to the sink of [`Task::collect_output`].
+    pub fn adopt_collected(&mut self) -> Result<Adopted> {
+        self.adopt_in(pvm_wire::codes::CONTEXT_TC, pvm_wire::codes::Tc::Output.tag())
+    }
+
+    fn adopt_in(&mut self, context: i32, tag: i32) -> Result<Adopted> {
+        self.require_ours()?;
+        let body = BodyWriter::new().int(context).int(tag).finish();
+        let answer = self.engine.request(Tmx::Adopt.tag(), body)?;
+        let mut reader = BodyReader::new(&answer);
+        let tid = check(reader.int()?, "an id for a process")?;
+        Ok(Adopted { tid: Tid::from_raw(tid), cookie: reader.int()? })
+    }
+
+    fn require_ours(&self) -> Result<()> {
+        if self.engine.daemon_is_ours() {
+            return Ok(());
+        }
+        Err(Error::new(PvmError::NotImpl, "the daemon here is the original PVM's, which cannot do this"))
+    }
+
+    fn host_list(&mut self, tag: i32, body: Vec<u8>, what: &str) -> Result<HostList> {
+        let answer = self.engine.request(tag, body)?;
+        HostList::decode(&answer)?.map_err(|code| failed(code, what))
+    }
+}
+
+impl From<HostRecord> for HostInfo {
+    fn from(record: HostRecord) -> Self {
+        Self {
+            tid: Tid::from_raw(record.tid),
+            name: record.name,
+            arch: record.arch,
+            speed: record.speed,
+            signature: record.signature,
+        }
+    }
+}
+
+impl From<TaskRecord> for TaskInfo {
+    fn from(record: TaskRecord) -> Self {
+        Self {
+            tid: record.tid,
+            parent: (record.parent > 0).then_some(Tid::from_raw(record.parent)),
+            host: Tid::from_raw(record.host),
+            flags: record.flags,
+            name: record.name,
+            pid: record.pid,
+        }
+    }
+}
+
+/// Joins the records of an answer with the names asked for and the reasons given.
+fn host_results<'a>(
+    list: HostList,
+    names: impl Iterator<Item = &'a str>,
+) -> Vec<std::result::Result<HostInfo, HostFailure>> {
+    let names = names.map(str::to_owned).chain(std::iter::repeat(String::new()));
+    let reasons = list.reasons.into_iter().chain(std::iter::repeat(String::new()));
+    let result = |((host, name), reason): ((HostRecord, String), String)| {
+        if host.tid >= 0 {
+            return Ok(HostInfo::from(host));
+        }
+        let code = PvmError::from_code(host.tid).unwrap_or(PvmError::DSysErr);
+        Err(HostFailure {
+            name: if host.name.is_empty() { name } else { host.name },
+            code,
+            reason: if reason.is_empty() { code.text().to_owned() } else { reason },
+        })
+    };
+    list.hosts.into_iter().zip(names).zip(reasons).map(result).collect()
+}
+
+fn first_word(spec: &str) -> &str {
+    spec.split_whitespace().next().unwrap_or_default()
+}
+
+fn check_count(hosts: usize) -> Result<()> {
+    if (1..=4095).contains(&hosts) {
+        return Ok(());
+    }
+    Err(Error::new(PvmError::BadParam, format!("{hosts} hosts are none or too many for one call")))
+}
+
+fn failed(code: i32, what: &str) -> Error {
+    let code = PvmError::from_code(code).unwrap_or(PvmError::DSysErr);
+    Error::new(code, format!("{what}: {code}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_named_and_explained() {
+        let record = |tid: i32, name: &str| HostRecord {
+            tid,
+            name: name.to_owned(),
+            arch: String::new(),
+            speed: 0,
+            signature: 0,
+        };
+        let hosts = vec![record(0x80000, "a"), record(-29, ""), record(-6, "")];
+        let reasons = vec![String::new(), "ssh: no route".to_owned()];
+        let results = host_results(HostList { formats: 0, hosts, reasons }, ["a", "b", "c"].into_iter());
+        assert_eq!(results[0].as_ref().unwrap().tid, Tid::from_raw(0x80000));
+        assert_eq!(results[1].as_ref().unwrap_err().to_string(), "b: ssh: no route");
+        assert_eq!(results[2].as_ref().unwrap_err().to_string(), "c: No such host");
+    }
+}

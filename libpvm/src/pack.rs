@@ -1,0 +1,99 @@
+//! Packing values into the body of a message.
+
+use crate::error::{Error, Result};
+use pvm_wire::{Element, Encoding, PvmError, Tid, element};
+use serde::Serialize;
+
+/// The body of a message under construction.
+///
+/// The receiver must take values out as they were put in: same types, same counts, same order.
+///
+/// ```
+/// # fn main() -> pvm3::Result<()> {
+/// let mut pack = pvm3::Pack::new();
+/// pack.put_one(2)?.put(&[1.5, 2.5])?.put_str("done")?;
+/// assert_eq!(pack.len(), 4 + 16 + 12);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pack {
+    encoding: Encoding,
+    body: Vec<u8>,
+}
+
+impl Default for Pack {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Pack {
+    /// An empty body in XDR, which every host can read.
+    pub fn new() -> Self {
+        Self { encoding: Encoding::Xdr, body: Vec::new() }
+    }
+
+    /// An empty body in this host's own format: quicker, but only hosts of the same kind can read it.
+    pub fn raw() -> Self {
+        Self { encoding: Encoding::Raw, body: Vec::new() }
+    }
+
+    /// Appends values. Note that XDR carries only the low 32 bits of `i64` and `u64`, as PVM does; use
+    /// [`Pack::raw`] or [`Pack::put_value`] for larger ones.
+    pub fn put<T: Element>(&mut self, values: &[T]) -> Result<&mut Self> {
+        element::pack(&mut self.body, self.encoding, values.iter().copied())?;
+        Ok(self)
+    }
+
+    /// Appends one value.
+    pub fn put_one<T: Element>(&mut self, value: T) -> Result<&mut Self> {
+        self.put(&[value])
+    }
+
+    /// Appends a string; what follows a NUL in it does not travel.
+    pub fn put_str(&mut self, text: &str) -> Result<&mut Self> {
+        let text = text.split('\0').next().unwrap_or_default();
+        element::pack_str(&mut self.body, self.encoding, text.as_bytes())?;
+        Ok(self)
+    }
+
+    /// Appends a task id.
+    pub fn put_tid(&mut self, tid: Tid) -> Result<&mut Self> {
+        self.put_one(tid.raw())
+    }
+
+    /// Appends any serde value; only Rust programs can read it.
+    pub fn put_value<T: Serialize>(&mut self, value: &T) -> Result<&mut Self> {
+        let bytes = pvm_wire::codec::encode(value).map_err(|error| {
+            Error::new(PvmError::BadParam, format!("the value cannot be packed: {error}"))
+        })?;
+        let length = i32::try_from(bytes.len()).map_err(|_| PvmError::BadParam)?;
+        self.put_one(length)?.put(&bytes)
+    }
+
+    /// Empties the body, keeping its memory.
+    pub fn clear(&mut self) {
+        self.body.clear();
+    }
+
+    /// How the values are encoded.
+    pub fn encoding(&self) -> Encoding {
+        self.encoding
+    }
+
+    /// Length of the encoded body, bytes.
+    pub fn len(&self) -> usize {
+        self.body.len()
+    }
+
+    /// Whether nothing is packed.
+    pub fn is_empty(&self) -> bool {
+        self.body.is_empty()
+    }
+
+    /// The encoded body.
+    pub fn body(&self) -> &[u8] {
+        &self.body
+    }
+}

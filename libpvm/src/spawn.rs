@@ -1,0 +1,146 @@
+//! Spawning tasks.
+
+use crate::error::{Error, Result};
+use crate::task::Task;
+use pvm_wire::spawn::{SpawnRequest, flags};
+use pvm_wire::{PvmError, Tid};
+
+/// Tasks to be spawned: what, how many and where.
+///
+/// ```no_run
+/// # fn main() -> pvm3::Result<()> {
+/// # let mut task = pvm3::Task::enrol()?;
+/// let workers = task.spawn("worker").args(["--fast"]).count(8).on_arch("LINUX64").start()?;
+/// println!("{} started, {} not", workers.tids.len(), workers.failed.len());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use = "nothing is spawned before `start`"]
+pub struct Spawn<'a> {
+    task: &'a mut Task,
+    request: SpawnRequest,
+    directory: Option<String>,
+    count: usize,
+}
+
+/// What became of a spawn.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Spawned {
+    /// The tasks that were started.
+    pub tids: Vec<Tid>,
+    /// Why the others were not.
+    pub failed: Vec<PvmError>,
+}
+
+impl Task {
+    /// Begins a spawn of one task; [`Spawn::start`] carries it out. A program without a slash is looked up on the
+    /// daemons' search path.
+    pub fn spawn(&mut self, program: &str) -> Spawn<'_> {
+        let request = SpawnRequest { file: program.to_owned(), ..SpawnRequest::default() };
+        Spawn { task: self, request, directory: None, count: 1 }
+    }
+}
+
+impl Spawn<'_> {
+    /// Appends arguments.
+    pub fn args<S: Into<String>>(mut self, args: impl IntoIterator<Item = S>) -> Self {
+        self.request.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// Appends an argument.
+    pub fn arg(mut self, arg: impl Into<String>) -> Self {
+        self.request.args.push(arg.into());
+        self
+    }
+
+    /// How many tasks (1 if not called).
+    pub fn count(mut self, count: usize) -> Self {
+        self.count = count;
+        self
+    }
+
+    /// Only on the host of this name; `.` is this task's own.
+    pub fn on_host(mut self, name: &str) -> Self {
+        self.request.flags |= flags::HOST;
+        name.clone_into(&mut self.request.place);
+        self
+    }
+
+    /// Only on hosts of this architecture.
+    pub fn on_arch(mut self, arch: &str) -> Self {
+        self.request.flags |= flags::ARCH;
+        arch.clone_into(&mut self.request.place);
+        self
+    }
+
+    /// On all hosts except those chosen so far.
+    pub fn others(mut self) -> Self {
+        self.request.flags |= flags::HOST_COMPLEMENT;
+        self
+    }
+
+    /// In this directory.
+    pub fn directory(mut self, directory: &str) -> Self {
+        self.directory = Some(directory.to_owned());
+        self
+    }
+
+    /// Under the debugger.
+    pub fn debug(mut self) -> Self {
+        self.request.flags |= flags::DEBUG;
+        self
+    }
+
+    /// Without telling the tasks who spawned them.
+    pub fn without_parent(mut self) -> Self {
+        self.request.flags |= flags::NO_SPAWN_PARENT;
+        self
+    }
+
+    /// With this variable in the environment.
+    pub fn env(mut self, name: &str, value: &str) -> Self {
+        self.request.env.push(format!("{name}={value}"));
+        self
+    }
+
+    /// Spawns. Tasks that could not be started are no error of the call: see [`Spawned::failed`].
+    pub fn start(self) -> Result<Spawned> {
+        let Self { task, mut request, directory, count } = self;
+        request.count = i32::try_from(count)
+            .ok()
+            .filter(|&count| count > 0)
+            .ok_or_else(|| Error::new(PvmError::BadParam, format!("cannot spawn {count} tasks at once")))?;
+        if let Some(directory) = directory {
+            request.place = format!("{}:{directory}", request.place);
+        }
+        request.output = task.engine.options().child_output;
+        request.trace = task.engine.options().child_trace;
+        let mut env = task.engine.child_environment();
+        env.append(&mut request.env);
+        request.env = env;
+        Ok(sort(&task.engine.spawn(&request)?))
+    }
+}
+
+/// Tells tids from error codes.
+fn sort(results: &[i32]) -> Spawned {
+    let (good, bad): (Vec<i32>, Vec<i32>) = results.iter().partition(|&&result| result > 0);
+    Spawned {
+        tids: good.into_iter().map(Tid::from_raw).collect(),
+        failed: bad.into_iter().map(|code| PvmError::from_code(code).unwrap_or(PvmError::DSysErr)).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tids_and_codes_are_told_apart() {
+        let spawned = sort(&[0x40002, -7, 0x40003, -9999]);
+        assert_eq!(spawned.tids, [Tid::from_raw(0x40002), Tid::from_raw(0x40003)]);
+        assert_eq!(spawned.failed, [PvmError::NoFile, PvmError::DSysErr]);
+    }
+}

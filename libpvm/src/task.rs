@@ -1,0 +1,227 @@
+//! A task of the virtual machine: enrolment, sending, receiving.
+
+use crate::engine::{Choice, Engine, OutputSink, Wait};
+use crate::error::{Error, Result};
+use crate::pack::Pack;
+use crate::receive::{Received, Source, Tag, matches};
+use pvm_wire::body::BodyWriter;
+use pvm_wire::codes::Tm;
+use pvm_wire::protocol::EnrolReply;
+use pvm_wire::{Encoding, Message, MessageHeader, PvmError, Tid};
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+/// This process as a task of the virtual machine. Dropping it leaves the machine, too, but silently.
+///
+/// ```no_run
+/// # fn main() -> pvm3::Result<()> {
+/// let mut task = pvm3::Task::enrol()?;
+/// println!("I am {}", task.tid());
+/// let mut pack = pvm3::Pack::new();
+/// pack.put_str("hello")?;
+/// let me = task.tid();
+/// task.send(me, 7, &pack)?;
+/// assert_eq!(task.recv(pvm3::Any, 7)?.get_str()?, "hello");
+/// task.exit()
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Task {
+    pub(crate) engine: Engine,
+}
+
+impl Task {
+    /// Enrols in the virtual machine whose daemon runs on this host.
+    pub fn enrol() -> Result<Self> {
+        Ok(Self { engine: Engine::enrol()? })
+    }
+
+    /// Enrols under a name for task lists; `quick` does not try again when no daemon answers.
+    pub fn enrol_as(name: Option<&str>, quick: bool) -> Result<Self> {
+        Ok(Self { engine: Engine::enrol_as(name, quick)? })
+    }
+
+    /// This task's id.
+    pub fn tid(&self) -> Tid {
+        self.engine.tid()
+    }
+
+    /// The task that spawned this one, if one did and wants it known.
+    pub fn parent(&self) -> Option<Tid> {
+        let parent = self.engine.identity().parent;
+        (parent > 0).then_some(Tid::from_raw(parent))
+    }
+
+    /// What the daemon said at the enrolment.
+    pub fn identity(&self) -> &EnrolReply {
+        self.engine.identity()
+    }
+
+    /// Whether the daemon is this system's, so that [`Task::start_up`] and [`Task::adopt`] work.
+    pub fn daemon_is_ours(&self) -> bool {
+        self.engine.daemon_is_ours()
+    }
+
+    /// The tasks spawned together with this one, itself included.
+    pub fn siblings(&mut self) -> Result<Vec<Tid>> {
+        self.engine.siblings()
+    }
+
+    /// Leaves the virtual machine, after the output of collected tasks has ended.
+    pub fn exit(mut self) -> Result<()> {
+        self.engine.exit()
+    }
+
+    /// Sends a message. It returns when the message is on its way; a task that has ended gets nothing, and nobody is
+    /// told ([`Task::notify_exit`] tells).
+    pub fn send(&mut self, to: Tid, tag: i32, pack: &Pack) -> Result<()> {
+        check_tag(tag)?;
+        check_task(to)?;
+        let header = self.header(tag, pack.encoding());
+        self.engine.send(to, header, &[pack.body()])
+    }
+
+    /// Sends one message to several tasks: to each once, and not to this one.
+    pub fn multicast(&mut self, to: &[Tid], tag: i32, pack: &Pack) -> Result<()> {
+        check_tag(tag)?;
+        to.iter().try_for_each(|&tid| check_task(tid))?;
+        let header = self.header(tag, pack.encoding());
+        self.engine.multicast(to, header, &[pack.body()])
+    }
+
+    /// Waits for a message. Those that come meanwhile and do not match wait in a queue.
+    pub fn recv(&mut self, from: impl Into<Source>, tag: impl Into<Tag>) -> Result<Received> {
+        self.receive(Wait::Forever, from.into(), tag.into())?.ok_or_else(Error::lost)
+    }
+
+    /// A message, if one is there.
+    pub fn try_recv(&mut self, from: impl Into<Source>, tag: impl Into<Tag>) -> Result<Option<Received>> {
+        self.receive(Wait::Poll, from.into(), tag.into())
+    }
+
+    /// Waits for a message for so long.
+    pub fn recv_timeout(
+        &mut self,
+        from: impl Into<Source>,
+        tag: impl Into<Tag>,
+        time: Duration,
+    ) -> Result<Option<Received>> {
+        self.receive(Wait::For(time), from.into(), tag.into())
+    }
+
+    /// A message, if one is there; it stays where it is.
+    pub fn probe(&mut self, from: impl Into<Source>, tag: impl Into<Tag>) -> Result<Option<Received>> {
+        let mut choose = chooser(from.into(), tag.into(), self.engine.context());
+        Ok(self.engine.peek(&mut choose)?.map(Received::new))
+    }
+
+    fn receive(&mut self, wait: Wait, from: Source, tag: Tag) -> Result<Option<Received>> {
+        let mut choose = chooser(from, tag, self.engine.context());
+        Ok(self.engine.receive(wait, &mut choose)?.map(Received::new))
+    }
+
+    /// Waits for the next message whatever its tag, sender and context: for programs that serve others' protocols.
+    pub fn next_message(&mut self) -> Result<Message> {
+        self.engine.receive(Wait::Forever, &mut |_| Choice::Take)?.ok_or_else(Error::lost)
+    }
+
+    /// The next message whatever its tag, sender and context, if one comes within this time.
+    pub fn next_message_timeout(&mut self, time: Duration) -> Result<Option<Message>> {
+        self.engine.receive(Wait::For(time), &mut |_| Choice::Take)
+    }
+
+    /// Sends a body with any tag, in any context, to tasks and daemons alike.
+    #[expect(clippy::needless_pass_by_value, reason = "a body is made for one message")]
+    pub fn send_message(&mut self, to: Tid, tag: i32, context: i32, body: Vec<u8>) -> Result<()> {
+        self.engine.send(to, crate::engine::xdr_header(tag, context, 0), &[&body])
+    }
+
+    /// Collects the output of tasks spawned from now on and hands it to `sink` while the program is in any call that
+    /// sends or receives. With `None` tasks spawned later are not collected.
+    pub fn collect_output(&mut self, sink: Option<Box<dyn OutputSink>>) {
+        self.engine.collect_output(sink);
+    }
+
+    /// Tasks whose collected output has not ended.
+    pub fn collecting(&self) -> usize {
+        self.engine.collecting()
+    }
+
+    /// Waits until the output of all collected tasks has ended.
+    pub fn wait_for_collected(&mut self) -> Result<()> {
+        self.engine.wait_for_collected()
+    }
+
+    /// Takes in what has come, output of collected tasks included, without waiting.
+    pub fn poll(&mut self) -> Result<()> {
+        self.engine.poll()
+    }
+
+    /// The connection's descriptor, readable when [`Task::poll`] has something to do; `None` once the daemon is gone.
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.engine.fd()
+    }
+
+    /// The current context: messages are sent and received in it.
+    pub fn context(&self) -> i32 {
+        self.engine.context()
+    }
+
+    /// Changes the current context and returns the one before.
+    pub fn set_context(&mut self, context: i32) -> i32 {
+        self.engine.set_context(context)
+    }
+
+    /// Asks for a context that nobody else has.
+    pub fn new_context(&mut self) -> Result<i32> {
+        self.request_code(Tm::Context.tag(), BodyWriter::new().int(0), "a new context")
+    }
+
+    /// Gives a context back.
+    pub fn free_context(&mut self, context: i32) -> Result<()> {
+        // To the daemon 0 means a new one.
+        if context <= 0 {
+            return Err(Error::new(PvmError::BadParam, format!("{context} is no context to be freed")));
+        }
+        let what = format!("freeing context {context}");
+        self.request_code(Tm::Context.tag(), BodyWriter::new().int(context), &what).map(drop)
+    }
+
+    /// The engine below, for what this API does not offer.
+    pub fn engine(&mut self) -> &mut Engine {
+        &mut self.engine
+    }
+
+    /// A request whose answer is one number, negative if it is an error.
+    pub(crate) fn request_code(&mut self, tag: i32, body: BodyWriter, what: &str) -> Result<i32> {
+        let answer = self.engine.request(tag, body.finish())?;
+        crate::error::check(pvm_wire::body::BodyReader::new(&answer).int()?, what)
+    }
+
+    fn header(&self, tag: i32, encoding: Encoding) -> MessageHeader {
+        let context = self.engine.context();
+        MessageHeader { encoding: encoding.word(), tag, context, wait_id: 0, checksum: 0 }
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.engine.leave();
+    }
+}
+
+fn chooser(from: Source, tag: Tag, context: i32) -> impl FnMut(&Message) -> Choice {
+    move |message| if matches(message, from, tag, context) { Choice::Take } else { Choice::Skip }
+}
+
+fn check_tag(tag: i32) -> Result<()> {
+    if tag < 0 {
+        Err(Error::new(PvmError::BadParam, format!("{tag} is no tag: tags are not negative")))
+    } else {
+        Ok(())
+    }
+}
+
+pub(crate) fn check_task(tid: Tid) -> Result<()> {
+    if tid.is_task() { Ok(()) } else { Err(Error::not_a_task(tid)) }
+}
