@@ -18,11 +18,12 @@ pub struct Machine {
 impl Machine {
     /// What is to be sent, and to whom, upon this message from `src`.
     ///
-    /// Only the daemon of a batch's home speaks for the batch, and only its own daemon for a node; what others say is
-    /// ignored. Who asks for tasks of a batch that there is not is told so, lest it wait.
+    /// Only a batch's home speaks for the batch, and only its own daemon for a node; what others say is ignored. A
+    /// manager runs on the home's host, so it hears the home as [`Tid::MY_DAEMON`]. Who asks for tasks of a batch that
+    /// there is not is told so, lest it wait.
     pub fn on_message(&mut self, src: Tid, message: BatchMsg) -> Vec<(Tid, BatchMsg)> {
         match message {
-            BatchMsg::Place { batch, count, nodes, soft } if is_home(src, batch) => {
+            BatchMsg::Place { batch, count, nodes, soft } if is_home(src) => {
                 self.place(batch, count, &nodes, soft)
             }
             BatchMsg::More { batch, count } => self.by_home(src, batch, |manager| manager.more(count)),
@@ -32,15 +33,15 @@ impl Machine {
             BatchMsg::NodeGone { batch, host } => self.by_home(src, batch, |manager| manager.node_gone(host)),
             BatchMsg::Done { batch } => {
                 let told = self.by_home(src, batch, Manager::done);
-                if is_home(src, batch) {
+                if is_home(src) {
                     self.batches.remove(&batch);
                 }
                 told
             }
-            BatchMsg::Apply { batch, host, n_a, capability } if src == host.daemon() => {
+            BatchMsg::Apply { batch, host, n_a, capability } if is_daemon_of(src, host, batch) => {
                 match self.batches.get_mut(&batch) {
                     Some(manager) => messages(batch, manager.on_apply(host, n_a, capability)),
-                    None => vec![(src, BatchMsg::TasksNo { batch })],
+                    None => vec![(host.daemon(), BatchMsg::TasksNo { batch })],
                 }
             }
             _ => Vec::new(),
@@ -68,14 +69,18 @@ impl Machine {
         tell: impl FnOnce(&mut Manager<HostIndex>) -> Vec<Decision<HostIndex>>,
     ) -> Vec<(Tid, BatchMsg)> {
         match self.batches.get_mut(&batch) {
-            Some(manager) if is_home(src, batch) => messages(batch, tell(manager)),
+            Some(manager) if is_home(src) => messages(batch, tell(manager)),
             _ => Vec::new(),
         }
     }
 }
 
-fn is_home(src: Tid, batch: BatchId) -> bool {
-    src == batch.home.daemon()
+fn is_home(src: Tid) -> bool {
+    src == Tid::MY_DAEMON
+}
+
+fn is_daemon_of(src: Tid, host: HostIndex, batch: BatchId) -> bool {
+    src == host.daemon() || (is_home(src) && host == batch.home)
 }
 
 fn candidate(node: &Node) -> Candidate<HostIndex> {
@@ -113,9 +118,9 @@ mod tests {
         BatchId { home: host(1), number }
     }
 
-    fn home() -> Tid {
-        host(1).daemon()
-    }
+    /// As its manager hears it, and as it is written to.
+    const HOME: Tid = Tid::MY_DAEMON;
+    const TO_HOME: Tid = Tid::from_bits(0x8004_0000);
 
     fn node(index: u32) -> Node {
         Node { host: host(index), capability: 1000.0, limit: 100 }
@@ -132,7 +137,7 @@ mod tests {
     /// Grants as host and number.
     fn grants(said: &[(Tid, BatchMsg)]) -> Vec<(u32, u64)> {
         let grant = |(to, message): &(Tid, BatchMsg)| match message {
-            BatchMsg::Grant { host, n, .. } if *to == home() => Some((host.get(), *n)),
+            BatchMsg::Grant { host, n, .. } if *to == TO_HOME => Some((host.get(), *n)),
             _ => None,
         };
         said.iter().filter_map(grant).collect()
@@ -144,17 +149,17 @@ mod tests {
         let have = BatchMsg::TasksHave { batch: batch(1) };
         let no = BatchMsg::TasksNo { batch: batch(1) };
         assert_eq!(
-            machine.on_message(home(), place(1, 10)),
+            machine.on_message(HOME, place(1, 10)),
             [(host(2).daemon(), have.clone()), (host(3).daemon(), have)]
         );
         let said = machine.on_message(host(2).daemon(), apply(1, 2, 8));
         let terms = Some(Terms { n_a: 8, t_c: 10, n_c: 2, c_i: 1000.0, c_a: 1000.0 });
-        assert_eq!(said, [(home(), BatchMsg::Grant { batch: batch(1), host: host(2), n: 5, terms })]);
+        assert_eq!(said, [(TO_HOME, BatchMsg::Grant { batch: batch(1), host: host(2), n: 5, terms })]);
         let said = machine.on_message(host(3).daemon(), apply(1, 3, 8));
         assert_eq!(grants(&said), [(3, 5)]);
         assert_eq!(said[1..], [(host(2).daemon(), no.clone()), (host(3).daemon(), no.clone())]);
         assert_eq!(machine.on_message(host(2).daemon(), apply(1, 2, 3)), [(host(2).daemon(), no.clone())]);
-        assert_eq!(machine.on_message(home(), BatchMsg::Done { batch: batch(1) }), []);
+        assert_eq!(machine.on_message(HOME, BatchMsg::Done { batch: batch(1) }), []);
         assert_eq!(machine.batches(), 0);
         assert_eq!(machine.on_message(host(2).daemon(), apply(1, 2, 3)), [(host(2).daemon(), no)]);
     }
@@ -162,23 +167,23 @@ mod tests {
     #[test]
     fn batches_do_not_mix() {
         let mut machine = Machine::default();
-        machine.on_message(home(), place(1, 4));
-        machine.on_message(home(), place(2, 100));
+        machine.on_message(HOME, place(1, 4));
+        machine.on_message(HOME, place(2, 100));
         assert_eq!(grants(&machine.on_message(host(2).daemon(), apply(2, 2, 1000))), [(2, 50)]);
         assert_eq!(grants(&machine.on_message(host(2).daemon(), apply(1, 2, 1000))), [(2, 2)]);
-        machine.on_message(home(), BatchMsg::Done { batch: batch(1) });
+        machine.on_message(HOME, BatchMsg::Done { batch: batch(1) });
         assert_eq!(grants(&machine.on_message(host(3).daemon(), apply(2, 3, 1000))), [(3, 50)]);
     }
 
     #[test]
     fn what_comes_back_is_placed_again_and_newcomers_help() {
         let mut machine = Machine::default();
-        machine.on_message(home(), place(1, 4));
+        machine.on_message(HOME, place(1, 4));
         machine.on_message(host(2).daemon(), apply(1, 2, 9));
         machine.on_message(host(3).daemon(), apply(1, 3, 9));
-        machine.on_message(home(), BatchMsg::NodeGone { batch: batch(1), host: host(2) });
-        machine.on_message(home(), BatchMsg::NodeJoined { batch: batch(1), node: node(4) });
-        let said = machine.on_message(home(), BatchMsg::More { batch: batch(1), count: 2 });
+        machine.on_message(HOME, BatchMsg::NodeGone { batch: batch(1), host: host(2) });
+        machine.on_message(HOME, BatchMsg::NodeJoined { batch: batch(1), node: node(4) });
+        let said = machine.on_message(HOME, BatchMsg::More { batch: batch(1), count: 2 });
         let told: Vec<Tid> = said.into_iter().map(|(to, _)| to).collect();
         assert_eq!(told, [host(3).daemon(), host(4).daemon()]);
         assert_eq!(grants(&machine.on_message(host(4).daemon(), apply(1, 4, 9))), [(4, 1)]);
@@ -189,18 +194,18 @@ mod tests {
     fn without_any_node_the_home_is_told() {
         let mut machine = Machine::default();
         let nobody = BatchMsg::Place { batch: batch(1), count: 3, nodes: vec![], soft: true };
-        assert_eq!(machine.on_message(home(), nobody), [(home(), BatchMsg::NoNodes { batch: batch(1) })]);
+        assert_eq!(machine.on_message(HOME, nobody), [(TO_HOME, BatchMsg::NoNodes { batch: batch(1) })]);
     }
 
     #[test]
     fn nobody_else_speaks_for_a_batch_or_a_node() {
         let mut machine = Machine::default();
         let task = host(1).task(7);
-        for stranger in [host(2).daemon(), task, Tid::NONE, Tid::MY_DAEMON] {
+        for stranger in [host(2).daemon(), task, Tid::NONE, Tid::ANY] {
             assert_eq!(machine.on_message(stranger, place(1, 4)), []);
             assert_eq!(machine.batches(), 0);
         }
-        machine.on_message(home(), place(1, 4));
+        machine.on_message(HOME, place(1, 4));
         let strange = [
             BatchMsg::More { batch: batch(1), count: u64::MAX },
             BatchMsg::NodeJoined { batch: batch(1), node: node(9) },
@@ -212,21 +217,22 @@ mod tests {
             assert_eq!(machine.on_message(host(2).daemon(), message.clone()), [], "{message:?}");
             assert_eq!(machine.on_message(task, message), []);
         }
+        assert_eq!(machine.on_message(HOME, apply(1, 3, 100)), []);
         // None of that has changed anything.
         assert_eq!(grants(&machine.on_message(host(2).daemon(), apply(1, 2, 100))), [(2, 2)]);
-        assert_eq!(machine.on_message(home(), BatchMsg::TasksHave { batch: batch(1) }), []);
+        assert_eq!(machine.on_message(HOME, BatchMsg::TasksHave { batch: batch(1) }), []);
     }
 
     #[test]
     fn no_more_batches_than_the_bound() {
         let mut machine = Machine::default();
         for number in 0..BATCHES_MAX as u64 {
-            assert_eq!(machine.on_message(home(), place(number, 1)).len(), 2);
+            assert_eq!(machine.on_message(HOME, place(number, 1)).len(), 2);
         }
         let full = BatchId { home: host(1), number: u64::MAX };
         assert_eq!(
-            machine.on_message(home(), place(u64::MAX, 1)),
-            [(home(), BatchMsg::NoNodes { batch: full })]
+            machine.on_message(HOME, place(u64::MAX, 1)),
+            [(TO_HOME, BatchMsg::NoNodes { batch: full })]
         );
         assert_eq!(machine.batches(), BATCHES_MAX);
     }
