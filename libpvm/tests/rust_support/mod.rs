@@ -1,0 +1,132 @@
+//! A daemon for each test, and the test program run again as one of its tasks.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+/// A test: its name, and what its process does as a task of a machine of its own.
+pub type Test = (&'static str, fn());
+
+/// Longest a test may take.
+const LIMIT: Duration = Duration::from_secs(90);
+
+/// A daemon's program, and what to call it.
+struct Peer {
+    name: &'static str,
+    program: PathBuf,
+    root: Option<&'static str>,
+}
+
+/// A daemon that runs, in a folder of its own.
+struct Daemon {
+    process: Child,
+    folder: tempfile::TempDir,
+    root: Option<&'static str>,
+}
+
+/// The daemons to try: Debian's original, and whatever `PVM_TEST_PVMD` names.
+fn peers() -> Vec<Peer> {
+    let original =
+        Peer { name: "original", program: "/usr/lib/pvm3/lib/pvmd".into(), root: Some("/usr/lib/pvm3") };
+    let mut peers = Vec::new();
+    if original.program.is_file() {
+        peers.push(original);
+    } else {
+        let full = std::env::var_os("PVM_TEST_FULL").is_some_and(|value| value == "1");
+        assert!(!full, "the original pvmd is missing, and PVM_TEST_FULL=1 wants the Rust API tried with it");
+        println!("not tried with the original pvmd, which is missing");
+    }
+    if let Some(program) = std::env::var_os("PVM_TEST_PVMD") {
+        peers.push(Peer { name: "given", program: program.into(), root: None });
+    }
+    peers
+}
+
+impl Daemon {
+    fn start(peer: &Peer) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let mut command = Command::new(&peer.program);
+        // Its host must have a name that resolves anywhere.
+        command.arg("-nlocalhost").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        environment(&mut command, folder.path(), peer.root);
+        let mut process = command.spawn().expect("a daemon");
+        let mut address = String::new();
+        let output = process.stdout.take().expect("its output");
+        BufReader::new(output).read_line(&mut address).expect("its address");
+        assert!(!address.trim().is_empty(), "the daemon gives no address");
+        Self { process, folder, root: peer.root }
+    }
+
+    /// Runs this program as a task in the role of a test; whether it did well.
+    fn run(&self, test: &str) -> Result<(), String> {
+        let mut command = Command::new(std::env::current_exe().expect("this program"));
+        command.args(["role", test]);
+        environment(&mut command, self.folder.path(), self.root);
+        command.env("PVM_TEST_DAEMON_PID", self.process.id().to_string());
+        let mut process = command.spawn().expect("a task");
+        let end = Instant::now() + LIMIT;
+        loop {
+            if let Some(status) = process.try_wait().expect("its status") {
+                return if status.success() { Ok(()) } else { Err(format!("ended with {status}")) };
+            }
+            if Instant::now() > end {
+                let _ = process.kill();
+                let _ = process.wait();
+                return Err(format!("takes longer than {LIMIT:?}"));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let pid = rustix::process::Pid::from_child(&self.process);
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        let _ = self.process.wait();
+    }
+}
+
+fn environment(command: &mut Command, folder: &Path, root: Option<&str>) {
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PVM")) {
+        command.env_remove(name);
+    }
+    command.env("PVM_TMP", folder).env("PVM_VMID", "test").env("PVM_ALLOW_ROOT", "1");
+    command.env("PVM_EXPORT", "PVM_TEST_EXPORTED").env("PVM_TEST_EXPORTED", "yes");
+    if let Some(root) = root {
+        command.env("PVM_ROOT", root);
+    }
+}
+
+/// Runs the role named on the command line, or all tests (those whose names contain an argument, if there is one).
+pub fn main(tests: &[Test], roles: &[Test]) -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if let [role, name, ..] = &args[..]
+        && role == "role"
+    {
+        let all = tests.iter().chain(roles);
+        let (_, run) = all.into_iter().find(|(known, _)| known == name).expect("a role that is known");
+        run();
+        return ExitCode::SUCCESS;
+    }
+    let filters: Vec<&String> = args.iter().filter(|arg| !arg.starts_with('-')).collect();
+    let chosen =
+        |name: &str| filters.is_empty() || filters.iter().any(|filter| name.contains(filter.as_str()));
+    if args.iter().any(|arg| arg == "--list") {
+        tests.iter().for_each(|(name, _)| println!("{name}: test"));
+        return ExitCode::SUCCESS;
+    }
+    let mut failures = 0;
+    for peer in peers() {
+        for (name, _) in tests.iter().filter(|(name, _)| chosen(name)) {
+            let begun = Instant::now();
+            let result = Daemon::start(&peer).run(name);
+            failures += usize::from(result.is_err());
+            let verdict = result.map_or_else(|error| format!("FAILED: {error}"), |()| "ok".to_owned());
+            println!("test {name} ({} daemon) ... {verdict} ({:.2?})", peer.name, begun.elapsed());
+        }
+    }
+    println!("{failures} failed");
+    if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
