@@ -74,6 +74,24 @@ fn shares_follow_capability() {
 }
 
 #[test]
+fn a_batch_that_fits_fills_no_node_beyond_its_threshold() {
+    for seed in 0..20 {
+        let (hosts, target) = (10, 40);
+        let mut cluster = formed(seed, hosts, target);
+        cluster.lifetime = Some(100_000..400_000);
+        cluster.enrol_spawner(HostIndex::MASTER, 300);
+        cluster.run_until("the batch is answered", |cluster| !cluster.seen.answers.is_empty());
+        check_nothing_left(&mut cluster, seed);
+        assert_eq!(cluster.seen.started.values().sum::<usize>(), 300, "seed {seed}");
+        let most = &cluster.seen.most;
+        assert!(most.values().all(|&most| most <= target as usize), "seed {seed}: {most:?}");
+        // The programs are over: all tasks but the spawner are gone.
+        let left: usize = cluster.hosts().into_iter().map(|host| cluster.daemon(host).counts().tasks).sum();
+        assert_eq!(left, 1, "seed {seed}");
+    }
+}
+
+#[test]
 fn a_batch_survives_its_managers() {
     for seed in 0..40 {
         let mut cluster = formed(seed, 10, 40);

@@ -113,6 +113,8 @@ pub struct Cluster {
     last: BTreeMap<(HostIndex, HostIndex), Duration>,
     links: BTreeSet<(HostIndex, HostIndex)>,
     processes: BTreeMap<(HostIndex, Cookie), Process>,
+    /// Programs that have begun and not ended, per host.
+    running: BTreeMap<HostIndex, usize>,
     conns: BTreeMap<(HostIndex, ConnId), Cookie>,
     next_conn: u64,
     next_pid: i32,
@@ -172,6 +174,7 @@ impl Cluster {
             last: BTreeMap::new(),
             links: BTreeSet::new(),
             processes: BTreeMap::new(),
+            running: BTreeMap::new(),
             conns: BTreeMap::new(),
             next_conn: 1,
             next_pid: 1000,
@@ -200,6 +203,7 @@ impl Cluster {
     pub fn crash(&mut self, host: HostIndex) {
         self.daemons.remove(&host);
         self.processes.retain(|(at, _), _| *at != host);
+        self.running.remove(&host);
         self.conns.retain(|(at, _), _| *at != host);
         let others: Vec<HostIndex> =
             self.links.iter().filter(|(a, _)| *a == host).map(|&(_, other)| other).collect();
@@ -414,17 +418,19 @@ impl Cluster {
             return;
         }
         *self.seen.started.entry(host).or_default() += 1;
-        let running = self.processes.iter().filter(|((at, _), p)| *at == host && p.is_program()).count();
+        let running = self.running.entry(host).or_default();
+        *running += 1;
         let most = self.seen.most.entry(host).or_default();
-        *most = running.max(*most);
+        *most = (*most).max(*running);
         if let Some(lifetime) = self.lifetime.clone() {
             self.later(lifetime, Happening::End(host, cookie));
         }
     }
 
     fn end(&mut self, host: HostIndex, cookie: Cookie) {
-        if self.processes.remove(&(host, cookie)).is_none() {
-            return;
+        let Some(process) = self.processes.remove(&(host, cookie)) else { return };
+        if process.is_program() {
+            *self.running.entry(host).or_default() -= 1;
         }
         let conn =
             self.conns.iter().find(|((at, _), c)| *at == host && **c == cookie).map(|(&(_, conn), _)| conn);
