@@ -2,7 +2,91 @@
 //!
 //! A daemon that has a batch to place starts a task manager and tells it of the batch; nodes ask the manager for tasks,
 //! and it tells the daemon who gets how many. It holds no truth of its own: if it dies, another goes on with what is
-//! left. [`machine`] is all it decides.
+//! left. [`machine`] is all it decides, [`run`] carries messages to and from it.
 #![forbid(unsafe_code)]
 
 pub mod machine;
+
+use machine::Machine;
+use pvm_wire::batch::BatchMsg;
+use pvm_wire::codes::BATCH_TAG;
+use pvm3::{Error, Message, Task};
+use std::process::ExitCode;
+
+/// Context of batch messages: that of programs without one of their own.
+const CONTEXT: i32 = 0;
+
+/// Serves batches until the daemon is gone.
+pub fn run() -> ExitCode {
+    match Task::enrol() {
+        Ok(task) => {
+            // The only way out is the loss of the daemon, and then nobody is left who could be told.
+            let _ = serve(task);
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("pvm-task-manager: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn serve(mut task: Task) -> Result<(), Error> {
+    let mut machine = Machine::default();
+    loop {
+        let message = task.next_message()?;
+        for (to, answer) in on_message(&mut machine, &message) {
+            match answer.encode() {
+                Ok(body) => task.send_message(to, BATCH_TAG, CONTEXT, body)?,
+                // What it prints is in the daemon's log.
+                Err(error) => eprintln!("message to {to} lost: {error}"),
+            }
+        }
+    }
+}
+
+/// Only daemons have a say in batches.
+fn on_message(machine: &mut Machine, message: &Message) -> Vec<(pvm3::Tid, BatchMsg)> {
+    if message.header.tag != BATCH_TAG || !message.src.is_daemon() {
+        return Vec::new();
+    }
+    match BatchMsg::decode(&message.body) {
+        Ok(said) => machine.on_message(message.src, said),
+        Err(error) => {
+            eprintln!("message of {} cannot be read: {error}", message.src);
+            Vec::new()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pvm_wire::batch::BatchId;
+    use pvm_wire::{HostIndex, MessageHeader, Tid};
+
+    fn message(src: Tid, tag: i32, body: Vec<u8>) -> Message {
+        let header = MessageHeader { tag, ..MessageHeader::default() };
+        Message { src, dst: Tid::NONE, header, body: body.into() }
+    }
+
+    #[test]
+    fn only_what_daemons_say_of_batches_is_heard() {
+        let mut machine = Machine::default();
+        let batch = BatchId { home: HostIndex::MASTER, number: 1 };
+        let place = BatchMsg::Place { batch, count: 1, nodes: vec![], soft: true };
+        let body = place.encode().expect("it can be encoded");
+        let task = HostIndex::MASTER.task(1);
+        for unheard in [
+            message(task, BATCH_TAG, body.clone()),
+            message(Tid::MY_DAEMON, 1, body.clone()),
+            message(Tid::MY_DAEMON, BATCH_TAG, body[..body.len() - 1].to_vec()),
+            message(Tid::MY_DAEMON, BATCH_TAG, vec![0xff; 100]),
+        ] {
+            assert_eq!(on_message(&mut machine, &unheard), []);
+            assert_eq!(machine.batches(), 0);
+        }
+        assert_eq!(on_message(&mut machine, &message(Tid::MY_DAEMON, BATCH_TAG, body)).len(), 1);
+        assert_eq!(machine.batches(), 1);
+    }
+}

@@ -1,2 +1,7 @@
-//! Starts the task manager.
-fn main() {}
+//! Starts the task manager; daemons run it, users do not.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    pvm_task_manager::run()
+}
