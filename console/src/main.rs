@@ -1,2 +1,43 @@
-//! The `pvm` command.
-fn main() {}
+//! The `pvm` command. Under the names `pvmd` and `pvm-task-manager` it is those programs.
+#![forbid(unsafe_code)]
+
+use clap::Parser;
+use pvm_console::cli::{Cli, Command, is_subcommand};
+use pvm_console::{demo, run};
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let args: Vec<OsString> = std::env::args_os().collect();
+    let own_name = args.first().map(Path::new).and_then(Path::file_name).and_then(OsStr::to_str);
+    let args = args.get(1..).unwrap_or_default();
+    match own_name {
+        Some("pvmd") => return pvmd::cli::run(args.to_vec()),
+        Some("pvm-task-manager") => return pvm_task_manager::run(),
+        _ => {}
+    }
+    match args.first().and_then(|first| first.to_str()) {
+        // Not by way of clap: `pvm daemon --help` is the daemon's.
+        Some("daemon") => pvmd::cli::run(args[1..].to_vec()),
+        Some("task-manager") => pvm_task_manager::run(),
+        Some(first) if is_subcommand(first) => subcommand(),
+        _ => pvm_console::console::run(args),
+    }
+}
+
+fn subcommand() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Run(args) => run::run(&args),
+        Command::Demo(args) => demo::run(&args),
+        Command::Daemon { args } => return pvmd::cli::run(args),
+        Command::TaskManager => return pvm_task_manager::run(),
+    };
+    result.map_or_else(
+        |error| {
+            eprintln!("pvm: {error:#}");
+            ExitCode::FAILURE
+        },
+        ExitCode::from,
+    )
+}

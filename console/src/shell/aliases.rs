@@ -1,6 +1,7 @@
 //! Names that people give to commands.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 /// Aliases that lead back to themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -26,7 +27,11 @@ impl Aliases {
 
     /// One line for each: the name, a tab, what it stands for.
     pub fn list(&self) -> String {
-        self.meanings.iter().map(|(name, words)| format!("{name}\t{}\n", words.join(" "))).collect()
+        let mut text = String::new();
+        for (name, words) in &self.meanings {
+            let _ = writeln!(text, "{name}\t{}", words.join(" "));
+        }
+        text
     }
 
     /// The words with the first replaced by what it stands for, until it stands for itself.

@@ -107,8 +107,9 @@ pub fn text(name: Option<&str>) -> String {
 }
 
 fn overview() -> String {
-    let lines = TOPICS.iter().map(|topic| format!("  {:<11} {}\n", topic.name, topic.summary));
-    format!("Commands are (\"help command\" tells more):\n{}", lines.collect::<String>())
+    let lines: Vec<String> =
+        TOPICS.iter().map(|topic| format!("  {:<11} {}\n", topic.name, topic.summary)).collect();
+    format!("Commands are (\"help command\" tells more):\n{}", lines.concat())
 }
 
 impl Topic {

@@ -71,14 +71,12 @@ pub fn parse(words: &[String]) -> Result<SpawnCommand, SpawnSyntax> {
     let mut command = SpawnCommand { count: 1, ..SpawnCommand::default() };
     let mut words = words.iter();
     for word in words.by_ref() {
-        match word.strip_prefix('-') {
-            Some(option) => command.option(option)?,
-            None => {
-                command.file.clone_from(word);
-                command.args = words.cloned().collect();
-                return Ok(command);
-            }
-        }
+        let Some(option) = word.strip_prefix('-') else {
+            command.file.clone_from(word);
+            command.args = words.cloned().collect();
+            return Ok(command);
+        };
+        command.option(option)?;
     }
     Err(SpawnSyntax::NoFile)
 }

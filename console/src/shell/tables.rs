@@ -152,8 +152,14 @@ mod tests {
             flags: 4,
             command: String::new(),
         };
-        let task =
-            TaskRow { tid: 0x40002, parent: -35, pid: 7220, flags: 6, command: "/usr/bin/pvmgs".into(), ..cons.clone() };
+        let task = TaskRow {
+            tid: 0x40002,
+            parent: -35,
+            pid: 7220,
+            flags: 6,
+            command: "/usr/bin/pvmgs".into(),
+            ..cons.clone()
+        };
         let short = "                    HOST      TID   FLAG 0x COMMAND\n                      vm   (cons)       4/c -           \n                      vm    40002     6/c,f /usr/bin/pvmgs\n";
         assert_eq!(tasks(&[cons.clone(), task.clone()], false, 0x40001), short);
         let long = "                    HOST      TID     PTID    PID   FLAG 0x COMMAND\n                      vm   (cons)        -   7215       4/c -           \n                      vm    40002 ffffffdd   7220     6/c,f /usr/bin/pvmgs\n";
@@ -179,7 +185,9 @@ mod tests {
     #[test]
     fn newcomers_are_shown_after_an_empty_line() {
         let text = newcomers(&[vm()]);
-        assert!(text.starts_with("\nConsole: 1 new host added\n                    HOST     DTID     ARCH   SPEED\n"));
+        assert!(text.starts_with(
+            "\nConsole: 1 new host added\n                    HOST     DTID     ARCH   SPEED\n"
+        ));
         assert!(text.ends_with("                      vm    40000  LINUX64    1000\n"));
     }
 }

@@ -1,0 +1,152 @@
+//! The command line of `pvm`.
+
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Words that are subcommands; anything else in their place belongs to the console.
+const SUBCOMMANDS: [&str; 5] = ["run", "demo", "daemon", "task-manager", "help"];
+
+/// Whether a first argument asks for a subcommand. PVM's console itself takes `-d`, `-n` and a hostfile.
+pub fn is_subcommand(first: &str) -> bool {
+    SUBCOMMANDS.contains(&first) || ["-h", "--help", "-V", "--version"].contains(&first)
+}
+
+const EXAMPLES: &str = "\
+Console:
+  pvm [-dMASK] [-nNAME] [HOSTFILE]   Starts a virtual machine, or joins the one that runs; then reads commands.
+                                     -n gives this host its name in it, -d sets the daemon's debug mask.
+Examples:
+  pvm hostfile                       a virtual machine of the hosts in ./hostfile
+  echo conf | pvm                    which hosts it has
+  pvm run --hosts 4 ./program        a program, on a machine of its own that ends with it
+  pvm demo                           four hosts, 256 tasks, a picture";
+
+/// A parallel virtual machine: starts it, shows it, runs programs on it.
+#[derive(Debug, Parser)]
+#[command(name = "pvm", version, about, after_help = EXAMPLES, override_usage = "pvm [-dMASK] [-nNAME] [HOSTFILE]\n       pvm COMMAND ...")]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What `pvm` does besides being a console.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a program on a virtual machine of its own, which ends with it
+    Run(RunArgs),
+    /// Draw mandelbrot.png with 256 tasks on four hosts
+    Demo(DemoArgs),
+    /// Be the daemon (as pvmd; "pvm daemon --help" tells more)
+    #[command(disable_help_flag = true)]
+    Daemon {
+        /// The daemon's arguments
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
+    /// Be a task manager (the daemon starts it, nobody else)
+    TaskManager,
+}
+
+const RUN_EXAMPLES: &str = "\
+PROGRAM's status is the status of the run: 128+N if signal N ended it, 126 and 127 if it could not be started.
+What its tasks print comes out as \"[tTID] line\". Programs it spawns are looked for in its own folder, then in PVM_PATH.
+
+Examples:
+  pvm run ./hello                            one host: this one
+  pvm run --hosts 4 ./hello 1000             this host, and three more daemons on it
+  pvm run --hostfile cluster ./hello         the hosts in the file \"cluster\"
+  pvm run --here ./hello                     the virtual machine that already runs here";
+
+/// The arguments of `pvm run`.
+#[derive(Debug, Args)]
+#[command(after_help = RUN_EXAMPLES)]
+pub struct RunArgs {
+    /// Which virtual machine
+    #[command(flatten)]
+    pub machine: MachineArgs,
+    /// The program
+    pub program: OsString,
+    /// Its arguments
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub args: Vec<OsString>,
+}
+
+/// Which virtual machine a program runs on.
+#[derive(Debug, Args)]
+pub struct MachineArgs {
+    /// How many hosts: this one, and daemons on it that look like further ones
+    #[arg(long, value_name = "N", conflicts_with_all = ["hostfile", "here"],
+          value_parser = clap::value_parser!(u16).range(1..=4095))]
+    pub hosts: Option<u16>,
+    /// The hosts in this file
+    #[arg(long, value_name = "FILE", conflicts_with = "here")]
+    pub hostfile: Option<PathBuf>,
+    /// Go on without the hosts that cannot be started
+    #[arg(long)]
+    pub allow_missing: bool,
+    /// The virtual machine that already runs here
+    #[arg(long)]
+    pub here: bool,
+    /// The virtual machine here is private: this process ends it
+    #[arg(long, hide = true, requires = "here")]
+    pub private: bool,
+}
+
+const DEMO_EXAMPLES: &str = "\
+The four hosts are daemons on this machine, with capabilities 500, 1000, 1500 and 2000: nodes pull tasks by what they can
+do. The table at the end has each host's expected and actual share.
+
+Examples:
+  pvm demo                                   writes mandelbrot.png into the current folder
+  pvm demo --hostfile cluster                on the hosts in the file \"cluster\"
+  pvm demo --here                            on the virtual machine that already runs here";
+
+/// The arguments of `pvm demo`.
+#[derive(Debug, Args)]
+#[command(after_help = DEMO_EXAMPLES)]
+pub struct DemoArgs {
+    /// Which virtual machine
+    #[command(flatten)]
+    pub machine: MachineArgs,
+    /// Be one of the tasks
+    #[arg(long, hide = true)]
+    pub worker: bool,
+}
+
+/// The whole command line's description.
+pub fn command() -> clap::Command {
+    Cli::command()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_description_is_consistent() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn pvms_own_arguments_are_the_consoles() {
+        for first in ["-nnode1", "-d0xff", "hostfile", "./run", "-n", ""] {
+            assert!(!is_subcommand(first), "{first}");
+        }
+        for subcommand in command().get_subcommands() {
+            assert!(is_subcommand(subcommand.get_name()));
+        }
+    }
+
+    #[test]
+    fn a_programs_arguments_are_its_own() {
+        let cli = Cli::try_parse_from(["pvm", "run", "--hosts", "3", "prog", "--hosts", "-x"]).unwrap();
+        let Command::Run(run) = cli.command else { panic!("not run") };
+        assert_eq!(run.machine.hosts, Some(3));
+        assert_eq!(run.args, ["--hosts", "-x"]);
+        assert!(Cli::try_parse_from(["pvm", "run", "--hosts", "0", "prog"]).is_err());
+        assert!(Cli::try_parse_from(["pvm", "run", "--hosts", "2", "--here", "prog"]).is_err());
+        assert!(Cli::try_parse_from(["pvm", "run"]).is_err());
+    }
+}

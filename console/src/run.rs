@@ -1,0 +1,122 @@
+//! `pvm run`: a program, on a virtual machine of its own.
+
+use crate::cli::RunArgs;
+use crate::inside;
+use crate::lines::Lines;
+use crate::machine::{Hosts, run_inside};
+use crate::supervise::{self, Interrupts};
+use anyhow::{Context, Result};
+use pvm3::{OutputEvent, Task, Tid};
+use std::ffi::{OsStr, OsString};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// How long tasks that outlive the program may go on, to say their last words.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Runs the program; the exit code is the program's.
+pub fn run(args: &RunArgs) -> Result<u8> {
+    let program = match find(&args.program) {
+        Ok(program) => program,
+        Err(error) => return Ok(not_started(&args.program, &error)),
+    };
+    if args.machine.here {
+        return here(args, &program);
+    }
+    let hosts = Hosts::chosen(&args.machine, Hosts::Local(1, Vec::new()));
+    let mut inside: Vec<OsString> = vec!["run".into(), "--here".into(), "--private".into()];
+    if args.machine.allow_missing {
+        inside.push("--allow-missing".into());
+    }
+    inside.push("--".into());
+    inside.push(program.clone().into());
+    inside.extend(args.args.iter().cloned());
+    run_inside(&hosts, program.parent(), &inside)
+}
+
+/// Runs the program as a task of the machine here, and prints what the tasks it spawns write.
+fn here(args: &RunArgs, program: &Path) -> Result<u8> {
+    let interrupts = Interrupts::watch().context("cannot handle signals")?;
+    let mut task = inside::enrol("pvm run", &args.machine)?;
+    task.collect_output(Some(Box::new(printer())));
+    let mut command = Command::new(program);
+    command.args(&args.args);
+    if task.daemon_is_ours() {
+        command.env("PVMEPID", task.adopt_collected()?.cookie.to_string());
+    }
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => return Ok(not_started(&args.program, &error)),
+    };
+    let mut lost = false;
+    let status = supervise::wait(&mut child, &interrupts, || {
+        if !lost && let Err(error) = task.poll() {
+            lost = true;
+            eprintln!("pvm: {error}");
+        }
+    })?;
+    if !lost {
+        hear_out(&mut task);
+    }
+    Ok(supervise::exit_code(status))
+}
+
+fn hear_out(task: &mut Task) {
+    let deadline = Instant::now() + LAST_WORDS;
+    while task.poll().is_ok() && task.collecting() > 0 && Instant::now() < deadline {
+        std::thread::sleep(supervise::TICK);
+    }
+}
+
+/// Prints lines as `[tTID] line`.
+fn printer() -> impl FnMut(Tid, OutputEvent) + Send {
+    let mut lines = Lines::default();
+    move |tid, event| {
+        let complete = match event {
+            OutputEvent::Bytes(bytes) => lines.push(tid, &bytes),
+            OutputEvent::End => lines.end(tid).into_iter().collect(),
+            OutputEvent::Spawned { .. } | OutputEvent::Started { .. } => return,
+        };
+        let mut stdout = io::stdout().lock();
+        for line in complete {
+            // When nobody reads any more, the program still runs to its end.
+            let _ = writeln!(stdout, "[{tid}] {line}");
+        }
+    }
+}
+
+/// The program's absolute path: tasks that are started as the program was must find it from any folder.
+fn find(program: &OsStr) -> io::Result<PathBuf> {
+    if program.as_encoded_bytes().contains(&b'/') {
+        return std::path::absolute(program).and_then(|path| path.metadata().map(|_| path));
+    }
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let mut paths = std::env::split_paths(&folders).map(|folder| folder.join(program));
+    let found = paths.find(|path| path.is_file()).ok_or_else(|| io::Error::from(ErrorKind::NotFound))?;
+    std::path::absolute(found)
+}
+
+/// Says why a program could not be started, and returns the exit code a shell would.
+fn not_started(program: &OsStr, error: &io::Error) -> u8 {
+    eprintln!("pvm: cannot run {}: {error}", program.display());
+    if error.kind() == ErrorKind::NotFound { 127 } else { 126 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_found_as_a_shell_does() {
+        assert!(find(OsStr::new("sh")).unwrap().is_absolute());
+        assert_eq!(find(OsStr::new("/bin/sh")).unwrap(), Path::new("/bin/sh"));
+        assert!(find(OsStr::new("./src/../Cargo.toml")).unwrap().is_absolute());
+        for missing in ["no-such-program", "./no-such-program"] {
+            let error = find(OsStr::new(missing)).unwrap_err();
+            assert_eq!(not_started(OsStr::new(missing), &error), 127);
+        }
+        assert_eq!(not_started(OsStr::new("x"), &io::Error::from(ErrorKind::PermissionDenied)), 126);
+    }
+}
