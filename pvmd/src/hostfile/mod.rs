@@ -21,6 +21,8 @@ pub enum Via {
 pub struct HostOptions {
     /// `lo=`: login name.
     pub login: Option<String>,
+    /// `so=`: start options, of which PVM knows `pw` (ask for a password) and `ms` (started by hand).
+    pub start_options: Option<String>,
     /// `dx=`: the daemon's command on that host.
     pub daemon: Option<String>,
     /// `ep=`: search path for programs.
@@ -70,6 +72,7 @@ impl HostOptions {
         }
         Self {
             login: pick(self.login, &other.login),
+            start_options: pick(self.start_options, &other.start_options),
             daemon: pick(self.daemon, &other.daemon),
             exec_path: pick(self.exec_path, &other.exec_path),
             working_directory: pick(self.working_directory, &other.working_directory),
@@ -112,6 +115,7 @@ impl fmt::Display for HostOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let texts = [
             ("lo", &self.login),
+            ("so", &self.start_options),
             ("dx", &self.daemon),
             ("ep", &self.exec_path),
             ("wd", &self.working_directory),

@@ -198,12 +198,7 @@ impl HostOptions {
             "id" => self.vmid = text(),
             "sp" => self.speed = Some(speed(value)?),
             "via" => self.via = Some(via(value)?),
-            "so" => {
-                return Err(format!(
-                    "`so={}`: interactive starts are not supported: use ssh keys",
-                    shortened(value)
-                ));
-            }
+            "so" => self.start_options = text(),
             _ => return Err(format!("unknown option `{}=`", shortened(key))),
         }
         match key {

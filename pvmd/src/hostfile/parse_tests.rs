@@ -12,9 +12,11 @@ fn mistakes(text: impl AsRef<[u8]>) -> Vec<String> {
 
 #[test]
 fn every_option_finds_its_place() {
-    let text = "node lo=me dx=/bin/pvmd ep=/a:$HOME/b wd=/tmp sp=2000 bx=dbg ip=10.0.0.1 id=x via=local";
+    let text =
+        "node lo=me so=ms dx=/bin/pvmd ep=/a:$HOME/b wd=/tmp sp=2000 bx=dbg ip=10.0.0.1 id=x via=local";
     let options = HostOptions {
         login: Some("me".to_owned()),
+        start_options: Some("ms".to_owned()),
         daemon: Some("/bin/pvmd".to_owned()),
         exec_path: Some("/a:$HOME/b".to_owned()),
         working_directory: Some("/tmp".to_owned()),
@@ -79,7 +81,7 @@ fn a_backslash_joins_lines_but_not_out_of_a_comment() {
 
 #[test]
 fn every_mistake_is_told_with_its_line() {
-    let text = "good\nbad foo=1\n\nlo=me\n& \nd sp=fast\ne sp=0\nf via=rsh\ng wd=\nh word\ni so=pw\n-oProxyCommand=x\n-v\nj ip=-x";
+    let text = "good\nbad foo=1\n\nlo=me\n& \nd sp=fast\ne sp=0\nf via=rsh\ng wd=\nh word\ni so=\n-oProxyCommand=x\n-v\nj ip=-x";
     assert_eq!(
         mistakes(text),
         [
@@ -91,7 +93,7 @@ fn every_mistake_is_told_with_its_line() {
             "line 8: `via=rsh`: hosts are started via `ssh` or `local`",
             "line 9: `wd=` has no value",
             "line 10: `word` is not an option: options have the form key=value",
-            "line 11: `so=pw`: interactive starts are not supported: use ssh keys",
+            "line 11: `so=` has no value",
             "line 12: the host's name is missing before `-oProxyCommand=x`",
             "line 13: the host's name `-v` begins with `-`",
             "line 14: `ip=-x` begins with `-`",
@@ -160,7 +162,7 @@ fn value() -> impl Strategy<Value = Option<String>> {
 prop_compose! {
     fn spec()(
         name in "[a-z][a-z0-9.-]{0,12}",
-        (login, daemon, exec_path, working_directory) in (value(), value(), value(), value()),
+        (login, start_options, daemon, exec_path, working_directory) in (value(), value(), value(), value(), value()),
         (debugger, address, vmid) in (value(), value(), value()),
         speed in prop::option::of(SPEEDS),
         via in prop::option::of(prop_oneof![Just(Via::Ssh), Just(Via::Local)]),
@@ -168,7 +170,7 @@ prop_compose! {
         shared_address: bool,
     ) -> HostSpec {
         let options =
-            HostOptions { login, daemon, exec_path, working_directory, speed, debugger, address, vmid, via };
+            HostOptions { login, start_options, daemon, exec_path, working_directory, speed, debugger, address, vmid, via };
         HostSpec { name, options, start, shared_address }
     }
 }

@@ -1,0 +1,430 @@
+//! The `pvmd` command.
+
+use crate::core::{Config, Core};
+use crate::hostfile::{HostOptions, Hostfile};
+use crate::io::address_file::{self, AddressError, AddressFile};
+use crate::io::auth::AuthFiles;
+use crate::io::driver::{self, Driver, INPUT_QUEUE};
+use crate::io::link::{Links, bind_address};
+use crate::io::log::Log;
+use crate::io::process::{self, Processes, Surroundings};
+use crate::io::settings::{self, Settings};
+use crate::io::starter::Starter;
+use crate::io::tls::{Authority, Credentials};
+use crate::io::{capability, slave, task_socket};
+use anyhow::Context;
+use clap::Parser;
+use pvm_wire::HostIndex;
+use pvm_wire::codes::DAEMON_PROTOCOL;
+use pvm_wire::encoding::DataSignature;
+use pvm_wire::slave::{ReadyLine, SlaveConfig};
+use std::ffi::OsString;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::net::UnixListener;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tracing::{info, warn};
+
+/// PVM's name for this kind of machine.
+pub const ARCH: &str = if cfg!(target_pointer_width = "64") { "LINUX64" } else { "LINUX" };
+
+/// Exit status for a command line or a hostfile with mistakes.
+const MISTAKE: u8 = 2;
+/// Exit status if a daemon of this virtual machine runs already.
+const RUNNING: u8 = 3;
+
+const EXAMPLES: &str = "Examples:
+  pvmd                          a virtual machine of this host alone, in the foreground
+  pvmd hosts                    and the hosts of the hostfile `hosts`
+  pvmd -nnode0 -d0x4 hosts      under the name node0, with a debug mask
+  PVM_VMID=test pvmd &          one more virtual machine beside the first
+The first line on standard output is the address of its socket. `pvm` starts a daemon by itself.";
+
+/// Starts the daemon of a parallel virtual machine on this host.
+#[derive(Debug, Parser)]
+#[command(name = "pvmd", version, after_help = EXAMPLES)]
+struct Arguments {
+    /// Debug mask: a number, octal with 0, hexadecimal with 0x.
+    #[arg(short = 'd', value_name = "MASK", value_parser = mask)]
+    debug: Option<u32>,
+    /// Name of this host in the virtual machine [default: what hostname says].
+    #[arg(short = 'n', value_name = "NAME")]
+    name: Option<String>,
+    /// Starts a daemon for a master, which is at the other end of standard input.
+    #[arg(long, hide = true, conflicts_with_all = ["hostfile", "slave_daemon"])]
+    slave: bool,
+    /// Is that daemon.
+    #[arg(long, hide = true, conflicts_with = "hostfile")]
+    slave_daemon: bool,
+    /// Hosts to start the virtual machine with [default: $PVMHOSTFILE, else this host alone].
+    hostfile: Option<PathBuf>,
+}
+
+fn mask(text: &str) -> Result<u32, String> {
+    settings::debug_mask(text)
+        .ok_or_else(|| "expected a number, octal with 0, hexadecimal with 0x".to_owned())
+}
+
+/// The program `pvmd`.
+pub fn main() -> ExitCode {
+    let manager = beside_own("pvm-task-manager").map(|path| vec![path]);
+    let program = Myself { again: own_path().into_iter().collect(), manager: manager.unwrap_or_default() };
+    serve(std::env::args_os().skip(1), program)
+}
+
+/// `pvm daemon`: this executable is all there is, and is the task manager, too.
+pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let word = |word: &str| own_path().into_iter().chain([OsString::from(word)]).collect::<Vec<_>>();
+    serve(args, Myself { again: word("daemon"), manager: word("task-manager") })
+}
+
+/// How this system's programs are run from here.
+struct Myself {
+    /// This daemon.
+    again: Vec<OsString>,
+    /// The task manager.
+    manager: Vec<OsString>,
+}
+
+fn own_path() -> Option<OsString> {
+    std::env::current_exe().ok().map(PathBuf::into_os_string)
+}
+
+fn beside_own(name: &str) -> Option<OsString> {
+    let path = std::env::current_exe().ok()?.with_file_name(name);
+    settings::is_executable(&path).then(|| path.into_os_string())
+}
+
+fn serve(args: impl IntoIterator<Item = OsString>, myself: Myself) -> ExitCode {
+    let args = [OsString::from("pvmd")].into_iter().chain(args);
+    let arguments = match Arguments::try_parse_from(args) {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { MISTAKE } else { 0 });
+        }
+    };
+    match attempt(&arguments, myself) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("pvmd: {error:#}");
+            ExitCode::from(status_for(&error))
+        }
+    }
+}
+
+fn status_for(error: &anyhow::Error) -> u8 {
+    if error.is::<Mistake>() || error.is::<settings::SettingError>() {
+        MISTAKE
+    } else if matches!(error.downcast_ref(), Some(AddressError::Running { .. })) {
+        RUNNING
+    } else {
+        1
+    }
+}
+
+/// What a person has to mend.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Mistake(String);
+
+fn attempt(arguments: &Arguments, mut myself: Myself) -> anyhow::Result<()> {
+    let mut settings = Settings::from_env()?;
+    if let Some(manager) = &settings.manager {
+        myself.manager = vec![manager.clone()];
+    }
+    if arguments.slave {
+        return slave::launch(&myself.again);
+    }
+    let role = if arguments.slave_daemon {
+        // Out of the starter's session: its end is not ours. A group leader cannot, and need not.
+        let _ = rustix::process::setsid();
+        let config = slave::configuration()?;
+        slave::override_settings(&mut settings, &config);
+        Role::Slave(config)
+    } else {
+        settings.debug_mask = arguments.debug.unwrap_or(settings.debug_mask);
+        Role::Master(master_plan(arguments, &mut settings)?)
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(32)
+        .build()
+        .context("cannot start")?;
+    let result = runtime.block_on(live(role, settings, myself));
+    // A name that is still being looked up is no reason to wait.
+    runtime.shutdown_background();
+    result
+}
+
+enum Role {
+    Master(Plan),
+    Slave(SlaveConfig),
+}
+
+/// What a master is told by its command line.
+struct Plan {
+    name: String,
+    hostfile: Hostfile,
+    own: HostOptions,
+}
+
+fn master_plan(arguments: &Arguments, settings: &mut Settings) -> anyhow::Result<Plan> {
+    let name = arguments
+        .name
+        .clone()
+        .unwrap_or_else(|| rustix::system::uname().nodename().to_string_lossy().into_owned());
+    let hostfile = match arguments.hostfile.as_ref().or(settings.hostfile.as_ref()) {
+        Some(path) => read_hostfile(path)?,
+        None => Hostfile::default(),
+    };
+    let own = hostfile.hosts.iter().find(|spec| spec.name == name);
+    let own = own.map_or_else(|| hostfile.defaults.clone(), |spec| spec.options.clone());
+    if let Some(path) = &own.exec_path {
+        settings.search_path.clone_from(path);
+    }
+    settings.directory = own.working_directory.clone().or(settings.directory.take());
+    settings.debugger = own.debugger.clone().or(settings.debugger.take());
+    Ok(Plan { name, hostfile, own })
+}
+
+/// The hostfile; a mistake in it starts nothing.
+fn read_hostfile(path: &Path) -> anyhow::Result<Hostfile> {
+    use std::io::Read;
+    let shown = path.display();
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)
+        .and_then(|file| file.take(pvm_wire::limits::HOSTFILE_MAX as u64 + 1).read_to_end(&mut bytes))
+        .map_err(|error| Mistake(format!("{shown}: {error}")))?;
+    Hostfile::parse(&bytes).map_err(|mistakes| {
+        let lines: Vec<String> =
+            mistakes.iter().map(|mistake| format!("{shown}:{}: {}", mistake.line, mistake.reason)).collect();
+        Mistake(lines.join("\n")).into()
+    })
+}
+
+/// The daemon's life.
+async fn live(role: Role, settings: Settings, myself: Myself) -> anyhow::Result<()> {
+    // Before anything is touched that a running daemon uses.
+    if let Some(socket) = address_file::running(&settings.place) {
+        return Err(AddressError::Running { socket, file: settings.place.address_file() }.into());
+    }
+    let open_files = process::raise_open_files();
+    let (listener, socket) = listen(&settings.place.tmp)?;
+    let address_file = AddressFile::publish(&settings.place, &socket)?;
+    let (sender, receiver) = mpsc::channel(INPUT_QUEUE);
+    let origin = Instant::now();
+
+    let identity = Identity::of(role, &settings).await?;
+    let daemon = identity.index.daemon().bits();
+    let log = begin_log(&settings, daemon)?;
+    let links = Links::open(
+        identity.index,
+        identity.bind,
+        &identity.credentials,
+        settings.host_timeout,
+        sender.clone(),
+    )?;
+    let port = links.port()?;
+    let surroundings = surroundings(&settings, &myself, &socket, open_files);
+    let processes = Processes::new(surroundings, sender.clone()).context("cannot start a thread")?;
+    let is_master = identity.authority.is_some();
+    let starter = identity.authority.map(|authority| {
+        Starter::new(authority, settings.clone(), myself.again, settings.debug_mask, sender.clone())
+    });
+    let core = Core::new(identity.config, Duration::ZERO);
+    info!(version = env!("CARGO_PKG_VERSION"), pid = std::process::id(), socket = %socket.display(), "ready");
+    tokio::spawn(task_socket::accept(listener, sender.clone()));
+    if is_master {
+        slave::print_line(&socket.display().to_string())?;
+    } else {
+        let ready = ReadyLine {
+            protocol: DAEMON_PROTOCOL,
+            arch: ARCH.to_owned(),
+            port,
+            signature: DataSignature::NATIVE,
+            capability: identity.capability,
+        };
+        slave::print_line(&ready.to_string())?;
+    }
+    leave_terminal()?;
+    let driver = Driver {
+        core,
+        origin,
+        input: (sender, receiver),
+        auth: AuthFiles::new(&settings.place.tmp),
+        processes,
+        links,
+        starter,
+        log,
+        address_file,
+        orphan_deadline: (!is_master).then(|| Instant::now() + settings.start_timeout),
+    };
+    driver.run().await?;
+    Ok(())
+}
+
+/// Who this daemon is in the virtual machine.
+struct Identity {
+    index: HostIndex,
+    bind: IpAddr,
+    credentials: Credentials,
+    /// The master's.
+    authority: Option<Authority>,
+    capability: f64,
+    config: Config,
+}
+
+impl Identity {
+    async fn of(role: Role, settings: &Settings) -> anyhow::Result<Self> {
+        match role {
+            Role::Master(plan) => Self::master(plan, settings).await,
+            Role::Slave(config) => Ok(Self::slave(config, settings)),
+        }
+    }
+
+    async fn master(plan: Plan, settings: &Settings) -> anyhow::Result<Self> {
+        let authority = Authority::mint()?;
+        let credentials = authority.issue(HostIndex::MASTER)?;
+        let name = plan.own.address.clone().unwrap_or_else(|| plan.name.clone());
+        let address = driver::resolve(name).await.ok();
+        let capability = plan.own.speed.map_or_else(capability::measure, f64::from);
+        let config = Config {
+            name: plan.name,
+            speed: plan.own.speed,
+            capability,
+            address,
+            hostfile: plan.hostfile,
+            index: HostIndex::MASTER,
+            ..common_config(settings)
+        };
+        let bind = Ipv4Addr::UNSPECIFIED.into();
+        Ok(Self {
+            index: HostIndex::MASTER,
+            bind,
+            credentials,
+            authority: Some(authority),
+            capability,
+            config,
+        })
+    }
+
+    fn slave(slave: SlaveConfig, settings: &Settings) -> Self {
+        let capability = slave.speed.map_or_else(capability::measure, f64::from);
+        let config = Config {
+            name: slave.name,
+            speed: slave.speed,
+            capability,
+            address: Some(slave.address),
+            index: slave.index,
+            ..common_config(settings)
+        };
+        let credentials =
+            Credentials { authority: slave.authority, certificate: slave.certificate, key: slave.key };
+        let bind = bind_address(slave.address);
+        Self { index: slave.index, bind, credentials, authority: None, capability, config }
+    }
+}
+
+/// What master and slaves have in common; the rest is to be filled in.
+fn common_config(settings: &Settings) -> Config {
+    let epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Config {
+        index: HostIndex::MASTER,
+        name: String::new(),
+        arch: ARCH.to_owned(),
+        speed: None,
+        capability: 1000.0,
+        task_target: settings.task_target,
+        task_limit: settings.task_limit,
+        address: None,
+        hostfile: Hostfile::default(),
+        seed: epoch.as_nanos() as u64 ^ u64::from(std::process::id()).rotate_left(32),
+        host_timeout: settings.host_timeout,
+        epoch,
+        debug_mask: settings.debug_mask,
+    }
+}
+
+/// A socket under a name that nobody has: PVM's `pvmtmp<pid>.<n>`.
+fn listen(tmp: &Path) -> anyhow::Result<(UnixListener, PathBuf)> {
+    for count in 0..10_000 {
+        let path = tmp.join(format!("pvmtmp{:06}.{count}", std::process::id()));
+        // Nobody else may connect, not even for the moment until the credentials are looked at.
+        let mask = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+        let bound = UnixListener::bind(&path);
+        rustix::process::umask(mask);
+        match bound {
+            Ok(listener) => return Ok((listener, path)),
+            Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {}
+            Err(error) => {
+                let path = path.display();
+                return Err(error)
+                    .with_context(|| format!("cannot make the socket {path} (PVM_TMP says where)"));
+            }
+        }
+    }
+    anyhow::bail!("{}: too many sockets", tmp.display())
+}
+
+/// A log that cannot be written is a pity, no reason not to serve.
+fn begin_log(settings: &Settings, daemon: u32) -> anyhow::Result<Log> {
+    let path = settings.place.log_file();
+    let log = Log::begin(&path, daemon, settings.log_max).or_else(|error| {
+        eprintln!("pvmd: {}: {error}: there is no log", path.display());
+        Log::nowhere(daemon)
+    })?;
+    log.subscribe(settings.log_filter.as_deref()).map_err(Mistake)?;
+    Ok(log)
+}
+
+fn surroundings(
+    settings: &Settings,
+    myself: &Myself,
+    socket: &Path,
+    open_files: rustix::process::Rlimit,
+) -> Surroundings {
+    let lookup =
+        |name: &str| std::env::var(name).ok().or_else(|| (name == "PVM_ARCH").then(|| ARCH.to_owned()));
+    let expand = |text: &String| settings::expand(text, lookup);
+    Surroundings {
+        search: process::search_folders(&settings.search_path, lookup),
+        directory: settings.directory.as_ref().map(expand).map(PathBuf::from),
+        debugger: settings.debugger.as_ref().map(expand),
+        manager: myself.manager.clone(),
+        env: vec![
+            ("PVMSOCK".to_owned(), socket.display().to_string()),
+            ("PVM_ARCH".to_owned(), ARCH.to_owned()),
+        ],
+        daemon: std::process::id(),
+        open_files,
+    }
+}
+
+/// Standard input, output and error lead nowhere from now on: whoever started us need not stay.
+fn leave_terminal() -> anyhow::Result<()> {
+    let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null").context("/dev/null")?;
+    rustix::stdio::dup2_stdin(&null)?;
+    rustix::stdio::dup2_stdout(&null)?;
+    rustix::stdio::dup2_stderr(&null).inspect_err(|error| warn!(%error, "standard error stays open"))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_pvms() {
+        let arguments = Arguments::try_parse_from(["pvmd", "-d0x10", "-nmaster", "hosts"]).unwrap();
+        assert_eq!(arguments.debug, Some(16));
+        assert_eq!(arguments.name.as_deref(), Some("master"));
+        assert_eq!(arguments.hostfile.as_deref(), Some(Path::new("hosts")));
+        for wrong in [&["pvmd", "a", "b"][..], &["pvmd", "-dx"], &["pvmd", "--slave", "hosts"]] {
+            assert!(Arguments::try_parse_from(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

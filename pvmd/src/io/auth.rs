@@ -1,0 +1,119 @@
+//! The files by which a task and its daemon prove to each other that they are the same user's (PVM's handshake).
+//!
+//! The socket's credentials have shown that already; the files are for libraries that expect them.
+
+use rustix::fs::{self, FileType, Mode, OFlags};
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::core::event::ConnId;
+
+/// The daemon's own files, by connection.
+#[derive(Debug)]
+pub struct AuthFiles {
+    folder: PathBuf,
+    count: u64,
+    open: HashMap<ConnId, PathBuf>,
+}
+
+impl AuthFiles {
+    /// Files in this folder (`PVM_TMP`).
+    pub fn new(folder: &Path) -> Self {
+        Self { folder: folder.to_owned(), count: 0, open: HashMap::new() }
+    }
+
+    /// Writes into the task's file and makes one of our own; gives its path.
+    pub fn open(&mut self, conn: ConnId, task_file: &str) -> Result<String, String> {
+        touch(Path::new(task_file)).map_err(|error| format!("{task_file}: {error}"))?;
+        self.count += 1;
+        let path = self.folder.join(format!("pvmauth.{}.{}", std::process::id(), self.count));
+        create(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let text = path.display().to_string();
+        self.open.insert(conn, path);
+        Ok(text)
+    }
+
+    /// Whether the task has written into our file, which goes.
+    pub fn check(&mut self, conn: ConnId) -> bool {
+        let Some(path) = self.open.remove(&conn) else { return false };
+        let written = std::fs::metadata(&path).is_ok_and(|file| file.len() > 0);
+        let _ = std::fs::remove_file(&path);
+        written
+    }
+
+    /// The connection is gone.
+    pub fn forget(&mut self, conn: ConnId) {
+        self.check(conn);
+    }
+}
+
+impl Drop for AuthFiles {
+    fn drop(&mut self) {
+        for path in self.open.values() {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// Writes one byte into a regular file of our own. Neither a link nor a pipe can lead or hold us anywhere.
+fn touch(path: &Path) -> io::Result<()> {
+    let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+    let file = fs::open(path, flags, Mode::empty())?;
+    let stat = fs::fstat(&file)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile
+        || stat.st_uid != rustix::process::geteuid().as_raw()
+    {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "no file of this user"));
+    }
+    let first = path.as_os_str().as_encoded_bytes().first().copied().unwrap_or(b'/');
+    rustix::io::write(&file, &[first])?;
+    Ok(())
+}
+
+fn create(path: &Path) -> io::Result<()> {
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+    fs::open(path, flags, Mode::RUSR | Mode::WUSR)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_sides_write_into_each_others_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let task_file = folder.path().join("t");
+        std::fs::write(&task_file, "").unwrap();
+        let mut files = AuthFiles::new(folder.path());
+        let own = files.open(ConnId(1), task_file.to_str().unwrap()).unwrap();
+        assert_eq!(std::fs::read(&task_file).unwrap().len(), 1);
+        std::fs::write(&own, "x").unwrap();
+        assert!(files.check(ConnId(1)));
+        assert!(!files.check(ConnId(1)), "once only");
+        assert!(!Path::new(&own).exists());
+    }
+
+    #[test]
+    fn a_task_that_wrote_nothing_is_not_proven() {
+        let folder = tempfile::tempdir().unwrap();
+        let task_file = folder.path().join("t");
+        std::fs::write(&task_file, "").unwrap();
+        let mut files = AuthFiles::new(folder.path());
+        files.open(ConnId(1), task_file.to_str().unwrap()).unwrap();
+        assert!(!files.check(ConnId(1)));
+    }
+
+    #[test]
+    fn links_pipes_and_nothing_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut files = AuthFiles::new(folder.path());
+        let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+        std::os::unix::fs::symlink("/etc/hostname", path("link")).unwrap();
+        fs::mknodat(fs::CWD, path("pipe"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        for name in ["link", "pipe", "nothing"] {
+            assert!(files.open(ConnId(1), &path(name)).is_err(), "{name}");
+        }
+    }
+}

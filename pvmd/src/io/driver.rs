@@ -1,0 +1,293 @@
+//! The loop around the core: whatever happens goes in as an event, what comes out is done.
+
+use crate::core::Core;
+use crate::core::event::{Action, ConnId, Event, Now};
+use crate::io::address_file::AddressFile;
+use crate::io::auth::AuthFiles;
+use crate::io::link::{Links, NewLink};
+use crate::io::log::Log;
+use crate::io::process::{self, Processes, Started};
+use crate::io::starter::Starter;
+use crate::io::task_socket::TaskHandle;
+use pvm_wire::HostIndex;
+use rustix::process::Signal;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tracing::{info, warn};
+
+/// Events that may wait for the core; whoever has more waits, too.
+pub const INPUT_QUEUE: usize = 256;
+/// How long tasks may take to end when the daemon ends.
+const TASKS_END: Duration = Duration::from_secs(1);
+/// How long a name may take to be found.
+const RESOLVE: Duration = Duration::from_secs(20);
+
+/// What comes in: events for the core, some with things that stay outside it.
+#[derive(Debug)]
+pub enum Input {
+    /// As it is.
+    Event(Event),
+    /// A task has connected.
+    Task(ConnId, TaskHandle),
+    /// A process has been started, or not.
+    Started(Started),
+    /// A link stands.
+    Link(NewLink),
+}
+
+impl From<Event> for Input {
+    fn from(event: Event) -> Self {
+        Self::Event(event)
+    }
+}
+
+/// A daemon: its core, and everything through which the core acts.
+pub struct Driver {
+    /// Decides.
+    pub core: Core,
+    /// When its time began.
+    pub origin: Instant,
+    /// Where everything comes in, and the other end, for those who send.
+    pub input: (mpsc::Sender<Input>, mpsc::Receiver<Input>),
+    /// The files of the handshake.
+    pub auth: AuthFiles,
+    /// Children.
+    pub processes: Processes,
+    /// Other daemons.
+    pub links: Links,
+    /// The master's.
+    pub starter: Option<Starter>,
+    /// The log.
+    pub log: Log,
+    /// Published while the daemon serves.
+    pub address_file: AddressFile,
+    /// A slave whose master has not linked up by then ends.
+    pub orphan_deadline: Option<Instant>,
+}
+
+impl Driver {
+    /// Serves until the end; gives the reason for it.
+    pub async fn run(self) -> anyhow::Result<String> {
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        // Caught and dropped: a daemon outlives the terminal it was started from.
+        let _hangup = signal(SignalKind::hangup())?;
+        let mut running = Running { driver: self, tasks: HashMap::new(), reason: None };
+        let actions = running.driver.core.start(running.now());
+        running.perform(actions);
+        while running.reason.is_none() {
+            let deadline = running.driver.core.deadline();
+            let wake = [deadline.map(|at| running.driver.origin + at), running.driver.orphan_deadline];
+            let wake = wake.into_iter().flatten().min();
+            tokio::select! {
+                Some(input) = running.driver.input.1.recv() => running.take_in(input),
+                () = tokio::time::sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => running.on_time(),
+                _ = terminate.recv() => running.handle(Event::Terminate { reason: "signal 15".to_owned() }),
+                _ = interrupt.recv() => running.handle(Event::Terminate { reason: "signal 2".to_owned() }),
+            }
+        }
+        running.end().await
+    }
+}
+
+struct Running {
+    driver: Driver,
+    tasks: HashMap<ConnId, TaskHandle>,
+    reason: Option<String>,
+}
+
+impl Running {
+    fn now(&self) -> Now {
+        self.driver.origin.elapsed()
+    }
+
+    fn handle(&mut self, event: Event) {
+        let now = self.now();
+        let actions = self.driver.core.handle(event, now);
+        self.perform(actions);
+    }
+
+    fn on_time(&mut self) {
+        if self.driver.orphan_deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+            self.reason = Some("the master has not made a link".to_owned());
+            return;
+        }
+        let now = self.now();
+        let actions = self.driver.core.handle_timeout(now);
+        self.perform(actions);
+    }
+
+    /// What stays outside the core is put in its place before the core hears of it.
+    fn take_in(&mut self, input: Input) {
+        let event = match input {
+            Input::Event(event) => self.note(event),
+            Input::Task(conn, handle) => {
+                self.tasks.insert(conn, handle);
+                Some(Event::TaskConnected { conn })
+            }
+            Input::Started(started) => Some(self.driver.processes.take(started, &self.driver.input.0)),
+            Input::Link(link) => self.driver.links.take(link),
+        };
+        if matches!(event, Some(Event::PeerLinked { host: HostIndex::MASTER })) {
+            self.driver.orphan_deadline = None;
+        }
+        if let Some(event) = event {
+            self.handle(event);
+        }
+    }
+
+    fn note(&mut self, event: Event) -> Option<Event> {
+        match &event {
+            Event::TaskClosed { conn, reason } => {
+                // Reported by a reader whose connection the core has closed meanwhile: nothing new.
+                self.tasks.remove(conn)?.close();
+                self.driver.auth.forget(*conn);
+                if let Some(reason) = reason {
+                    info!(conn = conn.0, reason, "task connection ended");
+                }
+            }
+            Event::PeerLost { host, .. } if !self.driver.links.lost(*host) => return None,
+            Event::ProcessExited { cookie, .. } => self.driver.processes.exited(*cookie),
+            Event::ProcessOutputEnd { cookie } => self.driver.processes.output_ended(*cookie),
+            _ => {}
+        }
+        Some(event)
+    }
+
+    fn perform(&mut self, actions: Vec<Action>) {
+        let mut answers = Vec::new();
+        for action in actions {
+            answers.extend(self.perform_one(action));
+        }
+        for answer in answers {
+            self.handle(answer);
+        }
+    }
+
+    /// Does one thing; what can be answered at once is.
+    fn perform_one(&mut self, action: Action) -> Option<Event> {
+        let driver = &mut self.driver;
+        match action {
+            Action::Send { conn, header, data } => {
+                if let Some(task) = self.tasks.get(&conn) {
+                    task.send(header, data);
+                }
+            }
+            Action::PauseReading { conn } => self.pause(conn, true),
+            Action::ResumeReading { conn } => self.pause(conn, false),
+            Action::Enrolled { conn } => {
+                if let Some(task) = self.tasks.get(&conn) {
+                    task.enrolled();
+                }
+            }
+            Action::PauseOutput { cookie } => driver.processes.pause(cookie, true),
+            Action::ResumeOutput { cookie } => driver.processes.pause(cookie, false),
+            Action::CloseTask { conn } => {
+                driver.auth.forget(conn);
+                if let Some(task) = self.tasks.remove(&conn) {
+                    task.close();
+                }
+            }
+            Action::OpenAuth { conn, task_file } => {
+                return Some(Event::AuthOpened { conn, result: driver.auth.open(conn, &task_file) });
+            }
+            Action::CheckAuth { conn } => {
+                return Some(Event::AuthChecked { conn, proven: driver.auth.check(conn) });
+            }
+            Action::Start { cookies, program } => driver.processes.start(cookies, program),
+            Action::Signal { pid, signal } => {
+                if let Err(error) = process::signal_process(pid, signal) {
+                    info!(pid, signal, %error, "signal not sent");
+                }
+            }
+            Action::Link { entry } => driver.links.dial(&entry),
+            Action::Unlink { host } => driver.links.close(host),
+            Action::SendPeer { host, message } => driver.links.send(host, message),
+            Action::Resolve { add, names } => {
+                let input = driver.input.0.clone();
+                tokio::spawn(async move {
+                    let results = resolve_all(names).await;
+                    let _ = input.send(Event::Resolved { add, results }.into()).await;
+                });
+            }
+            Action::StartHost { index, spec, address } => {
+                if let Some(starter) = &mut driver.starter {
+                    starter.start(index, &spec, address);
+                }
+            }
+            Action::AbandonHost { index } => {
+                if let Some(starter) = &mut driver.starter {
+                    starter.abandon(index);
+                }
+                driver.links.close(index);
+            }
+            Action::LogOutput { tid, line } => driver.log.line(&format!("[{tid}] {line}")),
+            Action::Exit { reason } => self.reason = Some(reason),
+        }
+        None
+    }
+
+    fn pause(&self, conn: ConnId, paused: bool) {
+        if let Some(task) = self.tasks.get(&conn) {
+            task.pause(paused);
+        }
+    }
+
+    /// Tasks are asked to end, then made to; what was sent to other daemons arrives; files go.
+    async fn end(mut self) -> anyhow::Result<String> {
+        let reason = self.reason.take().unwrap_or_default();
+        info!(reason, "ending");
+        let asked = self.driver.processes.signal_all(Signal::TERM);
+        if asked > 0 {
+            let _ = tokio::time::timeout(TASKS_END, self.wait_for_tasks()).await;
+            let killed = self.driver.processes.signal_all(Signal::KILL);
+            if killed > 0 {
+                warn!(killed, "tasks that did not end by themselves");
+            }
+        }
+        drop(self.tasks);
+        self.driver.links.finish_all().await;
+        self.driver.log.flush();
+        Ok(reason)
+    }
+
+    async fn wait_for_tasks(&mut self) {
+        while self.driver.processes.running() > 0 {
+            match self.driver.input.1.recv().await {
+                Some(Input::Event(event)) => drop(self.note(event)),
+                Some(Input::Started(started)) => {
+                    drop(self.driver.processes.take(started, &self.driver.input.0));
+                    self.driver.processes.signal_all(Signal::TERM);
+                }
+                Some(_) => {}
+                None => return,
+            }
+        }
+    }
+}
+
+/// Addresses of names, in their order; IPv4 is preferred, as tasks' direct routes know nothing else.
+async fn resolve_all(names: Vec<String>) -> Vec<Result<IpAddr, String>> {
+    let lookups: Vec<_> = names.into_iter().map(|name| tokio::spawn(resolve(name))).collect();
+    let mut results = Vec::with_capacity(lookups.len());
+    for lookup in lookups {
+        results.push(lookup.await.unwrap_or_else(|error| Err(error.to_string())));
+    }
+    results
+}
+
+/// The address of a name.
+pub async fn resolve(name: String) -> Result<IpAddr, String> {
+    let lookup = tokio::time::timeout(RESOLVE, tokio::net::lookup_host((name.as_str(), 0))).await;
+    let found = match lookup {
+        Err(_) => return Err(format!("{name}: no address within {RESOLVE:?}")),
+        Ok(Err(error)) => return Err(format!("{name}: {error}")),
+        Ok(Ok(addresses)) => addresses.map(|address| address.ip()).collect::<Vec<_>>(),
+    };
+    let chosen = found.iter().find(|address| address.is_ipv4()).or(found.first());
+    chosen.copied().ok_or_else(|| format!("{name}: it has no address"))
+}

@@ -1,0 +1,349 @@
+//! Links to other daemons: QUIC, both ends proved by certificate, one ordered stream each way.
+
+use crate::core::event::Event;
+use crate::io::driver::Input;
+use crate::io::tls::{self, Credentials, TlsError};
+use bytes::{Buf, BytesMut};
+use pvm_wire::HostIndex;
+use pvm_wire::daemon::{DaemonMsg, HostEntry};
+use pvm_wire::limits::PEER_FRAME_MAX;
+use quinn::{Connection, Endpoint, IdleTimeout, RecvStream, SendStream, TransportConfig, VarInt};
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, JoinHandle};
+use tracing::{info, warn};
+
+/// What both ends say first: the protocol's version and who they are.
+const GREETING: usize = 8;
+/// Bytes on their way per link. A daemon's own queue adds `QUEUE_HIGH` to it.
+const WINDOW: u32 = 8 * 1024 * 1024;
+/// How long a link that is being closed may take to deliver what was sent.
+const FLUSH: Duration = Duration::from_secs(1);
+/// Links that may be in the making at the same time, at a stranger's will.
+const HANDSHAKES_MAX: usize = 256;
+
+/// Why there is no link.
+#[derive(Debug, thiserror::Error)]
+pub enum LinkError {
+    /// Certificates.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The UDP socket.
+    #[error("cannot open the UDP socket at {address}")]
+    Socket {
+        /// Where.
+        address: IpAddr,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// All links of this daemon.
+#[derive(Debug)]
+pub struct Links {
+    own: HostIndex,
+    endpoint: Endpoint,
+    timeout: Duration,
+    links: HashMap<HostIndex, LinkHandle>,
+    dials: HashMap<HostIndex, AbortHandle>,
+    input: mpsc::Sender<Input>,
+}
+
+#[derive(Debug)]
+struct LinkHandle {
+    queue: mpsc::UnboundedSender<DaemonMsg>,
+    reader: AbortHandle,
+    writer: JoinHandle<()>,
+}
+
+/// A link that stands, on its way to the driver.
+#[derive(Debug)]
+pub struct NewLink {
+    host: HostIndex,
+    connection: Connection,
+    send: SendStream,
+    recv: RecvStream,
+}
+
+impl Links {
+    /// Opens the UDP socket; a slave also lets others link up.
+    pub fn open(
+        own: HostIndex,
+        address: IpAddr,
+        credentials: &Credentials,
+        timeout: Duration,
+        input: mpsc::Sender<Input>,
+    ) -> Result<Self, LinkError> {
+        let (server, client) = credentials.configs()?;
+        let transport = Arc::new(transport(timeout));
+        let mut server = quinn::ServerConfig::with_crypto(Arc::new(server));
+        server.transport_config(transport.clone());
+        let mut client = quinn::ClientConfig::new(Arc::new(client));
+        client.transport_config(transport);
+        // The master dials and is never dialled: it answers nobody.
+        let listening = own != HostIndex::MASTER;
+        let socket = |source| LinkError::Socket { address, source };
+        let mut endpoint = if listening {
+            Endpoint::server(server, SocketAddr::new(address, 0)).map_err(socket)?
+        } else {
+            Endpoint::client(SocketAddr::new(address, 0)).map_err(socket)?
+        };
+        endpoint.set_default_client_config(client);
+        if listening {
+            tokio::spawn(listen(endpoint.clone(), own, timeout, input.clone()));
+        }
+        Ok(Self { own, endpoint, timeout, links: HashMap::new(), dials: HashMap::new(), input })
+    }
+
+    /// Where others reach this daemon.
+    pub fn port(&self) -> io::Result<u16> {
+        Ok(self.endpoint.local_addr()?.port())
+    }
+
+    /// Makes a link; [`Input::Link`] or [`Event::LinkFailed`] follows.
+    pub fn dial(&mut self, entry: &HostEntry) {
+        let (host, address) = (entry.index, entry.address);
+        let (endpoint, own, timeout, input) =
+            (self.endpoint.clone(), self.own, self.timeout, self.input.clone());
+        let dial = tokio::spawn(async move {
+            // Lost packets and a busy host deserve some patience, but never more than the caller's.
+            let attempt = tokio::time::timeout(timeout * 3, connect(&endpoint, own, host, address)).await;
+            let result = attempt.unwrap_or_else(|_| Err("no answer in time".to_owned()));
+            let said = match result {
+                Ok(link) => Input::Link(link),
+                Err(reason) => Event::LinkFailed { host, reason }.into(),
+            };
+            let _ = input.send(said).await;
+        });
+        self.dials.insert(host, dial.abort_handle());
+    }
+
+    /// Takes a new link in, and says what the core is to hear. A second link to the same host is refused: the first one is
+    /// in use.
+    pub fn take(&mut self, link: NewLink) -> Option<Event> {
+        let NewLink { host, connection, send, recv } = link;
+        self.dials.remove(&host);
+        if self.links.contains_key(&host) {
+            warn!(%host, "a second link to the same host: refused");
+            connection.close(VarInt::from_u32(1), b"linked already");
+            return None;
+        }
+        let (queue, queued) = mpsc::unbounded_channel();
+        let writer = tokio::spawn(write(connection, send, host, queued, self.input.clone()));
+        let reader = tokio::spawn(read(recv, host, self.input.clone())).abort_handle();
+        self.links.insert(host, LinkHandle { queue, reader, writer });
+        Some(Event::PeerLinked { host })
+    }
+
+    /// Queues a message. The queue is bounded by the core, which stops those who fill it.
+    pub fn send(&self, host: HostIndex, message: DaemonMsg) {
+        if let Some(link) = self.links.get(&host) {
+            // A writer that is gone leaves the report of the loss to the reader.
+            let _ = link.queue.send(message);
+        }
+    }
+
+    /// A link is broken: forgotten, if it is still ours.
+    pub fn lost(&mut self, host: HostIndex) -> bool {
+        self.links.remove(&host).inspect(|link| link.reader.abort()).is_some()
+    }
+
+    /// Closes a link after what was sent, or gives up making it.
+    pub fn close(&mut self, host: HostIndex) {
+        if let Some(dial) = self.dials.remove(&host) {
+            dial.abort();
+        }
+        if let Some(link) = self.links.remove(&host) {
+            link.reader.abort();
+        }
+    }
+
+    /// Closes all links and waits, not for long, until what was sent has arrived.
+    pub async fn finish_all(&mut self) {
+        let writers: Vec<_> = self.links.drain().map(|(_, link)| (link.reader, link.writer)).collect();
+        for (reader, writer) in writers {
+            reader.abort();
+            let _ = tokio::time::timeout(FLUSH, writer).await;
+        }
+        self.endpoint.close(VarInt::from_u32(0), b"");
+        let _ = tokio::time::timeout(FLUSH / 4, self.endpoint.wait_idle()).await;
+    }
+}
+
+fn transport(timeout: Duration) -> TransportConfig {
+    let mut transport = TransportConfig::default();
+    transport.max_idle_timeout(IdleTimeout::try_from(timeout).ok());
+    transport.keep_alive_interval(Some(timeout / 6));
+    transport.max_concurrent_bidi_streams(VarInt::from_u32(1));
+    transport.max_concurrent_uni_streams(VarInt::from_u32(0));
+    transport.stream_receive_window(VarInt::from_u32(WINDOW));
+    transport.receive_window(VarInt::from_u32(WINDOW));
+    transport.send_window(u64::from(WINDOW));
+    transport
+}
+
+/// The address on which a daemon with this host address waits: its own if it is a loopback address, else any.
+pub fn bind_address(address: IpAddr) -> IpAddr {
+    match address {
+        _ if address.is_loopback() => address,
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    }
+}
+
+async fn listen(endpoint: Endpoint, own: HostIndex, timeout: Duration, input: mpsc::Sender<Input>) {
+    let places = Arc::new(tokio::sync::Semaphore::new(HANDSHAKES_MAX));
+    while let Some(incoming) = endpoint.accept().await {
+        let Ok(place) = places.clone().try_acquire_owned() else {
+            incoming.refuse();
+            continue;
+        };
+        let input = input.clone();
+        tokio::spawn(async move {
+            let from = incoming.remote_address();
+            match tokio::time::timeout(timeout * 3, welcome(incoming, own)).await {
+                Ok(Ok(link)) => drop(input.send(Input::Link(link)).await),
+                Ok(Err(reason)) => warn!(%from, reason, "connection refused"),
+                Err(_) => warn!(%from, "connection given up: no greeting in time"),
+            }
+            drop(place);
+        });
+    }
+}
+
+async fn connect(
+    endpoint: &Endpoint,
+    own: HostIndex,
+    host: HostIndex,
+    address: Option<SocketAddr>,
+) -> Result<NewLink, String> {
+    let address = address.ok_or("it has no address")?;
+    let connecting = endpoint.connect(address, &tls::host_name(host)).map_err(|error| error.to_string())?;
+    let connection = connecting.await.map_err(|error| format!("{address}: {error}"))?;
+    let (mut send, mut recv) = connection.open_bi().await.map_err(|error| error.to_string())?;
+    send.write_all(&greeting(own)).await.map_err(|error| error.to_string())?;
+    let said = hear(&mut recv).await?;
+    if said == host {
+        Ok(NewLink { host, connection, send, recv })
+    } else {
+        Err(format!("it says that it is host {said}"))
+    }
+}
+
+async fn welcome(incoming: quinn::Incoming, own: HostIndex) -> Result<NewLink, String> {
+    let connection = incoming.await.map_err(|error| error.to_string())?;
+    let (mut send, mut recv) = connection.accept_bi().await.map_err(|error| error.to_string())?;
+    let host = hear(&mut recv).await?;
+    if !tls::is_host(&connection, host) {
+        return Err(format!("it says that it is host {host}, its certificate does not"));
+    }
+    send.write_all(&greeting(own)).await.map_err(|error| error.to_string())?;
+    Ok(NewLink { host, connection, send, recv })
+}
+
+fn greeting(own: HostIndex) -> [u8; GREETING] {
+    let mut bytes = [0; GREETING];
+    bytes[..4].copy_from_slice(&pvm_wire::codes::DAEMON_PROTOCOL.to_be_bytes());
+    bytes[4..].copy_from_slice(&own.get().to_be_bytes());
+    bytes
+}
+
+async fn hear(recv: &mut RecvStream) -> Result<HostIndex, String> {
+    let mut bytes = [0; GREETING];
+    recv.read_exact(&mut bytes).await.map_err(|error| error.to_string())?;
+    let [version, index] = [0, 4].map(|at| u32::from_be_bytes([0, 1, 2, 3].map(|i| bytes[at + i])));
+    if version != pvm_wire::codes::DAEMON_PROTOCOL {
+        return Err(format!(
+            "it speaks protocol {version}, this daemon {}",
+            pvm_wire::codes::DAEMON_PROTOCOL
+        ));
+    }
+    HostIndex::new(index).ok_or_else(|| format!("there is no host {index}"))
+}
+
+async fn write(
+    connection: Connection,
+    mut send: SendStream,
+    host: HostIndex,
+    mut queue: mpsc::UnboundedReceiver<DaemonMsg>,
+    input: mpsc::Sender<Input>,
+) {
+    while let Some(message) = queue.recv().await {
+        let data = match &message {
+            DaemonMsg::Data { data, .. } => data.0.len(),
+            _ => 0,
+        };
+        let frame = match message.encode_frame() {
+            Ok(frame) => frame,
+            Err(error) => {
+                warn!(%host, %error, "message cannot be sent");
+                continue;
+            }
+        };
+        // The reader reports the loss.
+        if send.write_all(&frame).await.is_err() {
+            return;
+        }
+        if data > 0 && input.send(Event::PeerDrained { host, bytes: data }.into()).await.is_err() {
+            return;
+        }
+    }
+    let _ = send.finish();
+    let _ = tokio::time::timeout(FLUSH, send.stopped()).await;
+    connection.close(VarInt::from_u32(0), b"");
+}
+
+async fn read(recv: RecvStream, host: HostIndex, input: mpsc::Sender<Input>) {
+    let reason = read_all(recv, host, &input).await;
+    info!(%host, reason, "link ended");
+    let _ = input.send(Event::PeerLost { host, reason }.into()).await;
+}
+
+/// Reads frames until the link ends; gives the reason.
+async fn read_all(mut recv: RecvStream, host: HostIndex, input: &mpsc::Sender<Input>) -> String {
+    let mut buffer = BytesMut::new();
+    loop {
+        match next_frame(&mut buffer) {
+            Err(reason) => return reason,
+            Ok(Some(message)) => {
+                if input.send(Event::PeerMessage { host, message }.into()).await.is_err() {
+                    return "this daemon ends".to_owned();
+                }
+                continue;
+            }
+            Ok(None) => {}
+        }
+        match recv.read_chunk(64 * 1024, true).await {
+            Ok(Some(chunk)) => buffer.extend_from_slice(&chunk.bytes),
+            Ok(None) => return "it closed the link".to_owned(),
+            Err(quinn::ReadError::ConnectionLost(quinn::ConnectionError::TimedOut)) => {
+                return "it has been silent for too long".to_owned();
+            }
+            Err(error) => return error.to_string(),
+        }
+    }
+}
+
+fn next_frame(buffer: &mut BytesMut) -> Result<Option<DaemonMsg>, String> {
+    let Some(length) = buffer.first_chunk().map(|bytes| u32::from_be_bytes(*bytes) as usize) else {
+        return Ok(None);
+    };
+    if length > PEER_FRAME_MAX {
+        return Err(format!("a frame of {length} bytes"));
+    }
+    if buffer.len() < 4 + length {
+        return Ok(None);
+    }
+    buffer.advance(4);
+    let frame = buffer.split_to(length);
+    pvm_wire::codec::decode(&frame).map(Some).map_err(|error| format!("a frame that does not parse: {error}"))
+}
+
+#[cfg(test)]
+#[path = "link_tests.rs"]
+mod tests;

@@ -1,0 +1,168 @@
+//! Real links over loopback addresses.
+
+use super::*;
+use crate::io::tls::Authority;
+use tokio::net::UdpSocket;
+
+struct End {
+    links: Links,
+    events: mpsc::Receiver<Input>,
+}
+
+fn host(index: u32) -> HostIndex {
+    HostIndex::new(index).unwrap()
+}
+
+fn open(authority: &Authority, own: u32, certificate_of: u32, timeout: Duration) -> End {
+    let (input, events) = mpsc::channel(100);
+    let credentials = authority.issue(host(certificate_of)).unwrap();
+    let links = Links::open(host(own), Ipv4Addr::LOCALHOST.into(), &credentials, timeout, input).unwrap();
+    End { links, events }
+}
+
+impl End {
+    fn entry(&self) -> HostEntry {
+        let address = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), self.links.port().unwrap());
+        HostEntry {
+            index: self.links.own,
+            name: String::new(),
+            arch: String::new(),
+            speed: 1000,
+            capability: 1.0,
+            signature: 0,
+            address: Some(address),
+        }
+    }
+
+    async fn next(&mut self) -> Event {
+        loop {
+            let input = tokio::time::timeout(Duration::from_secs(20), self.events.recv()).await;
+            match input.expect("in time").expect("an event") {
+                Input::Event(event) => return event,
+                Input::Link(link) => {
+                    if let Some(event) = self.links.take(link) {
+                        return event;
+                    }
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    async fn linked(&mut self, to: u32) {
+        assert!(matches!(self.next().await, Event::PeerLinked { host: h } if h == host(to)));
+    }
+}
+
+const TIMEOUT: Duration = Duration::from_secs(3);
+
+async fn pair(timeout: Duration) -> (End, End) {
+    let authority = Authority::mint().unwrap();
+    let (mut master, mut slave) = (open(&authority, 1, 1, timeout), open(&authority, 2, 2, timeout));
+    master.links.dial(&slave.entry());
+    master.linked(2).await;
+    slave.linked(1).await;
+    (master, slave)
+}
+
+#[tokio::test]
+async fn messages_arrive_in_order_both_ways() {
+    let (mut master, mut slave) = pair(TIMEOUT).await;
+    for serial in 0..1000 {
+        master.links.send(host(2), DaemonMsg::TableAck { serial, failed: Vec::new() });
+        slave.links.send(host(1), DaemonMsg::TableAck { serial, failed: Vec::new() });
+    }
+    for end in [&mut master, &mut slave] {
+        for expected in 0..1000 {
+            let Event::PeerMessage { message: DaemonMsg::TableAck { serial, .. }, .. } = end.next().await
+            else {
+                panic!("a message")
+            };
+            assert_eq!(serial, expected);
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_was_sent_before_the_end_arrives() {
+    let (mut master, mut slave) = pair(TIMEOUT).await;
+    let data = bytes::Bytes::from(vec![7; 3_000_000]);
+    let blob = pvm_wire::daemon::Blob(data);
+    let message = DaemonMsg::Data { src: pvm_wire::Tid::ANY, dsts: Vec::new(), flags: 3, data: blob };
+    master.links.send(host(2), message.clone());
+    master.links.send(host(2), DaemonMsg::Bye);
+    master.links.finish_all().await;
+    assert!(matches!(slave.next().await, Event::PeerMessage { message: said, .. } if said == message));
+    assert!(matches!(slave.next().await, Event::PeerMessage { message: DaemonMsg::Bye, .. }));
+    assert!(matches!(slave.next().await, Event::PeerLost { .. }));
+}
+
+#[tokio::test]
+async fn a_stranger_is_refused() {
+    let mut slave = open(&Authority::mint().unwrap(), 2, 2, TIMEOUT);
+    let mut stranger = open(&Authority::mint().unwrap(), 1, 1, TIMEOUT);
+    stranger.links.dial(&slave.entry());
+    assert!(matches!(stranger.next().await, Event::LinkFailed { .. }));
+    assert!(slave.events.try_recv().is_err(), "the daemon hears nothing of it");
+}
+
+#[tokio::test]
+async fn nobody_passes_for_another_host() {
+    let authority = Authority::mint().unwrap();
+    let mut slave = open(&authority, 2, 2, TIMEOUT);
+    // Host 3's certificate, but it says that it is the master.
+    let mut liar = open(&authority, 1, 3, TIMEOUT);
+    liar.links.dial(&slave.entry());
+    assert!(matches!(liar.next().await, Event::LinkFailed { .. }));
+    assert!(slave.events.try_recv().is_err());
+    // And whoever is dialled must be who was meant.
+    let mut master = open(&authority, 1, 1, TIMEOUT);
+    let impostor = open(&authority, 3, 3, TIMEOUT);
+    master.links.dial(&HostEntry { index: host(2), ..impostor.entry() });
+    assert!(matches!(master.next().await, Event::LinkFailed { .. }));
+    slave.links.close(host(1));
+}
+
+#[tokio::test]
+async fn random_bytes_on_the_port_change_nothing() {
+    let authority = Authority::mint().unwrap();
+    let (mut master, mut slave) = (open(&authority, 1, 1, TIMEOUT), open(&authority, 2, 2, TIMEOUT));
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let target = slave.entry().address.unwrap();
+    let mut state = 88_172_645_463_325_252_u64;
+    for length in 0..1400 {
+        let mut junk = vec![0; length];
+        for byte in &mut junk {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            *byte = state as u8;
+        }
+        socket.send_to(&junk, target).await.unwrap();
+    }
+    master.links.dial(&slave.entry());
+    master.linked(2).await;
+    slave.linked(1).await;
+}
+
+#[tokio::test]
+async fn silence_is_noticed() {
+    let (mut master, slave) = pair(Duration::from_millis(600)).await;
+    // The other end stops answering: its socket is there, nobody reads it.
+    let End { links, events } = slave;
+    let Links { endpoint, .. } = links;
+    endpoint.rebind(std::net::UdpSocket::bind("127.0.0.1:0").unwrap()).unwrap();
+    drop(events);
+    let lost = tokio::time::timeout(Duration::from_secs(5), master.next()).await.unwrap();
+    assert!(matches!(lost, Event::PeerLost { .. }), "{lost:?}");
+}
+
+#[test]
+fn frames_that_cannot_be_are_refused() {
+    let mut buffer = BytesMut::from(&[0xff, 0xff, 0xff, 0xff, 0][..]);
+    assert!(next_frame(&mut buffer).unwrap_err().contains("frame"));
+    let mut buffer = BytesMut::from(&[0, 0, 0, 2, 0xee, 0xee][..]);
+    assert!(next_frame(&mut buffer).is_err());
+    let mut buffer = BytesMut::from(&[0, 0, 0, 9, 1][..]);
+    assert!(next_frame(&mut buffer).unwrap().is_none());
+}

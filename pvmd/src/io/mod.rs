@@ -1,0 +1,24 @@
+//! tokio around the core: sockets, processes, links, timers and the log, turned into events and made from actions.
+//!
+//! | module | subject |
+//! |---|---|
+//! | [`settings`] | what the environment and the command line say |
+//! | [`driver`] | the loop: events in, actions out |
+//! | [`task_socket`], [`auth`] | tasks' connections; the files by which they prove themselves |
+//! | [`process`] | starting, watching and reaping children, and their output |
+//! | [`tls`], [`link`] | the machine's certificates; QUIC between daemons |
+//! | [`starter`], [`slave`] | starting daemons on other hosts; being started |
+//! | [`address_file`], [`log`], [`capability`] | files that others look for; the log; `C_i` |
+
+pub mod address_file;
+pub mod auth;
+pub mod capability;
+pub mod driver;
+pub mod link;
+pub mod log;
+pub mod process;
+pub mod settings;
+pub mod slave;
+pub mod starter;
+pub mod task_socket;
+pub mod tls;

@@ -1,0 +1,372 @@
+//! Children: started one after another by a thread of their own, watched, reaped, their output read.
+//!
+//! The daemon's only unsafe code is here: what the system asks of a child between fork and exec.
+#![allow(unsafe_code)]
+
+use crate::core::event::{Cookie, Event, Program};
+use crate::io::driver::Input;
+use crate::io::settings::{expand, is_executable};
+use bytes::Bytes;
+use pvm_wire::PvmError;
+use pvm_wire::limits::OUTPUT_PIECE;
+use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal, WaitId, WaitIdOptions};
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc as sync;
+use tokio::io::unix::AsyncFd;
+use tokio::net::unix::pipe;
+use tokio::sync::{mpsc, watch};
+use tracing::warn;
+
+/// What every child of this daemon shares.
+#[derive(Clone, Debug)]
+pub struct Surroundings {
+    /// Folders in which programs are looked for.
+    pub search: Vec<PathBuf>,
+    /// Working directory.
+    pub directory: Option<PathBuf>,
+    /// Debugger script.
+    pub debugger: Option<String>,
+    /// The task manager's command.
+    pub manager: Vec<OsString>,
+    /// Entries over the daemon's own environment: `PVMSOCK`, `PVM_ARCH`.
+    pub env: Vec<(String, String)>,
+    /// The daemon's process id, for children to notice that it is gone.
+    pub daemon: u32,
+    /// The limit of open files as the daemon found it, before it raised its own.
+    pub open_files: Rlimit,
+}
+
+/// The driver's hold on all children.
+#[derive(Debug)]
+pub struct Processes {
+    orders: sync::Sender<(Vec<Cookie>, Program)>,
+    children: HashMap<Cookie, Child>,
+}
+
+#[derive(Debug)]
+struct Child {
+    pid: i32,
+    paused: watch::Sender<bool>,
+    /// Its end was seen; its output may go on.
+    exited: bool,
+}
+
+/// A child that was just started, on its way from the thread to the driver.
+#[derive(Debug)]
+pub struct Started {
+    cookie: Cookie,
+    result: Result<Running, (PvmError, String)>,
+}
+
+#[derive(Debug)]
+struct Running {
+    pid: i32,
+    path: String,
+    watch: OwnedFd,
+    output: io::PipeReader,
+}
+
+impl Processes {
+    /// Makes the thread that starts children. It lives as long as the process: children are told of its end
+    /// (`PR_SET_PDEATHSIG` is about the thread that forked).
+    pub fn new(surroundings: Surroundings, input: mpsc::Sender<Input>) -> io::Result<Self> {
+        let (orders, received) = sync::channel::<(Vec<Cookie>, Program)>();
+        let work = move || {
+            for (cookies, program) in received {
+                if !start_all(&surroundings, cookies, &program, &input) {
+                    return;
+                }
+            }
+        };
+        std::thread::Builder::new().name("starter".into()).spawn(work)?;
+        Ok(Self { orders, children: HashMap::new() })
+    }
+
+    /// Starts a program once per cookie; [`Input::Started`] comes for each.
+    pub fn start(&self, cookies: Vec<Cookie>, program: Program) {
+        if self.orders.send((cookies, program)).is_err() {
+            warn!("the thread that starts processes is gone");
+        }
+    }
+
+    /// Takes a started child in, begins to watch it, and says what the core is to hear.
+    pub fn take(&mut self, started: Started, input: &mpsc::Sender<Input>) -> Event {
+        let cookie = started.cookie;
+        let result = started.result.and_then(|running| {
+            let Running { pid, path, watch, output } = running;
+            let failed =
+                |error: io::Error| (PvmError::OutOfRes, format!("cannot watch process {pid}: {error}"));
+            // SAFETY: the descriptor is owned by what it is wrapped in, which keeps it open as long as it is registered.
+            let watch = unsafe { AsyncFd::register(watch) }.map_err(|error| failed(error.into()))?;
+            let output = pipe::Receiver::from_owned_fd(output.into()).map_err(failed)?;
+            let (paused, told) = watch::channel(false);
+            tokio::spawn(read_output(output, cookie, told, input.clone()));
+            tokio::spawn(reap(watch, cookie, input.clone()));
+            self.children.insert(cookie, Child { pid, paused, exited: false });
+            Ok((pid, path))
+        });
+        Event::ProcessStarted { cookie, result }
+    }
+
+    /// Stops reading a child's output, or goes on.
+    pub fn pause(&self, cookie: Cookie, paused: bool) {
+        if let Some(child) = self.children.get(&cookie) {
+            child.paused.send_replace(paused);
+        }
+    }
+
+    /// A child has ended.
+    pub fn exited(&mut self, cookie: Cookie) {
+        if let Some(child) = self.children.get_mut(&cookie) {
+            child.exited = true;
+        }
+    }
+
+    /// A child's output has ended; it is over when it has ended itself, too.
+    pub fn output_ended(&mut self, cookie: Cookie) {
+        if self.children.get(&cookie).is_some_and(|child| child.exited) {
+            self.children.remove(&cookie);
+        }
+    }
+
+    /// How many children run.
+    pub fn running(&self) -> usize {
+        self.children.values().filter(|child| !child.exited).count()
+    }
+
+    /// Sends a signal to every child that runs; says how many there are.
+    pub fn signal_all(&self, signal: Signal) -> usize {
+        let running = self.children.values().filter(|child| !child.exited);
+        running.filter(|child| signal_process(child.pid, signal.as_raw()).is_ok()).count()
+    }
+}
+
+/// Sends a signal to a process; 0 only asks whether it is there.
+pub fn signal_process(pid: i32, signal: i32) -> io::Result<()> {
+    // Neither a group nor everybody.
+    let Some(pid) = (pid > 0).then(|| Pid::from_raw(pid)).flatten() else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    if signal == 0 {
+        return Ok(rustix::process::test_kill_process(pid)?);
+    }
+    let signal = named(signal).ok_or(io::ErrorKind::InvalidInput)?;
+    Ok(rustix::process::kill_process(pid, signal)?)
+}
+
+fn named(signal: i32) -> Option<Signal> {
+    if let Some(signal) = Signal::from_named_raw(signal) {
+        return Some(signal);
+    }
+    if !(34..=64).contains(&signal) {
+        return None;
+    }
+    // SAFETY: 34 to 64 are the real-time signals that the C library leaves to applications (signal(7)).
+    Some(unsafe { Signal::from_raw_unchecked(signal) })
+}
+
+/// Starts a program once per cookie; after a failure the rest fail alike. False when nobody listens any more.
+fn start_all(
+    surroundings: &Surroundings,
+    cookies: Vec<Cookie>,
+    program: &Program,
+    input: &mpsc::Sender<Input>,
+) -> bool {
+    let mut failure = None;
+    for cookie in cookies {
+        let result = match &failure {
+            Some(failure) => Err(Clone::clone(failure)),
+            None => start(surroundings, cookie, program),
+        };
+        if let Err(reason) = &result {
+            failure.get_or_insert_with(|| reason.clone());
+        }
+        if input.blocking_send(Input::Started(Started { cookie, result })).is_err() {
+            return false;
+        }
+    }
+    true
+}
+
+fn start(
+    surroundings: &Surroundings,
+    cookie: Cookie,
+    program: &Program,
+) -> Result<Running, (PvmError, String)> {
+    let (path, mut command) = command_for(surroundings, program)?;
+    let out_of_resources = |error: io::Error| (PvmError::OutOfRes, format!("{}: {error}", path.display()));
+    let (output, writer) = io::pipe().map_err(out_of_resources)?;
+    let errors = writer.try_clone().map_err(out_of_resources)?;
+    command.stdin(Stdio::null()).stdout(writer).stderr(errors);
+    for entry in &program.env {
+        if let Some((name, value)) = entry.split_once('=').filter(|(name, _)| !name.is_empty()) {
+            command.env(name, value);
+        }
+    }
+    command.envs(surroundings.env.iter().map(|(name, value)| (name, value)));
+    command.env("PVMEPID", cookie.0.to_string());
+    if let Some(directory) = directory_for(surroundings, program) {
+        command.current_dir(directory);
+    }
+    prepare(&mut command, surroundings);
+    let child = command.spawn().map_err(|error| match error.kind() {
+        io::ErrorKind::OutOfMemory | io::ErrorKind::WouldBlock => out_of_resources(error),
+        _ => (PvmError::NoFile, format!("{}: {error}", path.display())),
+    })?;
+    let pid = child.id() as i32;
+    let watch = Pid::from_raw(pid)
+        .ok_or_else(|| io::ErrorKind::InvalidInput.into())
+        .and_then(|pid| Ok(rustix::process::pidfd_open(pid, PidfdFlags::NONBLOCK)?))
+        .map_err(|error| {
+            let _ = signal_process(pid, Signal::KILL.as_raw());
+            out_of_resources(error)
+        })?;
+    Ok(Running { pid, path: path.display().to_string(), watch, output })
+}
+
+/// Lets the child be killed when this daemon dies, however it dies (no task is left running unowned), and gives it the
+/// limit of open files that it would have without us.
+fn prepare(command: &mut Command, surroundings: &Surroundings) {
+    let (daemon, open_files) = (surroundings.daemon.cast_signed(), surroundings.open_files.clone());
+    let between_fork_and_exec = move || {
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+        // The daemon may have died before that.
+        if rustix::process::getppid().is_none_or(|parent| parent.as_raw_pid() != daemon) {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        Ok(rustix::process::setrlimit(Resource::Nofile, open_files.clone())?)
+    };
+    // SAFETY: the closure runs between fork and exec, where only async-signal-safe work is allowed (signal-safety(7)): it
+    // makes three plain system calls through rustix, which neither allocates nor locks; its errors are plain numbers.
+    unsafe { command.pre_exec(between_fork_and_exec) };
+}
+
+/// Raises this process's limit of open files as far as it may go, for a connection, a pipe and a descriptor per task; gives
+/// the limit that was.
+pub fn raise_open_files() -> Rlimit {
+    let before = rustix::process::getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: before.maximum, maximum: before.maximum };
+    if let Err(error) = rustix::process::setrlimit(Resource::Nofile, raised) {
+        warn!(%error, "the limit of open files cannot be raised");
+    }
+    before
+}
+
+fn command_for(
+    surroundings: &Surroundings,
+    program: &Program,
+) -> Result<(PathBuf, Command), (PvmError, String)> {
+    if program.manager {
+        let Some((file, args)) = surroundings.manager.split_first() else {
+            return Err((PvmError::NoFile, "there is no task manager".to_owned()));
+        };
+        let mut command = Command::new(file);
+        command.args(args).args(&program.args);
+        return Ok((file.into(), command));
+    }
+    let path = find(surroundings, &program.file)?;
+    if !program.debug {
+        let mut command = Command::new(&path);
+        command.args(&program.args);
+        return Ok((path, command));
+    }
+    let own = program.env.iter().find_map(|entry| entry.strip_prefix("PVM_DEBUGGER="));
+    let Some(debugger) = own.or(surroundings.debugger.as_deref()) else {
+        return Err((
+            PvmError::NoFile,
+            "no debugger: neither PVM_DEBUGGER nor bx= nor PVM_ROOT is set".to_owned(),
+        ));
+    };
+    let mut command = Command::new(debugger);
+    command.arg(&path).args(&program.args);
+    Ok((path, command))
+}
+
+/// The program's path: as it is if it has a `/`, else the first that fits on the search path.
+fn find(surroundings: &Surroundings, file: &str) -> Result<PathBuf, (PvmError, String)> {
+    let no_file = |where_: String| (PvmError::NoFile, format!("{file}: no executable file {where_}"));
+    if file.contains('\0') {
+        return Err(no_file("can have such a name".to_owned()));
+    }
+    if file.contains('/') {
+        let path = match &surroundings.directory {
+            Some(directory) => directory.join(file),
+            None => PathBuf::from(file),
+        };
+        return if is_executable(&path) { Ok(path) } else { Err(no_file("there".to_owned())) };
+    }
+    let candidates = surroundings.search.iter().map(|folder| folder.join(file));
+    candidates.into_iter().find(|path| is_executable(path)).ok_or_else(|| {
+        let folders: Vec<_> = surroundings.search.iter().map(|folder| folder.display().to_string()).collect();
+        no_file(format!("in {}", folders.join(":")))
+    })
+}
+
+/// Where the child begins. As in PVM, a folder that is not there is no reason not to start it.
+fn directory_for(surroundings: &Surroundings, program: &Program) -> Option<PathBuf> {
+    let base = surroundings.directory.as_deref().filter(|folder| folder.is_dir());
+    let wanted = program.directory.as_deref().map(|wanted| base.unwrap_or(Path::new(".")).join(wanted));
+    wanted.filter(|folder| folder.is_dir()).or_else(|| base.map(Path::to_owned))
+}
+
+/// Folders of a search path, with `$NAME` replaced.
+pub fn search_folders(path: &str, lookup: impl Fn(&str) -> Option<String>) -> Vec<PathBuf> {
+    expand(path, lookup).split(':').filter(|folder| !folder.is_empty()).map(PathBuf::from).collect()
+}
+
+async fn read_output(
+    output: pipe::Receiver,
+    cookie: Cookie,
+    mut paused: watch::Receiver<bool>,
+    input: mpsc::Sender<Input>,
+) {
+    let mut buffer = [0; OUTPUT_PIECE];
+    loop {
+        // A driver that is gone, or that has forgotten the child, lets the output run dry.
+        let _ = paused.wait_for(|paused| !paused).await;
+        if output.readable().await.is_err() {
+            break;
+        }
+        match output.try_read(&mut buffer) {
+            Ok(0) => break,
+            Ok(length) => {
+                let data = Bytes::copy_from_slice(&buffer[..length]);
+                if input.send(Event::ProcessOutput { cookie, data }.into()).await.is_err() {
+                    return;
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) => break,
+        }
+    }
+    let _ = input.send(Event::ProcessOutputEnd { cookie }.into()).await;
+}
+
+async fn reap(watch: AsyncFd<OwnedFd>, cookie: Cookie, input: mpsc::Sender<Input>) {
+    let status = loop {
+        let Ok(mut ready) = watch.readable().await else { break "unknown".to_owned() };
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+        match rustix::process::waitid(WaitId::PidFd(std::os::fd::AsFd::as_fd(&watch)), options) {
+            Ok(Some(status)) => {
+                break match (status.exit_status(), status.terminating_signal()) {
+                    (Some(code), _) => format!("exit status {code}"),
+                    (None, Some(signal)) => format!("killed by signal {signal}"),
+                    (None, None) => "ended".to_owned(),
+                };
+            }
+            Ok(None) => ready.clear_ready(),
+            Err(error) => break format!("unknown: {error}"),
+        }
+    };
+    let _ = input.send(Event::ProcessExited { cookie, status }.into()).await;
+}
+
+#[cfg(test)]
+#[path = "process_tests.rs"]
+mod tests;

@@ -1,0 +1,125 @@
+//! Real children.
+
+use super::*;
+use std::time::Duration;
+
+struct Nursery {
+    processes: Processes,
+    input: mpsc::Sender<Input>,
+    events: mpsc::Receiver<Input>,
+}
+
+fn surroundings() -> Surroundings {
+    Surroundings {
+        search: vec!["/nowhere".into(), "/bin".into(), "/usr/bin".into()],
+        directory: Some("/".into()),
+        debugger: None,
+        manager: vec!["/bin/echo".into(), "manager".into()],
+        env: vec![("PVM_ARCH".into(), "LINUX64".into())],
+        daemon: std::process::id(),
+        open_files: rustix::process::getrlimit(Resource::Nofile),
+    }
+}
+
+impl Nursery {
+    fn new() -> Self {
+        let (input, events) = mpsc::channel(100);
+        Self { processes: Processes::new(surroundings(), input.clone()).unwrap(), input, events }
+    }
+
+    async fn next(&mut self) -> Event {
+        let input = tokio::time::timeout(Duration::from_secs(20), self.events.recv()).await;
+        match input.expect("an event in time").expect("an event") {
+            Input::Event(event) => event,
+            Input::Started(started) => self.processes.take(started, &self.input),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn start(&self, file: &str, args: &[&str]) {
+        let args = args.iter().map(|&arg| arg.to_owned()).collect();
+        let program = Program { file: file.into(), args, env: vec!["A=b=c".into()], ..Program::default() };
+        self.processes.start(vec![Cookie(7)], program);
+    }
+
+    /// Runs until the child has ended and its output too.
+    async fn finish(&mut self) -> (String, String) {
+        let (mut output, mut status, mut ended) = (Vec::new(), None, false);
+        while status.is_none() || !ended {
+            match self.next().await {
+                Event::ProcessOutput { data, .. } => output.extend_from_slice(&data),
+                Event::ProcessOutputEnd { .. } => ended = true,
+                Event::ProcessExited { status: said, .. } => status = Some(said),
+                Event::ProcessStarted { result, .. } => assert!(result.is_ok(), "{result:?}"),
+                other => panic!("{other:?}"),
+            }
+        }
+        (String::from_utf8(output).unwrap(), status.unwrap())
+    }
+}
+
+#[tokio::test]
+async fn a_child_gets_arguments_environment_directory_and_is_heard() {
+    let mut nursery = Nursery::new();
+    nursery.start("sh", &["-c", "echo $0 $1 $A $PVM_ARCH $PVMEPID $PWD; echo err >&2; exit 3", "x", "y z"]);
+    let (output, status) = nursery.finish().await;
+    assert_eq!((output.as_str(), status.as_str()), ("x y z b=c LINUX64 7 /\nerr\n", "exit status 3"));
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_no_file() {
+    let mut nursery = Nursery::new();
+    for file in ["no-such-program", "/etc/passwd", "/", "a\0b", "../../nowhere/x"] {
+        nursery.start(file, &[]);
+        match nursery.next().await {
+            Event::ProcessStarted { result: Err((PvmError::NoFile, reason)), .. } => {
+                assert!(reason.contains("no executable file"), "{reason}");
+            }
+            other => panic!("{file}: {other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_failure_fails_the_rest() {
+    let mut nursery = Nursery::new();
+    let program = Program { file: "no-such-program".into(), ..Program::default() };
+    nursery.processes.start(vec![Cookie(1), Cookie(2)], program);
+    for expected in [1, 2] {
+        let Event::ProcessStarted { cookie, result } = nursery.next().await else { panic!() };
+        assert_eq!((cookie, result.unwrap_err().0), (Cookie(expected), PvmError::NoFile));
+    }
+}
+
+#[tokio::test]
+async fn a_signal_ends_a_child() {
+    let mut nursery = Nursery::new();
+    nursery.start("sleep", &["1000"]);
+    let Event::ProcessStarted { result: Ok((pid, path)), .. } = nursery.next().await else { panic!() };
+    assert_eq!(path, "/bin/sleep");
+    assert!(signal_process(pid, 0).is_ok());
+    assert!(
+        signal_process(pid, 9999).is_err() && signal_process(-1, 9).is_err() && signal_process(0, 9).is_err()
+    );
+    assert_eq!(nursery.processes.signal_all(Signal::TERM), 1);
+    assert_eq!(nursery.finish().await.1, "killed by signal 15");
+}
+
+#[tokio::test]
+async fn output_waits_while_it_is_paused() {
+    let mut nursery = Nursery::new();
+    nursery.start("sh", &["-c", "sleep 0.3; echo late"]);
+    assert!(matches!(nursery.next().await, Event::ProcessStarted { .. }));
+    nursery.processes.pause(Cookie(7), true);
+    assert!(matches!(nursery.next().await, Event::ProcessExited { .. }), "the end is seen, the output not");
+    assert!(tokio::time::timeout(Duration::from_millis(100), nursery.events.recv()).await.is_err());
+    nursery.processes.pause(Cookie(7), false);
+    assert!(matches!(nursery.next().await, Event::ProcessOutput { .. }));
+}
+
+#[tokio::test]
+async fn the_manager_is_where_the_driver_knows_it() {
+    let mut nursery = Nursery::new();
+    nursery.processes.start(vec![Cookie(7)], Program { manager: true, ..Program::default() });
+    assert_eq!(nursery.finish().await.0, "manager\n");
+}

@@ -1,0 +1,238 @@
+//! What the environment says, read once. docs/settings.md lists the variables.
+
+use pvm_wire::limits::TASKS_PER_HOST;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+/// A variable that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{variable}={value}: {reason}")]
+pub struct SettingError {
+    variable: &'static str,
+    value: String,
+    reason: &'static str,
+}
+
+/// Whose virtual machine: decides the names of files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// `PVM_TMP`.
+    pub tmp: PathBuf,
+    /// The user.
+    pub uid: u32,
+    /// `PVM_VMID`, if set and not empty.
+    pub vmid: Option<String>,
+}
+
+impl Place {
+    /// `<tmp>/pvmd.<uid>[.<vmid>]`.
+    pub fn address_file(&self) -> PathBuf {
+        self.file("pvmd")
+    }
+
+    /// `<tmp>/pvml.<uid>[.<vmid>]`.
+    pub fn log_file(&self) -> PathBuf {
+        self.file("pvml")
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        let vmid = self.vmid.iter().map(|vmid| format!(".{vmid}")).collect::<String>();
+        self.tmp.join(format!("{name}.{}{vmid}", self.uid))
+    }
+}
+
+/// The environment's settings.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where files go.
+    pub place: Place,
+    /// `PVM_PATH`, else PVM's folders.
+    pub search_path: String,
+    /// `PVM_WD`, else `HOME`.
+    pub directory: Option<String>,
+    /// `PVM_DEBUGGER`, else `$PVM_ROOT/lib/debugger`.
+    pub debugger: Option<String>,
+    /// `PVM_RSH`: program and options that run a command on another host.
+    pub rsh: Vec<String>,
+    /// `PVM_DPATH`: the daemon's command on other hosts.
+    pub daemon: String,
+    /// `PVMHOSTFILE`.
+    pub hostfile: Option<PathBuf>,
+    /// `PVMDLOGMAX`, bytes.
+    pub log_max: u64,
+    /// `PVMDDEBUG`.
+    pub debug_mask: u32,
+    /// `PVM_LOG`, a filter.
+    pub log_filter: Option<String>,
+    /// `PVM_TASK_TARGET`, P.
+    pub task_target: u32,
+    /// `PVM_TASK_LIMIT`.
+    pub task_limit: u32,
+    /// `PVM_HOST_TIMEOUT`.
+    pub host_timeout: Duration,
+    /// `PVM_START_TIMEOUT`.
+    pub start_timeout: Duration,
+    /// `PVM_STARTERS`.
+    pub starters: usize,
+    /// `PVM_TASK_MANAGER`.
+    pub manager: Option<OsString>,
+}
+
+/// Tasks per core that keep a host busy while some of them wait for messages.
+const TASKS_PER_CORE: u32 = 4;
+
+impl Settings {
+    /// From this process's environment.
+    pub fn from_env() -> Result<Self, SettingError> {
+        let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
+        Ok(Self {
+            place: Place {
+                tmp: text("PVM_TMP")?.map_or_else(|| "/tmp".into(), PathBuf::from),
+                uid: rustix::process::getuid().as_raw(),
+                vmid: vmid()?,
+            },
+            search_path: text("PVM_PATH")?
+                .unwrap_or_else(|| "$HOME/pvm3/bin/$PVM_ARCH:$PVM_ROOT/bin/$PVM_ARCH".to_owned()),
+            directory: text("PVM_WD")?.or(text("HOME")?),
+            debugger: text("PVM_DEBUGGER")?.or(text("PVM_ROOT")?.map(|root| format!("{root}/lib/debugger"))),
+            rsh: rsh(text("PVM_RSH")?),
+            daemon: text("PVM_DPATH")?.unwrap_or_else(|| "pvmd".to_owned()),
+            hostfile: text("PVMHOSTFILE")?.map(PathBuf::from),
+            log_max: number("PVMDLOGMAX", 1_000_000, 0..=u64::MAX)?,
+            debug_mask: match text("PVMDDEBUG")? {
+                None => 0,
+                Some(value) => debug_mask(&value).ok_or_else(|| {
+                    error("PVMDDEBUG", &value, "expected a number, decimal, octal (0…) or hexadecimal (0x…)")
+                })?,
+            },
+            log_filter: text("PVM_LOG")?,
+            task_target: number("PVM_TASK_TARGET", cores.saturating_mul(TASKS_PER_CORE), 1..=1_000_000)?,
+            task_limit: number("PVM_TASK_LIMIT", TASKS_PER_HOST as u32, 1..=262_143)?,
+            host_timeout: seconds("PVM_HOST_TIMEOUT", 3.0)?,
+            start_timeout: seconds("PVM_START_TIMEOUT", 60.0)?,
+            starters: number("PVM_STARTERS", 16, 1..=4096)?,
+            manager: std::env::var_os("PVM_TASK_MANAGER").filter(|value| !value.is_empty()),
+        })
+    }
+}
+
+/// A debug mask as PVM writes it: decimal, octal with `0`, hexadecimal with `0x`.
+pub fn debug_mask(text: &str) -> Option<u32> {
+    if let Some(digits) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        return u32::from_str_radix(digits, 16).ok();
+    }
+    match text.strip_prefix('0') {
+        Some(digits) if !digits.is_empty() => u32::from_str_radix(digits, 8).ok(),
+        _ => text.parse().ok(),
+    }
+}
+
+/// Replaces `$NAME` and `${NAME}`; names that are not set stay as they are.
+pub fn expand(text: &str, lookup: impl Fn(&str) -> Option<String>) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('$') {
+        out.push_str(&rest[..at]);
+        let after = &rest[at + 1..];
+        let (name, length) = match after.strip_prefix('{').and_then(|inner| inner.split_once('}')) {
+            Some((name, _)) => (name, name.len() + 2),
+            None => {
+                let end = after.find(|c: char| c != '_' && !c.is_ascii_alphanumeric()).unwrap_or(after.len());
+                (&after[..end], end)
+            }
+        };
+        match lookup(name).filter(|_| !name.is_empty()) {
+            Some(value) => out.push_str(&value),
+            None => out.push_str(&rest[at..=at + length]),
+        }
+        rest = &after[length..];
+    }
+    out.push_str(rest);
+    out
+}
+
+/// The value of a variable, if set and not empty.
+fn text(variable: &'static str) -> Result<Option<String>, SettingError> {
+    match std::env::var(variable) {
+        Ok(value) if value.is_empty() => Ok(None),
+        Ok(value) => Ok(Some(value)),
+        Err(std::env::VarError::NotPresent) => Ok(None),
+        Err(std::env::VarError::NotUnicode(value)) => {
+            Err(error(variable, &value.to_string_lossy(), "not UTF-8"))
+        }
+    }
+}
+
+fn vmid() -> Result<Option<String>, SettingError> {
+    let vmid = text("PVM_VMID")?;
+    match &vmid {
+        Some(value) if value.contains('/') || value.len() > 200 => {
+            Err(error("PVM_VMID", value, "becomes part of a file name: no '/', at most 200 bytes"))
+        }
+        _ => Ok(vmid),
+    }
+}
+
+/// ssh must never ask for anything: nobody is there to answer.
+fn rsh(setting: Option<String>) -> Vec<String> {
+    match setting {
+        Some(command) => command.split_ascii_whitespace().map(str::to_owned).collect(),
+        None => ["ssh", "-o", "BatchMode=yes"].map(str::to_owned).to_vec(),
+    }
+}
+
+fn number<T: FromStr + PartialOrd>(
+    variable: &'static str,
+    default: T,
+    range: std::ops::RangeInclusive<T>,
+) -> Result<T, SettingError> {
+    let Some(value) = text(variable)? else { return Ok(default) };
+    let number = value.parse().ok().filter(|number| range.contains(number));
+    number.ok_or_else(|| error(variable, &value, "not a number within its range"))
+}
+
+fn seconds(variable: &'static str, default: f64) -> Result<Duration, SettingError> {
+    number(variable, default, 0.1..=86_400.0).map(Duration::from_secs_f64)
+}
+
+fn error(variable: &'static str, value: &str, reason: &'static str) -> SettingError {
+    SettingError { variable, value: value.to_owned(), reason }
+}
+
+/// Whether a file can be executed by its owner, as PVM asks.
+pub fn is_executable(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o100 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_are_pvms() {
+        assert_eq!(debug_mask("0x10"), Some(16));
+        assert_eq!(debug_mask("010"), Some(8));
+        assert_eq!(debug_mask("10"), Some(10));
+        assert_eq!(debug_mask("0"), Some(0));
+        assert_eq!(debug_mask("-1"), None);
+    }
+
+    #[test]
+    fn names_are_replaced_when_they_are_set() {
+        let lookup = |name: &str| (name == "A").then(|| "x".to_owned());
+        assert_eq!(expand("$A/${A}b:$B/$A$", lookup), "x/xb:$B/x$");
+        assert_eq!(expand("${A", lookup), "${A");
+        assert_eq!(expand("é$A é${B}", lookup), "éx é${B}");
+    }
+
+    #[test]
+    fn files_are_named_as_libpvm_looks_for_them() {
+        let place = Place { tmp: "/t".into(), uid: 5, vmid: None };
+        assert_eq!(place.address_file(), Path::new("/t/pvmd.5"));
+        let place = Place { vmid: Some("v".into()), ..place };
+        assert_eq!(place.log_file(), Path::new("/t/pvml.5.v"));
+    }
+}

@@ -1,0 +1,95 @@
+//! Being started by a master: first a launcher, which ssh waits for, then the daemon itself, which it does not.
+//!
+//! ```text
+//! master ── ssh ── pvmd --slave ── pvmd --slave-daemon
+//!        config on stdin ▶       ▶
+//!        ◀  ready line  ◀ stdout
+//! ```
+//!
+//! The launcher ends with the ready line; the daemon leaves the session and lives on.
+
+use crate::io::settings::Settings;
+use anyhow::{Context, bail};
+use pvm_wire::codes::DAEMON_PROTOCOL;
+use pvm_wire::encoding::DataSignature;
+use pvm_wire::limits::SLAVE_CONFIG_MAX;
+use pvm_wire::slave::{ReadyLine, SlaveConfig, SlaveConfigError};
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Command, Stdio};
+
+/// The launcher: reads the configuration, starts the daemon, passes its answer on.
+pub fn launch(again: &[OsString]) -> anyhow::Result<()> {
+    let line = read_line()?;
+    let config = match SlaveConfig::from_line(&line) {
+        Ok(config) => config,
+        Err(SlaveConfigError::Version(_)) => return answer_with_own_version(),
+        Err(error) => {
+            return Err(error).context("standard input has no configuration; --slave is for the master's use");
+        }
+    };
+    let (program, args) = again.split_first().context("this program does not know its own name")?;
+    let mut command = Command::new(program);
+    command.args(args).arg("--slave-daemon").stdin(Stdio::piped()).stdout(Stdio::piped());
+    match &config.vmid {
+        Some(vmid) => command.env("PVM_VMID", vmid),
+        None => command.env_remove("PVM_VMID"),
+    };
+    let mut child = command.spawn().with_context(|| format!("cannot run {}", program.display()))?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // If it has ended already, its own message says why.
+        let _ = stdin.write_all(line.as_bytes());
+    }
+    let mut ready = String::new();
+    if let Some(stdout) = child.stdout.take() {
+        BufReader::new(stdout.take(4096)).read_line(&mut ready)?;
+    }
+    if ReadyLine::parse(ready.trim_end()).is_none() {
+        bail!("the daemon did not start ({})", child.wait()?);
+    }
+    print_line(ready.trim_end())
+}
+
+/// The configuration of a slave's daemon, from its standard input.
+pub fn configuration() -> anyhow::Result<SlaveConfig> {
+    Ok(SlaveConfig::from_line(&read_line()?)?)
+}
+
+/// What the hostfile says about this host goes before what the environment says.
+pub fn override_settings(settings: &mut Settings, config: &SlaveConfig) {
+    if let Some(path) = &config.exec_path {
+        settings.search_path.clone_from(path);
+    }
+    settings.directory = config.working_directory.clone().or(settings.directory.take());
+    settings.debugger = config.debugger.clone().or(settings.debugger.take());
+    settings.debug_mask = config.debug_mask;
+    if let Ok(timeout) = std::time::Duration::try_from_secs_f64(config.host_timeout_seconds) {
+        settings.host_timeout = timeout;
+    }
+}
+
+fn read_line() -> anyhow::Result<String> {
+    let mut line = String::new();
+    let limit = 2 * SLAVE_CONFIG_MAX as u64;
+    std::io::stdin().lock().take(limit).read_line(&mut line).context("cannot read standard input")?;
+    Ok(line)
+}
+
+fn answer_with_own_version() -> anyhow::Result<()> {
+    let ready = ReadyLine {
+        protocol: DAEMON_PROTOCOL,
+        arch: crate::cli::ARCH.to_owned(),
+        port: 0,
+        signature: DataSignature::NATIVE,
+        capability: 1.0,
+    };
+    print_line(&ready.to_string())
+}
+
+/// One line on standard output, at once.
+pub fn print_line(line: &str) -> anyhow::Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    writeln!(stdout, "{line}")?;
+    stdout.flush()?;
+    Ok(())
+}

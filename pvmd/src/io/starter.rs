@@ -1,0 +1,254 @@
+//! Starting daemons: on other hosts by ssh, or beside this one.
+
+use crate::core::event::{Event, StartedHost};
+use crate::hostfile::{HostSpec, Via};
+use crate::io::driver::Input;
+use crate::io::settings::Settings;
+use crate::io::tls::Authority;
+use pvm_wire::codes::DAEMON_PROTOCOL;
+use pvm_wire::slave::{ReadyLine, SlaveConfig};
+use pvm_wire::{HostIndex, PvmError};
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::AbortHandle;
+use tracing::{info, warn};
+
+/// What a starter may print before it is answered, bytes; and what of its complaints is kept.
+const CHATTER_MAX: u64 = 256 * 1024;
+const COMPLAINT_MAX: usize = 2000;
+/// How long ssh may take to end once the daemon is up.
+const PARTING: Duration = Duration::from_secs(2);
+
+type Failure = (PvmError, String);
+
+/// Starts hosts, several at once.
+pub struct Starter {
+    authority: Authority,
+    settings: Settings,
+    /// The command that runs this very program as a daemon.
+    again: Vec<OsString>,
+    debug_mask: u32,
+    places: Arc<Semaphore>,
+    running: HashMap<HostIndex, AbortHandle>,
+    input: mpsc::Sender<Input>,
+}
+
+impl Starter {
+    /// A starter that has started nothing yet.
+    pub fn new(
+        authority: Authority,
+        settings: Settings,
+        again: Vec<OsString>,
+        debug_mask: u32,
+        input: mpsc::Sender<Input>,
+    ) -> Self {
+        let places = Arc::new(Semaphore::new(settings.starters));
+        Self { authority, settings, again, debug_mask, places, running: HashMap::new(), input }
+    }
+
+    /// Starts a host; [`Event::HostStarted`] follows.
+    pub fn start(&mut self, index: HostIndex, spec: &HostSpec, address: IpAddr) {
+        let job = self.job(index, spec, address);
+        let (places, input) = (self.places.clone(), self.input.clone());
+        let name = spec.name.clone();
+        let task = tokio::spawn(async move {
+            let _place = places.acquire_owned().await;
+            let result = match job {
+                Ok(job) => job.run(&name, address).await,
+                Err(failure) => Err(failure),
+            };
+            let _ = input.send(Event::HostStarted { index, result }.into()).await;
+        });
+        self.running.insert(index, task.abort_handle());
+    }
+
+    /// Gives up starting a host.
+    pub fn abandon(&mut self, index: HostIndex) {
+        if let Some(task) = self.running.remove(&index) {
+            task.abort();
+        }
+    }
+
+    fn job(&self, index: HostIndex, spec: &HostSpec, address: IpAddr) -> Result<Job, Failure> {
+        if let Some(option) = &spec.options.start_options {
+            let reason =
+                format!("so={option} needs a person to answer, and there is none: use ssh with a key");
+            return Err((PvmError::CantStart, reason));
+        }
+        let failed =
+            |error: &dyn std::error::Error| (PvmError::DSysErr, format!("no certificate for it: {error}"));
+        let credentials = self.authority.issue(index).map_err(|error| failed(&error))?;
+        let local = spec.options.via == Some(Via::Local);
+        let options = &spec.options;
+        let config = SlaveConfig {
+            protocol: DAEMON_PROTOCOL,
+            index,
+            name: spec.name.clone(),
+            authority: credentials.authority,
+            certificate: credentials.certificate,
+            key: credentials.key,
+            address,
+            vmid: options.vmid.clone().or_else(|| self.vmid(&spec.name, local)),
+            exec_path: options.exec_path.clone(),
+            working_directory: options.working_directory.clone(),
+            debugger: options.debugger.clone(),
+            speed: options.speed,
+            debug_mask: self.debug_mask,
+            host_timeout_seconds: self.settings.host_timeout.as_secs_f64(),
+        };
+        let line = config.to_line().map_err(|error| failed(&error))?;
+        let command = if local { self.again.clone() } else { self.remote_command(spec) };
+        Ok(Job { command, line, timeout: self.settings.start_timeout })
+    }
+
+    /// A daemon beside this one needs files of its own.
+    fn vmid(&self, name: &str, local: bool) -> Option<String> {
+        let own = self.settings.place.vmid.clone();
+        if !local {
+            return own;
+        }
+        let name = name.replace('/', "_");
+        Some(own.map_or_else(|| name.clone(), |own| format!("{own}.{name}")))
+    }
+
+    fn remote_command(&self, spec: &HostSpec) -> Vec<OsString> {
+        let options = &spec.options;
+        let login = options.login.iter().flat_map(|login| ["-l".to_owned(), login.clone()]);
+        let target = options.address.clone().unwrap_or_else(|| spec.name.clone());
+        let daemon = options.daemon.clone().unwrap_or_else(|| self.settings.daemon.clone());
+        let words = self.settings.rsh.iter().cloned().chain(login).chain([target, daemon]);
+        words.map(OsString::from).collect()
+    }
+}
+
+/// One daemon to start.
+struct Job {
+    command: Vec<OsString>,
+    /// Its configuration, secrets included: goes through standard input only.
+    line: String,
+    timeout: Duration,
+}
+
+impl Job {
+    async fn run(self, name: &str, address: IpAddr) -> Result<StartedHost, Failure> {
+        let timeout = self.timeout;
+        let answer = tokio::time::timeout(timeout, self.converse(name)).await;
+        let cant_start = |reason| (PvmError::CantStart, reason);
+        let ready = answer.unwrap_or_else(|_| {
+            Err(cant_start(format!("no answer within {timeout:?} (PVM_START_TIMEOUT)")))
+        })?;
+        if ready.protocol != DAEMON_PROTOCOL {
+            let reason = format!("its daemon speaks protocol {}, this one {DAEMON_PROTOCOL}", ready.protocol);
+            return Err((PvmError::BadVersion, reason));
+        }
+        Ok(StartedHost {
+            arch: ready.arch,
+            signature: ready.signature.0,
+            capability: ready.capability,
+            address: SocketAddr::new(address, ready.port),
+        })
+    }
+
+    /// Runs the command, sends the configuration, waits for the answer.
+    async fn converse(self, name: &str) -> Result<ReadyLine, Failure> {
+        let program =
+            self.command.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
+        let mut child = self.spawn().map_err(|error| (PvmError::CantStart, explain(&program, &error)))?;
+        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let complaint = tokio::spawn(complaints(stderr));
+        if let Some(mut stdin) = stdin {
+            // A starter that does not listen says why on its other channels.
+            let _ = stdin.write_all(self.line.as_bytes()).await;
+        }
+        let mut chatter = String::new();
+        let ready = match stdout {
+            Some(stdout) => find_ready(stdout, &mut chatter).await,
+            None => None,
+        };
+        for line in chatter.lines().take(20) {
+            info!(host = name, line, "said while it was started");
+        }
+        let Some(ready) = ready else { return Err(refusal(child, complaint, &chatter, &program).await) };
+        tokio::spawn(async move {
+            if tokio::time::timeout(PARTING, child.wait()).await.is_err() {
+                warn!(program, "does not end although the daemon is up: killed");
+            }
+        });
+        Ok(ready)
+    }
+
+    fn spawn(&self) -> io::Result<Child> {
+        let (program, args) = self.command.split_first().ok_or(io::ErrorKind::NotFound)?;
+        Command::new(program)
+            .args(args)
+            .arg("--slave")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+    }
+}
+
+fn explain(program: &str, error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => {
+            format!("{program}: no such program on this host's path; install it, or name another in PVM_RSH")
+        }
+        _ => format!("{program}: {error}"),
+    }
+}
+
+/// The first line that is an answer; what else was said is kept.
+async fn find_ready(stdout: impl AsyncRead + Unpin, chatter: &mut String) -> Option<ReadyLine> {
+    let mut lines = BufReader::new(stdout.take(CHATTER_MAX));
+    let mut line = Vec::new();
+    while lines.read_until(b'\n', &mut line).await.is_ok_and(|length| length > 0) {
+        let text = String::from_utf8_lossy(&line);
+        if let Some(ready) = ReadyLine::parse(text.trim_end()) {
+            return Some(ready);
+        }
+        chatter.push_str(&text);
+        line.clear();
+    }
+    None
+}
+
+/// What a starter writes to its standard error, the last of it; read to the end, so that it never blocks.
+async fn complaints(stderr: Option<impl AsyncRead + Unpin>) -> String {
+    let Some(mut stderr) = stderr else { return String::new() };
+    let (mut kept, mut buffer) = (Vec::new(), [0; 1024]);
+    while let Ok(length @ 1..) = stderr.read(&mut buffer).await {
+        kept.extend_from_slice(&buffer[..length]);
+        let excess = kept.len().saturating_sub(COMPLAINT_MAX);
+        kept.drain(..excess);
+    }
+    String::from_utf8_lossy(&kept).into_owned()
+}
+
+/// Why the starter ended without an answer, in its own words.
+async fn refusal(
+    mut child: Child,
+    complaint: tokio::task::JoinHandle<String>,
+    chatter: &str,
+    program: &str,
+) -> Failure {
+    let status = tokio::time::timeout(PARTING, child.wait()).await;
+    let status = match status {
+        Ok(Ok(status)) => status.to_string(),
+        _ => "it closed its output".to_owned(),
+    };
+    let said = tokio::time::timeout(PARTING, complaint).await.ok().and_then(Result::ok).unwrap_or_default();
+    let words: Vec<&str> =
+        said.lines().chain(chatter.lines()).map(str::trim).filter(|line| !line.is_empty()).collect();
+    let words = if words.is_empty() { "it said nothing".to_owned() } else { words.join("; ") };
+    (PvmError::CantStart, format!("{program}: {status}: {words}"))
+}

@@ -1,0 +1,299 @@
+//! The socket on which tasks connect, and one reader and one writer per connection.
+
+use crate::core::event::{ConnId, Event};
+use crate::io::driver::Input;
+use bytes::{Buf, Bytes, BytesMut};
+use pvm_wire::header::{EOM, SOM};
+use pvm_wire::limits::{PIECE_MAX, UNENROLLED_FRAGMENT_MAX};
+use pvm_wire::{FragmentHeader, MessageHeader};
+use std::io::{self, IoSlice};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{mpsc, watch};
+use tokio::task::AbortHandle;
+use tracing::warn;
+
+/// Bytes asked of the system at a time.
+const READ_SIZE: usize = 64 * 1024;
+/// Fragments written by one system call.
+const WRITE_BATCH: usize = 64;
+/// How long a connection that is being closed may take to read what was sent before.
+const LINGER: Duration = Duration::from_secs(5);
+
+/// What a reader is told by the driver.
+#[derive(Clone, Copy, Debug, Default)]
+struct Reading {
+    paused: bool,
+    enrolled: bool,
+}
+
+/// The driver's end of a connection.
+#[derive(Debug)]
+pub struct TaskHandle {
+    queue: mpsc::UnboundedSender<(FragmentHeader, Bytes)>,
+    reading: watch::Sender<Reading>,
+    reader: AbortHandle,
+    writer: AbortHandle,
+}
+
+impl TaskHandle {
+    /// Queues a fragment. The queue is bounded by the core, which stops those who fill it.
+    pub fn send(&self, header: FragmentHeader, data: Bytes) {
+        // A writer that is gone has reported the end of the connection.
+        let _ = self.queue.send((header, data));
+    }
+
+    /// Stops reading, or goes on.
+    pub fn pause(&self, paused: bool) {
+        self.reading.send_modify(|reading| reading.paused = paused);
+    }
+
+    /// Takes fragments of any length from now on.
+    pub fn enrolled(&self) {
+        self.reading.send_modify(|reading| reading.enrolled = true);
+    }
+
+    /// Closes the connection when all that was sent is written, or at last by force.
+    pub fn close(self) {
+        self.reader.abort();
+        let writer = self.writer;
+        tokio::spawn(async move {
+            tokio::time::sleep(LINGER).await;
+            writer.abort();
+        });
+    }
+}
+
+/// Accepts connections for ever; those of other users are refused.
+pub async fn accept(listener: UnixListener, input: mpsc::Sender<Input>) {
+    let own = rustix::process::geteuid().as_raw();
+    let mut count = 0;
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => match stream.peer_cred() {
+                Ok(peer) if peer.uid() == own => {
+                    count += 1;
+                    if input.send(serve(stream, ConnId(count), &input)).await.is_err() {
+                        return;
+                    }
+                }
+                Ok(peer) => warn!(uid = peer.uid(), "connection of another user refused"),
+                Err(error) => warn!(%error, "connection without credentials refused"),
+            },
+            Err(error) => {
+                // Out of descriptors, most likely: those that are open go on, and it may get better.
+                warn!(%error, "cannot accept a task's connection");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+fn serve(stream: UnixStream, conn: ConnId, input: &mpsc::Sender<Input>) -> Input {
+    let (read_half, write_half) = stream.into_split();
+    let (queue, queued) = mpsc::unbounded_channel();
+    let (reading, told) = watch::channel(Reading::default());
+    let reader = tokio::spawn(read(read_half, conn, told, input.clone())).abort_handle();
+    let writer = tokio::spawn(write(write_half, conn, queued, input.clone())).abort_handle();
+    Input::Task(conn, TaskHandle { queue, reading, reader, writer })
+}
+
+/// Reads until the end, and reports it.
+async fn read(half: OwnedReadHalf, conn: ConnId, told: watch::Receiver<Reading>, input: mpsc::Sender<Input>) {
+    let reason = match read_all(half, conn, told, &input).await {
+        Ok(()) => None,
+        Err(error) => Some(error.to_string()),
+    };
+    let _ = input.send(Event::TaskClosed { conn, reason }.into()).await;
+}
+
+async fn read_all(
+    mut half: OwnedReadHalf,
+    conn: ConnId,
+    mut told: watch::Receiver<Reading>,
+    input: &mpsc::Sender<Input>,
+) -> io::Result<()> {
+    let mut buffer = BytesMut::new();
+    let mut cutter = Cutter::default();
+    loop {
+        if told.wait_for(|reading| !reading.paused).await.is_err() {
+            return Ok(());
+        }
+        let enrolled = told.borrow().enrolled;
+        if let Some((header, data)) = cutter.next(&mut buffer, enrolled)? {
+            if input.send(Event::Fragment { conn, header, data }.into()).await.is_err() {
+                return Ok(());
+            }
+            continue;
+        }
+        buffer.reserve(READ_SIZE);
+        if half.read_buf(&mut buffer).await? == 0 {
+            return if buffer.is_empty() && !cutter.inside() {
+                Ok(())
+            } else {
+                Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it ended within a fragment"))
+            };
+        }
+    }
+}
+
+/// Cuts a stream into fragments, and long fragments into pieces: no length field ever sizes an allocation.
+#[derive(Debug, Default)]
+struct Cutter {
+    /// Header of the long fragment that is being read, its `length` what is still to come.
+    rest: Option<FragmentHeader>,
+}
+
+impl Cutter {
+    fn inside(&self) -> bool {
+        self.rest.is_some()
+    }
+
+    /// The next piece, if enough of it has come.
+    fn next(&mut self, buffer: &mut BytesMut, enrolled: bool) -> io::Result<Option<(FragmentHeader, Bytes)>> {
+        let header = match self.rest {
+            Some(header) => header,
+            None => match buffer.first_chunk::<{ FragmentHeader::SIZE }>() {
+                Some(bytes) => FragmentHeader::decode(bytes),
+                None => return Ok(None),
+            },
+        };
+        let length = header.length as usize;
+        if self.rest.is_none() && !enrolled && length + FragmentHeader::SIZE > UNENROLLED_FRAGMENT_MAX {
+            return Err(invalid(format!("fragment of {length} bytes before the enrolment")));
+        }
+        if self.rest.is_none() {
+            if length <= PIECE_MAX {
+                if buffer.len() < FragmentHeader::SIZE + length {
+                    return Ok(None);
+                }
+                buffer.advance(FragmentHeader::SIZE);
+                return Ok(Some((header, buffer.split_to(length).freeze())));
+            }
+            buffer.advance(FragmentHeader::SIZE);
+            self.rest = Some(header);
+        }
+        Ok(self.piece(header, buffer))
+    }
+
+    /// A piece of a long fragment: as much as is there, but the whole message header in the first.
+    fn piece(&mut self, header: FragmentHeader, buffer: &mut BytesMut) -> Option<(FragmentHeader, Bytes)> {
+        let rest = header.length as usize;
+        let least = if header.flags & SOM == 0 { 1 } else { MessageHeader::SIZE };
+        if buffer.len() < least {
+            return None;
+        }
+        let length = rest.min(PIECE_MAX).min(buffer.len());
+        let last = length == rest;
+        let flags = if last { header.flags } else { header.flags & !EOM };
+        let after = FragmentHeader { length: (rest - length) as u32, flags: header.flags & !SOM, ..header };
+        self.rest = (!last).then_some(after);
+        let piece = FragmentHeader { length: length as u32, flags, ..header };
+        Some((piece, buffer.split_to(length).freeze()))
+    }
+}
+
+fn invalid(reason: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, reason)
+}
+
+/// Writes what is queued, many fragments per system call, until the queue is closed and empty.
+async fn write(
+    mut half: OwnedWriteHalf,
+    conn: ConnId,
+    mut queue: mpsc::UnboundedReceiver<(FragmentHeader, Bytes)>,
+    input: mpsc::Sender<Input>,
+) {
+    let mut batch = Vec::with_capacity(WRITE_BATCH);
+    while queue.recv_many(&mut batch, WRITE_BATCH).await > 0 {
+        let bytes = batch.iter().map(|(_, data)| FragmentHeader::SIZE + data.len()).sum();
+        // A connection that cannot be written to is closed by its reader's report.
+        if write_batch(&mut half, &batch).await.is_err() {
+            return;
+        }
+        batch.clear();
+        if input.send(Event::TaskDrained { conn, bytes }.into()).await.is_err() {
+            return;
+        }
+    }
+    let _ = half.shutdown().await;
+}
+
+async fn write_batch(half: &mut OwnedWriteHalf, batch: &[(FragmentHeader, Bytes)]) -> io::Result<()> {
+    let headers: Vec<[u8; FragmentHeader::SIZE]> = batch.iter().map(|(header, _)| header.encode()).collect();
+    let mut slices: Vec<IoSlice<'_>> = headers
+        .iter()
+        .zip(batch)
+        .flat_map(|(header, (_, data))| [IoSlice::new(header), IoSlice::new(data)])
+        .filter(|slice| !slice.is_empty())
+        .collect();
+    let mut rest = &mut slices[..];
+    while !rest.is_empty() {
+        let written = half.write_vectored(rest).await?;
+        if written == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        IoSlice::advance_slices(&mut rest, written);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use pvm_wire::{Message, Tid};
+
+    fn message(length: usize) -> Message {
+        let body: Vec<u8> = (0..length).map(|i| (i % 251) as u8).collect();
+        Message { src: Tid::ANY, dst: Tid::from_bits(0x40002), body: body.into(), ..Message::default() }
+    }
+
+    /// Feeds a stream in chunks and puts the pieces together.
+    fn cut(stream: &[u8], chunk: usize) -> (Vec<u8>, Vec<FragmentHeader>) {
+        let (mut cutter, mut buffer) = (Cutter::default(), BytesMut::new());
+        let (mut data, mut headers) = (Vec::new(), Vec::new());
+        for part in stream.chunks(chunk) {
+            buffer.extend_from_slice(part);
+            while let Some((header, piece)) = cutter.next(&mut buffer, true).unwrap() {
+                assert_eq!(header.length as usize, piece.len());
+                assert!(piece.len() <= PIECE_MAX);
+                data.extend_from_slice(&piece);
+                headers.push(header);
+            }
+        }
+        assert!(buffer.is_empty() && !cutter.inside());
+        (data, headers)
+    }
+
+    proptest! {
+        #[test]
+        fn every_byte_comes_through_in_order(length in 0_usize..300_000, fragment in 4080_usize..400_000, chunk in 1_usize..200_000) {
+            let message = message(length);
+            let (data, headers) = cut(&message.encode(fragment), chunk.max(500));
+            prop_assert_eq!(&data[MessageHeader::SIZE..], &message.body[..]);
+            prop_assert!(headers.iter().enumerate().all(|(i, h)| (h.flags & SOM != 0) == (i == 0)));
+            prop_assert!(headers.iter().rev().enumerate().all(|(i, h)| (h.flags & EOM != 0) == (i == 0)));
+        }
+    }
+
+    #[test]
+    fn a_long_fragment_is_refused_before_the_enrolment() {
+        let mut buffer = BytesMut::from(&message(5000).encode(10_000)[..]);
+        assert!(Cutter::default().next(&mut buffer, false).is_err());
+        let mut buffer = BytesMut::from(&message(100).encode(4080)[..]);
+        assert!(Cutter::default().next(&mut buffer, false).unwrap().is_some());
+    }
+
+    #[test]
+    fn the_first_piece_has_the_whole_message_header() {
+        let stream = message(100_000).encode(200_000);
+        let (mut cutter, mut buffer) = (Cutter::default(), BytesMut::from(&stream[..20]));
+        assert!(cutter.next(&mut buffer, true).unwrap().is_none());
+        buffer.extend_from_slice(&stream[20..FragmentHeader::SIZE + MessageHeader::SIZE]);
+        let (header, data) = cutter.next(&mut buffer, true).unwrap().unwrap();
+        assert_eq!((header.flags, data.len()), (SOM, MessageHeader::SIZE));
+    }
+}

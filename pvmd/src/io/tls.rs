@@ -1,0 +1,118 @@
+//! The virtual machine's certificates: an authority minted by the master at its start, one certificate per daemon.
+
+use pvm_wire::HostIndex;
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose,
+};
+use rustls::RootCertStore;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
+use rustls::server::WebPkiClientVerifier;
+use std::sync::Arc;
+
+/// What cannot be done with certificates.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// One cannot be made.
+    #[error("cannot make a certificate")]
+    Mint(#[from] rcgen::Error),
+    /// One cannot be used.
+    #[error("cannot use a certificate")]
+    Use(#[from] rustls::Error),
+    /// The verifier of clients cannot be made.
+    #[error("cannot verify other daemons")]
+    Verifier(#[from] rustls::server::VerifierBuilderError),
+    /// The suites do not fit QUIC.
+    #[error("no cipher suite for QUIC")]
+    Suite(#[from] quinn::crypto::rustls::NoInitialCipherSuite),
+}
+
+/// The application protocol: one version of the daemons' own.
+const ALPN: &[u8] = b"pvm/1";
+
+/// The authority of one virtual machine. Its key never leaves the master's memory and ends with it.
+pub struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    certificate: Vec<u8>,
+}
+
+impl Authority {
+    /// A new one.
+    pub fn mint() -> Result<Self, TlsError> {
+        let key = KeyPair::generate()?;
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, "pvm");
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        let certificate = params.self_signed(&key)?.der().to_vec();
+        Ok(Self { issuer: Issuer::new(params, key), certificate })
+    }
+
+    /// A certificate, and its key, for the daemon of this host.
+    pub fn issue(&self, host: HostIndex) -> Result<Credentials, TlsError> {
+        let key = KeyPair::generate()?;
+        let mut params = CertificateParams::new([host_name(host)])?;
+        params.distinguished_name.push(DnType::CommonName, host_name(host));
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages =
+            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        let certificate = params.signed_by(&key, &self.issuer)?.der().to_vec();
+        Ok(Credentials { authority: self.certificate.clone(), certificate, key: key.serialize_der() })
+    }
+}
+
+/// What a daemon needs to prove which host of the machine it is, all in DER.
+pub struct Credentials {
+    /// The authority's certificate.
+    pub authority: Vec<u8>,
+    /// The daemon's certificate.
+    pub certificate: Vec<u8>,
+    /// Its key, PKCS #8.
+    pub key: Vec<u8>,
+}
+
+impl Credentials {
+    /// The two sides of a connection: each shows its certificate and wants to see the other's.
+    pub fn configs(
+        &self,
+    ) -> Result<(quinn::crypto::rustls::QuicServerConfig, quinn::crypto::rustls::QuicClientConfig), TlsError>
+    {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from(self.authority.clone()))?;
+        let roots = Arc::new(roots);
+        let chain = vec![CertificateDer::from(self.certificate.clone())];
+        let key = || PrivateKeyDer::from(PrivatePkcs8KeyDer::from(self.key.clone()));
+        let verifier =
+            WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone()).build()?;
+        let mut server = rustls::ServerConfig::builder_with_provider(provider.clone())
+            .with_protocol_versions(&[&rustls::version::TLS13])?
+            .with_client_cert_verifier(verifier)
+            .with_single_cert(chain.clone(), key())?;
+        server.alpn_protocols = vec![ALPN.to_vec()];
+        let mut client = rustls::ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])?
+            .with_root_certificates(roots)
+            .with_client_auth_cert(chain, key())?;
+        client.alpn_protocols = vec![ALPN.to_vec()];
+        Ok((server.try_into()?, client.try_into()?))
+    }
+}
+
+/// The name in a daemon's certificate. It names the host's place in this machine, not an address.
+pub fn host_name(host: HostIndex) -> String {
+    format!("h{}.pvm", host.get())
+}
+
+/// Whether a peer whose certificate the authority signed is this host.
+pub fn is_host(connection: &quinn::Connection, host: HostIndex) -> bool {
+    let identity =
+        connection.peer_identity().and_then(|any| any.downcast::<Vec<CertificateDer<'static>>>().ok());
+    let Some(certificate) = identity.and_then(|chain| chain.into_iter().next()) else { return false };
+    let (Ok(certificate), Ok(name)) =
+        (webpki::EndEntityCert::try_from(&certificate), ServerName::try_from(host_name(host)))
+    else {
+        return false;
+    };
+    certificate.verify_is_valid_for_subject_name(&name).is_ok()
+}
