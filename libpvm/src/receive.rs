@@ -201,7 +201,7 @@ mod tests {
             let mut pack = if raw { Pack::raw() } else { Pack::new() };
             let value = (text.clone(), ints.clone());
             pack.put(&ints).unwrap().put(&bytes).unwrap().put_str(&text).unwrap();
-            pack.put_value(&value).unwrap().put_one(0.5).unwrap();
+            pack.put_value(&value).unwrap().put_one(7_i64).unwrap();
             let mut message = received(&pack);
             prop_assert_eq!(message.get::<i32>(ints.len()).unwrap(), ints);
             let mut room = vec![0_u8; bytes.len()];
@@ -209,7 +209,7 @@ mod tests {
             prop_assert_eq!(room, bytes);
             prop_assert_eq!(message.get_str().unwrap(), text);
             prop_assert_eq!(message.get_value::<(String, Vec<i32>)>().unwrap(), value);
-            prop_assert_eq!(message.get_one::<f64>().unwrap(), 0.5);
+            prop_assert_eq!(message.get_one::<i64>().unwrap(), 7);
             prop_assert_eq!(message.get_one::<u8>().unwrap_err().code(), PvmError::NoData);
         }
     }

@@ -254,7 +254,9 @@ fn exit_notices() {
     assert!(task.is_running(tids[1]).unwrap());
     task.notify_exit(&tids[..1], 10).unwrap();
     assert_eq!(task.recv(Any, 10).unwrap().get_tid().unwrap(), tids[0], "of those that have ended, too");
-    tids[1..].iter().for_each(|&tid| task.signal(tid, 9).unwrap());
+    for &tid in &tids[1..] {
+        task.signal(tid, 9).unwrap();
+    }
     assert_eq!(task.recv(Any, 9).unwrap().get_tid().unwrap(), tids[2]);
     assert_eq!(task.notify_exit(&[Tid::MY_DAEMON], 1).unwrap_err().code(), PvmError::BadParam);
 }
@@ -309,9 +311,9 @@ fn collected_output() {
     let mut others = Vec::new();
     for (_, event) in events {
         if let OutputEvent::Bytes(bytes) = event {
-            text.extend_from_slice(&bytes)
+            text.extend_from_slice(&bytes);
         } else {
-            others.push(event)
+            others.push(event);
         }
     }
     assert_eq!(String::from_utf8(text).unwrap(), "one\ntwo\nthree");
@@ -339,7 +341,9 @@ fn multicast() {
     for &tid in &tids {
         assert_eq!(task.recv(tid, 5).unwrap().get_str().unwrap(), "to all");
     }
-    tids.iter().for_each(|_| drop(task.recv(Any, 6).unwrap()));
+    for _ in &tids {
+        task.recv(Any, 6).unwrap();
+    }
     assert!(task.try_recv(Any, Any).unwrap().is_none(), "no copy for the sender");
     task.multicast(&[], 4, &Pack::new()).unwrap();
 }

@@ -81,13 +81,12 @@ impl Route {
     pub(super) fn read(&mut self, messages: &mut impl Extend<Message>) -> Result<Arrival> {
         self.unread.reserve(PIECE_MAX);
         match rustix::io::read(&self.socket, spare_capacity(&mut self.unread)) {
-            Ok(0) => Ok(Arrival::Closed),
+            Ok(0) | Err(Errno::CONNRESET | Errno::PIPE) => Ok(Arrival::Closed),
             Ok(_) => {
                 self.take_fragments(messages)?;
                 Ok(Arrival::Some)
             }
             Err(Errno::AGAIN | Errno::INTR) => Ok(Arrival::None),
-            Err(Errno::CONNRESET | Errno::PIPE) => Ok(Arrival::Closed),
             Err(error) => Err(Error::system(PvmError::SysErr, "reading from the daemon", error.into())),
         }
     }
@@ -117,14 +116,13 @@ fn next_piece(
     unread: &[u8],
     used: &mut usize,
 ) -> Option<(FragmentHeader, usize)> {
-    let open = match fragment {
-        Some(open) => open,
-        None => {
-            let bytes = unread[*used..].first_chunk::<{ FragmentHeader::SIZE }>()?;
-            let header = FragmentHeader::decode(bytes);
-            *used += FragmentHeader::SIZE;
-            fragment.insert(OpenFragment { header, left: header.length as usize, begun: false })
-        }
+    let open = if let Some(open) = fragment {
+        open
+    } else {
+        let bytes = unread[*used..].first_chunk::<{ FragmentHeader::SIZE }>()?;
+        let header = FragmentHeader::decode(bytes);
+        *used += FragmentHeader::SIZE;
+        fragment.insert(OpenFragment { header, left: header.length as usize, begun: false })
     };
     let there = unread.len() - *used;
     let length = open.left.min(there);
@@ -248,3 +246,7 @@ impl<'a> Outgoing<'a> {
 fn head_length(index: usize) -> usize {
     if index == 0 { FRAGMENT_OVERHEAD } else { FragmentHeader::SIZE }
 }
+
+#[cfg(test)]
+#[path = "route_tests.rs"]
+mod tests;
