@@ -180,7 +180,7 @@ impl Core {
         let Some(stage) = self.newcomer(index) else { return };
         let Stage::Starting(_, spec) = stage else { return };
         match result {
-            Err((error, reason)) => self.on_newcomer_failed(index, error, reason),
+            Err((error, reason)) => self.on_newcomer_failed(index, error, &reason),
             Ok(started) => {
                 let speed = spec.options.speed.map_or(1000, |speed| i32::try_from(speed).unwrap_or(i32::MAX));
                 let entry = HostEntry {
@@ -207,12 +207,12 @@ impl Core {
     }
 
     /// A host that is not yet a member drops out.
-    pub(super) fn on_newcomer_failed(&mut self, index: HostIndex, error: PvmError, reason: String) {
+    pub(super) fn on_newcomer_failed(&mut self, index: HostIndex, error: PvmError, reason: &str) {
         // A newcomer has not "failed" as a host: for the one who asked, it could not be started.
         let error = if error == PvmError::HostFail { PvmError::CantStart } else { error };
         let Some(stage) = self.newcomer(index) else { return };
         warn!(host = %index, error = error.name(), reason, "host not added");
-        *stage = Stage::Failed(error, reason.clone());
+        *stage = Stage::Failed(error, reason.to_owned());
         self.actions.push(Action::AbandonHost { index });
         self.tell(index, DaemonMsg::Halt);
         if let Some(operation) = &mut self.adding
@@ -221,7 +221,7 @@ impl Core {
             // The others wait for a link with it, or have one: a table without it is told anew.
             let others: Vec<HostIndex> = self.links.keys().copied().filter(|&other| other != index).collect();
             for other in others {
-                self.tell(other, DaemonMsg::HostGone { host: index, reason: reason.clone() });
+                self.tell(other, DaemonMsg::HostGone { host: index, reason: reason.to_owned() });
             }
         }
         self.advance_add();
@@ -262,7 +262,7 @@ impl Core {
         }
         if let Some((host, reason)) = failed.first() {
             let reason = format!("it cannot reach host {host}: {reason}");
-            self.on_newcomer_failed(from, PvmError::CantStart, reason);
+            self.on_newcomer_failed(from, PvmError::CantStart, &reason);
         } else {
             self.advance_add();
         }

@@ -90,7 +90,7 @@ impl Core {
 
     pub(super) fn on_link_failed(&mut self, host: HostIndex, reason: String) {
         if self.is_master() {
-            self.on_newcomer_failed(host, PvmError::CantStart, format!("no link to its daemon: {reason}"));
+            self.on_newcomer_failed(host, PvmError::CantStart, &format!("no link to its daemon: {reason}"));
         } else if self.linking.missing.remove(&host) {
             self.linking.failed.push((host, reason));
             self.acknowledge_table();
@@ -173,7 +173,7 @@ impl Core {
 
     /// Master: a host is out. All are told.
     pub(super) fn remove_host(&mut self, host: HostIndex, reason: &str) {
-        self.on_newcomer_failed(host, PvmError::HostFail, reason.to_owned());
+        self.on_newcomer_failed(host, PvmError::HostFail, reason);
         if !self.hosts.contains(host) {
             return self.drop_link(host);
         }

@@ -67,9 +67,7 @@ impl HostOptions {
     /// These options; those not given are `other`'s.
     #[must_use]
     pub fn or(self, other: &Self) -> Self {
-        fn pick<T: Clone>(mine: Option<T>, other: &Option<T>) -> Option<T> {
-            mine.or_else(|| other.clone())
-        }
+        let pick = |mine: Option<String>, other: &Option<String>| mine.or_else(|| other.clone());
         Self {
             login: pick(self.login, &other.login),
             start_options: pick(self.start_options, &other.start_options),

@@ -27,8 +27,8 @@ fn every_option_finds_its_place() {
         via: Some(Via::Local),
     };
     let host = HostSpec { name: "node".to_owned(), options, start: true, shared_address: false };
-    assert_eq!(parsed(text).hosts, [host.clone()]);
-    assert_eq!(parse_host(text), Ok(host));
+    assert_eq!(parse_host(text), Ok(host.clone()));
+    assert_eq!(parsed(text).hosts, [host]);
 }
 
 #[test]
@@ -178,7 +178,8 @@ prop_compose! {
 proptest! {
     #[test]
     fn a_printed_host_parses_back(hosts in prop::collection::vec(spec(), 0..5)) {
-        let text: String = hosts.iter().map(|host| format!("{host}\n")).collect();
+        let lines: Vec<String> = hosts.iter().map(ToString::to_string).collect();
+        let text = lines.join("\n");
         prop_assert_eq!(parsed(&text).hosts, hosts);
     }
 

@@ -255,7 +255,7 @@ impl<T> Mailbox<T> {
         for waiter in waiters {
             match self.take(class, waiter.wanted) {
                 Some(answer) => {
-                    answers.push((waiter.ticket, answer.unwrap_or_else(|error| int(error.code()))))
+                    answers.push((waiter.ticket, answer.unwrap_or_else(|error| int(error.code()))));
                 }
                 None => left.push(waiter),
             }

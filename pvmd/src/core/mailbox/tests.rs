@@ -20,19 +20,19 @@ struct Tried {
 }
 
 impl Tried {
-    fn ask(&mut self, from: Tid, body: Vec<u8>) -> Vec<(u32, Vec<u8>)> {
-        self.mailbox.handle(from, &body, 0).expect("a well-formed request").answers
+    fn ask(&mut self, from: Tid, body: &[u8]) -> Vec<(u32, Vec<u8>)> {
+        self.mailbox.handle(from, body, 0).expect("a well-formed request").answers
     }
 
     /// The one number that answers.
-    fn number(&mut self, from: Tid, body: Vec<u8>) -> i32 {
+    fn number(&mut self, from: Tid, body: &[u8]) -> i32 {
         let answers = self.ask(from, body);
         assert_eq!(answers.len(), 1);
         i32::from_be_bytes(answers[0].1[..].try_into().expect("one number"))
     }
 
     fn put_at(&mut self, tid: Tid, class: &str, index: i32, flags: i32, data: &[u8]) -> i32 {
-        self.number(tid, request(1, tid, class, index, flags).bytes(&packed(data)).finish())
+        self.number(tid, &request(1, tid, class, index, flags).bytes(&packed(data)).finish())
     }
 
     fn put(&mut self, tid: Tid, class: &str, flags: i32, data: &[u8]) -> i32 {
@@ -40,12 +40,12 @@ impl Tried {
     }
 
     fn remove(&mut self, tid: Tid, class: &str, index: i32) -> i32 {
-        self.number(tid, request(2, tid, class, index, 0).finish())
+        self.number(tid, &request(2, tid, class, index, 0).finish())
     }
 
     /// Index and message, or the error.
     fn get(&mut self, tid: Tid, class: &str, index: i32, flags: i32) -> Result<(i32, Vec<u8>), i32> {
-        let answers = self.ask(tid, request(3, tid, class, index, flags).finish());
+        let answers = self.ask(tid, &request(3, tid, class, index, flags).finish());
         assert_eq!(answers.len(), 1);
         let (number, message) = answers[0].1.split_first_chunk().expect("a number");
         let number = i32::from_be_bytes(*number);
@@ -53,7 +53,7 @@ impl Tried {
     }
 
     fn names(&mut self, pattern: &str) -> Vec<(String, Vec<Vec<i32>>)> {
-        let answers = self.ask(A, request(4, A, pattern, 0, 0).finish());
+        let answers = self.ask(A, &request(4, A, pattern, 0, 0).finish());
         let mut reader = pvm_wire::body::BodyReader::new(&answers[0].1);
         assert_eq!(reader.int(), Ok(0));
         let count = reader.count(8).expect("a count");
@@ -71,7 +71,7 @@ impl Tried {
         let body =
             request(5, B, class, index, kill).int(keep.len() as i32).ints(keep.iter().map(|t| t.raw()));
         // The console's own id is not checked.
-        assert_eq!(self.number(A, body.finish()), 0);
+        assert_eq!(self.number(A, &body.finish()), 0);
     }
 
     /// The counters are what they count.
@@ -202,7 +202,7 @@ fn nobody_acts_for_another() {
     let mut tried = Tried::default();
     tried.put(A, "x", 0, b"1");
     let forged = request(2, A, "x", 0, 0).finish();
-    assert_eq!(tried.number(B, forged), PvmError::Denied.code());
+    assert_eq!(tried.number(B, &forged), PvmError::Denied.code());
     assert_eq!(tried.names("").len(), 1);
 }
 
@@ -261,9 +261,9 @@ fn bounds_hold() {
     assert_eq!(tried.put(A, "x", flag::MULTI_INSTANCE, b""), PvmError::OutOfRes.code());
     let wait = request(3, A, "y", 0, flag::WAIT_FOR_INFO).finish();
     for _ in 0..WAITERS_MAX {
-        assert!(tried.ask(A, wait.clone()).is_empty());
+        assert!(tried.ask(A, &wait).is_empty());
     }
-    assert_eq!(tried.number(A, wait), PvmError::OutOfRes.code());
+    assert_eq!(tried.number(A, &wait), PvmError::OutOfRes.code());
     tried.check();
 }
 
@@ -274,7 +274,7 @@ fn what_is_malformed_is_an_error_at_once() {
     assert_eq!(tried.mailbox.handle(A, &no_message, 0).err(), Some(BodyError::Short));
     let lying = request(1, A, "x", ANY, 0).ints([0; 8]).int(100).bytes(b"short").finish();
     assert_eq!(tried.mailbox.handle(A, &lying, 0).err(), Some(BodyError::Length(100)));
-    assert_eq!(tried.number(A, request(77, A, "x", 0, 0).finish()), PvmError::BadParam.code());
+    assert_eq!(tried.number(A, &request(77, A, "x", 0, 0).finish()), PvmError::BadParam.code());
     tried.check();
 }
 
@@ -294,7 +294,7 @@ proptest! {
                 5 => body.int(0),
                 _ => body,
             };
-            let _ = tried.ask(tid, body.finish());
+            let _ = tried.ask(tid, &body.finish());
             match event {
                 0 => tried.mailbox.owner_gone(tid),
                 1 => tried.mailbox.forget_waiters(|_| true),
