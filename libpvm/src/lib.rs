@@ -8,7 +8,8 @@
 //! let mut task = pvm3::Task::enrol()?;
 //! if let Some(parent) = task.parent() {
 //!     let mut work = task.recv(parent, 1)?;
-//!     let numbers: Vec<f64> = work.get(work.get_one::<i32>()? as usize)?;
+//!     let count = work.get_one::<i32>()?;
+//!     let numbers: Vec<f64> = work.get(count as usize)?;
 //!     let mut answer = pvm3::Pack::new();
 //!     answer.put_one(numbers.iter().sum::<f64>())?;
 //!     task.send(parent, 2, &answer)?;
@@ -30,6 +31,8 @@
 mod daemon;
 pub mod engine;
 mod error;
+#[allow(unsafe_code)]
+mod ffi;
 mod machine;
 mod notify;
 mod pack;

@@ -1,0 +1,151 @@
+//! The calls about message buffers: making, selecting, freeing, asking.
+
+use super::buffers::{Buffer, Format};
+use super::internals;
+use super::memory::{MessageInfo, store};
+use super::state::{Outcome, State, call};
+use pvm_wire::PvmError;
+use std::ffi::c_int;
+
+/// Frees the send buffer and makes a new one.
+#[unsafe(no_mangle)]
+pub extern "C" fn pvm_initsend(style: c_int) -> c_int {
+    call("pvm_initsend", |state| initsend(state, style))
+}
+
+/// Frees the send buffer and makes a new one.
+pub fn initsend(state: &mut State, style: c_int) -> Outcome {
+    let id = make(state, style)?;
+    let old = state.buffers.set_send(id)?;
+    state.buffers.free(old)?;
+    Ok(id)
+}
+
+/// Makes a message buffer.
+#[unsafe(no_mangle)]
+pub extern "C" fn pvm_mkbuf(style: c_int) -> c_int {
+    call("pvm_mkbuf", |state| make(state, style))
+}
+
+fn make(state: &mut State, style: c_int) -> Outcome {
+    let format = Format::from_style(style)?;
+    let mut buffer = Buffer::new(format);
+    if format == Format::Trace {
+        begin_trace(&mut buffer)?;
+    }
+    Ok(state.buffers.insert(buffer)?)
+}
+
+/// The head of a trace message: a user-defined event, now.
+fn begin_trace(buffer: &mut Buffer) -> Result<(), PvmError> {
+    const EVENT: i32 = -9;
+    const USER_DEFINED: i32 = 108;
+    let now = internals::now();
+    buffer.pack([EVENT, USER_DEFINED].into_iter())?;
+    buffer.pack_str(b"user_defined")?;
+    buffer.pack([now.seconds as i32, now.micros as i32].into_iter())
+}
+
+/// Frees a buffer.
+#[unsafe(no_mangle)]
+pub extern "C" fn pvm_freebuf(id: c_int) -> c_int {
+    call("pvm_freebuf", |state| {
+        state.arrived.retain(|&waiting| waiting != id);
+        state.buffers.free(id)?;
+        Ok(0)
+    })
+}
+
+/// The id of the buffer to pack into, or 0.
+#[unsafe(no_mangle)]
+pub extern "C" fn pvm_getsbuf() -> c_int {
+    call("pvm_getsbuf", |state| Ok(state.buffers.send_id()))
+}
+
+/// The id of the buffer to unpack from, or 0.
+#[unsafe(no_mangle)]
+pub extern "C" fn pvm_getrbuf() -> c_int {
+    call("pvm_getrbuf", |state| Ok(state.buffers.receive_id()))
+}
+
+/// Selects the buffer to pack into and returns the one before.
+#[unsafe(no_mangle)]
+pub extern "C" fn pvm_setsbuf(id: c_int) -> c_int {
+    call("pvm_setsbuf", |state| Ok(state.buffers.set_send(id)?))
+}
+
+/// Selects the buffer to unpack from and returns the one before.
+#[unsafe(no_mangle)]
+pub extern "C" fn pvm_setrbuf(id: c_int) -> c_int {
+    call("pvm_setrbuf", |state| Ok(state.buffers.set_receive(id)?))
+}
+
+/// Length, tag and sender of a message.
+///
+/// # Safety
+/// Each pointer is NULL or can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvm_bufinfo(
+    id: c_int,
+    length: *mut c_int,
+    tag: *mut c_int,
+    tid: *mut c_int,
+) -> c_int {
+    call("pvm_bufinfo", |state| {
+        let buffer = state.buffers.get(id)?;
+        // SAFETY: as promised.
+        unsafe {
+            store(length, buffer.length() as c_int);
+            store(tag, buffer.info.tag);
+            store(tid, buffer.info.src);
+        }
+        Ok(0)
+    })
+}
+
+/// All fields of a message's header.
+///
+/// # Safety
+/// `info` is NULL or can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvm_getminfo(id: c_int, info: *mut MessageInfo) -> c_int {
+    call("pvm_getminfo", |state| {
+        let found = describe(state.buffers.get(id)?);
+        // SAFETY: as promised.
+        unsafe { store(info, found) };
+        Ok(0)
+    })
+}
+
+/// A message's header as programs see it.
+pub fn describe(buffer: &Buffer) -> MessageInfo {
+    MessageInfo {
+        length: buffer.length() as c_int,
+        context: buffer.info.context,
+        tag: buffer.info.tag,
+        wait_id: buffer.info.wait_id,
+        encoding: buffer.format.shown() as c_int,
+        checksum: buffer.info.checksum,
+        src: buffer.info.src,
+        dst: buffer.info.dst,
+    }
+}
+
+/// Sets those fields of a message's header that can be set: all but length, encoding and checksum.
+///
+/// # Safety
+/// `info` is NULL or can be read.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvm_setminfo(id: c_int, info: *const MessageInfo) -> c_int {
+    call("pvm_setminfo", |state| {
+        let buffer = state.buffers.get(id)?;
+        // SAFETY: NULL or readable, as promised.
+        let new = unsafe { info.as_ref() }.ok_or(PvmError::BadParam)?;
+        buffer.info.context = new.context;
+        buffer.info.tag = new.tag;
+        buffer.info.wait_id = new.wait_id;
+        buffer.info.src = new.src;
+        buffer.info.dst = new.dst;
+        Ok(0)
+    })
+}

@@ -1,0 +1,201 @@
+//! What the machine consists of: `pvm_config`, `pvm_tasks` and their like.
+
+use super::memory::{CList, HostInfo, TaskInfo, TimeVal, ints, store, store_all, text};
+use super::state::{Failure, State, call};
+use super::{control, internals};
+use pvm_wire::PvmError;
+use pvm_wire::body::{BodyReader, BodyWriter};
+use pvm_wire::codes::Tm;
+use pvm_wire::protocol::{HostList, HostRecord, decode_tasks};
+use std::ffi::{c_char, c_int};
+
+/// Most arguments and results of `pvm_tickle`.
+const TICKLE_MAX: c_int = 10;
+
+/// Asks the daemon for the hosts.
+fn hosts(state: &mut State) -> Result<HostList, Failure> {
+    let answer = state.request(Tm::Config.tag(), Vec::new())?;
+    HostList::decode(&answer)?.map_err(Failure::code)
+}
+
+/// Appends a host to a list for C.
+pub fn push_host(list: &mut CList<HostInfo>, host: &HostRecord) {
+    let (name, arch) = (list.text(&host.name), list.text(&host.arch));
+    list.push(HostInfo { tid: host.tid, name, arch, speed: host.speed, signature: host.signature as c_int });
+}
+
+/// The hosts of the machine, and how many different data formats they have.
+///
+/// # Safety
+/// Each pointer is NULL or can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvm_config(
+    count: *mut c_int,
+    formats: *mut c_int,
+    array: *mut *mut HostInfo,
+) -> c_int {
+    call("pvm_config", |state| {
+        let found = hosts(state)?;
+        let mut list = CList::default();
+        found.hosts.iter().for_each(|host| push_host(&mut list, host));
+        state.lists.hosts = list;
+        // SAFETY: as promised.
+        unsafe {
+            store(count, state.lists.hosts.len());
+            store(formats, found.formats);
+            store(array, state.lists.hosts.array());
+        }
+        Ok(0)
+    })
+}
+
+/// The data signature of the first host with this architecture.
+///
+/// # Safety
+/// `arch` is NULL or a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvm_archcode(arch: *const c_char) -> c_int {
+    // SAFETY: as promised.
+    let arch = unsafe { text(arch) };
+    call("pvm_archcode", |state| {
+        let arch = arch?;
+        let found = hosts(state)?;
+        let host = found.hosts.iter().find(|host| host.arch == arch).ok_or(PvmError::NotFound)?;
+        Ok(host.signature as c_int)
+    })
+}
+
+/// The tasks of the machine (0), of a host or with this id.
+///
+/// # Safety
+/// Each pointer is NULL or can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvm_tasks(place: c_int, count: *mut c_int, array: *mut *mut TaskInfo) -> c_int {
+    call("pvm_tasks", |state| {
+        let answer = state.request(Tm::Task.tag(), BodyWriter::new().int(place).finish())?;
+        let mut list = CList::default();
+        for task in decode_tasks(&answer)?.map_err(Failure::code)? {
+            let name = list.text(&task.name);
+            let (tid, parent, host) = (task.tid.raw(), task.parent, task.host);
+            list.push(TaskInfo { tid, parent, host, flags: task.flags, name, pid: task.pid });
+        }
+        state.lists.tasks = list;
+        // SAFETY: as promised.
+        unsafe {
+            store(count, state.lists.tasks.len());
+            store(array, state.lists.tasks.array());
+        }
+        Ok(0)
+    })
+}
+
+/// Whether a host is in the machine and answers: 0, or an error code.
+///
+/// # Safety
+/// `host` is NULL or a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvm_mstat(host: *const c_char) -> c_int {
+    // SAFETY: as promised.
+    let host = unsafe { text(host) };
+    call("pvm_mstat", |state| {
+        state.engine()?;
+        let host = host?;
+        if host.is_empty() {
+            return Err(PvmError::BadParam.into());
+        }
+        let outcome = state.request_code(Tm::Mstat.tag(), BodyWriter::new().str(host).finish());
+        control::quiet_for(&[PvmError::NoHost, PvmError::HostFail], outcome)
+    })
+}
+
+/// A host's time of day, and how far this host's is ahead of it.
+///
+/// # Safety
+/// Each pointer is NULL or can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvm_hostsync(host: c_int, clock: *mut TimeVal, ahead: *mut TimeVal) -> c_int {
+    call("pvm_hostsync", |state| {
+        let before = internals::now();
+        let answer = state.request(Tm::HostSync.tag(), BodyWriter::new().int(host).finish())?;
+        let after = internals::now();
+        let mut reader = BodyReader::new(&answer);
+        let status = reader.int()?;
+        if status < 0 {
+            return Err(Failure::code(status));
+        }
+        let remote = TimeVal { seconds: i64::from(reader.int()?), micros: i64::from(reader.int()?) };
+        // SAFETY: as promised.
+        unsafe {
+            store(clock, remote);
+            store(ahead, difference(before, after, remote));
+        }
+        Ok(0)
+    })
+}
+
+/// The mean of two times less a third; microseconds from 0 to 999999.
+fn difference(before: TimeVal, after: TimeVal, remote: TimeVal) -> TimeVal {
+    let micros = |time: TimeVal| time.seconds * 1_000_000 + time.micros;
+    let difference = i64::midpoint(micros(before), micros(after)) - micros(remote);
+    TimeVal { seconds: difference.div_euclid(1_000_000), micros: difference.rem_euclid(1_000_000) }
+}
+
+/// Asks the own daemon for one of its services to developers.
+///
+/// # Safety
+/// There are `count` numbers at `args`; `results` is NULL or has room for ten; `found` is NULL or can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvm_tickle(
+    count: c_int,
+    args: *const c_int,
+    found: *mut c_int,
+    results: *mut c_int,
+) -> c_int {
+    // SAFETY: as promised.
+    let args = if (1..=TICKLE_MAX).contains(&count) { unsafe { ints(args, count) } } else { Ok(Vec::new()) };
+    call("pvm_tickle", |state| {
+        let args = args?;
+        if args.is_empty() {
+            return Err(PvmError::BadParam.into());
+        }
+        let answer = state.request(Tm::Tickle.tag(), BodyWriter::new().int(count).ints(args).finish())?;
+        let mut reader = BodyReader::new(&answer);
+        let number = reader.count(4)?.min(TICKLE_MAX as usize);
+        let values = reader.ints(number)?;
+        // SAFETY: as promised.
+        unsafe {
+            store(found, number as c_int);
+            store_all(results, &values);
+        }
+        Ok(0)
+    })
+}
+
+/// Stops the whole machine.
+#[unsafe(no_mangle)]
+pub extern "C" fn pvm_halt() -> c_int {
+    call("pvm_halt", |state| {
+        state.may_wait()?;
+        // There is no answer: the connection ends with the daemon, which is what was asked for.
+        let halted = state.engine()?.request(Tm::Halt.tag(), Vec::new());
+        match halted {
+            Err(error) if error.code() != PvmError::SysErr => Err(error.into()),
+            _ => {
+                state.leave();
+                Ok(0)
+            }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_negative_difference_has_positive_microseconds() {
+        let at = |seconds, micros| TimeVal { seconds, micros };
+        assert_eq!(difference(at(5, 0), at(5, 2), at(5, 2)), at(-1, 999_999));
+        assert_eq!(difference(at(9, 0), at(11, 0), at(5, 500_000)), at(4, 500_000));
+    }
+}

@@ -1,0 +1,136 @@
+//! Identity, the end, and calls about single tasks.
+
+use super::memory::{CList, store};
+use super::state::{Failure, State, call, locked};
+use super::{errors, handlers, output};
+use pvm_wire::body::BodyWriter;
+use pvm_wire::codes::Tm;
+use pvm_wire::{PvmError, Tid};
+use std::ffi::c_int;
+
+/// The signal of `pvm_kill`.
+const SIGTERM: c_int = 15;
+
+/// This task's id; enrols if need be.
+#[unsafe(no_mangle)]
+pub extern "C" fn pvm_mytid() -> c_int {
+    call("pvm_mytid", |state| Ok(state.tid()?.raw()))
+}
+
+/// The task that spawned this one.
+#[unsafe(no_mangle)]
+pub extern "C" fn pvm_parent() -> c_int {
+    call("pvm_parent", |state| match state.engine()?.identity().parent {
+        0 => Err(Failure::quiet(PvmError::NoParent)),
+        code if code == PvmError::ParentNotSet.code() => Err(Failure::quiet(PvmError::ParentNotSet)),
+        tid => Ok(tid),
+    })
+}
+
+/// The tasks spawned together with this one, itself included.
+///
+/// # Safety
+/// `tids` is NULL or can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvm_siblings(tids: *mut *mut c_int) -> c_int {
+    call("pvm_siblings", |state| {
+        state.may_wait()?;
+        state.engine()?;
+        if state.lists.siblings.is_none() {
+            let found = state.engine()?.siblings()?;
+            state.lists.siblings = Some(CList::of(found.into_iter().map(Tid::raw).collect()));
+        }
+        let list = state.lists.siblings.as_mut().ok_or(PvmError::SysErr)?;
+        // SAFETY: as promised.
+        unsafe { store(tids, list.array()) };
+        Ok(list.len())
+    })
+}
+
+/// Leaves the machine, after the output of collected children has ended.
+#[unsafe(no_mangle)]
+pub extern "C" fn pvm_exit() -> c_int {
+    let told = locked(|state| {
+        state.may_wait()?;
+        tell_own_exit(state)
+    });
+    handlers::run_due();
+    let outcome = told.and_then(|()| locked(exit));
+    errors::finish("pvm_exit", outcome)
+}
+
+/// Notifies of one's own end come now, or never.
+fn tell_own_exit(state: &mut State) -> Result<(), Failure> {
+    for (context, tag) in std::mem::take(&mut state.own_exit_notifies) {
+        let body = BodyWriter::new().int(state.tid()?.raw()).finish();
+        state.arrive_locally(context, tag, body)?;
+    }
+    Ok(())
+}
+
+fn exit(state: &mut State) -> Result<c_int, Failure> {
+    let result = match state.engine.as_mut() {
+        // Whoever is no task has nothing to leave.
+        None => Ok(()),
+        Some(engine) => {
+            if engine.collecting() > 0 && output::show_tids() != 0 {
+                errors::print(&format!("{}child task(s) still running.  waiting...\n", errors::prefix()));
+            }
+            engine.exit()
+        }
+    };
+    state.leave();
+    state.handlers.clear();
+    state.lists.siblings = None;
+    result.map(|()| 0).map_err(Into::into)
+}
+
+/// Sends a task the signal TERM.
+#[unsafe(no_mangle)]
+pub extern "C" fn pvm_kill(tid: c_int) -> c_int {
+    call("pvm_kill", |state| signal(state, tid, SIGTERM))
+}
+
+/// Sends a task a signal.
+#[unsafe(no_mangle)]
+pub extern "C" fn pvm_sendsig(tid: c_int, number: c_int) -> c_int {
+    call("pvm_sendsig", |state| signal(state, tid, number))
+}
+
+fn signal(state: &mut State, tid: c_int, number: c_int) -> Result<c_int, Failure> {
+    state.engine()?;
+    if !Tid::from_raw(tid).is_task() {
+        return Err(PvmError::BadParam.into());
+    }
+    state.request(Tm::SendSig.tag(), BodyWriter::new().int(tid).int(number).finish())?;
+    Ok(0)
+}
+
+/// Whether a task runs: 0, or `PvmNoTask`.
+#[unsafe(no_mangle)]
+pub extern "C" fn pvm_pstat(tid: c_int) -> c_int {
+    call("pvm_pstat", |state| {
+        state.engine()?;
+        if !Tid::from_raw(tid).is_task() {
+            return Err(PvmError::BadParam.into());
+        }
+        quiet_for(
+            &[PvmError::NoTask],
+            state.request_code(Tm::Pstat.tag(), BodyWriter::new().int(tid).finish()),
+        )
+    })
+}
+
+/// The host of a task, unchecked.
+#[unsafe(no_mangle)]
+pub extern "C" fn pvm_tidtohost(tid: c_int) -> c_int {
+    Tid::from_raw(tid).to_host().raw()
+}
+
+/// Does not print those failures that the caller asks about.
+pub fn quiet_for(codes: &[PvmError], outcome: Result<c_int, Failure>) -> Result<c_int, Failure> {
+    outcome.map_err(|failure| {
+        let expected = codes.iter().any(|code| code.code() == failure.code);
+        Failure { quiet: failure.quiet || expected, ..failure }
+    })
+}

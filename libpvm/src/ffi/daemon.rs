@@ -1,0 +1,23 @@
+//! `pvm_start_pvmd`.
+
+use super::errors;
+use super::memory::texts;
+use super::state::Failure;
+use std::ffi::{c_char, c_int};
+
+/// Starts a daemon on this host; with `block` it returns when the hosts of the hostfile are settled.
+///
+/// # Safety
+/// There are `count` strings at `args`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvm_start_pvmd(count: c_int, args: *const *const c_char, block: c_int) -> c_int {
+    // SAFETY: as promised.
+    let args = unsafe { texts(args, count) };
+    let started = args.and_then(|args| crate::start_daemon(&args, block != 0).map_err(explained));
+    errors::finish("pvm_start_pvmd", started.map(|_| 0))
+}
+
+/// Why no daemon was started needs words whatever the code is.
+fn explained(error: crate::Error) -> Failure {
+    Failure { detail: Some(error.to_string()), ..Failure::from(error.code()) }
+}

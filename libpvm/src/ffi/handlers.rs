@@ -1,0 +1,197 @@
+//! Message handlers of the program: functions that take messages before they reach the queue.
+
+use super::state::{Failure, call, locked};
+use pvm_wire::PvmError;
+use pvm_wire::codes::{CONTEXT_TC, Tc};
+use std::collections::VecDeque;
+use std::ffi::c_int;
+
+/// A message handler.
+type Function = unsafe extern "C" fn(c_int) -> c_int;
+
+/// Ids below this are the library's own handlers'.
+const FIRST_ID: c_int = 9;
+
+#[derive(Clone, Copy)]
+struct Handler {
+    src: c_int,
+    tag: c_int,
+    context: c_int,
+    function: Function,
+}
+
+fn overlap(a: c_int, b: c_int) -> bool {
+    a == -1 || b == -1 || a == b
+}
+
+impl Handler {
+    fn takes(&self, src: c_int, tag: c_int, context: c_int) -> bool {
+        overlap(self.src, src) && overlap(self.tag, tag) && overlap(self.context, context)
+    }
+}
+
+/// The handlers by id, and messages that wait for theirs.
+#[derive(Default)]
+pub struct Handlers {
+    slots: Vec<Option<Handler>>,
+    free: Vec<usize>,
+    due: VecDeque<(c_int, Function)>,
+    running: bool,
+}
+
+impl Handlers {
+    /// Whether a handler is being run.
+    pub fn running(&self) -> bool {
+        self.running
+    }
+
+    /// Notes a message for its handler, if it has one.
+    pub fn claim(&mut self, id: c_int, src: c_int, tag: c_int, context: c_int) -> bool {
+        let mut handlers = self.slots.iter().flatten();
+        let Some(handler) = handlers.find(|handler| handler.takes(src, tag, context)) else { return false };
+        self.due.push_back((id, handler.function));
+        true
+    }
+
+    /// Removes all of them.
+    pub fn clear(&mut self) {
+        *self = Self { running: self.running, ..Self::default() };
+    }
+
+    fn add(&mut self, handler: Handler) -> Result<c_int, PvmError> {
+        let own = [
+            Tc::ConReq,
+            Tc::ConAck,
+            Tc::TaskExit,
+            Tc::Noop,
+            Tc::Output,
+            Tc::SetTrace,
+            Tc::SetTmask,
+            Tc::SetTrcBuf,
+            Tc::SetTrcOpt,
+            Tc::Siblings,
+        ];
+        let clashes = own.iter().any(|kind| handler.takes(-1, kind.tag(), CONTEXT_TC))
+            || self
+                .slots
+                .iter()
+                .flatten()
+                .any(|other| other.takes(handler.src, handler.tag, handler.context));
+        if clashes {
+            return Err(PvmError::Exists);
+        }
+        let index = match self.free.pop() {
+            Some(index) => index,
+            None => {
+                self.slots.push(None);
+                self.slots.len() - 1
+            }
+        };
+        self.slots[index] = Some(handler);
+        Ok(FIRST_ID + index as c_int)
+    }
+
+    fn remove(&mut self, id: c_int) -> Result<(), PvmError> {
+        if id < 0 {
+            return Err(PvmError::BadParam);
+        }
+        let index = usize::try_from(id - FIRST_ID).map_err(|_| PvmError::NotFound)?;
+        self.slots.get_mut(index).and_then(Option::take).ok_or(PvmError::NotFound)?;
+        self.free.push(index);
+        Ok(())
+    }
+}
+
+/// Calls the handlers of the messages that have come. Nothing is locked while they run.
+pub fn run_due() {
+    while let Ok(Some(run)) = begin() {
+        // SAFETY: the program gave this function to `pvm_addmhf`.
+        unsafe { (run.function)(run.id) };
+        if end(&run).is_err() {
+            return;
+        }
+    }
+}
+
+/// A handler at work, and what to restore after it.
+struct Run {
+    id: c_int,
+    function: Function,
+    send: c_int,
+    receive: c_int,
+    context: c_int,
+}
+
+fn begin() -> Result<Option<Run>, Failure> {
+    locked(|state| {
+        if state.handlers.running {
+            return Ok(None);
+        }
+        let Some((id, function)) = state.handlers.due.pop_front() else { return Ok(None) };
+        let message_context = state.buffers.get(id)?.info.context;
+        let send = state.buffers.set_send(0)?;
+        let receive = state.buffers.set_receive(id)?;
+        let context = std::mem::replace(&mut state.context, message_context);
+        state.handlers.running = true;
+        Ok(Some(Run { id, function, send, receive, context }))
+    })
+}
+
+fn end(run: &Run) -> Result<(), Failure> {
+    locked(|state| {
+        state.handlers.running = false;
+        state.context = run.context;
+        let made = state.buffers.send_id();
+        // The handler may have freed any of these itself.
+        let _ = state.buffers.free(made);
+        let _ = state.buffers.free(run.id);
+        state.buffers.reselect(run.send, run.receive);
+        Ok(())
+    })
+}
+
+/// Adds a message handler for a sender, tag and context (-1: any) and returns its id.
+#[unsafe(no_mangle)]
+pub extern "C" fn pvm_addmhf(src: c_int, tag: c_int, context: c_int, function: Option<Function>) -> c_int {
+    call("pvm_addmhf", |state| {
+        let function = function.ok_or(PvmError::BadParam)?;
+        Ok(state.handlers.add(Handler { src, tag, context, function })?)
+    })
+}
+
+/// Removes a message handler.
+#[unsafe(no_mangle)]
+pub extern "C" fn pvm_delmhf(id: c_int) -> c_int {
+    call("pvm_delmhf", |state| {
+        state.handlers.remove(id)?;
+        Ok(0)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    unsafe extern "C" fn nothing(_: c_int) -> c_int {
+        0
+    }
+
+    fn handler(src: c_int, tag: c_int, context: c_int) -> Handler {
+        Handler { src, tag, context, function: nothing }
+    }
+
+    #[test]
+    fn handlers_may_not_overlap_and_ids_are_used_again() {
+        let mut handlers = Handlers::default();
+        assert_eq!(handlers.add(handler(-1, 5, 0)), Ok(9));
+        assert_eq!(handlers.add(handler(3, -1, 0)), Err(PvmError::Exists));
+        assert_eq!(handlers.add(handler(3, 6, 0)), Ok(10));
+        assert_eq!(handlers.add(handler(-1, -1, CONTEXT_TC)), Err(PvmError::Exists));
+        assert!(handlers.claim(1, 7, 5, 0));
+        assert!(!handlers.claim(1, 7, 5, 1));
+        assert_eq!(handlers.remove(9), Ok(()));
+        assert_eq!(handlers.remove(9), Err(PvmError::NotFound));
+        assert_eq!(handlers.remove(-1), Err(PvmError::BadParam));
+        assert_eq!(handlers.add(handler(1, 1, 1)), Ok(9));
+    }
+}

@@ -1,0 +1,84 @@
+//! Adding and removing hosts.
+
+use super::memory::{store_all, texts};
+use super::state::{Failure, State, call};
+use pvm_wire::PvmError;
+use pvm_wire::body::BodyReader;
+use pvm_wire::codes::Tm;
+use pvm_wire::protocol::{HostList, encode_strings};
+use std::ffi::{c_char, c_int};
+
+/// Most hosts in one request: as many as there are host indices.
+const HOSTS_MAX: usize = 4095;
+
+/// Adds hosts. Returns how many; `statuses` has a tid or an error code for each.
+///
+/// # Safety
+/// There are `count` strings at `names`; `statuses` is NULL or has room for as many numbers.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvm_addhosts(
+    names: *const *const c_char,
+    count: c_int,
+    statuses: *mut c_int,
+) -> c_int {
+    // SAFETY: as promised.
+    let names = unsafe { texts(names, count) };
+    call("pvm_addhosts", |state| {
+        state.engine()?;
+        let found = add(state, &checked(names)?)?;
+        // SAFETY: there is one status for each name.
+        unsafe { store_all(statuses, &found) };
+        Ok(found.iter().filter(|&&status| status >= 0).count() as c_int)
+    })
+}
+
+/// Removes hosts. Returns how many; `statuses` has 0 or an error code for each.
+///
+/// # Safety
+/// As [`pvm_addhosts`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvm_delhosts(
+    names: *const *const c_char,
+    count: c_int,
+    statuses: *mut c_int,
+) -> c_int {
+    // SAFETY: as promised.
+    let names = unsafe { texts(names, count) };
+    call("pvm_delhosts", |state| {
+        state.engine()?;
+        let found = delete(state, &checked(names)?)?;
+        // SAFETY: there is one status for each name.
+        unsafe { store_all(statuses, &found) };
+        Ok(found.iter().filter(|&&status| status >= 0).count() as c_int)
+    })
+}
+
+fn checked(names: Result<Vec<String>, Failure>) -> Result<Vec<String>, Failure> {
+    let names = names?;
+    if names.is_empty() || names.len() > HOSTS_MAX {
+        return Err(PvmError::BadParam.into());
+    }
+    Ok(names)
+}
+
+fn add(state: &mut State, names: &[String]) -> Result<Vec<c_int>, Failure> {
+    let answer = state.request(Tm::AddHost.tag(), encode_strings(names))?;
+    let list = HostList::decode(&answer)?.map_err(Failure::code)?;
+    same_length(names, list.hosts.iter().map(|host| host.tid).collect())
+}
+
+fn delete(state: &mut State, names: &[String]) -> Result<Vec<c_int>, Failure> {
+    let answer = state.request(Tm::DelHost.tag(), encode_strings(names))?;
+    let mut reader = BodyReader::new(&answer);
+    let mut ahead = reader;
+    let code = ahead.int()?;
+    if code < 0 {
+        return Err(Failure::code(code));
+    }
+    let count = reader.count(4)?;
+    same_length(names, reader.ints(count)?)
+}
+
+fn same_length(names: &[String], statuses: Vec<c_int>) -> Result<Vec<c_int>, Failure> {
+    if statuses.len() == names.len() { Ok(statuses) } else { Err(PvmError::OutOfRes.into()) }
+}

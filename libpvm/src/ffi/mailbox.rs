@@ -1,0 +1,302 @@
+//! The mailbox: named messages that the machine keeps.
+
+use super::buffers::{Buffer, Format};
+use super::control::quiet_for;
+use super::memory::{CList, MailboxInfo, store, text, text_or_empty};
+use super::nested;
+use super::state::{Failure, Outcome, State, call};
+use bytes::Bytes;
+use pvm_wire::body::{BodyReader, BodyWriter};
+use pvm_wire::codes::Tm;
+use pvm_wire::{Encoding, MessageHeader, PvmError, Tid};
+use std::ffi::{c_char, c_int};
+
+/// The class of tasks that a reset spares.
+pub const NO_RESET_CLASS: &str = "###_PVM_NO_RESET_###";
+/// Flag of puts: the class may have several entries.
+const MULTI_INSTANCE: c_int = 2;
+
+const PERSISTENT: c_int = 1;
+const FIRST_AVAILABLE: c_int = 8;
+
+/// What TM_DB asks for.
+#[derive(Clone, Copy)]
+enum Op {
+    Put = 1,
+    Remove = 2,
+    Get = 3,
+    Names = 4,
+}
+
+/// The fields that every request begins with.
+fn head(state: &mut State, op: Op, class: &str, index: c_int, flags: c_int) -> Result<BodyWriter, Failure> {
+    let tid = state.tid()?.raw();
+    Ok(BodyWriter::new().int(op as i32).int(tid).str(class).int(index).int(flags))
+}
+
+/// Puts a message under a name and returns its index.
+fn put(state: &mut State, class: &str, index: c_int, flags: c_int, message: &Buffer, body: &[u8]) -> Outcome {
+    let mut request = Buffer::new(Format::Plain(Encoding::Xdr));
+    *request.body_mut() = head(state, Op::Put, class, index, flags)?.finish();
+    nested::write(&mut request, message, body)?;
+    state.request_code(Tm::Db.tag(), std::mem::take(request.body_mut()))
+}
+
+/// Puts numbers under a name that may have several entries.
+pub fn put_numbers(state: &mut State, class: &str, numbers: &[c_int]) -> Outcome {
+    put_numbers_at(state, class, -1, MULTI_INSTANCE, numbers)
+}
+
+fn put_numbers_at(state: &mut State, class: &str, index: c_int, flags: c_int, numbers: &[c_int]) -> Outcome {
+    let mut message = Buffer::new(Format::Plain(Encoding::Xdr));
+    message.pack(numbers.iter().copied())?;
+    message.info.src = state.tid()?.raw();
+    let body = message.body().to_vec();
+    put(state, class, index, flags, &message, &body)
+}
+
+/// Removes an entry and returns its index.
+pub fn remove(state: &mut State, class: &str, index: c_int) -> Outcome {
+    let body = head(state, Op::Remove, class, index, 0)?.finish();
+    state.request_code(Tm::Db.tag(), body)
+}
+
+/// Gets an entry: its index, and its message.
+fn get(state: &mut State, class: &str, index: c_int, flags: c_int) -> Result<(c_int, Buffer), Failure> {
+    let body = head(state, Op::Get, class, index, flags)?.finish();
+    let answer = state.request(Tm::Db.tag(), body)?;
+    let mut answer = Buffer::received(as_message(answer));
+    let found = answer.unpack_int()?;
+    if found < 0 {
+        return Err(Failure::code(found));
+    }
+    Ok((found, nested::read(&mut answer)?))
+}
+
+fn as_message(body: Bytes) -> pvm_wire::Message {
+    let header = MessageHeader { encoding: Encoding::Xdr.word(), ..MessageHeader::default() };
+    pvm_wire::Message { src: Tid::MY_DAEMON, dst: Tid::NONE, header, body }
+}
+
+/// Puts a copy of a message under a name and returns its index there.
+///
+/// # Safety
+/// `class` is NULL or a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvm_putinfo(class: *const c_char, id: c_int, flags: c_int) -> c_int {
+    // SAFETY: as promised.
+    let class = unsafe { text(class) };
+    call("pvm_putinfo", |state| {
+        state.engine()?;
+        let class = not_empty(class)?;
+        let buffer = state.buffers.get(id).map_err(no_such)?;
+        let body = nested::whole_body(buffer);
+        let mut copy = Buffer::new(buffer.format);
+        copy.info = buffer.info;
+        quiet_for(&[PvmError::Denied, PvmError::Exists], put(state, class, -1, flags, &copy, &body))
+    })
+}
+
+/// Whatever is no buffer's id is no buffer.
+fn no_such(_: PvmError) -> PvmError {
+    PvmError::NoSuchBuf
+}
+
+fn not_empty(class: Result<&str, Failure>) -> Result<&str, Failure> {
+    class.and_then(|class| if class.is_empty() { Err(PvmError::BadParam.into()) } else { Ok(class) })
+}
+
+/// Gets a message by name into a buffer, which becomes the one to unpack from.
+///
+/// # Safety
+/// `class` is NULL or a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvm_recvinfo(class: *const c_char, index: c_int, flags: c_int) -> c_int {
+    // SAFETY: as promised.
+    let class = unsafe { text(class) };
+    call("pvm_recvinfo", |state| {
+        state.engine()?;
+        let class = not_empty(class)?;
+        if index < 0 {
+            return Err(PvmError::BadParam.into());
+        }
+        let old = state.buffers.receive_id();
+        state.buffers.free(old)?;
+        match get(state, class, index, flags) {
+            Ok((_, message)) => {
+                let id = state.buffers.insert(message)?;
+                state.buffers.set_receive(id)?;
+                Ok(id)
+            }
+            Err(failure) => quiet_for(&[PvmError::NotFound], Err(failure)),
+        }
+    })
+}
+
+/// Removes an entry and returns its index.
+///
+/// # Safety
+/// `class` is NULL or a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvm_delinfo(class: *const c_char, index: c_int, _flags: c_int) -> c_int {
+    // SAFETY: as promised.
+    let class = unsafe { text(class) };
+    call("pvm_delinfo", |state| {
+        state.engine()?;
+        let class = not_empty(class)?;
+        if index < 0 {
+            return Err(PvmError::BadParam.into());
+        }
+        quiet_for(&[PvmError::NotFound, PvmError::Denied], remove(state, class, index))
+    })
+}
+
+/// The names that fit a pattern, and the entries of each.
+///
+/// # Safety
+/// `pattern` is NULL or a C string; the other pointers are NULL or can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvm_getmboxinfo(
+    pattern: *const c_char,
+    count: *mut c_int,
+    array: *mut *mut MailboxInfo,
+) -> c_int {
+    // SAFETY: as promised.
+    let pattern = unsafe { text_or_empty(pattern) };
+    call("pvm_getmboxinfo", |state| {
+        let classes = classes(state, pattern?)?;
+        let mut list = CList::default();
+        for class in &classes {
+            let column = |pick: fn(&Entry) -> c_int| class.entries.iter().map(pick).collect::<Vec<_>>();
+            let name = list.text(&class.name);
+            let indices = list.numbers(column(|entry| entry.index));
+            let owners = list.numbers(column(|entry| entry.owner));
+            let flags = list.numbers(column(|entry| entry.flags));
+            list.push(MailboxInfo { name, entries: class.entries.len() as c_int, indices, owners, flags });
+        }
+        state.lists.classes = list;
+        // SAFETY: as promised.
+        unsafe {
+            store(count, state.lists.classes.len());
+            store(array, state.lists.classes.array());
+        }
+        Ok(0)
+    })
+}
+
+/// A name in the mailbox.
+struct Class {
+    name: String,
+    entries: Vec<Entry>,
+}
+
+struct Entry {
+    index: c_int,
+    owner: c_int,
+    flags: c_int,
+}
+
+fn classes(state: &mut State, pattern: &str) -> Result<Vec<Class>, Failure> {
+    let body = head(state, Op::Names, pattern, 0, 0)?.finish();
+    let answer = state.request(Tm::Db.tag(), body)?;
+    let mut reader = BodyReader::new(&answer);
+    let code = reader.int()?;
+    if code < 0 {
+        return Err(Failure::code(code));
+    }
+    let count = reader.count(8)?;
+    let mut classes = Vec::new();
+    for _ in 0..count {
+        let name = reader.str()?.to_owned();
+        let mut entries = Vec::new();
+        for _ in 0..reader.count(12)? {
+            entries.push(Entry { index: reader.int()?, owner: reader.int()?, flags: reader.int()? });
+        }
+        classes.push(Class { name, entries });
+    }
+    Ok(classes)
+}
+
+/// The tasks that a reset spares.
+///
+/// # Safety
+/// Each pointer is NULL or can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvm_getnoresets(tids: *mut *mut c_int, count: *mut c_int) -> c_int {
+    call("pvm_getnoresets", |state| {
+        let classes = classes(state, NO_RESET_CLASS)?;
+        let entries =
+            classes.iter().filter(|class| class.name == NO_RESET_CLASS).flat_map(|class| &class.entries);
+        state.lists.no_resets = CList::of(entries.map(|entry| entry.owner).collect());
+        // SAFETY: as promised.
+        unsafe {
+            store(count, state.lists.no_resets.len());
+            store(tids, state.lists.no_resets.array());
+        }
+        Ok(0)
+    })
+}
+
+/// Puts a number under a name (PVM 3.3): at an index, or at the next free one for -1.
+///
+/// # Safety
+/// `class` is NULL or a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvm_insert(class: *const c_char, index: c_int, value: c_int) -> c_int {
+    // SAFETY: as promised.
+    let class = unsafe { text(class) };
+    call("pvm_insert", |state| {
+        state.engine()?;
+        let class = not_empty(class)?;
+        if index < -1 {
+            return Err(PvmError::BadParam.into());
+        }
+        let flags = if index == -1 { PERSISTENT | MULTI_INSTANCE } else { PERSISTENT };
+        quiet_for(&[PvmError::Denied], put_numbers_at(state, class, index, flags, &[value]))
+    })
+}
+
+/// Gets a number by name (PVM 3.3): at an index, or at the first for -1. Returns the index.
+///
+/// # Safety
+/// `class` is NULL or a C string; `value` is NULL or can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvm_lookup(class: *const c_char, index: c_int, value: *mut c_int) -> c_int {
+    // SAFETY: as promised.
+    let class = unsafe { text(class) };
+    call("pvm_lookup", |state| {
+        state.engine()?;
+        let class = not_empty(class)?;
+        if index < -1 {
+            return Err(PvmError::BadParam.into());
+        }
+        let (index, flags) = if index == -1 { (0, FIRST_AVAILABLE) } else { (index, 0) };
+        match get(state, class, index, flags) {
+            Ok((found, mut message)) => {
+                let number = message.unpack_int()?;
+                // SAFETY: as promised.
+                unsafe { store(value, number) };
+                Ok(found)
+            }
+            Err(failure) => quiet_for(&[PvmError::NotFound], Err(failure)),
+        }
+    })
+}
+
+/// Removes a number (PVM 3.3) and returns its index.
+///
+/// # Safety
+/// `class` is NULL or a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvm_delete(class: *const c_char, index: c_int) -> c_int {
+    // SAFETY: as promised.
+    let class = unsafe { text(class) };
+    call("pvm_delete", |state| {
+        state.engine()?;
+        let class = not_empty(class)?;
+        if index < 0 {
+            return Err(PvmError::BadParam.into());
+        }
+        quiet_for(&[PvmError::NotFound], remove(state, class, index))
+    })
+}

@@ -1,0 +1,264 @@
+//! The edge to C's memory: pointers become checked values here, and lists become arrays that C can read.
+
+use super::state::Failure;
+use pvm_wire::PvmError;
+use std::ffi::{CStr, CString, c_char, c_int};
+
+/// A C string as text; NULL and what is not UTF-8 is a bad parameter.
+///
+/// # Safety
+/// `pointer` is NULL or a string that lives and does not change while the result is used.
+pub unsafe fn text<'a>(pointer: *const c_char) -> Result<&'a str, Failure> {
+    // SAFETY: the caller's promise.
+    unsafe { bytes(pointer) }
+        .and_then(|bytes| std::str::from_utf8(bytes).map_err(|_| PvmError::BadParam.into()))
+}
+
+/// A C string as bytes; NULL is a bad parameter.
+///
+/// # Safety
+/// As [`text`].
+pub unsafe fn bytes<'a>(pointer: *const c_char) -> Result<&'a [u8], Failure> {
+    if pointer.is_null() {
+        return Err(PvmError::BadParam.into());
+    }
+    // SAFETY: not NULL, so a string by the caller's promise.
+    Ok(unsafe { CStr::from_ptr(pointer) }.to_bytes())
+}
+
+/// A C string as text; NULL is empty.
+///
+/// # Safety
+/// As [`text`].
+pub unsafe fn text_or_empty<'a>(pointer: *const c_char) -> Result<&'a str, Failure> {
+    // SAFETY: the caller's promise.
+    if pointer.is_null() { Ok("") } else { unsafe { text(pointer) } }
+}
+
+/// Stores a result where C wants it, if it does.
+///
+/// # Safety
+/// `pointer` is NULL or can be written.
+pub unsafe fn store<T>(pointer: *mut T, value: T) {
+    if !pointer.is_null() {
+        // SAFETY: not NULL, so writable by the caller's promise.
+        unsafe { pointer.write_unaligned(value) };
+    }
+}
+
+/// Stores several results in an array, if there is one.
+///
+/// # Safety
+/// `pointer` is NULL or has room for as many.
+pub unsafe fn store_all<T: Copy>(pointer: *mut T, values: &[T]) {
+    if !pointer.is_null() {
+        for (index, &value) in values.iter().enumerate() {
+            // SAFETY: within the caller's array.
+            unsafe { pointer.add(index).write_unaligned(value) };
+        }
+    }
+}
+
+/// An array of numbers; NULL with a count and a negative count are bad parameters.
+///
+/// # Safety
+/// `pointer` is NULL or has `count` numbers.
+pub unsafe fn ints(pointer: *const c_int, count: c_int) -> Result<Vec<c_int>, Failure> {
+    let count = usize::try_from(count).map_err(|_| PvmError::BadParam)?;
+    if pointer.is_null() && count > 0 {
+        return Err(PvmError::BadParam.into());
+    }
+    // SAFETY: within the caller's array.
+    Ok((0..count).map(|index| unsafe { pointer.add(index).read_unaligned() }).collect())
+}
+
+/// An array of strings; NULL with a count and a negative count are bad parameters.
+///
+/// # Safety
+/// `pointer` is NULL or has `count` strings.
+pub unsafe fn texts(pointer: *const *const c_char, count: c_int) -> Result<Vec<String>, Failure> {
+    let count = usize::try_from(count).map_err(|_| PvmError::BadParam)?;
+    if pointer.is_null() && count > 0 {
+        return Err(PvmError::BadParam.into());
+    }
+    // SAFETY: within the caller's array, and each is a string.
+    (0..count).map(|index| unsafe { text(pointer.add(index).read()) }.map(str::to_owned)).collect()
+}
+
+/// An array of strings that NULL ends, or none.
+///
+/// # Safety
+/// `pointer` is NULL or an array that NULL ends.
+pub unsafe fn texts_until_null(pointer: *const *const c_char) -> Result<Vec<String>, Failure> {
+    let mut list = Vec::new();
+    if pointer.is_null() {
+        return Ok(list);
+    }
+    loop {
+        // SAFETY: the array goes on until NULL.
+        let item = unsafe { pointer.add(list.len()).read() };
+        if item.is_null() {
+            return Ok(list);
+        }
+        // SAFETY: an item of the array is a string.
+        list.push(unsafe { text(item) }?.to_owned());
+    }
+}
+
+/// `struct pvmhostinfo`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct HostInfo {
+    /// The host's tid.
+    pub tid: c_int,
+    /// Its name.
+    pub name: *mut c_char,
+    /// Its architecture.
+    pub arch: *mut c_char,
+    /// Its speed.
+    pub speed: c_int,
+    /// Its data signature.
+    pub signature: c_int,
+}
+
+/// `struct pvmtaskinfo`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct TaskInfo {
+    /// The task.
+    pub tid: c_int,
+    /// Its parent.
+    pub parent: c_int,
+    /// Its host.
+    pub host: c_int,
+    /// Its state.
+    pub flags: c_int,
+    /// Its program.
+    pub name: *mut c_char,
+    /// Its process.
+    pub pid: c_int,
+}
+
+/// `struct pvmminfo`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct MessageInfo {
+    /// Encoded length.
+    pub length: c_int,
+    /// Context.
+    pub context: c_int,
+    /// Tag.
+    pub tag: c_int,
+    /// Wait id.
+    pub wait_id: c_int,
+    /// Encoding.
+    pub encoding: c_int,
+    /// Checksum.
+    pub checksum: c_int,
+    /// Sender.
+    pub src: c_int,
+    /// Receiver.
+    pub dst: c_int,
+}
+
+/// `struct pvmmboxinfo`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct MailboxInfo {
+    /// The class's name.
+    pub name: *mut c_char,
+    /// Number of entries.
+    pub entries: c_int,
+    /// Their indices.
+    pub indices: *mut c_int,
+    /// Their owners.
+    pub owners: *mut c_int,
+    /// Their flags.
+    pub flags: *mut c_int,
+}
+
+/// `struct timeval`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct TimeVal {
+    /// Seconds.
+    pub seconds: i64,
+    /// Microseconds.
+    pub micros: i64,
+}
+
+/// A list for C: an array, and the strings and arrays that it points to.
+#[derive(Debug)]
+pub struct CList<T> {
+    items: Vec<T>,
+    texts: Vec<CString>,
+    numbers: Vec<Vec<c_int>>,
+}
+
+impl<T> Default for CList<T> {
+    fn default() -> Self {
+        Self { items: Vec::new(), texts: Vec::new(), numbers: Vec::new() }
+    }
+}
+
+impl<T> CList<T> {
+    /// Keeps a text and gives the pointer to put into an item. Programs must not write through it.
+    pub fn text(&mut self, text: &str) -> *mut c_char {
+        let text = CString::new(text.replace('\0', "")).unwrap_or_default();
+        // The characters stay where they are when the vector grows.
+        let pointer = text.as_ptr().cast_mut();
+        self.texts.push(text);
+        pointer
+    }
+
+    /// Keeps numbers and gives the pointer to put into an item.
+    pub fn numbers(&mut self, mut numbers: Vec<c_int>) -> *mut c_int {
+        let pointer = numbers.as_mut_ptr();
+        self.numbers.push(numbers);
+        pointer
+    }
+
+    /// Appends an item.
+    pub fn push(&mut self, item: T) {
+        self.items.push(item);
+    }
+
+    /// Number of items.
+    pub fn len(&self) -> c_int {
+        self.items.len() as c_int
+    }
+
+    /// The array. It stays where it is until the list is replaced.
+    pub fn array(&mut self) -> *mut T {
+        self.items.as_mut_ptr()
+    }
+}
+
+impl CList<c_int> {
+    /// A list of numbers.
+    pub fn of(items: Vec<c_int>) -> Self {
+        Self { items, ..Self::default() }
+    }
+}
+
+/// The lists that calls have handed out. Each is valid until the next call of the same function.
+#[derive(Default)]
+pub struct Lists {
+    /// `pvm_config`.
+    pub hosts: CList<HostInfo>,
+    /// `pvm_reg_rm`.
+    pub manager_host: CList<HostInfo>,
+    /// `pvm_tasks`.
+    pub tasks: CList<TaskInfo>,
+    /// `pvm_siblings`.
+    pub siblings: Option<CList<c_int>>,
+    /// `pvm_getfds`.
+    pub descriptors: CList<c_int>,
+    /// `pvm_getnoresets`.
+    pub no_resets: CList<c_int>,
+    /// `pvm_getmboxinfo`.
+    pub classes: CList<MailboxInfo>,
+}
+
+// The layouts are those of the header.
+const _: () = assert!(size_of::<HostInfo>() == 32 && size_of::<TaskInfo>() == 32);

@@ -1,0 +1,34 @@
+//! The C and the Fortran interface of PVM 3.4 over the engine: names, arguments, results and errors are PVM's.
+//!
+//! Every function follows one pattern: its arguments are made safe values at the edge ([`memory`]), the work is done
+//! on the library's one [`state`] by safe code, and the result becomes a C integer, `pvm_errno` and a line on
+//! standard error ([`errors`]). No panic leaves this module.
+//!
+//! PVM is not made for several threads in one task. Here a second thread waits until the first one's call is done.
+
+mod buffer_calls;
+mod buffers;
+mod config;
+mod context;
+mod control;
+mod daemon;
+mod errors;
+mod groups;
+mod handlers;
+mod hosts;
+mod internals;
+mod mailbox;
+mod memory;
+mod nested;
+mod notify;
+mod options;
+mod output;
+mod pack;
+mod receive;
+mod send;
+mod services;
+mod spawn;
+mod state;
+mod tracing;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod varargs;

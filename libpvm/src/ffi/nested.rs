@@ -1,0 +1,151 @@
+//! Messages inside messages: `pvm_pkmesg`, `pvm_pkmesgbody`, `pvm_upkmesg`. The mailbox keeps messages in this form.
+
+use super::buffers::{Buffer, Format, Info};
+use super::state::{Failure, call};
+use pvm_wire::{Encoding, PvmError};
+use std::ffi::c_int;
+
+/// Bytes of a piece, as long as PVM's own fragments.
+const PIECE: usize = 4032;
+
+/// Appends a whole message, header and body, to `target`.
+pub fn write(target: &mut Buffer, message: &Buffer, body: &[u8]) -> Result<(), PvmError> {
+    let info = message.info;
+    let length = i32::try_from(body.len()).map_err(|_| PvmError::NoMem)?;
+    let (encoding, checksum) = (message.format.shown() as i32, info.checksum);
+    let head = [length, info.context, info.tag, info.wait_id, encoding, checksum, info.src, info.dst];
+    target.pack(head.into_iter())?;
+    for piece in body.chunks(PIECE) {
+        target.pack(std::iter::once(piece.len() as i32))?;
+        target.append(piece)?;
+    }
+    Ok(())
+}
+
+/// Reads a whole message.
+pub fn read(source: &mut Buffer) -> Result<Buffer, PvmError> {
+    let mut head = [0; 8];
+    source.unpack(8, |index, value: i32| head[index] = value)?;
+    let [length, context, tag, wait_id, encoding, checksum, src, dst] = head;
+    let length = usize::try_from(length).map_err(|_| PvmError::BadMsg)?;
+    if length > source.rest().len() {
+        return Err(PvmError::BadMsg);
+    }
+    let mut body = Vec::with_capacity(length);
+    while body.len() < length {
+        let piece = usize::try_from(source.unpack_int()?).map_err(|_| PvmError::BadMsg)?;
+        if piece == 0 || piece > length - body.len() {
+            return Err(PvmError::BadMsg);
+        }
+        let bytes = source.take(piece);
+        if bytes.len() < piece {
+            return Err(PvmError::BadMsg);
+        }
+        body.extend_from_slice(bytes);
+    }
+    // In-place data have become plain native data by now.
+    let format = match Format::from_word(encoding as u32) {
+        Format::Plain(Encoding::InPlace) => Format::Plain(Encoding::Raw),
+        format => format,
+    };
+    let mut message = Buffer::new(format);
+    *message.body_mut() = body;
+    message.info = Info { context, tag, wait_id, checksum, src, dst };
+    Ok(message)
+}
+
+/// The body of a buffer with its in-place parts.
+pub fn whole_body(buffer: &Buffer) -> Vec<u8> {
+    let mut body = buffer.body().to_vec();
+    for part in super::send::parts_of(buffer) {
+        body.extend_from_slice(part);
+    }
+    body
+}
+
+/// These calls only return their errors.
+fn quiet(error: PvmError) -> Failure {
+    Failure { quiet: true, ..Failure::from(error) }
+}
+
+/// Packs a whole message into the send buffer.
+#[unsafe(no_mangle)]
+pub extern "C" fn pvm_pkmesg(id: c_int) -> c_int {
+    call("pvm_pkmesg", |state| {
+        let buffers = &mut state.buffers;
+        if buffers.send_id() == 0 {
+            return Err(quiet(PvmError::NoBuf));
+        }
+        let (format, info, body) = {
+            let message = buffers.get(id).map_err(quiet)?;
+            (message.format, message.info, whole_body(message))
+        };
+        let mut head = Buffer::new(format);
+        head.info = info;
+        write(buffers.sending().map_err(quiet)?, &head, &body).map_err(quiet)?;
+        Ok(0)
+    })
+}
+
+/// Appends the body of a message in the same encoding to the send buffer.
+#[unsafe(no_mangle)]
+pub extern "C" fn pvm_pkmesgbody(id: c_int) -> c_int {
+    call("pvm_pkmesgbody", |state| {
+        let buffers = &mut state.buffers;
+        if buffers.send_id() == 0 {
+            return Err(quiet(PvmError::NoBuf));
+        }
+        let (format, body) = {
+            let message = buffers.get(id).map_err(quiet)?;
+            (message.format, whole_body(message))
+        };
+        let target = buffers.sending().map_err(quiet)?;
+        if target.format.shown() != format.shown() {
+            return Err(quiet(PvmError::Mismatch));
+        }
+        target.body_mut().extend_from_slice(&body);
+        Ok(0)
+    })
+}
+
+/// Unpacks a whole message into a buffer of its own, and returns its id.
+#[unsafe(no_mangle)]
+pub extern "C" fn pvm_upkmesg() -> c_int {
+    call("pvm_upkmesg", |state| {
+        let message = read(state.buffers.receiving().map_err(quiet)?).map_err(quiet)?;
+        state.buffers.insert(message).map_err(quiet)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn nested(outer: Encoding, body: &[u8]) -> Buffer {
+        let mut message = Buffer::new(Format::Plain(Encoding::Raw));
+        message.info = Info { context: 1, tag: 2, wait_id: 3, checksum: 0, src: 5, dst: 6 };
+        let mut target = Buffer::new(Format::Plain(outer));
+        write(&mut target, &message, body).unwrap();
+        target
+    }
+
+    proptest! {
+        #[test]
+        fn messages_survive_nesting(body in prop::collection::vec(any::<u8>(), 0..9000), xdr: bool) {
+            let outer = if xdr { Encoding::Xdr } else { Encoding::Raw };
+            let mut outer = nested(outer, &body);
+            let inner = read(&mut outer).unwrap();
+            prop_assert_eq!(inner.body(), &body[..]);
+            prop_assert_eq!((inner.info.wait_id, inner.info.dst), (3, 6));
+            prop_assert!(outer.rest().is_empty());
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic(body in prop::collection::vec(any::<u8>(), 0..200), head in any::<[u8; 4]>()) {
+            let mut source = Buffer::new(Format::Plain(Encoding::Xdr));
+            *source.body_mut() = [&head[..], &body].concat();
+            let _ = read(&mut source);
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! `pvm_notify`: being told of the end of tasks and the coming and going of hosts.
+
+use super::memory;
+use super::state::{Failure, State, call};
+use pvm_wire::PvmError;
+use pvm_wire::body::BodyWriter;
+use pvm_wire::codes::{Tm, notify};
+use pvm_wire::protocol::NotifyRequest;
+use std::ffi::c_int;
+
+/// Asks for a message with this tag when something happens.
+///
+/// # Safety
+/// There are `count` ids at `tids`, except for kinds that have none.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvm_notify(what: c_int, tag: c_int, count: c_int, tids: *const c_int) -> c_int {
+    let kind = what & !notify::CANCEL;
+    let has_list = matches!(kind, notify::TASK_EXIT | notify::HOST_DELETE | notify::ROUTE_DELETE);
+    // SAFETY: as promised.
+    let tids = if has_list { unsafe { memory::ints(tids, count) } } else { Ok(Vec::new()) };
+    call("pvm_notify", |state| {
+        state.engine()?;
+        let tids = tids?;
+        check(state, kind, tag, count, &tids)?;
+        let cancel = what & notify::CANCEL != 0;
+        match kind {
+            // Every message goes through the daemons, so there are no routes to come or go.
+            notify::ROUTE_ADD => {}
+            notify::ROUTE_DELETE => no_routes(state, tag, &tids)?,
+            _ => request(state, kind, cancel, tag, count, tids)?,
+        }
+        Ok(0)
+    })
+}
+
+fn check(state: &State, kind: c_int, tag: c_int, count: c_int, tids: &[c_int]) -> Result<(), Failure> {
+    if tag < 0 && state.settings.resv_tids == 0 {
+        return Err(PvmError::BadParam.into());
+    }
+    match kind {
+        notify::TASK_EXIT | notify::ROUTE_DELETE if count >= 1 => {
+            tids.iter().try_for_each(|&tid| state.check_task(tid))
+        }
+        notify::HOST_DELETE if count >= 1 => Ok(()),
+        notify::HOST_ADD | notify::ROUTE_ADD => Ok(()),
+        _ => Err(PvmError::BadParam.into()),
+    }
+}
+
+/// A route that does not exist is reported as gone at once.
+fn no_routes(state: &mut State, tag: c_int, tids: &[c_int]) -> Result<(), Failure> {
+    let context = state.context;
+    tids.iter()
+        .try_for_each(|&tid| state.arrive_locally(context, tag, BodyWriter::new().int(tid).int(-1).finish()))
+}
+
+fn request(
+    state: &mut State,
+    what: c_int,
+    cancel: bool,
+    tag: c_int,
+    count: c_int,
+    mut tids: Vec<c_int>,
+) -> Result<(), Failure> {
+    let (context, own) = (state.context, state.tid()?.raw());
+    let mut count = count;
+    if what == notify::TASK_EXIT {
+        let before = tids.len();
+        tids.retain(|&tid| tid != own);
+        for _ in tids.len()..before {
+            own_exit(state, cancel, context, tag)?;
+        }
+        if tids.is_empty() {
+            return Ok(());
+        }
+        count = tids.len() as c_int;
+    }
+    let request = NotifyRequest { what, cancel, context, tag, count, tids };
+    Ok(state.engine()?.tell(Tm::Notify.tag(), 0, request.encode())?)
+}
+
+/// The daemon could not tell a task of its own end; `pvm_exit` does. Taken back, it is told at once.
+fn own_exit(state: &mut State, cancel: bool, context: c_int, tag: c_int) -> Result<(), Failure> {
+    if !cancel {
+        state.own_exit_notifies.push((context, tag));
+        return Ok(());
+    }
+    let Some(index) = state.own_exit_notifies.iter().position(|&known| known == (context, tag)) else {
+        return Ok(());
+    };
+    state.own_exit_notifies.remove(index);
+    let body = BodyWriter::new().int(state.tid()?.raw()).finish();
+    state.arrive_locally(context, tag, body)
+}

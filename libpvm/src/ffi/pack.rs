@@ -1,0 +1,265 @@
+//! The pack and unpack calls.
+
+use super::buffers::{Buffer, Format, InPlacePart};
+use super::memory;
+use super::state::{Failure, State, call};
+use pvm_wire::{Complex32, Complex64, Element, Encoding, PvmError};
+use std::ffi::{c_char, c_double, c_float, c_int, c_long, c_short, c_uint, c_ulong, c_ushort, c_void};
+
+/// Trace messages: a single item follows, or a count and as many.
+const TRACE_ARRAY: i32 = 0x80;
+/// Trace messages: the type of a string.
+const TRACE_STRING: i32 = 12;
+
+/// What a program's array is: where, how many elements, how far apart.
+#[derive(Clone, Copy)]
+struct Array<T> {
+    pointer: *mut T,
+    count: usize,
+    stride: isize,
+}
+
+impl<T: Element> Array<T> {
+    fn new(pointer: *mut T, count: c_int, stride: c_int) -> Result<Self, PvmError> {
+        let count = usize::try_from(count).map_err(|_| PvmError::BadParam)?;
+        if pointer.is_null() && count > 0 {
+            return Err(PvmError::BadParam);
+        }
+        Ok(Self { pointer, count, stride: stride as isize })
+    }
+
+    /// The address of an element.
+    fn at(self, index: usize) -> *mut T {
+        self.pointer.wrapping_offset(self.stride.wrapping_mul(index as isize))
+    }
+
+    /// Bytes of the elements, if they stand side by side.
+    fn bytes(self) -> Option<usize> {
+        if self.stride == 1 { self.count.checked_mul(size_of::<T>()) } else { None }
+    }
+}
+
+/// Whether an element's form in this format is its form in memory.
+fn is_as_in_memory<T: Element>(format: Format) -> bool {
+    match format {
+        Format::Plain(Encoding::Raw) | Format::Alien(_) => true,
+        Format::Plain(Encoding::Xdr) | Format::Trace => size_of::<T>() == 1,
+        Format::Plain(Encoding::InPlace) => false,
+    }
+}
+
+/// Packs a program's array.
+///
+/// # Safety
+/// The array can be read, and for in-place data until the message is sent.
+unsafe fn pack_into<T: Element>(
+    buffer: &mut Buffer,
+    array: Array<T>,
+    trace_type: i32,
+) -> Result<(), PvmError> {
+    if array.count == 0 {
+        return Ok(());
+    }
+    match buffer.format {
+        Format::Plain(Encoding::InPlace) => {
+            let length = array.bytes().ok_or(PvmError::NotImpl)?;
+            buffer.push_part(InPlacePart { address: array.pointer.expose_provenance(), length });
+            return Ok(());
+        }
+        Format::Trace if array.count == 1 => buffer.pack(std::iter::once(trace_type))?,
+        Format::Trace => {
+            let count = i32::try_from(array.count).map_err(|_| PvmError::BadParam)?;
+            buffer.pack([trace_type | TRACE_ARRAY, count].into_iter())?;
+        }
+        Format::Plain(_) | Format::Alien(_) => {}
+    }
+    match array.bytes() {
+        Some(length) if is_as_in_memory::<T>(buffer.format) => {
+            // SAFETY: the elements stand side by side in readable memory, and are plain numbers.
+            buffer.append(unsafe { std::slice::from_raw_parts(array.pointer.cast(), length) })
+        }
+        // SAFETY: within the caller's array; C's strides may leave elements unaligned.
+        _ => buffer.pack((0..array.count).map(|index| unsafe { array.at(index).read_unaligned() })),
+    }
+}
+
+/// Unpacks into a program's array.
+///
+/// # Safety
+/// The array can be written.
+unsafe fn unpack_from<T: Element>(buffer: &mut Buffer, array: Array<T>) -> Result<(), PvmError> {
+    match array.bytes() {
+        Some(length) if is_as_in_memory::<T>(buffer.format) && (length == array.count || raw(buffer)) => {
+            let bytes = buffer.take(length);
+            // A last element that is there only in part is not handed over.
+            let whole = bytes.len() - bytes.len() % size_of::<T>();
+            // SAFETY: no more than the array holds, into memory that is not the buffer's.
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), array.pointer.cast(), whole) };
+            if bytes.len() == length { Ok(()) } else { Err(PvmError::NoData) }
+        }
+        // SAFETY: as many elements as the array has are written, each once.
+        _ => buffer.unpack(array.count, |index, value| unsafe { array.at(index).write_unaligned(value) }),
+    }
+}
+
+/// Alien numbers are not this host's, though alien bytes are bytes.
+fn raw(buffer: &Buffer) -> bool {
+    !matches!(buffer.format, Format::Alien(_))
+}
+
+macro_rules! pack_calls {
+    ($($kind:ident $pack:ident $unpack:ident($c:ty as $element:ty, $trace:literal);)*) => {
+        /// What a call packs or unpacks.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Kind {
+            $(#[doc = concat!("`", stringify!($pack), "`.")] $kind,)*
+            /// `pvm_pkstr`.
+            Text,
+        }
+
+        /// Packs an array (or a string) into the send buffer.
+        ///
+        /// # Safety
+        /// There are `count` elements at `pointer`, each `stride` after the one before, or a C string.
+        pub unsafe fn pack(
+            state: &mut State,
+            kind: Kind,
+            pointer: *mut c_void,
+            count: c_int,
+            stride: c_int,
+        ) -> Result<(), PvmError> {
+            let buffer = state.buffers.sending()?;
+            match kind {
+                // SAFETY: as promised.
+                $(Kind::$kind => unsafe {
+                    pack_into::<$element>(buffer, Array::new(pointer.cast(), count, stride)?, $trace)
+                },)*
+                // SAFETY: as promised.
+                Kind::Text => pack_text(buffer, unsafe { memory::bytes(pointer.cast()) }),
+            }
+        }
+
+        /// Unpacks an array (or a string) from the receive buffer.
+        ///
+        /// # Safety
+        /// There is room for `count` elements at `pointer`, each `stride` after the one before, or for the string.
+        pub unsafe fn unpack(
+            state: &mut State,
+            kind: Kind,
+            pointer: *mut c_void,
+            count: c_int,
+            stride: c_int,
+        ) -> Result<(), PvmError> {
+            let buffer = state.buffers.receiving()?;
+            match kind {
+                // SAFETY: as promised.
+                $(Kind::$kind => unsafe {
+                    unpack_from::<$element>(buffer, Array::new(pointer.cast(), count, stride)?)
+                },)*
+                // SAFETY: as promised.
+                Kind::Text => unsafe { unpack_text(buffer, pointer.cast()) },
+            }
+        }
+
+        $(
+            #[doc = concat!("Packs elements: `", stringify!($element), "`.")]
+            ///
+            /// # Safety
+            /// There are `count` elements at `pointer`, each `stride` after the one before.
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $pack(pointer: *mut $c, count: c_int, stride: c_int) -> c_int {
+                call(stringify!($pack), |state| {
+                    // SAFETY: as promised.
+                    unsafe { pack(state, Kind::$kind, pointer.cast(), count, stride) }?;
+                    Ok(0)
+                })
+            }
+
+            #[doc = concat!("Unpacks elements: `", stringify!($element), "`.")]
+            ///
+            /// # Safety
+            /// There is room for `count` elements at `pointer`, each `stride` after the one before.
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $unpack(pointer: *mut $c, count: c_int, stride: c_int) -> c_int {
+                call(stringify!($unpack), |state| {
+                    // SAFETY: as promised.
+                    unsafe { unpack(state, Kind::$kind, pointer.cast(), count, stride) }?;
+                    Ok(0)
+                })
+            }
+        )*
+    };
+}
+
+/// C's `long` on this platform, as an element.
+type Long = i64;
+/// C's `unsigned long` on this platform, as an element.
+type ULong = u64;
+const _: () = assert!(size_of::<c_long>() == size_of::<Long>() && size_of::<c_ulong>() == size_of::<ULong>());
+
+pack_calls! {
+    Byte pvm_pkbyte pvm_upkbyte(c_char as u8, 1);
+    Complex pvm_pkcplx pvm_upkcplx(c_float as Complex32, 2);
+    DoubleComplex pvm_pkdcplx pvm_upkdcplx(c_double as Complex64, 3);
+    Double pvm_pkdouble pvm_upkdouble(c_double as f64, 4);
+    Float pvm_pkfloat pvm_upkfloat(c_float as f32, 5);
+    Int pvm_pkint pvm_upkint(c_int as i32, 6);
+    UInt pvm_pkuint pvm_upkuint(c_uint as u32, 7);
+    Long pvm_pklong pvm_upklong(c_long as Long, 8);
+    ULong pvm_pkulong pvm_upkulong(c_ulong as ULong, 9);
+    Short pvm_pkshort pvm_upkshort(c_short as i16, 10);
+    UShort pvm_pkushort pvm_upkushort(c_ushort as u16, 11);
+}
+
+fn pack_text(buffer: &mut Buffer, text: Result<&[u8], Failure>) -> Result<(), PvmError> {
+    let text = text.map_err(|_| PvmError::BadParam)?;
+    if buffer.format != Format::Trace {
+        return buffer.pack_str(text);
+    }
+    let length = i32::try_from(text.len()).map_err(|_| PvmError::BadParam)?;
+    buffer.pack([TRACE_STRING, length].into_iter())?;
+    buffer.append(text)
+}
+
+/// Unpacks a string. As in PVM the library cannot know how much room there is.
+///
+/// # Safety
+/// There is room for the string and its NUL.
+unsafe fn unpack_text(buffer: &mut Buffer, text: *mut c_char) -> Result<(), PvmError> {
+    let found = buffer.unpack_str()?;
+    if text.is_null() {
+        return Err(PvmError::BadParam);
+    }
+    // SAFETY: the caller gives room for the string and the NUL that follows it.
+    unsafe {
+        std::ptr::copy_nonoverlapping(found.as_ptr().cast(), text, found.len());
+        text.add(found.len()).write(0);
+    }
+    Ok(())
+}
+
+/// Packs a string, its NUL included.
+///
+/// # Safety
+/// `text` is NULL or a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvm_pkstr(text: *mut c_char) -> c_int {
+    call("pvm_pkstr", |state| {
+        // SAFETY: as promised.
+        unsafe { pack(state, Kind::Text, text.cast(), 1, 1) }?;
+        Ok(0)
+    })
+}
+
+/// Unpacks a string.
+///
+/// # Safety
+/// There is room at `text` for the string and its NUL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvm_upkstr(text: *mut c_char) -> c_int {
+    call("pvm_upkstr", |state| {
+        // SAFETY: as promised.
+        unsafe { unpack(state, Kind::Text, text.cast(), 1, 1) }?;
+        Ok(0)
+    })
+}

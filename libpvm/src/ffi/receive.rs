@@ -1,0 +1,284 @@
+//! Receiving. Every message that has come has a buffer id, so that matching functions of the program can look into it.
+
+use super::memory::{self, TimeVal, store};
+use super::send::array_length;
+use super::state::{Failure, Matcher, Outcome, State, call, locked};
+use super::{errors, handlers};
+use crate::engine::Wait;
+use pvm_wire::PvmError;
+use std::ffi::{c_int, c_void};
+use std::time::{Duration, Instant};
+
+/// Until when a call waits for a message.
+#[derive(Clone, Copy)]
+enum Until {
+    Forever,
+    Now,
+    Deadline(Instant),
+}
+
+impl Until {
+    /// The time that is left.
+    fn wait(self) -> Wait {
+        match self {
+            Self::Forever => Wait::Forever,
+            Self::Now => Wait::Poll,
+            Self::Deadline(end) => match end.saturating_duration_since(Instant::now()) {
+                Duration::ZERO => Wait::Poll,
+                left => Wait::For(left),
+            },
+        }
+    }
+}
+
+/// What a call wants: sender and tag, -1 for any.
+#[derive(Clone, Copy)]
+struct Wanted {
+    tid: c_int,
+    tag: c_int,
+}
+
+/// Receives a message into a buffer of its own, which becomes the one to unpack from.
+#[unsafe(no_mangle)]
+pub extern "C" fn pvm_recv(tid: c_int, tag: c_int) -> c_int {
+    receive("pvm_recv", Wanted { tid, tag }, Until::Forever)
+}
+
+/// As [`pvm_recv`], but 0 at once if no such message has come.
+#[unsafe(no_mangle)]
+pub extern "C" fn pvm_nrecv(tid: c_int, tag: c_int) -> c_int {
+    receive("pvm_nrecv", Wanted { tid, tag }, Until::Now)
+}
+
+/// As [`pvm_recv`], but 0 if no such message comes in time; a NULL time is for ever.
+///
+/// # Safety
+/// `timeout` is NULL or can be read.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvm_trecv(tid: c_int, tag: c_int, timeout: *const TimeVal) -> c_int {
+    // SAFETY: as promised.
+    let until = match unsafe { timeout.as_ref() } {
+        None => Ok(Until::Forever),
+        Some(time) => deadline(time),
+    };
+    match until {
+        Ok(until) => receive("pvm_trecv", Wanted { tid, tag }, until),
+        Err(failure) => errors::finish("pvm_trecv", Err(failure)),
+    }
+}
+
+fn deadline(time: &TimeVal) -> Result<Until, Failure> {
+    let seconds = u64::try_from(time.seconds).map_err(|_| PvmError::BadParam)?;
+    let micros = u64::try_from(time.micros).map_err(|_| PvmError::BadParam)?;
+    let span = Duration::from_secs(seconds).saturating_add(Duration::from_micros(micros));
+    if span.is_zero() {
+        return Ok(Until::Now);
+    }
+    // A time beyond the clock's end is for ever.
+    Ok(Instant::now().checked_add(span).map_or(Until::Forever, Until::Deadline))
+}
+
+/// The id of a message that has come and stays unreceived, or 0.
+#[unsafe(no_mangle)]
+pub extern "C" fn pvm_probe(tid: c_int, tag: c_int) -> c_int {
+    let found = find(Wanted { tid, tag }, Until::Now);
+    handlers::run_due();
+    errors::finish("pvm_probe", found.map(|id| id.unwrap_or(0)))
+}
+
+fn receive(name: &str, wanted: Wanted, until: Until) -> c_int {
+    let freed = locked(|state| {
+        state.may_wait()?;
+        state.engine()?;
+        let old = state.buffers.receive_id();
+        Ok(state.buffers.free(old)?)
+    });
+    let outcome = freed.and_then(|()| find(wanted, until)).and_then(|found| match found {
+        Some(id) => locked(|state| {
+            take(state, id)?;
+            state.buffers.set_receive(id)?;
+            Ok(id)
+        }),
+        None => Ok(0),
+    });
+    handlers::run_due();
+    errors::finish(name, outcome)
+}
+
+/// Takes a message out of the queue.
+fn take(state: &mut State, id: c_int) -> Result<(), Failure> {
+    let index = state.arrived.iter().position(|&waiting| waiting == id).ok_or(PvmError::NoSuchBuf)?;
+    state.arrived.remove(index);
+    state.buffers.get(id)?.rewind();
+    Ok(())
+}
+
+/// Finds a message in the queue, or waits for it. The program's own functions (a matcher, message handlers) are
+/// called between the steps, when nothing is locked.
+fn find(wanted: Wanted, until: Until) -> Result<Option<c_int>, Failure> {
+    let mut search = Search { shown: 0, best: None };
+    loop {
+        let next = locked(|state| {
+            state.may_wait()?;
+            state.engine()?;
+            if matches!(until, Until::Now) {
+                while state.take_in(Wait::Poll)? {}
+            }
+            search.look(state, wanted)
+        })?;
+        let found = match next {
+            Step::Found(id) => Some(id),
+            Step::Ask(matcher, candidates) => search.ask(matcher, &candidates, wanted)?,
+            Step::Nothing => None,
+        };
+        if found.is_some() {
+            return Ok(found);
+        }
+        handlers::run_due();
+        let came = locked(|state| state.take_in(until.wait()))?;
+        handlers::run_due();
+        if !came && !matches!(until.wait(), Wait::Forever | Wait::For(_)) {
+            return Ok(None);
+        }
+    }
+}
+
+/// How far the queue was looked through.
+struct Search {
+    shown: usize,
+    best: Option<(c_int, c_int)>,
+}
+
+/// What comes next in a search.
+enum Step {
+    Found(c_int),
+    Nothing,
+    Ask(Matcher, Vec<[c_int; 3]>),
+}
+
+impl Search {
+    /// Looks at what has come since the last look.
+    fn look(&mut self, state: &mut State, wanted: Wanted) -> Result<Step, Failure> {
+        let from = self.shown.min(state.arrived.len());
+        let fresh: Vec<c_int> = state.arrived.iter().skip(from).copied().collect();
+        self.shown = state.arrived.len();
+        if let Some(matcher) = state.matcher {
+            let describe = |id: c_int| {
+                let info = state.buffers.get(id)?.info;
+                Ok::<_, Failure>([id, info.src, info.tag])
+            };
+            return Ok(Step::Ask(matcher, fresh.into_iter().map(describe).collect::<Result<_, _>>()?));
+        }
+        for id in fresh {
+            let info = state.buffers.get(id)?.info;
+            let right_context = state.context == -1 || info.context == state.context;
+            let right_sender = wanted.tid == -1 || info.src == wanted.tid;
+            if right_context && right_sender && (wanted.tag == -1 || info.tag == wanted.tag) {
+                return Ok(Step::Found(id));
+            }
+        }
+        Ok(Step::Nothing)
+    }
+
+    /// Asks the program's matcher: 0 no, 1 this one, more the best of all, negative an error.
+    fn ask(
+        &mut self,
+        matcher: Matcher,
+        candidates: &[[c_int; 3]],
+        wanted: Wanted,
+    ) -> Result<Option<c_int>, Failure> {
+        for &[id, _, _] in candidates {
+            // SAFETY: the program set this function with `pvm_recvf`; nothing of the library is locked here.
+            match unsafe { matcher(id, wanted.tid, wanted.tag) } {
+                0 => {}
+                1 => return Ok(Some(id)),
+                score if score < 0 => return Err(Failure::code(score)),
+                score if self.best.is_none_or(|(best, _)| score > best) => self.best = Some((score, id)),
+                _ => {}
+            }
+        }
+        Ok(self.best.map(|(_, id)| id))
+    }
+}
+
+/// Receives a message into an array: as many bytes as there is room for, unconverted.
+///
+/// # Safety
+/// There is room for `count` elements of the type at `data`; each other pointer is NULL or can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvm_precv(
+    tid: c_int,
+    tag: c_int,
+    data: *mut c_void,
+    count: c_int,
+    kind: c_int,
+    sender: *mut c_int,
+    its_tag: *mut c_int,
+    length: *mut c_int,
+) -> c_int {
+    let outcome = precv(Wanted { tid, tag }, kind, count, |bytes, room, info| {
+        // SAFETY: as promised; no more bytes than the array has room for.
+        unsafe {
+            if !data.is_null() {
+                std::ptr::copy_nonoverlapping(bytes.as_ptr(), data.cast(), bytes.len().min(room));
+            }
+            store(sender, info.src);
+            store(its_tag, info.tag);
+            store(length, bytes.len() as c_int);
+        }
+    });
+    handlers::run_due();
+    errors::finish("pvm_precv", outcome)
+}
+
+fn precv(
+    wanted: Wanted,
+    kind: c_int,
+    count: c_int,
+    deliver: impl FnOnce(&[u8], usize, super::buffers::Info),
+) -> Outcome {
+    let room = array_length(kind, count)?;
+    let found = find(wanted, Until::Forever)?.ok_or(PvmError::SysErr)?;
+    locked(|state| {
+        take(state, found)?;
+        let message = state.buffers.remove(found)?;
+        deliver(message.body(), room, message.info);
+        Ok(0)
+    })
+}
+
+/// Replaces the function that decides which message a receive call takes; NULL restores PVM's own. Returns the one
+/// before.
+#[unsafe(no_mangle)]
+pub extern "C" fn pvm_recvf(matcher: Option<Matcher>) -> Option<Matcher> {
+    let old = locked(|state| Ok(std::mem::replace(&mut state.matcher, matcher)));
+    // PVM's own matcher has an address too, which programs may give back.
+    old.ok().flatten().or(Some(own_matcher))
+}
+
+/// PVM's own matching, as a function of this kind.
+unsafe extern "C" fn own_matcher(id: c_int, tid: c_int, tag: c_int) -> c_int {
+    let matches = locked(|state| {
+        let (context, info) = (state.context, state.buffers.get(id)?.info);
+        Ok((context == -1 || info.context == context)
+            && (tid == -1 || info.src == tid)
+            && (tag == -1 || info.tag == tag))
+    });
+    c_int::from(matches.unwrap_or(false))
+}
+
+/// The descriptors at which messages come in.
+///
+/// # Safety
+/// `descriptors` is NULL or can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvm_getfds(descriptors: *mut *mut c_int) -> c_int {
+    call("pvm_getfds", |state| {
+        use std::os::fd::AsRawFd;
+        let fd = state.engine()?.fd().ok_or(PvmError::SysErr)?.as_raw_fd();
+        state.lists.descriptors = memory::CList::of(vec![fd]);
+        // SAFETY: as promised.
+        unsafe { store(descriptors, state.lists.descriptors.array()) };
+        Ok(state.lists.descriptors.len())
+    })
+}

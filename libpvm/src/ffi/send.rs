@@ -1,0 +1,126 @@
+//! Sending.
+
+use super::buffers::{Buffer, Format};
+use super::memory;
+use super::state::call;
+use pvm_wire::{Complex32, Complex64, Encoding, MessageHeader, PvmError, Tid};
+use std::ffi::{c_int, c_long, c_void};
+
+/// The end of a trace message.
+const TRACE_END: i32 = -10;
+
+/// A buffer's in-place data, as they are now.
+pub fn parts_of(buffer: &Buffer) -> Vec<&[u8]> {
+    let parts = buffer.parts().iter().filter(|part| part.length > 0);
+    parts
+        .map(|part| {
+            let pointer = std::ptr::with_exposed_provenance::<u8>(part.address);
+            // SAFETY: whoever packed data in place promised to leave them there until the message is sent.
+            unsafe { std::slice::from_raw_parts(pointer, part.length) }
+        })
+        .collect()
+}
+
+/// What to send of a buffer: its body in one piece, or the parts that are read in place.
+fn pieces(buffer: &mut Buffer) -> Result<Vec<&[u8]>, PvmError> {
+    if buffer.format == Format::Plain(Encoding::InPlace) && !buffer.parts().is_empty() {
+        return Ok(parts_of(buffer));
+    }
+    if buffer.format == Format::Trace {
+        buffer.pack(std::iter::once(TRACE_END))?;
+    }
+    Ok(vec![buffer.body()])
+}
+
+/// Sends the send buffer to a task.
+#[unsafe(no_mangle)]
+pub extern "C" fn pvm_send(tid: c_int, tag: c_int) -> c_int {
+    call("pvm_send", |state| {
+        state.engine()?;
+        state.check_address(tid, tag)?;
+        let context = state.context;
+        let (engine, buffers) = state.engine_and_buffers()?;
+        let buffer = buffers.sending()?;
+        (buffer.info.tag, buffer.info.context) = (tag, context);
+        (buffer.info.src, buffer.info.dst) = (engine.tid().raw(), tid);
+        let header = buffer.header();
+        engine.send(Tid::from_raw(tid), header, &pieces(buffer)?)?;
+        Ok(0)
+    })
+}
+
+/// Sends the send buffer to several tasks: to each once, and not to the sender.
+///
+/// # Safety
+/// There are `count` ids at `tids`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvm_mcast(tids: *const c_int, count: c_int, tag: c_int) -> c_int {
+    // SAFETY: as promised.
+    let tids = unsafe { memory::ints(tids, count) };
+    call("pvm_mcast", |state| {
+        state.engine()?;
+        let tids = tids?;
+        if tag < 0 && state.settings.resv_tids == 0 {
+            return Err(PvmError::BadParam.into());
+        }
+        tids.iter().try_for_each(|&tid| state.check_task(tid))?;
+        let context = state.context;
+        let (engine, buffers) = state.engine_and_buffers()?;
+        let buffer = buffers.sending()?;
+        (buffer.info.tag, buffer.info.context) = (tag, context);
+        (buffer.info.src, buffer.info.dst) = (engine.tid().raw(), engine.tid().multicast().raw());
+        let header = buffer.header();
+        let tids: Vec<Tid> = tids.into_iter().map(Tid::from_raw).collect();
+        engine.multicast(&tids, header, &pieces(buffer)?)?;
+        Ok(0)
+    })
+}
+
+/// Bytes of `count` elements of a type of `pvm_psend`.
+pub fn array_length(kind: c_int, count: c_int) -> Result<usize, PvmError> {
+    let size = match kind {
+        0 => return Err(PvmError::NotImpl),
+        1 => 1,
+        2 | 9 => 2,
+        3 | 10 => size_of::<c_int>(),
+        4 => size_of::<f32>(),
+        5 => size_of::<Complex32>(),
+        6 => size_of::<f64>(),
+        7 => size_of::<Complex64>(),
+        8 | 11 => size_of::<c_long>(),
+        _ => return Err(PvmError::BadParam),
+    };
+    let count = usize::try_from(count).map_err(|_| PvmError::BadParam)?;
+    count.checked_mul(size).ok_or(PvmError::BadParam)
+}
+
+/// Sends an array, in this host's format, without a buffer.
+///
+/// # Safety
+/// There are `count` elements of the type at `data`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvm_psend(
+    tid: c_int,
+    tag: c_int,
+    data: *const c_void,
+    count: c_int,
+    kind: c_int,
+) -> c_int {
+    call("pvm_psend", |state| {
+        let length = array_length(kind, count)?;
+        if data.is_null() && length > 0 {
+            return Err(PvmError::BadParam.into());
+        }
+        state.engine()?;
+        state.check_address(tid, tag)?;
+        let (encoding, context) = (Encoding::InPlace.word(), state.context);
+        let header = MessageHeader { encoding, tag, context, wait_id: 0, checksum: 0 };
+        let body: &[u8] = match length {
+            0 => &[],
+            // SAFETY: as many bytes as the elements have.
+            _ => unsafe { std::slice::from_raw_parts(data.cast(), length) },
+        };
+        state.engine()?.send(Tid::from_raw(tid), header, &[body])?;
+        Ok(0)
+    })
+}

@@ -1,0 +1,129 @@
+//! `pvm_spawn`, and the environment that children inherit.
+
+use super::internals::parse_number;
+use super::memory::{store_all, text, text_or_empty, texts_until_null};
+use super::state::{State, call};
+use pvm_wire::PvmError;
+use pvm_wire::spawn::SpawnRequest;
+use std::ffi::{c_char, c_int};
+
+/// Names of the variables that children inherit, with colons between.
+const EXPORT: &str = "PVM_EXPORT";
+
+/// Starts tasks. Returns how many; `tids` has their ids, then the codes of those that could not be started.
+///
+/// # Safety
+/// `file` is a C string, `args` NULL or an array of strings that NULL ends, `place` NULL or a C string, `tids` NULL
+/// or room for `count` numbers.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvm_spawn(
+    file: *const c_char,
+    args: *const *const c_char,
+    flags: c_int,
+    place: *const c_char,
+    count: c_int,
+    tids: *mut c_int,
+) -> c_int {
+    // SAFETY: as promised.
+    let (file, args, place) = unsafe { (text(file), texts_until_null(args), text_or_empty(place)) };
+    call("pvm_spawn", |state| {
+        state.may_wait()?;
+        state.engine()?;
+        if count < 1 {
+            return Err(PvmError::BadParam.into());
+        }
+        let (good, all) = spawn(state, file?, args?, flags, place?, count)?;
+        // SAFETY: as promised; there are `count` results.
+        unsafe { store_all(tids, &all) };
+        Ok(good)
+    })
+}
+
+fn spawn(
+    state: &mut State,
+    file: &str,
+    args: Vec<String>,
+    flags: c_int,
+    place: &str,
+    count: c_int,
+) -> Result<(c_int, Vec<c_int>), super::state::Failure> {
+    let more_flags = std::env::var("PVMTASK").map_or(0, |text| parse_number(&text));
+    let engine = state.engine()?;
+    let options = engine.options();
+    let request = SpawnRequest {
+        file: file.to_owned(),
+        flags: flags | more_flags,
+        place: place.to_owned(),
+        count,
+        args,
+        output: options.child_output,
+        trace: options.child_trace,
+        env: engine.child_environment(),
+    };
+    let results = engine.spawn(&request)?;
+    Ok(sorted(results, count))
+}
+
+/// The good tids in their order, then the codes; never more than were asked for.
+fn sorted(mut results: Vec<c_int>, count: c_int) -> (c_int, Vec<c_int>) {
+    results.truncate(usize::try_from(count).unwrap_or(0));
+    let good = results.iter().filter(|&&tid| tid > 0).count();
+    results.sort_by_key(|&tid| tid <= 0);
+    (good as c_int, results)
+}
+
+/// Adds a name to what children inherit of the environment.
+///
+/// # Safety
+/// `name` is NULL or a C string; no other thread uses the environment.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvm_export(name: *const c_char) -> c_int {
+    // SAFETY: as promised.
+    let name = unsafe { text(name) };
+    call("pvm_export", |_| {
+        let name = name?;
+        let mut names = exported();
+        if !name.is_empty() && !names.iter().any(|known| known == name) {
+            names.push(name.to_owned());
+            // SAFETY: the caller is the only thread that uses the environment.
+            unsafe { std::env::set_var(EXPORT, names.join(":")) };
+        }
+        Ok(0)
+    })
+}
+
+/// Removes a name from what children inherit.
+///
+/// # Safety
+/// As [`pvm_export`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvm_unexport(name: *const c_char) -> c_int {
+    // SAFETY: as promised.
+    let name = unsafe { text(name) };
+    call("pvm_unexport", |_| {
+        let name = name?;
+        let mut names = exported();
+        names.retain(|known| known != name);
+        if std::env::var_os(EXPORT).is_some() {
+            // SAFETY: the caller is the only thread that uses the environment.
+            unsafe { std::env::set_var(EXPORT, names.join(":")) };
+        }
+        Ok(0)
+    })
+}
+
+fn exported() -> Vec<String> {
+    let names = std::env::var(EXPORT).unwrap_or_default();
+    names.split(':').filter(|name| !name.is_empty()).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sorted;
+
+    #[test]
+    fn good_tids_come_first_in_their_order() {
+        assert_eq!(sorted(vec![5, -7, 3, -6, 9], 5), (3, vec![5, 3, 9, -7, -6]));
+        assert_eq!(sorted(vec![5, 3], 1), (1, vec![5]));
+    }
+}

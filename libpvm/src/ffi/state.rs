@@ -1,0 +1,292 @@
+//! The library's one state in a process, and the frame around every call.
+
+use super::buffers::{Buffers, local_message};
+use super::errors;
+use super::handlers::{self, Handlers};
+use super::internals;
+use super::memory::Lists;
+use super::output;
+use crate::engine::{Engine, Wait};
+use crate::error::Error;
+use pvm_wire::{Message, PvmError, Tid};
+use std::collections::VecDeque;
+use std::ffi::c_int;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, PoisonError};
+use std::thread::ThreadId;
+
+/// A matcher set with `pvm_recvf`.
+pub type Matcher = unsafe extern "C" fn(c_int, c_int, c_int) -> c_int;
+
+/// The result of a call: C's integer, or why it failed.
+pub type Outcome = Result<c_int, Failure>;
+
+/// Why a call failed, and whether people are told.
+#[derive(Debug)]
+pub struct Failure {
+    /// PVM's code, or what a program's own function returned.
+    pub code: c_int,
+    /// Only returned and kept in `pvm_errno`: the caller expects it.
+    pub quiet: bool,
+    /// What the code alone does not say.
+    pub detail: Option<String>,
+}
+
+impl Failure {
+    /// A failure that is not printed.
+    pub fn quiet(code: PvmError) -> Self {
+        Self { quiet: true, ..Self::from(code) }
+    }
+
+    /// A failure with a code that came from outside.
+    pub fn code(code: c_int) -> Self {
+        Self { code, quiet: false, detail: None }
+    }
+}
+
+impl From<PvmError> for Failure {
+    fn from(code: PvmError) -> Self {
+        Self::code(code.code())
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let code = error.code();
+        // Only a lost or missing daemon needs more words than the code has.
+        let detail = (code == PvmError::SysErr).then(|| error.to_string());
+        Self { detail, ..Self::from(code) }
+    }
+}
+
+impl From<pvm_wire::body::BodyError> for Failure {
+    fn from(error: pvm_wire::body::BodyError) -> Self {
+        Error::from(error).into()
+    }
+}
+
+/// Options that hold before and after an enrolment too.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// `PvmRoute`.
+    pub route: c_int,
+    /// `PvmDebugMask`.
+    pub debug_mask: c_int,
+    /// `PvmAutoErr`.
+    pub auto_err: c_int,
+    /// `PvmResvTids`: not 0 for yes.
+    pub resv_tids: c_int,
+}
+
+/// All that the library knows.
+pub struct State {
+    /// The connection to the daemon while there is one.
+    pub engine: Option<Engine>,
+    /// The message buffers.
+    pub buffers: Buffers,
+    /// Messages that have come and were not received yet, as buffer ids in the order of arrival.
+    pub arrived: VecDeque<c_int>,
+    /// The message handlers.
+    pub handlers: Handlers,
+    /// Options.
+    pub settings: Settings,
+    /// The current context.
+    pub context: c_int,
+    /// What `pvmsettaskname` has set.
+    pub task_name: Option<String>,
+    /// What was handed out to the program and is still the library's.
+    pub lists: Lists,
+    /// Set by `pvm_recvf`.
+    pub matcher: Option<Matcher>,
+    /// Notifies of this task's own end: context and tag of each.
+    pub own_exit_notifies: Vec<(c_int, c_int)>,
+    /// Roles this task has registered for.
+    pub roles: Vec<super::services::Role>,
+    /// The mailbox index under which this task is spared by a reset.
+    pub no_reset: Option<c_int>,
+}
+
+// SAFETY: the pointers inside (lists handed to C, streams of the C library) are only followed by the thread that
+// holds the lock, and none of them is bound to the thread that stored it.
+unsafe impl Send for State {}
+
+static STATE: Mutex<Option<State>> = Mutex::new(None);
+static HOLDER: Mutex<Option<ThreadId>> = Mutex::new(None);
+
+/// Marks this thread as the holder of the state while it lives.
+struct Holding;
+
+impl Holding {
+    fn begin() -> Self {
+        *HOLDER.lock().unwrap_or_else(PoisonError::into_inner) = Some(std::thread::current().id());
+        Self
+    }
+
+    fn is_mine() -> bool {
+        let holder = HOLDER.lock().unwrap_or_else(PoisonError::into_inner);
+        *holder == Some(std::thread::current().id())
+    }
+}
+
+impl Drop for Holding {
+    fn drop(&mut self) {
+        *HOLDER.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+/// Works on the state. A call from within another (a signal handler's) cannot have it: it fails.
+pub fn locked<T>(body: impl FnOnce(&mut State) -> Result<T, Failure>) -> Result<T, Failure> {
+    if Holding::is_mine() {
+        let detail = "called while another call of this library is under way in the same thread";
+        return Err(Failure { detail: Some(detail.into()), ..PvmError::SysErr.into() });
+    }
+    let mut guard = STATE.lock().unwrap_or_else(PoisonError::into_inner);
+    let holding = Holding::begin();
+    let state = guard.get_or_insert_with(State::new);
+    let result = catch_unwind(AssertUnwindSafe(|| body(state))).unwrap_or_else(|_| {
+        Err(Failure { detail: Some("an internal error of the library".into()), ..PvmError::SysErr.into() })
+    });
+    // The next thread may come as soon as the lock is free, so the mark goes first.
+    drop(holding);
+    drop(guard);
+    result
+}
+
+/// The frame of a call: the state, then message handlers that are due, then the report of a failure.
+pub fn call(name: &str, body: impl FnOnce(&mut State) -> Outcome) -> c_int {
+    let outcome = locked(body);
+    handlers::run_due();
+    errors::finish(name, outcome)
+}
+
+impl State {
+    fn new() -> Self {
+        let number = |name| std::env::var(name).map_or(0, |text| internals::parse_number(&text));
+        Self {
+            engine: None,
+            buffers: Buffers::default(),
+            arrived: VecDeque::new(),
+            handlers: Handlers::default(),
+            settings: Settings { route: 2, debug_mask: number("PVMTASKDEBUG"), auto_err: 1, resv_tids: 0 },
+            context: number("PVMCTX"),
+            task_name: None,
+            lists: Lists::default(),
+            matcher: None,
+            own_exit_notifies: Vec::new(),
+            roles: Vec::new(),
+            no_reset: None,
+        }
+    }
+
+    /// The engine; enrols if this process is not a task yet.
+    pub fn engine(&mut self) -> Result<&mut Engine, Failure> {
+        if self.engine.as_ref().is_some_and(|engine| !engine.is_enrolled()) {
+            self.leave();
+        }
+        if self.engine.is_none() {
+            let mut engine = Engine::enrol_as(self.task_name.as_deref(), false)?;
+            internals::set_own_tid(engine.tid().raw());
+            self.settings.copy_to(&mut engine);
+            engine.set_context(self.context);
+            self.engine = Some(engine);
+        }
+        self.engine.as_mut().ok_or_else(|| PvmError::SysErr.into())
+    }
+
+    /// Like [`Self::engine`], together with the buffers.
+    pub fn engine_and_buffers(&mut self) -> Result<(&mut Engine, &mut Buffers), Failure> {
+        self.engine()?;
+        let engine = self.engine.as_mut().ok_or(PvmError::SysErr)?;
+        Ok((engine, &mut self.buffers))
+    }
+
+    /// Forgets the connection to the daemon and all that belongs to it.
+    pub fn leave(&mut self) {
+        self.engine = None;
+        self.no_reset = None;
+        self.roles.clear();
+        self.own_exit_notifies.clear();
+        for id in std::mem::take(&mut self.arrived) {
+            // Every id in the queue is a buffer's.
+            let _ = self.buffers.free(id);
+        }
+        internals::set_own_tid(-1);
+    }
+
+    /// This task's id, once it has one.
+    pub fn tid(&mut self) -> Result<Tid, Failure> {
+        Ok(self.engine()?.tid())
+    }
+
+    /// Calls that wait cannot be made from within a message handler.
+    pub fn may_wait(&self) -> Result<(), Failure> {
+        if self.handlers.running() { Err(PvmError::NotImpl.into()) } else { Ok(()) }
+    }
+
+    /// A request to the daemon and its answer.
+    pub fn request(&mut self, tag: c_int, body: Vec<u8>) -> Result<bytes::Bytes, Failure> {
+        self.may_wait()?;
+        Ok(self.engine()?.request(tag, body)?)
+    }
+
+    /// A request whose answer is one number, negative for an error.
+    pub fn request_code(&mut self, tag: c_int, body: Vec<u8>) -> Outcome {
+        let answer = self.request(tag, body)?;
+        let code = pvm_wire::body::BodyReader::new(&answer).int()?;
+        if code < 0 { Err(Failure::code(code)) } else { Ok(code) }
+    }
+
+    /// Takes in the next message within the time given; `false` if none came.
+    pub fn take_in(&mut self, wait: Wait) -> Result<bool, Failure> {
+        let message = self.engine()?.receive(wait, &mut |_| crate::engine::Choice::Take)?;
+        match message {
+            Some(message) => self.arrive(message).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Puts a message into the queue, or before its handler.
+    pub fn arrive(&mut self, message: Message) -> Result<(), Failure> {
+        let (src, tag, context) = (message.src.raw(), message.header.tag, message.header.context);
+        let id = self.buffers.insert(super::buffers::Buffer::received(message))?;
+        if !self.handlers.claim(id, src, tag, context) {
+            self.arrived.push_back(id);
+        }
+        Ok(())
+    }
+
+    /// Puts a message that the library writes itself into the queue.
+    pub fn arrive_locally(&mut self, context: c_int, tag: c_int, body: Vec<u8>) -> Result<(), Failure> {
+        let tid = self.tid()?;
+        self.arrive(local_message(Tid::MY_DAEMON, tid, context, tag, body))
+    }
+
+    /// Checks the id of a task and a tag, as calls with a receiver do.
+    pub fn check_address(&self, tid: c_int, tag: c_int) -> Result<(), Failure> {
+        self.check_task(tid)?;
+        if tag < 0 && self.settings.resv_tids == 0 {
+            return Err(PvmError::BadParam.into());
+        }
+        Ok(())
+    }
+
+    /// Checks the id of a task.
+    pub fn check_task(&self, tid: c_int) -> Result<(), Failure> {
+        if self.settings.resv_tids != 0 || Tid::from_raw(tid).is_task() {
+            return Ok(());
+        }
+        Err(PvmError::BadParam.into())
+    }
+}
+
+impl Settings {
+    /// Tells the engine what it has to know of them.
+    pub fn copy_to(&self, engine: &mut Engine) {
+        let options = engine.options_mut();
+        options.route = self.route;
+        options.debug_mask = self.debug_mask;
+        options.auto_err = self.auto_err;
+        options.resv_tids = self.resv_tids != 0;
+        options.show_tids = output::show_tids() != 0;
+    }
+}
