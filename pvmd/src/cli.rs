@@ -144,10 +144,10 @@ fn attempt(arguments: &Arguments, mut myself: Myself) -> anyhow::Result<()> {
         let _ = rustix::process::setsid();
         let config = slave::configuration()?;
         slave::override_settings(&mut settings, &config);
-        Role::Slave(config)
+        Role::Slave(Box::new(config))
     } else {
         settings.debug_mask = arguments.debug.unwrap_or(settings.debug_mask);
-        Role::Master(master_plan(arguments, &mut settings)?)
+        Role::Master(Box::new(master_plan(arguments, &mut settings)?))
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -161,8 +161,8 @@ fn attempt(arguments: &Arguments, mut myself: Myself) -> anyhow::Result<()> {
 }
 
 enum Role {
-    Master(Plan),
-    Slave(SlaveConfig),
+    Master(Box<Plan>),
+    Slave(Box<SlaveConfig>),
 }
 
 /// What a master is told by its command line.
@@ -281,8 +281,8 @@ struct Identity {
 impl Identity {
     async fn of(role: Role, settings: &Settings) -> anyhow::Result<Self> {
         match role {
-            Role::Master(plan) => Self::master(plan, settings).await,
-            Role::Slave(config) => Ok(Self::slave(config, settings)),
+            Role::Master(plan) => Self::master(*plan, settings).await,
+            Role::Slave(config) => Ok(Self::slave(*config, settings)),
         }
     }
 

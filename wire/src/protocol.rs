@@ -344,7 +344,9 @@ pub fn decode_strings(body: &[u8]) -> Result<Vec<String>, BodyError> {
 /// The body of TM_ADDHOST and TM_DELHOST.
 pub fn encode_strings<S: AsRef<str>>(strings: &[S]) -> Vec<u8> {
     let mut body = BodyWriter::new().int(strings.len() as i32);
-    strings.iter().for_each(|text| body.push_str(text.as_ref()));
+    for text in strings {
+        body.push_str(text.as_ref());
+    }
     body.finish()
 }
 

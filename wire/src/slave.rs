@@ -5,6 +5,7 @@ use crate::encoding::DataSignature;
 use crate::limits::SLAVE_CONFIG_MAX;
 use crate::tid::HostIndex;
 use serde::{Deserialize, Serialize};
+use std::fmt::Write;
 
 /// All that a slave needs to take its place; secret, because of the key (design D4).
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
@@ -68,8 +69,10 @@ impl SlaveConfig {
         let bytes = codec::encode(self)?;
         let mut line = String::with_capacity(bytes.len() * 2 + 12);
         // The version stands outside the coded part, so that other versions can tell.
-        line.push_str(&format!("{:08x}", self.protocol));
-        bytes.iter().for_each(|byte| line.push_str(&format!("{byte:02x}")));
+        let _ = write!(line, "{:08x}", self.protocol);
+        for byte in bytes {
+            let _ = write!(line, "{byte:02x}");
+        }
         line.push('\n');
         Ok(line)
     }

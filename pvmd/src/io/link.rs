@@ -49,7 +49,7 @@ pub struct Links {
     own: HostIndex,
     endpoint: Endpoint,
     timeout: Duration,
-    links: HashMap<HostIndex, LinkHandle>,
+    open: HashMap<HostIndex, LinkHandle>,
     dials: HashMap<HostIndex, AbortHandle>,
     input: mpsc::Sender<Input>,
 }
@@ -97,7 +97,7 @@ impl Links {
         if listening {
             tokio::spawn(listen(endpoint.clone(), own, timeout, input.clone()));
         }
-        Ok(Self { own, endpoint, timeout, links: HashMap::new(), dials: HashMap::new(), input })
+        Ok(Self { own, endpoint, timeout, open: HashMap::new(), dials: HashMap::new(), input })
     }
 
     /// Where others reach this daemon.
@@ -128,7 +128,7 @@ impl Links {
     pub fn take(&mut self, link: NewLink) -> Option<Event> {
         let NewLink { host, connection, send, recv } = link;
         self.dials.remove(&host);
-        if self.links.contains_key(&host) {
+        if self.open.contains_key(&host) {
             warn!(%host, "a second link to the same host: refused");
             connection.close(VarInt::from_u32(1), b"linked already");
             return None;
@@ -136,13 +136,13 @@ impl Links {
         let (queue, queued) = mpsc::unbounded_channel();
         let writer = tokio::spawn(write(connection, send, host, queued, self.input.clone()));
         let reader = tokio::spawn(read(recv, host, self.input.clone())).abort_handle();
-        self.links.insert(host, LinkHandle { queue, reader, writer });
+        self.open.insert(host, LinkHandle { queue, reader, writer });
         Some(Event::PeerLinked { host })
     }
 
     /// Queues a message. The queue is bounded by the core, which stops those who fill it.
     pub fn send(&self, host: HostIndex, message: DaemonMsg) {
-        if let Some(link) = self.links.get(&host) {
+        if let Some(link) = self.open.get(&host) {
             // A writer that is gone leaves the report of the loss to the reader.
             let _ = link.queue.send(message);
         }
@@ -150,7 +150,7 @@ impl Links {
 
     /// A link is broken: forgotten, if it is still ours.
     pub fn lost(&mut self, host: HostIndex) -> bool {
-        self.links.remove(&host).inspect(|link| link.reader.abort()).is_some()
+        self.open.remove(&host).inspect(|link| link.reader.abort()).is_some()
     }
 
     /// Closes a link after what was sent, or gives up making it.
@@ -158,14 +158,14 @@ impl Links {
         if let Some(dial) = self.dials.remove(&host) {
             dial.abort();
         }
-        if let Some(link) = self.links.remove(&host) {
+        if let Some(link) = self.open.remove(&host) {
             link.reader.abort();
         }
     }
 
     /// Closes all links and waits, not for long, until what was sent has arrived.
     pub async fn finish_all(&mut self) {
-        let writers: Vec<_> = self.links.drain().map(|(_, link)| (link.reader, link.writer)).collect();
+        let writers: Vec<_> = self.open.drain().map(|(_, link)| (link.reader, link.writer)).collect();
         for (reader, writer) in writers {
             reader.abort();
             let _ = tokio::time::timeout(FLUSH, writer).await;

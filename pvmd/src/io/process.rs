@@ -233,14 +233,14 @@ fn start(
 /// Lets the child be killed when this daemon dies, however it dies (no task is left running unowned), and gives it the
 /// limit of open files that it would have without us.
 fn prepare(command: &mut Command, surroundings: &Surroundings) {
-    let (daemon, open_files) = (surroundings.daemon.cast_signed(), surroundings.open_files.clone());
+    let (daemon, open_files) = (surroundings.daemon.cast_signed(), surroundings.open_files);
     let between_fork_and_exec = move || {
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
         // The daemon may have died before that.
         if rustix::process::getppid().is_none_or(|parent| parent.as_raw_pid() != daemon) {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
-        Ok(rustix::process::setrlimit(Resource::Nofile, open_files.clone())?)
+        Ok(rustix::process::setrlimit(Resource::Nofile, open_files)?)
     };
     // SAFETY: the closure runs between fork and exec, where only async-signal-safe work is allowed (signal-safety(7)): it
     // makes three plain system calls through rustix, which neither allocates nor locks; its errors are plain numbers.

@@ -38,8 +38,8 @@ impl Place {
     }
 
     fn file(&self, name: &str) -> PathBuf {
-        let vmid = self.vmid.iter().map(|vmid| format!(".{vmid}")).collect::<String>();
-        self.tmp.join(format!("{name}.{}{vmid}", self.uid))
+        let name = format!("{name}.{}", self.uid);
+        self.tmp.join(self.vmid.iter().fold(name, |name, vmid| format!("{name}.{vmid}")))
     }
 }
 
@@ -136,13 +136,7 @@ pub fn expand(text: &str, lookup: impl Fn(&str) -> Option<String>) -> String {
     while let Some(at) = rest.find('$') {
         out.push_str(&rest[..at]);
         let after = &rest[at + 1..];
-        let (name, length) = match after.strip_prefix('{').and_then(|inner| inner.split_once('}')) {
-            Some((name, _)) => (name, name.len() + 2),
-            None => {
-                let end = after.find(|c: char| c != '_' && !c.is_ascii_alphanumeric()).unwrap_or(after.len());
-                (&after[..end], end)
-            }
-        };
+        let (name, length) = reference(after);
         match lookup(name).filter(|_| !name.is_empty()) {
             Some(value) => out.push_str(&value),
             None => out.push_str(&rest[at..=at + length]),
@@ -151,6 +145,15 @@ pub fn expand(text: &str, lookup: impl Fn(&str) -> Option<String>) -> String {
     }
     out.push_str(rest);
     out
+}
+
+/// The name that follows a `$`, and the bytes it takes, braces included.
+fn reference(text: &str) -> (&str, usize) {
+    if let Some((name, _)) = text.strip_prefix('{').and_then(|inner| inner.split_once('}')) {
+        return (name, name.len() + 2);
+    }
+    let end = text.find(|c: char| c != '_' && !c.is_ascii_alphanumeric()).unwrap_or(text.len());
+    (&text[..end], end)
 }
 
 /// The value of a variable, if set and not empty.

@@ -25,7 +25,8 @@ pub fn launch(again: &[OsString]) -> anyhow::Result<()> {
         Ok(config) => config,
         Err(SlaveConfigError::Version(_)) => return answer_with_own_version(),
         Err(error) => {
-            return Err(error).context("standard input has no configuration; --slave is for the master's use");
+            return Err(error)
+                .context("standard input has no configuration; --slave is for the master's use");
         }
     };
     let (program, args) = again.split_first().context("this program does not know its own name")?;

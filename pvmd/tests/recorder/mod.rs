@@ -41,18 +41,6 @@ pub fn config(index: HostIndex) -> Config {
     }
 }
 
-pub fn entry(index: HostIndex) -> HostEntry {
-    HostEntry {
-        index,
-        name: format!("node{index}"),
-        arch: "LINUX64".into(),
-        speed: 1000,
-        capability: 1000.0,
-        signature: DataSignature::NATIVE.0,
-        address: Some(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 1)),
-    }
-}
-
 pub fn host(index: u32) -> HostIndex {
     HostIndex::new(index).expect("a host index")
 }
