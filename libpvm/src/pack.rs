@@ -63,7 +63,7 @@ impl Pack {
         self.put_one(tid.raw())
     }
 
-    /// Appends any serde value; only Rust programs can read it.
+    /// Appends any serde value of up to 32 MiB; only Rust programs can read it.
     pub fn put_value<T: Serialize>(&mut self, value: &T) -> Result<&mut Self> {
         let bytes = pvm_wire::codec::encode(value).map_err(|error| {
             Error::new(PvmError::BadParam, format!("the value cannot be packed: {error}"))

@@ -1,6 +1,5 @@
 //! Finds the daemon, and proves to it who this process is.
 
-use super::route::Route;
 use crate::error::{Error, Result};
 use pvm_wire::PvmError;
 use std::fs::{File, OpenOptions};
@@ -62,12 +61,12 @@ pub(super) fn daemon_address() -> Result<String> {
 }
 
 /// Connects to a daemon; `quick` gives up at the first refusal.
-pub(super) fn connect(address: &str, quick: bool) -> Result<Route> {
+pub(super) fn connect(address: &str, quick: bool) -> Result<OwnedFd> {
     let mut tries = if quick { 1 } else { TRIES };
     loop {
         tries -= 1;
         match open(address) {
-            Ok(socket) => return Ok(Route::new(socket)),
+            Ok(socket) => return Ok(socket),
             Err(_) if tries > 0 => std::thread::sleep(PAUSE),
             Err(error) => {
                 let text = format!(

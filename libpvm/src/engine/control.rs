@@ -24,7 +24,7 @@ impl Engine {
     fn serve(&mut self, kind: Tc, message: &Message) -> Result<(), BodyError> {
         let mut reader = BodyReader::new(&message.body);
         match kind {
-            Tc::Output => self.output.take(OutputFrame::decode(&message.body)?),
+            Tc::Output => self.take_output(OutputFrame::decode(&message.body)?),
             Tc::Siblings => {
                 let count = reader.count(4)?;
                 self.siblings = Some(reader.ints(count)?.into_iter().map(Tid::from_raw).collect());
@@ -34,7 +34,8 @@ impl Engine {
             Tc::SetTmask => reader.str()?.clone_into(&mut self.options.own_trace_mask),
             Tc::SetTrcBuf => self.options.own_trace_buffer = reader.int()?,
             Tc::SetTrcOpt => self.options.own_trace_options = reader.int()?,
-            Tc::ConAck | Tc::TaskExit | Tc::Noop | Tc::ShmAt | Tc::OutputX => {}
+            Tc::OutputX => self.lose_host(Tid::from_raw(reader.int()?)),
+            Tc::ConAck | Tc::TaskExit | Tc::Noop | Tc::ShmAt => {}
         }
         Ok(())
     }

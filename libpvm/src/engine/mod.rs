@@ -22,7 +22,7 @@ use pvm_wire::protocol::{ConnectReply, ConnectRequest, EnrolReply, EnrolRequest}
 use pvm_wire::{Encoding, Message, MessageHeader, PvmError, Tid};
 use receive::Inbox;
 use route::Route;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 /// How long the daemon may take over the enrolment.
@@ -62,7 +62,7 @@ impl Engine {
         Ok(engine)
     }
 
-    fn unenrolled(route: Route) -> Self {
+    fn unenrolled(socket: OwnedFd) -> Self {
         let nobody = EnrolReply {
             tid: Tid::ANY,
             parent: 0,
@@ -73,14 +73,15 @@ impl Engine {
             address: String::new(),
             scheduler: 0,
         };
+        let inbox = Inbox::new();
         Self {
-            route: Some(route),
+            route: Some(Route::new(socket, inbox.limit())),
             options: Options::new(&nobody),
             identity: nobody,
             extension: None,
             context: options::number("PVMCTX"),
             next_wait_id: 1,
-            inbox: Inbox::new(),
+            inbox,
             siblings: None,
             output: output::Collection::default(),
         }
@@ -176,7 +177,11 @@ impl Engine {
         let wait_id = self.next_wait_id;
         self.next_wait_id = wait_id.checked_add(1).unwrap_or(1);
         self.send(Tid::MY_DAEMON, xdr_header(tag, CONTEXT_TM, wait_id), &[body])?;
-        let is_answer = |message: &Message| message.src == Tid::MY_DAEMON && message.header.tag == tag;
+        let is_answer = |message: &Message| {
+            // The wait id tells the answer from one that came too late for an earlier request.
+            let MessageHeader { tag: answered, wait_id: asked, .. } = message.header;
+            message.src == Tid::MY_DAEMON && answered == tag && asked == wait_id
+        };
         let answer = self.wait_for(deadline, &mut |message| {
             if is_answer(message) { Choice::Take } else { Choice::Skip }
         })?;

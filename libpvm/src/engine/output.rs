@@ -1,13 +1,16 @@
 //! The output of spawned tasks, collected here (`pvm_catchout`).
+//!
+//! A task is done with when its spawner's daemon has said that it was spawned and its own that its output has ended.
+//! A daemon that is lost says neither, so the library asks to be told of the hosts it waits for.
 
-use super::Engine;
+use super::{Engine, xdr_header};
 use crate::error::Result;
 use bytes::Bytes;
-use pvm_wire::Tid;
-use pvm_wire::codes::{CONTEXT_TC, Tc};
-use pvm_wire::protocol::{self, OutputFrame};
+use pvm_wire::codes::{CONTEXT_TC, Tc, Tm, notify};
+use pvm_wire::protocol::{self, NotifyRequest, OutputFrame};
 use pvm_wire::spawn::Sink;
-use std::collections::HashMap;
+use pvm_wire::{Message, Tid};
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 /// What became of a task whose output is collected.
@@ -46,6 +49,7 @@ impl<F: FnMut(Tid, OutputEvent) + Send> OutputSink for F {
 pub(super) struct Collection {
     sink: Option<Box<dyn OutputSink>>,
     open: HashMap<Tid, Seen>,
+    watched: HashSet<Tid>,
 }
 
 /// Of the two frames after which a task is done with, those that have come, in whichever order.
@@ -53,6 +57,7 @@ pub(super) struct Collection {
 struct Seen {
     spawned: bool,
     ended: bool,
+    spawner: Tid,
 }
 
 impl fmt::Debug for Collection {
@@ -62,11 +67,14 @@ impl fmt::Debug for Collection {
 }
 
 impl Collection {
-    pub(super) fn take(&mut self, frame: OutputFrame) {
+    fn take(&mut self, frame: OutputFrame) {
         let seen = self.open.entry(frame.tid).or_default();
         let what = match frame.what {
             protocol::OutputEvent::Text(text) => OutputEvent::Bytes(text.into()),
-            protocol::OutputEvent::Started(parent) => OutputEvent::Started { parent },
+            protocol::OutputEvent::Started(parent) => {
+                seen.spawner = Tid::from_raw(parent);
+                OutputEvent::Started { parent }
+            }
             protocol::OutputEvent::Spawned(parent) => {
                 seen.spawned = true;
                 OutputEvent::Spawned { parent }
@@ -79,13 +87,61 @@ impl Collection {
         if seen.spawned && seen.ended {
             self.open.remove(&frame.tid);
         }
+        self.tell(frame.tid, what);
+    }
+
+    /// A host is lost: its tasks write no more, and it says no more whom its tasks have spawned.
+    fn lose_host(&mut self, host: Tid) {
+        self.watched.remove(&host);
+        let mut ended = Vec::new();
+        self.open.retain(|tid, seen| {
+            seen.spawned |= seen.spawner.to_host() == host;
+            if tid.to_host() == host && !seen.ended {
+                seen.ended = true;
+                ended.push(*tid);
+            }
+            !(seen.spawned && seen.ended)
+        });
+        ended.into_iter().for_each(|tid| self.tell(tid, OutputEvent::End));
+    }
+
+    fn tell(&mut self, tid: Tid, what: OutputEvent) {
         if let Some(sink) = &mut self.sink {
-            sink.event(frame.tid, what);
+            sink.event(tid, what);
         }
     }
 }
 
 impl Engine {
+    pub(super) fn take_output(&mut self, frame: OutputFrame) {
+        let host = frame.tid.to_host();
+        if host != self.tid().to_host() && self.output.watched.insert(host) {
+            self.watch_host(host);
+        }
+        self.output.take(frame);
+    }
+
+    pub(super) fn lose_host(&mut self, host: Tid) {
+        self.output.lose_host(host);
+    }
+
+    fn watch_host(&mut self, host: Tid) {
+        let request = NotifyRequest {
+            what: notify::HOST_DELETE,
+            cancel: false,
+            context: CONTEXT_TC,
+            tag: Tc::OutputX.tag(),
+            count: 1,
+            tids: vec![host.raw()],
+        };
+        self.inbox.deferred.push_back(Message {
+            src: self.tid(),
+            dst: Tid::MY_DAEMON,
+            header: xdr_header(Tm::Notify.tag(), 0, 0),
+            body: request.encode().into(),
+        });
+    }
+
     /// Collects the output of tasks spawned from now on and hands it to `sink`, while the program is in any call that
     /// sends or receives. With `None` tasks spawned later are not collected; those spawned before still are.
     pub fn collect_output(&mut self, sink: Option<Box<dyn OutputSink>>) {
@@ -130,5 +186,21 @@ mod tests {
             collection.take(second);
             assert_eq!(collection.open.len(), 0);
         }
+    }
+
+    #[test]
+    fn a_lost_host_ends_its_tasks_and_answers_for_its_spawners() {
+        let [near, far] = [Tid::from_raw(0x40002), Tid::from_raw(0x80002)];
+        let mut collection = Collection::default();
+        let frame = |tid, what| OutputFrame { tid, what };
+        // One there spawned from here, one here spawned from there.
+        collection.take(frame(far, protocol::OutputEvent::Spawned(near.raw())));
+        collection.take(frame(near, protocol::OutputEvent::Started(far.raw())));
+        collection.lose_host(Tid::from_raw(0xc0000));
+        assert_eq!(collection.open.len(), 2, "another host's loss is nothing to them");
+        collection.lose_host(far.to_host());
+        assert_eq!(collection.open.keys().collect::<Vec<_>>(), [&near]);
+        collection.take(frame(near, protocol::OutputEvent::Eof));
+        assert_eq!(collection.open.len(), 0);
     }
 }

@@ -4,6 +4,7 @@ use super::Engine;
 use super::route::Arrival;
 use crate::error::{Error, Result};
 use pvm_wire::{Message, PvmError};
+use rustix::event::PollFlags;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -55,6 +56,15 @@ impl Inbox {
             held: 0,
             limit: limit.unwrap_or(QUEUE_MAX),
         }
+    }
+
+    /// Bytes of unread messages beyond which no more are read.
+    pub(super) fn limit(&self) -> usize {
+        self.limit
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.held > self.limit
     }
 
     fn remove(&mut self, index: usize) -> Option<Message> {
@@ -155,12 +165,12 @@ impl Engine {
             return Ok(true);
         }
         let route = self.route.as_ref().ok_or_else(Error::lost)?;
-        route.wait(false, deadline)
+        route.wait(PollFlags::IN, deadline)
     }
 
     /// Reads once, without waiting; what is for the library itself is dealt with, the rest queued.
     pub(super) fn read_once(&mut self) -> Result<Arrival> {
-        if self.inbox.held > self.inbox.limit {
+        if self.inbox.is_full() {
             let text = format!(
                 "more than {} bytes of received messages wait unread (PVM_QUEUE_MAX_BYTES)",
                 self.inbox.limit

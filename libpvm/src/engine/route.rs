@@ -46,13 +46,13 @@ pub(super) enum Arrival {
 }
 
 impl Route {
-    /// A route over a connected socket that is in non-blocking mode.
-    pub(super) fn new(socket: OwnedFd) -> Self {
+    /// A route over a connected socket that is in non-blocking mode, for messages of up to `limit` bytes.
+    pub(super) fn new(socket: OwnedFd, limit: usize) -> Self {
         Self {
             socket,
             unread: Vec::with_capacity(PIECE_MAX),
             fragment: None,
-            reassembler: Reassembler::new(MESSAGE_MAX),
+            reassembler: Reassembler::new(limit.min(MESSAGE_MAX)),
         }
     }
 
@@ -61,9 +61,8 @@ impl Route {
         self.socket.as_fd()
     }
 
-    /// Waits until the socket can be read, or written if `writable`; `false` when the time is over.
-    pub(super) fn wait(&self, writable: bool, deadline: Option<Instant>) -> Result<bool> {
-        let events = if writable { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+    /// Waits until the socket can be read or written, as `events` says; `false` when the time is over.
+    pub(super) fn wait(&self, events: PollFlags, deadline: Option<Instant>) -> Result<bool> {
         loop {
             let mut fds = [PollFd::new(&self.socket, events)];
             let left = deadline.map(|end| timespec(end.saturating_duration_since(Instant::now())));

@@ -10,7 +10,7 @@ fn tid(bits: u32) -> Tid {
 fn pair() -> (Route, UnixStream) {
     let (ours, theirs) = UnixStream::pair().unwrap();
     ours.set_nonblocking(true).unwrap();
-    (Route::new(ours.into()), theirs)
+    (Route::new(ours.into(), MESSAGE_MAX), theirs)
 }
 
 fn message(src: u32, body: Vec<u8>) -> Message {
@@ -33,7 +33,7 @@ fn carry(from: &Route, to: &mut Route, mut outgoing: Outgoing<'_>) -> Vec<Messag
 fn routes() -> (Route, Route) {
     let (ours, theirs) = pair();
     theirs.set_nonblocking(true).unwrap();
-    (ours, Route::new(theirs.into()))
+    (ours, Route::new(theirs.into(), MESSAGE_MAX))
 }
 
 proptest! {

@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use pvm_wire::body::BodyWriter;
 use pvm_wire::codes::Tm;
 use pvm_wire::{MessageHeader, Tid};
+use rustix::event::PollFlags;
 
 impl Engine {
     /// Sends a message: a contiguous body as one part, to be cut into fragments; or several parts, each of which
@@ -47,10 +48,13 @@ impl Engine {
         Ok(())
     }
 
+    /// Beyond the queue's limit nothing is read: the others wait until this task takes what it has.
     fn read_until_writable(&mut self) -> Result<()> {
         let route = self.route.as_ref().ok_or_else(Error::lost)?;
-        route.wait(true, None)?;
-        while let Arrival::Some = self.read_once()? {}
+        let full = self.inbox.is_full();
+        let events = if full { PollFlags::OUT } else { PollFlags::IN | PollFlags::OUT };
+        route.wait(events, None)?;
+        while !self.inbox.is_full() && matches!(self.read_once()?, Arrival::Some) {}
         Ok(())
     }
 
