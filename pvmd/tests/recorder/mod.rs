@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use pvm_wire::body::BodyReader;
 use pvm_wire::codes::{CONTEXT_TM, TASK_PROTOCOL, Tm};
-use pvm_wire::daemon::{DaemonMsg, HostEntry};
+use pvm_wire::daemon::DaemonMsg;
 use pvm_wire::encoding::{DataSignature, XDR_WORD};
 use pvm_wire::message::Assembled;
 use pvm_wire::protocol::{ConnectRequest, EnrolReply, EnrolRequest};
