@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cli;
+pub mod console;
 pub mod daemon;
 pub mod demo;
 pub mod inside;

@@ -2,6 +2,7 @@
 
 pub mod aliases;
 pub mod help;
+pub mod ps;
 pub mod spawn_options;
 pub mod tables;
 pub mod words;

@@ -1,0 +1,124 @@
+//! Where commands come from: a person at a terminal, or a pipe.
+//!
+//! A thread waits for the next line, so that the console can print what tasks write meanwhile.
+
+use rustyline::error::ReadlineError;
+use rustyline::{DefaultEditor, ExternalPrinter};
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+/// What is printed when a command may be typed.
+pub const PROMPT: &str = "pvm> ";
+
+/// What came in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Line {
+    /// A line, without its end.
+    Text(String),
+    /// There will be no more.
+    End,
+    /// Nothing yet.
+    Nothing,
+}
+
+/// The console's standard input and output.
+pub struct Input {
+    lines: Receiver<Line>,
+    wanted: Sender<()>,
+    printer: Option<Box<dyn ExternalPrinter + Send>>,
+}
+
+impl Input {
+    /// Reads standard input: with editing and history if it is a terminal.
+    pub fn open() -> Self {
+        let (wanted, requests) = channel();
+        let (sender, lines) = channel();
+        let mut printer = None;
+        let terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
+        match terminal.then(DefaultEditor::new) {
+            Some(Ok(mut editor)) => {
+                printer = editor.create_external_printer().ok().map(|it| Box::new(it) as Box<_>);
+                std::thread::spawn(move || edit(editor, &requests, &sender));
+            }
+            _ => drop(std::thread::spawn(move || read(&requests, &sender))),
+        }
+        Self { lines, wanted, printer }
+    }
+
+    /// Prompts for the next line; [`Input::next`] has it when it is there.
+    pub fn prompt(&self) {
+        // Should the thread have ended, `next` says so.
+        let _ = self.wanted.send(());
+    }
+
+    /// The next line, if it comes within this time.
+    pub fn next(&self, time: Duration) -> Line {
+        match self.lines.recv_timeout(time) {
+            Ok(line) => line,
+            Err(RecvTimeoutError::Timeout) => Line::Nothing,
+            Err(RecvTimeoutError::Disconnected) => Line::End,
+        }
+    }
+
+    /// Prints, without disturbing what is being typed.
+    pub fn print(&mut self, text: &str) {
+        match &mut self.printer {
+            Some(printer) if !text.is_empty() => drop(printer.print(text.to_owned())),
+            _ => {
+                let mut stdout = io::stdout().lock();
+                // A reader that has left is noticed by the shell, not here.
+                let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+            }
+        }
+    }
+}
+
+fn edit(mut editor: DefaultEditor, requests: &Receiver<()>, lines: &Sender<Line>) {
+    let history = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".pvm_history"));
+    if let Some(history) = &history {
+        let _ = editor.load_history(history);
+    }
+    while requests.recv().is_ok() {
+        let line = match editor.readline(PROMPT) {
+            Ok(line) => {
+                if matches!(editor.add_history_entry(&line), Ok(true))
+                    && let Some(history) = &history
+                {
+                    // The console may be ended at any moment; the history should not be.
+                    let _ = editor.append_history(history);
+                }
+                Line::Text(line)
+            }
+            Err(ReadlineError::Interrupted) => Line::Text(String::new()),
+            Err(_) => Line::End,
+        };
+        if lines.send(line).is_err() {
+            return;
+        }
+    }
+}
+
+/// As PVM's console, prompts and repeats the command also when nobody types it.
+fn read(requests: &Receiver<()>, lines: &Sender<Line>) {
+    let echo = !io::stdin().is_terminal();
+    while requests.recv().is_ok() {
+        let mut stdout = io::stdout();
+        let _ = stdout.write_all(PROMPT.as_bytes()).and_then(|()| stdout.flush());
+        let mut bytes = Vec::new();
+        let line = match io::stdin().lock().read_until(b'\n', &mut bytes) {
+            Ok(length) if length > 0 => {
+                let text = String::from_utf8_lossy(&bytes).trim_end_matches(['\n', '\r']).to_owned();
+                if echo {
+                    let _ = writeln!(stdout, "{text}");
+                }
+                Line::Text(text)
+            }
+            _ => Line::End,
+        };
+        if lines.send(line).is_err() {
+            return;
+        }
+    }
+}

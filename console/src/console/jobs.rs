@@ -1,0 +1,178 @@
+//! Tasks whose output comes to the console.
+
+use crate::lines::Lines;
+use pvm3::{OutputEvent, Tid};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Write as _;
+
+/// Where a job's output goes.
+#[derive(Debug)]
+pub enum Destination {
+    /// To the console.
+    Console,
+    /// Into a file.
+    File(File),
+}
+
+/// What is known of a task's output: it is over when both have come, in whichever order.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    spawned: bool,
+    ended: bool,
+}
+
+#[derive(Debug)]
+struct Job {
+    destination: Destination,
+    tasks: BTreeMap<Tid, Seen>,
+}
+
+/// The jobs that are not finished.
+#[derive(Debug, Default)]
+pub struct Jobs {
+    last: u32,
+    running: BTreeMap<u32, Job>,
+    lines: Lines,
+}
+
+impl Jobs {
+    /// The number of the next job.
+    pub fn next_number(&self) -> u32 {
+        self.last + 1
+    }
+
+    /// Begins a job of these tasks.
+    pub fn begin(&mut self, destination: Destination, tasks: &[Tid]) {
+        self.last += 1;
+        let tasks: BTreeMap<_, _> = tasks.iter().map(|&tid| (tid, Seen::default())).collect();
+        if !tasks.is_empty() {
+            self.running.insert(self.last, Job { destination, tasks });
+        }
+    }
+
+    /// A task's output went on. Returns what is to be printed.
+    pub fn on_event(&mut self, tid: Tid, event: &OutputEvent) -> String {
+        let parent = match event {
+            OutputEvent::Spawned { parent } | OutputEvent::Started { parent } => Tid::from_raw(*parent),
+            OutputEvent::Bytes(_) | OutputEvent::End => tid,
+        };
+        let related = |job: &Job| job.tasks.contains_key(&tid) || job.tasks.contains_key(&parent);
+        let Some((&number, job)) = self.running.iter_mut().find(|(_, job)| related(job)) else {
+            return String::new();
+        };
+        let seen = job.tasks.entry(tid).or_default();
+        let mut text = String::new();
+        match event {
+            OutputEvent::Spawned { .. } => seen.spawned = true,
+            OutputEvent::Started { .. } => {}
+            OutputEvent::Bytes(bytes) => {
+                self.lines.push(tid, bytes).iter().for_each(|line| line_of(&mut text, number, tid, line));
+            }
+            OutputEvent::End => {
+                seen.ended = true;
+                self.lines.end(tid).iter().for_each(|line| line_of(&mut text, number, tid, line));
+                line_of_end(&mut text, number, tid);
+            }
+        }
+        if seen.spawned && seen.ended {
+            job.tasks.remove(&tid);
+        }
+        let mut text = job.deliver(text);
+        if job.tasks.is_empty() {
+            self.running.remove(&number);
+            let _ = writeln!(text, "[{number}] finished");
+        }
+        text
+    }
+
+    /// Each job: its number and its tasks.
+    pub fn list(&self) -> impl Iterator<Item = (u32, Vec<Tid>)> {
+        self.running.iter().map(|(&number, job)| (number, job.tasks.keys().copied().collect()))
+    }
+}
+
+impl Job {
+    /// Writes the text to the job's file, or returns it.
+    fn deliver(&mut self, text: String) -> String {
+        match &mut self.destination {
+            Destination::Console => text,
+            Destination::File(file) => match file.write_all(text.as_bytes()) {
+                Ok(()) => String::new(),
+                Err(error) => {
+                    self.destination = Destination::Console;
+                    format!("cannot write the job's file any more: {error}\n{text}")
+                }
+            },
+        }
+    }
+}
+
+fn line_of(text: &mut String, number: u32, tid: Tid, line: &str) {
+    let _ = writeln!(text, "[{number}:{tid}] {line}");
+}
+
+fn line_of_end(text: &mut String, number: u32, tid: Tid) {
+    let _ = writeln!(text, "[{number}:{tid}] EOF");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: Tid = Tid::from_raw(0x40002);
+    const B: Tid = Tid::from_raw(0x80001);
+    const NOBODY: OutputEvent = OutputEvent::Spawned { parent: -35 };
+
+    fn bytes(text: &'static str) -> OutputEvent {
+        OutputEvent::Bytes(text.into())
+    }
+
+    #[test]
+    fn a_job_is_finished_after_its_last_task() {
+        let mut jobs = Jobs::default();
+        assert_eq!(jobs.next_number(), 1);
+        jobs.begin(Destination::Console, &[A, B]);
+        assert_eq!(jobs.on_event(A, &NOBODY), "");
+        assert_eq!(jobs.on_event(A, &bytes("one\ntw")), "[1:t40002] one\n");
+        assert_eq!(jobs.on_event(B, &OutputEvent::End), "[1:t80001] EOF\n");
+        assert_eq!(jobs.list().collect::<Vec<_>>(), [(1, vec![A, B])]);
+        assert_eq!(jobs.on_event(A, &OutputEvent::End), "[1:t40002] tw\n[1:t40002] EOF\n");
+        assert_eq!(jobs.on_event(B, &NOBODY), "[1] finished\n");
+        assert_eq!(jobs.list().count(), 0);
+        assert_eq!(jobs.next_number(), 2);
+    }
+
+    #[test]
+    fn grandchildren_belong_to_the_job() {
+        let mut jobs = Jobs::default();
+        jobs.begin(Destination::Console, &[A]);
+        assert_eq!(jobs.on_event(B, &bytes("stranger\n")), "");
+        jobs.on_event(B, &OutputEvent::Started { parent: A.raw() });
+        assert_eq!(jobs.on_event(B, &bytes("x\n")), "[1:t80001] x\n");
+        jobs.on_event(A, &NOBODY);
+        assert_eq!(jobs.on_event(A, &OutputEvent::End), "[1:t40002] EOF\n");
+        jobs.on_event(B, &OutputEvent::End);
+        assert_eq!(jobs.on_event(B, &OutputEvent::Spawned { parent: A.raw() }), "[1] finished\n");
+    }
+
+    #[test]
+    fn a_file_takes_the_lines_and_the_console_the_end() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mut jobs = Jobs::default();
+        jobs.begin(Destination::File(file.reopen().unwrap()), &[A]);
+        jobs.on_event(A, &NOBODY);
+        assert_eq!(jobs.on_event(A, &bytes("zzz\n")), "");
+        assert_eq!(jobs.on_event(A, &OutputEvent::End), "[1] finished\n");
+        assert_eq!(std::fs::read_to_string(file.path()).unwrap(), "[1:t40002] zzz\n[1:t40002] EOF\n");
+    }
+
+    #[test]
+    fn a_job_of_nothing_is_none() {
+        let mut jobs = Jobs::default();
+        jobs.begin(Destination::Console, &[]);
+        assert_eq!(jobs.list().count(), 0);
+        assert_eq!(jobs.next_number(), 2);
+    }
+}

@@ -1,0 +1,216 @@
+//! PVM's console: reads commands, shows and changes the virtual machine.
+
+mod commands;
+mod environment;
+mod input;
+mod jobs;
+mod mailbox;
+mod options;
+mod spawn;
+
+use crate::daemon::Daemon;
+use crate::shell::aliases::Aliases;
+use crate::shell::{help, tables, words};
+use anyhow::{Context, Result};
+use environment::Environment;
+use input::{Input, Line};
+use jobs::Jobs;
+use pvm3::{OutputEvent, Task, Tid};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+/// Tag of the daemon's messages about new hosts.
+const NEW_HOSTS: i32 = 0;
+/// How long the console waits for a line before it looks at what the tasks write.
+const TICK: Duration = Duration::from_millis(20);
+
+/// What to do after a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    /// Read another.
+    Prompt,
+    /// Leave; the machine goes on.
+    Quit,
+    /// Leave; the machine has ended.
+    Halted,
+}
+
+/// What a command does: text to print, and what comes next.
+type Outcome = Result<(String, Next)>;
+
+/// A running console.
+struct Console {
+    task: Task,
+    aliases: Aliases,
+    environment: Environment,
+    jobs: Jobs,
+    output: Receiver<(Tid, OutputEvent)>,
+    /// Somebody wants this process to end: the daemon, when the machine is halted.
+    terminated: Arc<AtomicBool>,
+}
+
+/// The console, as a program with these arguments (PVM's: `-d`, `-n`, a hostfile).
+pub fn run(args: &[OsString]) -> ExitCode {
+    let terminal = Terminal::saved();
+    let result = Console::start(args).and_then(|mut console| console.converse());
+    terminal.restore();
+    result.unwrap_or_else(|error| {
+        eprintln!("pvm: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+impl Console {
+    fn start(args: &[OsString]) -> Result<Self> {
+        let terminated = Arc::new(AtomicBool::new(false));
+        signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(&terminated))?;
+        // As in PVM the interrupt key ends nothing here.
+        signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::default())?;
+        let mut task = enrol(args)?;
+        let (sender, output) = channel();
+        task.collect_output(Some(Box::new(move |tid, event| {
+            // The receiver lives as long as the console.
+            let _ = sender.send((tid, event));
+        })));
+        let options = task.engine().options_mut();
+        options.child_output = pvm_wire::spawn::Sink::default();
+        options.resv_tids = true;
+        options.route = 1;
+        task.notify_host_add(NEW_HOSTS)?;
+        mailbox::spare_from_reset(&mut task)?;
+        Ok(Self {
+            task,
+            aliases: Aliases::default(),
+            environment: Environment::inherited(),
+            jobs: Jobs::default(),
+            output,
+            terminated,
+        })
+    }
+
+    /// Commands from `.pvmrc`, then from standard input.
+    fn converse(&mut self) -> Result<ExitCode> {
+        let mut input = Input::open();
+        for line in start_commands().lines() {
+            match self.execute(line) {
+                (text, Next::Prompt) => input.print(&text),
+                (text, next) => return Ok(finish(&mut input, &text, next)),
+            }
+        }
+        loop {
+            self.news(&mut input)?;
+            input.prompt();
+            let line = loop {
+                match input.next(TICK) {
+                    Line::Nothing => self.news(&mut input)?,
+                    Line::Text(line) => break line,
+                    Line::End => {
+                        input.print("quit\n");
+                        return Ok(finish(&mut input, "", Next::Quit));
+                    }
+                }
+            };
+            match self.execute(&line) {
+                (text, Next::Prompt) => input.print(&text),
+                (text, next) => return Ok(finish(&mut input, &text, next)),
+            }
+        }
+    }
+
+    /// Prints what tasks write, and hosts that others have added.
+    fn news(&mut self, input: &mut Input) -> Result<()> {
+        if self.terminated.load(Ordering::SeqCst) {
+            input.print("\n");
+            anyhow::bail!("the virtual machine was halted");
+        }
+        if let Err(error) = self.task.poll() {
+            input.print("\n");
+            return Err(error.into());
+        }
+        let text = self.output_text();
+        input.print(&text);
+        while let Some(mut message) = self.task.try_recv(Tid::MY_DAEMON, NEW_HOSTS)? {
+            let count: i32 = message.get_one()?;
+            let tids: Vec<i32> = message.get(usize::try_from(count).unwrap_or(0))?;
+            let hosts: Vec<_> = commands::host_rows(&mut self.task)?;
+            let hosts: Vec<_> = hosts.into_iter().filter(|host| tids.contains(&host.tid)).collect();
+            input.print(&tables::newcomers(&hosts));
+        }
+        Ok(())
+    }
+
+    fn output_text(&mut self) -> String {
+        let mut text = String::new();
+        while let Ok((tid, event)) = self.output.try_recv() {
+            text.push_str(&self.jobs.on_event(tid, &event));
+        }
+        text
+    }
+
+    /// One command line: what it prints, and what comes next.
+    fn execute(&mut self, line: &str) -> (String, Next) {
+        let words = match words::split(line) {
+            Ok(words) => words,
+            Err(error) => return (format!("{error}\n"), Next::Prompt),
+        };
+        let words = match self.aliases.expand(words) {
+            Ok(words) => words,
+            Err(error) => return (format!("{error}\n"), Next::Prompt),
+        };
+        let Some((name, args)) = words.split_first() else { return (String::new(), Next::Prompt) };
+        let Some(topic) = help::find(name) else { return (format!("{name}: not found\n"), Next::Prompt) };
+        if !(topic.counts.0..=topic.counts.1).contains(&args.len()) {
+            return (format!("{name}: wrong #args\n"), Next::Prompt);
+        }
+        self.command(name, args).unwrap_or_else(|error| (format!("{error:#}\n"), Next::Prompt))
+    }
+}
+
+/// Enrols in the machine that runs here; if none does, starts one and waits for its hosts.
+fn enrol(args: &[OsString]) -> Result<Task> {
+    if let Ok(task) = Task::enrol_as(None, true) {
+        println!("pvmd already running.");
+        return Ok(task);
+    }
+    Daemon::start(args, &[])?;
+    let mut task = Task::enrol().context("the daemon was started, but cannot be joined")?;
+    for failure in task.start_up()?.into_iter().filter_map(Result::err) {
+        println!("{failure}");
+    }
+    Ok(task)
+}
+
+fn start_commands() -> String {
+    let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+    std::fs::read_to_string(home.join(".pvmrc")).unwrap_or_default()
+}
+
+fn finish(input: &mut Input, text: &str, next: Next) -> ExitCode {
+    input.print(text);
+    if next == Next::Quit {
+        input.print("\nConsole: exit handler called\npvmd still running.\n");
+    }
+    ExitCode::SUCCESS
+}
+
+/// The terminal's settings when the console started: line editing changes them while it waits.
+struct Terminal(Option<rustix::termios::Termios>);
+
+impl Terminal {
+    fn saved() -> Self {
+        Self(rustix::termios::tcgetattr(std::io::stdin()).ok())
+    }
+
+    fn restore(&self) {
+        if let Some(settings) = &self.0 {
+            // If the terminal is gone, there is nothing to restore.
+            let _ =
+                rustix::termios::tcsetattr(std::io::stdin(), rustix::termios::OptionalActions::Now, settings);
+        }
+    }
+}

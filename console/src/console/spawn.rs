@@ -1,0 +1,81 @@
+//! The console's `spawn`.
+
+use super::Console;
+use super::jobs::Destination;
+use crate::shell::spawn_options::{self, JobOutput, Place, SpawnCommand};
+use anyhow::{Context, Result};
+use pvm_wire::codes::{CONTEXT_TC, Tc};
+use pvm_wire::spawn::Sink;
+use pvm3::Spawned;
+use std::fmt::Write as _;
+use std::fs::OpenOptions;
+
+impl Console {
+    pub(super) fn spawn(&mut self, args: &[String]) -> Result<String> {
+        let command = spawn_options::parse(args)?;
+        let destination = destination(&command.output)?;
+        let mut text = String::new();
+        if destination.is_some() {
+            let own = Sink { tid: self.task.tid().raw(), context: CONTEXT_TC, tag: Tc::Output.tag() };
+            let before = std::mem::replace(&mut self.task.engine().options_mut().child_output, own);
+            let spawned = self.start_tasks(&command);
+            self.task.engine().options_mut().child_output = before;
+            let spawned = spawned?;
+            let _ = writeln!(text, "[{}]", self.jobs.next_number());
+            describe(&mut text, &spawned);
+            if let Some(destination) = destination {
+                self.jobs.begin(destination, &spawned.tids);
+            }
+        } else {
+            describe(&mut text, &self.start_tasks(&command)?);
+        }
+        Ok(text)
+    }
+
+    fn start_tasks(&mut self, command: &SpawnCommand) -> pvm3::Result<Spawned> {
+        let mut spawn =
+            self.task.spawn(&command.file).args(command.args.clone()).count(command.count).without_parent();
+        spawn = match &command.place {
+            Place::Anywhere => spawn,
+            Place::Host(name) => spawn.on_host(name),
+            Place::Arch(name) => spawn.on_arch(name),
+        };
+        if command.complement {
+            spawn = spawn.others();
+        }
+        if command.debug {
+            spawn = spawn.debug();
+        }
+        if let Some(directory) = &command.directory {
+            spawn = spawn.directory(directory);
+        }
+        for (name, value) in self.environment.for_tasks() {
+            spawn = spawn.env(&name, &value);
+        }
+        spawn.start()
+    }
+}
+
+/// Where the output goes, if it comes here at all.
+fn destination(output: &JobOutput) -> Result<Option<Destination>> {
+    match output {
+        JobOutput::Log => Ok(None),
+        JobOutput::Console => Ok(Some(Destination::Console)),
+        JobOutput::File { path, append } => {
+            let mut options = OpenOptions::new();
+            options.create(true).write(true).append(*append).truncate(!append);
+            let file = options.open(path).with_context(|| format!("cannot write {}", path.display()))?;
+            Ok(Some(Destination::File(file)))
+        }
+    }
+}
+
+fn describe(text: &mut String, spawned: &Spawned) {
+    let _ = writeln!(text, "{} successful", spawned.tids.len());
+    for tid in &spawned.tids {
+        let _ = writeln!(text, "{tid}");
+    }
+    for reason in &spawned.failed {
+        let _ = writeln!(text, "{reason}");
+    }
+}
