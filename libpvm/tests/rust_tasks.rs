@@ -27,8 +27,10 @@ const TESTS: &[Test] = &[
     ("multicast", multicast),
     ("system_messages", system_messages),
     ("a_full_queue", a_full_queue),
+    ("several_hosts", several_hosts),
     ("lost_daemon", lost_daemon),
     ("halt", halt),
+    ("started_daemon", started_daemon),
     ("no_daemon", no_daemon),
     ("stale_address_file", stale_address_file),
     ("somebody_elses_socket", somebody_elses_socket),
@@ -41,6 +43,7 @@ const ROLES: &[Test] = &[
     ("talker", talker),
     ("listener", listener),
     ("halter", halter),
+    ("starter", starter),
     ("hoarder", hoarder),
     ("quick_enrolment", quick_enrolment),
 ];
@@ -392,6 +395,64 @@ fn halt() {
     // The original ends all tasks with SIGTERM, often before they see the connection go.
     assert!(status.success() || status.signal() == Some(15), "{status}");
     assert!(Task::enrol_as(None, true).is_err());
+}
+
+fn starter() {
+    let mut command = Command::new(std::env::var("PVM_TEST_PROGRAM").unwrap());
+    command.arg("-nlocalhost");
+    let address = pvm3::start_daemon_with(command).unwrap();
+    assert_eq!(std::fs::read_to_string(pvm3::engine::address_file()).unwrap(), address);
+    let again = pvm3::start_daemon(&["-nlocalhost"], true).unwrap_err();
+    assert_eq!(again.code(), PvmError::DupHost, "{again}");
+    halter();
+}
+
+fn started_daemon() {
+    let start = |variables: &[(&str, &str)]| {
+        let mut command = Command::new(me());
+        command.args(["role", "starter"]).env("PVM_VMID", "second").envs(variables.iter().copied());
+        command.output().unwrap()
+    };
+    let output = start(&[]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() || output.status.signal() == Some(15), "{}: {text}", output.status);
+    let output = start(&[("PVM_TEST_PROGRAM", "/bin/false")]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("the daemon /bin/false gave no address"), "{text}");
+}
+
+/// Hosts can be added without another machine only to this system's daemon.
+fn several_hosts() {
+    let mut task = Task::enrol().unwrap();
+    if !task.daemon_is_ours() {
+        println!("several hosts are not tried with the original daemon");
+        return;
+    }
+    task.notify_host_add(7).unwrap();
+    let added = task.add_hosts(&["near via=local", "far via=local sp=2000"]).unwrap();
+    let added: Vec<_> = added.into_iter().map(Result::unwrap).collect();
+    assert_eq!((added[0].name.as_str(), added[1].name.as_str(), added[1].speed), ("near", "far", 2000));
+    let mut notice = task.recv(Tid::MY_DAEMON, 7).unwrap();
+    assert_eq!(notice.get_one::<i32>().unwrap(), 2);
+    let lost = added[1].tid;
+    task.notify_host_delete(&[lost], 8).unwrap();
+    let (sender, receiver) = mpsc::channel();
+    let send = move |tid: Tid, what: OutputEvent| sender.send((tid, what)).unwrap();
+    task.collect_output(Some(Box::new(send)));
+    let spawned = task.spawn(&me()).args(["role", "sleeper"]).on_host("far").start().unwrap();
+    let sleeper = spawned.tids[0];
+    assert_eq!(sleeper.to_host(), lost);
+    let flooder = task.spawn(&me()).args(["role", "flood"]).on_host("near").start().unwrap().tids[0];
+    flood_with(&mut task, flooder);
+    task.recv(flooder, 2).unwrap();
+    assert_eq!(task.delete_hosts(&["far"]).unwrap(), [Ok(())]);
+    assert_eq!(task.recv(Tid::MY_DAEMON, 8).unwrap().get_tid().unwrap(), lost);
+    task.wait_for_collected().unwrap();
+    let ends = receiver.try_iter().filter(|(_, what)| *what == OutputEvent::End);
+    let mut ends: Vec<Tid> = ends.map(|(tid, _)| tid).collect();
+    ends.sort_unstable();
+    assert_eq!(ends, [flooder, sleeper]);
+    assert_eq!(task.hosts().unwrap().len(), 2);
 }
 
 fn hoarder() {

@@ -102,7 +102,9 @@ impl Collection {
             }
             !(seen.spawned && seen.ended)
         });
-        ended.into_iter().for_each(|tid| self.tell(tid, OutputEvent::End));
+        for tid in ended {
+            self.tell(tid, OutputEvent::End);
+        }
     }
 
     fn tell(&mut self, tid: Tid, what: OutputEvent) {

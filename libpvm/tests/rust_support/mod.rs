@@ -22,6 +22,7 @@ struct Peer {
 struct Daemon {
     process: Child,
     folder: tempfile::TempDir,
+    program: PathBuf,
     root: Option<&'static str>,
 }
 
@@ -55,7 +56,7 @@ impl Daemon {
         let output = process.stdout.take().expect("its output");
         BufReader::new(output).read_line(&mut address).expect("its address");
         assert!(!address.trim().is_empty(), "the daemon gives no address");
-        Self { process, folder, root: peer.root }
+        Self { process, folder, program: peer.program.clone(), root: peer.root }
     }
 
     /// Runs this program as a task in the role of a test; whether it did well.
@@ -63,7 +64,9 @@ impl Daemon {
         let mut command = Command::new(std::env::current_exe().expect("this program"));
         command.args(["role", test]);
         environment(&mut command, self.folder.path(), self.root);
-        command.env("PVM_TEST_DAEMON_PID", self.process.id().to_string());
+        command
+            .env("PVM_TEST_PROGRAM", &self.program)
+            .env("PVM_TEST_DAEMON_PID", self.process.id().to_string());
         let mut process = command.spawn().expect("a task");
         let end = Instant::now() + LIMIT;
         loop {
