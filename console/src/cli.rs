@@ -1,7 +1,7 @@
 //! The command line of `pvm`.
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 /// Words that are subcommands; anything else in their place belongs to the console.
@@ -66,11 +66,21 @@ pub struct RunArgs {
     /// Which virtual machine
     #[command(flatten)]
     pub machine: MachineArgs,
-    /// The program
-    pub program: OsString,
-    /// Its arguments
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    pub args: Vec<OsString>,
+    /// The program and its arguments
+    #[arg(value_names = ["PROGRAM", "ARGS"], required = true, num_args = 1.., trailing_var_arg = true)]
+    command: Vec<OsString>,
+}
+
+impl RunArgs {
+    /// The program.
+    pub fn program(&self) -> &OsStr {
+        self.command.first().map_or(OsStr::new(""), OsString::as_os_str)
+    }
+
+    /// Its arguments.
+    pub fn args(&self) -> &[OsString] {
+        self.command.get(1..).unwrap_or_default()
+    }
 }
 
 /// Which virtual machine a program runs on.
@@ -144,7 +154,8 @@ mod tests {
         let cli = Cli::try_parse_from(["pvm", "run", "--hosts", "3", "prog", "--hosts", "-x"]).unwrap();
         let Command::Run(run) = cli.command else { panic!("not run") };
         assert_eq!(run.machine.hosts, Some(3));
-        assert_eq!(run.args, ["--hosts", "-x"]);
+        assert_eq!((run.program(), run.args()), (OsStr::new("prog"), &["--hosts".into(), "-x".into()][..]));
+        assert!(Cli::try_parse_from(["pvm", "run", "--bogus", "prog"]).is_err());
         assert!(Cli::try_parse_from(["pvm", "run", "--hosts", "0", "prog"]).is_err());
         assert!(Cli::try_parse_from(["pvm", "run", "--hosts", "2", "--here", "prog"]).is_err());
         assert!(Cli::try_parse_from(["pvm", "run"]).is_err());

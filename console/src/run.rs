@@ -18,9 +18,9 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Runs the program; the exit code is the program's.
 pub fn run(args: &RunArgs) -> Result<u8> {
-    let program = match find(&args.program) {
+    let program = match find(args.program()) {
         Ok(program) => program,
-        Err(error) => return Ok(not_started(&args.program, &error)),
+        Err(error) => return Ok(not_started(args.program(), &error)),
     };
     if args.machine.here {
         return here(args, &program);
@@ -32,7 +32,7 @@ pub fn run(args: &RunArgs) -> Result<u8> {
     }
     inside.push("--".into());
     inside.push(program.clone().into());
-    inside.extend(args.args.iter().cloned());
+    inside.extend(args.args().iter().cloned());
     run_inside(&hosts, program.parent(), &inside)
 }
 
@@ -42,13 +42,13 @@ fn here(args: &RunArgs, program: &Path) -> Result<u8> {
     let mut task = inside::enrol("pvm run", &args.machine)?;
     task.collect_output(Some(Box::new(printer())));
     let mut command = Command::new(program);
-    command.args(&args.args);
+    command.args(args.args());
     if task.daemon_is_ours() {
         command.env("PVMEPID", task.adopt_collected()?.cookie.to_string());
     }
     let mut child = match command.spawn() {
         Ok(child) => child,
-        Err(error) => return Ok(not_started(&args.program, &error)),
+        Err(error) => return Ok(not_started(args.program(), &error)),
     };
     let mut lost = false;
     let status = supervise::wait(&mut child, &interrupts, || {
