@@ -10,7 +10,7 @@ fn not_there(name: &str) -> c_int {
 }
 
 /// A reduction over elements of the members.
-type Reduction = unsafe extern "C" fn(*mut c_int, *mut c_void, *mut c_void, *mut c_int, *mut c_int);
+pub type Reduction = unsafe extern "C" fn(*mut c_int, *mut c_void, *mut c_void, *mut c_int, *mut c_int);
 
 macro_rules! group_calls {
     ($($(#[doc = $doc:literal])* $name:ident($($arg:ident: $type:ty),*);)*) => {$(

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::ffi::c_int;
 
 /// A message handler.
-type Function = unsafe extern "C" fn(c_int) -> c_int;
+pub type Function = unsafe extern "C" fn(c_int) -> c_int;
 
 /// Ids below this are the library's own handlers'.
 const FIRST_ID: c_int = 9;

@@ -251,7 +251,7 @@ pub unsafe extern "C" fn pvm_insert(class: *const c_char, index: c_int, value: c
         if index < -1 {
             return Err(PvmError::BadParam.into());
         }
-        let flags = if index == -1 { PERSISTENT | MULTI_INSTANCE } else { PERSISTENT };
+        let flags = PERSISTENT | MULTI_INSTANCE;
         quiet_for(&[PvmError::Denied], put_numbers_at(state, class, index, flags, &[value]))
     })
 }

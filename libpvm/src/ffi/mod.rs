@@ -13,6 +13,7 @@ mod context;
 mod control;
 mod daemon;
 mod errors;
+mod fortran;
 mod groups;
 mod handlers;
 mod hosts;

@@ -34,7 +34,8 @@ pub fn read(source: &mut Buffer) -> Result<Buffer, PvmError> {
     let mut body = Vec::with_capacity(length);
     while body.len() < length {
         let piece = usize::try_from(source.unpack_int()?).map_err(|_| PvmError::BadMsg)?;
-        if piece == 0 || piece > length - body.len() {
+        // Empty pieces do occur; each takes four bytes, so they end too.
+        if piece > length - body.len() {
             return Err(PvmError::BadMsg);
         }
         let bytes = source.take(piece);
