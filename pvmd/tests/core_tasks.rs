@@ -116,15 +116,15 @@ fn a_multicast_reaches_each_once_and_is_then_forgotten() {
     let (a, me) = r.enrol(100, 0);
     let (b, second) = r.enrol(101, 0);
     r.add_host(a, 2);
-    let (x, y) = (host(2).task(1), host(2).task(2));
-    let list = [second.tid.raw(), x.raw(), y.raw(), x.raw()];
+    let (near, far) = (host(2).task(1), host(2).task(2));
+    let list = [second.tid.raw(), near.raw(), far.raw(), near.raw()];
     r.request(a, Tm::Mca, &BodyWriter::new().int(4).ints(list).finish());
     r.nothing_else();
     r.say(a, me.tid.multicast(), 5, 0, b"all");
     let (to, message) = r.message();
     assert_eq!((to, message.src, message.dst), (b, me.tid, second.tid));
     let DaemonMsg::Data { src, dsts, .. } = r.told() else { panic!("not data") };
-    assert_eq!((src, dsts), (me.tid, vec![x, y]));
+    assert_eq!((src, dsts), (me.tid, vec![near, far]));
     r.say(a, me.tid.multicast(), 5, 0, b"all");
     r.nothing_else();
 }

@@ -127,11 +127,20 @@ impl Core {
             self.hosts.iter().filter_map(|entry| entry.address.map(|address| address.ip())).collect();
         taken.extend(self.config.address);
         let mut results = results.into_iter();
-        for stage in &mut operation.stages {
-            let Stage::Resolving(spec) = stage else { continue };
-            let spec = std::mem::take(spec);
+        for stage in std::mem::take(&mut operation.stages) {
+            let Stage::Resolving(spec) = stage else {
+                operation.stages.push(stage);
+                continue;
+            };
             let address = if is_local(&spec) { None } else { results.next() };
-            *stage = self.start_newcomer(spec, address, &mut taken);
+            // As in PVM, a line of the hostfile with this host's own address is about the master, under whatever name.
+            let own =
+                address.as_ref().is_some_and(|address| address.as_ref().ok() == self.config.address.as_ref());
+            if own && !spec.shared_address && matches!(operation.asker, Asker::StartUp) {
+                info!(name = spec.name, "is this host: not started");
+                continue;
+            }
+            operation.stages.push(self.start_newcomer(spec, address, &mut taken));
         }
         self.adding = Some(operation);
         self.advance_add();

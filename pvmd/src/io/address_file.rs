@@ -45,6 +45,10 @@ impl AddressFile {
             .map_err(|source| AddressError::File { path: fresh.clone(), source })
             .and_then(|()| claim(&fresh, &path));
         let _ = std::fs::remove_file(&fresh);
+        if result.is_err() {
+            // Nobody will look for it.
+            let _ = std::fs::remove_file(socket);
+        }
         result.map(|()| Self { path, socket: socket.to_owned() })
     }
 }
@@ -137,8 +141,10 @@ mod tests {
         );
         assert_eq!(running(&place).as_deref(), socket.to_str());
         let other = folder.path().join("pvmtmp2.0");
+        let _listener = UnixListener::bind(&other).unwrap();
         let error = AddressFile::publish(&place, &other).unwrap_err();
         assert!(error.to_string().contains(socket.to_str().unwrap()), "{error}");
+        assert!(!other.exists(), "who cannot take its place leaves nothing");
         drop(file);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     }

@@ -1,5 +1,8 @@
 //! One core, fed by hand; what it wants done is recorded, and a test has to account for all of it.
 
+// Each test program uses a part of it.
+#![allow(dead_code)]
+
 use bytes::Bytes;
 use pvm_wire::body::BodyReader;
 use pvm_wire::codes::{CONTEXT_TM, TASK_PROTOCOL, Tm};

@@ -414,7 +414,7 @@ impl Cluster {
             self.conns.insert((host, conn), cookie);
             self.feed(host, Event::TaskConnected { conn });
             let hello = process::connect();
-            self.say(host, conn, hello);
+            self.say(host, conn, &hello);
             return;
         }
         *self.seen.started.entry(host).or_default() += 1;
@@ -450,11 +450,11 @@ impl Cluster {
             self.seen.answers.push(answer);
         }
         for message in said {
-            self.say(host, conn, message);
+            self.say(host, conn, &message);
         }
     }
 
-    fn say(&mut self, host: HostIndex, conn: ConnId, message: pvm_wire::Message) {
+    fn say(&mut self, host: HostIndex, conn: ConnId, message: &pvm_wire::Message) {
         let fragments: Vec<_> = message.fragments(4080).collect();
         let when = self.in_order((host, host), 5..60);
         for (header, data) in fragments {
