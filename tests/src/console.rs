@@ -62,7 +62,8 @@ impl Console {
     #[track_caller]
     pub fn start(command: &mut Command) -> Self {
         let mut console = Self { program: Program::start(command), commands: 0, read: 0 };
-        console.command("");
+        // The original swallows what follows an empty line.
+        console.command("echo ready");
         console
     }
 
@@ -88,13 +89,19 @@ impl Console {
             })
         });
         let Some((output, used)) = answer else {
-            panic!("the console did not answer `{line}`:\n{}\n{}", self.program.stdout(), self.program.stderr());
+            panic!(
+                "the console did not answer `{line}`:\n{}\n{}",
+                self.program.stdout(),
+                self.program.stderr()
+            );
         };
         self.read = used;
         let echoes = [line.to_owned(), format!("echo {mark}")];
         let output = output.iter().map(|text| (text.starts_with(PROMPT), without_prompt(text)));
         output
-            .filter(|(prompted, text)| !(echoes.iter().any(|echo| echo == text) || *prompted && text.is_empty()))
+            .filter(|(prompted, text)| {
+                !(echoes.iter().any(|echo| echo == text) || *prompted && text.is_empty())
+            })
             .map(|(_, text)| text.to_owned())
             .collect()
     }
@@ -116,15 +123,23 @@ impl Console {
     pub fn add(&mut self, hosts: &[&str]) -> Vec<(String, Result<String, String>)> {
         let quoted: Vec<String> = hosts.iter().map(|host| format!("\"{host}\"")).collect();
         let output = self.command(&format!("add {}", quoted.join(" ")));
-        let rows = output.iter().filter_map(|line| two_columns(line)).skip_while(|(name, _)| name != "HOST").skip(1);
-        rows.take(hosts.len()).map(|(name, rest)| (name, tid_or_reason(&rest))).collect()
+        let rows = output.iter().skip_while(|line| !line.trim_start().starts_with("HOST ")).skip(1);
+        let row = |(host, line): (&&str, &String)| {
+            // The original shows the options, too.
+            let (name, _) = host.split_once(' ').unwrap_or((host, ""));
+            let line = line.trim_start();
+            let rest = line.strip_prefix(host.trim()).or_else(|| line.strip_prefix(name)).unwrap_or(line);
+            (name.to_owned(), tid_or_reason(rest))
+        };
+        hosts.iter().zip(rows).map(row).collect()
     }
 
     /// `delete`: per host what happened.
     #[track_caller]
     pub fn delete(&mut self, hosts: &[&str]) -> Vec<(String, String)> {
         let output = self.command(&format!("delete {}", hosts.join(" ")));
-        let rows = output.iter().filter_map(|line| two_columns(line)).skip_while(|(name, _)| name != "HOST").skip(1);
+        let rows =
+            output.iter().filter_map(|line| two_columns(line)).skip_while(|(name, _)| name != "HOST").skip(1);
         rows.take(hosts.len()).collect()
     }
 
@@ -147,7 +162,12 @@ impl Console {
 
     /// Waits for `count` such lines.
     #[track_caller]
-    pub fn await_lines<T>(&self, what: &str, count: usize, mut wanted: impl FnMut(&str) -> Option<T>) -> Vec<T> {
+    pub fn await_lines<T>(
+        &self,
+        what: &str,
+        count: usize,
+        mut wanted: impl FnMut(&str) -> Option<T>,
+    ) -> Vec<T> {
         self.program.await_lines(what, count, |line| wanted(without_prompt(line)))
     }
 

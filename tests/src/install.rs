@@ -137,7 +137,8 @@ fn make(arguments: &[OsString]) {
     // What cargo sets for this test would make the inner cargo build everything again.
     for (name, _) in env::vars_os() {
         let text = name.to_string_lossy();
-        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") || text == "LD_LIBRARY_PATH" {
+        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") || text == "LD_LIBRARY_PATH"
+        {
             command.env_remove(name);
         }
     }
@@ -154,9 +155,11 @@ fn is_current(prefix: &Path) -> bool {
     let built = target().join("release");
     let sources = ["Makefile", "packaging", "libpvm/include"].map(|path| workspace().join(path));
     let files = ["pvm", "pvmd", "pvm-task-manager", "libpvm3.so", "libpvm3.a"].map(|name| built.join(name));
-    sources.iter().chain(&files).flat_map(|path| with_contents(path)).all(|path| {
-        modified(&path).is_some_and(|changed| changed <= installed)
-    })
+    sources
+        .iter()
+        .chain(&files)
+        .flat_map(|path| with_contents(path))
+        .all(|path| modified(&path).is_some_and(|changed| changed <= installed))
 }
 
 fn with_contents(path: &Path) -> Vec<PathBuf> {

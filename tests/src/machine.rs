@@ -95,6 +95,13 @@ impl<'a> Plan<'a> {
         self
     }
 
+    /// Hosts `h1` (the master) to `h<count>`, all on this machine and of equal capability.
+    #[must_use]
+    pub fn local_hosts(self, count: usize) -> Self {
+        let lines: Vec<String> = (2..=count).map(|index| format!("h{index}\n")).collect();
+        self.name("h1").hostfile(&format!("* via=local sp=1000 ep=@PATH@\nh1\n{}", lines.concat()))
+    }
+
     /// Name of the master host.
     #[must_use]
     pub fn name(mut self, name: &str) -> Self {
@@ -150,11 +157,18 @@ impl<'a> Plan<'a> {
         command.args(self.write_hostfile(folder.path()));
         let mut daemon = Program::start(&mut command);
         let socket = wait::until(wait::PATIENCE, || {
-            let printed = daemon.stdout().lines().next().filter(|line| line.starts_with('/')).map(PathBuf::from);
+            let printed =
+                daemon.stdout().lines().next().filter(|line| line.starts_with('/')).map(PathBuf::from);
             printed.map(Some).or_else(|| daemon.has_ended().then_some(None))
         });
-        let mut machine =
-            Machine { installation: self.installation, library, daemon: None, socket: PathBuf::new(), place, folder };
+        let mut machine = Machine {
+            installation: self.installation,
+            library,
+            daemon: None,
+            socket: PathBuf::new(),
+            place,
+            folder,
+        };
         match socket.flatten() {
             Some(socket) => {
                 machine.socket = socket;
@@ -181,7 +195,10 @@ impl<'a> Plan<'a> {
         let mut variables = vec![
             ("HOME".to_owned(), display(&home)),
             ("PVM_TMP".to_owned(), display(&tmp)),
-            ("PVM_VMID".to_owned(), format!("t{}-{}", process::id(), COUNTER.fetch_add(1, Ordering::Relaxed))),
+            (
+                "PVM_VMID".to_owned(),
+                format!("t{}-{}", process::id(), COUNTER.fetch_add(1, Ordering::Relaxed)),
+            ),
             ("PVM_PATH".to_owned(), join(&self.paths)),
             ("LD_LIBRARY_PATH".to_owned(), display(library.library())),
             // The original refuses to serve root without it.
@@ -190,7 +207,8 @@ impl<'a> Plan<'a> {
         variables.extend(self.installation.root().map(|root| ("PVM_ROOT".to_owned(), display(root))));
         variables.extend(self.network.iter().flat_map(|network| network.variables()));
         variables.extend(self.variables.iter().cloned());
-        let marks = [folder].into_iter().chain(self.network.map(Network::folder)).map(Path::to_owned).collect();
+        let marks =
+            [folder].into_iter().chain(self.network.map(Network::folder)).map(Path::to_owned).collect();
         Place { variables, namespace: self.network.map(Network::master), home, tmp, marks }
     }
 }
@@ -249,6 +267,14 @@ impl Machine {
         Console::start(&mut self.command(self.installation.pvm()))
     }
 
+    /// A console, when the machine has grown to this many hosts.
+    #[track_caller]
+    pub fn console_with_hosts(&self, count: usize) -> Console {
+        let mut console = self.console();
+        wait::becomes_true(&format!("{count} hosts"), || console.conf().len() == count);
+        console
+    }
+
     /// The log of the master's daemon until now.
     pub fn log(&self) -> String {
         let log = files_in(&self.place.tmp).into_iter().find(|name| name.starts_with("pvml."));
@@ -267,7 +293,8 @@ impl Machine {
 
     /// The daemons of slaves, wherever they are.
     pub fn slave_daemons(&self) -> Vec<Process> {
-        let is_daemon = |process: &Process| process.command.contains("pvmd") || process.command.contains("pvm daemon");
+        let is_daemon =
+            |process: &Process| process.command.contains("pvmd") || process.command.contains("pvm daemon");
         self.processes().into_iter().filter(|p| is_daemon(p) && p.pid != self.daemon_pid()).collect()
     }
 

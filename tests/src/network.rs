@@ -121,7 +121,8 @@ impl Network {
             run(keygen.args(["-q", "-t", "ed25519", "-N", "", "-C", name, "-f"]).arg(self.file(name)));
         }
         let host_key = fs::read_to_string(self.file("host.pub")).expect("ssh-keygen wrote the key");
-        fs::write(self.file("known_hosts"), format!("* {host_key}")).expect("the temporary folder is writable");
+        fs::write(self.file("known_hosts"), format!("* {host_key}"))
+            .expect("the temporary folder is writable");
         let settings = format!(
             "User root\nIdentityFile {}\nIdentitiesOnly yes\nUserKnownHostsFile {}\nStrictHostKeyChecking yes\n\
              LogLevel ERROR\nConnectTimeout 10\n",
@@ -130,7 +131,8 @@ impl Network {
         );
         fs::write(self.file("ssh_config"), settings).expect("the temporary folder is writable");
         fs::create_dir(self.bin()).expect("the temporary folder is writable");
-        let script = format!("#!/bin/sh\nexec /usr/bin/ssh -F {} \"$@\"\n", self.file("ssh_config").display());
+        let script =
+            format!("#!/bin/sh\nexec /usr/bin/ssh -F {} \"$@\"\n", self.file("ssh_config").display());
         fs::write(self.ssh(), script).expect("the temporary folder is writable");
         fs::set_permissions(self.ssh(), Permissions::from_mode(0o755)).expect("the script is ours");
     }
@@ -154,9 +156,15 @@ impl Network {
         fs::create_dir_all(self.tmp(index)).expect("the temporary folder is writable");
         let config = self.file(&format!("sshd_config.{index}"));
         fs::write(&config, self.sshd_config(index)).expect("the temporary folder is writable");
-        let log = File::create(self.file(&format!("sshd.{index}.log"))).expect("the temporary folder is writable");
+        let log =
+            File::create(self.file(&format!("sshd.{index}.log"))).expect("the temporary folder is writable");
         let mut command = namespace.command(Path::new("/usr/sbin/sshd"));
-        let child = command.args(["-D", "-e", "-f"]).arg(&config).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        let child = command
+            .args(["-D", "-e", "-f"])
+            .arg(&config)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log);
         let child = child.spawn().expect("sshd can be started");
         wait::becomes_true("sshd listens", || {
             let table = fs::read_to_string(format!("/proc/{}/net/tcp", child.id())).unwrap_or_default();
@@ -220,7 +228,8 @@ impl Namespace {
 
     fn remove(&self) {
         let pids = Command::new("ip").args(["netns", "pids", &self.0]).output();
-        let pids = pids.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+        let pids =
+            pids.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
         for pid in pids.split_whitespace().filter_map(|pid| pid.parse().ok()) {
             processes::signal(pid, Signal::KILL);
         }

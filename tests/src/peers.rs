@@ -52,11 +52,15 @@ pub fn full() -> bool {
 impl Peer {
     fn lacks(self) -> Option<String> {
         match self {
-            Self::OriginalPvm => missing_file(&["/usr/bin/pvmd", "/usr/bin/pvm", "/usr/include/pvm3.h"], "pvm, pvm-dev"),
+            Self::OriginalPvm => {
+                missing_file(&["/usr/bin/pvmd", "/usr/bin/pvm", "/usr/include/pvm3.h"], "pvm, pvm-dev")
+            }
             Self::OriginalExamples => missing_file(&["/usr/bin/hello.pvm", "/usr/bin/spmd"], "pvm-examples"),
             Self::CCompiler => missing_command("cc", "--version"),
             Self::FortranCompiler => missing_command("gfortran", "--version"),
-            Self::Ssh => missing_file(&["/usr/sbin/sshd", "/usr/bin/ssh", "/usr/bin/ssh-keygen"], "openssh-server"),
+            Self::Ssh => {
+                missing_file(&["/usr/sbin/sshd", "/usr/bin/ssh", "/usr/bin/ssh-keygen"], "openssh-server")
+            }
             Self::Namespaces => missing_command("ip", "-V").or_else(|| not_allowed("--net")),
             Self::Mount => not_allowed("--mount"),
         }
@@ -76,5 +80,6 @@ fn missing_command(name: &str, argument: &str) -> Option<String> {
 /// Being root is not enough, in containers for instance; so the thing itself is tried.
 fn not_allowed(namespace: &str) -> Option<String> {
     let status = Command::new("unshare").args([namespace, "true"]).stderr(Stdio::null()).status();
-    (!status.is_ok_and(|status| status.success())).then(|| format!("`unshare {namespace}` is not allowed here"))
+    (!status.is_ok_and(|status| status.success()))
+        .then(|| format!("`unshare {namespace}` is not allowed here"))
 }

@@ -18,7 +18,10 @@ pub struct Process {
 /// Zombies have no environment and do not count.
 pub fn with_environment(marker: &Path) -> Vec<Process> {
     let marker = marker.as_os_str().as_encoded_bytes();
-    all().into_iter().filter(|process| read(process.pid, "environ").is_some_and(|e| contains(&e, marker))).collect()
+    all()
+        .into_iter()
+        .filter(|process| read(process.pid, "environ").is_some_and(|e| contains(&e, marker)))
+        .collect()
 }
 
 /// The children of a process.

@@ -84,14 +84,21 @@ impl Program {
 
     /// The first `count` complete lines of its output for which `wanted` has an answer.
     #[track_caller]
-    pub fn await_lines<T>(&self, what: &str, count: usize, mut wanted: impl FnMut(&str) -> Option<T>) -> Vec<T> {
+    pub fn await_lines<T>(
+        &self,
+        what: &str,
+        count: usize,
+        mut wanted: impl FnMut(&str) -> Option<T>,
+    ) -> Vec<T> {
         let answer = wait::until(PATIENCE, || {
             let stdout = self.stdout();
             let complete = &stdout[..stdout.rfind('\n').map_or(0, |end| end + 1)];
             let found: Vec<T> = complete.lines().filter_map(&mut wanted).take(count).collect();
             (found.len() == count).then_some(found)
         });
-        answer.unwrap_or_else(|| panic!("{} never printed {what} ({count} times):\n{}", self.name, self.transcript()))
+        answer.unwrap_or_else(|| {
+            panic!("{} never printed {what} ({count} times):\n{}", self.name, self.transcript())
+        })
     }
 
     /// Whether it has ended.
@@ -114,7 +121,9 @@ impl Program {
             panic!("{} did not end within {limit:?}:\n{}", self.name, self.transcript());
         };
         // The pipes may be held open by a process it started; what it wrote itself is there after a moment.
-        wait::until(Duration::from_secs(1), || self.readers.iter().all(JoinHandle::is_finished).then_some(()));
+        wait::until(Duration::from_secs(1), || {
+            self.readers.iter().all(JoinHandle::is_finished).then_some(())
+        });
         Ended { status, stdout: self.stdout(), stderr: self.stderr() }
     }
 

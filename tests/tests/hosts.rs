@@ -1,0 +1,227 @@
+//! Hosts that come and go while tasks run, first all on this machine, then in network namespaces with ssh between them.
+
+use pvm_tests::machine::Plan;
+use pvm_tests::program::Program;
+use pvm_tests::programs::{Linking, Programs};
+use pvm_tests::{Console, Installation, Machine, Network, process, wait};
+use rustix::process::Signal;
+use std::collections::BTreeMap;
+
+/// A sleeper of the program `watch`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Sleeper {
+    tid: String,
+    host: String,
+    pid: i32,
+}
+
+struct Local {
+    machine: Machine,
+    console: Console,
+    programs: Programs,
+}
+
+/// A machine of so many hosts on this computer; `None` where its programs cannot be compiled or it is not ours.
+fn local(hosts: usize, check: &str) -> Option<Local> {
+    let installation = Installation::ours_only(check)?;
+    let programs = Programs::compile(&["batch", "watch"], &installation, Linking::Shared)?;
+    let machine = Plan::of(&installation).path(programs.folder()).local_hosts(hosts).start();
+    let console = machine.console_with_hosts(hosts);
+    Some(Local { machine, console, programs })
+}
+
+/// How many of `count` tasks of one spawn ran on which host.
+fn spread(machine: &Machine, programs: &Programs, count: usize) -> BTreeMap<String, usize> {
+    let batch = machine.program(programs.path("batch"), &[count.to_string(), "hold".to_owned()]);
+    batch.await_line("the end of the batch", |line| (line == "done").then_some(()));
+    let ended = batch.end();
+    ended.expect_success();
+    assert!(ended.stdout.contains(&format!("started {count}\n")), "{}", ended.stdout);
+    let mut hosts = BTreeMap::new();
+    for line in ended.stdout.lines().filter(|line| line.starts_with("here ")) {
+        let host = line.split_whitespace().nth(2).expect("a host").to_owned();
+        *hosts.entry(host).or_default() += 1;
+    }
+    assert_eq!(hosts.values().sum::<usize>(), count, "{}", ended.stdout);
+    hosts
+}
+
+/// The program `watch` with so many sleepers, all of which have begun.
+fn watch(machine: &Machine, programs: &Programs, count: usize) -> (Program, Vec<Sleeper>) {
+    let watch = machine.program(programs.path("watch"), &[count.to_string()]);
+    let sleepers = watch.await_lines("its sleepers", count, |line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let ["sleeper", tid, host, pid] = words[..] else { return None };
+        Some(Sleeper { tid: tid.to_owned(), host: host.to_owned(), pid: pid.parse().ok()? })
+    });
+    (watch, sleepers)
+}
+
+fn tids_on<'a>(sleepers: &'a [Sleeper], host: &str) -> Vec<&'a str> {
+    let mut tids: Vec<&str> = sleepers.iter().filter(|s| s.host == host).map(|s| s.tid.as_str()).collect();
+    tids.sort_unstable();
+    tids
+}
+
+/// The tasks of whose end the program is told.
+#[track_caller]
+fn told_exits(watch: &Program, count: usize) -> Vec<String> {
+    let mut told =
+        watch.await_lines("ends of tasks", count, |line| line.strip_prefix("exit ").map(str::to_owned));
+    told.sort_unstable();
+    told
+}
+
+#[track_caller]
+fn await_said(watch: &Program, line: &str) {
+    watch.await_line(line, |said| (said == line).then_some(()));
+}
+
+/// Kills what is left of a watch; then nothing of the machine but its daemons may be left.
+fn finish(watch: Program, local: Local) {
+    watch.end().expect_success();
+    let Local { machine, console, .. } = local;
+    console.quit();
+    machine.finish();
+}
+
+#[test]
+fn a_batch_spreads_over_equal_hosts_in_equal_parts() {
+    let Some(Local { machine, console, programs }) = local(4, "a batch on four hosts") else { return };
+    let hosts = spread(&machine, &programs, 64);
+    assert_eq!(hosts.len(), 4, "{hosts:?}");
+    assert!(hosts.values().all(|count| (14..=18).contains(count)), "{hosts:?}");
+    console.quit();
+    machine.finish();
+}
+
+#[test]
+fn batches_at_the_same_time_all_start() {
+    let Some(Local { machine, console, programs }) = local(3, "several batches at once") else { return };
+    let batches: Vec<Program> =
+        (0..4).map(|_| machine.program(programs.path("batch"), &["20", "hold"])).collect();
+    for batch in batches {
+        let ended = batch.end_within(wait::PATIENCE * 2);
+        ended.expect_success();
+        assert!(ended.stdout.starts_with("started 20\n"), "{}", ended.stdout);
+        assert_eq!(ended.stdout.lines().filter(|line| line.starts_with("here ")).count(), 20);
+    }
+    console.quit();
+    machine.finish();
+}
+
+#[test]
+fn a_killed_task_is_reported_to_who_asked() {
+    let Some(local) = local(2, "the end of a task by kill -9") else { return };
+    let (watch, sleepers) = watch(&local.machine, &local.programs, 6);
+    for victim in [&sleepers[1], &sleepers[4]] {
+        process::signal(victim.pid, Signal::KILL);
+    }
+    let mut killed = [sleepers[1].tid.clone(), sleepers[4].tid.clone()];
+    killed.sort_unstable();
+    assert_eq!(told_exits(&watch, 2), killed);
+    finish(watch, local);
+}
+
+#[test]
+fn a_deleted_host_takes_its_tasks_along_and_no_others() {
+    let Some(mut local) = local(3, "deleting a host") else { return };
+    let (watch, sleepers) = watch(&local.machine, &local.programs, 12);
+    let gone = tids_on(&sleepers, "tc0000");
+    assert!(!gone.is_empty(), "{sleepers:?}");
+    assert_eq!(local.console.delete(&["h3"]), [("h3".to_owned(), "deleted".to_owned())]);
+    await_said(&watch, "host-deleted tc0000");
+    assert_eq!(told_exits(&watch, gone.len()), gone);
+    for sleeper in &sleepers {
+        let expected = sleeper.host != "tc0000";
+        wait::becomes_true(&format!("{sleeper:?} alive: {expected}"), || {
+            process::is_alive(sleeper.pid) == expected
+        });
+    }
+    assert_eq!(local.console.conf().len(), 2);
+    finish(watch, local);
+}
+
+#[test]
+fn a_host_whose_daemon_is_killed_is_out() {
+    let Some(mut local) = local(3, "the loss of a daemon") else { return };
+    let (watch, sleepers) = watch(&local.machine, &local.programs, 12);
+    let second = tids_on(&sleepers, "t80000");
+    assert!(!second.is_empty(), "{sleepers:?}");
+    // Which daemon is which shows by their children.
+    let pid = sleepers.iter().find(|s| s.host == "t80000").map(|s| s.pid).expect("a sleeper there");
+    let is_parent =
+        |daemon: &process::Process| process::children(daemon.pid).iter().any(|child| child.pid == pid);
+    let daemon =
+        local.machine.slave_daemons().into_iter().find(is_parent).expect("the daemon of that sleeper");
+    process::signal(daemon.pid, Signal::KILL);
+    await_said(&watch, "host-deleted t80000");
+    assert_eq!(told_exits(&watch, second.len()), second);
+    assert_eq!(local.console.conf().len(), 2);
+    assert_eq!(spread(&local.machine, &local.programs, 8).len(), 2);
+    watch.end().expect_success();
+}
+
+#[test]
+fn an_added_host_is_reported_and_gets_tasks() {
+    let Some(mut local) = local(2, "adding a host") else { return };
+    let (watch, _) = watch(&local.machine, &local.programs, 2);
+    assert_eq!(local.console.add(&["h3"]), [("h3".to_owned(), Ok("c0000".to_owned()))]);
+    await_said(&watch, "host-added tc0000");
+    let hosts = spread(&local.machine, &local.programs, 30);
+    assert!(hosts.contains_key("tc0000"), "{hosts:?}");
+    // Under a name that is taken, it is refused, and the rest of the request goes on.
+    let answers = local.console.add(&["h3", "h4"]);
+    assert_eq!(
+        answers,
+        [("h3".to_owned(), Err("Duplicate host".to_owned())), ("h4".to_owned(), Ok("100000".to_owned()))]
+    );
+    finish(watch, local);
+}
+
+#[test]
+fn hosts_are_reached_by_ssh() {
+    let check = "hosts with a network between them";
+    let Some(installation) = Installation::ours_only(check) else { return };
+    let Some(network) = Network::of(4, &installation, check) else { return };
+    let Some(programs) = Programs::compile(&["batch", "watch"], &installation, Linking::Shared) else {
+        return;
+    };
+    let hostfile = format!("* ep=@PATH@ sp=1000\n{}\n{}\n", network.line(1, ""), network.line(2, ""));
+    let plan = Plan::of(&installation).path(programs.folder()).name(&network.address(0)).hostfile(&hostfile);
+    let machine = plan.network(&network).start();
+    let mut console = machine.console_with_hosts(3);
+    let hosts = spread(&machine, &programs, 12);
+    assert_eq!(hosts.len(), 3, "{hosts:?}");
+
+    let (watch, _) = watch(&machine, &programs, 2);
+    let answers = console.add(&[&network.line(3, "")]);
+    assert_eq!(answers.len(), 1);
+    assert!(answers[0].1.is_ok(), "{answers:?}\n{}", console.transcript());
+    await_said(&watch, "host-added t100000");
+    assert_eq!(spread(&machine, &programs, 16).len(), 4);
+
+    // The cable of a host is pulled: it is out after a few seconds, and the others go on.
+    network.cut(2);
+    await_said(&watch, "host-deleted tc0000");
+    assert_eq!(console.conf().len(), 3);
+    assert_eq!(spread(&machine, &programs, 9).len(), 3);
+    watch.end().expect_success();
+    console.quit();
+}
+
+#[test]
+fn a_machine_over_ssh_leaves_nothing() {
+    let check = "the end of a machine with a network";
+    let Some(installation) = Installation::ours_only(check) else { return };
+    let Some(network) = Network::of(3, &installation, check) else { return };
+    let hostfile = format!("{}\n{}\n", network.line(1, ""), network.line(2, ""));
+    let plan = Plan::of(&installation).name(&network.address(0)).hostfile(&hostfile);
+    let machine = plan.network(&network).start();
+    machine.console_with_hosts(3).quit();
+    machine.finish();
+    for index in 1..3 {
+        let left = pvm_tests::machine::files_in(&network.tmp(index));
+        assert!(left.iter().all(|name| name.starts_with("pvml.")), "on {}: {left:?}", network.name(index));
+    }
+}
