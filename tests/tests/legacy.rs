@@ -1,0 +1,169 @@
+//! Programs compiled years ago against the original PVM (Debian's package of PVM's own examples) run unchanged: with
+//! our library or the original one, with our daemon or the original one.
+
+use pvm_tests::machine::Plan;
+use pvm_tests::peers::{self, Peer};
+use pvm_tests::program::{Ended, Program};
+use pvm_tests::programs::{Linking, Programs};
+use pvm_tests::{Installation, Machine, wait};
+use std::time::Duration;
+
+/// An example that talks to its standard output alone.
+struct Example {
+    program: &'static str,
+    input: &'static str,
+    /// What of its output must be there.
+    says: &'static [&'static str],
+    /// Whether more must hold of its output.
+    check: fn(&str) -> Result<(), String>,
+}
+
+const EXAMPLES: &[Example] = &[
+    Example { program: "hello.pvm", input: "", says: &["i'm t", ": hello, world from "], check: anything },
+    Example {
+        program: "master1",
+        input: "",
+        says: &["SUCCESSFUL", "(expecting 100.000000)"],
+        check: got_what_it_expected,
+    },
+    Example {
+        program: "fmaster1",
+        input: "3\n",
+        says: &["SUCCESSFUL", "(expected "],
+        check: got_what_it_expected,
+    },
+    Example {
+        program: "hitc",
+        input: "",
+        says: &["I got result from tid:", "Program Finished"],
+        check: anything,
+    },
+    Example { program: "timing", input: "", says: &["Message size 1000000", "\ndone\n"], check: anything },
+];
+
+/// Those that use groups.
+const GROUPS: &[Example] = &[
+    Example {
+        program: "gexample",
+        input: "10\n3\n",
+        says: &["The 1-Norm is 55 ", "The product of column 1 is 3.6288e+06"],
+        check: anything,
+    },
+    Example {
+        program: "fgexample",
+        input: "10\n3\n",
+        says: &["The 1-Norm is         5050", "9.3326215443944"],
+        check: anything,
+    },
+    Example {
+        program: "tst",
+        input: "",
+        says: &["joined prognosis 0, negative 0", "left prognosis 0, negative 0"],
+        check: anything,
+    },
+    Example { program: "joinleave", input: "", says: &["Joined 10000 times"], check: anything },
+];
+
+fn anything(_: &str) -> Result<(), String> {
+    Ok(())
+}
+
+/// `I got X from i; (expecting X)`, with every worker heard.
+fn got_what_it_expected(output: &str) -> Result<(), String> {
+    let mut heard = 0;
+    for line in output.lines().filter_map(|line| line.trim().strip_prefix("I got ")) {
+        let numbers: Vec<f64> = line
+            .split(|c: char| c.is_whitespace() || c == ';' || c == ')')
+            .filter_map(|word| word.parse().ok())
+            .collect();
+        let [got, _, expected] = numbers[..] else { return Err(format!("unexpected line: {line}")) };
+        if (got - expected).abs() > 1e-6 {
+            return Err(format!("got {got}, expected {expected}"));
+        }
+        heard += 1;
+    }
+    if heard >= 3 { Ok(()) } else { Err(format!("only {heard} workers were heard")) }
+}
+
+/// A daemon of one kind with libraries of another.
+fn machine(daemon: &Installation, library: &Installation) -> Machine {
+    let plan = Plan::of(daemon).library(library);
+    // The original can start a second host only with rsh or ssh.
+    if daemon.is_ours { plan.local_hosts(3).start() } else { plan.start() }
+}
+
+fn run(machine: &Machine, example: &Example) -> Ended {
+    let mut program = Program::start(&mut machine.command(format!("/usr/bin/{}", example.program)));
+    program.write(example.input);
+    program.end_within(Duration::from_secs(60))
+}
+
+#[track_caller]
+fn expect(machine: &Machine, examples: &[Example]) {
+    for example in examples {
+        let ended = run(machine, example);
+        for text in example.says {
+            assert!(ended.stdout.contains(text), "{} does not say {text:?}: {ended:#?}", example.program);
+        }
+        if let Err(reason) = (example.check)(&ended.stdout) {
+            panic!("{}: {reason}: {ended:#?}", example.program);
+        }
+    }
+}
+
+/// `spmd`, whose tasks pass a token round, needs to be spawned by a program; what it says is in the daemon's log.
+#[track_caller]
+fn expect_token_ring(machine: &Machine, programs: &Programs) {
+    let spawner = machine.program(programs.path("batch"), &["4", "", "/usr/bin/spmd"]);
+    spawner.await_line("its tasks", |line| (line == "started 4").then_some(()));
+    wait::becomes_true("a token passed round", || {
+        let log = machine.log();
+        log.contains("Pass a token through the   4 tid ring") && log.contains("token ring done")
+    });
+}
+
+fn try_all(daemon: &Installation, library: &Installation) {
+    let Some(programs) = Programs::compile(&["batch"], library, Linking::Shared) else { return };
+    let mut machine = machine(daemon, library);
+    if daemon.is_ours {
+        machine.console_with_hosts(3).quit();
+    }
+    expect(&machine, EXAMPLES);
+    expect_token_ring(&machine, &programs);
+    expect(&machine, GROUPS);
+    assert!(machine.is_alive());
+    wait::becomes_true("the end of the programs' tasks", || {
+        let tasks = machine.console().tasks();
+        // The group server stays, as ever.
+        tasks.iter().all(|task| task.command == "pvmgs" || task.command == "-")
+    });
+    machine.finish();
+}
+
+fn peers(check: &str) -> Option<Installation> {
+    peers::require(&[Peer::OriginalExamples], check)?;
+    Installation::debian()
+}
+
+#[test]
+fn our_library_under_our_daemon() {
+    let installation = Installation::under_test();
+    let Some(_) = peers("old programs with this library and this daemon") else { return };
+    try_all(&installation, &installation);
+}
+
+#[test]
+fn the_original_library_under_our_daemon() {
+    let check = "old programs with the original library under this daemon";
+    let Some(ours) = Installation::ours_only(check) else { return };
+    let Some(original) = peers(check) else { return };
+    try_all(&ours, &original);
+}
+
+#[test]
+fn our_library_under_the_original_daemon() {
+    let check = "old programs with this library under the original daemon";
+    let Some(ours) = Installation::ours_only(check) else { return };
+    let Some(original) = peers(check) else { return };
+    try_all(&original, &ours);
+}
