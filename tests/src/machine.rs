@@ -277,7 +277,9 @@ impl Machine {
 
     /// The log of the master's daemon until now.
     pub fn log(&self) -> String {
-        let log = files_in(&self.place.tmp).into_iter().find(|name| name.starts_with("pvml."));
+        // Hosts on the same machine have a log of their own, under a longer name.
+        let logs = files_in(&self.place.tmp).into_iter().filter(|name| name.starts_with("pvml."));
+        let log = logs.min_by_key(String::len);
         log.and_then(|name| fs::read(self.place.tmp.join(name)).ok())
             .map_or_else(String::new, |bytes| String::from_utf8_lossy(&bytes).into_owned())
     }

@@ -1,0 +1,284 @@
+//! What is wrong, hostile or missing is refused with its reason, and harms nothing else.
+
+use pvm_tests::machine::{NotStarted, Plan};
+use pvm_tests::peers::{self, Peer};
+use pvm_tests::program::Program;
+use pvm_tests::programs::{Linking, Programs};
+use pvm_tests::{Installation, Machine, process, wait};
+use std::fs;
+use std::io::{Read, Write};
+use std::net::UdpSocket;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// Bytes that look like nothing in particular, the same ones in every run (splitmix64).
+struct Noise(u64);
+
+impl Noise {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn bytes(&mut self, length: usize) -> Vec<u8> {
+        (0..length).map(|_| self.next() as u8).collect()
+    }
+}
+
+#[track_caller]
+fn refused(plan: Plan) -> NotStarted {
+    let Err(refused) = plan.try_start() else { panic!("the daemon started") };
+    assert!(refused.files.is_empty(), "left behind: {refused:#?}");
+    assert!(refused.processes.is_empty(), "left running: {refused:#?}");
+    refused
+}
+
+/// Spawns and hears tasks: proof that the machine works.
+#[track_caller]
+fn expect_working(machine: &Machine, programs: &Programs) {
+    let ended = Program::run(machine.command(programs.path("batch")).arg("4"));
+    ended.expect_success();
+    assert!(ended.stdout.starts_with("started 4\n") && ended.stdout.ends_with("done\n"), "{}", ended.stdout);
+}
+
+#[test]
+fn a_hostfile_with_mistakes_starts_nothing() {
+    let Some(ours) = Installation::ours_only("mistakes in hostfiles") else { return };
+    let long = "x".repeat(1024 * 1024);
+    let text = format!("h1\nh2 via=local bogus=1\nlo=me\nh3 via=local\n{long}\nh4 sp=quick\n");
+    let refused = refused(Plan::of(&ours).name("h1").hostfile(&text));
+    assert_eq!(refused.ended.status.code(), Some(2), "{refused:#?}");
+    let stderr = &refused.ended.stderr;
+    for expected in
+        ["hosts:2: unknown option `bogus=`", "hosts:3: ", "hosts:5: longer than", "hosts:6: `sp=quick`"]
+    {
+        assert!(stderr.contains(expected), "{expected} is missing in:\n{stderr}");
+    }
+    assert!(stderr.len() < 4096, "the mistakes are told in {} bytes", stderr.len());
+}
+
+#[test]
+fn hostfiles_that_are_no_text_or_not_there_start_nothing() {
+    let Some(ours) = Installation::ours_only("hostfiles that cannot be read") else { return };
+    let binary = refused(Plan::of(&ours).hostfile("h1\n\0\u{1}\u{2}\n"));
+    assert_eq!(binary.ended.status.code(), Some(2), "{binary:#?}");
+    assert!(binary.ended.stderr.contains("hosts:2: contains a NUL byte"), "{binary:#?}");
+    let missing = refused(Plan::of(&ours).variable("PVMHOSTFILE", "/no/such/hostfile"));
+    assert_eq!(missing.ended.status.code(), Some(2), "{missing:#?}");
+    assert!(missing.ended.stderr.contains("/no/such/hostfile: No such file"), "{missing:#?}");
+}
+
+#[test]
+fn settings_that_cannot_be_used_are_named() {
+    let Some(ours) = Installation::ours_only("unusable settings") else { return };
+    let number = refused(Plan::of(&ours).variable("PVM_HOST_TIMEOUT", "soon"));
+    assert_eq!(number.ended.status.code(), Some(2), "{number:#?}");
+    assert!(number.ended.stderr.contains("PVM_HOST_TIMEOUT"), "{number:#?}");
+    let folder = refused(Plan::of(&ours).variable("PVM_TMP", "/no/such/folder"));
+    assert!(!folder.ended.status.success());
+    assert!(folder.ended.stderr.contains("/no/such/folder"), "{folder:#?}");
+}
+
+#[test]
+fn a_second_daemon_says_where_the_first_runs() {
+    let Some(ours) = Installation::ours_only("a second daemon of the same machine") else { return };
+    let mut machine = Machine::start(&ours);
+    let second = Program::run(&mut machine.command(ours.pvmd()));
+    assert_eq!(second.status.code(), Some(3), "{second:#?}");
+    assert_eq!(second.stdout, "");
+    let socket = machine.socket().display().to_string();
+    assert!(second.stderr.contains("run") && second.stderr.contains(&socket), "{second:#?}");
+    assert!(machine.is_alive());
+    assert_eq!(machine.console().conf().len(), 1);
+    machine.finish();
+}
+
+#[test]
+fn a_program_that_is_not_there_fails_alone() {
+    let installation = Installation::under_test();
+    let Some(programs) = Programs::compile(&["batch"], &installation, Linking::Shared) else { return };
+    let machine = Plan::of(&installation).path(programs.folder()).start();
+    let ended = Program::run(machine.command(programs.path("batch")).args(["3", "", "no-such-program"]));
+    assert_eq!(ended.stdout, "started 0\nfailed -7\nfailed -7\nfailed -7\ndone\n", "{ended:#?}");
+    let directory = Program::run(machine.command(programs.path("batch")).args(["1", "", "/etc"]));
+    assert_eq!(directory.stdout, "started 0\nfailed -7\ndone\n", "{directory:#?}");
+    expect_working(&machine, &programs);
+    machine.finish();
+}
+
+#[test]
+fn what_does_not_exist_is_asked_for_in_vain() {
+    let installation = Installation::under_test();
+    let Some(programs) = Programs::compile(&["bogus"], &installation, Linking::Shared) else { return };
+    let machine = Machine::start(&installation);
+    let ended = Program::run(&mut machine.command(programs.path("bogus")));
+    ended.expect_success();
+    let expected = [
+        "pvm_send(never, 1) = 0",
+        "pvm_send(nohost, 1) = 0",
+        "pvm_send(daemon, 1) = -2",
+        "pvm_send(mytid, -1) = -2",
+        "pvm_mcast(tids, 3, 1) = 0",
+        "pvm_pstat(never) = -31",
+        "pvm_pstat(nohost) = -31",
+        "pvm_pstat(daemon) = -2",
+        "pvm_kill(never) = 0",
+        "pvm_kill(nohost) = 0",
+        "pvm_kill(daemon) = -2",
+        "pvm_sendsig(never, 15) = 0",
+        "pvm_notify(PvmTaskExit, 7, 3, tids) = 0",
+        "pvm_mstat(\"nowhere.invalid\") = -6",
+        "pvm_spawn(\"no-such-program\", NULL, PvmTaskDefault, \"\", 1, &tid) = 0",
+        "tid = -7",
+        "pvm_spawn(\"no-such-program\", NULL, PvmTaskHost, \"nowhere.invalid\", 1, &tid) = 0",
+        "tid = -6",
+        "pvm_setsbuf(4711) = -16",
+        "pvm_recv(mytid, 3) > 0 = 1",
+        "pvm_exit() = 0",
+    ];
+    for line in expected {
+        assert!(ended.stdout.lines().any(|said| said == line), "`{line}` is missing in:\n{}", ended.stdout);
+    }
+    assert_eq!(ended.stdout.lines().filter(|line| line.starts_with("exit t")).count(), 3, "{}", ended.stdout);
+    machine.finish();
+}
+
+#[test]
+fn noise_on_the_task_socket_harms_nobody() {
+    let installation = Installation::under_test();
+    let Some(programs) = Programs::compile(&["batch"], &installation, Linking::Shared) else { return };
+    let mut machine = Plan::of(&installation).path(programs.folder()).start();
+    let mut noise = Noise(1);
+    for length in [0, 1, 15, 16, 17, 48, 100, 4096, 100_000] {
+        let mut stream = UnixStream::connect(machine.socket()).expect("the daemon listens");
+        stream.set_write_timeout(Some(Duration::from_secs(5))).expect("a timeout can be set");
+        stream.set_read_timeout(Some(Duration::from_secs(5))).expect("a timeout can be set");
+        // The daemon may well hang up in the middle.
+        let _ = stream.write_all(&noise.bytes(length));
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        assert!(answer.len() < 4096, "{} bytes of answer to noise", answer.len());
+    }
+    // Well-formed headers with lengths that lie.
+    for length in [u32::MAX, 0x7fff_ffff, 0] {
+        let mut stream = UnixStream::connect(machine.socket()).expect("the daemon listens");
+        let mut header = vec![0x80, 0, 0, 0, 0xff, 0xff, 0xff, 0xff];
+        header.extend(length.to_be_bytes());
+        header.extend([3, 0, 0, 0]);
+        let _ = stream.write_all(&header);
+        let _ = stream.write_all(&noise.bytes(64));
+    }
+    assert!(machine.is_alive());
+    expect_working(&machine, &programs);
+    if installation.is_ours {
+        assert!(machine.log().contains("connection"), "the log does not mention it:\n{}", machine.log());
+    }
+    machine.finish();
+}
+
+#[test]
+fn noise_on_the_network_harms_nobody() {
+    let Some(ours) = Installation::ours_only("noise on the port between daemons") else { return };
+    let Some(programs) = Programs::compile(&["batch"], &ours, Linking::Shared) else { return };
+    let mut machine = Plan::of(&ours).path(programs.folder()).local_hosts(2).start();
+    let mut console = machine.console_with_hosts(2);
+    let ports = process::udp_ports(machine.daemon_pid());
+    assert!(!ports.is_empty(), "the daemon has no UDP port");
+    let sender = UdpSocket::bind("127.0.0.1:0").expect("a port can be had");
+    let mut noise = Noise(2);
+    for round in 0..2000 {
+        let length = noise.next() as usize % 1400;
+        let mut datagram = noise.bytes(length);
+        if let Some(first) = datagram.first_mut().filter(|_| round % 2 == 0) {
+            // What looks like the beginning of a QUIC connection gets further.
+            *first = 0xc3;
+        }
+        for &port in &ports {
+            let _ = sender.send_to(&datagram, ("127.0.0.1", port));
+        }
+    }
+    assert!(machine.is_alive());
+    assert_eq!(console.conf().len(), 2);
+    let spawned = console.spawn("-h2 -2 -> hello_other");
+    assert_eq!(spawned.tasks.iter().filter(|task| task.is_ok()).count(), 2, "{spawned:?}");
+    expect_working(&machine, &programs);
+    console.quit();
+    machine.finish();
+}
+
+#[test]
+fn a_host_that_cannot_be_started_is_reported_with_the_reason() {
+    let Some(ours) = Installation::ours_only("the want of ssh") else { return };
+    let nothing = tempfile::tempdir().expect("a temporary folder can be made");
+    let path = nothing.path().display().to_string();
+    let machine = Plan::of(&ours).variable("PATH", &path).name("h1").hostfile("* ep=@PATH@\n").start();
+    let mut console = machine.console();
+    let answers = console.add(&["other ip=127.0.0.2", "h2 via=local"]);
+    assert_eq!(answers.len(), 2, "{}", console.transcript());
+    let reason = answers[0].1.clone().expect_err("there is no ssh");
+    assert!(reason.starts_with("Can't start pvmd"), "{reason}");
+    assert!(answers[1].1.is_ok(), "{answers:?}");
+    let log = machine.log();
+    assert!(log.lines().any(|line| line.contains("other") || line.contains("ssh")), "{log}");
+    assert_eq!(console.conf().len(), 2);
+    console.quit();
+    machine.finish();
+}
+
+/// A small file system over a folder, for the time of a test.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    fn over(folder: &Path) {
+        let mut mount = Command::new("mount");
+        let status = mount.args(["-t", "tmpfs", "-o", "size=64k,mode=700", "tmpfs"]).arg(folder).status();
+        assert!(
+            status.expect("mount can be started").success(),
+            "a tmpfs can be mounted on {}",
+            folder.display()
+        );
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_full_disk_stops_the_log_and_nothing_else() {
+    let check = "a full disk under the log";
+    let Some(ours) = Installation::ours_only(check) else { return };
+    if peers::require(&[Peer::Mount], check).is_none() {
+        return;
+    }
+    let Some(programs) = Programs::compile(&["batch"], &ours, Linking::Shared) else { return };
+    let plan =
+        Plan::of(&ours).path(programs.folder()).variable("PVM_LOG", "debug").variable("PVMDLOGMAX", "20000");
+    let mut machine = plan.try_start_in(&SmallDisk::over).expect("the daemon starts on a small disk");
+    let _disk = SmallDisk(machine.tmp().to_owned());
+    let mut console = machine.console();
+    // Whoever enrols proves itself by a file; who has enrolled needs no disk any more.
+    expect_working(&machine, &programs);
+    let filler = machine.tmp().join("filler");
+    let mut file = fs::File::create(&filler).expect("the disk is not full yet");
+    wait::becomes_true("a full disk", || file.write_all(&[0; 1024]).is_err());
+    // Each of these makes the daemon want to log.
+    for _ in 0..50 {
+        assert_eq!(console.spawn("no-such-program").tasks, [Err("No such file".to_owned())]);
+    }
+    assert!(machine.is_alive());
+    assert_eq!(console.conf().len(), 1);
+    drop(file);
+    fs::remove_file(&filler).expect("the filler can be removed");
+    expect_working(&machine, &programs);
+    console.send("halt");
+    console.into_program().end();
+    machine.expect_nothing_left();
+}
