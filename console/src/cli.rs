@@ -13,9 +13,9 @@ pub fn is_subcommand(first: &str) -> bool {
 }
 
 const EXAMPLES: &str = "\
-Console:
-  pvm [-dMASK] [-nNAME] [HOSTFILE]   Starts a virtual machine, or joins the one that runs; then reads commands.
-                                     -n gives this host its name in it, -d sets the daemon's debug mask.
+Without a command it is the console: it starts a virtual machine or joins the one that runs, and reads
+commands (\"help\" lists them). -n gives this host its name, -d sets the daemon's debug mask.
+
 Examples:
   pvm hostfile                       a virtual machine of the hosts in ./hostfile
   echo conf | pvm                    which hosts it has
@@ -24,7 +24,7 @@ Examples:
 
 /// A parallel virtual machine: starts it, shows it, runs programs on it.
 #[derive(Debug, Parser)]
-#[command(name = "pvm", version, about, after_help = EXAMPLES, override_usage = "pvm [-dMASK] [-nNAME] [HOSTFILE]\n       pvm COMMAND ...")]
+#[command(name = "pvm", version, after_help = EXAMPLES, override_usage = "pvm [-dMASK] [-nNAME] [HOSTFILE]\n       pvm COMMAND ...")]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -50,8 +50,9 @@ pub enum Command {
 }
 
 const RUN_EXAMPLES: &str = "\
-PROGRAM's status is the status of the run: 128+N if signal N ended it, 126 and 127 if it could not be started.
-What its tasks print comes out as \"[tTID] line\". Programs it spawns are looked for in its own folder, then in PVM_PATH.
+The run's status is PROGRAM's: 128+N if signal N ended it, 126 or 127 if it could not be started.
+What its tasks print comes out as \"[tTID] line\". Programs that it spawns are looked for in its own
+folder, then in PVM_PATH. Ctrl-C ends everything: PROGRAM has five seconds to end by itself.
 
 Examples:
   pvm run ./hello                            one host: this one
@@ -105,8 +106,8 @@ pub struct MachineArgs {
 }
 
 const DEMO_EXAMPLES: &str = "\
-The four hosts are daemons on this machine, with capabilities 500, 1000, 1500 and 2000: nodes pull tasks by what they can
-do. The table at the end has each host's expected and actual share.
+The four hosts are daemons on this machine, with capabilities 500, 1000, 1500 and 2000: nodes pull
+tasks by what they can do. The table at the end has each host's expected and actual share.
 
 Examples:
   pvm demo                                   writes mandelbrot.png into the current folder

@@ -66,7 +66,9 @@ impl Console {
         let mut rows = Vec::new();
         for (arg, result) in args.iter().zip(results) {
             let name = arg.split_whitespace().next().unwrap_or_default().to_owned();
-            rows.push((name, result.map(|host| host.tid.raw()).map_err(|failure| failure.reason)));
+            let result = result.map(|host| host.tid.raw()).map_err(|failure| failure.reason);
+            self.known.extend(&result);
+            rows.push((name, result));
         }
         Ok(tables::added(&rows))
     }

@@ -16,6 +16,7 @@ use environment::Environment;
 use input::{Input, Line};
 use jobs::Jobs;
 use pvm3::{OutputEvent, Task, Tid};
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -49,6 +50,8 @@ struct Console {
     aliases: Aliases,
     environment: Environment,
     jobs: Jobs,
+    /// Hosts added here, of which the daemon has not told yet.
+    known: HashSet<i32>,
     output: Receiver<(Tid, OutputEvent)>,
     /// Somebody wants this process to end: the daemon, when the machine is halted.
     terminated: Arc<AtomicBool>,
@@ -88,6 +91,7 @@ impl Console {
             aliases: Aliases::default(),
             environment: Environment::inherited(),
             jobs: Jobs::default(),
+            known: HashSet::new(),
             output,
             terminated,
         })
@@ -136,10 +140,14 @@ impl Console {
         input.print(&text);
         while let Some(mut message) = self.task.try_recv(Tid::MY_DAEMON, NEW_HOSTS)? {
             let count: i32 = message.get_one()?;
-            let tids: Vec<i32> = message.get(usize::try_from(count).unwrap_or(0))?;
-            let hosts: Vec<_> = commands::host_rows(&mut self.task)?;
-            let hosts: Vec<_> = hosts.into_iter().filter(|host| tids.contains(&host.tid)).collect();
-            input.print(&tables::newcomers(&hosts));
+            let mut tids: Vec<i32> = message.get(usize::try_from(count).unwrap_or(0))?;
+            // Those that were added here are no news.
+            tids.retain(|tid| !self.known.remove(tid));
+            let mut hosts = commands::host_rows(&mut self.task)?;
+            hosts.retain(|host| tids.contains(&host.tid));
+            if !hosts.is_empty() {
+                input.print(&tables::newcomers(&hosts));
+            }
         }
         Ok(())
     }
