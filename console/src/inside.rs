@@ -2,7 +2,7 @@
 
 use crate::cli::MachineArgs;
 use anyhow::{Context, Result, bail};
-use pvm3::Task;
+use pvm3::{HostFailure, Task};
 
 /// Enrols. In a private machine it waits until every host is there, and says which is not.
 pub fn enrol(name: &str, args: &MachineArgs) -> Result<Task> {
@@ -10,11 +10,37 @@ pub fn enrol(name: &str, args: &MachineArgs) -> Result<Task> {
     if args.private {
         let failures: Vec<_> = task.start_up()?.into_iter().filter_map(Result::err).collect();
         for failure in &failures {
-            eprintln!("pvm: {failure}");
+            eprintln!("pvm: {}", describe(failure));
         }
         if !failures.is_empty() && !args.allow_missing {
             bail!("not all hosts are there (--allow-missing goes on without them)");
         }
     }
     Ok(task)
+}
+
+/// Which host is not there, and why.
+pub fn describe(failure: &HostFailure) -> String {
+    let HostFailure { name, reason, .. } = failure;
+    // Some reasons name the host themselves.
+    if reason.starts_with(name.as_str()) { reason.clone() } else { format!("{name}: {reason}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_named_once() {
+        let failure = |name: &str, reason: &str| {
+            describe(&HostFailure {
+                name: name.into(),
+                code: pvm3::PvmError::CantStart,
+                reason: reason.into(),
+            })
+        };
+        assert_eq!(failure("h", "ssh: no"), "h: ssh: no");
+        assert_eq!(failure("h", "h: no such name"), "h: no such name");
+        assert_eq!(failure("", "ssh: no"), "ssh: no");
+    }
 }

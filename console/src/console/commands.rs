@@ -66,7 +66,12 @@ impl Console {
         let mut rows = Vec::new();
         for (arg, result) in args.iter().zip(results) {
             let name = arg.split_whitespace().next().unwrap_or_default().to_owned();
-            let result = result.map(|host| host.tid.raw()).map_err(|failure| failure.reason);
+            let result = result.map(|host| host.tid.raw()).map_err(|failure| {
+                match failure.reason.strip_prefix(&format!("{name}: ")) {
+                    Some(reason) => reason.to_owned(),
+                    None => failure.reason,
+                }
+            });
             self.known.extend(&result);
             rows.push((name, result));
         }

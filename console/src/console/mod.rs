@@ -9,6 +9,7 @@ mod options;
 mod spawn;
 
 use crate::daemon::Daemon;
+use crate::inside;
 use crate::shell::aliases::Aliases;
 use crate::shell::{help, tables, words};
 use anyhow::{Context, Result};
@@ -188,7 +189,7 @@ fn enrol(args: &[OsString]) -> Result<Task> {
     Daemon::start(args, &[])?;
     let mut task = Task::enrol().context("the daemon was started, but cannot be joined")?;
     for failure in task.start_up()?.into_iter().filter_map(Result::err) {
-        println!("{failure}");
+        println!("{}", inside::describe(&failure));
     }
     Ok(task)
 }
