@@ -99,6 +99,61 @@ fn messages_wait_for_a_spawned_task_to_enrol() {
 }
 
 #[test]
+fn a_task_may_be_over_before_its_start_is_known() {
+    let mut r = Recorder::master();
+    let (parent, _) = r.enrol(100, 0);
+    let spawn = SpawnRequest {
+        file: "quick".into(),
+        place: ".".into(),
+        flags: flags::HOST,
+        count: 1,
+        ..SpawnRequest::default()
+    };
+    r.request(parent, Tm::Spawn, &spawn.encode());
+    let Action::Start { cookies, .. } = r.next() else { panic!("not a start") };
+    let (conn, enrolled) = r.enrol(500, cookies[0].0);
+    r.feed(Event::TaskClosed { conn, reason: None });
+    r.nothing_else();
+    r.feed(Event::ProcessStarted { cookie: cookies[0], result: Ok((500, "/bin/quick".into())) });
+    assert_eq!(r.answer(parent, Tm::Spawn), [1, enrolled.tid.raw()]);
+    r.feed(Event::ProcessOutputEnd { cookie: cookies[0] });
+    r.feed(Event::ProcessExited { cookie: cookies[0], status: "exit status 0".into() });
+    assert_eq!(r.core.counts().tasks, 1);
+}
+
+#[test]
+fn a_child_of_what_was_started_ends_with_its_connection() {
+    // Whether it enrols before or after the news of its parent's start.
+    for late in [false, true] {
+        let mut r = Recorder::master();
+        let (parent, _) = r.enrol(100, 0);
+        let spawn = SpawnRequest {
+            file: "wrapper".into(),
+            place: ".".into(),
+            flags: flags::HOST,
+            count: 1,
+            ..SpawnRequest::default()
+        };
+        r.request(parent, Tm::Spawn, &spawn.encode());
+        let Action::Start { cookies, .. } = r.next() else { panic!("not a start") };
+        let started = Event::ProcessStarted { cookie: cookies[0], result: Ok((500, "/bin/wrapper".into())) };
+        if !late {
+            r.feed(started.clone());
+            assert_eq!(r.answer(parent, Tm::Spawn)[0], 1);
+        }
+        let (conn, enrolled) = r.enrol(501, cookies[0].0);
+        if late {
+            r.feed(started);
+            assert_eq!(r.answer(parent, Tm::Spawn), [1, enrolled.tid.raw()]);
+        }
+        r.feed(Event::ProcessExited { cookie: cookies[0], status: "exit status 0".into() });
+        assert_eq!(r.core.counts().tasks, 2, "the wrapper's end is not the task's");
+        r.feed(Event::TaskClosed { conn, reason: None });
+        assert_eq!(r.core.counts().tasks, 1);
+    }
+}
+
+#[test]
 fn a_sender_cannot_pretend_to_be_another() {
     let mut r = Recorder::master();
     let (a, me) = r.enrol(100, 0);

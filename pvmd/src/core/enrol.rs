@@ -105,7 +105,8 @@ impl Core {
             None => self.tasks.create(false)?,
         };
         // A wrapper's child enrols in its place: then its end shows by its connection, not by our child's end.
-        if task.child && task.pid != request.pid {
+        // (It may be faster than the news of its start: then its parent's id is not known yet.)
+        if task.child && task.pid != 0 && task.pid != request.pid {
             task.child = false;
         }
         task.pid = request.pid;

@@ -235,7 +235,12 @@ impl Core {
         let Some(task) = self.tasks.get_mut(tid) else { return };
         match result {
             Ok((pid, path)) => {
-                task.pid = pid;
+                if task.conn.is_some() && task.pid != pid {
+                    // What has enrolled meanwhile is a child of what was started.
+                    task.child = false;
+                } else {
+                    task.pid = pid;
+                }
                 let exec = task.exec.take();
                 debug!(%tid, pid, path, "task started");
                 self.output_started(cookie);

@@ -33,6 +33,7 @@ pub fn config(index: HostIndex) -> Config {
         arch: "LINUX64".into(),
         speed: None,
         capability: 1000.0,
+        cores: 2,
         task_target: 4,
         task_limit: 100,
         address: Some(Ipv4Addr::new(10, 0, 0, 1).into()),

@@ -134,6 +134,7 @@ fn config(
         arch: "LINUX64".to_owned(),
         speed: Some(capability),
         capability: f64::from(capability),
+        cores: 2,
         task_target: target,
         task_limit: 100_000,
         address: None,
