@@ -82,6 +82,8 @@ pub struct Adopted {
     pub cookie: i32,
 }
 
+/// Asking about the machine and changing it.
+///
 /// ```no_run
 /// # fn main() -> pvm3::Result<()> {
 /// # let mut task = pvm3::Task::enrol()?;
@@ -103,7 +105,7 @@ impl Task {
         Ok(list.hosts.into_iter().map(HostInfo::from).collect())
     }
 
-    /// Tasks, those of the spawner's host first.
+    /// The tasks of the machine or of a host, or one task; none if there is no such task.
     pub fn tasks(&mut self, scope: Scope) -> Result<Vec<TaskInfo>> {
         let which = match scope {
             Scope::All => 0,

@@ -114,7 +114,7 @@ impl Received {
 
     /// The next `count` values. Nothing is allocated for more than the message can hold.
     pub fn get<T: Element>(&mut self, count: usize) -> Result<Vec<T>> {
-        let mut values = Vec::with_capacity(count.min(self.rest().len()));
+        let mut values = Vec::with_capacity(count.min(self.rest().len() / T::XDR.min(T::NATIVE)));
         self.take(count, |_, value| values.push(value))?;
         Ok(values)
     }

@@ -28,6 +28,7 @@ const TESTS: &[Test] = &[
     ("system_messages", system_messages),
     ("a_full_queue", a_full_queue),
     ("several_hosts", several_hosts),
+    ("original_library", original_library),
     ("lost_daemon", lost_daemon),
     ("halt", halt),
     ("started_daemon", started_daemon),
@@ -453,6 +454,42 @@ fn several_hosts() {
     ends.sort_unstable();
     assert_eq!(ends, [flooder, sleeper]);
     assert_eq!(task.hosts().unwrap().len(), 2);
+}
+
+/// A task that uses the original library, to which every message is as if the original had sent it.
+fn original_library() {
+    let folder = pvm3::engine::tmp_dir();
+    let program = folder.join("peer");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/rust_support/peer.c");
+    let library = "/usr/lib/x86_64-linux-gnu/libpvm3.so.3";
+    let compile = Command::new("cc").arg(source).arg("-o").arg(&program).arg(library).status();
+    if !compile.is_ok_and(|status| status.success()) {
+        return rust_support::missing("the original library and a C compiler");
+    }
+    let mut task = Task::enrol().unwrap();
+    let peer = task.spawn(program.to_str().unwrap()).start().unwrap().tids[0];
+    task.notify_exit(&[peer], 40).unwrap();
+    let count = 100_000;
+    for style in 0..3 {
+        let mut message = task.recv(peer, 10 + style).unwrap();
+        let ints: Vec<i32> = message.get(count).unwrap();
+        assert!(ints.iter().zip(0..).all(|(&value, i)| value == i * 3), "style {style}");
+        assert_eq!(message.get::<u8>(3).unwrap(), b"abc");
+        assert_eq!(message.get::<i16>(3).unwrap(), [-1, 2, -3]);
+        assert_eq!(message.get::<i64>(2).unwrap(), [-5, 1 << 30]);
+        assert_eq!(message.get::<f32>(1).unwrap(), [0.5]);
+        assert_eq!(message.get::<f64>(2).unwrap(), [1e300, -2.5]);
+        if style != 2 {
+            assert_eq!(message.get_str().unwrap(), "text");
+        }
+        assert_eq!(message.get_one::<u8>().unwrap_err().code(), PvmError::NoData);
+    }
+    let mut pack = Pack::new();
+    let ints: Vec<i32> = (0..count as i32).map(|i| -i).collect();
+    task.send(peer, 20, pack.put(&ints).unwrap().put_str("from Rust").unwrap()).unwrap();
+    let end = task.recv(Any, Any).unwrap();
+    assert_eq!((end.source(), end.tag()), (peer, 30), "it has given up");
+    assert_eq!(task.recv(Any, 40).unwrap().get_tid().unwrap(), peer);
 }
 
 fn hoarder() {

@@ -26,7 +26,7 @@ struct Daemon {
     root: Option<&'static str>,
 }
 
-/// The daemons to try: Debian's original, and whatever `PVM_TEST_PVMD` names.
+/// The daemons to try: Debian's original, and this project's own: `PVM_TEST_PVMD`, else the one built beside the tests.
 fn peers() -> Vec<Peer> {
     let original =
         Peer { name: "original", program: "/usr/lib/pvm3/lib/pvmd".into(), root: Some("/usr/lib/pvm3") };
@@ -34,14 +34,28 @@ fn peers() -> Vec<Peer> {
     if original.program.is_file() {
         peers.push(original);
     } else {
-        let full = std::env::var_os("PVM_TEST_FULL").is_some_and(|value| value == "1");
-        assert!(!full, "the original pvmd is missing, and PVM_TEST_FULL=1 wants the Rust API tried with it");
-        println!("not tried with the original pvmd, which is missing");
+        missing("the original pvmd");
     }
-    if let Some(program) = std::env::var_os("PVM_TEST_PVMD") {
-        peers.push(Peer { name: "given", program: program.into(), root: None });
+    match std::env::var_os("PVM_TEST_PVMD").map(PathBuf::from).or_else(built_daemon) {
+        Some(program) => peers.push(Peer { name: "own", program, root: None }),
+        None => println!("not tried with this project's pvmd, which is not built"),
     }
     peers
+}
+
+/// The project's daemon in the folder that has this program's `deps`, if its helper is there, too.
+fn built_daemon() -> Option<PathBuf> {
+    let exe = std::env::current_exe().ok()?;
+    let folder = exe.parent()?.parent()?;
+    let (daemon, helper) = (folder.join("pvmd"), folder.join("pvm-task-manager"));
+    (daemon.is_file() && helper.is_file()).then_some(daemon)
+}
+
+/// Something that a test needs is not on this machine.
+pub fn missing(what: &str) {
+    let full = std::env::var_os("PVM_TEST_FULL").is_some_and(|value| value == "1");
+    assert!(!full, "{what} is missing, and PVM_TEST_FULL=1 wants the Rust API tried with it");
+    println!("not tried with {what}, which is missing");
 }
 
 impl Daemon {
