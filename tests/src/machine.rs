@@ -20,6 +20,9 @@ use crate::wait;
 /// How long an orderly end may take: daemons wait a second for tasks, and again for what they still send.
 const ENDING: Duration = Duration::from_secs(10);
 
+/// Where the loader looks for shared libraries first.
+const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
+
 /// What a machine is to be made of.
 pub struct Plan<'a> {
     installation: Installation,
@@ -153,6 +156,7 @@ impl<'a> Plan<'a> {
         fs::create_dir_all(&place.home).expect("a home can be made");
         prepare(&place.tmp);
         let mut command = place.command(&self.installation.pvmd());
+        command.env(LIBRARY_PATH, self.installation.library());
         command.args(self.name.iter().map(|name| format!("-n{name}")));
         command.args(self.write_hostfile(folder.path()));
         let mut daemon = Program::start(&mut command);
@@ -200,7 +204,9 @@ impl<'a> Plan<'a> {
                 format!("t{}-{}", process::id(), COUNTER.fetch_add(1, Ordering::Relaxed)),
             ),
             ("PVM_PATH".to_owned(), join(&self.paths)),
-            ("LD_LIBRARY_PATH".to_owned(), display(library.library())),
+            (LIBRARY_PATH.to_owned(), display(library.library())),
+            // The original daemon needs its own library, so its tasks get theirs from the task that spawns them.
+            ("PVM_EXPORT".to_owned(), LIBRARY_PATH.to_owned()),
             // The original refuses to serve root without it.
             ("PVM_ALLOW_ROOT".to_owned(), "1".to_owned()),
         ];
@@ -264,7 +270,7 @@ impl Machine {
     /// A console on the master host.
     #[track_caller]
     pub fn console(&self) -> Console {
-        Console::start(&mut self.command(self.installation.pvm()))
+        Console::start(self.command(self.installation.pvm()).env(LIBRARY_PATH, self.installation.library()))
     }
 
     /// A console, when the machine has grown to this many hosts.

@@ -6,6 +6,7 @@ use pvm_tests::peers::{self, Peer};
 use pvm_tests::program::{Ended, Program};
 use pvm_tests::programs::{Linking, Programs};
 use pvm_tests::{Installation, Machine, wait};
+use std::fs;
 use std::time::Duration;
 
 /// An example that talks to its standard output alone.
@@ -122,12 +123,28 @@ fn expect_token_ring(machine: &Machine, programs: &Programs) {
     });
 }
 
+/// Tasks have the library that they are meant to be tried with, the spawned ones too.
+#[track_caller]
+fn expect_library(machine: &Machine, programs: &Programs, library: &Installation) {
+    let watch = machine.program(programs.path("watch"), &["2"]);
+    let pids = watch.await_lines("its sleepers", 2, |line| {
+        line.strip_prefix("sleeper ")?.split(' ').nth(2)?.parse().ok()
+    });
+    let file = fs::canonicalize(library.library().join("libpvm3.so.3")).expect("the library is there");
+    for pid in pids.into_iter().chain([watch.pid()]) {
+        let maps = fs::read_to_string(format!("/proc/{pid}/maps")).expect("the task runs");
+        assert!(maps.contains(&file.display().to_string()), "process {pid} has another library:\n{maps}");
+    }
+    watch.end().expect_success();
+}
+
 fn try_all(daemon: &Installation, library: &Installation) {
-    let Some(programs) = Programs::compile(&["batch"], library, Linking::Shared) else { return };
+    let Some(programs) = Programs::compile(&["batch", "watch"], library, Linking::Shared) else { return };
     let mut machine = machine(daemon, library);
     if daemon.is_ours {
         machine.console_with_hosts(3).quit();
     }
+    expect_library(&machine, &programs, library);
     expect(&machine, EXAMPLES);
     expect_token_ring(&machine, &programs);
     expect(&machine, GROUPS);
