@@ -11,7 +11,7 @@ use crate::io::process::{self, Processes, Surroundings};
 use crate::io::settings::{self, Settings};
 use crate::io::starter::Starter;
 use crate::io::tls::{Authority, Credentials};
-use crate::io::{capability, slave, task_socket};
+use crate::io::{capability, load, slave, task_socket};
 use anyhow::Context;
 use clap::Parser;
 use pvm_wire::HostIndex;
@@ -238,6 +238,7 @@ async fn live(role: Role, settings: Settings, myself: Myself) -> anyhow::Result<
     let core = Core::new(identity.config, Duration::ZERO);
     info!(version = env!("CARGO_PKG_VERSION"), pid = std::process::id(), socket = %socket.display(), "ready");
     tokio::spawn(task_socket::accept(listener, sender.clone()));
+    tokio::spawn(load::watch(sender.clone()));
     if is_master {
         slave::print_line(&socket.display().to_string())?;
     } else {
@@ -338,6 +339,7 @@ fn common_config(settings: &Settings) -> Config {
         arch: ARCH.to_owned(),
         speed: None,
         capability: 1000.0,
+        cores: settings::cores(),
         task_target: settings.task_target,
         task_limit: settings.task_limit,
         address: None,

@@ -3,8 +3,8 @@
 mod recorder;
 
 use bytes::Bytes;
-use pvm_wire::body::BodyWriter;
-use pvm_wire::codes::{Tc, Tm, notify};
+use pvm_wire::body::{BodyReader, BodyWriter};
+use pvm_wire::codes::{CONTEXT_TM, Tc, Tm, Tmx, notify};
 use pvm_wire::daemon::{Blob, DaemonMsg, PeerReply, PeerRequest};
 use pvm_wire::header::{EOM, SOM};
 use pvm_wire::limits::{PIECE_MAX, QUEUE_HIGH};
@@ -435,4 +435,23 @@ fn halt_tells_every_host_and_ends() {
     assert!(matches!(r.told(), DaemonMsg::Bye));
     assert!(matches!(r.next(), Action::Exit { .. }));
     r.nothing_else();
+}
+
+#[test]
+fn what_was_adopted_and_never_enrolled_goes_with_its_adopter() {
+    let mut r = Recorder::master();
+    let (conn, _) = r.enrol(100, 0);
+    for tag in [7, 8] {
+        let body = BodyWriter::new().int(0).int(tag).finish();
+        r.say(conn, Tid::MY_DAEMON, Tmx::Adopt.tag(), CONTEXT_TM, &body);
+    }
+    let cookies = [r.message(), r.message()].map(|(_, message)| {
+        let mut answer = BodyReader::new(&message.body);
+        (answer.int().unwrap(), answer.int().unwrap())
+    });
+    let (_, adopted) = r.enrol(200, cookies[0].1);
+    assert_eq!(adopted.tid.raw(), cookies[0].0);
+    assert_eq!(r.core.counts().tasks, 3);
+    r.feed(Event::TaskClosed { conn, reason: None });
+    assert_eq!(r.core.counts().tasks, 1, "the one that enrolled lives on");
 }

@@ -180,11 +180,8 @@ fn a_flood_instead_of_an_answer_is_cut_off() {
 
 #[test]
 fn nobody_but_a_master_gets_a_slave() {
-    let child = Command::new(env!("CARGO_BIN_EXE_pvmd"))
-        .arg("--slave")
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
+    let child =
+        Command::new(env!("CARGO_BIN_EXE_pvmd")).arg("--slave").stdin(Stdio::null()).output().unwrap();
     assert_eq!(child.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&child.stderr).contains("--slave is for the master's use"));
 }

@@ -8,6 +8,7 @@ use super::Timer;
 use super::event::{Action, Program};
 use super::flow::Source;
 use super::spawn::SpawnId;
+use pvm_sched::pulling::{self, Step, Ticket};
 use pvm_wire::batch::{BatchId, BatchMsg, Node, Terms};
 use pvm_wire::codes::BATCH_TAG;
 use pvm_wire::{HostIndex, Message, PvmError, Tid};
@@ -78,8 +79,7 @@ pub(super) struct Managers {
 #[derive(Debug)]
 pub(super) struct OpenBatch {
     manager: Tid,
-    /// It has asked and waits for tasks.
-    asked: bool,
+    node: pulling::Node,
 }
 
 /// As home.
@@ -317,45 +317,54 @@ impl Core {
         self.tasks.len() - self.managers.ready.len() - self.managers.starting.len()
     }
 
-    /// Asks for as many tasks as there is room for, or says that there is none for now.
-    fn apply(&mut self, batch: BatchId) {
-        let n_a = pvm_sched::pulling::application(self.config.task_target.into(), self.running() as u64);
+    /// `P_c`: programs running here or about to, and the load from outside in the same measure.
+    fn load(&self) -> u64 {
+        let running = self.running() as f64;
+        let cores = f64::from(self.config.cores.max(1));
+        // Each program may account for one busy core; what is busy beyond that is not ours. A core filled by others leaves
+        // no room for its share of P.
+        let outside = (self.busy_cores - running).max(0.0) * f64::from(self.config.task_target) / cores;
+        (running + outside.round()) as u64
+    }
+
+    /// How busy the cores of this host are, whoever keeps them busy.
+    pub(super) fn on_load(&mut self, busy_cores: f64) {
+        self.busy_cores = if busy_cores.is_finite() { busy_cores } else { 0.0 };
+        self.on_room();
+    }
+
+    /// Lets the node look at its load, and tells the manager what it wants.
+    fn look(&mut self, batch: BatchId, look: impl FnOnce(&mut pulling::Node, u64, u64, Duration) -> Step) {
+        let (p, p_c) = (self.config.task_target.into(), self.load());
+        let wait = Duration::from_millis(self.random(RETRY_MS));
         let Some(open) = self.open_batches.get_mut(&batch) else { return };
-        if open.asked {
-            return;
-        }
-        open.asked = n_a > 0;
         let manager = open.manager;
-        let apply =
-            BatchMsg::Apply { batch, host: self.config.index, n_a, capability: self.config.capability };
-        self.send_batch(manager, &apply);
-        if n_a <= 0 {
-            let wait = Duration::from_millis(self.random(RETRY_MS));
-            self.set_timer(wait, Timer::Retry(batch));
-        }
+        let n_a = match look(&mut open.node, p, p_c, wait) {
+            Step::Apply { n_a } => n_a,
+            Step::Decline { n_a, wait, ticket } => {
+                self.set_timer(wait, Timer::Retry(batch, ticket));
+                n_a
+            }
+            Step::Stay => return,
+        };
+        let (host, capability) = (self.config.index, self.config.capability);
+        self.send_batch(manager, &BatchMsg::Apply { batch, host, n_a, capability });
     }
 
     /// The tasks that were asked for run: there may be room for more.
     pub(super) fn apply_again(&mut self, batch: BatchId) {
-        if let Some(open) = self.open_batches.get_mut(&batch) {
-            open.asked = false;
-            self.apply(batch);
-        }
+        self.look(batch, pulling::Node::tasks_given);
     }
 
     /// The random wait is over.
-    pub(super) fn on_retry(&mut self, batch: BatchId) {
-        self.apply(batch);
+    pub(super) fn on_retry(&mut self, batch: BatchId, ticket: Ticket) {
+        self.look(batch, |node, p, p_c, wait| node.retry(ticket, p, p_c, wait));
     }
 
-    /// A task has ended here: there may be room.
+    /// There may be room again: a task has ended here, or others leave more to us.
     pub(super) fn on_room(&mut self) {
-        let waiting: Vec<BatchId> =
-            self.open_batches.iter().filter(|(_, open)| !open.asked).map(|(&batch, _)| batch).collect();
-        if self.running() < self.config.task_target as usize {
-            for batch in waiting {
-                self.apply(batch);
-            }
+        for batch in self.open_batches.keys().copied().collect::<Vec<_>>() {
+            self.look(batch, |node, p, p_c, _| node.room(p, p_c));
         }
     }
 }
@@ -387,8 +396,9 @@ impl Core {
         match BatchMsg::decode(&message.body) {
             // Only the home host's manager (or daemon) speaks for a batch.
             Ok(BatchMsg::TasksHave { batch }) if src.host() == Some(batch.home) => {
-                self.open_batches.insert(batch, OpenBatch { manager: src, asked: false });
-                self.apply(batch);
+                let open = self.open_batches.entry(batch);
+                open.or_insert_with(|| OpenBatch { manager: src, node: pulling::Node::new() }).manager = src;
+                self.look(batch, pulling::Node::tasks_have);
             }
             Ok(BatchMsg::TasksNo { batch }) if src.host() == Some(batch.home) => {
                 self.open_batches.remove(&batch);

@@ -18,6 +18,8 @@ pub struct Config {
     pub speed: Option<u32>,
     /// `C_i`: the speed if given, else measured. 1000 is a reference core.
     pub capability: f64,
+    /// Cores of the host.
+    pub cores: u32,
     /// `P`: tasks above which it asks for no more by itself.
     pub task_target: u32,
     /// Tasks above which it starts none at all (`PvmOutOfRes`).

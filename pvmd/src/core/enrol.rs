@@ -219,6 +219,11 @@ impl Core {
             self.exec_result(exec, number, Err(pvm_wire::PvmError::HostFail));
         }
         self.notify_task_exit(tid);
+        for orphan in task.adopted {
+            if self.tasks.get(orphan).is_some_and(|orphan| !orphan.enrolled) {
+                self.end_task(orphan);
+            }
+        }
         if task.manager {
             self.on_manager_gone(tid);
         } else {

@@ -141,6 +141,11 @@ pub enum Event {
         /// What its daemon said, or PVM's code (`CantStart`, `BadVersion`, …) and what the starter printed.
         result: Result<StartedHost, (PvmError, String)>,
     },
+    /// The host's load was read.
+    Load {
+        /// Cores that were busy on average since the reading before, whoever kept them busy.
+        busy_cores: f64,
+    },
     /// The daemon is told to end (a signal).
     Terminate {
         /// By what.

@@ -30,6 +30,7 @@ pub use config::Config;
 
 use event::{Action, ConnId, Cookie, Event, Now};
 use pending::{PeerTo, QueryId, Waiter};
+use pvm_sched::pulling::Ticket;
 use pvm_wire::batch::BatchId;
 use pvm_wire::daemon::{AddResult, Blob, DaemonMsg, HostEntry, PeerReply, RequestId};
 use pvm_wire::encoding::DataSignature;
@@ -43,7 +44,7 @@ use tracing::warn;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Timer {
     /// A node looks again whether it has room for a batch.
-    Retry(BatchId),
+    Retry(BatchId, Ticket),
     /// Two hosts have lost their link, and the master has lost neither.
     LinkLost(HostIndex, HostIndex),
 }
@@ -81,6 +82,8 @@ pub struct Core {
     execs: BTreeMap<ExecId, spawn::Exec>,
     managers: batch::Managers,
     open_batches: BTreeMap<BatchId, batch::OpenBatch>,
+    /// Load of the host as last read, cores.
+    busy_cores: f64,
 
     // The master's.
     adding: Option<add::AddOperation>,
@@ -131,6 +134,7 @@ impl Core {
             execs: BTreeMap::new(),
             managers: batch::Managers::default(),
             open_batches: BTreeMap::new(),
+            busy_cores: 0.0,
             adding: None,
             next_host: 2,
             table_serial: 0,
@@ -169,7 +173,7 @@ impl Core {
             && entry.key().0 <= now
         {
             match entry.remove() {
-                Timer::Retry(batch) => self.on_retry(batch),
+                Timer::Retry(batch, ticket) => self.on_retry(batch, ticket),
                 Timer::LinkLost(a, b) => self.on_link_lost_timer(a, b),
             }
         }
@@ -195,6 +199,7 @@ impl Core {
             Event::PeerDrained { host, bytes } => self.on_peer_drained(host, bytes),
             Event::Resolved { add, results } => self.on_resolved(add, results),
             Event::HostStarted { index, result } => self.on_host_started(index, result),
+            Event::Load { busy_cores } => self.on_load(busy_cores),
             Event::Terminate { reason } => self.on_terminate(&reason),
         }
     }

@@ -227,6 +227,9 @@ impl Core {
         let (context, tag) = (reader.int()?, reader.int()?);
         let output = Sink { tid: tid.raw(), context, tag };
         let adopted = self.announce(|task: &mut Task| task.output = output);
+        if let (Some((new, _)), Some(task)) = (adopted, self.tasks.get_mut(tid)) {
+            task.adopted.push(new);
+        }
         let answer = match adopted {
             Some((tid, cookie)) => [tid.raw(), cookie.0],
             None => [PvmError::OutOfRes.code(), 0],

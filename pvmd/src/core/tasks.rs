@@ -28,6 +28,8 @@ pub(super) struct Task {
     pub enrolled: bool,
     /// Its end is the end of our child process; otherwise the end of its connection.
     pub child: bool,
+    /// Tasks whose processes it starts itself; without it, they might stay announced for ever.
+    pub adopted: Vec<Tid>,
     /// A task manager: in no list, in no count.
     pub manager: bool,
     pub output: Sink,
@@ -104,6 +106,7 @@ impl TaskTable {
             conn: None,
             enrolled: false,
             child: false,
+            adopted: Vec::new(),
             manager: false,
             output: Sink::default(),
             trace: Sink::default(),

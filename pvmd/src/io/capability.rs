@@ -1,5 +1,6 @@
 //! `C_i`, a host's capability, measured once at the start when the hostfile has no `sp=`.
 
+use crate::io::settings::cores;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -10,10 +11,9 @@ const STEPS: u64 = 400_000;
 
 /// The capability of the whole host: of one core, times the cores this process may use. 1000 is a reference core.
 pub fn measure() -> f64 {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let best = (0..ROUNDS).map(|_| round()).min().unwrap_or(Duration::from_millis(1));
     let per_microsecond = STEPS as f64 / (best.as_nanos() as f64 / 1000.0).max(1.0);
-    (1000.0 * per_microsecond / REFERENCE_STEPS_PER_MICROSECOND * cores as f64).round().max(1.0)
+    (1000.0 * per_microsecond / REFERENCE_STEPS_PER_MICROSECOND * f64::from(cores())).round().max(1.0)
 }
 
 /// The fastest of several rounds is the least disturbed one. Each step depends on the one before.

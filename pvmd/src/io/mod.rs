@@ -8,13 +8,15 @@
 //! | [`process`] | starting, watching and reaping children, and their output |
 //! | [`tls`], [`link`] | the machine's certificates; QUIC between daemons |
 //! | [`starter`], [`slave`] | starting daemons on other hosts; being started |
-//! | [`address_file`], [`log`], [`capability`] | files that others look for; the log; `C_i` |
+//! | [`address_file`], [`log`] | files that others look for; the log |
+//! | [`capability`], [`load`] | `C_i`; how busy the host is |
 
 pub mod address_file;
 pub mod auth;
 pub mod capability;
 pub mod driver;
 pub mod link;
+pub mod load;
 pub mod log;
 pub mod process;
 pub mod settings;

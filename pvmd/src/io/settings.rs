@@ -86,7 +86,6 @@ const TASKS_PER_CORE: u32 = 4;
 impl Settings {
     /// From this process's environment.
     pub fn from_env() -> Result<Self, SettingError> {
-        let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
         Ok(Self {
             place: Place {
                 tmp: text("PVM_TMP")?.map_or_else(|| "/tmp".into(), PathBuf::from),
@@ -108,7 +107,7 @@ impl Settings {
                 })?,
             },
             log_filter: text("PVM_LOG")?,
-            task_target: number("PVM_TASK_TARGET", cores.saturating_mul(TASKS_PER_CORE), 1..=1_000_000)?,
+            task_target: number("PVM_TASK_TARGET", cores().saturating_mul(TASKS_PER_CORE), 1..=1_000_000)?,
             task_limit: number("PVM_TASK_LIMIT", TASKS_PER_HOST as u32, 1..=262_143)?,
             host_timeout: seconds("PVM_HOST_TIMEOUT", 3.0)?,
             start_timeout: seconds("PVM_START_TIMEOUT", 60.0)?,
@@ -116,6 +115,11 @@ impl Settings {
             manager: std::env::var_os("PVM_TASK_MANAGER").filter(|value| !value.is_empty()),
         })
     }
+}
+
+/// Cores that this process may use.
+pub fn cores() -> u32 {
+    std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32)
 }
 
 /// A debug mask as PVM writes it: decimal, octal with `0`, hexadecimal with `0x`.
