@@ -17,6 +17,7 @@ const TESTS: &[Test] = &[
     ("every_type", every_type),
     ("contexts", contexts),
     ("timeouts", timeouts),
+    ("many_messages", many_messages),
     ("both_ways_at_once", both_ways_at_once),
     ("spawn_and_siblings", spawn_and_siblings),
     ("failed_spawns", failed_spawns),
@@ -152,6 +153,22 @@ fn timeouts() {
     assert_eq!(task.probe(Any, 5).unwrap().unwrap().get_one::<i32>().unwrap(), 9);
     assert_eq!(task.try_recv(Any, 5).unwrap().unwrap().get_one::<i32>().unwrap(), 9);
     assert!(task.probe(Any, 5).unwrap().is_none());
+}
+
+fn many_messages() {
+    let mut task = Task::enrol().unwrap();
+    let me = task.tid();
+    let count = 20_000;
+    for number in 0..count {
+        task.send(me, number % 7, Pack::new().put_one(number).unwrap()).unwrap();
+    }
+    assert_eq!(task.hosts().unwrap().len(), 1, "requests are answered past what waits");
+    for tag in (0..7).rev() {
+        for number in (tag..count).step_by(7) {
+            assert_eq!(task.recv(me, tag).unwrap().get_one::<i32>().unwrap(), number, "sender's order");
+        }
+    }
+    assert!(task.try_recv(Any, Any).unwrap().is_none());
 }
 
 /// What each side of a flood sends before it receives anything.
@@ -503,7 +520,9 @@ fn hoarder() {
         assert_eq!(task.recv(me, 1).unwrap().len(), 6000, "what was taken in can be had");
     }
     assert!(task.try_recv(me, 2).unwrap().is_none(), "there is room again");
-    task.exit().unwrap();
+    task.send(me, 3, Pack::raw().put(&[0_u8; 20_000]).unwrap()).unwrap();
+    assert_eq!(task.recv(me, 3).unwrap_err().code(), PvmError::NoMem);
+    assert!(!task.engine().is_enrolled(), "what does not fit ends the connection");
 }
 
 fn a_full_queue() {

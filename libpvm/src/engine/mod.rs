@@ -176,13 +176,15 @@ impl Engine {
     fn ask(&mut self, tag: i32, body: &[u8], deadline: Option<Instant>) -> Result<Bytes> {
         let wait_id = self.next_wait_id;
         self.next_wait_id = wait_id.checked_add(1).unwrap_or(1);
+        // Whatever waits already is no answer.
+        let start = self.inbox.queue.len();
         self.send(Tid::MY_DAEMON, xdr_header(tag, CONTEXT_TM, wait_id), &[body])?;
         let is_answer = |message: &Message| {
             // The wait id tells the answer from one that came too late for an earlier request.
             let MessageHeader { tag: answered, wait_id: asked, .. } = message.header;
             message.src == Tid::MY_DAEMON && answered == tag && asked == wait_id
         };
-        let answer = self.wait_for(deadline, &mut |message| {
+        let answer = self.wait_for(start, deadline, &mut |message| {
             if is_answer(message) { Choice::Take } else { Choice::Skip }
         })?;
         match answer {

@@ -104,12 +104,12 @@ impl Engine {
             // A time beyond the clock's end is for ever.
             Wait::For(duration) => Instant::now().checked_add(duration),
         };
-        self.wait_for(deadline, choose)
+        self.wait_for(0, deadline, choose)
     }
 
     /// A copy of the message that [`Engine::receive`] with [`Wait::Poll`] would take; it stays in the queue.
     pub fn peek(&mut self, choose: &mut dyn FnMut(&Message) -> Choice) -> Result<Option<Message>> {
-        let index = self.find(Some(Instant::now()), choose)?;
+        let index = self.find(0, Some(Instant::now()), choose)?;
         Ok(index.and_then(|index| self.inbox.queue.get(index)).cloned())
     }
 
@@ -130,22 +130,25 @@ impl Engine {
         self.send_deferred()
     }
 
+    /// Takes a message at index `start` of the queue or behind.
     pub(super) fn wait_for(
         &mut self,
+        start: usize,
         deadline: Option<Instant>,
         choose: &mut dyn FnMut(&Message) -> Choice,
     ) -> Result<Option<Message>> {
-        let index = self.find(deadline, choose)?;
+        let index = self.find(start, deadline, choose)?;
         Ok(index.and_then(|index| self.inbox.remove(index)))
     }
 
     /// The index of a message that `choose` takes; each message is shown to it once.
     fn find(
         &mut self,
+        start: usize,
         deadline: Option<Instant>,
         choose: &mut dyn FnMut(&Message) -> Choice,
     ) -> Result<Option<usize>> {
-        let mut shown = 0;
+        let mut shown = start;
         loop {
             if let Some(index) = self.inbox.choose(shown, choose)? {
                 return Ok(Some(index));
