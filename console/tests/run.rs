@@ -115,3 +115,59 @@ fn a_host_that_cannot_be_started_ends_the_run_unless_it_may_be_missing() {
     assert!(stderr.contains(":1: "), "the line is named: {stderr}");
     assert_nothing_left(tmp.path());
 }
+
+#[test]
+fn the_demo_draws_its_picture_though_tasks_are_killed() {
+    let tmp = tempfile::tempdir().unwrap();
+    let demo = pvm(tmp.path(), &["demo"]).stdout(Stdio::piped()).spawn().unwrap();
+    let killed = kill_workers(tmp.path(), 5);
+    let output = demo.wait_with_output().unwrap();
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{stdout}");
+    assert_eq!(killed, 5, "the demo was over too soon: {stdout}");
+    for host in ["host1 ", "host2 ", "host3 ", "host4 "] {
+        assert!(stdout.lines().any(|line| line.starts_with(host)), "{host}: {stdout}");
+    }
+    let total = stdout.lines().find(|line| line.starts_with("total ")).unwrap();
+    assert!(total.contains(" 256 "), "{stdout}");
+    let picture = tmp.path().join("mandelbrot.png");
+    assert_eq!(files(tmp.path()), [picture.clone()]);
+    let file = std::io::BufReader::new(std::fs::File::open(&picture).unwrap());
+    let mut reader = png::Decoder::new(file).read_info().unwrap();
+    let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
+    reader.next_frame(&mut pixels).unwrap();
+    for tile in [0, 17, 136, 255] {
+        let (left, top) = pvm_examples::fractal::origin(tile);
+        let expected = pvm_examples::fractal::render(tile);
+        let row = (top * pvm_examples::fractal::SIDE + left) * 3;
+        let width = pvm_examples::fractal::TILE * 3;
+        assert!(pixels[row..row + width] == expected[..width], "tile {tile} is in its place");
+    }
+    std::fs::remove_file(picture).unwrap();
+    assert_nothing_left(tmp.path());
+}
+
+/// Kills so many of the demo's tasks, one after the other; returns how many it found.
+fn kill_workers(tmp: &Path, count: usize) -> usize {
+    let mark = format!("TMPDIR={}\0", tmp.display());
+    let holds = |file: PathBuf, text: &[u8]| {
+        std::fs::read(file).unwrap_or_default().windows(text.len()).any(|window| window == text)
+    };
+    let mut victims = std::collections::BTreeSet::new();
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while victims.len() < count && Instant::now() < deadline {
+        let worker = files(Path::new("/proc")).into_iter().find(|path| {
+            !victims.contains(path)
+                && holds(path.join("cmdline"), b"demo\0--worker\0")
+                && holds(path.join("environ"), mark.as_bytes())
+        });
+        if let Some(worker) = worker {
+            let pid = worker.file_name().unwrap().to_owned();
+            if Command::new("kill").arg("-9").arg(pid).status().unwrap().success() {
+                victims.insert(worker);
+            }
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    victims.len()
+}

@@ -3,7 +3,7 @@
 //! A thread waits for the next line, so that the console can print what tasks write meanwhile.
 
 use rustyline::error::ReadlineError;
-use rustyline::{DefaultEditor, ExternalPrinter};
+use rustyline::{Config, DefaultEditor, ExternalPrinter};
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -37,7 +37,9 @@ impl Input {
         let (sender, lines) = channel();
         let mut printer = None;
         let terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
-        match terminal.then(DefaultEditor::new) {
+        // Bracketed paste would stay on in the terminal if the console ended while it waits.
+        let config = Config::builder().bracketed_paste(false).build();
+        match terminal.then(|| DefaultEditor::with_config(config)) {
             Some(Ok(mut editor)) => {
                 printer = editor.create_external_printer().ok().map(|it| Box::new(it) as Box<_>);
                 std::thread::spawn(move || edit(editor, &requests, &sender));

@@ -60,11 +60,19 @@ struct Console {
 
 /// The console, as a program with these arguments (PVM's: `-d`, `-n`, a hostfile).
 pub fn run(args: &[OsString]) -> ExitCode {
+    let mut console = match Console::start(args) {
+        Ok(console) => console,
+        Err(error) => {
+            eprintln!("pvm: {error:#}");
+            return ExitCode::FAILURE;
+        }
+    };
     let terminal = Terminal::saved();
-    let result = Console::start(args).and_then(|mut console| console.converse());
+    let result = console.converse();
     terminal.restore();
     result.unwrap_or_else(|error| {
-        eprintln!("pvm: {error:#}");
+        // Below the prompt.
+        eprintln!("\npvm: {error:#}");
         ExitCode::FAILURE
     })
 }
@@ -130,13 +138,9 @@ impl Console {
     /// Prints what tasks write, and hosts that others have added.
     fn news(&mut self, input: &mut Input) -> Result<()> {
         if self.terminated.load(Ordering::SeqCst) {
-            input.print("\n");
             anyhow::bail!("the virtual machine was halted");
         }
-        if let Err(error) = self.task.poll() {
-            input.print("\n");
-            return Err(error.into());
-        }
+        self.task.poll()?;
         let text = self.output_text();
         input.print(&text);
         while let Some(mut message) = self.task.try_recv(Tid::MY_DAEMON, NEW_HOSTS)? {

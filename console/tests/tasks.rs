@@ -1,0 +1,79 @@
+//! `pvm run` with a PVM program: this very executable is the master, and its own workers.
+//!
+//! It has no test harness, since it must know by its arguments which of them it is.
+
+use pvm3::{Pack, Task, Tid};
+use std::process::{Command, Stdio};
+
+const WORKERS: usize = 6;
+const WORK: i32 = 1;
+const ENDED: i32 = 2;
+
+fn main() {
+    match std::env::args().nth(1).as_deref() {
+        Some("master") => master().unwrap(),
+        Some("worker") => worker().unwrap(),
+        // What a test harness is asked by others, such as --list.
+        Some(option) if option.starts_with("--") => {}
+        _ => {
+            output_of_tasks_comes_out_marked();
+            println!("tasks: ok");
+        }
+    }
+}
+
+/// Prints where its workers are; they print themselves.
+fn master() -> pvm3::Result<()> {
+    let mut task = Task::enrol()?;
+    assert_eq!(task.parent(), None);
+    let program = std::env::args().next().unwrap_or_default();
+    let workers = task.spawn(&program).arg("worker").count(WORKERS).start()?.tids;
+    task.notify_exit(&workers, ENDED)?;
+    for (number, &worker) in workers.iter().enumerate() {
+        task.send(worker, WORK, Pack::new().put_one(number as i32)?)?;
+    }
+    for _ in &workers {
+        let ended = task.recv(Tid::MY_DAEMON, ENDED)?.get_tid()?;
+        println!("{ended} ended");
+    }
+    task.exit()
+}
+
+fn worker() -> pvm3::Result<()> {
+    let mut task = Task::enrol()?;
+    let number: i32 = task.recv(pvm3::Any, WORK)?.get_one()?;
+    println!("first line of {number}");
+    print!("last words of {number}");
+    task.exit()
+}
+
+fn output_of_tasks_comes_out_marked() {
+    let tmp = tempfile::tempdir().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_pvm"))
+        .args(["run", "--hosts", "3"])
+        .arg(std::env::current_exe().unwrap())
+        .arg("master")
+        .env("TMPDIR", tmp.path())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let (stdout, stderr) =
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert!(output.status.success(), "{stdout}{stderr}");
+    let mut ended: Vec<&str> = stdout.lines().filter_map(|line| line.strip_suffix(" ended")).collect();
+    assert_eq!(ended.len(), WORKERS, "{stdout}");
+    for text in ["first line of", "last words of"] {
+        let said = |number: usize| {
+            let end = format!("] {text} {number}");
+            let line =
+                stdout.lines().find(|line| line.ends_with(&end)).unwrap_or_else(|| panic!("{end}: {stdout}"));
+            line[1..].split(']').next().unwrap()
+        };
+        let mut tids: Vec<&str> = (0..WORKERS).map(said).collect();
+        tids.sort_unstable();
+        ended.sort_unstable();
+        assert_eq!(tids, ended);
+    }
+    assert_eq!(stdout.lines().count(), 3 * WORKERS, "{stdout}");
+    assert_eq!(std::fs::read_dir(tmp.path()).unwrap().count(), 0);
+}
