@@ -169,9 +169,9 @@ impl Buffer {
         self.parts.push(part);
     }
 
-    /// Encoded length in bytes, as `pvm_bufinfo` tells it.
+    /// Encoded length in bytes, as `pvm_bufinfo` tells it: in-place data are not encoded before they are sent.
     pub fn length(&self) -> usize {
-        self.body().len() + self.parts.iter().map(|part| part.length).sum::<usize>()
+        self.body().len()
     }
 
     /// The message header to send it with.

@@ -1,7 +1,7 @@
 //! What the machine consists of: `pvm_config`, `pvm_tasks` and their like.
 
 use super::memory::{CList, HostInfo, TaskInfo, TimeVal, ints, store, store_all, text};
-use super::state::{Failure, State, call};
+use super::state::{Failure, State, Told, call};
 use super::{control, internals};
 use pvm_wire::PvmError;
 use pvm_wire::body::{BodyReader, BodyWriter};
@@ -36,12 +36,15 @@ pub unsafe extern "C" fn pvm_config(
 ) -> c_int {
     call("pvm_config", |state| {
         let found = hosts(state)?;
-        let mut list = CList::default();
-        found.hosts.iter().for_each(|host| push_host(&mut list, host));
-        state.lists.hosts = list;
+        // The list handed out before stays where nobody asks for a new one.
+        if !array.is_null() {
+            let mut list = CList::default();
+            found.hosts.iter().for_each(|host| push_host(&mut list, host));
+            state.lists.hosts = list;
+        }
         // SAFETY: as promised.
         unsafe {
-            store(count, state.lists.hosts.len());
+            store(count, found.hosts.len() as c_int);
             store(formats, found.formats);
             store(array, state.lists.hosts.array());
         }
@@ -104,7 +107,7 @@ pub unsafe extern "C" fn pvm_mstat(host: *const c_char) -> c_int {
             return Err(PvmError::BadParam.into());
         }
         let outcome = state.request_code(Tm::Mstat.tag(), BodyWriter::new().str(host).finish());
-        control::quiet_for(&[PvmError::NoHost, PvmError::HostFail], outcome)
+        control::expect(&[PvmError::NoHost, PvmError::HostFail], Told::Nobody, outcome)
     })
 }
 

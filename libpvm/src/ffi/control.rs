@@ -1,7 +1,7 @@
 //! Identity, the end, and calls about single tasks.
 
 use super::memory::{CList, store};
-use super::state::{Failure, State, call, locked};
+use super::state::{Failure, State, Told, call, locked};
 use super::{errors, handlers, output};
 use pvm_wire::body::BodyWriter;
 use pvm_wire::codes::Tm;
@@ -21,8 +21,8 @@ pub extern "C" fn pvm_mytid() -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_parent() -> c_int {
     call("pvm_parent", |state| match state.engine()?.identity().parent {
-        0 => Err(Failure::quiet(PvmError::NoParent)),
-        code if code == PvmError::ParentNotSet.code() => Err(Failure::quiet(PvmError::ParentNotSet)),
+        0 => Err(Failure::returned(PvmError::NoParent)),
+        code if code == PvmError::ParentNotSet.code() => Err(Failure::returned(PvmError::ParentNotSet)),
         tid => Ok(tid),
     })
 }
@@ -72,6 +72,7 @@ fn exit(state: &mut State) -> Result<c_int, Failure> {
     let result = match state.engine.as_mut() {
         // Whoever is no task has nothing to leave.
         None => Ok(()),
+        Some(engine) if !state.collecting => engine.request(Tm::Exit.tag(), Vec::new()).map(drop),
         Some(engine) => {
             if engine.collecting() > 0 && output::show_tids() != 0 {
                 errors::print(&format!("{}child task(s) still running.  waiting...\n", errors::prefix()));
@@ -114,8 +115,9 @@ pub extern "C" fn pvm_pstat(tid: c_int) -> c_int {
         if !Tid::from_raw(tid).is_task() {
             return Err(PvmError::BadParam.into());
         }
-        quiet_for(
+        expect(
             &[PvmError::NoTask],
+            Told::Nobody,
             state.request_code(Tm::Pstat.tag(), BodyWriter::new().int(tid).finish()),
         )
     })
@@ -127,10 +129,10 @@ pub extern "C" fn pvm_tidtohost(tid: c_int) -> c_int {
     Tid::from_raw(tid).to_host().raw()
 }
 
-/// Does not print those failures that the caller asks about.
-pub fn quiet_for(codes: &[PvmError], outcome: Result<c_int, Failure>) -> Result<c_int, Failure> {
+/// Tells only these of failures that are answers the caller asks for.
+pub fn expect(codes: &[PvmError], told: Told, outcome: Result<c_int, Failure>) -> Result<c_int, Failure> {
     outcome.map_err(|failure| {
         let expected = codes.iter().any(|code| code.code() == failure.code);
-        Failure { quiet: failure.quiet || expected, ..failure }
+        if expected { Failure { told, ..failure } } else { failure }
     })
 }

@@ -2,7 +2,7 @@
 
 use super::internals;
 use super::memory;
-use super::state::{Failure, Outcome, call, locked};
+use super::state::{Failure, Outcome, Told, call, locked};
 use pvm_wire::{PvmError, error};
 use std::ffi::{CString, c_char, c_int};
 use std::fmt::Write as _;
@@ -47,13 +47,16 @@ pub static pvm_errlist: Texts = texts! {
 };
 
 /// Ends a call: a failure goes to `pvm_errno` and, as `PvmAutoErr` says, to standard error and the program's end.
+/// One that the caller expects is only returned.
 pub fn finish(name: &str, outcome: Outcome) -> c_int {
     let failure = match outcome {
         Ok(value) => return value,
         Err(failure) => failure,
     };
-    pvm_errno.store(failure.code, Ordering::Relaxed);
-    if !failure.quiet {
+    if failure.told != Told::Nobody {
+        pvm_errno.store(failure.code, Ordering::Relaxed);
+    }
+    if failure.told == Told::People {
         report(name, &failure);
     }
     failure.code

@@ -1,10 +1,10 @@
 //! The mailbox: named messages that the machine keeps.
 
 use super::buffers::{Buffer, Format};
-use super::control::quiet_for;
+use super::control::expect;
 use super::memory::{CList, MailboxInfo, store, text, text_or_empty};
 use super::nested;
-use super::state::{Failure, Outcome, State, call};
+use super::state::{Failure, Outcome, State, Told, call};
 use bytes::Bytes;
 use pvm_wire::body::{BodyReader, BodyWriter};
 use pvm_wire::codes::Tm;
@@ -93,7 +93,7 @@ pub unsafe extern "C" fn pvm_putinfo(class: *const c_char, id: c_int, flags: c_i
         let body = nested::whole_body(buffer);
         let mut copy = Buffer::new(buffer.format);
         copy.info = buffer.info;
-        quiet_for(&[PvmError::Denied, PvmError::Exists], put(state, class, -1, flags, &copy, &body))
+        expect(&[PvmError::Denied, PvmError::Exists], Told::Errno, put(state, class, -1, flags, &copy, &body))
     })
 }
 
@@ -120,15 +120,15 @@ pub unsafe extern "C" fn pvm_recvinfo(class: *const c_char, index: c_int, flags:
         if index < 0 {
             return Err(PvmError::BadParam.into());
         }
-        let old = state.buffers.receive_id();
-        state.buffers.free(old)?;
         match get(state, class, index, flags) {
             Ok((_, message)) => {
+                let old = state.buffers.receive_id();
+                state.buffers.free(old)?;
                 let id = state.buffers.insert(message)?;
                 state.buffers.set_receive(id)?;
                 Ok(id)
             }
-            Err(failure) => quiet_for(&[PvmError::NotFound], Err(failure)),
+            Err(failure) => expect(&[PvmError::NotFound], Told::Errno, Err(failure)),
         }
     })
 }
@@ -147,7 +147,7 @@ pub unsafe extern "C" fn pvm_delinfo(class: *const c_char, index: c_int, _flags:
         if index < 0 {
             return Err(PvmError::BadParam.into());
         }
-        quiet_for(&[PvmError::NotFound, PvmError::Denied], remove(state, class, index))
+        expect(&[PvmError::NotFound, PvmError::Denied], Told::Errno, remove(state, class, index))
     })
 }
 
@@ -252,7 +252,7 @@ pub unsafe extern "C" fn pvm_insert(class: *const c_char, index: c_int, value: c
             return Err(PvmError::BadParam.into());
         }
         let flags = PERSISTENT | MULTI_INSTANCE;
-        quiet_for(&[PvmError::Denied], put_numbers_at(state, class, index, flags, &[value]))
+        expect(&[PvmError::Denied], Told::Errno, put_numbers_at(state, class, index, flags, &[value]))
     })
 }
 
@@ -278,7 +278,7 @@ pub unsafe extern "C" fn pvm_lookup(class: *const c_char, index: c_int, value: *
                 unsafe { store(value, number) };
                 Ok(found)
             }
-            Err(failure) => quiet_for(&[PvmError::NotFound], Err(failure)),
+            Err(failure) => expect(&[PvmError::NotFound], Told::Errno, Err(failure)),
         }
     })
 }
@@ -297,6 +297,6 @@ pub unsafe extern "C" fn pvm_delete(class: *const c_char, index: c_int) -> c_int
         if index < 0 {
             return Err(PvmError::BadParam.into());
         }
-        quiet_for(&[PvmError::NotFound], remove(state, class, index))
+        expect(&[PvmError::NotFound], Told::Errno, remove(state, class, index))
     })
 }

@@ -1,4 +1,5 @@
 //! Messages inside messages: `pvm_pkmesg`, `pvm_pkmesgbody`, `pvm_upkmesg`. The mailbox keeps messages in this form.
+//! As in PVM these calls only return their errors.
 
 use super::buffers::{Buffer, Format, Info};
 use super::state::{Failure, call};
@@ -64,26 +65,18 @@ pub fn whole_body(buffer: &Buffer) -> Vec<u8> {
     body
 }
 
-/// These calls only return their errors.
-fn quiet(error: PvmError) -> Failure {
-    Failure { quiet: true, ..Failure::from(error) }
-}
-
 /// Packs a whole message into the send buffer.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_pkmesg(id: c_int) -> c_int {
     call("pvm_pkmesg", |state| {
         let buffers = &mut state.buffers;
-        if buffers.send_id() == 0 {
-            return Err(quiet(PvmError::NoBuf));
-        }
         let (format, info, body) = {
-            let message = buffers.get(id).map_err(quiet)?;
+            let message = buffers.get(id).map_err(Failure::returned)?;
             (message.format, message.info, whole_body(message))
         };
         let mut head = Buffer::new(format);
         head.info = info;
-        write(buffers.sending().map_err(quiet)?, &head, &body).map_err(quiet)?;
+        write(buffers.sending().map_err(Failure::returned)?, &head, &body).map_err(Failure::returned)?;
         Ok(0)
     })
 }
@@ -93,16 +86,13 @@ pub extern "C" fn pvm_pkmesg(id: c_int) -> c_int {
 pub extern "C" fn pvm_pkmesgbody(id: c_int) -> c_int {
     call("pvm_pkmesgbody", |state| {
         let buffers = &mut state.buffers;
-        if buffers.send_id() == 0 {
-            return Err(quiet(PvmError::NoBuf));
-        }
         let (format, body) = {
-            let message = buffers.get(id).map_err(quiet)?;
+            let message = buffers.get(id).map_err(Failure::returned)?;
             (message.format, whole_body(message))
         };
-        let target = buffers.sending().map_err(quiet)?;
+        let target = buffers.sending().map_err(Failure::returned)?;
         if target.format.shown() != format.shown() {
-            return Err(quiet(PvmError::Mismatch));
+            return Err(Failure::returned(PvmError::Mismatch));
         }
         target.body_mut().extend_from_slice(&body);
         Ok(0)
@@ -113,8 +103,9 @@ pub extern "C" fn pvm_pkmesgbody(id: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_upkmesg() -> c_int {
     call("pvm_upkmesg", |state| {
-        let message = read(state.buffers.receiving().map_err(quiet)?).map_err(quiet)?;
-        state.buffers.insert(message).map_err(quiet)
+        let message =
+            read(state.buffers.receiving().map_err(Failure::returned)?).map_err(Failure::returned)?;
+        state.buffers.insert(message).map_err(Failure::returned)
     })
 }
 

@@ -3,6 +3,7 @@
 use super::state::call;
 use crate::engine::{OutputEvent, OutputSink};
 use pvm_wire::Tid;
+use pvm_wire::spawn::Sink;
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -31,15 +32,22 @@ pub struct File {
     _private: [u8; 0],
 }
 
-/// Collects the output of children spawned from now on into a stream; NULL collects no more of later children.
+/// Collects the output of children spawned from now on into a stream. NULL ends that: what earlier children still
+/// write is dropped, and `pvm_exit` does not wait for them.
 ///
 /// # Safety
 /// `stream` is NULL or an open stream, and stays open until the output of all children has ended.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvm_catchout(stream: *mut File) -> c_int {
     call("pvm_catchout", |state| {
-        let sink = (!stream.is_null()).then(|| Box::new(Lines::to(stream)) as Box<dyn OutputSink>);
-        state.engine()?.collect_output(sink);
+        let engine = state.engine()?;
+        if stream.is_null() {
+            engine.collect_output(Some(Box::new(|_, _| ())));
+            engine.options_mut().child_output = Sink::default();
+        } else {
+            engine.collect_output(Some(Box::new(Lines::to(stream))));
+        }
+        state.collecting = !stream.is_null();
         Ok(0)
     })
 }

@@ -128,6 +128,7 @@ macro_rules! pack_calls {
             count: c_int,
             stride: c_int,
         ) -> Result<(), PvmError> {
+            usize::try_from(count).map_err(|_| PvmError::BadParam)?;
             let buffer = state.buffers.sending()?;
             match kind {
                 // SAFETY: as promised.
@@ -150,6 +151,7 @@ macro_rules! pack_calls {
             count: c_int,
             stride: c_int,
         ) -> Result<(), PvmError> {
+            usize::try_from(count).map_err(|_| PvmError::BadParam)?;
             let buffer = state.buffers.receiving()?;
             match kind {
                 // SAFETY: as promised.

@@ -21,26 +21,37 @@ pub type Matcher = unsafe extern "C" fn(c_int, c_int, c_int) -> c_int;
 /// The result of a call: C's integer, or why it failed.
 pub type Outcome = Result<c_int, Failure>;
 
+/// Who learns of a failure besides the caller. Some failures are answers that the caller waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// Nobody: not even `pvm_errno` changes.
+    Nobody,
+    /// `pvm_errno`.
+    Errno,
+    /// `pvm_errno` and, as `PvmAutoErr` says, people.
+    People,
+}
+
 /// Why a call failed, and whether people are told.
 #[derive(Debug)]
 pub struct Failure {
     /// PVM's code, or what a program's own function returned.
     pub code: c_int,
-    /// Only returned and kept in `pvm_errno`: the caller expects it.
-    pub quiet: bool,
+    /// Who is told besides the caller.
+    pub told: Told,
     /// What the code alone does not say.
     pub detail: Option<String>,
 }
 
 impl Failure {
-    /// A failure that is not printed.
-    pub fn quiet(code: PvmError) -> Self {
-        Self { quiet: true, ..Self::from(code) }
+    /// A failure that is only returned.
+    pub fn returned(code: PvmError) -> Self {
+        Self { told: Told::Nobody, ..Self::from(code) }
     }
 
     /// A failure with a code that came from outside.
     pub fn code(code: c_int) -> Self {
-        Self { code, quiet: false, detail: None }
+        Self { code, told: Told::People, detail: None }
     }
 }
 
@@ -100,6 +111,8 @@ pub struct State {
     pub matcher: Option<Matcher>,
     /// Notifies of this task's own end: context and tag of each.
     pub own_exit_notifies: Vec<(c_int, c_int)>,
+    /// Whether `pvm_catchout` is in effect.
+    pub collecting: bool,
     /// Roles this task has registered for.
     pub roles: Vec<super::services::Role>,
     /// The mailbox index under which this task is spared by a reset.
@@ -173,6 +186,7 @@ impl State {
             lists: Lists::default(),
             matcher: None,
             own_exit_notifies: Vec::new(),
+            collecting: false,
             roles: Vec::new(),
             no_reset: None,
         }
@@ -205,6 +219,7 @@ impl State {
         self.engine = None;
         self.no_reset = None;
         self.roles.clear();
+        self.collecting = false;
         self.own_exit_notifies.clear();
         for id in std::mem::take(&mut self.arrived) {
             // Every id in the queue is a buffer's.

@@ -91,9 +91,10 @@ pub unsafe extern "C" fn pvmfgetmboxinfo_(
             NEXT.store(0, Ordering::Relaxed);
         }
         let (mut count, mut list) = (0, std::ptr::null_mut::<MailboxInfo>());
-        let code = result(text(pattern, pattern_length).map(|pattern| {
-            mailbox::pvm_getmboxinfo(pattern.as_ptr(), &raw mut count, &raw mut list)
-        }));
+        let code = result(
+            text(pattern, pattern_length)
+                .map(|pattern| mailbox::pvm_getmboxinfo(pattern.as_ptr(), &raw mut count, &raw mut list)),
+        );
         if code < 0 || count < 1 {
             store(names, count);
             return store(info, if code < 0 { code } else { PvmError::NotFound.code() });

@@ -1,0 +1,129 @@
+//! C and Fortran programs with this library do what they do with the original: the same output, line for line.
+//!
+//! Each program of `tests/c` prints what calls return and leave behind. Its `.expected` file is what the original
+//! library gives; all three libraries (shared, static, Debian's) must give it, on every daemon there is.
+
+mod c_support;
+
+use c_support::{Library, Machine, compile, daemons, have_compiler, libraries, our_libraries};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Runs a program with each library on each daemon and compares what it writes.
+fn check(source: &str) {
+    let compiler = if Path::new(source).extension().is_some_and(|e| e == "f90") { "gfortran" } else { "cc" };
+    if !have_compiler(compiler) {
+        return;
+    }
+    let stem = Path::new(source).with_extension("expected");
+    let expected = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(stem);
+    let expected = std::fs::read_to_string(&expected).expect("what is expected");
+    for daemon in daemons() {
+        for library in libraries() {
+            let machine = Machine::start(&daemon);
+            let program = compile(source, library, machine.folder());
+            let (code, found) = machine.run(&program, library, "");
+            let what = format!("{source} with {library:?} on {}", daemon.display());
+            compare(&expected, &found, &what);
+            assert_eq!(code, Some(0), "{what} has written all, but ends otherwise");
+        }
+    }
+}
+
+/// Fails at the first line that differs, and shows what comes before it.
+fn compare(expected: &str, found: &str, what: &str) {
+    let (mut wanted, mut got) = (expected.lines(), found.lines());
+    let mut same = Vec::new();
+    loop {
+        let (want, have) = (wanted.next(), got.next());
+        assert!(
+            want == have,
+            "{what}, after\n{}\nexpected {want:?}\nfound    {have:?}\nand then\n{}",
+            same.join("\n"),
+            got.take(5).collect::<Vec<_>>().join("\n")
+        );
+        match want {
+            Some(line) => same.push(line),
+            None => return,
+        }
+        if same.len() > 5 {
+            same.remove(0);
+        }
+    }
+}
+
+macro_rules! programs {
+    ($($name:ident: $source:literal;)*) => {$(
+        #[test]
+        fn $name() {
+            check($source);
+        }
+    )*};
+}
+
+programs! {
+    errors_are_pvms: "errors.c";
+    buffers_have_roles: "buffers.c";
+    every_type_comes_through: "types.c";
+    messages_are_received_as_asked: "receive.c";
+    tasks_are_spawned_watched_and_ended: "tasks.c";
+    options_are_set_and_read: "options.c";
+    the_mailbox_and_contexts_work: "mailbox.c";
+    output_is_collected: "output.c";
+    formats_are_understood: "format.c";
+    fortran_has_it_all: "fortran.f90";
+}
+
+/// Debian's programs, compiled long ago against the original: each with its input, and lines of what it writes.
+const OLD_PROGRAMS: &[(&str, &str, &[&str])] = &[
+    ("hello.pvm", "", &["hello, world from"]),
+    (
+        "master1",
+        "",
+        &["SUCCESSFUL", "I got 100.000000 from 1", "I got 200.000000 from 0", "I got 300.000000 from 2"],
+    ),
+    ("spmd", "", &["token ring done"]),
+    ("timing", "", &["Message size 1000000", "done"]),
+    ("hitc", "", &["Program Finished"]),
+    ("gexample", "6\n3\n", &["The 1-Norm is 21", "The product of column 1 is 720"]),
+    ("fgexample", "", &["The 1-Norm is         5050"]),
+];
+
+#[test]
+fn old_programs_run_with_this_library() {
+    for daemon in daemons() {
+        for (name, input, lines) in OLD_PROGRAMS {
+            let program = PathBuf::from("/usr/bin").join(name);
+            if !program.is_file() {
+                assert!(std::env::var("PVM_TEST_FULL").as_deref() != Ok("1"), "{name} is missing");
+                continue;
+            }
+            let machine = Machine::start(&daemon);
+            // Their exit codes mean nothing: some end main without a value.
+            let (_, found) = machine.run(&program, Library::Shared, input);
+            for line in *lines {
+                assert!(found.contains(line), "{name} on {} does not say {line}:\n{found}", daemon.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn old_programs_and_libraries_find_every_symbol() {
+    let names =
+        ["hello.pvm", "hello_other", "master1", "slave1", "spmd", "timing", "timing_slave", "hitc_slave"];
+    let more = ["gexample", "fgexample", "hitc", "gs.pvm"];
+    for name in names.iter().chain(&more) {
+        let program = PathBuf::from("/usr/bin").join(name);
+        if !program.is_file() {
+            continue;
+        }
+        let mut ldd = Command::new("ldd");
+        ldd.arg("-r").arg(&program).env("LD_LIBRARY_PATH", our_libraries());
+        let output = ldd.output().expect("ldd");
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8_lossy(&text);
+        assert!(text.contains(&*our_libraries().to_string_lossy()), "{name} loads another library:\n{text}");
+        assert!(!text.contains("undefined symbol") && !text.contains("not found"), "{name}:\n{text}");
+    }
+}

@@ -1,0 +1,195 @@
+//! C and Fortran programs, compiled against one libpvm3 or another and run on a machine of their own.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write as _};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// Longest a program may run.
+const LIMIT: Duration = Duration::from_secs(60);
+/// Where Debian has the original daemon.
+const ORIGINAL: &str = "/usr/lib/pvm3/lib/pvmd";
+/// Where Debian has the original libraries.
+const ORIGINAL_LIBRARIES: &str = "/usr/lib/x86_64-linux-gnu";
+/// What a static library of Rust needs of the system.
+const SYSTEM: [&str; 5] = ["-lgcc_s", "-lpthread", "-lm", "-ldl", "-lc"];
+
+/// Which library a program is linked with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Library {
+    /// This crate's `libpvm3.so.3`.
+    Shared,
+    /// This crate's `libpvm3.a`.
+    Static,
+    /// Debian's `libpvm3.so.3`.
+    Original,
+}
+
+/// Whether something that a test needs is there. If everything must be checked, its absence is a failure.
+fn have(there: bool, what: &str) -> bool {
+    if !there {
+        let full = std::env::var_os("PVM_TEST_FULL").is_some_and(|value| value == "1");
+        assert!(!full, "{what} is missing, and PVM_TEST_FULL=1 wants everything checked");
+        // Straight to the stream: the test harness hides what the print macros write.
+        let _ = writeln!(std::io::stderr(), "not checked with {what}, which is missing");
+    }
+    there
+}
+
+/// Whether there is a compiler of this name.
+pub fn have_compiler(name: &str) -> bool {
+    let found = Command::new(name).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    have(found.is_ok_and(|status| status.success()), name)
+}
+
+/// The libraries to try.
+pub fn libraries() -> Vec<Library> {
+    let mut libraries = vec![Library::Shared, Library::Static];
+    if have(Path::new(ORIGINAL_LIBRARIES).join("libpvm3.so").is_file(), "the original libpvm3") {
+        libraries.push(Library::Original);
+    }
+    libraries
+}
+
+/// The daemons to try: Debian's original, and whatever `PVM_TEST_PVMD` names.
+pub fn daemons() -> Vec<PathBuf> {
+    let given = std::env::var_os("PVM_TEST_PVMD").map(PathBuf::from);
+    let original = have(Path::new(ORIGINAL).is_file(), "the original pvmd").then(|| PathBuf::from(ORIGINAL));
+    original.into_iter().chain(given).collect()
+}
+
+/// The folder with `libpvm3.so.3` and `libpvm3.a`, built from this crate as it is now.
+pub fn our_libraries() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let target = scratch.parent().expect("the scratch folder is in the target folder");
+        let mut build = Command::new(env!("CARGO"));
+        build.args(["build", "--quiet", "--package", "libpvm", "--target-dir"]).arg(target);
+        let profile = if cfg!(debug_assertions) { "debug" } else { "release" };
+        if profile == "release" {
+            build.arg("--release");
+        }
+        let status = build.current_dir(env!("CARGO_MANIFEST_DIR")).status().expect("cargo");
+        assert!(status.success(), "the libraries cannot be built");
+        let folder = target.join(profile);
+        let link = folder.join("libpvm3.so.3");
+        if fs::read_link(&link).is_err() {
+            symlink("libpvm3.so", &link).expect("the library's name at run time");
+        }
+        folder
+    })
+}
+
+/// Compiles a program of `tests/c` and returns where it is.
+pub fn compile(source: &str, library: Library, folder: &Path) -> PathBuf {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c");
+    let program = folder.join(format!("{}-{library:?}", source.replace('.', "-")));
+    let fortran = Path::new(source).extension().is_some_and(|extension| extension == "f90");
+    let mut compiler = Command::new(if fortran { "gfortran" } else { "cc" });
+    let language: &[&str] = if fortran { &["-std=legacy", "-w"] } else { &["-Wall", "-Wno-unused-function"] };
+    compiler.args(language).arg("-I").arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("include"));
+    compiler.arg("-o").arg(&program).arg(tests.join(source));
+    match library {
+        Library::Shared => compiler.arg("-L").arg(our_libraries()).arg("-l:libpvm3.so.3"),
+        Library::Static => compiler.arg(our_libraries().join("libpvm3.a")).args(SYSTEM),
+        Library::Original if fortran => compiler.args(["-lfpvm3", "-lpvm3"]),
+        Library::Original => compiler.arg("-lpvm3"),
+    };
+    let output = compiler.output().expect("a compiler");
+    assert!(output.status.success(), "{source}: {}", String::from_utf8_lossy(&output.stderr));
+    program
+}
+
+/// A virtual machine of one host, in a folder of its own.
+pub struct Machine {
+    daemon: Child,
+    folder: tempfile::TempDir,
+    program: PathBuf,
+}
+
+impl Machine {
+    /// Starts a daemon.
+    pub fn start(program: &Path) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let mut command = Command::new(program);
+        // Its host must have a name that resolves anywhere.
+        command.arg("-nlocalhost").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        environment(&mut command, folder.path(), program);
+        let mut daemon = command.spawn().expect("a daemon");
+        let mut address = String::new();
+        let output = daemon.stdout.take().expect("its output");
+        BufReader::new(output).read_line(&mut address).expect("its address");
+        assert!(!address.trim().is_empty(), "the daemon {} gives no address", program.display());
+        Self { daemon, folder, program: program.to_owned() }
+    }
+
+    /// Where programs for this machine can be put.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Runs a program as a task and gives its exit code and what it writes, ids left out.
+    pub fn run(&self, program: &Path, library: Library, input: &str) -> (Option<i32>, String) {
+        let (input_path, output_path) = (self.folder().join("input"), self.folder().join("output"));
+        fs::write(&input_path, input).expect("the program's input");
+        let output = File::create(&output_path).expect("a file for the output");
+        let mut command = Command::new(program);
+        environment(&mut command, self.folder(), &self.program);
+        command.env("GFORTRAN_UNBUFFERED_ALL", "1");
+        if library == Library::Shared {
+            // Its children link the same library.
+            command.env("LD_LIBRARY_PATH", our_libraries()).env("PVM_EXPORT", "LD_LIBRARY_PATH");
+        }
+        command.stdin(File::open(&input_path).expect("the program's input"));
+        command.stdout(output.try_clone().expect("one file for both")).stderr(output);
+        let mut process = command.spawn().expect("the program");
+        let end = Instant::now() + LIMIT;
+        while process.try_wait().expect("its status").is_none() {
+            if Instant::now() > end {
+                let _ = process.kill();
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let status = process.wait().expect("its status");
+        let text = fs::read(&output_path).expect("the output");
+        (status.code(), without_ids(&String::from_utf8_lossy(&text)))
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let pid = rustix::process::Pid::from_child(&self.daemon);
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        let _ = self.daemon.wait();
+    }
+}
+
+fn environment(command: &mut Command, folder: &Path, daemon: &Path) {
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PVM")) {
+        command.env_remove(name);
+    }
+    command.env_remove("LD_LIBRARY_PATH");
+    command.env("PVM_TMP", folder).env("PVM_VMID", "test").env("PVM_PATH", "/usr/bin");
+    // The original refuses root without it.
+    command.env("PVM_ALLOW_ROOT", "1");
+    if daemon == Path::new(ORIGINAL) {
+        command.env("PVM_ROOT", "/usr/lib/pvm3");
+    }
+}
+
+/// A text with `[t40002]` as `[t]`: ids differ from run to run.
+fn without_ids(text: &str) -> String {
+    let mut out = String::new();
+    let mut pieces = text.split("[t");
+    out.push_str(pieces.next().unwrap_or_default());
+    for piece in pieces {
+        out.push_str("[t");
+        out.push_str(piece.trim_start_matches(|c: char| c.is_ascii_hexdigit()));
+    }
+    out
+}
