@@ -221,7 +221,7 @@ impl Buffer {
 
     /// Hands the next elements to `sink`.
     pub fn unpack<T: Element>(&mut self, count: usize, sink: impl FnMut(usize, T)) -> Result<(), PvmError> {
-        let (encoding, mut position) = (self.readable()?, self.position);
+        let (encoding, mut position) = (self.readable(), self.position);
         let result = element::unpack(self.body(), &mut position, encoding, count, sink);
         self.position = position;
         result
@@ -246,7 +246,7 @@ impl Buffer {
 
     /// The next string, without its NUL.
     pub fn unpack_str(&mut self) -> Result<&[u8], PvmError> {
-        let (encoding, mut position) = (self.readable()?, self.position);
+        let (encoding, mut position) = (self.readable(), self.position);
         if element::unpack_str(self.body(), &mut position, encoding).is_err() {
             self.position = position;
             return Err(if encoding.is_none() { PvmError::BadMsg } else { PvmError::NoData });
@@ -257,10 +257,10 @@ impl Buffer {
     }
 
     /// How to read the body. In-place data are with the program, so there is nothing to read.
-    fn readable(&self) -> Result<Option<Encoding>, PvmError> {
+    fn readable(&self) -> Option<Encoding> {
         match self.format {
-            Format::Plain(Encoding::InPlace) => Ok(Some(Encoding::Raw)),
-            format => Ok(format.encoding()),
+            Format::Plain(Encoding::InPlace) => Some(Encoding::Raw),
+            format => format.encoding(),
         }
     }
 }
@@ -268,7 +268,7 @@ impl Buffer {
 /// All buffers by id, and which of them are current.
 #[derive(Debug, Default)]
 pub struct Buffers {
-    buffers: BTreeMap<i32, Buffer>,
+    by_id: BTreeMap<i32, Buffer>,
     free: Vec<i32>,
     last: i32,
     send: i32,
@@ -283,7 +283,7 @@ impl Buffers {
             None => self.last.checked_add(1).ok_or(PvmError::NoMem)?,
         };
         self.last = self.last.max(id);
-        self.buffers.insert(id, buffer);
+        self.by_id.insert(id, buffer);
         Ok(id)
     }
 
@@ -292,7 +292,7 @@ impl Buffers {
         if id <= 0 {
             return Err(PvmError::BadParam);
         }
-        self.buffers.get_mut(&id).ok_or(PvmError::NoSuchBuf)
+        self.by_id.get_mut(&id).ok_or(PvmError::NoSuchBuf)
     }
 
     /// Frees a buffer; 0, which is none, is fine.
@@ -313,7 +313,7 @@ impl Buffers {
             self.receive = 0;
         }
         self.free.push(id);
-        self.buffers.remove(&id).ok_or(PvmError::NoSuchBuf)
+        self.by_id.remove(&id).ok_or(PvmError::NoSuchBuf)
     }
 
     /// The id of the buffer to pack into, or 0.
@@ -328,12 +328,12 @@ impl Buffers {
 
     /// The buffer to pack into.
     pub fn sending(&mut self) -> Result<&mut Buffer, PvmError> {
-        self.buffers.get_mut(&self.send).ok_or(PvmError::NoBuf)
+        self.by_id.get_mut(&self.send).ok_or(PvmError::NoBuf)
     }
 
     /// The buffer to unpack from.
     pub fn receiving(&mut self) -> Result<&mut Buffer, PvmError> {
-        self.buffers.get_mut(&self.receive).ok_or(PvmError::NoBuf)
+        self.by_id.get_mut(&self.receive).ok_or(PvmError::NoBuf)
     }
 
     /// Makes a buffer (0: none) the one to pack into and returns the id of the one before.
@@ -349,8 +349,8 @@ impl Buffers {
 
     /// Makes these the current buffers again, as far as they still exist; nothing is rewound.
     pub fn reselect(&mut self, send: i32, receive: i32) {
-        self.send = if self.buffers.contains_key(&send) { send } else { 0 };
-        self.receive = if self.buffers.contains_key(&receive) { receive } else { 0 };
+        self.send = if self.by_id.contains_key(&send) { send } else { 0 };
+        self.receive = if self.by_id.contains_key(&receive) { receive } else { 0 };
     }
 
     /// Makes a buffer (0: none) the one to unpack from and returns the id of the one before.

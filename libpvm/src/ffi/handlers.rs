@@ -80,13 +80,10 @@ impl Handlers {
         if clashes {
             return Err(PvmError::Exists);
         }
-        let index = match self.free.pop() {
-            Some(index) => index,
-            None => {
-                self.slots.push(None);
-                self.slots.len() - 1
-            }
-        };
+        let index = self.free.pop().unwrap_or(self.slots.len());
+        if index == self.slots.len() {
+            self.slots.push(None);
+        }
         self.slots[index] = Some(handler);
         Ok(FIRST_ID + index as c_int)
     }

@@ -190,11 +190,11 @@ fn set_fragment_size(state: &mut State, value: c_int) -> Outcome {
 fn set_child_sink(state: &mut State, option: SinkOption, value: c_int) -> Outcome {
     let own_tid = state.tid()?.raw();
     let options = state.engine()?.options_mut();
-    let (own, child) = match option.trace {
-        false => (options.own_output, &mut options.child_output),
-        true => (options.own_trace, &mut options.child_trace),
+    let (mut own, child) = if option.trace {
+        (options.own_trace, &mut options.child_trace)
+    } else {
+        (options.own_output, &mut options.child_output)
     };
-    let mut own = own;
     let allowed = match option.field {
         Field::Tid => value == 0 || value == own_tid || (value == own.tid && child.tag == own.tag),
         field_kind => child.tid == 0 || child.tid == own_tid || value == *field(&mut own, field_kind),

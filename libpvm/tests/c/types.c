@@ -90,10 +90,9 @@ static void encoded(void)
 	pvm_bufinfo(pvm_recv(-1, 1), &length, NULL, NULL);
 	pvm_upkbyte((char *)body, length, 1);
 	/* Padding may be anything. */
-	body[5] = body[6] = body[7] = 0;
+	body[5] = body[6] = body[7] = body[41] = body[42] = body[43] = 0;
 	for (i = 0; i < length; i++)
-		if (i < 45)
-			printf("%02x", body[i]);
+		printf("%02x", body[i]);
 	printf(" of %d\n", length);
 }
 
