@@ -80,6 +80,9 @@ impl Machine {
             // What the machine in which this process runs may have told it is not for the new one.
             .env_remove("PVMEPID")
             .env_remove("PVMCTX");
+        if let Some(signal) = interrupts.take() {
+            return Ok(supervise::signal_code(signal));
+        }
         let mut child = command.spawn().context("cannot start a process")?;
         Ok(supervise::exit_code(supervise::wait(&mut child, interrupts, || ())?))
     }

@@ -38,8 +38,8 @@ pub fn run(args: &RunArgs) -> Result<u8> {
 
 /// Runs the program as a task of the machine here, and prints what the tasks it spawns write.
 fn here(args: &RunArgs, program: &Path) -> Result<u8> {
-    let interrupts = Interrupts::watch().context("cannot handle signals")?;
     let mut task = inside::enrol("pvm run", &args.machine)?;
+    let interrupts = Interrupts::watch().context("cannot handle signals")?;
     task.collect_output(Some(Box::new(printer())));
     let mut command = Command::new(program);
     command.args(args.args());

@@ -79,8 +79,16 @@ fn pass_on(child: &Child, signal: i32) {
 
 /// The status as a shell would have it.
 pub fn exit_code(status: ExitStatus) -> u8 {
-    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
-    code.and_then(|code| u8::try_from(code & 0xff).ok()).unwrap_or(1)
+    match (status.code(), status.signal()) {
+        (Some(code), _) => (code & 0xff) as u8,
+        (None, Some(signal)) => signal_code(signal),
+        (None, None) => 1,
+    }
+}
+
+/// The status of a program that a signal has ended.
+pub fn signal_code(signal: i32) -> u8 {
+    (128 + (signal & 0x7f)) as u8
 }
 
 #[cfg(test)]

@@ -131,7 +131,7 @@ fn the_demo_draws_its_picture_though_tasks_are_killed() {
     let total = stdout.lines().find(|line| line.starts_with("total ")).unwrap();
     assert!(total.contains(" 256 "), "{stdout}");
     let picture = tmp.path().join("mandelbrot.png");
-    assert_eq!(files(tmp.path()), [picture.clone()]);
+    assert_eq!(files(tmp.path()), std::slice::from_ref(&picture));
     let file = std::io::BufReader::new(std::fs::File::open(&picture).unwrap());
     let mut reader = png::Decoder::new(file).read_info().unwrap();
     let mut pixels = vec![0; reader.output_buffer_size().unwrap()];

@@ -1,0 +1,162 @@
+//! The console as a program: its output is PVM's, line by line.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// A folder with a virtual machine that ends with it, also when a test fails.
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn address_file(&self) -> PathBuf {
+        self.path().join(format!("pvmd.{}", rustix::process::getuid().as_raw()))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if self.address_file().exists() {
+            converse(self.path(), &[], &["halt"]);
+        }
+    }
+}
+
+/// A console's conversation: what it printed on standard output, and its exit status.
+fn converse(tmp: &Path, args: &[&str], lines: &[&str]) -> (String, i32) {
+    let mut console = Command::new(env!("CARGO_BIN_EXE_pvm"))
+        .args(args)
+        .current_dir(tmp)
+        .env("PVM_TMP", tmp)
+        .env("HOME", tmp)
+        .env_remove("PVM_VMID")
+        .env_remove("PVMSOCK")
+        .env_remove("PVM_EXPORT")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = console.stdin.take().unwrap();
+    for line in lines {
+        match line.strip_prefix("sleep ") {
+            Some(time) => std::thread::sleep(Duration::from_millis(time.parse().unwrap())),
+            None => writeln!(stdin, "{line}").unwrap(),
+        }
+    }
+    drop(stdin);
+    let output = console.wait_with_output().unwrap();
+    (String::from_utf8(output.stdout).unwrap(), output.status.code().unwrap_or(-1))
+}
+
+/// What was printed after the prompt with this command, up to the next prompt.
+fn answer<'a>(text: &'a str, command: &str) -> &'a str {
+    let start = text.find(&format!("pvm> {command}\n")).unwrap_or_else(|| panic!("{command}: {text}"));
+    let rest = &text[start + "pvm> ".len() + command.len() + 1..];
+    rest.find("pvm> ").map_or(rest, |end| &rest[..end])
+}
+
+#[test]
+fn a_machines_life() {
+    let tmp = Folder::new();
+    std::fs::write(tmp.path().join("hosts"), "alpha sp=700\nbeta sp=2000 via=local\n").unwrap();
+    std::fs::write(tmp.path().join(".pvmrc"), "alias c conf\n").unwrap();
+    let stale = tmp.path().join("nobody");
+    std::fs::write(tmp.address_file(), stale.to_str().unwrap()).unwrap();
+
+    let lines = ["version", "id", "c", "ps -ax", "mstat beta . nowhere", "pstat 40001 3", "bogus", "id 1"];
+    let (text, status) = converse(tmp.path(), &["-nalpha", "hosts"], &lines);
+    assert_eq!(status, 0);
+    assert_eq!(answer(&text, "version"), "3.4.6\n");
+    assert_eq!(answer(&text, "id"), "t40001\n");
+    let conf = answer(&text, "c");
+    assert!(conf.starts_with(
+        "2 hosts, 1 data format\n                    HOST     DTID     ARCH   SPEED       DSIG\n"
+    ));
+    assert!(conf.contains("\n                   alpha    40000  LINUX64     700 0x"), "{conf}");
+    assert!(conf.contains("\n                    beta    80000  LINUX64    2000 0x"), "{conf}");
+    assert!(answer(&text, "ps -ax").contains("\n                   alpha   (cons)       4/c -           \n"));
+    let expected = "                    beta  ok\n                       .  ok\n                 nowhere  No such host\n";
+    assert_eq!(answer(&text, lines[4]), expected);
+    assert_eq!(answer(&text, lines[5]), "t   40001  run\nt       3  No such task\n");
+    assert_eq!(answer(&text, "bogus"), "bogus: not found\n");
+    assert_eq!(answer(&text, "id 1"), "id: wrong #args\n");
+    assert!(text.ends_with("pvm> quit\n\nConsole: exit handler called\npvmd still running.\n"), "{text}");
+
+    let lines =
+        ["delete beta nowhere", "add \"gamma via=local\" beta.invalid", "conf", "sleep 100", "names", "halt"];
+    let (text, status) = converse(tmp.path(), &[], &lines);
+    assert_eq!(status, 0);
+    assert!(text.starts_with("pvmd already running.\npvm> "), "{text}");
+    let expected = "1 successful\n                    HOST  STATUS\n                    beta  deleted\n                 nowhere  No such host\n";
+    assert_eq!(answer(&text, lines[0]), expected);
+    let added = answer(&text, lines[1]);
+    assert!(
+        added.starts_with("1 successful\n                    HOST     DTID\n                   gamma    "),
+        "{added}"
+    );
+    assert!(added.lines().nth(3).unwrap().starts_with("            beta.invalid "), "{added}");
+    assert!(answer(&text, "conf").starts_with("2 hosts, "));
+    assert!(!text.contains("new host"), "what was added here is no news: {text}");
+    assert!(answer(&text, "names").starts_with("<###_PVM_NO_RESET_###>:\n\tindex=0 owner=0x4000"), "{text}");
+    assert!(text.ends_with("pvm> halt\n"), "{text}");
+    for _ in 0..100 {
+        if !tmp.address_file().exists() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("the daemon goes on after halt");
+}
+
+#[test]
+fn jobs_and_what_they_inherit() {
+    let tmp = Folder::new();
+    let lines = [
+        "setenv GREETING good day",
+        "export GREETING",
+        "spawn -> /bin/sh -c 'echo $GREETING; echo in $PWD'",
+        "sleep 400",
+        "jobs",
+        "spawn -2:/tmp ->out /bin/pwd",
+        "sleep 400",
+        "spawn -2 -> /bin/sleep 100",
+        "jobs",
+        "ps",
+        "reset",
+        "sleep 400",
+        "ps",
+        "spawn no-such-program",
+        "spawn -nohost /bin/true",
+        "halt",
+    ];
+    let (text, status) = converse(tmp.path(), &[], &lines);
+    assert_eq!(status, 0);
+    assert!(answer(&text, lines[2]).starts_with("[1]\n1 successful\nt4000"), "{text}");
+    let tid = answer(&text, lines[2]).lines().nth(2).unwrap();
+    let directory = tmp.path().display();
+    for line in
+        [format!("[1:{tid}] good day\n"), format!("[1:{tid}] in {directory}\n"), format!("[1:{tid}] EOF\n")]
+    {
+        assert!(text.contains(&line), "{line}: {text}");
+    }
+    assert!(text.contains("[1] finished\n"), "{text}");
+    let file = std::fs::read_to_string(tmp.path().join("out")).unwrap();
+    assert_eq!(file.matches("] /tmp\n").count(), 2, "{file}");
+    assert_eq!(file.matches("] EOF\n").count(), 2, "{file}");
+    let sleeping: Vec<&str> = answer(&text, lines[7]).lines().skip(2).collect();
+    assert!(text.contains(&format!(" 3: {} {}\n", sleeping[0], sleeping[1])), "{text}");
+    assert_eq!(answer(&text, "ps").matches("/bin/sleep  \n").count(), 2, "{text}");
+    let after = &text[text.find("pvm> reset\n").unwrap()..];
+    assert_eq!(answer(after, "ps"), "                    HOST      TID   FLAG 0x COMMAND\n", "{text}");
+    assert!(text.contains("[3] finished\n"), "{text}");
+    assert_eq!(answer(&text, lines[13]), "0 successful\nNo such file\n");
+    assert_eq!(answer(&text, lines[14]), "0 successful\nNo such host\n");
+}
