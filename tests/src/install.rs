@@ -46,6 +46,11 @@ impl Installation {
         Some(chosen)
     }
 
+    /// Whether what is tested is built here, and not installed already somewhere.
+    pub fn is_built_here() -> bool {
+        env::var(CHOICE).is_err() || matches!(env::var(CHOICE).as_deref(), Ok("" | "ours"))
+    }
+
     /// This project, built and installed below `target`, once for all tests.
     pub fn ours() -> Self {
         static INSTALLED: OnceLock<Installation> = OnceLock::new();
@@ -110,7 +115,8 @@ fn debian_library() -> PathBuf {
     if Path::new(&triple).is_dir() { triple.into() } else { "/usr/lib".into() }
 }
 
-fn target() -> PathBuf {
+/// Where cargo puts what it builds.
+pub fn target() -> PathBuf {
     env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), |dir| workspace().join(dir))
 }
 

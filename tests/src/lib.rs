@@ -18,7 +18,8 @@
 //! | [`console`] | the `pvm` console through a pipe |
 //! | [`network`] | hosts in network namespaces, each with an sshd |
 //! | [`program`] | a process whose output is awaited line by line |
-//! | [`programs`] | the C programs of `programs/`, compiled against a chosen PVM |
+//! | [`programs`] | C and Fortran programs, compiled against a chosen PVM |
+//! | [`run`] | `pvm run` |
 //! | [`peers`] | what a test needs from the machine it runs on |
 //! | [`wait`], [`process`] | conditions with deadlines; processes found by their environment |
 #![forbid(unsafe_code)]
@@ -31,6 +32,7 @@ pub mod peers;
 pub mod process;
 pub mod program;
 pub mod programs;
+pub mod run;
 pub mod wait;
 
 pub use console::Console;

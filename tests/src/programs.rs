@@ -1,4 +1,4 @@
-//! The C programs of `programs/`, compiled against a chosen PVM.
+//! C and Fortran programs, compiled against a chosen PVM.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,6 +15,8 @@ pub enum Linking {
     Shared,
     /// libpvm3.a, copied into the program.
     Archive,
+    /// The libpvm3.so.3 of this installation, whatever the environment says.
+    Fixed,
 }
 
 /// A folder of compiled programs.
@@ -23,15 +25,27 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Compiles these programs against the header and library of an installation; `None` (with a line that says so)
-    /// without a compiler.
+    /// Compiles these programs of the folder `programs`; see [`Self::of_files`].
     #[track_caller]
     pub fn compile(names: &[&str], installation: &Installation, linking: Linking) -> Option<Self> {
-        peers::require(&[Peer::CCompiler], "C programs")?;
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs");
+        let files: Vec<PathBuf> = names.iter().map(|name| folder.join(format!("{name}.c"))).collect();
+        Self::of_files(&files, installation, linking)
+    }
+
+    /// Compiles each of these files against the headers and the library of an installation, into a program named as the
+    /// file; `None` (with a line that says so) without a compiler.
+    #[track_caller]
+    pub fn of_files(files: &[PathBuf], installation: &Installation, linking: Linking) -> Option<Self> {
         let folder = TempDir::with_prefix("pvm-programs-").expect("a temporary folder can be made");
-        for name in names {
-            let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("programs/{name}.c"));
-            compile(&source, &folder.path().join(name), installation, linking);
+        for source in files {
+            let program = folder.path().join(source.file_stem().expect("a source has a name"));
+            if is_fortran(source) {
+                peers::require(&[Peer::FortranCompiler], "Fortran programs")?;
+            } else {
+                peers::require(&[Peer::CCompiler], "C programs")?;
+            }
+            compile(source, &program, installation, linking);
         }
         Some(Self { folder })
     }
@@ -47,17 +61,38 @@ impl Programs {
     }
 }
 
+fn is_fortran(source: &Path) -> bool {
+    source.extension().is_some_and(|extension| extension == "f90" || extension == "f")
+}
+
 #[track_caller]
 fn compile(source: &Path, program: &Path, installation: &Installation, linking: Linking) {
-    let mut command = Command::new("cc");
-    command.args(["-std=gnu99", "-Wall", "-Wextra", "-Werror"]).arg("-I").arg(installation.include());
-    command.arg(source).arg("-o").arg(program);
-    match linking {
-        Linking::Shared => command.arg("-L").arg(installation.library()).arg("-lpvm3"),
-        Linking::Archive => command.arg(installation.library().join("libpvm3.a")),
-    };
+    let fortran = is_fortran(source);
+    let mut command = Command::new(if fortran { "gfortran" } else { "cc" });
+    if fortran {
+        // One subroutine takes data of any type.
+        command.args(["-fallow-argument-mismatch", "-w"]);
+    } else {
+        command.args(["-std=gnu99", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror"]);
+    }
+    command.arg("-I").arg(installation.include()).arg(source).arg("-o").arg(program);
+    let names = if fortran { &["libfpvm3", "libpvm3"][..] } else { &["libpvm3"] };
+    for name in names {
+        match linking {
+            Linking::Shared | Linking::Fixed => {
+                command.arg("-L").arg(installation.library()).arg(name.replacen("lib", "-l", 1));
+            }
+            Linking::Archive => {
+                command.arg(installation.library().join(format!("{name}.a")));
+            }
+        }
+    }
+    if linking == Linking::Fixed {
+        // The old tag, which goes before LD_LIBRARY_PATH.
+        command.arg(format!("-Wl,--disable-new-dtags,-rpath,{}", installation.library().display()));
+    }
     // What a program of the archive needs besides; harmless for the other.
     command.args(["-lpthread", "-ldl", "-lm"]);
-    let output = command.output().expect("cc can be started");
+    let output = command.output().expect("the compiler can be started");
     assert!(output.status.success(), "{command:?}:\n{}", String::from_utf8_lossy(&output.stderr));
 }
