@@ -56,11 +56,14 @@ fn converse(tmp: &Path, args: &[&str], lines: &[&str]) -> (String, i32) {
     (String::from_utf8(output.stdout).unwrap(), output.status.code().unwrap_or(-1))
 }
 
-/// What was printed after the prompt with this command, up to the next prompt.
-fn answer<'a>(text: &'a str, command: &str) -> &'a str {
-    let start = text.find(&format!("pvm> {command}\n")).unwrap_or_else(|| panic!("{command}: {text}"));
-    let rest = &text[start + "pvm> ".len() + command.len() + 1..];
-    rest.find("pvm> ").map_or(rest, |end| &rest[..end])
+/// What a command printed, up to the next prompt; without what jobs wrote meanwhile.
+fn answer(text: &str, command: &str) -> String {
+    let is_command = |line: &&str| line.strip_prefix("pvm> ").unwrap_or(line) == command;
+    let of_job = |line: &&str| line.starts_with('[') && (line.contains(":t") || line.ends_with("finished"));
+    let mut lines = text.lines().skip_while(|line| !is_command(line));
+    assert!(lines.next().is_some(), "{command}: {text}");
+    let answer = lines.take_while(|line| !line.starts_with("pvm> ")).filter(|line| !of_job(line));
+    answer.flat_map(|line| [line, "\n"]).collect()
 }
 
 #[test]
@@ -123,15 +126,15 @@ fn jobs_and_what_they_inherit() {
         "setenv GREETING good day",
         "export GREETING",
         "spawn -> /bin/sh -c 'echo $GREETING; echo in $PWD'",
-        "sleep 400",
+        "sleep 1000",
         "jobs",
         "spawn -2:/tmp ->out /bin/pwd",
-        "sleep 400",
+        "sleep 1000",
         "spawn -2 -> /bin/sleep 100",
         "jobs",
         "ps",
         "reset",
-        "sleep 400",
+        "sleep 1000",
         "ps",
         "spawn no-such-program",
         "spawn -nohost /bin/true",
@@ -139,8 +142,9 @@ fn jobs_and_what_they_inherit() {
     ];
     let (text, status) = converse(tmp.path(), &[], &lines);
     assert_eq!(status, 0);
-    assert!(answer(&text, lines[2]).starts_with("[1]\n1 successful\nt4000"), "{text}");
-    let tid = answer(&text, lines[2]).lines().nth(2).unwrap();
+    let started = answer(&text, lines[2]);
+    assert!(started.starts_with("[1]\n1 successful\nt4000"), "{text}");
+    let tid = started.lines().nth(2).unwrap();
     let directory = tmp.path().display();
     for line in
         [format!("[1:{tid}] good day\n"), format!("[1:{tid}] in {directory}\n"), format!("[1:{tid}] EOF\n")]
@@ -151,10 +155,11 @@ fn jobs_and_what_they_inherit() {
     let file = std::fs::read_to_string(tmp.path().join("out")).unwrap();
     assert_eq!(file.matches("] /tmp\n").count(), 2, "{file}");
     assert_eq!(file.matches("] EOF\n").count(), 2, "{file}");
-    let sleeping: Vec<&str> = answer(&text, lines[7]).lines().skip(2).collect();
+    let started = answer(&text, lines[7]);
+    let sleeping: Vec<&str> = started.lines().skip(2).collect();
     assert!(text.contains(&format!(" 3: {} {}\n", sleeping[0], sleeping[1])), "{text}");
     assert_eq!(answer(&text, "ps").matches("/bin/sleep  \n").count(), 2, "{text}");
-    let after = &text[text.find("pvm> reset\n").unwrap()..];
+    let after = &text[text.find("reset\n").unwrap()..];
     assert_eq!(answer(after, "ps"), "                    HOST      TID   FLAG 0x COMMAND\n", "{text}");
     assert!(text.contains("[3] finished\n"), "{text}");
     assert_eq!(answer(&text, lines[13]), "0 successful\nNo such file\n");
