@@ -5,12 +5,18 @@
 
 mod c_support;
 
-use c_support::{Library, Machine, compile, daemons, have_compiler, libraries, our_libraries};
+use c_support::{
+    Library, Machine, compile, daemons, have_compiler, libraries, original_daemon, our_libraries,
+};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Runs a program with each library on each daemon and compares what it writes.
 fn check(source: &str) {
+    check_on(source, daemons());
+}
+
+fn check_on(source: &str, daemons: Vec<PathBuf>) {
     let compiler = if Path::new(source).extension().is_some_and(|e| e == "f90") { "gfortran" } else { "cc" };
     if !have_compiler(compiler) {
         return;
@@ -18,7 +24,7 @@ fn check(source: &str) {
     let stem = Path::new(source).with_extension("expected");
     let expected = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(stem);
     let expected = std::fs::read_to_string(&expected).expect("what is expected");
-    for daemon in daemons() {
+    for daemon in daemons {
         for library in libraries() {
             let machine = Machine::start(&daemon);
             let program = compile(source, library, machine.folder());
@@ -72,6 +78,12 @@ programs! {
     output_is_collected: "output.c";
     formats_are_understood: "format.c";
     fortran_has_it_all: "fortran.f90";
+}
+
+/// This project's daemon has no hosters, taskers and tracers, so only the original can be asked.
+#[test]
+fn services_are_registered() {
+    check_on("services.c", original_daemon());
 }
 
 /// Debian's programs, compiled long ago against the original: each with its input, and lines of what it writes.

@@ -1,4 +1,4 @@
-/* The mailbox, contexts, and registering for services. */
+/* The mailbox, contexts, and being spared by a reset. */
 #include "show.h"
 
 static void put_and_get(void)
@@ -106,16 +106,10 @@ static void contexts(void)
 	SHOW(pvm_freecontext(b));
 }
 
-static void services(void)
+static void no_reset(void)
 {
 	int *tids, n;
 
-	SHOW(pvm_reg_hoster());
-	SHOW(pvm_reg_hoster());
-	SHOW(pvm_reg_tasker());
-	SHOW(pvm_reg_tasker());
-	SHOW(pvm_reg_tracer(1, 2, 3, 4, "@@@@", 5, 1));
-	SHOW(pvm_reg_tracer(1, 2, 3, 4, "@@@@", 5, 1));
 	SHOW(pvm_setopt(PvmNoReset, 1));
 	SHOW(pvm_getopt(PvmNoReset));
 	pvm_getnoresets(&tids, &n);
@@ -133,7 +127,7 @@ int main(void)
 	names();
 	old_calls();
 	contexts();
-	services();
+	no_reset();
 	SHOW(pvm_exit());
 	return 0;
 }

@@ -9,6 +9,8 @@ int main(int argc, char **argv)
 
 	begin();
 	if (argc > 1 && !strcmp(argv[1], "child")) {
+		/* The parent shall have returned from its spawn by then. */
+		usleep(500000);
 		printf("a line\nin ");
 		sleep(1);
 		printf("parts\n\nthe one above is empty\n  and the last has no end");

@@ -54,11 +54,16 @@ pub fn libraries() -> Vec<Library> {
     libraries
 }
 
+/// Debian's original daemon, if it is there.
+pub fn original_daemon() -> Vec<PathBuf> {
+    let original = PathBuf::from(ORIGINAL);
+    if have(original.is_file(), "the original pvmd") { vec![original] } else { Vec::new() }
+}
+
 /// The daemons to try: Debian's original, and whatever `PVM_TEST_PVMD` names.
 pub fn daemons() -> Vec<PathBuf> {
     let given = std::env::var_os("PVM_TEST_PVMD").map(PathBuf::from);
-    let original = have(Path::new(ORIGINAL).is_file(), "the original pvmd").then(|| PathBuf::from(ORIGINAL));
-    original.into_iter().chain(given).collect()
+    original_daemon().into_iter().chain(given).collect()
 }
 
 /// The folder with `libpvm3.so.3` and `libpvm3.a`, built from this crate as it is now.
