@@ -4,7 +4,7 @@ use crate::cli::DemoArgs;
 use crate::inside;
 use crate::machine::{Hosts, run_inside};
 use anyhow::{Context, Result};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use pvm_examples::fractal::TILES;
 use pvm_examples::mandelbrot::{Finished, Workers, master, worker};
 use pvm3::{HostInfo, Task, Tid};
@@ -62,7 +62,10 @@ fn here(args: &DemoArgs) -> Result<()> {
 }
 
 fn progress_bar() -> Result<ProgressBar> {
-    let style = ProgressStyle::with_template("{bar:50.cyan/blue} {pos}/{len} tiles, {per_sec}, {elapsed}")?;
+    let style = ProgressStyle::with_template("{bar:50.cyan/blue} {pos}/{len} tiles, {rate}/s, {elapsed}")?
+        .with_key("rate", |state: &ProgressState, text: &mut dyn std::fmt::Write| {
+            let _ = write!(text, "{:.1}", state.per_sec());
+        });
     Ok(ProgressBar::new(TILES as u64).with_style(style))
 }
 

@@ -38,7 +38,7 @@ impl Console {
             "pstat" => self.pstat(args)?,
             "put" => self.put(args)?,
             "reset" => {
-                mailbox::reset(&mut self.task)?;
+                mailbox::reset(&mut self.task, reset_scope(args)?)?;
                 String::new()
             }
             "setenv" => self.setenv(args),
@@ -247,6 +247,22 @@ pub(super) fn host_rows(task: &mut Task) -> Result<Vec<HostRow>> {
     Ok(task.hosts()?.into_iter().map(row).collect())
 }
 
+/// The arguments of `reset`.
+fn reset_scope(args: &[String]) -> Result<mailbox::Scope<'_>> {
+    let all = mailbox::Scope { kill: true, class: "", index: -1 };
+    match args {
+        [] => Ok(all),
+        [info, rest @ ..] if info == "info" => {
+            let class = rest.first().map_or("", String::as_str);
+            let Ok(index) = rest.get(1).map_or(Ok(-1), |index| index.parse()) else {
+                bail!("reset: {}: an index is a number", rest[1]);
+            };
+            Ok(mailbox::Scope { kill: false, class, index })
+        }
+        [other, ..] => bail!("\"{other}\" arg to reset not valid"),
+    }
+}
+
 /// A task id: hexadecimal, with or without its `t`.
 fn parse_tid(text: &str) -> Result<Tid> {
     let digits = text.strip_prefix('t').unwrap_or(text);
@@ -259,6 +275,19 @@ fn parse_tid(text: &str) -> Result<Tid> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn reset_ends_tasks_unless_it_is_about_the_mailbox() {
+        let scope = |line: &str| {
+            let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+            reset_scope(&words).map(|scope| (scope.kill, scope.class.to_owned(), scope.index))
+        };
+        assert_eq!(scope("").unwrap(), (true, String::new(), -1));
+        assert_eq!(scope("info").unwrap(), (false, String::new(), -1));
+        assert_eq!(scope("info class 3").unwrap(), (false, "class".to_owned(), 3));
+        assert_eq!(scope("zz").unwrap_err().to_string(), "\"zz\" arg to reset not valid");
+        assert!(scope("info class x").is_err());
+    }
 
     #[test]
     fn task_ids_are_hexadecimal() {

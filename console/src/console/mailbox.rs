@@ -45,17 +45,30 @@ pub fn names(task: &mut Task, pattern: &str) -> Result<String> {
     Ok(show(&entries(task, pattern)?))
 }
 
-/// `reset`: ends all tasks but this one and those that are spared, and clears what they leave in the mailbox.
-pub fn reset(task: &mut Task) -> Result<()> {
+/// What `reset` clears.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scope<'a> {
+    /// Whether tasks are ended.
+    pub kill: bool,
+    /// Of which class entries are cleared: of all, if empty.
+    pub class: &'a str,
+    /// Which of them: all, if -1.
+    pub index: i32,
+}
+
+/// `reset`: ends all tasks but this one and those that are spared, and clears what ended tasks left in the mailbox.
+pub fn reset(task: &mut Task, scope: Scope<'_>) -> Result<()> {
     let spared = spared(task)?;
-    for info in task.tasks(pvm3::Scope::All)? {
-        if !spared.contains(&info.tid) {
-            task.kill(info.tid)?;
+    if scope.kill {
+        for info in task.tasks(pvm3::Scope::All)? {
+            if !spared.contains(&info.tid) {
+                task.kill(info.tid)?;
+            }
         }
     }
     let keep = spared.iter().map(|tid| tid.raw());
-    let body = request(task, RESET, "", -1, 1).int(spared.len() as i32).ints(keep);
-    ask(task, body).map(drop)
+    let body = request(task, RESET, scope.class, scope.index, i32::from(scope.kill));
+    ask(task, body.int(spared.len() as i32).ints(keep)).map(drop)
 }
 
 fn spared(task: &mut Task) -> Result<Vec<Tid>> {
