@@ -8,6 +8,7 @@ pub mod demo;
 pub mod inside;
 pub mod lines;
 pub mod machine;
+pub mod orphans;
 pub mod run;
 pub mod shell;
 pub mod supervise;

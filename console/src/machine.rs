@@ -2,6 +2,7 @@
 
 use crate::cli::MachineArgs;
 use crate::daemon::Daemon;
+use crate::orphans;
 use crate::supervise::{self, Interrupts};
 use anyhow::{Context, Result};
 use std::ffi::{OsStr, OsString};
@@ -87,16 +88,18 @@ impl Machine {
         Ok(supervise::exit_code(supervise::wait(&mut child, interrupts, || ())?))
     }
 
-    /// Ends the machine: its tasks, its daemons, its folder.
+    /// Ends the machine: its tasks, its daemons, whatever processes they leave, its folder.
     pub fn end(self) {
         self.daemon.terminate();
         self.daemon.wait(END);
+        orphans::end();
     }
 }
 
 /// Runs this executable with these arguments inside a machine of its own.
 pub fn run_inside(hosts: &Hosts, programs: Option<&Path>, args: &[OsString]) -> Result<u8> {
     let interrupts = Interrupts::watch().context("cannot handle signals")?;
+    orphans::adopt().context("cannot become the parent of orphaned processes")?;
     let machine = Machine::start(hosts, programs)?;
     let mut command = Command::new(std::env::current_exe().context("cannot find out which program this is")?);
     command.args(args);

@@ -97,6 +97,15 @@ fn a_signal_ends_all_of_it() {
 }
 
 #[test]
+fn what_a_program_leaves_running_ends_with_the_machine() {
+    let tmp = tempfile::tempdir().unwrap();
+    let script = "trap '' TERM; (sleep 1000 & sleep 1001) & (trap '' TERM; exec sleep 1002) & echo started";
+    let (code, stdout, _) = run(tmp.path(), &["run", "sh", "-c", script]);
+    assert_eq!((code, stdout.as_str()), (0, "started\n"));
+    assert_nothing_left(tmp.path());
+}
+
+#[test]
 fn a_host_that_cannot_be_started_ends_the_run_unless_it_may_be_missing() {
     let tmp = tempfile::tempdir().unwrap();
     let folder = tempfile::tempdir().unwrap();
