@@ -165,11 +165,11 @@ impl Console {
 
     fn ps(&mut self, args: &[String]) -> Result<String> {
         let options = ps::parse(args)?;
-        let scope = match &options.where_ {
-            ps::Where::Here => Scope::Host(self.task.tid().to_host()),
-            ps::Where::Everywhere => Scope::All,
-            ps::Where::Tid(tid) => Scope::Host(Tid::from_raw(*tid)),
-            ps::Where::Name(name) => {
+        let scope = match &options.which {
+            ps::Which::Here => Scope::Host(self.task.tid().to_host()),
+            ps::Which::Everywhere => Scope::All,
+            ps::Which::Tid(tid) => Scope::Host(Tid::from_raw(*tid)),
+            ps::Which::Name(name) => {
                 let hosts = self.task.hosts()?;
                 match hosts.iter().find(|host| host.name == *name) {
                     Some(host) => Scope::Host(host.tid),

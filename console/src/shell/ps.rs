@@ -2,7 +2,7 @@
 
 /// Of which hosts the tasks are listed.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub enum Where {
+pub enum Which {
     /// This one.
     #[default]
     Here,
@@ -18,7 +18,7 @@ pub enum Where {
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct PsOptions {
     /// Of which hosts.
-    pub where_: Where,
+    pub which: Which,
     /// With parent and process.
     pub long: bool,
     /// With the console and half-connected tasks.
@@ -49,18 +49,18 @@ pub fn parse(words: &[String]) -> Result<PsOptions, PsSyntax> {
                 rest => Ok(rest.to_owned()),
             };
             match letter {
-                'a' => options.where_ = Where::Everywhere,
+                'a' => options.which = Which::Everywhere,
                 'l' => options.long = true,
                 'x' => options.special = true,
                 'n' => {
-                    options.where_ = Where::Name(value()?);
+                    options.which = Which::Name(value()?);
                     break;
                 }
                 'h' => {
                     let text = value()?;
                     let digits = text.trim_start_matches('t').trim_start_matches("0x");
                     let tid = u32::from_str_radix(digits, 16).map_err(|_| unknown())?;
-                    options.where_ = Where::Tid(tid as i32);
+                    options.which = Which::Tid(tid as i32);
                     break;
                 }
                 _ => return Err(unknown()),
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn letters_can_be_combined() {
-        let all = PsOptions { where_: Where::Everywhere, long: true, special: true };
+        let all = PsOptions { which: Which::Everywhere, long: true, special: true };
         assert_eq!(ps("-alx").unwrap(), all);
         assert_eq!(ps("-a -x -l").unwrap(), all);
         assert_eq!(ps("").unwrap(), PsOptions::default());
@@ -90,10 +90,10 @@ mod tests {
     #[test]
     fn hosts_are_named_by_tid_or_name() {
         for line in ["-h80000", "-h 80000", "-ht80000", "-xh0x80000"] {
-            assert_eq!(ps(line).unwrap().where_, Where::Tid(0x80000), "{line}");
+            assert_eq!(ps(line).unwrap().which, Which::Tid(0x80000), "{line}");
         }
         let named = ps("-lnalpha -x").unwrap();
-        assert_eq!((named.where_, named.long, named.special), (Where::Name("alpha".into()), true, true));
+        assert_eq!((named.which, named.long, named.special), (Which::Name("alpha".into()), true, true));
     }
 
     #[test]
