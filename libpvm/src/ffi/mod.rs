@@ -4,7 +4,8 @@
 //! on the library's one [`state`] by safe code, and the result becomes a C integer, `pvm_errno` and a line on
 //! standard error ([`errors`]). No panic leaves this module.
 //!
-//! PVM is not made for several threads in one task. Here a second thread waits until the first one's call is done.
+//! PVM is not made for several threads in one task: calls of two threads follow one another, but only one of them may
+//! receive. Signal handlers can call the library while the program waits for a message.
 
 mod buffer_calls;
 mod buffers;

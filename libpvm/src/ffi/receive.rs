@@ -6,6 +6,8 @@ use super::state::{Failure, Matcher, Outcome, State, call, locked};
 use super::{errors, handlers};
 use crate::engine::Wait;
 use pvm_wire::PvmError;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use std::ffi::{c_int, c_void};
 use std::time::{Duration, Instant};
 
@@ -109,20 +111,21 @@ fn receive(name: &str, wanted: Wanted, until: Until) -> c_int {
 fn take(state: &mut State, id: c_int) -> Result<(), Failure> {
     let index = state.arrived.iter().position(|&waiting| waiting == id).ok_or(PvmError::NoSuchBuf)?;
     state.arrived.remove(index);
+    state.taken += 1;
     state.buffers.get(id)?.rewind();
     Ok(())
 }
 
-/// Finds a message in the queue, or waits for it. The program's own functions (a matcher, message handlers) are
-/// called between the steps, when nothing is locked.
+/// Finds a message in the queue, or waits for it. Nothing is locked while it waits and while functions of the program
+/// (a matcher, message handlers) are called, so that signal handlers can call the library.
 fn find(wanted: Wanted, until: Until) -> Result<Option<c_int>, Failure> {
-    let mut search = Search { shown: 0, best: None };
+    let mut search = Search::default();
     loop {
         let next = locked(|state| {
             state.may_wait()?;
             state.engine()?;
             if matches!(until, Until::Now) {
-                while state.take_in(Wait::Poll)? {}
+                while state.take_in()? {}
             }
             search.look(state, wanted)
         })?;
@@ -135,17 +138,38 @@ fn find(wanted: Wanted, until: Until) -> Result<Option<c_int>, Failure> {
             return Ok(found);
         }
         handlers::run_due();
-        let came = locked(|state| state.take_in(until.wait()))?;
+        let came = locked(State::take_in)?;
         handlers::run_due();
-        if !came && !matches!(until.wait(), Wait::Forever | Wait::For(_)) {
-            return Ok(None);
+        if came {
+            continue;
+        }
+        match until.wait() {
+            Wait::Poll => return Ok(None),
+            Wait::Forever => wait_for_input(None)?,
+            Wait::For(time) => wait_for_input(Some(time))?,
         }
     }
 }
 
+/// Waits until the daemon has sent something, the time is over or a signal came.
+fn wait_for_input(time: Option<Duration>) -> Result<(), Failure> {
+    let input = locked(State::input)?;
+    let time = time.map(|time| Timespec {
+        tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: time.subsec_nanos().into(),
+    });
+    let mut descriptors = [PollFd::new(&*input, PollFlags::IN)];
+    match poll(&mut descriptors, time.as_ref()) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(_) => Err(PvmError::SysErr.into()),
+    }
+}
+
 /// How far the queue was looked through.
+#[derive(Default)]
 struct Search {
     shown: usize,
+    taken: u64,
     best: Option<(c_int, c_int)>,
 }
 
@@ -159,6 +183,10 @@ enum Step {
 impl Search {
     /// Looks at what has come since the last look.
     fn look(&mut self, state: &mut State, wanted: Wanted) -> Result<Step, Failure> {
+        if self.taken != state.taken {
+            // A signal handler has received something meanwhile: the places are others now.
+            *self = Self { taken: state.taken, ..Self::default() };
+        }
         let from = self.shown.min(state.arrived.len());
         let fresh: Vec<c_int> = state.arrived.iter().skip(from).copied().collect();
         self.shown = state.arrived.len();

@@ -6,13 +6,14 @@ use super::handlers::{self, Handlers};
 use super::internals;
 use super::memory::Lists;
 use super::output;
-use crate::engine::{Engine, Wait};
+use crate::engine::{Choice, Engine, Wait};
 use crate::error::Error;
 use pvm_wire::{Message, PvmError, Tid};
 use std::collections::VecDeque;
 use std::ffi::c_int;
+use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::ThreadId;
 
 /// A matcher set with `pvm_recvf`.
@@ -93,10 +94,14 @@ pub struct Settings {
 pub struct State {
     /// The connection to the daemon while there is one.
     pub engine: Option<Engine>,
+    /// Another descriptor of that connection, to wait at.
+    input: Option<Arc<OwnedFd>>,
     /// The message buffers.
     pub buffers: Buffers,
     /// Messages that have come and were not received yet, as buffer ids in the order of arrival.
     pub arrived: VecDeque<c_int>,
+    /// How many of them were taken.
+    pub taken: u64,
     /// The message handlers.
     pub handlers: Handlers,
     /// Options.
@@ -147,11 +152,12 @@ impl Drop for Holding {
     }
 }
 
-/// Works on the state. A call from within another (a signal handler's) cannot have it: it fails.
+/// Works on the state. A signal handler that interrupts another call cannot have it: its call fails, unless the
+/// other was only waiting for a message.
 pub fn locked<T>(body: impl FnOnce(&mut State) -> Result<T, Failure>) -> Result<T, Failure> {
     if Holding::is_mine() {
         let detail = "called while another call of this library is under way in the same thread";
-        return Err(Failure { detail: Some(detail.into()), ..PvmError::SysErr.into() });
+        return Err(Failure { detail: Some(detail.into()), ..PvmError::NotImpl.into() });
     }
     let mut guard = STATE.lock().unwrap_or_else(PoisonError::into_inner);
     let holding = Holding::begin();
@@ -177,8 +183,10 @@ impl State {
         let number = |name| std::env::var(name).map_or(0, |text| internals::parse_number(&text));
         Self {
             engine: None,
+            input: None,
             buffers: Buffers::default(),
             arrived: VecDeque::new(),
+            taken: 0,
             handlers: Handlers::default(),
             settings: Settings { route: 2, debug_mask: number("PVMTASKDEBUG"), auto_err: 1, resv_tids: 0 },
             context: number("PVMCTX"),
@@ -192,11 +200,9 @@ impl State {
         }
     }
 
-    /// The engine; enrols if this process is not a task yet.
+    /// The engine; enrols if this process is not a task yet. A task whose daemon has gone stays one, whose calls fail,
+    /// until it leaves.
     pub fn engine(&mut self) -> Result<&mut Engine, Failure> {
-        if self.engine.as_ref().is_some_and(|engine| !engine.is_enrolled()) {
-            self.leave();
-        }
         if self.engine.is_none() {
             let mut engine = Engine::enrol_as(self.task_name.as_deref(), false)?;
             internals::set_own_tid(engine.tid().raw());
@@ -205,6 +211,17 @@ impl State {
             self.engine = Some(engine);
         }
         self.engine.as_mut().ok_or_else(|| PvmError::SysErr.into())
+    }
+
+    /// The daemon's connection, to wait at while the state is free for others.
+    pub fn input(&mut self) -> Result<Arc<OwnedFd>, Failure> {
+        if let Some(input) = &self.input {
+            return Ok(input.clone());
+        }
+        let fd = self.engine()?.fd().ok_or(PvmError::SysErr)?.try_clone_to_owned();
+        let input = Arc::new(fd.map_err(|_| PvmError::OutOfRes)?);
+        self.input = Some(input.clone());
+        Ok(input)
     }
 
     /// Like [`Self::engine`], together with the buffers.
@@ -217,6 +234,7 @@ impl State {
     /// Forgets the connection to the daemon and all that belongs to it.
     pub fn leave(&mut self) {
         self.engine = None;
+        self.input = None;
         self.no_reset = None;
         self.roles.clear();
         self.collecting = false;
@@ -251,9 +269,9 @@ impl State {
         if code < 0 { Err(Failure::code(code)) } else { Ok(code) }
     }
 
-    /// Takes in the next message within the time given; `false` if none came.
-    pub fn take_in(&mut self, wait: Wait) -> Result<bool, Failure> {
-        let message = self.engine()?.receive(wait, &mut |_| crate::engine::Choice::Take)?;
+    /// Takes in the next message that has come; `false` if there is none.
+    pub fn take_in(&mut self) -> Result<bool, Failure> {
+        let message = self.engine()?.receive(Wait::Poll, &mut |_| Choice::Take)?;
         match message {
             Some(message) => self.arrive(message).map(|()| true),
             None => Ok(false),
