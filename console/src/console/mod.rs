@@ -12,12 +12,12 @@ use crate::daemon::Daemon;
 use crate::inside;
 use crate::shell::aliases::Aliases;
 use crate::shell::{help, tables, words};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use environment::Environment;
 use input::{Input, Line};
 use jobs::Jobs;
 use pvm3::{OutputEvent, Task, Tid};
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -106,31 +106,40 @@ impl Console {
         })
     }
 
-    /// Commands from `.pvmrc`, then from standard input.
+    /// Carries out the commands of `.pvmrc`, then those of standard input.
     fn converse(&mut self) -> Result<ExitCode> {
         let mut input = Input::open();
-        for line in start_commands().lines() {
-            match self.execute(line) {
-                (text, Next::Prompt) => input.print(&text),
-                (text, next) => return Ok(finish(&mut input, &text, next)),
+        let mut start = start_commands();
+        loop {
+            let line = match start.pop_front() {
+                Some(line) => Some(line),
+                None => self.next_line(&mut input)?,
+            };
+            let (text, next) = match line {
+                Some(line) => self.execute(&line),
+                None => ("quit\n".to_owned(), Next::Quit),
+            };
+            input.print(&text);
+            match next {
+                Next::Prompt => {}
+                Next::Halted => return Ok(ExitCode::SUCCESS),
+                Next::Quit => {
+                    input.print("\nConsole: exit handler called\npvmd still running.\n");
+                    return Ok(ExitCode::SUCCESS);
+                }
             }
         }
+    }
+
+    /// The next line of standard input, if there is one.
+    fn next_line(&mut self, input: &mut Input) -> Result<Option<String>> {
+        self.news(input)?;
+        input.prompt();
         loop {
-            self.news(&mut input)?;
-            input.prompt();
-            let line = loop {
-                match input.next(TICK) {
-                    Line::Nothing => self.news(&mut input)?,
-                    Line::Text(line) => break line,
-                    Line::End => {
-                        input.print("quit\n");
-                        return Ok(finish(&mut input, "", Next::Quit));
-                    }
-                }
-            };
-            match self.execute(&line) {
-                (text, Next::Prompt) => input.print(&text),
-                (text, next) => return Ok(finish(&mut input, &text, next)),
+            match input.next(TICK) {
+                Line::Text(line) => return Ok(Some(line)),
+                Line::End => return Ok(None),
+                Line::Nothing => self.news(input)?,
             }
         }
     }
@@ -138,7 +147,7 @@ impl Console {
     /// Prints what tasks write, and hosts that others have added.
     fn news(&mut self, input: &mut Input) -> Result<()> {
         if self.terminated.load(Ordering::SeqCst) {
-            anyhow::bail!("the virtual machine was halted");
+            bail!("the virtual machine was halted");
         }
         self.task.poll()?;
         let text = self.output_text();
@@ -167,20 +176,17 @@ impl Console {
 
     /// One command line: what it prints, and what comes next.
     fn execute(&mut self, line: &str) -> (String, Next) {
-        let words = match words::split(line) {
-            Ok(words) => words,
-            Err(error) => return (format!("{error}\n"), Next::Prompt),
-        };
-        let words = match self.aliases.expand(words) {
-            Ok(words) => words,
-            Err(error) => return (format!("{error}\n"), Next::Prompt),
-        };
-        let Some((name, args)) = words.split_first() else { return (String::new(), Next::Prompt) };
-        let Some(topic) = help::find(name) else { return (format!("{name}: not found\n"), Next::Prompt) };
+        self.attempt(line).unwrap_or_else(|error| (format!("{error:#}\n"), Next::Prompt))
+    }
+
+    fn attempt(&mut self, line: &str) -> Outcome {
+        let words = self.aliases.expand(words::split(line)?)?;
+        let Some((name, args)) = words.split_first() else { return Ok((String::new(), Next::Prompt)) };
+        let Some(topic) = help::find(name) else { bail!("{name}: not found") };
         if !(topic.counts.0..=topic.counts.1).contains(&args.len()) {
-            return (format!("{name}: wrong #args\n"), Next::Prompt);
+            bail!("{name}: wrong #args");
         }
-        self.command(name, args).unwrap_or_else(|error| (format!("{error:#}\n"), Next::Prompt))
+        self.command(name, args)
     }
 }
 
@@ -198,17 +204,11 @@ fn enrol(args: &[OsString]) -> Result<Task> {
     Ok(task)
 }
 
-fn start_commands() -> String {
+/// The commands in `.pvmrc`.
+fn start_commands() -> VecDeque<String> {
     let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
-    std::fs::read_to_string(home.join(".pvmrc")).unwrap_or_default()
-}
-
-fn finish(input: &mut Input, text: &str, next: Next) -> ExitCode {
-    input.print(text);
-    if next == Next::Quit {
-        input.print("\nConsole: exit handler called\npvmd still running.\n");
-    }
-    ExitCode::SUCCESS
+    let text = std::fs::read_to_string(home.join(".pvmrc")).unwrap_or_default();
+    text.lines().map(str::to_owned).collect()
 }
 
 /// The terminal's settings when the console started: line editing changes them while it waits.
