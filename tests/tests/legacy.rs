@@ -9,6 +9,9 @@ use pvm_tests::{Installation, Machine, wait};
 use std::fs;
 use std::time::Duration;
 
+/// Looks at an output; the reason if it is not as it should be.
+type Check = fn(&str) -> Result<(), String>;
+
 /// An example that talks to its standard output alone.
 struct Example {
     program: &'static str,
@@ -16,7 +19,7 @@ struct Example {
     /// What of its output must be there.
     says: &'static [&'static str],
     /// Whether more must hold of its output.
-    check: Option<fn(&str) -> Result<(), String>>,
+    check: Option<Check>,
 }
 
 const EXAMPLES: &[Example] = &[
