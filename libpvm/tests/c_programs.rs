@@ -8,15 +8,16 @@ mod c_support;
 use c_support::{
     Library, Machine, compile, daemons, have_compiler, libraries, original_daemon, our_libraries,
 };
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Runs a program with each library on each daemon and compares what it writes.
 fn check(source: &str) {
-    check_on(source, daemons());
+    check_with(source, &daemons(), &libraries());
 }
 
-fn check_on(source: &str, daemons: Vec<PathBuf>) {
+fn check_with(source: &str, daemons: &[PathBuf], libraries: &[Library]) {
     let compiler = if Path::new(source).extension().is_some_and(|e| e == "f90") { "gfortran" } else { "cc" };
     if !have_compiler(compiler) {
         return;
@@ -25,8 +26,8 @@ fn check_on(source: &str, daemons: Vec<PathBuf>) {
     let expected = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(stem);
     let expected = std::fs::read_to_string(&expected).expect("what is expected");
     for daemon in daemons {
-        for library in libraries() {
-            let machine = Machine::start(&daemon);
+        for &library in libraries {
+            let machine = Machine::start(daemon);
             let program = compile(source, library, machine.folder());
             let (code, found) = machine.run(&program, library, "");
             let what = format!("{source} with {library:?} on {}", daemon.display());
@@ -77,13 +78,61 @@ programs! {
     the_mailbox_and_contexts_work: "mailbox.c";
     output_is_collected: "output.c";
     formats_are_understood: "format.c";
+    trace_messages_are_marked: "trace.c";
     fortran_has_it_all: "fortran.f90";
 }
 
 /// This project's daemon has no hosters, taskers and tracers, so only the original can be asked.
 #[test]
 fn services_are_registered() {
-    check_on("services.c", original_daemon());
+    check_with("services.c", &original_daemon(), &libraries());
+}
+
+/// With the original a message that a handler sends does not end the wait.
+#[test]
+fn signal_handlers_call_the_library() {
+    check_with("signals.c", &daemons(), &[Library::Shared, Library::Static]);
+}
+
+/// The names that the library exports.
+fn exported() -> BTreeSet<String> {
+    let library = our_libraries().join("libpvm3.so");
+    let output = Command::new("nm").args(["-D", "--defined-only"]).arg(library).output().expect("nm");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.lines().filter_map(|line| line.split_whitespace().nth(2)).map(str::to_owned).collect()
+}
+
+#[test]
+fn every_function_of_the_header_is_there() {
+    let header = Path::new(env!("CARGO_MANIFEST_DIR")).join("include/pvm3.h");
+    let header = std::fs::read_to_string(header).expect("the header");
+    let (exported, mut seen) = (exported(), 0);
+    let prototypes =
+        header.lines().filter(|line| ["int ", "char *", "void "].iter().any(|t| line.starts_with(t)));
+    for line in prototypes {
+        let words = line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        let name = words.into_iter().find(|word| word.to_lowercase().starts_with("pvm")).expect("a name");
+        // Two names of PVM 3.3 are declared for programs that define them themselves.
+        if !name.ends_with("mwid") {
+            assert!(exported.contains(name), "{name} is declared, but not there");
+            seen += 1;
+        }
+    }
+    assert!(seen > 100, "only {seen} prototypes were found in the header");
+}
+
+#[test]
+fn every_fortran_subroutine_of_the_original_is_there() {
+    let Ok(output) = Command::new("nm").arg("/usr/lib/x86_64-linux-gnu/libfpvm3.a").output() else { return };
+    let (exported, text) = (exported(), String::from_utf8_lossy(&output.stdout));
+    for line in text.lines() {
+        if let [_, "T", name] = line.split_whitespace().collect::<Vec<_>>()[..]
+            && name.ends_with('_')
+        {
+            assert!(exported.contains(name), "{name} is not there");
+        }
+    }
 }
 
 /// Debian's programs, compiled long ago against the original: each with its input, and lines of what it writes.

@@ -8,8 +8,8 @@ use std::ffi::{c_char, c_double, c_float, c_int, c_long, c_short, c_uint, c_ulon
 
 /// Trace messages: a single item follows, or a count and as many.
 const TRACE_ARRAY: i32 = 0x80;
-/// Trace messages: the type of a string.
-const TRACE_STRING: i32 = 12;
+/// Trace messages: strings are arrays of this type, bytes.
+const TRACE_STRING: i32 = TRACE_ARRAY | 1;
 
 /// What a program's array is: where, how many elements, how far apart.
 #[derive(Clone, Copy)]
@@ -206,11 +206,11 @@ pack_calls! {
     Double pvm_pkdouble pvm_upkdouble(c_double as f64, 4);
     Float pvm_pkfloat pvm_upkfloat(c_float as f32, 5);
     Int pvm_pkint pvm_upkint(c_int as i32, 6);
-    UInt pvm_pkuint pvm_upkuint(c_uint as u32, 7);
+    UInt pvm_pkuint pvm_upkuint(c_uint as u32, 6);
     Long pvm_pklong pvm_upklong(c_long as Long, 8);
     ULong pvm_pkulong pvm_upkulong(c_ulong as ULong, 9);
     Short pvm_pkshort pvm_upkshort(c_short as i16, 10);
-    UShort pvm_pkushort pvm_upkushort(c_ushort as u16, 11);
+    UShort pvm_pkushort pvm_upkushort(c_ushort as u16, 10);
 }
 
 fn pack_text(buffer: &mut Buffer, text: Result<&[u8], Failure>) -> Result<(), PvmError> {

@@ -2,12 +2,14 @@
 
 use super::buffers::{Buffer, Format};
 use super::memory;
-use super::state::call;
+use super::state::{Outcome, State, call};
 use pvm_wire::{Complex32, Complex64, Encoding, MessageHeader, PvmError, Tid};
 use std::ffi::{c_int, c_long, c_void};
 
-/// The end of a trace message.
+/// The end of an event in a trace message.
 const TRACE_END: i32 = -10;
+/// The receiver and tag by which a program sends an event to its own tracer, whoever that is.
+const TRACER: (c_int, c_int) = (-1111, -2222);
 
 /// A buffer's in-place data, as they are now.
 pub fn parts_of(buffer: &Buffer) -> Vec<&[u8]> {
@@ -22,14 +24,21 @@ pub fn parts_of(buffer: &Buffer) -> Vec<&[u8]> {
 }
 
 /// What to send of a buffer: its body in one piece, or the parts that are read in place.
-fn pieces(buffer: &mut Buffer) -> Result<Vec<&[u8]>, PvmError> {
-    if buffer.format == Format::Plain(Encoding::InPlace) && !buffer.parts().is_empty() {
-        return Ok(parts_of(buffer));
-    }
-    if buffer.format == Format::Trace {
+fn pieces(buffer: &Buffer) -> Vec<&[u8]> {
+    if buffer.is_in_place() { parts_of(buffer) } else { vec![buffer.body()] }
+}
+
+/// Sends an event to the own tracer, if there is one.
+fn send_event(state: &mut State) -> Outcome {
+    let (engine, buffers) = state.engine_and_buffers()?;
+    let buffer = buffers.sending()?;
+    let tracer = engine.options().own_trace;
+    if let Some(receiver) = tracer.receiver().filter(|_| buffer.format == Format::Trace) {
         buffer.pack(std::iter::once(TRACE_END))?;
+        let header = MessageHeader { tag: tracer.tag, context: tracer.context, ..buffer.header() };
+        engine.send(receiver, header, &pieces(buffer))?;
     }
-    Ok(vec![buffer.body()])
+    Ok(0)
 }
 
 /// Sends the send buffer to a task.
@@ -37,6 +46,9 @@ fn pieces(buffer: &mut Buffer) -> Result<Vec<&[u8]>, PvmError> {
 pub extern "C" fn pvm_send(tid: c_int, tag: c_int) -> c_int {
     call("pvm_send", |state| {
         state.engine()?;
+        if (tid, tag) == TRACER {
+            return send_event(state);
+        }
         state.check_address(tid, tag)?;
         let context = state.context;
         let (engine, buffers) = state.engine_and_buffers()?;
@@ -44,7 +56,7 @@ pub extern "C" fn pvm_send(tid: c_int, tag: c_int) -> c_int {
         (buffer.info.tag, buffer.info.context) = (tag, context);
         (buffer.info.src, buffer.info.dst) = (engine.tid().raw(), tid);
         let header = buffer.header();
-        engine.send(Tid::from_raw(tid), header, &pieces(buffer)?)?;
+        engine.send(Tid::from_raw(tid), header, &pieces(buffer))?;
         Ok(0)
     })
 }
@@ -71,7 +83,7 @@ pub unsafe extern "C" fn pvm_mcast(tids: *const c_int, count: c_int, tag: c_int)
         (buffer.info.src, buffer.info.dst) = (engine.tid().raw(), engine.tid().multicast().raw());
         let header = buffer.header();
         let tids: Vec<Tid> = tids.into_iter().map(Tid::from_raw).collect();
-        engine.multicast(&tids, header, &pieces(buffer)?)?;
+        engine.multicast(&tids, header, &pieces(buffer))?;
         Ok(0)
     })
 }
