@@ -520,7 +520,7 @@ fn hoarder() {
         assert_eq!(task.recv(me, 1).unwrap().len(), 6000, "what was taken in can be had");
     }
     assert!(task.try_recv(me, 2).unwrap().is_none(), "there is room again");
-    task.send(me, 3, Pack::raw().put(&[0_u8; 20_000]).unwrap()).unwrap();
+    task.send(me, 3, Pack::raw().put(&vec![0_u8; 20_000]).unwrap()).unwrap();
     assert_eq!(task.recv(me, 3).unwrap_err().code(), PvmError::NoMem);
     assert!(!task.engine().is_enrolled(), "what does not fit ends the connection");
 }
