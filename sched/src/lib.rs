@@ -3,10 +3,12 @@
 //!
 //! - [`pulling`]: nodes ask for the tasks of a batch, a manager hands them out. This is how a spawn is placed.
 //! - [`placement`]: policies that divide a batch among nodes at once, among them PVM's own.
+//! - [`coallocation`]: jobs that span clusters of different speed.
 //!
 //! A host is any `H: Copy + Ord`: nothing here depends on how hosts are named on the wire.
 
 #![forbid(unsafe_code)]
 
+pub mod coallocation;
 pub mod placement;
 pub mod pulling;
