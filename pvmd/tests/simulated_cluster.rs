@@ -47,17 +47,23 @@ fn check_nothing_left(cluster: &mut Cluster, seed: u64) {
 
 #[test]
 fn five_thousand_tasks_are_placed_exactly_once_from_two_hundred_seeds() {
-    for seed in 0..200 {
-        let mut cluster = formed(seed, HOSTS, 40);
-        cluster.enrol_spawner(HostIndex::new(1 + (seed as u32) % HOSTS).expect("a host"), TASKS);
-        cluster.run_until("the batch is answered", |cluster| !cluster.seen.answers.is_empty());
-        check_answer(&cluster, seed);
-        let started: usize = cluster.seen.started.values().sum();
-        assert!(started <= TASKS as usize, "seed {seed}: {started} processes for {TASKS} tasks");
-        check_nothing_left(&mut cluster, seed);
-        let started: usize = cluster.seen.started.values().sum();
-        assert_eq!(started, TASKS as usize, "seed {seed}: started");
-    }
+    std::thread::scope(|scope| {
+        for part in 0..4 {
+            scope.spawn(move || (part..200).step_by(4).for_each(place_five_thousand));
+        }
+    });
+}
+
+fn place_five_thousand(seed: u64) {
+    let mut cluster = formed(seed, HOSTS, 40);
+    cluster.enrol_spawner(HostIndex::new(1 + (seed as u32) % HOSTS).expect("a host"), TASKS);
+    cluster.run_until("the batch is answered", |cluster| !cluster.seen.answers.is_empty());
+    check_answer(&cluster, seed);
+    let started: usize = cluster.seen.started.values().sum();
+    assert!(started <= TASKS as usize, "seed {seed}: {started} processes for {TASKS} tasks");
+    check_nothing_left(&mut cluster, seed);
+    let started: usize = cluster.seen.started.values().sum();
+    assert_eq!(started, TASKS as usize, "seed {seed}: started");
 }
 
 #[test]

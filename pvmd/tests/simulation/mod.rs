@@ -59,7 +59,8 @@ enum Happening {
 struct Queued {
     when: Duration,
     number: u64,
-    what: Happening,
+    /// Boxed, since the queue moves its elements about.
+    what: Box<Happening>,
 }
 
 impl PartialEq for Queued {
@@ -232,7 +233,7 @@ impl Cluster {
     pub fn step(&mut self) -> bool {
         let Some(Reverse(next)) = self.queue.pop() else { return false };
         self.now = next.when;
-        match next.what {
+        match *next.what {
             Happening::Event(host, event) => self.feed(host, event),
             Happening::Arrival(from, to, message) => {
                 if self.links.contains(&(to, from)) {
@@ -270,7 +271,7 @@ impl Cluster {
 
     fn at(&mut self, when: Duration, what: Happening) {
         self.number += 1;
-        self.queue.push(Reverse(Queued { when, number: self.number, what }));
+        self.queue.push(Reverse(Queued { when, number: self.number, what: Box::new(what) }));
     }
 
     fn later(&mut self, micros: std::ops::Range<u64>, what: Happening) {
