@@ -78,6 +78,7 @@ programs! {
     the_mailbox_and_contexts_work: "mailbox.c";
     output_is_collected: "output.c";
     formats_are_understood: "format.c";
+    undocumented_names_are_there: "names.c";
     trace_messages_are_marked: "trace.c";
     fortran_has_it_all: "fortran.f90";
 }

@@ -370,3 +370,92 @@ pub fn local_message(src: Tid, dst: Tid, context: i32, tag: i32, body: Vec<u8>) 
     let header = MessageHeader { encoding: Encoding::Xdr.word(), tag, context, wait_id: 0, checksum: 0 };
     Message { src, dst, header, body: body.into() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn buffer() -> Buffer {
+        Buffer::new(Format::Plain(Encoding::Xdr))
+    }
+
+    #[test]
+    fn ids_begin_at_1_and_are_used_again() {
+        let mut buffers = Buffers::default();
+        assert_eq!(buffers.insert(buffer()), Ok(1));
+        assert_eq!(buffers.insert(buffer()), Ok(2));
+        assert_eq!(buffers.free(1), Ok(()));
+        assert_eq!(buffers.free(1), Err(PvmError::NoSuchBuf));
+        assert_eq!(buffers.insert(buffer()), Ok(1));
+        assert_eq!(buffers.insert(buffer()), Ok(3));
+        assert_eq!((buffers.free(0), buffers.free(-1)), (Ok(()), Err(PvmError::BadParam)));
+    }
+
+    #[test]
+    fn a_buffer_has_one_role() {
+        let mut buffers = Buffers::default();
+        let id = buffers.insert(buffer()).unwrap();
+        assert_eq!(buffers.set_send(id), Ok(0));
+        assert_eq!(buffers.set_receive(id), Ok(0));
+        assert_eq!((buffers.send_id(), buffers.receive_id()), (0, id));
+        assert_eq!(buffers.set_send(9), Err(PvmError::NoSuchBuf));
+        assert_eq!(buffers.set_send(id), Ok(0));
+        assert_eq!((buffers.send_id(), buffers.receive_id()), (id, 0));
+        buffers.free(id).unwrap();
+        assert_eq!(buffers.send_id(), 0);
+        assert!(matches!(buffers.sending(), Err(PvmError::NoBuf)));
+    }
+
+    #[test]
+    fn a_received_message_can_be_appended_to() {
+        let message = local_message(Tid::MY_DAEMON, Tid::NONE, 0, 1, vec![0, 0, 0, 7]);
+        let mut received = Buffer::received(message);
+        received.pack(std::iter::once(8)).unwrap();
+        assert_eq!((received.unpack_int(), received.unpack_int()), (Ok(7), Ok(8)));
+        assert_eq!(received.unpack_int(), Err(PvmError::NoData));
+        received.rewind();
+        assert_eq!(received.unpack_int(), Ok(7));
+    }
+
+    #[test]
+    fn an_alien_message_gives_bytes_only() {
+        let mut alien = Buffer::new(Format::from_word(0x1234));
+        alien.append(b"abc").unwrap();
+        assert_eq!((alien.unpack_int(), alien.unpack_str()), (Err(PvmError::BadMsg), Err(PvmError::BadMsg)));
+        assert_eq!(alien.take(9), b"abc");
+        assert_eq!(alien.format.word(), 0x1234);
+    }
+
+    proptest! {
+        #[test]
+        fn bytes_are_padded_once_per_call(pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..9), 0..9)) {
+            for format in [Format::Plain(Encoding::Xdr), Format::Plain(Encoding::Raw)] {
+                let mut buffer = Buffer::new(format);
+                for piece in &pieces {
+                    buffer.append(piece).unwrap();
+                }
+                for piece in &pieces {
+                    prop_assert_eq!(buffer.take(piece.len()), &piece[..]);
+                }
+                prop_assert!(buffer.rest().is_empty());
+            }
+        }
+
+        #[test]
+        fn no_calls_make_it_panic(calls in prop::collection::vec((0..6, -2..4), 0..40)) {
+            let mut buffers = Buffers::default();
+            for (call, id) in calls {
+                let _ = match call {
+                    0 => buffers.insert(buffer()).map(drop),
+                    1 => buffers.free(id),
+                    2 => buffers.set_send(id).map(drop),
+                    3 => buffers.set_receive(id).map(drop),
+                    4 => buffers.sending().and_then(|buffer| buffer.pack_str(b"text")),
+                    _ => buffers.receiving().and_then(|buffer| buffer.unpack_str().map(drop)),
+                };
+                prop_assert!(buffers.send_id() == 0 || buffers.send_id() != buffers.receive_id());
+            }
+        }
+    }
+}

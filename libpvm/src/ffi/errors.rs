@@ -127,7 +127,7 @@ pub unsafe extern "C" fn lpvmerr(name: *const c_char, code: c_int) -> c_int {
     call(&name, |_| Err(Failure::code(code)))
 }
 
-/// The code of an error's name: `errnamecode("PvmNoHost")`; an unknown name is a system error of the daemon.
+/// The code of an error's name: `errnamecode("PvmNoHost")`; 0 for what is none.
 ///
 /// # Safety
 /// `name` is NULL or a C string.
@@ -135,10 +135,7 @@ pub unsafe extern "C" fn lpvmerr(name: *const c_char, code: c_int) -> c_int {
 pub unsafe extern "C" fn errnamecode(name: *const c_char) -> c_int {
     // SAFETY: as promised.
     let name = unsafe { memory::text_or_empty(name) }.unwrap_or_default();
-    PvmError::ALL
-        .iter()
-        .find(|error| error.name() == name)
-        .map_or(PvmError::DSysErr.code(), |error| error.code())
+    PvmError::ALL.iter().find(|error| error.name() == name).map_or(0, |error| error.code())
 }
 
 /// A C string of this library's version of the interface.

@@ -45,6 +45,11 @@ impl Handlers {
         self.running
     }
 
+    /// Whether messages wait for their handlers, and these can be called.
+    pub fn are_due(&self) -> bool {
+        !self.running && !self.due.is_empty()
+    }
+
     /// Notes a message for its handler, if it has one.
     pub fn claim(&mut self, id: c_int, src: c_int, tag: c_int, context: c_int) -> bool {
         let mut handlers = self.slots.iter().flatten();
@@ -121,7 +126,7 @@ struct Run {
 
 fn begin() -> Result<Option<Run>, Failure> {
     locked(|state| {
-        if state.handlers.running {
+        if !state.handlers.are_due() {
             return Ok(None);
         }
         let Some((id, function)) = state.handlers.due.pop_front() else { return Ok(None) };

@@ -2,7 +2,7 @@
 //! them.
 
 use super::memory::{self, TimeVal, store};
-use super::state::{Failure, Told, call};
+use super::state::call;
 use pvm_wire::PvmError;
 use std::ffi::{CString, c_char, c_int};
 use std::sync::OnceLock;
@@ -53,9 +53,9 @@ pub unsafe extern "C" fn pvmsettaskname(name: *const c_char) -> c_int {
     // SAFETY: as promised.
     let name = unsafe { memory::text(name) };
     call("pvmsettaskname", |state| {
-        let name = name.map_err(|failure| Failure { told: Told::Nobody, ..failure })?;
+        let name = name?;
         if state.engine.is_some() {
-            return Err(Failure::returned(PvmError::Exists));
+            return Err(PvmError::Exists.into());
         }
         state.task_name = Some(name.to_owned());
         Ok(0)

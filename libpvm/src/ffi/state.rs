@@ -9,12 +9,12 @@ use super::output;
 use crate::engine::{Choice, Engine, Wait};
 use crate::error::Error;
 use pvm_wire::{Message, PvmError, Tid};
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::ffi::c_int;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::ThreadId;
 
 /// A matcher set with `pvm_recvf`.
 pub type Matcher = unsafe extern "C" fn(c_int, c_int, c_int) -> c_int;
@@ -129,52 +129,56 @@ pub struct State {
 unsafe impl Send for State {}
 
 static STATE: Mutex<Option<State>> = Mutex::new(None);
-static HOLDER: Mutex<Option<ThreadId>> = Mutex::new(None);
+thread_local! {
+    /// Whether this thread works on the state.
+    static HOLDS: Cell<bool> = const { Cell::new(false) };
+}
 
 /// Marks this thread as the holder of the state while it lives.
 struct Holding;
 
 impl Holding {
     fn begin() -> Self {
-        *HOLDER.lock().unwrap_or_else(PoisonError::into_inner) = Some(std::thread::current().id());
+        HOLDS.set(true);
         Self
-    }
-
-    fn is_mine() -> bool {
-        let holder = HOLDER.lock().unwrap_or_else(PoisonError::into_inner);
-        *holder == Some(std::thread::current().id())
     }
 }
 
 impl Drop for Holding {
     fn drop(&mut self) {
-        *HOLDER.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        HOLDS.set(false);
     }
 }
 
 /// Works on the state. A signal handler that interrupts another call cannot have it: its call fails, unless the
 /// other was only waiting for a message.
 pub fn locked<T>(body: impl FnOnce(&mut State) -> Result<T, Failure>) -> Result<T, Failure> {
-    if Holding::is_mine() {
+    if HOLDS.get() {
         let detail = "called while another call of this library is under way in the same thread";
         return Err(Failure { detail: Some(detail.into()), ..PvmError::NotImpl.into() });
     }
+    // A signal handler may come at any time, so the mark is there before the lock is held and after it is free.
+    let _holding = Holding::begin();
     let mut guard = STATE.lock().unwrap_or_else(PoisonError::into_inner);
-    let holding = Holding::begin();
     let state = guard.get_or_insert_with(State::new);
-    let result = catch_unwind(AssertUnwindSafe(|| body(state))).unwrap_or_else(|_| {
-        Err(Failure { detail: Some("an internal error of the library".into()), ..PvmError::SysErr.into() })
-    });
-    // The next thread may come as soon as the lock is free, so the mark goes first.
-    drop(holding);
+    let result = catch_unwind(AssertUnwindSafe(|| body(state)));
     drop(guard);
-    result
+    result.unwrap_or_else(|_| {
+        Err(Failure { detail: Some("an internal error of the library".into()), ..PvmError::SysErr.into() })
+    })
 }
 
 /// The frame of a call: the state, then message handlers that are due, then the report of a failure.
 pub fn call(name: &str, body: impl FnOnce(&mut State) -> Outcome) -> c_int {
-    let outcome = locked(body);
-    handlers::run_due();
+    let mut due = false;
+    let outcome = locked(|state| {
+        let outcome = body(state);
+        due = state.handlers.are_due();
+        outcome
+    });
+    if due {
+        handlers::run_due();
+    }
     errors::finish(name, outcome)
 }
 

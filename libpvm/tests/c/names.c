@@ -1,0 +1,48 @@
+/* Names that the library exports though no manual page has them, as programs use them. */
+#include "show.h"
+
+extern int pvmsettaskname(char *), pvmsleep(int), pvmstrtoi(char *), pvmxtoi(char *), pvmputenv(char *);
+extern int pvmbeatask(void), pvmendtask(void), lpvmerr(const char *, int), errnamecode(const char *);
+extern void pvmgetclock(struct timeval *);
+extern char *pvmtmpnam(char *);
+extern int pvmmytid, pvmtoplvl;
+
+int main(void)
+{
+	struct pvmtaskinfo *task;
+	struct timeval clock;
+	char name[128];
+	int n;
+
+	begin();
+	printf("%d %d\n", pvmmytid, pvmtoplvl);
+	pvm_setopt(PvmAutoErr, 0);
+	SHOW(pvmsettaskname(NULL));
+	SHOW(pvmsettaskname("a name"));
+	printf("%d\n", pvmbeatask());
+	printf("%d\n", pvmmytid == pvm_mytid());
+	SHOW(pvmsettaskname("another"));
+	pvm_tasks(pvm_mytid(), &n, &task);
+	printf("%d %s\n", n, task[0].ti_a_out);
+	pvmgetclock(&clock);
+	printf("%d\n", clock.tv_sec > now() - 2 && clock.tv_sec < now() + 2);
+	SHOW(pvmstrtoi("0x1f"));
+	SHOW(pvmstrtoi("017"));
+	SHOW(pvmstrtoi("99"));
+	SHOW(pvmxtoi("1f"));
+	SHOW(pvmxtoi("0x1f"));
+	SHOW(lpvmerr("my_call", PvmNoData));
+	SHOW(errnamecode("PvmNoHost"));
+	SHOW(errnamecode("nothing"));
+	SHOW(pvmputenv("PVM_A_NAME=a value"));
+	printf("%s\n", getenv("PVM_A_NAME"));
+	printf("%d\n", pvmtmpnam(name) == name && name[0] == '/');
+	setenv("PVM_RSH", "a-shell", 1);
+	printf("%s %d\n", pvmgetrsh(), !strcmp(pvmgettmp(), getenv("PVM_TMP")));
+	SHOW(pvmendtask());
+	printf("%d\n", pvmmytid);
+	ID(pvm_mytid());
+	SHOW(pvm_exit());
+	printf("%d\n", pvmmytid);
+	return 0;
+}
