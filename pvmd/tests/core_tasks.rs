@@ -4,7 +4,8 @@ mod recorder;
 
 use bytes::Bytes;
 use pvm_wire::body::{BodyReader, BodyWriter};
-use pvm_wire::codes::{CONTEXT_TM, Tc, Tm, Tmx, notify};
+use pvm_wire::batch::BatchMsg;
+use pvm_wire::codes::{BATCH_TAG, CONTEXT_TM, Tc, Tm, Tmx, notify};
 use pvm_wire::daemon::{Blob, DaemonMsg, PeerReply, PeerRequest};
 use pvm_wire::header::{EOM, SOM};
 use pvm_wire::limits::{PIECE_MAX, QUEUE_HIGH};
@@ -352,6 +353,54 @@ fn a_spawn_on_another_host_answers_good_ones_first() {
     });
     assert_eq!(r.answer(conn, Tm::Spawn), [3, results[1], results[2], results[0]]);
     r.nothing_else();
+}
+
+/// What a task manager says to this daemon.
+fn decide(r: &mut Recorder, manager: ConnId, message: &BatchMsg) {
+    r.say(manager, HostIndex::MASTER.daemon(), BATCH_TAG, 0, &message.encode().unwrap());
+}
+
+#[test]
+fn a_collector_hears_of_a_spawn_when_all_of_it_is_settled() {
+    let mut r = Recorder::master();
+    let (conn, me) = r.enrol(100, 0);
+    r.add_host(conn, 2);
+    let output = Sink { tid: me.tid.raw(), context: 0, tag: 7 };
+    let request = SpawnRequest { file: "prog".into(), count: 2, output, ..SpawnRequest::default() };
+    r.request(conn, Tm::Spawn, &request.encode());
+
+    let Action::Start { cookies, program } = r.next() else { panic!("not a manager's start") };
+    assert!(program.manager);
+    r.feed(Event::ProcessStarted { cookie: cookies[0], result: Ok((300, "manager".into())) });
+    let (manager, _) = r.enrol(300, cookies[0].0);
+    let (_, place) = r.message();
+    let Ok(BatchMsg::Place { batch, count: 2, .. }) = BatchMsg::decode(&place.body) else { panic!("not a batch") };
+
+    let grant = |host| BatchMsg::Grant { batch, host, n: 1, terms: None };
+    decide(&mut r, manager, &grant(HostIndex::MASTER));
+    let Action::Start { cookies, .. } = r.next() else { panic!("not a start") };
+    r.feed(Event::ProcessStarted { cookie: cookies[0], result: Ok((500, "/bin/prog".into())) });
+    let (_, started) = r.message();
+    let started = OutputFrame::decode(&started.body).unwrap();
+    assert_eq!(started.what, OutputEvent::Started(me.tid.raw()));
+    // It ends before the other has begun.
+    r.feed(Event::ProcessExited { cookie: cookies[0], status: String::new() });
+    r.feed(Event::ProcessOutputEnd { cookie: cookies[0] });
+    let (_, ended) = r.message();
+    assert_eq!(OutputFrame::decode(&ended.body).unwrap().what, OutputEvent::Eof);
+
+    decide(&mut r, manager, &grant(host(2)));
+    let DaemonMsg::Request { id, what: PeerRequest::Exec { .. } } = r.told() else { panic!("not a start") };
+    let far = host(2).task(1);
+    r.feed(Event::PeerMessage {
+        host: host(2),
+        message: DaemonMsg::Reply { id, what: PeerReply::Started { results: vec![far.raw()] } },
+    });
+    for tid in [started.tid, far] {
+        let frame = OutputFrame::decode(&r.message().1.body).unwrap();
+        assert_eq!(frame, OutputFrame { tid, what: OutputEvent::Spawned(me.tid.raw()) });
+    }
+    assert_eq!(r.answer(conn, Tm::Spawn), [2, started.tid.raw(), far.raw()]);
 }
 
 #[test]

@@ -140,19 +140,12 @@ impl Core {
     /// The fate of some tasks of a spawn is known.
     pub(super) fn resolve_items(&mut self, id: SpawnId, first: u32, results: &[i32]) {
         let Some(spawn) = self.spawns.get_mut(&id) else { return };
-        let (spawner, output) = (spawn.spawner, spawn.request.output);
-        let mut started = Vec::new();
         for (slot, &result) in spawn.results.iter_mut().skip(first as usize).zip(results) {
             if slot.replace(result).is_none() {
                 spawn.open -= 1;
-                started.extend((result > 0).then_some(Tid::from_raw(result)));
             }
         }
-        let done = spawn.open == 0;
-        for tid in started {
-            self.send_output(Source::Daemon, output, tid, OutputEvent::Spawned(spawner.raw()));
-        }
-        if done {
+        if spawn.open == 0 {
             self.finish_spawn(id);
         }
     }
@@ -162,6 +155,12 @@ impl Core {
         let mut results: Vec<i32> = spawn.results.into_iter().flatten().collect();
         // The good ones first, in their order.
         results.sort_by_key(|result| *result < 0);
+        // All at the end: a sink that has seen the end of some tasks must not take them for all, and by now it has been told
+        // of every start.
+        for &tid in results.iter().filter(|tid| **tid > 0) {
+            let event = OutputEvent::Spawned(spawn.spawner.raw());
+            self.send_output(Source::Daemon, spawn.request.output, Tid::from_raw(tid), event);
+        }
         self.reply(spawn.to, encode_counted(Ok((results.len() as i32, &results))));
         if let Some(placing) = spawn.placing {
             self.batch_done(id, &placing);
