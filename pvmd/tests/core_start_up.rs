@@ -28,12 +28,12 @@ fn resolve(r: &mut Recorder, results: Vec<Result<IpAddr, String>>) {
 }
 
 /// What a task hears about the start.
-fn outcome(r: &mut Recorder) -> Vec<i32> {
+fn outcome(r: &mut Recorder) -> Vec<(String, i32)> {
     let (conn, _) = r.enrol(100, 0);
     r.say(conn, Tid::MY_DAEMON, Tmx::StartUp.tag(), CONTEXT_TM, &[]);
     let (_, message) = r.message();
     let list = HostList::decode(&message.body).expect("a body").expect("a list of hosts");
-    list.hosts.iter().map(|host| host.tid).collect()
+    list.hosts.into_iter().map(|host| (host.name, host.tid)).collect()
 }
 
 #[test]
@@ -53,7 +53,8 @@ fn two_names_of_another_host_are_one_too_many() {
     let failed = (PvmError::CantStart, "no".to_owned());
     r.feed(Event::HostStarted { index, result: Err(failed) });
     assert!(matches!(r.next(), Action::AbandonHost { .. }));
-    assert_eq!(outcome(&mut r), [PvmError::CantStart.code(), PvmError::DupHost.code()]);
+    let failed = [("one", PvmError::CantStart), ("two", PvmError::DupHost)];
+    assert_eq!(outcome(&mut r), failed.map(|(name, error)| (name.to_owned(), error.code())));
 }
 
 #[test]

@@ -3,8 +3,8 @@
 mod recorder;
 
 use bytes::Bytes;
-use pvm_wire::body::{BodyReader, BodyWriter};
 use pvm_wire::batch::BatchMsg;
+use pvm_wire::body::{BodyReader, BodyWriter};
 use pvm_wire::codes::{BATCH_TAG, CONTEXT_TM, Tc, Tm, Tmx, notify};
 use pvm_wire::daemon::{Blob, DaemonMsg, PeerReply, PeerRequest};
 use pvm_wire::header::{EOM, SOM};
@@ -374,7 +374,9 @@ fn a_collector_hears_of_a_spawn_when_all_of_it_is_settled() {
     r.feed(Event::ProcessStarted { cookie: cookies[0], result: Ok((300, "manager".into())) });
     let (manager, _) = r.enrol(300, cookies[0].0);
     let (_, place) = r.message();
-    let Ok(BatchMsg::Place { batch, count: 2, .. }) = BatchMsg::decode(&place.body) else { panic!("not a batch") };
+    let Ok(BatchMsg::Place { batch, count: 2, .. }) = BatchMsg::decode(&place.body) else {
+        panic!("not a batch")
+    };
 
     let grant = |host| BatchMsg::Grant { batch, host, n: 1, terms: None };
     decide(&mut r, manager, &grant(HostIndex::MASTER));
@@ -482,6 +484,19 @@ fn halt_tells_every_host_and_ends() {
     r.request(conn, Tm::Halt, &[]);
     assert!(matches!(r.told(), DaemonMsg::Halt));
     assert!(matches!(r.told(), DaemonMsg::Bye));
+    assert!(matches!(r.next(), Action::Exit { .. }));
+    r.nothing_else();
+}
+
+#[test]
+fn the_end_is_told_to_tasks_but_not_to_who_asked_for_it() {
+    let mut r = Recorder::master();
+    let (conn, _) = r.enrol(100, 0);
+    r.enrol(101, 0);
+    // The driver sees to children.
+    spawn_one(&mut r, conn, Sink::default());
+    r.request(conn, Tm::Halt, &[]);
+    assert!(matches!(r.next(), Action::Signal { pid: 101, signal: 15 }));
     assert!(matches!(r.next(), Action::Exit { .. }));
     r.nothing_else();
 }

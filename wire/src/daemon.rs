@@ -265,6 +265,8 @@ pub enum AddResult {
     Added(HostEntry),
     /// It is not.
     Failed {
+        /// Its name, as far as it could be read.
+        name: String,
         /// PVM's error code.
         code: i32,
         /// What happened, for people.

@@ -2,7 +2,7 @@
 
 use super::Core;
 use super::event::{Action, AddId, StartedHost};
-use super::pending::{PeerTo, add_results};
+use super::pending::{PeerTo, start_up_results};
 use super::tasks::ReplyTo;
 use crate::hostfile::{HostSpec, Via, parse_host};
 use pvm_wire::daemon::{AddResult, DaemonMsg, HostEntry, PeerReply};
@@ -32,7 +32,7 @@ enum Stage {
     /// Linked to the master.
     Linked(HostEntry),
     /// Out of the race.
-    Failed(PvmError, String),
+    Failed { name: String, error: PvmError, reason: String },
 }
 
 impl Stage {
@@ -40,12 +40,24 @@ impl Stage {
         match self {
             Self::Starting(index, ..) => Some(*index),
             Self::Linking(entry) | Self::Linked(entry) => Some(entry.index),
-            Self::Resolving(_) | Self::Failed(..) => None,
+            Self::Resolving(_) | Self::Failed { .. } => None,
         }
     }
 
+    fn name(&self) -> &str {
+        match self {
+            Self::Resolving(spec) | Self::Starting(_, spec) => &spec.name,
+            Self::Linking(entry) | Self::Linked(entry) => &entry.name,
+            Self::Failed { name, .. } => name,
+        }
+    }
+
+    fn fail(&mut self, error: PvmError, reason: impl Into<String>) {
+        *self = Self::Failed { name: self.name().to_owned(), error, reason: reason.into() };
+    }
+
     fn settled(&self) -> bool {
-        matches!(self, Self::Linked(_) | Self::Failed(..))
+        matches!(self, Self::Linked(_) | Self::Failed { .. })
     }
 }
 
@@ -85,7 +97,10 @@ impl Core {
 
     fn parse_newcomer(&self, text: &str) -> Stage {
         match parse_host(text) {
-            Err(reason) => Stage::Failed(PvmError::BadParam, reason),
+            Err(reason) => {
+                let name = text.split_ascii_whitespace().next().unwrap_or_default().to_owned();
+                Stage::Failed { name, error: PvmError::BadParam, reason }
+            }
             Ok(spec) => Stage::Resolving(self.config.hostfile.complete(spec)),
         }
     }
@@ -113,10 +128,8 @@ impl Core {
             if let Stage::Resolving(spec) = stage
                 && !names.insert(spec.name.clone())
             {
-                *stage = Stage::Failed(
-                    PvmError::DupHost,
-                    format!("{} is in the virtual machine already", spec.name),
-                );
+                let reason = format!("{} is in the virtual machine already", spec.name);
+                stage.fail(PvmError::DupHost, reason);
             }
         }
     }
@@ -152,19 +165,17 @@ impl Core {
         address: Option<Result<IpAddr, String>>,
         taken: &mut BTreeSet<IpAddr>,
     ) -> Stage {
+        let failed = |error, reason| Stage::Failed { name: spec.name.clone(), error, reason };
         let address = match address {
             None => None,
             Some(Ok(address)) if spec.shared_address || taken.insert(address) => Some(address),
             Some(Ok(address)) => {
-                return Stage::Failed(
-                    PvmError::DupHost,
-                    format!("{address} is in the virtual machine already"),
-                );
+                return failed(PvmError::DupHost, format!("{address} is in the virtual machine already"));
             }
-            Some(Err(reason)) => return Stage::Failed(PvmError::NoHost, reason),
+            Some(Err(reason)) => return failed(PvmError::NoHost, reason),
         };
         let Some(index) = self.free_host_index() else {
-            return Stage::Failed(PvmError::OutOfRes, "all host indices are in use".to_owned());
+            return failed(PvmError::OutOfRes, "all host indices are in use".to_owned());
         };
         let address = address.unwrap_or_else(|| local_address(index));
         info!(host = %index, name = spec.name, %address, "starting a host");
@@ -221,7 +232,7 @@ impl Core {
         let error = if error == PvmError::HostFail { PvmError::CantStart } else { error };
         let Some(stage) = self.newcomer(index) else { return };
         warn!(host = %index, error = error.name(), reason, "host not added");
-        *stage = Stage::Failed(error, reason.to_owned());
+        stage.fail(error, reason);
         self.actions.push(Action::AbandonHost { index });
         self.tell(index, DaemonMsg::Halt);
         if let Some(operation) = &mut self.adding
@@ -303,7 +314,7 @@ impl Core {
     fn started_up(&mut self, results: Vec<AddResult>) {
         self.start_up = results;
         for to in std::mem::take(&mut self.start_up_waiters) {
-            self.reply(to, add_results(&self.start_up).encode());
+            self.reply(to, start_up_results(&self.start_up).encode());
         }
     }
 
@@ -312,7 +323,7 @@ impl Core {
         if matches!(self.adding, Some(AddOperation { asker: Asker::StartUp, .. })) {
             self.start_up_waiters.push(to);
         } else {
-            self.reply(to, add_results(&self.start_up).encode());
+            self.reply(to, start_up_results(&self.start_up).encode());
         }
     }
 
@@ -343,9 +354,10 @@ impl Stage {
     fn into_result(self) -> AddResult {
         match self {
             Self::Linked(entry) => AddResult::Added(entry),
-            Self::Failed(error, reason) => AddResult::Failed { code: error.code(), reason },
+            Self::Failed { name, error, reason } => AddResult::Failed { name, code: error.code(), reason },
             // Never at a commit; said rather than panicked about.
             other => AddResult::Failed {
+                name: other.name().to_owned(),
                 code: PvmError::DSysErr.code(),
                 reason: format!("still under way: {other:?}"),
             },

@@ -411,4 +411,4 @@ impl Core {
     }
 }
 
-const SIGTERM: i32 = 15;
+pub(super) const SIGTERM: i32 = 15;

@@ -2,6 +2,7 @@
 
 use super::Core;
 use super::Timer;
+use super::batch::SIGTERM;
 use super::event::Action;
 use super::flow::Source;
 use super::pending::PeerTo;
@@ -254,7 +255,7 @@ impl Core {
         self.end(reason);
     }
 
-    /// Ends this daemon.
+    /// Ends this daemon, and all tasks with it but the one that asked for it.
     pub(super) fn end(&mut self, reason: &str) {
         if !self.ending {
             self.ending = true;
@@ -262,6 +263,11 @@ impl Core {
             for host in others {
                 self.tell(host, DaemonMsg::Bye);
             }
+            // Children are ended by the driver.
+            let others = self.tasks.iter().filter(|task| !task.child && task.pid > 1);
+            let others = others.filter(|task| Some(task.tid) != self.halting);
+            let signals = others.map(|task| Action::Signal { pid: task.pid, signal: SIGTERM });
+            self.actions.extend(signals.collect::<Vec<_>>());
             self.actions.push(Action::Exit { reason: reason.to_owned() });
         }
     }

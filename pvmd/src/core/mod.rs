@@ -63,6 +63,8 @@ pub struct Core {
     random: u64,
     debug_mask: u32,
     ending: bool,
+    /// The local task that has asked for the end, and may go on after it.
+    halting: Option<Tid>,
 
     conns: BTreeMap<ConnId, tasks::Conn>,
     tasks: tasks::TaskTable,
@@ -118,6 +120,7 @@ impl Core {
             random: config.seed | 1,
             debug_mask: config.debug_mask,
             ending: false,
+            halting: None,
             conns: BTreeMap::new(),
             tasks: tasks::TaskTable::new(config.index),
             outputs: BTreeMap::new(),

@@ -204,12 +204,21 @@ impl Core {
     }
 }
 
-/// TM_ADDHOST's answer.
-pub(super) fn add_results(results: &[AddResult]) -> HostList {
+/// The answer to TM_ADDHOST. As in PVM, only the codes of those that failed; the reasons stand behind.
+fn add_results(results: &[AddResult]) -> HostList {
+    let mut list = start_up_results(results);
+    for failed in list.hosts.iter_mut().filter(|host| host.tid < 0) {
+        failed.name.clear();
+    }
+    list
+}
+
+/// The answer to who asks how the hostfile's hosts fared: with the names, which the asker may not know.
+pub(super) fn start_up_results(results: &[AddResult]) -> HostList {
     let hosts = results.iter().map(|result| match result {
         AddResult::Added(entry) => host_record(entry),
-        AddResult::Failed { code, .. } => {
-            HostRecord { tid: *code, name: String::new(), arch: String::new(), speed: 0, signature: 0 }
+        AddResult::Failed { name, code, .. } => {
+            HostRecord { tid: *code, name: name.clone(), arch: String::new(), speed: 0, signature: 0 }
         }
     });
     let reasons = results.iter().map(|result| match result {

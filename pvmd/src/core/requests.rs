@@ -117,6 +117,7 @@ impl Core {
 
     fn on_halt_request(&mut self, tid: Tid) {
         info!(%tid, "asked to halt the virtual machine");
+        self.halting = Some(tid);
         self.tell(HostIndex::MASTER, DaemonMsg::Halt);
     }
 
