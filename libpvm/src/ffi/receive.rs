@@ -9,6 +9,7 @@ use pvm_wire::PvmError;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::ffi::{c_int, c_void};
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 /// Until when a call waits for a message.
@@ -153,12 +154,15 @@ fn find(wanted: Wanted, until: Until) -> Result<Option<c_int>, Failure> {
 
 /// Waits until the daemon has sent something, the time is over or a signal came.
 fn wait_for_input(time: Option<Duration>) -> Result<(), Failure> {
-    let input = locked(State::input)?;
+    let inputs = locked(State::descriptors)?;
     let time = time.map(|time| Timespec {
         tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: time.subsec_nanos().into(),
     });
-    let mut descriptors = [PollFd::new(&*input, PollFlags::IN)];
+    // SAFETY: only this thread closes them, in calls of the library: in a signal handler perhaps, which ends the wait.
+    let borrow = |&fd| unsafe { BorrowedFd::borrow_raw(fd) };
+    let mut descriptors: Vec<_> =
+        inputs.iter().map(|fd| PollFd::from_borrowed_fd(borrow(fd), PollFlags::IN)).collect();
     match poll(&mut descriptors, time.as_ref()) {
         Ok(_) | Err(Errno::INTR) => Ok(()),
         Err(_) => Err(PvmError::SysErr.into()),
@@ -302,9 +306,7 @@ unsafe extern "C" fn own_matcher(id: c_int, tid: c_int, tag: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvm_getfds(descriptors: *mut *mut c_int) -> c_int {
     call("pvm_getfds", |state| {
-        use std::os::fd::AsRawFd;
-        let fd = state.engine()?.fd().ok_or(PvmError::SysErr)?.as_raw_fd();
-        state.lists.descriptors = memory::CList::of(vec![fd]);
+        state.lists.descriptors = memory::CList::of(state.descriptors()?);
         // SAFETY: as promised.
         unsafe { store(descriptors, state.lists.descriptors.array()) };
         Ok(state.lists.descriptors.len())

@@ -12,9 +12,9 @@ use pvm_wire::{Message, PvmError, Tid};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::ffi::c_int;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 /// A matcher set with `pvm_recvf`.
 pub type Matcher = unsafe extern "C" fn(c_int, c_int, c_int) -> c_int;
@@ -94,8 +94,6 @@ pub struct Settings {
 pub struct State {
     /// The connection to the daemon while there is one.
     pub engine: Option<Engine>,
-    /// Another descriptor of that connection, to wait at.
-    input: Option<Arc<OwnedFd>>,
     /// The message buffers.
     pub buffers: Buffers,
     /// Messages that have come and were not received yet, as buffer ids in the order of arrival.
@@ -187,7 +185,6 @@ impl State {
         let number = |name| std::env::var(name).map_or(0, |text| internals::parse_number(&text));
         Self {
             engine: None,
-            input: None,
             buffers: Buffers::default(),
             arrived: VecDeque::new(),
             taken: 0,
@@ -217,15 +214,11 @@ impl State {
         self.engine.as_mut().ok_or_else(|| PvmError::SysErr.into())
     }
 
-    /// The daemon's connection, to wait at while the state is free for others.
-    pub fn input(&mut self) -> Result<Arc<OwnedFd>, Failure> {
-        if let Some(input) = &self.input {
-            return Ok(input.clone());
-        }
-        let fd = self.engine()?.fd().ok_or(PvmError::SysErr)?.try_clone_to_owned();
-        let input = Arc::new(fd.map_err(|_| PvmError::OutOfRes)?);
-        self.input = Some(input.clone());
-        Ok(input)
+    /// All descriptors at which something can come in, the daemon's first: what `pvm_getfds` gives, and where a
+    /// receive call waits.
+    pub fn descriptors(&mut self) -> Result<Vec<RawFd>, Failure> {
+        let daemon = self.engine()?.fd().ok_or_else(Error::lost)?;
+        Ok(vec![daemon.as_raw_fd()])
     }
 
     /// Like [`Self::engine`], together with the buffers.
@@ -238,7 +231,6 @@ impl State {
     /// Forgets the connection to the daemon and all that belongs to it.
     pub fn leave(&mut self) {
         self.engine = None;
-        self.input = None;
         self.no_reset = None;
         self.roles.clear();
         self.collecting = false;
