@@ -1,0 +1,292 @@
+//! What members of groups and the keeper of groups say to each other.
+//!
+//! The requests are those of PVM 3.4's group server, so that its library can talk to this system's keeper and this
+//! system's library to the original server. Beyond them stand [`Request::View`] and [`Request::Claim`], which only
+//! this system's library sends, and only to this system's keeper: by them members agree on a barrier among
+//! themselves.
+
+use crate::body::{BodyError, BodyReader, BodyWriter};
+use crate::tid::{HostIndex, LOCAL_MAX, Tid};
+
+/// The context of all of it.
+pub const CONTEXT: i32 = 0x7fffc;
+/// The mailbox class under which the server's tid is found.
+pub const CLASS: &str = "pvmgs";
+
+/// The task id under which the master's daemon keeps the groups. No task ever has it.
+pub fn keeper() -> Tid {
+    HostIndex::MASTER.task(LOCAL_MAX)
+}
+
+/// Tags of requests, and of their answers.
+pub mod tag {
+    /// Ends the original's server.
+    pub const DIE: i32 = 0;
+    /// Joins a group.
+    pub const JOIN: i32 = 1;
+    /// Leaves a group.
+    pub const LEAVE: i32 = 2;
+    /// Arrives at a barrier.
+    pub const BARRIER: i32 = 3;
+    /// Lists the members, whatever their instances.
+    pub const BCAST: i32 = 4;
+    /// The instance of a task.
+    pub const GETINST: i32 = 5;
+    /// The task of an instance.
+    pub const GETTID: i32 = 6;
+    /// Number of members.
+    pub const GSIZE: i32 = 7;
+    /// Writes all groups to the server's log.
+    pub const DUMP: i32 = 9;
+    /// Lists all groups.
+    pub const GSLS: i32 = 10;
+    /// Lists the members by instance; there must be no gap.
+    pub const TIDLIST: i32 = 12;
+    /// Arrives where a group becomes static.
+    pub const STATIC: i32 = 13;
+    /// Members on one host.
+    pub const HOSTCHAR: i32 = 14;
+    /// Members on all hosts.
+    pub const HOSTCHARV: i32 = 15;
+    /// Arrives at a barrier with all members of a host.
+    pub const BARRIERV: i32 = 16;
+    /// Asks for a view of the group.
+    pub const VIEW: i32 = 0x1000;
+    /// Tells that all members have arrived at a barrier.
+    pub const CLAIM: i32 = 0x1001;
+    /// The keeper tells that a view is out of date.
+    pub const CHANGED: i32 = 0x1002;
+    /// Between members: all below the sender in the tree have arrived at a barrier.
+    pub const ARRIVED: i32 = 0x1003;
+    /// Between members: the barrier is complete.
+    pub const RELEASED: i32 = 0x1004;
+    /// Between members: what is below the sender in the tree, reduced.
+    pub const REDUCED: i32 = 0x1005;
+}
+
+/// What follows the first number of most answers.
+pub mod state {
+    /// The group is static, and its description follows.
+    pub const STATIC: i32 = 1;
+    /// Members come and go.
+    pub const DYNAMIC: i32 = 2;
+    /// It was static and has lost a member.
+    pub const DEAD: i32 = 3;
+}
+
+/// A request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Request<'a> {
+    /// Join; the flag says that the member's library is this system's.
+    Join(&'a str, bool),
+    /// Leave.
+    Leave(&'a str),
+    /// Arrive at a barrier of so many.
+    Barrier(&'a str, i32),
+    /// The members.
+    Bcast(&'a str),
+    /// The instance of a task.
+    GetInst(&'a str, Tid),
+    /// The task of an instance.
+    GetTid(&'a str, i32),
+    /// Number of members.
+    GSize(&'a str),
+    /// Write all groups to the log.
+    Dump,
+    /// All groups.
+    List,
+    /// The members, without gap.
+    TidList(&'a str),
+    /// Arrive where the group becomes static.
+    Static(&'a str, i32),
+    /// Members on a host.
+    HostChar(&'a str, Tid),
+    /// Members on every host.
+    HostCharV(&'a str),
+    /// Arrive at a barrier with all members of the host.
+    BarrierV(&'a str, i32),
+    /// A [`View`].
+    View(&'a str),
+    /// All members of the view with this epoch have arrived at the barrier with this number.
+    Claim(&'a str, i32, i32),
+    /// Not one of these, or one that is not heeded.
+    Other,
+}
+
+impl<'a> Request<'a> {
+    /// The tag to send it with.
+    pub fn tag(&self) -> i32 {
+        match self {
+            Self::Join(..) => tag::JOIN,
+            Self::Leave(_) => tag::LEAVE,
+            Self::Barrier(..) => tag::BARRIER,
+            Self::Bcast(_) => tag::BCAST,
+            Self::GetInst(..) => tag::GETINST,
+            Self::GetTid(..) => tag::GETTID,
+            Self::GSize(_) => tag::GSIZE,
+            Self::Dump => tag::DUMP,
+            Self::List => tag::GSLS,
+            Self::TidList(_) => tag::TIDLIST,
+            Self::Static(..) => tag::STATIC,
+            Self::HostChar(..) => tag::HOSTCHAR,
+            Self::HostCharV(_) => tag::HOSTCHARV,
+            Self::BarrierV(..) => tag::BARRIERV,
+            Self::View(_) => tag::VIEW,
+            Self::Claim(..) => tag::CLAIM,
+            Self::Other => tag::DIE,
+        }
+    }
+
+    /// The body.
+    pub fn encode(&self) -> Vec<u8> {
+        let writer = BodyWriter::new();
+        let writer = match *self {
+            Self::Join(name, ours) => {
+                let writer = writer.str(name);
+                if ours { writer.int(1) } else { writer }
+            }
+            Self::Leave(name)
+            | Self::Bcast(name)
+            | Self::GSize(name)
+            | Self::TidList(name)
+            | Self::HostCharV(name)
+            | Self::View(name) => writer.str(name),
+            Self::Barrier(name, number)
+            | Self::GetTid(name, number)
+            | Self::Static(name, number)
+            | Self::BarrierV(name, number) => writer.str(name).int(number),
+            Self::GetInst(name, tid) | Self::HostChar(name, tid) => writer.str(name).int(tid.raw()),
+            Self::Claim(name, epoch, turn) => writer.str(name).ints([epoch, turn]),
+            Self::Dump | Self::List | Self::Other => writer,
+        };
+        writer.finish()
+    }
+
+    /// Reads a body. Like the original's server it takes what is missing for an empty name or 0.
+    pub fn decode(tag: i32, body: &'a [u8]) -> Self {
+        let mut reader = BodyReader::new(body);
+        if matches!(tag, tag::DUMP | tag::GSLS) {
+            return if tag == tag::DUMP { Self::Dump } else { Self::List };
+        }
+        let name = reader.str().unwrap_or_default();
+        let mut number = || reader.int().unwrap_or(0);
+        match tag {
+            tag::JOIN => Self::Join(name, number() == 1),
+            tag::LEAVE => Self::Leave(name),
+            tag::BARRIER => Self::Barrier(name, number()),
+            tag::BCAST => Self::Bcast(name),
+            tag::GETINST => Self::GetInst(name, Tid::from_raw(number())),
+            tag::GETTID => Self::GetTid(name, number()),
+            tag::GSIZE => Self::GSize(name),
+            tag::TIDLIST => Self::TidList(name),
+            tag::STATIC => Self::Static(name, number()),
+            tag::HOSTCHAR => Self::HostChar(name, Tid::from_raw(number())),
+            tag::HOSTCHARV => Self::HostCharV(name),
+            tag::BARRIERV => Self::BarrierV(name, number()),
+            tag::VIEW => Self::View(name),
+            tag::CLAIM => Self::Claim(name, number(), number()),
+            _ => Self::Other,
+        }
+    }
+}
+
+/// The members of a group as the keeper knew them at one time. It tells whoever has asked when this has changed.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct View {
+    /// Instances and tasks, by instance.
+    pub members: Vec<(i32, Tid)>,
+    /// Grows with every change.
+    pub epoch: i32,
+    /// Barriers that members have completed among themselves.
+    pub turn: i32,
+    /// All members have this system's library.
+    pub ours: bool,
+    /// Members may agree on a barrier among themselves.
+    pub barriers: bool,
+}
+
+impl View {
+    /// The body of the answer that carries it.
+    pub fn encode(&self) -> Vec<u8> {
+        let members = self.members.iter().flat_map(|&(instance, tid)| [instance, tid.raw()]);
+        let tail = [self.epoch, self.turn, i32::from(self.ours), i32::from(self.barriers)];
+        BodyWriter::new().int(self.members.len() as i32).ints(members).ints(tail).finish()
+    }
+
+    /// Reads it; the inner error is the code of a refusal.
+    pub fn decode(body: &[u8]) -> Result<Result<Self, i32>, BodyError> {
+        let mut reader = BodyReader::new(body);
+        let mut head = reader;
+        let code = head.int()?;
+        if code < 0 {
+            return Ok(Err(code));
+        }
+        let count = reader.count(8)?;
+        let mut members = Vec::with_capacity(count);
+        for _ in 0..count {
+            members.push((reader.int()?, Tid::from_raw(reader.int()?)));
+        }
+        let (epoch, turn) = (reader.int()?, reader.int()?);
+        let (ours, barriers) = (reader.int()? != 0, reader.int()? != 0);
+        Ok(Ok(Self { members, epoch, turn, ours, barriers }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn requests_are_read_as_they_are_written() {
+        let tid = Tid::from_raw(0x40003);
+        let all = [
+            Request::Join("g", true),
+            Request::Join("g", false),
+            Request::Leave("g"),
+            Request::Barrier("g", -1),
+            Request::Bcast("g"),
+            Request::GetInst("g", tid),
+            Request::GetTid("g", 2),
+            Request::GSize("g"),
+            Request::Dump,
+            Request::List,
+            Request::TidList("g"),
+            Request::Static("g", 4),
+            Request::HostChar("g", tid),
+            Request::HostCharV("g"),
+            Request::BarrierV("g", 3),
+            Request::View("g"),
+            Request::Claim("g", 7, 9),
+            Request::Other,
+        ];
+        for request in all {
+            assert_eq!(Request::decode(request.tag(), &request.encode()), request);
+        }
+    }
+
+    #[test]
+    fn a_join_of_the_original_is_a_name_alone() {
+        assert_eq!(Request::Join("g", false).encode(), BodyWriter::new().str("g").finish());
+        assert_eq!(Request::decode(tag::BARRIER, &[]), Request::Barrier("", 0));
+    }
+
+    proptest! {
+        #[test]
+        fn views_are_read_as_they_are_written(
+            members in prop::collection::vec((0..99_i32, 1..0x7fff_ffff_i32), 0..20),
+            numbers in any::<(i32, i32, bool, bool)>(),
+        ) {
+            let members = members.into_iter().map(|(instance, tid)| (instance, Tid::from_raw(tid))).collect();
+            let (epoch, turn, ours, barriers) = numbers;
+            let view = View { members, epoch, turn, ours, barriers };
+            prop_assert_eq!(View::decode(&view.encode()), Ok(Ok(view)));
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic(tag in 0..20_i32, bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+            let _ = Request::decode(tag, &bytes);
+            let _ = View::decode(&bytes);
+        }
+    }
+}
