@@ -1,0 +1,93 @@
+//! How daemons end, by order and by force, and what remains: nothing.
+
+use pvm_tests::machine::Plan;
+use pvm_tests::program::Program;
+use pvm_tests::programs::{Linking, Programs};
+use pvm_tests::{Installation, Machine, process, wait};
+use rustix::process::Signal;
+use std::path::Path;
+
+/// A machine of so many hosts on this computer, and a program with six sleepers on it, whose process ids are given.
+fn with_sleepers(hosts: usize, check: &str) -> Option<(Machine, Programs, Program, Vec<i32>)> {
+    let ours = Installation::ours_only(check)?;
+    let programs = Programs::compile(&["batch", "watch"], &ours, Linking::Shared)?;
+    let machine = Plan::of(&ours).path(programs.folder()).local_hosts(hosts).start();
+    machine.console_with_hosts(hosts).quit();
+    let watch = machine.program(programs.path("watch"), &["6"]);
+    let pids = watch.await_lines("its sleepers", 6, |line| {
+        line.strip_prefix("sleeper ")?.split(' ').nth(2)?.parse().ok()
+    });
+    Some((machine, programs, watch, pids))
+}
+
+#[test]
+fn a_terminated_daemon_ends_everything() {
+    let Some((mut machine, _programs, watch, pids)) = with_sleepers(3, "the end of a daemon by SIGTERM")
+    else {
+        return;
+    };
+    process::signal(machine.daemon_pid(), Signal::TERM);
+    machine.expect_nothing_left();
+    assert!(pids.iter().all(|&pid| !process::is_alive(pid)));
+    // It was no child of the daemon, but a task: it is ended, too.
+    let ended = watch.end();
+    assert!(!ended.status.success(), "{ended:#?}");
+}
+
+#[test]
+fn a_halt_ends_tasks_that_run() {
+    let Some((machine, _programs, watch, pids)) = with_sleepers(2, "a halt while tasks run") else { return };
+    machine.finish();
+    assert!(pids.iter().all(|&pid| !process::is_alive(pid)));
+    assert!(!watch.end().status.success());
+}
+
+#[test]
+fn without_their_master_daemons_end_and_another_can_begin() {
+    let Some((mut machine, programs, watch, pids)) = with_sleepers(3, "the loss of the master") else {
+        return;
+    };
+    process::signal(machine.daemon_pid(), Signal::KILL);
+    wait::becomes_true("the end of the other daemons", || machine.slave_daemons().is_empty());
+    wait::becomes_true("the end of all tasks", || pids.iter().all(|&pid| !process::is_alive(pid)));
+    drop(watch);
+    assert!(!machine.is_alive());
+
+    // The address file and the socket of the dead one do not stand in the way.
+    let daemon = machine.program(machine.installation().pvmd(), &["-nh1"]);
+    let socket =
+        daemon.await_line("the address of its socket", |line| line.starts_with('/').then(|| line.to_owned()));
+    assert_ne!(Path::new(&socket), machine.socket());
+    let batch = Program::run(machine.command(programs.path("batch")).arg("3"));
+    assert!(batch.stdout.starts_with("started 3\n"), "{batch:#?}");
+    process::signal(daemon.pid(), Signal::TERM);
+    daemon.end();
+}
+
+#[test]
+fn batches_survive_their_managers() {
+    let Some((machine, programs, watch, _)) = with_sleepers(3, "the loss of task managers") else { return };
+    let managers = || {
+        let all = machine.processes();
+        all.into_iter().filter(|process| process.command.contains("task-manager")).collect::<Vec<_>>()
+    };
+    assert!(!managers().is_empty(), "none among {:#?}", machine.processes());
+    for round in 0..10 {
+        let batch = machine.program(programs.path("batch"), &["60", "hold"]);
+        let mut killed = 0;
+        wait::becomes_true("the end of the batch", || {
+            // Some of them in the middle of their work.
+            if killed <= round % 3 {
+                for manager in managers() {
+                    process::signal(manager.pid, Signal::KILL);
+                }
+                killed += 1;
+            }
+            batch.stdout().ends_with("done\n")
+        });
+        let ended = batch.end();
+        assert!(ended.stdout.starts_with("started 60\n"), "round {round}: {ended:#?}");
+    }
+    watch.end().expect_success();
+    machine.finish();
+}
