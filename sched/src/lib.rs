@@ -4,11 +4,15 @@
 //! - [`pulling`]: nodes ask for the tasks of a batch, a manager hands them out. This is how a spawn is placed.
 //! - [`placement`]: policies that divide a batch among nodes at once, among them PVM's own.
 //! - [`coallocation`]: jobs that span clusters of different speed.
+//! - [`dasic`]: coscheduling that follows the workstations that come and go.
+//! - [`epochs`]: coscheduling by the messages that jobs send.
 //!
 //! A host is any `H: Copy + Ord`: nothing here depends on how hosts are named on the wire.
 
 #![forbid(unsafe_code)]
 
 pub mod coallocation;
+pub mod dasic;
+pub mod epochs;
 pub mod placement;
 pub mod pulling;
