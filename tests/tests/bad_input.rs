@@ -111,43 +111,6 @@ fn a_program_that_is_not_there_fails_alone() {
 }
 
 #[test]
-fn what_does_not_exist_is_asked_for_in_vain() {
-    let installation = Installation::under_test();
-    let Some(programs) = Programs::compile(&["bogus"], &installation, Linking::Shared) else { return };
-    let machine = Machine::start(&installation);
-    let ended = Program::run(&mut machine.command(programs.path("bogus")));
-    ended.expect_success();
-    let expected = [
-        "pvm_send(never, 1) = 0",
-        "pvm_send(nohost, 1) = 0",
-        "pvm_send(daemon, 1) = -2",
-        "pvm_send(mytid, -1) = -2",
-        "pvm_mcast(tids, 3, 1) = 0",
-        "pvm_pstat(never) = -31",
-        "pvm_pstat(nohost) = -31",
-        "pvm_pstat(daemon) = -2",
-        "pvm_kill(never) = 0",
-        "pvm_kill(nohost) = 0",
-        "pvm_kill(daemon) = -2",
-        "pvm_sendsig(never, 15) = 0",
-        "pvm_notify(PvmTaskExit, 7, 3, tids) = 0",
-        "pvm_mstat(\"nowhere.invalid\") = -6",
-        "pvm_spawn(\"no-such-program\", NULL, PvmTaskDefault, \"\", 1, &tid) = 0",
-        "tid = -7",
-        "pvm_spawn(\"no-such-program\", NULL, PvmTaskHost, \"nowhere.invalid\", 1, &tid) = 0",
-        "tid = -6",
-        "pvm_setsbuf(4711) = -16",
-        "pvm_recv(mytid, 3) > 0 = 1",
-        "pvm_exit() = 0",
-    ];
-    for line in expected {
-        assert!(ended.stdout.lines().any(|said| said == line), "`{line}` is missing in:\n{}", ended.stdout);
-    }
-    assert_eq!(ended.stdout.lines().filter(|line| line.starts_with("exit t")).count(), 3, "{}", ended.stdout);
-    machine.finish();
-}
-
-#[test]
 fn noise_on_the_task_socket_harms_nobody() {
     let installation = Installation::under_test();
     let Some(programs) = Programs::compile(&["batch"], &installation, Linking::Shared) else { return };

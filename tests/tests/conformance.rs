@@ -1,0 +1,75 @@
+//! Programs that print every answer they get. Beside each is what it prints with the original PVM 3.4.6; it must print
+//! the same with our library or the original one, under our daemon or the original one.
+
+use pvm_tests::machine::{self, Plan};
+use pvm_tests::program::Program;
+use pvm_tests::programs::{Linking, Programs};
+use pvm_tests::{Installation, wait};
+use std::fs;
+use std::path::Path;
+
+fn expected(program: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("programs/{program}.expected"));
+    fs::read_to_string(path).expect("the expected output can be read")
+}
+
+/// Fails with the first line that differs.
+#[track_caller]
+fn expect_same(what: &str, said: &str, expected: &str) {
+    for (number, (said, expected)) in said.lines().zip(expected.lines()).enumerate() {
+        assert_eq!(said, expected, "{what}, line {}", number + 1);
+    }
+    assert_eq!(said.lines().count(), expected.lines().count(), "{what}: {said}");
+}
+
+/// Runs the program with each library under each daemon that is here.
+fn conforms(program: &str) {
+    let tested = Installation::under_test();
+    let original = if tested.is_ours { Installation::debian() } else { None };
+    let all: Vec<Installation> = [Some(tested), original].into_iter().flatten().collect();
+    let expected = expected(program);
+    for library in &all {
+        let Some(programs) = Programs::compile(&[program], library, Linking::Fixed) else { return };
+        for daemon in &all {
+            let machine = Plan::of(daemon).library(library).start();
+            let mut command = machine.command(programs.path(program));
+            let ended = Program::start(&mut command).end_within(wait::PATIENCE * 2);
+            let kind =
+                |installation: &Installation| if installation.is_ours { "our" } else { "the original" };
+            let what = format!("{program} with {} library under {} daemon", kind(library), kind(daemon));
+            expect_same(&what, &ended.stdout, &expected);
+            assert!(ended.status.success(), "{what}: {ended:#?}");
+            machine.finish();
+        }
+    }
+}
+
+#[test]
+fn what_does_not_exist_is_asked_for_in_vain() {
+    conforms("bogus");
+}
+
+#[test]
+fn the_mailbox_answers_as_ever() {
+    conforms("mailbox");
+}
+
+#[test]
+fn the_mailbox_is_one_for_all_hosts() {
+    let Some(ours) = Installation::ours_only("the mailbox of several hosts") else { return };
+    let Some(programs) = Programs::compile(&["mailbox"], &ours, Linking::Shared) else { return };
+    let expected = expected("mailbox");
+    for host in ["", ".h2", ".h3"] {
+        let machine = Plan::of(&ours).path(programs.folder()).local_hosts(3).start();
+        machine.console_with_hosts(3).quit();
+        // The task that the program spawns goes to whichever host asks first.
+        let ends_so = |name: &String| name.starts_with("pvmd.") && name.ends_with(host);
+        let files = machine::files_in(machine.tmp()).into_iter().filter(ends_so);
+        let file = files.min_by_key(String::len).expect("the host has an address file");
+        let socket = fs::read_to_string(machine.tmp().join(file)).expect("the address can be read");
+        let mut command = machine.command(programs.path("mailbox"));
+        let ended = Program::run(command.env("PVMSOCK", socket.trim()));
+        expect_same(&format!("mailbox on h1{host}"), &ended.stdout, &expected);
+        machine.finish();
+    }
+}
