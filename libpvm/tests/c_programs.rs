@@ -147,6 +147,7 @@ const OLD_PROGRAMS: &[(&str, &str, &[&str])] = &[
     ("spmd", "", &["token ring done"]),
     ("timing", "", &["Message size 1000000", "done"]),
     ("hitc", "", &["Program Finished"]),
+    ("pvm", "conf\nps -a\nquit\n", &["1 host, 1 data format"]),
     ("gexample", "6\n3\n", &["The 1-Norm is 21", "The product of column 1 is 720"]),
     ("fgexample", "", &["The 1-Norm is         5050"]),
 ];
@@ -174,7 +175,7 @@ fn old_programs_run_with_this_library() {
 fn old_programs_and_libraries_find_every_symbol() {
     let names =
         ["hello.pvm", "hello_other", "master1", "slave1", "spmd", "timing", "timing_slave", "hitc_slave"];
-    let more = ["gexample", "fgexample", "hitc", "gs.pvm"];
+    let more = ["gexample", "fgexample", "hitc", "gs.pvm", "pvm"];
     for name in names.iter().chain(&more) {
         let program = PathBuf::from("/usr/bin").join(name);
         if !program.is_file() {

@@ -5,6 +5,7 @@ use super::state::{Failure, State, Told, call, locked};
 use super::{errors, handlers, output};
 use pvm_wire::body::BodyWriter;
 use pvm_wire::codes::Tm;
+use pvm_wire::protocol::decode_tasks;
 use pvm_wire::{PvmError, Tid};
 use std::ffi::c_int;
 
@@ -105,6 +106,18 @@ fn signal(state: &mut State, tid: c_int, number: c_int) -> Result<c_int, Failure
     }
     state.request(Tm::SendSig.tag(), BodyWriter::new().int(tid).int(number).finish())?;
     Ok(0)
+}
+
+/// Ends all tasks of the machine but one and those in a list.
+pub fn end_all_but(state: &mut State, tid: c_int, spared: &[c_int]) -> Result<(), Failure> {
+    let answer = state.request(Tm::Task.tag(), BodyWriter::new().int(0).finish())?;
+    for task in decode_tasks(&answer)?.map_err(Failure::code)? {
+        let other = task.tid.raw();
+        if other != tid && !spared.contains(&other) {
+            signal(state, other, SIGTERM)?;
+        }
+    }
+    Ok(())
 }
 
 /// Whether a task runs: 0, or `PvmNoTask`.

@@ -3,6 +3,7 @@
 
 use super::memory::{self, TimeVal, store};
 use super::state::call;
+use super::{control, mailbox};
 use pvm_wire::PvmError;
 use std::ffi::{CString, c_char, c_int};
 use std::sync::OnceLock;
@@ -61,6 +62,31 @@ pub unsafe extern "C" fn pvmsettaskname(name: *const c_char) -> c_int {
         Ok(0)
     })
 }
+
+/// Resets the machine for the console: ends all tasks but `tid` and those that are spared, if `kill` says so, and
+/// cleans the mailbox, wholly (no class) or of one entry.
+///
+/// # Safety
+/// `class` is NULL or a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvmreset(tid: c_int, kill: c_int, class: *const c_char, index: c_int) -> c_int {
+    // SAFETY: as promised.
+    let class = unsafe { memory::text_or_empty(class) };
+    call("pvmreset", |state| {
+        let class = class?;
+        let mut keep = mailbox::spared(state)?;
+        if kill != 0 {
+            control::end_all_but(state, tid, &keep)?;
+        }
+        keep.push(tid);
+        mailbox::reset(state, class, index, kill, keep)?;
+        Ok(0)
+    })
+}
+
+/// Would list the library's memory blocks, of which it keeps no account.
+#[unsafe(no_mangle)]
+pub extern "C" fn i_dump(_all: c_int) {}
 
 /// Sleeps for some seconds.
 #[unsafe(no_mangle)]

@@ -26,6 +26,7 @@ enum Op {
     Remove = 2,
     Get = 3,
     Names = 4,
+    Reset = 5,
 }
 
 /// The fields that every request begins with.
@@ -218,16 +219,33 @@ fn classes(state: &mut State, pattern: &str) -> Result<Vec<Class>, Failure> {
 }
 
 /// The tasks that a reset spares.
+pub fn spared(state: &mut State) -> Result<Vec<c_int>, Failure> {
+    let classes = classes(state, NO_RESET_CLASS)?;
+    let classes = classes.iter().filter(|class| class.name == NO_RESET_CLASS);
+    Ok(classes.flat_map(|class| &class.entries).map(|entry| entry.owner).collect())
+}
+
+/// Removes what tasks that are gone have left, of one name and index or (empty, -1) of all. Entries of the tasks to
+/// `keep` stay; `kill` says that the others are being ended.
+pub fn reset(
+    state: &mut State,
+    class: &str,
+    index: c_int,
+    kill: c_int,
+    keep: Vec<c_int>,
+) -> Result<(), Failure> {
+    let body = head(state, Op::Reset, class, index, kill)?.int(keep.len() as c_int).ints(keep).finish();
+    state.request_code(Tm::Db.tag(), body).map(drop)
+}
+
+/// The tasks that a reset spares.
 ///
 /// # Safety
 /// Each pointer is NULL or can be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvm_getnoresets(tids: *mut *mut c_int, count: *mut c_int) -> c_int {
     call("pvm_getnoresets", |state| {
-        let classes = classes(state, NO_RESET_CLASS)?;
-        let entries =
-            classes.iter().filter(|class| class.name == NO_RESET_CLASS).flat_map(|class| &class.entries);
-        state.lists.no_resets = CList::of(entries.map(|entry| entry.owner).collect());
+        state.lists.no_resets = CList::of(spared(state)?);
         // SAFETY: as promised.
         unsafe {
             store(count, state.lists.no_resets.len());

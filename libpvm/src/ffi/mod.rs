@@ -14,6 +14,7 @@ mod context;
 mod control;
 mod daemon;
 mod errors;
+mod events;
 mod fortran;
 mod groups;
 mod handlers;

@@ -1,11 +1,14 @@
 /* Names that the library exports though no manual page has them, as programs use them. */
 #include "show.h"
+#include <pvmtev.h>
 
 extern int pvmsettaskname(char *), pvmsleep(int), pvmstrtoi(char *), pvmxtoi(char *), pvmputenv(char *);
 extern int pvmbeatask(void), pvmendtask(void), lpvmerr(const char *, int), errnamecode(const char *);
 extern void pvmgetclock(struct timeval *);
 extern char *pvmtmpnam(char *);
 extern int pvmmytid, pvmtoplvl;
+extern struct Pvmtevinfo pvmtevinfo[];
+extern struct Pvmtevdid pvmtevdidlist[];
 
 int main(void)
 {
@@ -15,6 +18,10 @@ int main(void)
 	int n;
 
 	begin();
+	for (n = TEV_FIRST; n <= TEV_MAX; n++)
+		printf("%s%s", pvmtevinfo[n].name, n == TEV_MAX ? "\n" : " ");
+	for (n = TEV_DID_FIRST; n <= TEV_DID_MAX; n++)
+		printf("%s%s", pvmtevdidlist[n].did, n == TEV_DID_MAX ? "\n" : " ");
 	printf("%d %d\n", pvmmytid, pvmtoplvl);
 	pvm_setopt(PvmAutoErr, 0);
 	SHOW(pvmsettaskname(NULL));
