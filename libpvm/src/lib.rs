@@ -37,6 +37,7 @@ mod machine;
 mod notify;
 mod pack;
 mod receive;
+mod routing;
 mod spawn;
 mod task;
 
@@ -47,5 +48,6 @@ pub use machine::{Adopted, HostFailure, HostInfo, HostState, Scope, TaskInfo};
 pub use pack::Pack;
 pub use pvm_wire::{Complex32, Complex64, Element, Encoding, Message, PvmError, Tid};
 pub use receive::{Any, Received, Source, Tag};
+pub use routing::Routing;
 pub use spawn::{Spawn, Spawned};
 pub use task::Task;

@@ -214,7 +214,7 @@ fn chooser(from: Source, tag: Tag, context: i32) -> impl FnMut(&Message) -> Choi
     move |message| if matches(message, from, tag, context) { Choice::Take } else { Choice::Skip }
 }
 
-fn check_tag(tag: i32) -> Result<()> {
+pub(crate) fn check_tag(tag: i32) -> Result<()> {
     if tag < 0 {
         Err(Error::new(PvmError::BadParam, format!("{tag} is no tag: tags are not negative")))
     } else {

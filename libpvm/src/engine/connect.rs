@@ -95,7 +95,7 @@ fn open(address: &str) -> std::io::Result<OwnedFd> {
 }
 
 /// An address as PVM writes it, `%08x:%04x`.
-fn tcp_address(text: &str) -> Option<SocketAddrV4> {
+pub(super) fn tcp_address(text: &str) -> Option<SocketAddrV4> {
     let (ip, port) = text.split_once(':')?;
     let ip = u32::from_str_radix(ip, 16).ok()?;
     Some(SocketAddrV4::new(Ipv4Addr::from(ip), u16::from_str_radix(port, 16).ok()?))

@@ -1,11 +1,10 @@
 //! What libraries say to each other (TC_ messages), served while the program sends or receives.
 
-use super::{Engine, xdr_header};
-use bytes::Bytes;
+use super::Engine;
 use pvm_wire::Message;
 use pvm_wire::Tid;
-use pvm_wire::body::{BodyError, BodyReader, BodyWriter};
-use pvm_wire::codes::{CONTEXT_TC, TASK_PROTOCOL, Tc};
+use pvm_wire::body::{BodyError, BodyReader};
+use pvm_wire::codes::{CONTEXT_TC, Tc};
 use pvm_wire::protocol::OutputFrame;
 use pvm_wire::spawn::Sink;
 
@@ -29,26 +28,17 @@ impl Engine {
                 let count = reader.count(4)?;
                 self.siblings = Some(reader.ints(count)?.into_iter().map(Tid::from_raw).collect());
             }
-            Tc::ConReq => self.deny_route(message.src),
+            Tc::ConReq => self.consider(message.src, &mut reader)?,
+            Tc::ConAck => self.take_answer(message.src, &mut reader)?,
+            Tc::TaskExit if message.src.is_daemon() => self.end_negotiation(Tid::from_raw(reader.int()?)),
             Tc::SetTrace => self.set_trace(&mut reader)?,
             Tc::SetTmask => reader.str()?.clone_into(&mut self.options.own_trace_mask),
             Tc::SetTrcBuf => self.options.own_trace_buffer = reader.int()?,
             Tc::SetTrcOpt => self.options.own_trace_options = reader.int()?,
             Tc::OutputX => self.lose_host(Tid::from_raw(reader.int()?)),
-            Tc::ConAck | Tc::TaskExit | Tc::Noop | Tc::ShmAt => {}
+            Tc::TaskExit | Tc::Noop | Tc::ShmAt => {}
         }
         Ok(())
-    }
-
-    /// Answers that messages shall go on travelling by the daemon.
-    fn deny_route(&mut self, asker: Tid) {
-        let denied = BodyWriter::new().int(TASK_PROTOCOL).int(1).str("").finish();
-        self.inbox.deferred.push_back(Message {
-            src: self.tid(),
-            dst: asker,
-            header: xdr_header(Tc::ConAck.tag(), CONTEXT_TC, 0),
-            body: Bytes::from(denied),
-        });
     }
 
     fn set_trace(&mut self, reader: &mut BodyReader<'_>) -> Result<(), BodyError> {

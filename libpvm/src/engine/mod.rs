@@ -2,12 +2,17 @@
 
 mod connect;
 mod control;
+mod direct;
+mod meeting;
 mod options;
 mod output;
+mod peers;
 mod receive;
 mod route;
+mod route_notices;
 mod send;
 mod spawn;
+mod wait;
 
 pub use connect::{address_file, tmp_dir};
 pub use options::Options;
@@ -17,11 +22,13 @@ pub use receive::{Choice, Wait};
 use crate::error::{Error, Result};
 use bytes::Bytes;
 use connect::Proof;
+use peers::Peers;
 use pvm_wire::codes::{self, CONTEXT_TM, Tm};
 use pvm_wire::protocol::{ConnectReply, ConnectRequest, EnrolReply, EnrolRequest};
 use pvm_wire::{Encoding, Message, MessageHeader, PvmError, Tid};
 use receive::Inbox;
 use route::Route;
+use route_notices::RouteNotices;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -41,6 +48,8 @@ pub struct Engine {
     context: i32,
     next_wait_id: i32,
     inbox: Inbox,
+    peers: Peers,
+    route_notices: RouteNotices,
     siblings: Option<Vec<Tid>>,
     output: output::Collection,
 }
@@ -82,6 +91,8 @@ impl Engine {
             context: options::number("PVMCTX"),
             next_wait_id: 1,
             inbox,
+            peers: Peers::default(),
+            route_notices: RouteNotices::default(),
             siblings: None,
             output: output::Collection::default(),
         }
@@ -141,6 +152,16 @@ impl Engine {
         self.route.as_ref().map(Route::fd)
     }
 
+    /// All descriptors at which messages come in: the daemon's first, then those of direct routes, open or granted.
+    pub fn fds(&self) -> Vec<BorrowedFd<'_>> {
+        self.fd().into_iter().chain(self.peers.sockets().map(|(_, fd, _)| fd)).collect()
+    }
+
+    /// The tasks to which direct routes are open.
+    pub fn open_routes(&self) -> Vec<Tid> {
+        self.peers.tids().into_iter().filter(|&tid| self.peers.route(tid).is_some()).collect()
+    }
+
     /// The options.
     pub fn options(&self) -> &Options {
         &self.options
@@ -197,6 +218,7 @@ impl Engine {
     pub fn exit(&mut self) -> Result<()> {
         self.wait_for_collected()?;
         let left = self.request(Tm::Exit.tag(), Vec::new());
+        self.close_routes();
         self.route = None;
         left.map(drop)
     }
@@ -207,12 +229,14 @@ impl Engine {
             // The answer tells that the daemon has read all that was sent; without it the daemon sees the connection
             // end, which is as good.
             let _ = self.ask(Tm::Exit.tag(), &[], Some(Instant::now() + LEAVE_TIMEOUT));
+            self.close_routes();
             self.route = None;
         }
     }
 
     /// The connection is gone.
     fn lose(&mut self) -> Error {
+        self.close_routes();
         self.route = None;
         Error::lost()
     }

@@ -1,10 +1,8 @@
 //! Receiving: what has come waits in a queue until a call chooses it.
 
 use super::Engine;
-use super::route::Arrival;
 use crate::error::{Error, Result};
 use pvm_wire::{Message, PvmError};
-use rustix::event::PollFlags;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -41,7 +39,6 @@ pub(super) struct Inbox {
     pub(super) queue: VecDeque<Message>,
     /// Answers of the built-in handlers, to be sent when no other message is half sent.
     pub(super) deferred: VecDeque<Message>,
-    arrived: Vec<Message>,
     held: usize,
     limit: usize,
 }
@@ -49,22 +46,12 @@ pub(super) struct Inbox {
 impl Inbox {
     pub(super) fn new() -> Self {
         let limit = std::env::var("PVM_QUEUE_MAX_BYTES").ok().and_then(|text| text.parse().ok());
-        Self {
-            queue: VecDeque::new(),
-            deferred: VecDeque::new(),
-            arrived: Vec::new(),
-            held: 0,
-            limit: limit.unwrap_or(QUEUE_MAX),
-        }
+        Self { queue: VecDeque::new(), deferred: VecDeque::new(), held: 0, limit: limit.unwrap_or(QUEUE_MAX) }
     }
 
     /// Bytes of unread messages beyond which no more are read.
     pub(super) fn limit(&self) -> usize {
         self.limit
-    }
-
-    pub(super) fn is_full(&self) -> bool {
-        self.held > self.limit
     }
 
     fn remove(&mut self, index: usize) -> Option<Message> {
@@ -126,7 +113,7 @@ impl Engine {
 
     /// Takes in what has come, without waiting.
     pub fn poll(&mut self) -> Result<()> {
-        while let Arrival::Some = self.read_once()? {}
+        while self.read_all_ready()? {}
         self.send_deferred()
     }
 
@@ -163,38 +150,37 @@ impl Engine {
     /// Waits for something to come and takes it in; `false` when the time is over.
     pub(super) fn take_in(&mut self, deadline: Option<Instant>) -> Result<bool> {
         self.send_deferred()?;
-        if let Arrival::Some = self.read_once()? {
-            self.send_deferred()?;
-            return Ok(true);
-        }
-        let route = self.route.as_ref().ok_or_else(Error::lost)?;
-        route.wait(PollFlags::IN, deadline)
+        let came = self.read_now()? || {
+            let ready = self.wait_ready(None, deadline)?;
+            self.read(&ready)?;
+            ready.is_any()
+        };
+        self.send_deferred()?;
+        Ok(came)
     }
 
-    /// Reads once, without waiting; what is for the library itself is dealt with, the rest queued.
-    pub(super) fn read_once(&mut self) -> Result<Arrival> {
-        if self.inbox.is_full() {
-            let text = format!(
-                "more than {} bytes of received messages wait unread (PVM_QUEUE_MAX_BYTES)",
-                self.inbox.limit
-            );
-            return Err(Error::new(PvmError::NoMem, text));
+    /// Deals with what is for the library itself, and queues the rest.
+    pub(super) fn take(&mut self, message: Message) {
+        if !self.handle(&message) {
+            self.inject(message);
         }
-        let route = self.route.as_mut().ok_or_else(Error::lost)?;
-        let arrival = match route.read(&mut self.inbox.arrived) {
-            Ok(Arrival::Closed) => return Err(self.lose()),
-            Ok(arrival) => arrival,
-            Err(error) => {
-                self.lose();
-                return Err(error);
-            }
-        };
-        for message in std::mem::take(&mut self.inbox.arrived) {
-            if !self.handle(&message) {
-                self.inject(message);
-            }
+    }
+
+    /// Whether no more may be read before the program takes what has come.
+    pub(super) fn is_full(&self) -> bool {
+        self.inbox.held.saturating_add(self.peers.held()) > self.inbox.limit
+    }
+
+    /// Why a call fails then.
+    pub(super) fn check_room(&self) -> Result<()> {
+        if !self.is_full() {
+            return Ok(());
         }
-        Ok(arrival)
+        let text = format!(
+            "more than {} bytes of received messages wait unread (PVM_QUEUE_MAX_BYTES)",
+            self.inbox.limit
+        );
+        Err(Error::new(PvmError::NoMem, text))
     }
 }
 

@@ -1,4 +1,4 @@
-//! A stream on which fragments travel: to the daemon today, whatever else may carry messages tomorrow.
+//! A stream on which fragments travel: to the daemon, or directly to another task.
 
 use crate::error::{Error, Result};
 use bytes::Bytes;
@@ -7,12 +7,10 @@ use pvm_wire::limits::{MESSAGE_MAX, PIECE_MAX};
 use pvm_wire::message::{Assembled, FRAGMENT_OVERHEAD};
 use pvm_wire::{FragmentHeader, Message, MessageHeader, PvmError, Reassembler, Tid};
 use rustix::buffer::spare_capacity;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::{Duration, Instant};
 
 /// Fragments handed to the kernel in one call.
 const BATCH: usize = 64;
@@ -21,9 +19,11 @@ const BATCH: usize = 64;
 #[derive(Debug)]
 pub(super) struct Route {
     socket: OwnedFd,
+    peer: Option<Tid>,
     unread: Vec<u8>,
     fragment: Option<OpenFragment>,
     reassembler: Reassembler,
+    partial: usize,
 }
 
 /// A fragment of which only a part has come.
@@ -37,8 +37,8 @@ struct OpenFragment {
 /// What a read brought.
 #[derive(Debug)]
 pub(super) enum Arrival {
-    /// Bytes came; the messages that they complete are in the list given.
-    Some,
+    /// So many bytes came; the messages that they complete are in the list given.
+    Some(usize),
     /// Nothing for now.
     None,
     /// The other end has closed.
@@ -46,14 +46,22 @@ pub(super) enum Arrival {
 }
 
 impl Route {
-    /// A route over a connected socket that is in non-blocking mode, for messages of up to `limit` bytes.
+    /// A route to the daemon over a connected socket that is in non-blocking mode, for messages of up to `limit`
+    /// bytes.
     pub(super) fn new(socket: OwnedFd, limit: usize) -> Self {
         Self {
             socket,
-            unread: Vec::with_capacity(PIECE_MAX),
+            peer: None,
+            unread: Vec::new(),
             fragment: None,
             reassembler: Reassembler::new(limit.min(MESSAGE_MAX)),
+            partial: 0,
         }
+    }
+
+    /// A route to another task, which alone may speak on it.
+    pub(super) fn direct(socket: OwnedFd, limit: usize, peer: Tid) -> Self {
+        Self { peer: Some(peer), ..Self::new(socket, limit) }
     }
 
     /// The socket.
@@ -61,19 +69,21 @@ impl Route {
         self.socket.as_fd()
     }
 
-    /// Waits until the socket can be read or written, as `events` says; `false` when the time is over.
-    pub(super) fn wait(&self, events: PollFlags, deadline: Option<Instant>) -> Result<bool> {
-        loop {
-            let mut fds = [PollFd::new(&self.socket, events)];
-            let left = deadline.map(|end| timespec(end.saturating_duration_since(Instant::now())));
-            match poll(&mut fds, left.as_ref()) {
-                Ok(count) => return Ok(count > 0),
-                Err(Errno::INTR) => {}
-                Err(error) => {
-                    return Err(Error::system(PvmError::SysErr, "waiting for the daemon", error.into()));
-                }
-            }
-        }
+    /// Bytes of a message that the other task has not ended.
+    pub(super) fn partial(&self) -> usize {
+        self.partial
+    }
+
+    /// Bytes that can be read now.
+    pub(super) fn readable(&self) -> usize {
+        rustix::io::ioctl_fionread(&self.socket)
+            .map_or(0, |count| usize::try_from(count).unwrap_or(usize::MAX))
+    }
+
+    /// Says that nothing more will be sent; what was sent still arrives.
+    pub(super) fn end(&self) {
+        // The other end may have closed first, which is as good.
+        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write);
     }
 
     /// Reads once, without blocking, and appends the messages that are complete now.
@@ -81,12 +91,12 @@ impl Route {
         self.unread.reserve(PIECE_MAX);
         match rustix::io::read(&self.socket, spare_capacity(&mut self.unread)) {
             Ok(0) | Err(Errno::CONNRESET | Errno::PIPE) => Ok(Arrival::Closed),
-            Ok(_) => {
+            Ok(count) => {
                 self.take_fragments(messages)?;
-                Ok(Arrival::Some)
+                Ok(Arrival::Some(count))
             }
             Err(Errno::AGAIN | Errno::INTR) => Ok(Arrival::None),
-            Err(error) => Err(Error::system(PvmError::SysErr, "reading from the daemon", error.into())),
+            Err(error) => Err(Error::system(PvmError::SysErr, "reading messages", error.into())),
         }
     }
 
@@ -95,6 +105,8 @@ impl Route {
         while let Some((header, length)) = next_piece(&mut self.fragment, &self.unread, &mut used) {
             let piece = Bytes::copy_from_slice(&self.unread[used..used + length]);
             used += length;
+            self.check_sender(header.src)?;
+            self.count(&header, length);
             let assembled = self.reassembler.push(&header, piece);
             let assembled = assembled.map_err(|error| {
                 Error::new(PvmError::NoMem, format!("a message from {} is refused: {error}", header.src))
@@ -105,6 +117,24 @@ impl Route {
         }
         self.unread.drain(..used);
         Ok(())
+    }
+
+    /// The daemon vouches for every sender; a task can only speak for itself.
+    fn check_sender(&self, src: Tid) -> Result<()> {
+        match self.peer {
+            Some(peer) if peer != src => {
+                Err(Error::new(PvmError::BadParam, format!("{peer} sends in the name of {src}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Counts what one sender has begun; among several, as the daemon forwards, this does not tell.
+    fn count(&mut self, header: &FragmentHeader, length: usize) {
+        if self.peer.is_some() {
+            let before = if header.is_first() { 0 } else { self.partial };
+            self.partial = if header.is_last() { 0 } else { before + length };
+        }
     }
 }
 
@@ -142,11 +172,6 @@ fn next_piece(
         *fragment = None;
     }
     Some((header, length))
-}
-
-fn timespec(duration: Duration) -> Timespec {
-    let seconds = i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
-    Timespec { tv_sec: seconds, tv_nsec: duration.subsec_nanos().into() }
 }
 
 /// A message on its way out: which bytes follow next, without a copy of the body.
@@ -217,7 +242,7 @@ impl<'a> Outgoing<'a> {
             Err(Errno::AGAIN) => Ok(false),
             Err(Errno::INTR) => Ok(true),
             Err(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN) => Err(Error::lost()),
-            Err(error) => Err(Error::system(PvmError::SysErr, "sending to the daemon", error.into())),
+            Err(error) => Err(Error::system(PvmError::SysErr, "sending a message", error.into())),
         }
     }
 

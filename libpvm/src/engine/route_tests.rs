@@ -26,7 +26,7 @@ fn carry(from: &Route, to: &mut Route, mut outgoing: Outgoing<'_>) -> Vec<Messag
             to.read(&mut messages).unwrap();
         }
     }
-    while matches!(to.read(&mut messages).unwrap(), Arrival::Some) {}
+    while matches!(to.read(&mut messages).unwrap(), Arrival::Some(_)) {}
     messages
 }
 
@@ -110,7 +110,7 @@ fn a_length_field_alone_asks_for_no_memory() {
     from.write_all(&header.encode()).unwrap();
     from.write_all(&[0; 1000]).unwrap();
     let mut messages = Vec::new();
-    assert!(matches!(to.read(&mut messages).unwrap(), Arrival::Some));
+    assert!(matches!(to.read(&mut messages).unwrap(), Arrival::Some(_)));
     assert!(messages.is_empty() && to.unread.capacity() < 4 * PIECE_MAX);
 }
 
@@ -121,4 +121,33 @@ fn a_closed_peer_is_no_broken_pipe() {
     assert!(matches!(ours.read(&mut Vec::new()).unwrap(), Arrival::Closed));
     let mut outgoing = Outgoing::new(tid(1), tid(2), MessageHeader::default(), &[b"x"], 4080).unwrap();
     assert_eq!(outgoing.write(&ours).unwrap_err().code(), PvmError::SysErr);
+}
+
+#[test]
+fn a_task_speaks_only_for_itself() {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    ours.set_nonblocking(true).unwrap();
+    let mut to = Route::direct(ours.into(), MESSAGE_MAX, tid(7));
+    let mut from = theirs;
+    let mut messages = Vec::new();
+    from.write_all(&message(7, vec![1; 10]).encode(4080)).unwrap();
+    assert!(matches!(to.read(&mut messages).unwrap(), Arrival::Some(_)));
+    from.write_all(&message(8, vec![1; 10]).encode(4080)).unwrap();
+    assert_eq!(to.read(&mut messages).unwrap_err().code(), PvmError::BadParam);
+    assert_eq!(messages.len(), 1);
+}
+
+#[test]
+fn what_a_task_has_begun_is_counted() {
+    let (ours, mut from) = UnixStream::pair().unwrap();
+    ours.set_nonblocking(true).unwrap();
+    let mut to = Route::direct(ours.into(), MESSAGE_MAX, tid(7));
+    let stream = message(7, vec![1; 3000]).encode(1048);
+    let (most, last) = stream.split_at(stream.len() - 1);
+    from.write_all(most).unwrap();
+    to.read(&mut Vec::new()).unwrap();
+    assert!(to.partial() > 2000);
+    from.write_all(last).unwrap();
+    to.read(&mut Vec::new()).unwrap();
+    assert_eq!(to.partial(), 0);
 }

@@ -1,13 +1,12 @@
-//! Sending, to one and to many. While the daemon takes nothing more the task reads, so that two tasks that send to
-//! each other never wait for each other.
+//! Sending, to one and to many. While a socket takes nothing more the task reads all of them, so that tasks that send
+//! to each other never wait for each other.
 
-use super::route::{Arrival, Outgoing};
+use super::route::Outgoing;
 use super::{Engine, xdr_header};
 use crate::error::{Error, Result};
 use pvm_wire::body::BodyWriter;
-use pvm_wire::codes::Tm;
+use pvm_wire::codes::{CONTEXT_TC, Tc, Tm};
 use pvm_wire::{MessageHeader, Tid};
-use rustix::event::PollFlags;
 
 impl Engine {
     /// Sends a message: a contiguous body as one part, to be cut into fragments; or several parts, each of which
@@ -17,28 +16,68 @@ impl Engine {
         self.send_deferred()
     }
 
-    /// Sends one message to several tasks; to each once, and not to this one.
+    /// Sends one message to several tasks; to each once, and not to this one. Direct routes that are open are used.
     pub fn multicast(&mut self, dsts: &[Tid], header: MessageHeader, parts: &[&[u8]]) -> Result<()> {
         let mut dsts = dsts.to_vec();
         dsts.sort_unstable();
         dsts.dedup();
         dsts.retain(|&dst| dst != self.tid());
-        if dsts.is_empty() {
-            return Ok(());
+        let mut rest = Vec::new();
+        for dst in dsts {
+            if !self.send_directly(dst, header, parts)? {
+                rest.push(dst);
+            }
         }
-        let list = BodyWriter::new().int(dsts.len() as i32).ints(dsts.iter().map(|dst| dst.raw()));
-        self.send_whole(Tid::MY_DAEMON, xdr_header(Tm::Mca.tag(), 0, 0), &[&list.finish()])?;
-        self.send_whole(self.tid().multicast(), header, parts)?;
+        if !rest.is_empty() {
+            let list = BodyWriter::new().int(rest.len() as i32).ints(rest.iter().map(|dst| dst.raw()));
+            self.send_by_daemon(Tid::MY_DAEMON, xdr_header(Tm::Mca.tag(), 0, 0), &[&list.finish()])?;
+            for &dst in &rest {
+                self.peers.count_sent(dst, false);
+            }
+            self.send_by_daemon(self.tid().multicast(), header, parts)?;
+        }
         self.send_deferred()
     }
 
     fn send_whole(&mut self, dst: Tid, header: MessageHeader, parts: &[&[u8]]) -> Result<()> {
+        if self.wants_route(dst, &header) {
+            self.ask_for_route(dst)?;
+        }
+        if self.send_directly(dst, header, parts)? {
+            return Ok(());
+        }
+        self.send_by_daemon(dst, header, parts)
+    }
+
+    /// Sends on an open route; `false` if there is none, or it breaks: then the whole message goes by the daemon.
+    fn send_directly(&mut self, dst: Tid, header: MessageHeader, parts: &[&[u8]]) -> Result<bool> {
+        if self.peers.route(dst).is_none() {
+            return Ok(false);
+        }
+        let mut outgoing = Outgoing::new(self.tid(), dst, header, parts, self.options.fragment_size)?;
+        while !outgoing.is_done() {
+            let Some(route) = self.peers.route(dst) else { return Ok(false) };
+            match outgoing.write(route) {
+                Ok(true) => {}
+                Ok(false) => self.read_until_writable(dst)?,
+                Err(_) => {
+                    self.lose_route(dst);
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    pub(super) fn send_by_daemon(&mut self, dst: Tid, header: MessageHeader, parts: &[&[u8]]) -> Result<()> {
+        let is_grant = header.context == CONTEXT_TC && header.tag == Tc::ConAck.tag();
+        self.peers.count_sent(dst, is_grant);
         let mut outgoing = Outgoing::new(self.tid(), dst, header, parts, self.options.fragment_size)?;
         while !outgoing.is_done() {
             let route = self.route.as_ref().ok_or_else(Error::lost)?;
             match outgoing.write(route) {
                 Ok(true) => {}
-                Ok(false) => self.read_until_writable()?,
+                Ok(false) => self.read_until_writable(Tid::MY_DAEMON)?,
                 Err(error) => {
                     self.lose();
                     return Err(error);
@@ -49,19 +88,15 @@ impl Engine {
     }
 
     /// Beyond the queue's limit nothing is read: the others wait until this task takes what it has.
-    fn read_until_writable(&mut self) -> Result<()> {
-        let route = self.route.as_ref().ok_or_else(Error::lost)?;
-        let full = self.inbox.is_full();
-        let events = if full { PollFlags::OUT } else { PollFlags::IN | PollFlags::OUT };
-        route.wait(events, None)?;
-        while !self.inbox.is_full() && matches!(self.read_once()?, Arrival::Some) {}
-        Ok(())
+    fn read_until_writable(&mut self, sending_to: Tid) -> Result<()> {
+        let ready = self.wait_ready(Some(sending_to), None)?;
+        self.read(&ready)
     }
 
     /// Sends what handlers answered while a message was on its way out.
     pub(super) fn send_deferred(&mut self) -> Result<()> {
         while let Some(message) = self.inbox.deferred.pop_front() {
-            self.send_whole(message.dst, message.header, &[&message.body])?;
+            self.send_by_daemon(message.dst, message.header, &[&message.body])?;
         }
         Ok(())
     }

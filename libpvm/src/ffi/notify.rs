@@ -1,11 +1,11 @@
-//! `pvm_notify`: being told of the end of tasks and the coming and going of hosts.
+//! `pvm_notify`: being told of the end of tasks and the coming and going of hosts and direct routes.
 
 use super::memory;
 use super::state::{Failure, State, call};
-use pvm_wire::PvmError;
 use pvm_wire::body::BodyWriter;
 use pvm_wire::codes::{Tm, notify};
 use pvm_wire::protocol::NotifyRequest;
+use pvm_wire::{PvmError, Tid};
 use std::ffi::c_int;
 
 /// Asks for a message with this tag when something happens.
@@ -24,9 +24,16 @@ pub unsafe extern "C" fn pvm_notify(what: c_int, tag: c_int, count: c_int, tids:
         check(state, kind, tag, count, &tids)?;
         let cancel = what & notify::CANCEL != 0;
         match kind {
-            // Every message goes through the daemons, so there are no routes to come or go.
-            notify::ROUTE_ADD => {}
-            notify::ROUTE_DELETE => no_routes(state, tag, &tids)?,
+            // Routes are the engine's: no daemon knows of them.
+            notify::ROUTE_ADD => {
+                let context = state.context;
+                state.engine()?.notify_route_add(context, tag, if cancel { 0 } else { count });
+            }
+            notify::ROUTE_DELETE => {
+                let (context, tids): (_, Vec<Tid>) =
+                    (state.context, tids.into_iter().map(Tid::from_raw).collect());
+                state.engine()?.notify_route_delete(context, tag, &tids, cancel);
+            }
             _ => request(state, kind, cancel, tag, count, tids)?,
         }
         Ok(0)
@@ -45,13 +52,6 @@ fn check(state: &State, kind: c_int, tag: c_int, count: c_int, tids: &[c_int]) -
         notify::HOST_ADD | notify::ROUTE_ADD => Ok(()),
         _ => Err(PvmError::BadParam.into()),
     }
-}
-
-/// A route that does not exist is reported as gone at once.
-fn no_routes(state: &mut State, tag: c_int, tids: &[c_int]) -> Result<(), Failure> {
-    let context = state.context;
-    tids.iter()
-        .try_for_each(|&tid| state.arrive_locally(context, tag, BodyWriter::new().int(tid).int(-1).finish()))
 }
 
 fn request(

@@ -109,6 +109,8 @@ fn environment(command: &mut Command, folder: &Path, root: Option<&str>) {
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PVM")) {
         command.env_remove(name);
     }
+    // Cargo's folders may have this project's library under the name that the original's programs load.
+    command.env_remove("LD_LIBRARY_PATH");
     command.env("PVM_TMP", folder).env("PVM_VMID", "test").env("PVM_ALLOW_ROOT", "1");
     command.env("PVM_EXPORT", "PVM_TEST_EXPORTED").env("PVM_TEST_EXPORTED", "yes");
     if let Some(root) = root {

@@ -1,0 +1,252 @@
+//! Direct routes: who asks for them, who grants them, and how they end.
+//!
+//! A task that wants one (`PvmRoute` 3) asks by the daemon with the address from which it will call, and waits. The
+//! other answers, in any call in which it receives, where it listens; the first calls. If both ask at once, the one
+//! with the lower id goes on waiting and the other answers. What cannot be is remembered, and messages go by the
+//! daemon as before.
+//!
+//! Messages keep their order. What the one that asks sent before has come before its question. What the other sends
+//! by the daemon after its grant is counted, and the number announced as the first message on the route; whoever
+//! reads it holds back what follows until so many have come. Only the original library, which announces nothing and
+//! waits for nothing, can overtake itself there.
+
+use super::meeting::{Address, Caller, Listener};
+use super::peers::{Peer, announcement};
+use super::route::{Outgoing, Route};
+use super::{Engine, xdr_header};
+use crate::error::Result;
+use pvm_wire::body::{BodyError, BodyReader, BodyWriter};
+use pvm_wire::codes::{CONTEXT_TC, TASK_PROTOCOL, Tc, Tm, notify};
+use pvm_wire::protocol::NotifyRequest;
+use pvm_wire::{Message, MessageHeader, Tid};
+use rustix::io::Errno;
+use std::net::Ipv4Addr;
+use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
+
+/// How long a connection to another host may take to stand.
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The value of `PvmRoute` with which a task neither asks nor grants.
+const DONT_ROUTE: i32 = 1;
+
+/// The value of `PvmRoute` with which a task asks.
+const ROUTE_DIRECT: i32 = 3;
+
+impl Engine {
+    /// Whether a route to this task has to be asked for before the next message.
+    pub(super) fn wants_route(&self, dst: Tid, header: &MessageHeader) -> bool {
+        let own = self.tid();
+        self.options.route == ROUTE_DIRECT
+            && (dst.is_task() && dst != own && own.is_task())
+            && header.context != CONTEXT_TC
+            && self.peers.get(dst).is_none()
+    }
+
+    /// Asks for a route and waits for what becomes of it, while it serves others that ask.
+    pub(super) fn ask_for_route(&mut self, dst: Tid) -> Result<()> {
+        if self.is_full() {
+            return Ok(());
+        }
+        let caller =
+            if self.is_neighbour(dst) { Caller::local() } else { Caller::remote(self.host_address()) };
+        let Ok(caller) = caller else {
+            self.peers.set(dst, Peer::Refused);
+            return Ok(());
+        };
+        let question = BodyWriter::new().int(TASK_PROTOCOL).str(&caller.address().to_string()).finish();
+        self.peers.set(dst, Peer::Asked(caller));
+        let (question, watch) = (self.to_library(dst, Tc::ConReq, question), self.watch(dst));
+        self.send_by_daemon(question.dst, question.header, &[&question.body])?;
+        self.send_by_daemon(watch.dst, watch.header, &[&watch.body])?;
+        while let Some(Peer::Asked(_) | Peer::Calling(..)) = self.peers.get(dst) {
+            let deadline = self.call_deadline(dst);
+            if self.is_full() || deadline.is_some_and(|end| end <= Instant::now()) {
+                self.peers.set(dst, Peer::Refused);
+            } else {
+                self.take_in(deadline)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Until when a call may take. An answer may take any time: only its sender's end shortens it.
+    fn call_deadline(&self, dst: Tid) -> Option<Instant> {
+        match self.peers.get(dst) {
+            Some(Peer::Calling(_, deadline)) => Some(*deadline),
+            _ => None,
+        }
+    }
+
+    /// Another task asks for a route (`TC_CONREQ`).
+    pub(super) fn consider(
+        &mut self,
+        asker: Tid,
+        body: &mut BodyReader<'_>,
+    ) -> std::result::Result<(), BodyError> {
+        let (version, address) = (body.int()?, Address::parse(body.str()?));
+        let own = self.tid();
+        if !asker.is_task() || asker == own {
+            return Ok(());
+        }
+        let asked = match self.peers.get(asker) {
+            Some(Peer::Asked(_)) => true,
+            Some(Peer::Calling(..)) => return Ok(()),
+            _ => false,
+        };
+        if asked && own < asker {
+            return Ok(());
+        }
+        let address = address.filter(|_| version == TASK_PROTOCOL && self.options.route != DONT_ROUTE);
+        let listener = address.and_then(|from| Listener::new(from, self.host_address()).ok());
+        let answer = BodyWriter::new().int(TASK_PROTOCOL);
+        let answer = if let Some(listener) = listener {
+            let answer = answer.int(0).str(&listener.address().to_string());
+            // It would not ask if it still used an older route.
+            self.lose_route(asker);
+            self.peers.set(asker, Peer::Granted(listener, 0));
+            let watch = self.watch(asker);
+            self.inbox.deferred.push_back(watch);
+            answer
+        } else {
+            if asked {
+                self.peers.set(asker, Peer::Refused);
+            }
+            answer.int(1).str("")
+        };
+        let answer = self.to_library(asker, Tc::ConAck, answer.finish());
+        self.inbox.deferred.push_back(answer);
+        Ok(())
+    }
+
+    /// Another task has answered (`TC_CONACK`).
+    pub(super) fn take_answer(
+        &mut self,
+        from: Tid,
+        body: &mut BodyReader<'_>,
+    ) -> std::result::Result<(), BodyError> {
+        if !matches!(self.peers.get(from), Some(Peer::Asked(_))) {
+            return Ok(());
+        }
+        let Some(Peer::Asked(caller)) = self.peers.set(from, Peer::Refused) else { return Ok(()) };
+        let (version, denied, address) = (body.int()?, body.int()?, Address::parse(body.str()?));
+        let Some(address) = address.filter(|_| version == TASK_PROTOCOL && denied == 0) else {
+            return Ok(());
+        };
+        if let Ok(socket) = caller.call(&address) {
+            let route = Route::direct(socket, self.inbox.limit(), from);
+            self.peers.expect_both_ways(from);
+            self.peers.set(from, Peer::Calling(route, Instant::now() + CALL_TIMEOUT));
+            self.check_call(from);
+        }
+        Ok(())
+    }
+
+    /// A task with which a route was under way has ended (`TC_TASKEXIT`). An open one is read to its end instead.
+    pub(super) fn end_negotiation(&mut self, tid: Tid) {
+        match self.peers.get(tid) {
+            Some(Peer::Asked(_)) => drop(self.peers.set(tid, Peer::Refused)),
+            Some(Peer::Granted(..)) => drop(self.peers.remove(tid)),
+            _ => {}
+        }
+    }
+
+    /// Looks whether a call has got through.
+    pub(super) fn check_call(&mut self, tid: Tid) {
+        let Some(Peer::Calling(route, _)) = self.peers.get(tid) else { return };
+        let stands = match rustix::net::getpeername(route.fd()) {
+            Ok(_) => true,
+            Err(Errno::NOTCONN) if matches!(rustix::net::sockopt::socket_error(route.fd()), Ok(Ok(()))) => {
+                return;
+            }
+            Err(_) => false,
+        };
+        if let Some(Peer::Calling(route, _)) = self.peers.set(tid, Peer::Refused)
+            && stands
+        {
+            self.open(tid, route);
+        }
+    }
+
+    /// Lets the task in that was granted a route, if it calls.
+    pub(super) fn admit(&mut self, tid: Tid) {
+        let Some(Peer::Granted(listener, sent)) = self.peers.get_mut(tid) else { return };
+        let Some(socket) = listener.accept() else { return };
+        let (route, sent) = (Route::direct(socket, self.inbox.limit(), tid), *sent);
+        // A socket that is new takes so little at once; if it does not, it is broken.
+        if sent == 0 || self.announce(&route, tid, sent).is_some() {
+            self.open(tid, route);
+        } else {
+            self.peers.remove(tid);
+        }
+    }
+
+    fn announce(&self, route: &Route, tid: Tid, sent: i32) -> Option<()> {
+        let message = announcement(self.tid(), tid, sent);
+        let parts: [&[u8]; 1] = [&message.body];
+        let mut outgoing =
+            Outgoing::new(message.src, message.dst, message.header, &parts, self.options.fragment_size)
+                .ok()?;
+        (outgoing.write(route).ok()? && outgoing.is_done()).then_some(())
+    }
+
+    fn open(&mut self, tid: Tid, route: Route) {
+        let fd = route.fd().as_raw_fd();
+        self.peers.set(tid, Peer::Open(route));
+        self.tell_route_added(tid, fd);
+    }
+
+    /// A route is broken: takes what has come on it, and forgets it.
+    pub(super) fn lose_route(&mut self, tid: Tid) {
+        self.read_route(tid, true);
+        self.forget_route(tid);
+    }
+
+    /// Forgets a route that was open; the next message goes by the daemon, or on a new one.
+    pub(super) fn forget_route(&mut self, tid: Tid) {
+        if self.peers.route(tid).is_some() {
+            self.peers.remove(tid);
+            self.tell_route_deleted(tid);
+        }
+    }
+
+    /// Closes all routes as this task leaves. What it has sent arrives: TCP would drop that if anything were unread.
+    pub(super) fn close_routes(&mut self) {
+        for tid in self.peers.tids() {
+            if let Some(route) = self.peers.route(tid) {
+                route.end();
+                self.read_route(tid, true);
+            }
+        }
+        self.peers = super::Peers::default();
+    }
+
+    fn is_neighbour(&self, tid: Tid) -> bool {
+        self.tid().host() == tid.host()
+    }
+
+    fn host_address(&self) -> Ipv4Addr {
+        match Address::parse(&self.identity.address) {
+            Some(Address::Ip(address)) => *address.ip(),
+            _ => Ipv4Addr::UNSPECIFIED,
+        }
+    }
+
+    fn to_library(&self, dst: Tid, kind: Tc, body: Vec<u8>) -> Message {
+        Message { src: self.tid(), dst, header: xdr_header(kind.tag(), CONTEXT_TC, 0), body: body.into() }
+    }
+
+    /// The request to be told when a task ends.
+    fn watch(&self, tid: Tid) -> Message {
+        let request = NotifyRequest {
+            what: notify::TASK_EXIT,
+            cancel: false,
+            context: CONTEXT_TC,
+            tag: Tc::TaskExit.tag(),
+            count: 1,
+            tids: vec![tid.raw()],
+        };
+        let header = xdr_header(Tm::Notify.tag(), 0, 0);
+        Message { src: self.tid(), dst: Tid::MY_DAEMON, header, body: request.encode().into() }
+    }
+}

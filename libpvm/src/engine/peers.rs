@@ -1,0 +1,153 @@
+//! The tasks with which this one has direct routes, or might have.
+
+use super::meeting::{Caller, Listener};
+use super::route::Route;
+use bytes::Bytes;
+use pvm_wire::body::{BodyReader, BodyWriter};
+use pvm_wire::codes::{CONTEXT_TC, Tc};
+use pvm_wire::{Message, Tid};
+use std::collections::{BTreeMap, HashMap};
+use std::os::fd::BorrowedFd;
+use std::time::Instant;
+
+/// How far this task and another have come with a direct route. Without an entry nobody has asked.
+#[derive(Debug)]
+pub(super) enum Peer {
+    /// It will not be, and is not asked for again.
+    Refused,
+    /// This task has asked and waits for the answer.
+    Asked(Caller),
+    /// The other has granted; the connection is under way until that time.
+    Calling(Route, Instant),
+    /// This task has granted; the other will call. Meanwhile messages go by the daemon: so many since the grant.
+    Granted(Listener, i32),
+    /// Messages go this way.
+    Open(Route),
+}
+
+/// Order between what the other sent by the daemon since its grant, and what it sends on the route.
+#[derive(Debug, Default)]
+struct Gate {
+    come: i32,
+    needed: i32,
+    waiting: Vec<Message>,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(super) struct Peers {
+    table: BTreeMap<Tid, Peer>,
+    gates: HashMap<Tid, Gate>,
+}
+
+impl Peers {
+    /// Where a route stands.
+    pub(super) fn get(&self, tid: Tid) -> Option<&Peer> {
+        self.table.get(&tid)
+    }
+
+    /// The same, to be changed.
+    pub(super) fn get_mut(&mut self, tid: Tid) -> Option<&mut Peer> {
+        self.table.get_mut(&tid)
+    }
+
+    /// Notes where a route stands, and gives what was before.
+    pub(super) fn set(&mut self, tid: Tid, peer: Peer) -> Option<Peer> {
+        self.table.insert(tid, peer)
+    }
+
+    /// Forgets a route.
+    pub(super) fn remove(&mut self, tid: Tid) -> Option<Peer> {
+        if self.gates.get(&tid).is_some_and(|gate| gate.needed == 0) {
+            self.gates.remove(&tid);
+        }
+        self.table.remove(&tid)
+    }
+
+    /// The open route to a task.
+    pub(super) fn route(&self, tid: Tid) -> Option<&Route> {
+        match self.table.get(&tid) {
+            Some(Peer::Open(route)) => Some(route),
+            _ => None,
+        }
+    }
+
+    /// Everybody at whose socket something can happen, with the socket, and whether it is to be written.
+    pub(super) fn sockets(&self) -> impl Iterator<Item = (Tid, BorrowedFd<'_>, bool)> {
+        self.table.iter().filter_map(|(&tid, peer)| match peer {
+            Peer::Refused | Peer::Asked(_) => None,
+            Peer::Calling(route, _) => Some((tid, route.fd(), true)),
+            Peer::Granted(listener, _) => Some((tid, listener.fd(), false)),
+            Peer::Open(route) => Some((tid, route.fd(), false)),
+        })
+    }
+
+    /// Whose they are.
+    pub(super) fn tids(&self) -> Vec<Tid> {
+        self.table.keys().copied().collect()
+    }
+
+    /// Whether there are any.
+    pub(super) fn is_empty(&self) -> bool {
+        self.table.is_empty()
+    }
+
+    /// Bytes of messages that have not come whole or have to wait for others.
+    pub(super) fn held(&self) -> usize {
+        let routes = self.table.values().filter_map(|peer| match peer {
+            Peer::Open(route) => Some(route.partial()),
+            _ => None,
+        });
+        let waiting = self.gates.values().flat_map(|gate| &gate.waiting).map(|message| message.body.len());
+        routes.sum::<usize>() + waiting.sum::<usize>()
+    }
+
+    /// A message to this task leaves by the daemon. After a grant the other has to know how many there are.
+    pub(super) fn count_sent(&mut self, message_to: Tid, is_grant: bool) {
+        if let Some(Peer::Granted(_, sent)) = self.table.get_mut(&message_to) {
+            *sent = if is_grant { 0 } else { sent.saturating_add(1) };
+        }
+    }
+
+    /// The other has granted a route: what it sends by the daemon from now on comes before what it sends there.
+    pub(super) fn expect_both_ways(&mut self, tid: Tid) {
+        self.gates.insert(tid, Gate::default());
+    }
+
+    /// A message of this task has come by the daemon: the messages on its route for which it was the last to wait.
+    pub(super) fn count_come(&mut self, src: Tid) -> Vec<Message> {
+        let Some(gate) = self.gates.get_mut(&src) else { return Vec::new() };
+        gate.come = gate.come.saturating_add(1);
+        if gate.needed == 0 || gate.come < gate.needed {
+            return Vec::new();
+        }
+        self.gates.remove(&src).map_or_else(Vec::new, |gate| gate.waiting)
+    }
+
+    /// A message that has come on a route, unless others have to come by the daemon first.
+    pub(super) fn pass(&mut self, message: Message) -> Option<Message> {
+        let Some(gate) = self.gates.get_mut(&message.src) else { return Some(message) };
+        if gate.needed == 0 {
+            gate.needed = announced(&message);
+            if gate.come >= gate.needed {
+                self.gates.remove(&message.src);
+                return Some(message);
+            }
+            return None;
+        }
+        gate.waiting.push(message);
+        None
+    }
+}
+
+/// The first message on a route after `count` messages by the daemon: its receiver waits for them. The original
+/// takes it as the wake-up that it is there.
+pub(super) fn announcement(src: Tid, dst: Tid, count: i32) -> Message {
+    let body = BodyWriter::new().int(count).finish();
+    Message { src, dst, header: super::xdr_header(Tc::Noop.tag(), CONTEXT_TC, 0), body: Bytes::from(body) }
+}
+
+fn announced(message: &Message) -> i32 {
+    let is_noop = message.header.context == CONTEXT_TC && message.header.tag == Tc::Noop.tag();
+    if is_noop { BodyReader::new(&message.body).int().unwrap_or(0) } else { 0 }
+}

@@ -1,0 +1,167 @@
+//! Waiting at all sockets at once, and reading those at which something has come.
+
+use super::Engine;
+use super::peers::Peer;
+use super::route::Arrival;
+use crate::error::{Error, Result};
+use pvm_wire::{Message, PvmError, Tid};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use std::time::{Duration, Instant};
+
+/// What can be done without waiting.
+#[derive(Debug, Default)]
+pub(super) struct Ready {
+    daemon: bool,
+    peers: Vec<Tid>,
+    writable: bool,
+}
+
+impl Ready {
+    /// Whether it is anything.
+    pub(super) fn is_any(&self) -> bool {
+        self.daemon || self.writable || !self.peers.is_empty()
+    }
+}
+
+impl Engine {
+    /// Waits until something has come, or the socket that leads to `sending_to` takes more. Beyond the queue's limit
+    /// nothing is read: a sender only waits to write, a receiver fails.
+    pub(super) fn wait_ready(&self, sending_to: Option<Tid>, deadline: Option<Instant>) -> Result<Ready> {
+        let full = self.is_full();
+        if full && sending_to.is_none() {
+            self.check_room()?;
+        }
+        let daemon = self.route.as_ref().ok_or_else(Error::lost)?;
+        let sockets = self.peers.sockets();
+        let all = [(Tid::MY_DAEMON, daemon.fd(), false)].into_iter().chain(sockets);
+        let wanted = all.filter_map(|(tid, fd, is_calling)| {
+            let read = if is_calling { PollFlags::OUT } else { PollFlags::IN };
+            let write = if sending_to == Some(tid) { PollFlags::OUT } else { PollFlags::empty() };
+            let events = if full { write } else { read | write };
+            (!events.is_empty()).then(|| (tid, read, PollFd::from_borrowed_fd(fd, events)))
+        });
+        let (whose, mut fds): (Vec<_>, Vec<_>) = wanted.map(|(tid, read, fd)| ((tid, read), fd)).unzip();
+        wait(&mut fds, deadline)?;
+        let mut ready = Ready::default();
+        for ((tid, read), fd) in whose.into_iter().zip(&fds) {
+            let found = fd.revents();
+            let is_come = !full && found.intersects(read | PollFlags::HUP | PollFlags::ERR);
+            ready.writable |= sending_to == Some(tid) && !found.is_empty();
+            if tid == Tid::MY_DAEMON {
+                ready.daemon = is_come;
+            } else if is_come {
+                ready.peers.push(tid);
+            }
+        }
+        Ok(ready)
+    }
+
+    /// Reads what has come already; with direct routes only after the system has told where.
+    pub(super) fn read_now(&mut self) -> Result<bool> {
+        if !self.peers.is_empty() {
+            return Ok(false);
+        }
+        self.check_room()?;
+        let (came, messages) = self.read_daemon()?;
+        self.take_from_daemon(messages);
+        Ok(came)
+    }
+
+    /// Reads everywhere once; whether anything came.
+    pub(super) fn read_all_ready(&mut self) -> Result<bool> {
+        let ready = self.wait_ready(None, Some(Instant::now()))?;
+        self.read(&ready)?;
+        Ok(ready.is_any())
+    }
+
+    /// Reads what is ready. What has come from the daemon is queued behind all that was on direct routes by then:
+    /// so the notice of a task's end, and what it sends by the daemon after its route broke, do not overtake.
+    pub(super) fn read(&mut self, ready: &Ready) -> Result<()> {
+        let messages = if ready.daemon { self.read_daemon()?.1 } else { Vec::new() };
+        if messages.is_empty() {
+            for &tid in &ready.peers {
+                self.read_peer(tid, false);
+            }
+        } else {
+            for tid in self.peers.tids() {
+                self.read_peer(tid, true);
+            }
+        }
+        self.take_from_daemon(messages);
+        Ok(())
+    }
+
+    fn read_daemon(&mut self) -> Result<(bool, Vec<Message>)> {
+        let mut messages = Vec::new();
+        let route = self.route.as_mut().ok_or_else(Error::lost)?;
+        match route.read(&mut messages) {
+            Ok(Arrival::Closed) => Err(self.lose()),
+            Ok(Arrival::Some(_)) => Ok((true, messages)),
+            Ok(Arrival::None) => Ok((false, messages)),
+            Err(error) => {
+                self.lose();
+                Err(error)
+            }
+        }
+    }
+
+    fn take_from_daemon(&mut self, messages: Vec<Message>) {
+        for message in messages {
+            let released = self.peers.count_come(message.src);
+            self.take(message);
+            for message in released {
+                self.take(message);
+            }
+        }
+    }
+
+    fn read_peer(&mut self, tid: Tid, to_the_end: bool) {
+        match self.peers.get(tid) {
+            Some(Peer::Granted(..)) => self.admit(tid),
+            Some(Peer::Calling(..)) => self.check_call(tid),
+            _ => {}
+        }
+        if self.read_route(tid, to_the_end) {
+            self.forget_route(tid);
+        }
+    }
+
+    /// Reads an open route, once or all that is there now; whether it has ended.
+    pub(super) fn read_route(&mut self, tid: Tid, to_the_end: bool) -> bool {
+        let Some(Peer::Open(route)) = self.peers.get_mut(tid) else { return false };
+        let mut messages = Vec::new();
+        let mut left = if to_the_end { route.readable() } else { 1 };
+        let mut ended = false;
+        while left > 0 {
+            match route.read(&mut messages) {
+                Ok(Arrival::Some(count)) => left = left.saturating_sub(count),
+                Ok(Arrival::None) => break,
+                // Who breaks the rules is not heard any more on this way: it notices, and sends by the daemon.
+                Ok(Arrival::Closed) | Err(_) => (ended, left) = (true, 0),
+            }
+        }
+        for message in messages {
+            if let Some(message) = self.peers.pass(message) {
+                self.take(message);
+            }
+        }
+        ended
+    }
+}
+
+fn wait(fds: &mut [PollFd<'_>], deadline: Option<Instant>) -> Result<()> {
+    loop {
+        let left = deadline.map(|end| timespec(end.saturating_duration_since(Instant::now())));
+        match poll(fds, left.as_ref()) {
+            Ok(_) => return Ok(()),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(Error::system(PvmError::SysErr, "waiting for messages", error.into())),
+        }
+    }
+}
+
+fn timespec(duration: Duration) -> Timespec {
+    let seconds = i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
+    Timespec { tv_sec: seconds, tv_nsec: duration.subsec_nanos().into() }
+}

@@ -1,0 +1,82 @@
+//! How messages to other tasks travel.
+
+use crate::error::Result;
+use crate::task::{Task, check_tag, check_task};
+use pvm_wire::Tid;
+use std::os::fd::BorrowedFd;
+
+/// How messages to other tasks travel (`PvmRoute`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Routing {
+    /// By the daemons. Nobody gets a direct route to this task; those that are open go on.
+    ByDaemon = 1,
+    /// By the daemons, until another task asks for a direct route.
+    #[default]
+    AllowDirect = 2,
+    /// On direct routes. The first message to a task waits until that one receives, and answers whether it has one;
+    /// if not, or if it ends, messages go by the daemons.
+    Direct = 3,
+}
+
+/// ```no_run
+/// # fn main() -> pvm3::Result<()> {
+/// # let mut task = pvm3::Task::enrol()?;
+/// task.set_routing(pvm3::Routing::Direct);
+/// let worker = task.spawn("worker").start()?.tids[0];
+/// task.send(worker, 1, &pvm3::Pack::new())?;
+/// # Ok(())
+/// # }
+/// ```
+impl Task {
+    /// Says how messages shall travel from now on, and returns what was said before.
+    pub fn set_routing(&mut self, routing: Routing) -> Routing {
+        let before = std::mem::replace(&mut self.engine.options_mut().route, routing as i32);
+        match before {
+            1 => Routing::ByDaemon,
+            3 => Routing::Direct,
+            _ => Routing::AllowDirect,
+        }
+    }
+
+    /// The tasks to which direct routes are open.
+    pub fn direct_routes(&self) -> Vec<Tid> {
+        self.engine.open_routes()
+    }
+
+    /// All descriptors at which [`Task::poll`] may have something to do: the daemon's connection first, then those of
+    /// direct routes. They change as routes come and go.
+    pub fn fds(&self) -> Vec<BorrowedFd<'_>> {
+        self.engine.fds()
+    }
+
+    /// A notice (the task, and the descriptor as an `i32`) for each direct route that opens.
+    pub fn notify_route_add(&mut self, tag: i32) -> Result<()> {
+        check_tag(tag)?;
+        self.engine.notify_route_add(self.engine.context(), tag, -1);
+        Ok(())
+    }
+
+    /// Takes [`Task::notify_route_add`] back; no notice comes.
+    pub fn cancel_notify_route_add(&mut self, tag: i32) -> Result<()> {
+        check_tag(tag)?;
+        self.engine.notify_route_add(self.engine.context(), tag, 0);
+        Ok(())
+    }
+
+    /// One notice (a tid and an `i32` of -1) when the direct route to each of these tasks closes, or if there is none.
+    pub fn notify_route_delete(&mut self, tasks: &[Tid], tag: i32) -> Result<()> {
+        self.route_delete(tasks, tag, false)
+    }
+
+    /// Takes [`Task::notify_route_delete`] back; the notices come at once instead.
+    pub fn cancel_notify_route_delete(&mut self, tasks: &[Tid], tag: i32) -> Result<()> {
+        self.route_delete(tasks, tag, true)
+    }
+
+    fn route_delete(&mut self, tasks: &[Tid], tag: i32, cancel: bool) -> Result<()> {
+        check_tag(tag)?;
+        tasks.iter().try_for_each(|&tid| check_task(tid))?;
+        self.engine.notify_route_delete(self.engine.context(), tag, tasks, cancel);
+        Ok(())
+    }
+}
