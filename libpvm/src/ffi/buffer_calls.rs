@@ -50,8 +50,7 @@ fn begin_trace(buffer: &mut Buffer) -> Result<(), PvmError> {
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_freebuf(id: c_int) -> c_int {
     call("pvm_freebuf", |state| {
-        state.arrived.retain(|&waiting| waiting != id);
-        state.buffers.free(id)?;
+        state.discard(id)?;
         Ok(0)
     })
 }

@@ -86,6 +86,8 @@ pub struct Buffer {
     pub format: Format,
     /// The fields of the header that programs see, besides the encoding.
     pub info: Info,
+    /// Whether it waits in the queue of messages that were not received yet.
+    pub waiting: bool,
     body: Body,
     parts: Vec<InPlacePart>,
     position: usize,
@@ -112,7 +114,7 @@ impl Buffer {
     /// An empty message.
     pub fn new(format: Format) -> Self {
         let body = Body::Packed(Vec::new());
-        Self { format, info: Info::default(), body, parts: Vec::new(), position: 0 }
+        Self { format, info: Info::default(), waiting: false, body, parts: Vec::new(), position: 0 }
     }
 
     /// A message that came in.
@@ -129,6 +131,7 @@ impl Buffer {
         Self {
             format: Format::from_word(header.encoding),
             info,
+            waiting: false,
             body: Body::Received(body),
             parts: Vec::new(),
             position: 0,

@@ -4,6 +4,11 @@
 //! on the library's one [`state`] by safe code, and the result becomes a C integer, `pvm_errno` and a line on
 //! standard error ([`errors`]). No panic leaves this module.
 //!
+//! Where it differs from the original on purpose: negative longs survive the default encoding; a failure is printed
+//! once, with the reason where no daemon can be reached; `pvm_putinfo` of what is no buffer fails instead of hanging;
+//! `pvmffreecontext` frees and `pvmfgetmboxinfo` goes from name to name; a message that a signal handler sends ends
+//! the wait for it.
+//!
 //! PVM is not made for several threads in one task: calls of two threads follow one another, but only one of them may
 //! receive. Signal handlers can call the library while the program waits for a message.
 

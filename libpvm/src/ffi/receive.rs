@@ -1,5 +1,6 @@
 //! Receiving. Every message that has come has a buffer id, so that matching functions of the program can look into it.
 
+use super::buffers::Info;
 use super::memory::{self, TimeVal, store};
 use super::send::array_length;
 use super::state::{Failure, Matcher, Outcome, State, call, locked};
@@ -39,6 +40,15 @@ impl Until {
 struct Wanted {
     tid: c_int,
     tag: c_int,
+}
+
+impl Wanted {
+    /// PVM's own matching.
+    fn fits(self, context: c_int, info: &Info) -> bool {
+        (context == -1 || info.context == context)
+            && (self.tid == -1 || info.src == self.tid)
+            && (self.tag == -1 || info.tag == self.tag)
+    }
 }
 
 /// Receives a message into a buffer of its own, which becomes the one to unpack from.
@@ -113,7 +123,9 @@ fn take(state: &mut State, id: c_int) -> Result<(), Failure> {
     let index = state.arrived.iter().position(|&waiting| waiting == id).ok_or(PvmError::NoSuchBuf)?;
     state.arrived.remove(index);
     state.taken += 1;
-    state.buffers.get(id)?.rewind();
+    let message = state.buffers.get(id)?;
+    message.waiting = false;
+    message.rewind();
     Ok(())
 }
 
@@ -128,7 +140,7 @@ fn find(wanted: Wanted, until: Until) -> Result<Option<c_int>, Failure> {
             if matches!(until, Until::Now) {
                 while state.take_in()? {}
             }
-            search.look(state, wanted)
+            Ok(search.look(state, wanted))
         })?;
         let found = match next {
             Step::Found(id) => Some(id),
@@ -181,45 +193,35 @@ struct Search {
 enum Step {
     Found(c_int),
     Nothing,
-    Ask(Matcher, Vec<[c_int; 3]>),
+    Ask(Matcher, Vec<c_int>),
 }
 
 impl Search {
     /// Looks at what has come since the last look.
-    fn look(&mut self, state: &mut State, wanted: Wanted) -> Result<Step, Failure> {
+    fn look(&mut self, state: &mut State, wanted: Wanted) -> Step {
         if self.taken != state.taken {
             // A signal handler has received something meanwhile: the places are others now.
             *self = Self { taken: state.taken, ..Self::default() };
         }
         let from = self.shown.min(state.arrived.len());
-        let fresh: Vec<c_int> = state.arrived.iter().skip(from).copied().collect();
         self.shown = state.arrived.len();
+        let mut fresh = state.arrived.iter().skip(from).copied();
         if let Some(matcher) = state.matcher {
-            let describe = |id: c_int| {
-                let info = state.buffers.get(id)?.info;
-                Ok::<_, Failure>([id, info.src, info.tag])
-            };
-            return Ok(Step::Ask(matcher, fresh.into_iter().map(describe).collect::<Result<_, _>>()?));
+            return Step::Ask(matcher, fresh.collect());
         }
-        for id in fresh {
-            let info = state.buffers.get(id)?.info;
-            let right_context = state.context == -1 || info.context == state.context;
-            let right_sender = wanted.tid == -1 || info.src == wanted.tid;
-            if right_context && right_sender && (wanted.tag == -1 || info.tag == wanted.tag) {
-                return Ok(Step::Found(id));
-            }
-        }
-        Ok(Step::Nothing)
+        let (buffers, context) = (&mut state.buffers, state.context);
+        let found = fresh.find(|&id| buffers.get(id).is_ok_and(|buffer| wanted.fits(context, &buffer.info)));
+        found.map_or(Step::Nothing, Step::Found)
     }
 
     /// Asks the program's matcher: 0 no, 1 this one, more the best of all, negative an error.
     fn ask(
         &mut self,
         matcher: Matcher,
-        candidates: &[[c_int; 3]],
+        candidates: &[c_int],
         wanted: Wanted,
     ) -> Result<Option<c_int>, Failure> {
-        for &[id, _, _] in candidates {
+        for &id in candidates {
             // SAFETY: the program set this function with `pvm_recvf`; nothing of the library is locked here.
             match unsafe { matcher(id, wanted.tid, wanted.tag) } {
                 0 => {}
@@ -263,12 +265,7 @@ pub unsafe extern "C" fn pvm_precv(
     errors::finish("pvm_precv", outcome)
 }
 
-fn precv(
-    wanted: Wanted,
-    kind: c_int,
-    count: c_int,
-    deliver: impl FnOnce(&[u8], usize, super::buffers::Info),
-) -> Outcome {
+fn precv(wanted: Wanted, kind: c_int, count: c_int, deliver: impl FnOnce(&[u8], usize, Info)) -> Outcome {
     let room = array_length(kind, count)?;
     let found = find(wanted, Until::Forever)?.ok_or(PvmError::SysErr)?;
     locked(|state| {
@@ -291,15 +288,13 @@ pub extern "C" fn pvm_recvf(matcher: Option<Matcher>) -> Option<Matcher> {
 /// PVM's own matching, as a function of this kind.
 unsafe extern "C" fn own_matcher(id: c_int, tid: c_int, tag: c_int) -> c_int {
     let matches = locked(|state| {
-        let (context, info) = (state.context, state.buffers.get(id)?.info);
-        Ok((context == -1 || info.context == context)
-            && (tid == -1 || info.src == tid)
-            && (tag == -1 || info.tag == tag))
+        let context = state.context;
+        Ok(Wanted { tid, tag }.fits(context, &state.buffers.get(id)?.info))
     });
     c_int::from(matches.unwrap_or(false))
 }
 
-/// The descriptors at which messages come in.
+/// The descriptors at which messages come in: the daemon's connection, then direct routes, open or granted.
 ///
 /// # Safety
 /// `descriptors` is NULL or can be written.

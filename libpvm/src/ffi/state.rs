@@ -217,8 +217,7 @@ impl State {
     /// All descriptors at which something can come in, the daemon's first: what `pvm_getfds` gives, and where a
     /// receive call waits.
     pub fn descriptors(&mut self) -> Result<Vec<RawFd>, Failure> {
-        let daemon = self.engine()?.fd().ok_or_else(Error::lost)?;
-        Ok(vec![daemon.as_raw_fd()])
+        Ok(self.engine()?.fds().into_iter().map(|fd| fd.as_raw_fd()).collect())
     }
 
     /// Like [`Self::engine`], together with the buffers.
@@ -274,12 +273,22 @@ impl State {
         }
     }
 
+    /// Frees a buffer, even one that waits in the queue.
+    pub fn discard(&mut self, id: c_int) -> Result<(), Failure> {
+        if self.buffers.get(id).is_ok_and(|buffer| buffer.waiting) {
+            self.arrived.retain(|&waiting| waiting != id);
+            self.taken += 1;
+        }
+        Ok(self.buffers.free(id)?)
+    }
+
     /// Puts a message into the queue, or before its handler.
     pub fn arrive(&mut self, message: Message) -> Result<(), Failure> {
         let (src, tag, context) = (message.src.raw(), message.header.tag, message.header.context);
         let id = self.buffers.insert(super::buffers::Buffer::received(message))?;
         if !self.handlers.claim(id, src, tag, context) {
             self.arrived.push_back(id);
+            self.buffers.get(id)?.waiting = true;
         }
         Ok(())
     }
