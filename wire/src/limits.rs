@@ -7,6 +7,9 @@ pub const PIECE_MAX: usize = 64 * 1024;
 /// Largest message addressed to a daemon (requests), bytes. A longer one closes the sender's connection.
 pub const REQUEST_MAX: usize = 16 * 1024 * 1024;
 
+/// Largest request to the keeper of groups, bytes. A longer one is dropped.
+pub const GROUP_REQUEST_MAX: usize = 64 * 1024;
+
 /// Largest fragment before a connection has enrolled, bytes; as in PVM, a longer one closes the connection.
 pub const UNENROLLED_FRAGMENT_MAX: usize = 4080;
 

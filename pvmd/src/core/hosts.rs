@@ -192,6 +192,7 @@ impl Core {
         self.drop_link(host);
         self.notify_host_gone(host);
         self.mailbox_host_gone(host);
+        self.group_host_gone(host);
         self.batches_host_gone(host);
         self.fail_pending(host);
     }

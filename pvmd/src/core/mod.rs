@@ -16,6 +16,7 @@ mod config;
 mod enrol;
 pub mod event;
 mod flow;
+mod groups;
 mod hosts;
 mod mailbox;
 mod notify;
@@ -34,7 +35,8 @@ use pvm_sched::pulling::Ticket;
 use pvm_wire::batch::BatchId;
 use pvm_wire::daemon::{AddResult, Blob, DaemonMsg, HostEntry, PeerReply, RequestId};
 use pvm_wire::encoding::DataSignature;
-use pvm_wire::{HostIndex, Tid};
+use pvm_wire::limits::GROUP_REQUEST_MAX;
+use pvm_wire::{HostIndex, Reassembler, Tid};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use tasks::{ExecId, ReplyTo};
@@ -94,6 +96,9 @@ pub struct Core {
     start_up: Vec<AddResult>,
     start_up_waiters: Vec<ReplyTo>,
     mailbox: mailbox::Mailbox<PeerTo>,
+    groups: groups::Keeper,
+    /// Requests to the keeper of groups, cut into fragments.
+    group_requests: Reassembler,
 }
 
 impl Core {
@@ -143,7 +148,9 @@ impl Core {
             table_serial: 0,
             start_up: Vec::new(),
             start_up_waiters: Vec::new(),
-            mailbox: mailbox::Mailbox::default(),
+            mailbox: mailbox::Mailbox::with_keeper(),
+            groups: groups::Keeper::default(),
+            group_requests: Reassembler::new(GROUP_REQUEST_MAX),
             config,
         }
     }

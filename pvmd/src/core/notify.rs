@@ -98,7 +98,7 @@ impl Core {
     fn watch_task(&mut self, who: Subscriber, tid: Tid) {
         let here = tid.host() == Some(self.config.index);
         let alive = match tid.host() {
-            Some(_) if here => self.tasks.get(tid).is_some(),
+            Some(_) if here => self.is_here(tid),
             Some(host) => tid.is_task() && self.links.contains_key(&host),
             None => false,
         };
@@ -114,7 +114,7 @@ impl Core {
 
     /// Another daemon has subscribers to one of our tasks.
     pub(super) fn on_watch_task(&mut self, from: HostIndex, tid: Tid) {
-        if self.tasks.get(tid).is_some() {
+        if self.is_here(tid) {
             self.notifies.watched_by.entry(tid).or_default().insert(from);
         } else {
             self.tell(from, DaemonMsg::TaskGone { tid });
@@ -130,6 +130,7 @@ impl Core {
             self.tell_subscriber(who, tid);
         }
         self.mailbox_owner_gone(tid);
+        self.group_member_gone(tid);
     }
 
     /// A host is out: exits of its tasks and its own departure, in the order in which they were asked for.

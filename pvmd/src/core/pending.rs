@@ -77,7 +77,7 @@ impl Core {
                 self.answer(to, PeerReply::Tasks { tasks });
             }
             PeerRequest::TaskStatus { tid } => {
-                let alive = self.tasks.get(tid).is_some();
+                let alive = self.is_here(tid);
                 self.answer(to, PeerReply::TaskStatus { alive });
             }
             PeerRequest::AddHosts { hosts } => self.on_add_hosts(to, &hosts),

@@ -10,7 +10,7 @@ use pvm_wire::encoding::XDR_WORD;
 use pvm_wire::header::EOM;
 use pvm_wire::limits::{FRAGMENT_SIZE, QUEUE_HIGH, QUEUE_LOW};
 use pvm_wire::message::Assembled;
-use pvm_wire::{FragmentHeader, HostIndex, Message, MessageHeader, Tid};
+use pvm_wire::{FragmentHeader, HostIndex, Message, MessageHeader, Tid, group};
 use std::collections::BTreeMap;
 use tracing::{debug, warn};
 
@@ -83,7 +83,7 @@ impl Core {
     }
 
     /// Sends data over a link, and stops the source if the link or a receiver behind it is full.
-    fn send_data(&mut self, source: Source, host: HostIndex, message: DaemonMsg) {
+    pub(super) fn send_data(&mut self, source: Source, host: HostIndex, message: DaemonMsg) {
         let DaemonMsg::Data { dsts, data, .. } = &message else { return };
         let Some(link) = self.links.get_mut(&host) else {
             debug!(%host, ?dsts, "fragment to a host that is not there: dropped");
@@ -103,6 +103,9 @@ impl Core {
 
     /// Hands a piece to a local task, or keeps it until the task has enrolled.
     pub(super) fn deliver(&mut self, source: Source, src: Tid, dst: Tid, flags: u8, data: Bytes) {
+        if dst == group::keeper() && self.is_master() {
+            return self.on_group_fragment(source, src, flags, data);
+        }
         let Some(task) = self.tasks.get_mut(dst).filter(|task| task.listens()) else {
             debug!(%src, %dst, "fragment to a task that is not there: dropped");
             return;

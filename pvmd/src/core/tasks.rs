@@ -9,6 +9,9 @@ use pvm_wire::tid::LOCAL_MAX;
 use pvm_wire::{FragmentHeader, HostIndex, Reassembler, Tid, codes::task_flags};
 use std::collections::{BTreeMap, VecDeque};
 
+/// The last local part a task can have: the one after it is the keeper of groups'.
+const LAST: u32 = LOCAL_MAX - 1;
+
 /// One operation that starts processes, while it lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ExecId(pub u64);
@@ -148,9 +151,9 @@ impl TaskTable {
     }
 
     fn free_tid(&mut self) -> Option<Tid> {
-        (0..LOCAL_MAX).find_map(|_| {
+        (0..LAST).find_map(|_| {
             let tid = self.host.task(self.next_local);
-            self.next_local = if self.next_local == LOCAL_MAX { 1 } else { self.next_local + 1 };
+            self.next_local = if self.next_local == LAST { 1 } else { self.next_local + 1 };
             (!self.tasks.contains_key(&tid)).then_some(tid)
         })
     }
@@ -231,8 +234,8 @@ mod tests {
         assert_eq!(first.bits(), 0x40001);
         table.remove(first);
         assert_eq!(table.create(false).unwrap().tid.bits(), 0x40002);
-        table.next_local = LOCAL_MAX;
-        assert_eq!(table.create(false).unwrap().tid.local(), LOCAL_MAX);
+        table.next_local = LAST;
+        assert_eq!(table.create(false).unwrap().tid.local(), LAST);
         assert_eq!(table.create(false).unwrap().tid.local(), 1);
         assert_eq!(table.create(false).unwrap().tid.local(), 3, "2 is in use");
     }

@@ -6,7 +6,8 @@
 mod request;
 
 use pvm_wire::body::{BodyError, BodyWriter};
-use pvm_wire::{PvmError, Tid};
+use pvm_wire::encoding::XDR_WORD;
+use pvm_wire::{PvmError, Tid, group};
 use request::{Operation, Request, Reset};
 use std::collections::BTreeMap;
 
@@ -98,6 +99,21 @@ impl<T> Default for Mailbox<T> {
 }
 
 impl<T> Mailbox<T> {
+    /// A mailbox in which tasks find the keeper of groups, as they find the original's group server. The entry is the
+    /// keeper's own, so nobody can take it away, and no list shows it.
+    pub fn with_keeper() -> Self {
+        let keeper = group::keeper();
+        // A message as `pvm_pkmesg` writes it: length, context, tag, wait id, encoding, checksum, source, destination,
+        // then its one fragment with the tid.
+        let fields = [4, 0, 0, 0, XDR_WORD as i32, 0, keeper.raw(), 0];
+        let message = BodyWriter::new().ints(fields).int(4).int(keeper.raw()).finish();
+        let mut mailbox = Self::default();
+        let entry = Entry { owner: keeper, flags: 0, doomed: false, message };
+        let class = mailbox.classes.entry(group::CLASS.to_owned()).or_default();
+        class.insert(0, entry);
+        mailbox
+    }
+
     /// Carries out the request in `body`, made by the task `from`.
     pub fn handle(&mut self, from: Tid, body: &[u8], ticket: T) -> Result<Outcome<T>, BodyError> {
         let request = Request::decode(body)?;
@@ -302,8 +318,9 @@ impl<T> Mailbox<T> {
 
     /// All classes that the pattern matches, in the order of their making.
     fn names(&self, pattern: &str) -> Vec<u8> {
-        let mut classes: Vec<_> =
-            self.classes.iter().filter(|(name, _)| request::matches(pattern, name)).collect();
+        let shown = |class: &Class| class.entries.values().any(|entry| entry.owner != group::keeper());
+        let chosen = |(name, class): &(&String, &Class)| shown(class) && request::matches(pattern, name);
+        let mut classes: Vec<_> = self.classes.iter().filter(chosen).collect();
         classes.sort_by_key(|(_, class)| class.number);
         let mut answer = BodyWriter::new().int(0).int(classes.len() as i32);
         for (name, class) in classes {

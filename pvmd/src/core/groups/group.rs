@@ -1,0 +1,359 @@
+//! One group: who is in it under which number, and who waits for whom.
+
+use pvm_wire::body::BodyWriter;
+use pvm_wire::group::{View, state};
+use pvm_wire::{PvmError, Tid};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// In lists of groups the original has room for so many members at a time.
+const ROOM: usize = 10;
+/// Up to so many members a barrier takes no longer by the keeper (a message from and to each) than by a tree, and the
+/// keeper sees who gives which count.
+const TREE_FROM: usize = 9;
+
+/// Where a group is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Dynamic,
+    Static,
+    /// It was static and has lost a member.
+    Dead,
+}
+
+/// Members that wait for others.
+#[derive(Debug)]
+struct Gathering {
+    count: usize,
+    /// The count is the size of the group, not a number that the members gave.
+    all: bool,
+    reached: usize,
+    /// Who is told when it is over. Those who died meanwhile stay counted.
+    waiting: Vec<Tid>,
+    /// Hosts all of whose members count as arrived.
+    hosts: BTreeSet<Tid>,
+}
+
+/// What an arrival or a loss leads to: who is told, and what.
+pub(super) type Told = (Vec<Tid>, Result<i32, PvmError>);
+
+#[derive(Clone, Copy, Debug)]
+struct Member {
+    tid: Tid,
+    ours: bool,
+}
+
+/// A group.
+#[derive(Debug)]
+pub(super) struct Group {
+    slots: Vec<Option<Member>>,
+    instances: BTreeMap<Tid, usize>,
+    free: BTreeSet<usize>,
+    phase: Phase,
+    /// Members that died and were not replaced by others.
+    vacant: usize,
+    barrier: Option<Gathering>,
+    freeze: Option<Gathering>,
+    epoch: i32,
+    turn: i32,
+    /// Members with a foreign library.
+    foreign: usize,
+    /// A barrier is under way by way of the keeper, so that all others have to take the same way.
+    by_keeper: bool,
+    /// Who knows the present epoch.
+    holders: BTreeSet<Tid>,
+}
+
+impl Group {
+    pub fn new(epoch: i32) -> Self {
+        Self {
+            slots: Vec::new(),
+            instances: BTreeMap::new(),
+            free: BTreeSet::new(),
+            phase: Phase::Dynamic,
+            vacant: 0,
+            barrier: None,
+            freeze: None,
+            epoch,
+            turn: 0,
+            foreign: 0,
+            by_keeper: false,
+            holders: BTreeSet::new(),
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.instances.len()
+    }
+
+    pub fn has(&self, tid: Tid) -> bool {
+        self.instances.contains_key(&tid)
+    }
+
+    pub fn instance(&self, tid: Tid) -> Result<i32, PvmError> {
+        self.instances.get(&tid).map(|&instance| instance as i32).ok_or(PvmError::NotInGroup)
+    }
+
+    pub fn tid(&self, instance: i32) -> Result<Tid, PvmError> {
+        let slot = usize::try_from(instance).ok().and_then(|instance| self.slots.get(instance));
+        slot.copied().flatten().map(|member| member.tid).ok_or(PvmError::NoInst)
+    }
+
+    /// By instance.
+    pub fn members(&self) -> impl Iterator<Item = Tid> {
+        self.slots.iter().flatten().map(|member| member.tid)
+    }
+
+    /// The members, if their instances have no gap.
+    pub fn members_without_gap(&self) -> Result<Vec<Tid>, PvmError> {
+        match self.phase {
+            Phase::Dead => Err(PvmError::NoGroup),
+            _ if !self.free.is_empty() => Err(PvmError::NoInst),
+            _ => Ok(self.members().collect()),
+        }
+    }
+
+    /// Takes a task in under the lowest free instance.
+    pub fn join(&mut self, tid: Tid, ours: bool) -> Result<i32, PvmError> {
+        if self.phase != Phase::Dynamic {
+            return Err(PvmError::NotInGroup);
+        }
+        if self.has(tid) {
+            return Err(PvmError::DupGroup);
+        }
+        let member = Some(Member { tid, ours });
+        let instance = match self.free.pop_first() {
+            Some(instance) => {
+                self.slots[instance] = member;
+                instance
+            }
+            None => {
+                self.slots.push(member);
+                self.slots.len() - 1
+            }
+        };
+        self.instances.insert(tid, instance);
+        self.foreign += usize::from(!ours);
+        self.vacant = self.vacant.saturating_sub(1);
+        Ok(instance as i32)
+    }
+
+    /// Lets a task go, by its own will or by its death. A dead one cannot arrive anywhere any more: whoever waits
+    /// for it in vain is told.
+    pub fn lose(&mut self, tid: Tid, died: bool) -> Vec<(Gathered, Told)> {
+        let Some(instance) = self.instances.remove(&tid) else { return Vec::new() };
+        if let Some(member) = self.slots[instance].take() {
+            self.foreign -= usize::from(!member.ours);
+        }
+        self.free.insert(instance);
+        while self.slots.last().is_some_and(Option::is_none) {
+            self.slots.pop();
+            self.free.remove(&self.slots.len());
+        }
+        self.holders.remove(&tid);
+        if self.phase == Phase::Static {
+            self.phase = Phase::Dead;
+            // Nobody can come to its barriers any more.
+            let told = self.finish(Gathered::Barrier, Err(PvmError::NoGroup));
+            return told.map(|told| (Gathered::Barrier, told)).into_iter().collect();
+        }
+        if !died {
+            return Vec::new();
+        }
+        self.vacant += 1;
+        let kinds = [Gathered::Barrier, Gathered::Freeze].into_iter();
+        kinds.filter_map(|kind| self.reconsider(kind).map(|told| (kind, told))).collect()
+    }
+
+    fn gathering(&mut self, kind: Gathered) -> &mut Option<Gathering> {
+        match kind {
+            Gathered::Barrier => &mut self.barrier,
+            Gathered::Freeze => &mut self.freeze,
+        }
+    }
+
+    /// A member comes to a barrier, or to where the group becomes static; with all members of its host if it says so.
+    pub fn arrive(
+        &mut self,
+        kind: Gathered,
+        tid: Tid,
+        count: i32,
+        whole_host: bool,
+    ) -> Result<Option<Told>, PvmError> {
+        self.may_arrive(kind, tid)?;
+        let all = count == -1;
+        let size = self.len();
+        let wanted = if all { size } else { usize::try_from(count).unwrap_or(0) };
+        let host = tid.to_host();
+        let arrivals = if whole_host { self.on_host(host).0 } else { 1 };
+        let reached = self.gathering(kind).as_ref().map_or(0, |open| open.reached) + arrivals;
+        let open = self.gathering(kind).as_ref();
+        let fits = open.is_none_or(|open| open.count == wanted || all && open.all);
+        let wanted = open.map_or(wanted, |open| open.count);
+        if !fits || reached > wanted {
+            return Err(PvmError::Mismatch);
+        }
+        let fresh = Gathering { count: wanted, all, reached: 0, waiting: Vec::new(), hosts: BTreeSet::new() };
+        let open = self.gathering(kind).get_or_insert(fresh);
+        open.reached = reached;
+        open.waiting.push(tid);
+        if whole_host {
+            open.hosts.insert(host);
+        }
+        Ok(self.reconsider(kind))
+    }
+
+    fn may_arrive(&self, kind: Gathered, tid: Tid) -> Result<(), PvmError> {
+        match (kind, self.phase) {
+            (Gathered::Barrier, Phase::Dead) => Err(PvmError::NoGroup),
+            (Gathered::Freeze, Phase::Static) => Err(PvmError::DupGroup),
+            (Gathered::Freeze, Phase::Dead) => Err(PvmError::Mismatch),
+            _ if !self.has(tid) => Err(PvmError::NotInGroup),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a gathering is complete, or cannot become so any more because members have died.
+    fn reconsider(&mut self, kind: Gathered) -> Option<Told> {
+        let vacant = self.vacant > 0;
+        let open = self.gathering(kind).as_ref()?;
+        let reached = open.reached;
+        if reached < open.count && !vacant {
+            return None;
+        }
+        let possible = reached + self.missing(kind);
+        let open = self.gathering(kind).as_mut()?;
+        if open.all {
+            open.count = open.count.min(possible);
+        }
+        if open.reached >= open.count {
+            let count = open.count as i32;
+            self.finish(kind, Ok(count))
+        } else if vacant && possible < open.count {
+            self.finish(kind, Err(PvmError::NoInst))
+        } else {
+            None
+        }
+    }
+
+    /// Members that have not come to a gathering.
+    fn missing(&self, kind: Gathered) -> usize {
+        let open = if kind == Gathered::Barrier { &self.barrier } else { &self.freeze };
+        let Some(open) = open else { return 0 };
+        let here: BTreeSet<Tid> = open.waiting.iter().copied().collect();
+        let came = |tid: &Tid| here.contains(tid) || open.hosts.contains(&tid.to_host());
+        self.instances.keys().filter(|tid| !came(tid)).count()
+    }
+
+    fn finish(&mut self, kind: Gathered, answer: Result<i32, PvmError>) -> Option<Told> {
+        let mut open = self.gathering(kind).take()?;
+        open.waiting.sort_unstable();
+        open.waiting.dedup();
+        if kind == Gathered::Freeze && answer.is_ok() {
+            self.phase = Phase::Static;
+        }
+        Some((open.waiting, answer))
+    }
+
+    /// How many members a host has, and the lowest tid among them.
+    pub fn on_host(&self, host: Tid) -> (usize, Option<Tid>) {
+        let tids = self.instances.range(host..).take_while(|(tid, _)| tid.to_host() == host);
+        (tids.clone().count(), tids.map(|(&tid, _)| tid).next())
+    }
+
+    /// Per host: members and lowest tid, as two lists.
+    pub fn hosts(&self) -> (Vec<i32>, Vec<i32>) {
+        let mut hosts: BTreeMap<Tid, (i32, i32)> = BTreeMap::new();
+        for tid in self.instances.keys() {
+            hosts.entry(tid.to_host()).or_insert((0, tid.raw())).0 += 1;
+        }
+        hosts.into_values().unzip()
+    }
+
+    /// The state as it follows most answers. The original tells that a group is dead to those alone who ask for its
+    /// hosts.
+    pub fn state(&self, name: &str, of_hosts: bool) -> BodyWriter {
+        match self.phase {
+            Phase::Dead if of_hosts => BodyWriter::new().int(state::DEAD),
+            Phase::Dynamic | Phase::Dead => BodyWriter::new().int(state::DYNAMIC),
+            Phase::Static => {
+                let (counts, coordinators) = self.hosts();
+                self.described(BodyWriter::new().int(state::STATIC), name, &[])
+                    .int(counts.len() as i32)
+                    .ints(counts)
+                    .ints(coordinators)
+            }
+        }
+    }
+
+    /// The description as it stands in the list of all groups.
+    pub fn listed(&self, writer: BodyWriter, name: &str) -> BodyWriter {
+        let open = self.barrier.as_ref();
+        let numbers = [open.map_or(-1, |open| open.count as i32), open.map_or(0, |open| open.reached as i32)];
+        let writer = self.described(writer, name, &numbers);
+        let Some(open) = open else { return writer };
+        // As many as have arrived, whether or not each has a name.
+        let waiting = open.waiting.iter().map(|tid| tid.raw()).chain(std::iter::repeat(-1));
+        writer.ints(waiting.take(open.reached))
+    }
+
+    fn described(&self, writer: BodyWriter, name: &str, numbers: &[i32]) -> BodyWriter {
+        let room = self.slots.len().max(1).next_multiple_of(ROOM);
+        let slots = self.slots.iter().map(|slot| slot.map_or(-1, |member| member.tid.raw()));
+        writer
+            .int(name.len() as i32)
+            .str(name)
+            .ints([self.len() as i32, room as i32])
+            .ints(numbers.iter().copied())
+            .ints(slots.chain(std::iter::repeat(-1)).take(room))
+    }
+
+    /// The view for a member, who will be told when it changes.
+    pub fn view(&mut self, by: Tid) -> View {
+        if self.has(by) {
+            self.holders.insert(by);
+        }
+        let members = self.slots.iter().enumerate();
+        let members = members.filter_map(|(at, slot)| slot.map(|member| (at as i32, member.tid)));
+        View {
+            members: members.collect(),
+            epoch: self.epoch,
+            turn: self.turn,
+            ours: self.foreign == 0,
+            barriers: self.barriers_by_tree(),
+        }
+    }
+
+    /// Whether members may agree on barriers among themselves.
+    pub fn barriers_by_tree(&self) -> bool {
+        let undisturbed = self.foreign == 0 && !self.by_keeper && self.phase != Phase::Dead;
+        undisturbed && self.len() >= TREE_FROM
+    }
+
+    /// A barrier by way of the keeper begins or has ended.
+    pub fn note_way(&mut self) {
+        self.by_keeper = self.barrier.is_some();
+    }
+
+    /// All members of an epoch have arrived at a barrier. It is true only if nothing has changed meanwhile.
+    pub fn claim(&mut self, epoch: i32, turn: i32) -> bool {
+        let valid = epoch == self.epoch && turn == self.turn && self.barriers_by_tree();
+        if valid {
+            // It would take more barriers than a machine lives to come round.
+            self.turn = self.turn.wrapping_add(1);
+        }
+        valid
+    }
+
+    /// What holders of views know is not so any more: those who have to be told.
+    pub fn change(&mut self, epoch: i32) -> Vec<Tid> {
+        self.epoch = epoch;
+        std::mem::take(&mut self.holders).into_iter().collect()
+    }
+}
+
+/// What members gather for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Gathered {
+    Barrier,
+    Freeze,
+}

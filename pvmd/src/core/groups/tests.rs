@@ -1,0 +1,252 @@
+use super::keeper::{Answer, Keeper};
+use proptest::prelude::*;
+use pvm_wire::body::BodyReader;
+use pvm_wire::group::{Request, View, tag};
+use pvm_wire::{PvmError, Tid};
+use std::collections::BTreeMap;
+
+fn tid(n: i32) -> Tid {
+    Tid::from_raw(0x40000 + n)
+}
+
+fn ask(keeper: &mut Keeper, n: i32, request: Request<'_>) -> Vec<Answer> {
+    keeper.handle(tid(n), request.tag(), &request.encode())
+}
+
+fn first(body: &[u8]) -> i32 {
+    BodyReader::new(body).int().expect("a number")
+}
+
+/// The one number that answers.
+fn number(keeper: &mut Keeper, n: i32, request: Request<'_>) -> i32 {
+    let answers = ask(keeper, n, request);
+    let own = answers.last().expect("an answer");
+    assert_eq!((&own.to[..], own.tag), (&[tid(n)][..], request.tag()));
+    first(&own.body)
+}
+
+fn joined(keeper: &mut Keeper, group: &str, tids: std::ops::Range<i32>) {
+    for n in tids {
+        assert!(number(keeper, n, Request::Join(group, true)) >= 0);
+    }
+}
+
+fn view(keeper: &mut Keeper, n: i32) -> View {
+    let answers = ask(keeper, n, Request::View("g"));
+    View::decode(&answers[0].body).expect("well-formed").expect("a view")
+}
+
+#[test]
+fn the_lowest_free_instance_is_given() {
+    let mut keeper = Keeper::default();
+    joined(&mut keeper, "g", 1..5);
+    assert_eq!(number(&mut keeper, 2, Request::Leave("g")), 0);
+    assert_eq!(keeper.task_gone(tid(3)), []);
+    assert_eq!(number(&mut keeper, 9, Request::GetTid("g", 1)), PvmError::NoInst.code());
+    assert_eq!(number(&mut keeper, 9, Request::Join("g", false)), 1);
+    assert_eq!(number(&mut keeper, 2, Request::Join("g", false)), 2);
+    assert_eq!(number(&mut keeper, 2, Request::Join("g", false)), PvmError::DupGroup.code());
+    assert_eq!(number(&mut keeper, 8, Request::GetInst("g", tid(4))), 3);
+}
+
+#[test]
+fn the_last_member_takes_the_group_along() {
+    let mut keeper = Keeper::default();
+    joined(&mut keeper, "g", 1..3);
+    number(&mut keeper, 1, Request::Leave("g"));
+    keeper.task_gone(tid(2));
+    assert_eq!(number(&mut keeper, 1, Request::GSize("g")), PvmError::NoGroup.code());
+    assert!(keeper.is_empty());
+}
+
+#[test]
+fn a_barrier_of_those_who_cannot_come_any_more_fails() {
+    let mut keeper = Keeper::default();
+    joined(&mut keeper, "g", 1..4);
+    assert_eq!(ask(&mut keeper, 1, Request::Barrier("g", 3)), []);
+    let told = keeper.task_gone(tid(3));
+    assert_eq!(told.len(), 1);
+    assert_eq!((&told[0].to[..], first(&told[0].body)), (&[tid(1)][..], PvmError::NoInst.code()));
+    assert_eq!(number(&mut keeper, 2, Request::Barrier("g", 3)), PvmError::NoInst.code());
+    // Another takes its place.
+    assert_eq!(number(&mut keeper, 7, Request::Join("g", true)), 2);
+    assert_eq!(ask(&mut keeper, 1, Request::Barrier("g", 3)), []);
+    assert_eq!(ask(&mut keeper, 2, Request::Barrier("g", 3)), []);
+    let told = ask(&mut keeper, 7, Request::Barrier("g", 3));
+    assert_eq!((&told[0].to[..], first(&told[0].body)), (&[tid(1), tid(2), tid(7)][..], 3));
+}
+
+#[test]
+fn who_has_arrived_and_died_is_counted() {
+    let mut keeper = Keeper::default();
+    joined(&mut keeper, "g", 1..4);
+    assert_eq!(ask(&mut keeper, 1, Request::Barrier("g", 3)), []);
+    assert_eq!(keeper.task_gone(tid(1)), []);
+    assert_eq!(ask(&mut keeper, 2, Request::Barrier("g", 3)), []);
+    assert_eq!(first(&ask(&mut keeper, 3, Request::Barrier("g", 3))[0].body), 3);
+}
+
+#[test]
+fn a_barrier_of_all_does_not_wait_for_the_dead() {
+    let mut keeper = Keeper::default();
+    joined(&mut keeper, "g", 1..4);
+    ask(&mut keeper, 1, Request::Barrier("g", -1));
+    ask(&mut keeper, 2, Request::Barrier("g", -1));
+    let told = keeper.task_gone(tid(3));
+    assert_eq!((&told[0].to[..], first(&told[0].body)), (&[tid(1), tid(2)][..], 2));
+}
+
+#[test]
+fn a_barrier_of_nobody_is_refused_and_leaves_nothing_behind() {
+    let mut keeper = Keeper::default();
+    joined(&mut keeper, "g", 1..2);
+    for count in [0, -2, i32::MIN] {
+        assert_eq!(number(&mut keeper, 1, Request::Barrier("g", count)), PvmError::Mismatch.code());
+    }
+    assert_eq!(number(&mut keeper, 1, Request::Barrier("g", 1)), 1);
+}
+
+#[test]
+fn a_static_group_that_loses_a_member_is_dead() {
+    let mut keeper = Keeper::default();
+    joined(&mut keeper, "g", 1..4);
+    for n in 1..4 {
+        ask(&mut keeper, n, Request::Static("g", 3));
+    }
+    assert_eq!(number(&mut keeper, 9, Request::Join("g", true)), PvmError::NotInGroup.code());
+    assert_eq!(number(&mut keeper, 1, Request::Static("g", 3)), PvmError::DupGroup.code());
+    assert_eq!(ask(&mut keeper, 1, Request::Barrier("g", 3)), []);
+    let told = keeper.task_gone(tid(2));
+    assert_eq!((&told[0].to[..], first(&told[0].body)), (&[tid(1)][..], PvmError::NoGroup.code()));
+    assert_eq!(number(&mut keeper, 1, Request::Barrier("g", 2)), PvmError::NoGroup.code());
+    assert_eq!(number(&mut keeper, 9, Request::Join("g", true)), PvmError::NotInGroup.code());
+}
+
+#[test]
+fn whoever_has_a_view_is_told_once_that_it_is_old() {
+    let mut keeper = Keeper::default();
+    joined(&mut keeper, "g", 1..12);
+    let old = view(&mut keeper, 4);
+    assert!(old.ours && old.barriers && old.members.len() == 11);
+    let answers = ask(&mut keeper, 20, Request::Join("g", false));
+    assert_eq!((&answers[0].to[..], answers[0].tag), (&[tid(4)][..], tag::CHANGED));
+    assert_eq!(ask(&mut keeper, 21, Request::Join("g", true)).len(), 1, "nobody has a view any more");
+    let new = view(&mut keeper, 4);
+    assert!(!new.ours && !new.barriers && new.epoch > old.epoch);
+}
+
+#[test]
+fn a_claim_is_true_once_and_only_for_what_is_now() {
+    let mut keeper = Keeper::default();
+    joined(&mut keeper, "g", 1..12);
+    let now = view(&mut keeper, 1);
+    let claim = Request::Claim("g", now.epoch, now.turn);
+    assert_eq!(number(&mut keeper, 1, claim), 1);
+    assert_eq!(number(&mut keeper, 1, claim), 0);
+    assert_eq!(view(&mut keeper, 2).turn, now.turn + 1);
+    keeper.task_gone(tid(5));
+    assert_eq!(number(&mut keeper, 1, Request::Claim("g", now.epoch, now.turn + 1)), 0);
+}
+
+#[test]
+fn one_who_goes_by_the_keeper_takes_all_others_along() {
+    let mut keeper = Keeper::default();
+    joined(&mut keeper, "g", 1..12);
+    let now = view(&mut keeper, 1);
+    let answers = ask(&mut keeper, 2, Request::Barrier("g", 11));
+    assert_eq!((&answers[0].to[..], answers[0].tag), (&[tid(1)][..], tag::CHANGED));
+    assert!(!view(&mut keeper, 1).barriers);
+    assert_eq!(number(&mut keeper, 1, Request::Claim("g", now.epoch, now.turn)), 0);
+    for n in [1, 3, 4, 5, 6, 7, 8, 9, 10] {
+        assert_eq!(ask(&mut keeper, n, Request::Barrier("g", 11)), []);
+    }
+    let answers = ask(&mut keeper, 11, Request::Barrier("g", 11));
+    assert_eq!(answers[0].tag, tag::CHANGED, "trees are allowed again");
+    assert_eq!((answers[1].to.len(), first(&answers[1].body)), (11, 11));
+    assert!(view(&mut keeper, 1).barriers);
+}
+
+#[test]
+fn names_and_numbers_are_bounded() {
+    let mut keeper = Keeper::default();
+    assert_eq!(number(&mut keeper, 1, Request::Join("", true)), PvmError::NullGroup.code());
+    assert_eq!(number(&mut keeper, 1, Request::Join(&"x".repeat(5000), true)), PvmError::OutOfRes.code());
+    assert!(keeper.is_empty());
+}
+
+/// What a member or a passer-by may do.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Join,
+    Leave,
+    Die,
+    Barrier(i32),
+    Freeze(i32),
+}
+
+fn steps() -> impl Strategy<Value = Vec<(i32, Step)>> {
+    let step = prop_oneof![
+        4 => Just(Step::Join),
+        2 => Just(Step::Leave),
+        1 => Just(Step::Die),
+        4 => (-1..5_i32).prop_map(Step::Barrier),
+        1 => (1..4_i32).prop_map(Step::Freeze),
+    ];
+    prop::collection::vec((1..6_i32, step), 0..60)
+}
+
+proptest! {
+    /// Instances are the lowest free ones, whatever happens; when all are gone nothing is left.
+    #[test]
+    fn members_are_kept_as_a_table_would(steps in steps()) {
+        let mut keeper = Keeper::default();
+        let mut table: BTreeMap<i32, i32> = BTreeMap::new();
+        for (n, step) in steps {
+            match step {
+                Step::Join => {
+                    let code = number(&mut keeper, n, Request::Join("g", true));
+                    if code >= 0 {
+                        let lowest = (0..).find(|i| !table.values().any(|taken| taken == i));
+                        prop_assert_eq!(Some(code), lowest);
+                        prop_assert!(table.insert(n, code).is_none());
+                    }
+                }
+                Step::Leave => {
+                    let code = number(&mut keeper, n, Request::Leave("g"));
+                    prop_assert_eq!(code == 0, table.remove(&n).is_some());
+                }
+                Step::Die => {
+                    keeper.task_gone(tid(n));
+                    table.remove(&n);
+                }
+                Step::Barrier(count) => {
+                    ask(&mut keeper, n, Request::Barrier("g", count));
+                }
+                Step::Freeze(count) => {
+                    ask(&mut keeper, n, Request::Static("g", count));
+                }
+            }
+            let size = number(&mut keeper, 99, Request::GSize("g"));
+            prop_assert_eq!(size.max(0) as usize, table.len());
+            for (&n, &instance) in &table {
+                prop_assert_eq!(number(&mut keeper, 99, Request::GetTid("g", instance)), tid(n).raw());
+            }
+        }
+        for n in 1..6 {
+            keeper.task_gone(tid(n));
+        }
+        prop_assert!(keeper.is_empty());
+    }
+
+    #[test]
+    fn no_bytes_make_it_panic(
+        requests in prop::collection::vec((1..4_i32, 0..0x1010_i32, prop::collection::vec(any::<u8>(), 0..40)), 0..40),
+    ) {
+        let mut keeper = Keeper::default();
+        joined(&mut keeper, "g", 1..3);
+        for (n, tag, bytes) in requests {
+            keeper.handle(tid(n), tag, &bytes);
+            keeper.handle(tid(n), tag % 20, &bytes);
+        }
+    }
+}
