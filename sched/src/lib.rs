@@ -3,6 +3,7 @@
 //!
 //! - [`pulling`]: nodes ask for the tasks of a batch, a manager hands them out. This is how a spawn is placed.
 //! - [`placement`]: policies that divide a batch among nodes at once, among them PVM's own.
+//! - [`allocation`]: six ways to find a processor for a new process.
 //! - [`coallocation`]: jobs that span clusters of different speed.
 //! - [`dasic`]: coscheduling that follows the workstations that come and go.
 //! - [`epochs`]: coscheduling by the messages that jobs send.
@@ -11,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod allocation;
 pub mod coallocation;
 pub mod dasic;
 pub mod epochs;

@@ -1,0 +1,247 @@
+//! Six ways to find a processor for a new process, and active pulling, behind one interface.
+//!
+//! A. S. Tanenbaum, *Distributed Operating Systems*, section 4.3.4.
+//!
+//! | source | here |
+//! |---|---|
+//! | graph-theoretic, deterministic | [`graph::partition`] |
+//! | centralised, up-down | [`UpDown`] |
+//! | hierarchical (MICROS) | [`Hierarchical`] |
+//! | sender-initiated, distributed, heuristic | [`SenderInitiated`] |
+//! | receiver-initiated | [`ReceiverInitiated`] |
+//! | bidding | [`Bidding`], [`bidding::choose`], [`bidding::Auction`] |
+//! | active pulling ([`crate::pulling`]) | [`Pull`] |
+//!
+//! A [`Policy`] hears of requests, ends and the time, asks about loads through [`Machines`], and answers with [`Step`]s.
+//! Hosts are numbers from 0 on here: there may be a hundred thousand of them.
+
+pub mod bidding;
+pub mod graph;
+mod hierarchy;
+mod probing;
+mod pull;
+mod updown;
+
+pub use bidding::Bidding;
+pub use graph::GraphTheoretic;
+pub use hierarchy::{Hierarchical, Repair};
+pub use probing::{History, ReceiverInitiated, SenderInitiated};
+pub use pull::Pull;
+pub use updown::{UpDown, Usage};
+
+use std::fmt::Debug;
+
+/// Processes to be placed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Its number, for the answer.
+    pub id: u64,
+    /// The host they are created on.
+    pub origin: usize,
+    /// How many.
+    pub count: u32,
+}
+
+/// What a policy decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// One process of a request goes to a host.
+    Start {
+        /// The request.
+        request: u64,
+        /// The host.
+        host: usize,
+    },
+    /// A process that waits on one host goes to another.
+    Take {
+        /// It waits here, and may have ended or started meanwhile: then nothing happens.
+        from: usize,
+        /// Here it runs.
+        to: usize,
+    },
+}
+
+/// The machines, as far as a policy may ask about them.
+pub trait Machines {
+    /// How many there are.
+    fn count(&self) -> usize;
+    /// The processes on a host: a question by message, and its answer.
+    fn probe(&mut self, host: usize) -> u32;
+    /// The processes on a host, as it knows itself, without a message.
+    fn own_load(&self, host: usize) -> u32;
+    /// So many messages are sent.
+    fn send(&mut self, messages: u64);
+    /// A random number below `below`, which is at least 1.
+    fn random(&mut self, below: usize) -> usize;
+    /// Now, in milliseconds.
+    fn now(&self) -> u64;
+}
+
+/// A processor allocation algorithm.
+///
+/// Each process of each request gets exactly one [`Step::Start`], at once or later.
+pub trait Policy: Debug {
+    /// Its name, as a person chooses it.
+    fn name(&self) -> &'static str;
+    /// Processes are created.
+    fn created(&mut self, request: Request, machines: &mut dyn Machines) -> Vec<Step>;
+    /// A process has ended on a host, and is no longer in its load.
+    fn ended(&mut self, host: usize, machines: &mut dyn Machines) -> Vec<Step>;
+    /// Some time has gone by: called for each host now and then.
+    fn timer(&mut self, _host: usize, _machines: &mut dyn Machines) -> Vec<Step> {
+        Vec::new()
+    }
+}
+
+/// What the algorithms are compared with: a process runs where it was created.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Local;
+
+impl Policy for Local {
+    fn name(&self) -> &'static str {
+        "local"
+    }
+
+    fn created(&mut self, request: Request, _: &mut dyn Machines) -> Vec<Step> {
+        here(&request).collect()
+    }
+
+    fn ended(&mut self, _: usize, _: &mut dyn Machines) -> Vec<Step> {
+        Vec::new()
+    }
+}
+
+/// All processes of a request where they were created.
+fn here(request: &Request) -> impl Iterator<Item = Step> + use<> {
+    let step = Step::Start { request: request.id, host: request.origin };
+    std::iter::repeat_n(step, request.count as usize)
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    //! Machines for tests: loads that the test sets and the steps change.
+
+    use super::{Machines, Policy, Request, Step};
+
+    pub struct Bench {
+        pub loads: Vec<u32>,
+        pub messages: u64,
+        pub now: u64,
+        pub random: u64,
+    }
+
+    impl Bench {
+        pub fn new(loads: &[u32]) -> Self {
+            Self { loads: loads.to_vec(), messages: 0, now: 0, random: 1 }
+        }
+
+        /// Carries out what is decided; says on which hosts processes were started.
+        pub fn apply(&mut self, steps: &[Step]) -> Vec<usize> {
+            let mut started = Vec::new();
+            for &step in steps {
+                match step {
+                    Step::Start { host, .. } => {
+                        self.loads[host] += 1;
+                        started.push(host);
+                    }
+                    Step::Take { from, to } => {
+                        self.loads[from] -= 1;
+                        self.loads[to] += 1;
+                    }
+                }
+            }
+            started
+        }
+
+        pub fn create(&mut self, policy: &mut dyn Policy, id: u64, origin: usize, count: u32) -> Vec<usize> {
+            let steps = policy.created(Request { id, origin, count }, self);
+            self.apply(&steps)
+        }
+
+        pub fn end(&mut self, policy: &mut dyn Policy, host: usize) -> Vec<Step> {
+            self.loads[host] -= 1;
+            let steps = policy.ended(host, self);
+            self.apply(&steps);
+            steps
+        }
+    }
+
+    impl Machines for Bench {
+        fn count(&self) -> usize {
+            self.loads.len()
+        }
+        fn probe(&mut self, host: usize) -> u32 {
+            self.messages += 2;
+            self.loads[host]
+        }
+        fn own_load(&self, host: usize) -> u32 {
+            self.loads[host]
+        }
+        fn send(&mut self, messages: u64) {
+            self.messages += messages;
+        }
+        fn random(&mut self, below: usize) -> usize {
+            self.random =
+                self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (self.random >> 33) as usize % below
+        }
+        fn now(&self) -> u64 {
+            self.now
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::Bench;
+    use super::*;
+    use proptest::prelude::*;
+
+    fn policies(hosts: usize) -> Vec<Box<dyn Policy>> {
+        vec![
+            Box::new(Local),
+            Box::new(SenderInitiated::default()),
+            Box::new(ReceiverInitiated::default()),
+            Box::new(Bidding::new(hosts)),
+            Box::new(UpDown::new(hosts)),
+            Box::new(Hierarchical::new(hosts, 3)),
+            Box::new(GraphTheoretic),
+            Box::new(Pull::default()),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        /// Whatever happens, each process is started once, and in the end all are.
+        #[test]
+        fn no_process_is_lost_or_started_twice(hosts in 1..20_usize, steps in proptest::collection::vec((0..3_u8, 0..1000_usize, 1..9_u32), 1..80)) {
+            for mut policy in policies(hosts) {
+                let mut bench = Bench::new(&vec![0; hosts]);
+                let mut created = 0;
+                let mut started = 0;
+                for (id, &(kind, host, count)) in (0..).zip(&steps) {
+                    bench.now += 500;
+                    let host = host % hosts;
+                    if kind == 0 {
+                        created += count as usize;
+                        started += bench.create(policy.as_mut(), id, host, count).len();
+                    } else if kind == 1 && bench.loads[host] > 0 {
+                        let steps = bench.end(policy.as_mut(), host);
+                        started += steps.iter().filter(|step| matches!(step, Step::Start { .. })).count();
+                    } else {
+                        let steps = policy.timer(host, &mut bench);
+                        started += bench.apply(&steps).len();
+                    }
+                    prop_assert!(started <= created, "{}", policy.name());
+                }
+                // As processes end, those that wait are started.
+                while let Some(host) = bench.loads.iter().position(|&load| load > 0) {
+                    let steps = bench.end(policy.as_mut(), host);
+                    started += steps.iter().filter(|step| matches!(step, Step::Start { .. })).count();
+                }
+                prop_assert_eq!(started, created, "{}", policy.name());
+            }
+        }
+    }
+}
