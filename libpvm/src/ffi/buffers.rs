@@ -3,7 +3,6 @@
 use bytes::Bytes;
 use pvm_wire::encoding::TRACE_WORD;
 use pvm_wire::{Element, Encoding, Message, MessageHeader, PvmError, Tid, element};
-use std::collections::BTreeMap;
 
 /// The style of a trace message, `PvmDataTrace`.
 const TRACE_STYLE: i32 = 4;
@@ -271,9 +270,9 @@ impl Buffer {
 /// All buffers by id, and which of them are current.
 #[derive(Debug, Default)]
 pub struct Buffers {
-    by_id: BTreeMap<i32, Buffer>,
+    /// The buffer with id n is at n − 1.
+    slots: Vec<Option<Buffer>>,
     free: Vec<i32>,
-    last: i32,
     send: i32,
     receive: i32,
 }
@@ -281,13 +280,20 @@ pub struct Buffers {
 impl Buffers {
     /// Keeps a buffer and gives it an id: a small one, from 1, used again after it was freed.
     pub fn insert(&mut self, buffer: Buffer) -> Result<i32, PvmError> {
-        let id = match self.free.pop() {
-            Some(id) => id,
-            None => self.last.checked_add(1).ok_or(PvmError::NoMem)?,
-        };
-        self.last = self.last.max(id);
-        self.by_id.insert(id, buffer);
-        Ok(id)
+        if let Some(id) = self.free.pop() {
+            *self.slot(id).ok_or(PvmError::NoMem)? = Some(buffer);
+            return Ok(id);
+        }
+        self.slots.push(Some(buffer));
+        i32::try_from(self.slots.len()).map_err(|_| PvmError::NoMem)
+    }
+
+    fn slot(&mut self, id: i32) -> Option<&mut Option<Buffer>> {
+        self.slots.get_mut(usize::try_from(id).ok()?.checked_sub(1)?)
+    }
+
+    fn find(&mut self, id: i32) -> Option<&mut Buffer> {
+        self.slot(id)?.as_mut()
     }
 
     /// The buffer with this id.
@@ -295,7 +301,7 @@ impl Buffers {
         if id <= 0 {
             return Err(PvmError::BadParam);
         }
-        self.by_id.get_mut(&id).ok_or(PvmError::NoSuchBuf)
+        self.find(id).ok_or(PvmError::NoSuchBuf)
     }
 
     /// Frees a buffer; 0, which is none, is fine.
@@ -316,7 +322,7 @@ impl Buffers {
             self.receive = 0;
         }
         self.free.push(id);
-        self.by_id.remove(&id).ok_or(PvmError::NoSuchBuf)
+        self.slot(id).and_then(Option::take).ok_or(PvmError::NoSuchBuf)
     }
 
     /// The id of the buffer to pack into, or 0.
@@ -331,12 +337,12 @@ impl Buffers {
 
     /// The buffer to pack into.
     pub fn sending(&mut self) -> Result<&mut Buffer, PvmError> {
-        self.by_id.get_mut(&self.send).ok_or(PvmError::NoBuf)
+        self.find(self.send).ok_or(PvmError::NoBuf)
     }
 
     /// The buffer to unpack from.
     pub fn receiving(&mut self) -> Result<&mut Buffer, PvmError> {
-        self.by_id.get_mut(&self.receive).ok_or(PvmError::NoBuf)
+        self.find(self.receive).ok_or(PvmError::NoBuf)
     }
 
     /// Makes a buffer (0: none) the one to pack into and returns the id of the one before.
@@ -352,8 +358,8 @@ impl Buffers {
 
     /// Makes these the current buffers again, as far as they still exist; nothing is rewound.
     pub fn reselect(&mut self, send: i32, receive: i32) {
-        self.send = if self.by_id.contains_key(&send) { send } else { 0 };
-        self.receive = if self.by_id.contains_key(&receive) { receive } else { 0 };
+        self.send = if self.find(send).is_some() { send } else { 0 };
+        self.receive = if self.find(receive).is_some() { receive } else { 0 };
     }
 
     /// Makes a buffer (0: none) the one to unpack from and returns the id of the one before.
