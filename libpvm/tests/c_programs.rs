@@ -95,6 +95,12 @@ fn signal_handlers_call_the_library() {
     check_with("signals.c", &daemons(), &[Library::Shared, Library::Static]);
 }
 
+/// The original does not go on from the first name.
+#[test]
+fn fortran_goes_through_lists() {
+    check_with("lists.f90", &daemons(), &[Library::Shared, Library::Static]);
+}
+
 /// The names that the library exports.
 fn exported() -> BTreeSet<String> {
     let library = our_libraries().join("libpvm3.so");
