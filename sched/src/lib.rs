@@ -4,17 +4,21 @@
 //! - [`pulling`]: nodes ask for the tasks of a batch, a manager hands them out. This is how a spawn is placed.
 //! - [`placement`]: policies that divide a batch among nodes at once, among them PVM's own.
 //! - [`allocation`]: six ways to find a processor for a new process.
+//! - [`batch`]: queues, admission control, fair share.
 //! - [`coallocation`]: jobs that span clusters of different speed.
 //! - [`dasic`]: coscheduling that follows the workstations that come and go.
 //! - [`epochs`]: coscheduling by the messages that jobs send.
+//! - [`loads`]: load vectors, the election of who gathers them, virtual clusters.
 //!
 //! A host is any `H: Copy + Ord`: nothing here depends on how hosts are named on the wire.
 
 #![forbid(unsafe_code)]
 
 pub mod allocation;
+pub mod batch;
 pub mod coallocation;
 pub mod dasic;
 pub mod epochs;
+pub mod loads;
 pub mod placement;
 pub mod pulling;

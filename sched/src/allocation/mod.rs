@@ -87,7 +87,11 @@ pub trait Policy: Debug {
     fn created(&mut self, request: Request, machines: &mut dyn Machines) -> Vec<Step>;
     /// A process has ended on a host, and is no longer in its load.
     fn ended(&mut self, host: usize, machines: &mut dyn Machines) -> Vec<Step>;
-    /// Some time has gone by: called for each host now and then.
+    /// How long after its last chance a host wants to be called by [`timer`](Self::timer), in milliseconds.
+    fn interval(&self) -> Option<u64> {
+        None
+    }
+    /// A fixed time has gone by on a host.
     fn timer(&mut self, _host: usize, _machines: &mut dyn Machines) -> Vec<Step> {
         Vec::new()
     }

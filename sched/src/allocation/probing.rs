@@ -159,6 +159,10 @@ impl Policy for ReceiverInitiated {
         self.ask(host, machines)
     }
 
+    fn interval(&self) -> Option<u64> {
+        Some(5000)
+    }
+
     fn timer(&mut self, host: usize, machines: &mut dyn Machines) -> Vec<Step> {
         self.ask(host, machines)
     }

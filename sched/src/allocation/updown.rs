@@ -74,14 +74,14 @@ impl Usage {
         self.change(owner, now, |entry| entry.pending.push_back(request));
     }
 
-    /// The owner uses one more processor.
-    pub fn acquire(&mut self, owner: usize, now: u64) {
-        self.change(owner, now, |entry| entry.using += 1);
+    /// The owner uses so many more processors.
+    pub fn acquire(&mut self, owner: usize, processors: u32, now: u64) {
+        self.change(owner, now, |entry| entry.using = entry.using.saturating_add(processors));
     }
 
-    /// The owner uses one processor less.
-    pub fn release(&mut self, owner: usize, now: u64) {
-        self.change(owner, now, |entry| entry.using = entry.using.saturating_sub(1));
+    /// The owner uses so many processors less.
+    pub fn release(&mut self, owner: usize, processors: u32, now: u64) {
+        self.change(owner, now, |entry| entry.using = entry.using.saturating_sub(processors));
     }
 
     /// Whose pending request is next: the lowest score, of equal ones the first owner.
@@ -159,7 +159,7 @@ impl UpDown {
             self.own[host] += 1;
         } else {
             self.guest[host] = Some(owner);
-            self.usage.acquire(owner, now);
+            self.usage.acquire(owner, 1, now);
         }
     }
 }
@@ -198,7 +198,7 @@ impl Policy for UpDown {
         let now = machines.now();
         machines.send(1);
         match self.guest.get_mut(host).and_then(Option::take) {
-            Some(owner) => self.usage.release(owner, now),
+            Some(owner) => self.usage.release(owner, 1, now),
             None => {
                 if let Some(own) = self.own.get_mut(host) {
                     *own = own.saturating_sub(1);
@@ -225,14 +225,14 @@ mod tests {
     #[test]
     fn scores_go_up_and_down() {
         let mut usage = Usage::new();
-        usage.acquire(0, 0);
+        usage.acquire(0, 1, 0);
         assert_eq!(usage.score(0, 3000), 30_000, "3 seconds at 10 points");
-        usage.acquire(0, 3000);
+        usage.acquire(0, 1, 3000);
         assert_eq!(usage.score(0, 4000), 50_000);
         usage.wait(0, 7, 4000);
         assert_eq!(usage.score(0, 5000), 60_000, "two in use, one waits");
-        usage.release(0, 5000);
-        usage.release(0, 5000);
+        usage.release(0, 1, 5000);
+        usage.release(0, 1, 5000);
         assert_eq!(usage.score(0, 6000), 50_000);
         assert_eq!(usage.grant(0, 6000), Some(7));
         assert_eq!(usage.score(0, 7000), 45_000, "with neither it decays");
@@ -268,8 +268,8 @@ mod tests {
             for (kind, owner, pause) in steps {
                 now += pause;
                 match kind {
-                    0 => usage.acquire(owner, now),
-                    1 => usage.release(owner, now),
+                    0 => usage.acquire(owner, 1, now),
+                    1 => usage.release(owner, 1, now),
                     2 => { usage.wait(owner, 1, now); pending[owner] += 1; }
                     _ => if usage.grant(owner, now).is_some() { pending[owner] -= 1; },
                 }
