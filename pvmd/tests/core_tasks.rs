@@ -14,6 +14,7 @@ use pvm_wire::spawn::{Sink, SpawnRequest, flags};
 use pvm_wire::{FragmentHeader, HostIndex, PvmError, Tid};
 use pvmd::core::event::{Action, ConnId, Cookie, Event};
 use recorder::{Recorder, host};
+use std::process::ExitStatus;
 
 fn watch(what: i32, tids: Vec<i32>) -> Vec<u8> {
     NotifyRequest { what, cancel: false, context: 3, tag: 77, count: tids.len() as i32, tids }.encode()
@@ -118,7 +119,7 @@ fn a_task_may_be_over_before_its_start_is_known() {
     r.feed(Event::ProcessStarted { cookie: cookies[0], result: Ok((500, "/bin/quick".into())) });
     assert_eq!(r.answer(parent, Tm::Spawn), [1, enrolled.tid.raw()]);
     r.feed(Event::ProcessOutputEnd { cookie: cookies[0] });
-    r.feed(Event::ProcessExited { cookie: cookies[0], status: "exit status 0".into() });
+    r.feed(Event::ProcessExited { cookie: cookies[0], status: ExitStatus::default() });
     assert_eq!(r.core.counts().tasks, 1);
 }
 
@@ -147,7 +148,7 @@ fn a_child_of_what_was_started_ends_with_its_connection() {
             r.feed(started);
             assert_eq!(r.answer(parent, Tm::Spawn), [1, enrolled.tid.raw()]);
         }
-        r.feed(Event::ProcessExited { cookie: cookies[0], status: "exit status 0".into() });
+        r.feed(Event::ProcessExited { cookie: cookies[0], status: ExitStatus::default() });
         assert_eq!(r.core.counts().tasks, 2, "the wrapper's end is not the task's");
         r.feed(Event::TaskClosed { conn, reason: None });
         assert_eq!(r.core.counts().tasks, 1);
@@ -198,7 +199,7 @@ fn an_exit_is_told_once_to_each_who_asked() {
     r.answer(conn, Tm::Exit);
     assert!(matches!(r.next(), Action::CloseTask { .. }));
     r.nothing_else();
-    r.feed(Event::ProcessExited { cookie, status: "0".into() });
+    r.feed(Event::ProcessExited { cookie, status: ExitStatus::default() });
     let (to, message) = r.message();
     assert_eq!((to, message.header.tag, message.header.context), (parent, 77, 3));
     assert_eq!(&message.body[..], child.raw().to_be_bytes());
@@ -247,7 +248,7 @@ fn output_goes_to_the_sink_or_to_the_log() {
     r.answer(conn, Tm::Spawn);
     r.feed(Event::ProcessOutput { cookie, data: Bytes::from_static(b"hi\n") });
     assert_eq!(frame(&mut r), OutputEvent::Text(b"hi\n".to_vec()));
-    r.feed(Event::ProcessExited { cookie, status: "0".into() });
+    r.feed(Event::ProcessExited { cookie, status: ExitStatus::default() });
     r.feed(Event::ProcessOutputEnd { cookie });
     assert_eq!(frame(&mut r), OutputEvent::Eof);
     r.nothing_else();
@@ -386,7 +387,7 @@ fn a_collector_hears_of_a_spawn_when_all_of_it_is_settled() {
     let started = OutputFrame::decode(&started.body).unwrap();
     assert_eq!(started.what, OutputEvent::Started(me.tid.raw()));
     // It ends before the other has begun.
-    r.feed(Event::ProcessExited { cookie: cookies[0], status: String::new() });
+    r.feed(Event::ProcessExited { cookie: cookies[0], status: ExitStatus::default() });
     r.feed(Event::ProcessOutputEnd { cookie: cookies[0] });
     let (_, ended) = r.message();
     assert_eq!(OutputFrame::decode(&ended.body).unwrap().what, OutputEvent::Eof);

@@ -129,6 +129,47 @@ tags! {
     }
 }
 
+tags! {
+    /// Messages to and from tasks that have taken over a part of the daemons' work (`SM_…`): a resource manager, a
+    /// tasker.
+    Sm from 0x8004_0001u32 {
+        /// A task's `pvm_spawn`, to the resource manager.
+        Spawn = 0,
+        /// The resource manager has a daemon start tasks.
+        Exec = 1,
+        /// The daemon's answer; also unasked, for a task that has enrolled by itself.
+        ExecAck = 2,
+        /// A task's `pvm_tasks`.
+        Task = 3,
+        /// A task's `pvm_config`.
+        Config = 4,
+        /// A task's `pvm_addhosts`.
+        AddHost = 5,
+        /// A task's `pvm_delhosts`.
+        DelHost = 6,
+        /// The resource manager has the master add hosts.
+        Add = 7,
+        /// The master's answer.
+        AddAck = 8,
+        /// A task's `pvm_notify`.
+        Notify = 9,
+        /// A task has ended.
+        TaskX = 10,
+        /// A host has gone.
+        HostX = 11,
+        /// Another task is the resource manager from now on.
+        HandOff = 12,
+        /// A task's `pvm_reg_rm`.
+        Sched = 13,
+        /// A hoster is to start daemons.
+        StHost = 14,
+        /// Its answer.
+        StHostAck = 15,
+        /// A tasker is to start a task.
+        StTask = 16,
+    }
+}
+
 /// Tag of [`crate::batch::BatchMsg`]s between daemons and task managers.
 pub const BATCH_TAG: i32 = 0x8005_0001_u32 as i32;
 

@@ -139,6 +139,11 @@ pub enum DaemonMsg {
     Bye,
     /// To the master: end the virtual machine. From the master: end.
     Halt,
+    /// Master → newcomer: this task is the resource manager.
+    Scheduler {
+        /// Which.
+        tid: Tid,
+    },
     /// Sends a signal to a task; unknown tasks are ignored.
     Signal {
         /// The task.

@@ -50,18 +50,20 @@ pub mod tag {
     pub const HOSTCHARV: i32 = 15;
     /// Arrives at a barrier with all members of a host.
     pub const BARRIERV: i32 = 16;
+    /// Those of this system stand where no program's tag can be.
+    const OURS: i32 = 0x8006_0000_u32 as i32;
     /// Asks for a view of the group.
-    pub const VIEW: i32 = 0x1000;
+    pub const VIEW: i32 = OURS;
     /// Tells that all members have arrived at a barrier.
-    pub const CLAIM: i32 = 0x1001;
+    pub const CLAIM: i32 = OURS + 1;
     /// The keeper tells that a view is out of date.
-    pub const CHANGED: i32 = 0x1002;
+    pub const CHANGED: i32 = OURS + 2;
     /// Between members: all below the sender in the tree have arrived at a barrier.
-    pub const ARRIVED: i32 = 0x1003;
+    pub const ARRIVED: i32 = OURS + 3;
     /// Between members: the barrier is complete.
-    pub const RELEASED: i32 = 0x1004;
+    pub const RELEASED: i32 = OURS + 4;
     /// Between members: what is below the sender in the tree, reduced.
-    pub const REDUCED: i32 = 0x1005;
+    pub const REDUCED: i32 = OURS + 5;
 }
 
 /// What follows the first number of most answers.

@@ -20,6 +20,7 @@ pub mod header;
 pub mod limits;
 pub mod message;
 pub mod protocol;
+pub mod services;
 pub mod slave;
 pub mod spawn;
 pub mod tid;

@@ -299,6 +299,9 @@ impl Core {
             for host in members.into_iter().filter(|&host| host != HostIndex::MASTER) {
                 self.tell(host, DaemonMsg::TableCommit { serial, added: added.clone() });
             }
+            for &host in &added {
+                self.tell_services(host);
+            }
         }
         // The caller's answer comes after every daemon was told, and before the notifies of the next operation.
         if !added.is_empty() {

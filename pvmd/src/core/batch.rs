@@ -10,7 +10,7 @@ use super::flow::Source;
 use super::spawn::SpawnId;
 use pvm_sched::pulling::{self, Step, Ticket};
 use pvm_wire::batch::{BatchId, BatchMsg, Node, Terms};
-use pvm_wire::codes::BATCH_TAG;
+use pvm_wire::codes::{BATCH_TAG, Sm};
 use pvm_wire::{HostIndex, Message, PvmError, Tid};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -386,6 +386,8 @@ impl Core {
     pub(super) fn on_system_message(&mut self, message: &Message) {
         if message.header.tag == BATCH_TAG {
             self.on_batch_message(message);
+        } else if let Some(what) = Sm::from_tag(message.header.tag) {
+            self.on_service_message(what, message);
         } else {
             debug!(src = %message.src, tag = message.header.tag, "message to this daemon dropped");
         }

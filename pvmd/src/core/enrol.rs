@@ -11,6 +11,8 @@ use pvm_wire::encoding::DataSignature;
 use pvm_wire::limits::FRAGMENT_SIZE;
 use pvm_wire::protocol::{ConnectReply, ConnectRequest, EnrolReply, EnrolRequest};
 use std::net::IpAddr;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
 use tracing::{debug, info, warn};
 
 impl Core {
@@ -122,7 +124,7 @@ impl Core {
         let Some(options) = self.options_of(tid) else { return };
         let Some(task) = self.tasks.get_mut(tid) else { return };
         let backlog = std::mem::take(&mut task.backlog);
-        let (pid, manager) = (task.pid, task.manager);
+        let (pid, manager, announced) = (task.pid, task.manager, task.cookie.is_some());
         if let Some(state) = self.conns.get_mut(&conn) {
             state.state = ConnState::Enrolled(tid);
         }
@@ -130,6 +132,9 @@ impl Core {
         self.actions.push(Action::Enrolled { conn });
         self.reply(to, options.encode());
         self.actions.extend(backlog.into_iter().map(|(header, data)| Action::Send { conn, header, data }));
+        if !announced {
+            self.service_task_enrolled(tid);
+        }
         if manager {
             self.on_manager_ready(tid);
         }
@@ -146,7 +151,7 @@ impl Core {
             fragment_size: FRAGMENT_SIZE as i32,
             signature: DataSignature::NATIVE.0,
             address: task_address(self.config.address),
-            scheduler: 0,
+            scheduler: self.services.scheduler.map_or(0, Tid::raw),
         })
     }
 
@@ -194,18 +199,23 @@ impl Core {
     }
 
     /// A child of ours has ended.
-    pub(super) fn on_process_exited(&mut self, cookie: Cookie, status: &str) {
+    pub(super) fn on_process_exited(&mut self, cookie: Cookie, status: ExitStatus) {
         let Some(tid) = self.tasks.by_cookie(cookie) else { return };
         let Some(task) = self.tasks.get(tid) else { return };
-        debug!(%tid, pid = task.pid, status, "process ended");
+        debug!(%tid, pid = task.pid, %status, "process ended");
         // A wrapper that ended after its child enrolled in its place is not the task.
         if task.child || !task.enrolled {
-            self.end_task(tid);
+            self.end_task_with(tid, status.into_raw());
         }
     }
 
-    /// The task is over: everybody who asked is told, nothing of it stays.
+    /// The task is over, nobody knows how.
     pub(super) fn end_task(&mut self, tid: Tid) {
+        self.end_task_with(tid, 0);
+    }
+
+    /// The task is over: everybody who asked is told, nothing of it stays. `status` is what `wait` said of it.
+    pub(super) fn end_task_with(&mut self, tid: Tid, status: i32) {
         let Some(task) = self.tasks.remove(tid) else { return };
         if let Some(conn) = task.conn {
             self.conns.remove(&conn);
@@ -219,6 +229,7 @@ impl Core {
             self.exec_result(exec, number, Err(pvm_wire::PvmError::HostFail));
         }
         self.notify_task_exit(tid);
+        self.service_task_ended(&task, status);
         for orphan in task.adopted {
             if self.tasks.get(orphan).is_some_and(|orphan| !orphan.enrolled) {
                 self.end_task(orphan);
@@ -236,7 +247,7 @@ impl Core {
         let task = self.tasks.create(true)?;
         fill(task);
         let (tid, cookie) = (task.tid, task.cookie?);
-        if task.child {
+        if task.child || task.by_tasker {
             self.outputs.insert(cookie, OutputStream::new(tid, task.output, task.parent));
         }
         Some((tid, cookie))

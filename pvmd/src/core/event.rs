@@ -5,6 +5,7 @@ use bytes::Bytes;
 use pvm_wire::daemon::{DaemonMsg, HostEntry};
 use pvm_wire::{FragmentHeader, HostIndex, PvmError, Tid};
 use std::net::{IpAddr, SocketAddr};
+use std::process::ExitStatus;
 use std::time::Duration;
 
 /// Time since an origin of the driver's choosing; only differences mean anything.
@@ -87,12 +88,19 @@ pub enum Event {
         /// Which.
         cookie: Cookie,
     },
+    /// Answer to [`Action::Locate`].
+    Located {
+        /// For which processes.
+        cookies: Vec<Cookie>,
+        /// The path found and the environment, or PVM's code and the reason.
+        result: Result<(String, Vec<String>), (PvmError, String)>,
+    },
     /// A child has ended and was reaped.
     ProcessExited {
         /// Which.
         cookie: Cookie,
-        /// Wait status, for people.
-        status: String,
+        /// How.
+        status: ExitStatus,
     },
     /// A link to another daemon stands in both directions, identities proved.
     PeerLinked {
@@ -243,6 +251,13 @@ pub enum Action {
         /// The processes.
         cookies: Vec<Cookie>,
         /// What each runs.
+        program: Program,
+    },
+    /// Find a program that somebody else is to start, and say in what environment; answered by `Located`.
+    Locate {
+        /// The processes it is for.
+        cookies: Vec<Cookie>,
+        /// What they run.
         program: Program,
     },
     /// Send a signal to a process.

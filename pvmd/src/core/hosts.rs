@@ -191,6 +191,7 @@ impl Core {
         info!(%host, name = entry.name, reason, "host gone");
         self.drop_link(host);
         self.notify_host_gone(host);
+        self.service_host_gone(host);
         self.mailbox_host_gone(host);
         self.group_host_gone(host);
         self.batches_host_gone(host);

@@ -24,6 +24,7 @@ mod output;
 mod pending;
 mod requests;
 mod routing;
+mod services;
 mod spawn;
 mod tasks;
 
@@ -84,6 +85,7 @@ pub struct Core {
 
     spawns: BTreeMap<spawn::SpawnId, spawn::Spawn>,
     execs: BTreeMap<ExecId, spawn::Exec>,
+    services: services::Services,
     managers: batch::Managers,
     open_batches: BTreeMap<BatchId, batch::OpenBatch>,
     /// Load of the host as last read, cores.
@@ -140,6 +142,7 @@ impl Core {
             queries: BTreeMap::new(),
             spawns: BTreeMap::new(),
             execs: BTreeMap::new(),
+            services: services::Services::default(),
             managers: batch::Managers::default(),
             open_batches: BTreeMap::new(),
             busy_cores: 0.0,
@@ -201,7 +204,8 @@ impl Core {
             Event::ProcessStarted { cookie, result } => self.on_process_started(cookie, result),
             Event::ProcessOutput { cookie, data } => self.on_output(cookie, &data),
             Event::ProcessOutputEnd { cookie } => self.on_output_end(cookie),
-            Event::ProcessExited { cookie, status } => self.on_process_exited(cookie, &status),
+            Event::ProcessExited { cookie, status } => self.on_process_exited(cookie, status),
+            Event::Located { cookies, result } => self.on_located(cookies, result),
             Event::PeerLinked { host } => self.on_peer_linked(host),
             Event::LinkFailed { host, reason } => self.on_link_failed(host, reason),
             Event::PeerMessage { host, message } => self.on_peer_message(host, message),
@@ -237,6 +241,7 @@ impl Core {
             DaemonMsg::Signal { tid, signal } if tid.host() == Some(self.config.index) => {
                 self.signal(tid, signal);
             }
+            DaemonMsg::Scheduler { tid } if from_master => self.services.scheduler = Some(tid),
             DaemonMsg::WatchTask { tid } => self.on_watch_task(host, tid),
             DaemonMsg::TaskGone { tid } if tid.host() == Some(host) => self.notify_task_exit(tid),
             DaemonMsg::LogOutput { tid, text } => self.on_log_output(tid, &text.0),

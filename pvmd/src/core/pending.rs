@@ -3,9 +3,11 @@
 use super::Core;
 use super::event::ConnId;
 use super::requests::host_record;
-use super::spawn::SpawnId;
+use super::services::ServiceTo;
+use super::spawn::{ExecTo, SpawnId};
 use super::tasks::ReplyTo;
 use pvm_wire::body::BodyWriter;
+use pvm_wire::codes::Sm;
 use pvm_wire::daemon::{AddResult, DaemonMsg, PeerReply, PeerRequest, RequestId};
 use pvm_wire::protocol::{HostList, HostRecord, TaskRecord, encode_counted, encode_tasks};
 use pvm_wire::{HostIndex, PvmError, Tid};
@@ -25,6 +27,8 @@ pub(super) enum Waiter {
     AddHosts(ReplyTo),
     DeleteHosts(ReplyTo),
     Mailbox(ReplyTo),
+    /// The resource manager, for hosts it adds.
+    ServiceAdd(ServiceTo),
     Tasks(QueryId),
     /// Items `first…` of a spawn, as many as were asked for.
     Exec {
@@ -68,7 +72,7 @@ impl Core {
     pub(super) fn on_peer_request(&mut self, to: PeerTo, what: PeerRequest) {
         match what {
             PeerRequest::Exec { batch, count, first, parent, spawn } => {
-                self.on_exec(to, batch, count, first, parent, spawn);
+                self.on_exec(ExecTo::Peer(to), batch, count, first, parent, spawn);
             }
             PeerRequest::Tasks { only } => {
                 let listed = self.tasks.iter().filter(|task| !task.manager);
@@ -113,11 +117,10 @@ impl Core {
                 self.reply(to, BodyWriter::new().int(0).int(seconds as i32).int(rest as i32).finish());
             }
             (Waiter::AddHosts(to), PeerReply::Added { results }) => {
-                let body = match results {
-                    Err(code) => code.to_be_bytes().to_vec(),
-                    Ok(results) => add_results(&results).encode(),
-                };
-                self.reply(to, body);
+                self.reply(to, encode_added(results));
+            }
+            (Waiter::ServiceAdd(to), PeerReply::Added { results }) => {
+                self.answer_service(to, Sm::AddAck, encode_added(results));
             }
             (Waiter::DeleteHosts(to), PeerReply::Deleted { results }) => {
                 self.reply(to, encode_counted(Ok((results.len() as i32, &results))));
@@ -143,6 +146,9 @@ impl Core {
             | Waiter::AddHosts(to)
             | Waiter::DeleteHosts(to)
             | Waiter::Mailbox(to) => self.reply_int(to, PvmError::HostFail.code()),
+            Waiter::ServiceAdd(to) => {
+                self.answer_service(to, Sm::AddAck, PvmError::HostFail.code().to_be_bytes().to_vec());
+            }
             Waiter::Tasks(query) => self.on_tasks_part(host, query, Vec::new()),
             Waiter::Exec { spawn, first, count } => self.on_exec_lost(host, spawn, first, count),
         }
@@ -201,6 +207,13 @@ impl Core {
             self.pending.remove(&id);
             self.tell(host, DaemonMsg::Withdraw { id });
         }
+    }
+}
+
+fn encode_added(results: Result<Vec<AddResult>, i32>) -> Vec<u8> {
+    match results {
+        Err(code) => code.to_be_bytes().to_vec(),
+        Ok(results) => add_results(&results).encode(),
     }
 }
 

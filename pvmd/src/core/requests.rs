@@ -5,7 +5,7 @@ use super::event::{Action, ConnId};
 use super::pending::Waiter;
 use super::tasks::{ReplyTo, Task};
 use pvm_wire::body::{BodyError, BodyReader, BodyWriter};
-use pvm_wire::codes::{BATCH_TAG, Tm, Tmx};
+use pvm_wire::codes::{BATCH_TAG, Sm, Tm, Tmx};
 use pvm_wire::daemon::{Blob, DaemonMsg, PeerRequest};
 use pvm_wire::protocol::{HostList, HostRecord, NotifyRequest, decode_strings, encode_counted};
 use pvm_wire::spawn::{Sink, SpawnRequest};
@@ -26,7 +26,7 @@ impl Core {
                 _ => self.expel(conn, &format!("message {:#x} before enrolment", header.tag)),
             };
         };
-        if header.tag == BATCH_TAG {
+        if header.tag == BATCH_TAG || Sm::from_tag(header.tag).is_some() {
             return self.on_system_message(message);
         }
         let handled = match (Tm::from_tag(header.tag), Tmx::from_tag(header.tag)) {
@@ -93,7 +93,9 @@ impl Core {
                 }
             }
             Tm::Context => self.on_context(tid, to, BodyReader::new(body).int()?),
-            Tm::Sched | Tm::Tasker | Tm::Hoster | Tm::Tracer | Tm::ShmConn => {
+            Tm::Sched => self.on_sched(tid, to),
+            Tm::Tasker => self.on_tasker(tid, to, BodyReader::new(body).int()? != 0),
+            Tm::Hoster | Tm::Tracer | Tm::ShmConn => {
                 self.reply_int(to, PvmError::NotImpl.code());
             }
         }

@@ -204,10 +204,21 @@ impl Core {
 
     /// Sends a message of this daemon to a task anywhere.
     pub(super) fn send_message(&mut self, source: Source, dst: Tid, context: i32, tag: i32, body: Vec<u8>) {
+        self.send_marked(source, dst, (context, tag, 0), body);
+    }
+
+    /// As [`Self::send_message`], marked with context, tag and wait id.
+    pub(super) fn send_marked(
+        &mut self,
+        source: Source,
+        dst: Tid,
+        (context, tag, wait_id): (i32, i32, i32),
+        body: Vec<u8>,
+    ) {
         // A task knows its own daemon by one name, other daemons by theirs.
         let local = dst.host() == Some(self.config.index);
         let src = if local { Tid::MY_DAEMON } else { self.config.index.daemon() };
-        let header = MessageHeader { encoding: XDR_WORD, tag, context, ..MessageHeader::default() };
+        let header = MessageHeader { encoding: XDR_WORD, tag, context, wait_id, ..MessageHeader::default() };
         let message = Message { src, dst, header, body: body.into() };
         for (header, data) in message.fragments(FRAGMENT_SIZE) {
             self.forward(source, src, dst, header.flags, data);

@@ -5,8 +5,10 @@ use super::batch::Placing;
 use super::event::{Action, Cookie, Program};
 use super::flow::Source;
 use super::pending::{PeerTo, Waiter};
+use super::services::ServiceTo;
 use super::tasks::{ExecId, ReplyTo};
 use pvm_wire::batch::BatchId;
+use pvm_wire::codes::Sm;
 use pvm_wire::daemon::{PeerReply, PeerRequest};
 use pvm_wire::limits::BATCH_MAX;
 use pvm_wire::protocol::{OutputEvent, encode_counted};
@@ -35,10 +37,32 @@ pub(super) struct Spawn {
 /// Tasks being started here for some spawn.
 #[derive(Debug)]
 pub(super) struct Exec {
-    to: PeerTo,
+    to: ExecTo,
     batch: Option<BatchId>,
     results: Vec<Option<i32>>,
     open: usize,
+    /// What the tasker is told, if there is one.
+    pub handed: Option<Handed>,
+}
+
+/// Who hears what came of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum ExecTo {
+    /// The daemon that asked.
+    Peer(PeerTo),
+    /// The resource manager.
+    Service(ServiceTo),
+}
+
+/// Tasks that a tasker is to start.
+#[derive(Debug)]
+pub(super) struct Handed {
+    /// Number of the first in the spawn.
+    pub first: u32,
+    /// How many here.
+    pub count: u32,
+    /// What they are.
+    pub spawn: SpawnRequest,
 }
 
 /// `where` of a spawn, split at its first colon: host or architecture, and directory.
@@ -170,7 +194,7 @@ impl Core {
     /// Another daemon (or this one) has us start tasks.
     pub(super) fn on_exec(
         &mut self,
-        to: PeerTo,
+        to: ExecTo,
         batch: Option<BatchId>,
         count: u32,
         first: u32,
@@ -180,12 +204,14 @@ impl Core {
         let count = (count as usize).min(BATCH_MAX);
         let room = (self.config.task_limit as usize).saturating_sub(self.running());
         let id = ExecId(self.next_id());
-        debug!(host = %to.host, ?batch, first, count, file = spawn.file, "asked to start tasks");
+        debug!(?to, ?batch, first, count, file = spawn.file, "asked to start tasks");
+        let by_tasker = self.services.tasker.is_some();
         let mut cookies = Vec::new();
         for number in 0..count.min(room) {
             let announced = self.announce(|task| {
                 task.parent = parent;
-                task.child = true;
+                task.child = !by_tasker;
+                task.by_tasker = by_tasker;
                 task.output = spawn.output;
                 task.trace = spawn.trace;
                 task.name.clone_from(&spawn.file);
@@ -196,7 +222,8 @@ impl Core {
                 None => break,
             }
         }
-        self.execs.insert(id, Exec { to, batch, results: vec![None; count], open: count });
+        let handed = by_tasker.then(|| Handed { first, count: count as u32, spawn: spawn.clone() });
+        self.execs.insert(id, Exec { to, batch, results: vec![None; count], open: count, handed });
         let refused = cookies.len()..count;
         let (_, directory) = split_place(&spawn.place);
         let program = Program {
@@ -207,8 +234,10 @@ impl Core {
             env: spawn.env,
             manager: false,
         };
-        if !cookies.is_empty() {
-            self.actions.push(Action::Start { cookies, program });
+        match cookies[..] {
+            [] => {}
+            _ if by_tasker => self.actions.push(Action::Locate { cookies, program }),
+            _ => self.actions.push(Action::Start { cookies, program }),
         }
         for number in refused {
             self.exec_result(id, number, Err(PvmError::OutOfRes));
@@ -276,8 +305,14 @@ impl Core {
 
     fn finish_exec(&mut self, id: ExecId) {
         let Some(exec) = self.execs.remove(&id) else { return };
-        let results = exec.results.into_iter().flatten().collect();
-        self.answer(exec.to, PeerReply::Started { results });
+        let results: Vec<i32> = exec.results.into_iter().flatten().collect();
+        match exec.to {
+            ExecTo::Peer(to) => self.answer(to, PeerReply::Started { results }),
+            ExecTo::Service(to) => {
+                let body = encode_counted(Ok((results.len() as i32, &results)));
+                self.answer_service(to, Sm::ExecAck, body);
+            }
+        }
         if let Some(batch) = exec.batch {
             self.apply_again(batch);
         }

@@ -33,6 +33,8 @@ pub(super) struct Task {
     pub child: bool,
     /// Tasks whose processes it starts itself; without it, they might stay announced for ever.
     pub adopted: Vec<Tid>,
+    /// Started by a tasker: its end is what the tasker says, or the end of its connection.
+    pub by_tasker: bool,
     /// A task manager: in no list, in no count.
     pub manager: bool,
     pub output: Sink,
@@ -110,6 +112,7 @@ impl TaskTable {
             enrolled: false,
             child: false,
             adopted: Vec::new(),
+            by_tasker: false,
             manager: false,
             output: Sink::default(),
             trace: Sink::default(),

@@ -199,6 +199,9 @@ impl Running {
                 return Some(Event::AuthChecked { conn, proven: driver.auth.check(conn) });
             }
             Action::Start { cookies, program } => driver.processes.start(cookies, program),
+            Action::Locate { cookies, program } => {
+                return Some(Event::Located { cookies, result: driver.processes.locate(&program) });
+            }
             Action::Signal { pid, signal } => {
                 if let Err(error) = process::signal_process(pid, signal) {
                     info!(pid, signal, %error, "signal not sent");

@@ -9,14 +9,14 @@ use crate::io::settings::{expand, is_executable};
 use bytes::Bytes;
 use pvm_wire::PvmError;
 use pvm_wire::limits::OUTPUT_PIECE;
-use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal, WaitId, WaitIdOptions};
+use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal, WaitId, WaitIdOptions, WaitIdStatus};
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::OwnedFd;
-use std::os::unix::process::CommandExt;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc as sync;
 use tokio::io::unix::AsyncFd;
 use tokio::net::unix::pipe;
@@ -45,6 +45,7 @@ pub struct Surroundings {
 /// The driver's hold on all children.
 #[derive(Debug)]
 pub struct Processes {
+    surroundings: Surroundings,
     orders: sync::Sender<(Vec<Cookie>, Program)>,
     children: HashMap<Cookie, Child>,
 }
@@ -77,6 +78,7 @@ impl Processes {
     /// (`PR_SET_PDEATHSIG` is about the thread that forked).
     pub fn new(surroundings: Surroundings, input: mpsc::Sender<Input>) -> io::Result<Self> {
         let (orders, received) = sync::channel::<(Vec<Cookie>, Program)>();
+        let own = surroundings.clone();
         let work = move || {
             for (cookies, program) in received {
                 if !start_all(&surroundings, cookies, &program, &input) {
@@ -85,7 +87,7 @@ impl Processes {
             }
         };
         std::thread::Builder::new().name("starter".into()).spawn(work)?;
-        Ok(Self { orders, children: HashMap::new() })
+        Ok(Self { surroundings: own, orders, children: HashMap::new() })
     }
 
     /// Starts a program once per cookie; [`Input::Started`] comes for each.
@@ -93,6 +95,13 @@ impl Processes {
         if self.orders.send((cookies, program)).is_err() {
             warn!("the thread that starts processes is gone");
         }
+    }
+
+    /// Finds a program that somebody else is to start; its path and environment, the cookie not included.
+    pub fn locate(&self, program: &Program) -> Result<(String, Vec<String>), (PvmError, String)> {
+        let path = find(&self.surroundings, &program.file)?;
+        let env = self.surroundings.env.iter().map(|(name, value)| format!("{name}={value}"));
+        Ok((path.display().to_string(), env.collect()))
     }
 
     /// Takes a started child in, begins to watch it, and says what the core is to hear.
@@ -350,21 +359,23 @@ async fn read_output(
 
 async fn reap(watch: AsyncFd<OwnedFd>, cookie: Cookie, input: mpsc::Sender<Input>) {
     let status = loop {
-        let Ok(mut ready) = watch.readable().await else { break "unknown".to_owned() };
+        let Ok(mut ready) = watch.readable().await else { break ExitStatus::default() };
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
-        match rustix::process::waitid(WaitId::PidFd(std::os::fd::AsFd::as_fd(&watch)), options) {
-            Ok(Some(status)) => {
-                break match (status.exit_status(), status.terminating_signal()) {
-                    (Some(code), _) => format!("exit status {code}"),
-                    (None, Some(signal)) => format!("killed by signal {signal}"),
-                    (None, None) => "ended".to_owned(),
-                };
-            }
+        match rustix::process::waitid(WaitId::PidFd(watch.as_fd()), options) {
+            Ok(Some(status)) => break as_wait_says(&status),
             Ok(None) => ready.clear_ready(),
-            Err(error) => break format!("unknown: {error}"),
+            Err(error) => {
+                warn!(%error, "nobody knows how a child has ended");
+                break ExitStatus::default();
+            }
         }
     };
     let _ = input.send(Event::ProcessExited { cookie, status }.into()).await;
+}
+
+fn as_wait_says(status: &WaitIdStatus) -> ExitStatus {
+    let code = status.exit_status().unwrap_or_default() << 8;
+    ExitStatus::from_raw(code | status.terminating_signal().unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -49,7 +49,7 @@ impl Nursery {
             match self.next().await {
                 Event::ProcessOutput { data, .. } => output.extend_from_slice(&data),
                 Event::ProcessOutputEnd { .. } => ended = true,
-                Event::ProcessExited { status: said, .. } => status = Some(said),
+                Event::ProcessExited { status: said, .. } => status = Some(said.to_string()),
                 Event::ProcessStarted { result, .. } => assert!(result.is_ok(), "{result:?}"),
                 other => panic!("{other:?}"),
             }
@@ -63,7 +63,7 @@ async fn a_child_gets_arguments_environment_directory_and_is_heard() {
     let mut nursery = Nursery::new();
     nursery.start("sh", &["-c", "echo $0 $1 $A $PVM_ARCH $PVMEPID $PWD; echo err >&2; exit 3", "x", "y z"]);
     let (output, status) = nursery.finish().await;
-    assert_eq!((output.as_str(), status.as_str()), ("x y z b=c LINUX64 7 /\nerr\n", "exit status 3"));
+    assert_eq!((output.as_str(), status.as_str()), ("x y z b=c LINUX64 7 /\nerr\n", "exit status: 3"));
 }
 
 #[tokio::test]
@@ -102,7 +102,7 @@ async fn a_signal_ends_a_child() {
         signal_process(pid, 9999).is_err() && signal_process(-1, 9).is_err() && signal_process(0, 9).is_err()
     );
     assert_eq!(nursery.processes.signal_all(Signal::TERM), 1);
-    assert_eq!(nursery.finish().await.1, "killed by signal 15");
+    assert_eq!(nursery.finish().await.1, "signal: 15 (SIGTERM)");
 }
 
 #[tokio::test]

@@ -49,6 +49,16 @@ pub fn host(index: u32) -> HostIndex {
     HostIndex::new(index).expect("a host index")
 }
 
+/// What a new daemon says of itself.
+pub fn started_host() -> StartedHost {
+    StartedHost {
+        arch: "LINUX64".into(),
+        signature: DataSignature::NATIVE.0,
+        capability: 1000.0,
+        address: SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 7),
+    }
+}
+
 impl Recorder {
     pub fn master() -> Self {
         Self::with(config(HostIndex::MASTER))
@@ -138,13 +148,7 @@ impl Recorder {
         let name = format!("node{index} via=local");
         self.request(conn, Tm::AddHost, &pvm_wire::protocol::encode_strings(&[name]));
         assert!(matches!(self.next(), Action::StartHost { index: i, .. } if i == host(index)));
-        let started = StartedHost {
-            arch: "LINUX64".into(),
-            signature: DataSignature::NATIVE.0,
-            capability: 1000.0,
-            address: SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 7),
-        };
-        self.feed(Event::HostStarted { index: host(index), result: Ok(started) });
+        self.feed(Event::HostStarted { index: host(index), result: Ok(started_host()) });
         assert!(matches!(self.next(), Action::Link { .. }));
         self.feed(Event::PeerLinked { host: host(index) });
         let mut serial = 0;

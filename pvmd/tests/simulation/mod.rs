@@ -14,6 +14,7 @@ use pvmd::hostfile::{HostOptions, HostSpec, Hostfile, Via};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::process::ExitStatus;
 use std::time::Duration;
 
 /// A small generator, so that a seed means the same everywhere (splitmix64).
@@ -441,7 +442,7 @@ impl Cluster {
             self.feed(host, Event::TaskClosed { conn, reason: None });
         }
         self.feed(host, Event::ProcessOutputEnd { cookie });
-        self.feed(host, Event::ProcessExited { cookie, status: "killed".into() });
+        self.feed(host, Event::ProcessExited { cookie, status: ExitStatus::default() });
     }
 
     fn hear(&mut self, host: HostIndex, conn: ConnId, header: &FragmentHeader, data: Bytes) {

@@ -121,16 +121,11 @@ impl Group {
             return Err(PvmError::DupGroup);
         }
         let member = Some(Member { tid, ours });
-        let instance = match self.free.pop_first() {
-            Some(instance) => {
-                self.slots[instance] = member;
-                instance
-            }
-            None => {
-                self.slots.push(member);
-                self.slots.len() - 1
-            }
-        };
+        let instance = self.free.pop_first().unwrap_or(self.slots.len());
+        if instance == self.slots.len() {
+            self.slots.push(None);
+        }
+        self.slots[instance] = member;
         self.instances.insert(tid, instance);
         self.foreign += usize::from(!ours);
         self.vacant = self.vacant.saturating_sub(1);

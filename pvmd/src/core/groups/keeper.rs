@@ -46,8 +46,9 @@ impl Keeper {
                 self.after_change(name, answer(from, tag, int(code)), code.is_ok())
             }
             Request::Leave(name) => self.leave(name, from),
-            Request::Barrier(name, count) => self.arrive(Gathered::Barrier, name, from, count, tag),
-            Request::BarrierV(name, count) => self.arrive(Gathered::Barrier, name, from, count, tag),
+            Request::Barrier(name, count) | Request::BarrierV(name, count) => {
+                self.arrive(Gathered::Barrier, name, from, count, tag)
+            }
             Request::Static(name, count) => self.arrive(Gathered::Freeze, name, from, count, tag),
             Request::Claim(name, epoch, turn) => {
                 let valid = self.group_mut(name).map(|group| i32::from(group.claim(epoch, turn)));

@@ -1,0 +1,222 @@
+//! Tasks that stand in for a part of the daemons' work, as in PVM: a resource manager, which decides where tasks and hosts
+//! go, and a tasker, which starts this host's tasks (reference, sections 4.6 and 4.8).
+
+use super::Core;
+use super::event::Cookie;
+use super::flow::Source;
+use super::pending::Waiter;
+use super::spawn::ExecTo;
+use super::tasks::{ReplyTo, Task};
+use pvm_wire::body::{BodyError, BodyReader, BodyWriter};
+use pvm_wire::codes::Sm;
+use pvm_wire::daemon::{DaemonMsg, PeerRequest};
+use pvm_wire::protocol::decode_strings;
+use pvm_wire::services::{ExecRequest, StartTask, TaskEnded};
+use pvm_wire::{HostIndex, Message, PvmError, Tid};
+use tracing::{info, warn};
+
+/// Who stands in for what.
+#[derive(Debug, Default)]
+pub(super) struct Services {
+    /// The resource manager, whom tasks of this host ask in place of their daemon.
+    pub scheduler: Option<Tid>,
+    /// The task that starts this host's tasks.
+    pub tasker: Option<Tid>,
+}
+
+/// Where an answer to one of them goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ServiceTo {
+    tid: Tid,
+    context: i32,
+    wait_id: i32,
+}
+
+impl Core {
+    /// TM_SCHED: the sender is the resource manager of this host's tasks, and of hosts that are added from now on.
+    pub(super) fn on_sched(&mut self, tid: Tid, to: ReplyTo) {
+        let Some(master) = self.hosts.get(HostIndex::MASTER) else {
+            return self.reply_int(to, PvmError::DSysErr.code());
+        };
+        let answer = BodyWriter::new()
+            .int(self.services.scheduler.map_or(0, Tid::raw))
+            .int(master.index.host_tid().raw())
+            .str(&master.name)
+            .str(&master.arch)
+            .int(master.speed)
+            .int(master.signature as i32);
+        self.reply(to, answer.finish());
+        info!(%tid, "is the resource manager");
+        self.services.scheduler = Some(tid);
+    }
+
+    /// TM_TASKER: one at a time.
+    pub(super) fn on_tasker(&mut self, tid: Tid, to: ReplyTo, register: bool) {
+        let code = match (register, self.services.tasker) {
+            (true, Some(_)) => PvmError::Already.code(),
+            (false, tasker) if tasker != Some(tid) => PvmError::NoTask.code(),
+            _ => {
+                self.services.tasker = register.then_some(tid);
+                info!(%tid, register, "tasker");
+                0
+            }
+        };
+        self.reply_int(to, code);
+    }
+
+    /// A newcomer learns who the master's resource manager is.
+    pub(super) fn tell_services(&mut self, host: HostIndex) {
+        if let Some(tid) = self.services.scheduler {
+            self.tell(host, DaemonMsg::Scheduler { tid });
+        }
+    }
+
+    /// What one of them says to this daemon. Nobody else is heard.
+    pub(super) fn on_service_message(&mut self, what: Sm, message: &Message) {
+        let src = message.src;
+        let to = ServiceTo { tid: src, context: message.header.context, wait_id: message.header.wait_id };
+        let done = match what {
+            Sm::Exec if self.is_scheduler(src) => self.on_sm_exec(to, &message.body),
+            Sm::Add if self.is_scheduler(src) => self.on_sm_add(to, &message.body),
+            Sm::HandOff if self.is_scheduler(src) => self.on_sm_hand_off(&message.body),
+            Sm::TaskX if self.services.tasker == Some(src) => self.on_sm_task_ended(&message.body),
+            _ => return warn!(%src, ?what, "message of a service that is none: ignored"),
+        };
+        if let Err(error) = done {
+            warn!(%src, ?what, %error, "malformed message of a service");
+            let bad = PvmError::BadParam.code().to_be_bytes().to_vec();
+            match what {
+                Sm::Exec => self.answer_service(to, Sm::ExecAck, bad),
+                Sm::Add => self.answer_service(to, Sm::AddAck, bad),
+                _ => {}
+            }
+        }
+    }
+
+    fn is_scheduler(&self, tid: Tid) -> bool {
+        self.services.scheduler == Some(tid)
+    }
+
+    fn on_sm_exec(&mut self, to: ServiceTo, body: &[u8]) -> Result<(), BodyError> {
+        let ExecRequest { parent, spawn, first, .. } = ExecRequest::decode(body)?;
+        let count = u32::try_from(spawn.count).unwrap_or(0);
+        self.on_exec(ExecTo::Service(to), None, count, first.max(0) as u32, parent, spawn);
+        Ok(())
+    }
+
+    fn on_sm_add(&mut self, to: ServiceTo, body: &[u8]) -> Result<(), BodyError> {
+        let hosts = decode_strings(body)?;
+        self.ask(HostIndex::MASTER, PeerRequest::AddHosts { hosts }, Waiter::ServiceAdd(to));
+        Ok(())
+    }
+
+    fn on_sm_hand_off(&mut self, body: &[u8]) -> Result<(), BodyError> {
+        let tid = Tid::from_raw(BodyReader::new(body).int()?);
+        info!(%tid, "is the resource manager from now on");
+        self.services.scheduler = tid.is_task().then_some(tid);
+        Ok(())
+    }
+
+    /// The tasker reports the end of a task that it has started.
+    fn on_sm_task_ended(&mut self, body: &[u8]) -> Result<(), BodyError> {
+        let TaskEnded { tid, status } = TaskEnded::decode(body)?;
+        if self.tasks.get(tid).is_some_and(|task| task.by_tasker) {
+            self.end_task_with(tid, status);
+        }
+        Ok(())
+    }
+
+    /// The driver has found what the tasker is to start, or not.
+    pub(super) fn on_located(
+        &mut self,
+        cookies: Vec<Cookie>,
+        result: Result<(String, Vec<String>), (PvmError, String)>,
+    ) {
+        let (path, env) = match (result, self.services.tasker) {
+            (Ok(found), Some(_)) => found,
+            (Ok(_), None) => return self.not_started(cookies, PvmError::OutOfRes, "the tasker is gone"),
+            (Err((error, reason)), _) => return self.not_started(cookies, error, &reason),
+        };
+        for cookie in cookies {
+            self.hand_to_tasker(cookie, &path, &env);
+        }
+    }
+
+    fn not_started(&mut self, cookies: Vec<Cookie>, error: PvmError, reason: &str) {
+        for cookie in cookies {
+            self.on_process_started(cookie, Err((error, reason.to_owned())));
+        }
+    }
+
+    fn hand_to_tasker(&mut self, cookie: Cookie, path: &str, env: &[String]) {
+        let Some(task) = self.tasks.by_cookie(cookie).and_then(|tid| self.tasks.get_mut(tid)) else { return };
+        let (tid, Some((exec, number))) = (task.tid, task.exec.take()) else { return };
+        if let Some(start) = self.execs.get(&exec).and_then(|exec| exec.handed.as_ref()) {
+            let request = StartTask {
+                tid,
+                flags: start.spawn.flags,
+                path: path.to_owned(),
+                args: start.spawn.args.clone(),
+                cookie: cookie.0,
+                env: env.iter().chain(&start.spawn.env).cloned().collect(),
+                instance: start.first as i32 + number as i32,
+                here: start.count as i32,
+                total: start.spawn.count,
+            };
+            self.send_service(self.services.tasker, Sm::StTask, request.encode());
+        }
+        self.output_started(cookie);
+        self.exec_result(exec, number, Ok(tid));
+    }
+
+    /// A task has enrolled that nobody announced.
+    pub(super) fn service_task_enrolled(&mut self, tid: Tid) {
+        let body = BodyWriter::new().int(1).int(tid.raw()).finish();
+        self.send_service(self.services.scheduler, Sm::ExecAck, body);
+    }
+
+    /// A task is over: the resource manager hears of it, unless it was the one, or a tasker.
+    pub(super) fn service_task_ended(&mut self, task: &Task, status: i32) {
+        if self.services.scheduler == Some(task.tid) {
+            info!(tid = %task.tid, "the resource manager is gone");
+            self.services.scheduler = None;
+        }
+        if self.services.tasker == Some(task.tid) {
+            info!(tid = %task.tid, "the tasker is gone");
+            self.services.tasker = None;
+            let unheard = self.tasks.iter().filter(|task| task.by_tasker && !task.enrolled);
+            for tid in unheard.map(|task| task.tid).collect::<Vec<_>>() {
+                self.end_task(tid);
+            }
+        }
+        if let Some(cookie) = task.cookie.filter(|_| task.by_tasker) {
+            self.on_output_end(cookie);
+        }
+        if !task.manager {
+            let body = TaskEnded { tid: task.tid, status }.encode();
+            self.send_service(self.services.scheduler, Sm::TaskX, body);
+        }
+    }
+
+    /// A host is gone, and perhaps the resource manager with it.
+    pub(super) fn service_host_gone(&mut self, host: HostIndex) {
+        match self.services.scheduler {
+            Some(tid) if tid.host() == Some(host) => self.services.scheduler = None,
+            Some(tid) if tid.host() == Some(self.config.index) => {
+                let body = BodyWriter::new().int(host.host_tid().raw()).finish();
+                self.send_service(Some(tid), Sm::HostX, body);
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn answer_service(&mut self, to: ServiceTo, what: Sm, body: Vec<u8>) {
+        self.send_marked(Source::Daemon, to.tid, (to.context, what.tag(), to.wait_id), body);
+    }
+
+    fn send_service(&mut self, to: Option<Tid>, what: Sm, body: Vec<u8>) {
+        if let Some(tid) = to {
+            self.send_marked(Source::Daemon, tid, (0, what.tag(), 0), body);
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Tasks that stand in for a part of the daemon: a resource manager, a tasker.
+
+mod recorder;
+
+use pvm_wire::body::{BodyReader, BodyWriter};
+use pvm_wire::codes::{Sm, Tm};
+use pvm_wire::daemon::{DaemonMsg, PeerRequest};
+use pvm_wire::services::{ExecRequest, TaskEnded};
+use pvm_wire::spawn::{SpawnRequest, flags};
+use pvm_wire::{HostIndex, PvmError, Tid};
+use pvmd::core::event::{Action, ConnId, Event};
+use recorder::{Recorder, host};
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+
+fn register(r: &mut Recorder, conn: ConnId, request: Tm, regme: i32) -> Vec<i32> {
+    r.request(conn, request, &BodyWriter::new().int(regme).finish());
+    r.answer(conn, request)
+}
+
+/// A resource manager; its connection and id.
+fn manager(r: &mut Recorder) -> (ConnId, Tid) {
+    let (conn, me) = r.enrol(100, 0);
+    r.request(conn, Tm::Sched, &[]);
+    let (_, answer) = r.message();
+    let mut answer = BodyReader::new(&answer.body);
+    assert_eq!((answer.int(), answer.int()), (Ok(0), Ok(HostIndex::MASTER.host_tid().raw())));
+    (conn, me.tid)
+}
+
+/// The next message, which a service is told.
+fn told(r: &mut Recorder, conn: ConnId, what: Sm) -> Vec<u8> {
+    let (to, message) = r.message();
+    assert_eq!((to, message.header.tag), (conn, what.tag()));
+    message.body.to_vec()
+}
+
+fn program(count: i32) -> SpawnRequest {
+    SpawnRequest {
+        file: "prog".into(),
+        flags: flags::HOST,
+        place: ".".into(),
+        count,
+        args: vec!["x".into()],
+        env: vec!["A=b".into()],
+        ..SpawnRequest::default()
+    }
+}
+
+#[test]
+fn tasks_are_told_who_manages_resources() {
+    let mut r = Recorder::master();
+    let (conn, me) = manager(&mut r);
+    let (_, enrolled) = r.enrol(101, 0);
+    // The manager hears of each task that enrols by itself.
+    let body = told(&mut r, conn, Sm::ExecAck);
+    assert_eq!(BodyReader::new(&body).ints(2), Ok(vec![1, enrolled.tid.raw()]));
+    assert_eq!(enrolled.scheduler, me.raw());
+}
+
+#[test]
+fn a_resource_manager_starts_tasks_and_hears_of_their_end() {
+    let mut r = Recorder::master();
+    let (conn, me) = manager(&mut r);
+    let request = ExecRequest { parent: 0x40077, spawn: program(1), first: 0, total: 1 };
+    r.say(conn, Tid::MY_DAEMON, Sm::Exec.tag(), 0, &request.encode());
+    let Action::Start { cookies, program } = r.next() else { panic!("not a start") };
+    assert_eq!((program.file.as_str(), program.args.len()), ("prog", 1));
+    r.feed(Event::ProcessStarted { cookie: cookies[0], result: Ok((500, "/bin/prog".into())) });
+    let body = told(&mut r, conn, Sm::ExecAck);
+    let tid = BodyReader::new(&body).ints(2).unwrap()[1];
+    assert_eq!(Tid::from_raw(tid).host(), Some(HostIndex::MASTER));
+    r.feed(Event::ProcessExited { cookie: cookies[0], status: ExitStatus::from_raw(0x300) });
+    let ended = TaskEnded::decode(&told(&mut r, conn, Sm::TaskX)).unwrap();
+    assert_eq!(ended, TaskEnded { tid: Tid::from_raw(tid), status: 0x300 });
+    assert_ne!(ended.tid, me);
+}
+
+#[test]
+fn nobody_else_passes_for_a_resource_manager() {
+    let mut r = Recorder::master();
+    manager(&mut r);
+    let (impostor, _) = r.enrol(101, 0);
+    r.message();
+    let request = ExecRequest { parent: 0, spawn: program(1), first: 0, total: 1 };
+    r.say(impostor, Tid::MY_DAEMON, Sm::Exec.tag(), 0, &request.encode());
+    r.nothing_else();
+}
+
+#[test]
+fn a_malformed_order_is_answered_with_an_error() {
+    let mut r = Recorder::master();
+    let (conn, _) = manager(&mut r);
+    r.say(conn, Tid::MY_DAEMON, Sm::Exec.tag(), 0, &[1, 2, 3]);
+    assert_eq!(told(&mut r, conn, Sm::ExecAck), PvmError::BadParam.code().to_be_bytes());
+}
+
+#[test]
+fn newcomers_learn_who_manages_resources() {
+    let mut r = Recorder::master();
+    let (conn, me) = manager(&mut r);
+    r.say(conn, Tid::MY_DAEMON, Sm::Add.tag(), 0, &pvm_wire::protocol::encode_strings(&["n via=local"]));
+    let Action::StartHost { index, .. } = r.next() else { panic!("not a start") };
+    let started = recorder::started_host();
+    r.feed(Event::HostStarted { index, result: Ok(started) });
+    assert!(matches!(r.next(), Action::Link { .. }));
+    r.feed(Event::PeerLinked { host: index });
+    let DaemonMsg::TableUpdate { serial, .. } = r.told() else { panic!("not the table") };
+    r.feed(Event::PeerMessage { host: index, message: DaemonMsg::TableAck { serial, failed: vec![] } });
+    assert!(matches!(r.told(), DaemonMsg::TableCommit { .. }));
+    assert_eq!(r.told(), DaemonMsg::Scheduler { tid: me });
+    let body = told(&mut r, conn, Sm::AddAck);
+    assert_eq!(BodyReader::new(&body).int(), Ok(1));
+    r.feed(Event::PeerLost { host: index, reason: "cut".into() });
+    let body = told(&mut r, conn, Sm::HostX);
+    assert_eq!(BodyReader::new(&body).int(), Ok(host(2).host_tid().raw()));
+}
+
+#[test]
+fn a_tasker_registers_alone_and_leaves_by_itself() {
+    let mut r = Recorder::master();
+    let ((one, _), (two, _)) = (r.enrol(100, 0), r.enrol(101, 0));
+    assert_eq!(register(&mut r, one, Tm::Tasker, 0), [PvmError::NoTask.code()]);
+    assert_eq!(register(&mut r, one, Tm::Tasker, 1), [0]);
+    assert_eq!(register(&mut r, two, Tm::Tasker, 1), [PvmError::Already.code()]);
+    assert_eq!(register(&mut r, two, Tm::Tasker, 0), [PvmError::NoTask.code()]);
+    assert_eq!(register(&mut r, one, Tm::Tasker, 0), [0]);
+}
+
+/// A tasker that has been told to start a task: its connection, the spawner's, the task and its cookie.
+fn tasked(r: &mut Recorder) -> (ConnId, ConnId, Tid, i32) {
+    let ((tasker, _), (spawner, _)) = (r.enrol(100, 0), r.enrol(101, 0));
+    assert_eq!(register(r, tasker, Tm::Tasker, 1), [0]);
+    r.request(spawner, Tm::Spawn, &program(1).encode());
+    let Action::Locate { cookies, program } = r.next() else { panic!("nothing to locate") };
+    assert_eq!(program.file, "prog");
+    let found = Ok(("/bin/prog".to_owned(), vec!["PVMSOCK=/s".to_owned()]));
+    r.feed(Event::Located { cookies: cookies.clone(), result: found });
+    let body = told(r, tasker, Sm::StTask);
+    let mut order = BodyReader::new(&body);
+    let tid = Tid::from_raw(order.int().unwrap());
+    assert_eq!((order.int(), order.str()), (Ok(flags::HOST), Ok("/bin/prog")));
+    assert_eq!(order.strings(), Ok(vec!["/bin/prog".to_owned(), "x".to_owned()]));
+    let cookie = format!("PVMEPID={}", cookies[0].0);
+    assert_eq!(order.strings(), Ok(vec![cookie, "PVMSOCK=/s".to_owned(), "A=b".to_owned()]));
+    assert_eq!(order.ints(3), Ok(vec![0, 1, 1]));
+    assert_eq!(r.answer(spawner, Tm::Spawn), [1, tid.raw()]);
+    (tasker, spawner, tid, cookies[0].0)
+}
+
+#[test]
+fn a_tasker_starts_tasks_and_reports_their_end() {
+    let mut r = Recorder::master();
+    let (tasker, _, tid, cookie) = tasked(&mut r);
+    let (_, enrolled) = r.enrol(500, cookie);
+    assert_eq!(enrolled.tid, tid);
+    assert_eq!(r.core.counts().tasks, 3);
+    let ended = TaskEnded { tid, status: 0 }.encode();
+    r.say(tasker, Tid::MY_DAEMON, Sm::TaskX.tag(), 0, &ended);
+    assert!(matches!(r.next(), Action::CloseTask { .. }));
+    assert_eq!(r.core.counts().tasks, 2);
+}
+
+#[test]
+fn what_a_dead_tasker_was_to_start_is_over() {
+    let mut r = Recorder::master();
+    let (tasker, spawner, _, _) = tasked(&mut r);
+    r.feed(Event::TaskClosed { conn: tasker, reason: None });
+    assert_eq!(r.core.counts().tasks, 1);
+    r.request(spawner, Tm::Spawn, &program(1).encode());
+    assert!(matches!(r.next(), Action::Start { .. }), "the daemon starts tasks itself again");
+}
+
+#[test]
+fn what_is_not_there_is_no_work_for_a_tasker() {
+    let mut r = Recorder::master();
+    let ((tasker, _), (spawner, _)) = (r.enrol(100, 0), r.enrol(101, 0));
+    assert_eq!(register(&mut r, tasker, Tm::Tasker, 1), [0]);
+    r.request(spawner, Tm::Spawn, &program(2).encode());
+    let Action::Locate { cookies, .. } = r.next() else { panic!("nothing to locate") };
+    let missing = Err((PvmError::NoFile, "prog: no".to_owned()));
+    r.feed(Event::Located { cookies, result: missing });
+    assert_eq!(r.answer(spawner, Tm::Spawn), [2, PvmError::NoFile.code(), PvmError::NoFile.code()]);
+    assert_eq!(r.core.counts().tasks, 2);
+}
+
+#[test]
+fn a_resource_manager_asks_the_master_for_hosts_from_anywhere() {
+    let mut r = Recorder::with(recorder::config(host(2)));
+    r.feed(Event::PeerLinked { host: HostIndex::MASTER });
+    r.feed(Event::PeerMessage {
+        host: HostIndex::MASTER,
+        message: DaemonMsg::Scheduler { tid: host(2).task(1) },
+    });
+    let (conn, _) = r.enrol(100, 0);
+    r.message();
+    r.say(conn, Tid::MY_DAEMON, Sm::Add.tag(), 0, &pvm_wire::protocol::encode_strings(&["n"]));
+    let DaemonMsg::Request { what: PeerRequest::AddHosts { hosts }, .. } = r.told() else {
+        panic!("not a request")
+    };
+    assert_eq!(hosts, ["n"]);
+}

@@ -1,0 +1,172 @@
+//! What daemons and the tasks that stand in for them say to each other: a resource manager, which decides where tasks and
+//! hosts go, and a tasker, which starts a host's tasks (reference, section 4.8).
+
+use crate::body::{BodyError, BodyReader, BodyWriter};
+use crate::spawn::{Sink, SpawnRequest};
+use crate::tid::Tid;
+
+/// Start tasks here (`SM_EXEC`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExecRequest {
+    /// Parent, as the tasks see it.
+    pub parent: i32,
+    /// What to start; its `place` is empty.
+    pub spawn: SpawnRequest,
+    /// Number of the first of them in the whole spawn.
+    pub first: i32,
+    /// Tasks of the whole spawn.
+    pub total: i32,
+}
+
+impl ExecRequest {
+    /// The body.
+    pub fn encode(&self) -> Vec<u8> {
+        let spawn = &self.spawn;
+        let mut body = BodyWriter::new().int(self.parent).str(&spawn.file).int(spawn.flags).int(spawn.count);
+        push_strings(&mut body, &spawn.args);
+        let mut body = spawn.trace.write(spawn.output.write(body));
+        push_strings(&mut body, &spawn.env);
+        body.int(self.first).int(self.total).finish()
+    }
+
+    /// The request in a body. The two numbers at the end may be missing: nothing depends on them.
+    pub fn decode(body: &[u8]) -> Result<Self, BodyError> {
+        let mut reader = BodyReader::new(body);
+        let parent = reader.int()?;
+        let spawn = SpawnRequest {
+            file: reader.str()?.to_owned(),
+            flags: reader.int()?,
+            place: String::new(),
+            count: reader.int()?,
+            args: reader.strings()?,
+            output: Sink::read(&mut reader)?,
+            trace: Sink::read(&mut reader)?,
+            env: reader.strings()?,
+        };
+        let mut number = || if reader.rest().is_empty() { Ok(0) } else { reader.int() };
+        Ok(Self { parent, spawn, first: number()?, total: number()? })
+    }
+}
+
+/// Start this task (`SM_STTASK`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StartTask {
+    /// Its id.
+    pub tid: Tid,
+    /// Flags of the spawn.
+    pub flags: i32,
+    /// The program's path.
+    pub path: String,
+    /// Arguments, the program's name not among them.
+    pub args: Vec<String>,
+    /// Its `PVMEPID`, by which the daemon knows it when it enrols.
+    pub cookie: i32,
+    /// The rest of the environment, `NAME=value`.
+    pub env: Vec<String>,
+    /// Its number in the spawn, from 0.
+    pub instance: i32,
+    /// Tasks of the spawn on this host.
+    pub here: i32,
+    /// Tasks of the spawn on all hosts.
+    pub total: i32,
+}
+
+impl StartTask {
+    /// The body.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut body = BodyWriter::new().int(self.tid.raw()).int(self.flags).str(&self.path);
+        body.push_int(self.args.len() as i32 + 1);
+        body.push_str(&self.path);
+        for arg in &self.args {
+            body.push_str(arg);
+        }
+        body.push_int(self.env.len() as i32 + 1);
+        body.push_str(&format!("PVMEPID={}", self.cookie));
+        for entry in &self.env {
+            body.push_str(entry);
+        }
+        body.int(self.instance).int(self.here).int(self.total).finish()
+    }
+}
+
+/// A task has ended (`SM_TASKX`), said by a daemon to the resource manager or by a tasker to its daemon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaskEnded {
+    /// Which.
+    pub tid: Tid,
+    /// How, as `wait` gives it.
+    pub status: i32,
+}
+
+impl TaskEnded {
+    /// The body. The times that it spent are not known here: 0.
+    pub fn encode(&self) -> Vec<u8> {
+        BodyWriter::new().int(self.tid.raw()).int(self.status).ints([0; 4]).finish()
+    }
+
+    /// The news in a body.
+    pub fn decode(body: &[u8]) -> Result<Self, BodyError> {
+        let mut reader = BodyReader::new(body);
+        Ok(Self { tid: Tid::from_raw(reader.int()?), status: reader.int()? })
+    }
+}
+
+fn push_strings(body: &mut BodyWriter, strings: &[String]) {
+    body.push_int(strings.len() as i32);
+    for text in strings {
+        body.push_str(text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_start_survives_the_wire() {
+        let spawn = SpawnRequest {
+            file: "prog".into(),
+            flags: 64,
+            count: 3,
+            args: vec!["a".into(), String::new()],
+            output: Sink { tid: 1, context: 2, tag: 3 },
+            env: vec!["A=b".into()],
+            ..SpawnRequest::default()
+        };
+        let request = ExecRequest { parent: 0x40001, spawn, first: 2, total: 9 };
+        let body = request.encode();
+        assert_eq!(ExecRequest::decode(&body), Ok(request.clone()));
+        let short = ExecRequest { first: 0, total: 0, ..request };
+        assert_eq!(ExecRequest::decode(&body[..body.len() - 8]), Ok(short));
+    }
+
+    #[test]
+    fn a_tasker_gets_the_program_as_its_first_argument_and_the_cookie_as_its_first_variable() {
+        let task = StartTask {
+            tid: Tid::from_bits(0x40002),
+            flags: 0,
+            path: "/bin/p".into(),
+            args: vec!["x".into()],
+            cookie: 10_000_001,
+            env: vec!["A=b".into()],
+            instance: 0,
+            here: 1,
+            total: 2,
+        };
+        let body = task.encode();
+        let mut reader = BodyReader::new(&body);
+        assert_eq!((reader.int(), reader.int(), reader.str()), (Ok(0x40002), Ok(0), Ok("/bin/p")));
+        assert_eq!(reader.strings(), Ok(vec!["/bin/p".to_owned(), "x".to_owned()]));
+        assert_eq!(reader.strings(), Ok(vec!["PVMEPID=10000001".to_owned(), "A=b".to_owned()]));
+        assert_eq!(reader.ints(3), Ok(vec![0, 1, 2]));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(body in prop::collection::vec(any::<u8>(), 0..100)) {
+            let _ = ExecRequest::decode(&body);
+            let _ = TaskEnded::decode(&body);
+        }
+    }
+}
