@@ -23,6 +23,10 @@ const ENDING: Duration = Duration::from_secs(10);
 /// Where the loader looks for shared libraries first.
 const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
 
+/// P, the tasks that a host asks for by itself: so few that a batch is divided by capability, whichever host is quick to
+/// ask, and whatever else runs on this computer.
+pub(crate) const TASK_TARGET: &str = "1";
+
 /// What a machine is to be made of.
 pub struct Plan<'a> {
     installation: Installation,
@@ -207,6 +211,7 @@ impl<'a> Plan<'a> {
             (LIBRARY_PATH.to_owned(), display(library.library())),
             // The original daemon needs its own library, so its tasks get theirs from the task that spawns them.
             ("PVM_EXPORT".to_owned(), LIBRARY_PATH.to_owned()),
+            ("PVM_TASK_TARGET".to_owned(), TASK_TARGET.to_owned()),
             // The original refuses to serve root without it.
             ("PVM_ALLOW_ROOT".to_owned(), "1".to_owned()),
         ];

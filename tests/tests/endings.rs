@@ -5,6 +5,7 @@ use pvm_tests::program::Program;
 use pvm_tests::programs::{Linking, Programs};
 use pvm_tests::{Installation, Machine, process, wait};
 use rustix::process::Signal;
+use std::fs;
 use std::path::Path;
 
 /// A machine of so many hosts on this computer, and a program with six sleepers on it, whose process ids are given.
@@ -72,6 +73,7 @@ fn batches_survive_their_managers() {
         all.into_iter().filter(|process| process.command.contains("task-manager")).collect::<Vec<_>>()
     };
     assert!(!managers().is_empty(), "none among {:#?}", machine.processes());
+    let mut victims = Vec::new();
     for round in 0..10 {
         let batch = machine.program(programs.path("batch"), &["60", "hold"]);
         let mut killed = 0;
@@ -80,6 +82,7 @@ fn batches_survive_their_managers() {
             if killed <= round % 3 {
                 for manager in managers() {
                     process::signal(manager.pid, Signal::KILL);
+                    victims.push(manager.pid);
                 }
                 killed += 1;
             }
@@ -89,5 +92,9 @@ fn batches_survive_their_managers() {
         assert!(ended.stdout.starts_with("started 60\n"), "round {round}: {ended:#?}");
     }
     watch.end().expect_success();
+    // Who is killed while it enrols cannot remove the file by which it proves itself.
+    for pid in victims {
+        let _ = fs::remove_file(machine.tmp().join(format!("pvmtmp{pid:06}.0")));
+    }
     machine.finish();
 }
