@@ -58,6 +58,7 @@ Examples:
   pvm run ./hello                            one host: this one
   pvm run --hosts 4 ./hello 1000             this host, and three more daemons on it
   pvm run --hostfile cluster ./hello         the hosts in the file \"cluster\"
+  pvm run --trace run.json ./hello           a picture of all tasks and messages, for ui.perfetto.dev
   pvm run --here ./hello                     the virtual machine that already runs here";
 
 /// The arguments of `pvm run`.
@@ -67,6 +68,9 @@ pub struct RunArgs {
     /// Which virtual machine
     #[command(flatten)]
     pub machine: MachineArgs,
+    /// Record what all tasks do and when: FILE opens in <https://ui.perfetto.dev> and chrome://tracing
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
     /// The program and its arguments
     #[arg(value_names = ["PROGRAM", "ARGS"], required = true, num_args = 1.., trailing_var_arg = true)]
     command: Vec<OsString>,

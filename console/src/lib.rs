@@ -12,3 +12,4 @@ pub mod orphans;
 pub mod run;
 pub mod shell;
 pub mod supervise;
+pub mod timeline;

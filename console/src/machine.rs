@@ -80,6 +80,7 @@ impl Machine {
             .env("PVMSOCK", &self.daemon.address)
             // What the machine in which this process runs may have told it is not for the new one.
             .env_remove("PVMEPID")
+            .env_remove(pvm_wire::timeline::VARIABLE)
             .env_remove("PVMCTX");
         if let Some(signal) = interrupts.take() {
             return Ok(supervise::signal_code(signal));

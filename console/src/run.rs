@@ -5,8 +5,9 @@ use crate::inside;
 use crate::lines::Lines;
 use crate::machine::{Hosts, run_inside};
 use crate::supervise::{self, Interrupts};
+use crate::timeline::{self, Collector};
 use anyhow::{Context, Result};
-use pvm3::{OutputEvent, Task, Tid};
+use pvm3::{OutputEvent, Scope, Task, Tid};
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -18,17 +19,21 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Runs the program; the exit code is the program's.
 pub fn run(args: &RunArgs) -> Result<u8> {
+    let trace = args.trace.as_deref().map(timeline::check).transpose()?;
     let program = match find(args.program()) {
         Ok(program) => program,
         Err(error) => return Ok(not_started(args.program(), &error)),
     };
     if args.machine.here {
-        return here(args, &program);
+        return here(args, &program, trace.as_deref());
     }
     let hosts = Hosts::chosen(&args.machine, Hosts::Local(1, Vec::new()));
     let mut inside: Vec<OsString> = vec!["run".into(), "--here".into(), "--private".into()];
     if args.machine.allow_missing {
         inside.push("--allow-missing".into());
+    }
+    if let Some(file) = trace {
+        inside.extend(["--trace".into(), file.into()]);
     }
     inside.push("--".into());
     inside.push(program.clone().into());
@@ -37,14 +42,31 @@ pub fn run(args: &RunArgs) -> Result<u8> {
 }
 
 /// Runs the program as a task of the machine here, and prints what the tasks it spawns write.
-fn here(args: &RunArgs, program: &Path) -> Result<u8> {
+fn here(args: &RunArgs, program: &Path, trace: Option<&Path>) -> Result<u8> {
     let mut task = inside::enrol("pvm run", &args.machine)?;
     let interrupts = Interrupts::watch().context("cannot handle signals")?;
-    task.collect_output(Some(Box::new(printer())));
+    let mut trace = trace.map(|file| Collector::new(file, &mut task)).transpose()?;
+    let mut print = printer();
+    let lives = trace.as_ref().map(Collector::lives);
+    task.collect_output(Some(Box::new(move |tid, event: OutputEvent| {
+        if let Some(lives) = &lives {
+            lives.note(tid, &event);
+        }
+        print(tid, event);
+    })));
     let mut command = Command::new(program);
     command.args(args.args());
+    if trace.is_some() {
+        Collector::put_into(&mut command, &task);
+    }
+    let mut own = None;
     if task.daemon_is_ours() {
-        command.env("PVMEPID", task.adopt_collected()?.cookie.to_string());
+        let adopted = task.adopt_collected()?;
+        command.env("PVMEPID", adopted.cookie.to_string());
+        own = Some(adopted.tid);
+    }
+    if let (Some(trace), Some(own)) = (&mut trace, own) {
+        trace.begin(own, program);
     }
     let mut child = match command.spawn() {
         Ok(child) => child,
@@ -52,21 +74,37 @@ fn here(args: &RunArgs, program: &Path) -> Result<u8> {
     };
     let mut lost = false;
     let status = supervise::wait(&mut child, &interrupts, || {
-        if !lost && let Err(error) = task.poll() {
+        if !lost && let Err(error) = attend(&mut task, trace.as_mut()) {
             lost = true;
             eprintln!("pvm: {error}");
         }
     })?;
+    if let (Some(trace), Some(own)) = (&mut trace, own) {
+        trace.end(own);
+    }
     if !lost {
-        hear_out(&mut task);
+        hear_out(&mut task, trace.as_mut());
+    }
+    if let Some(trace) = trace {
+        trace.write()?;
     }
     Ok(supervise::exit_code(status))
 }
 
-fn hear_out(task: &mut Task) {
+/// Takes in what has come.
+fn attend(task: &mut Task, trace: Option<&mut Collector>) -> pvm3::Result<()> {
+    task.poll()?;
+    trace.map_or(Ok(()), |trace| trace.collect(task))
+}
+
+fn hear_out(task: &mut Task, mut trace: Option<&mut Collector>) {
     let deadline = Instant::now() + LAST_WORDS;
-    while task.poll().is_ok() && task.collecting() > 0 && Instant::now() < deadline {
+    while attend(task, trace.as_deref_mut()).is_ok() && task.collecting() > 0 && Instant::now() < deadline {
         std::thread::sleep(supervise::TICK);
+    }
+    if let Some(trace) = trace {
+        // The daemon answers after all that the program has sent before its end. What fails here is lost anyway.
+        let _ = task.tasks(Scope::Task(task.tid())).and_then(|_| trace.collect(task));
     }
 }
 

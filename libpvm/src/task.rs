@@ -117,7 +117,18 @@ impl Task {
 
     fn receive(&mut self, wait: Wait, from: Source, tag: Tag) -> Result<Option<Received>> {
         let mut choose = chooser(from, tag, self.engine.context());
-        Ok(self.engine.receive(wait, &mut choose)?.map(Received::new))
+        let begun = self.engine.begin_span();
+        if begun.is_some() && wait != Wait::Poll {
+            self.engine.report_before_wait();
+        }
+        let message = self.engine.receive(wait, &mut choose)?;
+        match &message {
+            Some(message) => {
+                self.engine.record_receive(begun, message.src, &message.header, message.body.len());
+            }
+            None => self.engine.record_wait(begun),
+        }
+        Ok(message.map(Received::new))
     }
 
     /// Waits for the next message whatever its tag, sender and context: for programs that serve others' protocols.

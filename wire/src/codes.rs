@@ -172,6 +172,8 @@ tags! {
 
 /// Tag of [`crate::batch::BatchMsg`]s between daemons and task managers.
 pub const BATCH_TAG: i32 = 0x8005_0001_u32 as i32;
+/// Tag of [`crate::timeline::Report`]s from tasks to the collector of a timeline, in [`CONTEXT_TC`].
+pub const TIMELINE_TAG: i32 = 0x8006_0001_u32 as i32;
 
 /// Kinds of output frame, in place of a length (`TO_…`).
 pub mod output {

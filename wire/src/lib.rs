@@ -24,6 +24,7 @@ pub mod services;
 pub mod slave;
 pub mod spawn;
 pub mod tid;
+pub mod timeline;
 
 pub use element::{Complex32, Complex64, Element};
 pub use encoding::{DataSignature, Encoding};

@@ -12,12 +12,14 @@ mod route;
 mod route_notices;
 mod send;
 mod spawn;
+mod timeline;
 mod wait;
 
 pub use connect::{address_file, tmp_dir};
 pub use options::Options;
 pub use output::{OutputEvent, OutputSink};
 pub use receive::{Choice, Wait};
+pub use timeline::Begun;
 
 use crate::error::{Error, Result};
 use bytes::Bytes;
@@ -52,6 +54,7 @@ pub struct Engine {
     route_notices: RouteNotices,
     siblings: Option<Vec<Tid>>,
     output: output::Collection,
+    recorder: Option<timeline::Recorder>,
 }
 
 impl Engine {
@@ -68,6 +71,7 @@ impl Engine {
             Error::new(error.code(), format!("the daemon at {address} does not let this task in: {error}"))
         })?;
         engine.options = Options::new(&engine.identity);
+        engine.start_recorder();
         Ok(engine)
     }
 
@@ -95,6 +99,7 @@ impl Engine {
             route_notices: RouteNotices::default(),
             siblings: None,
             output: output::Collection::default(),
+            recorder: None,
         }
     }
 
@@ -185,7 +190,13 @@ impl Engine {
     /// Asks the daemon, and returns the body of its answer.
     #[expect(clippy::needless_pass_by_value, reason = "a body is made for one request")]
     pub fn request(&mut self, tag: i32, body: Vec<u8>) -> Result<Bytes> {
-        self.ask(tag, &body, None)
+        if tag == Tm::Exit.tag() {
+            self.report_end();
+        }
+        let begun = self.begin_span();
+        let answer = self.ask(tag, &body, None);
+        self.record_request(begun, tag);
+        answer
     }
 
     /// Tells the daemon something it does not answer.
@@ -226,6 +237,7 @@ impl Engine {
     /// Leaves without waiting for anybody's output and without a word about failures.
     pub fn leave(&mut self) {
         if self.is_enrolled() {
+            self.report_end();
             // The answer tells that the daemon has read all that was sent; without it the daemon sees the connection
             // end, which is as good.
             let _ = self.ask(Tm::Exit.tag(), &[], Some(Instant::now() + LEAVE_TIMEOUT));

@@ -12,18 +12,21 @@ impl Engine {
     /// Sends a message: a contiguous body as one part, to be cut into fragments; or several parts, each of which
     /// becomes a fragment of its own (data packed in place). Returns when all is with the kernel.
     pub fn send(&mut self, dst: Tid, header: MessageHeader, parts: &[&[u8]]) -> Result<()> {
+        let begun = self.begin_span();
         self.send_whole(dst, header, parts)?;
+        self.record_send(begun, &[dst], &header, parts);
         self.send_deferred()
     }
 
     /// Sends one message to several tasks; to each once, and not to this one. Direct routes that are open are used.
     pub fn multicast(&mut self, dsts: &[Tid], header: MessageHeader, parts: &[&[u8]]) -> Result<()> {
+        let begun = self.begin_span();
         let mut dsts = dsts.to_vec();
         dsts.sort_unstable();
         dsts.dedup();
         dsts.retain(|&dst| dst != self.tid());
         let mut rest = Vec::new();
-        for dst in dsts {
+        for &dst in &dsts {
             if !self.send_directly(dst, header, parts)? {
                 rest.push(dst);
             }
@@ -36,6 +39,7 @@ impl Engine {
             }
             self.send_by_daemon(self.tid().multicast(), header, parts)?;
         }
+        self.record_send(begun, &dsts, &header, parts);
         self.send_deferred()
     }
 

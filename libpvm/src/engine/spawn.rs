@@ -40,6 +40,7 @@ impl Engine {
             format!("PVMTRCOPT={}", options.child_trace_options),
             format!("PVMCTX=0x{:x}", self.context),
         ];
+        env.extend(self.recorder_environment());
         if let Ok(names) = std::env::var("PVM_EXPORT") {
             let value = |name: &str| std::env::var(name).ok().map(|value| format!("{name}={value}"));
             env.push(format!("PVM_EXPORT={names}"));

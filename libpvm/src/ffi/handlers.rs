@@ -1,6 +1,7 @@
 //! Message handlers of the program: functions that take messages before they reach the queue.
 
 use super::state::{Failure, call, locked};
+use super::timeline;
 use pvm_wire::PvmError;
 use pvm_wire::codes::{CONTEXT_TC, Tc};
 use std::collections::VecDeque;
@@ -130,6 +131,8 @@ fn begin() -> Result<Option<Run>, Failure> {
             return Ok(None);
         }
         let Some((id, function)) = state.handlers.due.pop_front() else { return Ok(None) };
+        let begun = timeline::begin(state)?;
+        timeline::received(state, begun, id);
         let message_context = state.buffers.get(id)?.info.context;
         let send = state.buffers.set_send(0)?;
         let receive = state.buffers.set_receive(id)?;

@@ -37,6 +37,7 @@ mod send;
 mod services;
 mod spawn;
 mod state;
+mod timeline;
 mod tracing;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod varargs;

@@ -4,7 +4,7 @@ use super::buffers::Info;
 use super::memory::{self, TimeVal, store};
 use super::send::array_length;
 use super::state::{Failure, Matcher, Outcome, State, call, locked};
-use super::{errors, handlers};
+use super::{errors, handlers, timeline};
 use crate::engine::Wait;
 use pvm_wire::PvmError;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -100,19 +100,21 @@ pub extern "C" fn pvm_probe(tid: c_int, tag: c_int) -> c_int {
 }
 
 fn receive(name: &str, wanted: Wanted, until: Until) -> c_int {
-    let freed = locked(|state| {
+    let begun = locked(|state| {
         state.may_wait()?;
-        state.engine()?;
+        let begun = timeline::begin(state)?;
         let old = state.buffers.receive_id();
-        Ok(state.buffers.free(old)?)
+        state.buffers.free(old)?;
+        Ok(begun)
     });
-    let outcome = freed.and_then(|()| find(wanted, until)).and_then(|found| match found {
+    let outcome = begun.and_then(|begun| match find(wanted, until)? {
         Some(id) => locked(|state| {
             take(state, id)?;
+            timeline::received(state, begun, id);
             state.buffers.set_receive(id)?;
             Ok(id)
         }),
-        None => Ok(0),
+        None => timeline::waited(begun).map(|()| 0),
     });
     handlers::run_due();
     errors::finish(name, outcome)
@@ -267,9 +269,11 @@ pub unsafe extern "C" fn pvm_precv(
 
 fn precv(wanted: Wanted, kind: c_int, count: c_int, deliver: impl FnOnce(&[u8], usize, Info)) -> Outcome {
     let room = array_length(kind, count)?;
+    let begun = locked(timeline::begin)?;
     let found = find(wanted, Until::Forever)?.ok_or(PvmError::SysErr)?;
     locked(|state| {
         take(state, found)?;
+        timeline::received(state, begun, found);
         let message = state.buffers.remove(found)?;
         deliver(message.body(), room, message.info);
         Ok(0)

@@ -5,7 +5,7 @@ use super::errors;
 use super::handlers::{self, Handlers};
 use super::internals;
 use super::memory::Lists;
-use super::output;
+use super::{output, timeline};
 use crate::engine::{Choice, Engine, Wait};
 use crate::error::Error;
 use pvm_wire::{Message, PvmError, Tid};
@@ -209,6 +209,7 @@ impl State {
             internals::set_own_tid(engine.tid().raw());
             self.settings.copy_to(&mut engine);
             engine.set_context(self.context);
+            timeline::report_at_exit(&engine);
             self.engine = Some(engine);
         }
         self.engine.as_mut().ok_or_else(|| PvmError::SysErr.into())

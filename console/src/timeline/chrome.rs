@@ -1,0 +1,259 @@
+//! The file: Chrome's trace event format. A process is a host, a thread is a task, a flow is a message.
+
+use super::rows::{Call, Moment, Row};
+use pvm_wire::Tid;
+use pvm_wire::codes::Tm;
+use pvm_wire::timeline::{Activity, Kind};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, HashMap};
+use std::io::{self, Write};
+
+/// Receivers of a multicast that are named.
+const NAMED_MAX: usize = 16;
+
+/// All rows of a run.
+#[derive(Debug)]
+pub struct Picture {
+    hosts: BTreeMap<Tid, String>,
+    rows: Vec<Row>,
+    start: Moment,
+}
+
+/// An entry of the file.
+#[derive(Debug, Default, Serialize)]
+struct Event<'a> {
+    ph: &'static str,
+    pid: i32,
+    tid: u32,
+    name: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    cat: &'static str,
+    /// Microseconds since the start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ts: Option<f64>,
+    /// Microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dur: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bp: Option<&'static str>,
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    args: Map<String, Value>,
+}
+
+/// One of the messages of a kind from one task to another.
+type Sending = (Tid, Tid, Kind, u64);
+
+impl Picture {
+    /// A picture of these rows; `hosts` has the names by the ids.
+    pub fn new(hosts: BTreeMap<Tid, String>, rows: Vec<Row>) -> Self {
+        let start = rows.iter().map(|row| row.begin).min().unwrap_or(0);
+        Self { hosts, rows, start }
+    }
+
+    /// Writes the file.
+    pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        out.write_all(b"{\"displayTimeUnit\":\"ms\",\"traceEvents\":[")?;
+        let mut file = File { out, first: true };
+        for (&host, name) in &self.hosts {
+            file.put(&label("process_name", host, json!(name)))?;
+            file.put(&label("process_sort_index", host, json!(number(host))))?;
+        }
+        for row in &self.rows {
+            self.write_row(row, &mut file)?;
+        }
+        self.write_messages(&mut file)?;
+        out.write_all(b"\n]}\n")
+    }
+
+    fn write_row(&self, row: &Row, file: &mut File<'_, impl Write>) -> io::Result<()> {
+        let program = if row.name.is_empty() { "task" } else { &row.name };
+        file.put(&label("thread_name", row.tid, json!(format!("{} {program}", row.tid))))?;
+        file.put(&label("thread_sort_index", row.tid, json!(row.tid.local())))?;
+        let mut args = Map::new();
+        args.insert("task".to_owned(), json!(row.tid.to_string()));
+        if !row.told {
+            args.insert("note".to_owned(), json!("does not tell what it does"));
+        } else if !row.left {
+            args.insert("note".to_owned(), json!("ended without leaving the virtual machine"));
+        }
+        file.put(&self.span(row.tid, program, "task", (row.begin, row.end), args))?;
+        for call in &row.calls {
+            let (name, category, args) = describe(call);
+            file.put(&self.span(row.tid, &name, category, (call.begin, call.end), args))?;
+        }
+        Ok(())
+    }
+
+    fn write_messages(&self, file: &mut File<'_, impl Write>) -> io::Result<()> {
+        let sent = self.sendings();
+        let mut id = 0;
+        for row in &self.rows {
+            for call in &row.calls {
+                let Some(Activity::Receive { from, number: Some(number), kind, .. }) = call.what else { continue };
+                let Some(&begin) = sent.get(&(from, row.tid, kind, number)) else { continue };
+                id += 1;
+                // An arrow hangs on the span that is there at its time, so it ends before the span does.
+                let end = call.end - ((call.end - call.begin) / 2).clamp(1, 1000);
+                file.put(&self.arrow("s", from, begin, id))?;
+                file.put(&Event { bp: Some("e"), ..self.arrow("f", row.tid, end, id) })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// When each message was sent.
+    fn sendings(&self) -> HashMap<Sending, Moment> {
+        let mut sendings = HashMap::new();
+        for row in &self.rows {
+            for call in &row.calls {
+                let Some(Activity::Send { to, kind, .. }) = &call.what else { continue };
+                for &(receiver, number) in to {
+                    if let Some(number) = number {
+                        sendings.insert((row.tid, receiver, *kind, number), call.begin);
+                    }
+                }
+            }
+        }
+        sendings
+    }
+
+    fn span<'a>(
+        &self,
+        tid: Tid,
+        name: &'a str,
+        cat: &'static str,
+        (begin, end): (Moment, Moment),
+        args: Map<String, Value>,
+    ) -> Event<'a> {
+        let dur = Some(micros(end - begin));
+        Event { ph: "X", name, cat, ts: self.time(begin), dur, args, ..place(tid) }
+    }
+
+    fn arrow(&self, ph: &'static str, tid: Tid, moment: Moment, id: u64) -> Event<'static> {
+        Event { ph, name: "message", cat: "message", ts: self.time(moment), id: Some(id), ..place(tid) }
+    }
+
+    fn time(&self, moment: Moment) -> Option<f64> {
+        Some(micros(moment - self.start))
+    }
+}
+
+fn micros(nanos: Moment) -> f64 {
+    nanos as f64 / 1000.0
+}
+
+fn number(tid: Tid) -> i32 {
+    tid.host().map_or(0, |host| host.get() as i32)
+}
+
+fn place(tid: Tid) -> Event<'static> {
+    Event { pid: number(tid), tid: tid.local(), ..Event::default() }
+}
+
+/// A name or a place in the order of a host or a task.
+fn label(what: &'static str, tid: Tid, value: Value) -> Event<'static> {
+    let key = if what.ends_with("_name") { "name" } else { "sort_index" };
+    Event { ph: "M", name: what, args: Map::from_iter([(key.to_owned(), value)]), ..place(tid) }
+}
+
+/// Name, category and details of a call.
+fn describe(call: &Call) -> (String, &'static str, Map<String, Value>) {
+    let details = |peers: (&str, String), kind: &Kind, bytes: u64| {
+        let mut args = Map::new();
+        args.insert(peers.0.to_owned(), json!(peers.1));
+        args.insert("tag".to_owned(), json!(kind.tag));
+        args.insert("bytes".to_owned(), json!(bytes));
+        if kind.context != 0 {
+            args.insert("context".to_owned(), json!(kind.context));
+        }
+        args
+    };
+    match &call.what {
+        None => ("computing".to_owned(), "computing", Map::new()),
+        Some(Activity::Send { to, kind, bytes }) => {
+            let mut names: Vec<String> = to.iter().take(NAMED_MAX).map(|(tid, _)| tid.to_string()).collect();
+            if to.len() > NAMED_MAX {
+                names.push(format!("and {} more", to.len() - NAMED_MAX));
+            }
+            ("sending".to_owned(), "sending", details(("to", names.join(" ")), kind, *bytes))
+        }
+        Some(Activity::Receive { from, kind, bytes, .. }) => {
+            ("waiting".to_owned(), "waiting", details(("from", from.to_string()), kind, *bytes))
+        }
+        Some(Activity::Wait) => ("waiting".to_owned(), "waiting", Map::new()),
+        Some(Activity::Request(tag)) => (request_name(*tag), "daemon", Map::new()),
+    }
+}
+
+/// What a request to the daemon is for.
+fn request_name(tag: i32) -> String {
+    Tm::from_tag(tag).map_or_else(|| "request".to_owned(), |request| format!("{request:?}").to_lowercase())
+}
+
+/// The list of events.
+struct File<'a, W> {
+    out: &'a mut W,
+    first: bool,
+}
+
+impl<W: Write> File<'_, W> {
+    fn put(&mut self, event: &Event<'_>) -> io::Result<()> {
+        self.out.write_all(if self.first { b"\n" } else { b",\n" })?;
+        self.first = false;
+        serde_json::to_writer(&mut *self.out, event).map_err(io::Error::from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SENDER: Tid = Tid::from_raw(0x40002);
+    const RECEIVER: Tid = Tid::from_raw(0x80001);
+
+    fn row(tid: Tid, what: Activity, (begin, end): (Moment, Moment)) -> Row {
+        Row {
+            tid,
+            name: "prog".to_owned(),
+            begin: 0,
+            end: 100_000,
+            told: true,
+            left: true,
+            calls: vec![Call { begin, end, what: Some(what) }],
+        }
+    }
+
+    fn events(rows: Vec<Row>) -> Vec<Value> {
+        let hosts = BTreeMap::from([(SENDER.to_host(), "a".to_owned()), (RECEIVER.to_host(), "b\"".to_owned())]);
+        let mut text = Vec::new();
+        Picture::new(hosts, rows).write(&mut text).unwrap();
+        let file: Value = serde_json::from_slice(&text).unwrap();
+        file["traceEvents"].as_array().unwrap().clone()
+    }
+
+    #[test]
+    fn a_message_is_an_arrow_from_span_to_span() {
+        let kind = Kind { context: 0, tag: 7 };
+        let send = Activity::Send { to: vec![(RECEIVER, Some(1))], kind, bytes: 8 };
+        let receive = Activity::Receive { from: SENDER, number: Some(1), kind, bytes: 8 };
+        let events =
+            events(vec![row(SENDER, send, (10_000, 20_000)), row(RECEIVER, receive, (5_000, 40_000))]);
+        let of = |ph: &str| events.iter().find(|event| event["ph"] == ph).unwrap();
+        assert_eq!((of("s")["pid"].as_i64(), of("s")["ts"].as_f64()), (Some(1), Some(10.0)));
+        assert_eq!((of("f")["pid"].as_i64(), of("f")["ts"].as_f64()), (Some(2), Some(39.0)));
+        assert_eq!(of("s")["id"], of("f")["id"]);
+        let names: Vec<_> = events.iter().filter(|event| event["name"] == "process_name").collect();
+        assert_eq!(names[1]["args"]["name"], "b\"");
+    }
+
+    #[test]
+    fn what_was_not_sent_by_a_known_task_has_no_arrow() {
+        let kind = Kind { context: 0, tag: 7 };
+        let receive = |number| Activity::Receive { from: SENDER, number, kind, bytes: 8 };
+        let events = events(vec![row(RECEIVER, receive(Some(1)), (1, 2)), row(SENDER, receive(None), (1, 2))]);
+        assert!(!events.iter().any(|event| event["ph"] == "s" || event["ph"] == "f"));
+    }
+}

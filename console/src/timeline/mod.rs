@@ -1,0 +1,197 @@
+//! `pvm run --trace FILE`: what all tasks did when, in one file that Perfetto and Chrome's viewer open.
+//!
+//! Tasks linked with this system's library report their calls as messages. Of other programs the collector knows what
+//! their daemons say of every collected task: when it started and when it ended.
+
+mod chrome;
+mod rows;
+
+use anyhow::{Context, Result};
+use chrome::Picture;
+use pvm3::engine::{Choice, Wait};
+use pvm3::{HostInfo, OutputEvent, Scope, Task, Tid};
+use pvm_wire::codes::{CONTEXT_TC, TIMELINE_TAG};
+use pvm_wire::timeline::{Report, VARIABLE};
+use rows::{Moment, Rows};
+use std::collections::{BTreeMap, HashSet};
+use std::fs::{File, OpenOptions};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The variable that tasks of every library pass on what it names of their environment.
+const EXPORT: &str = "PVM_EXPORT";
+
+/// Checks that a trace can be written to this file, and returns its absolute path. Nothing in the file changes.
+pub fn check(path: &Path) -> Result<PathBuf> {
+    open(path)?;
+    std::path::absolute(path).with_context(|| format!("cannot find {}", path.display()))
+}
+
+fn open(path: &Path) -> Result<File> {
+    let file = OpenOptions::new().create(true).write(true).truncate(false).open(path);
+    file.with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Nanoseconds since 1970.
+fn now() -> Moment {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(Moment::MAX)
+}
+
+/// Collects what tasks report and writes it down in the end.
+#[derive(Debug)]
+pub struct Collector {
+    path: PathBuf,
+    file: File,
+    hosts: BTreeMap<Tid, Host>,
+    rows: Rows,
+    lives: Lives,
+    unnamed: HashSet<Tid>,
+}
+
+/// A host, and by how many nanoseconds its clock is behind this one's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Host {
+    name: String,
+    behind: i64,
+}
+
+/// What the daemons have said of the begin and end of tasks since it was last looked at.
+#[derive(Clone, Debug, Default)]
+pub struct Lives(Arc<Mutex<Vec<(Tid, Life, Moment)>>>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Life {
+    Started,
+    Ended,
+}
+
+impl Lives {
+    /// Notes what an output event says of a task's life.
+    pub fn note(&self, tid: Tid, event: &OutputEvent) {
+        let life = match event {
+            OutputEvent::Started { .. } | OutputEvent::Spawned { .. } => Life::Started,
+            OutputEvent::End => Life::Ended,
+            OutputEvent::Bytes(_) => return,
+        };
+        self.lock().push((tid, life, now()));
+    }
+
+    fn take(&self) -> Vec<(Tid, Life, Moment)> {
+        std::mem::take(&mut *self.lock())
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<(Tid, Life, Moment)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Collector {
+    /// A collector that will write to this file, and reads the hosts' clocks now.
+    pub fn new(path: &Path, task: &mut Task) -> Result<Self> {
+        let (path, file) = (path.to_owned(), open(path)?);
+        let mut collector = Self {
+            path,
+            file,
+            hosts: BTreeMap::new(),
+            rows: Rows::default(),
+            lives: Lives::default(),
+            unnamed: HashSet::new(),
+        };
+        collector.meet_hosts(task)?;
+        Ok(collector)
+    }
+
+    /// Where output events are to be noted.
+    pub fn lives(&self) -> Lives {
+        self.lives.clone()
+    }
+
+    /// Makes a program, and all it spawns, report to this task.
+    pub fn put_into(command: &mut Command, task: &Task) {
+        command.env(VARIABLE, task.tid().raw().to_string());
+        // Tasks of the original library pass on no variable of ours, but those that this one names.
+        let mut names = std::env::var(EXPORT).unwrap_or_default();
+        if !names.is_empty() {
+            names.push(':');
+        }
+        command.env(EXPORT, names + VARIABLE);
+    }
+
+    /// The program was started as this task.
+    pub fn begin(&mut self, tid: Tid, program: &Path) {
+        let name = program.file_name().unwrap_or_default().to_string_lossy();
+        self.rows.started(tid, now());
+        self.rows.name(tid, &name);
+    }
+
+    /// The program has ended.
+    pub fn end(&mut self, tid: Tid) {
+        self.rows.ended(tid, now());
+    }
+
+    /// Takes in what has come.
+    pub fn collect(&mut self, task: &mut Task) -> pvm3::Result<()> {
+        let mut choose = |message: &pvm3::Message| {
+            let header = message.header;
+            if header.context == CONTEXT_TC && header.tag == TIMELINE_TAG { Choice::Take } else { Choice::Skip }
+        };
+        while let Some(message) = task.engine().receive(Wait::Poll, &mut choose)? {
+            // Another task may send anything under this tag.
+            let Ok(report) = pvm_wire::codec::decode::<Report>(&message.body) else { continue };
+            self.meet_host_of(message.src, task)?;
+            let behind = self.hosts.get(&message.src.to_host()).map_or(0, |host| host.behind);
+            self.rows.report(message.src, report, behind);
+        }
+        for (tid, life, moment) in self.lives.take() {
+            match life {
+                Life::Started => {
+                    self.rows.started(tid, moment);
+                    self.unnamed.insert(tid);
+                }
+                Life::Ended => self.rows.ended(tid, moment),
+            }
+        }
+        for tid in std::mem::take(&mut self.unnamed) {
+            self.meet_host_of(tid, task)?;
+            if let Some(info) = task.tasks(Scope::Task(tid))?.into_iter().find(|info| info.tid == tid) {
+                let path = Path::new(&info.name);
+                self.rows.name(tid, &path.file_name().unwrap_or_default().to_string_lossy());
+            }
+        }
+        Ok(())
+    }
+
+    fn meet_host_of(&mut self, tid: Tid, task: &mut Task) -> pvm3::Result<()> {
+        if self.hosts.contains_key(&tid.to_host()) { Ok(()) } else { self.meet_hosts(task) }
+    }
+
+    fn meet_hosts(&mut self, task: &mut Task) -> pvm3::Result<()> {
+        for HostInfo { tid, name, .. } in task.hosts()? {
+            if !self.hosts.contains_key(&tid) {
+                // A host that is being lost has no clock.
+                let behind = task.clock_ahead(tid).unwrap_or(0).saturating_mul(1000);
+                self.hosts.insert(tid, Host { name, behind });
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the file.
+    pub fn write(self) -> Result<()> {
+        let Self { path, file, hosts, rows, .. } = self;
+        if rows.lost() > 0 {
+            eprintln!("pvm: {} lacks {} calls: there were too many", path.display(), rows.lost());
+        }
+        let names = hosts.into_iter().map(|(tid, host)| (tid, host.name)).collect();
+        let written = file.set_len(0).and_then(|()| {
+            let mut writer = BufWriter::new(file);
+            Picture::new(names, rows.finish(now())).write(&mut writer)?;
+            writer.flush()
+        });
+        written.with_context(|| format!("cannot write {}", path.display()))
+    }
+}

@@ -1,0 +1,276 @@
+//! Recording what this task does when, for `pvm run --trace`. When nobody collects, a call costs one test of an
+//! `Option`.
+
+use super::{Engine, xdr_header};
+use pvm_wire::codes::{CONTEXT_TC, CONTEXT_TM, TIMELINE_TAG};
+use pvm_wire::timeline::{Activity, Kind, Number, Report, Span, VARIABLE};
+use pvm_wire::{Message, MessageHeader, Tid};
+use std::collections::HashMap;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// What a task keeps before it reports, counted as [`weight`] does.
+const REPORT_WEIGHT: usize = 4096;
+/// What a task records in its life; beyond it only counts.
+const LIFE_WEIGHT: usize = 1 << 20;
+/// Kinds of message (by peer, context and tag) that are numbered.
+const KINDS_MAX: usize = 1 << 16;
+/// A task that comes to wait and has not reported for so long does so: it may wait for ever, or be killed.
+const REPORT_AGE: Duration = Duration::from_millis(100);
+/// Waiting in vain for less than this is a look, not a wait.
+const LOOK: u64 = 100_000;
+
+/// When a recorded call began, by the recorder's clock.
+#[derive(Clone, Copy, Debug)]
+pub struct Begun(u64);
+
+/// The record of this task.
+#[derive(Debug)]
+pub(super) struct Recorder {
+    collector: Tid,
+    clock: Clock,
+    report: Report,
+    weight: usize,
+    whole_weight: usize,
+    reported: Instant,
+    sent: Counters,
+    received: Counters,
+}
+
+/// Wall-clock time that never goes back.
+#[derive(Clone, Copy, Debug)]
+struct Clock {
+    start: Instant,
+    time_at_start: Duration,
+}
+
+impl Clock {
+    fn new() -> Self {
+        Self {
+            start: Instant::now(),
+            time_at_start: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
+        }
+    }
+
+    fn now(&self) -> u64 {
+        let time = self.time_at_start.saturating_add(self.start.elapsed());
+        u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+/// How many messages of each kind went to or came from each task.
+#[derive(Debug, Default)]
+struct Counters(HashMap<(Tid, Kind), u64>);
+
+impl Counters {
+    fn next(&mut self, peer: Tid, kind: Kind) -> Number {
+        if self.0.len() >= KINDS_MAX && !self.0.contains_key(&(peer, kind)) {
+            return None;
+        }
+        let count = self.0.entry((peer, kind)).or_default();
+        *count += 1;
+        Some(*count)
+    }
+}
+
+fn weight(what: &Activity) -> usize {
+    match what {
+        Activity::Send { to, .. } => 1 + to.len(),
+        _ => 1,
+    }
+}
+
+impl Recorder {
+    /// The recorder that the environment asks for.
+    pub(super) fn from_environment() -> Option<Self> {
+        let collector = std::env::var(VARIABLE).ok()?.parse().ok().map(Tid::from_raw)?;
+        collector.is_task().then(|| Self::new(collector, Clock::new()))
+    }
+
+    fn new(collector: Tid, clock: Clock) -> Self {
+        let path = std::env::args_os().next().unwrap_or_default();
+        let program = std::path::Path::new(&path).file_name().unwrap_or_default();
+        Self {
+            collector,
+            clock,
+            report: Report {
+                program: program.to_string_lossy().into_owned(),
+                enrolled: clock.now(),
+                ..Report::default()
+            },
+            weight: 0,
+            whole_weight: 0,
+            reported: clock.start,
+            sent: Counters::default(),
+            received: Counters::default(),
+        }
+    }
+
+    fn add(&mut self, Begun(begin): Begun, what: Activity) {
+        let weight = weight(&what);
+        if self.whole_weight.saturating_add(weight) > LIFE_WEIGHT {
+            self.report.lost += 1;
+            return;
+        }
+        self.weight += weight;
+        self.whole_weight += weight;
+        self.report.spans.push(Span { begin, end: self.clock.now(), what });
+    }
+
+    fn is_due(&self) -> bool {
+        self.weight >= REPORT_WEIGHT
+    }
+
+    fn is_overdue(&self) -> bool {
+        self.weight > 0 && self.reported.elapsed() >= REPORT_AGE
+    }
+
+    /// Takes out what is to be reported.
+    fn take_report(&mut self) -> Report {
+        (self.weight, self.reported) = (0, Instant::now());
+        let Report { program, enrolled, .. } = &self.report;
+        let next = Report { program: program.clone(), enrolled: *enrolled, ..Report::default() };
+        std::mem::replace(&mut self.report, next)
+    }
+}
+
+/// Whether a message belongs in a timeline: what libraries and daemons say to each other does not.
+fn is_recorded(peer: Tid, header: &MessageHeader) -> bool {
+    peer.is_task() && header.context != CONTEXT_TC && header.context != CONTEXT_TM
+}
+
+impl Engine {
+    /// A call begins, if it is recorded.
+    pub fn begin_span(&self) -> Option<Begun> {
+        self.recorder.as_ref().map(|recorder| Begun(recorder.clock.now()))
+    }
+
+    /// A call that began then has sent a message.
+    pub(super) fn record_send(
+        &mut self,
+        begun: Option<Begun>,
+        to: &[Tid],
+        header: &MessageHeader,
+        parts: &[&[u8]],
+    ) {
+        let (Some(begun), Some(recorder)) = (begun, &mut self.recorder) else { return };
+        let kind = Kind { context: header.context, tag: header.tag };
+        let to: Vec<(Tid, Number)> = to
+            .iter()
+            .filter(|&&tid| is_recorded(tid, header))
+            .map(|&tid| (tid, recorder.sent.next(tid, kind)))
+            .collect();
+        if !to.is_empty() {
+            let bytes = parts.iter().map(|part| part.len() as u64).sum();
+            recorder.add(begun, Activity::Send { to, kind, bytes });
+            self.report_if(Recorder::is_due);
+        }
+    }
+
+    /// A call that began then has received a message.
+    pub fn record_receive(&mut self, begun: Option<Begun>, from: Tid, header: &MessageHeader, length: usize) {
+        let (Some(begun), Some(recorder)) = (begun, &mut self.recorder) else { return };
+        let kind = Kind { context: header.context, tag: header.tag };
+        let number = if is_recorded(from, header) { recorder.received.next(from, kind) } else { None };
+        recorder.add(begun, Activity::Receive { from, number, kind, bytes: length as u64 });
+        self.report_if(Recorder::is_due);
+    }
+
+    /// A call that began then has waited for a message in vain.
+    pub fn record_wait(&mut self, begun: Option<Begun>) {
+        let (Some(begun), Some(recorder)) = (begun, &mut self.recorder) else { return };
+        if recorder.clock.now().saturating_sub(begun.0) >= LOOK {
+            recorder.add(begun, Activity::Wait);
+        }
+        self.report_if(Recorder::is_overdue);
+    }
+
+    /// A call that began then has had an answer of the daemon.
+    pub(super) fn record_request(&mut self, begun: Option<Begun>, tag: i32) {
+        let (Some(begun), Some(recorder)) = (begun, &mut self.recorder) else { return };
+        recorder.add(begun, Activity::Request(tag));
+        self.report_if(Recorder::is_due);
+    }
+
+    /// To be called before the task waits, perhaps for ever.
+    pub fn report_before_wait(&mut self) {
+        self.report_if(Recorder::is_overdue);
+    }
+
+    /// Reports what is left: the task leaves the machine.
+    pub(super) fn report_end(&mut self) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.report.left = Some(recorder.clock.now());
+            self.report_if(|_| true);
+            self.recorder = None;
+        }
+    }
+
+    fn report_if(&mut self, wanted: impl FnOnce(&Recorder) -> bool) {
+        let Some(recorder) = self.recorder.as_mut().filter(|recorder| wanted(recorder)) else { return };
+        let (report, collector) = (recorder.take_report(), recorder.collector);
+        let sent = pvm_wire::codec::encode(&report).is_ok_and(|body| {
+            self.inbox.deferred.push_back(Message {
+                src: self.tid(),
+                dst: collector,
+                header: xdr_header(TIMELINE_TAG, CONTEXT_TC, 0),
+                body: body.into(),
+            });
+            self.send_deferred().is_ok()
+        });
+        if !sent {
+            // Tracing is no reason for a program to fail; the daemon is gone, as the next call will say.
+            self.recorder = None;
+        }
+    }
+
+    /// The environment entry by which spawned tasks record as this one does.
+    pub(super) fn recorder_environment(&self) -> Option<String> {
+        self.recorder.as_ref().map(|recorder| format!("{VARIABLE}={}", recorder.collector.raw()))
+    }
+
+    /// Starts recording, if the environment says so.
+    pub(super) fn start_recorder(&mut self) {
+        self.recorder = Recorder::from_environment();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recorder() -> Recorder {
+        Recorder::new(Tid::from_raw(0x40001), Clock::new())
+    }
+
+    #[test]
+    fn messages_of_a_kind_are_numbered_until_there_are_too_many_kinds() {
+        let mut counters = Counters::default();
+        let peer = Tid::from_raw(0x40002);
+        for tag in 0..KINDS_MAX as i32 {
+            assert_eq!(counters.next(peer, Kind { context: 0, tag }), Some(1));
+        }
+        assert_eq!(counters.next(peer, Kind { context: 0, tag: -1 }), None);
+        assert_eq!(counters.next(peer, Kind { context: 0, tag: 7 }), Some(2));
+    }
+
+    #[test]
+    fn a_record_is_bounded_and_says_what_it_lacks() {
+        let mut recorder = recorder();
+        for _ in 0..LIFE_WEIGHT + 3 {
+            recorder.add(Begun(0), Activity::Wait);
+            if recorder.is_due() {
+                assert_eq!(recorder.take_report().spans.len(), REPORT_WEIGHT);
+            }
+        }
+        let last = recorder.take_report();
+        assert_eq!((last.spans.len(), last.lost), (0, 3));
+        assert_eq!(recorder.take_report().lost, 0);
+    }
+
+    #[test]
+    fn time_does_not_go_back() {
+        let clock = Clock::new();
+        let times: Vec<u64> = (0..1000).map(|_| clock.now()).collect();
+        assert!(times.is_sorted() && times[0] > 1_600_000_000_000_000_000);
+    }
+}
