@@ -115,7 +115,8 @@ impl Task {
         let mut best = (i64::MAX, 0);
         for _ in 0..CLOCK_TRIES {
             let before = now();
-            let answer = self.engine.request(Tm::HostSync.tag(), BodyWriter::new().int(host.raw()).finish())?;
+            let answer =
+                self.engine.request(Tm::HostSync.tag(), BodyWriter::new().int(host.raw()).finish())?;
             let after = now();
             let mut reader = BodyReader::new(&answer);
             check(reader.int()?, &format!("the clock of host {host}"))?;

@@ -218,7 +218,9 @@ async fn live(role: Role, settings: Settings, myself: Myself) -> anyhow::Result<
     let (sender, receiver) = mpsc::channel(INPUT_QUEUE);
     let origin = Instant::now();
 
-    let identity = Identity::of(role, &settings).await?;
+    let mut identity = Identity::of(role, &settings).await?;
+    // The core's time began at `origin`, so its time of day must have, too: hosts compare theirs (`pvm_hostsync`).
+    identity.config.epoch = since_1970().saturating_sub(origin.elapsed());
     let daemon = identity.index.daemon().bits();
     let log = begin_log(&settings, daemon)?;
     let links = Links::open(
@@ -330,9 +332,13 @@ impl Identity {
     }
 }
 
+fn since_1970() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
 /// What master and slaves have in common; the rest is to be filled in.
 fn common_config(settings: &Settings) -> Config {
-    let epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let epoch = since_1970();
     Config {
         index: HostIndex::MASTER,
         name: String::new(),

@@ -92,7 +92,9 @@ impl Picture {
         let mut id = 0;
         for row in &self.rows {
             for call in &row.calls {
-                let Some(Activity::Receive { from, number: Some(number), kind, .. }) = call.what else { continue };
+                let Some(Activity::Receive { from, number: Some(number), kind, .. }) = call.what else {
+                    continue;
+                };
                 let Some(&begin) = sent.get(&(from, row.tid, kind, number)) else { continue };
                 id += 1;
                 // An arrow hangs on the span that is there at its time, so it ends before the span does.
@@ -129,15 +131,15 @@ impl Picture {
         args: Map<String, Value>,
     ) -> Event<'a> {
         let dur = Some(micros(end - begin));
-        Event { ph: "X", name, cat, ts: self.time(begin), dur, args, ..place(tid) }
+        Event { ph: "X", name, cat, ts: Some(self.time(begin)), dur, args, ..place(tid) }
     }
 
     fn arrow(&self, ph: &'static str, tid: Tid, moment: Moment, id: u64) -> Event<'static> {
-        Event { ph, name: "message", cat: "message", ts: self.time(moment), id: Some(id), ..place(tid) }
+        Event { ph, name: "message", cat: "message", ts: Some(self.time(moment)), id: Some(id), ..place(tid) }
     }
 
-    fn time(&self, moment: Moment) -> Option<f64> {
-        Some(micros(moment - self.start))
+    fn time(&self, moment: Moment) -> f64 {
+        micros(moment - self.start)
     }
 }
 
@@ -227,7 +229,8 @@ mod tests {
     }
 
     fn events(rows: Vec<Row>) -> Vec<Value> {
-        let hosts = BTreeMap::from([(SENDER.to_host(), "a".to_owned()), (RECEIVER.to_host(), "b\"".to_owned())]);
+        let hosts =
+            BTreeMap::from([(SENDER.to_host(), "a".to_owned()), (RECEIVER.to_host(), "b\"".to_owned())]);
         let mut text = Vec::new();
         Picture::new(hosts, rows).write(&mut text).unwrap();
         let file: Value = serde_json::from_slice(&text).unwrap();
@@ -253,7 +256,8 @@ mod tests {
     fn what_was_not_sent_by_a_known_task_has_no_arrow() {
         let kind = Kind { context: 0, tag: 7 };
         let receive = |number| Activity::Receive { from: SENDER, number, kind, bytes: 8 };
-        let events = events(vec![row(RECEIVER, receive(Some(1)), (1, 2)), row(SENDER, receive(None), (1, 2))]);
+        let events =
+            events(vec![row(RECEIVER, receive(Some(1)), (1, 2)), row(SENDER, receive(None), (1, 2))]);
         assert!(!events.iter().any(|event| event["ph"] == "s" || event["ph"] == "f"));
     }
 }

@@ -8,11 +8,12 @@ mod rows;
 
 use anyhow::{Context, Result};
 use chrome::Picture;
-use pvm3::engine::{Choice, Wait};
-use pvm3::{HostInfo, OutputEvent, Scope, Task, Tid};
 use pvm_wire::codes::{CONTEXT_TC, TIMELINE_TAG};
 use pvm_wire::timeline::{Report, VARIABLE};
+use pvm3::engine::{Choice, Wait};
+use pvm3::{HostInfo, OutputEvent, Scope, Task, Tid};
 use rows::{Moment, Rows};
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Write};
@@ -137,7 +138,11 @@ impl Collector {
     pub fn collect(&mut self, task: &mut Task) -> pvm3::Result<()> {
         let mut choose = |message: &pvm3::Message| {
             let header = message.header;
-            if header.context == CONTEXT_TC && header.tag == TIMELINE_TAG { Choice::Take } else { Choice::Skip }
+            if header.context == CONTEXT_TC && header.tag == TIMELINE_TAG {
+                Choice::Take
+            } else {
+                Choice::Skip
+            }
         };
         while let Some(message) = task.engine().receive(Wait::Poll, &mut choose)? {
             // Another task may send anything under this tag.
@@ -171,10 +176,10 @@ impl Collector {
 
     fn meet_hosts(&mut self, task: &mut Task) -> pvm3::Result<()> {
         for HostInfo { tid, name, .. } in task.hosts()? {
-            if !self.hosts.contains_key(&tid) {
+            if let Entry::Vacant(place) = self.hosts.entry(tid) {
                 // A host that is being lost has no clock.
                 let behind = task.clock_ahead(tid).unwrap_or(0).saturating_mul(1000);
-                self.hosts.insert(tid, Host { name, behind });
+                place.insert(Host { name, behind });
             }
         }
         Ok(())

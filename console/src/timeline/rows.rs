@@ -1,7 +1,7 @@
 //! A row per task: its life, its calls in order and one within the other, and what lies between them.
 
-use pvm3::Tid;
 use pvm_wire::timeline::{Activity, Report, Span};
+use pvm3::Tid;
 use std::collections::BTreeMap;
 
 /// Nanoseconds since 1970 by this host's clock.
@@ -15,7 +15,7 @@ const COMPUTING_MIN: i64 = 1_000;
 /// The rows that are being collected.
 #[derive(Debug)]
 pub struct Rows {
-    rows: BTreeMap<Tid, Open>,
+    tasks: BTreeMap<Tid, Open>,
     room: usize,
     lost: u64,
 }
@@ -64,25 +64,25 @@ pub struct Call {
 
 impl Default for Rows {
     fn default() -> Self {
-        Self { rows: BTreeMap::new(), room: CALLS_MAX, lost: 0 }
+        Self { tasks: BTreeMap::new(), room: CALLS_MAX, lost: 0 }
     }
 }
 
 impl Rows {
     /// A task has started by then.
     pub fn started(&mut self, tid: Tid, moment: Moment) {
-        let started = &mut self.rows.entry(tid).or_default().started;
+        let started = &mut self.tasks.entry(tid).or_default().started;
         *started = Some(started.unwrap_or(moment).min(moment));
     }
 
     /// A task has ended.
     pub fn ended(&mut self, tid: Tid, moment: Moment) {
-        self.rows.entry(tid).or_default().ended.get_or_insert(moment);
+        self.tasks.entry(tid).or_default().ended.get_or_insert(moment);
     }
 
     /// What a task runs, if it has not said so itself.
     pub fn name(&mut self, tid: Tid, name: &str) {
-        let row = self.rows.entry(tid).or_default();
+        let row = self.tasks.entry(tid).or_default();
         if row.name.is_empty() {
             name.clone_into(&mut row.name);
         }
@@ -91,7 +91,7 @@ impl Rows {
     /// A task has reported; its clock is behind by so much.
     pub fn report(&mut self, tid: Tid, report: Report, behind: i64) {
         let here = |moment: u64| i64::try_from(moment).unwrap_or(Moment::MAX).saturating_add(behind);
-        let row = self.rows.entry(tid).or_default();
+        let row = self.tasks.entry(tid).or_default();
         if !report.program.is_empty() {
             row.name = report.program;
         }
@@ -117,7 +117,7 @@ impl Rows {
 
     /// All rows; those still open end now.
     pub fn finish(self, now: Moment) -> Vec<Row> {
-        self.rows.into_iter().map(|(tid, row)| row.finish(tid, now)).collect()
+        self.tasks.into_iter().map(|(tid, row)| row.finish(tid, now)).collect()
     }
 }
 

@@ -27,7 +27,8 @@ pub fn received(state: &mut State, begun: Option<Begun>, id: c_int) {
         return;
     }
     let (Some(engine), Ok(buffer)) = (state.engine.as_mut(), state.buffers.get(id)) else { return };
-    let header = MessageHeader { tag: buffer.info.tag, context: buffer.info.context, ..MessageHeader::default() };
+    let header =
+        MessageHeader { tag: buffer.info.tag, context: buffer.info.context, ..MessageHeader::default() };
     engine.record_receive(begun, Tid::from_raw(buffer.info.src), &header, buffer.body().len());
 }
 

@@ -1,0 +1,282 @@
+//! `pvm run --trace` with PVM programs: this very executable is all of them.
+//!
+//! It has no test harness, since it must know by its arguments which of them it is.
+
+use pvm3::{Any, Pack, Task};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+const WORK: i32 = 1;
+const ANSWER: i32 = 2;
+const WORKERS: usize = 4;
+
+fn main() {
+    let args: Vec<String> = std::env::args().collect();
+    match args.get(1).map(String::as_str) {
+        Some("master") => master(args[2].parse().unwrap()).unwrap(),
+        Some("worker") => worker().unwrap(),
+        Some("victim") => victim().unwrap(),
+        Some("killer") => killer().unwrap(),
+        Some("old") => old(&args[2]).unwrap(),
+        // What a test harness is asked by others, such as --list.
+        Some(option) if option.starts_with("--") => {}
+        _ => {
+            every_message_is_an_arrow_between_spans();
+            ten_thousand_messages_are_all_there();
+            a_killed_task_has_its_row_to_its_end();
+            programs_that_tell_nothing_have_their_lives();
+            a_file_that_cannot_be_written_stops_the_run_before_it_starts();
+            println!("timeline: ok");
+        }
+    }
+}
+
+fn own_program() -> String {
+    std::env::current_exe().unwrap().display().to_string()
+}
+
+/// Sends rounds of messages to its workers, one by one and to all at once, and takes an answer to each.
+fn master(rounds: usize) -> pvm3::Result<()> {
+    let mut task = Task::enrol()?;
+    let workers = task.spawn(&own_program()).arg("worker").count(WORKERS).start()?.tids;
+    assert_eq!(workers.len(), WORKERS);
+    for round in 0..rounds {
+        let mut work = Pack::new();
+        work.put_one(round as i32)?;
+        if round % 2 == 0 {
+            task.multicast(&workers, WORK, &work)?;
+        } else {
+            workers.iter().try_for_each(|&worker| task.send(worker, WORK, &work))?;
+        }
+        // The answers are taken in another order than they come in.
+        for &worker in workers.iter().rev() {
+            task.recv(worker, ANSWER)?;
+        }
+    }
+    task.multicast(&workers, WORK, Pack::new().put_one(-1)?)?;
+    task.exit()
+}
+
+/// Answers until it is told to end, which it does without a farewell.
+fn worker() -> pvm3::Result<()> {
+    let mut task = Task::enrol()?;
+    while let mut work = task.recv(Any, WORK)?
+        && work.get_one::<i32>()? >= 0
+    {
+        task.send(work.source(), ANSWER, &Pack::new())?;
+    }
+    Ok(())
+}
+
+/// Sends, waits a while in vain, and then for ever.
+fn victim() -> pvm3::Result<()> {
+    let mut task = Task::enrol()?;
+    let parent = task.parent().unwrap();
+    task.send(parent, ANSWER, &Pack::new())?;
+    assert!(task.recv_timeout(Any, WORK, Duration::from_millis(150))?.is_none());
+    task.send(parent, ANSWER, &Pack::new())?;
+    task.recv(Any, WORK).map(drop)
+}
+
+fn killer() -> pvm3::Result<()> {
+    let mut task = Task::enrol()?;
+    let victim = task.spawn(&own_program()).arg("victim").start()?.tids[0];
+    task.notify_exit(&[victim], WORK)?;
+    for _ in 0..2 {
+        task.recv(victim, ANSWER)?;
+    }
+    std::thread::sleep(Duration::from_millis(50));
+    task.signal(victim, 9)?;
+    task.recv(Any, WORK)?;
+    task.exit()
+}
+
+/// Spawns programs that are no tasks, and waits until they have ended.
+fn old(program: &str) -> pvm3::Result<()> {
+    let mut task = Task::enrol()?;
+    let tasks = task.spawn(program).arg("0.2").count(2).start()?.tids;
+    task.notify_exit(&tasks, WORK)?;
+    for _ in &tasks {
+        task.recv(Any, WORK)?;
+    }
+    task.exit()
+}
+
+fn run(folder: &Path, file: &str, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_pvm"))
+        .args(["run", "--hosts", "2", "--trace", file])
+        .arg(own_program())
+        .args(args)
+        .current_dir(folder)
+        .env("TMPDIR", folder)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+/// What a run's file says.
+struct Picture(Vec<Value>);
+
+/// A task: its host and its number there.
+type Place = (i64, i64);
+
+fn picture(args: &[&str]) -> Picture {
+    let folder = tempfile::tempdir().unwrap();
+    let output = run(folder.path(), "run.json", args);
+    assert!(output.status.success(), "{output:?}");
+    assert!(output.stderr.is_empty(), "{output:?}");
+    let file = std::fs::read(folder.path().join("run.json")).unwrap();
+    let mut picture: Value = serde_json::from_slice(&file).unwrap();
+    let Value::Array(events) = picture["traceEvents"].take() else { panic!("no events") };
+    Picture(events)
+}
+
+fn place(event: &Value) -> Place {
+    (event["pid"].as_i64().unwrap(), event["tid"].as_i64().unwrap())
+}
+
+/// Begin and end in nanoseconds, so that they can be compared.
+fn times(event: &Value) -> (i64, i64) {
+    let nanos = |key: &str| (event[key].as_f64().unwrap_or(0.0) * 1000.0).round() as i64;
+    (nanos("ts"), nanos("ts") + nanos("dur"))
+}
+
+impl Picture {
+    fn of<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Value> {
+        self.0.iter().filter(move |event| event["ph"] == kind)
+    }
+
+    fn named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Value> {
+        self.of("X").filter(move |event| event["name"] == name)
+    }
+
+    fn lives(&self) -> BTreeMap<Place, &Value> {
+        self.of("X").filter(|event| event["cat"] == "task").map(|event| (place(event), event)).collect()
+    }
+
+    /// Spans of a row lie within each other or apart, and within the life of its task.
+    fn assert_nested(&self) {
+        let mut open: BTreeMap<Place, Vec<(i64, i64)>> = BTreeMap::new();
+        let mut spans: Vec<&Value> = self.of("X").collect();
+        spans.sort_by_key(|event| (times(event).0, -times(event).1));
+        for event in spans {
+            let (begin, end) = times(event);
+            let stack = open.entry(place(event)).or_default();
+            while stack.len() > 1 && stack.last().is_some_and(|top| top.1 <= begin) {
+                stack.pop();
+            }
+            if let Some(top) = stack.last() {
+                assert!(top.0 <= begin && end <= top.1, "{event} is not within {top:?}");
+            } else {
+                assert_eq!(event["cat"], "task", "{event} lies before its task's life");
+            }
+            stack.push((begin, end));
+        }
+    }
+
+    /// Each arrow begins in a span that sends and ends, later, in one that waits; returns how many there are.
+    fn arrows(&self) -> usize {
+        let spans = |name: &'static str| {
+            let mut spans: BTreeMap<Place, BTreeSet<(i64, i64)>> = BTreeMap::new();
+            for event in self.named(name) {
+                spans.entry(place(event)).or_default().insert(times(event));
+            }
+            spans
+        };
+        let (sending, waiting) = (spans("sending"), spans("waiting"));
+        let hits = |spans: &BTreeMap<Place, BTreeSet<(i64, i64)>>, event: &Value| {
+            let moment = times(event).0;
+            let before = spans[&place(event)].range(..=(moment, i64::MAX)).next_back();
+            before.is_some_and(|span| moment <= span.1)
+        };
+        let ends: BTreeMap<i64, &Value> =
+            self.of("f").map(|event| (event["id"].as_i64().unwrap(), event)).collect();
+        for begin in self.of("s") {
+            let end = ends[&begin["id"].as_i64().unwrap()];
+            assert!(hits(&sending, begin), "{begin}");
+            assert!(hits(&waiting, end), "{end}");
+            assert!(times(begin).0 < times(end).0, "{begin} {end}");
+        }
+        assert_eq!(self.of("s").count(), ends.len());
+        ends.len()
+    }
+}
+
+fn every_message_is_an_arrow_between_spans() {
+    let picture = picture(&["master", "10"]);
+    picture.assert_nested();
+    let hosts = picture.of("M").filter(|event| event["name"] == "process_name");
+    assert_eq!(
+        hosts.map(|event| event["args"]["name"].as_str().unwrap()).collect::<Vec<_>>(),
+        ["host1", "host2"]
+    );
+    let lives = picture.lives();
+    assert_eq!(lives.len(), 1 + WORKERS);
+    for (place, life) in &lives {
+        assert_eq!(life["args"].get("note"), None, "{life}");
+        let label =
+            picture.of("M").find(|event| event["name"] == "thread_name" && self::place(event) == *place);
+        let name = label.unwrap()["args"]["name"].as_str().unwrap();
+        assert!(
+            name.starts_with(life["args"]["task"].as_str().unwrap()) && name.contains(" timeline"),
+            "{name}"
+        );
+    }
+    assert_eq!(picture.arrows(), 2 * 10 * WORKERS + WORKERS);
+    assert_eq!(picture.named("spawn").count(), 1);
+    assert!(picture.named("computing").count() > WORKERS);
+}
+
+fn ten_thousand_messages_are_all_there() {
+    let rounds = 10_000 / (2 * WORKERS);
+    let picture = picture(&["master", &rounds.to_string()]);
+    picture.assert_nested();
+    assert_eq!(picture.arrows(), 2 * rounds * WORKERS + WORKERS);
+}
+
+fn a_killed_task_has_its_row_to_its_end() {
+    let picture = picture(&["killer"]);
+    picture.assert_nested();
+    let lives = picture.lives();
+    assert_eq!(lives.len(), 2);
+    let (victim, life) = lives.iter().find(|(_, life)| life["args"].get("note").is_some()).unwrap();
+    let (begin, end) = times(life);
+    assert!(end - begin >= 200_000_000, "it waits twice before it is killed: {life}");
+    // What it has not reported is not known; what it did longer ago than 0.1 s is.
+    let known: Vec<&Value> = picture.of("X").filter(|event| place(event) == *victim).collect();
+    assert!(known.iter().any(|event| event["name"] == "sending"), "{known:?}");
+    let waited = known.iter().find(|event| event["name"] == "waiting").unwrap();
+    assert!(times(waited).1 - times(waited).0 >= 150_000_000, "{waited}");
+    assert!(picture.arrows() >= 1);
+}
+
+fn programs_that_tell_nothing_have_their_lives() {
+    let picture = picture(&["old", "/bin/sleep"]);
+    picture.assert_nested();
+    let lives = picture.lives();
+    let silent: Vec<&&Value> = lives.values().filter(|life| life["name"] == "sleep").collect();
+    assert_eq!(silent.len(), 2, "{lives:?}");
+    for life in silent {
+        let (begin, end) = times(life);
+        assert!((150_000_000..2_000_000_000).contains(&(end - begin)), "{life}");
+    }
+}
+
+fn a_file_that_cannot_be_written_stops_the_run_before_it_starts() {
+    let folder = tempfile::tempdir().unwrap();
+    let mark = folder.path().join("started");
+    let output = Command::new(env!("CARGO_BIN_EXE_pvm"))
+        .args(["run", "--trace", "no/such/folder/run.json", "touch"])
+        .arg(&mark)
+        .current_dir(folder.path())
+        .env("TMPDIR", folder.path())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.starts_with("pvm: cannot write no/such/folder/run.json"), "{stderr}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing was started");
+}
