@@ -8,6 +8,7 @@ use super::Timer;
 use super::event::{Action, Program};
 use super::flow::Source;
 use super::spawn::SpawnId;
+use super::tasks::Origin;
 use pvm_sched::pulling::{self, Step, Ticket};
 use pvm_wire::batch::{BatchId, BatchMsg, Node, Terms};
 use pvm_wire::codes::{BATCH_TAG, Sm};
@@ -127,7 +128,7 @@ impl Core {
 
     fn start_manager(&mut self) {
         let announced = self.announce(|task| {
-            task.child = true;
+            task.origin = Origin::Child;
             task.manager = true;
             "pvm-task-manager".clone_into(&mut task.name);
         });

@@ -4,7 +4,7 @@ use super::Core;
 use super::event::{Action, ConnId, Cookie};
 use super::flow::Source;
 use super::output::OutputStream;
-use super::tasks::{Conn, ConnState, ReplyTo, Task};
+use super::tasks::{Conn, ConnState, Origin, ReplyTo, Task};
 use pvm_wire::Tid;
 use pvm_wire::codes::{EXTENSION_VERSION, TASK_PROTOCOL};
 use pvm_wire::encoding::DataSignature;
@@ -108,8 +108,8 @@ impl Core {
         };
         // A wrapper's child enrols in its place: then its end shows by its connection, not by our child's end.
         // (It may be faster than the news of its start: then its parent's id is not known yet.)
-        if task.child && task.pid != 0 && task.pid != request.pid {
-            task.child = false;
+        if task.origin == Origin::Child && task.pid != 0 && task.pid != request.pid {
+            task.origin = Origin::Itself;
         }
         task.pid = request.pid;
         task.conn = Some(conn);
@@ -185,7 +185,7 @@ impl Core {
         task.conn = None;
         task.queued = 0;
         self.clear_flow(tid);
-        let over = self.tasks.get(tid).is_some_and(|task| !task.child);
+        let over = self.tasks.get(tid).is_some_and(|task| task.origin != Origin::Child);
         self.leave(tid);
         if over {
             self.end_task(tid);
@@ -204,7 +204,7 @@ impl Core {
         let Some(task) = self.tasks.get(tid) else { return };
         debug!(%tid, pid = task.pid, %status, "process ended");
         // A wrapper that ended after its child enrolled in its place is not the task.
-        if task.child || !task.enrolled {
+        if task.origin == Origin::Child || !task.enrolled {
             self.end_task_with(tid, status.into_raw());
         }
     }
@@ -247,7 +247,7 @@ impl Core {
         let task = self.tasks.create(true)?;
         fill(task);
         let (tid, cookie) = (task.tid, task.cookie?);
-        if task.child || task.by_tasker {
+        if task.origin != Origin::Itself {
             self.outputs.insert(cookie, OutputStream::new(tid, task.output, task.parent));
         }
         Some((tid, cookie))

@@ -6,6 +6,7 @@ use super::batch::SIGTERM;
 use super::event::Action;
 use super::flow::Source;
 use super::pending::PeerTo;
+use super::tasks::Origin;
 use pvm_wire::daemon::{DaemonMsg, HostEntry, PeerReply};
 use pvm_wire::limits::REQUEST_MAX;
 use pvm_wire::{HostIndex, PvmError, Reassembler};
@@ -266,7 +267,7 @@ impl Core {
                 self.tell(host, DaemonMsg::Bye);
             }
             // Children are ended by the driver.
-            let others = self.tasks.iter().filter(|task| !task.child && task.pid > 1);
+            let others = self.tasks.iter().filter(|task| task.origin != Origin::Child && task.pid > 1);
             let others = others.filter(|task| Some(task.tid) != self.halting);
             let signals = others.map(|task| Action::Signal { pid: task.pid, signal: SIGTERM });
             self.actions.extend(signals.collect::<Vec<_>>());

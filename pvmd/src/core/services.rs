@@ -6,7 +6,7 @@ use super::event::Cookie;
 use super::flow::Source;
 use super::pending::Waiter;
 use super::spawn::ExecTo;
-use super::tasks::{ReplyTo, Task};
+use super::tasks::{Origin, ReplyTo, Task};
 use pvm_wire::body::{BodyError, BodyReader, BodyWriter};
 use pvm_wire::codes::Sm;
 use pvm_wire::daemon::{DaemonMsg, PeerRequest};
@@ -120,7 +120,7 @@ impl Core {
     /// The tasker reports the end of a task that it has started.
     fn on_sm_task_ended(&mut self, body: &[u8]) -> Result<(), BodyError> {
         let TaskEnded { tid, status } = TaskEnded::decode(body)?;
-        if self.tasks.get(tid).is_some_and(|task| task.by_tasker) {
+        if self.tasks.get(tid).is_some_and(|task| task.origin == Origin::Tasker) {
             self.end_task_with(tid, status);
         }
         Ok(())
@@ -184,12 +184,12 @@ impl Core {
         if self.services.tasker == Some(task.tid) {
             info!(tid = %task.tid, "the tasker is gone");
             self.services.tasker = None;
-            let unheard = self.tasks.iter().filter(|task| task.by_tasker && !task.enrolled);
+            let unheard = self.tasks.iter().filter(|task| task.origin == Origin::Tasker && !task.enrolled);
             for tid in unheard.map(|task| task.tid).collect::<Vec<_>>() {
                 self.end_task(tid);
             }
         }
-        if let Some(cookie) = task.cookie.filter(|_| task.by_tasker) {
+        if let Some(cookie) = task.cookie.filter(|_| task.origin == Origin::Tasker) {
             self.on_output_end(cookie);
         }
         if !task.manager {

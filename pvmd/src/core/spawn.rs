@@ -6,7 +6,7 @@ use super::event::{Action, Cookie, Program};
 use super::flow::Source;
 use super::pending::{PeerTo, Waiter};
 use super::services::ServiceTo;
-use super::tasks::{ExecId, ReplyTo};
+use super::tasks::{ExecId, Origin, ReplyTo};
 use pvm_wire::batch::BatchId;
 use pvm_wire::codes::Sm;
 use pvm_wire::daemon::{PeerReply, PeerRequest};
@@ -210,8 +210,7 @@ impl Core {
         for number in 0..count.min(room) {
             let announced = self.announce(|task| {
                 task.parent = parent;
-                task.child = !by_tasker;
-                task.by_tasker = by_tasker;
+                task.origin = if by_tasker { Origin::Tasker } else { Origin::Child };
                 task.output = spawn.output;
                 task.trace = spawn.trace;
                 task.name.clone_from(&spawn.file);
@@ -265,7 +264,7 @@ impl Core {
             Ok((pid, path)) => {
                 if task.conn.is_some() && task.pid != pid {
                     // What has enrolled meanwhile is a child of what was started.
-                    task.child = false;
+                    task.origin = Origin::Itself;
                 } else {
                     task.pid = pid;
                 }

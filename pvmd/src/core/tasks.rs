@@ -16,6 +16,17 @@ const LAST: u32 = LOCAL_MAX - 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ExecId(pub u64);
 
+/// Whose process a task is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// Ours: its end is the end of our child.
+    Child,
+    /// The tasker's: its end is what the tasker says, or the end of its connection.
+    Tasker,
+    /// Somebody else's: its end is the end of its connection.
+    Itself,
+}
+
 /// A task, from the moment its process is asked for.
 #[derive(Debug)]
 pub(super) struct Task {
@@ -29,12 +40,10 @@ pub(super) struct Task {
     pub conn: Option<ConnId>,
     /// It has enrolled (perhaps left again): its cookie is used up.
     pub enrolled: bool,
-    /// Its end is the end of our child process; otherwise the end of its connection.
-    pub child: bool,
+    /// Whose process it is, and so what its end is.
+    pub origin: Origin,
     /// Tasks whose processes it starts itself; without it, they might stay announced for ever.
     pub adopted: Vec<Tid>,
-    /// Started by a tasker: its end is what the tasker says, or the end of its connection.
-    pub by_tasker: bool,
     /// A task manager: in no list, in no count.
     pub manager: bool,
     pub output: Sink,
@@ -52,7 +61,7 @@ pub(super) struct Task {
 impl Task {
     pub fn record(&self, host: HostIndex) -> TaskRecord {
         let mut flags = 0;
-        if self.child {
+        if self.origin == Origin::Child {
             flags |= task_flags::FORKED;
         }
         if self.conn.is_some() {
@@ -110,9 +119,8 @@ impl TaskTable {
             parent: 0,
             conn: None,
             enrolled: false,
-            child: false,
+            origin: Origin::Itself,
             adopted: Vec::new(),
-            by_tasker: false,
             manager: false,
             output: Sink::default(),
             trace: Sink::default(),

@@ -319,6 +319,7 @@ impl Cluster {
                 self.later(1..20, Happening::Event(host, Event::AuthChecked { conn, proven: true }));
             }
             Action::Start { cookies, program } => self.start(host, &cookies, program.manager),
+            Action::Locate { .. } => panic!("there is no tasker"),
             Action::Signal { pid, .. } => {
                 let killed =
                     self.processes.iter().find(|(_, process)| process.pid == pid).map(|(&key, _)| key);
