@@ -33,6 +33,7 @@ pub mod engine;
 mod error;
 #[allow(unsafe_code)]
 mod ffi;
+mod groups;
 mod machine;
 mod notify;
 mod pack;
@@ -44,6 +45,7 @@ mod task;
 pub use daemon::{daemon_program, start_daemon, start_daemon_with};
 pub use engine::{OutputEvent, OutputSink};
 pub use error::{Error, Result};
+pub use groups::Group;
 pub use machine::{Adopted, HostFailure, HostInfo, HostState, Scope, TaskInfo};
 pub use pack::Pack;
 pub use pvm_wire::{Complex32, Complex64, Element, Encoding, Message, PvmError, Tid};

@@ -55,7 +55,9 @@ impl From<i32> for Tag {
 pub(crate) fn matches(message: &Message, source: Source, tag: Tag, context: i32) -> bool {
     let from = source == Source::Any || source == Source::Tid(message.src);
     let tagged = tag == Tag::Any || tag == Tag::Is(message.header.tag);
-    from && tagged && (context == -1 || context == message.header.context)
+    let theirs = message.header.context;
+    // Messages between members of groups are for the calls about groups alone.
+    from && tagged && (context == theirs || context == -1 && theirs != pvm_wire::group::CONTEXT)
 }
 
 /// A received message, from which values are taken in the order in which they were packed.

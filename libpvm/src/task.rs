@@ -2,6 +2,7 @@
 
 use crate::engine::{Choice, Engine, OutputSink, Wait};
 use crate::error::{Error, Result};
+use crate::groups::Groups;
 use crate::pack::Pack;
 use crate::receive::{Received, Source, Tag, matches};
 use pvm_wire::body::BodyWriter;
@@ -28,17 +29,22 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct Task {
     pub(crate) engine: Engine,
+    pub(crate) groups: Groups,
 }
 
 impl Task {
     /// Enrols in the virtual machine whose daemon runs on this host.
     pub fn enrol() -> Result<Self> {
-        Ok(Self { engine: Engine::enrol()? })
+        Ok(Self::with(Engine::enrol()?))
     }
 
     /// Enrols under a name for task lists; `quick` does not try again when no daemon answers.
     pub fn enrol_as(name: Option<&str>, quick: bool) -> Result<Self> {
-        Ok(Self { engine: Engine::enrol_as(name, quick)? })
+        Ok(Self::with(Engine::enrol_as(name, quick)?))
+    }
+
+    fn with(engine: Engine) -> Self {
+        Self { engine, groups: Groups::default() }
     }
 
     /// This task's id.

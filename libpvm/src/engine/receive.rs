@@ -2,7 +2,8 @@
 
 use super::Engine;
 use crate::error::{Error, Result};
-use pvm_wire::{Message, PvmError};
+use pvm_wire::codes::CONTEXT_TC;
+use pvm_wire::{Message, PvmError, Tid};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -37,6 +38,8 @@ pub enum Choice {
 #[derive(Debug)]
 pub(super) struct Inbox {
     pub(super) queue: VecDeque<Message>,
+    /// What came for the library before it knew which task it is.
+    early: Vec<Message>,
     /// Answers of the built-in handlers, to be sent when no other message is half sent.
     pub(super) deferred: VecDeque<Message>,
     held: usize,
@@ -46,7 +49,13 @@ pub(super) struct Inbox {
 impl Inbox {
     pub(super) fn new() -> Self {
         let limit = std::env::var("PVM_QUEUE_MAX_BYTES").ok().and_then(|text| text.parse().ok());
-        Self { queue: VecDeque::new(), deferred: VecDeque::new(), held: 0, limit: limit.unwrap_or(QUEUE_MAX) }
+        Self {
+            queue: VecDeque::new(),
+            early: Vec::new(),
+            deferred: VecDeque::new(),
+            held: 0,
+            limit: limit.unwrap_or(QUEUE_MAX),
+        }
     }
 
     /// Bytes of unread messages beyond which no more are read.
@@ -113,6 +122,7 @@ impl Engine {
 
     /// Takes in what has come, without waiting.
     pub fn poll(&mut self) -> Result<()> {
+        self.take_early();
         while self.read_all_ready()? {}
         self.send_deferred()
     }
@@ -149,7 +159,11 @@ impl Engine {
 
     /// Waits for something to come and takes it in; `false` when the time is over.
     pub(super) fn take_in(&mut self, deadline: Option<Instant>) -> Result<bool> {
+        let early = self.take_early();
         self.send_deferred()?;
+        if early {
+            return Ok(true);
+        }
         let came = self.read_now()? || {
             let ready = self.wait_ready(None, deadline)?;
             self.read(&ready)?;
@@ -161,9 +175,23 @@ impl Engine {
 
     /// Deals with what is for the library itself, and queues the rest.
     pub(super) fn take(&mut self, message: Message) {
-        if !self.handle(&message) {
+        if self.tid() == Tid::ANY && message.header.context == CONTEXT_TC {
+            self.inbox.early.push(message);
+        } else if !self.handle(&message) {
             self.inject(message);
         }
+    }
+
+    /// Deals with what came before the enrolment's end, in the first call after it, when options are set; whether
+    /// there was anything.
+    fn take_early(&mut self) -> bool {
+        if self.tid() == Tid::ANY || self.inbox.early.is_empty() {
+            return false;
+        }
+        for message in std::mem::take(&mut self.inbox.early) {
+            self.take(message);
+        }
+        true
     }
 
     /// Whether no more may be read before the program takes what has come.
@@ -188,7 +216,7 @@ impl Engine {
 mod tests {
     use super::*;
     use bytes::Bytes;
-    use pvm_wire::{MessageHeader, Tid};
+    use pvm_wire::MessageHeader;
 
     fn inbox(tags: &[i32]) -> Inbox {
         let message = |&tag: &i32| Message {

@@ -33,6 +33,7 @@ mod options;
 mod output;
 mod pack;
 mod receive;
+mod reductions;
 mod send;
 mod services;
 mod spawn;

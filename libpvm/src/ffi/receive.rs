@@ -167,7 +167,7 @@ fn find(wanted: Wanted, until: Until) -> Result<Option<c_int>, Failure> {
 }
 
 /// Waits until the daemon has sent something, the time is over or a signal came.
-fn wait_for_input(time: Option<Duration>) -> Result<(), Failure> {
+pub fn wait_for_input(time: Option<Duration>) -> Result<(), Failure> {
     let inputs = locked(State::descriptors)?;
     let time = time.map(|time| Timespec {
         tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),

@@ -71,21 +71,25 @@ pub unsafe extern "C" fn pvm_mcast(tids: *const c_int, count: c_int, tag: c_int)
     let tids = unsafe { memory::ints(tids, count) };
     call("pvm_mcast", |state| {
         state.engine()?;
-        let tids = tids?;
-        if tag < 0 && state.settings.resv_tids == 0 {
-            return Err(PvmError::BadParam.into());
-        }
-        tids.iter().try_for_each(|&tid| state.check_task(tid))?;
-        let context = state.context;
-        let (engine, buffers) = state.engine_and_buffers()?;
-        let buffer = buffers.sending()?;
-        (buffer.info.tag, buffer.info.context) = (tag, context);
-        (buffer.info.src, buffer.info.dst) = (engine.tid().raw(), engine.tid().multicast().raw());
-        let header = buffer.header();
-        let tids: Vec<Tid> = tids.into_iter().map(Tid::from_raw).collect();
-        engine.multicast(&tids, header, &pieces(buffer))?;
-        Ok(0)
+        multicast(state, tids?, tag)
     })
+}
+
+/// Sends the send buffer to several tasks.
+pub fn multicast(state: &mut State, tids: Vec<c_int>, tag: c_int) -> Outcome {
+    if tag < 0 && state.settings.resv_tids == 0 {
+        return Err(PvmError::BadParam.into());
+    }
+    tids.iter().try_for_each(|&tid| state.check_task(tid))?;
+    let context = state.context;
+    let (engine, buffers) = state.engine_and_buffers()?;
+    let buffer = buffers.sending()?;
+    (buffer.info.tag, buffer.info.context) = (tag, context);
+    (buffer.info.src, buffer.info.dst) = (engine.tid().raw(), engine.tid().multicast().raw());
+    let header = buffer.header();
+    let tids: Vec<Tid> = tids.into_iter().map(Tid::from_raw).collect();
+    engine.multicast(&tids, header, &pieces(buffer))?;
+    Ok(0)
 }
 
 /// Bytes of `count` elements of a type of `pvm_psend`.

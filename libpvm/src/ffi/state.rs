@@ -2,12 +2,14 @@
 
 use super::buffers::{Buffers, local_message};
 use super::errors;
+use super::groups::GroupMessages;
 use super::handlers::{self, Handlers};
 use super::internals;
 use super::memory::Lists;
 use super::{output, timeline};
 use crate::engine::{Choice, Engine, Wait};
 use crate::error::Error;
+use crate::groups::Groups;
 use pvm_wire::{Message, PvmError, Tid};
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -120,6 +122,10 @@ pub struct State {
     pub roles: Vec<super::services::Role>,
     /// The mailbox index under which this task is spared by a reset.
     pub no_reset: Option<c_int>,
+    /// What is known of groups.
+    pub groups: Groups,
+    /// Messages between members.
+    pub group_messages: GroupMessages,
 }
 
 // SAFETY: the pointers inside (lists handed to C, streams of the C library) are only followed by the thread that
@@ -198,6 +204,8 @@ impl State {
             collecting: false,
             roles: Vec::new(),
             no_reset: None,
+            groups: Groups::default(),
+            group_messages: GroupMessages::default(),
         }
     }
 
@@ -235,6 +243,8 @@ impl State {
         self.roles.clear();
         self.collecting = false;
         self.own_exit_notifies.clear();
+        self.groups = Groups::default();
+        self.group_messages = GroupMessages::default();
         for id in std::mem::take(&mut self.arrived) {
             // Every id in the queue is a buffer's.
             let _ = self.buffers.free(id);
@@ -285,6 +295,7 @@ impl State {
 
     /// Puts a message into the queue, or before its handler.
     pub fn arrive(&mut self, message: Message) -> Result<(), Failure> {
+        let Some(message) = self.group_messages.keep(message) else { return Ok(()) };
         let (src, tag, context) = (message.src.raw(), message.header.tag, message.header.context);
         let id = self.buffers.insert(super::buffers::Buffer::received(message))?;
         if !self.handlers.claim(id, src, tag, context) {

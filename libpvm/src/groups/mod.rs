@@ -1,0 +1,170 @@
+//! Groups of tasks: the calls of members, whoever keeps the groups.
+//!
+//! On this system's daemon members whose libraries are all of this system agree on barriers and reduce among
+//! themselves, along a [`tree`]. With a member of the original's library, or on the original's daemon, everything goes
+//! the original's way.
+
+mod barrier;
+mod collect;
+mod handle;
+mod port;
+mod reduce;
+mod server;
+mod tree;
+mod views;
+
+pub use handle::Group;
+pub(crate) use port::{Port, Until, header};
+pub(crate) use reduce::{Operand, Part};
+
+use crate::error::Result;
+use pvm_wire::body::{BodyReader, BodyWriter};
+use pvm_wire::group::{Request, View};
+use pvm_wire::{PvmError, Tid};
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+/// The group server, as one task has found it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Server {
+    /// Its id.
+    pub tid: Tid,
+    ours: bool,
+    found_by: Tid,
+}
+
+/// What a task knows of groups from one call to the next.
+#[derive(Debug, Default)]
+pub(crate) struct Groups {
+    server: Option<Server>,
+    views: BTreeMap<String, View>,
+}
+
+impl Groups {
+    /// The group server, if it is known.
+    pub fn server(&self) -> Option<Tid> {
+        self.server.map(|server| server.tid)
+    }
+}
+
+/// A task that makes a group call.
+pub(crate) struct Client<'a, P> {
+    port: &'a mut P,
+    groups: &'a mut Groups,
+    deadline: Option<Instant>,
+}
+
+impl<'a, P: Port> Client<'a, P> {
+    /// A call that waits for the server until the deadline, if there is one.
+    pub fn new(port: &'a mut P, groups: &'a mut Groups, deadline: Option<Instant>) -> Self {
+        Self { port, groups, deadline }
+    }
+
+    fn until(&self) -> Until {
+        self.deadline.map_or(Until::Forever, Until::Time)
+    }
+
+    /// Joins and returns the instance.
+    pub fn join(&mut self, name: &str) -> Result<i32> {
+        check_name(name)?;
+        self.groups.views.remove(name);
+        self.ask_number(Request::Join(name, true))
+    }
+
+    /// Leaves.
+    pub fn leave(&mut self, name: &str) -> Result<()> {
+        check_name(name)?;
+        self.groups.views.remove(name);
+        self.ask_number(Request::Leave(name)).map(drop)
+    }
+
+    /// Number of members.
+    pub fn size(&mut self, name: &str) -> Result<i32> {
+        check_name(name)?;
+        self.ask_number(Request::GSize(name))
+    }
+
+    /// The task of an instance.
+    pub fn tid_of(&mut self, name: &str, instance: i32) -> Result<Tid> {
+        check_name(name)?;
+        self.ask_number(Request::GetTid(name, instance)).map(Tid::from_raw)
+    }
+
+    /// The instance of a task.
+    pub fn instance_of(&mut self, name: &str, tid: Tid) -> Result<i32> {
+        check_name(name)?;
+        self.ask_number(Request::GetInst(name, tid))
+    }
+
+    /// The instance of this task.
+    pub fn own_instance(&mut self, name: &str) -> Result<i32> {
+        let own = self.port.tid()?;
+        self.instance_of(name, own)
+    }
+
+    /// All members, as they are now.
+    pub fn members(&mut self, name: &str) -> Result<Vec<Tid>> {
+        check_name(name)?;
+        self.tids(Request::Bcast(name))
+    }
+
+    /// All members by instance; there must be no gap.
+    fn members_without_gap(&mut self, name: &str) -> Result<Vec<Tid>> {
+        check_name(name)?;
+        self.tids(Request::TidList(name))
+    }
+
+    fn tids(&mut self, request: Request<'_>) -> Result<Vec<Tid>> {
+        let answer = self.ask(request)?;
+        let mut reader = BodyReader::new(&answer.body);
+        let mut head = reader;
+        server::check(head.int()?)?;
+        let count = reader.count(4)?;
+        Ok(reader.ints(count)?.into_iter().map(Tid::from_raw).collect())
+    }
+
+    /// Those to whom this task broadcasts: all members but itself.
+    pub fn others(&mut self, name: &str) -> Result<Vec<Tid>> {
+        let own = self.port.tid()?;
+        let mut others = self.members(name)?;
+        others.retain(|&tid| tid != own);
+        if others.is_empty() { Err(PvmError::NoInst.into()) } else { Ok(others) }
+    }
+
+    /// Waits until so many members are there, and makes the group static. Returns the count.
+    pub fn freeze(&mut self, name: &str, count: i32) -> Result<i32> {
+        check_name(name)?;
+        self.ask_number(Request::Static(name, count))
+    }
+
+    /// Members on a host of the group: how many hosts it has, how many are on this one, and the lowest among them.
+    pub fn on_host(&mut self, name: &str, host: Tid) -> Result<(i32, i32, i32)> {
+        check_name(name)?;
+        let answer = self.ask(Request::HostChar(name, host))?;
+        let mut reader = BodyReader::new(&answer.body);
+        Ok((reader.int()?, reader.int()?, reader.int()?))
+    }
+
+    /// Has the server write all groups to its log.
+    pub fn dump(&mut self) -> Result<()> {
+        let server = self.server()?;
+        self.port.send(server.tid, Request::Dump.tag(), &Request::Dump.encode())
+    }
+}
+
+fn check_name(name: &str) -> Result<()> {
+    if name.is_empty() { Err(PvmError::NullGroup.into()) } else { Ok(()) }
+}
+
+/// The beginning of a message between members: which group, and two numbers.
+fn marked(name: &str, numbers: [i32; 2]) -> BodyWriter {
+    BodyWriter::new().str(name).ints(numbers)
+}
+
+/// Reads it, and gives the rest.
+fn read_mark(body: &[u8]) -> Option<(&str, [i32; 2], &[u8])> {
+    let mut reader = BodyReader::new(body);
+    let name = reader.str().ok()?;
+    let numbers = [reader.int().ok()?, reader.int().ok()?];
+    Some((name, numbers, reader.rest()))
+}

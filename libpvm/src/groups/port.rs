@@ -1,0 +1,81 @@
+//! What group calls need of a task: the Rust API and the C interface keep messages that wait in different ways.
+
+use crate::engine::{Choice, Engine, Wait};
+use crate::error::Result;
+use bytes::Bytes;
+use pvm_wire::group::CONTEXT;
+use pvm_wire::spawn::SpawnRequest;
+use pvm_wire::{Encoding, Message, MessageHeader, Tid};
+use std::time::Instant;
+
+/// Until when to wait for a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// Until one comes.
+    Forever,
+    /// Not at all.
+    Now,
+    /// Until then.
+    Time(Instant),
+}
+
+impl Until {
+    /// The time that is left.
+    pub fn wait(self) -> Wait {
+        match self {
+            Self::Forever => Wait::Forever,
+            Self::Now => Wait::Poll,
+            Self::Time(end) => Wait::For(end.saturating_duration_since(Instant::now())),
+        }
+    }
+}
+
+/// A task, as group calls see it.
+pub trait Port {
+    /// Its id.
+    fn tid(&mut self) -> Result<Tid>;
+    /// Whether its daemon is this system's.
+    fn daemon_is_ours(&mut self) -> Result<bool>;
+    /// Asks the daemon.
+    fn request(&mut self, tag: i32, body: Vec<u8>) -> Result<Bytes>;
+    /// Spawns.
+    fn spawn(&mut self, request: SpawnRequest) -> Result<Vec<i32>>;
+    /// Sends a body in XDR, in the context of groups.
+    fn send(&mut self, to: Tid, tag: i32, body: &[u8]) -> Result<()>;
+    /// Takes the first message of this context that is wanted; `None` when the time is over.
+    fn wait(&mut self, until: Until, wanted: &mut dyn FnMut(&Message) -> bool) -> Result<Option<Message>>;
+}
+
+/// The header of a message between members, or to the server.
+pub fn header(tag: i32) -> MessageHeader {
+    MessageHeader { encoding: Encoding::Xdr.word(), tag, context: CONTEXT, wait_id: 0, checksum: 0 }
+}
+
+impl Port for Engine {
+    fn tid(&mut self) -> Result<Tid> {
+        Ok(Engine::tid(self))
+    }
+
+    fn daemon_is_ours(&mut self) -> Result<bool> {
+        Ok(Engine::daemon_is_ours(self))
+    }
+
+    fn request(&mut self, tag: i32, body: Vec<u8>) -> Result<Bytes> {
+        Engine::request(self, tag, body)
+    }
+
+    fn spawn(&mut self, mut request: SpawnRequest) -> Result<Vec<i32>> {
+        request.env = self.child_environment();
+        Engine::spawn(self, &request)
+    }
+
+    fn send(&mut self, to: Tid, tag: i32, body: &[u8]) -> Result<()> {
+        Engine::send(self, to, header(tag), &[body])
+    }
+
+    fn wait(&mut self, until: Until, wanted: &mut dyn FnMut(&Message) -> bool) -> Result<Option<Message>> {
+        self.receive(until.wait(), &mut |message| {
+            if message.header.context == CONTEXT && wanted(message) { Choice::Take } else { Choice::Skip }
+        })
+    }
+}
