@@ -40,9 +40,14 @@ impl<P: Port> Client<'_, P> {
         if reader.int()? < 0 {
             return Ok(None);
         }
-        // A message inside a message: eight fields, the length of the one fragment, the tid.
-        reader.ints(9)?;
-        Ok(Some(Tid::from_raw(reader.int()?)))
+        // A message inside a message: eight fields, then fragments, of which some may be empty.
+        reader.ints(8)?;
+        loop {
+            let length = reader.count(1)?;
+            if length > 0 {
+                return Ok(Some(Tid::from_raw(reader.int()?)));
+            }
+        }
     }
 
     fn start_server(&mut self) -> Result<Tid> {
