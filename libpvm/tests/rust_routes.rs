@@ -1,0 +1,670 @@
+//! Direct routes between tasks, on every daemon there is, with tasks of this library and of the original.
+
+mod rust_support;
+
+use pvm3::{Any, Pack, Routing, Scope, Task, Tid};
+use rust_support::Test;
+use rustix::process::{Pid, Signal, kill_process};
+use std::collections::BTreeSet;
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+
+const TESTS: &[Test] = &[
+    ("route_is_asked_for_and_granted", route_is_asked_for_and_granted),
+    ("route_is_refused", route_is_refused),
+    ("route_comes_and_goes", route_comes_and_goes),
+    ("messages_to_oneself", messages_to_oneself),
+    ("crossed_requests", crossed_requests),
+    ("order_while_routes_open", order_while_routes_open),
+    ("order_of_multicasts", order_of_multicasts),
+    ("last_words_come_before_the_notice", last_words_come_before_the_notice),
+    ("floods_both_ways", floods_both_ways),
+    ("peer_killed_before_it_answers", peer_killed_before_it_answers),
+    ("peer_killed_in_a_send", peer_killed_in_a_send),
+    ("grants_to_the_dead_are_forgotten", grants_to_the_dead_are_forgotten),
+    ("many_tasks", many_tasks),
+    ("between_hosts", between_hosts),
+    ("a_full_queue", a_full_queue),
+    ("original_asks", original_asks),
+    ("original_grants", original_grants),
+    ("original_crosses", original_crosses),
+];
+
+const ROLES: &[Test] = &[
+    ("echo", echo),
+    ("refuser", refuser),
+    ("crosser", crosser),
+    ("counter", counter),
+    ("speaker", speaker),
+    ("flooder", flooder),
+    ("deaf", deaf),
+    ("asker", asker),
+    ("member", member),
+    ("hoarder", hoarder),
+    ("partner", partner),
+];
+
+/// Tags of the tests' messages.
+const WORK: i32 = 1;
+const DONE: i32 = 2;
+const ADDED: i32 = 3;
+const DELETED: i32 = 4;
+const ENDED: i32 = 5;
+const HELLO: i32 = 6;
+
+fn main() -> ExitCode {
+    rust_support::main(TESTS, ROLES)
+}
+
+fn me() -> String {
+    std::env::current_exe().unwrap().to_str().unwrap().to_owned()
+}
+
+fn spawn(task: &mut Task, role: &str, count: usize) -> Vec<Tid> {
+    let spawned = task.spawn(&me()).args(["role", role]).count(count).start().unwrap();
+    assert_eq!((spawned.tids.len(), spawned.failed.len()), (count, 0));
+    spawned.tids
+}
+
+/// A task that asks for direct routes.
+fn direct() -> Task {
+    let mut task = Task::enrol().unwrap();
+    assert_eq!(task.set_routing(Routing::Direct), Routing::AllowDirect);
+    task
+}
+
+fn number(value: i32) -> Pack {
+    let mut pack = Pack::new();
+    pack.put_one(value).unwrap();
+    pack
+}
+
+fn bytes(size: usize, value: u8) -> Pack {
+    let mut pack = Pack::raw();
+    pack.put(&vec![value; size]).unwrap();
+    pack
+}
+
+/// What there is in PVM's folder.
+fn names() -> BTreeSet<String> {
+    let entries = std::fs::read_dir(pvm3::engine::tmp_dir()).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+/// Waits until nothing is in PVM's folder but what was before.
+fn wait_for_names(before: &BTreeSet<String>) {
+    let end = Instant::now() + Duration::from_secs(10);
+    while names() != *before && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(names(), *before, "something is left behind");
+}
+
+/// Kills a task's process after a while, while this task is in a call.
+fn kill_later(task: &mut Task, tid: Tid) -> std::thread::JoinHandle<()> {
+    let pid = task.tasks(Scope::Task(tid)).unwrap()[0].pid;
+    std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(300));
+        kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+    })
+}
+
+/// Sends back what it gets until that is empty.
+fn echo() {
+    let mut task = Task::enrol().unwrap();
+    let parent = task.parent().unwrap();
+    loop {
+        let message = task.recv(parent, WORK).unwrap();
+        let mut pack = Pack::raw();
+        pack.put(message.body()).unwrap();
+        task.send(parent, WORK, &pack).unwrap();
+        if message.is_empty() {
+            return task.exit().unwrap();
+        }
+    }
+}
+
+fn echoes(task: &mut Task, peer: Tid, sizes: &[usize]) {
+    for (&size, value) in sizes.iter().zip(1..) {
+        task.send(peer, WORK, &bytes(size, value)).unwrap();
+        let back = task.recv(peer, WORK).unwrap();
+        assert!(back.body()[..] == vec![value; size], "{size} bytes come back as others");
+    }
+}
+
+fn route_is_asked_for_and_granted() {
+    let mut task = direct();
+    let before = names();
+    let peer = spawn(&mut task, "echo", 1)[0];
+    assert_eq!(task.direct_routes(), []);
+    echoes(&mut task, peer, &[1, 4032, 4033, 100_000, 3_000_000]);
+    assert_eq!(task.direct_routes(), [peer]);
+    assert_eq!(task.fds().len(), 2);
+    task.send(peer, WORK, &Pack::new()).unwrap();
+    task.notify_route_delete(&[peer], DELETED).unwrap();
+    assert_eq!(task.recv(Any, DELETED).unwrap().get_tid().unwrap(), peer);
+    assert!(task.recv(peer, WORK).unwrap().is_empty(), "what it sent before it left has come");
+    assert_eq!((task.direct_routes(), task.fds().len()), (vec![], 1));
+    task.send(peer, WORK, &Pack::new()).unwrap();
+    assert_eq!(task.direct_routes(), [], "nobody is there to grant one");
+    wait_for_names(&before);
+}
+
+fn refuser() {
+    let mut task = Task::enrol().unwrap();
+    task.set_routing(Routing::ByDaemon);
+    let parent = task.parent().unwrap();
+    for value in 0..100 {
+        assert_eq!(task.recv(parent, WORK).unwrap().get_one::<i32>().unwrap(), value);
+        task.send(parent, WORK, &number(-value)).unwrap();
+    }
+    assert_eq!(task.direct_routes(), []);
+    task.exit().unwrap();
+}
+
+fn route_is_refused() {
+    let mut task = direct();
+    let peer = spawn(&mut task, "refuser", 1)[0];
+    for value in 0..100 {
+        task.send(peer, WORK, &number(value)).unwrap();
+        assert_eq!(task.recv(peer, WORK).unwrap().get_one::<i32>().unwrap(), -value);
+        assert_eq!(task.direct_routes(), []);
+    }
+}
+
+fn route_comes_and_goes() {
+    let mut task = direct();
+    task.notify_route_add(ADDED).unwrap();
+    let peers = spawn(&mut task, "echo", 3);
+    for &peer in &peers {
+        task.notify_route_delete(&[peer], DELETED).unwrap();
+        let mut gone = task.recv(Tid::MY_DAEMON, DELETED).unwrap();
+        assert_eq!(
+            (gone.get_tid().unwrap(), gone.get_one::<i32>().unwrap()),
+            (peer, -1),
+            "there is none yet"
+        );
+        echoes(&mut task, peer, &[10]);
+        let mut added = task.recv(Tid::MY_DAEMON, ADDED).unwrap();
+        assert_eq!((added.get_tid().unwrap(), added.get_one::<i32>().unwrap() > 2), (peer, true));
+    }
+    task.notify_route_delete(&peers, DELETED).unwrap();
+    assert!(task.try_recv(Any, DELETED).unwrap().is_none());
+    task.cancel_notify_route_delete(&peers[..1], DELETED).unwrap();
+    assert_eq!(task.recv(Any, DELETED).unwrap().get_tid().unwrap(), peers[0], "taken back, it comes at once");
+    for &peer in &peers {
+        task.send(peer, WORK, &Pack::new()).unwrap();
+    }
+    let mut gone = [(); 2].map(|()| task.recv(Any, DELETED).unwrap().get_tid().unwrap());
+    gone.sort_unstable();
+    assert_eq!(gone, peers[1..]);
+    task.cancel_notify_route_add(ADDED).unwrap();
+    let other = spawn(&mut task, "echo", 1)[0];
+    echoes(&mut task, other, &[10]);
+    assert!(task.try_recv(Any, ADDED).unwrap().is_none());
+}
+
+fn messages_to_oneself() {
+    let mut task = direct();
+    let me = task.tid();
+    for value in 0..10 {
+        task.send(me, WORK, &number(value)).unwrap();
+    }
+    for value in 0..10 {
+        assert_eq!(task.recv(me, WORK).unwrap().get_one::<i32>().unwrap(), value);
+    }
+    assert_eq!(task.direct_routes(), []);
+}
+
+/// Numbered messages before and after both ask each other for a route at the same moment.
+fn crosser() {
+    let mut task = Task::enrol().unwrap();
+    let (parent, me) = (task.parent().unwrap(), task.tid());
+    let siblings = task.siblings().unwrap();
+    let peer = *siblings.iter().find(|&&tid| tid != me).unwrap();
+    exchange(&mut task, peer);
+    task.send(parent, DONE, &number(i32::from(task.direct_routes() == [peer]))).unwrap();
+    task.exit().unwrap();
+}
+
+/// Exchanges 200 numbered messages with a task that does the same, half way with the wish for a route.
+fn exchange(task: &mut Task, peer: Tid) {
+    let mut expected = 0;
+    for value in 0..200 {
+        if value == 20 {
+            task.set_routing(Routing::Direct);
+        }
+        task.send(peer, WORK, &number(value)).unwrap();
+        while value % 7 == 0 && expected < value {
+            assert_eq!(task.recv(peer, WORK).unwrap().get_one::<i32>().unwrap(), expected);
+            expected += 1;
+        }
+    }
+    for value in expected..200 {
+        assert_eq!(task.recv(peer, WORK).unwrap().get_one::<i32>().unwrap(), value);
+    }
+}
+
+fn crossed_requests() {
+    let mut task = Task::enrol().unwrap();
+    let before = names();
+    for _ in 0..8 {
+        let pairs: Vec<_> = (0..3).flat_map(|_| spawn(&mut task, "crosser", 2)).collect();
+        for tid in pairs {
+            assert_eq!(task.recv(tid, DONE).unwrap().get_one::<i32>().unwrap(), 1, "{tid} has no route");
+        }
+    }
+    wait_for_names(&before);
+}
+
+/// How many numbers a counter sends.
+const COUNT: i32 = 4000;
+
+/// Sends its parent numbers without a pause; the parent asks for a route meanwhile.
+fn counter() {
+    let mut task = Task::enrol().unwrap();
+    let parent = task.parent().unwrap();
+    let mut value = 0;
+    while value < COUNT {
+        for _ in 0..10 {
+            task.send(parent, WORK, &number(value)).unwrap();
+            value += 1;
+        }
+        task.poll().unwrap();
+    }
+    task.send(parent, DONE, &number(task.direct_routes().len() as i32)).unwrap();
+    task.exit().unwrap();
+}
+
+/// Takes a counter's numbers and opens a route to it after some.
+fn count(task: &mut Task, peer: Tid, before: i32) {
+    let expect = |task: &mut Task, value| {
+        let found = task.recv(peer, WORK).unwrap().get_one::<i32>().unwrap();
+        assert_eq!(found, value, "numbers change places with a route after {before}");
+    };
+    task.set_routing(Routing::AllowDirect);
+    (0..before).for_each(|value| expect(task, value));
+    task.set_routing(Routing::Direct);
+    task.send(peer, WORK, &Pack::new()).unwrap();
+    let is_open = task.direct_routes() == [peer];
+    (before..COUNT).for_each(|value| expect(task, value));
+    // A counter that is quicker than the question has left without a word about it.
+    assert_eq!(task.recv(peer, DONE).unwrap().get_one::<i32>().unwrap(), i32::from(is_open));
+}
+
+fn order_while_routes_open() {
+    let mut task = Task::enrol().unwrap();
+    task.notify_route_add(ADDED).unwrap();
+    for round in 0..24 {
+        let peer = spawn(&mut task, "counter", 1)[0];
+        count(&mut task, peer, round * 9);
+    }
+    let mut routes = 0;
+    while task.try_recv(Any, ADDED).unwrap().is_some() {
+        routes += 1;
+    }
+    assert!(routes >= 8, "only {routes} of 24 routes have come in time");
+}
+
+fn order_of_multicasts() {
+    let mut task = direct();
+    let peers = spawn(&mut task, "echo", 3);
+    task.multicast(&peers, WORK, &bytes(3, 9)).unwrap();
+    assert_eq!(task.direct_routes(), [], "a multicast asks for no routes");
+    echoes(&mut task, peers[0], &[]);
+    for value in 1..100 {
+        for &peer in &peers[..2] {
+            task.send(peer, WORK, &bytes(5, value)).unwrap();
+        }
+        task.multicast(&peers, WORK, &bytes(70_000, value)).unwrap();
+    }
+    assert_eq!(task.direct_routes(), peers[..2]);
+    for &peer in &peers {
+        assert_eq!(task.recv(peer, WORK).unwrap().body()[..], [9; 3]);
+        for value in 1..100 {
+            if peer != peers[2] {
+                assert!(task.recv(peer, WORK).unwrap().body()[..] == [value; 5]);
+            }
+            assert!(task.recv(peer, WORK).unwrap().body()[..] == vec![value; 70_000]);
+        }
+    }
+}
+
+/// Speaks on a route and leaves.
+fn speaker() {
+    let mut task = direct();
+    let parent = task.parent().unwrap();
+    task.send(parent, WORK, &number(1)).unwrap();
+    task.recv(parent, WORK).unwrap();
+    for value in 2..6 {
+        task.send(parent, WORK, &number(value)).unwrap();
+    }
+    // Unread messages do not destroy what it has sent.
+    std::thread::sleep(Duration::from_millis(5));
+    task.exit().unwrap();
+}
+
+fn last_words_come_before_the_notice() {
+    let mut task = Task::enrol().unwrap();
+    for _ in 0..20 {
+        let peers = spawn(&mut task, "speaker", 2);
+        task.notify_exit(&peers, ENDED).unwrap();
+        for &peer in &peers {
+            assert_eq!(task.recv(peer, WORK).unwrap().get_one::<i32>().unwrap(), 1);
+            task.send(peer, WORK, &Pack::new()).unwrap();
+            task.send(peer, WORK, &Pack::new()).unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(30));
+        let (mut spoken, mut ended) = (0, 0);
+        while ended < 2 {
+            let mut message = task.recv(Any, Any).unwrap();
+            if message.tag() == ENDED {
+                let tid = message.get_tid().unwrap();
+                assert!(task.try_recv(tid, Any).unwrap().is_none(), "words after the end");
+                ended += 1;
+            } else {
+                spoken += 1;
+            }
+        }
+        assert_eq!(spoken, 8);
+    }
+}
+
+/// Sends 16 MiB before it receives anything.
+fn flood_with(task: &mut Task, peer: Tid) {
+    for value in 0..8 {
+        task.send(peer, WORK, &bytes(2 << 20, value)).unwrap();
+    }
+    for value in 0..8 {
+        assert!(task.recv(peer, WORK).unwrap().body()[..] == vec![value; 2 << 20], "messages are mixed up");
+    }
+}
+
+fn flooder() {
+    let mut task = direct();
+    let parent = task.parent().unwrap();
+    flood_with(&mut task, parent);
+    task.send(parent, DONE, &number(task.direct_routes().len() as i32)).unwrap();
+    task.exit().unwrap();
+}
+
+fn floods_both_ways() {
+    let mut task = direct();
+    let peer = spawn(&mut task, "flooder", 1)[0];
+    flood_with(&mut task, peer);
+    assert_eq!(task.recv(peer, DONE).unwrap().get_one::<i32>().unwrap(), 1);
+}
+
+/// Is there, and hears nothing after the first messages.
+fn deaf() {
+    let mut task = Task::enrol().unwrap();
+    let parent = task.parent().unwrap();
+    task.send(parent, DONE, &Pack::new()).unwrap();
+    if task.recv_timeout(parent, WORK, Duration::from_millis(100)).unwrap().is_some() {
+        task.send(parent, WORK, &Pack::new()).unwrap();
+    }
+    std::thread::sleep(Duration::from_secs(60));
+}
+
+fn peer_killed_before_it_answers() {
+    let mut task = Task::enrol().unwrap();
+    let before = names();
+    let peer = spawn(&mut task, "deaf", 1)[0];
+    task.recv(peer, DONE).unwrap();
+    std::thread::sleep(Duration::from_millis(200));
+    task.set_routing(Routing::Direct);
+    let killer = kill_later(&mut task, peer);
+    let begun = Instant::now();
+    task.send(peer, WORK, &number(1)).unwrap();
+    assert!((200..5000).contains(&begun.elapsed().as_millis()), "it waits for the answer, and not for ever");
+    task.send(peer, WORK, &number(2)).unwrap();
+    assert_eq!(task.direct_routes(), []);
+    killer.join().unwrap();
+    wait_for_names(&before);
+}
+
+fn peer_killed_in_a_send() {
+    let mut task = direct();
+    let before = names();
+    let peer = spawn(&mut task, "deaf", 1)[0];
+    task.send(peer, WORK, &number(1)).unwrap();
+    task.recv(peer, WORK).unwrap();
+    assert_eq!(task.direct_routes(), [peer]);
+    task.notify_route_delete(&[peer], DELETED).unwrap();
+    task.notify_exit(&[peer], ENDED).unwrap();
+    let killer = kill_later(&mut task, peer);
+    let begun = Instant::now();
+    task.send(peer, WORK, &bytes(64 << 20, 7)).unwrap();
+    assert!(begun.elapsed() > Duration::from_millis(200), "nobody has read it");
+    assert_eq!(task.recv(Any, DELETED).unwrap().get_tid().unwrap(), peer);
+    assert_eq!(task.recv(Any, ENDED).unwrap().get_tid().unwrap(), peer);
+    killer.join().unwrap();
+    wait_for_names(&before);
+    let other = spawn(&mut task, "echo", 1)[0];
+    echoes(&mut task, other, &[1000]);
+}
+
+/// Asks for a route and is killed before it can use it.
+fn asker() {
+    let task = direct();
+    let parent = task.parent().unwrap();
+    let mut task = task;
+    let pid = Pid::from_raw(std::process::id() as i32).unwrap();
+    std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(100));
+        kill_process(pid, Signal::KILL).unwrap();
+    });
+    task.send(parent, WORK, &Pack::new()).unwrap();
+}
+
+fn grants_to_the_dead_are_forgotten() {
+    let mut task = Task::enrol().unwrap();
+    let before = names();
+    let peers = spawn(&mut task, "asker", 5);
+    task.notify_exit(&peers, ENDED).unwrap();
+    // Nothing is granted in a sleep; the requests are found when their senders are dead.
+    std::thread::sleep(Duration::from_millis(600));
+    for _ in &peers {
+        task.recv(Any, ENDED).unwrap();
+    }
+    let end = Instant::now() + Duration::from_secs(5);
+    while task.fds().len() > 1 && Instant::now() < end {
+        task.recv_timeout(Any, DONE, Duration::from_millis(10)).unwrap();
+    }
+    assert_eq!(task.fds().len(), 1, "grants stay");
+    wait_for_names(&before);
+}
+
+/// Talks to everybody in its list.
+fn member() {
+    let mut task = direct();
+    let (parent, me) = (task.parent().unwrap(), task.tid());
+    let group: Vec<Tid> = task.recv(parent, WORK).unwrap().get_value().unwrap();
+    let others: Vec<Tid> = group.into_iter().filter(|&tid| tid != me).collect();
+    for value in 0..3 {
+        for &other in &others {
+            task.send(other, WORK, &number(value)).unwrap();
+        }
+    }
+    for &other in &others {
+        for value in 0..3 {
+            assert_eq!(task.recv(other, WORK).unwrap().get_one::<i32>().unwrap(), value);
+        }
+    }
+    let routes = task.direct_routes();
+    assert_eq!(routes.into_iter().collect::<BTreeSet<_>>(), others.into_iter().collect());
+    task.send(parent, DONE, &Pack::new()).unwrap();
+    // Leaving would close routes on which others still look for theirs.
+    task.recv(parent, DONE).unwrap();
+    task.exit().unwrap();
+}
+
+fn many_tasks() {
+    let mut task = Task::enrol().unwrap();
+    let before = names();
+    let tids = spawn(&mut task, "member", 200);
+    for group in tids.chunks(16) {
+        let mut list = Pack::new();
+        list.put_value(&group).unwrap();
+        task.multicast(group, WORK, &list).unwrap();
+    }
+    for &tid in &tids {
+        task.recv(tid, DONE).unwrap();
+    }
+    task.notify_exit(&tids, ENDED).unwrap();
+    task.multicast(&tids, DONE, &Pack::new()).unwrap();
+    for _ in &tids {
+        task.recv(Any, ENDED).unwrap();
+    }
+    wait_for_names(&before);
+}
+
+fn between_hosts() {
+    let mut task = direct();
+    if !task.daemon_is_ours() {
+        println!("several hosts are not tried with the original daemon");
+        return;
+    }
+    task.add_hosts(&["near via=local", "far via=local"])
+        .unwrap()
+        .into_iter()
+        .for_each(|host| drop(host.unwrap()));
+    let spawn_on = |task: &mut Task, role: &str, host: &str| {
+        task.spawn(&me()).args(["role", role]).on_host(host).start().unwrap().tids[0]
+    };
+    for host in ["near", "far"] {
+        let peer = spawn_on(&mut task, "echo", host);
+        echoes(&mut task, peer, &[1, 4033, 3_000_000]);
+        assert_eq!(task.direct_routes(), [peer]);
+        task.notify_route_delete(&[peer], DELETED).unwrap();
+        task.send(peer, WORK, &Pack::new()).unwrap();
+        assert!(task.recv(peer, WORK).unwrap().is_empty());
+        assert_eq!(task.recv(Any, DELETED).unwrap().get_tid().unwrap(), peer);
+        let peer = spawn_on(&mut task, "flooder", host);
+        flood_with(&mut task, peer);
+        assert_eq!(task.recv(peer, DONE).unwrap().get_one::<i32>().unwrap(), 1);
+        task.notify_route_delete(&[peer], DELETED).unwrap();
+        task.recv(Any, DELETED).unwrap();
+    }
+    for (round, host) in ["near", "far", "near", "far"].into_iter().enumerate() {
+        let peer = spawn_on(&mut task, "counter", host);
+        count(&mut task, peer, round as i32 * 10);
+    }
+}
+
+/// Has little room for messages that it does not want yet.
+fn hoarder() {
+    let mut task = Task::enrol().unwrap();
+    let parent = task.parent().unwrap();
+    task.send(parent, DONE, &Pack::new()).unwrap();
+    let error = task.recv(parent, DONE).unwrap_err();
+    assert_eq!(error.code(), pvm3::PvmError::NoMem);
+    for value in 0..40 {
+        assert!(task.recv(parent, WORK).unwrap().body()[..] == vec![value; 30_000]);
+    }
+    task.send(parent, DONE, &Pack::new()).unwrap();
+}
+
+fn a_full_queue() {
+    let mut task = direct();
+    let spawn = task.spawn(&me()).args(["role", "hoarder"]).env("PVM_QUEUE_MAX_BYTES", "100000");
+    let peer = spawn.start().unwrap().tids[0];
+    task.recv(peer, DONE).unwrap();
+    for value in 0..40 {
+        task.send(peer, WORK, &bytes(30_000, value)).unwrap();
+    }
+    assert_eq!(task.direct_routes(), [peer]);
+    task.recv(peer, DONE).unwrap();
+}
+
+/// Compiles the C task that uses the original library; `None` where there is none.
+fn original_task(task: &mut Task, mode: &str) -> Option<Tid> {
+    let program = pvm3::engine::tmp_dir().join("route_peer");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/rust_support/route_peer.c");
+    let include = concat!(env!("CARGO_MANIFEST_DIR"), "/include");
+    let library = "/usr/lib/x86_64-linux-gnu/libpvm3.so.3";
+    let mut compile = Command::new("cc");
+    compile.arg(source).arg("-o").arg(&program).arg("-I").arg(include).arg(library);
+    if !compile.status().is_ok_and(|status| status.success()) {
+        rust_support::missing("the original library and a C compiler");
+        return None;
+    }
+    Some(task.spawn(program.to_str().unwrap()).args([mode]).start().unwrap().tids[0])
+}
+
+/// Exchanges numbers of growing messages with the C task, in its rhythm.
+fn play(task: &mut Task, peer: Tid) {
+    for round in 0..60 {
+        let size = round * round * 30;
+        let values: Vec<i32> = (0..size).map(|value| value + round).collect();
+        let mut pack = Pack::new();
+        pack.put_one(size).unwrap().put(&values).unwrap();
+        task.send(peer, WORK, &pack).unwrap();
+        let mut back = task.recv(peer, WORK).unwrap();
+        assert_eq!(back.get_one::<i32>().unwrap(), size);
+        assert!(back.get::<i32>(size as usize).unwrap() == values, "round {round}");
+    }
+}
+
+fn finish(task: &mut Task, peer: Tid, before: &BTreeSet<String>) {
+    assert_eq!(task.direct_routes(), [peer]);
+    task.notify_exit(&[peer], ENDED).unwrap();
+    let mut done = task.recv(peer, DONE).unwrap();
+    assert_eq!(done.get_one::<i32>().unwrap(), 2, "descriptors of the original's task");
+    task.recv(Any, ENDED).unwrap();
+    let mut after = names();
+    after.remove("route_peer");
+    assert_eq!(after, *before, "something is left behind");
+}
+
+fn original_asks() {
+    let mut task = Task::enrol().unwrap();
+    let before = names();
+    let Some(peer) = original_task(&mut task, "asks") else { return };
+    task.recv(peer, HELLO).unwrap();
+    assert_eq!(task.direct_routes(), [peer]);
+    play(&mut task, peer);
+    finish(&mut task, peer, &before);
+}
+
+fn original_grants() {
+    let mut task = direct();
+    let before = names();
+    let Some(peer) = original_task(&mut task, "grants") else { return };
+    play(&mut task, peer);
+    finish(&mut task, peer, &before);
+}
+
+/// Plays with the task of which its parent tells.
+fn partner() {
+    let mut task = direct();
+    let parent = task.parent().unwrap();
+    let peer = task.recv(parent, HELLO).unwrap().get_tid().unwrap();
+    play(&mut task, peer);
+    task.recv(peer, HELLO).unwrap();
+    assert_eq!(task.direct_routes(), [peer]);
+    task.recv(peer, DONE).unwrap();
+    task.send(parent, DONE, &Pack::new()).unwrap();
+    task.exit().unwrap();
+}
+
+/// Both ask at once; now the one, now the other has the lower id.
+fn original_crosses() {
+    let mut task = direct();
+    let before = names();
+    let Some(peer) = original_task(&mut task, "asks") else { return };
+    play(&mut task, peer);
+    task.recv(peer, HELLO).unwrap();
+    finish(&mut task, peer, &before);
+    task.set_routing(Routing::AllowDirect);
+    for _ in 0..5 {
+        let Some(original) = original_task(&mut task, "told") else { return };
+        let ours = spawn(&mut task, "partner", 1)[0];
+        assert!(original < ours);
+        task.notify_exit(&[original], ENDED).unwrap();
+        task.send(original, HELLO, &number(ours.raw())).unwrap();
+        task.send(ours, HELLO, &number(original.raw())).unwrap();
+        task.recv(ours, DONE).unwrap();
+        task.recv(Any, ENDED).unwrap();
+    }
+}
