@@ -46,7 +46,11 @@ pub enum Command {
         args: Vec<OsString>,
     },
     /// Be a task manager (the daemon starts it, nobody else)
-    TaskManager,
+    TaskManager {
+        /// The task manager's arguments
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
 }
 
 const RUN_EXAMPLES: &str = "\

@@ -14,13 +14,13 @@ fn main() -> ExitCode {
     let args = args.get(1..).unwrap_or_default();
     match own_name {
         Some("pvmd") => return pvmd::cli::run(args.to_vec()),
-        Some("pvm-task-manager") => return pvm_task_manager::run(),
+        Some("pvm-task-manager") => return pvm_task_manager::run(args.to_vec()),
         _ => {}
     }
     match args.first().and_then(|first| first.to_str()) {
-        // Not by way of clap: `pvm daemon --help` is the daemon's.
+        // Not by way of clap: `pvm daemon --help` is the daemon's, and so with the task manager.
         Some("daemon") => pvmd::cli::run(args[1..].to_vec()),
-        Some("task-manager") => pvm_task_manager::run(),
+        Some("task-manager") => pvm_task_manager::run(args[1..].to_vec()),
         Some(first) if is_subcommand(first) => subcommand(),
         _ => pvm_console::console::run(args),
     }
@@ -31,7 +31,7 @@ fn subcommand() -> ExitCode {
         Command::Run(args) => run::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Daemon { args } => return pvmd::cli::run(args),
-        Command::TaskManager => return pvm_task_manager::run(),
+        Command::TaskManager { args } => return pvm_task_manager::run(args),
     };
     result.map_or_else(
         |error| {

@@ -7,17 +7,33 @@
 
 pub mod machine;
 
+use clap::Parser;
 use machine::Machine;
 use pvm_wire::batch::BatchMsg;
 use pvm_wire::codes::BATCH_TAG;
 use pvm3::{Error, Message, Task};
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// Context of batch messages: that of programs without one of their own.
 const CONTEXT: i32 = 0;
 
+/// Hands out the tasks of batches. The daemon starts it when there is something to place; you need not.
+#[derive(Debug, Parser)]
+#[command(name = "pvm-task-manager", version, after_help = EXAMPLES)]
+struct Arguments {}
+
+const EXAMPLES: &str = "Examples:
+  PVM_TASK_MANAGER=/opt/pvm/bin/pvm-task-manager pvmd      a daemon that uses the one there
+By itself it joins the virtual machine that runs here and waits for batches that nobody gives it.";
+
 /// Serves batches until the daemon is gone.
-pub fn run() -> ExitCode {
+pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let args = [OsString::from("pvm-task-manager")].into_iter().chain(args);
+    if let Err(told) = Arguments::try_parse_from(args) {
+        let _ = told.print();
+        return ExitCode::from(told.exit_code() as u8);
+    }
     match Task::enrol() {
         Ok(task) => {
             // The only way out is the loss of the daemon, and then nobody is left who could be told.

@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    pvm_task_manager::run()
+    pvm_task_manager::run(std::env::args_os().skip(1))
 }

@@ -23,7 +23,7 @@ fn an_installation_has_all_that_its_users_need_and_can_be_removed() {
 #[test]
 fn every_program_says_what_it_is() {
     let Some(ours) = Installation::ours_only("the help of the programs") else { return };
-    for program in [ours.pvm(), ours.pvmd()] {
+    for program in [ours.pvm(), ours.pvmd(), ours.pvmd().with_file_name("pvm-task-manager")] {
         for (word, expected) in [("--help", "Usage: "), ("--version", "0.")] {
             let ended = Program::run(Command::new(&program).arg(word));
             ended.expect_success();
