@@ -68,6 +68,11 @@ fn mask(text: &str) -> Result<u32, String> {
         .ok_or_else(|| "expected a number, octal with 0, hexadecimal with 0x".to_owned())
 }
 
+/// The whole command line's description.
+pub fn command() -> clap::Command {
+    <Arguments as clap::CommandFactory>::command()
+}
+
 /// The program `pvmd`.
 pub fn main() -> ExitCode {
     let manager = beside_own("pvm-task-manager").map(|path| vec![path]);

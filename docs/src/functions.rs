@@ -1,0 +1,131 @@
+//! Manual pages of functions, section 3.
+
+use crate::ManualPage;
+use crate::header::Prototype;
+use crate::roff::Roff;
+use crate::source::{Area, Difference, Page};
+use anyhow::Context;
+use std::collections::{BTreeMap, BTreeSet};
+
+type Prototypes = BTreeMap<String, Prototype>;
+
+/// The page of each function; a function that has no page of its own leads to the one it is on.
+pub fn pages(areas: &[Area], prototypes: &Prototypes) -> anyhow::Result<Vec<ManualPage>> {
+    let mut all = vec![overview(areas)];
+    for page in areas.iter().flat_map(|area| &area.pages) {
+        let text = manual_page(page, prototypes).with_context(|| page.name.clone())?;
+        all.push(ManualPage { path: path(&page.name), text });
+        let functions = page.functions();
+        let names = functions.iter().map(|function| function.0.as_str()).chain(page.subroutines());
+        for name in names.filter(|&name| name != page.name).collect::<BTreeSet<_>>() {
+            all.push(ManualPage { path: path(name), text: format!(".so {}\n", path(&page.name)) });
+        }
+    }
+    Ok(all)
+}
+
+fn path(name: &str) -> String {
+    format!("man3/{name}.3")
+}
+
+fn manual_page(page: &Page, prototypes: &Prototypes) -> anyhow::Result<String> {
+    let mut out = Roff::new(&page.name, 3, &page.summary);
+    synopsis(&mut out, page, prototypes)?;
+    out.text_section("description", &page.text);
+    if !page.missing.is_empty() {
+        out.text_section("not there yet", &page.missing);
+    }
+    pairs(&mut out, "arguments", &page.arguments);
+    out.text_section("return value", &page.result);
+    pairs(&mut out, "errors", &page.errors);
+    if !page.example.is_empty() {
+        out.section("example");
+        out.example(page.example.trim_matches('\n').lines());
+    }
+    if !page.differences.is_empty() {
+        out.section("differences from PVM 3.4");
+        out.text(&page.differences.iter().map(as_item).collect::<String>());
+    }
+    out.see_also(page.see.iter().map(|name| (name.as_str(), 3)).chain([("pvm_intro", 3)]));
+    Ok(out.finish())
+}
+
+fn synopsis(out: &mut Roff, page: &Page, prototypes: &Prototypes) -> anyhow::Result<()> {
+    let functions = page.functions();
+    let declared = functions
+        .iter()
+        .map(|it| prototypes.get(&it.0).with_context(|| format!("{}: in no header", it.0)))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    let headers: BTreeSet<&str> = declared.iter().map(|prototype| prototype.header).collect();
+    out.section("synopsis");
+    out.literal(
+        headers
+            .iter()
+            .map(|header| format!("#include <{header}>"))
+            .collect::<Vec<_>>()
+            .iter()
+            .map(String::as_str),
+    );
+    out.text("");
+    out.literal([""].into_iter().chain(declared.iter().map(|prototype| prototype.text.as_str())));
+    if !page.fortran.is_empty() {
+        let calls: Vec<String> = page.fortran.iter().map(|call| format!("call {call}")).collect();
+        out.literal(["", "include 'fpvm3.h'", ""].into_iter().chain(calls.iter().map(String::as_str)));
+    }
+    Ok(())
+}
+
+fn pairs(out: &mut Roff, title: &str, pairs: &[(String, String)]) {
+    if pairs.is_empty() {
+        return;
+    }
+    out.section(title);
+    for (term, text) in pairs {
+        out.terms([(format!("`{term}`").as_str(), text.as_str())]);
+    }
+}
+
+/// A difference as an item of a list.
+pub fn as_item(difference: &Difference) -> String {
+    let Difference { functions, here, there, why } = difference;
+    let names: Vec<String> = functions.iter().map(|name| format!("`{name}`")).collect();
+    let whose = if names.is_empty() { String::new() } else { format!("{}: ", names.join(", ")) };
+    format!("- {whose}{here} PVM 3.4: {there} Why: {why}\n")
+}
+
+/// The page about all of them.
+fn overview(areas: &[Area]) -> ManualPage {
+    let mut out = Roff::new("pvm_intro", 3, "the functions of PVM");
+    out.text_section("description", INTRODUCTION);
+    for area in areas {
+        out.section(&area.title);
+        for page in &area.pages {
+            for function in page.functions() {
+                out.terms([(format!("`{}`(3)", function.0).as_str(), function.1.as_str())]);
+            }
+        }
+    }
+    out.see_also([("pvm", 1), ("pvmd", 1), ("pvm-run", 1)]);
+    ManualPage { path: path("pvm_intro"), text: out.finish() }
+}
+
+const INTRODUCTION: &str = "\
+A process becomes a task of the virtual machine with its first call, which finds the daemon of its host. From then
+on it has a task id, a tid, by which others address it.
+
+A C program includes `pvm3.h`, a Fortran program `fpvm3.h`. Both link with:
+
+```
+cc program.c $(pkg-config --cflags --libs pvm3)
+gfortran program.f90 $(pkg-config --cflags --libs pvm3)
+```
+
+The names `-lgpvm3` and `-lfpvm3` lead to the same library. Most functions return a negative code when they fail, set
+`pvm_errno` and print a line (see `pvm_perror`(3) and `PvmAutoErr` in `pvm_setopt`(3)). Every function that has to
+reach the daemon returns `PvmSysErr` when there is none, or when the connection to it is lost. In Fortran the code is
+in the last argument.
+
+What the library returns by pointer stays its own, until the next call of the same function.
+
+The library is made for programs with one thread. Calls of several threads follow one another; only one thread
+may receive.";

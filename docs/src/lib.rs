@@ -1,0 +1,63 @@
+//! Writes the manual pages and the function tables of `docs/compatibility.md` from one source.
+//!
+//! `docs/functions/*.toml` says what each function does and where it differs from PVM 3.4; C prototypes come from
+//! `pvm3.h`, options of commands from their command lines, settings and the hostfile from the pages in `docs`.
+#![forbid(unsafe_code)]
+
+pub mod commands;
+pub mod functions;
+pub mod header;
+pub mod markup;
+pub mod roff;
+pub mod source;
+pub mod table;
+
+use anyhow::Context;
+use std::path::{Path, PathBuf};
+
+/// A manual page.
+#[derive(Debug)]
+pub struct ManualPage {
+    /// Its path below `share/man`: `man3/pvm_send.3`.
+    pub path: String,
+    /// What is in the file.
+    pub text: String,
+}
+
+/// The root of the source tree.
+pub fn root() -> PathBuf {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR"));
+    docs.parent().unwrap_or(docs).to_path_buf()
+}
+
+/// The text of a file of the source tree.
+pub fn read(root: &Path, path: &str) -> anyhow::Result<String> {
+    let path = root.join(path);
+    std::fs::read_to_string(&path).with_context(|| path.display().to_string())
+}
+
+/// Every manual page of the source tree at `root`.
+pub fn manual(root: &Path) -> anyhow::Result<Vec<ManualPage>> {
+    let areas = source::load(root)?;
+    let prototypes = header::prototypes(root)?;
+    let mut pages = functions::pages(&areas, &prototypes)?;
+    pages.extend(commands::pages(root)?);
+    Ok(pages)
+}
+
+/// Writes the manual pages into a folder laid out as `share/man`, which has nothing else in it afterwards.
+pub fn write_manual(root: &Path, folder: &Path) -> anyhow::Result<()> {
+    let pages = manual(root)?;
+    for section in ["man1", "man3"] {
+        let folder = folder.join(section);
+        if folder.exists() {
+            std::fs::remove_dir_all(&folder).with_context(|| folder.display().to_string())?;
+        }
+        std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    }
+    for page in pages {
+        let path = folder.join(&page.path);
+        std::fs::write(&path, page.text).with_context(|| path.display().to_string())?;
+    }
+    Ok(())
+}

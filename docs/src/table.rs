@@ -1,0 +1,65 @@
+//! The function tables of `docs/compatibility.md`.
+
+use crate::functions::as_item;
+use crate::source::{Area, Page, load};
+use anyhow::Context;
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// The page with the tables.
+pub const PAGE: &str = "docs/compatibility.md";
+/// What stands before and after them.
+const MARKS: (&str, &str) = (
+    "<!-- functions: written by `cargo run -p pvm-docs -- compatibility` -->\n",
+    "<!-- end of functions -->\n",
+);
+
+/// The page with the tables brought up to date.
+pub fn compatibility(root: &Path) -> anyhow::Result<String> {
+    let page = crate::read(root, PAGE)?;
+    let missing = || format!("{PAGE} has no place for the tables");
+    let (before, rest) = page.split_once(MARKS.0).with_context(missing)?;
+    let (_, after) = rest.split_once(MARKS.1).with_context(missing)?;
+    let tables: String = load(root)?.iter().map(table).collect();
+    Ok(format!("{before}{}{tables}\n{}{after}", MARKS.0, MARKS.1))
+}
+
+fn table(area: &Area) -> String {
+    let mut out = format!("\n### {}\n\n| C | Fortran | what it does | |\n|---|---|---|---|\n", area.title);
+    for page in &area.pages {
+        for function in page.functions() {
+            let fortran = page.subroutine_of(&function.0).map_or(String::new(), |name| format!("`{name}`"));
+            let status = status(page, &function.0);
+            // Writing to a string cannot fail.
+            let _ = writeln!(out, "| `{}` | {fortran} | {} | {status} |", function.0, function.1);
+        }
+    }
+    let items: String = area.pages.iter().flat_map(items).collect();
+    if items.is_empty() { out } else { format!("{out}\n{items}") }
+}
+
+fn status(page: &Page, function: &str) -> &'static str {
+    let subroutine = page.subroutine_of(function).unwrap_or_default();
+    let differs =
+        page.differences_of(function).next().is_some() || page.differences_of(subroutine).next().is_some();
+    match (page.missing.is_empty(), differs) {
+        (false, _) => "**not there yet**",
+        (true, true) => "differs",
+        (true, false) => "same",
+    }
+}
+
+/// What is not there and what differs, each with the functions concerned.
+fn items(page: &Page) -> Vec<String> {
+    let functions = || page.functions().iter().map(|it| format!("`{}`", it.0)).collect::<Vec<_>>().join(", ");
+    let mut items = Vec::new();
+    if !page.missing.is_empty() {
+        items.push(format!("- {}: {}\n", functions(), page.missing));
+    }
+    for difference in &page.differences {
+        let item = as_item(difference);
+        let named = !difference.functions.is_empty();
+        items.push(if named { item } else { item.replacen("- ", &format!("- {}: ", functions()), 1) });
+    }
+    items
+}
