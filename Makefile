@@ -20,6 +20,9 @@ PROGRAMS = pvm pvmd pvm-task-manager
 HEADERS  = pvm3.h pvmtev.h fpvm3.h
 ARCHIVES = libpvm3.a libgpvm3.a libfpvm3.a
 
+# Sections of the manual, all written by pvm-docs.
+MANUAL   = man1 man3
+
 # Within PREFIX: PVM's own tree, in which makefiles of PVM programs find what they expect.
 ROOT     = lib/pvm3
 ROOT_LIB = $(ROOT)/lib/$(PVM_ARCH)
@@ -28,23 +31,25 @@ ROOT_BIN = $(ROOT)/bin/$(PVM_ARCH)
 INSTALLED = $(PROGRAMS:%=bin/%) $(HEADERS:%=include/%) $(ARCHIVES:%=lib/%) \
 	lib/libpvm3.so.3 lib/libpvm3.so lib/libgpvm3.so.3 lib/libgpvm3.so lib/libfpvm3.so lib/pkgconfig/pvm3.pc \
 	$(ROOT)/include $(ROOT)/lib/pvm $(ROOT)/lib/pvmd $(ROOT)/lib/pvmgetarch $(ROOT)/lib/aimk \
-	$(ARCHIVES:%=$(ROOT_LIB)/%) $(ROOT)/conf/$(PVM_ARCH).def $(ROOT)/conf/created-dirs
+	$(ARCHIVES:%=$(ROOT_LIB)/%) $(ROOT)/conf/$(PVM_ARCH).def $(ROOT)/conf/created-dirs $(ROOT)/conf/manual-pages
 
 # Folders that are PVM's alone, innermost first, and those it shares with others, outermost first.
 OWN_DIRS    = $(ROOT_LIB) $(ROOT)/lib $(ROOT_BIN) $(ROOT)/bin $(ROOT)/conf $(ROOT)
-SHARED_DIRS = / /bin /include /lib /lib/pkgconfig
+SHARED_DIRS = / /bin /include /lib /lib/pkgconfig /share /share/man $(MANUAL:%=/share/man/%)
 
 TO    = $(DESTDIR)$(PREFIX)
 FILL  = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@PVM_ARCH@|$(PVM_ARCH)|' -e 's|@RELEASE@|$(RELEASE)|' \
 	-e 's|@API_VERSION@|$(API_VERSION)|' -e 's|@LIBS_PRIVATE@|$(LIBS_PRIVATE)|'
-BUILT = $(PROGRAMS:%=$(BUILD)/%) $(BUILD)/libpvm3.so $(BUILD)/libpvm3.a $(BUILD)/libgpvm3.so.3
+BUILT = $(PROGRAMS:%=$(BUILD)/%) $(BUILD)/libpvm3.so $(BUILD)/libpvm3.a $(BUILD)/libgpvm3.so.3 \
+	$(BUILD)/man/man1/pvm.1
 
-.PHONY: all build check check-install install uninstall help
+.PHONY: all build check docs check-install install uninstall help
 
 all: build
 
 build:
-	$(CARGO) build --release --locked -p libpvm -p pvm-console -p pvmd -p pvm-task-manager
+	$(CARGO) build --release --locked -p libpvm -p pvm-console -p pvmd -p pvm-task-manager -p pvm-docs
+	$(BUILD)/pvm-docs man $(BUILD)/man
 	$(MAKE) --no-print-directory $(BUILD)/libgpvm3.so.3
 
 # Programs linked with PVM's group library ask the loader for libgpvm3.so.3. It is empty and needs libpvm3.so.3: a
@@ -54,6 +59,9 @@ $(BUILD)/libgpvm3.so.3: $(BUILD)/libpvm3.so
 
 check:
 	$(CARGO) test --workspace --locked
+
+docs:
+	$(CARGO) run --locked -p pvm-docs -- compatibility
 
 check-install:
 	packaging/check-install.sh
@@ -79,6 +87,11 @@ install:
 	$(FILL) packaging/pvm3.pc.in > "$(TO)/lib/pkgconfig/pvm3.pc"
 	$(FILL) packaging/arch.def.in > "$(TO)/$(ROOT)/conf/$(PVM_ARCH).def"
 	cd packaging && $(INSTALL) -m 755 pvmgetarch aimk "$(TO)/$(ROOT)/lib"
+	@for section in $(MANUAL); do \
+		$(INSTALL) -m 644 $(BUILD)/man/$$section/* "$(TO)/share/man/$$section" || exit 1; \
+	done
+	@pages=$$(cat "$(TO)/$(ROOT)/conf/manual-pages" 2>/dev/null; cd $(BUILD)/man && ls -d $(MANUAL:%=%/*)) && \
+	printf '%s\n' $$pages | sort -u > "$(TO)/$(ROOT)/conf/manual-pages"
 	@ln -sfT ../../include "$(TO)/$(ROOT)/include"
 	@cd "$(TO)/$(ROOT)/lib" && for name in pvm pvmd; do ln -sfT ../../../bin/$$name $$name || exit 1; done
 	@cd "$(TO)/$(ROOT_LIB)" && for name in $(ARCHIVES); do ln -sfT ../../../$$name $$name || exit 1; done
@@ -87,6 +100,7 @@ install:
 # What install put there and nothing else: a folder goes only if it is empty and was not there before.
 uninstall:
 	@created=$$(cat "$(TO)/$(ROOT)/conf/created-dirs" 2>/dev/null | sort -r); \
+	for page in $$(cat "$(TO)/$(ROOT)/conf/manual-pages" 2>/dev/null); do rm -f "$(TO)/share/man/$$page" || exit 1; done; \
 	for file in $(INSTALLED); do rm -f "$(TO)/$$file" || exit 1; done; \
 	for dir in $(OWN_DIRS:%=/%) $$created; do rmdir "$(TO)$$dir" 2>/dev/null; done; \
 	echo "Removed from $(TO)."
@@ -96,6 +110,7 @@ help:
 	@echo "make install              install under PREFIX; does not build, so that root need not"
 	@echo "make uninstall            remove what install put there, with the same PREFIX and DESTDIR"
 	@echo "make check                run all tests"
+	@echo "make docs                 bring the tables of docs/compatibility.md up to date"
 	@echo "make check-install        install into a temporary folder, use it, uninstall it"
 	@echo ""
 	@echo "PREFIX=$(PREFIX)          where programs will look for PVM; absolute"

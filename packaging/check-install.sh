@@ -68,6 +68,19 @@ check_layout() {
 	[ "$("$1/lib/pvm3/lib/pvmgetarch")" = "$arch" ] || fail "PVM_ROOT/lib/pvmgetarch disagrees with $arch"
 }
 
+# check_manual PREFIX: a page for each command and function, and none that man cannot show.
+check_manual() {
+	for page in man1/pvm.1 man1/pvmd.1 man1/pvm-run.1 man1/pvm-task-manager.1 man3/pvm_spawn.3 man3/pvmfspawn.3; do
+		[ -f "$1/share/man/$page" ] || fail "share/man/$page is missing"
+	done
+	for name in $(sed -n 's/^int \(pvm_[a-z]*\)(.*/\1/p' "$1/include/pvm3.h"); do
+		case $name in *mwid) continue ;; esac
+		[ -f "$1/share/man/man3/$name.3" ] || fail "$name has no manual page"
+	done
+	have mandoc "manual pages" || return 0
+	(cd "$1/share/man" && mandoc -T lint -W error man1/*.1 man3/*.3) || fail "a manual page has mistakes"
+}
+
 check_names_inside() {
 	[ "$(dynamic "$1/lib/libpvm3.so.3" SONAME)" = libpvm3.so.3 ] || fail "libpvm3.so.3 has another SONAME"
 	[ "$(dynamic "$1/lib/libgpvm3.so.3" SONAME)" = libgpvm3.so.3 ] || fail "libgpvm3.so.3 has another SONAME"
@@ -154,6 +167,7 @@ prefix=$work/prefix
 run_make install PREFIX="$prefix" "$@"
 check_layout "$prefix"
 check_names_inside "$prefix"
+check_manual "$prefix"
 compile_c "$prefix"
 compile_fortran "$prefix"
 compile_with_aimk "$prefix"
@@ -180,6 +194,7 @@ done | sort | diff - "$work/left" || fail "not what should be left"
 step "install for a package"
 run_make install PREFIX=/opt/pvm DESTDIR="$work/stage" "$@"
 check_layout "$work/stage/opt/pvm"
+check_manual "$work/stage/opt/pvm"
 ! grep -r "$work" "$work/stage/opt/pvm/lib/pkgconfig" "$work/stage/opt/pvm/lib/pvm3/conf" || fail "DESTDIR got into a file"
 run_make uninstall PREFIX=/opt/pvm DESTDIR="$work/stage" "$@"
 [ -z "$(find "$work/stage" ! -type d)" ] && [ ! -e "$work/stage/opt/pvm" ] || fail "left behind: $(find "$work/stage")"

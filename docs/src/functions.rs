@@ -44,7 +44,7 @@ fn manual_page(page: &Page, prototypes: &Prototypes) -> anyhow::Result<String> {
     }
     if !page.differences.is_empty() {
         out.section("differences from PVM 3.4");
-        out.text(&page.differences.iter().map(as_item).collect::<String>());
+        out.text(&page.differences.iter().map(|it| as_item(it, "")).collect::<String>());
     }
     out.see_also(page.see.iter().map(|name| (name.as_str(), 3)).chain([("pvm_intro", 3)]));
     Ok(out.finish())
@@ -58,19 +58,15 @@ fn synopsis(out: &mut Roff, page: &Page, prototypes: &Prototypes) -> anyhow::Res
         .collect::<anyhow::Result<Vec<_>>>()?;
     let headers: BTreeSet<&str> = declared.iter().map(|prototype| prototype.header).collect();
     out.section("synopsis");
-    out.literal(
-        headers
-            .iter()
-            .map(|header| format!("#include <{header}>"))
-            .collect::<Vec<_>>()
-            .iter()
-            .map(String::as_str),
-    );
-    out.text("");
-    out.literal([""].into_iter().chain(declared.iter().map(|prototype| prototype.text.as_str())));
+    if !declared.is_empty() {
+        let headers: Vec<String> = headers.iter().map(|header| format!("#include <{header}>")).collect();
+        out.literal(headers.iter().map(String::as_str));
+        out.literal(declared.iter().map(|prototype| prototype.text.as_str()));
+    }
     if !page.fortran.is_empty() {
         let calls: Vec<String> = page.fortran.iter().map(|call| format!("call {call}")).collect();
-        out.literal(["", "include 'fpvm3.h'", ""].into_iter().chain(calls.iter().map(String::as_str)));
+        out.literal(["include 'fpvm3.h'"]);
+        out.literal(calls.iter().map(String::as_str));
     }
     Ok(())
 }
@@ -85,12 +81,21 @@ fn pairs(out: &mut Roff, title: &str, pairs: &[(String, String)]) {
     }
 }
 
-/// A difference as an item of a list.
-pub fn as_item(difference: &Difference) -> String {
+/// A difference as an item of a list, which begins with the functions concerned; `all` if it is all of the page.
+pub fn as_item(difference: &Difference, all: &str) -> String {
     let Difference { functions, here, there, why } = difference;
     let names: Vec<String> = functions.iter().map(|name| format!("`{name}`")).collect();
-    let whose = if names.is_empty() { String::new() } else { format!("{}: ", names.join(", ")) };
-    format!("- {whose}{here} PVM 3.4: {there} Why: {why}\n")
+    let whose = if names.is_empty() { all } else { &names.join(", ") };
+    let colon = if whose.is_empty() { "" } else { ": " };
+    format!("- {whose}{colon}{} **PVM 3.4**: {there} **Why**: {why}\n", sentence(here, whose.is_empty()))
+}
+
+/// A sentence, with or without a capital.
+fn sentence(text: &str, capital: bool) -> String {
+    match text.chars().next() {
+        Some(first) if capital => first.to_uppercase().chain(text.chars().skip(1)).collect(),
+        _ => text.to_owned(),
+    }
 }
 
 /// The page about all of them.

@@ -33,8 +33,8 @@ impl Roff {
 
     /// Adds a text.
     pub fn text(&mut self, text: &str) {
-        for (index, block) in blocks(text).iter().enumerate() {
-            self.block(block, index == 0);
+        for block in blocks(text) {
+            self.block(&block);
         }
     }
 
@@ -57,6 +57,7 @@ impl Roff {
 
     /// Adds lines that are to be typed as they stand.
     pub fn literal<'a>(&mut self, lines: impl IntoIterator<Item = &'a str>) {
+        self.paragraph();
         self.line(".nf");
         for line in lines {
             self.line(&format!("\\fB{}\\fP", escape(line)));
@@ -66,7 +67,7 @@ impl Roff {
 
     /// Adds lines of an example.
     pub fn example<'a>(&mut self, lines: impl IntoIterator<Item = &'a str>) {
-        self.line(".PP");
+        self.paragraph();
         self.line(".RS 4");
         self.line(".nf");
         for line in lines {
@@ -92,13 +93,18 @@ impl Roff {
         self.text
     }
 
-    fn block(&mut self, block: &Block, first: bool) {
+    /// Begins a paragraph. The first of a section needs no request.
+    fn paragraph(&mut self) {
+        if !self.text.lines().next_back().is_some_and(|line| line.starts_with(".SH")) {
+            self.line(".PP");
+        }
+    }
+
+    fn block(&mut self, block: &Block) {
         match block {
             Block::Heading(_, title) => self.section(title),
             Block::Paragraph(text) => {
-                if !first {
-                    self.line(".PP");
-                }
+                self.paragraph();
                 self.line(&inline(text));
             }
             Block::List(items) => {

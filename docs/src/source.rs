@@ -23,7 +23,8 @@ pub struct Page {
     pub name: String,
     /// What it is about, in a few words.
     pub summary: String,
-    /// Its C functions and variables, each with a summary; none: the one that the page is named after.
+    /// Its C functions and variables, each with a summary; none: the one that the page is named after, unless
+    /// that is a Fortran subroutine.
     #[serde(default)]
     functions: Vec<Function>,
     /// Its Fortran subroutines, with their arguments.
@@ -76,7 +77,8 @@ pub struct Difference {
 impl Page {
     /// Its C functions and variables.
     pub fn functions(&self) -> Vec<Function> {
-        if self.functions.is_empty() {
+        let only_fortran = self.name.starts_with("pvmf");
+        if self.functions.is_empty() && !only_fortran {
             vec![Function(self.name.clone(), self.summary.clone())]
         } else {
             self.functions.clone()

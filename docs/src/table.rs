@@ -27,6 +27,10 @@ pub fn compatibility(root: &Path) -> anyhow::Result<String> {
 fn table(area: &Area) -> String {
     let mut out = format!("\n### {}\n\n| C | Fortran | what it does | |\n|---|---|---|---|\n", area.title);
     for page in &area.pages {
+        if page.functions().is_empty() {
+            let _ =
+                writeln!(out, "| | `{0}` | {1} | {2} |", page.name, page.summary, status(page, &page.name));
+        }
         for function in page.functions() {
             let fortran = page.subroutine_of(&function.0).map_or(String::new(), |name| format!("`{name}`"));
             let status = status(page, &function.0);
@@ -56,10 +60,6 @@ fn items(page: &Page) -> Vec<String> {
     if !page.missing.is_empty() {
         items.push(format!("- {}: {}\n", functions(), page.missing));
     }
-    for difference in &page.differences {
-        let item = as_item(difference);
-        let named = !difference.functions.is_empty();
-        items.push(if named { item } else { item.replacen("- ", &format!("- {}: ", functions()), 1) });
-    }
+    items.extend(page.differences.iter().map(|difference| as_item(difference, &functions())));
     items
 }
