@@ -371,9 +371,15 @@ int main(int argc, char **argv)
 	pvm_setopt(PvmAutoErr, 0);
 	if (parent <= 0) {
 		tids[0] = pvm_mytid();
-		if (pvm_spawn(argv[0], 0, PvmTaskDefault, 0, N - 1, tids + 1) != N - 1) {
-			printf("no children\n");
-			return 1;
+		char other[500] = "";
+		/* Another program, for some of the children, may be named on standard input. */
+		if (fgets(other, sizeof other, stdin))
+			other[strcspn(other, "\n")] = 0;
+		for (int i = 1; i < N; i++) {
+			if (pvm_spawn(i % 2 && other[0] ? other : argv[0], 0, PvmTaskDefault, 0, 1, tids + i) != 1) {
+				printf("no children\n");
+				return 1;
+			}
 		}
 		pvm_initsend(PvmDataDefault);
 		pvm_pkint(tids, N, 1);

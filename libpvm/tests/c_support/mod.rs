@@ -101,8 +101,8 @@ pub fn compile(source: &str, library: Library, folder: &Path) -> PathBuf {
     match library {
         Library::Shared => compiler.arg("-L").arg(our_libraries()).arg("-l:libpvm3.so.3"),
         Library::Static => compiler.arg(our_libraries().join("libpvm3.a")).args(SYSTEM),
-        Library::Original if fortran => compiler.args(["-lfpvm3", "-lpvm3"]),
-        Library::Original => compiler.arg("-lpvm3"),
+        Library::Original if fortran => compiler.args(["-lfpvm3", "-lgpvm3", "-lpvm3"]),
+        Library::Original => compiler.args(["-lgpvm3", "-lpvm3"]),
     };
     let output = compiler.output().expect("a compiler");
     assert!(output.status.success(), "{source}: {}", String::from_utf8_lossy(&output.stderr));

@@ -1,0 +1,66 @@
+//! Groups, by C programs: with this library and the original's, on this system's daemon and the original's, and with
+//! members of both libraries in one group.
+//!
+//! `PVM_TEST_PVMD` names this system's daemon; without it only the original's is tried.
+
+#[allow(dead_code, reason = "other programs use the rest")]
+mod c_support;
+
+use c_support::{Library, Machine, compile, daemons, have_compiler, libraries};
+use std::path::{Path, PathBuf};
+
+fn expected(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(name).with_extension("expected");
+    std::fs::read_to_string(path).expect("what is expected")
+}
+
+/// Runs a program and compares what it writes.
+fn check(machine: &Machine, program: &Path, library: Library, input: &str, expected: &str) {
+    let (code, found) = machine.run(program, library, input);
+    assert!(found == expected, "{} writes\n{found}\ninstead of\n{expected}", program.display());
+    assert_eq!(code, Some(0), "{}", program.display());
+}
+
+#[test]
+fn groups_are_pvms_with_every_library_on_every_daemon() {
+    if !have_compiler("cc") {
+        return;
+    }
+    for daemon in daemons() {
+        for library in libraries() {
+            let machine = Machine::start(&daemon);
+            let program = compile("groups.c", library, machine.folder());
+            check(&machine, &program, library, "", &expected("groups"));
+        }
+    }
+}
+
+#[test]
+fn members_of_both_libraries_work_together() {
+    if !have_compiler("cc") || !libraries().contains(&Library::Original) {
+        return;
+    }
+    for daemon in daemons() {
+        for (mine, theirs) in [(Library::Static, Library::Original), (Library::Original, Library::Static)] {
+            let machine = Machine::start(&daemon);
+            let program = compile("groups.c", mine, machine.folder());
+            let other = compile("groups.c", theirs, machine.folder());
+            check(&machine, &program, mine, &format!("{}\n", other.display()), &expected("groups"));
+        }
+    }
+}
+
+/// Where members die the original waits for ever, so this is for this system's daemon alone.
+fn our_daemon() -> Option<PathBuf> {
+    std::env::var_os("PVM_TEST_PVMD").map(PathBuf::from)
+}
+
+#[test]
+fn many_members_meet_and_reduce_and_some_die() {
+    let Some(daemon) = our_daemon().filter(|_| have_compiler("cc")) else { return };
+    for count in [10, 64] {
+        let machine = Machine::start(&daemon);
+        let program = compile("many.c", Library::Shared, machine.folder());
+        check(&machine, &program, Library::Shared, &format!("{count}\n"), &expected("many"));
+    }
+}
