@@ -10,6 +10,8 @@ mod handle;
 mod port;
 mod reduce;
 mod server;
+#[cfg(test)]
+mod steps_tests;
 mod tree;
 mod views;
 
