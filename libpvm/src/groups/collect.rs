@@ -33,7 +33,7 @@ impl<P: Port> Client<'_, P> {
             if instance == root {
                 take(instance, None)?;
             } else {
-                let message = self.from(tid, tag)?;
+                let message = self.hear_member(tid, tag)?;
                 take(instance, Some(Part::of(&message)))?;
             }
         }
@@ -52,7 +52,7 @@ impl<P: Port> Client<'_, P> {
         let roster = self.roster(name)?;
         let root = instance(&roster, root)?;
         if roster.own != root {
-            let message = self.from(roster.tids[root], tag)?;
+            let message = self.hear_member(roster.tids[root], tag)?;
             return take(roster.own, Some(Part::of(&message)));
         }
         for (instance, &tid) in roster.tids.iter().enumerate() {
@@ -85,7 +85,7 @@ impl<P: Port> Client<'_, P> {
         Ok(tids.position(|tid| tid == own).ok_or(PvmError::NotInGroup)?)
     }
 
-    fn from(&mut self, tid: Tid, tag: i32) -> Result<Message> {
+    fn hear_member(&mut self, tid: Tid, tag: i32) -> Result<Message> {
         let mut wanted = |message: &Message| message.src == tid && message.header.tag == tag;
         let message = self.port.wait(self.until(), &mut wanted)?;
         message.ok_or_else(|| Error::new(PvmError::SysErr, "the other members took too long"))

@@ -42,57 +42,67 @@ impl Task {
 impl Group<'_> {
     /// Joins, making the group if there is none. Returns this task's instance: the lowest number that is free.
     pub fn join(&mut self) -> Result<usize> {
-        self.call(|client, name| client.join(name)).map(to_usize)
+        let name = self.name;
+        self.client().join(name).map(to_usize)
     }
 
     /// Leaves. The last member to leave takes the group along.
     pub fn leave(&mut self) -> Result<()> {
-        self.call(|client, name| client.leave(name))
+        let name = self.name;
+        self.client().leave(name)
     }
 
     /// Number of members.
     pub fn size(&mut self) -> Result<usize> {
-        self.call(|client, name| client.size(name)).map(to_usize)
+        let name = self.name;
+        self.client().size(name).map(to_usize)
     }
 
     /// The member with this instance.
     pub fn tid(&mut self, instance: usize) -> Result<Tid> {
         let instance = to_i32(instance)?;
-        self.call(|client, name| client.tid_of(name, instance))
+        let name = self.name;
+        self.client().tid_of(name, instance)
     }
 
     /// The instance of a member.
     pub fn instance_of(&mut self, tid: Tid) -> Result<usize> {
-        self.call(|client, name| client.instance_of(name, tid)).map(to_usize)
+        let name = self.name;
+        self.client().instance_of(name, tid).map(to_usize)
     }
 
     /// The members by instance; numbers that nobody has are left out.
     pub fn members(&mut self) -> Result<Vec<Tid>> {
-        self.call(|client, name| client.members(name))
+        let name = self.name;
+        self.client().members(name)
     }
 
     /// Waits until `count` members have called this. If so many cannot come any more because members have died, it
     /// is `PvmNoInst` for those who wait.
     pub fn barrier(&mut self, count: usize) -> Result<()> {
         let count = to_i32(count)?;
-        self.call(|client, name| client.barrier(name, count))
+        let name = self.name;
+        self.client().barrier(name, count)
     }
 
     /// Waits until all members have called this.
     pub fn barrier_of_all(&mut self) -> Result<()> {
-        self.call(|client, name| client.barrier(name, -1))
+        let name = self.name;
+        self.client().barrier(name, -1)
     }
 
     /// Waits until `count` members have called this. After that nobody can join.
     pub fn freeze(&mut self, count: usize) -> Result<()> {
         let count = to_i32(count)?;
-        self.call(|client, name| client.freeze(name, count)).map(drop)
+        let name = self.name;
+        self.client().freeze(name, count).map(drop)
     }
 
     /// Sends a message to all members but this task, which need not be one.
     pub fn broadcast(&mut self, tag: i32, pack: &Pack) -> Result<()> {
         crate::task::check_tag(tag)?;
-        let others = self.call(|client, name| client.others(name))?;
+        let name = self.name;
+        let others = self.client().others(name)?;
         let header = pvm_wire::MessageHeader {
             encoding: pack.encoding().word(),
             tag,
@@ -115,7 +125,8 @@ impl Group<'_> {
         crate::task::check_tag(tag)?;
         let root = to_i32(root)?;
         let mut operand = Values { values, combine };
-        self.call(|client, name| client.reduce(name, tag, root, &mut operand))
+        let name = self.name;
+        self.client().reduce(name, tag, root, &mut operand)
     }
 
     /// The sum of all members' arrays.
@@ -162,7 +173,8 @@ impl Group<'_> {
             }
             Ok(())
         };
-        self.call(|client, name| client.gather(name, tag, root, &|| pack(values), &mut take))?;
+        let name = self.name;
+        self.client().gather(name, tag, root, &|| pack(values), &mut take)?;
         Ok(all)
     }
 
@@ -191,12 +203,13 @@ impl Group<'_> {
             Ok(())
         };
         let pack = |instance: usize| pack(share(instance)?);
-        self.call(|client, name| client.scatter(name, tag, root, &pack, &mut take))?;
+        let name = self.name;
+        self.client().scatter(name, tag, root, &pack, &mut take)?;
         Ok(own)
     }
 
-    fn call<R>(&mut self, body: impl FnOnce(&mut Client<'_, Engine>, &str) -> Result<R>) -> Result<R> {
-        body(&mut Client::new(self.engine, self.groups, None), self.name)
+    fn client(&mut self) -> Client<'_, Engine> {
+        Client::new(self.engine, self.groups, None)
     }
 }
 

@@ -134,7 +134,7 @@ impl<P: Port> Client<'_, P> {
         let coordinator = Tid::from_raw(coordinator);
         if coordinator == own {
             for _ in 1..here {
-                let message = self.from_anyone(tag)?;
+                let message = self.hear_anyone(tag)?;
                 operand.fold(Part::of(&message))?;
             }
         }
@@ -145,7 +145,7 @@ impl<P: Port> Client<'_, P> {
         if root == own {
             let others = if coordinator == own { hosts - 1 } else { hosts };
             for number in 0..others {
-                let message = self.from_anyone(tag)?;
+                let message = self.hear_anyone(tag)?;
                 let part = Part::of(&message);
                 // Its own elements are in what its host's coordinator sends.
                 if number == 0 && coordinator != own { operand.replace(part)? } else { operand.fold(part)? }
@@ -154,7 +154,7 @@ impl<P: Port> Client<'_, P> {
         Ok(())
     }
 
-    fn from_anyone(&mut self, tag: i32) -> Result<Message> {
+    fn hear_anyone(&mut self, tag: i32) -> Result<Message> {
         let server = self.server()?.tid;
         let mut wanted = |message: &Message| message.header.tag == tag && message.src != server;
         self.port.wait(self.until(), &mut wanted)?.ok_or_else(too_long)

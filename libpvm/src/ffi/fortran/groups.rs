@@ -1,4 +1,4 @@
-//! Groups. They are not there yet, in Fortran as in C: every call gives `PvmNotImpl`.
+//! Groups.
 
 use super::{Length, result, text_within};
 use crate::ffi::groups;
