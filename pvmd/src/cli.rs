@@ -1,10 +1,11 @@
 //! The `pvmd` command.
 
-use crate::core::{Config, Core};
+use crate::core::{Config, Core, Hosting};
 use crate::hostfile::{HostOptions, Hostfile};
 use crate::io::address_file::{self, AddressError, AddressFile};
 use crate::io::auth::AuthFiles;
 use crate::io::driver::{self, Driver, INPUT_QUEUE};
+use crate::io::introduction::{Introduced, Newborn};
 use crate::io::link::{Links, bind_address};
 use crate::io::log::Log;
 use crate::io::process::{self, Processes, Surroundings};
@@ -17,7 +18,7 @@ use clap::Parser;
 use pvm_wire::HostIndex;
 use pvm_wire::codes::DAEMON_PROTOCOL;
 use pvm_wire::encoding::DataSignature;
-use pvm_wire::slave::{ReadyLine, SlaveConfig};
+use pvm_wire::slave::{Fingerprint, ReadyLine, SlaveConfig};
 use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
@@ -59,6 +60,12 @@ struct Arguments {
     /// Is that daemon.
     #[arg(long, hide = true, conflicts_with = "hostfile")]
     slave_daemon: bool,
+    /// Starts a daemon for the master of the machine with this authority, which will come for it.
+    #[arg(long, hide = true, value_name = "FINGERPRINT", conflicts_with_all = ["hostfile", "slave", "slave_daemon"])]
+    hosted: Option<Fingerprint>,
+    /// Is that daemon.
+    #[arg(long, hide = true, value_name = "FINGERPRINT", conflicts_with_all = ["hostfile", "slave", "slave_daemon"])]
+    hosted_daemon: Option<Fingerprint>,
     /// Hosts to start the virtual machine with [default: $PVMHOSTFILE, else this host alone].
     hostfile: Option<PathBuf>,
 }
@@ -144,12 +151,17 @@ fn attempt(arguments: &Arguments, mut myself: Myself) -> anyhow::Result<()> {
     if arguments.slave {
         return slave::launch(&myself.again);
     }
-    let role = if arguments.slave_daemon {
+    if let Some(authority) = arguments.hosted {
+        return slave::launch_hosted(&myself.again, authority);
+    }
+    if arguments.slave_daemon || arguments.hosted_daemon.is_some() {
         // Out of the starter's session: its end is not ours. A group leader cannot, and need not.
         let _ = rustix::process::setsid();
-        let config = slave::configuration()?;
-        slave::override_settings(&mut settings, &config);
-        Role::Slave(Box::new(config))
+    }
+    let role = if let Some(authority) = arguments.hosted_daemon {
+        Role::Hosted(authority)
+    } else if arguments.slave_daemon {
+        Role::Slave(Box::new(slave::configuration()?))
     } else {
         settings.debug_mask = arguments.debug.unwrap_or(settings.debug_mask);
         Role::Master(Box::new(master_plan(arguments, &mut settings)?))
@@ -168,6 +180,16 @@ fn attempt(arguments: &Arguments, mut myself: Myself) -> anyhow::Result<()> {
 enum Role {
     Master(Box<Plan>),
     Slave(Box<SlaveConfig>),
+    /// Not known yet: the master of the machine with this authority brings it a place.
+    Hosted(Fingerprint),
+}
+
+/// Who is told that the daemon is ready.
+enum Audience {
+    /// Whoever started it.
+    Stdout,
+    /// The master that has brought it its place.
+    Master(Introduced),
 }
 
 /// What a master is told by its command line.
@@ -212,10 +234,14 @@ fn read_hostfile(path: &Path) -> anyhow::Result<Hostfile> {
 }
 
 /// The daemon's life.
-async fn live(role: Role, settings: Settings, myself: Myself) -> anyhow::Result<()> {
+async fn live(role: Role, mut settings: Settings, myself: Myself) -> anyhow::Result<()> {
     // Before anything is touched that a running daemon uses.
     if let Some(socket) = address_file::running(&settings.place) {
         return Err(AddressError::Running { socket, file: settings.place.address_file() }.into());
+    }
+    let (role, audience) = introduced(role, settings.start_timeout).await?;
+    if let Role::Slave(config) = &role {
+        slave::override_settings(&mut settings, config);
     }
     let open_files = process::raise_open_files();
     let (listener, socket) = listen(&settings.place.tmp)?;
@@ -256,7 +282,10 @@ async fn live(role: Role, settings: Settings, myself: Myself) -> anyhow::Result<
             signature: DataSignature::NATIVE,
             capability: identity.capability,
         };
-        slave::print_line(&ready.to_string())?;
+        match audience {
+            Audience::Stdout => slave::print_line(&ready.to_string())?,
+            Audience::Master(introduced) => introduced.answer(&ready).await?,
+        }
     }
     leave_terminal()?;
     let driver = Driver {
@@ -275,6 +304,16 @@ async fn live(role: Role, settings: Settings, myself: Myself) -> anyhow::Result<
     Ok(())
 }
 
+/// A daemon without a place waits for one; whoever started it need not.
+async fn introduced(role: Role, patience: Duration) -> anyhow::Result<(Role, Audience)> {
+    let Role::Hosted(authority) = role else { return Ok((role, Audience::Stdout)) };
+    let newborn = Newborn::open(authority)?;
+    slave::print_line(&newborn.line()?.to_string())?;
+    leave_terminal()?;
+    let (config, introduced) = newborn.wait(patience).await?;
+    Ok((Role::Slave(Box::new(config)), Audience::Master(introduced)))
+}
+
 /// Who this daemon is in the virtual machine.
 struct Identity {
     index: HostIndex,
@@ -291,6 +330,7 @@ impl Identity {
         match role {
             Role::Master(plan) => Self::master(*plan, settings).await,
             Role::Slave(config) => Ok(Self::slave(*config, settings)),
+            Role::Hosted(_) => anyhow::bail!("this daemon has no place in a virtual machine yet"),
         }
     }
 
@@ -307,6 +347,12 @@ impl Identity {
             address,
             hostfile: plan.hostfile,
             index: HostIndex::MASTER,
+            hosting: Hosting {
+                fingerprint: authority.fingerprint().to_string(),
+                daemon: settings.daemon.clone(),
+                vmid: settings.place.vmid.clone(),
+                timeout: settings.start_timeout,
+            },
             ..common_config(settings)
         };
         let bind = Ipv4Addr::UNSPECIFIED.into();
@@ -359,6 +405,7 @@ fn common_config(settings: &Settings) -> Config {
         host_timeout: settings.host_timeout,
         epoch,
         debug_mask: settings.debug_mask,
+        hosting: Hosting::default(),
     }
 }
 

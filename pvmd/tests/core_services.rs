@@ -3,15 +3,19 @@
 mod recorder;
 
 use pvm_wire::body::{BodyReader, BodyWriter};
-use pvm_wire::codes::{Sm, Tm};
+use pvm_wire::codes::{DAEMON_PROTOCOL, Sm, Tm};
 use pvm_wire::daemon::{DaemonMsg, PeerRequest};
 use pvm_wire::services::{ExecRequest, TaskEnded};
+use pvm_wire::slave::{Fingerprint, HostedLine};
 use pvm_wire::spawn::{SpawnRequest, flags};
 use pvm_wire::{HostIndex, PvmError, Tid};
 use pvmd::core::event::{Action, ConnId, Event};
+use pvmd::core::{Config, Hosting};
 use recorder::{Recorder, host};
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
+use std::time::Duration;
 
 fn register(r: &mut Recorder, conn: ConnId, request: Tm, regme: i32) -> Vec<i32> {
     r.request(conn, request, &BodyWriter::new().int(regme).finish());
@@ -199,4 +203,98 @@ fn a_resource_manager_asks_the_master_for_hosts_from_anywhere() {
         panic!("not a request")
     };
     assert_eq!(hosts, ["n"]);
+}
+
+/// A hoster that has been told to start `node2`: its connection, and that of the task that wants the host.
+fn hosting(r: &mut Recorder) -> (ConnId, ConnId) {
+    let ((hoster, _), (asker, _)) = (r.enrol(100, 0), r.enrol(101, 0));
+    assert_eq!(register(r, hoster, Tm::Hoster, 1), [0]);
+    assert_eq!(register(r, asker, Tm::Hoster, 1), [PvmError::Already.code()]);
+    let host = "node2 lo=me so=any dx=/bin/pvmd id=v".to_owned();
+    r.request(asker, Tm::AddHost, &pvm_wire::protocol::encode_strings(&[host]));
+    let Action::Resolve { add, .. } = r.next() else { panic!("no address asked for") };
+    r.feed(Event::Resolved { add, results: vec![Ok(ADDRESS)] });
+    let body = told(r, hoster, Sm::StHost);
+    let mut order = BodyReader::new(&body);
+    assert_eq!(order.ints(2), Ok(vec![1, host2_tid()]));
+    let texts: Vec<&str> = (0..5).map(|_| order.str().unwrap()).collect();
+    assert_eq!(texts, ["any", "me@node2", "/bin/pvmd --hosted feed", "", "v"]);
+    (hoster, asker)
+}
+
+const ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
+
+fn host2_tid() -> i32 {
+    host(2).host_tid().raw()
+}
+
+fn with_hosting() -> Recorder {
+    let plain = recorder::config(HostIndex::MASTER);
+    let hosting = Hosting { fingerprint: "feed".into(), ..plain.hosting };
+    Recorder::with(Config { hosting, ..plain })
+}
+
+fn hosted(r: &mut Recorder, hoster: ConnId, line: &str) {
+    let body = BodyWriter::new().int(1).int(host2_tid()).str(line).finish();
+    r.say(hoster, Tid::MY_DAEMON, Sm::StHostAck.tag(), 0, &body);
+}
+
+#[test]
+fn a_hoster_starts_daemons_and_the_master_brings_them_their_place() {
+    let mut r = with_hosting();
+    let (hoster, _) = hosting(&mut r);
+    let line = HostedLine { protocol: DAEMON_PROTOCOL, port: 9, fingerprint: Fingerprint([1; 32]) };
+    hosted(&mut r, hoster, &format!("Welcome\n{line}"));
+    let Action::Introduce { index, address, fingerprint, .. } = r.next() else { panic!("no introduction") };
+    assert_eq!((index, address, fingerprint), (host(2), (ADDRESS, 9).into(), Fingerprint([1; 32])));
+    r.feed(Event::HostStarted { index, result: Ok(recorder::started_host()) });
+    assert!(matches!(r.next(), Action::Link { .. }));
+}
+
+/// What the one who asked for the host hears.
+fn refused(r: &mut Recorder, asker: ConnId) -> i32 {
+    assert!(matches!(r.next(), Action::AbandonHost { .. }));
+    let (to, message) = r.message();
+    assert_eq!(to, asker);
+    BodyReader::new(&message.body).ints(3).unwrap()[2]
+}
+
+#[test]
+fn what_a_hoster_cannot_start_is_reported() {
+    for (said, error) in [
+        ("PvmNoHost", PvmError::NoHost),
+        ("Permission denied", PvmError::CantStart),
+        (
+            "pvmd-hosted 999 9 0000000000000000000000000000000000000000000000000000000000000000",
+            PvmError::BadVersion,
+        ),
+    ] {
+        let mut r = with_hosting();
+        let (hoster, asker) = hosting(&mut r);
+        hosted(&mut r, hoster, said);
+        assert_eq!(refused(&mut r, asker), error.code(), "{said}");
+    }
+}
+
+#[test]
+fn a_hoster_that_dies_or_sleeps_starts_nothing() {
+    let mut r = with_hosting();
+    let (hoster, asker) = hosting(&mut r);
+    r.feed(Event::TaskClosed { conn: hoster, reason: None });
+    assert_eq!(refused(&mut r, asker), PvmError::CantStart.code());
+
+    let mut r = with_hosting();
+    let (hoster, asker) = hosting(&mut r);
+    r.pass(Duration::from_secs(61));
+    assert_eq!(refused(&mut r, asker), PvmError::CantStart.code());
+    let line = HostedLine { protocol: DAEMON_PROTOCOL, port: 9, fingerprint: Fingerprint([1; 32]) };
+    hosted(&mut r, hoster, &line.to_string());
+    r.nothing_else();
+}
+
+#[test]
+fn a_hoster_has_to_be_where_the_master_is() {
+    let mut r = Recorder::with(recorder::config(host(2)));
+    let (conn, _) = r.enrol(100, 0);
+    assert_eq!(register(&mut r, conn, Tm::Hoster, 1), [PvmError::HostrNMstr.code()]);
 }

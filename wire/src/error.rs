@@ -30,6 +30,11 @@ macro_rules! errors {
                 match self { $(Self::$name => concat!("Pvm", stringify!($name)),)* }
             }
 
+            /// The error with this name in `pvm3.h`.
+            pub fn from_name(name: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|error| error.name() == name)
+            }
+
             /// PVM's text for it (`pvm_errlist`).
             pub fn text(self) -> &'static str {
                 match self { $(Self::$name => $text,)* }

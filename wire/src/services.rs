@@ -111,6 +111,43 @@ impl TaskEnded {
     }
 }
 
+/// A daemon that a hoster is to start (one entry of `SM_STHOST`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StartHost {
+    /// The place it will have.
+    pub host: Tid,
+    /// `so=`, verbatim.
+    pub start_options: String,
+    /// `[login@]host`.
+    pub target: String,
+    /// The command to run there. Its first line of output is the answer.
+    pub command: String,
+    /// `PVM_VMID`, or empty.
+    pub vmid: String,
+}
+
+impl StartHost {
+    /// The body of `SM_STHOST`.
+    pub fn encode_all(hosts: &[Self]) -> Vec<u8> {
+        let mut body = BodyWriter::new().int(hosts.len() as i32);
+        for host in hosts {
+            body.push_int(host.host.raw());
+            // The fourth string is a command for Windows.
+            for text in [&host.start_options, &host.target, &host.command, "", &host.vmid] {
+                body.push_str(text);
+            }
+        }
+        body.finish()
+    }
+}
+
+/// The body of `SM_STHOSTACK`: for each host what its command has printed, or the name of an error.
+pub fn decode_started_hosts(body: &[u8]) -> Result<Vec<(Tid, String)>, BodyError> {
+    let mut reader = BodyReader::new(body);
+    let count = reader.count(8)?;
+    (0..count).map(|_| Ok((Tid::from_raw(reader.int()?), reader.str()?.to_owned()))).collect()
+}
+
 fn push_strings(body: &mut BodyWriter, strings: &[String]) {
     body.push_int(strings.len() as i32);
     for text in strings {
@@ -167,6 +204,7 @@ mod tests {
         fn no_bytes_make_it_panic(body in prop::collection::vec(any::<u8>(), 0..100)) {
             let _ = ExecRequest::decode(&body);
             let _ = TaskEnded::decode(&body);
+            let _ = decode_started_hosts(&body);
         }
     }
 }

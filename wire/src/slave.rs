@@ -131,6 +131,61 @@ impl ReadyLine {
     }
 }
 
+/// The line of a daemon that somebody else has started for a master: `pvmd-hosted <protocol> <port> <fingerprint>`. It has
+/// no place in a virtual machine yet; the master brings it one, over a connection on which both are known by fingerprint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostedLine {
+    /// Its protocol version.
+    pub protocol: u32,
+    /// The UDP port on which it waits for the master.
+    pub port: u16,
+    /// SHA-256 of the certificate that it shows there.
+    pub fingerprint: Fingerprint,
+}
+
+/// SHA-256 of a certificate: not secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fingerprint(pub [u8; 32]);
+
+impl std::fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl std::str::FromStr for Fingerprint {
+    type Err = SlaveConfigError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut bytes = [0; 32];
+        if text.len() != 64 || !text.is_ascii() {
+            return Err(SlaveConfigError::Hex);
+        }
+        for (i, byte) in bytes.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(&text[2 * i..2 * i + 2], 16).map_err(|_| SlaveConfigError::Hex)?;
+        }
+        Ok(Self(bytes))
+    }
+}
+
+impl std::fmt::Display for HostedLine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "pvmd-hosted {} {} {}", self.protocol, self.port, self.fingerprint)
+    }
+}
+
+impl HostedLine {
+    /// The answer in a line, or `None` if the line is something else.
+    pub fn parse(line: &str) -> Option<Self> {
+        let mut words = line.strip_prefix("pvmd-hosted ")?.split_ascii_whitespace();
+        Some(Self {
+            protocol: words.next()?.parse().ok()?,
+            port: words.next()?.parse().ok()?,
+            fingerprint: words.next()?.parse().ok()?,
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -173,12 +228,20 @@ mod tests {
         assert_eq!(ReadyLine::parse("Welcome to node1"), None);
     }
 
+    #[test]
+    fn a_hosted_line_is_found_among_others() {
+        let line = HostedLine { protocol: 1, port: 9, fingerprint: Fingerprint([0xa5; 32]) };
+        assert_eq!(HostedLine::parse(&line.to_string()), Some(line));
+        assert_eq!(HostedLine::parse("pvmd-hosted 1 9 zz"), None);
+    }
+
     proptest! {
         #[test]
         fn no_line_makes_it_panic(line in "\\PC{0,80}") {
             let _ = SlaveConfig::from_line(&line);
             let _ = SlaveConfig::from_line(&format!("00000001{line}"));
             let _ = ReadyLine::parse(&format!("pvmd-ready {line}"));
+            let _ = HostedLine::parse(&format!("pvmd-hosted 1 2 {line}"));
         }
     }
 }

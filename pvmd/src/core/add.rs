@@ -1,14 +1,18 @@
 //! The master's part of adding hosts: resolve, start, link, tell all, commit.
 
 use super::Core;
+use super::Timer;
 use super::event::{Action, AddId, StartedHost};
 use super::pending::{PeerTo, start_up_results};
 use super::tasks::ReplyTo;
 use crate::hostfile::{HostSpec, Via, parse_host};
+use pvm_wire::codes::DAEMON_PROTOCOL;
 use pvm_wire::daemon::{AddResult, DaemonMsg, HostEntry, PeerReply};
-use pvm_wire::{HostIndex, PvmError};
+use pvm_wire::services::StartHost;
+use pvm_wire::slave::HostedLine;
+use pvm_wire::{HostIndex, PvmError, Tid};
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use tracing::{info, warn};
 
 /// Who hears how it went.
@@ -27,6 +31,8 @@ enum Stage {
     Resolving(HostSpec),
     /// Its daemon is being started.
     Starting(HostIndex, HostSpec),
+    /// The hoster is starting its daemon, at this address.
+    Hosted(HostIndex, HostSpec, IpAddr),
     /// Its daemon runs; the link is being made.
     Linking(HostEntry),
     /// Linked to the master.
@@ -38,7 +44,7 @@ enum Stage {
 impl Stage {
     fn index(&self) -> Option<HostIndex> {
         match self {
-            Self::Starting(index, ..) => Some(*index),
+            Self::Starting(index, ..) | Self::Hosted(index, ..) => Some(*index),
             Self::Linking(entry) | Self::Linked(entry) => Some(entry.index),
             Self::Resolving(_) | Self::Failed { .. } => None,
         }
@@ -46,7 +52,7 @@ impl Stage {
 
     fn name(&self) -> &str {
         match self {
-            Self::Resolving(spec) | Self::Starting(_, spec) => &spec.name,
+            Self::Resolving(spec) | Self::Starting(_, spec) | Self::Hosted(_, spec, _) => &spec.name,
             Self::Linking(entry) | Self::Linked(entry) => &entry.name,
             Self::Failed { name, .. } => name,
         }
@@ -156,6 +162,7 @@ impl Core {
             operation.stages.push(self.start_newcomer(spec, address, &mut taken));
         }
         self.adding = Some(operation);
+        self.ask_hoster();
         self.advance_add();
     }
 
@@ -177,10 +184,86 @@ impl Core {
         let Some(index) = self.free_host_index() else {
             return failed(PvmError::OutOfRes, "all host indices are in use".to_owned());
         };
+        if let (Some(address), Some(_)) = (address, self.services.hoster) {
+            info!(host = %index, name = spec.name, %address, "host left to the hoster");
+            return Stage::Hosted(index, spec, address);
+        }
         let address = address.unwrap_or_else(|| local_address(index));
         info!(host = %index, name = spec.name, %address, "starting a host");
         self.actions.push(Action::StartHost { index, spec: spec.clone(), address });
         Stage::Starting(index, spec)
+    }
+
+    /// Tells the hoster, if there is one, what it is to start.
+    fn ask_hoster(&mut self) {
+        let Some(operation) = &self.adding else { return };
+        let orders = operation.stages.iter().filter_map(|stage| match stage {
+            Stage::Hosted(index, spec, _) => Some((*index, self.order(*index, spec))),
+            _ => None,
+        });
+        let (indices, orders): (Vec<HostIndex>, Vec<StartHost>) = orders.unzip();
+        if orders.is_empty() {
+            return;
+        }
+        self.order_hosts(&orders);
+        for index in indices {
+            self.set_timer(self.config.hosting.timeout, Timer::Hoster(index));
+        }
+    }
+
+    fn order(&self, index: HostIndex, spec: &HostSpec) -> StartHost {
+        let (options, hosting) = (&spec.options, &self.config.hosting);
+        let login = options.login.as_ref().map(|login| format!("{login}@")).unwrap_or_default();
+        let daemon = options.daemon.as_ref().unwrap_or(&hosting.daemon);
+        StartHost {
+            host: index.host_tid(),
+            start_options: options.start_options.clone().unwrap_or_default(),
+            target: format!("{login}{}", target(spec)),
+            command: format!("{daemon} --hosted {}", hosting.fingerprint),
+            vmid: options.vmid.clone().or_else(|| hosting.vmid.clone()).unwrap_or_default(),
+        }
+    }
+
+    /// The hoster says what came of it.
+    pub(super) fn on_hosted(&mut self, host: Tid, line: &str) {
+        let Some(index) = host.host() else { return };
+        let Some(stage) = self.newcomer(index) else { return };
+        let Stage::Hosted(_, spec, address) = stage else { return };
+        let (spec, address) = (spec.clone(), *address);
+        match line.lines().find_map(HostedLine::parse) {
+            Some(HostedLine { protocol: DAEMON_PROTOCOL, port, fingerprint }) => {
+                *stage = Stage::Starting(index, spec.clone());
+                let address = SocketAddr::new(address, port);
+                self.actions.push(Action::Introduce { index, spec, address, fingerprint });
+            }
+            Some(HostedLine { protocol, .. }) => {
+                let reason = format!("its daemon speaks protocol {protocol}, this one {DAEMON_PROTOCOL}");
+                self.on_newcomer_failed(index, PvmError::BadVersion, &reason);
+            }
+            None => {
+                let error = PvmError::from_name(line.trim()).unwrap_or(PvmError::CantStart);
+                self.on_newcomer_failed(index, error, &format!("the hoster says: {line}"));
+            }
+        }
+    }
+
+    pub(super) fn on_hoster_silent(&mut self, host: HostIndex) {
+        self.fail_hosted(|index| index == host, "the hoster has not answered in time");
+    }
+
+    pub(super) fn on_hoster_gone(&mut self) {
+        self.fail_hosted(|_| true, "the hoster is gone");
+    }
+
+    fn fail_hosted(&mut self, which: impl Fn(HostIndex) -> bool, reason: &str) {
+        let stages = self.adding.iter().flat_map(|operation| &operation.stages);
+        let waiting = stages.filter_map(|stage| match stage {
+            Stage::Hosted(index, ..) if which(*index) => Some(*index),
+            _ => None,
+        });
+        for index in waiting.collect::<Vec<_>>() {
+            self.on_newcomer_failed(index, PvmError::CantStart, reason);
+        }
     }
 
     /// Counts up, so that a new host never has the index of one that was there before (until the wrap).

@@ -36,6 +36,21 @@ pub struct Config {
     pub epoch: Duration,
     /// Initial debug mask (`-d`).
     pub debug_mask: u32,
+    /// What a hoster is told. The master's.
+    pub hosting: Hosting,
+}
+
+/// What a hoster has to know to start a daemon for this virtual machine. Nothing of it is secret.
+#[derive(Clone, Debug, Default)]
+pub struct Hosting {
+    /// By which a new daemon knows its master: the fingerprint of the machine's authority.
+    pub fingerprint: String,
+    /// The daemon's command, unless `dx=` says otherwise.
+    pub daemon: String,
+    /// `PVM_VMID`, unless `id=` says otherwise.
+    pub vmid: Option<String>,
+    /// Time a hoster has.
+    pub timeout: Duration,
 }
 
 impl Config {

@@ -3,6 +3,7 @@
 use crate::hostfile::HostSpec;
 use bytes::Bytes;
 use pvm_wire::daemon::{DaemonMsg, HostEntry};
+use pvm_wire::slave::Fingerprint;
 use pvm_wire::{FragmentHeader, HostIndex, PvmError, Tid};
 use std::net::{IpAddr, SocketAddr};
 use std::process::ExitStatus;
@@ -300,6 +301,17 @@ pub enum Action {
         spec: HostSpec,
         /// Where it can be reached; it binds to it if it is a loopback address.
         address: IpAddr,
+    },
+    /// Bring a daemon that a hoster has started its place in the machine; answered by `HostStarted`.
+    Introduce {
+        /// Its place in the host table.
+        index: HostIndex,
+        /// Its line of the hostfile, defaults filled in.
+        spec: HostSpec,
+        /// Where it waits.
+        address: SocketAddr,
+        /// By which it is known.
+        fingerprint: Fingerprint,
     },
     /// Give up starting a host: kill the starter if it runs.
     AbandonHost {

@@ -28,7 +28,7 @@ mod services;
 mod spawn;
 mod tasks;
 
-pub use config::Config;
+pub use config::{Config, Hosting};
 
 use event::{Action, ConnId, Cookie, Event, Now};
 use pending::{PeerTo, QueryId, Waiter};
@@ -48,6 +48,8 @@ use tracing::warn;
 enum Timer {
     /// A node looks again whether it has room for a batch.
     Retry(BatchId, Ticket),
+    /// A hoster has not answered for this host.
+    Hoster(HostIndex),
     /// Two hosts have lost their link, and the master has lost neither.
     LinkLost(HostIndex, HostIndex),
 }
@@ -187,6 +189,7 @@ impl Core {
         {
             match entry.remove() {
                 Timer::Retry(batch, ticket) => self.on_retry(batch, ticket),
+                Timer::Hoster(host) => self.on_hoster_silent(host),
                 Timer::LinkLost(a, b) => self.on_link_lost_timer(a, b),
             }
         }

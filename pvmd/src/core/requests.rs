@@ -95,7 +95,8 @@ impl Core {
             Tm::Context => self.on_context(tid, to, BodyReader::new(body).int()?),
             Tm::Sched => self.on_sched(tid, to),
             Tm::Tasker => self.on_tasker(tid, to, BodyReader::new(body).int()? != 0),
-            Tm::Hoster | Tm::Tracer | Tm::ShmConn => {
+            Tm::Hoster => self.on_hoster(tid, to, BodyReader::new(body).int()? != 0),
+            Tm::Tracer | Tm::ShmConn => {
                 self.reply_int(to, PvmError::NotImpl.code());
             }
         }

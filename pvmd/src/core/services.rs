@@ -1,5 +1,5 @@
 //! Tasks that stand in for a part of the daemons' work, as in PVM: a resource manager, which decides where tasks and hosts
-//! go, and a tasker, which starts this host's tasks (reference, sections 4.6 and 4.8).
+//! go; a tasker, which starts this host's tasks; a hoster, which starts daemons on other hosts (reference, sections 4.6 and 4.8).
 
 use super::Core;
 use super::event::Cookie;
@@ -11,7 +11,7 @@ use pvm_wire::body::{BodyError, BodyReader, BodyWriter};
 use pvm_wire::codes::Sm;
 use pvm_wire::daemon::{DaemonMsg, PeerRequest};
 use pvm_wire::protocol::decode_strings;
-use pvm_wire::services::{ExecRequest, StartTask, TaskEnded};
+use pvm_wire::services::{ExecRequest, StartHost, StartTask, TaskEnded, decode_started_hosts};
 use pvm_wire::{HostIndex, Message, PvmError, Tid};
 use tracing::{info, warn};
 
@@ -22,6 +22,8 @@ pub(super) struct Services {
     pub scheduler: Option<Tid>,
     /// The task that starts this host's tasks.
     pub tasker: Option<Tid>,
+    /// The task that starts daemons on other hosts for the master.
+    pub hoster: Option<Tid>,
 }
 
 /// Where an answer to one of them goes.
@@ -50,18 +52,27 @@ impl Core {
         self.services.scheduler = Some(tid);
     }
 
-    /// TM_TASKER: one at a time.
+    /// TM_TASKER: one at a time on each host.
     pub(super) fn on_tasker(&mut self, tid: Tid, to: ReplyTo, register: bool) {
-        let code = match (register, self.services.tasker) {
-            (true, Some(_)) => PvmError::Already.code(),
-            (false, tasker) if tasker != Some(tid) => PvmError::NoTask.code(),
-            _ => {
-                self.services.tasker = register.then_some(tid);
-                info!(%tid, register, "tasker");
-                0
-            }
+        info!(%tid, register, "tasker");
+        let code = take_post(&mut self.services.tasker, tid, register);
+        self.reply_int(to, code);
+    }
+
+    /// TM_HOSTER: one at a time, and on the master's host.
+    pub(super) fn on_hoster(&mut self, tid: Tid, to: ReplyTo, register: bool) {
+        info!(%tid, register, "hoster");
+        let code = if self.is_master() {
+            take_post(&mut self.services.hoster, tid, register)
+        } else {
+            PvmError::HostrNMstr.code()
         };
         self.reply_int(to, code);
+    }
+
+    /// The hoster is to start these.
+    pub(super) fn order_hosts(&mut self, orders: &[StartHost]) {
+        self.send_service(self.services.hoster, Sm::StHost, StartHost::encode_all(orders));
     }
 
     /// A newcomer learns who the master's resource manager is.
@@ -80,6 +91,7 @@ impl Core {
             Sm::Add if self.is_scheduler(src) => self.on_sm_add(to, &message.body),
             Sm::HandOff if self.is_scheduler(src) => self.on_sm_hand_off(&message.body),
             Sm::TaskX if self.services.tasker == Some(src) => self.on_sm_task_ended(&message.body),
+            Sm::StHostAck if self.services.hoster == Some(src) => self.on_sm_hosts_started(&message.body),
             _ => return warn!(%src, ?what, "message of a service that is none: ignored"),
         };
         if let Err(error) = done {
@@ -122,6 +134,13 @@ impl Core {
         let TaskEnded { tid, status } = TaskEnded::decode(body)?;
         if self.tasks.get(tid).is_some_and(|task| task.origin == Origin::Tasker) {
             self.end_task_with(tid, status);
+        }
+        Ok(())
+    }
+
+    fn on_sm_hosts_started(&mut self, body: &[u8]) -> Result<(), BodyError> {
+        for (host, line) in decode_started_hosts(body)? {
+            self.on_hosted(host, &line);
         }
         Ok(())
     }
@@ -189,6 +208,11 @@ impl Core {
                 self.end_task(tid);
             }
         }
+        if self.services.hoster == Some(task.tid) {
+            info!(tid = %task.tid, "the hoster is gone");
+            self.services.hoster = None;
+            self.on_hoster_gone();
+        }
         if let Some(cookie) = task.cookie.filter(|_| task.origin == Origin::Tasker) {
             self.on_output_end(cookie);
         }
@@ -217,6 +241,18 @@ impl Core {
     fn send_service(&mut self, to: Option<Tid>, what: Sm, body: Vec<u8>) {
         if let Some(tid) = to {
             self.send_marked(Source::Daemon, tid, (0, what.tag(), 0), body);
+        }
+    }
+}
+
+/// Who may have a post: one at a time, and only who has it gives it up. PVM's code for the answer.
+fn take_post(post: &mut Option<Tid>, tid: Tid, register: bool) -> i32 {
+    match (register, *post) {
+        (true, Some(_)) => PvmError::Already.code(),
+        (false, holder) if holder != Some(tid) => PvmError::NoTask.code(),
+        _ => {
+            *post = register.then_some(tid);
+            0
         }
     }
 }

@@ -222,6 +222,11 @@ impl Running {
                     starter.start(index, &spec, address);
                 }
             }
+            Action::Introduce { index, spec, address, fingerprint } => {
+                if let Some(starter) = &mut driver.starter {
+                    starter.introduce(index, &spec, address, fingerprint);
+                }
+            }
             Action::AbandonHost { index } => {
                 if let Some(starter) = &mut driver.starter {
                     starter.abandon(index);

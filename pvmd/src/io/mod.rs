@@ -8,6 +8,7 @@
 //! | [`process`] | starting, watching and reaping children, and their output |
 //! | [`tls`], [`link`] | the machine's certificates; QUIC between daemons |
 //! | [`starter`], [`slave`] | starting daemons on other hosts; being started |
+//! | [`introduction`] | a place for daemons that somebody else has started |
 //! | [`address_file`], [`log`] | files that others look for; the log |
 //! | [`capability`], [`load`] | `C_i`; how busy the host is |
 
@@ -15,6 +16,7 @@ pub mod address_file;
 pub mod auth;
 pub mod capability;
 pub mod driver;
+pub mod introduction;
 pub mod link;
 pub mod load;
 pub mod log;

@@ -13,7 +13,7 @@ use anyhow::{Context, bail};
 use pvm_wire::codes::DAEMON_PROTOCOL;
 use pvm_wire::encoding::DataSignature;
 use pvm_wire::limits::SLAVE_CONFIG_MAX;
-use pvm_wire::slave::{ReadyLine, SlaveConfig, SlaveConfigError};
+use pvm_wire::slave::{Fingerprint, HostedLine, ReadyLine, SlaveConfig, SlaveConfigError};
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Stdio};
@@ -29,26 +29,45 @@ pub fn launch(again: &[OsString]) -> anyhow::Result<()> {
                 .context("standard input has no configuration; --slave is for the master's use");
         }
     };
-    let (program, args) = again.split_first().context("this program does not know its own name")?;
-    let mut command = Command::new(program);
-    command.args(args).arg("--slave-daemon").stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut command = daemon(again)?;
+    command.arg("--slave-daemon").stdin(Stdio::piped());
     match &config.vmid {
         Some(vmid) => command.env("PVM_VMID", vmid),
         None => command.env_remove("PVM_VMID"),
     };
-    let mut child = command.spawn().with_context(|| format!("cannot run {}", program.display()))?;
+    pass_on(command, &line, |answer| ReadyLine::parse(answer).is_some())
+}
+
+/// The launcher for a hoster: there is nothing to read. `PVM_VMID` is the hoster's business, as in PVM.
+pub fn launch_hosted(again: &[OsString], authority: Fingerprint) -> anyhow::Result<()> {
+    let mut command = daemon(again)?;
+    command.arg("--hosted-daemon").arg(authority.to_string()).stdin(Stdio::null());
+    pass_on(command, "", |answer| HostedLine::parse(answer).is_some())
+}
+
+fn daemon(again: &[OsString]) -> anyhow::Result<Command> {
+    let (program, args) = again.split_first().context("this program does not know its own name")?;
+    let mut command = Command::new(program);
+    command.args(args).stdout(Stdio::piped());
+    Ok(command)
+}
+
+/// Starts the daemon, tells it what it is to know, and passes its answer on.
+fn pass_on(mut command: Command, line: &str, is_answer: impl Fn(&str) -> bool) -> anyhow::Result<()> {
+    let mut child =
+        command.spawn().with_context(|| format!("cannot run {}", command.get_program().display()))?;
     if let Some(mut stdin) = child.stdin.take() {
         // If it has ended already, its own message says why.
         let _ = stdin.write_all(line.as_bytes());
     }
-    let mut ready = String::new();
+    let mut answer = String::new();
     if let Some(stdout) = child.stdout.take() {
-        BufReader::new(stdout.take(4096)).read_line(&mut ready)?;
+        BufReader::new(stdout.take(4096)).read_line(&mut answer)?;
     }
-    if ReadyLine::parse(ready.trim_end()).is_none() {
+    if !is_answer(answer.trim_end()) {
         bail!("the daemon did not start ({})", child.wait()?);
     }
-    print_line(ready.trim_end())
+    print_line(answer.trim_end())
 }
 
 /// The configuration of a slave's daemon, from its standard input.

@@ -3,10 +3,11 @@
 use crate::core::event::{Event, StartedHost};
 use crate::hostfile::{HostSpec, Via};
 use crate::io::driver::Input;
+use crate::io::introduction;
 use crate::io::settings::Settings;
 use crate::io::tls::Authority;
 use pvm_wire::codes::DAEMON_PROTOCOL;
-use pvm_wire::slave::{ReadyLine, SlaveConfig};
+use pvm_wire::slave::{Fingerprint, ReadyLine, SlaveConfig};
 use pvm_wire::{HostIndex, PvmError};
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -31,7 +32,7 @@ type Failure = (PvmError, String);
 
 /// Starts hosts, several at once.
 pub struct Starter {
-    authority: Authority,
+    authority: Arc<Authority>,
     settings: Settings,
     /// The command that runs this very program as a daemon.
     again: Vec<OsString>,
@@ -51,7 +52,15 @@ impl Starter {
         input: mpsc::Sender<Input>,
     ) -> Self {
         let places = Arc::new(Semaphore::new(settings.starters));
-        Self { authority, settings, again, debug_mask, places, running: HashMap::new(), input }
+        Self {
+            authority: Arc::new(authority),
+            settings,
+            again,
+            debug_mask,
+            places,
+            running: HashMap::new(),
+            input,
+        }
     }
 
     /// Starts a host; [`Event::HostStarted`] follows.
@@ -63,6 +72,31 @@ impl Starter {
             let _place = places.acquire_owned().await;
             let result = match job {
                 Ok(job) => job.run(&name, address).await,
+                Err(failure) => Err(failure),
+            };
+            let _ = input.send(Event::HostStarted { index, result }.into()).await;
+        });
+        self.running.insert(index, task.abort_handle());
+    }
+
+    /// Brings a daemon that a hoster has started its place; [`Event::HostStarted`] follows.
+    pub fn introduce(&mut self, index: HostIndex, spec: &HostSpec, address: SocketAddr, daemon: Fingerprint) {
+        let config = self.config(index, spec, address.ip());
+        let (authority, timeout, input) =
+            (self.authority.clone(), self.settings.start_timeout, self.input.clone());
+        let task = tokio::spawn(async move {
+            let result = match config {
+                Ok(config) => {
+                    let meeting = introduction::introduce(&authority, address, daemon, &config);
+                    let met = tokio::time::timeout(timeout, meeting).await;
+                    let reason =
+                        |why: String| (PvmError::CantStart, format!("no introduction to its daemon: {why}"));
+                    match met {
+                        Ok(Ok(ready)) => started(ready, address.ip()),
+                        Ok(Err(error)) => Err(reason(error.to_string())),
+                        Err(_) => Err(reason(format!("no answer within {timeout:?}"))),
+                    }
+                }
                 Err(failure) => Err(failure),
             };
             let _ = input.send(Event::HostStarted { index, result }.into()).await;
@@ -83,12 +117,20 @@ impl Starter {
                 format!("so={option} needs a person to answer, and there is none: use ssh with a key");
             return Err((PvmError::CantStart, reason));
         }
-        let failed =
-            |error: &dyn std::error::Error| (PvmError::DSysErr, format!("no certificate for it: {error}"));
-        let credentials = self.authority.issue(index).map_err(|error| failed(&error))?;
+        let config = self.config(index, spec, address)?;
+        let line = config.to_line().map_err(|error| (PvmError::DSysErr, error.to_string()))?;
+        let local = spec.options.via == Some(Via::Local);
+        let command = if local { self.again.clone() } else { self.remote_command(spec) };
+        Ok(Job { command, line, timeout: self.settings.start_timeout })
+    }
+
+    /// What the new daemon is told, secrets included.
+    fn config(&self, index: HostIndex, spec: &HostSpec, address: IpAddr) -> Result<SlaveConfig, Failure> {
+        let failed = |error| (PvmError::DSysErr, format!("no certificate for it: {error}"));
+        let credentials = self.authority.issue(index).map_err(failed)?;
         let local = spec.options.via == Some(Via::Local);
         let options = &spec.options;
-        let config = SlaveConfig {
+        Ok(SlaveConfig {
             protocol: DAEMON_PROTOCOL,
             index,
             name: spec.name.clone(),
@@ -103,10 +145,7 @@ impl Starter {
             speed: options.speed,
             debug_mask: self.debug_mask,
             host_timeout_seconds: self.settings.host_timeout.as_secs_f64(),
-        };
-        let line = config.to_line().map_err(|error| failed(&error))?;
-        let command = if local { self.again.clone() } else { self.remote_command(spec) };
-        Ok(Job { command, line, timeout: self.settings.start_timeout })
+        })
     }
 
     /// A daemon beside this one needs files of its own.
@@ -145,16 +184,7 @@ impl Job {
         let ready = answer.unwrap_or_else(|_| {
             Err(cant_start(format!("no answer within {timeout:?} (PVM_START_TIMEOUT)")))
         })?;
-        if ready.protocol != DAEMON_PROTOCOL {
-            let reason = format!("its daemon speaks protocol {}, this one {DAEMON_PROTOCOL}", ready.protocol);
-            return Err((PvmError::BadVersion, reason));
-        }
-        Ok(StartedHost {
-            arch: ready.arch,
-            signature: ready.signature.0,
-            capability: ready.capability,
-            address: SocketAddr::new(address, ready.port),
-        })
+        started(ready, address)
     }
 
     /// Runs the command, sends the configuration, waits for the answer.
@@ -196,6 +226,20 @@ impl Job {
             .kill_on_drop(true)
             .spawn()
     }
+}
+
+/// What the daemon says of itself, if it speaks our protocol.
+fn started(ready: ReadyLine, address: IpAddr) -> Result<StartedHost, Failure> {
+    if ready.protocol != DAEMON_PROTOCOL {
+        let reason = format!("its daemon speaks protocol {}, this one {DAEMON_PROTOCOL}", ready.protocol);
+        return Err((PvmError::BadVersion, reason));
+    }
+    Ok(StartedHost {
+        arch: ready.arch,
+        signature: ready.signature.0,
+        capability: ready.capability,
+        address: SocketAddr::new(address, ready.port),
+    })
 }
 
 fn explain(program: &str, error: &io::Error) -> String {

@@ -1,6 +1,7 @@
 //! The virtual machine's certificates: an authority minted by the master at its start, one certificate per daemon.
 
 use pvm_wire::HostIndex;
+use pvm_wire::slave::Fingerprint;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose,
@@ -46,6 +47,11 @@ impl Authority {
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
         let certificate = params.self_signed(&key)?.der().to_vec();
         Ok(Self { issuer: Issuer::new(params, key), certificate })
+    }
+
+    /// By which a daemon without a place knows its master.
+    pub fn fingerprint(&self) -> Fingerprint {
+        fingerprint(&self.certificate)
     }
 
     /// A certificate, and its key, for the daemon of this host.
@@ -99,6 +105,15 @@ impl Credentials {
     }
 }
 
+/// The fingerprint of a certificate in DER.
+pub fn fingerprint(certificate: &[u8]) -> Fingerprint {
+    let suite = rustls::crypto::ring::cipher_suite::TLS13_AES_128_GCM_SHA256;
+    let hash = suite.tls13().map(|suite| suite.common.hash_provider.hash(certificate));
+    let bytes = hash.and_then(|hash| hash.as_ref().try_into().ok());
+    // The suite is a TLS 1.3 one, and its hash has 32 bytes, by definition (RFC 8446, appendix B.4).
+    Fingerprint(bytes.unwrap_or_default())
+}
+
 /// The name in a daemon's certificate. It names the host's place in this machine, not an address.
 pub fn host_name(host: HostIndex) -> String {
     format!("h{}.pvm", host.get())
@@ -109,10 +124,13 @@ pub fn is_host(connection: &quinn::Connection, host: HostIndex) -> bool {
     let identity =
         connection.peer_identity().and_then(|any| any.downcast::<Vec<CertificateDer<'static>>>().ok());
     let Some(certificate) = identity.and_then(|chain| chain.into_iter().next()) else { return false };
-    let (Ok(certificate), Ok(name)) =
-        (webpki::EndEntityCert::try_from(&certificate), ServerName::try_from(host_name(host)))
-    else {
-        return false;
-    };
-    certificate.verify_is_valid_for_subject_name(&name).is_ok()
+    names(&certificate, &host_name(host))
+}
+
+/// Whether a certificate is for this name. Who has signed it is another question.
+pub fn names(certificate: &CertificateDer<'_>, name: &str) -> bool {
+    match (webpki::EndEntityCert::try_from(certificate), ServerName::try_from(name)) {
+        (Ok(certificate), Ok(name)) => certificate.verify_is_valid_for_subject_name(&name).is_ok(),
+        _ => false,
+    }
 }

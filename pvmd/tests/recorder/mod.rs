@@ -12,7 +12,7 @@ use pvm_wire::message::Assembled;
 use pvm_wire::protocol::{ConnectRequest, EnrolReply, EnrolRequest};
 use pvm_wire::{FragmentHeader, HostIndex, Message, MessageHeader, Reassembler, Tid};
 use pvmd::core::event::{Action, ConnId, Event, StartedHost};
-use pvmd::core::{Config, Core};
+use pvmd::core::{Config, Core, Hosting};
 use pvmd::hostfile::Hostfile;
 use std::collections::{HashMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -42,6 +42,7 @@ pub fn config(index: HostIndex) -> Config {
         host_timeout: Duration::from_secs(3),
         epoch: Duration::from_secs(1_000_000),
         debug_mask: 0,
+        hosting: Hosting { timeout: Duration::from_secs(60), ..Hosting::default() },
     }
 }
 
@@ -72,6 +73,13 @@ impl Recorder {
 
     pub fn feed(&mut self, event: Event) {
         let actions = self.core.handle(event, self.now);
+        self.actions.extend(actions);
+    }
+
+    /// Time goes by.
+    pub fn pass(&mut self, time: Duration) {
+        self.now += time;
+        let actions = self.core.handle_timeout(self.now);
         self.actions.extend(actions);
     }
 

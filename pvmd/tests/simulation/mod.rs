@@ -9,7 +9,7 @@ use pvm_wire::daemon::{DaemonMsg, HostEntry};
 use pvm_wire::encoding::DataSignature;
 use pvm_wire::{FragmentHeader, HostIndex};
 use pvmd::core::event::{Action, ConnId, Cookie, Event, StartedHost};
-use pvmd::core::{Config, Core};
+use pvmd::core::{Config, Core, Hosting};
 use pvmd::hostfile::{HostOptions, HostSpec, Hostfile, Via};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -145,6 +145,7 @@ fn config(
         host_timeout: Duration::from_secs(3),
         epoch: Duration::ZERO,
         debug_mask: 0,
+        hosting: Hosting { timeout: Duration::from_secs(60), ..Hosting::default() },
     }
 }
 
@@ -319,7 +320,7 @@ impl Cluster {
                 self.later(1..20, Happening::Event(host, Event::AuthChecked { conn, proven: true }));
             }
             Action::Start { cookies, program } => self.start(host, &cookies, program.manager),
-            Action::Locate { .. } => panic!("there is no tasker"),
+            Action::Locate { .. } | Action::Introduce { .. } => panic!("no task stands in for the daemon"),
             Action::Signal { pid, .. } => {
                 let killed =
                     self.processes.iter().find(|(_, process)| process.pid == pid).map(|(&key, _)| key);
