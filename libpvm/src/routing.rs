@@ -49,7 +49,8 @@ impl Task {
         self.engine.fds()
     }
 
-    /// A notice (the task, and the descriptor as an `i32`) for each direct route that opens.
+    /// A notice (the task, and the descriptor as an `i32`) for each direct route that opens, and before it for each that
+    /// this task grants: the other calls at that descriptor.
     pub fn notify_route_add(&mut self, tag: i32) -> Result<()> {
         check_tag(tag)?;
         self.engine.notify_route_add(self.engine.context(), tag, -1);

@@ -104,7 +104,10 @@ impl Engine {
             let answer = answer.int(0).str(&listener.address().to_string());
             // It would not ask if it still used an older route.
             self.lose_route(asker);
+            let fd = listener.fd().as_raw_fd();
             self.peers.set(asker, Peer::Granted(listener, 0));
+            // As PVM does, so that programs which wait at descriptors themselves learn of this one, too.
+            self.tell_route_added(asker, fd);
             let watch = self.watch(asker);
             self.inbox.deferred.push_back(watch);
             answer

@@ -205,11 +205,14 @@ fn bind_ip(host: Ipv4Addr) -> Result<(OwnedFd, Address)> {
     Ok((socket, address))
 }
 
-/// This host's address as a caller from there can reach it: its own, unless only this host knows that.
+/// This host's address as a caller from there can reach it: its own, unless only this host can use that. A caller
+/// that has a loopback address is on this host, or nowhere.
 fn reachable(host: Ipv4Addr, from: Ipv4Addr) -> Result<Ipv4Addr> {
-    let alike = from.is_unspecified() || host.is_loopback() == from.is_loopback();
-    if alike && !host.is_unspecified() {
+    if !host.is_unspecified() && (!host.is_loopback() || from.is_loopback() || from.is_unspecified()) {
         return Ok(host);
+    }
+    if from.is_loopback() || from.is_unspecified() {
+        return Err(Errno::ADDRNOTAVAIL);
     }
     let towards = || {
         let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
@@ -218,7 +221,7 @@ fn reachable(host: Ipv4Addr, from: Ipv4Addr) -> Result<Ipv4Addr> {
         socket.local_addr()
     };
     match towards() {
-        Ok(std::net::SocketAddr::V4(address)) if !from.is_unspecified() => Ok(*address.ip()),
+        Ok(std::net::SocketAddr::V4(address)) => Ok(*address.ip()),
         _ => Err(Errno::ADDRNOTAVAIL),
     }
 }
@@ -257,6 +260,20 @@ mod tests {
         }
         assert_eq!(Address::parse(""), None);
         assert_eq!(Address::parse("host:1"), None);
+    }
+
+    #[test]
+    fn each_caller_is_told_an_address_that_it_can_reach() {
+        let [wide, other] = [Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 2)];
+        let (second, unknown) = (Ipv4Addr::new(127, 80, 0, 2), Ipv4Addr::UNSPECIFIED);
+        for (host, from) in
+            [(wide, other), (wide, second), (wide, unknown), (second, HERE), (second, unknown)]
+        {
+            assert_eq!(reachable(host, from), Ok(host), "{host} for {from}");
+        }
+        for from in [HERE, unknown] {
+            assert!(reachable(unknown, from).is_err());
+        }
     }
 
     #[test]

@@ -151,3 +151,70 @@ fn announced(message: &Message) -> i32 {
     let is_noop = message.header.context == CONTEXT_TC && message.header.tag == Tc::Noop.tag();
     if is_noop { BodyReader::new(&message.body).int().unwrap_or(0) } else { 0 }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pvm_wire::MessageHeader;
+
+    const THEM: Tid = Tid::from_bits(0x40002);
+
+    fn numbered(tag: i32) -> Message {
+        let header = MessageHeader { tag, ..MessageHeader::default() };
+        Message { src: THEM, dst: Tid::from_bits(0x40001), header, body: Bytes::from_static(b"four") }
+    }
+
+    fn announce(count: i32) -> Message {
+        announcement(THEM, Tid::from_bits(0x40001), count)
+    }
+
+    fn tags(messages: &[Message]) -> Vec<i32> {
+        messages.iter().map(|message| message.header.tag).collect()
+    }
+
+    #[test]
+    fn what_was_sent_by_the_daemon_comes_first() {
+        let mut peers = Peers::default();
+        peers.expect_both_ways(THEM);
+        assert!(peers.count_come(THEM).is_empty());
+        assert_eq!(peers.pass(announce(3)), None);
+        assert_eq!(peers.pass(numbered(4)), None);
+        assert_eq!(peers.held(), 4);
+        assert!(peers.count_come(THEM).is_empty());
+        assert_eq!(peers.pass(numbered(5)), None);
+        assert_eq!(tags(&peers.count_come(THEM)), [4, 5]);
+        assert_eq!(tags(&[peers.pass(numbered(6)).unwrap()]), [6]);
+        assert_eq!(peers.held(), 0);
+    }
+
+    #[test]
+    fn what_has_come_already_is_not_waited_for() {
+        let mut peers = Peers::default();
+        peers.expect_both_ways(THEM);
+        assert!(peers.count_come(THEM).is_empty() && peers.count_come(THEM).is_empty());
+        // It says nothing to the program, and does no harm if it gets there.
+        assert!(peers.pass(announce(2)).is_some());
+        assert!(peers.pass(numbered(3)).is_some());
+    }
+
+    #[test]
+    fn who_announces_nothing_is_not_waited_for() {
+        let mut peers = Peers::default();
+        peers.expect_both_ways(THEM);
+        assert!(peers.pass(numbered(1)).is_some());
+        assert!(peers.count_come(THEM).is_empty());
+        // Only the first message on a route announces something.
+        assert!(peers.pass(announce(9)).is_some());
+        assert!(peers.pass(numbered(2)).is_some());
+    }
+
+    #[test]
+    fn messages_after_a_route_has_closed_are_still_waited_for() {
+        let mut peers = Peers::default();
+        peers.expect_both_ways(THEM);
+        assert_eq!(peers.pass(announce(1)), None);
+        assert_eq!(peers.pass(numbered(2)), None);
+        peers.remove(THEM);
+        assert_eq!(tags(&peers.count_come(THEM)), [2]);
+    }
+}

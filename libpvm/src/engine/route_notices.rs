@@ -20,7 +20,8 @@ struct Added {
 }
 
 impl Engine {
-    /// Asks for notices (task, descriptor) of the next `count` routes that open: negative for all, 0 for no more.
+    /// Asks for notices (task, descriptor) of the next `count` routes that are granted or open, one for each descriptor:
+    /// negative for all, 0 for no more.
     pub fn notify_route_add(&mut self, context: i32, tag: i32, count: i32) {
         let added = &mut self.route_notices.added;
         added.retain(|known| (known.context, known.tag) != (context, tag));
@@ -47,7 +48,7 @@ impl Engine {
         }
     }
 
-    /// A route is open at that descriptor.
+    /// A route is granted or open at that descriptor.
     pub(super) fn tell_route_added(&mut self, tid: Tid, fd: i32) {
         let mut told = Vec::new();
         self.route_notices.added.retain_mut(|notice| {
