@@ -85,7 +85,8 @@ impl<P: Port> Client<'_, P> {
         Ok(tids.position(|tid| tid == own).ok_or(PvmError::NotInGroup)?)
     }
 
-    fn hear_member(&mut self, tid: Tid, tag: i32) -> Result<Message> {
+    /// What a member has sent with this tag.
+    pub fn hear_member(&mut self, tid: Tid, tag: i32) -> Result<Message> {
         let mut wanted = |message: &Message| message.src == tid && message.header.tag == tag;
         let message = self.port.wait(self.until(), &mut wanted)?;
         message.ok_or_else(|| Error::new(PvmError::SysErr, "the other members took too long"))

@@ -139,14 +139,6 @@ impl<'a, P: Port> Client<'a, P> {
         self.ask_number(Request::Static(name, count))
     }
 
-    /// Members on a host of the group: how many hosts it has, how many are on this one, and the lowest among them.
-    pub fn on_host(&mut self, name: &str, host: Tid) -> Result<(i32, i32, i32)> {
-        check_name(name)?;
-        let answer = self.ask(Request::HostChar(name, host))?;
-        let mut reader = BodyReader::new(&answer.body);
-        Ok((reader.int()?, reader.int()?, reader.int()?))
-    }
-
     /// Has the server write all groups to its log.
     pub fn dump(&mut self) -> Result<()> {
         let server = self.server()?;

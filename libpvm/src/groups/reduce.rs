@@ -6,6 +6,7 @@ use super::{Client, check_name, marked, read_mark, server, tree};
 use crate::error::{Error, Result};
 use pvm_wire::group::{View, tag as tags};
 use pvm_wire::{Encoding, Message, PvmError, Tid};
+use std::collections::BTreeSet;
 
 /// The elements that a message carries.
 #[derive(Clone, Copy)]
@@ -125,16 +126,19 @@ impl<P: Port> Client<'_, P> {
         }
     }
 
-    /// The original's way: on each host the lowest member reduces, and the root reduces what these send.
+    /// The original's way: on each host the lowest member reduces, and the root reduces what these send. The original
+    /// takes what comes first, here each member is heard by name: what one sends early for its next reduction waits.
     fn reduce_by_hosts(&mut self, name: &str, tag: i32, root: i32, operand: &mut dyn Operand) -> Result<()> {
         let own = self.port.tid()?;
         self.own_instance(name)?;
         let root = self.tid_of(name, root)?;
-        let (hosts, here, coordinator) = self.on_host(name, own.to_host())?;
-        let coordinator = Tid::from_raw(coordinator);
+        let members: BTreeSet<Tid> = self.members(name)?.into_iter().collect();
+        let here = members.iter().copied().filter(|tid| tid.to_host() == own.to_host());
+        let here: Vec<Tid> = here.collect();
+        let coordinator = here.first().copied().unwrap_or(own);
         if coordinator == own {
-            for _ in 1..here {
-                let message = self.hear_anyone(tag)?;
+            for &member in here.iter().filter(|&&member| member != own) {
+                let message = self.hear_member(member, tag)?;
                 operand.fold(Part::of(&message))?;
             }
         }
@@ -143,21 +147,18 @@ impl<P: Port> Client<'_, P> {
             self.port.send(next, tag, &operand.pack()?)?;
         }
         if root == own {
-            let others = if coordinator == own { hosts - 1 } else { hosts };
-            for number in 0..others {
-                let message = self.hear_anyone(tag)?;
-                let part = Part::of(&message);
-                // Its own elements are in what its host's coordinator sends.
-                if number == 0 && coordinator != own { operand.replace(part)? } else { operand.fold(part)? }
+            if coordinator != own {
+                // These elements are among what it sends.
+                let message = self.hear_member(coordinator, tag)?;
+                operand.replace(Part::of(&message))?;
+            }
+            let mut hosts = BTreeSet::from([own.to_host()]);
+            for &member in members.iter().filter(|member| hosts.insert(member.to_host())) {
+                let message = self.hear_member(member, tag)?;
+                operand.fold(Part::of(&message))?;
             }
         }
         Ok(())
-    }
-
-    fn hear_anyone(&mut self, tag: i32) -> Result<Message> {
-        let server = self.server()?.tid;
-        let mut wanted = |message: &Message| message.header.tag == tag && message.src != server;
-        self.port.wait(self.until(), &mut wanted)?.ok_or_else(too_long)
     }
 }
 

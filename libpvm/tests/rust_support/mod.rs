@@ -112,6 +112,8 @@ fn environment(command: &mut Command, folder: &Path, root: Option<&str>) {
     // Cargo's folders may have this project's library under the name that the original's programs load.
     command.env_remove("LD_LIBRARY_PATH");
     command.env("PVM_TMP", folder).env("PVM_VMID", "test").env("PVM_ALLOW_ROOT", "1");
+    // There the original has its group server.
+    command.env("PVM_PATH", "/usr/bin");
     command.env("PVM_EXPORT", "PVM_TEST_EXPORTED").env("PVM_TEST_EXPORTED", "yes");
     if let Some(root) = root {
         command.env("PVM_ROOT", root);
