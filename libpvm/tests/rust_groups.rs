@@ -87,7 +87,8 @@ fn compute(task: &mut Task) {
         let mut extremes = [instance as f64, -(instance as f64)];
         group.max(2, root, &mut extremes[..1]).unwrap();
         group.min(3, root, &mut extremes[1..]).unwrap();
-        assert!(instance != root || extremes == [OTHERS as f64, -(OTHERS as f64)], "{extremes:?}");
+        let extremes = extremes.map(|value| value as i32);
+        assert!(instance != root || extremes == [OTHERS as i32, -(OTHERS as i32)], "{extremes:?}");
     }
     let mut product = [2_i64];
     group.product(4, 3, &mut product).unwrap();
