@@ -81,6 +81,7 @@ programs! {
     formats_are_understood: "format.c";
     undocumented_names_are_there: "names.c";
     trace_messages_are_marked: "trace.c";
+    calls_are_traced: "events.c";
     fortran_has_it_all: "fortran.f90";
 }
 

@@ -70,6 +70,16 @@ impl BodyWriter {
         self.pad();
     }
 
+    /// Length so far, bytes.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether nothing is written.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The finished body.
     pub fn finish(self) -> Vec<u8> {
         self.0

@@ -3,14 +3,24 @@
 use super::buffers::{Buffer, Format};
 use super::internals;
 use super::memory::{MessageInfo, store};
-use super::state::{Outcome, State, call};
+use super::state::{Outcome, State};
+use super::tracepoints::{nothing, result, traced};
 use pvm_wire::PvmError;
+use pvm_wire::events::{Datum, Event};
 use std::ffi::c_int;
 
 /// Frees the send buffer and makes a new one.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_initsend(style: c_int) -> c_int {
-    call("pvm_initsend", |state| initsend(state, style))
+    traced(
+        "pvm_initsend",
+        Event::Initsend,
+        |_, event| {
+            event.int(Datum::ME, style);
+        },
+        result(Datum::MSB),
+        |state| initsend(state, style),
+    )
 }
 
 /// Frees the send buffer and makes a new one.
@@ -24,7 +34,15 @@ pub fn initsend(state: &mut State, style: c_int) -> Outcome {
 /// Makes a message buffer.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_mkbuf(style: c_int) -> c_int {
-    call("pvm_mkbuf", |state| make(state, style))
+    traced(
+        "pvm_mkbuf",
+        Event::Mkbuf,
+        |_, event| {
+            event.int(Datum::ME, style);
+        },
+        result(Datum::MB),
+        |state| make(state, style),
+    )
 }
 
 fn make(state: &mut State, style: c_int) -> Outcome {
@@ -49,34 +67,58 @@ fn begin_trace(buffer: &mut Buffer) -> Result<(), PvmError> {
 /// Frees a buffer.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_freebuf(id: c_int) -> c_int {
-    call("pvm_freebuf", |state| {
-        state.discard(id)?;
-        Ok(0)
-    })
+    traced(
+        "pvm_freebuf",
+        Event::Freebuf,
+        |_, event| {
+            event.int(Datum::MB, id);
+        },
+        result(Datum::CC),
+        |state| {
+            state.discard(id)?;
+            Ok(0)
+        },
+    )
 }
 
 /// The id of the buffer to pack into, or 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_getsbuf() -> c_int {
-    call("pvm_getsbuf", |state| Ok(state.buffers.send_id()))
+    traced("pvm_getsbuf", Event::Getsbuf, nothing, result(Datum::MSB), |state| Ok(state.buffers.send_id()))
 }
 
 /// The id of the buffer to unpack from, or 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_getrbuf() -> c_int {
-    call("pvm_getrbuf", |state| Ok(state.buffers.receive_id()))
+    traced("pvm_getrbuf", Event::Getrbuf, nothing, result(Datum::MRB), |state| Ok(state.buffers.receive_id()))
 }
 
 /// Selects the buffer to pack into and returns the one before.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_setsbuf(id: c_int) -> c_int {
-    call("pvm_setsbuf", |state| Ok(state.buffers.set_send(id)?))
+    traced(
+        "pvm_setsbuf",
+        Event::Setsbuf,
+        |_, event| {
+            event.int(Datum::MB, id);
+        },
+        result(Datum::MSB),
+        |state| Ok(state.buffers.set_send(id)?),
+    )
 }
 
 /// Selects the buffer to unpack from and returns the one before.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_setrbuf(id: c_int) -> c_int {
-    call("pvm_setrbuf", |state| Ok(state.buffers.set_receive(id)?))
+    traced(
+        "pvm_setrbuf",
+        Event::Setrbuf,
+        |_, event| {
+            event.int(Datum::MB, id);
+        },
+        result(Datum::MRB),
+        |state| Ok(state.buffers.set_receive(id)?),
+    )
 }
 
 /// Length, tag and sender of a message.
@@ -90,16 +132,31 @@ pub unsafe extern "C" fn pvm_bufinfo(
     tag: *mut c_int,
     tid: *mut c_int,
 ) -> c_int {
-    call("pvm_bufinfo", |state| {
-        let buffer = state.buffers.get(id)?;
-        // SAFETY: as promised.
-        unsafe {
-            store(length, buffer.length() as c_int);
-            store(tag, buffer.info.tag);
-            store(tid, buffer.info.src);
-        }
-        Ok(0)
-    })
+    traced(
+        "pvm_bufinfo",
+        Event::Bufinfo,
+        |_, event| {
+            event.int(Datum::MB, id);
+        },
+        |state, event, code| {
+            let found = state
+                .buffers
+                .get(id)
+                .map(|buffer| (buffer.length() as c_int, buffer.info.tag, buffer.info.src));
+            let (length, tag, src) = found.unwrap_or((code, code, code));
+            event.int(Datum::CC, code).int(Datum::INB, length).int(Datum::IMC, tag).int(Datum::IST, src);
+        },
+        |state| {
+            let buffer = state.buffers.get(id)?;
+            // SAFETY: as promised.
+            unsafe {
+                store(length, buffer.length() as c_int);
+                store(tag, buffer.info.tag);
+                store(tid, buffer.info.src);
+            }
+            Ok(0)
+        },
+    )
 }
 
 /// All fields of a message's header.
@@ -108,12 +165,20 @@ pub unsafe extern "C" fn pvm_bufinfo(
 /// `info` is NULL or can be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvm_getminfo(id: c_int, info: *mut MessageInfo) -> c_int {
-    call("pvm_getminfo", |state| {
-        let found = describe(state.buffers.get(id)?);
-        // SAFETY: as promised.
-        unsafe { store(info, found) };
-        Ok(0)
-    })
+    traced(
+        "pvm_getminfo",
+        Event::Getminfo,
+        |_, event| {
+            event.int(Datum::MB, id);
+        },
+        result(Datum::CC),
+        |state| {
+            let found = describe(state.buffers.get(id)?);
+            // SAFETY: as promised.
+            unsafe { store(info, found) };
+            Ok(0)
+        },
+    )
 }
 
 /// A message's header as programs see it.
@@ -136,15 +201,23 @@ pub fn describe(buffer: &Buffer) -> MessageInfo {
 /// `info` is NULL or can be read.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvm_setminfo(id: c_int, info: *const MessageInfo) -> c_int {
-    call("pvm_setminfo", |state| {
-        let buffer = state.buffers.get(id)?;
-        // SAFETY: NULL or readable, as promised.
-        let new = unsafe { info.as_ref() }.ok_or(PvmError::BadParam)?;
-        buffer.info.context = new.context;
-        buffer.info.tag = new.tag;
-        buffer.info.wait_id = new.wait_id;
-        buffer.info.src = new.src;
-        buffer.info.dst = new.dst;
-        Ok(0)
-    })
+    traced(
+        "pvm_setminfo",
+        Event::Setminfo,
+        |_, event| {
+            event.int(Datum::MB, id);
+        },
+        result(Datum::CC),
+        |state| {
+            let buffer = state.buffers.get(id)?;
+            // SAFETY: NULL or readable, as promised.
+            let new = unsafe { info.as_ref() }.ok_or(PvmError::BadParam)?;
+            buffer.info.context = new.context;
+            buffer.info.tag = new.tag;
+            buffer.info.wait_id = new.wait_id;
+            buffer.info.src = new.src;
+            buffer.info.dst = new.dst;
+            Ok(0)
+        },
+    )
 }

@@ -2,11 +2,14 @@
 
 use super::memory::{CList, HostInfo, TaskInfo, TimeVal, ints, store, store_all, text};
 use super::state::{Failure, State, Told, call};
+use super::tracepoints::{nothing, result, traced};
 use super::{control, internals};
 use pvm_wire::PvmError;
 use pvm_wire::body::{BodyReader, BodyWriter};
 use pvm_wire::codes::Tm;
+use pvm_wire::events::{Datum, Event};
 use pvm_wire::protocol::{HostList, HostRecord, decode_tasks};
+use std::cell::{Cell, RefCell};
 use std::ffi::{c_char, c_int};
 
 /// Most arguments and results of `pvm_tickle`.
@@ -34,22 +37,33 @@ pub unsafe extern "C" fn pvm_config(
     formats: *mut c_int,
     array: *mut *mut HostInfo,
 ) -> c_int {
-    call("pvm_config", |state| {
-        let found = hosts(state)?;
-        // The list handed out before stays where nobody asks for a new one.
-        if !array.is_null() {
-            let mut list = CList::default();
-            found.hosts.iter().for_each(|host| push_host(&mut list, host));
-            state.lists.hosts = list;
-        }
-        // SAFETY: as promised.
-        unsafe {
-            store(count, found.hosts.len() as c_int);
-            store(formats, found.formats);
-            store(array, state.lists.hosts.array());
-        }
-        Ok(0)
-    })
+    let totals = Cell::new((0, 0));
+    traced(
+        "pvm_config",
+        Event::Config,
+        nothing,
+        |_, event, code| {
+            let (hosts, formats) = totals.get();
+            event.int(Datum::NH, hosts).int(Datum::NA, formats).int(Datum::CC, code);
+        },
+        |state| {
+            let found = hosts(state)?;
+            totals.set((found.hosts.len() as c_int, found.formats));
+            // The list handed out before stays where nobody asks for a new one.
+            if !array.is_null() {
+                let mut list = CList::default();
+                found.hosts.iter().for_each(|host| push_host(&mut list, host));
+                state.lists.hosts = list;
+            }
+            // SAFETY: as promised.
+            unsafe {
+                store(count, found.hosts.len() as c_int);
+                store(formats, found.formats);
+                store(array, state.lists.hosts.array());
+            }
+            Ok(0)
+        },
+    )
 }
 
 /// The data signature of the first host with this architecture.
@@ -60,12 +74,21 @@ pub unsafe extern "C" fn pvm_config(
 pub unsafe extern "C" fn pvm_archcode(arch: *const c_char) -> c_int {
     // SAFETY: as promised.
     let arch = unsafe { text(arch) };
-    call("pvm_archcode", |state| {
-        let arch = arch?;
-        let found = hosts(state)?;
-        let host = found.hosts.iter().find(|host| host.arch == arch).ok_or(PvmError::NotFound)?;
-        Ok(host.signature as c_int)
-    })
+    let named = arch.as_ref().map_or("", |arch| *arch);
+    traced(
+        "pvm_archcode",
+        Event::Archcode,
+        |_, event| {
+            event.text(Datum::AN, named);
+        },
+        result(Datum::AC),
+        |state| {
+            let arch = arch?;
+            let found = hosts(state)?;
+            let host = found.hosts.iter().find(|host| host.arch == arch).ok_or(PvmError::NotFound)?;
+            Ok(host.signature as c_int)
+        },
+    )
 }
 
 /// The tasks of the machine (0), of a host or with this id.
@@ -74,22 +97,32 @@ pub unsafe extern "C" fn pvm_archcode(arch: *const c_char) -> c_int {
 /// Each pointer is NULL or can be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvm_tasks(place: c_int, count: *mut c_int, array: *mut *mut TaskInfo) -> c_int {
-    call("pvm_tasks", |state| {
-        let answer = state.request(Tm::Task.tag(), BodyWriter::new().int(place).finish())?;
-        let mut list = CList::default();
-        for task in decode_tasks(&answer)?.map_err(Failure::code)? {
-            let name = list.text(&task.name);
-            let (tid, parent, host) = (task.tid.raw(), task.parent, task.host);
-            list.push(TaskInfo { tid, parent, host, flags: task.flags, name, pid: task.pid });
-        }
-        state.lists.tasks = list;
-        // SAFETY: as promised.
-        unsafe {
-            store(count, state.lists.tasks.len());
-            store(array, state.lists.tasks.array());
-        }
-        Ok(0)
-    })
+    traced(
+        "pvm_tasks",
+        Event::Tasks,
+        |_, event| {
+            event.int(Datum::TW, place);
+        },
+        |state, event, code| {
+            event.int(Datum::CC, code).int(Datum::TNT, state.lists.tasks.len());
+        },
+        |state| {
+            let answer = state.request(Tm::Task.tag(), BodyWriter::new().int(place).finish())?;
+            let mut list = CList::default();
+            for task in decode_tasks(&answer)?.map_err(Failure::code)? {
+                let name = list.text(&task.name);
+                let (tid, parent, host) = (task.tid.raw(), task.parent, task.host);
+                list.push(TaskInfo { tid, parent, host, flags: task.flags, name, pid: task.pid });
+            }
+            state.lists.tasks = list;
+            // SAFETY: as promised.
+            unsafe {
+                store(count, state.lists.tasks.len());
+                store(array, state.lists.tasks.array());
+            }
+            Ok(0)
+        },
+    )
 }
 
 /// Whether a host is in the machine and answers: 0, or an error code.
@@ -100,15 +133,24 @@ pub unsafe extern "C" fn pvm_tasks(place: c_int, count: *mut c_int, array: *mut 
 pub unsafe extern "C" fn pvm_mstat(host: *const c_char) -> c_int {
     // SAFETY: as promised.
     let host = unsafe { text(host) };
-    call("pvm_mstat", |state| {
-        state.engine()?;
-        let host = host?;
-        if host.is_empty() {
-            return Err(PvmError::BadParam.into());
-        }
-        let outcome = state.request_code(Tm::Mstat.tag(), BodyWriter::new().str(host).finish());
-        control::expect(&[PvmError::NoHost, PvmError::HostFail], Told::Nobody, outcome)
-    })
+    let named = host.as_ref().map_or("", |host| *host);
+    traced(
+        "pvm_mstat",
+        Event::Mstat,
+        |_, event| {
+            event.text(Datum::HN, named);
+        },
+        result(Datum::HS),
+        |state| {
+            state.engine()?;
+            let host = host?;
+            if host.is_empty() {
+                return Err(PvmError::BadParam.into());
+            }
+            let outcome = state.request_code(Tm::Mstat.tag(), BodyWriter::new().str(host).finish());
+            control::expect(&[PvmError::NoHost, PvmError::HostFail], Told::Nobody, outcome)
+        },
+    )
 }
 
 /// A host's time of day, and how far this host's is ahead of it.
@@ -156,28 +198,43 @@ pub unsafe extern "C" fn pvm_tickle(
 ) -> c_int {
     // SAFETY: as promised.
     let args = if (1..=TICKLE_MAX).contains(&count) { unsafe { ints(args, count) } } else { Ok(Vec::new()) };
-    call("pvm_tickle", |state| {
-        let args = args?;
-        if args.is_empty() {
-            return Err(PvmError::BadParam.into());
-        }
-        let answer = state.request(Tm::Tickle.tag(), BodyWriter::new().int(count).ints(args).finish())?;
-        let mut reader = BodyReader::new(&answer);
-        let number = reader.count(4)?.min(TICKLE_MAX as usize);
-        let values = reader.ints(number)?;
-        // SAFETY: as promised.
-        unsafe {
-            store(found, number as c_int);
-            store_all(results, &values);
-        }
-        Ok(0)
-    })
+    let listed = args.as_ref().map_or(Vec::new(), Clone::clone);
+    let answered = RefCell::new(Vec::new());
+    traced(
+        "pvm_tickle",
+        Event::Tickle,
+        |_, event| {
+            event.ints(Datum::TA, &listed);
+        },
+        |_, event, code| {
+            event.int(Datum::CC, code).ints(Datum::TR, &answered.borrow());
+        },
+        |state| {
+            let args = args?;
+            if args.is_empty() {
+                return Err(PvmError::BadParam.into());
+            }
+            let answer = state.request(Tm::Tickle.tag(), BodyWriter::new().int(count).ints(args).finish())?;
+            let mut reader = BodyReader::new(&answer);
+            let number = reader.count(4)?.min(TICKLE_MAX as usize);
+            let values = reader.ints(number)?;
+            // SAFETY: as promised.
+            unsafe {
+                store(found, number as c_int);
+                store_all(results, &values);
+            }
+            if !results.is_null() {
+                answered.replace(values);
+            }
+            Ok(0)
+        },
+    )
 }
 
 /// Stops the whole machine.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_halt() -> c_int {
-    call("pvm_halt", |state| {
+    traced("pvm_halt", Event::Halt, nothing, result(Datum::CC), |state| {
         state.may_wait()?;
         // There is no answer: the connection ends with the daemon, which is what was asked for.
         let halted = state.engine()?.request(Tm::Halt.tag(), Vec::new());

@@ -1,37 +1,57 @@
 //! Contexts: messages sent in one are received in no other.
 
-use super::state::{Failure, call};
+use super::state::Failure;
+use super::tracepoints::{nothing, result, traced};
 use pvm_wire::body::BodyWriter;
 use pvm_wire::codes::Tm;
+use pvm_wire::events::{Datum, Event};
 use std::ffi::c_int;
 
 /// A context that nobody else has.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_newcontext() -> c_int {
-    call("pvm_newcontext", |state| state.request_code(Tm::Context.tag(), BodyWriter::new().int(0).finish()))
+    traced("pvm_newcontext", Event::Newcontext, nothing, result(Datum::CXN), |state| {
+        state.request_code(Tm::Context.tag(), BodyWriter::new().int(0).finish())
+    })
 }
 
 /// Gives a context back.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_freecontext(context: c_int) -> c_int {
-    call("pvm_freecontext", |state| {
-        state.request_code(Tm::Context.tag(), BodyWriter::new().int(context).finish())
-    })
+    traced(
+        "pvm_freecontext",
+        Event::Freecontext,
+        |_, event| {
+            event.int(Datum::CXF, context);
+        },
+        result(Datum::CC),
+        |state| state.request_code(Tm::Context.tag(), BodyWriter::new().int(context).finish()),
+    )
 }
 
 /// The current context.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_getcontext() -> c_int {
-    call("pvm_getcontext", |state| Ok::<_, Failure>(state.context))
+    traced("pvm_getcontext", Event::Getcontext, nothing, result(Datum::CXC), |state| {
+        Ok::<_, Failure>(state.context)
+    })
 }
 
 /// Changes the current context and returns the one before.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_setcontext(context: c_int) -> c_int {
-    call("pvm_setcontext", |state| {
-        if let Some(engine) = &mut state.engine {
-            engine.set_context(context);
-        }
-        Ok(std::mem::replace(&mut state.context, context))
-    })
+    traced(
+        "pvm_setcontext",
+        Event::Setcontext,
+        |_, event| {
+            event.int(Datum::CXS, context);
+        },
+        result(Datum::CC),
+        |state| {
+            if let Some(engine) = &mut state.engine {
+                engine.set_context(context);
+            }
+            Ok(std::mem::replace(&mut state.context, context))
+        },
+    )
 }

@@ -1,10 +1,12 @@
 //! Identity, the end, and calls about single tasks.
 
 use super::memory::{CList, store};
-use super::state::{Failure, State, Told, call, locked};
-use super::{errors, handlers, output};
+use super::state::{Failure, State, Told, locked};
+use super::tracepoints::{nothing, result, traced};
+use super::{errors, handlers, output, tracepoints};
 use pvm_wire::body::BodyWriter;
 use pvm_wire::codes::Tm;
+use pvm_wire::events::{Datum, Event};
 use pvm_wire::protocol::decode_tasks;
 use pvm_wire::{PvmError, Tid};
 use std::ffi::c_int;
@@ -15,16 +17,18 @@ const SIGTERM: c_int = 15;
 /// This task's id; enrols if need be.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_mytid() -> c_int {
-    call("pvm_mytid", |state| Ok(state.tid()?.raw()))
+    traced("pvm_mytid", Event::Mytid, nothing, result(Datum::MT), |state| Ok(state.tid()?.raw()))
 }
 
 /// The task that spawned this one.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_parent() -> c_int {
-    call("pvm_parent", |state| match state.engine()?.identity().parent {
-        0 => Err(Failure::returned(PvmError::NoParent)),
-        code if code == PvmError::ParentNotSet.code() => Err(Failure::returned(PvmError::ParentNotSet)),
-        tid => Ok(tid),
+    traced("pvm_parent", Event::Parent, nothing, result(Datum::PT), |state| {
+        match state.engine()?.identity().parent {
+            0 => Err(Failure::returned(PvmError::NoParent)),
+            code if code == PvmError::ParentNotSet.code() => Err(Failure::returned(PvmError::ParentNotSet)),
+            tid => Ok(tid),
+        }
     })
 }
 
@@ -34,18 +38,27 @@ pub extern "C" fn pvm_parent() -> c_int {
 /// `tids` is NULL or can be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvm_siblings(tids: *mut *mut c_int) -> c_int {
-    call("pvm_siblings", |state| {
-        state.may_wait()?;
-        state.engine()?;
-        if state.lists.siblings.is_none() {
-            let found = state.engine()?.siblings()?;
-            state.lists.siblings = Some(CList::of(found.into_iter().map(Tid::raw).collect()));
-        }
-        let list = state.lists.siblings.as_mut().ok_or(PvmError::SysErr)?;
-        // SAFETY: as promised.
-        unsafe { store(tids, list.array()) };
-        Ok(list.len())
-    })
+    traced(
+        "pvm_siblings",
+        Event::Siblings,
+        nothing,
+        |state, event, _| {
+            let known = state.lists.siblings.as_ref().map_or(&[][..], CList::items);
+            event.ints(Datum::SIB, known);
+        },
+        |state| {
+            state.may_wait()?;
+            state.engine()?;
+            if state.lists.siblings.is_none() {
+                let found = state.engine()?.siblings()?;
+                state.lists.siblings = Some(CList::of(found.into_iter().map(Tid::raw).collect()));
+            }
+            let list = state.lists.siblings.as_mut().ok_or(PvmError::SysErr)?;
+            // SAFETY: as promised.
+            unsafe { store(tids, list.array()) };
+            Ok(list.len())
+        },
+    )
 }
 
 /// Leaves the machine, after the output of collected children has ended.
@@ -53,6 +66,7 @@ pub unsafe extern "C" fn pvm_siblings(tids: *mut *mut c_int) -> c_int {
 pub extern "C" fn pvm_exit() -> c_int {
     let told = locked(|state| {
         state.may_wait()?;
+        tracepoints::enter(state, Event::Exit, nothing);
         tell_own_exit(state)
     });
     handlers::run_due();
@@ -70,6 +84,7 @@ fn tell_own_exit(state: &mut State) -> Result<(), Failure> {
 }
 
 fn exit(state: &mut State) -> Result<c_int, Failure> {
+    tracepoints::flush(state);
     let result = match state.engine.as_mut() {
         // Whoever is no task has nothing to leave.
         None => Ok(()),
@@ -90,13 +105,29 @@ fn exit(state: &mut State) -> Result<c_int, Failure> {
 /// Sends a task the signal TERM.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_kill(tid: c_int) -> c_int {
-    call("pvm_kill", |state| signal(state, tid, SIGTERM))
+    traced(
+        "pvm_kill",
+        Event::Kill,
+        |_, event| {
+            event.int(Datum::TT, tid);
+        },
+        result(Datum::CC),
+        |state| signal(state, tid, SIGTERM),
+    )
 }
 
 /// Sends a task a signal.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_sendsig(tid: c_int, number: c_int) -> c_int {
-    call("pvm_sendsig", |state| signal(state, tid, number))
+    traced(
+        "pvm_sendsig",
+        Event::Sendsig,
+        |_, event| {
+            event.int(Datum::TT, tid).int(Datum::SN, number);
+        },
+        result(Datum::CC),
+        |state| signal(state, tid, number),
+    )
 }
 
 fn signal(state: &mut State, tid: c_int, number: c_int) -> Result<c_int, Failure> {
@@ -123,17 +154,25 @@ pub fn end_all_but(state: &mut State, tid: c_int, spared: &[c_int]) -> Result<()
 /// Whether a task runs: 0, or `PvmNoTask`.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_pstat(tid: c_int) -> c_int {
-    call("pvm_pstat", |state| {
-        state.engine()?;
-        if !Tid::from_raw(tid).is_task() {
-            return Err(PvmError::BadParam.into());
-        }
-        expect(
-            &[PvmError::NoTask],
-            Told::Nobody,
-            state.request_code(Tm::Pstat.tag(), BodyWriter::new().int(tid).finish()),
-        )
-    })
+    traced(
+        "pvm_pstat",
+        Event::Pstat,
+        |_, event| {
+            event.int(Datum::TT, tid);
+        },
+        result(Datum::TST),
+        |state| {
+            state.engine()?;
+            if !Tid::from_raw(tid).is_task() {
+                return Err(PvmError::BadParam.into());
+            }
+            expect(
+                &[PvmError::NoTask],
+                Told::Nobody,
+                state.request_code(Tm::Pstat.tag(), BodyWriter::new().int(tid).finish()),
+            )
+        },
+    )
 }
 
 /// The host of a task, unchecked.

@@ -1,9 +1,11 @@
 //! Message handlers of the program: functions that take messages before they reach the queue.
 
-use super::state::{Failure, call, locked};
+use super::state::{Failure, locked};
 use super::timeline;
+use super::tracepoints::{self, result, traced};
 use pvm_wire::PvmError;
 use pvm_wire::codes::{CONTEXT_TC, Tc};
+use pvm_wire::events::{Datum, Event};
 use std::collections::VecDeque;
 use std::ffi::c_int;
 
@@ -36,7 +38,7 @@ impl Handler {
 pub struct Handlers {
     slots: Vec<Option<Handler>>,
     free: Vec<usize>,
-    due: VecDeque<(c_int, Function)>,
+    due: VecDeque<(c_int, Handler)>,
     running: bool,
 }
 
@@ -55,7 +57,7 @@ impl Handlers {
     pub fn claim(&mut self, id: c_int, src: c_int, tag: c_int, context: c_int) -> bool {
         let mut handlers = self.slots.iter().flatten();
         let Some(handler) = handlers.find(|handler| handler.takes(src, tag, context)) else { return false };
-        self.due.push_back((id, handler.function));
+        self.due.push_back((id, *handler));
         true
     }
 
@@ -130,7 +132,16 @@ fn begin() -> Result<Option<Run>, Failure> {
         if !state.handlers.are_due() {
             return Ok(None);
         }
-        let Some((id, function)) = state.handlers.due.pop_front() else { return Ok(None) };
+        let Some((id, handler)) = state.handlers.due.pop_front() else { return Ok(None) };
+        let function = handler.function;
+        tracepoints::enter(state, Event::MhfInvoke, |state, event| {
+            event.int(Datum::RST, handler.src).int(Datum::RMC, handler.tag).int(Datum::RCX, handler.context);
+            if let Ok(buffer) = state.buffers.get(id) {
+                let (length, info) = (buffer.length() as c_int, buffer.info);
+                event.int(Datum::MB, id).int(Datum::MNB, length).int(Datum::MC, info.tag);
+                event.int(Datum::MCX, info.context).int(Datum::SRC, info.src);
+            }
+        });
         let begun = timeline::begin(state)?;
         timeline::received(state, begun, id);
         let message_context = state.buffers.get(id)?.info.context;
@@ -158,19 +169,35 @@ fn end(run: &Run) -> Result<(), Failure> {
 /// Adds a message handler for a sender, tag and context (-1: any) and returns its id.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_addmhf(src: c_int, tag: c_int, context: c_int, function: Option<Function>) -> c_int {
-    call("pvm_addmhf", |state| {
-        let function = function.ok_or(PvmError::BadParam)?;
-        Ok(state.handlers.add(Handler { src, tag, context, function })?)
-    })
+    traced(
+        "pvm_addmhf",
+        Event::Addmhf,
+        |_, event| {
+            event.int(Datum::RST, src).int(Datum::RMC, tag).int(Datum::RCX, context);
+        },
+        result(Datum::MHI),
+        |state| {
+            let function = function.ok_or(PvmError::BadParam)?;
+            Ok(state.handlers.add(Handler { src, tag, context, function })?)
+        },
+    )
 }
 
 /// Removes a message handler.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_delmhf(id: c_int) -> c_int {
-    call("pvm_delmhf", |state| {
-        state.handlers.remove(id)?;
-        Ok(0)
-    })
+    traced(
+        "pvm_delmhf",
+        Event::Delmhf,
+        |_, event| {
+            event.int(Datum::MHI, id);
+        },
+        result(Datum::CC),
+        |state| {
+            state.handlers.remove(id)?;
+            Ok(0)
+        },
+    )
 }
 
 #[cfg(test)]

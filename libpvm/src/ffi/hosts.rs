@@ -1,10 +1,12 @@
 //! Adding and removing hosts.
 
 use super::memory::{store_all, texts};
-use super::state::{Failure, State, call};
+use super::state::{Failure, State};
+use super::tracepoints::{result, traced};
 use pvm_wire::PvmError;
 use pvm_wire::body::BodyReader;
 use pvm_wire::codes::Tm;
+use pvm_wire::events::{Datum, Event};
 use pvm_wire::protocol::{HostList, encode_strings};
 use std::ffi::{c_char, c_int};
 
@@ -23,13 +25,22 @@ pub unsafe extern "C" fn pvm_addhosts(
 ) -> c_int {
     // SAFETY: as promised.
     let names = unsafe { texts(names, count) };
-    call("pvm_addhosts", |state| {
-        state.engine()?;
-        let found = add(state, &checked(names)?)?;
-        // SAFETY: there is one status for each name.
-        unsafe { store_all(statuses, &found) };
-        Ok(found.iter().filter(|&&status| status >= 0).count() as c_int)
-    })
+    let listed = names.as_ref().map_or(Vec::new(), Clone::clone);
+    traced(
+        "pvm_addhosts",
+        Event::Addhosts,
+        |_, event| {
+            event.texts(Datum::HNL, listed.iter().map(String::as_str));
+        },
+        result(Datum::CC),
+        |state| {
+            state.engine()?;
+            let found = add(state, &checked(names)?)?;
+            // SAFETY: there is one status for each name.
+            unsafe { store_all(statuses, &found) };
+            Ok(found.iter().filter(|&&status| status >= 0).count() as c_int)
+        },
+    )
 }
 
 /// Removes hosts. Returns how many; `statuses` has 0 or an error code for each.
@@ -44,13 +55,22 @@ pub unsafe extern "C" fn pvm_delhosts(
 ) -> c_int {
     // SAFETY: as promised.
     let names = unsafe { texts(names, count) };
-    call("pvm_delhosts", |state| {
-        state.engine()?;
-        let found = delete(state, &checked(names)?)?;
-        // SAFETY: there is one status for each name.
-        unsafe { store_all(statuses, &found) };
-        Ok(found.iter().filter(|&&status| status >= 0).count() as c_int)
-    })
+    let listed = names.as_ref().map_or(Vec::new(), Clone::clone);
+    traced(
+        "pvm_delhosts",
+        Event::Delhosts,
+        |_, event| {
+            event.texts(Datum::HNL, listed.iter().map(String::as_str));
+        },
+        result(Datum::CC),
+        |state| {
+            state.engine()?;
+            let found = delete(state, &checked(names)?)?;
+            // SAFETY: there is one status for each name.
+            unsafe { store_all(statuses, &found) };
+            Ok(found.iter().filter(|&&status| status >= 0).count() as c_int)
+        },
+    )
 }
 
 fn checked(names: Result<Vec<String>, Failure>) -> Result<Vec<String>, Failure> {

@@ -5,9 +5,11 @@ use super::control::expect;
 use super::memory::{CList, MailboxInfo, store, text, text_or_empty};
 use super::nested;
 use super::state::{Failure, Outcome, State, Told, call};
+use super::tracepoints::{result, traced};
 use bytes::Bytes;
 use pvm_wire::body::{BodyReader, BodyWriter};
 use pvm_wire::codes::Tm;
+use pvm_wire::events::{Datum, Event};
 use pvm_wire::{Encoding, MessageHeader, PvmError, Tid};
 use std::ffi::{c_char, c_int};
 
@@ -87,15 +89,28 @@ fn as_message(body: Bytes) -> pvm_wire::Message {
 pub unsafe extern "C" fn pvm_putinfo(class: *const c_char, id: c_int, flags: c_int) -> c_int {
     // SAFETY: as promised.
     let class = unsafe { text(class) };
-    call("pvm_putinfo", |state| {
-        state.engine()?;
-        let class = not_empty(class)?;
-        let buffer = state.buffers.get(id).map_err(no_such)?;
-        let body = nested::whole_body(buffer);
-        let mut copy = Buffer::new(buffer.format);
-        copy.info = buffer.info;
-        expect(&[PvmError::Denied, PvmError::Exists], Told::Errno, put(state, class, -1, flags, &copy, &body))
-    })
+    let named = class.as_ref().map_or("", |name| *name);
+    traced(
+        "pvm_putinfo",
+        Event::Putinfo,
+        |_, event| {
+            event.text(Datum::CN, named).int(Datum::CI, -1).int(Datum::CF, flags).int(Datum::CD, id);
+        },
+        result(Datum::CC),
+        |state| {
+            state.engine()?;
+            let class = not_empty(class)?;
+            let buffer = state.buffers.get(id).map_err(no_such)?;
+            let body = nested::whole_body(buffer);
+            let mut copy = Buffer::new(buffer.format);
+            copy.info = buffer.info;
+            expect(
+                &[PvmError::Denied, PvmError::Exists],
+                Told::Errno,
+                put(state, class, -1, flags, &copy, &body),
+            )
+        },
+    )
 }
 
 /// Whatever is no buffer's id is no buffer.
@@ -115,23 +130,34 @@ fn not_empty(class: Result<&str, Failure>) -> Result<&str, Failure> {
 pub unsafe extern "C" fn pvm_recvinfo(class: *const c_char, index: c_int, flags: c_int) -> c_int {
     // SAFETY: as promised.
     let class = unsafe { text(class) };
-    call("pvm_recvinfo", |state| {
-        state.engine()?;
-        let class = not_empty(class)?;
-        if index < 0 {
-            return Err(PvmError::BadParam.into());
-        }
-        match get(state, class, index, flags) {
-            Ok((_, message)) => {
-                let old = state.buffers.receive_id();
-                state.buffers.free(old)?;
-                let id = state.buffers.insert(message)?;
-                state.buffers.set_receive(id)?;
-                Ok(id)
+    let named = class.as_ref().map_or("", |name| *name);
+    traced(
+        "pvm_recvinfo",
+        Event::Getinfo,
+        |_, event| {
+            event.text(Datum::CN, named).int(Datum::CI, index).int(Datum::CF, flags);
+        },
+        |_, event, code| {
+            event.int(Datum::CC, code.min(0)).int(Datum::CR, code.max(0));
+        },
+        |state| {
+            state.engine()?;
+            let class = not_empty(class)?;
+            if index < 0 {
+                return Err(PvmError::BadParam.into());
             }
-            Err(failure) => expect(&[PvmError::NotFound], Told::Errno, Err(failure)),
-        }
-    })
+            match get(state, class, index, flags) {
+                Ok((_, message)) => {
+                    let old = state.buffers.receive_id();
+                    state.buffers.free(old)?;
+                    let id = state.buffers.insert(message)?;
+                    state.buffers.set_receive(id)?;
+                    Ok(id)
+                }
+                Err(failure) => expect(&[PvmError::NotFound], Told::Errno, Err(failure)),
+            }
+        },
+    )
 }
 
 /// Removes an entry and returns its index.
@@ -139,17 +165,26 @@ pub unsafe extern "C" fn pvm_recvinfo(class: *const c_char, index: c_int, flags:
 /// # Safety
 /// `class` is NULL or a C string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvm_delinfo(class: *const c_char, index: c_int, _flags: c_int) -> c_int {
+pub unsafe extern "C" fn pvm_delinfo(class: *const c_char, index: c_int, flags: c_int) -> c_int {
     // SAFETY: as promised.
     let class = unsafe { text(class) };
-    call("pvm_delinfo", |state| {
-        state.engine()?;
-        let class = not_empty(class)?;
-        if index < 0 {
-            return Err(PvmError::BadParam.into());
-        }
-        expect(&[PvmError::NotFound, PvmError::Denied], Told::Errno, remove(state, class, index))
-    })
+    let named = class.as_ref().map_or("", |name| *name);
+    traced(
+        "pvm_delinfo",
+        Event::Delinfo,
+        |_, event| {
+            event.text(Datum::CN, named).int(Datum::CI, index).int(Datum::CF, flags);
+        },
+        result(Datum::CC),
+        |state| {
+            state.engine()?;
+            let class = not_empty(class)?;
+            if index < 0 {
+                return Err(PvmError::BadParam.into());
+            }
+            expect(&[PvmError::NotFound, PvmError::Denied], Told::Errno, remove(state, class, index))
+        },
+    )
 }
 
 /// The names that fit a pattern, and the entries of each.
@@ -164,25 +199,40 @@ pub unsafe extern "C" fn pvm_getmboxinfo(
 ) -> c_int {
     // SAFETY: as promised.
     let pattern = unsafe { text_or_empty(pattern) };
-    call("pvm_getmboxinfo", |state| {
-        let classes = classes(state, pattern?)?;
-        let mut list = CList::default();
-        for class in &classes {
-            let column = |pick: fn(&Entry) -> c_int| class.entries.iter().map(pick).collect::<Vec<_>>();
-            let name = list.text(&class.name);
-            let indices = list.numbers(column(|entry| entry.index));
-            let owners = list.numbers(column(|entry| entry.owner));
-            let flags = list.numbers(column(|entry| entry.flags));
-            list.push(MailboxInfo { name, entries: class.entries.len() as c_int, indices, owners, flags });
-        }
-        state.lists.classes = list;
-        // SAFETY: as promised.
-        unsafe {
-            store(count, state.lists.classes.len());
-            store(array, state.lists.classes.array());
-        }
-        Ok(0)
-    })
+    let named = pattern.as_ref().map_or("", |name| *name);
+    traced(
+        "pvm_getmboxinfo",
+        Event::Getmboxinfo,
+        |_, event| {
+            event.text(Datum::CN, named);
+        },
+        result(Datum::CC),
+        |state| {
+            let classes = classes(state, pattern?)?;
+            let mut list = CList::default();
+            for class in &classes {
+                let column = |pick: fn(&Entry) -> c_int| class.entries.iter().map(pick).collect::<Vec<_>>();
+                let name = list.text(&class.name);
+                let indices = list.numbers(column(|entry| entry.index));
+                let owners = list.numbers(column(|entry| entry.owner));
+                let flags = list.numbers(column(|entry| entry.flags));
+                list.push(MailboxInfo {
+                    name,
+                    entries: class.entries.len() as c_int,
+                    indices,
+                    owners,
+                    flags,
+                });
+            }
+            state.lists.classes = list;
+            // SAFETY: as promised.
+            unsafe {
+                store(count, state.lists.classes.len());
+                store(array, state.lists.classes.array());
+            }
+            Ok(0)
+        },
+    )
 }
 
 /// A name in the mailbox.
@@ -263,15 +313,24 @@ pub unsafe extern "C" fn pvm_getnoresets(tids: *mut *mut c_int, count: *mut c_in
 pub unsafe extern "C" fn pvm_insert(class: *const c_char, index: c_int, value: c_int) -> c_int {
     // SAFETY: as promised.
     let class = unsafe { text(class) };
-    call("pvm_insert", |state| {
-        state.engine()?;
-        let class = not_empty(class)?;
-        if index < -1 {
-            return Err(PvmError::BadParam.into());
-        }
-        let flags = PERSISTENT | MULTI_INSTANCE;
-        expect(&[PvmError::Denied], Told::Errno, put_numbers_at(state, class, index, flags, &[value]))
-    })
+    let named = class.as_ref().map_or("", |name| *name);
+    traced(
+        "pvm_insert",
+        Event::Insert,
+        |_, event| {
+            event.text(Datum::CN, named).int(Datum::CI, index).int(Datum::CD, value);
+        },
+        result(Datum::CC),
+        |state| {
+            state.engine()?;
+            let class = not_empty(class)?;
+            if index < -1 {
+                return Err(PvmError::BadParam.into());
+            }
+            let flags = PERSISTENT | MULTI_INSTANCE;
+            expect(&[PvmError::Denied], Told::Errno, put_numbers_at(state, class, index, flags, &[value]))
+        },
+    )
 }
 
 /// Gets a number by name (PVM 3.3): at an index, or at the first for -1. Returns the index.
@@ -282,23 +341,32 @@ pub unsafe extern "C" fn pvm_insert(class: *const c_char, index: c_int, value: c
 pub unsafe extern "C" fn pvm_lookup(class: *const c_char, index: c_int, value: *mut c_int) -> c_int {
     // SAFETY: as promised.
     let class = unsafe { text(class) };
-    call("pvm_lookup", |state| {
-        state.engine()?;
-        let class = not_empty(class)?;
-        if index < -1 {
-            return Err(PvmError::BadParam.into());
-        }
-        let (index, flags) = if index == -1 { (0, FIRST_AVAILABLE) } else { (index, 0) };
-        match get(state, class, index, flags) {
-            Ok((found, mut message)) => {
-                let number = message.unpack_int()?;
-                // SAFETY: as promised.
-                unsafe { store(value, number) };
-                Ok(found)
+    let named = class.as_ref().map_or("", |name| *name);
+    traced(
+        "pvm_lookup",
+        Event::Lookup,
+        |_, event| {
+            event.text(Datum::CN, named).int(Datum::CI, index);
+        },
+        result(Datum::CC),
+        |state| {
+            state.engine()?;
+            let class = not_empty(class)?;
+            if index < -1 {
+                return Err(PvmError::BadParam.into());
             }
-            Err(failure) => expect(&[PvmError::NotFound], Told::Errno, Err(failure)),
-        }
-    })
+            let (index, flags) = if index == -1 { (0, FIRST_AVAILABLE) } else { (index, 0) };
+            match get(state, class, index, flags) {
+                Ok((found, mut message)) => {
+                    let number = message.unpack_int()?;
+                    // SAFETY: as promised.
+                    unsafe { store(value, number) };
+                    Ok(found)
+                }
+                Err(failure) => expect(&[PvmError::NotFound], Told::Errno, Err(failure)),
+            }
+        },
+    )
 }
 
 /// Removes a number (PVM 3.3) and returns its index.
@@ -309,12 +377,21 @@ pub unsafe extern "C" fn pvm_lookup(class: *const c_char, index: c_int, value: *
 pub unsafe extern "C" fn pvm_delete(class: *const c_char, index: c_int) -> c_int {
     // SAFETY: as promised.
     let class = unsafe { text(class) };
-    call("pvm_delete", |state| {
-        state.engine()?;
-        let class = not_empty(class)?;
-        if index < 0 {
-            return Err(PvmError::BadParam.into());
-        }
-        expect(&[PvmError::NotFound], Told::Errno, remove(state, class, index))
-    })
+    let named = class.as_ref().map_or("", |name| *name);
+    traced(
+        "pvm_delete",
+        Event::Delete,
+        |_, event| {
+            event.text(Datum::CN, named).int(Datum::CI, index);
+        },
+        result(Datum::CC),
+        |state| {
+            state.engine()?;
+            let class = not_empty(class)?;
+            if index < 0 {
+                return Err(PvmError::BadParam.into());
+            }
+            expect(&[PvmError::NotFound], Told::Errno, remove(state, class, index))
+        },
+    )
 }

@@ -235,6 +235,11 @@ impl<T> CList<T> {
 }
 
 impl CList<c_int> {
+    /// The numbers.
+    pub fn items(&self) -> &[c_int] {
+        &self.items
+    }
+
     /// A list of numbers.
     pub fn of(items: Vec<c_int>) -> Self {
         Self { items, ..Self::default() }

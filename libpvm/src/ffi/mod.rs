@@ -39,6 +39,7 @@ mod services;
 mod spawn;
 mod state;
 mod timeline;
+mod tracepoints;
 mod tracing;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod varargs;

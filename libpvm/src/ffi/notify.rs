@@ -1,9 +1,11 @@
 //! `pvm_notify`: being told of the end of tasks and the coming and going of hosts and direct routes.
 
 use super::memory;
-use super::state::{Failure, State, call};
+use super::state::{Failure, State};
+use super::tracepoints::{result, traced};
 use pvm_wire::body::BodyWriter;
 use pvm_wire::codes::{Tm, notify};
+use pvm_wire::events::{Datum, Event};
 use pvm_wire::protocol::NotifyRequest;
 use pvm_wire::{PvmError, Tid};
 use std::ffi::c_int;
@@ -18,26 +20,35 @@ pub unsafe extern "C" fn pvm_notify(what: c_int, tag: c_int, count: c_int, tids:
     let has_list = matches!(kind, notify::TASK_EXIT | notify::HOST_DELETE | notify::ROUTE_DELETE);
     // SAFETY: as promised.
     let tids = if has_list { unsafe { memory::ints(tids, count) } } else { Ok(Vec::new()) };
-    call("pvm_notify", |state| {
-        state.engine()?;
-        let tids = tids?;
-        check(state, kind, tag, count, &tids)?;
-        let cancel = what & notify::CANCEL != 0;
-        match kind {
-            // Routes are the engine's: no daemon knows of them.
-            notify::ROUTE_ADD => {
-                let context = state.context;
-                state.engine()?.notify_route_add(context, tag, if cancel { 0 } else { count });
+    let listed = tids.as_ref().map_or(Vec::new(), Clone::clone);
+    traced(
+        "pvm_notify",
+        Event::Notify,
+        |_, event| {
+            event.int(Datum::NE, what).int(Datum::NMC, tag).ints(Datum::NTL, &listed);
+        },
+        result(Datum::CC),
+        |state| {
+            state.engine()?;
+            let tids = tids?;
+            check(state, kind, tag, count, &tids)?;
+            let cancel = what & notify::CANCEL != 0;
+            match kind {
+                // Routes are the engine's: no daemon knows of them.
+                notify::ROUTE_ADD => {
+                    let context = state.context;
+                    state.engine()?.notify_route_add(context, tag, if cancel { 0 } else { count });
+                }
+                notify::ROUTE_DELETE => {
+                    let (context, tids): (_, Vec<Tid>) =
+                        (state.context, tids.into_iter().map(Tid::from_raw).collect());
+                    state.engine()?.notify_route_delete(context, tag, &tids, cancel);
+                }
+                _ => request(state, kind, cancel, tag, count, tids)?,
             }
-            notify::ROUTE_DELETE => {
-                let (context, tids): (_, Vec<Tid>) =
-                    (state.context, tids.into_iter().map(Tid::from_raw).collect());
-                state.engine()?.notify_route_delete(context, tag, &tids, cancel);
-            }
-            _ => request(state, kind, cancel, tag, count, tids)?,
-        }
-        Ok(0)
-    })
+            Ok(0)
+        },
+    )
 }
 
 fn check(state: &State, kind: c_int, tag: c_int, count: c_int, tids: &[c_int]) -> Result<(), Failure> {

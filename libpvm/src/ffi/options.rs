@@ -2,10 +2,12 @@
 
 use super::mailbox;
 use super::output;
-use super::state::{Outcome, State, call};
+use super::state::{Outcome, State};
+use super::tracepoints::{self, result, traced};
 use pvm_wire::PvmError;
 use pvm_wire::body::BodyWriter;
 use pvm_wire::codes::Tm;
+use pvm_wire::events::{Datum, Event};
 use pvm_wire::limits::{FRAGMENT_SIZE, FRAGMENT_SIZE_RANGE};
 use pvm_wire::spawn::Sink;
 use std::ffi::c_int;
@@ -98,7 +100,15 @@ fn field(sink: &mut Sink, field: Field) -> &mut c_int {
 /// The value of an option.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_getopt(what: c_int) -> c_int {
-    call("pvm_getopt", |state| get(state, what))
+    traced(
+        "pvm_getopt",
+        Event::Getopt,
+        |_, event| {
+            event.int(Datum::OPT, what);
+        },
+        result(Datum::OPV),
+        |state| get(state, what),
+    )
 }
 
 fn get(state: &mut State, what: c_int) -> Outcome {
@@ -133,17 +143,26 @@ fn get(state: &mut State, what: c_int) -> Outcome {
 /// Sets an option and returns the value before.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_setopt(what: c_int, value: c_int) -> c_int {
-    call("pvm_setopt", |state| match what {
-        number::POLL_TYPE | number::POLL_TIME | number::SELF_OUTPUT_CONTEXT | number::SELF_TRACE_CONTEXT => {
-            Err(PvmError::NotImpl.into())
-        }
-        number::NO_RESET => set_no_reset(state, value),
-        _ => match SinkOption::of(what) {
-            Some(option) if option.own => set_own_sink(state, option, value),
-            Some(option) => set_child_sink(state, option, value),
-            None => set_plain(state, what, value),
+    traced(
+        "pvm_setopt",
+        Event::Setopt,
+        |_, event| {
+            event.int(Datum::OPT, what).int(Datum::OPV, value);
         },
-    })
+        result(Datum::OPV),
+        |state| match what {
+            number::POLL_TYPE
+            | number::POLL_TIME
+            | number::SELF_OUTPUT_CONTEXT
+            | number::SELF_TRACE_CONTEXT => Err(PvmError::NotImpl.into()),
+            number::NO_RESET => set_no_reset(state, value),
+            _ => match SinkOption::of(what) {
+                Some(option) if option.own => set_own_sink(state, option, value),
+                Some(option) => set_child_sink(state, option, value),
+                None => set_plain(state, what, value),
+            },
+        },
+    )
 }
 
 fn within(value: c_int, range: std::ops::RangeInclusive<c_int>) -> Result<c_int, PvmError> {
@@ -160,12 +179,16 @@ fn set_plain(state: &mut State, what: c_int, value: c_int) -> Outcome {
         number::SHOW_TIDS => output::set_show_tids(value),
         number::FRAG_SIZE => return set_fragment_size(state, value),
         number::TRACE_BUFFER => replace(&mut state.engine()?.options_mut().child_trace_buffer, value),
-        number::SELF_TRACE_BUFFER => replace(&mut state.engine()?.options_mut().own_trace_buffer, value),
+        number::SELF_TRACE_BUFFER => {
+            tracepoints::flush(state);
+            replace(&mut state.engine()?.options_mut().own_trace_buffer, value)
+        }
         number::TRACE_OPTIONS => {
             let value = within(value, 1..=3)?;
             replace(&mut state.engine()?.options_mut().child_trace_options, value)
         }
         number::SELF_TRACE_OPTIONS => {
+            tracepoints::flush(state);
             let value = within(value, 1..=3)?;
             replace(&mut state.engine()?.options_mut().own_trace_options, value)
         }

@@ -2,7 +2,9 @@
 
 use super::buffers::{Buffer, Format, InPlacePart};
 use super::memory;
-use super::state::{Failure, State, call};
+use super::state::{Failure, State};
+use super::tracepoints::{result, traced};
+use pvm_wire::events::{Datum, Event, Writer};
 use pvm_wire::{Complex32, Complex64, Element, Encoding, PvmError};
 use std::ffi::{c_char, c_double, c_float, c_int, c_long, c_short, c_uint, c_ulong, c_ushort, c_void};
 
@@ -108,7 +110,7 @@ fn raw(buffer: &Buffer) -> bool {
 }
 
 macro_rules! pack_calls {
-    ($($kind:ident $pack:ident $unpack:ident($c:ty as $element:ty, $trace:literal);)*) => {
+    ($($kind:ident $pack:ident $unpack:ident($c:ty as $element:ty, $trace:literal, $packs:ident $unpacks:ident);)*) => {
         /// What a call packs or unpacks.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Kind {
@@ -170,7 +172,7 @@ macro_rules! pack_calls {
             /// There are `count` elements at `pointer`, each `stride` after the one before.
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $pack(pointer: *mut $c, count: c_int, stride: c_int) -> c_int {
-                call(stringify!($pack), |state| {
+                traced(stringify!($pack), Event::$packs, |_, event| array_event(event, pointer.addr(), count, stride), result(Datum::CC), |state| {
                     // SAFETY: as promised.
                     unsafe { pack(state, Kind::$kind, pointer.cast(), count, stride) }?;
                     Ok(0)
@@ -183,7 +185,7 @@ macro_rules! pack_calls {
             /// There is room for `count` elements at `pointer`, each `stride` after the one before.
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $unpack(pointer: *mut $c, count: c_int, stride: c_int) -> c_int {
-                call(stringify!($unpack), |state| {
+                traced(stringify!($unpack), Event::$unpacks, |_, event| array_event(event, pointer.addr(), count, stride), result(Datum::CC), |state| {
                     // SAFETY: as promised.
                     unsafe { unpack(state, Kind::$kind, pointer.cast(), count, stride) }?;
                     Ok(0)
@@ -193,6 +195,11 @@ macro_rules! pack_calls {
     };
 }
 
+/// What an event tells of a program's array.
+fn array_event(event: &mut Writer, address: usize, count: c_int, stride: c_int) {
+    event.long(Datum::PDA, address as i64).int(Datum::PC, count).int(Datum::PSD, stride);
+}
+
 /// C's `long` on this platform, as an element.
 type Long = i64;
 /// C's `unsigned long` on this platform, as an element.
@@ -200,17 +207,17 @@ type ULong = u64;
 const _: () = assert!(size_of::<c_long>() == size_of::<Long>() && size_of::<c_ulong>() == size_of::<ULong>());
 
 pack_calls! {
-    Byte pvm_pkbyte pvm_upkbyte(c_char as u8, 1);
-    Complex pvm_pkcplx pvm_upkcplx(c_float as Complex32, 2);
-    DoubleComplex pvm_pkdcplx pvm_upkdcplx(c_double as Complex64, 3);
-    Double pvm_pkdouble pvm_upkdouble(c_double as f64, 4);
-    Float pvm_pkfloat pvm_upkfloat(c_float as f32, 5);
-    Int pvm_pkint pvm_upkint(c_int as i32, 6);
-    UInt pvm_pkuint pvm_upkuint(c_uint as u32, 6);
-    Long pvm_pklong pvm_upklong(c_long as Long, 8);
-    ULong pvm_pkulong pvm_upkulong(c_ulong as ULong, 9);
-    Short pvm_pkshort pvm_upkshort(c_short as i16, 10);
-    UShort pvm_pkushort pvm_upkushort(c_ushort as u16, 10);
+    Byte pvm_pkbyte pvm_upkbyte(c_char as u8, 1, Pkbyte Upkbyte);
+    Complex pvm_pkcplx pvm_upkcplx(c_float as Complex32, 2, Pkcplx Upkcplx);
+    DoubleComplex pvm_pkdcplx pvm_upkdcplx(c_double as Complex64, 3, Pkdcplx Upkdcplx);
+    Double pvm_pkdouble pvm_upkdouble(c_double as f64, 4, Pkdouble Upkdouble);
+    Float pvm_pkfloat pvm_upkfloat(c_float as f32, 5, Pkfloat Upkfloat);
+    Int pvm_pkint pvm_upkint(c_int as i32, 6, Pkint Upkint);
+    UInt pvm_pkuint pvm_upkuint(c_uint as u32, 6, Pkuint Upkuint);
+    Long pvm_pklong pvm_upklong(c_long as Long, 8, Pklong Upklong);
+    ULong pvm_pkulong pvm_upkulong(c_ulong as ULong, 9, Pkulong Upkulong);
+    Short pvm_pkshort pvm_upkshort(c_short as i16, 10, Pkshort Upkshort);
+    UShort pvm_pkushort pvm_upkushort(c_ushort as u16, 10, Pkushort Upkushort);
 }
 
 fn pack_text(buffer: &mut Buffer, text: Result<&[u8], Failure>) -> Result<(), PvmError> {
@@ -246,11 +253,19 @@ unsafe fn unpack_text(buffer: &mut Buffer, text: *mut c_char) -> Result<(), PvmE
 /// `text` is NULL or a C string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvm_pkstr(text: *mut c_char) -> c_int {
-    call("pvm_pkstr", |state| {
-        // SAFETY: as promised.
-        unsafe { pack(state, Kind::Text, text.cast(), 1, 1) }?;
-        Ok(0)
-    })
+    traced(
+        "pvm_pkstr",
+        Event::Pkstr,
+        |_, event| {
+            event.long(Datum::PDA, text.addr() as i64);
+        },
+        result(Datum::CC),
+        |state| {
+            // SAFETY: as promised.
+            unsafe { pack(state, Kind::Text, text.cast(), 1, 1) }?;
+            Ok(0)
+        },
+    )
 }
 
 /// Unpacks a string.
@@ -259,9 +274,17 @@ pub unsafe extern "C" fn pvm_pkstr(text: *mut c_char) -> c_int {
 /// There is room at `text` for the string and its NUL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvm_upkstr(text: *mut c_char) -> c_int {
-    call("pvm_upkstr", |state| {
-        // SAFETY: as promised.
-        unsafe { unpack(state, Kind::Text, text.cast(), 1, 1) }?;
-        Ok(0)
-    })
+    traced(
+        "pvm_upkstr",
+        Event::Upkstr,
+        |_, event| {
+            event.long(Datum::PDA, text.addr() as i64);
+        },
+        result(Datum::CC),
+        |state| {
+            // SAFETY: as promised.
+            unsafe { unpack(state, Kind::Text, text.cast(), 1, 1) }?;
+            Ok(0)
+        },
+    )
 }

@@ -3,10 +3,12 @@
 use super::buffers::Info;
 use super::memory::{self, TimeVal, store};
 use super::send::array_length;
-use super::state::{Failure, Matcher, Outcome, State, call, locked};
+use super::state::{Failure, Matcher, Outcome, State, locked};
+use super::tracepoints::{self, nothing, traced};
 use super::{errors, handlers, timeline};
-use crate::engine::Wait;
+use crate::engine::{Begun, Wait};
 use pvm_wire::PvmError;
+use pvm_wire::events::{Datum, Event, Writer};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::ffi::{c_int, c_void};
@@ -51,16 +53,26 @@ impl Wanted {
     }
 }
 
+impl Wanted {
+    /// Tells the tracer what is wanted.
+    fn announce(self, event: Event, more: impl FnOnce(&mut Writer)) -> Result<(), Failure> {
+        tracepoints::enter_unlocked(event, |state, record| {
+            record.int(Datum::RST, self.tid).int(Datum::RMC, self.tag).int(Datum::RCX, state.context);
+            more(record);
+        })
+    }
+}
+
 /// Receives a message into a buffer of its own, which becomes the one to unpack from.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_recv(tid: c_int, tag: c_int) -> c_int {
-    receive("pvm_recv", Wanted { tid, tag }, Until::Forever)
+    receive("pvm_recv", Event::Recv, Wanted { tid, tag }, Until::Forever, None)
 }
 
 /// As [`pvm_recv`], but 0 at once if no such message has come.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_nrecv(tid: c_int, tag: c_int) -> c_int {
-    receive("pvm_nrecv", Wanted { tid, tag }, Until::Now)
+    receive("pvm_nrecv", Event::Nrecv, Wanted { tid, tag }, Until::Now, None)
 }
 
 /// As [`pvm_recv`], but 0 if no such message comes in time; a NULL time is for ever.
@@ -70,12 +82,13 @@ pub extern "C" fn pvm_nrecv(tid: c_int, tag: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvm_trecv(tid: c_int, tag: c_int, timeout: *const TimeVal) -> c_int {
     // SAFETY: as promised.
-    let until = match unsafe { timeout.as_ref() } {
+    let time = unsafe { timeout.as_ref() };
+    let until = match time {
         None => Ok(Until::Forever),
         Some(time) => deadline(time),
     };
     match until {
-        Ok(until) => receive("pvm_trecv", Wanted { tid, tag }, until),
+        Ok(until) => receive("pvm_trecv", Event::Trecv, Wanted { tid, tag }, until, time.copied()),
         Err(failure) => errors::finish("pvm_trecv", Err(failure)),
     }
 }
@@ -94,19 +107,22 @@ fn deadline(time: &TimeVal) -> Result<Until, Failure> {
 /// The id of a message that has come and stays unreceived, or 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_probe(tid: c_int, tag: c_int) -> c_int {
-    let found = find(Wanted { tid, tag }, Until::Now);
+    let wanted = Wanted { tid, tag };
+    let found = wanted.announce(Event::Probe, |_| ()).and_then(|()| find(wanted, Until::Now));
     handlers::run_due();
-    errors::finish("pvm_probe", found.map(|id| id.unwrap_or(0)))
+    let outcome = found.map(|id| id.unwrap_or(0));
+    tracepoints::leave_unlocked(Event::Probe, &outcome, tracepoints::result(Datum::CC));
+    errors::finish("pvm_probe", outcome)
 }
 
-fn receive(name: &str, wanted: Wanted, until: Until) -> c_int {
-    let begun = locked(|state| {
-        state.may_wait()?;
-        let begun = timeline::begin(state)?;
-        let old = state.buffers.receive_id();
-        state.buffers.free(old)?;
-        Ok(begun)
-    });
+fn receive(name: &str, event: Event, wanted: Wanted, until: Until, time: Option<TimeVal>) -> c_int {
+    let limit = |record: &mut Writer| {
+        if event == Event::Trecv {
+            let (seconds, micros) = time.map_or((-1, -1), |time| (time.seconds as i32, time.micros as i32));
+            record.int(Datum::MTS, seconds).int(Datum::MTU, micros);
+        }
+    };
+    let begun = wanted.announce(event, limit).and_then(|()| locked(begin));
     let outcome = begun.and_then(|begun| match find(wanted, until)? {
         Some(id) => locked(|state| {
             take(state, id)?;
@@ -117,7 +133,23 @@ fn receive(name: &str, wanted: Wanted, until: Until) -> c_int {
         None => timeline::waited(begun).map(|()| 0),
     });
     handlers::run_due();
+    tracepoints::leave_unlocked(event, &outcome, |state, record, id| {
+        let found =
+            state.buffers.get(id).map(|buffer| (buffer.length() as c_int, buffer.info.tag, buffer.info.src));
+        let (length, tag, src) = found.unwrap_or((-1, -1, -1));
+        record.int(Datum::MB, id).int(Datum::MNB, length).int(Datum::MC, tag);
+        record.int(Datum::MCX, state.context).int(Datum::SRC, src);
+    });
     errors::finish(name, outcome)
+}
+
+/// A receive call begins: the message received before goes.
+fn begin(state: &mut State) -> Result<Option<Begun>, Failure> {
+    state.may_wait()?;
+    let begun = timeline::begin(state)?;
+    let old = state.buffers.receive_id();
+    state.buffers.free(old)?;
+    Ok(begun)
 }
 
 /// Takes a message out of the queue.
@@ -252,18 +284,31 @@ pub unsafe extern "C" fn pvm_precv(
     its_tag: *mut c_int,
     length: *mut c_int,
 ) -> c_int {
-    let outcome = precv(Wanted { tid, tag }, kind, count, |bytes, room, info| {
-        // SAFETY: as promised; no more bytes than the array has room for.
-        unsafe {
-            if !data.is_null() {
-                std::ptr::copy_nonoverlapping(bytes.as_ptr(), data.cast(), bytes.len().min(room));
+    let wanted = Wanted { tid, tag };
+    let announced = wanted.announce(Event::Precv, |record| {
+        record.long(Datum::PDA, data.addr() as i64).int(Datum::PC, count).int(Datum::PDT, kind);
+    });
+    let mut received = None;
+    let outcome = announced.and_then(|()| {
+        precv(wanted, kind, count, |bytes, room, info| {
+            received = Some((bytes.len() as c_int, info.tag, info.src));
+            // SAFETY: as promised; no more bytes than the array has room for.
+            unsafe {
+                if !data.is_null() {
+                    std::ptr::copy_nonoverlapping(bytes.as_ptr(), data.cast(), bytes.len().min(room));
+                }
+                store(sender, info.src);
+                store(its_tag, info.tag);
+                store(length, bytes.len() as c_int);
             }
-            store(sender, info.src);
-            store(its_tag, info.tag);
-            store(length, bytes.len() as c_int);
-        }
+        })
     });
     handlers::run_due();
+    tracepoints::leave_unlocked(Event::Precv, &outcome, |state, record, code| {
+        let (length, tag, src) = received.unwrap_or((-1, -1, -1));
+        record.int(Datum::CC, code).int(Datum::MNB, length).int(Datum::MC, tag);
+        record.int(Datum::MCX, state.context).int(Datum::SRC, src);
+    });
     errors::finish("pvm_precv", outcome)
 }
 
@@ -284,7 +329,12 @@ fn precv(wanted: Wanted, kind: c_int, count: c_int, deliver: impl FnOnce(&[u8], 
 /// before.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_recvf(matcher: Option<Matcher>) -> Option<Matcher> {
-    let old = locked(|state| Ok(std::mem::replace(&mut state.matcher, matcher)));
+    let old = locked(|state| {
+        tracepoints::enter(state, Event::Recvf, nothing);
+        let old = std::mem::replace(&mut state.matcher, matcher);
+        tracepoints::leave(state, Event::Recvf, 0, |_, _, _| ());
+        Ok(old)
+    });
     // PVM's own matcher has an address too, which programs may give back.
     old.ok().flatten().or(Some(own_matcher))
 }
@@ -304,10 +354,18 @@ unsafe extern "C" fn own_matcher(id: c_int, tid: c_int, tag: c_int) -> c_int {
 /// `descriptors` is NULL or can be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvm_getfds(descriptors: *mut *mut c_int) -> c_int {
-    call("pvm_getfds", |state| {
-        state.lists.descriptors = memory::CList::of(state.descriptors()?);
-        // SAFETY: as promised.
-        unsafe { store(descriptors, state.lists.descriptors.array()) };
-        Ok(state.lists.descriptors.len())
-    })
+    traced(
+        "pvm_getfds",
+        Event::Getfds,
+        nothing,
+        |state, event, code| {
+            event.int(Datum::CC, code.min(0)).ints(Datum::FDS, state.lists.descriptors.items());
+        },
+        |state| {
+            state.lists.descriptors = memory::CList::of(state.descriptors()?);
+            // SAFETY: as promised.
+            unsafe { store(descriptors, state.lists.descriptors.array()) };
+            Ok(state.lists.descriptors.len())
+        },
+    )
 }

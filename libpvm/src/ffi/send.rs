@@ -2,7 +2,9 @@
 
 use super::buffers::{Buffer, Format};
 use super::memory;
-use super::state::{Outcome, State, call};
+use super::state::{Outcome, State};
+use super::tracepoints::{result, traced};
+use pvm_wire::events::{Datum, Event};
 use pvm_wire::{Complex32, Complex64, Encoding, MessageHeader, PvmError, Tid};
 use std::ffi::{c_int, c_long, c_void};
 
@@ -41,24 +43,38 @@ fn send_event(state: &mut State) -> Outcome {
     Ok(0)
 }
 
+/// Length of the send buffer, -1 if there is none.
+fn sending_length(state: &mut State) -> c_int {
+    state.buffers.sending().map_or(-1, |buffer| buffer.length() as c_int)
+}
+
 /// Sends the send buffer to a task.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_send(tid: c_int, tag: c_int) -> c_int {
-    call("pvm_send", |state| {
-        state.engine()?;
-        if (tid, tag) == TRACER {
-            return send_event(state);
-        }
-        state.check_address(tid, tag)?;
-        let context = state.context;
-        let (engine, buffers) = state.engine_and_buffers()?;
-        let buffer = buffers.sending()?;
-        (buffer.info.tag, buffer.info.context) = (tag, context);
-        (buffer.info.src, buffer.info.dst) = (engine.tid().raw(), tid);
-        let header = buffer.header();
-        engine.send(Tid::from_raw(tid), header, &pieces(buffer))?;
-        Ok(0)
-    })
+    traced(
+        "pvm_send",
+        Event::Send,
+        |state, event| {
+            event.int(Datum::MNB, sending_length(state)).int(Datum::DST, tid);
+            event.int(Datum::MC, tag).int(Datum::MCX, state.context);
+        },
+        result(Datum::CC),
+        |state| {
+            state.engine()?;
+            if (tid, tag) == TRACER {
+                return send_event(state);
+            }
+            state.check_address(tid, tag)?;
+            let context = state.context;
+            let (engine, buffers) = state.engine_and_buffers()?;
+            let buffer = buffers.sending()?;
+            (buffer.info.tag, buffer.info.context) = (tag, context);
+            (buffer.info.src, buffer.info.dst) = (engine.tid().raw(), tid);
+            let header = buffer.header();
+            engine.send(Tid::from_raw(tid), header, &pieces(buffer))?;
+            Ok(0)
+        },
+    )
 }
 
 /// Sends the send buffer to several tasks: to each once, and not to the sender.
@@ -69,10 +85,20 @@ pub extern "C" fn pvm_send(tid: c_int, tag: c_int) -> c_int {
 pub unsafe extern "C" fn pvm_mcast(tids: *const c_int, count: c_int, tag: c_int) -> c_int {
     // SAFETY: as promised.
     let tids = unsafe { memory::ints(tids, count) };
-    call("pvm_mcast", |state| {
-        state.engine()?;
-        multicast(state, tids?, tag)
-    })
+    let listed = tids.as_ref().map_or(Vec::new(), Clone::clone);
+    traced(
+        "pvm_mcast",
+        Event::Mcast,
+        |state, event| {
+            event.int(Datum::MNB, sending_length(state)).int(Datum::MC, tag);
+            event.int(Datum::MCX, state.context).ints(Datum::MDL, &listed);
+        },
+        result(Datum::CC),
+        |state| {
+            state.engine()?;
+            multicast(state, tids?, tag)
+        },
+    )
 }
 
 /// Sends the send buffer to several tasks.
@@ -122,21 +148,30 @@ pub unsafe extern "C" fn pvm_psend(
     count: c_int,
     kind: c_int,
 ) -> c_int {
-    call("pvm_psend", |state| {
-        let length = array_length(kind, count)?;
-        if data.is_null() && length > 0 {
-            return Err(PvmError::BadParam.into());
-        }
-        state.engine()?;
-        state.check_address(tid, tag)?;
-        let (encoding, context) = (Encoding::InPlace.word(), state.context);
-        let header = MessageHeader { encoding, tag, context, wait_id: 0, checksum: 0 };
-        let body: &[u8] = match length {
-            0 => &[],
-            // SAFETY: as many bytes as the elements have.
-            _ => unsafe { std::slice::from_raw_parts(data.cast(), length) },
-        };
-        state.engine()?.send(Tid::from_raw(tid), header, &[body])?;
-        Ok(0)
-    })
+    traced(
+        "pvm_psend",
+        Event::Psend,
+        |state, event| {
+            event.int(Datum::DST, tid).int(Datum::MC, tag).int(Datum::MCX, state.context);
+            event.long(Datum::PDA, data.addr() as i64).int(Datum::PC, count).int(Datum::PDT, kind);
+        },
+        result(Datum::CC),
+        |state| {
+            let length = array_length(kind, count)?;
+            if data.is_null() && length > 0 {
+                return Err(PvmError::BadParam.into());
+            }
+            state.engine()?;
+            state.check_address(tid, tag)?;
+            let (encoding, context) = (Encoding::InPlace.word(), state.context);
+            let header = MessageHeader { encoding, tag, context, wait_id: 0, checksum: 0 };
+            let body: &[u8] = match length {
+                0 => &[],
+                // SAFETY: as many bytes as the elements have.
+                _ => unsafe { std::slice::from_raw_parts(data.cast(), length) },
+            };
+            state.engine()?.send(Tid::from_raw(tid), header, &[body])?;
+            Ok(0)
+        },
+    )
 }

@@ -3,9 +3,11 @@
 use super::config::push_host;
 use super::mailbox;
 use super::memory::{CList, HostInfo, store, text};
-use super::state::{Failure, Outcome, State, call};
+use super::state::{Failure, Outcome, State};
+use super::tracepoints::{nothing, result, traced};
 use pvm_wire::body::{BodyReader, BodyWriter};
 use pvm_wire::codes::Tm;
+use pvm_wire::events::{Datum, Event};
 use pvm_wire::protocol::HostRecord;
 use std::ffi::{c_char, c_int};
 
@@ -68,7 +70,7 @@ fn toggle(
 /// Registers this task as the one that starts daemons on new hosts; a second call takes that back.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_reg_hoster() -> c_int {
-    call("pvm_reg_hoster", |state| {
+    traced("pvm_reg_hoster", Event::RegHoster, nothing, result(Datum::CC), |state| {
         let tid = state.tid()?.raw();
         toggle(state, Kind::Hoster, |body| body, &[tid])
     })
@@ -77,7 +79,7 @@ pub extern "C" fn pvm_reg_hoster() -> c_int {
 /// Registers this task as the one that starts this host's tasks; a second call takes that back.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_reg_tasker() -> c_int {
-    call("pvm_reg_tasker", |state| {
+    traced("pvm_reg_tasker", Event::RegTasker, nothing, result(Datum::CC), |state| {
         let tid = state.tid()?.raw();
         toggle(state, Kind::Tasker, |body| body, &[tid])
     })
@@ -99,12 +101,23 @@ pub unsafe extern "C" fn pvm_reg_tracer(
 ) -> c_int {
     // SAFETY: as promised.
     let mask = unsafe { text(mask) };
-    call("pvm_reg_tracer", |state| {
-        let (mask, tid) = (mask?, state.tid()?.raw());
-        let numbers = [trace_context, trace_tag, output_context, output_tag];
-        let details = |body: BodyWriter| body.ints(numbers).str(mask).int(buffer).int(options);
-        toggle(state, Kind::Tracer, details, &[tid, trace_context, trace_tag, output_context, output_tag])
-    })
+    let named = mask.as_ref().map_or("", |mask| *mask);
+    traced(
+        "pvm_reg_tracer",
+        Event::RegTracer,
+        |_, event| {
+            event.int(Datum::TRC, trace_context).int(Datum::TRT, trace_tag);
+            event.int(Datum::TRX, output_context).int(Datum::TRO, output_tag);
+            event.text(Datum::TRM, named).int(Datum::TRB, buffer).int(Datum::TRL, options);
+        },
+        result(Datum::CC),
+        |state| {
+            let (mask, tid) = (mask?, state.tid()?.raw());
+            let numbers = [trace_context, trace_tag, output_context, output_tag];
+            let details = |body: BodyWriter| body.ints(numbers).str(mask).int(buffer).int(options);
+            toggle(state, Kind::Tracer, details, &[tid, trace_context, trace_tag, output_context, output_tag])
+        },
+    )
 }
 
 /// Registers this task as the resource manager, to which requests go instead of to the daemons. Returns the tid of
@@ -114,7 +127,7 @@ pub unsafe extern "C" fn pvm_reg_tracer(
 /// `host` is NULL or can be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvm_reg_rm(host: *mut *mut HostInfo) -> c_int {
-    call("pvm_reg_rm", |state| {
+    traced("pvm_reg_rm", Event::RegRm, nothing, result(Datum::CC), |state| {
         let answer = state.request(Tm::Sched.tag(), Vec::new())?;
         let mut reader = BodyReader::new(&answer);
         let before = reader.int()?;

@@ -3,8 +3,11 @@
 use super::internals::parse_number;
 use super::memory::{store_all, text, text_or_empty, texts_until_null};
 use super::state::{State, call};
+use super::tracepoints::traced;
 use pvm_wire::PvmError;
+use pvm_wire::events::{Datum, Event};
 use pvm_wire::spawn::SpawnRequest;
+use std::cell::RefCell;
 use std::ffi::{c_char, c_int};
 
 /// Names of the variables that children inherit, with colons between.
@@ -26,17 +29,36 @@ pub unsafe extern "C" fn pvm_spawn(
 ) -> c_int {
     // SAFETY: as promised.
     let (file, args, place) = unsafe { (text(file), texts_until_null(args), text_or_empty(place)) };
-    call("pvm_spawn", |state| {
-        state.may_wait()?;
-        state.engine()?;
-        if count < 1 {
-            return Err(PvmError::BadParam.into());
-        }
-        let (good, all) = spawn(state, file?, args?, flags, place?, count)?;
-        // SAFETY: as promised; there are `count` results.
-        unsafe { store_all(tids, &all) };
-        Ok(good)
-    })
+    let (named, placed) = (file.as_ref().map_or("", |file| *file), place.as_ref().map_or("", |place| *place));
+    let started = RefCell::new(Vec::new());
+    traced(
+        "pvm_spawn",
+        Event::Spawn,
+        |_, event| {
+            event.text(Datum::SE, named).text(Datum::SW, placed);
+            event.int(Datum::SF, flags | more_flags()).int(Datum::SC, count);
+        },
+        |_, event, code| {
+            event.int(Datum::CC, code).ints(Datum::STL, &started.borrow());
+        },
+        |state| {
+            state.may_wait()?;
+            state.engine()?;
+            if count < 1 {
+                return Err(PvmError::BadParam.into());
+            }
+            let (good, all) = spawn(state, file?, args?, flags, place?, count)?;
+            started.borrow_mut().extend(all.iter().take(good as usize));
+            // SAFETY: as promised; there are `count` results.
+            unsafe { store_all(tids, &all) };
+            Ok(good)
+        },
+    )
+}
+
+/// Flags of every spawn.
+fn more_flags() -> c_int {
+    std::env::var("PVMTASK").map_or(0, |text| parse_number(&text))
 }
 
 fn spawn(
@@ -47,12 +69,11 @@ fn spawn(
     place: &str,
     count: c_int,
 ) -> Result<(c_int, Vec<c_int>), super::state::Failure> {
-    let more_flags = std::env::var("PVMTASK").map_or(0, |text| parse_number(&text));
     let engine = state.engine()?;
     let options = engine.options();
     let request = SpawnRequest {
         file: file.to_owned(),
-        flags: flags | more_flags,
+        flags: flags | more_flags(),
         place: place.to_owned(),
         count,
         args,

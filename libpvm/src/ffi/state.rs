@@ -6,6 +6,7 @@ use super::groups::GroupMessages;
 use super::handlers::{self, Handlers};
 use super::internals;
 use super::memory::Lists;
+use super::tracepoints::{self, Tracer};
 use super::{output, timeline};
 use crate::engine::{Choice, Engine, Wait};
 use crate::error::Error;
@@ -120,6 +121,10 @@ pub struct State {
     pub collecting: bool,
     /// Roles this task has registered for.
     pub roles: Vec<super::services::Role>,
+    /// What the tracer is told.
+    pub tracer: Tracer,
+    /// Whether the first call is to be traced already.
+    pub traced_from_start: bool,
     /// The mailbox index under which this task is spared by a reset.
     pub no_reset: Option<c_int>,
     /// What is known of groups.
@@ -203,6 +208,8 @@ impl State {
             own_exit_notifies: Vec::new(),
             collecting: false,
             roles: Vec::new(),
+            tracer: Tracer::default(),
+            traced_from_start: tracepoints::asked_for(),
             no_reset: None,
             groups: Groups::default(),
             group_messages: GroupMessages::default(),
@@ -240,6 +247,7 @@ impl State {
     pub fn leave(&mut self) {
         self.engine = None;
         self.no_reset = None;
+        self.tracer = Tracer::default();
         self.roles.clear();
         self.collecting = false;
         self.own_exit_notifies.clear();

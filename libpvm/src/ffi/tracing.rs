@@ -1,5 +1,4 @@
-//! Trace masks, and the names by which libraries on top of this one ask whether to trace. This library writes no
-//! trace events of its own.
+//! Trace masks, and the names by which the original's group library asks whether to trace: its calls are not.
 
 use super::memory;
 use super::state::{State, call};

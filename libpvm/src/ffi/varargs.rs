@@ -6,8 +6,10 @@
 use super::buffer_calls;
 use super::memory;
 use super::pack::{Kind, pack, unpack};
-use super::state::{State, call};
+use super::state::State;
+use super::tracepoints::{result, traced};
 use pvm_wire::PvmError;
+use pvm_wire::events::{Datum, Event};
 use std::ffi::{c_char, c_double, c_int, c_long, c_short, c_void};
 
 /// Bytes of the general registers in the register save area; the others follow.
@@ -140,39 +142,59 @@ pub unsafe extern "C" fn pvm_vunpackf(format: *const c_char, list: *mut VaList) 
 }
 
 unsafe extern "C" fn pack_list(format: *const c_char, list: *mut VaList) -> c_int {
-    call("pvm_packf", |state| {
-        // SAFETY: a C string and a list, as promised.
-        let (format, list) = unsafe { (memory::bytes(format)?, &mut *list) };
-        let rest = match format.strip_prefix(b"%+") {
-            Some(rest) => {
-                // SAFETY: `%+` has a number as its argument.
-                buffer_calls::initsend(state, unsafe { list.number() } as c_int)?;
-                rest
+    // SAFETY: a C string, as promised.
+    let text = unsafe { memory::text_or_empty(format) };
+    traced(
+        "pvm_packf",
+        Event::Packf,
+        |_, event| {
+            event.text(Datum::PF, text.unwrap_or_default());
+        },
+        result(Datum::CC),
+        |state| {
+            // SAFETY: a C string and a list, as promised.
+            let (format, list) = unsafe { (memory::bytes(format)?, &mut *list) };
+            let rest = match format.strip_prefix(b"%+") {
+                Some(rest) => {
+                    // SAFETY: `%+` has a number as its argument.
+                    buffer_calls::initsend(state, unsafe { list.number() } as c_int)?;
+                    rest
+                }
+                None => format,
+            };
+            for conversion in Conversions(rest) {
+                // SAFETY: the list has what the format says.
+                unsafe { pack_one(state, &conversion?, list) }?;
             }
-            None => format,
-        };
-        for conversion in Conversions(rest) {
-            // SAFETY: the list has what the format says.
-            unsafe { pack_one(state, &conversion?, list) }?;
-        }
-        Ok(0)
-    })
+            Ok(0)
+        },
+    )
 }
 
 unsafe extern "C" fn unpack_list(format: *const c_char, list: *mut VaList) -> c_int {
-    call("pvm_unpackf", |state| {
-        // SAFETY: a C string and a list, as promised.
-        let (format, list) = unsafe { (memory::bytes(format)?, &mut *list) };
-        for conversion in Conversions(format) {
-            let conversion = conversion?;
-            // SAFETY: the list has what the format says.
-            unsafe {
-                let (count, stride) = conversion.numbers(list);
-                unpack(state, conversion.kind, list.pointer(), count, stride)?;
+    // SAFETY: a C string, as promised.
+    let text = unsafe { memory::text_or_empty(format) };
+    traced(
+        "pvm_unpackf",
+        Event::Unpackf,
+        |_, event| {
+            event.text(Datum::PF, text.unwrap_or_default());
+        },
+        result(Datum::CC),
+        |state| {
+            // SAFETY: a C string and a list, as promised.
+            let (format, list) = unsafe { (memory::bytes(format)?, &mut *list) };
+            for conversion in Conversions(format) {
+                let conversion = conversion?;
+                // SAFETY: the list has what the format says.
+                unsafe {
+                    let (count, stride) = conversion.numbers(list);
+                    unpack(state, conversion.kind, list.pointer(), count, stride)?;
+                }
             }
-        }
-        Ok(0)
-    })
+            Ok(0)
+        },
+    )
 }
 
 unsafe fn pack_one(state: &mut State, item: &Conversion, list: &mut VaList) -> Result<(), PvmError> {
