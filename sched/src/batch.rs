@@ -195,6 +195,17 @@ impl Batch {
         Ok(())
     }
 
+    /// A job that had been started has to run again, its host has failed for example. It was accepted once, so it is not
+    /// refused: it goes before all others of its user. Whether there is such a queue.
+    pub fn requeue(&mut self, queue: &str, job: Job) -> bool {
+        let Some(place) = self.queues.iter_mut().find(|place| place.queue.name == queue) else {
+            return false;
+        };
+        place.count += 1;
+        place.users.entry(job.user).or_default().push_front(job);
+        true
+    }
+
     /// The queue that takes a job: of those that would, the one with the highest priority.
     pub fn route(&self, job: &Job) -> Option<&str> {
         let place = self.queues.iter().find(|place| place.refuse(job).is_none());
@@ -317,6 +328,18 @@ mod tests {
         assert_eq!(batch.route(&job(1, 0, 4)), Some("short"));
         assert_eq!(batch.route(&job(1, 0, 12)), Some("small"));
         assert_eq!(batch.route(&job(1, 0, 17)), None);
+    }
+
+    #[test]
+    fn a_job_that_has_to_run_again_is_first_and_not_refused() {
+        let mut batch = batch();
+        for id in 1..3 {
+            batch.submit("small", job(id, 0, 1)).expect("two may wait");
+        }
+        assert!(batch.requeue("small", job(9, 0, 1)));
+        assert!(!batch.requeue("none", job(9, 0, 1)));
+        assert_eq!(batch.next(1, 0).map(|job| job.id), Some(9));
+        assert_eq!(batch.len(), 2);
     }
 
     #[test]

@@ -50,6 +50,11 @@ impl<H: Copy + Ord + Debug> Matrix<H> {
         Ok(placed)
     }
 
+    /// Processors join and nothing moves: what growing is compared with.
+    pub fn join(&mut self, hosts: impl IntoIterator<Item = H>) {
+        self.add_columns(hosts);
+    }
+
     /// Growing: `S` processors join. The remainder of each team that is not coscheduled goes to the new processors in
     /// the team's key row, if `process-team-vector ≤ S` and they have room for all of it there.
     pub fn grow(&mut self, hosts: impl IntoIterator<Item = H>) -> Vec<Move<H>> {
@@ -98,16 +103,29 @@ impl<H: Copy + Ord + Debug> Matrix<H> {
         (row.unwrap_or_else(|| self.add_row()), column)
     }
 
-    /// A team has ended, and its rows are filled: one that is empty is deleted; into one that is not go all processes
-    /// of another row for which it has room, and that row is deleted.
-    pub fn end(&mut self, team: u64) -> Vec<Move<H>> {
-        let Some(places) = self.teams.remove(&team) else { return Vec::new() };
+    /// A team has ended, and nothing moves: what filling is compared with. Empty rows are deleted. Says which rows, from
+    /// the first on, the team was in, before that.
+    pub fn remove(&mut self, team: u64) -> Vec<usize> {
+        let rows = self.clear(team);
+        self.drop_empty_rows();
+        rows
+    }
+
+    fn clear(&mut self, team: u64) -> Vec<usize> {
+        let places = self.teams.remove(&team).unwrap_or_default();
         let mut rows: Vec<usize> = places.values().map(|&(row, _)| row).collect();
         for &place in places.values() {
             self.take(place);
         }
         rows.sort_unstable();
         rows.dedup();
+        rows
+    }
+
+    /// A team has ended, and its rows are filled: one that is empty is deleted; into one that is not go all processes
+    /// of another row for which it has room, and that row is deleted.
+    pub fn end(&mut self, team: u64) -> Vec<Move<H>> {
+        let rows = self.clear(team);
         let mut moves = Vec::new();
         for row in rows {
             let idle = self.idle(row);

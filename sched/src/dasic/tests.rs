@@ -142,6 +142,17 @@ fn filling_deletes_empty_rows_and_moves_small_ones_up() {
 }
 
 #[test]
+fn joining_and_leaving_without_balancing() {
+    let mut matrix = matrix(2, &[(1, 3), (2, 1)]);
+    matrix.join([2, 3]);
+    assert_eq!(picture(&matrix), ["11..", "12.."]);
+    assert_eq!(matrix.remove(1), [0, 1]);
+    assert_eq!(matrix.remove(1), [0; 0]);
+    assert_eq!(picture(&matrix), [".2.."]);
+    check(&matrix);
+}
+
+#[test]
 fn packing_brings_teams_together_and_saves_rows() {
     let mut matrix = matrix(4, &[(1, 6)]);
     matrix.grow([4]);

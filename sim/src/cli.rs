@@ -1,0 +1,123 @@
+//! The command line of `pvm sim`.
+
+use crate::experiments::{Runs, allocation, batch, coallocation, dasic, epochs};
+use crate::report::Report;
+use clap::{Args, Parser, Subcommand};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::error::Error;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Simulates scheduling policies, and compares them with what their papers say
+#[derive(Debug, Parser)]
+#[command(name = "pvm sim", bin_name = "pvm sim", after_help = EXAMPLES)]
+struct Cli {
+    #[command(subcommand)]
+    experiment: Experiment,
+    #[command(flatten)]
+    common: Common,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  pvm sim coallocation --seeds 10           figures 3 to 6, with confidence intervals
+  pvm sim coallocation --trace CTC-SP2.swf.gz --out ctc
+  pvm sim dasic --teams 400
+  pvm sim epochs --seeds 5
+  pvm sim allocation --hosts 10,1000,100000
+  pvm sim batch --jobs 1000000 --nodes 10000
+
+Tables are printed; CSV and SVG files go to sim-results, or where --out says.";
+
+#[derive(Debug, Subcommand)]
+enum Experiment {
+    /// Jobs over clusters of different speed: four heuristics and three baselines over the bandwidth that jobs need
+    Coallocation(coallocation::Settings),
+    /// Coscheduling that follows the workstations that come and go
+    Dasic(dasic::Settings),
+    /// Local, implicit, demand-based and gang scheduling over the grain of the jobs
+    Epochs(epochs::Settings),
+    /// Six ways to find a processor, and active pulling, over load and number of hosts
+    Allocation(allocation::Settings),
+    /// Queues, admission control and fair share
+    Batch(batch::Settings),
+}
+
+#[derive(Debug, Args)]
+struct Common {
+    /// The first seed
+    #[arg(long, global = true, default_value_t = 1)]
+    seed: u64,
+    /// Run with so many seeds, and give 95 % confidence intervals
+    #[arg(long, global = true, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    seeds: u64,
+    /// Where CSV and SVG files go
+    #[arg(long, global = true, default_value = "sim-results")]
+    out: PathBuf,
+}
+
+/// Runs `pvm sim` with these arguments, which do not include the program's name.
+pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let args = std::iter::once(OsString::from("pvm sim")).chain(args);
+    let cli = match Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // If the terminal is gone there is nobody to tell.
+            let _ = error.print();
+            return ExitCode::from(error.exit_code() as u8);
+        }
+    };
+    match experiment(&cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("pvm sim: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn experiment(cli: &Cli) -> Result<(), Box<dyn Error>> {
+    let common = &cli.common;
+    let runs = Runs { seed: common.seed, seeds: common.seeds, progress: bar() };
+    let report: Report = match &cli.experiment {
+        Experiment::Coallocation(settings) => coallocation::run(settings, &runs)?,
+        Experiment::Dasic(settings) => dasic::run(settings, &runs),
+        Experiment::Epochs(settings) => epochs::run(settings, &runs),
+        Experiment::Allocation(settings) => allocation::run(settings, &runs),
+        Experiment::Batch(settings) => batch::run(settings, &runs)?,
+    };
+    runs.progress.finish_and_clear();
+    print!("{}", report.text());
+    for file in report.write(&common.out)? {
+        println!("{}", file.display());
+    }
+    Ok(())
+}
+
+fn bar() -> ProgressBar {
+    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} runs, {eta} left").ok();
+    let bar = ProgressBar::new(0);
+    style.map_or(bar.clone(), |style| bar.with_style(style))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_examples_parse() {
+        for line in EXAMPLES.lines().filter(|line| line.starts_with("  pvm sim")) {
+            let words = line.split("   ").find(|part| part.contains("pvm")).expect("a command").trim();
+            let args = words.split_whitespace().skip(2).map(OsString::from);
+            let parsed = Cli::try_parse_from(std::iter::once(OsString::from("pvm sim")).chain(args));
+            assert!(parsed.is_ok(), "{words}: {parsed:?}");
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! `pvm sim batch`: queues, admission control and fair share, with first come first served and EASY to compare with.
+
+pub mod model;
+
+use super::{Runs, cell, series, summary};
+use crate::report::{Plot, Report, Table};
+use crate::workload::{self, Job, Lublin, Reader};
+use model::{Outcome, Policy, Setting, simulate};
+use std::path::{Path, PathBuf};
+
+/// What can be set.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Settings {
+    /// Jobs per simulation
+    #[arg(long, default_value_t = 20_000)]
+    pub jobs: usize,
+    /// Nodes
+    #[arg(long, default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub nodes: u32,
+    /// Users; the k-th submits in proportion to 1/k
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub users: u32,
+    /// Loads to try, as parts of what the nodes can do
+    #[arg(long, value_delimiter = ',', default_values_t = [0.5, 0.6, 0.7, 0.8, 0.9])]
+    pub load: Vec<f64>,
+    /// Only these policies: fcfs, easy, queues, fair-share
+    #[arg(long, value_delimiter = ',', value_parser = policy)]
+    pub policies: Vec<Policy>,
+    /// Jobs of one user that may wait in a queue
+    #[arg(long, default_value_t = 200)]
+    pub per_user: usize,
+    /// Mean time between failures of a node, days; 0 for never
+    #[arg(long, default_value_t = 0.0)]
+    pub mtbf: f64,
+    /// How long a node is down after a failure, hours
+    #[arg(long, default_value_t = 4.0)]
+    pub repair: f64,
+    /// Take the jobs from a trace in the Standard Workload Format (plain or gzip); its load is as it is
+    #[arg(long)]
+    pub trace: Option<PathBuf>,
+    /// Use what can be used of a trace with errors
+    #[arg(long)]
+    pub lenient: bool,
+}
+
+fn policy(name: &str) -> Result<Policy, String> {
+    let found =
+        Policy::ALL.into_iter().find(|policy| policy.name().replace(' ', "-").eq_ignore_ascii_case(name));
+    found.ok_or_else(|| "there are fcfs, easy, queues and fair-share".to_owned())
+}
+
+/// A trace that cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("{path}: {source}")]
+pub struct Error {
+    path: PathBuf,
+    source: workload::Error,
+}
+
+/// A simulation.
+#[derive(Clone, Debug)]
+struct Case {
+    load: f64,
+    setting: Setting,
+    model: Option<Lublin>,
+}
+
+/// Runs the experiment.
+pub fn run(settings: &Settings, runs: &Runs) -> Result<Report, Error> {
+    if let Some(path) = &settings.trace {
+        check(path, settings)?;
+    }
+    let cases = cases(settings);
+    let outcomes = runs.all(&cases, |case, seed| {
+        let model = case.model.clone().map(|model| model.seeded(seed).take(settings.jobs));
+        let jobs = model.into_iter().flatten().chain(traced(settings));
+        simulate(&case.setting, seed, jobs)
+    });
+    Ok(report(&cases, &outcomes))
+}
+
+/// Reads a trace once, so that an error is told before anything is simulated.
+fn check(path: &Path, settings: &Settings) -> Result<(), Error> {
+    let fail = |source| Error { path: path.to_owned(), source };
+    let reader = Reader::open(path, settings.lenient).map_err(fail)?;
+    reader.take(settings.jobs).try_for_each(|job| job.map(drop)).map_err(fail)
+}
+
+/// A trace's jobs as they are read: the trace is never in memory.
+fn traced(settings: &Settings) -> impl Iterator<Item = Job> + use<> {
+    let reader = settings.trace.as_ref().and_then(|path| Reader::open(path, settings.lenient).ok());
+    reader.into_iter().flatten().take(settings.jobs).map_while(Result::ok)
+}
+
+fn cases(settings: &Settings) -> Vec<Case> {
+    let policies =
+        if settings.policies.is_empty() { Policy::ALL.to_vec() } else { settings.policies.clone() };
+    let forever = settings.mtbf.is_nan() || settings.mtbf <= 0.0;
+    let mtbf = if forever { f64::INFINITY } else { settings.mtbf * 86_400.0 };
+    let models: Vec<(f64, Option<Lublin>)> = if settings.trace.is_some() {
+        vec![(0.0, None)]
+    } else {
+        let model = Lublin::new(settings.jobs as u64, settings.nodes, settings.users as usize);
+        let with = |&load: &f64| (load, Some(model.clone().offering(load, settings.nodes.into())));
+        settings.load.iter().map(with).collect()
+    };
+    let mut cases = Vec::new();
+    for policy in policies {
+        let repair = settings.repair.max(0.0) * 3600.0;
+        let setting = Setting { policy, nodes: settings.nodes, mtbf, repair, per_user: settings.per_user };
+        cases.extend(models.iter().map(|(load, model)| Case { load: *load, setting, model: model.clone() }));
+    }
+    cases
+}
+
+fn report(cases: &[Case], outcomes: &[Vec<Outcome>]) -> Report {
+    let mut table = Table::new(
+        "batch",
+        "Batch scheduling",
+        &[
+            "policy",
+            "load",
+            "utilisation %",
+            "wait h",
+            "slowdown",
+            "bounded",
+            "fairness",
+            "refused",
+            "restarts",
+            "most active",
+        ],
+    );
+    for (case, outcomes) in cases.iter().zip(outcomes) {
+        table.row([
+            case.setting.policy.name().to_owned(),
+            if case.model.is_some() { case.load.to_string() } else { "trace".to_owned() },
+            cell(summary(outcomes, |o| o.utilisation * 100.0)),
+            cell(summary(outcomes, |o| o.wait / 3600.0)),
+            cell(summary(outcomes, |o| o.slowdown)),
+            cell(summary(outcomes, |o| o.bounded)),
+            cell(summary(outcomes, |o| o.fairness)),
+            cell(summary(outcomes, |o| o.refused as f64)),
+            cell(summary(outcomes, |o| o.restarts as f64)),
+            cell(summary(outcomes, |o| o.active as f64)),
+        ]);
+    }
+    let plot = |name: &str, title: &str, y: &str, log_y: bool, measure: fn(&Outcome) -> f64| {
+        let curve = |policy: &Policy| {
+            let place = |case: &Case| (case.setting.policy == *policy).then_some(case.load);
+            series(policy.name(), cases, outcomes, place, measure)
+        };
+        Plot {
+            name: name.to_owned(),
+            title: title.to_owned(),
+            x: "load (part of what the nodes can do)".to_owned(),
+            y: y.to_owned(),
+            log_y,
+            series: Policy::ALL.iter().map(curve).filter(|curve| !curve.points.is_empty()).collect(),
+            ..Plot::default()
+        }
+    };
+    let plots = vec![
+        plot("batch-slowdown", "Bounded slowdown", "(wait + run) / run, runs of at least 10 s", true, |o| {
+            o.bounded
+        }),
+        plot("batch-wait", "Waiting time", "mean wait (h)", true, |o| (o.wait / 3600.0).max(1e-3)),
+        plot("batch-fairness", "Fairness between users", "Jain's index of mean slowdowns", false, |o| {
+            o.fairness
+        }),
+    ];
+    Report { tables: vec![table], plots }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings() -> Settings {
+        Settings {
+            jobs: 200,
+            nodes: 64,
+            users: 5,
+            load: vec![0.5, 0.8],
+            policies: Vec::new(),
+            per_user: 100,
+            mtbf: 100.0,
+            repair: 4.0,
+            trace: None,
+            lenient: false,
+        }
+    }
+
+    #[test]
+    fn a_report() {
+        let report = run(&settings(), &Runs::quiet(1, 2)).expect("no trace");
+        assert_eq!(report.tables[0].rows.len(), 8);
+        assert!(report.plots.iter().all(|plot| plot.svg().is_ok()));
+    }
+
+    #[test]
+    fn a_trace() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("t.swf");
+        std::fs::write(&path, "1 0 0 100 8 0 0 8 200 0 1 3\n2 1 0 50 80 0 0 8 200 0 1 3\n").expect("written");
+        let with = |path: PathBuf| Settings { trace: Some(path), policies: vec![Policy::Easy], ..settings() };
+        let report = run(&with(path.clone()), &Runs::quiet(1, 1)).expect("a report");
+        assert_eq!(report.tables[0].rows[0][..2], ["EASY", "trace"]);
+        assert_eq!(report.tables[0].rows[0][7], "1.000", "one job is wider than the machine");
+        let error = run(&with(folder.path().join("none")), &Runs::quiet(1, 1)).expect_err("no file");
+        assert!(error.to_string().contains("none"));
+        std::fs::write(&path, "1 0 0 hundred").expect("written");
+        let error = run(&with(path), &Runs::quiet(1, 1)).expect_err("no number");
+        assert!(error.to_string().ends_with("line 1: field 4 (run time) is \"hundred\""));
+    }
+
+    #[test]
+    fn policies_by_name() {
+        assert_eq!(policy("fair-share"), Ok(Policy::FairShare));
+        assert_eq!(policy("EASY"), Ok(Policy::Easy));
+        assert!(policy("best").is_err());
+    }
+}

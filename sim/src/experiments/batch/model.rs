@@ -1,0 +1,462 @@
+//! A machine of equal nodes that runs rigid jobs, and whose nodes fail.
+
+use crate::engine::{Engine, Time, seconds, to_seconds};
+use crate::random::Random;
+use crate::stats::{Summary, bounded_slowdown, jain};
+use crate::workload::Job;
+use pvm_sched::batch::{self, Batch, Queue};
+use pvm_sched::coallocation::easy::{self, Waiting};
+use std::collections::{BTreeSet, HashMap, VecDeque};
+
+/// Who starts next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// In the order of submission; whoever does not fit holds up the others.
+    Fcfs,
+    /// EASY backfilling.
+    Easy,
+    /// Queues for short and long jobs, with admission control.
+    Queues,
+    /// The same, and within a queue up-down between users.
+    FairShare,
+}
+
+impl Policy {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Fcfs, Self::Easy, Self::Queues, Self::FairShare];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fcfs => "FCFS",
+            Self::Easy => "EASY",
+            Self::Queues => "queues",
+            Self::FairShare => "fair share",
+        }
+    }
+}
+
+/// The machine.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// Who starts next.
+    pub policy: Policy,
+    /// Nodes.
+    pub nodes: u32,
+    /// Mean time between failures of a node, in seconds; infinite for never.
+    pub mtbf: f64,
+    /// How long a node is down, in seconds.
+    pub repair: f64,
+    /// Jobs of one user that may wait in a queue.
+    pub per_user: usize,
+}
+
+/// What a simulation gives.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// When the last job ended, in seconds.
+    pub makespan: f64,
+    /// Mean part of the nodes that worked on jobs.
+    pub utilisation: f64,
+    /// Mean waiting time, in seconds.
+    pub wait: f64,
+    /// Mean slowdown.
+    pub slowdown: f64,
+    /// Mean slowdown where runs below 10 s count as that long.
+    pub bounded: f64,
+    /// Jain's index over the users' mean bounded slowdowns.
+    pub fairness: f64,
+    /// Jobs that ended.
+    pub ended: u64,
+    /// Jobs that were refused.
+    pub refused: u64,
+    /// Runs that failed with their host, and began again.
+    pub restarts: u64,
+    /// Most jobs that waited or ran at a time.
+    pub active: u64,
+    /// Nodes times seconds that jobs had.
+    pub node_seconds: f64,
+    /// Events that happened.
+    pub events: u64,
+}
+
+enum Event {
+    Submit,
+    End { slot: usize, plan: u64 },
+    Fail,
+    Repair,
+}
+
+struct Running {
+    id: u64,
+    job: Job,
+    started: Time,
+    estimate: Time,
+    plan: u64,
+}
+
+enum Line {
+    Plain(VecDeque<(u64, Job)>),
+    /// The jobs that were accepted, by their numbers, and where they wait.
+    Queued(Box<Batch>, HashMap<u64, Job>),
+}
+
+struct Machine {
+    setting: Setting,
+    engine: Engine<Event>,
+    line: Line,
+    slots: Vec<Option<Running>>,
+    vacant: Vec<usize>,
+    /// By their estimated ends.
+    ends: BTreeSet<(Time, usize, u32)>,
+    free: u32,
+    busy: u32,
+    down: u32,
+    submitted: u64,
+    plans: u64,
+    more: bool,
+    failures: Random,
+    last: Time,
+    busy_time: f64,
+    waits: Summary,
+    slowdowns: Summary,
+    bounded: Summary,
+    users: Vec<Summary>,
+    outcome: Outcome,
+}
+
+/// How many jobs behind the first EASY looks at.
+const DEPTH: usize = 100;
+
+/// Runs the jobs, which come in the order of submission, to their end.
+pub fn simulate(setting: &Setting, seed: u64, jobs: impl IntoIterator<Item = Job>) -> Outcome {
+    let mut machine = Machine::new(setting, seed);
+    let mut jobs = jobs.into_iter();
+    let mut next = jobs.next();
+    machine.more = next.is_some();
+    if let Some(job) = next {
+        machine.engine.at(seconds(job.submit), Event::Submit);
+        machine.plan_failure();
+    }
+    while let Some(event) = machine.engine.next_event() {
+        machine.account();
+        match event {
+            Event::Submit => {
+                if let Some(job) = next.take() {
+                    machine.submit(job);
+                }
+                next = jobs.next();
+                machine.more = next.is_some();
+                if let Some(job) = next {
+                    machine.engine.at(seconds(job.submit), Event::Submit);
+                }
+            }
+            Event::End { slot, plan } => machine.end(slot, plan),
+            Event::Fail => machine.fail(),
+            Event::Repair => {
+                machine.down -= 1;
+                machine.free += 1;
+            }
+        }
+        machine.schedule();
+        if machine.is_over() {
+            break;
+        }
+    }
+    machine.finish()
+}
+
+impl Machine {
+    fn new(setting: &Setting, seed: u64) -> Self {
+        let line = match setting.policy {
+            Policy::Fcfs | Policy::Easy => Line::Plain(VecDeque::new()),
+            Policy::Queues | Policy::FairShare => {
+                let long = Queue { waiting_per_user: setting.per_user, ..Queue::open("long") };
+                let width = (setting.nodes / 4).max(1);
+                let short =
+                    Queue { name: "short".into(), priority: 10, run_time: 3600.0, width, ..long.clone() };
+                let fair = setting.policy == Policy::FairShare;
+                Line::Queued(Box::new(Batch::new(setting.nodes, vec![short, long], fair)), HashMap::new())
+            }
+        };
+        Self {
+            setting: *setting,
+            engine: Engine::new(),
+            line,
+            slots: Vec::new(),
+            vacant: Vec::new(),
+            ends: BTreeSet::new(),
+            free: setting.nodes,
+            busy: 0,
+            down: 0,
+            submitted: 0,
+            plans: 0,
+            more: false,
+            failures: Random::part(seed, 9),
+            last: 0,
+            busy_time: 0.0,
+            waits: Summary::default(),
+            slowdowns: Summary::default(),
+            bounded: Summary::default(),
+            users: Vec::new(),
+            outcome: Outcome::default(),
+        }
+    }
+
+    fn waiting(&self) -> usize {
+        match &self.line {
+            Line::Plain(line) => line.len(),
+            Line::Queued(batch, _) => batch.len(),
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        !self.more && self.busy == 0 && self.waiting() == 0
+    }
+
+    fn submit(&mut self, job: Job) {
+        self.submitted += 1;
+        let id = self.submitted;
+        if job.width == 0 || job.width > self.setting.nodes {
+            self.outcome.refused += 1;
+            return;
+        }
+        match &mut self.line {
+            Line::Plain(line) => line.push_back((id, job)),
+            Line::Queued(batch, jobs) => {
+                let request = request(id, &job);
+                let taken = batch.route(&request).map(ToOwned::to_owned);
+                if taken.is_some_and(|queue| batch.submit(&queue, request).is_ok()) {
+                    jobs.insert(id, job);
+                } else {
+                    self.outcome.refused += 1;
+                }
+            }
+        }
+        self.outcome.active = self.outcome.active.max((self.waiting() + self.ends.len()) as u64);
+    }
+
+    /// Starts whoever may start.
+    fn schedule(&mut self) {
+        let now = self.engine.now();
+        let mut start: Vec<(u64, Job)> = Vec::new();
+        match (&mut self.line, self.setting.policy) {
+            (Line::Queued(batch, jobs), _) => {
+                let mut free = self.free;
+                while let Some(job) = batch.next(free, now / 1000) {
+                    free -= job.width;
+                    start.extend(jobs.remove(&job.id).map(|full| (job.id, full)));
+                }
+            }
+            (Line::Plain(line), Policy::Easy) => {
+                let queue = line.iter().map(|(_, job)| Waiting { width: job.width, estimate: job.estimate });
+                let running = self.ends.iter().map(|&(end, _, width)| (to_seconds(end), width));
+                let places = easy::backfill(to_seconds(now), self.free, queue, running, DEPTH);
+                // From the back, so that the places before stay.
+                start.extend(places.into_iter().rev().filter_map(|place| line.remove(place)));
+                start.reverse();
+            }
+            (Line::Plain(line), _) => {
+                let mut free = self.free;
+                while line.front().is_some_and(|(_, job)| job.width <= free) {
+                    let Some((id, job)) = line.pop_front() else { break };
+                    free -= job.width;
+                    start.push((id, job));
+                }
+            }
+        }
+        for (id, job) in start {
+            self.start(id, job);
+        }
+    }
+
+    fn start(&mut self, id: u64, job: Job) {
+        let now = self.engine.now();
+        self.free -= job.width;
+        self.busy += job.width;
+        self.plans += 1;
+        let slot = self.vacant.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            self.slots.len() - 1
+        });
+        let estimate = now.saturating_add(seconds(job.estimate.max(job.run)));
+        self.ends.insert((estimate, slot, job.width));
+        self.engine.after(seconds(job.run), Event::End { slot, plan: self.plans });
+        self.slots[slot] = Some(Running { id, job, started: now, estimate, plan: self.plans });
+    }
+
+    /// A job leaves its nodes, whether it has ended or not.
+    fn leave(&mut self, slot: usize) -> Option<Running> {
+        let running = self.slots[slot].take()?;
+        self.vacant.push(slot);
+        self.ends.remove(&(running.estimate, slot, running.job.width));
+        self.free += running.job.width;
+        self.busy -= running.job.width;
+        let ran = to_seconds(self.engine.now() - running.started);
+        self.outcome.node_seconds += ran * f64::from(running.job.width);
+        if let Line::Queued(batch, _) = &mut self.line {
+            batch.ended(&request(running.id, &running.job), self.engine.now() / 1000);
+        }
+        Some(running)
+    }
+
+    fn end(&mut self, slot: usize, plan: u64) {
+        if self.slots[slot].as_ref().is_none_or(|running| running.plan != plan) {
+            return;
+        }
+        let Some(Running { job, .. }) = self.leave(slot) else { return };
+        // A job that had to begin again has waited, in effect, while it ran in vain.
+        let wait = (to_seconds(self.engine.now()) - job.submit - job.run).max(0.0);
+        let bounded = bounded_slowdown(wait, job.run, 10.0);
+        self.outcome.ended += 1;
+        self.outcome.makespan = to_seconds(self.engine.now());
+        self.waits.add(wait);
+        self.slowdowns.add((wait + job.run) / job.run);
+        self.bounded.add(bounded);
+        if self.users.len() <= job.user {
+            self.users.resize(job.user + 1, Summary::default());
+        }
+        self.users[job.user].add(bounded);
+    }
+
+    fn plan_failure(&mut self) {
+        let between = self.setting.mtbf / f64::from(self.setting.nodes.max(1));
+        if between.is_finite() && between > 0.0 {
+            let delay = self.failures.exponential(between);
+            self.engine.after(seconds(delay).max(1), Event::Fail);
+        }
+    }
+
+    /// One of the nodes that are up fails. If it has a job, that begins again.
+    fn fail(&mut self) {
+        self.plan_failure();
+        let up = self.setting.nodes - self.down;
+        if up == 0 {
+            return;
+        }
+        let node = self.failures.below(up as usize) as u32;
+        if node < self.busy {
+            let mut first = 0;
+            let owner = self.ends.iter().find(|&&(_, _, width)| {
+                first += width;
+                node < first
+            });
+            let Some(&(_, slot, _)) = owner else { return };
+            if let Some(running) = self.leave(slot) {
+                self.outcome.restarts += 1;
+                self.again(running.id, running.job);
+            }
+        }
+        self.free -= 1;
+        self.down += 1;
+        self.engine.after(seconds(self.setting.repair), Event::Repair);
+    }
+
+    fn again(&mut self, id: u64, job: Job) {
+        match &mut self.line {
+            Line::Plain(line) => line.push_front((id, job)),
+            Line::Queued(batch, jobs) => {
+                let short = job.run <= 3600.0 && job.width <= (self.setting.nodes / 4).max(1);
+                if batch.requeue(if short { "short" } else { "long" }, request(id, &job)) {
+                    jobs.insert(id, job);
+                }
+            }
+        }
+    }
+
+    fn account(&mut self) {
+        let now = self.engine.now();
+        self.busy_time += to_seconds(now - self.last) * f64::from(self.busy);
+        self.last = now;
+    }
+
+    fn finish(mut self) -> Outcome {
+        let space = self.outcome.makespan * f64::from(self.setting.nodes);
+        self.outcome.utilisation = if space > 0.0 { self.busy_time / space } else { 0.0 };
+        self.outcome.wait = self.waits.mean();
+        self.outcome.slowdown = self.slowdowns.mean();
+        self.outcome.bounded = self.bounded.mean();
+        self.outcome.fairness = jain(self.users.iter().filter(|user| user.count() > 0).map(Summary::mean));
+        self.outcome.events = self.engine.happened();
+        self.outcome
+    }
+}
+
+fn request(id: u64, job: &Job) -> batch::Job {
+    batch::Job { id, user: job.user, width: job.width, memory: 0, run_time: job.run }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::Lublin;
+
+    fn setting(policy: Policy) -> Setting {
+        Setting { policy, nodes: 32, mtbf: f64::INFINITY, repair: 600.0, per_user: 1_000_000 }
+    }
+
+    fn jobs(count: usize) -> impl Iterator<Item = Job> {
+        Lublin::new(4, 32, 6).offering(0.8, 32.0).take(count)
+    }
+
+    fn job(submit: f64, run: f64, width: u32) -> Job {
+        Job { submit, run, estimate: run, width, user: 0 }
+    }
+
+    #[test]
+    fn nothing_is_lost_and_node_seconds_add_up() {
+        for policy in Policy::ALL {
+            for mtbf in [f64::INFINITY, 3e6] {
+                let setting = Setting { mtbf, ..setting(policy) };
+                let outcome = simulate(&setting, 4, jobs(600));
+                assert_eq!((outcome.ended, outcome.refused), (600, 0), "{policy:?}");
+                assert_eq!(outcome.restarts > 0, mtbf.is_finite());
+                let used = outcome.utilisation * 32.0 * outcome.makespan;
+                assert!((used - outcome.node_seconds).abs() < 1e-6 * used);
+                assert!(
+                    outcome.utilisation <= 1.0 && outcome.bounded >= 1.0 && outcome.fairness <= 1.0 + 1e-9
+                );
+                assert_eq!(outcome, simulate(&setting, 4, jobs(600)));
+            }
+        }
+    }
+
+    #[test]
+    fn backfilling_fills_the_gap() {
+        // Half the machine is busy for 100 s, all of it is wanted next, and a short job comes last.
+        let three = [job(0.0, 100.0, 16), job(1.0, 100.0, 32), job(2.0, 50.0, 16)];
+        let easy = simulate(&setting(Policy::Easy), 1, three);
+        let fcfs = simulate(&setting(Policy::Fcfs), 1, three);
+        assert!((easy.makespan - 200.0).abs() < 1e-6 && (fcfs.makespan - 250.0).abs() < 1e-6);
+        let random = |policy| simulate(&setting(policy), 4, jobs(600)).wait;
+        assert!(random(Policy::Easy) < random(Policy::Fcfs));
+    }
+
+    #[test]
+    fn a_heavy_user_is_kept_in_bounds() {
+        // User 0 submits 200 jobs at once, user 1 one job a little later.
+        let flood = (0..200).map(|_| job(0.0, 100.0, 8));
+        let light = Job { user: 1, ..job(1.0, 100.0, 8) };
+        let of = |policy| simulate(&setting(policy), 1, flood.clone().chain([light])).fairness;
+        assert!(of(Policy::FairShare) > 0.5, "{}", of(Policy::FairShare));
+        let limited = Setting { per_user: 10, ..setting(Policy::Queues) };
+        assert!(simulate(&limited, 1, flood.clone()).refused > 100);
+    }
+
+    #[test]
+    fn impossible_jobs_and_no_jobs() {
+        for policy in Policy::ALL {
+            let outcome =
+                simulate(&setting(policy), 1, [job(0.0, 1.0, 33), job(0.0, 1.0, 0), job(0.0, 1.0, 32)]);
+            assert_eq!((outcome.ended, outcome.refused), (1, 2));
+            assert_eq!(simulate(&setting(policy), 1, []), Outcome { fairness: 1.0, ..Outcome::default() });
+        }
+    }
+
+    #[test]
+    fn memory_follows_the_active_jobs() {
+        let outcome =
+            simulate(&setting(Policy::Easy), 4, Lublin::new(4, 32, 6).offering(0.3, 32.0).take(3000));
+        assert!(outcome.active < 300, "{}", outcome.active);
+    }
+}

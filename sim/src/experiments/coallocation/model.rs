@@ -1,0 +1,437 @@
+//! Clusters joined by a star of links, and rigid jobs that the frame of algorithm 1 starts.
+
+use crate::engine::{Engine, SECOND, Time, seconds, to_seconds};
+use crate::random::Random;
+use crate::stats::Summary;
+use crate::workload::Job;
+use pvm_sched::coallocation::model::{
+    congestion_factor, execution_time, flex_factor, link_demand, remaining_communication,
+};
+use pvm_sched::coallocation::{Line, Share, Site, Strategy};
+
+/// A cluster.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cluster {
+    /// Its nodes.
+    pub nodes: u32,
+    /// `h`.
+    pub factor: f64,
+    /// `BW_const` of its link, in Mbit/s.
+    pub bandwidth: f64,
+}
+
+/// One simulation.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// The clusters.
+    pub clusters: Vec<Cluster>,
+    /// How nodes are chosen.
+    pub strategy: Strategy,
+    /// Bandwidth between two nodes, in Mbit/s.
+    pub bwbn: f64,
+    /// `T_C` of a job that spans clusters on free links, as a part of its `T_0`.
+    pub communication: f64,
+}
+
+/// Why a machine cannot be simulated.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Error {
+    /// A cluster that takes forever, or no time.
+    #[error("cluster {0}: the heterogeneity factor must be a positive number")]
+    Factor(usize),
+    /// A link that carries nothing.
+    #[error("cluster {0}: the bandwidth must be a positive number")]
+    Bandwidth(usize),
+    /// No nodes at all.
+    #[error("there are no nodes")]
+    NoNodes,
+}
+
+/// What a simulation gives.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// When the last job ended, in seconds.
+    pub makespan: f64,
+    /// Mean part of the nodes that had a job, until then.
+    pub utilisation: f64,
+    /// Mean waiting time, in seconds.
+    pub wait: f64,
+    /// Mean bounded slowdown.
+    pub slowdown: f64,
+    /// Part of the jobs that spanned clusters.
+    pub spanning: f64,
+    /// Jobs that ended.
+    pub jobs: u64,
+    /// Jobs that no machine under this strategy could ever run.
+    pub refused: u64,
+    /// Nodes times seconds that jobs had.
+    pub node_seconds: f64,
+    /// Events that happened.
+    pub events: u64,
+}
+
+enum Event {
+    Submit,
+    End { slot: usize, plan: u64 },
+}
+
+struct Running {
+    job: Job,
+    shares: Vec<Share>,
+    started: Time,
+    /// When the rest was computed last.
+    since: Time,
+    /// Execution and communication time that remain, in seconds, the latter under the present `ff`.
+    execution: f64,
+    communication: f64,
+    ff: f64,
+    /// Which of its planned ends counts.
+    plan: u64,
+}
+
+struct Machine<'a> {
+    setting: &'a Setting,
+    engine: Engine<Event>,
+    sites: Vec<Site>,
+    /// What the jobs ask of each link.
+    demand: Vec<f64>,
+    slots: Vec<Option<Running>>,
+    vacant: Vec<usize>,
+    /// Slots of jobs that use links.
+    spanning: Vec<usize>,
+    plans: u64,
+    /// One line, or under No-Share one per cluster.
+    lines: Vec<Line<(Job, usize)>>,
+    busy: u32,
+    last: Time,
+    busy_time: f64,
+    waits: Summary,
+    slowdowns: Summary,
+    outcome: Outcome,
+}
+
+/// Runs the jobs, which come in the order of submission, to their end.
+pub fn simulate(setting: &Setting, seed: u64, jobs: impl IntoIterator<Item = Job>) -> Result<Outcome, Error> {
+    check(&setting.clusters)?;
+    let mut machine = Machine::new(setting);
+    let mut random = Random::part(seed, 2);
+    let mut jobs = jobs.into_iter();
+    let mut next = jobs.next();
+    if let Some(job) = next {
+        machine.engine.at(seconds(job.submit), Event::Submit);
+    }
+    while let Some(event) = machine.engine.next_event() {
+        match event {
+            Event::Submit => {
+                if let Some(job) = next.take() {
+                    machine.submit(job, &mut random);
+                }
+                next = jobs.next();
+                if let Some(job) = next {
+                    machine.engine.at(seconds(job.submit), Event::Submit);
+                }
+            }
+            Event::End { slot, plan } => machine.end(slot, plan),
+        }
+    }
+    Ok(machine.finish())
+}
+
+fn check(clusters: &[Cluster]) -> Result<(), Error> {
+    for (at, cluster) in clusters.iter().enumerate() {
+        if !(cluster.factor.is_finite() && cluster.factor > 0.0) {
+            return Err(Error::Factor(at));
+        } else if cluster.bandwidth.is_nan() || cluster.bandwidth <= 0.0 {
+            return Err(Error::Bandwidth(at));
+        }
+    }
+    if clusters.iter().all(|cluster| cluster.nodes == 0) { Err(Error::NoNodes) } else { Ok(()) }
+}
+
+impl<'a> Machine<'a> {
+    fn new(setting: &'a Setting) -> Self {
+        let site = |cluster: &Cluster| Site {
+            free: cluster.nodes,
+            factor: cluster.factor,
+            congestion: f64::INFINITY,
+        };
+        let clusters = setting.clusters.len();
+        let lines = if setting.strategy == Strategy::NoShare { clusters } else { 1 };
+        Self {
+            setting,
+            engine: Engine::new(),
+            sites: setting.clusters.iter().map(site).collect(),
+            demand: vec![0.0; clusters],
+            slots: Vec::new(),
+            vacant: Vec::new(),
+            spanning: Vec::new(),
+            plans: 0,
+            lines: (0..lines).map(|_| Line::new()).collect(),
+            busy: 0,
+            last: 0,
+            busy_time: 0.0,
+            waits: Summary::default(),
+            slowdowns: Summary::default(),
+            outcome: Outcome::default(),
+        }
+    }
+
+    /// The cluster that a job is submitted at: any that is large enough. The largest if none is.
+    fn home(&self, width: u32, random: &mut Random) -> usize {
+        let clusters = || self.setting.clusters.iter().enumerate();
+        let large: Vec<usize> = clusters().filter(|(_, c)| c.nodes >= width).map(|(home, _)| home).collect();
+        let largest = clusters().max_by_key(|(_, cluster)| cluster.nodes).map_or(0, |(home, _)| home);
+        large.get(random.below(large.len())).copied().unwrap_or(largest)
+    }
+
+    fn submit(&mut self, job: Job, random: &mut Random) {
+        let home = self.home(job.width, random);
+        let empty: Vec<Site> = self
+            .sites
+            .iter()
+            .zip(&self.setting.clusters)
+            .map(|(&site, c)| Site { free: c.nodes, ..site })
+            .collect();
+        if job.width == 0 || job.width > self.setting.strategy.reach(home, &empty) {
+            self.outcome.refused += 1;
+            return;
+        }
+        let line = if self.lines.len() > 1 { home } else { 0 };
+        self.lines[line].push(job.width, (job, home));
+        self.walk(line);
+    }
+
+    /// Algorithm 1: walks along the queue and starts each job that fits.
+    fn walk(&mut self, line: usize) {
+        let mut from = None;
+        loop {
+            let reach = self.setting.strategy.reach(line, &self.sites);
+            let Some(at) = self.lines[line].first_fitting(from, reach) else { return };
+            from = Some(at);
+            let Some((job, home)) = self.lines[line].remove(at) else { return };
+            if let Some(shares) = self.setting.strategy.allocate(job.width, home, &self.sites) {
+                self.start(job, shares);
+            }
+        }
+    }
+
+    fn start(&mut self, job: Job, shares: Vec<Share>) {
+        let now = self.engine.now();
+        self.account();
+        self.busy += job.width;
+        let spans = shares.len() > 1 && self.setting.strategy.has_network();
+        let factors = shares.iter().map(|share| self.sites[share.site].factor);
+        let execution = execution_time(job.run, 1.0, factors);
+        let communication = if spans { job.run * self.setting.communication } else { 0.0 };
+        self.outcome.spanning += f64::from(u8::from(shares.len() > 1));
+        for share in &shares {
+            self.sites[share.site].free -= share.nodes;
+        }
+        self.waits.add(to_seconds(now) - job.submit);
+        let running =
+            Running { job, shares, started: now, since: now, execution, communication, ff: 1.0, plan: 0 };
+        let slot = self.vacant.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            self.slots.len() - 1
+        });
+        self.slots[slot] = Some(running);
+        if spans {
+            self.spanning.push(slot);
+            self.load_links(slot, 1.0);
+        }
+        self.plan(slot);
+    }
+
+    fn end(&mut self, slot: usize, plan: u64) {
+        if self.slots[slot].as_ref().is_none_or(|running| running.plan != plan) {
+            return;
+        }
+        self.account();
+        if let Some(at) = self.spanning.iter().position(|&other| other == slot) {
+            self.spanning.swap_remove(at);
+            self.load_links(slot, -1.0);
+        }
+        let Some(running) = self.slots[slot].take() else { return };
+        self.vacant.push(slot);
+        let job = running.job;
+        for share in &running.shares {
+            self.sites[share.site].free += share.nodes;
+        }
+        self.busy -= job.width;
+        let ran = to_seconds(self.engine.now() - running.started);
+        self.outcome.jobs += 1;
+        self.outcome.node_seconds += ran * f64::from(job.width);
+        let response = to_seconds(self.engine.now()) - job.submit;
+        self.slowdowns.add((response / job.run.max(10.0)).max(1.0));
+        if self.lines.len() > 1 {
+            running.shares.iter().for_each(|share| self.walk(share.site));
+        } else {
+            self.walk(0);
+        }
+    }
+
+    /// A job begins or ceases to use links: congestion changes, and with it the ends of all that use them.
+    fn load_links(&mut self, slot: usize, sign: f64) {
+        let Some(running) = &self.slots[slot] else { return };
+        for share in &running.shares {
+            let demand = link_demand(self.setting.bwbn, share.nodes, running.job.width);
+            let sum = &mut self.demand[share.site];
+            // What is left of a sum when all have gone is rounding.
+            *sum = if self.spanning.is_empty() { 0.0 } else { (*sum + sign * demand).max(0.0) };
+            self.sites[share.site].congestion =
+                congestion_factor(self.setting.clusters[share.site].bandwidth, *sum);
+        }
+        for at in 0..self.spanning.len() {
+            let slot = self.spanning[at];
+            let Some(running) = self.slots[slot].as_mut() else { continue };
+            let ff = flex_factor(running.shares.iter().map(|share| self.sites[share.site].congestion));
+            if (ff - running.ff).abs() > 1e-12 {
+                running.change(self.engine.now(), ff);
+                self.plan(slot);
+            }
+        }
+    }
+
+    /// Plans the end of a job as things are now.
+    fn plan(&mut self, slot: usize) {
+        let Some(running) = self.slots[slot].as_mut() else { return };
+        self.plans += 1;
+        running.plan = self.plans;
+        let left = running.execution + running.communication;
+        self.engine.at(running.since.saturating_add(seconds(left)), Event::End { slot, plan: running.plan });
+    }
+
+    fn account(&mut self) {
+        let now = self.engine.now();
+        self.busy_time += to_seconds(now - self.last) * f64::from(self.busy);
+        self.last = now;
+    }
+
+    fn finish(mut self) -> Outcome {
+        let total: f64 = self.setting.clusters.iter().map(|cluster| f64::from(cluster.nodes)).sum();
+        self.outcome.makespan = to_seconds(self.last);
+        if self.last > 0 {
+            self.outcome.utilisation = self.busy_time / (total * self.outcome.makespan);
+        }
+        self.outcome.spanning /= (self.outcome.jobs.max(1)) as f64;
+        self.outcome.wait = self.waits.mean();
+        self.outcome.slowdown = self.slowdowns.mean();
+        self.outcome.events = self.engine.happened();
+        self.outcome
+    }
+}
+
+impl Running {
+    /// The flex factor changes. A job computes and communicates by turns, so both have got on by the same part.
+    fn change(&mut self, now: Time, ff: f64) {
+        let left = self.execution + self.communication;
+        let part = if left > 0.0 { ((now - self.since) as f64 / SECOND as f64 / left).min(1.0) } else { 1.0 };
+        let spent = self.communication * part;
+        self.execution *= 1.0 - part;
+        self.communication = remaining_communication(self.communication, spent, self.ff, ff);
+        self.ff = ff;
+        self.since = now;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::Lublin;
+
+    fn job(submit: f64, run: f64, width: u32) -> Job {
+        Job { submit, run, estimate: run, width, user: 0 }
+    }
+
+    fn setting(strategy: Strategy, bwbn: f64) -> Setting {
+        let cluster = |nodes, factor| Cluster { nodes, factor, bandwidth: 1000.0 };
+        Setting { clusters: vec![cluster(8, 1.0), cluster(4, 2.0)], strategy, bwbn, communication: 0.5 }
+    }
+
+    fn makespan(strategy: Strategy, bwbn: f64, jobs: &[Job]) -> f64 {
+        simulate(&setting(strategy, bwbn), 1, jobs.iter().copied()).expect("a machine").makespan
+    }
+
+    fn near(a: f64, b: f64) -> bool {
+        (a - b).abs() < 1e-3
+    }
+
+    #[test]
+    fn one_job_takes_what_the_model_says() {
+        assert!(near(makespan(Strategy::Bfnp, 1.0, &[job(5.0, 100.0, 8)]), 105.0), "within the fast cluster");
+        // Ten nodes span both: 100 · 2 + 50.
+        assert!(near(makespan(Strategy::Bfnp, 1.0, &[job(0.0, 100.0, 10)]), 250.0));
+        // Each link is asked for 100 · 8 · 2 / 9 = 178 times what two nodes want.
+        let congested = 200.0 + 50.0 / (1000.0 / (1000.0 * 16.0 / 9.0));
+        assert!(near(makespan(Strategy::Bfnp, 1000.0, &[job(0.0, 100.0, 10)]), congested));
+        assert!(near(makespan(Strategy::Idea, 1000.0, &[job(0.0, 100.0, 10)]), 200.0), "the network is free");
+    }
+
+    #[test]
+    fn congestion_comes_and_goes_with_other_jobs() {
+        // Three clusters; two jobs of 2 + 2 nodes share the first one's link while both run.
+        let cluster = |nodes| Cluster { nodes, factor: 1.0, bandwidth: 100.0 };
+        let clusters = vec![cluster(4), cluster(2), cluster(2)];
+        let setting = Setting { clusters, strategy: Strategy::Shfp, bwbn: 75.0, communication: 1.0 };
+        // Width 6 takes clusters 1 and 2; a second of width 2 is alone in cluster 3. No sharing: 75 · 4 · 2 / 5 = 120.
+        let alone = simulate(&setting, 1, [job(0.0, 10.0, 6)]).expect("a machine");
+        assert!(near(alone.makespan, 10.0 + 10.0 * 1.2));
+        let beside = simulate(&setting, 1, [job(0.0, 10.0, 6), job(1.0, 100.0, 2)]).expect("a machine");
+        assert!(near(beside.makespan, 101.0) && near(beside.spanning, 0.5));
+    }
+
+    #[test]
+    fn strategies_refuse_what_they_can_never_run() {
+        for (strategy, refused) in [(Strategy::NoShare, 1), (Strategy::Scca, 1), (Strategy::Bfnp, 0)] {
+            let outcome = simulate(&setting(strategy, 1.0), 1, [job(0.0, 1.0, 9), job(0.0, 1.0, 1)])
+                .expect("a machine");
+            assert_eq!((outcome.refused, outcome.jobs), (refused, 2 - refused));
+        }
+        let outcome = simulate(&setting(Strategy::Idea, 1.0), 1, [job(0.0, 1.0, 13), job(0.0, 1.0, 0)])
+            .expect("a machine");
+        assert_eq!((outcome.refused, outcome.jobs), (2, 0));
+    }
+
+    #[test]
+    fn machines_that_cannot_be() {
+        let with = |nodes, factor, bandwidth| {
+            let clusters = vec![Cluster { nodes, factor, bandwidth }];
+            simulate(&Setting { clusters, ..setting(Strategy::Bfnp, 1.0) }, 1, [])
+        };
+        assert_eq!(with(1, 0.0, 1.0), Err(Error::Factor(0)));
+        assert_eq!(with(1, f64::NAN, 1.0), Err(Error::Factor(0)));
+        assert_eq!(with(1, 1.0, 0.0), Err(Error::Bandwidth(0)));
+        assert_eq!(with(0, 1.0, 1.0), Err(Error::NoNodes));
+        assert_eq!(with(1, 1.0, 1.0), Ok(Outcome::default()), "an empty workload");
+    }
+
+    #[test]
+    fn a_thousand_clusters_of_one_node() {
+        let clusters = vec![Cluster { nodes: 1, factor: 1.0, bandwidth: 1000.0 }; 1000];
+        let setting = Setting { clusters, ..setting(Strategy::Bfnp, 0.001) };
+        let outcome =
+            simulate(&setting, 1, (0..20).map(|at| job(f64::from(at), 50.0, 300))).expect("a machine");
+        assert_eq!(outcome.jobs, 20);
+        assert!(near(outcome.spanning, 1.0));
+    }
+
+    #[test]
+    fn nothing_is_lost_and_node_seconds_add_up() {
+        for strategy in Strategy::ALL {
+            let setting = setting(strategy, 40.0);
+            let jobs = Lublin::new(3, 8, 4).offering(1.0, 8.0).take(500);
+            let outcome = simulate(&setting, 3, jobs).expect("a machine");
+            assert_eq!(outcome.jobs + outcome.refused, 500, "{strategy}");
+            assert!(outcome.utilisation <= 1.0 + 1e-9);
+            let used = outcome.utilisation * 12.0 * outcome.makespan;
+            assert!(
+                (used - outcome.node_seconds).abs() < 1e-6 * used,
+                "{strategy}: {used} {}",
+                outcome.node_seconds
+            );
+            let again =
+                simulate(&setting, 3, Lublin::new(3, 8, 4).offering(1.0, 8.0).take(500)).expect("a machine");
+            assert_eq!(outcome, again);
+        }
+    }
+}

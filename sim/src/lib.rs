@@ -1,0 +1,20 @@
+//! `pvm sim`: the policies of `pvm-sched` in simulated machines, compared with what their papers say.
+//!
+//! Everything is a function of its settings and a seed: integer time, one generator per run, no wall clock, and
+//! logarithms from `libm`, so that a run gives the same bytes everywhere.
+//!
+//! - [`engine`]: events in the order of their times. [`random`]: numbers. [`workload`]: jobs.
+//! - [`experiments`]: one module per experiment: its model, its settings, its report.
+//! - [`stats`] and [`report`]: from runs to tables, CSV and SVG. [`cli`]: the command line.
+
+#![forbid(unsafe_code)]
+
+pub mod cli;
+pub mod engine;
+pub mod experiments;
+pub mod random;
+pub mod report;
+pub mod stats;
+pub mod workload;
+
+pub use cli::run;

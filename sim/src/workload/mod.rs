@@ -1,0 +1,22 @@
+//! Jobs: from traces in the Standard Workload Format, or from the Lublin–Feitelson model.
+
+mod lublin;
+mod swf;
+
+pub use lublin::Lublin;
+pub use swf::{Error, Reader};
+
+/// A rigid parallel job.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Job {
+    /// When it is submitted, in seconds.
+    pub submit: f64,
+    /// How long it runs on nodes of speed 1, in seconds.
+    pub run: f64,
+    /// How long its user says that it runs, in seconds.
+    pub estimate: f64,
+    /// Nodes.
+    pub width: u32,
+    /// Whose it is, from 0.
+    pub user: usize,
+}
