@@ -64,3 +64,17 @@ fn many_members_meet_and_reduce_and_some_die() {
         check(&machine, &program, Library::Shared, &format!("{count}\n"), &expected("many"));
     }
 }
+
+#[test]
+fn fortran_has_groups_too() {
+    if !have_compiler("gfortran") {
+        return;
+    }
+    for daemon in daemons() {
+        for library in libraries() {
+            let machine = Machine::start(&daemon);
+            let program = compile("groups.f90", library, machine.folder());
+            check(&machine, &program, library, "", &expected("groups-fortran"));
+        }
+    }
+}

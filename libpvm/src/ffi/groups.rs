@@ -454,7 +454,11 @@ unsafe fn predefined(
 ) -> CallResult<()> {
     // SAFETY: NULL or readable.
     let (kind, count) = unsafe { (kind.as_ref(), count.as_ref()) };
-    let arrays = Arrays::new(*kind.ok_or(PvmError::BadParam)?, *count.ok_or(PvmError::BadParam)?)?;
+    let (&kind, &count) = kind.zip(count).ok_or(PvmError::BadParam)?;
+    if count <= 0 {
+        return Ok(());
+    }
+    let arrays = Arrays::new(kind, count)?;
     // SAFETY: as promised; the second is copied, since both may be one.
     let (y, x) = unsafe { (arrays.of(y, 0)?.to_vec(), arrays.of(x, 0)?) };
     Ok(combine(operation, arrays.kind, x, &y)?)

@@ -126,7 +126,8 @@ impl Kind {
 
 /// Combines two arrays element by element into the first.
 pub fn combine(operation: Operation, kind: Kind, x: &mut [u8], y: &[u8]) -> Result<(), PvmError> {
-    if kind.length(1)? == 1 && matches!(operation, Operation::Sum | Operation::Product) {
+    let numbers = matches!(operation, Operation::Sum | Operation::Product);
+    if kind == Kind::Str || kind == Kind::Byte && numbers {
         return Err(PvmError::BadParam);
     }
     with_type!(kind, T => {
