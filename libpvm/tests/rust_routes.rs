@@ -28,6 +28,7 @@ const TESTS: &[Test] = &[
     ("original_asks", original_asks),
     ("original_grants", original_grants),
     ("original_crosses", original_crosses),
+    ("original_elsewhere", original_elsewhere),
 ];
 
 const ROLES: &[Test] = &[
@@ -578,7 +579,7 @@ fn a_full_queue() {
 }
 
 /// Compiles the C task that uses the original library; `None` where there is none.
-fn original_task(task: &mut Task, mode: &str) -> Option<Tid> {
+fn original_task(task: &mut Task, mode: &str, host: Option<&str>) -> Option<Tid> {
     let program = pvm3::engine::tmp_dir().join("route_peer");
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/rust_support/route_peer.c");
     let include = concat!(env!("CARGO_MANIFEST_DIR"), "/include");
@@ -589,7 +590,9 @@ fn original_task(task: &mut Task, mode: &str) -> Option<Tid> {
         rust_support::missing("the original library and a C compiler");
         return None;
     }
-    Some(task.spawn(program.to_str().unwrap()).args([mode]).start().unwrap().tids[0])
+    let spawn = task.spawn(program.to_str().unwrap()).args([mode]);
+    let spawn = if let Some(host) = host { spawn.on_host(host) } else { spawn };
+    Some(spawn.start().unwrap().tids[0])
 }
 
 /// Exchanges numbers of growing messages with the C task, in its rhythm.
@@ -620,7 +623,7 @@ fn finish(task: &mut Task, peer: Tid, before: &BTreeSet<String>) {
 fn original_asks() {
     let mut task = Task::enrol().unwrap();
     let before = names();
-    let Some(peer) = original_task(&mut task, "asks") else { return };
+    let Some(peer) = original_task(&mut task, "asks", None) else { return };
     task.recv(peer, HELLO).unwrap();
     assert_eq!(task.direct_routes(), [peer]);
     play(&mut task, peer);
@@ -630,9 +633,33 @@ fn original_asks() {
 fn original_grants() {
     let mut task = direct();
     let before = names();
-    let Some(peer) = original_task(&mut task, "grants") else { return };
+    let Some(peer) = original_task(&mut task, "grants", None) else { return };
     play(&mut task, peer);
     finish(&mut task, peer, &before);
+}
+
+/// The same over TCP.
+fn original_elsewhere() {
+    let mut task = direct();
+    if !task.daemon_is_ours() {
+        println!("several hosts are not tried with the original daemon");
+        return;
+    }
+    task.add_hosts(&["near via=local"]).unwrap()[0].as_ref().unwrap();
+    let before = names();
+    for (mode, routing) in
+        [("grants", Routing::Direct), ("asks", Routing::AllowDirect), ("asks", Routing::Direct)]
+    {
+        task.set_routing(routing);
+        let Some(peer) = original_task(&mut task, mode, Some("near")) else { return };
+        if routing == Routing::AllowDirect {
+            task.recv(peer, HELLO).unwrap();
+        }
+        play(&mut task, peer);
+        finish(&mut task, peer, &before);
+        task.notify_route_delete(&[peer], DELETED).unwrap();
+        task.recv(Any, DELETED).unwrap();
+    }
 }
 
 /// Plays with the task of which its parent tells.
@@ -652,13 +679,13 @@ fn partner() {
 fn original_crosses() {
     let mut task = direct();
     let before = names();
-    let Some(peer) = original_task(&mut task, "asks") else { return };
+    let Some(peer) = original_task(&mut task, "asks", None) else { return };
     play(&mut task, peer);
     task.recv(peer, HELLO).unwrap();
     finish(&mut task, peer, &before);
     task.set_routing(Routing::AllowDirect);
     for _ in 0..5 {
-        let Some(original) = original_task(&mut task, "told") else { return };
+        let Some(original) = original_task(&mut task, "told", None) else { return };
         let ours = spawn(&mut task, "partner", 1)[0];
         assert!(original < ours);
         task.notify_exit(&[original], ENDED).unwrap();
