@@ -40,7 +40,9 @@ pub enum Decision<H> {
 /// dies come back through [`more`](Self::more), since only the home knows which had been started.
 ///
 /// **Rounds** (section 1). `N_c` counts the nodes that have not applied in this round, and the applicant. When all have,
-/// and tasks are left, a new round begins, with `N_c = N_n`. A node may apply again before the round is over.
+/// and tasks are left, a new round begins, with `N_c = N_n`. A node may apply again before the round is over; but
+/// until every node has been heard of, it gets no more than its part, and waits: the node that is nearest must not take
+/// the whole batch by asking often before the others have asked at all.
 ///
 /// **The soft rule.** In a soft batch, when every node has declined (applied with `N_a ≤ 0`) since the last grant, the
 /// rest is handed out all the same: so that the nodes' totals of this batch are as near to proportion to capability as
@@ -52,8 +54,14 @@ pub struct Manager<H> {
     silent: BTreeSet<H>,
     /// Those that have declined since the last grant.
     declined: BTreeSet<H>,
+    /// Those that have applied again and wait, with what they asked for, in their order.
+    held: Vec<(H, i64)>,
     /// `T_c`.
     t_c: u64,
+    /// Tasks of the whole batch.
+    batch: u64,
+    /// Capability of all nodes when it was last told of tasks.
+    capability: f64,
     soft: bool,
 }
 
@@ -64,6 +72,8 @@ struct Record {
     limit: u64,
     /// Tasks of this batch given to it.
     granted: u64,
+    /// It has applied or declined.
+    heard: bool,
     /// The last that it was told is that tasks wait.
     told: bool,
 }
@@ -74,7 +84,10 @@ impl<H> Default for Manager<H> {
             nodes: BTreeMap::new(),
             silent: BTreeSet::new(),
             declined: BTreeSet::new(),
+            held: Vec::new(),
             t_c: 0,
+            batch: 0,
+            capability: 0.0,
             soft: false,
         }
     }
@@ -109,13 +122,16 @@ impl<H: Copy + Ord + Debug> Manager<H> {
             return vec![Decision::TasksNo(host)];
         }
         let mut decisions = Vec::new();
+        // A node's last word counts.
+        self.held.retain(|&(held, _)| held != host);
         if n_a > 0 {
-            decisions.push(self.grant(host, n_a));
+            self.declined.remove(&host);
+            self.held.push((host, n_a));
         } else {
+            node.heard = true;
             self.declined.insert(host);
-            self.hand_out_rest(&mut decisions);
         }
-        self.finish(&mut decisions);
+        self.settle(&mut decisions);
         decisions
     }
 
@@ -138,9 +154,9 @@ impl<H: Copy + Ord + Debug> Manager<H> {
         if self.nodes.remove(&host).is_some() {
             self.silent.remove(&host);
             self.declined.remove(&host);
+            self.held.retain(|&(held, _)| held != host);
             self.next_round();
-            self.hand_out_rest(&mut decisions);
-            self.finish(&mut decisions);
+            self.settle(&mut decisions);
         }
         decisions
     }
@@ -152,14 +168,14 @@ impl<H: Copy + Ord + Debug> Manager<H> {
             return decisions;
         }
         self.t_c = self.t_c.saturating_add(count);
+        self.batch = self.batch.saturating_add(count);
+        self.capability = self.nodes.values().map(|node| node.capability).sum();
         self.next_round();
         for (&host, node) in self.nodes.iter_mut().filter(|(_, node)| !node.told) {
             node.told = true;
             decisions.push(Decision::TasksHave(host));
         }
-        // Without any node there is nobody to wait for.
-        self.hand_out_rest(&mut decisions);
-        self.finish(&mut decisions);
+        self.settle(&mut decisions);
         decisions
     }
 
@@ -187,17 +203,57 @@ impl<H: Copy + Ord + Debug> Manager<H> {
         mean_capability(self.nodes.values().map(|node| node.capability))
     }
 
-    /// By the formula.
+    /// Whatever can be decided now.
+    fn settle(&mut self, decisions: &mut Vec<Decision<H>>) {
+        while let Some(next) = self.next_to_serve() {
+            let (host, n_a) = self.held.remove(next);
+            decisions.push(self.grant(host, n_a));
+        }
+        self.hand_out_rest(decisions);
+        self.finish(decisions);
+    }
+
+    /// The first of those that wait who can be given something.
+    fn next_to_serve(&self) -> Option<usize> {
+        let unheard = self.unheard();
+        self.held.iter().position(|&(host, _)| self.t_c > 0 && self.most(host, unheard) > 0)
+    }
+
+    /// Capability of the nodes that have not been heard of.
+    fn unheard(&self) -> f64 {
+        self.nodes.values().filter(|node| !node.heard).map(|node| node.capability).sum()
+    }
+
+    /// The most that a node may be given now: anything, unless it has applied before and there are nodes that have not
+    /// been heard of; then what is left of its part of the batch, and is none of theirs.
+    fn most(&self, host: H, unheard: f64) -> u64 {
+        match self.nodes.get(&host) {
+            Some(node) if node.heard && unheard > 0.0 => {
+                let part =
+                    |capability: f64| (self.batch as f64 * capability / self.capability).round() as u64;
+                let spare = self.t_c.saturating_sub(part(unheard));
+                spare.min(part(node.capability).saturating_sub(node.granted))
+            }
+            _ => self.t_c,
+        }
+    }
+
+    /// By the formula, and no more than it may have.
     fn grant(&mut self, host: H, n_a: i64) -> Decision<H> {
+        let most = self.most(host, self.unheard());
         self.silent.insert(host);
         let n_c = self.silent.len() as u64;
         let c_a = self.c_a();
         let c_i = self.nodes.get(&host).map_or(c_a, |node| node.capability);
-        let terms = Terms::new(n_a, self.t_c, n_c, c_i, c_a);
+        let mut terms = Terms::new(n_a, self.t_c, n_c, c_i, c_a);
+        terms.n = terms.n.min(most);
+        if let Some(node) = self.nodes.get_mut(&host) {
+            node.heard = true;
+        }
         self.silent.remove(&host);
-        self.next_round();
         self.declined.clear();
         self.count_grant(host, terms.n);
+        self.next_round();
         Decision::Grant { host, n: terms.n, terms: Some(terms) }
     }
 
@@ -240,6 +296,7 @@ impl<H: Copy + Ord + Debug> Manager<H> {
         }
         self.silent.clear();
         self.declined.clear();
+        self.held.clear();
         for (&host, node) in self.nodes.iter_mut().filter(|(_, node)| node.told) {
             node.told = false;
             decisions.push(Decision::TasksNo(host));
@@ -249,7 +306,13 @@ impl<H: Copy + Ord + Debug> Manager<H> {
 
 impl Record {
     fn new<H>(node: &Candidate<H>) -> Self {
-        Self { capability: sane_capability(node.capability), limit: node.limit, granted: 0, told: false }
+        Self {
+            capability: sane_capability(node.capability),
+            limit: node.limit,
+            granted: 0,
+            heard: false,
+            told: false,
+        }
     }
 
     fn portion(&self) -> Portion {

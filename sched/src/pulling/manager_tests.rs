@@ -48,6 +48,38 @@ fn a_new_round_begins_when_all_have_applied() {
 }
 
 #[test]
+fn the_nearest_node_does_not_take_all_by_asking_often() {
+    let mut manager = Manager::new();
+    manager.place(4, nodes(&[1, 1, 1]), false);
+    assert_eq!(granted(&manager.on_apply(1, 8, 1.0)).n, 1);
+    assert_eq!(manager.on_apply(1, 7, 1.0), [], "what is left is the others' part");
+    assert_eq!(granted(&manager.on_apply(2, 8, 1.0)).n, 1);
+    assert_eq!(granted(&manager.on_apply(3, 8, 1.0)).n, 2);
+    assert_eq!(manager.remaining(), 0);
+}
+
+#[test]
+fn what_others_cannot_take_goes_to_who_waits() {
+    let mut manager = Manager::new();
+    manager.place(20, nodes(&[1, 1]), false);
+    assert_eq!(granted(&manager.on_apply(1, 8, 1.0)).n, 8);
+    assert_eq!(granted(&manager.on_apply(1, 8, 1.0)).n, 2, "10 are the other's part");
+    assert_eq!(manager.on_apply(1, 6, 1.0), []);
+    assert_eq!(
+        granted(&manager.on_apply(2, 0, 1.0)).n,
+        5,
+        "T_c / N_c, of the 10 that the other has no room for"
+    );
+    assert_eq!(granted(&manager.on_apply(1, 1, 1.0)).n, 1);
+
+    let mut manager = Manager::new();
+    manager.place(20, nodes(&[1, 1]), false);
+    manager.on_apply(1, 10, 1.0);
+    assert_eq!(manager.on_apply(1, 10, 1.0), []);
+    assert_eq!(granted(&manager.node_gone(2)).n, 10);
+}
+
+#[test]
 fn a_firm_batch_waits_for_room() {
     let mut manager = Manager::new();
     manager.place(6, nodes(&[1, 1]), false);
@@ -210,6 +242,7 @@ proptest! {
         let mut manager = Manager::new();
         let mut members: BTreeSet<u32> = nodes(&capabilities).iter().map(|node| node.host).collect();
         let mut told = BTreeSet::new();
+        let mut asked = BTreeMap::new();
         let (mut wanted, mut settled) = (count, 0);
         let mut decisions = manager.place(count, nodes(&capabilities), soft);
         for input in inputs {
@@ -219,6 +252,8 @@ proptest! {
                     TasksNo(host) => _ = told.remove(&host),
                     Grant { host, n, terms } => {
                         prop_assert!(n >= 1 && members.contains(&host) && (soft || terms.is_some()));
+                        // By the formula no more than was asked for, and once for each time.
+                        prop_assert!(terms.is_none() || asked.remove(&host).is_some_and(|room| n <= room));
                         settled += n;
                     }
                     NoNodes { rest } => {
@@ -231,12 +266,8 @@ proptest! {
             prop_assert_eq!(&told, if manager.remaining() > 0 { &members } else { const { &BTreeSet::new() } });
             decisions = match input {
                 Input::Apply(host, n_a, c) => {
-                    let decisions = manager.on_apply(host, n_a, c);
-                    let by_formula = |d: &Decision<u32>| matches!(d, Grant { terms: Some(_), .. });
-                    let room = n_a.max(0) as u64;
-                    let fits = |d: &Decision<u32>| matches!(d, Grant { host: h, n, .. } if *h == host && *n <= room);
-                    prop_assert!(decisions.iter().filter(|&d| by_formula(d)).all(fits));
-                    decisions
+                    asked.insert(host, n_a.max(0) as u64);
+                    manager.on_apply(host, n_a, c)
                 }
                 Input::Joined(host, capability, limit) => {
                     members.insert(host);
