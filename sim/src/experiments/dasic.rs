@@ -18,7 +18,7 @@ pub struct Settings {
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub workstations: u32,
     /// Teams per simulation
-    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub teams: u32,
     /// Mean times that a workstation is idle between two visits of its owner, to be tried
     #[arg(long, value_delimiter = ',', default_values_t = [250.0, 500.0, 1000.0, 2000.0, 4000.0, 8000.0, 16_000.0])]
@@ -36,7 +36,7 @@ pub struct Settings {
     #[arg(long, default_value_t = 0.25)]
     pub grain: f64,
     /// Work offered, as a part of what the idle workstations can do
-    #[arg(long, default_value_t = 0.25)]
+    #[arg(long, default_value_t = 0.2)]
     pub load: f64,
     /// What a migration costs the team
     #[arg(long, default_value_t = 1.0)]
