@@ -82,6 +82,8 @@ programs! {
     undocumented_names_are_there: "names.c";
     trace_messages_are_marked: "trace.c";
     calls_are_traced: "events.c";
+    resource_managers_decide: "manager.c";
+    taskers_start_tasks: "tasker.c";
     fortran_has_it_all: "fortran.f90";
 }
 

@@ -1,5 +1,5 @@
-//! Our `pvm3.h`, `pvmtev.h` and `fpvm3.h` against those of PVM 3.4.6: every constant, every structure's layout and
-//! every prototype, as the compilers see them.
+//! Our `pvm3.h`, `pvmtev.h`, `pvmproto.h` and `fpvm3.h` against those of PVM 3.4.6: every constant, every structure's layout
+//! and every prototype, as the compilers see them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -196,7 +196,9 @@ fn compiles_without_warnings_in_every_dialect() {
         [("c", "c89"), ("c", "gnu89"), ("c", "c99"), ("c", "gnu17"), ("c++", "c++98"), ("c++", "c++17")];
     for prelude in ["", "#include <stdio.h>\n", "#define NOTMPNAM\n#define PVM33COMPAT\n"] {
         let file = folder.join("dialect.c");
-        let body = format!("{prelude}#include \"pvm3.h\"\n#include \"pvmtev.h\"\nint here = PvmOk;\n");
+        let body = format!(
+            "{prelude}#include \"pvm3.h\"\n#include \"pvmtev.h\"\n#include \"pvmproto.h\"\nint here = PvmOk;\n"
+        );
         fs::write(&file, body).expect("the program is written");
         for (language, standard) in dialects {
             run(Command::new(if language == "c" { "gcc" } else { "g++" })
@@ -334,6 +336,25 @@ fn tracing_header_is_the_originals() {
                return 0;\n}\n"
     };
     assert_eq!(run_c(&folder, "their-masks", &masks(original)), run_c(&folder, "our-masks", &masks(&ours())));
+}
+
+#[test]
+fn protocol_header_is_the_originals() {
+    if !have_compiler("cc", "pvmproto.h") || !have_original("pvmproto.h") {
+        return;
+    }
+    let folder = workshop("protocol");
+    let (original, headers) = (Path::new(ORIGINAL), &["pvm3.h", "pvmproto.h"]);
+    let mut names = constants(&folder, original, headers);
+    // What daemons say to each other is no program's business.
+    let is_tasks =
+        |name: &str| ["TM", "TC_", "SM_", "SYSCTX_T", "TDPROTOCOL"].iter().any(|p| name.starts_with(p));
+    names.retain(|name, _| is_tasks(name));
+    assert!(names.len() > 60, "only {} constants were found", names.len());
+    assert_eq!(
+        run_c(&folder, "theirs", &print_constants(original, headers, &names)),
+        run_c(&folder, "ours", &print_constants(&ours(), headers, &names))
+    );
 }
 
 #[test]

@@ -12,7 +12,7 @@ impl Engine {
     /// Deals with a message that is for the library; `false` if it is for the program.
     pub(super) fn handle(&mut self, message: &Message) -> bool {
         if message.header.context != CONTEXT_TC {
-            return false;
+            return self.take_managers_end(message);
         }
         let Some(kind) = Tc::from_tag(message.header.tag) else { return false };
         // What cannot be read is dropped, as PVM does: the sender is another task, whom nobody can tell.

@@ -3,6 +3,7 @@
 mod connect;
 mod control;
 mod direct;
+mod manager;
 mod meeting;
 mod options;
 mod output;
@@ -53,6 +54,7 @@ pub struct Engine {
     peers: Peers,
     route_notices: RouteNotices,
     siblings: Option<Vec<Tid>>,
+    manager: manager::Manager,
     output: output::Collection,
     recorder: Option<timeline::Recorder>,
 }
@@ -98,6 +100,7 @@ impl Engine {
             peers: Peers::default(),
             route_notices: RouteNotices::default(),
             siblings: None,
+            manager: manager::Manager::default(),
             output: output::Collection::default(),
             recorder: None,
         }
@@ -128,6 +131,7 @@ impl Engine {
         };
         let answer = EnrolReply::decode(&self.ask(Tm::Conn2.tag(), &request.encode(), deadline)?)?;
         self.identity = answer.ok_or_else(|| Error::new(PvmError::SysErr, "it refused"))?;
+        self.manager = manager::Manager::new(self.identity.scheduler);
         self.extension = reply.extension;
         Ok(())
     }
@@ -187,42 +191,64 @@ impl Engine {
         std::mem::replace(&mut self.context, context)
     }
 
-    /// Asks the daemon, and returns the body of its answer.
+    /// Asks the daemon, or the resource manager if that answers such requests, and returns the body of the answer.
     #[expect(clippy::needless_pass_by_value, reason = "a body is made for one request")]
     pub fn request(&mut self, tag: i32, body: Vec<u8>) -> Result<Bytes> {
         if tag == Tm::Exit.tag() {
             self.report_end();
         }
         let begun = self.begin_span();
-        let answer = self.ask(tag, &body, None);
+        let answer = self.ask_whoever_answers(tag, &body);
         self.record_request(begun, tag);
         answer
     }
 
-    /// Tells the daemon something it does not answer.
+    fn ask_whoever_answers(&mut self, tag: i32, body: &[u8]) -> Result<Bytes> {
+        if let Some((manager, its_tag)) = self.manager_of(tag)
+            && let Some(answer) = self.ask_manager(manager, its_tag, body)?
+        {
+            return Ok(answer);
+        }
+        self.ask(tag, body, None)
+    }
+
+    /// Tells the daemon, or the resource manager in its place, something that is not answered.
     #[expect(clippy::needless_pass_by_value, reason = "a body is made for one message")]
     pub fn tell(&mut self, tag: i32, context: i32, body: Vec<u8>) -> Result<()> {
-        self.send(Tid::MY_DAEMON, xdr_header(tag, context, 0), &[&body])
+        let (to, tag) = self.manager_of(tag).unwrap_or((Tid::MY_DAEMON, tag));
+        self.send(to, xdr_header(tag, context, 0), &[&body])
     }
 
     fn ask(&mut self, tag: i32, body: &[u8], deadline: Option<Instant>) -> Result<Bytes> {
-        let wait_id = self.next_wait_id;
-        self.next_wait_id = wait_id.checked_add(1).unwrap_or(1);
-        // Whatever waits already is no answer.
-        let start = self.inbox.queue.len();
-        self.send(Tid::MY_DAEMON, xdr_header(tag, CONTEXT_TM, wait_id), &[body])?;
-        let is_answer = |message: &Message| {
+        let header = xdr_header(tag, CONTEXT_TM, 0);
+        let answer = self.converse(Tid::MY_DAEMON, header, body, deadline, &mut |message, wait_id| {
             // The wait id tells the answer from one that came too late for an earlier request.
             let MessageHeader { tag: answered, wait_id: asked, .. } = message.header;
             message.src == Tid::MY_DAEMON && answered == tag && asked == wait_id
-        };
-        let answer = self.wait_for(start, deadline, &mut |message| {
-            if is_answer(message) { Choice::Take } else { Choice::Skip }
         })?;
         match answer {
             Some(message) => Ok(message.body),
             None => Err(Error::new(PvmError::SysErr, "the daemon does not answer")),
         }
+    }
+
+    /// Sends a request and waits for the message that is its answer; its wait id is that of the request.
+    fn converse(
+        &mut self,
+        to: Tid,
+        header: MessageHeader,
+        body: &[u8],
+        deadline: Option<Instant>,
+        is_answer: &mut dyn FnMut(&Message, i32) -> bool,
+    ) -> Result<Option<Message>> {
+        let wait_id = self.next_wait_id;
+        self.next_wait_id = wait_id.checked_add(1).unwrap_or(1);
+        // Whatever waits already is no answer.
+        let start = self.inbox.queue.len();
+        self.send(to, MessageHeader { wait_id, ..header }, &[body])?;
+        self.wait_for(start, deadline, &mut |message| {
+            if is_answer(message, wait_id) { Choice::Take } else { Choice::Skip }
+        })
     }
 
     /// Leaves the virtual machine, once the output of collected tasks has ended.

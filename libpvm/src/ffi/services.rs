@@ -144,6 +144,7 @@ pub unsafe extern "C" fn pvm_reg_rm(host: *mut *mut HostInfo) -> c_int {
         let mut list = CList::default();
         push_host(&mut list, &record);
         state.lists.manager_host = list;
+        state.engine()?.ask_daemon_only();
         let tid = state.tid()?.raw();
         mailbox::put_numbers(state, MANAGER_CLASS, &[tid])?;
         // SAFETY: as promised.
