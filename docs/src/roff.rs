@@ -15,7 +15,7 @@ impl Roff {
         let version = env!("CARGO_PKG_VERSION");
         let title = name.to_uppercase();
         let mut page = Self { text: String::new() };
-        page.line(&format!(".\\\" Written by pvm-docs. The source is in docs and in the command lines."));
+        page.line(".\\\" Written by pvm-docs. The source is in docs and in the command lines.");
         page.line(&format!(
             ".TH \"{}\" {section} \"\" \"PVM {version}\" \"Parallel Virtual Machine\"",
             escape(&title)
