@@ -4,7 +4,7 @@ mod recorder;
 
 use pvm_wire::body::{BodyReader, BodyWriter};
 use pvm_wire::codes::{CONTEXT_TC, Tc, Tm};
-use pvm_wire::daemon::{Blob, DaemonMsg};
+use pvm_wire::daemon::{Blob, DaemonMsg, PeerReply, PeerRequest};
 use pvm_wire::encoding::XDR_WORD;
 use pvm_wire::group::{CONTEXT, Request, View, keeper, tag};
 use pvm_wire::header::{EOM, SOM};
@@ -34,8 +34,12 @@ fn number(r: &mut Recorder, conn: ConnId, request: Request<'_>) -> i32 {
 
 /// A task of another host makes a request of the keeper.
 fn ask_from_afar(r: &mut Recorder, tid: Tid, request: Request<'_>) {
-    let header =
-        MessageHeader { encoding: XDR_WORD, tag: request.tag(), context: CONTEXT, ..MessageHeader::default() };
+    let header = MessageHeader {
+        encoding: XDR_WORD,
+        tag: request.tag(),
+        context: CONTEXT,
+        ..MessageHeader::default()
+    };
     let message = Message { src: tid, dst: keeper(), header, body: request.encode().into() };
     for (header, data) in message.fragments(4080) {
         let what = DaemonMsg::Data { src: tid, dsts: vec![keeper()], flags: header.flags, data: Blob(data) };
@@ -136,6 +140,36 @@ fn members_elsewhere_are_watched_and_go_with_their_hosts() {
 }
 
 #[test]
+fn a_join_is_answered_when_those_who_know_the_group_know_of_it() {
+    let mut r = Recorder::master();
+    let (conn, _) = r.enrol(100, 0);
+    r.add_host(conn, 2);
+    let far = host(2).task(1);
+    ask_from_afar(&mut r, far, Request::Join("g", true));
+    (r.told(), r.told());
+    ask_from_afar(&mut r, far, Request::View("g"));
+    assert_eq!(sent_afar(&mut r).1, tag::VIEW);
+    ask(&mut r, conn, Request::Join("g", true));
+    let (to, what, _) = sent_afar(&mut r);
+    assert_eq!((to, what), (vec![far], tag::CHANGED));
+    let DaemonMsg::Request { id, what: PeerRequest::Ping } = r.told() else { panic!("no question") };
+    r.nothing_else();
+    r.feed(Event::PeerMessage { host: host(2), message: DaemonMsg::Reply { id, what: PeerReply::Pong } });
+    let (what, body) = told_by_keeper(&mut r, conn);
+    assert_eq!((what, BodyReader::new(&body).int()), (tag::JOIN, Ok(1)));
+    r.nothing_else();
+    // A host that goes has nobody left to be told.
+    ask_from_afar(&mut r, far, Request::View("g"));
+    r.told();
+    ask(&mut r, conn, Request::Leave("g"));
+    (r.told(), r.told());
+    r.nothing_else();
+    r.feed(Event::PeerLost { host: host(2), reason: "test".into() });
+    while !matches!(r.next(), Action::Send { conn: to, .. } if to == conn) {}
+    r.nothing_else();
+}
+
+#[test]
 fn a_barrier_is_answered_by_one_message_per_host() {
     let mut r = Recorder::master();
     let (conn, _) = r.enrol(100, 0);
@@ -164,7 +198,8 @@ fn a_broadcast_takes_three_steps_whatever_the_number_of_members() {
         r.add_host(conn, index);
     }
     for members in [8, 64, 512] {
-        let tids: Vec<Tid> = (0..members).map(|n| host(2 + n % (HOSTS - 1)).task(1 + n / (HOSTS - 1))).collect();
+        let tids: Vec<Tid> =
+            (0..members).map(|n| host(2 + n % (HOSTS - 1)).task(1 + n / (HOSTS - 1))).collect();
         let list = BodyWriter::new().int(tids.len() as i32).ints(tids.iter().map(|tid| tid.raw())).finish();
         // Two messages of the sender's, whatever the number.
         r.request(conn, Tm::Mca, &list);

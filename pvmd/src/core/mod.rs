@@ -101,6 +101,7 @@ pub struct Core {
     start_up_waiters: Vec<ReplyTo>,
     mailbox: mailbox::Mailbox<PeerTo>,
     groups: groups::Keeper,
+    group_answers: BTreeMap<u64, groups::HeldAnswers>,
     /// Requests to the keeper of groups, cut into fragments.
     group_requests: Reassembler,
 }
@@ -155,6 +156,7 @@ impl Core {
             start_up_waiters: Vec::new(),
             mailbox: mailbox::Mailbox::with_keeper(),
             groups: groups::Keeper::default(),
+            group_answers: BTreeMap::new(),
             group_requests: Reassembler::new(GROUP_REQUEST_MAX),
             config,
         }

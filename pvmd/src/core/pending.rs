@@ -30,6 +30,8 @@ pub(super) enum Waiter {
     /// The resource manager, for hosts it adds.
     ServiceAdd(ServiceTo),
     Tasks(QueryId),
+    /// Answers about groups, held until hosts know of a change.
+    GroupNotice(u64),
     /// Items `first…` of a spawn, as many as were asked for.
     Exec {
         spawn: SpawnId,
@@ -109,6 +111,7 @@ impl Core {
     fn on_answer(&mut self, from: HostIndex, waiter: Waiter, what: PeerReply) {
         match (waiter, what) {
             (Waiter::Mstat(to), PeerReply::Pong) => self.reply_int(to, 0),
+            (Waiter::GroupNotice(id), PeerReply::Pong) => self.on_group_notice_heard(id),
             (Waiter::Pstat(to), PeerReply::TaskStatus { alive }) => {
                 self.reply_int(to, if alive { 0 } else { PvmError::NoTask.code() });
             }
@@ -149,6 +152,7 @@ impl Core {
             Waiter::ServiceAdd(to) => {
                 self.answer_service(to, Sm::AddAck, PvmError::HostFail.code().to_be_bytes().to_vec());
             }
+            Waiter::GroupNotice(id) => self.on_group_notice_heard(id),
             Waiter::Tasks(query) => self.on_tasks_part(host, query, Vec::new()),
             Waiter::Exec { spawn, first, count } => self.on_exec_lost(host, spawn, first, count),
         }

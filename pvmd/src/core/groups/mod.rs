@@ -12,16 +12,24 @@ pub(super) use keeper::{Answer, Keeper};
 
 use super::Core;
 use super::flow::Source;
+use super::pending::Waiter;
 use bytes::Bytes;
 use pvm_wire::body::BodyWriter;
 use pvm_wire::codes::{CONTEXT_TC, TASK_PROTOCOL, Tc};
-use pvm_wire::daemon::{Blob, DaemonMsg};
+use pvm_wire::daemon::{Blob, DaemonMsg, PeerRequest};
 use pvm_wire::encoding::XDR_WORD;
 use pvm_wire::limits::FRAGMENT_SIZE;
 use pvm_wire::message::Assembled;
 use pvm_wire::{FragmentHeader, HostIndex, Message, MessageHeader, Tid, group as wire};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tracing::{debug, warn};
+
+/// Answers that wait until hosts have heard of a change.
+#[derive(Debug)]
+pub(super) struct HeldAnswers {
+    missing: usize,
+    answers: Vec<Answer>,
+}
 
 impl Core {
     /// A piece of a message for the keeper of groups.
@@ -48,10 +56,51 @@ impl Core {
         if !known && self.groups.has(from) {
             self.watch_owner(from);
         }
+        if matches!(tag, wire::tag::JOIN | wire::tag::LEAVE) {
+            return self.answer_when_known(answers);
+        }
         for answer in answers {
             // Charged to the one who asked: who never reads answers is not read either.
             let source = if answer.to == [from] { source } else { Source::Daemon };
             self.send_as_keeper(source, wire::CONTEXT, answer);
+        }
+    }
+
+    /// Sends notices of a change, and the answers once the notices have come to all hosts concerned: whoever learns
+    /// from the new member that it has joined knows it from the keeper already.
+    fn answer_when_known(&mut self, answers: Vec<Answer>) {
+        let (notices, answers): (Vec<_>, Vec<_>) =
+            answers.into_iter().partition(|answer| answer.tag == wire::tag::CHANGED);
+        let told = notices.iter().flat_map(|notice| &notice.to).filter_map(|tid| tid.host());
+        let hosts: BTreeSet<HostIndex> = told.filter(|&host| host != self.config.index).collect();
+        for notice in notices {
+            self.send_as_keeper(Source::Daemon, wire::CONTEXT, notice);
+        }
+        let held = HeldAnswers { missing: hosts.len(), answers };
+        if hosts.is_empty() {
+            return self.release(held);
+        }
+        let id = self.next_id();
+        self.group_answers.insert(id, held);
+        for host in hosts {
+            self.ask(host, PeerRequest::Ping, Waiter::GroupNotice(id));
+        }
+    }
+
+    /// A host has passed on what it was told about groups, or is gone.
+    pub(super) fn on_group_notice_heard(&mut self, id: u64) {
+        let Some(mut held) = self.group_answers.remove(&id) else { return };
+        held.missing -= 1;
+        if held.missing == 0 {
+            self.release(held);
+        } else {
+            self.group_answers.insert(id, held);
+        }
+    }
+
+    fn release(&mut self, held: HeldAnswers) {
+        for answer in held.answers {
+            self.send_as_keeper(Source::Daemon, wire::CONTEXT, answer);
         }
     }
 
