@@ -145,11 +145,12 @@ impl Engine {
         Ok(())
     }
 
-    /// A task with which a route was under way has ended (`TC_TASKEXIT`). An open one is read to its end instead.
+    /// A task with which a route was under way has ended (`TC_TASKEXIT`). An open one is read to its end.
     pub(super) fn end_negotiation(&mut self, tid: Tid) {
         match self.peers.get(tid) {
             Some(Peer::Asked(_)) => drop(self.peers.set(tid, Peer::Refused)),
             Some(Peer::Granted(..)) => drop(self.peers.remove(tid)),
+            Some(Peer::Open(route)) => route.expect_end(),
             _ => {}
         }
     }

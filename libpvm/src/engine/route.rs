@@ -11,6 +11,10 @@ use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+/// How long a host may be silent on a route to a task that has ended.
+const SILENCE: Duration = Duration::from_secs(9);
 
 /// Fragments handed to the kernel in one call.
 const BATCH: usize = 64;
@@ -78,6 +82,22 @@ impl Route {
     pub(super) fn readable(&self) -> usize {
         rustix::io::ioctl_fionread(&self.socket)
             .map_or(0, |count| usize::try_from(count).unwrap_or(usize::MAX))
+    }
+
+    /// The other task has ended: if its host has, too, no word of that will come, and silence has to do.
+    pub(super) fn expect_end(&self) {
+        use rustix::net::sockopt::{
+            set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl, set_tcp_user_timeout,
+        };
+        let options = || {
+            set_tcp_user_timeout(&self.socket, SILENCE.as_millis() as u32)?;
+            set_tcp_keepidle(&self.socket, SILENCE / 3)?;
+            set_tcp_keepintvl(&self.socket, SILENCE / 3)?;
+            set_tcp_keepcnt(&self.socket, 2)?;
+            set_socket_keepalive(&self.socket, true)
+        };
+        // On one host the system knows without being asked.
+        let _ = options();
     }
 
     /// Says that nothing more will be sent; what was sent still arrives.
