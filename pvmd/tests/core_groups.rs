@@ -146,7 +146,8 @@ fn a_join_is_answered_when_those_who_know_the_group_know_of_it() {
     r.add_host(conn, 2);
     let far = host(2).task(1);
     ask_from_afar(&mut r, far, Request::Join("g", true));
-    (r.told(), r.told());
+    r.told();
+    r.told();
     ask_from_afar(&mut r, far, Request::View("g"));
     assert_eq!(sent_afar(&mut r).1, tag::VIEW);
     ask(&mut r, conn, Request::Join("g", true));
@@ -162,7 +163,8 @@ fn a_join_is_answered_when_those_who_know_the_group_know_of_it() {
     ask_from_afar(&mut r, far, Request::View("g"));
     r.told();
     ask(&mut r, conn, Request::Leave("g"));
-    (r.told(), r.told());
+    r.told();
+    r.told();
     r.nothing_else();
     r.feed(Event::PeerLost { host: host(2), reason: "test".into() });
     while !matches!(r.next(), Action::Send { conn: to, .. } if to == conn) {}
