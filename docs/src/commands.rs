@@ -110,7 +110,10 @@ fn synopsis(out: &mut Roff, addition: &Addition, command: Option<Command>) {
 fn help_after(command: &Command) -> (String, Vec<String>) {
     let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let (notes, examples) = text.split_once("Examples:\n").unwrap_or((&text, ""));
-    (notes.to_owned(), examples.lines().map(|line| line.trim_start().to_owned()).collect())
+    // Examples are indented; what follows them at the margin is a note again.
+    let (examples, more): (Vec<&str>, Vec<&str>) = examples.lines().partition(|line| line.starts_with(' '));
+    let notes = format!("{notes}\n{}", more.join("\n"));
+    (notes, examples.into_iter().map(|line| line.trim_start().to_owned()).collect())
 }
 
 fn options(out: &mut Roff, command: &Command) {
