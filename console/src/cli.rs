@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 /// Words that are subcommands; anything else in their place belongs to the console.
-const SUBCOMMANDS: [&str; 5] = ["run", "demo", "daemon", "task-manager", "help"];
+const SUBCOMMANDS: [&str; 6] = ["run", "demo", "sim", "daemon", "task-manager", "help"];
 
 /// Whether a first argument asks for a subcommand. PVM's console itself takes `-d`, `-n` and a hostfile.
 pub fn is_subcommand(first: &str) -> bool {
@@ -20,7 +20,8 @@ Examples:
   pvm hostfile                       a virtual machine of the hosts in ./hostfile
   echo conf | pvm                    which hosts it has
   pvm run --hosts 4 ./program        a program, on a machine of its own that ends with it
-  pvm demo                           four hosts, 256 tasks, a picture";
+  pvm demo                           four hosts, 256 tasks, a picture
+  pvm sim coallocation               scheduling policies in simulated clusters: tables and plots";
 
 /// A parallel virtual machine: starts it, shows it, runs programs on it.
 #[derive(Debug, Parser)]
@@ -38,6 +39,13 @@ pub enum Command {
     Run(RunArgs),
     /// Draw mandelbrot.png with 256 tasks on four hosts
     Demo(DemoArgs),
+    /// Simulate scheduling policies ("pvm sim --help" tells more)
+    #[command(disable_help_flag = true)]
+    Sim {
+        /// The simulation's arguments
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
     /// Be the daemon (as pvmd; "pvm daemon --help" tells more)
     #[command(disable_help_flag = true)]
     Daemon {

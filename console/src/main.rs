@@ -18,8 +18,9 @@ fn main() -> ExitCode {
         _ => {}
     }
     match args.first().and_then(|first| first.to_str()) {
-        // Not by way of clap: `pvm daemon --help` is the daemon's, and so with the task manager.
+        // Not by way of clap: `pvm daemon --help` is the daemon's, and so with the others.
         Some("daemon") => pvmd::cli::run(args[1..].to_vec()),
+        Some("sim") => pvm_sim::run(args[1..].to_vec()),
         Some("task-manager") => pvm_task_manager::run(args[1..].to_vec()),
         Some(first) if is_subcommand(first) => subcommand(),
         _ => pvm_console::console::run(args),
@@ -31,6 +32,7 @@ fn subcommand() -> ExitCode {
         Command::Run(args) => run::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Daemon { args } => return pvmd::cli::run(args),
+        Command::Sim { args } => return pvm_sim::run(args),
         Command::TaskManager { args } => return pvm_task_manager::run(args),
     };
     result.map_or_else(

@@ -104,6 +104,13 @@ pub struct Case {
     over_hosts: bool,
 }
 
+impl Case {
+    /// A case by itself.
+    pub fn new(kind: Kind, hosts: usize, load: f64, processes: u64) -> Self {
+        Self { kind, hosts, load, processes, over_hosts: false }
+    }
+}
+
 /// What a simulation gives.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Outcome {
@@ -395,7 +402,7 @@ mod tests {
     }
 
     fn outcome(kind: Kind) -> Outcome {
-        let case = Case { kind, hosts: 40, load: 0.8, processes: 2000, over_hosts: false };
+        let case = Case::new(kind, 40, 0.8, 2000);
         simulate(&settings(), &case, 7)
     }
 

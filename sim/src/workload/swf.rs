@@ -12,7 +12,10 @@ use thiserror::Error;
 /// What is wrong with a trace.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// The file cannot be read, or not to its end; so many lines had been.
+    /// The file cannot be opened.
+    #[error(transparent)]
+    Open(std::io::Error),
+    /// The file cannot be read to its end, for example because gzip data are cut off.
     #[error("line {line}: {source}")]
     Read {
         /// The line.
@@ -82,9 +85,8 @@ impl Reader<Box<dyn BufRead + Send>> {
     /// Opens a trace; gzip is recognised by its first bytes. With `lenient`, lines with errors are passed over, and a
     /// file that cannot be read to its end simply ends.
     pub fn open(path: &Path, lenient: bool) -> Result<Self, Error> {
-        let fail = |source| Error::Read { line: 0, source };
-        let mut file = BufReader::new(std::fs::File::open(path).map_err(fail)?);
-        let gzip = file.fill_buf().map_err(fail)?.starts_with(&[0x1f, 0x8b]);
+        let mut file = BufReader::new(std::fs::File::open(path).map_err(Error::Open)?);
+        let gzip = file.fill_buf().map_err(Error::Open)?.starts_with(&[0x1f, 0x8b]);
         let input: Box<dyn BufRead + Send> =
             if gzip { Box::new(BufReader::new(MultiGzDecoder::new(file))) } else { Box::new(file) };
         Ok(Reader::new(input, lenient))
