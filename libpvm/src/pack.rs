@@ -1,7 +1,7 @@
 //! Packing values into the body of a message.
 
 use crate::error::{Error, Result};
-use pvm_wire::{Element, Encoding, PvmError, Tid, element};
+use pvm_wire::{Element, Encoding, PvmError, Tid, Upper, element};
 use serde::Serialize;
 
 /// The body of a message under construction.
@@ -20,6 +20,7 @@ use serde::Serialize;
 pub struct Pack {
     encoding: Encoding,
     body: Vec<u8>,
+    upper: Upper,
 }
 
 impl Default for Pack {
@@ -31,17 +32,19 @@ impl Default for Pack {
 impl Pack {
     /// An empty body in XDR, which every host can read.
     pub fn new() -> Self {
-        Self { encoding: Encoding::Xdr, body: Vec::new() }
+        Self { encoding: Encoding::Xdr, body: Vec::new(), upper: Upper::default() }
     }
 
     /// An empty body in this host's own format: quicker, but only hosts of the same kind can read it.
     pub fn raw() -> Self {
-        Self { encoding: Encoding::Raw, body: Vec::new() }
+        Self { encoding: Encoding::Raw, body: Vec::new(), upper: Upper::default() }
     }
 
-    /// Appends values. Note that XDR carries only the low 32 bits of `i64` and `u64`, as PVM does; use
-    /// [`Pack::raw`] or [`Pack::put_value`] for larger ones.
+    /// Appends values. A receiver that links the original library gets only the low 32 bits of `i64` and `u64` in XDR.
     pub fn put<T: Element>(&mut self, values: &[T]) -> Result<&mut Self> {
+        if self.encoding == Encoding::Xdr {
+            self.upper.note(self.body.len(), values.iter().copied())?;
+        }
         element::pack(&mut self.body, self.encoding, values.iter().copied())?;
         Ok(self)
     }
@@ -75,6 +78,7 @@ impl Pack {
     /// Empties the body, keeping its memory.
     pub fn clear(&mut self) {
         self.body.clear();
+        self.upper = Upper::default();
     }
 
     /// How the values are encoded.
@@ -95,5 +99,10 @@ impl Pack {
     /// The encoded body.
     pub fn body(&self) -> &[u8] {
         &self.body
+    }
+
+    /// What of `i64` and `u64` the body itself does not carry, which travels behind it.
+    pub fn upper(&self) -> &Upper {
+        &self.upper
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use bytes::Bytes;
-use pvm_wire::{Element, Encoding, Message, PvmError, Tid, element};
+use pvm_wire::{Element, Encoding, Message, PvmError, Tid, Upper, element};
 use serde::de::DeserializeOwned;
 
 /// Any sender, or any tag.
@@ -75,13 +75,19 @@ pub(crate) fn matches(message: &Message, source: Source, tag: Tag, context: i32)
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Received {
     message: Message,
+    upper: Upper,
     position: usize,
 }
 
 impl Received {
     /// Reads a message from its start.
-    pub fn new(message: Message) -> Self {
-        Self { message, position: 0 }
+    pub fn new(mut message: Message) -> Self {
+        let (mut length, mut upper) = (message.body.len(), Upper::default());
+        if Encoding::of_word(message.header.encoding) == Some(Encoding::Xdr) {
+            (length, upper) = Upper::split(message.header.checksum, &message.body);
+        }
+        message.body.truncate(length);
+        Self { message, upper, position: 0 }
     }
 
     /// The sender. Messages of the daemon (notices) come from [`Tid::MY_DAEMON`].
@@ -159,13 +165,15 @@ impl Received {
         self.position = 0;
     }
 
-    /// The message as it came.
+    /// The message, without what stood behind its body ([`crate::Pack::upper`]).
     pub fn into_message(self) -> Message {
         self.message
     }
 
-    fn take<T: Element>(&mut self, count: usize, sink: impl FnMut(usize, T)) -> Result<()> {
+    fn take<T: Element>(&mut self, count: usize, mut sink: impl FnMut(usize, T)) -> Result<()> {
         let encoding = self.encoding();
+        let (start, upper) = (self.position, &self.upper);
+        let sink = |index, low: T| sink(index, upper.complete(start + index * T::XDR, low));
         element::unpack(&self.message.body, &mut self.position, encoding, count, sink)?;
         Ok(())
     }

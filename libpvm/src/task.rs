@@ -8,7 +8,7 @@ use crate::receive::{Received, Source, Tag, matches};
 use pvm_wire::body::BodyWriter;
 use pvm_wire::codes::Tm;
 use pvm_wire::protocol::EnrolReply;
-use pvm_wire::{Encoding, Message, MessageHeader, PvmError, Tid};
+use pvm_wire::{Message, MessageHeader, PvmError, Tid};
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
@@ -83,16 +83,16 @@ impl Task {
     pub fn send(&mut self, to: Tid, tag: i32, pack: &Pack) -> Result<()> {
         check_tag(tag)?;
         check_task(to)?;
-        let header = self.header(tag, pack.encoding());
-        self.engine.send(to, header, &[pack.body()])
+        let header = self.header(tag, pack);
+        self.engine.send(to, header, &[pack.body(), &pack.upper().encode()])
     }
 
     /// Sends one message to several tasks: to each once, and not to this one.
     pub fn multicast(&mut self, to: &[Tid], tag: i32, pack: &Pack) -> Result<()> {
         check_tag(tag)?;
         to.iter().try_for_each(|&tid| check_task(tid))?;
-        let header = self.header(tag, pack.encoding());
-        self.engine.multicast(to, header, &[pack.body()])
+        let header = self.header(tag, pack);
+        self.engine.multicast(to, header, &[pack.body(), &pack.upper().encode()])
     }
 
     /// Waits for a message. Those that come meanwhile and do not match wait in a queue.
@@ -215,9 +215,9 @@ impl Task {
         crate::error::check(pvm_wire::body::BodyReader::new(&answer).int()?, what)
     }
 
-    fn header(&self, tag: i32, encoding: Encoding) -> MessageHeader {
-        let context = self.engine.context();
-        MessageHeader { encoding: encoding.word(), tag, context, wait_id: 0, checksum: 0 }
+    fn header(&self, tag: i32, pack: &Pack) -> MessageHeader {
+        let (encoding, context) = (pack.encoding().word(), self.engine.context());
+        MessageHeader { encoding, tag, context, wait_id: 0, checksum: pack.upper().word() }
     }
 }
 

@@ -99,6 +99,12 @@ fn signal_handlers_call_the_library() {
     check_with("signals.c", &daemons(), &[Library::Shared, Library::Static]);
 }
 
+/// The original loses the upper halves of longs.
+#[test]
+fn longs_keep_all_their_bits() {
+    check_with("longs.c", &daemons(), &[Library::Shared, Library::Static]);
+}
+
 /// The original does not go on from the first name.
 #[test]
 fn fortran_goes_through_lists() {

@@ -27,8 +27,8 @@ pub struct Complex64 {
 
 /// A value PVM can pack.
 ///
-/// C's `long` is `i64` here: in XDR only its low 32 bits travel, as in PVM, and are sign-extended (unsigned:
-/// zero-extended) on arrival; in native form all 64 do.
+/// C's `long` is `i64` here: its XDR form has only the low 32 bits, as in PVM, which are sign-extended (unsigned:
+/// zero-extended) on arrival; [`crate::Upper`] has the others. In native form all 64 travel.
 pub trait Element: Copy + Default + 'static {
     /// Bytes of one element in XDR.
     const XDR: usize;
@@ -42,6 +42,16 @@ pub trait Element: Copy + Default + 'static {
     fn put_native(self, out: &mut [u8]);
     /// Reads the native form from [`Self::NATIVE`] bytes.
     fn get_native(bytes: &[u8]) -> Self;
+    /// The upper half, if the XDR form does not tell it.
+    fn upper(self) -> Option<u32> {
+        None
+    }
+    /// The element with this upper half.
+    #[must_use]
+    fn with_upper(self, upper: u32) -> Self {
+        let _ = upper;
+        self
+    }
 }
 
 /// The first `N` bytes of a slice that has them.
@@ -52,7 +62,7 @@ fn head<const N: usize>(bytes: &[u8]) -> [u8; N] {
 }
 
 macro_rules! element {
-    ($type:ty, $xdr:ty, $encode:expr, $decode:expr) => {
+    ($type:ty, $xdr:ty, $encode:expr, $decode:expr $(, $more:item)*) => {
         impl Element for $type {
             const XDR: usize = size_of::<$xdr>();
             const NATIVE: usize = size_of::<$type>();
@@ -70,6 +80,7 @@ macro_rules! element {
             fn get_native(bytes: &[u8]) -> Self {
                 <$type>::from_ne_bytes(head(bytes))
             }
+            $($more)*
         }
     };
 }
@@ -81,8 +92,25 @@ element!(i16, i32, i32::from, |v| v as i16);
 element!(u16, i32, |v| i32::from(v as i16), |v| v as u16);
 element!(i32, i32, |v| v, |v| v);
 element!(u32, u32, |v| v, |v| v);
-element!(i64, i32, |v| v as i32, i64::from);
-element!(u64, u32, |v| v as u32, u64::from);
+macro_rules! long {
+    ($type:ty, $xdr:ty) => {
+        element!(
+            $type,
+            $xdr,
+            |v| v as $xdr,
+            <$type>::from,
+            fn upper(self) -> Option<u32> {
+                (<$type>::from(self as $xdr) != self).then_some((self >> 32) as u32)
+            },
+            fn with_upper(self, upper: u32) -> Self {
+                <$type>::from(upper) << 32 | self & 0xffff_ffff
+            }
+        );
+    };
+}
+
+long!(i64, i32);
+long!(u64, u32);
 element!(f32, f32, |v| v, |v| v);
 element!(f64, f64, |v| v, |v| v);
 

@@ -26,6 +26,7 @@ pub mod slave;
 pub mod spawn;
 pub mod tid;
 pub mod timeline;
+pub mod upper;
 
 pub use element::{Complex32, Complex64, Element};
 pub use encoding::{DataSignature, Encoding};
@@ -33,3 +34,4 @@ pub use error::PvmError;
 pub use header::{FragmentHeader, MessageHeader};
 pub use message::{Message, Reassembler};
 pub use tid::{HostIndex, Tid};
+pub use upper::Upper;

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use pvm_wire::encoding::TRACE_WORD;
-use pvm_wire::{Element, Encoding, Message, MessageHeader, PvmError, Tid, element};
+use pvm_wire::{Element, Encoding, Message, MessageHeader, PvmError, Tid, Upper, element};
 
 /// The style of a trace message, `PvmDataTrace`.
 const TRACE_STYLE: i32 = 4;
@@ -53,6 +53,15 @@ impl Format {
         if self == Self::Plain(Encoding::InPlace) { IN_PLACE_WORD } else { self.word() }
     }
 
+    /// The length of the body proper in a message with this checksum word, and what stands behind it.
+    fn split(self, word: u32, body: &[u8]) -> (usize, Upper) {
+        if self == Self::Plain(Encoding::Xdr) {
+            Upper::split(word, body)
+        } else {
+            (body.len(), Upper::default())
+        }
+    }
+
     /// How the body is written and read; `None` cannot be read.
     pub fn encoding(self) -> Option<Encoding> {
         match self {
@@ -88,6 +97,7 @@ pub struct Buffer {
     /// Whether it waits in the queue of messages that were not received yet.
     pub waiting: bool,
     body: Body,
+    upper: Upper,
     parts: Vec<InPlacePart>,
     position: usize,
 }
@@ -113,27 +123,41 @@ impl Buffer {
     /// An empty message.
     pub fn new(format: Format) -> Self {
         let body = Body::Packed(Vec::new());
-        Self { format, info: Info::default(), waiting: false, body, parts: Vec::new(), position: 0 }
+        let (info, upper) = (Info::default(), Upper::default());
+        Self { format, info, waiting: false, body, upper, parts: Vec::new(), position: 0 }
     }
 
     /// A message that came in.
     pub fn received(message: Message) -> Self {
-        let Message { src, dst, header, body } = message;
+        let Message { src, dst, header, mut body } = message;
+        let format = Format::from_word(header.encoding);
+        let (length, upper) = format.split(header.checksum, &body);
+        body.truncate(length);
         let info = Info {
             context: header.context,
             tag: header.tag,
             wait_id: header.wait_id,
-            checksum: header.checksum as i32,
+            checksum: if upper.is_empty() { header.checksum as i32 } else { 0 },
             src: src.raw(),
             dst: dst.raw(),
         };
         Self {
-            format: Format::from_word(header.encoding),
+            format,
             info,
             waiting: false,
             body: Body::Received(body),
+            upper,
             parts: Vec::new(),
             position: 0,
+        }
+    }
+
+    /// Takes the upper halves of integers from behind a body that was filled in as it came.
+    pub fn split_upper(&mut self) {
+        let (length, upper) = self.format.split(self.info.checksum as u32, self.body());
+        if !upper.is_empty() {
+            self.body_mut().truncate(length);
+            (self.upper, self.info.checksum) = (upper, 0);
         }
     }
 
@@ -183,8 +207,20 @@ impl Buffer {
             tag: self.info.tag,
             context: self.info.context,
             wait_id: self.info.wait_id,
-            checksum: 0,
+            checksum: self.upper.word(),
         }
+    }
+
+    /// What of its integers the body itself does not carry.
+    pub fn upper(&self) -> &Upper {
+        &self.upper
+    }
+
+    /// Appends the body of another buffer in the same encoding.
+    pub fn append_body(&mut self, body: &[u8], upper: &Upper) -> Result<(), PvmError> {
+        self.upper.append(self.body().len(), upper)?;
+        self.body_mut().extend_from_slice(body);
+        Ok(())
     }
 
     /// Begins reading anew.
@@ -198,8 +234,14 @@ impl Buffer {
     }
 
     /// Appends elements in the buffer's encoding, which is not in-place.
-    pub fn pack<T: Element>(&mut self, elements: impl ExactSizeIterator<Item = T>) -> Result<(), PvmError> {
+    pub fn pack<T: Element>(
+        &mut self,
+        elements: impl ExactSizeIterator<Item = T> + Clone,
+    ) -> Result<(), PvmError> {
         let encoding = self.format.encoding().unwrap_or(Encoding::Raw);
+        if self.format == Format::Plain(Encoding::Xdr) {
+            self.upper.note(self.body().len(), elements.clone())?;
+        }
         element::pack(self.body_mut(), encoding, elements)
     }
 
@@ -222,8 +264,14 @@ impl Buffer {
     }
 
     /// Hands the next elements to `sink`.
-    pub fn unpack<T: Element>(&mut self, count: usize, sink: impl FnMut(usize, T)) -> Result<(), PvmError> {
+    pub fn unpack<T: Element>(
+        &mut self,
+        count: usize,
+        mut sink: impl FnMut(usize, T),
+    ) -> Result<(), PvmError> {
         let (encoding, mut position) = (self.readable(), self.position);
+        let (start, upper) = (position, &self.upper);
+        let sink = |index, low: T| sink(index, upper.complete(start + index * T::XDR, low));
         let result = element::unpack(self.body(), &mut position, encoding, count, sink);
         self.position = position;
         result

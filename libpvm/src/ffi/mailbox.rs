@@ -101,9 +101,7 @@ pub unsafe extern "C" fn pvm_putinfo(class: *const c_char, id: c_int, flags: c_i
             state.engine()?;
             let class = not_empty(class)?;
             let buffer = state.buffers.get(id).map_err(no_such)?;
-            let body = nested::whole_body(buffer);
-            let mut copy = Buffer::new(buffer.format);
-            copy.info = buffer.info;
+            let (copy, body) = nested::whole(buffer);
             expect(
                 &[PvmError::Denied, PvmError::Exists],
                 Told::Errno,

@@ -53,11 +53,21 @@ pub fn read(source: &mut Buffer) -> Result<Buffer, PvmError> {
     let mut message = Buffer::new(format);
     *message.body_mut() = body;
     message.info = Info { context, tag, wait_id, checksum, src, dst };
+    message.split_upper();
     Ok(message)
 }
 
-/// The body of a buffer with its in-place parts.
-pub fn whole_body(buffer: &Buffer) -> Vec<u8> {
+/// A buffer's header and its body with in-place parts, as [`write()`] takes them.
+pub fn whole(buffer: &Buffer) -> (Buffer, Vec<u8>) {
+    let mut head = Buffer::new(buffer.format);
+    head.info = buffer.info;
+    if !buffer.upper().is_empty() {
+        head.info.checksum = buffer.upper().word() as i32;
+    }
+    (head, [whole_body(buffer), buffer.upper().encode()].concat())
+}
+
+fn whole_body(buffer: &Buffer) -> Vec<u8> {
     let mut body = buffer.body().to_vec();
     for part in super::send::parts_of(buffer) {
         body.extend_from_slice(part);
@@ -70,12 +80,7 @@ pub fn whole_body(buffer: &Buffer) -> Vec<u8> {
 pub extern "C" fn pvm_pkmesg(id: c_int) -> c_int {
     call("pvm_pkmesg", |state| {
         let buffers = &mut state.buffers;
-        let (format, info, body) = {
-            let message = buffers.get(id).map_err(Failure::returned)?;
-            (message.format, message.info, whole_body(message))
-        };
-        let mut head = Buffer::new(format);
-        head.info = info;
+        let (head, body) = whole(buffers.get(id).map_err(Failure::returned)?);
         write(buffers.sending().map_err(Failure::returned)?, &head, &body).map_err(Failure::returned)?;
         Ok(0)
     })
@@ -86,15 +91,15 @@ pub extern "C" fn pvm_pkmesg(id: c_int) -> c_int {
 pub extern "C" fn pvm_pkmesgbody(id: c_int) -> c_int {
     call("pvm_pkmesgbody", |state| {
         let buffers = &mut state.buffers;
-        let (format, body) = {
+        let (format, body, upper) = {
             let message = buffers.get(id).map_err(Failure::returned)?;
-            (message.format, whole_body(message))
+            (message.format, whole_body(message), message.upper().clone())
         };
         let target = buffers.sending().map_err(Failure::returned)?;
         if target.format.shown() != format.shown() {
             return Err(Failure::returned(PvmError::Mismatch));
         }
-        target.body_mut().extend_from_slice(&body);
+        target.append_body(&body, &upper).map_err(Failure::returned)?;
         Ok(0)
     })
 }

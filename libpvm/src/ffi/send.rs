@@ -25,9 +25,15 @@ pub fn parts_of(buffer: &Buffer) -> Vec<&[u8]> {
         .collect()
 }
 
-/// What to send of a buffer: its body in one piece, or the parts that are read in place.
-fn pieces(buffer: &Buffer) -> Vec<&[u8]> {
-    if buffer.is_in_place() { parts_of(buffer) } else { vec![buffer.body()] }
+/// Sends what a buffer has: its body and the upper halves of its integers, or the parts that are read in place.
+fn with_pieces<T>(buffer: &Buffer, send: impl FnOnce(&[&[u8]]) -> T) -> T {
+    if buffer.is_in_place() {
+        return send(&parts_of(buffer));
+    }
+    if buffer.upper().is_empty() {
+        return send(&[buffer.body()]);
+    }
+    send(&[buffer.body(), &buffer.upper().encode()])
 }
 
 /// Sends an event to the own tracer, if there is one.
@@ -38,7 +44,7 @@ fn send_event(state: &mut State) -> Outcome {
     if let Some(receiver) = tracer.receiver().filter(|_| buffer.format == Format::Trace) {
         buffer.pack(std::iter::once(TRACE_END))?;
         let header = MessageHeader { tag: tracer.tag, context: tracer.context, ..buffer.header() };
-        engine.send(receiver, header, &pieces(buffer))?;
+        with_pieces(buffer, |pieces| engine.send(receiver, header, pieces))?;
     }
     Ok(0)
 }
@@ -71,7 +77,7 @@ pub extern "C" fn pvm_send(tid: c_int, tag: c_int) -> c_int {
             (buffer.info.tag, buffer.info.context) = (tag, context);
             (buffer.info.src, buffer.info.dst) = (engine.tid().raw(), tid);
             let header = buffer.header();
-            engine.send(Tid::from_raw(tid), header, &pieces(buffer))?;
+            with_pieces(buffer, |pieces| engine.send(Tid::from_raw(tid), header, pieces))?;
             Ok(0)
         },
     )
@@ -114,7 +120,7 @@ pub fn multicast(state: &mut State, tids: Vec<c_int>, tag: c_int) -> Outcome {
     (buffer.info.src, buffer.info.dst) = (engine.tid().raw(), engine.tid().multicast().raw());
     let header = buffer.header();
     let tids: Vec<Tid> = tids.into_iter().map(Tid::from_raw).collect();
-    engine.multicast(&tids, header, &pieces(buffer))?;
+    with_pieces(buffer, |pieces| engine.multicast(&tids, header, pieces))?;
     Ok(0)
 }
 

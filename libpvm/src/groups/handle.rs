@@ -107,9 +107,10 @@ impl Group<'_> {
             encoding: pack.encoding().word(),
             tag,
             context: self.engine.context(),
+            checksum: pack.upper().word(),
             ..pvm_wire::MessageHeader::default()
         };
-        self.engine.multicast(&others, header, &[pack.body()])
+        self.engine.multicast(&others, header, &[pack.body(), &pack.upper().encode()])
     }
 
     /// Combines the arrays of all members, element by element, at the member `root`. All members call it with arrays
