@@ -23,9 +23,8 @@ enum Phase {
 /// Members that wait for others.
 #[derive(Debug)]
 struct Gathering {
-    count: usize,
-    /// The count is the size of the group, not a number that the members gave.
-    all: bool,
+    /// How many are to come; `None` for all members, however many these are.
+    count: Option<usize>,
     reached: usize,
     /// Who is told when it is over. Those who died meanwhile stay counted.
     waiting: Vec<Tid>,
@@ -133,7 +132,7 @@ impl Group {
     }
 
     /// Lets a task go, by its own will or by its death. A dead one cannot arrive anywhere any more: whoever waits
-    /// for it in vain is told.
+    /// for it in vain is told. One that leaves may come back, so only those who wait for all do not wait for it.
     pub fn lose(&mut self, tid: Tid, died: bool) -> Vec<(Gathered, Told)> {
         let Some(instance) = self.instances.remove(&tid) else { return Vec::new() };
         if let Some(member) = self.slots[instance].take() {
@@ -151,10 +150,7 @@ impl Group {
             let told = self.finish(Gathered::Barrier, Err(PvmError::NoGroup));
             return told.map(|told| (Gathered::Barrier, told)).into_iter().collect();
         }
-        if !died {
-            return Vec::new();
-        }
-        self.vacant += 1;
+        self.vacant += usize::from(died);
         let kinds = [Gathered::Barrier, Gathered::Freeze].into_iter();
         kinds.filter_map(|kind| self.reconsider(kind).map(|told| (kind, told))).collect()
     }
@@ -175,21 +171,24 @@ impl Group {
         whole_host: bool,
     ) -> Result<Option<Told>, PvmError> {
         self.may_arrive(kind, tid)?;
-        let all = count == -1;
-        let size = self.len();
-        let wanted = if all { size } else { usize::try_from(count).unwrap_or(0) };
         let host = tid.to_host();
         let arrivals = if whole_host { self.on_host(host).0 } else { 1 };
-        let reached = self.gathering(kind).as_ref().map_or(0, |open| open.reached) + arrivals;
+        let given = (count != -1).then(|| usize::try_from(count).unwrap_or(0));
+        let missing = self.missing(kind);
+        let size = self.len();
         let open = self.gathering(kind).as_ref();
-        let fits = open.is_none_or(|open| open.count == wanted || all && open.all);
-        let wanted = open.map_or(wanted, |open| open.count);
-        if !fits || reached > wanted {
+        let before = open.map_or(0, |open| open.reached);
+        let wanted = open.map_or(given, |open| open.count);
+        let fits = match (wanted, given) {
+            (Some(wanted), given) => wanted == given.unwrap_or(size) && before + arrivals <= wanted,
+            (None, given) => given.is_none_or(|given| given == before + missing),
+        };
+        if !fits {
             return Err(PvmError::Mismatch);
         }
-        let fresh = Gathering { count: wanted, all, reached: 0, waiting: Vec::new(), hosts: BTreeSet::new() };
+        let fresh = Gathering { count: wanted, reached: 0, waiting: Vec::new(), hosts: BTreeSet::new() };
         let open = self.gathering(kind).get_or_insert(fresh);
-        open.reached = reached;
+        open.reached = before + arrivals;
         open.waiting.push(tid);
         if whole_host {
             open.hosts.insert(host);
@@ -209,24 +208,15 @@ impl Group {
 
     /// Whether a gathering is complete, or cannot become so any more because members have died.
     fn reconsider(&mut self, kind: Gathered) -> Option<Told> {
-        let vacant = self.vacant > 0;
         let open = self.gathering(kind).as_ref()?;
-        let reached = open.reached;
-        if reached < open.count && !vacant {
-            return None;
-        }
-        let possible = reached + self.missing(kind);
-        let open = self.gathering(kind).as_mut()?;
-        if open.all {
-            open.count = open.count.min(possible);
-        }
-        if open.reached >= open.count {
-            let count = open.count as i32;
-            self.finish(kind, Ok(count))
-        } else if vacant && possible < open.count {
-            self.finish(kind, Err(PvmError::NoInst))
-        } else {
-            None
+        let (reached, count) = (open.reached, open.count);
+        match count {
+            None if self.missing(kind) == 0 => self.finish(kind, Ok(reached as i32)),
+            Some(count) if reached >= count => self.finish(kind, Ok(count as i32)),
+            Some(count) if self.vacant > 0 && reached + self.missing(kind) < count => {
+                self.finish(kind, Err(PvmError::NoInst))
+            }
+            _ => None,
         }
     }
 
@@ -283,7 +273,9 @@ impl Group {
     /// The description as it stands in the list of all groups.
     pub fn listed(&self, writer: BodyWriter, name: &str) -> BodyWriter {
         let open = self.barrier.as_ref();
-        let numbers = [open.map_or(-1, |open| open.count as i32), open.map_or(0, |open| open.reached as i32)];
+        let reached = open.map_or(0, |open| open.reached);
+        let total = open.map(|open| open.count.unwrap_or(reached + self.missing(Gathered::Barrier)));
+        let numbers = [total.map_or(-1, |total| total as i32), reached as i32];
         let writer = self.described(writer, name, &numbers);
         let Some(open) = open else { return writer };
         // As many as have arrived, whether or not each has a name.

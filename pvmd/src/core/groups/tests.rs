@@ -97,6 +97,25 @@ fn a_barrier_of_all_does_not_wait_for_the_dead() {
 }
 
 #[test]
+fn a_barrier_of_all_is_for_those_who_are_there() {
+    let mut keeper = Keeper::default();
+    joined(&mut keeper, "g", 1..4);
+    ask(&mut keeper, 1, Request::Barrier("g", -1));
+    joined(&mut keeper, "g", 4..5);
+    ask(&mut keeper, 2, Request::Barrier("g", -1));
+    assert_eq!(number(&mut keeper, 3, Request::Barrier("g", 3)), PvmError::Mismatch.code());
+    assert_eq!(ask(&mut keeper, 4, Request::Barrier("g", 4)), []);
+    let told = ask(&mut keeper, 3, Request::Leave("g"));
+    assert_eq!((&told[0].to[..], first(&told[0].body)), (&[tid(1), tid(2), tid(4)][..], 3));
+    // Those who gave a number wait for one that may come back.
+    ask(&mut keeper, 1, Request::Barrier("g", 3));
+    ask(&mut keeper, 2, Request::Barrier("g", 3));
+    assert_eq!(ask(&mut keeper, 4, Request::Leave("g")).len(), 1);
+    joined(&mut keeper, "g", 4..5);
+    assert_eq!(first(&ask(&mut keeper, 4, Request::Barrier("g", 3))[0].body), 3);
+}
+
+#[test]
 fn a_barrier_of_nobody_is_refused_and_leaves_nothing_behind() {
     let mut keeper = Keeper::default();
     joined(&mut keeper, "g", 1..2);
