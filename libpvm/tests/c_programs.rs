@@ -5,9 +5,7 @@
 
 mod c_support;
 
-use c_support::{
-    Library, Machine, compile, daemons, have_compiler, libraries, original_daemon, our_libraries,
-};
+use c_support::{Library, Machine, compile, daemons, have_compiler, libraries, our_libraries};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -84,13 +82,8 @@ programs! {
     calls_are_traced: "events.c";
     resource_managers_decide: "manager.c";
     taskers_start_tasks: "tasker.c";
+    services_are_registered: "services.c";
     fortran_has_it_all: "fortran.f90";
-}
-
-/// This project's daemon has no hosters, taskers and tracers, so only the original can be asked.
-#[test]
-fn services_are_registered() {
-    check_with("services.c", &original_daemon(), &libraries());
 }
 
 /// With the original a message that a handler sends does not end the wait.

@@ -2,6 +2,7 @@
 
 use crate::batch::BatchId;
 use crate::protocol::TaskRecord;
+use crate::services::Tracer;
 use crate::spawn::SpawnRequest;
 use crate::tid::{HostIndex, Tid};
 use bytes::Bytes;
@@ -143,6 +144,11 @@ pub enum DaemonMsg {
     Scheduler {
         /// Which.
         tid: Tid,
+    },
+    /// This task is the tracer, or none is.
+    Tracer {
+        /// Which.
+        tracer: Option<Tracer>,
     },
     /// Sends a signal to a task; unknown tasks are ignored.
     Signal {

@@ -4,6 +4,7 @@
 use crate::body::{BodyError, BodyReader, BodyWriter};
 use crate::spawn::{Sink, SpawnRequest};
 use crate::tid::Tid;
+use serde::{Deserialize, Serialize};
 
 /// Start tasks here (`SM_EXEC`).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,6 +153,46 @@ fn push_strings(body: &mut BodyWriter, strings: &[String]) {
     body.push_int(strings.len() as i32);
     for text in strings {
         body.push_str(text);
+    }
+}
+
+/// The task that gets the trace and output of tasks that have no other receiver (`pvm_reg_tracer`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tracer {
+    /// Where trace goes.
+    pub trace: Sink,
+    /// Where output goes.
+    pub output: Sink,
+    /// Which events tasks tell.
+    pub mask: String,
+    /// How much they gather, bytes.
+    pub buffer: i32,
+    /// How much they tell.
+    pub options: i32,
+}
+
+impl Tracer {
+    /// Reads what a TM_TRACER request of this task says after its first number.
+    pub fn read(tid: Tid, reader: &mut BodyReader<'_>) -> Result<Self, BodyError> {
+        let mut sink =
+            || Ok::<_, BodyError>(Sink { tid: tid.raw(), context: reader.int()?, tag: reader.int()? });
+        let (trace, output) = (sink()?, sink()?);
+        let mask = reader.str()?.to_owned();
+        Ok(Self { trace, output, mask, buffer: reader.int()?, options: reader.int()? })
+    }
+
+    /// The task.
+    pub fn tid(&self) -> Tid {
+        Tid::from_raw(self.trace.tid)
+    }
+
+    /// What spawned tasks find in their environment.
+    pub fn environment(&self) -> [(&'static str, String); 3] {
+        [
+            ("PVMTMASK", self.mask.clone()),
+            ("PVMTRCBUF", self.buffer.to_string()),
+            ("PVMTRCOPT", self.options.to_string()),
+        ]
     }
 }
 

@@ -10,11 +10,14 @@ use bytes::Bytes;
 use pvm_wire::body::{BodyReader, BodyWriter};
 use pvm_wire::codes::Tm;
 use pvm_wire::events::{Datum, Event};
+use pvm_wire::spawn::Sink;
 use pvm_wire::{Encoding, MessageHeader, PvmError, Tid};
 use std::ffi::{c_char, c_int};
 
 /// The class of tasks that a reset spares.
 pub const NO_RESET_CLASS: &str = "###_PVM_NO_RESET_###";
+/// The class of the tracer.
+pub const TRACER_CLASS: &str = "###_PVM_TRACER_###";
 /// Flag of puts: the class may have several entries.
 const MULTI_INSTANCE: c_int = 2;
 
@@ -48,6 +51,26 @@ fn put(state: &mut State, class: &str, index: c_int, flags: c_int, message: &Buf
 /// Puts numbers under a name that may have several entries.
 pub fn put_numbers(state: &mut State, class: &str, numbers: &[c_int]) -> Outcome {
     put_numbers_at(state, class, -1, MULTI_INSTANCE, numbers)
+}
+
+/// Puts an entry of the tracer's: numbers, a mask, and how it wants to be told.
+pub fn put_tracer(state: &mut State, class: &str, sinks: &[c_int], mask: &str, how: [c_int; 2]) -> Outcome {
+    let mut message = Buffer::new(Format::Plain(Encoding::Xdr));
+    message.pack(sinks.iter().copied())?;
+    message.pack_str(mask.as_bytes())?;
+    message.pack(how.into_iter())?;
+    message.info.src = state.tid()?.raw();
+    let body = message.body().to_vec();
+    put(state, class, -1, MULTI_INSTANCE, &message, &body)
+}
+
+/// What the tracer's entry says: whom to send trace to, the mask, and how the tracer wants to be told.
+pub fn tracer(state: &mut State) -> Result<(Sink, String, [c_int; 2]), Failure> {
+    let (_, mut entry) = get(state, TRACER_CLASS, 0, 0)?;
+    let trace = Sink { tid: entry.unpack_int()?, context: entry.unpack_int()?, tag: entry.unpack_int()? };
+    let _output = (entry.unpack_int()?, entry.unpack_int()?);
+    let mask = String::from_utf8_lossy(entry.unpack_str()?).into_owned();
+    Ok((trace, mask, [entry.unpack_int()?, entry.unpack_int()?]))
 }
 
 fn put_numbers_at(state: &mut State, class: &str, index: c_int, flags: c_int, numbers: &[c_int]) -> Outcome {

@@ -38,7 +38,7 @@ impl Kind {
         match self {
             Self::Hoster => "###_PVM_HOSTER_###",
             Self::Tasker => "###_PVM_TASKER_###",
-            Self::Tracer => "###_PVM_TRACER_###",
+            Self::Tracer => mailbox::TRACER_CLASS,
         }
     }
 }
@@ -51,13 +51,13 @@ fn toggle(
     state: &mut State,
     kind: Kind,
     details: impl FnOnce(BodyWriter) -> BodyWriter,
-    entry: &[c_int],
+    put_entry: impl FnOnce(&mut State, &str) -> Outcome,
 ) -> Outcome {
     let held = state.roles.iter().position(|role| role.kind == kind);
     let Some(held) = held else {
         let body = details(BodyWriter::new().int(1)).finish();
         let answer = state.request_code(kind.tag(), body)?;
-        let index = mailbox::put_numbers(state, kind.class(), entry)?;
+        let index = put_entry(state, kind.class())?;
         state.roles.push(Role { kind, index });
         return Ok(answer);
     };
@@ -72,7 +72,7 @@ fn toggle(
 pub extern "C" fn pvm_reg_hoster() -> c_int {
     traced("pvm_reg_hoster", Event::RegHoster, nothing, result(Datum::CC), |state| {
         let tid = state.tid()?.raw();
-        toggle(state, Kind::Hoster, |body| body, &[tid])
+        toggle(state, Kind::Hoster, |body| body, |state, class| mailbox::put_numbers(state, class, &[tid]))
     })
 }
 
@@ -81,7 +81,7 @@ pub extern "C" fn pvm_reg_hoster() -> c_int {
 pub extern "C" fn pvm_reg_tasker() -> c_int {
     traced("pvm_reg_tasker", Event::RegTasker, nothing, result(Datum::CC), |state| {
         let tid = state.tid()?.raw();
-        toggle(state, Kind::Tasker, |body| body, &[tid])
+        toggle(state, Kind::Tasker, |body| body, |state, class| mailbox::put_numbers(state, class, &[tid]))
     })
 }
 
@@ -115,7 +115,10 @@ pub unsafe extern "C" fn pvm_reg_tracer(
             let (mask, tid) = (mask?, state.tid()?.raw());
             let numbers = [trace_context, trace_tag, output_context, output_tag];
             let details = |body: BodyWriter| body.ints(numbers).str(mask).int(buffer).int(options);
-            toggle(state, Kind::Tracer, details, &[tid, trace_context, trace_tag, output_context, output_tag])
+            let sinks = [tid, trace_context, trace_tag, output_context, output_tag];
+            toggle(state, Kind::Tracer, details, |state, class| {
+                mailbox::put_tracer(state, class, &sinks, mask, [buffer, options])
+            })
         },
     )
 }

@@ -226,6 +226,7 @@ impl State {
             engine.set_context(self.context);
             timeline::report_at_exit(&engine);
             self.engine = Some(engine);
+            tracepoints::learn(self);
         }
         self.engine.as_mut().ok_or_else(|| PvmError::SysErr.into())
     }

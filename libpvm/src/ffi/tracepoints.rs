@@ -3,9 +3,9 @@
 //! Most functions are traced by [`traced`], the frame of a call with what its events tell. For a task without a
 //! tracer that is one comparison.
 
-use super::internals;
 use super::memory::TimeVal;
 use super::state::{Failure, Outcome, State, call, locked};
+use super::{internals, mailbox};
 use pvm_wire::events::{Datum, ENTRY, EVENTS, EXIT, Event, Head, Writer};
 use pvm_wire::spawn::Sink;
 use pvm_wire::{Encoding, MessageHeader};
@@ -119,6 +119,27 @@ pub fn leave_unlocked(event: Event, outcome: &Outcome, fill: impl FnOnce(&mut St
 /// Whether the environment says that a task is traced from its first call on.
 pub fn asked_for() -> bool {
     std::env::var("PVMTMASK").is_ok_and(|mask| mask.bytes().any(|bits| bits & 0xf != 0))
+}
+
+/// A task that was not spawned finds in the mailbox what its tracer wants to know.
+pub fn learn(state: &mut State) {
+    let complete = ["PVMTMASK", "PVMTRCBUF", "PVMTRCOPT"].iter().all(|name| std::env::var_os(name).is_some());
+    let traced = |state: &State| state.engine.as_ref().map(|engine| engine.options().own_trace);
+    if complete || traced(state).is_none_or(|sink| sink.receiver().is_none()) {
+        return;
+    }
+    let Ok((sink, mask, [buffer, mode])) = mailbox::tracer(state) else { return };
+    if let Some(engine) = &mut state.engine
+        && engine.options().own_trace == sink
+    {
+        let options = engine.options_mut();
+        if mask.len() == options.own_trace_mask.len() {
+            options.own_trace_mask.clone_from(&mask);
+            options.child_trace_mask = mask;
+        }
+        (options.own_trace_buffer, options.child_trace_buffer) = (buffer, buffer);
+        (options.own_trace_options, options.child_trace_options) = (mode, mode);
+    }
 }
 
 /// Whether this task has a tracer that wants this event.

@@ -384,6 +384,7 @@ impl Core {
             }
             for &host in &added {
                 self.tell_services(host);
+                self.tell_tracer(host);
             }
         }
         // The caller's answer comes after every daemon was told, and before the notifies of the next operation.

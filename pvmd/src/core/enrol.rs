@@ -121,6 +121,7 @@ impl Core {
     }
 
     fn admit(&mut self, conn: ConnId, tid: Tid, to: ReplyTo) {
+        self.offer_task_to_tracer(tid);
         let Some(options) = self.options_of(tid) else { return };
         let Some(task) = self.tasks.get_mut(tid) else { return };
         let backlog = std::mem::take(&mut task.backlog);
@@ -134,6 +135,7 @@ impl Core {
         self.actions.extend(backlog.into_iter().map(|(header, data)| Action::Send { conn, header, data }));
         if !announced {
             self.service_task_enrolled(tid);
+            self.trace_enrolled(tid);
         }
         if manager {
             self.on_manager_ready(tid);
@@ -228,6 +230,7 @@ impl Core {
         if let Some((exec, number)) = task.exec {
             self.exec_result(exec, number, Err(pvm_wire::PvmError::HostFail));
         }
+        self.trace_ended(&task, status);
         self.notify_task_exit(tid);
         self.service_task_ended(&task, status);
         for orphan in task.adopted {

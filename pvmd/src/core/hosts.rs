@@ -193,6 +193,7 @@ impl Core {
         self.drop_link(host);
         self.notify_host_gone(host);
         self.service_host_gone(host);
+        self.tracer_host_gone(host);
         self.mailbox_host_gone(host);
         self.group_host_gone(host);
         self.batches_host_gone(host);

@@ -27,6 +27,7 @@ mod routing;
 mod services;
 mod spawn;
 mod tasks;
+mod tracer;
 
 pub use config::{Config, Hosting};
 
@@ -88,6 +89,7 @@ pub struct Core {
     spawns: BTreeMap<spawn::SpawnId, spawn::Spawn>,
     execs: BTreeMap<ExecId, spawn::Exec>,
     services: services::Services,
+    tracers: tracer::Tracers,
     managers: batch::Managers,
     open_batches: BTreeMap<BatchId, batch::OpenBatch>,
     /// Load of the host as last read, cores.
@@ -146,6 +148,7 @@ impl Core {
             spawns: BTreeMap::new(),
             execs: BTreeMap::new(),
             services: services::Services::default(),
+            tracers: tracer::Tracers::default(),
             managers: batch::Managers::default(),
             open_batches: BTreeMap::new(),
             busy_cores: 0.0,
@@ -247,6 +250,7 @@ impl Core {
                 self.signal(tid, signal);
             }
             DaemonMsg::Scheduler { tid } if from_master => self.services.scheduler = Some(tid),
+            DaemonMsg::Tracer { tracer } => self.set_tracer(tracer),
             DaemonMsg::WatchTask { tid } => self.on_watch_task(host, tid),
             DaemonMsg::TaskGone { tid } if tid.host() == Some(host) => self.notify_task_exit(tid),
             DaemonMsg::LogOutput { tid, text } => self.on_log_output(tid, &text.0),

@@ -96,7 +96,8 @@ impl Core {
             Tm::Sched => self.on_sched(tid, to),
             Tm::Tasker => self.on_tasker(tid, to, BodyReader::new(body).int()? != 0),
             Tm::Hoster => self.on_hoster(tid, to, BodyReader::new(body).int()? != 0),
-            Tm::Tracer | Tm::ShmConn => {
+            Tm::Tracer => self.on_tracer(tid, to, body)?,
+            Tm::ShmConn => {
                 self.reply_int(to, PvmError::NotImpl.code());
             }
         }
@@ -187,18 +188,20 @@ impl Core {
             let value = u32::from_str_radix(reader.str()?.trim_start_matches("0x"), 16)
                 .map_err(|_| BodyError::Text)? as i32;
             let Some(task) = self.tasks.get_mut(tid) else { break };
-            let mut output = task.output;
+            let (mut output, mut trace) = (task.output, task.trace);
             match which {
                 1 => output.tid = value,
                 2 => output.context = value,
                 3 => output.tag = value,
-                4 => task.trace.tid = value,
-                5 => task.trace.context = value,
-                6 => task.trace.tag = value,
+                4 => trace.tid = value,
+                5 => trace.context = value,
+                6 => trace.tag = value,
                 _ => {}
             }
             if which <= 3 {
                 self.change_sink(tid, output);
+            } else {
+                self.change_tracer(tid, trace);
             }
         }
         self.reply(to, Vec::new());

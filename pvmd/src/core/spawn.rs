@@ -183,6 +183,7 @@ impl Core {
         // of every start.
         for &tid in results.iter().filter(|tid| **tid > 0) {
             let event = OutputEvent::Spawned(spawn.spawner.raw());
+            self.trace_spawned(spawn.request.trace, Tid::from_raw(tid), spawn.spawner.raw());
             self.send_output(Source::Daemon, spawn.request.output, Tid::from_raw(tid), event);
         }
         self.reply(spawn.to, encode_counted(Ok((results.len() as i32, &results))));
@@ -199,8 +200,9 @@ impl Core {
         count: u32,
         first: u32,
         parent: i32,
-        spawn: SpawnRequest,
+        mut spawn: SpawnRequest,
     ) {
+        self.offer_to_tracer(&mut spawn);
         let count = (count as usize).min(BATCH_MAX);
         let room = (self.config.task_limit as usize).saturating_sub(self.running());
         let id = ExecId(self.next_id());
@@ -213,6 +215,7 @@ impl Core {
                 task.origin = if by_tasker { Origin::Tasker } else { Origin::Child };
                 task.output = spawn.output;
                 task.trace = spawn.trace;
+                task.spawn_flags = spawn.flags;
                 task.name.clone_from(&spawn.file);
                 task.exec = Some((id, number));
             });
@@ -270,6 +273,7 @@ impl Core {
                 }
                 let exec = task.exec.take();
                 debug!(%tid, pid, path, "task started");
+                self.trace_started(tid);
                 self.output_started(cookie);
                 if let Some((exec, number)) = exec {
                     self.exec_result(exec, number, Ok(tid));

@@ -48,6 +48,8 @@ pub(super) struct Task {
     pub manager: bool,
     pub output: Sink,
     pub trace: Sink,
+    /// Flags of the spawn.
+    pub spawn_flags: i32,
     /// Program, as it was asked for.
     pub name: String,
     /// Who waits for its start, and its number there.
@@ -124,6 +126,7 @@ impl TaskTable {
             manager: false,
             output: Sink::default(),
             trace: Sink::default(),
+            spawn_flags: 0,
             name: String::new(),
             exec: None,
             backlog: VecDeque::new(),

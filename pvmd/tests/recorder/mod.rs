@@ -88,6 +88,11 @@ impl Recorder {
         self.actions.pop_front().expect("an action")
     }
 
+    /// Whether there is a next action.
+    pub fn pending(&self) -> bool {
+        !self.actions.is_empty()
+    }
+
     /// Nothing else was to be done.
     pub fn nothing_else(&mut self) {
         assert!(self.actions.is_empty(), "unexpected: {:?}", self.actions);
