@@ -78,3 +78,13 @@ fn fortran_has_groups_too() {
         }
     }
 }
+
+#[test]
+fn members_that_come_and_go_at_random_leave_nobody_waiting() {
+    let Some(daemon) = our_daemon().filter(|_| have_compiler("cc")) else { return };
+    for input in ["5 0\n", "24 0\n", "30 6\n"] {
+        let machine = Machine::start(&daemon);
+        let program = compile("churn.c", Library::Shared, machine.folder());
+        check(&machine, &program, Library::Shared, input, "0 failures\n");
+    }
+}
