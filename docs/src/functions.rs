@@ -32,9 +32,6 @@ fn manual_page(page: &Page, prototypes: &Prototypes) -> anyhow::Result<String> {
     let mut out = Roff::new(&page.name, 3, &page.summary);
     synopsis(&mut out, page, prototypes)?;
     out.text_section("description", &page.text);
-    if !page.missing.is_empty() {
-        out.text_section("not there yet", &page.missing);
-    }
     pairs(&mut out, "arguments", &page.arguments);
     out.text_section("return value", &page.result);
     pairs(&mut out, "errors", &page.errors);

@@ -50,9 +50,6 @@ pub struct Page {
     /// Deliberate differences from PVM 3.4.
     #[serde(default, rename = "difference")]
     pub differences: Vec<Difference>,
-    /// What is not there yet, and what happens instead; empty: all is there.
-    #[serde(default)]
-    pub missing: String,
 }
 
 /// A function and what it does, in a few words.
