@@ -124,6 +124,7 @@ fn report(cases: &[Case], outcomes: &[Vec<Outcome>]) -> Report {
             "wait h",
             "slowdown",
             "bounded",
+            "light users",
             "fairness",
             "refused",
             "restarts",
@@ -138,6 +139,7 @@ fn report(cases: &[Case], outcomes: &[Vec<Outcome>]) -> Report {
             cell(summary(outcomes, |o| o.wait / 3600.0)),
             cell(summary(outcomes, |o| o.slowdown)),
             cell(summary(outcomes, |o| o.bounded)),
+            cell(summary(outcomes, |o| o.light)),
             cell(summary(outcomes, |o| o.fairness)),
             cell(summary(outcomes, |o| o.refused as f64)),
             cell(summary(outcomes, |o| o.restarts as f64)),
@@ -164,6 +166,9 @@ fn report(cases: &[Case], outcomes: &[Vec<Outcome>]) -> Report {
             o.bounded
         }),
         plot("batch-wait", "Waiting time", "mean wait (h)", true, |o| (o.wait / 3600.0).max(1e-3)),
+        plot("batch-light", "Bounded slowdown of light users", "the half that submits least", true, |o| {
+            o.light
+        }),
         plot("batch-fairness", "Fairness between users", "Jain's index of mean slowdowns", false, |o| {
             o.fairness
         }),
@@ -205,7 +210,7 @@ mod tests {
         let with = |path: PathBuf| Settings { trace: Some(path), policies: vec![Policy::Easy], ..settings() };
         let report = run(&with(path.clone()), &Runs::quiet(1, 1)).expect("a report");
         assert_eq!(report.tables[0].rows[0][..2], ["EASY", "trace"]);
-        assert_eq!(report.tables[0].rows[0][7], "1.000", "one job is wider than the machine");
+        assert_eq!(report.tables[0].rows[0][8], "1.000", "one job is wider than the machine");
         let error = run(&with(folder.path().join("none")), &Runs::quiet(1, 1)).expect_err("no file");
         assert!(error.to_string().contains("none"));
         std::fs::write(&path, "1 0 0 hundred").expect("written");

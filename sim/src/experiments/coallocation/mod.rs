@@ -324,7 +324,7 @@ mod tests {
 
     #[test]
     fn the_order_is_the_papers() {
-        let settings = settings(&["--jobs", "2000", "--bwbn", "40"]);
+        let settings = settings(&["--jobs", "3000", "--bwbn", "100"]);
         let report = run(&settings, &Runs::quiet(1, 3)).expect("a report");
         let of = |plot: usize, strategy: Strategy| {
             let curves = &report.plots[plot].series;
