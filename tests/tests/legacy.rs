@@ -209,7 +209,6 @@ fn our_library_under_the_original_daemon() {
 }
 
 #[test]
-#[ignore = "the library has no groups yet"]
 fn groups_of_our_library_under_our_daemon() {
     with_our_library_and_our_daemon("old programs with groups, this library and this daemon", try_groups);
 }
@@ -220,7 +219,6 @@ fn groups_of_the_original_library_under_our_daemon() {
 }
 
 #[test]
-#[ignore = "the library has no groups yet"]
 fn groups_of_our_library_under_the_original_daemon() {
     with_our_library_and_the_original_daemon("groups of this library, the original daemon", try_groups);
 }
