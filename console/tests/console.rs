@@ -120,6 +120,38 @@ fn a_machines_life() {
 }
 
 #[test]
+fn traced_tasks_tell_of_their_lives() {
+    let tmp = Folder::new();
+    let lines = [
+        "trace + send pvm_recv",
+        "trace opt count",
+        "trace opt",
+        "trace bogus",
+        "trace",
+        "spawn -@ /bin/true",
+        "sleep 500",
+        "spawn -2 -@events /bin/sleep 0",
+        "sleep 500",
+        "halt",
+    ];
+    let (text, status) = converse(tmp.path(), &[], &lines);
+    assert_eq!(status, 0);
+    assert_eq!(answer(&text, lines[2]), "Trace Options set to \"count\"\n");
+    assert!(answer(&text, lines[3]).starts_with("trace: bogus: no such event"), "{text}");
+    let marked = answer(&text, "trace").matches('*').count();
+    assert!(marked == 2 && text.contains("*recv") && text.contains("*send"), "{text}");
+    let tid = answer(&text, lines[5]).lines().nth(1).unwrap().to_owned();
+    for event in ["newtask PT=-35 TF=64 TN=\"/bin/true\"", "spntask PT=-35", "endtask TST=0"] {
+        let told = text.lines().any(|line| line.contains(&format!("[T1:{tid}] ")) && line.contains(event));
+        assert!(told, "{event}: {text}");
+    }
+    let file = std::fs::read_to_string(tmp.path().join("events")).unwrap();
+    for event in [" newtask ", " spntask ", " endtask "] {
+        assert_eq!(file.matches(event).count(), 2, "{file}");
+    }
+}
+
+#[test]
 fn jobs_and_what_they_inherit() {
     let tmp = Folder::new();
     let lines = [

@@ -12,23 +12,23 @@ pub const ENTRY: i32 = 0x4000;
 pub const EXIT: i32 = 0x8000;
 
 /// Marks between the parts of a trace message.
-mod mark {
-    pub const BUFFER: i32 = -1;
-    pub const BUFFER_END: i32 = -2;
-    pub const DATA: i32 = -3;
-    pub const DATA_END: i32 = -4;
-    pub const DESCRIPTION: i32 = -5;
-    pub const DESCRIPTION_END: i32 = -6;
-    pub const RECORD: i32 = -7;
-    pub const RECORD_END: i32 = -8;
+pub(crate) mod mark {
+    pub(crate) const BUFFER: i32 = -1;
+    pub(crate) const BUFFER_END: i32 = -2;
+    pub(crate) const DATA: i32 = -3;
+    pub(crate) const DATA_END: i32 = -4;
+    pub(crate) const DESCRIPTION: i32 = -5;
+    pub(crate) const DESCRIPTION_END: i32 = -6;
+    pub(crate) const RECORD: i32 = -7;
+    pub(crate) const RECORD_END: i32 = -8;
 }
 
 /// Types of data.
-mod kind {
-    pub const INT: i32 = 6;
-    pub const LONG: i32 = 8;
-    pub const STRING: i32 = 12;
-    pub const ARRAY: i32 = 0x80;
+pub(crate) mod kind {
+    pub(crate) const INT: i32 = 6;
+    pub(crate) const LONG: i32 = 8;
+    pub(crate) const STRING: i32 = 12;
+    pub(crate) const ARRAY: i32 = 0x80;
 }
 
 const fn c_text(text: &'static str) -> &'static CStr {

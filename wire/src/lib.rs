@@ -15,6 +15,7 @@ pub mod daemon;
 pub mod element;
 pub mod encoding;
 pub mod error;
+pub mod event_reader;
 pub mod events;
 pub mod group;
 pub mod header;

@@ -1,6 +1,6 @@
 //! The console's commands; `help.rs` has their arguments.
 
-use super::{Console, Next, Outcome, mailbox, options};
+use super::{Console, Next, Outcome, mailbox, options, trace};
 use crate::shell::tables::{self, HostRow, TaskRow};
 use crate::shell::{help, ps};
 use anyhow::{Result, bail};
@@ -45,6 +45,7 @@ impl Console {
             "setopt" => options::set(self.task.engine().options_mut(), &args[0], &args[1]),
             "sig" => self.signal(args)?,
             "spawn" => self.spawn(args)?,
+            "trace" => trace::command(self.task.engine().options_mut(), args)?,
             "unalias" => {
                 for name in args {
                     self.aliases.forget(name);

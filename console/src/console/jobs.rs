@@ -79,7 +79,7 @@ impl Jobs {
         if seen.spawned && seen.ended {
             job.tasks.remove(&tid);
         }
-        let mut text = job.deliver(text);
+        let mut text = job.destination.deliver(text);
         if job.tasks.is_empty() {
             self.running.remove(&number);
             let _ = writeln!(text, "[{number}] finished");
@@ -93,15 +93,15 @@ impl Jobs {
     }
 }
 
-impl Job {
-    /// Writes the text to the job's file, or returns it.
-    fn deliver(&mut self, text: String) -> String {
-        match &mut self.destination {
-            Destination::Console => text,
-            Destination::File(file) => match file.write_all(text.as_bytes()) {
+impl Destination {
+    /// Writes the text to the file, or returns it.
+    pub fn deliver(&mut self, text: String) -> String {
+        match self {
+            Self::Console => text,
+            Self::File(file) => match file.write_all(text.as_bytes()) {
                 Ok(()) => String::new(),
                 Err(error) => {
-                    self.destination = Destination::Console;
+                    *self = Self::Console;
                     format!("cannot write the job's file any more: {error}\n{text}")
                 }
             },

@@ -7,6 +7,7 @@ mod jobs;
 mod mailbox;
 mod options;
 mod spawn;
+mod trace;
 
 use crate::daemon::Daemon;
 use crate::inside;
@@ -16,6 +17,7 @@ use anyhow::{Context, Result, bail};
 use environment::Environment;
 use input::{Input, Line};
 use jobs::Jobs;
+use pvm3::engine::{Choice, Wait};
 use pvm3::{OutputEvent, Task, Tid};
 use std::collections::{HashSet, VecDeque};
 use std::ffi::OsString;
@@ -25,6 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
+use trace::Traces;
 
 /// Tag of the daemon's messages about new hosts.
 const NEW_HOSTS: i32 = 0;
@@ -51,6 +54,7 @@ struct Console {
     aliases: Aliases,
     environment: Environment,
     jobs: Jobs,
+    traces: Traces,
     /// Hosts added here, of which the daemon has not told yet.
     known: HashSet<i32>,
     output: Receiver<(Tid, OutputEvent)>,
@@ -100,6 +104,7 @@ impl Console {
             aliases: Aliases::default(),
             environment: Environment::inherited(),
             jobs: Jobs::default(),
+            traces: Traces::default(),
             known: HashSet::new(),
             output,
             terminated,
@@ -152,6 +157,8 @@ impl Console {
         self.task.poll()?;
         let text = self.output_text();
         input.print(&text);
+        let text = self.trace_text()?;
+        input.print(&text);
         while let Some(mut message) = self.task.try_recv(Tid::MY_DAEMON, NEW_HOSTS)? {
             let count: i32 = message.get_one()?;
             let mut tids: Vec<i32> = message.get(usize::try_from(count).unwrap_or(0))?;
@@ -172,6 +179,22 @@ impl Console {
             text.push_str(&self.jobs.on_event(tid, &event));
         }
         text
+    }
+
+    fn trace_text(&mut self) -> Result<String> {
+        let (mut text, traces) = (String::new(), &self.traces);
+        let mut messages = Vec::new();
+        let mut choose = |message: &pvm3::Message| {
+            let header = message.header;
+            if header.context == 0 && traces.has(header.tag) { Choice::Take } else { Choice::Skip }
+        };
+        while let Some(message) = self.task.engine().receive(Wait::Poll, &mut choose)? {
+            messages.push(message);
+        }
+        for message in messages {
+            text.push_str(&self.traces.on_message(&message));
+        }
+        Ok(text)
     }
 
     /// One command line: what it prints, and what comes next.

@@ -14,6 +14,15 @@ impl Console {
     pub(super) fn spawn(&mut self, args: &[String]) -> Result<String> {
         let command = spawn_options::parse(args)?;
         let destination = destination(&command.output)?;
+        let own_tid = self.task.tid().raw();
+        let options = self.task.engine().options_mut();
+        options.child_trace = Sink::default();
+        if let Some(trace) = command.trace.as_ref().map(self::destination).transpose()?.flatten() {
+            options.child_trace = Sink { tid: own_tid, context: 0, tag: self.traces.next_number() };
+            // Full, if nothing was chosen.
+            options.child_trace_options = options.child_trace_options.max(1);
+            self.traces.begin(trace);
+        }
         let mut text = String::new();
         if destination.is_some() {
             let own = Sink { tid: self.task.tid().raw(), context: CONTEXT_TC, tag: Tc::Output.tag() };

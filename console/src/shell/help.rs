@@ -91,7 +91,19 @@ pub const TOPICS: &[Topic] = &[
          -:DIR        in this working directory; also after any of the above: -host:DIR\n\
          -?           under the debugger\n\
          ->           output to the console\n\
-         ->FILE       output to a file; ->>FILE appends\n",
+         ->FILE       output to a file; ->>FILE appends\n\
+         -@           the tasks' events (see \"help trace\") to the console; -@FILE to a file\n",
+    ),
+    topic(
+        "trace",
+        (0, MANY),
+        "[ [ + | - ] event ... | buf [ bytes ] | opt [ full | time | count ] ]",
+        "Show or choose the events that tasks spawned with -@ tell",
+        "+ event ...  these, too; * stands for all\n\
+         - event ...  not these\n\
+         xpvm         those that XPVM shows, and no others\n\
+         buf bytes    tasks gather so much before they tell it\n\
+         opt full     every event; time or count: a sum at the end\n",
     ),
     topic("unalias", (1, MANY), "name ...", "Forget aliases", ""),
     topic("unexport", (1, MANY), "name ...", "Take variables out of the export list", ""),

@@ -46,6 +46,8 @@ pub struct SpawnCommand {
     pub debug: bool,
     /// Where the output goes.
     pub output: JobOutput,
+    /// Where the trace goes, if the tasks are traced.
+    pub trace: Option<JobOutput>,
     /// The program.
     pub file: String,
     /// Its arguments.
@@ -86,6 +88,10 @@ impl SpawnCommand {
     fn option(&mut self, option: &str) -> Result<(), SpawnSyntax> {
         if let Some(path) = option.strip_prefix('>') {
             self.output = output(path);
+            return Ok(());
+        }
+        if let Some(path) = option.strip_prefix('@') {
+            self.trace = Some(output(path));
             return Ok(());
         }
         let (what, directory) = match option.split_once(':') {
@@ -193,6 +199,13 @@ mod tests {
     }
 
     #[test]
+    fn a_trace_goes_to_the_console_or_a_file() {
+        assert_eq!(spawn("-@ p").trace, Some(JobOutput::Console));
+        assert_eq!(spawn("-@f p").trace, Some(JobOutput::File { path: "f".into(), append: false }));
+        assert_eq!(spawn("p -@").trace, None);
+    }
+
+    #[test]
     fn the_debugger_is_a_question() {
         assert!(spawn("-? p").debug);
     }
@@ -204,7 +217,7 @@ mod tests {
         assert_eq!(refusal("-0 p"), SpawnSyntax::Count("0".into()));
         assert_eq!(refusal("-127.0.0.3 p"), SpawnSyntax::Count("127.0.0.3".into()));
         assert_eq!(refusal("-99999999999 p"), SpawnSyntax::Count("99999999999".into()));
-        assert_eq!(refusal("-@f p"), SpawnSyntax::Unknown("-@f".into()));
+        assert_eq!(refusal("-%f p"), SpawnSyntax::Unknown("-%f".into()));
         assert_eq!(refusal("- p"), SpawnSyntax::Unknown("-".into()));
     }
 }

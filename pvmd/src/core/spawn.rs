@@ -127,8 +127,7 @@ impl Core {
         batch: Option<BatchId>,
     ) {
         let Some(spawn) = self.spawns.get(&id) else { return };
-        let hidden = spawn.request.flags & flags::NO_SPAWN_PARENT != 0;
-        let parent = if hidden { PvmError::ParentNotSet.code() } else { spawn.spawner.raw() };
+        let parent = parent_of(spawn);
         let what = PeerRequest::Exec { batch, count, first, parent, spawn: spawn.request.clone() };
         self.ask(host, what, Waiter::Exec { spawn: id, first, count });
     }
@@ -176,6 +175,7 @@ impl Core {
 
     fn finish_spawn(&mut self, id: SpawnId) {
         let Some(spawn) = self.spawns.remove(&id) else { return };
+        let parent = parent_of(&spawn);
         let mut results: Vec<i32> = spawn.results.into_iter().flatten().collect();
         // The good ones first, in their order.
         results.sort_by_key(|result| *result < 0);
@@ -183,7 +183,7 @@ impl Core {
         // of every start.
         for &tid in results.iter().filter(|tid| **tid > 0) {
             let event = OutputEvent::Spawned(spawn.spawner.raw());
-            self.trace_spawned(spawn.request.trace, Tid::from_raw(tid), spawn.spawner.raw());
+            self.trace_spawned(spawn.request.trace, Tid::from_raw(tid), parent);
             self.send_output(Source::Daemon, spawn.request.output, Tid::from_raw(tid), event);
         }
         self.reply(spawn.to, encode_counted(Ok((results.len() as i32, &results))));
@@ -323,3 +323,9 @@ impl Core {
 }
 
 const SIGKILL: i32 = 9;
+
+/// The parent as the tasks of a spawn see it.
+fn parent_of(spawn: &Spawn) -> i32 {
+    let hidden = spawn.request.flags & flags::NO_SPAWN_PARENT != 0;
+    if hidden { PvmError::ParentNotSet.code() } else { spawn.spawner.raw() }
+}
