@@ -7,6 +7,7 @@ mod c_support;
 
 use c_support::{Library, Machine, compile, daemons, have_compiler, libraries, our_libraries};
 use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -83,6 +84,7 @@ programs! {
     resource_managers_decide: "manager.c";
     taskers_start_tasks: "tasker.c";
     services_are_registered: "services.c";
+    large_and_empty_messages_come: "large.c";
     fortran_has_it_all: "fortran.f90";
 }
 
@@ -90,6 +92,37 @@ programs! {
 #[test]
 fn signal_handlers_call_the_library() {
     check_with("signals.c", &daemons(), &[Library::Shared, Library::Static]);
+}
+
+/// The original crashes.
+#[test]
+fn misuse_is_answered_with_errors() {
+    check_with("misuse.c", &daemons(), &[Library::Shared, Library::Static]);
+}
+
+/// The original's children share their parent's connection.
+#[test]
+fn tasks_begin_end_and_fork() {
+    check_with("lifetime.c", &daemons(), &[Library::Shared, Library::Static]);
+}
+
+#[test]
+fn many_enrol_at_once() {
+    if !have_compiler("cc") {
+        return;
+    }
+    for daemon in daemons() {
+        for library in libraries() {
+            let machine = Machine::start(&daemon);
+            let program = compile("enrol.c", library, machine.folder());
+            let script = machine.folder().join("all");
+            let text = format!("#!/bin/sh\nfor i in $(seq 64); do {} & done\nwait\n", program.display());
+            std::fs::write(&script, text).expect("the script");
+            std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).expect("its mode");
+            let (_, found) = machine.run(&script, library, "");
+            assert_eq!(found, "1".repeat(64), "{library:?} on {}", daemon.display());
+        }
+    }
 }
 
 /// The original loses the upper halves of longs.

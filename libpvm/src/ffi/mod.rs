@@ -20,6 +20,7 @@ mod control;
 mod daemon;
 mod errors;
 mod events;
+mod fork;
 mod fortran;
 mod groups;
 mod handlers;

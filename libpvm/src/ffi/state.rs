@@ -7,7 +7,7 @@ use super::handlers::{self, Handlers};
 use super::internals;
 use super::memory::Lists;
 use super::tracepoints::{self, Tracer};
-use super::{output, timeline};
+use super::{fork, output, timeline};
 use crate::engine::{Choice, Engine, Wait};
 use crate::error::Error;
 use crate::groups::Groups;
@@ -170,6 +170,10 @@ pub fn locked<T>(body: impl FnOnce(&mut State) -> Result<T, Failure>) -> Result<
     let _holding = Holding::begin();
     let mut guard = STATE.lock().unwrap_or_else(PoisonError::into_inner);
     let state = guard.get_or_insert_with(State::new);
+    if fork::is_new_child() {
+        // The connection stays the parent's; the child enrols when it needs to.
+        state.leave();
+    }
     let result = catch_unwind(AssertUnwindSafe(|| body(state)));
     drop(guard);
     result.unwrap_or_else(|_| {
@@ -222,6 +226,7 @@ impl State {
         if self.engine.is_none() {
             let mut engine = Engine::enrol_as(self.task_name.as_deref(), false)?;
             internals::set_own_tid(engine.tid().raw());
+            fork::watch();
             self.settings.copy_to(&mut engine);
             engine.set_context(self.context);
             timeline::report_at_exit(&engine);

@@ -1,0 +1,35 @@
+//! Processes that fork without `exec`: the child is not the task that its parent is.
+
+use std::ffi::c_int;
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+type Hook = Option<unsafe extern "C" fn()>;
+
+// SAFETY: as the C library declares it.
+unsafe extern "C" {
+    /// The C library's: calls functions before a fork, and after it in the parent and in the child.
+    fn pthread_atfork(prepare: Hook, parent: Hook, child: Hook) -> c_int;
+}
+
+/// Whether this process was forked since it was asked last.
+static IS_CHILD: AtomicBool = AtomicBool::new(false);
+
+/// From now on forks are noticed.
+pub fn watch() {
+    static WATCHED: Once = Once::new();
+    WATCHED.call_once(|| {
+        // SAFETY: the function only sets a flag. Should there be no room for it, the child shares its parent's
+        // connection, as with the original.
+        let _ = unsafe { pthread_atfork(None, None, Some(in_child)) };
+    });
+}
+
+unsafe extern "C" fn in_child() {
+    IS_CHILD.store(true, Ordering::Relaxed);
+}
+
+/// Whether this process is a child that has not been told so yet.
+pub fn is_new_child() -> bool {
+    IS_CHILD.load(Ordering::Relaxed) && IS_CHILD.swap(false, Ordering::Relaxed)
+}
