@@ -264,6 +264,24 @@ fn output_goes_to_the_sink_or_to_the_log() {
 }
 
 #[test]
+fn the_original_library_is_stopped_between_messages_only() {
+    let mut r = Recorder::master();
+    let (a, _) = r.enrol_with(100, 0, None);
+    let (_, receiver) = r.enrol(101, 0);
+    let pieces = 2 * QUEUE_HIGH / PIECE_MAX;
+    for i in 1..=pieces {
+        let flags = if i == 1 { SOM } else { 0 } | if i == pieces { EOM } else { 0 };
+        let header = FragmentHeader { dst: receiver.tid, src: Tid::ANY, length: PIECE_MAX as u32, flags };
+        r.feed(Event::Fragment { conn: a, header, data: Bytes::from(vec![0; PIECE_MAX]) });
+        assert!(matches!(r.next(), Action::Send { .. }));
+        if i < pieces {
+            r.nothing_else();
+        }
+    }
+    assert!(matches!(r.next(), Action::PauseReading { conn } if conn == a));
+}
+
+#[test]
 fn a_flood_stops_its_sender_until_the_receiver_has_drained() {
     let mut r = Recorder::master();
     let (a, _) = r.enrol(100, 0);

@@ -20,6 +20,16 @@ pub static pvmmytid: AtomicI32 = AtomicI32::new(-1);
 #[allow(non_upper_case_globals)]
 pub static pvmtoplvl: AtomicI32 = AtomicI32::new(1);
 
+/// The current context, for programs that look here instead of calling `pvm_getcontext`.
+#[unsafe(no_mangle)]
+#[allow(non_upper_case_globals)]
+pub static pvmmyctx: AtomicI32 = AtomicI32::new(0);
+
+/// Tells programs which context is current.
+pub fn show_context(context: c_int) {
+    pvmmyctx.store(context, Ordering::Relaxed);
+}
+
 /// Tells libraries on top of this one which id the task has.
 pub fn set_own_tid(tid: c_int) {
     pvmmytid.store(tid, Ordering::Relaxed);

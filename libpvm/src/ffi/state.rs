@@ -175,6 +175,7 @@ pub fn locked<T>(body: impl FnOnce(&mut State) -> Result<T, Failure>) -> Result<
         state.leave();
     }
     let result = catch_unwind(AssertUnwindSafe(|| body(state)));
+    internals::show_context(state.context);
     drop(guard);
     result.unwrap_or_else(|_| {
         Err(Failure { detail: Some("an internal error of the library".into()), ..PvmError::SysErr.into() })

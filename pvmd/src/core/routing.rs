@@ -84,7 +84,8 @@ impl Core {
 
     /// Sends data over a link, and stops the source if the link or a receiver behind it is full.
     pub(super) fn send_data(&mut self, source: Source, host: HostIndex, message: DaemonMsg) {
-        let DaemonMsg::Data { dsts, data, .. } = &message else { return };
+        let DaemonMsg::Data { dsts, data, flags, .. } = &message else { return };
+        let flags = *flags;
         let Some(link) = self.links.get_mut(&host) else {
             debug!(%host, ?dsts, "fragment to a host that is not there: dropped");
             return;
@@ -96,9 +97,21 @@ impl Core {
         let receivers: Vec<Tid> = dsts.iter().copied().chain([host.daemon()]).collect();
         self.actions.push(Action::SendPeer { host, message });
         for receiver in receivers {
-            let change = self.flow.sent(source, receiver);
-            self.apply_flow(change);
+            self.hold_back(source, receiver, flags);
         }
+    }
+
+    /// Stops whoever sends to a full receiver. The original library writes a fragment of any length without reading
+    /// meanwhile: stopped within a message, it would never drain what it waits for.
+    fn hold_back(&mut self, source: Source, receiver: Tid, flags: u8) {
+        if let Source::Conn(conn) = source
+            && flags & EOM == 0
+            && self.conns.get(&conn).is_some_and(|conn| !conn.extended)
+        {
+            return;
+        }
+        let change = self.flow.sent(source, receiver);
+        self.apply_flow(change);
     }
 
     /// Hands a piece to a local task, or keeps it until the task has enrolled.
@@ -119,8 +132,7 @@ impl Core {
         }
         if full {
             self.flow.fill(dst);
-            let change = self.flow.sent(source, dst);
-            self.apply_flow(change);
+            self.hold_back(source, dst, flags);
         }
     }
 

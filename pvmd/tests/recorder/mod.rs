@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 use pvm_wire::body::BodyReader;
-use pvm_wire::codes::{CONTEXT_TM, TASK_PROTOCOL, Tm};
+use pvm_wire::codes::{CONTEXT_TM, EXTENSION_VERSION, TASK_PROTOCOL, Tm};
 use pvm_wire::daemon::DaemonMsg;
 use pvm_wire::encoding::{DataSignature, XDR_WORD};
 use pvm_wire::message::Assembled;
@@ -142,8 +142,13 @@ impl Recorder {
 
     /// A whole enrolment; the connection and the answer.
     pub fn enrol(&mut self, pid: i32, cookie: i32) -> (ConnId, EnrolReply) {
+        self.enrol_with(pid, cookie, Some(EXTENSION_VERSION))
+    }
+
+    /// As [`Self::enrol`], by this system's library or (without an extension) the original's.
+    pub fn enrol_with(&mut self, pid: i32, cookie: i32, extension: Option<i32>) -> (ConnId, EnrolReply) {
         let conn = self.connect();
-        let hello = ConnectRequest { version: TASK_PROTOCOL, auth_file: "/tmp/t".into(), extension: None };
+        let hello = ConnectRequest { version: TASK_PROTOCOL, auth_file: "/tmp/t".into(), extension };
         self.request(conn, Tm::Connect, &hello.encode());
         assert!(matches!(self.next(), Action::OpenAuth { task_file, .. } if task_file == "/tmp/t"));
         self.feed(Event::AuthOpened { conn, result: Ok("/tmp/d".into()) });
