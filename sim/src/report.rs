@@ -211,7 +211,7 @@ impl Plot {
     pub fn svg(&self) -> Result<String, Error> {
         let mut text = String::new();
         {
-            let area = SVGBackend::with_string(&mut text, (800, 500)).into_drawing_area();
+            let area = SVGBackend::with_string(&mut text, (920, 500)).into_drawing_area();
             self.draw(&area)
                 .and_then(|()| area.present())
                 .map_err(|error| Error::Plot { name: self.name.clone(), reason: error.to_string() })?;
@@ -245,7 +245,8 @@ impl Plot {
         area: &DrawingArea<SVGBackend<'_>, Shift>,
     ) -> Result<(), DrawingAreaErrorKind<std::io::Error>> {
         area.fill(&WHITE)?;
-        let mut chart = ChartBuilder::on(area)
+        let (left, right) = area.split_horizontally(740);
+        let mut chart = ChartBuilder::on(&left)
             .caption(&self.title, ("sans-serif", 18))
             .margin(12)
             .margin_right(24)
@@ -266,10 +267,7 @@ impl Plot {
             .draw()?;
         for (series, colour) in self.series.iter().zip(COLOURS.iter().cycle()) {
             let points = series.points.iter().filter_map(|point| self.scaled(point.x, point.y));
-            chart
-                .draw_series(LineSeries::new(points.clone(), colour.stroke_width(2)).point_size(3))?
-                .label(&series.name)
-                .legend(move |(x, y)| PathElement::new(vec![(x, y), (x + 18, y)], colour.stroke_width(3)));
+            chart.draw_series(LineSeries::new(points, colour.stroke_width(2)).point_size(3))?;
             let bars = series.points.iter().filter(|point| point.half > 0.0).filter_map(|point| {
                 let (x, low) = self.scaled(point.x, point.y - point.half)?;
                 Some(PathElement::new(vec![(x, low), self.scaled(point.x, point.y + point.half)?], *colour))
@@ -281,13 +279,20 @@ impl Plot {
             let cross = EmptyElement::at(at) + Cross::new((0, 0), 6, BLACK.stroke_width(2));
             chart.draw_series([cross + Text::new(mark.label.clone(), (8, -14), ("sans-serif", 13))])?;
         }
-        chart
-            .configure_series_labels()
-            .position(SeriesLabelPosition::UpperRight)
-            .background_style(WHITE.mix(0.85))
-            .border_style(BLACK.mix(0.3))
-            .label_font(("sans-serif", 13))
-            .draw()
+        self.legend(&right)
+    }
+
+    /// Names beside the plot, where they cover nothing.
+    fn legend(
+        &self,
+        area: &DrawingArea<SVGBackend<'_>, Shift>,
+    ) -> Result<(), DrawingAreaErrorKind<std::io::Error>> {
+        for (line, (series, colour)) in (0..).zip(self.series.iter().zip(COLOURS.iter().cycle())) {
+            let y = 60 + 24 * line;
+            area.draw(&PathElement::new(vec![(0, y), (22, y)], colour.stroke_width(3)))?;
+            area.draw(&Text::new(series.name.clone(), (30, y - 7), ("sans-serif", 14)))?;
+        }
+        Ok(())
     }
 }
 

@@ -341,6 +341,17 @@ mod tests {
     }
 
     #[test]
+    fn wider_jobs_ask_for_more() {
+        let settings = settings(&[]);
+        let work = |width| {
+            let jobs = workload_model(&settings, width).seeded(1).take(20_000);
+            jobs.map(|job| job.run * f64::from(job.width)).sum::<f64>()
+        };
+        let ratio = work(settings.width + WIDER) / work(settings.width);
+        assert!((1.1..1.4).contains(&ratio), "{ratio}");
+    }
+
+    #[test]
     fn traces_and_what_is_wrong_with_them() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("t.swf");
