@@ -1,12 +1,12 @@
 //! Groups, by C programs: with this library and the original's, on this system's daemon and the original's, and with
 //! members of both libraries in one group.
 //!
-//! `PVM_TEST_PVMD` names this system's daemon; without it only the original's is tried.
+//! `PVM_TEST_PVMD` names this system's daemon; without it the one built beside the tests is tried.
 
 #[allow(dead_code, reason = "other programs use the rest")]
 mod c_support;
 
-use c_support::{Library, Machine, compile, daemons, have_compiler, libraries};
+use c_support::{Library, Machine, compile, daemons, have_compiler, libraries, own_daemon};
 use std::path::{Path, PathBuf};
 
 fn expected(name: &str) -> String {
@@ -51,13 +51,9 @@ fn members_of_both_libraries_work_together() {
 }
 
 /// Where members die the original waits for ever, so this is for this system's daemon alone.
-fn our_daemon() -> Option<PathBuf> {
-    std::env::var_os("PVM_TEST_PVMD").map(PathBuf::from)
-}
-
 #[test]
 fn many_members_meet_and_reduce_and_some_die() {
-    let Some(daemon) = our_daemon().filter(|_| have_compiler("cc")) else { return };
+    let Some(daemon) = own_daemon().filter(|_| have_compiler("cc")) else { return };
     for count in [10, 64] {
         let machine = Machine::start(&daemon);
         let program = compile("many.c", Library::Shared, machine.folder());
@@ -81,7 +77,7 @@ fn fortran_has_groups_too() {
 
 #[test]
 fn members_that_come_and_go_at_random_leave_nobody_waiting() {
-    let Some(daemon) = our_daemon().filter(|_| have_compiler("cc")) else { return };
+    let Some(daemon) = own_daemon().filter(|_| have_compiler("cc")) else { return };
     for input in ["5 0\n", "24 0\n", "30 6\n"] {
         let machine = Machine::start(&daemon);
         let program = compile("churn.c", Library::Shared, machine.folder());

@@ -174,11 +174,22 @@ numbers! {
     Complex32:
         |x: Self, y: Self| Self { re: x.re + y.re, im: x.im + y.im },
         |x: Self, y: Self| Self { re: x.re * y.re - x.im * y.im, im: x.re * y.im + x.im * y.re },
-        |v: &Self| v.re.hypot(v.im);
+        |v: &Self| modulus(v.re.into(), v.im.into());
     Complex64:
         |x: Self, y: Self| Self { re: x.re + y.re, im: x.im + y.im },
         |x: Self, y: Self| Self { re: x.re * y.re - x.im * y.im, im: x.re * y.im + x.im * y.re },
-        |v: &Self| v.re.hypot(v.im);
+        |v: &Self| modulus(v.re, v.im);
+}
+
+/// The modulus of a complex number. Not `hypot`, which is in the C library's libm: programs link this library without it.
+fn modulus(re: f64, im: f64) -> f64 {
+    let (re, im) = (re.abs(), im.abs());
+    let (large, small) = if re < im { (im, re) } else { (re, im) };
+    if large == 0.0 || large.is_infinite() {
+        large
+    } else {
+        large * (1.0 + (small / large) * (small / large)).sqrt()
+    }
 }
 
 #[cfg(test)]

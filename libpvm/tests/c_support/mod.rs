@@ -60,10 +60,23 @@ pub fn original_daemon() -> Vec<PathBuf> {
     if have(original.is_file(), "the original pvmd") { vec![original] } else { Vec::new() }
 }
 
-/// The daemons to try: Debian's original, and whatever `PVM_TEST_PVMD` names.
+/// The daemons to try: Debian's original, and this project's own.
 pub fn daemons() -> Vec<PathBuf> {
-    let given = std::env::var_os("PVM_TEST_PVMD").map(PathBuf::from);
-    original_daemon().into_iter().chain(given).collect()
+    original_daemon().into_iter().chain(own_daemon()).collect()
+}
+
+/// This project's daemon: what `PVM_TEST_PVMD` names, else the one built beside the tests, if its helper is there, too.
+pub fn own_daemon() -> Option<PathBuf> {
+    let built = || {
+        let folder = std::env::current_exe().ok()?.parent()?.parent()?.to_owned();
+        let (daemon, helper) = (folder.join("pvmd"), folder.join("pvm-task-manager"));
+        (daemon.is_file() && helper.is_file()).then_some(daemon)
+    };
+    let daemon = std::env::var_os("PVM_TEST_PVMD").map(PathBuf::from).or_else(built);
+    if daemon.is_none() {
+        println!("not tried with this project's pvmd, which is not built");
+    }
+    daemon
 }
 
 /// The folder with `libpvm3.so.3` and `libpvm3.a`, built from this crate as it is now.
@@ -168,10 +181,22 @@ impl Machine {
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        let pid = rustix::process::Pid::from_child(&self.daemon);
-        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-        let _ = self.daemon.wait();
+        end(&mut self.daemon);
     }
+}
+
+/// Ends a daemon. The original sometimes waits for ever in its signal handler.
+fn end(daemon: &mut Child) {
+    let pid = rustix::process::Pid::from_child(daemon);
+    let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+    for _ in 0..500 {
+        if !matches!(daemon.try_wait(), Ok(None)) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let _ = daemon.kill();
+    let _ = daemon.wait();
 }
 
 fn environment(command: &mut Command, folder: &Path, daemon: &Path) {

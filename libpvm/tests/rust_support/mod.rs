@@ -101,6 +101,12 @@ impl Drop for Daemon {
     fn drop(&mut self) {
         let pid = rustix::process::Pid::from_child(&self.process);
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        // The original sometimes waits for ever in its signal handler.
+        let end = Instant::now() + Duration::from_secs(5);
+        while matches!(self.process.try_wait(), Ok(None)) && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
