@@ -7,7 +7,7 @@
 mod c_support;
 
 use c_support::{Library, Machine, compile, daemons, have_compiler, libraries, own_daemon};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 fn expected(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(name).with_extension("expected");
