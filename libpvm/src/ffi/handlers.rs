@@ -61,6 +61,14 @@ impl Handlers {
         true
     }
 
+    /// Id, source, tag and context of each.
+    pub fn list(&self) -> Vec<(c_int, c_int, c_int, c_int)> {
+        let named = (FIRST_ID..).zip(&self.slots);
+        named
+            .filter_map(|(id, slot)| slot.map(|handler| (id, handler.src, handler.tag, handler.context)))
+            .collect()
+    }
+
     /// Removes all of them.
     pub fn clear(&mut self) {
         *self = Self { running: self.running, ..Self::default() };

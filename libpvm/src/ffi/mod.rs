@@ -28,6 +28,7 @@ mod hosts;
 mod internals;
 mod mailbox;
 mod memory;
+mod names;
 mod nested;
 mod notify;
 mod options;

@@ -9,6 +9,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicI32, Ordering};
 
 unsafe extern "C" {
+    static stdout: *mut File;
     fn fwrite(data: *const c_void, size: usize, count: usize, stream: *mut File) -> usize;
     fn fflush(stream: *mut File) -> c_int;
 }
@@ -120,6 +121,15 @@ impl OutputSink for Lines {
             fwrite(text.as_ptr().cast(), 1, text.len(), self.stream);
             fflush(self.stream);
         }
+    }
+}
+
+/// Writes to the program's standard output.
+pub fn print(text: &str) {
+    // SAFETY: the C library's stream stays open, or takes nothing.
+    unsafe {
+        fwrite(text.as_ptr().cast(), 1, text.len(), stdout);
+        fflush(stdout);
     }
 }
 

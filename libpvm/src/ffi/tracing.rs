@@ -29,6 +29,11 @@ const _: () = assert!(size_of::<Tracer>() == 68);
 #[allow(non_upper_case_globals)]
 pub static pvmtrc: Tracer = Tracer { sinks: [0; 6], buffer: 0, options: 0, mask: [0; MASK_LENGTH + 1] };
 
+/// The tracer of this task's children, likewise.
+#[unsafe(no_mangle)]
+#[allow(non_upper_case_globals)]
+pub static pvmctrc: Tracer = Tracer { sinks: [0; 6], buffer: 0, options: 0, mask: [0; MASK_LENGTH + 1] };
+
 /// Functions that encode trace events: none.
 #[repr(transparent)]
 pub struct Codec(*const c_int);

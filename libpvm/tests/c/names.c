@@ -5,7 +5,7 @@
 extern int pvmsettaskname(char *), pvmsleep(int), pvmstrtoi(char *), pvmxtoi(char *), pvmputenv(char *);
 extern int pvmbeatask(void), pvmendtask(void), lpvmerr(const char *, int), errnamecode(const char *);
 extern void pvmgetclock(struct timeval *);
-extern char *pvmtmpnam(char *);
+extern char *pvmtmpnam(char *), *pvmnametag(int, int *);
 extern int pvmmytid, pvmtoplvl;
 extern struct Pvmtevinfo pvmtevinfo[];
 extern struct Pvmtevdid pvmtevdidlist[];
@@ -46,6 +46,14 @@ int main(void)
 	printf("%d\n", pvmtmpnam(name) == name && name[0] == '/');
 	setenv("PVM_RSH", "a-shell", 1);
 	printf("%s %d\n", pvmgetrsh(), !strcmp(pvmgettmp(), getenv("PVM_TMP")));
+	for (n = 0; n < 6; n++) {
+		static const unsigned tags[] = {0x8001000a, 0x80020001, 0x8003000c, 0x80040011, 0x80040012, 42};
+		int found = 7;
+		char *tag = pvmnametag((int)tags[n], &found);
+
+		printf("%s %d\n", tag, found);
+	}
+	printf("%s\n", pvmnametag(7, NULL));
 	SHOW(pvmendtask());
 	printf("%d\n", pvmmytid);
 	ID(pvm_mytid());
