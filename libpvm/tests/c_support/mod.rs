@@ -83,10 +83,11 @@ pub fn own_daemon() -> Option<PathBuf> {
 pub fn our_libraries() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
-        let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        let target = scratch.parent().expect("the scratch folder is in the target folder");
+        // Apart from the folder that cargo is testing in: there the library may be built with other features of what it
+        // uses, and under the same name, so that what was built on it would not fit it any more.
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libraries");
         let mut build = Command::new(env!("CARGO"));
-        build.args(["build", "--quiet", "--package", "libpvm", "--target-dir"]).arg(target);
+        build.args(["build", "--quiet", "--package", "libpvm", "--target-dir"]).arg(&target);
         let profile = if cfg!(debug_assertions) { "debug" } else { "release" };
         if profile == "release" {
             build.arg("--release");
