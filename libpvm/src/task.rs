@@ -1,6 +1,6 @@
 //! A task of the virtual machine: enrolment, sending, receiving.
 
-use crate::engine::{Choice, Engine, OutputSink, Wait};
+use crate::engine::{Choice, Engine, OutputSink, Payload, Wait};
 use crate::error::{Error, Result};
 use crate::groups::Groups;
 use crate::pack::Pack;
@@ -84,7 +84,7 @@ impl Task {
         check_tag(tag)?;
         check_task(to)?;
         let header = self.header(tag, pack);
-        self.engine.send(to, header, &[pack.body(), &pack.upper().encode()])
+        self.engine.send(to, header, Payload::Parts(&[pack.body(), &pack.upper().encode()]))
     }
 
     /// Sends one message to several tasks: to each once, and not to this one.
@@ -92,7 +92,7 @@ impl Task {
         check_tag(tag)?;
         to.iter().try_for_each(|&tid| check_task(tid))?;
         let header = self.header(tag, pack);
-        self.engine.multicast(to, header, &[pack.body(), &pack.upper().encode()])
+        self.engine.multicast(to, header, Payload::Parts(&[pack.body(), &pack.upper().encode()]))
     }
 
     /// Waits for a message. Those that come meanwhile and do not match wait in a queue.
@@ -150,7 +150,7 @@ impl Task {
     /// Sends a body with any tag, in any context, to tasks and daemons alike.
     #[expect(clippy::needless_pass_by_value, reason = "a body is made for one message")]
     pub fn send_message(&mut self, to: Tid, tag: i32, context: i32, body: Vec<u8>) -> Result<()> {
-        self.engine.send(to, crate::engine::xdr_header(tag, context, 0), &[&body])
+        self.engine.send(to, crate::engine::xdr_header(tag, context, 0), Payload::Parts(&[&body]))
     }
 
     /// Collects the output of tasks spawned from now on and hands it to `sink` while the program is in any call that

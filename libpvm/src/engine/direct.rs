@@ -13,7 +13,7 @@
 use super::meeting::{Address, Caller, Listener};
 use super::peers::{Peer, announcement};
 use super::route::{Outgoing, Route};
-use super::{Engine, xdr_header};
+use super::{Engine, Payload, xdr_header};
 use crate::error::Result;
 use pvm_wire::body::{BodyError, BodyReader, BodyWriter};
 use pvm_wire::codes::{CONTEXT_TC, TASK_PROTOCOL, Tc, Tm, notify};
@@ -57,8 +57,8 @@ impl Engine {
         let question = BodyWriter::new().int(TASK_PROTOCOL).str(&caller.address().to_string()).finish();
         self.peers.set(dst, Peer::Asked(caller));
         let (question, watch) = (self.to_library(dst, Tc::ConReq, question), self.watch(dst));
-        self.send_by_daemon(question.dst, question.header, &[&question.body])?;
-        self.send_by_daemon(watch.dst, watch.header, &[&watch.body])?;
+        self.send_by_daemon(question.dst, question.header, Payload::Parts(&[&question.body]))?;
+        self.send_by_daemon(watch.dst, watch.header, Payload::Parts(&[&watch.body]))?;
         while let Some(Peer::Asked(_) | Peer::Calling(..)) = self.peers.get(dst) {
             let deadline = self.call_deadline(dst);
             if self.is_full() || deadline.is_some_and(|end| end <= Instant::now()) {

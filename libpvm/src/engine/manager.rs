@@ -1,6 +1,6 @@
 //! The resource manager: a task that answers some requests in the daemon's place. A task learns of it when it enrols.
 
-use super::{Engine, xdr_header};
+use super::{Engine, Payload, xdr_header};
 use crate::error::Result;
 use bytes::Bytes;
 use pvm_wire::codes::{CONTEXT_TM, Sm, Tm, notify};
@@ -69,7 +69,7 @@ impl Engine {
             count: 1,
             tids: vec![tid.raw()],
         };
-        self.send(Tid::MY_DAEMON, xdr_header(Tm::Notify.tag(), 0, 0), &[&request.encode()])
+        self.send(Tid::MY_DAEMON, xdr_header(Tm::Notify.tag(), 0, 0), Payload::Parts(&[&request.encode()]))
     }
 
     /// Whether a message was the news of the manager's end. A call that waits for the manager must see it too.

@@ -7,6 +7,7 @@ mod manager;
 mod meeting;
 mod options;
 mod output;
+mod payload;
 mod peers;
 mod receive;
 mod route;
@@ -19,6 +20,7 @@ mod wait;
 pub use connect::{address_file, tmp_dir};
 pub use options::Options;
 pub use output::{OutputEvent, OutputSink};
+pub use payload::{Form, Payload};
 pub use receive::{Choice, Wait};
 pub use timeline::Begun;
 
@@ -216,7 +218,7 @@ impl Engine {
     #[expect(clippy::needless_pass_by_value, reason = "a body is made for one message")]
     pub fn tell(&mut self, tag: i32, context: i32, body: Vec<u8>) -> Result<()> {
         let (to, tag) = self.manager_of(tag).unwrap_or((Tid::MY_DAEMON, tag));
-        self.send(to, xdr_header(tag, context, 0), &[&body])
+        self.send(to, xdr_header(tag, context, 0), Payload::Parts(&[&body]))
     }
 
     fn ask(&mut self, tag: i32, body: &[u8], deadline: Option<Instant>) -> Result<Bytes> {
@@ -245,7 +247,7 @@ impl Engine {
         self.next_wait_id = wait_id.checked_add(1).unwrap_or(1);
         // Whatever waits already is no answer.
         let start = self.inbox.queue.len();
-        self.send(to, MessageHeader { wait_id, ..header }, &[body])?;
+        self.send(to, MessageHeader { wait_id, ..header }, Payload::Parts(&[body]))?;
         self.wait_for(start, deadline, &mut |message| {
             if is_answer(message, wait_id) { Choice::Take } else { Choice::Skip }
         })

@@ -2,24 +2,23 @@
 //! to each other never wait for each other.
 
 use super::route::Outgoing;
-use super::{Engine, xdr_header};
+use super::{Engine, Payload, xdr_header};
 use crate::error::{Error, Result};
 use pvm_wire::body::BodyWriter;
 use pvm_wire::codes::{CONTEXT_TC, Tc, Tm};
 use pvm_wire::{MessageHeader, Tid};
 
 impl Engine {
-    /// Sends a message: a contiguous body as one part, to be cut into fragments; or several parts, each of which
-    /// becomes a fragment of its own (data packed in place). Returns when all is with the kernel.
-    pub fn send(&mut self, dst: Tid, header: MessageHeader, parts: &[&[u8]]) -> Result<()> {
+    /// Sends a message. Returns when all is with the kernel.
+    pub fn send(&mut self, dst: Tid, header: MessageHeader, payload: Payload<'_>) -> Result<()> {
         let begun = self.begin_span();
-        self.send_whole(dst, header, parts)?;
-        self.record_send(begun, &[dst], &header, parts);
+        self.send_whole(dst, header, payload)?;
+        self.record_send(begun, &[dst], &header, payload);
         self.send_deferred()
     }
 
     /// Sends one message to several tasks; to each once, and not to this one. Direct routes that are open are used.
-    pub fn multicast(&mut self, dsts: &[Tid], header: MessageHeader, parts: &[&[u8]]) -> Result<()> {
+    pub fn multicast(&mut self, dsts: &[Tid], header: MessageHeader, payload: Payload<'_>) -> Result<()> {
         let begun = self.begin_span();
         let mut dsts = dsts.to_vec();
         dsts.sort_unstable();
@@ -27,38 +26,44 @@ impl Engine {
         dsts.retain(|&dst| dst != self.tid());
         let mut rest = Vec::new();
         for &dst in &dsts {
-            if !self.send_directly(dst, header, parts)? {
+            if !self.send_directly(dst, header, payload)? {
                 rest.push(dst);
             }
         }
         if !rest.is_empty() {
             let list = BodyWriter::new().int(rest.len() as i32).ints(rest.iter().map(|dst| dst.raw()));
-            self.send_by_daemon(Tid::MY_DAEMON, xdr_header(Tm::Mca.tag(), 0, 0), &[&list.finish()])?;
+            self.send_by_daemon(
+                Tid::MY_DAEMON,
+                xdr_header(Tm::Mca.tag(), 0, 0),
+                Payload::Parts(&[&list.finish()]),
+            )?;
             for &dst in &rest {
                 self.peers.count_sent(dst, false);
             }
-            self.send_by_daemon(self.tid().multicast(), header, parts)?;
+            self.send_by_daemon(self.tid().multicast(), header, payload)?;
         }
-        self.record_send(begun, &dsts, &header, parts);
+        self.record_send(begun, &dsts, &header, payload);
         self.send_deferred()
     }
 
-    fn send_whole(&mut self, dst: Tid, header: MessageHeader, parts: &[&[u8]]) -> Result<()> {
+    fn send_whole(&mut self, dst: Tid, header: MessageHeader, payload: Payload<'_>) -> Result<()> {
         if self.wants_route(dst, &header) {
             self.ask_for_route(dst)?;
         }
-        if self.send_directly(dst, header, parts)? {
+        if self.send_directly(dst, header, payload)? {
             return Ok(());
         }
-        self.send_by_daemon(dst, header, parts)
+        self.send_by_daemon(dst, header, payload)
     }
 
     /// Sends on an open route; `false` if there is none, or it breaks: then the whole message goes by the daemon.
-    fn send_directly(&mut self, dst: Tid, header: MessageHeader, parts: &[&[u8]]) -> Result<bool> {
+    fn send_directly(&mut self, dst: Tid, header: MessageHeader, payload: Payload<'_>) -> Result<bool> {
         if self.peers.route(dst).is_none() {
             return Ok(false);
         }
-        let mut outgoing = Outgoing::new(self.tid(), dst, header, parts, self.options.fragment_size)?;
+        let form = payload.for_socket(header)?;
+        let mut outgoing =
+            Outgoing::new(self.tid(), dst, form.header, form.parts(), self.options.fragment_size)?;
         while !outgoing.is_done() {
             let Some(route) = self.peers.route(dst) else { return Ok(false) };
             match outgoing.write(route) {
@@ -73,10 +78,17 @@ impl Engine {
         Ok(true)
     }
 
-    pub(super) fn send_by_daemon(&mut self, dst: Tid, header: MessageHeader, parts: &[&[u8]]) -> Result<()> {
+    pub(super) fn send_by_daemon(
+        &mut self,
+        dst: Tid,
+        header: MessageHeader,
+        payload: Payload<'_>,
+    ) -> Result<()> {
         let is_grant = header.context == CONTEXT_TC && header.tag == Tc::ConAck.tag();
         self.peers.count_sent(dst, is_grant);
-        let mut outgoing = Outgoing::new(self.tid(), dst, header, parts, self.options.fragment_size)?;
+        let form = payload.for_socket(header)?;
+        let mut outgoing =
+            Outgoing::new(self.tid(), dst, form.header, form.parts(), self.options.fragment_size)?;
         while !outgoing.is_done() {
             let route = self.route.as_ref().ok_or_else(Error::lost)?;
             match outgoing.write(route) {
@@ -100,7 +112,7 @@ impl Engine {
     /// Sends what handlers answered while a message was on its way out.
     pub(super) fn send_deferred(&mut self) -> Result<()> {
         while let Some(message) = self.inbox.deferred.pop_front() {
-            self.send_by_daemon(message.dst, message.header, &[&message.body])?;
+            self.send_by_daemon(message.dst, message.header, Payload::Parts(&[&message.body]))?;
         }
         Ok(())
     }

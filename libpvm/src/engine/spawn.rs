@@ -1,6 +1,6 @@
 //! Spawning, and who was spawned together.
 
-use super::{Engine, xdr_header};
+use super::{Engine, Payload, xdr_header};
 use crate::error::{Error, Result};
 use pvm_wire::body::{BodyReader, BodyWriter};
 use pvm_wire::codes::{CONTEXT_TC, Tc, Tm};
@@ -27,7 +27,7 @@ impl Engine {
 
     fn tell_siblings(&mut self, tasks: &[Tid]) -> Result<()> {
         let list = BodyWriter::new().int(tasks.len() as i32).ints(tasks.iter().map(|tid| tid.raw())).finish();
-        self.multicast(tasks, xdr_header(Tc::Siblings.tag(), CONTEXT_TC, 0), &[&list])
+        self.multicast(tasks, xdr_header(Tc::Siblings.tag(), CONTEXT_TC, 0), Payload::Parts(&[&list]))
     }
 
     /// The environment entries that every spawned task gets from its spawner: trace settings, context, and what

@@ -1,7 +1,7 @@
 //! Recording what this task does when, for `pvm run --trace`. When nobody collects, a call costs one test of an
 //! `Option`.
 
-use super::{Engine, xdr_header};
+use super::{Engine, Payload, xdr_header};
 use pvm_wire::codes::{CONTEXT_TC, CONTEXT_TM, TIMELINE_TAG};
 use pvm_wire::timeline::{Activity, Kind, Number, Report, Span, VARIABLE};
 use pvm_wire::{Message, MessageHeader, Tid};
@@ -150,7 +150,7 @@ impl Engine {
         begun: Option<Begun>,
         to: &[Tid],
         header: &MessageHeader,
-        parts: &[&[u8]],
+        payload: Payload<'_>,
     ) {
         let (Some(begun), Some(recorder)) = (begun, &mut self.recorder) else { return };
         let kind = Kind { context: header.context, tag: header.tag };
@@ -160,7 +160,7 @@ impl Engine {
             .map(|&tid| (tid, recorder.sent.next(tid, kind)))
             .collect();
         if !to.is_empty() {
-            let bytes = parts.iter().map(|part| part.len() as u64).sum();
+            let bytes = payload.len() as u64;
             recorder.add(begun, Activity::Send { to, kind, bytes });
             self.report_if(Recorder::is_due);
         }

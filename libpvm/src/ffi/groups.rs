@@ -4,7 +4,7 @@ use super::memory::{TimeVal, store, text_or_empty};
 use super::reductions::{Kind, Operation, combine};
 use super::state::{Failure, Told, locked};
 use super::{errors, handlers, receive, send};
-use crate::engine::{Engine, Wait};
+use crate::engine::{Engine, Payload, Wait};
 use crate::error::{Error, Result as CallResult};
 use crate::groups::{Client, Operand, Part, Port, Until, header};
 use bytes::Bytes;
@@ -84,7 +84,7 @@ impl Port for Program {
     }
 
     fn send(&mut self, to: Tid, tag: i32, body: &[u8]) -> CallResult<()> {
-        Self::engine(|engine| engine.send(to, header(tag), &[body]))
+        Self::engine(|engine| engine.send(to, header(tag), Payload::Parts(&[body])))
     }
 
     fn wait(

@@ -4,6 +4,7 @@ use super::buffers::{Buffer, Format};
 use super::memory;
 use super::state::{Outcome, State};
 use super::tracepoints::{result, traced};
+use crate::engine::Payload;
 use pvm_wire::events::{Datum, Event};
 use pvm_wire::{Complex32, Complex64, Encoding, MessageHeader, PvmError, Tid};
 use std::ffi::{c_int, c_long, c_void};
@@ -26,14 +27,14 @@ pub fn parts_of(buffer: &Buffer) -> Vec<&[u8]> {
 }
 
 /// Sends what a buffer has: its body and the upper halves of its integers, or the parts that are read in place.
-fn with_pieces<T>(buffer: &Buffer, send: impl FnOnce(&[&[u8]]) -> T) -> T {
+fn with_pieces<T>(buffer: &Buffer, send: impl FnOnce(Payload<'_>) -> T) -> T {
     if buffer.is_in_place() {
-        return send(&parts_of(buffer));
+        return send(Payload::Parts(&parts_of(buffer)));
     }
     if buffer.upper().is_empty() {
-        return send(&[buffer.body()]);
+        return send(Payload::Parts(&[buffer.body()]));
     }
-    send(&[buffer.body(), &buffer.upper().encode()])
+    send(Payload::Parts(&[buffer.body(), &buffer.upper().encode()]))
 }
 
 /// Sends an event to the own tracer, if there is one.
@@ -44,7 +45,7 @@ fn send_event(state: &mut State) -> Outcome {
     if let Some(receiver) = tracer.receiver().filter(|_| buffer.format == Format::Trace) {
         buffer.pack(std::iter::once(TRACE_END))?;
         let header = MessageHeader { tag: tracer.tag, context: tracer.context, ..buffer.header() };
-        with_pieces(buffer, |pieces| engine.send(receiver, header, pieces))?;
+        with_pieces(buffer, |payload| engine.send(receiver, header, payload))?;
     }
     Ok(0)
 }
@@ -77,7 +78,7 @@ pub extern "C" fn pvm_send(tid: c_int, tag: c_int) -> c_int {
             (buffer.info.tag, buffer.info.context) = (tag, context);
             (buffer.info.src, buffer.info.dst) = (engine.tid().raw(), tid);
             let header = buffer.header();
-            with_pieces(buffer, |pieces| engine.send(Tid::from_raw(tid), header, pieces))?;
+            with_pieces(buffer, |payload| engine.send(Tid::from_raw(tid), header, payload))?;
             Ok(0)
         },
     )
@@ -120,7 +121,7 @@ pub fn multicast(state: &mut State, tids: Vec<c_int>, tag: c_int) -> Outcome {
     (buffer.info.src, buffer.info.dst) = (engine.tid().raw(), engine.tid().multicast().raw());
     let header = buffer.header();
     let tids: Vec<Tid> = tids.into_iter().map(Tid::from_raw).collect();
-    with_pieces(buffer, |pieces| engine.multicast(&tids, header, pieces))?;
+    with_pieces(buffer, |payload| engine.multicast(&tids, header, payload))?;
     Ok(0)
 }
 
@@ -176,7 +177,7 @@ pub unsafe extern "C" fn pvm_psend(
                 // SAFETY: as many bytes as the elements have.
                 _ => unsafe { std::slice::from_raw_parts(data.cast(), length) },
             };
-            state.engine()?.send(Tid::from_raw(tid), header, &[body])?;
+            state.engine()?.send(Tid::from_raw(tid), header, Payload::Parts(&[body]))?;
             Ok(0)
         },
     )

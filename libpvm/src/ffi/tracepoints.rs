@@ -6,6 +6,7 @@
 use super::memory::TimeVal;
 use super::state::{Failure, Outcome, State, call, locked};
 use super::{internals, mailbox};
+use crate::engine::Payload;
 use pvm_wire::events::{Datum, ENTRY, EVENTS, EXIT, Event, Head, Writer};
 use pvm_wire::spawn::Sink;
 use pvm_wire::{Encoding, MessageHeader};
@@ -255,7 +256,7 @@ pub fn flush(state: &mut State) {
     // Trace messages open no routes.
     engine.options_mut().route = route.min(ALLOW_DIRECT);
     // Tracing is no reason for a program to fail; a lost daemon is seen by the next call.
-    let _ = engine.send(receiver, header, &[&message.finish()]);
+    let _ = engine.send(receiver, header, Payload::Parts(&[&message.finish()]));
     engine.options_mut().route = route;
 }
 

@@ -1,6 +1,6 @@
 //! What group calls need of a task: the Rust API and the C interface keep messages that wait in different ways.
 
-use crate::engine::{Choice, Engine, Wait};
+use crate::engine::{Choice, Engine, Payload, Wait};
 use crate::error::Result;
 use bytes::Bytes;
 use pvm_wire::group::CONTEXT;
@@ -70,7 +70,7 @@ impl Port for Engine {
     }
 
     fn send(&mut self, to: Tid, tag: i32, body: &[u8]) -> Result<()> {
-        Engine::send(self, to, header(tag), &[body])
+        Engine::send(self, to, header(tag), Payload::Parts(&[body]))
     }
 
     fn wait(&mut self, until: Until, wanted: &mut dyn FnMut(&Message) -> bool) -> Result<Option<Message>> {
