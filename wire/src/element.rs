@@ -4,9 +4,11 @@
 
 use crate::encoding::Encoding;
 use crate::error::PvmError;
+use crate::runs::Kind;
+use bytemuck::{Pod, Zeroable};
 
 /// A complex number of two floats (`pvm_pkcplx`).
-#[derive(Clone, Copy, Debug, PartialEq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Default, Pod, Zeroable)]
 #[repr(C)]
 pub struct Complex32 {
     /// Real part.
@@ -16,7 +18,7 @@ pub struct Complex32 {
 }
 
 /// A complex number of two doubles (`pvm_pkdcplx`).
-#[derive(Clone, Copy, Debug, PartialEq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Default, Pod, Zeroable)]
 #[repr(C)]
 pub struct Complex64 {
     /// Real part.
@@ -29,7 +31,11 @@ pub struct Complex64 {
 ///
 /// C's `long` is `i64` here: its XDR form has only the low 32 bits, as in PVM, which are sign-extended (unsigned:
 /// zero-extended) on arrival; [`crate::Upper`] has the others. In native form all 64 travel.
-pub trait Element: Copy + Default + 'static {
+pub trait Element: Pod + Default {
+    /// What it is made of, in a body that is not converted.
+    const KIND: Kind;
+    /// How many of these.
+    const UNITS: usize = Self::NATIVE / Self::KIND.native();
     /// Bytes of one element in XDR.
     const XDR: usize;
     /// Bytes of one element in native form.
@@ -62,8 +68,9 @@ fn head<const N: usize>(bytes: &[u8]) -> [u8; N] {
 }
 
 macro_rules! element {
-    ($type:ty, $xdr:ty, $encode:expr, $decode:expr $(, $more:item)*) => {
+    ($type:ty, $kind:ident, $xdr:ty, $encode:expr, $decode:expr $(, $more:item)*) => {
         impl Element for $type {
+            const KIND: Kind = Kind::$kind;
             const XDR: usize = size_of::<$xdr>();
             const NATIVE: usize = size_of::<$type>();
             fn put_xdr(self, out: &mut [u8]) {
@@ -86,16 +93,17 @@ macro_rules! element {
 }
 
 // Bytes stand side by side in both forms; in XDR each call pads them to four (see `pack`).
-element!(u8, u8, |v| v, |v| v);
-element!(i16, i32, i32::from, |v| v as i16);
+element!(u8, Byte, u8, |v| v, |v| v);
+element!(i16, Short, i32, i32::from, |v| v as i16);
 // PVM sign-extends unsigned shorts too; the receiver keeps the low 16 bits.
-element!(u16, i32, |v| i32::from(v as i16), |v| v as u16);
-element!(i32, i32, |v| v, |v| v);
-element!(u32, u32, |v| v, |v| v);
+element!(u16, Short, i32, |v| i32::from(v as i16), |v| v as u16);
+element!(i32, Word, i32, |v| v, |v| v);
+element!(u32, Word, u32, |v| v, |v| v);
 macro_rules! long {
-    ($type:ty, $xdr:ty) => {
+    ($type:ty, $kind:ident, $xdr:ty) => {
         element!(
             $type,
+            $kind,
             $xdr,
             |v| v as $xdr,
             <$type>::from,
@@ -109,14 +117,15 @@ macro_rules! long {
     };
 }
 
-long!(i64, i32);
-long!(u64, u32);
-element!(f32, f32, |v| v, |v| v);
-element!(f64, f64, |v| v, |v| v);
+long!(i64, Long, i32);
+long!(u64, ULong, u32);
+element!(f32, Word, f32, |v| v, |v| v);
+element!(f64, Double, f64, |v| v, |v| v);
 
 macro_rules! complex {
     ($type:ident, $part:ty) => {
         impl Element for $type {
+            const KIND: Kind = <$part>::KIND;
             const XDR: usize = 2 * size_of::<$part>();
             const NATIVE: usize = 2 * size_of::<$part>();
             fn put_xdr(self, out: &mut [u8]) {

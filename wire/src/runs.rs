@@ -1,0 +1,288 @@
+//! Bodies in default encoding that are not converted yet: elements in the host's own format, and of which kind they
+//! are, run by run.
+//!
+//! Between tasks of one host nothing needs to be converted. What a program can see stays as if it were: lengths are
+//! those of XDR, and a reader who asks for anything but what was packed gets it from the converted body.
+
+use crate::element::{self, Element};
+use crate::encoding::Encoding;
+use crate::error::PvmError;
+use crate::upper::Upper;
+use std::ops::Range;
+
+/// What elements are made of. Types of one kind have the same bytes in both forms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Bytes; XDR pads each call's to four.
+    Byte,
+    /// Two bytes; XDR extends them to four.
+    Short,
+    /// Four bytes: integers and floats.
+    Word,
+    /// Eight bytes: doubles.
+    Double,
+    /// A signed `long`, of which XDR carries the low half.
+    Long,
+    /// An unsigned `long`.
+    ULong,
+}
+
+impl Kind {
+    const ALL: [Self; 6] = [Self::Byte, Self::Short, Self::Word, Self::Double, Self::Long, Self::ULong];
+    const BITS: u32 = 3;
+
+    /// Bytes of one in the host's format.
+    pub const fn native(self) -> usize {
+        match self {
+            Self::Byte => 1,
+            Self::Short => 2,
+            Self::Word => 4,
+            Self::Double | Self::Long | Self::ULong => 8,
+        }
+    }
+
+    /// Bytes of so many in XDR, packed by one call.
+    fn xdr(self, count: usize) -> Option<usize> {
+        match self {
+            Self::Byte => count.checked_next_multiple_of(4),
+            Self::Double => count.checked_mul(8),
+            Self::Short | Self::Word | Self::Long | Self::ULong => count.checked_mul(4),
+        }
+    }
+
+    /// Whether what one call packed and what the next one does are as one call's.
+    fn joins(self, count: usize) -> bool {
+        self != Self::Byte || count.is_multiple_of(4)
+    }
+}
+
+/// Elements of one kind that stand side by side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Run {
+    kind: Kind,
+    count: usize,
+}
+
+impl Run {
+    /// Bytes of the longest encoding: seven bits in each.
+    const LONGEST: usize = 10;
+
+    /// Writes the run and returns its length.
+    fn encode(self, out: &mut [u8; Self::LONGEST]) -> usize {
+        let mut word = (self.count as u64) << Kind::BITS | self.kind as u64;
+        let mut length = 0;
+        while word >= 0x80 {
+            out[length] = word as u8 | 0x80;
+            word >>= 7;
+            length += 1;
+        }
+        out[length] = word as u8;
+        length + 1
+    }
+
+    /// The run at the start of these bytes, and its length; `None` if there is none.
+    fn decode(bytes: &[u8]) -> Option<(Self, usize)> {
+        let mut word = 0_u64;
+        for (index, &byte) in bytes.iter().enumerate().take(Self::LONGEST) {
+            let bits = u64::from(byte & 0x7f);
+            word |= bits.checked_shl(7 * index as u32).filter(|word| word >> (7 * index) == bits)?;
+            if byte < 0x80 {
+                let kind = *Kind::ALL.get(word as usize & ((1 << Kind::BITS) - 1))?;
+                let count = usize::try_from(word >> Kind::BITS).ok()?;
+                return (count > 0).then_some((Self { kind, count }, index + 1));
+            }
+        }
+        None
+    }
+}
+
+/// The runs of a body under construction.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Runs {
+    encoded: Encoded,
+    last: Option<(Run, usize)>,
+    native: usize,
+    xdr: usize,
+}
+
+impl Runs {
+    /// Notes elements that one call packs.
+    pub fn push<T: Element>(&mut self, count: usize) -> Result<(), PvmError> {
+        let count = count.checked_mul(T::UNITS).ok_or(PvmError::NoMem)?;
+        if count == 0 {
+            return Ok(());
+        }
+        let kind = T::KIND;
+        let native = count.checked_mul(kind.native()).and_then(|bytes| self.native.checked_add(bytes));
+        let xdr = kind.xdr(count).and_then(|bytes| self.xdr.checked_add(bytes));
+        let (native, xdr) = (native.ok_or(PvmError::NoMem)?, xdr.ok_or(PvmError::NoMem)?);
+        let (run, start) = match self.last {
+            Some((last, start)) if last.kind == kind && kind.joins(last.count) => {
+                (Run { kind, count: last.count + count }, start)
+            }
+            _ => (Run { kind, count }, self.encoded.as_slice().len()),
+        };
+        let mut bytes = [0; Run::LONGEST];
+        let length = run.encode(&mut bytes);
+        self.encoded.replace(start, &bytes[..length]);
+        (self.last, self.native, self.xdr) = (Some((run, start)), native, xdr);
+        Ok(())
+    }
+
+    /// Forgets them, keeping the memory.
+    pub fn clear(&mut self) {
+        self.encoded.replace(0, &[]);
+        (self.last, self.native, self.xdr) = (None, 0, 0);
+    }
+
+    /// Their bytes, which stand behind the elements.
+    pub fn as_bytes(&self) -> &[u8] {
+        self.encoded.as_slice()
+    }
+
+    /// Length of the body in the host's format.
+    pub fn native_length(&self) -> usize {
+        self.native
+    }
+
+    /// Length of the body in XDR.
+    pub fn xdr_length(&self) -> usize {
+        self.xdr
+    }
+}
+
+/// Bytes of short lists of runs, which most are.
+const FEW: usize = 22;
+
+/// Bytes that need no memory of their own while they are few.
+#[derive(Clone, Debug)]
+enum Encoded {
+    Few(u8, [u8; FEW]),
+    Many(Vec<u8>),
+}
+
+impl Default for Encoded {
+    fn default() -> Self {
+        Self::Few(0, [0; FEW])
+    }
+}
+
+impl PartialEq for Encoded {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_slice() == other.as_slice()
+    }
+}
+
+impl Eq for Encoded {}
+
+impl Encoded {
+    fn as_slice(&self) -> &[u8] {
+        match self {
+            Self::Few(length, bytes) => &bytes[..usize::from(*length).min(FEW)],
+            Self::Many(bytes) => bytes,
+        }
+    }
+
+    /// Puts these bytes in the place of those from `start` on.
+    fn replace(&mut self, start: usize, new: &[u8]) {
+        match self {
+            Self::Few(length, bytes) if start + new.len() <= FEW => {
+                bytes[start..start + new.len()].copy_from_slice(new);
+                *length = (start + new.len()) as u8;
+            }
+            Self::Few(..) => *self = Self::Many([&self.as_slice()[..start], new].concat()),
+            Self::Many(bytes) => {
+                bytes.truncate(start);
+                bytes.extend_from_slice(new);
+            }
+        }
+    }
+}
+
+/// Finds the runs behind a body that came with this checksum word: the length of the elements in the host's format,
+/// and in XDR. `None` if they do not describe it.
+pub fn split(word: u32, body: &[u8]) -> Option<(usize, usize)> {
+    let native = body.len().checked_sub(word as usize)?;
+    let (mut found, mut xdr) = (0_usize, 0_usize);
+    let mut rest = &body[native..];
+    while !rest.is_empty() {
+        let (run, length) = Run::decode(rest)?;
+        found = found.checked_add(run.count.checked_mul(run.kind.native())?)?;
+        xdr = xdr.checked_add(run.kind.xdr(run.count)?)?;
+        rest = &rest[length..];
+    }
+    (found == native).then_some((native, xdr))
+}
+
+/// Converts a body: its XDR, and what of its integers that does not carry. Nothing is lost of a body whose runs
+/// [`split`] has accepted, or [`Runs`] has counted.
+pub fn to_xdr(native: &[u8], runs: &[u8]) -> Result<(Vec<u8>, Upper), PvmError> {
+    let (mut out, mut upper) = (Vec::new(), Upper::default());
+    let (mut rest, mut runs) = (native, runs);
+    while let Some((run, length)) = Run::decode(runs) {
+        runs = &runs[length..];
+        let bytes = run.count.saturating_mul(run.kind.native()).min(rest.len());
+        let (elements, after) = rest.split_at(bytes);
+        rest = after;
+        match run.kind {
+            Kind::Byte => convert::<u8>(elements, &mut out, &mut upper),
+            Kind::Short => convert::<i16>(elements, &mut out, &mut upper),
+            Kind::Word => convert::<u32>(elements, &mut out, &mut upper),
+            Kind::Double => convert::<f64>(elements, &mut out, &mut upper),
+            Kind::Long => convert::<i64>(elements, &mut out, &mut upper),
+            Kind::ULong => convert::<u64>(elements, &mut out, &mut upper),
+        }?;
+    }
+    Ok((out, upper))
+}
+
+fn convert<T: Element>(bytes: &[u8], out: &mut Vec<u8>, upper: &mut Upper) -> Result<(), PvmError> {
+    let elements = bytes.chunks_exact(T::NATIVE).map(T::get_native);
+    upper.note(out.len(), elements.clone())?;
+    element::pack(out, Encoding::Xdr, elements)
+}
+
+/// How far a body in the host's format has been read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cursor {
+    /// Where the next run is described.
+    next: usize,
+    /// What is left of the one at hand.
+    left: usize,
+    kind: Option<Kind>,
+    native: usize,
+    xdr: usize,
+}
+
+impl Cursor {
+    /// Where elements stand that were packed as they are asked for now, in the host's format; they are passed over.
+    /// With `None` the reader has to go on in XDR, from [`Self::position`].
+    pub fn take<T: Element>(&mut self, runs: &[u8], count: usize) -> Option<Range<usize>> {
+        let count = count.checked_mul(T::UNITS)?;
+        let mut at = *self;
+        if at.left == 0 && count > 0 {
+            let (run, length) = Run::decode(runs.get(at.next..)?)?;
+            (at.next, at.left, at.kind) = (at.next + length, run.count, Some(run.kind));
+        }
+        if count > at.left || count > 0 && at.kind != Some(T::KIND) {
+            return None;
+        }
+        // Each call that reads bytes passes over the padding of those it has read.
+        let passed = if T::KIND == Kind::Byte { count.next_multiple_of(4).min(at.left) } else { count };
+        let start = at.native;
+        at.left -= passed;
+        at.native += passed * T::KIND.native();
+        at.xdr += T::KIND.xdr(passed)?;
+        *self = at;
+        Some(start..start + count * T::KIND.native())
+    }
+
+    /// How many bytes of XDR have been read.
+    pub fn position(&self) -> usize {
+        self.xdr
+    }
+}
+
+#[cfg(test)]
+#[path = "runs_tests.rs"]
+mod tests;
