@@ -6,7 +6,6 @@
 mod c_support;
 
 use c_support::{Library, Machine, compile, daemons, have_compiler, libraries, our_libraries};
-use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -86,6 +85,9 @@ programs! {
     services_are_registered: "services.c";
     large_and_empty_messages_come: "large.c";
     fortran_has_it_all: "fortran.f90";
+    machines_end_and_start: "endings.c";
+    machines_end_and_start_in_fortran: "halts.f90";
+    members_of_groups_have_hosts: "group_hosts.c";
 }
 
 /// With the original a message that a handler sends does not end the wait.
@@ -135,47 +137,6 @@ fn longs_keep_all_their_bits() {
 #[test]
 fn fortran_goes_through_lists() {
     check_with("lists.f90", &daemons(), &[Library::Shared, Library::Static]);
-}
-
-/// The names that the library exports.
-fn exported() -> BTreeSet<String> {
-    let library = our_libraries().join("libpvm3.so");
-    let output = Command::new("nm").args(["-D", "--defined-only"]).arg(library).output().expect("nm");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8_lossy(&output.stdout);
-    text.lines().filter_map(|line| line.split_whitespace().nth(2)).map(str::to_owned).collect()
-}
-
-#[test]
-fn every_function_of_the_header_is_there() {
-    let header = Path::new(env!("CARGO_MANIFEST_DIR")).join("include/pvm3.h");
-    let header = std::fs::read_to_string(header).expect("the header");
-    let (exported, mut seen) = (exported(), 0);
-    let prototypes =
-        header.lines().filter(|line| ["int ", "char *", "void "].iter().any(|t| line.starts_with(t)));
-    for line in prototypes {
-        let words = line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-        let name = words.into_iter().find(|word| word.to_lowercase().starts_with("pvm")).expect("a name");
-        // Two names of PVM 3.3 are declared for programs that define them themselves.
-        if !name.ends_with("mwid") {
-            assert!(exported.contains(name), "{name} is declared, but not there");
-            seen += 1;
-        }
-    }
-    assert!(seen > 100, "only {seen} prototypes were found in the header");
-}
-
-#[test]
-fn every_fortran_subroutine_of_the_original_is_there() {
-    let Ok(output) = Command::new("nm").arg("/usr/lib/x86_64-linux-gnu/libfpvm3.a").output() else { return };
-    let (exported, text) = (exported(), String::from_utf8_lossy(&output.stdout));
-    for line in text.lines() {
-        if let [_, "T", name] = line.split_whitespace().collect::<Vec<_>>()[..]
-            && name.ends_with('_')
-        {
-            assert!(exported.contains(name), "{name} is not there");
-        }
-    }
 }
 
 /// Debian's programs, compiled long ago against the original: each with its input, and lines of what it writes.

@@ -148,6 +148,20 @@ fn with_client<T>(body: impl FnOnce(&mut GroupClient<'_>) -> CallResult<T>) -> R
     Ok(result?)
 }
 
+/// From now on, messages between members are not the program's.
+fn keep_group_messages() -> Result<(), Failure> {
+    locked(|state| {
+        state.group_messages.0.get_or_insert_default();
+        Ok(())
+    })
+}
+
+/// What the group server answers.
+pub fn ask(request: group::Request<'_>) -> Result<Message, Failure> {
+    keep_group_messages()?;
+    with_client(|client| client.ask(request))
+}
+
 /// A call by a member or about a group: `pvm_errno` tells the caller, and nothing is printed unless `told` says so.
 fn group_call(
     name: &str,
@@ -159,10 +173,7 @@ fn group_call(
         if group.is_empty() {
             return Err(PvmError::NullGroup.into());
         }
-        locked(|state| {
-            state.group_messages.0.get_or_insert_default();
-            Ok(())
-        })?;
+        keep_group_messages()?;
         with_client(|client| body(client, group))
     });
     handlers::run_due();

@@ -263,6 +263,10 @@ pub struct Lists {
     pub no_resets: CList<c_int>,
     /// `pvm_getmboxinfo`.
     pub classes: CList<MailboxInfo>,
+    /// `pvm_grpvhostinfo`: members on each host.
+    pub group_members: CList<c_int>,
+    /// `pvm_grpvhostinfo`: the first of them.
+    pub coordinators: CList<c_int>,
 }
 
 // The layouts are those of the header.

@@ -22,6 +22,7 @@ mod errors;
 mod events;
 mod fork;
 mod fortran;
+mod group_hosts;
 mod groups;
 mod handlers;
 mod hosts;

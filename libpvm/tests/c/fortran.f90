@@ -3,6 +3,7 @@ program calls
   implicit none
   include 'fpvm3.h'
   integer :: me, info, id, i, n, tag, tid, length, old, what
+  integer :: seconds, micros, ahead, ahead_micros
   integer :: ints(6), got(6), tids(2), hosts, formats, speed, parent, host, flags
   integer(kind=2) :: shorts(3)
   integer(kind=8) :: longs(2)
@@ -13,6 +14,7 @@ program calls
   character(len=40) :: text, name
   character(len=12) :: arch
   character(len=300) :: long_text
+  external handler
 
   call pvmfmytid(me)
   call show('mytid', merge(1, 0, me > 0))
@@ -196,6 +198,22 @@ program calls
   call show('addhost', merge(1, 0, info < 0))
   call pvmfdelhost('no-such-host', info)
   call show('delhost', info)
+  call pvmfhostsync(host, seconds, micros, ahead, ahead_micros, info)
+  call show('hostsync', info)
+  call show('a time', merge(1, 0, seconds > 1000000 .and. ahead <= 1))
+  call pvmfhostsync(7 * 262144, seconds, micros, ahead, ahead_micros, info)
+  call show('hostsync of none', info)
+  call pvmfaddmhf(-1, 77, 0, i, handler, id)
+  call show('addmhf', merge(1, 0, id > 0))
+  call pvmfaddmhf(me, 77, 0, old, handler, i)
+  call show('addmhf again', i)
+  call pvmfinitsend(PVMDATADEFAULT, i)
+  call pvmfsend(me, 77, info)
+  call pvmftrecv(-1, 78, 0, 300000, i)
+  call show('nothing but for the handler', i)
+  call pvmfdelmhf(id, info)
+  call show('delmhf', info)
+  call pvmfsleep(0)
   call pvmfexit(info)
   call show('exit', info)
 
@@ -208,3 +226,11 @@ contains
     print '(a, a, i0)', what_it_is, ' ', value
   end subroutine show
 end program calls
+
+! The buffer's id comes by value, as in C.
+subroutine handler(id)
+  implicit none
+  integer, value :: id
+
+  print '(a, l1)', 'handled ', id > 0
+end subroutine handler

@@ -1,11 +1,9 @@
-! What the original's Fortran subroutines do not do: going through the mailbox's names. And a message handler.
+! What the original's Fortran subroutines do not do: going through the mailbox's names. And freeing contexts.
 program lists
   implicit none
   include 'fpvm3.h'
   integer :: me, id, i, names, entries, indices(9), owners(9), flags(9), info
-  integer :: seconds, micros, ahead, ahead_micros, host
   character(len=20) :: name
-  external handler
 
   call pvmfmytid(me)
   call pvmfinitsend(PVMDATADEFAULT, id)
@@ -21,25 +19,13 @@ program lists
   call pvmfgetmboxinfo('nothing of this name', name, names, entries, indices, owners, flags, info)
   print '(i0, 1x, i0)', names, info
 
-  call pvmftidtohost(me, host)
-  call pvmfhostsync(host, seconds, micros, ahead, ahead_micros, info)
-  print '(i0, 1x, l1)', info, seconds > 1000000 .and. ahead <= 1
-
-  call pvmfaddmhf(-1, 77, 0, handler, id)
-  print '(a, i0)', 'handler ', id
-  call pvmfinitsend(PVMDATADEFAULT, i)
-  call pvmfsend(me, 77, info)
-  call pvmftrecv(-1, 78, 0, 300000, i)
-  print '(i0)', i
-  call pvmfdelmhf(id, info)
-  print '(i0)', info
+  ! The original makes the context the current one.
+  call pvmfnewcontext(i)
+  call pvmffreecontext(i, info)
+  print '(a, i0)', 'freed ', info
+  call pvmffreecontext(i, info)
+  print '(a, i0)', 'again ', info
+  call pvmfgetcontext(i)
+  print '(a, i0)', 'context ', i
   call pvmfexit(info)
 end program lists
-
-! The buffer's id comes by value, as in C.
-subroutine handler(id)
-  implicit none
-  integer, value :: id
-
-  print '(a, l1)', 'handled ', id > 0
-end subroutine handler

@@ -21,6 +21,9 @@
 		printf("\n"); \
 	} while (0)
 
+/* A call and what it returns. The original leaves errors of calls inside it behind. */
+#define RESULT(call_) printf("%s = %d\n", #call_, (call_))
+
 /* A call that returns an id: only whether it did. */
 #define ID(call_) \
 	do { \
@@ -35,6 +38,13 @@
 static inline void begin(void)
 {
 	setvbuf(stdout, NULL, _IONBF, 0);
+}
+
+/* From now on nothing comes on standard error. */
+static inline void be_silent(void)
+{
+	if (!freopen("/dev/null", "w", stderr))
+		printf("no silence\n");
 }
 
 static inline double now(void)

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write as _};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
@@ -29,7 +29,7 @@ pub enum Library {
 }
 
 /// Whether something that a test needs is there. If everything must be checked, its absence is a failure.
-fn have(there: bool, what: &str) -> bool {
+pub fn have(there: bool, what: &str) -> bool {
     if !there {
         let full = std::env::var_os("PVM_TEST_FULL").is_some_and(|value| value == "1");
         assert!(!full, "{what} is missing, and PVM_TEST_FULL=1 wants everything checked");
@@ -123,27 +123,38 @@ pub fn compile(source: &str, library: Library, folder: &Path) -> PathBuf {
     program
 }
 
+/// Where programs find the daemon to start: `root` in a machine's folder, as `PVM_ROOT`. The library that they are tried
+/// with is none of the daemon's business.
+fn install(daemon: &Path, folder: &Path) {
+    let programs = folder.join("root/lib");
+    fs::create_dir_all(&programs).expect("a folder for the daemon");
+    let script = programs.join("pvmd");
+    let text = format!("#!/bin/sh\nunset LD_LIBRARY_PATH\nexec {} \"$@\"\n", daemon.display());
+    fs::write(&script, text).expect("the daemon's script");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("its mode");
+}
+
 /// A virtual machine of one host, in a folder of its own.
 pub struct Machine {
     daemon: Child,
     folder: tempfile::TempDir,
-    program: PathBuf,
 }
 
 impl Machine {
     /// Starts a daemon.
     pub fn start(program: &Path) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
+        install(program, folder.path());
         let mut command = Command::new(program);
         // Its host must have a name that resolves anywhere.
         command.arg("-nlocalhost").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-        environment(&mut command, folder.path(), program);
+        environment(&mut command, folder.path());
         let mut daemon = command.spawn().expect("a daemon");
         let mut address = String::new();
         let output = daemon.stdout.take().expect("its output");
         BufReader::new(output).read_line(&mut address).expect("its address");
         assert!(!address.trim().is_empty(), "the daemon {} gives no address", program.display());
-        Self { daemon, folder, program: program.to_owned() }
+        Self { daemon, folder }
     }
 
     /// Where programs for this machine can be put.
@@ -157,7 +168,7 @@ impl Machine {
         fs::write(&input_path, input).expect("the program's input");
         let output = File::create(&output_path).expect("a file for the output");
         let mut command = Command::new(program);
-        environment(&mut command, self.folder(), &self.program);
+        environment(&mut command, self.folder());
         command.env("GFORTRAN_UNBUFFERED_ALL", "1");
         if library == Library::Shared {
             // Its children link the same library.
@@ -200,17 +211,15 @@ fn end(daemon: &mut Child) {
     let _ = daemon.wait();
 }
 
-fn environment(command: &mut Command, folder: &Path, daemon: &Path) {
+fn environment(command: &mut Command, folder: &Path) {
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PVM")) {
         command.env_remove(name);
     }
     command.env_remove("LD_LIBRARY_PATH");
     command.env("PVM_TMP", folder).env("PVM_VMID", "test").env("PVM_PATH", "/usr/bin");
+    command.env("PVM_ROOT", folder.join("root"));
     // The original refuses root without it.
     command.env("PVM_ALLOW_ROOT", "1");
-    if daemon == Path::new(ORIGINAL) {
-        command.env("PVM_ROOT", "/usr/lib/pvm3");
-    }
 }
 
 /// A text with `[t40002]` as `[t]`: ids differ from run to run.

@@ -37,7 +37,8 @@ numbers! {
     pvmfdelmhf_(id) = handlers::pvm_delmhf;
 }
 
-/// `pvm_addmhf`. The handler gets the buffer's id by value, as in C.
+/// `pvm_addmhf`. The fourth argument says nothing, as with the original: the handler gets the buffer's id, by value as
+/// in C.
 ///
 /// # Safety
 /// The first three arguments are numbers, the last one is writable.
@@ -46,6 +47,7 @@ pub unsafe extern "C" fn pvmfaddmhf_(
     src: *const c_int,
     tag: *const c_int,
     context: *const c_int,
+    _buffer: *const c_int,
     handler: Option<handlers::Function>,
     id: *mut c_int,
 ) {
