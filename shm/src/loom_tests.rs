@@ -1,0 +1,142 @@
+//! The protocols under every order in which two tasks' steps can be seen.
+
+use crate::bell;
+use crate::heap::Heap;
+use crate::memory::Memory;
+use crate::ring::{CHUNK, FIRST_CHUNK, Place, Reader, Record, Writer};
+use loom::sync::Arc;
+use loom::thread;
+use pvm_wire::MessageHeader;
+
+/// Where the first chunk of the tests' rings is; before it is the bell.
+const RING: u64 = 128;
+
+fn message(tag: i32) -> MessageHeader {
+    MessageHeader { tag, ..MessageHeader::default() }
+}
+
+fn take(memory: &Heap, reader: &mut Reader) -> Option<(i32, Vec<u8>)> {
+    match reader.next(memory).unwrap()? {
+        Record::Message(header, Place::Inline { at, length }) => {
+            let mut body = vec![0; length];
+            memory.read(at, &mut body);
+            Some((header.tag, body))
+        }
+        Record::Message(header, Place::Block { at, length, flag }) => {
+            let mut body = vec![0; length];
+            memory.read(at, &mut body);
+            memory.store(flag, 1);
+            Some((header.tag, body))
+        }
+        Record::Leave => None,
+    }
+}
+
+#[test]
+fn what_is_read_is_what_was_sent() {
+    loom::model(|| {
+        let memory = Arc::new(Heap::new(RING + FIRST_CHUNK));
+        let mut writer = Writer::new(&*memory, RING);
+        let theirs = memory.clone();
+        let receiver = thread::spawn(move || {
+            let mut reader = Reader::new(&*theirs, RING).unwrap();
+            let mut expected = 1;
+            for _ in 0..3 {
+                if let Some((tag, body)) = take(&theirs, &mut reader) {
+                    assert_eq!((tag, body), (expected, vec![expected as u8; 8]));
+                    expected += 1;
+                }
+            }
+        });
+        for tag in 1..3 {
+            assert!(writer.push_inline(&*memory, message(tag), &[&[tag as u8; 8]], || None));
+        }
+        receiver.join().unwrap();
+    });
+}
+
+#[test]
+fn a_block_is_not_used_again_before_it_was_read() {
+    loom::model(|| {
+        let (block, flag) = (RING + FIRST_CHUNK, RING + FIRST_CHUNK + 8);
+        let memory = Arc::new(Heap::new(flag + 4));
+        let mut writer = Writer::new(&*memory, RING);
+        memory.write(block, &[1; 8]);
+        assert!(writer.push_block(&*memory, message(1), (block, 8), flag, || None));
+        let theirs = memory.clone();
+        let receiver = thread::spawn(move || {
+            let mut reader = Reader::new(&*theirs, RING).unwrap();
+            assert_eq!(take(&theirs, &mut reader), Some((1, vec![1; 8])));
+        });
+        if memory.load(flag) != 0 {
+            memory.write(block, &[2; 8]);
+        }
+        receiver.join().unwrap();
+    });
+}
+
+/// A chunk is used again.
+#[test]
+fn a_chunk_is_not_used_again_before_it_was_left() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(2);
+    model.max_branches = 20_000;
+    model.check(|| {
+        let chunks = [RING + FIRST_CHUNK, RING + FIRST_CHUNK + CHUNK, RING + FIRST_CHUNK + 2 * CHUNK];
+        let memory = Arc::new(Heap::new(RING + FIRST_CHUNK + 3 * CHUNK));
+        let mut writer = Writer::new(&*memory, RING);
+        let mut reader = Reader::new(&*memory, RING).unwrap();
+        let mut more = chunks.into_iter();
+        // To the end of the first chunk that is used again, alone; then the one step that matters together.
+        let send = |writer: &mut Writer, more: &mut dyn Iterator<Item = u64>, tag| {
+            assert!(writer.push_inline(&*memory, message(tag), &[&[tag as u8; 900]], || more.next()));
+        };
+        for tag in 1..=8 {
+            send(&mut writer, &mut more, tag);
+            if tag < 8 {
+                assert_eq!(take(&memory, &mut reader), Some((tag, vec![tag as u8; 900])));
+            }
+        }
+        let theirs = memory.clone();
+        let receiver = thread::spawn(move || {
+            let mut expected = 8;
+            for _ in 0..3 {
+                if let Some((tag, body)) = take(&theirs, &mut reader) {
+                    assert_eq!((tag, body), (expected, vec![expected as u8; 900]));
+                    expected += 1;
+                }
+            }
+        });
+        send(&mut writer, &mut more, 9);
+        receiver.join().unwrap();
+    });
+}
+
+#[test]
+fn nobody_sleeps_on_a_message() {
+    loom::model(|| {
+        let memory = Arc::new(Heap::new(RING + FIRST_CHUNK));
+        let mut writer = Writer::new(&*memory, RING);
+        let theirs = memory.clone();
+        let receiver = thread::spawn(move || {
+            bell::doze(&*theirs);
+            Reader::new(&*theirs, RING).unwrap().is_ready(&*theirs)
+        });
+        assert!(writer.push_inline(&*memory, message(1), &[], || None));
+        let rung = bell::must_ring(&*memory);
+        let seen = receiver.join().unwrap();
+        assert!(rung || seen);
+    });
+}
+
+#[test]
+fn one_of_two_senders_rings() {
+    loom::model(|| {
+        let memory = Arc::new(Heap::new(RING));
+        bell::doze(&*memory);
+        let theirs = memory.clone();
+        let other = thread::spawn(move || bell::must_ring(&*theirs));
+        let rung = bell::must_ring(&*memory);
+        assert!(rung ^ other.join().unwrap());
+    });
+}

@@ -1,0 +1,237 @@
+//! Shared memory as the system gives it: the only unsafe part.
+//!
+//! A mapping lives as long as the object that owns it, its size is sealed, and every access is checked against that size. Other
+//! processes can write to it at any time; so words are atomics, everything else is copied by raw pointers, and no value read is
+//! trusted. The one exception is [`Body`].
+
+use crate::lineage;
+use crate::memory::Memory;
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
+use rustix::io::{Errno, Result};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
+use rustix::process::{Resource, getrlimit};
+use std::ffi::c_void;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
+
+/// The largest segment that is mapped, bytes.
+const SIZE_MAX: u64 = 1 << 36;
+
+/// A segment in this process's address space.
+#[derive(Debug)]
+pub struct Mapping {
+    start: NonNull<c_void>,
+    size: u64,
+}
+
+// SAFETY: the memory is shared with other processes anyway: it is only accessed by atomics and raw copies.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps a segment. Its size must be sealed: memory that can shrink under a mapping kills whoever touches it.
+    pub fn new(segment: BorrowedFd<'_>) -> Result<Self> {
+        let size = u64::try_from(fstat(segment)?.st_size).map_err(|_| Errno::INVAL)?;
+        let sealed = fcntl_get_seals(segment)?.contains(SealFlags::SHRINK);
+        let length = usize::try_from(size).map_err(|_| Errno::NOMEM)?;
+        if !sealed || size == 0 || size > SIZE_MAX {
+            return Err(Errno::INVAL);
+        }
+        let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::NORESERVE);
+        // SAFETY: a new mapping at a place of the system's choosing touches no other memory.
+        let start = unsafe { mmap(std::ptr::null_mut(), length, access, flags, segment, 0) }?;
+        Ok(Self { start: NonNull::new(start).ok_or(Errno::NOMEM)?, size })
+    }
+
+    fn bytes(&self, at: u64) -> *mut u8 {
+        // Callers have checked that the place is inside, so it fits.
+        self.start.as_ptr().cast::<u8>().wrapping_add(at as usize)
+    }
+
+    fn word(&self, at: u64) -> Option<&AtomicU32> {
+        if !at.is_multiple_of(4) || !self.has(at, 4) {
+            return None;
+        }
+        // SAFETY: the word is inside the mapping, which lives as long as `self`; it is aligned, as mappings begin at pages;
+        // an atomic may be changed by others at any time.
+        Some(unsafe { AtomicU32::from_ptr(self.bytes(at).cast()) })
+    }
+
+    /// The offset of this memory, if it is inside.
+    pub fn offset_of(&self, bytes: &[u8]) -> Option<u64> {
+        let at = bytes.as_ptr().addr().checked_sub(self.start.as_ptr().addr())? as u64;
+        self.has(at, bytes.len() as u64).then_some(at)
+    }
+
+    /// Gives pages back to the system; they read as zeros afterwards.
+    pub fn give_back(&self, at: u64, length: u64) {
+        if self.has(at, length) && length > 0 {
+            // SAFETY: the pages are inside the mapping. Nobody needs what is in them; who reads there reads zeros.
+            // Failure means that the memory stays in use, which does no harm.
+            let _ = unsafe { madvise(self.bytes(at).cast(), length as usize, Advice::LinuxRemove) };
+        }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the whole mapping, and nothing refers to it any more.
+        let _ = unsafe { munmap(self.start.as_ptr(), self.size as usize) };
+    }
+}
+
+impl Memory for Mapping {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    #[inline]
+    fn load(&self, at: u64) -> u32 {
+        self.word(at).map_or(0, |word| word.load(Ordering::Acquire))
+    }
+
+    #[inline]
+    fn store(&self, at: u64, value: u32) {
+        if let Some(word) = self.word(at) {
+            word.store(value, Ordering::Release);
+        }
+    }
+
+    #[inline]
+    fn swap(&self, at: u64, value: u32) -> u32 {
+        self.word(at).map_or(0, |word| word.swap(value, Ordering::SeqCst))
+    }
+
+    #[inline]
+    fn fence(&self) {
+        fence(Ordering::SeqCst);
+    }
+
+    #[inline]
+    fn read(&self, at: u64, into: &mut [u8]) {
+        if self.has(at, into.len() as u64) {
+            // SAFETY: inside the mapping; `into` is private memory, so the two do not overlap. A sender that breaks the rules
+            // may write meanwhile: then the bytes are any bytes, and nothing is concluded from them unchecked.
+            unsafe { std::ptr::copy_nonoverlapping(self.bytes(at), into.as_mut_ptr(), into.len()) };
+        } else {
+            into.fill(0);
+        }
+    }
+
+    #[inline]
+    fn write(&self, at: u64, from: &[u8]) {
+        if self.has(at, from.len() as u64) {
+            // SAFETY: inside the mapping; `copy` allows that `from` is, too.
+            unsafe { std::ptr::copy(from.as_ptr(), self.bytes(at), from.len()) };
+        }
+    }
+}
+
+/// A task's own segment: nobody else allocates there.
+#[derive(Debug)]
+pub struct Segment {
+    file: OwnedFd,
+    mapping: Arc<Mapping>,
+}
+
+impl Segment {
+    /// A new one, of memory that the system gives only when it is used.
+    pub fn new(size: u64) -> Result<Self> {
+        // Growing a file beyond the limit would end the process.
+        if getrlimit(Resource::Fsize).current.is_some_and(|limit| limit < size) {
+            return Err(Errno::FBIG);
+        }
+        let file = memfd_create("pvm", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        ftruncate(&file, size)?;
+        fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+        let mapping = Arc::new(Mapping::new(file.as_fd())?);
+        Ok(Self { file, mapping })
+    }
+
+    /// The file, for those who are to map it.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// The memory.
+    pub fn mapping(&self) -> &Arc<Mapping> {
+        &self.mapping
+    }
+}
+
+/// A received message's body, where its sender has put it. When it is dropped its sender may use the memory again.
+#[derive(Debug)]
+pub struct Body {
+    mapping: Arc<Mapping>,
+    at: u64,
+    length: usize,
+    flag: u64,
+    held: Arc<AtomicUsize>,
+}
+
+impl Body {
+    /// The body at a place that [`crate::ring::Reader`] has found; `held` counts the bytes of all such bodies while they live.
+    pub fn new(mapping: Arc<Mapping>, at: u64, length: usize, flag: u64, held: Arc<AtomicUsize>) -> Self {
+        held.fetch_add(length, Ordering::Relaxed);
+        Self { mapping, at, length, flag, held }
+    }
+}
+
+impl AsRef<[u8]> for Body {
+    fn as_ref(&self) -> &[u8] {
+        if !self.mapping.has(self.at, self.length as u64) {
+            return &[];
+        }
+        // SAFETY: inside the mapping, which lives as long as `self`. A sender that keeps to the rules does not write there
+        // before the flag is set in `drop`. One that does not can make a reader see bytes that change: this cannot be avoided
+        // without a copy of every message. Readers only copy and convert the bytes; lengths that they find in them are checked
+        // against slices' own lengths.
+        unsafe { std::slice::from_raw_parts(self.mapping.bytes(self.at), self.length) }
+    }
+}
+
+impl Drop for Body {
+    fn drop(&mut self) {
+        self.held.fetch_sub(self.length, Ordering::Relaxed);
+        // The parent may still need what a forked child drops.
+        if !lineage::is_forked() {
+            self.mapping.store(self.flag, 1);
+        }
+    }
+}
+
+/// A page that the system empties in every forked child.
+#[derive(Debug)]
+pub(crate) struct ForkMark(NonNull<c_void>);
+
+// SAFETY: only accessed as an atomic.
+unsafe impl Send for ForkMark {}
+// SAFETY: as above.
+unsafe impl Sync for ForkMark {}
+
+impl ForkMark {
+    pub(crate) fn new() -> Option<Self> {
+        let (access, length) = (ProtFlags::READ | ProtFlags::WRITE, rustix::param::page_size());
+        // SAFETY: a new mapping at a place of the system's choosing touches no other memory; it is never unmapped.
+        let page = unsafe {
+            let page = mmap_anonymous(std::ptr::null_mut(), length, access, MapFlags::PRIVATE).ok()?;
+            madvise(page, length, Advice::LinuxWipeOnFork).ok()?;
+            page
+        };
+        let mark = Self(NonNull::new(page)?);
+        mark.word().store(1, Ordering::Relaxed);
+        Some(mark)
+    }
+
+    fn word(&self) -> &AtomicU32 {
+        // SAFETY: the page is there for ever, and a page is aligned for a word.
+        unsafe { AtomicU32::from_ptr(self.0.as_ptr().cast()) }
+    }
+
+    pub(crate) fn is_wiped(&self) -> bool {
+        self.word().load(Ordering::Relaxed) == 0
+    }
+}

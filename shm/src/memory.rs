@@ -1,0 +1,36 @@
+//! What the protocols need of shared memory.
+
+/// Bytes of a cache line, the unit in which rings are written.
+pub const LINE: u64 = 64;
+
+/// Memory that another task can change at any time. Places are offsets from its start.
+///
+/// Nothing here fails: an access that is not wholly inside, or a word that is not aligned, reads zeros and writes nothing.
+/// Who follows places that another task wrote checks them before.
+pub trait Memory {
+    /// Bytes from the start.
+    fn size(&self) -> u64;
+
+    /// A word; what was written before it was stored is seen afterwards.
+    fn load(&self, at: u64) -> u32;
+
+    /// Stores a word; who loads it sees all that was written before.
+    fn store(&self, at: u64, value: u32);
+
+    /// Stores a word and gives what was there.
+    fn swap(&self, at: u64, value: u32) -> u32;
+
+    /// What was stored before is seen by others before anything is loaded after.
+    fn fence(&self);
+
+    /// Copies bytes out.
+    fn read(&self, at: u64, into: &mut [u8]);
+
+    /// Copies bytes in.
+    fn write(&self, at: u64, from: &[u8]);
+
+    /// Whether so many bytes from there on are inside.
+    fn has(&self, at: u64, length: u64) -> bool {
+        at.checked_add(length).is_some_and(|end| end <= self.size())
+    }
+}

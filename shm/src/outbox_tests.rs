@@ -1,0 +1,154 @@
+use super::*;
+use crate::mapping::Body;
+use crate::ring::{Place, Reader, Record};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+const THEM: Tid = Tid::from_bits(0x40002);
+const LIMIT: u64 = 64 << 20;
+
+/// A task that sends, and another's view of its segment.
+struct Pair {
+    outbox: Outbox,
+    ring: Writer,
+    theirs: Arc<Mapping>,
+    reader: Reader,
+    held: Arc<AtomicUsize>,
+}
+
+impl Pair {
+    fn new() -> Self {
+        let mut outbox = Outbox::new(LIMIT).unwrap();
+        let (ring, at) = outbox.open_ring().unwrap();
+        let theirs = Arc::new(Mapping::new(outbox.segment().fd().as_fd()).unwrap());
+        let reader = Reader::new(&*theirs, at).unwrap();
+        Self { outbox, ring, theirs, reader, held: Arc::default() }
+    }
+
+    fn send(&mut self, body: &[u8]) -> bool {
+        let Some(parcel) = self.outbox.pack(&[body]) else { return false };
+        let sent = self.outbox.send_parcel(&mut self.ring, MessageHeader::default(), THEM, parcel);
+        self.outbox.release(parcel);
+        sent
+    }
+
+    fn take(&mut self) -> Option<Body> {
+        match self.reader.next(&*self.theirs).unwrap()? {
+            Record::Message(_, Place::Block { at, length, flag }) => {
+                Some(Body::new(self.theirs.clone(), at, length, flag, self.held.clone()))
+            }
+            record => panic!("{record:?}"),
+        }
+    }
+}
+
+#[test]
+fn bodies_are_read_where_they_were_written() {
+    let mut pair = Pair::new();
+    for length in [1000, 4096, 100_000, 5 << 20] {
+        let body: Vec<u8> = (0..length).map(|index| (index % 251) as u8).collect();
+        assert!(pair.send(&body));
+        let received = pair.take().unwrap();
+        assert_eq!(received.as_ref(), body);
+        assert_eq!(pair.held.load(Ordering::Relaxed), length);
+    }
+    assert_eq!(pair.held.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn memory_is_used_again() {
+    let mut pair = Pair::new();
+    let body = vec![1; 1 << 20];
+    let mut places = std::collections::BTreeSet::new();
+    for _ in 0..1000 {
+        assert!(pair.send(&body));
+        let received = pair.take().unwrap();
+        places.insert(received.as_ref().as_ptr().addr());
+    }
+    assert!(places.len() <= 2, "{}", places.len());
+}
+
+#[test]
+fn one_that_is_kept_does_not_keep_others() {
+    let mut pair = Pair::new();
+    let body = vec![1; 4 << 20];
+    assert!(pair.send(&body));
+    let kept = pair.take().unwrap();
+    for _ in 0..100 {
+        assert!(pair.outbox.has_room() && pair.send(&body));
+        drop(pair.take().unwrap());
+    }
+    assert_eq!(kept.as_ref(), body);
+}
+
+#[test]
+fn a_receiver_that_keeps_all_stops_its_sender_until_it_ends() {
+    let mut pair = Pair::new();
+    let body = vec![1; 1 << 20];
+    let mut sent = 0;
+    while pair.outbox.has_room() {
+        assert!(pair.send(&body));
+        sent += 1;
+    }
+    assert_eq!(sent, 32, "half of the limit, with what the ring takes");
+    pair.outbox.forget(THEM);
+    assert!(pair.outbox.has_room());
+    let resting = pair.outbox.used();
+    assert!(resting < 1 << 20, "{resting}");
+}
+
+#[test]
+fn free_memory_goes_back_to_the_system() {
+    let mut pair = Pair::new();
+    let body = vec![1; 48 << 20];
+    assert!(pair.send(&body));
+    drop(pair.take().unwrap());
+    pair.outbox.reclaim_all();
+    let pages = rustix::fs::fstat(pair.outbox.segment().fd()).unwrap().st_blocks;
+    assert!(pages * 512 < 1 << 20, "{pages} blocks are in use");
+}
+
+#[test]
+fn one_block_for_several() {
+    let mut pair = Pair::new();
+    let other = Tid::from_bits(0x40003);
+    let (mut second, at) = pair.outbox.open_ring().unwrap();
+    let mut reader = Reader::new(&*pair.theirs, at).unwrap();
+    let parcel = pair.outbox.pack(&[&[7; 4096]]).unwrap();
+    let header = MessageHeader::default();
+    assert!(pair.outbox.send_parcel(&mut pair.ring, header, THEM, parcel));
+    assert!(pair.outbox.send_parcel(&mut second, header, other, parcel));
+    pair.outbox.release(parcel);
+    let Ok(Some(Record::Message(_, Place::Block { at, flag, .. }))) = reader.next(&*pair.theirs) else {
+        panic!("no message")
+    };
+    let first = pair.take().unwrap();
+    assert_eq!(pair.outbox.memory().offset_of(&[]), None, "memory elsewhere is not inside");
+    drop(first);
+    pair.outbox.reclaim_all();
+    let busy = pair.outbox.used();
+    drop(Body::new(pair.theirs.clone(), at, 4096, flag, Arc::default()));
+    pair.outbox.reclaim_all();
+    assert_eq!(busy - pair.outbox.used(), 4096);
+}
+
+#[test]
+fn an_unsealed_file_is_not_mapped() {
+    let file = rustix::fs::memfd_create("test", rustix::fs::MemfdFlags::ALLOW_SEALING).unwrap();
+    rustix::fs::ftruncate(&file, 4096).unwrap();
+    assert!(Mapping::new(file.as_fd()).is_err());
+}
+
+#[test]
+fn nothing_is_read_or_written_outside() {
+    let outbox = Outbox::new(LIMIT).unwrap();
+    let memory = outbox.memory();
+    for at in [SEGMENT_SIZE, SEGMENT_SIZE - 2, u64::MAX - 1, 3] {
+        memory.store(at, 1);
+        assert_eq!(memory.load(at) + memory.swap(at, 1), 0);
+    }
+    let mut bytes = [1; 8];
+    memory.write(SEGMENT_SIZE - 4, &bytes);
+    memory.read(SEGMENT_SIZE - 4, &mut bytes);
+    assert_eq!(bytes, [0; 8]);
+}

@@ -1,0 +1,382 @@
+//! The way of messages from one task to one other: a chain of chunks of cache lines in the sender's segment.
+//!
+//! A record begins with its number, which is stored last: a receiver that finds the number it waits for can read the rest.
+//! A message of up to [`INLINE_MAX`] bytes lies in consecutive lines, a longer one in a block whose place the record has.
+//! The last record of a chunk tells where the next chunk is. So a receiver that does not read never stops the ring. When it
+//! has left a chunk it says so in the chunk's first line, and the sender can use it again.
+//!
+//! Lines that a chunk still has from an earlier use have numbers from before, which nobody waits for. A line in which there
+//! was a part of a message could have any number: such a chunk is swept before it is used again.
+
+use crate::memory::{LINE, Memory};
+use pvm_wire::MessageHeader;
+use pvm_wire::limits::MESSAGE_MAX;
+use std::collections::VecDeque;
+
+/// The longest body that lies in the ring itself, bytes.
+pub const INLINE_MAX: usize = (FIRST + 14 * LINE) as usize;
+
+/// Lines of a ring's first chunk, and of all others.
+const FIRST_LINES: u32 = 16;
+const CHUNK_LINES: u32 = 64;
+
+/// Where in a record the body begins, and how much of it the first line has.
+const BODY: u64 = 32;
+const FIRST: u64 = LINE - BODY;
+
+/// What a record is.
+const INLINE: u32 = 1;
+const BLOCK: u32 = 2;
+const LINK: u32 = 3;
+const LEAVE: u32 = 4;
+
+/// Bytes of a ring's first chunk, and of all others.
+pub const FIRST_CHUNK: u64 = FIRST_LINES as u64 * LINE;
+/// See [`FIRST_CHUNK`].
+pub const CHUNK: u64 = CHUNK_LINES as u64 * LINE;
+
+/// Where a message's body is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In the ring: to be copied before the next record is asked for.
+    Inline {
+        /// Where it begins.
+        at: u64,
+        /// Its length, at most [`INLINE_MAX`].
+        length: usize,
+    },
+    /// In a block, for as long as the flag is not set.
+    Block {
+        /// Where it begins.
+        at: u64,
+        /// Its length.
+        length: usize,
+        /// The word in which the receiver says that it needs it no more.
+        flag: u64,
+    },
+}
+
+/// What a reader finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// A message.
+    Message(MessageHeader, Place),
+    /// The next message comes another way.
+    Leave,
+}
+
+/// The sender does not keep to the rules; nothing more can be read from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Broken;
+
+/// The words of a record after its number.
+#[derive(Clone, Copy, Default)]
+struct Head {
+    kind: u32,
+    header: MessageHeader,
+    length: u32,
+    places: [u64; 2],
+}
+
+impl Head {
+    /// As it stands in a line, from its second word on; `body` is what of the message is there, too.
+    fn encode(&self, body: &[u8]) -> [u8; LINE as usize - 4] {
+        let mut out = [0; LINE as usize - 4];
+        let header = &self.header;
+        let words = [
+            self.kind,
+            header.encoding,
+            header.tag as u32,
+            header.context as u32,
+            header.wait_id as u32,
+            header.checksum,
+            self.length,
+        ];
+        for (slot, word) in out.chunks_exact_mut(4).zip(words) {
+            slot.copy_from_slice(&word.to_ne_bytes());
+        }
+        let rest = &mut out[BODY as usize - 4..];
+        if body.is_empty() {
+            rest[..8].copy_from_slice(&self.places[0].to_ne_bytes());
+            rest[8..16].copy_from_slice(&self.places[1].to_ne_bytes());
+        } else {
+            rest[..body.len()].copy_from_slice(body);
+        }
+        out
+    }
+
+    fn decode(line: &[u8; LINE as usize - 4]) -> Self {
+        let word = |index: usize| {
+            u32::from_ne_bytes([
+                line[4 * index],
+                line[4 * index + 1],
+                line[4 * index + 2],
+                line[4 * index + 3],
+            ])
+        };
+
+        let header = MessageHeader {
+            encoding: word(1),
+            tag: word(2) as i32,
+            context: word(3) as i32,
+            wait_id: word(4) as i32,
+            checksum: word(5),
+        };
+        let places = [place_at(line, 28), place_at(line, 36)];
+        Self { kind: word(0), header, length: word(6), places }
+    }
+}
+
+fn place_at(line: &[u8], at: usize) -> u64 {
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&line[at..at + 8]);
+    u64::from_ne_bytes(bytes)
+}
+
+/// Numbers of records: 0 is none.
+fn after(number: u32) -> u32 {
+    number.checked_add(1).unwrap_or(1)
+}
+
+/// A chunk, as its sender knows it.
+#[derive(Clone, Copy, Debug)]
+struct Chunk {
+    at: u64,
+    lines: u32,
+    /// Parts of messages have been in its lines.
+    littered: bool,
+}
+
+/// The sender's end.
+#[derive(Debug)]
+pub struct Writer {
+    chunks: VecDeque<Chunk>,
+    next: u32,
+    number: u32,
+}
+
+impl Writer {
+    /// A ring whose first chunk is these [`FIRST_CHUNK`] bytes. Its place is what the [`Reader`] has to know.
+    pub fn new(memory: &impl Memory, at: u64) -> Self {
+        let chunk = Chunk { at, lines: FIRST_LINES, littered: true };
+        sweep(memory, &chunk);
+        Self { chunks: [chunk].into(), next: 1, number: 1 }
+    }
+
+    /// Publishes a message whose parts are together at most [`INLINE_MAX`] bytes. `more` gives the place of another [`CHUNK`]
+    /// bytes; if it has none, `false`, and nothing was published.
+    pub fn push_inline(
+        &mut self,
+        memory: &impl Memory,
+        header: MessageHeader,
+        parts: &[&[u8]],
+        more: impl FnOnce() -> Option<u64>,
+    ) -> bool {
+        let length: usize = parts.iter().map(|part| part.len()).sum();
+        let lines = lines_of(length);
+        if length > INLINE_MAX || !self.make_room(memory, lines, more) {
+            return false;
+        }
+        let head = Head { kind: INLINE, header, length: length as u32, places: [0; 2] };
+        let at = self.here();
+        match parts {
+            [body] if lines == 1 => memory.write(at + 4, &head.encode(body)),
+            parts => {
+                memory.write(at + 4, &head.encode(&[])[..BODY as usize - 4]);
+                let mut to = at + BODY;
+                for part in parts {
+                    memory.write(to, part);
+                    to += part.len() as u64;
+                }
+            }
+        }
+        if lines > 1
+            && let Some(chunk) = self.chunks.back_mut()
+        {
+            chunk.littered = true;
+        }
+        self.publish(memory, lines);
+        true
+    }
+
+    /// Publishes a message that lies in a block; otherwise like [`Self::push_inline`].
+    pub fn push_block(
+        &mut self,
+        memory: &impl Memory,
+        header: MessageHeader,
+        (at, length): (u64, u32),
+        flag: u64,
+        more: impl FnOnce() -> Option<u64>,
+    ) -> bool {
+        self.push(memory, Head { kind: BLOCK, header, length, places: [at, flag] }, more)
+    }
+
+    /// Publishes that the next message comes another way; otherwise like [`Self::push_inline`].
+    pub fn push_leave(&mut self, memory: &impl Memory, more: impl FnOnce() -> Option<u64>) -> bool {
+        self.push(memory, Head { kind: LEAVE, ..Head::default() }, more)
+    }
+
+    fn push(&mut self, memory: &impl Memory, head: Head, more: impl FnOnce() -> Option<u64>) -> bool {
+        if !self.make_room(memory, 1, more) {
+            return false;
+        }
+        memory.write(self.here() + 4, &head.encode(&[]));
+        self.publish(memory, 1);
+        true
+    }
+
+    /// Chunks that the receiver has left and that are not needed soon.
+    pub fn take_spare(&mut self, memory: &impl Memory) -> Option<(u64, u64)> {
+        let spare = self.chunks.len() > 2 && self.chunks.front().is_some_and(|chunk| is_left(memory, chunk));
+        let chunk = if spare { self.chunks.pop_front() } else { None };
+        chunk.map(|chunk| (chunk.at, u64::from(chunk.lines) * LINE))
+    }
+
+    /// All chunks, when the ring is not used any more: places and sizes.
+    pub fn into_chunks(self) -> impl Iterator<Item = (u64, u64)> {
+        self.chunks.into_iter().map(|chunk| (chunk.at, u64::from(chunk.lines) * LINE))
+    }
+
+    fn here(&self) -> u64 {
+        self.chunks.back().map_or(0, |chunk| chunk.at) + u64::from(self.next) * LINE
+    }
+
+    fn publish(&mut self, memory: &impl Memory, lines: u32) {
+        memory.store(self.here(), self.number);
+        self.number = after(self.number);
+        self.next += lines;
+    }
+
+    /// Goes on to another chunk unless the record and a link behind it have room in this one.
+    fn make_room(&mut self, memory: &impl Memory, lines: u32, more: impl FnOnce() -> Option<u64>) -> bool {
+        if self.chunks.back().is_some_and(|chunk| self.next + lines < chunk.lines) {
+            return true;
+        }
+        let left =
+            self.chunks.front().copied().filter(|chunk| {
+                self.chunks.len() > 1 && chunk.lines == CHUNK_LINES && is_left(memory, chunk)
+            });
+        let chunk = if let Some(chunk) = left {
+            self.chunks.pop_front();
+            chunk
+        } else {
+            let Some(at) = more() else { return false };
+            Chunk { at, lines: CHUNK_LINES, littered: true }
+        };
+        if chunk.littered {
+            sweep(memory, &chunk);
+        }
+        memory.store(chunk.at, 0);
+        let head = Head { kind: LINK, length: chunk.lines, places: [chunk.at, 0], ..Head::default() };
+        memory.write(self.here() + 4, &head.encode(&[]));
+        self.publish(memory, 1);
+        self.chunks.push_back(Chunk { littered: false, ..chunk });
+        self.next = 1;
+        true
+    }
+}
+
+fn lines_of(length: usize) -> u32 {
+    (length as u64 + BODY).div_ceil(LINE).max(1) as u32
+}
+
+fn sweep(memory: &impl Memory, chunk: &Chunk) {
+    for line in 0..u64::from(chunk.lines) {
+        memory.store(chunk.at + line * LINE, 0);
+    }
+}
+
+fn is_left(memory: &impl Memory, chunk: &Chunk) -> bool {
+    memory.load(chunk.at) != 0
+}
+
+/// The receiver's end.
+#[derive(Clone, Copy, Debug)]
+pub struct Reader {
+    at: u64,
+    lines: u32,
+    next: u32,
+    number: u32,
+}
+
+impl Reader {
+    /// A ring whose first chunk is there; `None` if it cannot be.
+    pub fn new(memory: &impl Memory, at: u64) -> Option<Self> {
+        let fits = at.is_multiple_of(LINE) && memory.has(at, FIRST_CHUNK);
+        fits.then_some(Self { at, lines: FIRST_LINES, next: 1, number: 1 })
+    }
+
+    /// Where the next record's number will be, and what it will be.
+    pub fn awaited(&self) -> (u64, u32) {
+        (self.at + u64::from(self.next) * LINE, self.number)
+    }
+
+    /// Whether there is a record.
+    pub fn is_ready(&self, memory: &impl Memory) -> bool {
+        let (at, number) = self.awaited();
+        memory.load(at) == number
+    }
+
+    /// The next record.
+    pub fn next(&mut self, memory: &impl Memory) -> Result<Option<Record>, Broken> {
+        while self.is_ready(memory) {
+            let (here, number) = self.awaited();
+            let mut line = [0; LINE as usize - 4];
+            memory.read(here + 4, &mut line);
+            let head = Head::decode(&line);
+            self.number = after(number);
+            match head.kind {
+                LINK => self.follow(memory, head)?,
+                INLINE => return self.inline(here, head).map(Some),
+                BLOCK => {
+                    self.advance(1)?;
+                    return block(memory, head).map(Some);
+                }
+                LEAVE => {
+                    self.advance(1)?;
+                    return Ok(Some(Record::Leave));
+                }
+                _ => return Err(Broken),
+            }
+        }
+        Ok(None)
+    }
+
+    fn inline(&mut self, here: u64, head: Head) -> Result<Record, Broken> {
+        let length = head.length as usize;
+        if length > INLINE_MAX {
+            return Err(Broken);
+        }
+        self.advance(lines_of(length))?;
+        Ok(Record::Message(head.header, Place::Inline { at: here + BODY, length }))
+    }
+
+    /// Behind every record there is room for a link.
+    fn advance(&mut self, lines: u32) -> Result<(), Broken> {
+        self.next += lines;
+        if self.next < self.lines { Ok(()) } else { Err(Broken) }
+    }
+
+    fn follow(&mut self, memory: &impl Memory, head: Head) -> Result<(), Broken> {
+        let (at, lines) = (head.places[0], head.length);
+        if lines != CHUNK_LINES || !at.is_multiple_of(LINE) || !memory.has(at, CHUNK) {
+            return Err(Broken);
+        }
+        memory.store(self.at, 1);
+        (self.at, self.lines, self.next) = (at, lines, 1);
+        Ok(())
+    }
+}
+
+fn block(memory: &impl Memory, head: Head) -> Result<Record, Broken> {
+    let (at, flag, length) = (head.places[0], head.places[1], head.length as usize);
+    let fits = memory.has(at, u64::from(head.length)) && memory.has(flag, 4) && flag.is_multiple_of(4);
+    if !fits || length > MESSAGE_MAX {
+        return Err(Broken);
+    }
+    Ok(Record::Message(head.header, Place::Block { at, length, flag }))
+}
+
+#[cfg(all(test, not(loom)))]
+#[path = "ring_tests.rs"]
+mod tests;

@@ -1,0 +1,155 @@
+use super::*;
+use crate::heap::Heap;
+
+fn message(tag: i32) -> MessageHeader {
+    MessageHeader { encoding: 7, tag, context: -3, wait_id: 9, checksum: 0xffff_fff1 }
+}
+
+/// A ring with chunks one after another.
+struct Pair {
+    memory: Heap,
+    writer: Writer,
+    reader: Reader,
+    next: u64,
+}
+
+impl Pair {
+    fn new(size: u64) -> Self {
+        let memory = Heap::new(size);
+        let writer = Writer::new(&memory, 0);
+        let reader = Reader::new(&memory, 0).unwrap();
+        Self { memory, writer, reader, next: FIRST_CHUNK }
+    }
+
+    fn send(&mut self, tag: i32, parts: &[&[u8]]) -> bool {
+        let Self { memory, writer, next, .. } = self;
+        writer.push_inline(memory, message(tag), parts, || more(memory, next))
+    }
+
+    fn take(&mut self) -> Option<(i32, Vec<u8>)> {
+        let record = self.reader.next(&self.memory).unwrap()?;
+        let Record::Message(header, Place::Inline { at, length }) = record else { panic!("{record:?}") };
+        assert_eq!(header, message(header.tag));
+        let mut body = vec![0; length];
+        self.memory.read(at, &mut body);
+        Some((header.tag, body))
+    }
+}
+
+fn more(memory: &Heap, next: &mut u64) -> Option<u64> {
+    let at = *next;
+    *next += CHUNK;
+    memory.has(at, CHUNK).then_some(at)
+}
+
+#[test]
+fn bodies_of_every_length_come_through() {
+    let mut pair = Pair::new(1 << 20);
+    for length in 0..=INLINE_MAX {
+        let body: Vec<u8> = (0..length).map(|index| (index * 7 + length) as u8).collect();
+        // Parts begin at words in this memory.
+        let (first, second) = body.split_at(length / 8 * 4);
+        assert!(pair.send(length as i32, &[first, second]));
+        assert_eq!(pair.take(), Some((length as i32, body)));
+        assert_eq!(pair.take(), None);
+    }
+}
+
+#[test]
+fn who_reads_in_time_needs_two_chunks() {
+    let mut pair = Pair::new(FIRST_CHUNK + 2 * CHUNK);
+    for tag in 0..100_000 {
+        let body = [tag as u8; 100];
+        assert!(pair.send(tag, &[&body[..tag as usize % 100]]));
+        assert_eq!(pair.take().unwrap().0, tag);
+        while pair.writer.take_spare(&pair.memory).is_some() {}
+    }
+}
+
+#[test]
+fn who_does_not_read_stops_nobody() {
+    let mut pair = Pair::new(FIRST_CHUNK + 10 * CHUNK);
+    let sent = (0..10_000).take_while(|&tag| pair.send(tag, &[b"a body"])).count() as i32;
+    assert!(sent > 10 * 60);
+    assert!(!pair.send(sent, &[]), "it stays full");
+    for tag in 0..sent {
+        assert_eq!(pair.take(), Some((tag, b"a body".to_vec())));
+    }
+    while pair.writer.take_spare(&pair.memory).is_some() {}
+    assert!(pair.send(sent, &[]), "it goes on in the chunks that were left");
+    assert_eq!(pair.take(), Some((sent, vec![])));
+}
+
+#[test]
+fn leaving_and_blocks() {
+    let Pair { memory, mut writer, mut reader, .. } = Pair::new(8192);
+    assert!(writer.push_block(&memory, message(1), (4096, 4000), 64, || None));
+    assert!(writer.push_leave(&memory, || None));
+    let place = Place::Block { at: 4096, length: 4000, flag: 64 };
+    assert_eq!(reader.next(&memory), Ok(Some(Record::Message(message(1), place))));
+    assert_eq!(reader.next(&memory), Ok(Some(Record::Leave)));
+    assert_eq!(reader.next(&memory), Ok(None));
+}
+
+#[test]
+fn places_outside_are_refused() {
+    for (at, length, flag) in [(4096, 4097, 0), (u64::MAX, 2, 0), (0, 1, 8192), (0, 1, 2), (0, 1, u64::MAX)] {
+        let Pair { memory, mut writer, mut reader, .. } = Pair::new(8192);
+        assert!(writer.push_block(&memory, message(1), (at, length), flag, || None));
+        assert_eq!(reader.next(&memory), Err(Broken), "{at} {length} {flag}");
+    }
+    let memory = Heap::new(8192);
+    assert!(Reader::new(&memory, 8192).is_none() && Reader::new(&memory, 32).is_none());
+    assert!(Reader::new(&memory, u64::MAX - 63).is_none());
+}
+
+/// Any bytes at all: nothing but refusals and messages, all inside.
+#[test]
+fn junk_is_survived() {
+    let mut seed = 7_u64;
+    let mut random = || {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed
+    };
+    for _ in 0..2000 {
+        let memory = Heap::new(16 * 1024);
+        let mut reader = Reader::new(&memory, 0).unwrap();
+        for _ in 0..200 {
+            let (at, number) = reader.awaited();
+            for word in 1..16 {
+                memory.store(at + 4 * word, (random() >> (random() % 64)) as u32);
+            }
+            memory.store(at + 4, (random() % 5) as u32);
+            memory.store(at, number);
+            match reader.next(&memory) {
+                Ok(Some(Record::Message(
+                    _,
+                    Place::Inline { at, length } | Place::Block { at, length, .. },
+                ))) => {
+                    assert!(memory.has(at, length as u64));
+                }
+                Ok(_) => {}
+                Err(Broken) => break,
+            }
+        }
+    }
+}
+
+/// A part of a message can look like the number of a record to come.
+#[test]
+fn what_is_left_in_a_chunk_is_no_record() {
+    for number in 1..300_u32 {
+        let mut pair = Pair::new(FIRST_CHUNK + 3 * CHUNK);
+        let body = number.to_ne_bytes().repeat(150);
+        for tag in 0..60 {
+            assert!(pair.send(tag, &[&body]));
+            assert_eq!(pair.take(), Some((tag, body.clone())));
+            assert_eq!(pair.take(), None);
+            assert!(pair.send(tag, &[]));
+            assert_eq!(pair.take(), Some((tag, vec![])));
+            assert_eq!(pair.take(), None);
+        }
+    }
+}
