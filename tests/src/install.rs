@@ -69,7 +69,8 @@ impl Installation {
         })
     }
 
-    fn at(prefix: &Path) -> Self {
+    /// This project as it is installed there.
+    pub fn at(prefix: &Path) -> Self {
         Self {
             is_ours: true,
             bin: prefix.join("bin"),

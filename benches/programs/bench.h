@@ -1,0 +1,94 @@
+/* What all measured programs share: the clock, the data, and how often a thing is done until its time is known. */
+#ifndef BENCH_H
+#define BENCH_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* The longest message. */
+#define MOST (64L << 20)
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec + time.tv_nsec * 1e-9;
+}
+
+static void fail(const char *what)
+{
+    fprintf(stderr, "%s\n", what);
+    exit(1);
+}
+
+/* Memory that has been written to, so that no page is missing when the time is taken. */
+static void *memory(long size)
+{
+    void *bytes = malloc(size);
+    if (!bytes) fail("no memory");
+    memset(bytes, 1, size);
+    return bytes;
+}
+
+/* Whole numbers as doubles: a value that any conversion keeps, and that differs from place to place. */
+static void fill(void *data, long size, int seed)
+{
+    for (long i = 0; i < size / 8; i++) ((double *)data)[i] = (double)((i * 31 + seed) % 65521);
+    for (long i = size / 8 * 8; i < size; i++) ((char *)data)[i] = (char)(i * 31 + seed);
+}
+
+/* Ends the program if what came is not what fill() wrote. */
+static void verify(const void *data, long size, int seed)
+{
+    char *expected = memory(size + 1);
+    fill(expected, size, seed);
+    if (memcmp(data, expected, size) != 0) fail("what was received is not what was sent");
+    free(expected);
+}
+
+/* Something that is done so many times with the size, or whatever else x is. */
+typedef void (*act)(long x, long times);
+
+/* Of so many batches the median counts, so that what interrupts one of them does not. */
+#define BATCHES 9
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Seconds that it takes once: first a few times, to warm up and to learn how often fits the time given. */
+static double timed(act run, long x, double seconds)
+{
+    double took, each[BATCHES];
+    long times = 1;
+    for (;;) {
+        double start = now();
+        run(x, times);
+        took = now() - start;
+        if (took >= seconds / 8) break;
+        times *= 4;
+    }
+    int batches = took / times * BATCHES > 4 * seconds ? 3 : BATCHES;
+    times = (long)(times * seconds / batches / took);
+    if (times < 1) times = 1;
+    for (int i = 0; i < batches; i++) {
+        double start = now();
+        run(x, times);
+        each[i] = (now() - start) / times;
+    }
+    qsort(each, batches, sizeof *each, by_size);
+    return each[batches / 2];
+}
+
+/* A line of the result: x, and the seconds one takes. */
+static void report(long x, double seconds)
+{
+    printf("%ld %.9g\n", x, seconds);
+    fflush(stdout);
+}
+
+#endif

@@ -1,0 +1,197 @@
+/* What this machine could do at best, without any message passing system. limits WHAT SECONDS [ARGUMENT] X... */
+#define _GNU_SOURCE
+#include "bench.h"
+
+#include <arpa/inet.h>
+#include <netinet/tcp.h>
+#include <sched.h>
+#include <spawn.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+static char *out, *in;
+
+/* Two processes flip a word in turn. */
+
+static _Atomic long *word;
+
+/* The other process flips from odd to even, this one from even to odd. */
+static void flip(long x, long times)
+{
+    (void)x;
+    for (long i = 0; i < times; i++) {
+        long mine = atomic_load_explicit(word, memory_order_relaxed) + 1;
+        atomic_store_explicit(word, mine, memory_order_release);
+        while (atomic_load_explicit(word, memory_order_acquire) == mine);
+    }
+}
+
+static void flip_back(void)
+{
+    for (;;) {
+        long seen = atomic_load_explicit(word, memory_order_acquire);
+        if (seen < 0) exit(0);
+        if (seen % 2) atomic_store_explicit(word, seen + 1, memory_order_release);
+    }
+}
+
+/* Two processes on one core would wait for each other's time slices. */
+static void stay_on(int core)
+{
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(core, &one);
+    sched_setaffinity(0, sizeof one, &one);
+}
+
+static void words(double seconds, char **x)
+{
+    int last = sysconf(_SC_NPROCESSORS_ONLN) - 1;
+    word = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (word == MAP_FAILED) fail("no shared memory");
+    pid_t other = fork();
+    if (other == 0) stay_on(last), flip_back();
+    stay_on(0);
+    for (; *x; x++) report(atol(*x), timed(flip, atol(*x), seconds) / 2);
+    atomic_store(word, -1);
+    waitpid(other, NULL, 0);
+}
+
+/* In and out of a place between: the two copies that data makes from one program's array into another's. */
+
+static char *between;
+
+static void copy_twice(long size, long times)
+{
+    for (long i = 0; i < times; i++) {
+        memcpy(between, out, size);
+        __asm__ volatile("" ::: "memory");
+        memcpy(in, between, size);
+        __asm__ volatile("" ::: "memory");
+    }
+}
+
+static void copies(double seconds, char **x)
+{
+    between = memory(MOST);
+    for (; *x; x++) {
+        long size = atol(*x);
+        fill(out, size, 1);
+        report(size, timed(copy_twice, size, seconds));
+        verify(in, size, 1);
+    }
+}
+
+/* A plain connection; the other end, `serve`, tells its port. */
+
+static int connection;
+
+static void transfer(int sends, char *data, long size)
+{
+    while (size > 0) {
+        ssize_t done = sends ? write(connection, data, size) : read(connection, data, size);
+        if (done <= 0) exit(sends ? 1 : 0);
+        data += done;
+        size -= done;
+    }
+}
+
+static void there_and_back(long size, long times)
+{
+    for (long i = 0; i < times; i++) {
+        transfer(1, (char *)&size, sizeof size);
+        transfer(1, out, size);
+        transfer(0, in, size);
+    }
+}
+
+static void without_delay(void)
+{
+    int one = 1;
+    setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+}
+
+static void serve(void)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET };
+    socklen_t length = sizeof address;
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    if (bind(listener, (void *)&address, length) || listen(listener, 1)) fail("cannot listen");
+    getsockname(listener, (void *)&address, &length);
+    printf("%d\n", ntohs(address.sin_port));
+    fflush(stdout);
+    connection = accept(listener, NULL, NULL);
+    without_delay();
+    for (;;) {
+        long size;
+        transfer(0, (char *)&size, sizeof size);
+        transfer(0, in, size);
+        transfer(1, in, size);
+    }
+}
+
+static void tcp(double seconds, const char *host, const char *port, char **x)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons(atoi(port)) };
+    inet_pton(AF_INET, host, &address.sin_addr);
+    connection = socket(AF_INET, SOCK_STREAM, 0);
+    if (connect(connection, (void *)&address, sizeof address)) fail("cannot connect");
+    without_delay();
+    for (; *x; x++) {
+        long size = atol(*x);
+        fill(out, size, 2);
+        there_and_back(size, 1);
+        verify(in, size, 2);
+        report(size, timed(there_and_back, size, seconds) / 2);
+    }
+}
+
+/* Processes that are started, end, and are waited for, several at the same time. */
+
+static char *program;
+
+static void wait_for_one(void)
+{
+    int status;
+    if (wait(&status) < 0 || status != 0) fail("a process did not end well");
+}
+
+static void start(long batch, long times)
+{
+    char *arguments[] = { program, "nothing", NULL };
+    const long most = 4 * sysconf(_SC_NPROCESSORS_ONLN);
+    for (long i = 0; i < times; i++) {
+        long running = 0;
+        for (long n = 0; n < batch; n++) {
+            if (posix_spawn(&(pid_t){ 0 }, program, NULL, NULL, arguments, environ)) fail("cannot start a process");
+            if (++running == most) wait_for_one(), running--;
+        }
+        for (; running > 0; running--) wait_for_one();
+    }
+}
+
+static void spawn(double seconds, char **x)
+{
+    for (; *x; x++) report(atol(*x), timed(start, atol(*x), seconds) / atol(*x));
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 3) fail("usage: limits words|copies|serve|tcp|spawn SECONDS ...");
+    const char *what = argv[1];
+    double seconds = atof(argv[2]);
+    out = memory(MOST);
+    in = memory(MOST);
+    if (!strcmp(what, "words")) words(seconds, argv + 3);
+    else if (!strcmp(what, "copies")) copies(seconds, argv + 3);
+    else if (!strcmp(what, "serve")) serve();
+    else if (!strcmp(what, "tcp") && argc > 4) tcp(seconds, argv[3], argv[4], argv + 5);
+    else if (!strcmp(what, "spawn") && argc > 3) program = argv[3], spawn(seconds, argv + 4);
+    else fail("no such measurement");
+    return 0;
+}

@@ -1,0 +1,156 @@
+//! The command line.
+
+use crate::lab::Lab;
+use crate::part::{Effort, Part};
+use crate::parts;
+use crate::report::{Computer, Findings, Found};
+use anyhow::{Context, Result, ensure};
+use clap::Parser;
+use indicatif::{ProgressBar, ProgressStyle};
+use pvm_tests::install::{Installation, target, workspace};
+use pvm_tests::peers;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Measures this PVM side by side with the original PVM, Open MPI and the machine's own limits
+#[derive(Debug, Parser)]
+#[command(name = "benches", bin_name = "cargo bench -p benches --", after_help = EXAMPLES)]
+pub struct Cli {
+    /// What to measure; everything if nothing is said
+    #[arg(value_parser = known_part)]
+    parts: Vec<String>,
+    /// Fewer sizes, three short rounds: to see whether it works, not how fast it is
+    #[arg(long)]
+    quick: bool,
+    /// How often everybody is run (7; 3 with --quick)
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    rounds: Option<u16>,
+    /// Measure what is installed there; otherwise this tree is built and installed below the target folder
+    #[arg(long, value_name = "DIR")]
+    prefix: Option<PathBuf>,
+    /// Where the JSON file, the tables (CSV) and the plots (SVG) go (benchmarks in the target folder)
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// List what can be measured
+    #[arg(long)]
+    list: bool,
+    /// Given by cargo
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  cargo bench -p benches                                   everything, about ten minutes
+  cargo bench -p benches -- --quick                        everything, less than a minute
+  cargo bench -p benches -- latency bandwidth --rounds 15
+  cargo bench -p benches -- --prefix /opt/pvm rate         what is installed there
+
+A ratio ours:X is our median over that of X. How to read the rest: docs/benchmarks.md.";
+
+fn known_part(word: &str) -> Result<String, String> {
+    let names = || parts::CHOICES.iter().map(|(name, _)| *name);
+    if names().any(|name| word == name || word.strip_prefix(name).is_some_and(|rest| rest.starts_with('-'))) {
+        Ok(word.to_owned())
+    } else {
+        Err(format!("can be: {}", names().collect::<Vec<_>>().join(", ")))
+    }
+}
+
+/// Does what the command line says; `rust` is the program that measures our Rust interface.
+pub fn run(cli: &Cli, rust: &Path) -> Result<()> {
+    if cli.list {
+        for (name, what) in parts::CHOICES {
+            println!("{name:<12} {what}");
+        }
+        return Ok(());
+    }
+    let machine = Computer::here();
+    // Cargo has changed the working folder, so paths are taken from the workspace.
+    let ours = cli
+        .prefix
+        .as_ref()
+        .map_or_else(Installation::ours, |prefix| Installation::at(&workspace().join(prefix)));
+    let lab = Lab::open(&ours, rust)?;
+    let parts = parts::chosen(&lab, &cli.parts, cli.quick);
+    let found = measure(&parts, cli.effort());
+    let findings = Findings { machine, parts: found };
+    let folder = cli.out.as_ref().map_or_else(|| target().join("benchmarks"), |out| workspace().join(out));
+    show(&findings, &folder)?;
+    let failures: Vec<&String> = findings.parts.iter().flat_map(|part| &part.failures).collect();
+    for failure in &failures {
+        println!("not measured: {failure}");
+    }
+    ensure!(failures.is_empty() || !peers::full(), "PVM_TEST_FULL=1 wants everything measured");
+    Ok(())
+}
+
+impl Cli {
+    fn effort(&self) -> Effort {
+        let (rounds, seconds) = if self.quick { (3, 0.004) } else { (7, 0.02) };
+        Effort { rounds: self.rounds.map_or(rounds, usize::from), seconds }
+    }
+}
+
+fn measure(parts: &[Part], effort: Effort) -> Vec<Found> {
+    let runs: usize = parts.iter().map(|part| part.contenders.len() * effort.rounds).sum();
+    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} runs, {eta} left  {msg}").ok();
+    let bar = ProgressBar::new(runs as u64);
+    let bar = style.map_or(bar.clone(), |style| bar.with_style(style));
+    let found = parts.iter().map(|part| Found::new(part, &part.run(effort, &bar))).collect();
+    bar.finish_and_clear();
+    found
+}
+
+fn show(findings: &Findings, folder: &Path) -> Result<()> {
+    let report = findings.report();
+    print!("{}", report.text());
+    report.write(folder)?;
+    let path = folder.join("benchmarks.json");
+    let json = serde_json::to_string_pretty(findings)?;
+    fs::write(&path, json).with_context(|| path.display().to_string())?;
+    println!("JSON, CSV and SVG files: {}", folder.display());
+    if findings.machine.load_before > 0.5 {
+        println!(
+            "This machine was busy before (load {}): compare the spreads.",
+            findings.machine.load_before
+        );
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_examples_parse() {
+        for line in EXAMPLES.lines().filter(|line| line.starts_with("  cargo bench")) {
+            let words = line.trim().split("   ").next().expect("a command");
+            let arguments = words.split_whitespace().skip(5);
+            let parsed = Cli::try_parse_from(std::iter::once("benches").chain(arguments));
+            assert!(parsed.is_ok(), "{words}: {parsed:?}");
+        }
+    }
+
+    #[test]
+    fn unknown_parts_are_refused_with_those_that_exist() {
+        let error = Cli::try_parse_from(["benches", "lateness"]).expect_err("unknown");
+        assert!(error.to_string().contains("latency, bandwidth"));
+        assert!(Cli::try_parse_from(["benches", "latency-bytes"]).is_ok());
+    }
+
+    #[test]
+    fn rounds_are_seven_unless_said() {
+        let effort = |words: &[&str]| Cli::try_parse_from(words).expect("sound").effort().rounds;
+        assert_eq!(effort(&["benches"]), 7);
+        assert_eq!(effort(&["benches", "--quick"]), 3);
+        assert_eq!(effort(&["benches", "--quick", "--rounds", "9"]), 9);
+    }
+}

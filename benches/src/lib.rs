@@ -1,0 +1,18 @@
+//! The benchmark: this PVM side by side with the original, Open MPI and the machine's own limits, in one run.
+//!
+//! What is measured is done by small programs in `programs` (and `src/bin/rust.rs`), which print an x (a size or a
+//! number of tasks) and the seconds that one took. All contenders take turns, round after round, so that whatever
+//! else the machine does hits all alike.
+//!
+//! - [`part`]: what a part is and how it is run; [`parts`]: the parts there are.
+//! - [`lab`]: who is compared, ready to be run; [`program`]: running one and reading its results.
+//! - [`stats`], [`report`]: from rounds to tables, plots and JSON; [`cli`]: the command line.
+#![forbid(unsafe_code)]
+
+pub mod cli;
+pub mod lab;
+pub mod part;
+pub mod parts;
+pub mod program;
+pub mod report;
+pub mod stats;

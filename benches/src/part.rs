@@ -1,0 +1,275 @@
+//! What a part of the benchmark is: who does what, and in what the result is measured.
+
+use crate::program::{self, Sample};
+use anyhow::Result;
+use indicatif::ProgressBar;
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::time::Duration;
+
+/// Longer than any program may take for one round.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Something measured, for several sizes or numbers of tasks, with all who can do it side by side.
+pub struct Part<'l> {
+    /// Its name: that of its files, and beginning with the word by which it is chosen.
+    pub name: &'static str,
+    /// What it shows.
+    pub title: &'static str,
+    /// In what it is measured.
+    pub unit: Unit,
+    /// What x is.
+    pub axis: Axis,
+    /// For which it is measured.
+    pub xs: Vec<u64>,
+    /// Whether each x needs a program of its own, with other tasks.
+    pub separately: bool,
+    /// Who is measured. The first is the one who is compared with the others.
+    pub contenders: Vec<Contender<'l>>,
+}
+
+/// What makes a result comparable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Microseconds; less is better.
+    Time,
+    /// 10⁹ bytes per second; more is better.
+    Bandwidth,
+    /// So many per second; more is better.
+    Rate,
+}
+
+/// What x is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Axis {
+    /// Bytes.
+    Size,
+    /// A number of tasks.
+    Tasks,
+}
+
+/// Why somebody is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// To be seen.
+    Shown,
+    /// To be compared with: a peer, or what the machine can do at best.
+    Compared,
+}
+
+/// Somebody who is measured.
+pub struct Contender<'l> {
+    /// Who it is.
+    pub name: &'static str,
+    /// Why.
+    pub kind: Kind,
+    /// The largest x it is asked for.
+    pub most: u64,
+    command: Box<Start<'l>>,
+}
+
+/// Makes the command that measures some x, each for so many seconds.
+type Start<'l> = dyn Fn(&[u64], f64) -> Command + 'l;
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Effort {
+    /// How often everybody is run.
+    pub rounds: usize,
+    /// Seconds that a value is measured for in one round.
+    pub seconds: f64,
+}
+
+/// What one contender gave: the rounds' values by x, or why there are none.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Seconds for one, per x, in the order of the rounds.
+    pub seconds: BTreeMap<u64, Vec<f64>>,
+    /// Why it was not measured to the end.
+    pub failure: Option<String>,
+}
+
+impl<'l> Contender<'l> {
+    /// Somebody who is measured by the program that this starts, for some x and so many seconds each.
+    pub fn new(name: &'static str, kind: Kind, command: impl Fn(&[u64], f64) -> Command + 'l) -> Self {
+        Self { name, kind, most: u64::MAX, command: Box::new(command) }
+    }
+
+    /// It is not asked for more.
+    #[must_use]
+    pub fn at_most(mut self, most: u64) -> Self {
+        self.most = most;
+        self
+    }
+
+    fn measure(&self, xs: &[u64], separately: bool, seconds: f64) -> Result<Vec<Sample>> {
+        let mine: Vec<u64> = xs.iter().copied().filter(|&x| x <= self.most).collect();
+        let mut samples = Vec::new();
+        for xs in mine.chunks(if separately { 1 } else { mine.len().max(1) }) {
+            samples.extend(program::measure(&mut (self.command)(xs, seconds), LIMIT)?);
+        }
+        Ok(samples)
+    }
+}
+
+impl Part<'_> {
+    /// Leaves out what takes long or differs little from its neighbours.
+    pub fn shorten(&mut self) {
+        let longest = if self.axis == Axis::Size { 4 << 20 } else { 16 };
+        let mut index = 0;
+        self.xs.retain(|&x| {
+            index += 1;
+            index % 2 == 1 && x <= longest
+        });
+    }
+
+    /// Runs all contenders in turn, as often as there are rounds; who fails is not run again.
+    pub fn run(&self, effort: Effort, progress: &ProgressBar) -> Vec<Outcome> {
+        let mut outcomes: Vec<Outcome> = self.contenders.iter().map(|_| Outcome::default()).collect();
+        for round in 0..effort.rounds {
+            for turn in 0..self.contenders.len() {
+                // Everybody comes first once.
+                let index = (turn + round) % self.contenders.len();
+                let contender = &self.contenders[index];
+                progress.set_message(format!("{}: {}", self.name, contender.name));
+                if outcomes[index].failure.is_none() {
+                    outcomes[index].add(contender.measure(&self.xs, self.separately, effort.seconds));
+                }
+                progress.inc(1);
+            }
+        }
+        outcomes
+    }
+}
+
+impl Outcome {
+    fn add(&mut self, samples: Result<Vec<Sample>>) {
+        match samples {
+            Ok(samples) => {
+                for sample in samples {
+                    self.seconds.entry(sample.x).or_default().push(sample.seconds);
+                }
+            }
+            Err(error) => self.failure = Some(format!("{error:#}")),
+        }
+    }
+}
+
+impl Unit {
+    /// A time for one, in this unit.
+    pub fn of(self, x: u64, seconds: f64) -> f64 {
+        match self {
+            Self::Time => seconds * 1e6,
+            Self::Bandwidth => x as f64 / seconds / 1e9,
+            Self::Rate => 1.0 / seconds,
+        }
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Time => "µs",
+            Self::Bandwidth => "GB/s",
+            Self::Rate => "1/s",
+        }
+    }
+
+    /// How to read a ratio.
+    pub fn better(self) -> &'static str {
+        if self == Self::Time { "less is better" } else { "more is better" }
+    }
+}
+
+impl Axis {
+    /// An x as a person writes it.
+    pub fn show(self, x: u64) -> String {
+        match self {
+            Self::Tasks => x.to_string(),
+            Self::Size if x >= 1 << 20 => format!("{} MiB", x >> 20),
+            Self::Size if x >= 1 << 10 => format!("{} KiB", x >> 10),
+            Self::Size => format!("{x} B"),
+        }
+    }
+
+    /// What it is, with its unit.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Size => "message (bytes)",
+            Self::Tasks => "tasks",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    fn part(contenders: Vec<Contender<'_>>, separately: bool) -> Part<'_> {
+        let (name, title, unit, axis) = ("latency", "title", Unit::Time, Axis::Size);
+        Part { name, title, unit, axis, xs: vec![1, 2], separately, contenders }
+    }
+
+    fn echo(xs: &[u64], seconds: f64) -> Command {
+        let lines: Vec<String> = xs.iter().map(|x| format!("echo {x} {seconds}")).collect();
+        shell(&lines.join(";"))
+    }
+
+    #[test]
+    fn contenders_take_turns_and_one_that_fails_stops_nobody() {
+        let order = RefCell::new(String::new());
+        let noted = |letter: char, works: bool| {
+            let order = &order;
+            move |xs: &[u64], seconds: f64| {
+                order.borrow_mut().push(letter);
+                if works { echo(xs, seconds) } else { shell("echo broken >&2; exit 1") }
+            }
+        };
+        let contenders = vec![
+            Contender::new("a", Kind::Shown, noted('a', true)),
+            Contender::new("b", Kind::Compared, noted('b', false)),
+            Contender::new("c", Kind::Compared, noted('c', true)),
+        ];
+        let effort = Effort { rounds: 3, seconds: 0.5 };
+        let outcomes = part(contenders, false).run(effort, &ProgressBar::hidden());
+        assert_eq!(order.into_inner(), "abccaca");
+        assert_eq!(outcomes[1].failure.as_deref(), Some("broken"));
+        assert_eq!(outcomes[2].seconds[&2], [0.5; 3]);
+    }
+
+    #[test]
+    fn a_program_for_each_x_and_none_beyond_the_most() {
+        let asked = RefCell::new(Vec::new());
+        let contender = |name, most| {
+            let command = |xs: &[u64], seconds: f64| {
+                asked.borrow_mut().push(xs.to_vec());
+                echo(xs, seconds)
+            };
+            Contender::new(name, Kind::Compared, command).at_most(most)
+        };
+        let effort = Effort { rounds: 1, seconds: 1.0 };
+        let outcomes =
+            part(vec![contender("a", 2), contender("b", 1)], true).run(effort, &ProgressBar::hidden());
+        assert_eq!(outcomes[1].seconds.len(), 1);
+        assert_eq!(asked.into_inner(), [vec![1], vec![2], vec![1]]);
+    }
+
+    #[test]
+    fn units_and_axes() {
+        let near = |a: f64, b: f64| (a - b).abs() < 1e-9;
+        assert!(near(Unit::Time.of(8, 2e-6), 2.0));
+        assert!(near(Unit::Bandwidth.of(1_000_000, 0.001), 1.0));
+        assert!(near(Unit::Rate.of(64, 0.25), 4.0));
+        assert_eq!(
+            [1, 1024, 65536, 1 << 20].map(|x| Axis::Size.show(x)),
+            ["1 B", "1 KiB", "64 KiB", "1 MiB"]
+        );
+        assert_eq!(Axis::Tasks.show(4096), "4096");
+    }
+}

@@ -1,0 +1,40 @@
+//! The parts of the benchmark.
+
+pub mod pairs;
+
+use crate::lab::Lab;
+use crate::part::Part;
+
+/// The words by which parts are chosen, with what they are.
+pub const CHOICES: [(&str, &str); 3] = [
+    ("latency", "half a round trip between two tasks of one host, small messages"),
+    ("bandwidth", "the same for large messages"),
+    ("rate", "64 messages one way, then an answer"),
+];
+
+/// All parts that one of these words chooses; without a word, all.
+pub fn chosen<'l>(lab: &'l Lab, words: &[String], quick: bool) -> Vec<Part<'l>> {
+    let mut parts = pairs::parts(lab);
+    parts.retain(|part| words.is_empty() || words.iter().any(|word| is_chosen(part.name, word)));
+    if quick {
+        parts.iter_mut().for_each(Part::shorten);
+    }
+    parts
+}
+
+fn is_chosen(name: &str, word: &str) -> bool {
+    name == word || name.strip_prefix(word).is_some_and(|rest| rest.starts_with('-'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_chooses_whole_names_and_their_beginnings() {
+        assert!(is_chosen("latency-bytes", "latency"));
+        assert!(is_chosen("latency-bytes", "latency-bytes"));
+        assert!(!is_chosen("latency-bytes", "lat"));
+        assert!(!is_chosen("latency-bytes", "bytes"));
+    }
+}

@@ -1,0 +1,76 @@
+//! From the rounds' values to one value and its spread.
+
+use serde::Serialize;
+
+/// What several rounds gave.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Summary {
+    /// The median.
+    pub median: f64,
+    /// A quarter of the values is below this.
+    pub low: f64,
+    /// A quarter of the values is above this.
+    pub high: f64,
+    /// The values, in the order of the rounds.
+    pub rounds: Vec<f64>,
+}
+
+impl Summary {
+    /// Of these values; of none there is none.
+    pub fn of(rounds: &[f64]) -> Option<Self> {
+        let mut sorted = rounds.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        Some(Self {
+            median: quantile(&sorted, 0.5)?,
+            low: quantile(&sorted, 0.25)?,
+            high: quantile(&sorted, 0.75)?,
+            rounds: rounds.to_vec(),
+        })
+    }
+
+    /// Half the distance between the quartiles, as a part of the median.
+    pub fn spread(&self) -> f64 {
+        if self.median == 0.0 { 0.0 } else { (self.high - self.low) / 2.0 / self.median.abs() }
+    }
+}
+
+/// The value below which this part of the sorted values is, between two of them in proportion.
+fn quantile(sorted: &[f64], part: f64) -> Option<f64> {
+    let place = part * sorted.len().checked_sub(1)? as f64;
+    let below = *sorted.get(place.floor() as usize)?;
+    let above = *sorted.get(place.ceil() as usize)?;
+    Some(below + (above - below) * place.fract())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn near(a: f64, b: f64) -> bool {
+        (a - b).abs() < 1e-12
+    }
+
+    #[test]
+    fn of_an_odd_and_an_even_number_of_rounds() {
+        let odd = Summary::of(&[5.0, 1.0, 4.0, 2.0, 3.0]).expect("values");
+        assert!(near(odd.median, 3.0) && near(odd.low, 2.0) && near(odd.high, 4.0));
+        assert!(near(odd.spread(), 1.0 / 3.0));
+        assert_eq!(odd.rounds, [5.0, 1.0, 4.0, 2.0, 3.0]);
+        let even = Summary::of(&[4.0, 1.0, 2.0, 3.0]).expect("values");
+        assert!(near(even.median, 2.5) && near(even.low, 1.75) && near(even.high, 3.25));
+    }
+
+    #[test]
+    fn one_wild_value_moves_nothing_much() {
+        let calm = Summary::of(&[1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1000.0]).expect("values");
+        assert!(near(calm.median, 1.0) && near(calm.spread(), 0.0));
+    }
+
+    #[test]
+    fn of_one_value_and_of_none() {
+        let one = Summary::of(&[7.0]).expect("a value");
+        assert!(near(one.median, 7.0) && near(one.spread(), 0.0));
+        assert_eq!(Summary::of(&[]), None);
+        assert!(near(Summary::of(&[0.0]).expect("a value").spread(), 0.0));
+    }
+}
