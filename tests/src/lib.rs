@@ -19,6 +19,7 @@
 //! | [`network`] | hosts in network namespaces, each with an sshd |
 //! | [`program`] | a process whose output is awaited line by line |
 //! | [`programs`] | C and Fortran programs, compiled against a chosen PVM |
+//! | [`scene`] | programs that act together, and what they say made comparable |
 //! | [`run`] | `pvm run` |
 //! | [`peers`] | what a test needs from the machine it runs on |
 //! | [`wait`], [`process`] | conditions with deadlines; processes found by their environment |
@@ -33,6 +34,7 @@ pub mod process;
 pub mod program;
 pub mod programs;
 pub mod run;
+pub mod scene;
 pub mod wait;
 
 pub use console::Console;

@@ -13,6 +13,10 @@ pub enum Peer {
     OriginalPvm,
     /// PVM's own example programs, compiled (Debian: pvm-examples).
     OriginalExamples,
+    /// NetPIPE for PVM (Debian: netpipe-pvm).
+    NetPipe,
+    /// Debian's list of what a package installed.
+    Dpkg,
     /// A C compiler.
     CCompiler,
     /// A Fortran compiler.
@@ -56,6 +60,8 @@ impl Peer {
                 missing_file(&["/usr/bin/pvmd", "/usr/bin/pvm", "/usr/include/pvm3.h"], "pvm, pvm-dev")
             }
             Self::OriginalExamples => missing_file(&["/usr/bin/hello.pvm", "/usr/bin/spmd"], "pvm-examples"),
+            Self::NetPipe => missing_file(&["/usr/bin/NPpvm"], "netpipe-pvm"),
+            Self::Dpkg => missing_command("dpkg", "--version"),
             Self::CCompiler => missing_command("cc", "--version"),
             Self::FortranCompiler => missing_command("gfortran", "--version"),
             Self::Ssh => {
