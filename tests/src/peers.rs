@@ -27,6 +27,8 @@ pub enum Peer {
     Namespaces,
     /// The right to mount a file system.
     Mount,
+    /// To be root, and so able to be somebody else.
+    Root,
 }
 
 /// Whether the test can run; `check` says what it is that would not be checked.
@@ -69,6 +71,7 @@ impl Peer {
             }
             Self::Namespaces => missing_command("ip", "-V").or_else(|| not_allowed("--net")),
             Self::Mount => not_allowed("--mount"),
+            Self::Root => (!rustix::process::geteuid().is_root()).then(|| "this is not root".to_owned()),
         }
     }
 }

@@ -67,6 +67,9 @@ pub(super) fn connect(address: &str, quick: bool) -> Result<OwnedFd> {
         tries -= 1;
         match open(address) {
             Ok(socket) => return Ok(socket),
+            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+                return Err(Error::system(PvmError::SysErr, &format!("nobody to trust at {address}"), error));
+            }
             Err(_) if tries > 0 => std::thread::sleep(PAUSE),
             Err(error) => {
                 let text = format!(
@@ -82,6 +85,7 @@ pub(super) fn connect(address: &str, quick: bool) -> Result<OwnedFd> {
 fn open(address: &str) -> std::io::Result<OwnedFd> {
     if address.starts_with('/') {
         let stream = UnixStream::connect(address)?;
+        check_owner(&stream)?;
         stream.set_nonblocking(true)?;
         return Ok(stream.into());
     }
@@ -92,6 +96,16 @@ fn open(address: &str) -> std::io::Result<OwnedFd> {
     stream.set_nodelay(true)?;
     stream.set_nonblocking(true)?;
     Ok(stream.into())
+}
+
+/// The folder for sockets may be everybody's, so anybody may have put one there in the daemon's place.
+fn check_owner(stream: &UnixStream) -> std::io::Result<()> {
+    let owner = rustix::net::sockopt::socket_peercred(stream)?.uid;
+    if owner == rustix::process::geteuid() {
+        return Ok(());
+    }
+    let text = format!("who listens there is no daemon of this user's, but of user {}", owner.as_raw());
+    Err(std::io::Error::new(std::io::ErrorKind::PermissionDenied, text))
 }
 
 /// An address as PVM writes it, `%08x:%04x`.

@@ -81,6 +81,15 @@ impl Core {
         }
     }
 
+    /// Whether a host's messages count: it is linked, and a member or about to be one. A certificate proves only that it
+    /// was once meant to be; a host that is out may still have it.
+    pub(super) fn is_heard(&self, host: HostIndex) -> bool {
+        let is_expected = || self.linking.hosts.iter().any(|entry| entry.index == host);
+        let is_known =
+            self.is_master() || host == HostIndex::MASTER || self.hosts.contains(host) || is_expected();
+        is_known && self.links.contains_key(&host)
+    }
+
     pub(super) fn on_peer_linked(&mut self, host: HostIndex) {
         self.links.insert(host, Link { queued: 0, requests: Reassembler::new(REQUEST_MAX) });
         if self.is_master() {
@@ -188,6 +197,7 @@ impl Core {
 
     /// A host is out: nothing of it stays, everyone who asked is told.
     pub(super) fn host_gone(&mut self, host: HostIndex, reason: &str) {
+        self.linking.hosts.retain(|entry| entry.index != host);
         let Some(entry) = self.hosts.remove(host) else { return self.drop_link(host) };
         info!(%host, name = entry.name, reason, "host gone");
         self.drop_link(host);

@@ -230,7 +230,7 @@ impl Core {
     fn on_peer_message(&mut self, host: HostIndex, message: DaemonMsg) {
         let own = host == self.config.index;
         let from_master = host == HostIndex::MASTER;
-        if !own && !self.links.contains_key(&host) {
+        if !own && !self.is_heard(host) {
             return;
         }
         match message {
