@@ -34,12 +34,15 @@ mod error;
 #[allow(unsafe_code)]
 mod ffi;
 mod groups;
+mod incoming;
 mod machine;
 mod notify;
 mod pack;
+mod packed;
 mod receive;
 mod routing;
 mod spawn;
+mod storage;
 mod task;
 
 pub use daemon::{daemon_program, start_daemon, start_daemon_with};

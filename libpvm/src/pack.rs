@@ -1,7 +1,9 @@
 //! Packing values into the body of a message.
 
+use crate::engine::Payload;
 use crate::error::{Error, Result};
-use pvm_wire::{Element, Encoding, PvmError, Tid, Upper, element};
+use crate::packed::Packed;
+use pvm_wire::{Element, Encoding, PvmError, Tid};
 use serde::Serialize;
 
 /// The body of a message under construction.
@@ -18,9 +20,7 @@ use serde::Serialize;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pack {
-    encoding: Encoding,
-    body: Vec<u8>,
-    upper: Upper,
+    packed: Packed,
 }
 
 impl Default for Pack {
@@ -32,20 +32,17 @@ impl Default for Pack {
 impl Pack {
     /// An empty body in XDR, which every host can read.
     pub fn new() -> Self {
-        Self { encoding: Encoding::Xdr, body: Vec::new(), upper: Upper::default() }
+        Self { packed: Packed::new(Encoding::Xdr) }
     }
 
     /// An empty body in this host's own format: quicker, but only hosts of the same kind can read it.
     pub fn raw() -> Self {
-        Self { encoding: Encoding::Raw, body: Vec::new(), upper: Upper::default() }
+        Self { packed: Packed::new(Encoding::Raw) }
     }
 
     /// Appends values. A receiver that links the original library gets only the low 32 bits of `i64` and `u64` in XDR.
     pub fn put<T: Element>(&mut self, values: &[T]) -> Result<&mut Self> {
-        if self.encoding == Encoding::Xdr {
-            self.upper.note(self.body.len(), values.iter().copied())?;
-        }
-        element::pack(&mut self.body, self.encoding, values.iter().copied())?;
+        self.packed.pack(values)?;
         Ok(self)
     }
 
@@ -57,7 +54,7 @@ impl Pack {
     /// Appends a string; what follows a NUL in it does not travel.
     pub fn put_str(&mut self, text: &str) -> Result<&mut Self> {
         let text = text.split('\0').next().unwrap_or_default();
-        element::pack_str(&mut self.body, self.encoding, text.as_bytes())?;
+        self.packed.pack_str(text.as_bytes())?;
         Ok(self)
     }
 
@@ -77,32 +74,31 @@ impl Pack {
 
     /// Empties the body, keeping its memory.
     pub fn clear(&mut self) {
-        self.body.clear();
-        self.upper = Upper::default();
+        self.packed.clear();
     }
 
     /// How the values are encoded.
     pub fn encoding(&self) -> Encoding {
-        self.encoding
+        if self.packed.is_raw() { Encoding::Raw } else { Encoding::Xdr }
     }
 
     /// Length of the encoded body, bytes.
     pub fn len(&self) -> usize {
-        self.body.len()
+        self.packed.len()
     }
 
     /// Whether nothing is packed.
     pub fn is_empty(&self) -> bool {
-        self.body.is_empty()
+        self.len() == 0
     }
 
-    /// The encoded body.
-    pub fn body(&self) -> &[u8] {
-        &self.body
+    /// The encoded body, as it travels between hosts.
+    pub fn body(&self) -> Result<&[u8]> {
+        Ok(self.packed.encoded()?.0)
     }
 
-    /// What of `i64` and `u64` the body itself does not carry, which travels behind it.
-    pub fn upper(&self) -> &Upper {
-        &self.upper
+    /// The body as it is sent.
+    pub(crate) fn payload(&self) -> Payload<'_> {
+        Payload::Packed(&self.packed)
     }
 }

@@ -1,8 +1,8 @@
 //! Choosing messages, and taking values out of them.
 
 use crate::error::{Error, Result};
-use bytes::Bytes;
-use pvm_wire::{Element, Encoding, Message, PvmError, Tid, Upper, element};
+use crate::incoming::Incoming;
+use pvm_wire::{Body, Element, Encoding, Message, MessageHeader, PvmError, Tid};
 use serde::de::DeserializeOwned;
 
 /// Any sender, or any tag.
@@ -72,63 +72,67 @@ pub(crate) fn matches(message: &Message, source: Source, tag: Tag, context: i32)
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Received {
-    message: Message,
-    upper: Upper,
-    position: usize,
+    src: Tid,
+    dst: Tid,
+    header: MessageHeader,
+    body: Incoming,
 }
 
 impl Received {
     /// Reads a message from its start.
     pub fn new(mut message: Message) -> Self {
-        let (mut length, mut upper) = (message.body.len(), Upper::default());
-        if Encoding::of_word(message.header.encoding) == Some(Encoding::Xdr) {
-            (length, upper) = Upper::split(message.header.checksum, &message.body);
-        }
-        message.body.truncate(length);
-        Self { message, upper, position: 0 }
+        let body = Incoming::new(&mut message.header, message.body);
+        Self { src: message.src, dst: message.dst, header: message.header, body }
     }
 
     /// The sender. Messages of the daemon (notices) come from [`Tid::MY_DAEMON`].
     pub fn source(&self) -> Tid {
-        self.message.src
+        self.src
     }
 
     /// The tag.
     pub fn tag(&self) -> i32 {
-        self.message.header.tag
+        self.header.tag
     }
 
     /// The context in which it was sent.
     pub fn context(&self) -> i32 {
-        self.message.header.context
+        self.header.context
     }
 
     /// Length of the body, bytes.
     pub fn len(&self) -> usize {
-        self.message.body.len()
+        self.body.len()
     }
 
     /// Whether the body is empty.
     pub fn is_empty(&self) -> bool {
-        self.message.body.is_empty()
+        self.len() == 0
     }
 
     /// The encoded body.
-    pub fn body(&self) -> &Bytes {
-        &self.message.body
+    pub fn body(&mut self) -> Result<&[u8]> {
+        Ok(self.body.encoded()?.0)
     }
 
     /// The next `count` values. Nothing is allocated for more than the message can hold.
     pub fn get<T: Element>(&mut self, count: usize) -> Result<Vec<T>> {
-        let mut values = Vec::with_capacity(count.min(self.rest().len() / T::XDR.min(T::NATIVE)));
+        if let Some(bytes) = self.body.take_native::<T>(count) {
+            return Ok(bytemuck::allocation::pod_collect_to_vec(bytes));
+        }
+        let mut values = Vec::with_capacity(count.min(self.body.left() / T::XDR.min(T::NATIVE)));
         self.take(count, |_, value| values.push(value))?;
         Ok(values)
     }
 
     /// As many of the next values as `values` has room for.
     pub fn get_into<T: Element>(&mut self, values: &mut [T]) -> Result<()> {
+        if let Some(bytes) = self.body.take_native::<T>(values.len()) {
+            bytemuck::cast_slice_mut(values).copy_from_slice(bytes);
+            return Ok(());
+        }
         self.take(values.len(), |index, value| values[index] = value)
     }
 
@@ -142,7 +146,7 @@ impl Received {
     /// The next value, a string.
     pub fn get_str(&mut self) -> Result<String> {
         let encoding = self.encoding();
-        let bytes = element::unpack_str(&self.message.body, &mut self.position, encoding)?;
+        let bytes = self.body.unpack_str(encoding)?;
         String::from_utf8(bytes.to_vec())
             .map_err(|error| Error::new(PvmError::BadMsg, format!("a string is not UTF-8: {error}")))
     }
@@ -162,28 +166,23 @@ impl Received {
 
     /// Goes back to the first value.
     pub fn rewind(&mut self) {
-        self.position = 0;
+        self.body.rewind();
     }
 
-    /// The message, without what stood behind its body ([`crate::Pack::upper`]).
-    pub fn into_message(self) -> Message {
-        self.message
+    /// The message, its body encoded.
+    pub fn into_message(mut self) -> Result<Message> {
+        let body = Body::copy_from_slice(self.body.encoded()?.0);
+        Ok(Message { src: self.src, dst: self.dst, header: self.header, body })
     }
 
-    fn take<T: Element>(&mut self, count: usize, mut sink: impl FnMut(usize, T)) -> Result<()> {
+    fn take<T: Element>(&mut self, count: usize, sink: impl FnMut(usize, T)) -> Result<()> {
         let encoding = self.encoding();
-        let (start, upper) = (self.position, &self.upper);
-        let sink = |index, low: T| sink(index, upper.complete(start + index * T::XDR, low));
-        element::unpack(&self.message.body, &mut self.position, encoding, count, sink)?;
+        self.body.unpack(encoding, count, sink)?;
         Ok(())
     }
 
     fn encoding(&self) -> Option<Encoding> {
-        Encoding::of_word(self.message.header.encoding)
-    }
-
-    fn rest(&self) -> &[u8] {
-        self.message.body.get(self.position..).unwrap_or_default()
+        Encoding::of_word(self.header.encoding)
     }
 }
 
@@ -192,12 +191,11 @@ mod tests {
     use super::*;
     use crate::Pack;
     use proptest::prelude::*;
-    use pvm_wire::MessageHeader;
 
     fn received(pack: &Pack) -> Received {
         let header = MessageHeader { encoding: pack.encoding().word(), tag: 3, ..MessageHeader::default() };
         let src = Tid::from_raw(0x40001);
-        Received::new(Message { src, dst: src, header, body: Bytes::copy_from_slice(pack.body()) })
+        Received::new(Message { src, dst: src, header, body: Body::copy_from_slice(pack.body().unwrap()) })
     }
 
     proptest! {
@@ -228,7 +226,7 @@ mod tests {
     fn wildcards_take_anything_but_another_context() {
         let mut pack = Pack::new();
         pack.put_one(1).unwrap();
-        let message = received(&pack).into_message();
+        let message = received(&pack).into_message().unwrap();
         assert!(matches(&message, Any.into(), Any.into(), 0));
         assert!(matches(&message, message.src.into(), 3.into(), -1));
         assert!(!matches(&message, Any.into(), 4.into(), 0));

@@ -84,7 +84,7 @@ impl Task {
         check_tag(tag)?;
         check_task(to)?;
         let header = self.header(tag, pack);
-        self.engine.send(to, header, Payload::Parts(&[pack.body(), &pack.upper().encode()]))
+        self.engine.send(to, header, pack.payload())
     }
 
     /// Sends one message to several tasks: to each once, and not to this one.
@@ -92,7 +92,7 @@ impl Task {
         check_tag(tag)?;
         to.iter().try_for_each(|&tid| check_task(tid))?;
         let header = self.header(tag, pack);
-        self.engine.multicast(to, header, Payload::Parts(&[pack.body(), &pack.upper().encode()]))
+        self.engine.multicast(to, header, pack.payload())
     }
 
     /// Waits for a message. Those that come meanwhile and do not match wait in a queue.
@@ -139,12 +139,14 @@ impl Task {
 
     /// Waits for the next message whatever its tag, sender and context: for programs that serve others' protocols.
     pub fn next_message(&mut self) -> Result<Message> {
-        self.engine.receive(Wait::Forever, &mut |_| Choice::Take)?.ok_or_else(Error::lost)
+        let message = self.engine.receive(Wait::Forever, &mut |_| Choice::Take)?;
+        Ok(message.ok_or_else(Error::lost)?.into_encoded()?)
     }
 
     /// The next message whatever its tag, sender and context, if one comes within this time.
     pub fn next_message_timeout(&mut self, time: Duration) -> Result<Option<Message>> {
-        self.engine.receive(Wait::For(time), &mut |_| Choice::Take)
+        let message = self.engine.receive(Wait::For(time), &mut |_| Choice::Take)?;
+        Ok(message.map(Message::into_encoded).transpose()?)
     }
 
     /// Sends a body with any tag, in any context, to tasks and daemons alike.
@@ -217,7 +219,7 @@ impl Task {
 
     fn header(&self, tag: i32, pack: &Pack) -> MessageHeader {
         let (encoding, context) = (pack.encoding().word(), self.engine.context());
-        MessageHeader { encoding, tag, context, wait_id: 0, checksum: pack.upper().word() }
+        MessageHeader { encoding, tag, context, wait_id: 0, checksum: 0 }
     }
 }
 

@@ -116,9 +116,9 @@ fn echo() {
     let mut task = Task::enrol().unwrap();
     let parent = task.parent().unwrap();
     loop {
-        let message = task.recv(parent, WORK).unwrap();
+        let mut message = task.recv(parent, WORK).unwrap();
         let mut pack = Pack::raw();
-        pack.put(message.body()).unwrap();
+        pack.put(message.body().unwrap()).unwrap();
         task.send(parent, WORK, &pack).unwrap();
         if message.is_empty() {
             return task.exit().unwrap();
@@ -129,8 +129,8 @@ fn echo() {
 fn echoes(task: &mut Task, peer: Tid, sizes: &[usize]) {
     for (&size, value) in sizes.iter().zip(1..) {
         task.send(peer, WORK, &bytes(size, value)).unwrap();
-        let back = task.recv(peer, WORK).unwrap();
-        assert!(back.body()[..] == vec![value; size], "{size} bytes come back as others");
+        let mut back = task.recv(peer, WORK).unwrap();
+        assert!(back.body().unwrap()[..] == vec![value; size], "{size} bytes come back as others");
     }
 }
 
@@ -322,12 +322,12 @@ fn order_of_multicasts() {
     }
     assert_eq!(task.direct_routes(), peers[..2]);
     for &peer in &peers {
-        assert_eq!(task.recv(peer, WORK).unwrap().body()[..], [9; 3]);
+        assert_eq!(task.recv(peer, WORK).unwrap().body().unwrap()[..], [9; 3]);
         for value in 1..100 {
             if peer != peers[2] {
-                assert!(task.recv(peer, WORK).unwrap().body()[..] == [value; 5]);
+                assert!(task.recv(peer, WORK).unwrap().body().unwrap()[..] == [value; 5]);
             }
-            assert!(task.recv(peer, WORK).unwrap().body()[..] == vec![value; 70_000]);
+            assert!(task.recv(peer, WORK).unwrap().body().unwrap()[..] == vec![value; 70_000]);
         }
     }
 }
@@ -378,7 +378,10 @@ fn flood_with(task: &mut Task, peer: Tid) {
         task.send(peer, WORK, &bytes(2 << 20, value)).unwrap();
     }
     for value in 0..8 {
-        assert!(task.recv(peer, WORK).unwrap().body()[..] == vec![value; 2 << 20], "messages are mixed up");
+        assert!(
+            task.recv(peer, WORK).unwrap().body().unwrap()[..] == vec![value; 2 << 20],
+            "messages are mixed up"
+        );
     }
 }
 
@@ -562,7 +565,7 @@ fn hoarder() {
     let error = task.recv(parent, DONE).unwrap_err();
     assert_eq!(error.code(), pvm3::PvmError::NoMem);
     for value in 0..40 {
-        assert!(task.recv(parent, WORK).unwrap().body()[..] == vec![value; 30_000]);
+        assert!(task.recv(parent, WORK).unwrap().body().unwrap()[..] == vec![value; 30_000]);
     }
     task.send(parent, DONE, &Pack::new()).unwrap();
 }

@@ -1,7 +1,11 @@
 //! Whole messages, cut into fragments and put together again.
 
+use crate::encoding::{LOCAL_WORD, XDR_WORD};
+use crate::error::PvmError;
 use crate::header::{EOM, FragmentHeader, MessageHeader, SOM};
+use crate::held::Body;
 use crate::limits::PARTIAL_MESSAGES_MAX;
+use crate::runs;
 use crate::tid::Tid;
 use bytes::{Buf, Bytes, BytesMut};
 use std::collections::HashMap;
@@ -16,7 +20,7 @@ pub struct Message {
     /// Encoding, tag, context, wait id.
     pub header: MessageHeader,
     /// The encoded data.
-    pub body: Bytes,
+    pub body: Body,
 }
 
 /// Bytes of the headers that PVM reserves in each fragment buffer, whether first or not.
@@ -44,6 +48,21 @@ impl Message {
             out.extend_from_slice(&data);
         }
         out
+    }
+
+    /// The message with its body converted, if that was left to its receiver. One whose runs do not describe it stays
+    /// what it is, which nobody can read.
+    pub fn into_encoded(mut self) -> Result<Self, PvmError> {
+        if self.header.encoding == LOCAL_WORD
+            && let Some((native, _)) = runs::split(self.header.checksum, &self.body)
+        {
+            let (elements, runs) = self.body.split_at(native);
+            let (mut body, upper) = runs::to_xdr(elements, runs)?;
+            body.extend(upper.encode());
+            (self.header.encoding, self.header.checksum) = (XDR_WORD, upper.word());
+            self.body = body.into();
+        }
+        Ok(self)
     }
 
     fn with_header(&self, piece: &[u8]) -> Bytes {
@@ -107,7 +126,7 @@ impl Reassembler {
                     src: header.src,
                     dst: header.dst,
                     header: message_header,
-                    body: data,
+                    body: data.into(),
                 }));
             }
             if self.partial.len() >= PARTIAL_MESSAGES_MAX {
@@ -131,7 +150,7 @@ impl Reassembler {
             src: header.src,
             dst: *dst,
             header: *message_header,
-            body: std::mem::take(body).freeze(),
+            body: std::mem::take(body).freeze().into(),
         };
         self.partial.remove(&header.src);
         Ok(Assembled::Whole(message))
@@ -182,6 +201,21 @@ mod tests {
             whole.sort_by_key(|message| message.src);
             prop_assert_eq!(whole, vec![a, b]);
         }
+    }
+
+    #[test]
+    fn what_was_not_converted_is_converted_where_it_must_be() {
+        let mut runs = runs::Runs::default();
+        runs.push::<i64>(1).unwrap();
+        let body = [&(-1_i64 << 32).to_ne_bytes()[..], runs.as_bytes()].concat();
+        let mut local = message(1, body);
+        (local.header.encoding, local.header.checksum) = (LOCAL_WORD, 1);
+        let converted = local.clone().into_encoded().unwrap();
+        assert_eq!(converted.header, MessageHeader { encoding: XDR_WORD, checksum: 16, ..local.header });
+        assert_eq!(crate::Upper::split(16, &converted.body).0, 4);
+        assert_eq!(converted.clone().into_encoded(), Ok(converted));
+        local.header.checksum = 2;
+        assert_eq!(local.clone().into_encoded(), Ok(local));
     }
 
     #[test]

@@ -21,6 +21,11 @@ pub struct Upper {
 }
 
 impl Upper {
+    /// None.
+    pub const fn new() -> Self {
+        Self { entries: Vec::new() }
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()

@@ -54,7 +54,7 @@ impl Engine {
             is_answer(message) || is_end(message)
         });
         self.manager.awaited = false;
-        Ok(answer?.filter(is_answer).map(|message| message.body))
+        Ok(answer?.filter(is_answer).map(|message| message.body.into_bytes()))
     }
 
     fn watch_manager(&mut self, tid: Tid) -> Result<()> {

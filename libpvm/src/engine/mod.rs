@@ -229,7 +229,7 @@ impl Engine {
             message.src == Tid::MY_DAEMON && answered == tag && asked == wait_id
         })?;
         match answer {
-            Some(message) => Ok(message.body),
+            Some(message) => Ok(message.body.into_bytes()),
             None => Err(Error::new(PvmError::SysErr, "the daemon does not answer")),
         }
     }
@@ -248,9 +248,10 @@ impl Engine {
         // Whatever waits already is no answer.
         let start = self.inbox.queue.len();
         self.send(to, MessageHeader { wait_id, ..header }, Payload::Parts(&[body]))?;
-        self.wait_for(start, deadline, &mut |message| {
+        let answer = self.wait_for(start, deadline, &mut |message| {
             if is_answer(message, wait_id) { Choice::Take } else { Choice::Skip }
-        })
+        })?;
+        Ok(answer.map(Message::into_encoded).transpose()?)
     }
 
     /// Leaves the virtual machine, once the output of collected tasks has ended.

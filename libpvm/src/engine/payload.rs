@@ -1,7 +1,9 @@
 //! What a message carries, in the form that its route wants: the choice is made where the route is known.
 
 use crate::error::Result;
+use crate::packed::Packed;
 use pvm_wire::MessageHeader;
+use pvm_wire::encoding::LOCAL_WORD;
 
 /// What a message carries behind its header.
 #[derive(Clone, Copy, Debug)]
@@ -9,6 +11,8 @@ pub enum Payload<'a> {
     /// Bytes that travel alike on every route: a contiguous body as one part, to be cut into fragments; or several
     /// parts, each of which becomes a fragment of its own (data packed in place).
     Parts(&'a [&'a [u8]]),
+    /// What was packed, in this host's format.
+    Packed(&'a Packed),
 }
 
 /// A message as it goes on one route.
@@ -16,27 +20,53 @@ pub enum Payload<'a> {
 pub struct Form<'a> {
     /// Its header, which tells how the body is encoded.
     pub header: MessageHeader,
-    parts: &'a [&'a [u8]],
+    parts: Parts<'a>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Parts<'a> {
+    Many(&'a [&'a [u8]]),
+    One([&'a [u8]; 1]),
+    Two([&'a [u8]; 2]),
 }
 
 impl<'a> Payload<'a> {
     /// The message as every host reads it: for sockets, to the daemon or to another task. What is not in that form yet
     /// is converted, once for all routes.
     pub fn for_socket(&self, header: MessageHeader) -> Result<Form<'a>> {
-        let Self::Parts(parts) = *self;
-        Ok(Form { header, parts })
+        let packed = match *self {
+            Self::Parts(parts) => return Ok(Form { header, parts: Parts::Many(parts) }),
+            Self::Packed(packed) => packed,
+        };
+        let (body, trailer) = packed.for_socket()?;
+        if trailer.is_empty() {
+            return Ok(Form { header, parts: Parts::One([body]) });
+        }
+        let header = MessageHeader { checksum: trailer.len() as u32, ..header };
+        Ok(Form { header, parts: Parts::Two([body, trailer]) })
     }
 
     /// The message as another task of ours on this host reads it, without conversion: for shared memory.
     pub fn for_shared(&self, header: MessageHeader) -> Form<'a> {
-        let Self::Parts(parts) = *self;
-        Form { header, parts }
+        let packed = match *self {
+            Self::Parts(parts) => return Form { header, parts: Parts::Many(parts) },
+            Self::Packed(packed) => packed,
+        };
+        if packed.is_raw() {
+            return Form { header, parts: Parts::One([packed.native()]) };
+        }
+        let runs = packed.runs().as_bytes();
+        // Each run describes at least one byte, and most many.
+        let header = MessageHeader { encoding: LOCAL_WORD, checksum: runs.len() as u32, ..header };
+        Form { header, parts: Parts::Two([packed.native(), runs]) }
     }
 
     /// Encoded length, bytes, without what stands behind the body.
     pub fn len(&self) -> usize {
-        let Self::Parts(parts) = self;
-        parts.iter().map(|part| part.len()).sum()
+        match self {
+            Self::Parts(parts) => parts.iter().map(|part| part.len()).sum(),
+            Self::Packed(packed) => packed.len(),
+        }
     }
 
     /// Whether it is nothing but the header.
@@ -48,7 +78,11 @@ impl<'a> Payload<'a> {
 impl<'a> Form<'a> {
     /// The body, part after part.
     pub fn parts(&self) -> &[&'a [u8]] {
-        self.parts
+        match &self.parts {
+            Parts::Many(parts) => parts,
+            Parts::One(parts) => parts,
+            Parts::Two(parts) => parts,
+        }
     }
 
     /// Length of all parts together, bytes.

@@ -2,7 +2,6 @@
 
 use super::meeting::{Caller, Listener};
 use super::route::Route;
-use bytes::Bytes;
 use pvm_wire::body::{BodyReader, BodyWriter};
 use pvm_wire::codes::{CONTEXT_TC, Tc};
 use pvm_wire::{Message, Tid};
@@ -144,7 +143,7 @@ impl Peers {
 /// takes it as the wake-up that it is there.
 pub(super) fn announcement(src: Tid, dst: Tid, count: i32) -> Message {
     let body = BodyWriter::new().int(count).finish();
-    Message { src, dst, header: super::xdr_header(Tc::Noop.tag(), CONTEXT_TC, 0), body: Bytes::from(body) }
+    Message { src, dst, header: super::xdr_header(Tc::Noop.tag(), CONTEXT_TC, 0), body: body.into() }
 }
 
 fn announced(message: &Message) -> i32 {
@@ -155,13 +154,13 @@ fn announced(message: &Message) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pvm_wire::MessageHeader;
+    use pvm_wire::{Body, MessageHeader};
 
     const THEM: Tid = Tid::from_bits(0x40002);
 
     fn numbered(tag: i32) -> Message {
         let header = MessageHeader { tag, ..MessageHeader::default() };
-        Message { src: THEM, dst: Tid::from_bits(0x40001), header, body: Bytes::from_static(b"four") }
+        Message { src: THEM, dst: Tid::from_bits(0x40001), header, body: Body::copy_from_slice(b"four") }
     }
 
     fn announce(count: i32) -> Message {

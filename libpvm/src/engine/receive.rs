@@ -215,7 +215,6 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bytes::Bytes;
     use pvm_wire::MessageHeader;
 
     fn inbox(tags: &[i32]) -> Inbox {
@@ -223,7 +222,7 @@ mod tests {
             src: Tid::from_raw(0x40001),
             dst: Tid::from_raw(0x40002),
             header: MessageHeader { tag, ..MessageHeader::default() },
-            body: Bytes::new(),
+            body: pvm_wire::Body::new(),
         };
         Inbox { queue: tags.iter().map(message).collect(), ..Inbox::new() }
     }

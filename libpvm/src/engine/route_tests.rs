@@ -82,7 +82,7 @@ fn parts_become_fragments_of_their_own_of_any_length() {
     assert_eq!(outgoing.pieces.len(), 3);
     let messages = carry(&from, &mut to, outgoing);
     assert_eq!(messages.len(), 1);
-    assert!(messages[0].body == [a, b].concat());
+    assert!(messages[0].body[..] == [a, b].concat());
 }
 
 #[test]

@@ -47,11 +47,11 @@ pub extern "C" fn pvm_mkbuf(style: c_int) -> c_int {
 
 fn make(state: &mut State, style: c_int) -> Outcome {
     let format = Format::from_style(style)?;
-    let mut buffer = Buffer::new(format);
+    let id = state.buffers.make(format)?;
     if format == Format::Trace {
-        begin_trace(&mut buffer)?;
+        begin_trace(state.buffers.get(id)?)?;
     }
-    Ok(state.buffers.insert(buffer)?)
+    Ok(id)
 }
 
 /// The head of a trace message: a user-defined event, now.

@@ -42,10 +42,10 @@ fn head(state: &mut State, op: Op, class: &str, index: c_int, flags: c_int) -> R
 
 /// Puts a message under a name and returns its index.
 fn put(state: &mut State, class: &str, index: c_int, flags: c_int, message: &Buffer, body: &[u8]) -> Outcome {
-    let mut request = Buffer::new(Format::Plain(Encoding::Xdr));
-    *request.body_mut() = head(state, Op::Put, class, index, flags)?.finish();
+    let head = head(state, Op::Put, class, index, flags)?.finish();
+    let mut request = Buffer::encoded_as(Format::Plain(Encoding::Xdr), head);
     nested::write(&mut request, message, body)?;
-    state.request_code(Tm::Db.tag(), std::mem::take(request.body_mut()))
+    state.request_code(Tm::Db.tag(), request.into_body()?)
 }
 
 /// Puts numbers under a name that may have several entries.
@@ -60,7 +60,7 @@ pub fn put_tracer(state: &mut State, class: &str, sinks: &[c_int], mask: &str, h
     message.pack_str(mask.as_bytes())?;
     message.pack(how.into_iter())?;
     message.info.src = state.tid()?.raw();
-    let body = message.body().to_vec();
+    let body = message.encoded()?.0.to_vec();
     put(state, class, -1, MULTI_INSTANCE, &message, &body)
 }
 
@@ -77,7 +77,7 @@ fn put_numbers_at(state: &mut State, class: &str, index: c_int, flags: c_int, nu
     let mut message = Buffer::new(Format::Plain(Encoding::Xdr));
     message.pack(numbers.iter().copied())?;
     message.info.src = state.tid()?.raw();
-    let body = message.body().to_vec();
+    let body = message.encoded()?.0.to_vec();
     put(state, class, index, flags, &message, &body)
 }
 
@@ -101,7 +101,7 @@ fn get(state: &mut State, class: &str, index: c_int, flags: c_int) -> Result<(c_
 
 fn as_message(body: Bytes) -> pvm_wire::Message {
     let header = MessageHeader { encoding: Encoding::Xdr.word(), ..MessageHeader::default() };
-    pvm_wire::Message { src: Tid::MY_DAEMON, dst: Tid::NONE, header, body }
+    pvm_wire::Message { src: Tid::MY_DAEMON, dst: Tid::NONE, header, body: body.into() }
 }
 
 /// Puts a copy of a message under a name and returns its index there.
@@ -124,7 +124,7 @@ pub unsafe extern "C" fn pvm_putinfo(class: *const c_char, id: c_int, flags: c_i
             state.engine()?;
             let class = not_empty(class)?;
             let buffer = state.buffers.get(id).map_err(no_such)?;
-            let (copy, body) = nested::whole(buffer);
+            let (copy, body) = nested::whole(buffer)?;
             expect(
                 &[PvmError::Denied, PvmError::Exists],
                 Told::Errno,

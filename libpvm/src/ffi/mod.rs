@@ -13,6 +13,7 @@
 //! receive. Signal handlers can call the library while the program waits for a message.
 
 mod buffer_calls;
+mod buffer_table;
 mod buffers;
 mod config;
 mod context;

@@ -3,7 +3,7 @@
 
 use super::buffers::{Buffer, Format, Info};
 use super::state::{Failure, call};
-use pvm_wire::{Encoding, PvmError};
+use pvm_wire::{Encoding, PvmError, Upper};
 use std::ffi::c_int;
 
 /// Bytes of a piece, as long as PVM's own fragments.
@@ -18,7 +18,7 @@ pub fn write(target: &mut Buffer, message: &Buffer, body: &[u8]) -> Result<(), P
     target.pack(head.into_iter())?;
     for piece in body.chunks(PIECE) {
         target.pack(std::iter::once(piece.len() as i32))?;
-        target.append(piece)?;
+        target.pack_bytes::<u8>(piece)?;
     }
     Ok(())
 }
@@ -29,7 +29,7 @@ pub fn read(source: &mut Buffer) -> Result<Buffer, PvmError> {
     source.unpack(8, |index, value: i32| head[index] = value)?;
     let [length, context, tag, wait_id, encoding, checksum, src, dst] = head;
     let length = usize::try_from(length).map_err(|_| PvmError::BadMsg)?;
-    if length > source.rest().len() {
+    if length > source.left() {
         return Err(PvmError::BadMsg);
     }
     let mut body = Vec::with_capacity(length);
@@ -39,7 +39,7 @@ pub fn read(source: &mut Buffer) -> Result<Buffer, PvmError> {
         if piece > length - body.len() {
             return Err(PvmError::BadMsg);
         }
-        let bytes = source.take(piece);
+        let bytes = source.take(piece)?;
         if bytes.len() < piece {
             return Err(PvmError::BadMsg);
         }
@@ -50,29 +50,31 @@ pub fn read(source: &mut Buffer) -> Result<Buffer, PvmError> {
         Format::Plain(Encoding::InPlace) => Format::Plain(Encoding::Raw),
         format => format,
     };
-    let mut message = Buffer::new(format);
-    *message.body_mut() = body;
+    let mut message = Buffer::encoded_as(format, body);
     message.info = Info { context, tag, wait_id, checksum, src, dst };
     message.split_upper();
     Ok(message)
 }
 
 /// A buffer's header and its body with in-place parts, as [`write()`] takes them.
-pub fn whole(buffer: &Buffer) -> (Buffer, Vec<u8>) {
+pub fn whole(buffer: &mut Buffer) -> Result<(Buffer, Vec<u8>), PvmError> {
     let mut head = Buffer::new(buffer.format);
     head.info = buffer.info;
-    if !buffer.upper().is_empty() {
-        head.info.checksum = buffer.upper().word() as i32;
+    let (mut body, upper) = whole_body(buffer)?;
+    if !upper.is_empty() {
+        head.info.checksum = upper.word() as i32;
+        body.extend(upper.encode());
     }
-    (head, [whole_body(buffer), buffer.upper().encode()].concat())
+    Ok((head, body))
 }
 
-fn whole_body(buffer: &Buffer) -> Vec<u8> {
-    let mut body = buffer.body().to_vec();
+fn whole_body(buffer: &mut Buffer) -> Result<(Vec<u8>, Upper), PvmError> {
+    let (body, upper) = buffer.encoded()?;
+    let (mut body, upper) = (body.to_vec(), upper.clone());
     for part in super::send::parts_of(buffer) {
         body.extend_from_slice(part);
     }
-    body
+    Ok((body, upper))
 }
 
 /// Packs a whole message into the send buffer.
@@ -80,7 +82,7 @@ fn whole_body(buffer: &Buffer) -> Vec<u8> {
 pub extern "C" fn pvm_pkmesg(id: c_int) -> c_int {
     call("pvm_pkmesg", |state| {
         let buffers = &mut state.buffers;
-        let (head, body) = whole(buffers.get(id).map_err(Failure::returned)?);
+        let (head, body) = buffers.get(id).and_then(whole).map_err(Failure::returned)?;
         write(buffers.sending().map_err(Failure::returned)?, &head, &body).map_err(Failure::returned)?;
         Ok(0)
     })
@@ -93,7 +95,8 @@ pub extern "C" fn pvm_pkmesgbody(id: c_int) -> c_int {
         let buffers = &mut state.buffers;
         let (format, body, upper) = {
             let message = buffers.get(id).map_err(Failure::returned)?;
-            (message.format, whole_body(message), message.upper().clone())
+            let (body, upper) = whole_body(message).map_err(Failure::returned)?;
+            (message.format, body, upper)
         };
         let target = buffers.sending().map_err(Failure::returned)?;
         if target.format.shown() != format.shown() {
@@ -132,16 +135,16 @@ mod tests {
         fn messages_survive_nesting(body in prop::collection::vec(any::<u8>(), 0..9000), xdr: bool) {
             let outer = if xdr { Encoding::Xdr } else { Encoding::Raw };
             let mut outer = nested(outer, &body);
-            let inner = read(&mut outer).unwrap();
-            prop_assert_eq!(inner.body(), &body[..]);
+            let mut inner = read(&mut outer).unwrap();
+            prop_assert_eq!(inner.encoded().unwrap().0, &body[..]);
             prop_assert_eq!((inner.info.wait_id, inner.info.dst), (3, 6));
-            prop_assert!(outer.rest().is_empty());
+            prop_assert!(outer.left() == 0);
         }
 
         #[test]
         fn no_bytes_make_it_panic(body in prop::collection::vec(any::<u8>(), 0..200), head in any::<[u8; 4]>()) {
-            let mut source = Buffer::new(Format::Plain(Encoding::Xdr));
-            *source.body_mut() = [&head[..], &body].concat();
+            let body = [&head[..], &body].concat();
+            let mut source = Buffer::encoded_as(Format::Plain(Encoding::Xdr), body);
             let _ = read(&mut source);
         }
     }

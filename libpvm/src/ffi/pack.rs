@@ -41,11 +41,12 @@ impl<T: Element> Array<T> {
     }
 }
 
-/// Whether an element's form in this format is its form in memory.
+/// Whether an element's encoded form in this format is its form in memory.
 fn is_as_in_memory<T: Element>(format: Format) -> bool {
     match format {
-        Format::Plain(Encoding::Raw) | Format::Alien(_) => true,
-        Format::Plain(Encoding::Xdr) | Format::Trace => size_of::<T>() == 1,
+        Format::Plain(Encoding::Raw) => true,
+        // Alien numbers are not this host's, though alien bytes are bytes.
+        Format::Plain(Encoding::Xdr) | Format::Trace | Format::Alien(_) => size_of::<T>() == 1,
         Format::Plain(Encoding::InPlace) => false,
     }
 }
@@ -76,12 +77,12 @@ unsafe fn pack_into<T: Element>(
         Format::Plain(_) | Format::Alien(_) => {}
     }
     match array.bytes() {
-        Some(length) if is_as_in_memory::<T>(buffer.format) => {
-            // SAFETY: the elements stand side by side in readable memory, and are plain numbers.
-            buffer.append(unsafe { std::slice::from_raw_parts(array.pointer.cast(), length) })
+        // SAFETY: the elements stand side by side in readable memory, and are plain numbers.
+        Some(length) => {
+            buffer.pack_bytes::<T>(unsafe { std::slice::from_raw_parts(array.pointer.cast(), length) })
         }
         // SAFETY: within the caller's array; C's strides may leave elements unaligned.
-        _ => buffer.pack((0..array.count).map(|index| unsafe { array.at(index).read_unaligned() })),
+        None => buffer.pack((0..array.count).map(|index| unsafe { array.at(index).read_unaligned() })),
     }
 }
 
@@ -90,9 +91,16 @@ unsafe fn pack_into<T: Element>(
 /// # Safety
 /// The array can be written.
 unsafe fn unpack_from<T: Element>(buffer: &mut Buffer, array: Array<T>) -> Result<(), PvmError> {
+    if array.stride == 1
+        && let Some(bytes) = buffer.take_native::<T>(array.count)
+    {
+        // SAFETY: as many bytes as the array has, into memory that is not the buffer's.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), array.pointer.cast(), bytes.len()) };
+        return Ok(());
+    }
     match array.bytes() {
-        Some(length) if is_as_in_memory::<T>(buffer.format) && (length == array.count || raw(buffer)) => {
-            let bytes = buffer.take(length);
+        Some(length) if is_as_in_memory::<T>(buffer.format) => {
+            let bytes = buffer.take(length)?;
             // A last element that is there only in part is not handed over.
             let whole = bytes.len() - bytes.len() % size_of::<T>();
             // SAFETY: no more than the array holds, into memory that is not the buffer's.
@@ -102,11 +110,6 @@ unsafe fn unpack_from<T: Element>(buffer: &mut Buffer, array: Array<T>) -> Resul
         // SAFETY: as many elements as the array has are written, each once.
         _ => buffer.unpack(array.count, |index, value| unsafe { array.at(index).write_unaligned(value) }),
     }
-}
-
-/// Alien numbers are not this host's, though alien bytes are bytes.
-fn raw(buffer: &Buffer) -> bool {
-    !matches!(buffer.format, Format::Alien(_))
 }
 
 macro_rules! pack_calls {
@@ -227,7 +230,7 @@ fn pack_text(buffer: &mut Buffer, text: Result<&[u8], Failure>) -> Result<(), Pv
     }
     let length = i32::try_from(text.len()).map_err(|_| PvmError::BadParam)?;
     buffer.pack([TRACE_STRING, length].into_iter())?;
-    buffer.append(text)
+    buffer.pack_bytes::<u8>(text)
 }
 
 /// Unpacks a string. As in PVM the library cannot know how much room there is.

@@ -319,8 +319,9 @@ fn precv(wanted: Wanted, kind: c_int, count: c_int, deliver: impl FnOnce(&[u8], 
     locked(|state| {
         take(state, found)?;
         timeline::received(state, begun, found);
-        let message = state.buffers.remove(found)?;
-        deliver(message.body(), room, message.info);
+        let mut message = state.buffers.remove(found)?;
+        let info = message.info;
+        deliver(message.encoded()?.0, room, info);
         Ok(0)
     })
 }

@@ -5,6 +5,7 @@ use super::memory;
 use super::state::{Outcome, State};
 use super::tracepoints::{result, traced};
 use crate::engine::Payload;
+use crate::error::Error;
 use pvm_wire::events::{Datum, Event};
 use pvm_wire::{Complex32, Complex64, Encoding, MessageHeader, PvmError, Tid};
 use std::ffi::{c_int, c_long, c_void};
@@ -26,15 +27,15 @@ pub fn parts_of(buffer: &Buffer) -> Vec<&[u8]> {
         .collect()
 }
 
-/// Sends what a buffer has: its body and the upper halves of its integers, or the parts that are read in place.
-fn with_pieces<T>(buffer: &Buffer, send: impl FnOnce(Payload<'_>) -> T) -> T {
+/// Sends what a buffer has: its body, or the parts that are read in place.
+fn send_buffer(
+    buffer: &mut Buffer,
+    send: impl FnOnce(MessageHeader, Payload<'_>) -> Result<(), Error>,
+) -> Result<(), Error> {
     if buffer.is_in_place() {
-        return send(Payload::Parts(&parts_of(buffer)));
+        return send(buffer.header(), Payload::Parts(&parts_of(buffer)));
     }
-    if buffer.upper().is_empty() {
-        return send(Payload::Parts(&[buffer.body()]));
-    }
-    send(Payload::Parts(&[buffer.body(), &buffer.upper().encode()]))
+    buffer.outgoing(send)
 }
 
 /// Sends an event to the own tracer, if there is one.
@@ -44,8 +45,10 @@ fn send_event(state: &mut State) -> Outcome {
     let tracer = engine.options().own_trace;
     if let Some(receiver) = tracer.receiver().filter(|_| buffer.format == Format::Trace) {
         buffer.pack(std::iter::once(TRACE_END))?;
-        let header = MessageHeader { tag: tracer.tag, context: tracer.context, ..buffer.header() };
-        with_pieces(buffer, |payload| engine.send(receiver, header, payload))?;
+        send_buffer(buffer, |header, payload| {
+            let header = MessageHeader { tag: tracer.tag, context: tracer.context, ..header };
+            engine.send(receiver, header, payload)
+        })?;
     }
     Ok(0)
 }
@@ -77,8 +80,7 @@ pub extern "C" fn pvm_send(tid: c_int, tag: c_int) -> c_int {
             let buffer = buffers.sending()?;
             (buffer.info.tag, buffer.info.context) = (tag, context);
             (buffer.info.src, buffer.info.dst) = (engine.tid().raw(), tid);
-            let header = buffer.header();
-            with_pieces(buffer, |payload| engine.send(Tid::from_raw(tid), header, payload))?;
+            send_buffer(buffer, |header, payload| engine.send(Tid::from_raw(tid), header, payload))?;
             Ok(0)
         },
     )
@@ -119,9 +121,8 @@ pub fn multicast(state: &mut State, tids: Vec<c_int>, tag: c_int) -> Outcome {
     let buffer = buffers.sending()?;
     (buffer.info.tag, buffer.info.context) = (tag, context);
     (buffer.info.src, buffer.info.dst) = (engine.tid().raw(), engine.tid().multicast().raw());
-    let header = buffer.header();
     let tids: Vec<Tid> = tids.into_iter().map(Tid::from_raw).collect();
-    with_pieces(buffer, |payload| engine.multicast(&tids, header, payload))?;
+    send_buffer(buffer, |header, payload| engine.multicast(&tids, header, payload))?;
     Ok(0)
 }
 

@@ -1,6 +1,7 @@
 //! The library's one state in a process, and the frame around every call.
 
-use super::buffers::{Buffers, local_message};
+use super::buffer_table::Buffers;
+use super::buffers::local_message;
 use super::errors;
 use super::groups::GroupMessages;
 use super::handlers::{self, Handlers};

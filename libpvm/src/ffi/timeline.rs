@@ -29,7 +29,7 @@ pub fn received(state: &mut State, begun: Option<Begun>, id: c_int) {
     let (Some(engine), Ok(buffer)) = (state.engine.as_mut(), state.buffers.get(id)) else { return };
     let header =
         MessageHeader { tag: buffer.info.tag, context: buffer.info.context, ..MessageHeader::default() };
-    engine.record_receive(begun, Tid::from_raw(buffer.info.src), &header, buffer.body().len());
+    engine.record_receive(begun, Tid::from_raw(buffer.info.src), &header, buffer.length());
 }
 
 /// The call ends without a message.

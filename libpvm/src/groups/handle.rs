@@ -2,7 +2,7 @@
 
 use super::reduce::{Operand, Part};
 use super::{Client, Groups};
-use crate::engine::{Engine, Payload};
+use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::pack::Pack;
 use crate::task::Task;
@@ -107,10 +107,9 @@ impl Group<'_> {
             encoding: pack.encoding().word(),
             tag,
             context: self.engine.context(),
-            checksum: pack.upper().word(),
             ..pvm_wire::MessageHeader::default()
         };
-        self.engine.multicast(&others, header, Payload::Parts(&[pack.body(), &pack.upper().encode()]))
+        self.engine.multicast(&others, header, pack.payload())
     }
 
     /// Combines the arrays of all members, element by element, at the member `root`. All members call it with arrays

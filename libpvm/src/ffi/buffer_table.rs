@@ -1,0 +1,186 @@
+//! The message buffers of a program by their ids, and which of them are current.
+
+use super::buffers::{Buffer, Format};
+use crate::packed::Packed;
+use pvm_wire::PvmError;
+
+/// All buffers by id, and which of them are current.
+#[derive(Debug, Default)]
+pub struct Buffers {
+    /// The buffer with id n is at n − 1.
+    slots: Vec<Option<Buffer>>,
+    free: Vec<i32>,
+    send: i32,
+    receive: i32,
+    /// Memory of buffers that were freed.
+    spare: Vec<Packed>,
+}
+
+/// How much of that is kept: so many buffers', each of up to so many bytes.
+const SPARE_COUNT: usize = 4;
+const SPARE_SIZE: usize = 4 << 20;
+
+impl Buffers {
+    /// Makes an empty buffer and gives it an id.
+    pub fn make(&mut self, format: Format) -> Result<i32, PvmError> {
+        let memory = self.spare.pop().unwrap_or_default();
+        self.insert(Buffer::renewed(format, memory))
+    }
+
+    /// Keeps a buffer and gives it an id: a small one, from 1, used again after it was freed.
+    pub fn insert(&mut self, buffer: Buffer) -> Result<i32, PvmError> {
+        if let Some(id) = self.free.pop() {
+            *self.slot(id).ok_or(PvmError::NoMem)? = Some(buffer);
+            return Ok(id);
+        }
+        self.slots.push(Some(buffer));
+        i32::try_from(self.slots.len()).map_err(|_| PvmError::NoMem)
+    }
+
+    fn slot(&mut self, id: i32) -> Option<&mut Option<Buffer>> {
+        self.slots.get_mut(usize::try_from(id).ok()?.checked_sub(1)?)
+    }
+
+    fn find(&mut self, id: i32) -> Option<&mut Buffer> {
+        self.slot(id)?.as_mut()
+    }
+
+    /// The buffer with this id.
+    pub fn get(&mut self, id: i32) -> Result<&mut Buffer, PvmError> {
+        if id <= 0 {
+            return Err(PvmError::BadParam);
+        }
+        self.find(id).ok_or(PvmError::NoSuchBuf)
+    }
+
+    /// Frees a buffer; 0, which is none, is fine.
+    pub fn free(&mut self, id: i32) -> Result<(), PvmError> {
+        if id == 0 {
+            return Ok(());
+        }
+        let freed = self.remove(id)?;
+        if self.spare.len() < SPARE_COUNT
+            && let Some(memory) = freed.into_memory().filter(|memory| memory.capacity() <= SPARE_SIZE)
+        {
+            self.spare.push(memory);
+        }
+        Ok(())
+    }
+
+    /// Takes a buffer out.
+    pub fn remove(&mut self, id: i32) -> Result<Buffer, PvmError> {
+        self.get(id)?;
+        if self.send == id {
+            self.send = 0;
+        }
+        if self.receive == id {
+            self.receive = 0;
+        }
+        self.free.push(id);
+        self.slot(id).and_then(Option::take).ok_or(PvmError::NoSuchBuf)
+    }
+
+    /// The id of the buffer to pack into, or 0.
+    pub fn send_id(&self) -> i32 {
+        self.send
+    }
+
+    /// The id of the buffer to unpack from, or 0.
+    pub fn receive_id(&self) -> i32 {
+        self.receive
+    }
+
+    /// The buffer to pack into.
+    pub fn sending(&mut self) -> Result<&mut Buffer, PvmError> {
+        self.find(self.send).ok_or(PvmError::NoBuf)
+    }
+
+    /// The buffer to unpack from.
+    pub fn receiving(&mut self) -> Result<&mut Buffer, PvmError> {
+        self.find(self.receive).ok_or(PvmError::NoBuf)
+    }
+
+    /// Makes a buffer (0: none) the one to pack into and returns the id of the one before.
+    pub fn set_send(&mut self, id: i32) -> Result<i32, PvmError> {
+        if id != 0 {
+            self.get(id)?.rewind();
+        }
+        if id != 0 && self.receive == id {
+            self.receive = 0;
+        }
+        Ok(std::mem::replace(&mut self.send, id))
+    }
+
+    /// Makes these the current buffers again, as far as they still exist; nothing is rewound.
+    pub fn reselect(&mut self, send: i32, receive: i32) {
+        self.send = if self.find(send).is_some() { send } else { 0 };
+        self.receive = if self.find(receive).is_some() { receive } else { 0 };
+    }
+
+    /// Makes a buffer (0: none) the one to unpack from and returns the id of the one before.
+    pub fn set_receive(&mut self, id: i32) -> Result<i32, PvmError> {
+        if id != 0 {
+            self.get(id)?;
+        }
+        if id != 0 && self.send == id {
+            self.send = 0;
+        }
+        Ok(std::mem::replace(&mut self.receive, id))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use pvm_wire::Encoding;
+
+    fn buffer() -> Buffer {
+        Buffer::new(Format::Plain(Encoding::Xdr))
+    }
+
+    #[test]
+    fn ids_begin_at_1_and_are_used_again() {
+        let mut buffers = Buffers::default();
+        assert_eq!(buffers.insert(buffer()), Ok(1));
+        assert_eq!(buffers.insert(buffer()), Ok(2));
+        assert_eq!(buffers.free(1), Ok(()));
+        assert_eq!(buffers.free(1), Err(PvmError::NoSuchBuf));
+        assert_eq!(buffers.insert(buffer()), Ok(1));
+        assert_eq!(buffers.insert(buffer()), Ok(3));
+        assert_eq!((buffers.free(0), buffers.free(-1)), (Ok(()), Err(PvmError::BadParam)));
+    }
+
+    #[test]
+    fn a_buffer_has_one_role() {
+        let mut buffers = Buffers::default();
+        let id = buffers.insert(buffer()).unwrap();
+        assert_eq!(buffers.set_send(id), Ok(0));
+        assert_eq!(buffers.set_receive(id), Ok(0));
+        assert_eq!((buffers.send_id(), buffers.receive_id()), (0, id));
+        assert_eq!(buffers.set_send(9), Err(PvmError::NoSuchBuf));
+        assert_eq!(buffers.set_send(id), Ok(0));
+        assert_eq!((buffers.send_id(), buffers.receive_id()), (id, 0));
+        buffers.free(id).unwrap();
+        assert_eq!(buffers.send_id(), 0);
+        assert!(matches!(buffers.sending(), Err(PvmError::NoBuf)));
+    }
+
+    proptest! {
+        #[test]
+        fn no_calls_make_it_panic(calls in prop::collection::vec((0..6, -2..4), 0..40)) {
+            let mut buffers = Buffers::default();
+            for (call, id) in calls {
+                let _ = match call {
+                    0 => buffers.insert(buffer()).map(drop),
+                    1 => buffers.free(id),
+                    2 => buffers.set_send(id).map(drop),
+                    3 => buffers.set_receive(id).map(drop),
+                    4 => buffers.sending().and_then(|buffer| buffer.pack_str(b"text")),
+                    _ => buffers.receiving().and_then(|buffer| buffer.unpack_str().map(drop)),
+                };
+                prop_assert!(buffers.send_id() == 0 || buffers.send_id() != buffers.receive_id());
+            }
+        }
+    }
+}

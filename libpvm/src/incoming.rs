@@ -1,0 +1,171 @@
+//! The body of a message that has come, as it is read.
+
+use pvm_wire::encoding::{LOCAL_WORD, XDR_WORD};
+use pvm_wire::{Body, Cursor, Element, Encoding, MessageHeader, PvmError, Upper, element, runs};
+
+/// A body that has come.
+#[derive(Clone, Debug)]
+pub struct Incoming {
+    body: Body,
+    upper: Upper,
+    local: Option<Local>,
+    position: usize,
+}
+
+/// What is known of a body that is not converted.
+#[derive(Clone, Copy, Debug)]
+struct Local {
+    /// Where the runs begin.
+    native: usize,
+    xdr: usize,
+    cursor: Cursor,
+}
+
+impl Incoming {
+    /// The body of a message with this header, which becomes what a program may see of it.
+    pub fn new(header: &mut MessageHeader, body: Body) -> Self {
+        let mut incoming = Self { body, upper: Upper::default(), local: None, position: 0 };
+        let found = match header.encoding {
+            LOCAL_WORD => runs::split(header.checksum, &incoming.body),
+            XDR_WORD => {
+                incoming.split_upper(header);
+                None
+            }
+            _ => None,
+        };
+        if let Some((native, xdr)) = found {
+            (header.encoding, header.checksum) = (XDR_WORD, 0);
+            incoming.local = Some(Local { native, xdr, cursor: Cursor::default() });
+        }
+        incoming
+    }
+
+    fn split_upper(&mut self, header: &mut MessageHeader) {
+        let (length, upper) = Upper::split(header.checksum, &self.body);
+        if !upper.is_empty() {
+            self.body.truncate(length);
+            (self.upper, header.checksum) = (upper, 0);
+        }
+    }
+
+    /// Encoded length, bytes.
+    pub fn len(&self) -> usize {
+        self.local.map_or(self.body.len(), |local| local.xdr)
+    }
+
+    /// The encoded body and the upper halves of its integers, which a body that came unconverted is converted for.
+    pub fn encoded(&mut self) -> Result<(&[u8], &Upper), PvmError> {
+        self.convert()?;
+        Ok((&self.body, &self.upper))
+    }
+
+    /// Bytes of the encoded body that were read, or could not be.
+    pub fn position(&self) -> usize {
+        self.local.map_or(self.position, |local| local.cursor.position())
+    }
+
+    /// Goes back to the first element.
+    pub fn rewind(&mut self) {
+        self.position = 0;
+        if let Some(local) = &mut self.local {
+            local.cursor = Cursor::default();
+        }
+    }
+
+    /// The next elements, as they are in this host's memory, if that is how they came.
+    pub fn take_native<T: Element>(&mut self, count: usize) -> Option<&[u8]> {
+        let local = self.local.as_mut()?;
+        let (elements, runs) = self.body.split_at(local.native.min(self.body.len()));
+        elements.get(local.cursor.take::<T>(runs, count)?)
+    }
+
+    /// Hands the next elements to `sink`.
+    pub fn unpack<T: Element>(
+        &mut self,
+        encoding: Option<Encoding>,
+        count: usize,
+        mut sink: impl FnMut(usize, T),
+    ) -> Result<(), PvmError> {
+        if let Some(bytes) = self.take_native::<T>(count) {
+            bytes
+                .chunks_exact(T::NATIVE)
+                .map(T::get_native)
+                .enumerate()
+                .for_each(|(i, value)| sink(i, value));
+            return Ok(());
+        }
+        self.convert()?;
+        unpack(&self.body, &self.upper, &mut self.position, encoding, count, sink)
+    }
+
+    /// The next string, without its NUL.
+    pub fn unpack_str(&mut self, encoding: Option<Encoding>) -> Result<&[u8], PvmError> {
+        let Some(local) = self.local else {
+            return element::unpack_str(&self.body, &mut self.position, encoding);
+        };
+        if let Some(range) = self.take_text() {
+            return Ok(&self.body[range]);
+        }
+        // Whatever was read of it is read anew.
+        self.local = Some(local);
+        self.convert()?;
+        element::unpack_str(&self.body, &mut self.position, encoding)
+    }
+
+    /// Where the next string stands in a body that is not converted, if it is one.
+    fn take_text(&mut self) -> Option<std::ops::Range<usize>> {
+        let length = i32::from_ne_bytes(*self.take_native::<i32>(1)?.first_chunk()?);
+        let local = self.local.as_mut()?;
+        let (elements, runs) = self.body.split_at(local.native.min(self.body.len()));
+        let range = local.cursor.take::<u8>(runs, usize::try_from(length).ok()?)?;
+        let text = elements.get(range.clone())?;
+        let end = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
+        Some(range.start..range.start + end)
+    }
+
+    /// Makes the body what it would be, had it come converted.
+    fn convert(&mut self) -> Result<(), PvmError> {
+        let Some(local) = self.local else { return Ok(()) };
+        let (elements, runs) = self.body.split_at(local.native.min(self.body.len()));
+        let (body, upper) = runs::to_xdr(elements, runs)?;
+        (self.body, self.upper, self.local) = (body.into(), upper, None);
+        self.position = local.cursor.position();
+        Ok(())
+    }
+
+    /// Encoded bytes that were not read.
+    pub fn left(&self) -> usize {
+        self.len().saturating_sub(self.position())
+    }
+
+    /// Takes up to `length` bytes of the encoded body as they are, and passes over `padded`; fewer only at its end.
+    pub fn take_encoded(&mut self, length: usize, padded: usize) -> Result<&[u8], PvmError> {
+        self.convert()?;
+        let (range, position) = extent(self.body.len(), self.position, length, padded);
+        self.position = position;
+        Ok(&self.body[range])
+    }
+}
+
+/// The next `length` of `size` bytes from `position` on, as far as they go, and where what follows them begins.
+pub fn extent(size: usize, position: usize, length: usize, padded: usize) -> (std::ops::Range<usize>, usize) {
+    let start = position.min(size);
+    (start..start.saturating_add(length).min(size), start.saturating_add(padded).min(size))
+}
+
+/// Hands the next elements of an encoded body to `sink`.
+pub fn unpack<T: Element>(
+    body: &[u8],
+    upper: &Upper,
+    position: &mut usize,
+    encoding: Option<Encoding>,
+    count: usize,
+    mut sink: impl FnMut(usize, T),
+) -> Result<(), PvmError> {
+    if upper.is_empty() {
+        return element::unpack(body, position, encoding, count, sink);
+    }
+    let start = *position;
+    let sink = |index, low: T| sink(index, upper.complete(start + index * T::XDR, low));
+    element::unpack(body, position, encoding, count, sink)
+}
