@@ -103,7 +103,7 @@ impl Recorder {
     pub fn say(&mut self, conn: ConnId, dst: Tid, tag: i32, context: i32, body: &[u8]) {
         let header =
             MessageHeader { encoding: XDR_WORD, tag, context, wait_id: 9, ..MessageHeader::default() };
-        let message = Message { src: Tid::ANY, dst, header, body: Bytes::copy_from_slice(body) };
+        let message = Message { src: Tid::ANY, dst, header, body: Bytes::copy_from_slice(body).into() };
         for (header, data) in message.fragments(4080) {
             self.feed(Event::Fragment { conn, header, data });
         }
