@@ -76,7 +76,7 @@ fn compile(source: &Path, program: &Path, installation: &Installation, linking: 
         command.args(["-std=gnu99", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror"]);
     }
     command.arg("-I").arg(installation.include()).arg(source).arg("-o").arg(program);
-    let names = if fortran { &["libfpvm3", "libpvm3"][..] } else { &["libpvm3"] };
+    let names = if fortran { &["libfpvm3", "libgpvm3", "libpvm3"][..] } else { &["libgpvm3", "libpvm3"] };
     for name in names {
         match linking {
             Linking::Shared | Linking::Fixed => {
