@@ -19,6 +19,8 @@ pub enum Peer {
     Dpkg,
     /// A C compiler.
     CCompiler,
+    /// A C++ compiler.
+    CppCompiler,
     /// A Fortran compiler.
     FortranCompiler,
     /// sshd, ssh and ssh-keygen.
@@ -65,6 +67,7 @@ impl Peer {
             Self::NetPipe => missing_file(&["/usr/bin/NPpvm"], "netpipe-pvm"),
             Self::Dpkg => missing_command("dpkg", "--version"),
             Self::CCompiler => missing_command("cc", "--version"),
+            Self::CppCompiler => missing_command("c++", "--version"),
             Self::FortranCompiler => missing_command("gfortran", "--version"),
             Self::Ssh => {
                 missing_file(&["/usr/sbin/sshd", "/usr/bin/ssh", "/usr/bin/ssh-keygen"], "openssh-server")

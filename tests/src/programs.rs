@@ -1,4 +1,4 @@
-//! C and Fortran programs, compiled against a chosen PVM.
+//! C, C++ and Fortran programs, compiled against a chosen PVM.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -25,11 +25,15 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Compiles these programs of the folder `programs`; see [`Self::of_files`].
+    /// Compiles these programs of the folder `programs`, in C if they do not end otherwise; see [`Self::of_files`].
     #[track_caller]
     pub fn compile(names: &[&str], installation: &Installation, linking: Linking) -> Option<Self> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs");
-        let files: Vec<PathBuf> = names.iter().map(|name| folder.join(format!("{name}.c"))).collect();
+        let file = |name: &&str| {
+            let name = if name.contains('.') { (*name).to_owned() } else { format!("{name}.c") };
+            folder.join(name)
+        };
+        let files: Vec<PathBuf> = names.iter().map(file).collect();
         Self::of_files(&files, installation, linking)
     }
 
@@ -40,10 +44,10 @@ impl Programs {
         let folder = TempDir::with_prefix("pvm-programs-").expect("a temporary folder can be made");
         for source in files {
             let program = folder.path().join(source.file_stem().expect("a source has a name"));
-            if is_fortran(source) {
-                peers::require(&[Peer::FortranCompiler], "Fortran programs")?;
-            } else {
-                peers::require(&[Peer::CCompiler], "C programs")?;
+            match Language::of(source) {
+                Language::C => peers::require(&[Peer::CCompiler], "C programs")?,
+                Language::Cpp => peers::require(&[Peer::CppCompiler], "C++ programs")?,
+                Language::Fortran => peers::require(&[Peer::FortranCompiler], "Fortran programs")?,
             }
             compile(source, &program, installation, linking);
         }
@@ -61,21 +65,43 @@ impl Programs {
     }
 }
 
-fn is_fortran(source: &Path) -> bool {
-    source.extension().is_some_and(|extension| extension == "f90" || extension == "f")
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Language {
+    C,
+    Cpp,
+    Fortran,
+}
+
+impl Language {
+    fn of(source: &Path) -> Self {
+        match source.extension().and_then(|extension| extension.to_str()) {
+            Some("f90" | "f") => Self::Fortran,
+            Some("cc") => Self::Cpp,
+            _ => Self::C,
+        }
+    }
+
+    /// The compiler, with the warnings that count as errors.
+    fn compiler(self) -> Command {
+        const WARNINGS: [&str; 4] = ["-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror"];
+        let (name, arguments) = match self {
+            Self::C => ("cc", [&["-std=gnu99"], &WARNINGS[..]].concat()),
+            Self::Cpp => ("c++", [&["-std=c++11"], &WARNINGS[..]].concat()),
+            // One subroutine takes data of any type.
+            Self::Fortran => ("gfortran", vec!["-fallow-argument-mismatch", "-w"]),
+        };
+        let mut command = Command::new(name);
+        command.args(arguments);
+        command
+    }
 }
 
 #[track_caller]
 fn compile(source: &Path, program: &Path, installation: &Installation, linking: Linking) {
-    let fortran = is_fortran(source);
-    let mut command = Command::new(if fortran { "gfortran" } else { "cc" });
-    if fortran {
-        // One subroutine takes data of any type.
-        command.args(["-fallow-argument-mismatch", "-w"]);
-    } else {
-        command.args(["-std=gnu99", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror"]);
-    }
+    let language = Language::of(source);
+    let mut command = language.compiler();
     command.arg("-I").arg(installation.include()).arg(source).arg("-o").arg(program);
+    let fortran = language == Language::Fortran;
     let names = if fortran { &["libfpvm3", "libgpvm3", "libpvm3"][..] } else { &["libgpvm3", "libpvm3"] };
     for name in names {
         match linking {
@@ -90,6 +116,10 @@ fn compile(source: &Path, program: &Path, installation: &Installation, linking: 
     if linking == Linking::Fixed {
         // The old tag, which goes before LD_LIBRARY_PATH.
         command.arg(format!("-Wl,--disable-new-dtags,-rpath,{}", installation.library().display()));
+    }
+    if linking == Linking::Archive && !installation.is_ours {
+        // The original's XDR is the system's.
+        command.arg("-ltirpc");
     }
     // What a program of the archive needs besides; harmless for the other.
     command.args(["-lpthread", "-ldl", "-lm"]);

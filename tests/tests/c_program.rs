@@ -1,4 +1,4 @@
-//! Programs in C and Fortran, compiled against this project's headers and libraries.
+//! Programs in C, C++ and Fortran, compiled against this project's headers and libraries.
 
 use pvm_tests::install::workspace;
 use pvm_tests::machine::Plan;
@@ -41,9 +41,31 @@ fn every_type_goes_to_the_original_library_and_back() {
     let Some(original) = Installation::debian() else { return };
     let Some(new) = Programs::compile(&["types"], &ours, Linking::Fixed) else { return };
     let Some(old) = Programs::compile(&["types"], &original, Linking::Fixed) else { return };
+    let Some(old_archive) = Programs::compile(&["types"], &original, Linking::Archive) else { return };
     for daemon in [&ours, &original] {
-        exchange(daemon, &new.path("types"), &old.path("types"));
-        exchange(daemon, &old.path("types"), &new.path("types"));
+        for old in [&old, &old_archive] {
+            exchange(daemon, &new.path("types"), &old.path("types"));
+            exchange(daemon, &old.path("types"), &new.path("types"));
+        }
+    }
+}
+
+#[test]
+fn a_program_in_cpp_runs_with_each_library() {
+    let ours = Installation::under_test();
+    let mut builds = vec![(ours.clone(), Linking::Shared), (ours.clone(), Linking::Archive)];
+    if ours.is_ours {
+        let Some(original) = Installation::debian() else { return };
+        builds.extend([(original.clone(), Linking::Fixed), (original, Linking::Archive)]);
+    }
+    for (library, linking) in builds {
+        let Some(programs) = Programs::compile(&["vectors.cc"], &library, linking) else { return };
+        let machine = Plan::of(&ours).start();
+        let ended = Program::run(machine.command(programs.path("vectors")).arg("3"));
+        let expected = "sum 3000\npvm_send with a negative tag: -2\n";
+        assert_eq!(ended.stdout, expected, "{linking:?}: {ended:#?}");
+        assert_eq!(ended.status.code(), Some(0));
+        machine.finish();
     }
 }
 
