@@ -68,6 +68,8 @@ macro_rules! programs {
 
 programs! {
     errors_are_pvms: "errors.c";
+    errors_that_need_something_first_are_pvms: "more_errors.c";
+    tasks_are_refused_what_another_has: "refused.c";
     buffers_have_roles: "buffers.c";
     every_type_comes_through: "types.c";
     messages_are_received_as_asked: "receive.c";

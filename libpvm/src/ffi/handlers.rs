@@ -165,10 +165,11 @@ fn end(run: &Run) -> Result<(), Failure> {
     locked(|state| {
         state.handlers.running = false;
         state.context = run.context;
-        let made = state.buffers.send_id();
+        let (made, received) = (state.buffers.send_id(), state.buffers.receive_id());
         // The handler may have freed any of these itself.
-        let _ = state.buffers.free(made);
-        let _ = state.buffers.free(run.id);
+        for id in [made, received, run.id] {
+            let _ = state.buffers.free(id);
+        }
         state.buffers.reselect(run.send, run.receive);
         Ok(())
     })

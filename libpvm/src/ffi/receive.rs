@@ -145,7 +145,6 @@ fn receive(name: &str, event: Event, wanted: Wanted, until: Until, time: Option<
 
 /// A receive call begins: the message received before goes.
 fn begin(state: &mut State) -> Result<Option<Begun>, Failure> {
-    state.may_wait()?;
     let begun = timeline::begin(state)?;
     let old = state.buffers.receive_id();
     state.buffers.free(old)?;
@@ -164,17 +163,18 @@ fn take(state: &mut State, id: c_int) -> Result<(), Failure> {
 }
 
 /// Finds a message in the queue, or waits for it. Nothing is locked while it waits and while functions of the program
-/// (a matcher, message handlers) are called, so that signal handlers can call the library.
+/// (a matcher, message handlers) are called, so that signal handlers can call the library. A message handler finds what
+/// has come already; it cannot wait.
 fn find(wanted: Wanted, until: Until) -> Result<Option<c_int>, Failure> {
     let mut search = Search::default();
     loop {
-        let next = locked(|state| {
-            state.may_wait()?;
+        let (next, may_wait) = locked(|state| {
             state.engine()?;
-            if matches!(until, Until::Now) {
+            let may_wait = state.may_wait();
+            if may_wait.is_ok() && matches!(until, Until::Now) {
                 while state.take_in()? {}
             }
-            Ok(search.look(state, wanted))
+            Ok((search.look(state, wanted), may_wait))
         })?;
         let found = match next {
             Step::Found(id) => Some(id),
@@ -183,6 +183,9 @@ fn find(wanted: Wanted, until: Until) -> Result<Option<c_int>, Failure> {
         };
         if found.is_some() {
             return Ok(found);
+        }
+        if let Err(refused) = may_wait {
+            return if matches!(until, Until::Now) { Ok(None) } else { Err(refused) };
         }
         handlers::run_due();
         let came = locked(State::take_in)?;

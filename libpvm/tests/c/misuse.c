@@ -151,7 +151,7 @@ static void wrong_order(void)
 
 static int handled;
 
-/* A handler that packs, sends and receives; receiving is refused inside it. */
+/* A handler that packs, sends and receives; waiting is refused inside it. */
 static int handler(int mid)
 {
 	int n, old;
