@@ -295,6 +295,14 @@ impl Machine {
             .map_or_else(String::new, |bytes| String::from_utf8_lossy(&bytes).into_owned())
     }
 
+    /// The logs of all daemons that share the master's folder.
+    pub fn logs(&self) -> Vec<String> {
+        let logs = files_in(&self.place.tmp).into_iter().filter(|name| name.starts_with("pvml."));
+        logs.filter_map(|name| fs::read(self.place.tmp.join(name)).ok())
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+            .collect()
+    }
+
     /// All processes that belong to this machine on any host, the master's daemon included.
     pub fn processes(&self) -> Vec<Process> {
         let mut found: Vec<Process> =

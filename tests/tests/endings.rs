@@ -7,6 +7,10 @@ use pvm_tests::{Installation, Machine, process, wait};
 use rustix::process::Signal;
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How long tasks may outlive their machine's master.
+const PROMISED: Duration = Duration::from_secs(5);
 
 /// A machine of so many hosts on this computer, and a program with six sleepers on it, whose process ids are given.
 fn with_sleepers(hosts: usize, check: &str) -> Option<(Machine, Programs, Program, Vec<i32>)> {
@@ -49,8 +53,12 @@ fn without_their_master_daemons_end_and_another_can_begin() {
         return;
     };
     process::signal(machine.daemon_pid(), Signal::KILL);
+    let killed = Instant::now();
     wait::becomes_true("the end of the other daemons", || machine.slave_daemons().is_empty());
     wait::becomes_true("the end of all tasks", || pids.iter().all(|&pid| !process::is_alive(pid)));
+    assert!(killed.elapsed() < PROMISED, "it took {:?}", killed.elapsed());
+    let told = machine.logs().iter().filter(|log| log.contains("the master is gone")).count();
+    assert_eq!(told, 2, "{:#?}", machine.logs());
     drop(watch);
     assert!(!machine.is_alive());
 

@@ -63,6 +63,15 @@ fn tids_on<'a>(sleepers: &'a [Sleeper], host: &str) -> Vec<&'a str> {
     tids
 }
 
+/// Process id of the daemon of a host. Which daemon is which shows by their children.
+#[track_caller]
+fn daemon_of(machine: &Machine, sleepers: &[Sleeper], host: &str) -> i32 {
+    let pid = sleepers.iter().find(|s| s.host == host).map(|s| s.pid).expect("a sleeper there");
+    let is_parent =
+        |daemon: &process::Process| process::children(daemon.pid).iter().any(|child| child.pid == pid);
+    machine.slave_daemons().into_iter().find(is_parent).expect("the daemon of that sleeper").pid
+}
+
 /// The tasks of whose end the program is told.
 #[track_caller]
 fn told_exits(watch: &Program, count: usize) -> Vec<String> {
@@ -148,18 +157,33 @@ fn a_host_whose_daemon_is_killed_is_out() {
     let (watch, sleepers) = watch(&local.machine, &local.programs, 12);
     let second = tids_on(&sleepers, "t80000");
     assert!(!second.is_empty(), "{sleepers:?}");
-    // Which daemon is which shows by their children.
-    let pid = sleepers.iter().find(|s| s.host == "t80000").map(|s| s.pid).expect("a sleeper there");
-    let is_parent =
-        |daemon: &process::Process| process::children(daemon.pid).iter().any(|child| child.pid == pid);
-    let daemon =
-        local.machine.slave_daemons().into_iter().find(is_parent).expect("the daemon of that sleeper");
-    process::signal(daemon.pid, Signal::KILL);
+    process::signal(daemon_of(&local.machine, &sleepers, "t80000"), Signal::KILL);
     await_said(&watch, "host-deleted t80000");
     assert_eq!(told_exits(&watch, second.len()), second);
     assert_eq!(local.console.conf().len(), 2);
     assert_eq!(spread(&local.machine, &local.programs, 8).len(), 2);
     watch.end().expect_success();
+}
+
+#[test]
+fn a_host_that_was_suspended_finds_itself_deleted() {
+    let Some(mut local) = local(3, "a host that is suspended and resumed") else { return };
+    let (watch, sleepers) = watch(&local.machine, &local.programs, 12);
+    let third = tids_on(&sleepers, "tc0000");
+    let pids: Vec<i32> = sleepers.iter().filter(|s| s.host == "tc0000").map(|s| s.pid).collect();
+    let daemon = daemon_of(&local.machine, &sleepers, "tc0000");
+    let all = || pids.iter().copied().chain([daemon]);
+    all().for_each(|pid| process::signal(pid, Signal::STOP));
+    await_said(&watch, "host-deleted tc0000");
+    assert_eq!(told_exits(&watch, third.len()), third);
+    assert_eq!(local.console.conf().len(), 2);
+
+    all().for_each(|pid| process::signal(pid, Signal::CONT));
+    wait::becomes_true("the end of what is left there", || all().all(|pid| !process::is_alive(pid)));
+    let says = |log: &String| log.contains("the master is gone");
+    assert!(local.machine.logs().iter().any(says), "{:#?}", local.machine.logs());
+    assert_eq!(spread(&local.machine, &local.programs, 8).len(), 2);
+    finish(watch, local);
 }
 
 #[test]
@@ -204,6 +228,8 @@ fn hosts_are_reached_by_ssh() {
     await_said(&watch, "host-deleted tc0000");
     assert_eq!(console.conf().len(), 3);
     assert_eq!(spread(&machine, &programs, 9).len(), 3);
+    // Nor does the one at the other end go on by itself.
+    wait::becomes_true("the end of the daemon that was cut off", || machine.slave_daemons().len() == 2);
     watch.end().expect_success();
     console.quit();
 }
