@@ -1,8 +1,11 @@
 //! All who are compared, ready to be run: a virtual machine of each PVM, compiled programs, Open MPI.
 
+use crate::part::Ask;
 use anyhow::{Context, Result, bail, ensure};
 use pvm_tests::machine::{Machine, Plan};
 use pvm_tests::{Installation, peers};
+use std::ffi::OsStr;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
@@ -14,19 +17,47 @@ pub struct Lab {
     pub ours: Side,
     /// The original PVM, if it is installed.
     pub original: Option<Side>,
-    /// The program for Open MPI, if that is installed.
-    mpi: Option<PathBuf>,
-    /// The program for the machine's limits.
-    limits: PathBuf,
+    /// Whether there is Open MPI.
+    has_mpi: bool,
     /// The program for our Rust interface.
     rust: PathBuf,
-    _folder: TempDir,
+    /// Where the compiled programs are.
+    folder: TempDir,
 }
 
-/// A running virtual machine, and the measured program linked with its library.
+/// Open MPI's programs.
+#[derive(Clone, Copy, Debug)]
+pub struct Mpi<'l> {
+    folder: &'l Path,
+}
+
+/// A running virtual machine, and the measured programs linked with its library.
 pub struct Side {
     machine: Machine,
-    program: PathBuf,
+    /// Where its programs are.
+    folder: PathBuf,
+}
+
+/// Who takes part in a measurement: the end of the program's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cast {
+    /// Two tasks.
+    Pair,
+    /// Any number.
+    Many,
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug)]
+pub struct Job {
+    /// By whom.
+    pub cast: Cast,
+    /// What.
+    pub what: &'static str,
+    /// What the messages hold.
+    pub payload: Payload,
+    /// How much longer than others it takes until it is known.
+    pub patience: f64,
 }
 
 /// How a task of PVM sends.
@@ -73,63 +104,87 @@ impl Lab {
     pub fn open(ours: &Installation, rust: &Path) -> Result<Self> {
         let folder = TempDir::with_prefix("pvm-bench-")?;
         let original = Installation::debian()
-            .map(|original| Side::start(&original, &folder.path().join("pvm-original")))
+            .map(|original| Side::start(&original, &folder.path().join("original")))
             .transpose()?;
-        let mpi = folder.path().join("mpi");
-        let mpi = if is_there("mpicc") && is_there("mpirun") {
-            compile(Command::new("mpicc"), "mpi.c", &mpi)?;
-            Some(mpi)
+        let has_mpi = is_there("mpicc") && is_there("mpirun");
+        if has_mpi {
+            Cast::ALL
+                .iter()
+                .try_for_each(|cast| compile(Command::new("mpicc"), &cast.program("mpi"), folder.path()))?;
         } else {
             peers::unchecked(
                 "Open MPI",
                 "mpicc or mpirun is missing, of packages openmpi-bin, libopenmpi-dev",
             );
-            None
-        };
-        let limits = folder.path().join("limits");
-        compile(Command::new("cc"), "limits.c", &limits)?;
-        let ours = Side::start(ours, &folder.path().join("pvm-ours"))?;
-        Ok(Self { ours, original, mpi, limits, rust: rust.to_owned(), _folder: folder })
+        }
+        compile(Command::new("cc"), "limits", folder.path())?;
+        let ours = Side::start(ours, &folder.path().join("ours"))?;
+        Ok(Self { ours, original, has_mpi, rust: rust.to_owned(), folder })
     }
 
     /// The program for our Rust interface, as a task of our machine.
-    pub fn rust(&self, what: &str, way: Way, payload: Payload, xs: &[u64], seconds: f64) -> Command {
-        task(&self.ours.machine, &self.rust, what, way, payload, xs, seconds)
+    pub fn rust(&self, way: Way, job: Job, ask: Ask) -> Command {
+        self.ours.run(&self.rust, way, job, ask)
     }
 
     /// The limits' program.
-    pub fn limit(&self, what: &str, arguments: &[&str], xs: &[u64], seconds: f64) -> Command {
-        let mut command = Command::new(&self.limits);
-        command.arg(what).arg(seconds.to_string()).args(arguments).args(words(xs));
+    pub fn limit(&self, what: &str, arguments: &[&OsStr], ask: Ask) -> Command {
+        let mut command = Command::new(self.folder.path().join("limits"));
+        command.arg(what).arg(ask.seconds.to_string()).args(arguments).args(words(ask.xs));
         command
     }
 
-    /// Open MPI's program with so many processes, if it is installed.
-    pub fn mpi(&self) -> Option<impl Fn(u64, &str, Payload, &[u64], f64) -> Command + use<'_>> {
-        let program = self.mpi.as_ref()?;
-        Some(move |processes: u64, what: &str, payload: Payload, xs: &[u64], seconds: f64| {
-            let mut command = Command::new("mpirun");
-            // Without effect for other users than root.
-            command.args(["--allow-run-as-root", "-n", &processes.to_string()]);
-            if processes > thread::available_parallelism().map_or(1, |cores| cores.get() as u64) {
-                command.args(["--oversubscribe", "--mca", "mpi_yield_when_idle", "1"]);
-            }
-            command.arg(program).arg(what).arg(seconds.to_string()).arg(payload.name()).args(words(xs));
-            command
-        })
+    /// Open MPI, if it is there.
+    pub fn mpi(&self) -> Option<Mpi<'_>> {
+        self.has_mpi.then_some(Mpi { folder: self.folder.path() })
+    }
+}
+
+impl Mpi<'_> {
+    /// Its program, with so many processes.
+    pub fn run(&self, processes: u64, job: Job, ask: Ask) -> Command {
+        let mut command = Command::new("mpirun");
+        // Without effect for other users than root.
+        command.args(["--allow-run-as-root", "-n", &processes.to_string()]);
+        let cores = thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
+        if processes > cores || job.what == "spawn" {
+            command.args(["--oversubscribe", "--mca", "mpi_yield_when_idle", "1"]);
+        }
+        command.arg(self.folder.join(job.cast.program("mpi")));
+        command.args([job.what, &job.seconds(ask), job.payload.name()]).args(words(ask.xs));
+        command
+    }
+}
+
+impl Job {
+    fn seconds(self, ask: Ask) -> String {
+        (ask.seconds * self.patience).to_string()
+    }
+}
+
+impl Cast {
+    const ALL: [Self; 2] = [Self::Pair, Self::Many];
+
+    fn program(self, system: &str) -> String {
+        format!("{system}_{}", if self == Self::Pair { "pair" } else { "many" })
     }
 }
 
 impl Side {
-    fn start(installation: &Installation, program: &Path) -> Result<Self> {
-        let mut command = Command::new("cc");
-        command.arg("-I").arg(installation.include()).arg("-L").arg(installation.library());
-        compile(command, "pvm.c", program)?;
-        // P as it is without a setting; the machines of tests have another.
+    fn start(installation: &Installation, folder: &Path) -> Result<Self> {
+        fs::create_dir(folder)?;
+        for cast in Cast::ALL {
+            let mut command = Command::new("cc");
+            command.arg("-I").arg(installation.include()).arg("-L").arg(installation.library());
+            compile(command, &cast.program("pvm"), folder)?;
+        }
+        // P as it is without a setting, since the machines of tests have another; and room for the largest batch.
         let target = 4 * thread::available_parallelism()?.get();
-        let plan = Plan::of(installation).variable("PVM_TASK_TARGET", &target.to_string());
+        let plan = Plan::of(installation)
+            .variable("PVM_TASK_TARGET", &target.to_string())
+            .variable("PVM_TASK_LIMIT", "10000");
         match plan.try_start() {
-            Ok(machine) => Ok(Self { machine, program: program.to_owned() }),
+            Ok(machine) => Ok(Self { machine, folder: folder.to_owned() }),
             Err(failure) => {
                 bail!("the daemon of {} does not start: {failure:?}", installation.pvmd().display())
             }
@@ -137,23 +192,28 @@ impl Side {
     }
 
     /// The measured program, as a task of this machine.
-    pub fn task(&self, what: &str, way: Way, payload: Payload, xs: &[u64], seconds: f64) -> Command {
-        task(&self.machine, &self.program, what, way, payload, xs, seconds)
+    pub fn task(&self, way: Way, job: Job, ask: Ask) -> Command {
+        self.run(&self.program(job.cast), way, job, ask)
     }
-}
 
-fn task(
-    machine: &Machine,
-    program: &Path,
-    what: &str,
-    way: Way,
-    payload: Payload,
-    xs: &[u64],
-    seconds: f64,
-) -> Command {
-    let mut command = machine.command(program);
-    command.args([what, &seconds.to_string(), way.encoding, way.route, payload.name(), "-"]).args(words(xs));
-    command
+    /// The measured program. Run with `nothing` as its argument it is no task, and ends at once.
+    pub fn program(&self, cast: Cast) -> PathBuf {
+        self.folder.join(cast.program("pvm"))
+    }
+
+    /// A command in the environment of this machine.
+    pub fn command(&self, program: &Path) -> Command {
+        self.machine.command(program)
+    }
+
+    fn run(&self, program: &Path, way: Way, job: Job, ask: Ask) -> Command {
+        let mut command = self.command(program);
+        let seconds = job.seconds(ask);
+        command
+            .args([job.what, &seconds, way.encoding, way.route, job.payload.name(), "-"])
+            .args(words(ask.xs));
+        command
+    }
 }
 
 fn words(xs: &[u64]) -> impl Iterator<Item = String> {
@@ -164,12 +224,14 @@ fn is_there(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok()
 }
 
-/// Compiles one of the measured programs.
-fn compile(mut compiler: Command, source: &str, program: &Path) -> Result<()> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs").join(source);
-    let links_pvm = source.file_stem().is_some_and(|stem| stem == "pvm");
-    compiler.args(["-std=gnu99", "-O2", "-Wall", "-Wextra", "-Werror", "-o"]).arg(program).arg(&source);
-    compiler.args(if links_pvm { &["-lgpvm3", "-lpvm3"][..] } else { &[] });
+/// Compiles the measured program of this name into the folder.
+fn compile(mut compiler: Command, name: &str, folder: &Path) -> Result<()> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("programs/{name}.c"));
+    compiler
+        .args(["-std=gnu99", "-O2", "-Wall", "-Wextra", "-Werror", "-o"])
+        .arg(folder.join(name))
+        .arg(&source);
+    compiler.args(if name.starts_with("pvm") { &["-lgpvm3", "-lpvm3"][..] } else { &[] });
     let output = compiler.output().context("a C compiler is needed")?;
     ensure!(output.status.success(), "{compiler:?}:\n{}", String::from_utf8_lossy(&output.stderr));
     Ok(())

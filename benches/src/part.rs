@@ -5,10 +5,16 @@ use anyhow::Result;
 use indicatif::ProgressBar;
 use std::collections::BTreeMap;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Longer than any program may take for one round.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Who takes longer than this for a round is run in [`FEW`] rounds only.
+const LONG: Duration = Duration::from_secs(10);
+
+/// Rounds of those who take long.
+const FEW: usize = 3;
 
 /// Something measured, for several sizes or numbers of tasks, with all who can do it side by side.
 pub struct Part<'l> {
@@ -68,8 +74,17 @@ pub struct Contender<'l> {
     command: Box<Start<'l>>,
 }
 
-/// Makes the command that measures some x, each for so many seconds.
-type Start<'l> = dyn Fn(&[u64], f64) -> Command + 'l;
+/// Makes the command that measures what is asked for.
+type Start<'l> = dyn Fn(Ask<'_>) -> Command + 'l;
+
+/// What a program is to measure in one round.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ask<'a> {
+    /// For which sizes or numbers of tasks.
+    pub xs: &'a [u64],
+    /// Seconds for each, about.
+    pub seconds: f64,
+}
 
 /// How much is measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -87,11 +102,13 @@ pub struct Outcome {
     pub seconds: BTreeMap<u64, Vec<f64>>,
     /// Why it was not measured to the end.
     pub failure: Option<String>,
+    /// Whether it takes so long that it is run in fewer rounds.
+    pub takes_long: bool,
 }
 
 impl<'l> Contender<'l> {
-    /// Somebody who is measured by the program that this starts, for some x and so many seconds each.
-    pub fn new(name: &'static str, kind: Kind, command: impl Fn(&[u64], f64) -> Command + 'l) -> Self {
+    /// Somebody who is measured by the program that this starts.
+    pub fn new(name: &'static str, kind: Kind, command: impl Fn(Ask) -> Command + 'l) -> Self {
         Self { name, kind, most: u64::MAX, command: Box::new(command) }
     }
 
@@ -106,20 +123,21 @@ impl<'l> Contender<'l> {
         let mine: Vec<u64> = xs.iter().copied().filter(|&x| x <= self.most).collect();
         let mut samples = Vec::new();
         for xs in mine.chunks(if separately { 1 } else { mine.len().max(1) }) {
-            samples.extend(program::measure(&mut (self.command)(xs, seconds), LIMIT)?);
+            samples.extend(program::measure(&mut (self.command)(Ask { xs, seconds }), LIMIT)?);
         }
         Ok(samples)
     }
 }
 
 impl Part<'_> {
-    /// Leaves out what takes long or differs little from its neighbours.
+    /// Leaves out what takes long, and of the rest every second.
     pub fn shorten(&mut self) {
         let longest = if self.axis == Axis::Size { 4 << 20 } else { 16 };
-        let mut index = 0;
-        self.xs.retain(|&x| {
-            index += 1;
-            index % 2 == 1 && x <= longest
+        self.xs.retain(|&x| x <= longest);
+        let mut left = self.xs.len();
+        self.xs.retain(|_| {
+            left -= 1;
+            left.is_multiple_of(2)
         });
     }
 
@@ -132,8 +150,10 @@ impl Part<'_> {
                 let index = (turn + round) % self.contenders.len();
                 let contender = &self.contenders[index];
                 progress.set_message(format!("{}: {}", self.name, contender.name));
-                if outcomes[index].failure.is_none() {
+                if outcomes[index].failure.is_none() && (round < FEW || !outcomes[index].takes_long) {
+                    let start = Instant::now();
                     outcomes[index].add(contender.measure(&self.xs, self.separately, effort.seconds));
+                    outcomes[index].takes_long |= start.elapsed() > LONG;
                 }
                 progress.inc(1);
             }
@@ -216,7 +236,8 @@ mod tests {
         Part { name, title, unit, axis, xs: vec![1, 2], separately, contenders }
     }
 
-    fn echo(xs: &[u64], seconds: f64) -> Command {
+    fn echo(ask: Ask) -> Command {
+        let Ask { xs, seconds } = ask;
         let lines: Vec<String> = xs.iter().map(|x| format!("echo {x} {seconds}")).collect();
         shell(&lines.join(";"))
     }
@@ -226,9 +247,9 @@ mod tests {
         let order = RefCell::new(String::new());
         let noted = |letter: char, works: bool| {
             let order = &order;
-            move |xs: &[u64], seconds: f64| {
+            move |ask: Ask| {
                 order.borrow_mut().push(letter);
-                if works { echo(xs, seconds) } else { shell("echo broken >&2; exit 1") }
+                if works { echo(ask) } else { shell("echo broken >&2; exit 1") }
             }
         };
         let contenders = vec![
@@ -247,9 +268,9 @@ mod tests {
     fn a_program_for_each_x_and_none_beyond_the_most() {
         let asked = RefCell::new(Vec::new());
         let contender = |name, most| {
-            let command = |xs: &[u64], seconds: f64| {
-                asked.borrow_mut().push(xs.to_vec());
-                echo(xs, seconds)
+            let command = |ask: Ask| {
+                asked.borrow_mut().push(ask.xs.to_vec());
+                echo(ask)
             };
             Contender::new(name, Kind::Compared, command).at_most(most)
         };
@@ -258,6 +279,16 @@ mod tests {
             part(vec![contender("a", 2), contender("b", 1)], true).run(effort, &ProgressBar::hidden());
         assert_eq!(outcomes[1].seconds.len(), 1);
         assert_eq!(asked.into_inner(), [vec![1], vec![2], vec![1]]);
+    }
+
+    #[test]
+    fn a_short_part_keeps_the_last_that_is_quick() {
+        let mut short = Part { xs: vec![1, 4, 16, 1 << 26], ..part(Vec::new(), false) };
+        short.shorten();
+        assert_eq!(short.xs, [1, 16]);
+        let mut tasks = Part { xs: vec![1, 16, 256, 4096], axis: Axis::Tasks, ..part(Vec::new(), false) };
+        tasks.shorten();
+        assert_eq!(tasks.xs, [16]);
     }
 
     #[test]

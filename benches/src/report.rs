@@ -161,7 +161,11 @@ impl Row {
 
 impl Entry {
     fn cell(&self) -> String {
-        format!("{} ±{:.0}%", number(self.summary.median), self.summary.spread() * 100.0)
+        let spread = match self.summary.spread() * 100.0 {
+            wild if wild >= 999.5 => ">999".to_owned(),
+            spread => format!("{spread:.0}"),
+        };
+        format!("{} ±{spread}%", number(self.summary.median))
     }
 
     fn point(&self, x: u64) -> Point {
@@ -187,7 +191,7 @@ mod tests {
     use crate::part::{Axis, Contender, Unit};
 
     fn found() -> Found {
-        let contender = |name, kind| Contender::new(name, kind, |_, _| Command::new("true"));
+        let contender = |name, kind| Contender::new(name, kind, |_| Command::new("true"));
         let part = Part {
             name: "latency-bytes",
             title: "half a round trip",
@@ -201,7 +205,8 @@ mod tests {
                 contender("MPI", Kind::Compared),
             ],
         };
-        let outcome = |values: [f64; 3]| Outcome { seconds: [(4, values.to_vec())].into(), failure: None };
+        let outcome =
+            |values: [f64; 3]| Outcome { seconds: [(4, values.to_vec())].into(), ..Outcome::default() };
         let failed = Outcome { failure: Some("broken".into()), ..Outcome::default() };
         Found::new(&part, &[outcome([1e-6, 3e-6, 2e-6]), outcome([8e-6; 3]), failed])
     }

@@ -1,20 +1,31 @@
 //! The parts of the benchmark.
 
+pub mod many;
 pub mod pairs;
+pub mod spawning;
 
 use crate::lab::Lab;
 use crate::part::Part;
 
 /// The words by which parts are chosen, with what they are.
-pub const CHOICES: [(&str, &str); 3] = [
+pub const CHOICES: [(&str, &str); 10] = [
     ("latency", "half a round trip between two tasks of one host, small messages"),
     ("bandwidth", "the same for large messages"),
     ("rate", "64 messages one way, then an answer"),
+    ("multicast", "one task to 15, until all have answered"),
+    ("fanin", "15 tasks to one"),
+    ("barrier", "a group of 2 to 64 tasks meets"),
+    ("broadcast", "1 KiB to all members of a group"),
+    ("reduce", "sum of 128 doubles over a group"),
+    ("crowd", "ping-pong of 8 pairs at once"),
+    ("spawn", "tasks started, heard from and ended, in batches of 1 to 4096"),
 ];
 
 /// All parts that one of these words chooses; without a word, all.
 pub fn chosen<'l>(lab: &'l Lab, words: &[String], quick: bool) -> Vec<Part<'l>> {
     let mut parts = pairs::parts(lab);
+    parts.extend(many::parts(lab));
+    parts.extend(spawning::parts(lab));
     parts.retain(|part| words.is_empty() || words.iter().any(|word| is_chosen(part.name, word)));
     if quick {
         parts.iter_mut().for_each(Part::shorten);

@@ -1,53 +1,8 @@
-/* What a PVM reaches, by its C interface; which PVM is a matter of the library it is linked with.
- *
- * pvm WHAT SECONDS ENCODING ROUTE TYPE PLACE X...
- *
- * WHAT is one of the functions at the end of this file, ENCODING default, raw or inplace, ROUTE allow or direct, TYPE
- * byte or double, and PLACE a host to spawn on, or - for any. Spawned tasks get the same arguments. */
-#include "bench.h"
+/* What two tasks of PVM reach, by its C interface; which PVM is a matter of the library it is linked with. For the
+ * arguments see pvm_bench.h; WHAT is pingpong or rate, or one of them with -siblings. */
+#include "pvm_bench.h"
 
-#include <pvm3.h>
-
-enum { ORDER = 1, DATA, DONE, PARTNER, ANSWER };
-
-/* Longer lines of results are not sent. */
-#define LINE 80
-
-static int encoding = PvmDataDefault, doubles;
-static char *place = "", **spawn_arguments;
-static double seconds;
-static char *out, *in;
 static int other;
-
-static int must(int result, const char *call)
-{
-    if (result < 0) {
-        fprintf(stderr, "%s: error %d\n", call, result);
-        pvm_exit();
-        exit(1);
-    }
-    return result;
-}
-
-#define MUST(call) must(call, #call)
-
-static void begin(int how)
-{
-    MUST(pvm_initsend(how));
-}
-
-static void pack(char *data, long size)
-{
-    begin(encoding);
-    if (doubles) MUST(pvm_pkdouble((double *)data, size / 8, 1));
-    else MUST(pvm_pkbyte(data, size, 1));
-}
-
-static void unpack(char *data, long size)
-{
-    if (doubles) MUST(pvm_upkdouble((double *)data, size / 8, 1));
-    else MUST(pvm_upkbyte(data, size, 1));
-}
 
 static void send_data(char *data, long size)
 {
@@ -61,37 +16,11 @@ static void receive_data(char *data, long size)
     unpack(data, size);
 }
 
-/* What the other end is to do next: so many times with this size. */
-static void order(long x, long times)
-{
-    long both[] = { x, times };
-    begin(PvmDataDefault);
-    MUST(pvm_pklong(both, 2, 1));
-    MUST(pvm_send(other, ORDER));
-}
-
-/* Whether there is more to do. */
-static int ordered(long *x, long *times)
-{
-    long both[2];
-    MUST(pvm_recv(other, ORDER));
-    MUST(pvm_upklong(both, 2, 1));
-    *x = both[0];
-    *times = both[1];
-    return *times > 0;
-}
-
-static void empty_message(int to, int tag)
-{
-    begin(PvmDataDefault);
-    MUST(pvm_send(to, tag));
-}
-
 /* Ping-pong. */
 
 static void there_and_back(long size, long times)
 {
-    order(size, times);
+    order_all(&other, 1, size, times);
     for (long i = 0; i < times; i++) {
         send_data(out, size);
         receive_data(in, size);
@@ -101,7 +30,7 @@ static void there_and_back(long size, long times)
 static void echo(void)
 {
     long size, times;
-    while (ordered(&size, &times)) {
+    while (ordered(other, &size, &times)) {
         for (long i = 0; i < times; i++) {
             receive_data(in, size);
             send_data(in, size);
@@ -123,7 +52,7 @@ static void check_there_and_back(long size)
 
 static void one_way(long size, long times)
 {
-    order(size, times);
+    order_all(&other, 1, size, times);
     for (long i = 0; i < times; i++) {
         for (int n = 0; n < FLOOD; n++) send_data(out, size);
         MUST(pvm_recv(other, ANSWER));
@@ -133,12 +62,12 @@ static void one_way(long size, long times)
 static void drain(void)
 {
     long size, times;
-    while (ordered(&size, &times)) {
+    while (ordered(other, &size, &times)) {
         for (long i = 0; i < times; i++) {
             for (int n = 0; n < FLOOD; n++) receive_data(in, size);
             empty_message(other, ANSWER);
         }
-        verify(in, size, 4);
+        verify_once(in, size, 4);
     }
 }
 
@@ -175,17 +104,7 @@ static void measure_pair(const char *what, char **x, int report_to)
             tell(report_to, size, timed(there_and_back, size, seconds) / 2);
         }
     }
-    order(0, 0);
-}
-
-static void spawn_tasks(int count, int *tids)
-{
-    int started = pvm_spawn(spawn_arguments[0], spawn_arguments + 1, *place ? PvmTaskHost : PvmTaskDefault, place, count, tids);
-    if (started != count) {
-        fprintf(stderr, "%d of %d tasks started, first error %d\n", started, count, tids[count - 1]);
-        pvm_exit();
-        exit(1);
-    }
+    order_all(&other, 1, 0, 0);
 }
 
 /* pingpong, rate: a task and its child. */
@@ -232,32 +151,12 @@ static void siblings(const char *what, char **x)
     }
 }
 
-static int encoding_of(const char *name)
-{
-    if (!strcmp(name, "raw")) return PvmDataRaw;
-    if (!strcmp(name, "inplace")) return PvmDataInPlace;
-    return PvmDataDefault;
-}
-
 int main(int argc, char **argv)
 {
-    if (argc > 1 && !strcmp(argv[1], "nothing")) return 0;
-    if (argc < 8) fail("usage: pvm WHAT SECONDS ENCODING ROUTE TYPE PLACE X...");
-    const char *what = argv[1];
-    char **x = argv + 7;
-    spawn_arguments = argv;
-    seconds = atof(argv[2]);
-    encoding = encoding_of(argv[3]);
-    doubles = !strcmp(argv[5], "double");
-    if (strcmp(argv[6], "-")) place = argv[6];
-    long most = 1;
-    for (char **each = x; *each; each++) most = atol(*each) > most ? atol(*each) : most;
-    out = memory(most < MOST ? most + 8 : MOST);
-    in = memory(most < MOST ? most + 8 : MOST);
-    MUST(pvm_mytid());
-    if (!strcmp(argv[4], "direct")) pvm_setopt(PvmRoute, PvmRouteDirect);
-    if (strstr(what, "-siblings")) siblings(what, x);
-    else parent_and_child(what, x);
+    char **x = set_up(argc, argv);
+    make_room(x);
+    if (strstr(argv[1], "-siblings")) siblings(argv[1], x);
+    else parent_and_child(argv[1], x);
     pvm_exit();
     return 0;
 }

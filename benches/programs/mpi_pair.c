@@ -1,4 +1,4 @@
-/* What MPI reaches: mpi WHAT SECONDS TYPE X... */
+/* What two processes of MPI reach: WHAT SECONDS TYPE X... */
 #include "bench.h"
 
 #include <mpi.h>
@@ -98,7 +98,7 @@ static void drain(void)
             for (int n = 0; n < FLOOD; n++) receive_data(in, size);
             MPI_Send(NULL, 0, MPI_BYTE, other, ANSWER, MPI_COMM_WORLD);
         }
-        verify(in, size, 4);
+        verify_once(in, size, 4);
     }
 }
 

@@ -1,0 +1,118 @@
+/* What the measured programs of PVM share: packing, orders, spawning and the arguments,
+ *
+ *   WHAT SECONDS ENCODING ROUTE TYPE PLACE X...
+ *
+ * where ENCODING is default, raw or inplace, ROUTE allow or direct, TYPE byte or double, and PLACE a host to spawn on,
+ * or - for any. Spawned tasks get the same arguments. */
+#ifndef PVM_BENCH_H
+#define PVM_BENCH_H
+
+#include "bench.h"
+
+#include <pvm3.h>
+
+enum { ORDER = 1, DATA, DONE, PARTNER, ANSWER };
+
+static int encoding = PvmDataDefault, doubles;
+static char *place = "", **spawn_arguments;
+static double seconds;
+static char *out, *in;
+
+static int must(int result, const char *call)
+{
+    if (result < 0) {
+        fprintf(stderr, "%s: error %d\n", call, result);
+        pvm_exit();
+        exit(1);
+    }
+    return result;
+}
+
+#define MUST(call) must(call, #call)
+
+static void begin(int how)
+{
+    MUST(pvm_initsend(how));
+}
+
+static void pack(char *data, long size)
+{
+    begin(encoding);
+    if (doubles) MUST(pvm_pkdouble((double *)data, size / 8, 1));
+    else MUST(pvm_pkbyte(data, size, 1));
+}
+
+static void unpack(char *data, long size)
+{
+    if (doubles) MUST(pvm_upkdouble((double *)data, size / 8, 1));
+    else MUST(pvm_upkbyte(data, size, 1));
+}
+
+/* What others are to do next: so many times with this x; nothing more if that is 0. */
+static void order_all(int *tids, int count, long x, long times)
+{
+    long both[] = { x, times };
+    begin(PvmDataDefault);
+    MUST(pvm_pklong(both, 2, 1));
+    MUST(pvm_mcast(tids, count, ORDER));
+}
+
+/* Whether there is more to do. */
+static int ordered(int from, long *x, long *times)
+{
+    long both[2];
+    MUST(pvm_recv(from, ORDER));
+    MUST(pvm_upklong(both, 2, 1));
+    *x = both[0];
+    *times = both[1];
+    return *times > 0;
+}
+
+static void empty_message(int to, int tag)
+{
+    begin(PvmDataDefault);
+    MUST(pvm_send(to, tag));
+}
+
+static void spawn_tasks(int count, int *tids)
+{
+    int started = pvm_spawn(spawn_arguments[0], spawn_arguments + 1, *place ? PvmTaskHost : PvmTaskDefault, place, count, tids);
+    if (started != count) {
+        fprintf(stderr, "%d of %d tasks started, first error %d\n", started, count, tids[count - 1]);
+        pvm_exit();
+        exit(1);
+    }
+}
+
+static int encoding_of(const char *name)
+{
+    if (!strcmp(name, "raw")) return PvmDataRaw;
+    if (!strcmp(name, "inplace")) return PvmDataInPlace;
+    return PvmDataDefault;
+}
+
+/* Takes the arguments, becomes a task, and returns where the x begin. */
+static char **set_up(int argc, char **argv)
+{
+    if (argc > 1 && !strcmp(argv[1], "nothing")) exit(0);
+    if (argc < 8) fail("usage: WHAT SECONDS ENCODING ROUTE TYPE PLACE X...");
+    spawn_arguments = argv;
+    seconds = atof(argv[2]);
+    encoding = encoding_of(argv[3]);
+    doubles = !strcmp(argv[5], "double");
+    if (strcmp(argv[6], "-")) place = argv[6];
+    MUST(pvm_mytid());
+    if (!strcmp(argv[4], "direct")) pvm_setopt(PvmRoute, PvmRouteDirect);
+    return argv + 7;
+}
+
+/* Memory for messages of any of these sizes. */
+static void make_room(char **sizes)
+{
+    long most = 8;
+    for (; *sizes; sizes++) most = atol(*sizes) > most ? atol(*sizes) : most;
+    out = memory(most);
+    in = memory(most);
+}
+
+#endif

@@ -1,0 +1,53 @@
+//! How many tasks can be started in a second.
+
+use crate::lab::{Cast, Job, Lab, Payload, Side, Way};
+use crate::part::{Ask, Axis, Contender, Kind, Part, Unit};
+use std::process::Command;
+
+/// Seconds per value, relative to those for pairs.
+const PATIENCE: f64 = 10.0;
+
+/// The original dies of some 500 tasks at once.
+const ORIGINAL_MOST: u64 = 256;
+
+/// Open MPI hangs or leaks with hundreds.
+const MPI_MOST: u64 = 16;
+
+const JOB: Job = Job { cast: Cast::Many, what: "spawn", payload: Payload::Bytes, patience: PATIENCE };
+
+/// Tasks that are spawned, enrol, send their parent a message and end; in batches.
+pub fn parts(lab: &Lab) -> Vec<Part<'_>> {
+    let mut contenders = vec![task("ours", Kind::Shown, &lab.ours)];
+    let original = lab.original.as_ref();
+    contenders.extend(original.map(|side| task("PVM", Kind::Compared, side).at_most(ORIGINAL_MOST)));
+    if let Some(mpi) = lab.mpi() {
+        contenders
+            .push(Contender::new("MPI", Kind::Compared, move |ask| mpi.run(1, JOB, ask)).at_most(MPI_MOST));
+    }
+    contenders.push(Contender::new("processes", Kind::Compared, |ask| limit(lab, ask)));
+    let part = Part {
+        name: "spawn",
+        title: "tasks that enrol, send their parent a message, and end, by size of the batch",
+        unit: Unit::Rate,
+        axis: Axis::Tasks,
+        xs: vec![1, 16, 256, 4096],
+        separately: true,
+        contenders,
+    };
+    vec![part]
+}
+
+fn task<'l>(name: &'static str, kind: Kind, side: &'l Side) -> Contender<'l> {
+    Contender::new(name, kind, move |ask| side.task(Way::DEFAULT, JOB, ask))
+}
+
+/// The same program, started and waited for without any PVM.
+fn limit(lab: &Lab, ask: Ask) -> Command {
+    let program = lab.ours.program(Cast::Many);
+    let mut command =
+        lab.limit("spawn", &[program.as_os_str()], Ask { seconds: ask.seconds * PATIENCE, ..ask });
+    // It finds its library as a task does.
+    let task = lab.ours.command(&program);
+    command.envs(task.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command
+}
