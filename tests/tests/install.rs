@@ -15,7 +15,7 @@ fn an_installation_has_all_that_its_users_need_and_can_be_removed() {
     Installation::ours();
     let mut command = Command::new(workspace().join("packaging/check-install.sh"));
     command.env("CARGO_TARGET_DIR", target()).env_remove("LD_LIBRARY_PATH");
-    let ended = Program::start(&mut command).end_within(wait::PATIENCE * 10);
+    let ended = Program::start(&mut command).end_within(wait::PATIENCE * 20);
     ended.expect_success();
     assert!(ended.stdout.ends_with("check-install: all right\n"), "{ended:#?}");
 }
