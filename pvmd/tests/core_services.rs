@@ -158,11 +158,11 @@ fn a_tasker_starts_tasks_and_reports_their_end() {
     let (tasker, _, tid, cookie) = tasked(&mut r);
     let (_, enrolled) = r.enrol(500, cookie);
     assert_eq!(enrolled.tid, tid);
-    assert_eq!(r.core.counts().tasks, 3);
+    assert_eq!(r.core.census().tasks, 3);
     let ended = TaskEnded { tid, status: 0 }.encode();
     r.say(tasker, Tid::MY_DAEMON, Sm::TaskX.tag(), 0, &ended);
     assert!(matches!(r.next(), Action::CloseTask { .. }));
-    assert_eq!(r.core.counts().tasks, 2);
+    assert_eq!(r.core.census().tasks, 2);
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn what_a_dead_tasker_was_to_start_is_over() {
     let mut r = Recorder::master();
     let (tasker, spawner, _, _) = tasked(&mut r);
     r.feed(Event::TaskClosed { conn: tasker, reason: None });
-    assert_eq!(r.core.counts().tasks, 1);
+    assert_eq!(r.core.census().tasks, 1);
     r.request(spawner, Tm::Spawn, &program(1).encode());
     assert!(matches!(r.next(), Action::Start { .. }), "the daemon starts tasks itself again");
 }
@@ -185,7 +185,7 @@ fn what_is_not_there_is_no_work_for_a_tasker() {
     let missing = Err((PvmError::NoFile, "prog: no".to_owned()));
     r.feed(Event::Located { cookies, result: missing });
     assert_eq!(r.answer(spawner, Tm::Spawn), [2, PvmError::NoFile.code(), PvmError::NoFile.code()]);
-    assert_eq!(r.core.counts().tasks, 2);
+    assert_eq!(r.core.census().tasks, 2);
 }
 
 #[test]

@@ -65,7 +65,7 @@ fn another_version_is_refused_and_the_connection_closed() {
     assert_eq!(r.answer(conn, Tm::Connect), [1318, 0, 1, 0]);
     assert!(matches!(r.next(), Action::CloseTask { .. }));
     r.nothing_else();
-    assert_eq!(r.core.counts().conns, 0);
+    assert_eq!(r.core.census().conns, 0);
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn a_task_may_be_over_before_its_start_is_known() {
     assert_eq!(r.answer(parent, Tm::Spawn), [1, enrolled.tid.raw()]);
     r.feed(Event::ProcessOutputEnd { cookie: cookies[0] });
     r.feed(Event::ProcessExited { cookie: cookies[0], status: ExitStatus::default() });
-    assert_eq!(r.core.counts().tasks, 1);
+    assert_eq!(r.core.census().tasks, 1);
 }
 
 #[test]
@@ -149,9 +149,9 @@ fn a_child_of_what_was_started_ends_with_its_connection() {
             assert_eq!(r.answer(parent, Tm::Spawn), [1, enrolled.tid.raw()]);
         }
         r.feed(Event::ProcessExited { cookie: cookies[0], status: ExitStatus::default() });
-        assert_eq!(r.core.counts().tasks, 2, "the wrapper's end is not the task's");
+        assert_eq!(r.core.census().tasks, 2, "the wrapper's end is not the task's");
         r.feed(Event::TaskClosed { conn, reason: None });
-        assert_eq!(r.core.counts().tasks, 1);
+        assert_eq!(r.core.census().tasks, 1);
     }
 }
 
@@ -333,7 +333,7 @@ fn a_full_task_stops_senders_on_other_hosts_through_their_daemon() {
         "also when the receiver dies"
     );
     r.nothing_else();
-    assert_eq!(r.core.counts().flow, (0, 0));
+    assert_eq!(r.core.census().flow, (0, 0));
 }
 
 #[test]
@@ -534,7 +534,7 @@ fn what_was_adopted_and_never_enrolled_goes_with_its_adopter() {
     });
     let (_, adopted) = r.enrol(200, cookies[0].1);
     assert_eq!(adopted.tid.raw(), cookies[0].0);
-    assert_eq!(r.core.counts().tasks, 3);
+    assert_eq!(r.core.census().tasks, 3);
     r.feed(Event::TaskClosed { conn, reason: None });
-    assert_eq!(r.core.counts().tasks, 1, "the one that enrolled lives on");
+    assert_eq!(r.core.census().tasks, 1, "the one that enrolled lives on");
 }

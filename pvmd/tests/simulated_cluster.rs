@@ -36,7 +36,7 @@ fn check_nothing_left(cluster: &mut Cluster, seed: u64) {
         }
     }
     for host in cluster.hosts() {
-        let counts = cluster.daemon(host).counts();
+        let counts = cluster.daemon(host).census();
         assert_eq!(
             (counts.spawns, counts.pending, counts.open_batches),
             (0, 0, 0),
@@ -92,7 +92,7 @@ fn a_batch_that_fits_fills_no_node_beyond_its_threshold() {
         let most = &cluster.seen.most;
         assert!(most.values().all(|&most| most <= target as usize), "seed {seed}: {most:?}");
         // The programs are over: all tasks but the spawner are gone.
-        let left: usize = cluster.hosts().into_iter().map(|host| cluster.daemon(host).counts().tasks).sum();
+        let left: usize = cluster.hosts().into_iter().map(|host| cluster.daemon(host).census().tasks).sum();
         assert_eq!(left, 1, "seed {seed}");
     }
 }

@@ -156,6 +156,16 @@ impl Reassembler {
         Ok(Assembled::Whole(message))
     }
 
+    /// Messages that have begun and not ended.
+    pub fn len(&self) -> usize {
+        self.partial.len()
+    }
+
+    /// Whether no message has begun and not ended.
+    pub fn is_empty(&self) -> bool {
+        self.partial.is_empty()
+    }
+
     /// Forgets what a source has begun.
     pub fn forget(&mut self, src: Tid) {
         self.partial.remove(&src);

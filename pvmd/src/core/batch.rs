@@ -76,6 +76,18 @@ pub(super) struct Managers {
     deaths: u32,
 }
 
+impl Managers {
+    /// Enrolled ones and those on their way.
+    pub fn counts(&self) -> (usize, usize) {
+        (self.ready.len(), self.starting.len())
+    }
+
+    /// Batches that wait for one.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+}
+
 /// A batch that this node may ask for work.
 #[derive(Debug)]
 pub(super) struct OpenBatch {

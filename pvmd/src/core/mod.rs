@@ -12,6 +12,7 @@
 
 mod add;
 mod batch;
+mod census;
 mod config;
 mod enrol;
 pub mod event;
@@ -29,6 +30,7 @@ mod spawn;
 mod tasks;
 mod tracer;
 
+pub use census::Census;
 pub use config::{Config, Hosting};
 
 use event::{Action, ConnId, Cookie, Event, Now};
@@ -317,49 +319,5 @@ impl Core {
     fn mailbox_host_gone(&mut self, host: HostIndex) {
         self.mailbox.hosts_tasks_gone(|tid| tid.host() == Some(host));
         self.mailbox.forget_waiters(|to| to.host == host);
-    }
-}
-
-/// For tests and the log: what a daemon holds at the moment.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct Counts {
-    /// Tasks, managers excluded.
-    pub tasks: usize,
-    /// Connections.
-    pub conns: usize,
-    /// Spawns whose caller waits.
-    pub spawns: usize,
-    /// Requests to other daemons that wait for an answer.
-    pub pending: usize,
-    /// Batches this node may ask for work.
-    pub open_batches: usize,
-    /// Subscriptions to notifies.
-    pub notifies: usize,
-    /// Full receivers and stopped sources.
-    pub flow: (usize, usize),
-}
-
-impl Core {
-    /// What the daemon holds.
-    pub fn counts(&self) -> Counts {
-        Counts {
-            tasks: self.running(),
-            conns: self.conns.len(),
-            spawns: self.spawns.len(),
-            pending: self.pending.len() + self.queries.len() + self.execs.len(),
-            open_batches: self.open_batches.len(),
-            notifies: self.notifies.len(),
-            flow: self.flow.counts(),
-        }
-    }
-
-    /// Its place in the machine.
-    pub fn index(&self) -> HostIndex {
-        self.config.index
-    }
-
-    /// The members of the machine it knows.
-    pub fn members(&self) -> Vec<HostIndex> {
-        self.hosts.iter().map(|entry| entry.index).collect()
     }
 }

@@ -45,9 +45,9 @@ impl Notifies {
         self.once.iter().any(|(subject, _)| *subject == Subject::TaskExit(tid))
     }
 
-    /// How many wait, for consistency checks.
-    pub fn len(&self) -> usize {
-        self.once.len() + self.host_add.len() + self.watched_by.len()
+    /// Subscriptions, and tasks watched for other hosts.
+    pub fn counts(&self) -> (usize, usize) {
+        (self.once.len() + self.host_add.len(), self.watched_by.len())
     }
 }
 

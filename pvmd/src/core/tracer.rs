@@ -25,6 +25,13 @@ pub(super) struct Tracers {
     told: VecDeque<(Tid, Vec<Event>)>,
 }
 
+impl Tracers {
+    /// Whether there is a tracer.
+    pub fn is_registered(&self) -> bool {
+        self.registered.is_some()
+    }
+}
+
 impl Core {
     /// TM_TRACER: one at a time in the whole machine.
     pub(super) fn on_tracer(&mut self, tid: Tid, to: ReplyTo, body: &[u8]) -> Result<(), BodyError> {

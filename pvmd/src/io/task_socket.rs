@@ -8,7 +8,7 @@ use pvm_wire::limits::{PIECE_MAX, UNENROLLED_FRAGMENT_MAX};
 use pvm_wire::{FragmentHeader, MessageHeader};
 use std::io::{self, IoSlice};
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, watch};
@@ -21,6 +21,9 @@ const READ_SIZE: usize = 64 * 1024;
 const WRITE_BATCH: usize = 64;
 /// How long a connection that is being closed may take to read what was sent before.
 const LINGER: Duration = Duration::from_secs(5);
+
+/// How often it is seen whether a task that is not read at the moment has hung up.
+const HANG_UP_LOOK: Duration = Duration::from_millis(100);
 
 /// What a reader is told by the driver.
 #[derive(Clone, Copy, Debug, Default)]
@@ -118,7 +121,7 @@ async fn read_all(
     let mut buffer = BytesMut::new();
     let mut cutter = Cutter::default();
     loop {
-        if told.wait_for(|reading| !reading.paused).await.is_err() {
+        if !may_read(&half, &mut told).await {
             return Ok(());
         }
         let enrolled = told.borrow().enrolled;
@@ -135,6 +138,25 @@ async fn read_all(
             } else {
                 Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it ended within a fragment"))
             };
+        }
+    }
+}
+
+/// Waits until the task is to be read; also if it has hung up meanwhile, for its end must be seen. `false` if nobody
+/// wants to hear of it any more.
+async fn may_read(half: &OwnedReadHalf, told: &mut watch::Receiver<Reading>) -> bool {
+    loop {
+        tokio::select! {
+            told = told.wait_for(|reading| !reading.paused) => return told.is_ok(),
+            () = tokio::time::sleep(HANG_UP_LOOK) => {}
+        }
+        let hung_up = tokio::select! {
+            biased;
+            ready = half.ready(Interest::READABLE) => ready.is_ok_and(tokio::io::Ready::is_read_closed),
+            () = std::future::ready(()) => false,
+        };
+        if hung_up {
+            return true;
         }
     }
 }
@@ -243,6 +265,7 @@ async fn write_batch(half: &mut OwnedWriteHalf, batch: &[(FragmentHeader, Bytes)
 #[cfg(test)]
 mod tests {
     use super::*;
+
     use proptest::prelude::*;
     use pvm_wire::{Message, Tid};
 
@@ -295,5 +318,23 @@ mod tests {
         buffer.extend_from_slice(&stream[20..FragmentHeader::SIZE + MessageHeader::SIZE]);
         let (header, data) = cutter.next(&mut buffer, true).unwrap().unwrap();
         assert_eq!((header.flags, data.len()), (SOM, MessageHeader::SIZE));
+    }
+
+    #[tokio::test]
+    async fn the_end_of_a_task_that_is_not_read_is_seen() {
+        let (task, daemon) = UnixStream::pair().unwrap();
+        let (input, mut inputs) = mpsc::channel(16);
+        let Input::Task(conn, handle) = serve(daemon, ConnId(3), &input) else { panic!("not a task") };
+        handle.pause(true);
+        task.try_write(&message(10).encode(4080)).unwrap();
+        tokio::time::sleep(HANG_UP_LOOK * 2).await;
+        assert!(inputs.try_recv().is_err(), "it is not read");
+        drop(task);
+        let mut closed = false;
+        while !closed {
+            let said =
+                tokio::time::timeout(HANG_UP_LOOK * 100, inputs.recv()).await.expect("news").expect("news");
+            closed = matches!(said, Input::Event(Event::TaskClosed { conn: c, .. }) if c == conn);
+        }
     }
 }

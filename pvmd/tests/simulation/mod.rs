@@ -2,6 +2,8 @@
 //! enrol, talk and end, all under virtual time and from one seed.
 
 mod process;
+#[path = "../random/mod.rs"]
+mod random;
 
 use bytes::Bytes;
 use process::Process;
@@ -11,33 +13,12 @@ use pvm_wire::{FragmentHeader, HostIndex};
 use pvmd::core::event::{Action, ConnId, Cookie, Event, StartedHost};
 use pvmd::core::{Config, Core, Hosting};
 use pvmd::hostfile::{HostOptions, HostSpec, Hostfile, Via};
+use random::Random;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::ExitStatus;
 use std::time::Duration;
-
-/// A small generator, so that a seed means the same everywhere (splitmix64).
-#[derive(Clone, Debug)]
-pub struct Random(u64);
-
-impl Random {
-    pub fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    pub fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % bound.max(1)
-    }
-
-    pub fn micros(&mut self, range: std::ops::Range<u64>) -> Duration {
-        Duration::from_micros(range.start + self.below(range.end - range.start))
-    }
-}
 
 /// What is to happen at some time.
 enum Happening {
@@ -268,7 +249,7 @@ impl Cluster {
     }
 
     fn summary(&self) -> Vec<String> {
-        self.daemons.values().take(5).map(|core| format!("{} {:?}", core.index(), core.counts())).collect()
+        self.daemons.values().take(5).map(|core| format!("{} {:?}", core.index(), core.census())).collect()
     }
 
     fn at(&mut self, when: Duration, what: Happening) {

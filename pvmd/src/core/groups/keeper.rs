@@ -37,6 +37,11 @@ pub(in crate::core) struct Keeper {
 }
 
 impl Keeper {
+    /// Number of groups.
+    pub fn len(&self) -> usize {
+        self.groups.len()
+    }
+
     /// Carries out a request of a task.
     pub fn handle(&mut self, from: Tid, tag: i32, body: &[u8]) -> Vec<Answer> {
         let request = Request::decode(tag, body);

@@ -124,6 +124,11 @@ impl<T> Mailbox<T> {
         Ok(self.carry_out(&request, ticket))
     }
 
+    /// Entries that tasks have left, and gets that wait.
+    pub fn counts(&self) -> (usize, usize) {
+        (self.used.entries, self.used.waiters)
+    }
+
     /// A task that owned entries has ended.
     pub fn owner_gone(&mut self, owner: Tid) {
         self.hosts_tasks_gone(|tid| tid == owner);

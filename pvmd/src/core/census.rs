@@ -1,0 +1,95 @@
+//! What a daemon holds at a moment, counted: for its log, and for the check that nothing stays of what is gone.
+
+use super::Core;
+use pvm_wire::HostIndex;
+
+/// The sizes of a daemon's tables.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Census {
+    /// Tasks, managers excluded.
+    pub tasks: usize,
+    /// Task managers: at work or idle, and on their way.
+    pub managers: (usize, usize),
+    /// Connections, enrolled or not.
+    pub conns: usize,
+    /// Outputs of children that have not ended.
+    pub outputs: usize,
+    /// Fragments kept for tasks that have not enrolled.
+    pub backlog: usize,
+    /// Members of the machine that are known, this one included.
+    pub hosts: usize,
+    /// Links that stand.
+    pub links: usize,
+    /// Messages of other hosts' tasks to this daemon that have begun and not ended.
+    pub partial: usize,
+    /// Spawns whose caller waits.
+    pub spawns: usize,
+    /// Batches that wait for a manager.
+    pub waiting_batches: usize,
+    /// Batches this node may ask for work.
+    pub open_batches: usize,
+    /// Requests to daemons that wait for an answer, lists that are gathered, and starts of processes under way.
+    pub pending: usize,
+    /// Subscriptions to notifies, and tasks watched for other hosts.
+    pub notifies: (usize, usize),
+    /// Contexts that tasks have taken.
+    pub contexts: usize,
+    /// Full receivers and stopped sources.
+    pub flow: (usize, usize),
+    /// Times at which something is to happen.
+    pub timers: usize,
+    /// Services and tracers that are registered.
+    pub services: usize,
+    /// The master's: entries of the mailbox and those who wait for one.
+    pub mailbox: (usize, usize),
+    /// The master's: groups, and answers about them that are held back.
+    pub groups: (usize, usize),
+    /// The master's: whether hosts are being added, and who waits for the hostfile's.
+    pub adding: usize,
+}
+
+impl Core {
+    /// What the daemon holds.
+    pub fn census(&self) -> Census {
+        let services = &self.services;
+        let posts = [services.scheduler, services.tasker, services.hoster];
+        Census {
+            tasks: self.running(),
+            managers: self.managers.counts(),
+            conns: self.conns.len(),
+            outputs: self.outputs.len(),
+            backlog: self.tasks.iter().map(|task| task.backlog.len()).sum(),
+            hosts: self.hosts.iter().count(),
+            links: self.links.len(),
+            partial: self.links.values().map(|link| link.requests.len()).sum::<usize>()
+                + self.group_requests.len(),
+            spawns: self.spawns.len(),
+            waiting_batches: self.managers.waiting(),
+            open_batches: self.open_batches.len(),
+            pending: self.pending.len() + self.queries.len() + self.execs.len(),
+            notifies: self.notifies.counts(),
+            contexts: self.contexts.len(),
+            flow: self.flow.counts(),
+            timers: self.timers.len(),
+            services: posts.iter().flatten().count() + usize::from(self.tracers.is_registered()),
+            mailbox: self.mailbox.counts(),
+            groups: (self.groups.len(), self.group_answers.len()),
+            adding: usize::from(self.adding.is_some()) + self.start_up_waiters.len(),
+        }
+    }
+
+    /// Its place in the machine.
+    pub fn index(&self) -> HostIndex {
+        self.config.index
+    }
+
+    /// The members of the machine it knows.
+    pub fn members(&self) -> Vec<HostIndex> {
+        self.hosts.iter().map(|entry| entry.index).collect()
+    }
+
+    /// The hosts to which it has a link.
+    pub fn linked(&self) -> Vec<HostIndex> {
+        self.links.keys().copied().collect()
+    }
+}

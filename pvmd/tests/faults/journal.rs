@@ -1,0 +1,221 @@
+//! What was promised and what was observed.
+
+use pvm_wire::body::{BodyReader, BodyWriter};
+use pvm_wire::{HostIndex, Message, Tid};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a task waits to be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    Task(Tid),
+    Host(HostIndex),
+    Arrivals,
+}
+
+/// A subscription to a notify.
+#[derive(Debug)]
+pub struct Subscription {
+    pub by: Tid,
+    pub subject: Subject,
+    pub cancelled: bool,
+    /// Times it was told.
+    pub told: u32,
+    /// Arrivals: the hosts known when it began, and those told of since.
+    pub known: Option<BTreeSet<HostIndex>>,
+    pub arrived: BTreeSet<HostIndex>,
+}
+
+/// A spawn.
+#[derive(Debug)]
+pub struct Spawned {
+    pub by: Tid,
+    pub count: usize,
+    pub answer: Option<Vec<i32>>,
+    /// Processes that were started for it, by host.
+    pub started: BTreeMap<HostIndex, usize>,
+}
+
+/// What a task has asked its daemon for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// Something that is answered.
+    Request,
+    /// Something that may never come.
+    MayWait,
+    Spawn(i32),
+    /// The members, once a subscription to arrivals stands.
+    Known(i32),
+}
+
+#[derive(Debug, Default)]
+pub struct Journal {
+    pub faults: Vec<String>,
+    /// Messages sent and received, per sender and receiver.
+    sent: BTreeMap<(Tid, Tid), u32>,
+    received: BTreeMap<(Tid, Tid), u32>,
+    /// By tag.
+    pub subscriptions: BTreeMap<i32, Subscription>,
+    /// By who asked, and the wait id.
+    pub asked: BTreeMap<(Tid, i32), Asked>,
+    pub spawns: BTreeMap<i32, Spawned>,
+    /// Requests about groups less answers to them.
+    pub group_asked: BTreeMap<Tid, i32>,
+    numbers: i32,
+}
+
+impl Journal {
+    pub fn fault(&mut self, what: String) {
+        self.faults.push(what);
+    }
+
+    /// A number that was not used before.
+    pub fn number(&mut self) -> i32 {
+        self.numbers += 1;
+        self.numbers
+    }
+
+    /// The body of the next message of the pair.
+    pub fn next_body(&mut self, src: Tid, dst: Tid, size: usize) -> Vec<u8> {
+        let sequence = self.sent.entry((src, dst)).or_default();
+        let mut body = BodyWriter::new().int(*sequence as i32).int(size as i32).finish();
+        body.resize(8 + size, filler(src, *sequence));
+        *sequence += 1;
+        body
+    }
+
+    /// The number of the next message of the pair.
+    pub fn next_number(&self, src: Tid, dst: Tid) -> u32 {
+        self.sent.get(&(src, dst)).copied().unwrap_or(0)
+    }
+
+    /// A program's message has come.
+    pub fn message(&mut self, dst: Tid, message: &Message) {
+        let src = message.src;
+        let mut reader = BodyReader::new(&message.body);
+        let (sequence, size) = (reader.int().unwrap_or(-1), reader.int().unwrap_or(-1));
+        let expected = self.received.entry((src, dst)).or_default();
+        let rest = reader.rest();
+        if sequence != *expected as i32 {
+            let text = format!("{src} → {dst}: message {sequence} came where {expected} was due");
+            return self.faults.push(text);
+        }
+        let filler = filler(src, *expected);
+        *expected += 1;
+        let whole = rest.iter().step_by(97).chain(rest.last()).all(|&byte| byte == filler);
+        if rest.len() as i32 != size || !whole {
+            self.faults
+                .push(format!("{src} → {dst}: message {sequence} is not whole: {} of {size}", rest.len()));
+        }
+    }
+
+    /// A notify has come.
+    pub fn told(&mut self, by: Tid, tag: i32, body: &[u8]) {
+        let mut reader = BodyReader::new(body);
+        let Some(subscription) = self.subscriptions.get_mut(&tag) else {
+            return self.faults.push(format!("{by}: a notify with tag {tag} that nobody asked for"));
+        };
+        subscription.told += 1;
+        let right = match subscription.subject {
+            Subject::Task(tid) => reader.int() == Ok(tid.raw()),
+            Subject::Host(host) => reader.int() == Ok(host.host_tid().raw()),
+            Subject::Arrivals => {
+                let count = reader.count(4).unwrap_or(0);
+                let hosts = reader.ints(count).unwrap_or_default();
+                let hosts = hosts.into_iter().filter_map(|raw| Tid::from_raw(raw).host());
+                hosts.fold(count > 0, |fine, host| subscription.arrived.insert(host) && fine)
+            }
+        };
+        let often = subscription.told > 1 && subscription.subject != Subject::Arrivals;
+        if !right || often || subscription.by != by {
+            let text = format!("{by} was told wrongly: {subscription:?}");
+            self.faults.push(text);
+        }
+    }
+
+    /// A request was answered; what it was.
+    pub fn answered(&mut self, by: Tid, wait_id: i32) -> Option<Asked> {
+        let asked = self.asked.remove(&(by, wait_id));
+        if asked.is_none() {
+            self.faults.push(format!("{by}: request {wait_id} was answered twice, or never made"));
+        }
+        asked
+    }
+
+    /// Pairs of which not everything has arrived, or more than was sent.
+    pub fn check_messages(&mut self, alive: &BTreeSet<Tid>) {
+        for (&(src, dst), &sent) in &self.sent {
+            let received = self.received.get(&(src, dst)).copied().unwrap_or(0);
+            if received > sent || received < sent && alive.contains(&src) && alive.contains(&dst) {
+                self.faults.push(format!("{src} → {dst}: {sent} messages sent, {received} received"));
+            }
+        }
+    }
+
+    /// Everyone alive was told what it asked for, once, and nothing else.
+    pub fn check_notifies(&mut self, alive: &BTreeSet<Tid>, members: &BTreeSet<HostIndex>) {
+        for (tag, subscription) in &self.subscriptions {
+            if !alive.contains(&subscription.by) {
+                continue;
+            }
+            let due = match subscription.subject {
+                Subject::Task(tid) => u32::from(subscription.cancelled || !alive.contains(&tid)),
+                Subject::Host(host) => u32::from(subscription.cancelled || !members.contains(&host)),
+                Subject::Arrivals => {
+                    let Some(known) = &subscription.known else { continue };
+                    let due: BTreeSet<_> = members.difference(known).copied().collect();
+                    let wrong = subscription.arrived.intersection(known).next().is_some();
+                    if wrong || !due.is_subset(&subscription.arrived) {
+                        self.faults.push(format!("arrivals {tag}: {due:?} are due; {subscription:?}"));
+                    }
+                    continue;
+                }
+            };
+            if subscription.told != due {
+                self.faults.push(format!("notify {tag} is due {due} times: {subscription:?}"));
+            }
+        }
+    }
+
+    /// Every request of the living is answered.
+    pub fn check_answers(&mut self, alive: &BTreeSet<Tid>) {
+        for ((by, wait_id), asked) in &self.asked {
+            if alive.contains(by) && *asked != Asked::MayWait {
+                self.faults.push(format!("{by}: request {wait_id} ({asked:?}) was not answered"));
+            }
+        }
+        for (by, open) in &self.group_asked {
+            if alive.contains(by) && *open != 0 {
+                self.faults.push(format!("{by}: {open} requests about groups were not answered"));
+            }
+        }
+    }
+
+    /// Tasks were started as often as they were reported.
+    pub fn check_spawns(&mut self, alive: &BTreeSet<Tid>, members: &BTreeSet<HostIndex>) {
+        let mut given = BTreeSet::new();
+        for (number, spawn) in &self.spawns {
+            let Some(answer) = spawn.answer.as_ref().filter(|_| alive.contains(&spawn.by)) else { continue };
+            let tids: Vec<Tid> =
+                answer.iter().filter(|raw| **raw > 0).map(|&raw| Tid::from_raw(raw)).collect();
+            let mut hosts: BTreeSet<HostIndex> = tids.iter().filter_map(|tid| tid.host()).collect();
+            hosts.extend(spawn.started.keys());
+            for host in hosts {
+                let reported = tids.iter().filter(|tid| tid.host() == Some(host)).count();
+                let started = spawn.started.get(&host).copied().unwrap_or(0);
+                if reported > started || reported < started && members.contains(&host) {
+                    let text = format!(
+                        "spawn {number}: {reported} tasks reported on host {host}, {started} started"
+                    );
+                    self.faults.push(text);
+                }
+            }
+            if answer.len() != spawn.count || !tids.iter().all(|tid| given.insert(*tid)) {
+                self.faults.push(format!("spawn {number} of {} is answered by {answer:?}", spawn.count));
+            }
+        }
+    }
+}
+
+fn filler(src: Tid, sequence: u32) -> u8 {
+    (src.bits() as u8) ^ (src.bits() >> 18) as u8 ^ sequence as u8
+}

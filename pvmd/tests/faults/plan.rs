@@ -1,0 +1,117 @@
+//! What is done to a machine: a list of operations, drawn from a seed, that can be shortened and written down.
+
+use crate::random::Random;
+
+/// One operation. Numbers choose among what there is at that time, so that a plan keeps its sense when parts of it
+/// are left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// Nothing for so many microseconds.
+    Wait(u32),
+    /// A task nobody spawned enrols on a host.
+    Enrol(u32),
+    /// A task spawns so many: anywhere, or (the last number is not 0) on a host.
+    Spawn(u32, u32, u32),
+    /// A task sends another so many messages, each of so many bytes.
+    Send(u32, u32, u32, u32),
+    /// A task sends to all.
+    Multicast(u32),
+    /// A task subscribes to the end of another.
+    WatchTask(u32, u32),
+    /// A task subscribes to the departure of a host.
+    WatchHost(u32, u32),
+    /// A task subscribes to arrivals.
+    WatchArrivals(u32),
+    /// A task takes a subscription back.
+    Unwatch(u32, u32),
+    /// A task asks for something that is answered: a list, a state, a time, …
+    Ask(u32, u32),
+    /// A task leaves an entry in the mailbox, or takes one (perhaps waiting for it).
+    Mail(u32, u32),
+    /// A task joins or leaves a group.
+    Group(u32, u32),
+    /// A task writes to its standard output.
+    Print(u32),
+    /// A task leaves in order.
+    Leave(u32),
+    /// A task is killed.
+    Kill(u32),
+    /// A task sends a signal that ends another.
+    Signal(u32, u32),
+    /// A task does not read for so many milliseconds.
+    Stop(u32, u32),
+    /// The managers of a host are killed.
+    KillManagers(u32),
+    /// A daemon and its host vanish.
+    Crash(u32),
+    /// What one host sends another is held back for so many milliseconds.
+    Cut(u32, u32, u32),
+    /// The link between two hosts breaks.
+    Reset(u32, u32),
+    /// A task adds so many hosts.
+    AddHosts(u32, u32),
+    /// A task deletes a host.
+    DeleteHost(u32, u32),
+    /// A host's load is read.
+    Load(u32, u32),
+    /// The master's daemon vanishes.
+    CrashMaster,
+    /// A task halts the machine.
+    Halt(u32),
+}
+
+/// A whole run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    pub seed: u64,
+    /// Hosts of the hostfile, the master's included.
+    pub hosts: u32,
+    pub ops: Vec<Op>,
+}
+
+impl Plan {
+    /// The plan of a seed, with so many operations.
+    pub fn new(seed: u64, length: usize) -> Self {
+        let mut random = Random::new(seed ^ 0x5eed);
+        let hosts = 1 + random.below(5) as u32;
+        let mut ops: Vec<Op> = (0..length.saturating_sub(1)).map(|_| draw(&mut random)).collect();
+        ops.push(match random.below(16) {
+            0 => Op::CrashMaster,
+            1 => Op::Halt(0),
+            _ => Op::Wait(1),
+        });
+        Self { seed, hosts, ops }
+    }
+}
+
+fn draw(random: &mut Random) -> Op {
+    let mut n = || random.below(1 << 16) as u32;
+    let (kind, a, b, c) = (n() % 100, n(), n(), n());
+    match kind {
+        0..=14 => Op::Wait([50, 1000, 30_000, 1_500_000][(a % 4) as usize]),
+        15..=22 => Op::Enrol(a),
+        23..=32 => Op::Spawn(a, 1 + b % 6, if c % 3 == 0 { 1 + c } else { 0 }),
+        33..=44 => Op::Send(a, b, 1 + c % 4, [10, 3000, 9000, 200_000][(c % 4) as usize]),
+        45 => Op::Send(a, b, 20 + c % 40, 300_000),
+        46..=48 => Op::Multicast(a),
+        49..=55 => Op::WatchTask(a, b),
+        56..=58 => Op::WatchHost(a, b),
+        59 => Op::WatchArrivals(a),
+        60 => Op::Unwatch(a, b),
+        61..=65 => Op::Ask(a, b),
+        66..=68 => Op::Mail(a, b),
+        69..=71 => Op::Group(a, b),
+        72 => Op::Print(a),
+        73..=75 => Op::Leave(a),
+        76..=79 => Op::Kill(a),
+        80 => Op::Signal(a, b),
+        81..=83 => Op::Stop(a, 1 + b % 3000),
+        84..=86 => Op::KillManagers(a),
+        87 => Op::Crash(a),
+        88..=90 => Op::Cut(a, b, [100, 1000, 2900, 10_000][(c % 4) as usize]),
+        91 => Op::Reset(a, b),
+        92..=95 => Op::AddHosts(a, 1 + b % 2),
+        96 => Op::DeleteHost(a, b),
+        _ => Op::Load(a, b % 3),
+    }
+}
