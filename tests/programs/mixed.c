@@ -9,11 +9,12 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-enum { ECHO = 1, BACK, WATCH, WATCHING, GONE, END, TOLD, CAST, REDUCE, SCATTER, GATHER };
+enum { ECHO = 1, BACK, WATCH, WATCHING, GONE, END, TOLD, CROSS, LOAD, PSEND, PUT, SPAWN, CAST, REDUCE, SCATTER, GATHER };
 
 #define MOST (1 << 17)
 #define MEMBERS 8
 #define GROUP_PART 3
+#define LOADS 8
 
 static double numbers[MOST];
 
@@ -88,33 +89,125 @@ static int wrong(int encoding, int n)
 	return bad;
 }
 
-/* Tells what it found in each message and sends the same back; watches others. */
+/* Sends a lot to a task that does the same at the same time; how many of its messages are not as they should be. */
+static int cross(int peer)
+{
+	int bad = 0;
+
+	for (int i = 0; i < LOADS; i++) {
+		pvm_initsend(PvmDataRaw);
+		pvm_pkint(&i, 1, 1);
+		pack(PvmDataRaw, MOST);
+		pvm_send(peer, LOAD);
+	}
+	for (int i = 0; i < LOADS; i++) {
+		int number = -1;
+		pvm_recv(peer, LOAD);
+		pvm_upkint(&number, 1, 1);
+		bad += number != i || wrong(PvmDataRaw, MOST);
+	}
+	return bad;
+}
+
+static void tell(int tid, int tag, int number)
+{
+	pvm_initsend(PvmDataDefault);
+	pvm_pkint(&number, 1, 1);
+	pvm_send(tid, tag);
+}
+
+static int told(int tid, int tag)
+{
+	int number = -1;
+
+	pvm_recv(tid, tag);
+	pvm_upkint(&number, 1, 1);
+	return number;
+}
+
+/* A task of this program on a host; ends the program if there is none. */
+static int start(char *program, char *host, char *role, int route)
+{
+	char number[16];
+	char *words[] = { role, number, NULL };
+	int tid;
+
+	snprintf(number, sizeof number, "%d", route);
+	if (pvm_spawn(program, words, PvmTaskHost, host, 1, &tid) != 1) {
+		printf("no %s on %s: %d\n", program, host, tid);
+		exit(1);
+	}
+	return tid;
+}
+
+/* Tells what it found in a message and sends the same back. */
+static void answer(int parent)
+{
+	int what[3];
+
+	pvm_upkint(what, 2, 1);
+	what[2] = wrong(what[0], what[1]);
+	pvm_initsend(what[0]);
+	pvm_pkint(&what[2], 1, 1);
+	pack(what[0], what[1]);
+	pvm_send(parent, BACK);
+}
+
+/* The end of the task named in a message is told. */
+static void watch(int parent)
+{
+	int watched;
+
+	pvm_upkint(&watched, 1, 1);
+	pvm_notify(PvmTaskExit, GONE, 1, &watched);
+	tell(parent, WATCHING, 0);
+	tell(parent, TOLD, told(-1, GONE));
+}
+
+/* A task of the other library, that one's child, back on the first host. */
+static void spawn_back(int parent)
+{
+	char program[256], host[64];
+	int child;
+
+	pvm_upkstr(program);
+	pvm_upkstr(host);
+	child = start(program, host, "child", PvmDontRoute);
+	told(child, TOLD);
+	tell(parent, TOLD, child);
+}
+
+/* Does what its parent asks for, until it is told to end. */
 static void echo(int route)
 {
-	int parent = pvm_parent(), tag, what[3], watched;
+	int parent = pvm_parent(), tag, all[3];
 
 	pvm_setopt(PvmRoute, route);
-	for (;;) {
-		if (pvm_bufinfo(pvm_recv(parent, -1), NULL, &tag, NULL) < 0 || tag == END)
-			return;
-		if (tag == WATCH) {
-			pvm_upkint(&watched, 1, 1);
-			pvm_notify(PvmTaskExit, GONE, 1, &watched);
+	while (pvm_bufinfo(pvm_recv(parent, -1), NULL, &tag, NULL) >= 0 && tag != END) {
+		switch (tag) {
+		case ECHO:
+			answer(parent);
+			break;
+		case WATCH:
+			watch(parent);
+			break;
+		case CROSS:
+			tell(parent, TOLD, cross(parent));
+			break;
+		case PSEND:
+			pvm_precv(parent, PSEND, all, 3, PVM_INT, NULL, NULL, NULL);
+			all[0]++;
+			pvm_psend(parent, PSEND, all, 3, PVM_INT);
+			break;
+		case PUT:
 			pvm_initsend(PvmDataDefault);
-			pvm_send(parent, WATCHING);
-			pvm_recv(-1, GONE);
-			pvm_upkint(&watched, 1, 1);
-			pvm_initsend(PvmDataDefault);
-			pvm_pkint(&watched, 1, 1);
-			pvm_send(parent, TOLD);
-			continue;
+			pvm_pkstr("put there");
+			tell(parent, TOLD, pvm_putinfo("there", pvm_getsbuf(), PvmMboxDefault));
+			break;
+		case SPAWN:
+			spawn_back(parent);
+			break;
 		}
-		pvm_upkint(what, 2, 1);
-		what[2] = wrong(what[0], what[1]);
-		pvm_initsend(what[0]);
-		pvm_pkint(&what[2], 1, 1);
-		pack(what[0], what[1]);
-		pvm_send(parent, BACK);
 	}
 }
 
@@ -181,21 +274,6 @@ static void member(int route)
 	pvm_send(pvm_parent(), TOLD);
 }
 
-/* A task of this program on a host; ends the program if there is none. */
-static int start(char *program, char *host, char *role, int route)
-{
-	char number[16];
-	char *words[] = { role, number, NULL };
-	int tid;
-
-	snprintf(number, sizeof number, "%d", route);
-	if (pvm_spawn(program, words, PvmTaskHost, host, 1, &tid) != 1) {
-		printf("no %s on %s: %d\n", program, host, tid);
-		exit(1);
-	}
-	return tid;
-}
-
 static void end(int tid)
 {
 	pvm_initsend(PvmDataDefault);
@@ -213,17 +291,19 @@ static void exchange(char *name, char *program, char *host, int mine, int its)
 	peer = start(program, host, "echo", its);
 	for (int encoding = PvmDataDefault; encoding <= PvmDataInPlace; encoding++) {
 		for (int i = 0; i < 3; i++) {
-			int what[2] = { encoding, sizes[i] }, there = -1, here;
+			int what[2] = { encoding, sizes[i] }, there, here;
 			pvm_initsend(encoding);
 			pvm_pkint(what, 2, 1);
 			pack(encoding, sizes[i]);
 			pvm_send(peer, ECHO);
-			pvm_recv(peer, BACK);
-			pvm_upkint(&there, 1, 1);
+			there = told(peer, BACK);
 			here = wrong(encoding, sizes[i]);
 			printf("%s, %s, %d: wrong there %d, wrong here %d\n", name, encodings[encoding], sizes[i], there, here);
 		}
 	}
+	tell(peer, CROSS, 0);
+	printf("%s, crossing: wrong here %d\n", name, cross(peer));
+	printf("%s, crossing: wrong there %d\n", name, told(peer, TOLD));
 	printf("%s: streams %d\n", name, streams());
 	end(peer);
 	pvm_setopt(PvmRoute, PvmDontRoute);
@@ -233,23 +313,50 @@ static void exchange(char *name, char *program, char *host, int mine, int its)
 static void notices(char *self, char *other, char *host1, char *host2)
 {
 	int far = start(other, host2, "echo", PvmDontRoute), victim = start(other, host2, "echo", PvmDontRoute);
-	int told = 0;
 
 	pvm_notify(PvmTaskExit, GONE, 1, &victim);
 	pvm_kill(victim);
-	pvm_recv(-1, GONE);
-	pvm_upkint(&told, 1, 1);
-	printf("told of the end there: %d\n", told == victim);
+	printf("told of the end there: %d\n", told(-1, GONE) == victim);
 	victim = start(self, host1, "echo", PvmDontRoute);
-	pvm_initsend(PvmDataDefault);
-	pvm_pkint(&victim, 1, 1);
-	pvm_send(far, WATCH);
-	pvm_recv(far, WATCHING);
+	tell(far, WATCH, victim);
+	told(far, WATCHING);
 	pvm_kill(victim);
-	pvm_recv(far, TOLD);
-	pvm_upkint(&told, 1, 1);
-	printf("told there of the end here: %d\n", told == victim);
+	printf("told there of the end here: %d\n", told(far, TOLD) == victim);
 	end(far);
+}
+
+/* What else tasks of two libraries have in common: multicasts, short messages, the mailbox, tasks that spawn tasks. */
+static void services(char *self, char *other, char *host1, char *host2)
+{
+	int far = start(other, host2, "echo", PvmDontRoute), child, all[3] = { 1, 2, 3 }, what[2] = { PvmDataDefault, 100 };
+	int tids[3] = { far, start(other, host1, "echo", PvmDontRoute), start(self, host2, "echo", PvmDontRoute) };
+	char text[16] = "";
+
+	pvm_initsend(PvmDataDefault);
+	pvm_pkint(what, 2, 1);
+	pack(what[0], what[1]);
+	pvm_mcast(tids, 3, ECHO);
+	for (int i = 0; i < 3; i++) {
+		int there = told(tids[i], BACK);
+		printf("multicast: wrong there %d, wrong here %d\n", there, wrong(what[0], what[1]));
+	}
+	tell(far, PSEND, 0);
+	pvm_psend(far, PSEND, all, 3, PVM_INT);
+	pvm_precv(far, PSEND, all, 3, PVM_INT, NULL, NULL, NULL);
+	printf("psend: %d %d %d\n", all[0], all[1], all[2]);
+	tell(far, PUT, 0);
+	printf("put there: %d\n", told(far, TOLD));
+	if (pvm_recvinfo("there", 0, PvmMboxDefault) > 0)
+		pvm_upkstr(text);
+	printf("found here: %s\n", text);
+	pvm_initsend(PvmDataDefault);
+	pvm_pkstr(self);
+	pvm_pkstr(host1);
+	pvm_send(far, SPAWN);
+	child = told(far, TOLD);
+	printf("spawned from there, is here: %d\n", child > 0 && pvm_tidtohost(child) == pvm_tidtohost(pvm_mytid()));
+	for (int i = 0; i < 3; i++)
+		end(tids[i]);
 }
 
 /* Members of both libraries on both hosts. */
@@ -279,8 +386,10 @@ int main(int count, char **words)
 		int route = count > 2 ? atoi(words[2]) : PvmDontRoute;
 		if (strcmp(words[1], "echo") == 0)
 			echo(route);
-		else
+		else if (strcmp(words[1], "member") == 0)
 			member(route);
+		else
+			tell(parent, TOLD, 0);
 		pvm_exit();
 		return 0;
 	}
@@ -290,6 +399,7 @@ int main(int count, char **words)
 	exchange("direct from here", words[1], words[3], PvmRouteDirect, PvmAllowDirect);
 	exchange("direct from there", words[1], words[3], PvmAllowDirect, PvmRouteDirect);
 	notices(words[0], words[1], words[2], words[3]);
+	services(words[0], words[1], words[2], words[3]);
 	/* The group server of the original cannot be started by several tasks at once. */
 	pvm_joingroup("first");
 	pvm_lvgroup("first");

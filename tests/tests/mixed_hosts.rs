@@ -16,12 +16,24 @@ fn all_well() -> Vec<String> {
                 lines.push(format!("{route}, {encoding}, {size}: wrong there 0, wrong here 0"));
             }
         }
+        lines.push(format!("{route}, crossing: wrong here 0"));
+        lines.push(format!("{route}, crossing: wrong there 0"));
         lines.push(format!("{route}: streams {streams}"));
     }
-    lines.push("told of the end there: 1".to_owned());
-    lines.push("told there of the end here: 1".to_owned());
-    lines.push("group: instances ff, wrong 0".to_owned());
-    lines.push("group, direct: instances ff, wrong 0".to_owned());
+    let others = [
+        "told of the end there: 1",
+        "told there of the end here: 1",
+        "multicast: wrong there 0, wrong here 0",
+        "multicast: wrong there 0, wrong here 0",
+        "multicast: wrong there 0, wrong here 0",
+        "psend: 2 2 3",
+        "put there: 0",
+        "found here: put there",
+        "spawned from there, is here: 1",
+        "group: instances ff, wrong 0",
+        "group, direct: instances ff, wrong 0",
+    ];
+    lines.extend(others.map(str::to_owned));
     lines
 }
 
