@@ -106,6 +106,11 @@ impl Network {
         self.hub.ip(&format!("link set v{index} down"));
     }
 
+    /// Plugs it in again.
+    pub fn heal(&self, index: usize) {
+        self.hub.ip(&format!("link set v{index} up"));
+    }
+
     fn bin(&self) -> PathBuf {
         self.folder.path().join("bin")
     }
