@@ -84,3 +84,13 @@ fn members_that_come_and_go_at_random_leave_nobody_waiting() {
         check(&machine, &program, Library::Shared, input, "0 failures\n");
     }
 }
+
+#[test]
+fn whoever_is_lost_in_the_middle_of_a_call_leaves_nobody_waiting() {
+    let Some(daemon) = own_daemon().filter(|_| have_compiler("cc")) else { return };
+    for input in ["8 40 1\n", "9 40 2\n", "16 40 3\n"] {
+        let machine = Machine::start(&daemon);
+        let program = compile("losses.c", Library::Shared, machine.folder());
+        check(&machine, &program, Library::Shared, input, "0 failures\n");
+    }
+}

@@ -10,6 +10,9 @@ use crate::tid::{HostIndex, LOCAL_MAX, Tid};
 
 /// The context of all of it.
 pub const CONTEXT: i32 = 0x7fffc;
+/// From so many members on they agree on barriers and reduce along a tree. For fewer a message from and to each takes no
+/// longer.
+pub const TREE_FROM: usize = 9;
 /// The mailbox class under which the server's tid is found.
 pub const CLASS: &str = "pvmgs";
 
@@ -64,6 +67,10 @@ pub mod tag {
     pub const RELEASED: i32 = OURS + 4;
     /// Between members: what is below the sender in the tree, reduced.
     pub const REDUCED: i32 = OURS + 5;
+    /// Between members: the sender's part of what the receiver gathers.
+    pub const GATHERED: i32 = OURS + 6;
+    /// Between members: the receiver's part of what the sender scatters.
+    pub const SCATTERED: i32 = OURS + 7;
 }
 
 /// What follows the first number of most answers.
@@ -205,14 +212,64 @@ pub struct View {
     pub ours: bool,
     /// Members may agree on a barrier among themselves.
     pub barriers: bool,
+    /// The epoch that began when all members last met after a change.
+    pub settled: i32,
+    /// Those who met then, by instance. It stays as it is until all meet again, so that members who do not know of the
+    /// same changes yet still agree on who sends to whom.
+    pub settlers: Vec<Settler>,
+    /// Those who wait at a barrier until all come, if the group has changed since all last met: they do nothing else
+    /// meanwhile.
+    pub arrived: Vec<Tid>,
+}
+
+/// A task that was a member when all last met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settler {
+    /// The task.
+    pub tid: Tid,
+    /// It has left or died since then, whether or not it has come back.
+    pub lost: bool,
 }
 
 impl View {
+    /// Whether a task is in the group.
+    pub fn has(&self, tid: Tid) -> bool {
+        self.members.iter().any(|&(_, member)| member == tid)
+    }
+
+    /// Whether there is an instance that nobody has, below one that somebody has.
+    pub fn has_gap(&self) -> bool {
+        self.members.last().is_some_and(|&(last, _)| usize::try_from(last) != Ok(self.members.len() - 1))
+    }
+
+    /// Whether an instance is free, or was since all last met.
+    pub fn lacks_some(&self) -> bool {
+        self.has_gap() || self.has_lost()
+    }
+
+    /// Whether a task has come, or come back, since all met last.
+    pub fn is_new(&self, tid: Tid) -> bool {
+        !self.settlers.contains(&Settler { tid, lost: false })
+    }
+
+    /// Whether one of those who met last was lost since then.
+    pub fn has_lost(&self) -> bool {
+        self.settlers.iter().any(|settler| settler.lost)
+    }
+
+    /// Whether a member may still take part in what others do.
+    pub fn may_speak(&self, tid: Tid) -> bool {
+        self.has(tid) && !self.arrived.contains(&tid)
+    }
+
     /// The body of the answer that carries it.
     pub fn encode(&self) -> Vec<u8> {
         let members = self.members.iter().flat_map(|&(instance, tid)| [instance, tid.raw()]);
-        let tail = [self.epoch, self.turn, i32::from(self.ours), i32::from(self.barriers)];
-        BodyWriter::new().int(self.members.len() as i32).ints(members).ints(tail).finish()
+        let numbers = [self.epoch, self.turn, i32::from(self.ours), i32::from(self.barriers), self.settled];
+        let settlers = self.settlers.iter().flat_map(|settler| [settler.tid.raw(), i32::from(settler.lost)]);
+        let writer = BodyWriter::new().int(self.members.len() as i32).ints(members).ints(numbers);
+        let writer = writer.int(self.settlers.len() as i32).ints(settlers);
+        writer.int(self.arrived.len() as i32).ints(self.arrived.iter().map(|tid| tid.raw())).finish()
     }
 
     /// Reads it; the inner error is the code of a refusal.
@@ -223,15 +280,23 @@ impl View {
         if code < 0 {
             return Ok(Err(code));
         }
-        let count = reader.count(8)?;
-        let mut members = Vec::with_capacity(count);
-        for _ in 0..count {
-            members.push((reader.int()?, Tid::from_raw(reader.int()?)));
-        }
+        let members = pairs(&mut reader)?;
+        let members = members.into_iter().map(|(instance, tid)| (instance, Tid::from_raw(tid))).collect();
         let (epoch, turn) = (reader.int()?, reader.int()?);
         let (ours, barriers) = (reader.int()? != 0, reader.int()? != 0);
-        Ok(Ok(Self { members, epoch, turn, ours, barriers }))
+        let settled = reader.int()?;
+        let settlers = pairs(&mut reader)?;
+        let settler = |(tid, lost)| Settler { tid: Tid::from_raw(tid), lost: lost != 0 };
+        let settlers = settlers.into_iter().map(settler).collect();
+        let count = reader.count(4)?;
+        let arrived = reader.ints(count)?.into_iter().map(Tid::from_raw).collect();
+        Ok(Ok(Self { members, epoch, turn, ours, barriers, settled, settlers, arrived }))
     }
+}
+
+fn pairs(reader: &mut BodyReader<'_>) -> Result<Vec<(i32, i32)>, BodyError> {
+    let count = reader.count(8)?;
+    (0..count).map(|_| Ok((reader.int()?, reader.int()?))).collect()
 }
 
 #[cfg(test)]
@@ -277,11 +342,16 @@ mod tests {
         #[test]
         fn views_are_read_as_they_are_written(
             members in prop::collection::vec((0..99_i32, 1..0x7fff_ffff_i32), 0..20),
-            numbers in any::<(i32, i32, bool, bool)>(),
+            numbers in any::<(i32, i32, bool, bool, i32)>(),
+            settlers in prop::collection::vec((1..0x7fff_ffff_i32, any::<bool>()), 0..20),
+            arrived in prop::collection::vec(1..0x7fff_ffff_i32, 0..20),
         ) {
             let members = members.into_iter().map(|(instance, tid)| (instance, Tid::from_raw(tid))).collect();
-            let (epoch, turn, ours, barriers) = numbers;
-            let view = View { members, epoch, turn, ours, barriers };
+            let (epoch, turn, ours, barriers, settled) = numbers;
+            let settler = |(tid, lost)| Settler { tid: Tid::from_raw(tid), lost };
+            let settlers = settlers.into_iter().map(settler).collect();
+            let arrived = arrived.into_iter().map(Tid::from_raw).collect();
+            let view = View { members, epoch, turn, ours, barriers, settled, settlers, arrived };
             prop_assert_eq!(View::decode(&view.encode()), Ok(Ok(view)));
         }
 

@@ -1,17 +1,38 @@
 //! Gathering and scattering: arrays of all members become one of the root's, or the other way round.
 //!
-//! The messages are the original's, so members of both libraries can do it together. Each element travels once.
+//! With a member of the original's library the messages are the original's. Each element travels once.
 
+use super::mark::{self, Call, Mark};
 use super::port::Port;
 use super::reduce::Part;
 use super::{Client, check_name};
-use crate::error::{Error, Result};
+use crate::error::Result;
+use pvm_wire::group::{View, tag as tags};
 use pvm_wire::{Message, PvmError, Tid};
 
-/// The members, and which of them this task is.
-struct Roster {
+/// The members, which of them this task is, and how they speak.
+struct Roster<'a> {
+    name: &'a str,
     tids: Vec<Tid>,
     own: usize,
+    root: usize,
+    /// An instance is missing.
+    gap: bool,
+    /// If all have this system's library.
+    ours: Option<(Mark<'a>, View)>,
+    /// The program's tag.
+    tag: i32,
+}
+
+impl Roster<'_> {
+    fn part<'m>(&self, message: &'m Message) -> Result<Part<'m>> {
+        if self.ours.is_some() { mark::part(message) } else { Ok(Part::of(message)) }
+    }
+
+    /// No elements, if an instance is missing.
+    fn check<T>(&self, elements: impl FnOnce() -> Result<T>) -> Result<T> {
+        if self.gap { Err(PvmError::NoInst.into()) } else { elements() }
+    }
 }
 
 impl<P: Port> Client<'_, P> {
@@ -24,20 +45,23 @@ impl<P: Port> Client<'_, P> {
         pack: &dyn Fn() -> Result<Vec<u8>>,
         take: &mut dyn FnMut(usize, Option<Part<'_>>) -> Result<()>,
     ) -> Result<()> {
-        let roster = self.roster(name)?;
-        let root = instance(&roster, root)?;
-        if roster.own != root {
-            return self.port.send(roster.tids[root], tag, &pack()?);
+        let roster = self.roster(name, Call { what: tags::GATHERED, tag, root })?;
+        if roster.own != roster.root {
+            return self.tell(&roster, roster.root, roster.check(pack));
         }
-        for (instance, &tid) in roster.tids.iter().enumerate() {
-            if instance == root {
-                take(instance, None)?;
+        self.may_listen(&roster)?;
+        let mut outcome = Ok(());
+        for instance in 0..roster.tids.len() {
+            // After a failure the others are heard all the same, or they would be heard by the next call.
+            let taken = if instance == roster.root {
+                take(instance, None)
             } else {
-                let message = self.hear_member(tid, tag)?;
-                take(instance, Some(Part::of(&message)))?;
-            }
+                let message = self.listen(&roster, instance)?;
+                roster.part(&message).and_then(|part| take(instance, Some(part)))
+            };
+            outcome = outcome.and(taken);
         }
-        Ok(())
+        outcome
     }
 
     /// Each member is handed its elements of the root's: `None` stands for the root's own.
@@ -49,51 +73,65 @@ impl<P: Port> Client<'_, P> {
         pack: &dyn Fn(usize) -> Result<Vec<u8>>,
         take: &mut dyn FnMut(usize, Option<Part<'_>>) -> Result<()>,
     ) -> Result<()> {
-        let roster = self.roster(name)?;
-        let root = instance(&roster, root)?;
-        if roster.own != root {
-            let message = self.hear_member(roster.tids[root], tag)?;
-            return take(roster.own, Some(Part::of(&message)));
+        let roster = self.roster(name, Call { what: tags::SCATTERED, tag, root })?;
+        if roster.own != roster.root {
+            self.may_listen(&roster)?;
+            let message = self.listen(&roster, roster.root)?;
+            return take(roster.own, Some(roster.part(&message)?));
         }
-        for (instance, &tid) in roster.tids.iter().enumerate() {
-            if instance != root {
-                self.port.send(tid, tag, &pack(instance)?)?;
-            }
+        let mut outcome = roster.check(|| Ok(()));
+        for instance in (0..roster.tids.len()).filter(|&instance| instance != roster.root) {
+            let told = self.tell(&roster, instance, roster.check(|| pack(instance)));
+            outcome = outcome.and(told);
         }
-        take(root, None)
+        outcome.and_then(|()| take(roster.own, None))
     }
 
-    fn roster(&mut self, name: &str) -> Result<Roster> {
+    fn roster<'n>(&mut self, name: &'n str, call: Call) -> Result<Roster<'n>> {
         check_name(name)?;
-        let tids: Vec<Tid> = if self.server()?.ours {
+        let own = self.port.tid()?;
+        let (members, ours): (Vec<(i32, Tid)>, _) = if self.server()?.ours {
             let view = self.view(name)?;
-            self.check_member(view.members.iter().map(|&(_, tid)| tid))?;
-            if view.members.last().is_some_and(|&(last, _)| last as usize + 1 != view.members.len()) {
-                return Err(PvmError::NoInst.into());
-            }
-            view.members.into_iter().map(|(_, tid)| tid).collect()
+            let mark = Mark::new(name, call, &view, own);
+            (view.members.clone(), Some((mark, view)))
         } else {
             self.own_instance(name)?;
-            self.members_without_gap(name)?
+            ((0..).zip(self.members_without_gap(name)?).collect(), None)
         };
-        let own = self.check_member(tids.iter().copied())?;
-        Ok(Roster { tids, own })
+        let own = members.iter().position(|&(_, tid)| tid == own).ok_or(PvmError::NotInGroup)?;
+        let root = members.iter().position(|&(instance, _)| instance == call.root).ok_or(PvmError::NoInst)?;
+        let tids = members.into_iter().map(|(_, tid)| tid).collect();
+        let gap = ours.as_ref().is_some_and(|(_, view)| view.has_gap());
+        let ours = ours.filter(|(_, view)| view.ours);
+        if gap && ours.is_none() {
+            return Err(PvmError::NoInst.into());
+        }
+        Ok(Roster { name, tids, own, root, gap, ours, tag: call.tag })
     }
 
-    fn check_member(&mut self, mut tids: impl Iterator<Item = Tid>) -> Result<usize> {
-        let own = self.port.tid()?;
-        Ok(tids.position(|tid| tid == own).ok_or(PvmError::NotInGroup)?)
+    /// Sends elements to a member. One with this system's library hears of a failure, too.
+    fn tell(&mut self, roster: &Roster<'_>, to: usize, elements: Result<Vec<u8>>) -> Result<()> {
+        let to = roster.tids[to];
+        match &roster.ours {
+            Some((mark, _)) => self.send_marked(to, mark, elements),
+            None => self.port.send(to, roster.tag, &elements?),
+        }
     }
 
-    /// What a member has sent with this tag.
-    pub fn hear_member(&mut self, tid: Tid, tag: i32) -> Result<Message> {
-        let mut wanted = |message: &Message| message.src == tid && message.header.tag == tag;
-        let message = self.port.wait(self.until(), &mut wanted)?;
-        message.ok_or_else(|| Error::new(PvmError::SysErr, "the other members took too long"))
+    fn may_listen(&mut self, roster: &Roster<'_>) -> Result<()> {
+        let Some((mark, view)) = &roster.ours else { return Ok(()) };
+        self.may_hear(mark, view)?;
+        roster.check(|| Ok(())).map_err(|error| self.give_up(mark, view, error))
     }
-}
 
-fn instance(roster: &Roster, instance: i32) -> Result<usize> {
-    let index = usize::try_from(instance).ok().filter(|&index| index < roster.tids.len());
-    Ok(index.ok_or(PvmError::NoInst)?)
+    fn listen(&mut self, roster: &Roster<'_>, from: usize) -> Result<Message> {
+        let from = roster.tids[from];
+        match &roster.ours {
+            Some((mark, view)) => {
+                let heard = self.hear_marked(from, mark, view);
+                heard.map_err(|error| self.give_up(mark, view, error))
+            }
+            None => self.hear_member(roster.name, from, roster.tag, true),
+        }
+    }
 }

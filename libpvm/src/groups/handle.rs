@@ -114,7 +114,8 @@ impl Group<'_> {
 
     /// Combines the arrays of all members, element by element, at the member `root`. All members call it with arrays
     /// of one length and with a function for which order does not matter. What the others' arrays hold after it is
-    /// of no use.
+    /// of no use. If a member is lost meanwhile, it is `PvmNoInst` for those who wait for it; [`Group::barrier_of_all`]
+    /// makes the group as good as new.
     pub fn reduce<T: Element>(
         &mut self,
         tag: i32,

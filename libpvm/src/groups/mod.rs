@@ -7,6 +7,7 @@
 mod barrier;
 mod collect;
 mod handle;
+mod mark;
 mod port;
 mod reduce;
 mod server;
@@ -23,7 +24,7 @@ use crate::error::Result;
 use pvm_wire::body::{BodyReader, BodyWriter};
 use pvm_wire::group::{Request, View};
 use pvm_wire::{PvmError, Tid};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 /// The group server, as one task has found it.
@@ -40,6 +41,8 @@ pub(crate) struct Server {
 pub(crate) struct Groups {
     server: Option<Server>,
     views: BTreeMap<String, View>,
+    /// In which calls of which groups this task gave up on what other members say, and since when all had met then.
+    given_up: BTreeMap<String, (i32, BTreeSet<mark::Call>)>,
 }
 
 impl Groups {
@@ -69,15 +72,20 @@ impl<'a, P: Port> Client<'a, P> {
     /// Joins and returns the instance.
     pub fn join(&mut self, name: &str) -> Result<i32> {
         check_name(name)?;
-        self.groups.views.remove(name);
+        self.forget(name);
         self.ask_number(Request::Join(name, true))
     }
 
     /// Leaves.
     pub fn leave(&mut self, name: &str) -> Result<()> {
         check_name(name)?;
-        self.groups.views.remove(name);
+        self.forget(name);
         self.ask_number(Request::Leave(name)).map(drop)
+    }
+
+    fn forget(&mut self, name: &str) {
+        self.groups.views.remove(name);
+        self.groups.given_up.remove(name);
     }
 
     /// Number of members.

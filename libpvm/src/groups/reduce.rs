@@ -1,10 +1,10 @@
 //! Reductions: the arrays of all members become one, at the member called root.
 
-use super::port::{Port, Until};
-use super::views::outdates;
-use super::{Client, check_name, marked, read_mark, server, tree};
-use crate::error::{Error, Result};
-use pvm_wire::group::{View, tag as tags};
+use super::mark::{self, Call, Mark};
+use super::port::Port;
+use super::{Client, check_name, tree};
+use crate::error::Result;
+use pvm_wire::group::{Settler, TREE_FROM, View, tag as tags};
 use pvm_wire::{Encoding, Message, PvmError, Tid};
 use std::collections::BTreeSet;
 
@@ -34,19 +34,64 @@ pub(crate) trait Operand {
     fn replace(&mut self, other: Part<'_>) -> Result<()>;
 }
 
-/// A reduction among members, as one of them sees it.
-struct Place<'a> {
-    name: &'a str,
-    tag: i32,
-    view: View,
-    /// Where the root stands among the members: it is rank 0.
-    top: usize,
+/// Who sends to whom in a reduction.
+///
+/// Those who met last (the view's settlers) stand in a tree whose top is the root, if they are many; members that came
+/// later, or all if the tree would be small, send to the root. The tree stays as it is until all meet again, even if
+/// somebody in it is lost: so each member hears exactly those who send to it, whatever changes each has heard of.
+struct Plan {
+    /// Whom this task hears, and whether each speaks for others, too.
+    below: Vec<(Tid, bool)>,
+    /// To whom it sends.
+    above: Option<Tid>,
+    /// Somebody is lost to whom others send, or this task.
+    is_broken: bool,
 }
 
-impl Place<'_> {
-    fn tid(&self, rank: usize) -> Tid {
-        self.view.members[(rank + self.top) % self.view.members.len()].1
+impl Plan {
+    fn new(view: &View, own: Tid, root: Tid) -> Self {
+        let settlers = &view.settlers;
+        let place = |tid| settlers.iter().position(|settler| settler.tid == tid && !settler.lost);
+        let top = place(root).filter(|_| settlers.len() >= TREE_FROM);
+        let mut plan = Self { below: Vec::new(), above: Some(root), is_broken: false };
+        if let Some((top, place)) = top.zip(place(own)) {
+            plan.take_place(view, top, place);
+        } else if own == root {
+            plan.below
+                .extend(settlers.iter().filter(|it| may_have_sent(view, **it)).map(|it| (it.tid, false)));
+        }
+        if own == root {
+            let newcomers = view.members.iter().map(|&(_, tid)| tid).filter(|&tid| place(tid).is_none());
+            plan.below.extend(newcomers.map(|tid| (tid, false)));
+            plan.below.retain(|&(tid, _)| tid != own);
+            plan.above = None;
+        }
+        plan
     }
+
+    /// In the tree.
+    fn take_place(&mut self, view: &View, top: usize, place: usize) {
+        let size = view.settlers.len();
+        let settler = |rank: usize| view.settlers[(rank + top) % size];
+        let rank = (place + size - top) % size;
+        for child in tree::children(rank, size) {
+            let has_children = !tree::children(child, size).is_empty();
+            if may_have_sent(view, settler(child)) {
+                self.below.push((settler(child).tid, has_children));
+            } else {
+                self.is_broken |= has_children;
+            }
+        }
+        if let Some(parent) = tree::parent(rank) {
+            self.above = Some(settler(parent).tid);
+            self.is_broken |= settler(parent).lost;
+        }
+    }
+}
+
+/// One that was lost may have sent before; but if it has come back, it sends as a newcomer.
+fn may_have_sent(view: &View, settler: Settler) -> bool {
+    !settler.lost || !view.has(settler.tid)
 }
 
 impl<P: Port> Client<'_, P> {
@@ -56,74 +101,63 @@ impl<P: Port> Client<'_, P> {
         if self.server()?.ours {
             let view = self.view(name)?;
             let own = self.port.tid()?;
-            let position =
-                view.members.iter().position(|&(_, tid)| tid == own).ok_or(PvmError::NotInGroup)?;
-            let top = view.members.iter().position(|&(instance, _)| instance == root);
-            let top = top.ok_or(PvmError::NoInst)?;
-            if view.ours {
-                let size = view.members.len();
-                let rank = (position + size - top) % size;
-                return self.reduce_along_tree(&Place { name, tag, view, top }, rank, operand);
+            if !view.has(own) {
+                return Err(PvmError::NotInGroup.into());
             }
+            let top = view.members.iter().find(|&&(instance, _)| instance == root);
+            let &(_, top) = top.ok_or(PvmError::NoInst)?;
+            if view.ours {
+                let mark = Mark::new(name, Call { what: tags::REDUCED, tag, root }, &view, own);
+                return self.reduce_by_plan(&Plan::new(&view, own, top), &view, &mark, operand);
+            }
+            check_hosts(&view)?;
         }
         self.reduce_by_hosts(name, tag, root, operand)
     }
 
-    fn reduce_along_tree(&mut self, place: &Place<'_>, rank: usize, operand: &mut dyn Operand) -> Result<()> {
+    fn reduce_by_plan(
+        &mut self,
+        plan: &Plan,
+        view: &View,
+        mark: &Mark<'_>,
+        operand: &mut dyn Operand,
+    ) -> Result<()> {
+        let mut outcome = if plan.below.is_empty() { Ok(()) } else { self.may_hear(mark, view) };
+        if plan.is_broken && outcome.is_ok() {
+            outcome = Err(self.give_up(mark, view, PvmError::NoInst.into()));
+        }
+        if outcome.is_ok() {
+            outcome = self.fold_all(&plan.below, view, mark, operand);
+        }
+        let Some(above) = plan.above else { return outcome };
+        let elements = outcome.and_then(|()| operand.pack());
+        self.send_marked(above, mark, elements)
+    }
+
+    /// Reduces what others send. What they send is heard even if it cannot be reduced, or it would be heard by the
+    /// next reduction.
+    fn fold_all(
+        &mut self,
+        from: &[(Tid, bool)],
+        view: &View,
+        mark: &Mark<'_>,
+        operand: &mut dyn Operand,
+    ) -> Result<()> {
         let mut outcome = Ok(());
-        for child in tree::children(rank, place.view.members.len()) {
-            // After a failure the others are heard all the same, or they would be heard by the next reduction.
-            let folded = self.fold_child(place, place.tid(child), operand, outcome.is_ok());
+        for &(member, for_others) in from {
+            let message = match self.hear_marked(member, mark, view) {
+                // It was gone before this reduction.
+                Err(error) if error.code() == PvmError::NoInst && !for_others && !view.has(member) => {
+                    continue;
+                }
+                Err(error) => return Err(self.give_up(mark, view, error)),
+                Ok(message) => message,
+            };
+            let folded = mark::part(&message)
+                .and_then(|part| if outcome.is_ok() { operand.fold(part) } else { Ok(()) });
             outcome = outcome.and(folded);
         }
-        if let Some(parent) = tree::parent(rank) {
-            let code = outcome.as_ref().err().map_or(0, |error: &Error| error.code().code());
-            let mut body = marked(place.name, [place.tag, code]).finish();
-            if outcome.is_ok() {
-                body.extend(operand.pack()?);
-            }
-            self.port.send(place.tid(parent), tags::REDUCED, &body)?;
-        }
         outcome
-    }
-
-    fn fold_child(
-        &mut self,
-        place: &Place<'_>,
-        child: Tid,
-        operand: &mut dyn Operand,
-        fold: bool,
-    ) -> Result<()> {
-        let message = self.hear_child(place, child)?;
-        let (_, [_, code], data) = read_mark(&message.body).ok_or(PvmError::BadMsg)?;
-        server::check(code)?;
-        if fold { operand.fold(Part { data, ..Part::of(&message) }) } else { Ok(()) }
-    }
-
-    /// What a member below has reduced. If it is no longer in the group, nothing will come.
-    fn hear_child(&mut self, place: &Place<'_>, child: Tid) -> Result<Message> {
-        let keeper = self.server()?.tid;
-        let said = |message: &Message| {
-            let mark = read_mark(&message.body)
-                .filter(|_| message.src == child && message.header.tag == tags::REDUCED);
-            mark.is_some_and(|(name, [tag, _], _)| name == place.name && tag == place.tag)
-        };
-        let mut known = place.view.clone();
-        loop {
-            let mut wanted =
-                |message: &Message| said(message) || outdates(message, keeper, place.name, &known);
-            let message = self.port.wait(self.until(), &mut wanted)?.ok_or_else(too_long)?;
-            if message.header.tag == tags::REDUCED {
-                return Ok(message);
-            }
-            self.forget_view(&message.body);
-            known = self.view(place.name)?;
-            if !known.members.iter().any(|&(_, tid)| tid == child) {
-                // What it said before it left is here by now, since the keeper learned of it later.
-                let last = self.port.wait(Until::Now, &mut |message| said(message))?;
-                return last.ok_or_else(|| PvmError::NoInst.into());
-            }
-        }
     }
 
     /// The original's way: on each host the lowest member reduces, and the root reduces what these send. The original
@@ -138,7 +172,7 @@ impl<P: Port> Client<'_, P> {
         let coordinator = here.first().copied().unwrap_or(own);
         if coordinator == own {
             for &member in here.iter().filter(|&&member| member != own) {
-                let message = self.hear_member(member, tag)?;
+                let message = self.hear_member(name, member, tag, false)?;
                 operand.fold(Part::of(&message))?;
             }
         }
@@ -149,12 +183,12 @@ impl<P: Port> Client<'_, P> {
         if root == own {
             if coordinator != own {
                 // These elements are among what it sends.
-                let message = self.hear_member(coordinator, tag)?;
+                let message = self.hear_member(name, coordinator, tag, false)?;
                 operand.replace(Part::of(&message))?;
             }
             let mut hosts = BTreeSet::from([own.to_host()]);
             for &member in members.iter().filter(|member| hosts.insert(member.to_host())) {
-                let message = self.hear_member(member, tag)?;
+                let message = self.hear_member(name, member, tag, false)?;
                 operand.fold(Part::of(&message))?;
             }
         }
@@ -162,6 +196,14 @@ impl<P: Port> Client<'_, P> {
     }
 }
 
-fn too_long() -> Error {
-    Error::new(PvmError::SysErr, "the other members took too long")
+/// Whether the lowest member of each host is still the one it was when all met last: members that have not heard of
+/// its loss have sent to it.
+fn check_hosts(view: &View) -> Result<()> {
+    let lowest = |host: Tid| view.settlers.iter().map(|it| it.tid).filter(|tid| tid.to_host() == host).min();
+    let sent_to = |tid: Tid| {
+        let mut there = view.members.iter().map(|&(_, tid)| tid);
+        lowest(tid.to_host()) == Some(tid) && there.any(|other| other.to_host() == tid.to_host())
+    };
+    let broken = view.settlers.iter().any(|settler| settler.lost && sent_to(settler.tid));
+    if broken { Err(PvmError::NoInst.into()) } else { Ok(()) }
 }

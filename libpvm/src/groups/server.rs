@@ -78,7 +78,8 @@ impl<P: Port> Client<'_, P> {
         }
     }
 
-    fn is_alive(&mut self, tid: i32) -> Result<bool> {
+    /// Whether a task lives, as its daemon says.
+    pub fn is_alive(&mut self, tid: i32) -> Result<bool> {
         let answer = self.port.request(Tm::Pstat.tag(), BodyWriter::new().int(tid).finish())?;
         Ok(BodyReader::new(&answer).int()? >= 0)
     }

@@ -9,7 +9,7 @@ use super::{Client, Groups, Operand, Part};
 use crate::error::{Error, Result};
 use bytes::Bytes;
 use pvm_wire::body::BodyWriter;
-use pvm_wire::group::{CLASS, Request, View, keeper};
+use pvm_wire::group::{CLASS, Request, Settler, View, keeper};
 use pvm_wire::spawn::SpawnRequest;
 use pvm_wire::{Message, PvmError, Tid};
 use std::collections::VecDeque;
@@ -51,8 +51,19 @@ impl Member {
         self.asked += 1;
         let answer = match Request::decode(tag, body) {
             Request::View(_) => {
-                let members = (0..self.queues.len()).map(|rank| (rank as i32, tid(rank))).collect();
-                View { members, epoch: 1, turn: 0, ours: true, barriers: true }.encode()
+                let all = 0..self.queues.len();
+                let members = all.clone().map(|rank| (rank as i32, tid(rank))).collect();
+                let settlers = all.map(|rank| Settler { tid: tid(rank), lost: false }).collect();
+                View {
+                    members,
+                    settlers,
+                    epoch: 1,
+                    settled: 1,
+                    ours: true,
+                    barriers: true,
+                    ..View::default()
+                }
+                .encode()
             }
             Request::Claim(..) => BodyWriter::new().int(1).finish(),
             other => panic!("no member asks for {other:?}"),

@@ -1,5 +1,6 @@
 //! Views of groups: fetched once, good until the keeper says otherwise.
 
+use super::mark::is_older;
 use super::port::{Port, Until};
 use super::{Client, read_mark, server};
 use crate::error::Result;
@@ -49,9 +50,13 @@ impl<P: Port> Client<'_, P> {
         }
     }
 
-    /// Drops what members have said about barriers of older epochs: nobody waits for it any more.
+    /// Drops what members have said about barriers of older epochs, and about other calls before all met last: nobody
+    /// waits for it any more.
     fn forget_messages(&mut self, name: &str, view: &View) -> Result<()> {
         let mut old = |message: &Message| {
+            if is_older(message, name, view.settled) {
+                return true;
+            }
             let about_barriers = matches!(message.header.tag, tag::ARRIVED | tag::RELEASED);
             let mark = read_mark(&message.body).filter(|_| about_barriers);
             mark.is_some_and(|(group, [epoch, _], _)| group == name && epoch < view.epoch)

@@ -1,15 +1,12 @@
 //! One group: who is in it under which number, and who waits for whom.
 
 use pvm_wire::body::BodyWriter;
-use pvm_wire::group::{View, state};
+use pvm_wire::group::{Settler, TREE_FROM, View, state};
 use pvm_wire::{PvmError, Tid};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// In lists of groups the original has room for so many members at a time.
 const ROOM: usize = 10;
-/// Up to so many members a barrier takes no longer by the keeper (a message from and to each) than by a tree, and the
-/// keeper sees who gives which count.
-const TREE_FROM: usize = 9;
 
 /// Where a group is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +57,19 @@ pub(super) struct Group {
     by_keeper: bool,
     /// Who knows the present epoch.
     holders: BTreeSet<Tid>,
+    /// All members when they last met, and since which epoch.
+    settlers: Vec<Settler>,
+    settled: i32,
+    meeting: Meeting,
+}
+
+/// Whether all members have met since the last change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Meeting {
+    Missing,
+    /// They have, and holders of views are to be told before anybody goes on.
+    Fresh,
+    Known,
 }
 
 impl Group {
@@ -77,6 +87,9 @@ impl Group {
             foreign: 0,
             by_keeper: false,
             holders: BTreeSet::new(),
+            settlers: Vec::new(),
+            settled: epoch,
+            meeting: Meeting::Missing,
         }
     }
 
@@ -126,6 +139,7 @@ impl Group {
         }
         self.slots[instance] = member;
         self.instances.insert(tid, instance);
+        self.meeting = Meeting::Missing;
         self.foreign += usize::from(!ours);
         self.vacant = self.vacant.saturating_sub(1);
         Ok(instance as i32)
@@ -144,6 +158,10 @@ impl Group {
             self.free.remove(&self.slots.len());
         }
         self.holders.remove(&tid);
+        self.meeting = Meeting::Missing;
+        if let Some(settler) = self.settlers.iter_mut().find(|settler| settler.tid == tid) {
+            settler.lost = true;
+        }
         if self.phase == Phase::Static {
             self.phase = Phase::Dead;
             // Nobody can come to its barriers any more.
@@ -210,14 +228,31 @@ impl Group {
     fn reconsider(&mut self, kind: Gathered) -> Option<Told> {
         let open = self.gathering(kind).as_ref()?;
         let (reached, count) = (open.reached, open.count);
+        let missing = self.missing(kind);
+        if missing == 0 && count.is_none_or(|count| reached >= count) {
+            self.settle();
+        }
         match count {
-            None if self.missing(kind) == 0 => self.finish(kind, Ok(reached as i32)),
+            None if missing == 0 => self.finish(kind, Ok(reached as i32)),
             Some(count) if reached >= count => self.finish(kind, Ok(count as i32)),
-            Some(count) if self.vacant > 0 && reached + self.missing(kind) < count => {
+            Some(count) if self.vacant > 0 && reached + missing < count => {
                 self.finish(kind, Err(PvmError::NoInst))
             }
             _ => None,
         }
+    }
+
+    /// All members have met.
+    fn settle(&mut self) {
+        if self.meeting == Meeting::Missing {
+            self.meeting = Meeting::Fresh;
+            self.settlers = self.members().map(|tid| Settler { tid, lost: false }).collect();
+        }
+    }
+
+    /// Whether all members have met after a change, and holders of views do not know it.
+    pub fn has_settled_anew(&self) -> bool {
+        self.meeting == Meeting::Fresh
     }
 
     /// Members that have not come to a gathering.
@@ -307,13 +342,25 @@ impl Group {
             turn: self.turn,
             ours: self.foreign == 0,
             barriers: self.barriers_by_tree(),
+            settled: self.settled,
+            settlers: self.settlers.clone(),
+            arrived: self.arrived().to_vec(),
         }
+    }
+
+    /// Those who wait at a barrier for all others, if it is the first of all since a change.
+    pub fn arrived(&self) -> &[Tid] {
+        let open = self.barrier.as_ref().filter(|_| self.meeting == Meeting::Missing);
+        let of_all = |open: &&Gathering| {
+            open.count.is_none_or(|count| open.reached + self.missing(Gathered::Barrier) <= count)
+        };
+        open.filter(of_all).map_or(&[], |open| &open.waiting)
     }
 
     /// Whether members may agree on barriers among themselves.
     pub fn barriers_by_tree(&self) -> bool {
         let undisturbed = self.foreign == 0 && !self.by_keeper && self.phase != Phase::Dead;
-        undisturbed && self.len() >= TREE_FROM
+        undisturbed && self.meeting != Meeting::Missing && self.len() >= TREE_FROM
     }
 
     /// A barrier by way of the keeper begins or has ended.
@@ -334,6 +381,9 @@ impl Group {
     /// What holders of views know is not so any more: those who have to be told.
     pub fn change(&mut self, epoch: i32) -> Vec<Tid> {
         self.epoch = epoch;
+        if self.meeting == Meeting::Fresh {
+            (self.meeting, self.settled) = (Meeting::Known, epoch);
+        }
         std::mem::take(&mut self.holders).into_iter().collect()
     }
 }

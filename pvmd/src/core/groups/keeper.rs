@@ -159,8 +159,9 @@ impl Keeper {
         let before = group.barriers_by_tree();
         let arrived = group.arrive(kind, tid, count, tag == tag::BARRIERV);
         group.note_way();
-        let way_changed = group.barriers_by_tree() != before;
-        let mut answers = if way_changed { self.changed(name) } else { Vec::new() };
+        let of_all = !group.arrived().is_empty();
+        let changed = of_all || group.has_settled_anew() || group.barriers_by_tree() != before;
+        let mut answers = if changed { self.changed(name) } else { Vec::new() };
         match arrived {
             Ok(None) => {}
             Ok(Some(told)) => answers.extend(self.tell(kind, name, told)),

@@ -31,6 +31,13 @@ fn joined(keeper: &mut Keeper, group: &str, tids: std::ops::Range<i32>) {
     }
 }
 
+/// They meet, after which they may agree on barriers among themselves.
+fn met(keeper: &mut Keeper, tids: std::ops::Range<i32>) {
+    let count = tids.len() as i32;
+    let last = tids.map(|n| ask(keeper, n, Request::Barrier("g", count))).last().expect("somebody");
+    assert_eq!(first(&last.last().expect("an answer").body), count);
+}
+
 fn view(keeper: &mut Keeper, n: i32) -> View {
     let answers = ask(keeper, n, Request::View("g"));
     View::decode(&answers[0].body).expect("well-formed").expect("a view")
@@ -145,6 +152,7 @@ fn a_static_group_that_loses_a_member_is_dead() {
 fn whoever_has_a_view_is_told_once_that_it_is_old() {
     let mut keeper = Keeper::default();
     joined(&mut keeper, "g", 1..12);
+    met(&mut keeper, 1..12);
     let old = view(&mut keeper, 4);
     assert!(old.ours && old.barriers && old.members.len() == 11);
     let answers = ask(&mut keeper, 20, Request::Join("g", false));
@@ -158,6 +166,7 @@ fn whoever_has_a_view_is_told_once_that_it_is_old() {
 fn a_claim_is_true_once_and_only_for_what_is_now() {
     let mut keeper = Keeper::default();
     joined(&mut keeper, "g", 1..12);
+    met(&mut keeper, 1..12);
     let now = view(&mut keeper, 1);
     let claim = Request::Claim("g", now.epoch, now.turn);
     assert_eq!(number(&mut keeper, 1, claim), 1);
@@ -171,6 +180,7 @@ fn a_claim_is_true_once_and_only_for_what_is_now() {
 fn one_who_goes_by_the_keeper_takes_all_others_along() {
     let mut keeper = Keeper::default();
     joined(&mut keeper, "g", 1..12);
+    met(&mut keeper, 1..12);
     let now = view(&mut keeper, 1);
     let answers = ask(&mut keeper, 2, Request::Barrier("g", 11));
     assert_eq!((&answers[0].to[..], answers[0].tag), (&[tid(1)][..], tag::CHANGED));
@@ -183,6 +193,41 @@ fn one_who_goes_by_the_keeper_takes_all_others_along() {
     assert_eq!(answers[0].tag, tag::CHANGED, "trees are allowed again");
     assert_eq!((answers[1].to.len(), first(&answers[1].body)), (11, 11));
     assert!(view(&mut keeper, 1).barriers);
+}
+
+#[test]
+fn those_who_met_last_stay_known_until_all_meet_again() {
+    let mut keeper = Keeper::default();
+    joined(&mut keeper, "g", 1..4);
+    assert_eq!(view(&mut keeper, 1).settlers, []);
+    met(&mut keeper, 1..4);
+    let settlers = |view: &View| -> Vec<(Tid, bool)> {
+        view.settlers.iter().map(|settler| (settler.tid, settler.lost)).collect()
+    };
+    let settled = view(&mut keeper, 1);
+    assert_eq!(settlers(&settled), [(tid(1), false), (tid(2), false), (tid(3), false)]);
+    assert_eq!(settled.settled, settled.epoch);
+    number(&mut keeper, 2, Request::Leave("g"));
+    joined(&mut keeper, "g", 2..3);
+    let changed = view(&mut keeper, 1);
+    assert_eq!(settlers(&changed), [(tid(1), false), (tid(2), true), (tid(3), false)], "though it is back");
+    assert!(changed.settled == settled.settled && changed.lacks_some() && !changed.has_gap());
+    // Two of three are not all.
+    met(&mut keeper, 1..3);
+    assert_eq!(view(&mut keeper, 1), changed);
+    let answers = ask(&mut keeper, 2, Request::Barrier("g", 3));
+    assert_eq!((&answers[0].to[..], answers[0].tag), (&[tid(1)][..], tag::CHANGED), "it says nothing more");
+    ask(&mut keeper, 3, Request::Barrier("g", 3));
+    let waiting = view(&mut keeper, 1);
+    assert_eq!(waiting.arrived, [tid(2), tid(3)]);
+    assert!(waiting.has(tid(2)) && !waiting.may_speak(tid(2)));
+    let answers = ask(&mut keeper, 1, Request::Barrier("g", 3));
+    assert_eq!((&answers[0].to[..], answers[0].tag), (&[tid(1)][..], tag::CHANGED), "before anybody goes on");
+    assert_eq!(answers[1].tag, tag::BARRIER);
+    let again = view(&mut keeper, 1);
+    assert!(again.settled == again.epoch && again.epoch > changed.epoch && !again.lacks_some());
+    met(&mut keeper, 1..4);
+    assert_eq!(view(&mut keeper, 1), again, "nothing has changed");
 }
 
 #[test]
