@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <sched.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
@@ -87,7 +88,7 @@ static void copies(double seconds, char **x)
     }
 }
 
-/* A plain connection; the other end, `serve`, tells its port. */
+/* A plain connection; the other end, `serve`, tells its port and serves for ever. */
 
 static int connection;
 
@@ -116,22 +117,31 @@ static void without_delay(void)
     setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
 }
 
-static void serve(void)
+/* Until the other closes. */
+static void echo(void)
 {
-    struct sockaddr_in address = { .sin_family = AF_INET };
-    socklen_t length = sizeof address;
-    int listener = socket(AF_INET, SOCK_STREAM, 0);
-    if (bind(listener, (void *)&address, length) || listen(listener, 1)) fail("cannot listen");
-    getsockname(listener, (void *)&address, &length);
-    printf("%d\n", ntohs(address.sin_port));
-    fflush(stdout);
-    connection = accept(listener, NULL, NULL);
-    without_delay();
     for (;;) {
         long size;
         transfer(0, (char *)&size, sizeof size);
         transfer(0, in, size);
         transfer(1, in, size);
+    }
+}
+
+static void serve(void)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET };
+    socklen_t length = sizeof address;
+    signal(SIGCHLD, SIG_IGN);
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    if (bind(listener, (void *)&address, length) || listen(listener, 1)) fail("cannot listen");
+    getsockname(listener, (void *)&address, &length);
+    printf("%d\n", ntohs(address.sin_port));
+    fflush(stdout);
+    while ((connection = accept(listener, NULL, NULL)) >= 0) {
+        without_delay();
+        if (fork() == 0) echo();
+        close(connection);
     }
 }
 

@@ -71,7 +71,7 @@ pub fn run(cli: &Cli, rust: &Path) -> Result<()> {
         .prefix
         .as_ref()
         .map_or_else(Installation::ours, |prefix| Installation::at(&workspace().join(prefix)));
-    let lab = Lab::open(&ours, rust)?;
+    let lab = Lab::open(&ours, rust, parts::need_hosts(&cli.parts))?;
     let parts = parts::chosen(&lab, &cli.parts, cli.quick);
     let found = measure(&parts, cli.effort());
     let findings = Findings { machine, parts: found };

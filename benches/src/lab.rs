@@ -1,9 +1,10 @@
 //! All who are compared, ready to be run: a virtual machine of each PVM, compiled programs, Open MPI.
 
 use crate::part::Ask;
+use crate::remote::Remote;
 use anyhow::{Context, Result, bail, ensure};
 use pvm_tests::machine::{Machine, Plan};
-use pvm_tests::{Installation, peers};
+use pvm_tests::{Installation, Network, peers};
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,6 +18,8 @@ pub struct Lab {
     pub ours: Side,
     /// The original PVM, if it is installed.
     pub original: Option<Side>,
+    /// Two hosts with a network between them, if they were asked for and can be had.
+    pub remote: Option<Remote>,
     /// Whether there is Open MPI.
     has_mpi: bool,
     /// The program for our Rust interface.
@@ -36,6 +39,8 @@ pub struct Side {
     machine: Machine,
     /// Where its programs are.
     folder: PathBuf,
+    /// The host to spawn on, or - for any.
+    place: &'static str,
 }
 
 /// Who takes part in a measurement: the end of the program's name.
@@ -100,12 +105,14 @@ impl Payload {
 }
 
 impl Lab {
-    /// Starts what is there: ours, of an installation, and all peers; `rust` is the program for our Rust interface.
-    pub fn open(ours: &Installation, rust: &Path) -> Result<Self> {
+    /// Starts what is there: ours, of an installation, and all peers; `rust` is the program for our Rust
+    /// interface.
+    pub fn open(ours: &Installation, rust: &Path, with_remote: bool) -> Result<Self> {
         let folder = TempDir::with_prefix("pvm-bench-")?;
-        let original = Installation::debian()
-            .map(|original| Side::start(&original, &folder.path().join("original")))
-            .transpose()?;
+        let debian = Installation::debian();
+        let original =
+            debian.as_ref().map(|debian| Side::start(debian, &folder.path().join("original"), None));
+        let original = original.transpose()?;
         let has_mpi = is_there("mpicc") && is_there("mpirun");
         if has_mpi {
             Cast::ALL
@@ -118,8 +125,9 @@ impl Lab {
             );
         }
         compile(Command::new("cc"), "limits", folder.path())?;
-        let ours = Side::start(ours, &folder.path().join("ours"))?;
-        Ok(Self { ours, original, has_mpi, rust: rust.to_owned(), folder })
+        let remote = if with_remote { Remote::open(ours, debian.as_ref(), folder.path())? } else { None };
+        let ours = Side::start(ours, &folder.path().join("ours"), None)?;
+        Ok(Self { ours, original, remote, has_mpi, rust: rust.to_owned(), folder })
     }
 
     /// The program for our Rust interface, as a task of our machine.
@@ -138,6 +146,11 @@ impl Lab {
     pub fn mpi(&self) -> Option<Mpi<'_>> {
         self.has_mpi.then_some(Mpi { folder: self.folder.path() })
     }
+
+    /// The folder of the programs that need no PVM.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
 }
 
 impl Mpi<'_> {
@@ -150,9 +163,14 @@ impl Mpi<'_> {
         if processes > cores || job.what == "spawn" {
             command.args(["--oversubscribe", "--mca", "mpi_yield_when_idle", "1"]);
         }
+        self.add_program(&mut command, job, ask);
+        command
+    }
+
+    /// Adds its program and what it is asked for to a command that runs it in some way.
+    pub fn add_program(&self, command: &mut Command, job: Job, ask: Ask) {
         command.arg(self.folder.join(job.cast.program("mpi")));
         command.args([job.what, &job.seconds(ask), job.payload.name()]).args(words(ask.xs));
-        command
     }
 }
 
@@ -171,7 +189,12 @@ impl Cast {
 }
 
 impl Side {
-    fn start(installation: &Installation, folder: &Path) -> Result<Self> {
+    /// Compiles the programs and starts the daemon, on the hosts of a network if there is one.
+    pub(crate) fn start(
+        installation: &Installation,
+        folder: &Path,
+        network: Option<&Network>,
+    ) -> Result<Self> {
         fs::create_dir(folder)?;
         for cast in Cast::ALL {
             let mut command = Command::new("cc");
@@ -180,15 +203,23 @@ impl Side {
         }
         // P as it is without a setting, since the machines of tests have another; and room for the largest batch.
         let target = 4 * thread::available_parallelism()?.get();
-        let plan = Plan::of(installation)
+        let mut plan = Plan::of(installation)
             .variable("PVM_TASK_TARGET", &target.to_string())
             .variable("PVM_TASK_LIMIT", "10000");
-        match plan.try_start() {
-            Ok(machine) => Ok(Self { machine, folder: folder.to_owned() }),
+        if let Some(network) = network {
+            let hosts = format!("{}\n", network.line(1, ""));
+            plan = plan.network(network).name(&network.address(0)).hostfile(&hosts);
+        }
+        let machine = match plan.try_start() {
+            Ok(machine) => machine,
             Err(failure) => {
                 bail!("the daemon of {} does not start: {failure:?}", installation.pvmd().display())
             }
+        };
+        if network.is_some() {
+            machine.console_with_hosts(2).quit();
         }
+        Ok(Self { machine, folder: folder.to_owned(), place: network.map_or("-", |network| network.name(1)) })
     }
 
     /// The measured program, as a task of this machine.
@@ -210,13 +241,13 @@ impl Side {
         let mut command = self.command(program);
         let seconds = job.seconds(ask);
         command
-            .args([job.what, &seconds, way.encoding, way.route, job.payload.name(), "-"])
+            .args([job.what, &seconds, way.encoding, way.route, job.payload.name(), self.place])
             .args(words(ask.xs));
         command
     }
 }
 
-fn words(xs: &[u64]) -> impl Iterator<Item = String> {
+pub(crate) fn words(xs: &[u64]) -> impl Iterator<Item = String> {
     xs.iter().map(u64::to_string)
 }
 

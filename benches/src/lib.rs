@@ -5,7 +5,7 @@
 //! else the machine does hits all alike.
 //!
 //! - [`part`]: what a part is and how it is run; [`parts`]: the parts there are.
-//! - [`lab`]: who is compared, ready to be run; [`program`]: running one and reading its results.
+//! - [`lab`]: who is compared, ready to be run, and [`remote`], between two hosts; [`program`]: running one and reading its results.
 //! - [`stats`], [`report`]: from rounds to tables, plots and JSON; [`cli`]: the command line.
 #![forbid(unsafe_code)]
 
@@ -14,5 +14,6 @@ pub mod lab;
 pub mod part;
 pub mod parts;
 pub mod program;
+pub mod remote;
 pub mod report;
 pub mod stats;

@@ -61,6 +61,11 @@ impl Network {
         self.hosts[0].namespace.clone()
     }
 
+    /// Where a host is, for commands that need no daemon.
+    pub fn namespace(&self, index: usize) -> Namespace {
+        self.hosts[index].namespace.clone()
+    }
+
     /// Address of a host, also the master's name.
     pub fn address(&self, index: usize) -> String {
         address(index)

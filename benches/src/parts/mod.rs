@@ -1,5 +1,6 @@
 //! The parts of the benchmark.
 
+pub mod hosts;
 pub mod many;
 pub mod pairs;
 pub mod spawning;
@@ -8,7 +9,7 @@ use crate::lab::Lab;
 use crate::part::Part;
 
 /// The words by which parts are chosen, with what they are.
-pub const CHOICES: [(&str, &str); 10] = [
+pub const CHOICES: [(&str, &str); 11] = [
     ("latency", "half a round trip between two tasks of one host, small messages"),
     ("bandwidth", "the same for large messages"),
     ("rate", "64 messages one way, then an answer"),
@@ -18,6 +19,7 @@ pub const CHOICES: [(&str, &str); 10] = [
     ("broadcast", "1 KiB to all members of a group"),
     ("reduce", "sum of 128 doubles over a group"),
     ("crowd", "ping-pong of 8 pairs at once"),
+    (hosts::NAME, "latency and bandwidth between two hosts, in network namespaces"),
     ("spawn", "tasks started, heard from and ended, in batches of 1 to 4096"),
 ];
 
@@ -25,12 +27,18 @@ pub const CHOICES: [(&str, &str); 10] = [
 pub fn chosen<'l>(lab: &'l Lab, words: &[String], quick: bool) -> Vec<Part<'l>> {
     let mut parts = pairs::parts(lab);
     parts.extend(many::parts(lab));
+    parts.extend(hosts::parts(lab));
     parts.extend(spawning::parts(lab));
     parts.retain(|part| words.is_empty() || words.iter().any(|word| is_chosen(part.name, word)));
     if quick {
         parts.iter_mut().for_each(Part::shorten);
     }
     parts
+}
+
+/// Whether parts are chosen that need two hosts.
+pub fn need_hosts(words: &[String]) -> bool {
+    words.is_empty() || words.iter().any(|word| word.split('-').next() == Some(hosts::NAME))
 }
 
 fn is_chosen(name: &str, word: &str) -> bool {
@@ -47,5 +55,11 @@ mod tests {
         assert!(is_chosen("latency-bytes", "latency-bytes"));
         assert!(!is_chosen("latency-bytes", "lat"));
         assert!(!is_chosen("latency-bytes", "bytes"));
+    }
+
+    #[test]
+    fn hosts_are_made_only_for_parts_between_hosts() {
+        assert!(need_hosts(&[]) && need_hosts(&["rate".into(), "remote-latency".into()]));
+        assert!(!need_hosts(&["rate".into()]));
     }
 }

@@ -1,0 +1,52 @@
+//! Two tasks on two hosts.
+
+use crate::lab::{Cast, Job, Lab, Payload, Side, Way};
+use crate::part::{Axis, Contender, Kind, Part, Unit};
+use crate::remote::Remote;
+
+const LATENCY: [u64; 4] = [1, 64, 1 << 10, 4 << 10];
+const BANDWIDTH: [u64; 4] = [1 << 14, 1 << 16, 1 << 20, 1 << 24];
+
+const PINGPONG: Job = Job { cast: Cast::Pair, what: "pingpong", payload: Payload::Bytes, patience: 1.0 };
+
+/// The word by which they are chosen: they need more than others.
+pub const NAME: &str = "remote";
+
+/// Latency and bandwidth between two hosts, if there are any.
+pub fn parts(lab: &Lab) -> Vec<Part<'_>> {
+    let Some(remote) = &lab.remote else { return Vec::new() };
+    let part = |name, title, unit, xs: &[u64]| Part {
+        name,
+        title,
+        unit,
+        axis: Axis::Size,
+        xs: xs.to_vec(),
+        separately: false,
+        contenders: all(lab, remote),
+    };
+    vec![
+        part("remote-latency", "half a round trip between two hosts, bytes", Unit::Time, &LATENCY),
+        part("remote-bandwidth", "ping-pong between two hosts, bytes", Unit::Bandwidth, &BANDWIDTH),
+    ]
+}
+
+fn all<'l>(lab: &'l Lab, remote: &'l Remote) -> Vec<Contender<'l>> {
+    let task = |name, kind, side: &'l Side, way| {
+        Contender::new(name, kind, move |ask| side.task(way, PINGPONG, ask))
+    };
+    let mut contenders = vec![
+        task("ours", Kind::Shown, &remote.ours, Way::DEFAULT),
+        task("our direct", Kind::Shown, &remote.ours, Way::DIRECT),
+    ];
+    if let Some(original) = &remote.original {
+        contenders.extend([
+            task("PVM", Kind::Compared, original, Way::DEFAULT),
+            task("direct", Kind::Compared, original, Way::DIRECT),
+        ]);
+    }
+    if let Some(mpi) = lab.mpi() {
+        contenders.push(Contender::new("MPI", Kind::Compared, move |ask| remote.mpi(mpi, PINGPONG, ask)));
+    }
+    contenders.push(Contender::new("TCP", Kind::Compared, |ask| remote.tcp(ask)));
+    contenders
+}

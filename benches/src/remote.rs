@@ -1,0 +1,80 @@
+//! Two hosts, in network namespaces joined by veth, and who is measured between them.
+
+use crate::lab::{Job, Mpi, Side, words};
+use crate::part::Ask;
+use anyhow::{Context, Result};
+use pvm_tests::{Installation, Network};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// Two hosts for each PVM; those of ours are everybody else's, too.
+pub struct Remote {
+    /// This project.
+    pub ours: Side,
+    /// The original PVM, if it is installed.
+    pub original: Option<Side>,
+    /// The program for the limits.
+    limits: PathBuf,
+    /// The other end for plain connections.
+    server: Child,
+    port: String,
+    // After the machines, which need them to the end.
+    network: Network,
+    _original_network: Option<Network>,
+}
+
+impl Remote {
+    /// Starts it; `None` (with a line that says so) where that is not possible.
+    pub fn open(ours: &Installation, original: Option<&Installation>, folder: &Path) -> Result<Option<Self>> {
+        let check = "two hosts with a network between them";
+        let Some(network) = Network::of(2, ours, check) else { return Ok(None) };
+        let ours = Side::start(ours, &folder.join("remote"), Some(&network))?;
+        let original_network = original.and_then(|original| Network::of(2, original, check));
+        let original = original.zip(original_network.as_ref());
+        let original = original
+            .map(|(original, network)| Side::start(original, &folder.join("remote-original"), Some(network)));
+        let original = original.transpose()?;
+        let limits = folder.join("limits");
+        let mut command = network.namespace(1).command(&limits);
+        let mut server = command.args(["serve", "0"]).stdout(Stdio::piped()).spawn()?;
+        let mut port = String::new();
+        let printed = server.stdout.as_mut().context("the server has no output")?;
+        BufReader::new(printed).read_line(&mut port)?;
+        let port = port.trim().to_owned();
+        Ok(Some(Self { ours, original, limits, server, port, network, _original_network: original_network }))
+    }
+
+    /// A plain connection between the hosts.
+    pub fn tcp(&self, ask: Ask) -> Command {
+        let mut command = self.network.namespace(0).command(&self.limits);
+        command
+            .args(["tcp", &ask.seconds.to_string(), &self.network.address(1), &self.port])
+            .args(words(ask.xs));
+        command
+    }
+
+    /// Open MPI, with a process on each host.
+    pub fn mpi(&self, mpi: Mpi, job: Job, ask: Ask) -> Command {
+        let hosts = format!("{},{}", self.network.address(0), self.network.address(1));
+        let mut command = self.network.namespace(0).command(Path::new("mpirun"));
+        // Each host would bind its process to the first core, which here is the same one.
+        command.args(["--allow-run-as-root", "-n", "2", "--bind-to", "none", "-H", &hosts]);
+        command.args(["--mca", "plm_rsh_agent"]);
+        command.arg(self.network.ssh());
+        for (name, value) in
+            [("btl", "tcp,self"), ("btl_tcp_if_include", "eth0"), ("oob_tcp_if_include", "eth0")]
+        {
+            command.args(["--mca", name, value]);
+        }
+        mpi.add_program(&mut command, job, ask);
+        command
+    }
+}
+
+impl Drop for Remote {
+    fn drop(&mut self) {
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+}
