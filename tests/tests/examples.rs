@@ -174,6 +174,21 @@ const NETPIPE: &[Scene] = &[scene(
     " 65539 bytes ",
 )];
 
+/// PVM's own tools that look at groups, while one has a member.
+const TOOLS: &[Scene] = &[scene(
+    "pvm_gstat and pvmgroups",
+    &[
+        Start("dbwtest", &[], ""),
+        Until("pvm_gstat", &["bwtest"], "size: 1"),
+        Run("pvm_gstat", &["bwtest"], ""),
+        Run("pvm_gstat", &["nobody"], ""),
+        Run("pvmgroups", &[], ""),
+        Start("dbwtest", &[], ""),
+    ],
+    BANDWIDTH,
+    "group: bwtest, size: 1",
+)];
+
 /// What is said in all scenes with one library under one daemon, afterwards an empty machine.
 fn play(scenes: &[Scene], daemon: &Installation, library: &Installation) -> Vec<String> {
     let mut machine = Plan::of(daemon).library(library).start();
@@ -187,9 +202,9 @@ fn play(scenes: &[Scene], daemon: &Installation, library: &Installation) -> Vec<
 
 /// Each library under each daemon says what the original library says under the original daemon.
 #[track_caller]
-fn expect_same(scenes: &'static [Scene], peer: Peer, check: &str) {
+fn expect_same(scenes: &'static [Scene], peers: &[Peer], check: &str) {
     let Some(ours) = Installation::ours_only(check) else { return };
-    let (Some(()), Some(original)) = (peers::require(&[peer], check), Installation::debian()) else { return };
+    let (Some(()), Some(original)) = (peers::require(peers, check), Installation::debian()) else { return };
     let combinations = [(&original, &original), (&original, &ours), (&ours, &original), (&ours, &ours)];
     let all: Vec<Vec<String>> = thread::scope(|scope| {
         let start = |&(daemon, library)| {
@@ -229,12 +244,17 @@ fn kind(installation: &Installation) -> &'static str {
 
 #[test]
 fn examples_say_the_same_with_each_library_under_each_daemon() {
-    expect_same(SCENES, Peer::OriginalExamples, "all of PVM's examples");
+    expect_same(SCENES, &[Peer::OriginalExamples], "all of PVM's examples");
 }
 
 #[test]
 fn netpipe_measures_to_its_last_size() {
-    expect_same(NETPIPE, Peer::NetPipe, "NetPIPE");
+    expect_same(NETPIPE, &[Peer::NetPipe], "NetPIPE");
+}
+
+#[test]
+fn tools_see_the_same_groups() {
+    expect_same(TOOLS, &[Peer::OriginalPvm, Peer::OriginalExamples], "PVM's tools for groups");
 }
 
 #[test]
