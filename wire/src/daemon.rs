@@ -108,7 +108,7 @@ pub enum DaemonMsg {
         /// All hosts.
         hosts: Vec<HostEntry>,
     },
-    /// Slave → master: all hosts of this table are linked to this one, or these are not.
+    /// Slave → master: it has the links that this table asks of it, or could not make these.
     TableAck {
         /// Of the table.
         serial: u64,

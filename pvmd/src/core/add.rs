@@ -344,29 +344,41 @@ impl Core {
             None => {
                 self.table_serial += 1;
                 let serial = self.table_serial;
-                let missing = newcomers.iter().map(|entry| entry.index).collect();
-                operation.told = Some((serial, missing));
                 let hosts: Vec<HostEntry> =
                     self.hosts.iter().cloned().chain(newcomers.iter().cloned()).collect();
-                let targets: Vec<HostIndex> = hosts.iter().map(|entry| entry.index).collect();
-                for host in targets.into_iter().filter(|&host| host != HostIndex::MASTER) {
+                let others = hosts.iter().map(|entry| entry.index).filter(|&host| host != HostIndex::MASTER);
+                let others: BTreeSet<HostIndex> = others.collect();
+                operation.told = Some((serial, others.clone()));
+                for host in others {
                     self.tell(host, DaemonMsg::TableUpdate { serial, hosts: hosts.clone() });
                 }
             }
         }
     }
 
-    /// A newcomer has linked up with everyone, or could not.
+    /// A host has all links of the new table, or could not make one.
     pub(super) fn on_table_ack(&mut self, from: HostIndex, serial: u64, failed: &[(HostIndex, String)]) {
         let Some(operation) = &mut self.adding else { return };
         let Some((told, missing)) = &mut operation.told else { return };
         if *told != serial || !missing.remove(&from) {
             return;
         }
-        if let Some((host, reason)) = failed.first() {
-            let reason = format!("it cannot reach host {host}: {reason}");
-            self.on_newcomer_failed(from, PvmError::CantStart, &reason);
-        } else {
+        // Of two that cannot reach each other one is a newcomer.
+        let newcomer = failed.first().map(|(host, reason)| match self.is_newcomer(from) {
+            true => (from, format!("it cannot reach host {host}: {reason}")),
+            false => (*host, format!("host {from} cannot reach it: {reason}")),
+        });
+        match newcomer {
+            Some((newcomer, reason)) => self.on_newcomer_failed(newcomer, PvmError::CantStart, &reason),
+            None => self.advance_add(),
+        }
+    }
+
+    /// A member is out whose links would have been waited for.
+    pub(super) fn forget_table_ack(&mut self, host: HostIndex) {
+        if let Some(AddOperation { told: Some((_, missing)), .. }) = &mut self.adding
+            && missing.remove(&host)
+        {
             self.advance_add();
         }
     }
@@ -421,6 +433,12 @@ impl Core {
         for index in indices {
             self.actions.push(Action::AbandonHost { index });
         }
+    }
+
+    /// Whether a host is being added.
+    pub(super) fn is_newcomer(&self, index: HostIndex) -> bool {
+        let stages = self.adding.iter().flat_map(|operation| &operation.stages);
+        stages.filter_map(Stage::index).any(|newcomer| newcomer == index)
     }
 
     fn newcomer(&mut self, index: HostIndex) -> Option<&mut Stage> {

@@ -108,14 +108,16 @@ impl Core {
         }
     }
 
-    /// Slave: the master tells the table that is to be. The one with the higher index dials.
+    /// Slave: the master tells the table that is to be. Newcomers link up with all, the others with newcomers; of two, the
+    /// one with the higher index dials. Nobody is a member before all have the links: whoever hears from a member knows it.
     pub(super) fn on_table_update(&mut self, serial: u64, hosts: Vec<HostEntry>) {
         let me = self.config.index;
         let newcomer = !self.hosts.contains(me);
         let missing: BTreeSet<HostIndex> = hosts
             .iter()
             .map(|entry| entry.index)
-            .filter(|&index| index != me && !self.links.contains_key(&index) && newcomer)
+            .filter(|&index| index != me && !self.links.contains_key(&index))
+            .filter(|&index| newcomer || !self.hosts.contains(index))
             .collect();
         for entry in hosts.iter().filter(|entry| entry.index < me && missing.contains(&entry.index)) {
             self.actions.push(Action::Link { entry: entry.clone() });
@@ -128,6 +130,15 @@ impl Core {
         if self.linking.missing.is_empty() {
             let (serial, failed) = (self.linking.serial, std::mem::take(&mut self.linking.failed));
             self.tell(HostIndex::MASTER, DaemonMsg::TableAck { serial, failed });
+        }
+    }
+
+    /// A host that is out need not be waited for, and is not to become a member.
+    fn forget_linking(&mut self, host: HostIndex) {
+        self.linking.hosts.retain(|entry| entry.index != host);
+        self.linking.failed.retain(|(failed, _)| *failed != host);
+        if self.linking.missing.remove(&host) {
+            self.acknowledge_table();
         }
     }
 
@@ -170,16 +181,27 @@ impl Core {
     /// Master: two slaves have lost sight of each other. If one is dead the master notices by itself; if both live,
     /// the younger one goes, for every pair of hosts must be able to talk.
     pub(super) fn on_link_lost(&mut self, from: HostIndex, host: HostIndex, reason: &str) {
-        if self.hosts.contains(from) && self.hosts.contains(host) {
+        if self.is_member_or_newcomer(from) && self.is_member_or_newcomer(host) {
             warn!(%from, %host, reason, "two hosts have lost their link");
             self.set_timer(self.config.host_timeout, Timer::LinkLost(from, host));
         }
     }
 
     pub(super) fn on_link_lost_timer(&mut self, a: HostIndex, b: HostIndex) {
-        if self.hosts.contains(a) && self.hosts.contains(b) {
-            self.remove_host(a.max(b), &format!("it cannot reach host {}", a.min(b)));
+        if !self.is_member_or_newcomer(a) || !self.is_member_or_newcomer(b) {
+            return;
         }
+        let younger = match (self.hosts.contains(a), self.hosts.contains(b)) {
+            (true, false) => b,
+            (false, true) => a,
+            _ => a.max(b),
+        };
+        let other = if younger == a { b } else { a };
+        self.remove_host(younger, &format!("it cannot reach host {other}"));
+    }
+
+    fn is_member_or_newcomer(&self, host: HostIndex) -> bool {
+        self.hosts.contains(host) || self.is_newcomer(host)
     }
 
     /// Master: a host is out. All are told.
@@ -193,11 +215,12 @@ impl Core {
             self.tell(other, DaemonMsg::HostGone { host, reason: reason.to_owned() });
         }
         self.host_gone(host, reason);
+        self.forget_table_ack(host);
     }
 
     /// A host is out: nothing of it stays, everyone who asked is told.
     pub(super) fn host_gone(&mut self, host: HostIndex, reason: &str) {
-        self.linking.hosts.retain(|entry| entry.index != host);
+        self.forget_linking(host);
         let Some(entry) = self.hosts.remove(host) else { return self.drop_link(host) };
         info!(%host, name = entry.name, reason, "host gone");
         self.drop_link(host);

@@ -30,3 +30,38 @@ fn a_task_that_waits_for_itself_to_read_is_killed() {
         ],
     );
 }
+
+#[test]
+fn a_member_hears_newcomers_of_whom_it_was_told_late() {
+    use Op::*;
+    check(
+        445,
+        1,
+        &[
+            Enrol(49055),
+            Enrol(59058),
+            WatchHost(1413, 28892),
+            Enrol(39058),
+            Wait(30000),
+            Enrol(25619),
+            Spawn(24601, 6, 48124),
+            Mail(47553, 19710),
+            Multicast(51563),
+            Spawn(33454, 3, 0),
+            AddHosts(4486, 1),
+            Send(13914, 11410, 4, 200000),
+            Wait(1500000),
+            Mail(1338, 20863),
+            Kill(11656),
+            Ask(7245, 51150),
+            Send(26540, 35457, 1, 10),
+            AddHosts(65167, 2),
+            Wait(30000),
+            Cut(59445, 27568, 2900),
+            Spawn(36524, 6, 0),
+            Spawn(38962, 5, 0),
+            Wait(1500000),
+            Ask(39178, 32841),
+        ],
+    );
+}

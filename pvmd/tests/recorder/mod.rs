@@ -175,10 +175,10 @@ impl Recorder {
             let DaemonMsg::TableUpdate { serial: told, .. } = self.told() else { panic!("not the table") };
             serial = told;
         }
-        self.feed(Event::PeerMessage {
-            host: host(index),
-            message: DaemonMsg::TableAck { serial, failed: vec![] },
-        });
+        for member in 2..=index {
+            let message = DaemonMsg::TableAck { serial, failed: vec![] };
+            self.feed(Event::PeerMessage { host: host(member), message });
+        }
         for _ in 2..=index {
             assert!(matches!(self.told(), DaemonMsg::TableCommit { .. }));
         }
