@@ -5,7 +5,8 @@ use pvm_tests::machine::Plan;
 use pvm_tests::peers::{self, Peer};
 use pvm_tests::program::Program;
 use pvm_tests::programs::{Linking, Programs};
-use pvm_tests::{Installation, Network, wait};
+use pvm_tests::scene::{Blind, Scene, Step};
+use pvm_tests::{Installation, Machine, Network, wait};
 
 /// What the program `mixed` prints if nothing is lost, changed or taken for something else.
 fn all_well() -> Vec<String> {
@@ -44,6 +45,16 @@ struct Kinds {
     there: Installation,
 }
 
+/// A machine of the two hosts of this network.
+#[track_caller]
+fn two_hosts(network: &Network, daemons: &Installation, library: &Installation) -> Machine {
+    let hostfile = format!("{}\n", network.line(1, "ep=/usr/bin"));
+    let plan = Plan::of(daemons).library(library).name(&network.address(0)).hostfile(&hostfile);
+    let machine = plan.network(network).start();
+    machine.console_with_hosts(2).quit();
+    machine
+}
+
 #[track_caller]
 fn expect_all_well(check: &str, kinds: impl FnOnce(Installation, Installation) -> Kinds) {
     let Some(ours) = Installation::ours_only(check) else { return };
@@ -57,10 +68,7 @@ fn expect_all_well(check: &str, kinds: impl FnOnce(Installation, Installation) -
     let untidy = [&here, &there].into_iter().find(|library| !library.is_ours).unwrap_or(&here).clone();
     let mixed = |library| Programs::compile(&["mixed"], library, Linking::Fixed);
     let (Some(here), Some(there)) = (mixed(&here), mixed(&there)) else { return };
-    let hostfile = format!("{}\n", network.line(1, "ep=/usr/bin"));
-    let plan = Plan::of(&daemons).library(&untidy).name(&network.address(0)).hostfile(&hostfile);
-    let machine = plan.network(&network).start();
-    machine.console_with_hosts(2).quit();
+    let machine = two_hosts(&network, &daemons, &untidy);
     let mut command = machine.command(here.path("mixed"));
     command.arg(there.path("mixed")).args([network.address(0), network.name(1).to_owned()]);
     let ended = Program::start(&mut command).end_within(wait::PATIENCE * 2);
@@ -123,4 +131,35 @@ fn the_original_alone() {
         here: original.clone(),
         there: original,
     });
+}
+
+/// NetPIPE's receiver is spawned on the other host, its transmitter is started on this one.
+const NETPIPE: Scene = Scene {
+    name: "NPpvm",
+    steps: &[
+        Step::Console("spawn -beta NPpvm -n 20 -u 65536", "1 successful"),
+        Step::Tasks(1),
+        Step::Run("NPpvm", &["-n", "20", "-u", "65536", "-h", "beta"], ""),
+    ],
+    blind: &[Blind::Ids, Blind::Numbers("Mbps")],
+    says: " 65539 bytes ",
+};
+
+#[test]
+fn netpipe_measures_between_hosts() {
+    let check = "NetPIPE between hosts";
+    let Some(ours) = Installation::ours_only(check) else { return };
+    let (Some(()), Some(original)) = (peers::require(&[Peer::NetPipe], check), Installation::debian()) else {
+        return;
+    };
+    let mut said = Vec::new();
+    for daemons in [&original, &ours] {
+        for library in [&original, &ours] {
+            let Some(network) = Network::of(2, daemons, check) else { return };
+            let machine = two_hosts(&network, daemons, library);
+            said.push(NETPIPE.play(&machine));
+            machine.finish();
+        }
+    }
+    assert!(said.iter().all(|one| *one == said[0]), "{said:#?}");
 }
