@@ -363,14 +363,14 @@ impl Core {
         if *told != serial || !missing.remove(&from) {
             return;
         }
+        let Some((host, reason)) = failed.first() else { return self.advance_add() };
         // Of two that cannot reach each other one is a newcomer.
-        let newcomer = failed.first().map(|(host, reason)| match self.is_newcomer(from) {
-            true => (from, format!("it cannot reach host {host}: {reason}")),
-            false => (*host, format!("host {from} cannot reach it: {reason}")),
-        });
-        match newcomer {
-            Some((newcomer, reason)) => self.on_newcomer_failed(newcomer, PvmError::CantStart, &reason),
-            None => self.advance_add(),
+        if self.is_newcomer(from) {
+            let reason = format!("it cannot reach host {host}: {reason}");
+            self.on_newcomer_failed(from, PvmError::CantStart, &reason);
+        } else {
+            let reason = format!("host {from} cannot reach it: {reason}");
+            self.on_newcomer_failed(*host, PvmError::CantStart, &reason);
         }
     }
 
