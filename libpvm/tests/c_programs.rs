@@ -5,7 +5,7 @@
 
 mod c_support;
 
-use c_support::{Library, Machine, compile, daemons, have_compiler, libraries, our_libraries};
+use c_support::{Library, Machine, compile, daemons, have_compiler, libraries, our_libraries, own_daemon};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -133,6 +133,35 @@ fn many_enrol_at_once() {
 #[test]
 fn longs_keep_all_their_bits() {
     check_with("longs.c", &daemons(), &[Library::Shared, Library::Static]);
+}
+
+/// A daemon of ours knows whose library a receiver has. The original's does not, and and warns of all.
+#[test]
+fn senders_are_told_of_receivers_that_lose_half_of_a_long() {
+    if !have_compiler("cc") || !libraries().contains(&Library::Original) {
+        return;
+    }
+    let source = "long_receivers.c";
+    for daemon in daemons() {
+        let machine = Machine::start(&daemon);
+        let [mine, theirs] =
+            [Library::Static, Library::Original].map(|library| compile(source, library, machine.folder()));
+        let input = format!("{}\n{}\n{}\n", mine.display(), theirs.display(), theirs.display());
+        let (code, found) = machine.run(&mine, Library::Static, &input);
+        let own = own_daemon().as_ref() == Some(&daemon);
+        let expected = if own { "long_receivers.expected" } else { "long_receivers_original.expected" };
+        let expected = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(expected);
+        let expected = std::fs::read_to_string(&expected).expect("what is expected");
+        compare(&expected, &without_tids(&found), &format!("{source} on {}", daemon.display()));
+        assert_eq!(code, Some(0));
+    }
+}
+
+/// A text with `: t40003 has` as `: t has`.
+fn without_tids(text: &str) -> String {
+    let mut pieces = text.split(": t");
+    let first = pieces.next().unwrap_or_default().to_owned();
+    pieces.fold(first, |out, piece| out + ": t" + piece.trim_start_matches(|c: char| c.is_ascii_hexdigit()))
 }
 
 /// The original does not go on from the first name.

@@ -195,6 +195,8 @@ pub mod task_flags {
     pub const AUTH: i32 = 8;
     /// Leaving.
     pub const CLOSING: i32 = 0x10;
+    /// Its library is this system's. Only who asks for it is told: TM_TASK with the extensions' version behind.
+    pub const EXTENDED: i32 = 0x1_0000;
 }
 
 /// Kinds of notify (`pvm_notify`).

@@ -15,6 +15,7 @@ mod route_notices;
 mod send;
 mod spawn;
 mod timeline;
+mod uppers;
 mod wait;
 
 pub use connect::{address_file, tmp_dir};
@@ -54,6 +55,7 @@ pub struct Engine {
     next_wait_id: i32,
     inbox: Inbox,
     peers: Peers,
+    receivers: uppers::Receivers,
     route_notices: RouteNotices,
     siblings: Option<Vec<Tid>>,
     manager: manager::Manager,
@@ -100,6 +102,7 @@ impl Engine {
             next_wait_id: 1,
             inbox,
             peers: Peers::default(),
+            receivers: uppers::Receivers::default(),
             route_notices: RouteNotices::default(),
             siblings: None,
             manager: manager::Manager::default(),

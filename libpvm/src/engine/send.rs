@@ -31,6 +31,8 @@ impl Engine {
             }
         }
         if !rest.is_empty() {
+            let form = payload.for_socket(header)?;
+            rest.iter().try_for_each(|&dst| self.check_uppers(dst, &form.header))?;
             let list = BodyWriter::new().int(rest.len() as i32).ints(rest.iter().map(|dst| dst.raw()));
             self.send_by_daemon(
                 Tid::MY_DAEMON,
@@ -62,6 +64,7 @@ impl Engine {
             return Ok(false);
         }
         let form = payload.for_socket(header)?;
+        self.check_uppers(dst, &form.header)?;
         let mut outgoing =
             Outgoing::new(self.tid(), dst, form.header, form.parts(), self.options.fragment_size)?;
         while !outgoing.is_done() {
@@ -87,6 +90,7 @@ impl Engine {
         let is_grant = header.context == CONTEXT_TC && header.tag == Tc::ConAck.tag();
         self.peers.count_sent(dst, is_grant);
         let form = payload.for_socket(header)?;
+        self.check_uppers(dst, &form.header)?;
         let mut outgoing =
             Outgoing::new(self.tid(), dst, form.header, form.parts(), self.options.fragment_size)?;
         while !outgoing.is_done() {

@@ -114,6 +114,7 @@ impl Core {
         task.pid = request.pid;
         task.conn = Some(conn);
         task.enrolled = true;
+        task.extended = self.conns.get(&conn).is_some_and(|state| state.extended);
         if let Some(name) = &request.name {
             task.name.clone_from(name);
         }

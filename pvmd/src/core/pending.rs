@@ -6,8 +6,8 @@ use super::requests::host_record;
 use super::services::ServiceTo;
 use super::spawn::{ExecTo, SpawnId};
 use super::tasks::ReplyTo;
-use pvm_wire::body::BodyWriter;
-use pvm_wire::codes::Sm;
+use pvm_wire::body::{BodyError, BodyReader, BodyWriter};
+use pvm_wire::codes::{EXTENSION_VERSION, Sm, task_flags};
 use pvm_wire::daemon::{AddResult, DaemonMsg, PeerReply, PeerRequest, RequestId};
 use pvm_wire::protocol::{HostList, HostRecord, TaskRecord, encode_counted, encode_tasks};
 use pvm_wire::{HostIndex, PvmError, Tid};
@@ -53,6 +53,8 @@ pub(super) struct TaskQuery {
     to: ReplyTo,
     missing: BTreeSet<HostIndex>,
     tasks: Vec<TaskRecord>,
+    /// Flags that the asker does not know.
+    hidden: i32,
 }
 
 impl Core {
@@ -169,8 +171,17 @@ impl Core {
         }
     }
 
-    /// TM_TASK: 0 asks for all hosts, a host's tid for one, a task's tid for itself.
-    pub(super) fn on_task_list(&mut self, to: ReplyTo, which: Tid) {
+    /// TM_TASK: 0 asks for all hosts, a host's tid for one, a task's tid for itself. Our library can ask for flags that
+    /// the original does not have.
+    pub(super) fn on_task_list(&mut self, to: ReplyTo, body: &[u8]) -> Result<(), BodyError> {
+        let mut reader = BodyReader::new(body);
+        let which = Tid::from_raw(reader.int()?);
+        let knows = reader.int().is_ok_and(|version| version == EXTENSION_VERSION);
+        self.list_tasks(to, which, if knows { 0 } else { task_flags::EXTENDED });
+        Ok(())
+    }
+
+    fn list_tasks(&mut self, to: ReplyTo, which: Tid, hidden: i32) {
         let hosts: Vec<HostIndex> = match which.host() {
             None if which == Tid::NONE => self.hosts.iter().map(|entry| entry.index).collect(),
             Some(host) if self.hosts.contains(host) => vec![host],
@@ -179,7 +190,7 @@ impl Core {
         let only = which.is_task().then_some(which);
         let id = QueryId(self.next_id());
         let missing = hosts.iter().copied().collect();
-        self.queries.insert(id, TaskQuery { to, missing, tasks: Vec::new() });
+        self.queries.insert(id, TaskQuery { to, missing, tasks: Vec::new(), hidden });
         for host in hosts {
             self.ask(host, PeerRequest::Tasks { only }, Waiter::Tasks(id));
         }
@@ -193,6 +204,7 @@ impl Core {
             && let Some(mut query) = self.queries.remove(&id)
         {
             query.tasks.sort_by_key(|task| task.tid);
+            query.tasks.iter_mut().for_each(|task| task.flags &= !query.hidden);
             self.reply(query.to, encode_tasks(Ok(&query.tasks)));
         }
     }

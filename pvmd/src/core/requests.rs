@@ -78,7 +78,7 @@ impl Core {
                 self.reply(to, Vec::new());
                 self.signal(target, signal);
             }
-            Tm::Task => self.on_task_list(to, Tid::from_raw(BodyReader::new(body).int()?)),
+            Tm::Task => self.on_task_list(to, body)?,
             Tm::Mca => self.on_mca(to.conn, body)?,
             Tm::Notify => self.on_notify(tid, &NotifyRequest::decode(body)?),
             Tm::Db => {

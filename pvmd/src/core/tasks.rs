@@ -46,6 +46,8 @@ pub(super) struct Task {
     pub adopted: Vec<Tid>,
     /// A task manager: in no list, in no count.
     pub manager: bool,
+    /// Its library is this system's.
+    pub extended: bool,
     pub output: Sink,
     pub trace: Sink,
     /// Flags of the spawn.
@@ -68,6 +70,9 @@ impl Task {
         }
         if self.conn.is_some() {
             flags |= task_flags::CONNECTED;
+        }
+        if self.extended {
+            flags |= task_flags::EXTENDED;
         }
         TaskRecord {
             tid: self.tid,
@@ -124,6 +129,7 @@ impl TaskTable {
             origin: Origin::Itself,
             adopted: Vec::new(),
             manager: false,
+            extended: false,
             output: Sink::default(),
             trace: Sink::default(),
             spawn_flags: 0,
