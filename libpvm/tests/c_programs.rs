@@ -101,7 +101,32 @@ fn signal_handlers_call_the_library() {
 /// The original crashes.
 #[test]
 fn misuse_is_answered_with_errors() {
-    check_with("misuse.c", &daemons(), &[Library::Shared, Library::Static]);
+    for program in ["misuse.c", "misuse_more.c", "mistakes.f90"] {
+        check_with(program, &daemons(), &[Library::Shared, Library::Static]);
+    }
+}
+
+#[test]
+fn misuse_touches_no_memory_that_it_should_not() {
+    if !have_compiler("cc") || !have_compiler("valgrind") {
+        return;
+    }
+    let daemon = daemons().pop().expect("a daemon");
+    for source in ["misuse.c", "misuse_more.c"] {
+        let machine = Machine::start(&daemon);
+        let program = compile(source, Library::Shared, machine.folder());
+        let script = script(&machine, &format!("exec valgrind -q --error-exitcode=9 {}", program.display()));
+        let (code, found) = machine.run(&script, Library::Shared, "");
+        assert_eq!(code, Some(0), "{source}:\n{found}");
+    }
+}
+
+/// A shell script in a machine's folder.
+fn script(machine: &Machine, text: &str) -> PathBuf {
+    let script = machine.folder().join("script");
+    std::fs::write(&script, format!("#!/bin/sh\n{text}\n")).expect("the script");
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).expect("its mode");
+    script
 }
 
 /// The original's children share their parent's connection.
@@ -119,10 +144,8 @@ fn many_enrol_at_once() {
         for library in libraries() {
             let machine = Machine::start(&daemon);
             let program = compile("enrol.c", library, machine.folder());
-            let script = machine.folder().join("all");
-            let text = format!("#!/bin/sh\nfor i in $(seq 64); do {} & done\nwait\n", program.display());
-            std::fs::write(&script, text).expect("the script");
-            std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).expect("its mode");
+            let all = format!("for i in $(seq 64); do {} & done\nwait", program.display());
+            let script = script(&machine, &all);
             let (_, found) = machine.run(&script, library, "");
             assert_eq!(found, "1".repeat(64), "{library:?} on {}", daemon.display());
         }

@@ -161,7 +161,9 @@ const NOT_COMPARED: &[&str] = &[
     "long_receivers.c",
     "longs.c",
     "many.c",
+    "mistakes.f90",
     "misuse.c",
+    "misuse_more.c",
     "signals.c",
     "enrol.c",
 ];
@@ -170,18 +172,35 @@ const DIFFERS: &[&str] = &["pvmffreecontext", "pvmfgetmboxinfo"];
 /// Two names of PVM 3.3 are declared for programs that define them themselves; no library has them.
 const DECLARED_ONLY: &[&str] = &["pvm_getmwid", "pvm_setmwid"];
 
-/// The programs of `tests/c` in one language, without comments: all, or those that are compared with the original.
-fn programs(extension: &str, all: bool) -> String {
+/// Programs that give calls what they should not be given.
+const MISUSE: &[&str] = &["misuse.c", "misuse_more.c"];
+/// Calls with which nothing can be wrong: they take no argument, or end what the others need.
+const NOTHING_TO_MISUSE: &[&str] = &[
+    "pvm_halt",
+    "pvm_newcontext",
+    "pvm_reg_hoster",
+    "pvm_reg_tasker",
+    "pvm_version",
+    "pvmgetrsh",
+    "pvmgettmp",
+];
+
+/// The programs of `tests/c` in one language, without comments: those whose names are wanted.
+fn programs(extension: &str, wanted: impl Fn(&str) -> bool) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c");
     let mut text = String::new();
     for entry in fs::read_dir(folder).expect("the programs") {
         let path = entry.expect("a program").path();
         let name = path.file_name().expect("its name").to_string_lossy().into_owned();
-        if path.extension().is_some_and(|e| e == extension) && (all || !NOT_COMPARED.contains(&&*name)) {
+        if path.extension().is_some_and(|e| e == extension) && wanted(&name) {
             text += &without_comments(&fs::read_to_string(&path).expect("its text"));
         }
     }
     text
+}
+
+fn is_compared(name: &str) -> bool {
+    !NOT_COMPARED.contains(&name)
 }
 
 /// A C or Fortran text without its comments.
@@ -216,13 +235,24 @@ fn declared(header: &str) -> BTreeSet<String> {
 
 #[test]
 fn every_c_function_is_compared_with_the_original() {
-    let programs = programs("c", false);
+    let programs = programs("c", is_compared);
     for (header, at_least) in [("pvm3.h", 100), ("pvmtev.h", 2)] {
         let mut names = declared(header);
         names.retain(|name| !DECLARED_ONLY.contains(&&**name));
         assert!(names.len() >= at_least, "only {names:?} were found in {header}");
         let missing: Vec<_> = names.iter().filter(|name| !calls(&programs, name)).collect();
         assert!(missing.is_empty(), "no compared program calls {missing:?} of {header}");
+    }
+}
+
+#[test]
+fn every_c_function_is_misused() {
+    let programs = programs("c", |name| MISUSE.contains(&name));
+    for header in ["pvm3.h", "pvmtev.h"] {
+        let harmless = |name: &str| DECLARED_ONLY.contains(&name) || NOTHING_TO_MISUSE.contains(&name);
+        let missing: Vec<_> =
+            declared(header).into_iter().filter(|name| !harmless(name) && !calls(&programs, name)).collect();
+        assert!(missing.is_empty(), "no program misuses {missing:?} of {header}");
     }
 }
 
@@ -242,7 +272,7 @@ fn every_fortran_subroutine_is_compared_with_the_original() {
         return;
     }
     let (compared, all) =
-        (programs("f90", false).to_ascii_lowercase(), programs("f90", true).to_ascii_lowercase());
+        (programs("f90", is_compared).to_ascii_lowercase(), programs("f90", |_| true).to_ascii_lowercase());
     let names: Vec<String> =
         symbols(&library).iter().filter_map(|(_, name)| Some(name.strip_suffix('_')?.to_owned())).collect();
     assert!(names.len() > 60, "only {names:?} were found");
