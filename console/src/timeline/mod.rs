@@ -3,8 +3,8 @@
 //! Tasks linked with this system's library report their calls as messages. Of other programs the collector knows what
 //! their daemons say of every collected task: when it started and when it ended.
 
-mod chrome;
-mod rows;
+pub mod chrome;
+pub mod rows;
 
 use anyhow::{Context, Result};
 use chrome::Picture;

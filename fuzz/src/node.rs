@@ -1,0 +1,31 @@
+//! A daemon's core to throw things at.
+
+use pvm_wire::HostIndex;
+use pvmd::core::{Config, Core, Hosting};
+use pvmd::hostfile::Hostfile;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+/// The daemon of this host, just started.
+pub fn started(index: HostIndex) -> Core {
+    let config = Config {
+        index,
+        name: format!("node{index}"),
+        arch: "LINUX64".into(),
+        speed: None,
+        capability: 1000.0,
+        cores: 2,
+        task_target: 4,
+        task_limit: 100,
+        address: Some(Ipv4Addr::LOCALHOST.into()),
+        hostfile: Hostfile::default(),
+        seed: 1,
+        host_timeout: Duration::from_secs(3),
+        epoch: Duration::from_secs(1_000_000),
+        debug_mask: 0,
+        hosting: Hosting { timeout: Duration::from_secs(60), ..Hosting::default() },
+    };
+    let mut core = Core::new(config, Duration::ZERO);
+    core.start(Duration::ZERO);
+    core
+}

@@ -1,0 +1,28 @@
+//! What tasks tell a collector of traces: reports of this library, and trace events of any.
+
+use crate::cursor::Cursor;
+use pvm_console::timeline::chrome::Picture;
+use pvm_console::timeline::rows::Rows;
+use pvm_wire::event_reader::EventReader;
+use pvm_wire::{Tid, codec, timeline::Report};
+use std::collections::BTreeMap;
+
+/// Reads bytes as reports of some tasks, draws them, and reads them as trace events.
+pub fn read(bytes: &[u8]) {
+    let mut cursor = Cursor(bytes);
+    let mut rows = Rows::default();
+    while let Some(length) = cursor.byte() {
+        let tid = Tid::from_bits(0x40001 + u32::from(length % 4));
+        if let Ok(report) = codec::decode::<Report>(cursor.piece(usize::from(length))) {
+            rows.report(tid, report, i64::from(length) - 128);
+        }
+    }
+    let hosts = BTreeMap::from([(Tid::from_bits(0x8004_0000), "host".to_owned())]);
+    let picture = Picture::new(hosts, rows.finish(1_000_000));
+    let mut file = Vec::new();
+    let written = picture.write(&mut file);
+    assert!(written.is_ok() && file.starts_with(b"{") && file.trim_ascii_end().ends_with(b"}"));
+
+    let (_, rest) = EventReader::default().read(bytes);
+    let _ = rest;
+}
