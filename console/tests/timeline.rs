@@ -12,12 +12,15 @@ use std::time::Duration;
 const WORK: i32 = 1;
 const ANSWER: i32 = 2;
 const WORKERS: usize = 4;
+/// Enough for trees.
+const MEMBERS: usize = 10;
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();
     match args.get(1).map(String::as_str) {
         Some("master") => master(args[2].parse().unwrap()).unwrap(),
         Some("worker") => worker().unwrap(),
+        Some("member") => member().unwrap(),
         Some("victim") => victim().unwrap(),
         Some("killer") => killer().unwrap(),
         Some("old") => old(&args[2]).unwrap(),
@@ -26,6 +29,7 @@ fn main() {
         _ => {
             every_message_is_an_arrow_between_spans();
             ten_thousand_messages_are_all_there();
+            what_members_of_a_group_do_together_is_shown_as_such();
             a_killed_task_has_its_row_to_its_end();
             programs_that_tell_nothing_have_their_lives();
             a_file_that_cannot_be_written_stops_the_run_before_it_starts();
@@ -69,6 +73,29 @@ fn worker() -> pvm3::Result<()> {
         task.send(work.source(), ANSWER, &Pack::new())?;
     }
     Ok(())
+}
+
+/// The first spawns the others; then all meet, reduce, gather, scatter and hear a broadcast.
+fn member() -> pvm3::Result<()> {
+    let mut task = Task::enrol()?;
+    if task.parent().is_none() {
+        task.group("team").join()?;
+        task.spawn(&own_program()).arg("member").count(MEMBERS - 1).start()?;
+    } else {
+        task.group("team").join()?;
+    }
+    let mut group = task.group("team");
+    group.barrier(MEMBERS)?;
+    group.sum(1, 0, &mut [1])?;
+    let all = group.gather(2, 0, &[1])?;
+    group.scatter::<i32>(3, 0, all.as_deref(), 1)?;
+    if all.is_some() {
+        group.broadcast(4, &Pack::new())?;
+    } else {
+        task.recv(Any, 4)?;
+    }
+    task.group("team").barrier_of_all()?;
+    task.exit()
 }
 
 /// Sends, waits a while in vain, and then for ever.
@@ -235,6 +262,21 @@ fn ten_thousand_messages_are_all_there() {
     let picture = picture(&["master", &rounds.to_string()]);
     picture.assert_nested();
     assert_eq!(picture.arrows(), 2 * rounds * WORKERS + WORKERS);
+}
+
+fn what_members_of_a_group_do_together_is_shown_as_such() {
+    let picture = picture(&["member"]);
+    picture.assert_nested();
+    let count = |name| {
+        let spans = picture.named(name).inspect(|span| assert_eq!(span["args"]["group"], "team", "{span}"));
+        spans.count()
+    };
+    assert_eq!(["joingroup", "reduce", "gather", "scatter"].map(count), [MEMBERS; 4]);
+    assert_eq!((count("barrier"), count("bcast")), (2 * MEMBERS, 1));
+    // What is reduced, gathered, scattered and broadcast, and the last barrier up the tree. Its way down is cut short
+    // where the keeper has told that somebody has left by then.
+    let arrows = picture.arrows();
+    assert!((5 * (MEMBERS - 1)..=6 * (MEMBERS - 1)).contains(&arrows), "{arrows} arrows");
 }
 
 fn a_killed_task_has_its_row_to_its_end() {

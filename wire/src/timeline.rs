@@ -59,6 +59,13 @@ pub enum Activity {
     Wait,
     /// Asked the daemon for something; the tag of the request.
     Request(i32),
+    /// Did something with other members of a group; what it sent and waited for meanwhile lies within.
+    Group {
+        /// What: the call's name without `pvm_`.
+        call: String,
+        /// The group.
+        group: String,
+    },
 }
 
 /// Counts the messages of one kind from one task to another, from 1; `None` when too many kinds are in use.

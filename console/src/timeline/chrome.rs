@@ -187,6 +187,9 @@ fn describe(call: &Call) -> (String, &'static str, Map<String, Value>) {
         }
         Some(Activity::Wait) => ("waiting".to_owned(), "waiting", Map::new()),
         Some(Activity::Request(tag)) => (request_name(*tag), "daemon", Map::new()),
+        Some(Activity::Group { call, group }) => {
+            (call.clone(), "group", Map::from_iter([("group".to_owned(), json!(group))]))
+        }
     }
 }
 

@@ -16,6 +16,8 @@ const LIFE_WEIGHT: usize = 1 << 20;
 const KINDS_MAX: usize = 1 << 16;
 /// A task that comes to wait and has not reported for so long does so: it may wait for ever, or be killed.
 const REPORT_AGE: Duration = Duration::from_millis(100);
+/// Characters of a group's name that are reported.
+const GROUP_NAME_MAX: usize = 64;
 /// Waiting in vain for less than this is a look, not a wait.
 const LOOK: u64 = 100_000;
 
@@ -188,6 +190,14 @@ impl Engine {
     pub(super) fn record_request(&mut self, begun: Option<Begun>, tag: i32) {
         let (Some(begun), Some(recorder)) = (begun, &mut self.recorder) else { return };
         recorder.add(begun, Activity::Request(tag));
+        self.report_if(Recorder::is_due);
+    }
+
+    /// A call that began then has ended what it did with a group.
+    pub fn record_group(&mut self, begun: Option<Begun>, call: &str, group: &str) {
+        let (Some(begun), Some(recorder)) = (begun, &mut self.recorder) else { return };
+        let group = group.chars().take(GROUP_NAME_MAX).collect();
+        recorder.add(begun, Activity::Group { call: call.to_owned(), group });
         self.report_if(Recorder::is_due);
     }
 

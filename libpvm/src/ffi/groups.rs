@@ -94,6 +94,11 @@ impl Port for Program {
     ) -> CallResult<Option<Message>> {
         wait(until, wanted).map_err(to_error)
     }
+
+    fn record<T>(&mut self, tell: impl FnOnce(&mut Engine) -> T) -> Option<T> {
+        // It fails where the call itself does.
+        Self::engine(|engine| Ok(tell(engine))).ok()
+    }
 }
 
 /// Waits for a message between members. Others go into their queue, or to their handlers.
@@ -224,9 +229,10 @@ pub unsafe extern "C" fn pvm_bcast(group: *const c_char, tag: c_int) -> c_int {
     // SAFETY: as promised.
     let group = unsafe { text_or_empty(group) };
     group_call("pvm_bcast", Told::Errno, group, |client, group| {
-        let others = client.others(group)?;
-        locked(|state| send::multicast(state, others.iter().map(|tid| tid.raw()).collect(), tag))
-            .map_err(to_error)
+        client.broadcast(group, |_, others| {
+            let others = others.into_iter().map(Tid::raw).collect();
+            locked(|state| send::multicast(state, others, tag)).map_err(to_error)
+        })
     })
 }
 

@@ -33,6 +33,10 @@ impl<P: Port> Client<'_, P> {
     /// Waits until so many members have come here; -1 is all.
     pub fn barrier(&mut self, name: &str, count: i32) -> Result<()> {
         check_name(name)?;
+        self.recorded("barrier", name, |client| client.arrive(name, count))
+    }
+
+    fn arrive(&mut self, name: &str, count: i32) -> Result<()> {
         let mut waiting_for = None;
         while self.server()?.ours {
             let view = self.view(name)?;
@@ -103,7 +107,7 @@ impl<P: Port> Client<'_, P> {
         };
         let mut wanted =
             |message: &Message| said(message) || outdates(message, keeper, place.name, place.view);
-        let message = self.port.wait(self.until(), &mut wanted)?;
+        let message = self.wait(self.until(), &mut wanted)?;
         let message = message.ok_or_else(|| Error::new(PvmError::SysErr, "the barrier took too long"))?;
         if message.header.tag == what {
             return Ok(true);

@@ -45,7 +45,19 @@ impl<P: Port> Client<'_, P> {
         pack: &dyn Fn() -> Result<Vec<u8>>,
         take: &mut dyn FnMut(usize, Option<Part<'_>>) -> Result<()>,
     ) -> Result<()> {
-        let roster = self.roster(name, Call { what: tags::GATHERED, tag, root })?;
+        check_name(name)?;
+        let call = Call { what: tags::GATHERED, tag, root };
+        self.recorded("gather", name, |client| client.gather_parts(name, call, pack, take))
+    }
+
+    fn gather_parts(
+        &mut self,
+        name: &str,
+        call: Call,
+        pack: &dyn Fn() -> Result<Vec<u8>>,
+        take: &mut dyn FnMut(usize, Option<Part<'_>>) -> Result<()>,
+    ) -> Result<()> {
+        let roster = self.roster(name, call)?;
         if roster.own != roster.root {
             return self.tell(&roster, roster.root, roster.check(pack));
         }
@@ -73,7 +85,19 @@ impl<P: Port> Client<'_, P> {
         pack: &dyn Fn(usize) -> Result<Vec<u8>>,
         take: &mut dyn FnMut(usize, Option<Part<'_>>) -> Result<()>,
     ) -> Result<()> {
-        let roster = self.roster(name, Call { what: tags::SCATTERED, tag, root })?;
+        check_name(name)?;
+        let call = Call { what: tags::SCATTERED, tag, root };
+        self.recorded("scatter", name, |client| client.scatter_parts(name, call, pack, take))
+    }
+
+    fn scatter_parts(
+        &mut self,
+        name: &str,
+        call: Call,
+        pack: &dyn Fn(usize) -> Result<Vec<u8>>,
+        take: &mut dyn FnMut(usize, Option<Part<'_>>) -> Result<()>,
+    ) -> Result<()> {
+        let roster = self.roster(name, call)?;
         if roster.own != roster.root {
             self.may_listen(&roster)?;
             let message = self.listen(&roster, roster.root)?;
@@ -88,7 +112,6 @@ impl<P: Port> Client<'_, P> {
     }
 
     fn roster<'n>(&mut self, name: &'n str, call: Call) -> Result<Roster<'n>> {
-        check_name(name)?;
         let own = self.port.tid()?;
         let (members, ours): (Vec<(i32, Tid)>, _) = if self.server()?.ours {
             let view = self.view(name)?;

@@ -102,14 +102,13 @@ impl Group<'_> {
     pub fn broadcast(&mut self, tag: i32, pack: &Pack) -> Result<()> {
         crate::task::check_tag(tag)?;
         let name = self.name;
-        let others = self.client().others(name)?;
         let header = pvm_wire::MessageHeader {
             encoding: pack.encoding().word(),
             tag,
             context: self.engine.context(),
             ..pvm_wire::MessageHeader::default()
         };
-        self.engine.multicast(&others, header, pack.payload())
+        self.client().broadcast(name, |engine, others| engine.multicast(&others, header, pack.payload()))
     }
 
     /// Combines the arrays of all members, element by element, at the member `root`. All members call it with arrays

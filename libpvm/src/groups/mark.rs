@@ -144,7 +144,7 @@ impl<P: Port> Client<'_, P> {
         loop {
             let again = Instant::now() + ASK_AGAIN;
             let until = self.deadline.map_or(again, |end| end.min(again));
-            if let Some(message) = self.port.wait(Until::Time(until), &mut |message| said(message))? {
+            if let Some(message) = self.wait(Until::Time(until), &mut |message| said(message))? {
                 return Ok(message);
             }
             if self.deadline.is_some_and(|end| Instant::now() >= end) {
@@ -171,7 +171,7 @@ impl<P: Port> Client<'_, P> {
                 return self.last_words(from, said, PvmError::NoInst.into());
             }
             let mut wanted = |message: &Message| said(message) || outdates(message, keeper, name, &known);
-            let message = self.port.wait(self.until(), &mut wanted)?.ok_or_else(too_long)?;
+            let message = self.wait(self.until(), &mut wanted)?.ok_or_else(too_long)?;
             if said(&message) {
                 return Ok(message);
             }
@@ -183,7 +183,7 @@ impl<P: Port> Client<'_, P> {
     fn last_words(&mut self, from: Tid, said: &dyn Fn(&Message) -> bool, error: Error) -> Result<Message> {
         // The answer comes from its daemon, behind all that it has sent.
         self.is_alive(from.raw())?;
-        self.port.wait(Until::Now, &mut |message| said(message))?.ok_or(error)
+        self.wait(Until::Now, &mut |message| said(message))?.ok_or(error)
     }
 }
 

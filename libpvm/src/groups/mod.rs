@@ -23,7 +23,7 @@ pub(crate) use reduce::{Operand, Part};
 use crate::error::Result;
 use pvm_wire::body::{BodyReader, BodyWriter};
 use pvm_wire::group::{Request, View};
-use pvm_wire::{PvmError, Tid};
+use pvm_wire::{Message, PvmError, Tid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
@@ -69,18 +69,51 @@ impl<'a, P: Port> Client<'a, P> {
         self.deadline.map_or(Until::Forever, Until::Time)
     }
 
+    /// Makes a call that `pvm run --trace` shows as such.
+    fn recorded<T>(
+        &mut self,
+        call: &str,
+        group: &str,
+        body: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        let begun = self.port.record(|engine| engine.begin_span()).flatten();
+        let result = body(self);
+        if begun.is_some() {
+            self.port.record(|engine| engine.record_group(begun, call, group));
+        }
+        result
+    }
+
+    /// Waits for a message, which `pvm run --trace` shows.
+    fn wait(&mut self, until: Until, wanted: &mut dyn FnMut(&Message) -> bool) -> Result<Option<Message>> {
+        let begun = self.port.record(|engine| {
+            engine.report_before_wait();
+            engine.begin_span()
+        });
+        let message = self.port.wait(until, wanted)?;
+        if let Some(begun @ Some(_)) = begun {
+            self.port.record(|engine| match &message {
+                Some(message) => {
+                    engine.record_receive(begun, message.src, &message.header, message.body.len());
+                }
+                None => engine.record_wait(begun),
+            });
+        }
+        Ok(message)
+    }
+
     /// Joins and returns the instance.
     pub fn join(&mut self, name: &str) -> Result<i32> {
         check_name(name)?;
         self.forget(name);
-        self.ask_number(Request::Join(name, true))
+        self.recorded("joingroup", name, |client| client.ask_number(Request::Join(name, true)))
     }
 
     /// Leaves.
     pub fn leave(&mut self, name: &str) -> Result<()> {
         check_name(name)?;
         self.forget(name);
-        self.ask_number(Request::Leave(name)).map(drop)
+        self.recorded("lvgroup", name, |client| client.ask_number(Request::Leave(name)).map(drop))
     }
 
     fn forget(&mut self, name: &str) {
@@ -133,8 +166,20 @@ impl<'a, P: Port> Client<'a, P> {
         Ok(reader.ints(count)?.into_iter().map(Tid::from_raw).collect())
     }
 
-    /// Those to whom this task broadcasts: all members but itself.
-    pub fn others(&mut self, name: &str) -> Result<Vec<Tid>> {
+    /// Sends, by this function, to all members but this task.
+    pub fn broadcast<T>(
+        &mut self,
+        name: &str,
+        send: impl FnOnce(&mut P, Vec<Tid>) -> Result<T>,
+    ) -> Result<T> {
+        self.recorded("bcast", name, |client| {
+            let others = client.others(name)?;
+            send(client.port, others)
+        })
+    }
+
+    /// All members but this task.
+    fn others(&mut self, name: &str) -> Result<Vec<Tid>> {
         let own = self.port.tid()?;
         let mut others = self.members(name)?;
         others.retain(|&tid| tid != own);
@@ -144,7 +189,7 @@ impl<'a, P: Port> Client<'a, P> {
     /// Waits until so many members are there, and makes the group static. Returns the count.
     pub fn freeze(&mut self, name: &str, count: i32) -> Result<i32> {
         check_name(name)?;
-        self.ask_number(Request::Static(name, count))
+        self.recorded("freezegroup", name, |client| client.ask_number(Request::Static(name, count)))
     }
 
     /// Has the server write all groups to its log.

@@ -44,6 +44,10 @@ pub trait Port {
     fn send(&mut self, to: Tid, tag: i32, body: &[u8]) -> Result<()>;
     /// Takes the first message of this context that is wanted; `None` when the time is over.
     fn wait(&mut self, until: Until, wanted: &mut dyn FnMut(&Message) -> bool) -> Result<Option<Message>>;
+    /// Tells the recorder of `pvm run --trace` something, if it may have one.
+    fn record<T>(&mut self, _tell: impl FnOnce(&mut Engine) -> T) -> Option<T> {
+        None
+    }
 }
 
 /// The header of a message between members, or to the server.
@@ -77,5 +81,9 @@ impl Port for Engine {
         self.receive(until.wait(), &mut |message| {
             if message.header.context == CONTEXT && wanted(message) { Choice::Take } else { Choice::Skip }
         })
+    }
+
+    fn record<T>(&mut self, tell: impl FnOnce(&mut Engine) -> T) -> Option<T> {
+        Some(tell(self))
     }
 }

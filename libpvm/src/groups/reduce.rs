@@ -98,6 +98,16 @@ impl<P: Port> Client<'_, P> {
     /// Reduces the arrays of all members; the root has the result.
     pub fn reduce(&mut self, name: &str, tag: i32, root: i32, operand: &mut dyn Operand) -> Result<()> {
         check_name(name)?;
+        self.recorded("reduce", name, |client| client.reduce_with_others(name, tag, root, operand))
+    }
+
+    fn reduce_with_others(
+        &mut self,
+        name: &str,
+        tag: i32,
+        root: i32,
+        operand: &mut dyn Operand,
+    ) -> Result<()> {
         if self.server()?.ours {
             let view = self.view(name)?;
             let own = self.port.tid()?;

@@ -90,9 +90,9 @@ impl<P: Port> Client<'_, P> {
         let tag = request.tag();
         let mut answers = |message: &Message| message.src == server.tid && message.header.tag == tag;
         // Answers to what was given up are none to this.
-        while self.port.wait(Until::Now, &mut answers)?.is_some() {}
+        while self.wait(Until::Now, &mut answers)?.is_some() {}
         self.port.send(server.tid, tag, &request.encode())?;
-        let answer = self.port.wait(self.until(), &mut answers)?;
+        let answer = self.wait(self.until(), &mut answers)?;
         answer.ok_or_else(|| no_server("it does not answer"))
     }
 

@@ -25,7 +25,7 @@ impl<P: Port> Client<'_, P> {
     pub fn view(&mut self, name: &str) -> Result<View> {
         let keeper = self.server()?.tid;
         let mut notice = |message: &Message| message.src == keeper && message.header.tag == tag::CHANGED;
-        while let Some(message) = self.port.wait(Until::Now, &mut notice)? {
+        while let Some(message) = self.wait(Until::Now, &mut notice)? {
             self.forget_view(&message.body);
         }
         if let Some(view) = self.groups.views.get(name) {
@@ -61,7 +61,7 @@ impl<P: Port> Client<'_, P> {
             let mark = read_mark(&message.body).filter(|_| about_barriers);
             mark.is_some_and(|(group, [epoch, _], _)| group == name && epoch < view.epoch)
         };
-        while self.port.wait(Until::Now, &mut old)?.is_some() {}
+        while self.wait(Until::Now, &mut old)?.is_some() {}
         Ok(())
     }
 }
