@@ -97,8 +97,12 @@ impl Picture {
                 };
                 let Some(&begin) = sent.get(&(from, row.tid, kind, number)) else { continue };
                 id += 1;
-                // An arrow hangs on the span that is there at its time, so it ends before the span does.
+                // An arrow hangs on the span that is there at its time. Perfetto turns it round if the span at its
+                // head began before the one at its tail, as a receiver's waiting often does: so it ends on a short
+                // span of its own.
                 let end = call.end - ((call.end - call.begin) / 2).clamp(1, 1000);
+                let end = end.max(begin.min(call.end - 1));
+                file.put(&self.span(row.tid, "receiving", "receiving", (end, call.end), Map::new()))?;
                 file.put(&self.arrow("s", from, begin, id))?;
                 file.put(&Event { bp: Some("e"), ..self.arrow("f", row.tid, end, id) })?;
             }
@@ -251,8 +255,23 @@ mod tests {
         assert_eq!((of("s")["pid"].as_i64(), of("s")["ts"].as_f64()), (Some(1), Some(10.0)));
         assert_eq!((of("f")["pid"].as_i64(), of("f")["ts"].as_f64()), (Some(2), Some(39.0)));
         assert_eq!(of("s")["id"], of("f")["id"]);
+        let head = events.iter().find(|event| event["name"] == "receiving").unwrap();
+        assert_eq!((head["ts"].as_f64(), head["dur"].as_f64()), (Some(39.0), Some(1.0)));
         let names: Vec<_> = events.iter().filter(|event| event["name"] == "process_name").collect();
         assert_eq!(names[1]["args"]["name"], "b\"");
+    }
+
+    /// Perfetto turns an arrow round if the span at its head begins before the one at its tail.
+    #[test]
+    fn an_arrows_head_begins_after_its_tail() {
+        let kind = Kind { context: 0, tag: 7 };
+        let send = Activity::Send { to: vec![(RECEIVER, Some(1))], kind, bytes: 8 };
+        let receive = Activity::Receive { from: SENDER, number: Some(1), kind, bytes: 8 };
+        let events =
+            events(vec![row(SENDER, send, (39_500, 39_900)), row(RECEIVER, receive, (5_000, 40_000))]);
+        let of = |name: &str| events.iter().find(|event| event["name"] == name).unwrap();
+        assert_eq!((of("sending")["ts"].as_f64(), of("receiving")["ts"].as_f64()), (Some(39.5), Some(39.5)));
+        assert_eq!(of("receiving")["dur"].as_f64(), Some(0.5));
     }
 
     #[test]
