@@ -157,6 +157,15 @@ impl Task {
         Ok(host_results(list, std::iter::empty()))
     }
 
+    /// The whole state of this task's daemon as text, for people.
+    pub fn daemon_state(&mut self) -> Result<String> {
+        self.require_ours()?;
+        let answer = self.engine.request(Tmx::Dump.tag(), Vec::new())?;
+        let mut reader = BodyReader::new(&answer);
+        check(reader.int()?, "the daemon's state")?;
+        Ok(reader.str()?.to_owned())
+    }
+
     /// Removes hosts by name and ends their tasks.
     pub fn delete_hosts<S: AsRef<str>>(
         &mut self,

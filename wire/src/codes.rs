@@ -96,6 +96,8 @@ tags! {
         StartUp = 0,
         /// Asks for a task id and a cookie for a process the caller starts itself, whose output sink is the caller.
         Adopt = 1,
+        /// Asks for the daemon's whole state as text.
+        Dump = 2,
     }
 }
 

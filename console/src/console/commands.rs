@@ -25,6 +25,7 @@ impl Console {
             "alias" => self.alias(args),
             "conf" => self.conf()?,
             "delete" => self.delete(args)?,
+            "dump" => self.task.daemon_state()?,
             "echo" => args.join(" ") + "\n",
             "export" => self.export(args),
             "getopt" => options::get(self.task.engine().options(), args.first().map(String::as_str)),

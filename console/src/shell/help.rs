@@ -38,6 +38,7 @@ pub const TOPICS: &[Topic] = &[
     topic("alias", (0, MANY), "[ name command [ arg ... ] ]", "Define or list command aliases", ""),
     topic("conf", (0, 0), "", "Show the hosts of the virtual machine", ""),
     topic("delete", (1, MANY), "hostname ...", "Take hosts out of the virtual machine", ""),
+    topic("dump", (0, 0), "", "Show the whole state of this host's daemon", ""),
     topic("echo", (0, MANY), "[ arg ... ]", "Print the arguments", ""),
     topic(
         "export",

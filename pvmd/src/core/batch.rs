@@ -43,6 +43,12 @@ impl Placing {
         self.unassigned.iter().map(|(_, count)| count).sum()
     }
 
+    /// In a few words, for people.
+    pub fn summary(&self) -> String {
+        let manager = self.manager.map_or("no manager".to_owned(), |tid| format!("manager {tid}"));
+        format!("{} not assigned, {} nodes, {manager}", self.waiting(), self.nodes.len())
+    }
+
     /// Takes up to `n` tasks out of those that wait.
     fn take(&mut self, mut n: u32) -> Vec<(u32, u32)> {
         let mut taken = Vec::new();

@@ -7,6 +7,7 @@
 use super::event::{ConnId, Cookie};
 use pvm_wire::{HostIndex, Tid};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 
 /// Where traffic comes from, and so what can be stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -85,6 +86,14 @@ impl Flow {
     pub fn clear_where(&mut self, gone: impl Fn(Tid) -> bool) -> Vec<FlowChange> {
         let receivers: Vec<Tid> = self.full.keys().copied().filter(|&tid| gone(tid)).collect();
         receivers.into_iter().flat_map(|tid| self.clear(tid)).collect()
+    }
+
+    /// Who is full, and who waits, for people.
+    pub fn write_state(&self, out: &mut String) -> std::fmt::Result {
+        for (receiver, sources) in &self.full {
+            writeln!(out, "{receiver} is full; stopped on its account: {sources:?}")?;
+        }
+        Ok(())
     }
 
     /// Number of full receivers and of stopped sources, for consistency checks.

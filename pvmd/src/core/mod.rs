@@ -14,6 +14,7 @@ mod add;
 mod batch;
 mod census;
 mod config;
+mod dump;
 mod enrol;
 pub mod event;
 mod flow;

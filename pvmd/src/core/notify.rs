@@ -8,6 +8,7 @@ use pvm_wire::daemon::DaemonMsg;
 use pvm_wire::protocol::NotifyRequest;
 use pvm_wire::{HostIndex, Tid};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 
 /// How a subscriber wants to be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +44,20 @@ impl Notifies {
 
     fn watches(&self, tid: Tid) -> bool {
         self.once.iter().any(|(subject, _)| *subject == Subject::TaskExit(tid))
+    }
+
+    /// Who waits for what, for people.
+    pub fn write_state(&self, out: &mut String) -> std::fmt::Result {
+        for (subject, who) in &self.once {
+            writeln!(out, "{} waits for {subject:?}", who.tid)?;
+        }
+        for (left, who) in &self.host_add {
+            writeln!(out, "{} waits for hosts, {left} times", who.tid)?;
+        }
+        for (tid, hosts) in &self.watched_by {
+            writeln!(out, "{tid} is watched for {hosts:?}")?;
+        }
+        Ok(())
     }
 
     /// Subscriptions, and tasks watched for other hosts.

@@ -35,6 +35,10 @@ impl Core {
                 self.on_start_up(to);
                 Ok(())
             }
+            (_, Some(Tmx::Dump)) => {
+                self.on_dump(to);
+                Ok(())
+            }
             (_, Some(Tmx::Adopt)) => self.on_adopt(tid, to, &message.body),
             _ => {
                 info!(%tid, tag = header.tag, "unknown request");

@@ -45,6 +45,22 @@ pub(super) struct Exec {
     pub handed: Option<Handed>,
 }
 
+impl Spawn {
+    /// In a line, for people.
+    pub fn summary(&self) -> String {
+        let (all, file) = (self.results.len(), &self.request.file);
+        let placing = self.placing.as_ref().map_or("pinned".to_owned(), Placing::summary);
+        format!("by {} of {all} × {file}: {} open, {placing}", self.spawner, self.open)
+    }
+}
+
+impl Exec {
+    /// Processes whose fate is not known.
+    pub fn under_way(&self) -> usize {
+        self.open
+    }
+}
+
 /// Who hears what came of it.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ExecTo {

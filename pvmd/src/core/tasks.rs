@@ -226,6 +226,17 @@ impl Conn {
         }
     }
 
+    /// How far it is, in a word.
+    pub fn stage(&self) -> &'static str {
+        match self.state {
+            ConnState::Fresh => "nothing said yet",
+            ConnState::Opening(_) => "its file is being made",
+            ConnState::Opened => "it is to prove itself",
+            ConnState::Checking(..) => "its proof is being looked at",
+            ConnState::Enrolled(_) => "enrolled",
+        }
+    }
+
     pub fn tid(&self) -> Option<Tid> {
         match self.state {
             ConnState::Enrolled(tid) => Some(tid),

@@ -74,6 +74,7 @@ impl Driver {
     pub async fn run(self) -> anyhow::Result<String> {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut shown = signal(SignalKind::user_defined1())?;
         // Caught and dropped: a daemon outlives the terminal it was started from.
         let _hangup = signal(SignalKind::hangup())?;
         let mut running = Running { driver: self, tasks: HashMap::new(), reason: None };
@@ -87,6 +88,7 @@ impl Driver {
                 Some(input) = running.driver.input.1.recv() => running.take_in(input),
                 () = tokio::time::sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => running.on_time(),
                 _ = terminate.recv() => running.handle(Event::Terminate { reason: "signal 15".to_owned() }),
+                _ = shown.recv() => running.log_state(),
                 _ = interrupt.recv() => running.handle(Event::Terminate { reason: "signal 2".to_owned() }),
             }
         }
@@ -103,6 +105,13 @@ struct Running {
 impl Running {
     fn now(&self) -> Now {
         self.driver.origin.elapsed()
+    }
+
+    /// SIGUSR1: the whole state, to the log.
+    fn log_state(&self) {
+        for line in self.driver.core.dump().lines() {
+            info!(target: "pvmd::state", "{line}");
+        }
     }
 
     fn handle(&mut self, event: Event) {

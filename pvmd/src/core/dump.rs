@@ -1,0 +1,101 @@
+//! The whole state of a daemon as text, for people who look for what is wrong.
+
+use super::Core;
+use super::tasks::{ReplyTo, Task};
+use pvm_wire::body::BodyWriter;
+use std::fmt::{self, Write as _};
+
+impl Core {
+    /// Its whole state as text, a line per thing.
+    pub fn dump(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        let _ = self.write_state(&mut text);
+        text
+    }
+
+    /// A task of this host wants to see it.
+    pub(super) fn on_dump(&mut self, to: ReplyTo) {
+        self.reply(to, BodyWriter::new().int(0).str(&self.dump()).finish());
+    }
+
+    fn write_state(&self, out: &mut String) -> fmt::Result {
+        let config = &self.config;
+        writeln!(
+            out,
+            "daemon of host {} ({}), up {:.1} s",
+            config.index,
+            config.name,
+            self.now.as_secs_f64()
+        )?;
+        writeln!(
+            out,
+            "busy cores {:.2} of {}, task target {}, task limit {}",
+            self.busy_cores, config.cores, config.task_target, config.task_limit
+        )?;
+        self.write_hosts(out)?;
+        for task in self.tasks.iter() {
+            write_task(out, task)?;
+        }
+        let strangers = self.conns.iter().filter(|(_, conn)| conn.tid().is_none());
+        for (id, conn) in strangers {
+            writeln!(out, "connection {} is enrolling: {}", id.0, conn.stage())?;
+        }
+        self.write_work(out)?;
+        self.flow.write_state(out)?;
+        self.notifies.write_state(out)?;
+        for (context, owner) in &self.contexts {
+            writeln!(out, "context {context:#x} of {owner}")?;
+        }
+        for (&(when, _), timer) in &self.timers {
+            writeln!(out, "in {:.3} s: {timer:?}", when.saturating_sub(self.now).as_secs_f64())?;
+        }
+        writeln!(out, "{:?}", self.census())
+    }
+
+    fn write_hosts(&self, out: &mut String) -> fmt::Result {
+        for entry in self.hosts.iter() {
+            write!(out, "host {} {} {} speed {}", entry.index, entry.name, entry.arch, entry.speed)?;
+            match self.links.get(&entry.index) {
+                Some(link) => writeln!(out, ": linked, {} bytes queued", link.queued)?,
+                None if entry.index == self.config.index => writeln!(out, ": this one")?,
+                None => writeln!(out, ": not linked")?,
+            }
+        }
+        for host in self.links.keys().filter(|host| !self.hosts.contains(**host)) {
+            writeln!(out, "host {host} is linked and no member")?;
+        }
+        Ok(())
+    }
+
+    fn write_work(&self, out: &mut String) -> fmt::Result {
+        for (id, spawn) in &self.spawns {
+            writeln!(out, "spawn {} {}", id.0, spawn.summary())?;
+        }
+        for (id, exec) in &self.execs {
+            writeln!(out, "start {}: {} processes under way", id.0, exec.under_way())?;
+        }
+        for (id, (host, waiter)) in &self.pending {
+            writeln!(out, "request {} to host {host}: {waiter:?}", id.0)?;
+        }
+        for batch in self.open_batches.keys() {
+            writeln!(out, "batch {} of host {} has tasks to give", batch.number, batch.home)?;
+        }
+        if let Some(adding) = &self.adding {
+            writeln!(out, "{adding:?}")?;
+        }
+        Ok(())
+    }
+}
+
+fn write_task(out: &mut String, task: &Task) -> fmt::Result {
+    let name = if task.name.is_empty() { "-" } else { &task.name };
+    write!(out, "task {} pid {} parent {:x} {name}, {:?}", task.tid, task.pid, task.parent, task.origin)?;
+    match task.conn {
+        Some(conn) => write!(out, ", connection {}", conn.0)?,
+        None if task.enrolled => write!(out, ", left")?,
+        None => write!(out, ", not enrolled")?,
+    }
+    let manager = if task.manager { ", a task manager" } else { "" };
+    writeln!(out, ", {} bytes and {} early fragments queued{manager}", task.queued, task.backlog.len())
+}

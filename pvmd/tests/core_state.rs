@@ -1,0 +1,42 @@
+//! The core alone: its whole state as text.
+
+mod recorder;
+
+use pvm_wire::Tid;
+use pvm_wire::body::BodyReader;
+use pvm_wire::codes::{CONTEXT_TM, Tm, Tmx, notify};
+use pvm_wire::protocol::NotifyRequest;
+use recorder::Recorder;
+
+#[test]
+fn a_task_sees_the_state_of_its_daemon() {
+    let mut r = Recorder::master();
+    let (conn, first) = r.enrol(4242, 0);
+    let (_, second) = r.enrol(4343, 0);
+    let watch = NotifyRequest {
+        what: notify::TASK_EXIT,
+        cancel: false,
+        context: 0,
+        tag: 9,
+        count: 1,
+        tids: vec![second.tid.raw()],
+    };
+    r.request(conn, Tm::Notify, &watch.encode());
+    r.say(conn, Tid::MY_DAEMON, Tmx::Dump.tag(), CONTEXT_TM, &[]);
+    let (to, message) = r.message();
+    assert_eq!(to, conn);
+    let mut reader = BodyReader::new(&message.body);
+    assert_eq!(reader.int(), Ok(0));
+    let text = reader.str().expect("the state");
+    for expected in [
+        "daemon of host 1 (node1)".to_owned(),
+        "host 1 node1 LINUX64 speed 1000: this one".to_owned(),
+        format!("task {} pid 4242", first.tid),
+        format!("task {} pid 4343", second.tid),
+        format!("{} waits for TaskExit({:?})", first.tid, second.tid),
+        "Census { tasks: 2,".to_owned(),
+    ] {
+        assert!(text.contains(&expected), "{expected} is not in:\n{text}");
+    }
+    r.nothing_else();
+}
