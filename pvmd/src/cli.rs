@@ -406,8 +406,12 @@ fn common_config(settings: &Settings) -> Config {
         epoch,
         debug_mask: settings.debug_mask,
         hosting: Hosting::default(),
+        limits: settings.limits.clone(),
     }
 }
+
+/// Tasks that may have knocked and not been let in yet; the system's own bound (`net.core.somaxconn`) is 4096.
+const BACKLOG: i32 = 4096;
 
 /// A socket under a name that nobody has: PVM's `pvmtmp<pid>.<n>`.
 fn listen(tmp: &Path) -> anyhow::Result<(UnixListener, PathBuf)> {
@@ -418,7 +422,11 @@ fn listen(tmp: &Path) -> anyhow::Result<(UnixListener, PathBuf)> {
         let bound = UnixListener::bind(&path);
         rustix::process::umask(mask);
         match bound {
-            Ok(listener) => return Ok((listener, path)),
+            Ok(listener) => {
+                // Tasks that are spawned together enrol together.
+                rustix::net::listen(&listener, BACKLOG).context("cannot wait for tasks")?;
+                return Ok((listener, path));
+            }
             Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {}
             Err(error) => {
                 let path = path.display();

@@ -31,11 +31,18 @@ pub const PEER_FRAME_MAX: usize = 32 * 1024 * 1024;
 /// Largest configuration a starter may send to a slave, bytes.
 pub const SLAVE_CONFIG_MAX: usize = 256 * 1024;
 
-/// Bytes queued for one receiver (task or host) above which its senders are no longer read.
+/// Default of the bytes queued for one receiver (task or host) above which its senders are no longer read
+/// (`PVM_QUEUE_BYTES`). Below a quarter of them they are read again.
 pub const QUEUE_HIGH: usize = 4 * 1024 * 1024;
 
-/// Bytes queued for one receiver below which its senders are read again.
-pub const QUEUE_LOW: usize = 1024 * 1024;
+/// Least that `PVM_QUEUE_BYTES` may be.
+pub const QUEUE_LEAST: usize = 512 * 1024;
+
+/// Default of the most entries in the mailbox (`PVM_MAILBOX_ENTRIES`). One more is `PvmOutOfRes`.
+pub const MAILBOX_ENTRIES: usize = 65_536;
+
+/// Default of the most bytes of messages in the mailbox (`PVM_MAILBOX_BYTES`). More is `PvmNoMem`.
+pub const MAILBOX_BYTES: usize = 256 * 1024 * 1024;
 
 /// Most tasks in one spawn. More is `PvmOutOfRes` for the whole call.
 pub const BATCH_MAX: usize = 262_143;
@@ -55,5 +62,5 @@ pub const HOSTFILE_MAX: usize = 16 * 1024 * 1024;
 /// Default hard limit of tasks on one host (`PVM_TASK_LIMIT`).
 pub const TASKS_PER_HOST: usize = 4096;
 
-const _: () = assert!(QUEUE_LOW < QUEUE_HIGH && PIECE_MAX < QUEUE_LOW);
+const _: () = assert!(QUEUE_LEAST <= QUEUE_HIGH && PIECE_MAX < QUEUE_LEAST / 4);
 const _: () = assert!(REQUEST_MAX < PEER_FRAME_MAX && PIECE_MAX < PEER_FRAME_MAX);

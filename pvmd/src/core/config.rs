@@ -2,6 +2,7 @@
 
 use crate::hostfile::Hostfile;
 use pvm_wire::HostIndex;
+use pvm_wire::limits::{MAILBOX_BYTES, MAILBOX_ENTRIES, QUEUE_HIGH};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -38,6 +39,32 @@ pub struct Config {
     pub debug_mask: u32,
     /// What a hoster is told. The master's.
     pub hosting: Hosting,
+    /// Bounds of what the daemon keeps in memory.
+    pub limits: Limits,
+}
+
+/// Bounds of what a daemon keeps in memory; docs/limits.md has what happens when one is reached.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Bytes queued for one task or link above which senders are stopped.
+    pub queue_high: usize,
+    /// Entries of the mailbox. The master's.
+    pub mailbox_entries: usize,
+    /// Bytes of messages in the mailbox. The master's.
+    pub mailbox_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { queue_high: QUEUE_HIGH, mailbox_entries: MAILBOX_ENTRIES, mailbox_bytes: MAILBOX_BYTES }
+    }
+}
+
+impl Limits {
+    /// Bytes queued below which senders go on.
+    pub fn queue_low(&self) -> usize {
+        self.queue_high / 4
+    }
 }
 
 /// What a hoster has to know to start a daemon for this virtual machine. Nothing of it is secret.

@@ -32,7 +32,7 @@ mod tasks;
 mod tracer;
 
 pub use census::Census;
-pub use config::{Config, Hosting};
+pub use config::{Config, Hosting, Limits};
 
 use event::{Action, ConnId, Cookie, Event, Now};
 use pending::{PeerTo, QueryId, Waiter};
@@ -160,7 +160,10 @@ impl Core {
             table_serial: 0,
             start_up: Vec::new(),
             start_up_waiters: Vec::new(),
-            mailbox: mailbox::Mailbox::with_keeper(),
+            mailbox: mailbox::Mailbox::with_keeper(
+                config.limits.mailbox_entries,
+                config.limits.mailbox_bytes,
+            ),
             groups: groups::Keeper::default(),
             group_answers: BTreeMap::new(),
             group_requests: Reassembler::new(GROUP_REQUEST_MAX),

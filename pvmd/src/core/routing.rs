@@ -8,7 +8,7 @@ use bytes::Bytes;
 use pvm_wire::daemon::{Blob, DaemonMsg};
 use pvm_wire::encoding::XDR_WORD;
 use pvm_wire::header::EOM;
-use pvm_wire::limits::{FRAGMENT_SIZE, QUEUE_HIGH, QUEUE_LOW};
+use pvm_wire::limits::FRAGMENT_SIZE;
 use pvm_wire::message::Assembled;
 use pvm_wire::{FragmentHeader, HostIndex, Message, MessageHeader, Tid, group};
 use std::collections::BTreeMap;
@@ -91,7 +91,7 @@ impl Core {
             return;
         };
         link.queued += data.0.len();
-        if link.queued > QUEUE_HIGH {
+        if link.queued > self.config.limits.queue_high {
             self.flow.fill(host.daemon());
         }
         let receivers: Vec<Tid> = dsts.iter().copied().chain([host.daemon()]).collect();
@@ -125,7 +125,7 @@ impl Core {
         };
         let header = FragmentHeader { dst, src, length: data.len() as u32, flags };
         task.queued += FragmentHeader::SIZE + data.len();
-        let full = task.queued > QUEUE_HIGH;
+        let full = task.queued > self.config.limits.queue_high;
         match task.conn {
             Some(conn) => self.actions.push(Action::Send { conn, header, data }),
             None => task.backlog.push_back((header, data)),
@@ -141,7 +141,7 @@ impl Core {
         let Some(tid) = self.conns.get(&conn).and_then(super::tasks::Conn::tid) else { return };
         let Some(task) = self.tasks.get_mut(tid) else { return };
         task.queued = task.queued.saturating_sub(bytes);
-        if task.queued < QUEUE_LOW && self.flow.is_full(tid) {
+        if task.queued < self.config.limits.queue_low() && self.flow.is_full(tid) {
             self.clear_flow(tid);
         }
     }
@@ -150,7 +150,7 @@ impl Core {
     pub(super) fn on_peer_drained(&mut self, host: HostIndex, bytes: usize) {
         let Some(link) = self.links.get_mut(&host) else { return };
         link.queued = link.queued.saturating_sub(bytes);
-        if link.queued < QUEUE_LOW && self.flow.is_full(host.daemon()) {
+        if link.queued < self.config.limits.queue_low() && self.flow.is_full(host.daemon()) {
             self.clear_flow(host.daemon());
         }
     }

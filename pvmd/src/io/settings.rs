@@ -1,6 +1,7 @@
 //! What the environment says, read once. docs/settings.md lists the variables.
 
-use pvm_wire::limits::TASKS_PER_HOST;
+use crate::core::Limits;
+use pvm_wire::limits::{MAILBOX_BYTES, MAILBOX_ENTRIES, QUEUE_HIGH, QUEUE_LEAST, TASKS_PER_HOST};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -76,6 +77,8 @@ pub struct Settings {
     pub start_timeout: Duration,
     /// `PVM_STARTERS`.
     pub starters: usize,
+    /// `PVM_QUEUE_BYTES`, `PVM_MAILBOX_ENTRIES`, `PVM_MAILBOX_BYTES`.
+    pub limits: Limits,
     /// `PVM_TASK_MANAGER`.
     pub manager: Option<OsString>,
 }
@@ -112,6 +115,11 @@ impl Settings {
             host_timeout: seconds("PVM_HOST_TIMEOUT", 3.0)?,
             start_timeout: seconds("PVM_START_TIMEOUT", 60.0)?,
             starters: number("PVM_STARTERS", 16, 1..=4096)?,
+            limits: Limits {
+                queue_high: number("PVM_QUEUE_BYTES", QUEUE_HIGH, QUEUE_LEAST..=1 << 40)?,
+                mailbox_entries: number("PVM_MAILBOX_ENTRIES", MAILBOX_ENTRIES, 1..=1 << 31)?,
+                mailbox_bytes: number("PVM_MAILBOX_BYTES", MAILBOX_BYTES, 0..=1 << 40)?,
+            },
             manager: std::env::var_os("PVM_TASK_MANAGER").filter(|value| !value.is_empty()),
         })
     }

@@ -6,7 +6,7 @@ use crate::process::{ProcId, Process, Role};
 use crate::random::Random;
 use pvm_wire::{HostIndex, Message, Tid};
 use pvmd::core::event::{Action, ConnId, Cookie, Event};
-use pvmd::core::{Config, Core, Hosting};
+use pvmd::core::{Config, Core, Hosting, Limits};
 use pvmd::hostfile::{HostOptions, HostSpec, Hostfile, Via};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -127,6 +127,7 @@ fn config(index: HostIndex, name: &str, capability: u32, hostfile: Hostfile, see
         epoch: Duration::ZERO,
         debug_mask: 0,
         hosting: Hosting { timeout: Duration::from_secs(60), ..Hosting::default() },
+        limits: Limits::default(),
     }
 }
 

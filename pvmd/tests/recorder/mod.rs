@@ -13,7 +13,7 @@ use pvm_wire::protocol::{ConnectRequest, EnrolReply, EnrolRequest};
 use pvm_wire::{FragmentHeader, HostIndex, Message, MessageHeader, Reassembler, Tid};
 pub use pvmd::core::event::StartedHost;
 use pvmd::core::event::{Action, ConnId, Event};
-use pvmd::core::{Config, Core, Hosting};
+use pvmd::core::{Config, Core, Hosting, Limits};
 use pvmd::hostfile::Hostfile;
 use std::collections::{HashMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -44,6 +44,7 @@ pub fn config(index: HostIndex) -> Config {
         epoch: Duration::from_secs(1_000_000),
         debug_mask: 0,
         hosting: Hosting { timeout: Duration::from_secs(60), ..Hosting::default() },
+        limits: Limits::default(),
     }
 }
 

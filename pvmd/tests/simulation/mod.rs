@@ -11,7 +11,7 @@ use pvm_wire::daemon::{DaemonMsg, HostEntry};
 use pvm_wire::encoding::DataSignature;
 use pvm_wire::{FragmentHeader, HostIndex};
 use pvmd::core::event::{Action, ConnId, Cookie, Event, StartedHost};
-use pvmd::core::{Config, Core, Hosting};
+use pvmd::core::{Config, Core, Hosting, Limits};
 use pvmd::hostfile::{HostOptions, HostSpec, Hostfile, Via};
 use random::Random;
 use std::cmp::Reverse;
@@ -127,6 +127,7 @@ fn config(
         epoch: Duration::ZERO,
         debug_mask: 0,
         hosting: Hosting { timeout: Duration::from_secs(60), ..Hosting::default() },
+        limits: Limits::default(),
     }
 }
 

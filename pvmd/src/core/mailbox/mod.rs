@@ -11,10 +11,6 @@ use pvm_wire::{PvmError, Tid, group};
 use request::{Operation, Request, Reset};
 use std::collections::BTreeMap;
 
-/// Most entries.
-const ENTRIES_MAX: usize = 65_536;
-/// Most bytes of messages together.
-const BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Most bytes of class names together, so that a list of all fits into one answer.
 const NAMES_MAX: usize = 8 * 1024 * 1024;
 /// Most gets that wait for a put.
@@ -28,6 +24,9 @@ pub struct Mailbox<T> {
     waiters: BTreeMap<String, Vec<Waiter<T>>>,
     classes_made: u64,
     used: Used,
+    /// Most entries, and most bytes of messages together.
+    entries_max: usize,
+    bytes_max: usize,
 }
 
 /// What counts towards the bounds.
@@ -92,22 +91,22 @@ mod flag {
     pub const DIRECT_INDEX_SHIFT: u32 = 10;
 }
 
-impl<T> Default for Mailbox<T> {
-    fn default() -> Self {
-        Self { classes: BTreeMap::new(), waiters: BTreeMap::new(), classes_made: 0, used: Used::default() }
-    }
-}
-
 impl<T> Mailbox<T> {
+    /// An empty one with these bounds.
+    pub fn new(entries_max: usize, bytes_max: usize) -> Self {
+        let (classes, waiters) = (BTreeMap::new(), BTreeMap::new());
+        Self { classes, waiters, classes_made: 0, used: Used::default(), entries_max, bytes_max }
+    }
+
     /// A mailbox in which tasks find the keeper of groups, as they find the original's group server. The entry is the
     /// keeper's own, so nobody can take it away, and no list shows it.
-    pub fn with_keeper() -> Self {
+    pub fn with_keeper(entries_max: usize, bytes_max: usize) -> Self {
         let keeper = group::keeper();
         // A message as `pvm_pkmesg` writes it: length, context, tag, wait id, encoding, checksum, source, destination,
         // then its one fragment with the tid.
         let fields = [4, 0, 0, 0, XDR_WORD as i32, 0, keeper.raw(), 0];
         let message = BodyWriter::new().ints(fields).int(4).int(keeper.raw()).finish();
-        let mut mailbox = Self::default();
+        let mut mailbox = Self::new(entries_max, bytes_max);
         let entry = Entry { owner: keeper, flags: 0, doomed: false, message };
         let class = mailbox.classes.entry(group::CLASS.to_owned()).or_default();
         class.insert(0, entry);
@@ -217,10 +216,10 @@ impl<T> Mailbox<T> {
         let replaced = class.and_then(|class| class.entries.get(&index));
         let freed = replaced.map_or(0, |entry| entry.message.len());
         let name = if class.is_some() { 0 } else { request.class.len() };
-        if replaced.is_none() && self.used.entries >= ENTRIES_MAX || self.used.names + name > NAMES_MAX {
+        if replaced.is_none() && self.used.entries >= self.entries_max || self.used.names + name > NAMES_MAX {
             return Err(PvmError::OutOfRes);
         }
-        if self.used.bytes - freed + message.len() > BYTES_MAX {
+        if self.used.bytes - freed + message.len() > self.bytes_max {
             return Err(PvmError::NoMem);
         }
         Ok(index)

@@ -1,5 +1,6 @@
 use super::*;
 use proptest::prelude::*;
+use pvm_wire::limits::{MAILBOX_BYTES, MAILBOX_ENTRIES};
 
 const A: Tid = Tid::from_raw(0x40001);
 const B: Tid = Tid::from_raw(0x80001);
@@ -14,9 +15,14 @@ fn request(op: i32, tid: Tid, class: &str, index: i32, flags: i32) -> BodyWriter
 }
 
 /// A mailbox whose tickets are numbers, and the answers to the last request.
-#[derive(Default)]
 struct Tried {
     mailbox: Mailbox<u32>,
+}
+
+impl Default for Tried {
+    fn default() -> Self {
+        Self { mailbox: Mailbox::new(MAILBOX_ENTRIES, MAILBOX_BYTES) }
+    }
 }
 
 impl Tried {
@@ -246,7 +252,7 @@ fn classes_are_found_by_pattern_in_the_order_of_their_making() {
 #[test]
 fn bounds_hold() {
     let mut tried = Tried::default();
-    let big = vec![0; BYTES_MAX / 4];
+    let big = vec![0; MAILBOX_BYTES / 4];
     for class in ["a", "b", "c"] {
         assert_eq!(tried.put(A, class, 0, &big), 0);
     }
@@ -255,7 +261,7 @@ fn bounds_hold() {
     assert_eq!(tried.put(A, "", 0, b""), PvmError::BadParam.code());
     assert_eq!(tried.put(A, &"n".repeat(NAMES_MAX), 0, b""), PvmError::OutOfRes.code());
     tried.mailbox.owner_gone(A);
-    for _ in 0..ENTRIES_MAX {
+    for _ in 0..MAILBOX_ENTRIES {
         assert!(tried.put(A, "x", flag::MULTI_INSTANCE, b"") >= 0);
     }
     assert_eq!(tried.put(A, "x", flag::MULTI_INSTANCE, b""), PvmError::OutOfRes.code());
