@@ -98,6 +98,12 @@ fn signal_handlers_call_the_library() {
     check_with("signals.c", &daemons(), &[Library::Shared, Library::Static]);
 }
 
+/// With the original library who has asked waits for ever.
+#[test]
+fn the_daemon_answers_for_a_dead_resource_manager() {
+    check_with("manager_dies.c", &daemons(), &[Library::Shared, Library::Static]);
+}
+
 /// The original crashes.
 #[test]
 fn misuse_is_answered_with_errors() {
