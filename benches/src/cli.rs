@@ -1,7 +1,7 @@
 //! The command line.
 
 use crate::lab::Lab;
-use crate::part::{Effort, Part};
+use crate::part::{Effort, Part, Session};
 use crate::parts;
 use crate::report::{Computer, Findings, Found};
 use anyhow::{Context, Result, ensure};
@@ -9,8 +9,10 @@ use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 use pvm_tests::install::{Installation, target, workspace};
 use pvm_tests::peers;
+use signal_hook::consts::{SIGINT, SIGTERM};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Measures this PVM side by side with the original PVM, Open MPI and the machine's own limits
 #[derive(Debug, Parser)]
@@ -73,7 +75,7 @@ pub fn run(cli: &Cli, rust: &Path) -> Result<()> {
         .map_or_else(Installation::ours, |prefix| Installation::at(&workspace().join(prefix)));
     let lab = Lab::open(&ours, rust, parts::need_hosts(&cli.parts))?;
     let parts = parts::chosen(&lab, &cli.parts, cli.quick);
-    let found = measure(&parts, cli.effort());
+    let found = measure(&parts, cli.effort())?;
     let findings = Findings { machine, parts: found };
     let folder = cli.out.as_ref().map_or_else(|| target().join("benchmarks"), |out| workspace().join(out));
     show(&findings, &folder)?;
@@ -92,14 +94,18 @@ impl Cli {
     }
 }
 
-fn measure(parts: &[Part], effort: Effort) -> Vec<Found> {
+fn measure(parts: &[Part], effort: Effort) -> Result<Vec<Found>> {
     let runs: usize = parts.iter().map(|part| part.contenders.len() * effort.rounds).sum();
-    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} runs, {eta} left  {msg}").ok();
-    let bar = ProgressBar::new(runs as u64);
-    let bar = style.map_or(bar.clone(), |style| bar.with_style(style));
-    let found = parts.iter().map(|part| Found::new(part, &part.run(effort, &bar))).collect();
-    bar.finish_and_clear();
-    found
+    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} runs, {eta} left  {msg}")?;
+    let progress = ProgressBar::new(runs as u64).with_style(style);
+    let session = Session { effort, progress, interrupted: Arc::default() };
+    // So that daemons and hosts are not left behind.
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&session.interrupted))?;
+    }
+    let found = parts.iter().map(|part| Some(Found::new(part, &part.run(&session)?))).collect::<Option<_>>();
+    session.progress.finish_and_clear();
+    found.context("interrupted")
 }
 
 fn show(findings: &Findings, folder: &Path) -> Result<()> {

@@ -5,13 +5,15 @@ use anyhow::Result;
 use indicatif::ProgressBar;
 use std::collections::BTreeMap;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Longer than any program may take for one round.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// Who takes longer than this for a round is run in [`FEW`] rounds only.
-const LONG: Duration = Duration::from_secs(10);
+const LONG: Duration = Duration::from_secs(5);
 
 /// Rounds of those who take long.
 const FEW: usize = 3;
@@ -95,6 +97,17 @@ pub struct Effort {
     pub seconds: f64,
 }
 
+/// A run of the benchmark.
+#[derive(Debug)]
+pub struct Session {
+    /// How much is measured.
+    pub effort: Effort,
+    /// What a person sees meanwhile.
+    pub progress: ProgressBar,
+    /// Whether to stop.
+    pub interrupted: Arc<AtomicBool>,
+}
+
 /// What one contender gave: the rounds' values by x, or why there are none.
 #[derive(Debug, Default)]
 pub struct Outcome {
@@ -141,24 +154,28 @@ impl Part<'_> {
         });
     }
 
-    /// Runs all contenders in turn, as often as there are rounds; who fails is not run again.
-    pub fn run(&self, effort: Effort, progress: &ProgressBar) -> Vec<Outcome> {
+    /// Runs all contenders in turn, as often as there are rounds; who fails is not run again. Nothing if it is stopped.
+    pub fn run(&self, session: &Session) -> Option<Vec<Outcome>> {
         let mut outcomes: Vec<Outcome> = self.contenders.iter().map(|_| Outcome::default()).collect();
-        for round in 0..effort.rounds {
+        for round in 0..session.effort.rounds {
             for turn in 0..self.contenders.len() {
                 // Everybody comes first once.
                 let index = (turn + round) % self.contenders.len();
                 let contender = &self.contenders[index];
-                progress.set_message(format!("{}: {}", self.name, contender.name));
+                session.progress.set_message(format!("{}: {}", self.name, contender.name));
                 if outcomes[index].failure.is_none() && (round < FEW || !outcomes[index].takes_long) {
                     let start = Instant::now();
-                    outcomes[index].add(contender.measure(&self.xs, self.separately, effort.seconds));
+                    let seconds = session.effort.seconds;
+                    outcomes[index].add(contender.measure(&self.xs, self.separately, seconds));
                     outcomes[index].takes_long |= start.elapsed() > LONG;
                 }
-                progress.inc(1);
+                if session.interrupted.load(Ordering::Relaxed) {
+                    return None;
+                }
+                session.progress.inc(1);
             }
         }
-        outcomes
+        Some(outcomes)
     }
 }
 
@@ -236,6 +253,16 @@ mod tests {
         Part { name, title, unit, axis, xs: vec![1, 2], separately, contenders }
     }
 
+    fn session(rounds: usize) -> Session {
+        let effort = Effort { rounds, seconds: 0.5 };
+        Session { effort, progress: ProgressBar::hidden(), interrupted: Arc::default() }
+    }
+
+    fn run(part: &Part, rounds: usize) -> Vec<Outcome> {
+        let session = session(rounds);
+        part.run(&session).expect("nobody interrupts it")
+    }
+
     fn echo(ask: Ask) -> Command {
         let Ask { xs, seconds } = ask;
         let lines: Vec<String> = xs.iter().map(|x| format!("echo {x} {seconds}")).collect();
@@ -257,8 +284,7 @@ mod tests {
             Contender::new("b", Kind::Compared, noted('b', false)),
             Contender::new("c", Kind::Compared, noted('c', true)),
         ];
-        let effort = Effort { rounds: 3, seconds: 0.5 };
-        let outcomes = part(contenders, false).run(effort, &ProgressBar::hidden());
+        let outcomes = run(&part(contenders, false), 3);
         assert_eq!(order.into_inner(), "abccaca");
         assert_eq!(outcomes[1].failure.as_deref(), Some("broken"));
         assert_eq!(outcomes[2].seconds[&2], [0.5; 3]);
@@ -274,11 +300,22 @@ mod tests {
             };
             Contender::new(name, Kind::Compared, command).at_most(most)
         };
-        let effort = Effort { rounds: 1, seconds: 1.0 };
-        let outcomes =
-            part(vec![contender("a", 2), contender("b", 1)], true).run(effort, &ProgressBar::hidden());
+        let outcomes = run(&part(vec![contender("a", 2), contender("b", 1)], true), 1);
         assert_eq!(outcomes[1].seconds.len(), 1);
         assert_eq!(asked.into_inner(), [vec![1], vec![2], vec![1]]);
+    }
+
+    #[test]
+    fn who_is_interrupted_stops_and_has_no_result() {
+        let asked = RefCell::new(0);
+        let command = |ask: Ask| {
+            *asked.borrow_mut() += 1;
+            echo(ask)
+        };
+        let session = session(3);
+        session.interrupted.store(true, Ordering::Relaxed);
+        assert!(part(vec![Contender::new("a", Kind::Shown, command)], false).run(&session).is_none());
+        assert_eq!(asked.into_inner(), 1);
     }
 
     #[test]

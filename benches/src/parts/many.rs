@@ -29,7 +29,7 @@ pub fn parts(lab: &Lab) -> Vec<Part<'_>> {
         contenders: all(lab, what, patience, |x| x),
         ..fan(name, title, Unit::Time, what, xs)
     };
-    let members = [2, 4, 8, 16, 32, 64];
+    let members = [2, 4, 16, 64];
     vec![
         fan(
             "multicast",
