@@ -102,10 +102,12 @@ static void transfer(int sends, char *data, long size)
     }
 }
 
+/* Tells the other first what will come. */
 static void there_and_back(long size, long times)
 {
+    long order[] = { size, times };
+    transfer(1, (char *)order, sizeof order);
     for (long i = 0; i < times; i++) {
-        transfer(1, (char *)&size, sizeof size);
         transfer(1, out, size);
         transfer(0, in, size);
     }
@@ -121,10 +123,12 @@ static void without_delay(void)
 static void echo(void)
 {
     for (;;) {
-        long size;
-        transfer(0, (char *)&size, sizeof size);
-        transfer(0, in, size);
-        transfer(1, in, size);
+        long order[2];
+        transfer(0, (char *)order, sizeof order);
+        for (long i = 0; i < order[1]; i++) {
+            transfer(0, in, order[0]);
+            transfer(1, in, order[0]);
+        }
     }
 }
 

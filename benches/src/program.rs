@@ -54,7 +54,9 @@ pub fn output(command: &mut Command, limit: Duration) -> Result<String> {
         bail!("it did not end within {} s", limit.as_secs());
     };
     let [printed, said] = [printed, said].map(|reader| reader.join().unwrap_or_default());
-    ensure!(success, "{}", said.lines().last().unwrap_or("it failed and did not say why"));
+    // Open MPI draws lines around what it says.
+    let reason = said.lines().rfind(|line| line.contains(char::is_alphabetic));
+    ensure!(success, "{}", reason.unwrap_or("it failed and did not say why"));
     Ok(printed)
 }
 
@@ -113,7 +115,8 @@ mod tests {
     #[test]
     fn a_program_that_fails_says_why() {
         let limit = Duration::from_secs(60);
-        let error = measure(&mut shell("echo 1 0.5; echo first >&2; echo broken >&2; exit 3"), limit);
+        let error =
+            measure(&mut shell("echo 1 0.5; echo first >&2; echo broken >&2; echo ----- >&2; exit 3"), limit);
         assert_eq!(error.expect_err("it failed").to_string(), "broken");
         assert!(measure(&mut shell("true"), limit).expect_err("nothing").to_string().contains("no result"));
         assert!(measure(&mut Command::new("/does/not/exist"), limit).is_err());
