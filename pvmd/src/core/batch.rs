@@ -79,6 +79,8 @@ pub(super) struct Managers {
     /// Processes started that have not enrolled yet.
     starting: BTreeSet<Tid>,
     waiting: VecDeque<SpawnId>,
+    /// The batch each was last told to be done with, and the nodes it may not have told that.
+    done: BTreeMap<Tid, (BatchId, BTreeSet<HostIndex>)>,
     deaths: u32,
 }
 
@@ -245,15 +247,18 @@ impl Core {
         match placing.manager {
             Some(manager) => {
                 self.send_batch(manager, &BatchMsg::Done { batch });
+                self.managers.done.insert(manager, (batch, placing.nodes.clone()));
                 self.managers.ready.insert(manager, None);
                 self.assign_manager(manager);
             }
             // Its manager has died: the nodes must hear it from us.
-            None => {
-                for &host in &placing.nodes {
-                    self.send_batch(host.daemon(), &BatchMsg::TasksNo { batch });
-                }
-            }
+            None => self.tell_nodes_done(batch, &placing.nodes),
+        }
+    }
+
+    fn tell_nodes_done(&mut self, batch: BatchId, nodes: &BTreeSet<HostIndex>) {
+        for &host in nodes {
+            self.send_batch(host.daemon(), &BatchMsg::TasksNo { batch });
         }
     }
 
@@ -261,6 +266,10 @@ impl Core {
     pub(super) fn on_manager_gone(&mut self, manager: Tid) {
         let started = !self.managers.starting.remove(&manager);
         let batch = self.managers.ready.remove(&manager).flatten();
+        if let Some((done, nodes)) = self.managers.done.remove(&manager) {
+            // Who knows whether it still told them.
+            self.tell_nodes_done(done, &nodes);
+        }
         if let Some(id) = batch {
             info!(%manager, spawn = id.0, "task manager lost: the batch goes on under another");
             let placing = self.spawns.get_mut(&id).and_then(|spawn| spawn.placing.as_mut());

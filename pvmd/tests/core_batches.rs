@@ -1,0 +1,45 @@
+//! The core alone: batches whose manager dies at a bad moment.
+
+mod recorder;
+
+use pvm_wire::batch::BatchMsg;
+use pvm_wire::codes::{BATCH_TAG, Tm};
+use pvm_wire::spawn::SpawnRequest;
+use pvm_wire::{HostIndex, Tid};
+use pvmd::core::event::{Action, ConnId, Event};
+use recorder::Recorder;
+use std::process::ExitStatus;
+
+fn decide(r: &mut Recorder, manager: ConnId, dst: Tid, message: &BatchMsg) {
+    r.say(manager, dst, BATCH_TAG, 0, &message.encode().expect("a body"));
+}
+
+fn heard(r: &mut Recorder) -> BatchMsg {
+    BatchMsg::decode(&r.message().1.body).expect("a batch message")
+}
+
+#[test]
+fn nodes_hear_that_a_batch_is_done_though_its_manager_dies_before_it_says_so() {
+    let own = HostIndex::MASTER;
+    let mut r = Recorder::master();
+    let (spawner, _) = r.enrol(200, 0);
+    let spawn = SpawnRequest { file: "program".into(), count: 1, ..SpawnRequest::default() };
+    r.request(spawner, Tm::Spawn, &spawn.encode());
+    let Action::Start { cookies, .. } = r.next() else { panic!("not a manager's start") };
+    let cookie = cookies[0];
+    r.feed(Event::ProcessStarted { cookie, result: Ok((300, "manager".into())) });
+    let (manager, _) = r.enrol(300, cookie.0);
+    let BatchMsg::Place { batch, count: 1, .. } = heard(&mut r) else { panic!("not a batch") };
+
+    decide(&mut r, manager, own.daemon(), &BatchMsg::TasksHave { batch });
+    assert!(matches!(heard(&mut r), BatchMsg::Apply { .. }));
+    decide(&mut r, manager, own.daemon(), &BatchMsg::Grant { batch, host: own, n: 1, terms: None });
+    let Action::Start { cookies, .. } = r.next() else { panic!("not a start") };
+    r.feed(Event::ProcessStarted { cookie: cookies[0], result: Ok((400, "/bin/program".into())) });
+    assert_eq!(r.core.census().open_batches, 1);
+
+    r.feed(Event::TaskClosed { conn: manager, reason: None });
+    r.feed(Event::ProcessExited { cookie, status: ExitStatus::default() });
+    assert_eq!(r.core.census().open_batches, 0, "nobody is left to say that there are no tasks");
+    assert_eq!(r.core.census().spawns, 0);
+}
