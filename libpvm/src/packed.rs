@@ -37,11 +37,10 @@ impl Packed {
         Self { is_raw: encoding != Encoding::Xdr, ..Self::default() }
     }
 
-    /// The same, with the memory of one that is not needed any more.
-    pub fn renew(mut self, encoding: Encoding) -> Self {
+    /// Begins anew in this encoding, with the same memory.
+    pub fn renew(&mut self, encoding: Encoding) {
         self.clear();
         self.is_raw = encoding != Encoding::Xdr;
-        self
     }
 
     /// Whether the body is in this host's format wherever it goes.
@@ -210,7 +209,8 @@ mod tests {
             prop_assert_eq!(packed.len(), body.len());
             prop_assert_eq!(packed.encoded().unwrap(), (&body[..], &upper));
             prop_assert_eq!(packed.clone().into_encoded().unwrap(), (body, upper));
-            prop_assert_eq!(packed.renew(encoding), Packed::new(encoding));
+            packed.renew(encoding);
+            prop_assert_eq!(packed, Packed::new(encoding));
         }
     }
 }

@@ -1,48 +1,71 @@
 //! The message buffers of a program by their ids, and which of them are current.
 
 use super::buffers::{Buffer, Format};
-use crate::packed::Packed;
-use pvm_wire::PvmError;
+use pvm_wire::{Message, PvmError};
+
+/// Memory that freed buffers keep for the next ones, bytes, all together.
+const SPARE_MAX: usize = 16 << 20;
 
 /// All buffers by id, and which of them are current.
 #[derive(Debug, Default)]
 pub struct Buffers {
     /// The buffer with id n is at n − 1.
-    slots: Vec<Option<Buffer>>,
+    slots: Vec<Slot>,
     free: Vec<i32>,
     send: i32,
     receive: i32,
-    /// Memory of buffers that were freed.
-    spare: Vec<Packed>,
+    spare: usize,
 }
 
-/// How much of that is kept: so many buffers', each of up to so many bytes.
-const SPARE_COUNT: usize = 4;
-const SPARE_SIZE: usize = 4 << 20;
+/// A place for a buffer. One that was freed keeps its memory for the next.
+#[derive(Debug)]
+struct Slot {
+    is_used: bool,
+    buffer: Buffer,
+}
 
 impl Buffers {
     /// Makes an empty buffer and gives it an id.
     pub fn make(&mut self, format: Format) -> Result<i32, PvmError> {
-        let memory = self.spare.pop().unwrap_or_default();
-        self.insert(Buffer::renewed(format, memory))
+        let id = self.claim()?;
+        self.get(id)?.renew(format);
+        Ok(id)
     }
 
-    /// Keeps a buffer and gives it an id: a small one, from 1, used again after it was freed.
+    /// Makes a buffer of a message that has come.
+    pub fn receive(&mut self, message: Message) -> Result<i32, PvmError> {
+        let id = self.claim()?;
+        self.get(id)?.receive(message);
+        Ok(id)
+    }
+
+    /// Keeps a buffer and gives it an id.
     pub fn insert(&mut self, buffer: Buffer) -> Result<i32, PvmError> {
+        let id = self.claim()?;
+        *self.get(id)? = buffer;
+        Ok(id)
+    }
+
+    /// A place for a buffer, under a small id, from 1, used again after it was freed.
+    fn claim(&mut self) -> Result<i32, PvmError> {
         if let Some(id) = self.free.pop() {
-            *self.slot(id).ok_or(PvmError::NoMem)? = Some(buffer);
+            let slot = self.slot(id).ok_or(PvmError::NoMem)?;
+            slot.is_used = true;
+            let memory = slot.buffer.capacity();
+            self.spare = self.spare.saturating_sub(memory);
             return Ok(id);
         }
-        self.slots.push(Some(buffer));
-        i32::try_from(self.slots.len()).map_err(|_| PvmError::NoMem)
+        let id = i32::try_from(self.slots.len() + 1).map_err(|_| PvmError::NoMem)?;
+        self.slots.push(Slot { is_used: true, buffer: Buffer::default() });
+        Ok(id)
     }
 
-    fn slot(&mut self, id: i32) -> Option<&mut Option<Buffer>> {
+    fn slot(&mut self, id: i32) -> Option<&mut Slot> {
         self.slots.get_mut(usize::try_from(id).ok()?.checked_sub(1)?)
     }
 
     fn find(&mut self, id: i32) -> Option<&mut Buffer> {
-        self.slot(id)?.as_mut()
+        self.slot(id).filter(|slot| slot.is_used).map(|slot| &mut slot.buffer)
     }
 
     /// The buffer with this id.
@@ -58,26 +81,24 @@ impl Buffers {
         if id == 0 {
             return Ok(());
         }
-        let freed = self.remove(id)?;
-        if self.spare.len() < SPARE_COUNT
-            && let Some(memory) = freed.into_memory().filter(|memory| memory.capacity() <= SPARE_SIZE)
-        {
-            self.spare.push(memory);
+        let left = SPARE_MAX.saturating_sub(self.spare);
+        let buffer = self.get(id)?;
+        buffer.retire();
+        if buffer.capacity() > left {
+            buffer.shrink();
         }
-        Ok(())
-    }
-
-    /// Takes a buffer out.
-    pub fn remove(&mut self, id: i32) -> Result<Buffer, PvmError> {
-        self.get(id)?;
+        self.spare += buffer.capacity();
         if self.send == id {
             self.send = 0;
         }
         if self.receive == id {
             self.receive = 0;
         }
+        if let Some(slot) = self.slot(id) {
+            slot.is_used = false;
+        }
         self.free.push(id);
-        self.slot(id).and_then(Option::take).ok_or(PvmError::NoSuchBuf)
+        Ok(())
     }
 
     /// The id of the buffer to pack into, or 0.

@@ -23,6 +23,12 @@ pub enum Format {
     Alien(u32),
 }
 
+impl Default for Format {
+    fn default() -> Self {
+        Self::Plain(Encoding::Xdr)
+    }
+}
+
 impl Format {
     /// The format with this style number of `pvm_initsend`.
     pub fn from_style(style: i32) -> Result<Self, PvmError> {
@@ -75,10 +81,11 @@ pub struct InPlacePart {
     pub length: usize,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 enum Content {
     /// Packed here, in this host's format.
-    Packed(Packed),
+    #[default]
+    Packed,
     /// Encoded, to be written and read.
     Encoded(Vec<u8>, Upper),
     /// Received, to be read.
@@ -86,7 +93,7 @@ enum Content {
 }
 
 /// A message being packed, or one that was received.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Buffer {
     /// How the body is encoded.
     pub format: Format,
@@ -95,6 +102,7 @@ pub struct Buffer {
     /// Whether it waits in the queue of messages that were not received yet.
     pub waiting: bool,
     content: Content,
+    packed: Packed,
     parts: Vec<InPlacePart>,
     position: usize,
 }
@@ -119,35 +127,58 @@ pub struct Info {
 impl Buffer {
     /// An empty message.
     pub fn new(format: Format) -> Self {
-        Self::renewed(format, Packed::default())
+        let mut buffer = Self::default();
+        buffer.renew(format);
+        buffer
     }
 
-    /// An empty message with the memory of one that is not needed any more.
-    pub fn renewed(format: Format, memory: Packed) -> Self {
+    /// A retired buffer becomes an empty message, with the same memory.
+    pub fn renew(&mut self, format: Format) {
+        (self.format, self.info) = (format, Info::default());
         match format {
-            Format::Trace => Self::encoded_as(format, Vec::new()),
-            Format::Plain(Encoding::Xdr) => Self::with(format, Content::Packed(memory.renew(Encoding::Xdr))),
-            Format::Plain(_) | Format::Alien(_) => {
-                Self::with(format, Content::Packed(memory.renew(Encoding::Raw)))
-            }
+            Format::Trace => self.content = Content::Encoded(Vec::new(), Upper::default()),
+            Format::Plain(Encoding::Xdr) => self.packed.renew(Encoding::Xdr),
+            Format::Plain(_) | Format::Alien(_) => self.packed.renew(Encoding::Raw),
         }
+    }
+
+    /// Drops all but the memory that the next message can be packed into.
+    pub fn retire(&mut self) {
+        self.content = Content::Packed;
+        self.packed.clear();
+        self.parts.clear();
+        (self.waiting, self.position) = (false, 0);
+    }
+
+    /// Drops that memory, too.
+    pub fn shrink(&mut self) {
+        self.packed = Packed::default();
+    }
+
+    /// Bytes of that memory.
+    pub fn capacity(&self) -> usize {
+        self.packed.capacity()
     }
 
     /// A message with this body.
     pub fn encoded_as(format: Format, body: Vec<u8>) -> Self {
-        Self::with(format, Content::Encoded(body, Upper::default()))
-    }
-
-    fn with(format: Format, content: Content) -> Self {
-        Self { format, info: Info::default(), waiting: false, content, parts: Vec::new(), position: 0 }
+        let content = Content::Encoded(body, Upper::default());
+        Self { content, ..Self::new(format) }
     }
 
     /// A message that came in.
     pub fn received(message: Message) -> Self {
+        let mut buffer = Self::default();
+        buffer.receive(message);
+        buffer
+    }
+
+    /// A retired buffer becomes a message that came in.
+    pub fn receive(&mut self, message: Message) {
         let Message { src, dst, mut header, body } = message;
-        let incoming = Incoming::new(&mut header, body);
-        let mut buffer = Self::with(Format::from_word(header.encoding), Content::Received(incoming));
-        buffer.info = Info {
+        self.content = Content::Received(Incoming::new(&mut header, body));
+        self.format = Format::from_word(header.encoding);
+        self.info = Info {
             context: header.context,
             tag: header.tag,
             wait_id: header.wait_id,
@@ -155,7 +186,6 @@ impl Buffer {
             src: src.raw(),
             dst: dst.raw(),
         };
-        buffer
     }
 
     /// Takes the upper halves of integers from behind a body that was read from another message.
@@ -173,7 +203,7 @@ impl Buffer {
     /// The encoded body, as far as it is held here, and what of its integers that does not carry.
     pub fn encoded(&mut self) -> Result<(&[u8], &Upper), PvmError> {
         match &mut self.content {
-            Content::Packed(packed) => packed.encoded(),
+            Content::Packed => self.packed.encoded(),
             Content::Encoded(body, upper) => Ok((body, upper)),
             Content::Received(incoming) => incoming.encoded(),
         }
@@ -183,7 +213,7 @@ impl Buffer {
     fn encoded_mut(&mut self) -> Result<(&mut Vec<u8>, &mut Upper), PvmError> {
         let (body, upper) = match &mut self.content {
             Content::Encoded(..) => (Vec::new(), Upper::default()),
-            Content::Packed(packed) => std::mem::take(packed).into_encoded()?,
+            Content::Packed => std::mem::take(&mut self.packed).into_encoded()?,
             Content::Received(incoming) => {
                 self.position = incoming.position();
                 let (body, upper) = incoming.encoded()?;
@@ -195,18 +225,13 @@ impl Buffer {
         }
         match &mut self.content {
             Content::Encoded(body, upper) => Ok((body, upper)),
-            Content::Packed(_) | Content::Received(_) => unreachable!("made writable above"),
+            Content::Packed | Content::Received(_) => unreachable!("made writable above"),
         }
     }
 
     /// The encoded body alone.
     pub fn into_body(mut self) -> Result<Vec<u8>, PvmError> {
         Ok(std::mem::take(self.encoded_mut()?.0))
-    }
-
-    /// The memory to be used again.
-    pub fn into_memory(self) -> Option<Packed> {
-        if let Content::Packed(packed) = self.content { Some(packed) } else { None }
     }
 
     /// Whether data are read from the program's memory when the message is sent.
@@ -227,7 +252,7 @@ impl Buffer {
     /// Encoded length in bytes, as `pvm_bufinfo` tells it: in-place data are not encoded before they are sent.
     pub fn length(&self) -> usize {
         match &self.content {
-            Content::Packed(packed) => packed.len(),
+            Content::Packed => self.packed.len(),
             Content::Encoded(body, _) => body.len(),
             Content::Received(incoming) => incoming.len(),
         }
@@ -239,8 +264,8 @@ impl Buffer {
         send: impl FnOnce(MessageHeader, Payload<'_>) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let header = self.header();
-        if let Content::Packed(packed) = &self.content {
-            return send(header, Payload::Packed(packed));
+        if matches!(self.content, Content::Packed) {
+            return send(header, Payload::Packed(&self.packed));
         }
         let (body, upper) = self.encoded()?;
         if upper.is_empty() {
@@ -280,7 +305,7 @@ impl Buffer {
     pub fn left(&self) -> usize {
         match &self.content {
             Content::Received(incoming) => incoming.left(),
-            Content::Packed(_) | Content::Encoded(..) => self.length().saturating_sub(self.position),
+            Content::Packed | Content::Encoded(..) => self.length().saturating_sub(self.position),
         }
     }
 
@@ -289,8 +314,8 @@ impl Buffer {
         &mut self,
         elements: impl ExactSizeIterator<Item = T> + Clone,
     ) -> Result<(), PvmError> {
-        if let Content::Packed(packed) = &mut self.content {
-            return packed.pack_each(elements);
+        if matches!(self.content, Content::Packed) {
+            return self.packed.pack_each(elements);
         }
         let (format, encoding) = (self.format, self.encoding());
         let (body, upper) = self.encoded_mut()?;
@@ -302,8 +327,8 @@ impl Buffer {
 
     /// Appends elements, which are not in-place, given as the bytes they are in memory.
     pub fn pack_bytes<T: Element>(&mut self, bytes: &[u8]) -> Result<(), PvmError> {
-        match &mut self.content {
-            Content::Packed(packed) => packed.pack_bytes::<T>(bytes),
+        match self.content {
+            Content::Packed => self.packed.pack_bytes::<T>(bytes),
             _ => self.pack(bytes.chunks_exact(T::NATIVE).map(T::get_native)),
         }
     }
@@ -314,8 +339,8 @@ impl Buffer {
             return Err(PvmError::NotImpl);
         }
         let encoding = self.encoding();
-        match &mut self.content {
-            Content::Packed(packed) => packed.pack_str(text),
+        match self.content {
+            Content::Packed => self.packed.pack_str(text),
             _ => element::pack_str(self.encoded_mut()?.0, encoding, text),
         }
     }
@@ -352,7 +377,7 @@ impl Buffer {
         let padded = if xdr { length.next_multiple_of(4) } else { length };
         let body = match &mut self.content {
             Content::Received(incoming) => return incoming.take_encoded(length, padded),
-            Content::Packed(packed) => packed.encoded()?.0,
+            Content::Packed => self.packed.encoded()?.0,
             Content::Encoded(body, _) => body,
         };
         let (range, position) = incoming::extent(body.len(), self.position, length, padded);
@@ -371,10 +396,10 @@ impl Buffer {
     pub fn unpack_str(&mut self) -> Result<&[u8], PvmError> {
         let encoding = self.readable();
         let failure = if encoding.is_none() { PvmError::BadMsg } else { PvmError::NoData };
-        let Self { content, position, .. } = self;
+        let Self { content, packed, position, .. } = self;
         let found = match content {
             Content::Received(incoming) => incoming.unpack_str(encoding),
-            Content::Packed(packed) => element::unpack_str(packed.encoded()?.0, position, encoding),
+            Content::Packed => element::unpack_str(packed.encoded()?.0, position, encoding),
             Content::Encoded(body, _) => element::unpack_str(body, position, encoding),
         };
         found.map_err(|_| failure)

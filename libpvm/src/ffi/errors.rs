@@ -48,16 +48,21 @@ pub static pvm_errlist: Texts = texts! {
 
 /// Ends a call: a failure goes to `pvm_errno` and, as `PvmAutoErr` says, to standard error and the program's end.
 /// One that the caller expects is only returned.
+#[inline]
 pub fn finish(name: &str, outcome: Outcome) -> c_int {
-    let failure = match outcome {
-        Ok(value) => return value,
-        Err(failure) => failure,
-    };
+    match outcome {
+        Ok(value) => value,
+        Err(failure) => fail(name, &failure),
+    }
+}
+
+#[cold]
+fn fail(name: &str, failure: &Failure) -> c_int {
     if failure.told != Told::Nobody {
         pvm_errno.store(failure.code, Ordering::Relaxed);
     }
     if failure.told == Told::People {
-        report(name, &failure);
+        report(name, failure);
     }
     failure.code
 }

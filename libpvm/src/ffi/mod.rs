@@ -28,6 +28,7 @@ mod groups;
 mod handlers;
 mod hosts;
 mod internals;
+mod lock;
 mod mailbox;
 mod memory;
 mod names;

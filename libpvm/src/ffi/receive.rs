@@ -322,9 +322,10 @@ fn precv(wanted: Wanted, kind: c_int, count: c_int, deliver: impl FnOnce(&[u8], 
     locked(|state| {
         take(state, found)?;
         timeline::received(state, begun, found);
-        let mut message = state.buffers.remove(found)?;
+        let message = state.buffers.get(found)?;
         let info = message.info;
         deliver(message.encoded()?.0, room, info);
+        state.buffers.free(found)?;
         Ok(0)
     })
 }

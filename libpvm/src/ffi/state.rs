@@ -6,6 +6,7 @@ use super::errors;
 use super::groups::GroupMessages;
 use super::handlers::{self, Handlers};
 use super::internals;
+use super::lock::Exclusive;
 use super::memory::Lists;
 use super::tracepoints::{self, Tracer};
 use super::{fork, output, timeline};
@@ -13,12 +14,10 @@ use crate::engine::{Choice, Engine, Wait};
 use crate::error::Error;
 use crate::groups::Groups;
 use pvm_wire::{Message, PvmError, Tid};
-use std::cell::Cell;
 use std::collections::VecDeque;
 use std::ffi::c_int;
 use std::os::fd::{AsRawFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, PoisonError};
 
 /// A matcher set with `pvm_recvf`.
 pub type Matcher = unsafe extern "C" fn(c_int, c_int, c_int) -> c_int;
@@ -138,38 +137,12 @@ pub struct State {
 // holds the lock, and none of them is bound to the thread that stored it.
 unsafe impl Send for State {}
 
-static STATE: Mutex<Option<State>> = Mutex::new(None);
-thread_local! {
-    /// Whether this thread works on the state.
-    static HOLDS: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Marks this thread as the holder of the state while it lives.
-struct Holding;
-
-impl Holding {
-    fn begin() -> Self {
-        HOLDS.set(true);
-        Self
-    }
-}
-
-impl Drop for Holding {
-    fn drop(&mut self) {
-        HOLDS.set(false);
-    }
-}
+static STATE: Exclusive<Option<State>> = Exclusive::new(None);
 
 /// Works on the state. A signal handler that interrupts another call cannot have it: its call fails, unless the
 /// other was only waiting for a message.
 pub fn locked<T>(body: impl FnOnce(&mut State) -> Result<T, Failure>) -> Result<T, Failure> {
-    if HOLDS.get() {
-        let detail = "called while another call of this library is under way in the same thread";
-        return Err(Failure { detail: Some(detail.into()), ..PvmError::NotImpl.into() });
-    }
-    // A signal handler may come at any time, so the mark is there before the lock is held and after it is free.
-    let _holding = Holding::begin();
-    let mut guard = STATE.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(mut guard) = STATE.enter() else { return Err(nested_call()) };
     let state = guard.get_or_insert_with(State::new);
     if fork::is_new_child() {
         // The connection stays the parent's; the child enrols when it needs to.
@@ -177,10 +150,18 @@ pub fn locked<T>(body: impl FnOnce(&mut State) -> Result<T, Failure>) -> Result<
     }
     let result = catch_unwind(AssertUnwindSafe(|| body(state)));
     internals::show_context(state.context);
-    drop(guard);
-    result.unwrap_or_else(|_| {
-        Err(Failure { detail: Some("an internal error of the library".into()), ..PvmError::SysErr.into() })
-    })
+    result.unwrap_or_else(|_| Err(internal_error()))
+}
+
+#[cold]
+fn nested_call() -> Failure {
+    let detail = "called while another call of this library is under way in the same thread";
+    Failure { detail: Some(detail.into()), ..PvmError::NotImpl.into() }
+}
+
+#[cold]
+fn internal_error() -> Failure {
+    Failure { detail: Some("an internal error of the library".into()), ..PvmError::SysErr.into() }
 }
 
 /// The frame of a call: the state, then message handlers that are due, then the report of a failure.
@@ -224,18 +205,25 @@ impl State {
 
     /// The engine; enrols if this process is not a task yet. A task whose daemon has gone stays one, whose calls fail,
     /// until it leaves.
+    #[inline]
     pub fn engine(&mut self) -> Result<&mut Engine, Failure> {
         if self.engine.is_none() {
-            let mut engine = Engine::enrol_as(self.task_name.as_deref(), false)?;
-            internals::set_own_tid(engine.tid().raw());
-            fork::watch();
-            self.settings.copy_to(&mut engine);
-            engine.set_context(self.context);
-            timeline::report_at_exit(&engine);
-            self.engine = Some(engine);
-            tracepoints::learn(self);
+            self.enrol()?;
         }
         self.engine.as_mut().ok_or_else(|| PvmError::SysErr.into())
+    }
+
+    #[cold]
+    fn enrol(&mut self) -> Result<(), Failure> {
+        let mut engine = Engine::enrol_as(self.task_name.as_deref(), false)?;
+        internals::set_own_tid(engine.tid().raw());
+        fork::watch();
+        self.settings.copy_to(&mut engine);
+        engine.set_context(self.context);
+        timeline::report_at_exit(&engine);
+        self.engine = Some(engine);
+        tracepoints::learn(self);
+        Ok(())
     }
 
     /// All descriptors at which something can come in, the daemon's first: what `pvm_getfds` gives, and where a
@@ -313,7 +301,7 @@ impl State {
     pub fn arrive(&mut self, message: Message) -> Result<(), Failure> {
         let Some(message) = self.group_messages.keep(message) else { return Ok(()) };
         let (src, tag, context) = (message.src.raw(), message.header.tag, message.header.context);
-        let id = self.buffers.insert(super::buffers::Buffer::received(message))?;
+        let id = self.buffers.receive(message)?;
         if !self.handlers.claim(id, src, tag, context) {
             self.arrived.push_back(id);
             self.buffers.get(id)?.waiting = true;

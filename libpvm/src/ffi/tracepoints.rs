@@ -51,9 +51,13 @@ pub fn traced(
     body: impl FnOnce(&mut State) -> Outcome,
 ) -> c_int {
     call(name, |state| {
-        enter(state, event, entry);
+        if !is_quiet(state) {
+            enter(state, event, entry);
+        }
         let outcome = body(state);
-        leave(state, event, code(&outcome), exit);
+        if !is_quiet(state) {
+            leave(state, event, code(&outcome), exit);
+        }
         outcome
     })
 }
@@ -77,6 +81,7 @@ pub fn result(datum: Datum) -> impl FnOnce(&mut State, &mut Writer, c_int) {
 }
 
 /// A function is entered.
+#[cold]
 pub fn enter(state: &mut State, event: Event, fill: impl FnOnce(&mut State, &mut Writer)) {
     let enrols = !matches!(event, Event::Getopt | Event::Setopt);
     if enrols && state.engine.is_none() && std::mem::take(&mut state.traced_from_start) {
@@ -89,6 +94,7 @@ pub fn enter(state: &mut State, event: Event, fill: impl FnOnce(&mut State, &mut
 }
 
 /// A function is left.
+#[cold]
 pub fn leave(
     state: &mut State,
     event: Event,
@@ -140,6 +146,15 @@ pub fn learn(state: &mut State) {
         }
         (options.own_trace_buffer, options.child_trace_buffer) = (buffer, buffer);
         (options.own_trace_options, options.child_trace_options) = (mode, mode);
+    }
+}
+
+/// Whether nobody is told of a call that begins or ends now, as with most tasks.
+#[inline]
+pub fn is_quiet(state: &State) -> bool {
+    match &state.engine {
+        Some(engine) => engine.options().own_trace.tid <= 0,
+        None => !state.traced_from_start,
     }
 }
 

@@ -1,0 +1,109 @@
+//! Who works on the library's state: one thread at a time, and never a signal handler while its own thread does.
+
+use std::cell::UnsafeCell;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+unsafe extern "C" {
+    /// The C library's: what is different for each thread, and never 0.
+    safe fn pthread_self() -> usize;
+}
+
+/// Nobody's id.
+const NOBODY: usize = 0;
+/// Longest time between two looks whether a thread has done.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// A value for one thread at a time.
+///
+/// A thread alone, as most programs have, pays for one atomic operation. Others look again after a while: they would
+/// have to be told otherwise, for which every call would pay.
+pub struct Exclusive<T> {
+    owner: AtomicUsize,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: only the owner's guard leads to the value, so a thread at a time has it.
+unsafe impl<T: Send> Sync for Exclusive<T> {}
+
+/// The right to use the value, until it is dropped.
+pub struct Guard<'a, T>(&'a Exclusive<T>);
+
+impl<T> Exclusive<T> {
+    /// A value that nobody uses yet.
+    pub const fn new(value: T) -> Self {
+        Self { owner: AtomicUsize::new(NOBODY), value: UnsafeCell::new(value) }
+    }
+
+    /// Waits until no other thread has the value. `None` if this one has: a signal handler has interrupted it.
+    #[inline]
+    pub fn enter(&self) -> Option<Guard<'_, T>> {
+        let me = pthread_self();
+        match self.owner.compare_exchange(NOBODY, me, Ordering::Acquire, Ordering::Relaxed) {
+            Ok(_) => Some(Guard(self)),
+            Err(owner) if owner == me => None,
+            Err(_) => Some(self.wait(me)),
+        }
+    }
+
+    #[cold]
+    fn wait(&self, me: usize) -> Guard<'_, T> {
+        let mut pause = Duration::from_micros(1);
+        while self.owner.compare_exchange(NOBODY, me, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(LOOK);
+        }
+        Guard(self)
+    }
+}
+
+impl<T> Deref for Guard<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: the guard's thread alone has the value while the guard lives.
+        unsafe { &*self.0.value.get() }
+    }
+}
+
+impl<T> DerefMut for Guard<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as above, and the guard is borrowed mutably.
+        unsafe { &mut *self.0.value.get() }
+    }
+}
+
+impl<T> Drop for Guard<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.owner.store(NOBODY, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_take_turns() {
+        static COUNT: Exclusive<u64> = Exclusive::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..10_000).for_each(|_| *COUNT.enter().unwrap() += 1));
+            }
+        });
+        assert_eq!(*COUNT.enter().unwrap(), 40_000);
+    }
+
+    #[test]
+    fn nobody_enters_twice() {
+        let value = Exclusive::new(7);
+        let guard = value.enter().unwrap();
+        assert!(value.enter().is_none());
+        drop(guard);
+        assert_eq!(value.enter().map(|guard| *guard), Some(7));
+    }
+}
