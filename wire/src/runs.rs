@@ -107,6 +107,7 @@ pub struct Runs {
 
 impl Runs {
     /// Notes elements that one call packs.
+    #[inline]
     pub fn push<T: Element>(&mut self, count: usize) -> Result<(), PvmError> {
         let count = count.checked_mul(T::UNITS).ok_or(PvmError::NoMem)?;
         if count == 0 {
@@ -120,18 +121,16 @@ impl Runs {
             Some((last, start)) if last.kind == kind && kind.joins(last.count) => {
                 (Run { kind, count: last.count + count }, start)
             }
-            _ => (Run { kind, count }, self.encoded.as_slice().len()),
+            _ => (Run { kind, count }, self.encoded.len()),
         };
-        let mut bytes = [0; Run::LONGEST];
-        let length = run.encode(&mut bytes);
-        self.encoded.replace(start, &bytes[..length]);
+        self.encoded.write(start, run);
         (self.last, self.native, self.xdr) = (Some((run, start)), native, xdr);
         Ok(())
     }
 
     /// Forgets them, keeping the memory.
     pub fn clear(&mut self) {
-        self.encoded.replace(0, &[]);
+        self.encoded.clear();
         (self.last, self.native, self.xdr) = (None, 0, 0);
     }
 
@@ -183,6 +182,39 @@ impl Encoded {
         }
     }
 
+    #[inline]
+    fn len(&self) -> usize {
+        match self {
+            Self::Few(length, _) => usize::from(*length),
+            Self::Many(bytes) => bytes.len(),
+        }
+    }
+
+    #[inline]
+    fn clear(&mut self) {
+        match self {
+            Self::Few(length, _) => *length = 0,
+            Self::Many(bytes) => bytes.clear(),
+        }
+    }
+
+    /// Puts a run in the place of what stands from `start` on.
+    #[inline]
+    fn write(&mut self, start: usize, run: Run) {
+        match self {
+            // Most runs are of few elements, and take one byte.
+            Self::Few(length, bytes) if run.count < 0x80 >> Kind::BITS && start < FEW => {
+                bytes[start] = (run.count << Kind::BITS) as u8 | run.kind as u8;
+                *length = start as u8 + 1;
+            }
+            _ => {
+                let mut bytes = [0; Run::LONGEST];
+                let length = run.encode(&mut bytes);
+                self.replace(start, &bytes[..length]);
+            }
+        }
+    }
+
     /// Puts these bytes in the place of those from `start` on.
     fn replace(&mut self, start: usize, new: &[u8]) {
         match self {
@@ -219,13 +251,18 @@ pub fn split(word: u32, body: &[u8]) -> Option<(usize, usize)> {
 pub fn to_xdr(native: &[u8], runs: &[u8]) -> Result<(Vec<u8>, Upper), PvmError> {
     let (mut out, mut upper) = (Vec::new(), Upper::default());
     let (mut rest, mut runs) = (native, runs);
+    out.try_reserve(native.len().saturating_add(4)).map_err(|_| PvmError::NoMem)?;
     while let Some((run, length)) = Run::decode(runs) {
         runs = &runs[length..];
         let bytes = run.count.saturating_mul(run.kind.native()).min(rest.len());
         let (elements, after) = rest.split_at(bytes);
         rest = after;
         match run.kind {
-            Kind::Byte => convert::<u8>(elements, &mut out, &mut upper),
+            Kind::Byte => {
+                out.extend_from_slice(elements);
+                out.resize(out.len().next_multiple_of(4), 0);
+                Ok(())
+            }
             Kind::Short => convert::<i16>(elements, &mut out, &mut upper),
             Kind::Word => convert::<u32>(elements, &mut out, &mut upper),
             Kind::Double => convert::<f64>(elements, &mut out, &mut upper),

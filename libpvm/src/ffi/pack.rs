@@ -176,8 +176,10 @@ macro_rules! pack_calls {
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $pack(pointer: *mut $c, count: c_int, stride: c_int) -> c_int {
                 traced(stringify!($pack), Event::$packs, |_, event| array_event(event, pointer.addr(), count, stride), result(Datum::CC), |state| {
+                    usize::try_from(count).map_err(|_| PvmError::BadParam)?;
+                    let buffer = state.buffers.sending()?;
                     // SAFETY: as promised.
-                    unsafe { pack(state, Kind::$kind, pointer.cast(), count, stride) }?;
+                    unsafe { pack_into::<$element>(buffer, Array::new(pointer.cast(), count, stride)?, $trace) }?;
                     Ok(0)
                 })
             }
@@ -189,8 +191,10 @@ macro_rules! pack_calls {
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $unpack(pointer: *mut $c, count: c_int, stride: c_int) -> c_int {
                 traced(stringify!($unpack), Event::$unpacks, |_, event| array_event(event, pointer.addr(), count, stride), result(Datum::CC), |state| {
+                    usize::try_from(count).map_err(|_| PvmError::BadParam)?;
+                    let buffer = state.buffers.receiving()?;
                     // SAFETY: as promised.
-                    unsafe { unpack(state, Kind::$kind, pointer.cast(), count, stride) }?;
+                    unsafe { unpack_from::<$element>(buffer, Array::new(pointer.cast(), count, stride)?) }?;
                     Ok(0)
                 })
             }

@@ -55,11 +55,13 @@ impl Wanted {
 
 impl Wanted {
     /// Tells the tracer what is wanted.
-    fn announce(self, event: Event, more: impl FnOnce(&mut Writer)) -> Result<(), Failure> {
-        tracepoints::enter_unlocked(event, |state, record| {
-            record.int(Datum::RST, self.tid).int(Datum::RMC, self.tag).int(Datum::RCX, state.context);
-            more(record);
-        })
+    fn announce(self, state: &mut State, event: Event, more: impl FnOnce(&mut Writer)) {
+        if !tracepoints::is_quiet(state) {
+            tracepoints::enter(state, event, |state, record| {
+                record.int(Datum::RST, self.tid).int(Datum::RMC, self.tag).int(Datum::RCX, state.context);
+                more(record);
+            });
+        }
     }
 }
 
@@ -108,10 +110,13 @@ fn deadline(time: &TimeVal) -> Result<Until, Failure> {
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_probe(tid: c_int, tag: c_int) -> c_int {
     let wanted = Wanted { tid, tag };
-    let found = wanted.announce(Event::Probe, |_| ()).and_then(|()| find(wanted, Until::Now));
-    handlers::run_due();
-    let outcome = found.map(|id| id.unwrap_or(0));
-    tracepoints::leave_unlocked(Event::Probe, &outcome, tracepoints::result(Datum::CC));
+    let mut search = Search::default();
+    let begin = |state: &mut State| {
+        wanted.announce(state, Event::Probe, |_| ());
+        Ok(())
+    };
+    let outcome = search.find(wanted, Until::Now, begin, |_, (), id| Ok(id)).map(|id| id.unwrap_or(0));
+    search.end(Event::Probe, &outcome, tracepoints::result(Datum::CC));
     errors::finish("pvm_probe", outcome)
 }
 
@@ -122,18 +127,23 @@ fn receive(name: &str, event: Event, wanted: Wanted, until: Until, time: Option<
             record.int(Datum::MTS, seconds).int(Datum::MTU, micros);
         }
     };
-    let begun = wanted.announce(event, limit).and_then(|()| locked(begin));
-    let outcome = begun.and_then(|begun| match find(wanted, until)? {
-        Some(id) => locked(|state| {
-            take(state, id)?;
-            timeline::received(state, begun, id);
-            state.buffers.set_receive(id)?;
-            Ok(id)
-        }),
-        None => timeline::waited(begun).map(|()| 0),
+    let (mut search, mut begun) = (Search::default(), None);
+    let begin = |state: &mut State| {
+        wanted.announce(state, event, limit);
+        begun = begin(state)?;
+        Ok(begun)
+    };
+    let found = search.find(wanted, until, begin, |state, begun, id| {
+        take(state, id)?;
+        timeline::received(state, begun, id);
+        state.buffers.set_receive(id)?;
+        Ok(id)
     });
-    handlers::run_due();
-    tracepoints::leave_unlocked(event, &outcome, |state, record, id| {
+    let outcome = match found {
+        Ok(None) => timeline::waited(begun).map(|()| 0),
+        found => found.map(|id| id.unwrap_or(0)),
+    };
+    search.end(event, &outcome, |state, record, id| {
         let found =
             state.buffers.get(id).map(|buffer| (buffer.length() as c_int, buffer.info.tag, buffer.info.src));
         let (length, tag, src) = found.unwrap_or((-1, -1, -1));
@@ -162,45 +172,6 @@ fn take(state: &mut State, id: c_int) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Finds a message in the queue, or waits for it. Nothing is locked while it waits and while functions of the program
-/// (a matcher, message handlers) are called, so that signal handlers can call the library. A message handler finds what
-/// has come already; it cannot wait.
-fn find(wanted: Wanted, until: Until) -> Result<Option<c_int>, Failure> {
-    let mut search = Search::default();
-    loop {
-        let (next, may_wait) = locked(|state| {
-            state.engine()?;
-            let may_wait = state.may_wait();
-            if may_wait.is_ok() && matches!(until, Until::Now) {
-                while state.take_in()? {}
-            }
-            Ok((search.look(state, wanted), may_wait))
-        })?;
-        let found = match next {
-            Step::Found(id) => Some(id),
-            Step::Ask(matcher, candidates) => search.ask(matcher, &candidates, wanted)?,
-            Step::Nothing => None,
-        };
-        if found.is_some() {
-            return Ok(found);
-        }
-        if let Err(refused) = may_wait {
-            return if matches!(until, Until::Now) { Ok(None) } else { Err(refused) };
-        }
-        handlers::run_due();
-        let came = locked(State::take_in)?;
-        handlers::run_due();
-        if came {
-            continue;
-        }
-        match until.wait() {
-            Wait::Poll => return Ok(None),
-            Wait::Forever => wait_for_input(None)?,
-            Wait::For(time) => wait_for_input(Some(time))?,
-        }
-    }
-}
-
 /// Waits until the daemon has sent something, the time is over or a signal came.
 pub fn wait_for_input(time: Option<Duration>) -> Result<(), Failure> {
     let inputs = locked(State::descriptors)?;
@@ -224,16 +195,94 @@ struct Search {
     shown: usize,
     taken: u64,
     best: Option<(c_int, c_int)>,
+    /// Whether there is nothing left to do when the call ends: no handler is due, and nobody traces.
+    is_over: bool,
 }
 
 /// What comes next in a search.
 enum Step {
     Found(c_int),
     Nothing,
+    Due,
     Ask(Matcher, Vec<c_int>),
 }
 
 impl Search {
+    /// Finds a message in the queue, or waits for it. `begin` comes first, `end` when it is found. Nothing is locked
+    /// while the call waits and while functions of the program (a matcher, message handlers) are called, so that signal
+    /// handlers can call the library.
+    fn find<B: Copy, T>(
+        &mut self,
+        wanted: Wanted,
+        until: Until,
+        begin: impl FnOnce(&mut State) -> Result<B, Failure>,
+        mut end: impl FnMut(&mut State, B, c_int) -> Result<T, Failure>,
+    ) -> Result<Option<T>, Failure> {
+        let mut begun = None;
+        let mut begin = Some(begin);
+        loop {
+            let (step, result) = locked(|state| {
+                if let Some(begin) = begin.take() {
+                    begun = Some(begin(state)?);
+                }
+                let step = self.advance(state, wanted, until)?;
+                let (Step::Found(id), Some(begun)) = (&step, begun) else { return Ok((step, None)) };
+                let result = end(state, begun, *id)?;
+                self.is_over = !state.handlers.are_due() && tracepoints::is_quiet(state);
+                Ok((step, Some(result)))
+            })?;
+            if result.is_some() {
+                return Ok(result);
+            }
+            match step {
+                Step::Ask(matcher, candidates) => {
+                    if let (Some(id), Some(begun)) = (self.ask(matcher, &candidates, wanted)?, begun) {
+                        return locked(|state| end(state, begun, id)).map(Some);
+                    }
+                }
+                Step::Found(_) | Step::Due => handlers::run_due(),
+                Step::Nothing => match until.wait() {
+                    Wait::Poll => return Ok(None),
+                    Wait::Forever => wait_for_input(None)?,
+                    Wait::For(time) => wait_for_input(Some(time))?,
+                },
+            }
+        }
+    }
+
+    /// Looks at what has come and takes in more, as long as the program is not needed. A message handler finds what
+    /// has come already; it cannot wait.
+    fn advance(&mut self, state: &mut State, wanted: Wanted, until: Until) -> Result<Step, Failure> {
+        state.engine()?;
+        let (may_wait, only_now) = (state.may_wait(), matches!(until, Until::Now));
+        if may_wait.is_ok() && only_now {
+            while state.take_in()? {}
+        }
+        loop {
+            let step = self.look(state, wanted);
+            if !matches!(step, Step::Nothing) {
+                return Ok(step);
+            }
+            if may_wait.is_err() {
+                return if only_now { Ok(Step::Nothing) } else { may_wait.map(|()| Step::Nothing) };
+            }
+            if state.handlers.are_due() {
+                return Ok(Step::Due);
+            }
+            if !state.take_in()? {
+                return Ok(Step::Nothing);
+            }
+        }
+    }
+
+    /// The call ends: handlers that are due, then what the tracer is told.
+    fn end(&self, event: Event, outcome: &Outcome, fill: impl FnOnce(&mut State, &mut Writer, c_int)) {
+        if !self.is_over {
+            handlers::run_due();
+            tracepoints::leave_unlocked(event, outcome, fill);
+        }
+    }
+
     /// Looks at what has come since the last look.
     fn look(&mut self, state: &mut State, wanted: Wanted) -> Step {
         if self.taken != state.taken {
@@ -242,11 +291,12 @@ impl Search {
         }
         let from = self.shown.min(state.arrived.len());
         self.shown = state.arrived.len();
-        let mut fresh = state.arrived.iter().skip(from).copied();
         if let Some(matcher) = state.matcher {
-            return Step::Ask(matcher, fresh.collect());
+            let fresh: Vec<_> = state.arrived.iter().skip(from).copied().collect();
+            return if fresh.is_empty() { Step::Nothing } else { Step::Ask(matcher, fresh) };
         }
         let (buffers, context) = (&mut state.buffers, state.context);
+        let mut fresh = state.arrived.iter().skip(from).copied();
         let found = fresh.find(|&id| buffers.get(id).is_ok_and(|buffer| wanted.fits(context, &buffer.info)));
         found.map_or(Step::Nothing, Step::Found)
     }
@@ -288,46 +338,41 @@ pub unsafe extern "C" fn pvm_precv(
     length: *mut c_int,
 ) -> c_int {
     let wanted = Wanted { tid, tag };
-    let announced = wanted.announce(Event::Precv, |record| {
-        record.long(Datum::PDA, data.addr() as i64).int(Datum::PC, count).int(Datum::PDT, kind);
-    });
+    let mut search = Search::default();
+    let begin = |state: &mut State| {
+        wanted.announce(state, Event::Precv, |record| {
+            record.long(Datum::PDA, data.addr() as i64).int(Datum::PC, count).int(Datum::PDT, kind);
+        });
+        let room = array_length(kind, count)?;
+        Ok((room, timeline::begin(state)?))
+    };
     let mut received = None;
-    let outcome = announced.and_then(|()| {
-        precv(wanted, kind, count, |bytes, room, info| {
-            received = Some((bytes.len() as c_int, info.tag, info.src));
-            // SAFETY: as promised; no more bytes than the array has room for.
-            unsafe {
-                if !data.is_null() {
-                    std::ptr::copy_nonoverlapping(bytes.as_ptr(), data.cast(), bytes.len().min(room));
-                }
-                store(sender, info.src);
-                store(its_tag, info.tag);
-                store(length, bytes.len() as c_int);
+    let found = search.find(wanted, Until::Forever, begin, |state, (room, begun), id| {
+        take(state, id)?;
+        timeline::received(state, begun, id);
+        let message = state.buffers.get(id)?;
+        let info = message.info;
+        let bytes = message.encoded()?.0;
+        received = Some((bytes.len() as c_int, info.tag, info.src));
+        // SAFETY: as promised; no more bytes than the array has room for.
+        unsafe {
+            if !data.is_null() {
+                std::ptr::copy_nonoverlapping(bytes.as_ptr(), data.cast(), bytes.len().min(room));
             }
-        })
+            store(sender, info.src);
+            store(its_tag, info.tag);
+            store(length, bytes.len() as c_int);
+        }
+        state.buffers.free(id)?;
+        Ok(0)
     });
-    handlers::run_due();
-    tracepoints::leave_unlocked(Event::Precv, &outcome, |state, record, code| {
+    let outcome = found.and_then(|code| code.ok_or_else(|| PvmError::SysErr.into()));
+    search.end(Event::Precv, &outcome, |state, record, code| {
         let (length, tag, src) = received.unwrap_or((-1, -1, -1));
         record.int(Datum::CC, code).int(Datum::MNB, length).int(Datum::MC, tag);
         record.int(Datum::MCX, state.context).int(Datum::SRC, src);
     });
     errors::finish("pvm_precv", outcome)
-}
-
-fn precv(wanted: Wanted, kind: c_int, count: c_int, deliver: impl FnOnce(&[u8], usize, Info)) -> Outcome {
-    let room = array_length(kind, count)?;
-    let begun = locked(timeline::begin)?;
-    let found = find(wanted, Until::Forever)?.ok_or(PvmError::SysErr)?;
-    locked(|state| {
-        take(state, found)?;
-        timeline::received(state, begun, found);
-        let message = state.buffers.get(found)?;
-        let info = message.info;
-        deliver(message.encoded()?.0, room, info);
-        state.buffers.free(found)?;
-        Ok(0)
-    })
 }
 
 /// Replaces the function that decides which message a receive call takes; NULL restores PVM's own. Returns the one

@@ -143,7 +143,10 @@ static STATE: Exclusive<Option<State>> = Exclusive::new(None);
 /// other was only waiting for a message.
 pub fn locked<T>(body: impl FnOnce(&mut State) -> Result<T, Failure>) -> Result<T, Failure> {
     let Some(mut guard) = STATE.enter() else { return Err(nested_call()) };
-    let state = guard.get_or_insert_with(State::new);
+    if guard.is_none() {
+        *guard = Some(State::new());
+    }
+    let Some(state) = &mut *guard else { return Err(internal_error()) };
     if fork::is_new_child() {
         // The connection stays the parent's; the child enrols when it needs to.
         state.leave();

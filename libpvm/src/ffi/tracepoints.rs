@@ -4,7 +4,7 @@
 //! tracer that is one comparison.
 
 use super::memory::TimeVal;
-use super::state::{Failure, Outcome, State, call, locked};
+use super::state::{Outcome, State, call, locked};
 use super::{internals, mailbox};
 use crate::engine::Payload;
 use pvm_wire::events::{Datum, ENTRY, EVENTS, EXIT, Event, Head, Writer};
@@ -104,14 +104,6 @@ pub fn leave(
     if is_traced(state, event) {
         record(state, event, EXIT, |state, event| fill(state, event, code));
     }
-}
-
-/// [`enter`], for functions that wait with nothing locked.
-pub fn enter_unlocked(event: Event, fill: impl FnOnce(&mut State, &mut Writer)) -> Result<(), Failure> {
-    locked(|state| {
-        enter(state, event, fill);
-        Ok(())
-    })
 }
 
 /// [`leave`], for functions that wait with nothing locked.
