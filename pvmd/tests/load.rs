@@ -1,0 +1,180 @@
+//! Many tasks on one daemon: how long an enrolment takes, and what a task that does nothing costs.
+//!
+//! `PVM_LOAD_TASKS=10000 PVM_LOAD_BURST=2000 cargo test --release -p pvmd --test load -- --nocapture` tries the figures that
+//! are promised; alone it tries a few hundred, and no figures.
+
+use pvm_wire::body::BodyWriter;
+use pvm_wire::codes::{CONTEXT_TM, EXTENSION_VERSION, TASK_PROTOCOL, Tm};
+use pvm_wire::encoding::XDR_WORD;
+use pvm_wire::message::Assembled;
+use pvm_wire::protocol::{ConnectReply, ConnectRequest, EnrolReply, EnrolRequest};
+use pvm_wire::{FragmentHeader, Message, MessageHeader, Reassembler, Tid};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+/// Bytes of the daemon's memory that a task may cost.
+const TASK_BYTES: u64 = 20 * 1024;
+/// Time within which 99 of 100 enrolments are answered.
+const ENROLMENT: Duration = Duration::from_millis(50);
+
+struct Daemon {
+    child: Child,
+    folder: tempfile::TempDir,
+    socket: PathBuf,
+}
+
+impl Daemon {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let child = Command::new(env!("CARGO_BIN_EXE_pvmd"))
+            .args(["-none"])
+            .env("PVM_TMP", folder.path())
+            .env("PVM_VMID", "load")
+            .env_remove("PVMSOCK")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the daemon");
+        let uid = rustix::process::getuid().as_raw();
+        let address = folder.path().join(format!("pvmd.{uid}.load"));
+        let start = Instant::now();
+        let socket = loop {
+            if let Ok(text) = std::fs::read_to_string(&address) {
+                break PathBuf::from(text.trim());
+            }
+            assert!(start.elapsed() < Duration::from_secs(60), "the daemon does not begin");
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        Self { child, folder, socket }
+    }
+
+    /// Bytes of memory it has.
+    fn memory(&self) -> u64 {
+        let status =
+            std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("its status");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its memory");
+        line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+struct Task {
+    stream: UnixStream,
+    incoming: Reassembler,
+}
+
+impl Task {
+    /// A whole enrolment, as a library does it.
+    fn enrol(socket: &Path, folder: &Path, number: usize) -> Self {
+        let stream = UnixStream::connect(socket).expect("a connection");
+        stream.set_read_timeout(Some(Duration::from_secs(120))).expect("a timeout");
+        let mut task = Self { stream, incoming: Reassembler::new(1 << 20) };
+        let own = folder.join(format!("task{number}"));
+        std::fs::write(&own, "").expect("the task's file");
+        let hello = ConnectRequest {
+            version: TASK_PROTOCOL,
+            auth_file: own.to_str().expect("a path").to_owned(),
+            extension: Some(EXTENSION_VERSION),
+        };
+        let reply = ConnectReply::decode(&task.ask(Tm::Connect, hello.encode())).expect("an answer");
+        assert!(reply.accepted);
+        std::fs::write(&reply.auth_file, "x").expect("the daemon's file");
+        let enrol = EnrolRequest { pid: 1, cookie: 0, name: None };
+        let reply = EnrolReply::decode(&task.ask(Tm::Conn2, enrol.encode())).expect("an answer");
+        assert!(reply.expect("enrolled").tid.is_task());
+        std::fs::remove_file(own).expect("the task's file");
+        task
+    }
+
+    fn ask(&mut self, request: Tm, body: Vec<u8>) -> Vec<u8> {
+        let header = MessageHeader {
+            encoding: XDR_WORD,
+            tag: request.tag(),
+            context: CONTEXT_TM,
+            wait_id: 1,
+            ..MessageHeader::default()
+        };
+        let message = Message { src: Tid::ANY, dst: Tid::MY_DAEMON, header, body: body.into() };
+        self.stream.write_all(&message.encode(4080)).expect("a request");
+        loop {
+            let mut head = [0; FragmentHeader::SIZE];
+            self.stream.read_exact(&mut head).expect("an answer");
+            let head = FragmentHeader::decode(&head);
+            let mut data = vec![0; head.length as usize];
+            self.stream.read_exact(&mut data).expect("an answer");
+            if let Assembled::Whole(message) = self.incoming.push(&head, data.into()).expect("a fragment") {
+                return message.body.to_vec();
+            }
+        }
+    }
+}
+
+fn figure(variable: &str, otherwise: usize) -> (usize, bool) {
+    let given = std::env::var(variable).ok().map(|value| value.parse().expect("a number"));
+    (given.unwrap_or(otherwise), given.is_some())
+}
+
+fn raise_open_files() {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let raised = rustix::process::Rlimit { current: limit.maximum, maximum: limit.maximum };
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, raised).expect("more open files");
+}
+
+#[test]
+fn a_daemon_holds_many_idle_tasks() {
+    let (count, measured) = figure("PVM_LOAD_TASKS", 300);
+    raise_open_files();
+    let daemon = Daemon::start();
+    let mut tasks = vec![Task::enrol(&daemon.socket, daemon.folder.path(), 0)];
+    let before = daemon.memory();
+    let mut times: Vec<Duration> = (1..=count)
+        .map(|number| {
+            let start = Instant::now();
+            tasks.push(Task::enrol(&daemon.socket, daemon.folder.path(), number));
+            start.elapsed()
+        })
+        .collect();
+    times.sort_unstable();
+    let slow = times[times.len() * 99 / 100];
+    let each = daemon.memory().saturating_sub(before) / count as u64;
+    println!("{count} tasks: {each} bytes each, 99 % enrolled within {slow:?}");
+    for task in tasks.iter_mut().step_by(count / 50 + 1) {
+        let answer = task.ask(Tm::Pstat, BodyWriter::new().int(0).finish());
+        assert!(!answer.is_empty(), "it is heard");
+    }
+    if measured {
+        assert!(each <= TASK_BYTES && slow <= ENROLMENT);
+    }
+}
+
+#[test]
+fn tasks_that_come_at_the_same_moment_all_enrol() {
+    let (count, _) = figure("PVM_LOAD_BURST", 100);
+    raise_open_files();
+    let daemon = Daemon::start();
+    let together = Barrier::new(count);
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        let (daemon, together) = (&daemon, &together);
+        let enrol = move |number| {
+            together.wait();
+            Task::enrol(&daemon.socket, daemon.folder.path(), number)
+        };
+        let builder = || std::thread::Builder::new().stack_size(256 * 1024);
+        let threads: Vec<_> = (0..count)
+            .map(|number| builder().spawn_scoped(scope, move || enrol(number)).expect("a thread"))
+            .collect();
+        let tasks: Vec<Task> = threads.into_iter().map(|thread| thread.join().expect("enrolled")).collect();
+        println!("{} tasks enrolled at once within {:?}", tasks.len(), start.elapsed());
+    });
+}
