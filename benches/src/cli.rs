@@ -68,11 +68,13 @@ pub fn run(cli: &Cli, rust: &Path) -> Result<()> {
         return Ok(());
     }
     let machine = Computer::here();
-    // Cargo has changed the working folder, so paths are taken from the workspace.
-    let ours = cli
-        .prefix
-        .as_ref()
-        .map_or_else(Installation::ours, |prefix| Installation::at(&workspace().join(prefix)));
+    let ours = if let Some(prefix) = &cli.prefix {
+        // Cargo has changed the working folder, so paths are taken from the workspace.
+        Installation::at(&workspace().join(prefix))
+    } else {
+        eprintln!("building and installing this tree below {}", target().display());
+        Installation::ours()
+    };
     let lab = Lab::open(&ours, rust, parts::need_hosts(&cli.parts))?;
     let parts = parts::chosen(&lab, &cli.parts, cli.quick);
     let found = measure(&parts, cli.effort())?;
