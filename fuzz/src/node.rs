@@ -1,7 +1,7 @@
 //! A daemon's core to throw things at.
 
 use pvm_wire::HostIndex;
-use pvmd::core::{Config, Core, Hosting};
+use pvmd::core::{Config, Core, Hosting, Limits};
 use pvmd::hostfile::Hostfile;
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -24,6 +24,7 @@ pub fn started(index: HostIndex) -> Core {
         epoch: Duration::from_secs(1_000_000),
         debug_mask: 0,
         hosting: Hosting { timeout: Duration::from_secs(60), ..Hosting::default() },
+        limits: Limits::default(),
     };
     let mut core = Core::new(config, Duration::ZERO);
     core.start(Duration::ZERO);
