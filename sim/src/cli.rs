@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::error::Error;
 use std::ffi::OsString;
+use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -79,20 +80,38 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 fn experiment(cli: &Cli) -> Result<(), Box<dyn Error>> {
     let common = &cli.common;
+    // Not after an hour of simulation.
+    Report::prepare(&common.out)?;
     let runs = Runs { seed: common.seed, seeds: common.seeds, progress: bar() };
     let report: Report = match &cli.experiment {
         Experiment::Coallocation(settings) => coallocation::run(settings, &runs)?,
-        Experiment::Dasic(settings) => dasic::run(settings, &runs),
+        Experiment::Dasic(settings) => dasic::run(settings, &runs)?,
         Experiment::Epochs(settings) => epochs::run(settings, &runs),
         Experiment::Allocation(settings) => allocation::run(settings, &runs),
         Experiment::Batch(settings) => batch::run(settings, &runs)?,
     };
     runs.progress.finish_and_clear();
-    print!("{}", report.text());
-    for file in report.write(&common.out)? {
-        println!("{}", file.display());
+    let files = report.write(&common.out)?;
+    for note in &report.notes {
+        eprintln!("pvm sim: {note}");
     }
+    show(&report, &files, &mut std::io::stdout().lock())?;
     Ok(())
+}
+
+/// Prints the tables and what was written. Whoever stops reading has read enough.
+fn show(report: &Report, files: &[PathBuf], out: &mut impl Write) -> std::io::Result<()> {
+    let mut all = || {
+        out.write_all(report.text().as_bytes())?;
+        for file in files {
+            writeln!(out, "{}", file.display())?;
+        }
+        out.flush()
+    };
+    match all() {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        result => result,
+    }
 }
 
 fn bar() -> ProgressBar {
@@ -109,6 +128,39 @@ mod tests {
     #[test]
     fn the_command_line_is_sound() {
         Cli::command().debug_assert();
+    }
+
+    struct Closed(ErrorKind);
+
+    impl Write for Closed {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            Err(self.0.into())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_reader_that_is_gone_is_no_error_and_a_full_disk_is() {
+        let files = [PathBuf::from("x")];
+        assert!(show(&Report::default(), &files, &mut Closed(ErrorKind::BrokenPipe)).is_ok());
+        assert!(show(&Report::default(), &files, &mut Closed(ErrorKind::StorageFull)).is_err());
+    }
+
+    #[test]
+    fn bad_arguments_and_bad_traces_fail_before_anything_runs() {
+        let run = |args: &[&str]| run(args.iter().map(OsString::from));
+        for args in [
+            &["dasic", "--grain", "nan"][..],
+            &["coallocation", "--width", "1e30"],
+            &["batch", "--load", "0"],
+            &["nonesuch"],
+        ] {
+            assert_eq!(run(args), ExitCode::from(2), "{args:?}");
+        }
+        assert_eq!(run(&["batch", "--jobs", "10", "--out", "/dev/null/x"]), ExitCode::FAILURE);
     }
 
     #[test]

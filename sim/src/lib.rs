@@ -5,7 +5,7 @@
 //!
 //! - [`engine`]: events in the order of their times. [`random`]: numbers. [`workload`]: jobs.
 //! - [`experiments`]: one module per experiment: its model, its settings, its report.
-//! - [`stats`] and [`report`]: from runs to tables, CSV and SVG. [`cli`]: the command line.
+//! - [`stats`] and [`report`]: from runs to tables, CSV and SVG. [`cli`] and [`settings`]: the command line.
 
 #![forbid(unsafe_code)]
 
@@ -14,6 +14,7 @@ pub mod engine;
 pub mod experiments;
 pub mod random;
 pub mod report;
+pub mod settings;
 pub mod stats;
 pub mod workload;
 

@@ -43,6 +43,8 @@ pub struct Report {
     pub tables: Vec<Table>,
     /// Its plots.
     pub plots: Vec<Plot>,
+    /// What else whoever reads it should know, a line each.
+    pub notes: Vec<String>,
 }
 
 impl Report {
@@ -53,6 +55,15 @@ impl Report {
             let _ = writeln!(text, "{}\n{}", table.title, table.text());
         }
         text
+    }
+
+    /// Makes the folder, and sees whether a file can be written there.
+    pub fn prepare(folder: &Path) -> Result<(), Error> {
+        let probe = folder.join(".pvm-sim");
+        let made = std::fs::create_dir_all(folder).map_err(|source| (folder, source));
+        let written = made.and_then(|()| std::fs::write(&probe, "").map_err(|source| (folder, source)));
+        let removed = written.and_then(|()| std::fs::remove_file(&probe).map_err(|source| (folder, source)));
+        removed.map_err(|(path, source)| Error::File { path: path.to_owned(), source })
     }
 
     /// Writes a CSV file per table and an SVG file per plot, and says which.
@@ -356,10 +367,14 @@ mod tests {
         assert_eq!(table.text(), "  name  value\n  a, b  2.719\n");
         assert_eq!(table.csv().expect("written"), b"name,value\n\"a, b\",2.719\n");
         let folder = tempfile::tempdir().expect("a folder");
-        let report = Report { tables: vec![table], plots: vec![plot()] };
+        let report = Report { tables: vec![table], plots: vec![plot()], notes: Vec::new() };
         assert_eq!(report.write(&folder.path().join("new")).expect("written").len(), 2);
         assert!(report.text().starts_with("Title\n"));
+        assert!(Report::prepare(&folder.path().join("another")).is_ok());
+        assert_eq!(std::fs::read_dir(folder.path().join("another")).expect("made").count(), 0);
+        let early = Report::prepare(Path::new("/dev/null/x")).expect_err("no folder");
         let error = report.write(Path::new("/dev/null/x")).expect_err("no folder");
+        assert_eq!(early.to_string(), error.to_string());
         assert!(error.to_string().contains("/dev/null/x"));
     }
 

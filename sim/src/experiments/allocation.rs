@@ -6,6 +6,7 @@ use super::{Runs, cell, series, summary};
 use crate::engine::{Engine, Time, seconds, to_seconds};
 use crate::random::Random;
 use crate::report::{Plot, Report, Table};
+use crate::settings;
 use crate::stats::Summary;
 use pvm_sched::allocation::{
     Bidding, GraphTheoretic, Hierarchical, Local, Machines, Policy, Pull, ReceiverInitiated, Request,
@@ -20,13 +21,13 @@ pub struct Settings {
     #[arg(long, value_delimiter = ',', default_values_t = [10, 100, 1000, 10_000, 100_000], value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub hosts: Vec<u64>,
     /// Loads to try, as parts of what the hosts can do
-    #[arg(long, value_delimiter = ',', default_values_t = [0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95])]
+    #[arg(long, value_delimiter = ',', default_values_t = [0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95], value_parser = settings::positive)]
     pub load: Vec<f64>,
     /// Hosts in the runs over the load
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub load_hosts: u64,
     /// Load in the runs over the hosts
-    #[arg(long, default_value_t = 0.8)]
+    #[arg(long, default_value_t = 0.8, value_parser = settings::positive)]
     pub hosts_load: f64,
     /// Processes per host and run; on few hosts more
     #[arg(long, default_value_t = 20)]
@@ -35,10 +36,10 @@ pub struct Settings {
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub batch: u32,
     /// Mean run time of a process, s
-    #[arg(long, default_value_t = 10.0)]
+    #[arg(long, default_value_t = 10.0, value_parser = settings::positive)]
     pub run: f64,
     /// Part of the hosts that create processes
-    #[arg(long, default_value_t = 0.2)]
+    #[arg(long, default_value_t = 0.2, value_parser = settings::positive)]
     pub creators: f64,
 }
 
@@ -381,7 +382,7 @@ fn report(cases: &[Case], outcomes: &[Vec<Outcome>]) -> Report {
             o.messages.max(0.01)
         }),
     ];
-    Report { tables: vec![table], plots }
+    Report { tables: vec![table], plots, ..Report::default() }
 }
 
 #[cfg(test)]

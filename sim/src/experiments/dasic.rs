@@ -7,6 +7,7 @@
 use super::{Runs, cell, series, summary};
 use crate::random::Random;
 use crate::report::{Plot, Report, Table};
+use crate::settings;
 use crate::stats::Summary;
 use pvm_sched::dasic::{Matrix, Process, Status};
 use std::collections::BTreeMap;
@@ -21,25 +22,25 @@ pub struct Settings {
     #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub teams: u32,
     /// Mean times that a workstation is idle between two visits of its owner, to be tried
-    #[arg(long, value_delimiter = ',', default_values_t = [250.0, 500.0, 1000.0, 2000.0, 4000.0, 8000.0, 16_000.0])]
+    #[arg(long, value_delimiter = ',', default_values_t = [250.0, 500.0, 1000.0, 2000.0, 4000.0, 8000.0, 16_000.0], value_parser = settings::positive)]
     pub idle: Vec<f64>,
     /// How long an owner stays, as a part of that; the Berkeley measurements that the paper cites have 60 % of the workstations idle
-    #[arg(long, default_value_t = 0.67)]
+    #[arg(long, default_value_t = 0.67, value_parser = settings::not_negative)]
     pub visit: f64,
     /// Processes of the largest teams; the smallest have two
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(2..=4096))]
     pub largest: u32,
     /// Mean computation of a process of a team
-    #[arg(long, default_value_t = 100.0)]
+    #[arg(long, default_value_t = 100.0, value_parser = settings::positive)]
     pub work: f64,
     /// How far a process gets without its team
-    #[arg(long, default_value_t = 0.25)]
+    #[arg(long, default_value_t = 0.25, value_parser = settings::positive)]
     pub grain: f64,
     /// Work offered, as a part of what the idle workstations can do
-    #[arg(long, default_value_t = 0.2)]
+    #[arg(long, default_value_t = 0.2, value_parser = settings::positive)]
     pub load: f64,
     /// What a migration costs the team
-    #[arg(long, default_value_t = 1.0)]
+    #[arg(long, default_value_t = 1.0, value_parser = settings::not_negative)]
     pub migration: f64,
 }
 
@@ -89,7 +90,17 @@ pub struct Outcome {
     pub rows: f64,
     /// Teams that ended.
     pub ended: u32,
+    /// Whether it was given up, as nothing got on any more.
+    pub stuck: bool,
 }
+
+/// Why there is no report.
+#[derive(Debug, thiserror::Error)]
+#[error("no team gets on: owners or migrations leave the teams no time to compute")]
+pub struct Stuck;
+
+/// A simulation is given up after so many times a team's mean computation without any team's end.
+const PATIENCE: f64 = 1000.0;
 
 /// A team at work.
 struct Team {
@@ -116,6 +127,8 @@ struct Simulation<'a> {
     teams: BTreeMap<u64, Team>,
     now: u64,
     row: usize,
+    /// When a team ended last, or there was nothing to do.
+    last_end: u64,
     moved: u64,
     coscheduled: Summary,
     slowdowns: Summary,
@@ -145,6 +158,7 @@ pub fn simulate(settings: &Settings, case: Case, seed: u64) -> Outcome {
         teams: BTreeMap::new(),
         now: 0,
         row: 0,
+        last_end: 0,
         moved: 0,
         coscheduled: Summary::default(),
         slowdowns: Summary::default(),
@@ -152,6 +166,9 @@ pub fn simulate(settings: &Settings, case: Case, seed: u64) -> Outcome {
     };
     while simulation.arrived < settings.teams || !simulation.teams.is_empty() {
         simulation.slice();
+        if simulation.is_stuck() {
+            return Outcome { stuck: true, ..simulation.finish() };
+        }
     }
     simulation.finish()
 }
@@ -171,6 +188,13 @@ impl Simulation<'_> {
                 self.migrate(moves.iter().filter(|step| step.is_migration()).map(|step| step.process));
             }
         }
+    }
+
+    fn is_stuck(&mut self) -> bool {
+        if self.teams.is_empty() && self.next_arrival > self.now as f64 {
+            self.last_end = self.now;
+        }
+        (self.now - self.last_end) as f64 > PATIENCE * (self.settings.work + 100.0)
     }
 
     fn owners_come_and_go(&mut self) {
@@ -283,6 +307,7 @@ impl Simulation<'_> {
         let ended: Vec<u64> =
             self.teams.iter().filter(|(_, team)| over(team)).map(|(&name, _)| name).collect();
         for name in ended {
+            self.last_end = self.now;
             if let Some(team) = self.teams.remove(&name) {
                 let response = (self.now + 1 - team.started) as f64;
                 self.slowdowns.add(response / libm::ceil(team.work));
@@ -303,17 +328,21 @@ impl Simulation<'_> {
             migrations: self.moved as f64 / f64::from(self.arrived.max(1)),
             rows: self.rows.mean(),
             ended: self.slowdowns.count() as u32,
+            stuck: false,
         }
     }
 }
 
 /// Runs the experiment.
-pub fn run(settings: &Settings, runs: &Runs) -> Report {
+pub fn run(settings: &Settings, runs: &Runs) -> Result<Report, Stuck> {
     let cases: Vec<Case> = Policy::ALL
         .into_iter()
         .flat_map(|policy| settings.idle.iter().map(move |&idle| Case { policy, idle }))
         .collect();
     let outcomes = runs.all(&cases, |&case, seed| simulate(settings, case, seed));
+    if outcomes.iter().flatten().any(|outcome| outcome.stuck) {
+        return Err(Stuck);
+    }
     let mut table = Table::new(
         "dasic",
         "DASIC as workstations come and go",
@@ -348,7 +377,8 @@ pub fn run(settings: &Settings, runs: &Runs) -> Report {
         plot("dasic-coscheduled", "Coscheduled teams", "part of the teams (%)", |o| o.coscheduled * 100.0);
     let slowdown = plot("dasic-slowdown", "Slowdown", "response / dedicated time", |o| o.slowdown);
     let moves = plot("dasic-migrations", "Migrations", "processes moved per team", |o| o.migrations);
-    Report { tables: vec![table], plots: vec![share, Plot { log_y: true, ..slowdown }, moves] }
+    let plots = vec![share, Plot { log_y: true, ..slowdown }, moves];
+    Ok(Report { tables: vec![table], plots, ..Report::default() })
 }
 
 #[cfg(test)]
@@ -390,6 +420,14 @@ mod tests {
     }
 
     #[test]
+    fn what_never_gets_on_is_given_up() {
+        for (idle, visit) in [(1.0, 0.67), (1.0, 1e9)] {
+            let settings = Settings { teams: 5, work: 1.0, idle: vec![idle], visit, ..settings() };
+            assert!(run(&settings, &Runs::quiet(1, 1)).is_err(), "{idle} {visit}");
+        }
+    }
+
+    #[test]
     fn with_no_owners_a_lone_team_has_its_dedicated_time() {
         let settings = Settings { teams: 1, ..settings() };
         let settings = Settings { visit: 0.0, ..settings };
@@ -400,7 +438,8 @@ mod tests {
 
     #[test]
     fn a_report() {
-        let report = run(&Settings { teams: 5, ..settings() }, &Runs::quiet(1, 2));
+        let report =
+            run(&Settings { teams: 5, ..settings() }, &Runs::quiet(1, 2)).expect("teams that get on");
         assert_eq!(report.tables[0].rows.len(), 3);
         assert!(report.plots.iter().all(|plot| plot.svg().is_ok()));
     }

@@ -7,6 +7,7 @@ use super::{Runs, cell, series, summary};
 use crate::engine::{Engine, Time, seconds, to_seconds};
 use crate::random::Random;
 use crate::report::{Plot, Report, Table};
+use crate::settings;
 use crate::stats::jain;
 use pvm_sched::epochs::{Arrival, Epoch, Node, TwoPhase, gang_slice, local_next};
 use std::time::Duration;
@@ -21,25 +22,25 @@ pub struct Settings {
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub jobs: u32,
     /// Grains to try: computation between two exchanges, ms
-    #[arg(long, value_delimiter = ',', default_values_t = [0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0])]
+    #[arg(long, value_delimiter = ',', default_values_t = [0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0], value_parser = settings::positive)]
     pub grain: Vec<f64>,
     /// How unequal the processes compute: each grain is up to this part longer or shorter
-    #[arg(long, default_value_t = 0.1)]
+    #[arg(long, default_value_t = 0.1, value_parser = settings::not_negative)]
     pub variation: f64,
     /// A message's way, ms
-    #[arg(long, default_value_t = 0.05)]
+    #[arg(long, default_value_t = 0.05, value_parser = settings::not_negative)]
     pub latency: f64,
     /// A context switch, ms
-    #[arg(long, default_value_t = 0.05)]
+    #[arg(long, default_value_t = 0.05, value_parser = settings::not_negative)]
     pub switch: f64,
     /// A time slice, ms
-    #[arg(long, default_value_t = 100.0)]
+    #[arg(long, default_value_t = 100.0, value_parser = settings::positive)]
     pub slice: f64,
     /// Context switches that a waiting process spins for before it blocks
     #[arg(long, default_value_t = TwoPhase::FACTOR)]
     pub spin: u32,
     /// Simulated time, s
-    #[arg(long, default_value_t = 20.0)]
+    #[arg(long, default_value_t = 20.0, value_parser = settings::positive)]
     pub time: f64,
 }
 
@@ -444,10 +445,8 @@ pub fn run(settings: &Settings, runs: &Runs) -> Report {
         plot("epochs-slowdown", "Slowdown over grain", "time / time on an own machine", |o| o.slowdown);
     let switches =
         plot("epochs-switches", "Context switches", "per node and second", |o| o.switches.max(1.0));
-    Report {
-        tables: vec![table],
-        plots: vec![Plot { log_y: true, ..slowdown }, Plot { log_y: true, ..switches }],
-    }
+    let plots = vec![Plot { log_y: true, ..slowdown }, Plot { log_y: true, ..switches }];
+    Report { tables: vec![table], plots, ..Report::default() }
 }
 
 #[cfg(test)]

@@ -53,8 +53,14 @@ pub enum Error {
     },
 }
 
+/// What helps against all of these.
+pub const HINT: &str = "--lenient uses what can be used";
+
 /// Jobs' lines have some hundred characters; comments a few more.
 const LONGEST: u64 = 65_536;
+
+/// Seconds, some thirty thousand years: no time in a trace is greater.
+const LATEST: f64 = 1e12;
 
 const NAMES: [&str; 12] = [
     "job number",
@@ -104,6 +110,12 @@ impl<R: BufRead> Reader<R> {
         self.bad
     }
 
+    /// What to say of them, if there were any.
+    pub fn note(&self, path: &Path) -> Option<String> {
+        let lines = if self.bad == 1 { "line with errors was" } else { "lines with errors were" };
+        (self.bad > 0).then(|| format!("{}: {} {lines} passed over", path.display(), self.bad))
+    }
+
     /// The next line that has something in it. `None` at the end.
     fn line(&mut self) -> Result<Option<String>, Error> {
         self.line += 1;
@@ -141,7 +153,7 @@ fn parse(text: &str, line: u64) -> Result<Option<Job>, Error> {
     for (at, field) in fields.iter_mut().enumerate() {
         let name = NAMES[at];
         let text = texts.next().ok_or(Error::Missing { line, field: at + 1, name })?;
-        let bad = || Error::Field { line, field: at + 1, name, text: text.chars().take(40).collect() };
+        let bad = || Error::Field { line, field: at + 1, name, text: shown(text) };
         *field = text.parse().ok().filter(|value: &f64| value.is_finite()).ok_or_else(bad)?;
     }
     let [_, submit, _, run, allocated, _, _, requested, time, _, _, user] = fields;
@@ -155,10 +167,20 @@ fn parse(text: &str, line: u64) -> Result<Option<Job>, Error> {
     if width > f64::from(u32::MAX) {
         return Err(Error::Field { line, field: 5, name: NAMES[4], text: width.to_string() });
     }
+    for (at, time) in [(1, submit), (3, run), (8, time)] {
+        if time > LATEST {
+            return Err(Error::Field { line, field: at + 1, name: NAMES[at], text: time.to_string() });
+        }
+    }
     let estimate = time.max(run);
     // Users are numbered from 1; the table of users must not grow with a number in a file.
     let user = user.clamp(0.0, 1e5) as usize;
     Ok(Some(Job { submit, run, estimate, width: width as u32, user }))
+}
+
+/// The beginning of what a field has in it, fit for a terminal.
+fn shown(text: &str) -> String {
+    text.chars().take(40).flat_map(char::escape_debug).collect()
 }
 
 impl<R: BufRead> Iterator for Reader<R> {
@@ -226,6 +248,16 @@ mod tests {
             Some("line 6: field 5 (allocated processors)")
         );
         assert_eq!(with("4 30 0 nan 8 0 0 8 1 0 1 1"), "line 6: field 4 (run time) is \"nan\"");
+        assert_eq!(
+            with("4 30 0 1e13 8 0 0 8 1 0 1 1"),
+            "line 6: field 4 (run time) is \"10000000000000\"",
+            "no time is so long"
+        );
+        assert_eq!(
+            with("\x1b[2J 30"),
+            "line 6: field 1 (job number) is \"\\u{1b}[2J\"",
+            "no terminal is harmed"
+        );
         assert!(with(&"x".repeat(70_000)).starts_with("line 6 has more than"));
     }
 

@@ -4,6 +4,7 @@ pub mod model;
 
 use super::{Runs, cell, series, summary};
 use crate::report::{Plot, Report, Table};
+use crate::settings;
 use crate::workload::{self, Job, Lublin, Reader};
 use model::{Outcome, Policy, Setting, simulate};
 use std::path::{Path, PathBuf};
@@ -21,7 +22,7 @@ pub struct Settings {
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub users: u32,
     /// Loads to try, as parts of what the nodes can do
-    #[arg(long, value_delimiter = ',', default_values_t = [0.5, 0.6, 0.7, 0.8, 0.9])]
+    #[arg(long, value_delimiter = ',', default_values_t = [0.5, 0.6, 0.7, 0.8, 0.9], value_parser = settings::positive)]
     pub load: Vec<f64>,
     /// Only these policies: fcfs, easy, queues, fair-share
     #[arg(long, value_delimiter = ',', value_parser = policy)]
@@ -30,10 +31,10 @@ pub struct Settings {
     #[arg(long, default_value_t = 200)]
     pub per_user: usize,
     /// Mean time between failures of a node, days; 0 for never
-    #[arg(long, default_value_t = 0.0)]
+    #[arg(long, default_value_t = 0.0, value_parser = settings::not_negative)]
     pub mtbf: f64,
     /// How long a node is down after a failure, hours
-    #[arg(long, default_value_t = 4.0)]
+    #[arg(long, default_value_t = 4.0, value_parser = settings::not_negative)]
     pub repair: f64,
     /// Take the jobs from a trace in the Standard Workload Format (plain or gzip); its load is as it is
     #[arg(long)]
@@ -49,12 +50,23 @@ fn policy(name: &str) -> Result<Policy, String> {
     found.ok_or_else(|| "there are fcfs, easy, queues and fair-share".to_owned())
 }
 
-/// A trace that cannot be read.
+/// Why there is no report.
 #[derive(Debug, thiserror::Error)]
-#[error("{path}: {source}")]
-pub struct Error {
-    path: PathBuf,
-    source: workload::Error,
+pub enum Error {
+    /// The trace cannot be read.
+    #[error("{path}: {source} ({})", workload::HINT)]
+    Trace {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: workload::Error,
+    },
+    /// There is nothing to run.
+    #[error("the workload has no jobs that the machine could run")]
+    Empty,
+    /// No job gets to its end.
+    #[error("nodes fail so often that no job ends: --mtbf is too short for these jobs")]
+    Stuck,
 }
 
 /// A simulation.
@@ -67,23 +79,27 @@ struct Case {
 
 /// Runs the experiment.
 pub fn run(settings: &Settings, runs: &Runs) -> Result<Report, Error> {
-    if let Some(path) = &settings.trace {
-        check(path, settings)?;
-    }
+    let notes = settings.trace.iter().map(|path| check(path, settings)).collect::<Result<Vec<_>, _>>()?;
     let cases = cases(settings);
     let outcomes = runs.all(&cases, |case, seed| {
         let model = case.model.clone().map(|model| model.seeded(seed).take(settings.jobs));
         let jobs = model.into_iter().flatten().chain(traced(settings));
         simulate(&case.setting, seed, jobs)
     });
-    Ok(report(&cases, &outcomes))
+    if outcomes.iter().flatten().any(|outcome| outcome.stuck) {
+        return Err(Error::Stuck);
+    } else if outcomes.iter().flatten().all(|outcome| outcome.ended == 0) {
+        return Err(Error::Empty);
+    }
+    Ok(Report { notes: notes.into_iter().flatten().collect(), ..report(&cases, &outcomes) })
 }
 
-/// Reads a trace once, so that an error is told before anything is simulated.
-fn check(path: &Path, settings: &Settings) -> Result<(), Error> {
-    let fail = |source| Error { path: path.to_owned(), source };
-    let reader = Reader::open(path, settings.lenient).map_err(fail)?;
-    reader.take(settings.jobs).try_for_each(|job| job.map(drop)).map_err(fail)
+/// Reads a trace once, so that an error is told before anything is simulated; says what was passed over.
+fn check(path: &Path, settings: &Settings) -> Result<Option<String>, Error> {
+    let fail = |source| Error::Trace { path: path.to_owned(), source };
+    let mut reader = Reader::open(path, settings.lenient).map_err(fail)?;
+    reader.by_ref().take(settings.jobs).try_for_each(|job| job.map(drop)).map_err(fail)?;
+    Ok(reader.note(path))
 }
 
 /// A trace's jobs as they are read: the trace is never in memory.
@@ -173,7 +189,7 @@ fn report(cases: &[Case], outcomes: &[Vec<Outcome>]) -> Report {
             o.fairness
         }),
     ];
-    Report { tables: vec![table], plots }
+    Report { tables: vec![table], plots, ..Report::default() }
 }
 
 #[cfg(test)]
@@ -215,7 +231,27 @@ mod tests {
         assert!(error.to_string().contains("none"));
         std::fs::write(&path, "1 0 0 hundred").expect("written");
         let error = run(&with(path), &Runs::quiet(1, 1)).expect_err("no number");
-        assert!(error.to_string().ends_with("line 1: field 4 (run time) is \"hundred\""));
+        assert!(error.to_string().contains("line 1: field 4 (run time) is \"hundred\""));
+        assert!(error.to_string().contains("--lenient"));
+    }
+
+    #[test]
+    fn nothing_to_run_and_nothing_that_ends() {
+        let none = run(&Settings { jobs: 0, ..settings() }, &Runs::quiet(1, 1));
+        assert!(matches!(none, Err(Error::Empty)));
+        let often =
+            run(&Settings { mtbf: 1e-3, jobs: 20, load: vec![0.5], ..settings() }, &Runs::quiet(1, 1));
+        assert!(matches!(often, Err(Error::Stuck)));
+    }
+
+    #[test]
+    fn what_was_passed_over_is_said() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("t.swf");
+        std::fs::write(&path, "1 0 0 100 8 0 0 8 200 0 1 3\n2 1 0 50\n").expect("written");
+        let settings = Settings { trace: Some(path), lenient: true, ..settings() };
+        let report = run(&settings, &Runs::quiet(1, 1)).expect("a report");
+        assert!(report.notes[0].ends_with("t.swf: 1 line with errors was passed over"), "{:?}", report.notes);
     }
 
     #[test]

@@ -80,6 +80,8 @@ pub struct Outcome {
     pub node_seconds: f64,
     /// Events that happened.
     pub events: u64,
+    /// Whether it was given up, as nodes failed again and again and no job ended.
+    pub stuck: bool,
 }
 
 enum Event {
@@ -118,6 +120,8 @@ struct Machine {
     plans: u64,
     more: bool,
     failures: Random,
+    /// Failures since a job ended.
+    in_vain: u32,
     last: Time,
     busy_time: f64,
     waits: Summary,
@@ -129,6 +133,9 @@ struct Machine {
 
 /// How many jobs behind the first EASY looks at.
 const DEPTH: usize = 100;
+
+/// So many failures without a job that ends, and none ever will.
+const IN_VAIN: u32 = 200_000;
 
 /// Runs the jobs, which come in the order of submission, to their end.
 pub fn simulate(setting: &Setting, seed: u64, jobs: impl IntoIterator<Item = Job>) -> Outcome {
@@ -161,7 +168,8 @@ pub fn simulate(setting: &Setting, seed: u64, jobs: impl IntoIterator<Item = Job
             }
         }
         machine.schedule();
-        if machine.is_over() {
+        machine.outcome.stuck = machine.in_vain >= IN_VAIN;
+        if machine.is_over() || machine.outcome.stuck {
             break;
         }
     }
@@ -195,6 +203,7 @@ impl Machine {
             plans: 0,
             more: false,
             failures: Random::part(seed, 9),
+            in_vain: 0,
             last: 0,
             busy_time: 0.0,
             waits: Summary::default(),
@@ -311,6 +320,7 @@ impl Machine {
         let wait = (to_seconds(self.engine.now()) - job.submit - job.run).max(0.0);
         let bounded = bounded_slowdown(wait, job.run, 10.0);
         self.outcome.ended += 1;
+        self.in_vain = 0;
         self.outcome.makespan = to_seconds(self.engine.now());
         self.waits.add(wait);
         self.slowdowns.add((wait + job.run) / job.run);
@@ -332,6 +342,7 @@ impl Machine {
     /// One of the nodes that are up fails. If it has a job, that begins again.
     fn fail(&mut self) {
         self.plan_failure();
+        self.in_vain += 1;
         let up = self.setting.nodes - self.down;
         if up == 0 {
             return;

@@ -4,6 +4,7 @@ pub mod model;
 
 use super::{Runs, cell, series, summary};
 use crate::report::{Mark, Plot, Report, Series, Table};
+use crate::settings;
 use crate::workload::{self, Job, Lublin, Reader};
 use model::{Cluster, Outcome, Setting, simulate};
 use pvm_sched::coallocation::Strategy;
@@ -19,19 +20,19 @@ pub struct Settings {
     #[arg(long, value_delimiter = ',', default_values = ["360:1", "128:2", "64:4"], value_parser = cluster)]
     pub clusters: Vec<(u32, f64)>,
     /// Bandwidth of each cluster's link, Mbit/s
-    #[arg(long, default_value_t = 1000.0)]
+    #[arg(long, default_value_t = 1000.0, value_parser = settings::positive)]
     pub link: f64,
     /// Mean width of the jobs
-    #[arg(long, default_value_t = 40.0)]
+    #[arg(long, default_value_t = 40.0, value_parser = settings::positive)]
     pub width: f64,
     /// Bandwidths between two nodes to try, Mbit/s
-    #[arg(long, value_delimiter = ',', default_values_t = [1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 80.0, 120.0, 160.0, 200.0])]
+    #[arg(long, value_delimiter = ',', default_values_t = [1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 80.0, 120.0, 160.0, 200.0], value_parser = settings::positive)]
     pub bwbn: Vec<f64>,
     /// Communication time of a job that spans clusters on free links, as a part of its run time; the paper does not say, this puts the crossings with Idea where it has them
-    #[arg(long, default_value_t = 0.7)]
+    #[arg(long, default_value_t = 0.7, value_parser = settings::not_negative)]
     pub communication: f64,
     /// What the jobs ask for, as a part of what the clusters can do
-    #[arg(long, default_value_t = 1.5)]
+    #[arg(long, default_value_t = 1.5, value_parser = settings::positive)]
     pub load: f64,
     /// Take the jobs from a trace in the Standard Workload Format (plain or gzip) instead of the Lublin–Feitelson model
     #[arg(long)]
@@ -58,7 +59,7 @@ pub enum Error {
     #[error(transparent)]
     Model(#[from] model::Error),
     /// The trace cannot be read.
-    #[error("{path}: {source}")]
+    #[error("{path}: {source} ({})", workload::HINT)]
     Trace {
         /// The file.
         path: PathBuf,
@@ -97,6 +98,7 @@ const HEURISTICS: [Strategy; 4] = [Strategy::Bfnp, Strategy::Shfnp, Strategy::Sh
 /// Runs the experiment.
 pub fn run(settings: &Settings, runs: &Runs) -> Result<Report, Error> {
     let trace = settings.trace.as_ref().map(|path| load(path, settings)).transpose()?;
+    let (trace, note) = trace.map_or((None, None), |(jobs, note)| (Some(jobs), note));
     let cases = cases(settings);
     let models =
         [settings.width, settings.width + WIDER].map(|width| (width, workload_model(settings, width)));
@@ -112,7 +114,7 @@ pub fn run(settings: &Settings, runs: &Runs) -> Result<Report, Error> {
     if outcomes.iter().flatten().all(|outcome| outcome.jobs == 0) {
         return Err(Error::Empty);
     }
-    Ok(report(&cases, &outcomes))
+    Ok(Report { notes: note.into_iter().collect(), ..report(&cases, &outcomes) })
 }
 
 /// No job is wider than the largest cluster, so that every strategy can run it.
@@ -129,10 +131,12 @@ fn workload_model(settings: &Settings, width: f64) -> Lublin {
     if width.to_bits() == settings.width.to_bits() { jobs } else { jobs.widened(width, limit(settings)) }
 }
 
-fn load(path: &Path, settings: &Settings) -> Result<Vec<Job>, Error> {
+/// A trace's jobs, and what to say of it.
+fn load(path: &Path, settings: &Settings) -> Result<(Vec<Job>, Option<String>), Error> {
     let fail = |source| Error::Trace { path: path.to_owned(), source };
-    let reader = Reader::open(path, settings.lenient).map_err(fail)?;
-    reader.take(settings.jobs).collect::<Result<_, _>>().map_err(fail)
+    let mut reader = Reader::open(path, settings.lenient).map_err(fail)?;
+    let jobs = reader.by_ref().take(settings.jobs).collect::<Result<_, _>>().map_err(fail)?;
+    Ok((jobs, reader.note(path)))
 }
 
 /// A trace's jobs with widths multiplied so that their mean is as wanted.
@@ -256,7 +260,7 @@ fn report(cases: &[Case], outcomes: &[Vec<Outcome>]) -> Report {
     let mut curves = over_bandwidth(cases, outcomes, &[Strategy::Bfnp], hours);
     curves.push(series("BFNP, jobs wider by 10", cases, outcomes, wide, hours));
     plots.push(plot("coallocation-figure6", "Makespan of wider jobs (figure 6)", "makespan (h)", curves));
-    Report { tables: vec![table], plots }
+    Report { tables: vec![table], plots, ..Report::default() }
 }
 
 /// A curve per strategy; one that does not depend on the bandwidth is drawn all along the axis.
@@ -359,7 +363,7 @@ mod tests {
             .expect("written");
         let name = path.to_str().expect("text");
         let error = run(&settings(&["--trace", name]), &Runs::quiet(1, 1)).expect_err("line 2");
-        assert!(error.to_string().ends_with("line 2: field 2 (submit time) is \"x\""), "{error}");
+        assert!(error.to_string().contains("line 2: field 2 (submit time) is \"x\""), "{error}");
         assert!(run(&settings(&["--trace", name, "--lenient"]), &Runs::quiet(1, 1)).is_ok());
         std::fs::write(&path, "").expect("written");
         assert!(matches!(run(&settings(&["--trace", name]), &Runs::quiet(1, 1)), Err(Error::Empty)));
