@@ -405,6 +405,7 @@ fn common_config(settings: &Settings) -> Config {
         host_timeout: settings.host_timeout,
         epoch,
         debug_mask: settings.debug_mask,
+        wake_time: crate::io::wake_time::measure(),
         hosting: Hosting::default(),
         limits: settings.limits.clone(),
     }

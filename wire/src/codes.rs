@@ -98,6 +98,22 @@ tags! {
         Adopt = 1,
         /// Asks for the daemon's whole state as text.
         Dump = 2,
+        /// Descriptors of the caller's shared memory and of its bell come with this message, for its neighbours.
+        Share = 3,
+        /// Asks that the caller and a task of the same host are told of each other ([`Tcx::Neighbour`]).
+        Meet = 4,
+    }
+}
+
+tags! {
+    /// Messages between this system's libraries on one host.
+    Tcx from 0x8003_1001u32 {
+        /// The daemon tells of a task of this host; descriptors of its shared memory and its bell come with it.
+        Neighbour = 0,
+        /// The sender can read what the receiver writes in its shared memory.
+        Known = 1,
+        /// The sender's next messages are in its shared memory, and where.
+        Ring = 2,
     }
 }
 

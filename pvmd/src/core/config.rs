@@ -37,6 +37,8 @@ pub struct Config {
     pub epoch: Duration,
     /// Initial debug mask (`-d`).
     pub debug_mask: u32,
+    /// What it takes on this host to wake another process.
+    pub wake_time: Duration,
     /// What a hoster is told. The master's.
     pub hosting: Hosting,
     /// Bounds of what the daemon keeps in memory.

@@ -187,6 +187,8 @@ impl Core {
         }
         task.conn = None;
         task.queued = 0;
+        let neighbours = std::mem::take(&mut task.neighbours);
+        self.part(tid, neighbours);
         self.clear_flow(tid);
         let over = self.tasks.get(tid).is_some_and(|task| task.origin != Origin::Child);
         self.leave(tid);
@@ -219,7 +221,7 @@ impl Core {
 
     /// The task is over: everybody who asked is told, nothing of it stays. `status` is what `wait` said of it.
     pub(super) fn end_task_with(&mut self, tid: Tid, status: i32) {
-        let Some(task) = self.tasks.remove(tid) else { return };
+        let Some(mut task) = self.tasks.remove(tid) else { return };
         if let Some(conn) = task.conn {
             self.conns.remove(&conn);
             self.flow.forget(Source::Conn(conn));
@@ -227,6 +229,7 @@ impl Core {
             self.actions.push(Action::CloseTask { conn });
         }
         self.leave(tid);
+        self.part(tid, std::mem::take(&mut task.neighbours));
         self.clear_flow(tid);
         if let Some((exec, number)) = task.exec {
             self.exec_result(exec, number, Err(pvm_wire::PvmError::HostFail));

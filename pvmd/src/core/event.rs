@@ -204,6 +204,17 @@ pub enum Action {
         /// Its data.
         data: Bytes,
     },
+    /// As `Send`, and the descriptors that have come from another connection go with it.
+    SendShared {
+        /// To which connection.
+        conn: ConnId,
+        /// Its header.
+        header: FragmentHeader,
+        /// Its data.
+        data: Bytes,
+        /// From which connection the descriptors are.
+        of: ConnId,
+    },
     /// Stop reading from a task: its receivers are slow.
     PauseReading {
         /// From which connection.

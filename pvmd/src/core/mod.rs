@@ -21,6 +21,7 @@ mod flow;
 mod groups;
 mod hosts;
 mod mailbox;
+mod neighbours;
 mod notify;
 mod output;
 mod pending;

@@ -40,6 +40,11 @@ impl Core {
                 Ok(())
             }
             (_, Some(Tmx::Adopt)) => self.on_adopt(tid, to, &message.body),
+            (_, Some(Tmx::Share)) => {
+                self.on_share(conn);
+                Ok(())
+            }
+            (_, Some(Tmx::Meet)) => self.on_meet(tid, &message.body),
             _ => {
                 info!(%tid, tag = header.tag, "unknown request");
                 self.reply_int(to, PvmError::NotImpl.code());

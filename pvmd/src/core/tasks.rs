@@ -7,7 +7,7 @@ use pvm_wire::protocol::{EnrolRequest, TaskRecord};
 use pvm_wire::spawn::Sink;
 use pvm_wire::tid::LOCAL_MAX;
 use pvm_wire::{FragmentHeader, HostIndex, Reassembler, Tid, codes::task_flags};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The last local part a task can have: the one after it is the keeper of groups'.
 const LAST: u32 = LOCAL_MAX - 1;
@@ -60,6 +60,8 @@ pub(super) struct Task {
     pub backlog: VecDeque<(FragmentHeader, Bytes)>,
     /// Bytes on their way to it, headers included.
     pub queued: usize,
+    /// Tasks of this host that share memory with it.
+    pub neighbours: BTreeSet<Tid>,
 }
 
 impl Task {
@@ -137,6 +139,7 @@ impl TaskTable {
             exec: None,
             backlog: VecDeque::new(),
             queued: 0,
+            neighbours: BTreeSet::new(),
         };
         Some(self.tasks.entry(tid).or_insert(task))
     }
@@ -214,6 +217,8 @@ pub(super) struct Conn {
     pub multicast: Vec<Tid>,
     /// Its library is this system's.
     pub extended: bool,
+    /// Its descriptors for neighbours have come.
+    pub shares: bool,
 }
 
 impl Conn {
@@ -223,6 +228,7 @@ impl Conn {
             requests: Reassembler::new(REQUEST_MAX),
             multicast: Vec::new(),
             extended: false,
+            shares: false,
         }
     }
 

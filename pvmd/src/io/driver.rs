@@ -13,6 +13,7 @@ use pvm_wire::HostIndex;
 use rustix::process::Signal;
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
@@ -33,6 +34,8 @@ pub enum Input {
     Event(Event),
     /// A task has connected.
     Task(ConnId, TaskHandle),
+    /// Descriptors came from a task; what was said with them follows.
+    Descriptors(ConnId, Vec<OwnedFd>),
     /// A process has been started, or not.
     Started(Started),
     /// A link stands.
@@ -138,6 +141,12 @@ impl Running {
                 self.tasks.insert(conn, handle);
                 Some(Event::TaskConnected { conn })
             }
+            Input::Descriptors(conn, descriptors) => {
+                if let Some(task) = self.tasks.get_mut(&conn) {
+                    task.share(descriptors);
+                }
+                None
+            }
             Input::Started(started) => Some(self.driver.processes.take(started, &self.driver.input.0)),
             Input::Link(link) => self.driver.links.take(link),
         };
@@ -184,6 +193,12 @@ impl Running {
             Action::Send { conn, header, data } => {
                 if let Some(task) = self.tasks.get(&conn) {
                     task.send(header, data);
+                }
+            }
+            Action::SendShared { conn, header, data, of } => {
+                let shared = self.tasks.get(&of).and_then(TaskHandle::shared);
+                if let Some(task) = self.tasks.get(&conn) {
+                    task.send_with(header, data, shared);
                 }
             }
             Action::PauseReading { conn } => self.pause(conn, true),

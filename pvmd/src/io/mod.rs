@@ -10,11 +10,13 @@
 //! | [`starter`], [`slave`] | starting daemons on other hosts; being started |
 //! | [`introduction`] | a place for daemons that somebody else has started |
 //! | [`address_file`], [`log`] | files that others look for; the log |
-//! | [`capability`], [`load`] | `C_i`; how busy the host is |
+//! | [`capability`], [`load`], [`wake_time`] | `C_i`; how busy the host is; how long waking takes |
+//! | [`descriptors`] | descriptors that travel with messages |
 
 pub mod address_file;
 pub mod auth;
 pub mod capability;
+pub mod descriptors;
 pub mod driver;
 pub mod introduction;
 pub mod link;
@@ -26,3 +28,4 @@ pub mod slave;
 pub mod starter;
 pub mod task_socket;
 pub mod tls;
+pub mod wake_time;

@@ -1,12 +1,14 @@
 //! The socket on which tasks connect, and one reader and one writer per connection.
 
 use crate::core::event::{ConnId, Event};
+use crate::io::descriptors::{self, Shared};
 use crate::io::driver::Input;
 use bytes::{Buf, Bytes, BytesMut};
 use pvm_wire::header::{EOM, SOM};
 use pvm_wire::limits::{PIECE_MAX, UNENROLLED_FRAGMENT_MAX};
 use pvm_wire::{FragmentHeader, MessageHeader};
 use std::io::{self, IoSlice};
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
@@ -35,17 +37,36 @@ struct Reading {
 /// The driver's end of a connection.
 #[derive(Debug)]
 pub struct TaskHandle {
-    queue: mpsc::UnboundedSender<(FragmentHeader, Bytes)>,
+    queue: mpsc::UnboundedSender<Queued>,
     reading: watch::Sender<Reading>,
     reader: AbortHandle,
     writer: AbortHandle,
+    shared: Option<Shared>,
 }
+
+/// A fragment on its way to a task, and descriptors that go with it.
+type Queued = (FragmentHeader, Bytes, Option<Shared>);
 
 impl TaskHandle {
     /// Queues a fragment. The queue is bounded by the core, which stops those who fill it.
     pub fn send(&self, header: FragmentHeader, data: Bytes) {
+        self.send_with(header, data, None);
+    }
+
+    /// Queues a fragment and descriptors.
+    pub fn send_with(&self, header: FragmentHeader, data: Bytes, descriptors: Option<Shared>) {
         // A writer that is gone has reported the end of the connection.
-        let _ = self.queue.send((header, data));
+        let _ = self.queue.send((header, data, descriptors));
+    }
+
+    /// Keeps what the task has sent for its neighbours. It cannot change its mind.
+    pub fn share(&mut self, descriptors: Vec<OwnedFd>) {
+        self.shared.get_or_insert_with(|| descriptors.into());
+    }
+
+    /// What the task has sent for its neighbours.
+    pub fn shared(&self) -> Option<Shared> {
+        self.shared.clone()
     }
 
     /// Stops reading, or goes on.
@@ -100,7 +121,7 @@ fn serve(stream: UnixStream, conn: ConnId, input: &mpsc::Sender<Input>) -> Input
     let (reading, told) = watch::channel(Reading::default());
     let reader = tokio::spawn(read(read_half, conn, told, input.clone())).abort_handle();
     let writer = tokio::spawn(write(write_half, conn, queued, input.clone())).abort_handle();
-    Input::Task(conn, TaskHandle { queue, reading, reader, writer })
+    Input::Task(conn, TaskHandle { queue, reading, reader, writer, shared: None })
 }
 
 /// Reads until the end, and reports it.
@@ -113,7 +134,7 @@ async fn read(half: OwnedReadHalf, conn: ConnId, told: watch::Receiver<Reading>,
 }
 
 async fn read_all(
-    mut half: OwnedReadHalf,
+    half: OwnedReadHalf,
     conn: ConnId,
     mut told: watch::Receiver<Reading>,
     input: &mpsc::Sender<Input>,
@@ -131,8 +152,11 @@ async fn read_all(
             }
             continue;
         }
-        buffer.reserve(READ_SIZE);
-        if half.read_buf(&mut buffer).await? == 0 {
+        let (count, descriptors) = descriptors::read(half.as_ref(), &mut buffer, READ_SIZE).await?;
+        if !descriptors.is_empty() && input.send(Input::Descriptors(conn, descriptors)).await.is_err() {
+            return Ok(());
+        }
+        if count == 0 {
             return if buffer.is_empty() && !cutter.inside() {
                 Ok(())
             } else {
@@ -225,12 +249,12 @@ fn invalid(reason: String) -> io::Error {
 async fn write(
     mut half: OwnedWriteHalf,
     conn: ConnId,
-    mut queue: mpsc::UnboundedReceiver<(FragmentHeader, Bytes)>,
+    mut queue: mpsc::UnboundedReceiver<Queued>,
     input: mpsc::Sender<Input>,
 ) {
     let mut batch = Vec::with_capacity(WRITE_BATCH);
     while queue.recv_many(&mut batch, WRITE_BATCH).await > 0 {
-        let bytes = batch.iter().map(|(_, data)| FragmentHeader::SIZE + data.len()).sum();
+        let bytes = batch.iter().map(|(_, data, _)| FragmentHeader::SIZE + data.len()).sum();
         // A connection that cannot be written to is closed by its reader's report.
         if write_batch(&mut half, &batch).await.is_err() {
             return;
@@ -243,15 +267,28 @@ async fn write(
     let _ = half.shutdown().await;
 }
 
-async fn write_batch(half: &mut OwnedWriteHalf, batch: &[(FragmentHeader, Bytes)]) -> io::Result<()> {
-    let headers: Vec<[u8; FragmentHeader::SIZE]> = batch.iter().map(|(header, _)| header.encode()).collect();
+/// A fragment with descriptors begins a system call of its own, by which its receiver knows whose they are.
+async fn write_batch(half: &mut OwnedWriteHalf, batch: &[Queued]) -> io::Result<()> {
+    for part in batch.chunk_by(|_, (_, _, descriptors)| descriptors.is_none()) {
+        let mut done = 0;
+        if let Some((header, _, Some(descriptors))) = part.first() {
+            done = descriptors::write(half.as_ref(), &header.encode(), descriptors).await?;
+        }
+        write_part(half, part, done).await?;
+    }
+    Ok(())
+}
+
+async fn write_part(half: &mut OwnedWriteHalf, batch: &[Queued], done: usize) -> io::Result<()> {
+    let headers: Vec<[u8; FragmentHeader::SIZE]> = batch.iter().map(|(header, ..)| header.encode()).collect();
     let mut slices: Vec<IoSlice<'_>> = headers
         .iter()
         .zip(batch)
-        .flat_map(|(header, (_, data))| [IoSlice::new(header), IoSlice::new(data)])
+        .flat_map(|(header, (_, data, _))| [IoSlice::new(header), IoSlice::new(data)])
         .filter(|slice| !slice.is_empty())
         .collect();
     let mut rest = &mut slices[..];
+    IoSlice::advance_slices(&mut rest, done);
     while !rest.is_empty() {
         let written = half.write_vectored(rest).await?;
         if written == 0 {

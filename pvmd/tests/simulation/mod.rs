@@ -126,6 +126,7 @@ fn config(
         host_timeout: Duration::from_secs(3),
         epoch: Duration::ZERO,
         debug_mask: 0,
+        wake_time: Duration::from_micros(3),
         hosting: Hosting { timeout: Duration::from_secs(60), ..Hosting::default() },
         limits: Limits::default(),
     }
@@ -288,7 +289,7 @@ impl Cluster {
 
     fn act(&mut self, host: HostIndex, action: Action) {
         match action {
-            Action::Send { conn, header, data } => {
+            Action::Send { conn, header, data } | Action::SendShared { conn, header, data, .. } => {
                 let bytes = FragmentHeader::SIZE + data.len();
                 let when = self.in_order((host, host), 5..60);
                 self.at(when, Happening::Hear(host, conn, header, data));

@@ -1,0 +1,70 @@
+//! Tasks of this host that write to each other in shared memory. They do it by themselves: the daemon hands the descriptors
+//! over, and tells each when the other has ended.
+
+use super::Core;
+use super::event::{Action, ConnId};
+use super::flow::Source;
+use pvm_wire::body::{BodyError, BodyReader, BodyWriter};
+use pvm_wire::codes::{CONTEXT_TC, Tc, Tcx};
+use pvm_wire::encoding::XDR_WORD;
+use pvm_wire::header::{EOM, SOM};
+use pvm_wire::{FragmentHeader, MessageHeader, Tid};
+use std::collections::BTreeSet;
+
+impl Core {
+    /// A task's descriptors have come.
+    pub(super) fn on_share(&mut self, conn: ConnId) {
+        if let Some(conn) = self.conns.get_mut(&conn) {
+            conn.shares = true;
+        }
+    }
+
+    /// A task wants to write to another. Nothing happens as long as that cannot be: it goes on by the daemon, and asks again.
+    pub(super) fn on_meet(&mut self, tid: Tid, body: &[u8]) -> Result<(), BodyError> {
+        let other = Tid::from_raw(BodyReader::new(body).int()?);
+        let (Some(conn), Some(its_conn)) = (self.sharing(tid), self.sharing(other)) else { return Ok(()) };
+        if tid == other {
+            return Ok(());
+        }
+        for (to, its, about, of) in [(tid, conn, other, its_conn), (other, its_conn, tid, conn)] {
+            if let Some(task) = self.tasks.get_mut(to) {
+                task.neighbours.insert(about);
+            }
+            self.tell_neighbour(to, its, about, of);
+        }
+        Ok(())
+    }
+
+    fn sharing(&self, tid: Tid) -> Option<ConnId> {
+        let conn = self.tasks.get(tid)?.conn?;
+        self.conns.get(&conn).filter(|conn| conn.shares).map(|_| conn)
+    }
+
+    fn tell_neighbour(&mut self, to: Tid, conn: ConnId, about: Tid, of: ConnId) {
+        let wake_time = i32::try_from(self.config.wake_time.as_nanos()).unwrap_or(i32::MAX);
+        let message = MessageHeader {
+            encoding: XDR_WORD,
+            tag: Tcx::Neighbour.tag(),
+            context: CONTEXT_TC,
+            ..MessageHeader::default()
+        };
+        let mut data = message.encode().to_vec();
+        data.extend(BodyWriter::new().int(about.raw()).int(wake_time).finish());
+        let header =
+            FragmentHeader { dst: to, src: Tid::MY_DAEMON, length: data.len() as u32, flags: SOM | EOM };
+        if let Some(task) = self.tasks.get_mut(to) {
+            task.queued += FragmentHeader::SIZE + data.len();
+        }
+        self.actions.push(Action::SendShared { conn, header, data: data.into(), of });
+    }
+
+    /// A task has ended or left: its neighbours are told.
+    pub(super) fn part(&mut self, tid: Tid, neighbours: BTreeSet<Tid>) {
+        for neighbour in neighbours {
+            let Some(task) = self.tasks.get_mut(neighbour) else { continue };
+            task.neighbours.remove(&tid);
+            let body = BodyWriter::new().int(tid.raw()).finish();
+            self.send_message(Source::Daemon, neighbour, CONTEXT_TC, Tc::TaskExit.tag(), body);
+        }
+    }
+}
