@@ -46,6 +46,7 @@ impl Task {
     /// All descriptors at which [`Task::poll`] may have something to do: the daemon's connection first, then those of
     /// direct routes. They change as routes come and go.
     pub fn fds(&self) -> Vec<BorrowedFd<'_>> {
+        self.engine.keep_bell();
         self.engine.fds()
     }
 

@@ -178,6 +178,7 @@ impl Task {
 
     /// The connection's descriptor, readable when [`Task::poll`] has something to do; `None` once the daemon is gone.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.engine.keep_bell();
         self.engine.fd()
     }
 

@@ -306,6 +306,11 @@ impl Reader {
         fits.then_some(Self { at, lines: FIRST_LINES, next: 1, number: 1 })
     }
 
+    /// A reader that never finds anything.
+    pub fn nothing() -> Self {
+        Self { at: u64::MAX - LINE, lines: 0, next: 0, number: 1 }
+    }
+
     /// Where the next record's number will be, and what it will be.
     pub fn awaited(&self) -> (u64, u32) {
         (self.at + u64::from(self.next) * LINE, self.number)

@@ -4,7 +4,7 @@ use super::Engine;
 use pvm_wire::Message;
 use pvm_wire::Tid;
 use pvm_wire::body::{BodyError, BodyReader};
-use pvm_wire::codes::{CONTEXT_TC, Tc};
+use pvm_wire::codes::{CONTEXT_TC, Tc, Tcx};
 use pvm_wire::protocol::OutputFrame;
 use pvm_wire::spawn::Sink;
 
@@ -13,6 +13,10 @@ impl Engine {
     pub(super) fn handle(&mut self, message: &Message) -> bool {
         if message.header.context != CONTEXT_TC {
             return self.take_managers_end(message);
+        }
+        if let Some(kind) = Tcx::from_tag(message.header.tag) {
+            let _ = self.serve_neighbour(kind, message);
+            return true;
         }
         let Some(kind) = Tc::from_tag(message.header.tag) else { return false };
         // What cannot be read is dropped, as PVM does: the sender is another task, whom nobody can tell.

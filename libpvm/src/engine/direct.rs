@@ -16,7 +16,7 @@ use super::route::{Outgoing, Route};
 use super::{Engine, Payload, xdr_header};
 use crate::error::Result;
 use pvm_wire::body::{BodyError, BodyReader, BodyWriter};
-use pvm_wire::codes::{CONTEXT_TC, TASK_PROTOCOL, Tc, Tm, notify};
+use pvm_wire::codes::{CONTEXT_TC, CONTEXT_TM, EXTENSION_MAGIC, TASK_PROTOCOL, Tc, Tm, Tmx, notify};
 use pvm_wire::protocol::NotifyRequest;
 use pvm_wire::{Message, MessageHeader, Tid};
 use rustix::io::Errno;
@@ -28,19 +28,20 @@ use std::time::{Duration, Instant};
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The value of `PvmRoute` with which a task neither asks nor grants.
-const DONT_ROUTE: i32 = 1;
+pub(super) const DONT_ROUTE: i32 = 1;
 
 /// The value of `PvmRoute` with which a task asks.
-const ROUTE_DIRECT: i32 = 3;
+pub(super) const ROUTE_DIRECT: i32 = 3;
 
 impl Engine {
     /// Whether a route to this task has to be asked for before the next message.
-    pub(super) fn wants_route(&self, dst: Tid, header: &MessageHeader) -> bool {
+    pub(super) fn wants_route(&mut self, dst: Tid, header: &MessageHeader) -> bool {
         let own = self.tid();
         self.options.route == ROUTE_DIRECT
             && (dst.is_task() && dst != own && own.is_task())
             && header.context != CONTEXT_TC
             && self.peers.get(dst).is_none()
+            && self.neighbours.find(dst).is_none()
     }
 
     /// Asks for a route and waits for what becomes of it, while it serves others that ask.
@@ -54,9 +55,13 @@ impl Engine {
             self.peers.set(dst, Peer::Refused);
             return Ok(());
         };
-        let question = BodyWriter::new().int(TASK_PROTOCOL).str(&caller.address().to_string()).finish();
+        let mut question = BodyWriter::new().int(TASK_PROTOCOL).str(&caller.address().to_string());
+        if self.may_share_with(dst) {
+            self.ask_to_meet(dst)?;
+            question.push_int(EXTENSION_MAGIC);
+        }
         self.peers.set(dst, Peer::Asked(caller));
-        let (question, watch) = (self.to_library(dst, Tc::ConReq, question), self.watch(dst));
+        let (question, watch) = (self.to_library(dst, Tc::ConReq, question.finish()), self.watch(dst));
         self.send_by_daemon(question.dst, question.header, Payload::Parts(&[&question.body]))?;
         self.send_by_daemon(watch.dst, watch.header, Payload::Parts(&[&watch.body]))?;
         while let Some(Peer::Asked(_) | Peer::Calling(..)) = self.peers.get(dst) {
@@ -97,7 +102,14 @@ impl Engine {
         if asked && own < asker {
             return Ok(());
         }
-        let address = address.filter(|_| version == TASK_PROTOCOL && self.options.route != DONT_ROUTE);
+        let shares = self.may_share_with(asker) && body.int() == Ok(EXTENSION_MAGIC);
+        if shares && self.neighbours.find(asker).is_none() {
+            let meet = BodyWriter::new().int(asker.raw()).finish().into();
+            let header = xdr_header(Tmx::Meet.tag(), CONTEXT_TM, 0);
+            self.inbox.deferred.push_back(Message { src: own, dst: Tid::MY_DAEMON, header, body: meet });
+        }
+        let address =
+            address.filter(|_| version == TASK_PROTOCOL && self.options.route != DONT_ROUTE && !shares);
         let listener = address.and_then(|from| Listener::new(from, self.host_address()).ok());
         let answer = BodyWriter::new().int(TASK_PROTOCOL);
         let answer = if let Some(listener) = listener {
@@ -147,6 +159,7 @@ impl Engine {
 
     /// A task with which a route was under way has ended (`TC_TASKEXIT`). An open one is read to its end.
     pub(super) fn end_negotiation(&mut self, tid: Tid) {
+        self.lose_neighbour(tid);
         match self.peers.get(tid) {
             Some(Peer::Asked(_)) => drop(self.peers.set(tid, Peer::Refused)),
             Some(Peer::Granted(..)) => drop(self.peers.remove(tid)),
@@ -216,6 +229,8 @@ impl Engine {
 
     /// Closes all routes as this task leaves. What it has sent arrives: TCP would drop that if anything were unread.
     pub(super) fn close_routes(&mut self) {
+        self.take_rings(true);
+        self.neighbours = super::neighbours::Neighbours::default();
         for tid in self.peers.tids() {
             if let Some(route) = self.peers.route(tid) {
                 route.end();
@@ -223,6 +238,11 @@ impl Engine {
             }
         }
         self.peers = super::Peers::default();
+    }
+
+    /// Whether the two can have something better than sockets, if the other's library is this system's.
+    fn may_share_with(&self, tid: Tid) -> bool {
+        self.is_neighbour(tid) && self.neighbours.are_possible()
     }
 
     fn is_neighbour(&self, tid: Tid) -> bool {

@@ -5,11 +5,14 @@ mod control;
 mod direct;
 mod manager;
 mod meeting;
+mod neighbours;
 mod options;
 mod output;
+mod patience;
 mod payload;
 mod peers;
 mod receive;
+mod rings;
 mod route;
 mod route_notices;
 mod send;
@@ -21,6 +24,7 @@ mod wait;
 pub use connect::{address_file, tmp_dir};
 pub use options::Options;
 pub use output::{OutputEvent, OutputSink};
+pub use patience::Spinner;
 pub use payload::{Form, Payload};
 pub use receive::{Choice, Wait};
 pub use timeline::Begun;
@@ -56,6 +60,11 @@ pub struct Engine {
     inbox: Inbox,
     peers: Peers,
     receivers: uppers::Receivers,
+    neighbours: neighbours::Neighbours,
+    /// Times that messages were taken from rings.
+    turns: u32,
+    /// The daemon's answer is waited for.
+    asking: bool,
     route_notices: RouteNotices,
     siblings: Option<Vec<Tid>>,
     manager: manager::Manager,
@@ -77,6 +86,7 @@ impl Engine {
             Error::new(error.code(), format!("the daemon at {address} does not let this task in: {error}"))
         })?;
         engine.options = Options::new(&engine.identity);
+        engine.share();
         engine.start_recorder();
         Ok(engine)
     }
@@ -103,6 +113,9 @@ impl Engine {
             inbox,
             peers: Peers::default(),
             receivers: uppers::Receivers::default(),
+            neighbours: neighbours::Neighbours::default(),
+            turns: 0,
+            asking: false,
             route_notices: RouteNotices::default(),
             siblings: None,
             manager: manager::Manager::default(),
@@ -163,17 +176,21 @@ impl Engine {
 
     /// The connection's descriptor: readable when something has come (not necessarily a whole message).
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
-        self.route.as_ref().map(Route::fd)
+        self.route.as_ref().map(|route| self.neighbours.front().unwrap_or(route.fd()))
     }
 
-    /// All descriptors at which messages come in: the daemon's first, then those of direct routes, open or granted.
+    /// All descriptors at which messages come in: first one for the daemon and the tasks of this host, then those of direct
+    /// routes, open or granted. Tasks of this host only wake this one between [`Engine::doze`] and [`Engine::wake`], unless
+    /// [`Engine::keep_bell`] was called.
     pub fn fds(&self) -> Vec<BorrowedFd<'_>> {
-        self.fd().into_iter().chain(self.peers.sockets().map(|(_, fd, _)| fd)).collect()
+        let direct = self.peers.sockets().map(|(_, fd, _)| fd);
+        self.fd().into_iter().chain(direct).collect()
     }
 
-    /// The tasks to which direct routes are open.
+    /// The tasks to which direct routes are open, in shared memory or by sockets.
     pub fn open_routes(&self) -> Vec<Tid> {
-        self.peers.tids().into_iter().filter(|&tid| self.peers.route(tid).is_some()).collect()
+        let sockets = self.peers.tids().into_iter().filter(|&tid| self.peers.route(tid).is_some());
+        sockets.chain(self.neighbours.reached()).collect()
     }
 
     /// The options.
@@ -226,12 +243,14 @@ impl Engine {
 
     fn ask(&mut self, tag: i32, body: &[u8], deadline: Option<Instant>) -> Result<Bytes> {
         let header = xdr_header(tag, CONTEXT_TM, 0);
+        self.asking = true;
         let answer = self.converse(Tid::MY_DAEMON, header, body, deadline, &mut |message, wait_id| {
             // The wait id tells the answer from one that came too late for an earlier request.
             let MessageHeader { tag: answered, wait_id: asked, .. } = message.header;
             message.src == Tid::MY_DAEMON && answered == tag && asked == wait_id
-        })?;
-        match answer {
+        });
+        self.asking = false;
+        match answer? {
             Some(message) => Ok(message.body.into_bytes()),
             None => Err(Error::new(PvmError::SysErr, "the daemon does not answer")),
         }

@@ -124,6 +124,7 @@ impl Engine {
     pub fn poll(&mut self) -> Result<()> {
         self.take_early();
         while self.read_all_ready()? {}
+        self.neighbours.settle();
         self.send_deferred()
     }
 
@@ -164,13 +165,23 @@ impl Engine {
         if early {
             return Ok(true);
         }
-        let came = self.read_now()? || {
-            let ready = self.wait_ready(None, deadline)?;
-            self.read(&ready)?;
-            ready.is_any()
-        };
+        let may_spin = deadline.is_none_or(|end| end > Instant::now());
+        let came = self.take_some()?
+            || may_spin && self.spin(deadline) && self.take_some()?
+            || self.read_now()?
+            || self.sleep(deadline)?;
+        self.neighbours.settle();
         self.send_deferred()?;
         Ok(came)
+    }
+
+    /// Waits at the descriptors, and reads what has come.
+    fn sleep(&mut self, deadline: Option<Instant>) -> Result<bool> {
+        let begin = Instant::now();
+        let ready = self.wait_ready(None, deadline)?;
+        self.neighbours.spinner().slept(begin.elapsed());
+        self.read(&ready)?;
+        Ok(ready.is_any())
     }
 
     /// Deals with what is for the library itself, and queues the rest.

@@ -8,13 +8,21 @@ use pvm_wire::message::{Assembled, FRAGMENT_OVERHEAD};
 use pvm_wire::{FragmentHeader, Message, MessageHeader, PvmError, Reassembler, Tid};
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
-use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
-use std::io::IoSlice;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+use std::collections::VecDeque;
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 /// How long a host may be silent on a route to a task that has ended.
 const SILENCE: Duration = Duration::from_secs(9);
+
+/// Descriptors that come with one message: a neighbour's memory and its bell.
+const DESCRIPTORS: usize = 2;
 
 /// Fragments handed to the kernel in one call.
 const BATCH: usize = 64;
@@ -28,6 +36,15 @@ pub(super) struct Route {
     fragment: Option<OpenFragment>,
     reassembler: Reassembler,
     partial: usize,
+    descriptors: Option<Descriptors>,
+}
+
+/// Descriptors that come with messages.
+#[derive(Debug)]
+struct Descriptors {
+    space: Vec<u8>,
+    /// Those of each message that has some, in their order.
+    taken: VecDeque<Vec<OwnedFd>>,
 }
 
 /// A fragment of which only a part has come.
@@ -60,9 +77,27 @@ impl Route {
             fragment: None,
             reassembler: Reassembler::new(limit.min(MESSAGE_MAX)),
             partial: 0,
+            descriptors: None,
         }
     }
 
+    /// Sends bytes with descriptors, and takes descriptors from now on.
+    pub(super) fn send_descriptors(&mut self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> Result<()> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        control.push(SendAncillaryMessage::ScmRights(descriptors));
+        let sent = sendmsg(&self.socket, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL);
+        if sent != Ok(bytes.len()) {
+            return Err(Error::lost());
+        }
+        self.descriptors = Some(Descriptors { space: vec![0; PIECE_MAX], taken: VecDeque::new() });
+        Ok(())
+    }
+
+    /// The descriptors of the next message that had some; none if there was no room for them in this process.
+    pub(super) fn take_descriptors(&mut self) -> Option<Vec<OwnedFd>> {
+        self.descriptors.as_mut()?.taken.pop_front()
+    }
     /// A route to another task, which alone may speak on it.
     pub(super) fn direct(socket: OwnedFd, limit: usize, peer: Tid) -> Self {
         Self { peer: Some(peer), ..Self::new(socket, limit) }
@@ -108,8 +143,13 @@ impl Route {
 
     /// Reads once, without blocking, and appends the messages that are complete now.
     pub(super) fn read(&mut self, messages: &mut impl Extend<Message>) -> Result<Arrival> {
-        self.unread.reserve(PIECE_MAX);
-        match rustix::io::read(&self.socket, spare_capacity(&mut self.unread)) {
+        let read = if let Some(descriptors) = &mut self.descriptors {
+            descriptors.read(&self.socket, &mut self.unread)
+        } else {
+            self.unread.reserve(PIECE_MAX);
+            rustix::io::read(&self.socket, spare_capacity(&mut self.unread))
+        };
+        match read {
             Ok(0) | Err(Errno::CONNRESET | Errno::PIPE) => Ok(Arrival::Closed),
             Ok(count) => {
                 self.take_fragments(messages)?;
@@ -155,6 +195,26 @@ impl Route {
             let before = if header.is_first() { 0 } else { self.partial };
             self.partial = if header.is_last() { 0 } else { before + length };
         }
+    }
+}
+
+impl Descriptors {
+    /// Reads once; the system stops behind a message that has descriptors.
+    fn read(&mut self, socket: &OwnedFd, unread: &mut Vec<u8>) -> rustix::io::Result<usize> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let slices = &mut [IoSliceMut::new(&mut self.space)];
+        let received = recvmsg(socket, slices, &mut control, RecvFlags::CMSG_CLOEXEC)?;
+        let rights = control.drain().filter_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
+            _ => None,
+        });
+        let taken: Vec<OwnedFd> = rights.flatten().collect();
+        if !taken.is_empty() || received.flags.contains(ReturnFlags::CTRUNC) {
+            self.taken.push_back(taken);
+        }
+        unread.extend_from_slice(&self.space[..received.bytes]);
+        Ok(received.bytes)
     }
 }
 

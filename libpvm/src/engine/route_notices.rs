@@ -40,7 +40,7 @@ impl Engine {
                     continue;
                 };
                 self.route_notices.deleted.remove(index);
-            } else if self.peers.route(tid).is_some() {
+            } else if self.open_routes().contains(&tid) {
                 self.route_notices.deleted.push(notice);
                 continue;
             }

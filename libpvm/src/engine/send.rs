@@ -24,12 +24,7 @@ impl Engine {
         dsts.sort_unstable();
         dsts.dedup();
         dsts.retain(|&dst| dst != self.tid());
-        let mut rest = Vec::new();
-        for &dst in &dsts {
-            if !self.send_directly(dst, header, payload)? {
-                rest.push(dst);
-            }
-        }
+        let rest = self.multicast_directly(&dsts, header, payload)?;
         if !rest.is_empty() {
             let form = payload.for_socket(header)?;
             rest.iter().try_for_each(|&dst| self.check_uppers(dst, &form.header))?;
@@ -48,7 +43,39 @@ impl Engine {
         self.send_deferred()
     }
 
+    /// Sends to those that can be reached without the daemon; the rest. Those that share memory share the body, too.
+    fn multicast_directly(
+        &mut self,
+        dsts: &[Tid],
+        header: MessageHeader,
+        payload: Payload<'_>,
+    ) -> Result<Vec<Tid>> {
+        let (mut rest, mut parcel, mut result) = (Vec::new(), None, Ok(()));
+        for &dst in dsts {
+            let sent = match self.send_by_ring(dst, header, payload, &mut parcel) {
+                Ok(false) => self.send_directly(dst, header, payload),
+                sent => sent,
+            };
+            match sent {
+                Ok(true) => {}
+                Ok(false) => rest.push(dst),
+                Err(error) => {
+                    result = Err(error);
+                    break;
+                }
+            }
+        }
+        self.release(parcel);
+        result.map(|()| rest)
+    }
+
     fn send_whole(&mut self, dst: Tid, header: MessageHeader, payload: Payload<'_>) -> Result<()> {
+        let mut parcel = None;
+        let sent = self.send_by_ring(dst, header, payload, &mut parcel);
+        self.release(parcel);
+        if sent? {
+            return Ok(());
+        }
         if self.wants_route(dst, &header) {
             self.ask_for_route(dst)?;
         }

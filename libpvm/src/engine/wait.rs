@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Default)]
 pub(super) struct Ready {
     daemon: bool,
+    rung: bool,
     peers: Vec<Tid>,
     writable: bool,
 }
@@ -20,7 +21,7 @@ pub(super) struct Ready {
 impl Ready {
     /// Whether it is anything.
     pub(super) fn is_any(&self) -> bool {
-        self.daemon || self.writable || !self.peers.is_empty()
+        self.daemon || self.rung || self.writable || !self.peers.is_empty()
     }
 }
 
@@ -42,8 +43,14 @@ impl Engine {
             (!events.is_empty()).then(|| (tid, read, PollFd::from_borrowed_fd(fd, events)))
         });
         let (whose, mut fds): (Vec<_>, Vec<_>) = wanted.map(|(tid, read, fd)| ((tid, read), fd)).unzip();
-        wait(&mut fds, deadline)?;
-        let mut ready = Ready::default();
+        let bell = self.neighbours.bell().filter(|_| !full);
+        fds.extend(bell.iter().map(|bell| PollFd::from_borrowed_fd(*bell, PollFlags::IN)));
+        let must_look = bell.is_some() && !self.neighbours.doze();
+        let waited = wait(&mut fds, if must_look { Some(Instant::now()) } else { deadline });
+        self.neighbours.wake();
+        waited?;
+        let rung = bell.is_some() && fds.last().is_some_and(|bell| !bell.revents().is_empty());
+        let mut ready = Ready { rung: rung || must_look, ..Ready::default() };
         for ((tid, read), fd) in whose.into_iter().zip(&fds) {
             let found = fd.revents();
             let is_come = !full && found.intersects(read | PollFlags::HUP | PollFlags::ERR);
@@ -89,6 +96,10 @@ impl Engine {
             }
         }
         self.take_from_daemon(messages);
+        if ready.rung {
+            self.neighbours.quiet();
+            self.take_rings(false);
+        }
         Ok(())
     }
 
@@ -107,6 +118,10 @@ impl Engine {
     }
 
     fn take_from_daemon(&mut self, messages: Vec<Message>) {
+        // What comes by the daemon is behind what neighbours had written when it was sent.
+        if !messages.is_empty() {
+            self.take_rings(true);
+        }
         for message in messages {
             let released = self.peers.count_come(message.src);
             self.take(message);

@@ -174,7 +174,19 @@ fn take(state: &mut State, id: c_int) -> Result<(), Failure> {
 
 /// Waits until the daemon has sent something, the time is over or a signal came.
 pub fn wait_for_input(time: Option<Duration>) -> Result<(), Failure> {
-    let inputs = locked(State::descriptors)?;
+    let spinner = locked(|state| Ok(state.engine()?.spinner()))?;
+    let begin = Instant::now();
+    if spinner.spin(time.and_then(|time| begin.checked_add(time))) {
+        return Ok(());
+    }
+    let inputs = locked(|state| {
+        let may_sleep = state.engine()?.doze();
+        if may_sleep { state.descriptors() } else { Ok(Vec::new()) }
+    })?;
+    if inputs.is_empty() {
+        return Ok(());
+    }
+    let begin = Instant::now();
     let time = time.map(|time| Timespec {
         tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: time.subsec_nanos().into(),
@@ -183,7 +195,14 @@ pub fn wait_for_input(time: Option<Duration>) -> Result<(), Failure> {
     let borrow = |&fd| unsafe { BorrowedFd::borrow_raw(fd) };
     let mut descriptors: Vec<_> =
         inputs.iter().map(|fd| PollFd::from_borrowed_fd(borrow(fd), PollFlags::IN)).collect();
-    match poll(&mut descriptors, time.as_ref()) {
+    let waited = poll(&mut descriptors, time.as_ref());
+    spinner.slept(begin.elapsed());
+    // A signal handler may have left the virtual machine.
+    locked(|state| {
+        state.engine.as_ref().inspect(|engine| engine.wake());
+        Ok(())
+    })?;
+    match waited {
         Ok(_) | Err(Errno::INTR) => Ok(()),
         Err(_) => Err(PvmError::SysErr.into()),
     }
@@ -412,6 +431,7 @@ pub unsafe extern "C" fn pvm_getfds(descriptors: *mut *mut c_int) -> c_int {
             event.int(Datum::CC, code.min(0)).ints(Datum::FDS, state.lists.descriptors.items());
         },
         |state| {
+            state.engine()?.keep_bell();
             state.lists.descriptors = memory::CList::of(state.descriptors()?);
             // SAFETY: as promised.
             unsafe { store(descriptors, state.lists.descriptors.array()) };

@@ -107,6 +107,8 @@ int main(int argc, char **argv)
 {
 	int own, its, tid, me;
 
+	/* By sockets, as the original: tasks of one host have a better way. */
+	setenv("PVM_SHM", "0", 1);
 	begin();
 	if (argc > 2)
 		return child(atoi(argv[2]));

@@ -124,6 +124,10 @@ fn environment(command: &mut Command, folder: &Path, root: Option<&str>) {
     if let Some(root) = root {
         command.env("PVM_ROOT", root);
     }
+    // Direct routes of tasks of one host are by sockets only if they share no memory.
+    if std::env::current_exe().is_ok_and(|exe| exe.to_string_lossy().contains("rust_routes")) {
+        command.env("PVM_SHM", "0");
+    }
 }
 
 /// Runs the role named on the command line, or all tests (those whose names contain an argument, if there is one).

@@ -10,7 +10,7 @@ use pvm_wire::{FragmentHeader, MessageHeader};
 use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
+use tokio::io::{AsyncWriteExt, Interest};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, watch};

@@ -1,0 +1,366 @@
+//! The tasks of this host that share memory with this one.
+//!
+//! A task that sends to another of its host asks its daemon that they meet. The daemon tells each of the other, with the
+//! descriptors of its memory; each that can map it says so to the other (`Known`). Until that has come messages go by the daemon;
+//! nobody waits. Then the sender opens a ring, and says by the daemon where it is (`Ring`): so what it sent before has come before.
+//!
+//! A sender that leaves the ring again says so on the ring, and its next messages come by the daemon. A receiver reads all
+//! rings before it acts on what came by the daemon. Back on the ring goes the sender with another `Ring`; the receiver, who has read
+//! that the ring was left, waits for that.
+
+use super::patience::Spinner;
+use bytes::{Bytes, BytesMut};
+use pvm_shm::ring::{Place, Reader, Record, Writer};
+use pvm_shm::{Mapping, Memory, Outbox, bell};
+use pvm_wire::held::SHORT;
+use pvm_wire::{Body, Message, Tid};
+use rustix::event::{EventfdFlags, epoll, eventfd};
+use std::collections::HashMap;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Default of `PVM_SHM_MAX`.
+const MEMORY_MAX: u64 = 1024 * 1024 * 1024;
+
+/// Small bodies are copied into pieces of so much memory.
+const POOL: usize = 64 * 1024;
+
+/// Messages taken from one ring before others are looked at.
+const TURN: usize = 64;
+
+/// The way to a neighbour.
+#[derive(Debug)]
+pub(super) enum Way {
+    /// It has not said that it can read.
+    Unknown,
+    /// It has; there is no ring yet.
+    Known,
+    /// Messages go on this ring.
+    On(Writer),
+    /// They did; now they go by the daemon.
+    Left(Writer),
+}
+
+/// A task that shares memory with this one.
+#[derive(Debug)]
+pub(super) struct Neighbour {
+    pub(super) tid: Tid,
+    pub(super) way: Way,
+    memory: Arc<Mapping>,
+    bell: OwnedFd,
+    reader: Option<Reader>,
+    /// The reader has found that the ring was left.
+    is_left: bool,
+}
+
+/// When to ask for a task again that could not be met.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    sent: u32,
+    next: u32,
+}
+
+/// This task's memory, and its neighbours.
+#[derive(Debug)]
+pub(super) struct Neighbours {
+    own: Option<Own>,
+    table: Vec<Neighbour>,
+    last: usize,
+    asked: HashMap<Tid, Asked>,
+    spinner: Arc<Spinner>,
+    held: Arc<AtomicUsize>,
+    pool: BytesMut,
+    /// The program waits at the descriptors by itself.
+    is_watched: AtomicBool,
+}
+
+/// What the neighbours are given.
+#[derive(Debug)]
+pub(super) struct Own {
+    pub(super) outbox: Outbox,
+    pub(super) bell: OwnedFd,
+    /// Readable when the bell has rung or the daemon has sent something: what a program waits at.
+    both: OwnedFd,
+    limit: u64,
+}
+
+impl Own {
+    /// Makes it, unless the user does not want it or the system does not give it.
+    pub(super) fn new(daemon: BorrowedFd<'_>) -> Option<Self> {
+        let setting = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+        if setting("PVM_SHM") == Some(0) || !pvm_shm::lineage::watch() {
+            return None;
+        }
+        let limit = setting("PVM_SHM_MAX").unwrap_or(MEMORY_MAX);
+        let outbox = Outbox::new(limit).ok()?;
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok()?;
+        let both = epoll::create(epoll::CreateFlags::CLOEXEC).ok()?;
+        for fd in [daemon, bell.as_fd()] {
+            epoll::add(&both, fd, epoll::EventData::new_u64(0), epoll::EventFlags::IN).ok()?;
+        }
+        Some(Self { outbox, bell, both, limit })
+    }
+}
+
+impl Default for Neighbours {
+    fn default() -> Self {
+        Self {
+            own: None,
+            table: Vec::new(),
+            last: 0,
+            asked: HashMap::new(),
+            spinner: Arc::default(),
+            held: Arc::default(),
+            pool: BytesMut::new(),
+            is_watched: AtomicBool::new(false),
+        }
+    }
+}
+
+impl Neighbours {
+    /// With this task's own memory.
+    pub(super) fn with(own: Own) -> Self {
+        Self { own: Some(own), ..Self::default() }
+    }
+
+    /// What this task shares.
+    pub(super) fn own(&mut self) -> Option<&mut Own> {
+        self.own.as_mut()
+    }
+
+    /// Whether this task shares memory at all.
+    pub(super) fn are_possible(&self) -> bool {
+        self.own.is_some()
+    }
+
+    /// Readable when a neighbour has rung.
+    pub(super) fn bell(&self) -> Option<BorrowedFd<'_>> {
+        self.own.as_ref().map(|own| own.bell.as_fd())
+    }
+
+    /// Readable when the bell has rung or the daemon has sent something.
+    pub(super) fn front(&self) -> Option<BorrowedFd<'_>> {
+        self.own.as_ref().map(|own| own.both.as_fd())
+    }
+
+    /// Where records are expected.
+    pub(super) fn spinner(&self) -> &Arc<Spinner> {
+        &self.spinner
+    }
+
+    /// The index of a task.
+    pub(super) fn find(&mut self, tid: Tid) -> Option<usize> {
+        if self.table.get(self.last).is_none_or(|neighbour| neighbour.tid != tid) {
+            self.last = self.table.binary_search_by_key(&tid, |neighbour| neighbour.tid).ok()?;
+        }
+        Some(self.last)
+    }
+
+    /// The way to a neighbour, with this task's memory.
+    pub(super) fn way(&mut self, index: usize) -> Option<(&mut Outbox, &mut Way, Tid)> {
+        let neighbour = self.table.get_mut(index)?;
+        Some((&mut self.own.as_mut()?.outbox, &mut neighbour.way, neighbour.tid))
+    }
+
+    /// A message leaves by the daemon for a task of this host that is no neighbour: whether to ask for it now. The first one
+    /// may be all there ever is.
+    pub(super) fn count_sent(&mut self, tid: Tid) -> bool {
+        let asked = self.asked.entry(tid).or_insert(Asked { sent: 0, next: 2 });
+        asked.sent = asked.sent.saturating_add(1);
+        let now = asked.sent >= asked.next;
+        if now {
+            asked.next = asked.next.saturating_mul(2);
+        }
+        now
+    }
+
+    /// A task shares its memory; whether it can be read.
+    pub(super) fn add(&mut self, tid: Tid, descriptors: Vec<OwnedFd>) -> bool {
+        let Ok([segment, bell]) = <[OwnedFd; 2]>::try_from(descriptors) else { return false };
+        let Err(index) = self.table.binary_search_by_key(&tid, |neighbour| neighbour.tid) else {
+            return false;
+        };
+        let Ok(memory) = Mapping::new(segment.as_fd()) else { return false };
+        let (way, memory) = (Way::Unknown, Arc::new(memory));
+        let neighbour = Neighbour { tid, way, memory, bell, reader: None, is_left: false };
+        self.table.insert(index, neighbour);
+        self.asked.remove(&tid);
+        self.renew_spinner();
+        true
+    }
+
+    /// A neighbour says that it can read what this task writes.
+    pub(super) fn know(&mut self, tid: Tid) {
+        if let Some(index) = self.find(tid)
+            && let Some(neighbour) = self.table.get_mut(index)
+            && matches!(neighbour.way, Way::Unknown)
+        {
+            neighbour.way = Way::Known;
+        }
+    }
+
+    /// A neighbour's next messages are on its ring, which begins at that place, or goes on.
+    pub(super) fn open(&mut self, tid: Tid, place: Option<u64>) {
+        let Some(index) = self.find(tid) else { return };
+        let Some(neighbour) = self.table.get_mut(index) else { return };
+        match place {
+            Some(at) if neighbour.reader.is_none() => neighbour.reader = Reader::new(&*neighbour.memory, at),
+            Some(_) => {}
+            None => neighbour.is_left = false,
+        }
+        self.renew_spinner();
+    }
+
+    /// A task has ended; whether a ring was open to it.
+    pub(super) fn remove(&mut self, tid: Tid) -> bool {
+        self.asked.remove(&tid);
+        let Some(index) = self.find(tid) else { return false };
+        let neighbour = self.table.remove(index);
+        let was_open = matches!(neighbour.way, Way::On(_));
+        if let Some(own) = &mut self.own {
+            match neighbour.way {
+                Way::On(ring) | Way::Left(ring) => own.outbox.close_ring(ring, tid),
+                Way::Unknown | Way::Known => {}
+            }
+        }
+        self.renew_spinner();
+        was_open
+    }
+
+    /// Wakes a neighbour to which something was published, if it sleeps.
+    pub(super) fn ring(&self, index: usize) {
+        if let Some(neighbour) = self.table.get(index)
+            && bell::must_ring(&*neighbour.memory)
+        {
+            ring(neighbour.bell.as_fd());
+        }
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Those to which a ring is open.
+    pub(super) fn reached(&self) -> impl Iterator<Item = Tid> {
+        let open = self.table.iter().filter(|neighbour| matches!(neighbour.way, Way::On(_)));
+        open.map(|neighbour| neighbour.tid)
+    }
+
+    /// This task is about to sleep: `false` if something has come.
+    pub(super) fn doze(&self) -> bool {
+        let Some(own) = &self.own else { return true };
+        bell::doze(&**own.outbox.memory());
+        if self.spinner.is_ready() {
+            self.wake();
+            return false;
+        }
+        true
+    }
+
+    /// This task is awake.
+    pub(super) fn wake(&self) {
+        if let Some(own) = &self.own
+            && !self.is_watched.load(Ordering::Relaxed)
+        {
+            bell::wake(&**own.outbox.memory());
+        }
+    }
+
+    /// The bell was heard.
+    pub(super) fn quiet(&self) {
+        if let Some(own) = &self.own {
+            // Whether it had rung or not.
+            let _ = rustix::io::read(&own.bell, &mut [0; 8]);
+        }
+    }
+
+    /// From now on the bell is always on.
+    pub(super) fn keep_bell(&self) {
+        self.is_watched.store(true, Ordering::Relaxed);
+        self.settle();
+    }
+
+    /// Leaves the bell so that a program which waits at it wakes if there is something, or comes.
+    pub(super) fn settle(&self) {
+        if self.is_watched.load(Ordering::Relaxed)
+            && !self.doze()
+            && let Some(bell) = self.bell()
+        {
+            ring(bell);
+        }
+    }
+
+    /// The next message on a neighbour's ring.
+    pub(super) fn next(&mut self, index: usize, own: Tid) -> Option<Message> {
+        let neighbour = self.table.get_mut(index).filter(|neighbour| !neighbour.is_left)?;
+        let reader = neighbour.reader.as_mut()?;
+        let record = reader.next(&*neighbour.memory);
+        let (src, memory) = (neighbour.tid, &neighbour.memory);
+        let (header, place) = match record {
+            Ok(Some(Record::Message(header, place))) => (header, place),
+            Ok(Some(Record::Leave)) => {
+                neighbour.is_left = true;
+                self.spinner.advance(index, reader);
+                return None;
+            }
+            Ok(None) => return None,
+            Err(_) => {
+                // Who breaks the rules is not heard any more on this way.
+                neighbour.reader = None;
+                self.renew_spinner();
+                return None;
+            }
+        };
+        self.spinner.advance(index, reader);
+        let body = match place {
+            Place::Inline { at, length } => copy(&mut self.pool, &**memory, at, length),
+            Place::Block { at, length, flag } => {
+                let body = pvm_shm::Body::new(memory.clone(), at, length, flag, self.held.clone());
+                // Others can go on sending: what this task keeps of theirs is never enough to stop them.
+                let most = self.own.as_ref().map_or(0, |own| own.limit / 4) as usize;
+                if self.held.load(Ordering::Relaxed) <= most {
+                    Bytes::from_owner(body).into()
+                } else {
+                    Body::copy_from_slice(body.as_ref())
+                }
+            }
+        };
+        Some(Message { src, dst: own, header, body })
+    }
+
+    fn renew_spinner(&mut self) {
+        // A cursor for each, so that indices agree; where nothing is to be read it never matches.
+        let rings = self.table.iter().map(|neighbour| {
+            let nothing = Reader::nothing();
+            (neighbour.memory.clone(), neighbour.reader.unwrap_or(nothing))
+        });
+        self.spinner = Arc::new(self.spinner.renew(rings));
+    }
+}
+
+/// Messages to be taken from one ring in a turn.
+pub(super) fn turn(to_the_end: bool) -> usize {
+    if to_the_end { usize::MAX } else { TURN }
+}
+
+fn ring(bell: BorrowedFd<'_>) {
+    // A bell that cannot be rung any louder is heard.
+    let _ = rustix::io::write(bell, &1_u64.to_ne_bytes());
+}
+
+/// Copies a small body; pieces of memory are used again when nobody has anything of them.
+fn copy(pool: &mut BytesMut, memory: &impl Memory, at: u64, length: usize) -> Body {
+    if length <= SHORT {
+        let mut held = [0; SHORT];
+        memory.read(at, &mut held[..length]);
+        return Body::Short(length as u8, held);
+    }
+    if pool.capacity() - pool.len() < length {
+        pool.reserve(POOL);
+    }
+    pool.resize(length, 0);
+    memory.read(at, pool);
+    pool.split().freeze().into()
+}

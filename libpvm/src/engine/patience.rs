@@ -1,0 +1,145 @@
+//! How long a task spins for its neighbours' messages before it sleeps.
+//!
+//! Spinning as long as it would take to be woken some times over is never much worse than knowing beforehand. Where it does not
+//! pay, because whoever should answer has no processor, it becomes shorter; where sleeping was short, longer again.
+
+use pvm_shm::ring::Reader;
+use pvm_shm::{Mapping, Memory};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// In times of waking another task.
+const SPINS: u64 = 5;
+/// The least spin that is tried, as a part of the greatest.
+const LEAST: u64 = 16;
+/// Looks between two looks at the clock.
+const LOOKS: u32 = 64;
+
+/// Where the next record of a neighbour will be.
+#[derive(Debug)]
+struct Cursor {
+    memory: Arc<Mapping>,
+    at: AtomicU64,
+    number: AtomicU32,
+}
+
+/// Where records are expected, and how long it is worth while to look. Can be used while nobody else may use the engine.
+#[derive(Debug, Default)]
+pub struct Spinner {
+    cursors: Vec<Cursor>,
+    budget: Arc<Budget>,
+}
+
+/// Nanoseconds.
+#[derive(Debug, Default)]
+struct Budget {
+    now: AtomicU64,
+    most: AtomicU64,
+}
+
+impl Spinner {
+    /// The same patience, for these rings.
+    pub(super) fn renew(&self, rings: impl Iterator<Item = (Arc<Mapping>, Reader)>) -> Self {
+        let cursor = |(memory, reader): (Arc<Mapping>, Reader)| {
+            let (at, number) = reader.awaited();
+            Cursor { memory, at: at.into(), number: number.into() }
+        };
+        Self { cursors: rings.map(cursor).collect(), budget: self.budget.clone() }
+    }
+
+    /// What it takes to wake a task.
+    pub(super) fn set_wake_time(&self, time: Duration) {
+        let alone = std::thread::available_parallelism().is_ok_and(|cores| cores.get() == 1);
+        let most = if alone { 0 } else { time.as_nanos() as u64 * SPINS };
+        self.budget.most.store(most, Ordering::Relaxed);
+        self.budget.now.store(most, Ordering::Relaxed);
+    }
+
+    /// A record was taken: the next of this ring is expected there.
+    pub(super) fn advance(&self, index: usize, reader: &Reader) {
+        if let Some(cursor) = self.cursors.get(index) {
+            let (at, number) = reader.awaited();
+            cursor.at.store(at, Ordering::Relaxed);
+            cursor.number.store(number, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether there is a record.
+    pub fn is_ready(&self) -> bool {
+        self.cursors.iter().any(|cursor| {
+            cursor.memory.load(cursor.at.load(Ordering::Relaxed)) == cursor.number.load(Ordering::Relaxed)
+        })
+    }
+
+    /// Looks for a record until `deadline`, or as long as it is worth while; whether there is one.
+    pub fn spin(&self, deadline: Option<Instant>) -> bool {
+        if self.cursors.is_empty() {
+            return false;
+        }
+        for _ in 0..LOOKS {
+            if self.is_ready() {
+                return true;
+            }
+        }
+        let budget = Duration::from_nanos(self.budget.now.load(Ordering::Relaxed));
+        let end = Instant::now() + budget;
+        let end = deadline.map_or(end, |deadline| deadline.min(end));
+        loop {
+            for _ in 0..LOOKS {
+                if self.is_ready() {
+                    self.change(budget * 2);
+                    return true;
+                }
+                std::hint::spin_loop();
+            }
+            if Instant::now() >= end {
+                self.change(budget / 2);
+                return false;
+            }
+        }
+    }
+
+    /// A sleep took so long.
+    pub fn slept(&self, time: Duration) {
+        if time.as_nanos() as u64 <= self.budget.most.load(Ordering::Relaxed) {
+            self.change(Duration::from_nanos(self.budget.now.load(Ordering::Relaxed)) * 4);
+        }
+    }
+
+    fn change(&self, budget: Duration) {
+        let most = self.budget.most.load(Ordering::Relaxed);
+        self.budget.now.store((budget.as_nanos() as u64).clamp(most / LEAST, most), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pvm_shm::Outbox;
+    use pvm_wire::MessageHeader;
+
+    fn budget(spinner: &Spinner) -> u64 {
+        spinner.budget.now.load(Ordering::Relaxed)
+    }
+
+    #[test]
+    fn patience_goes_where_it_does_not_pay_and_comes_back() {
+        let mut outbox = Outbox::new(1 << 20).unwrap();
+        let (mut ring, at) = outbox.open_ring().unwrap();
+        let reader = Reader::new(&**outbox.memory(), at).unwrap();
+        let spinner = Spinner::default().renew([(outbox.memory().clone(), reader)].into_iter());
+        spinner.budget.most.store(1_600_000, Ordering::Relaxed);
+        spinner.budget.now.store(1_600_000, Ordering::Relaxed);
+        for expected in [800_000, 400_000, 200_000, 100_000, 100_000] {
+            assert!(!spinner.spin(None));
+            assert_eq!(budget(&spinner), expected);
+        }
+        spinner.slept(Duration::from_secs(1));
+        assert_eq!(budget(&spinner), 100_000);
+        spinner.slept(Duration::from_micros(10));
+        assert_eq!(budget(&spinner), 400_000);
+        assert!(outbox.send_inline(&mut ring, MessageHeader::default(), &[]));
+        assert!(spinner.spin(None));
+    }
+}

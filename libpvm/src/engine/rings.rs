@@ -1,0 +1,282 @@
+//! Sending to neighbours and receiving from them: see [`super::neighbours`].
+
+use super::direct::{DONT_ROUTE, ROUTE_DIRECT};
+use super::neighbours::{Neighbours, Own, Way, turn};
+use super::patience::Spinner;
+use super::peers::Peer;
+use super::route::Route;
+use super::{Engine, Payload, xdr_header};
+use crate::error::{Error, Result};
+use pvm_shm::{Outbox, Parcel};
+use pvm_wire::body::{BodyError, BodyReader, BodyWriter};
+use pvm_wire::codes::{CONTEXT_TC, CONTEXT_TM, Tcx, Tmx};
+use pvm_wire::{Body, Message, MessageHeader, PvmError, Tid};
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long a sender without room waits before it looks again.
+const NAP: Duration = Duration::from_millis(1);
+
+/// Messages taken from rings between two looks at the sockets.
+const LOOK: u32 = 1024;
+
+impl Engine {
+    /// Gives the daemon what neighbours are to have, if it is one that hands it over.
+    pub(super) fn share(&mut self) {
+        if !self.daemon_is_ours() {
+            return;
+        }
+        let Some(route) = &mut self.route else { return };
+        let Some(own) = Own::new(route.fd()) else { return };
+        let message = Message {
+            src: self.identity.tid,
+            dst: Tid::MY_DAEMON,
+            header: xdr_header(Tmx::Share.tag(), CONTEXT_TM, 0),
+            body: Body::new(),
+        };
+        let descriptors = [own.outbox.segment().fd(), own.bell.as_fd()];
+        if route.send_descriptors(&message.encode(self.options.fragment_size), &descriptors).is_ok() {
+            self.neighbours = Neighbours::with(own);
+        }
+    }
+
+    /// Where messages of neighbours are expected, for those who wait without holding the engine.
+    pub fn spinner(&self) -> Arc<Spinner> {
+        self.neighbours.spinner().clone()
+    }
+
+    /// Announces that this task will sleep at its descriptors; `false` if it must not, as something has come.
+    pub fn doze(&self) -> bool {
+        self.neighbours.doze()
+    }
+
+    /// The sleep is over.
+    pub fn wake(&self) {
+        self.neighbours.wake();
+    }
+
+    /// From now on the program waits at the descriptors by itself, whenever it likes.
+    pub fn keep_bell(&self) {
+        self.neighbours.keep_bell();
+    }
+
+    /// Puts a message on the ring to a neighbour; `false` if it has to go another way. A body that has to be in a block is
+    /// left there in `parcel`, for other receivers.
+    pub(super) fn send_by_ring(
+        &mut self,
+        dst: Tid,
+        header: MessageHeader,
+        payload: Payload<'_>,
+        parcel: &mut Option<Parcel>,
+    ) -> Result<bool> {
+        if !self.neighbours.are_possible() || !self.is_ringable(dst, &header) {
+            return Ok(false);
+        }
+        if self.neighbours.find(dst).is_none() {
+            if self.neighbours.count_sent(dst) {
+                self.ask_to_meet(dst)?;
+            }
+            return Ok(false);
+        }
+        self.wait_for_room()?;
+        let form = payload.for_shared(header);
+        let length = form.len();
+        let stay = self.options.route != DONT_ROUTE && u32::try_from(length).is_ok();
+        if !self.enter_ring(dst, stay)? {
+            return Ok(false);
+        }
+        // Gone meanwhile, if it is not found: the daemon will not find it either.
+        let Some(index) = self.neighbours.find(dst) else { return Ok(false) };
+        if !self.publish(index, form.header, form.parts(), length, parcel) {
+            let text = format!("a message of {length} bytes has no room in the shared memory");
+            return Err(Error::new(PvmError::NoMem, text));
+        }
+        self.neighbours.ring(index);
+        Ok(true)
+    }
+
+    fn publish(
+        &mut self,
+        index: usize,
+        header: MessageHeader,
+        parts: &[&[u8]],
+        length: usize,
+        parcel: &mut Option<Parcel>,
+    ) -> bool {
+        let Some((outbox, Way::On(ring), to)) = self.neighbours.way(index) else { return false };
+        if Outbox::is_inline(length) {
+            return outbox.send_inline(ring, header, parts);
+        }
+        if parcel.is_none() {
+            *parcel = outbox.pack(parts);
+        }
+        parcel.is_some_and(|parcel| outbox.send_parcel(ring, header, to, parcel))
+    }
+
+    /// Gives a body back that was packed for several.
+    pub(super) fn release(&mut self, parcel: Option<Parcel>) {
+        if let (Some(parcel), Some(own)) = (parcel, self.neighbours.own()) {
+            own.outbox.release(parcel);
+        }
+    }
+
+    /// What libraries say to each other goes by the daemon, and whatever goes on a direct route stays there.
+    fn is_ringable(&self, dst: Tid, header: &MessageHeader) -> bool {
+        dst.is_task()
+            && dst.host() == self.tid().host()
+            && dst != self.tid()
+            && header.context != CONTEXT_TC
+            && matches!(self.peers.get(dst), None | Some(Peer::Refused))
+    }
+
+    pub(super) fn ask_to_meet(&mut self, dst: Tid) -> Result<()> {
+        let body = BodyWriter::new().int(dst.raw()).finish();
+        self.send_by_daemon(
+            Tid::MY_DAEMON,
+            xdr_header(Tmx::Meet.tag(), CONTEXT_TM, 0),
+            Payload::Parts(&[&body]),
+        )
+    }
+
+    /// Waits until others have taken enough of what this task has sent, and receives meanwhile.
+    fn wait_for_room(&mut self) -> Result<()> {
+        while self.neighbours.own().is_some_and(|own| !own.outbox.has_room()) {
+            if self.is_full() {
+                std::thread::sleep(NAP);
+            } else {
+                self.take_in(Some(Instant::now() + NAP))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes onto the ring to a neighbour or, if it shall not `stay`, leaves it; whether messages go there now.
+    fn enter_ring(&mut self, dst: Tid, stay: bool) -> Result<bool> {
+        let Some(index) = self.neighbours.find(dst) else { return Ok(false) };
+        let Some((outbox, way, _)) = self.neighbours.way(index) else { return Ok(false) };
+        let place = match std::mem::replace(way, Way::Unknown) {
+            Way::On(ring) if stay => {
+                *way = Way::On(ring);
+                return Ok(true);
+            }
+            Way::On(mut ring) => {
+                let left = outbox.send_leave(&mut ring);
+                *way = if left { Way::Left(ring) } else { Way::On(ring) };
+                self.neighbours.ring(index);
+                return if left { Ok(false) } else { Err(PvmError::NoMem.into()) };
+            }
+            Way::Left(ring) if stay => {
+                *way = Way::On(ring);
+                None
+            }
+            Way::Known if stay => {
+                let Some((ring, place)) = outbox.open_ring() else {
+                    *way = Way::Known;
+                    return Ok(false);
+                };
+                *way = Way::On(ring);
+                self.tell_ring_opened(dst);
+                Some(place)
+            }
+            other => {
+                *way = other;
+                return Ok(false);
+            }
+        };
+        let body = match place {
+            Some(at) => BodyWriter::new().int((at >> 32) as i32).int(at as i32).finish(),
+            None => BodyWriter::new().finish(),
+        };
+        self.send_by_daemon(dst, xdr_header(Tcx::Ring.tag(), CONTEXT_TC, 0), Payload::Parts(&[&body]))?;
+        Ok(true)
+    }
+
+    /// To a program that has asked for direct routes, this is one.
+    fn tell_ring_opened(&mut self, tid: Tid) {
+        let front = self.neighbours.front().map(|fd| fd.as_raw_fd());
+        if let Some(front) = front.filter(|_| self.options.route == ROUTE_DIRECT) {
+            self.tell_route_added(tid, front);
+        }
+    }
+
+    /// A neighbour has ended.
+    pub(super) fn lose_neighbour(&mut self, tid: Tid) {
+        if self.neighbours.remove(tid) {
+            self.tell_route_deleted(tid);
+        }
+    }
+
+    /// Takes what neighbours have written: some of it, or all that is there now; whether there was anything.
+    pub(super) fn take_rings(&mut self, to_the_end: bool) -> bool {
+        let mut any = false;
+        for index in 0..self.neighbours.len() {
+            for _ in 0..turn(to_the_end) {
+                let Some(message) = self.neighbours.next(index, self.identity.tid) else { break };
+                self.take(message);
+                any = true;
+            }
+        }
+        any
+    }
+
+    /// As [`Self::take_rings`] while there is room for messages; now and then the sockets have their turn first.
+    pub(super) fn take_some(&mut self) -> Result<bool> {
+        if self.neighbours.len() == 0 || self.is_full() || !self.take_rings(false) {
+            return Ok(false);
+        }
+        self.turns += 1;
+        if self.turns.is_multiple_of(LOOK) {
+            self.read_all_ready()?;
+        }
+        Ok(true)
+    }
+
+    /// Spins for what neighbours may write, unless the daemon's answer is waited for.
+    pub(super) fn spin(&self, deadline: Option<Instant>) -> bool {
+        !self.asking
+            && self.neighbours.len() > 0
+            && !self.is_full()
+            && self.neighbours.spinner().spin(deadline)
+    }
+
+    /// Deals with a message about shared memory.
+    pub(super) fn serve_neighbour(
+        &mut self,
+        kind: Tcx,
+        message: &Message,
+    ) -> std::result::Result<(), BodyError> {
+        let mut reader = BodyReader::new(&message.body);
+        match kind {
+            Tcx::Neighbour if message.src.is_daemon() => {
+                let descriptors = self.route.as_mut().and_then(Route::take_descriptors);
+                let (tid, wake_time) = (Tid::from_raw(reader.int()?), reader.int()?);
+                let wake_time = Duration::from_nanos(wake_time.unsigned_abs().into());
+                if self.neighbours.add(tid, descriptors.unwrap_or_default()) {
+                    if self.neighbours.len() == 1 {
+                        self.neighbours.spinner().set_wake_time(wake_time);
+                    }
+                    self.inbox.deferred.push_back(Message {
+                        src: self.tid(),
+                        dst: tid,
+                        header: xdr_header(Tcx::Known.tag(), CONTEXT_TC, 0),
+                        body: Body::new(),
+                    });
+                }
+            }
+            Tcx::Neighbour => {}
+            Tcx::Known => self.neighbours.know(message.src),
+            Tcx::Ring => {
+                let place = if message.body.is_empty() {
+                    None
+                } else {
+                    Some(u64::from(reader.int()? as u32) << 32 | u64::from(reader.int()? as u32))
+                };
+                self.neighbours.open(message.src, place);
+                // What follows from the daemon in the same breath may be the sender's end.
+                self.take_rings(true);
+            }
+        }
+        Ok(())
+    }
+}
