@@ -23,7 +23,9 @@ const QUEUE_MAX: usize = 24 * 1024 * 1024;
 impl World {
     pub fn act(&mut self, host: HostIndex, action: Action) {
         match action {
-            Action::Send { conn, header, data } => self.write_to_task(host, conn, header, data),
+            Action::Send { conn, header, data } | Action::SendShared { conn, header, data, .. } => {
+                self.write_to_task(host, conn, header, data);
+            }
             Action::PauseReading { conn } => {
                 if let Some(process) = self.by_conn(host, conn).and_then(|id| self.processes.get_mut(&id)) {
                     process.paused = true;
