@@ -73,6 +73,8 @@ pub(super) struct Neighbours {
     pool: BytesMut,
     /// The program waits at the descriptors by itself.
     is_watched: AtomicBool,
+    /// Something may have come at the descriptors.
+    is_sleep_over: AtomicBool,
 }
 
 /// What the neighbours are given.
@@ -114,6 +116,7 @@ impl Default for Neighbours {
             held: Arc::default(),
             pool: BytesMut::new(),
             is_watched: AtomicBool::new(false),
+            is_sleep_over: AtomicBool::new(true),
         }
     }
 }
@@ -276,6 +279,16 @@ impl Neighbours {
         }
     }
 
+    /// Whether something may have come at the descriptors; asked once after each sleep.
+    pub(super) fn is_sleep_over(&self) -> bool {
+        self.is_sleep_over.swap(false, Ordering::Relaxed)
+    }
+
+    /// Something may have come at the descriptors.
+    pub(super) fn end_sleep(&self) {
+        self.is_sleep_over.store(true, Ordering::Relaxed);
+    }
+
     /// From now on the bell is always on.
     pub(super) fn keep_bell(&self) {
         self.is_watched.store(true, Ordering::Relaxed);
@@ -302,7 +315,7 @@ impl Neighbours {
             Ok(Some(Record::Message(header, place))) => (header, place),
             Ok(Some(Record::Leave)) => {
                 neighbour.is_left = true;
-                self.spinner.advance(index, reader);
+                self.spinner.advance(index, &Reader::nothing());
                 return None;
             }
             Ok(None) => return None,
@@ -334,7 +347,8 @@ impl Neighbours {
         // A cursor for each, so that indices agree; where nothing is to be read it never matches.
         let rings = self.table.iter().map(|neighbour| {
             let nothing = Reader::nothing();
-            (neighbour.memory.clone(), neighbour.reader.unwrap_or(nothing))
+            let reader = neighbour.reader.filter(|_| !neighbour.is_left);
+            (neighbour.memory.clone(), reader.unwrap_or(nothing))
         });
         self.spinner = Arc::new(self.spinner.renew(rings));
     }

@@ -103,6 +103,20 @@ impl Engine {
         self.wait_for(0, deadline, choose)
     }
 
+    /// As [`Engine::receive`] with [`Wait::Poll`], for those who go on to wait: the system is only asked once after each
+    /// wait, as what neighbours write can be seen without it.
+    pub fn receive_ready(&mut self, choose: &mut dyn FnMut(&Message) -> Choice) -> Result<Option<Message>> {
+        let known = !self.inbox.queue.is_empty() || self.take_some()?;
+        if known || self.neighbours.len() == 0 || self.neighbours.is_sleep_over() || self.is_full() {
+            let message = self.receive(Wait::Poll, choose)?;
+            if message.is_some() && !known {
+                self.neighbours.end_sleep();
+            }
+            return Ok(message);
+        }
+        Ok(None)
+    }
+
     /// A copy of the message that [`Engine::receive`] with [`Wait::Poll`] would take; it stays in the queue.
     pub fn peek(&mut self, choose: &mut dyn FnMut(&Message) -> Choice) -> Result<Option<Message>> {
         let index = self.find(0, Some(Instant::now()), choose)?;

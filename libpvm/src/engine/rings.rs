@@ -53,6 +53,7 @@ impl Engine {
 
     /// The sleep is over.
     pub fn wake(&self) {
+        self.neighbours.end_sleep();
         self.neighbours.wake();
     }
 

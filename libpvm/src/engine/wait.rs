@@ -45,9 +45,12 @@ impl Engine {
         let (whose, mut fds): (Vec<_>, Vec<_>) = wanted.map(|(tid, read, fd)| ((tid, read), fd)).unzip();
         let bell = self.neighbours.bell().filter(|_| !full);
         fds.extend(bell.iter().map(|bell| PollFd::from_borrowed_fd(*bell, PollFlags::IN)));
-        let must_look = bell.is_some() && !self.neighbours.doze();
+        let may_sleep = deadline.is_none_or(|end| end > Instant::now());
+        let must_look = may_sleep && bell.is_some() && !self.neighbours.doze();
         let waited = wait(&mut fds, if must_look { Some(Instant::now()) } else { deadline });
-        self.neighbours.wake();
+        if may_sleep {
+            self.neighbours.wake();
+        }
         waited?;
         let rung = bell.is_some() && fds.last().is_some_and(|bell| !bell.revents().is_empty());
         let mut ready = Ready { rung: rung || must_look, ..Ready::default() };

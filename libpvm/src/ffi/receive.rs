@@ -288,7 +288,8 @@ impl Search {
             if state.handlers.are_due() {
                 return Ok(Step::Due);
             }
-            if !state.take_in()? {
+            let came = if only_now { state.take_in() } else { state.take_ready() };
+            if !came? {
                 return Ok(Step::Nothing);
             }
         }

@@ -285,6 +285,16 @@ impl State {
     /// Takes in the next message that has come; `false` if there is none.
     pub fn take_in(&mut self) -> Result<bool, Failure> {
         let message = self.engine()?.receive(Wait::Poll, &mut |_| Choice::Take)?;
+        self.arrive_if(message)
+    }
+
+    /// As [`Self::take_in`], but it may be left to a wait at the descriptors to find what has come there.
+    pub fn take_ready(&mut self) -> Result<bool, Failure> {
+        let message = self.engine()?.receive_ready(&mut |_| Choice::Take)?;
+        self.arrive_if(message)
+    }
+
+    fn arrive_if(&mut self, message: Option<Message>) -> Result<bool, Failure> {
         match message {
             Some(message) => self.arrive(message).map(|()| true),
             None => Ok(false),
