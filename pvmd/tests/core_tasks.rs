@@ -15,6 +15,7 @@ use pvm_wire::{FragmentHeader, HostIndex, PvmError, Tid};
 use pvmd::core::event::{Action, ConnId, Cookie, Event};
 use recorder::{Recorder, host};
 use std::process::ExitStatus;
+use std::time::Duration;
 
 fn watch(what: i32, tids: Vec<i32>) -> Vec<u8> {
     NotifyRequest { what, cancel: false, context: 3, tag: 77, count: tids.len() as i32, tids }.encode()
@@ -204,6 +205,34 @@ fn an_exit_is_told_once_to_each_who_asked() {
     assert_eq!((to, message.header.tag, message.header.context), (parent, 77, 3));
     assert_eq!(&message.body[..], child.raw().to_be_bytes());
     r.nothing_else();
+}
+
+#[test]
+fn what_a_task_sent_before_its_end_comes_before_the_news_of_it() {
+    // Its connection ends, or a child that it forked holds it.
+    for closes in [true, false] {
+        let mut r = Recorder::master();
+        let (parent, me) = r.enrol(100, 0);
+        let (child, cookie) = spawn_one(&mut r, parent, Sink::default());
+        r.request(parent, Tm::Notify, &watch(notify::TASK_EXIT, vec![child.raw()]));
+        let (conn, _) = r.enrol(500, cookie.0);
+        r.feed(Event::ProcessExited { cookie, status: ExitStatus::default() });
+        r.nothing_else();
+        r.say(conn, me.tid, 5, 0, b"last words");
+        let (to, message) = r.message();
+        assert_eq!((to, message.header.tag, message.src), (parent, 5, child));
+        if closes {
+            r.feed(Event::TaskClosed { conn, reason: None });
+        } else {
+            r.pass(Duration::from_secs(1));
+            assert!(matches!(r.next(), Action::CloseTask { .. }));
+        }
+        let (to, message) = r.message();
+        assert_eq!((to, message.header.tag), (parent, 77));
+        r.pass(Duration::from_secs(2));
+        r.nothing_else();
+        assert_eq!(r.core.census().tasks, 1);
+    }
 }
 
 #[test]

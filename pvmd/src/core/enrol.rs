@@ -1,10 +1,10 @@
 //! How a process becomes a task, and how a task ends.
 
-use super::Core;
 use super::event::{Action, ConnId, Cookie};
 use super::flow::Source;
 use super::output::OutputStream;
 use super::tasks::{Conn, ConnState, Origin, ReplyTo, Task};
+use super::{Core, Timer};
 use pvm_wire::Tid;
 use pvm_wire::codes::{EXTENSION_VERSION, TASK_PROTOCOL};
 use pvm_wire::encoding::DataSignature;
@@ -13,7 +13,11 @@ use pvm_wire::protocol::{ConnectReply, ConnectRequest, EnrolReply, EnrolRequest}
 use std::net::IpAddr;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
+use std::time::Duration;
 use tracing::{debug, info, warn};
+
+/// How long after its process's end a task may still have a connection.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 impl Core {
     pub(super) fn on_task_connected(&mut self, conn: ConnId) {
@@ -190,10 +194,14 @@ impl Core {
         let neighbours = std::mem::take(&mut task.neighbours);
         self.part(tid, neighbours);
         self.clear_flow(tid);
-        let over = self.tasks.get(tid).is_some_and(|task| task.origin != Origin::Child);
+        let ended = match self.tasks.get(tid) {
+            Some(task) if task.origin == Origin::Child => task.ended,
+            Some(_) => Some(0),
+            None => None,
+        };
         self.leave(tid);
-        if over {
-            self.end_task(tid);
+        if let Some(status) = ended {
+            self.end_task_with(tid, status);
         }
     }
 
@@ -206,11 +214,22 @@ impl Core {
     /// A child of ours has ended.
     pub(super) fn on_process_exited(&mut self, cookie: Cookie, status: ExitStatus) {
         let Some(tid) = self.tasks.by_cookie(cookie) else { return };
-        let Some(task) = self.tasks.get(tid) else { return };
+        let Some(task) = self.tasks.get_mut(tid) else { return };
         debug!(%tid, pid = task.pid, %status, "process ended");
         // A wrapper that ended after its child enrolled in its place is not the task.
-        if task.origin == Origin::Child || !task.enrolled {
+        if task.origin == Origin::Child && task.conn.is_some() {
+            // What it has sent may still be in the socket, whose end comes behind it.
+            task.ended = Some(status.into_raw());
+            self.set_timer(LAST_WORDS, Timer::LastWords(tid));
+        } else if task.origin == Origin::Child || !task.enrolled {
             self.end_task_with(tid, status.into_raw());
+        }
+    }
+
+    /// Somebody else holds the connection of a process that has ended: a child that it forked.
+    pub(super) fn on_last_words(&mut self, tid: Tid) {
+        if let Some(status) = self.tasks.get(tid).and_then(|task| task.ended) {
+            self.end_task_with(tid, status);
         }
     }
 

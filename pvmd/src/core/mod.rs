@@ -55,6 +55,8 @@ enum Timer {
     Retry(BatchId, Ticket),
     /// A hoster has not answered for this host.
     Hoster(HostIndex),
+    /// A task's process has ended and its connection has not.
+    LastWords(Tid),
     /// Two hosts have lost their link, and the master has lost neither.
     LinkLost(HostIndex, HostIndex),
 }
@@ -202,6 +204,7 @@ impl Core {
             match entry.remove() {
                 Timer::Retry(batch, ticket) => self.on_retry(batch, ticket),
                 Timer::Hoster(host) => self.on_hoster_silent(host),
+                Timer::LastWords(tid) => self.on_last_words(tid),
                 Timer::LinkLost(a, b) => self.on_link_lost_timer(a, b),
             }
         }

@@ -40,6 +40,8 @@ pub(super) struct Task {
     pub conn: Option<ConnId>,
     /// It has enrolled (perhaps left again): its cookie is used up.
     pub enrolled: bool,
+    /// What `wait` said of its process, which has ended; what it had sent is still being read.
+    pub ended: Option<i32>,
     /// Whose process it is, and so what its end is.
     pub origin: Origin,
     /// Tasks whose processes it starts itself; without it, they might stay announced for ever.
@@ -128,6 +130,7 @@ impl TaskTable {
             parent: 0,
             conn: None,
             enrolled: false,
+            ended: None,
             origin: Origin::Itself,
             adopted: Vec::new(),
             manager: false,
