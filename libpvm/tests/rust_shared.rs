@@ -1,0 +1,124 @@
+//! Messages between tasks of one host in shared memory, on every daemon there is; the original's hands no memory over.
+
+mod rust_support;
+
+use pvm3::{Any, Pack, Routing, Scope, Task, Tid};
+use rust_support::Test;
+use rustix::process::{Pid, Signal, kill_process};
+use std::process::ExitCode;
+
+const TESTS: &[Test] = &[
+    ("order_across_routes", order_across_routes),
+    ("multicasts_share_a_body", multicasts_share_a_body),
+    ("last_words_of_the_killed", last_words_of_the_killed),
+];
+
+const ROLES: &[Test] = &[("checker", checker), ("speaker", speaker)];
+
+/// Tags of the tests' messages.
+const WORK: i32 = 1;
+const DONE: i32 = 2;
+const ENDED: i32 = 3;
+
+/// Messages that are numbered.
+const COUNT: i32 = 3000;
+
+fn main() -> ExitCode {
+    rust_support::main(TESTS, ROLES)
+}
+
+fn spawn(task: &mut Task, role: &str, count: usize) -> Vec<Tid> {
+    let me = std::env::current_exe().unwrap();
+    let spawned = task.spawn(me.to_str().unwrap()).args(["role", role]).count(count).start().unwrap();
+    assert_eq!((spawned.tids.len(), spawned.failed.len()), (count, 0));
+    spawned.tids
+}
+
+/// A number, and as many bytes as it says.
+fn numbered(number: i32) -> Pack {
+    let length = [0, 7, 100, 900, 1000, 5000, 70_000][number as usize % 7];
+    let mut pack = Pack::raw();
+    pack.put_one(number).unwrap().put(&vec![number as u8; length]).unwrap();
+    pack
+}
+
+/// Takes numbered messages until all have come, and says so.
+fn checker() {
+    let mut task = Task::enrol().unwrap();
+    let parent = task.parent().unwrap();
+    task.send(parent, WORK, &Pack::new()).unwrap();
+    for number in 0..COUNT {
+        let mut message = task.recv(parent, WORK).unwrap();
+        assert_eq!(message.get_one::<i32>().unwrap(), number);
+        let rest: Vec<u8> = message.get(message.len() - 4).unwrap();
+        assert!(rest.iter().all(|&byte| byte == number as u8));
+    }
+    task.send(parent, DONE, &Pack::new()).unwrap();
+    task.exit().unwrap();
+}
+
+fn order_across_routes() {
+    let mut task = Task::enrol().unwrap();
+    let child = spawn(&mut task, "checker", 1)[0];
+    task.recv(child, WORK).unwrap();
+    let mut met = false;
+    for number in 0..COUNT {
+        if number % 100 == 50 {
+            let routing = if number % 200 == 50 { Routing::ByDaemon } else { Routing::AllowDirect };
+            task.set_routing(routing);
+            task.poll().unwrap();
+        }
+        task.send(child, WORK, &numbered(number)).unwrap();
+        met |= task.direct_routes() == [child];
+    }
+    task.recv(child, DONE).unwrap();
+    assert_eq!(met, task.daemon_is_ours(), "whether they share memory");
+}
+
+fn multicasts_share_a_body() {
+    let mut task = Task::enrol().unwrap();
+    let children = spawn(&mut task, "checker", 3);
+    for _ in &children {
+        task.recv(Any, WORK).unwrap();
+    }
+    for number in 0..COUNT {
+        task.multicast(&children, WORK, &numbered(number)).unwrap();
+    }
+    for _ in &children {
+        task.recv(Any, DONE).unwrap();
+    }
+}
+
+/// Sends numbered messages and is killed meanwhile.
+fn speaker() {
+    let mut task = Task::enrol().unwrap();
+    let parent = task.parent().unwrap();
+    for number in 0..COUNT / 3 {
+        task.send(parent, WORK, &numbered(number)).unwrap();
+    }
+    task.recv(parent, DONE).unwrap();
+}
+
+fn last_words_of_the_killed() {
+    let mut task = Task::enrol().unwrap();
+    for round in 0..5 {
+        let child = spawn(&mut task, "speaker", 1)[0];
+        task.notify_exit(&[child], ENDED).unwrap();
+        let pid = task.tasks(Scope::Task(child)).unwrap()[0].pid;
+        let mut next = 0;
+        loop {
+            let mut message = task.recv(Any, Any).unwrap();
+            if message.tag() == ENDED {
+                break;
+            }
+            assert_eq!(message.get_one::<i32>().unwrap(), next);
+            let rest: Vec<u8> = message.get(message.len() - 4).unwrap();
+            assert!(rest.iter().all(|&byte| byte == next as u8));
+            if next == 300 + 37 * round {
+                kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+            }
+            next += 1;
+        }
+        assert!(task.try_recv(child, WORK).unwrap().is_none(), "a word behind the notice");
+    }
+}
