@@ -468,7 +468,6 @@ fn surroundings(
             ("PVMSOCK".to_owned(), socket.display().to_string()),
             ("PVM_ARCH".to_owned(), ARCH.to_owned()),
         ],
-        daemon: std::process::id(),
         open_files,
     }
 }

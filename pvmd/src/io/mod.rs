@@ -5,7 +5,7 @@
 //! | [`settings`] | what the environment and the command line say |
 //! | [`driver`] | the loop: events in, actions out |
 //! | [`task_socket`], [`auth`] | tasks' connections; the files by which they prove themselves |
-//! | [`process`] | starting, watching and reaping children, and their output |
+//! | [`process`], [`launch`] | starting, watching and reaping children, and their output; how the kernel starts one |
 //! | [`tls`], [`link`] | the machine's certificates; QUIC between daemons |
 //! | [`starter`], [`slave`] | starting daemons on other hosts; being started |
 //! | [`introduction`] | a place for daemons that somebody else has started |
@@ -19,6 +19,7 @@ pub mod capability;
 pub mod descriptors;
 pub mod driver;
 pub mod introduction;
+pub mod launch;
 pub mod link;
 pub mod load;
 pub mod log;

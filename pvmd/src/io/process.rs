@@ -1,22 +1,25 @@
 //! Children: started one after another by a thread of their own, watched, reaped, their output read.
 //!
-//! The daemon's only unsafe code is here: what the system asks of a child between fork and exec.
+//! Unsafe code of the daemon is here and in [`launch`](super::launch).
 #![allow(unsafe_code)]
 
 use crate::core::event::{Cookie, Event, Program};
 use crate::io::driver::Input;
+use crate::io::launch::{Launched, Launcher, Recipe};
 use crate::io::settings::{expand, is_executable};
 use bytes::Bytes;
 use pvm_wire::PvmError;
 use pvm_wire::limits::OUTPUT_PIECE;
-use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal, WaitId, WaitIdOptions, WaitIdStatus};
-use std::collections::HashMap;
-use std::ffi::OsString;
+use rustix::io::Errno;
+use rustix::process::{Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, WaitIdStatus};
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::{CString, OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::sync::mpsc as sync;
 use tokio::io::unix::AsyncFd;
 use tokio::net::unix::pipe;
@@ -36,8 +39,6 @@ pub struct Surroundings {
     pub manager: Vec<OsString>,
     /// Entries over the daemon's own environment: `PVMSOCK`, `PVM_ARCH`.
     pub env: Vec<(String, String)>,
-    /// The daemon's process id, for children to notice that it is gone.
-    pub daemon: u32,
     /// The limit of open files as the daemon found it, before it raised its own.
     pub open_files: Rlimit,
 }
@@ -67,10 +68,8 @@ pub struct Started {
 
 #[derive(Debug)]
 struct Running {
-    pid: i32,
     path: String,
-    watch: OwnedFd,
-    output: io::PipeReader,
+    launched: Launched,
 }
 
 impl Processes {
@@ -79,9 +78,10 @@ impl Processes {
     pub fn new(surroundings: Surroundings, input: mpsc::Sender<Input>) -> io::Result<Self> {
         let (orders, received) = sync::channel::<(Vec<Cookie>, Program)>();
         let own = surroundings.clone();
+        let mut launcher = Launcher::new()?;
         let work = move || {
             for (cookies, program) in received {
-                if !start_all(&surroundings, cookies, &program, &input) {
+                if !start_all(&surroundings, &mut launcher, cookies, &program, &input) {
                     return;
                 }
             }
@@ -108,7 +108,7 @@ impl Processes {
     pub fn take(&mut self, started: Started, input: &mpsc::Sender<Input>) -> Event {
         let cookie = started.cookie;
         let result = started.result.and_then(|running| {
-            let Running { pid, path, watch, output } = running;
+            let Running { path, launched: Launched { pid, watch, output } } = running;
             let failed =
                 |error: io::Error| (PvmError::OutOfRes, format!("cannot watch process {pid}: {error}"));
             // SAFETY: the descriptor is owned by what it is wrapped in, which keeps it open as long as it is registered.
@@ -183,18 +183,17 @@ fn named(signal: i32) -> Option<Signal> {
 /// Starts a program once per cookie; after a failure the rest fail alike. False when nobody listens any more.
 fn start_all(
     surroundings: &Surroundings,
+    launcher: &mut Launcher,
     cookies: Vec<Cookie>,
     program: &Program,
     input: &mpsc::Sender<Input>,
 ) -> bool {
-    let mut failure = None;
+    let mut order = Order::new(surroundings, program);
     for cookie in cookies {
-        let result = match &failure {
-            Some(failure) => Err(Clone::clone(failure)),
-            None => start(surroundings, cookie, program),
-        };
-        if let Err(reason) = &result {
-            failure.get_or_insert_with(|| reason.clone());
+        let result =
+            order.as_mut().map_err(|failure| failure.clone()).and_then(|order| order.start(launcher, cookie));
+        if let (Ok(_), Err(reason)) = (&order, &result) {
+            order = Err(reason.clone());
         }
         if input.blocking_send(Input::Started(Started { cookie, result })).is_err() {
             return false;
@@ -203,57 +202,56 @@ fn start_all(
     true
 }
 
-fn start(
-    surroundings: &Surroundings,
-    cookie: Cookie,
-    program: &Program,
-) -> Result<Running, (PvmError, String)> {
-    let (path, mut command) = command_for(surroundings, program)?;
-    let out_of_resources = |error: io::Error| (PvmError::OutOfRes, format!("{}: {error}", path.display()));
-    let (output, writer) = io::pipe().map_err(out_of_resources)?;
-    let errors = writer.try_clone().map_err(out_of_resources)?;
-    command.stdin(Stdio::null()).stdout(writer).stderr(errors);
-    for entry in &program.env {
-        if let Some((name, value)) = entry.split_once('=').filter(|(name, _)| !name.is_empty()) {
-            command.env(name, value);
-        }
-    }
-    command.envs(surroundings.env.iter().map(|(name, value)| (name, value)));
-    command.env("PVMEPID", cookie.0.to_string());
-    if let Some(directory) = directory_for(surroundings, program) {
-        command.current_dir(directory);
-    }
-    prepare(&mut command, surroundings);
-    let child = command.spawn().map_err(|error| match error.kind() {
-        io::ErrorKind::OutOfMemory | io::ErrorKind::WouldBlock => out_of_resources(error),
-        _ => (PvmError::NoFile, format!("{}: {error}", path.display())),
-    })?;
-    let pid = child.id() as i32;
-    let watch = Pid::from_raw(pid)
-        .ok_or_else(|| io::ErrorKind::InvalidInput.into())
-        .and_then(|pid| Ok(rustix::process::pidfd_open(pid, PidfdFlags::NONBLOCK)?))
-        .map_err(|error| {
-            let _ = signal_process(pid, Signal::KILL.as_raw());
-            out_of_resources(error)
-        })?;
-    Ok(Running { pid, path: path.display().to_string(), watch, output })
+/// A program that was found, and what all its processes are given.
+struct Order {
+    /// As people are told.
+    path: String,
+    recipe: Recipe,
 }
 
-/// Lets the child be killed when this daemon dies, however it dies (no task is left running unowned), and gives it the
-/// limit of open files that it would have without us.
-fn prepare(command: &mut Command, surroundings: &Surroundings) {
-    let (daemon, open_files) = (surroundings.daemon.cast_signed(), surroundings.open_files);
-    let between_fork_and_exec = move || {
-        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-        // The daemon may have died before that.
-        if rustix::process::getppid().is_none_or(|parent| parent.as_raw_pid() != daemon) {
-            return Err(io::ErrorKind::BrokenPipe.into());
-        }
-        Ok(rustix::process::setrlimit(Resource::Nofile, open_files)?)
+impl Order {
+    fn new(surroundings: &Surroundings, program: &Program) -> Result<Self, (PvmError, String)> {
+        let command = command_for(surroundings, program)?;
+        let Some(file) = command.line.first() else { return Err((PvmError::NoFile, String::new())) };
+        let env = environment(surroundings, program);
+        let directory = directory_for(surroundings, program);
+        let open_files = surroundings.open_files;
+        let path = command.path.display().to_string();
+        let recipe = Recipe::new(&on_path(file), command.line, env, directory.as_deref(), open_files);
+        let recipe = recipe.map_err(|error| (PvmError::NoFile, format!("{path}: {error}")))?;
+        Ok(Self { path, recipe })
+    }
+
+    fn start(&self, launcher: &mut Launcher, cookie: Cookie) -> Result<Running, (PvmError, String)> {
+        let own = CString::new(format!("PVMEPID={}", cookie.0)).unwrap_or_default();
+        let launched = launcher
+            .launch(&self.recipe, &own)
+            .map_err(|error| (what_failed(&error), format!("{}: {error}", self.path)))?;
+        Ok(Running { path: self.path.clone(), launched })
+    }
+}
+
+/// Whether the machine has no room for a process, or the program is at fault.
+fn what_failed(error: &io::Error) -> PvmError {
+    let short = [Errno::NOMEM, Errno::AGAIN, Errno::MFILE, Errno::NFILE];
+    let is_short = error.raw_os_error().is_some_and(|code| short.contains(&Errno::from_raw_os_error(code)));
+    if is_short { PvmError::OutOfRes } else { PvmError::NoFile }
+}
+
+/// The daemon's own environment, over that what the spawner gives, over that what tasks need to know.
+fn environment(surroundings: &Surroundings, program: &Program) -> Vec<OsString> {
+    let mut all: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
+    let given = program.env.iter().filter_map(|entry| entry.split_once('='));
+    all.extend(given.filter(|(name, _)| !name.is_empty()).map(|(name, value)| (name.into(), value.into())));
+    all.extend(surroundings.env.iter().map(|(name, value)| (name.into(), value.into())));
+    // Every process has its own.
+    all.remove(OsStr::new("PVMEPID"));
+    let entry = |(mut name, value): (OsString, OsString)| {
+        name.push("=");
+        name.push(value);
+        name
     };
-    // SAFETY: the closure runs between fork and exec, where only async-signal-safe work is allowed (signal-safety(7)): it
-    // makes three plain system calls through rustix, which neither allocates nor locks; its errors are plain numbers.
-    unsafe { command.pre_exec(between_fork_and_exec) };
+    all.into_iter().map(entry).collect()
 }
 
 /// Raises this process's limit of open files as far as it may go, for a connection, a pipe and a descriptor per task; gives
@@ -267,23 +265,25 @@ pub fn raise_open_files() -> Rlimit {
     before
 }
 
-fn command_for(
-    surroundings: &Surroundings,
-    program: &Program,
-) -> Result<(PathBuf, Command), (PvmError, String)> {
+/// What is run, and on behalf of which file.
+struct CommandLine {
+    path: PathBuf,
+    line: Vec<OsString>,
+}
+
+fn command_for(surroundings: &Surroundings, program: &Program) -> Result<CommandLine, (PvmError, String)> {
+    let args = program.args.iter().map(OsString::from);
     if program.manager {
-        let Some((file, args)) = surroundings.manager.split_first() else {
+        let Some(file) = surroundings.manager.first() else {
             return Err((PvmError::NoFile, "there is no task manager".to_owned()));
         };
-        let mut command = Command::new(file);
-        command.args(args).args(&program.args);
-        return Ok((file.into(), command));
+        let line = surroundings.manager.iter().cloned().chain(args).collect();
+        return Ok(CommandLine { path: file.into(), line });
     }
     let path = find(surroundings, &program.file)?;
+    let file = path.clone().into_os_string();
     if !program.debug {
-        let mut command = Command::new(&path);
-        command.args(&program.args);
-        return Ok((path, command));
+        return Ok(CommandLine { path, line: [file].into_iter().chain(args).collect() });
     }
     let own = program.env.iter().find_map(|entry| entry.strip_prefix("PVM_DEBUGGER="));
     let Some(debugger) = own.or(surroundings.debugger.as_deref()) else {
@@ -292,9 +292,14 @@ fn command_for(
             "no debugger: neither PVM_DEBUGGER nor bx= nor PVM_ROOT is set".to_owned(),
         ));
     };
-    let mut command = Command::new(debugger);
-    command.arg(&path).args(&program.args);
-    Ok((path, command))
+    Ok(CommandLine { path, line: [debugger.into(), file].into_iter().chain(args).collect() })
+}
+
+/// A command's file, looked for as a shell does if its name has no `/`.
+fn on_path(file: &OsStr) -> PathBuf {
+    let path = std::env::var_os("PATH").filter(|_| !file.as_bytes().contains(&b'/')).unwrap_or_default();
+    let found = std::env::split_paths(&path).map(|folder| folder.join(file)).find(|path| is_executable(path));
+    found.unwrap_or_else(|| file.into())
 }
 
 /// The program's path: as it is if it has a `/`, else the first that fits on the search path.

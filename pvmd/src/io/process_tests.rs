@@ -16,7 +16,6 @@ fn surroundings() -> Surroundings {
         debugger: None,
         manager: vec!["/bin/echo".into(), "manager".into()],
         env: vec![("PVM_ARCH".into(), "LINUX64".into())],
-        daemon: std::process::id(),
         open_files: rustix::process::getrlimit(Resource::Nofile),
     }
 }

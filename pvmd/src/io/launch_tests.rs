@@ -1,0 +1,122 @@
+//! Real processes.
+
+use super::*;
+use std::io::Read;
+use std::time::Duration;
+
+fn limit() -> Rlimit {
+    rustix::process::getrlimit(Resource::Nofile)
+}
+
+fn recipe(path: &str, args: &[&str]) -> Recipe {
+    let line = [path].iter().chain(args).map(OsString::from).collect();
+    Recipe::new(Path::new(path), line, vec!["A=b c".into()], None, limit()).unwrap()
+}
+
+fn shell(script: &str) -> Recipe {
+    recipe("/bin/sh", &["-c", script, "x", "y z"])
+}
+
+fn launch(recipe: &Recipe) -> io::Result<Launched> {
+    Launcher::new().unwrap().launch(recipe, c"OWN=1")
+}
+
+fn output(recipe: &Recipe) -> String {
+    let (mut launched, mut said) = (launch(recipe).unwrap(), String::new());
+    launched.output.read_to_string(&mut said).unwrap();
+    assert!(end(&launched).exited());
+    said
+}
+
+fn end(launched: &Launched) -> rustix::process::WaitIdStatus {
+    let ended = rustix::process::waitid(WaitId::PidFd(launched.watch.as_fd()), WaitIdOptions::EXITED);
+    ended.unwrap().expect("news of its end")
+}
+
+fn failure(recipe: &Recipe) -> Option<i32> {
+    launch(recipe).unwrap_err().raw_os_error()
+}
+
+#[test]
+fn a_child_gets_what_its_recipe_says() {
+    let mut recipe = shell("echo \"$0 $1 $A $OWN $PWD\"; ulimit -n; echo err >&2");
+    recipe.directory = Some(c"/usr".into());
+    recipe.open_files.current = Some(77);
+    assert_eq!(output(&recipe), "x y z b c 1 /usr\n77\nerr\n");
+}
+
+#[test]
+fn a_child_gets_no_descriptor_of_ours_and_no_signal_blocked_or_pipe_ignored() {
+    let script = "ls /proc/$$/fd; true";
+    // Whoever runs the tests may let some through.
+    let inherited = std::process::Command::new("/bin/sh").args(["-c", script]).output().unwrap();
+    assert_eq!(output(&shell(script)), String::from_utf8(inherited.stdout).unwrap());
+    let status = with_signals_blocked(|| output(&recipe("/bin/cat", &["/proc/self/status"])));
+    let mask = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).expect(name);
+        u64::from_str_radix(line.trim(), 16).unwrap()
+    };
+    assert_eq!(mask("SigBlk:"), 0);
+    assert_eq!(mask("SigCgt:"), 0);
+    assert_eq!(mask("SigIgn:") & (1 << (libc::SIGPIPE - 1)), 0);
+}
+
+#[test]
+fn the_kernels_reason_comes_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let noise = folder.path().join("noise");
+    std::fs::write(&noise, "\0\0no program").unwrap();
+    std::fs::set_permissions(&noise, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    assert_eq!(failure(&recipe("/no/such/file", &[])), Some(libc::ENOENT));
+    assert_eq!(failure(&recipe("/etc/passwd", &[])), Some(libc::EACCES));
+    assert_eq!(failure(&recipe(noise.to_str().unwrap(), &[])), Some(libc::ENOEXEC));
+    assert_eq!(failure(&recipe("/bin/echo", &[&"x".repeat(8 << 20)])), Some(libc::E2BIG));
+    let mut elsewhere = shell("true");
+    elsewhere.directory = Some(c"/no/such/folder".into());
+    assert_eq!(failure(&elsewhere), Some(libc::ENOENT));
+    let nul = Recipe::new(Path::new("/bin/e\0cho"), Vec::new(), Vec::new(), None, limit());
+    assert_eq!(nul.unwrap_err().kind(), io::ErrorKind::InvalidInput);
+}
+
+/// Processes, zombies too, that were made by a thread of this name and have not become a program.
+fn left_by(thread: &str) -> usize {
+    let names = std::fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|entry| std::fs::read_to_string(entry.ok()?.path().join("comm")).ok());
+    names.filter(|name| name.trim() == thread).count()
+}
+
+#[test]
+fn what_could_not_be_started_leaves_no_process() {
+    let work = || {
+        let (bad, mut launcher) = (recipe("/no/such/file", &[]), Launcher::new().unwrap());
+        (0..200).filter(|_| launcher.launch(&bad, c"OWN=1").is_err()).count()
+    };
+    let thread = std::thread::Builder::new().name("leaves-nothing".into()).spawn(work).unwrap();
+    assert_eq!(thread.join().unwrap(), 200);
+    assert_eq!(left_by("leaves-nothing"), 0);
+}
+
+#[test]
+fn children_end_with_the_thread_that_started_them() {
+    let launched = std::thread::spawn(|| launch(&recipe("/bin/sleep", &["1000"])).unwrap()).join().unwrap();
+    let status = end(&launched);
+    assert_eq!(status.terminating_signal(), Some(libc::SIGKILL));
+}
+
+#[test]
+fn children_live_as_long_as_the_thread_that_started_them() {
+    let launched = launch(&recipe("/bin/sleep", &["1000"])).unwrap();
+    std::thread::sleep(Duration::from_millis(100));
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+    assert!(rustix::process::waitid(WaitId::PidFd(launched.watch.as_fd()), options).unwrap().is_none());
+    rustix::process::kill_process(Pid::from_raw(launched.pid).unwrap(), Signal::TERM).unwrap();
+    assert_eq!(end(&launched).terminating_signal(), Some(libc::SIGTERM));
+}
+
+#[test]
+fn descriptors_are_none_of_the_standard_ones() {
+    // Whatever is given, what comes back will not be closed by the child's own redirections.
+    let (reader, _writer) = io::pipe().unwrap();
+    assert!(beyond_standard(reader.into()).unwrap().as_raw_fd() > 2);
+}
