@@ -16,7 +16,7 @@ use crate::io::{capability, load, slave, task_socket};
 use anyhow::Context;
 use clap::Parser;
 use pvm_wire::HostIndex;
-use pvm_wire::codes::DAEMON_PROTOCOL;
+use pvm_wire::codes::{self, DAEMON_PROTOCOL};
 use pvm_wire::encoding::DataSignature;
 use pvm_wire::slave::{Fingerprint, ReadyLine, SlaveConfig};
 use std::ffi::OsString;
@@ -466,6 +466,7 @@ fn surroundings(
         manager: myself.manager.clone(),
         env: vec![
             ("PVMSOCK".to_owned(), socket.display().to_string()),
+            (codes::ENROL_VARIABLE.to_owned(), socket.display().to_string()),
             ("PVM_ARCH".to_owned(), ARCH.to_owned()),
         ],
         open_files,

@@ -5,11 +5,11 @@ mod recorder;
 use bytes::Bytes;
 use pvm_wire::batch::BatchMsg;
 use pvm_wire::body::{BodyReader, BodyWriter};
-use pvm_wire::codes::{BATCH_TAG, CONTEXT_TM, Tc, Tm, Tmx, notify};
+use pvm_wire::codes::{BATCH_TAG, CONTEXT_TM, TASK_PROTOCOL, Tc, Tm, Tmx, notify};
 use pvm_wire::daemon::{Blob, DaemonMsg, PeerReply, PeerRequest};
 use pvm_wire::header::{EOM, SOM};
 use pvm_wire::limits::{PIECE_MAX, QUEUE_HIGH};
-use pvm_wire::protocol::{NotifyRequest, OutputEvent, OutputFrame};
+use pvm_wire::protocol::{ConnectRequest, EnrolReply, EnrolRequest, NotifyRequest, OutputEvent, OutputFrame};
 use pvm_wire::spawn::{Sink, SpawnRequest, flags};
 use pvm_wire::{FragmentHeader, HostIndex, PvmError, Tid};
 use pvmd::core::event::{Action, ConnId, Cookie, Event};
@@ -55,6 +55,44 @@ fn a_task_enrols_and_gets_the_first_id() {
     assert_eq!(enrolled.tid, Tid::from_bits(0x40001));
     assert_eq!((enrolled.parent, enrolled.output, enrolled.fragment_size), (0, Sink::default(), 4080));
     assert_eq!(enrolled.address, "0a000001:0000");
+    r.nothing_else();
+}
+
+#[test]
+fn a_task_of_ours_enrols_by_one_request() {
+    let mut r = Recorder::master();
+    let (parent, me) = r.enrol(100, 0);
+    let (child, cookie) = spawn_one(&mut r, parent, Sink::default());
+    let conn = r.connect();
+    let request = EnrolRequest { pid: 500, cookie: cookie.0, name: None }.encode();
+    r.say(conn, Tid::MY_DAEMON, Tmx::Enrol.tag(), CONTEXT_TM, &request);
+    assert!(matches!(r.next(), Action::Enrolled { conn: c } if c == conn), "no file is asked for");
+    let (to, message) = r.message();
+    assert_eq!((to, message.header.tag), (conn, Tmx::Enrol.tag()));
+    let enrolled = EnrolReply::decode(&message.body).unwrap().unwrap();
+    assert_eq!((enrolled.tid, enrolled.parent), (child, me.tid.raw()));
+    r.nothing_else();
+    // Once: what is a task already has no such request.
+    r.say(conn, Tid::MY_DAEMON, Tmx::Enrol.tag(), CONTEXT_TM, &request);
+    let (_, message) = r.message();
+    assert_eq!(message.body[..], PvmError::NotImpl.code().to_be_bytes());
+    r.nothing_else();
+}
+
+#[test]
+fn an_enrolment_at_once_is_no_way_around_the_files() {
+    let mut r = Recorder::master();
+    let hello =
+        ConnectRequest { version: TASK_PROTOCOL, auth_file: "/tmp/t".into(), extension: None }.encode();
+    let request = EnrolRequest { pid: 500, cookie: 0, name: None }.encode();
+    let conn = r.connect();
+    r.request(conn, Tm::Connect, &hello);
+    assert!(matches!(r.next(), Action::OpenAuth { .. }));
+    r.say(conn, Tid::MY_DAEMON, Tmx::Enrol.tag(), CONTEXT_TM, &request);
+    assert!(matches!(r.next(), Action::CloseTask { .. }));
+    let conn = r.connect();
+    r.say(conn, Tid::MY_DAEMON, Tmx::Enrol.tag(), CONTEXT_TM, b"1");
+    assert!(matches!(r.next(), Action::CloseTask { .. }));
     r.nothing_else();
 }
 

@@ -12,6 +12,8 @@ pub const DAEMON_PROTOCOL: u32 = 1;
 pub const EXTENSION_MAGIC: i32 = 0x5056_4d72;
 /// Version of the extensions that follow the mark.
 pub const EXTENSION_VERSION: i32 = 1;
+/// Environment variable by which our daemon tells what it starts that its socket, the value, takes [`Tmx::Enrol`].
+pub const ENROL_VARIABLE: &str = "PVMENROL";
 
 macro_rules! tags {
     ($(#[$meta:meta])* $kind:ident from $base:literal { $($(#[doc = $doc:literal])* $name:ident = $offset:literal,)* }) => {
@@ -102,6 +104,8 @@ tags! {
         Share = 3,
         /// Asks that the caller and a task of the same host are told of each other ([`Tcx::Neighbour`]).
         Meet = 4,
+        /// The whole enrolment in one request, on a socket whose credentials show both sides; body and answer as TM_CONN2's.
+        Enrol = 5,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use pvm_wire::PvmError;
+use pvm_wire::codes;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
@@ -58,6 +59,13 @@ pub(super) fn daemon_address() -> Result<String> {
             error,
         )),
     }
+}
+
+/// Whether the daemon at this address has said, when it started this process or one before, that one request is enough. Only
+/// at a Unix socket do both sides see who the other is.
+pub(super) fn takes_all_at_once(address: &str) -> bool {
+    let said = std::env::var(codes::ENROL_VARIABLE);
+    address.starts_with('/') && said.is_ok_and(|said| said == address)
 }
 
 /// Connects to a daemon; `quick` gives up at the first refusal.

@@ -33,7 +33,7 @@ use crate::error::{Error, Result};
 use bytes::Bytes;
 use connect::Proof;
 use peers::Peers;
-use pvm_wire::codes::{self, CONTEXT_TM, Tm};
+use pvm_wire::codes::{self, CONTEXT_TM, Tm, Tmx};
 use pvm_wire::protocol::{ConnectReply, ConnectRequest, EnrolReply, EnrolRequest};
 use pvm_wire::{Encoding, Message, MessageHeader, PvmError, Tid};
 use receive::Inbox;
@@ -82,7 +82,12 @@ impl Engine {
     pub fn enrol_as(name: Option<&str>, quick: bool) -> Result<Self> {
         let address = connect::daemon_address()?;
         let mut engine = Self::unenrolled(connect::connect(&address, quick)?);
-        engine.shake_hands(name).map_err(|error| {
+        let enrolled = if connect::takes_all_at_once(&address) {
+            engine.enrol_at_once(name)
+        } else {
+            engine.shake_hands(name)
+        };
+        enrolled.map_err(|error| {
             Error::new(error.code(), format!("the daemon at {address} does not let this task in: {error}"))
         })?;
         engine.options = Options::new(&engine.identity);
@@ -142,15 +147,25 @@ impl Engine {
             return Err(Error::new(PvmError::SysErr, "it did not prove that it is this user's"));
         }
         connect::give_proof(&reply.auth_file)?;
+        self.extension = reply.extension;
+        self.introduce(Tm::Conn2.tag(), name, deadline)
+    }
+
+    /// With a daemon that is known to be ours, at a socket whose other end is known to be this user's.
+    fn enrol_at_once(&mut self, name: Option<&str>) -> Result<()> {
+        self.extension = Some(codes::EXTENSION_VERSION);
+        self.introduce(Tmx::Enrol.tag(), name, Some(Instant::now() + ENROL_TIMEOUT))
+    }
+
+    fn introduce(&mut self, tag: i32, name: Option<&str>, deadline: Option<Instant>) -> Result<()> {
         let request = EnrolRequest {
             pid: std::process::id() as i32,
             cookie: options::number("PVMEPID"),
             name: name.map(str::to_owned),
         };
-        let answer = EnrolReply::decode(&self.ask(Tm::Conn2.tag(), &request.encode(), deadline)?)?;
+        let answer = EnrolReply::decode(&self.ask(tag, &request.encode(), deadline)?)?;
         self.identity = answer.ok_or_else(|| Error::new(PvmError::SysErr, "it refused"))?;
         self.manager = manager::Manager::new(self.identity.scheduler);
-        self.extension = reply.extension;
         Ok(())
     }
 

@@ -92,12 +92,30 @@ impl Core {
             self.reply_int(to, 0);
             return self.drop_conn(conn);
         }
-        let Some(tid) = self.take_place(conn, &request) else {
+        self.let_in(to, &request);
+    }
+
+    /// The whole enrolment at once, by a library of ours: the driver lets nobody connect whose credentials are not ours, and
+    /// the library has looked at the daemon's, so no files are needed.
+    pub(super) fn on_enrol(&mut self, to: ReplyTo, body: &[u8]) {
+        let Some(conn) = self.conns.get_mut(&to.conn) else { return };
+        match EnrolRequest::decode(body) {
+            Ok(request) if matches!(conn.state, ConnState::Fresh) => {
+                conn.extended = true;
+                self.let_in(to, &request);
+            }
+            Ok(_) => self.expel(to.conn, "an enrolment out of turn"),
+            Err(error) => self.expel(to.conn, &format!("enrolment: {error}")),
+        }
+    }
+
+    fn let_in(&mut self, to: ReplyTo, request: &EnrolRequest) {
+        let Some(tid) = self.take_place(to.conn, request) else {
             warn!(pid = request.pid, "enrolment refused: all task ids are in use");
             self.reply_int(to, 0);
-            return self.drop_conn(conn);
+            return self.drop_conn(to.conn);
         };
-        self.admit(conn, tid, to);
+        self.admit(to.conn, tid, to);
     }
 
     /// The record of a process that was announced and has never enrolled, else a new one.

@@ -19,9 +19,10 @@ impl Core {
         let header = &message.header;
         let to = ReplyTo { conn, tag: header.tag, context: header.context, wait_id: header.wait_id };
         let Some(tid) = self.conns.get(&conn).and_then(super::tasks::Conn::tid) else {
-            return match Tm::from_tag(header.tag) {
-                Some(Tm::Connect) => self.on_connect(to, &message.body),
-                Some(Tm::Conn2) => self.on_conn2(to, &message.body),
+            return match (Tm::from_tag(header.tag), Tmx::from_tag(header.tag)) {
+                (Some(Tm::Connect), _) => self.on_connect(to, &message.body),
+                (Some(Tm::Conn2), _) => self.on_conn2(to, &message.body),
+                (_, Some(Tmx::Enrol)) => self.on_enrol(to, &message.body),
                 // Refused here, where PVM leaves the connection dangling.
                 _ => self.expel(conn, &format!("message {:#x} before enrolment", header.tag)),
             };
