@@ -73,7 +73,7 @@ impl<H: Copy + Ord + Debug> Matrix<H> {
     }
 
     /// Shrinking: owners take processors back. One after the other, the evicted processes go to the processor that has
-    /// the fewest, into its first free time slice. Simple on purpose: packing restores coscheduling later.
+    /// the fewest, in its own time slice if there is room. Simple on purpose: packing restores coscheduling later.
     pub fn shrink(&mut self, hosts: &[H]) -> Result<Vec<Move<H>>, Error> {
         let gone: Vec<bool> = self.hosts.iter().map(|host| hosts.contains(host)).collect();
         if !self.teams.is_empty() && gone.iter().all(|&gone| gone) {
@@ -86,7 +86,7 @@ impl<H: Copy + Ord + Debug> Matrix<H> {
         let mut moves = Vec::new();
         for from in evicted {
             if self.rows[from.0][from.1].is_some() {
-                let to = self.least_loaded(&gone);
+                let to = self.least_loaded(&gone, from.0);
                 moves.extend(self.shift(from, to));
             }
         }
@@ -95,11 +95,14 @@ impl<H: Copy + Ord + Debug> Matrix<H> {
         Ok(moves)
     }
 
-    /// The first free place of the processor with the fewest processes, of those that stay.
-    fn least_loaded(&mut self, gone: &[bool]) -> (usize, usize) {
+    /// A free place of the processor with the fewest processes, of those that stay: in `row` if it can be, as that keeps
+    /// the team together, otherwise the first.
+    fn least_loaded(&mut self, gone: &[bool], row: usize) -> (usize, usize) {
         let staying = (0..gone.len()).filter(|&column| !gone[column]);
-        let column = staying.min_by_key(|&column| self.allocation()[column]).unwrap_or(0);
-        let row = (0..self.rows.len()).find(|&row| self.rows[row][column].is_none());
+        let taken = |row: usize, column: usize| self.rows[row][column].is_some();
+        let column =
+            staying.min_by_key(|&column| (self.allocation()[column], taken(row, column))).unwrap_or(0);
+        let row = std::iter::once(row).chain(0..self.rows.len()).find(|&row| !taken(row, column));
         (row.unwrap_or_else(|| self.add_row()), column)
     }
 

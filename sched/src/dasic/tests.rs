@@ -114,6 +114,16 @@ fn the_least_loaded_processor_takes_what_is_evicted() {
 }
 
 #[test]
+fn the_evicted_stay_in_their_time_slice_where_there_is_room() {
+    let mut matrix = matrix(4, &[(1, 2), (2, 3)]);
+    assert_eq!(picture(&matrix), ["11..", "222."]);
+    matrix.shrink(&[0]).expect("three are left");
+    // Two processors have the fewest processes, when it is the second's turn: one of them is free in its row.
+    assert_eq!(picture(&matrix), ["1.1", "222"]);
+    check(&matrix);
+}
+
+#[test]
 fn the_last_processor_is_not_given_up_while_processes_need_it() {
     let mut matrix = matrix(2, &[(1, 2)]);
     assert_eq!(matrix.shrink(&[0, 1]), Err(Error::NoProcessor));
