@@ -77,11 +77,13 @@ static void told(int tag, int tid)
  */
 static void pair(int own, int its)
 {
-	int tid = start(its), gone = GONE + 100 * own + 10 * its, n, i;
+	int tid, gone = GONE + 100 * own + 10 * its, n, i;
 
 	printf("this task %d, the child %d\n", own, its);
 	pvm_setopt(PvmRoute, own);
 	pvm_notify(PvmRouteAdd, ADDED, -1, NULL);
+	/* Not before: the child may ask for a route while this task still waits for the spawn's end. */
+	tid = start(its);
 	pvm_recv(tid, READY);
 	work(tid, 1);
 	work(tid, 2);
