@@ -45,7 +45,7 @@ fn own_program() -> String {
 /// Sends rounds of messages to its workers, one by one and to all at once, and takes an answer to each.
 fn master(rounds: usize) -> pvm3::Result<()> {
     let mut task = Task::enrol()?;
-    let workers = task.spawn(&own_program()).arg("worker").count(WORKERS).start()?.tids;
+    let workers = task.spawn(own_program()).arg("worker").count(WORKERS).start()?.tids;
     assert_eq!(workers.len(), WORKERS);
     for round in 0..rounds {
         let mut work = Pack::new();
@@ -80,7 +80,7 @@ fn member() -> pvm3::Result<()> {
     let mut task = Task::enrol()?;
     if task.parent().is_none() {
         task.group("team").join()?;
-        task.spawn(&own_program()).arg("member").count(MEMBERS - 1).start()?;
+        task.spawn(own_program()).arg("member").count(MEMBERS - 1).start()?;
     } else {
         task.group("team").join()?;
     }
@@ -110,7 +110,7 @@ fn victim() -> pvm3::Result<()> {
 
 fn killer() -> pvm3::Result<()> {
     let mut task = Task::enrol()?;
-    let victim = task.spawn(&own_program()).arg("victim").start()?.tids[0];
+    let victim = task.spawn(own_program()).arg("victim").start()?.tids[0];
     task.notify_exit(&[victim], WORK)?;
     for _ in 0..2 {
         task.recv(victim, ANSWER)?;

@@ -6,6 +6,7 @@ use pvm_wire::body::{BodyReader, BodyWriter};
 use pvm_wire::codes::{Tm, Tmx};
 use pvm_wire::protocol::{self, HostList, HostRecord, TaskRecord};
 use pvm_wire::{PvmError, Tid};
+use std::ffi::OsString;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// How often a clock is read, to find out how far it is ahead.
@@ -61,7 +62,7 @@ pub struct TaskInfo {
     /// Bits of [`pvm_wire::codes::task_flags`].
     pub flags: i32,
     /// Its program, empty if not known.
-    pub name: String,
+    pub name: OsString,
     /// Its process id.
     pub pid: i32,
 }

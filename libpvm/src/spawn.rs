@@ -2,8 +2,10 @@
 
 use crate::error::{Error, Result};
 use crate::task::Task;
-use pvm_wire::spawn::{SpawnRequest, flags};
+use pvm_wire::spawn::{SpawnRequest, entry, flags};
 use pvm_wire::{PvmError, Tid};
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
 
 /// Tasks to be spawned: what, how many and where.
 ///
@@ -20,7 +22,7 @@ use pvm_wire::{PvmError, Tid};
 pub struct Spawn<'a> {
     task: &'a mut Task,
     request: SpawnRequest,
-    directory: Option<String>,
+    directory: Option<PathBuf>,
     count: usize,
 }
 
@@ -36,21 +38,21 @@ pub struct Spawned {
 impl Task {
     /// Begins a spawn of one task; [`Spawn::start`] carries it out. A program without a slash is looked up on the
     /// daemons' search path.
-    pub fn spawn(&mut self, program: &str) -> Spawn<'_> {
-        let request = SpawnRequest { file: program.to_owned(), ..SpawnRequest::default() };
+    pub fn spawn(&mut self, program: impl Into<OsString>) -> Spawn<'_> {
+        let request = SpawnRequest { file: program.into(), ..SpawnRequest::default() };
         Spawn { task: self, request, directory: None, count: 1 }
     }
 }
 
 impl Spawn<'_> {
     /// Appends arguments.
-    pub fn args<S: Into<String>>(mut self, args: impl IntoIterator<Item = S>) -> Self {
+    pub fn args<S: Into<OsString>>(mut self, args: impl IntoIterator<Item = S>) -> Self {
         self.request.args.extend(args.into_iter().map(Into::into));
         self
     }
 
     /// Appends an argument.
-    pub fn arg(mut self, arg: impl Into<String>) -> Self {
+    pub fn arg(mut self, arg: impl Into<OsString>) -> Self {
         self.request.args.push(arg.into());
         self
     }
@@ -64,14 +66,14 @@ impl Spawn<'_> {
     /// Only on the host of this name; `.` is this task's own.
     pub fn on_host(mut self, name: &str) -> Self {
         self.request.flags |= flags::HOST;
-        name.clone_into(&mut self.request.place);
+        self.request.place = name.into();
         self
     }
 
     /// Only on hosts of this architecture.
     pub fn on_arch(mut self, arch: &str) -> Self {
         self.request.flags |= flags::ARCH;
-        arch.clone_into(&mut self.request.place);
+        self.request.place = arch.into();
         self
     }
 
@@ -82,8 +84,8 @@ impl Spawn<'_> {
     }
 
     /// In this directory.
-    pub fn directory(mut self, directory: &str) -> Self {
-        self.directory = Some(directory.to_owned());
+    pub fn directory(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.directory = Some(directory.into());
         self
     }
 
@@ -100,8 +102,8 @@ impl Spawn<'_> {
     }
 
     /// With this variable in the environment.
-    pub fn env(mut self, name: &str, value: &str) -> Self {
-        self.request.env.push(format!("{name}={value}"));
+    pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
+        self.request.env.push(entry(name, value));
         self
     }
 
@@ -113,7 +115,8 @@ impl Spawn<'_> {
             .filter(|&count| count > 0)
             .ok_or_else(|| Error::new(PvmError::BadParam, format!("cannot spawn {count} tasks at once")))?;
         if let Some(directory) = directory {
-            request.place = format!("{}:{directory}", request.place);
+            request.place.push(":");
+            request.place.push(directory);
         }
         request.output = task.engine.options().child_output;
         request.trace = task.engine.options().child_trace;

@@ -9,6 +9,7 @@ use pvm_wire::body::BodyWriter;
 use pvm_wire::codes::Tm;
 use pvm_wire::protocol::EnrolReply;
 use pvm_wire::{Message, MessageHeader, PvmError, Tid};
+use std::ffi::OsStr;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
@@ -40,7 +41,7 @@ impl Task {
 
     /// Enrols under a name for task lists; `quick` does not try again when no daemon answers.
     pub fn enrol_as(name: Option<&str>, quick: bool) -> Result<Self> {
-        Ok(Self::with(Engine::enrol_as(name, quick)?))
+        Ok(Self::with(Engine::enrol_as(name.map(OsStr::new), quick)?))
     }
 
     fn with(engine: Engine) -> Self {

@@ -63,7 +63,7 @@ fn me() -> String {
 }
 
 fn spawn(task: &mut Task, role: &str, count: usize) -> Vec<Tid> {
-    let spawned = task.spawn(&me()).args(["role", role]).count(count).start().unwrap();
+    let spawned = task.spawn(me()).args(["role", role]).count(count).start().unwrap();
     assert_eq!((spawned.tids.len(), spawned.failed.len()), (count, 0));
     spawned.tids
 }
@@ -535,7 +535,7 @@ fn between_hosts() {
         .into_iter()
         .for_each(|host| drop(host.unwrap()));
     let spawn_on = |task: &mut Task, role: &str, host: &str| {
-        task.spawn(&me()).args(["role", role]).on_host(host).start().unwrap().tids[0]
+        task.spawn(me()).args(["role", role]).on_host(host).start().unwrap().tids[0]
     };
     for host in ["near", "far"] {
         let peer = spawn_on(&mut task, "echo", host);
@@ -572,7 +572,7 @@ fn hoarder() {
 
 fn a_full_queue() {
     let mut task = direct();
-    let spawn = task.spawn(&me()).args(["role", "hoarder"]).env("PVM_QUEUE_MAX_BYTES", "100000");
+    let spawn = task.spawn(me()).args(["role", "hoarder"]).env("PVM_QUEUE_MAX_BYTES", "100000");
     let peer = spawn.start().unwrap().tids[0];
     task.recv(peer, DONE).unwrap();
     for value in 0..40 {

@@ -59,7 +59,7 @@ fn me() -> String {
 }
 
 fn spawn(task: &mut Task, role: &str, count: usize) -> Vec<Tid> {
-    let spawned = task.spawn(&me()).args(["role", role]).count(count).start().unwrap();
+    let spawned = task.spawn(me()).args(["role", role]).count(count).start().unwrap();
     assert_eq!((spawned.tids.len(), spawned.failed.len()), (count, 0));
     spawned.tids
 }
@@ -232,24 +232,24 @@ fn failed_spawns() {
     let mut task = Task::enrol().unwrap();
     let nothing = task.spawn("/no/such/program").count(3).start().unwrap();
     assert_eq!((nothing.tids, nothing.failed), (vec![], vec![PvmError::NoFile; 3]));
-    let nowhere = task.spawn(&me()).on_host("nohost").start().unwrap();
+    let nowhere = task.spawn(me()).on_host("nohost").start().unwrap();
     assert_eq!(nowhere.failed, [PvmError::NoHost]);
-    let nowhere = task.spawn(&me()).on_host(".").others().start().unwrap();
+    let nowhere = task.spawn(me()).on_host(".").others().start().unwrap();
     assert_eq!(nowhere.failed, [PvmError::NoHost]);
-    assert_eq!(task.spawn(&me()).count(0).start().unwrap_err().code(), PvmError::BadParam);
+    assert_eq!(task.spawn(me()).count(0).start().unwrap_err().code(), PvmError::BadParam);
 }
 
 fn environment_of_children() {
     let mut task = Task::enrol().unwrap();
     let arch = task.hosts().unwrap()[0].arch.clone();
     task.set_context(77);
-    let spawn = task.spawn(&me()).args(["role", "reporter"]).on_arch(&arch);
+    let spawn = task.spawn(me()).args(["role", "reporter"]).on_arch(&arch);
     let child = spawn.directory("/usr").env("PVM_TEST_GIVEN", "too").start().unwrap().tids[0];
     let mut message = task.recv(child, 3).unwrap();
     assert_eq!(message.context(), 77, "children begin in their parent's context");
     let report: Report = message.get_value().unwrap();
     assert_eq!(report, (vec![child], "yes".into(), "too".into(), "/usr".into()));
-    let spawn = task.spawn(&me()).args(["role", "sleeper"]).without_parent();
+    let spawn = task.spawn(me()).args(["role", "sleeper"]).without_parent();
     let orphan = spawn.start().unwrap().tids[0];
     let tasks = task.tasks(Scope::Task(orphan)).unwrap();
     assert_eq!((tasks.len(), tasks[0].parent), (1, None));
@@ -293,7 +293,7 @@ fn machine() {
         let tasks = task.tasks(scope).unwrap();
         assert_eq!(tasks.len(), 1);
         assert_eq!((tasks[0].tid, tasks[0].host, tasks[0].parent), (me, hosts[0].tid, None));
-        assert_eq!((tasks[0].pid, tasks[0].name.as_str()), (std::process::id() as i32, "inspector"));
+        assert_eq!((tasks[0].pid, tasks[0].name.to_str()), (std::process::id() as i32, Some("inspector")));
     }
     assert_eq!(task.host_status(".").unwrap(), pvm3::HostState::Running);
     assert_eq!(task.host_status("nohost").unwrap(), pvm3::HostState::Unknown);
@@ -457,10 +457,10 @@ fn several_hosts() {
     let (sender, receiver) = mpsc::channel();
     let send = move |tid: Tid, what: OutputEvent| sender.send((tid, what)).unwrap();
     task.collect_output(Some(Box::new(send)));
-    let spawned = task.spawn(&me()).args(["role", "sleeper"]).on_host("far").start().unwrap();
+    let spawned = task.spawn(me()).args(["role", "sleeper"]).on_host("far").start().unwrap();
     let sleeper = spawned.tids[0];
     assert_eq!(sleeper.to_host(), lost);
-    let flooder = task.spawn(&me()).args(["role", "flood"]).on_host("near").start().unwrap().tids[0];
+    let flooder = task.spawn(me()).args(["role", "flood"]).on_host("near").start().unwrap().tids[0];
     flood_with(&mut task, flooder);
     task.recv(flooder, 2).unwrap();
     assert_eq!(task.delete_hosts(&["far"]).unwrap(), [Ok(())]);

@@ -69,7 +69,7 @@ fn a_resource_manager_starts_tasks_and_hears_of_their_end() {
     let request = ExecRequest { parent: 0x40077, spawn: program(1), first: 0, total: 1 };
     r.say(conn, Tid::MY_DAEMON, Sm::Exec.tag(), 0, &request.encode());
     let Action::Start { cookies, program } = r.next() else { panic!("not a start") };
-    assert_eq!((program.file.as_str(), program.args.len()), ("prog", 1));
+    assert_eq!((program.file.to_str(), program.args.len()), (Some("prog"), 1));
     r.feed(Event::ProcessStarted { cookie: cookies[0], result: Ok((500, "/bin/prog".into())) });
     let body = told(&mut r, conn, Sm::ExecAck);
     let tid = BodyReader::new(&body).ints(2).unwrap()[1];
@@ -138,7 +138,7 @@ fn tasked(r: &mut Recorder) -> (ConnId, ConnId, Tid, i32) {
     r.request(spawner, Tm::Spawn, &program(1).encode());
     let Action::Locate { cookies, program } = r.next() else { panic!("nothing to locate") };
     assert_eq!(program.file, "prog");
-    let found = Ok(("/bin/prog".to_owned(), vec!["PVMSOCK=/s".to_owned()]));
+    let found = Ok(("/bin/prog".into(), vec!["PVMSOCK=/s".into()]));
     r.feed(Event::Located { cookies: cookies.clone(), result: found });
     let body = told(r, tasker, Sm::StTask);
     let mut order = BodyReader::new(&body);

@@ -1,6 +1,8 @@
 //! Bodies of control messages: XDR integers and strings (RFC 4506), as every TM_ and TC_ message has them.
 
 use crate::limits::STRINGS_MAX;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 
 /// Why a body could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -11,7 +13,7 @@ pub enum BodyError {
     /// A count or length is negative or larger than the rest of the message.
     #[error("a count or length of {0} cannot be right")]
     Length(i32),
-    /// A string is not terminated or not text.
+    /// A string is not terminated, or not text where only text has a meaning.
     #[error("a string is not terminated or not UTF-8")]
     Text,
 }
@@ -42,7 +44,7 @@ impl BodyWriter {
 
     /// A string as `pvm_pkstr` writes it: length with the NUL, bytes, NUL, padding (zeroed here).
     #[must_use]
-    pub fn str(mut self, text: &str) -> Self {
+    pub fn str(mut self, text: impl AsRef<OsStr>) -> Self {
         self.push_str(text);
         self
     }
@@ -61,8 +63,8 @@ impl BodyWriter {
     }
 
     /// Appends a string.
-    pub fn push_str(&mut self, text: &str) {
-        let text = text.as_bytes();
+    pub fn push_str(&mut self, text: impl AsRef<OsStr>) {
+        let text = text.as_ref().as_bytes();
         let text = text.iter().position(|&b| b == 0).map_or(text, |nul| &text[..nul]);
         self.push_int(text.len() as i32 + 1);
         self.0.extend_from_slice(text);
@@ -130,24 +132,35 @@ impl<'a> BodyReader<'a> {
         (0..count).map(|_| self.int()).collect()
     }
 
-    /// A string, without its NUL.
+    /// A string that must be text, without its NUL.
     pub fn str(&mut self) -> Result<&'a str, BodyError> {
+        self.os_str()?.to_str().ok_or(BodyError::Text)
+    }
+
+    /// A string of whatever bytes its writer has chosen, without its NUL.
+    pub fn os_str(&mut self) -> Result<&'a OsStr, BodyError> {
         let length = self.count(1)?;
         let raw = self.bytes(length)?;
         let (&nul, text) = raw.split_last().ok_or(BodyError::Text)?;
         if nul != 0 || text.contains(&0) {
             return Err(BodyError::Text);
         }
-        std::str::from_utf8(text).map_err(|_| BodyError::Text)
+        Ok(OsStr::from_bytes(text))
     }
 
-    /// A counted list of strings.
+    /// A counted list of strings that must be text.
     pub fn strings(&mut self) -> Result<Vec<String>, BodyError> {
+        (0..self.list()?).map(|_| self.str().map(str::to_owned)).collect()
+    }
+
+    /// A counted list of strings of any bytes.
+    pub fn os_strings(&mut self) -> Result<Vec<OsString>, BodyError> {
+        (0..self.list()?).map(|_| self.os_str().map(OsStr::to_owned)).collect()
+    }
+
+    fn list(&mut self) -> Result<usize, BodyError> {
         let count = self.count(4)?;
-        if count > STRINGS_MAX {
-            return Err(BodyError::Length(count as i32));
-        }
-        (0..count).map(|_| self.str().map(str::to_owned)).collect()
+        if count > STRINGS_MAX { Err(BodyError::Length(count as i32)) } else { Ok(count) }
     }
 
     /// `length` bytes and their padding (a missing padding at the very end is forgiven).
@@ -175,6 +188,14 @@ mod tests {
     }
 
     #[test]
+    fn a_string_of_any_bytes_is_read_as_it_was_written() {
+        let latin = OsStr::from_bytes(b"caf\xe9 \xff");
+        let body = BodyWriter::new().str(latin).finish();
+        assert_eq!(BodyReader::new(&body).os_str(), Ok(latin));
+        assert_eq!(BodyReader::new(&body).str(), Err(BodyError::Text));
+    }
+
+    #[test]
     fn a_length_that_lies_is_refused() {
         assert_eq!(BodyReader::new(b"\x7f\xff\xff\xff").str(), Err(BodyError::Length(0x7fff_ffff)));
         assert_eq!(BodyReader::new(b"\xff\xff\xff\xff").count(1), Err(BodyError::Length(-1)));
@@ -196,6 +217,7 @@ mod tests {
         fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
             let mut reader = BodyReader::new(&bytes);
             let _ = reader.strings();
+            let _ = reader.os_strings();
             let _ = reader.str();
             let _ = reader.int();
             let _ = reader.bytes(7);

@@ -118,7 +118,7 @@ fn value(reader: &mut BodyReader<'_>, kind: i32) -> Result<String, BodyError> {
 
 fn single(reader: &mut BodyReader<'_>, kind: i32) -> Result<String, BodyError> {
     match kind {
-        kind::STRING => Ok(format!("{:?}", reader.str()?)),
+        kind::STRING => Ok(format!("{:?}", reader.os_str()?.to_string_lossy())),
         kind::INT | kind::LONG => Ok(reader.int()?.to_string()),
         _ => Err(BodyError::Text),
     }

@@ -4,7 +4,7 @@
 //! type), later ones have the values alone.
 
 use crate::body::BodyWriter;
-use std::ffi::CStr;
+use std::ffi::{CStr, OsStr};
 
 /// Or-ed to an event: the function was entered.
 pub const ENTRY: i32 = 0x4000;
@@ -293,7 +293,7 @@ impl Writer {
     }
 
     /// Adds a text.
-    pub fn text(&mut self, datum: Datum, text: &str) -> &mut Self {
+    pub fn text(&mut self, datum: Datum, text: impl AsRef<OsStr>) -> &mut Self {
         self.describe(datum, kind::STRING);
         self.body.push_str(text);
         self

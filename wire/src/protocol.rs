@@ -7,6 +7,7 @@ use crate::body::{BodyError, BodyReader, BodyWriter};
 use crate::codes;
 use crate::spawn::Sink;
 use crate::tid::Tid;
+use std::ffi::{OsStr, OsString};
 
 /// TM_CONNECT: the first half of the enrolment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,7 +82,7 @@ pub struct EnrolRequest {
     /// `PVMEPID`, or 0: which spawned process this is.
     pub cookie: i32,
     /// A name to show in task lists, if the program set one.
-    pub name: Option<String>,
+    pub name: Option<OsString>,
 }
 
 impl EnrolRequest {
@@ -99,7 +100,7 @@ impl EnrolRequest {
     pub fn decode(body: &[u8]) -> Result<Self, BodyError> {
         let mut reader = BodyReader::new(body);
         let (pid, cookie) = (reader.int()?, reader.int()?);
-        Ok(Self { pid, cookie, name: reader.str().ok().map(str::to_owned) })
+        Ok(Self { pid, cookie, name: reader.os_str().ok().map(OsStr::to_owned) })
     }
 }
 
@@ -240,7 +241,7 @@ pub struct TaskRecord {
     /// [`codes::task_flags`].
     pub flags: i32,
     /// Its program, empty if not known.
-    pub name: String,
+    pub name: OsString,
     /// Its process.
     pub pid: i32,
 }
@@ -273,7 +274,7 @@ pub fn decode_tasks(body: &[u8]) -> Result<Result<Vec<TaskRecord>, i32>, BodyErr
             parent: reader.int()?,
             host: reader.int()?,
             flags: reader.int()?,
-            name: reader.str()?.to_owned(),
+            name: reader.os_str()?.to_owned(),
             pid: reader.int()?,
         });
     }

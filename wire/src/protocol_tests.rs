@@ -1,6 +1,7 @@
 use super::*;
 use crate::spawn::SpawnRequest;
 use proptest::prelude::*;
+use std::os::unix::ffi::OsStringExt;
 
 #[test]
 fn the_answer_to_an_enrolment_is_the_originals() {
@@ -37,8 +38,8 @@ fn a_host_list_may_be_an_error_or_carry_reasons() {
     assert_eq!(HostList::decode(&list.encode()), Ok(Ok(list)));
 }
 
-fn text() -> impl Strategy<Value = String> {
-    "[^\0]{0,20}"
+fn any_bytes() -> impl Strategy<Value = OsString> {
+    prop::collection::vec(1..=u8::MAX, 0..20).prop_map(OsString::from_vec)
 }
 
 fn sink() -> impl Strategy<Value = Sink> {
@@ -47,8 +48,8 @@ fn sink() -> impl Strategy<Value = Sink> {
 
 proptest! {
     #[test]
-    fn spawn_requests(file in text(), flags: i32, place in text(), count: i32,
-                      args in prop::collection::vec(text(), 0..5), env in prop::collection::vec(text(), 0..5),
+    fn spawn_requests(file in any_bytes(), flags: i32, place in any_bytes(), count: i32,
+                      args in prop::collection::vec(any_bytes(), 0..5), env in prop::collection::vec(any_bytes(), 0..5),
                       output in sink(), trace in sink()) {
         let request = SpawnRequest { file, flags, place, count, args, output, trace, env };
         prop_assert_eq!(SpawnRequest::decode(&request.encode()), Ok(request));
@@ -74,7 +75,7 @@ proptest! {
     }
 
     #[test]
-    fn task_lists(records in prop::collection::vec((any::<u32>(), any::<i32>(), any::<i32>(), text(), any::<i32>()), 0..5)) {
+    fn task_lists(records in prop::collection::vec((any::<u32>(), any::<i32>(), any::<i32>(), any_bytes(), any::<i32>()), 0..5)) {
         let tasks: Vec<TaskRecord> = records.into_iter().map(|(tid, parent, flags, name, pid)| TaskRecord {
             tid: Tid::from_bits(tid), parent, host: 0x40000, flags, name, pid,
         }).collect();

@@ -5,6 +5,7 @@ use crate::body::{BodyError, BodyReader, BodyWriter};
 use crate::spawn::{Sink, SpawnRequest};
 use crate::tid::Tid;
 use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
 
 /// Start tasks here (`SM_EXEC`).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,14 +36,14 @@ impl ExecRequest {
         let mut reader = BodyReader::new(body);
         let parent = reader.int()?;
         let spawn = SpawnRequest {
-            file: reader.str()?.to_owned(),
+            file: reader.os_str()?.to_owned(),
             flags: reader.int()?,
-            place: String::new(),
+            place: OsString::new(),
             count: reader.int()?,
-            args: reader.strings()?,
+            args: reader.os_strings()?,
             output: Sink::read(&mut reader)?,
             trace: Sink::read(&mut reader)?,
-            env: reader.strings()?,
+            env: reader.os_strings()?,
         };
         let mut number = || if reader.rest().is_empty() { Ok(0) } else { reader.int() };
         Ok(Self { parent, spawn, first: number()?, total: number()? })
@@ -57,13 +58,13 @@ pub struct StartTask {
     /// Flags of the spawn.
     pub flags: i32,
     /// The program's path.
-    pub path: String,
+    pub path: OsString,
     /// Arguments, the program's name not among them.
-    pub args: Vec<String>,
+    pub args: Vec<OsString>,
     /// Its `PVMEPID`, by which the daemon knows it when it enrols.
     pub cookie: i32,
     /// The rest of the environment, `NAME=value`.
-    pub env: Vec<String>,
+    pub env: Vec<OsString>,
     /// Its number in the spawn, from 0.
     pub instance: i32,
     /// Tasks of the spawn on this host.
@@ -82,7 +83,7 @@ impl StartTask {
             body.push_str(arg);
         }
         body.push_int(self.env.len() as i32 + 1);
-        body.push_str(&format!("PVMEPID={}", self.cookie));
+        body.push_str(format!("PVMEPID={}", self.cookie));
         for entry in &self.env {
             body.push_str(entry);
         }
@@ -134,7 +135,7 @@ impl StartHost {
         for host in hosts {
             body.push_int(host.host.raw());
             // The fourth string is a command for Windows.
-            for text in [&host.start_options, &host.target, &host.command, "", &host.vmid] {
+            for text in [&*host.start_options, &host.target, &host.command, "", &host.vmid] {
                 body.push_str(text);
             }
         }
@@ -149,7 +150,7 @@ pub fn decode_started_hosts(body: &[u8]) -> Result<Vec<(Tid, String)>, BodyError
     (0..count).map(|_| Ok((Tid::from_raw(reader.int()?), reader.str()?.to_owned()))).collect()
 }
 
-fn push_strings(body: &mut BodyWriter, strings: &[String]) {
+fn push_strings(body: &mut BodyWriter, strings: &[OsString]) {
     body.push_int(strings.len() as i32);
     for text in strings {
         body.push_str(text);
@@ -200,6 +201,7 @@ impl Tracer {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::os::unix::ffi::OsStringExt;
 
     #[test]
     fn a_start_survives_the_wire() {
@@ -207,7 +209,7 @@ mod tests {
             file: "prog".into(),
             flags: 64,
             count: 3,
-            args: vec!["a".into(), String::new()],
+            args: vec![OsString::from_vec(b"caf\xe9".to_vec()), OsString::new()],
             output: Sink { tid: 1, context: 2, tag: 3 },
             env: vec!["A=b".into()],
             ..SpawnRequest::default()

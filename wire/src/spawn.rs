@@ -3,6 +3,8 @@
 use crate::body::{BodyError, BodyReader, BodyWriter};
 use crate::tid::Tid;
 use serde::{Deserialize, Serialize};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 
 /// Bits of `pvm_spawn`'s flag argument.
 pub mod flags {
@@ -48,25 +50,37 @@ impl Sink {
     }
 }
 
-/// The body of TM_SPAWN.
+/// The body of TM_SPAWN. What only files and processes give a meaning to is of any bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SpawnRequest {
     /// Program: a path, or a name to be found on the daemon's search path.
-    pub file: String,
+    pub file: OsString,
     /// Bits of [`flags`].
     pub flags: i32,
     /// Host, architecture or `:directory`, as the flags say.
-    pub place: String,
+    pub place: OsString,
     /// How many tasks.
     pub count: i32,
     /// Arguments, without the program's name.
-    pub args: Vec<String>,
+    pub args: Vec<OsString>,
     /// Sink of the tasks' output.
     pub output: Sink,
     /// Sink of the tasks' trace.
     pub trace: Sink,
     /// `NAME=value` entries added to the daemon's environment.
-    pub env: Vec<String>,
+    pub env: Vec<OsString>,
+}
+
+/// An entry of an environment.
+pub fn entry(name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> OsString {
+    [name.as_ref(), OsStr::new("="), value.as_ref()].into_iter().collect()
+}
+
+/// Name and value of an entry of an environment, if it is one.
+pub fn split_entry(entry: &OsStr) -> Option<(&OsStr, &OsStr)> {
+    let mut parts = entry.as_bytes().splitn(2, |&byte| byte == b'=').map(OsStr::from_bytes);
+    let (name, value) = (parts.next()?, parts.next()?);
+    (!name.is_empty()).then_some((name, value))
 }
 
 impl SpawnRequest {
@@ -84,14 +98,28 @@ impl SpawnRequest {
     pub fn decode(body: &[u8]) -> Result<Self, BodyError> {
         let mut reader = BodyReader::new(body);
         Ok(Self {
-            file: reader.str()?.to_owned(),
+            file: reader.os_str()?.to_owned(),
             flags: reader.int()?,
-            place: reader.str()?.to_owned(),
+            place: reader.os_str()?.to_owned(),
             count: reader.int()?,
-            args: reader.strings()?,
+            args: reader.os_strings()?,
             output: Sink::read(&mut reader)?,
             trace: Sink::read(&mut reader)?,
-            env: reader.strings()?,
+            env: reader.os_strings()?,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_are_split_at_their_first_equals_sign() {
+        let split = |text| split_entry(OsStr::from_bytes(text));
+        let value = OsStr::from_bytes(b"b=\xff");
+        assert_eq!(split(b"A=b=\xff"), Some((OsStr::new("A"), value)));
+        assert_eq!(split_entry(&entry("A", value)), Some((OsStr::new("A"), value)));
+        assert_eq!((split(b"A"), split(b"=b"), split(b"")), (None, None, None));
     }
 }

@@ -195,7 +195,7 @@ impl Console {
             parent: task.parent.map_or(0, Tid::raw),
             pid: task.pid,
             flags: task.flags,
-            command: task.name,
+            command: task.name.display().to_string(),
         };
         let rows: Vec<TaskRow> = tasks.into_iter().map(row).collect();
         Ok(tables::tasks(&rows, long, self.task.tid().raw()))

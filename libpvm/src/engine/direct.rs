@@ -55,7 +55,7 @@ impl Engine {
             self.peers.set(dst, Peer::Refused);
             return Ok(());
         };
-        let mut question = BodyWriter::new().int(TASK_PROTOCOL).str(&caller.address().to_string());
+        let mut question = BodyWriter::new().int(TASK_PROTOCOL).str(caller.address().to_string());
         if self.may_share_with(dst) {
             self.ask_to_meet(dst)?;
             question.push_int(EXTENSION_MAGIC);
@@ -113,7 +113,7 @@ impl Engine {
         let listener = address.and_then(|from| Listener::new(from, self.host_address()).ok());
         let answer = BodyWriter::new().int(TASK_PROTOCOL);
         let answer = if let Some(listener) = listener {
-            let answer = answer.int(0).str(&listener.address().to_string());
+            let answer = answer.int(0).str(listener.address().to_string());
             // It would not ask if it still used an older route.
             self.lose_route(asker);
             let fd = listener.fd().as_raw_fd();

@@ -39,6 +39,7 @@ use pvm_wire::{Encoding, Message, MessageHeader, PvmError, Tid};
 use receive::Inbox;
 use route::Route;
 use route_notices::RouteNotices;
+use std::ffi::OsStr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -79,7 +80,7 @@ impl Engine {
     }
 
     /// Enrols under a name for task lists; `quick` does not try again when no daemon answers.
-    pub fn enrol_as(name: Option<&str>, quick: bool) -> Result<Self> {
+    pub fn enrol_as(name: Option<&OsStr>, quick: bool) -> Result<Self> {
         let address = connect::daemon_address()?;
         let mut engine = Self::unenrolled(connect::connect(&address, quick)?);
         let enrolled = if connect::takes_all_at_once(&address) {
@@ -129,7 +130,7 @@ impl Engine {
         }
     }
 
-    fn shake_hands(&mut self, name: Option<&str>) -> Result<()> {
+    fn shake_hands(&mut self, name: Option<&OsStr>) -> Result<()> {
         let deadline = Some(Instant::now() + ENROL_TIMEOUT);
         let mut proof = Proof::new()?;
         let request = ConnectRequest {
@@ -152,16 +153,16 @@ impl Engine {
     }
 
     /// With a daemon that is known to be ours, at a socket whose other end is known to be this user's.
-    fn enrol_at_once(&mut self, name: Option<&str>) -> Result<()> {
+    fn enrol_at_once(&mut self, name: Option<&OsStr>) -> Result<()> {
         self.extension = Some(codes::EXTENSION_VERSION);
         self.introduce(Tmx::Enrol.tag(), name, Some(Instant::now() + ENROL_TIMEOUT))
     }
 
-    fn introduce(&mut self, tag: i32, name: Option<&str>, deadline: Option<Instant>) -> Result<()> {
+    fn introduce(&mut self, tag: i32, name: Option<&OsStr>, deadline: Option<Instant>) -> Result<()> {
         let request = EnrolRequest {
             pid: std::process::id() as i32,
             cookie: options::number("PVMEPID"),
-            name: name.map(str::to_owned),
+            name: name.map(OsStr::to_owned),
         };
         let answer = EnrolReply::decode(&self.ask(tag, &request.encode(), deadline)?)?;
         self.identity = answer.ok_or_else(|| Error::new(PvmError::SysErr, "it refused"))?;

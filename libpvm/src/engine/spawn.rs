@@ -4,8 +4,10 @@ use super::{Engine, Payload, xdr_header};
 use crate::error::{Error, Result};
 use pvm_wire::body::{BodyReader, BodyWriter};
 use pvm_wire::codes::{CONTEXT_TC, Tc, Tm};
-use pvm_wire::spawn::SpawnRequest;
+use pvm_wire::spawn::{SpawnRequest, entry};
 use pvm_wire::{PvmError, Tid};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 
 impl Engine {
     /// Spawns tasks: per task its tid, or the code of the error why it could not be started. The tasks started are
@@ -17,7 +19,7 @@ impl Engine {
         let answer = self.request(Tm::Spawn.tag(), request.encode())?;
         let mut reader = BodyReader::new(&answer);
         let mut ahead = reader;
-        crate::error::check(ahead.int()?, &format!("spawning {}", request.file))?;
+        crate::error::check(ahead.int()?, &format!("spawning {}", request.file.display()))?;
         let count = reader.count(4)?;
         let results = reader.ints(count)?;
         let tasks: Vec<Tid> = results.iter().filter(|&&tid| tid > 0).map(|&tid| Tid::from_raw(tid)).collect();
@@ -32,19 +34,22 @@ impl Engine {
 
     /// The environment entries that every spawned task gets from its spawner: trace settings, context, and what
     /// `PVM_EXPORT` names.
-    pub fn child_environment(&self) -> Vec<String> {
+    pub fn child_environment(&self) -> Vec<OsString> {
         let options = &self.options;
-        let mut env = vec![
+        let mut env: Vec<OsString> = [
             format!("PVMTMASK={}", options.child_trace_mask),
             format!("PVMTRCBUF={}", options.child_trace_buffer),
             format!("PVMTRCOPT={}", options.child_trace_options),
             format!("PVMCTX=0x{:x}", self.context),
-        ];
-        env.extend(self.recorder_environment());
-        if let Ok(names) = std::env::var("PVM_EXPORT") {
-            let value = |name: &str| std::env::var(name).ok().map(|value| format!("{name}={value}"));
-            env.push(format!("PVM_EXPORT={names}"));
-            env.extend(names.split(':').filter(|name| !name.is_empty()).filter_map(value));
+        ]
+        .map(OsString::from)
+        .to_vec();
+        env.extend(self.recorder_environment().map(OsString::from));
+        if let Some(names) = std::env::var_os("PVM_EXPORT") {
+            let exported = |name: &OsStr| std::env::var_os(name).map(|value| entry(name, value));
+            env.push(entry("PVM_EXPORT", &names));
+            let names = names.as_bytes().split(|&byte| byte == b':').map(OsStr::from_bytes);
+            env.extend(names.filter(|name| !name.is_empty()).filter_map(exported));
         }
         env
     }

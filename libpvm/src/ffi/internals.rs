@@ -62,7 +62,7 @@ pub extern "C" fn pvmendtask() -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvmsettaskname(name: *const c_char) -> c_int {
     // SAFETY: as promised.
-    let name = unsafe { memory::text(name) };
+    let name = unsafe { memory::os_text(name) };
     call("pvmsettaskname", |state| {
         let name = name?;
         if state.engine.is_some() {
@@ -81,7 +81,7 @@ pub unsafe extern "C" fn pvmsettaskname(name: *const c_char) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvmreset(tid: c_int, kill: c_int, class: *const c_char, index: c_int) -> c_int {
     // SAFETY: as promised.
-    let class = unsafe { memory::text_or_empty(class) };
+    let class = unsafe { memory::os_text_or_empty(class) };
     call("pvmreset", |state| {
         let class = class?;
         let mut keep = mailbox::spared(state)?;

@@ -2,7 +2,7 @@
 
 use super::buffers::{Buffer, Format};
 use super::control::expect;
-use super::memory::{CList, MailboxInfo, store, text, text_or_empty};
+use super::memory::{CList, MailboxInfo, os_text, os_text_or_empty, store};
 use super::nested;
 use super::state::{Failure, Outcome, State, Told, call};
 use super::tracepoints::{result, traced};
@@ -12,7 +12,7 @@ use pvm_wire::codes::Tm;
 use pvm_wire::events::{Datum, Event};
 use pvm_wire::spawn::Sink;
 use pvm_wire::{Encoding, MessageHeader, PvmError, Tid};
-use std::ffi::{c_char, c_int};
+use std::ffi::{OsStr, OsString, c_char, c_int};
 
 /// The class of tasks that a reset spares.
 pub const NO_RESET_CLASS: &str = "###_PVM_NO_RESET_###";
@@ -35,13 +35,26 @@ enum Op {
 }
 
 /// The fields that every request begins with.
-fn head(state: &mut State, op: Op, class: &str, index: c_int, flags: c_int) -> Result<BodyWriter, Failure> {
+fn head(
+    state: &mut State,
+    op: Op,
+    class: impl AsRef<OsStr>,
+    index: c_int,
+    flags: c_int,
+) -> Result<BodyWriter, Failure> {
     let tid = state.tid()?.raw();
     Ok(BodyWriter::new().int(op as i32).int(tid).str(class).int(index).int(flags))
 }
 
 /// Puts a message under a name and returns its index.
-fn put(state: &mut State, class: &str, index: c_int, flags: c_int, message: &Buffer, body: &[u8]) -> Outcome {
+fn put(
+    state: &mut State,
+    class: impl AsRef<OsStr>,
+    index: c_int,
+    flags: c_int,
+    message: &Buffer,
+    body: &[u8],
+) -> Outcome {
     let head = head(state, Op::Put, class, index, flags)?.finish();
     let mut request = Buffer::encoded_as(Format::Plain(Encoding::Xdr), head);
     nested::write(&mut request, message, body)?;
@@ -49,12 +62,18 @@ fn put(state: &mut State, class: &str, index: c_int, flags: c_int, message: &Buf
 }
 
 /// Puts numbers under a name that may have several entries.
-pub fn put_numbers(state: &mut State, class: &str, numbers: &[c_int]) -> Outcome {
+pub fn put_numbers(state: &mut State, class: impl AsRef<OsStr>, numbers: &[c_int]) -> Outcome {
     put_numbers_at(state, class, -1, MULTI_INSTANCE, numbers)
 }
 
 /// Puts an entry of the tracer's: numbers, a mask, and how it wants to be told.
-pub fn put_tracer(state: &mut State, class: &str, sinks: &[c_int], mask: &str, how: [c_int; 2]) -> Outcome {
+pub fn put_tracer(
+    state: &mut State,
+    class: impl AsRef<OsStr>,
+    sinks: &[c_int],
+    mask: &str,
+    how: [c_int; 2],
+) -> Outcome {
     let mut message = Buffer::new(Format::Plain(Encoding::Xdr));
     message.pack(sinks.iter().copied())?;
     message.pack_str(mask.as_bytes())?;
@@ -73,7 +92,13 @@ pub fn tracer(state: &mut State) -> Result<(Sink, String, [c_int; 2]), Failure> 
     Ok((trace, mask, [entry.unpack_int()?, entry.unpack_int()?]))
 }
 
-fn put_numbers_at(state: &mut State, class: &str, index: c_int, flags: c_int, numbers: &[c_int]) -> Outcome {
+fn put_numbers_at(
+    state: &mut State,
+    class: impl AsRef<OsStr>,
+    index: c_int,
+    flags: c_int,
+    numbers: &[c_int],
+) -> Outcome {
     let mut message = Buffer::new(Format::Plain(Encoding::Xdr));
     message.pack(numbers.iter().copied())?;
     message.info.src = state.tid()?.raw();
@@ -82,13 +107,18 @@ fn put_numbers_at(state: &mut State, class: &str, index: c_int, flags: c_int, nu
 }
 
 /// Removes an entry and returns its index.
-pub fn remove(state: &mut State, class: &str, index: c_int) -> Outcome {
+pub fn remove(state: &mut State, class: impl AsRef<OsStr>, index: c_int) -> Outcome {
     let body = head(state, Op::Remove, class, index, 0)?.finish();
     state.request_code(Tm::Db.tag(), body)
 }
 
 /// Gets an entry: its index, and its message.
-fn get(state: &mut State, class: &str, index: c_int, flags: c_int) -> Result<(c_int, Buffer), Failure> {
+fn get(
+    state: &mut State,
+    class: impl AsRef<OsStr>,
+    index: c_int,
+    flags: c_int,
+) -> Result<(c_int, Buffer), Failure> {
     let body = head(state, Op::Get, class, index, flags)?.finish();
     let answer = state.request(Tm::Db.tag(), body)?;
     let mut answer = Buffer::received(as_message(answer));
@@ -111,8 +141,8 @@ fn as_message(body: Bytes) -> pvm_wire::Message {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvm_putinfo(class: *const c_char, id: c_int, flags: c_int) -> c_int {
     // SAFETY: as promised.
-    let class = unsafe { text(class) };
-    let named = class.as_ref().map_or("", |name| *name);
+    let class = unsafe { os_text(class) };
+    let named = class.as_ref().map_or(OsStr::new(""), |name| *name);
     traced(
         "pvm_putinfo",
         Event::Putinfo,
@@ -139,7 +169,7 @@ fn no_such(_: PvmError) -> PvmError {
     PvmError::NoSuchBuf
 }
 
-fn not_empty(class: Result<&str, Failure>) -> Result<&str, Failure> {
+fn not_empty(class: Result<&OsStr, Failure>) -> Result<&OsStr, Failure> {
     class.and_then(|class| if class.is_empty() { Err(PvmError::BadParam.into()) } else { Ok(class) })
 }
 
@@ -150,8 +180,8 @@ fn not_empty(class: Result<&str, Failure>) -> Result<&str, Failure> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvm_recvinfo(class: *const c_char, index: c_int, flags: c_int) -> c_int {
     // SAFETY: as promised.
-    let class = unsafe { text(class) };
-    let named = class.as_ref().map_or("", |name| *name);
+    let class = unsafe { os_text(class) };
+    let named = class.as_ref().map_or(OsStr::new(""), |name| *name);
     traced(
         "pvm_recvinfo",
         Event::Getinfo,
@@ -188,8 +218,8 @@ pub unsafe extern "C" fn pvm_recvinfo(class: *const c_char, index: c_int, flags:
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvm_delinfo(class: *const c_char, index: c_int, flags: c_int) -> c_int {
     // SAFETY: as promised.
-    let class = unsafe { text(class) };
-    let named = class.as_ref().map_or("", |name| *name);
+    let class = unsafe { os_text(class) };
+    let named = class.as_ref().map_or(OsStr::new(""), |name| *name);
     traced(
         "pvm_delinfo",
         Event::Delinfo,
@@ -219,8 +249,8 @@ pub unsafe extern "C" fn pvm_getmboxinfo(
     array: *mut *mut MailboxInfo,
 ) -> c_int {
     // SAFETY: as promised.
-    let pattern = unsafe { text_or_empty(pattern) };
-    let named = pattern.as_ref().map_or("", |name| *name);
+    let pattern = unsafe { os_text_or_empty(pattern) };
+    let named = pattern.as_ref().map_or(OsStr::new(""), |name| *name);
     traced(
         "pvm_getmboxinfo",
         Event::Getmboxinfo,
@@ -258,7 +288,7 @@ pub unsafe extern "C" fn pvm_getmboxinfo(
 
 /// A name in the mailbox.
 struct Class {
-    name: String,
+    name: OsString,
     entries: Vec<Entry>,
 }
 
@@ -268,7 +298,7 @@ struct Entry {
     flags: c_int,
 }
 
-fn classes(state: &mut State, pattern: &str) -> Result<Vec<Class>, Failure> {
+fn classes(state: &mut State, pattern: impl AsRef<OsStr>) -> Result<Vec<Class>, Failure> {
     let body = head(state, Op::Names, pattern, 0, 0)?.finish();
     let answer = state.request(Tm::Db.tag(), body)?;
     let mut reader = BodyReader::new(&answer);
@@ -279,7 +309,7 @@ fn classes(state: &mut State, pattern: &str) -> Result<Vec<Class>, Failure> {
     let count = reader.count(8)?;
     let mut classes = Vec::new();
     for _ in 0..count {
-        let name = reader.str()?.to_owned();
+        let name = reader.os_str()?.to_owned();
         let mut entries = Vec::new();
         for _ in 0..reader.count(12)? {
             entries.push(Entry { index: reader.int()?, owner: reader.int()?, flags: reader.int()? });
@@ -300,7 +330,7 @@ pub fn spared(state: &mut State) -> Result<Vec<c_int>, Failure> {
 /// `keep` stay; `kill` says that the others are being ended.
 pub fn reset(
     state: &mut State,
-    class: &str,
+    class: impl AsRef<OsStr>,
     index: c_int,
     kill: c_int,
     keep: Vec<c_int>,
@@ -333,8 +363,8 @@ pub unsafe extern "C" fn pvm_getnoresets(tids: *mut *mut c_int, count: *mut c_in
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvm_insert(class: *const c_char, index: c_int, value: c_int) -> c_int {
     // SAFETY: as promised.
-    let class = unsafe { text(class) };
-    let named = class.as_ref().map_or("", |name| *name);
+    let class = unsafe { os_text(class) };
+    let named = class.as_ref().map_or(OsStr::new(""), |name| *name);
     traced(
         "pvm_insert",
         Event::Insert,
@@ -361,8 +391,8 @@ pub unsafe extern "C" fn pvm_insert(class: *const c_char, index: c_int, value: c
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvm_lookup(class: *const c_char, index: c_int, value: *mut c_int) -> c_int {
     // SAFETY: as promised.
-    let class = unsafe { text(class) };
-    let named = class.as_ref().map_or("", |name| *name);
+    let class = unsafe { os_text(class) };
+    let named = class.as_ref().map_or(OsStr::new(""), |name| *name);
     traced(
         "pvm_lookup",
         Event::Lookup,
@@ -397,8 +427,8 @@ pub unsafe extern "C" fn pvm_lookup(class: *const c_char, index: c_int, value: *
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvm_delete(class: *const c_char, index: c_int) -> c_int {
     // SAFETY: as promised.
-    let class = unsafe { text(class) };
-    let named = class.as_ref().map_or("", |name| *name);
+    let class = unsafe { os_text(class) };
+    let named = class.as_ref().map_or(OsStr::new(""), |name| *name);
     traced(
         "pvm_delete",
         Event::Delete,

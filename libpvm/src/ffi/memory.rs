@@ -2,7 +2,8 @@
 
 use super::state::Failure;
 use pvm_wire::PvmError;
-use std::ffi::{CStr, CString, c_char, c_int};
+use std::ffi::{CStr, CString, OsStr, OsString, c_char, c_int};
+use std::os::unix::ffi::OsStrExt;
 
 /// A C string as text; NULL and what is not UTF-8 is a bad parameter.
 ///
@@ -12,6 +13,24 @@ pub unsafe fn text<'a>(pointer: *const c_char) -> Result<&'a str, Failure> {
     // SAFETY: the caller's promise.
     unsafe { bytes(pointer) }
         .and_then(|bytes| std::str::from_utf8(bytes).map_err(|_| PvmError::BadParam.into()))
+}
+
+/// A C string of any bytes; NULL is a bad parameter.
+///
+/// # Safety
+/// As [`text`].
+pub unsafe fn os_text<'a>(pointer: *const c_char) -> Result<&'a OsStr, Failure> {
+    // SAFETY: the caller's promise.
+    unsafe { bytes(pointer) }.map(OsStr::from_bytes)
+}
+
+/// A C string of any bytes; NULL is empty.
+///
+/// # Safety
+/// As [`text`].
+pub unsafe fn os_text_or_empty<'a>(pointer: *const c_char) -> Result<&'a OsStr, Failure> {
+    // SAFETY: the caller's promise.
+    if pointer.is_null() { Ok(OsStr::new("")) } else { unsafe { os_text(pointer) } }
 }
 
 /// A C string as bytes; NULL is a bad parameter.
@@ -85,11 +104,11 @@ pub unsafe fn texts(pointer: *const *const c_char, count: c_int) -> Result<Vec<S
     (0..count).map(|index| unsafe { text(pointer.add(index).read()) }.map(str::to_owned)).collect()
 }
 
-/// An array of strings that NULL ends, or none.
+/// An array of strings of any bytes that NULL ends, or none.
 ///
 /// # Safety
 /// `pointer` is NULL or an array that NULL ends.
-pub unsafe fn texts_until_null(pointer: *const *const c_char) -> Result<Vec<String>, Failure> {
+pub unsafe fn os_texts_until_null(pointer: *const *const c_char) -> Result<Vec<OsString>, Failure> {
     let mut list = Vec::new();
     if pointer.is_null() {
         return Ok(list);
@@ -101,7 +120,7 @@ pub unsafe fn texts_until_null(pointer: *const *const c_char) -> Result<Vec<Stri
             return Ok(list);
         }
         // SAFETY: an item of the array is a string.
-        list.push(unsafe { text(item) }?.to_owned());
+        list.push(unsafe { os_text(item) }?.to_owned());
     }
 }
 
@@ -203,8 +222,10 @@ impl<T> Default for CList<T> {
 
 impl<T> CList<T> {
     /// Keeps a text and gives the pointer to put into an item. Programs must not write through it.
-    pub fn text(&mut self, text: &str) -> *mut c_char {
-        let text = CString::new(text.replace('\0', "")).unwrap_or_default();
+    pub fn text(&mut self, text: impl AsRef<OsStr>) -> *mut c_char {
+        let mut bytes = text.as_ref().as_bytes().to_vec();
+        bytes.retain(|&byte| byte != 0);
+        let text = CString::new(bytes).unwrap_or_default();
         // The characters stay where they are when the vector grows.
         let pointer = text.as_ptr().cast_mut();
         self.texts.push(text);

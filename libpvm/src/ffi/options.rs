@@ -239,7 +239,7 @@ fn set_own_sink(state: &mut State, option: SinkOption, value: c_int) -> Outcome 
         return Err(PvmError::BadParam.into());
     }
     if needs_daemon {
-        let body = BodyWriter::new().int(option.item()).str(&format!("{value:x}")).finish();
+        let body = BodyWriter::new().int(option.item()).str(format!("{value:x}")).finish();
         state.request(Tm::SetOpt.tag(), body)?;
     }
     let options = state.engine()?.options_mut();

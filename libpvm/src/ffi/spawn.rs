@@ -1,14 +1,15 @@
 //! `pvm_spawn`, and the environment that children inherit.
 
 use super::internals::parse_number;
-use super::memory::{store_all, text, text_or_empty, texts_until_null};
+use super::memory::{os_text, os_text_or_empty, os_texts_until_null, store_all};
 use super::state::{State, call};
 use super::tracepoints::traced;
 use pvm_wire::PvmError;
 use pvm_wire::events::{Datum, Event};
 use pvm_wire::spawn::SpawnRequest;
 use std::cell::RefCell;
-use std::ffi::{c_char, c_int};
+use std::ffi::{OsStr, OsString, c_char, c_int};
+use std::os::unix::ffi::OsStrExt;
 
 /// Names of the variables that children inherit, with colons between.
 const EXPORT: &str = "PVM_EXPORT";
@@ -28,8 +29,9 @@ pub unsafe extern "C" fn pvm_spawn(
     tids: *mut c_int,
 ) -> c_int {
     // SAFETY: as promised.
-    let (file, args, place) = unsafe { (text(file), texts_until_null(args), text_or_empty(place)) };
-    let (named, placed) = (file.as_ref().map_or("", |file| *file), place.as_ref().map_or("", |place| *place));
+    let (file, args, place) = unsafe { (os_text(file), os_texts_until_null(args), os_text_or_empty(place)) };
+    let (named, placed) =
+        (*file.as_ref().unwrap_or(&OsStr::new("")), *place.as_ref().unwrap_or(&OsStr::new("")));
     let started = RefCell::new(Vec::new());
     traced(
         "pvm_spawn",
@@ -63,10 +65,10 @@ fn more_flags() -> c_int {
 
 fn spawn(
     state: &mut State,
-    file: &str,
-    args: Vec<String>,
+    file: &OsStr,
+    args: Vec<OsString>,
     flags: c_int,
-    place: &str,
+    place: &OsStr,
     count: c_int,
 ) -> Result<(c_int, Vec<c_int>), super::state::Failure> {
     let engine = state.engine()?;
@@ -100,14 +102,14 @@ fn sorted(mut results: Vec<c_int>, count: c_int) -> (c_int, Vec<c_int>) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvm_export(name: *const c_char) -> c_int {
     // SAFETY: as promised.
-    let name = unsafe { text(name) };
+    let name = unsafe { os_text(name) };
     call("pvm_export", |_| {
         let name = name?;
         let mut names = exported();
         if !name.is_empty() && !names.iter().any(|known| known == name) {
             names.push(name.to_owned());
             // SAFETY: the caller is the only thread that uses the environment.
-            unsafe { std::env::set_var(EXPORT, names.join(":")) };
+            unsafe { std::env::set_var(EXPORT, names.join(OsStr::new(":"))) };
         }
         Ok(0)
     })
@@ -120,22 +122,23 @@ pub unsafe extern "C" fn pvm_export(name: *const c_char) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvm_unexport(name: *const c_char) -> c_int {
     // SAFETY: as promised.
-    let name = unsafe { text(name) };
+    let name = unsafe { os_text(name) };
     call("pvm_unexport", |_| {
         let name = name?;
         let mut names = exported();
         names.retain(|known| known != name);
         if std::env::var_os(EXPORT).is_some() {
             // SAFETY: the caller is the only thread that uses the environment.
-            unsafe { std::env::set_var(EXPORT, names.join(":")) };
+            unsafe { std::env::set_var(EXPORT, names.join(OsStr::new(":"))) };
         }
         Ok(0)
     })
 }
 
-fn exported() -> Vec<String> {
-    let names = std::env::var(EXPORT).unwrap_or_default();
-    names.split(':').filter(|name| !name.is_empty()).map(str::to_owned).collect()
+fn exported() -> Vec<OsString> {
+    let names = std::env::var_os(EXPORT).unwrap_or_default();
+    let names = names.as_bytes().split(|&byte| byte == b':').map(OsStr::from_bytes);
+    names.filter(|name| !name.is_empty()).map(OsStr::to_owned).collect()
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::groups::Groups;
 use pvm_wire::{Message, PvmError, Tid};
 use std::collections::VecDeque;
-use std::ffi::c_int;
+use std::ffi::{OsString, c_int};
 use std::os::fd::{AsRawFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -110,7 +110,7 @@ pub struct State {
     /// The current context.
     pub context: c_int,
     /// What `pvmsettaskname` has set.
-    pub task_name: Option<String>,
+    pub task_name: Option<OsString>,
     /// What was handed out to the program and is still the library's.
     pub lists: Lists,
     /// Set by `pvm_recvf`.

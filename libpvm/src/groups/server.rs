@@ -51,12 +51,8 @@ impl<P: Port> Client<'_, P> {
     }
 
     fn start_server(&mut self) -> Result<Tid> {
-        let request = SpawnRequest {
-            file: CLASS.to_owned(),
-            flags: flags::MPP_FRONT,
-            count: 1,
-            ..SpawnRequest::default()
-        };
+        let request =
+            SpawnRequest { file: CLASS.into(), flags: flags::MPP_FRONT, count: 1, ..SpawnRequest::default() };
         let spawned = self.port.spawn(request)?;
         let &[tid] = &spawned[..] else { return Err(no_server("it cannot be started")) };
         if tid < 0 {

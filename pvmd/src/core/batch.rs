@@ -150,7 +150,7 @@ impl Core {
         let announced = self.announce(|task| {
             task.origin = Origin::Child;
             task.manager = true;
-            "pvm-task-manager".clone_into(&mut task.name);
+            task.name = "pvm-task-manager".into();
         });
         let Some((tid, cookie)) = announced else {
             return self.on_manager_unavailable("all task ids are in use");

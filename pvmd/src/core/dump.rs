@@ -16,7 +16,7 @@ impl Core {
 
     /// A task of this host wants to see it.
     pub(super) fn on_dump(&mut self, to: ReplyTo) {
-        self.reply(to, BodyWriter::new().int(0).str(&self.dump()).finish());
+        self.reply(to, BodyWriter::new().int(0).str(self.dump()).finish());
     }
 
     fn write_state(&self, out: &mut String) -> fmt::Result {
@@ -89,7 +89,7 @@ impl Core {
 }
 
 fn write_task(out: &mut String, task: &Task) -> fmt::Result {
-    let name = if task.name.is_empty() { "-" } else { &task.name };
+    let name = task.shown_name().display();
     write!(out, "task {} pid {} parent {:x} {name}, {:?}", task.tid, task.pid, task.parent, task.origin)?;
     match task.conn {
         Some(conn) => write!(out, ", connection {}", conn.0)?,

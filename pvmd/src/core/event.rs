@@ -5,6 +5,7 @@ use bytes::Bytes;
 use pvm_wire::daemon::{DaemonMsg, HostEntry};
 use pvm_wire::slave::Fingerprint;
 use pvm_wire::{FragmentHeader, HostIndex, PvmError, Tid};
+use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -74,7 +75,7 @@ pub enum Event {
     ProcessStarted {
         /// Which.
         cookie: Cookie,
-        /// Its process id and the path found, or PVM's code (`NoFile`, `OutOfRes`) and the reason.
+        /// Its process id and the path found (for people), or PVM's code (`NoFile`, `OutOfRes`) and the reason.
         result: Result<(i32, String), (PvmError, String)>,
     },
     /// A process wrote to its standard output or error.
@@ -94,7 +95,7 @@ pub enum Event {
         /// For which processes.
         cookies: Vec<Cookie>,
         /// The path found and the environment, or PVM's code and the reason.
-        result: Result<(String, Vec<String>), (PvmError, String)>,
+        result: Result<(OsString, Vec<OsString>), (PvmError, String)>,
     },
     /// A child has ended and was reaped.
     ProcessExited {
@@ -179,13 +180,13 @@ pub struct StartedHost {
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Program {
     /// A path, or a name to look for on the search path.
-    pub file: String,
+    pub file: OsString,
     /// Arguments after the program's name.
-    pub args: Vec<String>,
+    pub args: Vec<OsString>,
     /// `NAME=value` entries over the daemon's own environment. The driver adds `PVMSOCK`, `PVM_ARCH` and `PVMEPID`.
-    pub env: Vec<String>,
+    pub env: Vec<OsString>,
     /// Directory in place of the daemon's working directory.
-    pub directory: Option<String>,
+    pub directory: Option<OsString>,
     /// Start it under the debugger script.
     pub debug: bool,
     /// Whether it is this system's task manager: `file` is ignored, the driver knows where it is.

@@ -13,6 +13,7 @@ use pvm_wire::daemon::{DaemonMsg, PeerRequest};
 use pvm_wire::protocol::decode_strings;
 use pvm_wire::services::{ExecRequest, StartHost, StartTask, TaskEnded, decode_started_hosts};
 use pvm_wire::{HostIndex, Message, PvmError, Tid};
+use std::ffi::{OsStr, OsString};
 use tracing::{info, warn};
 
 /// Who stands in for what.
@@ -149,7 +150,7 @@ impl Core {
     pub(super) fn on_located(
         &mut self,
         cookies: Vec<Cookie>,
-        result: Result<(String, Vec<String>), (PvmError, String)>,
+        result: Result<(OsString, Vec<OsString>), (PvmError, String)>,
     ) {
         let (path, env) = match (result, self.services.tasker) {
             (Ok(found), Some(_)) => found,
@@ -167,7 +168,7 @@ impl Core {
         }
     }
 
-    fn hand_to_tasker(&mut self, cookie: Cookie, path: &str, env: &[String]) {
+    fn hand_to_tasker(&mut self, cookie: Cookie, path: &OsStr, env: &[OsString]) {
         let Some(task) = self.tasks.by_cookie(cookie).and_then(|tid| self.tasks.get_mut(tid)) else { return };
         let (tid, Some((exec, number))) = (task.tid, task.exec.take()) else { return };
         if let Some(start) = self.execs.get(&exec).and_then(|exec| exec.handed.as_ref()) {

@@ -12,8 +12,10 @@ use pvm_wire::codes::Sm;
 use pvm_wire::daemon::{PeerReply, PeerRequest};
 use pvm_wire::limits::BATCH_MAX;
 use pvm_wire::protocol::{OutputEvent, encode_counted};
-use pvm_wire::spawn::{SpawnRequest, flags};
+use pvm_wire::spawn::{SpawnRequest, entry, flags};
 use pvm_wire::{HostIndex, PvmError, Tid};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use tracing::{debug, info};
 
 /// Names a spawn within its home daemon; also the number of its batch.
@@ -48,7 +50,7 @@ pub(super) struct Exec {
 impl Spawn {
     /// In a line, for people.
     pub fn summary(&self) -> String {
-        let (all, file) = (self.results.len(), &self.request.file);
+        let (all, file) = (self.results.len(), self.request.file.display());
         let placing = self.placing.as_ref().map_or("pinned".to_owned(), Placing::summary);
         format!("by {} of {all} × {file}: {} open, {placing}", self.spawner, self.open)
     }
@@ -82,11 +84,9 @@ pub(super) struct Handed {
 }
 
 /// `where` of a spawn, split at its first colon: host or architecture, and directory.
-fn split_place(place: &str) -> (&str, Option<&str>) {
-    match place.split_once(':') {
-        Some((place, directory)) => (place, Some(directory)),
-        None => (place, None),
-    }
+fn split_place(place: &OsStr) -> (&OsStr, Option<&OsStr>) {
+    let mut parts = place.as_bytes().splitn(2, |&byte| byte == b':').map(OsStr::from_bytes);
+    (parts.next().unwrap_or_default(), parts.next())
 }
 
 impl Core {
@@ -99,7 +99,8 @@ impl Core {
         };
         let hosts = self.chosen_hosts(&request);
         if let (_, Some(directory)) = split_place(&request.place) {
-            request.env.push(format!("PVMSPAWNWD={directory}"));
+            let entry = entry("PVMSPAWNWD", directory);
+            request.env.push(entry);
         }
         let pinned = request.flags & (flags::HOST | flags::HOST_COMPLEMENT) == flags::HOST;
         let newcomers = request.flags & (flags::HOST | flags::ARCH) == 0;
@@ -116,15 +117,15 @@ impl Core {
     /// The hosts a spawn may use (reference, section 5.1).
     fn chosen_hosts(&self, request: &SpawnRequest) -> Vec<HostIndex> {
         let (place, _) = split_place(&request.place);
-        let own = self.hosts.get(self.config.index).map(|entry| &*entry.name);
+        let own = self.hosts.get(self.config.index).map(|entry| OsStr::new(&entry.name));
         let name = if place == "." { own.unwrap_or(place) } else { place };
         let complement = request.flags & flags::HOST_COMPLEMENT != 0;
         self.hosts
             .iter()
             .filter(|entry| {
                 let chosen = match request.flags {
-                    f if f & flags::HOST != 0 => entry.name == name,
-                    f if f & flags::ARCH != 0 => entry.arch == place,
+                    f if f & flags::HOST != 0 => name == &*entry.name,
+                    f if f & flags::ARCH != 0 => place == &*entry.arch,
                     _ => true,
                 };
                 chosen != complement
@@ -222,7 +223,7 @@ impl Core {
         let count = (count as usize).min(BATCH_MAX);
         let room = (self.config.task_limit as usize).saturating_sub(self.running());
         let id = ExecId(self.next_id());
-        debug!(?to, ?batch, first, count, file = spawn.file, "asked to start tasks");
+        debug!(?to, ?batch, first, count, file = %spawn.file.display(), "asked to start tasks");
         let by_tasker = self.services.tasker.is_some();
         let mut cookies = Vec::new();
         for number in 0..count.min(room) {
@@ -245,7 +246,7 @@ impl Core {
         let refused = cookies.len()..count;
         let (_, directory) = split_place(&spawn.place);
         let program = Program {
-            directory: directory.map(str::to_owned),
+            directory: directory.map(OsStr::to_owned),
             debug: spawn.flags & flags::DEBUG != 0,
             file: spawn.file,
             args: spawn.args,
@@ -297,7 +298,7 @@ impl Core {
             }
             Err((error, reason)) => {
                 let (exec, manager) = (task.exec.take(), task.manager);
-                info!(%tid, file = task.name, error = error.name(), reason, "task not started");
+                info!(%tid, file = %task.name.display(), error = error.name(), reason, "task not started");
                 self.outputs.remove(&cookie);
                 self.tasks.remove(tid);
                 if let Some((exec, number)) = exec {

@@ -8,6 +8,7 @@ use pvm_wire::spawn::Sink;
 use pvm_wire::tid::LOCAL_MAX;
 use pvm_wire::{FragmentHeader, HostIndex, Reassembler, Tid, codes::task_flags};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ffi::{OsStr, OsString};
 
 /// The last local part a task can have: the one after it is the keeper of groups'.
 const LAST: u32 = LOCAL_MAX - 1;
@@ -55,7 +56,7 @@ pub(super) struct Task {
     /// Flags of the spawn.
     pub spawn_flags: i32,
     /// Program, as it was asked for.
-    pub name: String,
+    pub name: OsString,
     /// Who waits for its start, and its number there.
     pub exec: Option<(ExecId, usize)>,
     /// Fragments for it from before it enrolled.
@@ -67,6 +68,11 @@ pub(super) struct Task {
 }
 
 impl Task {
+    /// Its program's name, for people.
+    pub fn shown_name(&self) -> &OsStr {
+        if self.name.is_empty() { OsStr::new("-") } else { &self.name }
+    }
+
     pub fn record(&self, host: HostIndex) -> TaskRecord {
         let mut flags = 0;
         if self.origin == Origin::Child {
@@ -138,7 +144,7 @@ impl TaskTable {
             output: Sink::default(),
             trace: Sink::default(),
             spawn_flags: 0,
-            name: String::new(),
+            name: OsString::new(),
             exec: None,
             backlog: VecDeque::new(),
             queued: 0,

@@ -9,9 +9,10 @@ use pvm_wire::daemon::DaemonMsg;
 use pvm_wire::events::{self, Datum, Event, Head, Writer};
 use pvm_wire::protocol::OutputEvent;
 use pvm_wire::services::Tracer;
-use pvm_wire::spawn::{Sink, SpawnRequest};
+use pvm_wire::spawn::{Sink, SpawnRequest, entry, split_entry};
 use pvm_wire::{HostIndex, PvmError, Tid};
 use std::collections::VecDeque;
+use std::ffi::OsStr;
 use tracing::info;
 
 /// Receivers of events whom this daemon remembers to have told what its events mean.
@@ -88,8 +89,8 @@ impl Core {
         if spawn.trace.tid == 0 && tracer.trace.tag != 0 {
             spawn.trace = tracer.trace;
             for (name, value) in tracer.environment() {
-                spawn.env.retain(|entry| entry.split('=').next() != Some(name));
-                spawn.env.push(format!("{name}={value}"));
+                spawn.env.retain(|known| split_entry(known).is_none_or(|(known, _)| known != name));
+                spawn.env.push(entry(name, value));
             }
         }
         if spawn.output.tid == 0 && tracer.output.tag != 0 {
@@ -113,7 +114,7 @@ impl Core {
     pub(super) fn trace_enrolled(&mut self, tid: Tid) {
         let Some(task) = self.tasks.get(tid) else { return };
         let (trace, output) = (task.trace, task.output);
-        let name = if task.name.is_empty() { "-".to_owned() } else { task.name.clone() };
+        let name = task.shown_name().to_owned();
         self.trace_new(trace, tid, -1, -1, &name);
         self.send_output(Source::Daemon, output, tid, OutputEvent::Started(-1));
     }
@@ -125,7 +126,7 @@ impl Core {
         self.trace_new(sink, tid, parent, flags, &name);
     }
 
-    fn trace_new(&mut self, sink: Sink, tid: Tid, parent: i32, flags: i32, name: &str) {
+    fn trace_new(&mut self, sink: Sink, tid: Tid, parent: i32, flags: i32, name: &OsStr) {
         self.send_event(sink, Event::Newtask, tid, |event| {
             event.int(Datum::PT, parent).int(Datum::TF, flags).text(Datum::TN, name);
         });

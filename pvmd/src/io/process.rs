@@ -10,6 +10,7 @@ use crate::io::settings::{expand, is_executable};
 use bytes::Bytes;
 use pvm_wire::PvmError;
 use pvm_wire::limits::OUTPUT_PIECE;
+use pvm_wire::spawn::{entry, split_entry};
 use rustix::io::Errno;
 use rustix::process::{Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, WaitIdStatus};
 use std::collections::{BTreeMap, HashMap};
@@ -98,10 +99,10 @@ impl Processes {
     }
 
     /// Finds a program that somebody else is to start; its path and environment, the cookie not included.
-    pub fn locate(&self, program: &Program) -> Result<(String, Vec<String>), (PvmError, String)> {
+    pub fn locate(&self, program: &Program) -> Result<(OsString, Vec<OsString>), (PvmError, String)> {
         let path = find(&self.surroundings, &program.file)?;
-        let env = self.surroundings.env.iter().map(|(name, value)| format!("{name}={value}"));
-        Ok((path.display().to_string(), env.collect()))
+        let env = self.surroundings.env.iter().map(|(name, value)| entry(name, value));
+        Ok((path.into_os_string(), env.collect()))
     }
 
     /// Takes a started child in, begins to watch it, and says what the core is to hear.
@@ -241,17 +242,12 @@ fn what_failed(error: &io::Error) -> PvmError {
 /// The daemon's own environment, over that what the spawner gives, over that what tasks need to know.
 fn environment(surroundings: &Surroundings, program: &Program) -> Vec<OsString> {
     let mut all: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
-    let given = program.env.iter().filter_map(|entry| entry.split_once('='));
-    all.extend(given.filter(|(name, _)| !name.is_empty()).map(|(name, value)| (name.into(), value.into())));
+    let given = program.env.iter().filter_map(|entry| split_entry(entry));
+    all.extend(given.map(|(name, value)| (name.into(), value.into())));
     all.extend(surroundings.env.iter().map(|(name, value)| (name.into(), value.into())));
     // Every process has its own.
     all.remove(OsStr::new("PVMEPID"));
-    let entry = |(mut name, value): (OsString, OsString)| {
-        name.push("=");
-        name.push(value);
-        name
-    };
-    all.into_iter().map(entry).collect()
+    all.into_iter().map(|(name, value)| entry(name, value)).collect()
 }
 
 /// Raises this process's limit of open files as far as it may go, for a connection, a pipe and a descriptor per task; gives
@@ -285,8 +281,9 @@ fn command_for(surroundings: &Surroundings, program: &Program) -> Result<Command
     if !program.debug {
         return Ok(CommandLine { path, line: [file].into_iter().chain(args).collect() });
     }
-    let own = program.env.iter().find_map(|entry| entry.strip_prefix("PVM_DEBUGGER="));
-    let Some(debugger) = own.or(surroundings.debugger.as_deref()) else {
+    let mut own = program.env.iter().filter_map(|entry| split_entry(entry));
+    let own = own.find_map(|(name, value)| (name == "PVM_DEBUGGER").then_some(value));
+    let Some(debugger) = own.or(surroundings.debugger.as_ref().map(OsStr::new)) else {
         return Err((
             PvmError::NoFile,
             "no debugger: neither PVM_DEBUGGER nor bx= nor PVM_ROOT is set".to_owned(),
@@ -303,12 +300,13 @@ fn on_path(file: &OsStr) -> PathBuf {
 }
 
 /// The program's path: as it is if it has a `/`, else the first that fits on the search path.
-fn find(surroundings: &Surroundings, file: &str) -> Result<PathBuf, (PvmError, String)> {
-    let no_file = |where_: String| (PvmError::NoFile, format!("{file}: no executable file {where_}"));
-    if file.contains('\0') {
+fn find(surroundings: &Surroundings, file: &OsStr) -> Result<PathBuf, (PvmError, String)> {
+    let no_file =
+        |where_: String| (PvmError::NoFile, format!("{}: no executable file {where_}", file.display()));
+    if file.as_bytes().contains(&0) {
         return Err(no_file("can have such a name".to_owned()));
     }
-    if file.contains('/') {
+    if file.as_bytes().contains(&b'/') {
         let path = match &surroundings.directory {
             Some(directory) => directory.join(file),
             None => PathBuf::from(file),

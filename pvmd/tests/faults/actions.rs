@@ -172,11 +172,11 @@ impl World {
                 _ => Role::Task,
             };
             let (id, pid) = self.add_process(host, Some(cookie), role);
-            let number = program.args.first().and_then(|number| number.parse().ok()).unwrap_or(0);
+            let number = program.args.first().and_then(|number| number.to_str()?.parse().ok()).unwrap_or(0);
             if let Some(spawn) = self.journal.spawns.get_mut(&number) {
                 *spawn.started.entry(host).or_default() += 1;
             }
-            let result = Ok((pid, "/bin/program".to_owned()));
+            let result = Ok((pid, "/bin/program".into()));
             let told = when + self.random.micros(0..200);
             self.at(told, Happening::Event(host, Event::ProcessStarted { cookie, result }));
             self.at(when + Duration::from_micros(50), Happening::Begin(id));

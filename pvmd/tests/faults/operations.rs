@@ -216,15 +216,15 @@ impl World {
         }
         let number = self.journal.number();
         let mut request = SpawnRequest {
-            file: "program".to_owned(),
+            file: "program".into(),
             count: count as i32,
-            args: vec![number.to_string()],
+            args: vec![number.to_string().into()],
             output: Sink { tid: if count.is_multiple_of(2) { tid.raw() } else { 0 }, context: 0, tag: 5 },
             ..SpawnRequest::default()
         };
         if place != 0 {
             request.flags = flags::HOST;
-            request.place = format!("node{}", 1 + place % 8);
+            request.place = format!("node{}", 1 + place % 8).into();
         }
         let spawn = Spawned { by: tid, count: count as usize, answer: None, started: BTreeMap::new() };
         self.journal.spawns.insert(number, spawn);
@@ -287,7 +287,7 @@ impl World {
             1 => (Tm::Task, one(0)),
             2 => (Tm::Task, one(host)),
             3 => (Tm::Pstat, one(tid)),
-            4 => (Tm::Mstat, BodyWriter::new().str(&format!("node{}", 1 + n / 8 % 8)).finish()),
+            4 => (Tm::Mstat, BodyWriter::new().str(format!("node{}", 1 + n / 8 % 8)).finish()),
             5 => (Tm::HostSync, one(host)),
             6 => (Tm::GetOpt, Vec::new()),
             _ => (Tm::Context, one(0)),

@@ -388,7 +388,7 @@ impl Cluster {
             let pid = self.next_pid;
             let process = if manager { Process::manager(pid) } else { Process::program(pid) };
             self.processes.insert((host, cookie), process);
-            let result = Ok((pid, "/bin/program".to_owned()));
+            let result = Ok((pid, "/bin/program".into()));
             self.at(when, Happening::Event(host, Event::ProcessStarted { cookie, result }));
             self.at(when + Duration::from_micros(1), Happening::Begin(host, cookie));
         }

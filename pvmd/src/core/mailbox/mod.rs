@@ -10,6 +10,7 @@ use pvm_wire::encoding::XDR_WORD;
 use pvm_wire::{PvmError, Tid, group};
 use request::{Operation, Request, Reset};
 use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 
 /// Most bytes of class names together, so that a list of all fits into one answer.
 const NAMES_MAX: usize = 8 * 1024 * 1024;
@@ -19,9 +20,9 @@ const WAITERS_MAX: usize = 65_536;
 /// The mailbox; `T` is what answers are addressed to.
 #[derive(Debug)]
 pub struct Mailbox<T> {
-    classes: BTreeMap<String, Class>,
+    classes: BTreeMap<OsString, Class>,
     /// Gets that wait, by class, in order of arrival.
-    waiters: BTreeMap<String, Vec<Waiter<T>>>,
+    waiters: BTreeMap<OsString, Vec<Waiter<T>>>,
     classes_made: u64,
     used: Used,
     /// Most entries, and most bytes of messages together.
@@ -108,7 +109,7 @@ impl<T> Mailbox<T> {
         let message = BodyWriter::new().ints(fields).int(4).int(keeper.raw()).finish();
         let mut mailbox = Self::new(entries_max, bytes_max);
         let entry = Entry { owner: keeper, flags: 0, doomed: false, message };
-        let class = mailbox.classes.entry(group::CLASS.to_owned()).or_default();
+        let class = mailbox.classes.entry(group::CLASS.into()).or_default();
         class.insert(0, entry);
         mailbox
     }
@@ -240,7 +241,7 @@ impl<T> Mailbox<T> {
         }
     }
 
-    fn wait(&mut self, class: &str, waiter: Waiter<T>) -> Outcome<T> {
+    fn wait(&mut self, class: &OsStr, waiter: Waiter<T>) -> Outcome<T> {
         if self.used.waiters >= WAITERS_MAX || class.len() > request::WAITED_CLASS_MAX {
             return Outcome::error(waiter.ticket, PvmError::OutOfRes);
         }
@@ -250,7 +251,7 @@ impl<T> Mailbox<T> {
     }
 
     /// What there is of what is wanted, as an answer; `None` if there is nothing of it.
-    fn take(&mut self, class: &str, wanted: Wanted) -> Option<Result<Vec<u8>, PvmError>> {
+    fn take(&mut self, class: &OsStr, wanted: Wanted) -> Option<Result<Vec<u8>, PvmError>> {
         let entries = &self.classes.get(class)?.entries;
         let (&index, entry) = if wanted.first_available {
             entries.range(wanted.index..).next()?
@@ -269,7 +270,7 @@ impl<T> Mailbox<T> {
     }
 
     /// A put has come: it may be what others wait for.
-    fn serve_waiters(&mut self, class: &str, answers: &mut Vec<(T, Vec<u8>)>) {
+    fn serve_waiters(&mut self, class: &OsStr, answers: &mut Vec<(T, Vec<u8>)>) {
         let Some(waiters) = self.waiters.remove(class) else { return };
         let mut left = Vec::new();
         for waiter in waiters {
@@ -286,7 +287,7 @@ impl<T> Mailbox<T> {
         }
     }
 
-    fn remove(&mut self, by: Tid, class: &str, index: i32) -> Result<Vec<u8>, PvmError> {
+    fn remove(&mut self, by: Tid, class: &OsStr, index: i32) -> Result<Vec<u8>, PvmError> {
         let entry = self.classes.get(class).and_then(|class| class.entries.get(&index));
         if !entry.ok_or(PvmError::NotFound)?.yields_to(by) {
             return Err(PvmError::Denied);
@@ -295,7 +296,7 @@ impl<T> Mailbox<T> {
         Ok(int(index))
     }
 
-    fn drop_entry(&mut self, name: &str, index: i32) {
+    fn drop_entry(&mut self, name: &OsStr, index: i32) {
         let Some(class) = self.classes.get_mut(name) else { return };
         if let Some(entry) = class.entries.remove(&index) {
             class.dense = class.dense.min(index);
@@ -321,9 +322,9 @@ impl<T> Mailbox<T> {
     }
 
     /// All classes that the pattern matches, in the order of their making.
-    fn names(&self, pattern: &str) -> Vec<u8> {
+    fn names(&self, pattern: &OsStr) -> Vec<u8> {
         let shown = |class: &Class| class.entries.values().any(|entry| entry.owner != group::keeper());
-        let chosen = |(name, class): &(&String, &Class)| shown(class) && request::matches(pattern, name);
+        let chosen = |(name, class): &(&OsString, &Class)| shown(class) && request::matches(pattern, name);
         let mut classes: Vec<_> = self.classes.iter().filter(chosen).collect();
         classes.sort_by_key(|(_, class)| class.number);
         let mut answer = BodyWriter::new().int(0).int(classes.len() as i32);
@@ -338,7 +339,7 @@ impl<T> Mailbox<T> {
     }
 
     /// Drops what tasks that are gone have left; if tasks are being ended, what those leave will go with them.
-    fn reset(&mut self, class: &str, index: i32, kill: i32, reset: &Reset) {
+    fn reset(&mut self, class: &OsStr, index: i32, kill: i32, reset: &Reset) {
         let mut orphans = Vec::new();
         let chosen = self.classes.iter_mut().filter(|(name, _)| class.is_empty() || *name == class);
         for (name, chosen) in chosen {

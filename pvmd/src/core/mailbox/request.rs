@@ -1,8 +1,11 @@
 //! Requests to the mailbox, as the bodies of `TM_DB` have them.
 
+use memchr::memmem;
 use pvm_wire::Tid;
 use pvm_wire::body::{BodyError, BodyReader};
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 
 /// Longest name of a class that may be waited for, bytes.
 pub(super) const WAITED_CLASS_MAX: usize = 4096;
@@ -14,7 +17,7 @@ pub(super) struct Request<'a> {
     /// The task on whose behalf.
     pub tid: Tid,
     /// The class, or a pattern of classes.
-    pub class: &'a str,
+    pub class: &'a OsStr,
     pub index: i32,
     pub flags: i32,
 }
@@ -44,7 +47,7 @@ impl<'a> Request<'a> {
         let mut reader = BodyReader::new(body);
         let operation = reader.int()?;
         let tid = Tid::from_raw(reader.int()?);
-        let class = reader.str()?;
+        let class = reader.os_str()?;
         let (index, flags) = (reader.int()?, reader.int()?);
         let operation = match operation {
             1 => Operation::Put(packed_message(&reader)?),
@@ -75,9 +78,9 @@ fn packed_message<'a>(reader: &BodyReader<'a>) -> Result<&'a [u8], BodyError> {
 }
 
 /// Whether the pattern occurs in the name: `*` stands for anything, `\*` for a star.
-pub(super) fn matches(pattern: &str, name: &str) -> bool {
-    let mut rest = name;
-    pieces(pattern).iter().all(|piece| match rest.find(piece.as_str()) {
+pub(super) fn matches(pattern: &OsStr, name: &OsStr) -> bool {
+    let mut rest = name.as_bytes();
+    pieces(pattern.as_bytes()).iter().all(|piece| match memmem::find(rest, piece) {
         Some(at) => {
             rest = &rest[at + piece.len()..];
             true
@@ -87,21 +90,16 @@ pub(super) fn matches(pattern: &str, name: &str) -> bool {
 }
 
 /// What stands between the stars of a pattern.
-fn pieces(pattern: &str) -> Vec<String> {
-    let mut pieces = vec![String::new()];
-    let mut characters = pattern.chars().peekable();
-    while let Some(character) = characters.next() {
-        match character {
-            '*' => pieces.push(String::new()),
-            '\\' if characters.next_if_eq(&'*').is_some() => push(&mut pieces, '*'),
-            other => push(&mut pieces, other),
+fn pieces(pattern: &[u8]) -> Vec<Vec<u8>> {
+    let (mut pieces, mut piece) = (Vec::new(), Vec::new());
+    let mut bytes = pattern.iter().copied().peekable();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'*' => pieces.push(std::mem::take(&mut piece)),
+            b'\\' if bytes.next_if_eq(&b'*').is_some() => piece.push(b'*'),
+            other => piece.push(other),
         }
     }
+    pieces.push(piece);
     pieces
-}
-
-fn push(pieces: &mut [String], character: char) {
-    if let Some(last) = pieces.last_mut() {
-        last.push(character);
-    }
 }

@@ -86,7 +86,7 @@ impl Tried {
         let used = Used {
             entries: entries.len(),
             bytes: entries.iter().map(|entry| entry.message.len()).sum(),
-            names: self.mailbox.classes.keys().map(String::len).sum(),
+            names: self.mailbox.classes.keys().map(|name| name.len()).sum(),
             waiters: self.mailbox.waiters.values().map(Vec::len).sum(),
         };
         assert_eq!(self.mailbox.used, used);
