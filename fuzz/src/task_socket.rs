@@ -44,7 +44,7 @@ impl Daemon {
     }
 
     fn enrol(&mut self, conn: ConnId) {
-        let extension = (conn.0 % 2 == 0).then_some(EXTENSION_VERSION);
+        let extension = conn.0.is_multiple_of(2).then_some(EXTENSION_VERSION);
         let hello = ConnectRequest { version: TASK_PROTOCOL, auth_file: "/tmp/t".into(), extension };
         self.request(conn, Tm::Connect.tag(), &hello.encode());
         self.feed(Event::AuthOpened { conn, result: Ok("/tmp/d".into()) });

@@ -47,7 +47,7 @@ fn bytes(mut seed: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     while bytes.len() < length {
         let choice = next(&mut seed);
-        if choice % 3 == 0 {
+        if choice.is_multiple_of(3) {
             bytes.extend_from_slice(WORDS[(choice >> 8) as usize % WORDS.len()]);
         } else {
             // Small numbers are lengths, tags and kinds more often than large ones.
