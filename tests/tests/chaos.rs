@@ -18,7 +18,7 @@ const FARMS: usize = 2;
 /// Longer than a host may be silent.
 const TOO_LONG: Duration = Duration::from_secs(5);
 /// Kilobytes that come and go with the hour: stacks of threads that ran this time, the allocator's free lists.
-const PAGES: u64 = 256;
+const PAGES: u64 = 512;
 /// How long farms may need when all is well again.
 const RECOVERY: Duration = Duration::from_secs(60);
 
@@ -202,8 +202,8 @@ fn programs_finish_whatever_happens_to_hosts_and_tasks() {
     let mut stage = Stage { network: &network, machine, console, programs, farms, finished: 0, dice, story };
 
     // Once for the allocator to have what such times need, then again.
-    let before = stage.go_on_for(Duration::from_secs(seconds / 4));
-    let after = stage.go_on_for(Duration::from_secs(seconds - seconds / 4));
+    let before = stage.go_on_for(Duration::from_secs(seconds / 2));
+    let after = stage.go_on_for(Duration::from_secs(seconds - seconds / 2));
     eprintln!("{} farms, {} events, {before} kB before, {after} kB after", stage.finished, stage.story.len());
     assert!(stage.finished >= 2 * FARMS);
     assert!(after <= before + before / 10 + PAGES, "the daemon had {before} kB before, {after} kB after");
