@@ -134,10 +134,11 @@ impl<T> Mailbox<T> {
         self.hosts_tasks_gone(|tid| tid == owner);
     }
 
-    /// The tasks of which this is true have ended.
+    /// The tasks of which this is true have ended. The keeper of groups never does, whatever is said of its host.
     pub fn hosts_tasks_gone(&mut self, gone: impl Fn(Tid) -> bool) {
+        let ended = |owner| owner != Tid::NONE && owner != group::keeper() && gone(owner);
         self.retain(|entry| {
-            let orphaned = entry.owner != Tid::NONE && gone(entry.owner);
+            let orphaned = ended(entry.owner);
             if orphaned {
                 entry.owner = Tid::NONE;
             }
