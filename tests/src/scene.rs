@@ -162,7 +162,9 @@ impl Stage<'_> {
 }
 
 fn comparable(said: &str, blind: &[Blind]) -> String {
-    let mut lines: Vec<String> = said.lines().map(str::to_owned).collect();
+    // Which line comes behind a prompt depends on when it comes.
+    let mut lines: Vec<String> =
+        said.lines().map(|line| line.trim_start_matches("pvm> ").to_owned()).collect();
     for kind in blind {
         match kind {
             Blind::Ids => change(&mut lines, "", without_id),

@@ -170,7 +170,7 @@ const NETPIPE: &[Scene] = &[scene(
         Tasks(1),
         Run("NPpvm", &["-n", "20", "-u", "65536", "-h", "localhost"], ""),
     ],
-    &[Ids, Numbers("Mbps")],
+    &[Numbers("Mbps"), Ids],
     " 65539 bytes ",
 )];
 

@@ -141,7 +141,7 @@ const NETPIPE: Scene = Scene {
         Step::Tasks(1),
         Step::Run("NPpvm", &["-n", "20", "-u", "65536", "-h", "beta"], ""),
     ],
-    blind: &[Blind::Ids, Blind::Numbers("Mbps")],
+    blind: &[Blind::Numbers("Mbps"), Blind::Ids],
     says: " 65539 bytes ",
 };
 
