@@ -185,8 +185,11 @@ impl Engine {
             || self.read_now()?
             || self.sleep(deadline)?;
         self.neighbours.settle();
-        self.send_deferred()?;
-        Ok(came)
+        // The daemon may have hung up behind what has come, as after an exit: that is still to be taken.
+        match self.send_deferred() {
+            Err(error) if !came => Err(error),
+            _ => Ok(came),
+        }
     }
 
     /// Waits at the descriptors, and reads what has come.
