@@ -204,7 +204,11 @@ fn change(lines: &mut [String], text: &str, change: Change) {
     }
 }
 
+/// A rate over no measurable time, as C prints it, is a number with a fraction.
 fn without_number(word: &str) -> Option<String> {
+    if word == "inf" {
+        return Some("N.N".to_owned());
+    }
     (!word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit())).then(|| "N".to_owned())
 }
 
@@ -233,6 +237,7 @@ mod tests {
         assert_eq!(ids(" 262146 ->  262147"), " TID -> TID");
         assert_eq!(ids("<t4003blmbi0> t80001 t4"), "<TIDlmbi0> t80001 t4");
         let times = [Blind::Numbers("us"), Blind::Rows, Blind::Order];
+        assert_eq!(comparable("10 in 0 us (inf MB/s)", &times), "N in N us (N.N MB/s)");
         assert_eq!(comparable("size 10\n  3.25 us for 1\n 1  7.5\n", &times), " N.N us for N\nsize 10");
     }
 }

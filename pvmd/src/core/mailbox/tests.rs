@@ -323,6 +323,6 @@ proptest! {
 fn the_keepers_entry_outlives_whatever_is_said_of_its_host() {
     let mut mailbox = Mailbox::<u8>::with_keeper(MAILBOX_ENTRIES, MAILBOX_BYTES);
     mailbox.hosts_tasks_gone(|_| true);
-    assert!(mailbox.classes.contains_key(OsStr::new(pvm_wire::group::CLASS)));
+    assert!(mailbox.classes.contains_key(OsStr::new(group::CLASS)));
     assert_eq!(mailbox.used, Used::default());
 }
