@@ -9,9 +9,52 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::time::Duration;
 
-/// A node's epoch number: how many spontaneous context switches its present order has behind it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Epoch(pub u64);
+/// A node's epoch: how many spontaneous context switches its present order has behind it, and whose the last was.
+///
+/// Two nodes may make the same count of two different switches at the same time. Which of two equal counts is greater is
+/// decided by the node that made it, so no two switches have the same epoch, and of all orders exactly one prevails. Counts
+/// are compared by their distance: after the greatest number comes zero.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Epoch {
+    /// Spontaneous switches.
+    pub count: u64,
+    /// The node that made the last of them; 0 if nodes have no names, and equal counts are equal.
+    pub origin: u32,
+}
+
+impl Epoch {
+    /// An epoch of nodes without names.
+    pub fn new(count: u64) -> Self {
+        Self { count, origin: 0 }
+    }
+
+    /// Whether this is greater.
+    pub fn is_after(self, other: Self) -> bool {
+        let distance = self.count.wrapping_sub(other.count).cast_signed();
+        distance > 0 || distance == 0 && self.origin > other.origin
+    }
+
+    /// The epoch of this node after one more switch of its own.
+    #[must_use]
+    pub fn next(self, origin: u32) -> Self {
+        Self { count: self.count.wrapping_add(1), origin }
+    }
+}
+
+/// What a node has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Changes of the running job, for whatever reason.
+    pub switches: u64,
+    /// Messages that changed nothing because their epoch was not greater.
+    pub old: u64,
+    /// Messages that changed nothing because their job had had more than its share.
+    pub unfair: u64,
+    /// Epochs taken over from messages.
+    pub adopted: u64,
+    /// CPU time of jobs that messages brought onto the processor. It is part of their accounts.
+    pub boost: Duration,
+}
 
 /// What a message's arrival does to the node's processor. The message is delivered in every case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,12 +81,42 @@ pub struct Node<J> {
     running: Option<J>,
     used: BTreeMap<J, Duration>,
     slack: Duration,
+    name: u32,
+    is_boosted: bool,
+    counters: Counters,
 }
+
+/// How many slacks of time a job that did not want the processor may have saved up.
+const SAVINGS: u32 = 4;
 
 impl<J: Copy + Ord + Debug> Node<J> {
     /// A node that runs nothing. `slack` is best some time slices.
     pub fn new(slack: Duration) -> Self {
-        Self { epoch: Epoch::default(), running: None, used: BTreeMap::new(), slack }
+        Self {
+            epoch: Epoch::default(),
+            running: None,
+            used: BTreeMap::new(),
+            slack,
+            name: 0,
+            is_boosted: false,
+            counters: Counters::default(),
+        }
+    }
+
+    /// The same node with a name of its own, by which equal counts are told apart.
+    #[must_use]
+    pub fn named(self, name: u32) -> Self {
+        Self { name, ..self }
+    }
+
+    /// What it has done so far.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// The CPU time that a job has been charged.
+    pub fn account(&self, job: J) -> Duration {
+        self.used.get(&job).copied().unwrap_or_default()
     }
 
     /// The epoch that goes with every message that leaves.
@@ -58,13 +131,32 @@ impl<J: Copy + Ord + Debug> Node<J> {
 
     /// A spontaneous context switch: a time slice has ended, and `next` runs from now on.
     pub fn slice_ended(&mut self, next: Option<J>) {
-        self.epoch.0 += 1;
+        self.epoch = self.epoch.next(self.name);
         self.dispatch(next);
+    }
+
+    /// Which of the ready `jobs` is to run in the next slice: the one with the least on its account, so what messages have
+    /// brought a job is taken from its slices; among equals the next after the one that runs.
+    pub fn turn(&self, jobs: &[J], ready: impl Fn(J) -> bool) -> Option<J> {
+        let start = jobs.iter().position(|&job| Some(job) == self.running).map_or(0, |at| at + 1);
+        let round = (0..jobs.len()).map(|step| jobs[(start + step) % jobs.len()]);
+        round.filter(|&job| ready(job)).min_by_key(|&job| self.account(job))
+    }
+
+    /// Nobody saves up time without end: a job that did not want the processor for long comes to be only so far behind.
+    pub fn forget_savings(&mut self) {
+        let most = self.used.values().max().copied().unwrap_or_default();
+        let floor = most.saturating_sub(self.slack.saturating_mul(SAVINGS));
+        for account in self.used.values_mut() {
+            *account = (*account).max(floor);
+        }
     }
 
     /// A switch that is no time slice's end, such as when the running job blocks. The epoch stays.
     pub fn dispatch(&mut self, next: Option<J>) {
+        self.counters.switches += u64::from(self.running != next);
         self.running = next;
+        self.is_boosted = false;
         if let Some(job) = next {
             // A newcomer starts level with the least of those here, or it could claim all the time before it came.
             let level = self.used.values().min().copied().unwrap_or_default();
@@ -76,6 +168,9 @@ impl<J: Copy + Ord + Debug> Node<J> {
     pub fn charge(&mut self, time: Duration) {
         if let Some(account) = self.running.and_then(|job| self.used.get_mut(&job)) {
             *account = account.saturating_add(time);
+        }
+        if self.is_boosted {
+            self.counters.boost = self.counters.boost.saturating_add(time);
         }
     }
 
@@ -93,23 +188,38 @@ impl<J: Copy + Ord + Debug> Node<J> {
             return Arrival::Local;
         }
         if self.running == Some(job) {
-            self.epoch = self.epoch.max(epoch);
+            self.follow(epoch);
             return Arrival::Runs;
         }
-        if epoch <= self.epoch {
+        if !epoch.is_after(self.epoch) {
+            self.counters.old += 1;
             return Arrival::Old;
         }
         if !self.fair(job) {
+            self.counters.unfair += 1;
             return Arrival::Unfair;
         }
-        self.epoch = epoch;
+        self.adopt(epoch);
         self.dispatch(Some(job));
+        self.is_boosted = true;
         Arrival::Switch
     }
 
+    /// A message has arrived at a node on which all jobs run: only its epoch counts.
+    pub fn follow(&mut self, epoch: Epoch) {
+        if epoch.is_after(self.epoch) {
+            self.adopt(epoch);
+        }
+    }
+
+    fn adopt(&mut self, epoch: Epoch) {
+        self.epoch = epoch;
+        self.counters.adopted += 1;
+    }
+
     fn fair(&self, job: J) -> bool {
-        let account = |job: J| self.used.get(&job).copied().unwrap_or_default();
-        self.running.is_none_or(|running| account(job) <= account(running).saturating_add(self.slack))
+        let limit = |running| self.account(running).saturating_add(self.slack);
+        self.running.is_none_or(|running| self.account(job) <= limit(running))
     }
 }
 
@@ -167,144 +277,5 @@ pub fn gang_slice(now: Duration, quantum: Duration, rows: usize) -> Option<usize
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    const SLICE: Duration = Duration::from_millis(100);
-
-    fn node(job: char) -> Node<char> {
-        let mut node = Node::new(2 * SLICE);
-        node.dispatch(Some(job));
-        node
-    }
-
-    #[test]
-    fn a_greater_epoch_switches_and_is_adopted() {
-        let mut node = node('B');
-        assert_eq!(node.arrived('A', Epoch(3), false), Arrival::Switch);
-        assert_eq!((node.running(), node.epoch()), (Some('A'), Epoch(3)));
-        assert_eq!(node.arrived('B', Epoch(2), false), Arrival::Old);
-        assert_eq!(node.arrived('B', Epoch(3), false), Arrival::Old, "equal is not greater");
-        assert_eq!(node.arrived('A', Epoch(5), false), Arrival::Runs);
-        assert_eq!(node.epoch(), Epoch(5));
-        node.slice_ended(Some('B'));
-        assert_eq!((node.running(), node.epoch()), (Some('B'), Epoch(6)));
-    }
-
-    /// The source's conflict: A runs on node 1, B on node 2, and each sends to its other half at once.
-    #[test]
-    fn in_the_conflict_exactly_one_job_is_coscheduled() {
-        for (first, second) in [(1, 0), (0, 1), (7, 3)] {
-            let (mut one, mut two) = (node('B'), node('B'));
-            (0..first).for_each(|_| one.slice_ended(Some('A')));
-            one.dispatch(Some('A'));
-            (0..second).for_each(|_| two.slice_ended(Some('B')));
-            let (from_one, from_two) = (one.epoch(), two.epoch());
-            let answers = [one.arrived('B', from_two, false), two.arrived('A', from_one, false)];
-            assert_eq!(answers.iter().filter(|&&answer| answer == Arrival::Switch).count(), 1);
-            assert_eq!(one.running(), two.running());
-            // Messages that were on their way do not pull it back.
-            assert_ne!(one.arrived('B', from_two, false), Arrival::Switch);
-            assert_ne!(two.arrived('B', from_two, false), Arrival::Switch);
-        }
-    }
-
-    #[test]
-    fn a_new_job_spreads_over_all_nodes() {
-        let mut nodes: Vec<Node<char>> = (0..8).map(|_| node('B')).collect();
-        nodes[0].slice_ended(Some('A'));
-        for to in 1..8 {
-            let epoch = nodes[to - 1].epoch();
-            let old = nodes[to].epoch();
-            assert_eq!(nodes[to].arrived('A', epoch, false), Arrival::Switch);
-            assert_eq!(nodes[to - 1].arrived('B', old, false), Arrival::Old);
-        }
-        assert!(nodes.iter().all(|node| node.running() == Some('A')));
-    }
-
-    /// Two jobs on one node, one of them flooded with messages of ever greater epochs, from itself and from accomplices.
-    #[test]
-    fn a_job_that_floods_itself_gains_nothing() {
-        for from_here in [true, false] {
-            let mut node = node('B');
-            let mut used = [Duration::ZERO; 2];
-            let tick = Duration::from_millis(1);
-            for ms in 0..20_000_u64 {
-                if ms % 100 == 0 {
-                    let next = if node.running() == Some('A') { 'B' } else { 'A' };
-                    node.slice_ended(Some(next));
-                }
-                node.arrived('A', Epoch(node.epoch().0 + 1), from_here);
-                node.charge(tick);
-                used[usize::from(node.running() == Some('B'))] += tick;
-            }
-            assert!(used[0] <= used[1] + 3 * SLICE, "{used:?}");
-        }
-    }
-
-    #[test]
-    fn a_newcomer_does_not_claim_the_past() {
-        let mut node = node('B');
-        node.charge(100 * SLICE);
-        node.slice_ended(Some('A'));
-        node.charge(3 * SLICE);
-        node.slice_ended(Some('B'));
-        assert_eq!(node.arrived('A', Epoch(9), false), Arrival::Unfair);
-        node.forget('B');
-        assert_eq!(node.running(), None);
-        assert_eq!(node.arrived('A', Epoch(9), false), Arrival::Switch);
-    }
-
-    #[test]
-    fn the_spin_is_measured_and_bounded() {
-        let mut wait = TwoPhase::default();
-        assert_eq!(wait.spin(), Duration::ZERO);
-        wait.observe(Duration::from_micros(10));
-        assert_eq!(wait.spin(), Duration::from_micros(50));
-        for _ in 0..1000 {
-            wait.observe(Duration::from_secs(10));
-        }
-        assert!(wait.spin() <= TwoPhase::FACTOR * TwoPhase::MOST);
-        for _ in 0..1000 {
-            wait.observe(Duration::ZERO);
-        }
-        assert!(wait.spin() >= TwoPhase::FACTOR * TwoPhase::LEAST);
-    }
-
-    #[test]
-    fn local_and_gang() {
-        let jobs = ['A', 'B', 'C'];
-        assert_eq!(local_next(&jobs, Some('A'), |_| true), Some('B'));
-        assert_eq!(local_next(&jobs, Some('A'), |job| job != 'B'), Some('C'));
-        assert_eq!(local_next(&jobs, Some('C'), |job| job == 'C'), Some('C'));
-        assert_eq!(local_next(&jobs, None, |_| false), None);
-        assert_eq!(local_next::<char>(&[], None, |_| true), None);
-        assert_eq!(gang_slice(SLICE * 7, SLICE, 3), Some(1));
-        assert_eq!(gang_slice(SLICE, SLICE, 0), None);
-        assert_eq!(gang_slice(SLICE, Duration::ZERO, 2).map(|row| row < 2), Some(true));
-    }
-
-    proptest! {
-        /// A node's epoch never falls, and a switch happens exactly if the message's epoch was greater and it was fair.
-        #[test]
-        fn epochs_never_fall(steps in proptest::collection::vec((0..4_u8, 0..4_u32, 0..30_u64), 0..200)) {
-            let mut node = Node::new(SLICE);
-            for (kind, job, number) in steps {
-                let (epoch, running) = (node.epoch(), node.running());
-                match kind {
-                    0 => node.slice_ended(Some(job)),
-                    1 => node.charge(Duration::from_millis(number * 10)),
-                    _ => {
-                        let answer = node.arrived(job, Epoch(number), false);
-                        let switched = running != Some(job) && node.running() == Some(job);
-                        prop_assert_eq!(answer == Arrival::Switch, switched);
-                        prop_assert!(!switched || (number > epoch.0 && node.epoch() == Epoch(number)));
-                        prop_assert!(switched || node.running() == running);
-                    }
-                }
-                prop_assert!(node.epoch() >= epoch);
-            }
-        }
-    }
-}
+#[path = "epochs_tests.rs"]
+mod tests;

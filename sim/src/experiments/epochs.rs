@@ -368,7 +368,7 @@ impl Simulation<'_> {
             self.settle(node);
             // Implicitly every wake-up counts as new; what remains of the rule is its fairness.
             let rule = &mut self.processors[node].rule;
-            let epoch = if self.case.policy == Policy::Demand { epoch } else { Epoch(rule.epoch().0 + 1) };
+            let epoch = if self.case.policy == Policy::Demand { epoch } else { rule.epoch().next(0) };
             if rule.arrived(job, epoch, false) == Arrival::Switch {
                 self.switched(node, before);
             }
