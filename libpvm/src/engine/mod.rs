@@ -325,3 +325,6 @@ impl Engine {
 pub(crate) fn xdr_header(tag: i32, context: i32, wait_id: i32) -> MessageHeader {
     MessageHeader { encoding: Encoding::Xdr.word(), tag, context, wait_id, checksum: 0 }
 }
+
+#[cfg(test)]
+mod ending_tests;

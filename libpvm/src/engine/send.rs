@@ -6,7 +6,7 @@ use super::{Engine, Payload, xdr_header};
 use crate::error::{Error, Result};
 use pvm_wire::body::BodyWriter;
 use pvm_wire::codes::{CONTEXT_TC, Tc, Tm};
-use pvm_wire::{MessageHeader, Tid};
+use pvm_wire::{MessageHeader, PvmError, Tid};
 
 impl Engine {
     /// Sends a message. Returns when all is with the kernel.
@@ -14,7 +14,8 @@ impl Engine {
         let begun = self.begin_span();
         self.send_whole(dst, header, payload)?;
         self.record_send(begun, &[dst], &header, payload);
-        self.send_deferred()
+        self.send_deferred();
+        Ok(())
     }
 
     /// Sends one message to several tasks; to each once, and not to this one. Direct routes that are open are used.
@@ -40,7 +41,8 @@ impl Engine {
             self.send_by_daemon(self.tid().multicast(), header, payload)?;
         }
         self.record_send(begun, &dsts, &header, payload);
-        self.send_deferred()
+        self.send_deferred();
+        Ok(())
     }
 
     /// Sends to those that can be reached without the daemon; the rest. Those that share memory share the body, too.
@@ -114,6 +116,15 @@ impl Engine {
         header: MessageHeader,
         payload: Payload<'_>,
     ) -> Result<()> {
+        let sent = self.write_to_daemon(dst, header, payload);
+        if sent.as_ref().is_err_and(|error| error.code() == PvmError::SysErr) {
+            self.lose();
+        }
+        sent
+    }
+
+    /// As [`Self::send_by_daemon`], but a broken connection stays, so that what came before it broke can be read.
+    fn write_to_daemon(&mut self, dst: Tid, header: MessageHeader, payload: Payload<'_>) -> Result<()> {
         let is_grant = header.context == CONTEXT_TC && header.tag == Tc::ConAck.tag();
         self.peers.count_sent(dst, is_grant);
         let form = payload.for_socket(header)?;
@@ -122,13 +133,12 @@ impl Engine {
             Outgoing::new(self.tid(), dst, form.header, form.parts(), self.options.fragment_size)?;
         while !outgoing.is_done() {
             let route = self.route.as_ref().ok_or_else(Error::lost)?;
-            match outgoing.write(route) {
-                Ok(true) => {}
-                Ok(false) => self.read_until_writable(Tid::MY_DAEMON)?,
-                Err(error) => {
-                    self.lose();
-                    return Err(error);
-                }
+            if !outgoing.write(route)?
+                && let Err(error) = self.read_until_writable(Tid::MY_DAEMON)
+            {
+                // Nothing else can follow half a message.
+                self.lose();
+                return Err(error);
             }
         }
         Ok(())
@@ -140,11 +150,16 @@ impl Engine {
         self.read(&ready)
     }
 
-    /// Sends what handlers answered while a message was on its way out.
-    pub(super) fn send_deferred(&mut self) -> Result<()> {
+    /// Sends what handlers answered while a message was on its way out. Nobody waits for whether it goes: a daemon that
+    /// has hung up, as after an exit, is noticed behind its last words. Whether all went.
+    pub(super) fn send_deferred(&mut self) -> bool {
         while let Some(message) = self.inbox.deferred.pop_front() {
-            self.send_by_daemon(message.dst, message.header, Payload::Parts(&[&message.body]))?;
+            let sent = self.write_to_daemon(message.dst, message.header, Payload::Parts(&[&message.body]));
+            if sent.is_err() {
+                self.inbox.deferred.clear();
+                return false;
+            }
         }
-        Ok(())
+        true
     }
 }

@@ -225,7 +225,7 @@ impl Engine {
                 header: xdr_header(TIMELINE_TAG, CONTEXT_TC, 0),
                 body: body.into(),
             });
-            self.send_deferred().is_ok()
+            self.send_deferred()
         });
         if !sent {
             // Tracing is no reason for a program to fail; the daemon is gone, as the next call will say.
