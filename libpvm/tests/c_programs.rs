@@ -108,7 +108,7 @@ fn the_daemon_answers_for_a_dead_resource_manager() {
 /// The original crashes.
 #[test]
 fn misuse_is_answered_with_errors() {
-    for program in ["misuse.c", "misuse_more.c", "mistakes.f90"] {
+    for program in ["misuse.c", "misuse_more.c", "mistakes.f90", "nulls.c"] {
         check_with(program, &daemons(), &[Library::Shared, Library::Static]);
     }
 }
@@ -119,7 +119,7 @@ fn misuse_touches_no_memory_that_it_should_not() {
         return;
     }
     let daemon = daemons().pop().expect("a daemon");
-    for source in ["misuse.c", "misuse_more.c"] {
+    for source in ["misuse.c", "misuse_more.c", "nulls.c"] {
         let machine = Machine::start(&daemon);
         let program = compile(source, Library::Shared, machine.folder());
         let script = script(&machine, &format!("exec valgrind -q --error-exitcode=9 {}", program.display()));

@@ -164,6 +164,7 @@ const NOT_COMPARED: &[&str] = &[
     "mistakes.f90",
     "misuse.c",
     "misuse_more.c",
+    "nulls.c",
     "signals.c",
     "enrol.c",
 ];
@@ -263,6 +264,17 @@ fn every_function_of_the_headers_is_exported() {
         let here = ours.iter().any(|(_, ours)| ours == name);
         assert!(here || DECLARED_ONLY.contains(&&**name), "{name} is declared, but not there");
     }
+}
+
+#[test]
+fn every_fortran_subroutine_is_given_null() {
+    let text = programs("c", |name| name == "nulls.c");
+    let ours = symbols(&our_libraries().join("libpvm3.so"));
+    let names =
+        ours.iter().map(|(_, name)| name).filter(|name| name.starts_with("pvm") && name.ends_with('_'));
+    // Its one argument is where the result goes, and it would end the machine.
+    let missing: Vec<_> = names.filter(|name| *name != "pvmfhalt_" && !calls(&text, name)).collect();
+    assert!(missing.is_empty(), "no program gives {missing:?} null pointers");
 }
 
 #[test]

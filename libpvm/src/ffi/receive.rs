@@ -364,6 +364,9 @@ pub unsafe extern "C" fn pvm_precv(
             record.long(Datum::PDA, data.addr() as i64).int(Datum::PC, count).int(Datum::PDT, kind);
         });
         let room = array_length(kind, count)?;
+        if data.is_null() && room > 0 {
+            return Err(PvmError::BadParam.into());
+        }
         Ok((room, timeline::begin(state)?))
     };
     let mut received = None;
@@ -376,7 +379,7 @@ pub unsafe extern "C" fn pvm_precv(
         received = Some((bytes.len() as c_int, info.tag, info.src));
         // SAFETY: as promised; no more bytes than the array has room for.
         unsafe {
-            if !data.is_null() {
+            if room > 0 {
                 std::ptr::copy_nonoverlapping(bytes.as_ptr(), data.cast(), bytes.len().min(room));
             }
             store(sender, info.src);

@@ -1,22 +1,11 @@
 //! Groups.
 
-use super::{Length, result, text_within};
+use super::{Length, answer, number, text_within};
 use crate::ffi::groups;
-use crate::ffi::memory::store;
-use std::ffi::{CString, c_char, c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
 
 /// Longest group name, bytes.
 const NAME_MAX: usize = 31;
-
-unsafe fn with_name(
-    out: *mut c_int,
-    name: *const c_char,
-    length: Length,
-    call: impl FnOnce(CString) -> c_int,
-) {
-    // SAFETY: a CHARACTER argument, and a writable number.
-    unsafe { store(out, result(text_within(name, length, NAME_MAX).map(call))) };
-}
 
 macro_rules! group_subroutines {
     ($($(#[$doc:meta])* $name:ident(group $(, $arg:ident)*) = $function:path;)*) => {$(
@@ -32,7 +21,12 @@ macro_rules! group_subroutines {
             length: Length,
         ) {
             // SAFETY: as promised.
-            unsafe { with_name(out, group, length, |group| $function(group.as_ptr() $(, *$arg)*)) };
+            unsafe {
+                answer(out, || {
+                    let group = text_within(group, length, NAME_MAX)?;
+                    Ok($function(group.as_ptr() $(, number($arg)?)*))
+                });
+            }
         }
     )*};
 }
@@ -76,9 +70,11 @@ macro_rules! array_subroutines {
         ) {
             // SAFETY: as promised.
             unsafe {
-                let (count, kind, tag, root) = (*count, *kind, *tag, *root);
-                let call = |group: CString| $function(first, data, count, kind, tag, group.as_ptr(), root);
-                with_name(out, group, length, call);
+                answer(out, || {
+                    let (count, kind, tag, root) = (number(count)?, number(kind)?, number(tag)?, number(root)?);
+                    let group = text_within(group, length, NAME_MAX)?;
+                    Ok($function(first, data, count, kind, tag, group.as_ptr(), root))
+                });
             }
         }
     )*};

@@ -1,6 +1,6 @@
 //! Hosts and tasks of the machine. Lists come one item at each call, round and round.
 
-use super::{Length, fill, numbers, result, text};
+use super::{Length, answer, fill, number, numbers, text};
 use crate::ffi::memory::{HostInfo, TaskInfo, TimeVal, store};
 use crate::ffi::{config, daemon, hosts};
 use pvm_wire::PvmError;
@@ -15,14 +15,13 @@ numbers! {
 type ManyHosts = unsafe extern "C" fn(*const *const c_char, c_int, *mut c_int) -> c_int;
 
 /// The status of the one host, or the error of the whole call.
-unsafe fn one_host(call: ManyHosts, host: *const c_char, length: Length) -> c_int {
+unsafe fn one_host(call: ManyHosts, host: *const c_char, length: Length) -> Result<c_int, PvmError> {
     // SAFETY: a CHARACTER argument.
-    result(unsafe { text(host, length) }.map(|host| {
-        let (names, mut status) = ([host.as_ptr()], 0);
-        // SAFETY: one string, and room for one status.
-        let code = unsafe { call(names.as_ptr(), 1, &raw mut status) };
-        if code < 0 { code } else { status }
-    }))
+    let host = unsafe { text(host, length) }?;
+    let (names, mut status) = ([host.as_ptr()], 0);
+    // SAFETY: one string, and room for one status.
+    let code = unsafe { call(names.as_ptr(), 1, &raw mut status) };
+    Ok(if code < 0 { code } else { status })
 }
 
 /// `pvm_addhosts` for one host; `info` is its status.
@@ -32,7 +31,7 @@ unsafe fn one_host(call: ManyHosts, host: *const c_char, length: Length) -> c_in
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvmfaddhost_(host: *const c_char, info: *mut c_int, length: Length) {
     // SAFETY: as promised.
-    unsafe { store(info, one_host(hosts::pvm_addhosts, host, length)) };
+    unsafe { answer(info, || one_host(hosts::pvm_addhosts, host, length)) };
 }
 
 /// `pvm_delhosts` for one host; `info` is its status.
@@ -42,7 +41,7 @@ pub unsafe extern "C" fn pvmfaddhost_(host: *const c_char, info: *mut c_int, len
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvmfdelhost_(host: *const c_char, info: *mut c_int, length: Length) {
     // SAFETY: as promised.
-    unsafe { store(info, one_host(hosts::pvm_delhosts, host, length)) };
+    unsafe { answer(info, || one_host(hosts::pvm_delhosts, host, length)) };
 }
 
 /// `pvm_archcode`.
@@ -52,7 +51,7 @@ pub unsafe extern "C" fn pvmfdelhost_(host: *const c_char, info: *mut c_int, len
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvmfarchcode_(arch: *const c_char, code: *mut c_int, length: Length) {
     // SAFETY: as promised.
-    unsafe { store(code, result(text(arch, length).map(|arch| config::pvm_archcode(arch.as_ptr())))) };
+    unsafe { answer(code, || Ok(config::pvm_archcode(text(arch, length)?.as_ptr()))) };
 }
 
 /// `pvm_mstat`.
@@ -62,7 +61,7 @@ pub unsafe extern "C" fn pvmfarchcode_(arch: *const c_char, code: *mut c_int, le
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvmfmstat_(host: *const c_char, status: *mut c_int, length: Length) {
     // SAFETY: as promised.
-    unsafe { store(status, result(text(host, length).map(|host| config::pvm_mstat(host.as_ptr())))) };
+    unsafe { answer(status, || Ok(config::pvm_mstat(text(host, length)?.as_ptr()))) };
 }
 
 /// `pvm_hostsync`, times as seconds and microseconds.
@@ -82,12 +81,14 @@ pub unsafe extern "C" fn pvmfhostsync_(
     let mut ahead = clock;
     // SAFETY: as promised.
     unsafe {
-        let code = config::pvm_hostsync(*host, &raw mut clock, &raw mut ahead);
-        store(clock_seconds, clock.seconds as c_int);
-        store(clock_micros, clock.micros as c_int);
-        store(ahead_seconds, ahead.seconds as c_int);
-        store(ahead_micros, ahead.micros as c_int);
-        store(info, code);
+        answer(info, || {
+            let code = config::pvm_hostsync(number(host)?, &raw mut clock, &raw mut ahead);
+            store(clock_seconds, clock.seconds as c_int);
+            store(clock_micros, clock.micros as c_int);
+            store(ahead_seconds, ahead.seconds as c_int);
+            store(ahead_micros, ahead.micros as c_int);
+            Ok(code)
+        });
     }
 }
 
@@ -102,16 +103,16 @@ pub unsafe extern "C" fn pvmfstartpvmd_(
     info: *mut c_int,
     length: Length,
 ) {
-    // SAFETY: as promised.
-    let outcome = unsafe { text(args, length) }.map(|args| {
-        let words = args.as_bytes().split(|&byte| byte == b' ').filter(|word| !word.is_empty());
-        let words: Vec<CString> = words.filter_map(|word| CString::new(word).ok()).collect();
-        let pointers: Vec<*const c_char> = words.iter().map(|word| word.as_ptr()).collect();
-        // SAFETY: as many strings as are counted.
-        unsafe { daemon::pvm_start_pvmd(pointers.len() as c_int, pointers.as_ptr(), *block) }
-    });
-    // SAFETY: as promised.
-    unsafe { store(info, result(outcome)) };
+    // SAFETY: as promised, and as many strings as are counted.
+    unsafe {
+        answer(info, || {
+            let (args, block) = (text(args, length)?, number(block)?);
+            let words = args.as_bytes().split(|&byte| byte == b' ').filter(|word| !word.is_empty());
+            let words: Vec<CString> = words.filter_map(|word| CString::new(word).ok()).collect();
+            let pointers: Vec<*const c_char> = words.iter().map(|word| word.as_ptr()).collect();
+            Ok(daemon::pvm_start_pvmd(pointers.len() as c_int, pointers.as_ptr(), block))
+        });
+    }
 }
 
 /// A list that is handed out item by item.
@@ -171,24 +172,26 @@ pub unsafe extern "C" fn pvmfconfig_(
     let mut round = HOSTS.lock().unwrap_or_else(PoisonError::into_inner);
     // SAFETY: as promised.
     unsafe {
-        if round.0.is_over(*count == -1) {
-            match all_hosts() {
-                Ok((hosts, found_formats)) => {
-                    round.0.set(hosts);
-                    round.1 = found_formats;
+        answer(info, || {
+            if round.0.is_over(number(count)? == -1) {
+                match all_hosts() {
+                    Ok((hosts, found_formats)) => {
+                        round.0.set(hosts);
+                        round.1 = found_formats;
+                    }
+                    Err(code) => return Ok(code),
                 }
-                Err(code) => return store(info, code),
             }
-        }
-        store(count, round.0.items.len() as c_int);
-        store(formats, round.1);
-        if let Some(host) = round.0.take() {
-            store(tid, host.tid);
-            fill(name, name_length, host.name.as_bytes());
-            fill(arch, arch_length, host.arch.as_bytes());
-            store(speed, host.speed);
-        }
-        store(info, 1);
+            store(count, round.0.items.len() as c_int);
+            store(formats, round.1);
+            if let Some(host) = round.0.take() {
+                store(tid, host.tid);
+                fill(name, name_length, host.name.as_bytes());
+                fill(arch, arch_length, host.arch.as_bytes());
+                store(speed, host.speed);
+            }
+            Ok(1)
+        });
     }
 }
 
@@ -238,24 +241,23 @@ pub unsafe extern "C" fn pvmftasks_(
     let mut round = TASKS.lock().unwrap_or_else(PoisonError::into_inner);
     // SAFETY: as promised.
     unsafe {
-        if round.is_over(*count == -1) {
-            match all_tasks(*place) {
-                Ok(tasks) => round.set(tasks),
-                Err(code) => return store(info, code),
+        answer(info, || {
+            let (place, restart) = (number(place)?, number(count)? == -1);
+            if round.is_over(restart) {
+                match all_tasks(place) {
+                    Ok(tasks) => round.set(tasks),
+                    Err(code) => return Ok(code),
+                }
             }
-        }
-        store(count, round.items.len() as c_int);
-        match round.take() {
-            Some(task) => {
-                store(tid, task.tid);
-                store(parent, task.parent);
-                store(host, task.host);
-                store(flags, task.flags);
-                fill(name, name_length, task.name.as_bytes());
-                store(info, 1);
-            }
-            None => store(info, PvmError::NoTask.code()),
-        }
+            store(count, round.items.len() as c_int);
+            let task = round.take().ok_or(PvmError::NoTask)?;
+            store(tid, task.tid);
+            store(parent, task.parent);
+            store(host, task.host);
+            store(flags, task.flags);
+            fill(name, name_length, task.name.as_bytes());
+            Ok(1)
+        });
     }
 }
 

@@ -1,8 +1,8 @@
 //! The mailbox.
 
-use super::{Length, fill, result, text};
+use super::{Length, answer, fill, number, text};
 use crate::ffi::mailbox;
-use crate::ffi::memory::{MailboxInfo, store};
+use crate::ffi::memory::{MailboxInfo, ints, store, store_all};
 use pvm_wire::PvmError;
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,8 +21,10 @@ pub unsafe extern "C" fn pvmfputinfo_(
 ) {
     // SAFETY: as promised.
     unsafe {
-        let name = text(name, length);
-        store(index, result(name.map(|name| mailbox::pvm_putinfo(name.as_ptr(), *id, *flags))));
+        answer(index, || {
+            let name = text(name, length)?;
+            Ok(mailbox::pvm_putinfo(name.as_ptr(), number(id)?, number(flags)?))
+        });
     }
 }
 
@@ -40,8 +42,10 @@ pub unsafe extern "C" fn pvmfrecvinfo_(
 ) {
     // SAFETY: as promised.
     unsafe {
-        let name = text(name, length);
-        store(id, result(name.map(|name| mailbox::pvm_recvinfo(name.as_ptr(), *index, *flags))));
+        answer(id, || {
+            let name = text(name, length)?;
+            Ok(mailbox::pvm_recvinfo(name.as_ptr(), number(index)?, number(flags)?))
+        });
     }
 }
 
@@ -59,8 +63,10 @@ pub unsafe extern "C" fn pvmfdelinfo_(
 ) {
     // SAFETY: as promised.
     unsafe {
-        let name = text(name, length);
-        store(info, result(name.map(|name| mailbox::pvm_delinfo(name.as_ptr(), *index, *flags))));
+        answer(info, || {
+            let name = text(name, length)?;
+            Ok(mailbox::pvm_delinfo(name.as_ptr(), number(index)?, number(flags)?))
+        });
     }
 }
 
@@ -87,26 +93,24 @@ pub unsafe extern "C" fn pvmfgetmboxinfo_(
 ) {
     // SAFETY: as promised; lists and arrays are as long as the call says.
     unsafe {
-        if *names == -1 {
-            NEXT.store(0, Ordering::Relaxed);
-        }
-        let (mut count, mut list) = (0, std::ptr::null_mut::<MailboxInfo>());
-        let code = result(
-            text(pattern, pattern_length)
-                .map(|pattern| mailbox::pvm_getmboxinfo(pattern.as_ptr(), &raw mut count, &raw mut list)),
-        );
-        if code < 0 || count < 1 {
+        answer(info, || {
+            if number(names)? == -1 {
+                NEXT.store(0, Ordering::Relaxed);
+            }
+            let pattern = text(pattern, pattern_length)?;
+            let (mut count, mut list) = (0, std::ptr::null_mut::<MailboxInfo>());
+            let code = mailbox::pvm_getmboxinfo(pattern.as_ptr(), &raw mut count, &raw mut list);
             store(names, count);
-            return store(info, if code < 0 { code } else { PvmError::NotFound.code() });
-        }
-        let class = &*list.add(NEXT.fetch_add(1, Ordering::Relaxed) % count as usize);
-        store(names, count);
-        fill(name, name_length, CStr::from_ptr(class.name).to_bytes());
-        store(entries, class.entries);
-        let number = usize::try_from(class.entries).unwrap_or(0);
-        for (from, to) in [(class.indices, indices), (class.owners, owners), (class.flags, flags)] {
-            std::ptr::copy_nonoverlapping(from, to, number);
-        }
-        store(info, code);
+            if code < 0 || count < 1 {
+                return Ok(if code < 0 { code } else { PvmError::NotFound.code() });
+            }
+            let class = &*list.add(NEXT.fetch_add(1, Ordering::Relaxed) % count as usize);
+            fill(name, name_length, CStr::from_ptr(class.name).to_bytes());
+            store(entries, class.entries);
+            for (from, to) in [(class.indices, indices), (class.owners, owners), (class.flags, flags)] {
+                store_all(to, &ints(from, class.entries).unwrap_or_default());
+            }
+            Ok(code)
+        });
     }
 }

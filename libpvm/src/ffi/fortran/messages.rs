@@ -1,6 +1,6 @@
 //! Buffers, packing, sending and receiving.
 
-use super::numbers;
+use super::{answer, number, numbers};
 use crate::ffi::memory::{TimeVal, store};
 use crate::ffi::pack::{Kind, pack, unpack};
 use crate::ffi::state::{State, call};
@@ -47,9 +47,11 @@ pub unsafe extern "C" fn pvmftrecv_(
 ) {
     // SAFETY: as promised.
     unsafe {
-        let time = TimeVal { seconds: i64::from(*seconds), micros: i64::from(*micros) };
-        let timeout = if time.seconds == -1 { std::ptr::null() } else { &raw const time };
-        store(id, receive::pvm_trecv(*tid, *tag, timeout));
+        answer(id, || {
+            let time = TimeVal { seconds: number(seconds)?.into(), micros: number(micros)?.into() };
+            let timeout = if time.seconds == -1 { std::ptr::null() } else { &raw const time };
+            Ok(receive::pvm_trecv(number(tid)?, number(tag)?, timeout))
+        });
     }
 }
 
@@ -66,7 +68,7 @@ pub unsafe extern "C" fn pvmfbufinfo_(
     info: *mut c_int,
 ) {
     // SAFETY: as promised.
-    unsafe { store(info, buffer_calls::pvm_bufinfo(*id, length, tag, tid)) };
+    unsafe { answer(info, || Ok(buffer_calls::pvm_bufinfo(number(id)?, length, tag, tid))) };
 }
 
 /// The element type with this number of `fpvm3.h`; strings travel as plain bytes.
@@ -98,7 +100,7 @@ pub unsafe extern "C" fn pvmfpack_(
 ) {
     let work = |state: &mut State| {
         // SAFETY: as promised.
-        unsafe { pack(state, kind(*what)?, data, *count, *stride) }?;
+        unsafe { pack(state, kind(number(what)?)?, data, number(count)?, number(stride)?) }?;
         Ok(0)
     };
     // SAFETY: as promised.
@@ -119,7 +121,7 @@ pub unsafe extern "C" fn pvmfunpack_(
 ) {
     let work = |state: &mut State| {
         // SAFETY: as promised.
-        unsafe { unpack(state, kind(*what)?, data, *count, *stride) }?;
+        unsafe { unpack(state, kind(number(what)?)?, data, number(count)?, number(stride)?) }?;
         Ok(0)
     };
     // SAFETY: as promised.
@@ -138,7 +140,7 @@ pub unsafe extern "C" fn pvmfmcast_(
     info: *mut c_int,
 ) {
     // SAFETY: as promised.
-    unsafe { store(info, send::pvm_mcast(tids, *count, *tag)) };
+    unsafe { answer(info, || Ok(send::pvm_mcast(tids, number(count)?, number(tag)?))) };
 }
 
 /// `pvm_psend`.
@@ -155,7 +157,9 @@ pub unsafe extern "C" fn pvmfpsend_(
     info: *mut c_int,
 ) {
     // SAFETY: as promised.
-    unsafe { store(info, send::pvm_psend(*tid, *tag, data, *count, *kind)) };
+    unsafe {
+        answer(info, || Ok(send::pvm_psend(number(tid)?, number(tag)?, data, number(count)?, number(kind)?)));
+    }
 }
 
 /// `pvm_precv`.
@@ -176,6 +180,9 @@ pub unsafe extern "C" fn pvmfprecv_(
 ) {
     // SAFETY: as promised.
     unsafe {
-        store(info, receive::pvm_precv(*tid, *tag, data, *count, *kind, sender, its_tag, length));
+        answer(info, || {
+            let (tid, tag, count, kind) = (number(tid)?, number(tag)?, number(count)?, number(kind)?);
+            Ok(receive::pvm_precv(tid, tag, data, count, kind, sender, its_tag, length))
+        });
     }
 }

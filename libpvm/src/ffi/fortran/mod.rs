@@ -2,6 +2,8 @@
 //!
 //! Names are in lower case with an underscore. Each CHARACTER argument adds its length, by value, behind all others;
 //! compilers pass it as an int or as a larger integer, whose lower half this reads.
+//!
+//! An argument that is needed and is NULL is a bad parameter, as in C; a result that is NULL is not wanted.
 
 mod groups;
 mod machine;
@@ -9,6 +11,7 @@ mod mailbox;
 mod messages;
 mod tasks;
 
+use super::memory::store;
 use pvm_wire::PvmError;
 use std::ffi::{CString, c_char, c_int};
 
@@ -62,9 +65,25 @@ unsafe fn fill(pointer: *mut c_char, length: Length, text: &[u8]) {
     target[used..].fill(b' ');
 }
 
-/// The result of a call with strings: what the call gave, or that a string was too long.
-fn result(outcome: Result<c_int, PvmError>) -> c_int {
-    outcome.unwrap_or_else(PvmError::code)
+/// A number that an argument refers to; NULL is a bad parameter.
+///
+/// # Safety
+/// `pointer` is NULL or a number.
+unsafe fn number(pointer: *const c_int) -> Result<c_int, PvmError> {
+    if pointer.is_null() {
+        return Err(PvmError::BadParam);
+    }
+    // SAFETY: not NULL, so a number by the caller's promise.
+    Ok(unsafe { pointer.read_unaligned() })
+}
+
+/// Stores what a call gave, or why its arguments allow none, in the last argument.
+///
+/// # Safety
+/// `out` is NULL or can be written.
+unsafe fn answer(out: *mut c_int, call: impl FnOnce() -> Result<c_int, PvmError>) {
+    // SAFETY: as promised.
+    unsafe { store(out, call().unwrap_or_else(PvmError::code)) };
 }
 
 /// Subroutines that pass numbers on, and what the C function returns into the last argument.
@@ -73,11 +92,11 @@ macro_rules! numbers {
         $(#[$doc])*
         ///
         /// # Safety
-        /// All arguments are numbers, the last one writable.
+        /// All arguments are NULL or numbers, the last one writable.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($arg: *const c_int,)* out: *mut c_int) {
             // SAFETY: as promised.
-            unsafe { $crate::ffi::memory::store(out, $function($(*$arg),*)) };
+            unsafe { super::answer(out, || Ok($function($(super::number($arg)?),*))) };
         }
     )*};
 }

@@ -1,6 +1,6 @@
 //! Tasks, contexts, message handlers and options.
 
-use super::{Length, numbers, result, text};
+use super::{Length, answer, number, numbers, text};
 use crate::ffi::memory::store;
 use crate::ffi::{context, control, errors, handlers, internals, notify, options, output, spawn};
 use pvm_wire::PvmError;
@@ -52,17 +52,19 @@ pub unsafe extern "C" fn pvmfaddmhf_(
     id: *mut c_int,
 ) {
     // SAFETY: as promised.
-    unsafe { store(id, handlers::pvm_addmhf(*src, *tag, *context, handler)) };
+    unsafe {
+        answer(id, || Ok(handlers::pvm_addmhf(number(src)?, number(tag)?, number(context)?, handler)));
+    }
 }
 
 /// Sleeps for some seconds.
 ///
 /// # Safety
-/// The argument is a number.
+/// The argument is NULL or a number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvmfsleep_(seconds: *const c_int) {
     // SAFETY: as promised.
-    internals::pvmsleep(unsafe { *seconds });
+    internals::pvmsleep(unsafe { number(seconds) }.unwrap_or(0));
 }
 
 /// `pvm_notify`.
@@ -78,7 +80,7 @@ pub unsafe extern "C" fn pvmfnotify_(
     info: *mut c_int,
 ) {
     // SAFETY: as promised.
-    unsafe { store(info, notify::pvm_notify(*what, *tag, *count, tids)) };
+    unsafe { answer(info, || Ok(notify::pvm_notify(number(what)?, number(tag)?, number(count)?, tids))) };
 }
 
 /// `pvm_perror`.
@@ -88,7 +90,7 @@ pub unsafe extern "C" fn pvmfnotify_(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvmfperror_(message: *const c_char, info: *mut c_int, length: Length) {
     // SAFETY: as promised.
-    unsafe { store(info, result(text(message, length).map(|text| errors::pvm_perror(text.as_ptr())))) };
+    unsafe { answer(info, || Ok(errors::pvm_perror(text(message, length)?.as_ptr()))) };
 }
 
 /// The tasks spawned together with this one, one at each call: the number of all, and the one at an index from 0.
@@ -100,10 +102,13 @@ pub unsafe extern "C" fn pvmfsiblings_(count: *mut c_int, index: *const c_int, t
     let mut list: *mut c_int = std::ptr::null_mut();
     // SAFETY: as promised; the list has as many ids as the call says.
     unsafe {
-        let number = control::pvm_siblings(&raw mut list);
-        store(count, number);
-        let wanted = usize::try_from(*index).ok().filter(|&index| (index as c_int) < number);
-        store(tid, wanted.map_or(PvmError::NoTask.code(), |index| *list.add(index)));
+        answer(tid, || {
+            let index = number(index)?;
+            let all = control::pvm_siblings(&raw mut list);
+            store(count, all);
+            let wanted = usize::try_from(index).ok().filter(|_| index < all);
+            wanted.map(|index| *list.add(index)).ok_or(PvmError::NoTask)
+        });
     }
 }
 
@@ -124,12 +129,12 @@ pub unsafe extern "C" fn pvmfspawn_(
 ) {
     // SAFETY: as promised.
     unsafe {
-        let texts = text(file, file_length).and_then(|file| Ok((file, text(place, place_length)?)));
-        let outcome = texts.map(|(file, place)| {
+        answer(started, || {
+            let (file, place) = (text(file, file_length)?, text(place, place_length)?);
             let place = if place.as_bytes().starts_with(b"*") { std::ptr::null() } else { place.as_ptr() };
-            spawn::pvm_spawn(file.as_ptr(), std::ptr::null(), *flags, place, *count, tids)
+            let (flags, count) = (number(flags)?, number(count)?);
+            Ok(spawn::pvm_spawn(file.as_ptr(), std::ptr::null(), flags, place, count, tids))
         });
-        store(started, result(outcome));
     }
 }
 
@@ -145,7 +150,9 @@ unsafe extern "C" {
 pub unsafe extern "C" fn pvmfcatchout_(on: *const c_int, info: *mut c_int) {
     // SAFETY: as promised; the C library's stream stays open.
     unsafe {
-        let stream = if *on == 0 { std::ptr::null_mut() } else { stdout };
-        store(info, output::pvm_catchout(stream));
+        answer(info, || {
+            let stream = if number(on)? == 0 { std::ptr::null_mut() } else { stdout };
+            Ok(output::pvm_catchout(stream))
+        });
     }
 }
