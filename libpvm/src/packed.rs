@@ -2,6 +2,7 @@
 //! default encoding is made of them when somebody needs it, which tasks of ours on this host do not.
 
 use crate::storage::Storage;
+use pvm_shm::Packing;
 use pvm_wire::{Element, Encoding, PvmError, Runs, Upper, runs};
 use std::sync::OnceLock;
 
@@ -96,7 +97,12 @@ impl Packed {
         if self.is_raw { self.storage.as_slice().len() } else { self.runs.xdr_length() }
     }
 
-    /// Bytes of memory that it has.
+    /// Where other tasks of this host can read the elements, if they can.
+    pub fn shared(&self) -> Option<&Packing> {
+        self.storage.shared()
+    }
+
+    /// Bytes of private memory that it has.
     pub fn capacity(&self) -> usize {
         self.storage.capacity()
     }

@@ -120,7 +120,10 @@ impl Received {
     /// The next `count` values. Nothing is allocated for more than the message can hold.
     pub fn get<T: Element>(&mut self, count: usize) -> Result<Vec<T>> {
         if let Some(bytes) = self.body.take_native::<T>(count) {
-            return Ok(bytemuck::allocation::pod_collect_to_vec(bytes));
+            return Ok(match bytemuck::try_cast_slice(bytes) {
+                Ok(values) => values.to_vec(),
+                Err(_) => bytemuck::allocation::pod_collect_to_vec(bytes),
+            });
         }
         let mut values = Vec::with_capacity(count.min(self.body.left() / T::XDR.min(T::NATIVE)));
         self.take(count, |_, value| values.push(value))?;

@@ -1,36 +1,106 @@
 //! Where packed bytes are kept until they are sent.
 
+use pvm_shm::Packing;
 use pvm_wire::PvmError;
 
-/// Bytes that grow at their end.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Storage(Vec<u8>);
+/// Up to so many bytes stay in private memory: they are sent by a copy into the ring.
+const PRIVATE_MAX: usize = 1024;
+
+/// Bytes that grow at their end. Many bytes are kept where other tasks of this host can read them, so that they are sent as
+/// they lie.
+#[derive(Default)]
+pub struct Storage {
+    private: Vec<u8>,
+    /// If there, it has all.
+    shared: Option<Packing>,
+}
 
 impl Storage {
     /// Makes room for so many more bytes.
     pub fn reserve(&mut self, more: usize) -> Result<(), PvmError> {
-        self.0.try_reserve(more).map_err(|_| PvmError::NoMem)
+        let fits = more <= self.private.capacity() - self.private.len();
+        if self.shared.is_none() && fits && more <= PRIVATE_MAX {
+            return Ok(());
+        }
+        let length = self.as_slice().len().checked_add(more).ok_or(PvmError::NoMem)?;
+        if self.shared.as_mut().is_some_and(|shared| shared.reserve(more)) {
+            return Ok(());
+        }
+        if self.shared.is_none() && length <= PRIVATE_MAX {
+            return self.reserve_private(more);
+        }
+        // Twice as much, so that growing by little and little copies little.
+        self.move_to(length.saturating_add(self.as_slice().len()))
+    }
+
+    /// Moves to where there is room for so many bytes.
+    fn move_to(&mut self, room: usize) -> Result<(), PvmError> {
+        if let Some(mut shared) = Packing::new(room) {
+            shared.extend(self.as_slice());
+            self.private.clear();
+            self.shared = Some(shared);
+            return Ok(());
+        }
+        if let Some(shared) = self.shared.take() {
+            self.private.clear();
+            self.private.try_reserve(room).map_err(|_| PvmError::NoMem)?;
+            self.private.extend_from_slice(shared.as_slice());
+        }
+        self.reserve_private(room - self.private.len())
+    }
+
+    fn reserve_private(&mut self, more: usize) -> Result<(), PvmError> {
+        self.private.try_reserve(more).map_err(|_| PvmError::NoMem)
     }
 
     /// Appends bytes.
     pub fn extend(&mut self, bytes: &[u8]) -> Result<(), PvmError> {
         self.reserve(bytes.len())?;
-        self.0.extend_from_slice(bytes);
+        match &mut self.shared {
+            Some(shared) => shared.extend(bytes),
+            None => self.private.extend_from_slice(bytes),
+        }
         Ok(())
     }
 
     /// What was appended.
     pub fn as_slice(&self) -> &[u8] {
-        &self.0
+        self.shared.as_ref().map_or(&self.private, Packing::as_slice)
     }
 
-    /// Bytes of memory that it has.
+    /// Where other tasks can read it, if it is there.
+    pub fn shared(&self) -> Option<&Packing> {
+        self.shared.as_ref()
+    }
+
+    /// Bytes of private memory that it has.
     pub fn capacity(&self) -> usize {
-        self.0.capacity()
+        self.private.capacity()
     }
 
-    /// Drops the bytes, keeping the memory.
+    /// Drops the bytes, keeping private memory.
     pub fn clear(&mut self) {
-        self.0.clear();
+        self.private.clear();
+        self.shared = None;
+    }
+}
+
+impl Clone for Storage {
+    fn clone(&self) -> Self {
+        Self { private: self.as_slice().to_vec(), shared: None }
+    }
+}
+
+impl PartialEq for Storage {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_slice() == other.as_slice()
+    }
+}
+
+impl Eq for Storage {}
+
+impl std::fmt::Debug for Storage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.as_slice().fmt(f)
     }
 }

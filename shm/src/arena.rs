@@ -3,12 +3,26 @@
 /// Blocks are powers of two, from this one on.
 const SMALLEST: u32 = 10;
 
+/// Bytes of a page, in which the system gives memory.
+const PAGE: u64 = 4096;
+
 /// A block that is free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Free {
     at: u64,
-    /// The system still keeps its pages for us.
-    warm: bool,
+    /// Bytes whose pages the system still keeps for us.
+    warm: u64,
+    /// When it was freed.
+    age: u64,
+}
+
+/// A block that was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// Where it begins.
+    pub at: u64,
+    /// Bytes from there on for which the system may have given memory, or soon will.
+    pub touched: u64,
 }
 
 /// A buddy system that puts blocks together only when it must, so that what was freed last is used next, while it is in
@@ -21,6 +35,7 @@ pub struct Arena {
     free: Vec<Vec<Free>>,
     used: u64,
     warm: u64,
+    clock: u64,
 }
 
 /// The power of two of a block of so many bytes.
@@ -28,10 +43,17 @@ pub fn order_of(length: u64) -> u32 {
     length.max(1 << SMALLEST).checked_next_power_of_two().map_or(u64::BITS, u64::trailing_zeros)
 }
 
+/// Bytes of memory that a body of this length takes in a block of its own: pages, or the block if that is less.
+pub fn extent_of(length: u64) -> u64 {
+    let size = 1_u64.checked_shl(order_of(length)).unwrap_or(u64::MAX);
+    length.checked_next_multiple_of(PAGE).unwrap_or(u64::MAX).min(size)
+}
+
 impl Arena {
     /// All from `start` to `end`.
     pub fn new(start: u64, end: u64) -> Self {
-        Self { end, fresh: start, free: vec![Vec::new(); u64::BITS as usize], used: 0, warm: 0 }
+        let free = vec![Vec::new(); u64::BITS as usize];
+        Self { end, fresh: start, free, used: 0, warm: 0, clock: 0 }
     }
 
     /// Bytes in use.
@@ -39,50 +61,69 @@ impl Arena {
         self.used
     }
 
-    /// Bytes that are free and were given back warm.
+    /// Bytes that are free and still have memory.
     pub fn warm(&self) -> u64 {
         self.warm
     }
 
-    /// A block of 2^`order` bytes, aligned to its size.
-    pub fn take(&mut self, order: u32) -> Option<u64> {
-        let at = self.take_free(order).or_else(|| self.take_fresh(order)).or_else(|| {
+    /// A block for so many bytes, aligned to its size, which is a power of two.
+    pub fn take(&mut self, length: u64) -> Option<Taken> {
+        let order = order_of(length);
+        let found = self.take_free(order).or_else(|| self.take_fresh(order)).or_else(|| {
             self.join();
             self.take_free(order)
         })?;
-        self.used += 1 << order;
-        Some(at)
+        let touched = extent_of(length).max(found.warm);
+        self.used += touched;
+        Some(Taken { at: found.at, touched })
     }
 
-    /// Gives a block back, with its pages or, if not `warm`, without.
-    pub fn give(&mut self, at: u64, order: u32, warm: bool) {
-        self.used = self.used.saturating_sub(1 << order);
-        self.warm += if warm { 1 << order } else { 0 };
-        self.free[order as usize].push(Free { at, warm });
+    /// More of a block is used than was known when it was taken.
+    pub fn widen(&mut self, more: u64) {
+        self.used += more;
     }
 
-    fn take_free(&mut self, order: u32) -> Option<u64> {
+    /// Gives the block of so many bytes back, `touched` of which have memory.
+    pub fn give(&mut self, block: Taken, order: u32) {
+        self.used = self.used.saturating_sub(block.touched);
+        self.warm += block.touched;
+        self.clock += 1;
+        self.free[order as usize].push(Free { at: block.at, warm: block.touched, age: self.clock });
+    }
+
+    /// The free memory that was not used for the longest time, which is no more counted as warm: where, and how much.
+    pub fn chill(&mut self) -> Option<(u64, u64)> {
+        let warm = self.free.iter_mut().flatten().filter(|free| free.warm > 0);
+        let oldest = warm.min_by_key(|free| free.age)?;
+        self.warm -= oldest.warm;
+        Some((oldest.at, std::mem::take(&mut oldest.warm)))
+    }
+
+    fn take_free(&mut self, order: u32) -> Option<Free> {
         let found = (order..u64::BITS).find(|&order| !self.free[order as usize].is_empty())?;
-        let Free { at, warm } = self.free[found as usize].pop()?;
-        for half in order..found {
-            self.free[half as usize].push(Free { at: at + (1 << half), warm });
+        let mut free = self.free[found as usize].pop()?;
+        for half in (order..found).rev() {
+            let size = 1 << half;
+            let rest = Free { at: free.at + size, warm: free.warm.saturating_sub(size), ..free };
+            self.free[half as usize].push(rest);
+            free.warm = free.warm.min(size);
         }
-        self.warm -= if warm { 1 << order } else { 0 };
-        Some(at)
+        self.warm -= free.warm;
+        Some(free)
     }
 
-    fn take_fresh(&mut self, order: u32) -> Option<u64> {
+    fn take_fresh(&mut self, order: u32) -> Option<Free> {
         let size = 1_u64.checked_shl(order)?;
         let at = self.fresh.checked_next_multiple_of(size)?;
         let end = at.checked_add(size).filter(|&end| end <= self.end)?;
         // What is skipped for the alignment is not lost.
         while self.fresh < at {
             let order = self.fresh.trailing_zeros();
-            self.free[order as usize].push(Free { at: self.fresh, warm: false });
+            self.free[order as usize].push(Free { at: self.fresh, warm: 0, age: 0 });
             self.fresh += 1 << order;
         }
         self.fresh = end;
-        Some(at)
+        Some(Free { at, warm: 0, age: 0 })
     }
 
     /// Puts free neighbours together, as far as it goes.
@@ -95,10 +136,9 @@ impl Arena {
             while let Some(&first) = blocks.get(index) {
                 let second = blocks.get(index + 1).filter(|second| second.at == first.at + size);
                 if let Some(second) = second.filter(|_| first.at & size == 0) {
-                    // Half warm counts as cold.
-                    let warm = first.warm && second.warm;
-                    self.warm -= if first.warm == second.warm { 0 } else { size };
-                    self.free[order as usize + 1].push(Free { at: first.at, warm });
+                    let both =
+                        Free { warm: first.warm + second.warm, age: first.age.max(second.age), ..first };
+                    self.free[order as usize + 1].push(both);
                     index += 2;
                 } else {
                     self.free[order as usize].push(first);
@@ -114,26 +154,55 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
+    fn at(taken: Option<Taken>) -> Option<u64> {
+        taken.map(|taken| taken.at)
+    }
+
     #[test]
     fn what_was_freed_last_is_used_next() {
         let mut arena = Arena::new(4096, 1 << 20);
-        let (first, second) = (arena.take(12).unwrap(), arena.take(12).unwrap());
-        arena.give(first, 12, true);
-        arena.give(second, 12, false);
-        assert_eq!((arena.take(12), arena.take(12)), (Some(second), Some(first)));
+        let (first, second) = (arena.take(4096).unwrap(), arena.take(4096).unwrap());
+        arena.give(first, 12);
+        arena.give(second, 12);
+        assert_eq!((arena.take(4096), arena.take(4096)), (Some(second), Some(first)));
+    }
+
+    #[test]
+    fn what_was_freed_first_goes_cold_first() {
+        let mut arena = Arena::new(4096, 1 << 20);
+        let (first, second) = (arena.take(4096).unwrap(), arena.take(40_000).unwrap());
+        assert_eq!((first.touched, second.touched, arena.used()), (4096, 40_960, 45_056));
+        arena.give(first, 12);
+        arena.give(second, 16);
+        assert_eq!((arena.used(), arena.warm()), (0, 45_056));
+        assert_eq!(arena.chill(), Some((first.at, 4096)));
+        assert_eq!(arena.chill(), Some((second.at, 40_960)));
+        assert_eq!((arena.chill(), arena.warm()), (None, 0));
+    }
+
+    #[test]
+    fn memory_that_a_block_has_had_is_counted_while_it_is_used_again() {
+        let mut arena = Arena::new(0, 1 << 20);
+        let long = arena.take(60_000).unwrap();
+        arena.give(long, 16);
+        let short = arena.take(35_000).unwrap();
+        assert_eq!((short, arena.warm(), arena.used()), (long, 0, 61_440));
+        arena.give(short, 16);
+        let half = arena.take(30_000).unwrap();
+        assert_eq!((half.at, half.touched, arena.warm()), (long.at, 32_768, 61_440 - 32_768));
     }
 
     #[test]
     fn all_of_it_can_be_used_again_as_one() {
         let mut arena = Arena::new(4096, 1 << 20);
-        let blocks: Vec<u64> = std::iter::from_fn(|| arena.take(10)).collect();
+        let blocks: Vec<Taken> = std::iter::from_fn(|| arena.take(1)).collect();
         assert_eq!(blocks.len(), (1 << 10) - 4);
-        assert_eq!(arena.take(19), None);
-        for at in blocks {
-            arena.give(at, 10, true);
+        assert_eq!(arena.take(1 << 19), None);
+        for block in blocks {
+            arena.give(block, 10);
         }
-        assert_eq!(arena.take(19), Some(1 << 19));
-        assert_eq!(arena.take(20), None);
+        assert_eq!(at(arena.take(1 << 19)), Some(1 << 19));
+        assert_eq!(arena.take(1 << 20), None);
         assert_eq!((arena.used(), arena.warm()), (1 << 19, (1 << 19) - 4096));
     }
 
@@ -141,29 +210,35 @@ mod tests {
     fn sizes_are_rounded_up() {
         assert_eq!([1, 1024, 1025, 1 << 32].map(order_of), [10, 10, 11, 32]);
         assert_eq!(order_of(u64::MAX), 64);
-        assert_eq!(Arena::new(0, 1 << 20).take(64), None);
+        assert_eq!([1, 1025, 4097, 5 << 20].map(extent_of), [1024, 2048, 8192, 5 << 20]);
+        assert_eq!(Arena::new(0, 1 << 20).take(u64::MAX), None);
     }
 
     #[test]
     fn no_two_blocks_overlap() {
         let mut arena = Arena::new(4096, 1 << 22);
-        let (mut used, mut seed): (BTreeMap<u64, u32>, u64) = (BTreeMap::new(), 1);
+        let (mut used, mut seed): (BTreeMap<u64, (u32, u64)>, u64) = (BTreeMap::new(), 1);
         for _ in 0..20_000 {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let (order, pick) = (10 + (seed >> 60) as u32 % 8, (seed >> 33) as usize);
+            let (length, pick) = (1 << 10 << ((seed >> 60) as u32 % 8), (seed >> 33) as usize);
             if pick % 2 == 0 && !used.is_empty() {
                 let at = *used.keys().nth(pick % used.len()).unwrap();
-                arena.give(at, used.remove(&at).unwrap(), pick % 4 == 0);
-            } else if let Some(at) = arena.take(order) {
-                assert!(at % (1 << order) == 0 && at >= 4096 && at + (1 << order) <= 1 << 22);
-                used.insert(at, order);
+                let (order, touched) = used.remove(&at).unwrap();
+                arena.give(Taken { at, touched }, order);
+                if pick % 4 == 0 {
+                    arena.chill().unwrap();
+                }
+            } else if let Some(Taken { at, touched }) = arena.take(length) {
+                let size = 1_u64 << order_of(length);
+                assert!(at % size == 0 && at >= 4096 && at + size <= 1 << 22 && touched <= size);
+                used.insert(at, (order_of(length), touched));
             }
             let mut end = 0;
-            for (&at, order) in &used {
+            for (&at, (order, _)) in &used {
                 assert!(at >= end);
                 end = at + (1 << order);
             }
-            assert_eq!(arena.used(), used.values().map(|order| 1 << order).sum::<u64>());
+            assert_eq!(arena.used(), used.values().map(|(_, touched)| touched).sum::<u64>());
         }
     }
 }

@@ -20,7 +20,9 @@ pub mod mapping;
 mod memory;
 pub mod outbox;
 pub mod ring;
+mod store;
 
 pub use mapping::{Body, Mapping, Segment};
 pub use memory::{LINE, Memory};
 pub use outbox::{Outbox, Parcel};
+pub use store::{Packing, SEGMENT_SIZE};

@@ -1,16 +1,24 @@
-//! Whether this process is the one that made its mappings, or was forked from it and must leave them alone.
+//! Which process this is: one that was forked must leave the mappings alone that it has from its parent.
 
 use crate::mapping::ForkMark;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 static MARK: OnceLock<Option<ForkMark>> = OnceLock::new();
 
-/// From now on forks are noticed; `false` if the system has no means for it.
+/// Processes in this line that have watched.
+static WATCHED: AtomicU32 = AtomicU32::new(0);
+
+/// From now on this process is told from its parent and its children; `false` if the system has no means for it.
 pub fn watch() -> bool {
-    MARK.get_or_init(ForkMark::new).is_some()
+    let Some(mark) = MARK.get_or_init(ForkMark::new) else { return false };
+    if mark.get() == 0 {
+        mark.set(WATCHED.fetch_add(1, Ordering::Relaxed) + 1);
+    }
+    true
 }
 
-/// Whether this process was forked from the one that called [`watch`].
-pub fn is_forked() -> bool {
-    MARK.get().is_some_and(|mark| mark.as_ref().is_some_and(ForkMark::is_wiped))
+/// This process's number; 0 if it has not watched since it was forked.
+pub(crate) fn process() -> u32 {
+    MARK.get().and_then(Option::as_ref).map_or(0, ForkMark::get)
 }

@@ -24,6 +24,7 @@ const SIZE_MAX: u64 = 1 << 36;
 pub struct Mapping {
     start: NonNull<c_void>,
     size: u64,
+    made_by: u32,
 }
 
 // SAFETY: the memory is shared with other processes anyway: it is only accessed by atomics and raw copies.
@@ -43,7 +44,14 @@ impl Mapping {
         let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::NORESERVE);
         // SAFETY: a new mapping at a place of the system's choosing touches no other memory.
         let start = unsafe { mmap(std::ptr::null_mut(), length, access, flags, segment, 0) }?;
-        Ok(Self { start: NonNull::new(start).ok_or(Errno::NOMEM)?, size })
+        let start = NonNull::new(start).ok_or(Errno::NOMEM)?;
+        Ok(Self { start, size, made_by: lineage::process() })
+    }
+
+    /// Where it begins in this process.
+    #[cfg(test)]
+    pub(crate) fn address(&self) -> usize {
+        self.start.as_ptr().addr()
     }
 
     fn bytes(&self, at: u64) -> *mut u8 {
@@ -60,10 +68,9 @@ impl Mapping {
         Some(unsafe { AtomicU32::from_ptr(self.bytes(at).cast()) })
     }
 
-    /// The offset of this memory, if it is inside.
-    pub fn offset_of(&self, bytes: &[u8]) -> Option<u64> {
-        let at = bytes.as_ptr().addr().checked_sub(self.start.as_ptr().addr())? as u64;
-        self.has(at, bytes.len() as u64).then_some(at)
+    /// Whether it was made by a process from which this one was forked, and has to be left alone.
+    pub fn is_foreign(&self) -> bool {
+        self.made_by != lineage::process()
     }
 
     /// Gives pages back to the system; they read as zeros afterwards.
@@ -197,9 +204,47 @@ impl Drop for Body {
     fn drop(&mut self) {
         self.held.fetch_sub(self.length, Ordering::Relaxed);
         // The parent may still need what a forked child drops.
-        if !lineage::is_forked() {
+        if !self.mapping.is_foreign() {
             self.mapping.store(self.flag, 1);
         }
+    }
+}
+
+/// Memory in this task's own segment that one owner writes to.
+#[derive(Debug)]
+pub(crate) struct Area {
+    mapping: Arc<Mapping>,
+    at: u64,
+    size: u64,
+}
+
+impl Area {
+    /// So many bytes from there on, which nobody else has.
+    pub(crate) fn new(mapping: Arc<Mapping>, at: u64, size: u64) -> Self {
+        Self { mapping, at, size }
+    }
+
+    /// Where it begins.
+    pub(crate) fn at(&self) -> u64 {
+        self.at
+    }
+
+    /// Copies bytes in, if they have room.
+    pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) {
+        if offset.checked_add(bytes.len() as u64).is_some_and(|end| end <= self.size) {
+            self.mapping.write(self.at + offset, bytes);
+        }
+    }
+
+    /// The first bytes.
+    pub(crate) fn bytes(&self, length: usize) -> &[u8] {
+        let length = length.min(self.size as usize);
+        if !self.mapping.has(self.at, length as u64) {
+            return &[];
+        }
+        // SAFETY: inside the mapping, which lives as long as `self`. This process only writes there by `write`, which wants
+        // `self` for itself. As in [`Body`], others that break the rules can change the bytes, from which nothing is concluded.
+        unsafe { std::slice::from_raw_parts(self.mapping.bytes(self.at), length) }
     }
 }
 
@@ -222,9 +267,7 @@ impl ForkMark {
             madvise(page, length, Advice::LinuxWipeOnFork).ok()?;
             page
         };
-        let mark = Self(NonNull::new(page)?);
-        mark.word().store(1, Ordering::Relaxed);
-        Some(mark)
+        NonNull::new(page).map(Self)
     }
 
     fn word(&self) -> &AtomicU32 {
@@ -232,7 +275,12 @@ impl ForkMark {
         unsafe { AtomicU32::from_ptr(self.0.as_ptr().cast()) }
     }
 
-    pub(crate) fn is_wiped(&self) -> bool {
-        self.word().load(Ordering::Relaxed) == 0
+    /// What was set in this process, or 0.
+    pub(crate) fn get(&self) -> u32 {
+        self.word().load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set(&self, value: u32) {
+        self.word().store(value, Ordering::Relaxed);
     }
 }

@@ -1,18 +1,13 @@
 //! What a task has sent and others have not taken yet: its segment, the rings in it and the blocks they point to.
 
-use crate::arena::{Arena, order_of};
-use crate::bell::BELL_SIZE;
 use crate::mapping::{Mapping, Segment};
 use crate::memory::Memory;
 use crate::ring::{CHUNK, FIRST_CHUNK, INLINE_MAX, Writer};
+use crate::store::{Block, Packing, Store};
 use pvm_wire::{MessageHeader, Tid};
 use std::sync::Arc;
 
-/// Address space of a segment. Memory is used only where something was written.
-pub const SEGMENT_SIZE: u64 = 1 << 34;
-
 const FLAG_PAGE: u64 = 4096;
-const PAGE: u64 = 4096;
 
 /// Deliveries that are looked at whenever a block is sent: more than are made, so that none stays long.
 const LOOKS: usize = 4;
@@ -22,87 +17,68 @@ const LOOKS: usize = 4;
 struct Delivery {
     to: Tid,
     flag: u64,
-    block: usize,
+    /// Only held.
+    _block: Arc<Block>,
 }
 
-#[derive(Debug)]
-struct Block {
-    at: u64,
-    order: u32,
-    /// Deliveries, and the sender while it still packs or sends.
-    users: u32,
-}
-
-/// A body in a block, to be sent to any number of receivers. It must be given back ([`Outbox::release`]).
-#[derive(Clone, Copy, Debug)]
-#[must_use = "it is given back by hand"]
+/// A body in a block, to be sent to any number of receivers.
+#[derive(Clone, Debug)]
 pub struct Parcel {
-    block: usize,
+    block: Arc<Block>,
     length: u32,
 }
 
 /// A task's segment and what is in it.
 #[derive(Debug)]
 pub struct Outbox {
-    segment: Segment,
-    arena: Arena,
+    store: Arc<Store>,
     flags: Vec<u64>,
-    blocks: Vec<Block>,
-    no_blocks: Vec<usize>,
     deliveries: Vec<Delivery>,
     look: usize,
-    limit: u64,
 }
 
 impl Outbox {
-    /// An empty one. Beyond half of `limit` bytes nothing more is accepted, but a single message may have any length.
+    /// An empty one, into which this process packs from now on. Beyond half of `limit` bytes nothing more is accepted, but a
+    /// single message may have any length.
     pub fn new(limit: u64) -> rustix::io::Result<Self> {
-        let segment = Segment::new(SEGMENT_SIZE)?;
-        Ok(Self {
-            segment,
-            arena: Arena::new(BELL_SIZE, SEGMENT_SIZE),
-            flags: Vec::new(),
-            blocks: Vec::new(),
-            no_blocks: Vec::new(),
-            deliveries: Vec::new(),
-            look: 0,
-            limit,
-        })
+        let store = Store::new(limit)?;
+        store.make_current();
+        Ok(Self { store, flags: Vec::new(), deliveries: Vec::new(), look: 0 })
     }
 
     /// The segment.
     pub fn segment(&self) -> &Segment {
-        &self.segment
+        self.store.segment()
     }
 
     /// The segment's memory.
     pub fn memory(&self) -> &Arc<Mapping> {
-        self.segment.mapping()
+        self.store.memory()
     }
 
-    /// Bytes in use.
+    /// Bytes in use, without what is packed and could be sent.
     pub fn used(&self) -> u64 {
-        self.arena.used()
+        self.store.used()
     }
 
     /// Whether anything more may be sent now.
     pub fn has_room(&mut self) -> bool {
-        if self.used() > self.limit / 2 {
+        if !self.store.has_room() {
             self.reclaim_all();
         }
-        self.used() <= self.limit / 2
+        self.store.has_room()
     }
 
     /// A new ring and its place; `None` if there is no room.
     pub fn open_ring(&mut self) -> Option<(Writer, u64)> {
-        let at = self.take(FIRST_CHUNK)?;
-        Some((Writer::new(&**self.segment.mapping(), at), at))
+        let at = self.store.take(FIRST_CHUNK)?;
+        Some((Writer::new(&**self.memory(), at), at))
     }
 
     /// A ring's receiver has ended: nothing of what was sent to it is needed.
     pub fn close_ring(&mut self, ring: Writer, receiver: Tid) {
         for (at, size) in ring.into_chunks() {
-            self.give(at, order_of(size));
+            self.store.give(at, size);
         }
         self.forget(receiver);
     }
@@ -117,8 +93,7 @@ impl Outbox {
 
     /// Sends a small message; `false` if there is no room.
     pub fn send_inline(&mut self, ring: &mut Writer, header: MessageHeader, parts: &[&[u8]]) -> bool {
-        let Self { segment, arena, .. } = self;
-        let sent = ring.push_inline(&**segment.mapping(), header, parts, || arena.take(order_of(CHUNK)));
+        let sent = ring.push_inline(&**self.memory(), header, parts, || self.store.take(CHUNK));
         self.take_spares(ring);
         sent
     }
@@ -131,60 +106,51 @@ impl Outbox {
     /// Copies a body into a block; `None` if there is no room, or it is too long for any.
     pub fn pack(&mut self, parts: &[&[u8]]) -> Option<Parcel> {
         let length = parts.iter().try_fold(0_usize, |sum, part| sum.checked_add(part.len()))?;
-        let parcel = self.reserve(length)?;
-        let mut at = self.blocks[parcel.block].at;
-        for part in parts {
-            self.segment.mapping().write(at, part);
-            at += part.len() as u64;
-        }
-        Some(parcel)
-    }
-
-    fn reserve(&mut self, length: usize) -> Option<Parcel> {
         let length = u32::try_from(length).ok()?;
         self.look_at_some();
-        let order = order_of(length.into());
-        let at = self.take(length.into())?;
-        let block = Block { at, order, users: 1 };
-        let index = if let Some(index) = self.no_blocks.pop() {
-            self.blocks[index] = block;
-            index
-        } else {
-            self.blocks.push(block);
-            self.blocks.len() - 1
-        };
-        Some(Parcel { block: index, length })
+        let mut block = self.store.block(length.into())?;
+        let mut offset = 0;
+        for part in parts {
+            block.write(offset, part);
+            offset += part.len() as u64;
+        }
+        Some(Parcel { block: Arc::new(block), length })
+    }
+
+    /// A body that was packed in this segment, with these bytes behind it; `None` if it has to be copied.
+    pub fn adopt(&mut self, packing: &Packing, tail: &[u8]) -> Option<Parcel> {
+        let (block, length) = packing.parcel(&self.store, tail)?;
+        self.look_at_some();
+        Some(Parcel { block, length: u32::try_from(length).ok()? })
     }
 
     /// Sends a body in a block; `false` if there is no room.
-    pub fn send_parcel(&mut self, ring: &mut Writer, header: MessageHeader, to: Tid, parcel: Parcel) -> bool {
+    pub fn send_parcel(
+        &mut self,
+        ring: &mut Writer,
+        header: MessageHeader,
+        to: Tid,
+        parcel: &Parcel,
+    ) -> bool {
         let Some(flag) = self.take_flag() else { return false };
-        let Self { segment, arena, .. } = self;
-        let place = (self.blocks[parcel.block].at, parcel.length);
-        if !ring.push_block(&**segment.mapping(), header, place, flag, || arena.take(order_of(CHUNK))) {
+        let place = (parcel.block.at(), parcel.length);
+        if !ring.push_block(&**self.memory(), header, place, flag, || self.store.take(CHUNK)) {
             self.flags.push(flag);
             return false;
         }
-        self.deliveries.push(Delivery { to, flag, block: parcel.block });
-        self.blocks[parcel.block].users += 1;
+        self.deliveries.push(Delivery { to, flag, _block: parcel.block.clone() });
         self.take_spares(ring);
         true
     }
 
     /// Says on the ring that the next message comes another way; `false` if there is no room.
     pub fn send_leave(&mut self, ring: &mut Writer) -> bool {
-        let Self { segment, arena, .. } = self;
-        ring.push_leave(&**segment.mapping(), || arena.take(order_of(CHUNK)))
-    }
-
-    /// The sender needs the body no more.
-    pub fn release(&mut self, parcel: Parcel) {
-        self.drop_user(parcel.block);
+        ring.push_leave(&**self.memory(), || self.store.take(CHUNK))
     }
 
     fn take_flag(&mut self) -> Option<u64> {
         if self.flags.is_empty() {
-            let page = self.take(FLAG_PAGE)?;
+            let page = self.store.take(FLAG_PAGE)?;
             self.flags.extend((0..FLAG_PAGE / 4).rev().map(|index| page + 4 * index));
         }
         let flag = self.flags.pop()?;
@@ -193,8 +159,8 @@ impl Outbox {
     }
 
     fn take_spares(&mut self, ring: &mut Writer) {
-        while let Some((at, size)) = ring.take_spare(&**self.segment.mapping()) {
-            self.give(at, order_of(size));
+        while let Some((at, size)) = ring.take_spare(&**self.memory()) {
+            self.store.give(at, size);
         }
     }
 
@@ -232,33 +198,14 @@ impl Outbox {
     }
 
     fn end_delivery(&mut self, index: usize) {
-        let delivery = self.deliveries.swap_remove(index);
-        self.flags.push(delivery.flag);
-        self.drop_user(delivery.block);
+        self.flags.push(self.deliveries.swap_remove(index).flag);
     }
+}
 
-    fn drop_user(&mut self, index: usize) {
-        let block = &mut self.blocks[index];
-        block.users = block.users.saturating_sub(1);
-        if block.users == 0 {
-            let (at, order) = (block.at, block.order);
-            self.no_blocks.push(index);
-            self.give(at, order);
-        }
-    }
-
-    fn take(&mut self, length: u64) -> Option<u64> {
-        self.arena.take(order_of(length))
-    }
-
-    /// Free memory beyond an eighth of the limit goes back to the system.
-    fn give(&mut self, at: u64, order: u32) {
-        let size = 1_u64 << order;
-        let warm = size < PAGE || self.arena.warm() + size <= self.limit / 8;
-        if !warm {
-            self.memory().give_back(at, size);
-        }
-        self.arena.give(at, order, warm);
+impl Drop for Outbox {
+    fn drop(&mut self) {
+        // Others may still read what was sent.
+        self.store.close();
     }
 }
 

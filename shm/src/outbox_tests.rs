@@ -1,4 +1,5 @@
 use super::*;
+use crate::SEGMENT_SIZE;
 use crate::mapping::Body;
 use crate::ring::{Place, Reader, Record};
 use std::os::fd::AsFd;
@@ -27,9 +28,7 @@ impl Pair {
 
     fn send(&mut self, body: &[u8]) -> bool {
         let Some(parcel) = self.outbox.pack(&[body]) else { return false };
-        let sent = self.outbox.send_parcel(&mut self.ring, MessageHeader::default(), THEM, parcel);
-        self.outbox.release(parcel);
-        sent
+        self.outbox.send_parcel(&mut self.ring, MessageHeader::default(), THEM, &parcel)
     }
 
     fn take(&mut self) -> Option<Body> {
@@ -116,20 +115,94 @@ fn one_block_for_several() {
     let mut reader = Reader::new(&*pair.theirs, at).unwrap();
     let parcel = pair.outbox.pack(&[&[7; 4096]]).unwrap();
     let header = MessageHeader::default();
-    assert!(pair.outbox.send_parcel(&mut pair.ring, header, THEM, parcel));
-    assert!(pair.outbox.send_parcel(&mut second, header, other, parcel));
-    pair.outbox.release(parcel);
+    assert!(pair.outbox.send_parcel(&mut pair.ring, header, THEM, &parcel));
+    assert!(pair.outbox.send_parcel(&mut second, header, other, &parcel));
+    drop(parcel);
     let Ok(Some(Record::Message(_, Place::Block { at, flag, .. }))) = reader.next(&*pair.theirs) else {
         panic!("no message")
     };
     let first = pair.take().unwrap();
-    assert_eq!(pair.outbox.memory().offset_of(&[]), None, "memory elsewhere is not inside");
     drop(first);
     pair.outbox.reclaim_all();
     let busy = pair.outbox.used();
     drop(Body::new(pair.theirs.clone(), at, 4096, flag, Arc::default()));
     pair.outbox.reclaim_all();
     assert_eq!(busy - pair.outbox.used(), 4096);
+}
+
+/// Packs a body in the outbox's memory.
+fn packed(pair: &Pair, parts: &[&[u8]]) -> Packing {
+    let mut packing = Packing::within(&pair.outbox.store, parts.concat().len()).unwrap();
+    for part in parts {
+        packing.extend(part);
+    }
+    packing
+}
+
+/// Sends what was packed.
+fn send_packed(pair: &mut Pair, packing: &Packing, tail: &[u8]) -> Body {
+    let parcel = pair.outbox.adopt(packing, tail).unwrap();
+    assert!(pair.outbox.send_parcel(&mut pair.ring, MessageHeader::default(), THEM, &parcel));
+    pair.take().unwrap()
+}
+
+#[test]
+fn what_is_packed_is_read_where_it_lies() {
+    let mut pair = Pair::new();
+    let packing = packed(&pair, &[&[1; 5000], &[2; 10_000]]);
+    let received = send_packed(&mut pair, &packing, b"tail");
+    assert_eq!(received.as_ref(), [&[1; 5000][..], &[2; 10_000], b"tail"].concat());
+    let place = |mapping: &Mapping, bytes: &[u8]| bytes.as_ptr().addr() - mapping.address();
+    assert_eq!(place(&pair.theirs, received.as_ref()), place(pair.outbox.memory(), packing.as_slice()));
+}
+
+#[test]
+fn what_is_on_its_way_is_not_written_to() {
+    let mut pair = Pair::new();
+    let mut packing = packed(&pair, &[&[1; 5000]]);
+    let received = send_packed(&mut pair, &packing, b"tail");
+    assert!(!packing.reserve(1));
+    packing.extend(b"!");
+    assert_eq!(received.as_ref()[5000..], *b"tail");
+    drop(received);
+    pair.outbox.reclaim_all();
+    assert!(packing.reserve(1));
+    packing.extend(b"!");
+    assert_eq!(send_packed(&mut pair, &packing, b"tail").as_ref()[5000..], *b"!tail");
+}
+
+#[test]
+fn what_is_packed_and_kept_stops_nobody() {
+    let mut pair = Pair::new();
+    let kept: Vec<Packing> =
+        std::iter::from_fn(|| Packing::within(&pair.outbox.store, 1 << 20)).take(1000).collect();
+    assert_eq!(kept.len(), 15, "a quarter of the limit");
+    let body = send_packed(&mut pair, &kept[0], b"");
+    assert!(pair.outbox.has_room() && pair.outbox.used() < 1 << 20, "{}", pair.outbox.used());
+    drop(kept);
+    assert!(pair.outbox.used() > 1 << 20, "now it is only on its way");
+    drop(body);
+    pair.outbox.reclaim_all();
+    assert!(pair.outbox.used() < 1 << 20);
+}
+
+#[test]
+fn what_was_sent_is_read_after_the_sender_has_left() {
+    let mut pair = Pair::new();
+    let packing = packed(&pair, &[&[1; 5000]]);
+    let body = send_packed(&mut pair, &packing, b"");
+    let store = pair.outbox.store.clone();
+    drop(pair);
+    assert!(Packing::within(&store, 5000).is_none());
+    drop(packing);
+    assert_eq!(body.as_ref(), [1; 5000]);
+}
+
+#[test]
+fn a_body_packed_elsewhere_is_not_adopted() {
+    let (mut pair, other) = (Pair::new(), Pair::new());
+    assert!(pair.outbox.adopt(&packed(&other, &[&[1; 5000]]), b"").is_none());
+    assert!(pair.outbox.adopt(&packed(&pair, &[&[1; 5000]]), &[0; 5000]).is_none(), "no room behind it");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use pvm3::{Pack, Routing, Task, Tid};
 use std::env;
 use std::error::Error;
+use std::mem;
 use std::time::{Duration, Instant};
 
 const ORDER: i32 = 1;
@@ -107,24 +108,32 @@ impl Half {
         Ok(self.task.send(self.other, DATA, &self.pack)?)
     }
 
-    fn receive(&mut self, size: usize) -> Outcome<Data> {
+    /// Takes a message into memory that is there, as programs in C do.
+    fn receive(&mut self, size: usize) -> Outcome {
         let mut message = self.task.recv(self.other, DATA)?;
-        Ok(if self.doubles { Data::Doubles(message.get(size / 8)?) } else { Data::Bytes(message.get(size)?) })
+        self.came.fit(self.doubles, size);
+        match &mut self.came {
+            Data::Bytes(bytes) => message.get_into(bytes)?,
+            Data::Doubles(doubles) => message.get_into(doubles)?,
+        }
+        Ok(())
     }
 
     fn there_and_back(&mut self, size: usize, times: u64) -> Outcome {
         self.order(size, times)?;
         for _ in 0..times {
             self.send()?;
-            self.came = self.receive(size)?;
+            self.receive(size)?;
         }
         Ok(())
     }
 
     fn echo(&mut self, size: usize, times: u64) -> Outcome {
         for _ in 0..times {
-            self.data = self.receive(size)?;
+            self.receive(size)?;
+            mem::swap(&mut self.data, &mut self.came);
             self.send()?;
+            mem::swap(&mut self.data, &mut self.came);
         }
         Ok(())
     }
@@ -143,7 +152,7 @@ impl Half {
     fn drain(&mut self, size: usize, times: u64) -> Outcome {
         for _ in 0..times {
             for _ in 0..FLOOD {
-                self.came = self.receive(size)?;
+                self.receive(size)?;
             }
             self.task.send(self.other, ANSWER, &Pack::new())?;
         }
@@ -196,6 +205,15 @@ impl Data {
             Self::Doubles((0..size / 8).map(|i| (i * 31 % 65521) as f64).collect())
         } else {
             Self::Bytes((0..size).map(|i| (i * 31 % 251) as u8).collect())
+        }
+    }
+
+    /// Has room for so many bytes of this kind.
+    fn fit(&mut self, doubles: bool, size: usize) {
+        match self {
+            Self::Bytes(bytes) if !doubles => bytes.resize(size, 0),
+            Self::Doubles(values) if doubles => values.resize(size / 8, 0.0),
+            _ => *self = Self::new(doubles, size),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use crate::error::Result;
 use crate::packed::Packed;
+use pvm_shm::Packing;
 use pvm_wire::MessageHeader;
 use pvm_wire::encoding::LOCAL_WORD;
 
@@ -59,6 +60,12 @@ impl<'a> Payload<'a> {
         // Each run describes at least one byte, and most many.
         let header = MessageHeader { encoding: LOCAL_WORD, checksum: runs.len() as u32, ..header };
         Form { header, parts: Parts::Two([packed.native(), runs]) }
+    }
+
+    /// What was packed where other tasks read it, and what goes behind it there.
+    pub fn packing(&self) -> Option<(&'a Packing, &'a [u8])> {
+        let Self::Packed(packed) = *self else { return None };
+        Some((packed.shared()?, packed.runs().as_bytes()))
     }
 
     /// Encoded length, bytes, without what stands behind the body.

@@ -5,7 +5,7 @@ use super::neighbours::{Neighbours, Own, Way, turn};
 use super::patience::Spinner;
 use super::peers::Peer;
 use super::route::Route;
-use super::{Engine, Payload, xdr_header};
+use super::{Engine, Form, Payload, xdr_header};
 use crate::error::{Error, Result};
 use pvm_shm::{Outbox, Parcel};
 use pvm_wire::body::{BodyError, BodyReader, BodyWriter};
@@ -89,7 +89,7 @@ impl Engine {
         }
         // Gone meanwhile, if it is not found: the daemon will not find it either.
         let Some(index) = self.neighbours.find(dst) else { return Ok(false) };
-        if !self.publish(index, form.header, form.parts(), length, parcel) {
+        if !self.publish(index, &form, payload, parcel) {
             let text = format!("a message of {length} bytes has no room in the shared memory");
             return Err(Error::new(PvmError::NoMem, text));
         }
@@ -100,26 +100,19 @@ impl Engine {
     fn publish(
         &mut self,
         index: usize,
-        header: MessageHeader,
-        parts: &[&[u8]],
-        length: usize,
+        form: &Form<'_>,
+        payload: Payload<'_>,
         parcel: &mut Option<Parcel>,
     ) -> bool {
         let Some((outbox, Way::On(ring), to)) = self.neighbours.way(index) else { return false };
-        if Outbox::is_inline(length) {
-            return outbox.send_inline(ring, header, parts);
+        if Outbox::is_inline(form.len()) {
+            return outbox.send_inline(ring, form.header, form.parts());
         }
         if parcel.is_none() {
-            *parcel = outbox.pack(parts);
+            let packed = payload.packing().and_then(|(packing, tail)| outbox.adopt(packing, tail));
+            *parcel = packed.or_else(|| outbox.pack(form.parts()));
         }
-        parcel.is_some_and(|parcel| outbox.send_parcel(ring, header, to, parcel))
-    }
-
-    /// Gives a body back that was packed for several.
-    pub(super) fn release(&mut self, parcel: Option<Parcel>) {
-        if let (Some(parcel), Some(own)) = (parcel, self.neighbours.own()) {
-            own.outbox.release(parcel);
-        }
+        parcel.as_ref().is_some_and(|parcel| outbox.send_parcel(ring, form.header, to, parcel))
     }
 
     /// What libraries say to each other goes by the daemon, and whatever goes on a direct route stays there.

@@ -67,15 +67,11 @@ impl Engine {
                 }
             }
         }
-        self.release(parcel);
         result.map(|()| rest)
     }
 
     fn send_whole(&mut self, dst: Tid, header: MessageHeader, payload: Payload<'_>) -> Result<()> {
-        let mut parcel = None;
-        let sent = self.send_by_ring(dst, header, payload, &mut parcel);
-        self.release(parcel);
-        if sent? {
+        if self.send_by_ring(dst, header, payload, &mut None)? {
             return Ok(());
         }
         if self.wants_route(dst, &header) {

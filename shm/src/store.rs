@@ -1,0 +1,249 @@
+//! The memory of a task's segment, which what it sends and what it packs share.
+//!
+//! A body is packed where its receivers will read it ([`Packing`]), so that sending it copies nothing. Until the last of them
+//! needs it no more nobody writes there again: whoever packs more into a body that is on its way goes on in a copy.
+
+use crate::arena::{Arena, Taken, order_of};
+use crate::bell::BELL_SIZE;
+use crate::mapping::{Area, Mapping, Segment};
+use crate::memory::Memory;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+/// Address space of a segment. Memory is used only where something was written.
+pub const SEGMENT_SIZE: u64 = 1 << 34;
+
+/// Room behind a packed body for what is added when it is sent.
+const TAIL: u64 = 64;
+
+/// Where tasks of this process pack.
+static CURRENT: Mutex<Weak<Store>> = Mutex::new(Weak::new());
+
+/// A segment, and which parts of it are in use.
+#[derive(Debug)]
+pub struct Store {
+    segment: Segment,
+    limit: u64,
+    books: Mutex<Books>,
+}
+
+#[derive(Debug)]
+struct Books {
+    arena: Arena,
+    /// Bytes of blocks that are packed into, or could be sent again.
+    packed: u64,
+    /// The task has left. What it has sent is still read, so nothing is used again.
+    is_closed: bool,
+}
+
+impl Store {
+    pub(crate) fn new(limit: u64) -> rustix::io::Result<Arc<Self>> {
+        let segment = Segment::new(SEGMENT_SIZE)?;
+        let arena = Arena::new(BELL_SIZE, SEGMENT_SIZE);
+        let books = Mutex::new(Books { arena, packed: 0, is_closed: false });
+        Ok(Arc::new(Self { segment, limit, books }))
+    }
+
+    /// From now on this process packs here.
+    pub(crate) fn make_current(self: &Arc<Self>) {
+        *CURRENT.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(self);
+    }
+
+    fn current() -> Option<Arc<Self>> {
+        CURRENT.lock().unwrap_or_else(PoisonError::into_inner).upgrade()
+    }
+
+    pub(crate) fn segment(&self) -> &Segment {
+        &self.segment
+    }
+
+    pub(crate) fn memory(&self) -> &Arc<Mapping> {
+        self.segment.mapping()
+    }
+
+    /// Bytes on their way to others, and what it takes to send them.
+    pub(crate) fn used(&self) -> u64 {
+        let books = self.books();
+        books.arena.used().saturating_sub(books.packed)
+    }
+
+    /// Whether anything more may be sent now.
+    pub(crate) fn has_room(&self) -> bool {
+        self.used() <= self.limit / 2
+    }
+
+    /// Nothing is used again.
+    pub(crate) fn close(&self) {
+        self.books().is_closed = true;
+    }
+
+    fn books(&self) -> MutexGuard<'_, Books> {
+        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The books, if this process may still write.
+    fn open_books(&self) -> Option<MutexGuard<'_, Books>> {
+        // A forked child has a copy of them, and would write where its parent does.
+        if self.memory().is_foreign() {
+            return None;
+        }
+        let books = self.books();
+        (!books.is_closed).then_some(books)
+    }
+
+    /// Memory that is given back with [`Self::give`].
+    pub(crate) fn take(&self, length: u64) -> Option<u64> {
+        Some(self.open_books()?.arena.take(length)?.at)
+    }
+
+    /// Gives memory back, as much as was asked for: a power of two.
+    pub(crate) fn give(&self, at: u64, length: u64) {
+        self.give_back(Taken { at, touched: length }, order_of(length));
+    }
+
+    /// Free memory beyond an eighth of the limit goes back to the system, that which was not used for the longest time first.
+    fn give_back(&self, block: Taken, order: u32) {
+        let Some(mut books) = self.open_books() else { return };
+        books.arena.give(block, order);
+        while books.arena.warm() > self.limit / 8 {
+            let Some((at, length)) = books.arena.chill() else { return };
+            self.memory().give_back(at, length);
+        }
+    }
+
+    /// A block to be written to, and sent.
+    pub(crate) fn block(self: &Arc<Self>, length: u64) -> Option<Block> {
+        let taken = self.open_books()?.arena.take(length)?;
+        Some(self.block_of(taken, length))
+    }
+
+    /// A block to be packed into; `None` if enough is packed already.
+    fn packing_block(self: &Arc<Self>, length: u64) -> Option<Block> {
+        let mut books = self.open_books()?;
+        if books.packed.checked_add(length)? > self.limit / 4 {
+            return None;
+        }
+        let taken = books.arena.take(length)?;
+        books.packed += taken.touched;
+        drop(books);
+        Some(self.block_of(taken, length))
+    }
+
+    fn block_of(self: &Arc<Self>, taken: Taken, length: u64) -> Block {
+        let order = order_of(length);
+        let area = Area::new(self.memory().clone(), taken.at, 1 << order);
+        Block { store: self.clone(), area, order, touched: taken.touched }
+    }
+}
+
+/// Memory for a body. Where it goes when the last who needs it drops it.
+#[derive(Debug)]
+pub(crate) struct Block {
+    store: Arc<Store>,
+    area: Area,
+    order: u32,
+    touched: u64,
+}
+
+impl Block {
+    /// Where it begins.
+    pub(crate) fn at(&self) -> u64 {
+        self.area.at()
+    }
+
+    /// Writes into memory that nobody reads yet.
+    pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) {
+        self.area.write(offset, bytes);
+    }
+
+    /// Has so many bytes used, while it is packed into; `false` if it cannot.
+    fn widen(&mut self, length: u64) -> bool {
+        if length > 1 << self.order {
+            return false;
+        }
+        let more = crate::arena::extent_of(length).saturating_sub(self.touched);
+        if more > 0 {
+            let Some(mut books) = self.store.open_books() else { return false };
+            if books.packed + more > self.store.limit / 4 {
+                return false;
+            }
+            books.arena.widen(more);
+            books.packed += more;
+            self.touched += more;
+        }
+        true
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        let taken = Taken { at: self.area.at(), touched: self.touched };
+        self.store.give_back(taken, self.order);
+    }
+}
+
+/// A body that is packed where its receivers will read it.
+pub struct Packing {
+    block: Arc<Block>,
+    length: u64,
+}
+
+impl Packing {
+    /// An empty one with room for so many bytes; `None` if this process shares no memory, or has packed too much.
+    pub fn new(room: usize) -> Option<Self> {
+        Self::within(&Store::current()?, room)
+    }
+
+    pub(crate) fn within(store: &Arc<Store>, room: usize) -> Option<Self> {
+        let block = store.packing_block(u64::try_from(room).ok()?.checked_add(TAIL)?)?;
+        Some(Self { block: Arc::new(block), length: 0 })
+    }
+
+    /// Makes room for so many more bytes; `false` if there is none, or the body is on its way.
+    pub fn reserve(&mut self, more: usize) -> bool {
+        let wanted = self.length.saturating_add(more as u64).saturating_add(TAIL);
+        Arc::get_mut(&mut self.block)
+            .is_some_and(|block| !block.store.memory().is_foreign() && block.widen(wanted))
+    }
+
+    /// Appends bytes for which there is room.
+    pub fn extend(&mut self, bytes: &[u8]) {
+        if let Some(block) = Arc::get_mut(&mut self.block) {
+            block.write(self.length, bytes);
+            self.length += bytes.len() as u64;
+        }
+    }
+
+    /// What was appended.
+    pub fn as_slice(&self) -> &[u8] {
+        self.block.area.bytes(self.length as usize)
+    }
+
+    /// The block, with these bytes behind what was appended; `None` if they have no room, or it is not in this store.
+    pub(crate) fn parcel(&self, store: &Arc<Store>, tail: &[u8]) -> Option<(Arc<Block>, u64)> {
+        let length = self.length + tail.len() as u64;
+        if !Arc::ptr_eq(&self.block.store, store) || length > self.block.touched {
+            return None;
+        }
+        // On its way already, it has the same bytes there: it is not appended to any more.
+        if Arc::strong_count(&self.block) == 1 {
+            store.memory().write(self.block.at() + self.length, tail);
+        }
+        Some((self.block.clone(), length))
+    }
+}
+
+impl Drop for Packing {
+    fn drop(&mut self) {
+        // What is still on its way now counts as that.
+        if let Some(mut books) = self.block.store.open_books() {
+            books.packed = books.packed.saturating_sub(self.block.touched);
+        }
+    }
+}
+
+impl fmt::Debug for Packing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Packing").field("at", &self.block.at()).field("length", &self.length).finish()
+    }
+}
