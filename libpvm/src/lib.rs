@@ -49,7 +49,7 @@ pub use daemon::{daemon_program, start_daemon, start_daemon_with};
 pub use engine::{OutputEvent, OutputSink};
 pub use error::{Error, Result};
 pub use groups::Group;
-pub use machine::{Adopted, HostFailure, HostInfo, HostState, Scope, TaskInfo};
+pub use machine::{Adopted, ClockAhead, HostFailure, HostInfo, HostState, Scope, TaskInfo};
 pub use pack::Pack;
 pub use pvm_wire::{Complex32, Complex64, Element, Encoding, Message, PvmError, Tid};
 pub use receive::{Any, Received, Source, Tag};

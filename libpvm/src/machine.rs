@@ -39,6 +39,15 @@ pub struct HostFailure {
     pub reason: String,
 }
 
+/// How far a clock is ahead of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockAhead {
+    /// Microseconds; negative if it is behind.
+    pub micros: i64,
+    /// By how many microseconds that may be wrong: half the time that asking took.
+    pub error: i64,
+}
+
 /// Which tasks to list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
@@ -110,9 +119,8 @@ impl Task {
         Ok(list.hosts.into_iter().map(HostInfo::from).collect())
     }
 
-    /// How far this host's clock is ahead of another's, microseconds; off by half the time that asking takes, at most.
-    /// The best of some tries; 0 if it can be 0.
-    pub fn clock_ahead(&mut self, host: Tid) -> Result<i64> {
+    /// How far this host's clock is ahead of another's: the best of some tries; 0 if it can be 0.
+    pub fn clock_ahead(&mut self, host: Tid) -> Result<ClockAhead> {
         let mut best = (i64::MAX, 0);
         for _ in 0..CLOCK_TRIES {
             let before = now();
@@ -124,8 +132,10 @@ impl Task {
             let remote = i64::from(reader.int()?) * 1_000_000 + i64::from(reader.int()?);
             best = best.min((after - before, i64::midpoint(before, after) - remote));
         }
-        let (trip, ahead) = best;
-        Ok(if ahead.abs() <= trip / 2 + 1 { 0 } else { ahead })
+        let (trip, micros) = best;
+        // One is for what was rounded.
+        let error = trip / 2 + 1;
+        Ok(ClockAhead { micros: if micros.abs() <= error { 0 } else { micros }, error })
     }
 
     /// The tasks of the machine or of a host, or one task; none if there is no such task.

@@ -23,6 +23,8 @@ pub enum Peer {
     CppCompiler,
     /// A Fortran compiler.
     FortranCompiler,
+    /// Clocks that are wrong as wanted (Debian: faketime).
+    FakeTime,
     /// sshd, ssh and ssh-keygen.
     Ssh,
     /// The right to make network namespaces, and `ip`.
@@ -69,6 +71,7 @@ impl Peer {
             Self::CCompiler => missing_command("cc", "--version"),
             Self::CppCompiler => missing_command("c++", "--version"),
             Self::FortranCompiler => missing_command("gfortran", "--version"),
+            Self::FakeTime => missing_command("faketime", "--version"),
             Self::Ssh => {
                 missing_file(&["/usr/sbin/sshd", "/usr/bin/ssh", "/usr/bin/ssh-keygen"], "openssh-server")
             }

@@ -1,9 +1,11 @@
 //! The file: Chrome's trace event format. A process is a host, a thread is a task, a flow is a message.
 
+use super::Host;
 use super::rows::{Call, Moment, Row};
 use pvm_wire::Tid;
 use pvm_wire::codes::Tm;
 use pvm_wire::timeline::{Activity, Kind};
+use pvm3::ClockAhead;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, HashMap};
@@ -15,7 +17,7 @@ const NAMED_MAX: usize = 16;
 /// All rows of a run.
 #[derive(Debug)]
 pub struct Picture {
-    hosts: BTreeMap<Tid, String>,
+    hosts: BTreeMap<Tid, Host>,
     rows: Vec<Row>,
     start: Moment,
 }
@@ -47,8 +49,8 @@ struct Event<'a> {
 type Sending = (Tid, Tid, Kind, u64);
 
 impl Picture {
-    /// A picture of these rows; `hosts` has the names by the ids.
-    pub fn new(hosts: BTreeMap<Tid, String>, rows: Vec<Row>) -> Self {
+    /// A picture of these rows; `hosts` has the hosts by their ids.
+    pub fn new(hosts: BTreeMap<Tid, Host>, rows: Vec<Row>) -> Self {
         let start = rows.iter().map(|row| row.begin).min().unwrap_or(0);
         Self { hosts, rows, start }
     }
@@ -57,9 +59,12 @@ impl Picture {
     pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
         out.write_all(b"{\"displayTimeUnit\":\"ms\",\"traceEvents\":[")?;
         let mut file = File { out, first: true };
-        for (&host, name) in &self.hosts {
-            file.put(&label("process_name", host, json!(name)))?;
-            file.put(&label("process_sort_index", host, json!(number(host))))?;
+        for (&tid, host) in &self.hosts {
+            file.put(&label("process_name", tid, json!(host.name)))?;
+            file.put(&label("process_sort_index", tid, json!(number(tid))))?;
+            if let Some(clock) = host.behind {
+                file.put(&label("process_labels", tid, json!(correction(clock))))?;
+            }
         }
         for row in &self.rows {
             self.write_row(row, &mut file)?;
@@ -161,8 +166,17 @@ fn place(tid: Tid) -> Event<'static> {
 
 /// A name or a place in the order of a host or a task.
 fn label(what: &'static str, tid: Tid, value: Value) -> Event<'static> {
-    let key = if what.ends_with("_name") { "name" } else { "sort_index" };
+    let key = match what {
+        "process_labels" => "labels",
+        _ if what.ends_with("_name") => "name",
+        _ => "sort_index",
+    };
     Event { ph: "M", name: what, args: Map::from_iter([(key.to_owned(), value)]), ..place(tid) }
+}
+
+/// What was done to a host's times.
+fn correction(clock: ClockAhead) -> String {
+    format!("clock set {:+.6} s ± {:.3} ms", clock.micros as f64 / 1e6, clock.error as f64 / 1e3)
 }
 
 /// Name, category and details of a call.
@@ -236,8 +250,10 @@ mod tests {
     }
 
     fn events(rows: Vec<Row>) -> Vec<Value> {
+        let host = |name: &str, behind| Host { name: name.to_owned(), behind };
+        let behind = Some(ClockAhead { micros: -1_500_000, error: 120 });
         let hosts =
-            BTreeMap::from([(SENDER.to_host(), "a".to_owned()), (RECEIVER.to_host(), "b\"".to_owned())]);
+            BTreeMap::from([(SENDER.to_host(), host("a", behind)), (RECEIVER.to_host(), host("b\"", None))]);
         let mut text = Vec::new();
         Picture::new(hosts, rows).write(&mut text).unwrap();
         let file: Value = serde_json::from_slice(&text).unwrap();
@@ -259,6 +275,9 @@ mod tests {
         assert_eq!((head["ts"].as_f64(), head["dur"].as_f64()), (Some(39.0), Some(1.0)));
         let names: Vec<_> = events.iter().filter(|event| event["name"] == "process_name").collect();
         assert_eq!(names[1]["args"]["name"], "b\"");
+        let clocks: Vec<_> = events.iter().filter(|event| event["name"] == "process_labels").collect();
+        assert_eq!(clocks.len(), 1);
+        assert_eq!(clocks[0]["args"]["labels"], "clock set -1.500000 s ± 0.120 ms");
     }
 
     /// Perfetto turns an arrow round if the span at its head begins before the one at its tail.

@@ -11,7 +11,7 @@ use chrome::Picture;
 use pvm_wire::codes::{CONTEXT_TC, TIMELINE_TAG};
 use pvm_wire::timeline::{Report, VARIABLE};
 use pvm3::engine::{Choice, Wait};
-use pvm3::{HostInfo, OutputEvent, Scope, Task, Tid};
+use pvm3::{ClockAhead, HostInfo, OutputEvent, Scope, Task, Tid};
 use rows::{Moment, Rows};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashSet};
@@ -53,11 +53,13 @@ pub struct Collector {
     unnamed: HashSet<Tid>,
 }
 
-/// A host, and by how many nanoseconds its clock is behind this one's.
+/// A host, and how far this one's clock is ahead of its; nothing for one that was lost before it could say.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Host {
-    name: String,
-    behind: i64,
+pub struct Host {
+    /// Its name.
+    pub name: String,
+    /// How far its clock is behind.
+    pub behind: Option<ClockAhead>,
 }
 
 /// What the daemons have said of the begin and end of tasks since it was last looked at.
@@ -148,7 +150,8 @@ impl Collector {
             // Another task may send anything under this tag.
             let Ok(report) = pvm_wire::codec::decode::<Report>(&message.body) else { continue };
             self.meet_host_of(message.src, task)?;
-            let behind = self.hosts.get(&message.src.to_host()).map_or(0, |host| host.behind);
+            let clock = self.hosts.get(&message.src.to_host()).and_then(|host| host.behind);
+            let behind = clock.map_or(0, |clock| clock.micros.saturating_mul(1000));
             self.rows.report(message.src, report, behind);
         }
         for (tid, life, moment) in self.lives.take() {
@@ -177,9 +180,7 @@ impl Collector {
     fn meet_hosts(&mut self, task: &mut Task) -> pvm3::Result<()> {
         for HostInfo { tid, name, .. } in task.hosts()? {
             if let Entry::Vacant(place) = self.hosts.entry(tid) {
-                // A host that is being lost has no clock.
-                let behind = task.clock_ahead(tid).unwrap_or(0).saturating_mul(1000);
-                place.insert(Host { name, behind });
+                place.insert(Host { name, behind: task.clock_ahead(tid).ok() });
             }
         }
         Ok(())
@@ -191,10 +192,9 @@ impl Collector {
         if rows.lost() > 0 {
             eprintln!("pvm: {} lacks {} calls: there were too many", path.display(), rows.lost());
         }
-        let names = hosts.into_iter().map(|(tid, host)| (tid, host.name)).collect();
         let written = file.set_len(0).and_then(|()| {
             let mut writer = BufWriter::new(file);
-            Picture::new(names, rows.finish(now())).write(&mut writer)?;
+            Picture::new(hosts, rows.finish(now())).write(&mut writer)?;
             writer.flush()
         });
         written.with_context(|| format!("cannot write {}", path.display()))
