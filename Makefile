@@ -17,7 +17,7 @@ API_VERSION := $(shell sed -n 's/^.define PVM_VER *"\(.*\)"/\1/p' libpvm/include
 LIBS_PRIVATE = -lutil -lrt -lpthread -lm -ldl
 
 PROGRAMS = pvm pvmd pvm-task-manager
-HEADERS  = pvm3.h pvmtev.h pvmproto.h fpvm3.h
+HEADERS  = pvm3.h pvm3x.h pvmtev.h pvmproto.h fpvm3.h
 ARCHIVES = libpvm3.a libgpvm3.a libfpvm3.a
 
 # Sections of the manual, all written by pvm-docs.

@@ -47,7 +47,7 @@ check_layout() {
 	for name in pvm pvmd pvm-task-manager; do
 		[ -x "$1/bin/$name" ] || fail "bin/$name is missing"
 	done
-	for name in pvm3.h pvmtev.h pvmproto.h fpvm3.h; do
+	for name in pvm3.h pvm3x.h pvmtev.h pvmproto.h fpvm3.h; do
 		[ -f "$1/include/$name" ] || fail "include/$name is missing"
 		cmp -s "$1/include/$name" "$1/lib/pvm3/include/$name" || fail "PVM_ROOT/include has no $name"
 	done

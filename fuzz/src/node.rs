@@ -16,6 +16,8 @@ pub fn started(index: HostIndex) -> Core {
         capability: 1000.0,
         cores: 2,
         task_target: 4,
+        slots: 2,
+        policy: pvmd::core::Policy::default(),
         task_limit: 100,
         address: Some(Ipv4Addr::LOCALHOST.into()),
         hostfile: Hostfile::default(),

@@ -163,14 +163,14 @@ impl Task {
 
     /// Waits until the hosts of the daemon's hostfile are settled, and tells what became of each.
     pub fn start_up(&mut self) -> Result<Vec<std::result::Result<HostInfo, HostFailure>>> {
-        self.require_ours()?;
+        self.engine.require_ours()?;
         let list = self.host_list(Tmx::StartUp.tag(), Vec::new(), "the start of the hostfile's hosts")?;
         Ok(host_results(list, std::iter::empty()))
     }
 
     /// The whole state of this task's daemon as text, for people.
     pub fn daemon_state(&mut self) -> Result<String> {
-        self.require_ours()?;
+        self.engine.require_ours()?;
         let answer = self.engine.request(Tmx::Dump.tag(), Vec::new())?;
         let mut reader = BodyReader::new(&answer);
         check(reader.int()?, "the daemon's state")?;
@@ -247,19 +247,12 @@ impl Task {
     }
 
     fn adopt_in(&mut self, context: i32, tag: i32) -> Result<Adopted> {
-        self.require_ours()?;
+        self.engine.require_ours()?;
         let body = BodyWriter::new().int(context).int(tag).finish();
         let answer = self.engine.request(Tmx::Adopt.tag(), body)?;
         let mut reader = BodyReader::new(&answer);
         let tid = check(reader.int()?, "an id for a process")?;
         Ok(Adopted { tid: Tid::from_raw(tid), cookie: reader.int()? })
-    }
-
-    fn require_ours(&self) -> Result<()> {
-        if self.engine.daemon_is_ours() {
-            return Ok(());
-        }
-        Err(Error::new(PvmError::NotImpl, "the daemon here is the original PVM's, which cannot do this"))
     }
 
     fn host_list(&mut self, tag: i32, body: Vec<u8>, what: &str) -> Result<HostList> {

@@ -107,8 +107,22 @@ impl Spawn<'_> {
         self
     }
 
+    /// Placed by the policy of this name instead of the machine's.
+    pub fn policy(mut self, name: &str) -> Self {
+        name.clone_into(&mut self.request.policy);
+        self
+    }
+
     /// Spawns. Tasks that could not be started are no error of the call: see [`Spawned::failed`].
     pub fn start(self) -> Result<Spawned> {
+        let (task, request) = self.into_request()?;
+        Ok(sort(&task.engine.spawn(&request)?))
+    }
+}
+
+impl<'a> Spawn<'a> {
+    /// What the daemon is asked, with all that children inherit.
+    pub(crate) fn into_request(self) -> Result<(&'a mut Task, SpawnRequest)> {
         let Self { task, mut request, directory, count } = self;
         request.count = i32::try_from(count)
             .ok()
@@ -123,7 +137,7 @@ impl Spawn<'_> {
         let mut env = task.engine.child_environment();
         env.append(&mut request.env);
         request.env = env;
-        Ok(sort(&task.engine.spawn(&request)?))
+        Ok((task, request))
     }
 }
 

@@ -398,6 +398,8 @@ fn common_config(settings: &Settings) -> Config {
         capability: 1000.0,
         cores: settings::cores(),
         task_target: settings.task_target,
+        slots: settings.task_slots,
+        policy: settings.policy,
         task_limit: settings.task_limit,
         address: None,
         hostfile: Hostfile::default(),

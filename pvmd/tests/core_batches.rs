@@ -31,7 +31,7 @@ fn nodes_hear_that_a_batch_is_done_though_its_manager_dies_before_it_says_so() {
     let (manager, _) = r.enrol(300, cookie.0);
     let BatchMsg::Place { batch, count: 1, .. } = heard(&mut r) else { panic!("not a batch") };
 
-    decide(&mut r, manager, own.daemon(), &BatchMsg::TasksHave { batch });
+    decide(&mut r, manager, own.daemon(), &BatchMsg::TasksHave { batch, queued: false });
     assert!(matches!(heard(&mut r), BatchMsg::Apply { .. }));
     decide(&mut r, manager, own.daemon(), &BatchMsg::Grant { batch, host: own, n: 1, terms: None });
     let Action::Start { cookies, .. } = r.next() else { panic!("not a start") };

@@ -52,7 +52,7 @@ fn asks(r: &mut Recorder) -> i64 {
 #[test]
 fn an_idle_node_asks_for_p() {
     let mut r = node();
-    tell(&mut r, &BatchMsg::TasksHave { batch: BATCH });
+    tell(&mut r, &BatchMsg::TasksHave { batch: BATCH, queued: false });
     assert_eq!(asks(&mut r), 4);
     r.nothing_else();
 }
@@ -62,7 +62,7 @@ fn what_others_keep_busy_is_no_room() {
     for (busy_cores, n_a) in [(0.0, 4), (0.5, 3), (1.0, 2), (2.0, 0), (64.0, -124), (f64::NAN, 4)] {
         let mut r = node();
         r.feed(Event::Load { busy_cores });
-        tell(&mut r, &BatchMsg::TasksHave { batch: BATCH });
+        tell(&mut r, &BatchMsg::TasksHave { batch: BATCH, queued: false });
         assert_eq!(asks(&mut r), n_a, "{busy_cores} cores busy");
     }
 }
@@ -72,7 +72,7 @@ fn a_task_may_keep_a_core_busy_without_counting_twice() {
     let mut r = node();
     r.enrol(100, 0);
     r.feed(Event::Load { busy_cores: 1.0 });
-    tell(&mut r, &BatchMsg::TasksHave { batch: BATCH });
+    tell(&mut r, &BatchMsg::TasksHave { batch: BATCH, queued: false });
     assert_eq!(asks(&mut r), 3);
 }
 
@@ -80,7 +80,7 @@ fn a_task_may_keep_a_core_busy_without_counting_twice() {
 fn a_full_node_asks_when_others_leave_room() {
     let mut r = node();
     r.feed(Event::Load { busy_cores: 2.0 });
-    tell(&mut r, &BatchMsg::TasksHave { batch: BATCH });
+    tell(&mut r, &BatchMsg::TasksHave { batch: BATCH, queued: false });
     assert_eq!(asks(&mut r), 0);
     r.feed(Event::Load { busy_cores: 0.0 });
     assert_eq!(asks(&mut r), 4);
@@ -92,8 +92,8 @@ fn a_full_node_asks_when_others_leave_room() {
 fn a_full_node_looks_again_and_never_twice_at_a_time() {
     let mut r = node();
     r.feed(Event::Load { busy_cores: 2.0 });
-    tell(&mut r, &BatchMsg::TasksHave { batch: BATCH });
-    tell(&mut r, &BatchMsg::TasksHave { batch: BATCH });
+    tell(&mut r, &BatchMsg::TasksHave { batch: BATCH, queued: false });
+    tell(&mut r, &BatchMsg::TasksHave { batch: BATCH, queued: false });
     assert_eq!((asks(&mut r), asks(&mut r)), (0, 0));
     for _ in 0..5 {
         let when = r.core.deadline().expect("a wait");
@@ -107,4 +107,22 @@ fn a_full_node_looks_again_and_never_twice_at_a_time() {
     tell(&mut r, &BatchMsg::TasksNo { batch: BATCH });
     r.core.handle_timeout(r.core.deadline().expect("the last wait"));
     assert_eq!(r.core.deadline(), None);
+}
+
+#[test]
+fn queued_tasks_fill_slots_and_others_do_not() {
+    let mut r = node();
+    r.enrol(100, 0);
+    tell(&mut r, &BatchMsg::TasksHave { batch: BATCH, queued: true });
+    assert_eq!(asks(&mut r), 2, "its slots, whatever else runs");
+}
+
+#[test]
+fn what_others_keep_busy_leaves_a_queue_one_slot() {
+    for (busy_cores, n_a) in [(0.0, 2), (1.0, 1), (2.0, 1), (64.0, 1)] {
+        let mut r = node();
+        r.feed(Event::Load { busy_cores });
+        tell(&mut r, &BatchMsg::TasksHave { batch: BATCH, queued: true });
+        assert_eq!(asks(&mut r), n_a, "{busy_cores} cores busy");
+    }
 }

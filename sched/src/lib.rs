@@ -2,7 +2,8 @@
 //! the task manager and a simulation call the same code.
 //!
 //! - [`pulling`]: nodes ask for the tasks of a batch, a manager hands them out. This is how a spawn is placed.
-//! - [`placement`]: policies that divide a batch among nodes at once, among them PVM's own.
+//! - [`placement`]: policies that divide a batch among nodes at once, among them PVM's own; [`divided`] carries them out.
+//! - [`policy`]: which policies there are, by name, and the interface through which any of them is run.
 //! - [`allocation`]: six ways to find a processor for a new process.
 //! - [`batch`]: queues, admission control, fair share.
 //! - [`coallocation`]: jobs that span clusters of different speed.
@@ -18,7 +19,9 @@ pub mod allocation;
 pub mod batch;
 pub mod coallocation;
 pub mod dasic;
+pub mod divided;
 pub mod epochs;
 pub mod loads;
 pub mod placement;
+pub mod policy;
 pub mod pulling;

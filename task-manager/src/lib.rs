@@ -90,7 +90,14 @@ mod tests {
     fn only_what_daemons_say_of_batches_is_heard() {
         let mut machine = Machine::default();
         let batch = BatchId { home: HostIndex::MASTER, number: 1 };
-        let place = BatchMsg::Place { batch, count: 1, nodes: vec![], soft: true };
+        let place = BatchMsg::Place {
+            batch,
+            count: 1,
+            nodes: vec![],
+            soft: true,
+            policy: String::new(),
+            last: batch.home,
+        };
         let body = place.encode().expect("it can be encoded");
         let task = HostIndex::MASTER.task(1);
         for unheard in [

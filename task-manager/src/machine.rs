@@ -1,7 +1,8 @@
 //! What a task manager answers to which message, without I/O.
 
 use pvm_sched::placement::Candidate;
-use pvm_sched::pulling::{self, Decision, Manager};
+use pvm_sched::policy::{Handout, Policy};
+use pvm_sched::pulling::{self, Decision};
 use pvm_wire::batch::{BatchId, BatchMsg, Node, Terms};
 use pvm_wire::{HostIndex, Tid};
 use std::collections::BTreeMap;
@@ -12,7 +13,17 @@ pub const BATCHES_MAX: usize = 1024;
 /// The batches of a task manager.
 #[derive(Debug, Default)]
 pub struct Machine {
-    batches: BTreeMap<BatchId, Manager<HostIndex>>,
+    batches: BTreeMap<BatchId, Placed>,
+}
+
+/// A batch being handed out.
+#[derive(Debug)]
+struct Placed {
+    handout: Box<dyn Handout<HostIndex>>,
+    /// Its tasks wait for room.
+    queued: bool,
+    /// `P` and `P_c` of each node when it last spoke.
+    filled: BTreeMap<HostIndex, (u64, u64)>,
 }
 
 impl Machine {
@@ -23,24 +34,30 @@ impl Machine {
     /// there is not is told so, lest it wait.
     pub fn on_message(&mut self, src: Tid, message: BatchMsg) -> Vec<(Tid, BatchMsg)> {
         match message {
-            BatchMsg::Place { batch, count, nodes, soft } if is_home(src) => {
-                self.place(batch, count, &nodes, soft)
+            BatchMsg::Place { batch, count, nodes, soft, policy, last } if is_home(src) => {
+                // The home takes no other names.
+                let handout = policy.parse().unwrap_or(Policy::default()).handout(last);
+                self.place(batch, Placed { handout, queued: !soft, filled: BTreeMap::new() }, count, &nodes)
             }
-            BatchMsg::More { batch, count } => self.by_home(src, batch, |manager| manager.more(count)),
+            BatchMsg::More { batch, count } => self.by_home(src, batch, |handout| handout.more(count)),
             BatchMsg::NodeJoined { batch, node } => {
-                self.by_home(src, batch, |manager| manager.node_joined(candidate(&node)))
+                self.by_home(src, batch, |handout| handout.node_joined(candidate(&node)))
             }
-            BatchMsg::NodeGone { batch, host } => self.by_home(src, batch, |manager| manager.node_gone(host)),
+            BatchMsg::NodeGone { batch, host } => self.by_home(src, batch, |handout| handout.node_gone(host)),
             BatchMsg::Done { batch } => {
-                let told = self.by_home(src, batch, Manager::done);
+                let told = self.by_home(src, batch, |handout| handout.done());
                 if is_home(src) {
                     self.batches.remove(&batch);
                 }
                 told
             }
-            BatchMsg::Apply { batch, host, n_a, capability } if is_daemon_of(src, host, batch) => {
+            BatchMsg::Apply { batch, host, p, p_c, n_a, capability } if is_daemon_of(src, host, batch) => {
                 match self.batches.get_mut(&batch) {
-                    Some(manager) => messages(batch, manager.on_apply(host, n_a, capability)),
+                    Some(placed) => {
+                        placed.filled.insert(host, (p, p_c));
+                        let decisions = placed.handout.on_apply(host, n_a, capability);
+                        placed.messages(batch, decisions)
+                    }
                     None => vec![(host.daemon(), BatchMsg::TasksNo { batch })],
                 }
             }
@@ -53,23 +70,34 @@ impl Machine {
         self.batches.len()
     }
 
-    fn place(&mut self, batch: BatchId, count: u64, nodes: &[Node], soft: bool) -> Vec<(Tid, BatchMsg)> {
+    fn place(
+        &mut self,
+        batch: BatchId,
+        mut placed: Placed,
+        count: u64,
+        nodes: &[Node],
+    ) -> Vec<(Tid, BatchMsg)> {
         if self.batches.len() >= BATCHES_MAX && !self.batches.contains_key(&batch) {
             return vec![(batch.home.daemon(), BatchMsg::NoNodes { batch })];
         }
-        let manager = self.batches.entry(batch).or_default();
-        messages(batch, manager.place(count, nodes.iter().map(candidate), soft))
+        let decisions = placed.handout.place(count, nodes.iter().map(candidate).collect(), !placed.queued);
+        let messages = placed.messages(batch, decisions);
+        self.batches.insert(batch, placed);
+        messages
     }
 
-    /// Tells a batch's manager what its home says.
+    /// Tells a batch's policy what its home says.
     fn by_home(
         &mut self,
         src: Tid,
         batch: BatchId,
-        tell: impl FnOnce(&mut Manager<HostIndex>) -> Vec<Decision<HostIndex>>,
+        tell: impl FnOnce(&mut dyn Handout<HostIndex>) -> Vec<Decision<HostIndex>>,
     ) -> Vec<(Tid, BatchMsg)> {
         match self.batches.get_mut(&batch) {
-            Some(manager) if is_home(src) => messages(batch, tell(manager)),
+            Some(placed) if is_home(src) => {
+                let decisions = tell(&mut *placed.handout);
+                placed.messages(batch, decisions)
+            }
             _ => Vec::new(),
         }
     }
@@ -87,23 +115,27 @@ fn candidate(node: &Node) -> Candidate<HostIndex> {
     Candidate { host: node.host, capability: node.capability, limit: node.limit.into() }
 }
 
-/// Decisions as messages, in the same order.
-fn messages(batch: BatchId, decisions: Vec<Decision<HostIndex>>) -> Vec<(Tid, BatchMsg)> {
-    let home = batch.home.daemon();
-    let message = |decision: Decision<HostIndex>| match decision {
-        Decision::TasksHave(host) => (host.daemon(), BatchMsg::TasksHave { batch }),
-        Decision::TasksNo(host) => (host.daemon(), BatchMsg::TasksNo { batch }),
-        Decision::Grant { host, n, terms } => {
-            (home, BatchMsg::Grant { batch, host, n, terms: terms.as_ref().map(told) })
-        }
-        Decision::NoNodes { .. } => (home, BatchMsg::NoNodes { batch }),
-    };
-    decisions.into_iter().map(message).collect()
-}
+impl Placed {
+    /// Decisions as messages, in the same order.
+    fn messages(&self, batch: BatchId, decisions: Vec<Decision<HostIndex>>) -> Vec<(Tid, BatchMsg)> {
+        let home = batch.home.daemon();
+        let message = |decision: Decision<HostIndex>| match decision {
+            Decision::TasksHave(host) => (host.daemon(), BatchMsg::TasksHave { batch, queued: self.queued }),
+            Decision::TasksNo(host) => (host.daemon(), BatchMsg::TasksNo { batch }),
+            Decision::Grant { host, n, terms } => {
+                let terms = terms.map(|terms| self.told(host, &terms));
+                (home, BatchMsg::Grant { batch, host, n, terms })
+            }
+            Decision::NoNodes { .. } => (home, BatchMsg::NoNodes { batch }),
+        };
+        decisions.into_iter().map(message).collect()
+    }
 
-/// The quantities of a grant, as they are told to the home.
-fn told(terms: &pulling::Terms) -> Terms {
-    Terms { n_a: terms.n_a, t_c: terms.t_c, n_c: terms.n_c, c_i: terms.c_i, c_a: terms.c_a }
+    /// The quantities of a grant, as they are told to the home.
+    fn told(&self, host: HostIndex, terms: &pulling::Terms) -> Terms {
+        let (p, p_c) = self.filled.get(&host).copied().unwrap_or_default();
+        Terms { p, p_c, n_a: terms.n_a, t_c: terms.t_c, n_c: terms.n_c, c_i: terms.c_i, c_a: terms.c_a }
+    }
 }
 
 #[cfg(test)]
@@ -126,12 +158,16 @@ mod tests {
         Node { host: host(index), capability: 1000.0, limit: 100 }
     }
 
+    fn placed(number: u64, count: u64, nodes: Vec<Node>, soft: bool, policy: &str) -> BatchMsg {
+        BatchMsg::Place { batch: batch(number), count, nodes, soft, policy: policy.into(), last: host(1) }
+    }
+
     fn place(number: u64, count: u64) -> BatchMsg {
-        BatchMsg::Place { batch: batch(number), count, nodes: vec![node(2), node(3)], soft: true }
+        placed(number, count, vec![node(2), node(3)], true, "active-pulling")
     }
 
     fn apply(number: u64, index: u32, n_a: i64) -> BatchMsg {
-        BatchMsg::Apply { batch: batch(number), host: host(index), n_a, capability: 1000.0 }
+        BatchMsg::Apply { batch: batch(number), host: host(index), p: 8, p_c: 1, n_a, capability: 1000.0 }
     }
 
     /// Grants as host and number.
@@ -146,14 +182,14 @@ mod tests {
     #[test]
     fn a_batch_from_place_to_done() {
         let mut machine = Machine::default();
-        let have = BatchMsg::TasksHave { batch: batch(1) };
+        let have = BatchMsg::TasksHave { batch: batch(1), queued: false };
         let no = BatchMsg::TasksNo { batch: batch(1) };
         assert_eq!(
             machine.on_message(HOME, place(1, 10)),
             [(host(2).daemon(), have.clone()), (host(3).daemon(), have)]
         );
         let said = machine.on_message(host(2).daemon(), apply(1, 2, 8));
-        let terms = Some(Terms { n_a: 8, t_c: 10, n_c: 2, c_i: 1000.0, c_a: 1000.0 });
+        let terms = Some(Terms { p: 8, p_c: 1, n_a: 8, t_c: 10, n_c: 2, c_i: 1000.0, c_a: 1000.0 });
         assert_eq!(said, [(TO_HOME, BatchMsg::Grant { batch: batch(1), host: host(2), n: 5, terms })]);
         let said = machine.on_message(host(3).daemon(), apply(1, 3, 8));
         assert_eq!(grants(&said), [(3, 5)]);
@@ -193,7 +229,7 @@ mod tests {
     #[test]
     fn without_any_node_the_home_is_told() {
         let mut machine = Machine::default();
-        let nobody = BatchMsg::Place { batch: batch(1), count: 3, nodes: vec![], soft: true };
+        let nobody = placed(1, 3, vec![], true, "active-pulling");
         assert_eq!(machine.on_message(HOME, nobody), [(TO_HOME, BatchMsg::NoNodes { batch: batch(1) })]);
     }
 
@@ -220,7 +256,24 @@ mod tests {
         assert_eq!(machine.on_message(HOME, apply(1, 3, 100)), []);
         // None of that has changed anything.
         assert_eq!(grants(&machine.on_message(host(2).daemon(), apply(1, 2, 100))), [(2, 2)]);
-        assert_eq!(machine.on_message(HOME, BatchMsg::TasksHave { batch: batch(1) }), []);
+        assert_eq!(machine.on_message(HOME, BatchMsg::TasksHave { batch: batch(1), queued: false }), []);
+    }
+
+    #[test]
+    fn a_queued_batch_by_another_policy() {
+        let mut machine = Machine::default();
+        let have = BatchMsg::TasksHave { batch: batch(1), queued: true };
+        let said = machine.on_message(HOME, placed(1, 5, vec![node(2), node(3)], false, "round-robin"));
+        assert_eq!(said, [(host(2).daemon(), have.clone()), (host(3).daemon(), have)]);
+        assert_eq!(grants(&machine.on_message(host(2).daemon(), apply(1, 2, 2))), [(2, 2)]);
+        assert_eq!(
+            grants(&machine.on_message(host(2).daemon(), apply(1, 2, 2))),
+            [(2, 1)],
+            "it had three of five"
+        );
+        assert_eq!(grants(&machine.on_message(host(2).daemon(), apply(1, 2, 2))), []);
+        assert_eq!(grants(&machine.on_message(host(3).daemon(), apply(1, 3, 0))), []);
+        assert_eq!(grants(&machine.on_message(host(3).daemon(), apply(1, 3, 9))), [(3, 2)]);
     }
 
     #[test]

@@ -30,6 +30,10 @@ pub struct Node {
 /// The quantities of the formula at one grant, for the trace (papers, section 1).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Terms {
+    /// `P`, the node's threshold.
+    pub p: u64,
+    /// `P_c`, what filled the node when it asked.
+    pub p_c: u64,
     /// `N_a = P − P_c`, what the node asked for.
     pub n_a: i64,
     /// `T_c`, tasks still to be placed.
@@ -55,6 +59,10 @@ pub enum BatchMsg {
         nodes: Vec<Node>,
         /// Whether `P` gives way when all nodes have declined.
         soft: bool,
+        /// Name of the policy.
+        policy: String,
+        /// The host that was given tasks last, for policies that go on from there.
+        last: HostIndex,
     },
     /// Home → manager: these came back (their host died before starting them).
     More {
@@ -86,6 +94,8 @@ pub enum BatchMsg {
     TasksHave {
         /// The batch.
         batch: BatchId,
+        /// Whether they wait until there is room: the node's slots count, not its task target.
+        queued: bool,
     },
     /// Manager → node: none are left (`DM_TASKSNO`).
     TasksNo {
@@ -98,6 +108,10 @@ pub enum BatchMsg {
         batch: BatchId,
         /// The node.
         host: HostIndex,
+        /// `P`.
+        p: u64,
+        /// `P_c`.
+        p_c: u64,
         /// `N_a = P − P_c`.
         n_a: i64,
         /// `C_i`.

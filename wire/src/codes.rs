@@ -7,7 +7,7 @@ pub const CONTEXT_TC: i32 = 0x7ffff;
 /// Version of the task–daemon protocol (`TDPROTOCOL`).
 pub const TASK_PROTOCOL: i32 = 1318;
 /// Version of this system's daemon–daemon protocol.
-pub const DAEMON_PROTOCOL: u32 = 1;
+pub const DAEMON_PROTOCOL: u32 = 2;
 /// Marks the trailing fields by which this system's library and daemon recognise each other ("PVMr").
 pub const EXTENSION_MAGIC: i32 = 0x5056_4d72;
 /// Version of the extensions that follow the mark.
@@ -106,6 +106,12 @@ tags! {
         Meet = 4,
         /// The whole enrolment in one request, on a socket whose credentials show both sides; body and answer as TM_CONN2's.
         Enrol = 5,
+        /// Asks for a batch whose tasks start as capacity frees ([`crate::queue::QueueRequest`]); answered by its id.
+        Queue = 6,
+        /// Asks for the machine's batches ([`crate::queue::BatchRecord`]).
+        Batches = 7,
+        /// Cancels a queued batch.
+        CancelBatch = 8,
     }
 }
 

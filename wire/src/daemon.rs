@@ -2,6 +2,7 @@
 
 use crate::batch::BatchId;
 use crate::protocol::TaskRecord;
+use crate::queue::BatchRecord;
 use crate::services::Tracer;
 use crate::spawn::SpawnRequest;
 use crate::tid::{HostIndex, Tid};
@@ -167,6 +168,17 @@ pub enum DaemonMsg {
         /// The task.
         tid: Tid,
     },
+    /// A task of a queued batch of yours has ended.
+    BatchTaskEnded {
+        /// The batch.
+        batch: BatchId,
+        /// The task's number in it.
+        number: u32,
+        /// The task.
+        tid: Tid,
+        /// What `wait` said of it.
+        status: i32,
+    },
     /// Uncollected output of a task, for the master's log.
     LogOutput {
         /// Whose.
@@ -214,6 +226,13 @@ pub enum PeerRequest {
         /// The asking task's host, which `.` means.
         from: HostIndex,
     },
+    /// The batches whose home you are.
+    Batches,
+    /// Cancel this batch of yours.
+    CancelBatch {
+        /// Its id.
+        id: i32,
+    },
     /// Are you there? (`pvm_mstat`)
     Ping,
     /// What time is it on your host? (`pvm_hostsync`)
@@ -254,6 +273,16 @@ pub enum PeerReply {
     Deleted {
         /// In order.
         results: Vec<i32>,
+    },
+    /// To `Batches`.
+    Batches {
+        /// The oldest first.
+        batches: Vec<BatchRecord>,
+    },
+    /// To `CancelBatch`: 0 or an error code.
+    BatchCancelled {
+        /// Which.
+        code: i32,
     },
     /// To `Ping`.
     Pong,

@@ -23,6 +23,7 @@ pub mod held;
 pub mod limits;
 pub mod message;
 pub mod protocol;
+pub mod queue;
 pub mod runs;
 pub mod services;
 pub mod slave;

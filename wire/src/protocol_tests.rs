@@ -50,8 +50,8 @@ proptest! {
     #[test]
     fn spawn_requests(file in any_bytes(), flags: i32, place in any_bytes(), count: i32,
                       args in prop::collection::vec(any_bytes(), 0..5), env in prop::collection::vec(any_bytes(), 0..5),
-                      output in sink(), trace in sink()) {
-        let request = SpawnRequest { file, flags, place, count, args, output, trace, env };
+                      output in sink(), trace in sink(), policy in "[a-z-]{0,9}") {
+        let request = SpawnRequest { file, flags, place, count, args, output, trace, env, policy };
         prop_assert_eq!(SpawnRequest::decode(&request.encode()), Ok(request));
     }
 

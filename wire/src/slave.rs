@@ -38,6 +38,8 @@ pub struct SlaveConfig {
     pub debug_mask: u32,
     /// Seconds without a sign of life after which a host is lost.
     pub host_timeout_seconds: f64,
+    /// Name of the machine's placement policy.
+    pub policy: String,
 }
 
 impl std::fmt::Debug for SlaveConfig {
@@ -208,6 +210,7 @@ mod tests {
             speed: Some(2000),
             debug_mask: 0,
             host_timeout_seconds: 3.0,
+            policy: "round-robin".into(),
         };
         let line = config.to_line().unwrap();
         assert_eq!(SlaveConfig::from_line(&line).unwrap(), config);

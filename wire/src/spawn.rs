@@ -1,6 +1,7 @@
 //! What a spawn asks for: flags, the request, the sinks of the new tasks' output.
 
 use crate::body::{BodyError, BodyReader, BodyWriter};
+use crate::codes::EXTENSION_MAGIC;
 use crate::tid::Tid;
 use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, OsString};
@@ -22,6 +23,8 @@ pub mod flags {
     pub const HOST_COMPLEMENT: i32 = 32;
     /// The children are not told who spawned them.
     pub const NO_SPAWN_PARENT: i32 = 64;
+    /// The tasks wait until there is room for them. Not PVM's.
+    pub const QUEUED: i32 = 128;
 }
 
 /// Where a task's output or trace goes: a task, and how the messages to it are marked.
@@ -69,6 +72,8 @@ pub struct SpawnRequest {
     pub trace: Sink,
     /// `NAME=value` entries added to the daemon's environment.
     pub env: Vec<OsString>,
+    /// Name of the policy that places them; empty for the machine's. Not PVM's.
+    pub policy: String,
 }
 
 /// An entry of an environment.
@@ -91,6 +96,11 @@ impl SpawnRequest {
         self.args.iter().for_each(|arg| body.push_str(arg));
         let mut body = self.trace.write(self.output.write(body)).int(self.env.len() as i32);
         self.env.iter().for_each(|entry| body.push_str(entry));
+        if !self.policy.is_empty() {
+            // The original ignores what stands behind.
+            body.push_int(EXTENSION_MAGIC);
+            body.push_str(&self.policy);
+        }
         body.finish()
     }
 
@@ -106,6 +116,10 @@ impl SpawnRequest {
             output: Sink::read(&mut reader)?,
             trace: Sink::read(&mut reader)?,
             env: reader.os_strings()?,
+            policy: match reader.int() {
+                Ok(EXTENSION_MAGIC) => reader.str()?.to_owned(),
+                _ => String::new(),
+            },
         })
     }
 }
@@ -113,6 +127,16 @@ impl SpawnRequest {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_policy_stands_behind_what_the_original_reads() {
+        let plain = SpawnRequest { file: "worker".into(), count: 3, ..SpawnRequest::default() };
+        let chosen = SpawnRequest { policy: "round-robin".into(), ..plain.clone() };
+        assert!(chosen.encode().starts_with(&plain.encode()));
+        for request in [plain, chosen] {
+            assert_eq!(SpawnRequest::decode(&request.encode()), Ok(request));
+        }
+    }
 
     #[test]
     fn entries_are_split_at_their_first_equals_sign() {

@@ -41,6 +41,12 @@ pub struct Options {
     pub own_trace_buffer: i32,
     /// This task's own trace options (`PvmSelfTraceOptions`).
     pub own_trace_options: i32,
+    /// Tag of the notices of batches queued from now on (`PvmBatchCode`); negative for none.
+    pub batch_tag: i32,
+    /// How often a task of such a batch is started again (`PvmBatchRestarts`).
+    pub batch_restarts: i32,
+    /// Name of the policy that places what is spawned from now on; empty for the machine's.
+    pub policy: String,
 }
 
 impl Options {
@@ -68,6 +74,9 @@ impl Options {
             own_trace_mask: mask,
             own_trace_buffer: buffer,
             own_trace_options: options,
+            batch_tag: -1,
+            batch_restarts: 0,
+            policy: String::new(),
         }
     }
 }

@@ -19,7 +19,7 @@ impl Engine {
         let answer = self.request(Tm::Spawn.tag(), request.encode())?;
         let mut reader = BodyReader::new(&answer);
         let mut ahead = reader;
-        crate::error::check(ahead.int()?, &format!("spawning {}", request.file.display()))?;
+        crate::queue::checked(&mut ahead, &format!("spawning {}", request.file.display()))?;
         let count = reader.count(4)?;
         let results = reader.ints(count)?;
         let tasks: Vec<Tid> = results.iter().filter(|&&tid| tid > 0).map(|&tid| Tid::from_raw(tid)).collect();

@@ -40,6 +40,8 @@ mod number {
     pub const SELF_OUTPUT_CONTEXT: i32 = 23;
     pub const SELF_TRACE_CONTEXT: i32 = 24;
     pub const NO_RESET: i32 = 25;
+    pub const BATCH_CODE: i32 = 1001;
+    pub const BATCH_RESTARTS: i32 = 1002;
 }
 
 /// What an option of a sink means: whose, of what, and which of its three numbers.
@@ -135,6 +137,8 @@ fn get(state: &mut State, what: c_int) -> Outcome {
         number::TRACE_OPTIONS => options.map_or(0, |options| options.child_trace_options),
         number::SELF_TRACE_BUFFER => options.map_or(0, |options| options.own_trace_buffer),
         number::SELF_TRACE_OPTIONS => options.map_or(0, |options| options.own_trace_options),
+        number::BATCH_CODE => options.map_or(-1, |options| options.batch_tag),
+        number::BATCH_RESTARTS => options.map_or(0, |options| options.batch_restarts),
         number::NO_RESET => c_int::from(state.no_reset.is_some()),
         _ => return Err(PvmError::BadParam.into()),
     })
@@ -191,6 +195,11 @@ fn set_plain(state: &mut State, what: c_int, value: c_int) -> Outcome {
             tracepoints::flush(state);
             let value = within(value, 1..=3)?;
             replace(&mut state.engine()?.options_mut().own_trace_options, value)
+        }
+        number::BATCH_CODE => replace(&mut state.engine()?.options_mut().batch_tag, value),
+        number::BATCH_RESTARTS => {
+            let value = within(value, 0..=c_int::MAX)?;
+            replace(&mut state.engine()?.options_mut().batch_restarts, value)
         }
         _ => return Err(PvmError::BadParam.into()),
     };

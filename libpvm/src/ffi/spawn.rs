@@ -2,11 +2,12 @@
 
 use super::internals::parse_number;
 use super::memory::{os_text, os_text_or_empty, os_texts_until_null, store_all};
-use super::state::{State, call};
+use super::state::{Failure, State, call};
 use super::tracepoints::traced;
 use pvm_wire::PvmError;
 use pvm_wire::events::{Datum, Event};
-use pvm_wire::spawn::SpawnRequest;
+use pvm_wire::queue::QueueRequest;
+use pvm_wire::spawn::{SpawnRequest, flags};
 use std::cell::RefCell;
 use std::ffi::{OsStr, OsString, c_char, c_int};
 use std::os::unix::ffi::OsStrExt;
@@ -49,7 +50,11 @@ pub unsafe extern "C" fn pvm_spawn(
             if count < 1 {
                 return Err(PvmError::BadParam.into());
             }
-            let (good, all) = spawn(state, file?, args?, flags, place?, count)?;
+            let request = request(state, file?, args?, flags | more_flags(), place?, count)?;
+            if request.flags & flags::QUEUED != 0 {
+                return queue(state, request);
+            }
+            let (good, all) = sorted(state.engine()?.spawn(&request)?, count);
             started.borrow_mut().extend(all.iter().take(good as usize));
             // SAFETY: as promised; there are `count` results.
             unsafe { store_all(tids, &all) };
@@ -63,28 +68,59 @@ fn more_flags() -> c_int {
     std::env::var("PVMTASK").map_or(0, |text| parse_number(&text))
 }
 
-fn spawn(
+fn request(
     state: &mut State,
     file: &OsStr,
     args: Vec<OsString>,
     flags: c_int,
     place: &OsStr,
     count: c_int,
-) -> Result<(c_int, Vec<c_int>), super::state::Failure> {
+) -> Result<SpawnRequest, Failure> {
     let engine = state.engine()?;
     let options = engine.options();
-    let request = SpawnRequest {
+    Ok(SpawnRequest {
         file: file.to_owned(),
-        flags: flags | more_flags(),
+        flags,
         place: place.to_owned(),
         count,
         args,
         output: options.child_output,
         trace: options.child_trace,
         env: engine.child_environment(),
-    };
-    let results = engine.spawn(&request)?;
-    Ok(sorted(results, count))
+        policy: options.policy.clone(),
+    })
+}
+
+/// Queues a batch; its id.
+fn queue(state: &mut State, spawn: SpawnRequest) -> Result<c_int, Failure> {
+    let context = state.context;
+    let engine = state.engine()?;
+    let (tag, restarts) = (engine.options().batch_tag, engine.options().batch_restarts);
+    Ok(engine.queue_batch(&QueueRequest { context, tag, restarts, spawn })?)
+}
+
+/// Cancels a queued batch.
+#[unsafe(no_mangle)]
+pub extern "C" fn pvm_cancelbatch(batch: c_int) -> c_int {
+    call("pvm_cancelbatch", |state| {
+        state.engine()?.cancel_batch(batch)?;
+        Ok::<_, Failure>(0)
+    })
+}
+
+/// Chooses the policy that places what this task spawns from now on; NULL or an empty name for the machine's.
+///
+/// # Safety
+/// `name` is NULL or a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvm_setpolicy(name: *const c_char) -> c_int {
+    // SAFETY: as promised.
+    let name = unsafe { os_text_or_empty(name) };
+    call("pvm_setpolicy", |state| {
+        let name = name?.to_str().ok_or(PvmError::BadParam)?;
+        name.clone_into(&mut state.engine()?.options_mut().policy);
+        Ok::<_, Failure>(0)
+    })
 }
 
 /// The good tids in their order, then the codes; never more than were asked for.

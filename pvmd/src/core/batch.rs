@@ -9,9 +9,11 @@ use super::event::{Action, Program};
 use super::flow::Source;
 use super::spawn::SpawnId;
 use super::tasks::Origin;
+use pvm_sched::policy::Policy;
 use pvm_sched::pulling::{self, Step, Ticket};
 use pvm_wire::batch::{BatchId, BatchMsg, Node, Terms};
 use pvm_wire::codes::{BATCH_TAG, Sm};
+use pvm_wire::queue::NodeTally;
 use pvm_wire::{HostIndex, Message, PvmError, Tid};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -19,6 +21,8 @@ use tracing::{debug, error, info, warn};
 
 /// Managers kept ready for the next batch.
 const IDLE_MANAGERS: usize = 2;
+/// Queued batches handed out at the same time; younger ones wait.
+const QUEUED_AT_ONCE: usize = 8;
 /// Managers that may die in a row before a batch is given up.
 const MANAGER_TRIES: u32 = 3;
 /// Bounds of a node's random wait before it looks again whether it has room.
@@ -35,12 +39,17 @@ pub(super) struct Placing {
     unassigned: VecDeque<(u32, u32)>,
     /// The manager that hands it out, unless none is needed or available at the moment.
     manager: Option<Tid>,
+    /// Tasks that failed on a host and wait for another.
+    again: Vec<(u32, HostIndex)>,
+    policy: Policy,
+    /// What each node has been given.
+    tallies: BTreeMap<HostIndex, NodeTally>,
 }
 
 impl Placing {
     /// Tasks that no node has been given: `T_c`.
-    fn waiting(&self) -> u32 {
-        self.unassigned.iter().map(|(_, count)| count).sum()
+    pub fn waiting(&self) -> u32 {
+        self.unassigned.iter().map(|(_, count)| count).sum::<u32>() + self.again.len() as u32
     }
 
     /// In a few words, for people.
@@ -49,20 +58,65 @@ impl Placing {
         format!("{} not assigned, {} nodes, {manager}", self.waiting(), self.nodes.len())
     }
 
-    /// Takes up to `n` tasks out of those that wait.
-    fn take(&mut self, mut n: u32) -> Vec<(u32, u32)> {
+    /// Takes up to `n` tasks out of those that wait, for a host: one that has failed a task gets it again only if there is
+    /// nothing else.
+    fn take(&mut self, host: HostIndex, mut n: u32) -> Vec<(u32, u32)> {
         let mut taken = Vec::new();
-        while n > 0
+        self.again.sort_by_key(|&(_, failed_on)| failed_on == host);
+        let elsewhere = self.again.iter().filter(|&&(_, failed_on)| failed_on != host).count();
+        for (number, _) in self.again.drain(..elsewhere.min(n as usize)) {
+            taken.push((number, 1));
+            n -= 1;
+        }
+        self.take_ranges(&mut n, &mut taken);
+        let rest = self.again.len().min(n as usize);
+        taken.extend(self.again.drain(..rest).map(|(number, _)| (number, 1)));
+        taken
+    }
+
+    fn take_ranges(&mut self, n: &mut u32, taken: &mut Vec<(u32, u32)>) {
+        while *n > 0
             && let Some((first, count)) = self.unassigned.pop_front()
         {
-            let part = count.min(n);
+            let part = count.min(*n);
             taken.push((first, part));
-            n -= part;
+            *n -= part;
             if part < count {
                 self.unassigned.push_front((first + part, count - part));
             }
         }
-        taken
+    }
+
+    /// A task that has failed on a host waits again.
+    pub fn try_again(&mut self, number: u32, failed_on: HostIndex) {
+        self.again.push((number, failed_on));
+    }
+
+    /// All that wait.
+    fn take_all(&mut self) -> VecDeque<(u32, u32)> {
+        let again = self.again.drain(..).map(|(number, _)| (number, 1));
+        self.unassigned.drain(..).chain(again).collect()
+    }
+
+    /// Nothing waits any more; how much did.
+    pub fn clear(&mut self) -> u32 {
+        let waiting = self.waiting();
+        self.unassigned.clear();
+        self.again.clear();
+        waiting
+    }
+
+    /// What each node has been given.
+    pub fn tallies(&self) -> Vec<NodeTally> {
+        self.tallies.values().copied().collect()
+    }
+
+    fn count_grant(&mut self, host: HostIndex, n: u32, terms: Option<Terms>) {
+        let tally =
+            self.tallies.entry(host).or_insert(NodeTally { host, exchanges: 0, given: 0, last: None });
+        tally.exchanges += 1;
+        tally.given += u64::from(n);
+        tally.last = terms.or(tally.last);
     }
 
     /// Tasks that were given to a host which is gone wait again.
@@ -101,6 +155,8 @@ impl Managers {
 pub(super) struct OpenBatch {
     manager: Tid,
     node: pulling::Node,
+    /// Its tasks wait for slots.
+    queued: bool,
 }
 
 /// As home.
@@ -110,13 +166,23 @@ impl Core {
     }
 
     /// Has nodes pull the tasks of a spawn.
-    pub(super) fn place_batch(&mut self, id: SpawnId, nodes: Vec<HostIndex>, newcomers: bool, count: u32) {
+    pub(super) fn place_batch(
+        &mut self,
+        id: SpawnId,
+        nodes: Vec<HostIndex>,
+        newcomers: bool,
+        count: u32,
+        policy: Policy,
+    ) {
         let Some(spawn) = self.spawns.get_mut(&id) else { return };
         spawn.placing = Some(Placing {
             nodes: nodes.into_iter().collect(),
             newcomers,
             unassigned: VecDeque::from([(0, count)]),
             manager: None,
+            again: Vec::new(),
+            policy,
+            tallies: BTreeMap::new(),
         });
         self.find_manager(id);
     }
@@ -141,9 +207,32 @@ impl Core {
         let idle = self.managers.ready.iter().find(|(_, batch)| batch.is_none()).map(|(&tid, _)| tid);
         match idle {
             Some(manager) => self.assign_manager(manager),
-            None if self.managers.starting.len() < self.managers.waiting.len() => self.start_manager(),
+            None if self.managers.starting.len() < self.servable() => self.start_manager(),
             None => {}
         }
+    }
+
+    fn is_queued(&self, id: SpawnId) -> bool {
+        self.spawns.get(&id).is_some_and(|spawn| spawn.queue.is_some())
+    }
+
+    /// Queued batches that may have a manager beyond those that have one.
+    fn queued_servable(&self) -> usize {
+        let served = self.managers.ready.values().flatten().filter(|&&id| self.is_queued(id)).count();
+        QUEUED_AT_ONCE.saturating_sub(served)
+    }
+
+    /// Batches that wait for a manager and may have one now.
+    fn servable(&self) -> usize {
+        let queued = self.managers.waiting.iter().filter(|&&id| self.is_queued(id)).count();
+        self.managers.waiting.len() - queued + queued.min(self.queued_servable())
+    }
+
+    /// The next batch for an idle manager: the oldest that may have one.
+    fn next_batch(&mut self) -> Option<SpawnId> {
+        let room = self.queued_servable() > 0;
+        let next = self.managers.waiting.iter().position(|&id| room || !self.is_queued(id))?;
+        self.managers.waiting.remove(next)
     }
 
     fn start_manager(&mut self) {
@@ -170,9 +259,9 @@ impl Core {
 
     /// Gives an idle manager the next batch that waits, or lets it go if there are idle ones enough.
     fn assign_manager(&mut self, manager: Tid) {
-        while let Some(id) = self.managers.waiting.pop_front() {
+        while let Some(id) = self.next_batch() {
             let batch = self.batch_id(id);
-            let nodes = self.batch_nodes(id);
+            let (nodes, soft, last) = (self.batch_nodes(id), !self.is_queued(id), self.last_given);
             let Some(placing) = self.spawns.get_mut(&id).and_then(|spawn| spawn.placing.as_mut()) else {
                 continue;
             };
@@ -182,7 +271,8 @@ impl Core {
             }
             placing.manager = Some(manager);
             self.managers.ready.insert(manager, Some(id));
-            return self.send_batch(manager, &BatchMsg::Place { batch, count, nodes, soft: true });
+            let policy = placing.policy.name().to_owned();
+            return self.send_batch(manager, &BatchMsg::Place { batch, count, nodes, soft, policy, last });
         }
         let idle = self.managers.ready.values().filter(|batch| batch.is_none()).count();
         if idle > IDLE_MANAGERS
@@ -210,14 +300,19 @@ impl Core {
         let reachable = self.is_reachable(host);
         let placing = self.spawns.get_mut(&id).and_then(|spawn| spawn.placing.as_mut());
         let Some(placing) = placing.filter(|placing| placing.manager == Some(manager)) else {
-            return warn!(%manager, ?batch, "a manager hands out what is not its to hand out: ignored");
+            // The batch has been cancelled, or ended otherwise, or never was this manager's.
+            return debug!(%manager, ?batch, "a manager hands out what is not its to hand out: ignored");
         };
         let n = u32::try_from(n).unwrap_or(u32::MAX);
         if !reachable || !placing.nodes.contains(&host) {
             // It has not heard yet that the host is gone.
             return self.send_batch(manager, &BatchMsg::More { batch, count: n.into() });
         }
-        let ranges = placing.take(n);
+        let ranges = placing.take(host, n);
+        placing.count_grant(host, ranges.iter().map(|(_, count)| count).sum(), terms);
+        if placing.policy != Policy::ActivePulling {
+            self.last_given = host;
+        }
         debug!(spawn = id.0, %host, n, ?terms, "granted");
         for (first, count) in ranges {
             self.exec_on(id, host, first, count, Some(batch));
@@ -229,12 +324,17 @@ impl Core {
         let id = SpawnId(batch.number);
         let placing = self.spawns.get_mut(&id).and_then(|spawn| spawn.placing.as_mut());
         if let Some(placing) = placing.filter(|placing| placing.manager == Some(manager)) {
-            let rest = std::mem::take(&mut placing.unassigned);
+            let rest = placing.take_all();
             self.fail_items(id, rest, PvmError::NoHost);
         }
     }
 
     fn fail_items(&mut self, id: SpawnId, ranges: VecDeque<(u32, u32)>, error: PvmError) {
+        if self.is_queued(id) {
+            return ranges
+                .into_iter()
+                .for_each(|(first, count)| self.queue_unplaced(id, first, count, error));
+        }
         for (first, count) in ranges {
             self.resolve_items(id, first, &vec![error.code(); count as usize]);
         }
@@ -245,12 +345,7 @@ impl Core {
         let batch = self.batch_id(id);
         self.managers.waiting.retain(|&waiting| waiting != id);
         match placing.manager {
-            Some(manager) => {
-                self.send_batch(manager, &BatchMsg::Done { batch });
-                self.managers.done.insert(manager, (batch, placing.nodes.clone()));
-                self.managers.ready.insert(manager, None);
-                self.assign_manager(manager);
-            }
+            Some(manager) => self.free_manager(manager, batch, placing.nodes.clone()),
             // Its manager has died: the nodes must hear it from us.
             None => self.tell_nodes_done(batch, &placing.nodes),
         }
@@ -262,11 +357,35 @@ impl Core {
         }
     }
 
+    fn has_manager(&self, id: SpawnId) -> bool {
+        self.spawns.get(&id).and_then(|spawn| spawn.placing.as_ref()?.manager).is_some()
+    }
+
+    /// A queued batch has nothing to hand out for now.
+    pub(super) fn release_manager(&mut self, id: SpawnId) {
+        let batch = self.batch_id(id);
+        self.managers.waiting.retain(|&waiting| waiting != id);
+        let Some(placing) = self.spawns.get_mut(&id).and_then(|spawn| spawn.placing.as_mut()) else { return };
+        if let Some(manager) = placing.manager.take() {
+            let nodes = placing.nodes.clone();
+            self.free_manager(manager, batch, nodes);
+        }
+    }
+
+    fn free_manager(&mut self, manager: Tid, batch: BatchId, nodes: BTreeSet<HostIndex>) {
+        self.send_batch(manager, &BatchMsg::Done { batch });
+        self.managers.done.insert(manager, (batch, nodes));
+        self.managers.ready.insert(manager, None);
+        self.assign_manager(manager);
+    }
+
     /// A manager has died: its batch goes on under another; what was granted stays granted.
     pub(super) fn on_manager_gone(&mut self, manager: Tid) {
         let started = !self.managers.starting.remove(&manager);
         let batch = self.managers.ready.remove(&manager).flatten();
-        if let Some((done, nodes)) = self.managers.done.remove(&manager) {
+        if let Some((done, nodes)) = self.managers.done.remove(&manager)
+            && !self.has_manager(SpawnId(done.number))
+        {
             // Who knows whether it still told them.
             self.tell_nodes_done(done, &nodes);
         }
@@ -301,7 +420,7 @@ impl Core {
         for id in std::mem::take(&mut self.managers.waiting) {
             let placing = self.spawns.get_mut(&id).and_then(|spawn| spawn.placing.as_mut());
             if let Some(placing) = placing {
-                let rest = std::mem::take(&mut placing.unassigned);
+                let rest = placing.take_all();
                 self.fail_items(id, rest, PvmError::DSysErr);
             }
         }
@@ -327,6 +446,7 @@ impl Core {
     /// A host is out, as a node and as a home. What it had been granted comes back through its unanswered requests.
     pub(super) fn batches_host_gone(&mut self, host: HostIndex) {
         self.open_batches.retain(|batch, _| batch.home != host);
+        self.queues_host_gone(host);
         let told = self.spawns.iter_mut().filter_map(|(&id, spawn)| {
             let placing = spawn.placing.as_mut()?;
             placing.nodes.remove(&host).then_some((id, placing.manager?))
@@ -347,23 +467,42 @@ impl Core {
 
     /// `P_c`: programs running here or about to, and the load from outside in the same measure.
     fn load(&self) -> u64 {
-        let running = self.running() as f64;
-        let cores = f64::from(self.config.cores.max(1));
-        // Each program may account for one busy core; what is busy beyond that is not ours. A core filled by others leaves
-        // no room for its share of P.
-        let outside = (self.busy_cores - running).max(0.0) * f64::from(self.config.task_target) / cores;
-        (running + outside.round()) as u64
+        // A core filled by others leaves no room for its share of P.
+        let outside = self.outside() * f64::from(self.config.task_target);
+        self.running() as u64 + outside.round() as u64
+    }
+
+    /// `P` and `P_c`, as they count for a batch.
+    fn filled(&self, batch: BatchId) -> (u64, u64) {
+        if !self.open_batches.get(&batch).is_some_and(|open| open.queued) {
+            return (self.config.task_target.into(), self.load());
+        }
+        let p = u64::from(self.config.slots);
+        let others = self.open_batches.iter().filter(|&(&id, open)| open.queued && id != batch);
+        let promised: u64 = others.map(|(_, open)| open.node.promised()).sum();
+        // However busy others keep the host, one task at a time gets its turn: a queue never stands still for good.
+        let outside = (self.outside() * p as f64).round() as u64;
+        (p, self.queued_here() + promised + outside.min(p.saturating_sub(1)))
+    }
+
+    /// The part of the cores that others than tasks keep busy.
+    fn outside(&self) -> f64 {
+        // Each program may account for one busy core; what is busy beyond that is not ours.
+        let busy = (self.busy_cores - self.most_running as f64).max(0.0);
+        busy / f64::from(self.config.cores.max(1))
     }
 
     /// How busy the cores of this host are, whoever keeps them busy.
     pub(super) fn on_load(&mut self, busy_cores: f64) {
         self.busy_cores = if busy_cores.is_finite() { busy_cores } else { 0.0 };
+        let running = self.running();
+        self.most_running = std::mem::replace(&mut self.peak_running, running).max(running);
         self.on_room();
     }
 
     /// Lets the node look at its load, and tells the manager what it wants.
     fn look(&mut self, batch: BatchId, look: impl FnOnce(&mut pulling::Node, u64, u64, Duration) -> Step) {
-        let (p, p_c) = (self.config.task_target.into(), self.load());
+        let (p, p_c) = self.filled(batch);
         let wait = Duration::from_millis(self.random(RETRY_MS));
         let Some(open) = self.open_batches.get_mut(&batch) else { return };
         let manager = open.manager;
@@ -376,7 +515,7 @@ impl Core {
             Step::Stay => return,
         };
         let (host, capability) = (self.config.index, self.config.capability);
-        self.send_batch(manager, &BatchMsg::Apply { batch, host, n_a, capability });
+        self.send_batch(manager, &BatchMsg::Apply { batch, host, p, p_c, n_a, capability });
     }
 
     /// The tasks that were asked for run: there may be room for more.
@@ -425,13 +564,17 @@ impl Core {
         let src = message.src;
         match BatchMsg::decode(&message.body) {
             // Only the home host's manager (or daemon) speaks for a batch.
-            Ok(BatchMsg::TasksHave { batch }) if src.host() == Some(batch.home) => {
-                let open = self.open_batches.entry(batch);
-                open.or_insert_with(|| OpenBatch { manager: src, node: pulling::Node::new() }).manager = src;
+            Ok(BatchMsg::TasksHave { batch, queued }) if src.host() == Some(batch.home) => {
+                let fresh = || OpenBatch { manager: src, node: pulling::Node::new(), queued };
+                self.open_batches.entry(batch).or_insert_with(fresh).manager = src;
                 self.look(batch, pulling::Node::tasks_have);
             }
             Ok(BatchMsg::TasksNo { batch }) if src.host() == Some(batch.home) => {
-                self.open_batches.remove(&batch);
+                // One that has been relieved may be late.
+                let from = |open: &OpenBatch| open.manager == src || src.is_daemon();
+                if self.open_batches.get(&batch).is_some_and(from) {
+                    self.open_batches.remove(&batch);
+                }
             }
             Ok(BatchMsg::Grant { batch, host, n, terms }) => self.on_grant(src, batch, host, n, terms),
             Ok(BatchMsg::NoNodes { batch }) => self.on_no_nodes(src, batch),

@@ -1,6 +1,7 @@
 //! What a daemon's core is told once, at its start.
 
 use crate::hostfile::Hostfile;
+use pvm_sched::policy::Policy;
 use pvm_wire::HostIndex;
 use pvm_wire::limits::{MAILBOX_BYTES, MAILBOX_ENTRIES, QUEUE_HIGH};
 use std::net::IpAddr;
@@ -23,6 +24,10 @@ pub struct Config {
     pub cores: u32,
     /// `P`: tasks above which it asks for no more by itself.
     pub task_target: u32,
+    /// `P` of queued batches: their tasks that run here at the same time.
+    pub slots: u32,
+    /// The policy that places batches which name none.
+    pub policy: Policy,
     /// Tasks above which it starts none at all (`PvmOutOfRes`).
     pub task_limit: u32,
     /// Address by which other hosts reach this one; tasks bind direct routes to it.

@@ -226,6 +226,7 @@ impl Core {
     /// What a task loses when it leaves the machine, whether or not its process goes on.
     fn leave(&mut self, tid: Tid) {
         self.forget_subscriber(tid);
+        self.queues_parent_gone(tid);
         self.contexts.retain(|_, owner| *owner != tid);
     }
 
@@ -271,6 +272,7 @@ impl Core {
         if let Some((exec, number)) = task.exec {
             self.exec_result(exec, number, Err(pvm_wire::PvmError::HostFail));
         }
+        self.tell_home(&task, status);
         self.trace_ended(&task, status);
         self.notify_task_exit(tid);
         self.service_task_ended(&task, status);
@@ -294,6 +296,7 @@ impl Core {
         if task.origin != Origin::Itself {
             self.outputs.insert(cookie, OutputStream::new(tid, task.output, task.parent));
         }
+        self.peak_running = self.peak_running.max(self.running());
         Some((tid, cookie))
     }
 }

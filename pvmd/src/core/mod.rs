@@ -25,6 +25,7 @@ mod neighbours;
 mod notify;
 mod output;
 mod pending;
+mod queue;
 mod requests;
 mod routing;
 mod services;
@@ -34,6 +35,7 @@ mod tracer;
 
 pub use census::Census;
 pub use config::{Config, Hosting, Limits};
+pub use pvm_sched::policy::Policy;
 
 use event::{Action, ConnId, Cookie, Event, Now};
 use pending::{PeerTo, QueryId, Waiter};
@@ -91,8 +93,10 @@ pub struct Core {
     linking: hosts::Linking,
     pending: BTreeMap<RequestId, (HostIndex, Waiter)>,
     queries: BTreeMap<QueryId, pending::TaskQuery>,
+    batch_queries: BTreeMap<pending::BatchQueryId, queue::BatchQuery>,
 
     spawns: BTreeMap<spawn::SpawnId, spawn::Spawn>,
+    queues: queue::Queues,
     execs: BTreeMap<ExecId, spawn::Exec>,
     services: services::Services,
     tracers: tracer::Tracers,
@@ -100,6 +104,11 @@ pub struct Core {
     open_batches: BTreeMap<BatchId, batch::OpenBatch>,
     /// Load of the host as last read, cores.
     busy_cores: f64,
+    /// The most programs at a time in the interval that was read, and in the one that runs.
+    most_running: usize,
+    peak_running: usize,
+    /// Host that a divided batch was given to last.
+    last_given: HostIndex,
 
     // The master's.
     adding: Option<add::AddOperation>,
@@ -151,13 +160,18 @@ impl Core {
             linking: hosts::Linking::default(),
             pending: BTreeMap::new(),
             queries: BTreeMap::new(),
+            batch_queries: BTreeMap::new(),
             spawns: BTreeMap::new(),
+            queues: queue::Queues::default(),
             execs: BTreeMap::new(),
             services: services::Services::default(),
             tracers: tracer::Tracers::default(),
             managers: batch::Managers::default(),
             open_batches: BTreeMap::new(),
             busy_cores: 0.0,
+            most_running: 0,
+            peak_running: 0,
+            last_given: config.index,
             adding: None,
             next_host: 2,
             table_serial: 0,
@@ -263,6 +277,9 @@ impl Core {
             DaemonMsg::Tracer { tracer } => self.set_tracer(tracer),
             DaemonMsg::WatchTask { tid } => self.on_watch_task(host, tid),
             DaemonMsg::TaskGone { tid } if tid.host() == Some(host) => self.notify_task_exit(tid),
+            DaemonMsg::BatchTaskEnded { batch, number, tid, status } => {
+                self.on_peer_task_ended(host, batch, number, tid, status);
+            }
             DaemonMsg::LogOutput { tid, text } => self.on_log_output(tid, &text.0),
             other => warn!(%host, ?other, "message out of place: ignored"),
         }

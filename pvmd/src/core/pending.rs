@@ -18,6 +18,10 @@ use tracing::warn;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct QueryId(pub u64);
 
+/// Names a list of batches being gathered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct BatchQueryId(pub u64);
+
 /// Who waits for the answer of another daemon.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Waiter {
@@ -30,6 +34,8 @@ pub(super) enum Waiter {
     /// The resource manager, for hosts it adds.
     ServiceAdd(ServiceTo),
     Tasks(QueryId),
+    Batches(BatchQueryId),
+    CancelBatch(ReplyTo),
     /// Answers about groups, held until hosts know of a change.
     GroupNotice(u64),
     /// Items `first…` of a spawn, as many as were asked for.
@@ -90,6 +96,11 @@ impl Core {
             }
             PeerRequest::AddHosts { hosts } => self.on_add_hosts(to, &hosts),
             PeerRequest::DeleteHosts { names, from } => self.on_delete_hosts(to, &names, from),
+            PeerRequest::Batches => {
+                let batches = self.batch_records();
+                self.answer(to, PeerReply::Batches { batches });
+            }
+            PeerRequest::CancelBatch { id } => self.on_peer_cancels_batch(to, id),
             PeerRequest::Ping => self.answer(to, PeerReply::Pong),
             PeerRequest::Clock => {
                 let microseconds = (self.config.epoch + self.now).as_micros() as u64;
@@ -132,6 +143,10 @@ impl Core {
             }
             (Waiter::Mailbox(to), PeerReply::Mailbox { body }) => self.reply(to, body.0.to_vec()),
             (Waiter::Tasks(query), PeerReply::Tasks { tasks }) => self.on_tasks_part(from, query, tasks),
+            (Waiter::Batches(query), PeerReply::Batches { batches }) => {
+                self.on_batches_part(from, query, batches);
+            }
+            (Waiter::CancelBatch(to), PeerReply::BatchCancelled { code }) => self.reply_int(to, code),
             (Waiter::Exec { spawn, first, count }, PeerReply::Started { results }) => {
                 self.on_started(from, spawn, first, count, &results);
             }
@@ -150,12 +165,14 @@ impl Core {
             | Waiter::HostSync(to)
             | Waiter::AddHosts(to)
             | Waiter::DeleteHosts(to)
+            | Waiter::CancelBatch(to)
             | Waiter::Mailbox(to) => self.reply_int(to, PvmError::HostFail.code()),
             Waiter::ServiceAdd(to) => {
                 self.answer_service(to, Sm::AddAck, PvmError::HostFail.code().to_be_bytes().to_vec());
             }
             Waiter::GroupNotice(id) => self.on_group_notice_heard(id),
             Waiter::Tasks(query) => self.on_tasks_part(host, query, Vec::new()),
+            Waiter::Batches(query) => self.on_batches_part(host, query, Vec::new()),
             Waiter::Exec { spawn, first, count } => self.on_exec_lost(host, spawn, first, count),
         }
     }

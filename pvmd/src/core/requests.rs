@@ -8,6 +8,7 @@ use pvm_wire::body::{BodyError, BodyReader, BodyWriter};
 use pvm_wire::codes::{BATCH_TAG, Sm, Tm, Tmx};
 use pvm_wire::daemon::{Blob, DaemonMsg, PeerRequest};
 use pvm_wire::protocol::{HostList, HostRecord, NotifyRequest, decode_strings, encode_counted};
+use pvm_wire::queue::QueueRequest;
 use pvm_wire::spawn::{Sink, SpawnRequest};
 use pvm_wire::{HostIndex, Message, PvmError, Tid};
 use std::collections::BTreeSet;
@@ -46,6 +47,16 @@ impl Core {
                 Ok(())
             }
             (_, Some(Tmx::Meet)) => self.on_meet(tid, &message.body),
+            (_, Some(Tmx::Queue)) => {
+                QueueRequest::decode(&message.body).map(|request| self.on_queue(tid, to, request))
+            }
+            (_, Some(Tmx::Batches)) => {
+                self.on_list_batches(to);
+                Ok(())
+            }
+            (_, Some(Tmx::CancelBatch)) => {
+                BodyReader::new(&message.body).int().map(|id| self.on_cancel_batch(to, id))
+            }
             _ => {
                 info!(%tid, tag = header.tag, "unknown request");
                 self.reply_int(to, PvmError::NotImpl.code());

@@ -5,9 +5,11 @@ use super::batch::Placing;
 use super::event::{Action, Cookie, Program};
 use super::flow::Source;
 use super::pending::{PeerTo, Waiter};
+use super::queue::Queue;
 use super::services::ServiceTo;
 use super::tasks::{ExecId, Origin, ReplyTo};
 use pvm_wire::batch::BatchId;
+use pvm_wire::body::BodyWriter;
 use pvm_wire::codes::Sm;
 use pvm_wire::daemon::{PeerReply, PeerRequest};
 use pvm_wire::limits::BATCH_MAX;
@@ -25,15 +27,18 @@ pub(super) struct SpawnId(pub u64);
 /// A spawn under way, in the spawner's daemon.
 #[derive(Debug)]
 pub(super) struct Spawn {
-    to: ReplyTo,
-    spawner: Tid,
-    request: SpawnRequest,
+    /// Who waits for the tids; nobody if it is queued.
+    to: Option<ReplyTo>,
+    pub spawner: Tid,
+    pub request: SpawnRequest,
     /// Per task its tid or an error code, once known.
     results: Vec<Option<i32>>,
     /// Tasks whose fate is not known.
     open: usize,
     /// If nodes pull its tasks.
     pub placing: Option<Placing>,
+    /// If it returned at once.
+    pub queue: Option<Queue>,
 }
 
 /// Tasks being started here for some spawn.
@@ -48,10 +53,28 @@ pub(super) struct Exec {
 }
 
 impl Spawn {
+    /// A spawn that has returned already.
+    pub fn queued(spawner: Tid, request: SpawnRequest, queue: Queue) -> Self {
+        Self { to: None, spawner, request, results: Vec::new(), open: 0, placing: None, queue: Some(queue) }
+    }
+
+    /// Tasks that were started.
+    pub fn started(&self) -> usize {
+        self.results.iter().flatten().filter(|&&result| result > 0).count()
+    }
+
+    /// Tasks that could not be started.
+    pub fn failed(&self) -> usize {
+        self.results.iter().flatten().filter(|&&result| result <= 0).count()
+    }
+
     /// In a line, for people.
     pub fn summary(&self) -> String {
         let (all, file) = (self.results.len(), self.request.file.display());
         let placing = self.placing.as_ref().map_or("pinned".to_owned(), Placing::summary);
+        if let Some(queue) = &self.queue {
+            return format!("by {} × {file}: {placing}, {}", self.spawner, queue.summary());
+        }
         format!("by {} of {all} × {file}: {} open, {placing}", self.spawner, self.open)
     }
 }
@@ -91,27 +114,42 @@ fn split_place(place: &OsStr) -> (&OsStr, Option<&OsStr>) {
 
 impl Core {
     /// TM_SPAWN.
-    pub(super) fn on_spawn(&mut self, spawner: Tid, to: ReplyTo, mut request: SpawnRequest) {
+    pub(super) fn on_spawn(&mut self, spawner: Tid, to: ReplyTo, request: SpawnRequest) {
         let count = match usize::try_from(request.count) {
             Ok(count @ 1..=BATCH_MAX) => count,
             Ok(0) | Err(_) => return self.reply_int(to, PvmError::BadParam.code()),
             Ok(_) => return self.reply_int(to, PvmError::OutOfRes.code()),
         };
-        let hosts = self.chosen_hosts(&request);
-        if let (_, Some(directory)) = split_place(&request.place) {
-            let entry = entry("PVMSPAWNWD", directory);
-            request.env.push(entry);
-        }
+        let policy = match self.policy_of(&request.policy) {
+            Ok(policy) => policy,
+            Err(reason) => {
+                return self.reply(to, BodyWriter::new().int(PvmError::NotFound.code()).str(reason).finish());
+            }
+        };
         let pinned = request.flags & (flags::HOST | flags::HOST_COMPLEMENT) == flags::HOST;
         let newcomers = request.flags & (flags::HOST | flags::ARCH) == 0;
         let id = SpawnId(self.next_id());
         let results = vec![None; count];
-        self.spawns.insert(id, Spawn { to, spawner, request, results, open: count, placing: None });
+        let spawn =
+            Spawn { to: Some(to), spawner, request, results, open: count, placing: None, queue: None };
+        let hosts = self.begin_spawn(id, spawn);
         match hosts[..] {
             [] => self.resolve_items(id, 0, &vec![PvmError::NoHost.code(); count]),
             [host] if pinned => self.exec_on(id, host, 0, count as u32, None),
-            _ => self.place_batch(id, hosts, newcomers, count as u32),
+            _ => self.place_batch(id, hosts, newcomers, count as u32, policy),
         }
+    }
+
+    /// Writes a spawn down; the hosts it may use.
+    pub(super) fn begin_spawn(&mut self, id: SpawnId, mut spawn: Spawn) -> Vec<HostIndex> {
+        let request = &mut spawn.request;
+        let hosts = self.chosen_hosts(request);
+        if let (_, Some(directory)) = split_place(&request.place) {
+            let entry = entry("PVMSPAWNWD", directory);
+            request.env.push(entry);
+        }
+        self.spawns.insert(id, spawn);
+        hosts
     }
 
     /// The hosts a spawn may use (reference, section 5.1).
@@ -161,12 +199,18 @@ impl Core {
         let mut results: Vec<i32> = results.iter().copied().take(count as usize).collect();
         results.resize(count as usize, PvmError::DSysErr.code());
         debug!(spawn = id.0, host = %from, first, count, "tasks started");
+        if self.spawns.get(&id).is_none_or(|spawn| spawn.queue.is_some()) {
+            return self.queue_started(from, id, first, &results);
+        }
         self.resolve_items(id, first, &results);
     }
 
     /// A host has died while it started tasks: tasks of a batch are placed again, pinned ones have failed.
     pub(super) fn on_exec_lost(&mut self, host: HostIndex, id: SpawnId, first: u32, count: u32) {
         let Some(spawn) = self.spawns.get_mut(&id) else { return };
+        if spawn.queue.is_some() {
+            return self.queue_given_back(id, first, count);
+        }
         match &mut spawn.placing {
             Some(placing) => {
                 info!(spawn = id.0, %host, count, "tasks of a lost host are placed again");
@@ -203,7 +247,9 @@ impl Core {
             self.trace_spawned(spawn.request.trace, Tid::from_raw(tid), parent);
             self.send_output(Source::Daemon, spawn.request.output, Tid::from_raw(tid), event);
         }
-        self.reply(spawn.to, encode_counted(Ok((results.len() as i32, &results))));
+        if let Some(to) = spawn.to {
+            self.reply(to, encode_counted(Ok((results.len() as i32, &results))));
+        }
         if let Some(placing) = spawn.placing {
             self.batch_done(id, &placing);
         }
@@ -224,7 +270,7 @@ impl Core {
         let room = (self.config.task_limit as usize).saturating_sub(self.running());
         let id = ExecId(self.next_id());
         debug!(?to, ?batch, first, count, file = %spawn.file.display(), "asked to start tasks");
-        let by_tasker = self.services.tasker.is_some();
+        let (by_tasker, queued) = (self.services.tasker.is_some(), spawn.flags & flags::QUEUED != 0);
         let mut cookies = Vec::new();
         for number in 0..count.min(room) {
             let announced = self.announce(|task| {
@@ -235,6 +281,7 @@ impl Core {
                 task.spawn_flags = spawn.flags;
                 task.name.clone_from(&spawn.file);
                 task.exec = Some((id, number));
+                task.item = batch.filter(|_| queued).map(|batch| (batch, first + number as u32));
             });
             match announced {
                 Some((_, cookie)) => cookies.push(cookie),
@@ -342,7 +389,7 @@ impl Core {
 const SIGKILL: i32 = 9;
 
 /// The parent as the tasks of a spawn see it.
-fn parent_of(spawn: &Spawn) -> i32 {
+pub(super) fn parent_of(spawn: &Spawn) -> i32 {
     let hidden = spawn.request.flags & flags::NO_SPAWN_PARENT != 0;
     if hidden { PvmError::ParentNotSet.code() } else { spawn.spawner.raw() }
 }

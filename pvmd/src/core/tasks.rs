@@ -2,6 +2,7 @@
 
 use super::event::{ConnId, Cookie};
 use bytes::Bytes;
+use pvm_wire::batch::BatchId;
 use pvm_wire::limits::REQUEST_MAX;
 use pvm_wire::protocol::{EnrolRequest, TaskRecord};
 use pvm_wire::spawn::Sink;
@@ -59,6 +60,8 @@ pub(super) struct Task {
     pub name: OsString,
     /// Who waits for its start, and its number there.
     pub exec: Option<(ExecId, usize)>,
+    /// The queued batch it belongs to, and its number there.
+    pub item: Option<(BatchId, u32)>,
     /// Fragments for it from before it enrolled.
     pub backlog: VecDeque<(FragmentHeader, Bytes)>,
     /// Bytes on their way to it, headers included.
@@ -146,6 +149,7 @@ impl TaskTable {
             spawn_flags: 0,
             name: OsString::new(),
             exec: None,
+            item: None,
             backlog: VecDeque::new(),
             queued: 0,
             neighbours: BTreeSet::new(),

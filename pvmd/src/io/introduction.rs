@@ -292,6 +292,7 @@ mod tests {
             speed: None,
             debug_mask: 0,
             host_timeout_seconds: 3.0,
+            policy: "round-robin".into(),
         }
     }
 

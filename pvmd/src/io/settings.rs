@@ -1,7 +1,9 @@
 //! What the environment says, read once. docs/settings.md lists the variables.
 
 use crate::core::Limits;
+use pvm_sched::policy::{Policy, UnknownPolicy};
 use pvm_wire::limits::{MAILBOX_BYTES, MAILBOX_ENTRIES, QUEUE_HIGH, QUEUE_LEAST, TASKS_PER_HOST};
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -13,7 +15,7 @@ use std::time::Duration;
 pub struct SettingError {
     variable: &'static str,
     value: String,
-    reason: &'static str,
+    reason: Cow<'static, str>,
 }
 
 /// Whose virtual machine: decides the names of files.
@@ -69,6 +71,10 @@ pub struct Settings {
     pub log_filter: Option<String>,
     /// `PVM_TASK_TARGET`, P.
     pub task_target: u32,
+    /// `PVM_TASK_SLOTS`, P of queued batches.
+    pub task_slots: u32,
+    /// `PVM_POLICY`.
+    pub policy: Policy,
     /// `PVM_TASK_LIMIT`.
     pub task_limit: u32,
     /// `PVM_HOST_TIMEOUT`.
@@ -111,6 +117,8 @@ impl Settings {
             },
             log_filter: text("PVM_LOG")?,
             task_target: number("PVM_TASK_TARGET", cores().saturating_mul(TASKS_PER_CORE), 1..=1_000_000)?,
+            task_slots: number("PVM_TASK_SLOTS", cores(), 0..=1_000_000)?,
+            policy: policy()?,
             task_limit: number("PVM_TASK_LIMIT", TASKS_PER_HOST as u32, 1..=262_143)?,
             host_timeout: seconds("PVM_HOST_TIMEOUT", 3.0)?,
             start_timeout: seconds("PVM_START_TIMEOUT", 60.0)?,
@@ -190,6 +198,14 @@ fn vmid() -> Result<Option<String>, SettingError> {
     }
 }
 
+fn policy() -> Result<Policy, SettingError> {
+    let name = text("PVM_POLICY")?.unwrap_or_default();
+    if name.is_empty() {
+        return Ok(Policy::default());
+    }
+    name.parse().map_err(|unknown: UnknownPolicy| error("PVM_POLICY", &name, unknown.to_string()))
+}
+
 /// ssh must never ask for anything: nobody is there to answer.
 fn rsh(setting: Option<String>) -> Vec<String> {
     match setting {
@@ -212,8 +228,8 @@ fn seconds(variable: &'static str, default: f64) -> Result<Duration, SettingErro
     number(variable, default, 0.1..=86_400.0).map(Duration::from_secs_f64)
 }
 
-fn error(variable: &'static str, value: &str, reason: &'static str) -> SettingError {
-    SettingError { variable, value: value.to_owned(), reason }
+fn error(variable: &'static str, value: &str, reason: impl Into<Cow<'static, str>>) -> SettingError {
+    SettingError { variable, value: value.to_owned(), reason: reason.into() }
 }
 
 /// Whether a file can be executed by its owner, as PVM asks.

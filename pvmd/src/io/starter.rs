@@ -145,6 +145,7 @@ impl Starter {
             speed: options.speed,
             debug_mask: self.debug_mask,
             host_timeout_seconds: self.settings.host_timeout.as_secs_f64(),
+            policy: self.settings.policy.name().to_owned(),
         })
     }
 

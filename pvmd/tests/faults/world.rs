@@ -4,6 +4,7 @@ use crate::journal::Journal;
 use crate::network::{Network, Packet};
 use crate::process::{ProcId, Process, Role};
 use crate::random::Random;
+use pvm_sched::policy::Policy;
 use pvm_wire::{HostIndex, Message, Tid};
 use pvmd::core::event::{Action, ConnId, Cookie, Event};
 use pvmd::core::{Config, Core, Hosting, Limits};
@@ -119,6 +120,8 @@ fn config(index: HostIndex, name: &str, capability: u32, hostfile: Hostfile, see
         capability: f64::from(capability),
         cores: 2,
         task_target: 6,
+        slots: 2,
+        policy: Policy::default(),
         task_limit: 40,
         address: None,
         hostfile,

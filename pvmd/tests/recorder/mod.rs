@@ -4,6 +4,7 @@
 #![allow(dead_code)]
 
 use bytes::Bytes;
+use pvm_sched::policy::Policy;
 use pvm_wire::body::BodyReader;
 use pvm_wire::codes::{CONTEXT_TM, EXTENSION_VERSION, TASK_PROTOCOL, Tm};
 use pvm_wire::daemon::DaemonMsg;
@@ -36,6 +37,8 @@ pub fn config(index: HostIndex) -> Config {
         capability: 1000.0,
         cores: 2,
         task_target: 4,
+        slots: 2,
+        policy: Policy::default(),
         task_limit: 100,
         address: Some(Ipv4Addr::new(10, 0, 0, 1).into()),
         hostfile: Hostfile::default(),

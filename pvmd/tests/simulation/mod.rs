@@ -7,6 +7,7 @@ mod random;
 
 use bytes::Bytes;
 use process::Process;
+use pvm_sched::policy::Policy;
 use pvm_wire::daemon::{DaemonMsg, HostEntry};
 use pvm_wire::encoding::DataSignature;
 use pvm_wire::{FragmentHeader, HostIndex};
@@ -119,6 +120,8 @@ fn config(
         capability: f64::from(capability),
         cores: 2,
         task_target: target,
+        slots: 2,
+        policy: Policy::default(),
         task_limit: 100_000,
         address: None,
         hostfile,

@@ -1,0 +1,446 @@
+//! Queued batches: spawns that return at once, whose tasks start as nodes have room for them.
+//!
+//! A queued batch is a [`Spawn`] that nodes pull as any other; its tasks are followed to their ends, since those make room, may
+//! have to be made good by another start, and are told to the parent.
+
+use super::Core;
+use super::flow::Source;
+use super::pending::{BatchQueryId, PeerTo, Waiter};
+use super::spawn::{Spawn, SpawnId, parent_of};
+use super::tasks::{ReplyTo, Task};
+use pvm_sched::policy::Policy;
+use pvm_wire::batch::BatchId;
+use pvm_wire::body::BodyWriter;
+use pvm_wire::codes::EXTENSION_VERSION;
+use pvm_wire::daemon::{DaemonMsg, PeerReply, PeerRequest};
+use pvm_wire::limits::BATCH_MAX;
+use pvm_wire::protocol::OutputEvent;
+use pvm_wire::queue::{BatchEvent, BatchRecord, QueueRequest};
+use pvm_wire::spawn::flags;
+use pvm_wire::tid::LOCAL_MAX;
+use pvm_wire::{HostIndex, PvmError, Tid};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use tracing::{debug, info};
+
+/// Batches that have ended and are still listed.
+const REMEMBERED: usize = 16;
+
+/// What makes a spawn a queued batch.
+#[derive(Debug)]
+pub(super) struct Queue {
+    /// Its id, as programs see it.
+    pub id: i32,
+    /// Context and tag of the parent's notices.
+    notices: Option<(i32, i32)>,
+    /// Starts that a task may have beyond the first.
+    restarts: u32,
+    /// Starts beyond the first so far, of those tasks that had any.
+    tries: BTreeMap<u32, u32>,
+    running: BTreeMap<u32, Tid>,
+    /// Ends of tasks whose start is not known here yet.
+    early: BTreeMap<u32, (Tid, i32)>,
+    /// No more is started.
+    cancelled: bool,
+    total: u32,
+    count: Counts,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    done: u32,
+    failed: u32,
+    cancelled: u32,
+    restarts: u32,
+}
+
+/// How a task of a queued batch came to its end.
+#[derive(Clone, Copy, Debug)]
+enum Fate {
+    /// What `wait` said.
+    Ended(i32),
+    /// It could not be started, or its host was lost: an error code.
+    Lost(i32),
+}
+
+/// The queued batches of a home, by the ids that programs see, and those that have ended last.
+#[derive(Debug, Default)]
+pub(super) struct Queues {
+    ids: BTreeMap<i32, SpawnId>,
+    next: u32,
+    ended: VecDeque<BatchRecord>,
+}
+
+/// A list of batches being gathered from several hosts.
+#[derive(Debug)]
+pub(super) struct BatchQuery {
+    to: ReplyTo,
+    missing: BTreeSet<HostIndex>,
+    batches: Vec<BatchRecord>,
+}
+
+impl Queue {
+    fn new(id: i32, request: &QueueRequest, total: u32) -> Self {
+        Self {
+            id,
+            notices: (request.tag >= 0).then_some((request.context, request.tag)),
+            restarts: u32::try_from(request.restarts).unwrap_or(0),
+            tries: BTreeMap::new(),
+            running: BTreeMap::new(),
+            early: BTreeMap::new(),
+            cancelled: false,
+            total,
+            count: Counts::default(),
+        }
+    }
+
+    fn over(&self) -> u32 {
+        self.count.done + self.count.failed + self.count.cancelled
+    }
+
+    /// In a few words, for people.
+    pub fn summary(&self) -> String {
+        let Counts { done, failed, cancelled, .. } = self.count;
+        let running = self.running.len();
+        format!(
+            "queued as {:x}: {running} running, {done} done, {failed} failed, {cancelled} cancelled",
+            self.id
+        )
+    }
+
+    /// Takes note of how a task came to its end; what its parent is told, and whether it waits again.
+    fn conclude(&mut self, number: u32, tid: Tid, fate: Fate) -> (BatchEvent, bool) {
+        let (Fate::Ended(status) | Fate::Lost(status)) = fate;
+        let well = matches!(fate, Fate::Ended(0));
+        if !well && !self.cancelled && self.may_try_again(number) {
+            return (BatchEvent::Again { number, tid, status }, true);
+        }
+        self.tries.remove(&number);
+        match well {
+            true => self.count.done += 1,
+            false if self.cancelled => self.count.cancelled += 1,
+            false => self.count.failed += 1,
+        }
+        let event = match fate {
+            Fate::Ended(status) => BatchEvent::Ended { number, tid, status },
+            Fate::Lost(code) => BatchEvent::Failed { number, tid, code },
+        };
+        (event, false)
+    }
+
+    fn may_try_again(&mut self, number: u32) -> bool {
+        if self.tries.get(&number).copied().unwrap_or(0) >= self.restarts {
+            return false;
+        }
+        *self.tries.entry(number).or_default() += 1;
+        self.count.restarts += 1;
+        true
+    }
+}
+
+/// As home.
+impl Core {
+    /// A task asks for a queued batch.
+    pub(super) fn on_queue(&mut self, parent: Tid, to: ReplyTo, mut request: QueueRequest) {
+        let policy = match self.policy_of(&request.spawn.policy) {
+            Ok(policy) => policy,
+            Err(reason) => {
+                let body = BodyWriter::new().int(PvmError::NotFound.code()).str(reason).finish();
+                return self.reply(to, body);
+            }
+        };
+        let count = match u32::try_from(request.spawn.count) {
+            Ok(count) if (1..=BATCH_MAX as u32).contains(&count) => count,
+            Ok(0) | Err(_) => return self.reply_int(to, PvmError::BadParam.code()),
+            Ok(_) => return self.reply_int(to, PvmError::OutOfRes.code()),
+        };
+        let Some(name) = self.free_batch_id() else {
+            return self.reply_int(to, PvmError::OutOfRes.code());
+        };
+        request.spawn.flags |= flags::QUEUED;
+        let queue = Queue::new(name, &request, count);
+        let id = SpawnId(self.next_id());
+        self.queues.ids.insert(name, id);
+        self.reply_int(to, name);
+        let newcomers = request.spawn.flags & (flags::HOST | flags::ARCH) == 0;
+        let hosts = self.begin_spawn(id, Spawn::queued(parent, request.spawn, queue));
+        self.place_batch(id, hosts, newcomers, count, policy);
+    }
+
+    /// The policy of this name, or the machine's if it is empty.
+    pub(super) fn policy_of(&self, name: &str) -> Result<Policy, String> {
+        if name.is_empty() {
+            Ok(self.config.policy)
+        } else {
+            name.parse().map_err(|error| format!("{error}"))
+        }
+    }
+
+    /// An id that no other batch of the whole machine has.
+    fn free_batch_id(&mut self) -> Option<i32> {
+        let base = self.config.index;
+        (0..LOCAL_MAX).find_map(|_| {
+            self.queues.next = self.queues.next % LOCAL_MAX + 1;
+            let id = base.task(self.queues.next).raw();
+            (!self.queues.ids.contains_key(&id)).then_some(id)
+        })
+    }
+
+    /// A host has started tasks of a queued batch, or could not.
+    pub(super) fn queue_started(&mut self, host: HostIndex, id: SpawnId, first: u32, results: &[i32]) {
+        for (number, &result) in (first..).zip(results) {
+            if result <= 0 {
+                self.queue_concluded(id, number, Tid::NONE, host, Fate::Lost(result));
+                continue;
+            }
+            let tid = Tid::from_raw(result);
+            let Some(spawn) = self.spawns.get_mut(&id) else { return self.signal(tid, SIGTERM) };
+            let (output, spawner, parent) = (spawn.request.output, spawn.spawner, parent_of(spawn));
+            let (trace, Some(queue)) = (spawn.request.trace, &mut spawn.queue) else { return };
+            let (cancelled, early) = (queue.cancelled, queue.early.remove(&number));
+            queue.running.insert(number, tid);
+            self.trace_spawned(trace, tid, parent);
+            self.send_output(Source::Daemon, output, tid, OutputEvent::Spawned(spawner.raw()));
+            self.tell_parent(id, BatchEvent::Started { number, tid });
+            match early {
+                Some((_, status)) => self.on_batch_task_ended(id, number, tid, status),
+                None if cancelled => self.signal(tid, SIGTERM),
+                None => {}
+            }
+        }
+        self.queue_settled(id);
+    }
+
+    /// A host says that a task of a queued batch has ended.
+    pub(super) fn on_batch_task_ended(&mut self, id: SpawnId, number: u32, tid: Tid, status: i32) {
+        let Some(queue) = self.spawns.get_mut(&id).and_then(|spawn| spawn.queue.as_mut()) else { return };
+        if queue.running.get(&number) == Some(&tid) {
+            queue.running.remove(&number);
+            if let Some(host) = tid.host() {
+                self.queue_concluded(id, number, tid, host, Fate::Ended(status));
+            }
+            self.queue_settled(id);
+        } else {
+            queue.early.insert(number, (tid, status));
+        }
+    }
+
+    fn queue_concluded(&mut self, id: SpawnId, number: u32, tid: Tid, host: HostIndex, fate: Fate) {
+        let Some(spawn) = self.spawns.get_mut(&id) else { return };
+        let (Some(queue), Some(placing)) = (&mut spawn.queue, &mut spawn.placing) else { return };
+        let (event, again) = queue.conclude(number, tid, fate);
+        if again {
+            placing.try_again(number, host);
+        }
+        debug!(batch = format!("{:x}", queue.id), ?event, "a task of a queued batch");
+        self.tell_parent(id, event);
+        if again {
+            self.place_more(id, 1);
+        }
+    }
+
+    /// These tasks of a queued batch cannot be placed at all.
+    pub(super) fn queue_unplaced(&mut self, id: SpawnId, first: u32, count: u32, error: PvmError) {
+        for number in first..first + count {
+            let Some(queue) = self.spawns.get_mut(&id).and_then(|spawn| spawn.queue.as_mut()) else { return };
+            queue.count.failed += 1;
+            self.tell_parent(id, BatchEvent::Failed { number, tid: Tid::NONE, code: error.code() });
+        }
+        self.queue_settled(id);
+    }
+
+    /// The host that was to start these is lost: they wait again, unless the batch is cancelled.
+    pub(super) fn queue_given_back(&mut self, id: SpawnId, first: u32, count: u32) {
+        let Some(spawn) = self.spawns.get_mut(&id) else { return };
+        let (Some(queue), Some(placing)) = (&mut spawn.queue, &mut spawn.placing) else { return };
+        if queue.cancelled {
+            queue.count.cancelled += count;
+            return self.queue_settled(id);
+        }
+        placing.give_back(first, count);
+        self.place_more(id, count);
+    }
+
+    /// A host is out, and tasks of queued batches with it.
+    pub(super) fn queues_host_gone(&mut self, host: HostIndex) {
+        for id in self.queues.ids.values().copied().collect::<Vec<_>>() {
+            let Some(queue) = self.spawns.get_mut(&id).and_then(|spawn| spawn.queue.as_mut()) else {
+                continue;
+            };
+            queue.early.retain(|_, (tid, _)| tid.host() != Some(host));
+            let (lost, kept): (BTreeMap<u32, Tid>, _) =
+                std::mem::take(&mut queue.running).into_iter().partition(|(_, tid)| tid.host() == Some(host));
+            queue.running = kept;
+            for (number, tid) in lost {
+                self.queue_concluded(id, number, tid, host, Fate::Lost(PvmError::HostFail.code()));
+            }
+            self.queue_settled(id);
+        }
+    }
+
+    /// Its parent has left the machine: nobody could be told, so nothing more of its batches is started. What runs goes on.
+    pub(super) fn queues_parent_gone(&mut self, parent: Tid) {
+        for id in self.queues.ids.values().copied().collect::<Vec<_>>() {
+            if self.spawns.get(&id).is_some_and(|spawn| spawn.spawner == parent) {
+                self.cancel_queue(id, false);
+            }
+        }
+    }
+
+    /// Starts no more of a batch, and ends what runs if that is wanted.
+    fn cancel_queue(&mut self, id: SpawnId, kill: bool) {
+        let Some(spawn) = self.spawns.get_mut(&id) else { return };
+        let (Some(queue), Some(placing)) = (&mut spawn.queue, &mut spawn.placing) else { return };
+        queue.cancelled = true;
+        queue.count.cancelled += placing.clear();
+        let running: Vec<Tid> = queue.running.values().copied().collect();
+        info!(batch = format!("{:x}", queue.id), running = running.len(), kill, "batch cancelled");
+        for tid in running.into_iter().filter(|_| kill) {
+            self.signal(tid, SIGTERM);
+        }
+        self.queue_settled(id);
+    }
+
+    /// Something about a queued batch has changed: perhaps it needs no manager for now, perhaps it is over.
+    fn queue_settled(&mut self, id: SpawnId) {
+        let Some(spawn) = self.spawns.get(&id) else { return };
+        let (Some(queue), Some(placing)) = (&spawn.queue, &spawn.placing) else { return };
+        let (total, over, running) = (queue.total, queue.over(), queue.running.len() as u32);
+        let (name, policy, count) = (queue.id, self.config.policy, queue.count);
+        if over + running == total && placing.waiting() == 0 {
+            self.release_manager(id);
+        }
+        if over == total {
+            let Counts { done, failed, cancelled, .. } = count;
+            self.tell_parent(id, BatchEvent::Done { done, failed, cancelled });
+            self.queues.ids.remove(&name);
+            if let Some(record) = self.spawns.remove(&id).and_then(|spawn| spawn.record(policy)) {
+                self.remember(record);
+            }
+        }
+    }
+
+    /// Keeps a batch that has ended in the list for a while.
+    pub(super) fn remember(&mut self, record: BatchRecord) {
+        if self.queues.ended.len() >= REMEMBERED {
+            self.queues.ended.pop_front();
+        }
+        self.queues.ended.push_back(record);
+    }
+
+    fn tell_parent(&mut self, id: SpawnId, event: BatchEvent) {
+        let Some(spawn) = self.spawns.get(&id) else { return };
+        if let Some(queue) = &spawn.queue
+            && let Some((context, tag)) = queue.notices
+        {
+            let (parent, body) = (spawn.spawner, event.encode(queue.id));
+            self.send_message(Source::Daemon, parent, context, tag, body);
+        }
+    }
+}
+
+/// As node.
+impl Core {
+    /// Tasks of queued batches that run here or are about to.
+    pub(super) fn queued_here(&self) -> u64 {
+        self.tasks.iter().filter(|task| task.item.is_some()).count() as u64
+    }
+
+    /// A task has ended here: its batch's home is told.
+    pub(super) fn tell_home(&mut self, task: &Task, status: i32) {
+        // What was not known to be started is told as such.
+        if let (Some((batch, number)), None) = (task.item, task.exec) {
+            self.tell(batch.home, DaemonMsg::BatchTaskEnded { batch, number, tid: task.tid, status });
+        }
+    }
+
+    /// A host tells of the end of a task of a queued batch of ours.
+    pub(super) fn on_peer_task_ended(
+        &mut self,
+        host: HostIndex,
+        batch: BatchId,
+        number: u32,
+        tid: Tid,
+        status: i32,
+    ) {
+        if tid.host() == Some(host) && batch.home == self.config.index {
+            self.on_batch_task_ended(SpawnId(batch.number), number, tid, status);
+        }
+    }
+}
+
+/// Listing and cancelling, wherever the batch has its home.
+impl Core {
+    /// A task wants to know of all batches.
+    pub(super) fn on_list_batches(&mut self, to: ReplyTo) {
+        let hosts: Vec<HostIndex> = self.hosts.iter().map(|entry| entry.index).collect();
+        let id = BatchQueryId(self.next_id());
+        let missing = hosts.iter().copied().collect();
+        self.batch_queries.insert(id, BatchQuery { to, missing, batches: Vec::new() });
+        for host in hosts {
+            self.ask(host, PeerRequest::Batches, Waiter::Batches(id));
+        }
+    }
+
+    /// The batches of this home, those that have ended first.
+    pub(super) fn batch_records(&self) -> Vec<BatchRecord> {
+        let live = self.spawns.values().filter_map(|spawn| spawn.record(self.config.policy));
+        self.queues.ended.iter().cloned().chain(live).collect()
+    }
+
+    pub(super) fn on_batches_part(&mut self, from: HostIndex, id: BatchQueryId, batches: Vec<BatchRecord>) {
+        let Some(query) = self.batch_queries.get_mut(&id) else { return };
+        query.missing.remove(&from);
+        query.batches.extend(batches);
+        if query.missing.is_empty()
+            && let Some(query) = self.batch_queries.remove(&id)
+        {
+            let listed = pvm_wire::queue::encode_batches(&query.batches).unwrap_or_default();
+            let mut body = BodyWriter::new().int(EXTENSION_VERSION).finish();
+            body.extend(listed);
+            self.reply(query.to, body);
+        }
+    }
+
+    /// A task cancels a batch.
+    pub(super) fn on_cancel_batch(&mut self, to: ReplyTo, id: i32) {
+        match Tid::from_raw(id).host().filter(|&home| id > 0 && self.is_reachable(home)) {
+            Some(home) => self.ask(home, PeerRequest::CancelBatch { id }, Waiter::CancelBatch(to)),
+            None => self.reply_int(to, PvmError::NotFound.code()),
+        }
+    }
+
+    pub(super) fn on_peer_cancels_batch(&mut self, to: PeerTo, id: i32) {
+        let found = self.queues.ids.get(&id).copied();
+        let code = if found.is_some() { 0 } else { PvmError::NotFound.code() };
+        self.answer(to, PeerReply::BatchCancelled { code });
+        if let Some(spawn) = found {
+            self.cancel_queue(spawn, true);
+        }
+    }
+}
+
+impl Spawn {
+    /// As it is listed; nothing if its tasks are confined to one host, so that nothing is placed.
+    fn record(&self, machine: Policy) -> Option<BatchRecord> {
+        let placing = self.placing.as_ref()?;
+        let policy = &self.request.policy;
+        let plain = Counts { done: self.started() as u32, failed: self.failed() as u32, ..Counts::default() };
+        let count = self.queue.as_ref().map_or(plain, |queue| queue.count);
+        Some(BatchRecord {
+            id: self.queue.as_ref().map_or(0, |queue| queue.id),
+            parent: self.spawner,
+            file: self.request.file.clone(),
+            policy: if policy.is_empty() { machine.name().to_owned() } else { policy.clone() },
+            total: u32::try_from(self.request.count).unwrap_or(0),
+            waiting: placing.waiting(),
+            running: self.queue.as_ref().map_or(0, |queue| queue.running.len() as u32),
+            done: count.done,
+            failed: count.failed,
+            cancelled: count.cancelled,
+            restarts: count.restarts,
+            nodes: placing.tallies(),
+        })
+    }
+}
+
+const SIGTERM: i32 = super::batch::SIGTERM;

@@ -1,0 +1,177 @@
+//! Policies by name, and the one interface through which a task manager runs any of them.
+
+use crate::divided::Divided;
+use crate::placement::{Candidate, Proportional, RoundRobin};
+use crate::pulling::{Decision, Manager};
+use std::fmt::{self, Debug, Display};
+use std::str::FromStr;
+
+/// A policy that hands out the tasks of a batch: is told what happens, answers with decisions.
+///
+/// A driver calls [`place`](Self::place) first, then the others in any order, and [`done`](Self::done) when every task is
+/// known to be started or failed. What is granted and given up adds up to what was to be placed, as soon as nodes have
+/// asked for it.
+pub trait Handout<H>: Debug + Send {
+    /// Places a batch of `count` tasks on these nodes. In a `soft` one every task is to be handed out whether or not nodes have
+    /// room; in a firm one tasks wait for it.
+    fn place(&mut self, count: u64, nodes: Vec<Candidate<H>>, soft: bool) -> Vec<Decision<H>>;
+    /// A node asks for up to `n_a` tasks, or declines for now; `c` is its capability.
+    fn on_apply(&mut self, host: H, n_a: i64, c: f64) -> Vec<Decision<H>>;
+    /// A node has joined.
+    fn node_joined(&mut self, node: Candidate<H>) -> Vec<Decision<H>>;
+    /// A node has left; what it had been granted and has not started comes back through [`more`](Self::more).
+    fn node_gone(&mut self, host: H) -> Vec<Decision<H>>;
+    /// So many tasks are to be placed in addition.
+    fn more(&mut self, count: u64) -> Vec<Decision<H>>;
+    /// Nothing is left to do.
+    fn done(&mut self) -> Vec<Decision<H>>;
+}
+
+impl<H: Copy + Ord + Debug + Send> Handout<H> for Manager<H> {
+    fn place(&mut self, count: u64, nodes: Vec<Candidate<H>>, soft: bool) -> Vec<Decision<H>> {
+        Manager::place(self, count, nodes, soft)
+    }
+
+    fn on_apply(&mut self, host: H, n_a: i64, c: f64) -> Vec<Decision<H>> {
+        Manager::on_apply(self, host, n_a, c)
+    }
+
+    fn node_joined(&mut self, node: Candidate<H>) -> Vec<Decision<H>> {
+        Manager::node_joined(self, node)
+    }
+
+    fn node_gone(&mut self, host: H) -> Vec<Decision<H>> {
+        Manager::node_gone(self, host)
+    }
+
+    fn more(&mut self, count: u64) -> Vec<Decision<H>> {
+        Manager::more(self, count)
+    }
+
+    fn done(&mut self) -> Vec<Decision<H>> {
+        Manager::done(self)
+    }
+}
+
+/// A placement policy, as a person chooses it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Policy {
+    /// Nodes ask for tasks: [`crate::pulling`].
+    #[default]
+    ActivePulling,
+    /// PVM's own rule: [`RoundRobin`].
+    RoundRobin,
+    /// Divided by capability at once: [`Proportional`].
+    Proportional,
+}
+
+impl Policy {
+    /// All there are.
+    pub const ALL: [Self; 3] = [Self::ActivePulling, Self::RoundRobin, Self::Proportional];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ActivePulling => "active-pulling",
+            Self::RoundRobin => "round-robin",
+            Self::Proportional => "proportional",
+        }
+    }
+
+    /// Something that hands out one batch by this policy; `last` is the host that was given tasks last.
+    pub fn handout<H: Copy + Ord + Debug + Send + 'static>(self, last: H) -> Box<dyn Handout<H>> {
+        match self {
+            Self::ActivePulling => Box::new(Manager::new()),
+            Self::RoundRobin => Box::new(Divided::new(RoundRobin::new(last))),
+            Self::Proportional => Box::new(Divided::new(Proportional)),
+        }
+    }
+}
+
+impl Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// There is no policy of this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no policy {name:?}; there are {}", names())]
+pub struct UnknownPolicy {
+    /// The name.
+    pub name: String,
+}
+
+fn names() -> String {
+    Policy::ALL.map(Policy::name).join(", ")
+}
+
+impl FromStr for Policy {
+    type Err = UnknownPolicy;
+
+    fn from_str(name: &str) -> Result<Self, UnknownPolicy> {
+        let found = Self::ALL.into_iter().find(|policy| policy.name() == name);
+        found.ok_or_else(|| UnknownPolicy { name: name.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn names_lead_to_policies_and_an_error_tells_them() {
+        for policy in Policy::ALL {
+            assert_eq!(policy.to_string().parse(), Ok(policy));
+        }
+        assert_eq!(
+            "fifo".parse::<Policy>().unwrap_err().to_string(),
+            "there is no policy \"fifo\"; there are active-pulling, round-robin, proportional"
+        );
+    }
+
+    /// Lets nodes with so much room each ask until all is handed out; what each was given.
+    fn run(policy: Policy, count: u64, room: i64, soft: bool, gone: Option<u32>) -> BTreeMap<u32, u64> {
+        let mut handout = policy.handout(1_u32);
+        let nodes = (1..5).map(|host| Candidate { host, capability: f64::from(host), limit: u64::MAX });
+        let mut given = BTreeMap::new();
+        let mut decisions = handout.place(count, nodes.collect(), soft);
+        let mut gone = gone;
+        for _ in 0..10_000 {
+            let Some(decision) = decisions.pop() else { break };
+            match decision {
+                Decision::TasksHave(host) => decisions.extend(handout.on_apply(host, room, f64::from(host))),
+                Decision::Grant { host, n, .. } => {
+                    assert!(
+                        soft || n <= u64::try_from(room).unwrap(),
+                        "{policy} gives more than there is room for"
+                    );
+                    *given.entry(host).or_default() += n;
+                    if let Some(host) = gone.take() {
+                        decisions.extend(handout.node_gone(host));
+                        decisions.extend(given.remove(&host).map(|n| handout.more(n)).unwrap_or_default());
+                    }
+                    if !soft || policy == Policy::ActivePulling {
+                        decisions.extend(handout.on_apply(host, room, f64::from(host)));
+                    }
+                }
+                Decision::TasksNo(_) => {}
+                Decision::NoNodes { rest } => panic!("{policy} gives {rest} up"),
+            }
+        }
+        given
+    }
+
+    proptest! {
+        #[test]
+        fn every_policy_hands_out_every_task_once(count in 1..200_u64, room in 1..9_i64, soft: bool, gone in proptest::option::of(2..5_u32)) {
+            for policy in Policy::ALL {
+                let given = run(policy, count, room, soft, gone);
+                prop_assert_eq!(given.values().sum::<u64>(), count, "{} {:?}", policy, given);
+                prop_assert!(gone.is_none_or(|gone| !given.contains_key(&gone)));
+            }
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Queued batches: what a task asks for, what it is told while the batch runs, and how a batch is listed.
+
+use crate::batch::Terms;
+use crate::body::{BodyError, BodyReader, BodyWriter};
+use crate::codec::{self, CodecError};
+use crate::spawn::SpawnRequest;
+use crate::tid::{HostIndex, Tid};
+use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
+
+/// The body of [`crate::codes::Tmx::Queue`].
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct QueueRequest {
+    /// Context of the notices.
+    pub context: i32,
+    /// Tag of the notices; negative if there are to be none.
+    pub tag: i32,
+    /// How often a task that fails is started again.
+    pub restarts: i32,
+    /// The tasks.
+    pub spawn: SpawnRequest,
+}
+
+impl QueueRequest {
+    /// The request's body.
+    pub fn encode(&self) -> Vec<u8> {
+        let head = BodyWriter::new().int(self.context).int(self.tag).int(self.restarts);
+        let mut body = head.finish();
+        body.extend(self.spawn.encode());
+        body
+    }
+
+    /// The request in a body.
+    pub fn decode(body: &[u8]) -> Result<Self, BodyError> {
+        let mut reader = BodyReader::new(body);
+        Ok(Self {
+            context: reader.int()?,
+            tag: reader.int()?,
+            restarts: reader.int()?,
+            spawn: SpawnRequest::decode(reader.rest())?,
+        })
+    }
+}
+
+/// What the parent of a queued batch is told, as a message of five integers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BatchEvent {
+    /// A task runs.
+    Started {
+        /// Its number in the batch, from 0 on.
+        number: u32,
+        /// Its id.
+        tid: Tid,
+    },
+    /// A task has ended for good.
+    Ended {
+        /// Its number.
+        number: u32,
+        /// Its id.
+        tid: Tid,
+        /// What `wait` said of it: 0 if all is well.
+        status: i32,
+    },
+    /// A task has failed, and waits to be started again.
+    Again {
+        /// Its number.
+        number: u32,
+        /// What its id was; [`Tid::NONE`] if it was not even started.
+        tid: Tid,
+        /// What `wait` said of it, or an error code.
+        status: i32,
+    },
+    /// A task could not be started, or its host was lost, for good.
+    Failed {
+        /// Its number.
+        number: u32,
+        /// What its id was; [`Tid::NONE`] if it was not even started.
+        tid: Tid,
+        /// Why.
+        code: i32,
+    },
+    /// Every task of the batch has ended; nothing follows.
+    Done {
+        /// Tasks that ended well.
+        done: u32,
+        /// Tasks that failed.
+        failed: u32,
+        /// Tasks that were cancelled.
+        cancelled: u32,
+    },
+}
+
+impl BatchEvent {
+    /// The message's body, for a batch.
+    pub fn encode(self, batch: i32) -> Vec<u8> {
+        let (kind, number, tid, value) = match self {
+            Self::Started { number, tid } => (1, number, tid.raw(), 0),
+            Self::Ended { number, tid, status } => (2, number, tid.raw(), status),
+            Self::Again { number, tid, status } => (3, number, tid.raw(), status),
+            Self::Failed { number, tid, code } => (4, number, tid.raw(), code),
+            Self::Done { done, failed, cancelled } => (5, done, failed as i32, cancelled as i32),
+        };
+        BodyWriter::new().ints([kind, batch, number as i32, tid, value]).finish()
+    }
+
+    /// The batch and the event that five integers stand for.
+    pub fn from_ints([kind, batch, number, tid, value]: [i32; 5]) -> Option<(i32, Self)> {
+        let (done, number, id) = (number as u32, number as u32, Tid::from_raw(tid));
+        let event = match kind {
+            1 => Self::Started { number, tid: id },
+            2 => Self::Ended { number, tid: id, status: value },
+            3 => Self::Again { number, tid: id, status: value },
+            4 => Self::Failed { number, tid: id, code: value },
+            5 => Self::Done { done, failed: tid as u32, cancelled: value as u32 },
+            _ => return None,
+        };
+        Some((batch, event))
+    }
+}
+
+/// What a node has been given of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NodeTally {
+    /// The node.
+    pub host: HostIndex,
+    /// How often it was given tasks.
+    pub exchanges: u64,
+    /// Tasks given to it in all: the sum of `N`.
+    pub given: u64,
+    /// The quantities of the last exchange that went by the formula.
+    pub last: Option<Terms>,
+}
+
+/// A batch, as it is listed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BatchRecord {
+    /// Its id; 0 if it is a plain spawn.
+    pub id: i32,
+    /// Who asked for it.
+    pub parent: Tid,
+    /// Its program.
+    pub file: OsString,
+    /// The policy that places it.
+    pub policy: String,
+    /// Tasks in all.
+    pub total: u32,
+    /// Tasks that no node has been given.
+    pub waiting: u32,
+    /// Tasks that run.
+    pub running: u32,
+    /// Tasks that ended well; of a plain spawn, those that were started.
+    pub done: u32,
+    /// Tasks that failed.
+    pub failed: u32,
+    /// Tasks that were cancelled.
+    pub cancelled: u32,
+    /// Starts beyond the first of a task.
+    pub restarts: u32,
+    /// The nodes that have been given something.
+    pub nodes: Vec<NodeTally>,
+}
+
+/// The answer to [`crate::codes::Tmx::Batches`].
+pub fn encode_batches(batches: &[BatchRecord]) -> Result<Vec<u8>, CodecError> {
+    codec::encode(&batches)
+}
+
+/// The batches in an answer.
+pub fn decode_batches(body: &[u8]) -> Result<Vec<BatchRecord>, CodecError> {
+    codec::decode(body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_survives_the_wire() {
+        let spawn = SpawnRequest { file: "worker".into(), count: 7, ..SpawnRequest::default() };
+        let request = QueueRequest { context: 3, tag: 9, restarts: 2, spawn };
+        let body = request.encode();
+        assert_eq!(QueueRequest::decode(&body), Ok(request));
+        assert!((0..body.len()).all(|end| QueueRequest::decode(&body[..end]).is_err()));
+    }
+
+    #[test]
+    fn events_survive_the_wire() {
+        let (number, tid) = (70_000, Tid::from_bits(0x40003));
+        for event in [
+            BatchEvent::Started { number, tid },
+            BatchEvent::Ended { number, tid, status: 256 },
+            BatchEvent::Again { number, tid, status: 9 },
+            BatchEvent::Failed { number, tid: Tid::NONE, code: -7 },
+            BatchEvent::Done { done: 5, failed: 6, cancelled: 7 },
+        ] {
+            let body = event.encode(0x40001);
+            let ints = BodyReader::new(&body).ints(5).unwrap().try_into().unwrap();
+            assert_eq!(BatchEvent::from_ints(ints), Some((0x40001, event)));
+        }
+        assert_eq!(BatchEvent::from_ints([6, 0, 0, 0, 0]), None);
+    }
+}
