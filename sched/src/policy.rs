@@ -138,18 +138,22 @@ mod tests {
         let nodes = (1..5).map(|host| Candidate { host, capability: f64::from(host), limit: u64::MAX });
         let mut given = BTreeMap::new();
         let mut decisions = handout.place(count, nodes.collect(), soft);
-        let mut gone = gone;
+        let mut dying = gone;
         for _ in 0..10_000 {
             let Some(decision) = decisions.pop() else { break };
             match decision {
                 Decision::TasksHave(host) => decisions.extend(handout.on_apply(host, room, f64::from(host))),
+                // Decided before the node went: the home gives it back.
+                Decision::Grant { host, n, .. } if dying.is_none() && gone == Some(host) => {
+                    decisions.extend(handout.more(n));
+                }
                 Decision::Grant { host, n, .. } => {
                     assert!(
                         soft || n <= u64::try_from(room).unwrap(),
                         "{policy} gives more than there is room for"
                     );
                     *given.entry(host).or_default() += n;
-                    if let Some(host) = gone.take() {
+                    if let Some(host) = dying.take() {
                         decisions.extend(handout.node_gone(host));
                         decisions.extend(given.remove(&host).map(|n| handout.more(n)).unwrap_or_default());
                     }
