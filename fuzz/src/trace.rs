@@ -1,6 +1,7 @@
 //! What tasks tell a collector of traces: reports of this library, and trace events of any.
 
 use crate::cursor::Cursor;
+use pvm_console::timeline::Host;
 use pvm_console::timeline::chrome::Picture;
 use pvm_console::timeline::rows::Rows;
 use pvm_wire::event_reader::EventReader;
@@ -17,7 +18,8 @@ pub fn read(bytes: &[u8]) {
             rows.report(tid, report, i64::from(length) - 128);
         }
     }
-    let hosts = BTreeMap::from([(Tid::from_bits(0x8004_0000), "host".to_owned())]);
+    let host = Host { name: "host".to_owned(), behind: None };
+    let hosts = BTreeMap::from([(Tid::from_bits(0x8004_0000), host)]);
     let picture = Picture::new(hosts, rows.finish(1_000_000));
     let mut file = Vec::new();
     let written = picture.write(&mut file);
