@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::task::Task;
+use pvm_wire::coscheduling::TEAM_VARIABLE;
 use pvm_wire::spawn::{SpawnRequest, entry, flags};
 use pvm_wire::{PvmError, Tid};
 use std::ffi::{OsStr, OsString};
@@ -111,6 +112,11 @@ impl Spawn<'_> {
     pub fn policy(mut self, name: &str) -> Self {
         name.clone_into(&mut self.request.policy);
         self
+    }
+
+    /// As members of this team: tasks that want to run at the same time. Without it they are of this task's own team.
+    pub fn team(self, name: &str) -> Self {
+        self.env(TEAM_VARIABLE, name)
     }
 
     /// Spawns. Tasks that could not be started are no error of the call: see [`Spawned::failed`].

@@ -4,6 +4,7 @@ use crate::core::{Config, Core, Hosting};
 use crate::hostfile::{HostOptions, Hostfile};
 use crate::io::address_file::{self, AddressError, AddressFile};
 use crate::io::auth::AuthFiles;
+use crate::io::dispatcher::{Means, Turns};
 use crate::io::driver::{self, Driver, INPUT_QUEUE};
 use crate::io::introduction::{Introduced, Newborn};
 use crate::io::link::{Links, bind_address};
@@ -12,7 +13,7 @@ use crate::io::process::{self, Processes, Surroundings};
 use crate::io::settings::{self, Settings};
 use crate::io::starter::Starter;
 use crate::io::tls::{Authority, Credentials};
-use crate::io::{capability, load, slave, task_socket};
+use crate::io::{capability, guardian, load, slave, task_socket};
 use anyhow::Context;
 use clap::Parser;
 use pvm_wire::HostIndex;
@@ -66,6 +67,9 @@ struct Arguments {
     /// Is that daemon.
     #[arg(long, hide = true, value_name = "FINGERPRINT", conflicts_with_all = ["hostfile", "slave", "slave_daemon"])]
     hosted_daemon: Option<Fingerprint>,
+    /// Waits for its daemon's end, and lets go the tasks that it has kept from running.
+    #[arg(long, hide = true, value_name = "MEANS")]
+    guardian: Option<String>,
     /// Hosts to start the virtual machine with [default: $PVMHOSTFILE, else this host alone].
     hostfile: Option<PathBuf>,
 }
@@ -119,6 +123,9 @@ fn serve(args: impl IntoIterator<Item = OsString>, myself: Myself) -> ExitCode {
             return ExitCode::from(if error.use_stderr() { MISTAKE } else { 0 });
         }
     };
+    if let Some(means) = &arguments.guardian {
+        return guardian::run(means);
+    }
     match attempt(&arguments, myself) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -265,6 +272,7 @@ async fn live(role: Role, mut settings: Settings, myself: Myself) -> anyhow::Res
     let surroundings = surroundings(&settings, &myself, &socket, open_files);
     let processes = Processes::new(surroundings, sender.clone()).context("cannot start a thread")?;
     let is_master = identity.authority.is_some();
+    let turns = Turns::new(settings.means, &myself.again);
     let starter = identity.authority.map(|authority| {
         Starter::new(authority, settings.clone(), myself.again, settings.debug_mask, sender.clone())
     });
@@ -294,6 +302,7 @@ async fn live(role: Role, mut settings: Settings, myself: Myself) -> anyhow::Res
         input: (sender, receiver),
         auth: AuthFiles::new(&settings.place.tmp),
         processes,
+        turns,
         links,
         starter,
         log,
@@ -407,6 +416,7 @@ fn common_config(settings: &Settings) -> Config {
         host_timeout: settings.host_timeout,
         epoch,
         debug_mask: settings.debug_mask,
+        slice: (settings.means != Means::Implicit).then_some(settings.slice),
         wake_time: crate::io::wake_time::measure(),
         hosting: Hosting::default(),
         limits: settings.limits.clone(),

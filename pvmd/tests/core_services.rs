@@ -146,7 +146,10 @@ fn tasked(r: &mut Recorder) -> (ConnId, ConnId, Tid, i32) {
     assert_eq!((order.int(), order.str()), (Ok(flags::HOST), Ok("/bin/prog")));
     assert_eq!(order.strings(), Ok(vec!["/bin/prog".to_owned(), "x".to_owned()]));
     let cookie = format!("PVMEPID={}", cookies[0].0);
-    assert_eq!(order.strings(), Ok(vec![cookie, "PVMSOCK=/s".to_owned(), "A=b".to_owned()]));
+    assert_eq!(
+        order.strings(),
+        Ok(vec![cookie, "PVMSOCK=/s".to_owned(), "A=b".to_owned(), "PVM_TEAM=t40002".to_owned()])
+    );
     assert_eq!(order.ints(3), Ok(vec![0, 1, 1]));
     assert_eq!(r.answer(spawner, Tm::Spawn), [1, tid.raw()]);
     (tasker, spawner, tid, cookies[0].0)

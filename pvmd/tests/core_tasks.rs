@@ -431,7 +431,7 @@ fn a_spawn_on_another_host_answers_good_ones_first() {
     let DaemonMsg::Request { id, what: PeerRequest::Exec { count: 3, spawn, .. } } = r.told() else {
         panic!("not a start of three")
     };
-    assert_eq!(spawn.env, ["PVMSPAWNWD=/tmp"]);
+    assert_eq!(spawn.env, ["PVMSPAWNWD=/tmp", "PVM_TEAM=t40001"]);
     let results = vec![PvmError::OutOfRes.code(), host(2).task(1).raw(), host(2).task(2).raw()];
     r.feed(Event::PeerMessage {
         host: host(2),

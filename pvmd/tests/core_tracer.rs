@@ -123,7 +123,7 @@ fn a_registered_tracer_gets_what_goes_to_nobody_else() {
     // Spawned tasks are told how to trace.
     r.request(other, Tm::Spawn, &program(Sink::default()).encode());
     let Action::Start { program, .. } = r.next() else { panic!("not a start") };
-    assert_eq!(program.env, ["A=b", "PVMTMASK=@@A", "PVMTRCBUF=100", "PVMTRCOPT=1"]);
+    assert_eq!(program.env, ["A=b", "PVM_TEAM=t40002", "PVMTMASK=@@A", "PVMTRCBUF=100", "PVMTRCOPT=1"]);
     assert_eq!(unregister(&mut r, conn), [0]);
     let (_, third) = r.enrol(102, 0);
     assert_eq!((third.trace, third.output), (Sink::default(), Sink::default()));

@@ -112,6 +112,10 @@ tags! {
         Batches = 7,
         /// Cancels a queued batch.
         CancelBatch = 8,
+        /// Names the caller's team.
+        Team = 9,
+        /// The caller waits, and has sent to these tasks by direct routes.
+        Waiting = 10,
     }
 }
 
@@ -124,6 +128,8 @@ tags! {
         Known = 1,
         /// The sender's next messages are in its shared memory, and where.
         Ring = 2,
+        /// The daemon tells whether teams take turns on this host.
+        Turns = 3,
     }
 }
 

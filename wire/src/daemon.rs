@@ -186,6 +186,22 @@ pub enum DaemonMsg {
         /// What it wrote, or nothing at the end.
         text: Blob,
     },
+    /// The epoch of the sender's host that all its tasks' messages have from here on: count and the host that made it.
+    /// `None`: they have none, since their senders run out of turn. At first it is that of a host without a past.
+    Epoch {
+        /// Which.
+        epoch: Option<(u64, u32)>,
+    },
+    /// Whether teams take turns on the sender's host.
+    Turns {
+        /// Whether they do.
+        taken: bool,
+    },
+    /// A task of the sender's host waits and has sent to these tasks by direct routes, with the epoch told last.
+    Waited {
+        /// Tasks of the receiver's host.
+        tids: Vec<Tid>,
+    },
 }
 
 /// What daemons ask of each other.

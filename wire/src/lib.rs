@@ -11,6 +11,7 @@ pub mod batch;
 pub mod body;
 pub mod codec;
 pub mod codes;
+pub mod coscheduling;
 pub mod daemon;
 pub mod element;
 pub mod encoding;

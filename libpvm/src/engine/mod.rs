@@ -18,6 +18,7 @@ mod route_notices;
 mod send;
 mod spawn;
 mod timeline;
+mod turns;
 mod uppers;
 mod wait;
 
@@ -62,6 +63,7 @@ pub struct Engine {
     peers: Peers,
     receivers: uppers::Receivers,
     neighbours: neighbours::Neighbours,
+    hints: turns::Turns,
     /// Times that messages were taken from rings.
     turns: u32,
     /// The daemon's answer is waited for.
@@ -120,6 +122,7 @@ impl Engine {
             peers: Peers::default(),
             receivers: uppers::Receivers::default(),
             neighbours: neighbours::Neighbours::default(),
+            hints: turns::Turns::default(),
             turns: 0,
             asking: false,
             route_notices: RouteNotices::default(),

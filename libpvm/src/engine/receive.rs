@@ -192,6 +192,9 @@ impl Engine {
 
     /// Waits at the descriptors, and reads what has come.
     fn sleep(&mut self, deadline: Option<Instant>) -> Result<bool> {
+        if deadline.is_none_or(|end| end > Instant::now()) {
+            self.tell_waiting()?;
+        }
         let begin = Instant::now();
         let ready = self.wait_ready(None, deadline)?;
         self.neighbours.spinner().slept(begin.elapsed());

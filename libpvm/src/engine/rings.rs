@@ -258,7 +258,8 @@ impl Engine {
                     });
                 }
             }
-            Tcx::Neighbour => {}
+            Tcx::Turns if message.src.is_daemon() => self.hints.set(reader.int()? != 0),
+            Tcx::Neighbour | Tcx::Turns => {}
             Tcx::Known => self.neighbours.know(message.src),
             Tcx::Ring => {
                 let place = if message.body.is_empty() {

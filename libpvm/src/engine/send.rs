@@ -103,6 +103,7 @@ impl Engine {
                 }
             }
         }
+        self.hints.note(dst);
         Ok(true)
     }
 

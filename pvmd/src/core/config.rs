@@ -42,6 +42,8 @@ pub struct Config {
     pub epoch: Duration,
     /// Initial debug mask (`-d`).
     pub debug_mask: u32,
+    /// How long a team of tasks has the processor when several take turns; `None` if they do not.
+    pub slice: Option<Duration>,
     /// What it takes on this host to wake another process.
     pub wake_time: Duration,
     /// What a hoster is told. The master's.

@@ -47,6 +47,7 @@ impl Core {
         for (context, owner) in &self.contexts {
             writeln!(out, "context {context:#x} of {owner}")?;
         }
+        self.write_turns(out)?;
         for (&(when, _), timer) in &self.timers {
             writeln!(out, "in {:.3} s: {timer:?}", when.saturating_sub(self.now).as_secs_f64())?;
         }

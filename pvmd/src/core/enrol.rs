@@ -130,8 +130,10 @@ impl Core {
         };
         // A wrapper's child enrols in its place: then its end shows by its connection, not by our child's end.
         // (It may be faster than the news of its start: then its parent's id is not known yet.)
+        let mut outsider = None;
         if task.origin == Origin::Child && task.pid != 0 && task.pid != request.pid {
             task.origin = Origin::Itself;
+            outsider = Some((task.team, task.pid));
         }
         task.pid = request.pid;
         task.conn = Some(conn);
@@ -140,7 +142,11 @@ impl Core {
         if let Some(name) = &request.name {
             task.name.clone_from(name);
         }
-        Some(task.tid)
+        let tid = task.tid;
+        if let Some(outsider) = outsider {
+            self.part_team(outsider, false);
+        }
+        Some(tid)
     }
 
     fn admit(&mut self, conn: ConnId, tid: Tid, to: ReplyTo) {
@@ -156,6 +162,9 @@ impl Core {
         self.actions.push(Action::Enrolled { conn });
         self.reply(to, options.encode());
         self.actions.extend(backlog.into_iter().map(|(header, data)| Action::Send { conn, header, data }));
+        if self.are_turns_taken() && self.tasks.get(tid).is_some_and(|task| task.extended) {
+            self.tell_turns_to(tid, true);
+        }
         if !announced {
             self.service_task_enrolled(tid);
             self.trace_enrolled(tid);
@@ -260,6 +269,8 @@ impl Core {
     /// The task is over: everybody who asked is told, nothing of it stays. `status` is what `wait` said of it.
     pub(super) fn end_task_with(&mut self, tid: Tid, status: i32) {
         let Some(mut task) = self.tasks.remove(tid) else { return };
+        self.part_team((task.team, task.pid), true);
+        self.teams.dismiss(task.team);
         if let Some(conn) = task.conn {
             self.conns.remove(&conn);
             self.flow.forget(Source::Conn(conn));

@@ -280,6 +280,13 @@ pub enum Action {
         /// Which signal; numbers the system does not know are ignored.
         signal: i32,
     },
+    /// Let a child run, or keep it from running as long as others of this host's tasks want to. All run at first.
+    Dispatch {
+        /// Which.
+        pid: i32,
+        /// Whether it may.
+        runs: bool,
+    },
     /// Make a link to this daemon; answered by `PeerLinked` or `LinkFailed`.
     Link {
         /// Its entry in the host table; `address` is set.

@@ -7,6 +7,7 @@ use super::event::Action;
 use super::flow::Source;
 use super::pending::PeerTo;
 use super::tasks::Origin;
+use pvm_sched::epochs::Epoch;
 use pvm_wire::daemon::{DaemonMsg, HostEntry, PeerReply};
 use pvm_wire::limits::REQUEST_MAX;
 use pvm_wire::{HostIndex, PvmError, Reassembler};
@@ -51,6 +52,25 @@ pub(super) struct Link {
     pub queued: usize,
     /// Messages of its tasks to this daemon, cut into fragments.
     pub requests: Reassembler,
+    /// The epoch of what comes; `None` if it brings nobody onto a processor.
+    pub epoch: Option<Epoch>,
+    /// The epoch that the other end takes our next messages to have.
+    pub told_epoch: Option<Epoch>,
+    /// Whether teams take turns at the other end.
+    pub takes_turns: bool,
+}
+
+impl Link {
+    fn new() -> Self {
+        let epoch = Some(Epoch::default());
+        Self {
+            queued: 0,
+            requests: Reassembler::new(REQUEST_MAX),
+            epoch,
+            told_epoch: epoch,
+            takes_turns: false,
+        }
+    }
 }
 
 /// On a slave: a table it has been told of and is linking up with.
@@ -91,7 +111,10 @@ impl Core {
     }
 
     pub(super) fn on_peer_linked(&mut self, host: HostIndex) {
-        self.links.insert(host, Link { queued: 0, requests: Reassembler::new(REQUEST_MAX) });
+        self.links.insert(host, Link::new());
+        if self.teams.is_shared {
+            self.tell(host, DaemonMsg::Turns { taken: true });
+        }
         if self.is_master() {
             self.on_newcomer_linked(host);
         } else if self.linking.missing.remove(&host) {

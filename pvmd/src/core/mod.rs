@@ -31,6 +31,7 @@ mod routing;
 mod services;
 mod spawn;
 mod tasks;
+mod teams;
 mod tracer;
 
 pub use census::Census;
@@ -61,6 +62,8 @@ enum Timer {
     LastWords(Tid),
     /// Two hosts have lost their link, and the master has lost neither.
     LinkLost(HostIndex, HostIndex),
+    /// The slice of this number has ended.
+    Slice(u64),
 }
 
 /// One daemon.
@@ -109,6 +112,7 @@ pub struct Core {
     peak_running: usize,
     /// Host that a divided batch was given to last.
     last_given: HostIndex,
+    teams: teams::Teams,
 
     // The master's.
     adding: Option<add::AddOperation>,
@@ -172,6 +176,7 @@ impl Core {
             most_running: 0,
             peak_running: 0,
             last_given: config.index,
+            teams: teams::Teams::new(config.slice, config.index),
             adding: None,
             next_host: 2,
             table_serial: 0,
@@ -220,6 +225,7 @@ impl Core {
                 Timer::Hoster(host) => self.on_hoster_silent(host),
                 Timer::LastWords(tid) => self.on_last_words(tid),
                 Timer::LinkLost(a, b) => self.on_link_lost_timer(a, b),
+                Timer::Slice(serial) => self.on_slice_end(serial),
             }
         }
         self.finish()
@@ -280,6 +286,9 @@ impl Core {
             DaemonMsg::BatchTaskEnded { batch, number, tid, status } => {
                 self.on_peer_task_ended(host, batch, number, tid, status);
             }
+            DaemonMsg::Epoch { epoch } if !own => self.on_epoch(host, epoch),
+            DaemonMsg::Turns { taken } if !own => self.on_turns(host, taken),
+            DaemonMsg::Waited { tids } if !own => tids.into_iter().for_each(|tid| self.on_hint(host, tid)),
             DaemonMsg::LogOutput { tid, text } => self.on_log_output(tid, &text.0),
             other => warn!(%host, ?other, "message out of place: ignored"),
         }

@@ -57,6 +57,8 @@ impl Core {
             (_, Some(Tmx::CancelBatch)) => {
                 BodyReader::new(&message.body).int().map(|id| self.on_cancel_batch(to, id))
             }
+            (_, Some(Tmx::Team)) => self.on_team(tid, &message.body).map(|code| self.reply_int(to, code)),
+            (_, Some(Tmx::Waiting)) => self.on_waiting(tid, &message.body),
             _ => {
                 info!(%tid, tag = header.tag, "unknown request");
                 self.reply_int(to, PvmError::NotImpl.code());
@@ -255,6 +257,10 @@ impl Core {
         let (context, tag) = (reader.int()?, reader.int()?);
         let output = Sink { tid: tid.raw(), context, tag };
         let adopted = self.announce(|task: &mut Task| task.output = output);
+        let team = self.team_of_child(&[], tid.raw());
+        if let (Some((new, _)), Some(team)) = (adopted, team) {
+            self.enlist(new, &team);
+        }
         if let (Some((new, _)), Some(task)) = (adopted, self.tasks.get_mut(tid)) {
             task.adopted.push(new);
         }

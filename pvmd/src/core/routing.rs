@@ -7,7 +7,7 @@ use super::tasks::ReplyTo;
 use bytes::Bytes;
 use pvm_wire::daemon::{Blob, DaemonMsg};
 use pvm_wire::encoding::XDR_WORD;
-use pvm_wire::header::EOM;
+use pvm_wire::header::{EOM, SOM};
 use pvm_wire::limits::FRAGMENT_SIZE;
 use pvm_wire::message::Assembled;
 use pvm_wire::{FragmentHeader, HostIndex, Message, MessageHeader, Tid, group};
@@ -45,6 +45,9 @@ impl Core {
                 self.on_peer_fragment(from, src, dst, flags, data.clone());
             } else {
                 self.deliver(Source::Host(from), src, dst, flags, data.clone());
+                if src.is_task() && flags & SOM != 0 {
+                    self.on_hint(from, dst);
+                }
             }
         }
     }
@@ -84,8 +87,9 @@ impl Core {
 
     /// Sends data over a link, and stops the source if the link or a receiver behind it is full.
     pub(super) fn send_data(&mut self, source: Source, host: HostIndex, message: DaemonMsg) {
-        let DaemonMsg::Data { dsts, data, flags, .. } = &message else { return };
+        let DaemonMsg::Data { src, dsts, data, flags } = &message else { return };
         let flags = *flags;
+        self.tell_epoch(*src, host);
         let Some(link) = self.links.get_mut(&host) else {
             debug!(%host, ?dsts, "fragment to a host that is not there: dropped");
             return;

@@ -8,9 +8,11 @@ use super::pending::{PeerTo, Waiter};
 use super::queue::Queue;
 use super::services::ServiceTo;
 use super::tasks::{ExecId, Origin, ReplyTo};
+use super::teams;
 use pvm_wire::batch::BatchId;
 use pvm_wire::body::BodyWriter;
 use pvm_wire::codes::Sm;
+use pvm_wire::coscheduling::TEAM_VARIABLE;
 use pvm_wire::daemon::{PeerReply, PeerRequest};
 use pvm_wire::limits::BATCH_MAX;
 use pvm_wire::protocol::{OutputEvent, encode_counted};
@@ -148,6 +150,9 @@ impl Core {
             let entry = entry("PVMSPAWNWD", directory);
             request.env.push(entry);
         }
+        if teams::named_in(&request.env).is_none() {
+            request.env.push(entry(TEAM_VARIABLE, self.team_name(spawn.spawner)));
+        }
         self.spawns.insert(id, spawn);
         hosts
     }
@@ -272,6 +277,7 @@ impl Core {
         debug!(?to, ?batch, first, count, file = %spawn.file.display(), "asked to start tasks");
         let (by_tasker, queued) = (self.services.tasker.is_some(), spawn.flags & flags::QUEUED != 0);
         let mut cookies = Vec::new();
+        let team = self.team_of_child(&spawn.env, parent);
         for number in 0..count.min(room) {
             let announced = self.announce(|task| {
                 task.parent = parent;
@@ -284,7 +290,12 @@ impl Core {
                 task.item = batch.filter(|_| queued).map(|batch| (batch, first + number as u32));
             });
             match announced {
-                Some((_, cookie)) => cookies.push(cookie),
+                Some((tid, cookie)) => {
+                    if let Some(team) = &team {
+                        self.enlist(tid, team);
+                    }
+                    cookies.push(cookie);
+                }
                 None => break,
             }
         }
@@ -337,6 +348,7 @@ impl Core {
                 }
                 let exec = task.exec.take();
                 debug!(%tid, pid, path, "task started");
+                self.join_team(tid);
                 self.trace_started(tid);
                 self.output_started(cookie);
                 if let Some((exec, number)) = exec {
@@ -347,7 +359,9 @@ impl Core {
                 let (exec, manager) = (task.exec.take(), task.manager);
                 info!(%tid, file = %task.name.display(), error = error.name(), reason, "task not started");
                 self.outputs.remove(&cookie);
-                self.tasks.remove(tid);
+                if let Some(task) = self.tasks.remove(tid) {
+                    self.teams.dismiss(task.team);
+                }
                 if let Some((exec, number)) = exec {
                     self.exec_result(exec, number, Err(error));
                 }

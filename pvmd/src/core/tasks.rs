@@ -1,6 +1,7 @@
 //! The tasks of this host, and their connections.
 
 use super::event::{ConnId, Cookie};
+use super::teams::TeamId;
 use bytes::Bytes;
 use pvm_wire::batch::BatchId;
 use pvm_wire::limits::REQUEST_MAX;
@@ -44,6 +45,8 @@ pub(super) struct Task {
     pub enrolled: bool,
     /// What `wait` said of its process, which has ended; what it had sent is still being read.
     pub ended: Option<i32>,
+    /// With whom it wants to run.
+    pub team: TeamId,
     /// Whose process it is, and so what its end is.
     pub origin: Origin,
     /// Tasks whose processes it starts itself; without it, they might stay announced for ever.
@@ -140,6 +143,7 @@ impl TaskTable {
             conn: None,
             enrolled: false,
             ended: None,
+            team: TeamId::default(),
             origin: Origin::Itself,
             adopted: Vec::new(),
             manager: false,

@@ -4,9 +4,10 @@ use crate::core::Core;
 use crate::core::event::{Action, ConnId, Event, Now};
 use crate::io::address_file::AddressFile;
 use crate::io::auth::AuthFiles;
+use crate::io::dispatcher::Turns;
 use crate::io::link::{Links, NewLink};
 use crate::io::log::Log;
-use crate::io::process::{self, Processes, Started};
+use crate::io::process::{Processes, Started};
 use crate::io::starter::Starter;
 use crate::io::task_socket::TaskHandle;
 use pvm_wire::HostIndex;
@@ -60,6 +61,8 @@ pub struct Driver {
     pub auth: AuthFiles,
     /// Children.
     pub processes: Processes,
+    /// Keeps tasks from running out of turn.
+    pub turns: Turns,
     /// Other daemons.
     pub links: Links,
     /// The master's.
@@ -169,7 +172,11 @@ impl Running {
                 }
             }
             Event::PeerLost { host, .. } if !self.driver.links.lost(*host) => return None,
-            Event::ProcessExited { cookie, .. } => self.driver.processes.exited(*cookie),
+            Event::ProcessExited { cookie, .. } => {
+                if let Some(pid) = self.driver.processes.exited(*cookie) {
+                    self.driver.turns.ended(pid);
+                }
+            }
             Event::ProcessOutputEnd { cookie } => self.driver.processes.output_ended(*cookie),
             _ => {}
         }
@@ -227,10 +234,11 @@ impl Running {
                 return Some(Event::Located { cookies, result: driver.processes.locate(&program) });
             }
             Action::Signal { pid, signal } => {
-                if let Err(error) = process::signal_process(pid, signal) {
+                if let Err(error) = driver.turns.signal(pid, signal) {
                     info!(pid, signal, %error, "signal not sent");
                 }
             }
+            Action::Dispatch { pid, runs } => driver.turns.set(pid, runs),
             Action::Link { entry } => driver.links.dial(&entry),
             Action::Unlink { host } => driver.links.close(host),
             Action::SendPeer { host, message } => driver.links.send(host, message),
@@ -273,6 +281,8 @@ impl Running {
     async fn end(mut self) -> anyhow::Result<String> {
         let reason = self.reason.take().unwrap_or_default();
         info!(reason, "ending");
+        // Who is asked to end must be able to.
+        self.driver.turns.free_all();
         let asked = self.driver.processes.signal_all(Signal::TERM);
         if asked > 0 {
             let _ = tokio::time::timeout(TASKS_END, self.wait_for_tasks()).await;

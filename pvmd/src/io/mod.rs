@@ -11,13 +11,16 @@
 //! | [`introduction`] | a place for daemons that somebody else has started |
 //! | [`address_file`], [`log`] | files that others look for; the log |
 //! | [`capability`], [`load`], [`wake_time`] | `C_i`; how busy the host is; how long waking takes |
+//! | [`dispatcher`], [`guardian`] | teams that take turns; who lets tasks go when the daemon is no more |
 //! | [`descriptors`] | descriptors that travel with messages |
 
 pub mod address_file;
 pub mod auth;
 pub mod capability;
 pub mod descriptors;
+pub mod dispatcher;
 pub mod driver;
+pub mod guardian;
 pub mod introduction;
 pub mod launch;
 pub mod link;

@@ -131,11 +131,11 @@ impl Processes {
         }
     }
 
-    /// A child has ended.
-    pub fn exited(&mut self, cookie: Cookie) {
-        if let Some(child) = self.children.get_mut(&cookie) {
-            child.exited = true;
-        }
+    /// A child has ended; its process id.
+    pub fn exited(&mut self, cookie: Cookie) -> Option<i32> {
+        let child = self.children.get_mut(&cookie)?;
+        child.exited = true;
+        Some(child.pid)
     }
 
     /// A child's output has ended; it is over when it has ended itself, too.
@@ -168,6 +168,74 @@ pub fn signal_process(pid: i32, signal: i32) -> io::Result<()> {
     }
     let signal = named(signal).ok_or(io::ErrorKind::InvalidInput)?;
     Ok(rustix::process::kill_process(pid, signal)?)
+}
+
+/// Puts all threads of a process into the class that runs when a core has nothing else to do, or takes them back. Threads
+/// that have chosen a class of their own stay there.
+pub fn set_idle_class(pid: i32, is_idle: bool) -> io::Result<()> {
+    let (from, to) =
+        if is_idle { (libc::SCHED_OTHER, libc::SCHED_IDLE) } else { (libc::SCHED_IDLE, libc::SCHED_OTHER) };
+    // A thread that is made meanwhile has its maker's class: who finds nothing more to change has found all.
+    loop {
+        let mut has_changed = false;
+        let threads = std::fs::read_dir(format!("/proc/{pid}/task")).map_err(|_| Errno::SRCH)?;
+        for thread in threads.flatten() {
+            let Some(thread) = thread.file_name().to_str().and_then(|name| name.parse().ok()) else {
+                continue;
+            };
+            if class_of(thread) == Some(from) {
+                set_class(thread, to)?;
+                has_changed = true;
+            }
+        }
+        if !has_changed {
+            return Ok(());
+        }
+    }
+}
+
+/// Whether a thread that was put into the idle class can be taken back: tried with one of this process.
+pub fn may_change_class() -> bool {
+    let attempt = || {
+        let thread = rustix::thread::gettid().as_raw_nonzero().get();
+        set_class(thread, libc::SCHED_IDLE).and_then(|()| set_class(thread, libc::SCHED_OTHER)).is_ok()
+    };
+    std::thread::spawn(attempt).join().unwrap_or(false)
+}
+
+pub(crate) fn class_of(thread: i32) -> Option<i32> {
+    // SAFETY: only asks; no memory is passed.
+    let class = unsafe { libc::sched_getscheduler(thread) };
+    (class >= 0).then_some(class)
+}
+
+fn set_class(thread: i32, class: i32) -> io::Result<()> {
+    let parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: a valid pointer to parameters that outlive the call.
+    if unsafe { libc::sched_setscheduler(thread, class, &raw const parameters) } == 0 {
+        return Ok(());
+    }
+    match io::Error::last_os_error() {
+        // It has ended meanwhile.
+        error if error.raw_os_error() == Some(libc::ESRCH) => Ok(()),
+        error => Err(error),
+    }
+}
+
+/// Signals that ask to end have no effect on this process any more.
+pub fn ignore_endings() {
+    for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGTERM] {
+        // SAFETY: installs no handler; the default action of these signals is replaced by none.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
+}
+
+/// When a process began, in the kernel's ticks; by which it is told from another that has its id later.
+pub fn begun(pid: i32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // Its name, in parentheses, may have blanks.
+    let (_, fields) = stat.rsplit_once(')')?;
+    fields.split_ascii_whitespace().nth(19)?.parse().ok()
 }
 
 fn named(signal: i32) -> Option<Signal> {

@@ -1,6 +1,7 @@
 //! What the environment says, read once. docs/settings.md lists the variables.
 
 use crate::core::Limits;
+use crate::io::dispatcher::Means;
 use pvm_sched::policy::{Policy, UnknownPolicy};
 use pvm_wire::limits::{MAILBOX_BYTES, MAILBOX_ENTRIES, QUEUE_HIGH, QUEUE_LEAST, TASKS_PER_HOST};
 use std::borrow::Cow;
@@ -85,9 +86,16 @@ pub struct Settings {
     pub starters: usize,
     /// `PVM_QUEUE_BYTES`, `PVM_MAILBOX_ENTRIES`, `PVM_MAILBOX_BYTES`.
     pub limits: Limits,
+    /// `PVM_COSCHEDULING`.
+    pub means: Means,
+    /// `PVM_SLICE`.
+    pub slice: Duration,
     /// `PVM_TASK_MANAGER`.
     pub manager: Option<OsString>,
 }
+
+/// Milliseconds: some hundred times what it takes to have the processor from somebody else, caches included.
+const SLICE: u64 = 50;
 
 /// Tasks per core that keep a host busy while some of them wait for messages.
 const TASKS_PER_CORE: u32 = 4;
@@ -128,6 +136,13 @@ impl Settings {
                 mailbox_entries: number("PVM_MAILBOX_ENTRIES", MAILBOX_ENTRIES, 1..=1 << 31)?,
                 mailbox_bytes: number("PVM_MAILBOX_BYTES", MAILBOX_BYTES, 0..=1 << 40)?,
             },
+            means: match text("PVM_COSCHEDULING")? {
+                None => Means::default(),
+                Some(value) => value.parse().map_err(|()| {
+                    error("PVM_COSCHEDULING", &value, "expected auto, priorities, stop or implicit")
+                })?,
+            },
+            slice: number("PVM_SLICE", SLICE, 1..=60_000).map(Duration::from_millis)?,
             manager: std::env::var_os("PVM_TASK_MANAGER").filter(|value| !value.is_empty()),
         })
     }

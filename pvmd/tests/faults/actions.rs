@@ -75,6 +75,7 @@ impl World {
                 self.journal.fault(format!("not to be asked for here: {action:?}"));
             }
             Action::PauseOutput { .. }
+            | Action::Dispatch { .. }
             | Action::ResumeOutput { .. }
             | Action::Enrolled { .. }
             | Action::LogOutput { .. } => {}

@@ -129,6 +129,7 @@ fn config(index: HostIndex, name: &str, capability: u32, hostfile: Hostfile, see
         host_timeout: TIMEOUT,
         epoch: Duration::ZERO,
         debug_mask: 0,
+        slice: None,
         wake_time: Duration::from_micros(3),
         hosting: Hosting { timeout: Duration::from_secs(60), ..Hosting::default() },
         limits: Limits::default(),

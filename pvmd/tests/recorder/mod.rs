@@ -46,6 +46,7 @@ pub fn config(index: HostIndex) -> Config {
         host_timeout: Duration::from_secs(3),
         epoch: Duration::from_secs(1_000_000),
         debug_mask: 0,
+        slice: None,
         wake_time: Duration::from_micros(3),
         hosting: Hosting { timeout: Duration::from_secs(60), ..Hosting::default() },
         limits: Limits::default(),

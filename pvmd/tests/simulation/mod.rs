@@ -129,6 +129,7 @@ fn config(
         host_timeout: Duration::from_secs(3),
         epoch: Duration::ZERO,
         debug_mask: 0,
+        slice: None,
         wake_time: Duration::from_micros(3),
         hosting: Hosting { timeout: Duration::from_secs(60), ..Hosting::default() },
         limits: Limits::default(),
@@ -331,6 +332,7 @@ impl Cluster {
             Action::PauseReading { .. }
             | Action::ResumeReading { .. }
             | Action::PauseOutput { .. }
+            | Action::Dispatch { .. }
             | Action::ResumeOutput { .. }
             | Action::Enrolled { .. }
             | Action::CloseTask { .. }

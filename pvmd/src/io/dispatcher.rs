@@ -1,0 +1,229 @@
+//! How tasks are kept from running, and let go: by what the host allows.
+//!
+//! Before a task is held the [`Guardian`] knows of it, so none stays held when the daemon is no more.
+
+use crate::io::guardian::Guardian;
+use crate::io::process;
+use rustix::io::Errno;
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fmt::Debug;
+use std::io;
+use std::str::FromStr;
+use tracing::{info, warn};
+
+const SIGCONT: i32 = 18;
+const SIGSTOP: i32 = 19;
+const SIGTSTP: i32 = 20;
+/// Signals by which a process is asked to end: one that is stopped would not hear of them.
+const ENDINGS: [i32; 6] = [1, 2, 3, 6, 9, 15];
+
+/// A way to keep processes from running.
+pub trait Dispatcher: Debug + Send {
+    /// As people are told.
+    fn name(&self) -> &'static str;
+    /// Runs only when nobody else wants to from now on, or not at all.
+    fn hold(&self, pid: i32) -> io::Result<()>;
+    /// Runs as before.
+    fn free(&self, pid: i32) -> io::Result<()>;
+}
+
+/// All threads of a held process are in the class that runs when a core has nothing else to do. A team that waits for
+/// messages so gives its core up at once, and has it back at once.
+#[derive(Debug)]
+pub struct Priorities;
+
+impl Dispatcher for Priorities {
+    fn name(&self) -> &'static str {
+        "priorities"
+    }
+
+    fn hold(&self, pid: i32) -> io::Result<()> {
+        process::set_idle_class(pid, true)
+    }
+
+    fn free(&self, pid: i32) -> io::Result<()> {
+        process::set_idle_class(pid, false)
+    }
+}
+
+/// A held process is stopped.
+#[derive(Debug)]
+pub struct Stop;
+
+impl Dispatcher for Stop {
+    fn name(&self) -> &'static str {
+        "stop"
+    }
+
+    fn hold(&self, pid: i32) -> io::Result<()> {
+        process::signal_process(pid, SIGSTOP)
+    }
+
+    fn free(&self, pid: i32) -> io::Result<()> {
+        process::signal_process(pid, SIGCONT)
+    }
+}
+
+/// `PVM_COSCHEDULING`: by what means teams take turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Means {
+    /// Priorities, if the host allows them, else none. Stopping shows, as timeouts go on: it has to be asked for.
+    #[default]
+    Auto,
+    /// None: waits in two phases are all there is.
+    Implicit,
+    /// Classes of the kernel's scheduler.
+    Priorities,
+    /// SIGSTOP and SIGCONT.
+    Stop,
+}
+
+impl FromStr for Means {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "implicit" | "off" => Ok(Self::Implicit),
+            "priorities" => Ok(Self::Priorities),
+            "stop" => Ok(Self::Stop),
+            _ => Err(()),
+        }
+    }
+}
+
+impl Means {
+    /// What they are, if the host allows them.
+    pub fn dispatcher(self) -> Result<Box<dyn Dispatcher>, String> {
+        match self {
+            Self::Implicit => Err("PVM_COSCHEDULING says so".to_owned()),
+            Self::Stop => Ok(Box::new(Stop)),
+            Self::Auto | Self::Priorities if process::may_change_class() => Ok(Box::new(Priorities)),
+            Self::Auto | Self::Priorities => Err(
+                "a process once put behind all others could not be taken back (RLIMIT_NICE, CAP_SYS_NICE)"
+                    .to_owned(),
+            ),
+        }
+    }
+}
+
+/// What the driver does about turns.
+#[derive(Debug)]
+pub struct Turns {
+    means: Means,
+    /// The command of the guardian.
+    guardian: Vec<OsString>,
+    active: Option<(Box<dyn Dispatcher>, Guardian)>,
+    /// It was found that it cannot be.
+    is_given_up: bool,
+    held: BTreeSet<i32>,
+    /// Stopped on behalf of the user, who alone can let them go.
+    frozen: BTreeSet<i32>,
+}
+
+impl Turns {
+    /// Nothing happens before the first process has to be held.
+    pub fn new(means: Means, myself: &[OsString]) -> Self {
+        let guardian = myself.iter().cloned().chain(["--guardian".into()]).collect();
+        let (held, frozen) = (BTreeSet::new(), BTreeSet::new());
+        Self { means, guardian, active: None, is_given_up: means == Means::Implicit, held, frozen }
+    }
+
+    /// The means in use, or that would be.
+    pub fn name(&self) -> &'static str {
+        match &self.active {
+            Some((dispatcher, _)) => dispatcher.name(),
+            None if self.is_given_up => "none",
+            None => self.means.dispatcher().map_or("none", |dispatcher| dispatcher.name()),
+        }
+    }
+
+    /// Lets a process run, or keeps it from running.
+    pub fn set(&mut self, pid: i32, runs: bool) {
+        let result = if runs { self.free(pid) } else { self.hold(pid) };
+        match result {
+            Ok(()) => {}
+            // It has ended meanwhile.
+            Err(error) if error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) => {}
+            Err(error) => self.give_up(&error.to_string()),
+        }
+    }
+
+    fn hold(&mut self, pid: i32) -> io::Result<()> {
+        if self.is_given_up {
+            return Ok(());
+        }
+        if self.active.is_none() {
+            let dispatcher = self.means.dispatcher().map_err(io::Error::other)?;
+            let guardian = Guardian::start(&self.guardian, dispatcher.name())?;
+            info!(means = dispatcher.name(), "teams take turns");
+            self.active = Some((dispatcher, guardian));
+        }
+        let Some((dispatcher, guardian)) = &mut self.active else { return Ok(()) };
+        guardian.note(pid, true)?;
+        self.held.insert(pid);
+        dispatcher.hold(pid)
+    }
+
+    fn free(&mut self, pid: i32) -> io::Result<()> {
+        let was_held = self.held.remove(&pid);
+        let Some((dispatcher, guardian)) = self.active.as_mut().filter(|_| was_held) else { return Ok(()) };
+        if !self.frozen.contains(&pid) || dispatcher.name() != Stop.name() {
+            dispatcher.free(pid)?;
+        }
+        guardian.note(pid, false)
+    }
+
+    /// All run from now on, as if there were no turns.
+    fn give_up(&mut self, reason: &str) {
+        warn!(reason, "teams cannot take turns on this host: all their tasks run");
+        self.free_all();
+        self.is_given_up = true;
+    }
+
+    /// Nothing is held any more.
+    pub fn free_all(&mut self) {
+        if let Some((dispatcher, _guardian)) = self.active.take() {
+            for pid in std::mem::take(&mut self.held) {
+                // Who has ended needs nothing.
+                let _ = dispatcher.free(pid);
+            }
+        }
+    }
+
+    /// Sends a signal to a process that may be held.
+    pub fn signal(&mut self, pid: i32, signal: i32) -> io::Result<()> {
+        let is_stopped = self.held.contains(&pid)
+            && self.active.as_ref().is_some_and(|(means, _)| means.name() == Stop.name());
+        match signal {
+            SIGSTOP | SIGTSTP => drop(self.frozen.insert(pid)),
+            SIGCONT => drop(self.frozen.remove(&pid)),
+            _ => {}
+        }
+        if signal == SIGCONT && is_stopped {
+            // Its turn comes.
+            return Ok(());
+        }
+        process::signal_process(pid, signal)?;
+        if is_stopped && ENDINGS.contains(&signal) {
+            return self.free(pid);
+        }
+        Ok(())
+    }
+
+    /// A process has ended: its id may be somebody else's soon.
+    pub fn ended(&mut self, pid: i32) {
+        self.frozen.remove(&pid);
+        if self.held.remove(&pid)
+            && let Some((_, guardian)) = &mut self.active
+        {
+            // It compares more than the id.
+            let _ = guardian.note(pid, false);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "dispatcher_tests.rs"]
+mod tests;

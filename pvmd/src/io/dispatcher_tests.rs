@@ -1,0 +1,133 @@
+use super::*;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A process that computes, and ends when it is asked to.
+struct Spinner(Child);
+
+impl Spinner {
+    fn new() -> Self {
+        let mut command = Command::new("sh");
+        Self(command.args(["-c", "while :; do :; done"]).stdin(Stdio::null()).spawn().unwrap())
+    }
+
+    fn pid(&self) -> i32 {
+        self.0.id() as i32
+    }
+
+    /// As `ps` shows it: R, S, T, …
+    fn state(&self) -> char {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap();
+        stat.rsplit_once(") ").unwrap().1.chars().next().unwrap()
+    }
+
+    fn wait_for(&self, wanted: char) {
+        let end = Instant::now() + Duration::from_secs(10);
+        while self.state() != wanted {
+            assert!(Instant::now() < end, "{} in place of {wanted}", self.state());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    fn class(&self) -> i32 {
+        process::class_of(self.pid()).unwrap()
+    }
+}
+
+impl Drop for Spinner {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A guardian without a daemon's executable: the end of its input ends it, too.
+fn turns(means: Means) -> Turns {
+    Turns { guardian: ["sh", "-c", "cat"].map(OsString::from).to_vec(), ..Turns::new(means, &[]) }
+}
+
+#[test]
+fn stopped_tasks_are_let_go() {
+    let (task, mut turns) = (Spinner::new(), turns(Means::Stop));
+    turns.set(task.pid(), false);
+    task.wait_for('T');
+    turns.set(task.pid(), true);
+    task.wait_for('R');
+    turns.set(task.pid(), false);
+    task.wait_for('T');
+    turns.free_all();
+    task.wait_for('R');
+}
+
+#[test]
+fn a_stopped_task_hears_that_it_is_to_end() {
+    let (mut task, mut turns) = (Spinner::new(), turns(Means::Stop));
+    turns.set(task.pid(), false);
+    task.wait_for('T');
+    turns.signal(task.pid(), 15).unwrap();
+    assert!(!task.0.wait().unwrap().success());
+    turns.ended(task.pid());
+    assert!(turns.held.is_empty());
+}
+
+/// Who was stopped by its user is not continued when its turn comes, and who is continued waits for its turn.
+#[test]
+fn what_the_user_stops_stays_stopped() {
+    let (task, mut turns) = (Spinner::new(), turns(Means::Stop));
+    turns.signal(task.pid(), SIGSTOP).unwrap();
+    turns.set(task.pid(), false);
+    turns.set(task.pid(), true);
+    std::thread::sleep(Duration::from_millis(20));
+    task.wait_for('T');
+    turns.set(task.pid(), false);
+    turns.signal(task.pid(), SIGCONT).unwrap();
+    std::thread::sleep(Duration::from_millis(20));
+    assert_eq!(task.state(), 'T');
+    turns.set(task.pid(), true);
+    task.wait_for('R');
+}
+
+#[test]
+fn priorities_are_changed_and_restored() {
+    if !process::may_change_class() {
+        return eprintln!("not allowed here: nothing to try");
+    }
+    let (task, mut turns) = (Spinner::new(), turns(Means::Auto));
+    assert_eq!(turns.name(), "priorities");
+    turns.set(task.pid(), false);
+    assert_eq!(task.class(), libc::SCHED_IDLE);
+    turns.set(task.pid(), true);
+    assert_eq!(task.class(), libc::SCHED_OTHER);
+    turns.set(task.pid(), false);
+    turns.free_all();
+    assert_eq!(task.class(), libc::SCHED_OTHER);
+}
+
+#[test]
+fn without_a_guardian_nothing_is_held() {
+    let task = Spinner::new();
+    let mut turns = Turns { guardian: vec!["/no/such/program".into()], ..Turns::new(Means::Stop, &[]) };
+    turns.set(task.pid(), false);
+    assert!(turns.is_given_up && turns.held.is_empty());
+    assert_eq!((task.state(), turns.name()), ('R', "none"));
+    turns.set(task.pid(), false);
+    assert_eq!(task.state(), 'R');
+}
+
+/// The guardian has died: all are let go at the next turn.
+#[test]
+fn a_lost_guardian_is_noticed() {
+    let (first, second) = (Spinner::new(), Spinner::new());
+    let mut turns =
+        Turns { guardian: ["sh", "-c", "read line"].map(OsString::from).to_vec(), ..turns(Means::Stop) };
+    turns.set(first.pid(), false);
+    first.wait_for('T');
+    let end = Instant::now() + Duration::from_secs(10);
+    while !turns.is_given_up {
+        assert!(Instant::now() < end);
+        turns.set(second.pid(), false);
+        turns.set(second.pid(), true);
+    }
+    first.wait_for('R');
+    second.wait_for('R');
+}

@@ -1,0 +1,276 @@
+//! The core and teams that take turns.
+
+mod recorder;
+
+use pvm_wire::body::{BodyReader, BodyWriter};
+use pvm_wire::codes::{CONTEXT_TC, CONTEXT_TM, Tcx, Tm, Tmx};
+use pvm_wire::daemon::{Blob, DaemonMsg};
+use pvm_wire::header::{EOM, SOM};
+use pvm_wire::spawn::{SpawnRequest, flags};
+use pvm_wire::{HostIndex, Tid};
+use pvmd::core::Config;
+use pvmd::core::event::{Action, ConnId, Cookie, Event};
+use recorder::{Recorder, config, host};
+use std::collections::BTreeMap;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+const SLICE: Duration = Duration::from_millis(50);
+
+/// A daemon, and who runs there as far as it has said.
+struct Host {
+    r: Recorder,
+    conn: ConnId,
+    /// Whether each process may run, by its id.
+    runs: BTreeMap<i32, bool>,
+    /// What other daemons were told, turns apart.
+    told: Vec<DaemonMsg>,
+    /// What tasks were told about turns.
+    turns: Vec<i32>,
+}
+
+impl Host {
+    fn new(cores: u32) -> Self {
+        let mut r = Recorder::with(Config { slice: Some(SLICE), cores, ..config(HostIndex::MASTER) });
+        let (conn, _) = r.enrol(100, 0);
+        r.add_host(conn, 2);
+        Self { r, conn, runs: BTreeMap::new(), told: Vec::new(), turns: Vec::new() }
+    }
+
+    /// Starts one task of a team.
+    fn start(&mut self, team: &str, pid: i32) -> (Tid, Cookie) {
+        let request = SpawnRequest {
+            file: "prog".into(),
+            flags: flags::HOST,
+            place: ".".into(),
+            count: 1,
+            env: vec![format!("PVM_TEAM={team}").into()],
+            ..SpawnRequest::default()
+        };
+        self.r.request(self.conn, Tm::Spawn, &request.encode());
+        let Action::Start { cookies, program } = self.r.next() else { panic!("not a start") };
+        assert!(program.env.contains(&format!("PVM_TEAM={team}").into()));
+        self.runs.insert(pid, true);
+        self.r.feed(Event::ProcessStarted { cookie: cookies[0], result: Ok((pid, "/bin/prog".into())) });
+        let tid = self.look().expect("an answer to the spawn");
+        (tid, cookies[0])
+    }
+
+    /// Does what the core wants done; the task that was spawned, if one was.
+    fn look(&mut self) -> Option<Tid> {
+        let mut spawned = None;
+        while self.r.pending() {
+            match self.r.next() {
+                Action::Dispatch { pid, runs } => {
+                    assert_ne!(self.runs.insert(pid, runs), Some(runs), "said twice of {pid}");
+                }
+                Action::SendPeer { message, .. } if !matches!(message, DaemonMsg::Turns { .. }) => {
+                    self.told.push(message);
+                }
+                Action::Send { data, .. } => {
+                    let (head, body) = data.split_first_chunk().unwrap();
+                    let head = pvm_wire::MessageHeader::decode(head);
+                    let mut body = BodyReader::new(body);
+                    if (head.tag, head.context) == (Tcx::Turns.tag(), CONTEXT_TC) {
+                        self.turns.push(body.int().unwrap());
+                    } else if head.tag == Tm::Spawn.tag() {
+                        spawned = Some(Tid::from_raw(body.ints(2).unwrap()[1]));
+                    }
+                }
+                Action::CloseTask { .. } | Action::Signal { .. } | Action::SendPeer { .. } => {}
+                other => panic!("unexpected: {other:?}"),
+            }
+        }
+        spawned
+    }
+
+    fn pass(&mut self, time: Duration) {
+        self.r.pass(time);
+        self.look();
+    }
+
+    fn running(&self) -> Vec<i32> {
+        self.runs.iter().filter(|(_, runs)| **runs).map(|(&pid, _)| pid).collect()
+    }
+
+    /// The other daemon says something.
+    fn hear(&mut self, message: DaemonMsg) {
+        self.r.feed(Event::PeerMessage { host: host(2), message });
+        self.look();
+    }
+
+    /// A message for a task comes from the other host, and its epoch.
+    fn message(&mut self, dst: Tid, epoch: u64) {
+        self.hear(DaemonMsg::Epoch { epoch: Some((epoch, 2)) });
+        let data = Blob(pvm_wire::MessageHeader::default().encode().to_vec().into());
+        self.hear(DaemonMsg::Data { src: Tid::from_bits(0x80001), dsts: vec![dst], flags: SOM | EOM, data });
+    }
+
+    fn end(&mut self, cookie: Cookie, pid: i32) {
+        self.runs.remove(&pid);
+        self.r.feed(Event::ProcessExited { cookie, status: ExitStatus::from_raw(0) });
+        self.look();
+    }
+}
+
+#[test]
+fn teams_take_turns_as_long_as_there_are_several() {
+    let mut h = Host::new(1);
+    let _ = h.start("a", 11);
+    let (_, second) = h.start("a", 12);
+    assert_eq!(h.running(), [11, 12]);
+    assert_eq!(h.r.core.deadline(), None, "one team has the host to itself");
+    let (_, b) = h.start("b", 21);
+    assert_eq!(h.running().len() % 3, if h.runs[&21] { 1 } else { 2 });
+    let mut had = [0, 0];
+    for _ in 0..10 {
+        had[usize::from(h.runs[&21])] += 1;
+        assert_eq!(h.runs[&11], !h.runs[&21]);
+        assert_eq!(h.runs[&11], h.runs[&12]);
+        h.pass(SLICE);
+    }
+    assert_eq!(had, [5, 5]);
+    assert_eq!(h.turns, [1], "the task that has enrolled is told once");
+    h.end(second, 12);
+    h.end(b, 21);
+    assert_eq!(h.running(), [11]);
+    assert_eq!(h.turns, [1, 0]);
+    h.pass(SLICE);
+    assert_eq!(h.running(), [11]);
+    assert_eq!(h.r.core.deadline(), None);
+}
+
+#[test]
+fn with_cores_enough_there_is_nothing_to_do() {
+    let mut h = Host::new(4);
+    for (team, pid) in [("a", 11), ("b", 12), ("c", 13), ("d", 14)] {
+        let _ = h.start(team, pid);
+    }
+    assert_eq!(h.running().len(), 4);
+    let _ = h.start("d", 15);
+    // Three teams of one fit beside each other; with the team of two there is room for two of them.
+    for _ in 0..8 {
+        assert_eq!(h.running().len(), if h.runs[&14] { 4 } else { 3 });
+        h.pass(SLICE);
+    }
+}
+
+#[test]
+fn a_message_brings_its_team_if_its_epoch_is_greater() {
+    let mut h = Host::new(1);
+    let ((a, _), (b, _)) = (h.start("a", 11), h.start("b", 21));
+    let (waiting, pid) = if h.runs[&11] { (b, 21) } else { (a, 11) };
+    h.message(waiting, 0);
+    assert!(!h.runs[&pid], "an old message is delivered and no more");
+    h.message(waiting, 7);
+    assert_eq!(h.running(), [pid]);
+    // A whole slice from now on; the other's messages are older.
+    h.pass(SLICE.checked_sub(Duration::from_millis(1)).unwrap());
+    let other = if waiting == a { b } else { a };
+    h.message(other, 6);
+    assert_eq!(h.running(), [pid]);
+    h.pass(Duration::from_millis(1));
+    assert_ne!(h.running(), [pid]);
+    // What leaves from now on has this host's epoch, told once.
+    h.r.say(h.conn, Tid::from_bits(0x80001), 5, 0, b"data");
+    h.r.say(h.conn, Tid::from_bits(0x80001), 5, 0, b"data");
+    h.look();
+    assert_eq!(h.told[0], DaemonMsg::Epoch { epoch: Some((8, 1)) });
+    assert!(matches!(h.told[1..], [DaemonMsg::Data { .. }, DaemonMsg::Data { .. }]), "{:?}", h.told);
+}
+
+#[test]
+fn a_task_that_waits_tells_whom_it_has_sent_to() {
+    let mut h = Host::new(1);
+    let _ = (h.start("a", 11), h.start("b", 21));
+    let body = BodyWriter::new().int(3).ints([0x80001, 0x40002, 0x80000 + 5]).finish();
+    h.r.say(h.conn, Tid::MY_DAEMON, Tmx::Waiting.tag(), CONTEXT_TM, &body);
+    h.look();
+    let tids = vec![Tid::from_bits(0x80001), Tid::from_bits(0x80005)];
+    assert_eq!(h.told, [DaemonMsg::Epoch { epoch: Some((1, 1)) }, DaemonMsg::Waited { tids }]);
+}
+
+#[test]
+fn such_a_hint_brings_the_team() {
+    let mut h = Host::new(1);
+    let ((a, _), (b, _)) = (h.start("a", 11), h.start("b", 21));
+    let (waiting, pid) = if h.runs[&11] { (b, 21) } else { (a, 11) };
+    h.hear(DaemonMsg::Waited { tids: vec![waiting] });
+    assert!(!h.runs[&pid]);
+    h.hear(DaemonMsg::Epoch { epoch: Some((9, 2)) });
+    h.hear(DaemonMsg::Waited { tids: vec![Tid::from_bits(0x40077), waiting] });
+    assert_eq!(h.running(), [pid]);
+    // Who runs out of turn there brings nobody here.
+    h.hear(DaemonMsg::Epoch { epoch: None });
+    h.hear(DaemonMsg::Waited { tids: vec![if waiting == a { b } else { a }] });
+    assert_eq!(h.running(), [pid]);
+}
+
+/// A flood of messages with ever greater epochs, as only a forger could send them.
+#[test]
+fn a_flooded_team_has_no_more_than_its_share() {
+    let mut h = Host::new(1);
+    let ((a, _), _) = (h.start("a", 11), h.start("b", 21));
+    let mut had = [0_u32; 2];
+    for epoch in 0..20_000 {
+        h.message(a, epoch * 10);
+        had[usize::from(h.runs[&21])] += 1;
+        h.pass(Duration::from_millis(1));
+    }
+    let difference = had[0].abs_diff(had[1]);
+    assert!(difference <= 1000, "{had:?}: more than 5 % apart");
+}
+
+#[test]
+fn a_task_changes_its_team() {
+    let mut h = Host::new(1);
+    let (_, cookie) = h.start("a", 11);
+    let _ = h.start("b", 21);
+    assert_eq!(h.running().len(), 1);
+    let child = h.r.connect();
+    let enrolment = pvm_wire::protocol::EnrolRequest { pid: 11, cookie: cookie.0, name: None };
+    h.r.say(child, Tid::MY_DAEMON, Tmx::Enrol.tag(), CONTEXT_TM, &enrolment.encode());
+    while h.r.pending() {
+        h.r.next();
+    }
+    for (name, code) in [("", pvm_wire::PvmError::BadParam.code()), ("b", 0)] {
+        h.r.say(child, Tid::MY_DAEMON, Tmx::Team.tag(), CONTEXT_TM, &BodyWriter::new().str(name).finish());
+        let mut answers = Vec::new();
+        while h.r.pending() {
+            match h.r.next() {
+                Action::Dispatch { pid, runs } => drop(h.runs.insert(pid, runs)),
+                Action::Send { data, .. } => {
+                    let (head, body) = data.split_first_chunk().unwrap();
+                    if pvm_wire::MessageHeader::decode(head).tag == Tmx::Team.tag() {
+                        answers.push(BodyReader::new(body).int().unwrap());
+                    }
+                }
+                _ => {}
+            }
+        }
+        assert!(answers.contains(&code), "{answers:?}");
+    }
+    assert_eq!(h.running(), [11, 21], "one team has the host to itself");
+    h.end(cookie, 11);
+}
+
+/// A host without turns passes on what it hears: its messages are as young as those that it answers.
+#[test]
+fn epochs_are_followed_where_no_turns_are_taken() {
+    let mut h = Host::new(1);
+    let (a, _) = h.start("a", 11);
+    h.message(a, 41);
+    h.r.say(h.conn, Tid::from_bits(0x80001), 5, 0, b"data");
+    h.look();
+    assert_eq!(h.told[0], DaemonMsg::Epoch { epoch: Some((41, 2)) });
+}
+
+#[test]
+fn tasks_are_told_of_turns_elsewhere() {
+    let mut h = Host::new(1);
+    h.hear(DaemonMsg::Turns { taken: true });
+    h.hear(DaemonMsg::Turns { taken: true });
+    h.hear(DaemonMsg::Turns { taken: false });
+    assert_eq!(h.turns, [1, 0]);
+}
