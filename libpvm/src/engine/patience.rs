@@ -1,7 +1,8 @@
 //! How long a task spins for its neighbours' messages before it sleeps.
 //!
 //! Spinning as long as it would take to be woken some times over is never much worse than knowing beforehand. Where it does not
-//! pay, because whoever should answer has no processor, it becomes shorter; where sleeping was short, longer again.
+//! pay, because whoever should answer has no processor, it becomes shorter. Then it is tried again after some short sleeps: as
+//! sleeping is slow because the other one sleeps, too, neither would find out otherwise. Tries that fail become rare.
 
 use pvm_shm::ring::Reader;
 use pvm_shm::{Mapping, Memory};
@@ -13,6 +14,8 @@ use std::time::{Duration, Instant};
 const SPINS: u64 = 5;
 /// The least spin that is tried, as a part of the greatest.
 const LEAST: u64 = 16;
+/// The most short sleeps between two tries to spin.
+const SLEEPS: u32 = 1024;
 /// Looks between two looks at the clock.
 const LOOKS: u32 = 64;
 
@@ -31,11 +34,19 @@ pub struct Spinner {
     budget: Arc<Budget>,
 }
 
-/// Nanoseconds.
-#[derive(Debug, Default)]
+/// Nanoseconds, and short sleeps until the next try.
+#[derive(Debug)]
 struct Budget {
     now: AtomicU64,
     most: AtomicU64,
+    sleeps_left: AtomicU32,
+    sleeps: AtomicU32,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self { now: 0.into(), most: 0.into(), sleeps_left: 1.into(), sleeps: 1.into() }
+    }
 }
 
 impl Spinner {
@@ -83,28 +94,46 @@ impl Spinner {
             }
         }
         let budget = Duration::from_nanos(self.budget.now.load(Ordering::Relaxed));
-        let end = Instant::now() + budget;
-        let end = deadline.map_or(end, |deadline| deadline.min(end));
+        let begin = Instant::now();
+        let end = deadline.map_or(begin + budget, |deadline| deadline.min(begin + budget));
+        let alone = begin + Duration::from_nanos(self.budget.most.load(Ordering::Relaxed) / SPINS);
         loop {
             for _ in 0..LOOKS {
                 if self.is_ready() {
                     self.change(budget * 2);
+                    self.budget.sleeps.store(1, Ordering::Relaxed);
                     return true;
                 }
                 std::hint::spin_loop();
             }
-            if Instant::now() >= end {
+            let now = Instant::now();
+            if now >= end {
                 self.change(budget / 2);
                 return false;
+            }
+            // By now a task that runs would have answered: perhaps it waits for this processor.
+            if now >= alone {
+                std::thread::yield_now();
             }
         }
     }
 
     /// A sleep took so long.
     pub fn slept(&self, time: Duration) {
-        if time.as_nanos() as u64 <= self.budget.most.load(Ordering::Relaxed) {
-            self.change(Duration::from_nanos(self.budget.now.load(Ordering::Relaxed)) * 4);
+        let budget = &self.budget;
+        let most = Duration::from_nanos(budget.most.load(Ordering::Relaxed));
+        if time > most * 2 {
+            return;
         }
+        let left = budget.sleeps_left.load(Ordering::Relaxed).saturating_sub(1);
+        if left > 0 {
+            budget.sleeps_left.store(left, Ordering::Relaxed);
+            return;
+        }
+        let sleeps = (budget.sleeps.load(Ordering::Relaxed) * 2).min(SLEEPS);
+        budget.sleeps.store(sleeps, Ordering::Relaxed);
+        budget.sleeps_left.store(sleeps, Ordering::Relaxed);
+        self.change(most);
     }
 
     fn change(&self, budget: Duration) {
@@ -131,14 +160,25 @@ mod tests {
         let spinner = Spinner::default().renew([(outbox.memory().clone(), reader)].into_iter());
         spinner.budget.most.store(1_600_000, Ordering::Relaxed);
         spinner.budget.now.store(1_600_000, Ordering::Relaxed);
-        for expected in [800_000, 400_000, 200_000, 100_000, 100_000] {
-            assert!(!spinner.spin(None));
-            assert_eq!(budget(&spinner), expected);
-        }
+        let fail_all = || {
+            for expected in [800_000, 400_000, 200_000, 100_000, 100_000] {
+                assert!(!spinner.spin(None));
+                assert_eq!(budget(&spinner), expected);
+            }
+        };
+        fail_all();
         spinner.slept(Duration::from_secs(1));
         assert_eq!(budget(&spinner), 100_000);
-        spinner.slept(Duration::from_micros(10));
-        assert_eq!(budget(&spinner), 400_000);
+        // The first try comes at once, the next later and later.
+        for sleeps in [1, 2, 4, 8] {
+            for _ in 1..sleeps {
+                spinner.slept(Duration::from_micros(3200));
+                assert_eq!(budget(&spinner), 100_000);
+            }
+            spinner.slept(Duration::from_micros(3200));
+            assert_eq!(budget(&spinner), 1_600_000);
+            fail_all();
+        }
         assert!(outbox.send_inline(&mut ring, MessageHeader::default(), &[]));
         assert!(spinner.spin(None));
     }
