@@ -81,9 +81,8 @@ impl Daemon {
         command
             .env("PVM_TEST_PROGRAM", &self.program)
             .env("PVM_TEST_DAEMON_PID", self.process.id().to_string());
-        if let Some(seconds) = std::env::var_os("PVM_TEST_SECONDS") {
-            command.env("PVM_TEST_SECONDS", seconds);
-        }
+        let scale = ["PVM_TEST_SECONDS", "PVM_TEST_TASKS"];
+        command.envs(scale.into_iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
         let mut process = command.spawn().expect("a task");
         let end = Instant::now() + LIMIT;
         loop {
