@@ -206,6 +206,73 @@ fn a_body_packed_elsewhere_is_not_adopted() {
 }
 
 #[test]
+fn a_multicast_copies_nothing() {
+    let mut pair = Pair::new();
+    let packing = packed(&pair, &[&[1; 10_000]]);
+    let rings: Vec<(Writer, u64)> = (0..15).map(|_| pair.outbox.open_ring().unwrap()).collect();
+    // What is taken for flags is taken before.
+    drop(send_packed(&mut pair, &packing, b""));
+    let memory = |pair: &Pair| rustix::fs::fstat(pair.outbox.segment().fd()).unwrap().st_blocks;
+    let before = memory(&pair);
+    let parcel = pair.outbox.adopt(&packing, b"").unwrap();
+    for (mut ring, start) in rings {
+        let mut reader = Reader::new(&*pair.theirs, start).unwrap();
+        assert!(pair.outbox.send_parcel(&mut ring, MessageHeader::default(), THEM, &parcel));
+        let Ok(Some(Record::Message(_, Place::Block { at, length, .. }))) = reader.next(&*pair.theirs) else {
+            panic!("no message")
+        };
+        assert_eq!(at as usize + pair.outbox.memory().address(), packing.as_slice().as_ptr().addr());
+        assert_eq!(length, 10_000);
+    }
+    assert_eq!(memory(&pair), before);
+}
+
+/// Both use the same mapping, so that a sanitizer sees what they do.
+#[test]
+fn messages_pass_from_thread_to_thread() {
+    const COUNT: usize = 3000;
+    let length = |number: usize| [0, 60, 900, 2000, 30_000][number % 5];
+    let mut outbox = Outbox::new(1 << 20).unwrap();
+    let (mut ring, at) = outbox.open_ring().unwrap();
+    let memory = outbox.memory().clone();
+    let reader = std::thread::spawn(move || {
+        let mut reader = Reader::new(&*memory, at).unwrap();
+        for number in 0..COUNT {
+            let mut bytes = vec![0; length(number)];
+            let place = loop {
+                match reader.next(&*memory).unwrap() {
+                    Some(Record::Message(_, place)) => break place,
+                    _ => std::thread::yield_now(),
+                }
+            };
+            match place {
+                Place::Inline { at, length } => memory.read(at, &mut bytes[..length]),
+                Place::Block { at, length, flag } => {
+                    let body = Body::new(memory.clone(), at, length, flag, Arc::default());
+                    bytes.copy_from_slice(body.as_ref());
+                }
+            }
+            assert!(bytes.iter().all(|&byte| byte == number as u8), "message {number}");
+        }
+    });
+    for number in 0..COUNT {
+        while !outbox.has_room() {
+            std::thread::yield_now();
+        }
+        let (header, body) = (MessageHeader::default(), vec![number as u8; length(number)]);
+        if Outbox::is_inline(body.len()) {
+            assert!(outbox.send_inline(&mut ring, header, &[&body]));
+            continue;
+        }
+        let mut packing = Packing::within(&outbox.store, body.len()).unwrap();
+        packing.extend(&body);
+        let parcel = outbox.adopt(&packing, b"").unwrap();
+        assert!(outbox.send_parcel(&mut ring, header, THEM, &parcel));
+    }
+    reader.join().unwrap();
+}
+
+#[test]
 fn an_unsealed_file_is_not_mapped() {
     let file = rustix::fs::memfd_create("test", rustix::fs::MemfdFlags::ALLOW_SEALING).unwrap();
     rustix::fs::ftruncate(&file, 4096).unwrap();

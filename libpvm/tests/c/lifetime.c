@@ -98,6 +98,31 @@ static void in_child(void)
 	SHOW(pvm_pstat(me));
 }
 
+/* More than the parent may have on its way at once: the child gives back what it has read. */
+static void much_for_child(void)
+{
+	static char data[200000];
+	int me = pvm_mytid(), status = -1, from, i, count = 0;
+	pid_t child = fork();
+
+	if (child == 0) {
+		pack(12);
+		pvm_send(me, HELLO);
+		while (count < 64 && pvm_recv(me, HELLO) > 0 && pvm_upkbyte(data, sizeof data, 1) == 0)
+			count++;
+		_exit(count == 64 ? 5 : 6);
+	}
+	pvm_recv(-1, HELLO);
+	pvm_bufinfo(pvm_getrbuf(), NULL, NULL, &from);
+	for (i = 0; i < 64; i++) {
+		pvm_initsend(PvmDataRaw);
+		pvm_pkbyte(data, sizeof data, 1);
+		pvm_send(from, HELLO);
+	}
+	waitpid(child, &status, 0);
+	printf("child that took much ended with %d\n", WEXITSTATUS(status));
+}
+
 /* A program that forks before it enrols: both are tasks. */
 static void before_fork(void)
 {
@@ -113,11 +138,13 @@ static void before_fork(void)
 
 int main(void)
 {
+	setenv("PVM_SHM_MAX", "4000000", 1);
 	begin();
 	before();
 	before_fork();
 	after_fork();
 	in_child();
+	much_for_child();
 	SHOW(pvm_exit());
 	whole_life(3);
 	return 0;
