@@ -5,7 +5,7 @@
 //! trusted. The one exception is [`Body`].
 
 use crate::lineage;
-use crate::memory::Memory;
+use crate::memory::{LINE, Memory};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
 use rustix::io::{Errno, Result};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
@@ -54,11 +54,13 @@ impl Mapping {
         self.start.as_ptr().addr()
     }
 
+    #[inline]
     fn bytes(&self, at: u64) -> *mut u8 {
         // Callers have checked that the place is inside, so it fits.
         self.start.as_ptr().cast::<u8>().wrapping_add(at as usize)
     }
 
+    #[inline]
     fn word(&self, at: u64) -> Option<&AtomicU32> {
         if !at.is_multiple_of(4) || !self.has(at, 4) {
             return None;
@@ -91,6 +93,7 @@ impl Drop for Mapping {
 }
 
 impl Memory for Mapping {
+    #[inline]
     fn size(&self) -> u64 {
         self.size
     }
@@ -126,6 +129,16 @@ impl Memory for Mapping {
         } else {
             into.fill(0);
         }
+    }
+
+    #[inline]
+    fn read_line(&self, at: u64) -> [u8; LINE as usize - 4] {
+        let mut line = [0; LINE as usize - 4];
+        if self.has(at + 4, line.len() as u64) {
+            // SAFETY: as in `read`; a length that is known makes it a few instructions.
+            unsafe { std::ptr::copy_nonoverlapping(self.bytes(at + 4), line.as_mut_ptr(), line.len()) };
+        }
+        line
     }
 
     #[inline]

@@ -26,10 +26,18 @@ pub trait Memory {
     /// Copies bytes out.
     fn read(&self, at: u64, into: &mut [u8]);
 
+    /// The line from there on, without its first word, which has to be loaded.
+    fn read_line(&self, at: u64) -> [u8; LINE as usize - 4] {
+        let mut line = [0; LINE as usize - 4];
+        self.read(at + 4, &mut line);
+        line
+    }
+
     /// Copies bytes in.
     fn write(&self, at: u64, from: &[u8]);
 
     /// Whether so many bytes from there on are inside.
+    #[inline]
     fn has(&self, at: u64, length: u64) -> bool {
         at.checked_add(length).is_some_and(|end| end <= self.size())
     }

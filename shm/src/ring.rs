@@ -23,6 +23,8 @@ const CHUNK_LINES: u32 = 64;
 /// Where in a record the body begins, and how much of it the first line has.
 const BODY: u64 = 32;
 const FIRST: u64 = LINE - BODY;
+/// Bytes of a body that lie in the line with the record's head: wherever a body begins, so many can be read.
+pub const IN_LINE: usize = FIRST as usize;
 
 /// What a record is.
 const INLINE: u32 = 1;
@@ -80,6 +82,7 @@ struct Head {
 
 impl Head {
     /// As it stands in a line, from its second word on; `body` is what of the message is there, too.
+    #[inline]
     fn encode(&self, body: &[u8]) -> [u8; LINE as usize - 4] {
         let mut out = [0; LINE as usize - 4];
         let header = &self.header;
@@ -105,6 +108,7 @@ impl Head {
         out
     }
 
+    #[inline]
     fn decode(line: &[u8; LINE as usize - 4]) -> Self {
         let word = |index: usize| {
             u32::from_ne_bytes([
@@ -127,6 +131,7 @@ impl Head {
     }
 }
 
+#[inline]
 fn place_at(line: &[u8], at: usize) -> u64 {
     let mut bytes = [0; 8];
     bytes.copy_from_slice(&line[at..at + 8]);
@@ -134,6 +139,7 @@ fn place_at(line: &[u8], at: usize) -> u64 {
 }
 
 /// Numbers of records: 0 is none.
+#[inline]
 fn after(number: u32) -> u32 {
     number.checked_add(1).unwrap_or(1)
 }
@@ -165,6 +171,7 @@ impl Writer {
 
     /// Publishes a message whose parts are together at most [`INLINE_MAX`] bytes. `more` gives the place of another [`CHUNK`]
     /// bytes; if it has none, `false`, and nothing was published.
+    #[inline]
     pub fn push_inline(
         &mut self,
         memory: &impl Memory,
@@ -237,10 +244,12 @@ impl Writer {
         self.chunks.into_iter().map(|chunk| (chunk.at, u64::from(chunk.lines) * LINE))
     }
 
+    #[inline]
     fn here(&self) -> u64 {
         self.chunks.back().map_or(0, |chunk| chunk.at) + u64::from(self.next) * LINE
     }
 
+    #[inline]
     fn publish(&mut self, memory: &impl Memory, lines: u32) {
         memory.store(self.here(), self.number);
         self.number = after(self.number);
@@ -248,6 +257,7 @@ impl Writer {
     }
 
     /// Goes on to another chunk unless the record and a link behind it have room in this one.
+    #[inline]
     fn make_room(&mut self, memory: &impl Memory, lines: u32, more: impl FnOnce() -> Option<u64>) -> bool {
         if self.chunks.back().is_some_and(|chunk| self.next + lines < chunk.lines) {
             return true;
@@ -276,6 +286,7 @@ impl Writer {
     }
 }
 
+#[inline]
 fn lines_of(length: usize) -> u32 {
     (length as u64 + BODY).div_ceil(LINE).max(1) as u32
 }
@@ -312,23 +323,24 @@ impl Reader {
     }
 
     /// Where the next record's number will be, and what it will be.
+    #[inline]
     pub fn awaited(&self) -> (u64, u32) {
         (self.at + u64::from(self.next) * LINE, self.number)
     }
 
     /// Whether there is a record.
+    #[inline]
     pub fn is_ready(&self, memory: &impl Memory) -> bool {
         let (at, number) = self.awaited();
         memory.load(at) == number
     }
 
     /// The next record.
+    #[inline]
     pub fn next(&mut self, memory: &impl Memory) -> Result<Option<Record>, Broken> {
         while self.is_ready(memory) {
             let (here, number) = self.awaited();
-            let mut line = [0; LINE as usize - 4];
-            memory.read(here + 4, &mut line);
-            let head = Head::decode(&line);
+            let head = Head::decode(&memory.read_line(here));
             self.number = after(number);
             match head.kind {
                 LINK => self.follow(memory, head)?,
@@ -347,6 +359,7 @@ impl Reader {
         Ok(None)
     }
 
+    #[inline]
     fn inline(&mut self, here: u64, head: Head) -> Result<Record, Broken> {
         let length = head.length as usize;
         if length > INLINE_MAX {
@@ -357,6 +370,7 @@ impl Reader {
     }
 
     /// Behind every record there is room for a link.
+    #[inline]
     fn advance(&mut self, lines: u32) -> Result<(), Broken> {
         self.next += lines;
         if self.next < self.lines { Ok(()) } else { Err(Broken) }

@@ -64,6 +64,8 @@ pub struct Engine {
     receivers: uppers::Receivers,
     neighbours: neighbours::Neighbours,
     hints: turns::Turns,
+    /// A time that is over.
+    begun: Instant,
     /// Times that messages were taken from rings.
     turns: u32,
     /// The daemon's answer is waited for.
@@ -123,6 +125,7 @@ impl Engine {
             receivers: uppers::Receivers::default(),
             neighbours: neighbours::Neighbours::default(),
             hints: turns::Turns::default(),
+            begun: Instant::now(),
             turns: 0,
             asking: false,
             route_notices: RouteNotices::default(),

@@ -10,7 +10,7 @@
 
 use super::patience::Spinner;
 use bytes::{Bytes, BytesMut};
-use pvm_shm::ring::{Place, Reader, Record, Writer};
+use pvm_shm::ring::{IN_LINE, Place, Reader, Record, Writer};
 use pvm_shm::{Mapping, Memory, Outbox, bell};
 use pvm_wire::held::SHORT;
 use pvm_wire::{Body, Message, Tid};
@@ -70,6 +70,9 @@ pub(super) struct Neighbours {
     asked: HashMap<Tid, Asked>,
     spinner: Arc<Spinner>,
     held: Arc<AtomicUsize>,
+    /// Whose ring is read, and how much of it was since it began.
+    turn: usize,
+    taken_in_turn: usize,
     pool: BytesMut,
     /// The program waits at the descriptors by itself.
     is_watched: AtomicBool,
@@ -114,6 +117,8 @@ impl Default for Neighbours {
             asked: HashMap::new(),
             spinner: Arc::default(),
             held: Arc::default(),
+            turn: 0,
+            taken_in_turn: 0,
             pool: BytesMut::new(),
             is_watched: AtomicBool::new(false),
             is_sleep_over: AtomicBool::new(true),
@@ -305,6 +310,18 @@ impl Neighbours {
         }
     }
 
+    /// The next message on the ring whose turn it is; `None` ends the turn, as many messages do.
+    pub(super) fn next_in_turn(&mut self, own: Tid) -> Option<Message> {
+        let index = self.turn.min(self.table.len().checked_sub(1)?);
+        let message = self.next(index, own);
+        self.taken_in_turn += 1;
+        if message.is_none() || self.taken_in_turn >= TURN {
+            self.taken_in_turn = 0;
+            self.turn = if index + 1 < self.table.len() { index + 1 } else { 0 };
+        }
+        message
+    }
+
     /// The next message on a neighbour's ring.
     pub(super) fn next(&mut self, index: usize, own: Tid) -> Option<Message> {
         let neighbour = self.table.get_mut(index).filter(|neighbour| !neighbour.is_left)?;
@@ -368,6 +385,11 @@ fn ring(bell: BorrowedFd<'_>) {
 fn copy(pool: &mut BytesMut, memory: &impl Memory, at: u64, length: usize) -> Body {
     if length <= SHORT {
         let mut held = [0; SHORT];
+        if length <= IN_LINE {
+            // So many at once are a few instructions.
+            memory.read(at, &mut held[..IN_LINE]);
+            return Body::Short(length as u8, held);
+        }
         memory.read(at, &mut held[..length]);
         return Body::Short(length as u8, held);
     }

@@ -17,7 +17,7 @@ const LEAST: u64 = 16;
 /// The most short sleeps between two tries to spin.
 const SLEEPS: u32 = 1024;
 /// Looks between two looks at the clock.
-const LOOKS: u32 = 64;
+const LOOKS: u32 = 128;
 
 /// Where the next record of a neighbour will be.
 #[derive(Debug)]

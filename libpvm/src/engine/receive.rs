@@ -87,6 +87,11 @@ impl Inbox {
     }
 }
 
+/// Whether there is time left.
+fn may_wait(deadline: Option<Instant>) -> bool {
+    deadline.is_none_or(|end| end > Instant::now())
+}
+
 impl Engine {
     /// Takes a message out of the queue, waiting for one that `choose` takes; `None` when the time is over.
     pub fn receive(
@@ -96,20 +101,25 @@ impl Engine {
     ) -> Result<Option<Message>> {
         let deadline = match wait {
             Wait::Forever => None,
-            Wait::Poll => Some(Instant::now()),
+            Wait::Poll => Some(self.begun),
             // A time beyond the clock's end is for ever.
             Wait::For(duration) => Instant::now().checked_add(duration),
         };
         self.wait_for(0, deadline, choose)
     }
 
-    /// As [`Engine::receive`] with [`Wait::Poll`], for those who go on to wait: the system is only asked once after each
+    /// The next message as [`Engine::receive`] with [`Wait::Poll`] gives it, for those who go on to wait: the system is only asked once after each
     /// wait, as what neighbours write can be seen without it.
-    pub fn receive_ready(&mut self, choose: &mut dyn FnMut(&Message) -> Choice) -> Result<Option<Message>> {
-        let known = !self.inbox.queue.is_empty() || self.take_some()?;
-        if known || self.neighbours.len() == 0 || self.neighbours.is_sleep_over() || self.is_full() {
-            let message = self.receive(Wait::Poll, choose)?;
-            if message.is_some() && !known {
+    pub fn receive_ready(&mut self) -> Result<Option<Message>> {
+        if !self.inbox.queue.is_empty() {
+            return self.receive(Wait::Poll, &mut |_| Choice::Take);
+        }
+        if let Some(message) = self.next_of_rings()? {
+            return Ok(Some(message));
+        }
+        if self.neighbours.len() == 0 || self.neighbours.is_sleep_over() || self.is_full() {
+            let message = self.receive(Wait::Poll, &mut |_| Choice::Take)?;
+            if message.is_some() {
                 self.neighbours.end_sleep();
             }
             return Ok(message);
@@ -119,7 +129,7 @@ impl Engine {
 
     /// A copy of the message that [`Engine::receive`] with [`Wait::Poll`] would take; it stays in the queue.
     pub fn peek(&mut self, choose: &mut dyn FnMut(&Message) -> Choice) -> Result<Option<Message>> {
-        let index = self.find(0, Some(Instant::now()), choose)?;
+        let index = self.find(0, Some(self.begun), choose)?;
         Ok(index.and_then(|index| self.inbox.queue.get(index)).cloned())
     }
 
@@ -180,9 +190,8 @@ impl Engine {
         if early {
             return Ok(true);
         }
-        let may_spin = deadline.is_none_or(|end| end > Instant::now());
         let came = self.take_some()?
-            || may_spin && self.spin(deadline) && self.take_some()?
+            || may_wait(deadline) && self.spin(deadline) && self.take_some()?
             || self.read_now()?
             || self.sleep(deadline)?;
         self.neighbours.settle();
@@ -192,12 +201,15 @@ impl Engine {
 
     /// Waits at the descriptors, and reads what has come.
     fn sleep(&mut self, deadline: Option<Instant>) -> Result<bool> {
-        if deadline.is_none_or(|end| end > Instant::now()) {
+        let ready = if may_wait(deadline) {
             self.tell_waiting()?;
-        }
-        let begin = Instant::now();
-        let ready = self.wait_ready(None, deadline)?;
-        self.neighbours.spinner().slept(begin.elapsed());
+            let begin = Instant::now();
+            let ready = self.wait_ready(None, deadline)?;
+            self.neighbours.spinner().slept(begin.elapsed());
+            ready
+        } else {
+            self.wait_ready(None, deadline)?
+        };
         self.read(&ready)?;
         Ok(ready.is_any())
     }

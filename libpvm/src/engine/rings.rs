@@ -5,7 +5,7 @@ use super::neighbours::{Neighbours, Own, Way, turn};
 use super::patience::Spinner;
 use super::peers::Peer;
 use super::route::Route;
-use super::{Engine, Form, Payload, xdr_header};
+use super::{Choice, Engine, Form, Payload, Wait, xdr_header};
 use crate::error::{Error, Result};
 use pvm_shm::{Outbox, Parcel};
 use pvm_wire::body::{BodyError, BodyReader, BodyWriter};
@@ -224,6 +224,26 @@ impl Engine {
             self.read_all_ready()?;
         }
         Ok(true)
+    }
+
+    /// The next message of a neighbour, past the queue, which must be empty. Each ring has its turn of messages, and now
+    /// and then the sockets have theirs: what came there is in the queue then.
+    pub(super) fn next_of_rings(&mut self) -> Result<Option<Message>> {
+        for _ in 0..self.neighbours.len() {
+            while let Some(message) = self.neighbours.next_in_turn(self.identity.tid) {
+                self.turns += 1;
+                if self.handle(&message) {
+                    continue;
+                }
+                if self.turns.is_multiple_of(LOOK) {
+                    self.inject(message);
+                    self.read_all_ready()?;
+                    return self.receive(Wait::Poll, &mut |_| Choice::Take);
+                }
+                return Ok(Some(message));
+            }
+        }
+        Ok(None)
     }
 
     /// Spins for what neighbours may write, unless the daemon's answer is waited for.

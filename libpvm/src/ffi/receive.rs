@@ -175,8 +175,7 @@ fn take(state: &mut State, id: c_int) -> Result<(), Failure> {
 /// Waits until the daemon has sent something, the time is over or a signal came.
 pub fn wait_for_input(time: Option<Duration>) -> Result<(), Failure> {
     let spinner = locked(|state| Ok(state.engine()?.spinner()))?;
-    let begin = Instant::now();
-    if spinner.spin(time.and_then(|time| begin.checked_add(time))) {
+    if spinner.spin(time.and_then(|time| Instant::now().checked_add(time))) {
         return Ok(());
     }
     let inputs = locked(|state| {

@@ -144,16 +144,29 @@ static STATE: Exclusive<Option<State>> = Exclusive::new(None);
 pub fn locked<T>(body: impl FnOnce(&mut State) -> Result<T, Failure>) -> Result<T, Failure> {
     let Some(mut guard) = STATE.enter() else { return Err(nested_call()) };
     if guard.is_none() {
-        *guard = Some(State::new());
+        begin(&mut guard);
     }
     let Some(state) = &mut *guard else { return Err(internal_error()) };
     if fork::is_new_child() {
-        // The connection stays the parent's; the child enrols when it needs to.
-        state.leave();
+        forget_parents(state);
     }
     let result = catch_unwind(AssertUnwindSafe(|| body(state)));
     internals::show_context(state.context);
     result.unwrap_or_else(|_| Err(internal_error()))
+}
+
+/// Out of the way of all other calls, whose frames would have room for a whole state.
+#[cold]
+#[inline(never)]
+fn begin(state: &mut Option<State>) {
+    *state = Some(State::new());
+}
+
+/// The connection stays the parent's; the child enrols when it needs to.
+#[cold]
+#[inline(never)]
+fn forget_parents(state: &mut State) {
+    state.leave();
 }
 
 #[cold]
@@ -290,7 +303,7 @@ impl State {
 
     /// As [`Self::take_in`], but it may be left to a wait at the descriptors to find what has come there.
     pub fn take_ready(&mut self) -> Result<bool, Failure> {
-        let message = self.engine()?.receive_ready(&mut |_| Choice::Take)?;
+        let message = self.engine()?.receive_ready()?;
         self.arrive_if(message)
     }
 
