@@ -29,6 +29,7 @@ pub fn dozes(own: &impl Memory) -> bool {
 }
 
 /// Whether the task to which something was just published has to be rung; says yes to one of several senders.
+#[inline]
 pub fn must_ring(receiver: &impl Memory) -> bool {
     receiver.fence();
     receiver.load(ASLEEP) != 0 && receiver.swap(ASLEEP, 0) != 0

@@ -52,16 +52,19 @@ impl Outbox {
     }
 
     /// The segment's memory.
+    #[inline]
     pub fn memory(&self) -> &Arc<Mapping> {
         self.store.memory()
     }
 
     /// Bytes in use, without what is packed and could be sent.
+    #[inline]
     pub fn used(&self) -> u64 {
         self.store.used()
     }
 
     /// Whether anything more may be sent now.
+    #[inline]
     pub fn has_room(&mut self) -> bool {
         if !self.store.has_room() {
             self.reclaim_all();
@@ -92,6 +95,7 @@ impl Outbox {
     }
 
     /// Sends a small message; `false` if there is no room.
+    #[inline]
     pub fn send_inline(&mut self, ring: &mut Writer, header: MessageHeader, parts: &[&[u8]]) -> bool {
         let sent = ring.push_inline(&**self.memory(), header, parts, || self.store.take(CHUNK));
         self.take_spares(ring);
@@ -99,6 +103,7 @@ impl Outbox {
     }
 
     /// Whether a message of this length lies in the ring itself.
+    #[inline]
     pub fn is_inline(length: usize) -> bool {
         length <= INLINE_MAX
     }

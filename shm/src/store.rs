@@ -62,12 +62,14 @@ impl Store {
     }
 
     /// Bytes on their way to others, and what it takes to send them.
+    #[inline]
     pub(crate) fn used(&self) -> u64 {
         let books = self.books();
         books.arena.used().saturating_sub(books.packed)
     }
 
     /// Whether anything more may be sent now.
+    #[inline]
     pub(crate) fn has_room(&self) -> bool {
         self.used() <= self.limit / 2
     }

@@ -69,6 +69,7 @@ impl Default for Body {
 impl Deref for Body {
     type Target = [u8];
 
+    #[inline]
     fn deref(&self) -> &[u8] {
         match self {
             Self::Short(length, bytes) => &bytes[..usize::from(*length).min(SHORT)],
@@ -78,6 +79,7 @@ impl Deref for Body {
 }
 
 impl AsRef<[u8]> for Body {
+    #[inline]
     fn as_ref(&self) -> &[u8] {
         self
     }

@@ -81,6 +81,7 @@ impl Run {
     }
 
     /// The run at the start of these bytes, and its length; `None` if there is none.
+    #[inline]
     fn decode(bytes: &[u8]) -> Option<(Self, usize)> {
         let mut word = 0_u64;
         for (index, &byte) in bytes.iter().enumerate().take(Self::LONGEST) {
@@ -135,6 +136,7 @@ impl Runs {
     }
 
     /// Their bytes, which stand behind the elements.
+    #[inline]
     pub fn as_bytes(&self) -> &[u8] {
         self.encoded.as_slice()
     }
@@ -145,6 +147,7 @@ impl Runs {
     }
 
     /// Length of the body in XDR.
+    #[inline]
     pub fn xdr_length(&self) -> usize {
         self.xdr
     }
@@ -233,6 +236,7 @@ impl Encoded {
 
 /// Finds the runs behind a body that came with this checksum word: the length of the elements in the host's format,
 /// and in XDR. `None` if they do not describe it.
+#[inline]
 pub fn split(word: u32, body: &[u8]) -> Option<(usize, usize)> {
     let native = body.len().checked_sub(word as usize)?;
     let (mut found, mut xdr) = (0_usize, 0_usize);
@@ -294,6 +298,7 @@ pub struct Cursor {
 impl Cursor {
     /// Where elements stand that were packed as they are asked for now, in the host's format; they are passed over.
     /// With `None` the reader has to go on in XDR, from [`Self::position`].
+    #[inline]
     pub fn take<T: Element>(&mut self, runs: &[u8], count: usize) -> Option<Range<usize>> {
         let count = count.checked_mul(T::UNITS)?;
         let mut at = *self;
@@ -315,6 +320,7 @@ impl Cursor {
     }
 
     /// How many bytes of XDR have been read.
+    #[inline]
     pub fn position(&self) -> usize {
         self.xdr
     }

@@ -78,26 +78,31 @@ impl Tid {
     }
 
     /// The id as C programs hold it.
+    #[inline]
     pub const fn from_raw(raw: i32) -> Self {
         Self(raw as u32)
     }
 
     /// The bits, as they go onto the wire.
+    #[inline]
     pub const fn bits(self) -> u32 {
         self.0
     }
 
     /// The id as C programs hold it: a negative number is a daemon.
+    #[inline]
     pub const fn raw(self) -> i32 {
         self.0 as i32
     }
 
     /// Whether it has the form of a task's id (its host field may be 0: such a task exists nowhere).
+    #[inline]
     pub const fn is_task(self) -> bool {
         self.0 & (DAEMON | MULTICAST) == 0 && self.0 & LOCAL != 0
     }
 
     /// Whether it addresses a daemon.
+    #[inline]
     pub const fn is_daemon(self) -> bool {
         self.0 & DAEMON != 0 && self.0 & MULTICAST == 0 && self.0 & LOCAL == 0
     }
@@ -113,6 +118,7 @@ impl Tid {
     }
 
     /// The host field, if it is not 0.
+    #[inline]
     pub fn host(self) -> Option<HostIndex> {
         HostIndex::new((self.0 & HOST) >> HOST_SHIFT)
     }

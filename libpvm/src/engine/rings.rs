@@ -149,11 +149,10 @@ impl Engine {
     fn enter_ring(&mut self, dst: Tid, stay: bool) -> Result<bool> {
         let Some(index) = self.neighbours.find(dst) else { return Ok(false) };
         let Some((outbox, way, _)) = self.neighbours.way(index) else { return Ok(false) };
+        if stay && matches!(way, Way::On(_)) {
+            return Ok(true);
+        }
         let place = match std::mem::replace(way, Way::Unknown) {
-            Way::On(ring) if stay => {
-                *way = Way::On(ring);
-                return Ok(true);
-            }
             Way::On(mut ring) => {
                 let left = outbox.send_leave(&mut ring);
                 *way = if left { Way::Left(ring) } else { Way::On(ring) };

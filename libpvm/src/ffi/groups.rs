@@ -9,7 +9,7 @@ use crate::error::{Error, Result as CallResult};
 use crate::groups::{Client, Operand, Part, Port, Until, header};
 use bytes::Bytes;
 use pvm_wire::spawn::SpawnRequest;
-use pvm_wire::{Message, PvmError, Tid, group};
+use pvm_wire::{Message, MessageHeader, PvmError, Tid, group};
 use std::collections::VecDeque;
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
@@ -35,15 +35,9 @@ pub static pvmgs_tmout: AtomicPtr<TimeVal> = AtomicPtr::new(ptr::null_mut());
 pub struct GroupMessages(Option<VecDeque<Message>>);
 
 impl GroupMessages {
-    /// Keeps a message, or gives it back if it is the program's.
-    pub fn keep(&mut self, message: Message) -> Option<Message> {
-        match &mut self.0 {
-            Some(kept) if message.header.context == group::CONTEXT => {
-                kept.push_back(message);
-                None
-            }
-            _ => Some(message),
-        }
+    /// Where a message with this header is kept; `None` if it is the program's.
+    pub fn place_for(&mut self, header: &MessageHeader) -> Option<&mut VecDeque<Message>> {
+        self.0.as_mut().filter(|_| header.context == group::CONTEXT)
     }
 
     fn take(&mut self, wanted: &mut dyn FnMut(&Message) -> bool) -> Option<Message> {

@@ -325,7 +325,10 @@ impl State {
 
     /// Puts a message into the queue, or before its handler.
     pub fn arrive(&mut self, message: Message) -> Result<(), Failure> {
-        let Some(message) = self.group_messages.keep(message) else { return Ok(()) };
+        if let Some(kept) = self.group_messages.place_for(&message.header) {
+            kept.push_back(message);
+            return Ok(());
+        }
         let (src, tag, context) = (message.src.raw(), message.header.tag, message.header.context);
         let id = self.buffers.receive(message)?;
         if !self.handlers.claim(id, src, tag, context) {
