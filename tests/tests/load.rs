@@ -11,7 +11,12 @@ const LONG: Duration = Duration::from_secs(60);
 
 #[track_caller]
 fn flood(machine: &Machine, programs: &Programs, words: &[&str]) {
-    let ended = Program::start(machine.command(programs.path("flood")).args(words)).end_within(LONG);
+    flood_within(LONG, machine, programs, words);
+}
+
+#[track_caller]
+fn flood_within(limit: Duration, machine: &Machine, programs: &Programs, words: &[&str]) {
+    let ended = Program::start(machine.command(programs.path("flood")).args(words)).end_within(limit);
     assert_eq!(ended.stdout, "mine 1 theirs 1\n", "{words:?}: {ended:#?}");
 }
 
@@ -39,11 +44,55 @@ fn large_messages_pass_each_other_between_hosts() {
     let Some(programs) = Programs::compile(&["flood"], &ours, Linking::Shared) else { return };
     let machine = Plan::of(&ours).path(programs.folder()).local_hosts(3).start();
     machine.console_with_hosts(3).quit();
-    // One spawned task alone goes to whichever host asks first.
-    for _ in 0..4 {
-        flood(&machine, &programs, &["exchange", "20000000"]);
-    }
+    flood(&machine, &programs, &["exchange", "20000000"]);
     machine.finish();
+}
+
+fn setting(name: &str, default: u32) -> u32 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+/// Much is sent both ways before anything is received, and many messages without contents to a task that does not listen:
+/// by tasks with this library, on a machine of so many hosts. `PVM_TEST_TRADE_MIB=1024 PVM_TEST_EMPTY_MESSAGES=1000000` for
+/// more than there is time for at every run.
+#[track_caller]
+fn send_ahead(library: &Installation, hosts: usize, shared_memory: &str) {
+    let Some(ours) = Installation::ours_only("much that is sent ahead") else { return };
+    let Some(programs) = Programs::compile(&["flood"], library, Linking::Shared) else { return };
+    let plan = Plan::of(&ours).library(library).path(programs.folder()).local_hosts(hosts);
+    let machine = plan.variable("PVM_SHM", shared_memory).start();
+    machine.console_with_hosts(hosts).quit();
+    let (mebibytes, messages) =
+        (setting("PVM_TEST_TRADE_MIB", 64), setting("PVM_TEST_EMPTY_MESSAGES", 50_000));
+    let limit = LONG + Duration::from_millis(300) * mebibytes + Duration::from_micros(200) * messages;
+    flood_within(limit, &machine, &programs, &["trade", &mebibytes.to_string(), "1048576"]);
+    flood_within(limit, &machine, &programs, &["pour", &messages.to_string(), "0"]);
+    let peak = peak_memory(machine.daemon_pid());
+    assert!(peak < 100, "the daemon took {peak} MiB");
+    eprintln!("{mebibytes} MiB each way, {messages} empty messages: the daemon took {peak} MiB");
+    machine.finish();
+}
+
+#[test]
+fn much_is_sent_ahead_in_shared_memory() {
+    send_ahead(&Installation::under_test(), 1, "1");
+}
+
+#[test]
+fn much_is_sent_ahead_by_the_daemon() {
+    send_ahead(&Installation::under_test(), 1, "0");
+}
+
+#[test]
+fn much_is_sent_ahead_between_hosts() {
+    send_ahead(&Installation::under_test(), 2, "1");
+}
+
+#[test]
+fn much_is_sent_ahead_by_the_originals_library() {
+    if let Some(original) = Installation::debian() {
+        send_ahead(&original, 1, "1");
+    }
 }
 
 #[test]
