@@ -6,6 +6,7 @@ use super::{Engine, Payload, xdr_header};
 use crate::error::{Error, Result};
 use pvm_wire::body::BodyWriter;
 use pvm_wire::codes::{CONTEXT_TC, Tc, Tm};
+use pvm_wire::limits::{FRAGMENT_SIZE, PIECE_MAX};
 use pvm_wire::{MessageHeader, PvmError, Tid};
 
 impl Engine {
@@ -90,8 +91,7 @@ impl Engine {
         }
         let form = payload.for_socket(header)?;
         self.check_uppers(dst, &form.header)?;
-        let mut outgoing =
-            Outgoing::new(self.tid(), dst, form.header, form.parts(), self.options.fragment_size)?;
+        let mut outgoing = Outgoing::new(self.tid(), dst, form.header, form.parts(), self.fragment_size())?;
         while !outgoing.is_done() {
             let Some(route) = self.peers.route(dst) else { return Ok(false) };
             match outgoing.write(route) {
@@ -105,6 +105,12 @@ impl Engine {
         }
         self.hints.note(dst);
         Ok(true)
+    }
+
+    /// Long fragments take our daemon less work than many. Who has set another size gets that.
+    fn fragment_size(&self) -> usize {
+        let chosen = self.options.fragment_size;
+        if chosen == FRAGMENT_SIZE && self.daemon_is_ours() { PIECE_MAX } else { chosen }
     }
 
     pub(super) fn send_by_daemon(
@@ -126,8 +132,7 @@ impl Engine {
         self.peers.count_sent(dst, is_grant);
         let form = payload.for_socket(header)?;
         self.check_uppers(dst, &form.header)?;
-        let mut outgoing =
-            Outgoing::new(self.tid(), dst, form.header, form.parts(), self.options.fragment_size)?;
+        let mut outgoing = Outgoing::new(self.tid(), dst, form.header, form.parts(), self.fragment_size())?;
         while !outgoing.is_done() {
             let route = self.route.as_ref().ok_or_else(Error::lost)?;
             if !outgoing.write(route)?
