@@ -193,7 +193,7 @@ impl Core {
                 continue;
             }
             let tid = Tid::from_raw(result);
-            let Some(spawn) = self.spawns.get_mut(&id) else { return self.signal(tid, SIGTERM) };
+            let Some(spawn) = self.spawns.get_mut(&id) else { return };
             let (output, spawner, parent) = (spawn.request.output, spawn.spawner, parent_of(spawn));
             let (trace, Some(queue)) = (spawn.request.trace, &mut spawn.queue) else { return };
             let (cancelled, early) = (queue.cancelled, queue.early.remove(&number));

@@ -204,7 +204,7 @@ impl Core {
         let mut results: Vec<i32> = results.iter().copied().take(count as usize).collect();
         results.resize(count as usize, PvmError::DSysErr.code());
         debug!(spawn = id.0, host = %from, first, count, "tasks started");
-        if self.spawns.get(&id).is_none_or(|spawn| spawn.queue.is_some()) {
+        if self.spawns.get(&id).is_some_and(|spawn| spawn.queue.is_some()) {
             return self.queue_started(from, id, first, &results);
         }
         self.resolve_items(id, first, &results);

@@ -58,6 +58,8 @@ struct Child {
     paused: watch::Sender<bool>,
     /// Its end was seen; its output may go on.
     exited: bool,
+    /// Its output has ended; it may go on itself.
+    silent: bool,
 }
 
 /// A child that was just started, on its way from the thread to the driver.
@@ -118,7 +120,7 @@ impl Processes {
             let (paused, told) = watch::channel(false);
             tokio::spawn(read_output(output, cookie, told, input.clone()));
             tokio::spawn(reap(watch, cookie, input.clone()));
-            self.children.insert(cookie, Child { pid, paused, exited: false });
+            self.children.insert(cookie, Child { pid, paused, exited: false, silent: false });
             Ok((pid, path))
         });
         Event::ProcessStarted { cookie, result }
@@ -133,14 +135,21 @@ impl Processes {
 
     /// A child has ended; its process id.
     pub fn exited(&mut self, cookie: Cookie) -> Option<i32> {
-        let child = self.children.get_mut(&cookie)?;
-        child.exited = true;
-        Some(child.pid)
+        let pid = self.children.get(&cookie)?.pid;
+        self.part_of_end(cookie, |child| child.exited = true);
+        Some(pid)
     }
 
-    /// A child's output has ended; it is over when it has ended itself, too.
+    /// A child's output has ended.
     pub fn output_ended(&mut self, cookie: Cookie) {
-        if self.children.get(&cookie).is_some_and(|child| child.exited) {
+        self.part_of_end(cookie, |child| child.silent = true);
+    }
+
+    /// A child is over when it has ended and its output, too, whichever comes first.
+    fn part_of_end(&mut self, cookie: Cookie, part: impl FnOnce(&mut Child)) {
+        let Some(child) = self.children.get_mut(&cookie) else { return };
+        part(child);
+        if child.exited && child.silent {
             self.children.remove(&cookie);
         }
     }
@@ -300,8 +309,12 @@ impl Order {
     }
 }
 
-/// Whether the machine has no room for a process, or the program is at fault.
+/// Whether the machine has no room for a process, its arguments and variables are more than the system takes, or the program is
+/// at fault.
 fn what_failed(error: &io::Error) -> PvmError {
+    if error.raw_os_error() == Some(Errno::TOOBIG.raw_os_error()) {
+        return PvmError::Overflow;
+    }
     let short = [Errno::NOMEM, Errno::AGAIN, Errno::MFILE, Errno::NFILE];
     let is_short = error.raw_os_error().is_some_and(|code| short.contains(&Errno::from_raw_os_error(code)));
     if is_short { PvmError::OutOfRes } else { PvmError::NoFile }

@@ -80,6 +80,45 @@ async fn what_is_not_there_is_no_file() {
 }
 
 #[tokio::test]
+async fn more_than_the_system_takes_is_said_and_others_start() {
+    let mut nursery = Nursery::new();
+    nursery.start("true", &[&"x".repeat(1 << 20)]);
+    match nursery.next().await {
+        Event::ProcessStarted { result: Err((PvmError::Overflow, reason)), .. } => {
+            assert!(reason.contains("Argument list too long"), "{reason}");
+        }
+        other => panic!("{other:?}"),
+    }
+    nursery.start("true", &[&"x".repeat(100_000)]);
+    assert!(matches!(nursery.next().await, Event::ProcessStarted { result: Ok(_), .. }));
+}
+
+#[tokio::test]
+async fn nothing_is_kept_of_a_child_whichever_end_comes_first() {
+    let (silent_first, over_first) = ("exec >&- 2>&-; sleep 0.2", "sleep 0.2 & exit");
+    for script in [silent_first, over_first] {
+        let mut nursery = Nursery::new();
+        nursery.start("sh", &["-c", script]);
+        let mut ends = Vec::new();
+        while ends.len() < 2 {
+            match nursery.next().await {
+                Event::ProcessOutputEnd { cookie } => {
+                    nursery.processes.output_ended(cookie);
+                    ends.push("output");
+                }
+                Event::ProcessExited { cookie, .. } => {
+                    nursery.processes.exited(cookie);
+                    ends.push("process");
+                }
+                _ => assert_eq!(nursery.processes.children.len(), 1),
+            }
+        }
+        assert_eq!(ends[0], if script == silent_first { "output" } else { "process" });
+        assert_eq!(nursery.processes.children.len(), 0, "{script}");
+    }
+}
+
+#[tokio::test]
 async fn a_failure_fails_the_rest() {
     let mut nursery = Nursery::new();
     let program = Program { file: "no-such-program".into(), ..Program::default() };
