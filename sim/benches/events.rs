@@ -64,5 +64,10 @@ fn settings() -> Settings {
         batch: 8,
         run: 10.0,
         creators: 0.2,
+        delay: 0.0,
+        mtbf: 0.0,
+        repair: 60.0,
+        idle: 0.0,
+        visit: 60.0,
     }
 }

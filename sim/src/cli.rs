@@ -31,17 +31,54 @@ Examples:
 
 Tables are printed; CSV and SVG files go to sim-results, or where --out says.";
 
+const COALLOCATION: &str = "\
+Examples:
+  pvm sim coallocation --seeds 10                       figures 3 to 6, with confidence intervals
+  pvm sim coallocation --trace CTC-SP2.swf.gz           the jobs of a trace, widened to a mean of 40 nodes
+  pvm sim coallocation --clusters 64:1,64:1,32:2 --bwbn 10,100";
+
+const DASIC: &str = "\
+Examples:
+  pvm sim dasic --seeds 10                              over how often owners return
+  pvm sim dasic --load 0.6 --idle 250,4000              where it ends
+  pvm sim dasic --grain 1                               programs that hardly need each other
+  pvm sim dasic --mtbf 20000                            workstations fail as well";
+
+const EPOCHS: &str = "\
+Examples:
+  pvm sim epochs --seeds 5                              slowdown over the grain
+  pvm sim epochs --grain 0.1 --spin 1                   block soon";
+
+const ALLOCATION: &str = "\
+Examples:
+  pvm sim allocation --seeds 5                          over the load, and up to 100,000 hosts
+  pvm sim allocation --hosts 10,1000 --load 0.5,0.9
+  pvm sim allocation --delay 100                        a message takes 100 ms
+  pvm sim allocation --mtbf 3600 --idle 600             hosts fail every hour, owners return every ten minutes";
+
+const BATCH: &str = "\
+Examples:
+  pvm sim batch --seeds 5
+  pvm sim batch --trace KTH-SP2.swf.gz --nodes 100      the jobs of a trace
+  pvm sim batch --jobs 1000000 --nodes 10000 --load 0.7
+  pvm sim batch --mtbf 100 --policies easy,fair-share   nodes fail every 100 days on the average";
+
 #[derive(Debug, Subcommand)]
 enum Experiment {
     /// Jobs over clusters of different speed: four heuristics and three baselines over the bandwidth that jobs need
+    #[command(after_help = COALLOCATION)]
     Coallocation(coallocation::Settings),
     /// Coscheduling that follows the workstations that come and go
+    #[command(after_help = DASIC)]
     Dasic(dasic::Settings),
     /// Local, implicit, demand-based and gang scheduling over the grain of the jobs
+    #[command(after_help = EPOCHS)]
     Epochs(epochs::Settings),
     /// Six ways to find a processor, and active pulling, over load and number of hosts
+    #[command(after_help = ALLOCATION)]
     Allocation(allocation::Settings),
     /// Queues, admission control and fair share
+    #[command(after_help = BATCH)]
     Batch(batch::Settings),
 }
 
@@ -87,7 +124,7 @@ fn experiment(cli: &Cli) -> Result<(), Box<dyn Error>> {
         Experiment::Coallocation(settings) => coallocation::run(settings, &runs)?,
         Experiment::Dasic(settings) => dasic::run(settings, &runs)?,
         Experiment::Epochs(settings) => epochs::run(settings, &runs),
-        Experiment::Allocation(settings) => allocation::run(settings, &runs),
+        Experiment::Allocation(settings) => allocation::run(settings, &runs)?,
         Experiment::Batch(settings) => batch::run(settings, &runs)?,
     };
     runs.progress.finish_and_clear();
@@ -165,7 +202,8 @@ mod tests {
 
     #[test]
     fn the_examples_parse() {
-        for line in EXAMPLES.lines().filter(|line| line.starts_with("  pvm sim")) {
+        let all = [EXAMPLES, COALLOCATION, DASIC, EPOCHS, ALLOCATION, BATCH].concat();
+        for line in all.lines().filter(|line| line.starts_with("  pvm sim")) {
             let words = line.split("   ").find(|part| part.contains("pvm")).expect("a command").trim();
             let args = words.split_whitespace().skip(2).map(OsString::from);
             let parsed = Cli::try_parse_from(std::iter::once(OsString::from("pvm sim")).chain(args));

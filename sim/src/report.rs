@@ -1,9 +1,10 @@
 //! What an experiment gives: tables and plots, as text, CSV and SVG.
 
+use crate::stats::Summary;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::FontTransform;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
@@ -86,6 +87,46 @@ impl Report {
     }
 }
 
+/// What is in a table's cell.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cell {
+    /// A name, or a number that is as it is.
+    Text(String),
+    /// What was measured, over the seeds.
+    Measured(Summary),
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<Summary> for Cell {
+    fn from(summary: Summary) -> Self {
+        Self::Measured(summary)
+    }
+}
+
+impl PartialEq<&str> for Cell {
+    fn eq(&self, other: &&str) -> bool {
+        self.to_string() == *other
+    }
+}
+
+impl fmt::Display for Cell {
+    /// As a person reads it: of what was measured the mean, and half its interval if there are seeds enough for one.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => f.write_str(text),
+            Self::Measured(summary) if summary.count() < 2 => f.write_str(&number(summary.mean())),
+            Self::Measured(summary) => {
+                write!(f, "{} ±{}", number(summary.mean()), number(summary.half_width()))
+            }
+        }
+    }
+}
+
 /// A table.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
@@ -96,7 +137,7 @@ pub struct Table {
     /// The columns' heads.
     pub head: Vec<String>,
     /// Its rows, as wide as the head.
-    pub rows: Vec<Vec<String>>,
+    pub rows: Vec<Vec<Cell>>,
 }
 
 impl Table {
@@ -107,17 +148,19 @@ impl Table {
     }
 
     /// Another row.
-    pub fn row<I: IntoIterator<Item = String>>(&mut self, cells: I) {
-        self.rows.push(cells.into_iter().collect());
+    pub fn row<C: Into<Cell>>(&mut self, cells: impl IntoIterator<Item = C>) {
+        self.rows.push(cells.into_iter().map(Into::into).collect());
     }
 
     fn text(&self) -> String {
-        let all = || std::iter::once(&self.head).chain(&self.rows);
-        let width =
-            |column: usize| all().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+        let shown = self.rows.iter().map(|row| row.iter().map(Cell::to_string).collect());
+        let all: Vec<Vec<String>> = std::iter::once(self.head.clone()).chain(shown).collect();
+        let width = |column: usize| {
+            all.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max()
+        };
         let widths: Vec<usize> = (0..self.head.len()).map(|column| width(column).unwrap_or(0)).collect();
         let mut text = String::new();
-        for row in all() {
+        for row in &all {
             for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
                 // Names to the left, numbers to the right.
                 let _ = if column == 0 {
@@ -131,11 +174,31 @@ impl Table {
         text
     }
 
+    /// As programs read it: all digits, and if there are intervals their halves in columns of their own.
     fn csv(&self) -> Result<Vec<u8>, csv::Error> {
+        let measured = |cell: &Cell| matches!(cell, Cell::Measured(summary) if summary.count() > 1);
+        let with_half = |column| self.rows.iter().any(|row| row.get(column).is_some_and(measured));
+        let halves: Vec<bool> = (0..self.head.len()).map(with_half).collect();
         let mut writer = csv::Writer::from_writer(Vec::new());
-        writer.write_record(&self.head)?;
+        for (name, &half) in self.head.iter().zip(&halves) {
+            writer.write_field(name)?;
+            if half {
+                writer.write_field(format!("{name} ±"))?;
+            }
+        }
+        writer.write_record(None::<&[u8]>)?;
         for row in &self.rows {
-            writer.write_record(row)?;
+            for (cell, &half) in row.iter().zip(&halves) {
+                let (value, spread) = match cell {
+                    Cell::Text(text) => (text.clone(), String::new()),
+                    Cell::Measured(summary) => (summary.mean().to_string(), summary.half_width().to_string()),
+                };
+                writer.write_field(value)?;
+                if half {
+                    writer.write_field(spread)?;
+                }
+            }
+            writer.write_record(None::<&[u8]>)?;
         }
         writer.into_inner().map_err(|error| error.into_error().into())
     }
@@ -366,6 +429,18 @@ mod tests {
         table.row(["a, b".to_owned(), number(2.71928)]);
         assert_eq!(table.text(), "  name  value\n  a, b  2.719\n");
         assert_eq!(table.csv().expect("written"), b"name,value\n\"a, b\",2.719\n");
+        let one: Summary = [2.71928].into_iter().collect();
+        let two: Summary = [1.0, 2.0].into_iter().collect();
+        let mut measured = Table::new("m", "Title", &["name", "value"]);
+        measured.row([Cell::Text("a".to_owned()), one.into()]);
+        assert_eq!(measured.csv().expect("written"), b"name,value\na,2.71928\n", "all digits");
+        measured.row([Cell::Text("b".to_owned()), two.into()]);
+        assert_eq!(measured.rows[1][1], "1.500 ±6.353");
+        let text = String::from_utf8(measured.csv().expect("written")).expect("text");
+        assert_eq!(
+            text, "name,value,value ±\na,2.71928,0\nb,1.5,6.353\n",
+            "for those who draw it themselves"
+        );
         let folder = tempfile::tempdir().expect("a folder");
         let report = Report { tables: vec![table], plots: vec![plot()], notes: Vec::new() };
         assert_eq!(report.write(&folder.path().join("new")).expect("written").len(), 2);

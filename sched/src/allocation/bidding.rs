@@ -137,6 +137,24 @@ impl Policy for Bidding {
     fn ended(&mut self, host: usize, machines: &mut dyn Machines) -> Vec<Step> {
         let price = self.price(host).unwrap_or(0);
         self.publish(host, price.saturating_sub(RISE), machines);
+        self.sell(machines)
+    }
+
+    fn left(&mut self, host: usize, _: &mut dyn Machines) {
+        if let Some(&(price, age)) = self.entries.get(host) {
+            self.board.remove(&(price, age, host));
+        }
+    }
+
+    fn returned(&mut self, host: usize, machines: &mut dyn Machines) -> Vec<Step> {
+        self.publish(host, 0, machines);
+        self.sell(machines)
+    }
+}
+
+impl Bidding {
+    /// A host has become cheaper: perhaps the process that has waited longest can afford it.
+    fn sell(&mut self, machines: &mut dyn Machines) -> Vec<Step> {
         let Some(&waiting) = self.broke.front() else { return Vec::new() };
         let step = self.round(&[waiting], machines);
         if step.is_some() {
@@ -186,5 +204,16 @@ mod tests {
         assert_eq!(bench.create(&mut policy, 2, 0, 100).len(), 14, "up to eight on each");
         let steps = bench.end(&mut policy, 1);
         assert_eq!(steps, [Step::Start { request: 2, host: 1 }]);
+    }
+
+    #[test]
+    fn who_is_away_sells_nothing() {
+        let mut policy = Bidding::new(2);
+        let mut bench = Bench::new(&[0, 0]);
+        assert_eq!(bench.leave(&mut policy, 0), 0);
+        assert_eq!(bench.create(&mut policy, 1, 1, 2), [1, 1]);
+        bench.leave(&mut policy, 1);
+        assert_eq!(bench.create(&mut policy, 2, 1, 1), [0; 0], "nobody sells");
+        assert_eq!(bench.come_back(&mut policy, 0), [Step::Start { request: 2, host: 0 }]);
     }
 }

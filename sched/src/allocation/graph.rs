@@ -234,7 +234,7 @@ impl Policy for GraphTheoretic {
             }
         }
         let mut loads: Vec<(u32, usize)> =
-            hosts.into_iter().map(|host| (machines.probe(host), host)).collect();
+            hosts.into_iter().filter_map(|host| Some((machines.probe(host)?, host))).collect();
         loads.sort_unstable();
         loads.truncate(parts);
         let share = count.div_ceil(loads.len().max(1)) as u64;
@@ -243,7 +243,8 @@ impl Policy for GraphTheoretic {
         let placed = partition(&needs, &arcs, &vec![Resources { cpu: share, memory: 0 }; loads.len()]);
         machines.send(parts as u64);
         let placed = placed.unwrap_or_else(|| vec![0; count]);
-        placed.into_iter().map(|part| Step::Start { request: request.id, host: loads[part].1 }).collect()
+        let host = |part: usize| loads.get(part).map_or(request.origin, |&(_, host)| host);
+        placed.into_iter().map(|part| Step::Start { request: request.id, host: host(part) }).collect()
     }
 
     fn ended(&mut self, _: usize, _: &mut dyn Machines) -> Vec<Step> {

@@ -79,15 +79,17 @@ impl Hierarchical {
             return Vec::new();
         }
         self.free.remove(&host);
+        self.load[host] = 0;
         let mut repairs = Vec::new();
+        let mut number = host;
+        // Whoever holds a post is below it, so this finds all.
         for level in 1..=self.levels.len() {
-            for number in 0..self.levels[level - 1].len() {
+            number /= self.fan_out;
+            if self.levels[level - 1][number].host == host {
                 let below = self.count((level, number));
-                let holds = self.levels[level - 1][number].host == host;
-                let successor = if holds { self.successor((level, number)) } else { None };
+                let successor = self.successor((level, number));
                 let manager = &mut self.levels[level - 1][number];
-                (manager.free, manager.told) =
-                    if holds { (below, below) } else { (manager.free, manager.told) };
+                (manager.free, manager.told) = (below, below);
                 if let Some(successor) = successor {
                     manager.host = successor;
                     repairs.push(Repair { level, number, successor });
@@ -95,6 +97,21 @@ impl Hierarchical {
             }
         }
         repairs
+    }
+
+    /// A dead host is back, as a worker. If all of its department had died, it is also in charge there.
+    pub fn revived(&mut self, host: usize) {
+        if !self.dead.remove(&host) {
+            return;
+        }
+        self.free.insert(host);
+        let mut number = host;
+        for level in &mut self.levels {
+            number /= self.fan_out;
+            if self.dead.contains(&level[number].host) {
+                level[number].host = host;
+            }
+        }
     }
 
     /// A live subordinate: a worker, or the holder of a post below.
@@ -208,6 +225,25 @@ impl Policy for Hierarchical {
         }
         Vec::new()
     }
+
+    fn left(&mut self, host: usize, machines: &mut dyn Machines) {
+        if self.free.remove(&host) {
+            self.report(host, -1, machines);
+        }
+        let subordinates = self.fan_out as u64;
+        for _ in self.died(host) {
+            // The successor asks all whom it is in charge of now, and tells its superior.
+            machines.send(2 * subordinates + 1);
+        }
+    }
+
+    fn returned(&mut self, host: usize, machines: &mut dyn Machines) -> Vec<Step> {
+        if self.dead.contains(&host) {
+            self.revived(host);
+            self.report(host, 1, machines);
+        }
+        Vec::new()
+    }
 }
 
 #[cfg(test)]
@@ -256,6 +292,22 @@ mod tests {
         let hosts = bench.create(&mut tree, 1, 30, 62);
         assert!(!hosts.contains(&0) && !hosts.contains(&9));
         assert!(bench.loads.iter().all(|&load| load <= 1), "all others are used");
+    }
+
+    #[test]
+    fn who_is_back_works_again_and_takes_charge_where_all_have_died() {
+        let mut tree = Hierarchical::new(8, 2);
+        let mut bench = Bench::new(&[0; 8]);
+        assert_eq!(bench.leave(&mut tree, 0), 0);
+        assert_eq!(bench.messages, 3 + 3 * 5, "all levels hear of it, and three posts are filled");
+        assert_eq!((tree.manager(1, 0), tree.manager(3, 0)), (Some(1), Some(1)));
+        bench.leave(&mut tree, 1);
+        assert_eq!(tree.manager(3, 0), Some(2), "the last of the department hands on what it held");
+        assert_eq!(bench.come_back(&mut tree, 0), []);
+        assert_eq!((tree.manager(1, 0), tree.manager(2, 0), tree.manager(3, 0)), (Some(0), Some(2), Some(2)));
+        let mut hosts = bench.create(&mut tree, 1, 4, 7);
+        hosts.sort_unstable();
+        assert_eq!(hosts, [0, 2, 3, 4, 5, 6, 7], "all but the one that is away");
     }
 
     #[test]

@@ -49,8 +49,8 @@ fn search(
         // Any host but the own one, each equally likely.
         let random = (own + 1 + machines.random(hosts - 1)) % hosts;
         let host = known.pop_front().filter(|&host| host != own).unwrap_or(random);
-        let load = machines.probe(host);
-        let found = wanted(load);
+        // Who does not answer is neither idle nor overloaded.
+        let found = machines.probe(host).is_some_and(&wanted);
         history.note(host, found);
         if found {
             return Some(host);
@@ -159,6 +159,10 @@ impl Policy for ReceiverInitiated {
         self.ask(host, machines)
     }
 
+    fn returned(&mut self, host: usize, machines: &mut dyn Machines) -> Vec<Step> {
+        self.ask(host, machines)
+    }
+
     fn interval(&self) -> Option<u64> {
         Some(5000)
     }
@@ -212,6 +216,16 @@ mod tests {
         bench.loads[700] = 0;
         assert_eq!(policy.timer(1, &mut bench), []);
         assert_eq!(policy.history.get(0), None, "it has been found idle");
+    }
+
+    #[test]
+    fn who_does_not_answer_gives_and_gets_nothing() {
+        let mut bench = Bench::new(&[1, 0]);
+        bench.away = vec![1];
+        assert_eq!(bench.create(&mut SenderInitiated::default(), 1, 0, 1), [0]);
+        bench.loads = vec![0, 9];
+        assert_eq!(ReceiverInitiated::default().timer(0, &mut bench), []);
+        assert_eq!(bench.messages, 12, "three questions each, without answers");
     }
 
     #[test]

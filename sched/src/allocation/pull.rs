@@ -2,7 +2,7 @@
 
 use super::{Machines, Policy, Request, Step};
 use crate::pulling::{application, share};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 /// The hosts are told of each batch, apply in random order, and are given `N` tasks each. Hosts are of equal capability.
 /// Tasks for which nobody has room wait until a host has drained.
@@ -12,12 +12,14 @@ pub struct Pull {
     threshold: u64,
     /// Batches with tasks left: request and `T_c`.
     batches: VecDeque<(u64, u64)>,
+    /// Hosts that do not apply.
+    away: BTreeSet<usize>,
 }
 
 impl Pull {
     /// With this threshold.
     pub fn new(threshold: u64) -> Self {
-        Self { threshold, batches: VecDeque::new() }
+        Self { threshold, batches: VecDeque::new(), away: BTreeSet::new() }
     }
 
     /// A host applies to the oldest batch: what it is given.
@@ -67,6 +69,9 @@ impl Policy for Pull {
         let (start, stride) = (machines.random(hosts), coprime(1 + machines.random(hosts), hosts));
         for n in 0..hosts {
             let host = (start + n * stride) % hosts;
+            if self.away.contains(&host) {
+                continue;
+            }
             let load = machines.own_load(host);
             steps.extend(self.apply(host, load, (hosts - n) as u64, machines));
             if self.batches.is_empty() {
@@ -86,6 +91,15 @@ impl Policy for Pull {
             load += given.len() as u32;
             steps.extend(given);
         }
+    }
+
+    fn left(&mut self, host: usize, _: &mut dyn Machines) {
+        self.away.insert(host);
+    }
+
+    fn returned(&mut self, host: usize, machines: &mut dyn Machines) -> Vec<Step> {
+        self.away.remove(&host);
+        self.ended(host, machines)
     }
 }
 

@@ -153,6 +153,19 @@ impl UpDown {
         }
     }
 
+    /// A host has nothing to do: it goes to the request that waits for it most, or is free.
+    fn offer(&mut self, host: usize, machines: &mut dyn Machines) -> Vec<Step> {
+        let now = machines.now();
+        let Some(owner) = self.usage.lowest(now) else {
+            self.free.insert(host);
+            return Vec::new();
+        };
+        let Some(request) = self.usage.grant(owner, now) else { return Vec::new() };
+        machines.send(1);
+        self.grant(owner, host, now);
+        vec![Step::Start { request, host }]
+    }
+
     fn grant(&mut self, owner: usize, host: usize, now: u64) {
         self.free.remove(&host);
         if owner == host {
@@ -205,14 +218,24 @@ impl Policy for UpDown {
                 }
             }
         }
-        let Some(owner) = self.usage.lowest(now) else {
-            self.free.insert(host);
-            return Vec::new();
-        };
-        let Some(request) = self.usage.grant(owner, now) else { return Vec::new() };
+        self.offer(host, machines)
+    }
+
+    fn left(&mut self, host: usize, machines: &mut dyn Machines) {
+        // The coordinator notices when the host does not answer.
         machines.send(1);
-        self.grant(owner, host, now);
-        vec![Step::Start { request, host }]
+        self.free.remove(&host);
+        if let Some(owner) = self.guest.get_mut(host).and_then(Option::take) {
+            self.usage.release(owner, 1, machines.now());
+        }
+        if let Some(own) = self.own.get_mut(host) {
+            *own = 0;
+        }
+    }
+
+    fn returned(&mut self, host: usize, machines: &mut dyn Machines) -> Vec<Step> {
+        machines.send(1);
+        self.offer(host, machines)
     }
 }
 
@@ -257,6 +280,19 @@ mod tests {
         bench.now = 3000;
         assert_eq!(bench.end(&mut policy, 3), [Step::Start { request: 3, host: 3 }], "the light user first");
         assert_eq!(bench.end(&mut policy, 2), [Step::Start { request: 2, host: 2 }]);
+    }
+
+    #[test]
+    fn a_host_that_is_away_is_not_given_and_one_that_returns_is() {
+        let mut policy = UpDown::new(3);
+        let mut bench = Bench::new(&[0; 3]);
+        assert_eq!(bench.create(&mut policy, 1, 0, 2), [0, 1]);
+        assert_eq!(bench.leave(&mut policy, 1), 1);
+        assert_eq!(bench.leave(&mut policy, 2), 0);
+        assert_eq!(bench.create(&mut policy, 1, 0, 1), [0; 0], "no host is left");
+        assert_eq!(bench.come_back(&mut policy, 2), [Step::Start { request: 1, host: 2 }]);
+        assert_eq!(bench.come_back(&mut policy, 1), []);
+        assert_eq!(bench.create(&mut policy, 2, 0, 1), [1]);
     }
 
     proptest! {

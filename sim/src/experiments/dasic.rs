@@ -2,15 +2,16 @@
 //!
 //! Time goes in slices. A team computes in bulk-synchronous steps: while all of it runs at once it gets on as on a machine
 //! of its own; a process that runs without some of its team gets only to the next exchange, a grain ahead of the slowest,
-//! and blocks there. Owners use their workstations and leave again.
+//! and blocks there until the slice in which the rest gets there too. Owners use their workstations and leave again;
+//! workstations fail, and what ran on them begins again.
 
-use super::{Runs, cell, series, summary};
+use super::{Runs, cell, series, text};
 use crate::random::Random;
 use crate::report::{Plot, Report, Table};
 use crate::settings;
 use crate::stats::Summary;
 use pvm_sched::dasic::{Matrix, Process, Status};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What can be set. Times are in slices.
 #[derive(Clone, Debug, clap::Args)]
@@ -37,11 +38,17 @@ pub struct Settings {
     #[arg(long, default_value_t = 0.25, value_parser = settings::positive)]
     pub grain: f64,
     /// Work offered, as a part of what the idle workstations can do
-    #[arg(long, default_value_t = 0.2, value_parser = settings::positive)]
+    #[arg(long, default_value_t = 0.4, value_parser = settings::positive)]
     pub load: f64,
     /// What a migration costs the team
     #[arg(long, default_value_t = 1.0, value_parser = settings::not_negative)]
     pub migration: f64,
+    /// Mean time between failures of a workstation; teams that it has processes of begin again. 0 for never
+    #[arg(long, default_value_t = 0.0, value_parser = settings::not_negative)]
+    pub mtbf: f64,
+    /// How long a workstation is down after a failure
+    #[arg(long, default_value_t = 50.0, value_parser = settings::not_negative)]
+    pub repair: f64,
 }
 
 /// How processes are scheduled.
@@ -86,6 +93,8 @@ pub struct Outcome {
     pub slowdown: f64,
     /// Processes that changed their host, per team.
     pub migrations: f64,
+    /// Times that a team began again because a workstation failed, per team.
+    pub restarts: f64,
     /// Mean number of time slices in the matrix.
     pub rows: f64,
     /// Teams that ended.
@@ -121,6 +130,9 @@ struct Simulation<'a> {
     /// When each workstation's owner comes or goes next, and whether there is one now.
     owners: Vec<(f64, bool)>,
     owner_random: Random,
+    /// When each workstation fails next; empty if none ever does.
+    failures: Vec<f64>,
+    failure_random: Random,
     arrivals: Random,
     next_arrival: f64,
     arrived: u32,
@@ -130,6 +142,7 @@ struct Simulation<'a> {
     /// When a team ended last, or there was nothing to do.
     last_end: u64,
     moved: u64,
+    restarts: u64,
     coscheduled: Summary,
     slowdowns: Summary,
     rows: Summary,
@@ -146,12 +159,17 @@ pub fn simulate(settings: &Settings, case: Case, seed: u64) -> Outcome {
         owners.push((owner_random.exponential(mean.max(1.0)), here));
     }
     let alone: Vec<u32> = (0..).zip(&owners).filter(|(_, owner)| !owner.1).map(|(host, _)| host).collect();
+    let mut failure_random = Random::part(seed, 10);
+    let fails = if settings.mtbf > 0.0 { settings.workstations } else { 0 };
+    let failures = (0..fails).map(|_| failure_random.exponential(settings.mtbf)).collect();
     let mut simulation = Simulation {
         settings,
         case,
         matrix: Matrix::new(alone),
         owners,
         owner_random,
+        failures,
+        failure_random,
         arrivals: Random::part(seed, 7),
         next_arrival: 0.0,
         arrived: 0,
@@ -160,6 +178,7 @@ pub fn simulate(settings: &Settings, case: Case, seed: u64) -> Outcome {
         row: 0,
         last_end: 0,
         moved: 0,
+        restarts: 0,
         coscheduled: Summary::default(),
         slowdowns: Summary::default(),
         rows: Summary::default(),
@@ -175,6 +194,7 @@ pub fn simulate(settings: &Settings, case: Case, seed: u64) -> Outcome {
 
 impl Simulation<'_> {
     fn slice(&mut self) {
+        self.workstations_fail();
         self.owners_come_and_go();
         self.teams_arrive();
         self.compute();
@@ -208,19 +228,55 @@ impl Simulation<'_> {
                 if *here { come.push(host) } else { gone.push(host) }
             }
         }
-        if !come.is_empty() {
-            // When all owners are there, processes stay where they are on the last workstation.
-            if let Ok(moves) = self.matrix.shrink(&come) {
-                self.migrate(moves.iter().map(|step| step.process));
-            } else {
-                for host in come {
-                    self.owners[host as usize] = (now + 1.0, false);
-                }
-            }
-        }
+        self.leave(&come);
         if !gone.is_empty() {
             let moves = self.join(gone);
             self.migrate(moves.into_iter());
+        }
+    }
+
+    /// Workstations are taken away. When all owners are there, processes stay where they are on the last one.
+    fn leave(&mut self, hosts: &[u32]) {
+        if hosts.is_empty() {
+            return;
+        }
+        if let Ok(moves) = self.matrix.shrink(hosts) {
+            self.migrate(moves.iter().map(|step| step.process));
+        } else {
+            for &host in hosts {
+                self.owners[host as usize] = (self.now as f64 + 1.0, false);
+            }
+        }
+    }
+
+    /// A workstation that fails is away until it has been repaired, and its teams have done nothing yet.
+    fn workstations_fail(&mut self) {
+        let now = self.now as f64;
+        let mut failed = Vec::new();
+        for (host, next) in (0..).zip(&mut self.failures) {
+            if *next <= now {
+                *next = now + 1.0 + self.failure_random.exponential(self.settings.mtbf);
+                failed.push(host);
+            }
+        }
+        for host in failed {
+            // Under its owner's hands it does the teams no harm.
+            let owner = &mut self.owners[host as usize];
+            if owner.1 {
+                continue;
+            }
+            *owner = (now + 1.0 + self.settings.repair, true);
+            let column =
+                self.matrix.processors().iter().position(|&other| other == host).unwrap_or(usize::MAX);
+            for row in 0..self.matrix.rows() {
+                let process = self.matrix.row(row).get(column).copied().flatten();
+                if let Some(team) = process.and_then(|process| self.teams.get_mut(&process.team)) {
+                    self.restarts += u64::from(team.slowest > 0.0);
+                    team.done.fill(0.0);
+                    team.slowest = 0.0;
+                }
+            }
+            self.leave(&[host]);
         }
     }
 
@@ -266,6 +322,7 @@ impl Simulation<'_> {
     /// One time slice on all workstations.
     fn compute(&mut self) {
         let mut running: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
+        let in_turn = self.in_turn();
         let hosts = self.matrix.processors().to_vec();
         for host in hosts {
             let row = match self.case.policy {
@@ -273,7 +330,7 @@ impl Simulation<'_> {
                 Policy::Local => self.now as usize / (1 + host as usize % 3) + host as usize * 7,
                 _ => self.row,
             };
-            let ready = |process: Process| self.ready(process);
+            let ready = |process: Process| self.ready(process, &in_turn);
             let row = row % self.matrix.rows().max(1);
             if let Some(process) = self.matrix.alternate(host, row, ready) {
                 running.entry(process.team).or_default().push(process.index);
@@ -295,10 +352,24 @@ impl Simulation<'_> {
         self.rows.add(self.matrix.rows() as f64);
     }
 
+    /// The teams that are in this time slice as a whole. Who of them got ahead in another one waits here for the others,
+    /// who will be there within the slice.
+    fn in_turn(&self) -> BTreeSet<u64> {
+        if self.case.policy == Policy::Local {
+            return BTreeSet::new();
+        }
+        let processes = self.matrix.row(self.row).iter().flatten();
+        let mut here: BTreeMap<u64, usize> = BTreeMap::new();
+        processes.for_each(|process| *here.entry(process.team).or_default() += 1);
+        here.retain(|name, count| self.teams.get(name).is_some_and(|team| team.done.len() == *count));
+        here.into_keys().collect()
+    }
+
     /// Whether a process can get on: it is not ahead of its team, and none of the team is under way.
-    fn ready(&self, process: Process) -> bool {
+    fn ready(&self, process: Process, in_turn: &BTreeSet<u64>) -> bool {
         self.teams.get(&process.team).is_some_and(|team| {
-            team.frozen < 1.0 && team.done[process.index as usize] < team.slowest + self.settings.grain
+            let ahead = team.done[process.index as usize] >= team.slowest + self.settings.grain;
+            team.frozen < 1.0 && (!ahead || in_turn.contains(&process.team))
         })
     }
 
@@ -326,6 +397,7 @@ impl Simulation<'_> {
             coscheduled: self.coscheduled.mean(),
             slowdown: self.slowdowns.mean(),
             migrations: self.moved as f64 / f64::from(self.arrived.max(1)),
+            restarts: self.restarts as f64 / f64::from(self.arrived.max(1)),
             rows: self.rows.mean(),
             ended: self.slowdowns.count() as u32,
             stuck: false,
@@ -346,16 +418,17 @@ pub fn run(settings: &Settings, runs: &Runs) -> Result<Report, Stuck> {
     let mut table = Table::new(
         "dasic",
         "DASIC as workstations come and go",
-        &["policy", "idle, slices", "coscheduled %", "slowdown", "migrations/team", "rows"],
+        &["policy", "idle, slices", "coscheduled %", "slowdown", "migrations/team", "restarts/team", "rows"],
     );
     for (case, outcomes) in cases.iter().zip(&outcomes) {
         table.row([
-            case.policy.name().to_owned(),
-            case.idle.to_string(),
-            cell(summary(outcomes, |o| o.coscheduled * 100.0)),
-            cell(summary(outcomes, |o| o.slowdown)),
-            cell(summary(outcomes, |o| o.migrations)),
-            cell(summary(outcomes, |o| o.rows)),
+            text(case.policy.name()),
+            text(case.idle),
+            cell(outcomes, |o| o.coscheduled * 100.0),
+            cell(outcomes, |o| o.slowdown),
+            cell(outcomes, |o| o.migrations),
+            cell(outcomes, |o| o.restarts),
+            cell(outcomes, |o| o.rows),
         ]);
     }
     let plot = |name: &str, title: &str, y: &str, measure: fn(&Outcome) -> f64| {
@@ -396,6 +469,8 @@ mod tests {
             grain: 0.25,
             load: 0.25,
             migration: 1.0,
+            mtbf: 0.0,
+            repair: 50.0,
         }
     }
 
@@ -434,6 +509,30 @@ mod tests {
         let outcome = simulate(&settings, Case { policy: Policy::Dasic, idle: 1e12 }, 3);
         assert!((outcome.slowdown - 1.0).abs() < 1e-9 && (outcome.coscheduled - 1.0).abs() < 1e-9);
         assert!(outcome.migrations.abs() < 1e-9);
+    }
+
+    #[test]
+    fn who_got_ahead_in_an_idle_place_does_not_miss_its_turn() {
+        // Eight teams at once, all coscheduled, with little to gain in the idle places of others' slices: each gets on by
+        // a slice a sweep, of at most eight.
+        let settings =
+            Settings { workstations: 6, largest: 5, teams: 8, visit: 0.0, load: 1e6, ..settings() };
+        let settings = Settings { grain: 0.001, ..settings };
+        let outcome = simulate(&settings, Case { policy: Policy::Dasic, idle: 1e12 }, 3);
+        assert!((outcome.coscheduled - 1.0).abs() < 1e-9);
+        assert!(outcome.slowdown < 8.0, "{outcome:?}");
+    }
+
+    #[test]
+    fn what_ran_on_a_workstation_that_fails_begins_again() {
+        let case = Case { policy: Policy::Dasic, idle: 1e9 };
+        let reliable = simulate(&settings(), case, 3);
+        let failing = simulate(&Settings { mtbf: 2000.0, ..settings() }, case, 3);
+        assert_eq!((reliable.ended, failing.ended), (100, 100));
+        assert!(reliable.restarts.abs() < 1e-9 && failing.restarts > 0.0, "{failing:?}");
+        assert!(failing.slowdown > reliable.slowdown);
+        let never = Settings { mtbf: 1.0, repair: 1.0, teams: 5, ..settings() };
+        assert!(run(&never, &Runs::quiet(1, 1)).is_err(), "no team lives long enough");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Every node has a process of every job. A job's processes compute for about a grain, exchange messages with their two
 //! neighbours on a ring, and go on when both have answered.
 
-use super::{Runs, cell, series, summary};
+use super::{Runs, cell, series, text};
 use crate::engine::{Engine, Time, seconds, to_seconds};
 use crate::random::Random;
 use crate::report::{Plot, Report, Table};
@@ -419,11 +419,11 @@ pub fn run(settings: &Settings, runs: &Runs) -> Report {
     );
     for (case, outcomes) in cases.iter().zip(&outcomes) {
         table.row([
-            case.policy.name().to_owned(),
-            case.grain.to_string(),
-            cell(summary(outcomes, |o| o.slowdown)),
-            cell(summary(outcomes, |o| o.fairness)),
-            cell(summary(outcomes, |o| o.switches)),
+            text(case.policy.name()),
+            text(case.grain),
+            cell(outcomes, |o| o.slowdown),
+            cell(outcomes, |o| o.fairness),
+            cell(outcomes, |o| o.switches),
         ]);
     }
     let plot = |name: &str, title: &str, y: &str, measure: fn(&Outcome) -> f64| {

@@ -6,7 +6,7 @@ pub mod coallocation;
 pub mod dasic;
 pub mod epochs;
 
-use crate::report::{Point, Series};
+use crate::report::{Cell, Point, Series};
 use crate::stats::Summary;
 use indicatif::ProgressBar;
 use rayon::prelude::*;
@@ -49,14 +49,14 @@ fn summary<O>(outcomes: &[O], measure: impl Fn(&O) -> f64) -> Summary {
     outcomes.iter().map(measure).collect()
 }
 
-/// A table's cell: the mean, and half its interval if there are seeds enough for one.
-fn cell(summary: Summary) -> String {
-    let mean = crate::report::number(summary.mean());
-    if summary.count() < 2 {
-        mean
-    } else {
-        format!("{mean} ±{}", crate::report::number(summary.half_width()))
-    }
+/// A table's cell: what was measured.
+fn cell<O>(outcomes: &[O], measure: impl Fn(&O) -> f64) -> Cell {
+    summary(outcomes, measure).into()
+}
+
+/// A table's cell: a name, or a setting.
+fn text(value: impl ToString) -> Cell {
+    Cell::Text(value.to_string())
 }
 
 /// A plot's point.
@@ -87,7 +87,8 @@ mod tests {
         let runs = Runs::quiet(10, 3);
         let outcomes = runs.all(&[1, 2], |&case, seed| case * 100 + seed);
         assert_eq!(outcomes, [[110, 111, 112], [210, 211, 212]]);
-        assert_eq!(cell(summary(&outcomes[0], |&o| o as f64)), "111.0 ±2.484");
+        assert_eq!(cell(&outcomes[0], |&o| o as f64), "111.0 ±2.484");
+        assert_eq!(text(2.5), "2.5");
         assert_eq!(Runs::quiet(1, 0).all(&[5], |_, seed| seed), [[1]]);
         let curve = series("a", &[1, 2], &outcomes, |&case| (case == 2).then_some(7.0), |&o| o as f64);
         assert_eq!(curve.points.len(), 1);

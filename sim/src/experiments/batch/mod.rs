@@ -2,7 +2,7 @@
 
 pub mod model;
 
-use super::{Runs, cell, series, summary};
+use super::{Runs, cell, series, text};
 use crate::report::{Plot, Report, Table};
 use crate::settings;
 use crate::workload::{self, Job, Lublin, Reader};
@@ -149,17 +149,17 @@ fn report(cases: &[Case], outcomes: &[Vec<Outcome>]) -> Report {
     );
     for (case, outcomes) in cases.iter().zip(outcomes) {
         table.row([
-            case.setting.policy.name().to_owned(),
-            if case.model.is_some() { case.load.to_string() } else { "trace".to_owned() },
-            cell(summary(outcomes, |o| o.utilisation * 100.0)),
-            cell(summary(outcomes, |o| o.wait / 3600.0)),
-            cell(summary(outcomes, |o| o.slowdown)),
-            cell(summary(outcomes, |o| o.bounded)),
-            cell(summary(outcomes, |o| o.light)),
-            cell(summary(outcomes, |o| o.fairness)),
-            cell(summary(outcomes, |o| o.refused as f64)),
-            cell(summary(outcomes, |o| o.restarts as f64)),
-            cell(summary(outcomes, |o| o.active as f64)),
+            text(case.setting.policy.name()),
+            text(if case.model.is_some() { case.load.to_string() } else { "trace".to_owned() }),
+            cell(outcomes, |o| o.utilisation * 100.0),
+            cell(outcomes, |o| o.wait / 3600.0),
+            cell(outcomes, |o| o.slowdown),
+            cell(outcomes, |o| o.bounded),
+            cell(outcomes, |o| o.light),
+            cell(outcomes, |o| o.fairness),
+            cell(outcomes, |o| o.refused as f64),
+            cell(outcomes, |o| o.restarts as f64),
+            cell(outcomes, |o| o.active as f64),
         ]);
     }
     let plot = |name: &str, title: &str, y: &str, log_y: bool, measure: fn(&Outcome) -> f64| {

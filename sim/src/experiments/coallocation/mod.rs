@@ -2,7 +2,7 @@
 
 pub mod model;
 
-use super::{Runs, cell, series, summary};
+use super::{Runs, cell, series, text};
 use crate::report::{Mark, Plot, Report, Series, Table};
 use crate::settings;
 use crate::workload::{self, Job, Lublin, Reader};
@@ -211,16 +211,16 @@ fn report(cases: &[Case], outcomes: &[Vec<Outcome>]) -> Report {
             Figure::Width => ("6", "-".to_owned()),
         };
         table.row([
-            figure.to_owned(),
-            case.setting.strategy.to_string(),
-            case.setting.bwbn.to_string(),
-            case.width.to_string(),
-            variance,
-            cell(summary(outcomes, |o| o.makespan / 3600.0)),
-            cell(summary(outcomes, |o| o.utilisation * 100.0)),
-            cell(summary(outcomes, |o| o.wait / 3600.0)),
-            cell(summary(outcomes, |o| o.slowdown)),
-            cell(summary(outcomes, |o| o.spanning * 100.0)),
+            text(figure),
+            text(case.setting.strategy),
+            text(case.setting.bwbn),
+            text(case.width),
+            text(variance),
+            cell(outcomes, |o| o.makespan / 3600.0),
+            cell(outcomes, |o| o.utilisation * 100.0),
+            cell(outcomes, |o| o.wait / 3600.0),
+            cell(outcomes, |o| o.slowdown),
+            cell(outcomes, |o| o.spanning * 100.0),
         ]);
     }
     let hours = |o: &Outcome| o.makespan / 3600.0;

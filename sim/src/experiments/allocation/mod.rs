@@ -1,0 +1,322 @@
+//! `pvm sim allocation`: six processor allocation algorithms and active pulling, over the load and over the number of
+//! hosts. Some hosts create processes, in batches whose master waits for all its workers; each host runs one process at a
+//! time.
+
+mod model;
+
+pub use model::{Outcome, simulate};
+
+use super::{Runs, cell, series, text};
+use crate::report::{Plot, Report, Table};
+use crate::settings;
+use pvm_sched::allocation::{
+    Bidding, GraphTheoretic, Hierarchical, Local, Policy, Pull, ReceiverInitiated, SenderInitiated, UpDown,
+};
+
+/// What can be set.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Settings {
+    /// Numbers of hosts to try
+    #[arg(long, value_delimiter = ',', default_values_t = [10, 100, 1000, 10_000, 100_000], value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub hosts: Vec<u64>,
+    /// Loads to try, as parts of what the hosts can do
+    #[arg(long, value_delimiter = ',', default_values_t = [0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95], value_parser = settings::positive)]
+    pub load: Vec<f64>,
+    /// Hosts in the runs over the load
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub load_hosts: u64,
+    /// Load in the runs over the hosts
+    #[arg(long, default_value_t = 0.8, value_parser = settings::positive)]
+    pub hosts_load: f64,
+    /// Processes per host and run; on few hosts more
+    #[arg(long, default_value_t = 20)]
+    pub processes: u64,
+    /// Processes in a batch
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub batch: u32,
+    /// Mean run time of a process, s
+    #[arg(long, default_value_t = 10.0, value_parser = settings::positive)]
+    pub run: f64,
+    /// Part of the hosts that create processes
+    #[arg(long, default_value_t = 0.2, value_parser = settings::positive)]
+    pub creators: f64,
+    /// A message's way, ms. A host that probes waits for each answer; a process that goes to another host arrives later
+    #[arg(long, default_value_t = 0.0, value_parser = settings::not_negative)]
+    pub delay: f64,
+    /// Mean time between failures of a host, s; its processes begin again somewhere. 0 for never
+    #[arg(long, default_value_t = 0.0, value_parser = settings::not_negative)]
+    pub mtbf: f64,
+    /// How long a host is down after a failure, s
+    #[arg(long, default_value_t = 60.0, value_parser = settings::not_negative)]
+    pub repair: f64,
+    /// Mean time that a host is idle between two visits of its owner, s; its processes go on somewhere else. 0 for no owners
+    #[arg(long, default_value_t = 0.0, value_parser = settings::not_negative)]
+    pub idle: f64,
+    /// How long an owner stays, s
+    #[arg(long, default_value_t = 60.0, value_parser = settings::not_negative)]
+    pub visit: f64,
+}
+
+/// Why there is no report.
+#[derive(Debug, thiserror::Error)]
+#[error("hosts fail or are taken back so often that no process ends")]
+pub struct Stuck;
+
+/// Which algorithm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Where it was created.
+    Local,
+    /// Sender-initiated.
+    Sender,
+    /// Receiver-initiated.
+    Receiver,
+    /// Bidding.
+    Bidding,
+    /// Up-down.
+    UpDown,
+    /// Hierarchical.
+    Hierarchical,
+    /// Graph-theoretic.
+    Graph,
+    /// Active pulling.
+    Pull,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::Local,
+        Self::Sender,
+        Self::Receiver,
+        Self::Bidding,
+        Self::UpDown,
+        Self::Hierarchical,
+        Self::Graph,
+        Self::Pull,
+    ];
+
+    fn policy(self, hosts: usize) -> Box<dyn Policy> {
+        match self {
+            Self::Local => Box::new(Local),
+            Self::Sender => Box::new(SenderInitiated::default()),
+            Self::Receiver => Box::new(ReceiverInitiated::default()),
+            Self::Bidding => Box::new(Bidding::new(hosts)),
+            Self::UpDown => Box::new(UpDown::new(hosts)),
+            Self::Hierarchical => Box::new(Hierarchical::new(hosts, 16)),
+            Self::Graph => Box::new(GraphTheoretic),
+            Self::Pull => Box::new(Pull::default()),
+        }
+    }
+}
+
+/// One simulation.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    /// The algorithm.
+    pub kind: Kind,
+    /// The number of hosts.
+    pub hosts: usize,
+    /// The load.
+    pub load: f64,
+    /// Processes in all.
+    pub processes: u64,
+    over_hosts: bool,
+}
+
+impl Case {
+    /// A case by itself.
+    pub fn new(kind: Kind, hosts: usize, load: f64, processes: u64) -> Self {
+        Self { kind, hosts, load, processes, over_hosts: false }
+    }
+}
+
+/// Runs the experiment.
+pub fn run(settings: &Settings, runs: &Runs) -> Result<Report, Stuck> {
+    let mut cases = Vec::new();
+    for kind in Kind::ALL {
+        let case = |hosts: u64, load, over_hosts| {
+            // On few hosts there are as many processes as on five hundred, or the numbers would be noise.
+            let processes = settings.processes.saturating_mul(hosts.max(500));
+            Case { kind, hosts: hosts as usize, load, processes, over_hosts }
+        };
+        cases.extend(settings.load.iter().map(|&load| case(settings.load_hosts, load, false)));
+        cases.extend(settings.hosts.iter().map(|&hosts| case(hosts, settings.hosts_load, true)));
+    }
+    let outcomes = runs.all(&cases, |case, seed| simulate(settings, case, seed));
+    if outcomes.iter().flatten().any(|outcome| outcome.stuck) {
+        return Err(Stuck);
+    }
+    Ok(report(&cases, &outcomes))
+}
+
+fn report(cases: &[Case], outcomes: &[Vec<Outcome>]) -> Report {
+    let mut table = Table::new(
+        "allocation",
+        "Processor allocation",
+        &[
+            "algorithm",
+            "hosts",
+            "load",
+            "slowdown",
+            "batch slowdown",
+            "messages/process",
+            "moved %",
+            "again %",
+        ],
+    );
+    let name = |kind: Kind| kind.policy(1).name();
+    for (case, outcomes) in cases.iter().zip(outcomes) {
+        table.row([
+            text(name(case.kind)),
+            text(case.hosts),
+            text(case.load),
+            cell(outcomes, |o| o.slowdown),
+            cell(outcomes, |o| o.batch),
+            cell(outcomes, |o| o.messages),
+            cell(outcomes, |o| o.moved * 100.0),
+            cell(outcomes, |o| o.again * 100.0),
+        ]);
+    }
+    let plot = |file: &str, title: &str, over_hosts: bool, y: &str, measure: fn(&Outcome) -> f64| {
+        let curve = |&kind: &Kind| {
+            let place = |case: &Case| {
+                let x = if over_hosts { case.hosts as f64 } else { case.load };
+                (case.kind == kind && case.over_hosts == over_hosts).then_some(x)
+            };
+            series(name(kind), cases, outcomes, place, measure)
+        };
+        Plot {
+            name: file.to_owned(),
+            title: title.to_owned(),
+            x: if over_hosts { "hosts" } else { "load (part of what the hosts can do)" }.to_owned(),
+            y: y.to_owned(),
+            log_x: over_hosts,
+            log_y: true,
+            series: Kind::ALL.iter().map(curve).collect(),
+            marks: Vec::new(),
+        }
+    };
+    let plots = vec![
+        plot("allocation-slowdown", "Slowdown over load", false, "response / run time", |o| o.slowdown),
+        plot("allocation-messages", "Messages over load", false, "messages per process", |o| {
+            o.messages.max(0.01)
+        }),
+        plot("allocation-scale", "Slowdown over hosts", true, "response / run time", |o| o.slowdown),
+        plot("allocation-scale-messages", "Messages over hosts", true, "messages per process", |o| {
+            o.messages.max(0.01)
+        }),
+    ];
+    Report { tables: vec![table], plots, ..Report::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings() -> Settings {
+        Settings {
+            hosts: vec![5],
+            load: vec![0.8],
+            load_hosts: 40,
+            hosts_load: 0.8,
+            processes: 2,
+            batch: 4,
+            run: 10.0,
+            creators: 0.2,
+            delay: 0.0,
+            mtbf: 0.0,
+            repair: 60.0,
+            idle: 0.0,
+            visit: 60.0,
+        }
+    }
+
+    fn outcome(kind: Kind) -> Outcome {
+        let case = Case::new(kind, 40, 0.8, 2000);
+        simulate(&settings(), &case, 7)
+    }
+
+    #[test]
+    fn every_algorithm_ends_every_process_and_repeats_itself() {
+        for kind in Kind::ALL {
+            let first = outcome(kind);
+            assert_eq!(first.ended, 2000, "{kind:?}");
+            assert!(first.slowdown >= 0.8 && first.batch >= first.slowdown, "{kind:?}: {first:?}");
+            assert_eq!(first, outcome(kind));
+        }
+    }
+
+    #[test]
+    fn allocation_pays() {
+        let local = outcome(Kind::Local);
+        assert!(local.messages.abs() < 1e-9);
+        for kind in Kind::ALL.into_iter().filter(|&kind| kind != Kind::Local) {
+            let other = outcome(kind);
+            assert!(
+                other.slowdown < local.slowdown / 2.0,
+                "{kind:?}: {} against {}",
+                other.slowdown,
+                local.slowdown
+            );
+            assert!(other.messages > 0.5, "{kind:?}");
+        }
+        assert!(outcome(Kind::Receiver).moved > 0.1);
+    }
+
+    fn with(kind: Kind, change: impl Fn(Settings) -> Settings) -> Outcome {
+        simulate(&change(settings()), &Case::new(kind, 40, 0.5, 2000), 7)
+    }
+
+    #[test]
+    fn what_a_host_had_begins_again_when_it_fails_and_goes_on_when_its_owner_returns() {
+        for kind in Kind::ALL {
+            let calm = with(kind, |settings| settings);
+            let failing = with(kind, |settings| Settings { mtbf: 300.0, ..settings });
+            let owners = with(kind, |settings| Settings { idle: 300.0, ..settings });
+            for outcome in [&failing, &owners] {
+                assert_eq!(outcome.ended, 2000, "{kind:?}");
+                assert!(outcome.again > 0.0 && !outcome.stuck, "{kind:?}: {outcome:?}");
+            }
+            assert!(calm.again.abs() < 1e-9, "{kind:?}");
+            assert_eq!(failing, with(kind, |settings| Settings { mtbf: 300.0, ..settings }));
+            if kind != Kind::Local {
+                assert!(failing.slowdown > calm.slowdown && owners.slowdown > calm.slowdown, "{kind:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn managers_that_fail_are_replaced() {
+        // Creators are not in the way: what fails often is the hierarchy, and its requests are granted nevertheless.
+        let often = |settings| Settings { mtbf: 300.0, repair: 20.0, ..settings };
+        let hierarchical = with(Kind::Hierarchical, often);
+        assert!(hierarchical.slowdown < with(Kind::Local, often).slowdown / 2.0, "{hierarchical:?}");
+        assert!(hierarchical.messages > with(Kind::Hierarchical, |settings| settings).messages);
+    }
+
+    #[test]
+    fn probes_take_time() {
+        for kind in Kind::ALL {
+            let slow = with(kind, |settings| Settings { delay: 500.0, ..settings });
+            let (fast, none) = (with(kind, |settings| Settings { delay: 1.0, ..settings }), outcome(kind));
+            assert_eq!((slow.ended, fast.ended, none.ended), (2000, 2000, 2000), "{kind:?}");
+            if kind == Kind::Sender || kind == Kind::UpDown {
+                assert!(slow.slowdown > fast.slowdown, "{kind:?}: {} {}", slow.slowdown, fast.slowdown);
+            }
+        }
+    }
+
+    #[test]
+    fn where_nothing_ends_it_is_given_up() {
+        let settings = Settings { mtbf: 0.001, hosts: vec![3], load_hosts: 3, ..settings() };
+        assert!(run(&settings, &Runs::quiet(1, 1)).is_err());
+    }
+
+    #[test]
+    fn a_report_on_few_hosts() {
+        let report = run(&settings(), &Runs::quiet(1, 2)).expect("a report");
+        assert_eq!(report.tables[0].rows.len(), 16);
+        assert!(report.plots.iter().all(|plot| plot.svg().is_ok()));
+    }
+}
