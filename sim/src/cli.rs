@@ -35,7 +35,8 @@ const COALLOCATION: &str = "\
 Examples:
   pvm sim coallocation --seeds 10                       figures 3 to 6, with confidence intervals
   pvm sim coallocation --trace CTC-SP2.swf.gz           the jobs of a trace, widened to a mean of 40 nodes
-  pvm sim coallocation --clusters 64:1,64:1,32:2 --bwbn 10,100";
+  pvm sim coallocation --clusters 64:1,64:1,32:2 --bwbn 10,100
+  pvm sim coallocation --mtbf 100                       nodes fail every 100 days on the average";
 
 const DASIC: &str = "\
 Examples:
@@ -47,7 +48,8 @@ Examples:
 const EPOCHS: &str = "\
 Examples:
   pvm sim epochs --seeds 5                              slowdown over the grain
-  pvm sim epochs --grain 0.1 --spin 1                   block soon";
+  pvm sim epochs --grain 0.1 --spin 1                   block soon
+  pvm sim epochs --idle 10 --visit 1                    owners use their nodes for a second every ten";
 
 const ALLOCATION: &str = "\
 Examples:

@@ -110,7 +110,8 @@ impl From<Summary> for Cell {
 
 impl PartialEq<&str> for Cell {
     fn eq(&self, other: &&str) -> bool {
-        self.to_string() == *other
+        let shown = self.to_string();
+        shown == *other
     }
 }
 

@@ -422,8 +422,8 @@ pub fn run(settings: &Settings, runs: &Runs) -> Result<Report, Stuck> {
     );
     for (case, outcomes) in cases.iter().zip(&outcomes) {
         table.row([
-            text(case.policy.name()),
-            text(case.idle),
+            text(&case.policy.name()),
+            text(&case.idle),
             cell(outcomes, |o| o.coscheduled * 100.0),
             cell(outcomes, |o| o.slowdown),
             cell(outcomes, |o| o.migrations),

@@ -42,6 +42,12 @@ pub struct Settings {
     /// Simulated time, s
     #[arg(long, default_value_t = 20.0, value_parser = settings::positive)]
     pub time: f64,
+    /// Mean time that a node is idle between two visits of its owner, s, who has the processor to himself. 0 for no owners
+    #[arg(long, default_value_t = 0.0, value_parser = settings::not_negative)]
+    pub idle: f64,
+    /// How long an owner stays, s
+    #[arg(long, default_value_t = 1.0, value_parser = settings::positive)]
+    pub visit: f64,
 }
 
 /// How nodes schedule.
@@ -114,6 +120,10 @@ enum Event {
         step: u64,
         epoch: Epoch,
     },
+    /// An owner comes, or goes.
+    Owner {
+        node: usize,
+    },
 }
 
 #[derive(Clone, Copy)]
@@ -145,6 +155,8 @@ struct Processor {
     doing: Doing,
     since: Time,
     plan: u64,
+    /// Whether the owner has the processor.
+    owned: bool,
 }
 
 struct Simulation<'a> {
@@ -156,6 +168,7 @@ struct Simulation<'a> {
     processes: Vec<Vec<Process>>,
     jobs: Vec<usize>,
     random: Random,
+    owners: Random,
     plans: u64,
     switches: u64,
     steps: Vec<u64>,
@@ -175,6 +188,7 @@ pub fn simulate(settings: &Settings, case: Case, seed: u64) -> Outcome {
         doing: Doing::Nothing,
         since: 0,
         plan: 0,
+        owned: false,
     };
     let waiting = Process { state: State::Ready(0), step: 0, got: [0; 2] };
     let mut simulation = Simulation {
@@ -185,6 +199,7 @@ pub fn simulate(settings: &Settings, case: Case, seed: u64) -> Outcome {
         processes: vec![vec![waiting; jobs]; settings.nodes as usize],
         jobs: (0..jobs).collect(),
         random: Random::part(seed, 8),
+        owners: Random::part(seed, 13),
         plans: 0,
         switches: 0,
         steps: vec![0; jobs],
@@ -195,7 +210,7 @@ pub fn simulate(settings: &Settings, case: Case, seed: u64) -> Outcome {
 
 impl Simulation<'_> {
     fn run(&mut self) {
-        let slice = ms(self.settings.slice).max(1);
+        let slice = self.slice_time();
         for node in 0..self.processors.len() {
             for job in 0..self.jobs.len() {
                 self.processes[node][job].state = State::Ready(self.grain());
@@ -206,6 +221,10 @@ impl Simulation<'_> {
             let job = if gang { 0 } else { self.random.below(self.jobs.len()) };
             self.engine.at(first, Event::Slice { node });
             self.dispatch(node, Some(job), false);
+            if self.settings.idle > 0.0 {
+                let visit = seconds(self.owners.exponential(self.settings.idle));
+                self.engine.at(visit, Event::Owner { node });
+            }
         }
         let end = seconds(self.settings.time);
         while let Some(event) = self.engine.next_event() {
@@ -216,6 +235,7 @@ impl Simulation<'_> {
                 Event::Done { node, plan } if self.processors[node].plan == plan => self.done(node),
                 Event::Done { .. } => {}
                 Event::Slice { node } => self.slice(node),
+                Event::Owner { node } => self.owner(node),
                 Event::Message { node, job, step, epoch } => self.message(node, job, step, epoch),
             }
         }
@@ -323,6 +343,36 @@ impl Simulation<'_> {
         }
     }
 
+    /// An owner comes, and nothing of the jobs runs there, or goes.
+    fn owner(&mut self, node: usize) {
+        let owned = !self.processors[node].owned;
+        let mean = if owned { self.settings.visit } else { self.settings.idle };
+        let next = seconds(self.owners.exponential(mean)).max(1);
+        self.engine.after(next, Event::Owner { node });
+        self.processors[node].owned = owned;
+        if owned {
+            self.dispatch(node, None, false);
+        } else {
+            let next = self.next(node, None);
+            self.dispatch(node, next, false);
+        }
+    }
+
+    /// Whose turn it is by the time slices.
+    fn next(&self, node: usize, running: Option<usize>) -> Option<usize> {
+        if self.case.policy == Policy::Gang {
+            let micros = Duration::from_micros;
+            return gang_slice(micros(self.engine.now()), micros(self.slice_time()), self.jobs.len());
+        }
+        // Who waits and has not blocked takes its turn like the others.
+        let spins = self.case.policy == Policy::Local;
+        local_next(&self.jobs, running, |job| spins || self.is_ready(node, job)).or(running)
+    }
+
+    fn slice_time(&self) -> Time {
+        ms(self.settings.slice).max(1)
+    }
+
     /// A process has computed its step: it tells its neighbours, and waits.
     fn exchange(&mut self, node: usize, job: usize) {
         let nodes = self.processors.len();
@@ -352,7 +402,7 @@ impl Simulation<'_> {
 
     fn message(&mut self, node: usize, job: usize, step: u64, epoch: Epoch) {
         self.processes[node][job].got[(step % 2) as usize] += 1;
-        if !self.advance(node, job) {
+        if !self.advance(node, job) || self.processors[node].owned {
             return;
         }
         let before = self.running(node);
@@ -376,18 +426,11 @@ impl Simulation<'_> {
     }
 
     fn slice(&mut self, node: usize) {
-        let slice = ms(self.settings.slice).max(1);
-        self.engine.after(slice, Event::Slice { node });
-        let running = self.running(node);
-        let next = if self.case.policy == Policy::Gang {
-            let micros = Duration::from_micros;
-            gang_slice(micros(self.engine.now()), micros(slice), self.jobs.len())
-        } else {
-            // Who waits and has not blocked takes its turn like the others.
-            let spins = self.case.policy == Policy::Local;
-            local_next(&self.jobs, running, |job| spins || self.is_ready(node, job)).or(running)
-        };
-        self.dispatch(node, next, true);
+        self.engine.after(self.slice_time(), Event::Slice { node });
+        if !self.processors[node].owned {
+            let next = self.next(node, self.running(node));
+            self.dispatch(node, next, true);
+        }
     }
 
     fn finish(self) -> Outcome {
@@ -419,8 +462,8 @@ pub fn run(settings: &Settings, runs: &Runs) -> Report {
     );
     for (case, outcomes) in cases.iter().zip(&outcomes) {
         table.row([
-            text(case.policy.name()),
-            text(case.grain),
+            text(&case.policy.name()),
+            text(&case.grain),
             cell(outcomes, |o| o.slowdown),
             cell(outcomes, |o| o.fairness),
             cell(outcomes, |o| o.switches),
@@ -464,6 +507,8 @@ mod tests {
             slice: 20.0,
             spin: 5,
             time: 0.4,
+            idle: 0.0,
+            visit: 0.05,
         }
     }
 
@@ -486,6 +531,19 @@ mod tests {
             let settings = Settings { jobs: 1, ..settings() };
             let outcome = simulate(&settings, Case { policy, grain: 1.0 }, 5);
             assert!(outcome.slowdown < 1.25, "{policy:?}: {outcome:?}");
+        }
+    }
+
+    #[test]
+    fn an_owner_holds_up_all_who_wait_for_the_node() {
+        for policy in Policy::ALL {
+            let with =
+                |idle| simulate(&Settings { idle, time: 2.0, ..settings() }, Case { policy, grain: 1.0 }, 5);
+            let (alone, visited) = (with(0.0), with(0.5));
+            // Each of six nodes is away for a tenth of the time.
+            let more = visited.slowdown / alone.slowdown;
+            assert!(more > 1.1 && more < 3.0, "{policy:?}: {more}");
+            assert_eq!(visited, with(0.5));
         }
     }
 

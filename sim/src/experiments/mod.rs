@@ -55,7 +55,7 @@ fn cell<O>(outcomes: &[O], measure: impl Fn(&O) -> f64) -> Cell {
 }
 
 /// A table's cell: a name, or a setting.
-fn text(value: impl ToString) -> Cell {
+fn text(value: &impl ToString) -> Cell {
     Cell::Text(value.to_string())
 }
 
@@ -88,7 +88,7 @@ mod tests {
         let outcomes = runs.all(&[1, 2], |&case, seed| case * 100 + seed);
         assert_eq!(outcomes, [[110, 111, 112], [210, 211, 212]]);
         assert_eq!(cell(&outcomes[0], |&o| o as f64), "111.0 ±2.484");
-        assert_eq!(text(2.5), "2.5");
+        assert_eq!(text(&2.5), "2.5");
         assert_eq!(Runs::quiet(1, 0).all(&[5], |_, seed| seed), [[1]]);
         let curve = series("a", &[1, 2], &outcomes, |&case| (case == 2).then_some(7.0), |&o| o as f64);
         assert_eq!(curve.points.len(), 1);

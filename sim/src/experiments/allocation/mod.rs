@@ -168,9 +168,9 @@ fn report(cases: &[Case], outcomes: &[Vec<Outcome>]) -> Report {
     let name = |kind: Kind| kind.policy(1).name();
     for (case, outcomes) in cases.iter().zip(outcomes) {
         table.row([
-            text(name(case.kind)),
-            text(case.hosts),
-            text(case.load),
+            text(&name(case.kind)),
+            text(&case.hosts),
+            text(&case.load),
             cell(outcomes, |o| o.slowdown),
             cell(outcomes, |o| o.batch),
             cell(outcomes, |o| o.messages),

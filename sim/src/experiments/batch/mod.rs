@@ -149,8 +149,8 @@ fn report(cases: &[Case], outcomes: &[Vec<Outcome>]) -> Report {
     );
     for (case, outcomes) in cases.iter().zip(outcomes) {
         table.row([
-            text(case.setting.policy.name()),
-            text(if case.model.is_some() { case.load.to_string() } else { "trace".to_owned() }),
+            text(&case.setting.policy.name()),
+            text(&if case.model.is_some() { case.load.to_string() } else { "trace".to_owned() }),
             cell(outcomes, |o| o.utilisation * 100.0),
             cell(outcomes, |o| o.wait / 3600.0),
             cell(outcomes, |o| o.slowdown),

@@ -34,6 +34,12 @@ pub struct Settings {
     /// What the jobs ask for, as a part of what the clusters can do
     #[arg(long, default_value_t = 1.5, value_parser = settings::positive)]
     pub load: f64,
+    /// Mean time between failures of a node, days; the job that has it begins again. 0 for never
+    #[arg(long, default_value_t = 0.0, value_parser = settings::not_negative)]
+    pub mtbf: f64,
+    /// How long a node is down after a failure, hours
+    #[arg(long, default_value_t = 4.0, value_parser = settings::not_negative)]
+    pub repair: f64,
     /// Take the jobs from a trace in the Standard Workload Format (plain or gzip) instead of the Lublin–Feitelson model
     #[arg(long)]
     pub trace: Option<PathBuf>,
@@ -69,6 +75,9 @@ pub enum Error {
     /// There is nothing to run.
     #[error("the workload has no jobs that the clusters could run")]
     Empty,
+    /// No job gets to its end.
+    #[error("nodes fail so often that no job ends: --mtbf is too short for these jobs")]
+    Stuck,
 }
 
 /// A simulation of one of the figures.
@@ -111,7 +120,9 @@ pub fn run(settings: &Settings, runs: &Runs) -> Result<Report, Error> {
     });
     let outcomes =
         outcomes.into_iter().map(|runs| runs.into_iter().collect()).collect::<Result<Vec<Vec<_>>, _>>()?;
-    if outcomes.iter().flatten().all(|outcome| outcome.jobs == 0) {
+    if outcomes.iter().flatten().any(|outcome| outcome.stuck) {
+        return Err(Error::Stuck);
+    } else if outcomes.iter().flatten().all(|outcome| outcome.jobs == 0) {
         return Err(Error::Empty);
     }
     Ok(Report { notes: note.into_iter().collect(), ..report(&cases, &outcomes) })
@@ -157,10 +168,13 @@ fn cases(settings: &Settings) -> Vec<Case> {
         each.map(|(at, &(nodes, h))| Cluster { nodes, factor: factors(at, h), bandwidth: settings.link })
             .collect()
     };
+    let mtbf = if settings.mtbf > 0.0 { settings.mtbf * 86_400.0 } else { f64::INFINITY };
+    let repair = settings.repair * 3600.0;
+    let communication = settings.communication;
     let case = |figure, strategy, bwbn, width, clusters| Case {
         figure,
         width,
-        setting: Setting { clusters, strategy, bwbn, communication: settings.communication },
+        setting: Setting { clusters, strategy, bwbn, communication, mtbf, repair },
     };
     let mut cases = Vec::new();
     for strategy in Strategy::ALL {
@@ -202,6 +216,7 @@ fn report(cases: &[Case], outcomes: &[Vec<Outcome>]) -> Report {
             "wait h",
             "slowdown",
             "spanning %",
+            "restarts",
         ],
     );
     for (case, outcomes) in cases.iter().zip(outcomes) {
@@ -211,16 +226,17 @@ fn report(cases: &[Case], outcomes: &[Vec<Outcome>]) -> Report {
             Figure::Width => ("6", "-".to_owned()),
         };
         table.row([
-            text(figure),
-            text(case.setting.strategy),
-            text(case.setting.bwbn),
-            text(case.width),
-            text(variance),
+            text(&figure),
+            text(&case.setting.strategy),
+            text(&case.setting.bwbn),
+            text(&case.width),
+            text(&variance),
             cell(outcomes, |o| o.makespan / 3600.0),
             cell(outcomes, |o| o.utilisation * 100.0),
             cell(outcomes, |o| o.wait / 3600.0),
             cell(outcomes, |o| o.slowdown),
             cell(outcomes, |o| o.spanning * 100.0),
+            cell(outcomes, |o| o.restarts as f64),
         ]);
     }
     let hours = |o: &Outcome| o.makespan / 3600.0;
@@ -367,6 +383,12 @@ mod tests {
         assert!(run(&settings(&["--trace", name, "--lenient"]), &Runs::quiet(1, 1)).is_ok());
         std::fs::write(&path, "").expect("written");
         assert!(matches!(run(&settings(&["--trace", name]), &Runs::quiet(1, 1)), Err(Error::Empty)));
+    }
+
+    #[test]
+    fn nodes_that_fail_too_often() {
+        let often = settings(&["--jobs", "20", "--bwbn", "10", "--mtbf", "0.001"]);
+        assert!(matches!(run(&often, &Runs::quiet(1, 1)), Err(Error::Stuck)));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Clusters joined by a star of links, and rigid jobs that the frame of algorithm 1 starts.
+//! Clusters joined by a star of links, whose nodes may fail, and rigid jobs that the frame of algorithm 1 starts.
 
 use crate::engine::{Engine, SECOND, Time, seconds, to_seconds};
 use crate::random::Random;
@@ -31,6 +31,10 @@ pub struct Setting {
     pub bwbn: f64,
     /// `T_C` of a job that spans clusters on free links, as a part of its `T_0`.
     pub communication: f64,
+    /// Mean time between failures of a node, in seconds; infinite for never.
+    pub mtbf: f64,
+    /// How long a node is down, in seconds.
+    pub repair: f64,
 }
 
 /// Why a machine cannot be simulated.
@@ -64,19 +68,30 @@ pub struct Outcome {
     pub jobs: u64,
     /// Jobs that no machine under this strategy could ever run.
     pub refused: u64,
+    /// Runs that failed with a node, and began again.
+    pub restarts: u64,
     /// Nodes times seconds that jobs had.
     pub node_seconds: f64,
     /// Events that happened.
     pub events: u64,
+    /// Whether it was given up, as nodes failed again and again and no job ended.
+    pub stuck: bool,
 }
 
 enum Event {
     Submit,
     End { slot: usize, plan: u64 },
+    Fail,
+    Repair { site: usize },
 }
+
+/// So many failures without a job that ends, and none ever will.
+const IN_VAIN: u32 = 200_000;
 
 struct Running {
     job: Job,
+    /// The cluster it was submitted at.
+    home: usize,
     shares: Vec<Share>,
     started: Time,
     /// When the rest was computed last.
@@ -103,6 +118,12 @@ struct Machine<'a> {
     /// One line, or under No-Share one per cluster.
     lines: Vec<Line<(Job, usize)>>,
     busy: u32,
+    down: u32,
+    /// Whether jobs are still to be submitted.
+    more: bool,
+    failures: Random,
+    /// Failures since a job ended.
+    in_vain: u32,
     last: Time,
     busy_time: f64,
     waits: Summary,
@@ -113,12 +134,13 @@ struct Machine<'a> {
 /// Runs the jobs, which come in the order of submission, to their end.
 pub fn simulate(setting: &Setting, seed: u64, jobs: impl IntoIterator<Item = Job>) -> Result<Outcome, Error> {
     check(&setting.clusters)?;
-    let mut machine = Machine::new(setting);
+    let mut machine = Machine::new(setting, seed);
     let mut random = Random::part(seed, 2);
     let mut jobs = jobs.into_iter();
     let mut next = jobs.next();
     if let Some(job) = next {
         machine.engine.at(seconds(job.submit), Event::Submit);
+        machine.plan_failure();
     }
     while let Some(event) = machine.engine.next_event() {
         match event {
@@ -127,11 +149,18 @@ pub fn simulate(setting: &Setting, seed: u64, jobs: impl IntoIterator<Item = Job
                     machine.submit(job, &mut random);
                 }
                 next = jobs.next();
+                machine.more = next.is_some();
                 if let Some(job) = next {
                     machine.engine.at(seconds(job.submit), Event::Submit);
                 }
             }
             Event::End { slot, plan } => machine.end(slot, plan),
+            Event::Fail => machine.fail(),
+            Event::Repair { site } => machine.repair(site),
+        }
+        machine.outcome.stuck = machine.in_vain >= IN_VAIN;
+        if machine.is_over() || machine.outcome.stuck {
+            break;
         }
     }
     Ok(machine.finish())
@@ -149,7 +178,7 @@ fn check(clusters: &[Cluster]) -> Result<(), Error> {
 }
 
 impl<'a> Machine<'a> {
-    fn new(setting: &'a Setting) -> Self {
+    fn new(setting: &'a Setting, seed: u64) -> Self {
         let site = |cluster: &Cluster| Site {
             free: cluster.nodes,
             factor: cluster.factor,
@@ -168,12 +197,20 @@ impl<'a> Machine<'a> {
             plans: 0,
             lines: (0..lines).map(|_| Line::new()).collect(),
             busy: 0,
+            down: 0,
+            more: true,
+            failures: Random::part(seed, 12),
+            in_vain: 0,
             last: 0,
             busy_time: 0.0,
             waits: Summary::default(),
             slowdowns: Summary::default(),
             outcome: Outcome::default(),
         }
+    }
+
+    fn is_over(&self) -> bool {
+        !self.more && self.busy == 0 && self.lines.iter().all(Line::is_empty)
     }
 
     /// The cluster that a job is submitted at: any that is large enough. The largest if none is.
@@ -196,9 +233,18 @@ impl<'a> Machine<'a> {
             self.outcome.refused += 1;
             return;
         }
-        let line = if self.lines.len() > 1 { home } else { 0 };
+        self.queue(job, home);
+        self.walk(self.line(home));
+    }
+
+    /// The line of those who wait for a cluster: under No-Share its own.
+    fn line(&self, site: usize) -> usize {
+        if self.lines.len() > 1 { site } else { 0 }
+    }
+
+    fn queue(&mut self, job: Job, home: usize) {
+        let line = self.line(home);
         self.lines[line].push(job.width, (job, home));
-        self.walk(line);
     }
 
     /// Algorithm 1: walks along the queue and starts each job that fits.
@@ -210,12 +256,12 @@ impl<'a> Machine<'a> {
             from = Some(at);
             let Some((job, home)) = self.lines[line].remove(at) else { return };
             if let Some(shares) = self.setting.strategy.allocate(job.width, home, &self.sites) {
-                self.start(job, shares);
+                self.start(job, home, shares);
             }
         }
     }
 
-    fn start(&mut self, job: Job, shares: Vec<Share>) {
+    fn start(&mut self, job: Job, home: usize, shares: Vec<Share>) {
         let now = self.engine.now();
         self.account();
         self.busy += job.width;
@@ -223,13 +269,20 @@ impl<'a> Machine<'a> {
         let factors = shares.iter().map(|share| self.sites[share.site].factor);
         let execution = execution_time(job.run, 1.0, factors);
         let communication = if spans { job.run * self.setting.communication } else { 0.0 };
-        self.outcome.spanning += f64::from(u8::from(shares.len() > 1));
         for share in &shares {
             self.sites[share.site].free -= share.nodes;
         }
-        self.waits.add(to_seconds(now) - job.submit);
-        let running =
-            Running { job, shares, started: now, since: now, execution, communication, ff: 1.0, plan: 0 };
+        let running = Running {
+            job,
+            home,
+            shares,
+            started: now,
+            since: now,
+            execution,
+            communication,
+            ff: 1.0,
+            plan: 0,
+        };
         let slot = self.vacant.pop().unwrap_or_else(|| {
             self.slots.push(None);
             self.slots.len() - 1
@@ -246,28 +299,91 @@ impl<'a> Machine<'a> {
         if self.slots[slot].as_ref().is_none_or(|running| running.plan != plan) {
             return;
         }
+        let Some(Running { job, shares, started, .. }) = self.leave(slot) else { return };
+        self.in_vain = 0;
+        self.outcome.jobs += 1;
+        self.outcome.spanning += f64::from(u8::from(shares.len() > 1));
+        // Who had to begin again has waited until then.
+        self.waits.add(to_seconds(started) - job.submit);
+        let response = to_seconds(self.engine.now()) - job.submit;
+        self.slowdowns.add((response / job.run.max(10.0)).max(1.0));
+        self.walk_for(&shares);
+    }
+
+    /// A job leaves its nodes, whether it has ended or not.
+    fn leave(&mut self, slot: usize) -> Option<Running> {
         self.account();
         if let Some(at) = self.spanning.iter().position(|&other| other == slot) {
             self.spanning.swap_remove(at);
             self.load_links(slot, -1.0);
         }
-        let Some(running) = self.slots[slot].take() else { return };
+        let running = self.slots[slot].take()?;
         self.vacant.push(slot);
-        let job = running.job;
         for share in &running.shares {
             self.sites[share.site].free += share.nodes;
         }
-        self.busy -= job.width;
+        self.busy -= running.job.width;
         let ran = to_seconds(self.engine.now() - running.started);
-        self.outcome.jobs += 1;
-        self.outcome.node_seconds += ran * f64::from(job.width);
-        let response = to_seconds(self.engine.now()) - job.submit;
-        self.slowdowns.add((response / job.run.max(10.0)).max(1.0));
+        self.outcome.node_seconds += ran * f64::from(running.job.width);
+        Some(running)
+    }
+
+    /// Whoever waits for these nodes may start.
+    fn walk_for(&mut self, shares: &[Share]) {
         if self.lines.len() > 1 {
-            running.shares.iter().for_each(|share| self.walk(share.site));
+            shares.iter().for_each(|share| self.walk(share.site));
         } else {
             self.walk(0);
         }
+    }
+
+    fn plan_failure(&mut self) {
+        let nodes: f64 = self.setting.clusters.iter().map(|cluster| f64::from(cluster.nodes)).sum();
+        let between = self.setting.mtbf / nodes;
+        if between.is_finite() && between > 0.0 {
+            let delay = self.failures.exponential(between);
+            self.engine.after(seconds(delay).max(1), Event::Fail);
+        }
+    }
+
+    /// One of the nodes that are up fails. If it has a job, that begins again, behind those who wait.
+    fn fail(&mut self) {
+        self.plan_failure();
+        self.in_vain += 1;
+        let free: u32 = self.sites.iter().map(|site| site.free).sum();
+        let node = self.failures.below((free + self.busy) as usize) as u32;
+        let Some((site, owner)) = self.owner(node) else { return };
+        let lost = owner.and_then(|slot| self.leave(slot));
+        self.sites[site].free -= 1;
+        self.down += 1;
+        self.engine.after(seconds(self.setting.repair), Event::Repair { site });
+        if let Some(Running { job, home, shares, .. }) = lost {
+            self.outcome.restarts += 1;
+            self.queue(job, home);
+            self.walk_for(&shares);
+        }
+    }
+
+    /// Where the n-th of the nodes that are up is, the free ones first, and whose. `None` if there is none.
+    fn owner(&self, node: u32) -> Option<(usize, Option<usize>)> {
+        let free = self.sites.iter().enumerate().map(|(at, site)| (at, None, site.free));
+        let busy =
+            self.slots.iter().enumerate().filter_map(|(slot, running)| Some((slot, running.as_ref()?)));
+        let busy = busy.flat_map(|(slot, running)| {
+            running.shares.iter().map(move |share| (share.site, Some(slot), share.nodes))
+        });
+        let mut first = 0;
+        let found = free.chain(busy).find(|&(_, _, nodes)| {
+            first += nodes;
+            node < first
+        })?;
+        Some((found.0, found.1))
+    }
+
+    fn repair(&mut self, site: usize) {
+        self.sites[site].free += 1;
+        self.down -= 1;
+        self.walk(self.line(site));
     }
 
     /// A job begins or ceases to use links: congestion changes, and with it the ends of all that use them.
@@ -345,7 +461,8 @@ mod tests {
 
     fn setting(strategy: Strategy, bwbn: f64) -> Setting {
         let cluster = |nodes, factor| Cluster { nodes, factor, bandwidth: 1000.0 };
-        Setting { clusters: vec![cluster(8, 1.0), cluster(4, 2.0)], strategy, bwbn, communication: 0.5 }
+        let clusters = vec![cluster(8, 1.0), cluster(4, 2.0)];
+        Setting { clusters, strategy, bwbn, communication: 0.5, mtbf: f64::INFINITY, repair: 600.0 }
     }
 
     fn makespan(strategy: Strategy, bwbn: f64, jobs: &[Job]) -> f64 {
@@ -372,7 +489,7 @@ mod tests {
         // Three clusters; two jobs of 2 + 2 nodes share the first one's link while both run.
         let cluster = |nodes| Cluster { nodes, factor: 1.0, bandwidth: 100.0 };
         let clusters = vec![cluster(4), cluster(2), cluster(2)];
-        let setting = Setting { clusters, strategy: Strategy::Shfp, bwbn: 75.0, communication: 1.0 };
+        let setting = Setting { clusters, communication: 1.0, ..setting(Strategy::Shfp, 75.0) };
         // Width 6 takes clusters 1 and 2; a second of width 2 is alone in cluster 3. No sharing: 75 · 4 · 2 / 5 = 120.
         let alone = simulate(&setting, 1, [job(0.0, 10.0, 6)]).expect("a machine");
         assert!(near(alone.makespan, 10.0 + 10.0 * 1.2));
@@ -418,20 +535,28 @@ mod tests {
     #[test]
     fn nothing_is_lost_and_node_seconds_add_up() {
         for strategy in Strategy::ALL {
-            let setting = setting(strategy, 40.0);
-            let jobs = Lublin::new(3, 8, 4).offering(1.0, 8.0).take(500);
-            let outcome = simulate(&setting, 3, jobs).expect("a machine");
-            assert_eq!(outcome.jobs + outcome.refused, 500, "{strategy}");
-            assert!(outcome.utilisation <= 1.0 + 1e-9);
-            let used = outcome.utilisation * 12.0 * outcome.makespan;
-            assert!(
-                (used - outcome.node_seconds).abs() < 1e-6 * used,
-                "{strategy}: {used} {}",
-                outcome.node_seconds
-            );
-            let again =
-                simulate(&setting, 3, Lublin::new(3, 8, 4).offering(1.0, 8.0).take(500)).expect("a machine");
-            assert_eq!(outcome, again);
+            for mtbf in [f64::INFINITY, 2e6] {
+                let setting = Setting { mtbf, ..setting(strategy, 40.0) };
+                let jobs = || Lublin::new(3, 8, 4).offering(1.0, 8.0).take(500);
+                let outcome = simulate(&setting, 3, jobs()).expect("a machine");
+                assert_eq!(outcome.jobs + outcome.refused, 500, "{strategy}");
+                assert_eq!(outcome.restarts > 0, mtbf.is_finite(), "{strategy}");
+                assert!(outcome.utilisation <= 1.0 + 1e-9);
+                let (used, had) = (outcome.utilisation * 12.0 * outcome.makespan, outcome.node_seconds);
+                assert!((used - had).abs() < 1e-6 * used, "{strategy}: {used} {had}");
+                assert_eq!(outcome, simulate(&setting, 3, jobs()).expect("a machine"));
+            }
         }
+    }
+
+    #[test]
+    fn a_job_begins_again_when_a_node_of_it_fails() {
+        // All nodes are its own. It is long enough to be hit, and so ends later than a run takes; at last it does.
+        let setting = Setting { mtbf: 12.0 * 200.0, repair: 10.0, ..setting(Strategy::Bfnp, 1.0) };
+        let outcome = simulate(&setting, 1, [job(0.0, 100.0, 12)]).expect("a machine");
+        assert!(outcome.restarts > 0 && outcome.jobs == 1, "{outcome:?}");
+        assert!(outcome.makespan >= 250.0 + 10.0, "{}", outcome.makespan);
+        let never = Setting { mtbf: 1.0, ..setting };
+        assert!(simulate(&never, 1, [job(0.0, 100.0, 12)]).expect("a machine").stuck);
     }
 }
