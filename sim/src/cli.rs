@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn the_examples_parse() {
-        let all = [EXAMPLES, COALLOCATION, DASIC, EPOCHS, ALLOCATION, BATCH].concat();
+        let all = [EXAMPLES, COALLOCATION, DASIC, EPOCHS, ALLOCATION, BATCH].join("\n");
         for line in all.lines().filter(|line| line.starts_with("  pvm sim")) {
             let words = line.split("   ").find(|part| part.contains("pvm")).expect("a command").trim();
             let args = words.split_whitespace().skip(2).map(OsString::from);

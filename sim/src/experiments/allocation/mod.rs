@@ -199,12 +199,10 @@ fn report(cases: &[Case], outcomes: &[Vec<Outcome>]) -> Report {
     };
     let plots = vec![
         plot("allocation-slowdown", "Slowdown over load", false, "response / run time", |o| o.slowdown),
-        plot("allocation-messages", "Messages over load", false, "messages per process", |o| {
-            o.messages.max(0.01)
-        }),
+        plot("allocation-messages", "Messages over load", false, "messages per process", |o| o.messages),
         plot("allocation-scale", "Slowdown over hosts", true, "response / run time", |o| o.slowdown),
         plot("allocation-scale-messages", "Messages over hosts", true, "messages per process", |o| {
-            o.messages.max(0.01)
+            o.messages
         }),
     ];
     Report { tables: vec![table], plots, ..Report::default() }

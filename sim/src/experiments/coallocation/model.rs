@@ -331,7 +331,9 @@ impl<'a> Machine<'a> {
     /// Whoever waits for these nodes may start.
     fn walk_for(&mut self, shares: &[Share]) {
         if self.lines.len() > 1 {
-            shares.iter().for_each(|share| self.walk(share.site));
+            for share in shares {
+                self.walk(share.site);
+            }
         } else {
             self.walk(0);
         }

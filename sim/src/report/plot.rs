@@ -1,0 +1,274 @@
+//! Plots, as people would put them in a paper.
+
+use super::Error;
+use super::axis::{Axis, scaled};
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use plotters::style::FontTransform;
+
+/// A measured point, with half the width of its confidence interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Point {
+    /// Where.
+    pub x: f64,
+    /// The mean over the seeds.
+    pub y: f64,
+    /// Half of the 95 % interval, 0 with one seed.
+    pub half: f64,
+}
+
+/// A curve.
+#[derive(Clone, Debug, Default)]
+pub struct Series {
+    /// What the legend calls it.
+    pub name: String,
+    /// Its points, from left to right.
+    pub points: Vec<Point>,
+}
+
+/// A value that the paper gives.
+#[derive(Clone, Debug, Default)]
+pub struct Mark {
+    /// What it is.
+    pub label: String,
+    /// Where.
+    pub x: f64,
+    /// What the paper says.
+    pub y: f64,
+}
+
+/// A plot of curves over a number.
+#[derive(Clone, Debug, Default)]
+pub struct Plot {
+    /// The name of its file.
+    pub name: String,
+    /// What it shows.
+    pub title: String,
+    /// The horizontal axis and its unit.
+    pub x: String,
+    /// The vertical axis and its unit.
+    pub y: String,
+    /// Whether the horizontal axis is logarithmic.
+    pub log_x: bool,
+    /// Whether the vertical axis is logarithmic.
+    pub log_y: bool,
+    /// The curves.
+    pub series: Vec<Series>,
+    /// The paper's values.
+    pub marks: Vec<Mark>,
+}
+
+/// Colours that can be told apart, also by the colour-blind (Okabe and Ito's, and grey).
+const COLOURS: [RGBColor; 8] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(230, 159, 0),
+    RGBColor(86, 180, 233),
+    RGBColor(60, 60, 60),
+    RGBColor(150, 150, 150),
+];
+
+/// The corners of the points' signs, in pixels; what is printed in black and white can be told apart by them.
+const SIGNS: [&[(i32, i32)]; 4] = [
+    &[(-2, -4), (2, -4), (4, -2), (4, 2), (2, 4), (-2, 4), (-4, 2), (-4, -2)],
+    &[(-4, -4), (4, -4), (4, 4), (-4, 4)],
+    &[(0, -5), (5, 4), (-5, 4)],
+    &[(0, -6), (6, 0), (0, 6), (-6, 0)],
+];
+
+type Drawing<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type DrawingError = DrawingAreaErrorKind<std::io::Error>;
+type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Axis, Axis>>;
+
+/// How a curve is drawn.
+#[derive(Clone, Copy)]
+struct Look {
+    colour: RGBColor,
+    sign: &'static [(i32, i32)],
+    /// How far its points are beside their places, in pixels: bars at the same place must not hide each other.
+    aside: i32,
+}
+
+impl Plot {
+    /// The plot as an SVG document.
+    pub fn svg(&self) -> Result<String, Error> {
+        let mut text = String::new();
+        {
+            let area = SVGBackend::with_string(&mut text, (920, 500)).into_drawing_area();
+            self.draw(&area)
+                .and_then(|()| area.present())
+                .map_err(|error| Error::Plot { name: self.name.clone(), reason: error.to_string() })?;
+        }
+        Ok(text)
+    }
+
+    /// The curves and how they are drawn.
+    fn curves(&self) -> impl Iterator<Item = (&Series, Look)> {
+        let middle = self.series.len() as i32 - 1;
+        let apart = if self.has_bars() { 2 } else { 0 };
+        self.series.iter().enumerate().map(move |(number, series)| {
+            let (colour, sign) = (COLOURS[number % COLOURS.len()], SIGNS[number % SIGNS.len()]);
+            (series, Look { colour, sign, aside: (2 * number as i32 - middle) * apart / 2 })
+        })
+    }
+
+    fn has_bars(&self) -> bool {
+        self.series.iter().flat_map(|series| &series.points).any(|point| point.half > 0.0)
+    }
+
+    fn axis(&self, log: bool, from_zero: bool, pick: impl Fn(f64, f64) -> f64) -> Axis {
+        let points = self.series.iter().flat_map(|series| &series.points).map(|point| (point.x, point.y));
+        let all = points.chain(self.marks.iter().map(|mark| (mark.x, mark.y)));
+        let values = all.map(|(x, y)| scaled(pick(x, y), log)).filter(|value| value.is_finite());
+        Axis::over(values, log, from_zero)
+    }
+
+    fn draw(&self, area: &Drawing<'_>) -> Result<(), DrawingError> {
+        area.fill(&WHITE)?;
+        let (left, right) = area.split_horizontally(720);
+        let (x, y) = (self.axis(self.log_x, false, |x, _| x), self.axis(self.log_y, true, |_, y| y));
+        let mut chart = ChartBuilder::on(&left)
+            .caption(&self.title, ("sans-serif", 18))
+            .margin(12)
+            .margin_right(24)
+            .x_label_area_size(46)
+            .y_label_area_size(70)
+            .build_cartesian_2d(x.clone(), y.clone())?;
+        chart
+            .configure_mesh()
+            .x_desc(&self.x)
+            .y_desc(&self.y)
+            .x_label_formatter(&|at| x.label(*at))
+            .y_label_formatter(&|at| y.label(*at))
+            .axis_desc_style(("sans-serif", 15))
+            .x_label_style(("sans-serif", 13))
+            .y_label_style(("sans-serif", 13).into_font().transform(FontTransform::None))
+            .light_line_style(WHITE)
+            .bold_line_style(BLACK.mix(0.12))
+            .draw()?;
+        for (series, look) in self.curves() {
+            bars(&mut chart, &series.points, look, (&x, &y))?;
+            curve(&mut chart, &series.points, look, (&x, &y))?;
+        }
+        for mark in &self.marks {
+            let (Some(at_x), Some(at_y)) = (x.scaled(mark.x), y.scaled(mark.y)) else { continue };
+            let cross = EmptyElement::at((at_x, at_y)) + Cross::new((0, 0), 6, BLACK.stroke_width(2));
+            chart.draw_series([cross + Text::new(mark.label.clone(), (8, -14), ("sans-serif", 13))])?;
+        }
+        self.legend(&right)
+    }
+
+    /// Names beside the plot, where they cover nothing.
+    fn legend(&self, area: &Drawing<'_>) -> Result<(), DrawingError> {
+        let mut y = 60;
+        for (series, Look { colour, sign, .. }) in self.curves() {
+            let nothing = self.log_y && series.points.iter().all(|point| point.y <= 0.0);
+            let name = if nothing { format!("{}: 0", series.name) } else { series.name.clone() };
+            area.draw(&PathElement::new(vec![(0, y), (26, y)], colour.stroke_width(2)))?;
+            area.draw(&(EmptyElement::at((13, y)) + Polygon::new(sign.to_vec(), colour.filled())))?;
+            area.draw(&Text::new(name, (34, y - 7), ("sans-serif", 14)))?;
+            y += 24;
+        }
+        if self.has_bars() {
+            area.draw(&Text::new("bars: 95 % confidence", (0, y + 6), ("sans-serif", 12)))?;
+        }
+        Ok(())
+    }
+}
+
+/// Where a point is drawn, a little beside its place; `None` if the axes have none for it.
+fn place(chart: &Chart<'_, '_>, point: Point, look: Look, axes: (&Axis, &Axis)) -> Option<(f64, f64)> {
+    let pixel = axes.0.length() / f64::from(chart.plotting_area().dim_in_pixel().0.max(1));
+    Some((axes.0.scaled(point.x)? + f64::from(look.aside) * pixel, axes.1.scaled(point.y)?))
+}
+
+fn curve(
+    chart: &mut Chart<'_, '_>,
+    points: &[Point],
+    look: Look,
+    axes: (&Axis, &Axis),
+) -> Result<(), DrawingError> {
+    let places: Vec<(f64, f64)> =
+        points.iter().filter_map(|&point| place(chart, point, look, axes)).collect();
+    chart.draw_series(LineSeries::new(places.iter().copied(), look.colour.stroke_width(2)))?;
+    let sign = |at| EmptyElement::at(at) + Polygon::new(look.sign.to_vec(), look.colour.filled());
+    chart.draw_series(places.into_iter().map(sign))?;
+    Ok(())
+}
+
+/// The intervals, as far as they are within the axes. An end that is not drawn is beyond them.
+fn bars(
+    chart: &mut Chart<'_, '_>,
+    points: &[Point],
+    look: Look,
+    axes: (&Axis, &Axis),
+) -> Result<(), DrawingError> {
+    let style = look.colour.mix(0.7).stroke_width(1);
+    for &point in points.iter().filter(|point| point.half > 0.0) {
+        let Some((x, _)) = place(chart, point, look, axes) else { continue };
+        let ends = [point.y - point.half, point.y + point.half];
+        let [low, high] = ends.map(|value| (x, axes.1.clipped(value)));
+        chart.draw_series([PathElement::new(vec![low, high], style)])?;
+        for value in ends {
+            let Some(y) = axes.1.scaled(value).filter(|&y| (y - axes.1.clipped(value)).abs() < 1e-12) else {
+                continue;
+            };
+            let cap = EmptyElement::at((x, y)) + PathElement::new(vec![(-3, 0), (3, 0)], style);
+            chart.draw_series([cap])?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plot() -> Plot {
+        let points = [(1.0, 10.0), (10.0, 100.0)].map(|(x, y)| Point { x, y, half: 1.0 }).to_vec();
+        Plot {
+            name: "p".into(),
+            title: "A title".into(),
+            x: "load (jobs/s)".into(),
+            y: "time (s)".into(),
+            log_x: true,
+            series: vec![Series { name: "first".into(), points }],
+            marks: vec![Mark { label: "paper".into(), x: 5.0, y: 50.0 }],
+            ..Plot::default()
+        }
+    }
+
+    #[test]
+    fn a_plot_has_all_that_a_paper_needs() {
+        let svg = plot().svg().expect("drawn");
+        for text in ["A title", "load (jobs/s)", "time (s)", "first", "paper", "95 % confidence"] {
+            assert!(svg.contains(text), "{text}");
+        }
+        assert_eq!(svg, plot().svg().expect("drawn"));
+    }
+
+    #[test]
+    fn bars_that_reach_below_a_logarithmic_axis_end_there() {
+        let lines = |half: f64| {
+            let mut plot = Plot { log_y: true, ..plot() };
+            plot.series[0].points[0].half = half;
+            plot.svg().expect("drawn").matches("<polyline").count()
+        };
+        assert_eq!(lines(5.0) - lines(0.0), 3, "a line and its two ends");
+        assert_eq!(lines(50.0) - lines(0.0), 2, "the lower end is nowhere");
+    }
+
+    #[test]
+    fn nothing_and_nonsense_can_be_drawn() {
+        let mut empty = Plot { log_y: true, ..plot() };
+        empty.series[0].points =
+            vec![Point { x: 0.0, y: f64::NAN, half: 0.0 }, Point { x: 1.0, y: -1.0, half: 9.0 }];
+        empty.marks.clear();
+        assert!(empty.svg().is_ok());
+        assert!(Plot::default().svg().is_ok());
+        empty.series[0].points = vec![Point { x: 1.0, y: 0.0, half: 0.0 }];
+        assert!(empty.svg().expect("drawn").contains("first: 0"), "what cannot be on the axis is said");
+    }
+}
