@@ -107,7 +107,7 @@ impl Plot {
     /// The curves and how they are drawn.
     fn curves(&self) -> impl Iterator<Item = (&Series, Look)> {
         let middle = self.series.len() as i32 - 1;
-        let apart = if self.has_bars() { 2 } else { 0 };
+        let apart = if self.has_bars() { 16 / (middle + 1).max(3) } else { 0 };
         self.series.iter().enumerate().map(move |(number, series)| {
             let (colour, sign) = (COLOURS[number % COLOURS.len()], SIGNS[number % SIGNS.len()]);
             (series, Look { colour, sign, aside: (2 * number as i32 - middle) * apart / 2 })
@@ -155,7 +155,7 @@ impl Plot {
         for mark in &self.marks {
             let (Some(at_x), Some(at_y)) = (x.scaled(mark.x), y.scaled(mark.y)) else { continue };
             let cross = EmptyElement::at((at_x, at_y)) + Cross::new((0, 0), 6, BLACK.stroke_width(2));
-            chart.draw_series([cross + Text::new(mark.label.clone(), (8, -14), ("sans-serif", 13))])?;
+            chart.draw_series([cross + Text::new(mark.label.clone(), (9, -6), ("sans-serif", 13))])?;
         }
         self.legend(&right)
     }

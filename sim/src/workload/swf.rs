@@ -53,8 +53,12 @@ pub enum Error {
     },
 }
 
-/// What helps against all of these.
-pub const HINT: &str = "--lenient uses what can be used";
+impl Error {
+    /// What helps, if anything does.
+    pub fn hint(&self) -> &'static str {
+        if matches!(self, Self::Open(_)) { "" } else { " (--lenient uses what can be used)" }
+    }
+}
 
 /// Jobs' lines have some hundred characters; comments a few more.
 const LONGEST: u64 = 65_536;

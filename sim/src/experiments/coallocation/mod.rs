@@ -65,7 +65,7 @@ pub enum Error {
     #[error(transparent)]
     Model(#[from] model::Error),
     /// The trace cannot be read.
-    #[error("{path}: {source} ({})", workload::HINT)]
+    #[error("{path}: {source}{}", source.hint())]
     Trace {
         /// The file.
         path: PathBuf,
