@@ -36,14 +36,14 @@ Examples:
   pvm sim coallocation --seeds 10                       figures 3 to 6, with confidence intervals
   pvm sim coallocation --trace CTC-SP2.swf.gz           the jobs of a trace, widened to a mean of 40 nodes
   pvm sim coallocation --clusters 64:1,64:1,32:2 --bwbn 10,100
-  pvm sim coallocation --mtbf 100                       nodes fail every 100 days on the average";
+  pvm sim coallocation --mtbf 3650                      nodes fail every ten years on the average";
 
 const DASIC: &str = "\
 Examples:
   pvm sim dasic --seeds 10                              over how often owners return
   pvm sim dasic --load 0.6 --idle 250,4000              where it ends
   pvm sim dasic --grain 1                               programs that hardly need each other
-  pvm sim dasic --mtbf 20000                            workstations fail as well";
+  pvm sim dasic --mtbf 100000                           workstations fail as well";
 
 const EPOCHS: &str = "\
 Examples:
@@ -63,7 +63,7 @@ Examples:
   pvm sim batch --seeds 5
   pvm sim batch --trace KTH-SP2.swf.gz --nodes 100      the jobs of a trace
   pvm sim batch --jobs 1000000 --nodes 10000 --load 0.7
-  pvm sim batch --mtbf 100 --policies easy,fair-share   nodes fail every 100 days on the average";
+  pvm sim batch --mtbf 3650 --policies easy,fair-share  nodes fail every ten years on the average";
 
 #[derive(Debug, Subcommand)]
 enum Experiment {
