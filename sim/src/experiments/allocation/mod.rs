@@ -306,6 +306,11 @@ mod tests {
     }
 
     #[test]
+    fn there_is_at_least_one_batch() {
+        assert_eq!(simulate(&settings(), &Case::new(Kind::Pull, 40, 0.5, 0), 7).ended, 4);
+    }
+
+    #[test]
     fn where_nothing_ends_it_is_given_up() {
         let settings = Settings { mtbf: 0.001, hosts: vec![3], load_hosts: 3, ..settings() };
         assert!(run(&settings, &Runs::quiet(1, 1)).is_err());

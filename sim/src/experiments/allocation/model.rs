@@ -144,7 +144,7 @@ pub fn simulate(settings: &Settings, case: &Case, seed: u64) -> Outcome {
         runs: Random::part(seed, 4),
         departures: Random::part(seed, 11),
         open: HashMap::new(),
-        batches_left: case.processes.div_ceil(settings.batch.into()),
+        batches_left: case.processes.div_ceil(settings.batch.into()).max(1),
         present: case.hosts,
         slowdowns: Summary::default(),
         batches: Summary::default(),
