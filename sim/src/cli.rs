@@ -63,7 +63,7 @@ Examples:
   pvm sim batch --seeds 5
   pvm sim batch --trace KTH-SP2.swf.gz --nodes 100      the jobs of a trace
   pvm sim batch --jobs 1000000 --nodes 10000 --load 0.7
-  pvm sim batch --mtbf 3650 --policies easy,fair-share  nodes fail every ten years on the average";
+  pvm sim batch --mtbf 3650 --policies easy,fair-share   nodes fail every ten years on the average";
 
 #[derive(Debug, Subcommand)]
 enum Experiment {

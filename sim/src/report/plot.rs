@@ -256,7 +256,7 @@ mod tests {
             plot.series[0].points[0].half = half;
             plot.svg().expect("drawn").matches("<polyline").count()
         };
-        assert_eq!(lines(5.0) - lines(0.0), 3, "a line and its two ends");
+        assert_eq!(lines(0.5) - lines(0.0), 3, "a line and its two ends");
         assert_eq!(lines(50.0) - lines(0.0), 2, "the lower end is nowhere");
     }
 

@@ -554,7 +554,7 @@ mod tests {
     #[test]
     fn a_job_begins_again_when_a_node_of_it_fails() {
         // All nodes are its own. It is long enough to be hit, and so ends later than a run takes; at last it does.
-        let setting = Setting { mtbf: 12.0 * 200.0, repair: 10.0, ..setting(Strategy::Bfnp, 1.0) };
+        let setting = Setting { mtbf: 12.0 * 60.0, repair: 10.0, ..setting(Strategy::Bfnp, 1.0) };
         let outcome = simulate(&setting, 1, [job(0.0, 100.0, 12)]).expect("a machine");
         assert!(outcome.restarts > 0 && outcome.jobs == 1, "{outcome:?}");
         assert!(outcome.makespan >= 250.0 + 10.0, "{}", outcome.makespan);
