@@ -314,8 +314,10 @@ impl Machine {
 
     /// The daemons of slaves, wherever they are.
     pub fn slave_daemons(&self) -> Vec<Process> {
-        let is_daemon =
-            |process: &Process| process.command.contains("pvmd") || process.command.contains("pvm daemon");
+        let is_daemon = |process: &Process| {
+            let command = &process.command;
+            (command.contains("pvmd") || command.contains("pvm daemon")) && !command.contains("--guardian")
+        };
         self.processes().into_iter().filter(|p| is_daemon(p) && p.pid != self.daemon_pid()).collect()
     }
 
