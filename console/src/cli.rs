@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 /// Words that are subcommands; anything else in their place belongs to the console.
-const SUBCOMMANDS: [&str; 6] = ["run", "demo", "sim", "daemon", "task-manager", "help"];
+const SUBCOMMANDS: [&str; 7] = ["run", "demo", "sim", "daemon", "task-manager", "help", "top"];
 
 /// Whether a first argument asks for a subcommand. PVM's console itself takes `-d`, `-n` and a hostfile.
 pub fn is_subcommand(first: &str) -> bool {
@@ -39,6 +39,8 @@ pub enum Command {
     Run(RunArgs),
     /// Draw mandelbrot.png with 256 tasks on four hosts
     Demo(DemoArgs),
+    /// Show hosts, teams and tasks, and who has the processors
+    Top(TopArgs),
     /// Simulate scheduling policies ("pvm sim --help" tells more)
     #[command(disable_help_flag = true)]
     Sim {
@@ -140,6 +142,30 @@ pub struct DemoArgs {
     /// Be one of the tasks
     #[arg(long, hide = true)]
     pub worker: bool,
+}
+
+const TOP_EXAMPLES: &str = "\
+Ctrl-C ends it. Into a pipe it writes one table after another, without a terminal's codes.
+
+Examples:
+  pvm top                                    a screen that is refreshed each second
+  pvm top --once                             what has happened in one second";
+
+/// The arguments of `pvm top`.
+#[derive(Debug, Args)]
+#[command(after_help = TOP_EXAMPLES)]
+pub struct TopArgs {
+    /// Show once, and end
+    #[arg(long)]
+    pub once: bool,
+    /// Seconds over which shares and rates are taken
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
+    pub interval: f64,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds = text.parse().ok().filter(|seconds| (0.05..=3600.0).contains(seconds));
+    seconds.ok_or_else(|| "expected seconds, from 0.05 to 3600".to_owned())
 }
 
 /// The whole command line's description.

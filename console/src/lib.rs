@@ -13,3 +13,4 @@ pub mod run;
 pub mod shell;
 pub mod supervise;
 pub mod timeline;
+pub mod top;

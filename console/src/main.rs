@@ -3,7 +3,7 @@
 
 use clap::Parser;
 use pvm_console::cli::{Cli, Command, is_subcommand};
-use pvm_console::{demo, run};
+use pvm_console::{demo, run, top};
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::ExitCode;
@@ -31,6 +31,7 @@ fn subcommand() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Run(args) => run::run(&args),
         Command::Demo(args) => demo::run(&args),
+        Command::Top(args) => top::run(&args),
         Command::Daemon { args } => return pvmd::cli::run(args),
         Command::Sim { args } => return pvm_sim::run(args),
         Command::TaskManager { args } => return pvm_task_manager::run(args),

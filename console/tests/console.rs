@@ -197,3 +197,43 @@ fn jobs_and_what_they_inherit() {
     assert_eq!(answer(&text, lines[13]), "0 successful\nNo such file\n");
     assert_eq!(answer(&text, lines[14]), "0 successful\nNo such host\n");
 }
+
+#[test]
+fn teams_are_shown() {
+    let tmp = Folder::new();
+    let lines = [
+        "export PVM_TEAM",
+        "setenv PVM_TEAM red",
+        "spawn -2 /bin/sleep 1000",
+        "setenv PVM_TEAM blue",
+        "spawn /bin/sleep 1000",
+        "conf -l",
+        "conf -x",
+        "dump",
+    ];
+    let (text, status) = converse(tmp.path(), &["-nalpha"], &lines);
+    assert_eq!(status, 0);
+    let conf = answer(&text, "conf -l");
+    let turns: Vec<&str> = conf.lines().nth(4).expect(&conf).split_whitespace().collect();
+    assert_eq!((turns[0], turns[2]), ("alpha", "50ms"), "{conf}");
+    assert!(turns[3].ends_with("us") && turns[3] != "0.0us", "{conf}");
+    assert!(answer(&text, "conf -x").contains("no such option"));
+    let dump = answer(&text, "dump");
+    assert!(
+        dump.contains("\nteam red: 2 processes, ") && dump.contains("\nteam blue: 1 processes, "),
+        "{dump}"
+    );
+
+    let mut top = Command::new(env!("CARGO_BIN_EXE_pvm"));
+    let top =
+        top.args(["top", "--once", "--interval", "0.1"]).env("PVM_TMP", tmp.path()).env_remove("PVM_VMID");
+    let output = top.env_remove("PVMSOCK").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let table = String::from_utf8(output.stdout).unwrap();
+    let words: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
+    let team =
+        |name: &str| words.iter().find(|words| words.first() == Some(&name)).expect(&table)[1..3].to_vec();
+    assert_eq!((team("red"), team("blue")), (vec!["2", "1"], vec!["1", "1"]));
+    assert_eq!(words.iter().filter(|words| words.last() == Some(&"/bin/sleep")).count(), 3, "{table}");
+    assert!(!table.contains('\x1b'), "a pipe is no terminal: {table}");
+}

@@ -4,6 +4,7 @@ use crate::error::{Error, Result, check};
 use crate::task::{Task, check_task};
 use pvm_wire::body::{BodyReader, BodyWriter};
 use pvm_wire::codes::{Tm, Tmx};
+use pvm_wire::coscheduling::TurnsReport;
 use pvm_wire::protocol::{self, HostList, HostRecord, TaskRecord};
 use pvm_wire::{PvmError, Tid};
 use std::ffi::OsString;
@@ -175,6 +176,23 @@ impl Task {
         let mut reader = BodyReader::new(&answer);
         check(reader.int()?, "the daemon's state")?;
         Ok(reader.str()?.to_owned())
+    }
+
+    /// How teams of tasks take turns on a host.
+    pub fn turns(&mut self, host: Tid) -> Result<TurnsReport> {
+        self.engine.require_ours()?;
+        let answer = self.engine.request(Tmx::Turns.tag(), BodyWriter::new().int(host.raw()).finish())?;
+        let mut reader = BodyReader::new(&answer);
+        check(reader.int()?, &format!("turns on host {host}"))?;
+        let unreadable = |error| Error::new(PvmError::SysErr, format!("turns on host {host}: {error}"));
+        TurnsReport::decode(reader.rest()).map_err(unreadable)
+    }
+
+    /// Names this task's team: tasks that want to run at the same time. What it spawns from now on is of that team, too.
+    pub fn join_team(&mut self, name: &str) -> Result<()> {
+        self.engine.require_ours()?;
+        let answer = self.engine.request(Tmx::Team.tag(), BodyWriter::new().str(name).finish())?;
+        check(BodyReader::new(&answer).int()?, &format!("the team {name:?}")).map(drop)
     }
 
     /// Removes hosts by name and ends their tasks.

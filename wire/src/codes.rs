@@ -116,6 +116,8 @@ tags! {
         Team = 9,
         /// The caller waits, and has sent to these tasks by direct routes.
         Waiting = 10,
+        /// Asks how teams take turns on a host ([`crate::coscheduling::TurnsReport`]).
+        Turns = 11,
     }
 }
 

@@ -1,6 +1,7 @@
 //! What daemons say to each other, over one ordered stream each way per pair.
 
 use crate::batch::BatchId;
+use crate::coscheduling::TurnsReport;
 use crate::protocol::TaskRecord;
 use crate::queue::BatchRecord;
 use crate::services::Tracer;
@@ -249,6 +250,8 @@ pub enum PeerRequest {
         /// Its id.
         id: i32,
     },
+    /// How do teams take turns on your host?
+    Turns,
     /// Are you there? (`pvm_mstat`)
     Ping,
     /// What time is it on your host? (`pvm_hostsync`)
@@ -299,6 +302,11 @@ pub enum PeerReply {
     BatchCancelled {
         /// Which.
         code: i32,
+    },
+    /// To `Turns`.
+    Turns {
+        /// How.
+        report: TurnsReport,
     },
     /// To `Ping`.
     Pong,

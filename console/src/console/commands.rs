@@ -23,7 +23,7 @@ impl Console {
             }
             "add" => self.add(args)?,
             "alias" => self.alias(args),
-            "conf" => self.conf()?,
+            "conf" => self.conf(args)?,
             "delete" => self.delete(args)?,
             "dump" => self.task.daemon_state()?,
             "echo" => args.join(" ") + "\n",
@@ -90,12 +90,26 @@ impl Console {
         }
     }
 
-    fn conf(&mut self) -> Result<String> {
+    fn conf(&mut self, args: &[String]) -> Result<String> {
+        let is_long = match args {
+            [] => false,
+            [option] if option == "-l" => true,
+            _ => bail!("conf: {}: no such option (try \"help conf\")", args[0]),
+        };
         let hosts = host_rows(&mut self.task)?;
         let mut formats: Vec<u32> = hosts.iter().map(|host| host.signature).collect();
         formats.sort_unstable();
         formats.dedup();
-        Ok(tables::configuration(formats.len(), &hosts))
+        let mut text = tables::configuration(formats.len(), &hosts);
+        if is_long {
+            let mut rows = Vec::new();
+            for host in hosts {
+                // One that goes meanwhile has no line.
+                rows.extend(self.task.turns(Tid::from_raw(host.tid)).ok().map(|report| (host.name, report)));
+            }
+            text.push_str(&tables::turns(&rows));
+        }
+        Ok(text)
     }
 
     fn delete(&mut self, args: &[String]) -> Result<String> {

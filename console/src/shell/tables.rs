@@ -1,7 +1,9 @@
 //! The console's tables: column for column those of PVM's console, which scripts read.
 
 use pvm_wire::codes::task_flags;
+use pvm_wire::coscheduling::TurnsReport;
 use std::fmt::Write as _;
+use std::time::Duration;
 
 /// A host, as `conf` and `add` show it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +48,18 @@ pub fn configuration(formats: usize, hosts: &[HostRow]) -> String {
     let _ = writeln!(text, "{:>24} {:>8} {:>8} {:>7} {:>10}", "HOST", "DTID", "ARCH", "SPEED", "DSIG");
     for HostRow { name, tid, arch, speed, signature } in hosts {
         let _ = writeln!(text, "{name:>24} {tid:>8x} {arch:>8} {speed:>7} {signature:#010x}");
+    }
+    text
+}
+
+/// How teams take turns on each host, behind the table of `conf`.
+pub fn turns(rows: &[(String, TurnsReport)]) -> String {
+    let mut text =
+        format!("{:>24} {:>10} {:>9} {:>10} {:>10}\n", "HOST", "TURNS BY", "SLICE", "WAKE", "SPIN");
+    for (name, TurnsReport { means, slice, wake, spin, .. }) in rows {
+        let slice = Duration::from_micros(*slice);
+        let [wake, spin] = [wake, spin].map(|nanos| format!("{:.1}us", *nanos as f64 / 1000.0));
+        let _ = writeln!(text, "{name:>24} {means:>10} {:>9} {wake:>10} {spin:>10}", format!("{slice:?}"));
     }
     text
 }
@@ -140,6 +154,19 @@ mod tests {
         let expected = "1 host, 1 data format\n                    HOST     DTID     ARCH   SPEED       DSIG\n                      vm    40000  LINUX64    1000 0x00408c41\n";
         assert_eq!(configuration(1, &[vm()]), expected);
         assert!(configuration(2, &[vm(), vm()]).starts_with("2 hosts, 2 data formats\n"));
+    }
+
+    #[test]
+    fn turns_have_a_line_per_host() {
+        let report = TurnsReport {
+            means: "priorities".into(),
+            slice: 50_000,
+            wake: 4200,
+            spin: 21_000,
+            ..TurnsReport::default()
+        };
+        let expected = "                    HOST   TURNS BY     SLICE       WAKE       SPIN\n                      vm priorities      50ms      4.2us     21.0us\n";
+        assert_eq!(turns(&[("vm".to_owned(), report)]), expected);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::hostfile::HostSpec;
 use bytes::Bytes;
-use pvm_wire::daemon::{DaemonMsg, HostEntry};
+use pvm_wire::daemon::{DaemonMsg, HostEntry, RequestId};
 use pvm_wire::slave::Fingerprint;
 use pvm_wire::{FragmentHeader, HostIndex, PvmError, Tid};
 use std::ffi::OsString;
@@ -156,6 +156,17 @@ pub enum Event {
         /// Cores that were busy on average since the reading before, whoever kept them busy.
         busy_cores: f64,
     },
+    /// Answer to [`Action::ReadTimes`].
+    Times {
+        /// Whose question it was.
+        host: HostIndex,
+        /// Which.
+        id: RequestId,
+        /// By what means processes are held.
+        means: &'static str,
+        /// CPU time that each process has used, in the order of the question; zero if it is not there.
+        times: Vec<Duration>,
+    },
     /// The daemon is told to end (a signal).
     Terminate {
         /// By what.
@@ -286,6 +297,15 @@ pub enum Action {
         pid: i32,
         /// Whether it may.
         runs: bool,
+    },
+    /// Read how much CPU time processes have used; answered by `Times`.
+    ReadTimes {
+        /// Who wants to know.
+        host: HostIndex,
+        /// Its request.
+        id: RequestId,
+        /// The processes.
+        pids: Vec<i32>,
     },
     /// Make a link to this daemon; answered by `PeerLinked` or `LinkFailed`.
     Link {

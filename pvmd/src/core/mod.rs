@@ -33,6 +33,7 @@ mod spawn;
 mod tasks;
 mod teams;
 mod tracer;
+mod turns;
 
 pub use census::Census;
 pub use config::{Config, Hosting, Limits};
@@ -252,6 +253,7 @@ impl Core {
             Event::Resolved { add, results } => self.on_resolved(add, results),
             Event::HostStarted { index, result } => self.on_host_started(index, result),
             Event::Load { busy_cores } => self.on_load(busy_cores),
+            Event::Times { host, id, means, times } => self.on_times(PeerTo { host, id }, means, &times),
             Event::Terminate { reason } => self.on_terminate(&reason),
         }
     }

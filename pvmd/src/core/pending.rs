@@ -26,6 +26,7 @@ pub(super) struct BatchQueryId(pub u64);
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Waiter {
     Mstat(ReplyTo),
+    Turns(ReplyTo),
     Pstat(ReplyTo),
     HostSync(ReplyTo),
     AddHosts(ReplyTo),
@@ -101,6 +102,7 @@ impl Core {
                 self.answer(to, PeerReply::Batches { batches });
             }
             PeerRequest::CancelBatch { id } => self.on_peer_cancels_batch(to, id),
+            PeerRequest::Turns => self.on_turns_wanted(to),
             PeerRequest::Ping => self.answer(to, PeerReply::Pong),
             PeerRequest::Clock => {
                 let microseconds = (self.config.epoch + self.now).as_micros() as u64;
@@ -123,6 +125,10 @@ impl Core {
 
     fn on_answer(&mut self, from: HostIndex, waiter: Waiter, what: PeerReply) {
         match (waiter, what) {
+            (Waiter::Turns(to), PeerReply::Turns { report }) => match report.encode() {
+                Ok(body) => self.reply(to, body),
+                Err(_) => self.reply_int(to, PvmError::Overflow.code()),
+            },
             (Waiter::Mstat(to), PeerReply::Pong) => self.reply_int(to, 0),
             (Waiter::GroupNotice(id), PeerReply::Pong) => self.on_group_notice_heard(id),
             (Waiter::Pstat(to), PeerReply::TaskStatus { alive }) => {
@@ -161,6 +167,7 @@ impl Core {
     pub(super) fn on_no_reply(&mut self, host: HostIndex, waiter: Waiter) {
         match waiter {
             Waiter::Mstat(to)
+            | Waiter::Turns(to)
             | Waiter::Pstat(to)
             | Waiter::HostSync(to)
             | Waiter::AddHosts(to)

@@ -58,6 +58,9 @@ impl Core {
                 BodyReader::new(&message.body).int().map(|id| self.on_cancel_batch(to, id))
             }
             (_, Some(Tmx::Team)) => self.on_team(tid, &message.body).map(|code| self.reply_int(to, code)),
+            (_, Some(Tmx::Turns)) => BodyReader::new(&message.body)
+                .int()
+                .map(|host| self.on_turns_request(to, Tid::from_raw(host))),
             (_, Some(Tmx::Waiting)) => self.on_waiting(tid, &message.body),
             _ => {
                 info!(%tid, tag = header.tag, "unknown request");

@@ -106,6 +106,11 @@ impl Teams {
         self.members.iter().map(|(&team, pids)| (team, pids, !self.is_shared || self.chosen.contains(&team)))
     }
 
+    /// Whether a team's tasks may run.
+    pub fn may_run(&self, team: TeamId) -> bool {
+        !self.is_shared || !self.members.contains_key(&team) || self.chosen.contains(&team)
+    }
+
     fn join(&mut self, team: TeamId, pid: i32) -> bool {
         let is_new = self.members.entry(team).or_default().insert(pid);
         self.count += usize::from(is_new);

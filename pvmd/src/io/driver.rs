@@ -7,7 +7,7 @@ use crate::io::auth::AuthFiles;
 use crate::io::dispatcher::Turns;
 use crate::io::link::{Links, NewLink};
 use crate::io::log::Log;
-use crate::io::process::{Processes, Started};
+use crate::io::process::{self, Processes, Started};
 use crate::io::starter::Starter;
 use crate::io::task_socket::TaskHandle;
 use pvm_wire::HostIndex;
@@ -237,6 +237,10 @@ impl Running {
                 if let Err(error) = driver.turns.signal(pid, signal) {
                     info!(pid, signal, %error, "signal not sent");
                 }
+            }
+            Action::ReadTimes { host, id, pids } => {
+                let times = pids.into_iter().map(process::cpu_time).collect();
+                return Some(Event::Times { host, id, means: driver.turns.name(), times });
             }
             Action::Dispatch { pid, runs } => driver.turns.set(pid, runs),
             Action::Link { entry } => driver.links.dial(&entry),

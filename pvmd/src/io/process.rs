@@ -22,6 +22,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::sync::mpsc as sync;
+use std::time::Duration;
 use tokio::io::unix::AsyncFd;
 use tokio::net::unix::pipe;
 use tokio::sync::{mpsc, watch};
@@ -179,13 +180,17 @@ pub fn signal_process(pid: i32, signal: i32) -> io::Result<()> {
     Ok(rustix::process::kill_process(pid, signal)?)
 }
 
+/// Times that a process's threads are looked through.
+const LOOKS: usize = 8;
+
 /// Puts all threads of a process into the class that runs when a core has nothing else to do, or takes them back. Threads
 /// that have chosen a class of their own stay there.
 pub fn set_idle_class(pid: i32, is_idle: bool) -> io::Result<()> {
     let (from, to) =
         if is_idle { (libc::SCHED_OTHER, libc::SCHED_IDLE) } else { (libc::SCHED_IDLE, libc::SCHED_OTHER) };
     // A thread that is made meanwhile has its maker's class: who finds nothing more to change has found all.
-    loop {
+    // Nobody who makes threads faster than that keeps the daemon busy with them.
+    for _ in 0..LOOKS {
         let mut has_changed = false;
         let threads = std::fs::read_dir(format!("/proc/{pid}/task")).map_err(|_| Errno::SRCH)?;
         for thread in threads.flatten() {
@@ -198,9 +203,10 @@ pub fn set_idle_class(pid: i32, is_idle: bool) -> io::Result<()> {
             }
         }
         if !has_changed {
-            return Ok(());
+            break;
         }
     }
+    Ok(())
 }
 
 /// Whether a thread that was put into the idle class can be taken back: tried with one of this process.
@@ -241,10 +247,24 @@ pub fn ignore_endings() {
 
 /// When a process began, in the kernel's ticks; by which it is told from another that has its id later.
 pub fn begun(pid: i32) -> Option<u64> {
+    stat(pid)?.get(19).copied()
+}
+
+/// In what the kernel tells, whatever its own clock does.
+const TICKS_PER_SECOND: u32 = 100;
+
+/// CPU time that a process and its threads have used; zero if it is not there.
+pub fn cpu_time(pid: i32) -> Duration {
+    let ticks = stat(pid).and_then(|fields| Some(fields.get(11)? + fields.get(12)?)).unwrap_or(0);
+    Duration::from_secs(ticks) / TICKS_PER_SECOND
+}
+
+/// The fields behind its name in what the kernel says of a process; 0 for what is no number.
+fn stat(pid: i32) -> Option<Vec<u64>> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // Its name, in parentheses, may have blanks.
+    // The name, in parentheses, may have blanks.
     let (_, fields) = stat.rsplit_once(')')?;
-    fields.split_ascii_whitespace().nth(19)?.parse().ok()
+    Some(fields.split_ascii_whitespace().map(|field| field.parse().unwrap_or(0)).collect())
 }
 
 fn named(signal: i32) -> Option<Signal> {

@@ -76,6 +76,7 @@ impl World {
             }
             Action::PauseOutput { .. }
             | Action::Dispatch { .. }
+            | Action::ReadTimes { .. }
             | Action::ResumeOutput { .. }
             | Action::Enrolled { .. }
             | Action::LogOutput { .. } => {}

@@ -333,6 +333,7 @@ impl Cluster {
             | Action::ResumeReading { .. }
             | Action::PauseOutput { .. }
             | Action::Dispatch { .. }
+            | Action::ReadTimes { .. }
             | Action::ResumeOutput { .. }
             | Action::Enrolled { .. }
             | Action::CloseTask { .. }

@@ -1,0 +1,210 @@
+//! `pvm top`: hosts, teams and tasks, and who has the processors.
+
+use crate::cli::TopArgs;
+use anyhow::{Context, Result, bail};
+use pvm_wire::coscheduling::TurnsReport;
+use pvm3::{Scope, Task, Tid};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal, Write as _};
+use std::time::{Duration, Instant};
+
+/// Goes to the top left corner; clears what is behind the cursor in its line, and below it.
+const HOME: &str = "\x1b[H";
+const TO_THE_RIGHT: &str = "\x1b[K";
+const BELOW: &str = "\x1b[J";
+/// Lines of a terminal that does not say how many it has.
+const LINES: usize = 24;
+
+/// Runs until it is interrupted, or shows it once; returns the exit code.
+pub fn run(args: &TopArgs) -> Result<u8> {
+    let mut task = Task::enrol_as(Some("pvm top"), true).context("cannot join a virtual machine")?;
+    if !task.daemon_is_ours() {
+        bail!("the daemon here is the original PVM's, which knows no teams");
+    }
+    let is_screen = !args.once && io::stdout().is_terminal();
+    let interval = Duration::from_secs_f64(args.interval);
+    let mut before = Sample::take(&mut task)?;
+    loop {
+        std::thread::sleep(interval);
+        let now = Sample::take(&mut task)?;
+        let text = table(&before, &now);
+        let written = if is_screen { on_screen(&text) } else { io::stdout().write_all(text.as_bytes()) };
+        match written {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break,
+            written => written.context("cannot write")?,
+        }
+        if args.once {
+            break;
+        }
+        before = now;
+    }
+    task.exit()?;
+    Ok(0)
+}
+
+/// What is known at a moment.
+struct Sample {
+    when: Instant,
+    hosts: Vec<(String, TurnsReport)>,
+    names: BTreeMap<Tid, String>,
+}
+
+impl Sample {
+    fn take(task: &mut Task) -> Result<Self> {
+        let listed = task.tasks(Scope::All)?;
+        let names =
+            listed.into_iter().map(|task| (task.tid, task.name.to_string_lossy().into_owned())).collect();
+        let mut hosts = Vec::new();
+        for host in task.hosts()? {
+            // One that goes meanwhile is not shown.
+            hosts.extend(task.turns(host.tid).ok().map(|report| (host.name, report)));
+        }
+        Ok(Self { when: Instant::now(), hosts, names })
+    }
+
+    fn times(&self) -> BTreeMap<Tid, u64> {
+        let teams = self.hosts.iter().flat_map(|(_, report)| &report.teams);
+        teams.flat_map(|team| team.tasks.iter().copied()).collect()
+    }
+}
+
+/// A team on all hosts.
+#[derive(Default)]
+struct Total {
+    tasks: usize,
+    hosts: usize,
+    running: usize,
+    cpu: f64,
+}
+
+/// The text of both moments' difference.
+fn table(before: &Sample, now: &Sample) -> String {
+    let elapsed = now.when.duration_since(before.when).as_secs_f64().max(1e-6);
+    let old = before.times();
+    let cpu = |&(tid, time): &(Tid, u64)| {
+        let used = time.saturating_sub(old.get(&tid).copied().unwrap_or(time));
+        used as f64 / 1e6 / elapsed * 100.0
+    };
+    let mut teams: BTreeMap<&str, Total> = BTreeMap::new();
+    let mut rows = String::new();
+    for (host, report) in &now.hosts {
+        for team in &report.teams {
+            let total = teams.entry(&team.name).or_default();
+            total.tasks += team.tasks.len();
+            total.hosts += 1;
+            total.running += usize::from(team.runs);
+            for task in &team.tasks {
+                total.cpu += cpu(task);
+                let state = if team.runs { "runs" } else { "waits" };
+                let command = now.names.get(&task.0).map_or("-", String::as_str);
+                let command = if command.is_empty() { "-" } else { command };
+                let tid = task.0.to_string();
+                let (name, cpu) = (&team.name, cpu(task));
+                let _ = writeln!(rows, "{tid:>8} {host:>16} {name:>16} {state:>6} {cpu:>6.1} {command}");
+            }
+        }
+    }
+    let mut text = hosts(before, now, elapsed);
+    let all: f64 = teams.values().map(|team| team.cpu).sum();
+    let _ = writeln!(
+        text,
+        "\n{:>16} {:>6} {:>6} {:>6} {:>7} {:>6}",
+        "TEAM", "TASKS", "HOSTS", "TURN", "CPU%", "SHARE"
+    );
+    for (name, team) in teams {
+        let Total { tasks, hosts, running, cpu } = team;
+        let share = if all > 0.0 { cpu / all * 100.0 } else { 0.0 };
+        let _ = writeln!(text, "{name:>16} {tasks:>6} {hosts:>6} {running:>6} {cpu:>7.1} {share:>5.1}%");
+    }
+    let _ =
+        writeln!(text, "\n{:>8} {:>16} {:>16} {:>6} {:>6} COMMAND", "TID", "HOST", "TEAM", "TURN", "CPU%");
+    text + &rows
+}
+
+fn hosts(before: &Sample, now: &Sample, elapsed: f64) -> String {
+    let old: BTreeMap<&str, &TurnsReport> =
+        before.hosts.iter().map(|(name, report)| (&**name, report)).collect();
+    let mut text = format!(
+        "{:>16} {:>10} {:>7} {:>8} {:>9} {:>8} {:>8} {:>8} {:>7}\n",
+        "HOST", "TURNS BY", "SLICE", "EPOCH", "SWITCH/s", "ADOPT/s", "OLD/s", "UNFAIR/s", "BOOST%"
+    );
+    for (name, report) in &now.hosts {
+        let rate = |get: fn(&TurnsReport) -> u64| {
+            let begin = old.get(&**name).map_or(get(report), |old| get(old));
+            get(report).saturating_sub(begin) as f64 / elapsed
+        };
+        let means = if report.is_shared { &*report.means } else { "-" };
+        let (slice, epoch) = (format!("{:?}", Duration::from_micros(report.slice)), report.epoch);
+        let _ = writeln!(
+            text,
+            "{name:>16} {means:>10} {slice:>7} {epoch:>8} {:>9.1} {:>8.1} {:>8.1} {:>8.1} {:>7.1}",
+            rate(|report| report.switches),
+            rate(|report| report.adopted),
+            rate(|report| report.old),
+            rate(|report| report.unfair),
+            rate(|report| report.boost) / 1e4,
+        );
+    }
+    text
+}
+
+/// As many lines as there are, over what was there.
+fn on_screen(text: &str) -> io::Result<()> {
+    let lines = rustix::termios::tcgetwinsize(io::stdout()).map_or(LINES, |size| usize::from(size.ws_row));
+    let mut screen = HOME.to_owned();
+    for line in text.lines().take(lines.max(2) - 1) {
+        let _ = write!(screen, "{line}{TO_THE_RIGHT}\r\n");
+    }
+    screen.push_str(BELOW);
+    let mut out = io::stdout().lock();
+    out.write_all(screen.as_bytes())?;
+    out.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pvm_wire::coscheduling::TeamReport;
+
+    fn sample(when: Instant, switches: u64, times: [u64; 2]) -> Sample {
+        let [one, two] = [0x40002, 0x40003].map(Tid::from_bits);
+        let team =
+            |name: &str, tid, time, runs| TeamReport { name: name.into(), runs, tasks: vec![(tid, time)] };
+        let teams = vec![team("a", one, times[0], true), team("b", two, times[1], false)];
+        let report = TurnsReport {
+            means: "priorities".into(),
+            slice: 50_000,
+            is_shared: true,
+            switches,
+            boost: switches * 10_000,
+            teams,
+            ..TurnsReport::default()
+        };
+        let names = [(one, "/bin/one".to_owned())].into();
+        Sample { when, hosts: vec![("vm".into(), report)], names }
+    }
+
+    #[test]
+    fn shares_and_rates_are_those_between_two_moments() {
+        let now = Instant::now();
+        let text = table(
+            &sample(now, 100, [5_000_000, 1_000_000]),
+            &sample(now + Duration::from_secs(2), 140, [6_500_000, 1_500_000]),
+        );
+        let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(lines[1], ["vm", "priorities", "50ms", "0", "20.0", "0.0", "0.0", "0.0", "20.0"]);
+        assert_eq!(lines[4], ["a", "1", "1", "1", "75.0", "75.0%"]);
+        assert_eq!(lines[5], ["b", "1", "1", "0", "25.0", "25.0%"]);
+        assert_eq!(lines[8], ["t40002", "vm", "a", "runs", "75.0", "/bin/one"]);
+        assert_eq!(lines[9], ["t40003", "vm", "b", "waits", "25.0", "-"]);
+    }
+
+    #[test]
+    fn who_was_not_there_before_has_used_nothing() {
+        let now = Instant::now();
+        let empty = Sample { when: now, hosts: Vec::new(), names: BTreeMap::new() };
+        let text = table(&empty, &sample(now + Duration::from_secs(1), 9, [7, 8]));
+        assert!(text.contains(" 0.0%") && !text.contains("NaN"));
+    }
+}

@@ -1,0 +1,67 @@
+//! What this host says about teams that take turns.
+
+use super::Core;
+use super::event::Action;
+use super::pending::{PeerTo, Waiter};
+use super::tasks::{ReplyTo, Task};
+use pvm_wire::coscheduling::{TeamReport, TurnsReport};
+use pvm_wire::daemon::{PeerReply, PeerRequest};
+use pvm_wire::{PvmError, Tid};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Times of waking another process that a task spins at most, before it sleeps.
+const SPINS: u32 = 5;
+
+impl Core {
+    /// A task wants to know of a host.
+    pub(super) fn on_turns_request(&mut self, to: ReplyTo, host: Tid) {
+        match host.host().filter(|&index| self.hosts.contains(index)) {
+            None => self.reply_int(to, PvmError::NoHost.code()),
+            Some(index) => self.ask(index, PeerRequest::Turns, Waiter::Turns(to)),
+        }
+    }
+
+    /// A daemon wants to know: only the driver can look at processes.
+    pub(super) fn on_turns_wanted(&mut self, to: PeerTo) {
+        let pids = self.tasks.iter().filter(|task| is_shown(task)).map(|task| task.pid).collect();
+        self.actions.push(Action::ReadTimes { host: to.host, id: to.id, pids });
+    }
+
+    /// It has looked, and nothing has happened meanwhile.
+    pub(super) fn on_times(&mut self, to: PeerTo, means: &str, times: &[Duration]) {
+        let mut teams: BTreeMap<String, TeamReport> = BTreeMap::new();
+        let shown = self.tasks.iter().filter(|task| is_shown(task));
+        for (task, time) in shown.zip(times) {
+            let name = self.team_name(task.tid);
+            let runs = self.teams.may_run(task.team);
+            let team = teams.entry(name.clone()).or_insert(TeamReport { name, runs, tasks: Vec::new() });
+            team.tasks.push((task.tid, micros(*time)));
+        }
+        let counters = self.teams.node.counters();
+        let spin = self.config.wake_time * if self.config.cores > 1 { SPINS } else { 0 };
+        let report = TurnsReport {
+            means: means.to_owned(),
+            slice: self.config.slice.map_or(0, micros),
+            wake: self.config.wake_time.as_nanos() as u64,
+            spin: spin.as_nanos() as u64,
+            is_shared: self.teams.is_shared,
+            epoch: self.teams.node.epoch().count,
+            switches: counters.switches,
+            old: counters.old,
+            unfair: counters.unfair,
+            adopted: counters.adopted,
+            boost: micros(counters.boost),
+            teams: teams.into_values().collect(),
+        };
+        self.answer(to, PeerReply::Turns { report });
+    }
+}
+
+fn is_shown(task: &Task) -> bool {
+    !task.manager && task.pid > 1
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
