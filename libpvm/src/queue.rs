@@ -4,10 +4,10 @@ use crate::error::{Error, Result};
 use crate::receive::Received;
 use crate::spawn::Spawn;
 use crate::task::Task;
+use pvm_wire::PvmError;
 use pvm_wire::body::{BodyReader, BodyWriter};
 use pvm_wire::codes::Tmx;
 use pvm_wire::queue::{BatchEvent, BatchRecord, QueueRequest, decode_batches};
-use pvm_wire::{PvmError, Tid};
 
 /// A queued batch to be started.
 ///
@@ -107,8 +107,7 @@ impl crate::engine::Engine {
     pub fn cancel_batch(&mut self, batch: i32) -> Result<()> {
         self.require_ours()?;
         let answer = self.request(Tmx::CancelBatch.tag(), BodyWriter::new().int(batch).finish())?;
-        checked(&mut BodyReader::new(&answer), &format!("cancelling batch {}", Tid::from_raw(batch)))
-            .map(drop)
+        checked(&mut BodyReader::new(&answer), &format!("cancelling batch {batch:x}")).map(drop)
     }
 
     /// What the original's daemon cannot do.

@@ -7,8 +7,10 @@ mod rust_support;
 
 use pvm3::{BatchEvent, PvmError, Task, Tid};
 use rust_support::Test;
+use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
-use std::process::ExitCode;
+use std::path::Path;
+use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 const TESTS: &[Test] = &[
@@ -19,7 +21,11 @@ const TESTS: &[Test] = &[
     ("two_queues_share_the_slots", two_queues_share_the_slots),
     ("policies", policies),
     ("listed", listed),
+    ("from_c", from_c),
     ("a_parent_that_leaves", a_parent_that_leaves),
+    ("managers_that_are_killed", managers_that_are_killed),
+    ("a_host_that_leaves", a_host_that_leaves),
+    ("slots_that_are_taken", slots_that_are_taken),
     ("a_long_queue", a_long_queue),
 ];
 
@@ -28,6 +34,7 @@ const ROLES: &[Test] = &[
     ("failing", || std::process::exit(3)),
     ("sleeper", || std::thread::sleep(Duration::from_secs(60))),
     ("leaver", leaver),
+    ("napper", || std::thread::sleep(Duration::from_millis(300))),
 ];
 
 const NOTICES: i32 = 7;
@@ -217,6 +224,41 @@ fn listed() {
     assert_eq!((record.cancelled, record.running, record.waiting), (50, 0, 0));
 }
 
+/// The C interface, if there is a compiler and the library is built.
+fn from_c() {
+    let Some(_) = enrol() else { return };
+    // Cargo builds the shared library beside this program, for it is of the same package.
+    let built = std::env::current_exe().unwrap().parent().unwrap().to_owned();
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let program = pvm3::engine::tmp_dir().join("queue");
+    let compiled = Command::new("cc")
+        .arg("-I")
+        .arg(sources.join("include"))
+        .arg(sources.join("tests/rust_support/queue.c"))
+        .arg("-o")
+        .arg(&program)
+        .arg("-L")
+        .arg(&built)
+        .args(["-lpvm3", &format!("-Wl,-rpath,{}", built.display())])
+        .status();
+    if !built.join("libpvm3.so").is_file() || !compiled.is_ok_and(|status| status.success()) {
+        return rust_support::missing("a C compiler or the built library");
+    }
+    let library = built.join("libpvm3.so");
+    // Programs ask for it by the name that the original has.
+    let _ = std::os::unix::fs::symlink(&library, program.with_file_name("libpvm3.so.3"));
+    let mut command = Command::new(&program);
+    command.env("LD_LIBRARY_PATH", program.parent().unwrap());
+    let output = command.arg(me()).arg("7").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let (bad, unknown) = (PvmError::BadParam.code(), PvmError::NotFound.code());
+    let expected = format!(
+        "code -1, restarts 0, {bad}, policy 0, {unknown}, 0\n7 started, 7 ended, 7 done, 0 failed, 0 cancelled\n\
+         it is the batch\ncancel {unknown}\n"
+    );
+    assert_eq!(said, expected, "{output:?}");
+}
+
 fn a_parent_that_leaves() {
     let Some(mut task) = enrol() else { return };
     let leaver = task.spawn(me()).args(["role", "leaver"]).start().unwrap().tids[0];
@@ -234,27 +276,102 @@ fn a_parent_that_leaves() {
     }
 }
 
+/// Whatever step of a batch its manager is killed at, another goes on with it, and nothing is done twice.
+fn managers_that_are_killed() {
+    let Some(mut task) = enrol() else { return };
+    let batch = queue(&mut task, "brief", 60, 0).unwrap();
+    let (mut starts, mut ends) = (vec![0; 60], vec![0; 60]);
+    loop {
+        match next(&mut task).1 {
+            BatchEvent::Started { number, .. } => {
+                starts[number as usize] += 1;
+                if number % 6 == 0 {
+                    for manager in managers() {
+                        let _ = kill_process(Pid::from_raw(manager as i32).unwrap(), Signal::KILL);
+                    }
+                }
+            }
+            BatchEvent::Ended { number, status: 0, .. } => ends[number as usize] += 1,
+            BatchEvent::Done { done: 60, failed: 0, cancelled: 0 } => break,
+            other => panic!("batch {batch:x}: {other:?}"),
+        }
+    }
+    assert_eq!((starts, ends), (vec![1; 60], vec![1; 60]));
+}
+
+/// Tasks that are lost with their host are started again elsewhere.
+fn a_host_that_leaves() {
+    let Some(mut task) = enrol() else { return };
+    let added = task.add_hosts(&["near via=local", "far via=local"]).unwrap();
+    let lost = added[1].as_ref().unwrap().tid;
+    let batch = queue(&mut task, "napper", 8 * slots(), 1).unwrap();
+    let (mut again, mut there, mut ended) = (0, 0, Vec::new());
+    loop {
+        match next(&mut task).1 {
+            BatchEvent::Started { tid, .. } if tid.to_host() == lost => {
+                there += 1;
+                if there == 1 {
+                    assert_eq!(task.delete_hosts(&["far"]).unwrap(), [Ok(())]);
+                }
+            }
+            BatchEvent::Started { .. } => {}
+            BatchEvent::Ended { number, status: 0, .. } => ended.push(number),
+            BatchEvent::Again { .. } => again += 1,
+            BatchEvent::Done { failed: 0, cancelled: 0, .. } => break,
+            other => panic!("batch {batch:x}: {other:?}"),
+        }
+    }
+    ended.sort_unstable();
+    assert_eq!(ended, (0..8 * slots() as u32).collect::<Vec<_>>());
+    assert!(there > 0 && again <= there, "{again} of {there} were started again");
+}
+
+/// While no host has a slot, tasks wait, and can be cancelled.
+fn slots_that_are_taken() {
+    let Some(mut task) = enrol() else { return };
+    let full = queue(&mut task, "sleeper", slots(), 0).unwrap();
+    for _ in 0..slots() {
+        let BatchEvent::Started { .. } = next(&mut task).1 else { panic!("not a start") };
+    }
+    let batch = queue(&mut task, "brief", 10, 0).unwrap();
+    let nothing = task.recv_timeout(Tid::MY_DAEMON, NOTICES, Duration::from_millis(300)).unwrap();
+    assert!(nothing.is_none(), "there is no slot");
+    task.cancel_batch(batch).unwrap();
+    let (events, done) = to_the_end(&mut task, batch);
+    assert_eq!((events, done), (vec![], BatchEvent::Done { done: 0, failed: 0, cancelled: 10 }));
+    task.cancel_batch(full).unwrap();
+    to_the_end(&mut task, full);
+}
+
+/// Processes of task managers.
+fn managers() -> Vec<u32> {
+    let daemon = std::env::var("PVM_TEST_DAEMON_PID").unwrap();
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter(|&pid| {
+        field(pid, "PPid").is_some_and(|parent| parent == daemon)
+            && field(pid, "Name").is_some_and(|name| name.starts_with("pvm-task-manag"))
+    })
+    .collect()
+}
+
+/// A line of a process's status.
+fn field(pid: u32, name: &str) -> Option<String> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+    Some(line.trim_start_matches(':').trim().trim_end_matches(" kB").to_owned())
+}
+
 /// Resident memory of the daemon and of its task managers, kB.
 fn memory() -> (u64, u64) {
     let daemon: u32 = std::env::var("PVM_TEST_DAEMON_PID").unwrap().parse().unwrap();
-    let field = |pid: u32, name: &str| -> Option<String> {
-        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-        Some(line.trim_start_matches(':').trim().trim_end_matches(" kB").to_owned())
-    };
     let resident = |pid| field(pid, "VmRSS").and_then(|size| size.parse().ok()).unwrap_or(0);
-    let processes = std::fs::read_dir("/proc").unwrap().flatten();
-    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let managers = pids.filter(|&pid| {
-        field(pid, "PPid").is_some_and(|parent| parent == daemon.to_string())
-            && field(pid, "Name").is_some_and(|name| name.starts_with("pvm-task-manag"))
-    });
-    (resident(daemon), managers.map(resident).sum())
+    (resident(daemon), managers().into_iter().map(resident).sum())
 }
 
 fn a_long_queue() {
     let Some(mut task) = enrol() else { return };
-    let count = std::env::var("PVM_QUEUE_TASKS").map_or(300, |count| count.parse().unwrap());
+    let count = std::env::var(rust_support::QUEUE_TASKS).map_or(300, |count| count.parse().unwrap());
     let start = Instant::now();
     let batch = queue(&mut task, "brief", count, 0).unwrap();
     let queued = start.elapsed();

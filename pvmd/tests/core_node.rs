@@ -126,3 +126,11 @@ fn what_others_keep_busy_leaves_a_queue_one_slot() {
         assert_eq!(asks(&mut r), n_a, "{busy_cores} cores busy");
     }
 }
+
+#[test]
+fn a_host_without_slots_takes_nothing_from_queues() {
+    let mut r = Recorder::with(pvmd::core::Config { slots: 0, ..config(host(2)) });
+    r.feed(Event::PeerLinked { host: HostIndex::MASTER });
+    tell(&mut r, &BatchMsg::TasksHave { batch: BATCH, queued: true });
+    assert_eq!(asks(&mut r), 0);
+}

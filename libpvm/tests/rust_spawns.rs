@@ -1,0 +1,180 @@
+//! Plain spawns at their bounds: many parents, deep families, and nothing that stays of what has ended.
+//!
+//! `PVM_QUEUE_TASKS=10000 cargo test --release -p libpvm --test rust_spawns -- --nocapture` tries the numbers that are promised.
+
+mod rust_support;
+
+use pvm3::{Pack, PvmError, Scope, Task, Tid};
+use rust_support::Test;
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+const TESTS: &[Test] = &[
+    ("nothing_stays_of_what_has_ended", nothing_stays_of_what_has_ended),
+    ("many_parents_at_once", many_parents_at_once),
+    ("a_deep_family", a_deep_family),
+    ("arguments_beyond_the_systems_limit", arguments_beyond_the_systems_limit),
+];
+
+const ROLES: &[Test] = &[("brief", brief), ("parent", parent), ("descendant", descendant)];
+
+/// Tag of what children tell their parents.
+const HERE: i32 = 1;
+const GENERATIONS: u32 = 50;
+const PARENTS: usize = 200;
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn main() -> ExitCode {
+    rust_support::main(TESTS, ROLES)
+}
+
+fn me() -> String {
+    std::env::current_exe().unwrap().to_str().unwrap().to_owned()
+}
+
+fn enrol() -> Option<Task> {
+    Some(Task::enrol().unwrap()).filter(Task::daemon_is_ours)
+}
+
+fn tell(task: &mut Task, to: Tid, number: u32) {
+    let mut pack = Pack::new();
+    pack.put_one(number).unwrap();
+    task.send(to, HERE, &pack).unwrap();
+}
+
+fn heard(task: &mut Task, from: impl Into<pvm3::Source>) -> u32 {
+    let message = task.recv_timeout(from, HERE, LIMIT).unwrap();
+    message.expect("word of a child in time").get_one().unwrap()
+}
+
+fn brief() {
+    let mut task = Task::enrol().unwrap();
+    let parent = task.parent().unwrap();
+    tell(&mut task, parent, 1);
+    task.exit().unwrap();
+}
+
+/// Spawns as many others do at the same time.
+fn parent() {
+    let mut task = Task::enrol().unwrap();
+    let children = task.spawn(me()).args(["role", "brief"]).count(2).start().unwrap();
+    let number = children.tids.iter().map(|&child| heard(&mut task, child)).sum();
+    let parent = task.parent().unwrap();
+    tell(&mut task, parent, number);
+    task.exit().unwrap();
+}
+
+/// Has descendants down to the last generation, and says how many.
+fn descendant() {
+    let mut task = Task::enrol().unwrap();
+    let generation: u32 = std::env::var("GENERATION").unwrap().parse().unwrap();
+    let parent = task.parent().unwrap();
+    let below = if generation < GENERATIONS { below(&mut task, generation + 1) } else { 0 };
+    tell(&mut task, parent, below + 1);
+    task.exit().unwrap();
+}
+
+fn below(task: &mut Task, generation: u32) -> u32 {
+    let spawn = task.spawn(me()).args(["role", "descendant"]).env("GENERATION", generation.to_string());
+    let child = spawn.start().unwrap().tids[0];
+    heard(task, child)
+}
+
+fn a_deep_family() {
+    let Some(mut task) = enrol() else { return };
+    assert_eq!(below(&mut task, 1), GENERATIONS);
+}
+
+fn many_parents_at_once() {
+    let Some(mut task) = enrol() else { return };
+    let parents = task.spawn(me()).args(["role", "parent"]).count(PARENTS).start().unwrap();
+    assert_eq!((parents.tids.len(), parents.failed.len()), (PARENTS, 0));
+    let heard: u32 = parents.tids.iter().map(|&parent| heard(&mut task, parent)).sum();
+    assert_eq!(heard as usize, 2 * PARENTS);
+}
+
+fn arguments_beyond_the_systems_limit() {
+    let Some(mut task) = enrol() else { return };
+    let too_much = "x".repeat(1 << 20);
+    let spawned = task.spawn(me()).args(["role", "brief", &too_much]).count(3).start().unwrap();
+    assert_eq!((spawned.tids, spawned.failed), (vec![], vec![PvmError::Overflow; 3]));
+    let spawned = task.spawn(me()).args(["role", "brief"]).env("MUCH", &too_much).start().unwrap();
+    assert_eq!(spawned.failed, [PvmError::Overflow]);
+    let much = "x".repeat(100_000);
+    let spawned = task.spawn(me()).args(["role", "brief"]).env("MUCH", &much).count(3).start().unwrap();
+    assert_eq!(spawned.tids.iter().map(|&child| heard(&mut task, child)).sum::<u32>(), 3);
+}
+
+/// What the daemon holds: open files by kind, children that nobody has waited for, resident memory in kB.
+type Holdings = (BTreeMap<String, usize>, usize, u64);
+
+fn holdings() -> Holdings {
+    let daemon = std::env::var("PVM_TEST_DAEMON_PID").unwrap();
+    let mut files: BTreeMap<String, usize> = BTreeMap::new();
+    for file in std::fs::read_dir(format!("/proc/{daemon}/fd")).unwrap().flatten() {
+        let Ok(target) = std::fs::read_link(file.path()) else { continue };
+        let kind = target.to_string_lossy().split(':').next().unwrap_or_default().to_owned();
+        *files.entry(kind).or_default() += 1;
+    }
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let states = processes.filter_map(|entry| std::fs::read_to_string(entry.path().join("stat")).ok());
+    let zombie = format!("Z {daemon} ");
+    let zombies =
+        states.filter(|state| state.rsplit(") ").next().is_some_and(|rest| rest.starts_with(&zombie)));
+    let status = std::fs::read_to_string(format!("/proc/{daemon}/status")).unwrap();
+    let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    (files, zombies.count(), memory.trim().trim_end_matches(" kB").parse().unwrap())
+}
+
+/// What the daemon holds once no other task is left.
+fn holdings_alone(task: &mut Task) -> Holdings {
+    let end = Instant::now() + LIMIT;
+    let mut last: Option<Holdings> = None;
+    while Instant::now() < end {
+        if task.tasks(Scope::All).unwrap().len() == 1 {
+            let now = holdings();
+            // Two looks that see the same: what is being closed is closed.
+            if now.1 == 0 && last.as_ref().is_some_and(|(files, ..)| *files == now.0) {
+                return now;
+            }
+            last = Some(now);
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("tasks or their processes stay: {last:?}");
+}
+
+fn run(task: &mut Task, count: usize) {
+    let spawned = task.spawn(me()).args(["role", "brief"]).count(count).start().unwrap();
+    assert_eq!((spawned.tids.len(), spawned.failed.len()), (count, 0));
+    for child in spawned.tids {
+        assert_eq!(heard(task, child), 1);
+    }
+}
+
+fn nothing_stays_of_what_has_ended() {
+    let Some(mut task) = enrol() else { return };
+    let count = std::env::var(rust_support::QUEUE_TASKS).map_or(200, |count| count.parse().unwrap());
+    // Managers stay, and so does what is made once.
+    run(&mut task, 50);
+    for _ in 0..10 {
+        run(&mut task, 1);
+    }
+    let before = holdings_alone(&mut task);
+    let start = Instant::now();
+    // No more at a time than a daemon takes (`PVM_TASK_LIMIT`).
+    for first in (0..count).step_by(4000) {
+        run(&mut task, 4000.min(count - first));
+    }
+    let between = Instant::now();
+    for _ in 0..count {
+        run(&mut task, 1);
+    }
+    let (many, single) = (between - start, between.elapsed());
+    let after = holdings_alone(&mut task);
+    println!("{count} tasks in spawns of up to 4000: {many:.1?}; in {count} spawns: {single:.1?}");
+    println!("before {before:?}, after {after:?} (files, zombies, kB)");
+    assert_eq!((&after.0, after.1), (&before.0, before.1));
+    assert!(after.2 < before.2 + 16 * 1024, "{} kB of memory stay", after.2 - before.2);
+}
