@@ -1,7 +1,8 @@
 //! A whole run: the plan, rest, what must be true then, the end of all tasks, and what must be left.
 
+use crate::operations::pick;
 use crate::plan::{Op, Plan};
-use crate::process::Role;
+use crate::process::{ProcId, Process, Role};
 use crate::world::World;
 use pvm_wire::{HostIndex, Tid};
 use pvmd::core::Census;
@@ -13,17 +14,32 @@ const KNOWN: Duration = Duration::from_secs(8);
 /// Time within which all that was asked for has come about.
 const SETTLED: Duration = Duration::from_secs(30);
 
+/// How a plan ends the machine.
+#[derive(Clone, Copy)]
+enum End {
+    /// Not at all.
+    None,
+    /// The master's daemon vanishes.
+    Crash,
+    /// This process asks for it.
+    Halt(ProcId),
+}
+
 /// Runs a plan; what was wrong, if anything.
 pub fn run(plan: &Plan) -> Result<(), String> {
     let mut world = World::new(plan.seed, plan.hosts);
     world.pass(Duration::from_millis(100));
-    let mut ended = false;
+    let mut end = End::None;
     for &op in &plan.ops {
         world.pass(Duration::from_micros(20));
-        ended |= op == Op::CrashMaster || matches!(op, Op::Halt(_)) && !world.at_work().is_empty();
+        match op {
+            Op::CrashMaster => end = End::Crash,
+            Op::Halt(by) => end = pick(&world.at_work(), by).map_or(end, |&id| End::Halt(id)),
+            _ => {}
+        }
         world.operate(op);
     }
-    world.check(ended);
+    world.check(end);
     match world.journal.faults.first() {
         None => Ok(()),
         Some(_) => Err(world.journal.faults.join("\n  ")),
@@ -31,7 +47,7 @@ pub fn run(plan: &Plan) -> Result<(), String> {
 }
 
 impl World {
-    fn check(&mut self, ended: bool) {
+    fn check(&mut self, end: End) {
         for (from, to) in self.net.pairs() {
             self.heal(from, to, None);
         }
@@ -42,7 +58,7 @@ impl World {
             self.hear_soon(id);
         }
         self.pass(KNOWN);
-        if ended {
+        if self.must_have_ended(end) {
             return self.check_end();
         }
         self.check_tables();
@@ -62,6 +78,18 @@ impl World {
         }
         self.pass(SETTLED);
         self.check_rest();
+    }
+
+    /// Whoever asks for the end may be gone, or its host be out, before a daemon has heard it.
+    fn must_have_ended(&self, end: End) -> bool {
+        match end {
+            End::None => false,
+            End::Crash => true,
+            End::Halt(by) => {
+                let goes_on = self.processes.get(&by).is_some_and(Process::is_at_work);
+                goes_on || !self.hosts.contains_key(&HostIndex::MASTER)
+            }
+        }
     }
 
     /// The machine has ended everywhere.

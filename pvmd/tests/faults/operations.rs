@@ -326,6 +326,6 @@ fn notify_request(subject: Subject, tag: i32, cancel: bool) -> NotifyRequest {
 }
 
 /// The n-th, counted round.
-fn pick<T>(among: &[T], n: u32) -> Option<&T> {
+pub fn pick<T>(among: &[T], n: u32) -> Option<&T> {
     among.get(n as usize % among.len().max(1))
 }

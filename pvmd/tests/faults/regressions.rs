@@ -65,3 +65,26 @@ fn a_member_hears_newcomers_of_whom_it_was_told_late() {
         ],
     );
 }
+
+#[test]
+fn a_machine_halts_while_a_host_is_deleted_and_tasks_start() {
+    use Op::*;
+    check(
+        4519,
+        5,
+        &[
+            Enrol(43337),
+            Wait(1_500_000),
+            WatchTask(28704, 35469),
+            Enrol(65177),
+            Print(43729),
+            DeleteHost(33651, 54562),
+            Spawn(38762, 6, 0),
+            Send(25045, 35258, 4, 200_000),
+            WatchTask(16838, 31089),
+            Spawn(34847, 1, 0),
+            Leave(42377),
+            Halt(0),
+        ],
+    );
+}
