@@ -227,7 +227,7 @@ async fn connect(
     let connection = connecting.await.map_err(|error| format!("{address}: {error}"))?;
     let (mut send, mut recv) = connection.open_bi().await.map_err(|error| error.to_string())?;
     send.write_all(&greeting(own)).await.map_err(|error| error.to_string())?;
-    let said = hear(&mut recv).await?;
+    let said = hear(&mut recv).await.map_err(|error| last_words(&connection).unwrap_or(error))?;
     if said == host {
         Ok(NewLink { host, connection, send, recv })
     } else {
@@ -235,15 +235,36 @@ async fn connect(
     }
 }
 
+/// What the other said when it closed the connection.
+fn last_words(connection: &Connection) -> Option<String> {
+    let quinn::ConnectionError::ApplicationClosed(close) = connection.close_reason()? else { return None };
+    let words = String::from_utf8_lossy(&close.reason);
+    (!words.is_empty()).then(|| format!("it refuses, saying {words:?}"))
+}
+
 async fn welcome(incoming: quinn::Incoming, own: HostIndex) -> Result<NewLink, String> {
     let connection = incoming.await.map_err(|error| error.to_string())?;
     let (mut send, mut recv) = connection.accept_bi().await.map_err(|error| error.to_string())?;
-    let host = hear(&mut recv).await?;
-    if !tls::is_host(&connection, host) {
-        return Err(format!("it says that it is host {host}, its certificate does not"));
-    }
+    let host = match named(&connection, &mut recv).await {
+        Ok(host) => host,
+        Err(reason) => {
+            // Whoever called has a log, too.
+            connection.close(VarInt::from_u32(2), reason.as_bytes());
+            return Err(reason);
+        }
+    };
     send.write_all(&greeting(own)).await.map_err(|error| error.to_string())?;
     Ok(NewLink { host, connection, send, recv })
+}
+
+/// Who has called, and can prove it.
+async fn named(connection: &Connection, recv: &mut RecvStream) -> Result<HostIndex, String> {
+    let host = hear(recv).await?;
+    if tls::is_host(connection, host) {
+        Ok(host)
+    } else {
+        Err(format!("it says that it is host {host}, its certificate does not"))
+    }
 }
 
 fn greeting(own: HostIndex) -> [u8; GREETING] {

@@ -123,6 +123,29 @@ async fn nobody_passes_for_another_host() {
     slave.links.close(host(1));
 }
 
+/// A host of this machine that greets with a version of its own, and what it is told.
+async fn greet_with(version: u32, caller: &End, called: &End) -> String {
+    let entry = called.entry();
+    let connecting = caller.links.endpoint.connect(entry.address.unwrap(), &tls::host_name(entry.index));
+    let connection = connecting.unwrap().await.unwrap();
+    let (mut send, mut recv) = connection.open_bi().await.unwrap();
+    let mut bytes = greeting(caller.links.own);
+    bytes[..4].copy_from_slice(&version.to_be_bytes());
+    send.write_all(&bytes).await.unwrap();
+    assert!(recv.read_exact(&mut bytes).await.is_err(), "it is greeted");
+    last_words(&connection).expect("a reason")
+}
+
+#[tokio::test]
+async fn another_version_is_refused_and_both_are_named() {
+    let authority = Authority::mint().unwrap();
+    let (older, mut slave) = (open(&authority, 1, 1, TIMEOUT), open(&authority, 2, 2, TIMEOUT));
+    let ours = pvm_wire::codes::DAEMON_PROTOCOL;
+    let told = greet_with(ours - 1, &older, &slave).await;
+    assert!(told.contains(&format!("it speaks protocol {}, this daemon {ours}", ours - 1)), "{told}");
+    assert!(slave.events.try_recv().is_err(), "the daemon hears nothing of it");
+}
+
 #[tokio::test]
 async fn random_bytes_on_the_port_change_nothing() {
     let authority = Authority::mint().unwrap();
