@@ -1,4 +1,4 @@
-//! Looking inside a daemon: its state at the console and by signal.
+//! Looking inside a daemon: its state at the console and by signal, and what its log says of whom.
 
 use pvm_tests::machine::Plan;
 use pvm_tests::programs::{Linking, Programs};
@@ -31,6 +31,37 @@ fn the_state_is_shown_at_the_console_and_by_signal() {
         });
     }
     watch.end().expect_success();
+    console.quit();
+    machine.finish();
+}
+
+#[test]
+fn the_log_says_who_did_what_to_whom() {
+    let Some(ours) = Installation::ours_only("what the log says") else { return };
+    let machine = Plan::of(&ours).local_hosts(1).variable("PVM_LOG", "debug").start();
+    let mut console = machine.console();
+    let me = console.command("id").concat();
+    let spawned = console.spawn("/bin/sleep 1000");
+    let [Ok(task)] = &spawned.tasks[..] else { panic!("{spawned:?}") };
+    console.command(&format!("kill t{task}"));
+    assert_eq!(console.add(&["h2 via=local"]).len(), 1);
+    console.delete(&["h2"]);
+    let by = format!(" tid={me} ");
+    let log = wait::eventually("the end of the host in the log", || {
+        let log = machine.log();
+        log.contains("reason=\"deleted\"").then_some(log)
+    });
+    for what in [
+        "spawns count=1 file=/bin/sleep".to_owned(),
+        format!("signals task=t{task} signal=15"),
+        "adds hosts hosts=\"h2 via=local\"".to_owned(),
+        "deletes hosts hosts=\"h2\"".to_owned(),
+    ] {
+        let found =
+            log.lines().any(|line| line.contains("task{") && line.contains(&by) && line.contains(&what));
+        assert!(found, "no line has {by:?} and {what:?}:\n{log}");
+    }
+    assert!(log.lines().any(|line| line.contains("peer{host=2}: ")), "{log}");
     console.quit();
     machine.finish();
 }

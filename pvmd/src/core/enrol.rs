@@ -21,7 +21,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 
 impl Core {
     pub(super) fn on_task_connected(&mut self, conn: ConnId) {
-        self.conns.insert(conn, Conn::new());
+        self.conns.insert(conn, Conn::new(conn));
     }
 
     /// TM_CONNECT: the driver is asked for the files by which both sides prove themselves.
@@ -157,8 +157,9 @@ impl Core {
         let (pid, manager, announced) = (task.pid, task.manager, task.cookie.is_some());
         if let Some(state) = self.conns.get_mut(&conn) {
             state.state = ConnState::Enrolled(tid);
+            state.span.record("tid", tracing::field::display(tid)).record("pid", pid);
         }
-        debug!(%tid, pid, "enrolled");
+        debug!("enrolled");
         self.actions.push(Action::Enrolled { conn });
         self.reply(to, options.encode());
         self.actions.extend(backlog.into_iter().map(|(header, data)| Action::Send { conn, header, data }));
@@ -203,7 +204,7 @@ impl Core {
 
     /// Closes the connection of a task that does not keep to the protocol.
     pub(super) fn expel(&mut self, conn: ConnId, reason: &str) {
-        warn!(?conn, tid = ?self.conns.get(&conn).and_then(Conn::tid), reason, "connection closed");
+        warn!(reason, "connection closed");
         self.drop_conn(conn);
     }
 
@@ -214,7 +215,7 @@ impl Core {
         let Some(task) = state.tid().and_then(|tid| self.tasks.get_mut(tid)) else { return };
         let tid = task.tid;
         if let Some(reason) = reason {
-            info!(%tid, reason, "connection of a task broke");
+            info!(reason, "its connection broke");
         }
         task.conn = None;
         task.queued = 0;
@@ -243,7 +244,11 @@ impl Core {
     pub(super) fn on_process_exited(&mut self, cookie: Cookie, status: ExitStatus) {
         let Some(tid) = self.tasks.by_cookie(cookie) else { return };
         let Some(task) = self.tasks.get_mut(tid) else { return };
-        debug!(%tid, pid = task.pid, %status, "process ended");
+        if status.signal().is_some() {
+            info!(%tid, pid = task.pid, %status, "process ended");
+        } else {
+            debug!(%tid, pid = task.pid, %status, "process ended");
+        }
         // A wrapper that ended after its child enrolled in its place is not the task.
         if task.origin == Origin::Child && task.conn.is_some() {
             // What it has sent may still be in the socket, whose end comes behind it.

@@ -6,6 +6,7 @@ use super::batch::SIGTERM;
 use super::event::Action;
 use super::flow::Source;
 use super::pending::PeerTo;
+use super::spans;
 use super::tasks::Origin;
 use pvm_sched::epochs::Epoch;
 use pvm_wire::daemon::{DaemonMsg, HostEntry, PeerReply};
@@ -58,10 +59,12 @@ pub(super) struct Link {
     pub told_epoch: Option<Epoch>,
     /// Whether teams take turns at the other end.
     pub takes_turns: bool,
+    /// What is logged on its account.
+    pub span: tracing::Span,
 }
 
 impl Link {
-    fn new() -> Self {
+    fn new(host: HostIndex) -> Self {
         let epoch = Some(Epoch::default());
         Self {
             queued: 0,
@@ -69,6 +72,7 @@ impl Link {
             epoch,
             told_epoch: epoch,
             takes_turns: false,
+            span: spans::of_peer(host),
         }
     }
 }
@@ -111,7 +115,7 @@ impl Core {
     }
 
     pub(super) fn on_peer_linked(&mut self, host: HostIndex) {
-        self.links.insert(host, Link::new());
+        self.links.insert(host, Link::new(host));
         if self.teams.is_shared {
             self.tell(host, DaemonMsg::Turns { taken: true });
         }

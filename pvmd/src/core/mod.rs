@@ -29,6 +29,7 @@ mod queue;
 mod requests;
 mod routing;
 mod services;
+mod spans;
 mod spawn;
 mod tasks;
 mod teams;
@@ -204,6 +205,7 @@ impl Core {
     /// Something has happened.
     pub fn handle(&mut self, event: Event, now: Now) -> Vec<Action> {
         self.now = now;
+        let _on_account_of = self.span_of(&event).entered();
         if !self.ending {
             self.dispatch(event);
         }

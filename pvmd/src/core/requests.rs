@@ -63,14 +63,14 @@ impl Core {
                 .map(|host| self.on_turns_request(to, Tid::from_raw(host))),
             (_, Some(Tmx::Waiting)) => self.on_waiting(tid, &message.body),
             _ => {
-                info!(%tid, tag = header.tag, "unknown request");
+                info!(tag = header.tag, "unknown request");
                 self.reply_int(to, PvmError::NotImpl.code());
                 Ok(())
             }
         };
         // PVM leaves the sender of a malformed request waiting for ever; here it is told.
         if let Err(error) = handled {
-            warn!(%tid, tag = format!("{:#x}", header.tag), %error, "malformed request");
+            warn!(tag = format!("{:#x}", header.tag), %error, "malformed request");
             self.reply_int(to, PvmError::BadParam.code());
         }
     }
@@ -81,10 +81,12 @@ impl Core {
             Tm::Exit => self.on_exit(to),
             Tm::AddHost => {
                 let hosts = decode_strings(body)?;
+                info!(hosts = hosts.join(", "), "adds hosts");
                 self.ask(HostIndex::MASTER, PeerRequest::AddHosts { hosts }, Waiter::AddHosts(to));
             }
             Tm::DelHost => {
                 let names = decode_strings(body)?;
+                info!(hosts = names.join(", "), "deletes hosts");
                 let from = self.config.index;
                 self.ask(
                     HostIndex::MASTER,
@@ -146,7 +148,7 @@ impl Core {
     }
 
     fn on_halt_request(&mut self, tid: Tid) {
-        info!(%tid, "asked to halt the virtual machine");
+        info!("halts the virtual machine");
         self.halting = Some(tid);
         self.tell(HostIndex::MASTER, DaemonMsg::Halt);
     }
@@ -162,6 +164,7 @@ impl Core {
 
     /// Sends a signal to a task anywhere; unknown tasks are ignored, as in PVM.
     pub(super) fn signal(&mut self, tid: Tid, signal: i32) {
+        info!(task = %tid, signal, "signals");
         match tid.host() {
             Some(host) if host == self.config.index => {
                 // A pid of 0 or 1 would reach others than the task.

@@ -122,6 +122,7 @@ impl Core {
             Ok(0) | Err(_) => return self.reply_int(to, PvmError::BadParam.code()),
             Ok(_) => return self.reply_int(to, PvmError::OutOfRes.code()),
         };
+        debug!(count, file = %request.file.display(), place = %request.place.display(), "spawns");
         let policy = match self.policy_of(&request.policy) {
             Ok(policy) => policy,
             Err(reason) => {

@@ -1,6 +1,7 @@
 //! The tasks of this host, and their connections.
 
 use super::event::{ConnId, Cookie};
+use super::spans;
 use super::teams::TeamId;
 use bytes::Bytes;
 use pvm_wire::batch::BatchId;
@@ -236,11 +237,14 @@ pub(super) struct Conn {
     pub extended: bool,
     /// Its descriptors for neighbours have come.
     pub shares: bool,
+    /// What is logged on its account.
+    pub span: tracing::Span,
 }
 
 impl Conn {
-    pub fn new() -> Self {
+    pub fn new(id: ConnId) -> Self {
         Self {
+            span: spans::of_conn(id),
             state: ConnState::Fresh,
             requests: Reassembler::new(REQUEST_MAX),
             multicast: Vec::new(),

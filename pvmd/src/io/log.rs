@@ -11,8 +11,8 @@ use std::time::Duration;
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::Writer;
-use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, MakeWriter};
-use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields, MakeWriter};
+use tracing_subscriber::registry::{LookupSpan, Scope};
 
 /// Lines that wait for the disk; more are counted and lost.
 const QUEUE: usize = 4096;
@@ -187,6 +187,13 @@ where
         }
         if !event.metadata().target().starts_with("pvm") {
             write!(writer, "{}: ", event.metadata().target())?;
+        }
+        // On whose account. Other crates' spans say nothing to people.
+        for span in context.event_scope().into_iter().flat_map(Scope::from_root) {
+            if span.metadata().target().starts_with("pvm") {
+                let fields = span.extensions().get::<FormattedFields<N>>().map(ToString::to_string);
+                write!(writer, "{}{{{}}}: ", span.name(), fields.unwrap_or_default())?;
+            }
         }
         context.format_fields(writer, event)
     }
