@@ -8,7 +8,6 @@ use pvm_task_manager::machine::Machine;
 use pvm_wire::batch::BatchMsg;
 use pvm_wire::body::BodyReader;
 use pvm_wire::codes::{BATCH_TAG, CONTEXT_TM, Tm};
-use pvm_wire::daemon::DaemonMsg;
 use pvm_wire::encoding::DataSignature;
 use pvm_wire::protocol::{ConnectReply, EnrolReply, HostList};
 use pvm_wire::{FragmentHeader, HostIndex, Message, PvmError, Tid, group};
@@ -58,13 +57,7 @@ impl World {
                 self.later(200..20_000, Happening::Dialled(host, entry.index));
             }
             Action::Unlink { host: other } => self.unlink(host, other),
-            Action::SendPeer { host: to, message } => {
-                if let DaemonMsg::Data { data, .. } = &message {
-                    let drained = Event::PeerDrained { host: to, bytes: data.0.len() };
-                    self.later(1..100, Happening::Event(host, drained));
-                }
-                self.send(host, to, Packet::Message(message));
-            }
+            Action::SendPeer { host: to, message } => self.send(host, to, Packet::Message(message)),
             Action::StartHost { index, spec, .. } => self.start_host(index, &spec),
             Action::AbandonHost { index } => {
                 self.abandoned.insert(index);

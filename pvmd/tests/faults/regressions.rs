@@ -88,3 +88,38 @@ fn a_machine_halts_while_a_host_is_deleted_and_tasks_start() {
         ],
     );
 }
+
+#[test]
+fn the_master_crashes_while_much_is_on_its_way_to_one_task() {
+    use Op::*;
+    check(
+        5042,
+        5,
+        &[
+            Wait(1_500_000),
+            Wait(1_500_000),
+            Enrol(56278),
+            Enrol(30181),
+            Wait(1000),
+            Enrol(58467),
+            Stop(41185, 2672),
+            Wait(30000),
+            Spawn(25304, 1, 31258),
+            Multicast(41658),
+            Spawn(32393, 4, 12001),
+            Send(21492, 49052, 55, 300_000),
+            Wait(50),
+            Enrol(37184),
+            Send(39161, 58249, 2, 3000),
+            WatchTask(16068, 59845),
+            Stop(1397, 839),
+            Leave(44646),
+            Stop(61854, 400),
+            AddHosts(36385, 1),
+            Multicast(43997),
+            Send(2285, 55564, 34, 300_000),
+            Wait(30000),
+            CrashMaster,
+        ],
+    );
+}

@@ -5,6 +5,7 @@ use crate::network::{Network, Packet};
 use crate::process::{ProcId, Process, Role};
 use crate::random::Random;
 use pvm_sched::policy::Policy;
+use pvm_wire::daemon::DaemonMsg;
 use pvm_wire::{HostIndex, Message, Tid};
 use pvmd::core::event::{Action, ConnId, Cookie, Event};
 use pvmd::core::{Config, Core, Hosting, Limits};
@@ -291,7 +292,14 @@ impl World {
             return;
         }
         match packet {
-            Packet::Message(message) => self.feed(to, Event::PeerMessage { host: from, message }),
+            Packet::Message(message) => {
+                // A link takes no more than its daemon may queue, so that what is on its way has a bound.
+                if let DaemonMsg::Data { data, .. } = &message {
+                    let drained = Event::PeerDrained { host: to, bytes: data.0.len() };
+                    self.later(1..100, Happening::Event(from, drained));
+                }
+                self.feed(to, Event::PeerMessage { host: from, message });
+            }
             Packet::Close => self.lose(to, from, "it closed the link"),
         }
     }
