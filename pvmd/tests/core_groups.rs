@@ -12,6 +12,7 @@ use pvm_wire::{Message, MessageHeader, PvmError, Tid};
 use pvmd::core::event::{Action, ConnId, Event};
 use recorder::{Recorder, host};
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 
 /// A task of this host makes a request of the keeper.
 fn ask(r: &mut Recorder, conn: ConnId, request: Request<'_>) {
@@ -85,7 +86,7 @@ fn the_keeper_lives_and_wants_no_direct_route() {
     assert_eq!((to, message.src, message.header.tag), (conn, keeper(), Tc::ConAck.tag()));
     assert_eq!(BodyReader::new(&message.body).ints(2), Ok(vec![1318, 1]));
     // In another context its tags mean nothing.
-    r.say(conn, keeper(), tag::JOIN, 0, &Request::Join("g", true).encode());
+    r.say(conn, keeper(), tag::JOIN, 0, &Request::Join(OsStr::new("g"), true).encode());
     r.nothing_else();
 }
 
@@ -94,16 +95,19 @@ fn members_that_end_are_in_no_group() {
     let mut r = Recorder::master();
     let (first, _) = r.enrol(100, 0);
     let (second, tid) = r.enrol(101, 0);
-    assert_eq!(number(&mut r, first, Request::Join("g", true)), 0);
-    assert_eq!(number(&mut r, second, Request::Join("g", true)), 1);
-    ask(&mut r, first, Request::Barrier("g", 2));
+    assert_eq!(number(&mut r, first, Request::Join(OsStr::new("g"), true)), 0);
+    assert_eq!(number(&mut r, second, Request::Join(OsStr::new("g"), true)), 1);
+    ask(&mut r, first, Request::Barrier(OsStr::new("g"), 2));
     r.nothing_else();
     r.feed(Event::TaskClosed { conn: second, reason: None });
     let (tag, body) = told_by_keeper(&mut r, first);
     assert_eq!((tag, BodyReader::new(&body).int()), (tag::BARRIER, Ok(PvmError::NoInst.code())));
     r.nothing_else();
-    assert_eq!(number(&mut r, first, Request::GSize("g")), 1);
-    assert_eq!(number(&mut r, first, Request::GetInst("g", tid.tid)), PvmError::NotInGroup.code());
+    assert_eq!(number(&mut r, first, Request::GSize(OsStr::new("g"))), 1);
+    assert_eq!(
+        number(&mut r, first, Request::GetInst(OsStr::new("g"), tid.tid)),
+        PvmError::NotInGroup.code()
+    );
 }
 
 #[test]
@@ -112,17 +116,17 @@ fn members_elsewhere_are_watched_and_go_with_their_hosts() {
     let (conn, _) = r.enrol(100, 0);
     r.add_host(conn, 2);
     r.add_host(conn, 3);
-    assert_eq!(number(&mut r, conn, Request::Join("g", true)), 0);
+    assert_eq!(number(&mut r, conn, Request::Join(OsStr::new("g"), true)), 0);
     let far = [host(2).task(1), host(3).task(1), host(3).task(2)];
     for (index, &tid) in far.iter().enumerate() {
-        ask_from_afar(&mut r, tid, Request::Join("g", true));
+        ask_from_afar(&mut r, tid, Request::Join(OsStr::new("g"), true));
         assert!(matches!(r.told(), DaemonMsg::WatchTask { tid: watched } if watched == tid));
         assert_eq!(sent_afar(&mut r), (vec![tid], tag::JOIN, index as i32 + 1));
     }
     r.feed(Event::PeerMessage { host: host(2), message: DaemonMsg::TaskGone { tid: far[0] } });
     r.nothing_else();
-    assert_eq!(number(&mut r, conn, Request::GSize("g")), 3);
-    ask(&mut r, conn, Request::View("g"));
+    assert_eq!(number(&mut r, conn, Request::GSize(OsStr::new("g"))), 3);
+    ask(&mut r, conn, Request::View(OsStr::new("g")));
     let (_, body) = told_by_keeper(&mut r, conn);
     let view = View::decode(&body).expect("well-formed").expect("a view");
     assert_eq!(view.members.iter().map(|&(instance, _)| instance).collect::<Vec<_>>(), [0, 2, 3]);
@@ -136,7 +140,7 @@ fn members_elsewhere_are_watched_and_go_with_their_hosts() {
     }
     assert_eq!(tags, [tag::CHANGED], "who has a view is told once");
     r.nothing_else();
-    assert_eq!(number(&mut r, conn, Request::GSize("g")), 1);
+    assert_eq!(number(&mut r, conn, Request::GSize(OsStr::new("g"))), 1);
 }
 
 #[test]
@@ -145,12 +149,12 @@ fn a_join_is_answered_when_those_who_know_the_group_know_of_it() {
     let (conn, _) = r.enrol(100, 0);
     r.add_host(conn, 2);
     let far = host(2).task(1);
-    ask_from_afar(&mut r, far, Request::Join("g", true));
+    ask_from_afar(&mut r, far, Request::Join(OsStr::new("g"), true));
     r.told();
     r.told();
-    ask_from_afar(&mut r, far, Request::View("g"));
+    ask_from_afar(&mut r, far, Request::View(OsStr::new("g")));
     assert_eq!(sent_afar(&mut r).1, tag::VIEW);
-    ask(&mut r, conn, Request::Join("g", true));
+    ask(&mut r, conn, Request::Join(OsStr::new("g"), true));
     let (to, what, _) = sent_afar(&mut r);
     assert_eq!((to, what), (vec![far], tag::CHANGED));
     let DaemonMsg::Request { id, what: PeerRequest::Ping } = r.told() else { panic!("no question") };
@@ -160,9 +164,9 @@ fn a_join_is_answered_when_those_who_know_the_group_know_of_it() {
     assert_eq!((what, BodyReader::new(&body).int()), (tag::JOIN, Ok(1)));
     r.nothing_else();
     // A host that goes has nobody left to be told.
-    ask_from_afar(&mut r, far, Request::View("g"));
+    ask_from_afar(&mut r, far, Request::View(OsStr::new("g")));
     r.told();
-    ask(&mut r, conn, Request::Leave("g"));
+    ask(&mut r, conn, Request::Leave(OsStr::new("g")));
     r.told();
     r.told();
     r.nothing_else();
@@ -178,12 +182,12 @@ fn a_barrier_is_answered_by_one_message_per_host() {
     r.add_host(conn, 2);
     let far: Vec<Tid> = (1..=5).map(|local| host(2).task(local)).collect();
     for &tid in &far {
-        ask_from_afar(&mut r, tid, Request::Join("g", false));
+        ask_from_afar(&mut r, tid, Request::Join(OsStr::new("g"), false));
         r.told();
         r.told();
     }
     for &tid in &far {
-        ask_from_afar(&mut r, tid, Request::Barrier("g", 5));
+        ask_from_afar(&mut r, tid, Request::Barrier(OsStr::new("g"), 5));
     }
     assert_eq!(sent_afar(&mut r), (far, tag::BARRIER, 5));
     r.nothing_else();

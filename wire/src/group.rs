@@ -7,6 +7,7 @@
 
 use crate::body::{BodyError, BodyReader, BodyWriter};
 use crate::tid::{HostIndex, LOCAL_MAX, Tid};
+use std::ffi::OsStr;
 
 /// The context of all of it.
 pub const CONTEXT: i32 = 0x7fffc;
@@ -87,37 +88,37 @@ pub mod state {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request<'a> {
     /// Join; the flag says that the member's library is this system's.
-    Join(&'a str, bool),
+    Join(&'a OsStr, bool),
     /// Leave.
-    Leave(&'a str),
+    Leave(&'a OsStr),
     /// Arrive at a barrier of so many.
-    Barrier(&'a str, i32),
+    Barrier(&'a OsStr, i32),
     /// The members.
-    Bcast(&'a str),
+    Bcast(&'a OsStr),
     /// The instance of a task.
-    GetInst(&'a str, Tid),
+    GetInst(&'a OsStr, Tid),
     /// The task of an instance.
-    GetTid(&'a str, i32),
+    GetTid(&'a OsStr, i32),
     /// Number of members.
-    GSize(&'a str),
+    GSize(&'a OsStr),
     /// Write all groups to the log.
     Dump,
     /// All groups.
     List,
     /// The members, without gap.
-    TidList(&'a str),
+    TidList(&'a OsStr),
     /// Arrive where the group becomes static.
-    Static(&'a str, i32),
+    Static(&'a OsStr, i32),
     /// Members on a host.
-    HostChar(&'a str, Tid),
+    HostChar(&'a OsStr, Tid),
     /// Members on every host.
-    HostCharV(&'a str),
+    HostCharV(&'a OsStr),
     /// Arrive at a barrier with all members of the host.
-    BarrierV(&'a str, i32),
+    BarrierV(&'a OsStr, i32),
     /// A [`View`].
-    View(&'a str),
+    View(&'a OsStr),
     /// All members of the view with this epoch have arrived at the barrier with this number.
-    Claim(&'a str, i32, i32),
+    Claim(&'a OsStr, i32, i32),
     /// Not one of these, or one that is not heeded.
     Other,
 }
@@ -177,7 +178,7 @@ impl<'a> Request<'a> {
         if matches!(tag, tag::DUMP | tag::GSLS) {
             return if tag == tag::DUMP { Self::Dump } else { Self::List };
         }
-        let name = reader.str().unwrap_or_default();
+        let name = reader.os_str().unwrap_or_default();
         let mut number = || reader.int().unwrap_or(0);
         match tag {
             tag::JOIN => Self::Join(name, number() == 1),
@@ -308,23 +309,23 @@ mod tests {
     fn requests_are_read_as_they_are_written() {
         let tid = Tid::from_raw(0x40003);
         let all = [
-            Request::Join("g", true),
-            Request::Join("g", false),
-            Request::Leave("g"),
-            Request::Barrier("g", -1),
-            Request::Bcast("g"),
-            Request::GetInst("g", tid),
-            Request::GetTid("g", 2),
-            Request::GSize("g"),
+            Request::Join(OsStr::new("g"), true),
+            Request::Join(OsStr::new("g"), false),
+            Request::Leave(OsStr::new("g")),
+            Request::Barrier(OsStr::new("g"), -1),
+            Request::Bcast(OsStr::new("g")),
+            Request::GetInst(OsStr::new("g"), tid),
+            Request::GetTid(OsStr::new("g"), 2),
+            Request::GSize(OsStr::new("g")),
             Request::Dump,
             Request::List,
-            Request::TidList("g"),
-            Request::Static("g", 4),
-            Request::HostChar("g", tid),
-            Request::HostCharV("g"),
-            Request::BarrierV("g", 3),
-            Request::View("g"),
-            Request::Claim("g", 7, 9),
+            Request::TidList(OsStr::new("g")),
+            Request::Static(OsStr::new("g"), 4),
+            Request::HostChar(OsStr::new("g"), tid),
+            Request::HostCharV(OsStr::new("g")),
+            Request::BarrierV(OsStr::new("g"), 3),
+            Request::View(OsStr::new("g")),
+            Request::Claim(OsStr::new("g"), 7, 9),
             Request::Other,
         ];
         for request in all {
@@ -334,8 +335,8 @@ mod tests {
 
     #[test]
     fn a_join_of_the_original_is_a_name_alone() {
-        assert_eq!(Request::Join("g", false).encode(), BodyWriter::new().str("g").finish());
-        assert_eq!(Request::decode(tag::BARRIER, &[]), Request::Barrier("", 0));
+        assert_eq!(Request::Join(OsStr::new("g"), false).encode(), BodyWriter::new().str("g").finish());
+        assert_eq!(Request::decode(tag::BARRIER, &[]), Request::Barrier(OsStr::new(""), 0));
     }
 
     proptest! {

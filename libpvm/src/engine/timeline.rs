@@ -6,6 +6,7 @@ use pvm_wire::codes::{CONTEXT_TC, CONTEXT_TM, TIMELINE_TAG};
 use pvm_wire::timeline::{Activity, Kind, Number, Report, Span, VARIABLE};
 use pvm_wire::{Message, MessageHeader, Tid};
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// What a task keeps before it reports, counted as [`weight`] does.
@@ -194,9 +195,9 @@ impl Engine {
     }
 
     /// A call that began then has ended what it did with a group.
-    pub fn record_group(&mut self, begun: Option<Begun>, call: &str, group: &str) {
+    pub fn record_group(&mut self, begun: Option<Begun>, call: &str, group: &OsStr) {
         let (Some(begun), Some(recorder)) = (begun, &mut self.recorder) else { return };
-        let group = group.chars().take(GROUP_NAME_MAX).collect();
+        let group = group.to_string_lossy().chars().take(GROUP_NAME_MAX).collect();
         recorder.add(begun, Activity::Group { call: call.to_owned(), group });
         self.report_if(Recorder::is_due);
     }

@@ -1,7 +1,7 @@
 //! On which hosts a group's members are. No header declares these calls; programs that use them do so themselves.
 
 use super::groups::ask;
-use super::memory::{CList, store, text};
+use super::memory::{CList, os_text, store};
 use super::state::{Failure, Told, locked};
 use super::{errors, handlers};
 use pvm_wire::body::BodyReader;
@@ -22,7 +22,7 @@ pub unsafe extern "C" fn pvm_grphostinfo(
     hosts: *mut c_int,
 ) -> c_int {
     // SAFETY: as promised.
-    let group = unsafe { text(group) };
+    let group = unsafe { os_text(group) };
     report("pvm_grphostinfo", || {
         let answer = ask(Request::HostChar(group?, Tid::from_raw(host)))?;
         let mut reader = BodyReader::new(&answer.body);
@@ -49,7 +49,7 @@ pub unsafe extern "C" fn pvm_grpvhostinfo(
     hosts: *mut c_int,
 ) -> c_int {
     // SAFETY: as promised.
-    let group = unsafe { text(group) };
+    let group = unsafe { os_text(group) };
     report("pvm_grpvhostinfo", || {
         let answer = ask(Request::HostCharV(group?))?;
         let mut reader = BodyReader::new(&answer.body);

@@ -1,6 +1,6 @@
 //! The group functions. Nothing is locked while they wait, and while functions of the program are called.
 
-use super::memory::{TimeVal, store, text_or_empty};
+use super::memory::{TimeVal, os_text_or_empty, store};
 use super::reductions::{Kind, Operation, combine};
 use super::state::{Failure, Told, locked};
 use super::{errors, handlers, receive, send};
@@ -11,7 +11,7 @@ use bytes::Bytes;
 use pvm_wire::spawn::SpawnRequest;
 use pvm_wire::{Message, MessageHeader, PvmError, Tid, group};
 use std::collections::VecDeque;
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{OsStr, c_char, c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 use std::time::{Duration, Instant};
@@ -165,8 +165,8 @@ pub fn ask(request: group::Request<'_>) -> Result<Message, Failure> {
 fn group_call(
     name: &str,
     told: Told,
-    group: Result<&str, Failure>,
-    body: impl FnOnce(&mut GroupClient<'_>, &str) -> CallResult<c_int>,
+    group: Result<&OsStr, Failure>,
+    body: impl FnOnce(&mut GroupClient<'_>, &OsStr) -> CallResult<c_int>,
 ) -> c_int {
     let outcome = group.and_then(|group| {
         if group.is_empty() {
@@ -189,8 +189,8 @@ macro_rules! group_calls {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(group: *const c_char $(, $number: c_int)?) -> c_int {
             // SAFETY: as promised.
-            let group = unsafe { text_or_empty(group) };
-            let body: fn(&mut GroupClient<'_>, &str $(, group_calls!(@int $number))?) -> CallResult<c_int> = $body;
+            let group = unsafe { os_text_or_empty(group) };
+            let body: fn(&mut GroupClient<'_>, &OsStr $(, group_calls!(@int $number))?) -> CallResult<c_int> = $body;
             group_call(stringify!($name), Told::Errno, group, |client, group| body(client, group $(, $number)?))
         }
     )*};
@@ -221,7 +221,7 @@ group_calls! {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvm_bcast(group: *const c_char, tag: c_int) -> c_int {
     // SAFETY: as promised.
-    let group = unsafe { text_or_empty(group) };
+    let group = unsafe { os_text_or_empty(group) };
     group_call("pvm_bcast", Told::Errno, group, |client, group| {
         client.broadcast(group, |_, others| {
             let others = others.into_iter().map(Tid::raw).collect();
@@ -276,7 +276,7 @@ pub unsafe extern "C" fn pvm_gather(
     root: c_int,
 ) -> c_int {
     // SAFETY: as promised.
-    let group = unsafe { text_or_empty(group) };
+    let group = unsafe { os_text_or_empty(group) };
     group_call("pvm_gather", Told::People, group, |client, group| {
         let arrays = Arrays::new(kind, count)?;
         // SAFETY: as promised; taken anew for each use, since the program may use one array for both.
@@ -315,7 +315,7 @@ pub unsafe extern "C" fn pvm_scatter(
     root: c_int,
 ) -> c_int {
     // SAFETY: as promised.
-    let group = unsafe { text_or_empty(group) };
+    let group = unsafe { os_text_or_empty(group) };
     group_call("pvm_scatter", Told::People, group, |client, group| {
         let arrays = Arrays::new(kind, count)?;
         // SAFETY: as promised; taken anew for each use, since the program may use one array for both.
@@ -405,7 +405,7 @@ pub unsafe extern "C" fn pvm_reduce(
     root: c_int,
 ) -> c_int {
     // SAFETY: as promised.
-    let group = unsafe { text_or_empty(group) };
+    let group = unsafe { os_text_or_empty(group) };
     let mut info = 0;
     let code = group_call("pvm_reduce", Told::People, group, |client, group| {
         let arrays = Arrays::new(kind, count)?;

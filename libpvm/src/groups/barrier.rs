@@ -11,10 +11,11 @@ use super::{Client, check_name, marked, read_mark, tree};
 use crate::error::{Error, Result};
 use pvm_wire::group::{Request, View, tag};
 use pvm_wire::{Message, PvmError, Tid};
+use std::ffi::OsStr;
 
 /// A barrier among members, as one of them sees it.
 struct Place<'a> {
-    name: &'a str,
+    name: &'a OsStr,
     view: &'a View,
     rank: usize,
 }
@@ -31,12 +32,12 @@ impl Place<'_> {
 
 impl<P: Port> Client<'_, P> {
     /// Waits until so many members have come here; -1 is all.
-    pub fn barrier(&mut self, name: &str, count: i32) -> Result<()> {
+    pub fn barrier(&mut self, name: &OsStr, count: i32) -> Result<()> {
         check_name(name)?;
         self.recorded("barrier", name, |client| client.arrive(name, count))
     }
 
-    fn arrive(&mut self, name: &str, count: i32) -> Result<()> {
+    fn arrive(&mut self, name: &OsStr, count: i32) -> Result<()> {
         let mut waiting_for = None;
         while self.server()?.ours {
             let view = self.view(name)?;

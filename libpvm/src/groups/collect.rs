@@ -9,10 +9,11 @@ use super::{Client, check_name};
 use crate::error::Result;
 use pvm_wire::group::{View, tag as tags};
 use pvm_wire::{Message, PvmError, Tid};
+use std::ffi::OsStr;
 
 /// The members, which of them this task is, and how they speak.
 struct Roster<'a> {
-    name: &'a str,
+    name: &'a OsStr,
     tids: Vec<Tid>,
     own: usize,
     root: usize,
@@ -39,7 +40,7 @@ impl<P: Port> Client<'_, P> {
     /// The root is handed the elements of each instance: `None` stands for its own.
     pub fn gather(
         &mut self,
-        name: &str,
+        name: &OsStr,
         tag: i32,
         root: i32,
         pack: &dyn Fn() -> Result<Vec<u8>>,
@@ -52,7 +53,7 @@ impl<P: Port> Client<'_, P> {
 
     fn gather_parts(
         &mut self,
-        name: &str,
+        name: &OsStr,
         call: Call,
         pack: &dyn Fn() -> Result<Vec<u8>>,
         take: &mut dyn FnMut(usize, Option<Part<'_>>) -> Result<()>,
@@ -79,7 +80,7 @@ impl<P: Port> Client<'_, P> {
     /// Each member is handed its elements of the root's: `None` stands for the root's own.
     pub fn scatter(
         &mut self,
-        name: &str,
+        name: &OsStr,
         tag: i32,
         root: i32,
         pack: &dyn Fn(usize) -> Result<Vec<u8>>,
@@ -92,7 +93,7 @@ impl<P: Port> Client<'_, P> {
 
     fn scatter_parts(
         &mut self,
-        name: &str,
+        name: &OsStr,
         call: Call,
         pack: &dyn Fn(usize) -> Result<Vec<u8>>,
         take: &mut dyn FnMut(usize, Option<Part<'_>>) -> Result<()>,
@@ -111,7 +112,7 @@ impl<P: Port> Client<'_, P> {
         outcome.and_then(|()| take(roster.own, None))
     }
 
-    fn roster<'n>(&mut self, name: &'n str, call: Call) -> Result<Roster<'n>> {
+    fn roster<'n>(&mut self, name: &'n OsStr, call: Call) -> Result<Roster<'n>> {
         let own = self.port.tid()?;
         let (members, ours): (Vec<(i32, Tid)>, _) = if self.server()?.ours {
             let view = self.view(name)?;

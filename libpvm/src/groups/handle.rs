@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::pack::Pack;
 use crate::task::Task;
 use pvm_wire::{Element, Encoding, PvmError, Tid, element};
+use std::ffi::OsStr;
 use std::ops::{Add, Mul};
 
 /// A group of tasks, by its name: its members are numbered, meet at barriers and compute together.
@@ -29,13 +30,13 @@ use std::ops::{Add, Mul};
 pub struct Group<'a> {
     engine: &'a mut Engine,
     groups: &'a mut Groups,
-    name: &'a str,
+    name: &'a OsStr,
 }
 
 impl Task {
     /// The group with this name, whether or not this task is in it.
-    pub fn group<'a>(&'a mut self, name: &'a str) -> Group<'a> {
-        Group { engine: &mut self.engine, groups: &mut self.groups, name }
+    pub fn group<'a>(&'a mut self, name: &'a (impl AsRef<OsStr> + ?Sized)) -> Group<'a> {
+        Group { engine: &mut self.engine, groups: &mut self.groups, name: name.as_ref() }
     }
 }
 

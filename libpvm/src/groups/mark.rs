@@ -14,6 +14,7 @@ use pvm_wire::body::{BodyReader, BodyWriter};
 use pvm_wire::group::{View, tag as tags};
 use pvm_wire::{Message, PvmError, Tid};
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::time::{Duration, Instant};
 
 /// How often to ask the original's group server, which tells nobody when members die, whether one is still there.
@@ -23,7 +24,7 @@ const ASK_AGAIN: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy, Debug)]
 pub struct Mark<'a> {
     /// The group.
-    pub name: &'a str,
+    pub name: &'a OsStr,
     /// The call.
     pub call: Call,
     /// The sender's epoch.
@@ -34,7 +35,7 @@ pub struct Mark<'a> {
 
 impl<'a> Mark<'a> {
     /// The mark of what `own` says in a call.
-    pub fn new(name: &'a str, call: Call, view: &View, own: Tid) -> Self {
+    pub fn new(name: &'a OsStr, call: Call, view: &View, own: Tid) -> Self {
         Self { name, call, epoch: view.epoch, is_new: view.is_new(own) }
     }
 }
@@ -64,7 +65,7 @@ impl<'a> Said<'a> {
             return None;
         }
         let mut reader = BodyReader::new(&message.body);
-        let name = reader.str().ok()?;
+        let name = reader.os_str().ok()?;
         let [tag, root, epoch, is_new, code] = *reader.ints(5).ok()?.first_chunk()?;
         Some(Self {
             mark: Mark { name, call: Call { what, tag, root }, epoch, is_new: is_new != 0 },
@@ -75,7 +76,7 @@ impl<'a> Said<'a> {
 }
 
 /// Whether a message was said in this group before this epoch.
-pub fn is_older(message: &Message, name: &str, epoch: i32) -> bool {
+pub fn is_older(message: &Message, name: &OsStr, epoch: i32) -> bool {
     Said::of(message).is_some_and(|said| said.mark.name == name && said.mark.epoch < epoch)
 }
 
@@ -136,7 +137,7 @@ impl<P: Port> Client<'_, P> {
 
     /// What a member has sent with this tag, in the original's format. If `all` must be there, members give up without a
     /// word once an instance is missing.
-    pub fn hear_member(&mut self, name: &str, from: Tid, tag: i32, all: bool) -> Result<Message> {
+    pub fn hear_member(&mut self, name: &OsStr, from: Tid, tag: i32, all: bool) -> Result<Message> {
         let said = |message: &Message| message.src == from && message.header.tag == tag;
         if self.server()?.ours {
             return self.hear_while_there(name, from, all, &said);
@@ -159,7 +160,7 @@ impl<P: Port> Client<'_, P> {
     /// Waits for a message of a member as long as it may come, or as long as `all` instances are taken.
     fn hear_while_there(
         &mut self,
-        name: &str,
+        name: &OsStr,
         from: Tid,
         all: bool,
         said: &dyn Fn(&Message) -> bool,

@@ -25,6 +25,7 @@ use pvm_wire::body::{BodyReader, BodyWriter};
 use pvm_wire::group::{Request, View};
 use pvm_wire::{Message, PvmError, Tid};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
 use std::time::Instant;
 
 /// The group server, as one task has found it.
@@ -40,9 +41,9 @@ pub(crate) struct Server {
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
     server: Option<Server>,
-    views: BTreeMap<String, View>,
+    views: BTreeMap<OsString, View>,
     /// In which calls of which groups this task gave up on what other members say, and since when all had met then.
-    given_up: BTreeMap<String, (i32, BTreeSet<mark::Call>)>,
+    given_up: BTreeMap<OsString, (i32, BTreeSet<mark::Call>)>,
 }
 
 impl Groups {
@@ -73,7 +74,7 @@ impl<'a, P: Port> Client<'a, P> {
     fn recorded<T>(
         &mut self,
         call: &str,
-        group: &str,
+        group: &OsStr,
         body: impl FnOnce(&mut Self) -> Result<T>,
     ) -> Result<T> {
         let begun = self.port.record(|engine| engine.begin_span()).flatten();
@@ -103,56 +104,56 @@ impl<'a, P: Port> Client<'a, P> {
     }
 
     /// Joins and returns the instance.
-    pub fn join(&mut self, name: &str) -> Result<i32> {
+    pub fn join(&mut self, name: &OsStr) -> Result<i32> {
         check_name(name)?;
         self.forget(name);
         self.recorded("joingroup", name, |client| client.ask_number(Request::Join(name, true)))
     }
 
     /// Leaves.
-    pub fn leave(&mut self, name: &str) -> Result<()> {
+    pub fn leave(&mut self, name: &OsStr) -> Result<()> {
         check_name(name)?;
         self.forget(name);
         self.recorded("lvgroup", name, |client| client.ask_number(Request::Leave(name)).map(drop))
     }
 
-    fn forget(&mut self, name: &str) {
+    fn forget(&mut self, name: &OsStr) {
         self.groups.views.remove(name);
         self.groups.given_up.remove(name);
     }
 
     /// Number of members.
-    pub fn size(&mut self, name: &str) -> Result<i32> {
+    pub fn size(&mut self, name: &OsStr) -> Result<i32> {
         check_name(name)?;
         self.ask_number(Request::GSize(name))
     }
 
     /// The task of an instance.
-    pub fn tid_of(&mut self, name: &str, instance: i32) -> Result<Tid> {
+    pub fn tid_of(&mut self, name: &OsStr, instance: i32) -> Result<Tid> {
         check_name(name)?;
         self.ask_number(Request::GetTid(name, instance)).map(Tid::from_raw)
     }
 
     /// The instance of a task.
-    pub fn instance_of(&mut self, name: &str, tid: Tid) -> Result<i32> {
+    pub fn instance_of(&mut self, name: &OsStr, tid: Tid) -> Result<i32> {
         check_name(name)?;
         self.ask_number(Request::GetInst(name, tid))
     }
 
     /// The instance of this task.
-    pub fn own_instance(&mut self, name: &str) -> Result<i32> {
+    pub fn own_instance(&mut self, name: &OsStr) -> Result<i32> {
         let own = self.port.tid()?;
         self.instance_of(name, own)
     }
 
     /// All members, as they are now.
-    pub fn members(&mut self, name: &str) -> Result<Vec<Tid>> {
+    pub fn members(&mut self, name: &OsStr) -> Result<Vec<Tid>> {
         check_name(name)?;
         self.tids(Request::Bcast(name))
     }
 
     /// All members by instance; there must be no gap.
-    fn members_without_gap(&mut self, name: &str) -> Result<Vec<Tid>> {
+    fn members_without_gap(&mut self, name: &OsStr) -> Result<Vec<Tid>> {
         check_name(name)?;
         self.tids(Request::TidList(name))
     }
@@ -169,7 +170,7 @@ impl<'a, P: Port> Client<'a, P> {
     /// Sends, by this function, to all members but this task.
     pub fn broadcast<T>(
         &mut self,
-        name: &str,
+        name: &OsStr,
         send: impl FnOnce(&mut P, Vec<Tid>) -> Result<T>,
     ) -> Result<T> {
         self.recorded("bcast", name, |client| {
@@ -179,7 +180,7 @@ impl<'a, P: Port> Client<'a, P> {
     }
 
     /// All members but this task.
-    fn others(&mut self, name: &str) -> Result<Vec<Tid>> {
+    fn others(&mut self, name: &OsStr) -> Result<Vec<Tid>> {
         let own = self.port.tid()?;
         let mut others = self.members(name)?;
         others.retain(|&tid| tid != own);
@@ -187,7 +188,7 @@ impl<'a, P: Port> Client<'a, P> {
     }
 
     /// Waits until so many members are there, and makes the group static. Returns the count.
-    pub fn freeze(&mut self, name: &str, count: i32) -> Result<i32> {
+    pub fn freeze(&mut self, name: &OsStr, count: i32) -> Result<i32> {
         check_name(name)?;
         self.recorded("freezegroup", name, |client| client.ask_number(Request::Static(name, count)))
     }
@@ -199,19 +200,19 @@ impl<'a, P: Port> Client<'a, P> {
     }
 }
 
-fn check_name(name: &str) -> Result<()> {
+fn check_name(name: &OsStr) -> Result<()> {
     if name.is_empty() { Err(PvmError::NullGroup.into()) } else { Ok(()) }
 }
 
 /// The beginning of a message between members: which group, and two numbers.
-fn marked(name: &str, numbers: [i32; 2]) -> BodyWriter {
+fn marked(name: &OsStr, numbers: [i32; 2]) -> BodyWriter {
     BodyWriter::new().str(name).ints(numbers)
 }
 
 /// Reads it, and gives the rest.
-fn read_mark(body: &[u8]) -> Option<(&str, [i32; 2], &[u8])> {
+fn read_mark(body: &[u8]) -> Option<(&OsStr, [i32; 2], &[u8])> {
     let mut reader = BodyReader::new(body);
-    let name = reader.str().ok()?;
+    let name = reader.os_str().ok()?;
     let numbers = [reader.int().ok()?, reader.int().ok()?];
     Some((name, numbers, reader.rest()))
 }

@@ -7,6 +7,7 @@ use crate::error::Result;
 use pvm_wire::group::{Settler, TREE_FROM, View, tag as tags};
 use pvm_wire::{Encoding, Message, PvmError, Tid};
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 
 /// The elements that a message carries.
 #[derive(Clone, Copy)]
@@ -96,14 +97,14 @@ fn may_have_sent(view: &View, settler: Settler) -> bool {
 
 impl<P: Port> Client<'_, P> {
     /// Reduces the arrays of all members; the root has the result.
-    pub fn reduce(&mut self, name: &str, tag: i32, root: i32, operand: &mut dyn Operand) -> Result<()> {
+    pub fn reduce(&mut self, name: &OsStr, tag: i32, root: i32, operand: &mut dyn Operand) -> Result<()> {
         check_name(name)?;
         self.recorded("reduce", name, |client| client.reduce_with_others(name, tag, root, operand))
     }
 
     fn reduce_with_others(
         &mut self,
-        name: &str,
+        name: &OsStr,
         tag: i32,
         root: i32,
         operand: &mut dyn Operand,
@@ -172,7 +173,13 @@ impl<P: Port> Client<'_, P> {
 
     /// The original's way: on each host the lowest member reduces, and the root reduces what these send. The original
     /// takes what comes first, here each member is heard by name: what one sends early for its next reduction waits.
-    fn reduce_by_hosts(&mut self, name: &str, tag: i32, root: i32, operand: &mut dyn Operand) -> Result<()> {
+    fn reduce_by_hosts(
+        &mut self,
+        name: &OsStr,
+        tag: i32,
+        root: i32,
+        operand: &mut dyn Operand,
+    ) -> Result<()> {
         let own = self.port.tid()?;
         self.own_instance(name)?;
         let root = self.tid_of(name, root)?;

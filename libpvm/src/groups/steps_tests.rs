@@ -13,6 +13,7 @@ use pvm_wire::group::{CLASS, Request, Settler, View, keeper};
 use pvm_wire::spawn::SpawnRequest;
 use pvm_wire::{Message, PvmError, Tid};
 use std::collections::VecDeque;
+use std::ffi::OsStr;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
@@ -193,7 +194,7 @@ const SIZES: [usize; 13] = [2, 3, 4, 7, 8, 16, 31, 64, 100, 128, 256, 511, 512];
 #[test]
 fn the_steps_of_a_barrier_grow_with_the_logarithm() {
     for size in SIZES {
-        let steps = steps(size, |_, client| client.barrier("g", -1).unwrap());
+        let steps = steps(size, |_, client| client.barrier(OsStr::new("g"), -1).unwrap());
         // Up: to send and to receive, and then to receive on each level. One question to the keeper. Down: as up.
         let most = 4 * log2_up(size) + 4;
         assert!(steps <= most, "{size} members: {steps} steps, more than {most}");
@@ -206,7 +207,7 @@ fn the_steps_of_a_reduction_grow_with_the_logarithm() {
         let root = size / 3;
         let steps = steps(size, |rank, client| {
             let mut number = Number(rank as i32);
-            client.reduce("g", 5, root as i32, &mut number).unwrap();
+            client.reduce(OsStr::new("g"), 5, root as i32, &mut number).unwrap();
             let all = (0..size as i32).sum::<i32>();
             assert!(rank != root || number.0 == all, "{} is not {all}", number.0);
         });

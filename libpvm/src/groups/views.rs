@@ -7,22 +7,23 @@ use crate::error::Result;
 use pvm_wire::body::BodyReader;
 use pvm_wire::group::{Request, View, tag};
 use pvm_wire::{Message, Tid};
+use std::ffi::OsStr;
 
 /// A notice of the keeper: which group, and since which epoch it is another.
-fn read_notice(body: &[u8]) -> Option<(&str, i32)> {
+fn read_notice(body: &[u8]) -> Option<(&OsStr, i32)> {
     let mut reader = BodyReader::new(body);
-    Some((reader.str().ok()?, reader.int().ok()?))
+    Some((reader.os_str().ok()?, reader.int().ok()?))
 }
 
 /// Whether this message says that the view is out of date.
-pub fn outdates(message: &Message, server: Tid, name: &str, view: &View) -> bool {
+pub fn outdates(message: &Message, server: Tid, name: &OsStr, view: &View) -> bool {
     let notice = message.src == server && message.header.tag == tag::CHANGED;
     notice && read_notice(&message.body).is_some_and(|(group, epoch)| group == name && epoch > view.epoch)
 }
 
 impl<P: Port> Client<'_, P> {
     /// The group as it is now.
-    pub fn view(&mut self, name: &str) -> Result<View> {
+    pub fn view(&mut self, name: &OsStr) -> Result<View> {
         let keeper = self.server()?.tid;
         let mut notice = |message: &Message| message.src == keeper && message.header.tag == tag::CHANGED;
         while let Some(message) = self.wait(Until::Now, &mut notice)? {
@@ -52,7 +53,7 @@ impl<P: Port> Client<'_, P> {
 
     /// Drops what members have said about barriers of older epochs, and about other calls before all met last: nobody
     /// waits for it any more.
-    fn forget_messages(&mut self, name: &str, view: &View) -> Result<()> {
+    fn forget_messages(&mut self, name: &OsStr, view: &View) -> Result<()> {
         let mut old = |message: &Message| {
             if is_older(message, name, view.settled) {
                 return true;

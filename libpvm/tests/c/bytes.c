@@ -87,6 +87,28 @@ static void mailbox(void)
 	SHOW(pvm_delinfo(LATIN, 0, PvmMboxDefault));
 }
 
+static void groups(void)
+{
+	int n = 3, all[1] = {0}, me = pvm_mytid();
+
+	RESULT(pvm_joingroup(LATIN));
+	SHOW(pvm_joingroup(LATIN));
+	SHOW(pvm_gsize(LATIN));
+	SHOW(pvm_gsize("caf\xe8 \xff\x80"));
+	SHOW(pvm_getinst(LATIN, me));
+	SHOW(pvm_gettid(LATIN, 0) == me);
+	SHOW(pvm_barrier(LATIN, 1));
+	SHOW(pvm_reduce(PvmSum, &n, 1, PVM_INT, 5, LATIN, 0));
+	SHOW(pvm_gather(all, &n, 1, PVM_INT, 6, LATIN, 0));
+	printf("%d\n", all[0]);
+	pvm_initsend(PvmDataDefault);
+	RESULT(pvm_bcast(LATIN, 7));
+	SHOW(pvm_freezegroup(LATIN, 1));
+	SHOW(pvm_gsize(LATIN));
+	SHOW(pvm_lvgroup(LATIN));
+	SHOW(pvm_lvgroup(LATIN));
+}
+
 int main(int argc, char **argv)
 {
 	char other[4300], where[4300];
@@ -114,6 +136,7 @@ int main(int argc, char **argv)
 	SHOW(pvm_spawn("no such \xe9", NULL, PvmTaskDefault, NULL, 1, &argc));
 	RESULT(argc);
 	mailbox();
+	groups();
 	unlink(other);
 	rmdir(folder);
 	pvm_exit();

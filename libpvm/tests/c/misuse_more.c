@@ -111,7 +111,6 @@ static void machine(void)
 	SHOW(pvm_getcontext() == (int)0x80000000);
 	SHOW(pvm_setcontext(0) == (int)0x80000000);
 	SHOW(pvm_catchout(NONE));
-	SHOW(pvm_joingroup("no \xfctf-8"));
 	SHOW(pvm_start_pvmd(3, NONE, 0));
 	SHOW(pvm_start_pvmd(-1, NONE, 0));
 	SHOW(pvm_reg_rm(NONE));

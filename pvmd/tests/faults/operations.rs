@@ -13,6 +13,7 @@ use pvm_wire::spawn::{Sink, SpawnRequest, flags};
 use pvm_wire::{HostIndex, Tid};
 use pvmd::core::event::Event;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::time::Duration;
 
 /// Most tasks at a time, lest a plan take for ever.
@@ -123,7 +124,7 @@ impl World {
             Op::Mail(_, n) => self.mail(id, tid, n),
             Op::Group(_, n) => {
                 *self.journal.group_asked.entry(tid).or_default() += 1;
-                let name = if n & 2 == 0 { "a" } else { "b" };
+                let name = OsStr::new(if n & 2 == 0 { "a" } else { "b" });
                 let request =
                     if n & 1 == 0 { group::Request::Join(name, true) } else { group::Request::Leave(name) };
                 self.say(id, &message(group::keeper(), group::CONTEXT, request.tag(), request.encode()));

@@ -4,6 +4,7 @@ use pvm_wire::body::BodyWriter;
 use pvm_wire::group::{Settler, TREE_FROM, View, state};
 use pvm_wire::{PvmError, Tid};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 
 /// In lists of groups the original has room for so many members at a time.
 const ROOM: usize = 10;
@@ -291,7 +292,7 @@ impl Group {
 
     /// The state as it follows most answers. The original tells that a group is dead to those alone who ask for its
     /// hosts.
-    pub fn state(&self, name: &str, of_hosts: bool) -> BodyWriter {
+    pub fn state(&self, name: &OsStr, of_hosts: bool) -> BodyWriter {
         match self.phase {
             Phase::Dead if of_hosts => BodyWriter::new().int(state::DEAD),
             Phase::Dynamic | Phase::Dead => BodyWriter::new().int(state::DYNAMIC),
@@ -306,7 +307,7 @@ impl Group {
     }
 
     /// The description as it stands in the list of all groups.
-    pub fn listed(&self, writer: BodyWriter, name: &str) -> BodyWriter {
+    pub fn listed(&self, writer: BodyWriter, name: &OsStr) -> BodyWriter {
         let open = self.barrier.as_ref();
         let reached = open.map_or(0, |open| open.reached);
         let total = open.map(|open| open.count.unwrap_or(reached + self.missing(Gathered::Barrier)));
@@ -318,7 +319,7 @@ impl Group {
         writer.ints(waiting.take(open.reached))
     }
 
-    fn described(&self, writer: BodyWriter, name: &str, numbers: &[i32]) -> BodyWriter {
+    fn described(&self, writer: BodyWriter, name: &OsStr, numbers: &[i32]) -> BodyWriter {
         let room = self.slots.len().max(1).next_multiple_of(ROOM);
         let slots = self.slots.iter().map(|slot| slot.map_or(-1, |member| member.tid.raw()));
         writer

@@ -6,6 +6,7 @@ use pvm_wire::group::{Request, tag};
 use pvm_wire::{PvmError, Tid};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
 
 /// Most groups.
 const GROUPS_MAX: usize = 65_536;
@@ -27,9 +28,9 @@ pub(in crate::core) struct Answer {
 /// All groups of the virtual machine.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Keeper {
-    groups: BTreeMap<String, Group>,
+    groups: BTreeMap<OsString, Group>,
     /// The groups of each member.
-    memberships: BTreeMap<Tid, BTreeSet<String>>,
+    memberships: BTreeMap<Tid, BTreeSet<OsString>>,
     members: usize,
     names: usize,
     /// The last epoch that was begun, whatever the group: none comes twice.
@@ -92,17 +93,17 @@ impl Keeper {
         self.memberships.contains_key(&tid)
     }
 
-    fn group(&self, name: &str) -> Result<&Group, PvmError> {
+    fn group(&self, name: &OsStr) -> Result<&Group, PvmError> {
         check_name(name)?;
         self.groups.get(name).ok_or(PvmError::NoGroup)
     }
 
-    fn group_mut(&mut self, name: &str) -> Result<&mut Group, PvmError> {
+    fn group_mut(&mut self, name: &OsStr) -> Result<&mut Group, PvmError> {
         check_name(name)?;
         self.groups.get_mut(name).ok_or(PvmError::NoGroup)
     }
 
-    fn join(&mut self, name: &str, tid: Tid, ours: bool) -> Result<i32, PvmError> {
+    fn join(&mut self, name: &OsStr, tid: Tid, ours: bool) -> Result<i32, PvmError> {
         check_name(name)?;
         let new = !self.groups.contains_key(name);
         let names = if new { self.names + name.len() } else { self.names };
@@ -119,7 +120,7 @@ impl Keeper {
         Ok(instance)
     }
 
-    fn leave(&mut self, name: &str, tid: Tid) -> Vec<Answer> {
+    fn leave(&mut self, name: &OsStr, tid: Tid) -> Vec<Answer> {
         let member = self.group(name).and_then(|group| group.instance(tid));
         let mut answers = vec![answer(tid, tag::LEAVE, int(member.map(|_| 0)))];
         if member.is_ok() {
@@ -135,7 +136,7 @@ impl Keeper {
     }
 
     /// Takes a member out of a group; the last one takes the group along.
-    fn lose(&mut self, name: &str, tid: Tid, died: bool) -> Vec<Answer> {
+    fn lose(&mut self, name: &OsStr, tid: Tid, died: bool) -> Vec<Answer> {
         let Some(group) = self.groups.get_mut(name).filter(|group| group.has(tid)) else { return Vec::new() };
         let told = group.lose(tid, died);
         group.note_way();
@@ -151,7 +152,7 @@ impl Keeper {
         answers
     }
 
-    fn arrive(&mut self, kind: Gathered, name: &str, tid: Tid, count: i32, tag: i32) -> Vec<Answer> {
+    fn arrive(&mut self, kind: Gathered, name: &OsStr, tid: Tid, count: i32, tag: i32) -> Vec<Answer> {
         let group = match self.group_mut(name) {
             Ok(group) => group,
             Err(error) => return vec![answer(tid, tag, int(Err(error)))],
@@ -171,7 +172,7 @@ impl Keeper {
     }
 
     /// A gathering is over.
-    fn tell(&self, kind: Gathered, name: &str, (to, outcome): Told) -> Vec<Answer> {
+    fn tell(&self, kind: Gathered, name: &OsStr, (to, outcome): Told) -> Vec<Answer> {
         let tag = if kind == Gathered::Barrier { tag::BARRIER } else { tag::STATIC };
         let mut body = int(outcome);
         if let (Gathered::Freeze, Ok(_), Some(group)) = (kind, outcome, self.groups.get(name)) {
@@ -180,14 +181,14 @@ impl Keeper {
         vec![Answer { to, tag, body }]
     }
 
-    fn after_change(&mut self, name: &str, last: Answer, changed: bool) -> Vec<Answer> {
+    fn after_change(&mut self, name: &OsStr, last: Answer, changed: bool) -> Vec<Answer> {
         let mut answers = if changed { self.changed(name) } else { Vec::new() };
         answers.push(last);
         answers
     }
 
     /// A group is not what it was: those who know it are told.
-    fn changed(&mut self, name: &str) -> Vec<Answer> {
+    fn changed(&mut self, name: &OsStr) -> Vec<Answer> {
         self.epoch = self.epoch.wrapping_add(1);
         let epoch = self.epoch;
         let to = self.groups.get_mut(name).map(|group| group.change(epoch)).unwrap_or_default();
@@ -220,7 +221,7 @@ impl Keeper {
         }
     }
 
-    fn host_char(&self, name: &str, host: Tid) -> Vec<u8> {
+    fn host_char(&self, name: &OsStr, host: Tid) -> Vec<u8> {
         let found = self.group(name).ok().and_then(|group| {
             let (count, coordinator) = group.on_host(host);
             coordinator
@@ -231,7 +232,7 @@ impl Keeper {
         self.followed_by_state(writer, name, true)
     }
 
-    fn tids(&self, name: &str, tids: Result<Vec<Tid>, PvmError>) -> Vec<u8> {
+    fn tids(&self, name: &OsStr, tids: Result<Vec<Tid>, PvmError>) -> Vec<u8> {
         match tids {
             Err(error) => int(Err(error)),
             Ok(tids) => {
@@ -241,12 +242,12 @@ impl Keeper {
         }
     }
 
-    fn with_state(&self, name: &str, number: Result<i32, PvmError>) -> Vec<u8> {
+    fn with_state(&self, name: &OsStr, number: Result<i32, PvmError>) -> Vec<u8> {
         let number = number.unwrap_or_else(PvmError::code);
         self.followed_by_state(BodyWriter::new().int(number), name, false)
     }
 
-    fn followed_by_state(&self, writer: BodyWriter, name: &str, of_hosts: bool) -> Vec<u8> {
+    fn followed_by_state(&self, writer: BodyWriter, name: &OsStr, of_hosts: bool) -> Vec<u8> {
         let none = || BodyWriter::new().int(pvm_wire::group::state::DYNAMIC);
         let state = self.groups.get(name).map_or_else(none, |group| group.state(name, of_hosts));
         [writer.finish(), state.finish()].concat()
@@ -260,7 +261,7 @@ impl Keeper {
     fn dump(&self) {
         for (name, group) in &self.groups {
             let members: Vec<String> = group.members().map(|tid| tid.to_string()).collect();
-            tracing::info!(group = name, members = members.join(" "), "group");
+            tracing::info!(group = %name.display(), members = members.join(" "), "group");
         }
     }
 
@@ -270,7 +271,7 @@ impl Keeper {
     }
 }
 
-fn check_name(name: &str) -> Result<(), PvmError> {
+fn check_name(name: &OsStr) -> Result<(), PvmError> {
     if name.is_empty() { Err(PvmError::NullGroup) } else { Ok(()) }
 }
 

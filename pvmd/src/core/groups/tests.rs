@@ -4,6 +4,12 @@ use pvm_wire::body::BodyReader;
 use pvm_wire::group::{Request, View, tag};
 use pvm_wire::{PvmError, Tid};
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
+
+/// The name of a group.
+fn g() -> &'static OsStr {
+    OsStr::new("g")
+}
 
 fn tid(n: i32) -> Tid {
     Tid::from_raw(0x40000 + n)
@@ -27,19 +33,19 @@ fn number(keeper: &mut Keeper, n: i32, request: Request<'_>) -> i32 {
 
 fn joined(keeper: &mut Keeper, group: &str, tids: std::ops::Range<i32>) {
     for n in tids {
-        assert!(number(keeper, n, Request::Join(group, true)) >= 0);
+        assert!(number(keeper, n, Request::Join(OsStr::new(group), true)) >= 0);
     }
 }
 
 /// They meet, after which they may agree on barriers among themselves.
 fn met(keeper: &mut Keeper, tids: std::ops::Range<i32>) {
     let count = tids.len() as i32;
-    let last = tids.map(|n| ask(keeper, n, Request::Barrier("g", count))).last().expect("somebody");
+    let last = tids.map(|n| ask(keeper, n, Request::Barrier(g(), count))).last().expect("somebody");
     assert_eq!(first(&last.last().expect("an answer").body), count);
 }
 
 fn view(keeper: &mut Keeper, n: i32) -> View {
-    let answers = ask(keeper, n, Request::View("g"));
+    let answers = ask(keeper, n, Request::View(g()));
     View::decode(&answers[0].body).expect("well-formed").expect("a view")
 }
 
@@ -47,22 +53,22 @@ fn view(keeper: &mut Keeper, n: i32) -> View {
 fn the_lowest_free_instance_is_given() {
     let mut keeper = Keeper::default();
     joined(&mut keeper, "g", 1..5);
-    assert_eq!(number(&mut keeper, 2, Request::Leave("g")), 0);
+    assert_eq!(number(&mut keeper, 2, Request::Leave(g())), 0);
     assert_eq!(keeper.task_gone(tid(3)), []);
-    assert_eq!(number(&mut keeper, 9, Request::GetTid("g", 1)), PvmError::NoInst.code());
-    assert_eq!(number(&mut keeper, 9, Request::Join("g", false)), 1);
-    assert_eq!(number(&mut keeper, 2, Request::Join("g", false)), 2);
-    assert_eq!(number(&mut keeper, 2, Request::Join("g", false)), PvmError::DupGroup.code());
-    assert_eq!(number(&mut keeper, 8, Request::GetInst("g", tid(4))), 3);
+    assert_eq!(number(&mut keeper, 9, Request::GetTid(g(), 1)), PvmError::NoInst.code());
+    assert_eq!(number(&mut keeper, 9, Request::Join(g(), false)), 1);
+    assert_eq!(number(&mut keeper, 2, Request::Join(g(), false)), 2);
+    assert_eq!(number(&mut keeper, 2, Request::Join(g(), false)), PvmError::DupGroup.code());
+    assert_eq!(number(&mut keeper, 8, Request::GetInst(g(), tid(4))), 3);
 }
 
 #[test]
 fn the_last_member_takes_the_group_along() {
     let mut keeper = Keeper::default();
     joined(&mut keeper, "g", 1..3);
-    number(&mut keeper, 1, Request::Leave("g"));
+    number(&mut keeper, 1, Request::Leave(g()));
     keeper.task_gone(tid(2));
-    assert_eq!(number(&mut keeper, 1, Request::GSize("g")), PvmError::NoGroup.code());
+    assert_eq!(number(&mut keeper, 1, Request::GSize(g())), PvmError::NoGroup.code());
     assert!(keeper.is_empty());
 }
 
@@ -70,16 +76,16 @@ fn the_last_member_takes_the_group_along() {
 fn a_barrier_of_those_who_cannot_come_any_more_fails() {
     let mut keeper = Keeper::default();
     joined(&mut keeper, "g", 1..4);
-    assert_eq!(ask(&mut keeper, 1, Request::Barrier("g", 3)), []);
+    assert_eq!(ask(&mut keeper, 1, Request::Barrier(g(), 3)), []);
     let told = keeper.task_gone(tid(3));
     assert_eq!(told.len(), 1);
     assert_eq!((&told[0].to[..], first(&told[0].body)), (&[tid(1)][..], PvmError::NoInst.code()));
-    assert_eq!(number(&mut keeper, 2, Request::Barrier("g", 3)), PvmError::NoInst.code());
+    assert_eq!(number(&mut keeper, 2, Request::Barrier(g(), 3)), PvmError::NoInst.code());
     // Another takes its place.
-    assert_eq!(number(&mut keeper, 7, Request::Join("g", true)), 2);
-    assert_eq!(ask(&mut keeper, 1, Request::Barrier("g", 3)), []);
-    assert_eq!(ask(&mut keeper, 2, Request::Barrier("g", 3)), []);
-    let told = ask(&mut keeper, 7, Request::Barrier("g", 3));
+    assert_eq!(number(&mut keeper, 7, Request::Join(g(), true)), 2);
+    assert_eq!(ask(&mut keeper, 1, Request::Barrier(g(), 3)), []);
+    assert_eq!(ask(&mut keeper, 2, Request::Barrier(g(), 3)), []);
+    let told = ask(&mut keeper, 7, Request::Barrier(g(), 3));
     assert_eq!((&told[0].to[..], first(&told[0].body)), (&[tid(1), tid(2), tid(7)][..], 3));
 }
 
@@ -87,18 +93,18 @@ fn a_barrier_of_those_who_cannot_come_any_more_fails() {
 fn who_has_arrived_and_died_is_counted() {
     let mut keeper = Keeper::default();
     joined(&mut keeper, "g", 1..4);
-    assert_eq!(ask(&mut keeper, 1, Request::Barrier("g", 3)), []);
+    assert_eq!(ask(&mut keeper, 1, Request::Barrier(g(), 3)), []);
     assert_eq!(keeper.task_gone(tid(1)), []);
-    assert_eq!(ask(&mut keeper, 2, Request::Barrier("g", 3)), []);
-    assert_eq!(first(&ask(&mut keeper, 3, Request::Barrier("g", 3))[0].body), 3);
+    assert_eq!(ask(&mut keeper, 2, Request::Barrier(g(), 3)), []);
+    assert_eq!(first(&ask(&mut keeper, 3, Request::Barrier(g(), 3))[0].body), 3);
 }
 
 #[test]
 fn a_barrier_of_all_does_not_wait_for_the_dead() {
     let mut keeper = Keeper::default();
     joined(&mut keeper, "g", 1..4);
-    ask(&mut keeper, 1, Request::Barrier("g", -1));
-    ask(&mut keeper, 2, Request::Barrier("g", -1));
+    ask(&mut keeper, 1, Request::Barrier(g(), -1));
+    ask(&mut keeper, 2, Request::Barrier(g(), -1));
     let told = keeper.task_gone(tid(3));
     assert_eq!((&told[0].to[..], first(&told[0].body)), (&[tid(1), tid(2)][..], 2));
 }
@@ -107,19 +113,19 @@ fn a_barrier_of_all_does_not_wait_for_the_dead() {
 fn a_barrier_of_all_is_for_those_who_are_there() {
     let mut keeper = Keeper::default();
     joined(&mut keeper, "g", 1..4);
-    ask(&mut keeper, 1, Request::Barrier("g", -1));
+    ask(&mut keeper, 1, Request::Barrier(g(), -1));
     joined(&mut keeper, "g", 4..5);
-    ask(&mut keeper, 2, Request::Barrier("g", -1));
-    assert_eq!(number(&mut keeper, 3, Request::Barrier("g", 3)), PvmError::Mismatch.code());
-    assert_eq!(ask(&mut keeper, 4, Request::Barrier("g", 4)), []);
-    let told = ask(&mut keeper, 3, Request::Leave("g"));
+    ask(&mut keeper, 2, Request::Barrier(g(), -1));
+    assert_eq!(number(&mut keeper, 3, Request::Barrier(g(), 3)), PvmError::Mismatch.code());
+    assert_eq!(ask(&mut keeper, 4, Request::Barrier(g(), 4)), []);
+    let told = ask(&mut keeper, 3, Request::Leave(g()));
     assert_eq!((&told[0].to[..], first(&told[0].body)), (&[tid(1), tid(2), tid(4)][..], 3));
     // Those who gave a number wait for one that may come back.
-    ask(&mut keeper, 1, Request::Barrier("g", 3));
-    ask(&mut keeper, 2, Request::Barrier("g", 3));
-    assert_eq!(ask(&mut keeper, 4, Request::Leave("g")).len(), 1);
+    ask(&mut keeper, 1, Request::Barrier(g(), 3));
+    ask(&mut keeper, 2, Request::Barrier(g(), 3));
+    assert_eq!(ask(&mut keeper, 4, Request::Leave(g())).len(), 1);
     joined(&mut keeper, "g", 4..5);
-    assert_eq!(first(&ask(&mut keeper, 4, Request::Barrier("g", 3))[0].body), 3);
+    assert_eq!(first(&ask(&mut keeper, 4, Request::Barrier(g(), 3))[0].body), 3);
 }
 
 #[test]
@@ -127,9 +133,9 @@ fn a_barrier_of_nobody_is_refused_and_leaves_nothing_behind() {
     let mut keeper = Keeper::default();
     joined(&mut keeper, "g", 1..2);
     for count in [0, -2, i32::MIN] {
-        assert_eq!(number(&mut keeper, 1, Request::Barrier("g", count)), PvmError::Mismatch.code());
+        assert_eq!(number(&mut keeper, 1, Request::Barrier(g(), count)), PvmError::Mismatch.code());
     }
-    assert_eq!(number(&mut keeper, 1, Request::Barrier("g", 1)), 1);
+    assert_eq!(number(&mut keeper, 1, Request::Barrier(g(), 1)), 1);
 }
 
 #[test]
@@ -137,15 +143,15 @@ fn a_static_group_that_loses_a_member_is_dead() {
     let mut keeper = Keeper::default();
     joined(&mut keeper, "g", 1..4);
     for n in 1..4 {
-        ask(&mut keeper, n, Request::Static("g", 3));
+        ask(&mut keeper, n, Request::Static(g(), 3));
     }
-    assert_eq!(number(&mut keeper, 9, Request::Join("g", true)), PvmError::NotInGroup.code());
-    assert_eq!(number(&mut keeper, 1, Request::Static("g", 3)), PvmError::DupGroup.code());
-    assert_eq!(ask(&mut keeper, 1, Request::Barrier("g", 3)), []);
+    assert_eq!(number(&mut keeper, 9, Request::Join(g(), true)), PvmError::NotInGroup.code());
+    assert_eq!(number(&mut keeper, 1, Request::Static(g(), 3)), PvmError::DupGroup.code());
+    assert_eq!(ask(&mut keeper, 1, Request::Barrier(g(), 3)), []);
     let told = keeper.task_gone(tid(2));
     assert_eq!((&told[0].to[..], first(&told[0].body)), (&[tid(1)][..], PvmError::NoGroup.code()));
-    assert_eq!(number(&mut keeper, 1, Request::Barrier("g", 2)), PvmError::NoGroup.code());
-    assert_eq!(number(&mut keeper, 9, Request::Join("g", true)), PvmError::NotInGroup.code());
+    assert_eq!(number(&mut keeper, 1, Request::Barrier(g(), 2)), PvmError::NoGroup.code());
+    assert_eq!(number(&mut keeper, 9, Request::Join(g(), true)), PvmError::NotInGroup.code());
 }
 
 #[test]
@@ -155,9 +161,9 @@ fn whoever_has_a_view_is_told_once_that_it_is_old() {
     met(&mut keeper, 1..12);
     let old = view(&mut keeper, 4);
     assert!(old.ours && old.barriers && old.members.len() == 11);
-    let answers = ask(&mut keeper, 20, Request::Join("g", false));
+    let answers = ask(&mut keeper, 20, Request::Join(g(), false));
     assert_eq!((&answers[0].to[..], answers[0].tag), (&[tid(4)][..], tag::CHANGED));
-    assert_eq!(ask(&mut keeper, 21, Request::Join("g", true)).len(), 1, "nobody has a view any more");
+    assert_eq!(ask(&mut keeper, 21, Request::Join(g(), true)).len(), 1, "nobody has a view any more");
     let new = view(&mut keeper, 4);
     assert!(!new.ours && !new.barriers && new.epoch > old.epoch);
 }
@@ -168,12 +174,12 @@ fn a_claim_is_true_once_and_only_for_what_is_now() {
     joined(&mut keeper, "g", 1..12);
     met(&mut keeper, 1..12);
     let now = view(&mut keeper, 1);
-    let claim = Request::Claim("g", now.epoch, now.turn);
+    let claim = Request::Claim(g(), now.epoch, now.turn);
     assert_eq!(number(&mut keeper, 1, claim), 1);
     assert_eq!(number(&mut keeper, 1, claim), 0);
     assert_eq!(view(&mut keeper, 2).turn, now.turn + 1);
     keeper.task_gone(tid(5));
-    assert_eq!(number(&mut keeper, 1, Request::Claim("g", now.epoch, now.turn + 1)), 0);
+    assert_eq!(number(&mut keeper, 1, Request::Claim(g(), now.epoch, now.turn + 1)), 0);
 }
 
 #[test]
@@ -182,14 +188,14 @@ fn one_who_goes_by_the_keeper_takes_all_others_along() {
     joined(&mut keeper, "g", 1..12);
     met(&mut keeper, 1..12);
     let now = view(&mut keeper, 1);
-    let answers = ask(&mut keeper, 2, Request::Barrier("g", 11));
+    let answers = ask(&mut keeper, 2, Request::Barrier(g(), 11));
     assert_eq!((&answers[0].to[..], answers[0].tag), (&[tid(1)][..], tag::CHANGED));
     assert!(!view(&mut keeper, 1).barriers);
-    assert_eq!(number(&mut keeper, 1, Request::Claim("g", now.epoch, now.turn)), 0);
+    assert_eq!(number(&mut keeper, 1, Request::Claim(g(), now.epoch, now.turn)), 0);
     for n in [1, 3, 4, 5, 6, 7, 8, 9, 10] {
-        assert_eq!(ask(&mut keeper, n, Request::Barrier("g", 11)), []);
+        assert_eq!(ask(&mut keeper, n, Request::Barrier(g(), 11)), []);
     }
-    let answers = ask(&mut keeper, 11, Request::Barrier("g", 11));
+    let answers = ask(&mut keeper, 11, Request::Barrier(g(), 11));
     assert_eq!(answers[0].tag, tag::CHANGED, "trees are allowed again");
     assert_eq!((answers[1].to.len(), first(&answers[1].body)), (11, 11));
     assert!(view(&mut keeper, 1).barriers);
@@ -207,7 +213,7 @@ fn those_who_met_last_stay_known_until_all_meet_again() {
     let settled = view(&mut keeper, 1);
     assert_eq!(settlers(&settled), [(tid(1), false), (tid(2), false), (tid(3), false)]);
     assert_eq!(settled.settled, settled.epoch);
-    number(&mut keeper, 2, Request::Leave("g"));
+    number(&mut keeper, 2, Request::Leave(g()));
     joined(&mut keeper, "g", 2..3);
     let changed = view(&mut keeper, 1);
     assert_eq!(settlers(&changed), [(tid(1), false), (tid(2), true), (tid(3), false)], "though it is back");
@@ -215,13 +221,13 @@ fn those_who_met_last_stay_known_until_all_meet_again() {
     // Two of three are not all.
     met(&mut keeper, 1..3);
     assert_eq!(view(&mut keeper, 1), changed);
-    let answers = ask(&mut keeper, 2, Request::Barrier("g", 3));
+    let answers = ask(&mut keeper, 2, Request::Barrier(g(), 3));
     assert_eq!((&answers[0].to[..], answers[0].tag), (&[tid(1)][..], tag::CHANGED), "it says nothing more");
-    ask(&mut keeper, 3, Request::Barrier("g", 3));
+    ask(&mut keeper, 3, Request::Barrier(g(), 3));
     let waiting = view(&mut keeper, 1);
     assert_eq!(waiting.arrived, [tid(2), tid(3)]);
     assert!(waiting.has(tid(2)) && !waiting.may_speak(tid(2)));
-    let answers = ask(&mut keeper, 1, Request::Barrier("g", 3));
+    let answers = ask(&mut keeper, 1, Request::Barrier(g(), 3));
     assert_eq!((&answers[0].to[..], answers[0].tag), (&[tid(1)][..], tag::CHANGED), "before anybody goes on");
     assert_eq!(answers[1].tag, tag::BARRIER);
     let again = view(&mut keeper, 1);
@@ -233,8 +239,11 @@ fn those_who_met_last_stay_known_until_all_meet_again() {
 #[test]
 fn names_and_numbers_are_bounded() {
     let mut keeper = Keeper::default();
-    assert_eq!(number(&mut keeper, 1, Request::Join("", true)), PvmError::NullGroup.code());
-    assert_eq!(number(&mut keeper, 1, Request::Join(&"x".repeat(5000), true)), PvmError::OutOfRes.code());
+    assert_eq!(number(&mut keeper, 1, Request::Join(OsStr::new(""), true)), PvmError::NullGroup.code());
+    assert_eq!(
+        number(&mut keeper, 1, Request::Join(OsStr::new(&"x".repeat(5000)), true)),
+        PvmError::OutOfRes.code()
+    );
     assert!(keeper.is_empty());
 }
 
@@ -268,7 +277,7 @@ proptest! {
         for (n, step) in steps {
             match step {
                 Step::Join => {
-                    let code = number(&mut keeper, n, Request::Join("g", true));
+                    let code = number(&mut keeper, n, Request::Join(g(), true));
                     if code >= 0 {
                         let lowest = (0..9).find(|i| !table.values().any(|taken| taken == i));
                         prop_assert_eq!(Some(code), lowest);
@@ -276,7 +285,7 @@ proptest! {
                     }
                 }
                 Step::Leave => {
-                    let code = number(&mut keeper, n, Request::Leave("g"));
+                    let code = number(&mut keeper, n, Request::Leave(g()));
                     prop_assert_eq!(code == 0, table.remove(&n).is_some());
                 }
                 Step::Die => {
@@ -284,16 +293,16 @@ proptest! {
                     table.remove(&n);
                 }
                 Step::Barrier(count) => {
-                    ask(&mut keeper, n, Request::Barrier("g", count));
+                    ask(&mut keeper, n, Request::Barrier(g(), count));
                 }
                 Step::Freeze(count) => {
-                    ask(&mut keeper, n, Request::Static("g", count));
+                    ask(&mut keeper, n, Request::Static(g(), count));
                 }
             }
-            let size = number(&mut keeper, 99, Request::GSize("g"));
+            let size = number(&mut keeper, 99, Request::GSize(g()));
             prop_assert_eq!(size.max(0) as usize, table.len());
             for (&n, &instance) in &table {
-                prop_assert_eq!(number(&mut keeper, 99, Request::GetTid("g", instance)), tid(n).raw());
+                prop_assert_eq!(number(&mut keeper, 99, Request::GetTid(g(), instance)), tid(n).raw());
             }
         }
         for n in 1..6 {
