@@ -37,6 +37,7 @@ mod notify;
 mod options;
 mod output;
 mod pack;
+mod packets;
 mod receive;
 mod reductions;
 mod send;

@@ -6,9 +6,29 @@ extern int pvmsettaskname(char *), pvmsleep(int), pvmstrtoi(char *), pvmxtoi(cha
 extern int pvmbeatask(void), pvmendtask(void), lpvmerr(const char *, int), errnamecode(const char *);
 extern void pvmgetclock(struct timeval *);
 extern char *pvmtmpnam(char *), *pvmnametag(int, int *);
+extern int pvmget8(void *), pvmget16(void *), pvmget32(void *), pvmgetdsig(void);
+extern void pvmput8(void *, int), pvmput16(void *, int), pvmput32(void *, int);
+extern unsigned pvmcrcappend(const char *, int, unsigned);
 extern int pvmmytid, pvmtoplvl;
 extern struct Pvmtevinfo pvmtevinfo[];
 extern struct Pvmtevdid pvmtevdidlist[];
+
+/* Numbers as packet headers have them. */
+static void packets(void)
+{
+	unsigned char bytes[8] = {0x81, 2, 0xf3, 4, 5, 6, 7, 8};
+	int n, order = 1;
+
+	printf("%d %d %d\n", pvmget8(bytes), pvmget16(bytes), pvmget32(bytes));
+	printf("%d %d %d\n", pvmget8(bytes + 1), pvmget16(bytes + 2), pvmget32(bytes + 3));
+	pvmput8(bytes, 0x1ff);
+	pvmput16(bytes + 1, 0x12345);
+	pvmput32(bytes + 3, (int)0xdeadbeef);
+	for (n = 0; n < 8; n++)
+		printf("%02x%s", bytes[n], n == 7 ? "\n" : " ");
+	printf("%u %u %u\n", pvmcrcappend("abc", 3, 0), pvmcrcappend("abc", 3, 77), pvmcrcappend("", 0, 5));
+	printf("%d\n", *(char *)&order ? pvmgetdsig() == 0x408c41 : pvmgetdsig() > 0);
+}
 
 int main(void)
 {
@@ -22,6 +42,7 @@ int main(void)
 		printf("%s%s", pvmtevinfo[n].name, n == TEV_MAX ? "\n" : " ");
 	for (n = TEV_DID_FIRST; n <= TEV_DID_MAX; n++)
 		printf("%s%s", pvmtevdidlist[n].did, n == TEV_DID_MAX ? "\n" : " ");
+	packets();
 	printf("%d %d\n", pvmmytid, pvmtoplvl);
 	pvm_setopt(PvmAutoErr, 0);
 	SHOW(pvmsettaskname(NULL));
