@@ -266,6 +266,7 @@ fn refused(r: &mut Recorder, asker: ConnId) -> i32 {
 fn what_a_hoster_cannot_start_is_reported() {
     for (said, error) in [
         ("PvmNoHost", PvmError::NoHost),
+        ("PvmHostFail", PvmError::HostFail),
         ("Permission denied", PvmError::CantStart),
         (
             "pvmd-hosted 999 9 0000000000000000000000000000000000000000000000000000000000000000",
@@ -277,6 +278,15 @@ fn what_a_hoster_cannot_start_is_reported() {
         hosted(&mut r, hoster, said);
         assert_eq!(refused(&mut r, asker), error.code(), "{said}");
     }
+}
+
+#[test]
+fn an_answer_of_a_hoster_that_cannot_be_read_starts_nothing() {
+    let mut r = with_hosting();
+    let (hoster, asker) = hosting(&mut r);
+    let body = BodyWriter::new().int(1).int(host2_tid()).finish();
+    r.say(hoster, Tid::MY_DAEMON, Sm::StHostAck.tag(), 0, &body);
+    assert_eq!(refused(&mut r, asker), PvmError::DSysErr.code());
 }
 
 #[test]

@@ -248,21 +248,25 @@ impl Core {
     }
 
     pub(super) fn on_hoster_silent(&mut self, host: HostIndex) {
-        self.fail_hosted(|index| index == host, "the hoster has not answered in time");
+        self.fail_hosted(|index| index == host, PvmError::CantStart, "the hoster has not answered in time");
     }
 
     pub(super) fn on_hoster_gone(&mut self) {
-        self.fail_hosted(|_| true, "the hoster is gone");
+        self.fail_hosted(|_| true, PvmError::CantStart, "the hoster is gone");
     }
 
-    fn fail_hosted(&mut self, which: impl Fn(HostIndex) -> bool, reason: &str) {
+    pub(super) fn on_hoster_unreadable(&mut self) {
+        self.fail_hosted(|_| true, PvmError::DSysErr, "the hoster's answer cannot be read");
+    }
+
+    fn fail_hosted(&mut self, which: impl Fn(HostIndex) -> bool, error: PvmError, reason: &str) {
         let stages = self.adding.iter().flat_map(|operation| &operation.stages);
         let waiting = stages.filter_map(|stage| match stage {
             Stage::Hosted(index, ..) if which(*index) => Some(*index),
             _ => None,
         });
         for index in waiting.collect::<Vec<_>>() {
-            self.on_newcomer_failed(index, PvmError::CantStart, reason);
+            self.on_newcomer_failed(index, error, reason);
         }
     }
 
@@ -311,8 +315,6 @@ impl Core {
 
     /// A host that is not yet a member drops out.
     pub(super) fn on_newcomer_failed(&mut self, index: HostIndex, error: PvmError, reason: &str) {
-        // A newcomer has not "failed" as a host: for the one who asked, it could not be started.
-        let error = if error == PvmError::HostFail { PvmError::CantStart } else { error };
         let Some(stage) = self.newcomer(index) else { return };
         warn!(host = %index, error = error.name(), reason, "host not added");
         stage.fail(error, reason);

@@ -233,7 +233,8 @@ impl Core {
 
     /// Master: a host is out. All are told.
     pub(super) fn remove_host(&mut self, host: HostIndex, reason: &str) {
-        self.on_newcomer_failed(host, PvmError::HostFail, reason);
+        // A newcomer has not "failed" as a host: for the one who asked, it could not be started.
+        self.on_newcomer_failed(host, PvmError::CantStart, reason);
         if !self.hosts.contains(host) {
             return self.drop_link(host);
         }

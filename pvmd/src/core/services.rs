@@ -101,6 +101,7 @@ impl Core {
             match what {
                 Sm::Exec => self.answer_service(to, Sm::ExecAck, bad),
                 Sm::Add => self.answer_service(to, Sm::AddAck, bad),
+                Sm::StHostAck => self.on_hoster_unreadable(),
                 _ => {}
             }
         }
