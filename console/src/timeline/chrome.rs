@@ -176,7 +176,12 @@ fn label(what: &'static str, tid: Tid, value: Value) -> Event<'static> {
 
 /// What was done to a host's times.
 fn correction(clock: ClockAhead) -> String {
-    format!("clock set {:+.6} s ± {:.3} ms", clock.micros as f64 / 1e6, clock.error as f64 / 1e3)
+    let what = if clock.micros == 0 {
+        "clock as it is".to_owned()
+    } else {
+        format!("clock set {:+.6} s", clock.micros as f64 / 1e6)
+    };
+    format!("{what} ± {:.3} ms", clock.error as f64 / 1e3)
 }
 
 /// Name, category and details of a call.
@@ -213,7 +218,11 @@ fn describe(call: &Call) -> (String, &'static str, Map<String, Value>) {
 
 /// What a request to the daemon is for.
 fn request_name(tag: i32) -> String {
-    Tm::from_tag(tag).map_or_else(|| "request".to_owned(), |request| format!("{request:?}").to_lowercase())
+    match Tm::from_tag(tag) {
+        Some(Tm::Db) => "mailbox".to_owned(),
+        Some(request) => format!("{request:?}").to_lowercase(),
+        None => "request".to_owned(),
+    }
 }
 
 /// The list of events.
@@ -291,6 +300,14 @@ mod tests {
         let of = |name: &str| events.iter().find(|event| event["name"] == name).unwrap();
         assert_eq!((of("sending")["ts"].as_f64(), of("receiving")["ts"].as_f64()), (Some(39.5), Some(39.5)));
         assert_eq!(of("receiving")["dur"].as_f64(), Some(0.5));
+    }
+
+    #[test]
+    fn requests_and_corrections_have_names_for_people() {
+        assert_eq!(request_name(Tm::Db.tag()), "mailbox");
+        assert_eq!(request_name(Tm::Spawn.tag()), "spawn");
+        assert_eq!(request_name(-5), "request");
+        assert_eq!(correction(ClockAhead { micros: 0, error: 90 }), "clock as it is ± 0.090 ms");
     }
 
     #[test]
