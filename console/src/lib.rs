@@ -9,6 +9,7 @@ pub mod inside;
 pub mod lines;
 pub mod machine;
 pub mod orphans;
+pub mod progress;
 pub mod run;
 pub mod shell;
 pub mod supervise;

@@ -4,9 +4,11 @@ use crate::cli::RunArgs;
 use crate::inside;
 use crate::lines::Lines;
 use crate::machine::{Hosts, run_inside};
+use crate::progress::Progress;
 use crate::supervise::{self, Interrupts};
 use crate::timeline::{self, Collector};
 use anyhow::{Context, Result};
+use indicatif::MultiProgress;
 use pvm3::{OutputEvent, Scope, Task, Tid};
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind, Write};
@@ -46,7 +48,8 @@ fn here(args: &RunArgs, program: &Path, trace: Option<&Path>) -> Result<u8> {
     let mut task = inside::enrol("pvm run", &args.machine)?;
     let interrupts = Interrupts::watch().context("cannot handle signals")?;
     let mut trace = trace.map(|file| Collector::new(file, &mut task)).transpose()?;
-    let mut print = printer();
+    let mut progress = Progress::new(None);
+    let mut print = printer(progress.bars());
     let lives = trace.as_ref().map(Collector::lives);
     task.collect_output(Some(Box::new(move |tid, event: OutputEvent| {
         if let Some(lives) = &lives {
@@ -74,7 +77,10 @@ fn here(args: &RunArgs, program: &Path, trace: Option<&Path>) -> Result<u8> {
     };
     let mut lost = false;
     let status = supervise::wait(&mut child, &interrupts, || {
-        if !lost && let Err(error) = attend(&mut task, trace.as_mut()) {
+        if !lost
+            && let Err(error) =
+                attend(&mut task, trace.as_mut()).and_then(|()| show(&mut progress, &mut task))
+        {
             lost = true;
             eprintln!("pvm: {error}");
         }
@@ -84,11 +90,20 @@ fn here(args: &RunArgs, program: &Path, trace: Option<&Path>) -> Result<u8> {
     }
     if !lost {
         hear_out(&mut task, trace.as_mut());
+        if task.daemon_is_ours() {
+            // The program has ended: whether the last look succeeds changes nothing.
+            let _ = progress.finish(&mut task);
+        }
     }
     if let Some(trace) = trace {
         trace.write()?;
     }
     Ok(supervise::exit_code(status))
+}
+
+/// Shows how far queued batches are.
+fn show(progress: &mut Progress, task: &mut Task) -> pvm3::Result<()> {
+    if task.daemon_is_ours() { progress.look(task).map(drop) } else { Ok(()) }
 }
 
 /// Takes in what has come.
@@ -108,8 +123,8 @@ fn hear_out(task: &mut Task, mut trace: Option<&mut Collector>) {
     }
 }
 
-/// Prints lines as `[tTID] line`.
-fn printer() -> impl FnMut(Tid, OutputEvent) + Send {
+/// Prints lines as `[tTID] line`, above the bars.
+fn printer(bars: MultiProgress) -> impl FnMut(Tid, OutputEvent) + Send {
     let mut lines = Lines::default();
     move |tid, event| {
         let complete = match event {
@@ -117,11 +132,13 @@ fn printer() -> impl FnMut(Tid, OutputEvent) + Send {
             OutputEvent::End => lines.end(tid).into_iter().collect(),
             OutputEvent::Spawned { .. } | OutputEvent::Started { .. } => return,
         };
-        let mut stdout = io::stdout().lock();
-        for line in complete {
-            // When nobody reads any more, the program still runs to its end.
-            let _ = writeln!(stdout, "[{tid}] {line}");
-        }
+        bars.suspend(|| {
+            let mut stdout = io::stdout().lock();
+            for line in &complete {
+                // When nobody reads any more, the program still runs to its end.
+                let _ = writeln!(stdout, "[{tid}] {line}");
+            }
+        });
     }
 }
 

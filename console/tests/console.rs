@@ -237,3 +237,44 @@ fn teams_are_shown() {
     assert_eq!(words.iter().filter(|words| words.last() == Some(&"/bin/sleep")).count(), 3, "{table}");
     assert!(!table.contains('\x1b'), "a pipe is no terminal: {table}");
 }
+
+#[test]
+fn batches_are_queued_listed_watched_and_cancelled() {
+    let tmp = Folder::new();
+    let lines = [
+        "spawn -50 -+ /bin/sleep 100",
+        "sleep 1000",
+        "batch -l",
+        "batch -c 40001",
+        "sleep 1000",
+        "batch",
+        "spawn -20 -+ -%round-robin /bin/true",
+        "batch -w 40002",
+        "batch -c 40002",
+        "spawn -%fifo /bin/true",
+        "batch -w 40009",
+        "halt",
+    ];
+    let (text, status) = converse(tmp.path(), &["-nvm"], &lines);
+    assert_eq!(status, 0);
+    assert_eq!(answer(&text, lines[0]), "batch 40001\n", "{text}");
+    let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let cores = std::thread::available_parallelism().unwrap().get();
+    let (running, waiting) = (cores.min(50).to_string(), (50 - cores.min(50)).to_string());
+    let list = answer(&text, lines[2]);
+    let row = words(list.lines().nth(1).unwrap());
+    assert_eq!([&row[2], &row[3], &row[4]], ["50", &waiting, &running], "{text}");
+    let node = words(list.lines().nth(3).unwrap());
+    assert_eq!(
+        [node.first(), node.get(1), node.last()],
+        [Some(&"vm".to_owned()), Some(&cores.to_string()), Some(&running)],
+        "{text}"
+    );
+    let row = words(answer(&text, "batch").lines().nth(1).unwrap());
+    assert_eq!((&row[0][..], &row[4][..], &row[7][..]), ("40001", "0", "50"), "{text}");
+    let row = words(answer(&text, lines[7]).lines().nth(1).unwrap());
+    assert_eq!((&row[5][..], &row[9][..]), ("20", "round-robin"), "{text}");
+    assert!(answer(&text, lines[8]).contains("cancelling batch 40002: "), "{text}");
+    assert!(answer(&text, lines[9]).contains("there is no policy \"fifo\""), "{text}");
+    assert_eq!(answer(&text, lines[10]), "batch: 40009: there is no such batch\n", "{text}");
+}

@@ -13,10 +13,12 @@ fn main() {
     match std::env::args().nth(1).as_deref() {
         Some("master") => master().unwrap(),
         Some("worker") => worker().unwrap(),
+        Some("queue") => queue().unwrap(),
         // What a test harness is asked by others, such as --list.
         Some(option) if option.starts_with("--") => {}
         _ => {
             output_of_tasks_comes_out_marked();
+            progress_of_queues_is_shown();
             println!("tasks: ok");
         }
     }
@@ -45,6 +47,38 @@ fn worker() -> pvm3::Result<()> {
     println!("first line of {number}");
     print!("last words of {number}");
     task.exit()
+}
+
+/// Queues tasks that take two seconds on two cores.
+fn queue() -> pvm3::Result<()> {
+    let mut task = Task::enrol()?;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    task.spawn("/bin/sleep").arg("0.5").count(4 * cores).queued().notices(ENDED).start()?;
+    loop {
+        let (_, event) = task.recv(Tid::MY_DAEMON, ENDED)?.get_batch_event()?;
+        if let pvm3::BatchEvent::Done { done, .. } = event {
+            println!("{done} done");
+            return task.exit();
+        }
+    }
+}
+
+fn progress_of_queues_is_shown() {
+    let tmp = tempfile::tempdir().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_pvm"))
+        .arg("run")
+        .arg(std::env::current_exe().unwrap())
+        .arg("queue")
+        .env("TMPDIR", tmp.path())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && stdout.contains(&format!("{} done", 4 * cores)), "{stdout}{stderr}");
+    let all = 4 * cores;
+    let last = format!("batch 40001: {all} of {all} placed, 0 running, {all} done, 0 failed");
+    assert!(stderr.contains(&last), "{stderr}");
 }
 
 fn output_of_tasks_comes_out_marked() {

@@ -1,13 +1,16 @@
 //! The console's commands; `help.rs` has their arguments.
 
-use super::{Console, Next, Outcome, mailbox, options, trace};
+use super::{Console, Next, Outcome, TICK, mailbox, options, trace};
+use crate::progress::Progress;
+use crate::shell::batches::{self, BatchCommand};
 use crate::shell::tables::{self, HostRow, TaskRow};
 use crate::shell::{help, ps};
 use anyhow::{Result, bail};
 use pvm_wire::codes::task_flags;
 use pvm3::{HostState, PvmError, Scope, Task, TaskInfo, Tid};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::atomic::Ordering;
 
 /// The version of PVM whose console this is.
 const VERSION: &str = "3.4.6";
@@ -23,6 +26,7 @@ impl Console {
             }
             "add" => self.add(args)?,
             "alias" => self.alias(args),
+            "batch" => self.batch(args)?,
             "conf" => self.conf(args)?,
             "delete" => self.delete(args)?,
             "dump" => self.task.daemon_state()?,
@@ -88,6 +92,42 @@ impl Console {
                 String::new()
             }
         }
+    }
+
+    fn batch(&mut self, args: &[String]) -> Result<String> {
+        match batches::parse(args)? {
+            BatchCommand::List { long } => {
+                let batches = self.task.batches()?;
+                Ok(batches::table(&batches, long, &self.host_names()?))
+            }
+            BatchCommand::Cancel(ids) => {
+                ids.into_iter().try_for_each(|id| self.task.cancel_batch(id))?;
+                Ok(String::new())
+            }
+            BatchCommand::Watch(id) => self.watch_batch(id),
+        }
+    }
+
+    fn watch_batch(&mut self, id: i32) -> Result<String> {
+        if !self.task.batches()?.iter().any(|batch| batch.id == id) {
+            bail!("batch: {id:x}: there is no such batch");
+        }
+        let mut progress = Progress::new(Some(id));
+        self.interrupted.store(false, Ordering::SeqCst);
+        while progress.look(&mut self.task)? {
+            if self.interrupted.load(Ordering::SeqCst) || self.terminated.load(Ordering::SeqCst) {
+                break;
+            }
+            std::thread::sleep(TICK);
+        }
+        let batches = self.task.batches()?;
+        let batch: Vec<_> = batches.into_iter().filter(|batch| batch.id == id).collect();
+        Ok(batches::table(&batch, false, &BTreeMap::new()))
+    }
+
+    fn host_names(&mut self) -> Result<BTreeMap<Tid, String>> {
+        let hosts = self.task.hosts()?;
+        Ok(hosts.into_iter().map(|host| (host.tid, host.name)).collect())
     }
 
     fn conf(&mut self, args: &[String]) -> Result<String> {
@@ -201,8 +241,7 @@ impl Console {
     }
 
     fn task_table(&mut self, tasks: Vec<TaskInfo>, long: bool) -> Result<String> {
-        let hosts = self.task.hosts()?;
-        let names: HashMap<Tid, String> = hosts.into_iter().map(|host| (host.tid, host.name)).collect();
+        let names = self.host_names()?;
         let row = |task: TaskInfo| TaskRow {
             host: names.get(&task.host).cloned().unwrap_or_else(|| task.host.to_string()),
             tid: task.tid.raw(),

@@ -60,6 +60,8 @@ struct Console {
     output: Receiver<(Tid, OutputEvent)>,
     /// Somebody wants this process to end: the daemon, when the machine is halted.
     terminated: Arc<AtomicBool>,
+    /// Somebody has hit the interrupt key, which ends nothing but the watching of a batch.
+    interrupted: Arc<AtomicBool>,
 }
 
 /// The console, as a program with these arguments (PVM's: `-d`, `-n`, a hostfile).
@@ -85,8 +87,9 @@ impl Console {
     fn start(args: &[OsString]) -> Result<Self> {
         let terminated = Arc::new(AtomicBool::new(false));
         signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(&terminated))?;
-        // As in PVM the interrupt key ends nothing here.
-        signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::default())?;
+        // As in PVM the interrupt key does not end the console.
+        let interrupted = Arc::new(AtomicBool::new(false));
+        signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&interrupted))?;
         let mut task = enrol(args)?;
         let (sender, output) = channel();
         task.collect_output(Some(Box::new(move |tid, event| {
@@ -108,6 +111,7 @@ impl Console {
             known: HashSet::new(),
             output,
             terminated,
+            interrupted,
         })
     }
 

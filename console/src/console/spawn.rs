@@ -6,7 +6,7 @@ use crate::shell::spawn_options::{self, JobOutput, Place, SpawnCommand};
 use anyhow::{Context, Result};
 use pvm_wire::codes::{CONTEXT_TC, Tc};
 use pvm_wire::spawn::Sink;
-use pvm3::Spawned;
+use pvm3::{Spawn, Spawned};
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
 
@@ -35,6 +35,9 @@ impl Console {
             if let Some(destination) = destination {
                 self.jobs.begin(destination, &spawned.tids);
             }
+        } else if command.queued {
+            let batch = self.spawn_of(&command).queued().start()?;
+            let _ = writeln!(text, "batch {batch:x}");
         } else {
             describe(&mut text, &self.start_tasks(&command)?);
         }
@@ -42,6 +45,10 @@ impl Console {
     }
 
     fn start_tasks(&mut self, command: &SpawnCommand) -> pvm3::Result<Spawned> {
+        self.spawn_of(command).start()
+    }
+
+    fn spawn_of(&mut self, command: &SpawnCommand) -> Spawn<'_> {
         let mut spawn =
             self.task.spawn(&command.file).args(command.args.clone()).count(command.count).without_parent();
         spawn = match &command.place {
@@ -61,7 +68,10 @@ impl Console {
         for (name, value) in self.environment.for_tasks() {
             spawn = spawn.env(&name, &value);
         }
-        spawn.start()
+        match &command.policy {
+            Some(policy) => spawn.policy(policy),
+            None => spawn,
+        }
     }
 }
 

@@ -37,6 +37,15 @@ pub const TOPICS: &[Topic] = &[
     ),
     topic("alias", (0, MANY), "[ name command [ arg ... ] ]", "Define or list command aliases", ""),
     topic(
+        "batch",
+        (0, MANY),
+        "[ -l | -c id ... | -w id ]",
+        "List, cancel or watch batches of tasks",
+        "-l        with what each node has been given, and the quantities of its last request\n\
+         -c id ... cancel: what waits is not started, what runs is ended\n\
+         -w id     show how far it is until it is over, or the interrupt key is hit\n",
+    ),
+    topic(
         "conf",
         (0, 1),
         "[ -l ]",
@@ -97,6 +106,8 @@ pub const TOPICS: &[Topic] = &[
          -~host       everywhere but there; -~ARCH likewise\n\
          -:DIR        in this working directory; also after any of the above: -host:DIR\n\
          -?           under the debugger\n\
+         -+           queued: a batch whose tasks start as hosts have slots (see \"help batch\")\n\
+         -%POLICY     placed by this policy: active-pulling, round-robin, proportional\n\
          ->           output to the console\n\
          ->FILE       output to a file; ->>FILE appends\n\
          -@           the tasks' events (see \"help trace\") to the console; -@FILE to a file\n",

@@ -1,6 +1,7 @@
 //! What the console's command language is made of, without a virtual machine.
 
 pub mod aliases;
+pub mod batches;
 pub mod help;
 pub mod ps;
 pub mod spawn_options;

@@ -44,6 +44,10 @@ pub struct SpawnCommand {
     pub directory: Option<String>,
     /// Under the debugger script.
     pub debug: bool,
+    /// As a queued batch.
+    pub queued: bool,
+    /// Placed by this policy.
+    pub policy: Option<String>,
     /// Where the output goes.
     pub output: JobOutput,
     /// Where the trace goes, if the tasks are traced.
@@ -63,6 +67,9 @@ pub enum SpawnSyntax {
     /// A count that is none.
     #[error("spawn: {0}: a count is a number from 1 up (a host named by its address: --host={0})")]
     Count(String),
+    /// A queued batch whose output is wanted here.
+    #[error("spawn: -+ and -> do not go together: the tasks of a queued batch are not known yet")]
+    QueuedJob,
     /// An option that is none.
     #[error("spawn: {0}: no such option (try \"help spawn\")")]
     Unknown(String),
@@ -76,6 +83,9 @@ pub fn parse(words: &[String]) -> Result<SpawnCommand, SpawnSyntax> {
         let Some(option) = word.strip_prefix('-') else {
             command.file.clone_from(word);
             command.args = words.cloned().collect();
+            if command.queued && command.output != JobOutput::Log {
+                return Err(SpawnSyntax::QueuedJob);
+            }
             return Ok(command);
         };
         command.option(option)?;
@@ -92,6 +102,14 @@ impl SpawnCommand {
         }
         if let Some(path) = option.strip_prefix('@') {
             self.trace = Some(output(path));
+            return Ok(());
+        }
+        if let Some(policy) = option.strip_prefix('%') {
+            self.policy = Some(policy.to_owned());
+            return Ok(());
+        }
+        if option == "+" {
+            self.queued = true;
             return Ok(());
         }
         let (what, directory) = match option.split_once(':') {
@@ -163,6 +181,16 @@ mod tests {
     }
 
     #[test]
+    fn batches_may_be_queued_and_policies_chosen() {
+        let command = spawn("-9 -+ -%round-robin prog");
+        assert_eq!(
+            (command.count, command.queued, command.policy.as_deref()),
+            (9, true, Some("round-robin"))
+        );
+        assert_eq!(refusal("-+ -> prog"), SpawnSyntax::QueuedJob);
+    }
+
+    #[test]
     fn a_program_alone_is_one_task_anywhere() {
         let command = spawn("prog -4 x");
         assert_eq!((command.count, command.file.as_str()), (1, "prog"));
@@ -217,7 +245,7 @@ mod tests {
         assert_eq!(refusal("-0 p"), SpawnSyntax::Count("0".into()));
         assert_eq!(refusal("-127.0.0.3 p"), SpawnSyntax::Count("127.0.0.3".into()));
         assert_eq!(refusal("-99999999999 p"), SpawnSyntax::Count("99999999999".into()));
-        assert_eq!(refusal("-%f p"), SpawnSyntax::Unknown("-%f".into()));
+        assert_eq!(refusal("-=f p"), SpawnSyntax::Unknown("-=f".into()));
         assert_eq!(refusal("- p"), SpawnSyntax::Unknown("-".into()));
     }
 }

@@ -1,0 +1,191 @@
+//! Batches, as the console and `pvm run` show them.
+
+use pvm3::{BatchRecord, Tid};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+/// What the words after `batch` ask for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BatchCommand {
+    /// A list; with each node's exchanges if `long`.
+    List {
+        /// Whether nodes are shown.
+        long: bool,
+    },
+    /// The end of these.
+    Cancel(Vec<i32>),
+    /// A bar until this one is over.
+    Watch(i32),
+}
+
+/// What is wrong with the words after `batch`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BatchSyntax {
+    /// There is a word that is no option.
+    #[error("batch: {0}: no such option (try \"help batch\")")]
+    Unknown(String),
+    /// There is no batch where one belongs.
+    #[error("batch: {0} needs a batch's id")]
+    Missing(String),
+    /// A word that is no batch's id.
+    #[error("batch: {0}: not the id of a batch")]
+    NoId(String),
+}
+
+/// Reads the words after `batch`.
+pub fn parse(words: &[String]) -> Result<BatchCommand, BatchSyntax> {
+    let Some((option, ids)) = words.split_first() else { return Ok(BatchCommand::List { long: false }) };
+    let ids = ids.iter().map(|word| id(word)).collect::<Result<Vec<_>, _>>()?;
+    match (option.as_str(), &ids[..]) {
+        ("-l", []) => Ok(BatchCommand::List { long: true }),
+        ("-c", [_, ..]) => Ok(BatchCommand::Cancel(ids)),
+        ("-w", &[id]) => Ok(BatchCommand::Watch(id)),
+        ("-c" | "-w", []) => Err(BatchSyntax::Missing(option.clone())),
+        _ => Err(BatchSyntax::Unknown(option.clone())),
+    }
+}
+
+fn id(word: &str) -> Result<i32, BatchSyntax> {
+    let digits = word.trim_start_matches("0x");
+    i32::from_str_radix(digits, 16)
+        .ok()
+        .filter(|&id| id > 0)
+        .ok_or_else(|| BatchSyntax::NoId(word.to_owned()))
+}
+
+/// Tasks of a batch that have come to their end, one way or another.
+pub fn over(batch: &BatchRecord) -> u32 {
+    batch.done + batch.failed + batch.cancelled
+}
+
+/// The table of `batch`; `long` has a line per node with the quantities of its last exchange by the formula, and how often and
+/// how much it was given in all.
+pub fn table(batches: &[BatchRecord], long: bool, hosts: &BTreeMap<Tid, String>) -> String {
+    let mut text = format!(
+        "{:>8} {:>8} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7} {:>14}  COMMAND\n",
+        "BATCH", "PTID", "TASKS", "WAIT", "RUN", "DONE", "FAIL", "CANCEL", "AGAIN", "POLICY"
+    );
+    for batch in batches {
+        let id = if batch.id == 0 { "(spawn)".to_owned() } else { format!("{:x}", batch.id) };
+        let BatchRecord { total, waiting, running, done, failed, cancelled, restarts, policy, .. } = batch;
+        let _ = write!(text, "{id:>8} {:>8x} {total:>7} {waiting:>7} {running:>7}", batch.parent.bits());
+        let _ = writeln!(
+            text,
+            " {done:>7} {failed:>7} {cancelled:>7} {restarts:>7} {policy:>14}  {}",
+            batch.file.display()
+        );
+        if long {
+            nodes(&mut text, batch, hosts);
+        }
+    }
+    text
+}
+
+fn nodes(text: &mut String, batch: &BatchRecord, hosts: &BTreeMap<Tid, String>) {
+    let _ = writeln!(
+        text,
+        "{:>24} {:>6} {:>6} {:>6} {:>7} {:>5} {:>9} {:>9} {:>6} {:>7}",
+        "HOST", "P", "P_c", "N_a", "T_c", "N_c", "C_i", "C_A", "TIMES", "SUM N"
+    );
+    for node in &batch.nodes {
+        let name = hosts.get(&node.host.host_tid()).cloned().unwrap_or_else(|| node.host.to_string());
+        let _ = write!(text, "{name:>24}");
+        let _ = match node.last {
+            Some(last) => write!(
+                text,
+                " {:>6} {:>6} {:>6} {:>7} {:>5} {:>9.0} {:>9.0}",
+                last.p, last.p_c, last.n_a, last.t_c, last.n_c, last.c_i, last.c_a
+            ),
+            None => {
+                write!(text, " {:>6} {:>6} {:>6} {:>7} {:>5} {:>9} {:>9}", "-", "-", "-", "-", "-", "-", "-")
+            }
+        };
+        let _ = writeln!(text, " {:>6} {:>7}", node.exchanges, node.given);
+    }
+}
+
+/// How far a batch is, in a line: `placed` are those that nodes have been given. `ended` came to their end within `time`.
+pub fn line(batch: &BatchRecord, ended: u32, time: Duration) -> String {
+    let BatchRecord { total, running, done, failed, .. } = batch;
+    let placed = total.saturating_sub(batch.waiting);
+    let rate = f64::from(ended) / time.as_secs_f64().max(0.001);
+    let mut text = format!("{placed} of {total} placed, {running} running, {done} done, {failed} failed");
+    if batch.cancelled > 0 {
+        let _ = write!(text, ", {} cancelled", batch.cancelled);
+    }
+    if ended > 0 {
+        let _ = write!(text, ", {rate:.1}/s");
+    }
+    let rest = total.saturating_sub(over(batch));
+    if ended > 0 && rest > 0 {
+        let _ = write!(text, ", {:.0} s left", f64::from(rest) / rate);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shell::words::split;
+    use pvm_wire::HostIndex;
+    use pvm_wire::batch::Terms;
+    use pvm3::NodeTally;
+
+    fn batch() -> BatchRecord {
+        let last = Terms { p: 2, p_c: 1, n_a: 1, t_c: 60, n_c: 1, c_i: 2000.0, c_a: 1500.4 };
+        BatchRecord {
+            id: 0x40001,
+            parent: Tid::from_bits(0x40002),
+            file: "worker".into(),
+            policy: "active-pulling".into(),
+            total: 100,
+            waiting: 59,
+            running: 2,
+            done: 38,
+            failed: 1,
+            cancelled: 0,
+            restarts: 3,
+            nodes: vec![NodeTally { host: HostIndex::MASTER, exchanges: 40, given: 41, last: Some(last) }],
+        }
+    }
+
+    #[test]
+    fn words_are_read() {
+        let parse = |line: &str| parse(&split(line).unwrap());
+        assert_eq!(parse(""), Ok(BatchCommand::List { long: false }));
+        assert_eq!(parse("-l"), Ok(BatchCommand::List { long: true }));
+        assert_eq!(parse("-c 40001 0x40002"), Ok(BatchCommand::Cancel(vec![0x40001, 0x40002])));
+        assert_eq!(parse("-w 40001"), Ok(BatchCommand::Watch(0x40001)));
+        assert_eq!(parse("-c"), Err(BatchSyntax::Missing("-c".into())));
+        assert_eq!(parse("-c zz"), Err(BatchSyntax::NoId("zz".into())));
+        assert_eq!(parse("-c -1"), Err(BatchSyntax::NoId("-1".into())));
+        assert_eq!(parse("-w 1 2"), Err(BatchSyntax::Unknown("-w".into())));
+        assert_eq!(parse("x"), Err(BatchSyntax::Unknown("x".into())));
+    }
+
+    #[test]
+    fn a_batch_is_a_line_and_its_nodes_are_more() {
+        let hosts = BTreeMap::from([(HostIndex::MASTER.host_tid(), "alpha".to_owned())]);
+        let head = "   BATCH     PTID   TASKS    WAIT     RUN    DONE    FAIL  CANCEL   AGAIN         POLICY  COMMAND\n";
+        let row = "   40001    40002     100      59       2      38       1       0       3 active-pulling  worker\n";
+        assert_eq!(table(&[batch()], false, &hosts), [head, row].concat());
+        let nodes = "                    HOST      P    P_c    N_a     T_c   N_c       C_i       C_A  TIMES   SUM N\n                   alpha      2      1      1      60     1      2000      1500     40      41\n";
+        assert_eq!(table(&[batch()], true, &hosts), [head, row, nodes].concat());
+    }
+
+    #[test]
+    fn progress_in_a_line() {
+        let second = Duration::from_secs(1);
+        assert_eq!(line(&batch(), 0, second), "41 of 100 placed, 2 running, 38 done, 1 failed");
+        assert_eq!(
+            line(&batch(), 20, 2 * second),
+            "41 of 100 placed, 2 running, 38 done, 1 failed, 10.0/s, 6 s left"
+        );
+        let over = BatchRecord { waiting: 0, running: 0, cancelled: 61, ..batch() };
+        assert_eq!(
+            line(&over, 100, second),
+            "100 of 100 placed, 0 running, 38 done, 1 failed, 61 cancelled, 100.0/s"
+        );
+    }
+}
