@@ -76,7 +76,7 @@ static int handler(int mid)
 		ID(pvm_recv(-1, MARK));
 		SHOW(pvm_precv(-1, MARK, tids, 1, PVM_INT, NULL, NULL, NULL));
 	}
-	soon.tv_usec = 1;
+	soon.tv_usec = 900000;
 	SHOW(pvm_trecv(-1, MARK, &soon));
 	SHOW(pvm_config(NULL, NULL, NULL));
 	SHOW(pvm_pstat(pvm_mytid()));
