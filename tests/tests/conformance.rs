@@ -4,7 +4,7 @@
 use pvm_tests::machine::{self, Plan};
 use pvm_tests::program::Program;
 use pvm_tests::programs::{Linking, Programs};
-use pvm_tests::{Installation, wait};
+use pvm_tests::{Installation, Network, wait};
 use std::fs;
 use std::path::Path;
 
@@ -71,5 +71,28 @@ fn the_mailbox_is_one_for_all_hosts() {
         let ended = Program::run(command.env("PVMSOCK", socket.trim()));
         expect_same(&format!("mailbox on h1{host}"), &ended.stdout, &expected);
         machine.finish();
+    }
+}
+
+/// With an address that others could reach, without which the original adds no hosts.
+#[test]
+fn hosters_say_why_hosts_cannot_be_added() {
+    let check = "answers of hosters";
+    let Some(ours) = Installation::ours_only(check) else { return };
+    let all: Vec<Installation> = std::iter::once(ours).chain(Installation::debian()).collect();
+    let expected = expected("hosters");
+    for daemon in &all {
+        let Some(network) = Network::of(2, daemon, check) else { return };
+        for library in &all {
+            let Some(programs) = Programs::compile(&["hosters"], library, Linking::Fixed) else { return };
+            let machine =
+                Plan::of(daemon).library(library).name(&network.address(0)).network(&network).start();
+            let ended =
+                Program::start(&mut machine.command(programs.path("hosters"))).end_within(wait::PATIENCE * 2);
+            let what = format!("library of ours: {}, daemon of ours: {}", library.is_ours, daemon.is_ours);
+            expect_same(&what, &ended.stdout, &expected);
+            assert!(ended.status.success(), "{what}: {ended:#?}");
+            machine.finish();
+        }
     }
 }
