@@ -16,6 +16,13 @@ const SPINS: u64 = 5;
 const LEAST: u64 = 16;
 /// The most short sleeps between two tries to spin.
 const SLEEPS: u32 = 1024;
+/// Whoever runs has answered by then. Who has not may wait for this processor.
+const ANSWER: Duration = Duration::from_micros(2);
+/// So many answers in turn that had to be waited for longer, and two tasks may share a processor while another is idle. The
+/// system takes a tenth of a second to part two that run all the time, but looks for an idle processor for one that wakes.
+const LATE: u32 = 8;
+/// The most such answers between two sleeps for that reason.
+const LATE_MOST: u32 = 1 << 16;
 /// Looks between two looks at the clock.
 const LOOKS: u32 = 128;
 
@@ -41,11 +48,21 @@ struct Budget {
     most: AtomicU64,
     sleeps_left: AtomicU32,
     sleeps: AtomicU32,
+    /// Late answers in turn, and how many of them are a reason to sleep.
+    late: AtomicU32,
+    late_most: AtomicU32,
 }
 
 impl Default for Budget {
     fn default() -> Self {
-        Self { now: 0.into(), most: 0.into(), sleeps_left: 1.into(), sleeps: 1.into() }
+        Self {
+            now: 0.into(),
+            most: 0.into(),
+            sleeps_left: 1.into(),
+            sleeps: 1.into(),
+            late: 0.into(),
+            late_most: LATE.into(),
+        }
     }
 }
 
@@ -93,15 +110,20 @@ impl Spinner {
                 return true;
             }
         }
+        if self.shares_processor() {
+            return false;
+        }
         let budget = Duration::from_nanos(self.budget.now.load(Ordering::Relaxed));
         let begin = Instant::now();
+        let mut is_late = false;
         let end = deadline.map_or(begin + budget, |deadline| deadline.min(begin + budget));
-        let alone = begin + Duration::from_nanos(self.budget.most.load(Ordering::Relaxed) / SPINS);
         loop {
             for _ in 0..LOOKS {
                 if self.is_ready() {
                     self.change(budget * 2);
                     self.budget.sleeps.store(1, Ordering::Relaxed);
+                    let late = self.budget.late.load(Ordering::Relaxed);
+                    self.budget.late.store(if is_late { late + 1 } else { 0 }, Ordering::Relaxed);
                     return true;
                 }
                 std::hint::spin_loop();
@@ -111,11 +133,23 @@ impl Spinner {
                 self.change(budget / 2);
                 return false;
             }
-            // By now a task that runs would have answered: perhaps it waits for this processor.
-            if now >= alone {
+            if now.duration_since(begin) >= ANSWER {
+                is_late = true;
                 std::thread::yield_now();
             }
         }
+    }
+
+    /// Whether it is time to sleep once, to be woken on a processor of its own.
+    fn shares_processor(&self) -> bool {
+        let budget = &self.budget;
+        let most = budget.late_most.load(Ordering::Relaxed);
+        let is_time = budget.late.load(Ordering::Relaxed) >= most;
+        if is_time {
+            budget.late.store(0, Ordering::Relaxed);
+            budget.late_most.store((most * 2).min(LATE_MOST), Ordering::Relaxed);
+        }
+        is_time
     }
 
     /// A sleep took so long.
@@ -181,5 +215,17 @@ mod tests {
         }
         assert!(outbox.send_inline(&mut ring, MessageHeader::default(), &[]));
         assert!(spinner.spin(None));
+    }
+
+    #[test]
+    fn tasks_that_may_share_a_processor_sleep_now_and_then() {
+        let spinner = Spinner::default();
+        for late_most in [LATE, 2 * LATE, 4 * LATE] {
+            spinner.budget.late.store(late_most - 1, Ordering::Relaxed);
+            assert!(!spinner.shares_processor());
+            spinner.budget.late.store(late_most, Ordering::Relaxed);
+            assert!(spinner.shares_processor());
+            assert!(!spinner.shares_processor());
+        }
     }
 }
