@@ -2,7 +2,7 @@
 
 mod recorder;
 
-use pvm_wire::daemon::{Blob, DaemonMsg, HostEntry};
+use pvm_wire::daemon::{Blob, DaemonMsg, HostEntry, PeerReply, PeerRequest, RequestId};
 use pvm_wire::header::{EOM, SOM};
 use pvm_wire::{HostIndex, MessageHeader, Tid};
 use pvmd::core::event::{Action, Event};
@@ -68,4 +68,58 @@ fn a_newcomer_is_heard_from_the_moment_it_is_announced() {
     // Others may hear of its membership first, and it from them.
     hear(&mut r, host(4), task.tid);
     assert_eq!(r.message().1.src, host(4).task(1));
+}
+
+/// A master of three hosts, after host 2 has lost its link to host 3, and the question that host 3 is asked.
+fn master_of_a_lost_link() -> (Recorder, RequestId) {
+    let mut r = Recorder::master();
+    let (conn, _) = r.enrol(100, 0);
+    r.add_host(conn, 2);
+    r.add_host(conn, 3);
+    let message = DaemonMsg::LinkLost { host: host(3), reason: "silence".into() };
+    r.feed(Event::PeerMessage { host: host(2), message });
+    let Action::SendPeer { host: asked, message: DaemonMsg::Request { id, what: PeerRequest::Ping } } =
+        r.next()
+    else {
+        panic!("not a question")
+    };
+    assert_eq!(asked, host(3));
+    r.nothing_else();
+    (r, id)
+}
+
+/// The hosts that the others are told to be out.
+fn told_gone(r: &mut Recorder) -> Vec<HostIndex> {
+    let mut gone = Vec::new();
+    while r.pending() {
+        if let Action::SendPeer { message: DaemonMsg::HostGone { host, .. }, .. } = r.next() {
+            gone.push(host);
+        }
+    }
+    gone
+}
+
+#[test]
+fn of_two_that_live_and_have_lost_their_link_the_younger_goes_at_once() {
+    let (mut r, id) = master_of_a_lost_link();
+    let what = PeerReply::Pong;
+    r.feed(Event::PeerMessage { host: host(3), message: DaemonMsg::Reply { id, what } });
+    assert_eq!(told_gone(&mut r), [host(3)]);
+    assert_eq!(r.core.members(), [host(1), host(2)]);
+    // What the other said of it comes too late.
+    let message = DaemonMsg::LinkLost { host: host(2), reason: "silence".into() };
+    r.feed(Event::PeerMessage { host: host(3), message });
+    r.nothing_else();
+    assert_eq!(r.core.members(), [host(1), host(2)]);
+}
+
+#[test]
+fn a_host_that_is_lost_to_another_and_does_not_answer_is_lost_by_itself() {
+    let (mut r, _) = master_of_a_lost_link();
+    r.pass(std::time::Duration::from_secs(60));
+    r.nothing_else();
+    r.feed(Event::PeerLost { host: host(3), reason: "it has been silent for too long".into() });
+    assert_eq!(told_gone(&mut r), [host(3)]);
+    assert_eq!(r.core.members(), [host(1), host(2)]);
+    assert_eq!(r.core.census().pending, 0);
 }

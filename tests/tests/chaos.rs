@@ -142,10 +142,11 @@ impl Stage<'_> {
     }
 
     fn something_happens(&mut self) {
-        match self.dice.below(12) {
+        match self.dice.below(13) {
             0..=3 => drop(self.signal_one("worker", &self.pids("--work"), Signal::KILL)),
             4 => drop(self.signal_one("task manager", &self.pids("task-manager"), Signal::KILL)),
             5 => drop(self.signal_one("daemon", &self.daemons(), Signal::KILL)),
+            12 => self.pause("task manager", &self.pids("task-manager")),
             6 => self.pause("worker", &self.pids("--work")),
             7 => self.pause("daemon", &self.daemons()),
             8 => self.cut(),

@@ -6,6 +6,7 @@ use pvm_tests::programs::{Linking, Programs};
 use pvm_tests::{Console, Installation, Machine, Network, process, wait};
 use rustix::process::Signal;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// A sleeper of the program `watch`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -165,6 +166,13 @@ fn a_host_whose_daemon_is_killed_is_out() {
     watch.end().expect_success();
 }
 
+/// For how long a host sleeps on after the others have given it up. `PVM_TEST_SUSPENDED_SECONDS=60` for as long as a lid
+/// is shut at least.
+fn suspended() -> Duration {
+    let text = std::env::var("PVM_TEST_SUSPENDED_SECONDS").ok();
+    Duration::from_secs(text.and_then(|text| text.parse().ok()).unwrap_or(0))
+}
+
 #[test]
 fn a_host_that_was_suspended_finds_itself_deleted() {
     let Some(mut local) = local(3, "a host that is suspended and resumed") else { return };
@@ -178,6 +186,7 @@ fn a_host_that_was_suspended_finds_itself_deleted() {
     assert_eq!(told_exits(&watch, third.len()), third);
     assert_eq!(local.console.conf().len(), 2);
 
+    std::thread::sleep(suspended());
     all().for_each(|pid| process::signal(pid, Signal::CONT));
     wait::becomes_true("the end of what is left there", || all().all(|pid| !process::is_alive(pid)));
     let says = |log: &String| log.contains("the master is gone");

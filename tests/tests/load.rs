@@ -127,3 +127,41 @@ fn five_hundred_tasks_start_and_are_heard() {
     assert_eq!(ended.stdout.lines().filter(|line| line.starts_with("here ")).count(), 500);
     machine.finish();
 }
+
+/// The median and the 99th percentile, in microseconds, that a line of `bystander` gives.
+#[track_caller]
+fn times(output: &str, what: &str) -> (f64, f64) {
+    let line = output.lines().find_map(|line| line.strip_prefix(what)).unwrap_or_else(|| panic!("{output}"));
+    let mut words = line.split_whitespace().map(|word| word.parse().unwrap_or(f64::NAN));
+    (words.next().unwrap_or(f64::NAN), words.next().unwrap_or(f64::NAN))
+}
+
+/// A task sends without end to one that never receives, and two others talk by the same way.
+#[track_caller]
+fn flood_beside_others(way: &str, library: &Installation, hosts: usize, shared_memory: &str) {
+    let Some(ours) = Installation::ours_only("a flood beside others") else { return };
+    let Some(programs) = Programs::compile(&["bystander"], library, Linking::Shared) else { return };
+    let plan = Plan::of(&ours).library(library).path(programs.folder()).local_hosts(hosts);
+    let machine = plan.variable("PVM_SHM", shared_memory).start();
+    machine.console_with_hosts(hosts).quit();
+    let seconds = setting("PVM_TEST_FLOOD_SECONDS", 1).to_string();
+    let ended = Program::run(machine.command(programs.path("bystander")).arg(seconds));
+    ended.expect_success();
+    let (alone, beside) = (times(&ended.stdout, "alone "), times(&ended.stdout, "beside "));
+    eprintln!("{way}: alone {alone:?} µs, beside a flood {beside:?} µs");
+    assert!(ended.stdout.ends_with("sender waits\n"), "{}", ended.stdout);
+    // Were they behind the flood they would wait for ever. Twice is what another busy task costs on a machine of two
+    // processors; the rest is for what else runs there.
+    assert!(beside.0 < 10.0 * alone.0 + 1000.0, "{way}: {ended:#?}");
+    machine.finish();
+}
+
+#[test]
+fn a_flood_to_one_that_does_not_listen_slows_nobody_else() {
+    flood_beside_others("shared memory", &Installation::under_test(), 1, "1");
+    flood_beside_others("the daemon", &Installation::under_test(), 1, "0");
+    flood_beside_others("between hosts", &Installation::under_test(), 2, "1");
+    if let Some(original) = Installation::debian() {
+        flood_beside_others("the original library", &original, 1, "0");
+    }
+}

@@ -1,15 +1,14 @@
 //! The host table, the links to other daemons, and what follows when a host goes.
 
 use super::Core;
-use super::Timer;
 use super::batch::SIGTERM;
 use super::event::Action;
 use super::flow::Source;
-use super::pending::PeerTo;
+use super::pending::{PeerTo, Waiter};
 use super::spans;
 use super::tasks::Origin;
 use pvm_sched::epochs::Epoch;
-use pvm_wire::daemon::{DaemonMsg, HostEntry, PeerReply};
+use pvm_wire::daemon::{DaemonMsg, HostEntry, PeerReply, PeerRequest};
 use pvm_wire::limits::REQUEST_MAX;
 use pvm_wire::{HostIndex, PvmError, Reassembler};
 use std::collections::{BTreeMap, BTreeSet};
@@ -205,16 +204,17 @@ impl Core {
         }
     }
 
-    /// Master: two slaves have lost sight of each other. If one is dead the master notices by itself; if both live,
-    /// the younger one goes, for every pair of hosts must be able to talk.
+    /// Master: two slaves have lost sight of each other. One has just said so; if the other is dead, the master notices by
+    /// itself.
     pub(super) fn on_link_lost(&mut self, from: HostIndex, host: HostIndex, reason: &str) {
         if self.is_member_or_newcomer(from) && self.is_member_or_newcomer(host) {
             warn!(%from, %host, reason, "two hosts have lost their link");
-            self.set_timer(self.config.host_timeout, Timer::LinkLost(from, host));
+            self.ask(host, PeerRequest::Ping, Waiter::LostLink(from));
         }
     }
 
-    pub(super) fn on_link_lost_timer(&mut self, a: HostIndex, b: HostIndex) {
+    /// Master: both live. The younger one goes, for every pair of hosts must be able to talk.
+    pub(super) fn on_both_live(&mut self, a: HostIndex, b: HostIndex) {
         if !self.is_member_or_newcomer(a) || !self.is_member_or_newcomer(b) {
             return;
         }
@@ -236,7 +236,8 @@ impl Core {
         // A newcomer has not "failed" as a host: for the one who asked, it could not be started.
         self.on_newcomer_failed(host, PvmError::CantStart, reason);
         if !self.hosts.contains(host) {
-            return self.drop_link(host);
+            self.drop_link(host);
+            return self.fail_pending(host);
         }
         let others: Vec<HostIndex> = self.links.keys().copied().filter(|&other| other != host).collect();
         for other in others {

@@ -62,8 +62,6 @@ enum Timer {
     Hoster(HostIndex),
     /// A task's process has ended and its connection has not.
     LastWords(Tid),
-    /// Two hosts have lost their link, and the master has lost neither.
-    LinkLost(HostIndex, HostIndex),
     /// The slice of this number has ended.
     Slice(u64),
 }
@@ -227,7 +225,6 @@ impl Core {
                 Timer::Retry(batch, ticket) => self.on_retry(batch, ticket),
                 Timer::Hoster(host) => self.on_hoster_silent(host),
                 Timer::LastWords(tid) => self.on_last_words(tid),
-                Timer::LinkLost(a, b) => self.on_link_lost_timer(a, b),
                 Timer::Slice(serial) => self.on_slice_end(serial),
             }
         }

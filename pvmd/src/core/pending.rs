@@ -39,6 +39,8 @@ pub(super) enum Waiter {
     CancelBatch(ReplyTo),
     /// Answers about groups, held until hosts know of a change.
     GroupNotice(u64),
+    /// The master: this host has lost its link to the one that is asked.
+    LostLink(HostIndex),
     /// Items `first…` of a spawn, as many as were asked for.
     Exec {
         spawn: SpawnId,
@@ -131,6 +133,7 @@ impl Core {
             },
             (Waiter::Mstat(to), PeerReply::Pong) => self.reply_int(to, 0),
             (Waiter::GroupNotice(id), PeerReply::Pong) => self.on_group_notice_heard(id),
+            (Waiter::LostLink(other), PeerReply::Pong) => self.on_both_live(other, from),
             (Waiter::Pstat(to), PeerReply::TaskStatus { alive }) => {
                 self.reply_int(to, if alive { 0 } else { PvmError::NoTask.code() });
             }
@@ -178,6 +181,7 @@ impl Core {
                 self.answer_service(to, Sm::AddAck, PvmError::HostFail.code().to_be_bytes().to_vec());
             }
             Waiter::GroupNotice(id) => self.on_group_notice_heard(id),
+            Waiter::LostLink(_) => {}
             Waiter::Tasks(query) => self.on_tasks_part(host, query, Vec::new()),
             Waiter::Batches(query) => self.on_batches_part(host, query, Vec::new()),
             Waiter::Exec { spawn, first, count } => self.on_exec_lost(host, spawn, first, count),

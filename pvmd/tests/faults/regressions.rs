@@ -123,3 +123,22 @@ fn the_master_crashes_while_much_is_on_its_way_to_one_task() {
         ],
     );
 }
+
+#[test]
+fn a_newcomer_vanishes_that_was_asked_whether_it_lives() {
+    use Op::*;
+    let ops = [
+        Wait(30000),
+        Enrol(28008),
+        Wait(30000),
+        Send(35631, 6761, 1, 10),
+        Stop(24462, 788),
+        AddHosts(32655, 1),
+        Send(2818, 35155, 25, 300_000),
+        Ask(9979, 37576),
+        DeleteHost(51636, 57923),
+        Wait(1_500_000),
+        Crash(10692),
+    ];
+    check(43, 5, &ops);
+}
