@@ -2,7 +2,7 @@
 
 use crate::part::{Kind, Outcome, Part};
 use crate::stats::Summary;
-use pvm_sim::report::{Plot, Point, Report, Series, Table, number};
+use pvm_sim::report::{Bars, Plot, Point, Report, Series, Table, number};
 use serde::Serialize;
 use std::fs;
 use std::process::Command;
@@ -132,6 +132,7 @@ impl Found {
             y: format!("{}, {}", self.unit, self.better),
             log_x: true,
             log_y: true,
+            bars: Bars::Quartiles,
             series: series.collect(),
             marks: Vec::new(),
         }

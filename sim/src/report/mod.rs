@@ -3,7 +3,7 @@
 mod axis;
 mod plot;
 
-pub use plot::{Mark, Plot, Point, Series};
+pub use plot::{Bars, Mark, Plot, Point, Series};
 
 use crate::stats::Summary;
 use std::fmt::{self, Write as _};

@@ -6,15 +6,35 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::FontTransform;
 
-/// A measured point, with half the width of its confidence interval.
+/// A measured point, with half the length of its bar.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
     /// Where.
     pub x: f64,
-    /// The mean over the seeds.
+    /// The middle of what was measured there.
     pub y: f64,
-    /// Half of the 95 % interval, 0 with one seed.
+    /// How far its bar reaches on both sides, 0 if there was one measurement.
     pub half: f64,
+}
+
+/// What bars show.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Bars {
+    /// The 95 % interval of the mean over the seeds.
+    #[default]
+    Confidence,
+    /// Half the distance between the quartiles, on both sides of the median.
+    Quartiles,
+}
+
+impl Bars {
+    /// What the legend calls it.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Confidence => "95 % confidence",
+            Self::Quartiles => "± half the quartile range",
+        }
+    }
 }
 
 /// A curve.
@@ -52,14 +72,16 @@ pub struct Plot {
     pub log_x: bool,
     /// Whether the vertical axis is logarithmic.
     pub log_y: bool,
+    /// What the bars at its points show.
+    pub bars: Bars,
     /// The curves.
     pub series: Vec<Series>,
     /// The paper's values.
     pub marks: Vec<Mark>,
 }
 
-/// Colours that can be told apart, also by the colour-blind (Okabe and Ito's, and grey).
-const COLOURS: [RGBColor; 8] = [
+/// Colours that can be told apart, also by the colour-blind (Okabe and Ito's, two greys and a brown).
+const COLOURS: [RGBColor; 9] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),
@@ -68,6 +90,7 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(86, 180, 233),
     RGBColor(60, 60, 60),
     RGBColor(150, 150, 150),
+    RGBColor(110, 60, 20),
 ];
 
 /// The corners of the points' signs, in pixels; what is printed in black and white can be told apart by them.
@@ -172,7 +195,8 @@ impl Plot {
             y += 24;
         }
         if self.has_bars() {
-            area.draw(&Text::new("bars: 95 % confidence", (0, y + 6), ("sans-serif", 12)))?;
+            let meaning = format!("bars: {}", self.bars.name());
+            area.draw(&Text::new(meaning, (0, y + 6), ("sans-serif", 12)))?;
         }
         Ok(())
     }
@@ -247,6 +271,22 @@ mod tests {
             assert!(svg.contains(text), "{text}");
         }
         assert_eq!(svg, plot().svg().expect("drawn"));
+    }
+
+    #[test]
+    fn a_plot_says_what_its_bars_show() {
+        let svg = Plot { bars: Bars::Quartiles, ..plot() }.svg().expect("drawn");
+        assert!(svg.contains("bars: ± half the quartile range") && !svg.contains("confidence"));
+    }
+
+    #[test]
+    fn as_many_curves_as_a_benchmark_has_differ_in_colour() {
+        let curves = vec![Series::default(); 9];
+        let plot = Plot { series: curves, ..plot() };
+        let mut colours: Vec<_> = plot.curves().map(|(_, look)| look.colour.rgb()).collect();
+        colours.sort_unstable();
+        colours.dedup();
+        assert_eq!(colours.len(), 9);
     }
 
     #[test]

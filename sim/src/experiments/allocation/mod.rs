@@ -194,7 +194,7 @@ fn report(cases: &[Case], outcomes: &[Vec<Outcome>]) -> Report {
             log_x: over_hosts,
             log_y: true,
             series: Kind::ALL.iter().map(curve).collect(),
-            marks: Vec::new(),
+            ..Plot::default()
         }
     };
     let plots = vec![
