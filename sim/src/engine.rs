@@ -1,7 +1,7 @@
 //! The discrete-event engine: a clock, and what happens when.
 
-use std::cmp::Ordering;
-use std::collections::BinaryHeap;
+use radix_heap::RadixHeapMap;
+use std::cmp::Reverse;
 
 /// A time, or a duration, in microseconds from the start. An integer, so that sums do not depend on their order.
 pub type Time = u64;
@@ -21,52 +21,22 @@ pub fn to_seconds(time: Time) -> f64 {
 
 /// Events to come. Those of the same time happen in the order in which they were planned.
 ///
+/// They wait in a radix heap (Ahuja, Mehlhorn, Orlin and Tarjan, "Faster algorithms for the shortest path problem", JACM 37:2,
+/// 1990): nothing is planned before now, so an event costs the same however many there are.
+///
 /// There is no way to cancel an event: a model gives what may be overtaken a number, and ignores old ones.
 #[derive(Clone, Debug)]
 pub struct Engine<E> {
     now: Time,
     planned: u64,
     happened: u64,
-    events: BinaryHeap<Entry<E>>,
-}
-
-#[derive(Clone, Debug)]
-struct Entry<E> {
-    at: Time,
-    number: u64,
-    event: E,
-}
-
-impl<E> Entry<E> {
-    fn key(&self) -> (Time, u64) {
-        (self.at, self.number)
-    }
-}
-
-impl<E> PartialEq for Entry<E> {
-    fn eq(&self, other: &Self) -> bool {
-        self.key() == other.key()
-    }
-}
-
-impl<E> Eq for Entry<E> {}
-
-impl<E> PartialOrd for Entry<E> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<E> Ord for Entry<E> {
-    /// The heap has its greatest on top, which must be the earliest.
-    fn cmp(&self, other: &Self) -> Ordering {
-        other.key().cmp(&self.key())
-    }
+    /// By time and number.
+    events: RadixHeapMap<Reverse<(Time, u64)>, E>,
 }
 
 impl<E> Default for Engine<E> {
     fn default() -> Self {
-        Self { now: 0, planned: 0, happened: 0, events: BinaryHeap::new() }
+        Self { now: 0, planned: 0, happened: 0, events: RadixHeapMap::new() }
     }
 }
 
@@ -94,7 +64,7 @@ impl<E> Engine<E> {
     /// Plans an event for a time; one in the past happens now.
     pub fn at(&mut self, at: Time, event: E) {
         self.planned += 1;
-        self.events.push(Entry { at: at.max(self.now), number: self.planned, event });
+        self.events.push(Reverse((at.max(self.now), self.planned)), event);
     }
 
     /// Plans an event some time from now.
@@ -104,10 +74,10 @@ impl<E> Engine<E> {
 
     /// The next event happens.
     pub fn next_event(&mut self) -> Option<E> {
-        let entry = self.events.pop()?;
-        self.now = entry.at;
+        let (Reverse((at, _)), event) = self.events.pop()?;
+        self.now = at;
         self.happened += 1;
-        Some(entry.event)
+        Some(event)
     }
 }
 
