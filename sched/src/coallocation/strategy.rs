@@ -215,6 +215,23 @@ mod tests {
         assert_eq!(Strategy::Bfnp.allocate(1000, 0, &thousand).map(|shares| shares.len()), Some(1000));
     }
 
+    type Worth = fn(&Site) -> f64;
+
+    /// What a node of a cluster is worth to each key.
+    const KEYS: [(Strategy, Worth); 4] = [
+        (Strategy::Bfnp, |site| f64::from(site.free)),
+        (Strategy::Sncp, |site| site.congestion),
+        (Strategy::Shfp, |site| -site.factor),
+        (Strategy::Shfnp, |site| f64::from(site.free) / site.factor),
+    ];
+
+    /// The most that so many nodes can be worth, by trying every number of each cluster.
+    fn most_worth(width: u32, sites: &[Site], worth: Worth) -> Option<f64> {
+        let Some((site, rest)) = sites.split_first() else { return (width == 0).then_some(0.0) };
+        let with = |nodes| Some(f64::from(nodes) * worth(site) + most_worth(width - nodes, rest, worth)?);
+        (0..=site.free.min(width)).filter_map(with).max_by(f64::total_cmp)
+    }
+
     proptest! {
         /// Exactly the width, never more of a cluster than is free, no cluster twice; and whatever is within reach fits.
         #[test]
@@ -246,6 +263,23 @@ mod tests {
                 .map(u32::count_ones)
                 .min();
             prop_assert_eq!(Some(shares.len() as u32), best);
+        }
+
+        /// No other way to take so many nodes has more of what the key counts, all ways tried.
+        #[test]
+        fn a_key_gets_the_most_of_what_it_counts(
+            free in proptest::collection::vec((0..6_u32, 1..5_u32, 0..300_u32), 1..5),
+            width in 1..20_u32,
+        ) {
+            let sites: Vec<Site> = free.iter().map(|&(free, h, cf)| Site {
+                free, factor: f64::from(h), congestion: f64::from(cf) / 100.0,
+            }).collect();
+            for (strategy, worth) in KEYS {
+                let Some(shares) = strategy.allocate(width, 0, &sites) else { continue };
+                let sum: f64 = shares.iter().map(|share| f64::from(share.nodes) * worth(&sites[share.site])).sum();
+                let most = most_worth(width, &sites, worth).expect("it fits");
+                prop_assert!((sum - most).abs() < 1e-9, "{} takes {} of {}", strategy, sum, most);
+            }
         }
     }
 }

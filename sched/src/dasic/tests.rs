@@ -241,17 +241,19 @@ fn step(matrix: &mut Matrix<u32>, kind: u8, a: u32, b: u32) {
 
 #[test]
 fn ten_thousand_random_steps_keep_every_invariant() {
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut random = move || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 16) as u32
-    };
-    let mut matrix = Matrix::new(0..8);
-    for _ in 0..10_000 {
-        step(&mut matrix, (random() % 9) as u8, random(), random());
-        check(&matrix);
+    for (walk, columns) in [3, 12].into_iter().enumerate() {
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64 ^ walk as u64;
+        let mut random = move || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 16) as u32
+        };
+        let mut matrix = Matrix::new(0..columns);
+        for _ in 0..10_000 {
+            step(&mut matrix, (random() % 9) as u8, random(), random());
+            check(&matrix);
+        }
     }
 }
 
