@@ -1,6 +1,10 @@
-//! A short run of each target, without coverage to guide it: bytes of a seed, mixed from what the formats consist of.
+//! A short run of each target, without coverage to guide it: what long runs have found to lead somewhere new, as it is and
+//! with mistakes, and bytes mixed from what the formats consist of.
 
 use pvm_fuzz::TARGETS;
+use std::fs;
+use std::panic::{catch_unwind, resume_unwind};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// How long each target runs.
@@ -57,20 +61,52 @@ fn bytes(mut seed: u64) -> Vec<u8> {
     bytes
 }
 
+/// What is kept of the inputs by which long runs have reached all they have, for a target.
+fn kept(target: &str) -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds").join(target);
+    let files = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let mut paths: Vec<_> = files.map(|file| file.expect("a folder can be read").path()).collect();
+    paths.sort();
+    paths.iter().map(|path| fs::read(path).expect("a file can be read")).collect()
+}
+
+/// One of these with a few bytes wrong, or cut short.
+fn mistaken(kept: &[Vec<u8>], mut seed: u64) -> Vec<u8> {
+    let mut bytes = kept[next(&mut seed) as usize % kept.len()].clone();
+    for _ in 0..next(&mut seed) % 4 {
+        if let Some(at) = (next(&mut seed) as usize).checked_rem(bytes.len()) {
+            bytes[at] ^= 1 << (next(&mut seed) % 8);
+        }
+    }
+    if next(&mut seed).is_multiple_of(4) {
+        bytes.truncate(next(&mut seed) as usize % (bytes.len() + 1));
+    }
+    bytes
+}
+
+fn try_on(target: &str, read: fn(&[u8]), bytes: &[u8]) {
+    if let Err(panic) = catch_unwind(|| read(bytes)) {
+        eprintln!("{target} failed on {bytes:02x?}");
+        resume_unwind(panic);
+    }
+}
+
 #[test]
 fn nothing_that_can_be_read_does_harm() {
     for (name, read) in TARGETS {
+        let kept = kept(name);
+        assert!(!kept.is_empty(), "{name} has nothing to begin with");
+        for bytes in &kept {
+            try_on(name, read, bytes);
+        }
         let begin = Instant::now();
         let mut seed = 0;
         while begin.elapsed() < TIME {
-            let bytes = bytes(seed);
-            if let Err(panic) = std::panic::catch_unwind(|| read(&bytes)) {
-                eprintln!("{name} failed on the bytes of seed {seed}: {bytes:02x?}");
-                std::panic::resume_unwind(panic);
-            }
+            try_on(name, read, &bytes(seed));
+            try_on(name, read, &mistaken(&kept, seed));
             seed += 1;
         }
-        eprintln!("{name}: {seed} inputs");
-        assert!(seed > 100, "{name} has read {seed} inputs in {TIME:?}");
+        eprintln!("{name}: {} inputs", kept.len() as u64 + 2 * seed);
+        assert!(seed > 50, "{name} has read {} inputs in {TIME:?}", 2 * seed);
     }
 }
