@@ -28,6 +28,8 @@ struct Host {
     told: Vec<DaemonMsg>,
     /// What tasks were told about turns.
     turns: Vec<i32>,
+    /// CPU time of each process; without it, turns cost their time.
+    used: Option<BTreeMap<i32, Duration>>,
 }
 
 impl Host {
@@ -35,7 +37,7 @@ impl Host {
         let mut r = Recorder::with(Config { slice: Some(SLICE), cores, ..config(HostIndex::MASTER) });
         let (conn, _) = r.enrol(100, 0);
         r.add_host(conn, 2);
-        Self { r, conn, runs: BTreeMap::new(), told: Vec::new(), turns: Vec::new() }
+        Self { r, conn, runs: BTreeMap::new(), told: Vec::new(), turns: Vec::new(), used: None }
     }
 
     /// Starts one task of a team.
@@ -65,6 +67,12 @@ impl Host {
                 Action::Dispatch { pid, runs } => {
                     assert_ne!(self.runs.insert(pid, runs), Some(runs), "said twice of {pid}");
                 }
+                Action::ReadUsage { pids } => {
+                    let used = self.used.as_ref();
+                    let of = |used: &BTreeMap<i32, Duration>, pid| used.get(pid).copied().unwrap_or_default();
+                    let times = used.map(|used| pids.iter().map(|pid| of(used, pid)).collect());
+                    self.r.feed(Event::Usage { times });
+                }
                 Action::SendPeer { message, .. } if !matches!(message, DaemonMsg::Turns { .. }) => {
                     self.told.push(message);
                 }
@@ -78,7 +86,11 @@ impl Host {
                         spawned = Some(Tid::from_raw(body.ints(2).unwrap()[1]));
                     }
                 }
-                Action::CloseTask { .. } | Action::Signal { .. } | Action::SendPeer { .. } => {}
+                Action::CloseTask { .. }
+                | Action::Signal { .. }
+                | Action::SendPeer { .. }
+                | Action::Enrolled { .. }
+                | Action::CheckAuth { .. } => {}
                 other => panic!("unexpected: {other:?}"),
             }
         }
@@ -88,6 +100,15 @@ impl Host {
     fn pass(&mut self, time: Duration) {
         self.r.pass(time);
         self.look();
+    }
+
+    /// A slice in which processes use so much.
+    fn spend<const N: usize>(&mut self, used: [(i32, Duration); N]) {
+        let times = self.used.get_or_insert_default();
+        for (pid, time) in used {
+            *times.entry(pid).or_default() += time;
+        }
+        self.pass(SLICE);
     }
 
     fn running(&self) -> Vec<i32> {
@@ -220,6 +241,102 @@ fn a_flooded_team_has_no_more_than_its_share() {
     }
     let difference = had[0].abs_diff(had[1]);
     assert!(difference <= 1000, "{had:?}: more than 5 % apart");
+}
+
+/// One team wants a part of the processor, the other all that is left.
+fn share(part: u32) -> (Host, Duration, Duration, u32) {
+    let mut h = Host::new(1);
+    h.used = Some(BTreeMap::new());
+    let _ = (h.start("waits", 11), h.start("computes", 21));
+    let (mut first, mut second, mut turns) = (Duration::ZERO, Duration::ZERO, 0);
+    for _ in 0..200 {
+        let wanted = if h.runs[&11] { SLICE * part / 100 } else { Duration::ZERO };
+        turns += u32::from(h.runs[&11]);
+        first += wanted;
+        let rest = SLICE.saturating_sub(wanted);
+        second += rest;
+        h.spend([(11, wanted), (21, rest)]);
+    }
+    (h, first, second, turns)
+}
+
+#[test]
+fn a_team_that_waits_most_of_the_time_runs_whenever_it_wants() {
+    let (_, first, second, turns) = share(10);
+    assert!(turns >= 198, "{turns} turns, {first:?} against {second:?}");
+}
+
+#[test]
+fn teams_that_want_more_than_their_share_have_the_same() {
+    for part in [60, 77, 100] {
+        let (_, first, second, _) = share(part);
+        assert!(first.abs_diff(second) <= SLICE * 4, "{part} %: {first:?} against {second:?}");
+    }
+}
+
+#[test]
+fn where_there_is_time_for_all_nobody_is_held() {
+    let mut h = Host::new(1);
+    h.used = Some(BTreeMap::new());
+    let ((a, _), _) = (h.start("a", 11), h.start("b", 21));
+    assert_eq!(h.running().len(), 1);
+    for _ in 0..3 {
+        h.spend([(11, SLICE / 5), (21, SLICE / 5)]);
+        assert_eq!(h.running(), [11, 21]);
+    }
+    // What comes brings nobody, but its epoch is known.
+    h.message(a, 70);
+    assert_eq!(h.running(), [11, 21]);
+    h.spend([(11, SLICE / 5), (21, SLICE / 2)]);
+    assert_eq!(h.running().len(), 1);
+    h.r.say(h.conn, Tid::from_bits(0x80001), 5, 0, b"data");
+    h.look();
+    assert_eq!(h.told[0], DaemonMsg::Epoch { epoch: Some((71, 1)) });
+}
+
+/// Processes that end before it is looked what they have used.
+#[test]
+fn a_team_of_short_processes_has_no_more_than_its_share() {
+    let mut h = Host::new(1);
+    h.used = Some(BTreeMap::new());
+    let _ = h.start("b", 21);
+    let mut had = [0_u32; 2];
+    let (_, mut cookie) = h.start("a", 1000);
+    for pid in 1001..1401 {
+        let (_, next) = h.start("a", pid);
+        h.end(std::mem::replace(&mut cookie, next), pid - 1);
+        had[usize::from(h.runs[&21])] += 1;
+        let used = SLICE / 2;
+        if h.runs[&21] { h.spend([(21, used)]) } else { h.pass(used) }
+    }
+    assert!(had[0] <= had[1] * 3, "{had:?}");
+}
+
+#[test]
+fn who_waits_for_another_host_says_so_again_in_its_next_turn() {
+    let mut h = Host::new(1);
+    let ((a, first), (b, second)) = (h.start("a", 11), h.start("b", 21));
+    let (running, cookie, pid) = if h.runs[&11] { (a, first, 11) } else { (b, second, 21) };
+    let child = h.r.connect();
+    let enrolment = pvm_wire::protocol::EnrolRequest { pid, cookie: cookie.0, name: None };
+    h.r.say(child, Tid::MY_DAEMON, Tmx::Enrol.tag(), CONTEXT_TM, &enrolment.encode());
+    h.look();
+    let other = Tid::from_bits(0x80001);
+    h.r.say(child, other, 5, 0, b"data");
+    h.look();
+    h.told.clear();
+    h.pass(SLICE);
+    assert!(h.told.is_empty(), "it is not its turn: {:?}", h.told);
+    h.pass(SLICE);
+    assert_eq!(h.running(), [pid]);
+    assert_eq!(h.told, [DaemonMsg::Epoch { epoch: Some((3, 1)) }, DaemonMsg::Waited { tids: vec![other] }]);
+    h.told.clear();
+    // An answer: it waits for nobody any more.
+    h.message(running, 0);
+    h.pass(SLICE);
+    h.pass(SLICE);
+    assert_eq!(h.running(), [pid]);
+    assert!(h.told.is_empty(), "{:?}", h.told);
 }
 
 #[test]

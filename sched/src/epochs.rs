@@ -164,11 +164,23 @@ impl<J: Copy + Ord + Debug> Node<J> {
         }
     }
 
-    /// The running job has had the processor for this long.
+    /// The running job has had the processor for this long, and pays for all of it.
     pub fn charge(&mut self, time: Duration) {
-        if let Some(account) = self.running.and_then(|job| self.used.get_mut(&job)) {
+        if let Some(job) = self.running {
+            self.charge_to(job, time);
+        }
+        self.passed(time);
+    }
+
+    /// A job, whether it had the turn or not, has used so much.
+    pub fn charge_to(&mut self, job: J, time: Duration) {
+        if let Some(account) = self.used.get_mut(&job) {
             *account = account.saturating_add(time);
         }
+    }
+
+    /// The running job has had the turn for this long. What it has used is charged otherwise.
+    pub fn passed(&mut self, time: Duration) {
         if self.is_boosted {
             self.counters.boost = self.counters.boost.saturating_add(time);
         }

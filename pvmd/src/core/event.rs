@@ -167,6 +167,12 @@ pub enum Event {
         /// CPU time that each process has used, in the order of the question; zero if it is not there.
         times: Vec<Duration>,
     },
+    /// Answer to [`Action::ReadUsage`].
+    Usage {
+        /// CPU time that each process has used, in the order of the question; zero if it is not there. `None`: who is held
+        /// cannot use what others leave, so that a turn costs its time.
+        times: Option<Vec<Duration>>,
+    },
     /// The daemon is told to end (a signal).
     Terminate {
         /// By what.
@@ -304,6 +310,11 @@ pub enum Action {
         host: HostIndex,
         /// Its request.
         id: RequestId,
+        /// The processes.
+        pids: Vec<i32>,
+    },
+    /// Read how much CPU time those have used that take turns; answered by `Usage`.
+    ReadUsage {
         /// The processes.
         pids: Vec<i32>,
     },

@@ -35,6 +35,7 @@ mod tasks;
 mod teams;
 mod tracer;
 mod turns;
+mod usage;
 
 pub use census::Census;
 pub use config::{Config, Hosting, Limits};
@@ -253,6 +254,7 @@ impl Core {
             Event::HostStarted { index, result } => self.on_host_started(index, result),
             Event::Load { busy_cores } => self.on_load(busy_cores),
             Event::Times { host, id, means, times } => self.on_times(PeerTo { host, id }, means, &times),
+            Event::Usage { times } => self.on_usage(times),
             Event::Terminate { reason } => self.on_terminate(&reason),
         }
     }

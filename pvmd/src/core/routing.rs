@@ -90,6 +90,7 @@ impl Core {
         let DaemonMsg::Data { src, dsts, data, flags } = &message else { return };
         let flags = *flags;
         self.tell_epoch(*src, host);
+        self.note_sent(*src, dsts.first().copied());
         let Some(link) = self.links.get_mut(&host) else {
             debug!(%host, ?dsts, "fragment to a host that is not there: dropped");
             return;

@@ -72,6 +72,8 @@ pub(super) struct Task {
     pub queued: usize,
     /// Tasks of this host that share memory with it.
     pub neighbours: BTreeSet<Tid>,
+    /// To whom on another host it has sent, without an answer yet.
+    pub awaits: Option<Tid>,
 }
 
 impl Task {
@@ -158,6 +160,7 @@ impl TaskTable {
             backlog: VecDeque::new(),
             queued: 0,
             neighbours: BTreeSet::new(),
+            awaits: None,
         };
         Some(self.tasks.entry(tid).or_insert(task))
     }

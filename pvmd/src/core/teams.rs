@@ -7,6 +7,7 @@
 use super::event::Action;
 use super::flow::Source;
 use super::tasks::{Origin, Task};
+use super::usage::Meter;
 use super::{Core, Timer};
 use pvm_sched::epochs::{Arrival, Epoch, Node};
 use pvm_wire::body::{BodyError, BodyReader, BodyWriter};
@@ -41,8 +42,10 @@ pub(super) struct Teams {
     count: usize,
     /// Whether turns are taken at present.
     pub is_shared: bool,
-    /// Until when the running team has been charged.
-    charged: Duration,
+    /// What they use of the processor.
+    pub meter: Meter,
+    /// The processor has time left for all: everybody runs, and it is looked again after a slice.
+    pub is_idle: bool,
     /// Number of the slice that runs; timers of others have no effect.
     serial: u64,
     /// Teams that run: the one whose turn it is, and those for which cores are left.
@@ -69,7 +72,8 @@ impl Teams {
             members: BTreeMap::new(),
             count: 0,
             is_shared: false,
-            charged: Duration::ZERO,
+            meter: Meter::default(),
+            is_idle: false,
             serial: 0,
             chosen: BTreeSet::new(),
             held: BTreeSet::new(),
@@ -122,6 +126,7 @@ impl Teams {
         let Some(pids) = self.members.get_mut(&team) else { return false };
         let was_member = pids.remove(&pid);
         self.count -= usize::from(was_member);
+        self.meter.lose(pid, was_member && self.node.running() == Some(team));
         if pids.is_empty() {
             self.members.remove(&team);
             self.node.forget(team);
@@ -135,8 +140,16 @@ impl Teams {
         self.slice.is_some() && teams >= 2 && teams >= cores && self.count > cores
     }
 
+    /// The processes that take turns, each with its team.
+    pub fn all(&self) -> impl Iterator<Item = (TeamId, i32)> {
+        self.members.iter().flat_map(|(&team, pids)| pids.iter().map(move |&pid| (team, pid)))
+    }
+
     /// The team whose turn it is, and others as far as they find cores without work.
     fn choose(&self, cores: usize) -> BTreeSet<TeamId> {
+        if self.is_idle {
+            return self.members.keys().copied().collect();
+        }
         let size = |team: TeamId| self.members.get(&team).map_or(0, BTreeSet::len);
         let first = self.node.running();
         let mut left = cores.saturating_sub(first.map_or(0, size));
@@ -234,15 +247,17 @@ impl Core {
     fn begin_turns(&mut self) {
         debug!(teams = self.teams.members.len(), processes = self.teams.count, "teams take turns");
         self.teams.is_shared = true;
-        self.teams.charged = self.now;
+        self.teams.meter = Meter::new(self.now);
+        self.read_usage();
         self.next_turn();
         self.tell_turns(true);
     }
 
     fn end_turns(&mut self) {
         debug!("no turns any more");
-        self.charge();
+        self.time_passed();
         self.teams.is_shared = false;
+        self.teams.is_idle = false;
         self.teams.node.dispatch(None);
         self.teams.chosen.clear();
         let held = std::mem::take(&mut self.teams.held);
@@ -250,34 +265,44 @@ impl Core {
         self.tell_turns(false);
     }
 
-    /// A slice has ended.
+    /// A slice has ended. Who is next is decided when it is known what everybody has used.
     pub(super) fn on_slice_end(&mut self, serial: u64) {
         if self.teams.is_shared && self.teams.serial == serial {
-            self.next_turn();
+            self.teams.meter.is_slice_over = true;
+            self.read_usage();
         }
     }
 
-    fn next_turn(&mut self) {
-        self.charge();
+    pub(super) fn next_turn(&mut self) {
+        self.time_passed();
+        self.teams.is_idle = false;
         let teams: Vec<TeamId> = self.teams.members.keys().copied().collect();
         let node = &mut self.teams.node;
         node.forget_savings();
         let next = node.turn(&teams, |_| true);
         node.slice_ended(next);
         self.begin_slice();
+        self.remind();
     }
 
-    fn begin_slice(&mut self) {
+    /// Those whose turn it is and who wait for other hosts say so again: what they sent in an earlier turn may have been refused.
+    fn remind(&mut self) {
+        let running = self.teams.node.running();
+        let waiting = self.tasks.iter().filter(|task| takes_turns(task) && Some(task.team) == running);
+        let waiting: Vec<(Tid, Tid)> = waiting.filter_map(|task| Some((task.tid, task.awaits?))).collect();
+        for (tid, other) in waiting {
+            if let Some(host) = other.host() {
+                self.tell_epoch(tid, host);
+                self.tell(host, DaemonMsg::Waited { tids: vec![other] });
+            }
+        }
+    }
+
+    pub(super) fn begin_slice(&mut self) {
         let Some(slice) = self.teams.slice else { return };
         self.teams.serial += 1;
         self.set_timer(slice, Timer::Slice(self.teams.serial));
         self.steer();
-    }
-
-    fn charge(&mut self) {
-        let time = self.now.saturating_sub(self.teams.charged);
-        self.teams.charged = self.now;
-        self.teams.node.charge(time);
     }
 
     /// Has the driver do what was decided: first those who run are let go, then the others stopped.
@@ -344,7 +369,8 @@ impl Core {
             return;
         }
         let team = self.tasks.get(src).filter(|task| takes_turns(task)).map(|task| task.team);
-        let has_turn = !self.teams.is_shared || team.is_none() || team == self.teams.node.running();
+        let is_free = !self.teams.is_shared || self.teams.is_idle;
+        let has_turn = is_free || team.is_none() || team == self.teams.node.running();
         let epoch = has_turn.then(|| self.teams.node.epoch());
         let Some(link) = self.links.get_mut(&host).filter(|link| link.told_epoch != epoch) else { return };
         link.told_epoch = epoch;
@@ -361,16 +387,29 @@ impl Core {
 
     /// A message for a task has come from another host, or is about to come on a direct route.
     pub(super) fn on_hint(&mut self, from: HostIndex, dst: Tid) {
+        if let Some(task) = self.tasks.get_mut(dst).filter(|task| task.awaits.is_some()) {
+            task.awaits = None;
+        }
         let Some(epoch) = self.links.get(&from).and_then(|link| link.epoch) else { return };
-        if !self.teams.is_shared {
+        if !self.teams.is_shared || self.teams.is_idle {
             return self.teams.node.follow(epoch);
         }
         let Some(team) = self.tasks.get(dst).filter(|task| takes_turns(task)).map(|task| task.team) else {
             return;
         };
-        self.charge();
+        self.time_passed();
         if self.teams.node.arrived(team, epoch, false) == Arrival::Switch {
+            self.read_usage();
             self.begin_slice();
+        }
+    }
+
+    /// A task has sent to another host.
+    pub(super) fn note_sent(&mut self, src: Tid, dst: Option<Tid>) {
+        if self.teams.slice.is_some()
+            && let Some(task) = self.tasks.get_mut(src)
+        {
+            task.awaits = dst.filter(|dst| dst.is_task());
         }
     }
 
@@ -386,6 +425,7 @@ impl Core {
             }
         }
         for (host, tids) in hosts {
+            self.note_sent(tid, tids.first().copied());
             self.tell_epoch(tid, host);
             self.tell(host, DaemonMsg::Waited { tids });
         }

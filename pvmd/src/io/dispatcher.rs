@@ -10,7 +10,8 @@ use std::ffi::OsString;
 use std::fmt::Debug;
 use std::io;
 use std::str::FromStr;
-use tracing::{info, warn};
+use std::time::Duration;
+use tracing::{debug, info, warn};
 
 const SIGCONT: i32 = 18;
 const SIGSTOP: i32 = 19;
@@ -118,6 +119,8 @@ pub struct Turns {
     /// It was found that it cannot be.
     is_given_up: bool,
     held: BTreeSet<i32>,
+    /// Of whom the guardian knows.
+    guarded: BTreeSet<i32>,
     /// Stopped on behalf of the user, who alone can let them go.
     frozen: BTreeSet<i32>,
 }
@@ -126,8 +129,15 @@ impl Turns {
     /// Nothing happens before the first process has to be held.
     pub fn new(means: Means, myself: &[OsString]) -> Self {
         let guardian = myself.iter().cloned().chain(["--guardian".into()]).collect();
-        let (held, frozen) = (BTreeSet::new(), BTreeSet::new());
-        Self { means, guardian, active: None, is_given_up: means == Means::Implicit, held, frozen }
+        Self {
+            means,
+            guardian,
+            active: None,
+            is_given_up: means == Means::Implicit,
+            held: BTreeSet::new(),
+            guarded: BTreeSet::new(),
+            frozen: BTreeSet::new(),
+        }
     }
 
     /// The means in use, or that would be.
@@ -137,6 +147,11 @@ impl Turns {
             None if self.is_given_up => "none",
             None => self.means.dispatcher().map_or("none", |dispatcher| dispatcher.name()),
         }
+    }
+
+    /// CPU time that processes have used, if those who are held use what the others leave.
+    pub fn usage(&self, pids: &[i32]) -> Option<Vec<Duration>> {
+        (self.means != Means::Stop).then(|| pids.iter().copied().map(process::cpu_time).collect())
     }
 
     /// Lets a process run, or keeps it from running.
@@ -158,10 +173,19 @@ impl Turns {
             let dispatcher = self.means.dispatcher().map_err(io::Error::other)?;
             let guardian = Guardian::start(&self.guardian, dispatcher.name())?;
             info!(means = dispatcher.name(), "teams take turns");
+            // Messages decide whose turn it is, so they must not wait for one themselves.
+            if let Err(error) = process::be_prompt() {
+                debug!(%error, "the kernel knows no short turns");
+            }
             self.active = Some((dispatcher, guardian));
         }
         let Some((dispatcher, guardian)) = &mut self.active else { return Ok(()) };
-        guardian.note(pid, true)?;
+        if self.guarded.contains(&pid) {
+            guardian.check()?;
+        } else {
+            guardian.note(pid, true)?;
+            self.guarded.insert(pid);
+        }
         self.held.insert(pid);
         dispatcher.hold(pid)
     }
@@ -172,7 +196,12 @@ impl Turns {
         if !self.frozen.contains(&pid) || dispatcher.name() != Stop.name() {
             dispatcher.free(pid)?;
         }
-        guardian.note(pid, false)
+        // A class can be given back twice, so the guardian need not hear of each turn; who was continued may be stopped by others.
+        if dispatcher.name() == Stop.name() {
+            self.guarded.remove(&pid);
+            guardian.note(pid, false)?;
+        }
+        Ok(())
     }
 
     /// All run from now on, as if there were no turns.
@@ -185,6 +214,7 @@ impl Turns {
     /// Nothing is held any more.
     pub fn free_all(&mut self) {
         if let Some((dispatcher, _guardian)) = self.active.take() {
+            self.guarded.clear();
             for pid in std::mem::take(&mut self.held) {
                 // Who has ended needs nothing.
                 let _ = dispatcher.free(pid);
@@ -215,7 +245,8 @@ impl Turns {
     /// A process has ended: its id may be somebody else's soon.
     pub fn ended(&mut self, pid: i32) {
         self.frozen.remove(&pid);
-        if self.held.remove(&pid)
+        self.held.remove(&pid);
+        if self.guarded.remove(&pid)
             && let Some((_, guardian)) = &mut self.active
         {
             // It compares more than the id.

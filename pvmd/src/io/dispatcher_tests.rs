@@ -131,3 +131,21 @@ fn a_lost_guardian_is_noticed() {
     first.wait_for('R');
     second.wait_for('R');
 }
+
+/// The same where the guardian is told of each process once.
+#[test]
+fn a_lost_guardian_is_noticed_by_who_has_nothing_to_say_to_it() {
+    if !process::may_change_class() {
+        return eprintln!("not allowed here: nothing to try");
+    }
+    let task = Spinner::new();
+    let guardian = ["sh", "-c", "read line"].map(OsString::from).to_vec();
+    let mut turns = Turns { guardian, ..turns(Means::Priorities) };
+    let end = Instant::now() + Duration::from_secs(10);
+    while !turns.is_given_up {
+        assert!(Instant::now() < end);
+        turns.set(task.pid(), false);
+        turns.set(task.pid(), true);
+    }
+    assert_eq!((task.class(), turns.held.len()), (libc::SCHED_OTHER, 0));
+}

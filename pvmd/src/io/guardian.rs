@@ -33,6 +33,14 @@ impl Guardian {
         Ok(Self { child, pipe })
     }
 
+    /// An error if it has ended.
+    pub fn check(&mut self) -> io::Result<()> {
+        match self.child.try_wait()? {
+            None => Ok(()),
+            Some(_) => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+
     /// A process is about to be held, or was freed.
     pub fn note(&mut self, pid: i32, is_held: bool) -> io::Result<()> {
         let word = if is_held { "hold" } else { "free" };

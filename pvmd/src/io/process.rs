@@ -237,6 +237,28 @@ fn set_class(thread: i32, class: i32) -> io::Result<()> {
     }
 }
 
+/// How long this thread runs at a time at most, as it promises the kernel for having a processor at once when it wakes.
+const SHORT_TURN: Duration = Duration::from_micros(100);
+
+/// This thread is to run as soon as it has something to do, also where others compute. The kernel (from 6.12 on) lets whoever
+/// asks for short turns interrupt those who have long ones; it has no more of the processor for that. Older ones ignore it.
+pub fn be_prompt() -> io::Result<()> {
+    let size = size_of::<libc::sched_attr>() as libc::c_uint;
+    // SAFETY: a number or a bit pattern of zeros is a value of each of its fields.
+    let mut wanted: libc::sched_attr = unsafe { std::mem::zeroed() };
+    // SAFETY: a valid pointer to memory of the size given, which the call writes and which outlives it; 0 is this thread.
+    if unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut wanted, size, 0) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    wanted.size = size;
+    wanted.sched_runtime = SHORT_TURN.as_nanos() as u64;
+    // SAFETY: a valid pointer to memory of the size it states, which outlives the call.
+    if unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const wanted, 0) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
 /// Signals that ask to end have no effect on this process any more.
 pub fn ignore_endings() {
     for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGTERM] {
@@ -250,13 +272,22 @@ pub fn begun(pid: i32) -> Option<u64> {
     stat(pid)?.get(19).copied()
 }
 
-/// In what the kernel tells, whatever its own clock does.
-const TICKS_PER_SECOND: u32 = 100;
+/// No process has a greater id (the kernel's `PID_MAX_LIMIT`). Greater numbers are other clocks.
+const PID_MOST: i32 = 1 << 22;
 
 /// CPU time that a process and its threads have used; zero if it is not there.
 pub fn cpu_time(pid: i32) -> Duration {
-    let ticks = stat(pid).and_then(|fields| Some(fields.get(11)? + fields.get(12)?)).unwrap_or(0);
-    Duration::from_secs(ticks) / TICKS_PER_SECOND
+    let (mut clock, mut time) = (0, libc::timespec { tv_sec: 0, tv_nsec: 0 });
+    // SAFETY: a valid pointer to an id that outlives the call, which writes it.
+    if !(1..=PID_MOST).contains(&pid) || unsafe { libc::clock_getcpuclockid(pid, &raw mut clock) } != 0 {
+        return Duration::ZERO;
+    }
+    // SAFETY: a valid pointer to a time that outlives the call, which writes it.
+    if unsafe { libc::clock_gettime(clock, &raw mut time) } != 0 {
+        return Duration::ZERO;
+    }
+    let (seconds, nanos) = (u64::try_from(time.tv_sec), u32::try_from(time.tv_nsec));
+    seconds.ok().zip(nanos.ok()).map_or(Duration::ZERO, |(seconds, nanos)| Duration::new(seconds, nanos))
 }
 
 /// The fields behind its name in what the kernel says of a process; 0 for what is no number.

@@ -161,3 +161,38 @@ async fn the_manager_is_where_the_driver_knows_it() {
     nursery.processes.start(vec![Cookie(7)], Program { manager: true, ..Program::default() });
     assert_eq!(nursery.finish().await.0, "manager\n");
 }
+
+#[test]
+fn cpu_time_is_told_exactly_of_a_process_that_is_there() {
+    let pid = std::process::id() as i32;
+    let before = cpu_time(pid);
+    let mut value = 0_u64;
+    while cpu_time(pid) < before + Duration::from_micros(500) {
+        value = std::hint::black_box(value + 1);
+    }
+    assert!(cpu_time(pid) < before + Duration::from_secs(60), "{value}");
+    for nobody in [0, -1, i32::MAX] {
+        assert_eq!(cpu_time(nobody), Duration::ZERO);
+    }
+}
+
+#[test]
+fn a_thread_asks_for_short_turns() {
+    let turn = || {
+        let shown = std::fs::read_to_string("/proc/thread-self/sched").unwrap_or_default();
+        let line = shown.lines().find_map(|line| line.strip_prefix("se.slice"))?;
+        line.split(':').nth(1)?.trim().parse::<u64>().ok()
+    };
+    let asked = std::thread::spawn(move || {
+        be_prompt().unwrap();
+        (class_of(0), turn())
+    });
+    let (class, turn) = asked.join().unwrap();
+    assert_eq!(class, Some(libc::SCHED_OTHER));
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    let version: Vec<u32> = release.split('.').take(2).filter_map(|part| part.parse().ok()).collect();
+    if version < vec![6, 12] || turn.is_none() {
+        return eprintln!("the kernel knows no short turns, or does not show them");
+    }
+    assert_eq!(turn, Some(SHORT_TURN.as_nanos() as u64));
+}

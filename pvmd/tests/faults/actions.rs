@@ -70,6 +70,7 @@ impl World {
             Action::PauseOutput { .. }
             | Action::Dispatch { .. }
             | Action::ReadTimes { .. }
+            | Action::ReadUsage { .. }
             | Action::ResumeOutput { .. }
             | Action::Enrolled { .. }
             | Action::LogOutput { .. } => {}

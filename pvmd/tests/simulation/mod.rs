@@ -334,6 +334,7 @@ impl Cluster {
             | Action::PauseOutput { .. }
             | Action::Dispatch { .. }
             | Action::ReadTimes { .. }
+            | Action::ReadUsage { .. }
             | Action::ResumeOutput { .. }
             | Action::Enrolled { .. }
             | Action::CloseTask { .. }
