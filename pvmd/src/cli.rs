@@ -478,7 +478,7 @@ fn surroundings(
         manager: myself.manager.clone(),
         env: vec![
             ("PVMSOCK".to_owned(), socket.display().to_string()),
-            (codes::ENROL_VARIABLE.to_owned(), socket.display().to_string()),
+            (codes::ENROL_VARIABLE.to_owned(), codes::enrol_value(&socket.display().to_string())),
             ("PVM_ARCH".to_owned(), ARCH.to_owned()),
         ],
         open_files,

@@ -5,11 +5,13 @@ mod recorder;
 use bytes::Bytes;
 use pvm_wire::batch::BatchMsg;
 use pvm_wire::body::{BodyReader, BodyWriter};
-use pvm_wire::codes::{BATCH_TAG, CONTEXT_TM, TASK_PROTOCOL, Tc, Tm, Tmx, notify};
+use pvm_wire::codes::{BATCH_TAG, CONTEXT_TM, EXTENSION_VERSION, TASK_PROTOCOL, Tc, Tm, Tmx, notify};
 use pvm_wire::daemon::{Blob, DaemonMsg, PeerReply, PeerRequest};
 use pvm_wire::header::{EOM, SOM};
 use pvm_wire::limits::{PIECE_MAX, QUEUE_HIGH};
-use pvm_wire::protocol::{ConnectRequest, EnrolReply, EnrolRequest, NotifyRequest, OutputEvent, OutputFrame};
+use pvm_wire::protocol::{
+    ConnectReply, ConnectRequest, EnrolReply, EnrolRequest, NotifyRequest, OutputEvent, OutputFrame,
+};
 use pvm_wire::spawn::{Sink, SpawnRequest, flags};
 use pvm_wire::{FragmentHeader, HostIndex, PvmError, Tid};
 use pvmd::core::event::{Action, ConnId, Cookie, Event};
@@ -94,6 +96,24 @@ fn an_enrolment_at_once_is_no_way_around_the_files() {
     r.say(conn, Tid::MY_DAEMON, Tmx::Enrol.tag(), CONTEXT_TM, b"1");
     assert!(matches!(r.next(), Action::CloseTask { .. }));
     r.nothing_else();
+}
+
+#[test]
+fn a_library_of_another_version_of_ours_is_taken_for_the_originals() {
+    for (extension, answered) in
+        [(EXTENSION_VERSION, Some(EXTENSION_VERSION)), (EXTENSION_VERSION - 1, None), (99, None)]
+    {
+        let mut r = Recorder::master();
+        let conn = r.connect();
+        let hello =
+            ConnectRequest { version: TASK_PROTOCOL, auth_file: "/tmp/t".into(), extension: Some(extension) };
+        r.request(conn, Tm::Connect, &hello.encode());
+        assert!(matches!(r.next(), Action::OpenAuth { .. }));
+        r.feed(Event::AuthOpened { conn, result: Ok("/tmp/d".into()) });
+        let (_, message) = r.message();
+        let reply = ConnectReply::decode(&message.body).unwrap();
+        assert_eq!((reply.accepted, reply.extension), (true, answered));
+    }
 }
 
 #[test]

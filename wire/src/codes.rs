@@ -10,10 +10,17 @@ pub const TASK_PROTOCOL: i32 = 1318;
 pub const DAEMON_PROTOCOL: u32 = 2;
 /// Marks the trailing fields by which this system's library and daemon recognise each other ("PVMr").
 pub const EXTENSION_MAGIC: i32 = 0x5056_4d72;
-/// Version of the extensions that follow the mark.
-pub const EXTENSION_VERSION: i32 = 1;
-/// Environment variable by which our daemon tells what it starts that its socket, the value, takes [`Tmx::Enrol`].
+/// Version of the extensions that follow the mark: of [`Tmx`], of fields behind PVM's own, of what is in shared memory.
+/// Whoever changes one of these adds 1. Libraries and daemons of different versions speak PVM 3.4 with each other, as with the
+/// original's.
+pub const EXTENSION_VERSION: i32 = 2;
+/// Environment variable by which our daemon tells what it starts that its socket takes [`Tmx::Enrol`]; see [`enrol_value`].
 pub const ENROL_VARIABLE: &str = "PVMENROL";
+
+/// What [`ENROL_VARIABLE`] has for a socket: the version of the extensions, a colon, the socket.
+pub fn enrol_value(socket: &str) -> String {
+    format!("{EXTENSION_VERSION}:{socket}")
+}
 
 macro_rules! tags {
     ($(#[$meta:meta])* $kind:ident from $base:literal { $($(#[doc = $doc:literal])* $name:ident = $offset:literal,)* }) => {

@@ -65,7 +65,7 @@ pub(super) fn daemon_address() -> Result<String> {
 /// at a Unix socket do both sides see who the other is.
 pub(super) fn takes_all_at_once(address: &str) -> bool {
     let said = std::env::var(codes::ENROL_VARIABLE);
-    address.starts_with('/') && said.is_ok_and(|said| said == address)
+    address.starts_with('/') && said.is_ok_and(|said| said == codes::enrol_value(address))
 }
 
 /// Connects to a daemon; `quick` gives up at the first refusal.

@@ -16,7 +16,9 @@ use super::route::{Outgoing, Route};
 use super::{Engine, Payload, xdr_header};
 use crate::error::Result;
 use pvm_wire::body::{BodyError, BodyReader, BodyWriter};
-use pvm_wire::codes::{CONTEXT_TC, CONTEXT_TM, EXTENSION_MAGIC, TASK_PROTOCOL, Tc, Tm, Tmx, notify};
+use pvm_wire::codes::{
+    CONTEXT_TC, CONTEXT_TM, EXTENSION_MAGIC, EXTENSION_VERSION, TASK_PROTOCOL, Tc, Tm, Tmx, notify,
+};
 use pvm_wire::protocol::NotifyRequest;
 use pvm_wire::{Message, MessageHeader, Tid};
 use rustix::io::Errno;
@@ -59,6 +61,7 @@ impl Engine {
         if self.may_share_with(dst) {
             self.ask_to_meet(dst)?;
             question.push_int(EXTENSION_MAGIC);
+            question.push_int(EXTENSION_VERSION);
         }
         self.peers.set(dst, Peer::Asked(caller));
         let (question, watch) = (self.to_library(dst, Tc::ConReq, question.finish()), self.watch(dst));
@@ -102,7 +105,9 @@ impl Engine {
         if asked && own < asker {
             return Ok(());
         }
-        let shares = self.may_share_with(asker) && body.int() == Ok(EXTENSION_MAGIC);
+        let shares = self.may_share_with(asker)
+            && body.int() == Ok(EXTENSION_MAGIC)
+            && body.int() == Ok(EXTENSION_VERSION);
         if shares && self.neighbours.find(asker).is_none() {
             let meet = BodyWriter::new().int(asker.raw()).finish().into();
             let header = xdr_header(Tmx::Meet.tag(), CONTEXT_TM, 0);

@@ -154,7 +154,7 @@ impl Engine {
             return Err(Error::new(PvmError::SysErr, "it did not prove that it is this user's"));
         }
         connect::give_proof(&reply.auth_file)?;
-        self.extension = reply.extension;
+        self.extension = reply.extension.filter(|&version| version == codes::EXTENSION_VERSION);
         self.introduce(Tm::Conn2.tag(), name, deadline)
     }
 

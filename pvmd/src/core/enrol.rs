@@ -36,7 +36,10 @@ impl Core {
             info!(version = request.version, expected = TASK_PROTOCOL, "library of another version refused");
             return self.refuse(to);
         }
-        conn.extended = request.extension.is_some();
+        conn.extended = request.extension == Some(EXTENSION_VERSION);
+        if let Some(version) = request.extension.filter(|_| !conn.extended) {
+            info!(version, expected = EXTENSION_VERSION, "library of another version speaks PVM 3.4");
+        }
         conn.state = ConnState::Opening(to);
         self.actions.push(Action::OpenAuth { conn: to.conn, task_file: request.auth_file });
     }

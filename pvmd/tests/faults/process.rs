@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use pvm_task_manager::machine::Machine;
-use pvm_wire::codes::{CONTEXT_TM, TASK_PROTOCOL, Tm};
+use pvm_wire::codes::{CONTEXT_TM, EXTENSION_VERSION, TASK_PROTOCOL, Tm};
 use pvm_wire::encoding::XDR_WORD;
 use pvm_wire::message::Assembled;
 use pvm_wire::protocol::{ConnectRequest, EnrolRequest};
@@ -87,8 +87,11 @@ impl Process {
 
     /// The first thing a library says.
     pub fn hello() -> Message {
-        let request =
-            ConnectRequest { version: TASK_PROTOCOL, auth_file: "/tmp/auth".into(), extension: Some(1) };
+        let request = ConnectRequest {
+            version: TASK_PROTOCOL,
+            auth_file: "/tmp/auth".into(),
+            extension: Some(EXTENSION_VERSION),
+        };
         request_message(Tm::Connect, 1, request.encode())
     }
 

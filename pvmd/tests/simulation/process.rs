@@ -4,7 +4,7 @@ use bytes::Bytes;
 use pvm_task_manager::machine::Machine;
 use pvm_wire::batch::BatchMsg;
 use pvm_wire::body::BodyReader;
-use pvm_wire::codes::{BATCH_TAG, CONTEXT_TM, TASK_PROTOCOL, Tm};
+use pvm_wire::codes::{BATCH_TAG, CONTEXT_TM, EXTENSION_VERSION, TASK_PROTOCOL, Tm};
 use pvm_wire::encoding::XDR_WORD;
 use pvm_wire::message::Assembled;
 use pvm_wire::protocol::{ConnectReply, ConnectRequest, EnrolReply, EnrolRequest};
@@ -31,8 +31,11 @@ pub struct Process {
 
 /// The first thing a library says.
 pub fn connect() -> Message {
-    let request =
-        ConnectRequest { version: TASK_PROTOCOL, auth_file: "/tmp/auth".into(), extension: Some(1) };
+    let request = ConnectRequest {
+        version: TASK_PROTOCOL,
+        auth_file: "/tmp/auth".into(),
+        extension: Some(EXTENSION_VERSION),
+    };
     request_message(Tm::Connect, request.encode())
 }
 
