@@ -38,6 +38,16 @@ impl Memory for Fake {
         before
     }
 
+    fn exchange(&self, at: u64, expected: u32, value: u32) -> Result<(), u32> {
+        let before = self.load(at);
+        if before == expected {
+            self.store(at, value);
+            Ok(())
+        } else {
+            Err(before)
+        }
+    }
+
     fn fence(&self) {}
 
     fn read(&self, at: u64, into: &mut [u8]) {

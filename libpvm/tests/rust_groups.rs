@@ -11,10 +11,11 @@ const TESTS: &[Test] = &[
     ("wrong_names_and_numbers", wrong_names_and_numbers),
     ("meeting_and_computing", meeting_and_computing),
     ("a_member_dies", a_member_dies),
+    ("who_is_late_is_waited_for", who_is_late_is_waited_for),
     ("messages_between_members_are_nobodys", messages_between_members_are_nobodys),
 ];
 
-const ROLES: &[Test] = &[("member", member), ("sleeper", sleeper)];
+const ROLES: &[Test] = &[("member", member), ("sleeper", sleeper), ("walker", walker)];
 
 /// Members besides the test itself: enough for trees.
 const OTHERS: usize = 10;
@@ -166,6 +167,45 @@ fn a_member_dies() {
     let next = spawn(&mut task, "sleeper", 1);
     task.recv(next[0], 30).unwrap();
     assert_eq!(task.group("mortal").instance_of(next[0]).unwrap(), 1);
+}
+
+/// Meets others again and again, and tells its parent how it went, until it goes wrong.
+fn walker() {
+    let mut task = Task::enrol().unwrap();
+    let parent = task.parent().unwrap();
+    task.group("walkers").join().unwrap();
+    loop {
+        let code = task.group("walkers").barrier(4).err().map_or(0, |error| error.code().code());
+        task.send(parent, 40, Pack::new().put_one(code).unwrap()).unwrap();
+        if code != 0 {
+            break;
+        }
+    }
+    task.exit().unwrap();
+}
+
+fn who_is_late_is_waited_for() {
+    let mut task = Task::enrol().unwrap();
+    task.group("walkers").join().unwrap();
+    let others = spawn(&mut task, "walker", 3);
+    let hear = |task: &mut Task| task.recv(Any, 40).unwrap().get_one::<i32>().unwrap();
+    // At first they do not know each other; in the end they meet in shared memory, if they can. Who waits long does so elsewhere.
+    for round in 0..60 {
+        let pause = if round < 40 { 0 } else { round % 3 * 15 };
+        std::thread::sleep(std::time::Duration::from_millis(pause));
+        assert!(task.try_recv(Any, 40).unwrap().is_none(), "nobody passes before all are there");
+        task.group("walkers").barrier(4).unwrap();
+        assert_eq!([(); 3].map(|()| hear(&mut task)), [0; 3]);
+    }
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    if task.daemon_is_ours() {
+        task.kill(others[0]).unwrap();
+        assert_eq!([(); 2].map(|()| hear(&mut task)), [PvmError::NoInst.code(); 2]);
+    } else {
+        for tid in others {
+            task.kill(tid).unwrap();
+        }
+    }
 }
 
 fn messages_between_members_are_nobodys() {

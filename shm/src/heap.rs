@@ -38,6 +38,11 @@ impl Memory for Heap {
         self.word(at).map_or(0, |word| word.swap(value, Ordering::SeqCst))
     }
 
+    fn exchange(&self, at: u64, expected: u32, value: u32) -> Result<(), u32> {
+        let (done, failed) = (Ordering::AcqRel, Ordering::Acquire);
+        self.word(at).map_or(Err(0), |word| word.compare_exchange(expected, value, done, failed).map(drop))
+    }
+
     fn fence(&self) {
         fence(Ordering::SeqCst);
     }

@@ -2,14 +2,16 @@
 //!
 //! Each task has one [`Segment`]: it alone allocates there, and whoever it writes to reads there. Towards each receiver
 //! there is a [`ring`] of cache lines, on which a small message is one line and a large one the place of a block. A
-//! receiver gives a block back by setting a flag of its own, so nothing is counted by two tasks, and a task that ends at any
+//! receiver gives a block back by setting a flag of its own, so no message is counted by two tasks, and a task that ends at any
 //! instruction leaves nothing half done: what it had published can be read, the rest was never there.
 //!
-//! The protocols ([`ring`], [`bell`]) are written over [`Memory`] and checked under loom; only [`mapping`] is unsafe.
+//! The protocols ([`ring`], [`bell`], [`gate`]) are written over [`Memory`] and checked under loom; only [`mapping`] is unsafe.
 #![deny(unsafe_code)]
 
 pub mod arena;
 pub mod bell;
+mod deliveries;
+pub mod gate;
 #[cfg(test)]
 mod heap;
 pub mod lineage;

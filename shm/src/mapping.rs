@@ -10,11 +10,13 @@ use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat,
 use rustix::io::{Errno, Result};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 use rustix::process::{Resource, getrlimit};
+use rustix::thread::{Timespec, futex};
 use std::ffi::c_void;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
+use std::time::Duration;
 
 /// The largest segment that is mapped, bytes.
 const SIZE_MAX: u64 = 1 << 36;
@@ -75,6 +77,21 @@ impl Mapping {
         self.made_by != lineage::process()
     }
 
+    /// Sleeps while there is this word, until somebody wakes those who sleep there, or so long. It may end for no reason.
+    pub(crate) fn sleep(&self, at: u64, word: u32, time: Duration) {
+        let Some(place) = self.word(at) else { return };
+        let time = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
+        // Whoever sleeps looks again, whatever has ended the sleep.
+        let _ = futex::wait(place, futex::Flags::empty(), word, Some(&time));
+    }
+
+    /// Wakes all who sleep there.
+    pub(crate) fn wake(&self, at: u64) {
+        if let Some(place) = self.word(at) {
+            let _ = futex::wake(place, futex::Flags::empty(), i32::MAX as u32);
+        }
+    }
+
     /// Gives pages back to the system; they read as zeros afterwards.
     pub fn give_back(&self, at: u64, length: u64) {
         if self.has(at, length) && length > 0 {
@@ -113,6 +130,11 @@ impl Memory for Mapping {
     #[inline]
     fn swap(&self, at: u64, value: u32) -> u32 {
         self.word(at).map_or(0, |word| word.swap(value, Ordering::SeqCst))
+    }
+
+    fn exchange(&self, at: u64, expected: u32, value: u32) -> std::result::Result<(), u32> {
+        let (done, failed) = (Ordering::AcqRel, Ordering::Acquire);
+        self.word(at).map_or(Err(0), |word| word.compare_exchange(expected, value, done, failed).map(drop))
     }
 
     #[inline]

@@ -20,6 +20,9 @@ pub trait Memory {
     /// Stores a word and gives what was there.
     fn swap(&self, at: u64, value: u32) -> u32;
 
+    /// Stores a word if there is what is expected; otherwise what is there. It is ordered as a store and a load.
+    fn exchange(&self, at: u64, expected: u32, value: u32) -> Result<(), u32>;
+
     /// What was stored before is seen by others before anything is loaded after.
     fn fence(&self);
 

@@ -1,25 +1,17 @@
 //! What a task has sent and others have not taken yet: its segment, the rings in it and the blocks they point to.
 
 use crate::mapping::{Mapping, Segment};
-use crate::memory::Memory;
+use crate::memory::{LINE, Memory};
 use crate::ring::{CHUNK, FIRST_CHUNK, INLINE_MAX, Writer};
 use crate::store::{Block, Packing, Store};
 use pvm_wire::{MessageHeader, Tid};
 use std::sync::Arc;
 
 const FLAG_PAGE: u64 = 4096;
+const GATE_PAGE: u64 = 4096;
 
-/// Deliveries that are looked at whenever a block is sent: more than are made, so that none stays long.
-const LOOKS: usize = 4;
-
-/// A block on its way to one receiver.
-#[derive(Debug)]
-struct Delivery {
-    to: Tid,
-    flag: u64,
-    /// Only held.
-    _block: Arc<Block>,
-}
+/// The most pages of gates: groups that change for ever do not take more and more memory.
+const GATE_PAGES_MAX: usize = 64;
 
 /// A body in a block, to be sent to any number of receivers.
 #[derive(Clone, Debug)]
@@ -32,9 +24,8 @@ pub struct Parcel {
 #[derive(Debug)]
 pub struct Outbox {
     store: Arc<Store>,
-    flags: Vec<u64>,
-    deliveries: Vec<Delivery>,
-    look: usize,
+    gates: Vec<u64>,
+    gate_pages: usize,
 }
 
 impl Outbox {
@@ -43,7 +34,7 @@ impl Outbox {
     pub fn new(limit: u64) -> rustix::io::Result<Self> {
         let store = Store::new(limit)?;
         store.make_current();
-        Ok(Self { store, flags: Vec::new(), deliveries: Vec::new(), look: 0 })
+        Ok(Self { store, gates: Vec::new(), gate_pages: 0 })
     }
 
     /// The segment.
@@ -88,10 +79,7 @@ impl Outbox {
 
     /// Gives back the blocks on their way to a task.
     pub fn forget(&mut self, receiver: Tid) {
-        let mut index = 0;
-        while index < self.deliveries.len() {
-            if self.deliveries[index].to == receiver { self.end_delivery(index) } else { index += 1 }
-        }
+        self.store.deliveries().forget(receiver);
     }
 
     /// Sends a small message; `false` if there is no room.
@@ -112,7 +100,7 @@ impl Outbox {
     pub fn pack(&mut self, parts: &[&[u8]]) -> Option<Parcel> {
         let length = parts.iter().try_fold(0_usize, |sum, part| sum.checked_add(part.len()))?;
         let length = u32::try_from(length).ok()?;
-        self.look_at_some();
+        self.store.deliveries().look_at_some(&**self.memory());
         let mut block = self.store.block(length.into())?;
         let mut offset = 0;
         for part in parts {
@@ -125,7 +113,7 @@ impl Outbox {
     /// A body that was packed in this segment, with these bytes behind it; `None` if it has to be copied.
     pub fn adopt(&mut self, packing: &Packing, tail: &[u8]) -> Option<Parcel> {
         let (block, length) = packing.parcel(&self.store, tail)?;
-        self.look_at_some();
+        self.store.deliveries().look_at_some(&**self.memory());
         Some(Parcel { block, length: u32::try_from(length).ok()? })
     }
 
@@ -140,12 +128,22 @@ impl Outbox {
         let Some(flag) = self.take_flag() else { return false };
         let place = (parcel.block.at(), parcel.length);
         if !ring.push_block(&**self.memory(), header, place, flag, || self.store.take(CHUNK)) {
-            self.flags.push(flag);
+            self.store.deliveries().add_flags([flag].into_iter());
             return false;
         }
-        self.deliveries.push(Delivery { to, flag, _block: parcel.block.clone() });
+        self.store.deliveries().begin(to, flag, parcel.block.clone());
         self.take_spares(ring);
         true
+    }
+
+    /// A place for a gate, in a line of its own. It is never used for anything else; `None` if there are enough.
+    pub fn take_gate(&mut self) -> Option<u64> {
+        if self.gates.is_empty() && self.gate_pages < GATE_PAGES_MAX {
+            let page = self.store.take(GATE_PAGE)?;
+            self.gate_pages += 1;
+            self.gates.extend((0..GATE_PAGE / LINE).rev().map(|index| page + LINE * index));
+        }
+        self.gates.pop()
     }
 
     /// Says on the ring that the next message comes another way; `false` if there is no room.
@@ -154,11 +152,12 @@ impl Outbox {
     }
 
     fn take_flag(&mut self) -> Option<u64> {
-        if self.flags.is_empty() {
+        let mut deliveries = self.store.deliveries();
+        let flag = deliveries.take_flag().or_else(|| {
             let page = self.store.take(FLAG_PAGE)?;
-            self.flags.extend((0..FLAG_PAGE / 4).rev().map(|index| page + 4 * index));
-        }
-        let flag = self.flags.pop()?;
+            deliveries.add_flags((0..FLAG_PAGE / 4).rev().map(|index| page + 4 * index));
+            deliveries.take_flag()
+        })?;
         self.memory().store(flag, 0);
         Some(flag)
     }
@@ -169,41 +168,9 @@ impl Outbox {
         }
     }
 
-    /// Looks at a few deliveries, the last first: it is the one whose memory is in the cache.
-    fn look_at_some(&mut self) {
-        if let Some(last) = self.deliveries.len().checked_sub(1) {
-            self.end_if_taken(last);
-        }
-        for _ in 0..LOOKS.min(self.deliveries.len()) {
-            if self.look >= self.deliveries.len() {
-                self.look = 0;
-            }
-            if !self.end_if_taken(self.look) {
-                self.look += 1;
-            }
-        }
-    }
-
     /// Takes back all that receivers need no more.
     pub fn reclaim_all(&mut self) {
-        let mut index = 0;
-        while index < self.deliveries.len() {
-            if !self.end_if_taken(index) {
-                index += 1;
-            }
-        }
-    }
-
-    fn end_if_taken(&mut self, index: usize) -> bool {
-        let taken = self.deliveries.get(index).is_some_and(|delivery| self.memory().load(delivery.flag) != 0);
-        if taken {
-            self.end_delivery(index);
-        }
-        taken
-    }
-
-    fn end_delivery(&mut self, index: usize) {
-        self.flags.push(self.deliveries.swap_remove(index).flag);
+        self.store.deliveries().look_at_all(&**self.memory());
     }
 }
 

@@ -157,6 +157,20 @@ fn what_is_packed_is_read_where_it_lies() {
 }
 
 #[test]
+fn what_was_read_is_packed_into_again_at_once() {
+    let mut pair = Pair::new();
+    let first = packed(&pair, &[&[1; 5000]]);
+    let place = first.as_slice().as_ptr();
+    let received = send_packed(&mut pair, &first, b"");
+    drop((first, received));
+    assert_eq!(
+        packed(&pair, &[&[2; 5000]]).as_slice().as_ptr(),
+        place,
+        "not into memory that is not in the cache"
+    );
+}
+
+#[test]
 fn what_is_on_its_way_is_not_written_to() {
     let mut pair = Pair::new();
     let mut packing = packed(&pair, &[&[1; 5000]]);

@@ -5,6 +5,7 @@
 
 use crate::arena::{Arena, Taken, order_of};
 use crate::bell::BELL_SIZE;
+use crate::deliveries::Deliveries;
 use crate::mapping::{Area, Mapping, Segment};
 use crate::memory::Memory;
 use std::fmt;
@@ -25,6 +26,7 @@ pub struct Store {
     segment: Segment,
     limit: u64,
     books: Mutex<Books>,
+    deliveries: Mutex<Deliveries>,
 }
 
 #[derive(Debug)]
@@ -41,7 +43,7 @@ impl Store {
         let segment = Segment::new(SEGMENT_SIZE)?;
         let arena = Arena::new(BELL_SIZE, SEGMENT_SIZE);
         let books = Mutex::new(Books { arena, packed: 0, is_closed: false });
-        Ok(Arc::new(Self { segment, limit, books }))
+        Ok(Arc::new(Self { segment, limit, books, deliveries: Mutex::default() }))
     }
 
     /// From now on this process packs here.
@@ -77,6 +79,13 @@ impl Store {
     /// Nothing is used again.
     pub(crate) fn close(&self) {
         self.books().is_closed = true;
+        // Blocks keep the store.
+        self.deliveries().clear();
+    }
+
+    /// What is on its way. The books can be opened meanwhile, not the other way round.
+    pub(crate) fn deliveries(&self) -> MutexGuard<'_, Deliveries> {
+        self.deliveries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn books(&self) -> MutexGuard<'_, Books> {
@@ -121,6 +130,10 @@ impl Store {
 
     /// A block to be packed into; `None` if enough is packed already.
     fn packing_block(self: &Arc<Self>, length: u64) -> Option<Block> {
+        if !self.memory().is_foreign() {
+            // The last one has been read by now, if there was an answer to it: better that than memory that is not in the cache.
+            self.deliveries().look_at_some(&**self.memory());
+        }
         let mut books = self.open_books()?;
         if books.packed.checked_add(length)? > self.limit / 4 {
             return None;

@@ -72,6 +72,8 @@ pub mod tag {
     pub const GATHERED: i32 = OURS + 6;
     /// Between members: the receiver's part of what the sender scatters.
     pub const SCATTERED: i32 = OURS + 7;
+    /// Between members: something has happened at the gate where they meet.
+    pub const MOVED: i32 = OURS + 8;
 }
 
 /// What follows the first number of most answers.

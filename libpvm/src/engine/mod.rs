@@ -3,6 +3,7 @@
 mod connect;
 mod control;
 mod direct;
+mod gates;
 mod manager;
 mod meeting;
 mod neighbours;

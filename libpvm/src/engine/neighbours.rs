@@ -165,6 +165,12 @@ impl Neighbours {
         Some(self.last)
     }
 
+    /// A neighbour's memory.
+    pub(super) fn memory(&mut self, tid: Tid) -> Option<Arc<Mapping>> {
+        let index = self.find(tid)?;
+        self.table.get(index).map(|neighbour| neighbour.memory.clone())
+    }
+
     /// The way to a neighbour, with this task's memory.
     pub(super) fn way(&mut self, index: usize) -> Option<(&mut Outbox, &mut Way, Tid)> {
         let neighbour = self.table.get_mut(index)?;

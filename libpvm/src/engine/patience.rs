@@ -23,8 +23,8 @@ const ANSWER: Duration = Duration::from_micros(2);
 const LATE: u32 = 8;
 /// The most such answers between two sleeps for that reason.
 const LATE_MOST: u32 = 1 << 16;
-/// Looks between two looks at the clock.
-const LOOKS: u32 = 128;
+/// Looks at a ring between two looks at the clock.
+const LOOKS: usize = 128;
 
 /// Where the next record of a neighbour will be.
 #[derive(Debug)]
@@ -105,7 +105,9 @@ impl Spinner {
         if self.cursors.is_empty() {
             return false;
         }
-        for _ in 0..LOOKS {
+        // A look at many rings takes long.
+        let looks = (LOOKS / self.cursors.len()).max(1);
+        for _ in 0..looks {
             if self.is_ready() {
                 return true;
             }
@@ -118,7 +120,7 @@ impl Spinner {
         let mut is_late = false;
         let end = deadline.map_or(begin + budget, |deadline| deadline.min(begin + budget));
         loop {
-            for _ in 0..LOOKS {
+            for _ in 0..looks {
                 if self.is_ready() {
                     self.change(budget * 2);
                     self.budget.sleeps.store(1, Ordering::Relaxed);

@@ -8,11 +8,13 @@ use crate::engine::{Engine, Payload, Wait};
 use crate::error::{Error, Result as CallResult};
 use crate::groups::{Client, Operand, Part, Port, Until, header};
 use bytes::Bytes;
+use pvm_shm::Mapping;
 use pvm_wire::spawn::SpawnRequest;
 use pvm_wire::{Message, MessageHeader, PvmError, Tid, group};
 use std::collections::VecDeque;
 use std::ffi::{OsStr, c_char, c_int, c_void};
 use std::ptr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 use std::time::{Duration, Instant};
 
@@ -87,6 +89,14 @@ impl Port for Program {
         wanted: &mut dyn FnMut(&Message) -> bool,
     ) -> CallResult<Option<Message>> {
         wait(until, wanted).map_err(to_error)
+    }
+
+    fn reach(&mut self, tid: Tid) -> Option<Arc<Mapping>> {
+        Self::engine(|engine| Ok(Engine::reach(engine, tid))).ok().flatten()
+    }
+
+    fn open_gate(&mut self, old: Option<u64>) -> Option<u64> {
+        Self::engine(|engine| Ok(Engine::open_gate(engine, old))).ok().flatten()
     }
 
     fn record<T>(&mut self, tell: impl FnOnce(&mut Engine) -> T) -> Option<T> {

@@ -3,12 +3,14 @@
 //! Members that agree on one among themselves tell it up the tree; the member at the top asks the keeper whether the
 //! group is still what all of them took it for. If so the barrier is complete, and they tell it down the tree. If the
 //! group changes meanwhile, the keeper tells everyone who has a view of it, and all who wait begin anew with a new
-//! view. Since the keeper alone decides, and numbers the barriers, nobody passes one that others do not pass.
+//! view. Since the keeper alone decides, and numbers the barriers, nobody passes one that others do not pass. Members that share
+//! memory so also agree on a gate there, at which they meet from then on.
 
 use super::port::Port;
 use super::views::outdates;
 use super::{Client, check_name, marked, read_mark, tree};
 use crate::error::{Error, Result};
+use pvm_wire::body::BodyReader;
 use pvm_wire::group::{Request, View, tag};
 use pvm_wire::{Message, PvmError, Tid};
 use std::ffi::OsStr;
@@ -48,6 +50,12 @@ impl<P: Port> Client<'_, P> {
             if !view.barriers || !all {
                 break;
             }
+            match self.pass_gate(name, &view)? {
+                Some(true) => return Ok(()),
+                // Perhaps this task has heard by now that the group has changed.
+                Some(false) => continue,
+                None => {}
+            }
             waiting_for = Some(view.turn);
             let own = self.port.tid()?;
             let rank = view.members.iter().position(|&(_, tid)| tid == own).ok_or(PvmError::NotInGroup)?;
@@ -64,25 +72,32 @@ impl<P: Port> Client<'_, P> {
     /// Meets all members of a view; `false` if the group has changed meanwhile.
     fn meet(&mut self, place: &Place<'_>) -> Result<bool> {
         let size = place.view.members.len();
+        let mut memory = self.port.reach(place.tid(0));
         for child in tree::children(place.rank, size) {
-            if !self.hear(place, child, tag::ARRIVED)? {
-                return Ok(false);
-            }
+            let Some([can_reach, _]) = self.hear(place, child, tag::ARRIVED)? else { return Ok(false) };
+            memory = memory.filter(|_| can_reach != 0);
         }
-        let complete = match tree::parent(place.rank) {
+        let gate = match tree::parent(place.rank) {
             Some(parent) => {
-                self.say(place, parent, tag::ARRIVED)?;
-                self.hear(place, parent, tag::RELEASED)?
+                self.say(place, parent, tag::ARRIVED, [i32::from(memory.is_some()), 0])?;
+                let Some(gate) = self.hear(place, parent, tag::RELEASED)? else { return Ok(false) };
+                gate
             }
-            None => self.claim(place)?,
+            None if self.claim(place)? => {
+                let gate = memory.as_ref().and_then(|_| self.open_gate(place.name, size));
+                gate.map_or([0; 2], |at| [(at >> 32) as i32, at as i32])
+            }
+            None => return Ok(false),
         };
-        if complete {
-            // Those with the most below them first.
-            for child in tree::children(place.rank, size).into_iter().rev() {
-                self.say(place, child, tag::RELEASED)?;
-            }
+        // Those with the most below them first.
+        for child in tree::children(place.rank, size).into_iter().rev() {
+            self.say(place, child, tag::RELEASED, gate)?;
         }
-        Ok(complete)
+        if let Some(memory) = memory.filter(|_| gate != [0; 2]) {
+            let at = u64::from(gate[0] as u32) << 32 | u64::from(gate[1] as u32);
+            self.note_gate(place.name, place.view, memory, at, place.rank == 0);
+        }
+        Ok(true)
     }
 
     fn claim(&mut self, place: &Place<'_>) -> Result<bool> {
@@ -94,12 +109,14 @@ impl<P: Port> Client<'_, P> {
         Ok(valid)
     }
 
-    fn say(&mut self, place: &Place<'_>, rank: usize, tag: i32) -> Result<()> {
-        self.port.send(place.tid(rank), tag, &marked(place.name, place.mark()).finish())
+    fn say(&mut self, place: &Place<'_>, rank: usize, tag: i32, about_gate: [i32; 2]) -> Result<()> {
+        let body = marked(place.name, place.mark()).ints(about_gate).finish();
+        self.port.send(place.tid(rank), tag, &body)
     }
 
-    /// Waits for what a member says; `false` if the group changes before that.
-    fn hear(&mut self, place: &Place<'_>, rank: usize, what: i32) -> Result<bool> {
+    /// Waits for what a member says, and gives what it says about the gate: whether it can be reached, or where it is. `None`
+    /// if the group changes before that.
+    fn hear(&mut self, place: &Place<'_>, rank: usize, what: i32) -> Result<Option<[i32; 2]>> {
         let keeper = self.server()?.tid;
         let said = |message: &Message| {
             let (src, tag) = (message.src, message.header.tag);
@@ -111,9 +128,10 @@ impl<P: Port> Client<'_, P> {
         let message = self.wait(self.until(), &mut wanted)?;
         let message = message.ok_or_else(|| Error::new(PvmError::SysErr, "the barrier took too long"))?;
         if message.header.tag == what {
-            return Ok(true);
+            let mut rest = BodyReader::new(read_mark(&message.body).map_or(&[], |(_, _, rest)| rest));
+            return Ok(Some([(); 2].map(|()| rest.int().unwrap_or(0))));
         }
         self.forget_view(&message.body);
-        Ok(false)
+        Ok(None)
     }
 }

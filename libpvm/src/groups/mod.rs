@@ -6,6 +6,7 @@
 
 mod barrier;
 mod collect;
+mod gate;
 mod handle;
 mod mark;
 mod port;
@@ -42,6 +43,8 @@ pub(crate) struct Server {
 pub(crate) struct Groups {
     server: Option<Server>,
     views: BTreeMap<OsString, View>,
+    /// Where members meet in shared memory.
+    gates: BTreeMap<OsString, gate::Meeting>,
     /// In which calls of which groups this task gave up on what other members say, and since when all had met then.
     given_up: BTreeMap<OsString, (i32, BTreeSet<mark::Call>)>,
 }
@@ -119,6 +122,7 @@ impl<'a, P: Port> Client<'a, P> {
 
     fn forget(&mut self, name: &OsStr) {
         self.groups.views.remove(name);
+        self.groups.gates.remove(name);
         self.groups.given_up.remove(name);
     }
 
@@ -182,9 +186,21 @@ impl<'a, P: Port> Client<'a, P> {
     /// All members but this task.
     fn others(&mut self, name: &OsStr) -> Result<Vec<Tid>> {
         let own = self.port.tid()?;
-        let mut others = self.members(name)?;
+        let mut others = self.members_as_known(name, own)?;
         others.retain(|&tid| tid != own);
         if others.is_empty() { Err(PvmError::NoInst.into()) } else { Ok(others) }
+    }
+
+    /// All members: a task that is one is told of every change, so it need not ask.
+    fn members_as_known(&mut self, name: &OsStr, own: Tid) -> Result<Vec<Tid>> {
+        check_name(name)?;
+        if self.server()?.ours {
+            let view = self.view(name)?;
+            if view.has(own) {
+                return Ok(view.members.into_iter().map(|(_, tid)| tid).collect());
+            }
+        }
+        self.members(name)
     }
 
     /// Waits until so many members are there, and makes the group static. Returns the count.
@@ -202,6 +218,11 @@ impl<'a, P: Port> Client<'a, P> {
 
 fn check_name(name: &OsStr) -> Result<()> {
     if name.is_empty() { Err(PvmError::NullGroup.into()) } else { Ok(()) }
+}
+
+/// The group that a message between members is about.
+fn read_name(body: &[u8]) -> Option<&OsStr> {
+    BodyReader::new(body).os_str().ok()
 }
 
 /// The beginning of a message between members: which group, and two numbers.

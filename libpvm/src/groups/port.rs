@@ -3,9 +3,11 @@
 use crate::engine::{Choice, Engine, Payload, Wait};
 use crate::error::Result;
 use bytes::Bytes;
+use pvm_shm::Mapping;
 use pvm_wire::group::CONTEXT;
 use pvm_wire::spawn::SpawnRequest;
 use pvm_wire::{Encoding, Message, MessageHeader, Tid};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Until when to wait for a message.
@@ -44,6 +46,14 @@ pub trait Port {
     fn send(&mut self, to: Tid, tag: i32, body: &[u8]) -> Result<()>;
     /// Takes the first message of this context that is wanted; `None` when the time is over.
     fn wait(&mut self, until: Until, wanted: &mut dyn FnMut(&Message) -> bool) -> Result<Option<Message>>;
+    /// The memory of a task of this host, if this one can reach it.
+    fn reach(&mut self, _tid: Tid) -> Option<Arc<Mapping>> {
+        None
+    }
+    /// Opens a gate in this task's memory, perhaps in the place of an old one.
+    fn open_gate(&mut self, _old: Option<u64>) -> Option<u64> {
+        None
+    }
     /// Tells the recorder of `pvm run --trace` something, if it may have one.
     fn record<T>(&mut self, _tell: impl FnOnce(&mut Engine) -> T) -> Option<T> {
         None
@@ -81,6 +91,14 @@ impl Port for Engine {
         self.receive(until.wait(), &mut |message| {
             if message.header.context == CONTEXT && wanted(message) { Choice::Take } else { Choice::Skip }
         })
+    }
+
+    fn reach(&mut self, tid: Tid) -> Option<Arc<Mapping>> {
+        Engine::reach(self, tid)
+    }
+
+    fn open_gate(&mut self, old: Option<u64>) -> Option<u64> {
+        Engine::open_gate(self, old)
     }
 
     fn record<T>(&mut self, tell: impl FnOnce(&mut Engine) -> T) -> Option<T> {

@@ -25,9 +25,15 @@ impl<P: Port> Client<'_, P> {
     /// The group as it is now.
     pub fn view(&mut self, name: &OsStr) -> Result<View> {
         let keeper = self.server()?.tid;
-        let mut notice = |message: &Message| message.src == keeper && message.header.tag == tag::CHANGED;
+        // Who does not wait at a gate needs no word of it.
+        let mut notice = |message: &Message| match message.header.tag {
+            tag::CHANGED => message.src == keeper,
+            other => other == tag::MOVED,
+        };
         while let Some(message) = self.wait(Until::Now, &mut notice)? {
-            self.forget_view(&message.body);
+            if message.header.tag == tag::CHANGED {
+                self.forget_view(&message.body);
+            }
         }
         if let Some(view) = self.groups.views.get(name) {
             return Ok(view.clone());

@@ -361,7 +361,14 @@ impl Group {
     /// Whether members may agree on barriers among themselves.
     pub fn barriers_by_tree(&self) -> bool {
         let undisturbed = self.foreign == 0 && !self.by_keeper && self.phase != Phase::Dead;
-        undisturbed && self.meeting != Meeting::Missing && self.len() >= TREE_FROM
+        let is_worth_it = self.len() >= TREE_FROM || self.len() > 1 && self.is_on_one_host();
+        undisturbed && self.meeting != Meeting::Missing && is_worth_it
+    }
+
+    /// Those on one host need nobody else once they have met.
+    fn is_on_one_host(&self) -> bool {
+        let ends = [self.instances.keys().next(), self.instances.keys().next_back()];
+        ends[0].map(|tid| tid.to_host()) == ends[1].map(|tid| tid.to_host())
     }
 
     /// A barrier by way of the keeper begins or has ended.

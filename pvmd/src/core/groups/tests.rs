@@ -233,7 +233,23 @@ fn those_who_met_last_stay_known_until_all_meet_again() {
     let again = view(&mut keeper, 1);
     assert!(again.settled == again.epoch && again.epoch > changed.epoch && !again.lacks_some());
     met(&mut keeper, 1..4);
-    assert_eq!(view(&mut keeper, 1), again, "nothing has changed");
+    let known = |view: View| (view.settled, view.settlers, view.members);
+    assert_eq!(known(view(&mut keeper, 1)), known(again), "nothing has changed");
+}
+
+#[test]
+fn few_meet_by_themselves_if_they_are_on_one_host() {
+    let mut keeper = Keeper::default();
+    joined(&mut keeper, "g", 1..3);
+    assert!(!view(&mut keeper, 1).barriers, "they have not met");
+    met(&mut keeper, 1..3);
+    assert!(view(&mut keeper, 1).barriers);
+    let elsewhere = 0x40000;
+    joined(&mut keeper, "g", elsewhere + 1..elsewhere + 2);
+    for n in [1, 2, elsewhere + 1] {
+        ask(&mut keeper, n, Request::Barrier(g(), 3));
+    }
+    assert!(!view(&mut keeper, 1).barriers);
 }
 
 #[test]

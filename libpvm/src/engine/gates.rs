@@ -1,0 +1,35 @@
+//! Gates, at which members of a group wait for each other in shared memory.
+
+use super::Engine;
+use super::direct::DONT_ROUTE;
+use pvm_shm::{Mapping, gate};
+use pvm_wire::Tid;
+use std::sync::Arc;
+
+impl Engine {
+    /// The memory of a task of this host, or this one's own. One that this task cannot reach yet it asks for, if it is asked
+    /// for often: some time later it can.
+    pub fn reach(&mut self, tid: Tid) -> Option<Arc<Mapping>> {
+        let is_possible = self.neighbours.are_possible() && self.options.route != DONT_ROUTE;
+        if !is_possible || tid.host() != self.tid().host() {
+            return None;
+        }
+        if tid == self.tid() {
+            return self.neighbours.own().map(|own| own.outbox.memory().clone());
+        }
+        let memory = self.neighbours.memory(tid);
+        if memory.is_none() && self.neighbours.count_sent(tid) {
+            // A daemon that does not take it is noticed by whoever needs its answer.
+            let _ = self.ask_to_meet(tid);
+        }
+        memory
+    }
+
+    /// Opens a gate in this task's own memory: at the place of an old one to which nobody comes any more, if there is one.
+    pub fn open_gate(&mut self, old: Option<u64>) -> Option<u64> {
+        let outbox = &mut self.neighbours.own()?.outbox;
+        let place = old.or_else(|| outbox.take_gate())?;
+        gate::set(&**outbox.memory(), place);
+        Some(place)
+    }
+}

@@ -1,0 +1,93 @@
+//! Blocks on their way: each is kept until its receiver has set the flag that says that it needs it no more.
+
+use crate::memory::Memory;
+use crate::store::Block;
+use pvm_wire::Tid;
+use std::sync::Arc;
+
+/// Deliveries that are looked at whenever a block is taken or sent: more than are made, so that none stays long.
+const LOOKS: usize = 4;
+
+/// A block on its way to one receiver.
+#[derive(Debug)]
+struct Delivery {
+    to: Tid,
+    flag: u64,
+    /// Only held.
+    _block: Arc<Block>,
+}
+
+/// All deliveries of a task.
+#[derive(Debug, Default)]
+pub(crate) struct Deliveries {
+    under_way: Vec<Delivery>,
+    /// Places of flags that nobody uses.
+    flags: Vec<u64>,
+    look: usize,
+}
+
+impl Deliveries {
+    /// A place for a flag, if there is one.
+    pub fn take_flag(&mut self) -> Option<u64> {
+        self.flags.pop()
+    }
+
+    /// Places for flags that nobody uses.
+    pub fn add_flags(&mut self, places: impl Iterator<Item = u64>) {
+        self.flags.extend(places);
+    }
+
+    /// A block is on its way.
+    pub fn begin(&mut self, to: Tid, flag: u64, block: Arc<Block>) {
+        self.under_way.push(Delivery { to, flag, _block: block });
+    }
+
+    /// Looks at a few, the last first: it is the one whose memory is in the cache.
+    pub fn look_at_some(&mut self, memory: &impl Memory) {
+        if let Some(last) = self.under_way.len().checked_sub(1) {
+            self.end_if_taken(last, memory);
+        }
+        for _ in 0..LOOKS.min(self.under_way.len()) {
+            if self.look >= self.under_way.len() {
+                self.look = 0;
+            }
+            if !self.end_if_taken(self.look, memory) {
+                self.look += 1;
+            }
+        }
+    }
+
+    /// Ends all that have been taken.
+    pub fn look_at_all(&mut self, memory: &impl Memory) {
+        self.end_where(|delivery| memory.load(delivery.flag) != 0);
+    }
+
+    /// Ends those to a task.
+    pub fn forget(&mut self, receiver: Tid) {
+        self.end_where(|delivery| delivery.to == receiver);
+    }
+
+    /// Ends all.
+    pub fn clear(&mut self) {
+        self.end_where(|_| true);
+    }
+
+    fn end_where(&mut self, is_over: impl Fn(&Delivery) -> bool) {
+        let mut index = 0;
+        while let Some(delivery) = self.under_way.get(index) {
+            if is_over(delivery) { self.end(index) } else { index += 1 }
+        }
+    }
+
+    fn end_if_taken(&mut self, index: usize, memory: &impl Memory) -> bool {
+        let taken = self.under_way.get(index).is_some_and(|delivery| memory.load(delivery.flag) != 0);
+        if taken {
+            self.end(index);
+        }
+        taken
+    }
+
+    fn end(&mut self, index: usize) {
+        self.flags.push(self.under_way.swap_remove(index).flag);
+    }
+}

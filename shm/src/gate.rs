@@ -1,0 +1,324 @@
+//! Where tasks wait for each other: one word in the segment of one of them.
+//!
+//! It counts who has arrived, and the rounds. Whoever comes last begins the next round and wakes the others. Each step is one
+//! exchange, so a task may end at any instruction: it has arrived, or it has not. Who does not want to wait any longer closes
+//! the gate, unless the round is over; then nobody passes it any more, and all who wait know that nobody has.
+
+use crate::mapping::Mapping;
+use crate::memory::Memory;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Most tasks at one gate.
+pub const SIZE_MAX: u32 = COUNT;
+
+/// No more rounds.
+const CLOSED: u32 = 1 << 31;
+/// Somebody sleeps at the gate.
+const SLEEPERS: u32 = 1 << 30;
+/// Somebody has gone to wait elsewhere.
+const ABSENT: u32 = 1 << 29;
+/// How many have arrived.
+const COUNT: u32 = (1 << 12) - 1;
+/// One round.
+const ROUND: u32 = COUNT + 1;
+/// The number of the round. It is never 0, so that memory which holds nothing is no gate.
+const ROUNDS: u32 = (ABSENT - 1) & !COUNT;
+
+/// How long a task looks before it sleeps: some times as long as it takes to wake it.
+const PATIENCE: Duration = Duration::from_micros(50);
+/// Looks before others may have the processor, if there is one for each.
+const LOOKS: u32 = 64;
+
+/// What an arrival means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// All are there. If some wait elsewhere they have to be told.
+    Complete {
+        /// Somebody waits elsewhere.
+        are_absent: bool,
+    },
+    /// Others are to come; this is the round to wait for.
+    Early(Round),
+    /// The gate is closed.
+    Closed,
+}
+
+/// A round at a gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Round(u32);
+
+/// How a round stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Somebody is to come.
+    Open,
+    /// All have come.
+    Over,
+    /// The gate is closed, and the round was not over.
+    Closed,
+}
+
+/// Makes a gate of a word.
+pub fn set(memory: &impl Memory, at: u64) {
+    memory.store(at, ROUND);
+}
+
+fn next_round(word: u32) -> u32 {
+    match word.wrapping_add(ROUND) & ROUNDS {
+        0 => ROUND,
+        round => round,
+    }
+}
+
+/// Arrives, as one of `size`; the word's old value if that was the last one.
+fn arrive(memory: &impl Memory, at: u64, size: u32) -> Result<u32, Arrival> {
+    let mut word = memory.load(at);
+    loop {
+        if word & CLOSED != 0 || word & ROUNDS == 0 {
+            return Err(Arrival::Closed);
+        }
+        let is_last = (word & COUNT) + 1 >= size;
+        let next = if is_last { next_round(word) } else { word + 1 };
+        match memory.exchange(at, word, next) {
+            Ok(()) if is_last => return Ok(word),
+            Ok(()) => return Err(Arrival::Early(Round(word & ROUNDS))),
+            Err(found) => word = found,
+        }
+    }
+}
+
+fn state_of(word: u32, round: Round) -> State {
+    match word & ROUNDS {
+        0 => State::Closed,
+        now if now != round.0 => State::Over,
+        _ if word & CLOSED != 0 => State::Closed,
+        _ => State::Open,
+    }
+}
+
+/// Sets a mark while the round is open; the word then, or how the round stands.
+fn mark(memory: &impl Memory, at: u64, round: Round, mark: u32) -> Result<u32, State> {
+    let mut word = memory.load(at);
+    loop {
+        match state_of(word, round) {
+            State::Open => {}
+            other => return Err(other),
+        }
+        match memory.exchange(at, word, word | mark) {
+            Ok(()) => return Ok(word | mark),
+            Err(found) => word = found,
+        }
+    }
+}
+
+/// A gate, as one of those who meet there.
+#[derive(Clone, Debug)]
+pub struct Gate {
+    memory: Arc<Mapping>,
+    at: u64,
+    size: u32,
+    looks: u32,
+}
+
+impl Gate {
+    /// The gate of so many tasks at a place that its owner has told.
+    pub fn new(memory: Arc<Mapping>, at: u64, size: u32) -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let looks = if size as usize <= cores { LOOKS } else { 1 };
+        Self { memory, at, size, looks }
+    }
+
+    /// Arrives. Whoever is last wakes the others.
+    pub fn arrive(&self) -> Arrival {
+        match arrive(&*self.memory, self.at, self.size) {
+            Ok(word) => {
+                self.wake_if(word);
+                Arrival::Complete { are_absent: word & ABSENT != 0 }
+            }
+            Err(arrival) => arrival,
+        }
+    }
+
+    /// How a round stands.
+    pub fn state(&self, round: Round) -> State {
+        state_of(self.memory.load(self.at), round)
+    }
+
+    /// Waits at the gate until a round ends, or so long.
+    pub fn wait(&self, round: Round, time: Duration) -> State {
+        let begin = Instant::now();
+        let end = begin + time;
+        while begin.elapsed() < PATIENCE {
+            for _ in 0..self.looks {
+                if self.state(round) != State::Open {
+                    return self.state(round);
+                }
+                std::hint::spin_loop();
+            }
+            std::thread::yield_now();
+        }
+        loop {
+            let word = match mark(&*self.memory, self.at, round, SLEEPERS) {
+                Ok(word) => word,
+                Err(state) => return state,
+            };
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return State::Open;
+            }
+            self.memory.sleep(self.at, word, left);
+        }
+    }
+
+    /// This task goes on to wait elsewhere: whoever comes last has to tell it.
+    pub fn leave(&self, round: Round) -> State {
+        mark(&*self.memory, self.at, round, ABSENT).err().unwrap_or(State::Open)
+    }
+
+    /// Nobody passes any more, if the round is not over. How it stands, and whether somebody has to be told who waits
+    /// elsewhere.
+    pub fn close(&self, round: Round) -> (State, bool) {
+        match mark(&*self.memory, self.at, round, CLOSED) {
+            Ok(word) => {
+                self.wake_if(word);
+                (State::Closed, word & ABSENT != 0)
+            }
+            Err(state) => (state, false),
+        }
+    }
+
+    fn wake_if(&self, word: u32) {
+        if word & SLEEPERS != 0 {
+            self.memory.wake(self.at);
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::Segment;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    const AT: u64 = 4096;
+
+    fn gate(size: u32) -> Gate {
+        let segment = Segment::new(1 << 20).unwrap();
+        set(&**segment.mapping(), AT);
+        Gate::new(segment.mapping().clone(), AT, size)
+    }
+
+    fn early(arrival: Arrival) -> Round {
+        let Arrival::Early(round) = arrival else { panic!("{arrival:?}") };
+        round
+    }
+
+    #[test]
+    fn nobody_passes_before_all_have_come() {
+        const TASKS: u32 = 5;
+        const ROUNDS: usize = 2000;
+        let (gate, come) = (gate(TASKS), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..TASKS {
+                scope.spawn(|| {
+                    for round in 1..=ROUNDS {
+                        come.fetch_add(1, Ordering::Relaxed);
+                        if let Arrival::Early(at) = gate.arrive() {
+                            while gate.wait(at, Duration::from_secs(1)) != State::Over {}
+                        }
+                        assert!(come.load(Ordering::Relaxed) >= round * TASKS as usize);
+                    }
+                });
+            }
+        });
+        assert_eq!(come.into_inner(), ROUNDS * TASKS as usize);
+    }
+
+    #[test]
+    fn a_closed_gate_is_passed_by_nobody() {
+        let gate = gate(3);
+        let round = early(gate.arrive());
+        assert_eq!((gate.state(round), gate.close(round)), (State::Open, (State::Closed, false)));
+        assert_eq!((gate.arrive(), gate.state(round)), (Arrival::Closed, State::Closed));
+        assert_eq!(gate.wait(round, Duration::from_secs(60)), State::Closed);
+    }
+
+    #[test]
+    fn a_round_that_is_over_cannot_be_closed() {
+        let gate = gate(2);
+        let round = early(gate.arrive());
+        assert_eq!(gate.arrive(), Arrival::Complete { are_absent: false });
+        assert_eq!((gate.close(round), gate.leave(round)), ((State::Over, false), State::Over));
+        let next = early(gate.arrive());
+        assert!(next != round, "the gate is open for the next round");
+        assert_eq!((gate.leave(next), gate.close(next)), (State::Open, (State::Closed, true)));
+        assert_eq!(gate.state(round), State::Over, "whoever has not looked yet passes that round");
+    }
+
+    #[test]
+    fn who_comes_last_knows_that_somebody_waits_elsewhere() {
+        let gate = gate(2);
+        let round = early(gate.arrive());
+        assert_eq!(gate.wait(round, Duration::from_millis(1)), State::Open);
+        assert_eq!(gate.leave(round), State::Open);
+        assert_eq!(gate.arrive(), Arrival::Complete { are_absent: true });
+        early(gate.arrive());
+        assert_eq!(gate.arrive(), Arrival::Complete { are_absent: false });
+    }
+
+    #[test]
+    fn whoever_sleeps_is_woken() {
+        let gate = gate(2);
+        for close in [false, true] {
+            let round = early(gate.arrive());
+            std::thread::scope(|scope| {
+                let waiting = scope.spawn(|| gate.wait(round, Duration::from_secs(600)));
+                while gate.memory.load(AT) & SLEEPERS == 0 {
+                    std::thread::yield_now();
+                }
+                let expected = if close {
+                    gate.close(round).0
+                } else {
+                    gate.arrive();
+                    State::Over
+                };
+                assert_eq!(waiting.join().unwrap(), expected);
+            });
+        }
+    }
+
+    #[test]
+    fn rounds_go_on_for_ever() {
+        let gate = gate(1);
+        gate.memory.store(AT, ROUNDS);
+        assert_eq!(gate.arrive(), Arrival::Complete { are_absent: false });
+        assert_eq!(gate.memory.load(AT), ROUND);
+        gate.memory.store(AT, 0);
+        assert_eq!(gate.arrive(), Arrival::Closed, "nothing was ever set there");
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use crate::heap::Heap;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    /// One task gives up while the other arrives: both agree on whether the round is over.
+    #[test]
+    fn all_agree_on_whether_a_round_is_over() {
+        loom::model(|| {
+            let memory = Arc::new(Heap::new(64));
+            set(&*memory, 0);
+            let Err(Arrival::Early(round)) = arrive(&*memory, 0, 2) else { panic!() };
+            let theirs = memory.clone();
+            let other = thread::spawn(move || arrive(&*theirs, 0, 2));
+            let closed = mark(&*memory, 0, round, CLOSED);
+            let passed = other.join().unwrap().is_ok();
+            assert_eq!(closed.is_err(), passed);
+            assert_eq!(state_of(memory.load(0), round), if passed { State::Over } else { State::Closed });
+        });
+    }
+}
