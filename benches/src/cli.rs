@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::coscheduling;
 use crate::lab::Lab;
 use crate::part::{Effort, Part, Session};
 use crate::parts;
@@ -47,6 +48,7 @@ Examples:
   cargo bench -p benches -- --quick                        everything, less than a minute
   cargo bench -p benches -- latency bandwidth --rounds 15
   cargo bench -p benches -- --prefix /opt/pvm rate         what is installed there
+  cargo bench -p benches -- coscheduling --rounds 2        programs that share hosts, about ten minutes
 
 A ratio ours:X is our median over that of X. How to read the rest: docs/benchmarks.md.";
 
@@ -75,11 +77,19 @@ pub fn run(cli: &Cli, rust: &Path) -> Result<()> {
         eprintln!("building and installing this tree below {}", target().display());
         Installation::ours()
     };
-    let lab = Lab::open(&ours, rust, parts::need_hosts(&cli.parts))?;
-    let parts = parts::chosen(&lab, &cli.parts, cli.quick);
+    let folder = cli.out.as_ref().map_or_else(|| target().join("benchmarks"), |out| workspace().join(out));
+    let is_shared = |word: &String| coscheduling::is_chosen(std::slice::from_ref(word));
+    let (shared, words): (Vec<String>, Vec<String>) = cli.parts.iter().cloned().partition(is_shared);
+    if !shared.is_empty() {
+        share(&ours, &shared, cli, &folder)?;
+        if words.is_empty() {
+            return Ok(());
+        }
+    }
+    let lab = Lab::open(&ours, rust, parts::need_hosts(&words))?;
+    let parts = parts::chosen(&lab, &words, cli.quick);
     let found = measure(&parts, cli.effort())?;
     let findings = Findings { machine, parts: found };
-    let folder = cli.out.as_ref().map_or_else(|| target().join("benchmarks"), |out| workspace().join(out));
     show(&findings, &folder)?;
     let failures: Vec<&String> = findings.parts.iter().flat_map(|part| &part.failures).collect();
     for failure in &failures {
@@ -98,16 +108,38 @@ impl Cli {
 
 fn measure(parts: &[Part], effort: Effort) -> Result<Vec<Found>> {
     let runs: usize = parts.iter().map(|part| part.contenders.len() * effort.rounds).sum();
-    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} runs, {eta} left  {msg}")?;
-    let progress = ProgressBar::new(runs as u64).with_style(style);
-    let session = Session { effort, progress, interrupted: Arc::default() };
-    // So that daemons and hosts are not left behind.
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&session.interrupted))?;
-    }
+    let session = session(runs, effort)?;
     let found = parts.iter().map(|part| Some(Found::new(part, &part.run(&session)?))).collect::<Option<_>>();
     session.progress.finish_and_clear();
     found.context("interrupted")
+}
+
+/// What a person sees, and whether it is to be stopped.
+fn session(runs: usize, effort: Effort) -> Result<Session> {
+    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} runs, {eta} left  {msg}")?;
+    let progress = ProgressBar::new(runs as u64).with_style(style);
+    let interrupted = Arc::default();
+    // So that daemons and hosts are not left behind.
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
+    }
+    Ok(Session { effort, progress, interrupted })
+}
+
+/// Measures and shows programs that share hosts.
+fn share(ours: &Installation, words: &[String], cli: &Cli, folder: &Path) -> Result<()> {
+    let rounds = cli.rounds.map_or(1, usize::from);
+    let session = session(0, cli.effort())?;
+    let shared = coscheduling::measure(ours, words, (rounds, cli.quick), &session)?;
+    session.progress.finish_and_clear();
+    let shared = shared.context("interrupted")?;
+    let report = shared.report();
+    print!("{}", report.text());
+    report.write(folder)?;
+    let path = folder.join(coscheduling::NAME).with_extension("json");
+    fs::write(&path, serde_json::to_string_pretty(&shared)?).with_context(|| path.display().to_string())?;
+    println!("JSON, CSV and SVG files: {}", folder.display());
+    Ok(())
 }
 
 fn show(findings: &Findings, folder: &Path) -> Result<()> {

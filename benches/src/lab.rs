@@ -256,7 +256,7 @@ fn is_there(program: &str) -> bool {
 }
 
 /// Compiles the measured program of this name into the folder.
-fn compile(mut compiler: Command, name: &str, folder: &Path) -> Result<()> {
+pub(crate) fn compile(mut compiler: Command, name: &str, folder: &Path) -> Result<()> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("programs/{name}.c"));
     compiler
         .args(["-std=gnu99", "-O2", "-Wall", "-Wextra", "-Werror", "-o"])

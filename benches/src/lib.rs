@@ -6,10 +6,12 @@
 //!
 //! - [`part`]: what a part is and how it is run; [`parts`]: the parts there are.
 //! - [`lab`]: who is compared, ready to be run, and [`remote`], between two hosts; [`program`]: running one and reading its results.
+//! - [`coscheduling`]: programs that share hosts, which is no comparison side by side.
 //! - [`stats`], [`report`]: from rounds to tables, plots and JSON; [`cli`]: the command line.
 #![forbid(unsafe_code)]
 
 pub mod cli;
+pub mod coscheduling;
 pub mod lab;
 pub mod part;
 pub mod parts;

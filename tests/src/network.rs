@@ -25,12 +25,26 @@ pub struct Network {
     hub: Namespace,
     hosts: Vec<Host>,
     installation: Installation,
+    setting: Setting,
     folder: TempDir,
 }
 
-/// A network namespace, by name.
+/// What its hosts are besides.
+#[derive(Debug, Clone, Default)]
+pub struct Setting {
+    /// Each has one processor: the first that of number 0, the second that of number 1, and so on.
+    pub one_processor_each: bool,
+    /// More variables in the environment of what ssh starts.
+    pub variables: Vec<(String, String)>,
+}
+
+/// A network namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Namespace(String);
+pub struct Namespace {
+    name: String,
+    /// The only processor for what runs in it.
+    processor: Option<usize>,
+}
 
 struct Host {
     namespace: Namespace,
@@ -42,13 +56,20 @@ impl Network {
     /// line that says so) where that is not possible.
     #[track_caller]
     pub fn of(count: usize, installation: &Installation, check: &str) -> Option<Self> {
+        Self::with(Setting::default(), count, installation, check)
+    }
+
+    /// As [`Network::of`], of other hosts.
+    #[track_caller]
+    pub fn with(setting: Setting, count: usize, installation: &Installation, check: &str) -> Option<Self> {
         peers::require(&[Peer::Namespaces, Peer::Ssh], check)?;
         assert!((1..=NAMES.len()).contains(&count), "there are names for {} hosts", NAMES.len());
         let folder = TempDir::with_prefix("pvm-net-").expect("a temporary folder can be made");
-        let hub = Namespace::make();
+        let hub = Namespace::make(None);
         hub.ip("link add br0 type bridge");
         hub.ip("link set br0 up");
-        let mut network = Self { hub, hosts: Vec::new(), installation: installation.clone(), folder };
+        let mut network =
+            Self { hub, hosts: Vec::new(), installation: installation.clone(), setting, folder };
         network.write_keys();
         for index in 0..count {
             network.add_host(index);
@@ -148,9 +169,9 @@ impl Network {
     }
 
     fn add_host(&mut self, index: usize) {
-        let namespace = Namespace::make();
+        let namespace = Namespace::make(self.setting.one_processor_each.then_some(index));
         self.hosts.push(Host { namespace: namespace.clone(), sshd: None });
-        self.hub.ip(&format!("link add v{index} type veth peer name eth0 netns {}", namespace.0));
+        self.hub.ip(&format!("link add v{index} type veth peer name eth0 netns {}", namespace.name));
         self.hub.ip(&format!("link set v{index} master br0 up"));
         namespace.ip(&format!("addr add {}/24 dev eth0", address(index)));
         namespace.ip("link set eth0 up");
@@ -193,6 +214,7 @@ impl Network {
             format!("PVM_TASK_TARGET={}", crate::machine::TASK_TARGET),
             "PVM_ALLOW_ROOT=1".to_owned(),
         ];
+        variables.extend(self.setting.variables.iter().map(|(name, value)| format!("{name}={value}")));
         variables.extend(self.installation.root().map(|root| format!("PVM_ROOT={}", root.display())));
         format!(
             "ListenAddress {}\nHostKey {}\nAuthorizedKeysFile {}\nPidFile none\nUsePAM no\nStrictModes no\n\
@@ -221,30 +243,37 @@ impl Drop for Network {
 impl Namespace {
     /// A command that runs in it.
     pub fn command(&self, program: &Path) -> Command {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.0]).arg(program);
+        let mut command = match self.processor {
+            None => Command::new("ip"),
+            Some(processor) => {
+                let mut command = Command::new("taskset");
+                command.args(["-c", &processor.to_string(), "ip"]);
+                command
+            }
+        };
+        command.args(["netns", "exec", &self.name]).arg(program);
         command
     }
 
-    fn make() -> Self {
+    fn make(processor: Option<usize>) -> Self {
         static COUNTER: AtomicU32 = AtomicU32::new(0);
         let name = format!("pvmt{}-{}", process::id(), COUNTER.fetch_add(1, Ordering::Relaxed));
         run(Command::new("ip").args(["netns", "add", &name]));
-        Self(name)
+        Self { name, processor }
     }
 
     fn ip(&self, words: &str) {
-        run(Command::new("ip").args(["-n", &self.0]).args(words.split_whitespace()));
+        run(Command::new("ip").args(["-n", &self.name]).args(words.split_whitespace()));
     }
 
     fn remove(&self) {
-        let pids = Command::new("ip").args(["netns", "pids", &self.0]).output();
+        let pids = Command::new("ip").args(["netns", "pids", &self.name]).output();
         let pids =
             pids.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
         for pid in pids.split_whitespace().filter_map(|pid| pid.parse().ok()) {
             processes::signal(pid, Signal::KILL);
         }
-        let _ = Command::new("ip").args(["netns", "del", &self.0]).status();
+        let _ = Command::new("ip").args(["netns", "del", &self.name]).status();
     }
 }
 

@@ -5,11 +5,12 @@ pub mod many;
 pub mod pairs;
 pub mod spawning;
 
+use crate::coscheduling;
 use crate::lab::Lab;
 use crate::part::Part;
 
 /// The words by which parts are chosen, with what they are.
-pub const CHOICES: [(&str, &str); 11] = [
+pub const CHOICES: [(&str, &str); 12] = [
     ("latency", "half a round trip between two tasks of one host, small messages"),
     ("bandwidth", "the same for large messages"),
     ("rate", "64 messages one way, then an answer"),
@@ -21,6 +22,7 @@ pub const CHOICES: [(&str, &str); 11] = [
     ("crowd", "ping-pong of 8 pairs at once"),
     (hosts::NAME, "latency and bandwidth between two hosts, in network namespaces"),
     ("spawn", "tasks started, heard from and ended, in batches of 1 to 4096"),
+    (coscheduling::NAME, "programs that share two hosts: -two, -four, -cpu, -alone, -flood; only if named"),
 ];
 
 /// All parts that one of these words chooses; without a word, all.

@@ -1,0 +1,297 @@
+/* What programs lose that share their hosts, by PVM's C interface.
+ *
+ *   pvm_gang WAIT COMPETITION SECONDS SPIN HOST HOST GRAIN...
+ *
+ * WAIT is how a program waits for its other half: block, spin, or twophase (spins for SPIN microseconds, then blocks).
+ * COMPETITION is none, copies:N (N copies in all), cpu (a program that only computes) or flood (two programs that only
+ * compute, one of which sends itself junk all the time). For each GRAIN, the microseconds of work between two exchanges,
+ * a line is printed:
+ *
+ *   GRAIN SLOWDOWN ITS-SHARE OTHERS-SLOWDOWN OTHERS-SHARE SWITCHES RATE
+ *
+ * where slowdowns are against the same program alone, shares are of the hosts' processors, switches are the tasks' per
+ * second and host, and RATE is how often a second the program does its work alone. */
+#include "bench.h"
+
+#include <pvm3.h>
+#include <sys/resource.h>
+
+enum { ORDER = 1, READY, GO, DATA, JUNK, RESULT };
+
+/* What a program does: an exchange after each grain, work only, or work and junk. */
+enum kind { EXCHANGES, COMPUTES, FLOODS };
+
+#define MOST_PROGRAMS 16
+#define HOSTS 2
+
+/* For so long all run before what they do counts, and after. */
+#define MARGIN 0.15
+/* Work between two looks at the clock, or two pieces of junk, in microseconds. */
+#define PIECE 100
+
+struct result {
+    double rate, cpu, switches;
+};
+
+static const char *waits;
+static double seconds, spin_time;
+static char **hosts;
+static char *myself;
+
+static int must(int result, const char *call)
+{
+    if (result < 0) {
+        fprintf(stderr, "%s: error %d\n", call, result);
+        pvm_exit();
+        exit(1);
+    }
+    return result;
+}
+
+#define MUST(call) must(call, #call)
+
+/* Work is counted in steps, so that it takes processor time and not time. */
+
+static volatile double sink;
+
+static void work(long steps)
+{
+    double value = sink;
+    for (long i = 0; i < steps; i++) value = value * 0.999999 + 0.5;
+    sink = value;
+}
+
+static double processor_time(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return time.tv_sec + time.tv_nsec / 1e9;
+}
+
+/* Steps in a microsecond: the most of several tries. */
+static double measure_speed(void)
+{
+    double best = 0;
+    for (int i = 0; i < 20; i++) {
+        long steps = 1000000;
+        double start = processor_time();
+        work(steps);
+        double speed = steps / (processor_time() - start) / 1e6;
+        if (speed > best) best = speed;
+    }
+    return best;
+}
+
+static double context_switches(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_nvcsw + usage.ru_nivcsw;
+}
+
+/* What happens between two moments. */
+
+static double begun, worked;
+static struct result start;
+
+static void start_counting(void)
+{
+    begun = now();
+    worked = 0;
+    start.cpu = processor_time();
+    start.switches = context_switches();
+}
+
+static struct result stop_counting(void)
+{
+    double took = now() - begun;
+    return (struct result){ worked / took, (processor_time() - start.cpu) / took,
+                            (context_switches() - start.switches) / took };
+}
+
+/* Whether to go on. Counts in the middle of the time. */
+static int go_on(double first, struct result *result)
+{
+    double time = now() - first;
+    if (!begun && time >= MARGIN) start_counting();
+    if (begun && !result->rate && time >= MARGIN + seconds) *result = stop_counting();
+    return time < 2 * MARGIN + seconds;
+}
+
+static void wait_for(int other, int tag)
+{
+    if (strcmp(waits, "block")) {
+        double end = now() + (strcmp(waits, "spin") ? spin_time / 1e6 : 1e9);
+        do
+            if (MUST(pvm_nrecv(other, tag))) return;
+        while (now() < end);
+    }
+    MUST(pvm_recv(other, tag));
+}
+
+/* One superstep: work, then both know that the other has done its work. */
+static int exchange(int other, int leads, int more, long steps)
+{
+    work(steps);
+    MUST(pvm_initsend(PvmDataRaw));
+    MUST(pvm_pkint(&more, 1, 1));
+    MUST(pvm_send(other, DATA));
+    wait_for(other, DATA);
+    int its;
+    MUST(pvm_upkint(&its, 1, 1));
+    return leads ? more : its;
+}
+
+static struct result be_exchanging(int other, int leads, long steps)
+{
+    struct result result = { 0 };
+    double first = now();
+    int more = 1;
+    while (more) {
+        int ahead = go_on(first, &result);
+        more = exchange(other, leads, ahead, steps);
+        worked++;
+    }
+    if (!result.rate) result = stop_counting();
+    return result;
+}
+
+static struct result be_computing(int other, int floods, double speed)
+{
+    struct result result = { 0 };
+    double first = now();
+    while (go_on(first, &result)) {
+        work(PIECE * speed);
+        worked++;
+        if (floods) {
+            MUST(pvm_initsend(PvmDataRaw));
+            MUST(pvm_send(other, JUNK));
+            while (MUST(pvm_nrecv(-1, JUNK)) > 0);
+        }
+    }
+    return result;
+}
+
+static void be_half(int parent)
+{
+    int numbers[3];
+    double speed;
+    MUST(pvm_recv(parent, ORDER));
+    MUST(pvm_upkint(numbers, 3, 1));
+    MUST(pvm_upkdouble(&speed, 1, 1));
+    int kind = numbers[0], grain = numbers[1], other = numbers[2], leads = pvm_mytid() < other;
+    MUST(pvm_initsend(PvmDataRaw));
+    MUST(pvm_send(parent, READY));
+    MUST(pvm_recv(parent, GO));
+    struct result result = kind == EXCHANGES ? be_exchanging(other, leads, grain * speed)
+                                             : be_computing(other, kind == FLOODS, speed);
+    MUST(pvm_initsend(PvmDataRaw));
+    MUST(pvm_pkdouble((double *)&result, 3, 1));
+    MUST(pvm_send(parent, RESULT));
+}
+
+/* The one who starts the others. */
+
+static void start_program(enum kind kind, int grain, double speed, int number, int *tids)
+{
+    char team[32];
+    snprintf(team, sizeof team, "program %d", number);
+    setenv("PVM_TEAM", team, 1);
+    for (int n = 0; n < HOSTS; n++) {
+        char *arguments[] = { (char *)waits, "half", NULL, NULL, NULL };
+        char time[32], spins[32];
+        snprintf(time, sizeof time, "%g", seconds);
+        snprintf(spins, sizeof spins, "%g", spin_time);
+        arguments[2] = time;
+        arguments[3] = spins;
+        if (MUST(pvm_spawn(myself, arguments, PvmTaskHost, hosts[n], 1, &tids[n])) != 1) {
+            fprintf(stderr, "cannot start on %s: error %d\n", hosts[n], tids[n]);
+            pvm_exit();
+            exit(1);
+        }
+    }
+    for (int n = 0; n < HOSTS; n++) {
+        int numbers[] = { kind, grain, tids[1 - n] };
+        MUST(pvm_initsend(PvmDataRaw));
+        MUST(pvm_pkint(numbers, 3, 1));
+        MUST(pvm_pkdouble(&speed, 1, 1));
+        MUST(pvm_send(tids[n], ORDER));
+    }
+}
+
+/* Programs side by side: the results of each, the rates' and the shares' means over the hosts. */
+static void run(const enum kind *kinds, int count, int grain, double speed, struct result *results)
+{
+    int tids[MOST_PROGRAMS * HOSTS], all = count * HOSTS;
+    for (int n = 0; n < count; n++) start_program(kinds[n], grain, speed, n, tids + n * HOSTS);
+    for (int n = 0; n < all; n++) MUST(pvm_recv(tids[n], READY));
+    MUST(pvm_initsend(PvmDataRaw));
+    MUST(pvm_mcast(tids, all, GO));
+    for (int n = 0; n < all; n++) {
+        struct result half, *whole = &results[n / HOSTS];
+        MUST(pvm_recv(tids[n], RESULT));
+        MUST(pvm_upkdouble((double *)&half, 3, 1));
+        if (n % HOSTS == 0) memset(whole, 0, sizeof *whole);
+        whole->rate += half.rate / HOSTS;
+        whole->cpu += half.cpu / HOSTS;
+        whole->switches += half.switches / HOSTS;
+    }
+    // Until all have left.
+    struct pvmtaskinfo *tasks;
+    struct timespec pause = { .tv_nsec = 5000000 };
+    int running, left;
+    do {
+        nanosleep(&pause, NULL);
+        MUST(pvm_tasks(0, &running, &tasks));
+        left = 0;
+        for (int n = 0; n < running; n++) left += tasks[n].ti_ptid == pvm_mytid();
+    } while (left > 0);
+}
+
+static void compare(const char *competition, int grain, double speed)
+{
+    enum kind kinds[MOST_PROGRAMS] = { EXCHANGES };
+    struct result alone[2], results[MOST_PROGRAMS];
+    int count = 1;
+    if (!strncmp(competition, "copies:", 7)) count = atoi(competition + 7);
+    if (count < 1 || count > MOST_PROGRAMS) fail("so many copies cannot be");
+    if (!strcmp(competition, "flood")) kinds[0] = FLOODS;
+    if (!strcmp(competition, "cpu") || !strcmp(competition, "flood")) kinds[1] = COMPUTES, count = 2;
+    run(kinds, 1, grain, speed, alone);
+    // Who only computes needs no trial.
+    alone[1].rate = 1e6 / PIECE;
+    if (count > 1) run(kinds, count, grain, speed, results);
+    else results[0] = alone[0];
+    // Of copies none is special: all count.
+    int firsts = kinds[1] == kinds[0] ? count : 1;
+    struct result first = { 0 }, others = { 0 };
+    double switches = 0;
+    for (int n = 0; n < count; n++) {
+        struct result *sum = n < firsts ? &first : &others;
+        sum->rate += results[n].rate;
+        sum->cpu += results[n].cpu;
+        switches += results[n].switches;
+    }
+    double slowdown = alone[0].rate / (first.rate / firsts), theirs = firsts < count ? alone[1].rate / others.rate : 0;
+    printf("%d %g %g %g %g %g %g\n", grain, slowdown, first.cpu / firsts, theirs, others.cpu, switches, alone[0].rate);
+    fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 5) fail("usage: WAIT COMPETITION SECONDS SPIN HOST HOST GRAIN...");
+    myself = argv[0];
+    waits = argv[1];
+    seconds = atof(argv[3]);
+    spin_time = atof(argv[4]);
+    MUST(pvm_mytid());
+    if (pvm_parent() > 0) {
+        be_half(pvm_parent());
+    } else {
+        hosts = argv + 5;
+        double speed = measure_speed();
+        for (char **grain = argv + 7; *grain; grain++) compare(argv[2], atoi(*grain), speed);
+    }
+    pvm_exit();
+    return 0;
+}
