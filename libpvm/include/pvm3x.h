@@ -42,6 +42,10 @@ int pvm_cancelbatch(int _batch);
  * "" for the virtual machine's. */
 int pvm_setpolicy(const char *_name);
 
+/* Names this task's team, up to 64 bytes: tasks that want to run at the same time on hosts that have too few processors for all.
+ * What it spawns from now on is of that team, too. */
+int pvm_jointeam(const char *_name);
+
 #ifdef __cplusplus
 }
 #endif

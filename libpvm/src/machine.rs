@@ -190,9 +190,7 @@ impl Task {
 
     /// Names this task's team: tasks that want to run at the same time. What it spawns from now on is of that team, too.
     pub fn join_team(&mut self, name: &str) -> Result<()> {
-        self.engine.require_ours()?;
-        let answer = self.engine.request(Tmx::Team.tag(), BodyWriter::new().str(name).finish())?;
-        check(BodyReader::new(&answer).int()?, &format!("the team {name:?}")).map(drop)
+        self.engine.join_team(name)
     }
 
     /// Removes hosts by name and ends their tasks.

@@ -9,8 +9,7 @@ use pvm3::{BatchEvent, PvmError, Task, Tid};
 use rust_support::Test;
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 const TESTS: &[Test] = &[
@@ -227,28 +226,7 @@ fn listed() {
 /// The C interface, if there is a compiler and the library is built.
 fn from_c() {
     let Some(_) = enrol() else { return };
-    // Cargo builds the shared library beside this program, for it is of the same package.
-    let built = std::env::current_exe().unwrap().parent().unwrap().to_owned();
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let program = pvm3::engine::tmp_dir().join("queue");
-    let compiled = Command::new("cc")
-        .arg("-I")
-        .arg(sources.join("include"))
-        .arg(sources.join("tests/rust_support/queue.c"))
-        .arg("-o")
-        .arg(&program)
-        .arg("-L")
-        .arg(&built)
-        .args(["-lpvm3", &format!("-Wl,-rpath,{}", built.display())])
-        .status();
-    if !built.join("libpvm3.so").is_file() || !compiled.is_ok_and(|status| status.success()) {
-        return rust_support::missing("a C compiler or the built library");
-    }
-    let library = built.join("libpvm3.so");
-    // Programs ask for it by the name that the original has.
-    let _ = std::os::unix::fs::symlink(&library, program.with_file_name("libpvm3.so.3"));
-    let mut command = Command::new(&program);
-    command.env("LD_LIBRARY_PATH", program.parent().unwrap());
+    let Some(mut command) = rust_support::c_program("queue", &pvm3::engine::tmp_dir()) else { return };
     let output = command.arg(me()).arg("7").output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let (bad, unknown) = (PvmError::BadParam.code(), PvmError::NotFound.code());

@@ -7,7 +7,8 @@ mod rust_support;
 use pvm3::{Pack, PvmError, Scope, Task, Tid};
 use rust_support::Test;
 use std::collections::BTreeMap;
-use std::process::ExitCode;
+use std::io::{BufRead, BufReader};
+use std::process::{ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 const TESTS: &[Test] = &[
@@ -15,9 +16,12 @@ const TESTS: &[Test] = &[
     ("many_parents_at_once", many_parents_at_once),
     ("a_deep_family", a_deep_family),
     ("arguments_beyond_the_systems_limit", arguments_beyond_the_systems_limit),
+    ("a_task_names_its_team", a_task_names_its_team),
+    ("a_program_in_c_names_its_team", a_program_in_c_names_its_team),
 ];
 
-const ROLES: &[Test] = &[("brief", brief), ("parent", parent), ("descendant", descendant)];
+const ROLES: &[Test] =
+    &[("brief", brief), ("parent", parent), ("descendant", descendant), ("member", member)];
 
 /// Tag of what children tell their parents.
 const HERE: i32 = 1;
@@ -92,6 +96,43 @@ fn many_parents_at_once() {
     assert_eq!((parents.tids.len(), parents.failed.len()), (PARENTS, 0));
     let heard: u32 = parents.tids.iter().map(|&parent| heard(&mut task, parent)).sum();
     assert_eq!(heard as usize, 2 * PARENTS);
+}
+
+/// Names the team in which it is to be.
+fn member() {
+    let mut task = Task::enrol().unwrap();
+    let parent = task.parent().unwrap();
+    tell(&mut task, parent, u32::from(std::env::var("PVM_TEAM").is_ok_and(|team| team == "orchestra")));
+    task.exit().unwrap();
+}
+
+fn a_task_names_its_team() {
+    let Some(mut task) = enrol() else {
+        let mut task = Task::enrol().unwrap();
+        return assert_eq!(task.join_team("orchestra").unwrap_err().code(), PvmError::NotImpl);
+    };
+    for (team, expected) in [(None, 1), (Some("orchestra"), 1), (Some("choir"), 0)] {
+        task.join_team("orchestra").unwrap();
+        let spawn = task.spawn(me()).args(["role", "member"]);
+        let spawned = team.into_iter().fold(spawn, pvm3::Spawn::team).start().unwrap();
+        assert_eq!(heard(&mut task, spawned.tids[0]), expected, "{team:?}");
+    }
+    assert_eq!(task.join_team("").unwrap_err().code(), PvmError::BadParam);
+}
+
+fn a_program_in_c_names_its_team() {
+    let Some(mut task) = enrol() else { return };
+    let Some(mut command) = rust_support::c_program("team", &pvm3::engine::tmp_dir()) else { return };
+    let mut program = command.arg("orchestra").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    BufReader::new(program.stdout.take().unwrap()).read_line(&mut said).unwrap();
+    let bad = PvmError::BadParam.code();
+    assert_eq!(said, format!("{bad} {bad} {bad} 0\n"));
+    let host = task.tid().host().unwrap().daemon();
+    let teams = task.turns(host).unwrap().teams;
+    assert!(teams.iter().any(|team| team.name == "orchestra" && team.tasks.len() == 1), "{teams:?}");
+    drop(program.stdin.take());
+    assert!(program.wait().unwrap().success());
 }
 
 fn arguments_beyond_the_systems_limit() {

@@ -4,9 +4,9 @@
 //! wait, after it has sent on them, tells its daemon once to whom.
 
 use super::{Engine, Payload, xdr_header};
-use crate::error::Result;
+use crate::error::{Result, check};
 use pvm_wire::Tid;
-use pvm_wire::body::BodyWriter;
+use pvm_wire::body::{BodyReader, BodyWriter};
 use pvm_wire::codes::{CONTEXT_TM, Tmx};
 
 /// Receivers that are told of in one wait.
@@ -35,6 +35,13 @@ impl Turns {
 }
 
 impl Engine {
+    /// Names this task's team: tasks that want to run at the same time. What it spawns from now on is of that team, too.
+    pub fn join_team(&mut self, name: &str) -> Result<()> {
+        self.require_ours()?;
+        let answer = self.request(Tmx::Team.tag(), BodyWriter::new().str(name).finish())?;
+        check(BodyReader::new(&answer).int()?, &format!("the team {name:?}")).map(drop)
+    }
+
     /// This task is about to wait.
     pub(super) fn tell_waiting(&mut self) -> Result<()> {
         if self.hints.sent.is_empty() {

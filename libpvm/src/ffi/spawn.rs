@@ -123,6 +123,20 @@ pub unsafe extern "C" fn pvm_setpolicy(name: *const c_char) -> c_int {
     })
 }
 
+/// Names this task's team: tasks that want to run at the same time. What it spawns from now on is of that team, too.
+///
+/// # Safety
+/// `name` is NULL or a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvm_jointeam(name: *const c_char) -> c_int {
+    // SAFETY: as promised.
+    let name = unsafe { os_text(name) };
+    call("pvm_jointeam", |state| {
+        state.engine()?.join_team(name?.to_str().ok_or(PvmError::BadParam)?)?;
+        Ok::<_, Failure>(0)
+    })
+}
+
 /// The good tids in their order, then the codes; never more than were asked for.
 fn sorted(mut results: Vec<c_int>, count: c_int) -> (c_int, Vec<c_int>) {
     results.truncate(usize::try_from(count).unwrap_or(0));
