@@ -28,8 +28,10 @@ struct Host {
     told: Vec<DaemonMsg>,
     /// What tasks were told about turns.
     turns: Vec<i32>,
-    /// CPU time of each process; without it, turns cost their time.
+    /// CPU time of each process; without it, all that there is, and turns cost their time.
     used: Option<BTreeMap<i32, Duration>>,
+    /// Whether those who are held use what the others leave.
+    leaves_rest: bool,
 }
 
 impl Host {
@@ -37,7 +39,15 @@ impl Host {
         let mut r = Recorder::with(Config { slice: Some(SLICE), cores, ..config(HostIndex::MASTER) });
         let (conn, _) = r.enrol(100, 0);
         r.add_host(conn, 2);
-        Self { r, conn, runs: BTreeMap::new(), told: Vec::new(), turns: Vec::new(), used: None }
+        Self {
+            r,
+            conn,
+            runs: BTreeMap::new(),
+            told: Vec::new(),
+            turns: Vec::new(),
+            used: None,
+            leaves_rest: false,
+        }
     }
 
     /// Starts one task of a team.
@@ -68,10 +78,12 @@ impl Host {
                     assert_ne!(self.runs.insert(pid, runs), Some(runs), "said twice of {pid}");
                 }
                 Action::ReadUsage { pids } => {
-                    let used = self.used.as_ref();
-                    let of = |used: &BTreeMap<i32, Duration>, pid| used.get(pid).copied().unwrap_or_default();
-                    let times = used.map(|used| pids.iter().map(|pid| of(used, pid)).collect());
-                    self.r.feed(Event::Usage { times });
+                    let of = |pid| match &self.used {
+                        None => self.r.now,
+                        Some(used) => used.get(pid).copied().unwrap_or_default(),
+                    };
+                    let times = pids.iter().map(of).collect();
+                    self.r.feed(Event::Usage { times, leaves_rest: self.leaves_rest });
                 }
                 Action::SendPeer { message, .. } if !matches!(message, DaemonMsg::Turns { .. }) => {
                     self.told.push(message);
@@ -246,7 +258,7 @@ fn a_flooded_team_has_no_more_than_its_share() {
 /// One team wants a part of the processor, the other all that is left.
 fn share(part: u32) -> (Host, Duration, Duration, u32) {
     let mut h = Host::new(1);
-    h.used = Some(BTreeMap::new());
+    (h.used, h.leaves_rest) = (Some(BTreeMap::new()), true);
     let _ = (h.start("waits", 11), h.start("computes", 21));
     let (mut first, mut second, mut turns) = (Duration::ZERO, Duration::ZERO, 0);
     for _ in 0..200 {
@@ -258,6 +270,25 @@ fn share(part: u32) -> (Host, Duration, Duration, u32) {
         h.spend([(11, wanted), (21, rest)]);
     }
     (h, first, second, turns)
+}
+
+#[test]
+fn where_others_are_stopped_a_team_that_waits_gives_its_slot_up_at_once() {
+    let mut h = Host::new(1);
+    h.used = Some(BTreeMap::new());
+    let _ = (h.start("a", 11), h.start("b", 21));
+    let (mut had, mut computed) = ([0_u32; 2], Duration::ZERO);
+    // The second always has something to do, the first nothing.
+    for _ in 0..1000 {
+        let step = SLICE / 50;
+        had[usize::from(h.runs[&21])] += 1;
+        if h.runs[&21] {
+            computed += step;
+        }
+        h.used = Some([(11, Duration::ZERO), (21, computed)].into());
+        h.pass(step);
+    }
+    assert!(had[1] >= had[0] * 5, "{had:?}");
 }
 
 #[test]
@@ -277,7 +308,7 @@ fn teams_that_want_more_than_their_share_have_the_same() {
 #[test]
 fn where_there_is_time_for_all_nobody_is_held() {
     let mut h = Host::new(1);
-    h.used = Some(BTreeMap::new());
+    (h.used, h.leaves_rest) = (Some(BTreeMap::new()), true);
     let ((a, _), _) = (h.start("a", 11), h.start("b", 21));
     assert_eq!(h.running().len(), 1);
     for _ in 0..3 {
@@ -298,7 +329,7 @@ fn where_there_is_time_for_all_nobody_is_held() {
 #[test]
 fn a_team_of_short_processes_has_no_more_than_its_share() {
     let mut h = Host::new(1);
-    h.used = Some(BTreeMap::new());
+    (h.used, h.leaves_rest) = (Some(BTreeMap::new()), true);
     let _ = h.start("b", 21);
     let mut had = [0_u32; 2];
     let (_, mut cookie) = h.start("a", 1000);

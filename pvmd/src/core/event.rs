@@ -169,9 +169,10 @@ pub enum Event {
     },
     /// Answer to [`Action::ReadUsage`].
     Usage {
-        /// CPU time that each process has used, in the order of the question; zero if it is not there. `None`: who is held
-        /// cannot use what others leave, so that a turn costs its time.
-        times: Option<Vec<Duration>>,
+        /// CPU time that each process has used, in the order of the question; zero if it is not there.
+        times: Vec<Duration>,
+        /// Whether those who are held use what the others leave.
+        leaves_rest: bool,
     },
     /// The daemon is told to end (a signal).
     Terminate {

@@ -65,6 +65,8 @@ enum Timer {
     LastWords(Tid),
     /// The slice of this number has ended.
     Slice(u64),
+    /// It is time to see whether the team of this slice still wants it.
+    Look(u64),
 }
 
 /// One daemon.
@@ -227,6 +229,7 @@ impl Core {
                 Timer::Hoster(host) => self.on_hoster_silent(host),
                 Timer::LastWords(tid) => self.on_last_words(tid),
                 Timer::Slice(serial) => self.on_slice_end(serial),
+                Timer::Look(serial) => self.on_look(serial),
             }
         }
         self.finish()
@@ -254,7 +257,7 @@ impl Core {
             Event::HostStarted { index, result } => self.on_host_started(index, result),
             Event::Load { busy_cores } => self.on_load(busy_cores),
             Event::Times { host, id, means, times } => self.on_times(PeerTo { host, id }, means, &times),
-            Event::Usage { times } => self.on_usage(times),
+            Event::Usage { times, leaves_rest } => self.on_usage(times, leaves_rest),
             Event::Terminate { reason } => self.on_terminate(&reason),
         }
     }

@@ -30,7 +30,7 @@ const SLACK: u32 = 2;
 #[derive(Debug)]
 pub(super) struct Teams {
     /// `None`: turns are never taken.
-    slice: Option<Duration>,
+    pub slice: Option<Duration>,
     pub node: Node<TeamId>,
     names: BTreeMap<String, TeamId>,
     /// Their names, and how many tasks have them.
@@ -47,7 +47,7 @@ pub(super) struct Teams {
     /// The processor has time left for all: everybody runs, and it is looked again after a slice.
     pub is_idle: bool,
     /// Number of the slice that runs; timers of others have no effect.
-    serial: u64,
+    pub serial: u64,
     /// Teams that run: the one whose turn it is, and those for which cores are left.
     chosen: BTreeSet<TeamId>,
     /// Processes that the driver keeps from running.
@@ -138,6 +138,11 @@ impl Teams {
     fn must_share(&self, cores: usize) -> bool {
         let teams = self.members.len();
         self.slice.is_some() && teams >= 2 && teams >= cores && self.count > cores
+    }
+
+    /// Whether the slice of this number is the one that runs.
+    pub fn is_slice(&self, serial: u64) -> bool {
+        self.is_shared && self.serial == serial
     }
 
     /// The processes that take turns, each with its team.
@@ -265,21 +270,18 @@ impl Core {
         self.tell_turns(false);
     }
 
-    /// A slice has ended. Who is next is decided when it is known what everybody has used.
-    pub(super) fn on_slice_end(&mut self, serial: u64) {
-        if self.teams.is_shared && self.teams.serial == serial {
-            self.teams.meter.is_slice_over = true;
-            self.read_usage();
-        }
+    pub(super) fn next_turn(&mut self) {
+        self.turn_of_others(None);
     }
 
-    pub(super) fn next_turn(&mut self) {
+    /// The turn of the team that has used least, this one left out if there is another.
+    pub(super) fn turn_of_others(&mut self, left_out: Option<TeamId>) {
         self.time_passed();
         self.teams.is_idle = false;
         let teams: Vec<TeamId> = self.teams.members.keys().copied().collect();
         let node = &mut self.teams.node;
         node.forget_savings();
-        let next = node.turn(&teams, |_| true);
+        let next = node.turn(&teams, |team| Some(team) != left_out).or(left_out);
         node.slice_ended(next);
         self.begin_slice();
         self.remind();
@@ -302,6 +304,7 @@ impl Core {
         let Some(slice) = self.teams.slice else { return };
         self.teams.serial += 1;
         self.set_timer(slice, Timer::Slice(self.teams.serial));
+        self.look_later(slice);
         self.steer();
     }
 

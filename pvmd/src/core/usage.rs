@@ -4,14 +4,18 @@
 //! time has its turn whenever it wants to run, and those who compute have the rest. Where those who wait are stopped, nobody has
 //! the rest, and a turn costs its time.
 
-use super::Core;
 use super::event::Action;
 use super::teams::TeamId;
+use super::{Core, Timer};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// One in so many parts of the processor has to be left by all teams together, or they take turns.
 const SPARE: u32 = 2;
+/// Where others are stopped meanwhile, it is looked so often in a slice whether its team still wants it.
+const LOOKS: u32 = 10;
+/// A team that has used less than one in so many parts of the processor since the last look waits.
+const WAITING: u32 = 50;
 
 /// The readings so far.
 #[derive(Debug, Default)]
@@ -26,10 +30,23 @@ pub(super) struct Meter {
     passed: Duration,
     /// CPU time is what counts.
     is_by_use: bool,
+    has_read: bool,
     /// A process of the running team has ended, and nobody knows what it had used.
     has_lost: bool,
-    /// With the next reading a turn ends.
-    pub is_slice_over: bool,
+    /// What is done with the next reading, besides.
+    then: Then,
+}
+
+/// Why it is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Then {
+    /// To begin, or because a message has brought another team.
+    #[default]
+    Nothing,
+    /// A slice has ended.
+    NextTurn,
+    /// To see whether a slice is wanted.
+    Look,
 }
 
 impl Meter {
@@ -53,7 +70,7 @@ impl Meter {
         });
         let used = used.collect();
         self.seen = asked.iter().map(|&(_, pid)| pid).zip(times).collect();
-        std::mem::replace(&mut self.is_by_use, true).then_some(used)
+        std::mem::replace(&mut self.has_read, true).then_some(used)
     }
 }
 
@@ -63,6 +80,29 @@ impl Core {
         self.teams.meter.asked = self.teams.all().collect();
         let pids = self.teams.meter.asked.iter().map(|&(_, pid)| pid).collect();
         self.actions.push(Action::ReadUsage { pids });
+    }
+
+    /// A slice has ended. Who is next is decided when it is known what everybody has used.
+    pub(super) fn on_slice_end(&mut self, serial: u64) {
+        if self.teams.is_slice(serial) {
+            self.teams.meter.then = Then::NextTurn;
+            self.read_usage();
+        }
+    }
+
+    /// A slice is looked at.
+    pub(super) fn on_look(&mut self, serial: u64) {
+        if self.teams.is_slice(serial) && self.teams.meter.then == Then::Nothing {
+            self.teams.meter.then = Then::Look;
+            self.read_usage();
+        }
+    }
+
+    /// A slice begins, or a look at it was in vain: the next is in a part of the slice.
+    pub(super) fn look_later(&mut self, slice: Duration) {
+        if self.teams.meter.has_read && !self.teams.meter.is_by_use {
+            self.set_timer(slice / LOOKS, Timer::Look(self.teams.serial));
+        }
     }
 
     /// The team whose turn it is has had it for some time more.
@@ -80,40 +120,46 @@ impl Core {
     }
 
     /// The driver has looked, and nothing has happened meanwhile.
-    pub(super) fn on_usage(&mut self, times: Option<Vec<Duration>>) {
+    pub(super) fn on_usage(&mut self, times: Vec<Duration>, leaves_rest: bool) {
+        let then = std::mem::take(&mut self.teams.meter.then);
         if !self.teams.is_shared {
             return;
         }
         self.time_passed();
-        let is_wanted = self.settle(times);
-        if std::mem::take(&mut self.teams.meter.is_slice_over) {
-            if is_wanted {
-                self.next_turn();
-            } else {
+        let elapsed = self.now.saturating_sub(std::mem::replace(&mut self.teams.meter.read, self.now));
+        let all = elapsed.saturating_mul(self.config.cores);
+        let used = self.teams.meter.used(times, all);
+        self.teams.meter.is_by_use = leaves_rest;
+        let is_wanted = used.is_none_or(|used| self.settle(&used, elapsed, all));
+        match then {
+            Then::Nothing => {}
+            Then::NextTurn if is_wanted || !leaves_rest => self.next_turn(),
+            Then::NextTurn => {
                 self.teams.is_idle = true;
                 self.begin_slice();
             }
+            // All its tasks wait, and nobody else can use its slot.
+            Then::Look if !is_wanted => self.turn_of_others(self.teams.node.running()),
+            Then::Look => self.look_later(self.teams.slice.unwrap_or_default()),
         }
     }
 
-    /// Everybody pays. Whether there is too little of the processor for all to run as they like.
-    fn settle(&mut self, times: Option<Vec<Duration>>) -> bool {
+    /// Everybody pays. Whether there is too little of the processor for all to run as they like; where those who are held are
+    /// stopped, whether the team whose turn it is wants it at all.
+    fn settle(&mut self, used: &[(TeamId, Duration)], elapsed: Duration, all: Duration) -> bool {
         let teams = &mut self.teams;
-        let elapsed = self.now.saturating_sub(std::mem::replace(&mut teams.meter.read, self.now));
-        let all = elapsed.saturating_mul(self.config.cores);
         let has_lost = std::mem::take(&mut teams.meter.has_lost);
-        let Some(times) = times else {
-            teams.meter.is_by_use = false;
-            return true;
-        };
-        let Some(used) = teams.meter.used(times, all) else { return true };
-        let total: Duration = used.iter().map(|(_, time)| *time).sum();
-        for (team, time) in used {
+        let running = teams.node.running();
+        if !teams.meter.is_by_use {
+            let own = used.iter().filter(|(team, _)| Some(*team) == running);
+            return has_lost || own.map(|(_, time)| *time).sum::<Duration>() > elapsed / WAITING;
+        }
+        for &(team, time) in used {
             teams.node.charge_to(team, time);
         }
-        if let Some(running) = teams.node.running().filter(|_| has_lost) {
+        if let Some(running) = running.filter(|_| has_lost) {
             teams.node.charge_to(running, elapsed);
         }
-        has_lost || total >= all / SPARE
+        has_lost || used.iter().map(|(_, time)| *time).sum::<Duration>() >= all / SPARE
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Before a task is held the [`Guardian`] knows of it, so none stays held when the daemon is no more.
 
+use crate::core::event::Event;
 use crate::io::guardian::Guardian;
 use crate::io::process;
 use rustix::io::Errno;
@@ -10,7 +11,6 @@ use std::ffi::OsString;
 use std::fmt::Debug;
 use std::io;
 use std::str::FromStr;
-use std::time::Duration;
 use tracing::{debug, info, warn};
 
 const SIGCONT: i32 = 18;
@@ -149,9 +149,10 @@ impl Turns {
         }
     }
 
-    /// CPU time that processes have used, if those who are held use what the others leave.
-    pub fn usage(&self, pids: &[i32]) -> Option<Vec<Duration>> {
-        (self.means != Means::Stop).then(|| pids.iter().copied().map(process::cpu_time).collect())
+    /// CPU time that processes have used, and whether those who are held use what the others leave.
+    pub fn usage(&self, pids: &[i32]) -> Event {
+        let times = pids.iter().copied().map(process::cpu_time).collect();
+        Event::Usage { times, leaves_rest: self.means != Means::Stop }
     }
 
     /// Lets a process run, or keeps it from running.

@@ -242,7 +242,7 @@ impl Running {
                 let times = pids.into_iter().map(process::cpu_time).collect();
                 return Some(Event::Times { host, id, means: driver.turns.name(), times });
             }
-            Action::ReadUsage { pids } => return Some(Event::Usage { times: driver.turns.usage(&pids) }),
+            Action::ReadUsage { pids } => return Some(driver.turns.usage(&pids)),
             Action::Dispatch { pid, runs } => driver.turns.set(pid, runs),
             Action::Link { entry } => driver.links.dial(&entry),
             Action::Unlink { host } => driver.links.close(host),
