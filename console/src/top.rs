@@ -69,6 +69,15 @@ impl Sample {
     }
 }
 
+impl Sample {
+    /// Microseconds that teams waited for a processor, by host and name.
+    fn waits(&self) -> BTreeMap<(&str, &str), u64> {
+        let teams =
+            self.hosts.iter().flat_map(|(host, report)| report.teams.iter().map(move |team| (host, team)));
+        teams.map(|(host, team)| ((&**host, &*team.name), team.waited)).collect()
+    }
+}
+
 /// A team on all hosts.
 #[derive(Default)]
 struct Total {
@@ -76,6 +85,8 @@ struct Total {
     hosts: usize,
     running: usize,
     cpu: f64,
+    /// % of the time that its tasks wanted a processor and had none.
+    waited: f64,
 }
 
 /// The text of both moments' difference.
@@ -86,6 +97,7 @@ fn table(before: &Sample, now: &Sample) -> String {
         let used = time.saturating_sub(old.get(&tid).copied().unwrap_or(time));
         used as f64 / 1e6 / elapsed * 100.0
     };
+    let waits = before.waits();
     let mut teams: BTreeMap<&str, Total> = BTreeMap::new();
     let mut rows = String::new();
     for (host, report) in &now.hosts {
@@ -94,6 +106,8 @@ fn table(before: &Sample, now: &Sample) -> String {
             total.tasks += team.tasks.len();
             total.hosts += 1;
             total.running += usize::from(team.runs);
+            let waited = waits.get(&(&**host, &*team.name)).map_or(0, |old| team.waited.saturating_sub(*old));
+            total.waited += waited as f64 / 1e6 / elapsed * 100.0;
             for task in &team.tasks {
                 total.cpu += cpu(task);
                 let state = if team.runs { "runs" } else { "waits" };
@@ -109,13 +123,17 @@ fn table(before: &Sample, now: &Sample) -> String {
     let all: f64 = teams.values().map(|team| team.cpu).sum();
     let _ = writeln!(
         text,
-        "\n{:>16} {:>6} {:>6} {:>6} {:>7} {:>6}",
-        "TEAM", "TASKS", "HOSTS", "TURN", "CPU%", "SHARE"
+        "\n{:>16} {:>6} {:>6} {:>6} {:>7} {:>6} {:>8}",
+        "TEAM", "TASKS", "HOSTS", "TURN", "CPU%", "SHARE", "SLOWDOWN"
     );
     for (name, team) in teams {
-        let Total { tasks, hosts, running, cpu } = team;
+        let Total { tasks, hosts, running, cpu, waited } = team;
+        let slowdown = if cpu > 0.0 { format!("{:.2}", (cpu + waited) / cpu) } else { "-".to_owned() };
         let share = if all > 0.0 { cpu / all * 100.0 } else { 0.0 };
-        let _ = writeln!(text, "{name:>16} {tasks:>6} {hosts:>6} {running:>6} {cpu:>7.1} {share:>5.1}%");
+        let _ = writeln!(
+            text,
+            "{name:>16} {tasks:>6} {hosts:>6} {running:>6} {cpu:>7.1} {share:>5.1}% {slowdown:>8}"
+        );
     }
     let _ =
         writeln!(text, "\n{:>8} {:>16} {:>16} {:>6} {:>6} COMMAND", "TID", "HOST", "TEAM", "TURN", "CPU%");
@@ -169,8 +187,11 @@ mod tests {
 
     fn sample(when: Instant, switches: u64, times: [u64; 2]) -> Sample {
         let [one, two] = [0x40002, 0x40003].map(Tid::from_bits);
-        let team =
-            |name: &str, tid, time, runs| TeamReport { name: name.into(), runs, tasks: vec![(tid, time)] };
+        let waited = switches * 10_000;
+        let team = |name: &str, tid, time, runs| {
+            let tasks = vec![(tid, time)];
+            TeamReport { name: name.into(), runs, waited, tasks }
+        };
         let teams = vec![team("a", one, times[0], true), team("b", two, times[1], false)];
         let report = TurnsReport {
             means: "priorities".into(),
@@ -194,8 +215,8 @@ mod tests {
         );
         let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(lines[1], ["vm", "priorities", "50ms", "0", "20.0", "0.0", "0.0", "0.0", "20.0"]);
-        assert_eq!(lines[4], ["a", "1", "1", "1", "75.0", "75.0%"]);
-        assert_eq!(lines[5], ["b", "1", "1", "0", "25.0", "25.0%"]);
+        assert_eq!(lines[4], ["a", "1", "1", "1", "75.0", "75.0%", "1.27"]);
+        assert_eq!(lines[5], ["b", "1", "1", "0", "25.0", "25.0%", "1.80"]);
         assert_eq!(lines[8], ["t40002", "vm", "a", "runs", "75.0", "/bin/one"]);
         assert_eq!(lines[9], ["t40003", "vm", "b", "waits", "25.0", "-"]);
     }

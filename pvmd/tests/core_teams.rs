@@ -431,7 +431,9 @@ fn a_task_asks_how_turns_are_taken() {
     h.r.say(h.conn, Tid::MY_DAEMON, Tmx::Turns.tag(), CONTEXT_TM, &BodyWriter::new().int(0x40000).finish());
     let Action::ReadTimes { host, id, pids } = h.r.next() else { panic!("nobody looks") };
     assert_eq!(pids, [100, 11, 21]);
-    let times = [0, 5, 6].map(Duration::from_micros).to_vec();
+    let times = [(0, 0), (5, 15), (6, 0)];
+    let times =
+        times.map(|(used, waited)| (Duration::from_micros(used), Duration::from_micros(waited))).to_vec();
     h.r.feed(Event::Times { host, id, means: "priorities", times });
     let (_, message) = h.r.message();
     let report = pvm_wire::coscheduling::TurnsReport::decode(&message.body[4..]).unwrap();
@@ -442,7 +444,7 @@ fn a_task_asks_how_turns_are_taken() {
     assert_eq!(report.switches, 2);
     let teams: Vec<_> = report.teams.iter().map(|team| (&*team.name, team.runs)).collect();
     assert_eq!(teams, [("a", h.runs[&11]), ("b", h.runs[&21]), ("t40001", true)]);
-    assert_eq!(report.teams[0].tasks, [(a, 5)]);
+    assert_eq!((&*report.teams[0].tasks, report.teams[0].waited), (&[(a, 5)][..], 15));
     h.r.say(h.conn, Tid::MY_DAEMON, Tmx::Turns.tag(), CONTEXT_TM, &BodyWriter::new().int(0x7_c0000).finish());
     let (_, message) = h.r.message();
     assert_eq!(BodyReader::new(&message.body).int(), Ok(pvm_wire::PvmError::NoHost.code()));

@@ -46,6 +46,8 @@ pub struct TeamReport {
     pub name: String,
     /// Whether its tasks may run now.
     pub runs: bool,
+    /// Microseconds that its tasks wanted a processor and had none.
+    pub waited: u64,
     /// Its tasks, and the microseconds of CPU time that each has used.
     pub tasks: Vec<(Tid, u64)>,
 }
@@ -70,7 +72,8 @@ mod tests {
 
     #[test]
     fn a_report_arrives() {
-        let team = TeamReport { name: "a".into(), runs: true, tasks: vec![(Tid::from_bits(0x40001), 7)] };
+        let team =
+            TeamReport { name: "a".into(), runs: true, waited: 3, tasks: vec![(Tid::from_bits(0x40001), 7)] };
         let report = TurnsReport {
             means: "stop".into(),
             epoch: u64::MAX,

@@ -5,6 +5,7 @@ use super::jobs::Destination;
 use crate::shell::spawn_options::{self, JobOutput, Place, SpawnCommand};
 use anyhow::{Context, Result};
 use pvm_wire::codes::{CONTEXT_TC, Tc};
+use pvm_wire::coscheduling::TEAM_VARIABLE;
 use pvm_wire::spawn::Sink;
 use pvm3::{Spawn, Spawned};
 use std::fmt::Write as _;
@@ -65,8 +66,13 @@ impl Console {
         if let Some(directory) = &command.directory {
             spawn = spawn.directory(directory);
         }
-        for (name, value) in self.environment.for_tasks() {
+        // What is said here goes before what is exported.
+        let is_said = |name: &str| command.team.is_some() && name == TEAM_VARIABLE;
+        for (name, value) in self.environment.for_tasks().into_iter().filter(|(name, _)| !is_said(name)) {
             spawn = spawn.env(&name, &value);
+        }
+        if let Some(team) = &command.team {
+            spawn = spawn.team(team);
         }
         match &command.policy {
             Some(policy) => spawn.policy(policy),

@@ -108,6 +108,7 @@ pub const TOPICS: &[Topic] = &[
          -?           under the debugger\n\
          -+           queued: a batch whose tasks start as hosts have slots (see \"help batch\")\n\
          -%POLICY     placed by this policy: active-pulling, round-robin, proportional\n\
+         -=TEAM       members of this team: tasks that want to run at the same time\n\
          ->           output to the console\n\
          ->FILE       output to a file; ->>FILE appends\n\
          -@           the tasks' events (see \"help trace\") to the console; -@FILE to a file\n",

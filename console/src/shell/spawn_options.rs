@@ -48,6 +48,8 @@ pub struct SpawnCommand {
     pub queued: bool,
     /// Placed by this policy.
     pub policy: Option<String>,
+    /// As members of this team.
+    pub team: Option<String>,
     /// Where the output goes.
     pub output: JobOutput,
     /// Where the trace goes, if the tasks are traced.
@@ -106,6 +108,10 @@ impl SpawnCommand {
         }
         if let Some(policy) = option.strip_prefix('%') {
             self.policy = Some(policy.to_owned());
+            return Ok(());
+        }
+        if let Some(team) = option.strip_prefix('=').filter(|team| !team.is_empty()) {
+            self.team = Some(team.to_owned());
             return Ok(());
         }
         if option == "+" {
@@ -191,6 +197,13 @@ mod tests {
     }
 
     #[test]
+    fn a_team_is_named() {
+        let command = spawn("-3 -=red prog");
+        assert_eq!((command.count, command.team.as_deref()), (3, Some("red")));
+        assert_eq!(refusal("-= prog"), SpawnSyntax::Unknown("-=".into()));
+    }
+
+    #[test]
     fn a_program_alone_is_one_task_anywhere() {
         let command = spawn("prog -4 x");
         assert_eq!((command.count, command.file.as_str()), (1, "prog"));
@@ -245,7 +258,7 @@ mod tests {
         assert_eq!(refusal("-0 p"), SpawnSyntax::Count("0".into()));
         assert_eq!(refusal("-127.0.0.3 p"), SpawnSyntax::Count("127.0.0.3".into()));
         assert_eq!(refusal("-99999999999 p"), SpawnSyntax::Count("99999999999".into()));
-        assert_eq!(refusal("-=f p"), SpawnSyntax::Unknown("-=f".into()));
+        assert_eq!(refusal("-!f p"), SpawnSyntax::Unknown("-!f".into()));
         assert_eq!(refusal("- p"), SpawnSyntax::Unknown("-".into()));
     }
 }

@@ -164,8 +164,9 @@ pub enum Event {
         id: RequestId,
         /// By what means processes are held.
         means: &'static str,
-        /// CPU time that each process has used, in the order of the question; zero if it is not there.
-        times: Vec<Duration>,
+        /// CPU time that each process has used, and how long it has wanted a processor and had none, in the order of the question;
+        /// zero if it is not there.
+        times: Vec<(Duration, Duration)>,
     },
     /// Answer to [`Action::ReadUsage`].
     Usage {

@@ -29,14 +29,16 @@ impl Core {
     }
 
     /// It has looked, and nothing has happened meanwhile.
-    pub(super) fn on_times(&mut self, to: PeerTo, means: &str, times: &[Duration]) {
+    pub(super) fn on_times(&mut self, to: PeerTo, means: &str, times: &[(Duration, Duration)]) {
         let mut teams: BTreeMap<String, TeamReport> = BTreeMap::new();
         let shown = self.tasks.iter().filter(|task| is_shown(task));
-        for (task, time) in shown.zip(times) {
+        for (task, (used, waited)) in shown.zip(times) {
             let name = self.team_name(task.tid);
             let runs = self.teams.may_run(task.team);
-            let team = teams.entry(name.clone()).or_insert(TeamReport { name, runs, tasks: Vec::new() });
-            team.tasks.push((task.tid, micros(*time)));
+            let team =
+                teams.entry(name.clone()).or_insert(TeamReport { name, runs, waited: 0, tasks: Vec::new() });
+            team.waited = team.waited.saturating_add(micros(*waited));
+            team.tasks.push((task.tid, micros(*used)));
         }
         let counters = self.teams.node.counters();
         let spin = self.config.wake_time * if self.config.cores > 1 { SPINS } else { 0 };

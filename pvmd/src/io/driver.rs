@@ -239,7 +239,7 @@ impl Running {
                 }
             }
             Action::ReadTimes { host, id, pids } => {
-                let times = pids.into_iter().map(process::cpu_time).collect();
+                let times = pids.into_iter().map(process::times).collect();
                 return Some(Event::Times { host, id, means: driver.turns.name(), times });
             }
             Action::ReadUsage { pids } => return Some(driver.turns.usage(&pids)),

@@ -237,6 +237,16 @@ fn set_class(thread: i32, class: i32) -> io::Result<()> {
     }
 }
 
+/// CPU time that a process has used, and how long its threads wanted a processor and had none.
+pub fn times(pid: i32) -> (Duration, Duration) {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let waits = threads.filter_map(|thread| {
+        let told = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        told.split_ascii_whitespace().nth(1)?.parse().ok()
+    });
+    (cpu_time(pid), Duration::from_nanos(waits.fold(0, u64::saturating_add)))
+}
+
 /// How long this thread runs at a time at most, as it promises the kernel for having a processor at once when it wakes.
 const SHORT_TURN: Duration = Duration::from_micros(100);
 

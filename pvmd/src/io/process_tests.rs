@@ -196,3 +196,32 @@ fn a_thread_asks_for_short_turns() {
     }
     assert_eq!(turn, Some(SHORT_TURN.as_nanos() as u64));
 }
+
+/// Two on one processor wait for each other half of the time.
+#[test]
+fn it_is_told_how_long_a_process_has_waited_for_a_processor() {
+    let allowed = rustix::thread::sched_getaffinity(None).unwrap();
+    let number = (0..rustix::thread::CpuSet::MAX_CPU).find(|&number| allowed.is_set(number)).unwrap();
+    let spin = || {
+        let mut command = std::process::Command::new("taskset");
+        command.args(["-c", &number.to_string(), "sh", "-c", "while :; do :; done"]).spawn().unwrap()
+    };
+    let mut two = [spin(), spin()];
+    let end = std::time::Instant::now() + Duration::from_secs(30);
+    let waited = loop {
+        let (used, waited) = times(two[0].id() as i32);
+        if used > Duration::from_millis(30) && waited > Duration::from_millis(20) {
+            break true;
+        }
+        if std::time::Instant::now() > end {
+            break false;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    for child in &mut two {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    assert!(waited || !Path::new("/proc/self/schedstat").exists());
+    assert_eq!(times(0), (Duration::ZERO, Duration::ZERO));
+}
