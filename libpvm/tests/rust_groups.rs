@@ -191,13 +191,13 @@ fn who_is_late_is_waited_for() {
     let hear = |task: &mut Task| task.recv(Any, 40).unwrap().get_one::<i32>().unwrap();
     // At first they do not know each other; in the end they meet in shared memory, if they can. Who waits long does so elsewhere.
     for round in 0..60 {
-        let pause = if round < 40 { 0 } else { round % 3 * 15 };
+        let pause = if round < 40 { 0 } else { round % 3 * 40 };
         std::thread::sleep(std::time::Duration::from_millis(pause));
         assert!(task.try_recv(Any, 40).unwrap().is_none(), "nobody passes before all are there");
         task.group("walkers").barrier(4).unwrap();
         assert_eq!([(); 3].map(|()| hear(&mut task)), [0; 3]);
     }
-    std::thread::sleep(std::time::Duration::from_millis(50));
+    std::thread::sleep(std::time::Duration::from_millis(100));
     if task.daemon_is_ours() {
         task.kill(others[0]).unwrap();
         assert_eq!([(); 2].map(|()| hear(&mut task)), [PvmError::NoInst.code(); 2]);

@@ -7,6 +7,7 @@
 use crate::mapping::Mapping;
 use crate::memory::Memory;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// Most tasks at one gate.
@@ -29,6 +30,10 @@ const ROUNDS: u32 = (ABSENT - 1) & !COUNT;
 const PATIENCE: Duration = Duration::from_micros(50);
 /// Looks before others may have the processor, if there is one for each.
 const LOOKS: u32 = 64;
+/// Whoever gets the processor back after so long has given it to somebody who does not wait for this gate.
+const LONG: Duration = Duration::from_millis(1);
+/// The most rounds in which a task sleeps at once after that.
+const PAUSE_MAX: u32 = 255;
 
 /// What an arrival means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,6 +124,32 @@ pub struct Gate {
     at: u64,
     size: u32,
     looks: u32,
+    pause: Arc<Pause>,
+}
+
+/// Rounds in which this task sleeps at once: where others want the processor, whoever lets them have it waits for far longer than
+/// it takes to be woken.
+#[derive(Debug, Default)]
+struct Pause {
+    left: AtomicU32,
+    last: AtomicU32,
+}
+
+impl Pause {
+    /// Whether it is over.
+    fn is_over(&self) -> bool {
+        let left = self.left.load(Ordering::Relaxed);
+        self.left.store(left.saturating_sub(1), Ordering::Relaxed);
+        left == 0
+    }
+
+    /// Whether looking has paid.
+    fn note(&self, has_paid: bool) {
+        let last = self.last.load(Ordering::Relaxed);
+        let last = if has_paid { last / 2 } else { (last * 2 + 1).min(PAUSE_MAX) };
+        self.last.store(last, Ordering::Relaxed);
+        self.left.store(last, Ordering::Relaxed);
+    }
 }
 
 impl Gate {
@@ -126,7 +157,7 @@ impl Gate {
     pub fn new(memory: Arc<Mapping>, at: u64, size: u32) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let looks = if size as usize <= cores { LOOKS } else { 1 };
-        Self { memory, at, size, looks }
+        Self { memory, at, size, looks, pause: Arc::default() }
     }
 
     /// Arrives. Whoever is last wakes the others.
@@ -147,16 +178,12 @@ impl Gate {
 
     /// Waits at the gate until a round ends, or so long.
     pub fn wait(&self, round: Round, time: Duration) -> State {
-        let begin = Instant::now();
-        let end = begin + time;
-        while begin.elapsed() < PATIENCE {
-            for _ in 0..self.looks {
-                if self.state(round) != State::Open {
-                    return self.state(round);
-                }
-                std::hint::spin_loop();
+        let end = Instant::now() + time;
+        if self.pause.is_over() {
+            let state = self.look(round);
+            if state != State::Open {
+                return state;
             }
-            std::thread::yield_now();
         }
         loop {
             let word = match mark(&*self.memory, self.at, round, SLEEPERS) {
@@ -169,6 +196,26 @@ impl Gate {
             }
             self.memory.sleep(self.at, word, left);
         }
+    }
+
+    /// Looks for some time, and lets others have the processor.
+    fn look(&self, round: Round) -> State {
+        let begin = Instant::now();
+        let mut state = self.state(round);
+        while state == State::Open && begin.elapsed() < PATIENCE {
+            for _ in 0..self.looks {
+                state = self.state(round);
+                if state != State::Open {
+                    break;
+                }
+                std::hint::spin_loop();
+            }
+            if state == State::Open {
+                std::thread::yield_now();
+            }
+        }
+        self.pause.note(begin.elapsed() < LONG);
+        state
     }
 
     /// This task goes on to wait elsewhere: whoever comes last has to tell it.
@@ -286,6 +333,15 @@ mod tests {
                 assert_eq!(waiting.join().unwrap(), expected);
             });
         }
+    }
+
+    #[test]
+    fn looking_in_vain_becomes_rare() {
+        let pause = Pause::default();
+        let looks = (0..100_000).filter(|_| pause.is_over()).inspect(|_| pause.note(false)).count();
+        assert_eq!(looks, 8 + (100_000 - 255) / 256);
+        (0..8).for_each(|_| pause.note(true));
+        assert!(pause.is_over() && pause.is_over());
     }
 
     #[test]

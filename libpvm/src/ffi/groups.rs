@@ -83,6 +83,10 @@ impl Port for Program {
         Self::engine(|engine| engine.send(to, header(tag), Payload::Parts(&[body])))
     }
 
+    fn send_all(&mut self, to: &[Tid], tag: i32, body: &[u8]) -> CallResult<()> {
+        Self::engine(|engine| engine.multicast(to, header(tag), Payload::Parts(&[body])))
+    }
+
     fn wait(
         &mut self,
         until: Until,

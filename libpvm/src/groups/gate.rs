@@ -18,8 +18,9 @@ use std::ffi::OsStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a member waits at the gate alone. After that it waits for messages, as in any other call.
-const NEAR: Duration = Duration::from_millis(10);
+/// How long a member waits at the gate alone. After that it waits for messages, as in any other call. To tell all takes far
+/// less, or they would never come back to the gate.
+const NEAR: Duration = Duration::from_millis(50);
 
 /// Where the members of an epoch meet.
 #[derive(Debug)]
@@ -117,9 +118,6 @@ impl<P: Port> Client<'_, P> {
         let own = self.port.tid()?;
         let body = BodyWriter::new().str(name).finish();
         let others = view.members.iter().map(|&(_, tid)| tid).filter(|&tid| tid != own);
-        for other in others {
-            self.port.send(other, tag::MOVED, &body)?;
-        }
-        Ok(())
+        self.port.send_all(&others.collect::<Vec<_>>(), tag::MOVED, &body)
     }
 }

@@ -44,6 +44,10 @@ pub trait Port {
     fn spawn(&mut self, request: SpawnRequest) -> Result<Vec<i32>>;
     /// Sends a body in XDR, in the context of groups.
     fn send(&mut self, to: Tid, tag: i32, body: &[u8]) -> Result<()>;
+    /// The same, to several.
+    fn send_all(&mut self, to: &[Tid], tag: i32, body: &[u8]) -> Result<()> {
+        to.iter().try_for_each(|&to| self.send(to, tag, body))
+    }
     /// Takes the first message of this context that is wanted; `None` when the time is over.
     fn wait(&mut self, until: Until, wanted: &mut dyn FnMut(&Message) -> bool) -> Result<Option<Message>>;
     /// The memory of a task of this host, if this one can reach it.
@@ -85,6 +89,10 @@ impl Port for Engine {
 
     fn send(&mut self, to: Tid, tag: i32, body: &[u8]) -> Result<()> {
         Engine::send(self, to, header(tag), Payload::Parts(&[body]))
+    }
+
+    fn send_all(&mut self, to: &[Tid], tag: i32, body: &[u8]) -> Result<()> {
+        self.multicast(to, header(tag), Payload::Parts(&[body]))
     }
 
     fn wait(&mut self, until: Until, wanted: &mut dyn FnMut(&Message) -> bool) -> Result<Option<Message>> {
