@@ -390,7 +390,9 @@ impl Core {
 
     /// A message for a task has come from another host, or is about to come on a direct route.
     pub(super) fn on_hint(&mut self, from: HostIndex, dst: Tid) {
-        if let Some(task) = self.tasks.get_mut(dst).filter(|task| task.awaits.is_some()) {
+        if self.teams.is_shared
+            && let Some(task) = self.tasks.get_mut(dst)
+        {
             task.awaits = None;
         }
         let Some(epoch) = self.links.get(&from).and_then(|link| link.epoch) else { return };
@@ -409,7 +411,7 @@ impl Core {
 
     /// A task has sent to another host.
     pub(super) fn note_sent(&mut self, src: Tid, dst: Option<Tid>) {
-        if self.teams.slice.is_some()
+        if self.teams.is_shared
             && let Some(task) = self.tasks.get_mut(src)
         {
             task.awaits = dst.filter(|dst| dst.is_task());
