@@ -18,6 +18,7 @@ pub fn started(index: HostIndex) -> Core {
         task_target: 4,
         slots: 2,
         policy: pvmd::core::Policy::default(),
+        private_network: false,
         task_limit: 100,
         address: Some(Ipv4Addr::LOCALHOST.into()),
         hostfile: Hostfile::default(),

@@ -1,7 +1,7 @@
 //! The `pvmd` command.
 
 use crate::core::{Config, Core, Hosting};
-use crate::hostfile::{HostOptions, Hostfile};
+use crate::hostfile::{HostOptions, Hostfile, Network};
 use crate::io::address_file::{self, AddressError, AddressFile};
 use crate::io::auth::AuthFiles;
 use crate::io::dispatcher::{Means, Turns};
@@ -222,6 +222,7 @@ fn master_plan(arguments: &Arguments, settings: &mut Settings) -> anyhow::Result
     }
     settings.directory = own.working_directory.clone().or(settings.directory.take());
     settings.debugger = own.debugger.clone().or(settings.debugger.take());
+    settings.private_network = own.network == Some(Network::Private);
     Ok(Plan { name, hostfile, own })
 }
 
@@ -409,6 +410,7 @@ fn common_config(settings: &Settings) -> Config {
         task_target: settings.task_target,
         slots: settings.task_slots,
         policy: settings.policy,
+        private_network: settings.private_network,
         task_limit: settings.task_limit,
         address: None,
         hostfile: Hostfile::default(),

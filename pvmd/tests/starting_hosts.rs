@@ -156,7 +156,7 @@ fn a_daemon_of_another_version_is_refused() {
 #[test]
 fn an_answer_without_a_daemon_behind_it_is_no_host() {
     let master = Master::start(
-        "cat >/dev/null; echo pvmd-ready 2 LINUX64 9 4230209 1000",
+        "cat >/dev/null; echo pvmd-ready 3 LINUX64 9 4230209 1000",
         "",
         &[("PVM_HOST_TIMEOUT", "0.5")],
     );
@@ -196,7 +196,7 @@ fn a_slave_whose_master_never_links_ends() {
     );
     master.says("CantStart");
     let answer = fs::read_to_string(master.folder.path().join("answer")).unwrap();
-    assert!(answer.starts_with("pvmd-ready 2 "), "{answer}");
+    assert!(answer.starts_with("pvmd-ready 3 "), "{answer}");
     let uid = rustix::process::getuid().as_raw();
     let address = master.folder.path().join(format!("pvmd.{uid}.slave"));
     let begin = Instant::now();

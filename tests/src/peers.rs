@@ -25,6 +25,8 @@ pub enum Peer {
     FortranCompiler,
     /// Clocks that are wrong as wanted (Debian: faketime).
     FakeTime,
+    /// Somebody who listens on a network (Debian: tcpdump).
+    TcpDump,
     /// sshd, ssh and ssh-keygen.
     Ssh,
     /// The right to make network namespaces, and `ip`.
@@ -72,6 +74,7 @@ impl Peer {
             Self::CppCompiler => missing_command("c++", "--version"),
             Self::FortranCompiler => missing_command("gfortran", "--version"),
             Self::FakeTime => missing_command("faketime", "--version"),
+            Self::TcpDump => missing_command("tcpdump", "--version"),
             Self::Ssh => {
                 missing_file(&["/usr/sbin/sshd", "/usr/bin/ssh", "/usr/bin/ssh-keygen"], "openssh-server")
             }

@@ -123,6 +123,8 @@ pub struct EnrolReply {
     pub address: String,
     /// The resource manager: 0 if none.
     pub scheduler: i32,
+    /// Whether the hostfile says of this host that its network is private; only our daemon says that.
+    pub private_network: bool,
 }
 
 impl EnrolReply {
@@ -138,12 +140,14 @@ impl EnrolReply {
 
     fn write(&self, body: BodyWriter) -> BodyWriter {
         let body = body.int(self.tid.raw()).int(self.parent);
-        self.trace
+        let body = self
+            .trace
             .write(self.output.write(body))
             .int(self.fragment_size)
             .int(self.signature as i32)
             .str(&self.address)
-            .int(self.scheduler)
+            .int(self.scheduler);
+        if self.private_network { body.int(codes::EXTENSION_MAGIC).int(1) } else { body }
     }
 
     /// The answer in a body; `None` is a refusal.
@@ -161,6 +165,7 @@ impl EnrolReply {
             signature: reader.int()? as u32,
             address: reader.str()?.to_owned(),
             scheduler: reader.int().unwrap_or(0),
+            private_network: reader.int() == Ok(codes::EXTENSION_MAGIC) && reader.int() == Ok(1),
         }))
     }
 }

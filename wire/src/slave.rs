@@ -40,6 +40,8 @@ pub struct SlaveConfig {
     pub host_timeout_seconds: f64,
     /// Name of the machine's placement policy.
     pub policy: String,
+    /// Whether its network is private (`net=`).
+    pub private_network: bool,
 }
 
 impl std::fmt::Debug for SlaveConfig {
@@ -211,6 +213,7 @@ mod tests {
             debug_mask: 0,
             host_timeout_seconds: 3.0,
             policy: "round-robin".into(),
+            private_network: true,
         };
         let line = config.to_line().unwrap();
         assert_eq!(SlaveConfig::from_line(&line).unwrap(), config);

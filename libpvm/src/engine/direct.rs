@@ -13,6 +13,7 @@
 use super::meeting::{Address, Caller, Listener};
 use super::peers::{Peer, announcement};
 use super::route::{Outgoing, Route};
+use super::seal::{self, Offer, Seal};
 use super::{Engine, Payload, xdr_header};
 use crate::error::Result;
 use pvm_wire::body::{BodyError, BodyReader, BodyWriter};
@@ -34,6 +35,16 @@ pub(super) const DONT_ROUTE: i32 = 1;
 
 /// The value of `PvmRoute` with which a task asks.
 pub(super) const ROUTE_DIRECT: i32 = 3;
+
+/// Whether a route is sealed.
+enum Sealing {
+    /// The network is trusted, or the other's library cannot.
+    Without,
+    /// With this, which the other gets by this answer.
+    With(Box<Seal>, Vec<u8>),
+    /// The offer makes no sense.
+    Impossible,
+}
 
 impl Engine {
     /// Whether a route to this task has to be asked for before the next message.
@@ -60,14 +71,21 @@ impl Engine {
         let mut question = BodyWriter::new().int(TASK_PROTOCOL).str(caller.address().to_string());
         if self.may_share_with(dst) {
             self.ask_to_meet(dst)?;
-            question.push_int(EXTENSION_MAGIC);
-            question.push_int(EXTENSION_VERSION);
+            question = question.int(EXTENSION_MAGIC).int(EXTENSION_VERSION);
         }
-        self.peers.set(dst, Peer::Asked(caller));
+        let mut offer = None;
+        if !self.is_neighbour(dst)
+            && let Some((ours, said)) = Offer::new()
+        {
+            question = question.int(EXTENSION_MAGIC).int(EXTENSION_VERSION);
+            question = question.int(i32::from(self.trusts_network())).int(said.len() as i32).bytes(&said);
+            offer = Some(ours);
+        }
+        self.peers.set(dst, Peer::Asked(caller, offer));
         let (question, watch) = (self.to_library(dst, Tc::ConReq, question.finish()), self.watch(dst));
         self.send_by_daemon(question.dst, question.header, Payload::Parts(&[&question.body]))?;
         self.send_by_daemon(watch.dst, watch.header, Payload::Parts(&[&watch.body]))?;
-        while let Some(Peer::Asked(_) | Peer::Calling(..)) = self.peers.get(dst) {
+        while let Some(Peer::Asked(..) | Peer::Calling(..)) = self.peers.get(dst) {
             let deadline = self.call_deadline(dst);
             if self.is_full() || deadline.is_some_and(|end| end <= Instant::now()) {
                 self.peers.set(dst, Peer::Refused);
@@ -98,16 +116,15 @@ impl Engine {
             return Ok(());
         }
         let asked = match self.peers.get(asker) {
-            Some(Peer::Asked(_)) => true,
+            Some(Peer::Asked(..)) => true,
             Some(Peer::Calling(..)) => return Ok(()),
             _ => false,
         };
         if asked && own < asker {
             return Ok(());
         }
-        let shares = self.may_share_with(asker)
-            && body.int() == Ok(EXTENSION_MAGIC)
-            && body.int() == Ok(EXTENSION_VERSION);
+        let is_ours = body.int() == Ok(EXTENSION_MAGIC) && body.int() == Ok(EXTENSION_VERSION);
+        let shares = is_ours && self.may_share_with(asker);
         if shares && self.neighbours.find(asker).is_none() {
             let meet = BodyWriter::new().int(asker.raw()).finish().into();
             let header = xdr_header(Tmx::Meet.tag(), CONTEXT_TM, 0);
@@ -115,14 +132,23 @@ impl Engine {
         }
         let address =
             address.filter(|_| version == TASK_PROTOCOL && self.options.route != DONT_ROUTE && !shares);
+        let sealing =
+            if is_ours && !self.is_neighbour(asker) { self.sealing(body)? } else { Sealing::Without };
+        let address = address.filter(|_| !matches!(sealing, Sealing::Impossible));
         let listener = address.and_then(|from| Listener::new(from, self.host_address()).ok());
         let answer = BodyWriter::new().int(TASK_PROTOCOL);
         let answer = if let Some(listener) = listener {
-            let answer = answer.int(0).str(listener.address().to_string());
+            let mut answer = answer.int(0).str(listener.address().to_string());
+            let mut seal = None;
+            if let Sealing::With(ours, said) = sealing {
+                answer =
+                    answer.int(EXTENSION_MAGIC).int(EXTENSION_VERSION).int(said.len() as i32).bytes(&said);
+                seal = Some(*ours);
+            }
             // It would not ask if it still used an older route.
             self.lose_route(asker);
             let fd = listener.fd().as_raw_fd();
-            self.peers.set(asker, Peer::Granted(listener, 0));
+            self.peers.set(asker, Peer::Granted(listener, 0, seal));
             // As PVM does, so that programs which wait at descriptors themselves learn of this one, too.
             self.tell_route_added(asker, fd);
             let watch = self.watch(asker);
@@ -145,16 +171,25 @@ impl Engine {
         from: Tid,
         body: &mut BodyReader<'_>,
     ) -> std::result::Result<(), BodyError> {
-        if !matches!(self.peers.get(from), Some(Peer::Asked(_))) {
+        if !matches!(self.peers.get(from), Some(Peer::Asked(..))) {
             return Ok(());
         }
-        let Some(Peer::Asked(caller)) = self.peers.set(from, Peer::Refused) else { return Ok(()) };
+        let Some(Peer::Asked(caller, offer)) = self.peers.set(from, Peer::Refused) else { return Ok(()) };
         let (version, denied, address) = (body.int()?, body.int()?, Address::parse(body.str()?));
         let Some(address) = address.filter(|_| version == TASK_PROTOCOL && denied == 0) else {
             return Ok(());
         };
+        let is_ours = body.int() == Ok(EXTENSION_MAGIC) && body.int() == Ok(EXTENSION_VERSION);
+        let seal = match offer.filter(|_| is_ours) {
+            Some(offer) => {
+                let length = body.count(1)?;
+                let Some(seal) = offer.complete(body.bytes(length)?) else { return Ok(()) };
+                Some(seal)
+            }
+            None => None,
+        };
         if let Ok(socket) = caller.call(&address) {
-            let route = Route::direct(socket, self.inbox.limit(), from);
+            let route = Route::direct(socket, self.inbox.limit(), from, seal);
             self.peers.expect_both_ways(from);
             self.peers.set(from, Peer::Calling(route, Instant::now() + CALL_TIMEOUT));
             self.check_call(from);
@@ -166,7 +201,7 @@ impl Engine {
     pub(super) fn end_negotiation(&mut self, tid: Tid) {
         self.lose_neighbour(tid);
         match self.peers.get(tid) {
-            Some(Peer::Asked(_)) => drop(self.peers.set(tid, Peer::Refused)),
+            Some(Peer::Asked(..)) => drop(self.peers.set(tid, Peer::Refused)),
             Some(Peer::Granted(..)) => drop(self.peers.remove(tid)),
             Some(Peer::Open(route)) => route.expect_end(),
             _ => {}
@@ -192,18 +227,19 @@ impl Engine {
 
     /// Lets the task in that was granted a route, if it calls.
     pub(super) fn admit(&mut self, tid: Tid) {
-        let Some(Peer::Granted(listener, sent)) = self.peers.get_mut(tid) else { return };
+        let Some(Peer::Granted(listener, sent, seal)) = self.peers.get_mut(tid) else { return };
         let Some(socket) = listener.accept() else { return };
-        let (route, sent) = (Route::direct(socket, self.inbox.limit(), tid), *sent);
+        let (seal, sent) = (seal.take(), *sent);
+        let mut route = Route::direct(socket, self.inbox.limit(), tid, seal);
         // A socket that is new takes so little at once; if it does not, it is broken.
-        if sent == 0 || self.announce(&route, tid, sent).is_some() {
+        if sent == 0 || self.announce(&mut route, tid, sent).is_some() {
             self.open(tid, route);
         } else {
             self.peers.remove(tid);
         }
     }
 
-    fn announce(&self, route: &Route, tid: Tid, sent: i32) -> Option<()> {
+    fn announce(&self, route: &mut Route, tid: Tid, sent: i32) -> Option<()> {
         let message = announcement(self.tid(), tid, sent);
         let parts: [&[u8]; 1] = [&message.body];
         let mut outgoing =
@@ -248,6 +284,23 @@ impl Engine {
     /// Whether the two can have something better than sockets, if the other's library is this system's.
     fn may_share_with(&self, tid: Tid) -> bool {
         self.is_neighbour(tid) && self.neighbours.are_possible()
+    }
+
+    /// Whether nobody else can read or change what this host and others that say so send each other.
+    fn trusts_network(&self) -> bool {
+        self.identity.private_network || self.host_address().is_loopback()
+    }
+
+    /// What becomes of the offer in a question. Two that trust the network do without.
+    fn sealing(&self, body: &mut BodyReader<'_>) -> std::result::Result<Sealing, BodyError> {
+        let trusts = body.int()? != 0;
+        let length = body.count(1)?;
+        let offer = body.bytes(length)?;
+        if trusts && self.trusts_network() {
+            return Ok(Sealing::Without);
+        }
+        Ok(seal::accept(offer)
+            .map_or(Sealing::Impossible, |(seal, said)| Sealing::With(Box::new(seal), said)))
     }
 
     fn is_neighbour(&self, tid: Tid) -> bool {

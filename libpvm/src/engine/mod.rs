@@ -16,6 +16,7 @@ mod receive;
 mod rings;
 mod route;
 mod route_notices;
+mod seal;
 mod send;
 mod spawn;
 mod timeline;
@@ -112,6 +113,7 @@ impl Engine {
             signature: 0,
             address: String::new(),
             scheduler: 0,
+            private_network: false,
         };
         let inbox = Inbox::new();
         Self {

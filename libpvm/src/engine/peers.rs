@@ -2,6 +2,7 @@
 
 use super::meeting::{Caller, Listener};
 use super::route::Route;
+use super::seal::{Offer, Seal};
 use pvm_wire::body::{BodyReader, BodyWriter};
 use pvm_wire::codes::{CONTEXT_TC, Tc};
 use pvm_wire::{Message, Tid};
@@ -14,12 +15,13 @@ use std::time::Instant;
 pub(super) enum Peer {
     /// It will not be, and is not asked for again.
     Refused,
-    /// This task has asked and waits for the answer.
-    Asked(Caller),
+    /// This task has asked and waits for the answer; over a network it has offered to seal.
+    Asked(Caller, Option<Offer>),
     /// The other has granted; the connection is under way until that time.
     Calling(Route, Instant),
-    /// This task has granted; the other will call. Meanwhile messages go by the daemon: so many since the grant.
-    Granted(Listener, i32),
+    /// This task has granted; the other will call. Meanwhile messages go by the daemon: so many since the grant. The route
+    /// will have this seal.
+    Granted(Listener, i32, Option<Seal>),
     /// Messages go this way.
     Open(Route),
 }
@@ -74,9 +76,9 @@ impl Peers {
     /// Everybody at whose socket something can happen, with the socket, and whether it is to be written.
     pub(super) fn sockets(&self) -> impl Iterator<Item = (Tid, BorrowedFd<'_>, bool)> {
         self.table.iter().filter_map(|(&tid, peer)| match peer {
-            Peer::Refused | Peer::Asked(_) => None,
+            Peer::Refused | Peer::Asked(..) => None,
             Peer::Calling(route, _) => Some((tid, route.fd(), true)),
-            Peer::Granted(listener, _) => Some((tid, listener.fd(), false)),
+            Peer::Granted(listener, ..) => Some((tid, listener.fd(), false)),
             Peer::Open(route) => Some((tid, route.fd(), false)),
         })
     }
@@ -103,7 +105,7 @@ impl Peers {
 
     /// A message to this task leaves by the daemon. After a grant the other has to know how many there are.
     pub(super) fn count_sent(&mut self, message_to: Tid, is_grant: bool) {
-        if let Some(Peer::Granted(_, sent)) = self.table.get_mut(&message_to) {
+        if let Some(Peer::Granted(_, sent, _)) = self.table.get_mut(&message_to) {
             *sent = if is_grant { 0 } else { sent.saturating_add(1) };
         }
     }

@@ -1,5 +1,6 @@
 //! A stream on which fragments travel: to the daemon, or directly to another task.
 
+use super::seal::Seal;
 use crate::error::{Error, Result};
 use bytes::Bytes;
 use pvm_wire::header::{EOM, SOM};
@@ -37,6 +38,7 @@ pub(super) struct Route {
     reassembler: Reassembler,
     partial: usize,
     descriptors: Option<Descriptors>,
+    seal: Option<Box<Seal>>,
 }
 
 /// Descriptors that come with messages.
@@ -78,6 +80,7 @@ impl Route {
             reassembler: Reassembler::new(limit.min(MESSAGE_MAX)),
             partial: 0,
             descriptors: None,
+            seal: None,
         }
     }
 
@@ -98,9 +101,10 @@ impl Route {
     pub(super) fn take_descriptors(&mut self) -> Option<Vec<OwnedFd>> {
         self.descriptors.as_mut()?.taken.pop_front()
     }
-    /// A route to another task, which alone may speak on it.
-    pub(super) fn direct(socket: OwnedFd, limit: usize, peer: Tid) -> Self {
-        Self { peer: Some(peer), ..Self::new(socket, limit) }
+
+    /// A route to another task, which alone may speak on it; sealed if the two have agreed on that.
+    pub(super) fn direct(socket: OwnedFd, limit: usize, peer: Tid, seal: Option<Seal>) -> Self {
+        Self { peer: Some(peer), seal: seal.map(Box::new), ..Self::new(socket, limit) }
     }
 
     /// The socket.
@@ -145,6 +149,8 @@ impl Route {
     pub(super) fn read(&mut self, messages: &mut impl Extend<Message>) -> Result<Arrival> {
         let read = if let Some(descriptors) = &mut self.descriptors {
             descriptors.read(&self.socket, &mut self.unread)
+        } else if let Some(seal) = &mut self.seal {
+            seal.read(&self.socket, &mut self.unread)
         } else {
             self.unread.reserve(PIECE_MAX);
             rustix::io::read(&self.socket, spare_capacity(&mut self.unread))
@@ -299,7 +305,7 @@ impl<'a> Outgoing<'a> {
     }
 
     /// Writes what the socket takes; `false` when it takes nothing now.
-    pub(super) fn write(&mut self, route: &Route) -> Result<bool> {
+    pub(super) fn write(&mut self, route: &mut Route) -> Result<bool> {
         if self.next == self.batch_end {
             self.fill_batch();
         }
@@ -311,10 +317,14 @@ impl<'a> Outgoing<'a> {
         let total: usize = slices.iter().map(|slice| slice.len()).sum();
         let mut rest = &mut slices[..];
         IoSlice::advance_slices(&mut rest, self.sent);
-        match sendmsg(&route.socket, rest, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL) {
+        let written = match &mut route.seal {
+            None => sendmsg(&route.socket, rest, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL),
+            Some(seal) => seal.write(&route.socket, rest),
+        };
+        match written {
             Ok(count) => {
                 self.sent += count;
-                if self.sent == total {
+                if self.sent == total && route.seal.as_ref().is_none_or(|seal| seal.is_flushed()) {
                     self.next = self.batch_end;
                 }
                 Ok(true)

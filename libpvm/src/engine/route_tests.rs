@@ -19,7 +19,7 @@ fn message(src: u32, body: Vec<u8>) -> Message {
 }
 
 /// Sends from one route to another, reading whenever the socket is full.
-fn carry(from: &Route, to: &mut Route, mut outgoing: Outgoing<'_>) -> Vec<Message> {
+fn carry(from: &mut Route, to: &mut Route, mut outgoing: Outgoing<'_>) -> Vec<Message> {
     let mut messages = Vec::new();
     while !outgoing.is_done() {
         if !outgoing.write(from).unwrap() {
@@ -39,10 +39,22 @@ fn routes() -> (Route, Route) {
 proptest! {
     #[test]
     fn whatever_is_sent_arrives(size in 0_usize..40_000, fragment_size in 49_usize..5000) {
-        let (from, mut to) = routes();
+        let (mut from, mut to) = routes();
         let sent = message(7, (0..size).map(|i| (i % 251) as u8).collect());
         let outgoing = Outgoing::new(sent.src, sent.dst, sent.header, &[&sent.body], fragment_size).unwrap();
-        prop_assert_eq!(carry(&from, &mut to, outgoing), vec![sent]);
+        prop_assert_eq!(carry(&mut from, &mut to, outgoing), vec![sent]);
+    }
+
+    #[test]
+    fn whatever_is_sent_sealed_arrives(size in 0_usize..400_000, fragment_size in 49_usize..200_000) {
+        let (mut from, mut to) = routes();
+        let (offer, said) = crate::engine::seal::Offer::new().unwrap();
+        let (seal, answer) = crate::engine::seal::accept(&said).unwrap();
+        from.seal = Some(Box::new(seal));
+        to.seal = offer.complete(&answer).map(Box::new);
+        let sent = message(7, (0..size).map(|i| (i % 251) as u8).collect());
+        let outgoing = Outgoing::new(sent.src, sent.dst, sent.header, &[&sent.body], fragment_size).unwrap();
+        prop_assert_eq!(carry(&mut from, &mut to, outgoing), vec![sent]);
     }
 
     #[test]
@@ -75,32 +87,32 @@ proptest! {
 
 #[test]
 fn parts_become_fragments_of_their_own_of_any_length() {
-    let (from, mut to) = routes();
+    let (mut from, mut to) = routes();
     let (a, b) = (vec![1; 300_000], vec![2; 5]);
     let parts: [&[u8]; 3] = [&a, &b, &[]];
     let outgoing = Outgoing::new(tid(1), tid(2), MessageHeader::default(), &parts, 4080).unwrap();
     assert_eq!(outgoing.pieces.len(), 3);
-    let messages = carry(&from, &mut to, outgoing);
+    let messages = carry(&mut from, &mut to, outgoing);
     assert_eq!(messages.len(), 1);
     assert!(messages[0].body[..] == [a, b].concat());
 }
 
 #[test]
 fn nothing_at_all_is_a_message_too() {
-    let (from, mut to) = routes();
+    let (mut from, mut to) = routes();
     for parts in [&[][..], &[&[][..]][..]] {
         let outgoing = Outgoing::new(tid(1), tid(2), MessageHeader::default(), parts, 4080).unwrap();
-        assert_eq!(carry(&from, &mut to, outgoing)[0].body.len(), 0);
+        assert_eq!(carry(&mut from, &mut to, outgoing)[0].body.len(), 0);
     }
 }
 
 #[test]
 fn many_fragments_go_in_several_calls() {
-    let (from, mut to) = routes();
+    let (mut from, mut to) = routes();
     let sent = message(3, vec![4; 10 * BATCH * 100]);
     let outgoing = Outgoing::new(sent.src, sent.dst, sent.header, &[&sent.body], 148).unwrap();
     assert_eq!(outgoing.pieces.len(), 10 * BATCH);
-    assert!(carry(&from, &mut to, outgoing) == [sent]);
+    assert!(carry(&mut from, &mut to, outgoing) == [sent]);
 }
 
 #[test]
@@ -120,14 +132,14 @@ fn a_closed_peer_is_no_broken_pipe() {
     drop(theirs);
     assert!(matches!(ours.read(&mut Vec::new()).unwrap(), Arrival::Closed));
     let mut outgoing = Outgoing::new(tid(1), tid(2), MessageHeader::default(), &[b"x"], 4080).unwrap();
-    assert_eq!(outgoing.write(&ours).unwrap_err().code(), PvmError::SysErr);
+    assert_eq!(outgoing.write(&mut ours).unwrap_err().code(), PvmError::SysErr);
 }
 
 #[test]
 fn a_task_speaks_only_for_itself() {
     let (ours, theirs) = UnixStream::pair().unwrap();
     ours.set_nonblocking(true).unwrap();
-    let mut to = Route::direct(ours.into(), MESSAGE_MAX, tid(7));
+    let mut to = Route::direct(ours.into(), MESSAGE_MAX, tid(7), None);
     let mut from = theirs;
     let mut messages = Vec::new();
     from.write_all(&message(7, vec![1; 10]).encode(4080)).unwrap();
@@ -141,7 +153,7 @@ fn a_task_speaks_only_for_itself() {
 fn what_a_task_has_begun_is_counted() {
     let (ours, mut from) = UnixStream::pair().unwrap();
     ours.set_nonblocking(true).unwrap();
-    let mut to = Route::direct(ours.into(), MESSAGE_MAX, tid(7));
+    let mut to = Route::direct(ours.into(), MESSAGE_MAX, tid(7), None);
     let stream = message(7, vec![1; 3000]).encode(1048);
     let (most, last) = stream.split_at(stream.len() - 1);
     from.write_all(most).unwrap();

@@ -1,6 +1,7 @@
 //! Sending, to one and to many. While a socket takes nothing more the task reads all of them, so that tasks that send
 //! to each other never wait for each other.
 
+use super::peers::Peer;
 use super::route::Outgoing;
 use super::{Engine, Payload, xdr_header};
 use crate::error::{Error, Result};
@@ -93,7 +94,7 @@ impl Engine {
         self.check_uppers(dst, &form.header)?;
         let mut outgoing = Outgoing::new(self.tid(), dst, form.header, form.parts(), self.fragment_size())?;
         while !outgoing.is_done() {
-            let Some(route) = self.peers.route(dst) else { return Ok(false) };
+            let Some(Peer::Open(route)) = self.peers.get_mut(dst) else { return Ok(false) };
             match outgoing.write(route) {
                 Ok(true) => {}
                 Ok(false) => self.read_until_writable(dst)?,
@@ -134,7 +135,7 @@ impl Engine {
         self.check_uppers(dst, &form.header)?;
         let mut outgoing = Outgoing::new(self.tid(), dst, form.header, form.parts(), self.fragment_size())?;
         while !outgoing.is_done() {
-            let route = self.route.as_ref().ok_or_else(Error::lost)?;
+            let route = self.route.as_mut().ok_or_else(Error::lost)?;
             if !outgoing.write(route)?
                 && let Err(error) = self.read_until_writable(Tid::MY_DAEMON)
             {

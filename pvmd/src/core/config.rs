@@ -28,6 +28,8 @@ pub struct Config {
     pub slots: u32,
     /// The policy that places batches which name none.
     pub policy: Policy,
+    /// Whether nobody else can get at the network between it and others that say so (`net=private`).
+    pub private_network: bool,
     /// Tasks above which it starts none at all (`PvmOutOfRes`).
     pub task_limit: u32,
     /// Address by which other hosts reach this one; tasks bind direct routes to it.

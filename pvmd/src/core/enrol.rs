@@ -190,6 +190,7 @@ impl Core {
             signature: DataSignature::NATIVE.0,
             address: task_address(self.config.address),
             scheduler: self.services.scheduler.map_or(0, Tid::raw),
+            private_network: self.config.private_network,
         })
     }
 

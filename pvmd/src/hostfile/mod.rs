@@ -16,6 +16,16 @@ pub enum Via {
     Local,
 }
 
+/// Who can get at the network between a host and others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Network {
+    /// Anybody: what tasks send each other directly is sealed.
+    #[default]
+    Open,
+    /// Nobody else: two hosts that both say so do without.
+    Private,
+}
+
 /// The options of a line; what is not given is `None`.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct HostOptions {
@@ -39,6 +49,8 @@ pub struct HostOptions {
     pub vmid: Option<String>,
     /// `via=`: how it is started (this system's own option).
     pub via: Option<Via>,
+    /// `net=`: who can get at the network between it and others (this system's own option).
+    pub network: Option<Network>,
 }
 
 /// One host of a hostfile, or one string given to `pvm_addhosts`.
@@ -79,6 +91,7 @@ impl HostOptions {
             address: pick(self.address, &other.address),
             vmid: pick(self.vmid, &other.vmid),
             via: self.via.or(other.via),
+            network: self.network.or(other.network),
         }
     }
 }
@@ -108,6 +121,15 @@ impl fmt::Display for Via {
     }
 }
 
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Open => "open",
+            Self::Private => "private",
+        })
+    }
+}
+
 /// The options as a hostfile has them, each with a blank in front.
 impl fmt::Display for HostOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -129,7 +151,10 @@ impl fmt::Display for HostOptions {
         if let Some(speed) = self.speed {
             write!(f, " sp={speed}")?;
         }
-        self.via.map_or(Ok(()), |via| write!(f, " via={via}"))
+        if let Some(via) = self.via {
+            write!(f, " via={via}")?;
+        }
+        self.network.map_or(Ok(()), |network| write!(f, " net={network}"))
     }
 }
 

@@ -1,6 +1,6 @@
 //! From text to hosts, with the line and the reason of every mistake.
 
-use super::{HostOptions, HostSpec, Hostfile, Via};
+use super::{HostOptions, HostSpec, Hostfile, Network, Via};
 use pvm_wire::limits::{HOSTFILE_LINE_MAX, HOSTFILE_MAX};
 
 /// Mistakes told at once; a file with more has usually one cause.
@@ -198,6 +198,7 @@ impl HostOptions {
             "id" => self.vmid = text(),
             "sp" => self.speed = Some(speed(value)?),
             "via" => self.via = Some(via(value)?),
+            "net" => self.network = Some(network(value)?),
             "so" => self.start_options = text(),
             _ => return Err(format!("unknown option `{}=`", shortened(key))),
         }
@@ -225,6 +226,14 @@ fn via(value: &str) -> Result<Via, String> {
         "ssh" => Ok(Via::Ssh),
         "local" => Ok(Via::Local),
         _ => Err(format!("`via={}`: hosts are started via `ssh` or `local`", shortened(value))),
+    }
+}
+
+fn network(value: &str) -> Result<Network, String> {
+    match value {
+        "private" => Ok(Network::Private),
+        "open" => Ok(Network::Open),
+        _ => Err(format!("`net={}`: a network is `private` or `open`", shortened(value))),
     }
 }
 

@@ -12,8 +12,7 @@ fn mistakes(text: impl AsRef<[u8]>) -> Vec<String> {
 
 #[test]
 fn every_option_finds_its_place() {
-    let text =
-        "node lo=me so=ms dx=/bin/pvmd ep=/a:$HOME/b wd=/tmp sp=2000 bx=dbg ip=10.0.0.1 id=x via=local";
+    let text = "node lo=me so=ms dx=/bin/pvmd ep=/a:$HOME/b wd=/tmp sp=2000 bx=dbg ip=10.0.0.1 id=x via=local net=private";
     let options = HostOptions {
         login: Some("me".to_owned()),
         start_options: Some("ms".to_owned()),
@@ -25,6 +24,7 @@ fn every_option_finds_its_place() {
         address: Some("10.0.0.1".to_owned()),
         vmid: Some("x".to_owned()),
         via: Some(Via::Local),
+        network: Some(Network::Private),
     };
     let host = HostSpec { name: "node".to_owned(), options, start: true, shared_address: false };
     assert_eq!(parse_host(text), Ok(host.clone()));
@@ -81,7 +81,7 @@ fn a_backslash_joins_lines_but_not_out_of_a_comment() {
 
 #[test]
 fn every_mistake_is_told_with_its_line() {
-    let text = "good\nbad foo=1\n\nlo=me\n& \nd sp=fast\ne sp=0\nf via=rsh\ng wd=\nh word\ni so=\n-oProxyCommand=x\n-v\nj ip=-x";
+    let text = "good\nbad foo=1\n\nlo=me\n& \nd sp=fast\ne sp=0\nf via=rsh\ng wd=\nh word\ni so=\n-oProxyCommand=x\n-v\nj ip=-x\nk net=mine";
     assert_eq!(
         mistakes(text),
         [
@@ -97,6 +97,7 @@ fn every_mistake_is_told_with_its_line() {
             "line 12: the host's name is missing before `-oProxyCommand=x`",
             "line 13: the host's name `-v` begins with `-`",
             "line 14: `ip=-x` begins with `-`",
+            "line 15: `net=mine`: a network is `private` or `open`",
         ]
     );
 }
@@ -166,11 +167,12 @@ prop_compose! {
         (debugger, address, vmid) in (value(), value(), value()),
         speed in prop::option::of(SPEEDS),
         via in prop::option::of(prop_oneof![Just(Via::Ssh), Just(Via::Local)]),
+        network in prop::option::of(prop_oneof![Just(Network::Open), Just(Network::Private)]),
         start: bool,
         shared_address: bool,
     ) -> HostSpec {
         let options =
-            HostOptions { login, start_options, daemon, exec_path, working_directory, speed, debugger, address, vmid, via };
+            HostOptions { login, start_options, daemon, exec_path, working_directory, speed, debugger, address, vmid, via, network };
         HostSpec { name, options, start, shared_address }
     }
 }

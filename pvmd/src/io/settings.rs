@@ -76,6 +76,8 @@ pub struct Settings {
     pub task_slots: u32,
     /// `PVM_POLICY`.
     pub policy: Policy,
+    /// The hostfile's `net=private`.
+    pub private_network: bool,
     /// `PVM_TASK_LIMIT`.
     pub task_limit: u32,
     /// `PVM_HOST_TIMEOUT`.
@@ -127,6 +129,7 @@ impl Settings {
             task_target: number("PVM_TASK_TARGET", cores().saturating_mul(TASKS_PER_CORE), 1..=1_000_000)?,
             task_slots: number("PVM_TASK_SLOTS", cores(), 0..=1_000_000)?,
             policy: policy()?,
+            private_network: false,
             task_limit: number("PVM_TASK_LIMIT", TASKS_PER_HOST as u32, 1..=262_143)?,
             host_timeout: seconds("PVM_HOST_TIMEOUT", 3.0)?,
             start_timeout: seconds("PVM_START_TIMEOUT", 60.0)?,

@@ -86,6 +86,7 @@ pub fn override_settings(settings: &mut Settings, config: &SlaveConfig) {
     if let Ok(timeout) = std::time::Duration::try_from_secs_f64(config.host_timeout_seconds) {
         settings.host_timeout = timeout;
     }
+    settings.private_network = config.private_network;
     settings.policy = config.policy.parse().unwrap_or(settings.policy);
 }
 

@@ -1,7 +1,7 @@
 //! Starting daemons: on other hosts by ssh, or beside this one.
 
 use crate::core::event::{Event, StartedHost};
-use crate::hostfile::{HostSpec, Via};
+use crate::hostfile::{HostSpec, Network, Via};
 use crate::io::driver::Input;
 use crate::io::introduction;
 use crate::io::settings::Settings;
@@ -146,6 +146,7 @@ impl Starter {
             debug_mask: self.debug_mask,
             host_timeout_seconds: self.settings.host_timeout.as_secs_f64(),
             policy: self.settings.policy.name().to_owned(),
+            private_network: options.network == Some(Network::Private),
         })
     }
 

@@ -123,6 +123,7 @@ fn config(index: HostIndex, name: &str, capability: u32, hostfile: Hostfile, see
         task_target: 6,
         slots: 2,
         policy: Policy::default(),
+        private_network: false,
         task_limit: 40,
         address: None,
         hostfile,

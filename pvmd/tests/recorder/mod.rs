@@ -39,6 +39,7 @@ pub fn config(index: HostIndex) -> Config {
         task_target: 4,
         slots: 2,
         policy: Policy::default(),
+        private_network: false,
         task_limit: 100,
         address: Some(Ipv4Addr::new(10, 0, 0, 1).into()),
         hostfile: Hostfile::default(),

@@ -122,6 +122,7 @@ fn config(
         task_target: target,
         slots: 2,
         policy: Policy::default(),
+        private_network: false,
         task_limit: 100_000,
         address: None,
         hostfile,

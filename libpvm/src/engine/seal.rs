@@ -1,0 +1,175 @@
+//! What goes over a network on a direct route, sealed: nobody else can read it, or change it and not be noticed.
+//!
+//! The two tasks agree on keys by Noise NN (<https://noiseprotocol.org>, revision 34, §7.5), whose two messages travel within
+//! their question and answer about the route (`TC_CONREQ`, `TC_CONACK`). These go by the daemons, which vouch for who sends
+//! them, so that NN, which by itself authenticates nobody, is enough. On the route follow records: the length of what is
+//! sealed in two bytes, then that.
+
+use rustix::io::Errno;
+use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
+use snow::resolvers::{DefaultResolver, FallbackResolver, RingResolver};
+use snow::{Builder, HandshakeState, TransportState};
+use std::io::IoSlice;
+use std::os::fd::OwnedFd;
+
+/// X25519, AES-256-GCM, SHA-256.
+const PROTOCOL: &str = "Noise_NN_25519_AESGCM_SHA256";
+
+/// What sealing adds.
+const TAG: usize = 16;
+
+/// Bytes of the length before each record.
+const LENGTH: usize = 2;
+
+/// Most that is sealed in one record.
+const PLAIN_MAX: usize = u16::MAX as usize - TAG;
+
+/// Records sealed ahead of the socket: few system calls, little memory.
+const AHEAD: usize = 4;
+
+/// Longest message of a handshake.
+const HANDSHAKE_MAX: usize = 256;
+
+fn builder() -> Option<Builder<'static>> {
+    let resolver = FallbackResolver::new(Box::new(RingResolver), Box::new(DefaultResolver));
+    Some(Builder::with_resolver(PROTOCOL.parse().ok()?, Box::new(resolver)))
+}
+
+fn say(state: &mut HandshakeState) -> Option<Vec<u8>> {
+    let mut message = vec![0; HANDSHAKE_MAX];
+    let length = state.write_message(&[], &mut message).ok()?;
+    message.truncate(length);
+    Some(message)
+}
+
+fn hear(state: &mut HandshakeState, message: &[u8]) -> Option<()> {
+    state.read_message(message, &mut [0; HANDSHAKE_MAX]).ok().map(drop)
+}
+
+/// The half of the keys of the task that asks for a route.
+pub(super) struct Offer(Box<HandshakeState>);
+
+impl std::fmt::Debug for Offer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Offer")
+    }
+}
+
+impl Offer {
+    /// A new one, and what the other has to be told of it.
+    pub(super) fn new() -> Option<(Self, Vec<u8>)> {
+        let mut state = builder()?.build_initiator().ok()?;
+        let message = say(&mut state)?;
+        Some((Self(Box::new(state)), message))
+    }
+
+    /// The seal, with what the other has answered.
+    pub(super) fn complete(mut self, answer: &[u8]) -> Option<Seal> {
+        hear(&mut self.0, answer)?;
+        Seal::new(*self.0)
+    }
+}
+
+/// The seal for an offer, and the answer.
+pub(super) fn accept(offer: &[u8]) -> Option<(Seal, Vec<u8>)> {
+    let mut state = builder()?.build_responder().ok()?;
+    hear(&mut state, offer)?;
+    let answer = say(&mut state)?;
+    Some((Seal::new(state)?, answer))
+}
+
+/// Both directions of a route.
+pub(super) struct Seal {
+    keys: TransportState,
+    /// Sealed records, of which so many bytes are with the kernel.
+    sealed: Vec<u8>,
+    sent: usize,
+    /// Sealed bytes that have come.
+    come: Vec<u8>,
+    plain: Vec<u8>,
+}
+
+impl std::fmt::Debug for Seal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Seal {{ {} to send, {} to open }}", self.sealed.len() - self.sent, self.come.len())
+    }
+}
+
+impl Seal {
+    fn new(state: HandshakeState) -> Option<Self> {
+        let keys = state.into_transport_mode().ok()?;
+        Some(Self { keys, sealed: Vec::new(), sent: 0, come: Vec::new(), plain: Vec::new() })
+    }
+
+    /// Whether all that was sealed is with the kernel.
+    pub(super) fn is_flushed(&self) -> bool {
+        self.sent == self.sealed.len()
+    }
+
+    /// Seals bytes of these slices if the last ones are with the kernel, and gives it what it takes. How many bytes were
+    /// sealed: whoever gave them need not give them again.
+    pub(super) fn write(&mut self, socket: &OwnedFd, slices: &[IoSlice<'_>]) -> rustix::io::Result<usize> {
+        let taken = if self.is_flushed() { self.seal(slices)? } else { 0 };
+        let rest = [IoSlice::new(&self.sealed[self.sent..])];
+        match sendmsg(socket, &rest, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL) {
+            Ok(count) => self.sent += count,
+            // These were taken all the same, and wait here.
+            Err(Errno::AGAIN) if taken > 0 => {}
+            Err(error) => return Err(error),
+        }
+        Ok(taken)
+    }
+
+    fn seal(&mut self, slices: &[IoSlice<'_>]) -> rustix::io::Result<usize> {
+        self.sealed.clear();
+        self.sent = 0;
+        let mut taken = 0;
+        let mut left = slices.iter().flat_map(|slice| slice.chunks(PLAIN_MAX));
+        let mut next = left.next();
+        for _ in 0..AHEAD {
+            self.plain.clear();
+            while let Some(piece) = next.filter(|piece| self.plain.len() + piece.len() <= PLAIN_MAX) {
+                self.plain.extend_from_slice(piece);
+                next = left.next();
+            }
+            if self.plain.is_empty() {
+                break;
+            }
+            taken += self.plain.len();
+            self.seal_record()?;
+        }
+        Ok(taken)
+    }
+
+    fn seal_record(&mut self) -> rustix::io::Result<()> {
+        let length = self.plain.len() + TAG;
+        let begin = self.sealed.len();
+        self.sealed.extend_from_slice(&(length as u16).to_be_bytes());
+        self.sealed.resize(begin + LENGTH + length, 0);
+        let record = &mut self.sealed[begin + LENGTH..];
+        self.keys.write_message(&self.plain, record).map_err(|_| Errno::BADMSG)?;
+        Ok(())
+    }
+
+    /// Reads once, and appends what has come whole. How many sealed bytes came; 0 at the end.
+    pub(super) fn read(&mut self, socket: &OwnedFd, opened: &mut Vec<u8>) -> rustix::io::Result<usize> {
+        self.come.reserve(AHEAD * (LENGTH + PLAIN_MAX + TAG));
+        let count = rustix::io::read(socket, rustix::buffer::spare_capacity(&mut self.come))?;
+        let mut used = 0;
+        while let Some((length, rest)) = self.come[used..].split_first_chunk::<LENGTH>() {
+            let length = usize::from(u16::from_be_bytes(*length));
+            let Some(record) = rest.get(..length) else { break };
+            let before = opened.len();
+            opened.resize(before + length, 0);
+            let plain = self.keys.read_message(record, &mut opened[before..]).map_err(|_| Errno::BADMSG)?;
+            opened.truncate(before + plain);
+            used += LENGTH + length;
+        }
+        self.come.drain(..used);
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+#[path = "seal_tests.rs"]
+mod tests;

@@ -1,0 +1,112 @@
+use super::*;
+use proptest::prelude::*;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+
+fn seals() -> (Seal, Seal) {
+    let (offer, said) = Offer::new().expect("random numbers can be had");
+    let (theirs, answer) = accept(&said).expect("an offer");
+    (offer.complete(&answer).expect("an answer"), theirs)
+}
+
+fn sockets() -> (OwnedFd, OwnedFd) {
+    let (a, b) = UnixStream::pair().unwrap();
+    a.set_nonblocking(true).unwrap();
+    b.set_nonblocking(true).unwrap();
+    (a.into(), b.into())
+}
+
+/// Everything that is sealed on one side is opened on the other, whatever the socket takes at a time.
+fn carry(from: &mut Seal, to: &mut Seal, parts: &[Vec<u8>]) -> Vec<u8> {
+    let (near, far) = sockets();
+    let (mut slices, mut opened) =
+        (parts.iter().map(|part| IoSlice::new(part)).collect::<Vec<_>>(), Vec::new());
+    let mut rest = &mut slices[..];
+    while rest.iter().any(|slice| !slice.is_empty()) || !from.is_flushed() {
+        match from.write(&near, rest) {
+            Ok(count) => IoSlice::advance_slices(&mut rest, count),
+            Err(Errno::AGAIN) => assert!(to.read(&far, &mut opened).unwrap() > 0),
+            Err(error) => panic!("{error}"),
+        }
+    }
+    while to.read(&far, &mut opened).is_ok_and(|count| count > 0) {}
+    opened
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn what_is_sealed_is_opened(sizes in prop::collection::vec(0_usize..300_000, 0..5), small in prop::collection::vec(0_usize..100, 0..50)) {
+        let (mut ours, mut theirs) = seals();
+        let parts = |sizes: &[usize]| -> Vec<Vec<u8>> {
+            sizes.iter().map(|&size| (0..size).map(|i| (i % 251) as u8).collect()).collect()
+        };
+        let there = parts(&sizes);
+        prop_assert_eq!(carry(&mut ours, &mut theirs, &there), there.concat());
+        // And back, by other keys.
+        let back = parts(&small);
+        prop_assert_eq!(carry(&mut theirs, &mut ours, &back), back.concat());
+    }
+}
+
+/// What a message looks like on its way.
+fn on_its_way(seal: &mut Seal, text: &[u8]) -> Vec<u8> {
+    let (near, far) = UnixStream::pair().unwrap();
+    seal.write(&near.into(), &[IoSlice::new(text)]).unwrap();
+    let mut bytes = vec![0; 1000];
+    let length = (&far).read(&mut bytes).unwrap();
+    bytes.truncate(length);
+    bytes
+}
+
+/// What comes of these bytes at the other end.
+fn opened(seal: &mut Seal, bytes: &[u8]) -> rustix::io::Result<Vec<u8>> {
+    let (mut near, far) = UnixStream::pair().unwrap();
+    near.write_all(bytes).unwrap();
+    let mut opened = Vec::new();
+    seal.read(&far.into(), &mut opened)?;
+    Ok(opened)
+}
+
+#[test]
+fn nothing_can_be_read_on_the_way_or_changed() {
+    let text = b"nobody else may know of this";
+    let (mut ours, _) = seals();
+    let bytes = on_its_way(&mut ours, text);
+    assert_eq!(bytes.len(), LENGTH + text.len() + TAG);
+    assert!(!bytes.windows(8).any(|part| text.windows(8).any(|other| part == other)));
+    for at in 0..bytes.len() {
+        let (mut ours, mut theirs) = seals();
+        let mut bytes = on_its_way(&mut ours, text);
+        bytes[at] ^= 1;
+        let seen = opened(&mut theirs, &bytes);
+        // A length that is too great makes it wait for more.
+        assert!(
+            matches!(&seen, Err(Errno::BADMSG)) || at < LENGTH && seen == Ok(Vec::new()),
+            "{at}: {seen:?}"
+        );
+    }
+}
+
+#[test]
+fn nothing_can_be_said_again_or_left_out() {
+    let (mut ours, mut theirs) = seals();
+    let (first, second) = (on_its_way(&mut ours, b"first"), on_its_way(&mut ours, b"second"));
+    assert_eq!(opened(&mut theirs, &first), Ok(b"first".to_vec()));
+    assert_eq!(opened(&mut theirs, &first), Err(Errno::BADMSG));
+    let (mut ours, mut theirs) = seals();
+    on_its_way(&mut ours, b"first");
+    let second_alone = on_its_way(&mut ours, b"second");
+    assert_eq!(opened(&mut theirs, &second_alone), Err(Errno::BADMSG));
+    assert_ne!(second, second_alone, "keys are new each time");
+}
+
+#[test]
+fn offers_and_answers_that_make_no_sense_give_no_seal() {
+    for bad in [&b""[..], b"short", &[0; 31], &[7; 300]] {
+        assert!(accept(bad).is_none() || bad.len() >= 32);
+        let (offer, _) = Offer::new().unwrap();
+        assert!(offer.complete(bad).is_none());
+    }
+}

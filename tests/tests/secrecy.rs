@@ -1,0 +1,90 @@
+//! What others can read on the network of what tasks say to each other.
+
+use pvm_tests::machine::Plan;
+use pvm_tests::peers::{self, Peer};
+use pvm_tests::program::Program;
+use pvm_tests::programs::{Linking, Programs};
+use pvm_tests::{Installation, Network, wait};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// Part of what `whisper` says.
+const WORDS: &[u8] = b"should read this";
+
+/// Somebody who listens at a host's network.
+struct Listener {
+    tcpdump: Child,
+    heard: PathBuf,
+}
+
+impl Listener {
+    fn at(network: &Network, folder: &Path) -> Self {
+        let heard = folder.join("heard");
+        let mut command: Command = network.namespace(0).command(Path::new("tcpdump"));
+        // As root, whose the folder is; each packet at once. Daemons talk UDP: that is not what this is about.
+        command.args(["-Z", "root", "-i", "eth0", "-s", "0", "--immediate-mode", "-U", "-w"]).arg(&heard);
+        let command = command.arg("tcp").stdout(Stdio::null()).stderr(Stdio::null());
+        let tcpdump = command.spawn().expect("tcpdump can be started");
+        wait::becomes_true("tcpdump listens", || fs::metadata(&heard).is_ok_and(|file| file.len() >= 24));
+        Self { tcpdump, heard }
+    }
+
+    /// All that it has heard.
+    fn end(mut self) -> Vec<u8> {
+        // What is still in the kernel's buffer.
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        self.tcpdump.kill().expect("tcpdump runs");
+        self.tcpdump.wait().expect("it was started here");
+        fs::read(&self.heard).expect("tcpdump has written")
+    }
+}
+
+/// What goes over the network when `whisper`, with this library, says so much, with these options for all hosts.
+fn overheard(library: &Installation, options: &str, count: usize, size: usize) -> Option<Vec<u8>> {
+    let check = "what others can read on the network";
+    let ours = Installation::ours_only(check)?;
+    peers::require(&[Peer::TcpDump], check)?;
+    let network = Network::of(2, &ours, check)?;
+    let programs = Programs::compile(&["whisper"], library, Linking::Shared)?;
+    let hostfile = format!("* ep=@PATH@ {options}\n{}\n", network.line(1, ""));
+    let plan = Plan::of(&ours).library(library).path(programs.folder());
+    let machine = plan.name(&network.address(0)).hostfile(&hostfile).network(&network).start();
+    machine.console_with_hosts(2).quit();
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let listener = Listener::at(&network, folder.path());
+    let words = [count.to_string(), size.to_string()];
+    let ended = Program::run(machine.command(programs.path("whisper")).args(words));
+    ended.expect_success();
+    assert_eq!(ended.stdout, format!("heard {count}\n"), "{:#?}", machine.logs());
+    machine.finish();
+    let heard = listener.end();
+    // Twice that, if tcpdump is fast enough.
+    assert!(heard.len() > count * size, "it went by TCP: {} bytes", heard.len());
+    Some(heard)
+}
+
+fn has_words(heard: &[u8]) -> bool {
+    heard.windows(WORDS.len()).any(|part| part == WORDS)
+}
+
+#[test]
+fn direct_routes_are_sealed() {
+    for (count, size) in [(100, 100), (5, 3_000_000)] {
+        let Some(heard) = overheard(&Installation::under_test(), "", count, size) else { return };
+        assert!(!has_words(&heard), "{count} messages of {size} bytes");
+    }
+}
+
+#[test]
+fn direct_routes_on_a_private_network_are_as_fast_as_can_be() {
+    let Some(heard) = overheard(&Installation::under_test(), "net=private", 100, 100) else { return };
+    assert!(has_words(&heard), "sealed for nothing");
+}
+
+#[test]
+fn programs_of_the_original_talk_as_ever() {
+    let Some(original) = Installation::debian() else { return };
+    let Some(heard) = overheard(&original, "", 100, 100) else { return };
+    assert!(has_words(&heard));
+}
