@@ -13,9 +13,10 @@ const TESTS: &[Test] = &[
     ("order_across_routes", order_across_routes),
     ("multicasts_share_a_body", multicasts_share_a_body),
     ("last_words_of_the_killed", last_words_of_the_killed),
+    ("nothing_is_shared_before_it_is_of_use", nothing_is_shared_before_it_is_of_use),
 ];
 
-const ROLES: &[Test] = &[("checker", checker), ("speaker", speaker)];
+const ROLES: &[Test] = &[("checker", checker), ("speaker", speaker), ("stranger", stranger)];
 
 /// Tags of the tests' messages.
 const WORK: i32 = 1;
@@ -104,6 +105,36 @@ fn multicasts_share_a_body() {
     for _ in &children {
         task.recv(Any, DONE).unwrap();
     }
+}
+
+/// Pieces of memory that this process shares or is given.
+fn pieces() -> usize {
+    let open = std::fs::read_dir("/proc/self/fd").unwrap().map_while(Result::ok);
+    let names = open.filter_map(|entry| std::fs::read_link(entry.path()).ok());
+    names.filter(|name| name.to_string_lossy().contains("memfd:pvm")).count()
+}
+
+/// Says how much it shares before it has heard anything, and behind.
+fn stranger() {
+    let mut task = Task::enrol().unwrap();
+    let parent = task.parent().unwrap();
+    let say = |task: &mut Task| {
+        let mut pack = Pack::new();
+        pack.put_one(pieces() as i32).unwrap();
+        task.send(parent, DONE, &pack).unwrap();
+    };
+    say(&mut task);
+    task.recv(parent, WORK).unwrap();
+    say(&mut task);
+}
+
+fn nothing_is_shared_before_it_is_of_use() {
+    let mut task = Task::enrol().unwrap();
+    let child = spawn(&mut task, "stranger", 1)[0];
+    assert_eq!(task.recv(child, DONE).unwrap().get_one::<i32>().unwrap(), 0);
+    task.send(child, WORK, &Pack::new()).unwrap();
+    let expected = i32::from(task.daemon_is_ours());
+    assert_eq!(task.recv(child, DONE).unwrap().get_one::<i32>().unwrap(), expected);
 }
 
 /// Sends numbered messages and is killed meanwhile.

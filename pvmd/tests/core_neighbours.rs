@@ -35,8 +35,6 @@ fn both_are_told_and_learn_of_each_others_end() {
     let mut r = Recorder::master();
     let ((first, one), (second, two)) = (r.enrol(100, 0), r.enrol(101, 0));
     say(&mut r, first, Tmx::Share, &[]);
-    meet(&mut r, first, two.tid);
-    r.nothing_else();
     say(&mut r, second, Tmx::Share, &[]);
     meet(&mut r, first, two.tid);
     assert_eq!(told(&mut r), (first, two.tid, second));
@@ -48,6 +46,23 @@ fn both_are_told_and_learn_of_each_others_end() {
     assert_eq!((message.header.context, message.src), (CONTEXT_TC, Tid::MY_DAEMON));
     assert_eq!(BodyReader::new(&message.body).int(), Ok(one.tid.raw()));
     r.feed(Event::TaskClosed { conn: second, reason: None });
+    r.nothing_else();
+}
+
+#[test]
+fn who_shares_late_is_met_then() {
+    let mut r = Recorder::master();
+    let ((first, one), (second, two), (third, _)) = (r.enrol(100, 0), r.enrol(101, 0), r.enrol(102, 0));
+    say(&mut r, first, Tmx::Share, &[]);
+    say(&mut r, third, Tmx::Share, &[]);
+    meet(&mut r, first, two.tid);
+    meet(&mut r, first, two.tid);
+    meet(&mut r, third, two.tid);
+    r.nothing_else();
+    r.feed(Event::TaskClosed { conn: third, reason: None });
+    say(&mut r, second, Tmx::Share, &[]);
+    assert_eq!(told(&mut r), (first, two.tid, second));
+    assert_eq!(told(&mut r), (second, one.tid, first));
     r.nothing_else();
 }
 

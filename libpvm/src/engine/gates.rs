@@ -14,6 +14,7 @@ impl Engine {
         if !is_possible || tid.host() != self.tid().host() {
             return None;
         }
+        self.share();
         if tid == self.tid() {
             return self.neighbours.own().map(|own| own.outbox.memory().clone());
         }
@@ -27,6 +28,7 @@ impl Engine {
 
     /// Opens a gate in this task's own memory: at the place of an old one to which nobody comes any more, if there is one.
     pub fn open_gate(&mut self, old: Option<u64>) -> Option<u64> {
+        self.share();
         let outbox = &mut self.neighbours.own()?.outbox;
         let place = old.or_else(|| outbox.take_gate())?;
         gate::set(&**outbox.memory(), place);

@@ -98,7 +98,9 @@ impl Engine {
             Error::new(error.code(), format!("the daemon at {address} does not let this task in: {error}"))
         })?;
         engine.options = Options::new(&engine.identity);
-        engine.share();
+        if engine.daemon_is_ours() {
+            engine.neighbours = neighbours::Neighbours::offered();
+        }
         engine.start_recorder();
         Ok(engine)
     }
@@ -201,7 +203,7 @@ impl Engine {
 
     /// The connection's descriptor: readable when something has come (not necessarily a whole message).
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
-        self.route.as_ref().map(|route| self.neighbours.front().unwrap_or(route.fd()))
+        self.route.as_ref().map(|route| self.neighbours.front(route.fd()))
     }
 
     /// All descriptors at which messages come in: first one for the daemon and the tasks of this host, then those of direct
@@ -241,9 +243,6 @@ impl Engine {
     /// Asks the daemon, or the resource manager if that answers such requests, and returns the body of the answer.
     #[expect(clippy::needless_pass_by_value, reason = "a body is made for one request")]
     pub fn request(&mut self, tag: i32, body: Vec<u8>) -> Result<Bytes> {
-        if tag == Tm::Exit.tag() {
-            self.report_end();
-        }
         let begun = self.begin_span();
         let answer = self.ask_whoever_answers(tag, &body);
         self.record_request(begun, tag);
@@ -304,22 +303,33 @@ impl Engine {
     /// Leaves the virtual machine, once the output of collected tasks has ended.
     pub fn exit(&mut self) -> Result<()> {
         self.wait_for_collected()?;
-        let left = self.request(Tm::Exit.tag(), Vec::new());
-        self.close_routes();
-        self.route = None;
-        left.map(drop)
+        self.part()
+    }
+
+    /// Leaves the virtual machine.
+    pub fn part(&mut self) -> Result<()> {
+        self.part_until(None)
     }
 
     /// Leaves without waiting for anybody's output and without a word about failures.
     pub fn leave(&mut self) {
         if self.is_enrolled() {
-            self.report_end();
-            // The answer tells that the daemon has read all that was sent; without it the daemon sees the connection
-            // end, which is as good.
-            let _ = self.ask(Tm::Exit.tag(), &[], Some(Instant::now() + LEAVE_TIMEOUT));
-            self.close_routes();
-            self.route = None;
+            // Nobody can be told, and without an answer the daemon sees the connection end, which is as good.
+            let _ = self.part_until(Some(Instant::now() + LEAVE_TIMEOUT));
         }
+    }
+
+    /// Our daemon reads all that was sent, and sees the connection end, which says all. Others are told, and answer.
+    fn part_until(&mut self, deadline: Option<Instant>) -> Result<()> {
+        self.report_end();
+        let left = match &self.route {
+            None => Err(Error::lost()),
+            Some(_) if self.daemon_is_ours() => Ok(()),
+            Some(_) => self.ask(Tm::Exit.tag(), &[], deadline).map(drop),
+        };
+        self.close_routes();
+        self.route = None;
+        left
     }
 
     /// The connection is gone.

@@ -1,6 +1,6 @@
 //! The tasks of this host that share memory with this one.
 //!
-//! A task that sends to another of its host asks its daemon that they meet. The daemon tells each of the other, with the
+//! A task that sends to another of its host again, or has heard from one, shares memory; the former asks its daemon that they meet. The daemon tells each of the other, with the
 //! descriptors of its memory; each that can map it says so to the other (`Known`). Until that has come messages go by the daemon;
 //! nobody waits. Then the sender opens a ring, and says by the daemon where it is (`Ring`): so what it sent before has come before.
 //!
@@ -17,8 +17,8 @@ use pvm_wire::{Body, Message, Tid};
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// Default of `PVM_SHM_MAX`.
 const MEMORY_MAX: u64 = 1024 * 1024 * 1024;
@@ -64,7 +64,13 @@ struct Asked {
 /// This task's memory, and its neighbours.
 #[derive(Debug)]
 pub(super) struct Neighbours {
+    /// The daemon would hand over what this task shares, and it has not been found impossible.
+    are_possible: bool,
+    /// A task of this host has sent something.
+    is_addressed: bool,
     own: Option<Own>,
+    /// Readable when the bell has rung or the daemon has sent something: what a program waits at. Made when it first does.
+    front: OnceLock<Option<OwnedFd>>,
     table: Vec<Neighbour>,
     last: usize,
     asked: HashMap<Tid, Asked>,
@@ -85,33 +91,42 @@ pub(super) struct Neighbours {
 pub(super) struct Own {
     pub(super) outbox: Outbox,
     pub(super) bell: OwnedFd,
-    /// Readable when the bell has rung or the daemon has sent something: what a program waits at.
-    both: OwnedFd,
     limit: u64,
 }
 
 impl Own {
-    /// Makes it, unless the user does not want it or the system does not give it.
-    pub(super) fn new(daemon: BorrowedFd<'_>) -> Option<Self> {
-        let setting = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-        if setting("PVM_SHM") == Some(0) || !pvm_shm::lineage::watch() {
+    /// Makes it, unless the system does not give it.
+    pub(super) fn new() -> Option<Self> {
+        if !pvm_shm::lineage::watch() {
             return None;
         }
         let limit = setting("PVM_SHM_MAX").unwrap_or(MEMORY_MAX);
         let outbox = Outbox::new(limit).ok()?;
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok()?;
-        let both = epoll::create(epoll::CreateFlags::CLOEXEC).ok()?;
-        for fd in [daemon, bell.as_fd()] {
-            epoll::add(&both, fd, epoll::EventData::new_u64(0), epoll::EventFlags::IN).ok()?;
-        }
-        Some(Self { outbox, bell, both, limit })
+        Some(Self { outbox, bell, limit })
     }
+}
+
+fn add_to(both: &OwnedFd, fd: BorrowedFd<'_>) -> Option<()> {
+    epoll::add(both, fd, epoll::EventData::new_u64(0), epoll::EventFlags::IN).ok()
+}
+
+fn setting(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+/// Whether the user wants memory to be shared.
+fn wanted() -> bool {
+    setting("PVM_SHM") != Some(0)
 }
 
 impl Default for Neighbours {
     fn default() -> Self {
         Self {
+            are_possible: false,
+            is_addressed: false,
             own: None,
+            front: OnceLock::new(),
             table: Vec::new(),
             last: 0,
             asked: HashMap::new(),
@@ -127,9 +142,40 @@ impl Default for Neighbours {
 }
 
 impl Neighbours {
-    /// With this task's own memory.
-    pub(super) fn with(own: Own) -> Self {
-        Self { own: Some(own), ..Self::default() }
+    /// With a daemon that hands over what is shared.
+    pub(super) fn offered() -> Self {
+        Self { are_possible: wanted(), ..Self::default() }
+    }
+
+    /// They could be, and nothing is shared yet.
+    pub(super) fn are_offered(&self) -> bool {
+        self.are_possible && self.own.is_none()
+    }
+
+    /// There will be none.
+    pub(super) fn decline(&mut self) {
+        self.are_possible = false;
+    }
+
+    /// The daemon has been given this task's memory.
+    pub(super) fn begin(&mut self, own: Own) {
+        let front = self.front.get().and_then(Option::as_ref);
+        if front.is_some_and(|front| add_to(front, own.bell.as_fd()).is_none()) {
+            // Nobody would hear the bell.
+            return self.decline();
+        }
+        self.own = Some(own);
+        self.settle();
+    }
+
+    /// A task of this host has sent something.
+    pub(super) fn note_sender(&mut self) {
+        self.is_addressed = true;
+    }
+
+    /// Somebody may want to write here, and cannot yet.
+    pub(super) fn are_called_for(&self) -> bool {
+        self.is_addressed && self.are_offered()
     }
 
     /// What this task shares.
@@ -137,9 +183,9 @@ impl Neighbours {
         self.own.as_mut()
     }
 
-    /// Whether this task shares memory at all.
+    /// Whether this task shares memory, or will when there is a use for it.
     pub(super) fn are_possible(&self) -> bool {
-        self.own.is_some()
+        self.are_possible
     }
 
     /// Readable when a neighbour has rung.
@@ -148,8 +194,14 @@ impl Neighbours {
     }
 
     /// Readable when the bell has rung or the daemon has sent something.
-    pub(super) fn front(&self) -> Option<BorrowedFd<'_>> {
-        self.own.as_ref().map(|own| own.both.as_fd())
+    pub(super) fn front<'a>(&'a self, daemon: BorrowedFd<'a>) -> BorrowedFd<'a> {
+        let make = || {
+            let both = epoll::create(epoll::CreateFlags::CLOEXEC).ok()?;
+            [Some(daemon), self.bell()].into_iter().flatten().try_for_each(|fd| add_to(&both, fd))?;
+            Some(both)
+        };
+        let both = if self.are_possible { self.front.get_or_init(make).as_ref() } else { None };
+        both.map_or(daemon, AsFd::as_fd)
     }
 
     /// Where records are expected.

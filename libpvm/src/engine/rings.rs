@@ -1,7 +1,7 @@
 //! Sending to neighbours and receiving from them: see [`super::neighbours`].
 
 use super::direct::{DONT_ROUTE, ROUTE_DIRECT};
-use super::neighbours::{Neighbours, Own, Way, turn};
+use super::neighbours::{Own, Way, turn};
 use super::patience::Spinner;
 use super::peers::Peer;
 use super::route::Route;
@@ -22,13 +22,11 @@ const NAP: Duration = Duration::from_millis(1);
 const LOOK: u32 = 1024;
 
 impl Engine {
-    /// Gives the daemon what neighbours are to have, if it is one that hands it over.
+    /// Gives the daemon what neighbours are to have, unless that was done. Tasks that say a word and end never come to this: who
+    /// sends to a task of this host again does, and who hears from one.
     pub(super) fn share(&mut self) {
-        if !self.daemon_is_ours() {
-            return;
-        }
-        let Some(route) = &mut self.route else { return };
-        let Some(own) = Own::new(route.fd()) else { return };
+        let Some(route) = self.route.as_mut().filter(|_| self.neighbours.are_offered()) else { return };
+        let Some(own) = Own::new() else { return self.neighbours.decline() };
         let message = Message {
             src: self.identity.tid,
             dst: Tid::MY_DAEMON,
@@ -36,8 +34,11 @@ impl Engine {
             body: Body::new(),
         };
         let descriptors = [own.outbox.segment().fd(), own.bell.as_fd()];
-        if route.send_descriptors(&message.encode(self.options.fragment_size), &descriptors).is_ok() {
-            self.neighbours = Neighbours::with(own);
+        match route.send_descriptors(&message.encode(self.options.fragment_size), &descriptors) {
+            Ok(true) => self.neighbours.begin(own),
+            // The socket is full: next time.
+            Ok(false) => {}
+            Err(_) => self.neighbours.decline(),
         }
     }
 
@@ -76,6 +77,7 @@ impl Engine {
         }
         if self.neighbours.find(dst).is_none() {
             if self.neighbours.count_sent(dst) {
+                self.share();
                 self.ask_to_meet(dst)?;
             }
             return Ok(false);
@@ -187,8 +189,9 @@ impl Engine {
 
     /// To a program that has asked for direct routes, this is one.
     fn tell_ring_opened(&mut self, tid: Tid) {
-        let front = self.neighbours.front().map(|fd| fd.as_raw_fd());
-        if let Some(front) = front.filter(|_| self.options.route == ROUTE_DIRECT) {
+        if self.options.route == ROUTE_DIRECT
+            && let Some(front) = self.fd().map(|fd| fd.as_raw_fd())
+        {
             self.tell_route_added(tid, front);
         }
     }

@@ -84,17 +84,19 @@ impl Route {
         }
     }
 
-    /// Sends bytes with descriptors, and takes descriptors from now on.
-    pub(super) fn send_descriptors(&mut self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> Result<()> {
+    /// Sends bytes with descriptors, and takes descriptors from now on; `false` if the socket takes nothing now.
+    pub(super) fn send_descriptors(&mut self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> Result<bool> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         control.push(SendAncillaryMessage::ScmRights(descriptors));
         let sent = sendmsg(&self.socket, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL);
-        if sent != Ok(bytes.len()) {
-            return Err(Error::lost());
+        match sent {
+            Ok(count) if count == bytes.len() => {}
+            Err(Errno::AGAIN | Errno::INTR) => return Ok(false),
+            _ => return Err(Error::lost()),
         }
         self.descriptors = Some(Descriptors { space: vec![0; PIECE_MAX], taken: VecDeque::new() });
-        Ok(())
+        Ok(true)
     }
 
     /// The descriptors of the next message that had some; none if there was no room for them in this process.

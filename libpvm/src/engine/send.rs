@@ -156,6 +156,9 @@ impl Engine {
     /// Sends what handlers answered while a message was on its way out. Nobody waits for whether it goes: a daemon that
     /// has hung up, as after an exit, is noticed behind its last words. Whether all went.
     pub(super) fn send_deferred(&mut self) -> bool {
+        if self.neighbours.are_called_for() {
+            self.share();
+        }
         while let Some(message) = self.inbox.deferred.pop_front() {
             let sent = self.write_to_daemon(message.dst, message.header, Payload::Parts(&[&message.body]));
             if sent.is_err() {

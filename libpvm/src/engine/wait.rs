@@ -126,6 +126,9 @@ impl Engine {
             self.take_rings(true);
         }
         for message in messages {
+            if message.src.is_task() && message.src.host() == self.tid().host() {
+                self.neighbours.note_sender();
+            }
             let released = self.peers.count_come(message.src);
             self.take(message);
             for message in released {

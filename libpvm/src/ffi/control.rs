@@ -88,7 +88,7 @@ fn exit(state: &mut State) -> Result<c_int, Failure> {
     let result = match state.engine.as_mut() {
         // Whoever is no task has nothing to leave.
         None => Ok(()),
-        Some(engine) if !state.collecting => engine.request(Tm::Exit.tag(), Vec::new()).map(drop),
+        Some(engine) if !state.collecting => engine.part(),
         Some(engine) => {
             if engine.collecting() > 0 && output::show_tids() != 0 {
                 errors::print(&format!("{}child task(s) still running.  waiting...\n", errors::prefix()));

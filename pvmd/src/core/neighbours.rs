@@ -12,27 +12,43 @@ use pvm_wire::{FragmentHeader, MessageHeader, Tid};
 use std::collections::BTreeSet;
 
 impl Core {
-    /// A task's descriptors have come.
+    /// A task's descriptors have come: those who have waited for them meet it.
     pub(super) fn on_share(&mut self, conn: ConnId) {
-        if let Some(conn) = self.conns.get_mut(&conn) {
-            conn.shares = true;
+        let Some(state) = self.conns.get_mut(&conn) else { return };
+        state.shares = true;
+        let (tid, callers) = (state.tid(), std::mem::take(&mut state.callers));
+        for caller in callers {
+            if let Some(tid) = tid {
+                self.meet(caller, tid);
+            }
         }
     }
 
-    /// A task wants to write to another. Nothing happens as long as that cannot be: it goes on by the daemon, and asks again.
+    /// A task wants to write to another. Until that shares its memory, too, it goes on by the daemon.
     pub(super) fn on_meet(&mut self, tid: Tid, body: &[u8]) -> Result<(), BodyError> {
         let other = Tid::from_raw(BodyReader::new(body).int()?);
-        let (Some(conn), Some(its_conn)) = (self.sharing(tid), self.sharing(other)) else { return Ok(()) };
-        if tid == other {
-            return Ok(());
+        if tid != other {
+            self.meet(tid, other);
         }
+        Ok(())
+    }
+
+    fn meet(&mut self, tid: Tid, other: Tid) {
+        let Some(conn) = self.sharing(tid) else { return };
+        let Some(its_conn) = self.sharing(other) else { return self.call_later(tid, other) };
         for (to, its, about, of) in [(tid, conn, other, its_conn), (other, its_conn, tid, conn)] {
             if let Some(task) = self.tasks.get_mut(to) {
                 task.neighbours.insert(about);
             }
             self.tell_neighbour(to, its, about, of);
         }
-        Ok(())
+    }
+
+    fn call_later(&mut self, tid: Tid, other: Tid) {
+        let conn = self.tasks.get(other).and_then(|task| task.conn);
+        if let Some(state) = conn.and_then(|conn| self.conns.get_mut(&conn)) {
+            state.callers.insert(tid);
+        }
     }
 
     fn sharing(&self, tid: Tid) -> Option<ConnId> {

@@ -240,6 +240,8 @@ pub(super) struct Conn {
     pub extended: bool,
     /// Its descriptors for neighbours have come.
     pub shares: bool,
+    /// Who would meet it as soon as they have.
+    pub callers: BTreeSet<Tid>,
     /// What is logged on its account.
     pub span: tracing::Span,
 }
@@ -253,6 +255,7 @@ impl Conn {
             multicast: Vec::new(),
             extended: false,
             shares: false,
+            callers: BTreeSet::new(),
         }
     }
 

@@ -152,7 +152,11 @@ async fn read_all(
             }
             continue;
         }
-        let (count, descriptors) = descriptors::read(half.as_ref(), &mut buffer, READ_SIZE).await?;
+        let (count, descriptors) = match descriptors::read(half.as_ref(), &mut buffer, READ_SIZE).await {
+            // It has left, and had not read all that was sent to it.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => (0, Vec::new()),
+            read => read?,
+        };
         if !descriptors.is_empty() && input.send(Input::Descriptors(conn, descriptors)).await.is_err() {
             return Ok(());
         }
