@@ -11,6 +11,7 @@ use pvm_wire::{FragmentHeader, HostIndex, PvmError, Tid};
 use pvmd::core::Limits;
 use pvmd::core::event::{Action, ConnId, Event};
 use recorder::{Recorder, config};
+use std::process::ExitStatus;
 
 fn limited(limits: Limits) -> Recorder {
     let mut config = config(HostIndex::MASTER);
@@ -66,6 +67,33 @@ fn tasks_above_the_limit_of_the_host_are_out_of_resources() {
     assert_eq!(answer[0], 4);
     assert!(answer[1] > 0 && answer[2] > 0);
     assert_eq!(answer[3..], [PvmError::OutOfRes.code(); 2]);
+}
+
+#[test]
+fn tasks_above_the_limit_take_the_places_of_those_that_have_ended_meanwhile() {
+    let mut r = limited(Limits::default());
+    let (conn, _) = r.enrol(10, 0);
+    let spawn = SpawnRequest {
+        file: "program".into(),
+        flags: flags::HOST,
+        place: ".".into(),
+        count: 4,
+        ..SpawnRequest::default()
+    };
+    r.request(conn, Tm::Spawn, &spawn.encode());
+    let Action::Start { cookies, program } = r.next() else { panic!("not a start") };
+    let [first, second] = cookies[..] else { panic!("{} are started", cookies.len()) };
+    let running = |pid| Ok((pid, "/bin/program".into()));
+    r.feed(Event::ProcessStarted { cookie: first, result: running(100) });
+    r.feed(Event::ProcessExited { cookie: first, status: ExitStatus::default() });
+    r.nothing_else();
+    r.feed(Event::ProcessStarted { cookie: second, result: running(101) });
+    let Action::Start { cookies, program: later } = r.next() else { panic!("not a start") };
+    assert_eq!((cookies.len(), later), (1, program));
+    r.feed(Event::ProcessStarted { cookie: cookies[0], result: running(102) });
+    let answer = r.answer(conn, Tm::Spawn);
+    assert!(answer[1..=3].iter().all(|&tid| tid > 0), "{answer:?}");
+    assert_eq!(answer[4], PvmError::OutOfRes.code());
 }
 
 #[test]

@@ -52,6 +52,19 @@ pub(super) struct Exec {
     open: usize,
     /// What the tasker is told, if there is one.
     pub handed: Option<Handed>,
+    /// What waits until the tasks before it run.
+    rest: Option<Box<Rest>>,
+}
+
+/// Tasks of an order beyond those that may be here at a time: the first may have ended when the last of those has been started.
+#[derive(Debug)]
+struct Rest {
+    /// The number of the next, in the order.
+    next: usize,
+    /// The number in the spawn of the order's first.
+    first: u32,
+    parent: i32,
+    spawn: SpawnRequest,
 }
 
 impl Spawn {
@@ -273,56 +286,76 @@ impl Core {
     ) {
         self.offer_to_tracer(&mut spawn);
         let count = (count as usize).min(BATCH_MAX);
-        let room = (self.config.task_limit as usize).saturating_sub(self.running());
         let id = ExecId(self.next_id());
         debug!(?to, ?batch, first, count, file = %spawn.file.display(), "asked to start tasks");
+        let handed = self.services.tasker.is_some().then(|| Handed {
+            first,
+            count: count as u32,
+            spawn: spawn.clone(),
+        });
+        let results = vec![None; count];
+        self.execs.insert(id, Exec { to, batch, results, open: count, handed, rest: None });
+        if count == 0 {
+            return self.finish_exec(id);
+        }
+        self.start_some(id, Rest { next: 0, first, parent, spawn });
+    }
+
+    /// Starts as many tasks of an order as there is room for; if there is none, nothing waits.
+    fn start_some(&mut self, id: ExecId, mut rest: Rest) {
+        let Some((batch, count)) = self.execs.get(&id).map(|exec| (exec.batch, exec.results.len())) else {
+            return;
+        };
+        let room = (self.config.task_limit as usize).saturating_sub(self.running());
+        let end = count.min(rest.next.saturating_add(room));
+        let cookies = self.announce_some(id, batch, &rest, end);
+        let by_tasker = self.services.tasker.is_some();
+        let waits = !by_tasker && !cookies.is_empty();
+        let refused = if waits { count } else { rest.next + cookies.len() }..count;
+        rest.next += cookies.len();
+        if !cookies.is_empty() {
+            let program = program(&rest.spawn);
+            self.actions.push(if by_tasker {
+                Action::Locate { cookies, program }
+            } else {
+                Action::Start { cookies, program }
+            });
+        }
+        if waits
+            && rest.next < count
+            && let Some(exec) = self.execs.get_mut(&id)
+        {
+            exec.rest = Some(Box::new(rest));
+        }
+        for number in refused {
+            self.exec_result(id, number, Err(PvmError::OutOfRes));
+        }
+    }
+
+    /// Makes the records of an order's next tasks, up to a number.
+    fn announce_some(&mut self, id: ExecId, batch: Option<BatchId>, rest: &Rest, end: usize) -> Vec<Cookie> {
+        let spawn = &rest.spawn;
         let (by_tasker, queued) = (self.services.tasker.is_some(), spawn.flags & flags::QUEUED != 0);
+        let team = self.team_of_child(&spawn.env, rest.parent);
         let mut cookies = Vec::new();
-        let team = self.team_of_child(&spawn.env, parent);
-        for number in 0..count.min(room) {
+        for number in rest.next..end {
             let announced = self.announce(|task| {
-                task.parent = parent;
+                task.parent = rest.parent;
                 task.origin = if by_tasker { Origin::Tasker } else { Origin::Child };
                 task.output = spawn.output;
                 task.trace = spawn.trace;
                 task.spawn_flags = spawn.flags;
                 task.name.clone_from(&spawn.file);
                 task.exec = Some((id, number));
-                task.item = batch.filter(|_| queued).map(|batch| (batch, first + number as u32));
+                task.item = batch.filter(|_| queued).map(|batch| (batch, rest.first + number as u32));
             });
-            match announced {
-                Some((tid, cookie)) => {
-                    if let Some(team) = &team {
-                        self.enlist(tid, team);
-                    }
-                    cookies.push(cookie);
-                }
-                None => break,
+            let Some((tid, cookie)) = announced else { break };
+            if let Some(team) = &team {
+                self.enlist(tid, team);
             }
+            cookies.push(cookie);
         }
-        let handed = by_tasker.then(|| Handed { first, count: count as u32, spawn: spawn.clone() });
-        self.execs.insert(id, Exec { to, batch, results: vec![None; count], open: count, handed });
-        let refused = cookies.len()..count;
-        let (_, directory) = split_place(&spawn.place);
-        let program = Program {
-            directory: directory.map(OsStr::to_owned),
-            debug: spawn.flags & flags::DEBUG != 0,
-            file: spawn.file,
-            args: spawn.args,
-            env: spawn.env,
-            manager: false,
-        };
-        match cookies[..] {
-            [] => {}
-            _ if by_tasker => self.actions.push(Action::Locate { cookies, program }),
-            _ => self.actions.push(Action::Start { cookies, program }),
-        }
-        for number in refused {
-            self.exec_result(id, number, Err(PvmError::OutOfRes));
-        }
-        if count == 0 {
-            self.finish_exec(id);
-        }
+        cookies
     }
 
     /// The driver has started a process, or could not.
@@ -380,8 +413,13 @@ impl Core {
             *slot = Some(result);
             exec.open -= 1;
         }
+        let waiting = exec.rest.as_ref().map_or(0, |rest| exec.results.len() - rest.next);
         if exec.open == 0 {
             self.finish_exec(id);
+        } else if exec.open == waiting
+            && let Some(rest) = exec.rest.take()
+        {
+            self.start_some(id, *rest);
         }
     }
 
@@ -402,6 +440,17 @@ impl Core {
 }
 
 const SIGKILL: i32 = 9;
+
+fn program(spawn: &SpawnRequest) -> Program {
+    Program {
+        directory: split_place(&spawn.place).1.map(OsStr::to_owned),
+        debug: spawn.flags & flags::DEBUG != 0,
+        file: spawn.file.clone(),
+        args: spawn.args.clone(),
+        env: spawn.env.clone(),
+        manager: false,
+    }
+}
 
 /// The parent as the tasks of a spawn see it.
 pub(super) fn parent_of(spawn: &Spawn) -> i32 {
