@@ -223,6 +223,7 @@ fn master_plan(arguments: &Arguments, settings: &mut Settings) -> anyhow::Result
     settings.directory = own.working_directory.clone().or(settings.directory.take());
     settings.debugger = own.debugger.clone().or(settings.debugger.take());
     settings.private_network = own.network == Some(Network::Private);
+    settings.set_slice(own.slice);
     Ok(Plan { name, hostfile, own })
 }
 

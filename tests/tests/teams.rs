@@ -68,6 +68,21 @@ fn stopped_tasks_have_their_turn_hear_that_they_are_to_end_and_do_not_outlive_th
     wait::becomes_true("all have ended with their daemon", || all.iter().all(|&pid| !process::is_alive(pid)));
 }
 
+#[test]
+fn a_slice_is_the_hostfiles_or_else_the_environments() {
+    let Some(ours) = Installation::ours_only("slices of hosts") else { return };
+    let hosts = "* via=local\nh1 slice=30\nh2 slice=1500\nh3\n";
+    let plan = Plan::of(&ours).name("h1").hostfile(hosts).variable("PVM_SLICE", "70");
+    let machine = plan.start();
+    let lines = machine.console_with_hosts(3).command("conf -l");
+    let slice = |host: &str| {
+        let row = lines.iter().rev().find(|line| line.split_whitespace().next() == Some(host));
+        row.and_then(|row| row.split_whitespace().nth(2))
+    };
+    assert_eq!(["h1", "h2", "h3"].map(slice), [Some("30ms"), Some("1.5s"), Some("70ms")], "{lines:?}");
+    machine.finish();
+}
+
 /// By itself the system would share by processes: the first team would have two thirds of what another has.
 #[test]
 fn teams_have_the_same_whatever_number_of_tasks_they_have() {

@@ -40,6 +40,8 @@ pub struct SlaveConfig {
     pub host_timeout_seconds: f64,
     /// Name of the machine's placement policy.
     pub policy: String,
+    /// Milliseconds for which a team has its processors (`slice=`).
+    pub slice_milliseconds: Option<u32>,
     /// Whether its network is private (`net=`).
     pub private_network: bool,
 }
@@ -213,6 +215,7 @@ mod tests {
             debug_mask: 0,
             host_timeout_seconds: 3.0,
             policy: "round-robin".into(),
+            slice_milliseconds: Some(20),
             private_network: true,
         };
         let line = config.to_line().unwrap();

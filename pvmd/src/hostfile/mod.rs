@@ -51,6 +51,8 @@ pub struct HostOptions {
     pub via: Option<Via>,
     /// `net=`: who can get at the network between it and others (this system's own option).
     pub network: Option<Network>,
+    /// `slice=`: milliseconds for which a team has its processors (this system's own option).
+    pub slice: Option<u32>,
 }
 
 /// One host of a hostfile, or one string given to `pvm_addhosts`.
@@ -92,6 +94,7 @@ impl HostOptions {
             vmid: pick(self.vmid, &other.vmid),
             via: self.via.or(other.via),
             network: self.network.or(other.network),
+            slice: self.slice.or(other.slice),
         }
     }
 }
@@ -154,7 +157,10 @@ impl fmt::Display for HostOptions {
         if let Some(via) = self.via {
             write!(f, " via={via}")?;
         }
-        self.network.map_or(Ok(()), |network| write!(f, " net={network}"))
+        if let Some(network) = self.network {
+            write!(f, " net={network}")?;
+        }
+        self.slice.map_or(Ok(()), |slice| write!(f, " slice={slice}"))
     }
 }
 

@@ -1,6 +1,7 @@
 //! From text to hosts, with the line and the reason of every mistake.
 
 use super::{HostOptions, HostSpec, Hostfile, Network, Via};
+use crate::io::settings::SLICES;
 use pvm_wire::limits::{HOSTFILE_LINE_MAX, HOSTFILE_MAX};
 
 /// Mistakes told at once; a file with more has usually one cause.
@@ -198,6 +199,7 @@ impl HostOptions {
             "id" => self.vmid = text(),
             "sp" => self.speed = Some(speed(value)?),
             "via" => self.via = Some(via(value)?),
+            "slice" => self.slice = Some(slice(value)?),
             "net" => self.network = Some(network(value)?),
             "so" => self.start_options = text(),
             _ => return Err(format!("unknown option `{}=`", shortened(key))),
@@ -218,6 +220,14 @@ fn speed(value: &str) -> Result<u32, String> {
     speed.ok_or_else(|| {
         let (least, most) = (SPEEDS.start(), SPEEDS.end());
         format!("`sp={}`: a speed is a whole number from {least} to {most}", shortened(value))
+    })
+}
+
+fn slice(value: &str) -> Result<u32, String> {
+    let slice = value.parse().ok().filter(|&slice| SLICES.contains(&u64::from(slice)));
+    slice.ok_or_else(|| {
+        let (least, most) = (SLICES.start(), SLICES.end());
+        format!("`slice={}`: a slice is {least} to {most} milliseconds", shortened(value))
     })
 }
 

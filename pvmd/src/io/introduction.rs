@@ -293,6 +293,7 @@ mod tests {
             debug_mask: 0,
             host_timeout_seconds: 3.0,
             policy: "round-robin".into(),
+            slice_milliseconds: None,
             private_network: false,
         }
     }

@@ -98,11 +98,19 @@ pub struct Settings {
 
 /// Milliseconds: some hundred times what it takes to have the processor from somebody else, caches included.
 const SLICE: u64 = 50;
+/// Those that can be.
+pub const SLICES: std::ops::RangeInclusive<u64> = 1..=60_000;
 
 /// Tasks per core that keep a host busy while some of them wait for messages.
 const TASKS_PER_CORE: u32 = 4;
 
 impl Settings {
+    /// Sets how long a team has its processors, in milliseconds, if the hostfile says it.
+    pub fn set_slice(&mut self, milliseconds: Option<u32>) {
+        let given = milliseconds.filter(|&given| SLICES.contains(&u64::from(given)));
+        self.slice = given.map_or(self.slice, |given| Duration::from_millis(given.into()));
+    }
+
     /// From this process's environment.
     pub fn from_env() -> Result<Self, SettingError> {
         Ok(Self {
@@ -145,7 +153,7 @@ impl Settings {
                     error("PVM_COSCHEDULING", &value, "expected auto, priorities, stop or implicit")
                 })?,
             },
-            slice: number("PVM_SLICE", SLICE, 1..=60_000).map(Duration::from_millis)?,
+            slice: number("PVM_SLICE", SLICE, SLICES).map(Duration::from_millis)?,
             manager: std::env::var_os("PVM_TASK_MANAGER").filter(|value| !value.is_empty()),
         })
     }

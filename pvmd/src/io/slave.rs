@@ -87,6 +87,7 @@ pub fn override_settings(settings: &mut Settings, config: &SlaveConfig) {
         settings.host_timeout = timeout;
     }
     settings.private_network = config.private_network;
+    settings.set_slice(config.slice_milliseconds);
     settings.policy = config.policy.parse().unwrap_or(settings.policy);
 }
 
