@@ -6,8 +6,8 @@
 
 use crate::mapping::Mapping;
 use crate::memory::Memory;
+use crate::pause::Pause;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// Most tasks at one gate.
@@ -30,10 +30,6 @@ const ROUNDS: u32 = (ABSENT - 1) & !COUNT;
 const PATIENCE: Duration = Duration::from_micros(50);
 /// Looks before others may have the processor, if there is one for each.
 const LOOKS: u32 = 64;
-/// Whoever gets the processor back after so long has given it to somebody who does not wait for this gate.
-const LONG: Duration = Duration::from_millis(1);
-/// The most rounds in which a task sleeps at once after that.
-const PAUSE_MAX: u32 = 255;
 
 /// What an arrival means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,31 +123,6 @@ pub struct Gate {
     pause: Arc<Pause>,
 }
 
-/// Rounds in which this task sleeps at once: where others want the processor, whoever lets them have it waits for far longer than
-/// it takes to be woken.
-#[derive(Debug, Default)]
-struct Pause {
-    left: AtomicU32,
-    last: AtomicU32,
-}
-
-impl Pause {
-    /// Whether it is over.
-    fn is_over(&self) -> bool {
-        let left = self.left.load(Ordering::Relaxed);
-        self.left.store(left.saturating_sub(1), Ordering::Relaxed);
-        left == 0
-    }
-
-    /// Whether looking has paid.
-    fn note(&self, has_paid: bool) {
-        let last = self.last.load(Ordering::Relaxed);
-        let last = if has_paid { last / 2 } else { (last * 2 + 1).min(PAUSE_MAX) };
-        self.last.store(last, Ordering::Relaxed);
-        self.left.store(last, Ordering::Relaxed);
-    }
-}
-
 impl Gate {
     /// The gate of so many tasks at a place that its owner has told.
     pub fn new(memory: Arc<Mapping>, at: u64, size: u32) -> Self {
@@ -214,7 +185,7 @@ impl Gate {
                 std::thread::yield_now();
             }
         }
-        self.pause.note(begin.elapsed() < LONG);
+        self.pause.note(begin);
         state
     }
 
@@ -333,15 +304,6 @@ mod tests {
                 assert_eq!(waiting.join().unwrap(), expected);
             });
         }
-    }
-
-    #[test]
-    fn looking_in_vain_becomes_rare() {
-        let pause = Pause::default();
-        let looks = (0..100_000).filter(|_| pause.is_over()).inspect(|_| pause.note(false)).count();
-        assert_eq!(looks, 8 + (100_000 - 255) / 256);
-        (0..8).for_each(|_| pause.note(true));
-        assert!(pause.is_over() && pause.is_over());
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! pay, because whoever should answer has no processor, it becomes shorter. Then it is tried again after some short sleeps: as
 //! sleeping is slow because the other one sleeps, too, neither would find out otherwise. Tries that fail become rare.
 
+use pvm_shm::pause::Pause;
 use pvm_shm::ring::Reader;
 use pvm_shm::{Mapping, Memory};
 use std::sync::Arc;
@@ -51,6 +52,8 @@ struct Budget {
     /// Late answers in turn, and how many of them are a reason to sleep.
     late: AtomicU32,
     late_most: AtomicU32,
+    /// Until the processor is given away again.
+    pause: Pause,
 }
 
 impl Default for Budget {
@@ -62,6 +65,7 @@ impl Default for Budget {
             sleeps: 1.into(),
             late: 0.into(),
             late_most: LATE.into(),
+            pause: Pause::default(),
         }
     }
 }
@@ -117,29 +121,34 @@ impl Spinner {
         }
         let budget = Duration::from_nanos(self.budget.now.load(Ordering::Relaxed));
         let begin = Instant::now();
-        let mut is_late = false;
         let end = deadline.map_or(begin + budget, |deadline| deadline.min(begin + budget));
-        loop {
-            for _ in 0..looks {
-                if self.is_ready() {
-                    self.change(budget * 2);
-                    self.budget.sleeps.store(1, Ordering::Relaxed);
-                    let late = self.budget.late.load(Ordering::Relaxed);
-                    self.budget.late.store(if is_late { late + 1 } else { 0 }, Ordering::Relaxed);
-                    return true;
-                }
-                std::hint::spin_loop();
+        let mut gives_way = None;
+        let is_found = loop {
+            if (0..looks).any(|_| self.is_ready() || pause_a_little()) {
+                break true;
             }
             let now = Instant::now();
             if now >= end {
-                self.change(budget / 2);
-                return false;
+                break false;
             }
-            if now.duration_since(begin) >= ANSWER {
-                is_late = true;
+            if now.duration_since(begin) >= ANSWER
+                && *gives_way.get_or_insert_with(|| self.budget.pause.is_over())
+            {
                 std::thread::yield_now();
             }
+        };
+        if gives_way == Some(true) {
+            self.budget.pause.note(begin);
         }
+        if is_found {
+            self.change(budget * 2);
+            self.budget.sleeps.store(1, Ordering::Relaxed);
+            let late = self.budget.late.load(Ordering::Relaxed);
+            self.budget.late.store(if gives_way.is_some() { late + 1 } else { 0 }, Ordering::Relaxed);
+        } else {
+            self.change(budget / 2);
+        }
+        is_found
     }
 
     /// Whether it is time to sleep once, to be woken on a processor of its own.
@@ -176,6 +185,12 @@ impl Spinner {
         let most = self.budget.most.load(Ordering::Relaxed);
         self.budget.now.store((budget.as_nanos() as u64).clamp(most / LEAST, most), Ordering::Relaxed);
     }
+}
+
+/// Between two looks; never an answer.
+fn pause_a_little() -> bool {
+    std::hint::spin_loop();
+    false
 }
 
 #[cfg(test)]
