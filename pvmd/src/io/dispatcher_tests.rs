@@ -149,3 +149,24 @@ fn a_lost_guardian_is_noticed_by_who_has_nothing_to_say_to_it() {
     }
     assert_eq!((task.class(), turns.held.len()), (libc::SCHED_OTHER, 0));
 }
+
+/// Who may not change classes finds that out once, and lets all run.
+#[test]
+fn without_rights_nobody_is_held() {
+    let attempt = || {
+        let mut rights = rustix::thread::capabilities(None).unwrap();
+        rights.effective.remove(rustix::thread::CapabilitySet::SYS_NICE);
+        rustix::thread::set_capabilities(None, rights).unwrap();
+        if process::may_change_class() {
+            return eprintln!("RLIMIT_NICE allows it: nothing to try");
+        }
+        let (task, mut turns) = (Spinner::new(), turns(Means::Auto));
+        assert_eq!(turns.name(), "none");
+        for runs in [false, true, false] {
+            turns.set(task.pid(), runs);
+            assert!(turns.is_given_up && turns.active.is_none() && turns.held.is_empty());
+            assert_eq!(task.class(), libc::SCHED_OTHER);
+        }
+    };
+    std::thread::spawn(attempt).join().unwrap();
+}
