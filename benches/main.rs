@@ -1,12 +1,17 @@
 //! `cargo bench -p benches`.
 
 use benches::cli::{self, Cli};
+use benches::lab::Programs;
 use clap::Parser;
 use std::path::Path;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    match cli::run(&Cli::parse(), Path::new(env!("CARGO_BIN_EXE_pvm-bench-rust"))) {
+    let programs = Programs {
+        rust: Path::new(env!("CARGO_BIN_EXE_pvm-bench-rust")),
+        makespan: Path::new(env!("CARGO_BIN_EXE_pvm-bench-makespan")),
+    };
+    match cli::run(&Cli::parse(), programs) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("benches: {error:#}");

@@ -275,6 +275,96 @@ static void spawn(char **x)
     }
 }
 
+/* answers, requests: how long two other tasks wait for each other, or one of them for the daemon, while batches of x tasks
+ * are spawned; with "idle" behind, while nothing happens. Of many times the 99th percentile. */
+
+#define STOP ORDER
+#define LASTS 2.0
+#define MOST_TIMES 100000
+
+static double percentile(double *each, long n)
+{
+    qsort(each, n, sizeof *each, by_size);
+    return each[n * 99 / 100];
+}
+
+/* Now and then, so that this itself is no load. */
+static void take_times(int parent, int other, int asks)
+{
+    struct timespec pause = { .tv_nsec = 1000000 };
+    double *each = memory(MOST_TIMES * sizeof *each);
+    long n = 0;
+    while (pvm_probe(parent, STOP) == 0 && n < MOST_TIMES) {
+        double start = now();
+        if (asks) {
+            MUST(pvm_pstat(other));
+        } else {
+            empty_message(other, DATA);
+            MUST(pvm_recv(other, DATA));
+        }
+        each[n++] = now() - start;
+        nanosleep(&pause, NULL);
+    }
+    double result = percentile(each, n);
+    MUST(pvm_recv(parent, STOP));
+    begin(PvmDataDefault);
+    MUST(pvm_pkdouble(&result, 1, 1));
+    MUST(pvm_send(parent, ANSWER));
+}
+
+static void echo_until_stopped(void)
+{
+    for (;;) {
+        int from, tag, length;
+        MUST(pvm_bufinfo(MUST(pvm_recv(-1, -1)), &length, &tag, &from));
+        if (tag == STOP) return;
+        empty_message(from, DATA);
+    }
+}
+
+/* The first of the two is told of the second, and what to do. */
+static void be_one_of_two(int parent)
+{
+    int asks, other;
+    MUST(pvm_setopt(PvmRoute, PvmDontRoute));
+    MUST(pvm_recv(parent, PARTNER));
+    MUST(pvm_upkint(&other, 1, 1));
+    MUST(pvm_upkint(&asks, 1, 1));
+    if (other > 0) take_times(parent, other, asks);
+    else echo_until_stopped();
+}
+
+static void tell_partner(int to, int other, int asks)
+{
+    begin(PvmDataDefault);
+    MUST(pvm_pkint(&other, 1, 1));
+    MUST(pvm_pkint(&asks, 1, 1));
+    MUST(pvm_send(to, PARTNER));
+}
+
+static void answer_times(const char *what, char **x)
+{
+    if (pvm_parent() > 0) {
+        be_one_of_two(pvm_parent());
+        return;
+    }
+    struct timespec rest = { .tv_sec = LASTS };
+    int two[2], asks = !strncmp(what, "requests", 8), idle = strstr(what, "idle") != NULL;
+    double result;
+    spawn_tasks(2, two);
+    tell_partner(two[1], 0, asks);
+    tell_partner(two[0], two[1], asks);
+    spawn_arguments[1] = "spawn";
+    if (idle) nanosleep(&rest, NULL);
+    else for (double start = now(); now() - start < LASTS;) spawn_and_hear(atol(*x), 1);
+    empty_message(two[0], STOP);
+    MUST(pvm_recv(two[0], ANSWER));
+    MUST(pvm_upkdouble(&result, 1, 1));
+    report(atol(*x), result);
+    empty_message(two[1], STOP);
+    wait_until_alone();
+}
+
 int main(int argc, char **argv)
 {
     char **x = set_up(argc, argv);
@@ -282,6 +372,7 @@ int main(int argc, char **argv)
     if (!strcmp(what, "multicast") || !strcmp(what, "fanin")) one_and_children(what, x);
     else if (!strcmp(what, "crowd")) crowd(x);
     else if (!strcmp(what, "spawn")) spawn(x);
+    else if (!strncmp(what, "answers", 7) || !strncmp(what, "requests", 8)) answer_times(what, x);
     else group(what, x);
     pvm_exit();
     return 0;

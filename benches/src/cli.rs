@@ -1,7 +1,7 @@
 //! The command line.
 
 use crate::coscheduling;
-use crate::lab::Lab;
+use crate::lab::{Lab, Programs};
 use crate::part::{Effort, Part, Session};
 use crate::parts;
 use crate::report::{Computer, Findings, Found};
@@ -44,7 +44,7 @@ pub struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
-  cargo bench -p benches                                   everything, about ten minutes
+  cargo bench -p benches                                   everything, about twenty minutes
   cargo bench -p benches -- --quick                        everything, less than a minute
   cargo bench -p benches -- latency bandwidth --rounds 15
   cargo bench -p benches -- --prefix /opt/pvm rate         what is installed there
@@ -61,8 +61,8 @@ fn known_part(word: &str) -> Result<String, String> {
     }
 }
 
-/// Does what the command line says; `rust` is the program that measures our Rust interface.
-pub fn run(cli: &Cli, rust: &Path) -> Result<()> {
+/// Does what the command line says.
+pub fn run(cli: &Cli, programs: Programs) -> Result<()> {
     if cli.list {
         for (name, what) in parts::CHOICES {
             println!("{name:<12} {what}");
@@ -86,7 +86,7 @@ pub fn run(cli: &Cli, rust: &Path) -> Result<()> {
             return Ok(());
         }
     }
-    let lab = Lab::open(&ours, rust, parts::need_hosts(&words))?;
+    let lab = Lab::open(&ours, programs, parts::needs(&words))?;
     let parts = parts::chosen(&lab, &words, cli.quick);
     let found = measure(&parts, cli.effort())?;
     let findings = Findings { machine, parts: found };

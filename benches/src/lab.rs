@@ -2,6 +2,7 @@
 
 use crate::part::Ask;
 use crate::remote::Remote;
+use crate::uneven::Uneven;
 use anyhow::{Context, Result, bail, ensure};
 use pvm_tests::machine::{Machine, Plan};
 use pvm_tests::{Installation, Network, peers};
@@ -18,14 +19,34 @@ pub struct Lab {
     pub ours: Side,
     /// The original PVM, if it is installed.
     pub original: Option<Side>,
-    /// Two hosts with a network between them, if they were asked for and can be had.
+    /// Hosts with a network between them, if they were asked for and can be had.
     pub remote: Option<Remote>,
+    /// Hosts of unequal speed, if they were asked for and can be had.
+    pub uneven: Option<Uneven>,
     /// Whether there is Open MPI.
     has_mpi: bool,
     /// The program for our Rust interface.
     rust: PathBuf,
     /// Where the compiled programs are.
     folder: TempDir,
+}
+
+/// Measured programs in Rust.
+#[derive(Clone, Copy, Debug)]
+pub struct Programs<'p> {
+    /// What our Rust interface reaches.
+    pub rust: &'p Path,
+    /// How long batches take.
+    pub makespan: &'p Path,
+}
+
+/// What only some parts need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Needs {
+    /// Several hosts with a network.
+    pub hosts: bool,
+    /// Hosts of unequal speed.
+    pub uneven: bool,
 }
 
 /// Open MPI's programs.
@@ -105,9 +126,8 @@ impl Payload {
 }
 
 impl Lab {
-    /// Starts what is there: ours, of an installation, and all peers; `rust` is the program for our Rust
-    /// interface.
-    pub fn open(ours: &Installation, rust: &Path, with_remote: bool) -> Result<Self> {
+    /// Starts what is there: ours, of an installation, and all peers.
+    pub fn open(ours: &Installation, programs: Programs, needs: Needs) -> Result<Self> {
         let folder = TempDir::with_prefix("pvm-bench-")?;
         let debian = Installation::debian();
         let original =
@@ -125,9 +145,10 @@ impl Lab {
             );
         }
         compile(Command::new("cc"), "limits", folder.path())?;
-        let remote = if with_remote { Remote::open(ours, debian.as_ref(), folder.path())? } else { None };
+        let remote = if needs.hosts { Remote::open(ours, debian.as_ref(), folder.path())? } else { None };
+        let uneven = if needs.uneven { Uneven::open(ours, programs.makespan, folder.path())? } else { None };
         let ours = Side::start(ours, &folder.path().join("ours"), None)?;
-        Ok(Self { ours, original, remote, has_mpi, rust: rust.to_owned(), folder })
+        Ok(Self { ours, original, remote, uneven, has_mpi, rust: programs.rust.to_owned(), folder })
     }
 
     /// The program for our Rust interface, as a task of our machine.
@@ -207,8 +228,8 @@ impl Side {
             .variable("PVM_TASK_TARGET", &target.to_string())
             .variable("PVM_TASK_LIMIT", "10000");
         if let Some(network) = network {
-            let hosts = format!("{}\n", network.line(1, ""));
-            plan = plan.network(network).name(&network.address(0)).hostfile(&hosts);
+            let hosts: Vec<String> = (1..network.count()).map(|host| network.line(host, "") + "\n").collect();
+            plan = plan.network(network).name(&network.address(0)).hostfile(&hosts.concat());
         }
         let machine = match plan.try_start() {
             Ok(machine) => machine,
@@ -216,8 +237,8 @@ impl Side {
                 bail!("the daemon of {} does not start: {failure:?}", installation.pvmd().display())
             }
         };
-        if network.is_some() {
-            machine.console_with_hosts(2).quit();
+        if let Some(network) = network {
+            machine.console_with_hosts(network.count()).quit();
         }
         Ok(Self { machine, folder: folder.to_owned(), place: network.map_or("-", |network| network.name(1)) })
     }
@@ -225,6 +246,11 @@ impl Side {
     /// The measured program, as a task of this machine.
     pub fn task(&self, way: Way, job: Job, ask: Ask) -> Command {
         self.run(&self.program(job.cast), way, job, ask)
+    }
+
+    /// The measured program, whose tasks may be on any host.
+    pub fn anywhere(&self, way: Way, job: Job, ask: Ask) -> Command {
+        self.run_at(&self.program(job.cast), way, job, ask, "-")
     }
 
     /// The measured program. Run with `nothing` as its argument it is no task, and ends at once.
@@ -238,10 +264,14 @@ impl Side {
     }
 
     fn run(&self, program: &Path, way: Way, job: Job, ask: Ask) -> Command {
+        self.run_at(program, way, job, ask, self.place)
+    }
+
+    fn run_at(&self, program: &Path, way: Way, job: Job, ask: Ask, place: &str) -> Command {
         let mut command = self.command(program);
         let seconds = job.seconds(ask);
         command
-            .args([job.what, &seconds, way.encoding, way.route, job.payload.name(), self.place])
+            .args([job.what, &seconds, way.encoding, way.route, job.payload.name(), place])
             .args(words(ask.xs));
         command
     }

@@ -5,7 +5,7 @@
 //! else the machine does hits all alike.
 //!
 //! - [`part`]: what a part is and how it is run; [`parts`]: the parts there are.
-//! - [`lab`]: who is compared, ready to be run, and [`remote`], between two hosts; [`program`]: running one and reading its results.
+//! - [`lab`]: who is compared, ready to be run, and [`remote`], on hosts with a network, and [`uneven`], on hosts of unequal speed; [`program`]: running one and reading its results.
 //! - [`coscheduling`]: programs that share hosts, which is no comparison side by side.
 //! - [`stats`], [`report`]: from rounds to tables, plots and JSON; [`cli`]: the command line.
 #![forbid(unsafe_code)]
@@ -19,3 +19,4 @@ pub mod program;
 pub mod remote;
 pub mod report;
 pub mod stats;
+pub mod uneven;

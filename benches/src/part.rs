@@ -41,6 +41,8 @@ pub struct Part<'l> {
 pub enum Unit {
     /// Microseconds; less is better.
     Time,
+    /// Seconds for all together; less is better.
+    Seconds,
     /// 10⁹ bytes per second; more is better.
     Bandwidth,
     /// So many per second; more is better.
@@ -197,6 +199,7 @@ impl Unit {
     pub fn of(self, x: u64, seconds: f64) -> f64 {
         match self {
             Self::Time => seconds * 1e6,
+            Self::Seconds => seconds,
             Self::Bandwidth => x as f64 / seconds / 1e9,
             Self::Rate => 1.0 / seconds,
         }
@@ -206,6 +209,7 @@ impl Unit {
     pub fn name(self) -> &'static str {
         match self {
             Self::Time => "µs",
+            Self::Seconds => "s",
             Self::Bandwidth => "GB/s",
             Self::Rate => "1/s",
         }
@@ -213,7 +217,7 @@ impl Unit {
 
     /// How to read a ratio.
     pub fn better(self) -> &'static str {
-        if self == Self::Time { "less is better" } else { "more is better" }
+        if matches!(self, Self::Time | Self::Seconds) { "less is better" } else { "more is better" }
     }
 }
 

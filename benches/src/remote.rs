@@ -1,4 +1,4 @@
-//! Two hosts, in network namespaces joined by veth, and who is measured between them.
+//! Three hosts, in network namespaces joined by veth, and who is measured between them.
 
 use crate::lab::{Job, Mpi, Side, words};
 use crate::part::Ask;
@@ -8,7 +8,10 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// Two hosts for each PVM; those of ours are everybody else's, too.
+/// Pairs are on the first two.
+const HOSTS: usize = 3;
+
+/// Hosts for each PVM; those of ours are everybody else's, too.
 pub struct Remote {
     /// This project.
     pub ours: Side,
@@ -27,10 +30,10 @@ pub struct Remote {
 impl Remote {
     /// Starts it; `None` (with a line that says so) where that is not possible.
     pub fn open(ours: &Installation, original: Option<&Installation>, folder: &Path) -> Result<Option<Self>> {
-        let check = "two hosts with a network between them";
-        let Some(network) = Network::of(2, ours, check) else { return Ok(None) };
+        let check = "hosts with a network between them";
+        let Some(network) = Network::of(HOSTS, ours, check) else { return Ok(None) };
         let ours = Side::start(ours, &folder.join("remote"), Some(&network))?;
-        let original_network = original.and_then(|original| Network::of(2, original, check));
+        let original_network = original.and_then(|original| Network::of(HOSTS, original, check));
         let original = original.zip(original_network.as_ref());
         let original = original
             .map(|(original, network)| Side::start(original, &folder.join("remote-original"), Some(network)));
@@ -54,12 +57,26 @@ impl Remote {
         command
     }
 
-    /// Open MPI, with a process on each host.
+    /// Open MPI, with a process on each of two hosts.
     pub fn mpi(&self, mpi: Mpi, job: Job, ask: Ask) -> Command {
-        let hosts = format!("{},{}", self.network.address(0), self.network.address(1));
+        self.mpi_on(2, 2, mpi, job, ask)
+    }
+
+    /// Open MPI, with one process that may start others on all hosts.
+    pub fn mpi_spawning(&self, mpi: Mpi, job: Job, ask: Ask) -> Command {
+        self.mpi_on(HOSTS, 1, mpi, job, ask)
+    }
+
+    fn mpi_on(&self, hosts: usize, processes: usize, mpi: Mpi, job: Job, ask: Ask) -> Command {
+        let hosts: Vec<String> = (0..hosts).map(|host| self.network.address(host)).collect();
         let mut command = self.network.namespace(0).command(Path::new("mpirun"));
         // Each host would bind its process to the first core, which here is the same one.
-        command.args(["--allow-run-as-root", "-n", "2", "--bind-to", "none", "-H", &hosts]);
+        command.args(["--allow-run-as-root", "-n", &processes.to_string(), "--bind-to", "none"]);
+        command.args(["-H", &hosts.join(",")]);
+        if processes == 1 {
+            // Nobody knows how many it will start.
+            command.arg("--oversubscribe");
+        }
         command.args(["--mca", "plm_rsh_agent"]);
         command.arg(self.network.ssh());
         for (name, value) in

@@ -77,6 +77,11 @@ impl Network {
         Some(network)
     }
 
+    /// How many hosts there are.
+    pub fn count(&self) -> usize {
+        self.hosts.len()
+    }
+
     /// Where the master runs.
     pub fn master(&self) -> Namespace {
         self.hosts[0].namespace.clone()

@@ -1,16 +1,18 @@
 //! The parts of the benchmark.
 
+pub mod answers;
 pub mod hosts;
+pub mod makespan;
 pub mod many;
 pub mod pairs;
 pub mod spawning;
 
 use crate::coscheduling;
-use crate::lab::Lab;
+use crate::lab::{Lab, Needs};
 use crate::part::Part;
 
 /// The words by which parts are chosen, with what they are.
-pub const CHOICES: [(&str, &str); 12] = [
+pub const CHOICES: [(&str, &str); 14] = [
     ("latency", "half a round trip between two tasks of one host, small messages"),
     ("bandwidth", "the same for large messages"),
     ("rate", "64 messages one way, then an answer"),
@@ -21,7 +23,9 @@ pub const CHOICES: [(&str, &str); 12] = [
     ("reduce", "sum of 128 doubles over a group"),
     ("crowd", "ping-pong of 8 pairs at once"),
     (hosts::NAME, "latency and bandwidth between two hosts, in network namespaces"),
-    ("spawn", "tasks started, heard from and ended, in batches of 1 to 4096"),
+    ("spawn", "tasks started, heard from and ended, in batches of 1 to 4096, on one host and on three"),
+    (makespan::NAME, "400 tasks of several lengths on three hosts of unequal speed"),
+    ("answers", "what others wait for while batches are spawned: 99th percentiles"),
     (coscheduling::NAME, "programs that share two hosts: -two, -four, -cpu, -alone, -flood; only if named"),
 ];
 
@@ -31,6 +35,8 @@ pub fn chosen<'l>(lab: &'l Lab, words: &[String], quick: bool) -> Vec<Part<'l>> 
     parts.extend(many::parts(lab));
     parts.extend(hosts::parts(lab));
     parts.extend(spawning::parts(lab));
+    parts.extend(answers::parts(lab));
+    parts.extend(makespan::parts(lab));
     parts.retain(|part| words.is_empty() || words.iter().any(|word| is_chosen(part.name, word)));
     if quick {
         parts.iter_mut().for_each(Part::shorten);
@@ -38,9 +44,12 @@ pub fn chosen<'l>(lab: &'l Lab, words: &[String], quick: bool) -> Vec<Part<'l>> 
     parts
 }
 
-/// Whether parts are chosen that need two hosts.
-pub fn need_hosts(words: &[String]) -> bool {
-    words.is_empty() || words.iter().any(|word| word.split('-').next() == Some(hosts::NAME))
+/// What the chosen parts need besides one host of each.
+pub fn needs(words: &[String]) -> Needs {
+    let begins = |name| words.iter().any(|word| word.split('-').next() == Some(name));
+    let spawns = words.iter().any(|word| is_chosen(spawning::HOSTS, word));
+    let all = words.is_empty();
+    Needs { hosts: all || begins(hosts::NAME) || spawns, uneven: all || begins(makespan::NAME) }
 }
 
 fn is_chosen(name: &str, word: &str) -> bool {
@@ -61,7 +70,14 @@ mod tests {
 
     #[test]
     fn hosts_are_made_only_for_parts_between_hosts() {
-        assert!(need_hosts(&[]) && need_hosts(&["rate".into(), "remote-latency".into()]));
-        assert!(!need_hosts(&["rate".into()]));
+        let asked = |words: &[&str]| {
+            let Needs { hosts, uneven } = needs(&words.iter().map(|&word| word.into()).collect::<Vec<_>>());
+            (hosts, uneven)
+        };
+        assert_eq!((asked(&[]), asked(&["rate"])), ((true, true), (false, false)));
+        for words in [&["rate", "remote-latency"][..], &["spawn"], &["spawn-hosts"]] {
+            assert_eq!(asked(words), (true, false), "{words:?}");
+        }
+        assert_eq!(asked(&["makespan-heavy"]), (false, true));
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::lab::{Cast, Job, Lab, Payload, Side, Way};
 use crate::part::{Ask, Axis, Contender, Kind, Part, Unit};
+use crate::remote::Remote;
 use std::process::Command;
 
 /// Seconds per value, relative to those for pairs.
@@ -14,6 +15,11 @@ const ORIGINAL_MOST: u64 = 256;
 const MPI_MOST: u64 = 16;
 
 const JOB: Job = Job { cast: Cast::Many, what: "spawn", payload: Payload::Bytes, patience: PATIENCE };
+
+/// The part on several hosts, which needs them.
+pub const HOSTS: &str = "spawn-hosts";
+
+const XS: [u64; 4] = [1, 16, 256, 4096];
 
 /// Tasks that are spawned, enrol, send their parent a message and end; in batches.
 pub fn parts(lab: &Lab) -> Vec<Part<'_>> {
@@ -30,11 +36,34 @@ pub fn parts(lab: &Lab) -> Vec<Part<'_>> {
         title: "tasks that enrol, send their parent a message, and end, by size of the batch",
         unit: Unit::Rate,
         axis: Axis::Tasks,
-        xs: vec![1, 16, 256, 4096],
+        xs: XS.to_vec(),
         separately: true,
         contenders,
     };
-    vec![part]
+    [Some(part), lab.remote.as_ref().map(|remote| on_hosts(lab, remote))].into_iter().flatten().collect()
+}
+
+/// The same on three hosts, which share the cores of this machine.
+fn on_hosts<'l>(lab: &'l Lab, remote: &'l Remote) -> Part<'l> {
+    let task = |name, kind, side: &'l Side| {
+        Contender::new(name, kind, move |ask| side.anywhere(Way::DEFAULT, JOB, ask))
+    };
+    let mut contenders = vec![task("ours", Kind::Shown, &remote.ours)];
+    let original = remote.original.as_ref();
+    contenders.extend(original.map(|side| task("PVM", Kind::Compared, side).at_most(ORIGINAL_MOST)));
+    if let Some(mpi) = lab.mpi() {
+        let start = move |ask: Ask| remote.mpi_spawning(mpi, JOB, ask);
+        contenders.push(Contender::new("MPI", Kind::Compared, start).at_most(MPI_MOST));
+    }
+    Part {
+        name: HOSTS,
+        title: "the same on three hosts",
+        unit: Unit::Rate,
+        axis: Axis::Tasks,
+        xs: XS.to_vec(),
+        separately: true,
+        contenders,
+    }
 }
 
 fn task<'l>(name: &'static str, kind: Kind, side: &'l Side) -> Contender<'l> {

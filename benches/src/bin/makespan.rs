@@ -1,0 +1,172 @@
+//! How long it takes until all tasks of a batch are done, some of them longer than others, on hosts some of which are faster:
+//!
+//! `pvm-bench-makespan HOW SHAPE DISTURBED FOLDER X...`
+//!
+//! HOW is `queued` or a policy's name, SHAPE how the tasks' lengths are distributed, DISTURBED a control group that loses
+//! half of its quota when half of the tasks are done, or `-`. The lengths are handed out in the order in which tasks begin: they
+//! take numbers from FOLDER, which all hosts have. HOW `bound` says what it would take if all hosts together were one: DISTURBED is
+//! their speed then, in cores.
+
+use pvm3::{Any, Pack, Task};
+use std::error::Error;
+use std::fs::{self, OpenOptions};
+use std::hint::black_box;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use std::{env, thread};
+
+const DONE: i32 = 3;
+
+/// Work of a task of mean length: some 20 ms of a core of today.
+const MEAN: f64 = 12e6;
+
+type Outcome<T = ()> = Result<T, Box<dyn Error>>;
+
+fn main() -> Outcome {
+    let words: Vec<String> = env::args().collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        [_, "work", shape, folder] => work(shape, Path::new(folder)),
+        [_, "bound", shape, speed, _folder, xs @ ..] => {
+            let of_one = time_of_one();
+            each(xs, |count| Ok(total(shape, count) * of_one / speed.parse::<f64>()?))
+        }
+        [program, how, shape, disturbed, folder, xs @ ..] => {
+            let mut task = Task::enrol()?;
+            each(xs, |count| {
+                Run { task: &mut task, program, how, shape, disturbed, folder: Path::new(folder) }.took(count)
+            })?;
+            Ok(task.exit()?)
+        }
+        _ => Err("usage: pvm-bench-makespan HOW SHAPE DISTURBED FOLDER X...".into()),
+    }
+}
+
+fn each(xs: &[&str], mut took: impl FnMut(usize) -> Outcome<f64>) -> Outcome {
+    for x in xs {
+        let count = x.parse()?;
+        println!("{count} {:.9e}", took(count)?);
+    }
+    Ok(())
+}
+
+/// A batch, from its spawn to the end of its last task.
+struct Run<'a> {
+    task: &'a mut Task,
+    program: &'a str,
+    how: &'a str,
+    shape: &'a str,
+    disturbed: &'a str,
+    folder: &'a Path,
+}
+
+impl Run<'_> {
+    fn took(&mut self, count: usize) -> Outcome<f64> {
+        let _ = fs::remove_dir_all(self.folder);
+        fs::create_dir(self.folder)?;
+        let start = Instant::now();
+        self.spawn(count)?;
+        let mut others = None;
+        for done in 0..count {
+            if done == count / 2 && self.disturbed != "-" {
+                others = Some(Others::begin(Path::new(self.disturbed))?);
+            }
+            self.task.recv(Any, DONE)?;
+        }
+        drop(others);
+        Ok(start.elapsed().as_secs_f64())
+    }
+
+    fn spawn(&mut self, count: usize) -> Outcome {
+        let folder = self.folder.to_str().ok_or("the folder's name is no text")?;
+        let spawn = self.task.spawn(self.program).args(["work", self.shape, folder]).count(count);
+        if self.how == "queued" {
+            spawn.queued().start()?;
+            return Ok(());
+        }
+        let spawned = spawn.policy(self.how).start()?;
+        if spawned.tids.len() == count { Ok(()) } else { Err(format!("{:?}", spawned.failed).into()) }
+    }
+}
+
+/// Somebody else takes half of a host. It is given back when this is dropped.
+struct Others {
+    quota: PathBuf,
+    before: String,
+}
+
+impl Others {
+    fn begin(group: &Path) -> Outcome<Self> {
+        let quota = group.join("cpu.cfs_quota_us");
+        let before = fs::read_to_string(&quota)?;
+        fs::write(&quota, (before.trim().parse::<u64>()? / 2).to_string())?;
+        Ok(Self { quota, before })
+    }
+}
+
+impl Drop for Others {
+    fn drop(&mut self) {
+        // Nobody can be told; the next batch would show it.
+        let _ = fs::write(&self.quota, &self.before);
+    }
+}
+
+fn work(shape: &str, folder: &Path) -> Outcome {
+    let mut task = Task::enrol()?;
+    let parent = task.parent().ok_or("nobody has spawned this task")?;
+    compute(MEAN * length(shape, number(folder)?));
+    task.send(parent, DONE, &Pack::new())?;
+    Ok(task.exit()?)
+}
+
+/// The first number that nobody has yet.
+fn number(folder: &Path) -> Outcome<usize> {
+    // Most find theirs at once.
+    let mut number = fs::read_dir(folder)?.count();
+    loop {
+        let taken = OpenOptions::new().write(true).create_new(true).open(folder.join(number.to_string()));
+        match taken {
+            Ok(_) => return Ok(number),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => number += 1,
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// The length of a task relative to the mean, always the same for its number.
+fn length(shape: &str, number: usize) -> f64 {
+    // Numbers spread evenly over 0 to 1, in no order.
+    let place = ((number as f64 + 0.5) * 0.618_033_988_749_895).fract();
+    match shape {
+        "uniform" => 2.0 * place,
+        // A Pareto distribution with the exponent 1.5, cut off at 20 times the mean.
+        "heavy" => ((1.0 - place).powf(-1.0 / 1.5) / 3.0).min(20.0),
+        _ => 1.0,
+    }
+}
+
+fn total(shape: &str, count: usize) -> f64 {
+    (0..count).map(|number| length(shape, number)).sum()
+}
+
+fn compute(steps: f64) {
+    let mut state = 1_u64;
+    for _ in 0..steps as u64 {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state = black_box(state);
+    }
+}
+
+/// Seconds that the work of mean length takes a whole core: the shortest of many looks, between which others may run.
+fn time_of_one() -> f64 {
+    const PART: f64 = 20.0;
+    let look = |_| {
+        thread::sleep(Duration::from_millis(1));
+        let start = Instant::now();
+        compute(MEAN / PART);
+        start.elapsed().as_secs_f64() * PART
+    };
+    (0..200).map(look).fold(f64::INFINITY, f64::min)
+}

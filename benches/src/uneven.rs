@@ -1,0 +1,99 @@
+//! Three hosts on this machine, of which one is twice and one four times as fast as the slowest.
+
+use crate::lab::words;
+use crate::part::Ask;
+use anyhow::{Context, Result};
+use pvm_tests::machine::{Machine, Plan};
+use pvm_tests::{Installation, peers};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{self, Command};
+
+/// Where control groups are that have a quota of the processor's time.
+const CONTROLLER: &str = "/sys/fs/cgroup/cpu";
+
+/// Cores that the hosts have, the master's first; together less than this machine has.
+const CORES: [f64; 3] = [0.8, 0.4, 0.2];
+
+/// Microseconds after which a quota begins anew.
+const PERIOD: f64 = 20_000.0;
+
+/// The hosts, and what is measured on them.
+pub struct Uneven {
+    machine: Machine,
+    program: PathBuf,
+    /// Where tasks take numbers.
+    numbers: PathBuf,
+    // After the machine, which is in them.
+    groups: Vec<Group>,
+}
+
+/// A control group, which goes when it is dropped.
+struct Group(PathBuf);
+
+impl Uneven {
+    /// Starts them; `None` (with a line that says so) where there are no control groups to be had.
+    pub fn open(ours: &Installation, program: &Path, folder: &Path) -> Result<Option<Self>> {
+        let Ok(groups) = (0..CORES.len()).map(Group::new).collect::<Result<Vec<_>>>() else {
+            peers::unchecked("hosts of unequal speed", "no control groups can be made in /sys/fs/cgroup/cpu");
+            return Ok(None);
+        };
+        // Their speed as a hostfile says it; one starts after the other, so that they can be told apart.
+        let lines = "* via=local ep=@PATH@\nh1 sp=4000\nh2 sp=2000\nh3 sp=1000\n";
+        let plan = Plan::of(ours).name("h1").hostfile(lines).variable("PVM_STARTERS", "1");
+        let plan = plan.variable("PVM_TASK_TARGET", "8").variable("PVM_TASK_LIMIT", "10000");
+        let machine = plan.try_start().ok().context("the daemon does not start")?;
+        machine.console_with_hosts(CORES.len()).quit();
+        let slaves = machine.slave_daemons();
+        let pids = [machine.daemon_pid()].into_iter().chain(slaves.iter().map(|slave| slave.pid));
+        for (group, pid) in groups.iter().zip(pids) {
+            group.take(pid)?;
+        }
+        let numbers = folder.join("numbers");
+        Ok(Some(Self { machine, program: program.to_owned(), numbers, groups }))
+    }
+
+    /// A batch spawned in some way, of tasks of lengths of some shape.
+    pub fn batch(&self, how: &str, shape: &str, is_disturbed: bool, ask: Ask) -> Command {
+        let disturbed = self.groups.first().filter(|_| is_disturbed).map_or(Path::new("-"), |group| &group.0);
+        let mut command = self.machine.command(&self.program);
+        command.args([how, shape]).arg(disturbed).arg(&self.numbers).args(words(ask.xs));
+        command
+    }
+
+    /// What a single host as fast as all of them would take.
+    pub fn bound(&self, shape: &str, ask: Ask) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(["bound", shape, &CORES.iter().sum::<f64>().to_string(), "-"]).args(words(ask.xs));
+        command
+    }
+}
+
+impl Group {
+    fn new(index: usize) -> Result<Self> {
+        let group = Self(Path::new(CONTROLLER).join(format!("pvm-bench-{}-{index}", process::id())));
+        fs::create_dir(&group.0)?;
+        group.set("cpu.cfs_period_us", PERIOD)?;
+        group.set("cpu.cfs_quota_us", PERIOD * CORES.get(index).copied().unwrap_or(1.0))?;
+        // What else runs on this machine takes little of it.
+        group.set("cpu.shares", 100_000.0)?;
+        Ok(group)
+    }
+
+    fn set(&self, name: &str, value: f64) -> Result<()> {
+        let path = self.0.join(name);
+        fs::write(&path, (value as u64).to_string()).with_context(|| path.display().to_string())
+    }
+
+    fn take(&self, pid: i32) -> Result<()> {
+        let path = self.0.join("cgroup.procs");
+        fs::write(&path, pid.to_string()).with_context(|| path.display().to_string())
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // A group in which something is still ending stays: nobody can be told.
+        let _ = fs::remove_dir(&self.0);
+    }
+}
