@@ -131,7 +131,7 @@ impl Lab {
         let folder = TempDir::with_prefix("pvm-bench-")?;
         let debian = Installation::debian();
         let original =
-            debian.as_ref().map(|debian| Side::start(debian, &folder.path().join("original"), None));
+            debian.as_ref().map(|debian| Side::start(debian, &folder.path().join("original"), None, ""));
         let original = original.transpose()?;
         let has_mpi = is_there("mpicc") && is_there("mpirun");
         if has_mpi {
@@ -147,7 +147,7 @@ impl Lab {
         compile(Command::new("cc"), "limits", folder.path())?;
         let remote = if needs.hosts { Remote::open(ours, debian.as_ref(), folder.path())? } else { None };
         let uneven = if needs.uneven { Uneven::open(ours, programs.makespan, folder.path())? } else { None };
-        let ours = Side::start(ours, &folder.path().join("ours"), None)?;
+        let ours = Side::start(ours, &folder.path().join("ours"), None, "")?;
         Ok(Self { ours, original, remote, uneven, has_mpi, rust: programs.rust.to_owned(), folder })
     }
 
@@ -210,11 +210,12 @@ impl Cast {
 }
 
 impl Side {
-    /// Compiles the programs and starts the daemon, on the hosts of a network if there is one.
+    /// Compiles the programs and starts the daemon, on the hosts of a network if there is one, with these options for all.
     pub(crate) fn start(
         installation: &Installation,
         folder: &Path,
         network: Option<&Network>,
+        options: &str,
     ) -> Result<Self> {
         fs::create_dir(folder)?;
         for cast in Cast::ALL {
@@ -229,7 +230,8 @@ impl Side {
             .variable("PVM_TASK_LIMIT", "10000");
         if let Some(network) = network {
             let hosts: Vec<String> = (1..network.count()).map(|host| network.line(host, "") + "\n").collect();
-            plan = plan.network(network).name(&network.address(0)).hostfile(&hosts.concat());
+            let hosts = format!("* {options}\n{}", hosts.concat());
+            plan = plan.network(network).name(&network.address(0)).hostfile(&hosts);
         }
         let machine = match plan.try_start() {
             Ok(machine) => machine,

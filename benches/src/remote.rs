@@ -15,6 +15,8 @@ const HOSTS: usize = 3;
 pub struct Remote {
     /// This project.
     pub ours: Side,
+    /// The same, with a network of which the hostfile says that it is private.
+    pub private: Side,
     /// The original PVM, if it is installed.
     pub original: Option<Side>,
     /// The program for the limits.
@@ -24,6 +26,7 @@ pub struct Remote {
     port: String,
     // After the machines, which need them to the end.
     network: Network,
+    _private_network: Network,
     _original_network: Option<Network>,
 }
 
@@ -32,11 +35,15 @@ impl Remote {
     pub fn open(ours: &Installation, original: Option<&Installation>, folder: &Path) -> Result<Option<Self>> {
         let check = "hosts with a network between them";
         let Some(network) = Network::of(HOSTS, ours, check) else { return Ok(None) };
-        let ours = Side::start(ours, &folder.join("remote"), Some(&network))?;
+        let Some(private_network) = Network::of(2, ours, check) else { return Ok(None) };
+        let private =
+            Side::start(ours, &folder.join("remote-private"), Some(&private_network), "net=private")?;
+        let ours = Side::start(ours, &folder.join("remote"), Some(&network), "")?;
         let original_network = original.and_then(|original| Network::of(HOSTS, original, check));
         let original = original.zip(original_network.as_ref());
-        let original = original
-            .map(|(original, network)| Side::start(original, &folder.join("remote-original"), Some(network)));
+        let original = original.map(|(original, network)| {
+            Side::start(original, &folder.join("remote-original"), Some(network), "")
+        });
         let original = original.transpose()?;
         let limits = folder.join("limits");
         let mut command = network.namespace(1).command(&limits);
@@ -45,7 +52,17 @@ impl Remote {
         let printed = server.stdout.as_mut().context("the server has no output")?;
         BufReader::new(printed).read_line(&mut port)?;
         let port = port.trim().to_owned();
-        Ok(Some(Self { ours, original, limits, server, port, network, _original_network: original_network }))
+        Ok(Some(Self {
+            ours,
+            private,
+            original,
+            limits,
+            server,
+            port,
+            network,
+            _private_network: private_network,
+            _original_network: original_network,
+        }))
     }
 
     /// A plain connection between the hosts.

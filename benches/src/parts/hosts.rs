@@ -37,6 +37,7 @@ fn all<'l>(lab: &'l Lab, remote: &'l Remote) -> Vec<Contender<'l>> {
     let mut contenders = vec![
         task("ours", Kind::Shown, &remote.ours, Way::DEFAULT),
         task("our direct", Kind::Shown, &remote.ours, Way::DIRECT),
+        task("unsealed", Kind::Shown, &remote.private, Way::DIRECT),
     ];
     if let Some(original) = &remote.original {
         contenders.extend([
