@@ -159,11 +159,35 @@ fn tasked(r: &mut Recorder) -> (ConnId, ConnId, Tid, i32) {
 fn a_tasker_starts_tasks_and_reports_their_end() {
     let mut r = Recorder::master();
     let (tasker, _, tid, cookie) = tasked(&mut r);
-    let (_, enrolled) = r.enrol(500, cookie);
+    let (conn, enrolled) = r.enrol(500, cookie);
     assert_eq!(enrolled.tid, tid);
     assert_eq!(r.core.census().tasks, 3);
+    r.feed(Event::TaskClosed { conn, reason: None });
+    assert_eq!(r.core.census().tasks, 2, "it has left");
     let ended = TaskEnded { tid, status: 0 }.encode();
     r.say(tasker, Tid::MY_DAEMON, Sm::TaskX.tag(), 0, &ended);
+    r.nothing_else();
+}
+
+#[test]
+fn a_tasker_may_be_faster_than_last_words() {
+    let mut r = Recorder::master();
+    let (tasker, spawner, tid, cookie) = tasked(&mut r);
+    let (conn, enrolled) = r.enrol(500, cookie);
+    let ended = TaskEnded { tid, status: 0 }.encode();
+    r.say(tasker, Tid::MY_DAEMON, Sm::TaskX.tag(), 0, &ended);
+    r.nothing_else();
+    r.say(conn, Tid::from_raw(enrolled.parent), 7, 0, b"last words");
+    let (to, message) = r.message();
+    assert_eq!((to, message.src, message.header.tag), (spawner, tid, 7));
+    r.feed(Event::TaskClosed { conn, reason: None });
+    assert_eq!(r.core.census().tasks, 2);
+    // Somebody else may keep its socket open.
+    let mut r = Recorder::master();
+    let (tasker, _, tid, cookie) = tasked(&mut r);
+    r.enrol(500, cookie);
+    r.say(tasker, Tid::MY_DAEMON, Sm::TaskX.tag(), 0, &TaskEnded { tid, status: 0 }.encode());
+    r.pass(Duration::from_secs(5));
     assert!(matches!(r.next(), Action::CloseTask { .. }));
     assert_eq!(r.core.census().tasks, 2);
 }

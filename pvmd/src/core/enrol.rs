@@ -228,7 +228,7 @@ impl Core {
         self.clear_flow(tid);
         let ended = match self.tasks.get(tid) {
             Some(task) if task.origin == Origin::Child => task.ended,
-            Some(_) => Some(0),
+            Some(task) => Some(task.ended.unwrap_or(0)),
             None => None,
         };
         self.leave(tid);
@@ -254,12 +254,19 @@ impl Core {
             debug!(%tid, pid = task.pid, %status, "process ended");
         }
         // A wrapper that ended after its child enrolled in its place is not the task.
-        if task.origin == Origin::Child && task.conn.is_some() {
-            // What it has sent may still be in the socket, whose end comes behind it.
-            task.ended = Some(status.into_raw());
-            self.set_timer(LAST_WORDS, Timer::LastWords(tid));
-        } else if task.origin == Origin::Child || !task.enrolled {
-            self.end_task_with(tid, status.into_raw());
+        if task.origin == Origin::Child || !task.enrolled {
+            self.end_behind_last_words(tid, status.into_raw());
+        }
+    }
+
+    /// A task's process has ended. What it has sent may still be in the socket, whose end comes behind it.
+    pub(super) fn end_behind_last_words(&mut self, tid: Tid, status: i32) {
+        match self.tasks.get_mut(tid) {
+            Some(task) if task.conn.is_some() => {
+                task.ended = Some(status);
+                self.set_timer(LAST_WORDS, Timer::LastWords(tid));
+            }
+            _ => self.end_task_with(tid, status),
         }
     }
 

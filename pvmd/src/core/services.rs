@@ -135,7 +135,7 @@ impl Core {
     fn on_sm_task_ended(&mut self, body: &[u8]) -> Result<(), BodyError> {
         let TaskEnded { tid, status } = TaskEnded::decode(body)?;
         if self.tasks.get(tid).is_some_and(|task| task.origin == Origin::Tasker) {
-            self.end_task_with(tid, status);
+            self.end_behind_last_words(tid, status);
         }
         Ok(())
     }

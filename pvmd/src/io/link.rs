@@ -2,6 +2,7 @@
 
 use crate::core::event::Event;
 use crate::io::driver::Input;
+use crate::io::fair_queue::FairQueue;
 use crate::io::tls::{self, Credentials, TlsError};
 use bytes::{Buf, BytesMut};
 use pvm_wire::HostIndex;
@@ -19,8 +20,13 @@ use tracing::{info, warn};
 
 /// What both ends say first: the protocol's version and who they are.
 const GREETING: usize = 8;
-/// Bytes on their way per link. A daemon's own queue adds `QUEUE_HIGH` to it.
+/// Bytes that a daemon takes in from a link ahead of what it has read.
 const WINDOW: u32 = 8 * 1024 * 1024;
+/// Least bytes that are handed to a link and not acknowledged. Every message waits behind these; a daemon's own queue, in which
+/// tasks take turns, adds `QUEUE_HIGH` to them. Fewer cost bandwidth, more are slower, too: they leave the caches.
+const AHEAD: u64 = 512 * 1024;
+/// Bytes per second that far links are to carry: so many times as long as a round trip takes may be under way.
+const FAR: f64 = 250e6;
 /// How long a link that is being closed may take to deliver what was sent.
 const FLUSH: Duration = Duration::from_secs(1);
 /// Links that may be in the making at the same time, at a stranger's will.
@@ -133,6 +139,7 @@ impl Links {
             connection.close(VarInt::from_u32(1), b"linked already");
             return None;
         }
+        connection.set_send_window(ahead(connection.rtt()));
         let (queue, queued) = mpsc::unbounded_channel();
         let writer = tokio::spawn(write(connection, send, host, queued, self.input.clone()));
         let reader = tokio::spawn(read(recv, host, self.input.clone())).abort_handle();
@@ -183,8 +190,13 @@ fn transport(timeout: Duration) -> TransportConfig {
     transport.max_concurrent_uni_streams(VarInt::from_u32(0));
     transport.stream_receive_window(VarInt::from_u32(WINDOW));
     transport.receive_window(VarInt::from_u32(WINDOW));
-    transport.send_window(u64::from(WINDOW));
+    transport.send_window(AHEAD);
     transport
+}
+
+/// How much is handed to a link of this round trip, measured while it was made and idle.
+fn ahead(round_trip: Duration) -> u64 {
+    ((round_trip.as_secs_f64() * FAR) as u64).clamp(AHEAD, u64::from(WINDOW))
 }
 
 /// The address on which a daemon with this host address waits: its own if it is a loopback address, else any.
@@ -294,7 +306,8 @@ async fn write(
     mut queue: mpsc::UnboundedReceiver<DaemonMsg>,
     input: mpsc::Sender<Input>,
 ) {
-    while let Some(message) = queue.recv().await {
+    let mut waiting = FairQueue::default();
+    while let Some(message) = next(&mut waiting, &mut queue).await {
         let data = match &message {
             DaemonMsg::Data { data, .. } => data.0.len(),
             _ => 0,
@@ -317,6 +330,17 @@ async fn write(
     let _ = send.finish();
     let _ = tokio::time::timeout(FLUSH, send.stopped()).await;
     connection.close(VarInt::from_u32(0), b"");
+}
+
+/// Whatever is next of all that has come by now.
+async fn next(waiting: &mut FairQueue, queue: &mut mpsc::UnboundedReceiver<DaemonMsg>) -> Option<DaemonMsg> {
+    while let Ok(message) = queue.try_recv() {
+        waiting.push(message);
+    }
+    match waiting.pop() {
+        Some(message) => Some(message),
+        None => queue.recv().await,
+    }
 }
 
 async fn read(recv: RecvStream, host: HostIndex, input: mpsc::Sender<Input>) {

@@ -20,6 +20,7 @@ pub mod capability;
 pub mod descriptors;
 pub mod dispatcher;
 pub mod driver;
+mod fair_queue;
 pub mod guardian;
 pub mod introduction;
 pub mod launch;
