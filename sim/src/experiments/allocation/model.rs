@@ -54,12 +54,19 @@ struct Process {
 
 #[derive(Clone, Default)]
 struct Host {
-    /// The first runs.
-    processes: VecDeque<Process>,
-    /// When that ends, and the number of that plan.
+    /// Here and not in the queue, which is elsewhere in memory: most hosts have one process at a time.
+    runs: Option<Process>,
+    waiting: VecDeque<Process>,
+    /// When the one that runs ends, and the number of that plan.
     end: Time,
     plan: u32,
     away: bool,
+}
+
+impl Host {
+    fn load(&self) -> u32 {
+        u32::from(self.runs.is_some()) + self.waiting.len() as u32
+    }
 }
 
 struct World {
@@ -83,7 +90,7 @@ impl Machines for World {
     }
 
     fn own_load(&self, host: usize) -> u32 {
-        self.hosts.get(host).map_or(0, |host| host.processes.len() as u32)
+        self.hosts.get(host).map_or(0, Host::load)
     }
 
     fn send(&mut self, messages: u64) {
@@ -246,7 +253,9 @@ impl Simulation<'_> {
         if self.world.hosts[host].plan != plan {
             return;
         }
-        let Some(process) = self.world.hosts[host].processes.pop_front() else { return };
+        let place = &mut self.world.hosts[host];
+        let next = place.waiting.pop_front();
+        let Some(process) = std::mem::replace(&mut place.runs, next) else { return };
         let now = self.engine.now();
         self.in_vain = 0;
         self.slowdowns.add(to_seconds(now - process.created) / self.settings.run);
@@ -257,8 +266,8 @@ impl Simulation<'_> {
                 self.open.remove(&process.request);
             }
         }
-        if !self.world.hosts[host].processes.is_empty() {
-            self.run_first(host);
+        if next.is_some() {
+            self.begin(host);
         }
         let steps = self.policy.ended(host, &mut self.world);
         self.apply(&steps);
@@ -285,10 +294,11 @@ impl Simulation<'_> {
         let left = &mut self.world.hosts[host];
         left.away = true;
         left.plan += 1;
-        let mut lost: VecDeque<Process> = std::mem::take(&mut left.processes);
-        if let Some(first) = lost.front_mut() {
-            first.left = kept.then(|| left.end.saturating_sub(now));
+        let mut ran = left.runs.take();
+        if let Some(process) = &mut ran {
+            process.left = kept.then(|| left.end.saturating_sub(now));
         }
+        let lost = ran.into_iter().chain(std::mem::take(&mut left.waiting));
         self.engine.after(seconds(time).max(1), Event::Return(host));
         self.policy.left(host, &mut self.world);
         for process in lost {
@@ -341,32 +351,33 @@ impl Simulation<'_> {
                 let process = Process { request, created: open.made, left: open.again.pop().flatten() };
                 self.add(host, process);
             }
-            // The first of a host runs, and does not move.
-            Step::Take { from, to } if self.world.hosts[from].processes.len() > 1 => {
-                if let Some(process) = self.world.hosts[from].processes.pop_back() {
+            // The one that runs does not move.
+            Step::Take { from, to } => {
+                if let Some(process) = self.world.hosts[from].waiting.pop_back() {
                     self.moved += 1;
                     self.add(to, process);
                 }
             }
-            Step::Take { .. } => {}
         }
     }
 
     fn add(&mut self, host: usize, process: Process) {
-        if self.world.hosts[host].away {
+        let place = &mut self.world.hosts[host];
+        if place.away {
             // It left while the process was under way.
             self.place_again(process);
-            return;
-        }
-        self.world.hosts[host].processes.push_back(process);
-        if self.world.hosts[host].processes.len() == 1 {
-            self.run_first(host);
+        } else if place.runs.is_some() {
+            place.waiting.push_back(process);
+        } else {
+            place.runs = Some(process);
+            self.begin(host);
         }
     }
 
-    fn run_first(&mut self, host: usize) {
+    /// The host's process runs now.
+    fn begin(&mut self, host: usize) {
         let place = &mut self.world.hosts[host];
-        let left = place.processes.front().and_then(|process| process.left);
+        let left = place.runs.and_then(|process| process.left);
         let run = left.unwrap_or_else(|| seconds(self.runs.exponential(self.settings.run)));
         place.plan += 1;
         place.end = self.engine.now().saturating_add(run);
