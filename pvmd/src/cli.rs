@@ -224,6 +224,7 @@ fn master_plan(arguments: &Arguments, settings: &mut Settings) -> anyhow::Result
     settings.debugger = own.debugger.clone().or(settings.debugger.take());
     settings.private_network = own.network == Some(Network::Private);
     settings.set_slice(own.slice);
+    settings.policy = own.policy.unwrap_or(settings.policy);
     Ok(Plan { name, hostfile, own })
 }
 

@@ -4,6 +4,7 @@ mod parse;
 
 pub use parse::{HostfileError, MISTAKES_MAX, parse_host};
 
+use pvm_sched::policy::Policy;
 use std::fmt;
 
 /// How a host's daemon is started.
@@ -53,6 +54,8 @@ pub struct HostOptions {
     pub network: Option<Network>,
     /// `slice=`: milliseconds for which a team has its processors (this system's own option).
     pub slice: Option<u32>,
+    /// `policy=`: what places batches of its tasks that name no policy (this system's own option).
+    pub policy: Option<Policy>,
 }
 
 /// One host of a hostfile, or one string given to `pvm_addhosts`.
@@ -95,6 +98,7 @@ impl HostOptions {
             via: self.via.or(other.via),
             network: self.network.or(other.network),
             slice: self.slice.or(other.slice),
+            policy: self.policy.or(other.policy),
         }
     }
 }
@@ -160,7 +164,10 @@ impl fmt::Display for HostOptions {
         if let Some(network) = self.network {
             write!(f, " net={network}")?;
         }
-        self.slice.map_or(Ok(()), |slice| write!(f, " slice={slice}"))
+        if let Some(slice) = self.slice {
+            write!(f, " slice={slice}")?;
+        }
+        self.policy.map_or(Ok(()), |policy| write!(f, " policy={}", policy.name()))
     }
 }
 

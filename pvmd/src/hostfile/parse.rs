@@ -2,6 +2,7 @@
 
 use super::{HostOptions, HostSpec, Hostfile, Network, Via};
 use crate::io::settings::SLICES;
+use pvm_sched::policy::Policy;
 use pvm_wire::limits::{HOSTFILE_LINE_MAX, HOSTFILE_MAX};
 
 /// Mistakes told at once; a file with more has usually one cause.
@@ -200,6 +201,7 @@ impl HostOptions {
             "sp" => self.speed = Some(speed(value)?),
             "via" => self.via = Some(via(value)?),
             "slice" => self.slice = Some(slice(value)?),
+            "policy" => self.policy = Some(policy(value)?),
             "net" => self.network = Some(network(value)?),
             "so" => self.start_options = text(),
             _ => return Err(format!("unknown option `{}=`", shortened(key))),
@@ -237,6 +239,11 @@ fn via(value: &str) -> Result<Via, String> {
         "local" => Ok(Via::Local),
         _ => Err(format!("`via={}`: hosts are started via `ssh` or `local`", shortened(value))),
     }
+}
+
+fn policy(value: &str) -> Result<Policy, String> {
+    let known = || Policy::ALL.map(Policy::name).join(", ");
+    value.parse().map_err(|_| format!("`policy={}`: the policies are {}", shortened(value), known()))
 }
 
 fn network(value: &str) -> Result<Network, String> {

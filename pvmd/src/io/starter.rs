@@ -145,7 +145,7 @@ impl Starter {
             speed: options.speed,
             debug_mask: self.debug_mask,
             host_timeout_seconds: self.settings.host_timeout.as_secs_f64(),
-            policy: self.settings.policy.name().to_owned(),
+            policy: options.policy.unwrap_or(self.settings.policy).name().to_owned(),
             slice_milliseconds: options.slice,
             private_network: options.network == Some(Network::Private),
         })
