@@ -8,6 +8,7 @@
 #define PVM_BENCH_H
 
 #include "bench.h"
+#include "must.h"
 
 #include <pvm3.h>
 
@@ -17,18 +18,6 @@ static int encoding = PvmDataDefault, doubles;
 static char *place = "", **spawn_arguments;
 static double seconds;
 static char *out, *in;
-
-static int must(int result, const char *call)
-{
-    if (result < 0) {
-        fprintf(stderr, "%s: error %d\n", call, result);
-        pvm_exit();
-        exit(1);
-    }
-    return result;
-}
-
-#define MUST(call) must(call, #call)
 
 static void begin(int how)
 {

@@ -12,6 +12,7 @@
  * where slowdowns are against the same program alone, shares are of the hosts' processors, switches are the tasks' per
  * second and host, and RATE is how often a second the program does its work alone. */
 #include "bench.h"
+#include "must.h"
 
 #include <pvm3.h>
 #include <sys/resource.h>
@@ -37,18 +38,6 @@ static const char *waits;
 static double seconds, spin_time;
 static char **hosts;
 static char *myself;
-
-static int must(int result, const char *call)
-{
-    if (result < 0) {
-        fprintf(stderr, "%s: error %d\n", call, result);
-        pvm_exit();
-        exit(1);
-    }
-    return result;
-}
-
-#define MUST(call) must(call, #call)
 
 /* Work is counted in steps, so that it takes processor time and not time. */
 

@@ -46,18 +46,21 @@ fn a_mailbox_that_is_full_says_so() {
     assert_eq!(put(&mut r, conn, me.tid, 100), 1, "what fits is taken");
 }
 
-#[test]
-fn tasks_above_the_limit_of_the_host_are_out_of_resources() {
-    let mut r = limited(Limits::default());
-    let (conn, _) = r.enrol(10, 0);
-    let spawn = SpawnRequest {
+fn four_here() -> SpawnRequest {
+    SpawnRequest {
         file: "program".into(),
         flags: flags::HOST,
         place: ".".into(),
         count: 4,
         ..SpawnRequest::default()
-    };
-    r.request(conn, Tm::Spawn, &spawn.encode());
+    }
+}
+
+#[test]
+fn tasks_above_the_limit_of_the_host_are_out_of_resources() {
+    let mut r = limited(Limits::default());
+    let (conn, _) = r.enrol(10, 0);
+    r.request(conn, Tm::Spawn, &four_here().encode());
     let Action::Start { cookies, .. } = r.next() else { panic!("not a start") };
     assert_eq!(cookies.len(), 2, "the spawner is one of three");
     for (i, cookie) in cookies.into_iter().enumerate() {
@@ -73,14 +76,7 @@ fn tasks_above_the_limit_of_the_host_are_out_of_resources() {
 fn tasks_above_the_limit_take_the_places_of_those_that_have_ended_meanwhile() {
     let mut r = limited(Limits::default());
     let (conn, _) = r.enrol(10, 0);
-    let spawn = SpawnRequest {
-        file: "program".into(),
-        flags: flags::HOST,
-        place: ".".into(),
-        count: 4,
-        ..SpawnRequest::default()
-    };
-    r.request(conn, Tm::Spawn, &spawn.encode());
+    r.request(conn, Tm::Spawn, &four_here().encode());
     let Action::Start { cookies, program } = r.next() else { panic!("not a start") };
     let [first, second] = cookies[..] else { panic!("{} are started", cookies.len()) };
     let running = |pid| Ok((pid, "/bin/program".into()));

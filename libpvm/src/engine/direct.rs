@@ -36,6 +36,15 @@ pub(super) const DONT_ROUTE: i32 = 1;
 /// The value of `PvmRoute` with which a task asks.
 pub(super) const ROUTE_DIRECT: i32 = 3;
 
+/// What follows is for a library of this version alone.
+fn mark(body: BodyWriter) -> BodyWriter {
+    body.int(EXTENSION_MAGIC).int(EXTENSION_VERSION)
+}
+
+fn is_marked(body: &mut BodyReader<'_>) -> bool {
+    body.int() == Ok(EXTENSION_MAGIC) && body.int() == Ok(EXTENSION_VERSION)
+}
+
 /// Whether a route is sealed.
 enum Sealing {
     /// The network is trusted, or the other's library cannot.
@@ -71,14 +80,14 @@ impl Engine {
         let mut question = BodyWriter::new().int(TASK_PROTOCOL).str(caller.address().to_string());
         if self.may_share_with(dst) {
             self.ask_to_meet(dst)?;
-            question = question.int(EXTENSION_MAGIC).int(EXTENSION_VERSION);
+            question = mark(question);
         }
         let mut offer = None;
         if !self.is_neighbour(dst)
             && let Some((ours, said)) = Offer::new()
         {
-            question = question.int(EXTENSION_MAGIC).int(EXTENSION_VERSION);
-            question = question.int(i32::from(self.trusts_network())).int(said.len() as i32).bytes(&said);
+            question =
+                mark(question).int(i32::from(self.trusts_network())).int(said.len() as i32).bytes(&said);
             offer = Some(ours);
         }
         self.peers.set(dst, Peer::Asked(caller, offer));
@@ -123,7 +132,7 @@ impl Engine {
         if asked && own < asker {
             return Ok(());
         }
-        let is_ours = body.int() == Ok(EXTENSION_MAGIC) && body.int() == Ok(EXTENSION_VERSION);
+        let is_ours = is_marked(body);
         let shares = is_ours && self.may_share_with(asker);
         if shares && self.neighbours.find(asker).is_none() {
             let meet = BodyWriter::new().int(asker.raw()).finish().into();
@@ -141,8 +150,7 @@ impl Engine {
             let mut answer = answer.int(0).str(listener.address().to_string());
             let mut seal = None;
             if let Sealing::With(ours, said) = sealing {
-                answer =
-                    answer.int(EXTENSION_MAGIC).int(EXTENSION_VERSION).int(said.len() as i32).bytes(&said);
+                answer = mark(answer).int(said.len() as i32).bytes(&said);
                 seal = Some(*ours);
             }
             // It would not ask if it still used an older route.
@@ -179,7 +187,7 @@ impl Engine {
         let Some(address) = address.filter(|_| version == TASK_PROTOCOL && denied == 0) else {
             return Ok(());
         };
-        let is_ours = body.int() == Ok(EXTENSION_MAGIC) && body.int() == Ok(EXTENSION_VERSION);
+        let is_ours = is_marked(body);
         let seal = match offer.filter(|_| is_ours) {
             Some(offer) => {
                 let length = body.count(1)?;

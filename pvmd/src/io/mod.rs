@@ -5,8 +5,8 @@
 //! | [`settings`] | what the environment and the command line say |
 //! | [`driver`] | the loop: events in, actions out |
 //! | [`task_socket`], [`auth`] | tasks' connections; the files by which they prove themselves |
-//! | [`process`], [`launch`] | starting, watching and reaping children, and their output; how the kernel starts one |
-//! | [`tls`], [`link`] | the machine's certificates; QUIC between daemons |
+//! | [`process`] | starting, watching and reaping children, and their output; in `launch`, how the kernel starts one |
+//! | [`tls`], [`link`] | the machine's certificates; QUIC between daemons, and in `fair_queue` who is next there |
 //! | [`starter`], [`slave`] | starting daemons on other hosts; being started |
 //! | [`introduction`] | a place for daemons that somebody else has started |
 //! | [`address_file`], [`log`] | files that others look for; the log |
@@ -23,7 +23,6 @@ pub mod driver;
 mod fair_queue;
 pub mod guardian;
 pub mod introduction;
-pub mod launch;
 pub mod link;
 pub mod load;
 pub mod log;

@@ -1,11 +1,13 @@
 //! Children: started one after another by a thread of their own, watched, reaped, their output read.
 //!
-//! Unsafe code of the daemon is here and in [`launch`](super::launch).
+//! Unsafe code of the daemon is here and in `launch`.
 #![allow(unsafe_code)]
 
+mod launch;
+
+use self::launch::{Launched, Launcher, Recipe};
 use crate::core::event::{Cookie, Event, Program};
 use crate::io::driver::Input;
-use crate::io::launch::{Launched, Launcher, Recipe};
 use crate::io::settings::{expand, is_executable};
 use bytes::Bytes;
 use pvm_wire::PvmError;
@@ -524,5 +526,4 @@ fn as_wait_says(status: &WaitIdStatus) -> ExitStatus {
 }
 
 #[cfg(test)]
-#[path = "process_tests.rs"]
 mod tests;
