@@ -4,6 +4,7 @@
 //! superior only when the number has changed by enough. A request for S processes is granted by reserving R > S, or
 //! passed up; the level that has enough splits it and sends the parts down, where less may turn up than was thought.
 
+use super::set::HostSet;
 use super::{Machines, Policy, Request, Step, here};
 use std::collections::BTreeSet;
 
@@ -36,7 +37,7 @@ pub struct Repair {
 #[derive(Clone, Debug)]
 pub struct Hierarchical {
     fan_out: usize,
-    free: BTreeSet<usize>,
+    free: HostSet,
     dead: BTreeSet<usize>,
     /// Level by level from 1; the last is the committee, which has one chair.
     levels: Vec<Vec<Manager>>,
@@ -64,7 +65,7 @@ impl Hierarchical {
             };
             levels.push((0..below).map(manager).collect());
         }
-        Self { fan_out, free: (0..workers).collect(), dead: BTreeSet::new(), levels, load: vec![0; workers] }
+        Self { fan_out, free: HostSet::full(workers), dead: BTreeSet::new(), levels, load: vec![0; workers] }
     }
 
     /// Who does a manager's job.
@@ -78,7 +79,7 @@ impl Hierarchical {
         if host >= self.load.len() || !self.dead.insert(host) {
             return Vec::new();
         }
-        self.free.remove(&host);
+        self.free.remove(host);
         self.load[host] = 0;
         let mut repairs = Vec::new();
         let mut number = host;
@@ -129,7 +130,7 @@ impl Hierarchical {
     fn count(&self, (level, number): Post) -> i64 {
         let range = number * self.fan_out..(number + 1) * self.fan_out;
         if level == 1 {
-            self.free.range(range).count() as i64
+            range.filter(|&worker| self.free.contains(worker)).count() as i64
         } else {
             let below = &self.levels[level - 2];
             range.filter_map(|child| below.get(child)).map(|manager| manager.free).sum()
@@ -157,10 +158,14 @@ impl Hierarchical {
     fn grant(&mut self, (level, number): Post, count: u32, machines: &mut dyn Machines) -> Vec<usize> {
         let children = number * self.fan_out..(number + 1) * self.fan_out;
         if level == 1 {
-            let workers: Vec<usize> = self.free.range(children).take(count as usize).copied().collect();
-            for &worker in &workers {
-                self.free.remove(&worker);
+            let mut workers = Vec::new();
+            while workers.len() < count as usize
+                && let Some(worker) =
+                    self.free.next(children.start).filter(|worker| children.contains(worker))
+            {
+                self.free.remove(worker);
                 self.report(worker, -1, machines);
+                workers.push(worker);
             }
             return workers;
         }
@@ -209,7 +214,7 @@ impl Policy for Hierarchical {
         workers.resize(request.count as usize, request.origin);
         for &worker in &workers {
             self.load[worker] += 1;
-            if self.free.remove(&worker) {
+            if self.free.remove(worker) {
                 self.report(worker, -1, machines);
             }
         }
@@ -227,7 +232,7 @@ impl Policy for Hierarchical {
     }
 
     fn left(&mut self, host: usize, machines: &mut dyn Machines) {
-        if self.free.remove(&host) {
+        if self.free.remove(host) {
             self.report(host, -1, machines);
         }
         let subordinates = self.fan_out as u64;

@@ -20,6 +20,7 @@ pub mod graph;
 mod hierarchy;
 mod probing;
 mod pull;
+mod set;
 mod updown;
 
 pub use bidding::Bidding;

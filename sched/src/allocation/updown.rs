@@ -4,6 +4,7 @@
 //! not satisfied subtract, and with neither the score decays to 0. A processor that becomes free goes to the pending
 //! request of the owner with the lowest score.
 
+use super::set::HostSet;
 use super::{Machines, Policy, Request, Step, here};
 use std::collections::{BTreeSet, VecDeque};
 
@@ -132,25 +133,22 @@ impl Usage {
     }
 }
 
+/// Of a host that runs nothing.
+const NOBODY: u32 = u32::MAX;
+
 /// The policy: a host that is busy asks the coordinator for another; one process to a processor.
 #[derive(Clone, Debug)]
 pub struct UpDown {
     usage: Usage,
-    free: BTreeSet<usize>,
-    /// Whose process runs on each host; `None` also for one of its own.
-    guest: Vec<Option<usize>>,
-    own: Vec<u32>,
+    free: HostSet,
+    /// Whose process runs on each host: its own, another's, or `NOBODY`'s.
+    users: Vec<u32>,
 }
 
 impl UpDown {
     /// All hosts are free.
     pub fn new(hosts: usize) -> Self {
-        Self {
-            usage: Usage::new(),
-            free: (0..hosts).collect(),
-            guest: vec![None; hosts],
-            own: vec![0; hosts],
-        }
+        Self { usage: Usage::new(), free: HostSet::full(hosts), users: vec![NOBODY; hosts] }
     }
 
     /// A host has nothing to do: it goes to the request that waits for it most, or is free.
@@ -167,12 +165,19 @@ impl UpDown {
     }
 
     fn grant(&mut self, owner: usize, host: usize, now: u64) {
-        self.free.remove(&host);
-        if owner == host {
-            self.own[host] += 1;
-        } else {
-            self.guest[host] = Some(owner);
+        self.free.remove(host);
+        self.users[host] = owner as u32;
+        if owner != host {
             self.usage.acquire(owner, 1, now);
+        }
+    }
+
+    /// A host's process is there no more.
+    fn release(&mut self, host: usize, now: u64) {
+        let Some(user) = self.users.get_mut(host) else { return };
+        let owner = std::mem::replace(user, NOBODY);
+        if owner != NOBODY && owner as usize != host {
+            self.usage.release(owner as usize, 1, now);
         }
     }
 }
@@ -184,16 +189,16 @@ impl Policy for UpDown {
 
     fn created(&mut self, request: Request, machines: &mut dyn Machines) -> Vec<Step> {
         let now = machines.now();
-        if request.origin >= self.own.len() {
+        if request.origin >= self.users.len() {
             return here(&request).collect();
         }
         let mut steps = Vec::new();
         for _ in 0..request.count {
-            let host = if self.free.contains(&request.origin) {
+            let host = if self.free.contains(request.origin) {
                 Some(request.origin)
             } else {
                 machines.send(1);
-                self.free.first().copied()
+                self.free.next(0)
             };
             if let Some(host) = host {
                 // The coordinator's answer, or the note that the owner uses its own machine.
@@ -210,27 +215,15 @@ impl Policy for UpDown {
     fn ended(&mut self, host: usize, machines: &mut dyn Machines) -> Vec<Step> {
         let now = machines.now();
         machines.send(1);
-        match self.guest.get_mut(host).and_then(Option::take) {
-            Some(owner) => self.usage.release(owner, 1, now),
-            None => {
-                if let Some(own) = self.own.get_mut(host) {
-                    *own = own.saturating_sub(1);
-                }
-            }
-        }
+        self.release(host, now);
         self.offer(host, machines)
     }
 
     fn left(&mut self, host: usize, machines: &mut dyn Machines) {
         // The coordinator notices when the host does not answer.
         machines.send(1);
-        self.free.remove(&host);
-        if let Some(owner) = self.guest.get_mut(host).and_then(Option::take) {
-            self.usage.release(owner, 1, machines.now());
-        }
-        if let Some(own) = self.own.get_mut(host) {
-            *own = 0;
-        }
+        self.free.remove(host);
+        self.release(host, machines.now());
     }
 
     fn returned(&mut self, host: usize, machines: &mut dyn Machines) -> Vec<Step> {

@@ -3,6 +3,7 @@
 //! time.
 
 mod model;
+mod state;
 
 pub use model::{Outcome, simulate};
 

@@ -1,11 +1,12 @@
 //! Hosts that run one process at a time, fail, and belong to owners; and the processes that a policy places on them.
 
+use super::state::{Arrival, Hosts, Open, Process, Requests};
 use super::{Case, Settings};
 use crate::engine::{Engine, SECOND, Time, seconds, to_seconds};
 use crate::random::Random;
 use crate::stats::Summary;
 use pvm_sched::allocation::{Machines, Policy, Request, Step};
-use std::collections::{HashMap, VecDeque};
+use slab::Slab;
 
 /// What a simulation gives.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -31,46 +32,22 @@ pub struct Outcome {
 /// So many hosts leave without a process that ends, and none ever will; per host, so that it suits all sizes.
 const IN_VAIN: u64 = 1000;
 
+/// Hosts have 32 bits here and what is seldom needed is elsewhere: an event is 8 bytes, as there are as many to come as
+/// hosts.
 enum Event {
     Create,
-    /// The first process of a host has run, if nothing has come between since that plan.
-    End(usize, u32),
-    Timer(usize),
+    /// A host's process has run, if the host has not left since that was planned.
+    End(u32),
+    Timer(u32),
     /// What was decided takes effect.
-    Carry(Step),
+    Carry(u32),
     Fail,
     Visit,
-    Return(usize),
-}
-
-/// A process: its request, and when that was made.
-#[derive(Clone, Copy)]
-struct Process {
-    request: u64,
-    created: Time,
-    /// What it has to run yet; until it runs first, nobody knows.
-    left: Option<Time>,
-}
-
-#[derive(Clone, Default)]
-struct Host {
-    /// Here and not in the queue, which is elsewhere in memory: most hosts have one process at a time.
-    runs: Option<Process>,
-    waiting: VecDeque<Process>,
-    /// When the one that runs ends, and the number of that plan.
-    end: Time,
-    plan: u32,
-    away: bool,
-}
-
-impl Host {
-    fn load(&self) -> u32 {
-        u32::from(self.runs.is_some()) + self.waiting.len() as u32
-    }
+    Return(u32),
 }
 
 struct World {
-    hosts: Vec<Host>,
+    hosts: Hosts,
     random: Random,
     messages: u64,
     /// Of those, probes since the policy was asked.
@@ -80,17 +57,17 @@ struct World {
 
 impl Machines for World {
     fn count(&self) -> usize {
-        self.hosts.len()
+        self.hosts.count()
     }
 
     fn probe(&mut self, host: usize) -> Option<u32> {
         self.messages += 2;
         self.probes += 1;
-        self.hosts.get(host).is_some_and(|host| !host.away).then(|| self.own_load(host))
+        (host < self.hosts.count() && !self.hosts.is_away(host)).then(|| self.hosts.load(host))
     }
 
     fn own_load(&self, host: usize) -> u32 {
-        self.hosts.get(host).map_or(0, Host::load)
+        self.hosts.load(host)
     }
 
     fn send(&mut self, messages: u64) {
@@ -106,16 +83,6 @@ impl Machines for World {
     }
 }
 
-/// A request that has not ended.
-struct Open {
-    made: Time,
-    origin: usize,
-    /// Processes that have not ended.
-    left: u32,
-    /// Those that have to be placed again, by what they have to run yet.
-    again: Vec<Option<Time>>,
-}
-
 struct Simulation<'a> {
     settings: &'a Settings,
     engine: Engine<Event>,
@@ -123,7 +90,9 @@ struct Simulation<'a> {
     policy: Box<dyn Policy>,
     runs: Random,
     departures: Random,
-    open: HashMap<u64, Open>,
+    requests: Requests,
+    /// What has been decided and is under way.
+    steps: Slab<Step>,
     batches_left: u64,
     present: usize,
     slowdowns: Summary,
@@ -137,7 +106,7 @@ struct Simulation<'a> {
 /// Runs one case.
 pub fn simulate(settings: &Settings, case: &Case, seed: u64) -> Outcome {
     let world = World {
-        hosts: vec![Host::default(); case.hosts],
+        hosts: Hosts::new(case.hosts),
         random: Random::part(seed, 3),
         messages: 0,
         probes: 0,
@@ -150,7 +119,8 @@ pub fn simulate(settings: &Settings, case: &Case, seed: u64) -> Outcome {
         policy: case.kind.policy(case.hosts),
         runs: Random::part(seed, 4),
         departures: Random::part(seed, 11),
-        open: HashMap::new(),
+        requests: Requests::default(),
+        steps: Slab::new(),
         batches_left: case.processes.div_ceil(settings.batch.into()).max(1),
         present: case.hosts,
         slowdowns: Summary::default(),
@@ -169,13 +139,12 @@ impl Simulation<'_> {
         let creators = ((case.hosts as f64 * self.settings.creators) as usize).clamp(1, case.hosts);
         let rate = case.load.max(1e-6) * case.hosts as f64 / self.settings.run;
         let between = f64::from(self.settings.batch) / rate;
-        let mut made = 0;
         self.engine.at(0, Event::Create);
         if let Some(interval) = self.policy.interval() {
             for host in 0..case.hosts {
                 // Not all at once.
                 let first = self.world.random.below(interval as usize * 1000) as Time;
-                self.engine.at(first, Event::Timer(host));
+                self.engine.at(first, Event::Timer(host as u32));
             }
         }
         self.plan_departure(self.settings.mtbf, Event::Fail);
@@ -185,16 +154,18 @@ impl Simulation<'_> {
             self.world.probes = 0;
             match event {
                 Event::Create => {
-                    made += 1;
                     self.batches_left -= 1;
-                    self.create(made, arrivals.below(creators));
+                    self.create(arrivals.below(creators));
                     if self.batches_left > 0 {
                         self.engine.after(seconds(arrivals.exponential(between)), Event::Create);
                     }
                 }
-                Event::End(host, plan) => self.end(host, plan),
-                Event::Timer(host) => self.timer(host),
-                Event::Carry(step) => self.carry(step),
+                Event::End(host) => self.end(host as usize),
+                Event::Timer(host) => self.timer(host as usize),
+                Event::Carry(step) => {
+                    let step = self.steps.remove(step as usize);
+                    self.carry(step);
+                }
                 Event::Fail => {
                     self.plan_departure(self.settings.mtbf, Event::Fail);
                     self.leave(self.settings.repair, false);
@@ -204,9 +175,9 @@ impl Simulation<'_> {
                     self.leave(self.settings.visit, true);
                 }
                 Event::Return(host) => {
-                    self.world.hosts[host].away = false;
+                    self.world.hosts.come_back(host as usize);
                     self.present += 1;
-                    let steps = self.policy.returned(host, &mut self.world);
+                    let steps = self.policy.returned(host as usize, &mut self.world);
                     self.apply(&steps);
                 }
             }
@@ -218,56 +189,49 @@ impl Simulation<'_> {
     }
 
     fn is_over(&self) -> bool {
-        self.batches_left == 0 && self.open.is_empty()
+        self.batches_left == 0 && self.requests.is_empty()
     }
 
-    fn create(&mut self, id: u64, origin: usize) {
-        let request = Request { id, origin: self.present_from(origin), count: self.settings.batch };
-        let now = self.engine.now();
-        let open = Open { made: now, origin, left: request.count, again: Vec::new() };
-        self.open.insert(id, open);
+    fn create(&mut self, origin: usize) {
+        let (made, count) = (self.engine.now(), self.settings.batch);
+        let id = self.requests.open(Open { made, origin: origin as u32, left: count }).into();
+        let request = Request { id, origin: self.present_from(origin), count };
         let steps = self.policy.created(request, &mut self.world);
         self.apply(&steps);
     }
 
     /// This host, or the next that is there. One always is.
     fn present_from(&self, host: usize) -> usize {
-        let hosts = self.world.hosts.len();
+        let hosts = self.world.hosts.count();
         (host..host + hosts)
             .map(|host| host % hosts)
-            .find(|&host| !self.world.hosts[host].away)
+            .find(|&host| !self.world.hosts.is_away(host))
             .unwrap_or(host)
     }
 
     fn timer(&mut self, host: usize) {
-        if !self.world.hosts[host].away {
+        if !self.world.hosts.is_away(host) {
             let steps = self.policy.timer(host, &mut self.world);
             self.apply(&steps);
         }
         if let Some(interval) = self.policy.interval().filter(|_| !self.is_over()) {
-            self.engine.after(interval * 1000, Event::Timer(host));
+            self.engine.after(interval * 1000, Event::Timer(host as u32));
         }
     }
 
-    fn end(&mut self, host: usize, plan: u32) {
-        if self.world.hosts[host].plan != plan {
-            return;
-        }
-        let place = &mut self.world.hosts[host];
-        let next = place.waiting.pop_front();
-        let Some(process) = std::mem::replace(&mut place.runs, next) else { return };
+    fn end(&mut self, host: usize) {
         let now = self.engine.now();
+        let Some((request, next)) = self.world.hosts.end(host, now) else { return };
         self.in_vain = 0;
-        self.slowdowns.add(to_seconds(now - process.created) / self.settings.run);
-        if let Some(open) = self.open.get_mut(&process.request) {
-            open.left -= 1;
+        if let Some(open) = self.requests.ended(request) {
+            let slowdown = to_seconds(now - open.made) / self.settings.run;
+            self.slowdowns.add(slowdown);
             if open.left == 0 {
-                self.batches.add(to_seconds(now - open.made) / self.settings.run);
-                self.open.remove(&process.request);
+                self.batches.add(slowdown);
             }
         }
-        if next.is_some() {
-            self.begin(host);
+        if let Some(next) = next {
+            self.begin(host, next);
         }
         let steps = self.policy.ended(host, &mut self.world);
         self.apply(&steps);
@@ -276,7 +240,7 @@ impl Simulation<'_> {
     /// All hosts together leave so much more often than one.
     fn plan_departure(&mut self, mean: f64, event: Event) {
         if mean > 0.0 && !self.is_over() {
-            let delay = self.departures.exponential(mean / self.world.hosts.len() as f64);
+            let delay = self.departures.exponential(mean / self.world.hosts.count() as f64);
             self.engine.after(seconds(delay).max(1), event);
         }
     }
@@ -284,22 +248,14 @@ impl Simulation<'_> {
     /// Some host fails, or its owner is back, unless it is away anyway or the last that is there. What it had is placed
     /// again: from the beginning, or, as an owner gives it time, from where it was.
     fn leave(&mut self, time: f64, kept: bool) {
-        let host = self.departures.below(self.world.hosts.len());
+        let host = self.departures.below(self.world.hosts.count());
         self.in_vain += 1;
-        if self.world.hosts[host].away || self.present == 1 {
+        if self.world.hosts.is_away(host) || self.present == 1 {
             return;
         }
         self.present -= 1;
-        let now = self.engine.now();
-        let left = &mut self.world.hosts[host];
-        left.away = true;
-        left.plan += 1;
-        let mut ran = left.runs.take();
-        if let Some(process) = &mut ran {
-            process.left = kept.then(|| left.end.saturating_sub(now));
-        }
-        let lost = ran.into_iter().chain(std::mem::take(&mut left.waiting));
-        self.engine.after(seconds(time).max(1), Event::Return(host));
+        let lost = self.world.hosts.leave(host, self.engine.now(), kept);
+        self.engine.after(seconds(time).max(1), Event::Return(host as u32));
         self.policy.left(host, &mut self.world);
         for process in lost {
             self.place_again(process);
@@ -308,10 +264,10 @@ impl Simulation<'_> {
 
     fn place_again(&mut self, process: Process) {
         self.again += 1;
-        let Some(open) = self.open.get_mut(&process.request) else { return };
-        open.again.push(process.left);
-        let home = open.origin;
-        let request = Request { id: process.request, origin: self.present_from(home), count: 1 };
+        let Some(open) = self.requests.get(process.request) else { return };
+        self.requests.lose(process);
+        let origin = self.present_from(open.origin as usize);
+        let request = Request { id: process.request.into(), origin, count: 1 };
         let steps = self.policy.created(request, &mut self.world);
         self.apply(&steps);
     }
@@ -320,11 +276,17 @@ impl Simulation<'_> {
     /// made one after the other; who does not probe asks somebody, and is answered.
     fn apply(&mut self, steps: &[Step]) {
         let delay = (self.settings.delay / 1000.0 * SECOND as f64) as Time;
+        if delay == 0 {
+            for &step in steps {
+                self.carry(step);
+            }
+            return;
+        }
         let probes = std::mem::take(&mut self.world.probes);
         for (&step, done) in steps.iter().zip(1_u64..) {
             let far = match step {
                 Step::Start { request, host } => {
-                    self.open.get(&request).is_some_and(|open| open.origin != host)
+                    self.requests.get(request as u32).is_some_and(|open| open.origin as usize != host)
                 }
                 Step::Take { .. } => true,
             };
@@ -336,9 +298,10 @@ impl Simulation<'_> {
             } else {
                 0
             };
-            if delay * ways == 0 {
+            if ways == 0 {
                 self.carry(step);
             } else {
+                let step = self.steps.insert(step) as u32;
                 self.engine.after(delay * ways, Event::Carry(step));
             }
         }
@@ -347,13 +310,12 @@ impl Simulation<'_> {
     fn carry(&mut self, step: Step) {
         match step {
             Step::Start { request, host } => {
-                let Some(open) = self.open.get_mut(&request) else { return };
-                let process = Process { request, created: open.made, left: open.again.pop().flatten() };
+                let process = self.requests.next(request as u32);
                 self.add(host, process);
             }
             // The one that runs does not move.
             Step::Take { from, to } => {
-                if let Some(process) = self.world.hosts[from].waiting.pop_back() {
+                if let Some(process) = self.world.hosts.take(from) {
                     self.moved += 1;
                     self.add(to, process);
                 }
@@ -362,26 +324,20 @@ impl Simulation<'_> {
     }
 
     fn add(&mut self, host: usize, process: Process) {
-        let place = &mut self.world.hosts[host];
-        if place.away {
+        match self.world.hosts.add(host, process) {
+            Arrival::First => self.begin(host, process),
+            Arrival::Waits => {}
             // It left while the process was under way.
-            self.place_again(process);
-        } else if place.runs.is_some() {
-            place.waiting.push_back(process);
-        } else {
-            place.runs = Some(process);
-            self.begin(host);
+            Arrival::Lost => self.place_again(process),
         }
     }
 
     /// The host's process runs now.
-    fn begin(&mut self, host: usize) {
-        let place = &mut self.world.hosts[host];
-        let left = place.runs.and_then(|process| process.left);
-        let run = left.unwrap_or_else(|| seconds(self.runs.exponential(self.settings.run)));
-        place.plan += 1;
-        place.end = self.engine.now().saturating_add(run);
-        self.engine.after(run, Event::End(host, place.plan));
+    fn begin(&mut self, host: usize, process: Process) {
+        let run = process.left.unwrap_or_else(|| seconds(self.runs.exponential(self.settings.run)));
+        let end = self.engine.now().saturating_add(run);
+        self.world.hosts.begin(host, end);
+        self.engine.at(end, Event::End(host as u32));
     }
 
     fn finish(self) -> Outcome {
