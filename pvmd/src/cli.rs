@@ -9,6 +9,7 @@ use crate::io::driver::{self, Driver, INPUT_QUEUE};
 use crate::io::introduction::{Introduced, Newborn};
 use crate::io::link::{Links, bind_address};
 use crate::io::log::Log;
+use crate::io::page::TurnPage;
 use crate::io::process::{self, Processes, Surroundings};
 use crate::io::settings::{self, Settings};
 use crate::io::starter::Starter;
@@ -306,6 +307,7 @@ async fn live(role: Role, mut settings: Settings, myself: Myself) -> anyhow::Res
         auth: AuthFiles::new(&settings.place.tmp),
         processes,
         turns,
+        page: TurnPage::default(),
         links,
         starter,
         log,

@@ -4,6 +4,7 @@ mod recorder;
 
 use pvm_wire::body::{BodyReader, BodyWriter};
 use pvm_wire::codes::{CONTEXT_TC, CONTEXT_TM, Tcx, Tm, Tmx};
+use pvm_wire::coscheduling::Turn;
 use pvm_wire::daemon::{Blob, DaemonMsg};
 use pvm_wire::header::{EOM, SOM};
 use pvm_wire::spawn::{SpawnRequest, flags};
@@ -28,6 +29,8 @@ struct Host {
     told: Vec<DaemonMsg>,
     /// What tasks were told about turns.
     turns: Vec<i32>,
+    /// What the page has said.
+    shown: Vec<Turn>,
     /// CPU time of each process; without it, all that there is, and turns cost their time.
     used: Option<BTreeMap<i32, Duration>>,
     /// Whether those who are held use what the others leave.
@@ -45,6 +48,7 @@ impl Host {
             runs: BTreeMap::new(),
             told: Vec::new(),
             turns: Vec::new(),
+            shown: Vec::new(),
             used: None,
             leaves_rest: false,
         }
@@ -87,6 +91,10 @@ impl Host {
                 }
                 Action::SendPeer { message, .. } if !matches!(message, DaemonMsg::Turns { .. }) => {
                     self.told.push(message);
+                }
+                Action::ShowTurn { turn } => {
+                    assert_ne!(self.shown.last(), Some(&turn), "said twice");
+                    self.shown.push(turn);
                 }
                 Action::Send { data, .. } => {
                     let (head, body) = data.split_first_chunk().unwrap();
@@ -448,4 +456,101 @@ fn a_task_asks_how_turns_are_taken() {
     h.r.say(h.conn, Tid::MY_DAEMON, Tmx::Turns.tag(), CONTEXT_TM, &BodyWriter::new().int(0x7_c0000).finish());
     let (_, message) = h.r.message();
     assert_eq!(BodyReader::new(&message.body).int(), Ok(pvm_wire::PvmError::NoHost.code()));
+}
+
+#[test]
+fn tasks_can_read_whose_turn_it_is_and_the_epoch() {
+    let mut h = Host::new(1);
+    h.r.say(h.conn, Tid::MY_DAEMON, Tmx::Page.tag(), CONTEXT_TM, &[]);
+    let Action::ShowTurn { turn } = h.r.next() else { panic!("the page says nothing") };
+    assert_eq!(turn, Turn::default(), "all run");
+    let Action::SendPage { conn, data, .. } = h.r.next() else { panic!("no page") };
+    assert_eq!(conn, h.conn);
+    let head = pvm_wire::MessageHeader::decode(data.first_chunk().unwrap());
+    assert_eq!((head.tag, head.context), (Tcx::Page.tag(), CONTEXT_TC));
+    let ((a, cookie), _) = (h.start("a", 11), h.start("b", 21));
+    for _ in 0..4 {
+        h.pass(SLICE);
+    }
+    let counts: Vec<u32> = h.shown.iter().map(|turn| turn.count).collect();
+    assert_eq!(counts, [1, 2, 3, 4, 5]);
+    let teams: Vec<u32> = h.shown.iter().map(|turn| turn.team).collect();
+    assert!(teams[0] != teams[1] && teams[0] == teams[2] && !teams.contains(&0), "{teams:?}");
+    // An epoch that is adopted is seen at once, and that all run again.
+    h.message(a, 77);
+    assert_eq!(h.shown.last().map(|turn| (turn.count, turn.origin)), Some((77, 2)));
+    h.end(cookie, 11);
+    assert_eq!(h.shown.last().map(|turn| turn.team), Some(0));
+}
+
+#[test]
+fn a_task_knows_the_number_of_its_team() {
+    let mut h = Host::new(1);
+    let _ = h.start("b", 21);
+    let (_, cookie) = h.start("a", 11);
+    h.r.say(h.conn, Tid::MY_DAEMON, Tmx::Page.tag(), CONTEXT_TM, &[]);
+    while h.r.pending() {
+        h.r.next();
+    }
+    let child = h.r.connect();
+    let enrolment = pvm_wire::protocol::EnrolRequest { pid: 11, cookie: cookie.0, name: None };
+    h.r.say(child, Tid::MY_DAEMON, Tmx::Enrol.tag(), CONTEXT_TM, &enrolment.encode());
+    let mut numbers = told_numbers(&mut h);
+    // A third team, so that turns go on; the task goes to the one that is there.
+    let _ = h.start("c", 31);
+    h.r.say(child, Tid::MY_DAEMON, Tmx::Team.tag(), CONTEXT_TM, &BodyWriter::new().str("b").finish());
+    numbers.extend(told_numbers(&mut h));
+    assert_eq!(numbers, [2, 1], "as teams were made");
+}
+
+/// Numbers of teams that tasks are told with the word that turns are taken.
+fn told_numbers(h: &mut Host) -> Vec<i32> {
+    let mut numbers = Vec::new();
+    while h.r.pending() {
+        let Action::Send { data, .. } = h.r.next() else { continue };
+        let (head, body) = data.split_first_chunk().unwrap();
+        if pvm_wire::MessageHeader::decode(head).tag == Tcx::Turns.tag() {
+            let mut body = BodyReader::new(body);
+            assert_eq!(body.int(), Ok(1));
+            numbers.push(body.int().unwrap());
+        }
+    }
+    numbers
+}
+
+/// The task whose process this is says what it has been told on a direct route.
+fn tell_epoch(h: &mut Host, child: ConnId, src: i32, count: u32) {
+    let body = BodyWriter::new().int(src).int(count.cast_signed()).int(2).finish();
+    h.r.say(child, Tid::MY_DAEMON, Tmx::Epoch.tag(), CONTEXT_TM, &body);
+    h.look();
+}
+
+#[test]
+fn an_epoch_on_a_direct_route_counts_as_one_on_a_message() {
+    let mut h = Host::new(1);
+    let ((_, cookie), _) = (h.start("a", 11), h.start("b", 21));
+    let child = h.r.connect();
+    let enrolment = pvm_wire::protocol::EnrolRequest { pid: 11, cookie: cookie.0, name: None };
+    h.r.say(child, Tid::MY_DAEMON, Tmx::Enrol.tag(), CONTEXT_TM, &enrolment.encode());
+    h.look();
+    if h.runs[&11] {
+        h.pass(SLICE);
+    }
+    assert_eq!(h.running(), [21]);
+    tell_epoch(&mut h, child, 0x80001, 0);
+    assert_eq!(h.running(), [21], "an old one");
+    for src in [0x40002, 0x7_c0001, 0] {
+        tell_epoch(&mut h, child, src, 100);
+        assert_eq!(h.running(), [21], "of nobody elsewhere: {src:#x}");
+    }
+    tell_epoch(&mut h, child, 0x80001, 100);
+    assert_eq!(h.running(), [11]);
+    // What a task makes up is paid for.
+    let mut had = [0_u32; 2];
+    for count in 0..20_000 {
+        tell_epoch(&mut h, child, 0x80001, 200 + count * 10);
+        had[usize::from(h.runs[&21])] += 1;
+        h.pass(Duration::from_millis(1));
+    }
+    assert!(had[0].abs_diff(had[1]) <= 1000, "{had:?}: more than 5 % apart");
 }

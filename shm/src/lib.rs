@@ -21,6 +21,7 @@ mod loom_tests;
 pub mod mapping;
 mod memory;
 pub mod outbox;
+pub mod page;
 pub mod pause;
 pub mod ring;
 mod store;

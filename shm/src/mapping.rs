@@ -15,7 +15,7 @@ use std::ffi::c_void;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use std::time::Duration;
 
 /// The largest segment that is mapped, bytes.
@@ -37,13 +37,22 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     /// Maps a segment. Its size must be sealed: memory that can shrink under a mapping kills whoever touches it.
     pub fn new(segment: BorrowedFd<'_>) -> Result<Self> {
+        Self::map(segment, ProtFlags::READ | ProtFlags::WRITE)
+    }
+
+    /// Maps a segment to which this process must not write: the system would end it.
+    pub(crate) fn for_reading(segment: BorrowedFd<'_>) -> Result<Self> {
+        Self::map(segment, ProtFlags::READ)
+    }
+
+    fn map(segment: BorrowedFd<'_>, access: ProtFlags) -> Result<Self> {
         let size = u64::try_from(fstat(segment)?.st_size).map_err(|_| Errno::INVAL)?;
         let sealed = fcntl_get_seals(segment)?.contains(SealFlags::SHRINK);
         let length = usize::try_from(size).map_err(|_| Errno::NOMEM)?;
         if !sealed || size == 0 || size > SIZE_MAX {
             return Err(Errno::INVAL);
         }
-        let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::NORESERVE);
+        let flags = MapFlags::SHARED | MapFlags::NORESERVE;
         // SAFETY: a new mapping at a place of the system's choosing touches no other memory.
         let start = unsafe { mmap(std::ptr::null_mut(), length, access, flags, segment, 0) }?;
         let start = NonNull::new(start).ok_or(Errno::NOMEM)?;
@@ -70,6 +79,28 @@ impl Mapping {
         // SAFETY: the word is inside the mapping, which lives as long as `self`; it is aligned, as mappings begin at pages;
         // an atomic may be changed by others at any time.
         Some(unsafe { AtomicU32::from_ptr(self.bytes(at).cast()) })
+    }
+
+    #[inline]
+    fn wide(&self, at: u64) -> Option<&AtomicU64> {
+        if !at.is_multiple_of(8) || !self.has(at, 8) {
+            return None;
+        }
+        // SAFETY: as for `word`; what is a multiple of 8 from a page's begin is aligned for 8 bytes.
+        Some(unsafe { AtomicU64::from_ptr(self.bytes(at).cast()) })
+    }
+
+    /// Two words at once.
+    #[inline]
+    pub(crate) fn load_wide(&self, at: u64) -> u64 {
+        self.wide(at).map_or(0, |wide| wide.load(Ordering::Acquire))
+    }
+
+    /// Two words at once.
+    pub(crate) fn store_wide(&self, at: u64, value: u64) {
+        if let Some(wide) = self.wide(at) {
+            wide.store(value, Ordering::Release);
+        }
     }
 
     /// Whether it was made by a process from which this one was forked, and has to be left alone.
@@ -170,6 +201,17 @@ impl Memory for Mapping {
             unsafe { std::ptr::copy(from.as_ptr(), self.bytes(at), from.len()) };
         }
     }
+}
+
+/// A new segment that this process can write to, by the mapping given, and nobody else ever.
+pub(crate) fn readable_by_others(size: u64) -> Result<(OwnedFd, Mapping)> {
+    let file = memfd_create("pvm-turns", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    ftruncate(&file, size)?;
+    fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW)?;
+    let mapping = Mapping::new(file.as_fd())?;
+    // What is mapped already stays writable.
+    fcntl_add_seals(&file, SealFlags::FUTURE_WRITE | SealFlags::SEAL)?;
+    Ok((file, mapping))
 }
 
 /// A task's own segment: nobody else allocates there.

@@ -13,7 +13,7 @@ pub const EXTENSION_MAGIC: i32 = 0x5056_4d72;
 /// Version of the extensions that follow the mark: of [`Tmx`], of fields behind PVM's own, of what is in shared memory.
 /// Whoever changes one of these adds 1. Libraries and daemons of different versions speak PVM 3.4 with each other, as with the
 /// original's.
-pub const EXTENSION_VERSION: i32 = 2;
+pub const EXTENSION_VERSION: i32 = 3;
 /// Environment variable by which our daemon tells what it starts that its socket takes [`Tmx::Enrol`]; see [`enrol_value`].
 pub const ENROL_VARIABLE: &str = "PVMENROL";
 
@@ -125,11 +125,15 @@ tags! {
         Waiting = 10,
         /// Asks how teams take turns on a host ([`crate::coscheduling::TurnsReport`]).
         Turns = 11,
+        /// Asks for the page that says whose turn it is ([`Tcx::Page`]).
+        Page = 12,
+        /// The caller has been told an epoch on a direct route.
+        Epoch = 13,
     }
 }
 
 tags! {
-    /// Messages between this system's libraries on one host.
+    /// Messages between this system's libraries, and of its daemon to them.
     Tcx from 0x8003_1001u32 {
         /// The daemon tells of a task of this host; descriptors of its shared memory and its bell come with it.
         Neighbour = 0,
@@ -137,8 +141,12 @@ tags! {
         Known = 1,
         /// The sender's next messages are in its shared memory, and where.
         Ring = 2,
-        /// The daemon tells whether teams take turns on this host.
+        /// The daemon tells whether teams take turns anywhere, and the number of the receiver's team.
         Turns = 3,
+        /// The descriptor of a page comes with this, whose word says whose turn it is ([`crate::coscheduling::Turn`]).
+        Page = 4,
+        /// On a direct route between hosts: the epoch of the sender's, whose team has the turn there.
+        Epoch = 5,
     }
 }
 

@@ -10,6 +10,65 @@ pub const TEAM_VARIABLE: &str = "PVM_TEAM";
 /// Bytes of a team's name.
 pub const TEAM_NAME_MAX: usize = 64;
 
+/// Bits of a word that are a team's number, and those that are a host's.
+const TEAM_BITS: u32 = 20;
+const HOST_BITS: u32 = 12;
+
+/// Whose turn it is on a host, and its epoch: all in one word, so that who reads it at any moment reads what belongs together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Turn {
+    /// The lower half of the epoch's count.
+    pub count: u32,
+    /// The host that made it.
+    pub origin: u16,
+    /// Number of the team that has the turn; 0: all run.
+    pub team: u32,
+}
+
+impl Turn {
+    /// No team has this number.
+    pub const NOBODY: u32 = (1 << TEAM_BITS) - 1;
+
+    /// A team's number here. Two of very many teams may have the same.
+    pub fn number(team: u32) -> u32 {
+        if team == 0 { 0 } else { 1 + (team - 1) % (Self::NOBODY - 1) }
+    }
+
+    /// All in one.
+    pub fn word(self) -> u64 {
+        let origin = u64::from(self.origin) & ((1 << HOST_BITS) - 1);
+        u64::from(self.count) << 32 | origin << TEAM_BITS | u64::from(self.team & Self::NOBODY)
+    }
+
+    /// What a word says.
+    pub fn from_word(word: u64) -> Self {
+        let origin = (word >> TEAM_BITS) as u32 & ((1 << HOST_BITS) - 1);
+        Self { count: (word >> 32) as u32, origin: origin as u16, team: word as u32 & Self::NOBODY }
+    }
+
+    /// Whether a team has the turn; one without a number takes no turns and always has it.
+    pub fn is_of(self, team: u32) -> bool {
+        self.team == 0 || team == 0 || self.team == team
+    }
+
+    /// The same epoch, whoever has the turn.
+    #[must_use]
+    pub fn epoch(self) -> Self {
+        Self { team: 0, ..self }
+    }
+
+    /// Whether its epoch is greater. Counts are compared by their distance: after the greatest comes zero.
+    pub fn is_after(self, other: Self) -> bool {
+        self.epoch().word().wrapping_sub(other.epoch().word()).cast_signed() > 0
+    }
+
+    /// The whole count, if it is near this one.
+    pub fn whole_count(self, near: u64) -> u64 {
+        let distance = self.count.wrapping_sub(near as u32).cast_signed();
+        near.wrapping_add_signed(distance.into())
+    }
+}
+
 /// Turns on one host, since its daemon's start.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnsReport {
@@ -69,6 +128,32 @@ impl TurnsReport {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_turn_is_one_word() {
+        let turn = Turn { count: 0xfedc_ba98, origin: 4095, team: 77 };
+        assert_eq!(Turn::from_word(turn.word()), turn);
+        assert_eq!(Turn::from_word(0), Turn::default());
+        assert_eq!(Turn::number(0), 0);
+        for team in [1, 2, Turn::NOBODY - 1, Turn::NOBODY, Turn::NOBODY + 1, u32::MAX] {
+            let number = Turn::number(team);
+            assert!(number > 0 && number < Turn::NOBODY, "{team}: {number}");
+        }
+        assert!(turn.is_of(77) && turn.is_of(0) && !turn.is_of(78) && turn.epoch().is_of(78));
+    }
+
+    #[test]
+    fn epochs_in_words_have_the_order_of_epochs() {
+        let turn = |count, origin, team| Turn { count, origin, team };
+        assert!(turn(8, 1, 1).is_after(turn(7, 4095, 9)));
+        assert!(turn(7, 2, 1).is_after(turn(7, 1, 9)));
+        assert!(!turn(7, 2, 9).is_after(turn(7, 2, 1)));
+        assert!(turn(0, 1, 0).is_after(turn(u32::MAX, 4095, 0)), "after the greatest comes zero");
+        assert!(!turn(u32::MAX, 4095, 0).is_after(turn(0, 1, 0)));
+        assert_eq!(turn(3, 1, 0).whole_count((5 << 32) - 1), (5 << 32) + 3);
+        assert_eq!(turn(u32::MAX, 1, 0).whole_count(5 << 32), (5 << 32) - 1);
+        assert_eq!(turn(u32::MAX, 1, 0).whole_count(0), u64::MAX, "counts wrap");
+    }
 
     #[test]
     fn a_report_arrives() {

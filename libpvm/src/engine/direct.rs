@@ -143,20 +143,23 @@ impl Engine {
             address.filter(|_| version == TASK_PROTOCOL && self.options.route != DONT_ROUTE && !shares);
         let sealing =
             if is_ours && !self.is_neighbour(asker) { self.sealing(body)? } else { Sealing::Without };
+        let knows_epochs = is_ours && !self.is_neighbour(asker);
         let address = address.filter(|_| !matches!(sealing, Sealing::Impossible));
         let listener = address.and_then(|from| Listener::new(from, self.host_address()).ok());
         let answer = BodyWriter::new().int(TASK_PROTOCOL);
         let answer = if let Some(listener) = listener {
             let mut answer = answer.int(0).str(listener.address().to_string());
-            let mut seal = None;
-            if let Sealing::With(ours, said) = sealing {
+            let (seal, said) = match sealing {
+                Sealing::With(ours, said) => (Some(*ours), said),
+                Sealing::Without | Sealing::Impossible => (None, Vec::new()),
+            };
+            if knows_epochs {
                 answer = mark(answer).int(said.len() as i32).bytes(&said);
-                seal = Some(*ours);
             }
             // It would not ask if it still used an older route.
             self.lose_route(asker);
             let fd = listener.fd().as_raw_fd();
-            self.peers.set(asker, Peer::Granted(listener, 0, seal));
+            self.peers.set(asker, Peer::Granted(listener, 0, seal, knows_epochs));
             // As PVM does, so that programs which wait at descriptors themselves learn of this one, too.
             self.tell_route_added(asker, fd);
             let watch = self.watch(asker);
@@ -188,16 +191,17 @@ impl Engine {
             return Ok(());
         };
         let is_ours = is_marked(body);
-        let seal = match offer.filter(|_| is_ours) {
+        let said = if is_ours { body.count(1)? } else { 0 };
+        let seal = match offer.filter(|_| said > 0) {
             Some(offer) => {
-                let length = body.count(1)?;
-                let Some(seal) = offer.complete(body.bytes(length)?) else { return Ok(()) };
+                let Some(seal) = offer.complete(body.bytes(said)?) else { return Ok(()) };
                 Some(seal)
             }
             None => None,
         };
         if let Ok(socket) = caller.call(&address) {
             let route = Route::direct(socket, self.inbox.limit(), from, seal);
+            let route = route.with_epochs(is_ours && !self.is_neighbour(from));
             self.peers.expect_both_ways(from);
             self.peers.set(from, Peer::Calling(route, Instant::now() + CALL_TIMEOUT));
             self.check_call(from);
@@ -235,10 +239,10 @@ impl Engine {
 
     /// Lets the task in that was granted a route, if it calls.
     pub(super) fn admit(&mut self, tid: Tid) {
-        let Some(Peer::Granted(listener, sent, seal)) = self.peers.get_mut(tid) else { return };
+        let Some(Peer::Granted(listener, sent, seal, knows_epochs)) = self.peers.get_mut(tid) else { return };
         let Some(socket) = listener.accept() else { return };
-        let (seal, sent) = (seal.take(), *sent);
-        let mut route = Route::direct(socket, self.inbox.limit(), tid, seal);
+        let (seal, sent, knows_epochs) = (seal.take(), *sent, *knows_epochs);
+        let mut route = Route::direct(socket, self.inbox.limit(), tid, seal).with_epochs(knows_epochs);
         // A socket that is new takes so little at once; if it does not, it is broken.
         if sent == 0 || self.announce(&mut route, tid, sent).is_some() {
             self.open(tid, route);

@@ -5,6 +5,7 @@ use super::route::Route;
 use super::seal::{Offer, Seal};
 use pvm_wire::body::{BodyReader, BodyWriter};
 use pvm_wire::codes::{CONTEXT_TC, Tc};
+use pvm_wire::coscheduling::Turn;
 use pvm_wire::{Message, Tid};
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::BorrowedFd;
@@ -20,8 +21,8 @@ pub(super) enum Peer {
     /// The other has granted; the connection is under way until that time.
     Calling(Route, Instant),
     /// This task has granted; the other will call. Meanwhile messages go by the daemon: so many since the grant. The route
-    /// will have this seal.
-    Granted(Listener, i32, Option<Seal>),
+    /// will have this seal, and epochs if the other knows of them.
+    Granted(Listener, i32, Option<Seal>, bool),
     /// Messages go this way.
     Open(Route),
 }
@@ -73,6 +74,14 @@ impl Peers {
         }
     }
 
+    /// Whether a task has to be told this epoch on the open route to it; it is not asked again.
+    pub(super) fn must_tell(&mut self, tid: Tid, epoch: Turn) -> bool {
+        match self.table.get_mut(&tid) {
+            Some(Peer::Open(route)) => route.must_tell(epoch),
+            _ => false,
+        }
+    }
+
     /// Everybody at whose socket something can happen, with the socket, and whether it is to be written.
     pub(super) fn sockets(&self) -> impl Iterator<Item = (Tid, BorrowedFd<'_>, bool)> {
         self.table.iter().filter_map(|(&tid, peer)| match peer {
@@ -105,7 +114,7 @@ impl Peers {
 
     /// A message to this task leaves by the daemon. After a grant the other has to know how many there are.
     pub(super) fn count_sent(&mut self, message_to: Tid, is_grant: bool) {
-        if let Some(Peer::Granted(_, sent, _)) = self.table.get_mut(&message_to) {
+        if let Some(Peer::Granted(_, sent, ..)) = self.table.get_mut(&message_to) {
             *sent = if is_grant { 0 } else { sent.saturating_add(1) };
         }
     }

@@ -280,8 +280,16 @@ impl Engine {
                     });
                 }
             }
-            Tcx::Turns if message.src.is_daemon() => self.hints.set(reader.int()? != 0),
-            Tcx::Neighbour | Tcx::Turns => {}
+            Tcx::Turns if message.src.is_daemon() => {
+                let (taken, team) = (reader.int()? != 0, reader.int()?);
+                self.hints.set(taken, team.cast_unsigned());
+            }
+            Tcx::Page if message.src.is_daemon() => {
+                let descriptors = self.route.as_mut().and_then(Route::take_descriptors);
+                self.hints.see(&descriptors.unwrap_or_default());
+            }
+            Tcx::Neighbour | Tcx::Turns | Tcx::Page => {}
+            Tcx::Epoch => self.hear_epoch(message.src, reader.int()?, reader.int()?),
             Tcx::Known => self.neighbours.know(message.src),
             Tcx::Ring => {
                 let place = if message.body.is_empty() {

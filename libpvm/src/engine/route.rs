@@ -3,6 +3,7 @@
 use super::seal::Seal;
 use crate::error::{Error, Result};
 use bytes::Bytes;
+use pvm_wire::coscheduling::Turn;
 use pvm_wire::header::{EOM, SOM};
 use pvm_wire::limits::{MESSAGE_MAX, PIECE_MAX};
 use pvm_wire::message::{Assembled, FRAGMENT_OVERHEAD};
@@ -39,6 +40,8 @@ pub(super) struct Route {
     partial: usize,
     descriptors: Option<Descriptors>,
     seal: Option<Box<Seal>>,
+    /// The epoch that the other has been told last, if it is of another host and can be told.
+    told: Option<Turn>,
 }
 
 /// Descriptors that come with messages.
@@ -81,6 +84,7 @@ impl Route {
             partial: 0,
             descriptors: None,
             seal: None,
+            told: None,
         }
     }
 
@@ -95,8 +99,14 @@ impl Route {
             Err(Errno::AGAIN | Errno::INTR) => return Ok(false),
             _ => return Err(Error::lost()),
         }
-        self.descriptors = Some(Descriptors { space: vec![0; PIECE_MAX], taken: VecDeque::new() });
+        self.expect_descriptors();
         Ok(true)
+    }
+
+    /// Takes descriptors from now on.
+    pub(super) fn expect_descriptors(&mut self) {
+        self.descriptors
+            .get_or_insert_with(|| Descriptors { space: vec![0; PIECE_MAX], taken: VecDeque::new() });
     }
 
     /// The descriptors of the next message that had some; none if there was no room for them in this process.
@@ -107,6 +117,16 @@ impl Route {
     /// A route to another task, which alone may speak on it; sealed if the two have agreed on that.
     pub(super) fn direct(socket: OwnedFd, limit: usize, peer: Tid, seal: Option<Seal>) -> Self {
         Self { peer: Some(peer), seal: seal.map(Box::new), ..Self::new(socket, limit) }
+    }
+
+    /// The same, to a task of another host whose library knows of epochs, or not.
+    pub(super) fn with_epochs(self, knows: bool) -> Self {
+        Self { told: knows.then(Turn::default), ..self }
+    }
+
+    /// Whether the other has to be told this epoch; it is not asked again.
+    pub(super) fn must_tell(&mut self, epoch: Turn) -> bool {
+        self.told.as_mut().is_some_and(|told| std::mem::replace(told, epoch) != epoch)
     }
 
     /// The socket.

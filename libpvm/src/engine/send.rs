@@ -92,7 +92,21 @@ impl Engine {
         }
         let form = payload.for_socket(header)?;
         self.check_uppers(dst, &form.header)?;
-        let mut outgoing = Outgoing::new(self.tid(), dst, form.header, form.parts(), self.fragment_size())?;
+        let sent = self.tell_epoch(dst)? && self.write_directly(dst, form.header, form.parts())?;
+        if sent {
+            self.hints.note(dst);
+        }
+        Ok(sent)
+    }
+
+    /// Writes a whole message to an open route; `false` if there is none, or it breaks.
+    pub(super) fn write_directly(
+        &mut self,
+        dst: Tid,
+        header: MessageHeader,
+        parts: &[&[u8]],
+    ) -> Result<bool> {
+        let mut outgoing = Outgoing::new(self.tid(), dst, header, parts, self.fragment_size())?;
         while !outgoing.is_done() {
             let Some(Peer::Open(route)) = self.peers.get_mut(dst) else { return Ok(false) };
             match outgoing.write(route) {
@@ -104,7 +118,6 @@ impl Engine {
                 }
             }
         }
-        self.hints.note(dst);
         Ok(true)
     }
 

@@ -1,13 +1,20 @@
 //! Hints for hosts on which teams of tasks take turns.
 //!
-//! What goes by daemons carries its sender's epoch there. What goes on direct routes passes by no daemon: so a task that has to
-//! wait, after it has sent on them, tells its daemon once to whom.
+//! What goes by daemons carries its sender's epoch there. What goes on direct routes passes by no daemon: so the sender reads its
+//! host's epoch from a page that the daemon keeps, and tells it on the route before the first message that has it. Whoever is
+//! told a greater one than its own host's tells its daemon. A task that is kept from running reads nothing: so who has to wait,
+//! after it has sent on such routes, tells its daemon once to whom.
+//!
+//! Tasks of one host have one epoch, that of the page: messages in shared memory carry none.
 
 use super::{Engine, Payload, xdr_header};
 use crate::error::{Result, check};
-use pvm_wire::Tid;
+use pvm_shm::page::View;
 use pvm_wire::body::{BodyReader, BodyWriter};
-use pvm_wire::codes::{CONTEXT_TM, Tmx};
+use pvm_wire::codes::{CONTEXT_TC, CONTEXT_TM, Tcx, Tmx};
+use pvm_wire::coscheduling::Turn;
+use pvm_wire::{Message, Tid};
+use std::os::fd::{AsFd, OwnedFd};
 
 /// Receivers that are told of in one wait.
 const RECEIVERS_MAX: usize = 256;
@@ -16,14 +23,44 @@ const RECEIVERS_MAX: usize = 256;
 #[derive(Debug, Default)]
 pub(super) struct Turns {
     are_taken: bool,
+    /// Number of this task's team, 0 if it takes no turns.
+    team: u32,
+    page: Page,
     sent: Vec<Tid>,
+}
+
+/// Where this task reads whose turn it is.
+#[derive(Debug, Default)]
+enum Page {
+    /// It has had no use for it.
+    #[default]
+    Unknown,
+    /// It has asked, or will never have it.
+    Asked,
+    /// Here.
+    Seen(View),
 }
 
 impl Turns {
     /// The daemon has told whether turns are taken anywhere.
-    pub(super) fn set(&mut self, are_taken: bool) {
-        self.are_taken = are_taken;
+    pub(super) fn set(&mut self, are_taken: bool, team: u32) {
+        (self.are_taken, self.team) = (are_taken, team);
         self.sent.clear();
+    }
+
+    /// The daemon has given its page. Without it messages on direct routes have no epoch, and all else is as before.
+    pub(super) fn see(&mut self, descriptors: &[OwnedFd]) {
+        if let Some(Ok(view)) = descriptors.first().map(|page| View::new(page.as_fd())) {
+            self.page = Page::Seen(view);
+        }
+    }
+
+    /// Whose turn it is, and the host's epoch.
+    fn now(&self) -> Option<Turn> {
+        match &self.page {
+            Page::Seen(view) => Some(Turn::from_word(view.get())),
+            Page::Unknown | Page::Asked => None,
+        }
     }
 
     /// Something was sent on a direct route.
@@ -40,6 +77,47 @@ impl Engine {
         self.require_ours()?;
         let answer = self.request(Tmx::Team.tag(), BodyWriter::new().str(name).finish())?;
         check(BodyReader::new(&answer).int()?, &format!("the team {name:?}")).map(drop)
+    }
+
+    /// A message on a direct route follows: first the other is told the epoch of this host, if it has not been and this task's
+    /// team has the turn here. `false` if the route has broken.
+    pub(super) fn tell_epoch(&mut self, dst: Tid) -> Result<bool> {
+        if !self.hints.are_taken {
+            return Ok(true);
+        }
+        self.ask_for_page();
+        let now = self.hints.now().filter(|now| now.is_of(self.hints.team)).map(Turn::epoch);
+        let Some(epoch) = now.filter(|&epoch| self.peers.must_tell(dst, epoch)) else { return Ok(true) };
+        let body = BodyWriter::new().int(epoch.count.cast_signed()).int(i32::from(epoch.origin)).finish();
+        self.write_directly(dst, xdr_header(Tcx::Epoch.tag(), CONTEXT_TC, 0), &[&body])
+    }
+
+    /// A task of another host says its host's epoch. If it is greater than this one's the daemon is told.
+    pub(super) fn hear_epoch(&mut self, src: Tid, count: i32, origin: i32) {
+        let told = Turn { count: count.cast_unsigned(), origin: origin as u16, team: 0 };
+        self.ask_for_page();
+        if src.host() != self.tid().host() && self.hints.now().is_none_or(|now| told.is_after(now)) {
+            let body = BodyWriter::new().int(src.raw()).int(count).int(origin).finish();
+            self.tell_daemon_later(Tmx::Epoch, body);
+        }
+    }
+
+    fn ask_for_page(&mut self) {
+        if !matches!(self.hints.page, Page::Unknown) || !self.daemon_is_ours() {
+            return;
+        }
+        if let Some(route) = &mut self.route {
+            route.expect_descriptors();
+            self.hints.page = Page::Asked;
+            self.tell_daemon_later(Tmx::Page, Vec::new());
+        }
+    }
+
+    /// When no other message is half sent.
+    fn tell_daemon_later(&mut self, what: Tmx, body: Vec<u8>) {
+        let header = xdr_header(what.tag(), CONTEXT_TM, 0);
+        let message = Message { src: self.tid(), dst: Tid::MY_DAEMON, header, body: body.into() };
+        self.inbox.deferred.push_back(message);
     }
 
     /// This task is about to wait.
@@ -66,12 +144,12 @@ mod tests {
         let mut turns = Turns::default();
         turns.note(Tid::from_bits(0x40001));
         assert!(turns.sent.is_empty());
-        turns.set(true);
+        turns.set(true, 7);
         (0..1000).for_each(|number| turns.note(Tid::from_bits(0x40001 + number % 2)));
         assert_eq!(turns.sent.len(), 2);
         (0..1000).for_each(|number| turns.note(Tid::from_bits(0x40001 + number)));
         assert_eq!(turns.sent.len(), RECEIVERS_MAX);
-        turns.set(false);
+        turns.set(false, 7);
         assert!(turns.sent.is_empty());
     }
 }

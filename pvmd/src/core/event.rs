@@ -2,6 +2,7 @@
 
 use crate::hostfile::HostSpec;
 use bytes::Bytes;
+use pvm_wire::coscheduling::Turn;
 use pvm_wire::daemon::{DaemonMsg, HostEntry, RequestId};
 use pvm_wire::slave::Fingerprint;
 use pvm_wire::{FragmentHeader, HostIndex, PvmError, Tid};
@@ -234,6 +235,20 @@ pub enum Action {
         data: Bytes,
         /// From which connection the descriptors are.
         of: ConnId,
+    },
+    /// As `Send`, and the descriptor of the page goes with it.
+    SendPage {
+        /// To which connection.
+        conn: ConnId,
+        /// Its header.
+        header: FragmentHeader,
+        /// Its data.
+        data: Bytes,
+    },
+    /// Say this on the page that tasks can read.
+    ShowTurn {
+        /// What it says from now on.
+        turn: Turn,
     },
     /// Stop reading from a task: its receivers are slow.
     PauseReading {

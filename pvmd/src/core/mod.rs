@@ -24,6 +24,7 @@ mod mailbox;
 mod neighbours;
 mod notify;
 mod output;
+mod page;
 mod pending;
 mod queue;
 mod requests;
@@ -305,6 +306,7 @@ impl Core {
         while let Some(message) = self.loopback.pop_front() {
             self.on_peer_message(self.config.index, message);
         }
+        self.show_turn();
         std::mem::take(&mut self.actions)
     }
 

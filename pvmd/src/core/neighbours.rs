@@ -4,6 +4,7 @@
 use super::Core;
 use super::event::{Action, ConnId};
 use super::flow::Source;
+use bytes::Bytes;
 use pvm_wire::body::{BodyError, BodyReader, BodyWriter};
 use pvm_wire::codes::{CONTEXT_TC, Tc, Tcx};
 use pvm_wire::encoding::XDR_WORD;
@@ -58,20 +59,26 @@ impl Core {
 
     fn tell_neighbour(&mut self, to: Tid, conn: ConnId, about: Tid, of: ConnId) {
         let wake_time = i32::try_from(self.config.wake_time.as_nanos()).unwrap_or(i32::MAX);
+        let body = BodyWriter::new().int(about.raw()).int(wake_time).finish();
+        let (header, data) = self.fragment_to_library(to, Tcx::Neighbour, &body);
+        self.actions.push(Action::SendShared { conn, header, data, of });
+    }
+
+    /// A message to a task's library with which descriptors will go: so it has to be one fragment.
+    pub(super) fn fragment_to_library(&mut self, to: Tid, kind: Tcx, body: &[u8]) -> (FragmentHeader, Bytes) {
         let message = MessageHeader {
             encoding: XDR_WORD,
-            tag: Tcx::Neighbour.tag(),
+            tag: kind.tag(),
             context: CONTEXT_TC,
             ..MessageHeader::default()
         };
-        let mut data = message.encode().to_vec();
-        data.extend(BodyWriter::new().int(about.raw()).int(wake_time).finish());
+        let data = [&message.encode()[..], body].concat();
         let header =
             FragmentHeader { dst: to, src: Tid::MY_DAEMON, length: data.len() as u32, flags: SOM | EOM };
         if let Some(task) = self.tasks.get_mut(to) {
             task.queued += FragmentHeader::SIZE + data.len();
         }
-        self.actions.push(Action::SendShared { conn, header, data: data.into(), of });
+        (header, data.into())
     }
 
     /// A task has ended or left: its neighbours are told.

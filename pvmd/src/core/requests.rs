@@ -62,6 +62,11 @@ impl Core {
                 .int()
                 .map(|host| self.on_turns_request(to, Tid::from_raw(host))),
             (_, Some(Tmx::Waiting)) => self.on_waiting(tid, &message.body),
+            (_, Some(Tmx::Epoch)) => self.on_told_epoch(tid, &message.body),
+            (_, Some(Tmx::Page)) => {
+                self.on_page_wanted(tid);
+                Ok(())
+            }
             _ => {
                 info!(tag = header.tag, "unknown request");
                 self.reply_int(to, PvmError::NotImpl.code());

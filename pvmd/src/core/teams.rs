@@ -12,7 +12,7 @@ use super::{Core, Timer};
 use pvm_sched::epochs::{Arrival, Epoch, Node};
 use pvm_wire::body::{BodyError, BodyReader, BodyWriter};
 use pvm_wire::codes::{CONTEXT_TC, Tcx};
-use pvm_wire::coscheduling::{TEAM_NAME_MAX, TEAM_VARIABLE};
+use pvm_wire::coscheduling::{TEAM_NAME_MAX, TEAM_VARIABLE, Turn};
 use pvm_wire::daemon::DaemonMsg;
 use pvm_wire::limits::BATCH_MAX;
 use pvm_wire::spawn::split_entry;
@@ -54,11 +54,20 @@ pub(super) struct Teams {
     held: BTreeSet<i32>,
     /// What the tasks think about turns.
     told_tasks: bool,
+    /// What the page says, if any task can read it.
+    pub shown: Option<Turn>,
 }
 
 /// A team, within one daemon.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct TeamId(u32);
+
+impl TeamId {
+    /// As tasks know it.
+    pub fn number(self) -> u32 {
+        Turn::number(self.0)
+    }
+}
 
 impl Teams {
     pub fn new(slice: Option<Duration>, host: HostIndex) -> Self {
@@ -78,6 +87,7 @@ impl Teams {
             chosen: BTreeSet::new(),
             held: BTreeSet::new(),
             told_tasks: false,
+            shown: None,
         }
     }
 
@@ -233,6 +243,9 @@ impl Core {
             self.part_team((before, pid), false);
             self.enlist(tid, name);
             self.join_team(tid);
+            if self.teams.told_tasks {
+                self.tell_turns_to(tid, true);
+            }
         }
         Ok(0)
     }
@@ -359,9 +372,10 @@ impl Core {
         }
     }
 
-    /// Whether turns are taken anywhere.
+    /// Whether turns are taken anywhere, and which team's are the task's own.
     pub(super) fn tell_turns_to(&mut self, tid: Tid, taken: bool) {
-        let body = BodyWriter::new().int(i32::from(taken)).finish();
+        let team = self.tasks.get(tid).filter(|task| takes_turns(task)).map_or(0, |task| task.team.number());
+        let body = BodyWriter::new().int(i32::from(taken)).int(team.cast_signed()).finish();
         self.send_message(Source::Daemon, tid, CONTEXT_TC, Tcx::Turns.tag(), body);
     }
 
@@ -395,7 +409,13 @@ impl Core {
         {
             task.awaits = None;
         }
-        let Some(epoch) = self.links.get(&from).and_then(|link| link.epoch) else { return };
+        if let Some(epoch) = self.links.get(&from).and_then(|link| link.epoch) {
+            self.arrived(dst, epoch);
+        }
+    }
+
+    /// A message of another host with this epoch is for that task.
+    pub(super) fn arrived(&mut self, dst: Tid, epoch: Epoch) {
         if !self.teams.is_shared || self.teams.is_idle {
             return self.teams.node.follow(epoch);
         }

@@ -7,10 +7,12 @@ use crate::io::auth::AuthFiles;
 use crate::io::dispatcher::Turns;
 use crate::io::link::{Links, NewLink};
 use crate::io::log::Log;
+use crate::io::page::TurnPage;
 use crate::io::process::{self, Processes, Started};
 use crate::io::starter::Starter;
 use crate::io::task_socket::TaskHandle;
-use pvm_wire::HostIndex;
+use bytes::Bytes;
+use pvm_wire::{FragmentHeader, HostIndex};
 use rustix::process::Signal;
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -63,6 +65,8 @@ pub struct Driver {
     pub processes: Processes,
     /// Keeps tasks from running out of turn.
     pub turns: Turns,
+    /// What tasks can read of them.
+    pub page: TurnPage,
     /// Other daemons.
     pub links: Links,
     /// The master's.
@@ -193,6 +197,23 @@ impl Running {
         }
     }
 
+    fn send_shared(&self, conn: ConnId, header: FragmentHeader, data: Bytes, of: ConnId) {
+        let shared = self.tasks.get(&of).and_then(TaskHandle::shared);
+        if let Some(task) = self.tasks.get(&conn) {
+            task.send_with(header, data, shared);
+        }
+    }
+
+    fn send_page(&mut self, conn: ConnId, header: FragmentHeader, data: Bytes) -> Option<Event> {
+        let bytes = FragmentHeader::SIZE + data.len();
+        match (self.tasks.get(&conn), self.driver.page.descriptor()) {
+            (Some(task), Some(page)) => task.send_with(header, data, Some(page)),
+            // The task does without. Nothing is on its way.
+            _ => return Some(Event::TaskDrained { conn, bytes }),
+        }
+        None
+    }
+
     /// Does one thing; what can be answered at once is.
     fn perform_one(&mut self, action: Action) -> Option<Event> {
         let driver = &mut self.driver;
@@ -202,12 +223,9 @@ impl Running {
                     task.send(header, data);
                 }
             }
-            Action::SendShared { conn, header, data, of } => {
-                let shared = self.tasks.get(&of).and_then(TaskHandle::shared);
-                if let Some(task) = self.tasks.get(&conn) {
-                    task.send_with(header, data, shared);
-                }
-            }
+            Action::SendShared { conn, header, data, of } => self.send_shared(conn, header, data, of),
+            Action::SendPage { conn, header, data } => return self.send_page(conn, header, data),
+            Action::ShowTurn { turn } => driver.page.show(turn),
             Action::PauseReading { conn } => self.pause(conn, true),
             Action::ResumeReading { conn } => self.pause(conn, false),
             Action::Enrolled { conn } => {

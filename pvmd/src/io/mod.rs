@@ -12,6 +12,7 @@
 //! | [`address_file`], [`log`] | files that others look for; the log |
 //! | [`capability`], [`load`], [`wake_time`] | `C_i`; how busy the host is; how long waking takes |
 //! | [`dispatcher`], [`guardian`] | teams that take turns; who lets tasks go when the daemon is no more |
+//! | [`page`] | whose turn it is, for tasks to read |
 //! | [`descriptors`] | descriptors that travel with messages |
 
 pub mod address_file;
@@ -26,6 +27,7 @@ pub mod introduction;
 pub mod link;
 pub mod load;
 pub mod log;
+pub mod page;
 pub mod process;
 pub mod settings;
 pub mod slave;

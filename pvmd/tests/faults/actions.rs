@@ -22,7 +22,9 @@ const QUEUE_MAX: usize = 24 * 1024 * 1024;
 impl World {
     pub fn act(&mut self, host: HostIndex, action: Action) {
         match action {
-            Action::Send { conn, header, data } | Action::SendShared { conn, header, data, .. } => {
+            Action::Send { conn, header, data }
+            | Action::SendShared { conn, header, data, .. }
+            | Action::SendPage { conn, header, data } => {
                 self.write_to_task(host, conn, header, data);
             }
             Action::PauseReading { conn } => {
@@ -70,6 +72,7 @@ impl World {
             Action::PauseOutput { .. }
             | Action::Dispatch { .. }
             | Action::ReadTimes { .. }
+            | Action::ShowTurn { .. }
             | Action::ReadUsage { .. }
             | Action::ResumeOutput { .. }
             | Action::Enrolled { .. }

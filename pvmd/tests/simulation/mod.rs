@@ -294,7 +294,9 @@ impl Cluster {
 
     fn act(&mut self, host: HostIndex, action: Action) {
         match action {
-            Action::Send { conn, header, data } | Action::SendShared { conn, header, data, .. } => {
+            Action::Send { conn, header, data }
+            | Action::SendShared { conn, header, data, .. }
+            | Action::SendPage { conn, header, data } => {
                 let bytes = FragmentHeader::SIZE + data.len();
                 let when = self.in_order((host, host), 5..60);
                 self.at(when, Happening::Hear(host, conn, header, data));
@@ -335,6 +337,7 @@ impl Cluster {
             | Action::PauseOutput { .. }
             | Action::Dispatch { .. }
             | Action::ReadTimes { .. }
+            | Action::ShowTurn { .. }
             | Action::ReadUsage { .. }
             | Action::ResumeOutput { .. }
             | Action::Enrolled { .. }

@@ -1,0 +1,60 @@
+//! The page on which this host tells its tasks whose turn it is, and what tasks have been told of other hosts' on direct routes.
+
+use super::Core;
+use super::event::Action;
+use super::teams::TeamId;
+use pvm_sched::epochs::Epoch;
+use pvm_wire::body::{BodyError, BodyReader};
+use pvm_wire::codes::Tcx;
+use pvm_wire::coscheduling::Turn;
+use pvm_wire::{HostIndex, Tid};
+
+impl Core {
+    /// A task wants to read the page. There is none before somebody does.
+    pub(super) fn on_page_wanted(&mut self, tid: Tid) {
+        let Some(conn) = self.tasks.get(tid).and_then(|task| task.conn) else { return };
+        if self.teams.shown.is_none() {
+            let turn = self.turn();
+            self.teams.shown = Some(turn);
+            self.actions.push(Action::ShowTurn { turn });
+        }
+        let (header, data) = self.fragment_to_library(tid, Tcx::Page, &[]);
+        self.actions.push(Action::SendPage { conn, header, data });
+    }
+
+    /// Keeps the page as it is to be. Called when all has been done that an event entails.
+    pub(super) fn show_turn(&mut self) {
+        let Some(shown) = self.teams.shown else { return };
+        let turn = self.turn();
+        if turn != shown {
+            self.teams.shown = Some(turn);
+            self.actions.push(Action::ShowTurn { turn });
+        }
+    }
+
+    fn turn(&self) -> Turn {
+        let Epoch { count, origin } = self.teams.node.epoch();
+        let team = if !self.teams.is_shared || self.teams.is_idle {
+            0
+        } else {
+            self.teams.node.running().map_or(Turn::NOBODY, TeamId::number)
+        };
+        // Only the lower half of a count is shown, and a host's index fits.
+        Turn { count: count as u32, origin: origin as u16, team }
+    }
+
+    /// A task has been told the epoch of another host's task on a direct route.
+    pub(super) fn on_told_epoch(&mut self, tid: Tid, body: &[u8]) -> Result<(), BodyError> {
+        let mut reader = BodyReader::new(body);
+        let (src, count, origin) = (Tid::from_raw(reader.int()?), reader.int()?, reader.int()?);
+        let is_elsewhere =
+            src.host().is_some_and(|host| host != self.config.index && self.hosts.contains(host));
+        let origin = u32::try_from(origin).ok().and_then(HostIndex::new);
+        if let Some(origin) = origin.filter(|_| is_elsewhere) {
+            let told = Turn { count: count.cast_unsigned(), ..Turn::default() };
+            let count = told.whole_count(self.teams.node.epoch().count);
+            self.arrived(tid, Epoch { count, origin: origin.get() });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,94 @@
+//! A word that one process says to others, which can read it at any time, by one load, and never write it.
+//!
+//! A daemon so tells the tasks of its host whose turn it is (`Turn` of the wire formats has what the word means).
+
+use crate::mapping::{Mapping, readable_by_others};
+use rustix::io::Result;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// Bytes of a page's file.
+const SIZE: u64 = 4096;
+
+/// The page of the one who writes it.
+#[derive(Debug)]
+pub struct Page {
+    file: OwnedFd,
+    mapping: Mapping,
+}
+
+impl Page {
+    /// A new one, with the word 0. From now on the system lets nobody else write to it.
+    pub fn new() -> Result<Self> {
+        let (file, mapping) = readable_by_others(SIZE)?;
+        Ok(Self { file, mapping })
+    }
+
+    /// Says another word.
+    pub fn set(&self, word: u64) {
+        self.mapping.store_wide(0, word);
+    }
+
+    /// The file, for those who are to read it.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+/// The page of one who reads it.
+#[derive(Debug)]
+pub struct View {
+    mapping: Mapping,
+}
+
+impl View {
+    /// The page in this file.
+    pub fn new(file: BorrowedFd<'_>) -> Result<Self> {
+        Ok(Self { mapping: Mapping::for_reading(file)? })
+    }
+
+    /// The word.
+    #[inline]
+    pub fn get(&self) -> u64 {
+        self.mapping.load_wide(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+    use rustix::io::Errno;
+
+    #[test]
+    fn what_one_says_the_others_read() {
+        let page = Page::new().unwrap();
+        let (first, second) = (View::new(page.fd()).unwrap(), View::new(page.fd()).unwrap());
+        assert_eq!((first.get(), second.get()), (0, 0));
+        page.set(u64::MAX - 7);
+        assert_eq!((first.get(), second.get()), (u64::MAX - 7, u64::MAX - 7));
+        drop(page);
+        assert_eq!(first.get(), u64::MAX - 7, "it stays when its writer has ended");
+    }
+
+    #[test]
+    fn nobody_else_can_write_shrink_or_grow_it() {
+        let page = Page::new().unwrap();
+        assert_eq!(rustix::io::write(page.fd(), b"junk"), Err(Errno::PERM));
+        assert_eq!(Mapping::new(page.fd()).err(), Some(Errno::PERM));
+        for size in [0, SIZE * 2] {
+            assert_eq!(ftruncate(page.fd(), size), Err(Errno::PERM));
+        }
+        assert_eq!(fcntl_add_seals(page.fd(), SealFlags::empty()), Err(Errno::PERM));
+        assert_eq!(View::new(page.fd()).unwrap().get(), 0);
+    }
+
+    #[test]
+    fn a_file_that_is_no_page_is_refused() {
+        let file = memfd_create("test", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+        assert!(View::new(file.as_fd()).is_err(), "it is empty");
+        ftruncate(&file, SIZE).unwrap();
+        assert!(View::new(file.as_fd()).is_err(), "it could shrink");
+        fcntl_add_seals(&file, SealFlags::SHRINK).unwrap();
+        assert_eq!(View::new(file.as_fd()).unwrap().get(), 0);
+    }
+}
