@@ -57,16 +57,22 @@ impl Uneven {
     pub fn batch(&self, how: &str, shape: &str, is_disturbed: bool, ask: Ask) -> Command {
         let disturbed = self.groups.first().filter(|_| is_disturbed).map_or(Path::new("-"), |group| &group.0);
         let mut command = self.machine.command(&self.program);
-        command.args([how, shape]).arg(disturbed).arg(&self.numbers).args(words(ask.xs));
+        command.args([how, shape, &speed()]).arg(disturbed).arg(&self.numbers).args(words(ask.xs));
         command
     }
 
     /// What a single host as fast as all of them would take.
-    pub fn bound(&self, shape: &str, ask: Ask) -> Command {
+    pub fn bound(&self, shape: &str, is_disturbed: bool, ask: Ask) -> Command {
+        let lost = if is_disturbed { CORES[0] / 2.0 } else { 0.0 };
         let mut command = Command::new(&self.program);
-        command.args(["bound", shape, &CORES.iter().sum::<f64>().to_string(), "-"]).args(words(ask.xs));
+        command.args(["bound", shape, &speed(), &lost.to_string(), "-"]).args(words(ask.xs));
         command
     }
+}
+
+/// Of all hosts together, in cores.
+fn speed() -> String {
+    CORES.iter().sum::<f64>().to_string()
 }
 
 impl Group {

@@ -1,11 +1,11 @@
 //! How long it takes until all tasks of a batch are done, some of them longer than others, on hosts some of which are faster:
 //!
-//! `pvm-bench-makespan HOW SHAPE DISTURBED FOLDER X...`
+//! `pvm-bench-makespan HOW SHAPE SPEED DISTURBED FOLDER X...`
 //!
-//! HOW is `queued` or a policy's name, SHAPE how the tasks' lengths are distributed, DISTURBED a control group that loses
-//! half of its quota when half of the tasks are done, or `-`. The lengths are handed out in the order in which tasks begin: they
-//! take numbers from FOLDER, which all hosts have. HOW `bound` says what it would take if all hosts together were one: DISTURBED is
-//! their speed then, in cores.
+//! HOW is `queued` or a policy's name, SHAPE how the tasks' lengths are distributed, SPEED what all hosts have together, in cores,
+//! DISTURBED a control group that loses half of its quota at the moment when half of the work could be done, or `-`. The lengths are
+//! handed out in the order in which tasks begin: they take numbers from FOLDER, which all hosts have. HOW `bound` says what
+//! it would take if all hosts together were one; DISTURBED is what they lose half-way then, in cores.
 
 use pvm3::{Any, Pack, Task};
 use std::error::Error;
@@ -17,8 +17,8 @@ use std::{env, thread};
 
 const DONE: i32 = 3;
 
-/// Work of a task of mean length: some 20 ms of a core of today.
-const MEAN: f64 = 12e6;
+/// Work of a task of mean length: some 50 ms of a core of today, beside which the start of a process is short.
+const MEAN: f64 = 30e6;
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
@@ -27,18 +27,23 @@ fn main() -> Outcome {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {
         [_, "work", shape, folder] => work(shape, Path::new(folder)),
-        [_, "bound", shape, speed, _folder, xs @ ..] => {
-            let of_one = time_of_one();
-            each(xs, |count| Ok(total(shape, count) * of_one / speed.parse::<f64>()?))
+        [_, "bound", shape, speed, lost, _folder, xs @ ..] => {
+            let (of_one, speed) = (time_of_one()?, speed.parse::<f64>()?);
+            let later = speed - lost.parse::<f64>().unwrap_or(0.0);
+            each(xs, |count| Ok(total(shape, count) * of_one / 2.0 * (speed.recip() + later.recip())))
         }
-        [program, how, shape, disturbed, folder, xs @ ..] => {
+        [program, how, shape, speed, disturbed, folder, xs @ ..] => {
+            let disturbed = (*disturbed != "-").then_some(Path::new(disturbed));
+            let half =
+                disturbed.map(|_| Ok::<_, Box<dyn Error>>(time_of_one()? / speed.parse::<f64>()? / 2.0));
+            let disturbed = disturbed.zip(half.transpose()?);
             let mut task = Task::enrol()?;
             each(xs, |count| {
                 Run { task: &mut task, program, how, shape, disturbed, folder: Path::new(folder) }.took(count)
             })?;
             Ok(task.exit()?)
         }
-        _ => Err("usage: pvm-bench-makespan HOW SHAPE DISTURBED FOLDER X...".into()),
+        _ => Err("usage: pvm-bench-makespan HOW SHAPE SPEED DISTURBED FOLDER X...".into()),
     }
 }
 
@@ -56,7 +61,8 @@ struct Run<'a> {
     program: &'a str,
     how: &'a str,
     shape: &'a str,
-    disturbed: &'a str,
+    /// The group that loses half of its quota, and after how many seconds for each task of mean length.
+    disturbed: Option<(&'a Path, f64)>,
     folder: &'a Path,
 }
 
@@ -64,17 +70,23 @@ impl Run<'_> {
     fn took(&mut self, count: usize) -> Outcome<f64> {
         let _ = fs::remove_dir_all(self.folder);
         fs::create_dir(self.folder)?;
+        let half = self.disturbed.map(|(group, half)| (group.to_owned(), half * total(self.shape, count)));
         let start = Instant::now();
+        let others = half.map(|(group, half)| {
+            thread::spawn(move || {
+                thread::sleep(Duration::from_secs_f64(half));
+                Others::begin(&group)
+            })
+        });
         self.spawn(count)?;
-        let mut others = None;
-        for done in 0..count {
-            if done == count / 2 && self.disturbed != "-" {
-                others = Some(Others::begin(Path::new(self.disturbed))?);
-            }
+        for _ in 0..count {
             self.task.recv(Any, DONE)?;
         }
-        drop(others);
-        Ok(start.elapsed().as_secs_f64())
+        let took = start.elapsed().as_secs_f64();
+        if let Some(others) = others {
+            others.join().map_err(|_| "the disturbing thread has failed")??;
+        }
+        Ok(took)
     }
 
     fn spawn(&mut self, count: usize) -> Outcome {
@@ -96,10 +108,11 @@ struct Others {
 }
 
 impl Others {
-    fn begin(group: &Path) -> Outcome<Self> {
+    fn begin(group: &Path) -> std::io::Result<Self> {
         let quota = group.join("cpu.cfs_quota_us");
         let before = fs::read_to_string(&quota)?;
-        fs::write(&quota, (before.trim().parse::<u64>()? / 2).to_string())?;
+        let half = before.trim().parse::<u64>().map_err(std::io::Error::other)? / 2;
+        fs::write(&quota, half.to_string())?;
         Ok(Self { quota, before })
     }
 }
@@ -159,14 +172,18 @@ fn compute(steps: f64) {
     }
 }
 
-/// Seconds that the work of mean length takes a whole core: the shortest of many looks, between which others may run.
-fn time_of_one() -> f64 {
-    const PART: f64 = 20.0;
-    let look = |_| {
-        thread::sleep(Duration::from_millis(1));
-        let start = Instant::now();
-        compute(MEAN / PART);
-        start.elapsed().as_secs_f64() * PART
-    };
-    (0..200).map(look).fold(f64::INFINITY, f64::min)
+/// Seconds that the work of mean length takes a whole core, in the processor's time, since others may run between.
+fn time_of_one() -> Outcome<f64> {
+    // So many that a tick of the clock does not matter.
+    const MANY: f64 = 10.0;
+    let before = processor_time()?;
+    compute(MEAN * MANY);
+    Ok((processor_time()? - before) / MANY)
+}
+
+/// Seconds that this thread has had a processor.
+fn processor_time() -> Outcome<f64> {
+    let times = fs::read_to_string("/proc/thread-self/schedstat")?;
+    let nanoseconds = times.split_whitespace().next().ok_or("there is no time in schedstat")?;
+    Ok(nanoseconds.parse::<f64>()? / 1e9)
 }

@@ -34,7 +34,7 @@ pub fn parts(lab: &Lab) -> Vec<Part<'_>> {
         part("makespan-heavy", "few tasks have most of the work", "heavy", false),
         part(
             "makespan-disturbed",
-            "up to twice the mean length; the fastest host loses half of its cores half-way",
+            "up to twice the mean length; the fastest host loses half of its cores when half could be done",
             "uniform",
             true,
         ),
@@ -47,8 +47,7 @@ fn contenders<'l>(uneven: &'l Uneven, shape: &'static str, is_disturbed: bool) -
         Contender::new(name, kind, move |ask| uneven.batch(how, shape, is_disturbed, ask))
     };
     let mut contenders: Vec<Contender<'l>> = WAYS.into_iter().map(way).collect();
-    if !is_disturbed {
-        contenders.push(Contender::new("bound", Kind::Compared, move |ask| uneven.bound(shape, ask)));
-    }
+    contenders
+        .push(Contender::new("bound", Kind::Compared, move |ask| uneven.bound(shape, is_disturbed, ask)));
     contenders
 }
