@@ -43,3 +43,32 @@ fn nodes_hear_that_a_batch_is_done_though_its_manager_dies_before_it_says_so() {
     assert_eq!(r.core.census().open_batches, 0, "nobody is left to say that there are no tasks");
     assert_eq!(r.core.census().spawns, 0);
 }
+
+#[test]
+fn what_no_limit_allows_takes_the_places_of_what_has_ended() {
+    let own = HostIndex::MASTER;
+    let mut r = Recorder::master();
+    let (spawner, _) = r.enrol(200, 0);
+    let spawn = SpawnRequest { file: "program".into(), count: 5, ..SpawnRequest::default() };
+    r.request(spawner, Tm::Spawn, &spawn.encode());
+    let Action::Start { cookies, .. } = r.next() else { panic!("not a manager's start") };
+    r.feed(Event::ProcessStarted { cookie: cookies[0], result: Ok((300, "manager".into())) });
+    let (manager, _) = r.enrol(300, cookies[0].0);
+    let BatchMsg::Place { batch, count: 5, .. } = heard(&mut r) else { panic!("not a batch") };
+
+    decide(&mut r, manager, own.daemon(), &BatchMsg::Grant { batch, host: own, n: 2, terms: None });
+    let Action::Start { cookies: given, .. } = r.next() else { panic!("not a start") };
+    decide(&mut r, manager, own.daemon(), &BatchMsg::NoNodes { batch });
+    r.nothing_else();
+    for (pid, &cookie) in (400..).zip(&given) {
+        r.nothing_else();
+        r.feed(Event::ProcessStarted { cookie, result: Ok((pid, "/bin/program".into())) });
+    }
+    let Action::Start { cookies: rest, .. } = r.next() else { panic!("not a start") };
+    assert_eq!((given.len(), rest.len()), (2, 3));
+    for (pid, &cookie) in (500..).zip(&rest) {
+        r.feed(Event::ProcessStarted { cookie, result: Ok((pid, "/bin/program".into())) });
+    }
+    let answer = r.answer(spawner, Tm::Spawn);
+    assert!(answer[0] == 5 && answer[1..].iter().all(|&tid| tid > 0), "{answer:?}");
+}

@@ -59,8 +59,5 @@ pub const HOSTFILE_LINE_MAX: usize = 64 * 1024;
 /// Largest hostfile, bytes.
 pub const HOSTFILE_MAX: usize = 16 * 1024 * 1024;
 
-/// Default hard limit of tasks on one host (`PVM_TASK_LIMIT`).
-pub const TASKS_PER_HOST: usize = 4096;
-
 const _: () = assert!(QUEUE_LEAST <= QUEUE_HIGH && PIECE_MAX < QUEUE_LEAST / 4);
 const _: () = assert!(REQUEST_MAX < PEER_FRAME_MAX && PIECE_MAX < PEER_FRAME_MAX);

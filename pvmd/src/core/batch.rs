@@ -42,6 +42,8 @@ pub(super) struct Placing {
     /// Tasks that failed on a host and wait for another.
     again: Vec<(u32, HostIndex)>,
     policy: Policy,
+    /// No node may be given more: what waits goes to them once all that they were given is settled.
+    pub beyond_limits: bool,
     /// What each node has been given.
     tallies: BTreeMap<HostIndex, NodeTally>,
 }
@@ -60,7 +62,7 @@ impl Placing {
 
     /// Takes up to `n` tasks out of those that wait, for a host: one that has failed a task gets it again only if there is
     /// nothing else.
-    fn take(&mut self, host: HostIndex, mut n: u32) -> Vec<(u32, u32)> {
+    pub fn take(&mut self, host: HostIndex, mut n: u32) -> Vec<(u32, u32)> {
         let mut taken = Vec::new();
         self.again.sort_by_key(|&(_, failed_on)| failed_on == host);
         let elsewhere = self.again.iter().filter(|&&(_, failed_on)| failed_on != host).count();
@@ -161,7 +163,7 @@ pub(super) struct OpenBatch {
 
 /// As home.
 impl Core {
-    fn batch_id(&self, id: SpawnId) -> BatchId {
+    pub(super) fn batch_id(&self, id: SpawnId) -> BatchId {
         BatchId { home: self.config.index, number: id.0 }
     }
 
@@ -182,6 +184,7 @@ impl Core {
             manager: None,
             again: Vec::new(),
             policy,
+            beyond_limits: false,
             tallies: BTreeMap::new(),
         });
         self.find_manager(id);
@@ -282,7 +285,7 @@ impl Core {
         }
     }
 
-    fn batch_nodes(&self, id: SpawnId) -> Vec<Node> {
+    pub(super) fn batch_nodes(&self, id: SpawnId) -> Vec<Node> {
         let Some(placing) = self.spawns.get(&id).and_then(|spawn| spawn.placing.as_ref()) else {
             return Vec::new();
         };
@@ -319,14 +322,18 @@ impl Core {
         }
     }
 
-    /// No node is left that could take the rest.
+    /// No node is left that could take the rest, or all have as much as they may.
     fn on_no_nodes(&mut self, manager: Tid, batch: BatchId) {
         let id = SpawnId(batch.number);
+        let queued = self.is_queued(id);
         let placing = self.spawns.get_mut(&id).and_then(|spawn| spawn.placing.as_mut());
-        if let Some(placing) = placing.filter(|placing| placing.manager == Some(manager)) {
+        let Some(placing) = placing.filter(|placing| placing.manager == Some(manager)) else { return };
+        if queued || placing.nodes.is_empty() {
             let rest = placing.take_all();
-            self.fail_items(id, rest, PvmError::NoHost);
+            return self.fail_items(id, rest, PvmError::NoHost);
         }
+        placing.beyond_limits = true;
+        self.place_beyond_limits(id);
     }
 
     fn fail_items(&mut self, id: SpawnId, ranges: VecDeque<(u32, u32)>, error: PvmError) {

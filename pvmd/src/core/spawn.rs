@@ -9,7 +9,8 @@ use super::queue::Queue;
 use super::services::ServiceTo;
 use super::tasks::{ExecId, Origin, ReplyTo};
 use super::teams;
-use pvm_wire::batch::BatchId;
+use pvm_sched::placement::{Portion, proportional};
+use pvm_wire::batch::{BatchId, Node};
 use pvm_wire::body::BodyWriter;
 use pvm_wire::codes::Sm;
 use pvm_wire::coscheduling::TEAM_VARIABLE;
@@ -250,6 +251,29 @@ impl Core {
         }
         if spawn.open == 0 {
             self.finish_spawn(id);
+        } else {
+            self.place_beyond_limits(id);
+        }
+    }
+
+    /// Once all others of a spawn are settled, those that no host's limit allows are divided all the same: they take the places
+    /// of what has ended meanwhile. For what finds none the hosts say so.
+    pub(super) fn place_beyond_limits(&mut self, id: SpawnId) {
+        let (batch, nodes) = (self.batch_id(id), self.batch_nodes(id));
+        let Some(spawn) = self.spawns.get_mut(&id) else { return };
+        let Some(placing) = spawn.placing.as_mut().filter(|placing| placing.beyond_limits) else { return };
+        let waiting = placing.waiting();
+        if waiting == 0 || spawn.open != waiting as usize {
+            return;
+        }
+        let portion = |node: &Node| Portion { capability: node.capability, has: 0, limit: u64::MAX };
+        let parts = proportional(waiting.into(), &nodes.iter().map(portion).collect::<Vec<_>>());
+        let mut orders = Vec::new();
+        for (node, n) in nodes.iter().zip(parts) {
+            orders.extend(placing.take(node.host, n as u32).into_iter().map(|range| (node.host, range)));
+        }
+        for (host, (first, count)) in orders {
+            self.exec_on(id, host, first, count, Some(batch));
         }
     }
 

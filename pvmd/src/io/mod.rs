@@ -29,6 +29,7 @@ pub mod load;
 pub mod log;
 pub mod page;
 pub mod process;
+mod room;
 pub mod settings;
 pub mod slave;
 pub mod starter;

@@ -2,8 +2,9 @@
 
 use crate::core::Limits;
 use crate::io::dispatcher::Means;
+use crate::io::room;
 use pvm_sched::policy::{Policy, UnknownPolicy};
-use pvm_wire::limits::{MAILBOX_BYTES, MAILBOX_ENTRIES, QUEUE_HIGH, QUEUE_LEAST, TASKS_PER_HOST};
+use pvm_wire::limits::{MAILBOX_BYTES, MAILBOX_ENTRIES, QUEUE_HIGH, QUEUE_LEAST};
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -138,7 +139,7 @@ impl Settings {
             task_slots: number("PVM_TASK_SLOTS", cores(), 0..=1_000_000)?,
             policy: policy()?,
             private_network: false,
-            task_limit: number("PVM_TASK_LIMIT", TASKS_PER_HOST as u32, 1..=262_143)?,
+            task_limit: number("PVM_TASK_LIMIT", room::tasks(), 1..=262_143)?,
             host_timeout: seconds("PVM_HOST_TIMEOUT", 3.0)?,
             start_timeout: seconds("PVM_START_TIMEOUT", 60.0)?,
             starters: number("PVM_STARTERS", 16, 1..=4096)?,
