@@ -5,9 +5,15 @@ use pvm_wire::{PvmError, Tid};
 use std::io;
 
 /// Why a call failed: PVM's code, and what happened to what.
+///
+/// It is as small as a pointer, as every call that does not fail moves the room for it.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct Error(Box<Cause>);
+
 #[derive(Debug, thiserror::Error)]
 #[error("{text}")]
-pub struct Error {
+struct Cause {
     code: PvmError,
     text: String,
     source: Option<io::Error>,
@@ -18,13 +24,14 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
     /// An error with PVM's code and a text that says what happened.
+    #[cold]
     pub fn new(code: PvmError, text: impl Into<String>) -> Self {
-        Self { code, text: text.into(), source: None }
+        Self(Box::new(Cause { code, text: text.into(), source: None }))
     }
 
     /// An error of the operating system: `text` says what was tried on what.
     pub(crate) fn system(code: PvmError, text: &str, source: io::Error) -> Self {
-        Self { code, text: format!("{text}: {source}"), source: Some(source) }
+        Self(Box::new(Cause { code, text: format!("{text}: {source}"), source: Some(source) }))
     }
 
     /// The connection to the daemon is gone.
@@ -42,7 +49,7 @@ impl Error {
 
     /// PVM's code.
     pub fn code(&self) -> PvmError {
-        self.code
+        self.0.code
     }
 }
 

@@ -23,6 +23,7 @@ struct Local {
 
 impl Incoming {
     /// The body of a message with this header, which becomes what a program may see of it.
+    #[inline(always)]
     pub fn new(header: &mut MessageHeader, body: Body) -> Self {
         let mut incoming = Self { body, upper: Upper::default(), local: None, position: 0 };
         let found = match header.encoding {
@@ -40,6 +41,7 @@ impl Incoming {
         incoming
     }
 
+    #[inline(never)]
     fn split_upper(&mut self, header: &mut MessageHeader) {
         let (length, upper) = Upper::split(header.checksum, &self.body);
         if !upper.is_empty() {
@@ -49,6 +51,7 @@ impl Incoming {
     }
 
     /// Encoded length, bytes.
+    #[inline]
     pub fn len(&self) -> usize {
         self.local.map_or(self.body.len(), |local| local.xdr)
     }
@@ -65,6 +68,7 @@ impl Incoming {
     }
 
     /// Goes back to the first element.
+    #[inline]
     pub fn rewind(&mut self) {
         self.position = 0;
         if let Some(local) = &mut self.local {
@@ -73,6 +77,7 @@ impl Incoming {
     }
 
     /// The next elements, as they are in this host's memory, if that is how they came.
+    #[inline(always)]
     pub fn take_native<T: Element>(&mut self, count: usize) -> Option<&[u8]> {
         let local = self.local.as_mut()?;
         let (elements, runs) = self.body.split_at(local.native.min(self.body.len()));

@@ -39,12 +39,14 @@ impl Packed {
     }
 
     /// Begins anew in this encoding, with the same memory.
+    #[inline]
     pub fn renew(&mut self, encoding: Encoding) {
         self.clear();
         self.is_raw = encoding != Encoding::Xdr;
     }
 
     /// Whether the body is in this host's format wherever it goes.
+    #[inline]
     pub fn is_raw(&self) -> bool {
         self.is_raw
     }
@@ -55,12 +57,14 @@ impl Packed {
     }
 
     /// Appends elements of a type, given as the bytes they are in memory.
+    #[inline(always)]
     pub fn pack_bytes<T: Element>(&mut self, bytes: &[u8]) -> Result<(), PvmError> {
         let elements = || bytes.chunks_exact(T::NATIVE).map(T::get_native);
         self.check_place(bytes.len() / T::NATIVE, elements)?;
         self.storage.reserve(bytes.len())?;
         self.note::<T>(bytes.len() / T::NATIVE)?;
-        self.storage.extend(bytes)
+        self.storage.append(bytes);
+        Ok(())
     }
 
     /// Appends elements one by one.
@@ -86,6 +90,7 @@ impl Packed {
     }
 
     /// Empties the body, keeping its memory.
+    #[inline(always)]
     pub fn clear(&mut self) {
         self.storage.clear();
         self.runs.clear();
@@ -93,6 +98,7 @@ impl Packed {
     }
 
     /// Encoded length, bytes.
+    #[inline]
     pub fn len(&self) -> usize {
         if self.is_raw { self.storage.as_slice().len() } else { self.runs.xdr_length() }
     }
@@ -103,16 +109,19 @@ impl Packed {
     }
 
     /// Bytes of private memory that it has.
+    #[inline]
     pub fn capacity(&self) -> usize {
         self.storage.capacity()
     }
 
     /// The elements in this host's format.
+    #[inline]
     pub fn native(&self) -> &[u8] {
         self.storage.as_slice()
     }
 
     /// What they are; empty in the raw encoding.
+    #[inline]
     pub fn runs(&self) -> &Runs {
         &self.runs
     }
@@ -158,6 +167,7 @@ impl Packed {
     }
 
     /// The upper halves of integers can be noted in the first 4 GiB.
+    #[inline]
     fn check_place<T: Element, I: Iterator<Item = T>>(
         &self,
         count: usize,
@@ -170,11 +180,13 @@ impl Packed {
         Upper::default().note(self.runs.xdr_length(), elements())
     }
 
+    #[inline(always)]
     fn note<T: Element>(&mut self, count: usize) -> Result<(), PvmError> {
         self.forget_converted();
         if self.is_raw { Ok(()) } else { self.runs.push::<T>(count) }
     }
 
+    #[inline]
     fn forget_converted(&mut self) {
         if self.converted.get().is_some() {
             self.converted = OnceLock::new();

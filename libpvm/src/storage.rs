@@ -17,11 +17,14 @@ pub struct Storage {
 
 impl Storage {
     /// Makes room for so many more bytes.
+    #[inline]
     pub fn reserve(&mut self, more: usize) -> Result<(), PvmError> {
         let fits = more <= self.private.capacity() - self.private.len();
-        if self.shared.is_none() && fits && more <= PRIVATE_MAX {
-            return Ok(());
-        }
+        if self.shared.is_none() && fits && more <= PRIVATE_MAX { Ok(()) } else { self.grow(more) }
+    }
+
+    #[cold]
+    fn grow(&mut self, more: usize) -> Result<(), PvmError> {
         let length = self.as_slice().len().checked_add(more).ok_or(PvmError::NoMem)?;
         if self.shared.as_mut().is_some_and(|shared| shared.reserve(more)) {
             return Ok(());
@@ -56,29 +59,39 @@ impl Storage {
     /// Appends bytes.
     pub fn extend(&mut self, bytes: &[u8]) -> Result<(), PvmError> {
         self.reserve(bytes.len())?;
+        self.append(bytes);
+        Ok(())
+    }
+
+    /// Appends bytes for which room was made.
+    #[inline]
+    pub fn append(&mut self, bytes: &[u8]) {
         match &mut self.shared {
             Some(shared) => shared.extend(bytes),
             None => self.private.extend_from_slice(bytes),
         }
-        Ok(())
     }
 
     /// What was appended.
+    #[inline]
     pub fn as_slice(&self) -> &[u8] {
         self.shared.as_ref().map_or(&self.private, Packing::as_slice)
     }
 
     /// Where other tasks can read it, if it is there.
+    #[inline]
     pub fn shared(&self) -> Option<&Packing> {
         self.shared.as_ref()
     }
 
     /// Bytes of private memory that it has.
+    #[inline]
     pub fn capacity(&self) -> usize {
         self.private.capacity()
     }
 
     /// Drops the bytes, keeping private memory.
+    #[inline]
     pub fn clear(&mut self) {
         self.private.clear();
         self.shared = None;

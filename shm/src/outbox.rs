@@ -90,6 +90,12 @@ impl Outbox {
         sent
     }
 
+    /// Sends a message of at most [`crate::ring::IN_LINE`] bytes if nothing stands in the way: `false` otherwise.
+    #[inline]
+    pub fn send_line(&self, ring: &mut Writer, header: MessageHeader, parts: [&[u8]; 2]) -> bool {
+        self.store.has_room() && ring.push_line(&**self.memory(), header, parts)
+    }
+
     /// Whether a message of this length lies in the ring itself.
     #[inline]
     pub fn is_inline(length: usize) -> bool {
@@ -162,6 +168,7 @@ impl Outbox {
         Some(flag)
     }
 
+    #[inline]
     fn take_spares(&mut self, ring: &mut Writer) {
         while let Some((at, size)) = ring.take_spare(&**self.memory()) {
             self.store.give(at, size);

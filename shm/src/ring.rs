@@ -81,10 +81,10 @@ struct Head {
 }
 
 impl Head {
-    /// As it stands in a line, from its second word on; `body` is what of the message is there, too.
+    /// As it stands in a line from its second word on, but for the body or its place.
     #[inline]
-    fn encode(&self, body: &[u8]) -> [u8; LINE as usize - 4] {
-        let mut out = [0; LINE as usize - 4];
+    fn words(&self) -> [u8; BODY as usize - 4] {
+        let mut out = [0; BODY as usize - 4];
         let header = &self.header;
         let words = [
             self.kind,
@@ -98,14 +98,13 @@ impl Head {
         for (slot, word) in out.chunks_exact_mut(4).zip(words) {
             slot.copy_from_slice(&word.to_ne_bytes());
         }
-        let rest = &mut out[BODY as usize - 4..];
-        if body.is_empty() {
-            rest[..8].copy_from_slice(&self.places[0].to_ne_bytes());
-            rest[8..16].copy_from_slice(&self.places[1].to_ne_bytes());
-        } else {
-            rest[..body.len()].copy_from_slice(body);
-        }
         out
+    }
+
+    fn write(&self, memory: &impl Memory, line: u64) {
+        memory.write(line + 4, &self.words());
+        memory.write(line + BODY, &self.places[0].to_ne_bytes());
+        memory.write(line + BODY + 8, &self.places[1].to_ne_bytes());
     }
 
     #[inline]
@@ -186,16 +185,11 @@ impl Writer {
         }
         let head = Head { kind: INLINE, header, length: length as u32, places: [0; 2] };
         let at = self.here();
-        match parts {
-            [body] if lines == 1 => memory.write(at + 4, &head.encode(body)),
-            parts => {
-                memory.write(at + 4, &head.encode(&[])[..BODY as usize - 4]);
-                let mut to = at + BODY;
-                for part in parts {
-                    memory.write(to, part);
-                    to += part.len() as u64;
-                }
-            }
+        memory.write(at + 4, &head.words());
+        let mut to = at + BODY;
+        for part in parts {
+            memory.write(to, part);
+            to += part.len() as u64;
         }
         if lines > 1
             && let Some(chunk) = self.chunks.back_mut()
@@ -203,6 +197,23 @@ impl Writer {
             chunk.littered = true;
         }
         self.publish(memory, lines);
+        true
+    }
+
+    /// As [`Self::push_inline`], of a message of at most [`IN_LINE`] bytes while the chunk has room for it: `false` otherwise, and
+    /// then nothing was published.
+    #[inline]
+    pub fn push_line(&mut self, memory: &impl Memory, header: MessageHeader, parts: [&[u8]; 2]) -> bool {
+        let length = parts[0].len() + parts[1].len();
+        if length > IN_LINE || !self.has_room(1) {
+            return false;
+        }
+        let at = self.here();
+        let head = Head { kind: INLINE, header, length: length as u32, places: [0; 2] };
+        memory.write(at + 4, &head.words());
+        memory.write(at + BODY, parts[0]);
+        memory.write(at + BODY + parts[0].len() as u64, parts[1]);
+        self.publish(memory, 1);
         true
     }
 
@@ -227,12 +238,13 @@ impl Writer {
         if !self.make_room(memory, 1, more) {
             return false;
         }
-        memory.write(self.here() + 4, &head.encode(&[]));
+        head.write(memory, self.here());
         self.publish(memory, 1);
         true
     }
 
     /// Chunks that the receiver has left and that are not needed soon.
+    #[inline]
     pub fn take_spare(&mut self, memory: &impl Memory) -> Option<(u64, u64)> {
         let spare = self.chunks.len() > 2 && self.chunks.front().is_some_and(|chunk| is_left(memory, chunk));
         let chunk = if spare { self.chunks.pop_front() } else { None };
@@ -259,9 +271,16 @@ impl Writer {
     /// Goes on to another chunk unless the record and a link behind it have room in this one.
     #[inline]
     fn make_room(&mut self, memory: &impl Memory, lines: u32, more: impl FnOnce() -> Option<u64>) -> bool {
-        if self.chunks.back().is_some_and(|chunk| self.next + lines < chunk.lines) {
-            return true;
-        }
+        self.has_room(lines) || self.go_on(memory, more)
+    }
+
+    /// Whether the chunk has room for so many lines and a link behind them.
+    #[inline]
+    fn has_room(&self, lines: u32) -> bool {
+        self.chunks.back().is_some_and(|chunk| self.next + lines < chunk.lines)
+    }
+
+    fn go_on(&mut self, memory: &impl Memory, more: impl FnOnce() -> Option<u64>) -> bool {
         let left =
             self.chunks.front().copied().filter(|chunk| {
                 self.chunks.len() > 1 && chunk.lines == CHUNK_LINES && is_left(memory, chunk)
@@ -278,7 +297,7 @@ impl Writer {
         }
         memory.store(chunk.at, 0);
         let head = Head { kind: LINK, length: chunk.lines, places: [chunk.at, 0], ..Head::default() };
-        memory.write(self.here() + 4, &head.encode(&[]));
+        head.write(memory, self.here());
         self.publish(memory, 1);
         self.chunks.push_back(Chunk { littered: false, ..chunk });
         self.next = 1;
@@ -333,6 +352,25 @@ impl Reader {
     pub fn is_ready(&self, memory: &impl Memory) -> bool {
         let (at, number) = self.awaited();
         memory.load(at) == number
+    }
+
+    /// The next record if it is a message in one line: its header, its length, and as many bytes and more. It stays the next.
+    #[inline(always)]
+    pub fn peek_line(&self, memory: &impl Memory) -> Option<(MessageHeader, usize, [u8; IN_LINE])> {
+        if !self.is_ready(memory) || self.next + 1 >= self.lines {
+            return None;
+        }
+        let line = memory.read_line(self.awaited().0);
+        let (head, body) = (Head::decode(&line), line.last_chunk::<IN_LINE>()?);
+        let length = head.length as usize;
+        (head.kind == INLINE && length <= IN_LINE).then_some((head.header, length, *body))
+    }
+
+    /// Passes over what [`Self::peek_line`] has found.
+    #[inline(always)]
+    pub fn pass_line(&mut self) {
+        self.number = after(self.number);
+        self.next += 1;
     }
 
     /// The next record.

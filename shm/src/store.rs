@@ -9,6 +9,8 @@ use crate::deliveries::Deliveries;
 use crate::mapping::{Area, Mapping, Segment};
 use crate::memory::Memory;
 use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// Address space of a segment. Memory is used only where something was written.
@@ -26,6 +28,8 @@ pub struct Store {
     segment: Segment,
     limit: u64,
     books: Mutex<Books>,
+    /// What the books say of what is on its way, bytes: to be read without opening them.
+    used: AtomicU64,
     deliveries: Mutex<Deliveries>,
 }
 
@@ -38,12 +42,38 @@ struct Books {
     is_closed: bool,
 }
 
+/// The books in use; what others may read of them is right when they are closed.
+struct OpenBooks<'a> {
+    books: MutexGuard<'a, Books>,
+    used: &'a AtomicU64,
+}
+
+impl Deref for OpenBooks<'_> {
+    type Target = Books;
+
+    fn deref(&self) -> &Books {
+        &self.books
+    }
+}
+
+impl DerefMut for OpenBooks<'_> {
+    fn deref_mut(&mut self) -> &mut Books {
+        &mut self.books
+    }
+}
+
+impl Drop for OpenBooks<'_> {
+    fn drop(&mut self) {
+        self.used.store(self.books.arena.used().saturating_sub(self.books.packed), Ordering::Relaxed);
+    }
+}
+
 impl Store {
     pub(crate) fn new(limit: u64) -> rustix::io::Result<Arc<Self>> {
         let segment = Segment::new(SEGMENT_SIZE)?;
         let arena = Arena::new(BELL_SIZE, SEGMENT_SIZE);
         let books = Mutex::new(Books { arena, packed: 0, is_closed: false });
-        Ok(Arc::new(Self { segment, limit, books, deliveries: Mutex::default() }))
+        Ok(Arc::new(Self { segment, limit, books, used: AtomicU64::new(0), deliveries: Mutex::default() }))
     }
 
     /// From now on this process packs here.
@@ -66,8 +96,7 @@ impl Store {
     /// Bytes on their way to others, and what it takes to send them.
     #[inline]
     pub(crate) fn used(&self) -> u64 {
-        let books = self.books();
-        books.arena.used().saturating_sub(books.packed)
+        self.used.load(Ordering::Relaxed)
     }
 
     /// Whether anything more may be sent now.
@@ -88,12 +117,13 @@ impl Store {
         self.deliveries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn books(&self) -> MutexGuard<'_, Books> {
-        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    fn books(&self) -> OpenBooks<'_> {
+        let books = self.books.lock().unwrap_or_else(PoisonError::into_inner);
+        OpenBooks { books, used: &self.used }
     }
 
     /// The books, if this process may still write.
-    fn open_books(&self) -> Option<MutexGuard<'_, Books>> {
+    fn open_books(&self) -> Option<OpenBooks<'_>> {
         // A forked child has a copy of them, and would write where its parent does.
         if self.memory().is_foreign() {
             return None;

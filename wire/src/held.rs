@@ -7,6 +7,9 @@ use std::ops::{Deref, RangeBounds};
 /// Longest body that is held in place, bytes.
 pub const SHORT: usize = 62;
 
+/// Bytes that a ring between tasks hands over at once.
+pub const LINE: usize = 32;
+
 /// A body, never changed: a short one in place, without memory of its own; a longer one shared by all its copies.
 #[derive(Clone)]
 pub enum Body {
@@ -20,6 +23,14 @@ impl Body {
     /// An empty body.
     pub const fn new() -> Self {
         Self::Short(0, [0; SHORT])
+    }
+
+    /// A body of the first `length` of these bytes, in place.
+    #[inline(always)]
+    pub fn of_line(length: usize, bytes: [u8; LINE]) -> Self {
+        let mut held = [0; SHORT];
+        held[..LINE].copy_from_slice(&bytes);
+        Self::Short(length.min(LINE) as u8, held)
     }
 
     /// A copy of these bytes.

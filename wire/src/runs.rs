@@ -83,17 +83,30 @@ impl Run {
     /// The run at the start of these bytes, and its length; `None` if there is none.
     #[inline]
     fn decode(bytes: &[u8]) -> Option<(Self, usize)> {
+        match *bytes {
+            // Most runs are of few elements, and take one byte.
+            [word, ..] if word < 0x80 => Self::of_word(word.into()).map(|run| (run, 1)),
+            _ => Self::decode_long(bytes),
+        }
+    }
+
+    fn decode_long(bytes: &[u8]) -> Option<(Self, usize)> {
         let mut word = 0_u64;
         for (index, &byte) in bytes.iter().enumerate().take(Self::LONGEST) {
             let bits = u64::from(byte & 0x7f);
             word |= bits.checked_shl(7 * index as u32).filter(|word| word >> (7 * index) == bits)?;
             if byte < 0x80 {
-                let kind = *Kind::ALL.get(word as usize & ((1 << Kind::BITS) - 1))?;
-                let count = usize::try_from(word >> Kind::BITS).ok()?;
-                return (count > 0).then_some((Self { kind, count }, index + 1));
+                return Self::of_word(word).map(|run| (run, index + 1));
             }
         }
         None
+    }
+
+    #[inline]
+    fn of_word(word: u64) -> Option<Self> {
+        let kind = *Kind::ALL.get(word as usize & ((1 << Kind::BITS) - 1))?;
+        let count = usize::try_from(word >> Kind::BITS).ok()?;
+        (count > 0).then_some(Self { kind, count })
     }
 }
 
@@ -108,7 +121,7 @@ pub struct Runs {
 
 impl Runs {
     /// Notes elements that one call packs.
-    #[inline]
+    #[inline(always)]
     pub fn push<T: Element>(&mut self, count: usize) -> Result<(), PvmError> {
         let count = count.checked_mul(T::UNITS).ok_or(PvmError::NoMem)?;
         if count == 0 {
@@ -130,6 +143,7 @@ impl Runs {
     }
 
     /// Forgets them, keeping the memory.
+    #[inline]
     pub fn clear(&mut self) {
         self.encoded.clear();
         (self.last, self.native, self.xdr) = (None, 0, 0);
@@ -142,6 +156,7 @@ impl Runs {
     }
 
     /// Length of the body in the host's format.
+    #[inline]
     pub fn native_length(&self) -> usize {
         self.native
     }
@@ -178,6 +193,7 @@ impl PartialEq for Encoded {
 impl Eq for Encoded {}
 
 impl Encoded {
+    #[inline]
     fn as_slice(&self) -> &[u8] {
         match self {
             Self::Few(length, bytes) => &bytes[..usize::from(*length).min(FEW)],
@@ -298,7 +314,7 @@ pub struct Cursor {
 impl Cursor {
     /// Where elements stand that were packed as they are asked for now, in the host's format; they are passed over.
     /// With `None` the reader has to go on in XDR, from [`Self::position`].
-    #[inline]
+    #[inline(always)]
     pub fn take<T: Element>(&mut self, runs: &[u8], count: usize) -> Option<Range<usize>> {
         let count = count.checked_mul(T::UNITS)?;
         let mut at = *self;

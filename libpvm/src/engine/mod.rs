@@ -25,6 +25,7 @@ mod uppers;
 mod wait;
 
 pub use connect::{address_file, tmp_dir};
+pub use neighbours::Line;
 pub use options::Options;
 pub use output::{OutputEvent, OutputSink};
 pub use patience::Spinner;
@@ -182,6 +183,7 @@ impl Engine {
     }
 
     /// The task's id.
+    #[inline]
     pub fn tid(&self) -> Tid {
         self.identity.tid
     }
@@ -221,6 +223,7 @@ impl Engine {
     }
 
     /// The options.
+    #[inline]
     pub fn options(&self) -> &Options {
         &self.options
     }

@@ -13,7 +13,7 @@ use bytes::{Bytes, BytesMut};
 use pvm_shm::ring::{IN_LINE, Place, Reader, Record, Writer};
 use pvm_shm::{Mapping, Memory, Outbox, bell};
 use pvm_wire::held::SHORT;
-use pvm_wire::{Body, Message, Tid};
+use pvm_wire::{Body, Message, MessageHeader, Tid};
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -59,6 +59,17 @@ pub(super) struct Neighbour {
 struct Asked {
     sent: u32,
     next: u32,
+}
+
+/// A short message of a neighbour.
+#[derive(Debug)]
+pub struct Line {
+    /// Who has sent it.
+    pub src: Tid,
+    /// Its header.
+    pub header: MessageHeader,
+    /// Its body, held in place.
+    pub body: Body,
 }
 
 /// This task's memory, and its neighbours.
@@ -148,6 +159,7 @@ impl Neighbours {
     }
 
     /// They could be, and nothing is shared yet.
+    #[inline]
     pub(super) fn are_offered(&self) -> bool {
         self.are_possible && self.own.is_none()
     }
@@ -174,6 +186,7 @@ impl Neighbours {
     }
 
     /// Somebody may want to write here, and cannot yet.
+    #[inline]
     pub(super) fn are_called_for(&self) -> bool {
         self.is_addressed && self.are_offered()
     }
@@ -210,6 +223,7 @@ impl Neighbours {
     }
 
     /// The index of a task.
+    #[inline]
     pub(super) fn find(&mut self, tid: Tid) -> Option<usize> {
         if self.table.get(self.last).is_none_or(|neighbour| neighbour.tid != tid) {
             self.last = self.table.binary_search_by_key(&tid, |neighbour| neighbour.tid).ok()?;
@@ -224,9 +238,17 @@ impl Neighbours {
     }
 
     /// The way to a neighbour, with this task's memory.
+    #[inline]
     pub(super) fn way(&mut self, index: usize) -> Option<(&mut Outbox, &mut Way, Tid)> {
         let neighbour = self.table.get_mut(index)?;
         Some((&mut self.own.as_mut()?.outbox, &mut neighbour.way, neighbour.tid))
+    }
+
+    /// Whether messages to a neighbour are on a ring, and there is room for more.
+    #[inline]
+    pub(super) fn is_open(&mut self, index: usize) -> bool {
+        let is_on = self.table.get(index).is_some_and(|neighbour| matches!(neighbour.way, Way::On(_)));
+        is_on && self.own.as_mut().is_some_and(|own| own.outbox.has_room())
     }
 
     /// A message leaves by the daemon for a task of this host that is no neighbour: whether to ask for it now. The first one
@@ -295,15 +317,30 @@ impl Neighbours {
     }
 
     /// Wakes a neighbour to which something was published, if it sleeps.
+    #[inline]
     pub(super) fn ring(&self, index: usize) {
         if let Some(neighbour) = self.table.get(index)
             && bell::must_ring(&*neighbour.memory)
         {
-            ring(neighbour.bell.as_fd());
+            ring_at(neighbour.bell.as_fd());
         }
     }
 
+    /// Writes a short message to the neighbour that was found last, and wakes it if it sleeps; `false` if that is another one, or
+    /// anything stands in the way.
+    #[inline]
+    pub(super) fn send_in_line(&mut self, tid: Tid, header: MessageHeader, parts: [&[u8]; 2]) -> bool {
+        let (Some(own), Some(neighbour)) = (&self.own, self.table.get_mut(self.last)) else { return false };
+        let Way::On(ring) = &mut neighbour.way else { return false };
+        let sent = neighbour.tid == tid && own.outbox.send_line(ring, header, parts);
+        if sent && bell::must_ring(&*neighbour.memory) {
+            ring_at(neighbour.bell.as_fd());
+        }
+        sent
+    }
+
     /// How many there are.
+    #[inline]
     pub(super) fn len(&self) -> usize {
         self.table.len()
     }
@@ -343,6 +380,7 @@ impl Neighbours {
     }
 
     /// Whether something may have come at the descriptors; asked once after each sleep.
+    #[inline]
     pub(super) fn is_sleep_over(&self) -> bool {
         self.is_sleep_over.swap(false, Ordering::Relaxed)
     }
@@ -364,11 +402,27 @@ impl Neighbours {
             && !self.doze()
             && let Some(bell) = self.bell()
         {
-            ring(bell);
+            ring_at(bell);
         }
     }
 
+    /// The next message on the ring whose turn it is, if it is a short one and `wanted`, and does not end the turn.
+    #[inline(always)]
+    pub(super) fn next_line(&mut self, wanted: impl FnOnce(Tid, &MessageHeader) -> bool) -> Option<Line> {
+        let neighbour = self.table.get_mut(self.turn).filter(|neighbour| !neighbour.is_left)?;
+        let reader = neighbour.reader.as_mut()?;
+        let (header, length, bytes) = reader.peek_line(&*neighbour.memory)?;
+        if self.taken_in_turn + 1 >= TURN || !wanted(neighbour.tid, &header) {
+            return None;
+        }
+        reader.pass_line();
+        self.taken_in_turn += 1;
+        self.spinner.advance(self.turn, reader);
+        Some(Line { src: neighbour.tid, header, body: Body::of_line(length, bytes) })
+    }
+
     /// The next message on the ring whose turn it is; `None` ends the turn, as many messages do.
+    #[inline]
     pub(super) fn next_in_turn(&mut self, own: Tid) -> Option<Message> {
         let index = self.turn.min(self.table.len().checked_sub(1)?);
         let message = self.next(index, own);
@@ -381,6 +435,7 @@ impl Neighbours {
     }
 
     /// The next message on a neighbour's ring.
+    #[inline]
     pub(super) fn next(&mut self, index: usize, own: Tid) -> Option<Message> {
         let neighbour = self.table.get_mut(index).filter(|neighbour| !neighbour.is_left)?;
         let reader = neighbour.reader.as_mut()?;
@@ -434,7 +489,8 @@ pub(super) fn turn(to_the_end: bool) -> usize {
     if to_the_end { usize::MAX } else { TURN }
 }
 
-fn ring(bell: BorrowedFd<'_>) {
+#[cold]
+fn ring_at(bell: BorrowedFd<'_>) {
     // A bell that cannot be rung any louder is heard.
     let _ = rustix::io::write(bell, &1_u64.to_ne_bytes());
 }

@@ -89,6 +89,7 @@ impl Spinner {
     }
 
     /// A record was taken: the next of this ring is expected there.
+    #[inline]
     pub(super) fn advance(&self, index: usize, reader: &Reader) {
         if let Some(cursor) = self.cursors.get(index) {
             let (at, number) = reader.awaited();
@@ -104,18 +105,23 @@ impl Spinner {
         })
     }
 
+    /// Looks for a record, but not for long.
+    #[inline]
+    pub fn look(&self) -> bool {
+        // A look at many rings takes long.
+        (0..LOOKS.checked_div(self.cursors.len()).unwrap_or(0).max(1)).any(|_| self.is_ready())
+    }
+
     /// Looks for a record until `deadline`, or as long as it is worth while; whether there is one.
     pub fn spin(&self, deadline: Option<Instant>) -> bool {
         if self.cursors.is_empty() {
             return false;
         }
+        if self.look() {
+            return true;
+        }
         // A look at many rings takes long.
         let looks = (LOOKS / self.cursors.len()).max(1);
-        for _ in 0..looks {
-            if self.is_ready() {
-                return true;
-            }
-        }
         if self.shares_processor() {
             return false;
         }

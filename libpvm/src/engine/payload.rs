@@ -48,18 +48,21 @@ impl<'a> Payload<'a> {
     }
 
     /// The message as another task of ours on this host reads it, without conversion: for shared memory.
+    #[inline]
     pub fn for_shared(&self, header: MessageHeader) -> Form<'a> {
         let packed = match *self {
             Self::Parts(parts) => return Form { header, parts: Parts::Many(parts) },
             Self::Packed(packed) => packed,
         };
-        if packed.is_raw() {
-            return Form { header, parts: Parts::One([packed.native()]) };
-        }
-        let runs = packed.runs().as_bytes();
-        // Each run describes at least one byte, and most many.
-        let header = MessageHeader { encoding: LOCAL_WORD, checksum: runs.len() as u32, ..header };
-        Form { header, parts: Parts::Two([packed.native(), runs]) }
+        let (header, parts) = native_form(packed, header);
+        Form { header, parts: Parts::Two(parts) }
+    }
+
+    /// The same as two parts, of what was packed.
+    #[inline]
+    pub fn for_line(&self, header: MessageHeader) -> Option<(MessageHeader, [&'a [u8]; 2])> {
+        let Self::Packed(packed) = *self else { return None };
+        Some(native_form(packed, header))
     }
 
     /// What was packed where other tasks read it, and what goes behind it there.
@@ -69,6 +72,7 @@ impl<'a> Payload<'a> {
     }
 
     /// Encoded length, bytes, without what stands behind the body.
+    #[inline]
     pub fn len(&self) -> usize {
         match self {
             Self::Parts(parts) => parts.iter().map(|part| part.len()).sum(),
@@ -82,8 +86,21 @@ impl<'a> Payload<'a> {
     }
 }
 
+/// What was packed as it lies here, and behind it what it is made of.
+#[inline]
+fn native_form(packed: &Packed, header: MessageHeader) -> (MessageHeader, [&[u8]; 2]) {
+    if packed.is_raw() {
+        return (header, [packed.native(), &[]]);
+    }
+    let runs = packed.runs().as_bytes();
+    // Each run describes at least one byte, and most many.
+    let header = MessageHeader { encoding: LOCAL_WORD, checksum: runs.len() as u32, ..header };
+    (header, [packed.native(), runs])
+}
+
 impl<'a> Form<'a> {
     /// The body, part after part.
+    #[inline]
     pub fn parts(&self) -> &[&'a [u8]] {
         match &self.parts {
             Parts::Many(parts) => parts,

@@ -44,6 +44,7 @@ pub(super) struct Peers {
 
 impl Peers {
     /// Where a route stands.
+    #[inline]
     pub(super) fn get(&self, tid: Tid) -> Option<&Peer> {
         self.table.get(&tid)
     }

@@ -1,9 +1,9 @@
 //! Receiving: what has come waits in a queue until a call chooses it.
 
-use super::Engine;
+use super::{Engine, Line};
 use crate::error::{Error, Result};
 use pvm_wire::codes::CONTEXT_TC;
-use pvm_wire::{Message, PvmError, Tid};
+use pvm_wire::{Message, MessageHeader, PvmError, Tid};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -110,6 +110,7 @@ impl Engine {
 
     /// The next message as [`Engine::receive`] with [`Wait::Poll`] gives it, for those who go on to wait: the system is only asked once after each
     /// wait, as what neighbours write can be seen without it.
+    #[inline]
     pub fn receive_ready(&mut self) -> Result<Option<Message>> {
         if !self.inbox.queue.is_empty() {
             return self.receive(Wait::Poll, &mut |_| Choice::Take);
@@ -125,6 +126,18 @@ impl Engine {
             return Ok(message);
         }
         Ok(None)
+    }
+
+    /// The next message that a neighbour has written, if it is a short one and `wanted`, nothing comes before it, and nobody records.
+    #[inline(always)]
+    pub fn next_line(&mut self, wanted: impl FnOnce(Tid, &MessageHeader) -> bool) -> Option<Line> {
+        if self.recorder.is_some() || !self.inbox.queue.is_empty() || !self.may_go_on() {
+            return None;
+        }
+        let is_program = |header: &MessageHeader| header.context != CONTEXT_TC;
+        let line = self.neighbours.next_line(|src, header| is_program(header) && wanted(src, header))?;
+        self.turns = self.turns.wrapping_add(1);
+        Some(line)
     }
 
     /// A copy of the message that [`Engine::receive`] with [`Wait::Poll`] would take; it stays in the queue.
@@ -236,6 +249,7 @@ impl Engine {
     }
 
     /// Whether no more may be read before the program takes what has come.
+    #[inline]
     pub(super) fn is_full(&self) -> bool {
         self.inbox.held.saturating_add(self.peers.held()) > self.inbox.limit
     }
@@ -256,7 +270,6 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pvm_wire::MessageHeader;
 
     fn inbox(tags: &[i32]) -> Inbox {
         let message = |&tag: &i32| Message {

@@ -7,6 +7,7 @@ use super::peers::Peer;
 use super::route::Route;
 use super::{Choice, Engine, Form, Payload, Wait, xdr_header};
 use crate::error::{Error, Result};
+use pvm_shm::ring::Writer;
 use pvm_shm::{Outbox, Parcel};
 use pvm_wire::body::{BodyError, BodyReader, BodyWriter};
 use pvm_wire::codes::{CONTEXT_TC, CONTEXT_TM, Tcx, Tmx};
@@ -75,22 +76,16 @@ impl Engine {
         if !self.neighbours.are_possible() || !self.is_ringable(dst, &header) {
             return Ok(false);
         }
-        if self.neighbours.find(dst).is_none() {
-            if self.neighbours.count_sent(dst) {
-                self.share();
-                self.ask_to_meet(dst)?;
-            }
-            return Ok(false);
-        }
-        self.wait_for_room()?;
         let form = payload.for_shared(header);
         let length = form.len();
         let stay = self.options.route != DONT_ROUTE && u32::try_from(length).is_ok();
-        if !self.enter_ring(dst, stay)? {
-            return Ok(false);
-        }
-        // Gone meanwhile, if it is not found: the daemon will not find it either.
-        let Some(index) = self.neighbours.find(dst) else { return Ok(false) };
+        let index = match self.neighbours.find(dst) {
+            Some(index) if stay && self.neighbours.is_open(index) => index,
+            found => match self.approach(dst, found.is_some(), stay)? {
+                Some(index) => index,
+                None => return Ok(false),
+            },
+        };
         if !self.publish(index, &form, payload, parcel) {
             let text = format!("a message of {length} bytes has no room in the shared memory");
             return Err(Error::new(PvmError::NoMem, text));
@@ -99,6 +94,35 @@ impl Engine {
         Ok(true)
     }
 
+    /// Puts a short message on the ring to the neighbour that was sent to last; `false` if anything else is to be considered.
+    #[inline]
+    pub(super) fn send_in_line(&mut self, dst: Tid, header: MessageHeader, payload: Payload<'_>) -> bool {
+        let may = header.context != CONTEXT_TC && self.options.route != DONT_ROUTE && self.peers.is_empty();
+        match payload.for_line(header) {
+            Some((header, parts)) if may => self.neighbours.send_in_line(dst, header, parts),
+            _ => false,
+        }
+    }
+
+    /// Goes onto the ring to a neighbour as soon as there is room, or leaves it; where it is then, if messages go there.
+    #[cold]
+    fn approach(&mut self, dst: Tid, is_neighbour: bool, stay: bool) -> Result<Option<usize>> {
+        if !is_neighbour {
+            if self.neighbours.count_sent(dst) {
+                self.share();
+                self.ask_to_meet(dst)?;
+            }
+            return Ok(None);
+        }
+        self.wait_for_room()?;
+        if !self.enter_ring(dst, stay)? {
+            return Ok(None);
+        }
+        // Gone meanwhile, if it is not found: the daemon will not find it either.
+        Ok(self.neighbours.find(dst))
+    }
+
+    #[inline]
     fn publish(
         &mut self,
         index: usize,
@@ -110,14 +134,11 @@ impl Engine {
         if Outbox::is_inline(form.len()) {
             return outbox.send_inline(ring, form.header, form.parts());
         }
-        if parcel.is_none() {
-            let packed = payload.packing().and_then(|(packing, tail)| outbox.adopt(packing, tail));
-            *parcel = packed.or_else(|| outbox.pack(form.parts()));
-        }
-        parcel.as_ref().is_some_and(|parcel| outbox.send_parcel(ring, form.header, to, parcel))
+        publish_block((outbox, ring, to), form, payload, parcel)
     }
 
     /// What libraries say to each other goes by the daemon, and whatever goes on a direct route stays there.
+    #[inline]
     fn is_ringable(&self, dst: Tid, header: &MessageHeader) -> bool {
         dst.is_task()
             && dst.host() == self.tid().host()
@@ -228,12 +249,19 @@ impl Engine {
         Ok(true)
     }
 
+    /// Whether the next message of a neighbour can be taken before the sockets have their turn.
+    #[inline]
+    pub(super) fn may_go_on(&self) -> bool {
+        !self.turns.wrapping_add(1).is_multiple_of(LOOK)
+    }
+
     /// The next message of a neighbour, past the queue, which must be empty. Each ring has its turn of messages, and now
     /// and then the sockets have theirs: what came there is in the queue then.
+    #[inline]
     pub(super) fn next_of_rings(&mut self) -> Result<Option<Message>> {
         for _ in 0..self.neighbours.len() {
             while let Some(message) = self.neighbours.next_in_turn(self.identity.tid) {
-                self.turns += 1;
+                self.turns = self.turns.wrapping_add(1);
                 if self.handle(&message) {
                     continue;
                 }
@@ -304,4 +332,18 @@ impl Engine {
         }
         Ok(())
     }
+}
+
+/// Publishes a message that lies in a block, which is left in `parcel`.
+fn publish_block(
+    (outbox, ring, to): (&mut Outbox, &mut Writer, Tid),
+    form: &Form<'_>,
+    payload: Payload<'_>,
+    parcel: &mut Option<Parcel>,
+) -> bool {
+    if parcel.is_none() {
+        let packed = payload.packing().and_then(|(packing, tail)| outbox.adopt(packing, tail));
+        *parcel = packed.or_else(|| outbox.pack(form.parts()));
+    }
+    parcel.as_ref().is_some_and(|parcel| outbox.send_parcel(ring, form.header, to, parcel))
 }

@@ -12,10 +12,17 @@ use pvm_wire::{MessageHeader, PvmError, Tid};
 
 impl Engine {
     /// Sends a message. Returns when all is with the kernel.
+    #[inline]
     pub fn send(&mut self, dst: Tid, header: MessageHeader, payload: Payload<'_>) -> Result<()> {
+        if self.recorder.is_none() && self.send_in_line(dst, header, payload) {
+            self.send_deferred();
+            return Ok(());
+        }
         let begun = self.begin_span();
         self.send_whole(dst, header, payload)?;
-        self.record_send(begun, &[dst], &header, payload);
+        if begun.is_some() {
+            self.record_send(begun, &[dst], &header, payload);
+        }
         self.send_deferred();
         Ok(())
     }
@@ -168,7 +175,14 @@ impl Engine {
 
     /// Sends what handlers answered while a message was on its way out. Nobody waits for whether it goes: a daemon that
     /// has hung up, as after an exit, is noticed behind its last words. Whether all went.
+    #[inline]
     pub(super) fn send_deferred(&mut self) -> bool {
+        let has_any = !self.inbox.deferred.is_empty() || self.neighbours.are_called_for();
+        !has_any || self.send_all_deferred()
+    }
+
+    #[cold]
+    fn send_all_deferred(&mut self) -> bool {
         if self.neighbours.are_called_for() {
             self.share();
         }

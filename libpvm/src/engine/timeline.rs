@@ -143,6 +143,7 @@ fn is_recorded(peer: Tid, header: &MessageHeader) -> bool {
 
 impl Engine {
     /// A call begins, if it is recorded.
+    #[inline]
     pub fn begin_span(&self) -> Option<Begun> {
         self.recorder.as_ref().map(|recorder| Begun(recorder.clock.now()))
     }

@@ -15,15 +15,16 @@ pub extern "C" fn pvm_initsend(style: c_int) -> c_int {
     traced(
         "pvm_initsend",
         Event::Initsend,
-        |_, event| {
+        move |_, event| {
             event.int(Datum::ME, style);
         },
         result(Datum::MSB),
-        |state| initsend(state, style),
+        move |state| initsend(state, style),
     )
 }
 
 /// Frees the send buffer and makes a new one.
+#[inline(always)]
 pub fn initsend(state: &mut State, style: c_int) -> Outcome {
     let id = make(state, style)?;
     let old = state.buffers.set_send(id)?;
@@ -45,6 +46,7 @@ pub extern "C" fn pvm_mkbuf(style: c_int) -> c_int {
     )
 }
 
+#[inline(always)]
 fn make(state: &mut State, style: c_int) -> Outcome {
     let format = Format::from_style(style)?;
     let id = state.buffers.make(format)?;

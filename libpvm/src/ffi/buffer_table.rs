@@ -1,7 +1,8 @@
 //! The message buffers of a program by their ids, and which of them are current.
 
 use super::buffers::{Buffer, Format};
-use pvm_wire::{Message, PvmError};
+use crate::engine::Line;
+use pvm_wire::{Message, PvmError, Tid};
 
 /// Memory that freed buffers keep for the next ones, bytes, all together.
 const SPARE_MAX: usize = 16 << 20;
@@ -26,6 +27,7 @@ struct Slot {
 
 impl Buffers {
     /// Makes an empty buffer and gives it an id.
+    #[inline(always)]
     pub fn make(&mut self, format: Format) -> Result<i32, PvmError> {
         let id = self.claim()?;
         self.get(id)?.renew(format);
@@ -39,6 +41,15 @@ impl Buffers {
         Ok(id)
     }
 
+    /// As [`Self::receive`], of a short message.
+    #[inline]
+    pub fn receive_line(&mut self, line: Line, dst: Tid) -> Result<i32, PvmError> {
+        let id = self.claim()?;
+        let Line { src, header, body } = line;
+        self.get(id)?.fill(src, dst, header, body);
+        Ok(id)
+    }
+
     /// Keeps a buffer and gives it an id.
     pub fn insert(&mut self, buffer: Buffer) -> Result<i32, PvmError> {
         let id = self.claim()?;
@@ -47,6 +58,7 @@ impl Buffers {
     }
 
     /// A place for a buffer, under a small id, from 1, used again after it was freed.
+    #[inline(always)]
     fn claim(&mut self) -> Result<i32, PvmError> {
         if let Some(id) = self.free.pop() {
             let slot = self.slot(id).ok_or(PvmError::NoMem)?;
@@ -60,15 +72,18 @@ impl Buffers {
         Ok(id)
     }
 
+    #[inline(always)]
     fn slot(&mut self, id: i32) -> Option<&mut Slot> {
         self.slots.get_mut(usize::try_from(id).ok()?.checked_sub(1)?)
     }
 
+    #[inline(always)]
     fn find(&mut self, id: i32) -> Option<&mut Buffer> {
         self.slot(id).filter(|slot| slot.is_used).map(|slot| &mut slot.buffer)
     }
 
     /// The buffer with this id.
+    #[inline(always)]
     pub fn get(&mut self, id: i32) -> Result<&mut Buffer, PvmError> {
         if id <= 0 {
             return Err(PvmError::BadParam);
@@ -77,6 +92,7 @@ impl Buffers {
     }
 
     /// Frees a buffer; 0, which is none, is fine.
+    #[inline]
     pub fn free(&mut self, id: i32) -> Result<(), PvmError> {
         if id == 0 {
             return Ok(());
@@ -102,26 +118,31 @@ impl Buffers {
     }
 
     /// The id of the buffer to pack into, or 0.
+    #[inline]
     pub fn send_id(&self) -> i32 {
         self.send
     }
 
     /// The id of the buffer to unpack from, or 0.
+    #[inline]
     pub fn receive_id(&self) -> i32 {
         self.receive
     }
 
     /// The buffer to pack into.
+    #[inline]
     pub fn sending(&mut self) -> Result<&mut Buffer, PvmError> {
         self.find(self.send).ok_or(PvmError::NoBuf)
     }
 
     /// The buffer to unpack from.
+    #[inline]
     pub fn receiving(&mut self) -> Result<&mut Buffer, PvmError> {
         self.find(self.receive).ok_or(PvmError::NoBuf)
     }
 
     /// Makes a buffer (0: none) the one to pack into and returns the id of the one before.
+    #[inline(always)]
     pub fn set_send(&mut self, id: i32) -> Result<i32, PvmError> {
         if id != 0 {
             self.get(id)?.rewind();
@@ -139,6 +160,7 @@ impl Buffers {
     }
 
     /// Makes a buffer (0: none) the one to unpack from and returns the id of the one before.
+    #[inline(always)]
     pub fn set_receive(&mut self, id: i32) -> Result<i32, PvmError> {
         if id != 0 {
             self.get(id)?;

@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::incoming::{self, Incoming};
 use crate::packed::Packed;
 use pvm_wire::encoding::TRACE_WORD;
-use pvm_wire::{Element, Encoding, Message, MessageHeader, PvmError, Tid, Upper, element};
+use pvm_wire::{Body, Element, Encoding, Message, MessageHeader, PvmError, Tid, Upper, element};
 
 /// The style of a trace message, `PvmDataTrace`.
 const TRACE_STYLE: i32 = 4;
@@ -31,6 +31,7 @@ impl Default for Format {
 
 impl Format {
     /// The format with this style number of `pvm_initsend`.
+    #[inline]
     pub fn from_style(style: i32) -> Result<Self, PvmError> {
         match style {
             TRACE_STYLE => Ok(Self::Trace),
@@ -39,6 +40,7 @@ impl Format {
     }
 
     /// The format that word 0 of a message header tells.
+    #[inline]
     pub fn from_word(word: u32) -> Self {
         match Encoding::of_word(word) {
             _ if word == TRACE_WORD => Self::Trace,
@@ -49,6 +51,7 @@ impl Format {
     }
 
     /// Word 0 of the message header.
+    #[inline]
     pub fn word(self) -> u32 {
         match self {
             Self::Plain(encoding) => encoding.word(),
@@ -133,6 +136,7 @@ impl Buffer {
     }
 
     /// A retired buffer becomes an empty message, with the same memory.
+    #[inline(always)]
     pub fn renew(&mut self, format: Format) {
         (self.format, self.info) = (format, Info::default());
         match format {
@@ -143,8 +147,11 @@ impl Buffer {
     }
 
     /// Drops all but the memory that the next message can be packed into.
+    #[inline(always)]
     pub fn retire(&mut self) {
-        self.content = Content::Packed;
+        if !matches!(self.content, Content::Packed) {
+            self.content = Content::Packed;
+        }
         self.packed.clear();
         self.parts.clear();
         (self.waiting, self.position) = (false, 0);
@@ -156,6 +163,7 @@ impl Buffer {
     }
 
     /// Bytes of that memory.
+    #[inline]
     pub fn capacity(&self) -> usize {
         self.packed.capacity()
     }
@@ -175,7 +183,13 @@ impl Buffer {
 
     /// A retired buffer becomes a message that came in.
     pub fn receive(&mut self, message: Message) {
-        let Message { src, dst, mut header, body } = message;
+        let Message { src, dst, header, body } = message;
+        self.fill(src, dst, header, body);
+    }
+
+    /// The same, from what a message is made of.
+    #[inline(always)]
+    pub fn fill(&mut self, src: Tid, dst: Tid, mut header: MessageHeader, body: Body) {
         self.content = Content::Received(Incoming::new(&mut header, body));
         self.format = Format::from_word(header.encoding);
         self.info = Info {
@@ -235,11 +249,13 @@ impl Buffer {
     }
 
     /// Whether data are read from the program's memory when the message is sent.
+    #[inline]
     pub fn is_in_place(&self) -> bool {
         self.format == Format::Plain(Encoding::InPlace)
     }
 
     /// The in-place parts.
+    #[inline]
     pub fn parts(&self) -> &[InPlacePart] {
         &self.parts
     }
@@ -259,6 +275,7 @@ impl Buffer {
     }
 
     /// Sends the message, which is not in-place: its header, and what is behind it.
+    #[inline]
     pub fn outgoing<T>(
         &mut self,
         send: impl FnOnce(MessageHeader, Payload<'_>) -> Result<T, Error>,
@@ -275,6 +292,7 @@ impl Buffer {
     }
 
     /// The message header to send it with.
+    #[inline]
     pub fn header(&self) -> MessageHeader {
         MessageHeader {
             encoding: self.format.word(),
@@ -294,6 +312,7 @@ impl Buffer {
     }
 
     /// Begins reading anew.
+    #[inline]
     pub fn rewind(&mut self) {
         self.position = 0;
         if let Content::Received(incoming) = &mut self.content {
@@ -326,6 +345,7 @@ impl Buffer {
     }
 
     /// Appends elements, which are not in-place, given as the bytes they are in memory.
+    #[inline(always)]
     pub fn pack_bytes<T: Element>(&mut self, bytes: &[u8]) -> Result<(), PvmError> {
         match self.content {
             Content::Packed => self.packed.pack_bytes::<T>(bytes),
@@ -351,6 +371,7 @@ impl Buffer {
     }
 
     /// The next elements as they are in memory, if that is how they came.
+    #[inline(always)]
     pub fn take_native<T: Element>(&mut self, count: usize) -> Option<&[u8]> {
         if let Content::Received(incoming) = &mut self.content {
             incoming.take_native::<T>(count)

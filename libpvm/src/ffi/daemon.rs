@@ -13,12 +13,12 @@ use std::ffi::{c_char, c_int};
 pub unsafe extern "C" fn pvm_start_pvmd(count: c_int, args: *const *const c_char, block: c_int) -> c_int {
     // SAFETY: as promised.
     let args = unsafe { texts(args, count) };
-    let started =
-        args.and_then(|args| crate::start_daemon(&args, block != 0).map_err(|error| explained(&error)));
+    let started = args.and_then(|args| crate::start_daemon(&args, block != 0).map_err(explained));
     errors::finish("pvm_start_pvmd", started.map(|_| 0))
 }
 
 /// Why no daemon was started needs words whatever the code is.
-fn explained(error: &crate::Error) -> Failure {
-    Failure { detail: Some(error.to_string()), ..Failure::from(error.code()) }
+fn explained(error: crate::Error) -> Failure {
+    let code = error.code();
+    Failure { detail: Some(error), ..Failure::from(code) }
 }

@@ -30,6 +30,7 @@ unsafe extern "C" fn in_child() {
 }
 
 /// Whether this process is a child that has not been told so yet.
+#[inline]
 pub fn is_new_child() -> bool {
     IS_CHILD.load(Ordering::Relaxed) && IS_CHILD.swap(false, Ordering::Relaxed)
 }

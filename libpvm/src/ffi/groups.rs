@@ -42,6 +42,12 @@ impl GroupMessages {
         self.0.as_mut().filter(|_| header.context == group::CONTEXT)
     }
 
+    /// Whether a message with this header is kept here.
+    #[inline]
+    pub fn keeps(&self, header: &MessageHeader) -> bool {
+        self.0.is_some() && header.context == group::CONTEXT
+    }
+
     fn take(&mut self, wanted: &mut dyn FnMut(&Message) -> bool) -> Option<Message> {
         let kept = self.0.as_mut()?;
         kept.iter().position(wanted).and_then(|index| kept.remove(index))
@@ -53,7 +59,7 @@ struct Program;
 
 fn to_error(failure: Failure) -> Error {
     let code = PvmError::from_code(failure.code).unwrap_or(PvmError::SysErr);
-    failure.detail.map_or_else(|| code.into(), |detail| Error::new(code, detail))
+    failure.detail.unwrap_or_else(|| code.into())
 }
 
 impl Program {

@@ -43,17 +43,26 @@ pub struct Handlers {
 }
 
 impl Handlers {
+    /// Whether there is none.
+    #[inline]
+    pub fn are_none(&self) -> bool {
+        self.slots.is_empty() && self.due.is_empty() && !self.running
+    }
+
     /// Whether a handler is being run.
+    #[inline]
     pub fn running(&self) -> bool {
         self.running
     }
 
     /// Whether messages wait for their handlers, and these can be called.
+    #[inline]
     pub fn are_due(&self) -> bool {
         !self.running && !self.due.is_empty()
     }
 
     /// Notes a message for its handler, if it has one.
+    #[inline]
     pub fn claim(&mut self, id: c_int, src: c_int, tag: c_int, context: c_int) -> bool {
         let mut handlers = self.slots.iter().flatten();
         let Some(handler) = handlers.find(|handler| handler.takes(src, tag, context)) else { return false };

@@ -2,7 +2,8 @@
 //!
 //! Every function follows one pattern: its arguments are made safe values at the edge ([`memory`]), the work is done
 //! on the library's one [`state`] by safe code, and the result becomes a C integer, `pvm_errno` and a line on
-//! standard error ([`errors`]). No panic leaves this module.
+//! standard error ([`errors`]). A panic, which is
+//! a mistake of the library's, ends the program at this edge: nothing is known of the library's state then.
 //!
 //! Where it differs from the original on purpose: negative longs survive the default encoding; a failure is printed
 //! once, with the reason where no daemon can be reached; `pvm_putinfo` of what is no buffer fails instead of hanging;

@@ -22,6 +22,7 @@ struct Array<T> {
 }
 
 impl<T: Element> Array<T> {
+    #[inline]
     fn new(pointer: *mut T, count: c_int, stride: c_int) -> Result<Self, PvmError> {
         let count = usize::try_from(count).map_err(|_| PvmError::BadParam)?;
         if pointer.is_null() && count > 0 {
@@ -31,17 +32,20 @@ impl<T: Element> Array<T> {
     }
 
     /// The address of an element.
+    #[inline]
     fn at(self, index: usize) -> *mut T {
         self.pointer.wrapping_offset(self.stride.wrapping_mul(index as isize))
     }
 
     /// Bytes of the elements, if they stand side by side.
+    #[inline]
     fn bytes(self) -> Option<usize> {
         if self.stride == 1 { self.count.checked_mul(size_of::<T>()) } else { None }
     }
 }
 
 /// Whether an element's encoded form in this format is its form in memory.
+#[inline]
 fn is_as_in_memory<T: Element>(format: Format) -> bool {
     match format {
         Format::Plain(Encoding::Raw) => true,
@@ -55,6 +59,7 @@ fn is_as_in_memory<T: Element>(format: Format) -> bool {
 ///
 /// # Safety
 /// The array can be read, and for in-place data until the message is sent.
+#[inline(always)]
 unsafe fn pack_into<T: Element>(
     buffer: &mut Buffer,
     array: Array<T>,
@@ -90,6 +95,7 @@ unsafe fn pack_into<T: Element>(
 ///
 /// # Safety
 /// The array can be written.
+#[inline(always)]
 unsafe fn unpack_from<T: Element>(buffer: &mut Buffer, array: Array<T>) -> Result<(), PvmError> {
     if array.stride == 1
         && let Some(bytes) = buffer.take_native::<T>(array.count)
@@ -175,7 +181,7 @@ macro_rules! pack_calls {
             /// There are `count` elements at `pointer`, each `stride` after the one before.
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $pack(pointer: *mut $c, count: c_int, stride: c_int) -> c_int {
-                traced(stringify!($pack), Event::$packs, |_, event| array_event(event, pointer.addr(), count, stride), result(Datum::CC), |state| {
+                traced(stringify!($pack), Event::$packs, move |_, event| array_event(event, pointer.addr(), count, stride), result(Datum::CC), move |state| {
                     usize::try_from(count).map_err(|_| PvmError::BadParam)?;
                     let buffer = state.buffers.sending()?;
                     // SAFETY: as promised.
@@ -190,7 +196,7 @@ macro_rules! pack_calls {
             /// There is room for `count` elements at `pointer`, each `stride` after the one before.
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $unpack(pointer: *mut $c, count: c_int, stride: c_int) -> c_int {
-                traced(stringify!($unpack), Event::$unpacks, |_, event| array_event(event, pointer.addr(), count, stride), result(Datum::CC), |state| {
+                traced(stringify!($unpack), Event::$unpacks, move |_, event| array_event(event, pointer.addr(), count, stride), result(Datum::CC), move |state| {
                     usize::try_from(count).map_err(|_| PvmError::BadParam)?;
                     let buffer = state.buffers.receiving()?;
                     // SAFETY: as promised.

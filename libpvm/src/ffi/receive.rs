@@ -6,9 +6,9 @@ use super::send::array_length;
 use super::state::{Failure, Matcher, Outcome, State, locked};
 use super::tracepoints::{self, nothing, traced};
 use super::{errors, handlers, timeline};
-use crate::engine::{Begun, Wait};
-use pvm_wire::PvmError;
+use crate::engine::{Begun, Engine, Wait};
 use pvm_wire::events::{Datum, Event, Writer};
+use pvm_wire::{MessageHeader, PvmError, Tid};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::ffi::{c_int, c_void};
@@ -47,9 +47,15 @@ struct Wanted {
 impl Wanted {
     /// PVM's own matching.
     fn fits(self, context: c_int, info: &Info) -> bool {
-        (context == -1 || info.context == context)
-            && (self.tid == -1 || info.src == self.tid)
-            && (self.tag == -1 || info.tag == self.tag)
+        self.names(context, info.src, info.tag, info.context)
+    }
+
+    /// The same, of a message that has no buffer yet.
+    #[inline]
+    fn names(self, context: c_int, src: c_int, tag: c_int, its_context: c_int) -> bool {
+        (context == -1 || its_context == context)
+            && (self.tid == -1 || src == self.tid)
+            && (self.tag == -1 || tag == self.tag)
     }
 }
 
@@ -120,7 +126,59 @@ pub extern "C" fn pvm_probe(tid: c_int, tag: c_int) -> c_int {
     errors::finish("pvm_probe", outcome)
 }
 
+#[inline]
 fn receive(name: &str, event: Event, wanted: Wanted, until: Until, time: Option<TimeVal>) -> c_int {
+    match receive_plainly(wanted, until) {
+        Ok(Some(id)) => id,
+        Ok(None) => search(name, event, wanted, until, time),
+        Err(failure) => errors::finish(name, Err(failure)),
+    }
+}
+
+/// What most calls come to: the next message that a neighbour has written, or is about to write, is the wanted one, and nobody
+/// else wants to know. Everything else is left to [`search`].
+fn receive_plainly(wanted: Wanted, until: Until) -> Result<Option<c_int>, Failure> {
+    let (found, spinner) = locked(|state| {
+        if !state.is_plain() {
+            return Ok((None, None));
+        }
+        let old = state.buffers.receive_id();
+        state.buffers.free(old)?;
+        let found = take_line(state, wanted)?;
+        let waits = found.is_none() && matches!(until, Until::Forever);
+        let spinner = state.engine.as_ref().filter(|_| waits).map(Engine::spinner);
+        Ok((found, spinner))
+    })?;
+    match spinner {
+        Some(spinner) if spinner.look() => locked(|state| take_line(state, wanted)),
+        _ => Ok(found),
+    }
+}
+
+/// The next message that a neighbour has written becomes the one to unpack from, if it is a short one and wanted.
+#[inline]
+fn take_line(state: &mut State, wanted: Wanted) -> Result<Option<c_int>, Failure> {
+    if !state.is_plain() {
+        return Ok(None);
+    }
+    let (context, groups) = (state.context, &state.group_messages);
+    let (engine, dst) = match &mut state.engine {
+        Some(engine) => {
+            let dst = engine.tid();
+            (engine, dst)
+        }
+        None => return Ok(None),
+    };
+    let is_wanted = |src: Tid, header: &MessageHeader| {
+        wanted.names(context, src.raw(), header.tag, header.context) && !groups.keeps(header)
+    };
+    let Some(line) = engine.next_line(is_wanted) else { return Ok(None) };
+    let id = state.buffers.receive_line(line, dst)?;
+    state.buffers.set_receive(id)?;
+    Ok(Some(id))
+}
+
+fn search(name: &str, event: Event, wanted: Wanted, until: Until, time: Option<TimeVal>) -> c_int {
     let limit = |record: &mut Writer| {
         if event == Event::Trecv {
             let (seconds, micros) = time.map_or((-1, -1), |time| (time.seconds as i32, time.micros as i32));
@@ -154,6 +212,7 @@ fn receive(name: &str, event: Event, wanted: Wanted, until: Until, time: Option<
 }
 
 /// A receive call begins: the message received before goes.
+#[inline]
 fn begin(state: &mut State) -> Result<Option<Begun>, Failure> {
     let begun = timeline::begin(state)?;
     let old = state.buffers.receive_id();
@@ -162,6 +221,7 @@ fn begin(state: &mut State) -> Result<Option<Begun>, Failure> {
 }
 
 /// Takes a message out of the queue.
+#[inline]
 fn take(state: &mut State, id: c_int) -> Result<(), Failure> {
     let index = state.arrived.iter().position(|&waiting| waiting == id).ok_or(PvmError::NoSuchBuf)?;
     state.arrived.remove(index);
@@ -270,6 +330,7 @@ impl Search {
 
     /// Looks at what has come and takes in more, as long as the program is not needed. A message handler finds what
     /// has come already; it cannot wait.
+    #[inline]
     fn advance(&mut self, state: &mut State, wanted: Wanted, until: Until) -> Result<Step, Failure> {
         state.engine()?;
         let (may_wait, only_now) = (state.may_wait(), matches!(until, Until::Now));
@@ -303,6 +364,7 @@ impl Search {
     }
 
     /// Looks at what has come since the last look.
+    #[inline]
     fn look(&mut self, state: &mut State, wanted: Wanted) -> Step {
         if self.taken != state.taken {
             // A signal handler has received something meanwhile: the places are others now.

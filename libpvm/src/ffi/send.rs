@@ -28,6 +28,7 @@ pub fn parts_of(buffer: &Buffer) -> Vec<&[u8]> {
 }
 
 /// Sends what a buffer has: its body, or the parts that are read in place.
+#[inline]
 fn send_buffer(
     buffer: &mut Buffer,
     send: impl FnOnce(MessageHeader, Payload<'_>) -> Result<(), Error>,
@@ -64,12 +65,12 @@ pub extern "C" fn pvm_send(tid: c_int, tag: c_int) -> c_int {
     traced(
         "pvm_send",
         Event::Send,
-        |state, event| {
+        move |state, event| {
             event.int(Datum::MNB, sending_length(state)).int(Datum::DST, tid);
             event.int(Datum::MC, tag).int(Datum::MCX, state.context);
         },
         result(Datum::CC),
-        |state| {
+        move |state| {
             state.engine()?;
             if (tid, tag) == TRACER {
                 return send_event(state);
@@ -159,7 +160,7 @@ pub unsafe extern "C" fn pvm_psend(
     traced(
         "pvm_psend",
         Event::Psend,
-        |state, event| {
+        move |state, event| {
             event.int(Datum::DST, tid).int(Datum::MC, tag).int(Datum::MCX, state.context);
             event.long(Datum::PDA, data.addr() as i64).int(Datum::PC, count).int(Datum::PDT, kind);
         },

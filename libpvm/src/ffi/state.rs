@@ -17,7 +17,6 @@ use pvm_wire::{Message, PvmError, Tid};
 use std::collections::VecDeque;
 use std::ffi::{OsString, c_int};
 use std::os::fd::{AsRawFd, RawFd};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A matcher set with `pvm_recvf`.
 pub type Matcher = unsafe extern "C" fn(c_int, c_int, c_int) -> c_int;
@@ -44,7 +43,7 @@ pub struct Failure {
     /// Who is told besides the caller.
     pub told: Told,
     /// What the code alone does not say.
-    pub detail: Option<String>,
+    pub detail: Option<Error>,
 }
 
 impl Failure {
@@ -66,10 +65,11 @@ impl From<PvmError> for Failure {
 }
 
 impl From<Error> for Failure {
+    #[cold]
     fn from(error: Error) -> Self {
         let code = error.code();
         // Only a lost or missing daemon needs more words than the code has.
-        let detail = (code == PvmError::SysErr).then(|| error.to_string());
+        let detail = (code == PvmError::SysErr).then_some(error);
         Self { detail, ..Self::from(code) }
     }
 }
@@ -141,6 +141,7 @@ static STATE: Exclusive<Option<State>> = Exclusive::new(None);
 
 /// Works on the state. A signal handler that interrupts another call cannot have it: its call fails, unless the
 /// other was only waiting for a message.
+#[inline(always)]
 pub fn locked<T>(body: impl FnOnce(&mut State) -> Result<T, Failure>) -> Result<T, Failure> {
     let Some(mut guard) = STATE.enter() else { return Err(nested_call()) };
     if guard.is_none() {
@@ -150,9 +151,9 @@ pub fn locked<T>(body: impl FnOnce(&mut State) -> Result<T, Failure>) -> Result<
     if fork::is_new_child() {
         forget_parents(state);
     }
-    let result = catch_unwind(AssertUnwindSafe(|| body(state)));
+    let result = body(state);
     internals::show_context(state.context);
-    result.unwrap_or_else(|_| Err(internal_error()))
+    result
 }
 
 /// Out of the way of all other calls, whose frames would have room for a whole state.
@@ -171,23 +172,23 @@ fn forget_parents(state: &mut State) {
 
 #[cold]
 fn nested_call() -> Failure {
-    let detail = "called while another call of this library is under way in the same thread";
-    Failure { detail: Some(detail.into()), ..PvmError::NotImpl.into() }
+    let text = "called while another call of this library is under way in the same thread";
+    Failure { detail: Some(Error::new(PvmError::NotImpl, text)), ..PvmError::NotImpl.into() }
 }
 
 #[cold]
 fn internal_error() -> Failure {
-    Failure { detail: Some("an internal error of the library".into()), ..PvmError::SysErr.into() }
+    Error::new(PvmError::SysErr, "an internal error of the library").into()
 }
 
 /// The frame of a call: the state, then message handlers that are due, then the report of a failure.
+#[inline(always)]
 pub fn call(name: &str, body: impl FnOnce(&mut State) -> Outcome) -> c_int {
-    let mut due = false;
-    let outcome = locked(|state| {
+    let done = locked(move |state| {
         let outcome = body(state);
-        due = state.handlers.are_due();
-        outcome
+        Ok((outcome, state.handlers.are_due()))
     });
+    let (outcome, due) = done.unwrap_or_else(|failure| (Err(failure), false));
     if due {
         handlers::run_due();
     }
@@ -249,6 +250,7 @@ impl State {
     }
 
     /// Like [`Self::engine`], together with the buffers.
+    #[inline]
     pub fn engine_and_buffers(&mut self) -> Result<(&mut Engine, &mut Buffers), Failure> {
         self.engine()?;
         let engine = self.engine.as_mut().ok_or(PvmError::SysErr)?;
@@ -278,6 +280,7 @@ impl State {
     }
 
     /// Calls that wait cannot be made from within a message handler.
+    #[inline]
     pub fn may_wait(&self) -> Result<(), Failure> {
         if self.handlers.running() { Err(PvmError::NotImpl.into()) } else { Ok(()) }
     }
@@ -295,6 +298,17 @@ impl State {
         if code < 0 { Err(Failure::code(code)) } else { Ok(code) }
     }
 
+    /// Whether a message that comes now is only compared with what a call wants: nothing has come before it, no function of
+    /// the program has to see it, and nobody is told.
+    #[inline]
+    pub fn is_plain(&self) -> bool {
+        self.arrived.is_empty()
+            && self.matcher.is_none()
+            && self.handlers.are_none()
+            && self.engine.is_some()
+            && tracepoints::is_quiet(self)
+    }
+
     /// Takes in the next message that has come; `false` if there is none.
     pub fn take_in(&mut self) -> Result<bool, Failure> {
         let message = self.engine()?.receive(Wait::Poll, &mut |_| Choice::Take)?;
@@ -302,11 +316,13 @@ impl State {
     }
 
     /// As [`Self::take_in`], but it may be left to a wait at the descriptors to find what has come there.
+    #[inline]
     pub fn take_ready(&mut self) -> Result<bool, Failure> {
         let message = self.engine()?.receive_ready()?;
         self.arrive_if(message)
     }
 
+    #[inline]
     fn arrive_if(&mut self, message: Option<Message>) -> Result<bool, Failure> {
         match message {
             Some(message) => self.arrive(message).map(|()| true),
@@ -324,6 +340,7 @@ impl State {
     }
 
     /// Puts a message into the queue, or before its handler.
+    #[inline]
     pub fn arrive(&mut self, message: Message) -> Result<(), Failure> {
         if let Some(kept) = self.group_messages.place_for(&message.header) {
             kept.push_back(message);
@@ -345,6 +362,7 @@ impl State {
     }
 
     /// Checks the id of a task and a tag, as calls with a receiver do.
+    #[inline]
     pub fn check_address(&self, tid: c_int, tag: c_int) -> Result<(), Failure> {
         self.check_task(tid)?;
         if tag < 0 && self.settings.resv_tids == 0 {
@@ -354,6 +372,7 @@ impl State {
     }
 
     /// Checks the id of a task.
+    #[inline]
     pub fn check_task(&self, tid: c_int) -> Result<(), Failure> {
         if self.settings.resv_tids != 0 || Tid::from_raw(tid).is_task() {
             return Ok(());

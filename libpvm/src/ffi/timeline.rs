@@ -12,6 +12,7 @@ unsafe extern "C" {
 }
 
 /// A call begins that may wait for a message.
+#[inline]
 pub fn begin(state: &mut State) -> Result<Option<Begun>, Failure> {
     let engine = state.engine()?;
     let begun = engine.begin_span();
@@ -22,6 +23,7 @@ pub fn begin(state: &mut State) -> Result<Option<Begun>, Failure> {
 }
 
 /// The call has this message.
+#[inline]
 pub fn received(state: &mut State, begun: Option<Begun>, id: c_int) {
     if begun.is_none() {
         return;

@@ -43,6 +43,7 @@ struct Tally {
 
 /// The frame of a call that is traced: `entry` adds what its first event tells, `exit` what its second one does, which
 /// knows the result.
+#[inline(always)]
 pub fn traced(
     name: &str,
     event: Event,
@@ -50,7 +51,7 @@ pub fn traced(
     exit: impl FnOnce(&mut State, &mut Writer, c_int),
     body: impl FnOnce(&mut State) -> Outcome,
 ) -> c_int {
-    call(name, |state| {
+    call(name, move |state| {
         if !is_quiet(state) {
             enter(state, event, entry);
         }
