@@ -120,6 +120,7 @@ fn hear_out(task: &mut Task, mut trace: Option<&mut Collector>) {
     if let Some(trace) = trace {
         // The daemon answers after all that the program has sent before its end. What fails here is lost anyway.
         let _ = task.tasks(Scope::Task(task.tid())).and_then(|_| trace.collect(task));
+        trace.last_turns(task);
     }
 }
 

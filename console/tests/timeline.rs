@@ -24,6 +24,8 @@ fn main() {
         Some("victim") => victim().unwrap(),
         Some("killer") => killer().unwrap(),
         Some("old") => old(&args[2]).unwrap(),
+        Some("teams") => teams().unwrap(),
+        Some("busy") => busy(),
         // What a test harness is asked by others, such as --list.
         Some(option) if option.starts_with("--") => {}
         _ => {
@@ -32,6 +34,7 @@ fn main() {
             what_members_of_a_group_do_together_is_shown_as_such();
             a_killed_task_has_its_row_to_its_end();
             programs_that_tell_nothing_have_their_lives();
+            turns_of_teams_have_a_row();
             a_file_that_cannot_be_written_stops_the_run_before_it_starts();
             println!("timeline: ok");
         }
@@ -130,6 +133,30 @@ fn old(program: &str) -> pvm3::Result<()> {
         task.recv(Any, WORK)?;
     }
     task.exit()
+}
+
+/// As many teams on its own host as turns begin with.
+fn teams() -> pvm3::Result<()> {
+    let mut task = Task::enrol()?;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut all = Vec::new();
+    for team in 0..cores.max(2) {
+        let spawn = task.spawn(own_program()).arg("busy").count(2).team(&format!("team {team}"));
+        all.extend(spawn.on_host("host2").start()?.tids);
+    }
+    task.notify_exit(&all, WORK)?;
+    for _ in &all {
+        task.recv(Any, WORK)?;
+    }
+    task.exit()
+}
+
+/// Computes for a while, without a word to anybody.
+fn busy() {
+    let end = std::time::Instant::now() + Duration::from_millis(900);
+    while std::time::Instant::now() < end {
+        std::hint::spin_loop();
+    }
 }
 
 fn run(folder: &Path, file: &str, args: &[&str]) -> Output {
@@ -308,6 +335,22 @@ fn programs_that_tell_nothing_have_their_lives() {
         let (begin, end) = times(life);
         assert!((150_000_000..2_000_000_000).contains(&(end - begin)), "{life}");
     }
+}
+
+fn turns_of_teams_have_a_row() {
+    let picture = picture(&["teams"]);
+    let turns: Vec<&Value> = picture.of("X").filter(|event| event["cat"] == "turn").collect();
+    assert!(turns.iter().all(|turn| place(turn) == (2, 0)), "only there somebody takes turns: {turns:?}");
+    let had: BTreeSet<&str> = turns.iter().filter_map(|turn| turn["name"].as_str()).collect();
+    assert!(had.contains("team 0") && had.contains("team 1"), "{had:?}");
+    let mut last = (i64::MIN, 0);
+    for turn in turns {
+        let (epoch, (begin, end)) = (turn["args"]["epoch"].as_i64().unwrap(), times(turn));
+        assert!(last.0 <= begin && begin < end && last.1 <= epoch, "{turn} after {last:?}");
+        last = (end, epoch);
+    }
+    let label = picture.of("M").find(|event| event["name"] == "thread_name" && place(event) == (2, 0));
+    assert_eq!(label.unwrap()["args"]["name"], "turns");
 }
 
 fn a_file_that_cannot_be_written_stops_the_run_before_it_starts() {

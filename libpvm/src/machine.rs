@@ -3,8 +3,9 @@
 use crate::error::{Error, Result, check};
 use crate::task::{Task, check_task};
 use pvm_wire::body::{BodyReader, BodyWriter};
+use pvm_wire::codec::CodecError;
 use pvm_wire::codes::{Tm, Tmx};
-use pvm_wire::coscheduling::TurnsReport;
+use pvm_wire::coscheduling::{TurnHistory, TurnsReport};
 use pvm_wire::protocol::{self, HostList, HostRecord, TaskRecord};
 use pvm_wire::{PvmError, Tid};
 use std::ffi::OsString;
@@ -180,12 +181,29 @@ impl Task {
 
     /// How teams of tasks take turns on a host.
     pub fn turns(&mut self, host: Tid) -> Result<TurnsReport> {
+        self.ask_of_turns(Tmx::Turns, host, &[], TurnsReport::decode)
+    }
+
+    /// What turns there have been on a host, from the span of that number on. The daemon keeps some thousand of them.
+    pub fn turn_history(&mut self, host: Tid, since: u64) -> Result<TurnHistory> {
+        let halves = [(since >> 32) as i32, since as i32];
+        self.ask_of_turns(Tmx::History, host, &halves, TurnHistory::decode)
+    }
+
+    fn ask_of_turns<T>(
+        &mut self,
+        what: Tmx,
+        host: Tid,
+        numbers: &[i32],
+        decode: impl FnOnce(&[u8]) -> std::result::Result<T, CodecError>,
+    ) -> Result<T> {
         self.engine.require_ours()?;
-        let answer = self.engine.request(Tmx::Turns.tag(), BodyWriter::new().int(host.raw()).finish())?;
+        let body = BodyWriter::new().int(host.raw()).ints(numbers.iter().copied()).finish();
+        let answer = self.engine.request(what.tag(), body)?;
         let mut reader = BodyReader::new(&answer);
         check(reader.int()?, &format!("turns on host {host}"))?;
         let unreadable = |error| Error::new(PvmError::SysErr, format!("turns on host {host}: {error}"));
-        TurnsReport::decode(reader.rest()).map_err(unreadable)
+        decode(reader.rest()).map_err(unreadable)
     }
 
     /// Names this task's team: tasks that want to run at the same time. What it spawns from now on is of that team, too.

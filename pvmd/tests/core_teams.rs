@@ -4,7 +4,7 @@ mod recorder;
 
 use pvm_wire::body::{BodyReader, BodyWriter};
 use pvm_wire::codes::{CONTEXT_TC, CONTEXT_TM, Tcx, Tm, Tmx};
-use pvm_wire::coscheduling::Turn;
+use pvm_wire::coscheduling::{Turn, TurnHistory};
 use pvm_wire::daemon::{Blob, DaemonMsg};
 use pvm_wire::header::{EOM, SOM};
 use pvm_wire::spawn::{SpawnRequest, flags};
@@ -553,4 +553,42 @@ fn an_epoch_on_a_direct_route_counts_as_one_on_a_message() {
         h.pass(Duration::from_millis(1));
     }
     assert!(had[0].abs_diff(had[1]) <= 1000, "{had:?}: more than 5 % apart");
+}
+
+/// What the daemon remembers of turns from a number on.
+fn history(h: &mut Host, since: u64) -> TurnHistory {
+    let body = BodyWriter::new().int(0x40000).ints([(since >> 32) as i32, since as i32]).finish();
+    h.r.say(h.conn, Tid::MY_DAEMON, Tmx::History.tag(), CONTEXT_TM, &body);
+    let (_, message) = h.r.message();
+    TurnHistory::decode(&message.body[4..]).unwrap()
+}
+
+#[test]
+fn turns_are_remembered_with_what_was_refused() {
+    let mut h = Host::new(1);
+    assert_eq!(history(&mut h, 0), TurnHistory::default(), "nobody takes turns");
+    let ((a, _), (b, cookie)) = (h.start("a", 11), h.start("b", 21));
+    h.pass(SLICE);
+    let waiting = if h.runs[&11] { b } else { a };
+    h.message(waiting, 0);
+    h.message(waiting, 0);
+    h.pass(SLICE / 2);
+    h.message(waiting, 40);
+    h.pass(SLICE / 2);
+    let told = history(&mut h, 0);
+    let spans: Vec<_> =
+        told.spans.iter().map(|span| (span.end - span.begin, span.epoch, span.origin, span.old)).collect();
+    let (whole, half) = (SLICE.as_nanos() as u64, SLICE.as_nanos() as u64 / 2);
+    assert_eq!(spans, [(whole, 1, 1, 0), (half, 2, 1, 2), (half, 40, 2, 0)]);
+    let teams: Vec<_> = told.spans.iter().map(|span| span.team.as_deref().unwrap()).collect();
+    assert!(teams[0] == teams[2] && teams[0] != teams[1], "{teams:?}");
+    assert!(told.spans.windows(2).all(|two| two[0].end == two[1].begin));
+    // What is asked for again goes on where it was; when turns have ended nothing more comes.
+    h.pass(SLICE / 4);
+    let more = history(&mut h, told.next);
+    assert_eq!((more.spans.len(), more.spans[0].begin, more.spans[0].epoch), (1, told.spans[2].end, 40));
+    h.end(cookie, 21);
+    let end = history(&mut h, more.next);
+    h.pass(SLICE);
+    assert!(history(&mut h, end.next).spans.is_empty());
 }

@@ -7,7 +7,7 @@ pub const CONTEXT_TC: i32 = 0x7ffff;
 /// Version of the task–daemon protocol (`TDPROTOCOL`).
 pub const TASK_PROTOCOL: i32 = 1318;
 /// Version of this system's daemon–daemon protocol.
-pub const DAEMON_PROTOCOL: u32 = 3;
+pub const DAEMON_PROTOCOL: u32 = 4;
 /// Marks the trailing fields by which this system's library and daemon recognise each other ("PVMr").
 pub const EXTENSION_MAGIC: i32 = 0x5056_4d72;
 /// Version of the extensions that follow the mark: of [`Tmx`], of fields behind PVM's own, of what is in shared memory.
@@ -129,6 +129,8 @@ tags! {
         Page = 12,
         /// The caller has been told an epoch on a direct route.
         Epoch = 13,
+        /// Asks what turns there have been on a host ([`crate::coscheduling::TurnHistory`]), from a number on.
+        History = 14,
     }
 }
 

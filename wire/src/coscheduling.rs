@@ -98,6 +98,48 @@ pub struct TurnsReport {
     pub teams: Vec<TeamReport>,
 }
 
+/// A time in which nothing about turns has changed on a host.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TurnSpan {
+    /// Nanoseconds since 1970, by that host's clock.
+    pub begin: u64,
+    /// The same.
+    pub end: u64,
+    /// The team that had the turn. `None`: there was time for all, and all ran.
+    pub team: Option<String>,
+    /// Count of the epoch.
+    pub epoch: u64,
+    /// The host that made it; if it is another one, a message has brought it.
+    pub origin: u32,
+    /// Messages that changed nothing, their epoch being no greater.
+    pub old: u64,
+    /// Messages that changed nothing, their team having had more than its share.
+    pub unfair: u64,
+}
+
+/// What turns there have been on a host.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TurnHistory {
+    /// In their order. In between, nobody was held.
+    pub spans: Vec<TurnSpan>,
+    /// Number of the span that comes after these.
+    pub next: u64,
+}
+
+impl TurnHistory {
+    /// As a task is told.
+    pub fn encode(&self) -> Result<Vec<u8>, CodecError> {
+        let mut body = 0_i32.to_be_bytes().to_vec();
+        body.append(&mut codec::encode(self)?);
+        Ok(body)
+    }
+
+    /// What follows the code in the answer to a task.
+    pub fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
+        codec::decode(bytes)
+    }
+}
+
 /// A team on one host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TeamReport {

@@ -1,7 +1,7 @@
 //! What daemons say to each other, over one ordered stream each way per pair.
 
 use crate::batch::BatchId;
-use crate::coscheduling::TurnsReport;
+use crate::coscheduling::{TurnHistory, TurnsReport};
 use crate::protocol::TaskRecord;
 use crate::queue::BatchRecord;
 use crate::services::Tracer;
@@ -252,6 +252,11 @@ pub enum PeerRequest {
     },
     /// How do teams take turns on your host?
     Turns,
+    /// What turns have there been on your host?
+    History {
+        /// Number of the first that matters.
+        since: u64,
+    },
     /// Are you there? (`pvm_mstat`)
     Ping,
     /// What time is it on your host? (`pvm_hostsync`)
@@ -307,6 +312,11 @@ pub enum PeerReply {
     Turns {
         /// How.
         report: TurnsReport,
+    },
+    /// To `History`.
+    History {
+        /// What there has been.
+        history: TurnHistory,
     },
     /// To `Ping`.
     Pong,

@@ -2,9 +2,10 @@
 
 use super::Host;
 use super::rows::{Call, Moment, Row};
-use pvm_wire::Tid;
+use super::turns::Turn;
 use pvm_wire::codes::Tm;
 use pvm_wire::timeline::{Activity, Kind};
+use pvm_wire::{HostIndex, Tid};
 use pvm3::ClockAhead;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -19,6 +20,7 @@ const NAMED_MAX: usize = 16;
 pub struct Picture {
     hosts: BTreeMap<Tid, Host>,
     rows: Vec<Row>,
+    turns: BTreeMap<Tid, Vec<Turn>>,
     start: Moment,
 }
 
@@ -49,10 +51,10 @@ struct Event<'a> {
 type Sending = (Tid, Tid, Kind, u64);
 
 impl Picture {
-    /// A picture of these rows; `hosts` has the hosts by their ids.
-    pub fn new(hosts: BTreeMap<Tid, Host>, rows: Vec<Row>) -> Self {
+    /// A picture of these rows; `hosts` has the hosts by their ids, `turns` those of each.
+    pub fn new(hosts: BTreeMap<Tid, Host>, rows: Vec<Row>, turns: BTreeMap<Tid, Vec<Turn>>) -> Self {
         let start = rows.iter().map(|row| row.begin).min().unwrap_or(0);
-        Self { hosts, rows, start }
+        Self { hosts, rows, turns, start }
     }
 
     /// Writes the file.
@@ -66,11 +68,41 @@ impl Picture {
                 file.put(&label("process_labels", tid, json!(correction(clock))))?;
             }
         }
+        for (&host, turns) in &self.turns {
+            self.write_turns(host, turns, &mut file)?;
+        }
         for row in &self.rows {
             self.write_row(row, &mut file)?;
         }
         self.write_messages(&mut file)?;
         out.write_all(b"\n]}\n")
+    }
+
+    /// A host's turns are the first row there; no task has its number.
+    fn write_turns(&self, host: Tid, turns: &[Turn], file: &mut File<'_, impl Write>) -> io::Result<()> {
+        file.put(&label("thread_name", host, json!("turns")))?;
+        file.put(&label("thread_sort_index", host, json!(-1)))?;
+        for turn in turns.iter().filter(|turn| turn.end > self.start) {
+            let mut args = Map::new();
+            args.insert("epoch".to_owned(), json!(turn.what.epoch));
+            if turn.what.origin != host.host().map_or(0, HostIndex::get) {
+                args.insert("adopted from".to_owned(), json!(self.name_of(turn.what.origin)));
+            }
+            for (what, count) in [("old", turn.what.old), ("more than its share", turn.what.unfair)] {
+                if count > 0 {
+                    args.insert(format!("refused, {what}"), json!(count));
+                }
+            }
+            let name = turn.what.team.as_deref().unwrap_or("all run");
+            file.put(&self.span(host, name, "turn", (turn.begin.max(self.start), turn.end), args))?;
+        }
+        Ok(())
+    }
+
+    /// The name of the host that has this index.
+    fn name_of(&self, index: u32) -> String {
+        let host = self.hosts.iter().find(|(tid, _)| tid.host().is_some_and(|host| host.get() == index));
+        host.map_or_else(|| format!("host {index}"), |(_, host)| host.name.clone())
     }
 
     fn write_row(&self, row: &Row, file: &mut File<'_, impl Write>) -> io::Result<()> {
@@ -242,6 +274,7 @@ impl<W: Write> File<'_, W> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pvm_wire::coscheduling::TurnSpan;
 
     const SENDER: Tid = Tid::from_raw(0x40002);
     const RECEIVER: Tid = Tid::from_raw(0x80001);
@@ -259,12 +292,16 @@ mod tests {
     }
 
     fn events(rows: Vec<Row>) -> Vec<Value> {
+        events_with(rows, BTreeMap::new())
+    }
+
+    fn events_with(rows: Vec<Row>, turns: BTreeMap<Tid, Vec<Turn>>) -> Vec<Value> {
         let host = |name: &str, behind| Host { name: name.to_owned(), behind };
         let behind = Some(ClockAhead { micros: -1_500_000, error: 120 });
         let hosts =
             BTreeMap::from([(SENDER.to_host(), host("a", behind)), (RECEIVER.to_host(), host("b\"", None))]);
         let mut text = Vec::new();
-        Picture::new(hosts, rows).write(&mut text).unwrap();
+        Picture::new(hosts, rows, turns).write(&mut text).unwrap();
         let file: Value = serde_json::from_slice(&text).unwrap();
         file["traceEvents"].as_array().unwrap().clone()
     }
@@ -300,6 +337,39 @@ mod tests {
         let of = |name: &str| events.iter().find(|event| event["name"] == name).unwrap();
         assert_eq!((of("sending")["ts"].as_f64(), of("receiving")["ts"].as_f64()), (Some(39.5), Some(39.5)));
         assert_eq!(of("receiving")["dur"].as_f64(), Some(0.5));
+    }
+
+    #[test]
+    fn a_host_has_a_row_of_turns() {
+        let turn = |begin, end, team: Option<&str>, origin, unfair| {
+            let team = team.map(str::to_owned);
+            let what = TurnSpan { team, epoch: 7, origin, unfair, ..TurnSpan::default() };
+            Turn { begin, end, what }
+        };
+        let host = SENDER.to_host();
+        let all = vec![
+            turn(-9_000, -1, Some("past"), 1, 0),
+            turn(-1, 2_000, Some("a"), 1, 0),
+            turn(2_000, 5_000, Some("b"), 2, 3),
+            turn(5_000, 6_000, None, 77, 0),
+        ];
+        let events = events_with(vec![row(SENDER, Activity::Wait, (0, 9))], BTreeMap::from([(host, all)]));
+        let turns: Vec<&Value> = events.iter().filter(|event| event["cat"] == "turn").collect();
+        let told: Vec<_> =
+            turns.iter().map(|turn| (&turn["name"], turn["ts"].as_f64(), turn["dur"].as_f64())).collect();
+        assert_eq!(
+            told,
+            [
+                (&json!("a"), Some(0.0), Some(2.0)),
+                (&json!("b"), Some(2.0), Some(3.0)),
+                (&json!("all run"), Some(5.0), Some(1.0))
+            ]
+        );
+        assert!(turns.iter().all(|turn| turn["pid"] == 1 && turn["tid"] == 0));
+        assert_eq!(turns[0]["args"], json!({"epoch": 7}));
+        let brought = json!({"epoch": 7, "adopted from": "b\"", "refused, more than its share": 3});
+        assert_eq!(turns[1]["args"], brought);
+        assert_eq!(turns[2]["args"]["adopted from"], "host 77");
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! `pvm run --trace FILE`: what all tasks did when, in one file that Perfetto and Chrome's viewer open.
 //!
 //! Tasks linked with this system's library report their calls as messages. Of other programs the collector knows what
-//! their daemons say of every collected task: when it started and when it ended.
+//! their daemons say of every collected task: when it started and when it ended. Daemons also say whose turn it was on their
+//! hosts.
 
 pub mod chrome;
 pub mod rows;
+pub mod turns;
 
 use anyhow::{Context, Result};
 use chrome::Picture;
@@ -21,6 +23,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
+use turns::Turns;
 
 /// The variable that tasks of every library pass on what it names of their environment.
 const EXPORT: &str = "PVM_EXPORT";
@@ -49,6 +52,7 @@ pub struct Collector {
     file: File,
     hosts: BTreeMap<Tid, Host>,
     rows: Rows,
+    turns: Turns,
     lives: Lives,
     unnamed: HashSet<Tid>,
 }
@@ -101,10 +105,12 @@ impl Collector {
             file,
             hosts: BTreeMap::new(),
             rows: Rows::default(),
+            turns: Turns::default(),
             lives: Lives::default(),
             unnamed: HashSet::new(),
         };
         collector.meet_hosts(task)?;
+        collector.turns.ask(task, &collector.hosts);
         Ok(collector)
     }
 
@@ -170,7 +176,13 @@ impl Collector {
                 self.rows.name(tid, &path.file_name().unwrap_or_default().to_string_lossy());
             }
         }
+        self.turns.look(task, &self.hosts);
         Ok(())
+    }
+
+    /// The run is over: takes in whose turn it was until now.
+    pub fn last_turns(&mut self, task: &mut Task) {
+        self.turns.ask(task, &self.hosts);
     }
 
     fn meet_host_of(&mut self, tid: Tid, task: &mut Task) -> pvm3::Result<()> {
@@ -188,13 +200,13 @@ impl Collector {
 
     /// Writes the file.
     pub fn write(self) -> Result<()> {
-        let Self { path, file, hosts, rows, .. } = self;
+        let Self { path, file, hosts, rows, turns, .. } = self;
         if rows.lost() > 0 {
             eprintln!("pvm: {} lacks {} calls: there were too many", path.display(), rows.lost());
         }
         let written = file.set_len(0).and_then(|()| {
             let mut writer = BufWriter::new(file);
-            Picture::new(hosts, rows.finish(now())).write(&mut writer)?;
+            Picture::new(hosts, rows.finish(now()), turns.finish()).write(&mut writer)?;
             writer.flush()
         });
         written.with_context(|| format!("cannot write {}", path.display()))

@@ -19,6 +19,7 @@ mod enrol;
 pub mod event;
 mod flow;
 mod groups;
+mod history;
 mod hosts;
 mod mailbox;
 mod neighbours;
@@ -307,6 +308,7 @@ impl Core {
             self.on_peer_message(self.config.index, message);
         }
         self.show_turn();
+        self.note_turn();
         std::mem::take(&mut self.actions)
     }
 

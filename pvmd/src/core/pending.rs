@@ -7,6 +7,7 @@ use super::services::ServiceTo;
 use super::spawn::{ExecTo, SpawnId};
 use super::tasks::ReplyTo;
 use pvm_wire::body::{BodyError, BodyReader, BodyWriter};
+use pvm_wire::codec::CodecError;
 use pvm_wire::codes::{EXTENSION_VERSION, Sm, task_flags};
 use pvm_wire::daemon::{AddResult, DaemonMsg, PeerReply, PeerRequest, RequestId};
 use pvm_wire::protocol::{HostList, HostRecord, TaskRecord, encode_counted, encode_tasks};
@@ -105,6 +106,10 @@ impl Core {
             }
             PeerRequest::CancelBatch { id } => self.on_peer_cancels_batch(to, id),
             PeerRequest::Turns => self.on_turns_wanted(to),
+            PeerRequest::History { since } => {
+                let history = self.turns_since(since);
+                self.answer(to, PeerReply::History { history });
+            }
             PeerRequest::Ping => self.answer(to, PeerReply::Pong),
             PeerRequest::Clock => {
                 let microseconds = (self.config.epoch + self.now).as_micros() as u64;
@@ -125,12 +130,17 @@ impl Core {
         }
     }
 
+    fn reply_encoded(&mut self, to: ReplyTo, body: Result<Vec<u8>, CodecError>) {
+        match body {
+            Ok(body) => self.reply(to, body),
+            Err(_) => self.reply_int(to, PvmError::Overflow.code()),
+        }
+    }
+
     fn on_answer(&mut self, from: HostIndex, waiter: Waiter, what: PeerReply) {
         match (waiter, what) {
-            (Waiter::Turns(to), PeerReply::Turns { report }) => match report.encode() {
-                Ok(body) => self.reply(to, body),
-                Err(_) => self.reply_int(to, PvmError::Overflow.code()),
-            },
+            (Waiter::Turns(to), PeerReply::Turns { report }) => self.reply_encoded(to, report.encode()),
+            (Waiter::Turns(to), PeerReply::History { history }) => self.reply_encoded(to, history.encode()),
             (Waiter::Mstat(to), PeerReply::Pong) => self.reply_int(to, 0),
             (Waiter::GroupNotice(id), PeerReply::Pong) => self.on_group_notice_heard(id),
             (Waiter::LostLink(other), PeerReply::Pong) => self.on_both_live(other, from),

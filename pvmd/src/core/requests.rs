@@ -58,9 +58,8 @@ impl Core {
                 BodyReader::new(&message.body).int().map(|id| self.on_cancel_batch(to, id))
             }
             (_, Some(Tmx::Team)) => self.on_team(tid, &message.body).map(|code| self.reply_int(to, code)),
-            (_, Some(Tmx::Turns)) => BodyReader::new(&message.body)
-                .int()
-                .map(|host| self.on_turns_request(to, Tid::from_raw(host))),
+            (_, Some(Tmx::Turns)) => self.on_turns_request(to, &message.body),
+            (_, Some(Tmx::History)) => self.on_history_request(to, &message.body),
             (_, Some(Tmx::Waiting)) => self.on_waiting(tid, &message.body),
             (_, Some(Tmx::Epoch)) => self.on_told_epoch(tid, &message.body),
             (_, Some(Tmx::Page)) => {

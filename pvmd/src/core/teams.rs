@@ -6,6 +6,7 @@
 
 use super::event::Action;
 use super::flow::Source;
+use super::history::History;
 use super::tasks::{Origin, Task};
 use super::usage::Meter;
 use super::{Core, Timer};
@@ -56,6 +57,8 @@ pub(super) struct Teams {
     told_tasks: bool,
     /// What the page says, if any task can read it.
     pub shown: Option<Turn>,
+    /// What turns there have been.
+    pub history: History,
 }
 
 /// A team, within one daemon.
@@ -88,6 +91,7 @@ impl Teams {
             held: BTreeSet::new(),
             told_tasks: false,
             shown: None,
+            history: History::default(),
         }
     }
 

@@ -4,6 +4,7 @@ use super::Core;
 use super::event::Action;
 use super::pending::{PeerTo, Waiter};
 use super::tasks::{ReplyTo, Task};
+use pvm_wire::body::{BodyError, BodyReader};
 use pvm_wire::coscheduling::{TeamReport, TurnsReport};
 use pvm_wire::daemon::{PeerReply, PeerRequest};
 use pvm_wire::{PvmError, Tid};
@@ -15,10 +16,25 @@ const SPINS: u32 = 5;
 
 impl Core {
     /// A task wants to know of a host.
-    pub(super) fn on_turns_request(&mut self, to: ReplyTo, host: Tid) {
+    pub(super) fn on_turns_request(&mut self, to: ReplyTo, body: &[u8]) -> Result<(), BodyError> {
+        let host = Tid::from_raw(BodyReader::new(body).int()?);
+        self.ask_of_turns(to, host, PeerRequest::Turns);
+        Ok(())
+    }
+
+    /// A task wants to know what turns there have been on a host.
+    pub(super) fn on_history_request(&mut self, to: ReplyTo, body: &[u8]) -> Result<(), BodyError> {
+        let mut reader = BodyReader::new(body);
+        let (host, high, low) = (Tid::from_raw(reader.int()?), reader.int()?, reader.int()?);
+        let since = u64::from(high.cast_unsigned()) << 32 | u64::from(low.cast_unsigned());
+        self.ask_of_turns(to, host, PeerRequest::History { since });
+        Ok(())
+    }
+
+    fn ask_of_turns(&mut self, to: ReplyTo, host: Tid, what: PeerRequest) {
         match host.host().filter(|&index| self.hosts.contains(index)) {
             None => self.reply_int(to, PvmError::NoHost.code()),
-            Some(index) => self.ask(index, PeerRequest::Turns, Waiter::Turns(to)),
+            Some(index) => self.ask(index, what, Waiter::Turns(to)),
         }
     }
 

@@ -1,0 +1,128 @@
+//! Whose turn it was on each host, as the daemons remember it.
+
+use super::Host;
+use super::rows::Moment;
+use pvm_wire::coscheduling::{TurnHistory, TurnSpan};
+use pvm3::{Task, Tid};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// How often daemons are asked: they forget what is some minutes old.
+const EVERY: Duration = Duration::from_millis(500);
+/// Turns kept of all hosts together.
+const TURNS_MAX: usize = 1 << 20;
+
+/// The turns of all hosts.
+#[derive(Debug, Default)]
+pub struct Turns {
+    hosts: BTreeMap<Tid, Track>,
+    asked: Option<Instant>,
+    count: usize,
+}
+
+#[derive(Debug, Default)]
+struct Track {
+    next: u64,
+    turns: Vec<Turn>,
+}
+
+/// A turn, by this host's clock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// Its begin.
+    pub begin: Moment,
+    /// Its end.
+    pub end: Moment,
+    /// Whose it was, and what has come meanwhile; its times are of the host's own clock.
+    pub what: TurnSpan,
+}
+
+impl Turns {
+    /// Asks the daemons of these hosts, unless that was done a moment ago. Of a host that is new here, what was before is left out.
+    pub fn look(&mut self, task: &mut Task, hosts: &BTreeMap<Tid, Host>) {
+        if self.asked.is_none_or(|asked| asked.elapsed() >= EVERY) {
+            self.ask(task, hosts);
+        }
+    }
+
+    /// Asks the daemons of these hosts.
+    pub fn ask(&mut self, task: &mut Task, hosts: &BTreeMap<Tid, Host>) {
+        if !task.daemon_is_ours() {
+            return;
+        }
+        for (&tid, host) in hosts {
+            let since = self.hosts.get(&tid).map_or(u64::MAX, |track| track.next);
+            // A host that has gone tells nothing more.
+            if let Ok(history) = task.turn_history(tid, since) {
+                let behind = host.behind.map_or(0, |clock| clock.micros.saturating_mul(1000));
+                self.add(tid, history, behind);
+            }
+        }
+        self.asked = Some(Instant::now());
+    }
+
+    fn add(&mut self, host: Tid, history: TurnHistory, behind: i64) {
+        let here = |moment: u64| i64::try_from(moment).unwrap_or(Moment::MAX).saturating_add(behind);
+        let track = self.hosts.entry(host).or_default();
+        track.next = history.next;
+        for what in history.spans {
+            let turn = Turn { begin: here(what.begin), end: here(what.end), what };
+            match track.turns.last_mut() {
+                Some(last) if last.goes_on_with(&turn) => last.extend(&turn),
+                _ if self.count >= TURNS_MAX || turn.end <= turn.begin => {}
+                _ => {
+                    self.count += 1;
+                    track.turns.push(turn);
+                }
+            }
+        }
+    }
+
+    /// The turns of each host that had some.
+    pub fn finish(self) -> BTreeMap<Tid, Vec<Turn>> {
+        self.hosts
+            .into_iter()
+            .filter(|(_, track)| !track.turns.is_empty())
+            .map(|(tid, track)| (tid, track.turns))
+            .collect()
+    }
+}
+
+impl Turn {
+    /// Whether it was only cut in two when somebody asked.
+    fn goes_on_with(&self, next: &Self) -> bool {
+        let key = |turn: &Self| (turn.what.team.clone(), turn.what.epoch, turn.what.origin);
+        self.end == next.begin && key(self) == key(next)
+    }
+
+    fn extend(&mut self, next: &Self) {
+        self.end = next.end;
+        self.what.old += next.what.old;
+        self.what.unfair += next.what.unfair;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOST: Tid = Tid::from_raw(0x40000);
+
+    fn span(begin: u64, end: u64, team: &str, epoch: u64) -> TurnSpan {
+        TurnSpan { begin, end, team: Some(team.to_owned()), epoch, old: 1, ..TurnSpan::default() }
+    }
+
+    #[test]
+    fn turns_are_put_together_again_and_have_this_hosts_time() {
+        let mut turns = Turns::default();
+        let first = vec![span(10, 20, "a", 1), span(20, 25, "b", 2)];
+        turns.add(HOST, TurnHistory { spans: first, next: 2 }, 100);
+        let second =
+            vec![span(25, 40, "b", 2), span(40, 40, "a", 3), span(40, 50, "a", 4), span(60, 70, "a", 4)];
+        turns.add(HOST, TurnHistory { spans: second, next: 6 }, 100);
+        assert_eq!(turns.hosts[&HOST].next, 6);
+        let turns = turns.finish().remove(&HOST).unwrap();
+        let times: Vec<_> = turns.iter().map(|turn| (turn.begin, turn.end, turn.what.old)).collect();
+        assert_eq!(times, [(110, 120, 1), (120, 140, 2), (140, 150, 1), (160, 170, 1)]);
+    }
+}

@@ -1,0 +1,113 @@
+//! What turns there have been on this host, for timelines.
+
+use super::Core;
+use super::teams::TeamId;
+use pvm_sched::epochs::{Counters, Epoch};
+use pvm_wire::coscheduling::{TurnHistory, TurnSpan};
+use std::collections::VecDeque;
+
+/// Spans that are kept: at twenty a second, of some minutes.
+const SPANS_MAX: usize = 4096;
+
+/// The last turns.
+#[derive(Debug, Default)]
+pub(super) struct History {
+    spans: VecDeque<TurnSpan>,
+    /// How many there were before the first of them.
+    gone: u64,
+    open: Option<Open>,
+}
+
+/// Who has the turn, and since which epoch.
+type State = (Option<TeamId>, Epoch);
+
+/// The span that has not ended.
+#[derive(Debug)]
+struct Open {
+    state: State,
+    span: TurnSpan,
+    counters: Counters,
+}
+
+impl History {
+    fn push(&mut self, span: TurnSpan) {
+        if self.spans.len() >= SPANS_MAX {
+            self.spans.pop_front();
+            self.gone += 1;
+        }
+        self.spans.push_back(span);
+    }
+
+    fn since(&self, number: u64) -> TurnHistory {
+        let known = usize::try_from(number.saturating_sub(self.gone)).unwrap_or(usize::MAX);
+        let spans = self.spans.iter().skip(known).cloned().collect();
+        TurnHistory { spans, next: self.gone + self.spans.len() as u64 }
+    }
+}
+
+impl Core {
+    /// Begins a span if anything has changed. Called when all has been done that an event entails.
+    pub(super) fn note_turn(&mut self) {
+        let state = self.state();
+        if self.teams.history.open.as_ref().map(|open| open.state) != state {
+            self.begin_span(state);
+        }
+    }
+
+    /// The spans from this number on; what has not ended ends and goes on.
+    pub(super) fn turns_since(&mut self, number: u64) -> TurnHistory {
+        self.begin_span(self.state());
+        self.teams.history.since(number)
+    }
+
+    fn state(&self) -> Option<State> {
+        let running = if self.teams.is_idle { None } else { self.teams.node.running() };
+        self.teams.is_shared.then(|| (running, self.teams.node.epoch()))
+    }
+
+    fn begin_span(&mut self, state: Option<State>) {
+        let now = u64::try_from((self.config.epoch + self.now).as_nanos()).unwrap_or(u64::MAX);
+        let counters = self.teams.node.counters();
+        if let Some(open) = self.teams.history.open.take() {
+            let old = counters.old - open.counters.old;
+            let unfair = counters.unfair - open.counters.unfair;
+            let span = TurnSpan { end: now.max(open.span.begin), old, unfair, ..open.span };
+            self.teams.history.push(span);
+        }
+        let name = |team| self.teams.name(team).unwrap_or_default().to_owned();
+        self.teams.history.open = state.map(|state @ (team, epoch)| {
+            let (count, origin) = (epoch.count, epoch.origin);
+            let span = TurnSpan {
+                begin: now,
+                end: now,
+                team: team.map(name),
+                epoch: count,
+                origin,
+                ..TurnSpan::default()
+            };
+            Open { state, span, counters }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_spans_are_kept_and_have_their_numbers() {
+        let mut history = History::default();
+        for epoch in 0..SPANS_MAX as u64 + 10 {
+            history.push(TurnSpan { epoch, ..TurnSpan::default() });
+        }
+        let epochs = |number| -> Vec<u64> {
+            let told = history.since(number);
+            assert_eq!(told.next, SPANS_MAX as u64 + 10);
+            told.spans.iter().map(|span| span.epoch).collect()
+        };
+        assert_eq!(epochs(0).len(), SPANS_MAX);
+        assert_eq!(epochs(0)[0], 10);
+        assert_eq!(epochs(SPANS_MAX as u64 + 8), [SPANS_MAX as u64 + 8, SPANS_MAX as u64 + 9]);
+        assert!(epochs(u64::MAX).is_empty());
+    }
+}
