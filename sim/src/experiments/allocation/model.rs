@@ -7,6 +7,7 @@ use crate::random::Random;
 use crate::stats::Summary;
 use pvm_sched::allocation::{Machines, Policy, Request, Step};
 use slab::Slab;
+use std::hint::black_box;
 
 /// What a simulation gives.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -149,7 +150,15 @@ impl Simulation<'_> {
         }
         self.plan_departure(self.settings.mtbf, Event::Fail);
         self.plan_departure(self.settings.idle, Event::Visit);
-        while let Some(event) = self.engine.next_event() {
+        loop {
+            let (hosts, requests) = (&self.world.hosts, &self.requests);
+            let read = |event: &Event| {
+                if let Event::End(host) = event {
+                    let ends = hosts.read_ahead(*host as usize);
+                    black_box(ends.map(|(request, next)| (requests.get(request), next)));
+                }
+            };
+            let Some(event) = self.engine.next_event_with(read) else { return false };
             self.world.now = self.engine.now();
             self.world.probes = 0;
             match event {
@@ -185,7 +194,6 @@ impl Simulation<'_> {
                 return true;
             }
         }
-        false
     }
 
     fn is_over(&self) -> bool {

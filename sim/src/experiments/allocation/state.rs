@@ -64,6 +64,13 @@ impl Hosts {
         self.places[host].runs == AWAY
     }
 
+    /// Reads what [`end`](Self::end) will: the requests of what runs and of who is next.
+    pub fn read_ahead(&self, host: usize) -> Option<(u32, Option<u32>)> {
+        let place = self.places.get(host).filter(|place| place.runs < AWAY)?;
+        let next = self.queues.get(place.queue as usize).and_then(VecDeque::front);
+        Some((place.runs, next.map(|next| next.request)))
+    }
+
     /// Its processes.
     pub fn load(&self, host: usize) -> u32 {
         let Some(place) = self.places.get(host).filter(|place| place.runs < AWAY) else { return 0 };
