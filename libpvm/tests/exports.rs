@@ -258,6 +258,22 @@ fn every_function_of_the_headers_is_exported() {
     }
 }
 
+/// A second library would take each task a tenth of its start (`build.rs`).
+#[test]
+fn the_library_unwinds_by_itself() {
+    let archive = Command::new("cc").arg("-print-file-name=libgcc_eh.a").output().expect("cc").stdout;
+    let archive = String::from_utf8_lossy(&archive).into_owned();
+    if !have(Path::new(archive.trim()).is_absolute(), "libgcc_eh.a") {
+        return;
+    }
+    let library = our_libraries().join("libpvm3.so");
+    let output = Command::new("nm").args(["-D", "--undefined-only"]).arg(library).output().expect("nm");
+    let wanted = String::from_utf8_lossy(&output.stdout).into_owned();
+    let unwinding: Vec<_> = wanted.lines().filter(|line| line.contains("_Unwind_")).collect();
+    assert!(wanted.contains("GLIBC"), "nm finds nothing");
+    assert!(unwinding.is_empty(), "{unwinding:#?}");
+}
+
 #[test]
 fn every_fortran_subroutine_is_given_null() {
     let text = programs("c", |name| name == "nulls.c");
