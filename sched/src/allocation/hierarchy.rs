@@ -252,6 +252,10 @@ impl Policy for Hierarchical {
 }
 
 #[cfg(test)]
+#[path = "hierarchy_small.rs"]
+mod small;
+
+#[cfg(test)]
 mod tests {
     use super::super::testing::Bench;
     use super::*;

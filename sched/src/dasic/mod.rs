@@ -26,4 +26,6 @@ pub use matrix::{Matrix, Move, Process, Slot, Status, Team};
 pub use operations::{Error, PACKING_THRESHOLD};
 
 #[cfg(test)]
+mod small;
+#[cfg(test)]
 mod tests;

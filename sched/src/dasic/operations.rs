@@ -7,6 +7,9 @@ use std::fmt::Debug;
 /// Packing is worth its migrations when more than this part of the process space is idle (the paper's 30 %).
 pub const PACKING_THRESHOLD: f64 = 0.3;
 
+/// Packing tries so many ways to find room for the teams of a row: all there are, if they are few.
+const TRIES: u32 = 1000;
+
 /// Why an operation was refused. The process space is as it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
@@ -177,19 +180,18 @@ impl<H: Copy + Ord + Debug> Matrix<H> {
     /// Another row for each team in `row`, if all find one: (its columns, that row).
     fn plan_without(&self, row: usize) -> Option<Vec<(Vec<usize>, usize)>> {
         let mut idle: Vec<usize> = (0..self.rows.len()).map(|other| self.idle(other)).collect();
+        idle[row] = 0;
         let mut subteams: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
         for column in self.busy_columns(row) {
             if let Some(process) = self.rows[row][column] {
                 subteams.entry(process.team).or_default().push(column);
             }
         }
-        let mut plan = Vec::new();
-        for columns in subteams.into_values() {
-            let to = (0..idle.len()).find(|&other| other != row && idle[other] >= columns.len())?;
-            idle[to] -= columns.len();
-            plan.push((columns, to));
-        }
-        Some(plan)
+        let mut subteams: Vec<Vec<usize>> = subteams.into_values().collect();
+        subteams.sort_by_key(|columns| std::cmp::Reverse(columns.len()));
+        let sizes: Vec<usize> = subteams.iter().map(Vec::len).collect();
+        let rows = room_for(&sizes, &mut idle, &mut { TRIES })?;
+        Some(subteams.into_iter().zip(rows).collect())
     }
 
     /// Brings a team together in its key row, in columns from `first` on, if there is room for all of its remainder.
@@ -236,4 +238,25 @@ impl<H: Copy + Ord + Debug> Matrix<H> {
         let rows = self.rows.len();
         (0..rows).filter_map(|step| self.rows[(row + step) % rows][column]).find(|&process| ready(process))
     }
+}
+
+/// A row for each of these parts, largest first, with so much idle in each row; `None` if there is no way, or none is found
+/// in so many tries.
+fn room_for(parts: &[usize], idle: &mut [usize], tries: &mut u32) -> Option<Vec<usize>> {
+    let Some((&part, rest)) = parts.split_first() else { return Some(Vec::new()) };
+    for row in 0..idle.len() {
+        // Of rows with equally much, one stands for all.
+        if idle[row] < part || idle[..row].contains(&idle[row]) {
+            continue;
+        }
+        *tries = tries.checked_sub(1)?;
+        idle[row] -= part;
+        let rows = room_for(rest, idle, tries);
+        idle[row] += part;
+        if let Some(mut rows) = rows {
+            rows.insert(0, row);
+            return Some(rows);
+        }
+    }
+    None
 }

@@ -11,7 +11,7 @@ fn matrix(columns: u32, teams: &[(u64, u32)]) -> Matrix<u32> {
 }
 
 /// Team numbers as they stand in the matrix, `.` for idle.
-fn picture(matrix: &Matrix<u32>) -> Vec<String> {
+pub(super) fn picture(matrix: &Matrix<u32>) -> Vec<String> {
     let slot = |slot: &Option<Process>| slot.map_or(".".into(), |process| process.team.to_string());
     (0..matrix.rows()).map(|row| matrix.row(row).iter().map(slot).collect()).collect()
 }
