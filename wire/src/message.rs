@@ -102,7 +102,7 @@ pub enum Assembled {
 #[derive(Debug)]
 pub struct Reassembler {
     limit: usize,
-    partial: HashMap<Tid, (Tid, MessageHeader, BytesMut)>,
+    partial: HashMap<Tid, (Tid, MessageHeader, Vec<u8>)>,
 }
 
 impl Reassembler {
@@ -132,7 +132,7 @@ impl Reassembler {
             if self.partial.len() >= PARTIAL_MESSAGES_MAX {
                 return Err(FragmentError::TooMany);
             }
-            self.partial.insert(header.src, (header.dst, message_header, BytesMut::from(&data[..])));
+            self.partial.insert(header.src, (header.dst, message_header, data.to_vec()));
             return Ok(Assembled::Partial);
         }
         let limit = self.limit;
@@ -150,10 +150,20 @@ impl Reassembler {
             src: header.src,
             dst: *dst,
             header: *message_header,
-            body: std::mem::take(body).freeze().into(),
+            body: std::mem::take(body).into(),
         };
         self.partial.remove(&header.src);
         Ok(Assembled::Whole(message))
+    }
+
+    /// The body of a source's unfinished message, for up to `more` bytes to be read into it without another copy.
+    pub fn body_for(&mut self, src: Tid, more: usize) -> Result<Option<&mut Vec<u8>>, FragmentError> {
+        let limit = self.limit;
+        let Some((_, _, body)) = self.partial.get_mut(&src) else { return Ok(None) };
+        if body.len().saturating_add(more) > limit {
+            return Err(FragmentError::TooLong(limit));
+        }
+        Ok(Some(body))
     }
 
     /// Messages that have begun and not ended.

@@ -12,7 +12,7 @@
 
 use super::meeting::{Address, Caller, Listener};
 use super::peers::{Peer, announcement};
-use super::route::{Outgoing, Route};
+use super::route::{Kin, Outgoing, Route};
 use super::seal::{self, Offer, Seal};
 use super::{Engine, Payload, xdr_header};
 use crate::error::Result;
@@ -86,8 +86,8 @@ impl Engine {
         if !self.is_neighbour(dst)
             && let Some((ours, said)) = Offer::new()
         {
-            question =
-                mark(question).int(i32::from(self.trusts_network())).int(said.len() as i32).bytes(&said);
+            question = mark(question).int(self.identity.signature.cast_signed());
+            question = question.int(i32::from(self.trusts_network())).int(said.len() as i32).bytes(&said);
             offer = Some(ours);
         }
         self.peers.set(dst, Peer::Asked(caller, offer));
@@ -141,9 +141,8 @@ impl Engine {
         }
         let address =
             address.filter(|_| version == TASK_PROTOCOL && self.options.route != DONT_ROUTE && !shares);
-        let sealing =
-            if is_ours && !self.is_neighbour(asker) { self.sealing(body)? } else { Sealing::Without };
-        let knows_epochs = is_ours && !self.is_neighbour(asker);
+        let kin = if is_ours && !self.is_neighbour(asker) { Some(self.kin(body.int()?)) } else { None };
+        let sealing = if kin.is_some() { self.sealing(body)? } else { Sealing::Without };
         let address = address.filter(|_| !matches!(sealing, Sealing::Impossible));
         let listener = address.and_then(|from| Listener::new(from, self.host_address()).ok());
         let answer = BodyWriter::new().int(TASK_PROTOCOL);
@@ -153,13 +152,14 @@ impl Engine {
                 Sealing::With(ours, said) => (Some(*ours), said),
                 Sealing::Without | Sealing::Impossible => (None, Vec::new()),
             };
-            if knows_epochs {
-                answer = mark(answer).int(said.len() as i32).bytes(&said);
+            if kin.is_some() {
+                answer = mark(answer).int(self.identity.signature.cast_signed());
+                answer = answer.int(said.len() as i32).bytes(&said);
             }
             // It would not ask if it still used an older route.
             self.lose_route(asker);
             let fd = listener.fd().as_raw_fd();
-            self.peers.set(asker, Peer::Granted(listener, 0, seal, knows_epochs));
+            self.peers.set(asker, Peer::Granted(listener, 0, seal, kin));
             // As PVM does, so that programs which wait at descriptors themselves learn of this one, too.
             self.tell_route_added(asker, fd);
             let watch = self.watch(asker);
@@ -190,8 +190,8 @@ impl Engine {
         let Some(address) = address.filter(|_| version == TASK_PROTOCOL && denied == 0) else {
             return Ok(());
         };
-        let is_ours = is_marked(body);
-        let said = if is_ours { body.count(1)? } else { 0 };
+        let kin = if is_marked(body) { Some(self.kin(body.int()?)) } else { None };
+        let said = if kin.is_some() { body.count(1)? } else { 0 };
         let seal = match offer.filter(|_| said > 0) {
             Some(offer) => {
                 let Some(seal) = offer.complete(body.bytes(said)?) else { return Ok(()) };
@@ -200,8 +200,8 @@ impl Engine {
             None => None,
         };
         if let Ok(socket) = caller.call(&address) {
-            let route = Route::direct(socket, self.inbox.limit(), from, seal);
-            let route = route.with_epochs(is_ours && !self.is_neighbour(from));
+            let kin = kin.filter(|_| !self.is_neighbour(from));
+            let route = Route::direct(socket, self.inbox.limit(), from, seal).with_kin(kin);
             self.peers.expect_both_ways(from);
             self.peers.set(from, Peer::Calling(route, Instant::now() + CALL_TIMEOUT));
             self.check_call(from);
@@ -239,10 +239,10 @@ impl Engine {
 
     /// Lets the task in that was granted a route, if it calls.
     pub(super) fn admit(&mut self, tid: Tid) {
-        let Some(Peer::Granted(listener, sent, seal, knows_epochs)) = self.peers.get_mut(tid) else { return };
+        let Some(Peer::Granted(listener, sent, seal, kin)) = self.peers.get_mut(tid) else { return };
         let Some(socket) = listener.accept() else { return };
-        let (seal, sent, knows_epochs) = (seal.take(), *sent, *knows_epochs);
-        let mut route = Route::direct(socket, self.inbox.limit(), tid, seal).with_epochs(knows_epochs);
+        let (seal, sent, kin) = (seal.take(), *sent, *kin);
+        let mut route = Route::direct(socket, self.inbox.limit(), tid, seal).with_kin(kin);
         // A socket that is new takes so little at once; if it does not, it is broken.
         if sent == 0 || self.announce(&mut route, tid, sent).is_some() {
             self.open(tid, route);
@@ -296,6 +296,11 @@ impl Engine {
     /// Whether the two can have something better than sockets, if the other's library is this system's.
     fn may_share_with(&self, tid: Tid) -> bool {
         self.is_neighbour(tid) && self.neighbours.are_possible()
+    }
+
+    /// A task of another host with this library, and with this data signature.
+    fn kin(&self, signature: i32) -> Kin {
+        Kin { is_alike: signature == self.identity.signature.cast_signed() }
     }
 
     /// Whether nobody else can read or change what this host and others that say so send each other.

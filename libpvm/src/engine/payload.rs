@@ -55,7 +55,8 @@ impl<'a> Payload<'a> {
             Self::Packed(packed) => packed,
         };
         let (header, parts) = native_form(packed, header);
-        Form { header, parts: Parts::Two(parts) }
+        let [native, runs] = parts;
+        Form { header, parts: if runs.is_empty() { Parts::One([native]) } else { Parts::Two(parts) } }
     }
 
     /// The same as two parts, of what was packed.

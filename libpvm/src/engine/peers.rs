@@ -1,7 +1,7 @@
 //! The tasks with which this one has direct routes, or might have.
 
 use super::meeting::{Caller, Listener};
-use super::route::Route;
+use super::route::{Kin, Route};
 use super::seal::{Offer, Seal};
 use pvm_wire::body::{BodyReader, BodyWriter};
 use pvm_wire::codes::{CONTEXT_TC, Tc};
@@ -21,8 +21,8 @@ pub(super) enum Peer {
     /// The other has granted; the connection is under way until that time.
     Calling(Route, Instant),
     /// This task has granted; the other will call. Meanwhile messages go by the daemon: so many since the grant. The route
-    /// will have this seal, and epochs if the other knows of them.
-    Granted(Listener, i32, Option<Seal>, bool),
+    /// will have this seal, and more if the other's library is this one.
+    Granted(Listener, i32, Option<Seal>, Option<Kin>),
     /// Messages go this way.
     Open(Route),
 }

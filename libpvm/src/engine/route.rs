@@ -6,7 +6,7 @@ use bytes::Bytes;
 use pvm_wire::coscheduling::Turn;
 use pvm_wire::header::{EOM, SOM};
 use pvm_wire::limits::{MESSAGE_MAX, PIECE_MAX};
-use pvm_wire::message::{Assembled, FRAGMENT_OVERHEAD};
+use pvm_wire::message::{Assembled, FRAGMENT_OVERHEAD, FragmentError};
 use pvm_wire::{FragmentHeader, Message, MessageHeader, PvmError, Reassembler, Tid};
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
@@ -23,6 +23,18 @@ use std::time::Duration;
 /// How long a host may be silent on a route to a task that has ended.
 const SILENCE: Duration = Duration::from_secs(9);
 
+/// What is asked for of a direct route when short messages come, and when long ones do: the rest of a long one is read to where
+/// it stays.
+const AHEAD: usize = PIECE_MAX;
+const AHEAD_OF_LONG: usize = 4096;
+/// From so many bytes on that are still to come, what comes is read to where it stays.
+const LONG: usize = 4096;
+/// Room for a long message's rest, at least, whatever its length field says; and for what comes behind it.
+const ROOM: usize = 1 << 20;
+const BEHIND: usize = 256;
+/// Longest fragment for a library that takes them as they come.
+const FRAGMENT_MAX: usize = 1 << 30;
+
 /// Descriptors that come with one message: a neighbour's memory and its bell.
 const DESCRIPTORS: usize = 2;
 
@@ -38,10 +50,20 @@ pub(super) struct Route {
     fragment: Option<OpenFragment>,
     reassembler: Reassembler,
     partial: usize,
+    /// Long messages come.
+    was_long: bool,
     descriptors: Option<Descriptors>,
     seal: Option<Box<Seal>>,
-    /// The epoch that the other has been told last, if it is of another host and can be told.
-    told: Option<Turn>,
+    kin: Option<Kin>,
+    /// The epoch that the other has been told last.
+    told: Turn,
+}
+
+/// A task of another host whose library is this one, too.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kin {
+    /// Numbers have the same form there.
+    pub(super) is_alike: bool,
 }
 
 /// Descriptors that come with messages.
@@ -82,9 +104,11 @@ impl Route {
             fragment: None,
             reassembler: Reassembler::new(limit.min(MESSAGE_MAX)),
             partial: 0,
+            was_long: false,
             descriptors: None,
             seal: None,
-            told: None,
+            kin: None,
+            told: Turn::default(),
         }
     }
 
@@ -119,14 +143,24 @@ impl Route {
         Self { peer: Some(peer), seal: seal.map(Box::new), ..Self::new(socket, limit) }
     }
 
-    /// The same, to a task of another host whose library knows of epochs, or not.
-    pub(super) fn with_epochs(self, knows: bool) -> Self {
-        Self { told: knows.then(Turn::default), ..self }
+    /// The same, to such a task, or not.
+    pub(super) fn with_kin(self, kin: Option<Kin>) -> Self {
+        Self { kin, ..self }
+    }
+
+    /// Whether the other takes what was packed as it lies here.
+    pub(super) fn is_alike(&self) -> bool {
+        self.kin.is_some_and(|kin| kin.is_alike)
+    }
+
+    /// How long a fragment may be, if the program has not chosen.
+    pub(super) fn fragment_max(&self) -> Option<usize> {
+        self.kin.map(|_| FRAGMENT_MAX)
     }
 
     /// Whether the other has to be told this epoch; it is not asked again.
     pub(super) fn must_tell(&mut self, epoch: Turn) -> bool {
-        self.told.as_mut().is_some_and(|told| std::mem::replace(told, epoch) != epoch)
+        self.kin.is_some() && std::mem::replace(&mut self.told, epoch) != epoch
     }
 
     /// The socket.
@@ -173,8 +207,10 @@ impl Route {
             descriptors.read(&self.socket, &mut self.unread)
         } else if let Some(seal) = &mut self.seal {
             seal.read(&self.socket, &mut self.unread)
+        } else if let Some(open) = self.long_rest() {
+            self.read_rest(open, messages)?
         } else {
-            self.unread.reserve(PIECE_MAX);
+            self.make_room();
             rustix::io::read(&self.socket, spare_capacity(&mut self.unread))
         };
         match read {
@@ -188,6 +224,59 @@ impl Route {
         }
     }
 
+    /// Room for what comes next, when it may be anything.
+    fn make_room(&mut self) {
+        let is_long = self.peer.is_some() && self.was_long;
+        let ahead = if is_long { AHEAD_OF_LONG } else { AHEAD };
+        if is_long && self.unread.is_empty() && self.unread.capacity() > ahead {
+            self.unread = Vec::new();
+        }
+        self.unread.reserve(ahead);
+    }
+
+    /// Whether more of a long message is to come on a direct route.
+    pub(super) fn is_amid_long(&self) -> bool {
+        self.peer.is_some() && self.fragment.is_some_and(|open| open.left >= LONG)
+    }
+
+    /// The long fragment of another task of which nothing has come yet that was not taken.
+    fn long_rest(&mut self) -> Option<OpenFragment> {
+        let open = self.fragment.filter(|open| open.begun && self.peer.is_some() && self.unread.is_empty());
+        open.filter(|open| open.left >= LONG)
+    }
+
+    /// Reads once to where a fragment's rest stays. What comes behind it is left unread.
+    fn read_rest(
+        &mut self,
+        mut open: OpenFragment,
+        messages: &mut impl Extend<Message>,
+    ) -> Result<rustix::io::Result<usize>> {
+        self.check_sender(open.header.src)?;
+        let refused = |error| refusal(open.header.src, &error);
+        let Some(body) = self.reassembler.body_for(open.header.src, open.left).map_err(refused)? else {
+            self.make_room();
+            return Ok(rustix::io::read(&self.socket, spare_capacity(&mut self.unread)));
+        };
+        let before = body.len();
+        if body.capacity() - before < open.left.min(LONG) + BEHIND {
+            // Twice what has come, or what would be little: no length field asks for more.
+            let room = open.left.min(ROOM.max(before));
+            body.try_reserve_exact(room + BEHIND).map_err(|_| Error::from(PvmError::NoMem))?;
+        }
+        let read = rustix::io::read(&self.socket, spare_capacity(body));
+        let Ok(count) = read else { return Ok(read) };
+        let length = count.min(open.left);
+        self.unread.extend_from_slice(&body[before + length..]);
+        body.truncate(before + length);
+        open.left -= length;
+        self.fragment = Some(open).filter(|open| open.left > 0);
+        let flags = open.header.flags & !SOM & if open.left > 0 { !EOM } else { !0 };
+        let header = FragmentHeader { length: 0, flags, ..open.header };
+        self.count(&header, length);
+        self.take_piece(&header, Bytes::new(), messages)?;
+        Ok(read)
+    }
+
     fn take_fragments(&mut self, messages: &mut impl Extend<Message>) -> Result<()> {
         let mut used = 0;
         while let Some((header, length)) = next_piece(&mut self.fragment, &self.unread, &mut used) {
@@ -195,15 +284,24 @@ impl Route {
             used += length;
             self.check_sender(header.src)?;
             self.count(&header, length);
-            let assembled = self.reassembler.push(&header, piece);
-            let assembled = assembled.map_err(|error| {
-                Error::new(PvmError::NoMem, format!("a message from {} is refused: {error}", header.src))
-            })?;
-            if let Assembled::Whole(message) = assembled {
-                messages.extend([message]);
-            }
+            self.take_piece(&header, piece, messages)?;
         }
         self.unread.drain(..used);
+        self.was_long =
+            self.fragment.is_some_and(|open| open.left >= LONG) || self.was_long && used < AHEAD_OF_LONG;
+        Ok(())
+    }
+
+    fn take_piece(
+        &mut self,
+        header: &FragmentHeader,
+        piece: Bytes,
+        messages: &mut impl Extend<Message>,
+    ) -> Result<()> {
+        let assembled = self.reassembler.push(header, piece).map_err(|error| refusal(header.src, &error))?;
+        if let Assembled::Whole(message) = assembled {
+            messages.extend([message]);
+        }
         Ok(())
     }
 
@@ -224,6 +322,10 @@ impl Route {
             self.partial = if header.is_last() { 0 } else { before + length };
         }
     }
+}
+
+fn refusal(src: Tid, error: &FragmentError) -> Error {
+    Error::new(PvmError::NoMem, format!("a message from {src} is refused: {error}"))
 }
 
 impl Descriptors {

@@ -36,6 +36,15 @@ fn routes() -> (Route, Route) {
     (ours, Route::new(theirs.into(), MESSAGE_MAX))
 }
 
+fn long_or_short() -> impl Strategy<Value = usize> {
+    prop_oneof![
+        20 => 0_usize..100,
+        20 => 3000_usize..9000,
+        10 => 60_000_usize..200_000,
+        1 => 2_000_000_usize..4_000_000
+    ]
+}
+
 proptest! {
     #[test]
     fn whatever_is_sent_arrives(size in 0_usize..40_000, fragment_size in 49_usize..5000) {
@@ -43,6 +52,24 @@ proptest! {
         let sent = message(7, (0..size).map(|i| (i % 251) as u8).collect());
         let outgoing = Outgoing::new(sent.src, sent.dst, sent.header, &[&sent.body], fragment_size).unwrap();
         prop_assert_eq!(carry(&mut from, &mut to, outgoing), vec![sent]);
+    }
+
+    #[test]
+    fn long_messages_arrive_on_a_direct_route(
+        sizes in prop::collection::vec(long_or_short(), 1..6),
+        fragment_size in prop_oneof![49_usize..5000, Just(FRAGMENT_MAX)],
+        is_cut: bool,
+    ) {
+        let (mut from, mut to) = routes();
+        to.peer = Some(tid(7));
+        for size in sizes {
+            let sent = message(7, (0..size).map(|i| (i % 251) as u8).collect());
+            let (begin, end) = sent.body.split_at(size / 3);
+            let parts: &[&[u8]] = if is_cut { &[begin, end, &[]] } else { &[&sent.body] };
+            let outgoing = Outgoing::new(sent.src, sent.dst, sent.header, parts, fragment_size).unwrap();
+            prop_assert_eq!(carry(&mut from, &mut to, outgoing), vec![sent]);
+            prop_assert_eq!(to.partial(), 0);
+        }
     }
 
     #[test]
@@ -162,4 +189,23 @@ fn what_a_task_has_begun_is_counted() {
     from.write_all(last).unwrap();
     to.read(&mut Vec::new()).unwrap();
     assert_eq!(to.partial(), 0);
+}
+
+#[test]
+fn a_length_asks_for_no_memory_and_a_message_beyond_the_limit_is_refused() {
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    ours.set_nonblocking(true).unwrap();
+    let mut to = Route::direct(ours.into(), 10 << 20, tid(7), None);
+    let header = FragmentHeader { dst: tid(9), src: tid(7), length: 9 << 20, flags: SOM };
+    let begin = [&header.encode()[..], &MessageHeader::default().encode(), &[0; 100]].concat();
+    theirs.write_all(&begin).unwrap();
+    let mut messages = Vec::new();
+    to.read(&mut messages).unwrap();
+    theirs.write_all(&[1; 5000]).unwrap();
+    to.read(&mut messages).unwrap();
+    let body = to.reassembler.body_for(tid(7), 0).unwrap().unwrap();
+    assert!(body.len() == 5100 && body.capacity() < 2 * ROOM);
+    to.fragment = to.fragment.map(|open| OpenFragment { left: 10 << 20, ..open });
+    theirs.write_all(&[1; 5000]).unwrap();
+    assert!(to.read(&mut messages).is_err() && messages.is_empty());
 }

@@ -2,7 +2,7 @@
 //! to each other never wait for each other.
 
 use super::peers::Peer;
-use super::route::Outgoing;
+use super::route::{Outgoing, Route};
 use super::{Engine, Payload, xdr_header};
 use crate::error::{Error, Result};
 use pvm_wire::body::BodyWriter;
@@ -94,11 +94,14 @@ impl Engine {
 
     /// Sends on an open route; `false` if there is none, or it breaks: then the whole message goes by the daemon.
     fn send_directly(&mut self, dst: Tid, header: MessageHeader, payload: Payload<'_>) -> Result<bool> {
-        if self.peers.route(dst).is_none() {
-            return Ok(false);
-        }
-        let form = payload.for_socket(header)?;
-        self.check_uppers(dst, &form.header)?;
+        let Some(route) = self.peers.route(dst) else { return Ok(false) };
+        let form = if route.is_alike() {
+            payload.for_shared(header)
+        } else {
+            let form = payload.for_socket(header)?;
+            self.check_uppers(dst, &form.header)?;
+            form
+        };
         let sent = self.tell_epoch(dst)? && self.write_directly(dst, form.header, form.parts())?;
         if sent {
             self.hints.note(dst);
@@ -113,7 +116,10 @@ impl Engine {
         header: MessageHeader,
         parts: &[&[u8]],
     ) -> Result<bool> {
-        let mut outgoing = Outgoing::new(self.tid(), dst, header, parts, self.fragment_size())?;
+        let longest = self.peers.route(dst).and_then(Route::fragment_max);
+        let fragment_size = longest.filter(|_| !self.is_fragment_size_chosen());
+        let fragment_size = fragment_size.unwrap_or_else(|| self.fragment_size());
+        let mut outgoing = Outgoing::new(self.tid(), dst, header, parts, fragment_size)?;
         while !outgoing.is_done() {
             let Some(Peer::Open(route)) = self.peers.get_mut(dst) else { return Ok(false) };
             match outgoing.write(route) {
@@ -130,8 +136,12 @@ impl Engine {
 
     /// Long fragments take our daemon less work than many. Who has set another size gets that.
     fn fragment_size(&self) -> usize {
-        let chosen = self.options.fragment_size;
-        if chosen == FRAGMENT_SIZE && self.daemon_is_ours() { PIECE_MAX } else { chosen }
+        let is_free = !self.is_fragment_size_chosen() && self.daemon_is_ours();
+        if is_free { PIECE_MAX } else { self.options.fragment_size }
+    }
+
+    fn is_fragment_size_chosen(&self) -> bool {
+        self.options.fragment_size != FRAGMENT_SIZE
     }
 
     pub(super) fn send_by_daemon(

@@ -9,6 +9,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::time::{Duration, Instant};
 
+/// Bytes of long messages that are read from one route before others are looked at.
+const TURN: usize = 1 << 20;
+
 /// What can be done without waiting.
 #[derive(Debug, Default)]
 pub(super) struct Ready {
@@ -153,10 +156,16 @@ impl Engine {
         let Some(Peer::Open(route)) = self.peers.get_mut(tid) else { return false };
         let mut messages = Vec::new();
         let mut left = if to_the_end { route.readable() } else { 1 };
-        let mut ended = false;
+        let (mut ended, mut turn) = (false, TURN);
         while left > 0 {
             match route.read(&mut messages) {
-                Ok(Arrival::Some(count)) => left = left.saturating_sub(count),
+                Ok(Arrival::Some(count)) => {
+                    (left, turn) = (left.saturating_sub(count), turn.saturating_sub(count));
+                    if left == 0 && turn > 0 && route.is_amid_long() {
+                        // More of it has come, or is about to.
+                        left = 1;
+                    }
+                }
                 Ok(Arrival::None) => break,
                 // Who breaks the rules is not heard any more on this way: it notices, and sends by the daemon.
                 Ok(Arrival::Closed) | Err(_) => (ended, left) = (true, 0),
