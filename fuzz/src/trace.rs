@@ -20,7 +20,7 @@ pub fn read(bytes: &[u8]) {
     }
     let host = Host { name: "host".to_owned(), behind: None };
     let hosts = BTreeMap::from([(Tid::from_bits(0x8004_0000), host)]);
-    let picture = Picture::new(hosts, rows.finish(1_000_000));
+    let picture = Picture::new(hosts, rows.finish(1_000_000), BTreeMap::new());
     let mut file = Vec::new();
     let written = picture.write(&mut file);
     assert!(written.is_ok() && file.starts_with(b"{") && file.trim_ascii_end().ends_with(b"}"));
