@@ -1,7 +1,5 @@
 //! Direct routes between tasks, on every daemon there is, with tasks of this library and of the original.
 
-#[path = "rust_routes/epochs.rs"]
-mod epochs;
 #[path = "rust_routes/originals.rs"]
 mod originals;
 mod rust_support;
@@ -29,7 +27,6 @@ const TESTS: &[Test] = &[
     ("many_tasks", many_tasks),
     ("between_hosts", between_hosts),
     ("a_full_queue", a_full_queue),
-    ("epochs_arrive", epochs::epochs_arrive),
     ("original_asks", originals::original_asks),
     ("original_grants", originals::original_grants),
     ("original_crosses", originals::original_crosses),
@@ -48,9 +45,6 @@ const ROLES: &[Test] = &[
     ("member", member),
     ("hoarder", hoarder),
     ("partner", originals::partner),
-    ("busy", epochs::busy),
-    ("talker", epochs::talker),
-    ("listener", epochs::listener),
 ];
 
 /// Tags of the tests' messages.

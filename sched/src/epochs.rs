@@ -158,10 +158,14 @@ impl<J: Copy + Ord + Debug> Node<J> {
         self.running = next;
         self.is_boosted = false;
         if let Some(job) = next {
-            // A newcomer starts level with the least of those here, or it could claim all the time before it came.
-            let level = self.used.values().min().copied().unwrap_or_default();
-            self.used.entry(job).or_insert(level);
+            self.admit(job);
         }
+    }
+
+    /// A job has come here. A newcomer starts level with the least of those here, or it could claim all the time before it came.
+    pub fn admit(&mut self, job: J) {
+        let level = self.used.values().min().copied().unwrap_or_default();
+        self.used.entry(job).or_insert(level);
     }
 
     /// The running job has had the processor for this long, and pays for all of it.

@@ -131,6 +131,10 @@ tags! {
         Epoch = 13,
         /// Asks what turns there have been on a host ([`crate::coscheduling::TurnHistory`]), from a number on.
         History = 14,
+        /// The caller is about to sleep until something comes. Only told where others are stopped meanwhile.
+        Asleep = 15,
+        /// It sleeps no more.
+        Awake = 16,
     }
 }
 
@@ -143,7 +147,8 @@ tags! {
         Known = 1,
         /// The sender's next messages are in its shared memory, and where.
         Ring = 2,
-        /// The daemon tells whether teams take turns anywhere, and the number of the receiver's team.
+        /// The daemon tells whether teams take turns anywhere, the number of the receiver's team, and whether it is to say when it
+        /// sleeps.
         Turns = 3,
         /// The descriptor of a page comes with this, whose word says whose turn it is ([`crate::coscheduling::Turn`]).
         Page = 4,

@@ -309,8 +309,8 @@ impl Engine {
                 }
             }
             Tcx::Turns if message.src.is_daemon() => {
-                let (taken, team) = (reader.int()? != 0, reader.int()?);
-                self.hints.set(taken, team.cast_unsigned());
+                let (taken, team, tells_sleep) = (reader.int()? != 0, reader.int()?, reader.int()? != 0);
+                self.hints.set(taken, team.cast_unsigned(), tells_sleep);
             }
             Tcx::Page if message.src.is_daemon() => {
                 let descriptors = self.route.as_mut().and_then(Route::take_descriptors);

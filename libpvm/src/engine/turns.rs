@@ -23,6 +23,8 @@ const RECEIVERS_MAX: usize = 256;
 #[derive(Debug, Default)]
 pub(super) struct Turns {
     are_taken: bool,
+    /// The daemon wants to know when this task sleeps.
+    tells_sleep: bool,
     /// Number of this task's team, 0 if it takes no turns.
     team: u32,
     page: Page,
@@ -43,8 +45,8 @@ enum Page {
 
 impl Turns {
     /// The daemon has told whether turns are taken anywhere.
-    pub(super) fn set(&mut self, are_taken: bool, team: u32) {
-        (self.are_taken, self.team) = (are_taken, team);
+    pub(super) fn set(&mut self, are_taken: bool, team: u32, tells_sleep: bool) {
+        (self.are_taken, self.team, self.tells_sleep) = (are_taken, team, tells_sleep);
         self.sent.clear();
     }
 
@@ -127,11 +129,24 @@ impl Engine {
         }
         let sent = std::mem::take(&mut self.hints.sent);
         let body = BodyWriter::new().int(sent.len() as i32).ints(sent.into_iter().map(Tid::raw)).finish();
-        self.send_by_daemon(
-            Tid::MY_DAEMON,
-            xdr_header(Tmx::Waiting.tag(), CONTEXT_TM, 0),
-            Payload::Parts(&[&body]),
-        )
+        self.tell_daemon(Tmx::Waiting, &body)
+    }
+
+    fn tell_daemon(&mut self, what: Tmx, body: &[u8]) -> Result<()> {
+        self.send_by_daemon(Tid::MY_DAEMON, xdr_header(what.tag(), CONTEXT_TM, 0), Payload::Parts(&[body]))
+    }
+
+    /// This task is about to sleep: where others are stopped meanwhile the daemon is told, so that it lets them run. Whether it was.
+    pub(super) fn tell_asleep(&mut self) -> Result<bool> {
+        if self.hints.tells_sleep {
+            self.tell_daemon(Tmx::Asleep, &[])?;
+        }
+        Ok(self.hints.tells_sleep)
+    }
+
+    /// This task has slept.
+    pub(super) fn tell_awake(&mut self, was_told: bool) -> Result<()> {
+        if was_told { self.tell_daemon(Tmx::Awake, &[]) } else { Ok(()) }
     }
 }
 
@@ -144,12 +159,12 @@ mod tests {
         let mut turns = Turns::default();
         turns.note(Tid::from_bits(0x40001));
         assert!(turns.sent.is_empty());
-        turns.set(true, 7);
+        turns.set(true, 7, false);
         (0..1000).for_each(|number| turns.note(Tid::from_bits(0x40001 + number % 2)));
         assert_eq!(turns.sent.len(), 2);
         (0..1000).for_each(|number| turns.note(Tid::from_bits(0x40001 + number)));
         assert_eq!(turns.sent.len(), RECEIVERS_MAX);
-        turns.set(false, 7);
+        turns.set(false, 7, false);
         assert!(turns.sent.is_empty());
     }
 }

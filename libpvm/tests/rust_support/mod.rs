@@ -165,8 +165,14 @@ fn environment(command: &mut Command, folder: &Path, root: Option<&str>) {
         command.env("PVM_ROOT", root);
     }
     // Direct routes of tasks of one host are by sockets only if they share no memory.
-    if std::env::current_exe().is_ok_and(|exe| exe.to_string_lossy().contains("rust_routes")) {
+    let is_program =
+        |name: &str| std::env::current_exe().is_ok_and(|exe| exe.to_string_lossy().contains(name));
+    if is_program("rust_routes") {
         command.env("PVM_SHM", "0");
+    }
+    // The only means that needs no rights.
+    if is_program("rust_turns") {
+        command.env("PVM_COSCHEDULING", "stop");
     }
 }
 

@@ -167,7 +167,7 @@ impl Core {
         self.reply(to, options.encode());
         self.actions.extend(backlog.into_iter().map(|(header, data)| Action::Send { conn, header, data }));
         if self.are_turns_taken() && self.tasks.get(tid).is_some_and(|task| task.extended) {
-            self.tell_turns_to(tid, true);
+            self.tell_turns_to(tid);
         }
         if !announced {
             self.service_task_enrolled(tid);

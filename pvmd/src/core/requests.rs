@@ -61,6 +61,10 @@ impl Core {
             (_, Some(Tmx::Turns)) => self.on_turns_request(to, &message.body),
             (_, Some(Tmx::History)) => self.on_history_request(to, &message.body),
             (_, Some(Tmx::Waiting)) => self.on_waiting(tid, &message.body),
+            (_, Some(what @ (Tmx::Asleep | Tmx::Awake))) => {
+                self.on_sleep(tid, what == Tmx::Asleep);
+                Ok(())
+            }
             (_, Some(Tmx::Epoch)) => self.on_told_epoch(tid, &message.body),
             (_, Some(Tmx::Page)) => {
                 self.on_page_wanted(tid);

@@ -53,8 +53,14 @@ pub(super) struct Teams {
     chosen: BTreeSet<TeamId>,
     /// Processes that the driver keeps from running.
     held: BTreeSet<i32>,
-    /// What the tasks think about turns.
-    told_tasks: bool,
+    /// Processes of tasks that have said that they sleep.
+    pub asleep: BTreeSet<i32>,
+    /// The team whose turn it is has slept and woken since it was looked at last: it gives its slot up by itself.
+    pub has_woken: bool,
+    /// Who uses the slot: the team whose turn it is, unless all its tasks sleep.
+    pub user: Option<TeamId>,
+    /// What the tasks think: whether turns are taken, and whether they are to say when they sleep.
+    told_tasks: (bool, bool),
     /// What the page says, if any task can read it.
     pub shown: Option<Turn>,
     /// What turns there have been.
@@ -89,7 +95,10 @@ impl Teams {
             serial: 0,
             chosen: BTreeSet::new(),
             held: BTreeSet::new(),
-            told_tasks: false,
+            asleep: BTreeSet::new(),
+            has_woken: false,
+            user: None,
+            told_tasks: (false, false),
             shown: None,
             history: History::default(),
         }
@@ -130,6 +139,8 @@ impl Teams {
     }
 
     fn join(&mut self, team: TeamId, pid: i32) -> bool {
+        // It may use the processor before its first turn.
+        self.node.admit(team);
         let is_new = self.members.entry(team).or_default().insert(pid);
         self.count += usize::from(is_new);
         is_new
@@ -139,6 +150,7 @@ impl Teams {
     fn part(&mut self, team: TeamId, pid: i32) -> bool {
         let Some(pids) = self.members.get_mut(&team) else { return false };
         let was_member = pids.remove(&pid);
+        self.asleep.remove(&pid);
         self.count -= usize::from(was_member);
         self.meter.lose(pid, was_member && self.node.running() == Some(team));
         if pids.is_empty() {
@@ -164,18 +176,34 @@ impl Teams {
         self.members.iter().flat_map(|(&team, pids)| pids.iter().map(move |&pid| (team, pid)))
     }
 
-    /// The team whose turn it is, and others as far as they find cores without work.
-    fn choose(&self, cores: usize) -> BTreeSet<TeamId> {
+    /// Whether all tasks of a team sleep until something comes.
+    fn sleeps(&self, team: TeamId) -> bool {
+        self.members.get(&team).is_some_and(|pids| pids.is_subset(&self.asleep))
+    }
+
+    /// The team whose turn it is, and others as far as they find cores without work. A team that sleeps has the processors at
+    /// once when it wakes, and in the meantime the next uses them.
+    fn choose(&mut self, cores: usize) -> BTreeSet<TeamId> {
         if self.is_idle {
             return self.members.keys().copied().collect();
         }
-        let size = |team: TeamId| self.members.get(&team).map_or(0, BTreeSet::len);
-        let first = self.node.running();
-        let mut left = cores.saturating_sub(first.map_or(0, size));
-        let mut chosen: BTreeSet<TeamId> = first.into_iter().collect();
-        for &team in self.members.keys() {
-            if !chosen.contains(&team) && size(team) <= left {
-                left -= size(team);
+        let running = self.node.running();
+        let mut others: Vec<TeamId> =
+            self.members.keys().copied().filter(|&team| Some(team) != running).collect();
+        if running.is_some_and(|team| self.sleeps(team)) {
+            others.sort_by_key(|&team| self.node.account(team));
+        }
+        self.user = None;
+        let mut left = cores;
+        let mut chosen = BTreeSet::new();
+        for team in running.into_iter().chain(others) {
+            let size = self.members.get(&team).map_or(0, BTreeSet::len);
+            let uses_slot = self.user.is_none() && !self.sleeps(team);
+            if uses_slot {
+                self.user = Some(team);
+            }
+            if uses_slot || self.sleeps(team) || size <= left {
+                left -= if self.sleeps(team) { 0 } else { size.min(left) };
                 chosen.insert(team);
             }
         }
@@ -247,8 +275,8 @@ impl Core {
             self.part_team((before, pid), false);
             self.enlist(tid, name);
             self.join_team(tid);
-            if self.teams.told_tasks {
-                self.tell_turns_to(tid, true);
+            if self.are_turns_taken() {
+                self.tell_turns_to(tid);
             }
         }
         Ok(0)
@@ -282,6 +310,7 @@ impl Core {
         self.teams.is_idle = false;
         self.teams.node.dispatch(None);
         self.teams.chosen.clear();
+        self.teams.asleep.clear();
         let held = std::mem::take(&mut self.teams.held);
         self.actions.extend(held.into_iter().map(|pid| Action::Dispatch { pid, runs: true }));
         self.tell_turns(false);
@@ -325,6 +354,21 @@ impl Core {
         self.steer();
     }
 
+    /// A task sleeps until something comes, or no more.
+    pub(super) fn on_sleep(&mut self, tid: Tid, sleeps: bool) {
+        let Some(task) = self.tasks.get(tid).filter(|task| takes_turns(task)) else { return };
+        let (team, pid) = (task.team, task.pid);
+        if !self.stops_others() {
+            return;
+        }
+        self.teams.has_woken |= !sleeps && self.teams.node.running() == Some(team);
+        self.time_passed();
+        let asleep = &mut self.teams.asleep;
+        if if sleeps { asleep.insert(pid) } else { asleep.remove(&pid) } {
+            self.steer();
+        }
+    }
+
     /// Has the driver do what was decided: first those who run are let go, then the others stopped.
     fn steer(&mut self) {
         let teams = &mut self.teams;
@@ -364,22 +408,27 @@ impl Core {
     }
 
     /// Tasks with direct routes have to know: their messages do not pass by here.
-    fn tell_tasks(&mut self) {
-        let taken = self.are_turns_taken();
-        if std::mem::replace(&mut self.teams.told_tasks, taken) == taken {
+    pub(super) fn tell_tasks(&mut self) {
+        let told = (self.are_turns_taken(), self.stops_others());
+        if std::mem::replace(&mut self.teams.told_tasks, told) == told {
             return;
         }
         let listeners = self.tasks.iter().filter(|task| task.extended && task.conn.is_some());
         let listeners: Vec<Tid> = listeners.map(|task| task.tid).collect();
         for tid in listeners {
-            self.tell_turns_to(tid, taken);
+            self.tell_turns_to(tid);
         }
     }
 
-    /// Whether turns are taken anywhere, and which team's are the task's own.
-    pub(super) fn tell_turns_to(&mut self, tid: Tid, taken: bool) {
-        let team = self.tasks.get(tid).filter(|task| takes_turns(task)).map_or(0, |task| task.team.number());
-        let body = BodyWriter::new().int(i32::from(taken)).int(team.cast_signed()).finish();
+    /// Whether turns are taken anywhere, which team's are the task's own, and whether it is to say when it sleeps.
+    pub(super) fn tell_turns_to(&mut self, tid: Tid) {
+        let team = self.tasks.get(tid).filter(|task| takes_turns(task)).map(|task| task.team.number());
+        let tells = team.is_some() && self.stops_others();
+        let body = BodyWriter::new()
+            .int(i32::from(self.are_turns_taken()))
+            .int(team.unwrap_or(0).cast_signed())
+            .int(i32::from(tells))
+            .finish();
         self.send_message(Source::Daemon, tid, CONTEXT_TC, Tcx::Turns.tag(), body);
     }
 

@@ -112,11 +112,17 @@ impl Core {
         if teams.is_idle {
             return;
         }
-        if teams.meter.is_by_use {
-            teams.node.passed(time);
-        } else {
-            teams.node.charge(time);
+        if !teams.meter.is_by_use
+            && let Some(user) = teams.user
+        {
+            teams.node.charge_to(user, time);
         }
+        teams.node.passed(time);
+    }
+
+    /// Whether those who have not the turn are stopped: then nobody but this daemon can give others what a team leaves.
+    pub(super) fn stops_others(&self) -> bool {
+        self.teams.is_shared && self.teams.meter.has_read && !self.teams.meter.is_by_use
     }
 
     /// The driver has looked, and nothing has happened meanwhile.
@@ -130,6 +136,7 @@ impl Core {
         let all = elapsed.saturating_mul(self.config.cores);
         let used = self.teams.meter.used(times, all);
         self.teams.meter.is_by_use = leaves_rest;
+        self.tell_tasks();
         let is_wanted = used.is_none_or(|used| self.settle(&used, elapsed, all));
         match then {
             Then::Nothing => {}
@@ -149,10 +156,14 @@ impl Core {
     fn settle(&mut self, used: &[(TeamId, Duration)], elapsed: Duration, all: Duration) -> bool {
         let teams = &mut self.teams;
         let has_lost = std::mem::take(&mut teams.meter.has_lost);
+        let has_woken = std::mem::take(&mut teams.has_woken);
         let running = teams.node.running();
         if !teams.meter.is_by_use {
             let own = used.iter().filter(|(team, _)| Some(*team) == running);
-            return has_lost || own.map(|(_, time)| *time).sum::<Duration>() > elapsed / WAITING;
+            return has_lost
+                || has_woken
+                || teams.user != running
+                || own.map(|(_, time)| *time).sum::<Duration>() > elapsed / WAITING;
         }
         for &(team, time) in used {
             teams.node.charge_to(team, time);

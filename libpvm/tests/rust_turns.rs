@@ -1,0 +1,234 @@
+//! Teams of tasks that take turns on a host: real processes, and what their daemons tell each other.
+
+mod rust_support;
+
+use pvm3::{Any, Pack, Routing, Scope, Task, Tid};
+use rust_support::Test;
+use std::process::ExitCode;
+use std::thread;
+use std::time::{Duration, Instant};
+
+const TESTS: &[Test] = &[
+    ("epochs_arrive", epochs_arrive),
+    ("a_team_that_sleeps_lends_its_slot", a_team_that_sleeps_lends_its_slot),
+    ("stopped_tasks_hear_what_they_are_told", stopped_tasks_hear_what_they_are_told),
+    ("who_leaves_is_not_left_stopped", who_leaves_is_not_left_stopped),
+];
+
+const ROLES: &[Test] =
+    &[("busy", busy), ("talker", talker), ("listener", listener), ("echo", echo), ("leaver", leaver)];
+
+/// Tags of the tests' messages.
+const WORK: i32 = 1;
+const DONE: i32 = 2;
+const ENDED: i32 = 3;
+
+fn main() -> ExitCode {
+    rust_support::main(TESTS, ROLES)
+}
+
+fn me() -> String {
+    std::env::current_exe().unwrap().to_str().unwrap().to_owned()
+}
+
+/// A task that asks for direct routes.
+fn direct() -> Task {
+    let mut task = Task::enrol().unwrap();
+    assert_eq!(task.set_routing(Routing::Direct), Routing::AllowDirect);
+    task
+}
+
+/// How long the other host may take to hear of some slices.
+const LIMIT: Duration = Duration::from_secs(40);
+
+/// Computes for ever.
+fn busy() {
+    let _task = Task::enrol().unwrap();
+    loop {
+        std::hint::spin_loop();
+    }
+}
+
+/// Sends on a direct route again and again, and never waits: its daemon hears nothing of it.
+fn talker() {
+    let mut task = direct();
+    let parent = task.parent().unwrap();
+    let listener = task.recv(parent, WORK).unwrap().get_tid().unwrap();
+    task.send(listener, WORK, &Pack::new()).unwrap();
+    assert_eq!(task.direct_routes(), [listener]);
+    // A route to the parent would have to be waited for, and whoever waits tells its daemon to whom it has sent.
+    task.set_routing(Routing::AllowDirect);
+    task.send(parent, DONE, &Pack::new()).unwrap();
+    loop {
+        task.send(listener, WORK, &Pack::new()).unwrap();
+        assert!(task.try_recv(Any, DONE).unwrap().is_none());
+        let end = Instant::now() + Duration::from_micros(200);
+        while Instant::now() < end {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+/// Hears what it is sent.
+fn listener() {
+    let mut task = Task::enrol().unwrap();
+    while task.recv(Any, WORK).is_ok() {}
+}
+
+fn start(task: &mut Task, role: &str, count: usize, team: &str, host: &str) -> Vec<Tid> {
+    let spawn = task.spawn(me()).args(["role", role]).count(count).team(team).on_host(host);
+    let spawned = spawn.start().unwrap();
+    assert_eq!(spawned.tids.len(), count);
+    spawned.tids
+}
+
+fn epochs_arrive() {
+    let mut task = Task::enrol().unwrap();
+    if !task.daemon_is_ours() {
+        println!("epochs are not tried with the original daemon, which has none");
+        return;
+    }
+    task.add_hosts(&["far via=local"]).unwrap().into_iter().for_each(|host| drop(host.unwrap()));
+    let far = task.hosts().unwrap().into_iter().find(|host| host.name == "far").unwrap().tid;
+    let listener = start(&mut task, "listener", 1, "talks", "far")[0];
+    let talker = start(&mut task, "talker", 1, "talks", "localhost")[0];
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    for team in 1..cores.max(2) {
+        let _ = start(&mut task, "busy", 2, &team.to_string(), "localhost");
+    }
+    let mut whom = Pack::new();
+    whom.put_tid(listener).unwrap();
+    task.send(talker, WORK, &whom).unwrap();
+    task.recv(talker, DONE).unwrap();
+    // What has gone by the daemons by now has brought an epoch; slices that begin later are only known on the route.
+    let before = task.turns(far).unwrap();
+    let end = Instant::now() + LIMIT;
+    loop {
+        let now = task.turns(far).unwrap();
+        assert!(!now.is_shared, "one task has the other host to itself");
+        if now.adopted >= before.adopted + 3 && now.epoch > before.epoch {
+            return;
+        }
+        assert!(Instant::now() < end, "{} epochs adopted, then {}", before.adopted, now.adopted);
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Answers every message, and waits for the next.
+fn echo() {
+    let mut task = Task::enrol().unwrap();
+    while let Ok(message) = task.recv(Any, WORK) {
+        task.send(message.source(), DONE, &Pack::new()).unwrap();
+    }
+}
+
+/// Leaves the machine, and computes on.
+fn leaver() {
+    Task::enrol().unwrap().exit().unwrap();
+    loop {
+        std::hint::spin_loop();
+    }
+}
+
+/// A machine with a second host, named `far`, with slices of so many milliseconds.
+fn with_host(slice: u32) -> Option<(Task, Tid)> {
+    let mut task = Task::enrol().unwrap();
+    if !task.daemon_is_ours() {
+        println!("turns are not tried with the original daemon, which has none");
+        return None;
+    }
+    let host = format!("far via=local slice={slice}");
+    task.add_hosts(&[host]).unwrap().into_iter().for_each(|host| drop(host.unwrap()));
+    let far = task.hosts().unwrap().into_iter().find(|host| host.name == "far").unwrap().tid;
+    Some((task, far))
+}
+
+/// Teams that compute, as many as are needed beside one more for turns to be taken.
+fn start_busy(task: &mut Task) -> Vec<Tid> {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    (1..cores.max(2)).flat_map(|team| start(task, "busy", 2, &team.to_string(), "far")).collect()
+}
+
+fn process_of(task: &mut Task, tid: Tid) -> i32 {
+    task.tasks(Scope::Task(tid)).unwrap()[0].pid
+}
+
+/// As `ps` shows it: R, S, T, …; nothing for one that has ended.
+fn state(pid: i32) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.chars().next().filter(|&state| state != 'Z')
+}
+
+fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let end = Instant::now() + LIMIT;
+    while !condition() {
+        assert!(Instant::now() < end, "never: {what}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// With slices of two seconds: by these alone the others would be stopped whenever there is an answer.
+fn a_team_that_sleeps_lends_its_slot() {
+    let Some((mut task, far)) = with_host(2000) else { return };
+    let echo = start(&mut task, "echo", 1, "waits", "far")[0];
+    let busy = start_busy(&mut task)[0];
+    let busy = process_of(&mut task, busy);
+    let ask = |task: &mut Task| {
+        task.send(echo, WORK, &Pack::new()).unwrap();
+        task.recv(echo, DONE).map(drop).unwrap();
+    };
+    // By then it has heard that it is to say when it sleeps.
+    ask(&mut task);
+    ask(&mut task);
+    let report = task.turns(far).unwrap();
+    assert!(report.is_shared && report.means == "stop", "{report:?}");
+    let mut running = 0;
+    for _ in 0..50 {
+        ask(&mut task);
+        thread::sleep(Duration::from_millis(20));
+        running += usize::from(state(busy) == Some('R'));
+    }
+    assert!(running >= 25, "others run after {running} of 50 answers");
+}
+
+fn stopped_tasks_hear_what_they_are_told() {
+    let Some((mut task, _)) = with_host(700) else { return };
+    let mut doomed = start(&mut task, "busy", 3, "doomed", "far");
+    let _ = start_busy(&mut task);
+    let listener = start(&mut task, "echo", 1, "doomed", "far")[0];
+    task.notify_exit(&doomed, ENDED).unwrap();
+    let pids: Vec<i32> = doomed.iter().map(|&tid| process_of(&mut task, tid)).collect();
+    let is_stopped = |pid: &i32| state(*pid) == Some('T');
+    // Killed, asked to end by a signal, and ended by one that nobody handles.
+    for signal in [None, Some(15), Some(10)] {
+        eventually("it is not its turn", || {
+            pids.iter().filter(|&pid| is_stopped(pid)).count() == doomed.len()
+        });
+        let victim = doomed.remove(0);
+        match signal {
+            None => task.kill(victim).unwrap(),
+            Some(signal) => task.signal(victim, signal).unwrap(),
+        }
+        assert_eq!(task.recv_timeout(Any, ENDED, LIMIT).unwrap().unwrap().get_tid().unwrap(), victim);
+    }
+    // A word of its parent's waits for its turn, and is heard then.
+    task.send(listener, WORK, &Pack::new()).unwrap();
+    assert!(task.recv_timeout(listener, DONE, LIMIT).unwrap().is_some());
+}
+
+/// A task that leaves the machine goes on taking turns; when its daemon leaves, nobody stays stopped.
+fn who_leaves_is_not_left_stopped() {
+    let Some((mut task, _)) = with_host(20) else { return };
+    let leaver = start(&mut task, "leaver", 1, "leaves", "far")[0];
+    let busy = start_busy(&mut task);
+    let mut pids = vec![process_of(&mut task, leaver)];
+    pids.extend(busy.iter().map(|&tid| process_of(&mut task, tid)));
+    for &pid in &pids {
+        eventually("everybody is stopped at times", || state(pid) == Some('T'));
+        eventually("everybody runs at times", || state(pid) == Some('R'));
+    }
+    task.delete_hosts(&["far"]).unwrap();
+    for &pid in &pids {
+        eventually("nobody is left", || state(pid).is_none());
+    }
+}
