@@ -1,8 +1,10 @@
 /*
- * bystander SECONDS: how long a message to an echo and back takes, for so many seconds alone and for as many while
- * another task sends without end to one that never receives; between two hosts if there are two.
+ * bystander SECONDS [SIZE]: how long a message to an echo and back takes, for so many seconds alone and for as many while
+ * another task sends without end to one that never receives; between two hosts if there are two. With a SIZE the messages
+ * have so many bytes, and are received.
  *
- * Prints the median and the 99th percentile of each in microseconds, and whether the sender was still there in the end.
+ * Prints the median and the 99th percentile of each in microseconds and of how many there were, whether the sender was still
+ * there in the end, and how many of its messages were received meanwhile.
  */
 #include <pvm3.h>
 #include <stdio.h>
@@ -11,7 +13,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-enum { PING = 1, DATA = 2, READY = 3, MOST = 1000000 };
+enum { PING = 1, DATA = 2, READY = 3, COUNT = 4, MOST = 1000000 };
 
 static float took[MOST];
 
@@ -54,9 +56,38 @@ static void measure(const char *what, int echo, double seconds)
 	printf("%s %.1f %.1f of %d\n", what, took[count / 2], took[(int)(count * 0.99)], count);
 }
 
-static int child(const char *what, int victim)
+/* Answers with how many messages it has received, when it is asked. */
+static void count(void)
 {
-	static char data[1000];
+	int received = 0, buffer, tag, sender;
+
+	for (;;) {
+		buffer = pvm_recv(-1, -1);
+		pvm_bufinfo(buffer, NULL, &tag, &sender);
+		if (tag == COUNT) {
+			pvm_initsend(PvmDataDefault);
+			pvm_pkint(&received, 1, 1);
+			pvm_send(sender, COUNT);
+		} else {
+			received++;
+		}
+	}
+}
+
+static int received(int listener)
+{
+	int count;
+
+	pvm_initsend(PvmDataDefault);
+	pvm_send(listener, COUNT);
+	pvm_recv(listener, COUNT);
+	pvm_upkint(&count, 1, 1);
+	return count;
+}
+
+static int child(const char *what, int victim, int size)
+{
+	char *data = calloc(size, 1);
 
 	if (strcmp(what, "echo") == 0) {
 		while (pvm_recv(pvm_parent(), PING) > 0) {
@@ -69,24 +100,27 @@ static int child(const char *what, int victim)
 	if (strcmp(what, "deaf") == 0)
 		for (;;)
 			pause();
+	if (strcmp(what, "listener") == 0)
+		count();
 	for (;;) {
 		pvm_initsend(PvmDataDefault);
-		pvm_pkbyte(data, sizeof data, 1);
+		pvm_pkbyte(data, size, 1);
 		if (pvm_send(victim, DATA) < 0)
 			break;
 	}
 	return 1;
 }
 
-static int start(char *self, char *what, int victim, int elsewhere)
+static int start(char *self, char *what, int victim, char *size, int elsewhere)
 {
 	int hosts, tid = 0, where = PvmTaskDefault;
-	char number[16], *words[3];
+	char number[16], *words[4];
 
 	sprintf(number, "%d", victim);
 	words[0] = what;
 	words[1] = number;
-	words[2] = NULL;
+	words[2] = size;
+	words[3] = NULL;
 	pvm_config(&hosts, NULL, NULL);
 	if (hosts > 1)
 		where = PvmTaskHost | (elsewhere ? PvmHostCompl : 0);
@@ -97,25 +131,34 @@ static int start(char *self, char *what, int victim, int elsewhere)
 
 int main(int argc, char **argv)
 {
-	int echo, deaf, flood;
+	int echo, victim, flood, before;
 	double seconds;
+	char *size;
 
 	if (argc < 2)
 		return 2;
 	if (pvm_parent() > 0)
-		return child(argv[1], atoi(argv[2]));
+		return child(argv[1], atoi(argv[2]), atoi(argv[3]));
 	seconds = atof(argv[1]);
-	echo = start(argv[0], "echo", 0, 1);
+	size = argc > 2 ? argv[2] : "1000";
+	echo = start(argv[0], "echo", 0, size, 1);
 	bounce(echo);
 	measure("alone", echo, seconds);
-	deaf = start(argv[0], "deaf", 0, 1);
-	pvm_recv(deaf, READY);
-	flood = start(argv[0], "flood", deaf, 0);
+	victim = start(argv[0], argc > 2 ? "listener" : "deaf", 0, size, 1);
+	pvm_recv(victim, READY);
+	flood = start(argv[0], "flood", victim, size, 0);
 	pvm_recv(flood, READY);
+	if (argc > 2) {
+		while (received(victim) == 0)
+			usleep(1000);
+		before = received(victim);
+	}
 	measure("beside", echo, seconds);
+	if (argc > 2)
+		printf("received %d\n", received(victim) - before);
 	printf("sender %s\n", pvm_pstat(flood) == PvmOk ? "waits" : "is gone");
 	pvm_kill(flood);
-	pvm_kill(deaf);
+	pvm_kill(victim);
 	pvm_kill(echo);
 	pvm_exit();
 	return 0;

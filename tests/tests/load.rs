@@ -165,3 +165,27 @@ fn a_flood_to_one_that_does_not_listen_slows_nobody_else() {
         flood_beside_others("the original library", &original, 1, "0");
     }
 }
+
+/// A number on a line of `bystander`: the last word of the one that begins so.
+#[track_caller]
+fn count(output: &str, what: &str) -> u32 {
+    let line = output.lines().find_map(|line| line.strip_prefix(what)).unwrap_or_else(|| panic!("{output}"));
+    line.split_whitespace().next_back().and_then(|word| word.parse().ok()).expect("a number")
+}
+
+#[test]
+fn small_messages_pass_large_ones_of_another_pair_between_hosts() {
+    let Some(ours) = Installation::ours_only("small messages beside large ones") else { return };
+    let Some(programs) = Programs::compile(&["bystander"], &ours, Linking::Shared) else { return };
+    let machine = Plan::of(&ours).path(programs.folder()).local_hosts(2).start();
+    machine.console_with_hosts(2).quit();
+    let seconds = setting("PVM_TEST_FLOOD_SECONDS", 1).to_string();
+    let mut command = machine.command(programs.path("bystander"));
+    let ended = Program::run(command.args([seconds.as_str(), "1000000"]));
+    ended.expect_success();
+    let (rounds, large) = (count(&ended.stdout, "beside "), count(&ended.stdout, "received "));
+    eprintln!("{rounds} times there and back beside {large} messages of 1 MB");
+    // However fast the machine is: tens of them go by per round if a small message waits for all that was sent before it.
+    assert!(rounds > 0 && large / rounds < 6, "{ended:#?}");
+    machine.finish();
+}
