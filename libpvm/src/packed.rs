@@ -38,10 +38,9 @@ impl Packed {
         Self { is_raw: encoding != Encoding::Xdr, ..Self::default() }
     }
 
-    /// Begins anew in this encoding, with the same memory.
+    /// Chooses the encoding of an empty body.
     #[inline]
-    pub fn renew(&mut self, encoding: Encoding) {
-        self.clear();
+    pub fn begin(&mut self, encoding: Encoding) {
         self.is_raw = encoding != Encoding::Xdr;
     }
 
@@ -92,6 +91,9 @@ impl Packed {
     /// Empties the body, keeping its memory.
     #[inline(always)]
     pub fn clear(&mut self) {
+        if self.storage.is_empty() {
+            return;
+        }
         self.storage.clear();
         self.runs.clear();
         self.forget_converted();
@@ -227,7 +229,8 @@ mod tests {
             prop_assert_eq!(packed.len(), body.len());
             prop_assert_eq!(packed.encoded().unwrap(), (&body[..], &upper));
             prop_assert_eq!(packed.clone().into_encoded().unwrap(), (body, upper));
-            packed.renew(encoding);
+            packed.clear();
+            packed.begin(encoding);
             prop_assert_eq!(packed, Packed::new(encoding));
         }
     }

@@ -66,9 +66,15 @@ impl Storage {
     /// Appends bytes for which room was made.
     #[inline]
     pub fn append(&mut self, bytes: &[u8]) {
-        match &mut self.shared {
-            Some(shared) => shared.extend(bytes),
-            None => self.private.extend_from_slice(bytes),
+        let private = match &mut self.shared {
+            Some(shared) => return shared.extend(bytes),
+            None => &mut self.private,
+        };
+        // One number, as often, without a call.
+        match (bytes.len(), bytes.first_chunk::<4>(), bytes.first_chunk::<8>()) {
+            (4, Some(number), _) => private.extend_from_slice(number),
+            (8, _, Some(number)) => private.extend_from_slice(number),
+            _ => private.extend_from_slice(bytes),
         }
     }
 
@@ -76,6 +82,12 @@ impl Storage {
     #[inline]
     pub fn as_slice(&self) -> &[u8] {
         self.shared.as_ref().map_or(&self.private, Packing::as_slice)
+    }
+
+    /// Whether nothing was appended, and no memory taken that others can read.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.private.is_empty() && self.shared.is_none()
     }
 
     /// Where other tasks can read it, if it is there.

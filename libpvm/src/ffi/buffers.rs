@@ -141,8 +141,8 @@ impl Buffer {
         (self.format, self.info) = (format, Info::default());
         match format {
             Format::Trace => self.content = Content::Encoded(Vec::new(), Upper::default()),
-            Format::Plain(Encoding::Xdr) => self.packed.renew(Encoding::Xdr),
-            Format::Plain(_) | Format::Alien(_) => self.packed.renew(Encoding::Raw),
+            Format::Plain(Encoding::Xdr) => self.packed.begin(Encoding::Xdr),
+            Format::Plain(_) | Format::Alien(_) => self.packed.begin(Encoding::Raw),
         }
     }
 

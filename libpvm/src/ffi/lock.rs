@@ -1,13 +1,42 @@
 //! Who works on the library's state: one thread at a time, and never a signal handler while its own thread does.
 
 use std::cell::UnsafeCell;
+use std::ffi::{c_char, c_void};
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
 use std::time::Duration;
 
 unsafe extern "C" {
     /// The C library's: what is different for each thread, and never 0.
     safe fn pthread_self() -> usize;
+}
+
+unsafe extern "C" {
+    /// The C library's: where a symbol of this program is, NULL if there is none.
+    fn dlsym(library: *const c_void, name: *const c_char) -> *const c_void;
+}
+
+/// A process of which it is not known whether it has one thread.
+static UNKNOWN: AtomicU8 = AtomicU8::new(0);
+
+/// Where it stands whether this process has one thread: not 0 for yes.
+static IS_ALONE: AtomicPtr<AtomicU8> = AtomicPtr::new(std::ptr::from_ref(&UNKNOWN).cast_mut());
+
+/// From now on a thread that is alone does without atomic operations, if the C library (glibc from 2.32 on) tells.
+#[cold]
+pub fn learn_of_threads() {
+    // SAFETY: no library stands for all that are loaded, and the name is a C string.
+    let word = unsafe { dlsym(std::ptr::null(), c"__libc_single_threaded".as_ptr()) };
+    if !word.is_null() {
+        IS_ALONE.store(word.cast_mut().cast(), Ordering::Relaxed);
+    }
+}
+
+/// Whether this thread is the only one.
+#[inline]
+fn is_alone() -> bool {
+    // SAFETY: a static of this library, or the C library's variable of one byte, which is there as long as it.
+    unsafe { &*IS_ALONE.load(Ordering::Relaxed) }.load(Ordering::Relaxed) != 0
 }
 
 /// Nobody's id.
@@ -17,8 +46,9 @@ const LOOK: Duration = Duration::from_millis(1);
 
 /// A value for one thread at a time.
 ///
-/// A thread alone, as most programs have, pays for one atomic operation. Others look again after a while: they would
-/// have to be told otherwise, for which every call would pay.
+/// A thread that is alone, as in most programs, pays for a comparison: what could come between that and its claim is a signal
+/// handler, which is through with the value by then. Others look again after a while: they would have to be told otherwise,
+/// for which every call would pay.
 pub struct Exclusive<T> {
     owner: AtomicUsize,
     value: UnsafeCell<T>,
@@ -40,6 +70,10 @@ impl<T> Exclusive<T> {
     #[inline]
     pub fn enter(&self) -> Option<Guard<'_, T>> {
         let me = pthread_self();
+        if is_alone() && self.owner.load(Ordering::Relaxed) == NOBODY {
+            self.owner.store(me, Ordering::Relaxed);
+            return Some(Guard(self));
+        }
         match self.owner.compare_exchange(NOBODY, me, Ordering::Acquire, Ordering::Relaxed) {
             Ok(_) => Some(Guard(self)),
             Err(owner) if owner == me => None,

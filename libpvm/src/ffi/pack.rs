@@ -100,8 +100,14 @@ unsafe fn unpack_from<T: Element>(buffer: &mut Buffer, array: Array<T>) -> Resul
     if array.stride == 1
         && let Some(bytes) = buffer.take_native::<T>(array.count)
     {
-        // SAFETY: as many bytes as the array has, into memory that is not the buffer's.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), array.pointer.cast(), bytes.len()) };
+        // SAFETY: as many bytes as the array has, into memory that is not the buffer's; one number, as often, without a call.
+        unsafe {
+            match (bytes.len(), bytes.first_chunk::<4>(), bytes.first_chunk::<8>()) {
+                (4, Some(&number), _) => array.pointer.cast::<[u8; 4]>().write(number),
+                (8, _, Some(&number)) => array.pointer.cast::<[u8; 8]>().write(number),
+                _ => std::ptr::copy_nonoverlapping(bytes.as_ptr(), array.pointer.cast(), bytes.len()),
+            }
+        }
         return Ok(());
     }
     match array.bytes() {

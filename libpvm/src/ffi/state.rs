@@ -6,7 +6,7 @@ use super::errors;
 use super::groups::GroupMessages;
 use super::handlers::{self, Handlers};
 use super::internals;
-use super::lock::Exclusive;
+use super::lock::{self, Exclusive};
 use super::memory::Lists;
 use super::tracepoints::{self, Tracer};
 use super::{fork, output, timeline};
@@ -160,6 +160,7 @@ pub fn locked<T>(body: impl FnOnce(&mut State) -> Result<T, Failure>) -> Result<
 #[cold]
 #[inline(never)]
 fn begin(state: &mut Option<State>) {
+    lock::learn_of_threads();
     *state = Some(State::new());
 }
 
