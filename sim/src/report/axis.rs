@@ -26,7 +26,15 @@ impl Axis {
         if low > high {
             return Self { range: 0.0..1.0, log };
         }
-        let space = ((high - low) * 0.05).max(1e-3);
+        let distance = high - low;
+        let space = if distance > 1e-9 * high.abs() {
+            distance * 0.05
+        } else if log || high == 0.0 {
+            // One value: so much around it that there are round numbers to read it by.
+            0.5
+        } else {
+            high.abs() * 0.5
+        };
         // A linear axis of positive values begins at 0, unless most of it were empty.
         let at_zero = !log && low >= 0.0 && (from_zero || low < high / 2.0);
         let low = if at_zero { 0.0 } else { low - space };
@@ -126,6 +134,7 @@ mod tests {
         assert_eq!(labels(10.0, 100_000.0), ["10", "100", "1000", "10k", "100k"]);
         assert_eq!(labels(250.0, 16_000.0), ["300", "1000", "3000", "10k"]);
         assert_eq!(labels(0.1, 300.0), ["0.1", "1", "10", "100"]);
+        assert_eq!(labels(0.7, 0.7), ["0.25", "0.3", "0.4", "0.5", "0.6", "0.8", "1", "1.2", "1.5", "2"]);
         assert_eq!(labels(1.0, 4.5), ["1", "1.2", "1.5", "2", "2.5", "3", "4"]);
     }
 
@@ -136,6 +145,8 @@ mod tests {
         assert_eq!(from(&[2.0, 10.0]), 0.0..10.4);
         assert!((from(&[0.5, 0.9]).start - 0.48).abs() < 1e-9, "nothing is there below");
         let log = Axis::over([0.0, 2.0].into_iter(), true, false);
+        assert_eq!((from(&[4.0]), from(&[0.0]), from(&[-2.0])), (2.0..6.0, -0.5..0.5, -3.0..-1.0));
+        assert!(from(&[1e-6, 2e-6]).end < 2.1e-6, "small ones, too");
         assert_eq!(log.scaled(0.0), None);
         assert!((log.clipped(0.0) + 0.1).abs() < 1e-9 && (log.clipped(1e9) - 2.1).abs() < 1e-9);
         assert!((log.clipped(-1.0) + 0.1).abs() < 1e-9);

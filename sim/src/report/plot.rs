@@ -101,6 +101,9 @@ const SIGNS: [&[(i32, i32)]; 4] = [
     &[(0, -6), (6, 0), (0, 6), (-6, 0)],
 ];
 
+/// Bars may reach as far as so many times the greatest value; what is beyond is not drawn.
+const BARS_ROOM: f64 = 1.5;
+
 type Drawing<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type DrawingError = DrawingAreaErrorKind<std::io::Error>;
 type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Axis, Axis>>;
@@ -138,20 +141,30 @@ impl Plot {
     }
 
     fn has_bars(&self) -> bool {
-        self.series.iter().flat_map(|series| &series.points).any(|point| point.half > 0.0)
+        self.points().any(|point| point.half > 0.0)
     }
 
-    fn axis(&self, log: bool, from_zero: bool, pick: impl Fn(f64, f64) -> f64) -> Axis {
-        let points = self.series.iter().flat_map(|series| &series.points).map(|point| (point.x, point.y));
-        let all = points.chain(self.marks.iter().map(|mark| (mark.x, mark.y)));
-        let values = all.map(|(x, y)| scaled(pick(x, y), log)).filter(|value| value.is_finite());
-        Axis::over(values, log, from_zero)
+    fn points(&self) -> impl Iterator<Item = &Point> {
+        self.series.iter().flat_map(|series| &series.points)
+    }
+
+    fn x_axis(&self) -> Axis {
+        let all = self.points().map(|point| point.x).chain(self.marks.iter().map(|mark| mark.x));
+        Axis::over(scaled_all(all, self.log_x), self.log_x, false)
+    }
+
+    /// With room for the bars upwards, unless they are so long that the curves would be flat below them.
+    fn y_axis(&self) -> Axis {
+        let all = || self.points().map(|point| point.y).chain(self.marks.iter().map(|mark| mark.y));
+        let room = BARS_ROOM * all().fold(0.0, f64::max);
+        let bars = self.points().map(|point| (point.y + point.half).min(room.max(point.y)));
+        Axis::over(scaled_all(all().chain(bars), self.log_y), self.log_y, true)
     }
 
     fn draw(&self, area: &Drawing<'_>) -> Result<(), DrawingError> {
         area.fill(&WHITE)?;
         let (left, right) = area.split_horizontally(720);
-        let (x, y) = (self.axis(self.log_x, false, |x, _| x), self.axis(self.log_y, true, |_, y| y));
+        let (x, y) = (self.x_axis(), self.y_axis());
         let mut chart = ChartBuilder::on(&left)
             .caption(&self.title, ("sans-serif", 18))
             .margin(12)
@@ -200,6 +213,11 @@ impl Plot {
         }
         Ok(())
     }
+}
+
+/// The values that have a place on an axis.
+fn scaled_all(values: impl Iterator<Item = f64>, log: bool) -> impl Iterator<Item = f64> {
+    values.map(move |value| scaled(value, log)).filter(|value| value.is_finite())
 }
 
 /// Where a point is drawn, a little beside its place; `None` if the axes have none for it.
@@ -298,6 +316,18 @@ mod tests {
         };
         assert_eq!(lines(0.5) - lines(0.0), 3, "a line and its two ends");
         assert_eq!(lines(50.0) - lines(0.0), 2, "the lower end is nowhere");
+    }
+
+    #[test]
+    fn bars_are_drawn_to_their_ends_unless_these_are_far_away() {
+        let end = |half: f64| {
+            let mut plot = plot();
+            plot.series[0].points[1].half = half;
+            plot.y_axis().clipped(f64::MAX)
+        };
+        assert!(end(1.0) < 110.0, "{}", end(1.0));
+        assert!(end(40.0) > 140.0 && end(40.0) < 150.0, "{}", end(40.0));
+        assert!(end(1e6) > 150.0 && end(1e6) < 160.0, "{}", end(1e6));
     }
 
     #[test]
