@@ -313,3 +313,54 @@ fn a_task_asks_how_turns_are_taken() {
     let (_, message) = h.r.message();
     assert_eq!(BodyReader::new(&message.body).int(), Ok(pvm_wire::PvmError::NoHost.code()));
 }
+
+/// A host that is suspended wakes hours later; a clock that goes back would be a fault of the system's.
+#[test]
+fn clocks_that_jump_do_not_change_shares() {
+    let mut h = Host::new(1);
+    let _ = (h.start("a", 11), h.start("b", 21));
+    let hour = Duration::from_secs(3600);
+    let shares = |h: &mut Host| {
+        let mut had = [0_u32; 2];
+        for _ in 0..200 {
+            assert_eq!(h.running().len(), 1);
+            had[usize::from(h.runs[&21])] += 1;
+            h.pass(SLICE);
+        }
+        assert!(had[0].abs_diff(had[1]) <= 10, "{had:?}");
+    };
+    shares(&mut h);
+    let before = h.running();
+    h.pass(hour);
+    assert_ne!(h.running(), before, "one turn has ended, and not thousands");
+    shares(&mut h);
+    h.r.now = h.r.now.saturating_sub(SLICE / 2);
+    h.pass(SLICE / 4);
+    shares(&mut h);
+    h.r.now = h.r.now.saturating_sub(hour);
+    h.pass(hour);
+    shares(&mut h);
+}
+
+#[test]
+fn a_host_without_a_past_and_a_younger_one_bring_nobody_and_are_told_the_epoch() {
+    let mut h = Host::new(1);
+    let ((a, _), (b, _)) = (h.start("a", 11), h.start("b", 21));
+    for _ in 0..10 {
+        h.pass(SLICE);
+    }
+    let running = h.running();
+    let waiting = if h.runs[&11] { b } else { a };
+    // The other has never said an epoch; then that of its third slice.
+    h.hear(DaemonMsg::Waited { tids: vec![waiting] });
+    assert_eq!(h.running(), running);
+    h.message(waiting, 3);
+    assert_eq!(h.running(), running);
+    h.told.clear();
+    h.r.say(h.conn, Tid::from_bits(0x80001), 5, 0, b"data");
+    h.look();
+    assert_eq!(h.told[0], DaemonMsg::Epoch { epoch: Some((11, 1)) });
+    // One that is older than this one brings its teams.
+    h.message(waiting, 5000);
+    assert_ne!(h.running(), running);
+}
