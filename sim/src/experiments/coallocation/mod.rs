@@ -125,12 +125,23 @@ pub fn run(settings: &Settings, runs: &Runs) -> Result<Report, Error> {
     } else if outcomes.iter().flatten().all(|outcome| outcome.jobs == 0) {
         return Err(Error::Empty);
     }
-    Ok(Report { notes: note.into_iter().collect(), ..report(&cases, &outcomes) })
+    let notes = note.into_iter().chain(too_wide(settings)).collect();
+    Ok(Report { notes, ..report(&cases, &outcomes) })
 }
 
 /// No job is wider than the largest cluster, so that every strategy can run it.
 fn limit(settings: &Settings) -> u32 {
     settings.clusters.iter().map(|cluster| cluster.0).max().unwrap_or(1)
+}
+
+/// What is wanted and cannot be.
+fn too_wide(settings: &Settings) -> Option<String> {
+    let (limit, wanted) = (limit(settings), settings.width + WIDER);
+    (wanted > f64::from(limit)).then(|| {
+        format!(
+            "no job is wider than the largest cluster ({limit}): a mean width of {wanted} is out of reach"
+        )
+    })
 }
 
 /// Jobs after the model, for a machine as large as the largest cluster.
@@ -340,6 +351,17 @@ mod tests {
         let first = bytes("a");
         assert_eq!(first.len(), 7);
         assert!(first == bytes("b"), "the same seed gives the same bytes");
+    }
+
+    #[test]
+    fn widths_that_cannot_be_are_said() {
+        let notes = |args: &[&str]| {
+            let settings = settings(&[&["--jobs", "20", "--bwbn", "1"], args].concat());
+            run(&settings, &Runs::quiet(1, 1)).expect("a report").notes.join("; ")
+        };
+        assert_eq!(notes(&[]), "");
+        assert!(notes(&["--width", "5000"]).contains("(360): a mean width of 5010 is out of reach"));
+        assert!(notes(&["--clusters", "1:1,1:2"]).contains("(1): a mean width of 50 "));
     }
 
     #[test]
