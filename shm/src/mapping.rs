@@ -197,7 +197,7 @@ impl Memory for Mapping {
     #[inline]
     fn write(&self, at: u64, from: &[u8]) {
         if self.has(at, from.len() as u64) {
-            // SAFETY: inside the mapping.
+            // SAFETY: inside the mapping; `from` may be there, too.
             unsafe { copy(from, self.bytes(at)) };
         }
     }
@@ -239,7 +239,7 @@ unsafe fn copy(from: &[u8], to: *mut u8) {
                 }
                 _ => {
                     if let [first, .., last] = *from {
-                        // The one between them is the first, the last or itself.
+                        // Of two bytes it is the last, too.
                         let middle = from[from.len() / 2];
                         to.add(from.len() / 2).write(middle);
                         to.write(first);

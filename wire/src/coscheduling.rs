@@ -129,9 +129,7 @@ pub struct TurnHistory {
 impl TurnHistory {
     /// As a task is told.
     pub fn encode(&self) -> Result<Vec<u8>, CodecError> {
-        let mut body = 0_i32.to_be_bytes().to_vec();
-        body.append(&mut codec::encode(self)?);
-        Ok(body)
+        as_answer(self)
     }
 
     /// What follows the code in the answer to a task.
@@ -156,15 +154,20 @@ pub struct TeamReport {
 impl TurnsReport {
     /// As a task is told.
     pub fn encode(&self) -> Result<Vec<u8>, CodecError> {
-        let mut body = 0_i32.to_be_bytes().to_vec();
-        body.append(&mut codec::encode(self)?);
-        Ok(body)
+        as_answer(self)
     }
 
     /// What follows the code in the answer to a task.
     pub fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
         codec::decode(bytes)
     }
+}
+
+/// Behind the code that says that nothing failed.
+fn as_answer(report: &impl Serialize) -> Result<Vec<u8>, CodecError> {
+    let mut body = 0_i32.to_be_bytes().to_vec();
+    body.append(&mut codec::encode(report)?);
+    Ok(body)
 }
 
 #[cfg(test)]

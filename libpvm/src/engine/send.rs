@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use pvm_wire::body::BodyWriter;
 use pvm_wire::codes::{CONTEXT_TC, Tc, Tm};
 use pvm_wire::limits::{FRAGMENT_SIZE, PIECE_MAX};
-use pvm_wire::{MessageHeader, PvmError, Tid};
+use pvm_wire::{MessageHeader, PvmError, Tid, group};
 
 impl Engine {
     /// Sends a message. Returns when all is with the kernel.
@@ -95,7 +95,9 @@ impl Engine {
     /// Sends on an open route; `false` if there is none, or it breaks: then the whole message goes by the daemon.
     fn send_directly(&mut self, dst: Tid, header: MessageHeader, payload: Payload<'_>) -> Result<bool> {
         let Some(route) = self.peers.route(dst) else { return Ok(false) };
-        let form = if route.is_alike() {
+        // What libraries say to each other they read as XDR.
+        let is_programs = header.context < group::CONTEXT;
+        let form = if route.is_alike() && is_programs {
             payload.for_shared(header)
         } else {
             let form = payload.for_socket(header)?;
