@@ -1,5 +1,6 @@
 //! Real daemons, started by a stand-in for ssh: a script that runs the command here, or fails as ssh does.
 
+use pvm_wire::codes::DAEMON_PROTOCOL;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
@@ -155,11 +156,8 @@ fn a_daemon_of_another_version_is_refused() {
 
 #[test]
 fn an_answer_without_a_daemon_behind_it_is_no_host() {
-    let master = Master::start(
-        "cat >/dev/null; echo pvmd-ready 3 LINUX64 9 4230209 1000",
-        "",
-        &[("PVM_HOST_TIMEOUT", "0.5")],
-    );
+    let answer = format!("cat >/dev/null; echo pvmd-ready {DAEMON_PROTOCOL} LINUX64 9 4230209 1000");
+    let master = Master::start(&answer, "", &[("PVM_HOST_TIMEOUT", "0.5")]);
     master.says("no link to its daemon");
     master.finish();
 }
@@ -196,7 +194,7 @@ fn a_slave_whose_master_never_links_ends() {
     );
     master.says("CantStart");
     let answer = fs::read_to_string(master.folder.path().join("answer")).unwrap();
-    assert!(answer.starts_with("pvmd-ready 3 "), "{answer}");
+    assert!(answer.starts_with(&format!("pvmd-ready {DAEMON_PROTOCOL} ")), "{answer}");
     let uid = rustix::process::getuid().as_raw();
     let address = master.folder.path().join(format!("pvmd.{uid}.slave"));
     let begin = Instant::now();
