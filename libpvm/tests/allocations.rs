@@ -1,88 +1,19 @@
 //! Packing and unpacking small messages again and again asks for no memory.
 
+use allocation_counter::measure;
 use pvm_wire::encoding::LOCAL_WORD;
 use pvm_wire::{Body, MessageHeader, Runs};
 use pvm3::{Message, Pack, Received, Tid};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-use std::ffi::c_int;
-
-/// The system's allocator, which counts what each thread asks for.
-struct Counting;
-
-thread_local! {
-    static ASKED: Cell<usize> = const { Cell::new(0) };
-}
-
-fn count() {
-    // A thread that ends may ask when its counter has gone.
-    let _ = ASKED.try_with(|asked| asked.set(asked.get() + 1));
-}
-
-// SAFETY: the system's allocator does it all.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: as the caller promises.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: as the caller promises.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count();
-        // SAFETY: as the caller promises.
-        unsafe { System.realloc(pointer, layout, size) }
-    }
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
-
-unsafe extern "C" {
-    safe fn pvm_initsend(style: c_int) -> c_int;
-    safe fn pvm_mkbuf(style: c_int) -> c_int;
-    safe fn pvm_freebuf(id: c_int) -> c_int;
-    fn pvm_pkint(pointer: *mut c_int, count: c_int, stride: c_int) -> c_int;
-    fn pvm_pkdouble(pointer: *mut f64, count: c_int, stride: c_int) -> c_int;
-    fn pvm_pkstr(text: *const u8) -> c_int;
-}
 
 /// How often memory is asked for in many rounds, after a few that may.
-fn asked(mut round: impl FnMut()) -> usize {
+fn asked(mut round: impl FnMut()) -> u64 {
     (0..8).for_each(|_| round());
-    let before = ASKED.get();
-    (0..1000).for_each(|_| round());
-    ASKED.get() - before
+    measure(|| (0..1000).for_each(|_| round())).count_total
 }
 
 #[test]
 fn the_counter_counts() {
     assert_eq!(asked(|| drop(std::hint::black_box(Box::new(1)))), 1000);
-}
-
-#[test]
-fn packing_in_c_asks_for_nothing() {
-    let (mut numbers, mut more) = ([1, 2, 3], [1.5; 4]);
-    for style in [0, 1] {
-        let found = asked(|| {
-            assert!(pvm_initsend(style) > 0);
-            // SAFETY: as many elements as are there, and a string that ends.
-            let codes = unsafe {
-                [
-                    pvm_pkint(numbers.as_mut_ptr(), 3, 1),
-                    pvm_pkdouble(more.as_mut_ptr(), 2, 2),
-                    pvm_pkstr(c"text".as_ptr().cast()),
-                ]
-            };
-            assert_eq!(codes, [0; 3]);
-            assert_eq!(pvm_freebuf(pvm_mkbuf(style)), 0);
-        });
-        assert_eq!(found, 0, "style {style}");
-    }
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A small message between two tasks that run costs no system call and no allocation: a C program counts them.
+//! A small message between two tasks that run costs no system call and no allocation, and packing none: C programs count them.
 
 #[allow(dead_code, reason = "other programs use the rest")]
 mod c_support;
@@ -13,5 +13,17 @@ fn small_messages_ask_the_system_for_nothing() {
         let program = compile("quiet.c", library, machine.folder());
         let (code, found) = machine.run(&program, library, "");
         assert_eq!((code, &found[..]), (Some(0), "counting\nquiet\n"), "{}", program.display());
+    }
+}
+
+#[test]
+fn packing_asks_for_no_memory() {
+    let Some(daemon) = own_daemon().filter(|_| have_compiler("cc")) else { return };
+    for library in [Library::Shared, Library::Static] {
+        let machine = Machine::start(&daemon);
+        let program = compile("packing.c", library, machine.folder());
+        let (code, found) = machine.run(&program, library, "");
+        let expected = "counting\nstyle 0: wrong 0, asked 0\nstyle 1: wrong 0, asked 0\n";
+        assert_eq!((code, &found[..]), (Some(0), expected), "{}", program.display());
     }
 }

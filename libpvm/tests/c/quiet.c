@@ -1,8 +1,8 @@
 /* Small messages between two tasks that run: for many rounds in turn neither asks the system for anything, memory included.
  * When one of them has no processor the other one does, so there are other rounds, too; what is done in each would show. */
 #define _GNU_SOURCE
+#include "counted.h"
 #include "show.h"
-#include <errno.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -16,41 +16,7 @@ enum { ENOUGH = 50, SECONDS = 120, DATA = 1 };
 enum { SET_USER_DISPATCH = 59, DISPATCH_ON = 1, ALLOW = 0, BLOCK = 1 };
 
 static volatile char selector = ALLOW;
-static volatile long calls, allocations;
-
-extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t);
-extern void *__libc_memalign(size_t, size_t);
-
-void *malloc(size_t size)
-{
-	allocations++;
-	return __libc_malloc(size);
-}
-
-void *calloc(size_t count, size_t size)
-{
-	allocations++;
-	return __libc_calloc(count, size);
-}
-
-void *realloc(void *old, size_t size)
-{
-	allocations++;
-	return __libc_realloc(old, size);
-}
-
-int posix_memalign(void **place, size_t alignment, size_t size)
-{
-	allocations++;
-	*place = __libc_memalign(alignment, size);
-	return *place ? 0 : ENOMEM;
-}
-
-void *aligned_alloc(size_t alignment, size_t size)
-{
-	allocations++;
-	return __libc_memalign(alignment, size);
-}
+static volatile long calls;
 
 #ifdef __x86_64__
 /* A system call was tried: it is counted, and tried again with nobody counting. */
