@@ -125,6 +125,8 @@ pub struct EnrolReply {
     pub scheduler: i32,
     /// Whether the hostfile says of this host that its network is private; only our daemon says that.
     pub private_network: bool,
+    /// What it takes to wake a process here, ns; 0 if the daemon does not say.
+    pub wake_time: u32,
 }
 
 impl EnrolReply {
@@ -147,7 +149,12 @@ impl EnrolReply {
             .int(self.signature as i32)
             .str(&self.address)
             .int(self.scheduler);
-        if self.private_network { body.int(codes::EXTENSION_MAGIC).int(1) } else { body }
+        if !self.private_network && self.wake_time == 0 {
+            return body;
+        }
+        body.int(codes::EXTENSION_MAGIC)
+            .int(i32::from(self.private_network))
+            .int(self.wake_time.cast_signed())
     }
 
     /// The answer in a body; `None` is a refusal.
@@ -156,7 +163,7 @@ impl EnrolReply {
         if reader.int()? <= 0 {
             return Ok(None);
         }
-        Ok(Some(Self {
+        let mut reply = Self {
             tid: Tid::from_raw(reader.int()?),
             parent: reader.int()?,
             output: Sink::read(&mut reader)?,
@@ -165,8 +172,14 @@ impl EnrolReply {
             signature: reader.int()? as u32,
             address: reader.str()?.to_owned(),
             scheduler: reader.int().unwrap_or(0),
-            private_network: reader.int() == Ok(codes::EXTENSION_MAGIC) && reader.int() == Ok(1),
-        }))
+            private_network: false,
+            wake_time: 0,
+        };
+        if reader.int() == Ok(codes::EXTENSION_MAGIC) {
+            reply.private_network = reader.int() == Ok(1);
+            reply.wake_time = reader.int().map_or(0, i32::cast_unsigned);
+        }
+        Ok(Some(reply))
     }
 }
 

@@ -16,13 +16,16 @@ fn the_answer_to_an_enrolment_is_the_originals() {
         address: "7f000001:bfa9".into(),
         scheduler: 0,
         private_network: false,
+        wake_time: 0,
     };
     let bytes = reply.encode();
     assert_eq!(bytes.len(), 0x64 - 32);
     assert_eq!(&bytes[..8], b"\0\0\0\x01\0\x04\0\x02");
     assert_eq!(EnrolReply::decode(&bytes), Ok(Some(reply.clone())));
-    let private = EnrolReply { private_network: true, ..reply };
-    assert_eq!(EnrolReply::decode(&private.encode()), Ok(Some(private)));
+    for (private_network, wake_time) in [(true, 0), (true, 8000), (false, 8000)] {
+        let ours = EnrolReply { private_network, wake_time, ..reply.clone() };
+        assert_eq!(EnrolReply::decode(&ours.encode()), Ok(Some(ours)));
+    }
 }
 
 #[test]

@@ -263,6 +263,7 @@ impl Engine {
     fn open(&mut self, tid: Tid, route: Route) {
         let fd = route.fd().as_raw_fd();
         self.peers.set(tid, Peer::Open(route));
+        self.neighbours.spin_at(self.peers.open_sockets());
         self.tell_route_added(tid, fd);
     }
 
@@ -276,6 +277,7 @@ impl Engine {
     pub(super) fn forget_route(&mut self, tid: Tid) {
         if self.peers.route(tid).is_some() {
             self.peers.remove(tid);
+            self.neighbours.spin_at(self.peers.open_sockets());
             self.tell_route_deleted(tid);
         }
     }

@@ -101,6 +101,8 @@ impl Engine {
         engine.options = Options::new(&engine.identity);
         if engine.daemon_is_ours() {
             engine.neighbours = neighbours::Neighbours::offered();
+            let wake_time = Duration::from_nanos(engine.identity.wake_time.into());
+            engine.neighbours.spinner().set_wake_time(wake_time);
         }
         engine.start_recorder();
         Ok(engine)
@@ -117,6 +119,7 @@ impl Engine {
             address: String::new(),
             scheduler: 0,
             private_network: false,
+            wake_time: 0,
         };
         let inbox = Inbox::new();
         Self {

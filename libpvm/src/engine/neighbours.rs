@@ -93,8 +93,8 @@ pub(super) struct Neighbours {
     pool: BytesMut,
     /// The program waits at the descriptors by itself.
     is_watched: AtomicBool,
-    /// Something may have come at the descriptors.
-    is_sleep_over: AtomicBool,
+    /// Direct routes, for which a task spins, too.
+    sockets: Vec<Arc<OwnedFd>>,
 }
 
 /// What the neighbours are given.
@@ -147,7 +147,7 @@ impl Default for Neighbours {
             taken_in_turn: 0,
             pool: BytesMut::new(),
             is_watched: AtomicBool::new(false),
-            is_sleep_over: AtomicBool::new(true),
+            sockets: Vec::new(),
         }
     }
 }
@@ -379,17 +379,6 @@ impl Neighbours {
         }
     }
 
-    /// Whether something may have come at the descriptors; asked once after each sleep.
-    #[inline]
-    pub(super) fn is_sleep_over(&self) -> bool {
-        self.is_sleep_over.swap(false, Ordering::Relaxed)
-    }
-
-    /// Something may have come at the descriptors.
-    pub(super) fn end_sleep(&self) {
-        self.is_sleep_over.store(true, Ordering::Relaxed);
-    }
-
     /// From now on the bell is always on.
     pub(super) fn keep_bell(&self) {
         self.is_watched.store(true, Ordering::Relaxed);
@@ -480,7 +469,13 @@ impl Neighbours {
             let reader = neighbour.reader.filter(|_| !neighbour.is_left);
             (neighbour.memory.clone(), reader.unwrap_or(nothing))
         });
-        self.spinner = Arc::new(self.spinner.renew(rings));
+        self.spinner = Arc::new(self.spinner.renew(rings, &self.sockets));
+    }
+
+    /// These direct routes are open.
+    pub(super) fn spin_at(&mut self, sockets: Vec<Arc<OwnedFd>>) {
+        self.sockets = sockets;
+        self.renew_spinner();
     }
 }
 

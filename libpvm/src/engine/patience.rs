@@ -1,4 +1,4 @@
-//! How long a task spins for its neighbours' messages before it sleeps.
+//! How long a task spins for messages of its neighbours, and of others on direct routes, before it sleeps.
 //!
 //! Spinning as long as it would take to be woken some times over is never much worse than knowing beforehand. Where it does not
 //! pay, because whoever should answer has no processor, it becomes shorter. Then it is tried again after some short sleeps: as
@@ -7,8 +7,10 @@
 use pvm_shm::pause::Pause;
 use pvm_shm::ring::Reader;
 use pvm_shm::{Mapping, Memory};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// In times of waking another task.
@@ -26,6 +28,8 @@ const LATE: u32 = 8;
 const LATE_MOST: u32 = 1 << 16;
 /// Looks at a ring between two looks at the clock.
 const LOOKS: usize = 128;
+/// A look at more sockets takes too long.
+const SOCKETS: usize = 16;
 
 /// Where the next record of a neighbour will be.
 #[derive(Debug)]
@@ -39,6 +43,7 @@ struct Cursor {
 #[derive(Debug, Default)]
 pub struct Spinner {
     cursors: Vec<Cursor>,
+    sockets: Vec<Arc<OwnedFd>>,
     budget: Arc<Budget>,
 }
 
@@ -54,6 +59,8 @@ struct Budget {
     late_most: AtomicU32,
     /// Until the processor is given away again.
     pause: Pause,
+    /// Something may have come at the descriptors.
+    is_sleep_over: AtomicBool,
 }
 
 impl Default for Budget {
@@ -66,18 +73,24 @@ impl Default for Budget {
             late: 0.into(),
             late_most: LATE.into(),
             pause: Pause::default(),
+            is_sleep_over: AtomicBool::new(true),
         }
     }
 }
 
 impl Spinner {
-    /// The same patience, for these rings.
-    pub(super) fn renew(&self, rings: impl Iterator<Item = (Arc<Mapping>, Reader)>) -> Self {
+    /// The same patience, for these rings, and these sockets unless they are too many.
+    pub(super) fn renew(
+        &self,
+        rings: impl Iterator<Item = (Arc<Mapping>, Reader)>,
+        sockets: &[Arc<OwnedFd>],
+    ) -> Self {
+        let sockets = if sockets.len() > SOCKETS { Vec::new() } else { sockets.to_vec() };
         let cursor = |(memory, reader): (Arc<Mapping>, Reader)| {
             let (at, number) = reader.awaited();
             Cursor { memory, at: at.into(), number: number.into() }
         };
-        Self { cursors: rings.map(cursor).collect(), budget: self.budget.clone() }
+        Self { cursors: rings.map(cursor).collect(), sockets, budget: self.budget.clone() }
     }
 
     /// What it takes to wake a task.
@@ -112,16 +125,39 @@ impl Spinner {
         (0..LOOKS.checked_div(self.cursors.len()).unwrap_or(0).max(1)).any(|_| self.is_ready())
     }
 
-    /// Looks for a record until `deadline`, or as long as it is worth while; whether there is one.
+    /// Whether something may have come at the descriptors; asked once after each sleep.
+    #[inline]
+    pub(super) fn is_sleep_over(&self) -> bool {
+        self.budget.is_sleep_over.swap(false, Ordering::Relaxed)
+    }
+
+    /// Something may have come at the descriptors.
+    pub(super) fn end_sleep(&self) {
+        self.budget.is_sleep_over.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether something has come at the sockets; asks the system.
+    fn has_come(&self, sockets: &mut [PollFd<'_>]) -> bool {
+        let come = !sockets.is_empty() && matches!(poll(sockets, Some(&Timespec::default())), Ok(1..));
+        if come {
+            self.end_sleep();
+        }
+        come
+    }
+
+    /// Looks for a record, or whatever comes on direct routes, until `deadline`, or as long as it is worth while; whether there is
+    /// something.
     pub fn spin(&self, deadline: Option<Instant>) -> bool {
-        if self.cursors.is_empty() {
+        if self.cursors.is_empty() && self.sockets.is_empty() {
             return false;
         }
         if self.look() {
             return true;
         }
         // A look at many rings takes long.
-        let looks = (LOOKS / self.cursors.len()).max(1);
+        let looks = LOOKS.checked_div(self.cursors.len()).unwrap_or(0).max(1);
+        let mut sockets: Vec<_> =
+            self.sockets.iter().map(|socket| PollFd::new(&**socket, PollFlags::IN)).collect();
         if self.shares_processor() {
             return false;
         }
@@ -130,7 +166,7 @@ impl Spinner {
         let end = deadline.map_or(begin + budget, |deadline| deadline.min(begin + budget));
         let mut gives_way = None;
         let is_found = loop {
-            if (0..looks).any(|_| self.is_ready() || pause_a_little()) {
+            if (0..looks).any(|_| self.is_ready() || pause_a_little()) || self.has_come(&mut sockets) {
                 break true;
             }
             let now = Instant::now();
@@ -214,7 +250,7 @@ mod tests {
         let mut outbox = Outbox::new(1 << 20).unwrap();
         let (mut ring, at) = outbox.open_ring().unwrap();
         let reader = Reader::new(&**outbox.memory(), at).unwrap();
-        let spinner = Spinner::default().renew([(outbox.memory().clone(), reader)].into_iter());
+        let spinner = Spinner::default().renew([(outbox.memory().clone(), reader)].into_iter(), &[]);
         spinner.budget.most.store(1_600_000, Ordering::Relaxed);
         spinner.budget.now.store(1_600_000, Ordering::Relaxed);
         let fail_all = || {

@@ -8,7 +8,8 @@ use pvm_wire::codes::{CONTEXT_TC, Tc};
 use pvm_wire::coscheduling::Turn;
 use pvm_wire::{Message, Tid};
 use std::collections::{BTreeMap, HashMap};
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// How far this task and another have come with a direct route. Without an entry nobody has asked.
@@ -91,6 +92,15 @@ impl Peers {
             Peer::Granted(listener, ..) => Some((tid, listener.fd(), false)),
             Peer::Open(route) => Some((tid, route.fd(), false)),
         })
+    }
+
+    /// The sockets of open routes.
+    pub(super) fn open_sockets(&self) -> Vec<Arc<OwnedFd>> {
+        let open = self.table.values().filter_map(|peer| match peer {
+            Peer::Open(route) => Some(route.socket()),
+            _ => None,
+        });
+        open.collect()
     }
 
     /// Whose they are.

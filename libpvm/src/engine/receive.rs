@@ -118,10 +118,10 @@ impl Engine {
         if let Some(message) = self.next_of_rings()? {
             return Ok(Some(message));
         }
-        if self.neighbours.len() == 0 || self.neighbours.is_sleep_over() || self.is_full() {
+        if self.neighbours.len() == 0 || self.neighbours.spinner().is_sleep_over() || self.is_full() {
             let message = self.receive(Wait::Poll, &mut |_| Choice::Take)?;
             if message.is_some() {
-                self.neighbours.end_sleep();
+                self.neighbours.spinner().end_sleep();
             }
             return Ok(message);
         }
@@ -204,7 +204,7 @@ impl Engine {
             return Ok(true);
         }
         let came = self.take_some()?
-            || may_wait(deadline) && self.spin(deadline) && self.take_some()?
+            || may_wait(deadline) && self.spin(deadline) && (self.take_some()? || self.read_all_ready()?)
             || self.read_now()?
             || self.sleep(deadline)?;
         self.neighbours.settle();

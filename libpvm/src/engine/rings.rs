@@ -55,7 +55,7 @@ impl Engine {
 
     /// The sleep is over.
     pub fn wake(&self) {
-        self.neighbours.end_sleep();
+        self.neighbours.spinner().end_sleep();
         self.neighbours.wake();
     }
 
@@ -276,12 +276,9 @@ impl Engine {
         Ok(None)
     }
 
-    /// Spins for what neighbours may write, unless the daemon's answer is waited for.
+    /// Spins for what neighbours may write, or others on direct routes, unless the daemon's answer is waited for.
     pub(super) fn spin(&self, deadline: Option<Instant>) -> bool {
-        !self.asking
-            && self.neighbours.len() > 0
-            && !self.is_full()
-            && self.neighbours.spinner().spin(deadline)
+        !self.asking && !self.is_full() && self.neighbours.spinner().spin(deadline)
     }
 
     /// Deals with a message about shared memory.
@@ -294,12 +291,8 @@ impl Engine {
         match kind {
             Tcx::Neighbour if message.src.is_daemon() => {
                 let descriptors = self.route.as_mut().and_then(Route::take_descriptors);
-                let (tid, wake_time) = (Tid::from_raw(reader.int()?), reader.int()?);
-                let wake_time = Duration::from_nanos(wake_time.unsigned_abs().into());
+                let tid = Tid::from_raw(reader.int()?);
                 if self.neighbours.add(tid, descriptors.unwrap_or_default()) {
-                    if self.neighbours.len() == 1 {
-                        self.neighbours.spinner().set_wake_time(wake_time);
-                    }
                     self.inbox.deferred.push_back(Message {
                         src: self.tid(),
                         dst: tid,

@@ -18,6 +18,7 @@ use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a host may be silent on a route to a task that has ended.
@@ -44,7 +45,7 @@ const BATCH: usize = 64;
 /// A connected, non-blocking stream socket.
 #[derive(Debug)]
 pub(super) struct Route {
-    socket: OwnedFd,
+    socket: Arc<OwnedFd>,
     peer: Option<Tid>,
     unread: Vec<u8>,
     fragment: Option<OpenFragment>,
@@ -98,7 +99,7 @@ impl Route {
     /// bytes.
     pub(super) fn new(socket: OwnedFd, limit: usize) -> Self {
         Self {
-            socket,
+            socket: Arc::new(socket),
             peer: None,
             unread: Vec::new(),
             fragment: None,
@@ -166,6 +167,11 @@ impl Route {
     /// The socket.
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
+    }
+
+    /// The socket, for those who look at it without the engine.
+    pub(super) fn socket(&self) -> Arc<OwnedFd> {
+        self.socket.clone()
     }
 
     /// Bytes of a message that the other task has not ended.

@@ -191,6 +191,7 @@ impl Core {
             address: task_address(self.config.address),
             scheduler: self.services.scheduler.map_or(0, Tid::raw),
             private_network: self.config.private_network,
+            wake_time: u32::try_from(self.config.wake_time.as_nanos()).unwrap_or(u32::MAX),
         })
     }
 

@@ -58,8 +58,7 @@ impl Core {
     }
 
     fn tell_neighbour(&mut self, to: Tid, conn: ConnId, about: Tid, of: ConnId) {
-        let wake_time = i32::try_from(self.config.wake_time.as_nanos()).unwrap_or(i32::MAX);
-        let body = BodyWriter::new().int(about.raw()).int(wake_time).finish();
+        let body = BodyWriter::new().int(about.raw()).finish();
         let (header, data) = self.fragment_to_library(to, Tcx::Neighbour, &body);
         self.actions.push(Action::SendShared { conn, header, data, of });
     }
