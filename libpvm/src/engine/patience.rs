@@ -277,6 +277,24 @@ mod tests {
     }
 
     #[test]
+    fn what_comes_at_a_socket_ends_the_spin() {
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        let ours: Arc<OwnedFd> = Arc::new(ours.into());
+        let spinner = Spinner::default().renew(std::iter::empty(), &[ours.clone()]);
+        spinner.set_wake_time(Duration::from_secs(1));
+        assert!(spinner.is_sleep_over() && !spinner.is_sleep_over());
+        assert!(!spinner.spin(Some(Instant::now() + Duration::from_millis(1))), "nothing has come");
+        assert!(!spinner.is_sleep_over());
+        std::io::Write::write_all(&mut &theirs, b"x").unwrap();
+        spinner.set_wake_time(Duration::from_secs(1));
+        assert!(spinner.spin(None) && spinner.is_sleep_over());
+        // A look at so many would take longer than it saves.
+        let many = Spinner::default().renew(std::iter::empty(), &vec![ours; SOCKETS + 1]);
+        many.set_wake_time(Duration::from_secs(1));
+        assert!(!many.spin(None));
+    }
+
+    #[test]
     fn tasks_that_may_share_a_processor_sleep_now_and_then() {
         let spinner = Spinner::default();
         for late_most in [LATE, 2 * LATE, 4 * LATE] {
