@@ -20,6 +20,8 @@ extern "C" {
 #define PvmBatchRestarts        1002    /* how often a task that fails is started again */
 
 /*
+ * A batch whose parent does not receive its notices starts no more tasks from 1024 of them on, until half have been taken.
+ *
  * What a notice says: five integers, packed with the default encoding, from the daemon.
  *
  *   what             batch    task's number   task id, or 0        value

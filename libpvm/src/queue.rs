@@ -12,7 +12,8 @@ use pvm_wire::queue::{BatchEvent, BatchRecord, QueueRequest, decode_batches};
 /// A queued batch to be started.
 ///
 /// Each host runs as many tasks of queued batches at a time as it has slots (`PVM_TASK_SLOTS`, one per core); the others wait.
-/// While the batch runs, its parent is told what becomes of each task:
+/// While the batch runs, its parent is told what becomes of each task, if it asks for that. It has to take those notices: 1024 that it
+/// has not taken hold its batches back.
 ///
 /// ```no_run
 /// # fn main() -> pvm3::Result<()> {
@@ -43,7 +44,7 @@ impl<'a> Spawn<'a> {
 
 impl Queued<'_> {
     /// Asks for notices of each start and end, as messages with this tag in the current context
-    /// ([`Received::get_batch_event`]).
+    /// ([`Received::get_batch_event`]). While 1024 of them wait to be received, no more tasks are started.
     pub fn notices(mut self, tag: i32) -> Self {
         self.request.tag = tag;
         self

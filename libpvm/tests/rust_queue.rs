@@ -5,6 +5,7 @@
 
 mod rust_support;
 
+use pvm_wire::queue::NOTICES_HIGH;
 use pvm3::{BatchEvent, PvmError, Task, Tid};
 use rust_support::Test;
 use rustix::process::{Pid, Signal, kill_process};
@@ -26,6 +27,8 @@ const TESTS: &[Test] = &[
     ("a_host_that_leaves", a_host_that_leaves),
     ("slots_that_are_taken", slots_that_are_taken),
     ("a_long_queue", a_long_queue),
+    ("a_parent_that_does_not_read", a_parent_that_does_not_read),
+    ("a_parent_that_reads_other_messages", a_parent_that_reads_other_messages),
 ];
 
 const ROLES: &[Test] = &[
@@ -375,4 +378,57 @@ fn a_long_queue() {
     println!("daemon and managers: {early:?} kB after a tenth, {peak:?} kB at most");
     assert!(queued < took / 4, "the call waits");
     assert!(peak.0 < early.0 + 8192 && peak.1 < early.1 + 8192, "memory grows: {early:?} to {peak:?} kB");
+}
+
+/// Waits until a batch starts no more tasks, and gives how many it has started by then.
+fn started_at_last(task: &mut Task, batch: i32) -> u32 {
+    let (mut last, end) = (u32::MAX, Instant::now() + LIMIT);
+    loop {
+        let listed = task.batches().unwrap();
+        let record = listed.iter().find(|record| record.id == batch).expect("it is listed");
+        let started = record.total - record.waiting;
+        if started == last && record.running == 0 {
+            return started;
+        }
+        assert!(Instant::now() < end, "{record:?}");
+        last = started;
+        std::thread::sleep(Duration::from_millis(500));
+    }
+}
+
+/// The most tasks that are started for a parent with nothing but notices: each has two.
+fn most_untaken() -> u32 {
+    NOTICES_HIGH / 2 + slots() as u32
+}
+
+/// However long a queue is, it waits for a parent that sleeps, and goes on to its end when that takes its notices.
+fn a_parent_that_does_not_read() {
+    let Some(mut task) = enrol() else { return };
+    let early = memory().0;
+    let program = task.spawn(me()).on_host("no.such.host").count(100_000).queued().notices(NOTICES);
+    let batch = program.start().unwrap();
+    let ended = started_at_last(&mut task, batch);
+    assert_eq!(ended, NOTICES_HIGH, "so many have failed, and nobody has taken a notice");
+    let BatchEvent::Done { failed: 100_000, .. } = to_the_end(&mut task, batch).1 else {
+        panic!("not the end")
+    };
+    let late = memory().0;
+    assert!(late < early + 8192, "{early} to {late} kB");
+}
+
+/// Notices that the library has read and the program has not count, too.
+fn a_parent_that_reads_other_messages() {
+    let Some(mut task) = enrol() else { return };
+    let count = std::env::var(rust_support::QUEUE_TASKS).map_or(650, |count| count.parse().unwrap());
+    let batch = queue(&mut task, "brief", count, 0).unwrap();
+    let started = started_at_last(&mut task, batch);
+    assert!((NOTICES_HIGH / 2..=most_untaken()).contains(&started), "{started} tasks were started");
+    let early = memory().0;
+    assert!(task.recv_timeout(Tid::ANY, NOTICES + 1, Duration::from_secs(2)).unwrap().is_none());
+    assert_eq!(started_at_last(&mut task, batch), started, "nothing was taken");
+    let (events, done) = to_the_end(&mut task, batch);
+    assert_eq!(done, BatchEvent::Done { done: count as u32, failed: 0, cancelled: 0 });
+    assert_eq!(events.len(), 2 * count);
+    let late = memory().0;
+    assert!(late < early + 8192, "{early} to {late} kB");
 }

@@ -135,6 +135,8 @@ tags! {
         Asleep = 15,
         /// It sleeps no more.
         Awake = 16,
+        /// The caller's program has taken so many notices of queued batches.
+        NoticesTaken = 17,
     }
 }
 

@@ -42,6 +42,18 @@ impl QueueRequest {
     }
 }
 
+/// Wait id of the notices of queued batches, by which a library knows what it has to count.
+pub const NOTICE: i32 = -1;
+
+/// Notices that a task has been sent and has not taken, from which on its batches start no more tasks.
+pub const NOTICES_HIGH: u32 = 1024;
+
+/// Notices of which so few are left that its batches go on.
+pub const NOTICES_LOW: u32 = NOTICES_HIGH / 2;
+
+/// Notices that a library lets its program take before it says so to its daemon.
+pub const NOTICES_AT_ONCE: u32 = NOTICES_HIGH / 8;
+
 /// What the parent of a queued batch is told, as a message of five integers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BatchEvent {

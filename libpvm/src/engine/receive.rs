@@ -2,7 +2,9 @@
 
 use super::{Engine, Line};
 use crate::error::{Error, Result};
-use pvm_wire::codes::CONTEXT_TC;
+use pvm_wire::body::BodyWriter;
+use pvm_wire::codes::{CONTEXT_TC, Tmx};
+use pvm_wire::queue::{NOTICE, NOTICES_AT_ONCE};
 use pvm_wire::{Message, MessageHeader, PvmError, Tid};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -44,6 +46,8 @@ pub(super) struct Inbox {
     pub(super) deferred: VecDeque<Message>,
     held: usize,
     limit: usize,
+    /// Notices of queued batches that the program has taken and the daemon has not heard of.
+    notices: u32,
 }
 
 impl Inbox {
@@ -55,6 +59,7 @@ impl Inbox {
             deferred: VecDeque::new(),
             held: 0,
             limit: limit.unwrap_or(QUEUE_MAX),
+            notices: 0,
         }
     }
 
@@ -85,6 +90,10 @@ impl Inbox {
         }
         Ok(best)
     }
+}
+
+fn is_notice(message: &Message) -> bool {
+    message.header.wait_id == NOTICE && message.src == Tid::MY_DAEMON
 }
 
 /// Whether there is time left.
@@ -174,7 +183,22 @@ impl Engine {
         choose: &mut dyn FnMut(&Message) -> Choice,
     ) -> Result<Option<Message>> {
         let index = self.find(start, deadline, choose)?;
-        Ok(index.and_then(|index| self.inbox.remove(index)))
+        let message = index.and_then(|index| self.inbox.remove(index));
+        if message.as_ref().is_some_and(is_notice) {
+            self.count_notice();
+        }
+        Ok(message)
+    }
+
+    /// The program has taken a notice of a queued batch. Its daemon starts no more tasks before it has heard of enough of them.
+    #[cold]
+    fn count_notice(&mut self) {
+        self.inbox.notices += 1;
+        if self.inbox.notices >= NOTICES_AT_ONCE {
+            let taken = std::mem::take(&mut self.inbox.notices);
+            self.tell_daemon_later(Tmx::NoticesTaken, BodyWriter::new().int(taken.cast_signed()).finish());
+            self.send_deferred();
+        }
     }
 
     /// The index of a message that `choose` takes; each message is shown to it once.

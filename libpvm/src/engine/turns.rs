@@ -116,7 +116,7 @@ impl Engine {
     }
 
     /// When no other message is half sent.
-    fn tell_daemon_later(&mut self, what: Tmx, body: Vec<u8>) {
+    pub(super) fn tell_daemon_later(&mut self, what: Tmx, body: Vec<u8>) {
         let header = xdr_header(what.tag(), CONTEXT_TM, 0);
         let message = Message { src: self.tid(), dst: Tid::MY_DAEMON, header, body: body.into() };
         self.inbox.deferred.push_back(message);

@@ -42,6 +42,8 @@ pub(super) struct Placing {
     /// Tasks that failed on a host and wait for another.
     again: Vec<(u32, HostIndex)>,
     policy: Policy,
+    /// Why what waits can never be placed.
+    pub hopeless: Option<PvmError>,
     /// No node may be given more: what waits goes to them once all that they were given is settled.
     pub beyond_limits: bool,
     /// What each node has been given.
@@ -92,6 +94,14 @@ impl Placing {
     /// A task that has failed on a host waits again.
     pub fn try_again(&mut self, number: u32, failed_on: HostIndex) {
         self.again.push((number, failed_on));
+    }
+
+    /// Takes one out of those that wait, whatever it waits for.
+    pub fn give_up(&mut self) -> Option<u32> {
+        let mut range = Vec::new();
+        self.take_ranges(&mut 1, &mut range);
+        let first = range.first().map(|&(number, _)| number);
+        first.or_else(|| self.again.pop().map(|(number, _)| number))
     }
 
     /// All that wait.
@@ -184,10 +194,11 @@ impl Core {
             manager: None,
             again: Vec::new(),
             policy,
+            hopeless: None,
             beyond_limits: false,
             tallies: BTreeMap::new(),
         });
-        self.find_manager(id);
+        self.hand_out(id);
     }
 
     /// Tasks of a batch wait again.
@@ -198,6 +209,17 @@ impl Core {
                 let batch = self.batch_id(id);
                 self.send_batch(manager, &BatchMsg::More { batch, count: count.into() });
             }
+            None => self.hand_out(id),
+        }
+    }
+
+    /// Has what waits of a batch handed out, unless its parent has to hear of others first.
+    pub(super) fn hand_out(&mut self, id: SpawnId) {
+        let placing = self.spawns.get(&id).and_then(|spawn| spawn.placing.as_ref());
+        let Some(placing) = placing.filter(|placing| placing.waiting() > 0) else { return };
+        match placing.hopeless {
+            _ if self.is_held(id) => {}
+            Some(error) => self.queue_unplaced(id, error),
             None => self.find_manager(id),
         }
     }
@@ -329,20 +351,22 @@ impl Core {
         let placing = self.spawns.get_mut(&id).and_then(|spawn| spawn.placing.as_mut());
         let Some(placing) = placing.filter(|placing| placing.manager == Some(manager)) else { return };
         if queued || placing.nodes.is_empty() {
-            let rest = placing.take_all();
-            return self.fail_items(id, rest, PvmError::NoHost);
+            return self.fail_items(id, PvmError::NoHost);
         }
         placing.beyond_limits = true;
         self.place_beyond_limits(id);
     }
 
-    fn fail_items(&mut self, id: SpawnId, ranges: VecDeque<(u32, u32)>, error: PvmError) {
-        if self.is_queued(id) {
-            return ranges
-                .into_iter()
-                .for_each(|(first, count)| self.queue_unplaced(id, first, count, error));
+    /// What waits of a batch has failed.
+    fn fail_items(&mut self, id: SpawnId, error: PvmError) {
+        let Some(spawn) = self.spawns.get_mut(&id) else { return };
+        let (queued, Some(placing)) = (spawn.queue.is_some(), &mut spawn.placing) else { return };
+        if queued {
+            placing.hopeless = Some(error);
+            self.release_manager(id);
+            return self.queue_unplaced(id, error);
         }
-        for (first, count) in ranges {
+        for (first, count) in placing.take_all() {
             self.resolve_items(id, first, &vec![error.code(); count as usize]);
         }
     }
@@ -401,9 +425,7 @@ impl Core {
             let placing = self.spawns.get_mut(&id).and_then(|spawn| spawn.placing.as_mut());
             if let Some(placing) = placing {
                 placing.manager = None;
-                if placing.waiting() > 0 {
-                    self.find_manager(id);
-                }
+                self.hand_out(id);
             }
         } else if !started {
             self.managers.deaths += 1;
@@ -425,11 +447,7 @@ impl Core {
         error!(reason, "no task manager can be started: set PVM_TASK_MANAGER to its path");
         self.managers.deaths = 0;
         for id in std::mem::take(&mut self.managers.waiting) {
-            let placing = self.spawns.get_mut(&id).and_then(|spawn| spawn.placing.as_mut());
-            if let Some(placing) = placing {
-                let rest = placing.take_all();
-                self.fail_items(id, rest, PvmError::DSysErr);
-            }
+            self.fail_items(id, PvmError::DSysErr);
         }
     }
 

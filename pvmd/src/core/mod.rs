@@ -23,6 +23,7 @@ mod history;
 mod hosts;
 mod mailbox;
 mod neighbours;
+mod notices;
 mod notify;
 mod output;
 mod page;

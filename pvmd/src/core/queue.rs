@@ -31,7 +31,7 @@ pub(super) struct Queue {
     /// Its id, as programs see it.
     pub id: i32,
     /// Context and tag of the parent's notices.
-    notices: Option<(i32, i32)>,
+    pub notices: Option<(i32, i32)>,
     /// Starts that a task may have beyond the first.
     restarts: u32,
     /// Starts beyond the first so far, of those tasks that had any.
@@ -238,10 +238,15 @@ impl Core {
         }
     }
 
-    /// These tasks of a queued batch cannot be placed at all.
-    pub(super) fn queue_unplaced(&mut self, id: SpawnId, first: u32, count: u32, error: PvmError) {
-        for number in first..first + count {
-            let Some(queue) = self.spawns.get_mut(&id).and_then(|spawn| spawn.queue.as_mut()) else { return };
+    /// What waits of a queued batch cannot be placed at all: it fails as fast as the parent takes the notices.
+    pub(super) fn queue_unplaced(&mut self, id: SpawnId, error: PvmError) {
+        while !self.is_held(id) {
+            let Some(spawn) = self.spawns.get_mut(&id) else { return };
+            let (Some(queue), Some(placing)) = (&mut spawn.queue, &mut spawn.placing) else { return };
+            let Some(number) = placing.give_up() else {
+                placing.hopeless = None;
+                break;
+            };
             queue.count.failed += 1;
             self.tell_parent(id, BatchEvent::Failed { number, tid: Tid::NONE, code: error.code() });
         }
@@ -279,11 +284,15 @@ impl Core {
 
     /// Its parent has left the machine: nobody could be told, so nothing more of its batches is started. What runs goes on.
     pub(super) fn queues_parent_gone(&mut self, parent: Tid) {
-        for id in self.queues.ids.values().copied().collect::<Vec<_>>() {
-            if self.spawns.get(&id).is_some_and(|spawn| spawn.spawner == parent) {
-                self.cancel_queue(id, false);
-            }
+        for id in self.queues_of(parent) {
+            self.cancel_queue(id, false);
         }
+    }
+
+    /// The queued batches of a task.
+    pub(super) fn queues_of(&self, parent: Tid) -> Vec<SpawnId> {
+        let of = |id: &SpawnId| self.spawns.get(id).is_some_and(|spawn| spawn.spawner == parent);
+        self.queues.ids.values().copied().filter(of).collect()
     }
 
     /// Starts no more of a batch, and ends what runs if that is wanted.
@@ -325,16 +334,6 @@ impl Core {
             self.queues.ended.pop_front();
         }
         self.queues.ended.push_back(record);
-    }
-
-    fn tell_parent(&mut self, id: SpawnId, event: BatchEvent) {
-        let Some(spawn) = self.spawns.get(&id) else { return };
-        if let Some(queue) = &spawn.queue
-            && let Some((context, tag)) = queue.notices
-        {
-            let (parent, body) = (spawn.spawner, event.encode(queue.id));
-            self.send_message(Source::Daemon, parent, context, tag, body);
-        }
     }
 }
 

@@ -57,6 +57,7 @@ impl Core {
             (_, Some(Tmx::CancelBatch)) => {
                 BodyReader::new(&message.body).int().map(|id| self.on_cancel_batch(to, id))
             }
+            (_, Some(Tmx::NoticesTaken)) => self.on_notices_taken(tid, &message.body),
             (_, Some(Tmx::Team)) => self.on_team(tid, &message.body).map(|code| self.reply_int(to, code)),
             (_, Some(Tmx::Turns)) => self.on_turns_request(to, &message.body),
             (_, Some(Tmx::History)) => self.on_history_request(to, &message.body),

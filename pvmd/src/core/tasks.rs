@@ -1,6 +1,7 @@
 //! The tasks of this host, and their connections.
 
 use super::event::{ConnId, Cookie};
+use super::notices::Notices;
 use super::spans;
 use super::teams::TeamId;
 use bytes::Bytes;
@@ -70,6 +71,8 @@ pub(super) struct Task {
     pub backlog: VecDeque<(FragmentHeader, Bytes)>,
     /// Bytes on their way to it, headers included.
     pub queued: usize,
+    /// Notices of its queued batches.
+    pub notices: Notices,
     /// Tasks of this host that share memory with it.
     pub neighbours: BTreeSet<Tid>,
     /// To whom on another host it has sent, without an answer yet.
@@ -159,6 +162,7 @@ impl TaskTable {
             item: None,
             backlog: VecDeque::new(),
             queued: 0,
+            notices: Notices::default(),
             neighbours: BTreeSet::new(),
             awaits: None,
         };
