@@ -90,10 +90,10 @@ impl Outbox {
         sent
     }
 
-    /// Sends a message of at most [`crate::ring::IN_LINE`] bytes if nothing stands in the way: `false` otherwise.
+    /// As [`Self::send_inline`], if nothing stands in the way: `false` otherwise.
     #[inline]
-    pub fn send_line(&self, ring: &mut Writer, header: MessageHeader, parts: [&[u8]; 2]) -> bool {
-        self.store.has_room() && ring.push_line(&**self.memory(), header, parts)
+    pub fn send_here(&self, ring: &mut Writer, header: MessageHeader, parts: [&[u8]; 2]) -> bool {
+        self.store.has_room() && ring.push_here(&**self.memory(), header, parts)
     }
 
     /// Whether a message of this length lies in the ring itself.

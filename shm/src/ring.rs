@@ -58,6 +58,19 @@ pub enum Place {
     },
 }
 
+/// A message in the ring, as [`Reader::peek`] finds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Near {
+    /// Its header.
+    pub header: MessageHeader,
+    /// Where its body begins.
+    pub at: u64,
+    /// The body's length.
+    pub length: usize,
+    /// The first bytes of the body, and what is behind a shorter one.
+    pub first: [u8; IN_LINE],
+}
+
 /// What a reader finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record {
@@ -155,7 +168,10 @@ struct Chunk {
 /// The sender's end.
 #[derive(Debug)]
 pub struct Writer {
-    chunks: VecDeque<Chunk>,
+    /// Where it writes.
+    chunk: Chunk,
+    /// Where it wrote before, and perhaps is still read.
+    before: VecDeque<Chunk>,
     next: u32,
     number: u32,
 }
@@ -165,7 +181,7 @@ impl Writer {
     pub fn new(memory: &impl Memory, at: u64) -> Self {
         let chunk = Chunk { at, lines: FIRST_LINES, littered: true };
         sweep(memory, &chunk);
-        Self { chunks: [chunk].into(), next: 1, number: 1 }
+        Self { chunk, before: VecDeque::new(), next: 1, number: 1 }
     }
 
     /// Publishes a message whose parts are together at most [`INLINE_MAX`] bytes. `more` gives the place of another [`CHUNK`]
@@ -178,43 +194,38 @@ impl Writer {
         parts: &[&[u8]],
         more: impl FnOnce() -> Option<u64>,
     ) -> bool {
-        let length: usize = parts.iter().map(|part| part.len()).sum();
-        let lines = lines_of(length);
-        if length > INLINE_MAX || !self.make_room(memory, lines, more) {
-            return false;
+        let length = parts.iter().map(|part| part.len()).sum();
+        let fits = length <= INLINE_MAX && self.make_room(memory, lines_of(length), more);
+        if fits {
+            self.put(memory, header, parts, length);
         }
+        fits
+    }
+
+    /// As [`Self::push_inline`], while the chunk has room for it: `false` otherwise, and then nothing was published.
+    #[inline]
+    pub fn push_here(&mut self, memory: &impl Memory, header: MessageHeader, parts: [&[u8]; 2]) -> bool {
+        let length = parts[0].len() + parts[1].len();
+        let fits = length <= INLINE_MAX && self.has_room(lines_of(length));
+        if fits {
+            self.put(memory, header, &parts, length);
+        }
+        fits
+    }
+
+    /// Publishes a message of this length, for which there is room.
+    #[inline(always)]
+    fn put(&mut self, memory: &impl Memory, header: MessageHeader, parts: &[&[u8]], length: usize) {
+        let (at, lines) = (self.here(), lines_of(length));
         let head = Head { kind: INLINE, header, length: length as u32, places: [0; 2] };
-        let at = self.here();
         memory.write(at + 4, &head.words());
         let mut to = at + BODY;
         for part in parts {
             memory.write(to, part);
             to += part.len() as u64;
         }
-        if lines > 1
-            && let Some(chunk) = self.chunks.back_mut()
-        {
-            chunk.littered = true;
-        }
+        self.chunk.littered |= lines > 1;
         self.publish(memory, lines);
-        true
-    }
-
-    /// As [`Self::push_inline`], of a message of at most [`IN_LINE`] bytes while the chunk has room for it: `false` otherwise, and
-    /// then nothing was published.
-    #[inline]
-    pub fn push_line(&mut self, memory: &impl Memory, header: MessageHeader, parts: [&[u8]; 2]) -> bool {
-        let length = parts[0].len() + parts[1].len();
-        if length > IN_LINE || !self.has_room(1) {
-            return false;
-        }
-        let at = self.here();
-        let head = Head { kind: INLINE, header, length: length as u32, places: [0; 2] };
-        memory.write(at + 4, &head.words());
-        memory.write(at + BODY, parts[0]);
-        memory.write(at + BODY + parts[0].len() as u64, parts[1]);
-        self.publish(memory, 1);
-        true
     }
 
     /// Publishes a message that lies in a block; otherwise like [`Self::push_inline`].
@@ -246,19 +257,19 @@ impl Writer {
     /// Chunks that the receiver has left and that are not needed soon.
     #[inline]
     pub fn take_spare(&mut self, memory: &impl Memory) -> Option<(u64, u64)> {
-        let spare = self.chunks.len() > 2 && self.chunks.front().is_some_and(|chunk| is_left(memory, chunk));
-        let chunk = if spare { self.chunks.pop_front() } else { None };
+        let spare = self.before.len() > 1 && self.before.front().is_some_and(|chunk| is_left(memory, chunk));
+        let chunk = if spare { self.before.pop_front() } else { None };
         chunk.map(|chunk| (chunk.at, u64::from(chunk.lines) * LINE))
     }
 
     /// All chunks, when the ring is not used any more: places and sizes.
     pub fn into_chunks(self) -> impl Iterator<Item = (u64, u64)> {
-        self.chunks.into_iter().map(|chunk| (chunk.at, u64::from(chunk.lines) * LINE))
+        self.before.into_iter().chain([self.chunk]).map(|chunk| (chunk.at, u64::from(chunk.lines) * LINE))
     }
 
     #[inline]
     fn here(&self) -> u64 {
-        self.chunks.back().map_or(0, |chunk| chunk.at) + u64::from(self.next) * LINE
+        self.chunk.at + u64::from(self.next) * LINE
     }
 
     #[inline]
@@ -277,16 +288,14 @@ impl Writer {
     /// Whether the chunk has room for so many lines and a link behind them.
     #[inline]
     fn has_room(&self, lines: u32) -> bool {
-        self.chunks.back().is_some_and(|chunk| self.next + lines < chunk.lines)
+        self.next + lines < self.chunk.lines
     }
 
     fn go_on(&mut self, memory: &impl Memory, more: impl FnOnce() -> Option<u64>) -> bool {
         let left =
-            self.chunks.front().copied().filter(|chunk| {
-                self.chunks.len() > 1 && chunk.lines == CHUNK_LINES && is_left(memory, chunk)
-            });
+            self.before.front().copied().filter(|chunk| chunk.lines == CHUNK_LINES && is_left(memory, chunk));
         let chunk = if let Some(chunk) = left {
-            self.chunks.pop_front();
+            self.before.pop_front();
             chunk
         } else {
             let Some(at) = more() else { return false };
@@ -299,7 +308,8 @@ impl Writer {
         let head = Head { kind: LINK, length: chunk.lines, places: [chunk.at, 0], ..Head::default() };
         head.write(memory, self.here());
         self.publish(memory, 1);
-        self.chunks.push_back(Chunk { littered: false, ..chunk });
+        let chunk = Chunk { littered: false, ..chunk };
+        self.before.push_back(std::mem::replace(&mut self.chunk, chunk));
         self.next = 1;
         true
     }
@@ -307,7 +317,7 @@ impl Writer {
 
 #[inline]
 fn lines_of(length: usize) -> u32 {
-    (length as u64 + BODY).div_ceil(LINE).max(1) as u32
+    (length as u64 + BODY).div_ceil(LINE) as u32
 }
 
 fn sweep(memory: &impl Memory, chunk: &Chunk) {
@@ -354,23 +364,26 @@ impl Reader {
         memory.load(at) == number
     }
 
-    /// The next record if it is a message in one line: its header, its length, and as many bytes and more. It stays the next.
+    /// The next record if it is a message in the ring, and not the last in its chunk. It stays the next.
     #[inline(always)]
-    pub fn peek_line(&self, memory: &impl Memory) -> Option<(MessageHeader, usize, [u8; IN_LINE])> {
-        if !self.is_ready(memory) || self.next + 1 >= self.lines {
+    pub fn peek(&self, memory: &impl Memory) -> Option<Near> {
+        let (here, number) = self.awaited();
+        if memory.load(here) != number {
             return None;
         }
-        let line = memory.read_line(self.awaited().0);
-        let (head, body) = (Head::decode(&line), line.last_chunk::<IN_LINE>()?);
+        let line = memory.read_line(here);
+        let (head, first) = (Head::decode(&line), *line.last_chunk()?);
         let length = head.length as usize;
-        (head.kind == INLINE && length <= IN_LINE).then_some((head.header, length, *body))
+        let is_near =
+            head.kind == INLINE && length <= INLINE_MAX && self.next + lines_of(length) < self.lines;
+        is_near.then_some(Near { header: head.header, at: here + BODY, length, first })
     }
 
-    /// Passes over what [`Self::peek_line`] has found.
+    /// Passes over what [`Self::peek`] has found.
     #[inline(always)]
-    pub fn pass_line(&mut self) {
+    pub fn pass(&mut self, found: &Near) {
         self.number = after(self.number);
-        self.next += 1;
+        self.next += lines_of(found.length);
     }
 
     /// The next record.

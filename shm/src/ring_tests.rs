@@ -57,6 +57,31 @@ fn bodies_of_every_length_come_through() {
 }
 
 #[test]
+fn the_short_way_is_the_same_way() {
+    for length in 0..=INLINE_MAX {
+        let mut pair = Pair::new(FIRST_CHUNK + CHUNK);
+        let body: Vec<u8> = (0..length).map(|index| (index * 5 + length) as u8).collect();
+        let (first, second) = body.split_at(length / 8 * 4);
+        let header = message(length as i32);
+        let lines = (length as u32 + 32).div_ceil(64);
+        for _ in 0..14 / lines {
+            assert!(pair.writer.push_here(&pair.memory, header, [first, second]));
+            let near = pair.reader.peek(&pair.memory).unwrap();
+            let mut found = vec![0; near.length];
+            pair.memory.read(near.at, &mut found);
+            assert_eq!((near.header, &found), (header, &body));
+            assert_eq!(near.first[..length.min(IN_LINE)], body[..length.min(IN_LINE)]);
+            pair.reader.pass(&near);
+            assert_eq!(pair.reader.peek(&pair.memory), None);
+        }
+        assert!(!pair.writer.push_here(&pair.memory, header, [first, second]), "the link needs a line");
+        assert!(pair.send(1, &[&body]));
+        assert_eq!(pair.reader.peek(&pair.memory), None, "a link is followed the long way");
+        assert_eq!(pair.take(), Some((1, body)));
+    }
+}
+
+#[test]
 fn who_reads_in_time_needs_two_chunks() {
     let mut pair = Pair::new(FIRST_CHUNK + 2 * CHUNK);
     for tag in 0..100_000 {

@@ -25,7 +25,7 @@ mod uppers;
 mod wait;
 
 pub use connect::{address_file, tmp_dir};
-pub use neighbours::Line;
+pub use neighbours::Near;
 pub use options::Options;
 pub use output::{OutputEvent, OutputSink};
 pub use patience::Spinner;

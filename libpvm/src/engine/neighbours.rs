@@ -61,14 +61,14 @@ struct Asked {
     next: u32,
 }
 
-/// A short message of a neighbour.
+/// A message that a neighbour has put into the ring itself.
 #[derive(Debug)]
-pub struct Line {
+pub struct Near {
     /// Who has sent it.
     pub src: Tid,
     /// Its header.
     pub header: MessageHeader,
-    /// Its body, held in place.
+    /// Its body.
     pub body: Body,
 }
 
@@ -326,13 +326,13 @@ impl Neighbours {
         }
     }
 
-    /// Writes a short message to the neighbour that was found last, and wakes it if it sleeps; `false` if that is another one, or
-    /// anything stands in the way.
+    /// Writes a message that lies in the ring itself to the neighbour that was found last, and wakes it if it sleeps; `false` if
+    /// that is another one, or anything stands in the way.
     #[inline]
-    pub(super) fn send_in_line(&mut self, tid: Tid, header: MessageHeader, parts: [&[u8]; 2]) -> bool {
+    pub(super) fn send_near(&mut self, tid: Tid, header: MessageHeader, parts: [&[u8]; 2]) -> bool {
         let (Some(own), Some(neighbour)) = (&self.own, self.table.get_mut(self.last)) else { return false };
         let Way::On(ring) = &mut neighbour.way else { return false };
-        let sent = neighbour.tid == tid && own.outbox.send_line(ring, header, parts);
+        let sent = neighbour.tid == tid && own.outbox.send_here(ring, header, parts);
         if sent && bell::must_ring(&*neighbour.memory) {
             ring_at(neighbour.bell.as_fd());
         }
@@ -395,19 +395,24 @@ impl Neighbours {
         }
     }
 
-    /// The next message on the ring whose turn it is, if it is a short one and `wanted`, and does not end the turn.
+    /// The next message on the ring whose turn it is, if it lies there and is `wanted`, and does not end the turn.
     #[inline(always)]
-    pub(super) fn next_line(&mut self, wanted: impl FnOnce(Tid, &MessageHeader) -> bool) -> Option<Line> {
+    pub(super) fn next_near(&mut self, wanted: impl FnOnce(Tid, &MessageHeader) -> bool) -> Option<Near> {
         let neighbour = self.table.get_mut(self.turn).filter(|neighbour| !neighbour.is_left)?;
         let reader = neighbour.reader.as_mut()?;
-        let (header, length, bytes) = reader.peek_line(&*neighbour.memory)?;
-        if self.taken_in_turn + 1 >= TURN || !wanted(neighbour.tid, &header) {
+        let found = reader.peek(&*neighbour.memory)?;
+        if self.taken_in_turn + 1 >= TURN || !wanted(neighbour.tid, &found.header) {
             return None;
         }
-        reader.pass_line();
+        reader.pass(&found);
         self.taken_in_turn += 1;
         self.spinner.advance(self.turn, reader);
-        Some(Line { src: neighbour.tid, header, body: Body::of_line(length, bytes) })
+        let body = if found.length <= IN_LINE {
+            Body::of_line(found.length, found.first)
+        } else {
+            copy(&mut self.pool, &*neighbour.memory, found.at, found.length)
+        };
+        Some(Near { src: neighbour.tid, header: found.header, body })
     }
 
     /// The next message on the ring whose turn it is; `None` ends the turn, as many messages do.

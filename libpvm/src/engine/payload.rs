@@ -61,7 +61,7 @@ impl<'a> Payload<'a> {
 
     /// The same as two parts, of what was packed.
     #[inline]
-    pub fn for_line(&self, header: MessageHeader) -> Option<(MessageHeader, [&'a [u8]; 2])> {
+    pub fn for_near(&self, header: MessageHeader) -> Option<(MessageHeader, [&'a [u8]; 2])> {
         let Self::Packed(packed) = *self else { return None };
         Some(native_form(packed, header))
     }

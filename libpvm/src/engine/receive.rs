@@ -1,6 +1,6 @@
 //! Receiving: what has come waits in a queue until a call chooses it.
 
-use super::{Engine, Line};
+use super::{Engine, Near};
 use crate::error::{Error, Result};
 use pvm_wire::body::BodyWriter;
 use pvm_wire::codes::{CONTEXT_TC, Tmx};
@@ -137,16 +137,16 @@ impl Engine {
         Ok(None)
     }
 
-    /// The next message that a neighbour has written, if it is a short one and `wanted`, nothing comes before it, and nobody records.
+    /// The next message that a neighbour has written, if it lies in the ring and is `wanted`, nothing comes before it, and nobody records.
     #[inline(always)]
-    pub fn next_line(&mut self, wanted: impl FnOnce(Tid, &MessageHeader) -> bool) -> Option<Line> {
+    pub fn next_near(&mut self, wanted: impl FnOnce(Tid, &MessageHeader) -> bool) -> Option<Near> {
         if self.recorder.is_some() || !self.inbox.queue.is_empty() || !self.may_go_on() {
             return None;
         }
         let is_program = |header: &MessageHeader| header.context != CONTEXT_TC;
-        let line = self.neighbours.next_line(|src, header| is_program(header) && wanted(src, header))?;
+        let near = self.neighbours.next_near(|src, header| is_program(header) && wanted(src, header))?;
         self.turns = self.turns.wrapping_add(1);
-        Some(line)
+        Some(near)
     }
 
     /// A copy of the message that [`Engine::receive`] with [`Wait::Poll`] would take; it stays in the queue.

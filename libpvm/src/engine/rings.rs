@@ -94,12 +94,12 @@ impl Engine {
         Ok(true)
     }
 
-    /// Puts a short message on the ring to the neighbour that was sent to last; `false` if anything else is to be considered.
+    /// Puts a message into the ring itself to the neighbour that was sent to last; `false` if anything else is to be considered.
     #[inline]
-    pub(super) fn send_in_line(&mut self, dst: Tid, header: MessageHeader, payload: Payload<'_>) -> bool {
+    pub(super) fn send_near(&mut self, dst: Tid, header: MessageHeader, payload: Payload<'_>) -> bool {
         let may = header.context != CONTEXT_TC && self.options.route != DONT_ROUTE && self.peers.is_empty();
-        match payload.for_line(header) {
-            Some((header, parts)) if may => self.neighbours.send_in_line(dst, header, parts),
+        match payload.for_near(header) {
+            Some((header, parts)) if may => self.neighbours.send_near(dst, header, parts),
             _ => false,
         }
     }

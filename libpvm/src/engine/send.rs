@@ -14,7 +14,7 @@ impl Engine {
     /// Sends a message. Returns when all is with the kernel.
     #[inline]
     pub fn send(&mut self, dst: Tid, header: MessageHeader, payload: Payload<'_>) -> Result<()> {
-        if self.recorder.is_none() && self.send_in_line(dst, header, payload) {
+        if self.recorder.is_none() && self.send_near(dst, header, payload) {
             self.send_deferred();
             return Ok(());
         }

@@ -1,7 +1,7 @@
 //! The message buffers of a program by their ids, and which of them are current.
 
 use super::buffers::{Buffer, Format};
-use crate::engine::Line;
+use crate::engine::Near;
 use pvm_wire::{Message, PvmError, Tid};
 
 /// Memory that freed buffers keep for the next ones, bytes, all together.
@@ -41,11 +41,11 @@ impl Buffers {
         Ok(id)
     }
 
-    /// As [`Self::receive`], of a short message.
+    /// As [`Self::receive`], of a message from a ring.
     #[inline]
-    pub fn receive_line(&mut self, line: Line, dst: Tid) -> Result<i32, PvmError> {
+    pub fn receive_near(&mut self, near: Near, dst: Tid) -> Result<i32, PvmError> {
         let id = self.claim()?;
-        let Line { src, header, body } = line;
+        let Near { src, header, body } = near;
         self.get(id)?.fill(src, dst, header, body);
         Ok(id)
     }

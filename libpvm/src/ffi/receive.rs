@@ -144,20 +144,20 @@ fn receive_plainly(wanted: Wanted, until: Until) -> Result<Option<c_int>, Failur
         }
         let old = state.buffers.receive_id();
         state.buffers.free(old)?;
-        let found = take_line(state, wanted)?;
+        let found = take_near(state, wanted)?;
         let waits = found.is_none() && matches!(until, Until::Forever);
         let spinner = state.engine.as_ref().filter(|_| waits).map(Engine::spinner);
         Ok((found, spinner))
     })?;
     match spinner {
-        Some(spinner) if spinner.look() => locked(|state| take_line(state, wanted)),
+        Some(spinner) if spinner.look() => locked(|state| take_near(state, wanted)),
         _ => Ok(found),
     }
 }
 
-/// The next message that a neighbour has written becomes the one to unpack from, if it is a short one and wanted.
+/// The next message that a neighbour has written becomes the one to unpack from, if it lies in the ring and is wanted.
 #[inline]
-fn take_line(state: &mut State, wanted: Wanted) -> Result<Option<c_int>, Failure> {
+fn take_near(state: &mut State, wanted: Wanted) -> Result<Option<c_int>, Failure> {
     if !state.is_plain() {
         return Ok(None);
     }
@@ -172,8 +172,8 @@ fn take_line(state: &mut State, wanted: Wanted) -> Result<Option<c_int>, Failure
     let is_wanted = |src: Tid, header: &MessageHeader| {
         wanted.names(context, src.raw(), header.tag, header.context) && !groups.keeps(header)
     };
-    let Some(line) = engine.next_line(is_wanted) else { return Ok(None) };
-    let id = state.buffers.receive_line(line, dst)?;
+    let Some(near) = engine.next_near(is_wanted) else { return Ok(None) };
+    let id = state.buffers.receive_near(near, dst)?;
     state.buffers.set_receive(id)?;
     Ok(Some(id))
 }
