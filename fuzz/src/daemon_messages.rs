@@ -16,6 +16,7 @@ fn entry(index: HostIndex) -> HostEntry {
         arch: "LINUX64".into(),
         speed: 1000,
         capability: 1000.0,
+        task_limit: 100,
         signature: 0x0408_8841,
         address: Some(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 7)),
     }

@@ -293,6 +293,7 @@ async fn live(role: Role, mut settings: Settings, myself: Myself) -> anyhow::Res
             port,
             signature: DataSignature::NATIVE,
             capability: identity.capability,
+            task_limit: settings.task_limit,
         };
         match audience {
             Audience::Stdout => slave::print_line(&ready.to_string())?,

@@ -4,10 +4,11 @@ mod recorder;
 
 use pvm_wire::batch::BatchMsg;
 use pvm_wire::codes::{BATCH_TAG, Tm};
+use pvm_wire::daemon::{DaemonMsg, HostEntry};
 use pvm_wire::spawn::SpawnRequest;
 use pvm_wire::{HostIndex, Tid};
 use pvmd::core::event::{Action, ConnId, Event};
-use recorder::Recorder;
+use recorder::{Recorder, config, host, started_host};
 use std::process::ExitStatus;
 
 fn decide(r: &mut Recorder, manager: ConnId, dst: Tid, message: &BatchMsg) {
@@ -71,4 +72,46 @@ fn what_no_limit_allows_takes_the_places_of_what_has_ended() {
     }
     let answer = r.answer(spawner, Tm::Spawn);
     assert!(answer[0] == 5 && answer[1..].iter().all(|&tid| tid > 0), "{answer:?}");
+}
+
+/// A host whose limit is ten times its number.
+fn entry(index: u32) -> HostEntry {
+    let started = started_host();
+    HostEntry {
+        index: host(index),
+        name: format!("node{index}"),
+        arch: started.arch,
+        speed: 1000,
+        capability: started.capability,
+        task_limit: 10 * index,
+        signature: started.signature,
+        address: (index > 1).then_some(started.address),
+    }
+}
+
+#[test]
+fn each_node_is_given_no_more_than_its_own_limit() {
+    let mut r = Recorder::with(config(host(2)));
+    r.feed(Event::PeerLinked { host: HostIndex::MASTER });
+    r.feed(Event::PeerLinked { host: host(3) });
+    let hosts = (1..=3).map(entry).collect();
+    let table = [
+        DaemonMsg::TableUpdate { serial: 1, hosts },
+        DaemonMsg::TableCommit { serial: 1, added: vec![host(2), host(3)] },
+    ];
+    for message in table {
+        r.feed(Event::PeerMessage { host: HostIndex::MASTER, message });
+    }
+    while r.pending() {
+        assert!(matches!(r.told(), DaemonMsg::TableAck { .. }));
+    }
+    let (spawner, _) = r.enrol(200, 0);
+    let spawn = SpawnRequest { file: "program".into(), count: 60, ..SpawnRequest::default() };
+    r.request(spawner, Tm::Spawn, &spawn.encode());
+    let Action::Start { cookies, .. } = r.next() else { panic!("not a manager's start") };
+    r.feed(Event::ProcessStarted { cookie: cookies[0], result: Ok((300, "manager".into())) });
+    r.enrol(300, cookies[0].0);
+    let BatchMsg::Place { nodes, .. } = heard(&mut r) else { panic!("not a batch") };
+    let limits: Vec<_> = nodes.iter().map(|node| (node.host, node.limit)).collect();
+    assert_eq!(limits, [(host(1), 10), (host(2), 20), (host(3), 30)]);
 }

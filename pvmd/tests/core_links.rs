@@ -9,10 +9,10 @@ use pvmd::core::event::{Action, Event};
 use recorder::{Recorder, config, host};
 
 fn entry(index: u32) -> HostEntry {
-    let recorder::StartedHost { arch, signature, capability, address } = recorder::started_host();
+    let recorder::StartedHost { arch, signature, capability, task_limit, address } = recorder::started_host();
     let address = (index > 1).then_some(address);
     let name = format!("node{index}");
-    HostEntry { index: host(index), name, arch, speed: 1000, capability, signature, address }
+    HostEntry { index: host(index), name, arch, speed: 1000, capability, task_limit, signature, address }
 }
 
 /// Host 2 of three.

@@ -24,6 +24,8 @@ pub struct HostEntry {
     pub speed: i32,
     /// `C_i`, for placement; 1000 is a reference core.
     pub capability: f64,
+    /// Tasks above which it starts none.
+    pub task_limit: u32,
     /// Its data signature.
     pub signature: u32,
     /// Where its daemon listens; `None` for the master, which dials and is never dialled.
@@ -373,6 +375,7 @@ mod tests {
             arch: "LINUX64".into(),
             speed: 1000,
             capability: 1012.5,
+            task_limit: 4096,
             signature: 0x0040_8c41,
             address: None,
         };

@@ -101,7 +101,8 @@ impl SlaveConfig {
     }
 }
 
-/// The line with which a new daemon answers: `pvmd-ready <protocol> <arch> <port> <signature> <capability>`.
+/// The line with which a new daemon answers: `pvmd-ready <protocol> <arch> <port> <signature> <capability>
+/// <task limit>`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReadyLine {
     /// Its protocol version.
@@ -114,12 +115,14 @@ pub struct ReadyLine {
     pub signature: DataSignature,
     /// `C_i`, its capability; 1000 is a reference core.
     pub capability: f64,
+    /// Tasks above which it starts none; 0 if it speaks another protocol and does not say.
+    pub task_limit: u32,
 }
 
 impl std::fmt::Display for ReadyLine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { protocol, arch, port, signature, capability } = self;
-        write!(f, "pvmd-ready {protocol} {arch} {port} {} {capability}", signature.0)
+        let Self { protocol, arch, port, signature, capability, task_limit } = self;
+        write!(f, "pvmd-ready {protocol} {arch} {port} {} {capability} {task_limit}", signature.0)
     }
 }
 
@@ -133,6 +136,7 @@ impl ReadyLine {
             port: words.next()?.parse().ok()?,
             signature: DataSignature(words.next()?.parse().ok()?),
             capability: words.next()?.parse().ok().filter(|c: &f64| c.is_finite() && *c > 0.0)?,
+            task_limit: words.next().map_or(Some(0), |word| word.parse().ok())?,
         })
     }
 }
@@ -232,8 +236,10 @@ mod tests {
             port: 4000,
             signature: DataSignature::NATIVE,
             capability: 998.5,
+            task_limit: 70_000,
         };
         assert_eq!(ReadyLine::parse(&ready.to_string()), Some(ready));
+        assert!(ReadyLine::parse("pvmd-ready 999 LINUX64 1 4230209 1000").is_some(), "another protocol's");
         assert_eq!(ReadyLine::parse("Welcome to node1"), None);
     }
 

@@ -296,6 +296,7 @@ impl Core {
                     arch: started.arch,
                     speed,
                     capability: spec.options.speed.map_or(started.capability, f64::from),
+                    task_limit: started.task_limit,
                     signature: started.signature,
                     address: Some(started.address),
                 };

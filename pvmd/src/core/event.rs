@@ -192,6 +192,8 @@ pub struct StartedHost {
     pub signature: u32,
     /// `C_i`; 1000 is a reference core.
     pub capability: f64,
+    /// Tasks above which it starts none.
+    pub task_limit: u32,
     /// Where it waits for links.
     pub address: SocketAddr,
 }

@@ -28,6 +28,7 @@ mod notify;
 mod output;
 mod page;
 mod pending;
+mod placing;
 mod queue;
 mod requests;
 mod routing;
@@ -144,6 +145,7 @@ impl Core {
                 arch: config.arch.clone(),
                 speed: config.reported_speed(),
                 capability: config.capability,
+                task_limit: config.task_limit,
                 signature: DataSignature::NATIVE.0,
                 address: None,
             });

@@ -1,10 +1,10 @@
 //! Starting tasks: the spawner's side (where, how many, what came of it) and the side of the host that runs them.
 
 use super::Core;
-use super::batch::Placing;
 use super::event::{Action, Cookie, Program};
 use super::flow::Source;
 use super::pending::{PeerTo, Waiter};
+use super::placing::Placing;
 use super::queue::Queue;
 use super::services::ServiceTo;
 use super::tasks::{ExecId, Origin, ReplyTo};

@@ -300,7 +300,7 @@ mod tests {
 
     fn ready() -> ReadyLine {
         let (arch, signature) = ("LINUX64".into(), DataSignature::NATIVE);
-        ReadyLine { protocol: DAEMON_PROTOCOL, arch, port: 7, signature, capability: 1.0 }
+        ReadyLine { protocol: DAEMON_PROTOCOL, arch, port: 7, signature, capability: 1.0, task_limit: 9 }
     }
 
     fn address(newborn: &Newborn) -> SocketAddr {

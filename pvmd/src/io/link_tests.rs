@@ -29,6 +29,7 @@ impl End {
             arch: String::new(),
             speed: 1000,
             capability: 1.0,
+            task_limit: 1,
             signature: 0,
             address: Some(address),
         }

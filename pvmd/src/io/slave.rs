@@ -105,6 +105,7 @@ fn answer_with_own_version() -> anyhow::Result<()> {
         port: 0,
         signature: DataSignature::NATIVE,
         capability: 1.0,
+        task_limit: 0,
     };
     print_line(&ready.to_string())
 }

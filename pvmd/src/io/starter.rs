@@ -241,6 +241,7 @@ fn started(ready: ReadyLine, address: IpAddr) -> Result<StartedHost, Failure> {
         arch: ready.arch,
         signature: ready.signature.0,
         capability: ready.capability,
+        task_limit: ready.task_limit,
         address: SocketAddr::new(address, ready.port),
     })
 }

@@ -148,6 +148,7 @@ impl World {
             arch: "LINUX64".to_owned(),
             signature: DataSignature::NATIVE.0,
             capability: f64::from(capability),
+            task_limit: 40,
             address: SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 1),
         };
         let when = boots + self.random.micros(1000..200_000);

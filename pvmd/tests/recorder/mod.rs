@@ -64,6 +64,7 @@ pub fn started_host() -> StartedHost {
         arch: "LINUX64".into(),
         signature: DataSignature::NATIVE.0,
         capability: 1000.0,
+        task_limit: 50,
         address: SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 7),
     }
 }

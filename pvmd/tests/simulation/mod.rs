@@ -385,6 +385,7 @@ impl Cluster {
             arch: "LINUX64".to_owned(),
             signature: DataSignature::NATIVE.0,
             capability: f64::from(capability),
+            task_limit: 100_000,
             address: SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 1),
         };
         let event = Event::HostStarted { index, result: Ok(started) };
