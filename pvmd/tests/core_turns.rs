@@ -7,6 +7,7 @@ use pvm_wire::body::{BodyReader, BodyWriter};
 use pvm_wire::codes::{CONTEXT_TC, CONTEXT_TM, Tcx, Tmx};
 use pvm_wire::coscheduling::{Turn, TurnHistory};
 use pvmd::core::event::{Action, ConnId};
+use std::collections::BTreeMap;
 use std::time::Duration;
 use teams_host::{Host, SLICE};
 
@@ -226,4 +227,38 @@ fn what_a_team_uses_before_its_first_turn_is_paid_for() {
     h.pass(SLICE);
     sleep(&mut h, first, false);
     assert_eq!(h.running(), [11], "it has used less");
+}
+
+/// Lets two teams of one work for so long in each slice, and sleep so often, for a while; who runs at the ends of slices.
+fn after_work(leaves_rest: bool, work: [(Duration, u64); 2]) -> Vec<Vec<i32>> {
+    let mut h = Host::new(1);
+    h.leaves_rest = leaves_rest;
+    h.used = Some(BTreeMap::new());
+    let pids = [11, 21];
+    let _ = (h.start("a", pids[0]), h.start("b", pids[1]));
+    let slices = (0..12).map(|_| {
+        for (pid, (time, sleeps)) in pids.into_iter().zip(work) {
+            // Whoever is stopped does nothing.
+            if leaves_rest || h.runs[&pid] {
+                *h.used.get_or_insert_default().entry(pid).or_default() += time;
+                *h.sleeps.entry(pid).or_default() += sleeps;
+            }
+        }
+        h.pass(SLICE);
+        h.running()
+    });
+    slices.collect()
+}
+
+#[test]
+fn where_all_sleep_again_at_once_the_kernel_decides() {
+    let (brief, computes) = ((SLICE / 2, 200), (SLICE / 2, 0));
+    for leaves_rest in [true, false] {
+        let slices = after_work(leaves_rest, [brief, brief]);
+        assert!(slices[2..].iter().all(|running| *running == [11, 21]), "{slices:?}");
+        for work in [[brief, computes], [computes, brief], [computes, computes]] {
+            let slices = after_work(leaves_rest, work);
+            assert!(slices[4..].iter().all(|running| running.len() == 1), "{slices:?}");
+        }
+    }
 }

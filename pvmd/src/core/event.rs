@@ -26,6 +26,15 @@ pub struct Cookie(pub i32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AddId(pub u64);
 
+/// What a process does with the processor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// CPU time of all its threads.
+    pub time: Duration,
+    /// How often its first thread has gone to sleep by itself.
+    pub sleeps: u64,
+}
+
 /// What happens.
 #[derive(Clone, Debug)]
 pub enum Event {
@@ -171,8 +180,8 @@ pub enum Event {
     },
     /// Answer to [`Action::ReadUsage`].
     Usage {
-        /// CPU time that each process has used, in the order of the question; zero if it is not there.
-        times: Vec<Duration>,
+        /// What each process has done so far, in the order of the question; nothing if it is not there.
+        work: Vec<Work>,
         /// Whether those who are held use what the others leave.
         leaves_rest: bool,
     },

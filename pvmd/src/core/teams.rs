@@ -45,7 +45,7 @@ pub(super) struct Teams {
     pub is_shared: bool,
     /// What they use of the processor.
     pub meter: Meter,
-    /// The processor has time left for all: everybody runs, and it is looked again after a slice.
+    /// The processor has time left for all, or nobody computes: everybody runs, and it is looked again after a slice.
     pub is_idle: bool,
     /// Number of the slice that runs; timers of others have no effect.
     pub serial: u64,

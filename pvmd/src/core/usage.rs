@@ -3,11 +3,14 @@
 //! A team pays for the CPU time that its processes have used, whoever's turn it was: a program that waits for messages most of the
 //! time has its turn whenever it wants to run, and those who compute have the rest. Where those who wait are stopped, nobody has
 //! the rest, and a turn costs its time.
+//!
+//! Where every team sleeps again before the kernel would interrupt it, the kernel alone does as well as any turns would, or better:
+//! it lets messages gather while somebody works. Then everybody runs.
 
-use super::event::Action;
+use super::event::{Action, Work};
 use super::teams::TeamId;
 use super::{Core, Timer};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// One in so many parts of the processor has to be left by all teams together, or they take turns.
@@ -17,11 +20,16 @@ const LOOKS: u32 = 10;
 /// A team that has used less than one in so many parts of the processor since the last look waits.
 const WAITING: u32 = 50;
 
+/// Who works for longer between two sleeps computes. It is less than the kernel's shortest slice.
+const BRIEF: Duration = Duration::from_micros(500);
+
 /// The readings so far.
 #[derive(Debug, Default)]
 pub(super) struct Meter {
-    /// CPU time of each process at the last reading.
-    seen: BTreeMap<i32, Duration>,
+    /// Each process at the last reading.
+    seen: BTreeMap<i32, Work>,
+    /// Teams of which a process computed when they ran last.
+    computing: BTreeSet<TeamId>,
     /// Of whom the driver was asked.
     asked: Vec<(TeamId, i32)>,
     /// When it was last read.
@@ -60,17 +68,30 @@ impl Meter {
         self.has_lost |= runs;
     }
 
-    /// What each team has used since the last reading, no process more than `most`. After the first reading nobody knows.
-    fn used(&mut self, times: Vec<Duration>, most: Duration) -> Option<Vec<(TeamId, Duration)>> {
+    /// What each process has done since the last reading, none more than `most`. After the first reading nobody knows.
+    fn used(&mut self, work: Vec<Work>, most: Duration) -> Option<Vec<(TeamId, Work)>> {
         let asked = std::mem::take(&mut self.asked);
         let before = std::mem::take(&mut self.seen);
-        let used = asked.iter().zip(&times).map(|(&(team, pid), &time)| {
-            let used = time.saturating_sub(before.get(&pid).copied().unwrap_or_default());
-            (team, used.min(most))
+        let used = asked.iter().zip(&work).map(|(&(team, pid), work)| {
+            let before = before.get(&pid).copied().unwrap_or_default();
+            let time = work.time.saturating_sub(before.time).min(most);
+            (team, Work { time, sleeps: work.sleeps.saturating_sub(before.sleeps) })
         });
         let used = used.collect();
-        self.seen = asked.iter().map(|&(_, pid)| pid).zip(times).collect();
+        self.seen = asked.iter().map(|&(_, pid)| pid).zip(work).collect();
         std::mem::replace(&mut self.has_read, true).then_some(used)
+    }
+
+    /// Notes who computes; of those who have not run it is known from before. Whether nobody does.
+    fn is_calm(&mut self, used: &[(TeamId, Work)]) -> bool {
+        let ran =
+            used.iter().filter(|(_, work)| work.time > BRIEF).map(|&(team, _)| team).collect::<BTreeSet<_>>();
+        let computes = |work: &Work| work.time.as_nanos() > BRIEF.as_nanos() * (u128::from(work.sleeps) + 1);
+        let computing = used.iter().filter(|(_, work)| computes(work)).map(|&(team, _)| team);
+        let here: BTreeSet<TeamId> = used.iter().map(|&(team, _)| team).collect();
+        self.computing.retain(|team| here.contains(team) && !ran.contains(team));
+        self.computing.extend(computing);
+        self.computing.is_empty()
     }
 }
 
@@ -92,7 +113,7 @@ impl Core {
 
     /// A slice is looked at.
     pub(super) fn on_look(&mut self, serial: u64) {
-        if self.teams.is_slice(serial) && self.teams.meter.then == Then::Nothing {
+        if self.teams.is_slice(serial) && !self.teams.is_idle && self.teams.meter.then == Then::Nothing {
             self.teams.meter.then = Then::Look;
             self.read_usage();
         }
@@ -126,7 +147,7 @@ impl Core {
     }
 
     /// The driver has looked, and nothing has happened meanwhile.
-    pub(super) fn on_usage(&mut self, times: Vec<Duration>, leaves_rest: bool) {
+    pub(super) fn on_usage(&mut self, work: Vec<Work>, leaves_rest: bool) {
         let then = std::mem::take(&mut self.teams.meter.then);
         if !self.teams.is_shared {
             return;
@@ -134,17 +155,19 @@ impl Core {
         self.time_passed();
         let elapsed = self.now.saturating_sub(std::mem::replace(&mut self.teams.meter.read, self.now));
         let all = elapsed.saturating_mul(self.config.cores);
-        let used = self.teams.meter.used(times, all);
+        let used = self.teams.meter.used(work, all);
+        let has_lost = self.teams.meter.has_lost;
+        let is_calm = used.as_ref().is_some_and(|used| self.teams.meter.is_calm(used)) && !has_lost;
         self.teams.meter.is_by_use = leaves_rest;
         self.tell_tasks();
         let is_wanted = used.is_none_or(|used| self.settle(&used, elapsed, all));
         match then {
             Then::Nothing => {}
-            Then::NextTurn if is_wanted || !leaves_rest => self.next_turn(),
-            Then::NextTurn => {
+            Then::NextTurn if is_calm || leaves_rest && !is_wanted => {
                 self.teams.is_idle = true;
                 self.begin_slice();
             }
+            Then::NextTurn => self.next_turn(),
             // All its tasks wait, and nobody else can use its slot.
             Then::Look if !is_wanted => self.turn_of_others(self.teams.node.running()),
             Then::Look => self.look_later(self.teams.slice.unwrap_or_default()),
@@ -153,7 +176,7 @@ impl Core {
 
     /// Everybody pays. Whether there is too little of the processor for all to run as they like; where those who are held are
     /// stopped, whether the team whose turn it is wants it at all.
-    fn settle(&mut self, used: &[(TeamId, Duration)], elapsed: Duration, all: Duration) -> bool {
+    fn settle(&mut self, used: &[(TeamId, Work)], elapsed: Duration, all: Duration) -> bool {
         let teams = &mut self.teams;
         let has_lost = std::mem::take(&mut teams.meter.has_lost);
         let has_woken = std::mem::take(&mut teams.has_woken);
@@ -163,14 +186,14 @@ impl Core {
             return has_lost
                 || has_woken
                 || teams.user != running
-                || own.map(|(_, time)| *time).sum::<Duration>() > elapsed / WAITING;
+                || own.map(|(_, work)| work.time).sum::<Duration>() > elapsed / WAITING;
         }
-        for &(team, time) in used {
-            teams.node.charge_to(team, time);
+        for &(team, work) in used {
+            teams.node.charge_to(team, work.time);
         }
         if let Some(running) = running.filter(|_| has_lost) {
             teams.node.charge_to(running, elapsed);
         }
-        has_lost || used.iter().map(|(_, time)| *time).sum::<Duration>() >= all / SPARE
+        has_lost || used.iter().map(|(_, work)| work.time).sum::<Duration>() >= all / SPARE
     }
 }

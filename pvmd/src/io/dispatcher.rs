@@ -2,7 +2,7 @@
 //!
 //! Before a task is held the [`Guardian`] knows of it, so none stays held when the daemon is no more.
 
-use crate::core::event::Event;
+use crate::core::event::{Event, Work};
 use crate::io::guardian::Guardian;
 use crate::io::process;
 use rustix::io::Errno;
@@ -119,6 +119,8 @@ pub struct Turns {
     /// It was found that it cannot be.
     is_given_up: bool,
     held: BTreeSet<i32>,
+    /// This daemon has a processor at once when it wakes.
+    is_prompt: bool,
     /// Of whom the guardian knows.
     guarded: BTreeSet<i32>,
     /// Stopped on behalf of the user, who alone can let them go.
@@ -135,6 +137,7 @@ impl Turns {
             active: None,
             is_given_up: means == Means::Implicit,
             held: BTreeSet::new(),
+            is_prompt: false,
             guarded: BTreeSet::new(),
             frozen: BTreeSet::new(),
         }
@@ -149,10 +152,10 @@ impl Turns {
         }
     }
 
-    /// CPU time that processes have used, and whether those who are held use what the others leave.
+    /// What processes have done, and whether those who are held use what the others leave.
     pub fn usage(&self, pids: &[i32]) -> Event {
-        let times = pids.iter().copied().map(process::cpu_time).collect();
-        Event::Usage { times, leaves_rest: self.means != Means::Stop }
+        let done = |&pid: &i32| Work { time: process::cpu_time(pid), sleeps: process::sleeps(pid) };
+        Event::Usage { work: pids.iter().map(done).collect(), leaves_rest: self.means != Means::Stop }
     }
 
     /// Lets a process run, or keeps it from running.
@@ -164,6 +167,17 @@ impl Turns {
             Err(error) if error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) => {}
             Err(error) => self.give_up(&error.to_string()),
         }
+        self.be_prompt(!self.held.is_empty());
+    }
+
+    /// Messages decide whose turn it is, so while some are held they must not wait for one themselves. Otherwise whoever works
+    /// may go on for a while, so that messages gather.
+    fn be_prompt(&mut self, wanted: bool) {
+        if std::mem::replace(&mut self.is_prompt, wanted) != wanted
+            && let Err(error) = process::be_prompt(wanted)
+        {
+            debug!(%error, "the kernel knows no short turns");
+        }
     }
 
     fn hold(&mut self, pid: i32) -> io::Result<()> {
@@ -174,10 +188,6 @@ impl Turns {
             let dispatcher = self.means.dispatcher().map_err(io::Error::other)?;
             let guardian = Guardian::start(&self.guardian, dispatcher.name())?;
             info!(means = dispatcher.name(), "teams take turns");
-            // Messages decide whose turn it is, so they must not wait for one themselves.
-            if let Err(error) = process::be_prompt() {
-                debug!(%error, "the kernel knows no short turns");
-            }
             self.active = Some((dispatcher, guardian));
         }
         let Some((dispatcher, guardian)) = &mut self.active else { return Ok(()) };

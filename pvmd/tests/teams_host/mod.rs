@@ -12,7 +12,7 @@ use pvm_wire::header::{EOM, SOM};
 use pvm_wire::spawn::{SpawnRequest, flags};
 use pvm_wire::{HostIndex, Tid};
 use pvmd::core::Config;
-use pvmd::core::event::{Action, ConnId, Cookie, Event};
+use pvmd::core::event::{Action, ConnId, Cookie, Event, Work};
 use recorder::{Recorder, config, host};
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
@@ -36,6 +36,8 @@ pub struct Host {
     pub shown: Vec<Turn>,
     /// CPU time of each process; without it, all that there is, and turns cost their time.
     pub used: Option<BTreeMap<i32, Duration>>,
+    /// How often each process has gone to sleep; without it, never.
+    pub sleeps: BTreeMap<i32, u64>,
     /// Whether those who are held use what the others leave.
     pub leaves_rest: bool,
 }
@@ -53,6 +55,7 @@ impl Host {
             turns: Vec::new(),
             shown: Vec::new(),
             used: None,
+            sleeps: BTreeMap::new(),
             leaves_rest: false,
         }
     }
@@ -89,8 +92,9 @@ impl Host {
                         None => self.r.now,
                         Some(used) => used.get(pid).copied().unwrap_or_default(),
                     };
-                    let times = pids.iter().map(of).collect();
-                    self.r.feed(Event::Usage { times, leaves_rest: self.leaves_rest });
+                    let sleeps = |pid| self.sleeps.get(pid).copied().unwrap_or_default();
+                    let work = pids.iter().map(|pid| Work { time: of(pid), sleeps: sleeps(pid) }).collect();
+                    self.r.feed(Event::Usage { work, leaves_rest: self.leaves_rest });
                 }
                 Action::SendPeer { message, .. } if !matches!(message, DaemonMsg::Turns { .. }) => {
                     self.told.push(message);

@@ -249,23 +249,31 @@ pub fn times(pid: i32) -> (Duration, Duration) {
     (cpu_time(pid), Duration::from_nanos(waits.fold(0, u64::saturating_add)))
 }
 
+/// How often the first thread of a process has gone to sleep by itself; 0 if it is not there.
+pub fn sleeps(pid: i32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    line.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
+}
+
 /// How long this thread runs at a time at most, as it promises the kernel for having a processor at once when it wakes.
 const SHORT_TURN: Duration = Duration::from_micros(100);
 
 /// This thread is to run as soon as it has something to do, also where others compute. The kernel (from 6.12 on) lets whoever
 /// asks for short turns interrupt those who have long ones; it has no more of the processor for that. Older ones ignore it.
-pub fn be_prompt() -> io::Result<()> {
+/// Unless `wanted` its turns are as long as anybody's from now on.
+pub fn be_prompt(wanted: bool) -> io::Result<()> {
     let size = size_of::<libc::sched_attr>() as libc::c_uint;
     // SAFETY: a number or a bit pattern of zeros is a value of each of its fields.
-    let mut wanted: libc::sched_attr = unsafe { std::mem::zeroed() };
+    let mut attributes: libc::sched_attr = unsafe { std::mem::zeroed() };
     // SAFETY: a valid pointer to memory of the size given, which the call writes and which outlives it; 0 is this thread.
-    if unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut wanted, size, 0) } != 0 {
+    if unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size, 0) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    wanted.size = size;
-    wanted.sched_runtime = SHORT_TURN.as_nanos() as u64;
+    attributes.size = size;
+    attributes.sched_runtime = if wanted { SHORT_TURN.as_nanos() as u64 } else { 0 };
     // SAFETY: a valid pointer to memory of the size it states, which outlives the call.
-    if unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const wanted, 0) } != 0 {
+    if unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) } != 0 {
         return Err(io::Error::last_os_error());
     }
     Ok(())

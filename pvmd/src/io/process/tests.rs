@@ -177,6 +177,21 @@ fn cpu_time_is_told_exactly_of_a_process_that_is_there() {
 }
 
 #[test]
+fn it_is_told_how_often_a_process_sleeps() {
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", "for i in 1 2 3 4 5; do sleep 0.01; done; read x"]);
+    let mut child = command.stdin(std::process::Stdio::piped()).spawn().unwrap();
+    let end = std::time::Instant::now() + Duration::from_secs(30);
+    while sleeps(child.id() as i32) < 6 {
+        assert!(std::time::Instant::now() < end, "it has slept {} times", sleeps(child.id() as i32));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    drop(child.stdin.take());
+    child.wait().unwrap();
+    assert_eq!(sleeps(child.id() as i32), 0);
+}
+
+#[test]
 fn a_thread_asks_for_short_turns() {
     let turn = || {
         let shown = std::fs::read_to_string("/proc/thread-self/sched").unwrap_or_default();
@@ -184,8 +199,12 @@ fn a_thread_asks_for_short_turns() {
         line.split(':').nth(1)?.trim().parse::<u64>().ok()
     };
     let asked = std::thread::spawn(move || {
-        be_prompt().unwrap();
-        (class_of(0), turn())
+        let before = turn();
+        be_prompt(true).unwrap();
+        let during = (class_of(0), turn());
+        be_prompt(false).unwrap();
+        assert_eq!(turn(), before);
+        during
     });
     let (class, turn) = asked.join().unwrap();
     assert_eq!(class, Some(libc::SCHED_OTHER));
