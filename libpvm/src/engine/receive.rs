@@ -240,11 +240,13 @@ impl Engine {
     fn sleep(&mut self, deadline: Option<Instant>) -> Result<bool> {
         let ready = if may_wait(deadline) {
             self.tell_waiting()?;
-            let was_told = self.tell_asleep()?;
             let begin = Instant::now();
-            let ready = self.wait_ready(None, deadline)?;
+            let ready = if self.tells_sleep() {
+                self.sleep_and_tell(begin, deadline)?
+            } else {
+                self.wait_ready(None, deadline)?
+            };
             self.neighbours.spinner().slept(begin.elapsed());
-            self.tell_awake(was_told)?;
             ready
         } else {
             self.wait_ready(None, deadline)?

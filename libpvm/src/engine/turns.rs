@@ -7,6 +7,7 @@
 //!
 //! Tasks of one host have one epoch, that of the page: messages in shared memory carry none.
 
+use super::wait::Ready;
 use super::{Engine, Payload, xdr_header};
 use crate::error::{Result, check};
 use pvm_shm::page::View;
@@ -15,7 +16,10 @@ use pvm_wire::codes::{CONTEXT_TC, CONTEXT_TM, Tcx, Tmx};
 use pvm_wire::coscheduling::Turn;
 use pvm_wire::{Message, Tid};
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
 
+/// A sleep of which nobody is told: others would be let go and stopped again for less than that takes.
+const SHORT: Duration = Duration::from_millis(1);
 /// Receivers that are told of in one wait.
 const RECEIVERS_MAX: usize = 256;
 
@@ -136,17 +140,22 @@ impl Engine {
         self.send_by_daemon(Tid::MY_DAEMON, xdr_header(what.tag(), CONTEXT_TM, 0), Payload::Parts(&[body]))
     }
 
-    /// This task is about to sleep: where others are stopped meanwhile the daemon is told, so that it lets them run. Whether it was.
-    pub(super) fn tell_asleep(&mut self) -> Result<bool> {
-        if self.hints.tells_sleep {
-            self.tell_daemon(Tmx::Asleep, &[])?;
-        }
-        Ok(self.hints.tells_sleep)
+    /// Whether the daemon wants to know when this task sleeps.
+    pub(super) fn tells_sleep(&self) -> bool {
+        self.hints.tells_sleep
     }
 
-    /// This task has slept.
-    pub(super) fn tell_awake(&mut self, was_told: bool) -> Result<()> {
-        if was_told { self.tell_daemon(Tmx::Awake, &[]) } else { Ok(()) }
+    /// Sleeps where others are stopped meanwhile: if it is for long the daemon is told, so that it lets them run.
+    pub(super) fn sleep_and_tell(&mut self, now: Instant, deadline: Option<Instant>) -> Result<Ready> {
+        let soon = now + SHORT;
+        let ready = self.wait_ready(None, Some(deadline.map_or(soon, |deadline| deadline.min(soon))))?;
+        if ready.is_any() || deadline.is_some_and(|deadline| deadline <= soon) {
+            return Ok(ready);
+        }
+        self.tell_daemon(Tmx::Asleep, &[])?;
+        let ready = self.wait_ready(None, deadline)?;
+        self.tell_daemon(Tmx::Awake, &[])?;
+        Ok(ready)
     }
 }
 
