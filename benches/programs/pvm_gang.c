@@ -2,7 +2,8 @@
  *
  *   pvm_gang WAIT COMPETITION SECONDS SPIN HOST HOST GRAIN...
  *
- * WAIT is how a program waits for its other half: block, spin, or twophase (spins for SPIN microseconds, then blocks).
+ * WAIT is how a program waits for its other half: block, spin, or twophase (spins for SPIN times of what it takes to wake
+ * another process of its host, then blocks).
  * COMPETITION is none, copies:N (N copies in all), cpu (a program that only computes) or flood (two programs that only
  * compute, one of which sends itself junk all the time). For each GRAIN, the microseconds of work between two exchanges,
  * a line is printed:
@@ -10,23 +11,31 @@
  *   GRAIN SLOWDOWN ITS-SHARE OTHERS-SLOWDOWN OTHERS-SHARE SWITCHES RATE
  *
  * where slowdowns are against the same program alone, shares are of the hosts' processors, switches are the tasks' per
- * second and host, and RATE is how often a second the program does its work alone. */
+ * second and host, and RATE is how often a second the program does its work alone.
+ *
+ *   pvm_gang WAIT asked SECONDS SPIN HOST HOST
+ *
+ * prints how many steps of work it does in a microsecond, and then, for each line GRAIN STEPS that it reads, RATE. So two of
+ * them can be compared that take turns. */
 #include "bench.h"
 #include "must.h"
 
 #include <pvm3.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { ORDER = 1, READY, GO, DATA, JUNK, RESULT };
 
-/* What a program does: an exchange after each grain, work only, or work and junk. */
-enum kind { EXCHANGES, COMPUTES, FLOODS };
+/* What a program does: an exchange after each grain, work only, work and junk, or no more. */
+enum kind { EXCHANGES, COMPUTES, FLOODS, ENDS };
 
 #define MOST_PROGRAMS 16
 #define HOSTS 2
 
-/* For so long all run before what they do counts, and after. */
+/* For so long all run before what they do counts, and after, and no more than this part of what counts. */
 #define MARGIN 0.15
+#define MARGIN_PART 4
 /* Work between two looks at the clock, or two pieces of junk, in microseconds. */
 #define PIECE 100
 
@@ -35,7 +44,7 @@ struct result {
 };
 
 static const char *waits;
-static double seconds, spin_time;
+static double seconds, margin, spins, spin_time;
 static char **hosts;
 static char *myself;
 
@@ -71,6 +80,36 @@ static double measure_speed(void)
     return best;
 }
 
+#define WAKES 200
+#define TRIES 5
+
+/* Seconds until another process runs that waits for this one, on this processor: the least of several tries. */
+static double measure_waking(void)
+{
+    int there[2], back[2];
+    char byte = 0;
+    if (pipe(there) || pipe(back)) fail("no pipes");
+    pid_t child = fork();
+    if (child < 0) fail("no process");
+    if (!child) {
+        close(there[1]);
+        while (read(there[0], &byte, 1) == 1 && write(back[1], &byte, 1) == 1) {}
+        _exit(0);
+    }
+    double best = 1;
+    for (int try = 0; try < TRIES; try++) {
+        double begin = now();
+        for (int i = 0; i < WAKES; i++)
+            if (write(there[1], &byte, 1) != 1 || read(back[0], &byte, 1) != 1) fail("no answer");
+        double took = (now() - begin) / WAKES / 2;
+        if (took < best) best = took;
+    }
+    close(there[1]);
+    waitpid(child, NULL, 0);
+    close(there[0]), close(back[0]), close(back[1]);
+    return best;
+}
+
 static double context_switches(void)
 {
     struct rusage usage;
@@ -102,15 +141,15 @@ static struct result stop_counting(void)
 static int go_on(double first, struct result *result)
 {
     double time = now() - first;
-    if (!begun && time >= MARGIN) start_counting();
-    if (begun && !result->rate && time >= MARGIN + seconds) *result = stop_counting();
-    return time < 2 * MARGIN + seconds;
+    if (!begun && time >= margin) start_counting();
+    if (begun && !result->rate && time >= margin + seconds) *result = stop_counting();
+    return time < 2 * margin + seconds;
 }
 
 static void wait_for(int other, int tag)
 {
     if (strcmp(waits, "block")) {
-        double end = now() + (strcmp(waits, "spin") ? spin_time / 1e6 : 1e9);
+        double end = now() + (strcmp(waits, "spin") ? spin_time : 1e9);
         do
             if (MUST(pvm_nrecv(other, tag))) return;
         while (now() < end);
@@ -161,7 +200,8 @@ static struct result be_computing(int other, int floods, double speed)
     return result;
 }
 
-static void be_half(int parent)
+/* Does what it is told once; whether there may be more. */
+static int obey(int parent)
 {
     int numbers[3];
     double speed;
@@ -169,6 +209,8 @@ static void be_half(int parent)
     MUST(pvm_upkint(numbers, 3, 1));
     MUST(pvm_upkdouble(&speed, 1, 1));
     int kind = numbers[0], grain = numbers[1], other = numbers[2], leads = pvm_mytid() < other;
+    if (kind == ENDS) return 0;
+    begun = 0;
     MUST(pvm_initsend(PvmDataRaw));
     MUST(pvm_send(parent, READY));
     MUST(pvm_recv(parent, GO));
@@ -177,28 +219,33 @@ static void be_half(int parent)
     MUST(pvm_initsend(PvmDataRaw));
     MUST(pvm_pkdouble((double *)&result, 3, 1));
     MUST(pvm_send(parent, RESULT));
+    return 1;
 }
 
 /* The one who starts the others. */
 
-static void start_program(enum kind kind, int grain, double speed, int number, int *tids)
+static void start_program(int number, int *tids)
 {
     char team[32];
     snprintf(team, sizeof team, "program %d", number);
     setenv("PVM_TEAM", team, 1);
     for (int n = 0; n < HOSTS; n++) {
         char *arguments[] = { (char *)waits, "half", NULL, NULL, NULL };
-        char time[32], spins[32];
+        char time[32], times[32];
         snprintf(time, sizeof time, "%g", seconds);
-        snprintf(spins, sizeof spins, "%g", spin_time);
+        snprintf(times, sizeof times, "%g", spins);
         arguments[2] = time;
-        arguments[3] = spins;
+        arguments[3] = times;
         if (MUST(pvm_spawn(myself, arguments, PvmTaskHost, hosts[n], 1, &tids[n])) != 1) {
             fprintf(stderr, "cannot start on %s: error %d\n", hosts[n], tids[n]);
             pvm_exit();
             exit(1);
         }
     }
+}
+
+static void tell_program(enum kind kind, int grain, double speed, const int *tids)
+{
     for (int n = 0; n < HOSTS; n++) {
         int numbers[] = { kind, grain, tids[1 - n] };
         MUST(pvm_initsend(PvmDataRaw));
@@ -208,11 +255,25 @@ static void start_program(enum kind kind, int grain, double speed, int number, i
     }
 }
 
-/* Programs side by side: the results of each, the rates' and the shares' means over the hosts. */
-static void run(const enum kind *kinds, int count, int grain, double speed, struct result *results)
+/* Until all have left. */
+static void end_programs(int count, const int *tids)
 {
-    int tids[MOST_PROGRAMS * HOSTS], all = count * HOSTS;
-    for (int n = 0; n < count; n++) start_program(kinds[n], grain, speed, n, tids + n * HOSTS);
+    for (int n = 0; n < count; n++) tell_program(ENDS, 0, 0, tids + n * HOSTS);
+    struct pvmtaskinfo *tasks;
+    struct timespec pause = { .tv_nsec = 5000000 };
+    int running, left;
+    do {
+        nanosleep(&pause, NULL);
+        MUST(pvm_tasks(0, &running, &tasks));
+        left = 0;
+        for (int n = 0; n < running; n++) left += tasks[n].ti_ptid == pvm_mytid();
+    } while (left > 0);
+}
+
+/* All that were told begin; the results of each, the rates' and the shares' means over the hosts. */
+static void go(int count, int *tids, struct result *results)
+{
+    int all = count * HOSTS;
     for (int n = 0; n < all; n++) MUST(pvm_recv(tids[n], READY));
     MUST(pvm_initsend(PvmDataRaw));
     MUST(pvm_mcast(tids, all, GO));
@@ -225,16 +286,36 @@ static void run(const enum kind *kinds, int count, int grain, double speed, stru
         whole->cpu += half.cpu / HOSTS;
         whole->switches += half.switches / HOSTS;
     }
-    // Until all have left.
-    struct pvmtaskinfo *tasks;
-    struct timespec pause = { .tv_nsec = 5000000 };
-    int running, left;
-    do {
-        nanosleep(&pause, NULL);
-        MUST(pvm_tasks(0, &running, &tasks));
-        left = 0;
-        for (int n = 0; n < running; n++) left += tasks[n].ti_ptid == pvm_mytid();
-    } while (left > 0);
+}
+
+/* Programs side by side. */
+static void run(const enum kind *kinds, int count, int grain, double speed, struct result *results)
+{
+    int tids[MOST_PROGRAMS * HOSTS];
+    for (int n = 0; n < count; n++) {
+        start_program(n, tids + n * HOSTS);
+        tell_program(kinds[n], grain, speed, tids + n * HOSTS);
+    }
+    go(count, tids, results);
+    end_programs(count, tids);
+}
+
+/* A program that runs when it is asked to. */
+static void answer(void)
+{
+    int tids[HOSTS], grain;
+    double steps;
+    start_program(0, tids);
+    printf("%.9g\n", measure_speed());
+    fflush(stdout);
+    while (scanf("%d %lf", &grain, &steps) == 2) {
+        struct result result;
+        tell_program(EXCHANGES, grain, steps, tids);
+        go(1, tids, &result);
+        printf("%.9g\n", result.rate);
+        fflush(stdout);
+    }
+    end_programs(1, tids);
 }
 
 static void compare(const char *competition, int grain, double speed)
@@ -272,12 +353,19 @@ int main(int argc, char **argv)
     myself = argv[0];
     waits = argv[1];
     seconds = atof(argv[3]);
-    spin_time = atof(argv[4]);
+    spins = atof(argv[4]);
+    if (!strcmp(waits, "twophase")) spin_time = spins * measure_waking();
+    margin = seconds / MARGIN_PART < MARGIN ? seconds / MARGIN_PART : MARGIN;
     MUST(pvm_mytid());
     if (pvm_parent() > 0) {
-        be_half(pvm_parent());
+        while (obey(pvm_parent())) {}
     } else {
         hosts = argv + 5;
+        if (!strcmp(argv[2], "asked")) {
+            answer();
+            pvm_exit();
+            return 0;
+        }
         double speed = measure_speed();
         for (char **grain = argv + 7; *grain; grain++) compare(argv[2], atoi(*grain), speed);
     }

@@ -3,8 +3,10 @@
 //! Two hosts are network namespaces with one processor each. A program has a task on each of them, and its tasks work and exchange
 //! messages in turn. `programs/pvm_gang.c` says what it does and prints.
 
+mod alone;
 mod report;
 
+pub use alone::Alone;
 pub use report::Shared;
 
 use crate::lab::compile;
@@ -33,8 +35,8 @@ const FEW_GRAINS: [u64; 2] = [100, 10_000];
 const COARSE: u64 = 50_000;
 const SECONDS: f64 = 0.7;
 const COARSE_SECONDS: f64 = 1.6;
-/// Microseconds for which an implicitly coscheduled program spins: five times of waking another process over this network.
-const SPIN: &str = "100";
+/// For so many times of waking another process an implicitly coscheduled program spins.
+const SPINS: &str = "5";
 /// Longer than any run takes.
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -44,17 +46,23 @@ pub struct Mode {
     /// As people are told.
     pub name: &'static str,
     waits: &'static str,
-    /// Whether the daemons take turns.
-    has_turns: bool,
+    /// How the daemons take turns.
+    means: &'static str,
 }
 
-const MODES: [Mode; 5] = [
-    Mode { name: "demand-based", waits: "block", has_turns: true },
-    Mode { name: "demand-based, spinning", waits: "spin", has_turns: true },
-    Mode { name: "local", waits: "block", has_turns: false },
-    Mode { name: "local, spinning", waits: "spin", has_turns: false },
-    Mode { name: "implicit", waits: "twophase", has_turns: false },
+const MODES: [Mode; 6] = [
+    Mode { name: "demand-based", waits: "block", means: TURNS },
+    Mode { name: "demand-based, spinning", waits: "spin", means: TURNS },
+    Mode { name: "demand-based, stopping", waits: "block", means: STOPS },
+    Mode { name: "local", waits: "block", means: NO_TURNS },
+    Mode { name: "local, spinning", waits: "spin", means: NO_TURNS },
+    Mode { name: "implicit", waits: "twophase", means: NO_TURNS },
 ];
+
+/// What daemons are told of turns.
+const TURNS: &str = "auto";
+const STOPS: &str = "stop";
+const NO_TURNS: &str = "implicit";
 
 /// With whom a program shares its hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -71,7 +79,7 @@ pub struct Competition {
     is_short: bool,
 }
 
-const COMPETITIONS: [Competition; 5] = [
+const COMPETITIONS: [Competition; 4] = [
     Competition { name: "two", title: "two copies", argument: "copies:2", programs: 2, is_short: false },
     Competition { name: "four", title: "four copies", argument: "copies:4", programs: 4, is_short: false },
     Competition {
@@ -81,7 +89,6 @@ const COMPETITIONS: [Competition; 5] = [
         programs: 2,
         is_short: false,
     },
-    Competition { name: "alone", title: "alone", argument: "none", programs: 1, is_short: false },
     Competition {
         name: "flood",
         title: "computing and sending itself junk, with one that only computes",
@@ -98,16 +105,19 @@ impl Competition {
 
     /// Whether a mode makes a difference here.
     fn wants(&self, mode: &Mode) -> bool {
-        mode.waits == "block" || !(self.is_short || self.programs == 1)
+        mode.waits == "block" || !self.is_short
     }
 
     fn grains(&self, quick: bool) -> &'static [u64] {
-        match (self.is_short, quick) {
-            (true, _) => &GRAINS[..1],
-            (false, true) => &FEW_GRAINS,
-            (false, false) => &GRAINS,
-        }
+        if self.is_short { &GRAINS[..1] } else { grains(quick) }
     }
+}
+
+/// The end of the name of the part for a program that shares its hosts with nobody.
+const ALONE: &str = "alone";
+
+fn grains(quick: bool) -> &'static [u64] {
+    if quick { &FEW_GRAINS } else { &GRAINS }
 }
 
 /// What a run gave.
@@ -140,14 +150,13 @@ pub struct Runs {
     pub rounds: Vec<Values>,
 }
 
-/// Two machines on two hosts each, alike but for their turns.
+/// Machines on two hosts each, alike but for their turns.
 struct Hosts {
-    with_turns: Machine,
-    without: Machine,
+    machines: Vec<(&'static str, Machine)>,
     program: PathBuf,
     names: [&'static str; 2],
     // After the machines, which need them to the end.
-    _networks: [Network; 2],
+    _networks: Vec<Network>,
     _folder: TempDir,
 }
 
@@ -162,26 +171,37 @@ impl Hosts {
             let variables = vec![("PVM_COSCHEDULING".to_owned(), means.to_owned())];
             Network::with(Setting { one_processor_each: true, variables }, 2, installation, check)
         };
-        let (Some(with), Some(without)) = (network("auto"), network("implicit")) else { return Ok(None) };
+        let all = [TURNS, STOPS, NO_TURNS];
+        let Some(networks) = all.into_iter().map(network).collect::<Option<Vec<_>>>() else {
+            return Ok(None);
+        };
+        let starts = all
+            .iter()
+            .zip(&networks)
+            .map(|(&means, network)| Ok((means, start(installation, network, means)?)));
         let folder = TempDir::with_prefix("pvm-gang-")?;
         let mut compiler = Command::new("cc");
         compiler.arg("-I").arg(installation.include()).arg("-L").arg(installation.library());
         compile(compiler, "pvm_gang", folder.path())?;
         Ok(Some(Self {
-            with_turns: start(installation, &with, "auto")?,
-            without: start(installation, &without, "implicit")?,
+            machines: starts.collect::<Result<_>>()?,
             program: folder.path().join("pvm_gang"),
-            names: [with.name(0), with.name(1)],
-            _networks: [with, without],
+            names: [networks[0].name(0), networks[0].name(1)],
+            _networks: networks,
             _folder: folder,
         }))
     }
 
+    /// The program, in the machine that takes turns so.
+    fn command(&self, means: &str) -> Result<Command> {
+        let machine = self.machines.iter().find(|(its, _)| *its == means);
+        Ok(machine.context("no such machine")?.1.command(&self.program))
+    }
+
     fn run(&self, competition: &Competition, mode: &Mode, grain: u64) -> Result<Values> {
-        let machine = if mode.has_turns { &self.with_turns } else { &self.without };
         let seconds = if grain >= COARSE { COARSE_SECONDS } else { SECONDS };
-        let mut command = machine.command(&self.program);
-        command.args([mode.waits, competition.argument, &seconds.to_string(), SPIN]);
+        let mut command = self.command(mode.means)?;
+        command.args([mode.waits, competition.argument, &seconds.to_string(), SPINS]);
         command.args(self.names).arg(grain.to_string());
         parse(&program::output(&mut command, LIMIT)?)
     }
@@ -222,10 +242,9 @@ pub fn measure(
     (rounds, quick): (usize, bool),
     session: &Session,
 ) -> Result<Option<Shared>> {
-    let chosen =
-        |competition: &&Competition| words.iter().any(|word| *word == NAME || *word == competition.part());
+    let is_chosen = |name: &str| words.iter().any(|word| *word == NAME || *word == format!("{NAME}-{name}"));
     let mut all = Vec::new();
-    for competition in COMPETITIONS.iter().filter(chosen) {
+    for competition in COMPETITIONS.iter().filter(|competition| is_chosen(competition.name)) {
         for &grain in competition.grains(quick) {
             let modes = MODES.iter().filter(|mode| competition.wants(mode));
             all.extend(modes.map(|&mode| Runs {
@@ -236,26 +255,36 @@ pub fn measure(
             }));
         }
     }
-    ensure!(!all.is_empty(), "no such part of {NAME}");
-    let Some(hosts) = Hosts::open(installation)? else { return Ok(Some(Shared { runs: Vec::new() })) };
+    let mut alone: Vec<Alone> = Vec::new();
+    if is_chosen(ALONE) {
+        alone.extend(grains(quick).iter().map(|&grain| Alone::new(grain)));
+    }
+    ensure!(!(all.is_empty() && alone.is_empty()), "no such part of {NAME}");
+    let Some(hosts) = Hosts::open(installation)? else { return Ok(Some(Shared::default())) };
     let progress = &session.progress;
-    progress.set_length((all.len() * rounds) as u64);
+    progress.set_length(((all.len() + alone.len()) * rounds) as u64);
+    let is_interrupted = || {
+        progress.inc(1);
+        session.interrupted.load(Ordering::Relaxed)
+    };
     for _ in 0..rounds {
         for runs in &mut all {
-            progress.set_message(format!(
-                "{}: {}, {} µs",
-                runs.competition.part(),
-                runs.mode.name,
-                runs.grain
-            ));
+            let (part, mode, grain) = (runs.competition.part(), runs.mode.name, runs.grain);
+            progress.set_message(format!("{part}: {mode}, {grain} µs"));
             runs.rounds.push(hosts.run(&runs.competition, &runs.mode, runs.grain)?);
-            progress.inc(1);
-            if session.interrupted.load(Ordering::Relaxed) {
+            if is_interrupted() {
+                return Ok(None);
+            }
+        }
+        for alone in &mut alone {
+            progress.set_message(format!("{NAME}-{ALONE}: {} µs", alone.grain));
+            alone.measure(&hosts)?;
+            if is_interrupted() {
                 return Ok(None);
             }
         }
     }
-    Ok(Some(Shared { runs: all }))
+    Ok(Some(Shared { runs: all, alone }))
 }
 
 #[cfg(test)]

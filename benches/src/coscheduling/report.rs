@@ -1,15 +1,17 @@
 //! Slowdowns, shares and switches as tables and plots.
 
-use super::{COMPETITIONS, Competition, MODES, Mode, Runs, Values};
+use super::{ALONE, Alone, COMPETITIONS, Competition, MODES, Mode, NAME, Runs, Values};
 use crate::stats::Summary;
 use pvm_sim::report::{Bars, Plot, Point, Report, Series, Table, number};
 use serde::Serialize;
 
 /// All that was measured.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub struct Shared {
     /// By competition, grain and mode.
     pub runs: Vec<Runs>,
+    /// Of a program that has the hosts to itself, by grain.
+    pub alone: Vec<Alone>,
 }
 
 /// What is read of a run.
@@ -21,15 +23,14 @@ impl Shared {
         let mut report = Report::default();
         for competition in COMPETITIONS.iter().filter(|competition| self.modes(competition).next().is_some())
         {
-            if competition.programs == 1 {
-                report.tables.push(self.overhead(competition));
-                continue;
-            }
             report.tables.push(self.slowdowns(competition));
             report.tables.push(self.shares(competition));
             if !competition.is_short {
                 report.plots.push(self.plot(competition));
             }
+        }
+        if !self.alone.is_empty() {
+            report.tables.push(self.overhead());
         }
         report
     }
@@ -91,21 +92,18 @@ impl Shared {
     }
 
     /// What turns cost a program that has the hosts to itself.
-    fn overhead(&self, competition: &Competition) -> Table {
-        let rate = |mode: &Mode, grain| {
-            let runs = self.of(competition, mode).find(|runs| runs.grain == grain)?;
-            Some(runs.median(|values| values.rate))
-        };
+    fn overhead(&self) -> Table {
         let mut table = Table::new(
-            &competition.part(),
-            "exchanges per second of a program that has the hosts to itself",
-            &["grain, µs", "local", "demand-based", "loss, %"],
+            &format!("{NAME}-{ALONE}"),
+            "exchanges per second of a program that has the hosts to itself, and what turns cost it (95 % confidence)",
+            &["grain, µs", "local", "starts", "loss, %"],
         );
-        for &grain in competition.grains(false) {
-            if let (Some(with), Some(without)) = (rate(&MODES[0], grain), rate(&MODES[2], grain)) {
-                let loss = format!("{:.1}", (1.0 - with / without) * 100.0);
-                table.row([grain.to_string(), number(without), number(with), loss]);
-            }
+        for alone in &self.alone {
+            let (loss, half) = alone.loss();
+            let half = half.map_or_else(String::new, |half| format!(" ± {:.2}", half * 100.0));
+            let rate = Summary::of(&alone.rates).map_or(0.0, |rates| rates.median);
+            let starts = alone.losses.len().to_string();
+            table.row([alone.grain.to_string(), number(rate), starts, format!("{:.2}{half}", loss * 100.0)]);
         }
         table
     }
@@ -169,7 +167,7 @@ mod tests {
             others_slowdown: if competition == 2 { 2.0 } else { 0.0 },
             others_share: if competition == 2 { 0.5 } else { 0.0 },
             switches: 1000.0,
-            rate: 100.0 - 2.0 * slowdown,
+            rate: 100.0,
         };
         let rounds = slowdowns.iter().map(values).collect();
         Runs { competition: COMPETITIONS[competition], grain: 1000, mode: MODES[mode], rounds }
@@ -177,7 +175,8 @@ mod tests {
 
     #[test]
     fn tables_have_medians_shares_and_switches() {
-        let shared = Shared { runs: vec![runs(2, 0, &[2.0, 1.0, 3.0]), runs(2, 2, &[4.0; 3])] };
+        let runs = vec![runs(2, 0, &[2.0, 1.0, 3.0]), runs(2, 3, &[4.0; 3])];
+        let shared = Shared { runs, alone: Vec::new() };
         let report = shared.report();
         assert_eq!(report.tables[0].head, ["grain, µs", "demand-based", "local"]);
         assert_eq!(report.tables[0].rows[0], ["1000", "2.000 ±25% : 2.000", "4.000 ±0% : 2.000"]);
@@ -187,10 +186,11 @@ mod tests {
 
     #[test]
     fn copies_are_all_alike_and_a_program_alone_has_a_loss() {
-        let shared = Shared { runs: vec![runs(0, 0, &[2.0]), runs(3, 0, &[1.0]), runs(3, 2, &[0.0])] };
+        let alone = Alone { grain: 1000, rates: vec![90.0, 100.0, 110.0], losses: vec![0.01, 0.02, 0.03] };
+        let shared = Shared { runs: vec![runs(0, 0, &[2.0])], alone: vec![alone] };
         let report = shared.report();
         assert_eq!(report.tables[0].rows[0], ["1000", "2.000 ±0%"]);
         assert_eq!(report.tables[1].rows[0], ["1000", "25.00; 1000"]);
-        assert_eq!(report.tables[2].rows[0], ["1000", "100.0", "98.00", "2.0"]);
+        assert_eq!(report.tables[2].rows[0], ["1000", "100.0", "3", "2.00"]);
     }
 }
