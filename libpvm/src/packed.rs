@@ -131,7 +131,7 @@ impl Packed {
     /// The encoded body, and what of its integers that does not carry. It is converted once.
     pub fn encoded(&self) -> Result<(&[u8], &Upper), PvmError> {
         static NOTHING: Upper = Upper::new();
-        if self.is_raw {
+        if self.is_raw || self.runs.are_alike() {
             return Ok((self.native(), &NOTHING));
         }
         let converted = self.converted()?;
@@ -140,7 +140,7 @@ impl Packed {
 
     /// The encoded body and what stands behind it when it travels.
     pub fn for_socket(&self) -> Result<(&[u8], &[u8]), PvmError> {
-        if self.is_raw {
+        if self.is_raw || self.runs.are_alike() {
             return Ok((self.native(), &[]));
         }
         let converted = self.converted()?;
@@ -224,6 +224,7 @@ mod tests {
             packed.pack(&ints).unwrap();
             prop_assert!(packed.encoded().is_ok());
             packed.pack(&bytes).unwrap();
+            prop_assert_eq!(packed.encoded().unwrap().0, &body[..packed.len()]);
             packed.pack_each(longs.iter().copied()).unwrap();
             packed.pack_str(&text).unwrap();
             prop_assert_eq!(packed.len(), body.len());

@@ -72,6 +72,9 @@ pub(crate) fn matches(message: &Message, source: Source, tag: Tag, context: i32)
 /// # Ok(())
 /// # }
 /// ```
+///
+/// A message of more than a kilobyte may lie in its sender's memory, which is used for something else once this task has left: what
+/// of it is still needed then has to be taken out before.
 #[derive(Clone, Debug)]
 pub struct Received {
     src: Tid,

@@ -75,6 +75,7 @@ programs! {
     messages_are_received_as_asked: "receive.c";
     tasks_are_spawned_watched_and_ended: "tasks.c";
     names_and_arguments_are_any_bytes: "bytes.c";
+    what_was_received_is_there_until_the_exit: "after_exit.c";
     direct_routes_come_and_go: "routes.c";
     options_are_set_and_read: "options.c";
     the_mailbox_and_contexts_work: "mailbox.c";

@@ -12,6 +12,7 @@ use crate::io::log::Log;
 use crate::io::page::TurnPage;
 use crate::io::process::{self, Processes, Surroundings};
 use crate::io::settings::{self, Settings};
+use crate::io::shelf::Shelf;
 use crate::io::starter::Starter;
 use crate::io::tls::{Authority, Credentials};
 use crate::io::{capability, guardian, load, slave, task_socket};
@@ -309,6 +310,7 @@ async fn live(role: Role, mut settings: Settings, myself: Myself) -> anyhow::Res
         processes,
         turns,
         page: TurnPage::default(),
+        shelf: Shelf::new(settings.shared_max),
         links,
         starter,
         log,

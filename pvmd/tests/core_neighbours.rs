@@ -26,7 +26,6 @@ fn told(r: &mut Recorder) -> (ConnId, Tid, ConnId) {
     assert_eq!((head.tag, head.context), (Tcx::Neighbour.tag(), CONTEXT_TC));
     let mut body = BodyReader::new(body);
     let about = Tid::from_raw(body.int().unwrap());
-    assert_eq!(body.int(), Ok(3000), "nanoseconds");
     (conn, about, of)
 }
 
@@ -71,8 +70,26 @@ fn nobody_meets_strangers_or_himself() {
     let mut r = Recorder::master();
     let ((conn, me), (_, deaf)) = (r.enrol(100, 0), r.enrol_with(101, 0, None));
     say(&mut r, conn, Tmx::Share, &[]);
-    for other in [me.tid, deaf.tid, Tid::from_bits(0x40077), Tid::from_bits(0x80001), Tid::MY_DAEMON] {
+    for other in [me.tid, deaf.tid, Tid::from_bits(0x40077), Tid::from_bits(0x80001)] {
         meet(&mut r, conn, other);
         r.nothing_else();
     }
+}
+
+#[test]
+fn a_task_meets_its_daemon() {
+    let mut r = Recorder::master();
+    let (conn, _) = r.enrol(100, 0);
+    meet(&mut r, conn, Tid::MY_DAEMON);
+    say(&mut r, conn, Tmx::Known, &[]);
+    r.nothing_else();
+    say(&mut r, conn, Tmx::Share, &[]);
+    meet(&mut r, conn, Tid::MY_DAEMON);
+    let Action::SendMemory { conn: to, data, .. } = r.next() else { panic!("no descriptor") };
+    let (head, body) = data.split_first_chunk().unwrap();
+    assert_eq!((to, MessageHeader::decode(head).tag), (conn, Tcx::Neighbour.tag()));
+    assert_eq!(BodyReader::new(body).int(), Ok(Tid::MY_DAEMON.raw()));
+    say(&mut r, conn, Tmx::Known, &[]);
+    assert!(matches!(r.next(), Action::LendTo { conn: to } if to == conn));
+    r.nothing_else();
 }

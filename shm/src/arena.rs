@@ -68,7 +68,12 @@ impl Arena {
 
     /// A block for so many bytes, aligned to its size, which is a power of two.
     pub fn take(&mut self, length: u64) -> Option<Taken> {
-        let order = order_of(length);
+        self.take_wide(length, length)
+    }
+
+    /// A block with room for more than is used at first.
+    pub fn take_wide(&mut self, length: u64, room: u64) -> Option<Taken> {
+        let order = order_of(room.max(length));
         let found = self.take_free(order).or_else(|| self.take_fresh(order)).or_else(|| {
             self.join();
             self.take_free(order)

@@ -13,6 +13,7 @@ const LOOKS: usize = 4;
 struct Delivery {
     to: Tid,
     flag: u64,
+    length: u32,
     /// Only held.
     _block: Arc<Block>,
 }
@@ -38,8 +39,14 @@ impl Deliveries {
     }
 
     /// A block is on its way.
-    pub fn begin(&mut self, to: Tid, flag: u64, block: Arc<Block>) {
-        self.under_way.push(Delivery { to, flag, _block: block });
+    pub fn begin(&mut self, to: Tid, flag: u64, (block, length): (Arc<Block>, u32)) {
+        self.under_way.push(Delivery { to, flag, length, _block: block });
+    }
+
+    /// Bytes on their way to a task.
+    pub fn under_way_to(&self, receiver: Tid) -> u64 {
+        let to_it = self.under_way.iter().filter(|delivery| delivery.to == receiver);
+        to_it.map(|delivery| u64::from(delivery.length)).sum()
     }
 
     /// Looks at a few, the last first: it is the one whose memory is in the cache.

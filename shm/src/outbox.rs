@@ -4,11 +4,14 @@ use crate::mapping::{Mapping, Segment};
 use crate::memory::{LINE, Memory};
 use crate::ring::{CHUNK, FIRST_CHUNK, INLINE_MAX, Writer};
 use crate::store::{Block, Packing, Store};
-use pvm_wire::{MessageHeader, Tid};
+use pvm_wire::{Lent, MessageHeader, Tid};
 use std::sync::Arc;
 
 const FLAG_PAGE: u64 = 4096;
 const GATE_PAGE: u64 = 4096;
+
+/// So many bytes at most are lent to one receiver at a time, unless it is a single body.
+const LENT_MAX: u64 = 32 << 20;
 
 /// The most pages of gates: groups that change for ever do not take more and more memory.
 const GATE_PAGES_MAX: usize = 64;
@@ -137,9 +140,34 @@ impl Outbox {
             self.store.deliveries().add_flags([flag].into_iter());
             return false;
         }
-        self.store.deliveries().begin(to, flag, parcel.block.clone());
+        self.store.deliveries().begin(to, flag, (parcel.block.clone(), parcel.length));
         self.take_spares(ring);
         true
+    }
+
+    /// Lends a body in a block to somebody who is told of it elsewhere; `None` if there is no room.
+    pub fn lend(&mut self, to: Tid, parcel: &Parcel) -> Option<Lent> {
+        let flag = self.take_flag()?;
+        self.store.deliveries().begin(to, flag, (parcel.block.clone(), parcel.length));
+        Some(Lent { at: parcel.block.at(), flag, length: parcel.length })
+    }
+
+    /// Whether a body of this length may be lent: not too many bytes are with that receiver already.
+    pub fn may_lend(&mut self, to: Tid, length: usize) -> bool {
+        if !self.has_room() {
+            return false;
+        }
+        let mut deliveries = self.store.deliveries();
+        let is_much = |lent: u64| lent > 0 && lent.saturating_add(length as u64) > LENT_MAX;
+        if is_much(deliveries.under_way_to(to)) {
+            deliveries.look_at_all(&**self.store.memory());
+        }
+        !is_much(deliveries.under_way_to(to))
+    }
+
+    /// An empty body that can grow to so many bytes where it is; `None` if there is no room.
+    pub fn draft(&mut self, most: u64) -> Option<Packing> {
+        Packing::growing(&self.store, most).filter(|_| self.store.has_room())
     }
 
     /// A place for a gate, in a line of its own. It is never used for anything else; `None` if there are enough.

@@ -306,3 +306,54 @@ fn nothing_is_read_or_written_outside() {
     memory.read(SEGMENT_SIZE - 4, &mut bytes);
     assert_eq!(bytes, [0; 8]);
 }
+
+#[test]
+fn what_is_lent_is_read_and_given_back() {
+    let mut pair = Pair::new();
+    let body: Vec<u8> = (0..100_000).map(|at| (at % 251) as u8).collect();
+    let mut draft = pair.outbox.draft(1 << 27).unwrap();
+    for part in body.chunks(30_000) {
+        assert!(draft.reserve(part.len()));
+        draft.extend(part);
+    }
+    let used = pair.outbox.used();
+    let parcel = pair.outbox.adopt(&draft, &[]).unwrap();
+    let lent = pair.outbox.lend(THEM, &parcel).unwrap();
+    drop((draft, parcel));
+    assert!(pair.outbox.used() > used + 90_000);
+    let (theirs, held) = (pair.theirs.clone(), pair.held.clone());
+    let received = Body::new(theirs, lent.at, lent.length as usize, lent.flag, held);
+    assert_eq!(received.as_ref(), body);
+    drop(received);
+    pair.outbox.reclaim_all();
+    assert_eq!(pair.outbox.used(), used);
+}
+
+#[test]
+fn no_receiver_gets_more_than_its_part_lent() {
+    let mut pair = Pair::new();
+    let length = LENT_MAX as usize / 2;
+    // A single one may have any length.
+    assert!(pair.outbox.may_lend(THEM, LENT_MAX as usize * 3));
+    let lend = |outbox: &mut Outbox| {
+        let parcel = outbox.pack(&[&vec![1; length]]).unwrap();
+        outbox.lend(THEM, &parcel).unwrap()
+    };
+    let first = lend(&mut pair.outbox);
+    assert!(pair.outbox.may_lend(THEM, length) && !pair.outbox.may_lend(THEM, length + 1));
+    lend(&mut pair.outbox);
+    assert!(!pair.outbox.may_lend(THEM, 1));
+    pair.theirs.store(first.flag, 1);
+    assert!(pair.outbox.may_lend(THEM, 1));
+    assert!(pair.outbox.may_lend(Tid::from_bits(0x40003), 1), "others have their own part");
+}
+
+#[test]
+fn a_draft_that_grows_beyond_its_room_says_so() {
+    let mut pair = Pair::new();
+    let mut draft = pair.outbox.draft(10_000).unwrap();
+    assert!(draft.reserve(10_000));
+    draft.extend(&[1; 10_000]);
+    assert!(!draft.reserve(10_000));
+    assert_eq!(draft.as_slice(), [1; 10_000]);
+}

@@ -158,8 +158,8 @@ impl Store {
         Some(self.block_of(taken, length))
     }
 
-    /// A block to be packed into; `None` if enough is packed already.
-    fn packing_block(self: &Arc<Self>, length: u64) -> Option<Block> {
+    /// A block to be packed into, so many bytes at first; `None` if enough is packed already.
+    fn packing_block(self: &Arc<Self>, length: u64, room: u64) -> Option<Block> {
         if !self.memory().is_foreign() {
             // The last one has been read by now, if there was an answer to it: better that than memory that is not in the cache.
             self.deliveries().look_at_some(&**self.memory());
@@ -168,10 +168,10 @@ impl Store {
         if books.packed.checked_add(length)? > self.limit / 4 {
             return None;
         }
-        let taken = books.arena.take(length)?;
+        let taken = books.arena.take_wide(length, room)?;
         books.packed += taken.touched;
         drop(books);
-        Some(self.block_of(taken, length))
+        Some(self.block_of(taken, room))
     }
 
     fn block_of(self: &Arc<Self>, taken: Taken, length: u64) -> Block {
@@ -240,8 +240,13 @@ impl Packing {
     }
 
     pub(crate) fn within(store: &Arc<Store>, room: usize) -> Option<Self> {
-        let block = store.packing_block(u64::try_from(room).ok()?.checked_add(TAIL)?)?;
-        Some(Self { block: Arc::new(block), length: 0 })
+        let room = u64::try_from(room).ok()?.checked_add(TAIL)?;
+        Some(Self { block: Arc::new(store.packing_block(room, room)?), length: 0 })
+    }
+
+    /// An empty one that can grow to so many bytes where it is.
+    pub(crate) fn growing(store: &Arc<Store>, most: u64) -> Option<Self> {
+        Some(Self { block: Arc::new(store.packing_block(TAIL, most.checked_add(TAIL)?)?), length: 0 })
     }
 
     /// Makes room for so many more bytes; `false` if there is none, or the body is on its way.

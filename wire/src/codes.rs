@@ -109,7 +109,7 @@ tags! {
         Dump = 2,
         /// Descriptors of the caller's shared memory and of its bell come with this message, for its neighbours.
         Share = 3,
-        /// Asks that the caller and a task of the same host are told of each other ([`Tcx::Neighbour`]).
+        /// Asks that the caller and a task of the same host, or the daemon, are told of each other ([`Tcx::Neighbour`]).
         Meet = 4,
         /// The whole enrolment in one request, on a socket whose credentials show both sides; body and answer as TM_CONN2's.
         Enrol = 5,
@@ -137,13 +137,16 @@ tags! {
         Awake = 16,
         /// The caller's program has taken so many notices of queued batches.
         NoticesTaken = 17,
+        /// The caller can read what its daemon writes in the memory that came with [`Tcx::Neighbour`].
+        Known = 18,
     }
 }
 
 tags! {
     /// Messages between this system's libraries, and of its daemon to them.
     Tcx from 0x8003_1001u32 {
-        /// The daemon tells of a task of this host; descriptors of its shared memory and its bell come with it.
+        /// The daemon tells of a task of this host; descriptors of its shared memory and its bell come with it. Or of itself: it
+        /// can read the receiver's memory, and a descriptor of its own comes with it.
         Neighbour = 0,
         /// The sender can read what the receiver writes in its shared memory.
         Known = 1,

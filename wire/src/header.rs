@@ -6,6 +6,9 @@ use crate::tid::Tid;
 pub const SOM: u8 = 1;
 /// Flag: last fragment of a message.
 pub const EOM: u8 = 2;
+/// Flag, between a task and its daemon if both are this system's: the whole message's body lies in memory that the sender
+/// shares, and a [`crate::Lent`] in its place.
+pub const LENT: u8 = 0x40;
 
 /// What precedes every fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +19,7 @@ pub struct FragmentHeader {
     pub src: Tid,
     /// Bytes that follow, the message header of a first fragment included.
     pub length: u32,
-    /// [`SOM`] and [`EOM`].
+    /// [`SOM`] and [`EOM`]; [`LENT`].
     pub flags: u8,
 }
 
@@ -34,13 +37,13 @@ impl FragmentHeader {
         out
     }
 
-    /// The header in these bytes; flags other than the two are the original daemon's business and dropped.
+    /// The header in these bytes; flags other than these are the original daemon's business and dropped.
     pub fn decode(bytes: &[u8; Self::SIZE]) -> Self {
         Self {
             dst: Tid::from_bits(be32(bytes, 0)),
             src: Tid::from_bits(be32(bytes, 4)),
             length: be32(bytes, 8),
-            flags: bytes[12] & (SOM | EOM),
+            flags: bytes[12] & (SOM | EOM | LENT),
         }
     }
 

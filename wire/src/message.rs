@@ -181,7 +181,8 @@ impl Reassembler {
         self.partial.remove(&src);
     }
 
-    fn check(&self, length: usize) -> Result<(), FragmentError> {
+    /// Whether a body may be so long.
+    pub fn check(&self, length: usize) -> Result<(), FragmentError> {
         if length > self.limit { Err(FragmentError::TooLong(self.limit)) } else { Ok(()) }
     }
 }

@@ -155,6 +155,12 @@ impl Runs {
         self.encoded.as_slice()
     }
 
+    /// Whether the body is the same in XDR: nothing but bytes, as many as need no padding.
+    #[inline]
+    pub fn are_alike(&self) -> bool {
+        self.native == self.xdr && self.last.is_none_or(|(run, start)| start == 0 && run.kind == Kind::Byte)
+    }
+
     /// Length of the body in the host's format.
     #[inline]
     pub fn native_length(&self) -> usize {

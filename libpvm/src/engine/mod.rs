@@ -4,6 +4,7 @@ mod connect;
 mod control;
 mod direct;
 mod gates;
+mod lending;
 mod manager;
 mod meeting;
 mod neighbours;
@@ -66,6 +67,7 @@ pub struct Engine {
     peers: Peers,
     receivers: uppers::Receivers,
     neighbours: neighbours::Neighbours,
+    lending: lending::Lending,
     hints: turns::Turns,
     /// A time that is over.
     begun: Instant,
@@ -133,6 +135,7 @@ impl Engine {
             peers: Peers::default(),
             receivers: uppers::Receivers::default(),
             neighbours: neighbours::Neighbours::default(),
+            lending: lending::Lending::default(),
             hints: turns::Turns::default(),
             begun: Instant::now(),
             turns: 0,

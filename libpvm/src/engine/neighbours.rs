@@ -8,6 +8,7 @@
 //! rings before it acts on what came by the daemon. Back on the ring goes the sender with another `Ring`; the receiver, who has read
 //! that the ring was left, waits for that.
 
+use super::lending::Lender;
 use super::patience::Spinner;
 use bytes::{Bytes, BytesMut};
 use pvm_shm::ring::{IN_LINE, Place, Reader, Record, Writer};
@@ -19,9 +20,6 @@ use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-
-/// Default of `PVM_SHM_MAX`.
-const MEMORY_MAX: u64 = 1024 * 1024 * 1024;
 
 /// Small bodies are copied into pieces of so much memory.
 const POOL: usize = 64 * 1024;
@@ -111,7 +109,7 @@ impl Own {
         if !pvm_shm::lineage::watch() {
             return None;
         }
-        let limit = setting("PVM_SHM_MAX").unwrap_or(MEMORY_MAX);
+        let limit = setting("PVM_SHM_MAX").unwrap_or(pvm_wire::limits::SHARED_MAX);
         let outbox = Outbox::new(limit).ok()?;
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok()?;
         Some(Self { outbox, bell, limit })
@@ -215,6 +213,16 @@ impl Neighbours {
         };
         let both = if self.are_possible { self.front.get_or_init(make).as_ref() } else { None };
         both.map_or(daemon, AsFd::as_fd)
+    }
+
+    /// What this task has sent and others have not taken.
+    pub(super) fn own_outbox(&mut self) -> Option<&mut Outbox> {
+        self.own.as_mut().map(|own| &mut own.outbox)
+    }
+
+    /// The daemon's memory, of which this task keeps no more than of its neighbours'.
+    pub(super) fn lender(&self, descriptor: &OwnedFd) -> Option<Lender> {
+        Lender::new(descriptor, self.held.clone(), (self.own.as_ref()?.limit / 4) as usize)
     }
 
     /// Where records are expected.

@@ -280,7 +280,7 @@ mod tests {
     fn what_comes_at_a_socket_ends_the_spin() {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
         let ours: Arc<OwnedFd> = Arc::new(ours.into());
-        let spinner = Spinner::default().renew(std::iter::empty(), &[ours.clone()]);
+        let spinner = Spinner::default().renew(std::iter::empty(), std::slice::from_ref(&ours));
         spinner.set_wake_time(Duration::from_secs(1));
         assert!(spinner.is_sleep_over() && !spinner.is_sleep_over());
         assert!(!spinner.spin(Some(Instant::now() + Duration::from_millis(1))), "nothing has come");

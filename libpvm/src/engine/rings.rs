@@ -292,7 +292,9 @@ impl Engine {
             Tcx::Neighbour if message.src.is_daemon() => {
                 let descriptors = self.route.as_mut().and_then(Route::take_descriptors);
                 let tid = Tid::from_raw(reader.int()?);
-                if self.neighbours.add(tid, descriptors.unwrap_or_default()) {
+                if tid == Tid::MY_DAEMON {
+                    self.meet_daemon(&descriptors.unwrap_or_default());
+                } else if self.neighbours.add(tid, descriptors.unwrap_or_default()) {
                     self.inbox.deferred.push_back(Message {
                         src: self.tid(),
                         dst: tid,

@@ -1,13 +1,14 @@
 //! A stream on which fragments travel: to the daemon, or directly to another task.
 
+use super::lending::Lender;
 use super::seal::Seal;
 use crate::error::{Error, Result};
 use bytes::Bytes;
 use pvm_wire::coscheduling::Turn;
-use pvm_wire::header::{EOM, SOM};
+use pvm_wire::header::{EOM, LENT, SOM};
 use pvm_wire::limits::{MESSAGE_MAX, PIECE_MAX};
 use pvm_wire::message::{Assembled, FRAGMENT_OVERHEAD, FragmentError};
-use pvm_wire::{FragmentHeader, Message, MessageHeader, PvmError, Reassembler, Tid};
+use pvm_wire::{FragmentHeader, Lent, Message, MessageHeader, PvmError, Reassembler, Tid};
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 use rustix::net::{
@@ -54,6 +55,7 @@ pub(super) struct Route {
     /// Long messages come.
     was_long: bool,
     descriptors: Option<Descriptors>,
+    lender: Option<Lender>,
     seal: Option<Box<Seal>>,
     kin: Option<Kin>,
     /// The epoch that the other has been told last.
@@ -107,6 +109,7 @@ impl Route {
             partial: 0,
             was_long: false,
             descriptors: None,
+            lender: None,
             seal: None,
             kin: None,
             told: Turn::default(),
@@ -137,6 +140,11 @@ impl Route {
     /// The descriptors of the next message that had some; none if there was no room for them in this process.
     pub(super) fn take_descriptors(&mut self) -> Option<Vec<OwnedFd>> {
         self.descriptors.as_mut()?.taken.pop_front()
+    }
+
+    /// The daemon may lend bodies that lie in this memory.
+    pub(super) fn set_lender(&mut self, lender: Lender) {
+        self.lender = Some(lender);
     }
 
     /// A route to another task, which alone may speak on it; sealed if the two have agreed on that.
@@ -304,11 +312,25 @@ impl Route {
         piece: Bytes,
         messages: &mut impl Extend<Message>,
     ) -> Result<()> {
+        if header.flags & LENT != 0 {
+            messages.extend([self.take_lent(header, &piece)?]);
+            return Ok(());
+        }
         let assembled = self.reassembler.push(header, piece).map_err(|error| refusal(header.src, &error))?;
         if let Assembled::Whole(message) = assembled {
             messages.extend([message]);
         }
         Ok(())
+    }
+
+    /// A whole message whose body lies in the daemon's memory.
+    fn take_lent(&self, header: &FragmentHeader, piece: &[u8]) -> Result<Message> {
+        let wrong = || Error::new(PvmError::BadMsg, "the daemon lends what it has not");
+        let (lender, lent) = self.lender.as_ref().zip(Lent::decode(header, piece)).ok_or_else(wrong)?;
+        let message_header = MessageHeader::decode(piece.first_chunk().ok_or_else(wrong)?);
+        self.reassembler.check(lent.length as usize).map_err(|error| refusal(header.src, &error))?;
+        let body = lender.take(lent).ok_or_else(wrong)?;
+        Ok(Message { src: header.src, dst: header.dst, header: message_header, body })
     }
 
     /// The daemon vouches for every sender; a task can only speak for itself.
@@ -372,7 +394,8 @@ fn next_piece(
     let there = unread.len() - *used;
     let length = open.left.min(there);
     // The reassembler wants the whole message header with the first piece.
-    let enough = if open.begun { 1 } else { open.left.min(MessageHeader::SIZE) };
+    let least = if open.header.flags & LENT == 0 { 0 } else { Lent::SIZE };
+    let enough = if open.begun { 1 } else { MessageHeader::SIZE + least };
     if there < enough.min(open.left) {
         return None;
     }
@@ -401,6 +424,7 @@ pub(super) struct Outgoing<'a> {
     heads: Vec<[u8; FRAGMENT_OVERHEAD]>,
     batch_end: usize,
     sent: usize,
+    flags: u8,
 }
 
 impl<'a> Outgoing<'a> {
@@ -426,7 +450,12 @@ impl<'a> Outgoing<'a> {
                 "one pack call gave more than 4 GiB, which no fragment can carry",
             ));
         }
-        Ok(Self { pieces, src, dst, header, next: 0, heads: Vec::new(), batch_end: 0, sent: 0 })
+        Ok(Self { pieces, src, dst, header, next: 0, heads: Vec::new(), batch_end: 0, sent: 0, flags: 0 })
+    }
+
+    /// What it has for a body says where that is lent.
+    pub(super) fn lent(self) -> Self {
+        Self { flags: LENT, ..self }
     }
 
     /// Whether every byte is with the kernel.
@@ -476,7 +505,7 @@ impl<'a> Outgoing<'a> {
         let first = index == 0;
         let last = index + 1 == self.pieces.len();
         let length = self.pieces[index].len() + head_length(index) - FragmentHeader::SIZE;
-        let flags = if first { SOM } else { 0 } | if last { EOM } else { 0 };
+        let flags = self.flags | if first { SOM } else { 0 } | if last { EOM } else { 0 };
         let header = FragmentHeader { dst: self.dst, src: self.src, length: length as u32, flags };
         let mut out = [0; FRAGMENT_OVERHEAD];
         out[..FragmentHeader::SIZE].copy_from_slice(&header.encode());

@@ -165,7 +165,13 @@ impl Engine {
         self.peers.count_sent(dst, is_grant);
         let form = payload.for_socket(header)?;
         self.check_uppers(dst, &form.header)?;
-        let mut outgoing = Outgoing::new(self.tid(), dst, form.header, form.parts(), self.fragment_size())?;
+        let place = self.lend(dst, &form, payload).map(|lent| lent.encode());
+        let mut outgoing = match &place {
+            Some(place) => {
+                Outgoing::new(self.tid(), dst, form.header, &[place], self.fragment_size())?.lent()
+            }
+            None => Outgoing::new(self.tid(), dst, form.header, form.parts(), self.fragment_size())?,
+        };
         while !outgoing.is_done() {
             let route = self.route.as_mut().ok_or_else(Error::lost)?;
             if !outgoing.write(route)?

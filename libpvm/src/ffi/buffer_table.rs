@@ -117,6 +117,13 @@ impl Buffers {
         Ok(())
     }
 
+    /// The task leaves: whoever has sent what it has received may use the memory for something else from now on.
+    pub fn lose_received(&mut self) {
+        let used = self.slots.iter_mut().filter(|slot| slot.is_used);
+        used.for_each(|slot| slot.buffer.lose_received());
+        self.receive = 0;
+    }
+
     /// The id of the buffer to pack into, or 0.
     #[inline]
     pub fn send_id(&self) -> i32 {

@@ -202,6 +202,13 @@ impl Buffer {
         };
     }
 
+    /// Empties a received message, which may lie in its sender's memory.
+    pub fn lose_received(&mut self) {
+        if matches!(self.content, Content::Received(_)) {
+            self.content = Content::default();
+        }
+    }
+
     /// Takes the upper halves of integers from behind a body that was read from another message.
     pub fn split_upper(&mut self) {
         let Content::Encoded(body, upper) = &mut self.content else { return };

@@ -85,6 +85,9 @@ fn tell_own_exit(state: &mut State) -> Result<(), Failure> {
 
 fn exit(state: &mut State) -> Result<c_int, Failure> {
     tracepoints::flush(state);
+    if state.engine.is_some() {
+        state.buffers.lose_received();
+    }
     let result = match state.engine.as_mut() {
         // Whoever is no task has nothing to leave.
         None => Ok(()),

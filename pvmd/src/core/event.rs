@@ -256,6 +256,20 @@ pub enum Action {
         /// Its data.
         data: Bytes,
     },
+    /// As `Send`, and the descriptor of this daemon's memory goes with it, if the task's own can be read from now on.
+    SendMemory {
+        /// To which connection.
+        conn: ConnId,
+        /// Its header.
+        header: FragmentHeader,
+        /// Its data.
+        data: Bytes,
+    },
+    /// Lend long bodies to a task.
+    LendTo {
+        /// On which connection.
+        conn: ConnId,
+    },
     /// Say this on the page that tasks can read.
     ShowTurn {
         /// What it says from now on.

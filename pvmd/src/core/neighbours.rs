@@ -28,10 +28,27 @@ impl Core {
     /// A task wants to write to another. Until that shares its memory, too, it goes on by the daemon.
     pub(super) fn on_meet(&mut self, tid: Tid, body: &[u8]) -> Result<(), BodyError> {
         let other = Tid::from_raw(BodyReader::new(body).int()?);
-        if tid != other {
+        if other == Tid::MY_DAEMON {
+            self.meet_task(tid);
+        } else if tid != other {
             self.meet(tid, other);
         }
         Ok(())
+    }
+
+    /// A task wants to lend this daemon what it sends.
+    fn meet_task(&mut self, tid: Tid) {
+        let Some(conn) = self.sharing(tid) else { return };
+        let body = BodyWriter::new().int(Tid::MY_DAEMON.raw()).finish();
+        let (header, data) = self.fragment_to_library(tid, Tcx::Neighbour, &body);
+        self.actions.push(Action::SendMemory { conn, header, data });
+    }
+
+    /// A task reads this daemon's memory.
+    pub(super) fn on_known(&mut self, conn: ConnId) {
+        if self.conns.get(&conn).is_some_and(|state| state.shares) {
+            self.actions.push(Action::LendTo { conn });
+        }
     }
 
     fn meet(&mut self, tid: Tid, other: Tid) {

@@ -47,6 +47,10 @@ impl Core {
                 Ok(())
             }
             (_, Some(Tmx::Meet)) => self.on_meet(tid, &message.body),
+            (_, Some(Tmx::Known)) => {
+                self.on_known(conn);
+                Ok(())
+            }
             (_, Some(Tmx::Queue)) => {
                 QueueRequest::decode(&message.body).map(|request| self.on_queue(tid, to, request))
             }

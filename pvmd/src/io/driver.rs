@@ -9,6 +9,7 @@ use crate::io::link::{Links, NewLink};
 use crate::io::log::Log;
 use crate::io::page::TurnPage;
 use crate::io::process::{self, Processes, Started};
+use crate::io::shelf::Shelf;
 use crate::io::starter::Starter;
 use crate::io::task_socket::TaskHandle;
 use bytes::Bytes;
@@ -67,6 +68,8 @@ pub struct Driver {
     pub turns: Turns,
     /// What tasks can read of them.
     pub page: TurnPage,
+    /// What tasks can read of what others send them.
+    pub shelf: Shelf,
     /// Other daemons.
     pub links: Links,
     /// The master's.
@@ -214,6 +217,23 @@ impl Running {
         None
     }
 
+    fn send_memory(&self, conn: ConnId, header: FragmentHeader, data: Bytes) -> Option<Event> {
+        let bytes = FragmentHeader::SIZE + data.len();
+        let task = self.tasks.get(&conn).filter(|task| task.borrow());
+        match (task, self.driver.shelf.descriptor()) {
+            (Some(task), Some(memory)) => task.send_with(header, data, Some(memory)),
+            // The task does without. Nothing is on its way.
+            _ => return Some(Event::TaskDrained { conn, bytes }),
+        }
+        None
+    }
+
+    fn lend_to(&self, conn: ConnId) {
+        if let Some(task) = self.tasks.get(&conn) {
+            task.lend(self.driver.shelf.clone());
+        }
+    }
+
     /// Does one thing; what can be answered at once is.
     fn perform_one(&mut self, action: Action) -> Option<Event> {
         let driver = &mut self.driver;
@@ -225,6 +245,8 @@ impl Running {
             }
             Action::SendShared { conn, header, data, of } => self.send_shared(conn, header, data, of),
             Action::SendPage { conn, header, data } => return self.send_page(conn, header, data),
+            Action::SendMemory { conn, header, data } => return self.send_memory(conn, header, data),
+            Action::LendTo { conn } => self.lend_to(conn),
             Action::ShowTurn { turn } => driver.page.show(turn),
             Action::PauseReading { conn } => self.pause(conn, true),
             Action::ResumeReading { conn } => self.pause(conn, false),

@@ -14,6 +14,7 @@
 //! | [`dispatcher`], [`guardian`] | teams that take turns; who lets tasks go when the daemon is no more |
 //! | [`page`] | whose turn it is, for tasks to read |
 //! | [`descriptors`] | descriptors that travel with messages |
+//! | [`shelf`] | long bodies that tasks read where the daemon has put them |
 
 pub mod address_file;
 pub mod auth;
@@ -31,6 +32,7 @@ pub mod page;
 pub mod process;
 mod room;
 pub mod settings;
+pub mod shelf;
 pub mod slave;
 pub mod starter;
 pub mod task_socket;

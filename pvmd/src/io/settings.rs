@@ -4,7 +4,7 @@ use crate::core::Limits;
 use crate::io::dispatcher::Means;
 use crate::io::room;
 use pvm_sched::policy::{Policy, UnknownPolicy};
-use pvm_wire::limits::{MAILBOX_BYTES, MAILBOX_ENTRIES, QUEUE_HIGH, QUEUE_LEAST};
+use pvm_wire::limits::{MAILBOX_BYTES, MAILBOX_ENTRIES, QUEUE_HIGH, QUEUE_LEAST, SHARED_MAX};
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -89,6 +89,8 @@ pub struct Settings {
     pub starters: usize,
     /// `PVM_QUEUE_BYTES`, `PVM_MAILBOX_ENTRIES`, `PVM_MAILBOX_BYTES`.
     pub limits: Limits,
+    /// `PVM_SHM_MAX`.
+    pub shared_max: u64,
     /// `PVM_COSCHEDULING`.
     pub means: Means,
     /// `PVM_SLICE`.
@@ -148,6 +150,7 @@ impl Settings {
                 mailbox_entries: number("PVM_MAILBOX_ENTRIES", MAILBOX_ENTRIES, 1..=1 << 31)?,
                 mailbox_bytes: number("PVM_MAILBOX_BYTES", MAILBOX_BYTES, 0..=1 << 40)?,
             },
+            shared_max: number("PVM_SHM_MAX", SHARED_MAX, 0..=1 << 40)?,
             means: match text("PVM_COSCHEDULING")? {
                 None => Means::default(),
                 Some(value) => value.parse().map_err(|()| {

@@ -3,12 +3,16 @@
 use crate::core::event::{ConnId, Event};
 use crate::io::descriptors::{self, Shared};
 use crate::io::driver::Input;
+use crate::io::shelf::{Lender, Shelf};
 use bytes::{Buf, Bytes, BytesMut};
-use pvm_wire::header::{EOM, SOM};
+use pvm_shm::{Body, Mapping, Memory};
+use pvm_wire::header::{EOM, LENT, SOM};
 use pvm_wire::limits::{PIECE_MAX, UNENROLLED_FRAGMENT_MAX};
-use pvm_wire::{FragmentHeader, MessageHeader};
+use pvm_wire::{FragmentHeader, Lent, MessageHeader};
 use std::io::{self, IoSlice};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 use tokio::io::{AsyncWriteExt, Interest};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
@@ -28,10 +32,12 @@ const LINGER: Duration = Duration::from_secs(5);
 const HANG_UP_LOOK: Duration = Duration::from_millis(100);
 
 /// What a reader is told by the driver.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Reading {
     paused: bool,
     enrolled: bool,
+    /// What it shares, from which it may lend.
+    memory: Option<Arc<Mapping>>,
 }
 
 /// The driver's end of a connection.
@@ -45,7 +51,15 @@ pub struct TaskHandle {
 }
 
 /// A fragment on its way to a task, and descriptors that go with it.
-type Queued = (FragmentHeader, Bytes, Option<Shared>);
+type Outgoing = (FragmentHeader, Bytes, Option<Shared>);
+
+/// What a writer is told by the driver.
+#[derive(Debug)]
+enum Queued {
+    Fragment(Outgoing),
+    /// From now on the task reads long bodies there.
+    Lend(Shelf),
+}
 
 impl TaskHandle {
     /// Queues a fragment. The queue is bounded by the core, which stops those who fill it.
@@ -56,7 +70,20 @@ impl TaskHandle {
     /// Queues a fragment and descriptors.
     pub fn send_with(&self, header: FragmentHeader, data: Bytes, descriptors: Option<Shared>) {
         // A writer that is gone has reported the end of the connection.
-        let _ = self.queue.send((header, data, descriptors));
+        let _ = self.queue.send(Queued::Fragment((header, data, descriptors)));
+    }
+
+    /// Lets the task lend what it sends from the memory that it shares; `false` if that cannot be read.
+    pub fn borrow(&self) -> bool {
+        let Some(segment) = self.shared.as_ref().and_then(|shared| shared.first()) else { return false };
+        let Ok(memory) = Mapping::new(segment.as_fd()) else { return false };
+        self.reading.send_modify(|reading| reading.memory = Some(Arc::new(memory)));
+        true
+    }
+
+    /// Lends it long bodies from now on.
+    pub fn lend(&self, shelf: Shelf) {
+        let _ = self.queue.send(Queued::Lend(shelf));
     }
 
     /// Keeps what the task has sent for its neighbours. It cannot change its mind.
@@ -145,8 +172,8 @@ async fn read_all(
         if !may_read(&half, &mut told).await {
             return Ok(());
         }
-        let enrolled = told.borrow().enrolled;
-        if let Some((header, data)) = cutter.next(&mut buffer, enrolled)? {
+        let next = cutter.next(&mut buffer, &told.borrow())?;
+        if let Some((header, data)) = next {
             if input.send(Event::Fragment { conn, header, data }.into()).await.is_err() {
                 return Ok(());
             }
@@ -194,6 +221,8 @@ async fn may_read(half: &OwnedReadHalf, told: &mut watch::Receiver<Reading>) -> 
 struct Cutter {
     /// Header of the long fragment that is being read, its `length` what is still to come.
     rest: Option<FragmentHeader>,
+    /// The same of a body that is lent, and what is still to come of it.
+    lent: Option<(FragmentHeader, Bytes)>,
 }
 
 impl Cutter {
@@ -202,7 +231,14 @@ impl Cutter {
     }
 
     /// The next piece, if enough of it has come.
-    fn next(&mut self, buffer: &mut BytesMut, enrolled: bool) -> io::Result<Option<(FragmentHeader, Bytes)>> {
+    fn next(
+        &mut self,
+        buffer: &mut BytesMut,
+        reading: &Reading,
+    ) -> io::Result<Option<(FragmentHeader, Bytes)>> {
+        if let Some((header, rest)) = self.lent.take() {
+            return Ok(Some(self.cut_lent(header, rest)));
+        }
         let header = match self.rest {
             Some(header) => header,
             None => match buffer.first_chunk::<{ FragmentHeader::SIZE }>() {
@@ -211,7 +247,8 @@ impl Cutter {
             },
         };
         let length = header.length as usize;
-        if self.rest.is_none() && !enrolled && length + FragmentHeader::SIZE > UNENROLLED_FRAGMENT_MAX {
+        if self.rest.is_none() && !reading.enrolled && length + FragmentHeader::SIZE > UNENROLLED_FRAGMENT_MAX
+        {
             return Err(invalid(format!("fragment of {length} bytes before the enrolment")));
         }
         if self.rest.is_none() {
@@ -220,12 +257,57 @@ impl Cutter {
                     return Ok(None);
                 }
                 buffer.advance(FragmentHeader::SIZE);
-                return Ok(Some((header, buffer.split_to(length).freeze())));
+                let data = buffer.split_to(length).freeze();
+                let is_lent = header.flags & LENT != 0;
+                return Ok(Some(if is_lent {
+                    self.begin_lent(header, &data, reading)?
+                } else {
+                    (header, data)
+                }));
+            }
+            if header.flags & LENT != 0 {
+                return Err(invalid("what it lends is nowhere".to_owned()));
             }
             buffer.advance(FragmentHeader::SIZE);
             self.rest = Some(header);
         }
         Ok(self.piece(header, buffer))
+    }
+
+    /// The first piece of a message whose body lies in the task's memory. One that is not long is copied, so that the task has its
+    /// memory back.
+    fn begin_lent(
+        &mut self,
+        header: FragmentHeader,
+        data: &Bytes,
+        reading: &Reading,
+    ) -> io::Result<(FragmentHeader, Bytes)> {
+        let lent = Lent::decode(&header, data).zip(reading.memory.as_ref());
+        let lent =
+            lent.filter(|(lent, memory)| memory.has(lent.at, lent.length.into()) && memory.has(lent.flag, 4));
+        let Some((lent, memory)) = lent else {
+            return Err(invalid("what it lends is nowhere".to_owned()));
+        };
+        let length = lent.length as usize;
+        let body = Body::new(memory.clone(), lent.at, length, lent.flag, Arc::<AtomicUsize>::default());
+        let head = data.slice(..MessageHeader::SIZE);
+        let whole = MessageHeader::SIZE + length;
+        if whole <= PIECE_MAX {
+            let header = FragmentHeader { flags: SOM | EOM, length: whole as u32, ..header };
+            return Ok((header, [&head[..], body.as_ref()].concat().into()));
+        }
+        self.lent = Some((FragmentHeader { flags: EOM, ..header }, Bytes::from_owner(body)));
+        Ok((FragmentHeader { flags: SOM, length: head.len() as u32, ..header }, head))
+    }
+
+    /// The next piece of a lent body.
+    fn cut_lent(&mut self, header: FragmentHeader, mut rest: Bytes) -> (FragmentHeader, Bytes) {
+        let piece = rest.split_to(rest.len().min(PIECE_MAX));
+        let flags = if rest.is_empty() { EOM } else { 0 };
+        if !rest.is_empty() {
+            self.lent = Some((header, rest));
+        }
+        (FragmentHeader { flags, length: piece.len() as u32, ..header }, piece)
     }
 
     /// A piece of a long fragment: as much as is there, but the whole message header in the first.
@@ -256,9 +338,10 @@ async fn write(
     mut queue: mpsc::UnboundedReceiver<Queued>,
     input: mpsc::Sender<Input>,
 ) {
-    let mut batch = Vec::with_capacity(WRITE_BATCH);
-    while queue.recv_many(&mut batch, WRITE_BATCH).await > 0 {
-        let bytes = batch.iter().map(|(_, data, _)| FragmentHeader::SIZE + data.len()).sum();
+    let (mut queued, mut batch) = (Vec::with_capacity(WRITE_BATCH), Vec::with_capacity(WRITE_BATCH));
+    let mut lender = None;
+    while queue.recv_many(&mut queued, WRITE_BATCH).await > 0 {
+        let bytes = queued.drain(..).map(|queued| take_queued(queued, &mut lender, &mut batch)).sum();
         // A connection that cannot be written to is closed by its reader's report.
         if write_batch(&mut half, &batch).await.is_err() {
             return;
@@ -271,8 +354,27 @@ async fn write(
     let _ = half.shutdown().await;
 }
 
+/// Takes what was queued to where it is to be written, or lent; how many bytes that were.
+fn take_queued(queued: Queued, lender: &mut Option<Lender>, batch: &mut Vec<Outgoing>) -> usize {
+    let (header, data, descriptors) = match queued {
+        Queued::Fragment(outgoing) => outgoing,
+        Queued::Lend(shelf) => {
+            *lender = Some(Lender::new(shelf));
+            return 0;
+        }
+    };
+    let bytes = FragmentHeader::SIZE + data.len();
+    match lender {
+        Some(lender) if descriptors.is_none() => {
+            lender.take(header, data, &mut |header, data| batch.push((header, data, None)));
+        }
+        _ => batch.push((header, data, descriptors)),
+    }
+    bytes
+}
+
 /// A fragment with descriptors begins a system call of its own, by which its receiver knows whose they are.
-async fn write_batch(half: &mut OwnedWriteHalf, batch: &[Queued]) -> io::Result<()> {
+async fn write_batch(half: &mut OwnedWriteHalf, batch: &[Outgoing]) -> io::Result<()> {
     for part in batch.chunk_by(|_, (_, _, descriptors)| descriptors.is_none()) {
         let mut done = 0;
         if let Some((header, _, Some(descriptors))) = part.first() {
@@ -283,7 +385,7 @@ async fn write_batch(half: &mut OwnedWriteHalf, batch: &[Queued]) -> io::Result<
     Ok(())
 }
 
-async fn write_part(half: &mut OwnedWriteHalf, batch: &[Queued], done: usize) -> io::Result<()> {
+async fn write_part(half: &mut OwnedWriteHalf, batch: &[Outgoing], done: usize) -> io::Result<()> {
     let headers: Vec<[u8; FragmentHeader::SIZE]> = batch.iter().map(|(header, ..)| header.encode()).collect();
     let mut slices: Vec<IoSlice<'_>> = headers
         .iter()
@@ -308,11 +410,16 @@ mod tests {
     use super::*;
 
     use proptest::prelude::*;
+    use pvm_shm::{Outbox, SEGMENT_SIZE};
     use pvm_wire::{Message, Tid};
 
     fn message(length: usize) -> Message {
         let body: Vec<u8> = (0..length).map(|i| (i % 251) as u8).collect();
         Message { src: Tid::ANY, dst: Tid::from_bits(0x40002), body: body.into(), ..Message::default() }
+    }
+
+    fn enrolled() -> Reading {
+        Reading { enrolled: true, ..Reading::default() }
     }
 
     /// Feeds a stream in chunks and puts the pieces together.
@@ -321,7 +428,7 @@ mod tests {
         let (mut data, mut headers) = (Vec::new(), Vec::new());
         for part in stream.chunks(chunk) {
             buffer.extend_from_slice(part);
-            while let Some((header, piece)) = cutter.next(&mut buffer, true).unwrap() {
+            while let Some((header, piece)) = cutter.next(&mut buffer, &enrolled()).unwrap() {
                 assert_eq!(header.length as usize, piece.len());
                 assert!(piece.len() <= PIECE_MAX);
                 data.extend_from_slice(&piece);
@@ -346,19 +453,84 @@ mod tests {
     #[test]
     fn a_long_fragment_is_refused_before_the_enrolment() {
         let mut buffer = BytesMut::from(&message(5000).encode(10_000)[..]);
-        assert!(Cutter::default().next(&mut buffer, false).is_err());
+        assert!(Cutter::default().next(&mut buffer, &Reading::default()).is_err());
         let mut buffer = BytesMut::from(&message(100).encode(4080)[..]);
-        assert!(Cutter::default().next(&mut buffer, false).unwrap().is_some());
+        assert!(Cutter::default().next(&mut buffer, &Reading::default()).unwrap().is_some());
     }
 
     #[test]
     fn the_first_piece_has_the_whole_message_header() {
         let stream = message(100_000).encode(200_000);
         let (mut cutter, mut buffer) = (Cutter::default(), BytesMut::from(&stream[..20]));
-        assert!(cutter.next(&mut buffer, true).unwrap().is_none());
+        assert!(cutter.next(&mut buffer, &enrolled()).unwrap().is_none());
         buffer.extend_from_slice(&stream[20..FragmentHeader::SIZE + MessageHeader::SIZE]);
-        let (header, data) = cutter.next(&mut buffer, true).unwrap().unwrap();
+        let (header, data) = cutter.next(&mut buffer, &enrolled()).unwrap().unwrap();
         assert_eq!((header.flags, data.len()), (SOM, MessageHeader::SIZE));
+    }
+
+    /// A body of so many bytes in a task's memory, and the fragment that says where.
+    fn lent(outbox: &mut Outbox, length: usize) -> (Vec<u8>, Lent, Message) {
+        let body: Vec<u8> = (0..length).map(|at| (at % 251) as u8).collect();
+        let parcel = outbox.pack(&[&body]).unwrap();
+        let lent = outbox.lend(Tid::MY_DAEMON, &parcel).unwrap();
+        (body, lent, Message { body: lent.encode().to_vec().into(), ..message(0) })
+    }
+
+    /// Such a message's one fragment.
+    fn place(message: &Message) -> Vec<u8> {
+        let mut bytes = message.encode(4080);
+        bytes[12] |= LENT;
+        bytes
+    }
+
+    #[test]
+    fn a_lent_body_is_read_where_it_lies_and_given_back() {
+        let mut outbox = Outbox::new(1 << 24).unwrap();
+        let memory = Some(Arc::new(Mapping::new(outbox.segment().fd()).unwrap()));
+        let reading = Reading { memory, ..enrolled() };
+        for length in [0, 1, PIECE_MAX - MessageHeader::SIZE, PIECE_MAX, 300_000] {
+            let (body, lent, message) = lent(&mut outbox, length);
+            let mut buffer = BytesMut::from(&[place(&message), self::message(10).encode(4080)].concat()[..]);
+            let (mut cutter, mut data, mut flags) = (Cutter::default(), Vec::new(), Vec::new());
+            while flags.last().is_none_or(|flags| flags & EOM == 0) {
+                let (header, piece) = cutter.next(&mut buffer, &reading).unwrap().unwrap();
+                assert_eq!(header.length as usize, piece.len());
+                assert!(piece.len() <= PIECE_MAX);
+                data.extend_from_slice(&piece);
+                flags.push(header.flags);
+            }
+            assert!(data[MessageHeader::SIZE..] == body, "{length} bytes");
+            assert_eq!(flags.iter().filter(|&flags| flags & SOM != 0).count(), 1);
+            assert!(flags.iter().all(|flags| flags & LENT == 0));
+            assert_eq!(outbox.memory().load(lent.flag), 1, "{length} bytes are not given back");
+            assert_eq!(
+                cutter.next(&mut buffer, &reading).unwrap().unwrap().1.len(),
+                MessageHeader::SIZE + 10
+            );
+            assert!(!cutter.inside() && buffer.is_empty());
+        }
+    }
+
+    #[test]
+    fn what_is_lent_and_is_nowhere_ends_the_connection() {
+        let mut outbox = Outbox::new(1 << 24).unwrap();
+        let memory = Some(Arc::new(Mapping::new(outbox.segment().fd()).unwrap()));
+        let reading = Reading { memory, ..enrolled() };
+        let (_, lent, good) = lent(&mut outbox, 100);
+        let wrong = |lent: Lent| Message { body: lent.encode().to_vec().into(), ..message(0) };
+        let refused = |bytes: &[u8], reading: &Reading| {
+            Cutter::default().next(&mut BytesMut::from(bytes), reading).is_err()
+        };
+        assert!(refused(&place(&good), &enrolled()), "it shares nothing");
+        assert!(refused(&place(&wrong(Lent { at: SEGMENT_SIZE - 50, ..lent })), &reading));
+        assert!(refused(&place(&wrong(Lent { flag: u64::MAX, ..lent })), &reading));
+        assert!(refused(&place(&message(19)), &reading) && refused(&place(&message(21)), &reading));
+        let mut long = place(&message(100_000));
+        long[8..12].copy_from_slice(&100_032_u32.to_be_bytes());
+        assert!(refused(&long, &reading));
+        let mut begun = place(&good);
+        begun[12] &= !EOM;
+        assert!(refused(&begun, &reading));
     }
 
     #[tokio::test]

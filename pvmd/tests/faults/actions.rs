@@ -24,7 +24,8 @@ impl World {
         match action {
             Action::Send { conn, header, data }
             | Action::SendShared { conn, header, data, .. }
-            | Action::SendPage { conn, header, data } => {
+            | Action::SendPage { conn, header, data }
+            | Action::SendMemory { conn, header, data } => {
                 self.write_to_task(host, conn, header, data);
             }
             Action::PauseReading { conn } => {
@@ -76,6 +77,7 @@ impl World {
             | Action::ReadUsage { .. }
             | Action::ResumeOutput { .. }
             | Action::Enrolled { .. }
+            | Action::LendTo { .. }
             | Action::LogOutput { .. } => {}
         }
     }

@@ -296,7 +296,8 @@ impl Cluster {
         match action {
             Action::Send { conn, header, data }
             | Action::SendShared { conn, header, data, .. }
-            | Action::SendPage { conn, header, data } => {
+            | Action::SendPage { conn, header, data }
+            | Action::SendMemory { conn, header, data } => {
                 let bytes = FragmentHeader::SIZE + data.len();
                 let when = self.in_order((host, host), 5..60);
                 self.at(when, Happening::Hear(host, conn, header, data));
@@ -343,6 +344,7 @@ impl Cluster {
             | Action::Enrolled { .. }
             | Action::CloseTask { .. }
             | Action::AbandonHost { .. }
+            | Action::LendTo { .. }
             | Action::LogOutput { .. } => {}
         }
     }

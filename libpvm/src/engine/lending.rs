@@ -1,0 +1,145 @@
+//! Long messages by the daemon: their bodies are not written to the socket, but lent, to the daemon and by it.
+//!
+//! Each reads where the other has put them. What goes by the socket says where that is, so order and back-pressure are those of
+//! the socket. Until both have each other's memory, or if there is no room in it, bodies go by the socket as well.
+
+use super::{Engine, Form, Payload, xdr_header};
+use bytes::Bytes;
+use pvm_shm::{Mapping, Memory};
+use pvm_wire::codes::{CONTEXT_TM, Tmx};
+use pvm_wire::{Body, Lent, Message, Tid};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Shorter bodies are copied sooner than lent, bytes.
+const LEAST: usize = 16 * 1024;
+
+/// How far this task has come with lending to its daemon.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Lending {
+    /// There was nothing to lend.
+    #[default]
+    Unasked,
+    /// The daemon was asked to read this task's memory.
+    Asked,
+    /// It does.
+    Agreed,
+}
+
+/// The daemon's memory.
+#[derive(Debug)]
+pub(super) struct Lender {
+    memory: Arc<Mapping>,
+    held: Arc<AtomicUsize>,
+    /// Bytes of others' memory that this task keeps at most; it copies the rest, so that others can go on.
+    most: usize,
+}
+
+impl Lender {
+    /// `held` counts what this task keeps of others' memory.
+    pub(super) fn new(descriptor: &OwnedFd, held: Arc<AtomicUsize>, most: usize) -> Option<Self> {
+        let memory = Arc::new(Mapping::new(descriptor.as_fd()).ok()?);
+        Some(Self { memory, held, most })
+    }
+
+    /// A body that it lends; `None` if that lies nowhere.
+    pub(super) fn take(&self, lent: Lent) -> Option<Body> {
+        let length = lent.length as usize;
+        if !self.memory.has(lent.at, length as u64) || !self.memory.has(lent.flag, 4) {
+            return None;
+        }
+        let body = pvm_shm::Body::new(self.memory.clone(), lent.at, length, lent.flag, self.held.clone());
+        if self.held.load(Ordering::Relaxed) <= self.most {
+            return Some(Bytes::from_owner(body).into());
+        }
+        Some(Body::copy_from_slice(body.as_ref()))
+    }
+}
+
+impl Engine {
+    /// Lends a long body to the daemon: where it lies; `None` if it has to be written.
+    pub(super) fn lend(&mut self, dst: Tid, form: &Form<'_>, payload: Payload<'_>) -> Option<Lent> {
+        let length = form.len();
+        if length < LEAST || dst.is_daemon() {
+            return None;
+        }
+        if self.lending != Lending::Agreed {
+            self.ask_to_lend();
+            return None;
+        }
+        let outbox = self.neighbours.own_outbox()?;
+        if !outbox.may_lend(Tid::MY_DAEMON, length) {
+            return None;
+        }
+        let packed = payload.packing().map(|(packing, _)| packing);
+        let is_packed =
+            |body: &[u8]| std::ptr::eq(body, packed.map_or(&[][..], |packing| packing.as_slice()));
+        let parcel = match (form.parts(), packed) {
+            ([body], Some(packing)) if is_packed(body) => outbox.adopt(packing, &[]),
+            _ => None,
+        };
+        let parcel = parcel.or_else(|| outbox.pack(form.parts()))?;
+        outbox.lend(Tid::MY_DAEMON, &parcel)
+    }
+
+    fn ask_to_lend(&mut self) {
+        if self.lending != Lending::Unasked || !self.neighbours.are_possible() {
+            return;
+        }
+        self.share();
+        if self.neighbours.own_outbox().is_some() {
+            self.lending = Lending::Asked;
+            // A connection that is broken is noticed by what is to be sent now.
+            let _ = self.ask_to_meet(Tid::MY_DAEMON);
+        }
+    }
+
+    /// The daemon reads this task's memory, and lets it read its own.
+    pub(super) fn meet_daemon(&mut self, descriptors: &[OwnedFd]) {
+        self.lending = Lending::Agreed;
+        let lender = descriptors.first().and_then(|descriptor| self.neighbours.lender(descriptor));
+        if let (Some(lender), Some(route)) = (lender, self.route.as_mut()) {
+            route.set_lender(lender);
+            self.inbox.deferred.push_back(Message {
+                src: self.tid(),
+                dst: Tid::MY_DAEMON,
+                header: xdr_header(Tmx::Known.tag(), CONTEXT_TM, 0),
+                body: Body::new(),
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pvm_shm::{Outbox, SEGMENT_SIZE};
+
+    #[test]
+    fn only_what_lies_in_the_memory_is_taken() {
+        let mut outbox = Outbox::new(1 << 20).unwrap();
+        let parcel = outbox.pack(&[b"12345"]).unwrap();
+        let lent = outbox.lend(Tid::ANY, &parcel).unwrap();
+        let descriptor = outbox.segment().fd().try_clone_to_owned().unwrap();
+        let held = Arc::new(AtomicUsize::new(0));
+        let lender = Lender::new(&descriptor, held.clone(), 5).unwrap();
+        for wrong in [
+            Lent { at: SEGMENT_SIZE - 4, ..lent },
+            Lent { at: u64::MAX - 2, ..lent },
+            Lent { flag: SEGMENT_SIZE - 3, ..lent },
+        ] {
+            assert_eq!(lender.take(wrong), None);
+        }
+        let body = lender.take(lent).unwrap();
+        assert_eq!((&body[..], held.load(Ordering::Relaxed)), (&b"12345"[..], 5));
+        // More is copied, and given back at once.
+        let second = outbox.lend(Tid::ANY, &parcel).unwrap();
+        let copy = lender.take(second).unwrap();
+        assert_eq!((&copy[..], held.load(Ordering::Relaxed)), (&b"12345"[..], 5));
+        assert_eq!(outbox.memory().load(second.flag), 1);
+        assert_eq!(outbox.memory().load(lent.flag), 0);
+        drop(body);
+        assert_eq!(outbox.memory().load(lent.flag), 1);
+    }
+}
