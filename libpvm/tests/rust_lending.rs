@@ -1,0 +1,201 @@
+//! Long messages by the daemon, whose bodies are lent and not copied through the socket, on every daemon there is; the original's
+//! borrows nothing.
+
+mod rust_support;
+
+use pvm3::{Pack, Task, Tid};
+use rust_support::Test;
+use rustix::process::{Pid, Signal, kill_process};
+use std::process::ExitCode;
+
+const TESTS: &[Test] = &[
+    ("bodies_come_through_whole", bodies_come_through_whole),
+    ("order_of_lent_and_written", order_of_lent_and_written),
+    ("who_takes_nothing_is_waited_for", who_takes_nothing_is_waited_for),
+    ("receivers_that_are_killed", receivers_that_are_killed),
+];
+
+const ROLES: &[Test] = &[("echo", echo), ("checker", checker), ("sleeper", sleeper), ("hoarder", hoarder)];
+
+/// Tags of the tests' messages.
+const WORK: i32 = 1;
+const DONE: i32 = 2;
+const ENDED: i32 = 3;
+
+fn main() -> ExitCode {
+    rust_support::main(TESTS, ROLES)
+}
+
+/// A task on a machine of two hosts; `None` with the original daemon, with which a second one cannot be started here.
+fn with_two_hosts() -> Option<Task> {
+    let mut task = Task::enrol().unwrap();
+    if !task.daemon_is_ours() {
+        println!("several hosts are not tried with the original daemon");
+        return None;
+    }
+    task.add_hosts(&["far via=local"]).unwrap().into_iter().for_each(|host| drop(host.unwrap()));
+    Some(task)
+}
+
+fn spawn(task: &mut Task, role: &str) -> Tid {
+    let me = std::env::current_exe().unwrap();
+    task.spawn(me.to_str().unwrap()).args(["role", role]).on_host("far").start().unwrap().tids[0]
+}
+
+/// Segments that this process has mapped: its own, and others' that it reads.
+fn segments() -> usize {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    maps.lines().filter(|line| line.contains("/memfd:pvm (deleted)")).count()
+}
+
+/// Sends everything back.
+fn echo() {
+    let mut task = Task::enrol().unwrap();
+    let parent = task.parent().unwrap();
+    loop {
+        let mut message = task.recv(parent, pvm3::Any).unwrap();
+        if message.tag() == DONE {
+            return;
+        }
+        let (words, bytes) = (message.get_one::<i32>().unwrap(), message.get_one::<i32>().unwrap());
+        let words: Vec<i32> = message.get(words as usize).unwrap();
+        let bytes: Vec<u8> = message.get(bytes as usize).unwrap();
+        task.send(parent, WORK, &packed(Pack::new(), &words, &bytes)).unwrap();
+    }
+}
+
+fn packed(mut pack: Pack, words: &[i32], bytes: &[u8]) -> Pack {
+    pack.put_one(words.len() as i32).unwrap().put_one(bytes.len() as i32).unwrap();
+    pack.put(words).unwrap().put(bytes).unwrap();
+    pack
+}
+
+fn bodies_come_through_whole() {
+    let Some(mut task) = with_two_hosts() else { return };
+    assert_eq!(segments(), 0, "nothing is shared before it is of use");
+    let peer = spawn(&mut task, "echo");
+    for length in [0, 1, 5000, 16_383, 16_384, 65_000, 65_536, 300_001, 3_000_000, 20_000_000] {
+        let words: Vec<i32> = (0..length / 8).map(|number| number * 77).collect();
+        let bytes: Vec<u8> = (0..length / 2).map(|number| (number % 251) as u8).collect();
+        for pack in [Pack::new(), Pack::raw()] {
+            task.send(peer, WORK, &packed(pack, &words, &bytes)).unwrap();
+            let mut message = task.recv(peer, WORK).unwrap();
+            assert_eq!(message.get_one::<i32>().unwrap() as usize, words.len());
+            assert_eq!(message.get_one::<i32>().unwrap() as usize, bytes.len());
+            assert!(message.get::<i32>(words.len()).unwrap() == words, "{length} bytes");
+            assert!(message.get::<u8>(bytes.len()).unwrap() == bytes, "{length} bytes");
+        }
+    }
+    assert_eq!(segments(), 2, "its own and the daemon's");
+    task.send(peer, DONE, &Pack::new()).unwrap();
+}
+
+/// A number, and as many bytes as it says.
+fn numbered(number: i32) -> Pack {
+    let length = [0, 100_000, 7, 20_000, 5000, 700_000][number as usize % 6];
+    let mut pack = Pack::raw();
+    pack.put_one(number).unwrap().put(&vec![number as u8; length]).unwrap();
+    pack
+}
+
+/// Takes numbered messages until one has no number.
+fn checker() {
+    let mut task = Task::enrol().unwrap();
+    let parent = task.parent().unwrap();
+    let mut kept = Vec::new();
+    for number in 0.. {
+        let mut message = task.recv(parent, WORK).unwrap();
+        if message.is_empty() {
+            break;
+        }
+        assert_eq!(message.get_one::<i32>().unwrap(), number);
+        let rest = message.len() - 4;
+        assert!(message.get::<u8>(rest).unwrap().iter().all(|&byte| byte == number as u8), "{number}");
+        if number % 5 == 0 {
+            kept.push(message);
+        }
+    }
+    task.send(parent, DONE, &Pack::new()).unwrap();
+}
+
+fn order_of_lent_and_written() {
+    let Some(mut task) = with_two_hosts() else { return };
+    let peer = spawn(&mut task, "checker");
+    (0..300).for_each(|number| task.send(peer, WORK, &numbered(number)).unwrap());
+    task.send(peer, WORK, &Pack::new()).unwrap();
+    task.recv(peer, DONE).unwrap();
+}
+
+/// Takes nothing for a while, then all.
+fn sleeper() {
+    let mut task = Task::enrol().unwrap();
+    let parent = task.parent().unwrap();
+    task.send(parent, DONE, &Pack::new()).unwrap();
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    for number in 0..100 {
+        let mut message = task.recv(parent, WORK).unwrap();
+        assert!(message.get::<u8>(1 << 20).unwrap().iter().all(|&byte| byte == number), "{number}");
+    }
+    task.send(parent, DONE, &Pack::new()).unwrap();
+}
+
+fn who_takes_nothing_is_waited_for() {
+    let Some(mut task) = with_two_hosts() else { return };
+    let peer = spawn(&mut task, "sleeper");
+    task.recv(peer, DONE).unwrap();
+    for number in 0..100_u8 {
+        let mut pack = Pack::raw();
+        pack.put(&vec![number; 1 << 20]).unwrap();
+        task.send(peer, WORK, &pack).unwrap();
+        // 32 MiB at each end of the way, what is under way between them, and what is read ahead.
+        let used = shared_memory();
+        assert!(used < 80 << 20, "{used} bytes are lent");
+    }
+    task.recv(peer, DONE).unwrap();
+}
+
+/// Bytes of this process's own segment that have memory.
+fn shared_memory() -> u64 {
+    let all = std::fs::read_to_string("/proc/self/smaps").unwrap();
+    let mut lines = all.lines();
+    let mut sum = 0;
+    while let Some(line) = lines.next() {
+        if line.contains("/memfd:pvm (deleted)") {
+            let pages = lines.by_ref().find_map(|line| line.strip_prefix("Rss:")).unwrap();
+            sum += pages.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024;
+        }
+    }
+    sum
+}
+
+/// Keeps what it gets until it is killed.
+fn hoarder() {
+    let mut task = Task::enrol().unwrap();
+    let parent = task.parent().unwrap();
+    let kept: Vec<_> = (0..8).map(|_| task.recv(parent, WORK).unwrap()).collect();
+    task.send(parent, DONE, &Pack::new()).unwrap();
+    task.recv(parent, WORK).unwrap();
+    drop(kept);
+}
+
+fn receivers_that_are_killed() {
+    let Some(mut task) = with_two_hosts() else { return };
+    let mut pack = Pack::raw();
+    pack.put(&vec![7_u8; 3 << 20]).unwrap();
+    for _ in 0..12 {
+        let peer = spawn(&mut task, "hoarder");
+        task.notify_exit(&[peer], ENDED).unwrap();
+        (0..8).for_each(|_| task.send(peer, WORK, &pack).unwrap());
+        task.recv(peer, DONE).unwrap();
+        let listed = task.tasks(pvm3::Scope::All).unwrap();
+        let process = listed.iter().find(|listed| listed.tid == peer).expect("it is listed");
+        kill_process(Pid::from_raw(process.pid).unwrap(), Signal::KILL).unwrap();
+        task.recv(pvm3::Any, ENDED).unwrap();
+    }
+    // A quarter of a gigabyte, which is half of what it may fill, would not be there if the daemon had kept what it had lent to them.
+    let peer = spawn(&mut task, "echo");
+    let bytes = vec![9; 1 << 20];
+    task.send(peer, WORK, &packed(Pack::new(), &[], &bytes)).unwrap();
+    assert_eq!(task.recv(peer, WORK).unwrap().len(), 8 + bytes.len());
+    task.send(peer, DONE, &Pack::new()).unwrap();
+}
