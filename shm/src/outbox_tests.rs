@@ -326,7 +326,7 @@ fn what_is_lent_is_read_and_given_back() {
     assert_eq!(received.as_ref(), body);
     drop(received);
     pair.outbox.reclaim_all();
-    assert_eq!(pair.outbox.used(), used);
+    assert_eq!(pair.outbox.used(), used + FLAG_PAGE);
 }
 
 #[test]
