@@ -146,7 +146,11 @@ impl Lab {
         }
         compile(Command::new("cc"), "limits", folder.path())?;
         let remote = if needs.hosts { Remote::open(ours, debian.as_ref(), folder.path())? } else { None };
-        let uneven = if needs.uneven { Uneven::open(ours, programs.makespan, folder.path())? } else { None };
+        let uneven = if needs.uneven {
+            Uneven::open(ours, debian.as_ref(), programs.makespan, folder.path())?
+        } else {
+            None
+        };
         let ours = Side::start(ours, &folder.path().join("ours"), None, "")?;
         Ok(Self { ours, original, remote, uneven, has_mpi, rust: programs.rust.to_owned(), folder })
     }

@@ -1,7 +1,7 @@
 //! What a part of the benchmark is: who does what, and in what the result is measured.
 
 use crate::program::{self, Sample};
-use anyhow::Result;
+use anyhow::{Context, Result};
 use indicatif::ProgressBar;
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -75,6 +75,8 @@ pub struct Contender<'l> {
     pub kind: Kind,
     /// The largest x it is asked for.
     pub most: u64,
+    /// How long its programs may take.
+    limit: Duration,
     command: Box<Start<'l>>,
 }
 
@@ -124,7 +126,7 @@ pub struct Outcome {
 impl<'l> Contender<'l> {
     /// Somebody who is measured by the program that this starts.
     pub fn new(name: &'static str, kind: Kind, command: impl Fn(Ask) -> Command + 'l) -> Self {
-        Self { name, kind, most: u64::MAX, command: Box::new(command) }
+        Self { name, kind, most: u64::MAX, limit: LIMIT, command: Box::new(command) }
     }
 
     /// It is not asked for more.
@@ -134,13 +136,20 @@ impl<'l> Contender<'l> {
         self
     }
 
-    fn measure(&self, xs: &[u64], separately: bool, seconds: f64) -> Result<Vec<Sample>> {
+    /// It hangs if it takes longer than that.
+    #[must_use]
+    pub fn within(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// Takes in what its programs say, each of those that do not fail.
+    fn measure(&self, xs: &[u64], separately: bool, seconds: f64, outcome: &mut Outcome) {
         let mine: Vec<u64> = xs.iter().copied().filter(|&x| x <= self.most).collect();
-        let mut samples = Vec::new();
         for xs in mine.chunks(if separately { 1 } else { mine.len().max(1) }) {
-            samples.extend(program::measure(&mut (self.command)(Ask { xs, seconds }), LIMIT)?);
+            let samples = program::measure(&mut (self.command)(Ask { xs, seconds }), self.limit);
+            outcome.add(samples.with_context(|| format!("for {xs:?}")));
         }
-        Ok(samples)
     }
 }
 
@@ -168,7 +177,7 @@ impl Part<'_> {
                 if outcomes[index].failure.is_none() && (round < FEW || !outcomes[index].takes_long) {
                     let start = Instant::now();
                     let seconds = session.effort.seconds;
-                    outcomes[index].add(contender.measure(&self.xs, self.separately, seconds));
+                    contender.measure(&self.xs, self.separately, seconds, &mut outcomes[index]);
                     outcomes[index].takes_long |= start.elapsed() > LONG;
                 }
                 if session.interrupted.load(Ordering::Relaxed) {
@@ -189,7 +198,9 @@ impl Outcome {
                     self.seconds.entry(sample.x).or_default().push(sample.seconds);
                 }
             }
-            Err(error) => self.failure = Some(format!("{error:#}")),
+            Err(error) => {
+                self.failure.get_or_insert(format!("{error:#}"));
+            }
         }
     }
 }
@@ -290,7 +301,7 @@ mod tests {
         ];
         let outcomes = run(&part(contenders, false), 3);
         assert_eq!(order.into_inner(), "abccaca");
-        assert_eq!(outcomes[1].failure.as_deref(), Some("broken"));
+        assert_eq!(outcomes[1].failure.as_deref(), Some("for [1, 2]: broken"));
         assert_eq!(outcomes[2].seconds[&2], [0.5; 3]);
     }
 
@@ -307,6 +318,16 @@ mod tests {
         let outcomes = run(&part(vec![contender("a", 2), contender("b", 1)], true), 1);
         assert_eq!(outcomes[1].seconds.len(), 1);
         assert_eq!(asked.into_inner(), [vec![1], vec![2], vec![1]]);
+    }
+
+    #[test]
+    fn a_program_that_hangs_spoils_its_own_value_only() {
+        let hangs = |ask: Ask| if ask.xs == [1] { shell("exec sleep 1000") } else { echo(ask) };
+        let contender = Contender::new("a", Kind::Compared, hangs).within(Duration::from_millis(500));
+        let outcomes = run(&part(vec![contender], true), 3);
+        assert_eq!(outcomes[0].seconds[&2], [0.5], "who has failed is not run again");
+        let failure = outcomes[0].failure.as_deref().expect("it hangs");
+        assert!(failure.starts_with("for [1]: it did not end within"), "{failure}");
     }
 
     #[test]

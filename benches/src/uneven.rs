@@ -4,7 +4,7 @@ use crate::lab::words;
 use crate::part::Ask;
 use anyhow::{Context, Result};
 use pvm_tests::machine::{Machine, Plan};
-use pvm_tests::{Installation, peers};
+use pvm_tests::{Installation, Network, peers};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{self, Command};
@@ -21,6 +21,8 @@ const PERIOD: f64 = 20_000.0;
 /// The hosts, and what is measured on them.
 pub struct Uneven {
     machine: Machine,
+    /// The original, on hosts of the same groups.
+    original: Option<(Machine, Network)>,
     program: PathBuf,
     /// Where tasks take numbers.
     numbers: PathBuf,
@@ -33,7 +35,12 @@ struct Group(PathBuf);
 
 impl Uneven {
     /// Starts them; `None` (with a line that says so) where there are no control groups to be had.
-    pub fn open(ours: &Installation, program: &Path, folder: &Path) -> Result<Option<Self>> {
+    pub fn open(
+        ours: &Installation,
+        original: Option<&Installation>,
+        program: &Path,
+        folder: &Path,
+    ) -> Result<Option<Self>> {
         let Ok(groups) = (0..CORES.len()).map(Group::new).collect::<Result<Vec<_>>>() else {
             peers::unchecked("hosts of unequal speed", "no control groups can be made in /sys/fs/cgroup/cpu");
             return Ok(None);
@@ -43,20 +50,34 @@ impl Uneven {
         let plan = Plan::of(ours).name("h1").hostfile(lines).variable("PVM_STARTERS", "1");
         let plan = plan.variable("PVM_TASK_TARGET", "8").variable("PVM_TASK_LIMIT", "10000");
         let machine = plan.try_start().ok().context("the daemon does not start")?;
-        machine.console_with_hosts(CORES.len()).quit();
-        let slaves = machine.slave_daemons();
-        let pids = [machine.daemon_pid()].into_iter().chain(slaves.iter().map(|slave| slave.pid));
-        for (group, pid) in groups.iter().zip(pids) {
-            group.take(pid)?;
+        divide(&machine, &groups)?;
+        let original = original.and_then(start_original);
+        if let Some((machine, _)) = &original {
+            divide(machine, &groups)?;
         }
         let numbers = folder.join("numbers");
-        Ok(Some(Self { machine, program: program.to_owned(), numbers, groups }))
+        Ok(Some(Self { machine, original, program: program.to_owned(), numbers, groups }))
+    }
+
+    /// Whether the original is there.
+    pub fn has_original(&self) -> bool {
+        self.original.is_some()
     }
 
     /// A batch spawned in some way, of tasks of lengths of some shape.
     pub fn batch(&self, how: &str, shape: &str, is_disturbed: bool, ask: Ask) -> Command {
+        self.batch_on(&self.machine, how, shape, is_disturbed, ask)
+    }
+
+    /// As the original places it.
+    pub fn original_batch(&self, shape: &str, is_disturbed: bool, ask: Ask) -> Command {
+        let machine = self.original.as_ref().map_or(&self.machine, |(machine, _)| machine);
+        self.batch_on(machine, "own", shape, is_disturbed, ask)
+    }
+
+    fn batch_on(&self, machine: &Machine, how: &str, shape: &str, is_disturbed: bool, ask: Ask) -> Command {
         let disturbed = self.groups.first().filter(|_| is_disturbed).map_or(Path::new("-"), |group| &group.0);
-        let mut command = self.machine.command(&self.program);
+        let mut command = machine.command(&self.program);
         command.args([how, shape, &speed()]).arg(disturbed).arg(&self.numbers).args(words(ask.xs));
         command
     }
@@ -68,6 +89,23 @@ impl Uneven {
         command.args(["bound", shape, &speed(), &lost.to_string(), "-"]).args(words(ask.xs));
         command
     }
+}
+
+/// A host of the machine for each group.
+fn divide(machine: &Machine, groups: &[Group]) -> Result<()> {
+    machine.console_with_hosts(groups.len()).quit();
+    let slaves = machine.slave_daemons();
+    let pids = [machine.daemon_pid()].into_iter().chain(slaves.iter().map(|slave| slave.pid));
+    groups.iter().zip(pids).try_for_each(|(group, pid)| group.take(pid))
+}
+
+/// The original's daemons need hosts with addresses of their own.
+fn start_original(original: &Installation) -> Option<(Machine, Network)> {
+    let network = Network::of(CORES.len(), original, "the original on hosts of unequal speed")?;
+    let lines: String = (1..network.count()).map(|host| network.line(host, "") + "\n").collect();
+    let plan = Plan::of(original).network(&network).name(&network.address(0)).hostfile(&lines);
+    let machine = plan.try_start().ok()?;
+    Some((machine, network))
 }
 
 /// Of all hosts together, in cores.

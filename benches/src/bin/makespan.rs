@@ -2,7 +2,7 @@
 //!
 //! `pvm-bench-makespan HOW SHAPE SPEED DISTURBED FOLDER X...`
 //!
-//! HOW is `queued` or a policy's name, SHAPE how the tasks' lengths are distributed, SPEED what all hosts have together, in cores,
+//! HOW is `queued`, a policy's name, or `own` for what the virtual machine does by itself; SHAPE how the tasks' lengths are distributed, SPEED what all hosts have together, in cores,
 //! DISTURBED a control group that loses half of its quota at the moment when half of the work could be done, or `-`. The lengths are
 //! handed out in the order in which tasks begin: they take numbers from FOLDER, which all hosts have. HOW `bound` says what
 //! it would take if all hosts together were one; DISTURBED is what they lose half-way then, in cores.
@@ -19,6 +19,9 @@ const DONE: i32 = 3;
 
 /// Work of a task of mean length: some 50 ms of a core of today, beside which the start of a process is short.
 const MEAN: f64 = 30e6;
+
+/// Length of long tasks, relative to the mean of the others.
+const LONG: f64 = 4.0;
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
@@ -96,7 +99,8 @@ impl Run<'_> {
             spawn.queued().start()?;
             return Ok(());
         }
-        let spawned = spawn.policy(self.how).start()?;
+        let spawn = if self.how == "own" { spawn } else { spawn.policy(self.how) };
+        let spawned = spawn.start()?;
         if spawned.tids.len() == count { Ok(()) } else { Err(format!("{:?}", spawned.failed).into()) }
     }
 }
@@ -154,6 +158,8 @@ fn length(shape: &str, number: usize) -> f64 {
         "uniform" => 2.0 * place,
         // A Pareto distribution with the exponent 1.5, cut off at 20 times the mean.
         "heavy" => ((1.0 - place).powf(-1.0 / 1.5) / 3.0).min(20.0),
+        "long" => LONG,
+        "empty" => 0.0,
         _ => 1.0,
     }
 }

@@ -1,7 +1,7 @@
 //! How long batches take on hosts of unequal speed.
 
 use crate::lab::Lab;
-use crate::part::{Axis, Contender, Kind, Part, Unit};
+use crate::part::{Ask, Axis, Contender, Kind, Part, Unit};
 use crate::uneven::Uneven;
 
 /// The word by which they are chosen: they need hosts of their own.
@@ -11,34 +11,39 @@ pub const NAME: &str = "makespan";
 const WAYS: [(&str, &str); 3] =
     [("queued", "queued"), ("pulling", "active-pulling"), ("round-robin", "round-robin")];
 
-/// Batches of tasks of constant, uniform and heavy-tailed length, and one that is disturbed half-way.
+/// What is measured: its name and title, the shape of the lengths, and whether it is disturbed.
+const PARTS: [(&str, &str, &str, bool); 5] = [
+    ("makespan-constant", "tasks of 50 ms on hosts with 0.8, 0.4 and 0.2 cores", "constant", false),
+    ("makespan-long", "tasks of 200 ms", "long", false),
+    ("makespan-uniform", "tasks of up to twice the mean length", "uniform", false),
+    ("makespan-heavy", "few tasks have most of the work", "heavy", false),
+    (
+        "makespan-disturbed",
+        "up to twice the mean length; the fastest host loses half of its cores when half could be done",
+        "uniform",
+        true,
+    ),
+];
+
+/// The original dies of some 500 tasks at once.
+const ORIGINAL_MOST: u64 = 400;
+
+/// Long tasks are fewer.
+const LONG_MOST: u64 = 100;
+
+/// Batches of tasks of several lengths, and one that is disturbed half-way.
 pub fn parts(lab: &Lab) -> Vec<Part<'_>> {
     let Some(uneven) = &lab.uneven else { return Vec::new() };
-    let part = |name, title, shape, is_disturbed| Part {
+    let part = |(name, title, shape, is_disturbed)| Part {
         name,
         title,
         unit: Unit::Seconds,
         axis: Axis::Tasks,
-        xs: vec![40, 400],
+        xs: vec![40, if shape == "long" { LONG_MOST } else { 400 }],
         separately: false,
         contenders: contenders(uneven, shape, is_disturbed),
     };
-    vec![
-        part(
-            "makespan-constant",
-            "tasks of one length on hosts with 0.8, 0.4 and 0.2 cores",
-            "constant",
-            false,
-        ),
-        part("makespan-uniform", "tasks of up to twice the mean length", "uniform", false),
-        part("makespan-heavy", "few tasks have most of the work", "heavy", false),
-        part(
-            "makespan-disturbed",
-            "up to twice the mean length; the fastest host loses half of its cores when half could be done",
-            "uniform",
-            true,
-        ),
-    ]
+    PARTS.into_iter().map(part).collect()
 }
 
 fn contenders<'l>(uneven: &'l Uneven, shape: &'static str, is_disturbed: bool) -> Vec<Contender<'l>> {
@@ -47,7 +52,14 @@ fn contenders<'l>(uneven: &'l Uneven, shape: &'static str, is_disturbed: bool) -
         Contender::new(name, kind, move |ask| uneven.batch(how, shape, is_disturbed, ask))
     };
     let mut contenders: Vec<Contender<'l>> = WAYS.into_iter().map(way).collect();
+    if uneven.has_original() {
+        let original = move |ask: Ask| uneven.original_batch(shape, is_disturbed, ask);
+        contenders.push(Contender::new("PVM", Kind::Compared, original).at_most(ORIGINAL_MOST));
+    }
+    let bound = move |ask: Ask| uneven.bound(shape, is_disturbed, ask);
+    contenders.push(Contender::new("bound", Kind::Compared, bound));
+    // What a batch takes whose tasks have nothing to do.
     contenders
-        .push(Contender::new("bound", Kind::Compared, move |ask| uneven.bound(shape, is_disturbed, ask)));
+        .push(Contender::new("empty", Kind::Shown, move |ask| uneven.batch("queued", "empty", false, ask)));
     contenders
 }

@@ -4,6 +4,7 @@ use crate::lab::{Cast, Job, Lab, Payload, Side, Way};
 use crate::part::{Ask, Axis, Contender, Kind, Part, Unit};
 use crate::remote::Remote;
 use std::process::Command;
+use std::time::Duration;
 
 /// Seconds per value, relative to those for pairs.
 const PATIENCE: f64 = 10.0;
@@ -13,6 +14,9 @@ const ORIGINAL_MOST: u64 = 256;
 
 /// Open MPI hangs or leaks with hundreds.
 const MPI_MOST: u64 = 16;
+
+/// Batches of one take Open MPI a quarter of a second; it hangs or does not.
+const MPI_LIMIT: Duration = Duration::from_secs(20);
 
 const JOB: Job = Job { cast: Cast::Many, what: "spawn", payload: Payload::Bytes, patience: PATIENCE };
 
@@ -27,8 +31,11 @@ pub fn parts(lab: &Lab) -> Vec<Part<'_>> {
     let original = lab.original.as_ref();
     contenders.extend(original.map(|side| task("PVM", Kind::Compared, side).at_most(ORIGINAL_MOST)));
     if let Some(mpi) = lab.mpi() {
-        contenders
-            .push(Contender::new("MPI", Kind::Compared, move |ask| mpi.run(1, JOB, ask)).at_most(MPI_MOST));
+        contenders.push(
+            Contender::new("MPI", Kind::Compared, move |ask| mpi.run(1, JOB, ask))
+                .at_most(MPI_MOST)
+                .within(MPI_LIMIT),
+        );
     }
     contenders.push(Contender::new("processes", Kind::Compared, |ask| limit(lab, ask)));
     let part = Part {
@@ -53,7 +60,7 @@ fn on_hosts<'l>(lab: &'l Lab, remote: &'l Remote) -> Part<'l> {
     contenders.extend(original.map(|side| task("PVM", Kind::Compared, side).at_most(ORIGINAL_MOST)));
     if let Some(mpi) = lab.mpi() {
         let start = move |ask: Ask| remote.mpi_spawning(mpi, JOB, ask);
-        contenders.push(Contender::new("MPI", Kind::Compared, start).at_most(MPI_MOST));
+        contenders.push(Contender::new("MPI", Kind::Compared, start).at_most(MPI_MOST).within(MPI_LIMIT));
     }
     Part {
         name: HOSTS,
