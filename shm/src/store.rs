@@ -71,7 +71,7 @@ impl Drop for OpenBooks<'_> {
 impl Store {
     pub(crate) fn new(limit: u64) -> rustix::io::Result<Arc<Self>> {
         let segment = Segment::new(SEGMENT_SIZE)?;
-        let arena = Arena::new(BELL_SIZE, SEGMENT_SIZE);
+        let arena = Arena::new(BELL_SIZE, SEGMENT_SIZE, limit / 64);
         let books = Mutex::new(Books { arena, packed: 0, is_closed: false });
         Ok(Arc::new(Self { segment, limit, books, used: AtomicU64::new(0), deliveries: Mutex::default() }))
     }
