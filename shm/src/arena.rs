@@ -9,10 +9,10 @@ const SMALLEST: u32 = 10;
 /// Bytes of a page, in which the system gives memory.
 const PAGE: u64 = 4096;
 
-/// Blocks of these powers of two are used by turns if many are taken: 16 to 512 KiB, longer than a line's way between two cores
-/// counts, shorter than a core's second-level cache. Who writes to what another core still has in that cache takes every line
-/// from it, at a third of the speed (6 GB/s instead of 18, Zen 4).
-const BY_TURNS: RangeInclusive<u32> = 14..=20;
+/// Blocks of these powers of two, which a core's second-level cache holds, are used by turns if many are taken. Who writes to what
+/// another core still has in that cache has to take every line from it, at a third of the speed (6 GB/s instead of 17 for
+/// 64 KiB, Zen 4).
+const BY_TURNS: RangeInclusive<u32> = 11..=20;
 /// So many bytes are written before the first is used again: then caches of 1 MiB have forgotten it.
 const ROUND: u64 = 2 << 20;
 /// Blocks of a size that are taken before that is worth its memory.
