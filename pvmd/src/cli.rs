@@ -317,7 +317,8 @@ async fn live(role: Role, mut settings: Settings, myself: Myself) -> anyhow::Res
         address_file,
         orphan_deadline: (!is_master).then(|| Instant::now() + settings.start_timeout),
     };
-    driver.run().await?;
+    // As a task: each time that the outermost future is woken, tokio asks the system for events first.
+    tokio::spawn(driver.run()).await.context("the daemon cannot go on")??;
     Ok(())
 }
 

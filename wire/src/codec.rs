@@ -36,6 +36,12 @@ pub fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, CodecError> {
     Ok(bincode::serde::encode_to_vec(value, config())?)
 }
 
+/// Puts the bytes of a value behind others.
+pub fn encode_into<T: Serialize>(value: &T, bytes: &mut Vec<u8>) -> Result<(), CodecError> {
+    bincode::serde::encode_into_std_write(value, bytes, config())?;
+    Ok(())
+}
+
 /// The value in these bytes, which must be it and nothing else.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
     if bytes.len() > PEER_FRAME_MAX {

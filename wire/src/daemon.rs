@@ -11,6 +11,9 @@ use bytes::Bytes;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::net::SocketAddr;
 
+/// Room for a frame's length and what comes beside the data of a message to some receivers.
+const FRAME_SPACE: usize = 64;
+
 /// A host as the host table has it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HostEntry {
@@ -353,10 +356,15 @@ pub enum AddResult {
 impl DaemonMsg {
     /// The frame on the stream: length, then the message.
     pub fn encode_frame(&self) -> Result<Vec<u8>, crate::codec::CodecError> {
-        let body = crate::codec::encode(self)?;
-        let mut frame = Vec::with_capacity(4 + body.len());
-        frame.extend_from_slice(&(body.len() as u32).to_be_bytes());
-        frame.extend_from_slice(&body);
+        let length = match self {
+            Self::Data { data, .. } => data.0.len(),
+            _ => 0,
+        };
+        let mut frame = Vec::with_capacity(FRAME_SPACE + length);
+        frame.extend_from_slice(&[0; 4]);
+        crate::codec::encode_into(self, &mut frame)?;
+        let body = (frame.len() - 4) as u32;
+        frame[..4].copy_from_slice(&body.to_be_bytes());
         Ok(frame)
     }
 }

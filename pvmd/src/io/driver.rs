@@ -16,8 +16,10 @@ use bytes::Bytes;
 use pvm_wire::{FragmentHeader, HostIndex};
 use rustix::process::Signal;
 use std::collections::HashMap;
+use std::io;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
+use std::pin::pin;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
@@ -44,6 +46,8 @@ pub enum Input {
     Started(Started),
     /// A link stands.
     Link(NewLink),
+    /// The whole state is wanted in the log.
+    ShowState,
 }
 
 impl From<Event> for Input {
@@ -85,24 +89,27 @@ pub struct Driver {
 impl Driver {
     /// Serves until the end; gives the reason for it.
     pub async fn run(self) -> anyhow::Result<String> {
-        let mut terminate = signal(SignalKind::terminate())?;
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        let mut shown = signal(SignalKind::user_defined1())?;
+        let sender = &self.input.0;
+        let end = |reason: &str| Event::Terminate { reason: reason.to_owned() }.into();
+        forward(SignalKind::terminate(), sender, move || end("signal 15"))?;
+        forward(SignalKind::interrupt(), sender, move || end("signal 2"))?;
+        forward(SignalKind::user_defined1(), sender, || Input::ShowState)?;
         // Caught and dropped: a daemon outlives the terminal it was started from.
         let _hangup = signal(SignalKind::hangup())?;
         let mut running = Running { driver: self, tasks: HashMap::new(), reason: None };
         let actions = running.driver.core.start(running.now());
         running.perform(actions);
+        let mut alarm = pin!(tokio::time::sleep_until(running.driver.origin));
         while running.reason.is_none() {
-            let deadline = running.driver.core.deadline();
-            let wake = [deadline.map(|at| running.driver.origin + at), running.driver.orphan_deadline];
-            let wake = wake.into_iter().flatten().min();
+            let wake = running.wake();
+            if let Some(at) = wake
+                && at != alarm.deadline()
+            {
+                alarm.as_mut().reset(at);
+            }
             tokio::select! {
                 Some(input) = running.driver.input.1.recv() => running.take_in(input),
-                () = tokio::time::sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => running.on_time(),
-                _ = terminate.recv() => running.handle(Event::Terminate { reason: "signal 15".to_owned() }),
-                _ = shown.recv() => running.log_state(),
-                _ = interrupt.recv() => running.handle(Event::Terminate { reason: "signal 2".to_owned() }),
+                () = &mut alarm, if wake.is_some() => running.on_time(),
             }
         }
         running.end().await
@@ -118,6 +125,12 @@ struct Running {
 impl Running {
     fn now(&self) -> Now {
         self.driver.origin.elapsed()
+    }
+
+    /// When there is something to do even if nothing happens.
+    fn wake(&self) -> Option<Instant> {
+        let deadline = self.driver.core.deadline().map(|at| self.driver.origin + at);
+        [deadline, self.driver.orphan_deadline].into_iter().flatten().min()
     }
 
     /// SIGUSR1: the whole state, to the log.
@@ -159,6 +172,10 @@ impl Running {
             }
             Input::Started(started) => Some(self.driver.processes.take(started, &self.driver.input.0)),
             Input::Link(link) => self.driver.links.take(link),
+            Input::ShowState => {
+                self.log_state();
+                None
+            }
         };
         if matches!(event, Some(Event::PeerLinked { host: HostIndex::MASTER })) {
             self.driver.orphan_deadline = None;
@@ -200,6 +217,17 @@ impl Running {
         }
     }
 
+    /// What comes alone goes at once; of much, many fragments go by one system call.
+    fn send(&self, conn: ConnId, header: FragmentHeader, data: Bytes) -> Option<Event> {
+        let task = self.tasks.get(&conn)?;
+        let bytes = FragmentHeader::SIZE + data.len();
+        if !self.driver.input.1.is_empty() {
+            task.send(header, data);
+            return None;
+        }
+        task.send_now(header, data).then_some(Event::TaskDrained { conn, bytes })
+    }
+
     fn send_shared(&self, conn: ConnId, header: FragmentHeader, data: Bytes, of: ConnId) {
         let shared = self.tasks.get(&of).and_then(TaskHandle::shared);
         if let Some(task) = self.tasks.get(&conn) {
@@ -238,11 +266,7 @@ impl Running {
     fn perform_one(&mut self, action: Action) -> Option<Event> {
         let driver = &mut self.driver;
         match action {
-            Action::Send { conn, header, data } => {
-                if let Some(task) = self.tasks.get(&conn) {
-                    task.send(header, data);
-                }
-            }
+            Action::Send { conn, header, data } => return self.send(conn, header, data),
             Action::SendShared { conn, header, data, of } => self.send_shared(conn, header, data, of),
             Action::SendPage { conn, header, data } => return self.send_page(conn, header, data),
             Action::SendMemory { conn, header, data } => return self.send_memory(conn, header, data),
@@ -286,7 +310,10 @@ impl Running {
             Action::Dispatch { pid, runs } => driver.turns.set(pid, runs),
             Action::Link { entry } => driver.links.dial(&entry),
             Action::Unlink { host } => driver.links.close(host),
-            Action::SendPeer { host, message } => driver.links.send(host, message),
+            Action::SendPeer { host, message } => {
+                let alone = driver.input.1.is_empty();
+                return driver.links.send(host, message, alone);
+            }
             Action::Resolve { add, names } => {
                 let input = driver.input.0.clone();
                 tokio::spawn(async move {
@@ -355,6 +382,17 @@ impl Running {
             }
         }
     }
+}
+
+/// Says something to the driver each time a signal comes. To ask in each turn whether one has come costs more than most turns do.
+fn forward(
+    kind: SignalKind,
+    input: &mpsc::Sender<Input>,
+    say: impl Fn() -> Input + Send + 'static,
+) -> io::Result<()> {
+    let (mut comes, input) = (signal(kind)?, input.clone());
+    tokio::spawn(async move { while comes.recv().await.is_some() && input.send(say()).await.is_ok() {} });
+    Ok(())
 }
 
 /// Addresses of names, in their order; IPv4 is preferred, as tasks' direct routes know nothing else.

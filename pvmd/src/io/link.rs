@@ -3,16 +3,22 @@
 use crate::core::event::Event;
 use crate::io::driver::Input;
 use crate::io::fair_queue::FairQueue;
+use crate::io::outlet::{Outgoing, Outlet, data_length, frame};
 use crate::io::tls::{self, Credentials, TlsError};
+use crate::io::udp_socket::LinkSocket;
 use bytes::{Buf, BytesMut};
 use pvm_wire::HostIndex;
 use pvm_wire::daemon::{DaemonMsg, HostEntry};
 use pvm_wire::limits::PEER_FRAME_MAX;
-use quinn::{Connection, Endpoint, IdleTimeout, RecvStream, SendStream, TransportConfig, VarInt};
+use quinn::{
+    Connection, Endpoint, EndpointConfig, IdleTimeout, RecvStream, SendStream, TokioRuntime, TransportConfig,
+    VarInt,
+};
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinHandle};
@@ -62,7 +68,8 @@ pub struct Links {
 
 #[derive(Debug)]
 struct LinkHandle {
-    queue: mpsc::UnboundedSender<DaemonMsg>,
+    queue: mpsc::UnboundedSender<Outgoing>,
+    outlet: Arc<Outlet>,
     reader: AbortHandle,
     writer: JoinHandle<()>,
 }
@@ -94,11 +101,14 @@ impl Links {
         // The master dials and is never dialled: it answers nobody.
         let listening = own != HostIndex::MASTER;
         let socket = |source| LinkError::Socket { address, source };
-        let mut endpoint = if listening {
-            Endpoint::server(server, SocketAddr::new(address, 0)).map_err(socket)?
-        } else {
-            Endpoint::client(SocketAddr::new(address, 0)).map_err(socket)?
-        };
+        let opened = LinkSocket::open(SocketAddr::new(address, 0)).map_err(socket)?;
+        let mut endpoint = Endpoint::new_with_abstract_socket(
+            EndpointConfig::default(),
+            listening.then_some(server),
+            Arc::new(opened),
+            Arc::new(TokioRuntime),
+        )
+        .map_err(socket)?;
         endpoint.set_default_client_config(client);
         if listening {
             tokio::spawn(listen(endpoint.clone(), own, timeout, input.clone()));
@@ -141,18 +151,27 @@ impl Links {
         }
         connection.set_send_window(ahead(connection.rtt()));
         let (queue, queued) = mpsc::unbounded_channel();
-        let writer = tokio::spawn(write(connection, send, host, queued, self.input.clone()));
+        let outlet = Arc::new(Outlet::new(send));
+        let writer = tokio::spawn(write(connection, outlet.clone(), host, queued, self.input.clone()));
         let reader = tokio::spawn(read(recv, host, self.input.clone())).abort_handle();
-        self.open.insert(host, LinkHandle { queue, reader, writer });
+        self.open.insert(host, LinkHandle { queue, outlet, reader, writer });
         Some(Event::PeerLinked { host })
     }
 
-    /// Queues a message. The queue is bounded by the core, which stops those who fill it.
-    pub fn send(&self, host: HostIndex, message: DaemonMsg) {
-        if let Some(link) = self.open.get(&host) {
+    /// Sends a message, at once if that is wanted, nothing is queued and there is room; else it is queued. What has gone at once
+    /// is to be said to the core. The queue is bounded by the core, which stops those who fill it.
+    pub fn send(&self, host: HostIndex, message: DaemonMsg, at_once: bool) -> Option<Event> {
+        let link = self.open.get(&host)?;
+        let bytes = data_length(&message);
+        let rest =
+            if at_once { link.outlet.send_now(host, message) } else { Some(Outgoing::Message(message)) };
+        if let Some(rest) = rest {
+            link.outlet.behind.fetch_add(1, Ordering::Release);
             // A writer that is gone leaves the report of the loss to the reader.
-            let _ = link.queue.send(message);
+            let _ = link.queue.send(rest);
+            return None;
         }
+        (bytes > 0).then_some(Event::PeerDrained { host, bytes })
     }
 
     /// A link is broken: forgotten, if it is still ours.
@@ -301,44 +320,42 @@ async fn hear(recv: &mut RecvStream) -> Result<HostIndex, String> {
 
 async fn write(
     connection: Connection,
-    mut send: SendStream,
+    outlet: Arc<Outlet>,
     host: HostIndex,
-    mut queue: mpsc::UnboundedReceiver<DaemonMsg>,
+    mut queue: mpsc::UnboundedReceiver<Outgoing>,
     input: mpsc::Sender<Input>,
 ) {
     let mut waiting = FairQueue::default();
-    while let Some(message) = next(&mut waiting, &mut queue).await {
-        let data = match &message {
-            DaemonMsg::Data { data, .. } => data.0.len(),
-            _ => 0,
-        };
-        let frame = match message.encode_frame() {
-            Ok(frame) => frame,
-            Err(error) => {
-                warn!(%host, %error, "message cannot be sent");
-                continue;
-            }
+    while let Some(next) = next(&mut waiting, &mut queue).await {
+        let (frame, bytes) = match next {
+            Outgoing::Message(message) => (frame(host, &message), data_length(&message)),
+            Outgoing::Rest(rest, bytes) => (rest, bytes),
         };
         // The reader reports the loss.
-        if send.write_all(&frame).await.is_err() {
+        if outlet.stream.lock().await.write_all(&frame).await.is_err() {
             return;
         }
-        if data > 0 && input.send(Event::PeerDrained { host, bytes: data }.into()).await.is_err() {
+        outlet.behind.fetch_sub(1, Ordering::Release);
+        if bytes > 0 && input.send(Event::PeerDrained { host, bytes }.into()).await.is_err() {
             return;
         }
     }
-    let _ = send.finish();
-    let _ = tokio::time::timeout(FLUSH, send.stopped()).await;
+    let mut stream = outlet.stream.lock().await;
+    let _ = stream.finish();
+    let _ = tokio::time::timeout(FLUSH, stream.stopped()).await;
     connection.close(VarInt::from_u32(0), b"");
 }
 
-/// Whatever is next of all that has come by now.
-async fn next(waiting: &mut FairQueue, queue: &mut mpsc::UnboundedReceiver<DaemonMsg>) -> Option<DaemonMsg> {
-    while let Ok(message) = queue.try_recv() {
-        waiting.push(message);
+/// What is next of all that has come by now. The rest of a message is queued only when nothing else is.
+async fn next(waiting: &mut FairQueue, queue: &mut mpsc::UnboundedReceiver<Outgoing>) -> Option<Outgoing> {
+    while let Ok(next) = queue.try_recv() {
+        match next {
+            Outgoing::Message(message) => waiting.push(message),
+            Outgoing::Rest(..) => return Some(next),
+        }
     }
     match waiting.pop() {
-        Some(message) => Some(message),
+        Some(message) => Some(Outgoing::Message(message)),
         None => queue.recv().await,
     }
 }

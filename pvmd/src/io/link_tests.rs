@@ -70,8 +70,8 @@ async fn pair(timeout: Duration) -> (End, End) {
 async fn messages_arrive_in_order_both_ways() {
     let (mut master, mut slave) = pair(TIMEOUT).await;
     for serial in 0..1000 {
-        master.links.send(host(2), DaemonMsg::TableAck { serial, failed: Vec::new() });
-        slave.links.send(host(1), DaemonMsg::TableAck { serial, failed: Vec::new() });
+        master.links.send(host(2), DaemonMsg::TableAck { serial, failed: Vec::new() }, serial % 3 < 2);
+        slave.links.send(host(1), DaemonMsg::TableAck { serial, failed: Vec::new() }, false);
     }
     for end in [&mut master, &mut slave] {
         for expected in 0..1000 {
@@ -90,12 +90,53 @@ async fn what_was_sent_before_the_end_arrives() {
     let data = bytes::Bytes::from(vec![7; 3_000_000]);
     let blob = pvm_wire::daemon::Blob(data);
     let message = DaemonMsg::Data { src: pvm_wire::Tid::ANY, dsts: Vec::new(), flags: 3, data: blob };
-    master.links.send(host(2), message.clone());
-    master.links.send(host(2), DaemonMsg::Bye);
+    master.links.send(host(2), message.clone(), true);
+    master.links.send(host(2), DaemonMsg::Bye, true);
     master.links.finish_all().await;
     assert!(matches!(slave.next().await, Event::PeerMessage { message: said, .. } if said == message));
     assert!(matches!(slave.next().await, Event::PeerMessage { message: DaemonMsg::Bye, .. }));
     assert!(matches!(slave.next().await, Event::PeerLost { .. }));
+}
+
+/// A piece of its number's length, which its data repeat.
+fn piece(number: usize) -> DaemonMsg {
+    let data = bytes::Bytes::from(vec![number as u8; 1 + number * 997 % 64_000]);
+    let blob = pvm_wire::daemon::Blob(data);
+    DaemonMsg::Data { src: pvm_wire::Tid::ANY, dsts: Vec::new(), flags: 3, data: blob }
+}
+
+#[tokio::test]
+async fn what_goes_at_once_and_what_waits_arrive_in_order_and_count_once() {
+    const COUNT: usize = 300;
+    let (mut master, mut slave) = pair(TIMEOUT).await;
+    let (mut at_once, mut drained, mut sent) = (0, 0, 0);
+    for number in 0..COUNT {
+        let message = piece(number);
+        sent += data_length(&message);
+        if let Some(Event::PeerDrained { bytes, .. }) = master.links.send(host(2), message, number % 4 > 0) {
+            at_once += 1;
+            drained += bytes;
+        }
+        if number % 50 < 3 {
+            // Some come alone.
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+    assert!((1..COUNT * 3 / 4).contains(&at_once), "{at_once}: there is room for some");
+    let arrival = async {
+        for number in 0..COUNT {
+            let Event::PeerMessage { message, .. } = slave.next().await else { panic!("a message") };
+            assert!(message == piece(number), "message {number}");
+        }
+    };
+    let room = async {
+        while drained < sent {
+            let Event::PeerDrained { bytes, .. } = master.next().await else { panic!("room") };
+            drained += bytes;
+        }
+    };
+    tokio::join!(arrival, room);
+    assert_eq!(drained, sent);
 }
 
 #[tokio::test]

@@ -6,7 +6,8 @@
 //! | [`driver`] | the loop: events in, actions out |
 //! | [`task_socket`], [`auth`] | tasks' connections; the files by which they prove themselves |
 //! | [`process`] | starting, watching and reaping children, and their output; in `launch`, how the kernel starts one |
-//! | [`tls`], [`link`] | the machine's certificates; QUIC between daemons, and in `fair_queue` who is next there |
+//! | [`tls`], [`link`] | the machine's certificates; QUIC between daemons, and in `fair_queue` who is next there, in `outlet` who need not wait |
+//! | [`udp_socket`], [`watched`] | the socket of the links; sockets that are waited for only where somebody waits |
 //! | [`starter`], [`slave`] | starting daemons on other hosts; being started |
 //! | [`introduction`] | a place for daemons that somebody else has started |
 //! | [`address_file`], [`log`] | files that others look for; the log |
@@ -28,6 +29,7 @@ pub mod introduction;
 pub mod link;
 pub mod load;
 pub mod log;
+mod outlet;
 pub mod page;
 pub mod process;
 mod room;
@@ -37,4 +39,6 @@ pub mod slave;
 pub mod starter;
 pub mod task_socket;
 pub mod tls;
+pub mod udp_socket;
 pub mod wake_time;
+pub mod watched;

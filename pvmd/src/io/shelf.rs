@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tracing::info;
 
 /// Shorter bodies are copied sooner than lent, bytes.
-const LEAST: usize = 16 * 1024;
+pub const LEAST: usize = 16 * 1024;
 /// Address space that is set aside for a body of unknown length, bytes, and how many times as much when that is full. What is not
 /// written takes no memory.
 const ROOM: u64 = 1 << 20;

@@ -1,28 +1,26 @@
 //! The socket on which tasks connect, and one reader and one writer per connection.
 
 use crate::core::event::{ConnId, Event};
-use crate::io::descriptors::{self, Shared};
+use crate::io::descriptors::{self, Connection, Shared};
 use crate::io::driver::Input;
-use crate::io::shelf::{Lender, Shelf};
+use crate::io::shelf::{self, Lender, Shelf};
 use bytes::{Buf, Bytes, BytesMut};
 use pvm_shm::{Body, Mapping, Memory};
 use pvm_wire::header::{EOM, LENT, SOM};
 use pvm_wire::limits::{PIECE_MAX, UNENROLLED_FRAGMENT_MAX};
 use pvm_wire::{FragmentHeader, Lent, MessageHeader};
 use std::io::{self, IoSlice};
+use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use tokio::io::{AsyncWriteExt, Interest};
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::net::{UnixListener, UnixStream};
+use tokio::io::Interest;
+use tokio::net::UnixListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 use tracing::warn;
 
-/// Bytes asked of the system at a time.
-const READ_SIZE: usize = 64 * 1024;
 /// Fragments written by one system call.
 const WRITE_BATCH: usize = 64;
 /// How long a connection that is being closed may take to read what was sent before.
@@ -43,7 +41,10 @@ struct Reading {
 /// The driver's end of a connection.
 #[derive(Debug)]
 pub struct TaskHandle {
+    connection: Arc<Connection>,
     queue: mpsc::UnboundedSender<Queued>,
+    /// Fragments that the writer has not written yet.
+    behind: Arc<AtomicUsize>,
     reading: watch::Sender<Reading>,
     reader: AbortHandle,
     writer: AbortHandle,
@@ -51,7 +52,14 @@ pub struct TaskHandle {
 }
 
 /// A fragment on its way to a task, and descriptors that go with it.
-type Outgoing = (FragmentHeader, Bytes, Option<Shared>);
+#[derive(Debug)]
+struct Outgoing {
+    header: FragmentHeader,
+    data: Bytes,
+    descriptors: Option<Shared>,
+    /// Bytes that have been written.
+    done: usize,
+}
 
 /// What a writer is told by the driver.
 #[derive(Debug)]
@@ -61,16 +69,45 @@ enum Queued {
     Lend(Shelf),
 }
 
+impl Outgoing {
+    fn new(header: FragmentHeader, data: Bytes) -> Self {
+        Self { header, data, descriptors: None, done: 0 }
+    }
+}
+
 impl TaskHandle {
-    /// Queues a fragment. The queue is bounded by the core, which stops those who fill it.
+    /// Writes a short message if nothing is queued and there is room; whether it did. Else it is queued, as parts of messages
+    /// are, which may be lent.
+    pub fn send_now(&self, header: FragmentHeader, data: Bytes) -> bool {
+        let mut done = 0;
+        let is_short = data.len() < shelf::LEAST && header.flags & (SOM | EOM) == SOM | EOM;
+        if is_short && self.behind.load(Ordering::Acquire) == 0 {
+            let head = header.encode();
+            let slices = [&head[..], &data].map(IoSlice::new);
+            // Of errors the writer tells.
+            done = descriptors::write(self.connection.get_ref(), &slices, &[]).unwrap_or(0);
+            if done == FragmentHeader::SIZE + data.len() {
+                return true;
+            }
+        }
+        self.push(Queued::Fragment(Outgoing { done, ..Outgoing::new(header, data) }));
+        false
+    }
+
+    /// Queues a fragment, to be written with others. The queue is bounded by the core, which stops those who fill it.
     pub fn send(&self, header: FragmentHeader, data: Bytes) {
         self.send_with(header, data, None);
     }
 
     /// Queues a fragment and descriptors.
     pub fn send_with(&self, header: FragmentHeader, data: Bytes, descriptors: Option<Shared>) {
+        self.push(Queued::Fragment(Outgoing { descriptors, ..Outgoing::new(header, data) }));
+    }
+
+    fn push(&self, queued: Queued) {
+        self.behind.fetch_add(1, Ordering::Release);
         // A writer that is gone has reported the end of the connection.
-        let _ = self.queue.send(Queued::Fragment((header, data, descriptors)));
+        let _ = self.queue.send(queued);
     }
 
     /// Lets the task lend what it sends from the memory that it shares; `false` if that cannot be read.
@@ -83,7 +120,7 @@ impl TaskHandle {
 
     /// Lends it long bodies from now on.
     pub fn lend(&self, shelf: Shelf) {
-        let _ = self.queue.send(Queued::Lend(shelf));
+        self.push(Queued::Lend(shelf));
     }
 
     /// Keeps what the task has sent for its neighbours. It cannot change its mind.
@@ -126,8 +163,13 @@ pub async fn accept(listener: UnixListener, input: mpsc::Sender<Input>) {
             Ok((stream, _)) => match stream.peer_cred() {
                 Ok(peer) if peer.uid() == own => {
                     count += 1;
-                    if input.send(serve(stream, ConnId(count), &input)).await.is_err() {
-                        return;
+                    match descriptors::connection(stream) {
+                        Err(error) => warn!(%error, "a task's connection cannot be waited for"),
+                        Ok(connection) => {
+                            if input.send(serve(connection, ConnId(count), &input)).await.is_err() {
+                                return;
+                            }
+                        }
                     }
                 }
                 Ok(peer) => warn!(uid = peer.uid(), "connection of another user refused"),
@@ -142,18 +184,25 @@ pub async fn accept(listener: UnixListener, input: mpsc::Sender<Input>) {
     }
 }
 
-fn serve(stream: UnixStream, conn: ConnId, input: &mpsc::Sender<Input>) -> Input {
-    let (read_half, write_half) = stream.into_split();
+fn serve(connection: Connection, conn: ConnId, input: &mpsc::Sender<Input>) -> Input {
+    let connection = Arc::new(connection);
+    let behind = Arc::new(AtomicUsize::new(0));
     let (queue, queued) = mpsc::unbounded_channel();
     let (reading, told) = watch::channel(Reading::default());
-    let reader = tokio::spawn(read(read_half, conn, told, input.clone())).abort_handle();
-    let writer = tokio::spawn(write(write_half, conn, queued, input.clone())).abort_handle();
-    Input::Task(conn, TaskHandle { queue, reading, reader, writer, shared: None })
+    let reader = tokio::spawn(read(connection.clone(), conn, told, input.clone())).abort_handle();
+    let writer =
+        tokio::spawn(write(connection.clone(), conn, (queued, behind.clone()), input.clone())).abort_handle();
+    Input::Task(conn, TaskHandle { connection, queue, behind, reading, reader, writer, shared: None })
 }
 
 /// Reads until the end, and reports it.
-async fn read(half: OwnedReadHalf, conn: ConnId, told: watch::Receiver<Reading>, input: mpsc::Sender<Input>) {
-    let reason = match read_all(half, conn, told, &input).await {
+async fn read(
+    connection: Arc<Connection>,
+    conn: ConnId,
+    told: watch::Receiver<Reading>,
+    input: mpsc::Sender<Input>,
+) {
+    let reason = match read_all(&connection, conn, told, &input).await {
         Ok(()) => None,
         Err(error) => Some(error.to_string()),
     };
@@ -161,7 +210,7 @@ async fn read(half: OwnedReadHalf, conn: ConnId, told: watch::Receiver<Reading>,
 }
 
 async fn read_all(
-    half: OwnedReadHalf,
+    connection: &Connection,
     conn: ConnId,
     mut told: watch::Receiver<Reading>,
     input: &mpsc::Sender<Input>,
@@ -169,7 +218,7 @@ async fn read_all(
     let mut buffer = BytesMut::new();
     let mut cutter = Cutter::default();
     loop {
-        if !may_read(&half, &mut told).await {
+        if !may_read(connection, &mut told).await {
             return Ok(());
         }
         let next = cutter.next(&mut buffer, &told.borrow())?;
@@ -179,7 +228,7 @@ async fn read_all(
             }
             continue;
         }
-        let (count, descriptors) = match descriptors::read(half.as_ref(), &mut buffer, READ_SIZE).await {
+        let (count, descriptors) = match descriptors::read(connection, &mut buffer).await {
             // It has left, and had not read all that was sent to it.
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => (0, Vec::new()),
             read => read?,
@@ -199,7 +248,11 @@ async fn read_all(
 
 /// Waits until the task is to be read; also if it has hung up meanwhile, for its end must be seen. `false` if nobody
 /// wants to hear of it any more.
-async fn may_read(half: &OwnedReadHalf, told: &mut watch::Receiver<Reading>) -> bool {
+async fn may_read(connection: &Connection, told: &mut watch::Receiver<Reading>) -> bool {
+    // As it nearly always is.
+    if !told.borrow().paused {
+        return true;
+    }
     loop {
         tokio::select! {
             told = told.wait_for(|reading| !reading.paused) => return told.is_ok(),
@@ -207,7 +260,7 @@ async fn may_read(half: &OwnedReadHalf, told: &mut watch::Receiver<Reading>) -> 
         }
         let hung_up = tokio::select! {
             biased;
-            ready = half.ready(Interest::READABLE) => ready.is_ok_and(tokio::io::Ready::is_read_closed),
+            ready = connection.ready(Interest::READABLE) => ready.is_ok_and(|guard| guard.ready().is_read_closed()),
             () = std::future::ready(()) => false,
         };
         if hung_up {
@@ -333,221 +386,89 @@ fn invalid(reason: String) -> io::Error {
 
 /// Writes what is queued, many fragments per system call, until the queue is closed and empty.
 async fn write(
-    mut half: OwnedWriteHalf,
+    connection: Arc<Connection>,
     conn: ConnId,
-    mut queue: mpsc::UnboundedReceiver<Queued>,
+    (mut queue, behind): (mpsc::UnboundedReceiver<Queued>, Arc<AtomicUsize>),
     input: mpsc::Sender<Input>,
 ) {
     let (mut queued, mut batch) = (Vec::with_capacity(WRITE_BATCH), Vec::with_capacity(WRITE_BATCH));
     let mut lender = None;
     while queue.recv_many(&mut queued, WRITE_BATCH).await > 0 {
+        let count = queued.len();
         let bytes = queued.drain(..).map(|queued| take_queued(queued, &mut lender, &mut batch)).sum();
         // A connection that cannot be written to is closed by its reader's report.
-        if write_batch(&mut half, &batch).await.is_err() {
+        if write_batch(&connection, &batch).await.is_err() {
             return;
         }
+        behind.fetch_sub(count, Ordering::Release);
         batch.clear();
         if input.send(Event::TaskDrained { conn, bytes }.into()).await.is_err() {
             return;
         }
     }
-    let _ = half.shutdown().await;
+    let _ = connection.get_ref().shutdown(Shutdown::Write);
 }
 
 /// Takes what was queued to where it is to be written, or lent; how many bytes that were.
 fn take_queued(queued: Queued, lender: &mut Option<Lender>, batch: &mut Vec<Outgoing>) -> usize {
-    let (header, data, descriptors) = match queued {
+    let outgoing = match queued {
         Queued::Fragment(outgoing) => outgoing,
         Queued::Lend(shelf) => {
             *lender = Some(Lender::new(shelf));
             return 0;
         }
     };
-    let bytes = FragmentHeader::SIZE + data.len();
+    let bytes = FragmentHeader::SIZE + outgoing.data.len();
     match lender {
-        Some(lender) if descriptors.is_none() => {
-            lender.take(header, data, &mut |header, data| batch.push((header, data, None)));
+        Some(lender) if outgoing.descriptors.is_none() && outgoing.done == 0 => {
+            lender.take(outgoing.header, outgoing.data, &mut |header, data| {
+                batch.push(Outgoing::new(header, data));
+            });
         }
-        _ => batch.push((header, data, descriptors)),
+        _ => batch.push(outgoing),
     }
     bytes
 }
 
 /// A fragment with descriptors begins a system call of its own, by which its receiver knows whose they are.
-async fn write_batch(half: &mut OwnedWriteHalf, batch: &[Outgoing]) -> io::Result<()> {
-    for part in batch.chunk_by(|_, (_, _, descriptors)| descriptors.is_none()) {
-        let mut done = 0;
-        if let Some((header, _, Some(descriptors))) = part.first() {
-            done = descriptors::write(half.as_ref(), &header.encode(), descriptors).await?;
-        }
-        write_part(half, part, done).await?;
+async fn write_batch(connection: &Connection, batch: &[Outgoing]) -> io::Result<()> {
+    for part in batch.chunk_by(|_, outgoing| outgoing.descriptors.is_none()) {
+        write_part(connection, part).await?;
     }
     Ok(())
 }
 
-async fn write_part(half: &mut OwnedWriteHalf, batch: &[Outgoing], done: usize) -> io::Result<()> {
-    let headers: Vec<[u8; FragmentHeader::SIZE]> = batch.iter().map(|(header, ..)| header.encode()).collect();
+async fn write_part(connection: &Connection, part: &[Outgoing]) -> io::Result<()> {
+    let headers: Vec<[u8; FragmentHeader::SIZE]> =
+        part.iter().map(|outgoing| outgoing.header.encode()).collect();
     let mut slices: Vec<IoSlice<'_>> = headers
         .iter()
-        .zip(batch)
-        .flat_map(|(header, (_, data, _))| [IoSlice::new(header), IoSlice::new(data)])
+        .zip(part)
+        .flat_map(|(header, outgoing)| [IoSlice::new(header), IoSlice::new(&outgoing.data)])
         .filter(|slice| !slice.is_empty())
         .collect();
     let mut rest = &mut slices[..];
-    IoSlice::advance_slices(&mut rest, done);
+    IoSlice::advance_slices(&mut rest, part.first().map_or(0, |outgoing| outgoing.done));
+    let mut descriptors =
+        part.first().and_then(|outgoing| outgoing.descriptors.as_deref()).unwrap_or_default();
     while !rest.is_empty() {
-        let written = half.write_vectored(rest).await?;
-        if written == 0 {
-            return Err(io::ErrorKind::WriteZero.into());
+        let now = if descriptors.is_empty() { &*rest } else { &rest[..1] };
+        match descriptors::write(connection.get_ref(), now, descriptors) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => {
+                descriptors = &[];
+                IoSlice::advance_slices(&mut rest, written);
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                descriptors::room(connection.get_ref()).await;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
         }
-        IoSlice::advance_slices(&mut rest, written);
     }
     Ok(())
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    use proptest::prelude::*;
-    use pvm_shm::{Outbox, SEGMENT_SIZE};
-    use pvm_wire::{Message, Tid};
-
-    fn message(length: usize) -> Message {
-        let body: Vec<u8> = (0..length).map(|i| (i % 251) as u8).collect();
-        Message { src: Tid::ANY, dst: Tid::from_bits(0x40002), body: body.into(), ..Message::default() }
-    }
-
-    fn enrolled() -> Reading {
-        Reading { enrolled: true, ..Reading::default() }
-    }
-
-    /// Feeds a stream in chunks and puts the pieces together.
-    fn cut(stream: &[u8], chunk: usize) -> (Vec<u8>, Vec<FragmentHeader>) {
-        let (mut cutter, mut buffer) = (Cutter::default(), BytesMut::new());
-        let (mut data, mut headers) = (Vec::new(), Vec::new());
-        for part in stream.chunks(chunk) {
-            buffer.extend_from_slice(part);
-            while let Some((header, piece)) = cutter.next(&mut buffer, &enrolled()).unwrap() {
-                assert_eq!(header.length as usize, piece.len());
-                assert!(piece.len() <= PIECE_MAX);
-                data.extend_from_slice(&piece);
-                headers.push(header);
-            }
-        }
-        assert!(buffer.is_empty() && !cutter.inside());
-        (data, headers)
-    }
-
-    proptest! {
-        #[test]
-        fn every_byte_comes_through_in_order(length in 0_usize..300_000, fragment in 4080_usize..400_000, chunk in 1_usize..200_000) {
-            let message = message(length);
-            let (data, headers) = cut(&message.encode(fragment), chunk.max(500));
-            prop_assert_eq!(&data[MessageHeader::SIZE..], &message.body[..]);
-            prop_assert!(headers.iter().enumerate().all(|(i, h)| (h.flags & SOM != 0) == (i == 0)));
-            prop_assert!(headers.iter().rev().enumerate().all(|(i, h)| (h.flags & EOM != 0) == (i == 0)));
-        }
-    }
-
-    #[test]
-    fn a_long_fragment_is_refused_before_the_enrolment() {
-        let mut buffer = BytesMut::from(&message(5000).encode(10_000)[..]);
-        assert!(Cutter::default().next(&mut buffer, &Reading::default()).is_err());
-        let mut buffer = BytesMut::from(&message(100).encode(4080)[..]);
-        assert!(Cutter::default().next(&mut buffer, &Reading::default()).unwrap().is_some());
-    }
-
-    #[test]
-    fn the_first_piece_has_the_whole_message_header() {
-        let stream = message(100_000).encode(200_000);
-        let (mut cutter, mut buffer) = (Cutter::default(), BytesMut::from(&stream[..20]));
-        assert!(cutter.next(&mut buffer, &enrolled()).unwrap().is_none());
-        buffer.extend_from_slice(&stream[20..FragmentHeader::SIZE + MessageHeader::SIZE]);
-        let (header, data) = cutter.next(&mut buffer, &enrolled()).unwrap().unwrap();
-        assert_eq!((header.flags, data.len()), (SOM, MessageHeader::SIZE));
-    }
-
-    /// A body of so many bytes in a task's memory, and the fragment that says where.
-    fn lent(outbox: &mut Outbox, length: usize) -> (Vec<u8>, Lent, Message) {
-        let body: Vec<u8> = (0..length).map(|at| (at % 251) as u8).collect();
-        let parcel = outbox.pack(&[&body]).unwrap();
-        let lent = outbox.lend(Tid::MY_DAEMON, &parcel).unwrap();
-        (body, lent, Message { body: lent.encode().to_vec().into(), ..message(0) })
-    }
-
-    /// Such a message's one fragment.
-    fn place(message: &Message) -> Vec<u8> {
-        let mut bytes = message.encode(4080);
-        bytes[12] |= LENT;
-        bytes
-    }
-
-    #[test]
-    fn a_lent_body_is_read_where_it_lies_and_given_back() {
-        let mut outbox = Outbox::new(1 << 24).unwrap();
-        let memory = Some(Arc::new(Mapping::new(outbox.segment().fd()).unwrap()));
-        let reading = Reading { memory, ..enrolled() };
-        for length in [0, 1, PIECE_MAX - MessageHeader::SIZE, PIECE_MAX, 300_000] {
-            let (body, lent, message) = lent(&mut outbox, length);
-            let mut buffer = BytesMut::from(&[place(&message), self::message(10).encode(4080)].concat()[..]);
-            let (mut cutter, mut data, mut flags) = (Cutter::default(), Vec::new(), Vec::new());
-            while flags.last().is_none_or(|flags| flags & EOM == 0) {
-                let (header, piece) = cutter.next(&mut buffer, &reading).unwrap().unwrap();
-                assert_eq!(header.length as usize, piece.len());
-                assert!(piece.len() <= PIECE_MAX);
-                data.extend_from_slice(&piece);
-                flags.push(header.flags);
-            }
-            assert!(data[MessageHeader::SIZE..] == body, "{length} bytes");
-            assert_eq!(flags.iter().filter(|&flags| flags & SOM != 0).count(), 1);
-            assert!(flags.iter().all(|flags| flags & LENT == 0));
-            assert_eq!(outbox.memory().load(lent.flag), 1, "{length} bytes are not given back");
-            assert_eq!(
-                cutter.next(&mut buffer, &reading).unwrap().unwrap().1.len(),
-                MessageHeader::SIZE + 10
-            );
-            assert!(!cutter.inside() && buffer.is_empty());
-        }
-    }
-
-    #[test]
-    fn what_is_lent_and_is_nowhere_ends_the_connection() {
-        let mut outbox = Outbox::new(1 << 24).unwrap();
-        let memory = Some(Arc::new(Mapping::new(outbox.segment().fd()).unwrap()));
-        let reading = Reading { memory, ..enrolled() };
-        let (_, lent, good) = lent(&mut outbox, 100);
-        let wrong = |lent: Lent| Message { body: lent.encode().to_vec().into(), ..message(0) };
-        let refused = |bytes: &[u8], reading: &Reading| {
-            Cutter::default().next(&mut BytesMut::from(bytes), reading).is_err()
-        };
-        assert!(refused(&place(&good), &enrolled()), "it shares nothing");
-        assert!(refused(&place(&wrong(Lent { at: SEGMENT_SIZE - 50, ..lent })), &reading));
-        assert!(refused(&place(&wrong(Lent { flag: u64::MAX, ..lent })), &reading));
-        assert!(refused(&place(&message(19)), &reading) && refused(&place(&message(21)), &reading));
-        let mut long = place(&message(100_000));
-        long[8..12].copy_from_slice(&100_032_u32.to_be_bytes());
-        assert!(refused(&long, &reading));
-        let mut begun = place(&good);
-        begun[12] &= !EOM;
-        assert!(refused(&begun, &reading));
-    }
-
-    #[tokio::test]
-    async fn the_end_of_a_task_that_is_not_read_is_seen() {
-        let (task, daemon) = UnixStream::pair().unwrap();
-        let (input, mut inputs) = mpsc::channel(16);
-        let Input::Task(conn, handle) = serve(daemon, ConnId(3), &input) else { panic!("not a task") };
-        handle.pause(true);
-        task.try_write(&message(10).encode(4080)).unwrap();
-        tokio::time::sleep(HANG_UP_LOOK * 2).await;
-        assert!(inputs.try_recv().is_err(), "it is not read");
-        drop(task);
-        let mut closed = false;
-        while !closed {
-            let said =
-                tokio::time::timeout(HANG_UP_LOOK * 100, inputs.recv()).await.expect("news").expect("news");
-            closed = matches!(said, Input::Event(Event::TaskClosed { conn: c, .. }) if c == conn);
-        }
-    }
-}
+#[path = "task_socket_tests.rs"]
+mod tests;

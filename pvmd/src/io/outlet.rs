@@ -1,0 +1,66 @@
+//! The sending half of a link: what comes alone goes at once, by whoever has it, and spares the link's writer its turn.
+
+use pvm_wire::HostIndex;
+use pvm_wire::daemon::DaemonMsg;
+use quinn::SendStream;
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Waker};
+use tokio::sync::Mutex;
+use tracing::warn;
+
+/// What a link's writer has to write.
+#[derive(Debug)]
+pub(super) enum Outgoing {
+    /// A message.
+    Message(DaemonMsg),
+    /// The rest of a frame whose first part has been written, and the bytes of its message.
+    Rest(Vec<u8>, usize),
+}
+
+/// Where all that goes by a link leaves.
+#[derive(Debug)]
+pub(super) struct Outlet {
+    /// The writer holds it while it writes.
+    pub(super) stream: Mutex<SendStream>,
+    /// Messages that the writer has not written yet.
+    pub(super) behind: AtomicUsize,
+}
+
+impl Outlet {
+    pub(super) fn new(stream: SendStream) -> Self {
+        Self { stream: Mutex::new(stream), behind: AtomicUsize::new(0) }
+    }
+
+    /// Sends a message if nothing is queued and there is room; what is left for the writer.
+    pub(super) fn send_now(&self, host: HostIndex, message: DaemonMsg) -> Option<Outgoing> {
+        if self.behind.load(Ordering::Acquire) > 0 {
+            return Some(Outgoing::Message(message));
+        }
+        let Ok(mut stream) = self.stream.try_lock() else { return Some(Outgoing::Message(message)) };
+        let mut frame = frame(host, &message);
+        let written = pin!(stream.write(&frame)).poll(&mut Context::from_waker(Waker::noop()));
+        match written {
+            Poll::Ready(Ok(written)) if written == frame.len() => None,
+            Poll::Ready(Ok(written)) => Some(Outgoing::Rest(frame.split_off(written), data_length(&message))),
+            // Errors are the writer's business.
+            Poll::Ready(Err(_)) | Poll::Pending => Some(Outgoing::Message(message)),
+        }
+    }
+}
+
+/// The frame of a message; none of one that cannot be sent.
+pub(super) fn frame(host: HostIndex, message: &DaemonMsg) -> Vec<u8> {
+    message.encode_frame().unwrap_or_else(|error| {
+        warn!(%host, %error, "message cannot be sent");
+        Vec::new()
+    })
+}
+
+/// Bytes that count for the queue of a link.
+pub(super) fn data_length(message: &DaemonMsg) -> usize {
+    match message {
+        DaemonMsg::Data { data, .. } => data.0.len(),
+        _ => 0,
+    }
+}

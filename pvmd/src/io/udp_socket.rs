@@ -1,0 +1,218 @@
+//! The UDP socket of the links, with as few calls of the system as can be: it is waited for when it has nothing to read, and
+//! only then, and for being writable only when it was not. An event for each packet that has left would wake the daemon twice
+//! as often.
+
+use crate::io::watched::{Watched, watch};
+use quinn::udp::{RecvMeta, Transmit, UdpSockRef, UdpSocketState};
+use quinn::{AsyncUdpSocket, UdpPoller};
+use rustix::net::sockopt::set_ipv6_v6only;
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use std::fmt;
+use std::io::{self, IoSliceMut};
+use std::net::{SocketAddr, UdpSocket};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::task::{Context, Poll, ready};
+use tokio::io::Interest;
+
+/// Buffers that are filled by one system call. Each takes as many packets of a sender as the system has put together; offering
+/// more costs time for each packet that comes alone.
+const RECEIVE_BATCH: usize = 8;
+
+/// A socket for QUIC.
+#[derive(Debug)]
+pub struct LinkSocket {
+    socket: Watched<UdpSocket>,
+    state: UdpSocketState,
+    /// Its last packet did not leave: there was no room.
+    full: AtomicBool,
+    /// The same socket, to be waited for until there is room.
+    again: Arc<UdpSocket>,
+    /// While somebody waits.
+    waits: Mutex<Weak<Writable>>,
+}
+
+type Writable = Watched<Arc<UdpSocket>>;
+
+impl LinkSocket {
+    /// Opens one at this address.
+    pub fn open(address: SocketAddr) -> io::Result<Self> {
+        let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
+        let socket = rustix::net::socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+        if address.is_ipv6() {
+            // Hosts with IPv4 addresses are reached through it, too. A system that will not have that has none.
+            let _ = set_ipv6_v6only(&socket, false);
+        }
+        rustix::net::bind(&socket, &address)?;
+        let socket = UdpSocket::from(socket);
+        let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
+        let socket = watch(socket, Interest::READABLE)?;
+        let again = Arc::new(socket.get_ref().try_clone()?);
+        Ok(Self { socket, state, full: AtomicBool::new(false), again, waits: Mutex::default() })
+    }
+
+    /// By which all who have to wait for room do so.
+    fn writable(&self) -> io::Result<Arc<Writable>> {
+        let mut waits = self.waits.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(waits) = waits.upgrade() {
+            return Ok(waits);
+        }
+        let made = Arc::new(watch(self.again.clone(), Interest::WRITABLE)?);
+        *waits = Arc::downgrade(&made);
+        Ok(made)
+    }
+}
+
+impl AsyncUdpSocket for LinkSocket {
+    fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
+        Box::pin(Room { socket: self, waiting: None })
+    }
+
+    fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
+        let sent = self.state.send(UdpSockRef::from(self.socket.get_ref()), transmit);
+        if sent.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
+            self.full.store(true, Ordering::Relaxed);
+        }
+        sent
+    }
+
+    fn poll_recv(
+        &self,
+        cx: &mut Context<'_>,
+        buffers: &mut [IoSliceMut<'_>],
+        meta: &mut [RecvMeta],
+    ) -> Poll<io::Result<usize>> {
+        let most = buffers.len().min(meta.len()).min(RECEIVE_BATCH);
+        loop {
+            let mut readable = ready!(self.socket.poll_read_ready(cx))?;
+            let socket = UdpSockRef::from(self.socket.get_ref());
+            let received = self.state.recv(socket, &mut buffers[..most], &mut meta[..most]);
+            match received {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => readable.clear_ready(),
+                Err(error) => return Poll::Ready(Err(error)),
+                Ok(count) => {
+                    if count < most {
+                        // It has been emptied; what comes from now on is an event of its own.
+                        readable.clear_ready();
+                    }
+                    return Poll::Ready(Ok(count));
+                }
+            }
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.socket.get_ref().local_addr()
+    }
+
+    fn max_transmit_segments(&self) -> usize {
+        self.state.max_gso_segments()
+    }
+
+    fn max_receive_segments(&self) -> usize {
+        self.state.gro_segments()
+    }
+
+    fn may_fragment(&self) -> bool {
+        self.state.may_fragment()
+    }
+}
+
+/// Waits for room in the socket, for one connection.
+struct Room {
+    socket: Arc<LinkSocket>,
+    waiting: Option<Waiting>,
+}
+
+type Waiting = Pin<Box<dyn Future<Output = io::Result<()>> + Send + Sync>>;
+
+impl fmt::Debug for Room {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Room").field("waits", &self.waiting.is_some()).finish_non_exhaustive()
+    }
+}
+
+impl UdpPoller for Room {
+    fn poll_writable(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.waiting.is_none() && !self.socket.full.load(Ordering::Relaxed) {
+            return Poll::Ready(Ok(()));
+        }
+        let socket = self.socket.clone();
+        let waiting = self.waiting.get_or_insert_with(|| Box::pin(wait_for_room(socket)));
+        let done = ready!(waiting.as_mut().poll(cx));
+        self.waiting = None;
+        Poll::Ready(done)
+    }
+}
+
+async fn wait_for_room(socket: Arc<LinkSocket>) -> io::Result<()> {
+    socket.writable()?.writable().await?.retain_ready();
+    socket.full.store(false, Ordering::Relaxed);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::poll_fn;
+    use std::net::Ipv4Addr;
+
+    fn open() -> Arc<LinkSocket> {
+        Arc::new(LinkSocket::open((Ipv4Addr::LOCALHOST, 0).into()).unwrap())
+    }
+
+    fn send(from: &LinkSocket, to: &LinkSocket, contents: &[u8]) -> io::Result<()> {
+        let destination = to.local_addr().unwrap();
+        from.try_send(&Transmit { destination, ecn: None, contents, segment_size: None, src_ip: None })
+    }
+
+    /// What comes in one call, packet by packet.
+    async fn receive(socket: &LinkSocket) -> Vec<Vec<u8>> {
+        let mut memory = vec![[0; 2048]; 16];
+        let mut meta = vec![RecvMeta::default(); 16];
+        let mut buffers: Vec<_> = memory.iter_mut().map(|buffer| IoSliceMut::new(buffer)).collect();
+        let count = poll_fn(|cx| socket.poll_recv(cx, &mut buffers, &mut meta)).await.unwrap();
+        let filled = buffers.iter().zip(meta).take(count);
+        filled
+            .flat_map(|(buffer, meta)| {
+                buffer[..meta.len].chunks(meta.stride).map(<[u8]>::to_vec).collect::<Vec<_>>()
+            })
+            .collect()
+    }
+
+    #[tokio::test]
+    async fn every_packet_comes_one_by_one_and_in_crowds() {
+        let (here, there) = (open(), open());
+        for count in [1, 1, 7, 8, 9, 1, 16, 40, 3] {
+            let sent: Vec<Vec<u8>> = (0..count).map(|number| vec![number; 1 + usize::from(number)]).collect();
+            for packet in &sent {
+                send(&here, &there, packet).unwrap();
+            }
+            let mut received = Vec::new();
+            while received.len() < sent.len() {
+                let wait = tokio::time::timeout(std::time::Duration::from_secs(10), receive(&there));
+                received.extend(wait.await.expect("all packets come"));
+            }
+            assert_eq!(received, sent);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_full_socket_is_waited_for_by_all_who_found_it_full() {
+        let (here, there) = (open(), open());
+        let mut pollers = [here.clone().create_io_poller(), here.clone().create_io_poller()];
+        for poller in &mut pollers {
+            poll_fn(|cx| poller.as_mut().poll_writable(cx)).await.unwrap();
+        }
+        here.full.store(true, Ordering::Relaxed);
+        let mut context = Context::from_waker(std::task::Waker::noop());
+        assert!(pollers[0].as_mut().poll_writable(&mut context).is_pending());
+        for poller in &mut pollers {
+            poll_fn(|cx| poller.as_mut().poll_writable(cx)).await.unwrap();
+        }
+        assert!(!here.full.load(Ordering::Relaxed));
+        send(&here, &there, b"there is room").unwrap();
+        assert_eq!(receive(&there).await, [b"there is room"]);
+    }
+}
