@@ -26,9 +26,9 @@ pub fn read(bytes: &[u8]) {
     let _ = received.body().map(<[u8]>::len);
     let _ = received.into_message();
 
-    if let Some((native, list)) = runs::split(checksum, cursor.0) {
-        let (native, rest) = cursor.0.split_at(native.min(cursor.0.len()));
-        let _ = runs::to_xdr(native, &rest[..list.min(rest.len())]);
+    if let Some(found) = runs::split(checksum, cursor.0) {
+        let (native, rest) = cursor.0.split_at(found.native.min(cursor.0.len()));
+        let _ = runs::to_xdr(native, &rest[..found.xdr.min(rest.len())]);
     }
 }
 

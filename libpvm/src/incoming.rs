@@ -1,44 +1,65 @@
 //! The body of a message that has come, as it is read.
 
 use pvm_wire::encoding::{LOCAL_WORD, XDR_WORD};
-use pvm_wire::{Body, Cursor, Element, Encoding, MessageHeader, PvmError, Upper, element, runs};
+use pvm_wire::held::LINE;
+use pvm_wire::runs::{self, Found};
+use pvm_wire::{Body, Cursor, Element, Encoding, MessageHeader, PvmError, Upper, element};
 
 /// A body that has come.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Incoming {
     body: Body,
     upper: Upper,
-    local: Option<Local>,
+    /// What is known of a body that is not converted.
+    local: Option<Found>,
     position: usize,
-}
-
-/// What is known of a body that is not converted.
-#[derive(Clone, Copy, Debug)]
-struct Local {
-    /// Where the runs begin.
-    native: usize,
-    xdr: usize,
-    cursor: Cursor,
 }
 
 impl Incoming {
     /// The body of a message with this header, which becomes what a program may see of it.
     #[inline(always)]
     pub fn new(header: &mut MessageHeader, body: Body) -> Self {
-        let mut incoming = Self { body, upper: Upper::default(), local: None, position: 0 };
-        let found = match header.encoding {
-            LOCAL_WORD => runs::split(header.checksum, &incoming.body),
-            XDR_WORD => {
-                incoming.split_upper(header);
-                None
-            }
-            _ => None,
-        };
-        if let Some((native, xdr)) = found {
-            (header.encoding, header.checksum) = (XDR_WORD, 0);
-            incoming.local = Some(Local { native, xdr, cursor: Cursor::default() });
-        }
+        let mut incoming = Self { body, ..Self::default() };
+        incoming.begin(header);
         incoming
+    }
+
+    /// Becomes the body of a message with this header, as [`Self::new`].
+    #[inline]
+    pub fn renew(&mut self, header: &mut MessageHeader, body: Body) {
+        self.body = body;
+        self.begin(header);
+    }
+
+    /// The same, of a body of the first `length` of these bytes.
+    #[inline(always)]
+    pub fn renew_with_line(&mut self, header: &mut MessageHeader, length: usize, line: &[u8; LINE]) {
+        self.body.hold_line(length, line);
+        self.begin(header);
+    }
+
+    /// Lets go of memory that others could use; nothing of what is left is to be read.
+    #[inline]
+    pub fn let_go(&mut self) {
+        self.body.let_go();
+        if !self.upper.is_empty() {
+            self.upper = Upper::default();
+        }
+    }
+
+    #[inline(always)]
+    fn begin(&mut self, header: &mut MessageHeader) {
+        (self.local, self.position) = (None, 0);
+        match header.encoding {
+            LOCAL_WORD => {
+                if let Some(found) = runs::split(header.checksum, &self.body) {
+                    (header.encoding, header.checksum) = (XDR_WORD, 0);
+                    self.local = Some(found);
+                }
+            }
+            XDR_WORD if header.checksum != 0 => self.split_upper(header),
+            _ => {}
+        }
     }
 
     #[inline(never)]
@@ -79,9 +100,18 @@ impl Incoming {
     /// The next elements, as they are in this host's memory, if that is how they came.
     #[inline(always)]
     pub fn take_native<T: Element>(&mut self, count: usize) -> Option<&[u8]> {
-        let local = self.local.as_mut()?;
-        let (elements, runs) = self.body.split_at(local.native.min(self.body.len()));
-        elements.get(local.cursor.take::<T>(runs, count)?)
+        let (body, local) = (&self.body, self.local.as_mut()?);
+        let range = local.cursor.take::<T>(|| body.get(local.native..).unwrap_or_default(), count)?;
+        body.get(range)
+    }
+
+    /// The next elements of a body in this host's format, if there are so many.
+    #[inline(always)]
+    pub fn take_raw<T: Element>(&mut self, count: usize) -> Option<&[u8]> {
+        let end = count.checked_mul(T::NATIVE).and_then(|length| self.position.checked_add(length))?;
+        let bytes = self.body.get(self.position..end).filter(|_| self.local.is_none())?;
+        self.position = end;
+        Some(bytes)
     }
 
     /// Hands the next elements to `sink`.
@@ -122,7 +152,7 @@ impl Incoming {
         let length = i32::from_ne_bytes(*self.take_native::<i32>(1)?.first_chunk()?);
         let local = self.local.as_mut()?;
         let (elements, runs) = self.body.split_at(local.native.min(self.body.len()));
-        let range = local.cursor.take::<u8>(runs, usize::try_from(length).ok()?)?;
+        let range = local.cursor.take::<u8>(|| runs, usize::try_from(length).ok()?)?;
         let text = elements.get(range.clone())?;
         let end = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
         Some(range.start..range.start + end)

@@ -58,12 +58,35 @@ impl Packed {
     /// Appends elements of a type, given as the bytes they are in memory.
     #[inline(always)]
     pub fn pack_bytes<T: Element>(&mut self, bytes: &[u8]) -> Result<(), PvmError> {
+        if self.pack_few::<T>(bytes) { Ok(()) } else { self.pack_many::<T>(bytes) }
+    }
+
+    fn pack_many<T: Element>(&mut self, bytes: &[u8]) -> Result<(), PvmError> {
         let elements = || bytes.chunks_exact(T::NATIVE).map(T::get_native);
         self.check_place(bytes.len() / T::NATIVE, elements)?;
         self.storage.reserve(bytes.len())?;
         self.note::<T>(bytes.len() / T::NATIVE)?;
         self.storage.append(bytes);
         Ok(())
+    }
+
+    /// As [`Self::pack_bytes`], if there is room and that takes no more than a copy: `false` otherwise, and then nothing is done.
+    #[inline(always)]
+    pub fn pack_few<T: Element>(&mut self, bytes: &[u8]) -> bool {
+        if !self.storage.has_room(bytes.len()) || !self.is_private() {
+            return false;
+        }
+        if !self.is_raw && self.runs.push::<T>(bytes.len() / T::NATIVE).is_err() {
+            return false;
+        }
+        self.storage.append_private(bytes);
+        true
+    }
+
+    /// Whether nobody else can read it, nor has it been converted.
+    #[inline(always)]
+    pub fn is_private(&self) -> bool {
+        self.storage.shared().is_none() && self.converted.get().is_none()
     }
 
     /// Appends elements one by one.
@@ -99,6 +122,17 @@ impl Packed {
         self.forget_converted();
     }
 
+    /// As [`Self::clear`], of a body in private memory; `false` if it is another one, and then nothing is done.
+    #[inline(always)]
+    pub fn clear_few(&mut self) -> bool {
+        let is_private = self.is_private();
+        if is_private {
+            self.storage.clear_private();
+            self.runs.clear();
+        }
+        is_private
+    }
+
     /// Encoded length, bytes.
     #[inline]
     pub fn len(&self) -> usize {
@@ -117,7 +151,7 @@ impl Packed {
     }
 
     /// The elements in this host's format.
-    #[inline]
+    #[inline(always)]
     pub fn native(&self) -> &[u8] {
         self.storage.as_slice()
     }
@@ -169,7 +203,7 @@ impl Packed {
     }
 
     /// The upper halves of integers can be noted in the first 4 GiB.
-    #[inline]
+    #[inline(always)]
     fn check_place<T: Element, I: Iterator<Item = T>>(
         &self,
         count: usize,

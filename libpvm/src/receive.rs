@@ -1,5 +1,6 @@
 //! Choosing messages, and taking values out of them.
 
+use crate::engine::Near;
 use crate::error::{Error, Result};
 use crate::incoming::Incoming;
 use pvm_wire::{Body, Element, Encoding, Message, MessageHeader, PvmError, Tid};
@@ -52,10 +53,11 @@ impl From<i32> for Tag {
 }
 
 /// PVM's default matching: sender, tag, and the current context (-1 takes any).
-pub(crate) fn matches(message: &Message, source: Source, tag: Tag, context: i32) -> bool {
-    let from = source == Source::Any || source == Source::Tid(message.src);
-    let tagged = tag == Tag::Any || tag == Tag::Is(message.header.tag);
-    let theirs = message.header.context;
+#[inline]
+pub(crate) fn matches(src: Tid, header: &MessageHeader, source: Source, tag: Tag, context: i32) -> bool {
+    let from = source == Source::Any || source == Source::Tid(src);
+    let tagged = tag == Tag::Any || tag == Tag::Is(header.tag);
+    let theirs = header.context;
     // Messages between members of groups are for the calls about groups alone.
     from && tagged && (context == theirs || context == -1 && theirs != pvm_wire::group::CONTEXT)
 }
@@ -88,6 +90,14 @@ impl Received {
     pub fn new(mut message: Message) -> Self {
         let body = Incoming::new(&mut message.header, message.body);
         Self { src: message.src, dst: message.dst, header: message.header, body }
+    }
+
+    /// Reads a message from a ring from its start.
+    #[inline]
+    pub(crate) fn near(near: Near<'_>, dst: Tid) -> Self {
+        let (src, mut header) = (near.src, near.found.header);
+        let body = Incoming::new(&mut header, near.body());
+        Self { src, dst, header, body }
     }
 
     /// The sender. Messages of the daemon (notices) come from [`Tid::MY_DAEMON`].
@@ -233,11 +243,11 @@ mod tests {
         let mut pack = Pack::new();
         pack.put_one(1).unwrap();
         let message = received(&pack).into_message().unwrap();
-        assert!(matches(&message, Any.into(), Any.into(), 0));
-        assert!(matches(&message, message.src.into(), 3.into(), -1));
-        assert!(!matches(&message, Any.into(), 4.into(), 0));
-        assert!(!matches(&message, Tid::MY_DAEMON.into(), 3.into(), 0));
-        assert!(!matches(&message, Any.into(), Any.into(), 1));
+        assert!(matches(message.src, &message.header, Any.into(), Any.into(), 0));
+        assert!(matches(message.src, &message.header, message.src.into(), 3.into(), -1));
+        assert!(!matches(message.src, &message.header, Any.into(), 4.into(), 0));
+        assert!(!matches(message.src, &message.header, Tid::MY_DAEMON.into(), 3.into(), 0));
+        assert!(!matches(message.src, &message.header, Any.into(), Any.into(), 1));
     }
 
     #[test]

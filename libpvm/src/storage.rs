@@ -63,13 +63,25 @@ impl Storage {
         Ok(())
     }
 
+    /// Whether so few bytes more have room in private memory.
+    #[inline(always)]
+    pub fn has_room(&self, more: usize) -> bool {
+        self.private.len() + more <= self.private.capacity().min(PRIVATE_MAX)
+    }
+
     /// Appends bytes for which room was made.
     #[inline]
     pub fn append(&mut self, bytes: &[u8]) {
-        let private = match &mut self.shared {
-            Some(shared) => return shared.extend(bytes),
-            None => &mut self.private,
-        };
+        match &mut self.shared {
+            Some(shared) => shared.extend(bytes),
+            None => self.append_private(bytes),
+        }
+    }
+
+    /// Appends bytes for which there is room in private memory, which has all.
+    #[inline(always)]
+    pub fn append_private(&mut self, bytes: &[u8]) {
+        let private = &mut self.private;
         // One number, as often, without a call.
         match (bytes.len(), bytes.first_chunk::<4>(), bytes.first_chunk::<8>()) {
             (4, Some(number), _) => private.extend_from_slice(number),
@@ -78,8 +90,14 @@ impl Storage {
         }
     }
 
+    /// Drops the bytes, all of which are in private memory.
+    #[inline(always)]
+    pub fn clear_private(&mut self) {
+        self.private.clear();
+    }
+
     /// What was appended.
-    #[inline]
+    #[inline(always)]
     pub fn as_slice(&self) -> &[u8] {
         self.shared.as_ref().map_or(&self.private, Packing::as_slice)
     }

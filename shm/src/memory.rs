@@ -3,6 +3,9 @@
 /// Bytes of a cache line, the unit in which rings are written.
 pub const LINE: u64 = 64;
 
+/// Bytes of a record's head behind its number, in a ring.
+pub const HEAD: usize = 28;
+
 /// Memory that another task can change at any time. Places are offsets from its start.
 ///
 /// Nothing here fails: an access that is not wholly inside, or a word that is not aligned, reads zeros and writes nothing.
@@ -38,6 +41,23 @@ pub trait Memory {
 
     /// Copies bytes in.
     fn write(&self, at: u64, from: &[u8]);
+
+    /// Writes the head of a record into the line from there on, behind the first word, and the parts of its body, which fit, behind that.
+    #[inline]
+    fn write_line(&self, at: u64, head: &[u8; HEAD], parts: &[&[u8]]) {
+        self.write(at + 4, head);
+        let mut to = at + 4 + HEAD as u64;
+        for part in parts {
+            self.write(to, part);
+            to += part.len() as u64;
+        }
+    }
+
+    /// The line there will be written soon.
+    #[inline]
+    fn will_write(&self, at: u64) {
+        let _ = at;
+    }
 
     /// Whether so many bytes from there on are inside.
     #[inline]

@@ -94,7 +94,7 @@ impl Outbox {
     }
 
     /// As [`Self::send_inline`], if nothing stands in the way: `false` otherwise.
-    #[inline]
+    #[inline(always)]
     pub fn send_here(&self, ring: &mut Writer, header: MessageHeader, parts: [&[u8]; 2]) -> bool {
         self.store.has_room() && ring.push_here(&**self.memory(), header, parts)
     }

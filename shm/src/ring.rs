@@ -8,7 +8,7 @@
 //! Lines that a chunk still has from an earlier use have numbers from before, which nobody waits for. A line in which there
 //! was a part of a message could have any number: such a chunk is swept before it is used again.
 
-use crate::memory::{LINE, Memory};
+use crate::memory::{HEAD, LINE, Memory};
 use pvm_wire::MessageHeader;
 use pvm_wire::limits::MESSAGE_MAX;
 use std::collections::VecDeque;
@@ -21,7 +21,7 @@ const FIRST_LINES: u32 = 16;
 const CHUNK_LINES: u32 = 64;
 
 /// Where in a record the body begins, and how much of it the first line has.
-const BODY: u64 = 32;
+const BODY: u64 = HEAD as u64 + 4;
 const FIRST: u64 = LINE - BODY;
 /// Bytes of a body that lie in the line with the record's head: wherever a body begins, so many can be read.
 pub const IN_LINE: usize = FIRST as usize;
@@ -95,9 +95,9 @@ struct Head {
 
 impl Head {
     /// As it stands in a line from its second word on, but for the body or its place.
-    #[inline]
-    fn words(&self) -> [u8; BODY as usize - 4] {
-        let mut out = [0; BODY as usize - 4];
+    #[inline(always)]
+    fn words(&self) -> [u8; HEAD] {
+        let mut out = [0; HEAD];
         let header = &self.header;
         let words = [
             self.kind,
@@ -120,7 +120,7 @@ impl Head {
         memory.write(line + BODY + 8, &self.places[1].to_ne_bytes());
     }
 
-    #[inline]
+    #[inline(always)]
     fn decode(line: &[u8; LINE as usize - 4]) -> Self {
         let word = |index: usize| {
             u32::from_ne_bytes([
@@ -203,7 +203,7 @@ impl Writer {
     }
 
     /// As [`Self::push_inline`], while the chunk has room for it: `false` otherwise, and then nothing was published.
-    #[inline]
+    #[inline(always)]
     pub fn push_here(&mut self, memory: &impl Memory, header: MessageHeader, parts: [&[u8]; 2]) -> bool {
         let length = parts[0].len() + parts[1].len();
         let fits = length <= INLINE_MAX && self.has_room(lines_of(length));
@@ -213,19 +213,26 @@ impl Writer {
         fits
     }
 
-    /// Publishes a message of this length, for which there is room.
+    /// Publishes a message of this length, for which there is room. The line that the receiver looks at is written last: it would be
+    /// taken away meanwhile.
     #[inline(always)]
     fn put(&mut self, memory: &impl Memory, header: MessageHeader, parts: &[&[u8]], length: usize) {
         let (at, lines) = (self.here(), lines_of(length));
         let head = Head { kind: INLINE, header, length: length as u32, places: [0; 2] };
-        memory.write(at + 4, &head.words());
-        let mut to = at + BODY;
-        for part in parts {
-            memory.write(to, part);
-            to += part.len() as u64;
+        if lines == 1 {
+            memory.write_line(at, &head.words(), parts);
+        } else {
+            self.chunk.littered = true;
+            for (to, _, behind) in cut(at + BODY, parts) {
+                memory.write(to, behind);
+            }
+            memory.write(at + 4, &head.words());
+            for (to, first, _) in cut(at + BODY, parts) {
+                memory.write(to - first.len() as u64, first);
+            }
         }
-        self.chunk.littered |= lines > 1;
         self.publish(memory, lines);
+        memory.will_write(self.here());
     }
 
     /// Publishes a message that lies in a block; otherwise like [`Self::push_inline`].
@@ -313,6 +320,17 @@ impl Writer {
         self.next = 1;
         true
     }
+}
+
+/// Of each part of a body that begins there: where the bytes begin that are not in the body's first line, those that are, and those.
+#[inline(always)]
+fn cut<'a>(body: u64, parts: &[&'a [u8]]) -> impl Iterator<Item = (u64, &'a [u8], &'a [u8])> {
+    parts.iter().scan(0, move |begin, part| {
+        let (first, behind) = part.split_at(IN_LINE.saturating_sub(*begin).min(part.len()));
+        let to = body + (*begin + first.len()) as u64;
+        *begin += part.len();
+        Some((to, first, behind))
+    })
 }
 
 #[inline]

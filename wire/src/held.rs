@@ -33,6 +33,25 @@ impl Body {
         Self::Short(length.min(LINE) as u8, held)
     }
 
+    /// Becomes the body of the first `length` of these bytes.
+    #[inline(always)]
+    pub fn hold_line(&mut self, length: usize, bytes: &[u8; LINE]) {
+        if let Self::Short(held, place) = self {
+            *held = length.min(LINE) as u8;
+            place[..LINE].copy_from_slice(bytes);
+        } else {
+            *self = Self::of_line(length, *bytes);
+        }
+    }
+
+    /// Lets go of memory that others could use.
+    #[inline]
+    pub fn let_go(&mut self) {
+        if let Self::Shared(_) = self {
+            *self = Self::new();
+        }
+    }
+
     /// A copy of these bytes.
     pub fn copy_from_slice(bytes: &[u8]) -> Self {
         if bytes.len() > SHORT {

@@ -54,9 +54,9 @@ impl Message {
     /// what it is, which nobody can read.
     pub fn into_encoded(mut self) -> Result<Self, PvmError> {
         if self.header.encoding == LOCAL_WORD
-            && let Some((native, _)) = runs::split(self.header.checksum, &self.body)
+            && let Some(found) = runs::split(self.header.checksum, &self.body)
         {
-            let (elements, runs) = self.body.split_at(native);
+            let (elements, runs) = self.body.split_at(found.native);
             let (mut body, upper) = runs::to_xdr(elements, runs)?;
             body.extend(upper.encode());
             (self.header.encoding, self.header.checksum) = (XDR_WORD, upper.word());

@@ -66,6 +66,8 @@ struct Run {
 impl Run {
     /// Bytes of the longest encoding: seven bits in each.
     const LONGEST: usize = 10;
+    /// Runs of less elements take two bytes at most.
+    const FEW: usize = 1 << (14 - Kind::BITS);
 
     /// Writes the run and returns its length.
     fn encode(self, out: &mut [u8; Self::LONGEST]) -> usize {
@@ -81,11 +83,14 @@ impl Run {
     }
 
     /// The run at the start of these bytes, and its length; `None` if there is none.
-    #[inline]
+    #[inline(always)]
     fn decode(bytes: &[u8]) -> Option<(Self, usize)> {
         match *bytes {
             // Most runs are of few elements, and take one byte.
             [word, ..] if word < 0x80 => Self::of_word(word.into()).map(|run| (run, 1)),
+            [low, high, ..] if high < 0x80 => {
+                Self::of_word(u64::from(low & 0x7f) | u64::from(high) << 7).map(|run| (run, 2))
+            }
             _ => Self::decode_long(bytes),
         }
     }
@@ -102,7 +107,7 @@ impl Run {
         None
     }
 
-    #[inline]
+    #[inline(always)]
     fn of_word(word: u64) -> Option<Self> {
         let kind = *Kind::ALL.get(word as usize & ((1 << Kind::BITS) - 1))?;
         let count = usize::try_from(word >> Kind::BITS).ok()?;
@@ -128,6 +133,19 @@ impl Runs {
             return Ok(());
         }
         let kind = T::KIND;
+        // Most messages are of one call.
+        if self.last.is_none() && count < Run::FEW {
+            let run = Run { kind, count };
+            self.encoded.begin(run);
+            self.last = Some((run, 0));
+            self.native = count * kind.native();
+            self.xdr = if kind == Kind::Byte { count.next_multiple_of(4) } else { count * T::XDR / T::UNITS };
+            return Ok(());
+        }
+        self.join(kind, count)
+    }
+
+    fn join(&mut self, kind: Kind, count: usize) -> Result<(), PvmError> {
         let native = count.checked_mul(kind.native()).and_then(|bytes| self.native.checked_add(bytes));
         let xdr = kind.xdr(count).and_then(|bytes| self.xdr.checked_add(bytes));
         let (native, xdr) = (native.ok_or(PvmError::NoMem)?, xdr.ok_or(PvmError::NoMem)?);
@@ -223,6 +241,18 @@ impl Encoded {
         }
     }
 
+    /// Puts a run of few elements in the place of all.
+    #[inline(always)]
+    fn begin(&mut self, run: Run) {
+        let Self::Few(length, bytes) = self else { return self.write(0, run) };
+        let word = run.count << Kind::BITS | run.kind as usize;
+        if word < 0x80 {
+            (*length, bytes[0]) = (1, word as u8);
+        } else {
+            (*length, bytes[0], bytes[1]) = (2, word as u8 | 0x80, (word >> 7) as u8);
+        }
+    }
+
     /// Puts a run in the place of what stands from `start` on.
     #[inline]
     fn write(&mut self, start: usize, run: Run) {
@@ -256,11 +286,44 @@ impl Encoded {
     }
 }
 
-/// Finds the runs behind a body that came with this checksum word: the length of the elements in the host's format,
-/// and in XDR. `None` if they do not describe it.
+/// What the runs behind a body say of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Length of the elements in the host's format, bytes.
+    pub native: usize,
+    /// Length of the body in XDR.
+    pub xdr: usize,
+    /// To read from the first element on.
+    pub cursor: Cursor,
+}
+
+/// Finds the runs behind a body that came with this checksum word. `None` if they do not describe it.
 #[inline]
-pub fn split(word: u32, body: &[u8]) -> Option<(usize, usize)> {
+pub fn split(word: u32, body: &[u8]) -> Option<Found> {
     let native = body.len().checked_sub(word as usize)?;
+    match body[native..] {
+        [word] if word < 0x80 => one(Run::of_word(word.into())?, native, 1),
+        [low, high] if low >= 0x80 && high < 0x80 => {
+            one(Run::of_word(u64::from(low & 0x7f) | u64::from(high) << 7)?, native, 2)
+        }
+        _ => many(native, body),
+    }
+}
+
+/// A body of one run of few elements, which takes so many bytes.
+#[inline(always)]
+fn one(run: Run, native: usize, length: usize) -> Option<Found> {
+    let Run { kind, count } = run;
+    let xdr = match kind {
+        Kind::Byte => count.next_multiple_of(4),
+        Kind::Double => count * 8,
+        Kind::Short | Kind::Word | Kind::Long | Kind::ULong => count * 4,
+    };
+    let cursor = Cursor { next: length, left: count, kind: Some(kind), native: 0, xdr: 0 };
+    (count * kind.native() == native).then_some(Found { native, xdr, cursor })
+}
+
+fn many(native: usize, body: &[u8]) -> Option<Found> {
     let (mut found, mut xdr) = (0_usize, 0_usize);
     let mut rest = &body[native..];
     while !rest.is_empty() {
@@ -269,7 +332,7 @@ pub fn split(word: u32, body: &[u8]) -> Option<(usize, usize)> {
         xdr = xdr.checked_add(run.kind.xdr(run.count)?)?;
         rest = &rest[length..];
     }
-    (found == native).then_some((native, xdr))
+    (found == native).then_some(Found { native, xdr, cursor: Cursor::default() })
 }
 
 /// Converts a body: its XDR, and what of its integers that does not carry. Nothing is lost of a body whose runs
@@ -321,12 +384,15 @@ impl Cursor {
     /// Where elements stand that were packed as they are asked for now, in the host's format; they are passed over.
     /// With `None` the reader has to go on in XDR, from [`Self::position`].
     #[inline(always)]
-    pub fn take<T: Element>(&mut self, runs: &[u8], count: usize) -> Option<Range<usize>> {
+    pub fn take<'a, T: Element>(
+        &mut self,
+        runs: impl FnOnce() -> &'a [u8],
+        count: usize,
+    ) -> Option<Range<usize>> {
         let count = count.checked_mul(T::UNITS)?;
         let mut at = *self;
         if at.left == 0 && count > 0 {
-            let (run, length) = Run::decode(runs.get(at.next..)?)?;
-            (at.next, at.left, at.kind) = (at.next + length, run.count, Some(run.kind));
+            at.begin_run(runs())?;
         }
         if count > at.left || count > 0 && at.kind != Some(T::KIND) {
             return None;
@@ -336,9 +402,17 @@ impl Cursor {
         let start = at.native;
         at.left -= passed;
         at.native += passed * T::KIND.native();
-        at.xdr += T::KIND.xdr(passed)?;
+        // No more than there is, so neither is what it takes.
+        at.xdr += if T::KIND == Kind::Byte { passed.next_multiple_of(4) } else { passed * T::XDR / T::UNITS };
         *self = at;
         Some(start..start + count * T::KIND.native())
+    }
+
+    #[inline(never)]
+    fn begin_run(&mut self, runs: &[u8]) -> Option<()> {
+        let (run, length) = Run::decode(runs.get(self.next..)?)?;
+        (self.next, self.left, self.kind) = (self.next + length, run.count, Some(run.kind));
+        Some(())
     }
 
     /// How many bytes of XDR have been read.

@@ -11,7 +11,7 @@
 use super::lending::Lender;
 use super::patience::Spinner;
 use bytes::{Bytes, BytesMut};
-use pvm_shm::ring::{IN_LINE, Place, Reader, Record, Writer};
+use pvm_shm::ring::{self, IN_LINE, Place, Reader, Record, Writer};
 use pvm_shm::{Mapping, Memory, Outbox, bell};
 use pvm_wire::held::SHORT;
 use pvm_wire::{Body, Message, MessageHeader, Tid};
@@ -59,15 +59,32 @@ struct Asked {
     next: u32,
 }
 
-/// A message that a neighbour has put into the ring itself.
+/// A message that a neighbour has put into the ring itself: to be copied before the next is asked for.
 #[derive(Debug)]
-pub struct Near {
+pub struct Near<'a> {
     /// Who has sent it.
     pub src: Tid,
-    /// Its header.
-    pub header: MessageHeader,
-    /// Its body.
-    pub body: Body,
+    /// What the ring says of it.
+    pub found: ring::Near,
+    pub(crate) memory: &'a Mapping,
+    pub(crate) pool: &'a mut BytesMut,
+}
+
+impl Near<'_> {
+    /// The body, if that is not longer than [`IN_LINE`], in as many bytes.
+    #[inline(always)]
+    pub fn line(&self) -> Option<&[u8; IN_LINE]> {
+        (self.found.length <= IN_LINE).then_some(&self.found.first)
+    }
+
+    /// The body.
+    #[inline]
+    pub fn body(self) -> Body {
+        match self.line() {
+            Some(line) => Body::of_line(self.found.length, *line),
+            None => copy(self.pool, self.memory, self.found.at, self.found.length),
+        }
+    }
 }
 
 /// This task's memory, and its neighbours.
@@ -226,6 +243,7 @@ impl Neighbours {
     }
 
     /// Where records are expected.
+    #[inline]
     pub(super) fn spinner(&self) -> &Arc<Spinner> {
         &self.spinner
     }
@@ -336,7 +354,7 @@ impl Neighbours {
 
     /// Writes a message that lies in the ring itself to the neighbour that was found last, and wakes it if it sleeps; `false` if
     /// that is another one, or anything stands in the way.
-    #[inline]
+    #[inline(always)]
     pub(super) fn send_near(&mut self, tid: Tid, header: MessageHeader, parts: [&[u8]; 2]) -> bool {
         let (Some(own), Some(neighbour)) = (&self.own, self.table.get_mut(self.last)) else { return false };
         let Way::On(ring) = &mut neighbour.way else { return false };
@@ -405,7 +423,7 @@ impl Neighbours {
 
     /// The next message on the ring whose turn it is, if it lies there and is `wanted`, and does not end the turn.
     #[inline(always)]
-    pub(super) fn next_near(&mut self, wanted: impl FnOnce(Tid, &MessageHeader) -> bool) -> Option<Near> {
+    pub(super) fn next_near(&mut self, wanted: impl FnOnce(Tid, &MessageHeader) -> bool) -> Option<Near<'_>> {
         let neighbour = self.table.get_mut(self.turn).filter(|neighbour| !neighbour.is_left)?;
         let reader = neighbour.reader.as_mut()?;
         let found = reader.peek(&*neighbour.memory)?;
@@ -415,12 +433,7 @@ impl Neighbours {
         reader.pass(&found);
         self.taken_in_turn += 1;
         self.spinner.advance(self.turn, reader);
-        let body = if found.length <= IN_LINE {
-            Body::of_line(found.length, found.first)
-        } else {
-            copy(&mut self.pool, &*neighbour.memory, found.at, found.length)
-        };
-        Some(Near { src: neighbour.tid, header: found.header, body })
+        Some(Near { src: neighbour.tid, found, memory: &neighbour.memory, pool: &mut self.pool })
     }
 
     /// The next message on the ring whose turn it is; `None` ends the turn, as many messages do.

@@ -60,7 +60,7 @@ impl<'a> Payload<'a> {
     }
 
     /// The same as two parts, of what was packed.
-    #[inline]
+    #[inline(always)]
     pub fn for_near(&self, header: MessageHeader) -> Option<(MessageHeader, [&'a [u8]; 2])> {
         let Self::Packed(packed) = *self else { return None };
         Some(native_form(packed, header))
@@ -88,7 +88,7 @@ impl<'a> Payload<'a> {
 }
 
 /// What was packed as it lies here, and behind it what it is made of.
-#[inline]
+#[inline(always)]
 fn native_form(packed: &Packed, header: MessageHeader) -> (MessageHeader, [&[u8]; 2]) {
     if packed.is_raw() {
         return (header, [packed.native(), &[]]);

@@ -139,7 +139,7 @@ impl Engine {
 
     /// The next message that a neighbour has written, if it lies in the ring and is `wanted`, nothing comes before it, and nobody records.
     #[inline(always)]
-    pub fn next_near(&mut self, wanted: impl FnOnce(Tid, &MessageHeader) -> bool) -> Option<Near> {
+    pub fn next_near(&mut self, wanted: impl FnOnce(Tid, &MessageHeader) -> bool) -> Option<Near<'_>> {
         if self.recorder.is_some() || !self.inbox.queue.is_empty() || !self.may_go_on() {
             return None;
         }

@@ -44,8 +44,9 @@ impl Engine {
     }
 
     /// Where messages of neighbours are expected, for those who wait without holding the engine.
-    pub fn spinner(&self) -> Arc<Spinner> {
-        self.neighbours.spinner().clone()
+    #[inline]
+    pub fn spinner(&self) -> &Arc<Spinner> {
+        self.neighbours.spinner()
     }
 
     /// Announces that this task will sleep at its descriptors; `false` if it must not, as something has come.
@@ -95,7 +96,7 @@ impl Engine {
     }
 
     /// Puts a message into the ring itself to the neighbour that was sent to last; `false` if anything else is to be considered.
-    #[inline]
+    #[inline(always)]
     pub(super) fn send_near(&mut self, dst: Tid, header: MessageHeader, payload: Payload<'_>) -> bool {
         let may = header.context != CONTEXT_TC && self.options.route != DONT_ROUTE && self.peers.is_empty();
         match payload.for_near(header) {

@@ -12,10 +12,8 @@ use pvm_wire::{MessageHeader, PvmError, Tid, group};
 
 impl Engine {
     /// Sends a message. Returns when all is with the kernel.
-    #[inline]
     pub fn send(&mut self, dst: Tid, header: MessageHeader, payload: Payload<'_>) -> Result<()> {
-        if self.recorder.is_none() && self.send_near(dst, header, payload) {
-            self.send_deferred();
+        if self.send_at_once(dst, header, payload) {
             return Ok(());
         }
         let begun = self.begin_span();
@@ -25,6 +23,12 @@ impl Engine {
         }
         self.send_deferred();
         Ok(())
+    }
+
+    /// [`Self::send`] by a ring that the message can be put into itself, if nothing else is to be done besides: `false` otherwise.
+    #[inline(always)]
+    pub fn send_at_once(&mut self, dst: Tid, header: MessageHeader, payload: Payload<'_>) -> bool {
+        self.recorder.is_none() && !self.has_deferred() && self.send_near(dst, header, payload)
     }
 
     /// Sends one message to several tasks; to each once, and not to this one. Direct routes that are open are used.
@@ -195,8 +199,12 @@ impl Engine {
     /// has hung up, as after an exit, is noticed behind its last words. Whether all went.
     #[inline]
     pub(super) fn send_deferred(&mut self) -> bool {
-        let has_any = !self.inbox.deferred.is_empty() || self.neighbours.are_called_for();
-        !has_any || self.send_all_deferred()
+        !self.has_deferred() || self.send_all_deferred()
+    }
+
+    #[inline]
+    fn has_deferred(&self) -> bool {
+        !self.inbox.deferred.is_empty() || self.neighbours.are_called_for()
     }
 
     #[cold]

@@ -142,6 +142,12 @@ fn is_recorded(peer: Tid, header: &MessageHeader) -> bool {
 }
 
 impl Engine {
+    /// Whether calls are recorded.
+    #[inline]
+    pub fn is_recorded(&self) -> bool {
+        self.recorder.is_some()
+    }
+
     /// A call begins, if it is recorded.
     #[inline]
     pub fn begin_span(&self) -> Option<Begun> {

@@ -3,7 +3,7 @@
 use super::buffers::{Buffer, Format};
 use super::internals;
 use super::memory::{MessageInfo, store};
-use super::state::{Outcome, State};
+use super::state::{Outcome, State, briefly};
 use super::tracepoints::{nothing, result, traced};
 use pvm_wire::PvmError;
 use pvm_wire::events::{Datum, Event};
@@ -12,6 +12,12 @@ use std::ffi::c_int;
 /// Frees the send buffer and makes a new one.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_initsend(style: c_int) -> c_int {
+    let renew = |state: &mut State| state.buffers.renew_sending(Format::from_packed_style(style)?);
+    briefly(renew).unwrap_or_else(|| initsend_whole(style))
+}
+
+#[inline(never)]
+fn initsend_whole(style: c_int) -> c_int {
     traced(
         "pvm_initsend",
         Event::Initsend,

@@ -41,13 +41,31 @@ impl Buffers {
         Ok(id)
     }
 
-    /// As [`Self::receive`], of a message from a ring.
-    #[inline]
-    pub fn receive_near(&mut self, near: Near, dst: Tid) -> Result<i32, PvmError> {
-        let id = self.claim()?;
-        let Near { src, header, body } = near;
-        self.get(id)?.fill(src, dst, header, body);
-        Ok(id)
+    /// A message from a ring becomes the one to unpack from.
+    #[inline(always)]
+    pub fn receive_near(&mut self, near: Near<'_>, dst: Tid) -> Option<i32> {
+        let id = self.claim().ok()?;
+        self.slot(id)?.buffer.receive_near(near, dst);
+        self.receive = id;
+        Some(id)
+    }
+
+    /// Frees the buffer to pack into, and makes an empty one of another that was freed: `None` if it is more than that, and then
+    /// nothing is done.
+    #[inline(always)]
+    pub fn renew_sending(&mut self, format: Format) -> Option<i32> {
+        let (old, left) = (self.send, SPARE_MAX.saturating_sub(self.spare));
+        let free = self.free.last_mut()?;
+        let new = *free;
+        let [old_slot, new_slot] = self.slots.get_disjoint_mut([index_of(old), index_of(new)]).ok()?;
+        let (freed, taken) = (old_slot.buffer.capacity(), new_slot.buffer.capacity());
+        if freed > left || !old_slot.is_used || !new_slot.buffer.is_empty() || !old_slot.buffer.retire_few() {
+            return None;
+        }
+        new_slot.buffer.renew(format);
+        (old_slot.is_used, new_slot.is_used, *free, self.send) = (false, true, old, new);
+        self.spare = (self.spare + freed).saturating_sub(taken);
+        Some(new)
     }
 
     /// Keeps a buffer and gives it an id.
@@ -60,13 +78,16 @@ impl Buffers {
     /// A place for a buffer, under a small id, from 1, used again after it was freed.
     #[inline(always)]
     fn claim(&mut self) -> Result<i32, PvmError> {
-        if let Some(id) = self.free.pop() {
-            let slot = self.slot(id).ok_or(PvmError::NoMem)?;
-            slot.is_used = true;
-            let memory = slot.buffer.capacity();
-            self.spare = self.spare.saturating_sub(memory);
-            return Ok(id);
-        }
+        let Some(id) = self.free.pop() else { return self.add() };
+        let slot = self.slot(id).ok_or(PvmError::NoMem)?;
+        slot.is_used = true;
+        let memory = slot.buffer.capacity();
+        self.spare = self.spare.saturating_sub(memory);
+        Ok(id)
+    }
+
+    #[inline(never)]
+    fn add(&mut self) -> Result<i32, PvmError> {
         let id = i32::try_from(self.slots.len() + 1).map_err(|_| PvmError::NoMem)?;
         self.slots.push(Slot { is_used: true, buffer: Buffer::default() });
         Ok(id)
@@ -74,7 +95,7 @@ impl Buffers {
 
     #[inline(always)]
     fn slot(&mut self, id: i32) -> Option<&mut Slot> {
-        self.slots.get_mut(usize::try_from(id).ok()?.checked_sub(1)?)
+        self.slots.get_mut(index_of(id))
     }
 
     #[inline(always)]
@@ -97,21 +118,23 @@ impl Buffers {
         if id == 0 {
             return Ok(());
         }
-        let left = SPARE_MAX.saturating_sub(self.spare);
-        let buffer = self.get(id)?;
-        buffer.retire();
-        if buffer.capacity() > left {
-            buffer.shrink();
+        if id < 0 {
+            return Err(PvmError::BadParam);
         }
-        self.spare += buffer.capacity();
+        let left = SPARE_MAX.saturating_sub(self.spare);
+        let slot = self.slot(id).filter(|slot| slot.is_used).ok_or(PvmError::NoSuchBuf)?;
+        slot.is_used = false;
+        slot.buffer.retire();
+        if slot.buffer.capacity() > left {
+            slot.buffer.shrink();
+        }
+        let memory = slot.buffer.capacity();
+        self.spare += memory;
         if self.send == id {
             self.send = 0;
         }
         if self.receive == id {
             self.receive = 0;
-        }
-        if let Some(slot) = self.slot(id) {
-            slot.is_used = false;
         }
         self.free.push(id);
         Ok(())
@@ -179,11 +202,20 @@ impl Buffers {
     }
 }
 
+/// Where the buffer with this id is, if it is one.
+#[inline(always)]
+fn index_of(id: i32) -> usize {
+    id.cast_unsigned().wrapping_sub(1) as usize
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bytes::BytesMut;
     use proptest::prelude::*;
-    use pvm_wire::Encoding;
+    use pvm_shm::Outbox;
+    use pvm_shm::ring::Reader;
+    use pvm_wire::{Encoding, MessageHeader};
 
     fn buffer() -> Buffer {
         Buffer::new(Format::Plain(Encoding::Xdr))
@@ -216,7 +248,60 @@ mod tests {
         assert!(matches!(buffers.sending(), Err(PvmError::NoBuf)));
     }
 
+    #[test]
+    fn messages_from_rings_have_buffers_even_if_none_was_freed() {
+        let mut outbox = Outbox::new(1 << 20).unwrap();
+        let (mut buffers, mut pool) = (Buffers::default(), BytesMut::new());
+        let mut receive = |buffers: &mut Buffers, length: usize| {
+            let header = MessageHeader { encoding: Encoding::Raw.word(), ..MessageHeader::default() };
+            let (mut ring, at) = outbox.open_ring().unwrap();
+            assert!(outbox.send_inline(&mut ring, header, &[&vec![length as u8; length]]));
+            let memory = &**outbox.memory();
+            let found = Reader::new(memory, at).unwrap().peek(memory).unwrap();
+            let near = Near { src: Tid::MY_DAEMON, found, memory, pool: &mut pool };
+            buffers.receive_near(near, Tid::NONE).unwrap()
+        };
+        // A message has the body it was sent with, whatever was in its buffer before.
+        for length in [0, 4, 32, 33, 63, 200, 5, 100] {
+            let kept = receive(&mut buffers, length);
+            let freed = receive(&mut buffers, length);
+            assert_eq!(buffers.receive_id(), freed);
+            for id in [kept, freed] {
+                let body = buffers.get(id).unwrap().encoded().unwrap().0.to_vec();
+                assert_eq!(body, vec![length as u8; length], "{length} bytes in buffer {id}");
+            }
+            buffers.free(freed).unwrap();
+        }
+    }
+
     proptest! {
+        #[test]
+        fn a_send_buffer_is_renewed_as_by_all_steps(calls in prop::collection::vec((0..6, 0..5), 0..60)) {
+            let format = Format::Plain(Encoding::Xdr);
+            let whole = |buffers: &mut Buffers| {
+                let id = buffers.make(format)?;
+                let old = buffers.set_send(id)?;
+                buffers.free(old).map(|()| id)
+            };
+            let (mut short, mut long) = (Buffers::default(), Buffers::default());
+            for (call, id) in calls {
+                let run = |buffers: &mut Buffers, is_short: bool| match call {
+                    0..3 if is_short => buffers.renew_sending(format).map_or_else(|| whole(buffers), Ok),
+                    0..3 => whole(buffers),
+                    3 => buffers.free(id).map(|()| 0),
+                    4 => buffers.sending().and_then(|buffer| buffer.pack_str(b"text")).map(|()| 0),
+                    _ => buffers.set_receive(id),
+                };
+                prop_assert_eq!(run(&mut short, true), run(&mut long, false));
+                prop_assert_eq!((short.send_id(), short.receive_id()), (long.send_id(), long.receive_id()));
+                prop_assert_eq!((short.spare, &short.free), (long.spare, &long.free));
+                let lengths = |buffers: &Buffers| -> Vec<_> {
+                    buffers.slots.iter().map(|slot| (slot.is_used, slot.buffer.length())).collect()
+                };
+                prop_assert_eq!(lengths(&short), lengths(&long));
+            }
+        }
+
         #[test]
         fn no_calls_make_it_panic(calls in prop::collection::vec((0..6, -2..4), 0..40)) {
             let mut buffers = Buffers::default();

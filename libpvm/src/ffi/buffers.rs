@@ -1,11 +1,11 @@
 //! Message buffers: what `pvm_initsend`, the pack calls and the receive calls work on.
 
-use crate::engine::Payload;
+use crate::engine::{Near, Payload};
 use crate::error::Error;
 use crate::incoming::{self, Incoming};
 use crate::packed::Packed;
 use pvm_wire::encoding::TRACE_WORD;
-use pvm_wire::{Body, Element, Encoding, Message, MessageHeader, PvmError, Tid, Upper, element};
+use pvm_wire::{Element, Encoding, Message, MessageHeader, PvmError, Tid, Upper, element};
 
 /// The style of a trace message, `PvmDataTrace`.
 const TRACE_STYLE: i32 = 4;
@@ -37,6 +37,13 @@ impl Format {
             TRACE_STYLE => Ok(Self::Trace),
             _ => Encoding::from_style(style).map(Self::Plain).ok_or(PvmError::BadParam),
         }
+    }
+
+    /// The same, of those that are packed as they lie in memory.
+    #[inline(always)]
+    pub fn from_packed_style(style: i32) -> Option<Self> {
+        let encoding = Encoding::from_style(style)?;
+        matches!(encoding, Encoding::Xdr | Encoding::Raw).then_some(Self::Plain(encoding))
     }
 
     /// The format that word 0 of a message header tells.
@@ -139,6 +146,9 @@ impl Buffer {
     #[inline(always)]
     pub fn renew(&mut self, format: Format) {
         (self.format, self.info) = (format, Info::default());
+        if !matches!(self.content, Content::Packed) {
+            self.content = Content::Packed;
+        }
         match format {
             Format::Trace => self.content = Content::Encoded(Vec::new(), Upper::default()),
             Format::Plain(Encoding::Xdr) => self.packed.begin(Encoding::Xdr),
@@ -149,8 +159,10 @@ impl Buffer {
     /// Drops all but the memory that the next message can be packed into.
     #[inline(always)]
     pub fn retire(&mut self) {
-        if !matches!(self.content, Content::Packed) {
-            self.content = Content::Packed;
+        match &mut self.content {
+            Content::Packed => {}
+            Content::Encoded(..) => self.content = Content::Packed,
+            Content::Received(incoming) => incoming.let_go(),
         }
         self.packed.clear();
         self.parts.clear();
@@ -183,14 +195,28 @@ impl Buffer {
 
     /// A retired buffer becomes a message that came in.
     pub fn receive(&mut self, message: Message) {
-        let Message { src, dst, header, body } = message;
-        self.fill(src, dst, header, body);
+        let Message { src, dst, mut header, body } = message;
+        match &mut self.content {
+            Content::Received(incoming) => incoming.renew(&mut header, body),
+            content => *content = Content::Received(Incoming::new(&mut header, body)),
+        }
+        self.tell(src, dst, &header);
     }
 
-    /// The same, from what a message is made of.
+    /// The same, of a message from a ring.
     #[inline(always)]
-    pub fn fill(&mut self, src: Tid, dst: Tid, mut header: MessageHeader, body: Body) {
-        self.content = Content::Received(Incoming::new(&mut header, body));
+    pub fn receive_near(&mut self, near: Near<'_>, dst: Tid) {
+        let (src, mut header, length) = (near.src, near.found.header, near.found.length);
+        match (&mut self.content, near.line()) {
+            (Content::Received(incoming), Some(line)) => incoming.renew_with_line(&mut header, length, line),
+            _ => return self.receive(Message { src, dst, header, body: near.body() }),
+        }
+        self.tell(src, dst, &header);
+    }
+
+    /// Notes what the header says.
+    #[inline(always)]
+    fn tell(&mut self, src: Tid, dst: Tid, header: &MessageHeader) {
         self.format = Format::from_word(header.encoding);
         self.info = Info {
             context: header.context,
@@ -360,6 +386,37 @@ impl Buffer {
         }
     }
 
+    /// As [`Self::pack_bytes`], if that takes no more than a copy: `false` otherwise, and then nothing is done.
+    #[inline(always)]
+    pub fn pack_few<T: Element>(&mut self, bytes: &[u8]) -> bool {
+        let is_plain = matches!(self.format, Format::Plain(Encoding::Xdr | Encoding::Raw));
+        is_plain && matches!(self.content, Content::Packed) && self.packed.pack_few::<T>(bytes)
+    }
+
+    /// What was packed, if that is all there is to be sent.
+    #[inline(always)]
+    pub fn packed(&self) -> Option<&Packed> {
+        (matches!(self.content, Content::Packed) && !self.is_in_place()).then_some(&self.packed)
+    }
+
+    /// As [`Self::retire`], of a message that was packed into private memory; `false` if it is another one, and then nothing is
+    /// done.
+    #[inline(always)]
+    pub fn retire_few(&mut self) -> bool {
+        let retires = matches!(self.content, Content::Packed) && self.packed.clear_few();
+        if retires {
+            self.parts.clear();
+            (self.waiting, self.position) = (false, 0);
+        }
+        retires
+    }
+
+    /// Whether nothing has to be dropped before it is packed into anew.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        matches!(self.content, Content::Packed)
+    }
+
     /// Appends a string.
     pub fn pack_str(&mut self, text: &[u8]) -> Result<(), PvmError> {
         if self.is_in_place() {
@@ -384,6 +441,17 @@ impl Buffer {
             incoming.take_native::<T>(count)
         } else {
             None
+        }
+    }
+
+    /// The next elements as they are in memory, if that takes no more than a copy: otherwise nothing is done.
+    #[inline(always)]
+    pub fn take_few<T: Element>(&mut self, count: usize) -> Option<&[u8]> {
+        let Content::Received(incoming) = &mut self.content else { return None };
+        match self.format {
+            Format::Plain(Encoding::Xdr) => incoming.take_native::<T>(count),
+            Format::Plain(Encoding::Raw) => incoming.take_raw::<T>(count),
+            _ => None,
         }
     }
 

@@ -29,8 +29,14 @@ unsafe extern "C" fn in_child() {
     IS_CHILD.store(true, Ordering::Relaxed);
 }
 
+/// Whether this process is a child that has not been told so yet; it stays one.
+#[inline]
+pub fn may_be_new_child() -> bool {
+    IS_CHILD.load(Ordering::Relaxed)
+}
+
 /// Whether this process is a child that has not been told so yet.
 #[inline]
 pub fn is_new_child() -> bool {
-    IS_CHILD.load(Ordering::Relaxed) && IS_CHILD.swap(false, Ordering::Relaxed)
+    may_be_new_child() && IS_CHILD.swap(false, Ordering::Relaxed)
 }

@@ -3,7 +3,7 @@
 use std::cell::UnsafeCell;
 use std::ffi::{c_char, c_void};
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering, compiler_fence};
 use std::time::Duration;
 
 unsafe extern "C" {
@@ -41,6 +41,8 @@ fn is_alone() -> bool {
 
 /// Nobody's id.
 const NOBODY: usize = 0;
+/// Stands for the one thread there is.
+const ALONE: usize = 1;
 /// Longest time between two looks whether a thread has done.
 const LOOK: Duration = Duration::from_millis(1);
 
@@ -67,16 +69,24 @@ impl<T> Exclusive<T> {
     }
 
     /// Waits until no other thread has the value. `None` if this one has: a signal handler has interrupted it.
-    #[inline]
+    #[inline(always)]
     pub fn enter(&self) -> Option<Guard<'_, T>> {
-        let me = pthread_self();
         if is_alone() && self.owner.load(Ordering::Relaxed) == NOBODY {
-            self.owner.store(me, Ordering::Relaxed);
+            self.owner.store(ALONE, Ordering::Relaxed);
+            // A signal handler sees this before anything that is done with the value.
+            compiler_fence(Ordering::SeqCst);
             return Some(Guard(self));
         }
+        self.enter_among_others()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn enter_among_others(&self) -> Option<Guard<'_, T>> {
+        let me = pthread_self();
         match self.owner.compare_exchange(NOBODY, me, Ordering::Acquire, Ordering::Relaxed) {
             Ok(_) => Some(Guard(self)),
-            Err(owner) if owner == me => None,
+            Err(owner) if owner == me || owner == ALONE && is_alone() => None,
             Err(_) => Some(self.wait(me)),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::buffers::{Buffer, Format, InPlacePart};
 use super::memory;
-use super::state::{Failure, State};
+use super::state::{Failure, State, briefly};
 use super::tracepoints::{result, traced};
 use pvm_wire::events::{Datum, Event, Writer};
 use pvm_wire::{Complex32, Complex64, Element, Encoding, PvmError};
@@ -100,14 +100,8 @@ unsafe fn unpack_from<T: Element>(buffer: &mut Buffer, array: Array<T>) -> Resul
     if array.stride == 1
         && let Some(bytes) = buffer.take_native::<T>(array.count)
     {
-        // SAFETY: as many bytes as the array has, into memory that is not the buffer's; one number, as often, without a call.
-        unsafe {
-            match (bytes.len(), bytes.first_chunk::<4>(), bytes.first_chunk::<8>()) {
-                (4, Some(&number), _) => array.pointer.cast::<[u8; 4]>().write(number),
-                (8, _, Some(&number)) => array.pointer.cast::<[u8; 8]>().write(number),
-                _ => std::ptr::copy_nonoverlapping(bytes.as_ptr(), array.pointer.cast(), bytes.len()),
-            }
-        }
+        // SAFETY: as many bytes as the array has.
+        unsafe { copy_out(bytes, array) };
         return Ok(());
     }
     match array.bytes() {
@@ -122,6 +116,104 @@ unsafe fn unpack_from<T: Element>(buffer: &mut Buffer, array: Array<T>) -> Resul
         // SAFETY: as many elements as the array has are written, each once.
         _ => buffer.unpack(array.count, |index, value| unsafe { array.at(index).write_unaligned(value) }),
     }
+}
+
+/// Copies a message's bytes, which are not the program's, to the program; one number, as often, without a call.
+///
+/// # Safety
+/// As many bytes as the array has, side by side.
+#[inline(always)]
+unsafe fn copy_out<T: Element>(bytes: &[u8], array: Array<T>) {
+    // SAFETY: as promised.
+    unsafe {
+        match (bytes.len(), bytes.first_chunk::<4>(), bytes.first_chunk::<8>()) {
+            (4, Some(&number), _) => array.pointer.cast::<[u8; 4]>().write(number),
+            (8, _, Some(&number)) => array.pointer.cast::<[u8; 8]>().write(number),
+            _ => std::ptr::copy_nonoverlapping(bytes.as_ptr(), array.pointer.cast(), bytes.len()),
+        }
+    }
+}
+
+/// A call that packs an array.
+///
+/// # Safety
+/// There are `count` elements at `pointer`, each `stride` after the one before.
+#[inline(always)]
+unsafe fn pack_array<T: Element>(
+    call: (&str, Event),
+    pointer: *mut T,
+    count: c_int,
+    stride: c_int,
+    trace_type: i32,
+) -> c_int {
+    let done = briefly(|state| {
+        let array = Array::new(pointer, count, stride).ok()?;
+        let length = array.bytes().filter(|&length| length > 0)?;
+        // SAFETY: the elements stand side by side in readable memory, and are plain numbers.
+        let bytes = unsafe { std::slice::from_raw_parts(pointer.cast(), length) };
+        state.buffers.sending().ok()?.pack_few::<T>(bytes).then_some(0)
+    });
+    // SAFETY: as promised.
+    done.unwrap_or_else(|| unsafe { pack_array_whole(call, pointer, count, stride, trace_type) })
+}
+
+/// The same in a whole frame.
+#[inline(never)]
+unsafe fn pack_array_whole<T: Element>(
+    (name, event): (&str, Event),
+    pointer: *mut T,
+    count: c_int,
+    stride: c_int,
+    trace_type: i32,
+) -> c_int {
+    let tell = |_: &mut State, event: &mut Writer| array_event(event, pointer.addr(), count, stride);
+    traced(name, event, tell, result(Datum::CC), move |state| {
+        usize::try_from(count).map_err(|_| PvmError::BadParam)?;
+        let buffer = state.buffers.sending()?;
+        // SAFETY: as promised.
+        unsafe { pack_into::<T>(buffer, Array::new(pointer, count, stride)?, trace_type) }?;
+        Ok(0)
+    })
+}
+
+/// A call that unpacks an array.
+///
+/// # Safety
+/// There is room for `count` elements at `pointer`, each `stride` after the one before.
+#[inline(always)]
+unsafe fn unpack_array<T: Element>(
+    call: (&str, Event),
+    pointer: *mut T,
+    count: c_int,
+    stride: c_int,
+) -> c_int {
+    let done = briefly(|state| {
+        let array = Array::new(pointer, count, stride).ok().filter(|array| array.stride == 1)?;
+        let bytes = state.buffers.receiving().ok()?.take_few::<T>(array.count)?;
+        // SAFETY: as many bytes as the array has.
+        unsafe { copy_out(bytes, array) };
+        Some(0)
+    });
+    // SAFETY: as promised.
+    done.unwrap_or_else(|| unsafe { unpack_array_whole(call, pointer, count, stride) })
+}
+
+/// The same in a whole frame.
+#[inline(never)]
+unsafe fn unpack_array_whole<T: Element>(
+    (name, event): (&str, Event),
+    pointer: *mut T,
+    count: c_int,
+    stride: c_int,
+) -> c_int {
+    let tell = |_: &mut State, event: &mut Writer| array_event(event, pointer.addr(), count, stride);
+    traced(name, event, tell, result(Datum::CC), move |state| {
+        usize::try_from(count).map_err(|_| PvmError::BadParam)?;
+        let buffer = state.buffers.receiving()?;
+        // SAFETY: as promised.
+        unsafe { unpack_from::<T>(buffer, Array::new(pointer, count, stride)?) }?;
+        Ok(0)
+    })
 }
 
 macro_rules! pack_calls {
@@ -187,13 +279,8 @@ macro_rules! pack_calls {
             /// There are `count` elements at `pointer`, each `stride` after the one before.
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $pack(pointer: *mut $c, count: c_int, stride: c_int) -> c_int {
-                traced(stringify!($pack), Event::$packs, move |_, event| array_event(event, pointer.addr(), count, stride), result(Datum::CC), move |state| {
-                    usize::try_from(count).map_err(|_| PvmError::BadParam)?;
-                    let buffer = state.buffers.sending()?;
-                    // SAFETY: as promised.
-                    unsafe { pack_into::<$element>(buffer, Array::new(pointer.cast(), count, stride)?, $trace) }?;
-                    Ok(0)
-                })
+                // SAFETY: as promised.
+                unsafe { pack_array::<$element>((stringify!($pack), Event::$packs), pointer.cast(), count, stride, $trace) }
             }
 
             #[doc = concat!("Unpacks elements: `", stringify!($element), "`.")]
@@ -202,13 +289,8 @@ macro_rules! pack_calls {
             /// There is room for `count` elements at `pointer`, each `stride` after the one before.
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $unpack(pointer: *mut $c, count: c_int, stride: c_int) -> c_int {
-                traced(stringify!($unpack), Event::$unpacks, move |_, event| array_event(event, pointer.addr(), count, stride), result(Datum::CC), move |state| {
-                    usize::try_from(count).map_err(|_| PvmError::BadParam)?;
-                    let buffer = state.buffers.receiving()?;
-                    // SAFETY: as promised.
-                    unsafe { unpack_from::<$element>(buffer, Array::new(pointer.cast(), count, stride)?) }?;
-                    Ok(0)
-                })
+                // SAFETY: as promised.
+                unsafe { unpack_array::<$element>((stringify!($unpack), Event::$unpacks), pointer.cast(), count, stride) }
             }
         )*
     };

@@ -3,12 +3,12 @@
 use super::buffers::Info;
 use super::memory::{self, TimeVal, store};
 use super::send::array_length;
-use super::state::{Failure, Matcher, Outcome, State, locked};
+use super::state::{Failure, Matcher, Outcome, State, briefly, locked};
 use super::tracepoints::{self, nothing, traced};
 use super::{errors, handlers, timeline};
-use crate::engine::{Begun, Engine, Wait};
+use crate::engine::{Begun, Wait};
+use pvm_wire::PvmError;
 use pvm_wire::events::{Datum, Event, Writer};
-use pvm_wire::{MessageHeader, PvmError, Tid};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::ffi::{c_int, c_void};
@@ -128,54 +128,48 @@ pub extern "C" fn pvm_probe(tid: c_int, tag: c_int) -> c_int {
 
 #[inline]
 fn receive(name: &str, event: Event, wanted: Wanted, until: Until, time: Option<TimeVal>) -> c_int {
-    match receive_plainly(wanted, until) {
-        Ok(Some(id)) => id,
-        Ok(None) => search(name, event, wanted, until, time),
-        Err(failure) => errors::finish(name, Err(failure)),
-    }
+    receive_briefly(wanted, until).unwrap_or_else(|| search(name, event, wanted, until, time))
 }
 
 /// What most calls come to: the next message that a neighbour has written, or is about to write, is the wanted one, and nobody
 /// else wants to know. Everything else is left to [`search`].
-fn receive_plainly(wanted: Wanted, until: Until) -> Result<Option<c_int>, Failure> {
-    let (found, spinner) = locked(|state| {
-        if !state.is_plain() {
-            return Ok((None, None));
+#[inline(always)]
+fn receive_briefly(wanted: Wanted, until: Until) -> Option<c_int> {
+    let begun = briefly(|state| {
+        if !state.arrived.is_empty() {
+            return None;
         }
         let old = state.buffers.receive_id();
-        state.buffers.free(old)?;
-        let found = take_near(state, wanted)?;
-        let waits = found.is_none() && matches!(until, Until::Forever);
-        let spinner = state.engine.as_ref().filter(|_| waits).map(Engine::spinner);
-        Ok((found, spinner))
-    })?;
-    match spinner {
-        Some(spinner) if spinner.look() => locked(|state| take_near(state, wanted)),
-        _ => Ok(found),
-    }
+        state.buffers.free(old).ok()?;
+        match take_near(state, wanted) {
+            Some(id) => Some(Ok(id)),
+            None if matches!(until, Until::Forever) => state.take_spinner().map(Err),
+            None => None,
+        }
+    });
+    let spinner = match begun? {
+        Ok(id) => return Some(id),
+        Err(spinner) => spinner,
+    };
+    let is_there = spinner.look();
+    briefly(|state| {
+        state.spinner = Some(spinner);
+        if is_there { take_near(state, wanted) } else { None }
+    })
 }
 
 /// The next message that a neighbour has written becomes the one to unpack from, if it lies in the ring and is wanted.
-#[inline]
-fn take_near(state: &mut State, wanted: Wanted) -> Result<Option<c_int>, Failure> {
-    if !state.is_plain() {
-        return Ok(None);
+#[inline(always)]
+fn take_near(state: &mut State, wanted: Wanted) -> Option<c_int> {
+    if !state.arrived.is_empty() {
+        return None;
     }
-    let (context, groups) = (state.context, &state.group_messages);
-    let (engine, dst) = match &mut state.engine {
-        Some(engine) => {
-            let dst = engine.tid();
-            (engine, dst)
-        }
-        None => return Ok(None),
-    };
-    let is_wanted = |src: Tid, header: &MessageHeader| {
+    let (context, groups, engine) = (state.context, &state.group_messages, state.engine.as_mut()?);
+    let dst = engine.tid();
+    let near = engine.next_near(|src, header| {
         wanted.names(context, src.raw(), header.tag, header.context) && !groups.keeps(header)
-    };
-    let Some(near) = engine.next_near(is_wanted) else { return Ok(None) };
-    let id = state.buffers.receive_near(near, dst)?;
-    state.buffers.set_receive(id)?;
-    Ok(Some(id))
+    });
+    state.buffers.receive_near(near?, dst)
 }
 
 fn search(name: &str, event: Event, wanted: Wanted, until: Until, time: Option<TimeVal>) -> c_int {
@@ -234,7 +228,7 @@ fn take(state: &mut State, id: c_int) -> Result<(), Failure> {
 
 /// Waits until the daemon has sent something, the time is over or a signal came.
 pub fn wait_for_input(time: Option<Duration>) -> Result<(), Failure> {
-    let spinner = locked(|state| Ok(state.engine()?.spinner()))?;
+    let spinner = locked(|state| Ok(state.engine()?.spinner().clone()))?;
     if spinner.spin(time.and_then(|time| Instant::now().checked_add(time))) {
         return Ok(());
     }

@@ -2,7 +2,7 @@
 
 use super::buffers::{Buffer, Format};
 use super::memory;
-use super::state::{Outcome, State};
+use super::state::{Outcome, State, briefly};
 use super::tracepoints::{result, traced};
 use crate::engine::Payload;
 use crate::error::Error;
@@ -62,6 +62,25 @@ fn sending_length(state: &mut State) -> c_int {
 /// Sends the send buffer to a task.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_send(tid: c_int, tag: c_int) -> c_int {
+    match briefly(|state| send_at_once(state, tid, tag)) {
+        Some(()) => 0,
+        None => send_whole(tid, tag),
+    }
+}
+
+/// Sends what was packed to another task of this host, if that takes no more than putting it where the other finds it.
+#[inline(always)]
+fn send_at_once(state: &mut State, tid: c_int, tag: c_int) -> Option<()> {
+    state.check_address(tid, tag).ok()?;
+    let (context, engine) = (state.context, state.engine.as_mut()?);
+    let buffer = state.buffers.sending().ok()?;
+    (buffer.info.tag, buffer.info.context) = (tag, context);
+    (buffer.info.src, buffer.info.dst) = (engine.tid().raw(), tid);
+    engine.send_at_once(Tid::from_raw(tid), buffer.header(), Payload::Packed(buffer.packed()?)).then_some(())
+}
+
+#[inline(never)]
+fn send_whole(tid: c_int, tag: c_int) -> c_int {
     traced(
         "pvm_send",
         Event::Send,

@@ -10,13 +10,14 @@ use super::lock::{self, Exclusive};
 use super::memory::Lists;
 use super::tracepoints::{self, Tracer};
 use super::{fork, output, timeline};
-use crate::engine::{Choice, Engine, Wait};
+use crate::engine::{Choice, Engine, Spinner, Wait};
 use crate::error::Error;
 use crate::groups::Groups;
 use pvm_wire::{Message, PvmError, Tid};
 use std::collections::VecDeque;
 use std::ffi::{OsString, c_int};
 use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
 
 /// A matcher set with `pvm_recvf`.
 pub type Matcher = unsafe extern "C" fn(c_int, c_int, c_int) -> c_int;
@@ -131,6 +132,10 @@ pub struct State {
     pub groups: Groups,
     /// Messages between members.
     pub group_messages: GroupMessages,
+    /// What [`State::is_calm_now`] said when the last call ended. Nothing changes it between calls, nor in those made [`briefly`].
+    is_calm: bool,
+    /// What receive calls wait with, while none does.
+    pub spinner: Option<Arc<Spinner>>,
 }
 
 // SAFETY: the pointers inside (lists handed to C, streams of the C library) are only followed by the thread that
@@ -153,7 +158,17 @@ pub fn locked<T>(body: impl FnOnce(&mut State) -> Result<T, Failure>) -> Result<
     }
     let result = body(state);
     internals::show_context(state.context);
+    state.is_calm = state.is_calm_now();
     result
+}
+
+/// What most calls come to, in a frame of its own: `None` if the call has to be made in a whole one, and then nothing was done that
+/// this would not do.
+#[inline(always)]
+pub fn briefly<T>(body: impl FnOnce(&mut State) -> Option<T>) -> Option<T> {
+    let mut guard = STATE.enter()?;
+    let state = guard.as_mut().filter(|state| state.is_calm && !fork::may_be_new_child())?;
+    body(state)
 }
 
 /// Out of the way of all other calls, whose frames would have room for a whole state.
@@ -218,6 +233,8 @@ impl State {
             no_reset: None,
             groups: Groups::default(),
             group_messages: GroupMessages::default(),
+            is_calm: false,
+            spinner: None,
         }
     }
 
@@ -261,6 +278,7 @@ impl State {
     /// Forgets the connection to the daemon and all that belongs to it.
     pub fn leave(&mut self) {
         self.engine = None;
+        self.spinner = None;
         self.no_reset = None;
         self.tracer = Tracer::default();
         self.roles.clear();
@@ -299,15 +317,20 @@ impl State {
         if code < 0 { Err(Failure::code(code)) } else { Ok(code) }
     }
 
-    /// Whether a message that comes now is only compared with what a call wants: nothing has come before it, no function of
-    /// the program has to see it, and nobody is told.
+    /// Whether this process is a task of which nobody is told what it calls, and no function of the program has to see what comes.
     #[inline]
-    pub fn is_plain(&self) -> bool {
-        self.arrived.is_empty()
-            && self.matcher.is_none()
+    fn is_calm_now(&self) -> bool {
+        self.matcher.is_none()
             && self.handlers.are_none()
-            && self.engine.is_some()
+            && self.engine.as_ref().is_some_and(|engine| !engine.is_recorded())
             && tracepoints::is_quiet(self)
+    }
+
+    /// What a call that waits for a message looks for it with; to be given back.
+    #[inline]
+    pub fn take_spinner(&mut self) -> Option<Arc<Spinner>> {
+        let spinner = self.engine.as_ref()?.spinner();
+        Some(self.spinner.take().filter(|kept| Arc::ptr_eq(kept, spinner)).unwrap_or_else(|| spinner.clone()))
     }
 
     /// Takes in the next message that has come; `false` if there is none.
