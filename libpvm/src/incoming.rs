@@ -1,7 +1,7 @@
 //! The body of a message that has come, as it is read.
 
 use pvm_wire::encoding::{LOCAL_WORD, XDR_WORD};
-use pvm_wire::held::LINE;
+use pvm_wire::held::{KEPT, LINE};
 use pvm_wire::runs::{self, Found};
 use pvm_wire::{Body, Cursor, Element, Encoding, MessageHeader, PvmError, Upper, element};
 
@@ -36,6 +36,20 @@ impl Incoming {
     pub fn renew_with_line(&mut self, header: &mut MessageHeader, length: usize, line: &[u8; LINE]) {
         self.body.hold_line(length, line);
         self.begin(header);
+    }
+
+    /// The same, of a body of at most [`KEPT`] bytes, which `fill` writes.
+    #[inline]
+    pub fn renew_with(&mut self, header: &mut MessageHeader, length: usize, fill: impl FnOnce(&mut [u8])) {
+        debug_assert!(length <= KEPT, "longer bodies are not in rings");
+        self.body.hold(length, fill);
+        self.begin(header);
+    }
+
+    /// Bytes of memory that it keeps.
+    #[inline]
+    pub fn capacity(&self) -> usize {
+        self.body.capacity()
     }
 
     /// Lets go of memory that others could use; nothing of what is left is to be read.

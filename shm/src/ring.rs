@@ -13,8 +13,8 @@ use pvm_wire::MessageHeader;
 use pvm_wire::limits::MESSAGE_MAX;
 use std::collections::VecDeque;
 
-/// The longest body that lies in the ring itself, bytes.
-pub const INLINE_MAX: usize = (FIRST + 14 * LINE) as usize;
+/// The longest body that lies in the ring itself, bytes: 1 KiB of elements, and what they are.
+pub const INLINE_MAX: usize = (FIRST + 17 * LINE) as usize;
 
 /// Lines of a ring's first chunk, and of all others.
 const FIRST_LINES: u32 = 16;

@@ -10,13 +10,18 @@ pub const SHORT: usize = 62;
 /// Bytes that a ring between tasks hands over at once.
 pub const LINE: usize = 32;
 
-/// A body, never changed: a short one in place, without memory of its own; a longer one shared by all its copies.
+/// Bytes of memory that a body keeps for the next one that is put there.
+pub const KEPT: usize = 1152;
+
+/// A body: a short one in place, without memory of its own; a longer one shared by all its copies, or in memory that is kept.
 #[derive(Clone)]
 pub enum Body {
     /// Its length and bytes.
     Short(u8, [u8; SHORT]),
     /// Memory that it shares, whoever's that is.
     Shared(Bytes),
+    /// Its length, and memory that is its own.
+    Kept(u32, Box<[u8; KEPT]>),
 }
 
 impl Body {
@@ -36,19 +41,44 @@ impl Body {
     /// Becomes the body of the first `length` of these bytes.
     #[inline(always)]
     pub fn hold_line(&mut self, length: usize, bytes: &[u8; LINE]) {
-        if let Self::Short(held, place) = self {
-            *held = length.min(LINE) as u8;
-            place[..LINE].copy_from_slice(bytes);
-        } else {
-            *self = Self::of_line(length, *bytes);
+        match self {
+            Self::Short(held, place) => {
+                *held = length.min(LINE) as u8;
+                place[..LINE].copy_from_slice(bytes);
+            }
+            Self::Kept(held, place) => {
+                *held = length.min(LINE) as u32;
+                place[..LINE].copy_from_slice(bytes);
+            }
+            Self::Shared(_) => *self = Self::of_line(length, *bytes),
         }
     }
 
-    /// Lets go of memory that others could use.
+    /// Becomes a body of at most [`KEPT`] bytes, which `fill` writes, in memory that it goes on to keep.
+    #[inline]
+    pub fn hold(&mut self, length: usize, fill: impl FnOnce(&mut [u8])) {
+        if !matches!(self, Self::Kept(..)) {
+            *self = Self::Kept(0, Box::new([0; KEPT]));
+        }
+        let Self::Kept(held, place) = self else { return };
+        let length = length.min(KEPT);
+        *held = length as u32;
+        fill(&mut place[..length]);
+    }
+
+    /// Bytes of memory that it keeps.
+    #[inline]
+    pub fn capacity(&self) -> usize {
+        if let Self::Kept(..) = self { KEPT } else { 0 }
+    }
+
+    /// Lets go of memory that others could use; nothing is left to be read.
     #[inline]
     pub fn let_go(&mut self) {
-        if let Self::Shared(_) = self {
-            *self = Self::new();
+        match self {
+            Self::Short(held, _) => *held = 0,
+            Self::Kept(held, _) => *held = 0,
+            Self::Shared(_) => *self = Self::new(),
         }
     }
 
@@ -67,6 +97,7 @@ impl Body {
         match self {
             Self::Short(held, _) => *held = length.min(usize::from(*held)) as u8,
             Self::Shared(bytes) => bytes.truncate(length),
+            Self::Kept(held, _) => *held = length.min(*held as usize) as u32,
         }
     }
 
@@ -76,7 +107,7 @@ impl Body {
     /// As slices do, if the range is outside.
     pub fn slice(&self, range: impl RangeBounds<usize>) -> Bytes {
         match self {
-            Self::Short(..) => Bytes::copy_from_slice(self).slice(range),
+            Self::Short(..) | Self::Kept(..) => Bytes::copy_from_slice(self).slice(range),
             Self::Shared(bytes) => bytes.slice(range),
         }
     }
@@ -84,7 +115,7 @@ impl Body {
     /// The body as shared memory.
     pub fn into_bytes(self) -> Bytes {
         match self {
-            Self::Short(..) => Bytes::copy_from_slice(&self),
+            Self::Short(..) | Self::Kept(..) => Bytes::copy_from_slice(&self),
             Self::Shared(bytes) => bytes,
         }
     }
@@ -104,6 +135,7 @@ impl Deref for Body {
         match self {
             Self::Short(length, bytes) => &bytes[..usize::from(*length).min(SHORT)],
             Self::Shared(bytes) => bytes,
+            Self::Kept(length, bytes) => &bytes[..(*length as usize).min(KEPT)],
         }
     }
 }
@@ -158,6 +190,12 @@ mod tests {
             let (mut copied, mut shared) = (Body::copy_from_slice(&bytes), Body::from(bytes.clone()));
             prop_assert_eq!(&copied[..], &bytes[..]);
             prop_assert_eq!(&copied, &shared);
+            let mut kept = shared.clone();
+            kept.hold(bytes.len(), |place| place.copy_from_slice(&bytes));
+            prop_assert_eq!(&kept, &shared);
+            prop_assert_eq!(kept.clone().into_bytes(), shared.clone().into_bytes());
+            kept.truncate(cut);
+            prop_assert_eq!(&kept[..], &bytes[..cut.min(bytes.len())]);
             let middle = bytes.len() / 3..bytes.len() / 2;
             prop_assert_eq!(&copied.slice(middle.clone())[..], &bytes[middle.clone()]);
             prop_assert_eq!(copied.slice(middle.clone()), shared.slice(middle));
@@ -165,6 +203,20 @@ mod tests {
             shared.truncate(cut);
             prop_assert_eq!(&copied[..], &bytes[..cut.min(bytes.len())]);
             prop_assert_eq!(copied.into_bytes(), shared.into_bytes());
+        }
+    }
+
+    #[test]
+    fn what_is_held_next_takes_the_place_of_what_was_before() {
+        for mut body in [Body::new(), Body::from(vec![1; 100])] {
+            for length in [0, 5, LINE] {
+                body.hold_line(length, &[2; LINE]);
+                assert_eq!(body[..], [2; LINE][..length]);
+                body.hold(KEPT, |place| place.fill(3));
+                assert_eq!((&body[..], body.capacity()), (&[3; KEPT][..], KEPT));
+            }
+            body.let_go();
+            assert!(body.is_empty());
         }
     }
 

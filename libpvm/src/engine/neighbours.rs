@@ -77,6 +77,12 @@ impl Near<'_> {
         (self.found.length <= IN_LINE).then_some(&self.found.first)
     }
 
+    /// Copies the body, or its begin.
+    #[inline]
+    pub fn read(&self, into: &mut [u8]) {
+        self.memory.read(self.found.at, into);
+    }
+
     /// The body.
     #[inline]
     pub fn body(self) -> Body {

@@ -171,13 +171,14 @@ impl Buffer {
 
     /// Drops that memory, too.
     pub fn shrink(&mut self) {
-        self.packed = Packed::default();
+        (self.packed, self.content) = (Packed::default(), Content::Packed);
     }
 
     /// Bytes of that memory.
     #[inline]
     pub fn capacity(&self) -> usize {
-        self.packed.capacity()
+        let kept = if let Content::Received(incoming) = &self.content { incoming.capacity() } else { 0 };
+        self.packed.capacity() + kept
     }
 
     /// A message with this body.
@@ -207,9 +208,12 @@ impl Buffer {
     #[inline(always)]
     pub fn receive_near(&mut self, near: Near<'_>, dst: Tid) {
         let (src, mut header, length) = (near.src, near.found.header, near.found.length);
-        match (&mut self.content, near.line()) {
-            (Content::Received(incoming), Some(line)) => incoming.renew_with_line(&mut header, length, line),
-            _ => return self.receive(Message { src, dst, header, body: near.body() }),
+        let Content::Received(incoming) = &mut self.content else {
+            return self.receive(Message { src, dst, header, body: near.body() });
+        };
+        match near.line() {
+            Some(line) => incoming.renew_with_line(&mut header, length, line),
+            None => incoming.renew_with(&mut header, length, |place| near.read(place)),
         }
         self.tell(src, dst, &header);
     }
