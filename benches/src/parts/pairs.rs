@@ -5,7 +5,7 @@ use crate::part::{Axis, Contender, Kind, Part, Unit};
 
 const LATENCY_BYTES: [u64; 7] = [1, 4, 16, 64, 256, 1 << 10, 4 << 10];
 const LATENCY_DOUBLES: [u64; 4] = [8, 64, 512, 4 << 10];
-const BANDWIDTH: [u64; 8] = [1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24, 1 << 26];
+const BANDWIDTH: [u64; 9] = [1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 23, 1 << 24, 1 << 26];
 
 /// What a parent and its child do, and the same for siblings.
 struct What {
