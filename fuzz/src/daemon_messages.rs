@@ -2,8 +2,9 @@
 
 use crate::cursor::Cursor;
 use crate::node;
+use bytes::Bytes;
+use pvm_wire::HostIndex;
 use pvm_wire::daemon::{DaemonMsg, HostEntry};
-use pvm_wire::{HostIndex, codec};
 use pvmd::core::Core;
 use pvmd::core::event::Event;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -54,7 +55,7 @@ pub fn read(bytes: &[u8]) {
                 core.handle_timeout(now);
             }
             _ => {
-                if let Ok(message) = codec::decode::<DaemonMsg>(cursor.piece(length)) {
+                if let Ok(message) = DaemonMsg::decode_frame(&Bytes::copy_from_slice(cursor.piece(length))) {
                     core.handle(Event::PeerMessage { host, message }, now);
                 }
             }

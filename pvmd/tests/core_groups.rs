@@ -4,7 +4,7 @@ mod recorder;
 
 use pvm_wire::body::{BodyReader, BodyWriter};
 use pvm_wire::codes::{CONTEXT_TC, Tc, Tm};
-use pvm_wire::daemon::{Blob, DaemonMsg, PeerReply, PeerRequest};
+use pvm_wire::daemon::{DaemonMsg, PeerReply, PeerRequest};
 use pvm_wire::encoding::XDR_WORD;
 use pvm_wire::group::{CONTEXT, Request, View, keeper, tag};
 use pvm_wire::header::{EOM, SOM};
@@ -43,7 +43,7 @@ fn ask_from_afar(r: &mut Recorder, tid: Tid, request: Request<'_>) {
     };
     let message = Message { src: tid, dst: keeper(), header, body: request.encode().into() };
     for (header, data) in message.fragments(4080) {
-        let what = DaemonMsg::Data { src: tid, dsts: vec![keeper()], flags: header.flags, data: Blob(data) };
+        let what = DaemonMsg::Data { src: tid, dsts: vec![keeper()], flags: header.flags, data };
         r.feed(Event::PeerMessage { host: tid.host().expect("a host"), message: what });
     }
 }
@@ -52,7 +52,7 @@ fn ask_from_afar(r: &mut Recorder, tid: Tid, request: Request<'_>) {
 fn sent_afar(r: &mut Recorder) -> (Vec<Tid>, i32, i32) {
     let DaemonMsg::Data { src, dsts, flags, data } = r.told() else { panic!("no message to tasks") };
     assert_eq!((src, flags), (keeper(), SOM | EOM));
-    let (head, body) = data.0.split_first_chunk::<{ MessageHeader::SIZE }>().expect("a header");
+    let (head, body) = data.split_first_chunk::<{ MessageHeader::SIZE }>().expect("a header");
     let header = MessageHeader::decode(head);
     (dsts, header.tag, BodyReader::new(body).int().expect("a number"))
 }

@@ -2,7 +2,7 @@
 
 mod recorder;
 
-use pvm_wire::daemon::{Blob, DaemonMsg, HostEntry, PeerReply, PeerRequest, RequestId};
+use pvm_wire::daemon::{DaemonMsg, HostEntry, PeerReply, PeerRequest, RequestId};
 use pvm_wire::header::{EOM, SOM};
 use pvm_wire::{HostIndex, MessageHeader, Tid};
 use pvmd::core::event::{Action, Event};
@@ -34,7 +34,7 @@ fn slave() -> Recorder {
 
 fn hear(r: &mut Recorder, from: HostIndex, to: Tid) {
     let header = MessageHeader { tag: 5, ..MessageHeader::default() };
-    let data = Blob(header.encode().to_vec().into());
+    let data = header.encode().to_vec().into();
     let message = DaemonMsg::Data { src: from.task(1), dsts: vec![to], flags: SOM | EOM, data };
     r.feed(Event::PeerMessage { host: from, message });
 }

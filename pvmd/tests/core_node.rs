@@ -4,7 +4,7 @@ mod recorder;
 
 use pvm_wire::batch::{BatchId, BatchMsg};
 use pvm_wire::codes::BATCH_TAG;
-use pvm_wire::daemon::{Blob, DaemonMsg};
+use pvm_wire::daemon::DaemonMsg;
 use pvm_wire::header::{EOM, SOM};
 use pvm_wire::{HostIndex, MessageHeader, Tid};
 use pvmd::core::event::{Action, Event};
@@ -28,12 +28,8 @@ fn node() -> Recorder {
 fn tell(r: &mut Recorder, message: &BatchMsg) {
     let header = MessageHeader { tag: BATCH_TAG, ..MessageHeader::default() };
     let data = [&header.encode()[..], &message.encode().expect("a body")].concat();
-    let message = DaemonMsg::Data {
-        src: manager(),
-        dsts: vec![host(2).daemon()],
-        flags: SOM | EOM,
-        data: Blob(data.into()),
-    };
+    let message =
+        DaemonMsg::Data { src: manager(), dsts: vec![host(2).daemon()], flags: SOM | EOM, data: data.into() };
     r.feed(Event::PeerMessage { host: HostIndex::MASTER, message });
 }
 
@@ -43,7 +39,7 @@ fn asks(r: &mut Recorder) -> i64 {
         panic!("an application")
     };
     assert_eq!(dsts, [manager()]);
-    match BatchMsg::decode(&data.0[MessageHeader::SIZE..]).expect("a batch message") {
+    match BatchMsg::decode(&data[MessageHeader::SIZE..]).expect("a batch message") {
         BatchMsg::Apply { batch: BATCH, host: from, n_a, .. } if from == host(2) => n_a,
         other => panic!("{other:?}"),
     }

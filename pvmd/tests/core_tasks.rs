@@ -6,7 +6,7 @@ use bytes::Bytes;
 use pvm_wire::batch::BatchMsg;
 use pvm_wire::body::{BodyReader, BodyWriter};
 use pvm_wire::codes::{BATCH_TAG, CONTEXT_TM, EXTENSION_VERSION, TASK_PROTOCOL, Tc, Tm, Tmx, notify};
-use pvm_wire::daemon::{Blob, DaemonMsg, PeerReply, PeerRequest};
+use pvm_wire::daemon::{DaemonMsg, PeerReply, PeerRequest};
 use pvm_wire::header::{EOM, SOM};
 use pvm_wire::limits::{PIECE_MAX, QUEUE_HIGH};
 use pvm_wire::protocol::{
@@ -403,7 +403,7 @@ fn a_full_task_stops_senders_on_other_hosts_through_their_daemon() {
     let mut told = Vec::new();
     for i in 0..QUEUE_HIGH / PIECE_MAX + 2 {
         let flags = if i == 0 { SOM } else { 0 };
-        let data = Blob(Bytes::from(vec![0; PIECE_MAX]));
+        let data = Bytes::from(vec![0; PIECE_MAX]);
         let message = DaemonMsg::Data { src, dsts: vec![receiver.tid], flags, data };
         r.feed(Event::PeerMessage { host: host(2), message });
         assert!(matches!(r.next(), Action::Send { .. }));
@@ -428,7 +428,7 @@ fn a_daemon_vouches_only_for_its_own_tasks() {
     let mut r = Recorder::master();
     let (conn, receiver) = r.enrol(100, 0);
     r.add_host(conn, 2);
-    let data = Blob(Bytes::from(vec![0; 32]));
+    let data = Bytes::from(vec![0; 32]);
     let forged = DaemonMsg::Data { src: host(3).task(1), dsts: vec![receiver.tid], flags: SOM | EOM, data };
     r.feed(Event::PeerMessage { host: host(2), message: forged });
     r.feed(Event::PeerMessage { host: host(2), message: DaemonMsg::TaskGone { tid: receiver.tid } });

@@ -44,9 +44,14 @@ pub fn encode_into<T: Serialize>(value: &T, bytes: &mut Vec<u8>) -> Result<(), C
 
 /// The value in these bytes, which must be it and nothing else.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
+    let (value, used) = decode_first(bytes)?;
+    if used == bytes.len() { Ok(value) } else { Err(CodecError::Trailing(bytes.len() - used)) }
+}
+
+/// The value at the begin of these bytes, and its length.
+pub fn decode_first<T: DeserializeOwned>(bytes: &[u8]) -> Result<(T, usize), CodecError> {
     if bytes.len() > PEER_FRAME_MAX {
         return Err(CodecError::TooLong { size: bytes.len(), limit: PEER_FRAME_MAX });
     }
-    let (value, used) = bincode::serde::decode_from_slice(bytes, config())?;
-    if used == bytes.len() { Ok(value) } else { Err(CodecError::Trailing(bytes.len() - used)) }
+    Ok(bincode::serde::decode_from_slice(bytes, config())?)
 }

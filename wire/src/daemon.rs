@@ -1,6 +1,7 @@
 //! What daemons say to each other, over one ordered stream each way per pair.
 
 use crate::batch::BatchId;
+use crate::codec::{self, CodecError};
 use crate::coscheduling::{TurnHistory, TurnsReport};
 use crate::protocol::TaskRecord;
 use crate::queue::BatchRecord;
@@ -79,8 +80,9 @@ pub enum DaemonMsg {
         dsts: Vec<Tid>,
         /// First, last: [`crate::header`].
         flags: u8,
-        /// The fragment's data; in a first fragment with the message header in front.
-        data: Blob,
+        /// The fragment's data; in a first fragment with the message header in front. It stands behind the message, not in it.
+        #[serde(skip)]
+        data: Bytes,
     },
     /// A receiver here takes no more for now, or does again: its senders there stop, or go on.
     Congestion {
@@ -354,25 +356,39 @@ pub enum AddResult {
 }
 
 impl DaemonMsg {
-    /// The frame on the stream: length, then the message.
-    pub fn encode_frame(&self) -> Result<Vec<u8>, crate::codec::CodecError> {
-        let length = match self {
-            Self::Data { data, .. } => data.0.len(),
-            _ => 0,
-        };
-        let mut frame = Vec::with_capacity(FRAME_SPACE + length);
-        frame.extend_from_slice(&[0; 4]);
-        crate::codec::encode_into(self, &mut frame)?;
-        let body = (frame.len() - 4) as u32;
-        frame[..4].copy_from_slice(&body.to_be_bytes());
-        Ok(frame)
+    /// The frame on the stream, without the data at its end: length of all that follows, then the message.
+    pub fn frame_head(&self) -> Result<Vec<u8>, CodecError> {
+        let mut head = Vec::with_capacity(FRAME_SPACE);
+        head.extend_from_slice(&[0; 4]);
+        codec::encode_into(self, &mut head)?;
+        let length = head.len() - 4 + self.data().len();
+        head[..4].copy_from_slice(&(length as u32).to_be_bytes());
+        Ok(head)
+    }
+
+    /// The data that stand behind the message in a frame.
+    pub fn data(&self) -> &[u8] {
+        match self {
+            Self::Data { data, .. } => data,
+            _ => &[],
+        }
+    }
+
+    /// The message of a frame, without the length in front. Its data stay where they are.
+    pub fn decode_frame(frame: &Bytes) -> Result<Self, CodecError> {
+        let (mut message, used) = codec::decode_first(frame)?;
+        match &mut message {
+            Self::Data { data, .. } => *data = frame.slice(used..),
+            _ if used < frame.len() => return Err(CodecError::Trailing(frame.len() - used)),
+            _ => {}
+        }
+        Ok(message)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec;
     use proptest::prelude::*;
 
     #[test]
@@ -392,22 +408,29 @@ mod tests {
                 src: Tid::NONE,
                 dsts: vec![Tid::ANY],
                 flags: 3,
-                data: Blob(Bytes::from_static(b"abc")),
+                data: Bytes::from_static(b"abc"),
             },
             DaemonMsg::TableUpdate { serial: 9, hosts: vec![entry] },
             DaemonMsg::Request { id: RequestId(3), what: PeerRequest::Tasks { only: None } },
             DaemonMsg::Bye,
         ] {
-            let frame = message.encode_frame().unwrap();
+            let frame = Bytes::from([&message.frame_head().unwrap()[..], message.data()].concat());
             assert_eq!(frame.len(), 4 + u32::from_be_bytes(*frame.first_chunk().unwrap()) as usize);
-            assert_eq!(codec::decode::<DaemonMsg>(&frame[4..]).unwrap(), message);
+            let read = DaemonMsg::decode_frame(&frame.slice(4..)).unwrap();
+            assert_eq!(read, message);
+            // Data are not copied.
+            let places = frame.as_ptr_range();
+            assert!(read.data().is_empty() || places.contains(&read.data().as_ptr()));
+            let more = Bytes::from([&frame[4..], b"x"].concat());
+            let is_data = matches!(message, DaemonMsg::Data { .. });
+            assert_eq!(DaemonMsg::decode_frame(&more).is_ok(), is_data);
         }
     }
 
     proptest! {
         #[test]
         fn no_bytes_make_the_decoder_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            let _ = codec::decode::<DaemonMsg>(&bytes);
+            let _ = DaemonMsg::decode_frame(&Bytes::copy_from_slice(&bytes));
             let _ = crate::batch::BatchMsg::decode(&bytes);
         }
     }

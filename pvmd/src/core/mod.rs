@@ -275,7 +275,7 @@ impl Core {
             return;
         }
         match message {
-            DaemonMsg::Data { src, dsts, flags, data } => self.on_peer_data(host, src, &dsts, flags, &data.0),
+            DaemonMsg::Data { src, dsts, flags, data } => self.on_peer_data(host, src, &dsts, flags, &data),
             DaemonMsg::Congestion { tid, full } => self.on_congestion(host, tid, full),
             DaemonMsg::Request { id, what } => self.on_peer_request(PeerTo { host, id }, what),
             DaemonMsg::Reply { id, what } => self.on_peer_reply(host, id, what),

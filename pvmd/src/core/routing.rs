@@ -5,7 +5,7 @@ use super::event::{Action, ConnId};
 use super::flow::{FlowChange, Source};
 use super::tasks::ReplyTo;
 use bytes::Bytes;
-use pvm_wire::daemon::{Blob, DaemonMsg};
+use pvm_wire::daemon::DaemonMsg;
 use pvm_wire::encoding::XDR_WORD;
 use pvm_wire::header::{EOM, SOM};
 use pvm_wire::limits::FRAGMENT_SIZE;
@@ -57,8 +57,7 @@ impl Core {
         match dst.host() {
             Some(host) if host == self.config.index => self.deliver(source, src, dst, flags, data),
             Some(host) if dst.is_task() || dst.is_daemon() => {
-                let blob = Blob(data);
-                self.send_data(source, host, DaemonMsg::Data { src, dsts: vec![dst], flags, data: blob });
+                self.send_data(source, host, DaemonMsg::Data { src, dsts: vec![dst], flags, data });
             }
             _ => debug!(%src, %dst, "fragment to nobody: dropped"),
         }
@@ -80,8 +79,8 @@ impl Core {
             }
         }
         for (host, dsts) in remote {
-            let blob = Blob(data.clone());
-            self.send_data(Source::Conn(conn), host, DaemonMsg::Data { src, dsts, flags, data: blob });
+            let piece = DaemonMsg::Data { src, dsts, flags, data: data.clone() };
+            self.send_data(Source::Conn(conn), host, piece);
         }
     }
 
@@ -95,7 +94,7 @@ impl Core {
             debug!(%host, ?dsts, "fragment to a host that is not there: dropped");
             return;
         };
-        link.queued += data.0.len();
+        link.queued += data.len();
         if link.queued > self.config.limits.queue_high {
             self.flow.fill(host.daemon());
         }

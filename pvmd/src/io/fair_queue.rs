@@ -74,10 +74,9 @@ impl Section {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use pvm_wire::daemon::Blob;
 
     fn data(src: u32, number: u8) -> DaemonMsg {
-        let data = Blob(vec![number].into());
+        let data = vec![number].into();
         DaemonMsg::Data { src: Tid::from_bits(src), dsts: vec![Tid::from_bits(9)], flags: 0, data }
     }
 

@@ -3,7 +3,7 @@
 use crate::core::event::Event;
 use crate::io::driver::Input;
 use crate::io::fair_queue::FairQueue;
-use crate::io::outlet::{Outgoing, Outlet, data_length, frame};
+use crate::io::outlet::{Outgoing, Outlet, frame};
 use crate::io::tls::{self, Credentials, TlsError};
 use crate::io::udp_socket::LinkSocket;
 use bytes::{Buf, BytesMut};
@@ -162,7 +162,7 @@ impl Links {
     /// is to be said to the core. The queue is bounded by the core, which stops those who fill it.
     pub fn send(&self, host: HostIndex, message: DaemonMsg, at_once: bool) -> Option<Event> {
         let link = self.open.get(&host)?;
-        let bytes = data_length(&message);
+        let bytes = message.data().len();
         let rest =
             if at_once { link.outlet.send_now(host, message) } else { Some(Outgoing::Message(message)) };
         if let Some(rest) = rest {
@@ -327,12 +327,12 @@ async fn write(
 ) {
     let mut waiting = FairQueue::default();
     while let Some(next) = next(&mut waiting, &mut queue).await {
-        let (frame, bytes) = match next {
-            Outgoing::Message(message) => (frame(host, &message), data_length(&message)),
+        let (mut frame, bytes) = match next {
+            Outgoing::Message(message) => (frame(host, &message), message.data().len()),
             Outgoing::Rest(rest, bytes) => (rest, bytes),
         };
         // The reader reports the loss.
-        if outlet.stream.lock().await.write_all(&frame).await.is_err() {
+        if outlet.stream.lock().await.write_all_chunks(&mut frame).await.is_err() {
             return;
         }
         outlet.behind.fetch_sub(1, Ordering::Release);
@@ -402,8 +402,8 @@ fn next_frame(buffer: &mut BytesMut) -> Result<Option<DaemonMsg>, String> {
         return Ok(None);
     }
     buffer.advance(4);
-    let frame = buffer.split_to(length);
-    pvm_wire::codec::decode(&frame).map(Some).map_err(|error| format!("a frame that does not parse: {error}"))
+    let frame = buffer.split_to(length).freeze();
+    DaemonMsg::decode_frame(&frame).map(Some).map_err(|error| format!("a frame that does not parse: {error}"))
 }
 
 #[cfg(test)]

@@ -88,8 +88,7 @@ async fn messages_arrive_in_order_both_ways() {
 async fn what_was_sent_before_the_end_arrives() {
     let (mut master, mut slave) = pair(TIMEOUT).await;
     let data = bytes::Bytes::from(vec![7; 3_000_000]);
-    let blob = pvm_wire::daemon::Blob(data);
-    let message = DaemonMsg::Data { src: pvm_wire::Tid::ANY, dsts: Vec::new(), flags: 3, data: blob };
+    let message = DaemonMsg::Data { src: pvm_wire::Tid::ANY, dsts: Vec::new(), flags: 3, data };
     master.links.send(host(2), message.clone(), true);
     master.links.send(host(2), DaemonMsg::Bye, true);
     master.links.finish_all().await;
@@ -101,8 +100,7 @@ async fn what_was_sent_before_the_end_arrives() {
 /// A piece of its number's length, which its data repeat.
 fn piece(number: usize) -> DaemonMsg {
     let data = bytes::Bytes::from(vec![number as u8; 1 + number * 997 % 64_000]);
-    let blob = pvm_wire::daemon::Blob(data);
-    DaemonMsg::Data { src: pvm_wire::Tid::ANY, dsts: Vec::new(), flags: 3, data: blob }
+    DaemonMsg::Data { src: pvm_wire::Tid::ANY, dsts: Vec::new(), flags: 3, data }
 }
 
 #[tokio::test]
@@ -112,7 +110,7 @@ async fn what_goes_at_once_and_what_waits_arrive_in_order_and_count_once() {
     let (mut at_once, mut drained, mut sent) = (0, 0, 0);
     for number in 0..COUNT {
         let message = piece(number);
-        sent += data_length(&message);
+        sent += message.data().len();
         if let Some(Event::PeerDrained { bytes, .. }) = master.links.send(host(2), message, number % 4 > 0) {
             at_once += 1;
             drained += bytes;

@@ -1,5 +1,6 @@
 //! The sending half of a link: what comes alone goes at once, by whoever has it, and spares the link's writer its turn.
 
+use bytes::Bytes;
 use pvm_wire::HostIndex;
 use pvm_wire::daemon::DaemonMsg;
 use quinn::SendStream;
@@ -9,13 +10,19 @@ use std::task::{Context, Poll, Waker};
 use tokio::sync::Mutex;
 use tracing::warn;
 
+/// Data of so many bytes are copied sooner than handed over.
+const COPIED: usize = 4096;
+
+/// A message's bytes.
+pub(super) type Frame = [Bytes; 2];
+
 /// What a link's writer has to write.
 #[derive(Debug)]
 pub(super) enum Outgoing {
     /// A message.
     Message(DaemonMsg),
-    /// The rest of a frame whose first part has been written, and the bytes of its message.
-    Rest(Vec<u8>, usize),
+    /// The rest of a frame whose first part has been written, and the bytes of its data.
+    Rest(Frame, usize),
 }
 
 /// Where all that goes by a link leaves.
@@ -39,28 +46,25 @@ impl Outlet {
         }
         let Ok(mut stream) = self.stream.try_lock() else { return Some(Outgoing::Message(message)) };
         let mut frame = frame(host, &message);
-        let written = pin!(stream.write(&frame)).poll(&mut Context::from_waker(Waker::noop()));
+        let written = pin!(stream.write_chunks(&mut frame)).poll(&mut Context::from_waker(Waker::noop()));
         match written {
-            Poll::Ready(Ok(written)) if written == frame.len() => None,
-            Poll::Ready(Ok(written)) => Some(Outgoing::Rest(frame.split_off(written), data_length(&message))),
+            Poll::Ready(Ok(_)) if frame.iter().all(Bytes::is_empty) => None,
+            Poll::Ready(Ok(_)) => Some(Outgoing::Rest(frame, message.data().len())),
             // Errors are the writer's business.
             Poll::Ready(Err(_)) | Poll::Pending => Some(Outgoing::Message(message)),
         }
     }
 }
 
-/// The frame of a message; none of one that cannot be sent.
-pub(super) fn frame(host: HostIndex, message: &DaemonMsg) -> Vec<u8> {
-    message.encode_frame().unwrap_or_else(|error| {
-        warn!(%host, %error, "message cannot be sent");
-        Vec::new()
-    })
-}
-
-/// Bytes that count for the queue of a link.
-pub(super) fn data_length(message: &DaemonMsg) -> usize {
-    match message {
-        DaemonMsg::Data { data, .. } => data.0.len(),
-        _ => 0,
+/// The frame of a message; none of one that cannot be sent. Long data are not copied.
+pub(super) fn frame(host: HostIndex, message: &DaemonMsg) -> Frame {
+    let head = message.frame_head().inspect_err(|error| warn!(%host, %error, "message cannot be sent"));
+    match (head, message) {
+        (Err(_), _) => Frame::default(),
+        (Ok(head), DaemonMsg::Data { data, .. }) if data.len() > COPIED => [head.into(), data.clone()],
+        (Ok(mut head), _) => {
+            head.extend_from_slice(message.data());
+            [head.into(), Bytes::new()]
+        }
     }
 }

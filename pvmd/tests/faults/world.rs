@@ -296,7 +296,7 @@ impl World {
             Packet::Message(message) => {
                 // A link takes no more than its daemon may queue, so that what is on its way has a bound.
                 if let DaemonMsg::Data { data, .. } = &message {
-                    let drained = Event::PeerDrained { host: to, bytes: data.0.len() };
+                    let drained = Event::PeerDrained { host: to, bytes: data.len() };
                     self.later(1..100, Happening::Event(from, drained));
                 }
                 self.feed(to, Event::PeerMessage { host: from, message });

@@ -359,7 +359,7 @@ impl Cluster {
 
     fn send(&mut self, from: HostIndex, to: HostIndex, message: DaemonMsg) {
         if let DaemonMsg::Data { data, .. } = &message {
-            let drained = Event::PeerDrained { host: to, bytes: data.0.len() };
+            let drained = Event::PeerDrained { host: to, bytes: data.len() };
             self.later(1..100, Happening::Event(from, drained));
         }
         let when = self.in_order((from, to), 50..5000);

@@ -7,7 +7,7 @@ mod recorder;
 use pvm_wire::body::BodyReader;
 use pvm_wire::codes::{CONTEXT_TC, CONTEXT_TM, Tcx, Tm, Tmx};
 use pvm_wire::coscheduling::Turn;
-use pvm_wire::daemon::{Blob, DaemonMsg};
+use pvm_wire::daemon::DaemonMsg;
 use pvm_wire::header::{EOM, SOM};
 use pvm_wire::spawn::{SpawnRequest, flags};
 use pvm_wire::{HostIndex, Tid};
@@ -151,7 +151,7 @@ impl Host {
     /// A message for a task comes from the other host, and its epoch.
     pub fn message(&mut self, dst: Tid, epoch: u64) {
         self.hear(DaemonMsg::Epoch { epoch: Some((epoch, 2)) });
-        let data = Blob(pvm_wire::MessageHeader::default().encode().to_vec().into());
+        let data = pvm_wire::MessageHeader::default().encode().to_vec().into();
         self.hear(DaemonMsg::Data { src: Tid::from_bits(0x80001), dsts: vec![dst], flags: SOM | EOM, data });
     }
 

@@ -16,7 +16,7 @@ use super::pending::Waiter;
 use bytes::Bytes;
 use pvm_wire::body::BodyWriter;
 use pvm_wire::codes::{CONTEXT_TC, TASK_PROTOCOL, Tc};
-use pvm_wire::daemon::{Blob, DaemonMsg, PeerRequest};
+use pvm_wire::daemon::{DaemonMsg, PeerRequest};
 use pvm_wire::encoding::XDR_WORD;
 use pvm_wire::limits::FRAGMENT_SIZE;
 use pvm_wire::message::Assembled;
@@ -153,8 +153,8 @@ impl Core {
                         self.deliver(source, src, dst, header.flags, data.clone());
                     }
                 } else {
-                    let blob = Blob(data.clone());
-                    let piece = DaemonMsg::Data { src, dsts: dsts.clone(), flags: header.flags, data: blob };
+                    let (dsts, data) = (dsts.clone(), data.clone());
+                    let piece = DaemonMsg::Data { src, dsts, flags: header.flags, data };
                     self.send_data(source, host, piece);
                 }
             }
