@@ -38,7 +38,7 @@ pub struct Taken {
 }
 
 /// A buddy system that puts blocks together only when it must, so that what was freed last is used next, while it is in
-/// the cache; but see [`BY_TURNS`].
+/// the cache; of sizes of which many are taken, what was freed first.
 #[derive(Debug)]
 pub struct Arena {
     end: u64,
