@@ -13,7 +13,7 @@ const PAGE: u64 = 4096;
 /// another core still has in that cache has to take every line from it, at a third of the speed (6 GB/s instead of 17 for
 /// 64 KiB, Zen 4).
 const BY_TURNS: RangeInclusive<u32> = 11..=20;
-/// So many bytes are written before the first is used again: then caches of 1 MiB have forgotten it.
+/// So many bytes are written, in all, before a block is used again: then caches of 1 MiB have forgotten it.
 const ROUND: u64 = 2 << 20;
 /// Blocks of a size that are taken before that is worth its memory.
 const MANY: u32 = 32;
@@ -24,7 +24,7 @@ struct Free {
     at: u64,
     /// Bytes whose pages the system still keeps for us.
     warm: u64,
-    /// When it was freed.
+    /// What the clock said when it was freed.
     age: u64,
 }
 
@@ -49,6 +49,7 @@ pub struct Arena {
     round: u64,
     used: u64,
     warm: u64,
+    /// Goes on by the bytes that are taken, and by one when a block is freed.
     clock: u64,
 }
 
@@ -64,7 +65,7 @@ pub fn extent_of(length: u64) -> u64 {
 }
 
 impl Arena {
-    /// All from `start` to `end`. Blocks that are used by turns take at most so many bytes, of each size.
+    /// All from `start` to `end`. What is used by turns is not more than `most` bytes, and a block of each size.
     pub fn new(start: u64, end: u64, most: u64) -> Self {
         let free = vec![VecDeque::new(); u64::BITS as usize];
         let (taken, round) = ([0; u64::BITS as usize], ROUND.min(most));
@@ -89,7 +90,7 @@ impl Arena {
     /// A block with room for more than is used at first.
     pub fn take_wide(&mut self, length: u64, room: u64) -> Option<Taken> {
         let order = order_of(room.max(length));
-        let in_turn = if BY_TURNS.contains(&order) { self.take_in_turn(order, length) } else { None };
+        let in_turn = if BY_TURNS.contains(&order) { self.take_in_turn(order) } else { None };
         let found =
             in_turn.or_else(|| self.take_free(order)).or_else(|| self.take_fresh(order)).or_else(|| {
                 self.join();
@@ -97,6 +98,7 @@ impl Arena {
             })?;
         let touched = extent_of(length).max(found.warm);
         self.used += touched;
+        self.clock += touched;
         Some(Taken { at: found.at, touched })
     }
 
@@ -121,15 +123,15 @@ impl Arena {
         Some((oldest.at, std::mem::take(&mut oldest.warm)))
     }
 
-    /// The block of this size that was freed first, or one that was never used while there are few; `None` if few are taken.
-    fn take_in_turn(&mut self, order: u32, length: u64) -> Option<Free> {
+    /// The block of this size that was freed first, if that is long ago, else one that was never used; `None` if few are taken.
+    fn take_in_turn(&mut self, order: u32) -> Option<Free> {
         let taken = &mut self.taken[order as usize];
         *taken = taken.saturating_add(1);
         if *taken <= MANY {
             return None;
         }
         let free = &mut self.free[order as usize];
-        if (free.len() as u64).saturating_mul(length) < self.round {
+        if free.front().is_none_or(|first| self.clock - first.age < self.round) {
             return self.take_fresh(order);
         }
         let first = free.pop_front()?;
@@ -209,18 +211,26 @@ mod tests {
     fn where_much_is_taken_what_was_freed_first_is_used_next() {
         for (length, most) in [(16_000, ROUND), (65_600, ROUND), (300_000, ROUND), (65_600, ROUND / 4)] {
             let mut arena = Arena::new(4096, 1 << 34, most);
-            let mut last = BTreeMap::new();
+            let (mut last, extent) = (BTreeMap::new(), extent_of(length));
             for round in 0..10_000_u64 {
                 let taken = arena.take(length).unwrap();
                 let before = last.insert(taken.at, round);
                 if round > 1000 {
-                    let written = (round - before.expect("no more memory is used")) * length;
-                    assert!((most..most + 2 * length).contains(&written), "{written} bytes in between");
+                    let written = (round - before.expect("no more memory is used")) * extent;
+                    assert!((most..most + 2 * extent).contains(&written), "{written} bytes in between");
                 }
                 arena.give(taken, order_of(length));
             }
-            assert!(last.len() as u64 * length < most + 2 * length);
+            assert!(last.len() as u64 * extent < most + 2 * extent);
         }
+        // Of all sizes together.
+        let mut arena = Arena::new(4096, 1 << 34, ROUND);
+        for round in 0..10_000_u64 {
+            let order = 11 + (round % 10) as u32;
+            let taken = arena.take(1 << order).unwrap();
+            arena.give(taken, order);
+        }
+        assert!((ROUND..ROUND + (1 << 22)).contains(&arena.warm()), "{}", arena.warm());
         let mut arena = Arena::new(4096, 1 << 34, ROUND);
         for _ in 0..MANY {
             let taken = arena.take(65_600).unwrap();
