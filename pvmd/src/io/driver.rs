@@ -161,6 +161,7 @@ impl Running {
         let event = match input {
             Input::Event(event) => self.note(event),
             Input::Task(conn, handle) => {
+                handle.pause(false);
                 self.tasks.insert(conn, handle);
                 Some(Event::TaskConnected { conn })
             }

@@ -188,7 +188,8 @@ fn serve(connection: Connection, conn: ConnId, input: &mpsc::Sender<Input>) -> I
     let connection = Arc::new(connection);
     let behind = Arc::new(AtomicUsize::new(0));
     let (queue, queued) = mpsc::unbounded_channel();
-    let (reading, told) = watch::channel(Reading::default());
+    // What is read before the core knows of the connection would be nobody's.
+    let (reading, told) = watch::channel(Reading { paused: true, ..Reading::default() });
     let reader = tokio::spawn(read(connection.clone(), conn, told, input.clone())).abort_handle();
     let writer =
         tokio::spawn(write(connection.clone(), conn, (queued, behind.clone()), input.clone())).abort_handle();
