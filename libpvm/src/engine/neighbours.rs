@@ -469,7 +469,11 @@ impl Neighbours {
                 self.spinner.advance(index, &Reader::nothing());
                 return None;
             }
-            Ok(None) => return None,
+            Ok(None) => {
+                // It may have gone on to another chunk: who looked for the next record in the old one would sleep through it.
+                self.spinner.advance(index, reader);
+                return None;
+            }
             Err(_) => {
                 // Who breaks the rules is not heard any more on this way.
                 neighbour.reader = None;
