@@ -12,11 +12,13 @@ use std::time::{Duration, Instant};
 const TESTS: &[Test] = &[
     ("order_across_routes", order_across_routes),
     ("multicasts_share_a_body", multicasts_share_a_body),
+    ("floods_are_answered", floods_are_answered),
     ("last_words_of_the_killed", last_words_of_the_killed),
     ("nothing_is_shared_before_it_is_of_use", nothing_is_shared_before_it_is_of_use),
 ];
 
-const ROLES: &[Test] = &[("checker", checker), ("speaker", speaker), ("stranger", stranger)];
+const ROLES: &[Test] =
+    &[("checker", checker), ("drain", drain), ("speaker", speaker), ("stranger", stranger)];
 
 /// Tags of the tests' messages.
 const WORK: i32 = 1;
@@ -35,6 +37,34 @@ fn spawn(task: &mut Task, role: &str, count: usize) -> Vec<Tid> {
     let spawned = task.spawn(me.to_str().unwrap()).args(["role", role]).count(count).start().unwrap();
     assert_eq!((spawned.tids.len(), spawned.failed.len()), (count, 0));
     spawned.tids
+}
+
+/// Messages of a flood, and floods.
+const FLOOD: usize = 64;
+const FLOODS: usize = 3000;
+
+/// Takes floods, and answers each.
+fn drain() {
+    let mut task = Task::enrol().unwrap();
+    let parent = task.parent().unwrap();
+    for _ in 0..FLOODS {
+        (0..FLOOD).for_each(|_| assert_eq!(task.recv(parent, WORK).unwrap().len(), 1024));
+        task.send(parent, DONE, &Pack::new()).unwrap();
+    }
+}
+
+/// Both sleep now and then, whatever part of the ring has been read by then.
+fn floods_are_answered() {
+    let mut task = Task::enrol().unwrap();
+    let peer = spawn(&mut task, "drain", 1)[0];
+    let floods = if task.daemon_is_ours() { FLOODS } else { return };
+    let mut pack = Pack::raw();
+    pack.put(&[7_u8; 1024]).unwrap();
+    for _ in 0..floods {
+        (0..FLOOD).for_each(|_| task.send(peer, WORK, &pack).unwrap());
+        let answer = task.recv_timeout(peer, DONE, Duration::from_secs(20)).unwrap();
+        assert!(answer.is_some(), "a message is slept through");
+    }
 }
 
 /// A number, and as many bytes as it says.
