@@ -147,9 +147,9 @@ fn who_takes_nothing_is_waited_for() {
         let mut pack = Pack::raw();
         pack.put(&vec![number; 1 << 20]).unwrap();
         task.send(peer, WORK, &pack).unwrap();
-        // 32 MiB at each end of the way, what is under way between them, and what is read ahead.
+        // 16 MiB at each end of the way, what is under way between them, and what is read ahead.
         let used = shared_memory();
-        assert!(used < 80 << 20, "{used} bytes are lent");
+        assert!(used < 48 << 20, "{used} bytes are lent");
     }
     task.recv(peer, DONE).unwrap();
 }

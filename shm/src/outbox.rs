@@ -11,7 +11,7 @@ const FLAG_PAGE: u64 = 4096;
 const GATE_PAGE: u64 = 4096;
 
 /// So many bytes at most are lent to one receiver at a time, unless it is a single body.
-const LENT_MAX: u64 = 32 << 20;
+const LENT_MAX: u64 = 16 << 20;
 
 /// The most pages of gates: groups that change for ever do not take more and more memory.
 const GATE_PAGES_MAX: usize = 64;
