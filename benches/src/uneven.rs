@@ -49,6 +49,8 @@ impl Uneven {
         let lines = "* via=local ep=@PATH@\nh1 sp=4000\nh2 sp=2000\nh3 sp=1000\n";
         let plan = Plan::of(ours).name("h1").hostfile(lines).variable("PVM_STARTERS", "1");
         let plan = plan.variable("PVM_TASK_TARGET", "8").variable("PVM_TASK_LIMIT", "10000");
+        // They would count no more than one core each if they began in their groups.
+        let plan = plan.variable("PVM_TASK_SLOTS", "1");
         let machine = plan.try_start().ok().context("the daemon does not start")?;
         divide(&machine, &groups)?;
         let original = original.and_then(start_original);

@@ -34,6 +34,15 @@ impl Error {
         Self(Box::new(Cause { code, text: format!("{text}: {source}"), source: Some(source) }))
     }
 
+    /// The memory of others is not this task's any more.
+    #[cold]
+    pub(crate) fn left() -> Self {
+        Self::new(
+            PvmError::NoData,
+            "the message lay in its sender's memory when this task left the virtual machine",
+        )
+    }
+
     /// The connection to the daemon is gone.
     pub(crate) fn lost() -> Self {
         Self::new(

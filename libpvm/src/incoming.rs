@@ -1,7 +1,9 @@
 //! The body of a message that has come, as it is read.
 
+use crate::engine::Near;
+use pvm_shm::{Mapping, Memory};
 use pvm_wire::encoding::{LOCAL_WORD, XDR_WORD};
-use pvm_wire::held::{KEPT, LINE};
+use pvm_wire::held::KEPT;
 use pvm_wire::runs::{self, Found};
 use pvm_wire::{Body, Cursor, Element, Encoding, MessageHeader, PvmError, Upper, element};
 
@@ -16,6 +18,11 @@ pub struct Incoming {
 }
 
 impl Incoming {
+    /// Nothing at all.
+    pub const fn nothing() -> Self {
+        Self { body: Body::new(), upper: Upper::new(), local: None, position: 0 }
+    }
+
     /// The body of a message with this header, which becomes what a program may see of it.
     #[inline(always)]
     pub fn new(header: &mut MessageHeader, body: Body) -> Self {
@@ -31,19 +38,21 @@ impl Incoming {
         self.begin(header);
     }
 
-    /// The same, of a body of the first `length` of these bytes.
+    /// The same, of a message from a ring.
     #[inline(always)]
-    pub fn renew_with_line(&mut self, header: &mut MessageHeader, length: usize, line: &[u8; LINE]) {
-        self.body.hold_line(length, line);
+    pub fn renew_near(&mut self, header: &mut MessageHeader, near: &Near<'_>) {
+        match near.line() {
+            Some(line) => self.body.hold_line(near.found.length, line),
+            None => self.hold(near.memory, near.found.at, near.found.length),
+        }
         self.begin(header);
     }
 
-    /// The same, of a body of at most [`KEPT`] bytes, which `fill` writes.
-    #[inline]
-    pub fn renew_with(&mut self, header: &mut MessageHeader, length: usize, fill: impl FnOnce(&mut [u8])) {
+    /// Its parts are passed one by one, as a message that is passed by reference has to lie in memory.
+    #[inline(never)]
+    fn hold(&mut self, memory: &Mapping, at: u64, length: usize) {
         debug_assert!(length <= KEPT, "longer bodies are not in rings");
-        self.body.hold(length, fill);
-        self.begin(header);
+        self.body.hold(length, |place| memory.read(at, place));
     }
 
     /// Bytes of memory that it keeps.
@@ -83,6 +92,16 @@ impl Incoming {
             self.body.truncate(length);
             (self.upper, header.checksum) = (upper, 0);
         }
+    }
+
+    /// Whether others may have the memory that it lies in.
+    pub fn is_long(&self) -> bool {
+        self.body.len() > KEPT
+    }
+
+    /// Copies it into memory that nobody else has.
+    pub fn take_out(&mut self) {
+        self.body = Body::copy_from_slice(&self.body);
     }
 
     /// Encoded length, bytes.
@@ -126,6 +145,18 @@ impl Incoming {
         let bytes = self.body.get(self.position..end).filter(|_| self.local.is_none())?;
         self.position = end;
         Some(bytes)
+    }
+
+    /// The next elements, as they are in this host's memory, if that is how they are in a body of this encoding.
+    #[inline(always)]
+    pub fn take_as_is<T: Element>(&mut self, encoding: u32, count: usize) -> Option<&[u8]> {
+        if self.local.is_some() {
+            self.take_native::<T>(count)
+        } else {
+            Encoding::of_word(encoding)
+                .filter(|&is| is == Encoding::Raw)
+                .and_then(|_| self.take_raw::<T>(count))
+        }
     }
 
     /// Hands the next elements to `sink`.

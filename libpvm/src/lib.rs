@@ -42,6 +42,7 @@ mod packed;
 mod queue;
 mod receive;
 mod routing;
+mod spare;
 mod spawn;
 mod storage;
 mod task;

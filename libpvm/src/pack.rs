@@ -73,8 +73,11 @@ impl Pack {
     }
 
     /// Empties the body, keeping its memory.
+    #[inline]
     pub fn clear(&mut self) {
-        self.packed.clear();
+        if !self.packed.clear_few() {
+            self.packed.clear();
+        }
     }
 
     /// How the values are encoded.

@@ -3,8 +3,11 @@
 use crate::engine::Near;
 use crate::error::{Error, Result};
 use crate::incoming::Incoming;
+use crate::spare::{Content, Held};
 use pvm_wire::{Body, Element, Encoding, Message, MessageHeader, PvmError, Tid};
 use serde::de::DeserializeOwned;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// Any sender, or any tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,49 +78,48 @@ pub(crate) fn matches(src: Tid, header: &MessageHeader, source: Source, tag: Tag
 /// # }
 /// ```
 ///
-/// A message of more than a kilobyte may lie in its sender's memory, which is used for something else once this task has left: what
-/// of it is still needed then has to be taken out before.
+/// A message of more than a kilobyte may lie in its sender's memory, which is used for something else once this task has left: from
+/// then on nothing can be taken out of it any more.
 #[derive(Clone, Debug)]
 pub struct Received {
-    src: Tid,
-    dst: Tid,
-    header: MessageHeader,
-    body: Incoming,
+    held: Held,
 }
 
 impl Received {
     /// Reads a message from its start.
-    pub fn new(mut message: Message) -> Self {
-        let body = Incoming::new(&mut message.header, message.body);
-        Self { src: message.src, dst: message.dst, header: message.header, body }
+    pub fn new(message: Message) -> Self {
+        Self { held: Held::new(message) }
+    }
+
+    /// Reads a message from its start that the task has received which sets this flag when it leaves.
+    pub(crate) fn until(message: Message, has_left: &Arc<AtomicBool>) -> Self {
+        Self { held: Held::until(message, has_left) }
     }
 
     /// Reads a message from a ring from its start.
-    #[inline]
-    pub(crate) fn near(near: Near<'_>, dst: Tid) -> Self {
-        let (src, mut header) = (near.src, near.found.header);
-        let body = Incoming::new(&mut header, near.body());
-        Self { src, dst, header, body }
+    #[inline(always)]
+    pub(crate) fn near(near: &Near<'_>, dst: Tid) -> Self {
+        Self { held: Held::near(near, dst) }
     }
 
     /// The sender. Messages of the daemon (notices) come from [`Tid::MY_DAEMON`].
     pub fn source(&self) -> Tid {
-        self.src
+        self.held.content().src
     }
 
     /// The tag.
     pub fn tag(&self) -> i32 {
-        self.header.tag
+        self.held.content().header.tag
     }
 
     /// The context in which it was sent.
     pub fn context(&self) -> i32 {
-        self.header.context
+        self.held.content().header.context
     }
 
     /// Length of the body, bytes.
     pub fn len(&self) -> usize {
-        self.body.len()
+        self.held.content().body.len()
     }
 
     /// Whether the body is empty.
@@ -127,27 +129,32 @@ impl Received {
 
     /// The encoded body.
     pub fn body(&mut self) -> Result<&[u8]> {
-        Ok(self.body.encoded()?.0)
+        self.held.content_mut().take_out();
+        self.check()?;
+        Ok(self.held.content_mut().body.encoded()?.0)
     }
 
     /// The next `count` values. Nothing is allocated for more than the message can hold.
     pub fn get<T: Element>(&mut self, count: usize) -> Result<Vec<T>> {
-        if let Some(bytes) = self.body.take_native::<T>(count) {
-            return Ok(match bytemuck::try_cast_slice(bytes) {
+        let Content { header, body, .. } = self.held.content_mut();
+        if let Some(bytes) = body.take_as_is::<T>(header.encoding, count) {
+            let values = match bytemuck::try_cast_slice(bytes) {
                 Ok(values) => values.to_vec(),
                 Err(_) => bytemuck::allocation::pod_collect_to_vec(bytes),
-            });
+            };
+            return self.check().map(|()| values);
         }
-        let mut values = Vec::with_capacity(count.min(self.body.left() / T::XDR.min(T::NATIVE)));
+        let mut values = Vec::with_capacity(count.min(body.left() / T::XDR.min(T::NATIVE)));
         self.take(count, |_, value| values.push(value))?;
         Ok(values)
     }
 
     /// As many of the next values as `values` has room for.
     pub fn get_into<T: Element>(&mut self, values: &mut [T]) -> Result<()> {
-        if let Some(bytes) = self.body.take_native::<T>(values.len()) {
+        let Content { header, body, .. } = self.held.content_mut();
+        if let Some(bytes) = body.take_as_is::<T>(header.encoding, values.len()) {
             bytemuck::cast_slice_mut(values).copy_from_slice(bytes);
-            return Ok(());
+            return self.check();
         }
         self.take(values.len(), |index, value| values[index] = value)
     }
@@ -155,15 +162,17 @@ impl Received {
     /// The next value.
     pub fn get_one<T: Element>(&mut self) -> Result<T> {
         let mut one = T::default();
-        self.take(1, |_, value| one = value)?;
+        self.get_into(std::slice::from_mut(&mut one))?;
         Ok(one)
     }
 
     /// The next value, a string.
     pub fn get_str(&mut self) -> Result<String> {
-        let encoding = self.encoding();
-        let bytes = self.body.unpack_str(encoding)?;
-        String::from_utf8(bytes.to_vec())
+        let (body, encoding) = self.unread();
+        let bytes = body.unpack_str(encoding)?;
+        let text = bytes.to_vec();
+        self.check()?;
+        String::from_utf8(text)
             .map_err(|error| Error::new(PvmError::BadMsg, format!("a string is not UTF-8: {error}")))
     }
 
@@ -182,23 +191,31 @@ impl Received {
 
     /// Goes back to the first value.
     pub fn rewind(&mut self) {
-        self.body.rewind();
+        self.held.content_mut().body.rewind();
     }
 
     /// The message, its body encoded.
     pub fn into_message(mut self) -> Result<Message> {
-        let body = Body::copy_from_slice(self.body.encoded()?.0);
-        Ok(Message { src: self.src, dst: self.dst, header: self.header, body })
+        let body = Body::copy_from_slice(self.body()?);
+        let &Content { src, dst, header, .. } = self.held.content();
+        Ok(Message { src, dst, header, body })
     }
 
     fn take<T: Element>(&mut self, count: usize, sink: impl FnMut(usize, T)) -> Result<()> {
-        let encoding = self.encoding();
-        self.body.unpack(encoding, count, sink)?;
-        Ok(())
+        let (body, encoding) = self.unread();
+        body.unpack(encoding, count, sink)?;
+        self.check()
     }
 
-    fn encoding(&self) -> Option<Encoding> {
-        Encoding::of_word(self.header.encoding)
+    /// What was read before was the message, unless this fails.
+    #[inline(always)]
+    fn check(&self) -> Result<()> {
+        if self.held.content().is_lost() { Err(Error::left()) } else { Ok(()) }
+    }
+
+    fn unread(&mut self) -> (&mut Incoming, Option<Encoding>) {
+        let Content { header, body, .. } = self.held.content_mut();
+        (body, Encoding::of_word(header.encoding))
     }
 }
 

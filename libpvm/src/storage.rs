@@ -4,7 +4,7 @@ use pvm_shm::Packing;
 use pvm_wire::PvmError;
 
 /// Up to so many bytes stay in private memory: they are sent by a copy into the ring.
-const PRIVATE_MAX: usize = 1024;
+const PRIVATE_MAX: usize = 2048;
 
 /// Bytes that grow at their end. Many bytes are kept where other tasks of this host can read them, so that they are sent as
 /// they lie.

@@ -82,9 +82,13 @@ impl Task {
     /// Sends a message. It returns when the message is on its way; a task that has ended gets nothing, and nobody is
     /// told ([`Task::notify_exit`] tells).
     pub fn send(&mut self, to: Tid, tag: i32, pack: &Pack) -> Result<()> {
+        let header = self.header(tag, pack);
+        // Where the last message went is a task.
+        if tag >= 0 && self.engine.send_at_once(to, header, pack.payload()) {
+            return Ok(());
+        }
         check_tag(tag)?;
         check_task(to)?;
-        let header = self.header(tag, pack);
         self.engine.send(to, header, pack.payload())
     }
 
@@ -98,7 +102,7 @@ impl Task {
 
     /// Waits for a message. Those that come meanwhile and do not match wait in a queue.
     pub fn recv(&mut self, from: impl Into<Source>, tag: impl Into<Tag>) -> Result<Received> {
-        self.receive(Wait::Forever, from.into(), tag.into())?.ok_or_else(Error::lost)
+        self.wait_for(from.into(), tag.into())
     }
 
     /// A message, if one is there.
@@ -119,19 +123,31 @@ impl Task {
     /// A message, if one is there; it stays where it is.
     pub fn probe(&mut self, from: impl Into<Source>, tag: impl Into<Tag>) -> Result<Option<Received>> {
         let mut choose = chooser(from.into(), tag.into(), self.engine.context());
-        Ok(self.engine.peek(&mut choose)?.map(Received::new))
+        let message = self.engine.peek(&mut choose)?;
+        Ok(message.map(|message| Received::until(message, self.engine.has_left())))
+    }
+
+    fn wait_for(&mut self, from: Source, tag: Tag) -> Result<Received> {
+        if let Some(near) = self.next_near(from, tag) {
+            return Ok(near);
+        }
+        if self.engine.spinner().look()
+            && let Some(near) = self.next_near(from, tag)
+        {
+            return Ok(near);
+        }
+        self.receive_whole(Wait::Forever, from, tag)?.ok_or_else(Error::lost)
     }
 
     fn receive(&mut self, wait: Wait, from: Source, tag: Tag) -> Result<Option<Received>> {
-        if let Some(near) = self.next_near(from, tag) {
-            return Ok(Some(near));
+        match self.next_near(from, tag) {
+            Some(near) => Ok(Some(near)),
+            None => self.receive_whole(wait, from, tag),
         }
-        if wait == Wait::Forever
-            && self.engine.spinner().look()
-            && let Some(near) = self.next_near(from, tag)
-        {
-            return Ok(Some(near));
-        }
+    }
+
+    #[inline(never)]
+    fn receive_whole(&mut self, wait: Wait, from: Source, tag: Tag) -> Result<Option<Received>> {
         let mut choose = chooser(from, tag, self.engine.context());
         let begun = self.engine.begin_span();
         if begun.is_some() && wait != Wait::Poll {
@@ -144,15 +160,16 @@ impl Task {
             }
             None => self.engine.record_wait(begun),
         }
-        Ok(message.map(Received::new))
+        let has_left = self.engine.has_left();
+        Ok(message.map(|message| Received::until(message, has_left)))
     }
 
     /// What most calls come to: the next message that a neighbour has put into a ring is the wanted one, and nothing was before it.
-    #[inline]
+    #[inline(always)]
     fn next_near(&mut self, from: Source, tag: Tag) -> Option<Received> {
         let (context, dst) = (self.engine.context(), self.engine.tid());
         let near = self.engine.next_near(|src, header| matches(src, header, from, tag, context))?;
-        Some(Received::near(near, dst))
+        Some(Received::near(&near, dst))
     }
 
     /// Waits for the next message whatever its tag, sender and context: for programs that serve others' protocols.

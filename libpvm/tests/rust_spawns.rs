@@ -16,16 +16,26 @@ const TESTS: &[Test] = &[
     ("many_parents_at_once", many_parents_at_once),
     ("a_deep_family", a_deep_family),
     ("arguments_beyond_the_systems_limit", arguments_beyond_the_systems_limit),
+    ("a_task_uses_the_channel_it_is_born_with", a_task_uses_the_channel_it_is_born_with),
+    ("another_enrols_in_its_place", another_enrols_in_its_place),
     ("a_task_names_its_team", a_task_names_its_team),
     ("a_program_in_c_names_its_team", a_program_in_c_names_its_team),
 ];
 
-const ROLES: &[Test] =
-    &[("brief", brief), ("parent", parent), ("descendant", descendant), ("member", member)];
+const ROLES: &[Test] = &[
+    ("brief", brief),
+    ("parent", parent),
+    ("descendant", descendant),
+    ("newborn", newborn),
+    ("helper", helper),
+    ("member", member),
+];
 
 /// Tag of what children tell their parents.
 const HERE: i32 = 1;
 const GENERATIONS: u32 = 50;
+/// Tasks of one spawn whose ids the daemon lends to the spawner instead of sending them (4 bytes each, from 16 KiB on).
+const LONG_ANSWER: usize = 5000;
 const PARENTS: usize = 200;
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -96,6 +106,60 @@ fn many_parents_at_once() {
     assert_eq!((parents.tids.len(), parents.failed.len()), (PARENTS, 0));
     let heard: u32 = parents.tids.iter().map(|&parent| heard(&mut task, parent)).sum();
     assert_eq!(heard as usize, 2 * PARENTS);
+}
+
+/// Enrols twice, perhaps behind a program of its own, and tells the ids that they had, and how many sockets it had the first time.
+fn newborn() {
+    let helper = std::env::var_os("HELPED").map_or(0, |_| {
+        let helper = std::process::Command::new(me()).args(["role", "helper"]).output().unwrap();
+        String::from_utf8(helper.stdout).unwrap().trim().parse().unwrap()
+    });
+    let first = Task::enrol().unwrap();
+    let mut pack = Pack::new();
+    pack.put(&[helper, first.tid().raw(), sockets(), first.parent().map_or(0, Tid::raw)]).unwrap();
+    first.exit().unwrap();
+    let mut second = Task::enrol().unwrap();
+    pack.put_one(second.tid().raw()).unwrap();
+    let parent = Tid::from_raw(std::env::var("PARENT").unwrap().parse().unwrap());
+    second.send(parent, HERE, &pack).unwrap();
+    second.exit().unwrap();
+}
+
+fn helper() {
+    println!("{}", Task::enrol().unwrap().tid().raw());
+}
+
+/// Sockets that this process has open.
+fn sockets() -> i32 {
+    let files = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+    let targets = files.filter_map(|file| std::fs::read_link(file.path()).ok());
+    targets.filter(|target| target.to_string_lossy().starts_with("socket:")).count() as i32
+}
+
+/// A newborn's id as its parent knows it, and what it tells: its helper's, its own, its sockets, its parent and its second id.
+fn bear(task: &mut Task, helped: bool) -> (i32, [i32; 5]) {
+    let parent = task.tid().raw().to_string();
+    let spawn = task.spawn(me()).args(["role", "newborn"]).env("PARENT", parent);
+    let spawn = if helped { spawn.env("HELPED", "1") } else { spawn };
+    let child = spawn.start().unwrap().tids[0];
+    let mut message = task.recv_timeout(pvm3::Any, HERE, LIMIT).unwrap().expect("word of a child in time");
+    let told: Vec<i32> = message.get(5).unwrap();
+    (child.raw(), told.try_into().unwrap())
+}
+
+fn a_task_uses_the_channel_it_is_born_with() {
+    let Some(mut task) = enrol() else { return };
+    let (known, [_, first, sockets, parent, second]) = bear(&mut task, false);
+    assert_eq!((first, parent), (known, task.tid().raw()));
+    assert_eq!(sockets, 1, "it has made no other connection");
+    assert_ne!(second, known);
+}
+
+fn another_enrols_in_its_place() {
+    let Some(mut task) = enrol() else { return };
+    let (known, [helper, first, _, parent, second]) = bear(&mut task, true);
+    assert_eq!((helper, parent), (known, 0));
+    assert!(first != known && second != known && second != first);
 }
 
 /// Names the team in which it is to be.
@@ -197,8 +261,8 @@ fn run(task: &mut Task, count: usize) {
 fn nothing_stays_of_what_has_ended() {
     let Some(mut task) = enrol() else { return };
     let count = std::env::var(rust_support::QUEUE_TASKS).map_or(200, |count| count.parse().unwrap());
-    // Managers stay, and so does what is made once.
-    run(&mut task, 50);
+    // Managers stay, and so does what is made once: for long answers, too.
+    run(&mut task, count.min(LONG_ANSWER));
     for _ in 0..10 {
         run(&mut task, 1);
     }

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 const TESTS: &[Test] = &[
     ("enrolment", enrolment),
     ("messages_to_oneself", messages_to_oneself),
+    ("messages_read_after_leaving", messages_read_after_leaving),
     ("every_type", every_type),
     ("contexts", contexts),
     ("timeouts", timeouts),
@@ -95,6 +96,40 @@ fn messages_to_oneself() {
     assert!(task.recv(Any, Any).unwrap().is_empty());
     assert_eq!(task.send(me, -1, &Pack::new()).unwrap_err().code(), PvmError::BadParam);
     assert_eq!(task.send(Tid::MY_DAEMON, 1, &Pack::new()).unwrap_err().code(), PvmError::BadParam);
+}
+
+/// A long message may lie in the memory of another, who can use it for something else then.
+fn messages_read_after_leaving() {
+    let mut task = Task::enrol().unwrap();
+    let tid = task.tid();
+    let numbers: Vec<i32> = (0..5000).collect();
+    for pack in [Pack::new(), Pack::raw()] {
+        for count in [5, 5000, 5000, 5000] {
+            let mut pack = pack.clone();
+            pack.put(&numbers[..count]).unwrap().put_str("end").unwrap();
+            task.send(tid, 1, &pack).unwrap();
+        }
+    }
+    let mut received: Vec<_> = (0..8).map(|_| task.recv(tid, 1).unwrap()).collect();
+    let encoded: Vec<Vec<u8>> =
+        received.iter_mut().skip(1).step_by(4).map(|message| message.body().unwrap().to_vec()).collect();
+    assert_eq!(received[2].get::<i32>(4000).unwrap(), numbers[..4000]);
+    assert_eq!(received[6].get::<i32>(4000).unwrap(), numbers[..4000]);
+    task.exit().unwrap();
+    for (messages, encoded) in received.chunks_mut(4).zip(encoded) {
+        let [short, taken_out, begun, long] = messages else { panic!("four of each") };
+        assert_eq!(short.get::<i32>(5).unwrap(), numbers[..5]);
+        assert_eq!(taken_out.get::<i32>(5000).unwrap(), numbers);
+        assert_eq!(
+            (taken_out.get_str().unwrap(), taken_out.body().unwrap()),
+            ("end".to_owned(), &encoded[..])
+        );
+        assert_eq!(begun.get::<i32>(1000).unwrap_err().code(), PvmError::NoData);
+        assert_eq!(begun.get_str().unwrap_err().code(), PvmError::NoData);
+        assert_eq!(long.clone().get_into(&mut [0; 5]).unwrap_err().code(), PvmError::NoData);
+        assert_eq!(long.body().unwrap_err().code(), PvmError::NoData);
+        assert_eq!(long.len(), encoded.len());
+    }
 }
 
 fn every_type() {

@@ -14,7 +14,9 @@ use crate::io::process::{self, Processes, Surroundings};
 use crate::io::settings::{self, Settings};
 use crate::io::shelf::Shelf;
 use crate::io::starter::Starter;
+use crate::io::task_socket::Numbers;
 use crate::io::tls::{Authority, Credentials};
+use crate::io::vigil::Vigil;
 use crate::io::{capability, guardian, load, slave, task_socket};
 use anyhow::Context;
 use clap::Parser;
@@ -281,9 +283,11 @@ async fn live(role: Role, mut settings: Settings, myself: Myself) -> anyhow::Res
     let starter = identity.authority.map(|authority| {
         Starter::new(authority, settings.clone(), myself.again, settings.debug_mask, sender.clone())
     });
+    let vigil = Vigil::new(identity.config.wake_time, identity.config.cores);
     let core = Core::new(identity.config, Duration::ZERO);
     info!(version = env!("CARGO_PKG_VERSION"), pid = std::process::id(), socket = %socket.display(), "ready");
-    tokio::spawn(task_socket::accept(listener, sender.clone()));
+    let numbers = Numbers::default();
+    tokio::spawn(task_socket::accept(listener, numbers.clone(), sender.clone()));
     tokio::spawn(load::watch(sender.clone()));
     if is_master {
         slave::print_line(&socket.display().to_string())?;
@@ -307,6 +311,7 @@ async fn live(role: Role, mut settings: Settings, myself: Myself) -> anyhow::Res
         origin,
         input: (sender, receiver),
         auth: AuthFiles::new(&settings.place.tmp),
+        numbers,
         processes,
         turns,
         page: TurnPage::default(),
@@ -315,6 +320,7 @@ async fn live(role: Role, mut settings: Settings, myself: Myself) -> anyhow::Res
         starter,
         log,
         address_file,
+        vigil,
         orphan_deadline: (!is_master).then(|| Instant::now() + settings.start_timeout),
     };
     // As a task: each time that the outermost future is woken, tokio asks the system for events first.

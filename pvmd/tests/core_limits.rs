@@ -77,14 +77,14 @@ fn tasks_above_the_limit_take_the_places_of_those_that_have_ended_meanwhile() {
     let mut r = limited(Limits::default());
     let (conn, _) = r.enrol(10, 0);
     r.request(conn, Tm::Spawn, &four_here().encode());
-    let Action::Start { cookies, program } = r.next() else { panic!("not a start") };
+    let Action::Start { cookies, program, .. } = r.next() else { panic!("not a start") };
     let [first, second] = cookies[..] else { panic!("{} are started", cookies.len()) };
     let running = |pid| Ok((pid, "/bin/program".into()));
     r.feed(Event::ProcessStarted { cookie: first, result: running(100) });
     r.feed(Event::ProcessExited { cookie: first, status: ExitStatus::default() });
     r.nothing_else();
     r.feed(Event::ProcessStarted { cookie: second, result: running(101) });
-    let Action::Start { cookies, program: later } = r.next() else { panic!("not a start") };
+    let Action::Start { cookies, program: later, .. } = r.next() else { panic!("not a start") };
     assert_eq!((cookies.len(), later), (1, program));
     r.feed(Event::ProcessStarted { cookie: cookies[0], result: running(102) });
     let answer = r.answer(conn, Tm::Spawn);

@@ -68,7 +68,7 @@ fn a_resource_manager_starts_tasks_and_hears_of_their_end() {
     let (conn, me) = manager(&mut r);
     let request = ExecRequest { parent: 0x40077, spawn: program(1), first: 0, total: 1 };
     r.say(conn, Tid::MY_DAEMON, Sm::Exec.tag(), 0, &request.encode());
-    let Action::Start { cookies, program } = r.next() else { panic!("not a start") };
+    let Action::Start { cookies, program, .. } = r.next() else { panic!("not a start") };
     assert_eq!((program.file.to_str(), program.args.len()), (Some("prog"), 1));
     r.feed(Event::ProcessStarted { cookie: cookies[0], result: Ok((500, "/bin/prog".into())) });
     let body = told(&mut r, conn, Sm::ExecAck);

@@ -1,27 +1,21 @@
-//! The core and its tasks: enrolment, messages, notifies, output, back-pressure, bad input.
+//! The core and its tasks: messages, notifies, output, back-pressure, bad input.
 
 mod recorder;
 
 use bytes::Bytes;
 use pvm_wire::batch::BatchMsg;
 use pvm_wire::body::{BodyReader, BodyWriter};
-use pvm_wire::codes::{BATCH_TAG, CONTEXT_TM, EXTENSION_VERSION, TASK_PROTOCOL, Tc, Tm, Tmx, notify};
+use pvm_wire::codes::{BATCH_TAG, CONTEXT_TM, Tc, Tm, Tmx, notify};
 use pvm_wire::daemon::{DaemonMsg, PeerReply, PeerRequest};
 use pvm_wire::header::{EOM, SOM};
 use pvm_wire::limits::{PIECE_MAX, QUEUE_HIGH};
-use pvm_wire::protocol::{
-    ConnectReply, ConnectRequest, EnrolReply, EnrolRequest, NotifyRequest, OutputEvent, OutputFrame,
-};
+use pvm_wire::protocol::{OutputEvent, OutputFrame};
 use pvm_wire::spawn::{Sink, SpawnRequest, flags};
 use pvm_wire::{FragmentHeader, HostIndex, PvmError, Tid};
 use pvmd::core::event::{Action, ConnId, Cookie, Event};
-use recorder::{Recorder, host};
+use recorder::{Recorder, host, watch};
 use std::process::ExitStatus;
 use std::time::Duration;
-
-fn watch(what: i32, tids: Vec<i32>) -> Vec<u8> {
-    NotifyRequest { what, cancel: false, context: 3, tag: 77, count: tids.len() as i32, tids }.encode()
-}
 
 /// Spawns one task pinned to this host; its cookie.
 fn spawn_one(r: &mut Recorder, conn: ConnId, output: Sink) -> (Tid, Cookie) {
@@ -34,7 +28,7 @@ fn spawn_one(r: &mut Recorder, conn: ConnId, output: Sink) -> (Tid, Cookie) {
         ..SpawnRequest::default()
     };
     r.request(conn, Tm::Spawn, &request.encode());
-    let Action::Start { cookies, program } = r.next() else { panic!("not a start") };
+    let Action::Start { cookies, program, .. } = r.next() else { panic!("not a start") };
     assert_eq!(program.file, "prog");
     let cookie = cookies[0];
     r.feed(Event::ProcessStarted { cookie, result: Ok((500, "/bin/prog".into())) });
@@ -48,92 +42,6 @@ fn spawn_one(r: &mut Recorder, conn: ConnId, output: Sink) -> (Tid, Cookie) {
         r.nothing_else();
     }
     (Tid::from_raw(answer[1]), cookie)
-}
-
-#[test]
-fn a_task_enrols_and_gets_the_first_id() {
-    let mut r = Recorder::master();
-    let (_, enrolled) = r.enrol(100, 0);
-    assert_eq!(enrolled.tid, Tid::from_bits(0x40001));
-    assert_eq!((enrolled.parent, enrolled.output, enrolled.fragment_size), (0, Sink::default(), 4080));
-    assert_eq!(enrolled.address, "0a000001:0000");
-    r.nothing_else();
-}
-
-#[test]
-fn a_task_of_ours_enrols_by_one_request() {
-    let mut r = Recorder::master();
-    let (parent, me) = r.enrol(100, 0);
-    let (child, cookie) = spawn_one(&mut r, parent, Sink::default());
-    let conn = r.connect();
-    let request = EnrolRequest { pid: 500, cookie: cookie.0, name: None }.encode();
-    r.say(conn, Tid::MY_DAEMON, Tmx::Enrol.tag(), CONTEXT_TM, &request);
-    assert!(matches!(r.next(), Action::Enrolled { conn: c } if c == conn), "no file is asked for");
-    let (to, message) = r.message();
-    assert_eq!((to, message.header.tag), (conn, Tmx::Enrol.tag()));
-    let enrolled = EnrolReply::decode(&message.body).unwrap().unwrap();
-    assert_eq!((enrolled.tid, enrolled.parent), (child, me.tid.raw()));
-    r.nothing_else();
-    // Once: what is a task already has no such request.
-    r.say(conn, Tid::MY_DAEMON, Tmx::Enrol.tag(), CONTEXT_TM, &request);
-    let (_, message) = r.message();
-    assert_eq!(message.body[..], PvmError::NotImpl.code().to_be_bytes());
-    r.nothing_else();
-}
-
-#[test]
-fn an_enrolment_at_once_is_no_way_around_the_files() {
-    let mut r = Recorder::master();
-    let hello =
-        ConnectRequest { version: TASK_PROTOCOL, auth_file: "/tmp/t".into(), extension: None }.encode();
-    let request = EnrolRequest { pid: 500, cookie: 0, name: None }.encode();
-    let conn = r.connect();
-    r.request(conn, Tm::Connect, &hello);
-    assert!(matches!(r.next(), Action::OpenAuth { .. }));
-    r.say(conn, Tid::MY_DAEMON, Tmx::Enrol.tag(), CONTEXT_TM, &request);
-    assert!(matches!(r.next(), Action::CloseTask { .. }));
-    let conn = r.connect();
-    r.say(conn, Tid::MY_DAEMON, Tmx::Enrol.tag(), CONTEXT_TM, b"1");
-    assert!(matches!(r.next(), Action::CloseTask { .. }));
-    r.nothing_else();
-}
-
-#[test]
-fn a_library_of_another_version_of_ours_is_taken_for_the_originals() {
-    for (extension, answered) in
-        [(EXTENSION_VERSION, Some(EXTENSION_VERSION)), (EXTENSION_VERSION - 1, None), (99, None)]
-    {
-        let mut r = Recorder::master();
-        let conn = r.connect();
-        let hello =
-            ConnectRequest { version: TASK_PROTOCOL, auth_file: "/tmp/t".into(), extension: Some(extension) };
-        r.request(conn, Tm::Connect, &hello.encode());
-        assert!(matches!(r.next(), Action::OpenAuth { .. }));
-        r.feed(Event::AuthOpened { conn, result: Ok("/tmp/d".into()) });
-        let (_, message) = r.message();
-        let reply = ConnectReply::decode(&message.body).unwrap();
-        assert_eq!((reply.accepted, reply.extension), (true, answered));
-    }
-}
-
-#[test]
-fn another_version_is_refused_and_the_connection_closed() {
-    let mut r = Recorder::master();
-    let conn = r.connect();
-    r.request(conn, Tm::Connect, &BodyWriter::new().int(1317).str("/tmp/t").finish());
-    assert_eq!(r.answer(conn, Tm::Connect), [1318, 0, 1, 0]);
-    assert!(matches!(r.next(), Action::CloseTask { .. }));
-    r.nothing_else();
-    assert_eq!(r.core.census().conns, 0);
-}
-
-#[test]
-fn a_request_before_enrolment_ends_the_connection() {
-    let mut r = Recorder::master();
-    let conn = r.connect();
-    r.request(conn, Tm::Config, &[]);
-    assert!(matches!(r.next(), Action::CloseTask { .. }));
-    r.nothing_else();
 }
 
 #[test]
@@ -475,7 +383,7 @@ fn a_collector_hears_of_a_spawn_when_all_of_it_is_settled() {
     let request = SpawnRequest { file: "prog".into(), count: 2, output, ..SpawnRequest::default() };
     r.request(conn, Tm::Spawn, &request.encode());
 
-    let Action::Start { cookies, program } = r.next() else { panic!("not a manager's start") };
+    let Action::Start { cookies, program, .. } = r.next() else { panic!("not a manager's start") };
     assert!(program.manager);
     r.feed(Event::ProcessStarted { cookie: cookies[0], result: Ok((300, "manager".into())) });
     let (manager, _) = r.enrol(300, cookies[0].0);

@@ -189,6 +189,26 @@ fn where_there_is_time_for_all_nobody_is_held() {
     assert_eq!(h.told[0], DaemonMsg::Epoch { epoch: Some((71, 1)) });
 }
 
+/// Programs that are none of ours have most of the processor.
+#[test]
+fn where_others_leave_little_time_teams_take_turns() {
+    let mut h = Host::new(1);
+    (h.used, h.leaves_rest) = (Some(BTreeMap::new()), true);
+    let _ = (h.start("a", 11), h.start("b", 21));
+    let mut had = [0_u32; 2];
+    for _ in 0..100 {
+        for (pid, had) in [11, 21].into_iter().zip(&mut had) {
+            *had += u32::from(h.runs[&pid]);
+            let used = if h.runs[&pid] { SLICE / 5 } else { Duration::ZERO };
+            *h.waits.entry(pid).or_default() += SLICE.saturating_sub(used);
+            *h.used.get_or_insert_default().entry(pid).or_default() += used;
+        }
+        assert_eq!(h.running().len(), 1);
+        h.pass(SLICE);
+    }
+    assert!(had[0].abs_diff(had[1]) <= 4, "{had:?}");
+}
+
 /// Processes that end before it is looked what they have used.
 #[test]
 fn a_team_of_short_processes_has_no_more_than_its_share() {

@@ -22,6 +22,7 @@ pub mod mapping;
 mod memory;
 pub mod outbox;
 pub mod page;
+pub mod patience;
 pub mod pause;
 pub mod ring;
 mod store;

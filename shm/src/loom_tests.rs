@@ -32,7 +32,7 @@ fn take(memory: &Heap, reader: &mut Reader) -> Option<(i32, Vec<u8>)> {
     if let Some(near) = reader.peek(memory) {
         let mut body = vec![0; near.length];
         memory.read(near.at, &mut body);
-        reader.pass(&near);
+        reader.pass(memory, &near);
         let first = near.length.min(IN_LINE);
         assert_eq!(near.first[..first], body[..first]);
         return Some((near.header.tag, body));
@@ -105,13 +105,18 @@ fn a_block_is_not_used_again_before_it_was_read() {
     });
 }
 
+/// For those that write so much that a chunk is used again.
+fn check_long(run: impl Fn() + Sync + Send + 'static) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(2);
+    model.max_branches = 40_000;
+    model.check(run);
+}
+
 /// A chunk is used again.
 #[test]
 fn a_chunk_is_not_used_again_before_it_was_left() {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(2);
-    model.max_branches = 20_000;
-    model.check(|| {
+    check_long(|| {
         let chunks = [RING + FIRST_CHUNK, RING + FIRST_CHUNK + CHUNK];
         let memory = Arc::new(Heap::new(RING + FIRST_CHUNK + 2 * CHUNK));
         let mut writer = Writer::new(&*memory, RING);
@@ -119,20 +124,69 @@ fn a_chunk_is_not_used_again_before_it_was_left() {
         let mut more = chunks.into_iter();
         let mut send = |tag: i32| {
             while writer.take_spare(&*memory).is_some() {}
-            push(&memory, &mut writer, tag, &[tag as u8; 900], || more.next())
+            push(&memory, &mut writer, tag, &[tag as u8; 1900], || more.next())
         };
         // The first chunk is too small for one, each of the others has room for four.
         assert!((0..8).all(&mut send));
         for tag in 0..3 {
-            assert_eq!(take(&memory, &mut reader), Some((tag, vec![tag as u8; 900])));
+            assert_eq!(take(&memory, &mut reader), Some((tag, vec![tag as u8; 1900])));
         }
         let theirs = memory.clone();
         let receiver = thread::spawn(move || {
             for tag in 3..5 {
-                assert_eq!(take(&theirs, &mut reader), Some((tag, vec![tag as u8; 900])));
+                assert_eq!(take(&theirs, &mut reader), Some((tag, vec![tag as u8; 1900])));
             }
         });
         send(8);
+        receiver.join().unwrap();
+    });
+}
+
+/// In the chunk that is used again there is what looks like the number of the next record.
+#[test]
+fn what_is_left_in_a_chunk_is_no_record() {
+    const NUMBER: u32 = 15;
+    check_long(|| {
+        let chunks = [RING + FIRST_CHUNK, RING + FIRST_CHUNK + CHUNK];
+        let memory = Arc::new(Heap::new(RING + FIRST_CHUNK + 2 * CHUNK));
+        let mut writer = Writer::new(&*memory, RING);
+        let mut reader = Reader::new(&*memory, RING).unwrap();
+        let mut more = chunks.into_iter();
+        let mut send = |tag: i32, body: &[u8]| {
+            while writer.take_spare(&*memory).is_some() {}
+            push(&memory, &mut writer, tag, body, || more.next())
+        };
+        let litter = NUMBER.to_ne_bytes().repeat(475);
+        assert!((0..8).all(|tag| send(tag, &litter)) && send(8, &[]) && send(9, &[]));
+        for tag in 0..10 {
+            assert_eq!(take(&memory, &mut reader).map(|(tag, _)| tag), Some(tag));
+        }
+        let theirs = memory.clone();
+        let receiver = thread::spawn(move || {
+            if let Some(found) = take(&theirs, &mut reader) {
+                assert_eq!((found, reader.awaited().1), ((10, vec![10; 8]), NUMBER));
+                assert_eq!(take(&theirs, &mut reader), None);
+            }
+        });
+        assert!(send(10, &[10; 8]));
+        receiver.join().unwrap();
+    });
+}
+
+#[test]
+fn who_follows_a_link_finds_a_record() {
+    loom::model(|| {
+        let memory = Arc::new(Heap::new(RING + FIRST_CHUNK + CHUNK));
+        let mut writer = Writer::new(&*memory, RING);
+        let theirs = memory.clone();
+        let receiver = thread::spawn(move || {
+            let mut reader = Reader::new(&*theirs, RING).unwrap();
+            if reader.go_on(&*theirs) {
+                assert_eq!(reader.peek(&*theirs).map(|near| near.header.tag), Some(1));
+            }
+        });
+        // The first chunk is too small for it.
+        assert!(push(&memory, &mut writer, 1, &[1; 900], || Some(RING + FIRST_CHUNK)));
         receiver.join().unwrap();
     });
 }

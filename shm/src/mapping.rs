@@ -5,7 +5,7 @@
 //! trusted. The one exception is [`Body`].
 
 use crate::lineage;
-use crate::memory::{HEAD, LINE, Memory};
+use crate::memory::{HEAD, IN_LINE, LINE, Memory, write_cut};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
 use rustix::io::{Errno, Result};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
@@ -60,7 +60,7 @@ impl Mapping {
     }
 
     /// Where it begins in this process.
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(crate) fn address(&self) -> usize {
         self.start.as_ptr().addr()
     }
@@ -221,21 +221,50 @@ impl Memory for Mapping {
     }
 
     #[inline(always)]
+    fn write_lines(&self, at: u64, head: &[u8; HEAD], parts: [&[u8]; 2]) {
+        let Some((first, behind)) = parts[0].split_first_chunk::<IN_LINE>() else {
+            return write_cut(self, at, head, parts);
+        };
+        let length = (behind.len() as u64).saturating_add(parts[1].len() as u64);
+        if !self.has(at, length.saturating_add(LINE)) {
+            return;
+        }
+        // SAFETY: all of it is inside the mapping, one behind the other.
+        unsafe {
+            let to = self.bytes(at + LINE);
+            copy(behind, to);
+            copy(parts[1], to.add(behind.len()));
+            let to = self.bytes(at + 4);
+            to.cast::<[u8; HEAD]>().write(*head);
+            to.add(HEAD).cast::<[u8; IN_LINE]>().write(*first);
+        }
+    }
+
+    #[inline(always)]
+    fn will_read(&self, at: u64) {
+        prefetch(self.bytes(at), false);
+    }
+
+    #[inline(always)]
     fn will_write(&self, at: u64) {
-        prefetch(self.bytes(at));
+        prefetch(self.bytes(at), true);
     }
 }
 
-/// Asks the processor for a line that will be written, where it can be asked.
+/// Asks the processor for a line, for itself alone if that will be written, where it can be asked.
 #[inline(always)]
-fn prefetch(line: *mut u8) {
+fn prefetch(line: *mut u8, to_write: bool) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: it changes nothing but the time that a later access takes, and there is no wrong place.
     unsafe {
-        std::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags, readonly));
+        if to_write {
+            std::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags, readonly));
+        } else {
+            std::arch::asm!("prefetcht0 [{}]", in(reg) line, options(nostack, preserves_flags, readonly));
+        }
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = line;
+    let _ = (line, to_write);
 }
 
 /// What is stored before is seen by others before anything is loaded after.
@@ -266,7 +295,13 @@ unsafe fn copy(from: &[u8], to: *mut u8) {
                 to.cast::<[u8; 8]>().write(first);
                 to.add(from.len() - 8).cast::<[u8; 8]>().write(last);
             }
-            (Some(_), _) => std::ptr::copy(from.as_ptr(), to, from.len()),
+            (Some(_), _) => match (from.first_chunk::<16>(), from.last_chunk::<16>()) {
+                (Some(&first), Some(&last)) if from.len() <= 32 => {
+                    to.cast::<[u8; 16]>().write(first);
+                    to.add(from.len() - 16).cast::<[u8; 16]>().write(last);
+                }
+                _ => std::ptr::copy(from.as_ptr(), to, from.len()),
+            },
             (None, _) => match (from.first_chunk::<4>(), from.last_chunk::<4>()) {
                 (Some(&first), Some(&last)) => {
                     to.cast::<[u8; 4]>().write(first);
@@ -468,6 +503,31 @@ mod tests {
         }
         // Nothing is written beyond the end.
         memory.write_line(4096 - 64, &head, &[&bytes, &bytes[..1]]);
+        let mut found = [1; 64];
+        memory.read(4096 - 64, &mut found);
+        assert_eq!(found, [0; 64]);
+    }
+
+    #[test]
+    fn lines_are_written_as_their_parts_are() {
+        let segment = Segment::new(4096).unwrap();
+        let memory = segment.mapping();
+        let body: Vec<u8> = (0..300).map(|index| index as u8).collect();
+        for (length, cut) in
+            (IN_LINE..body.len()).flat_map(|length| (0..=length).map(move |cut| (length, cut)))
+        {
+            memory.write(0, &[0xff; 512]);
+            let (first, second) = body[..length].split_at(cut);
+            memory.write_lines(64, &[7; HEAD], [first, second]);
+            let mut found = [0; 512];
+            memory.read(0, &mut found);
+            let end = 68 + HEAD + length;
+            assert_eq!((&found[64..68], &found[68..68 + HEAD]), (&[0xff; 4][..], &[7; HEAD][..]));
+            assert_eq!(&found[68 + HEAD..end], &body[..length], "{length} bytes, cut at {cut}");
+            assert!(found[..64].iter().chain(&found[end..]).all(|&byte| byte == 0xff));
+        }
+        // Nothing is written beyond the end.
+        memory.write_lines(4096 - 64, &[7; HEAD], [&body[..IN_LINE], &body[..1]]);
         let mut found = [1; 64];
         memory.read(4096 - 64, &mut found);
         assert_eq!(found, [0; 64]);

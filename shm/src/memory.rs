@@ -6,6 +6,9 @@ pub const LINE: u64 = 64;
 /// Bytes of a record's head behind its number, in a ring.
 pub const HEAD: usize = 28;
 
+/// Bytes of a body that lie in the line with the record's head: wherever a body begins, so many can be read.
+pub const IN_LINE: usize = LINE as usize - HEAD - 4;
+
 /// Memory that another task can change at any time. Places are offsets from its start.
 ///
 /// Nothing here fails: an access that is not wholly inside, or a word that is not aligned, reads zeros and writes nothing.
@@ -53,6 +56,19 @@ pub trait Memory {
         }
     }
 
+    /// Writes the head of a record as [`Self::write_line`] does, and the parts of its body, which have [`IN_LINE`] bytes or more, into as many
+    /// lines as it takes. The line that the receiver looks at is written last: it would be taken away meanwhile.
+    #[inline]
+    fn write_lines(&self, at: u64, head: &[u8; HEAD], parts: [&[u8]; 2]) {
+        write_cut(self, at, head, parts);
+    }
+
+    /// The line there will be read soon.
+    #[inline]
+    fn will_read(&self, at: u64) {
+        let _ = at;
+    }
+
     /// The line there will be written soon.
     #[inline]
     fn will_write(&self, at: u64) {
@@ -64,4 +80,26 @@ pub trait Memory {
     fn has(&self, at: u64, length: u64) -> bool {
         at.checked_add(length).is_some_and(|end| end <= self.size())
     }
+}
+
+/// As [`Memory::write_lines`], however its body is cut into parts.
+pub(crate) fn write_cut(memory: &(impl Memory + ?Sized), at: u64, head: &[u8; HEAD], parts: [&[u8]; 2]) {
+    let body = at + 4 + HEAD as u64;
+    for (to, _, behind) in cut(body, parts) {
+        memory.write(to, behind);
+    }
+    memory.write(at + 4, head);
+    for (to, first, _) in cut(body, parts) {
+        memory.write(to - first.len() as u64, first);
+    }
+}
+
+/// Of each part of a body that begins there: where the bytes begin that are not in the body's first line, those that are, and those.
+fn cut(body: u64, parts: [&[u8]; 2]) -> impl Iterator<Item = (u64, &[u8], &[u8])> {
+    parts.into_iter().scan(0, move |begin, part| {
+        let (first, behind) = part.split_at(IN_LINE.saturating_sub(*begin).min(part.len()));
+        let to = body + (*begin + first.len()) as u64;
+        *begin += part.len();
+        Some((to, first, behind))
+    })
 }

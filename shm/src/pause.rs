@@ -27,7 +27,12 @@ impl Pause {
 
     /// The wait, since then, is over; the processor was given away.
     pub fn note(&self, begin: Instant) {
-        self.count(begin.elapsed() < LONG);
+        self.took(begin.elapsed());
+    }
+
+    /// A wait in which the processor was given away took so long.
+    pub fn took(&self, time: Duration) {
+        self.count(time < LONG);
     }
 
     fn count(&self, was_short: bool) {

@@ -5,26 +5,35 @@
 //! The last record of a chunk tells where the next chunk is. So a receiver that does not read never stops the ring. When it
 //! has left a chunk it says so in the chunk's first line, and the sender can use it again.
 //!
-//! Lines that a chunk still has from an earlier use have numbers from before, which nobody waits for. A line in which there
-//! was a part of a message could have any number: such a chunk is swept before it is used again.
+//! A line could have any number from an earlier use, as parts of messages were there. So the line behind a record gets none
+//! before the record is published: nobody looks at it earlier.
 
+pub use crate::memory::IN_LINE;
 use crate::memory::{HEAD, LINE, Memory};
 use pvm_wire::MessageHeader;
+use pvm_wire::held::KEPT;
 use pvm_wire::limits::MESSAGE_MAX;
 use std::collections::VecDeque;
 
-/// The longest body that lies in the ring itself, bytes: 1 KiB of elements, and what they are.
-pub const INLINE_MAX: usize = (FIRST + 17 * LINE) as usize;
+/// The longest body that lies in the ring itself, bytes: 2 KiB of elements, and what they are.
+pub const INLINE_MAX: usize = KEPT;
+
+/// The last line has no room left.
+const _: () = assert!((INLINE_MAX as u64 + BODY).is_multiple_of(LINE));
 
 /// Lines of a ring's first chunk, and of all others.
 const FIRST_LINES: u32 = 16;
-const CHUNK_LINES: u32 = 64;
+const CHUNK_LINES: u32 = 128;
+/// Who is read at once goes back to the other chunk after so many lines, if its messages are short: so all that two tasks say to each
+/// other stays in the first cache.
+const NEAR_LINES: u32 = 64;
+/// Lines of a message of 1 KiB.
+const SHORT_LINES: u32 = 17;
 
 /// Where in a record the body begins, and how much of it the first line has.
 const BODY: u64 = HEAD as u64 + 4;
-const FIRST: u64 = LINE - BODY;
-/// Bytes of a body that lie in the line with the record's head: wherever a body begins, so many can be read.
-pub const IN_LINE: usize = FIRST as usize;
+/// Where in a record its length is.
+const LENGTH: u64 = BODY - 4;
 
 /// What a record is.
 const INLINE: u32 = 1;
@@ -161,8 +170,16 @@ fn after(number: u32) -> u32 {
 struct Chunk {
     at: u64,
     lines: u32,
-    /// Parts of messages have been in its lines.
-    littered: bool,
+    /// In lines to come there may be parts of messages from an earlier use.
+    is_littered: bool,
+    /// There will be some in the next use.
+    litters: bool,
+}
+
+impl Chunk {
+    fn new(at: u64, lines: u32) -> Self {
+        Self { at, lines, is_littered: true, litters: false }
+    }
 }
 
 /// The sender's end.
@@ -174,14 +191,16 @@ pub struct Writer {
     before: VecDeque<Chunk>,
     next: u32,
     number: u32,
+    /// The last record of the chunk before, which is published behind the first one of this chunk: whoever follows it finds that there.
+    link: Option<(u64, u32)>,
 }
 
 impl Writer {
     /// A ring whose first chunk is these [`FIRST_CHUNK`] bytes. Its place is what the [`Reader`] has to know.
     pub fn new(memory: &impl Memory, at: u64) -> Self {
-        let chunk = Chunk { at, lines: FIRST_LINES, littered: true };
-        sweep(memory, &chunk);
-        Self { chunk, before: VecDeque::new(), next: 1, number: 1 }
+        let chunk = Chunk::new(at, FIRST_LINES);
+        begin(memory, &chunk);
+        Self { chunk, before: VecDeque::new(), next: 1, number: 1, link: None }
     }
 
     /// Publishes a message whose parts are together at most [`INLINE_MAX`] bytes. `more` gives the place of another [`CHUNK`]
@@ -202,37 +221,61 @@ impl Writer {
         fits
     }
 
-    /// As [`Self::push_inline`], while the chunk has room for it: `false` otherwise, and then nothing was published.
+    /// As [`Self::push_inline`], while two chunks are enough: `false` otherwise, and then nothing was published.
     #[inline(always)]
     pub fn push_here(&mut self, memory: &impl Memory, header: MessageHeader, parts: [&[u8]; 2]) -> bool {
         let length = parts[0].len() + parts[1].len();
-        let fits = length <= INLINE_MAX && self.has_room(lines_of(length));
+        let lines = lines_of(length);
+        let fits =
+            length <= INLINE_MAX && (self.is_near(lines) || self.turn_back(memory) || self.has_room(lines));
         if fits {
             self.put(memory, header, &parts, length);
         }
         fits
     }
 
-    /// Publishes a message of this length, for which there is room. The line that the receiver looks at is written last: it would be
-    /// taken away meanwhile.
+    /// Publishes a message of this length, for which there is room.
     #[inline(always)]
     fn put(&mut self, memory: &impl Memory, header: MessageHeader, parts: &[&[u8]], length: usize) {
-        let (at, lines) = (self.here(), lines_of(length));
         let head = Head { kind: INLINE, header, length: length as u32, places: [0; 2] };
-        if lines == 1 {
-            memory.write_line(at, &head.words(), parts);
+        if length <= IN_LINE {
+            memory.write_line(self.here(), &head.words(), parts);
+            self.publish(memory, 1);
+            memory.will_write(self.here());
         } else {
-            self.chunk.littered = true;
-            for (to, _, behind) in cut(at + BODY, parts) {
-                memory.write(to, behind);
-            }
-            memory.write(at + 4, &head.words());
-            for (to, first, _) in cut(at + BODY, parts) {
-                memory.write(to - first.len() as u64, first);
+            match *parts {
+                [one] => self.put_several(memory, &head.words(), [one, &[]]),
+                [first, second] => self.put_several(memory, &head.words(), [first, second]),
+                _ => self.put_several(memory, &head.words(), [&parts.concat(), &[]]),
             }
         }
+    }
+
+    #[inline(never)]
+    fn put_several(&mut self, memory: &impl Memory, head: &[u8; HEAD], parts: [&[u8]; 2]) {
+        let lines = lines_of(parts[0].len() + parts[1].len());
+        self.chunk.litters = true;
+        memory.write_lines(self.here(), head, parts);
         self.publish(memory, lines);
-        memory.will_write(self.here());
+        self.call_lines(memory, lines);
+    }
+
+    /// Has the lines brought here that the next message will be written to, if it is like the last one: meanwhile that is read.
+    #[inline(always)]
+    fn call_lines(&self, memory: &impl Memory, lines: u32) {
+        let mut first = self.here();
+        if !self.is_near(lines) {
+            memory.will_write(first);
+            match self.before.front() {
+                Some(chunk) if can_be_reused(memory, chunk) => first = chunk.at,
+                _ if self.has_room(lines) => {}
+                _ => return,
+            }
+        }
+        let called = u64::from(lines) + 1;
+        for line in 0..called {
+            memory.will_write(first + line * LINE);
+        }
     }
 
     /// Publishes a message that lies in a block; otherwise like [`Self::push_inline`].
@@ -281,12 +324,19 @@ impl Writer {
 
     #[inline]
     fn publish(&mut self, memory: &impl Memory, lines: u32) {
-        memory.store(self.here(), self.number);
-        self.number = after(self.number);
+        let here = self.here();
         self.next += lines;
+        if self.chunk.is_littered {
+            memory.store(self.here(), 0);
+        }
+        memory.store(here, self.number);
+        self.number = after(self.number);
+        if let Some((at, number)) = self.link.take() {
+            memory.store(at, number);
+        }
     }
 
-    /// Goes on to another chunk unless the record and a link behind it have room in this one.
+    /// Goes on to another chunk unless the record and a link behind it have room in this one. The record has to follow.
     #[inline]
     fn make_room(&mut self, memory: &impl Memory, lines: u32, more: impl FnOnce() -> Option<u64>) -> bool {
         self.has_room(lines) || self.go_on(memory, more)
@@ -298,39 +348,40 @@ impl Writer {
         self.next + lines < self.chunk.lines
     }
 
+    /// Whether so many lines have room where it is not better to turn back before.
+    #[inline]
+    fn is_near(&self, lines: u32) -> bool {
+        let end = if lines <= SHORT_LINES { self.chunk.lines.min(NEAR_LINES) } else { self.chunk.lines };
+        self.next + lines < end
+    }
+
+    /// Goes on to the chunk before, if there is no other to be given back, and the receiver has left it.
+    #[cold]
+    fn turn_back(&mut self, memory: &impl Memory) -> bool {
+        self.before.len() == 1 && self.go_on(memory, || None)
+    }
+
     fn go_on(&mut self, memory: &impl Memory, more: impl FnOnce() -> Option<u64>) -> bool {
-        let left =
-            self.before.front().copied().filter(|chunk| chunk.lines == CHUNK_LINES && is_left(memory, chunk));
+        let left = self.before.front().copied().filter(|chunk| can_be_reused(memory, chunk));
         let chunk = if let Some(chunk) = left {
             self.before.pop_front();
             chunk
         } else {
             let Some(at) = more() else { return false };
-            Chunk { at, lines: CHUNK_LINES, littered: true }
+            Chunk::new(at, CHUNK_LINES)
         };
-        if chunk.littered {
-            sweep(memory, &chunk);
-        }
-        memory.store(chunk.at, 0);
+        begin(memory, &chunk);
         let head = Head { kind: LINK, length: chunk.lines, places: [chunk.at, 0], ..Head::default() };
         head.write(memory, self.here());
-        self.publish(memory, 1);
-        let chunk = Chunk { littered: false, ..chunk };
+        self.link = Some((self.here(), self.number));
+        self.number = after(self.number);
+        let rest_is_littered = self.chunk.is_littered && self.next + 1 < self.chunk.lines;
+        self.chunk.is_littered = self.chunk.litters || rest_is_littered;
+        self.chunk.litters = false;
         self.before.push_back(std::mem::replace(&mut self.chunk, chunk));
         self.next = 1;
         true
     }
-}
-
-/// Of each part of a body that begins there: where the bytes begin that are not in the body's first line, those that are, and those.
-#[inline(always)]
-fn cut<'a>(body: u64, parts: &[&'a [u8]]) -> impl Iterator<Item = (u64, &'a [u8], &'a [u8])> {
-    parts.iter().scan(0, move |begin, part| {
-        let (first, behind) = part.split_at(IN_LINE.saturating_sub(*begin).min(part.len()));
-        let to = body + (*begin + first.len()) as u64;
-        *begin += part.len();
-        Some((to, first, behind))
-    })
 }
 
 #[inline]
@@ -338,14 +389,27 @@ fn lines_of(length: usize) -> u32 {
     (length as u64 + BODY).div_ceil(LINE) as u32
 }
 
-fn sweep(memory: &impl Memory, chunk: &Chunk) {
-    for line in 0..u64::from(chunk.lines) {
-        memory.store(chunk.at + line * LINE, 0);
-    }
+/// Nobody has left the chunk, and its first record is not there yet.
+fn begin(memory: &impl Memory, chunk: &Chunk) {
+    memory.store(chunk.at, 0);
+    memory.store(chunk.at + LINE, 0);
+}
+
+fn can_be_reused(memory: &impl Memory, chunk: &Chunk) -> bool {
+    chunk.lines == CHUNK_LINES && is_left(memory, chunk)
 }
 
 fn is_left(memory: &impl Memory, chunk: &Chunk) -> bool {
     memory.load(chunk.at) != 0
+}
+
+/// Has the lines brought here of a record that has come there, if it is a message: they are here by the time they are copied.
+#[inline(always)]
+pub fn call_record(memory: &impl Memory, at: u64) {
+    let length = memory.load(at + LENGTH) as usize;
+    if length > IN_LINE && length <= INLINE_MAX {
+        (1..u64::from(lines_of(length))).for_each(|line| memory.will_read(at + line * LINE));
+    }
 }
 
 /// The receiver's end.
@@ -389,6 +453,7 @@ impl Reader {
         if memory.load(here) != number {
             return None;
         }
+        call_record(memory, here);
         let line = memory.read_line(here);
         let (head, first) = (Head::decode(&line), *line.last_chunk()?);
         let length = head.length as usize;
@@ -399,9 +464,14 @@ impl Reader {
 
     /// Passes over what [`Self::peek`] has found.
     #[inline(always)]
-    pub fn pass(&mut self, found: &Near) {
+    pub fn pass(&mut self, memory: &impl Memory, found: &Near) {
+        let lines = lines_of(found.length);
         self.number = after(self.number);
-        self.next += lines_of(found.length);
+        self.next += lines;
+        if self.next + lines >= self.lines {
+            // Soon the chunk will be left.
+            memory.will_write(self.at);
+        }
     }
 
     /// The next record.
@@ -443,6 +513,23 @@ impl Reader {
     fn advance(&mut self, lines: u32) -> Result<(), Broken> {
         self.next += lines;
         if self.next < self.lines { Ok(()) } else { Err(Broken) }
+    }
+
+    /// Goes on to the next chunk, if there is nothing more in this one.
+    #[inline]
+    pub fn go_on(&mut self, memory: &impl Memory) -> bool {
+        self.is_ready(memory) && self.follow_link(memory)
+    }
+
+    #[cold]
+    fn follow_link(&mut self, memory: &impl Memory) -> bool {
+        let (here, number) = self.awaited();
+        let head = Head::decode(&memory.read_line(here));
+        let goes_on = head.kind == LINK && self.follow(memory, head).is_ok();
+        if goes_on {
+            self.number = after(number);
+        }
+        goes_on
     }
 
     fn follow(&mut self, memory: &impl Memory, head: Head) -> Result<(), Broken> {

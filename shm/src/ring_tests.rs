@@ -71,7 +71,7 @@ fn the_short_way_is_the_same_way() {
             pair.memory.read(near.at, &mut found);
             assert_eq!((near.header, &found), (header, &body));
             assert_eq!(near.first[..length.min(IN_LINE)], body[..length.min(IN_LINE)]);
-            pair.reader.pass(&near);
+            pair.reader.pass(&pair.memory, &near);
             assert_eq!(pair.reader.peek(&pair.memory), None);
         }
         assert!(!pair.writer.push_here(&pair.memory, header, [first, second]), "the link needs a line");
@@ -102,6 +102,24 @@ fn who_does_not_read_stops_nobody() {
     }
     assert!(pair.send(sent, &[]), "it goes on in the chunks that were left");
     assert_eq!(pair.take(), Some((sent, vec![])));
+}
+
+#[test]
+fn who_peeks_finds_the_same() {
+    let mut pair = Pair::new(FIRST_CHUNK + 4 * CHUNK);
+    for tag in 0..500 {
+        let body = vec![tag as u8; tag as usize * 37 % (INLINE_MAX + 1)];
+        assert!(pair.send(tag, &[&body]));
+        let (memory, reader) = (&pair.memory, &mut pair.reader);
+        let found =
+            reader.peek(memory).or_else(|| if reader.go_on(memory) { reader.peek(memory) } else { None });
+        let found = found.unwrap();
+        let mut read = vec![0; found.length];
+        memory.read(found.at, &mut read);
+        assert_eq!((found.header.tag, read), (tag, body));
+        reader.pass(memory, &found);
+        assert!(reader.peek(memory).is_none() && !reader.go_on(memory));
+    }
 }
 
 #[test]
@@ -147,6 +165,9 @@ fn junk_is_survived() {
             }
             memory.store(at + 4, (random() % 5) as u32);
             memory.store(at, number);
+            if random() % 2 == 0 && reader.go_on(&memory) {
+                continue;
+            }
             match reader.next(&memory) {
                 Ok(Some(Record::Message(
                     _,
@@ -174,6 +195,29 @@ fn what_is_left_in_a_chunk_is_no_record() {
             assert!(pair.send(tag, &[]));
             assert_eq!(pair.take(), Some((tag, vec![])));
             assert_eq!(pair.take(), None);
+        }
+    }
+}
+
+#[test]
+fn who_is_read_at_once_uses_the_first_halves_of_two_chunks() {
+    for length in [0, 60, 1000] {
+        let mut pair = Pair::new(FIRST_CHUNK + 2 * CHUNK);
+        for tag in 0..1000 {
+            let body = vec![tag as u8; length];
+            let is_short = pair.writer.push_here(&pair.memory, message(tag), [&body, &[]]);
+            assert!(is_short || tag < 300 && pair.send(tag, &[&body]), "message {tag}");
+            let (memory, reader) = (&pair.memory, &mut pair.reader);
+            let found =
+                reader.peek(memory).or_else(|| if reader.go_on(memory) { reader.peek(memory) } else { None });
+            let found = found.unwrap();
+            assert_eq!((found.header.tag, found.length), (tag, length));
+            let place = found.at.saturating_sub(FIRST_CHUNK) % CHUNK;
+            assert!(
+                tag < 300 || place + length as u64 <= u64::from(NEAR_LINES) * LINE,
+                "message {tag} at {place}"
+            );
+            reader.pass(memory, &found);
         }
     }
 }

@@ -22,10 +22,12 @@
 //! | [`scene`] | programs that act together, and what they say made comparable |
 //! | [`run`] | `pvm run` |
 //! | [`peers`] | what a test needs from the machine it runs on |
+//! | [`control_groups`] | control groups of version 2, whatever the machine has |
 //! | [`wait`], [`process`] | conditions with deadlines; processes found by their environment |
 #![forbid(unsafe_code)]
 
 pub mod console;
+pub mod control_groups;
 pub mod install;
 pub mod machine;
 pub mod network;

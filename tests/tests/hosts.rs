@@ -6,6 +6,8 @@ use pvm_tests::programs::{Linking, Programs};
 use pvm_tests::{Console, Installation, Machine, Network, process, wait};
 use rustix::process::Signal;
 use std::collections::BTreeMap;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 /// A sleeper of the program `watch`.
@@ -102,6 +104,26 @@ fn a_batch_spreads_over_equal_hosts_in_equal_parts() {
     assert_eq!(hosts.len(), 4, "{hosts:?}");
     assert!(hosts.values().all(|count| (15..=17).contains(count)), "{hosts:?}");
     console.quit();
+    machine.finish();
+}
+
+#[test]
+fn a_host_is_given_no_more_than_its_own_limit() {
+    let Some(ours) = Installation::ours_only("hosts with limits of their own") else { return };
+    let Some(programs) = Programs::compile(&["batch"], &ours, Linking::Shared) else { return };
+    // What stands for ssh, and does what that host's administrator would have done.
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let starter = folder.path().join("starter");
+    fs::write(&starter, "#!/bin/sh\nshift\nPVM_TASK_LIMIT=4 exec \"$@\"\n").expect("the folder is writable");
+    fs::set_permissions(&starter, Permissions::from_mode(0o755)).expect("the script is ours");
+    let line = format!("small ip=127.0.0.2 id=small-{} dx={}", std::process::id(), ours.pvmd().display());
+    let hosts = format!("* sp=1000 ep=@PATH@\nh1\n{line}\n");
+    let plan = Plan::of(&ours).path(programs.folder()).name("h1").hostfile(&hosts);
+    let machine = plan.variable("PVM_RSH", &starter.display().to_string()).start();
+    machine.console_with_hosts(2).quit();
+    // Equal parts would be ten.
+    let hosts = spread(&machine, &programs, 20);
+    assert_eq!(hosts.into_values().collect::<Vec<_>>(), [16, 4]);
     machine.finish();
 }
 

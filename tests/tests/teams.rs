@@ -1,20 +1,32 @@
 //! Teams of tasks that take turns on this computer's processors: real processes, held by real means.
 
+use pvm_tests::control_groups::CpuGroup;
 use pvm_tests::machine::Plan;
 use pvm_tests::peers::{self, Peer};
 use pvm_tests::{Console, Installation, Machine, process, wait};
 use rustix::process::Signal;
 use std::collections::BTreeSet;
 use std::fs;
+use std::process::{Child, Command};
 use std::thread;
+use std::time::Duration;
 
 /// Computes until it is ended.
 const PROGRAM: &str = "/usr/bin/sha1sum";
 
-/// As many teams as there are cores, two at least, and in the first a task less than in the others; the tasks' ids by team.
-fn with_teams(means: &str, check: &str) -> Option<(Machine, Console, Vec<Vec<String>>)> {
+/// Time in which all have had the same.
+const LONG: Duration = Duration::from_secs(20);
+/// Processes in the way of groups with weights.
+const OTHERS: usize = 4;
+
+/// A machine on which teams take turns.
+fn machine(means: &str, check: &str) -> Option<Machine> {
     let ours = Installation::ours_only(check)?;
-    let machine = Plan::of(&ours).variable("PVM_COSCHEDULING", means).variable("PVM_SLICE", "20").start();
+    Some(Plan::of(&ours).variable("PVM_COSCHEDULING", means).variable("PVM_SLICE", "20").start())
+}
+
+/// As many teams as there are cores, two at least, and in the first a task less than in the others; the tasks' ids by team.
+fn spawn_teams(machine: &Machine) -> (Console, Vec<Vec<String>>) {
     let mut console = machine.console();
     console.command("export PVM_TEAM");
     let cores = thread::available_parallelism().map_or(1, usize::from);
@@ -29,14 +41,21 @@ fn with_teams(means: &str, check: &str) -> Option<(Machine, Console, Vec<Vec<Str
     let teams: Vec<Vec<String>> = teams.collect();
     let count = teams.iter().map(Vec::len).sum();
     // Whoever was held at once is late to become the program.
-    wait::becomes_true("all compute", || pids(&machine).len() == count);
-    Some((machine, console, teams))
+    wait::becomes_true("all compute", || pids(machine).len() == count);
+    (console, teams)
 }
 
-/// The processes, in the order of their start, which is that of the teams.
+/// The processes.
 fn pids(machine: &Machine) -> Vec<i32> {
     let all = machine.processes().into_iter().filter(|process| process.command.starts_with(PROGRAM));
     all.map(|process| process.pid).collect()
+}
+
+/// The team to which a process belongs.
+fn team_of(pid: i32) -> usize {
+    let environment = fs::read_to_string(format!("/proc/{pid}/environ")).expect("an environment");
+    let team = environment.split('\0').find_map(|entry| entry.strip_prefix("PVM_TEAM="));
+    team.and_then(|team| team.parse().ok()).expect("a team")
 }
 
 /// What the system tells of a process: its state, and the CPU time that it has used, in ticks.
@@ -49,7 +68,8 @@ fn state(pid: i32) -> Option<(char, u64)> {
 #[test]
 fn stopped_tasks_have_their_turn_hear_that_they_are_to_end_and_do_not_outlive_their_daemon() {
     let check = "teams whose tasks are stopped out of turn";
-    let Some((machine, mut console, teams)) = with_teams("stop", check) else { return };
+    let Some(machine) = machine("stop", check) else { return };
+    let (mut console, teams) = spawn_teams(&machine);
     let all = pids(&machine);
     let (mut stopped, mut ran) = (BTreeSet::new(), BTreeSet::new());
     wait::becomes_true("everybody waits and runs", || {
@@ -83,30 +103,77 @@ fn a_slice_is_the_hostfiles_or_else_the_environments() {
     machine.finish();
 }
 
-/// By itself the system would share by processes: the first team would have two thirds of what another has.
 #[test]
 fn teams_have_the_same_whatever_number_of_tasks_they_have() {
     let check = "shares of teams by priorities";
     let Some(()) = peers::require(&[Peer::Root], check) else { return };
-    let Some((machine, _console, teams)) = with_teams("priorities", check) else { return };
+    let Some(machine) = machine("priorities", check) else { return };
+    let (_console, teams) = spawn_teams(&machine);
+    all_have_the_same(&machine, &teams);
+}
+
+/// The same where the daemon has a control group of its own: each task has one below it, which ends with the task.
+#[test]
+fn teams_have_the_same_by_the_weights_of_control_groups() {
+    let check = "shares of teams by the weights of control groups";
+    let Some(()) = peers::require(&[Peer::Root], check) else { return };
+    let Some(group) = CpuGroup::new("pvm-test-teams", check) else { return };
+    let Some(machine) = machine("weights", check) else { return };
+    // Others in its group must leave it first, and start processes all the time.
+    let others: Vec<_> = (0..OTHERS).map(|_| Restless::start(&group)).collect();
+    group.admit(machine.daemon_pid());
+    let (mut console, teams) = spawn_teams(&machine);
+    wait::becomes_true("all others have left", || !group.has_processes());
+    drop(others);
+    all_have_the_same(&machine, &teams);
+    let means = console.command("conf -l").join("\n");
+    assert!(means.contains("weights"), "{means}");
+    let tasks = || group.below().into_iter().filter(|name| name.starts_with("pvm-task-")).count();
+    assert_eq!(tasks(), pids(&machine).len());
+    console.command(&format!("kill {}", teams[0].join(" ")));
+    wait::becomes_true("groups end with their tasks", || tasks() == pids(&machine).len());
     let all = pids(&machine);
-    let mut rest = &all[..];
-    let parts: Vec<&[i32]> = teams
-        .iter()
-        .map(|tids| {
-            let (team, others) = rest.split_at(tids.len());
-            rest = others;
-            team
-        })
-        .collect();
+    process::signal(machine.daemon_pid(), Signal::KILL);
+    wait::becomes_true("all have ended with their daemon", || all.iter().all(|&pid| !process::is_alive(pid)));
+}
+
+/// A process that does nothing but start others.
+struct Restless(Child);
+
+impl Restless {
+    fn start(group: &CpuGroup) -> Self {
+        let mut shell = Command::new("sh");
+        let child = shell.args(["-c", "while :; do (:); done"]).spawn().expect("a shell");
+        group.admit(child.id().cast_signed());
+        Self(child)
+    }
+}
+
+impl Drop for Restless {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// By itself the system would share by processes: the first team would have two thirds of what another has.
+fn all_have_the_same(machine: &Machine, teams: &[Vec<String>]) {
+    let (mut parts, all) = (vec![Vec::new(); teams.len()], pids(machine));
+    for pid in all {
+        parts[team_of(pid)].push(pid);
+    }
+    assert!(parts.iter().map(Vec::len).eq(teams.iter().map(Vec::len)), "{parts:?}");
     let used = || -> Vec<u64> {
         parts.iter().map(|team| team.iter().filter_map(|&pid| Some(state(pid)?.1)).sum()).collect()
     };
     // Before the last team came the others had more.
     let before = used();
     let since = || -> Vec<u64> { used().iter().zip(&before).map(|(now, before)| now - before).collect() };
-    wait::becomes_true("each has used a second and a half", || since().iter().all(|&ticks| ticks >= 150));
-    let shares = since();
-    let (least, most) = (shares.iter().min().copied(), shares.iter().max().copied());
-    assert!(most.zip(least).is_some_and(|(most, least)| most * 4 <= least * 5), "{shares:?} ticks");
+    // What else runs here is in the way of one more than of another for a while.
+    let is_fair = || {
+        let shares = since();
+        let (least, most) = shares.iter().min().copied().zip(shares.iter().max().copied())?;
+        (least >= 150 && most * 4 <= least * 5).then_some(())
+    };
+    assert!(wait::until(LONG, is_fair).is_some(), "{:?} ticks", since());
 }

@@ -13,13 +13,23 @@ pub const EXTENSION_MAGIC: i32 = 0x5056_4d72;
 /// Version of the extensions that follow the mark: of [`Tmx`], of fields behind PVM's own, of what is in shared memory.
 /// Whoever changes one of these adds 1. Libraries and daemons of different versions speak PVM 3.4 with each other, as with the
 /// original's.
-pub const EXTENSION_VERSION: i32 = 5;
+pub const EXTENSION_VERSION: i32 = 7;
 /// Environment variable by which our daemon tells what it starts that its socket takes [`Tmx::Enrol`]; see [`enrol_value`].
 pub const ENROL_VARIABLE: &str = "PVMENROL";
 
 /// What [`ENROL_VARIABLE`] has for a socket: the version of the extensions, a colon, the socket.
 pub fn enrol_value(socket: &str) -> String {
     format!("{EXTENSION_VERSION}:{socket}")
+}
+
+/// Environment variable by which our daemon tells what it starts of the channel it is born with; see [`crate::born`].
+pub const CHANNEL_VARIABLE: &str = "PVMCHANNEL";
+
+/// Whether a value of [`ENROL_VARIABLE`] is this version's for a socket.
+pub fn is_enrol_value(value: &str, socket: &str) -> bool {
+    value
+        .split_once(':')
+        .is_some_and(|(version, at)| version.parse() == Ok(EXTENSION_VERSION) && at == socket)
 }
 
 macro_rules! tags {
@@ -139,6 +149,8 @@ tags! {
         NoticesTaken = 17,
         /// The caller can read what its daemon writes in the memory that came with [`Tcx::Neighbour`].
         Known = 18,
+        /// The caller has taken the channel it was born with and read what lay in it, the answer to this; body as TM_CONN2's.
+        Born = 19,
     }
 }
 
@@ -289,5 +301,13 @@ mod tests {
         assert_eq!(Tm::from_tag(0x8001_000a_u32 as i32), Some(Tm::Spawn));
         assert_eq!(Tc::Siblings.tag() as u32, 0x8003_000c);
         assert_eq!(Tm::from_tag(5), None);
+    }
+
+    #[test]
+    fn a_socket_takes_enrolments_of_its_own_version() {
+        let value = enrol_value("/tmp/a:b");
+        assert!(is_enrol_value(&value, "/tmp/a:b"));
+        assert!(!is_enrol_value(&value, "/tmp/a"));
+        assert!(!is_enrol_value("1:/tmp/a", "/tmp/a") && !is_enrol_value("/tmp/a", "/tmp/a"));
     }
 }

@@ -10,8 +10,8 @@ pub const SHORT: usize = 62;
 /// Bytes that a ring between tasks hands over at once.
 pub const LINE: usize = 32;
 
-/// Bytes of memory that a body keeps for the next one that is put there.
-pub const KEPT: usize = 1152;
+/// Bytes of memory that a body keeps for the next one that is put there. As many as fill lines of a ring behind a head.
+pub const KEPT: usize = 32 + 33 * 64;
 
 /// A body: a short one in place, without memory of its own; a longer one shared by all its copies, or in memory that is kept.
 #[derive(Clone)]

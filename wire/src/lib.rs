@@ -9,6 +9,7 @@
 
 pub mod batch;
 pub mod body;
+pub mod born;
 pub mod codec;
 pub mod codes;
 pub mod coscheduling;

@@ -1,8 +1,9 @@
 //! Finds the daemon, and proves to it who this process is.
 
 use crate::error::{Error, Result};
-use pvm_wire::PvmError;
-use pvm_wire::codes;
+use pvm_wire::born::Channel;
+use pvm_wire::protocol::EnrolReply;
+use pvm_wire::{PvmError, codes};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
@@ -65,7 +66,14 @@ pub(super) fn daemon_address() -> Result<String> {
 /// at a Unix socket do both sides see who the other is.
 pub(super) fn takes_all_at_once(address: &str) -> bool {
     let said = std::env::var(codes::ENROL_VARIABLE);
-    address.starts_with('/') && said.is_ok_and(|said| said == codes::enrol_value(address))
+    address.starts_with('/') && said.is_ok_and(|said| codes::is_enrol_value(&said, address))
+}
+
+/// The channel that this process was born with, and what its daemon said in it; `None` if there is none or another has taken it.
+pub(super) fn born_with() -> Option<(OwnedFd, EnrolReply)> {
+    let channel = Channel::decode(&std::env::var(codes::CHANNEL_VARIABLE).ok()?)?;
+    let (socket, greeting) = crate::ffi::birth::take(channel)?;
+    Some((socket, EnrolReply::decode(&greeting).ok()??))
 }
 
 /// Connects to a daemon; `quick` gives up at the first refusal.

@@ -13,6 +13,7 @@ mod output;
 mod patience;
 mod payload;
 mod peers;
+mod processors;
 mod receive;
 mod rings;
 mod route;
@@ -46,6 +47,8 @@ use route::Route;
 use route_notices::RouteNotices;
 use std::ffi::OsStr;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// How long the daemon may take over the enrolment.
@@ -69,8 +72,8 @@ pub struct Engine {
     neighbours: neighbours::Neighbours,
     lending: lending::Lending,
     hints: turns::Turns,
-    /// A time that is over.
-    begun: Instant,
+    /// A time that is over. Tasks that never look for messages need not ask for one.
+    past: OnceLock<Instant>,
     /// Times that messages were taken from rings.
     turns: u32,
     /// The daemon's answer is waited for.
@@ -80,6 +83,7 @@ pub struct Engine {
     manager: manager::Manager,
     output: output::Collection,
     recorder: Option<timeline::Recorder>,
+    has_left: Arc<AtomicBool>,
 }
 
 impl Engine {
@@ -91,12 +95,15 @@ impl Engine {
     /// Enrols under a name for task lists; `quick` does not try again when no daemon answers.
     pub fn enrol_as(name: Option<&OsStr>, quick: bool) -> Result<Self> {
         let address = connect::daemon_address()?;
-        let mut engine = Self::unenrolled(connect::connect(&address, quick)?);
-        let enrolled = if connect::takes_all_at_once(&address) {
-            engine.enrol_at_once(name)
+        let at_once = connect::takes_all_at_once(&address);
+        let (mut engine, enrolled);
+        if let Some((channel, identity)) = at_once.then(connect::born_with).flatten() {
+            engine = Self::unenrolled(channel);
+            enrolled = engine.begin_as(identity, name);
         } else {
-            engine.shake_hands(name)
-        };
+            engine = Self::unenrolled(connect::connect(&address, quick)?);
+            enrolled = if at_once { engine.enrol_at_once(name) } else { engine.shake_hands(name) };
+        }
         enrolled.map_err(|error| {
             Error::new(error.code(), format!("the daemon at {address} does not let this task in: {error}"))
         })?;
@@ -137,7 +144,7 @@ impl Engine {
             neighbours: neighbours::Neighbours::default(),
             lending: lending::Lending::default(),
             hints: turns::Turns::default(),
-            begun: Instant::now(),
+            past: OnceLock::new(),
             turns: 0,
             asking: false,
             route_notices: RouteNotices::default(),
@@ -145,6 +152,7 @@ impl Engine {
             manager: manager::Manager::default(),
             output: output::Collection::default(),
             recorder: None,
+            has_left: Arc::default(),
         }
     }
 
@@ -177,15 +185,22 @@ impl Engine {
     }
 
     fn introduce(&mut self, tag: i32, name: Option<&OsStr>, deadline: Option<Instant>) -> Result<()> {
-        let request = EnrolRequest {
-            pid: std::process::id() as i32,
-            cookie: options::number("PVMEPID"),
-            name: name.map(OsStr::to_owned),
-        };
-        let answer = EnrolReply::decode(&self.ask(tag, &request.encode(), deadline)?)?;
-        self.identity = answer.ok_or_else(|| Error::new(PvmError::SysErr, "it refused"))?;
-        self.manager = manager::Manager::new(self.identity.scheduler);
+        let answer = EnrolReply::decode(&self.ask(tag, &introduction(name), deadline)?)?;
+        self.be(answer.ok_or_else(|| Error::new(PvmError::SysErr, "it refused"))?);
         Ok(())
+    }
+
+    /// The daemon has said all before this process began, and waits to hear that it is there.
+    fn begin_as(&mut self, identity: EnrolReply, name: Option<&OsStr>) -> Result<()> {
+        self.extension = Some(codes::EXTENSION_VERSION);
+        self.be(identity);
+        let header = xdr_header(Tmx::Born.tag(), CONTEXT_TM, 0);
+        self.send(Tid::MY_DAEMON, header, Payload::Parts(&[&introduction(name)]))
+    }
+
+    fn be(&mut self, identity: EnrolReply) {
+        self.manager = manager::Manager::new(identity.scheduler);
+        self.identity = identity;
     }
 
     /// The task's id.
@@ -336,9 +351,16 @@ impl Engine {
             Some(_) if self.daemon_is_ours() => Ok(()),
             Some(_) => self.ask(Tm::Exit.tag(), &[], deadline).map(drop),
         };
+        // Before anybody could use the memory for something else in which what has come lies.
+        self.has_left.store(true, Ordering::SeqCst);
         self.close_routes();
         self.route = None;
         left
+    }
+
+    /// Becomes true when this task leaves the virtual machine: what others have sent is not to be read in their memory any more.
+    pub fn has_left(&self) -> &Arc<AtomicBool> {
+        &self.has_left
     }
 
     /// The connection is gone.
@@ -347,6 +369,12 @@ impl Engine {
         self.route = None;
         Error::lost()
     }
+}
+
+/// Who this process is, in the words of a request to enrol.
+fn introduction(name: Option<&OsStr>) -> Vec<u8> {
+    let (pid, cookie) = (rustix::process::getpid().as_raw_nonzero().get(), options::number("PVMEPID"));
+    EnrolRequest { pid, cookie, name: name.map(OsStr::to_owned) }.encode()
 }
 
 /// The header of a control message.

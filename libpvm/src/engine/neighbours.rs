@@ -77,12 +77,6 @@ impl Near<'_> {
         (self.found.length <= IN_LINE).then_some(&self.found.first)
     }
 
-    /// Copies the body, or its begin.
-    #[inline]
-    pub fn read(&self, into: &mut [u8]) {
-        self.memory.read(self.found.at, into);
-    }
-
     /// The body.
     #[inline]
     pub fn body(self) -> Body {
@@ -430,13 +424,22 @@ impl Neighbours {
     /// The next message on the ring whose turn it is, if it lies there and is `wanted`, and does not end the turn.
     #[inline(always)]
     pub(super) fn next_near(&mut self, wanted: impl FnOnce(Tid, &MessageHeader) -> bool) -> Option<Near<'_>> {
+        // With one neighbour it is always that one's.
+        let turn = if self.table.len() == 1 { usize::MAX } else { TURN };
         let neighbour = self.table.get_mut(self.turn).filter(|neighbour| !neighbour.is_left)?;
         let reader = neighbour.reader.as_mut()?;
-        let found = reader.peek(&*neighbour.memory)?;
-        if self.taken_in_turn + 1 >= TURN || !wanted(neighbour.tid, &found.header) {
+        let found = match reader.peek(&*neighbour.memory) {
+            None if reader.go_on(&*neighbour.memory) => {
+                // Who looked for the next record in the old chunk would sleep through it.
+                self.spinner.advance(self.turn, reader);
+                reader.peek(&*neighbour.memory)?
+            }
+            found => found?,
+        };
+        if self.taken_in_turn + 1 >= turn || !wanted(neighbour.tid, &found.header) {
             return None;
         }
-        reader.pass(&found);
+        reader.pass(&*neighbour.memory, &found);
         self.taken_in_turn += 1;
         self.spinner.advance(self.turn, reader);
         Some(Near { src: neighbour.tid, found, memory: &neighbour.memory, pool: &mut self.pool })
@@ -505,7 +508,8 @@ impl Neighbours {
             let reader = neighbour.reader.filter(|_| !neighbour.is_left);
             (neighbour.memory.clone(), reader.unwrap_or(nothing))
         });
-        self.spinner = Arc::new(self.spinner.renew(rings, &self.sockets));
+        let own = self.own.as_ref().map(|own| own.outbox.memory().clone());
+        self.spinner = Arc::new(self.spinner.renew(rings, &self.sockets, own));
     }
 
     /// These direct routes are open.

@@ -1,31 +1,20 @@
-//! How long a task spins for messages of its neighbours, and of others on direct routes, before it sleeps.
-//!
-//! Spinning as long as it would take to be woken some times over is never much worse than knowing beforehand. Where it does not
-//! pay, because whoever should answer has no processor, it becomes shorter. Then it is tried again after some short sleeps: as
-//! sleeping is slow because the other one sleeps, too, neither would find out otherwise. Tries that fail become rare.
+//! Spinning for messages of neighbours, and of others on direct routes, before a task sleeps.
 
+use super::processors::{self, Parting};
+use pvm_shm::patience::Patience;
 use pvm_shm::pause::Pause;
-use pvm_shm::ring::Reader;
-use pvm_shm::{Mapping, Memory};
+use pvm_shm::ring::{Reader, call_record};
+use pvm_shm::{Mapping, Memory, bell};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// In times of waking another task.
-const SPINS: u64 = 5;
-/// The least spin that is tried, as a part of the greatest.
-const LEAST: u64 = 16;
-/// The most short sleeps between two tries to spin.
-const SLEEPS: u32 = 1024;
 /// Whoever runs has answered by then. Who has not may wait for this processor.
 const ANSWER: Duration = Duration::from_micros(2);
-/// So many answers in turn that had to be waited for longer, and two tasks may share a processor while another is idle. The
-/// system takes a tenth of a second to part two that run all the time, but looks for an idle processor for one that wakes.
+/// So many answers in turn that had to be waited for longer, and two tasks may share a processor while another is idle.
 const LATE: u32 = 8;
-/// The most such answers between two sleeps for that reason.
-const LATE_MOST: u32 = 1 << 16;
 /// Looks at a ring between two looks at the clock.
 const LOOKS: usize = 128;
 /// A look at more sockets takes too long.
@@ -45,20 +34,20 @@ pub struct Spinner {
     cursors: Vec<Cursor>,
     sockets: Vec<Arc<OwnedFd>>,
     budget: Arc<Budget>,
+    /// This task's memory, in which others see where it waits.
+    own: Option<Arc<Mapping>>,
 }
 
-/// Nanoseconds, and short sleeps until the next try.
+/// What is known from spins before.
 #[derive(Debug)]
 struct Budget {
-    now: AtomicU64,
-    most: AtomicU64,
-    sleeps_left: AtomicU32,
-    sleeps: AtomicU32,
-    /// Late answers in turn, and how many of them are a reason to sleep.
+    patience: Patience,
+    /// Late answers in turn.
     late: AtomicU32,
-    late_most: AtomicU32,
     /// Until the processor is given away again.
     pause: Pause,
+    /// Until the processor is left to others that wait there.
+    parting: Parting,
     /// Something may have come at the descriptors.
     is_sleep_over: AtomicBool,
 }
@@ -66,13 +55,10 @@ struct Budget {
 impl Default for Budget {
     fn default() -> Self {
         Self {
-            now: 0.into(),
-            most: 0.into(),
-            sleeps_left: 1.into(),
-            sleeps: 1.into(),
+            patience: Patience::default(),
             late: 0.into(),
-            late_most: LATE.into(),
             pause: Pause::default(),
+            parting: Parting::default(),
             is_sleep_over: AtomicBool::new(true),
         }
     }
@@ -84,21 +70,19 @@ impl Spinner {
         &self,
         rings: impl Iterator<Item = (Arc<Mapping>, Reader)>,
         sockets: &[Arc<OwnedFd>],
+        own: Option<Arc<Mapping>>,
     ) -> Self {
         let sockets = if sockets.len() > SOCKETS { Vec::new() } else { sockets.to_vec() };
         let cursor = |(memory, reader): (Arc<Mapping>, Reader)| {
             let (at, number) = reader.awaited();
             Cursor { memory, at: at.into(), number: number.into() }
         };
-        Self { cursors: rings.map(cursor).collect(), sockets, budget: self.budget.clone() }
+        Self { cursors: rings.map(cursor).collect(), sockets, budget: self.budget.clone(), own }
     }
 
     /// What it takes to wake a task.
     pub(super) fn set_wake_time(&self, time: Duration) {
-        let alone = std::thread::available_parallelism().is_ok_and(|cores| cores.get() == 1);
-        let most = if alone { 0 } else { time.as_nanos() as u64 * SPINS };
-        self.budget.most.store(most, Ordering::Relaxed);
-        self.budget.now.store(most, Ordering::Relaxed);
+        self.budget.patience.set_wake_time(time);
     }
 
     /// A record was taken: the next of this ring is expected there.
@@ -114,7 +98,12 @@ impl Spinner {
     /// Whether there is a record.
     pub fn is_ready(&self) -> bool {
         self.cursors.iter().any(|cursor| {
-            cursor.memory.load(cursor.at.load(Ordering::Relaxed)) == cursor.number.load(Ordering::Relaxed)
+            let at = cursor.at.load(Ordering::Relaxed);
+            let is_there = cursor.memory.load(at) == cursor.number.load(Ordering::Relaxed);
+            if is_there {
+                call_record(&*cursor.memory, at);
+            }
+            is_there
         })
     }
 
@@ -158,10 +147,11 @@ impl Spinner {
         let looks = LOOKS.checked_div(self.cursors.len()).unwrap_or(0).max(1);
         let mut sockets: Vec<_> =
             self.sockets.iter().map(|socket| PollFd::new(&**socket, PollFlags::IN)).collect();
-        if self.shares_processor() {
-            return false;
+        if self.budget.late.load(Ordering::Relaxed) >= LATE {
+            self.budget.late.store(0, Ordering::Relaxed);
+            self.budget.parting.part_from(self.cursors.iter().map(|cursor| &*cursor.memory));
         }
-        let budget = Duration::from_nanos(self.budget.now.load(Ordering::Relaxed));
+        let budget = if is_only_processor() { Duration::ZERO } else { self.budget.patience.time() };
         let begin = Instant::now();
         let end = deadline.map_or(begin + budget, |deadline| deadline.min(begin + budget));
         let mut gives_way = None;
@@ -173,60 +163,43 @@ impl Spinner {
             if now >= end {
                 break false;
             }
-            if now.duration_since(begin) >= ANSWER
-                && *gives_way.get_or_insert_with(|| self.budget.pause.is_over())
-            {
+            if now.duration_since(begin) >= ANSWER && *gives_way.get_or_insert_with(|| self.wait_on()) {
                 std::thread::yield_now();
             }
         };
         if gives_way == Some(true) {
             self.budget.pause.note(begin);
         }
+        if let Some(own) = self.own.as_ref().filter(|_| gives_way.is_some()) {
+            bell::wait_nowhere(&**own);
+        }
         if is_found {
-            self.change(budget * 2);
-            self.budget.sleeps.store(1, Ordering::Relaxed);
             let late = self.budget.late.load(Ordering::Relaxed);
             self.budget.late.store(if gives_way.is_some() { late + 1 } else { 0 }, Ordering::Relaxed);
-        } else {
-            self.change(budget / 2);
         }
+        self.budget.patience.looked(budget, is_found);
         is_found
     }
 
-    /// Whether it is time to sleep once, to be woken on a processor of its own.
-    fn shares_processor(&self) -> bool {
-        let budget = &self.budget;
-        let most = budget.late_most.load(Ordering::Relaxed);
-        let is_time = budget.late.load(Ordering::Relaxed) >= most;
-        if is_time {
-            budget.late.store(0, Ordering::Relaxed);
-            budget.late_most.store((most * 2).min(LATE_MOST), Ordering::Relaxed);
+    /// Nobody has answered at once: says where this task goes on waiting, and whether others may have the processor meanwhile.
+    fn wait_on(&self) -> bool {
+        if let Some(own) = &self.own {
+            processors::tell(own);
         }
-        is_time
+        self.budget.pause.is_over()
     }
 
     /// A sleep took so long.
     pub fn slept(&self, time: Duration) {
-        let budget = &self.budget;
-        let most = Duration::from_nanos(budget.most.load(Ordering::Relaxed));
-        if time > most * 2 {
-            return;
-        }
-        let left = budget.sleeps_left.load(Ordering::Relaxed).saturating_sub(1);
-        if left > 0 {
-            budget.sleeps_left.store(left, Ordering::Relaxed);
-            return;
-        }
-        let sleeps = (budget.sleeps.load(Ordering::Relaxed) * 2).min(SLEEPS);
-        budget.sleeps.store(sleeps, Ordering::Relaxed);
-        budget.sleeps_left.store(sleeps, Ordering::Relaxed);
-        self.change(most);
+        self.budget.patience.slept(time);
     }
+}
 
-    fn change(&self, budget: Duration) {
-        let most = self.budget.most.load(Ordering::Relaxed);
-        self.budget.now.store((budget.as_nanos() as u64).clamp(most / LEAST, most), Ordering::Relaxed);
-    }
+/// Whether nobody could answer while this task spins. Found out when it is about to spin for the first time: it takes many
+/// system calls, which a task that never waits for others does without.
+fn is_only_processor() -> bool {
+    static ONLY: OnceLock<bool> = OnceLock::new();
+    *ONLY.get_or_init(|| std::thread::available_parallelism().is_ok_and(|cores| cores.get() == 1))
 }
 
 /// Between two looks; never an answer.
@@ -241,37 +214,19 @@ mod tests {
     use pvm_shm::Outbox;
     use pvm_wire::MessageHeader;
 
-    fn budget(spinner: &Spinner) -> u64 {
-        spinner.budget.now.load(Ordering::Relaxed)
-    }
-
     #[test]
-    fn patience_goes_where_it_does_not_pay_and_comes_back() {
+    fn it_spins_less_where_it_does_not_pay() {
         let mut outbox = Outbox::new(1 << 20).unwrap();
         let (mut ring, at) = outbox.open_ring().unwrap();
         let reader = Reader::new(&**outbox.memory(), at).unwrap();
-        let spinner = Spinner::default().renew([(outbox.memory().clone(), reader)].into_iter(), &[]);
-        spinner.budget.most.store(1_600_000, Ordering::Relaxed);
-        spinner.budget.now.store(1_600_000, Ordering::Relaxed);
-        let fail_all = || {
-            for expected in [800_000, 400_000, 200_000, 100_000, 100_000] {
-                assert!(!spinner.spin(None));
-                assert_eq!(budget(&spinner), expected);
-            }
-        };
-        fail_all();
-        spinner.slept(Duration::from_secs(1));
-        assert_eq!(budget(&spinner), 100_000);
-        // The first try comes at once, the next later and later.
-        for sleeps in [1, 2, 4, 8] {
-            for _ in 1..sleeps {
-                spinner.slept(Duration::from_micros(3200));
-                assert_eq!(budget(&spinner), 100_000);
-            }
-            spinner.slept(Duration::from_micros(3200));
-            assert_eq!(budget(&spinner), 1_600_000);
-            fail_all();
+        let spinner = Spinner::default().renew([(outbox.memory().clone(), reader)].into_iter(), &[], None);
+        spinner.set_wake_time(Duration::from_micros(320));
+        for expected in [800, 400, 200, 100, 100] {
+            assert!(!spinner.spin(None));
+            assert_eq!(spinner.budget.patience.time(), Duration::from_micros(expected));
         }
+        spinner.slept(Duration::from_micros(3200));
+        assert_eq!(spinner.budget.patience.time(), Duration::from_micros(1600));
         assert!(outbox.send_inline(&mut ring, MessageHeader::default(), &[]));
         assert!(spinner.spin(None));
     }
@@ -280,7 +235,7 @@ mod tests {
     fn what_comes_at_a_socket_ends_the_spin() {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
         let ours: Arc<OwnedFd> = Arc::new(ours.into());
-        let spinner = Spinner::default().renew(std::iter::empty(), std::slice::from_ref(&ours));
+        let spinner = Spinner::default().renew(std::iter::empty(), std::slice::from_ref(&ours), None);
         spinner.set_wake_time(Duration::from_secs(1));
         assert!(spinner.is_sleep_over() && !spinner.is_sleep_over());
         assert!(!spinner.spin(Some(Instant::now() + Duration::from_millis(1))), "nothing has come");
@@ -289,20 +244,8 @@ mod tests {
         spinner.set_wake_time(Duration::from_secs(1));
         assert!(spinner.spin(None) && spinner.is_sleep_over());
         // A look at so many would take longer than it saves.
-        let many = Spinner::default().renew(std::iter::empty(), &vec![ours; SOCKETS + 1]);
+        let many = Spinner::default().renew(std::iter::empty(), &vec![ours; SOCKETS + 1], None);
         many.set_wake_time(Duration::from_secs(1));
         assert!(!many.spin(None));
-    }
-
-    #[test]
-    fn tasks_that_may_share_a_processor_sleep_now_and_then() {
-        let spinner = Spinner::default();
-        for late_most in [LATE, 2 * LATE, 4 * LATE] {
-            spinner.budget.late.store(late_most - 1, Ordering::Relaxed);
-            assert!(!spinner.shares_processor());
-            spinner.budget.late.store(late_most, Ordering::Relaxed);
-            assert!(spinner.shares_processor());
-            assert!(!spinner.shares_processor());
-        }
     }
 }

@@ -110,7 +110,7 @@ impl Engine {
     ) -> Result<Option<Message>> {
         let deadline = match wait {
             Wait::Forever => None,
-            Wait::Poll => Some(self.begun),
+            Wait::Poll => Some(self.past()),
             // A time beyond the clock's end is for ever.
             Wait::For(duration) => Instant::now().checked_add(duration),
         };
@@ -149,9 +149,13 @@ impl Engine {
         Some(near)
     }
 
+    fn past(&self) -> Instant {
+        *self.past.get_or_init(Instant::now)
+    }
+
     /// A copy of the message that [`Engine::receive`] with [`Wait::Poll`] would take; it stays in the queue.
     pub fn peek(&mut self, choose: &mut dyn FnMut(&Message) -> Choice) -> Result<Option<Message>> {
-        let index = self.find(0, Some(self.begun), choose)?;
+        let index = self.find(0, Some(self.past()), choose)?;
         Ok(index.and_then(|index| self.inbox.queue.get(index)).cloned())
     }
 
@@ -214,6 +218,9 @@ impl Engine {
                 return Ok(Some(index));
             }
             shown = self.inbox.queue.len();
+            if self.take_one()? {
+                continue;
+            }
             if !self.take_in(deadline)? && self.inbox.queue.len() == shown {
                 return Ok(None);
             }

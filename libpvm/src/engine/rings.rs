@@ -238,16 +238,37 @@ impl Engine {
         any
     }
 
+    /// As [`Self::take_some`], but no more than one message, so that whoever waits for it can take the next ones where they lie.
+    pub(super) fn take_one(&mut self) -> Result<bool> {
+        if self.neighbours.len() == 0 || self.is_full() || self.has_deferred() {
+            return Ok(false);
+        }
+        let any = (0..self.neighbours.len()).any(|_| {
+            let message = self.neighbours.next_in_turn(self.identity.tid);
+            message.map(|message| self.take(message)).is_some()
+        });
+        if any {
+            self.look_now_and_then()?;
+        }
+        Ok(any)
+    }
+
     /// As [`Self::take_rings`] while there is room for messages; now and then the sockets have their turn first.
     pub(super) fn take_some(&mut self) -> Result<bool> {
         if self.neighbours.len() == 0 || self.is_full() || !self.take_rings(false) {
             return Ok(false);
         }
-        self.turns += 1;
+        self.look_now_and_then()?;
+        Ok(true)
+    }
+
+    /// Reads the sockets when that is due.
+    fn look_now_and_then(&mut self) -> Result<()> {
+        self.turns = self.turns.wrapping_add(1);
         if self.turns.is_multiple_of(LOOK) {
             self.read_all_ready()?;
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Whether the next message of a neighbour can be taken before the sockets have their turn.

@@ -203,7 +203,7 @@ impl Engine {
     }
 
     #[inline]
-    fn has_deferred(&self) -> bool {
+    pub(super) fn has_deferred(&self) -> bool {
         !self.inbox.deferred.is_empty() || self.neighbours.are_called_for()
     }
 

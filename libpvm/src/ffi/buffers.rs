@@ -207,14 +207,11 @@ impl Buffer {
     /// The same, of a message from a ring.
     #[inline(always)]
     pub fn receive_near(&mut self, near: Near<'_>, dst: Tid) {
-        let (src, mut header, length) = (near.src, near.found.header, near.found.length);
+        let (src, mut header) = (near.src, near.found.header);
         let Content::Received(incoming) = &mut self.content else {
             return self.receive(Message { src, dst, header, body: near.body() });
         };
-        match near.line() {
-            Some(line) => incoming.renew_with_line(&mut header, length, line),
-            None => incoming.renew_with(&mut header, length, |place| near.read(place)),
-        }
+        incoming.renew_near(&mut header, &near);
         self.tell(src, dst, &header);
     }
 

@@ -160,19 +160,15 @@ unsafe fn pack_array<T: Element>(
 /// The same in a whole frame.
 #[inline(never)]
 unsafe fn pack_array_whole<T: Element>(
-    (name, event): (&str, Event),
+    call: (&str, Event),
     pointer: *mut T,
     count: c_int,
     stride: c_int,
     trace_type: i32,
 ) -> c_int {
-    let tell = |_: &mut State, event: &mut Writer| array_event(event, pointer.addr(), count, stride);
-    traced(name, event, tell, result(Datum::CC), move |state| {
-        usize::try_from(count).map_err(|_| PvmError::BadParam)?;
-        let buffer = state.buffers.sending()?;
+    in_whole_frame(call, pointer, (count, stride), |state, array| {
         // SAFETY: as promised.
-        unsafe { pack_into::<T>(buffer, Array::new(pointer, count, stride)?, trace_type) }?;
-        Ok(0)
+        unsafe { pack_into::<T>(state.buffers.sending()?, array?, trace_type) }
     })
 }
 
@@ -201,17 +197,28 @@ unsafe fn unpack_array<T: Element>(
 /// The same in a whole frame.
 #[inline(never)]
 unsafe fn unpack_array_whole<T: Element>(
-    (name, event): (&str, Event),
+    call: (&str, Event),
     pointer: *mut T,
     count: c_int,
     stride: c_int,
 ) -> c_int {
+    in_whole_frame(call, pointer, (count, stride), |state, array| {
+        // SAFETY: as promised.
+        unsafe { unpack_from::<T>(state.buffers.receiving()?, array?) }
+    })
+}
+
+/// A call about an array that can be wrong, and traced. A negative count is found before a missing buffer, a missing array after it.
+fn in_whole_frame<T: Element>(
+    (name, event): (&str, Event),
+    pointer: *mut T,
+    (count, stride): (c_int, c_int),
+    act: impl FnOnce(&mut State, Result<Array<T>, PvmError>) -> Result<(), PvmError>,
+) -> c_int {
     let tell = |_: &mut State, event: &mut Writer| array_event(event, pointer.addr(), count, stride);
     traced(name, event, tell, result(Datum::CC), move |state| {
         usize::try_from(count).map_err(|_| PvmError::BadParam)?;
-        let buffer = state.buffers.receiving()?;
-        // SAFETY: as promised.
-        unsafe { unpack_from::<T>(buffer, Array::new(pointer, count, stride)?) }?;
+        act(state, Array::new(pointer, count, stride))?;
         Ok(0)
     })
 }

@@ -152,7 +152,7 @@ impl Core {
         };
         self.managers.starting.insert(tid);
         let program = Program { manager: true, ..Program::default() };
-        self.actions.push(Action::Start { cookies: vec![cookie], program });
+        self.give_birth(vec![cookie], program);
     }
 
     /// A manager has enrolled.

@@ -1,6 +1,6 @@
 //! How a process becomes a task, and how a task ends.
 
-use super::event::{Action, ConnId, Cookie};
+use super::event::{Action, ConnId, Cookie, Program};
 use super::flow::Source;
 use super::output::OutputStream;
 use super::tasks::{Conn, ConnState, Origin, ReplyTo, Task};
@@ -22,6 +22,16 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 impl Core {
     pub(super) fn on_task_connected(&mut self, conn: ConnId) {
         self.conns.insert(conn, Conn::new(conn));
+    }
+
+    /// A process has the other end of this connection.
+    pub(super) fn on_channel_open(&mut self, conn: ConnId, cookie: Cookie) {
+        let mut state = Conn::new(conn);
+        if let Some(task) = self.tasks.by_cookie(cookie).and_then(|tid| self.tasks.get_mut(tid)) {
+            task.channel = Some(conn);
+            state.state = ConnState::Newborn(task.tid);
+        }
+        self.conns.insert(conn, state);
     }
 
     /// TM_CONNECT: the driver is asked for the files by which both sides prove themselves.
@@ -98,6 +108,16 @@ impl Core {
         self.let_in(to, &request);
     }
 
+    /// Has a program started once per cookie; what each is to know lies in the channel it is born with.
+    pub(super) fn give_birth(&mut self, cookies: Vec<Cookie>, program: Program) {
+        let greeting = |&cookie: &Cookie| {
+            let options = self.tasks.by_cookie(cookie).and_then(|tid| self.options_of(tid));
+            options.map(|options| options.encode()).unwrap_or_default()
+        };
+        let greetings = cookies.iter().map(greeting).collect();
+        self.actions.push(Action::Start { cookies, greetings, program });
+    }
+
     /// The whole enrolment at once, by a library of ours: the driver lets nobody connect whose credentials are not ours, and
     /// the library has looked at the daemon's, so no files are needed.
     pub(super) fn on_enrol(&mut self, to: ReplyTo, body: &[u8]) {
@@ -112,22 +132,40 @@ impl Core {
         }
     }
 
+    /// Who was born with its channel has read there what it is to know.
+    pub(super) fn on_born(&mut self, to: ReplyTo, body: &[u8]) {
+        let Some(conn) = self.conns.get_mut(&to.conn) else { return };
+        let ConnState::Newborn(tid) = conn.state else {
+            return self.expel(to.conn, "it was not born with that");
+        };
+        conn.extended = true;
+        match EnrolRequest::decode(body) {
+            Ok(request) if self.announced(Cookie(request.cookie)) == Some(tid) => {
+                self.take_place(to.conn, &request);
+                self.admit(to.conn, tid, None);
+            }
+            Ok(_) => self.expel(to.conn, "another has enrolled in its place"),
+            Err(error) => self.expel(to.conn, &format!("enrolment: {error}")),
+        }
+    }
+
     fn let_in(&mut self, to: ReplyTo, request: &EnrolRequest) {
         let Some(tid) = self.take_place(to.conn, request) else {
             warn!(pid = request.pid, "enrolment refused: all task ids are in use");
             self.reply_int(to, 0);
             return self.drop_conn(to.conn);
         };
-        self.admit(to.conn, tid, to);
+        self.admit(to.conn, tid, Some(to));
+    }
+
+    /// The process of this cookie, if it has not enrolled yet.
+    fn announced(&self, cookie: Cookie) -> Option<Tid> {
+        self.tasks.by_cookie(cookie).filter(|&tid| self.tasks.get(tid).is_some_and(|task| !task.enrolled))
     }
 
     /// The record of a process that was announced and has never enrolled, else a new one.
     fn take_place(&mut self, conn: ConnId, request: &EnrolRequest) -> Option<Tid> {
-        let announced = self
-            .tasks
-            .by_cookie(Cookie(request.cookie))
-            .filter(|&t| self.tasks.get(t).is_some_and(|t| !t.enrolled));
-        let task = match announced {
+        let task = match self.announced(Cookie(request.cookie)) {
             Some(tid) => self.tasks.get_mut(tid)?,
             None => self.tasks.create(false)?,
         };
@@ -140,6 +178,7 @@ impl Core {
         }
         task.pid = request.pid;
         task.conn = Some(conn);
+        task.channel = task.channel.filter(|&channel| channel != conn);
         task.enrolled = true;
         task.extended = self.conns.get(&conn).is_some_and(|state| state.extended);
         if let Some(name) = &request.name {
@@ -152,9 +191,9 @@ impl Core {
         Some(tid)
     }
 
-    fn admit(&mut self, conn: ConnId, tid: Tid, to: ReplyTo) {
+    /// Makes it a member, and answers if it has asked.
+    fn admit(&mut self, conn: ConnId, tid: Tid, to: Option<ReplyTo>) {
         self.offer_task_to_tracer(tid);
-        let Some(options) = self.options_of(tid) else { return };
         let Some(task) = self.tasks.get_mut(tid) else { return };
         let backlog = std::mem::take(&mut task.backlog);
         let (pid, manager, announced) = (task.pid, task.manager, task.cookie.is_some());
@@ -164,7 +203,9 @@ impl Core {
         }
         debug!("enrolled");
         self.actions.push(Action::Enrolled { conn });
-        self.reply(to, options.encode());
+        if let Some((to, options)) = to.zip(self.options_of(tid)) {
+            self.reply(to, options.encode());
+        }
         self.actions.extend(backlog.into_iter().map(|(header, data)| Action::Send { conn, header, data }));
         if self.are_turns_taken() && self.tasks.get(tid).is_some_and(|task| task.extended) {
             self.tell_turns_to(tid);
@@ -217,6 +258,9 @@ impl Core {
         self.flow.forget(Source::Conn(conn));
         self.forget_waiters(conn);
         let Some(state) = self.conns.remove(&conn) else { return };
+        if let ConnState::Newborn(tid) = state.state {
+            return self.on_channel_closed(conn, tid);
+        }
         let Some(task) = state.tid().and_then(|tid| self.tasks.get_mut(tid)) else { return };
         let tid = task.tid;
         if let Some(reason) = reason {
@@ -234,6 +278,15 @@ impl Core {
         };
         self.leave(tid);
         if let Some(status) = ended {
+            self.end_task_with(tid, status);
+        }
+    }
+
+    /// A process has closed what it was born with, without a word.
+    fn on_channel_closed(&mut self, conn: ConnId, tid: Tid) {
+        let Some(task) = self.tasks.get_mut(tid).filter(|task| task.channel == Some(conn)) else { return };
+        task.channel = None;
+        if let Some(status) = task.ended.filter(|_| task.conn.is_none()) {
             self.end_task_with(tid, status);
         }
     }
@@ -263,7 +316,7 @@ impl Core {
     /// A task's process has ended. What it has sent may still be in the socket, whose end comes behind it.
     pub(super) fn end_behind_last_words(&mut self, tid: Tid, status: i32) {
         match self.tasks.get_mut(tid) {
-            Some(task) if task.conn.is_some() => {
+            Some(task) if task.conn.or(task.channel.filter(|_| !task.enrolled)).is_some() => {
                 task.ended = Some(status);
                 self.set_timer(LAST_WORDS, Timer::LastWords(tid));
             }
@@ -288,7 +341,7 @@ impl Core {
         let Some(mut task) = self.tasks.remove(tid) else { return };
         self.part_team((task.team, task.pid), true);
         self.teams.dismiss(task.team);
-        if let Some(conn) = task.conn {
+        for conn in task.conn.into_iter().chain(task.channel) {
             self.conns.remove(&conn);
             self.flow.forget(Source::Conn(conn));
             self.forget_waiters(conn);

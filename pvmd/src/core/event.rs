@@ -33,6 +33,8 @@ pub struct Work {
     pub time: Duration,
     /// How often its first thread has gone to sleep by itself.
     pub sleeps: u64,
+    /// For how long its threads have waited for a processor.
+    pub waits: Duration,
 }
 
 /// What happens.
@@ -42,6 +44,13 @@ pub enum Event {
     TaskConnected {
         /// Its connection.
         conn: ConnId,
+    },
+    /// The channel that a process of [`Action::Start`] was born with can be read. Comes behind `ProcessStarted`.
+    ChannelOpen {
+        /// The connection.
+        conn: ConnId,
+        /// Whose.
+        cookie: Cookie,
     },
     /// A piece of a message came from a task. A fragment longer than `limits::PIECE_MAX` comes as several pieces: the
     /// first has the whole message header and keeps SOM, the last keeps EOM; `length` is the piece's own.
@@ -322,6 +331,8 @@ pub enum Action {
     Start {
         /// The processes.
         cookies: Vec<Cookie>,
+        /// What each finds in the channel to this daemon that it is born with, in their order.
+        greetings: Vec<Vec<u8>>,
         /// What each runs.
         program: Program,
     },

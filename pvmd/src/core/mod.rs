@@ -243,6 +243,7 @@ impl Core {
     fn dispatch(&mut self, event: Event) {
         match event {
             Event::TaskConnected { conn } => self.on_task_connected(conn),
+            Event::ChannelOpen { conn, cookie } => self.on_channel_open(conn, cookie),
             Event::Fragment { conn, header, data } => self.on_fragment(conn, header, data),
             Event::TaskClosed { conn, reason } => self.on_task_closed(conn, reason),
             Event::AuthOpened { conn, result } => self.on_auth_opened(conn, result),

@@ -24,6 +24,7 @@ impl Core {
                 (Some(Tm::Connect), _) => self.on_connect(to, &message.body),
                 (Some(Tm::Conn2), _) => self.on_conn2(to, &message.body),
                 (_, Some(Tmx::Enrol)) => self.on_enrol(to, &message.body),
+                (_, Some(Tmx::Born)) => self.on_born(to, &message.body),
                 // Refused here, where PVM leaves the connection dangling.
                 _ => self.expel(conn, &format!("message {:#x} before enrolment", header.tag)),
             };

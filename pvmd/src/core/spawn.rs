@@ -339,11 +339,11 @@ impl Core {
         rest.next += cookies.len();
         if !cookies.is_empty() {
             let program = program(&rest.spawn);
-            self.actions.push(if by_tasker {
-                Action::Locate { cookies, program }
+            if by_tasker {
+                self.actions.push(Action::Locate { cookies, program });
             } else {
-                Action::Start { cookies, program }
-            });
+                self.give_birth(cookies, program);
+            }
         }
         if waits
             && rest.next < count

@@ -43,6 +43,8 @@ pub(super) struct Task {
     /// As the task sees it: 0 none, or `PvmParentNotSet`.
     pub parent: i32,
     pub conn: Option<ConnId>,
+    /// What its process was born with, until it enrols: it may do so in its last moment.
+    pub channel: Option<ConnId>,
     /// It has enrolled (perhaps left again): its cookie is used up.
     pub enrolled: bool,
     /// What `wait` said of its process, which has ended; what it had sent is still being read.
@@ -147,6 +149,7 @@ impl TaskTable {
             pid: 0,
             parent: 0,
             conn: None,
+            channel: None,
             enrolled: false,
             ended: None,
             team: TeamId::default(),
@@ -222,6 +225,8 @@ impl TaskTable {
 pub(super) enum ConnState {
     /// Nothing said yet.
     Fresh,
+    /// Nothing said yet by the process of this task, which was born with it.
+    Newborn(Tid),
     /// TM_CONNECT came; the driver prepares the files.
     Opening(ReplyTo),
     /// Waits for TM_CONN2.
@@ -266,7 +271,7 @@ impl Conn {
     /// How far it is, in a word.
     pub fn stage(&self) -> &'static str {
         match self.state {
-            ConnState::Fresh => "nothing said yet",
+            ConnState::Fresh | ConnState::Newborn(_) => "nothing said yet",
             ConnState::Opening(_) => "its file is being made",
             ConnState::Opened => "it is to prove itself",
             ConnState::Checking(..) => "its proof is being looked at",

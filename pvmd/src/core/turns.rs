@@ -4,15 +4,13 @@ use super::Core;
 use super::event::Action;
 use super::pending::{PeerTo, Waiter};
 use super::tasks::{ReplyTo, Task};
+use pvm_shm::patience::SPINS;
 use pvm_wire::body::{BodyError, BodyReader};
 use pvm_wire::coscheduling::{TeamReport, TurnsReport};
 use pvm_wire::daemon::{PeerReply, PeerRequest};
 use pvm_wire::{PvmError, Tid};
 use std::collections::BTreeMap;
 use std::time::Duration;
-
-/// Times of waking another process that a task spins at most, before it sleeps.
-const SPINS: u32 = 5;
 
 impl Core {
     /// A task wants to know of a host.

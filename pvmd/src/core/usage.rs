@@ -75,7 +75,8 @@ impl Meter {
         let used = asked.iter().zip(&work).map(|(&(team, pid), work)| {
             let before = before.get(&pid).copied().unwrap_or_default();
             let time = work.time.saturating_sub(before.time).min(most);
-            (team, Work { time, sleeps: work.sleeps.saturating_sub(before.sleeps) })
+            let waits = work.waits.saturating_sub(before.waits).min(most);
+            (team, Work { time, sleeps: work.sleeps.saturating_sub(before.sleeps), waits })
         });
         let used = used.collect();
         self.seen = asked.iter().map(|&(_, pid)| pid).zip(work).collect();
@@ -194,6 +195,9 @@ impl Core {
         if let Some(running) = running.filter(|_| has_lost) {
             teams.node.charge_to(running, elapsed);
         }
-        has_lost || used.iter().map(|(_, work)| work.time).sum::<Duration>() >= all / SPARE
+        let time: Duration = used.iter().map(|(_, work)| work.time).sum();
+        let waits: Duration = used.iter().map(|(_, work)| work.waits).sum();
+        // Programs that are none of ours may have the rest, for which these wait.
+        has_lost || time >= all / SPARE || time + waits >= all
     }
 }

@@ -37,9 +37,9 @@ thread_local! {
     static SPACE: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_SIZE].into());
 }
 
-/// A connection that has been accepted.
-pub fn connection(stream: tokio::net::UnixStream) -> io::Result<Connection> {
-    watch(stream.into_std()?, Interest::READABLE)
+/// A connection, of a socket that does not block.
+pub fn connection(stream: UnixStream) -> io::Result<Connection> {
+    watch(stream, Interest::READABLE)
 }
 
 /// Reads once; what comes with descriptors comes alone. 0 bytes are the end.

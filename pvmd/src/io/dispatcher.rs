@@ -5,6 +5,7 @@
 use crate::core::event::{Event, Work};
 use crate::io::guardian::Guardian;
 use crate::io::process;
+use crate::io::weights::Weights;
 use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -24,9 +25,13 @@ pub trait Dispatcher: Debug + Send {
     /// As people are told.
     fn name(&self) -> &'static str;
     /// Runs only when nobody else wants to from now on, or not at all.
-    fn hold(&self, pid: i32) -> io::Result<()>;
+    fn hold(&mut self, pid: i32) -> io::Result<()>;
     /// Runs as before.
-    fn free(&self, pid: i32) -> io::Result<()>;
+    fn free(&mut self, pid: i32) -> io::Result<()>;
+    /// It has ended.
+    fn forget(&mut self, pid: i32) {
+        let _ = pid;
+    }
 }
 
 /// All threads of a held process are in the class that runs when a core has nothing else to do. A team that waits for
@@ -39,11 +44,11 @@ impl Dispatcher for Priorities {
         "priorities"
     }
 
-    fn hold(&self, pid: i32) -> io::Result<()> {
+    fn hold(&mut self, pid: i32) -> io::Result<()> {
         process::set_idle_class(pid, true)
     }
 
-    fn free(&self, pid: i32) -> io::Result<()> {
+    fn free(&mut self, pid: i32) -> io::Result<()> {
         process::set_idle_class(pid, false)
     }
 }
@@ -57,11 +62,11 @@ impl Dispatcher for Stop {
         "stop"
     }
 
-    fn hold(&self, pid: i32) -> io::Result<()> {
+    fn hold(&mut self, pid: i32) -> io::Result<()> {
         process::signal_process(pid, SIGSTOP)
     }
 
-    fn free(&self, pid: i32) -> io::Result<()> {
+    fn free(&mut self, pid: i32) -> io::Result<()> {
         process::signal_process(pid, SIGCONT)
     }
 }
@@ -69,13 +74,15 @@ impl Dispatcher for Stop {
 /// `PVM_COSCHEDULING`: by what means teams take turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Means {
-    /// Priorities, if the host allows them, else none. Stopping shows, as timeouts go on: it has to be asked for.
+    /// Priorities, if the host allows them, else weights, else none. Stopping shows, as timeouts go on: it has to be asked for.
     #[default]
     Auto,
     /// None: waits in two phases are all there is.
     Implicit,
     /// Classes of the kernel's scheduler.
     Priorities,
+    /// Weights of control groups.
+    Weights,
     /// SIGSTOP and SIGCONT.
     Stop,
 }
@@ -88,6 +95,7 @@ impl FromStr for Means {
             "auto" => Ok(Self::Auto),
             "implicit" | "off" => Ok(Self::Implicit),
             "priorities" => Ok(Self::Priorities),
+            "weights" => Ok(Self::Weights),
             "stop" => Ok(Self::Stop),
             _ => Err(()),
         }
@@ -100,14 +108,20 @@ impl Means {
         match self {
             Self::Implicit => Err("PVM_COSCHEDULING says so".to_owned()),
             Self::Stop => Ok(Box::new(Stop)),
+            Self::Weights => Ok(Box::new(Weights::delegated()?)),
             Self::Auto | Self::Priorities if process::may_change_class() => Ok(Box::new(Priorities)),
-            Self::Auto | Self::Priorities => Err(
-                "a process once put behind all others could not be taken back (RLIMIT_NICE, CAP_SYS_NICE)"
-                    .to_owned(),
-            ),
+            Self::Priorities => Err(NO_WAY_BACK.to_owned()),
+            Self::Auto => match Weights::delegated() {
+                Ok(weights) => Ok(Box::new(weights)),
+                Err(reason) => Err(format!("{NO_WAY_BACK}, and {reason}")),
+            },
         }
     }
 }
+
+/// Why a host does not allow priorities.
+const NO_WAY_BACK: &str =
+    "a process once put behind all others could not be taken back (RLIMIT_NICE, CAP_SYS_NICE)";
 
 /// What the driver does about turns.
 #[derive(Debug)]
@@ -154,7 +168,10 @@ impl Turns {
 
     /// What processes have done, and whether those who are held use what the others leave.
     pub fn usage(&self, pids: &[i32]) -> Event {
-        let done = |&pid: &i32| Work { time: process::cpu_time(pid), sleeps: process::sleeps(pid) };
+        let done = |&pid: &i32| {
+            let (time, waits) = process::times(pid);
+            Work { time, sleeps: process::sleeps(pid), waits }
+        };
         Event::Usage { work: pids.iter().map(done).collect(), leaves_rest: self.means != Means::Stop }
     }
 
@@ -224,7 +241,7 @@ impl Turns {
 
     /// Nothing is held any more.
     pub fn free_all(&mut self) {
-        if let Some((dispatcher, _guardian)) = self.active.take() {
+        if let Some((mut dispatcher, _guardian)) = self.active.take() {
             self.guarded.clear();
             for pid in std::mem::take(&mut self.held) {
                 // Who has ended needs nothing.
@@ -258,8 +275,9 @@ impl Turns {
         self.frozen.remove(&pid);
         self.held.remove(&pid);
         if self.guarded.remove(&pid)
-            && let Some((_, guardian)) = &mut self.active
+            && let Some((dispatcher, guardian)) = &mut self.active
         {
+            dispatcher.forget(pid);
             // It compares more than the id.
             let _ = guardian.note(pid, false);
         }

@@ -163,7 +163,7 @@ fn without_rights_nobody_is_held() {
         if process::may_change_class() {
             return eprintln!("RLIMIT_NICE allows it: nothing to try");
         }
-        let (task, mut turns) = (Spinner::new(), turns(Means::Auto));
+        let (task, mut turns) = (Spinner::new(), turns(Means::Priorities));
         assert_eq!(turns.name(), "none");
         for runs in [false, true, false] {
             turns.set(task.pid(), runs);

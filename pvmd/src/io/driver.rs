@@ -11,7 +11,8 @@ use crate::io::page::TurnPage;
 use crate::io::process::{self, Processes, Started};
 use crate::io::shelf::Shelf;
 use crate::io::starter::Starter;
-use crate::io::task_socket::TaskHandle;
+use crate::io::task_socket::{self, Numbers, TaskHandle};
+use crate::io::vigil::{Vigil, pass};
 use bytes::Bytes;
 use pvm_wire::{FragmentHeader, HostIndex};
 use rustix::process::Signal;
@@ -66,6 +67,8 @@ pub struct Driver {
     pub input: (mpsc::Sender<Input>, mpsc::Receiver<Input>),
     /// The files of the handshake.
     pub auth: AuthFiles,
+    /// Of tasks' connections.
+    pub numbers: Numbers,
     /// Children.
     pub processes: Processes,
     /// Keeps tasks from running out of turn.
@@ -82,6 +85,8 @@ pub struct Driver {
     pub log: Log,
     /// Published while the daemon serves.
     pub address_file: AddressFile,
+    /// Whether to sleep between messages.
+    pub vigil: Vigil,
     /// A slave whose master has not linked up by then ends.
     pub orphan_deadline: Option<Instant>,
 }
@@ -96,7 +101,7 @@ impl Driver {
         forward(SignalKind::user_defined1(), sender, || Input::ShowState)?;
         // Caught and dropped: a daemon outlives the terminal it was started from.
         let _hangup = signal(SignalKind::hangup())?;
-        let mut running = Running { driver: self, tasks: HashMap::new(), reason: None };
+        let mut running = Running { driver: self, tasks: HashMap::new(), was_message: false, reason: None };
         let actions = running.driver.core.start(running.now());
         running.perform(actions);
         let mut alarm = pin!(tokio::time::sleep_until(running.driver.origin));
@@ -107,9 +112,12 @@ impl Driver {
             {
                 alarm.as_mut().reset(at);
             }
+            let looks = running.driver.vigil.looks();
             tokio::select! {
-                Some(input) = running.driver.input.1.recv() => running.take_in(input),
+                biased;
                 () = &mut alarm, if wake.is_some() => running.on_time(),
+                Some(input) = running.driver.input.1.recv() => running.take_in(input),
+                () = pass(), if looks => {}
             }
         }
         running.end().await
@@ -119,6 +127,8 @@ impl Driver {
 struct Running {
     driver: Driver,
     tasks: HashMap<ConnId, TaskHandle>,
+    /// The last input was a message of another host, or for one.
+    was_message: bool,
     reason: Option<String>,
 }
 
@@ -156,8 +166,16 @@ impl Running {
         self.perform(actions);
     }
 
-    /// What stays outside the core is put in its place before the core hears of it.
     fn take_in(&mut self, input: Input) {
+        self.was_message = false;
+        self.do_input(input);
+        if self.was_message {
+            self.driver.vigil.came();
+        }
+    }
+
+    /// What stays outside the core is put in its place before the core hears of it.
+    fn do_input(&mut self, input: Input) {
         let event = match input {
             Input::Event(event) => self.note(event),
             Input::Task(conn, handle) => {
@@ -171,7 +189,10 @@ impl Running {
                 }
                 None
             }
-            Input::Started(started) => Some(self.driver.processes.take(started, &self.driver.input.0)),
+            Input::Started(started) => {
+                self.take_child(started);
+                None
+            }
             Input::Link(link) => self.driver.links.take(link),
             Input::ShowState => {
                 self.log_state();
@@ -183,6 +204,25 @@ impl Running {
         }
         if let Some(event) = event {
             self.handle(event);
+        }
+    }
+
+    /// A child runs, or could not be started; then its channel is open.
+    fn take_child(&mut self, started: Started) {
+        let (cookie, input) = (started.cookie, &self.driver.input.0);
+        let (event, channel) = self.driver.processes.take(started, input);
+        let connection = channel.map(|channel| task_socket::adopt(channel, &self.driver.numbers, input));
+        self.handle(event);
+        match connection {
+            Some(Ok((conn, handle))) => {
+                // It does not wait for an answer, so its first messages lie right behind its enrolment.
+                handle.enrolled();
+                handle.pause(false);
+                self.tasks.insert(conn, handle);
+                self.handle(Event::ChannelOpen { conn, cookie });
+            }
+            Some(Err(error)) => warn!(%error, "the channel of a new process cannot be waited for"),
+            None => {}
         }
     }
 
@@ -202,6 +242,7 @@ impl Running {
                     self.driver.turns.ended(pid);
                 }
             }
+            Event::PeerMessage { message, .. } => self.was_message = !message.data().is_empty(),
             Event::ProcessOutputEnd { cookie } => self.driver.processes.output_ended(*cookie),
             _ => {}
         }
@@ -294,7 +335,9 @@ impl Running {
             Action::CheckAuth { conn } => {
                 return Some(Event::AuthChecked { conn, proven: driver.auth.check(conn) });
             }
-            Action::Start { cookies, program } => driver.processes.start(cookies, program),
+            Action::Start { cookies, greetings, program } => {
+                driver.processes.start(cookies.into_iter().zip(greetings).collect(), program);
+            }
             Action::Locate { cookies, program } => {
                 return Some(Event::Located { cookies, result: driver.processes.locate(&program) });
             }
@@ -312,6 +355,7 @@ impl Running {
             Action::Link { entry } => driver.links.dial(&entry),
             Action::Unlink { host } => driver.links.close(host),
             Action::SendPeer { host, message } => {
+                self.was_message |= !message.data().is_empty();
                 let alone = driver.input.1.is_empty();
                 return driver.links.send(host, message, alone);
             }

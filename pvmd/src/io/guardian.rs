@@ -60,16 +60,16 @@ impl Drop for Guardian {
 
 /// The guardian's life.
 pub fn run(means: &str) -> ExitCode {
-    let Ok(Ok(dispatcher)) = means.parse().map(Means::dispatcher) else { return ExitCode::from(2) };
+    let Ok(Ok(mut dispatcher)) = means.parse().map(Means::dispatcher) else { return ExitCode::from(2) };
     // What ends the daemon is not to end its guardian.
     let _ = rustix::process::setsid();
     process::ignore_endings();
-    watch(io::stdin().lock(), &*dispatcher);
+    watch(io::stdin().lock(), &mut *dispatcher);
     ExitCode::SUCCESS
 }
 
 /// Reads until the end, then frees what is held. A process is what it was if it has begun at the same time.
-fn watch(lines: impl BufRead, dispatcher: &dyn Dispatcher) {
+fn watch(lines: impl BufRead, dispatcher: &mut dyn Dispatcher) {
     let mut held: BTreeMap<i32, Option<u64>> = BTreeMap::new();
     for line in lines.split(b'\n') {
         let Ok(line) = line else { break };
@@ -94,22 +94,21 @@ fn watch(lines: impl BufRead, dispatcher: &dyn Dispatcher) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Mutex;
 
     #[derive(Debug, Default)]
-    struct Freed(Mutex<Vec<i32>>);
+    struct Freed(Vec<i32>);
 
     impl Dispatcher for Freed {
         fn name(&self) -> &'static str {
             "freed"
         }
 
-        fn hold(&self, _: i32) -> io::Result<()> {
+        fn hold(&mut self, _: i32) -> io::Result<()> {
             Ok(())
         }
 
-        fn free(&self, pid: i32) -> io::Result<()> {
-            self.0.lock().unwrap().push(pid);
+        fn free(&mut self, pid: i32) -> io::Result<()> {
+            self.0.push(pid);
             Ok(())
         }
     }
@@ -117,8 +116,8 @@ mod tests {
     #[test]
     fn at_the_end_those_are_freed_that_are_held_and_there() {
         let own = std::process::id();
-        let freed = Freed::default();
-        watch(format!("hold 1\nfree 1\nhold x\n\nhold {own}\nhold 2147483646\n").as_bytes(), &freed);
-        assert_eq!(*freed.0.lock().unwrap(), [own as i32]);
+        let mut freed = Freed::default();
+        watch(format!("hold 1\nfree 1\nhold x\n\nhold {own}\nhold 2147483646\n").as_bytes(), &mut freed);
+        assert_eq!(freed.0, [own as i32]);
     }
 }

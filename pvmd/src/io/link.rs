@@ -6,16 +6,18 @@ use crate::io::fair_queue::FairQueue;
 use crate::io::outlet::{Outgoing, Outlet, frame};
 use crate::io::tls::{self, Credentials, TlsError};
 use crate::io::udp_socket::LinkSocket;
-use bytes::{Buf, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use pvm_wire::HostIndex;
 use pvm_wire::daemon::{DaemonMsg, HostEntry};
 use pvm_wire::limits::PEER_FRAME_MAX;
+use quinn::congestion::CubicConfig;
 use quinn::{
-    Connection, Endpoint, EndpointConfig, IdleTimeout, RecvStream, SendStream, TokioRuntime, TransportConfig,
-    VarInt,
+    AckFrequencyConfig, Connection, Endpoint, EndpointConfig, IdleTimeout, RecvStream, SendStream,
+    TokioRuntime, TransportConfig, VarInt,
 };
 use std::collections::HashMap;
 use std::io;
+use std::mem;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -31,6 +33,18 @@ const WINDOW: u32 = 8 * 1024 * 1024;
 /// Least bytes that are handed to a link and not acknowledged. Every message waits behind these; a daemon's own queue, in which
 /// tasks take turns, adds `QUEUE_HIGH` to them. Fewer cost bandwidth, more are slower, too: they leave the caches.
 const AHEAD: u64 = 512 * 1024;
+/// Packets that may come before they are acknowledged. Who has received a message that is spread over packets is to hand it on
+/// first, and mostly has something to send by then, which takes the acknowledgement along.
+const UNACKNOWLEDGED: u32 = 48;
+/// How long an acknowledgement may wait for more packets, or for something to go with. While fewer packets may be under way
+/// than that, because others were lost, so long is added to each round trip.
+const ACK_DELAY: Duration = Duration::from_millis(1);
+/// Bytes under way before anything is known of a link: so many packets.
+const FIRST_WINDOW: u64 = 80 * 1024;
+/// Pieces of the stream that are taken at once: packets' contents.
+const PIECES: usize = 64;
+/// Bytes for which room is made ahead because the other end says that they follow.
+const EXPECTED_MAX: usize = 256 * 1024;
 /// Bytes per second that far links are to carry: so many times as long as a round trip takes may be under way.
 const FAR: f64 = 250e6;
 /// How long a link that is being closed may take to deliver what was sent.
@@ -210,6 +224,12 @@ fn transport(timeout: Duration) -> TransportConfig {
     transport.stream_receive_window(VarInt::from_u32(WINDOW));
     transport.receive_window(VarInt::from_u32(WINDOW));
     transport.send_window(AHEAD);
+    let mut acks = AckFrequencyConfig::default();
+    acks.ack_eliciting_threshold(VarInt::from_u32(UNACKNOWLEDGED)).max_ack_delay(Some(ACK_DELAY));
+    transport.ack_frequency_config(Some(acks));
+    let mut congestion = CubicConfig::default();
+    congestion.initial_window(FIRST_WINDOW);
+    transport.congestion_controller_factory(Arc::new(congestion));
     transport
 }
 
@@ -369,6 +389,7 @@ async fn read(recv: RecvStream, host: HostIndex, input: mpsc::Sender<Input>) {
 /// Reads frames until the link ends; gives the reason.
 async fn read_all(mut recv: RecvStream, host: HostIndex, input: &mpsc::Sender<Input>) -> String {
     let mut buffer = BytesMut::new();
+    let mut pieces = [const { Bytes::new() }; PIECES];
     loop {
         match next_frame(&mut buffer) {
             Err(reason) => return reason,
@@ -380,14 +401,21 @@ async fn read_all(mut recv: RecvStream, host: HostIndex, input: &mpsc::Sender<In
             }
             Ok(None) => {}
         }
-        match recv.read_chunk(64 * 1024, true).await {
-            Ok(Some(chunk)) => buffer.extend_from_slice(&chunk.bytes),
+        match recv.read_chunks(&mut pieces).await {
+            Ok(Some(count)) => gather(&mut buffer, &mut pieces[..count]),
             Ok(None) => return "it closed the link".to_owned(),
             Err(quinn::ReadError::ConnectionLost(quinn::ConnectionError::TimedOut)) => {
                 return "it has been silent for too long".to_owned();
             }
             Err(error) => return error.to_string(),
         }
+    }
+}
+
+fn gather(buffer: &mut BytesMut, pieces: &mut [Bytes]) {
+    buffer.reserve(pieces.iter().map(Bytes::len).sum());
+    for piece in pieces {
+        buffer.extend_from_slice(&mem::take(piece));
     }
 }
 
@@ -398,7 +426,9 @@ fn next_frame(buffer: &mut BytesMut) -> Result<Option<DaemonMsg>, String> {
     if length > PEER_FRAME_MAX {
         return Err(format!("a frame of {length} bytes"));
     }
-    if buffer.len() < 4 + length {
+    let missing = (4 + length).saturating_sub(buffer.len());
+    if missing > 0 {
+        buffer.reserve(missing.min(EXPECTED_MAX));
         return Ok(None);
     }
     buffer.advance(4);

@@ -87,7 +87,7 @@ async fn messages_arrive_in_order_both_ways() {
 #[tokio::test]
 async fn what_was_sent_before_the_end_arrives() {
     let (mut master, mut slave) = pair(TIMEOUT).await;
-    let data = bytes::Bytes::from(vec![7; 3_000_000]);
+    let data = Bytes::from(vec![7; 700_000]);
     let message = DaemonMsg::Data { src: pvm_wire::Tid::ANY, dsts: Vec::new(), flags: 3, data };
     master.links.send(host(2), message.clone(), true);
     master.links.send(host(2), DaemonMsg::Bye, true);
@@ -99,7 +99,7 @@ async fn what_was_sent_before_the_end_arrives() {
 
 /// A piece of its number's length, which its data repeat.
 fn piece(number: usize) -> DaemonMsg {
-    let data = bytes::Bytes::from(vec![number as u8; 1 + number * 997 % 64_000]);
+    let data = Bytes::from(vec![number as u8; 1 + number * 997 % 64_000]);
     DaemonMsg::Data { src: pvm_wire::Tid::ANY, dsts: Vec::new(), flags: 3, data }
 }
 
@@ -135,6 +135,32 @@ async fn what_goes_at_once_and_what_waits_arrive_in_order_and_count_once() {
     };
     tokio::join!(arrival, room);
     assert_eq!(drained, sent);
+}
+
+/// Two ends of a link that nobody has taken yet.
+async fn bare_pair() -> (NewLink, NewLink, (End, End)) {
+    let authority = Authority::mint().unwrap();
+    let (caller, mut called) = (open(&authority, 1, 1, TIMEOUT), open(&authority, 2, 2, TIMEOUT));
+    let here = connect(&caller.links.endpoint, host(1), host(2), called.entry().address).await.unwrap();
+    let Some(Input::Link(there)) = called.events.recv().await else { panic!("a link") };
+    (here, there, (caller, called))
+}
+
+#[tokio::test]
+async fn an_answer_takes_the_acknowledgement_of_many_packets_along() {
+    const ROUNDS: usize = 50;
+    let (mut here, mut there, _ends) = bare_pair().await;
+    let (sent, mut received) = (vec![7; 40_000], vec![0; 40_000]);
+    let mut fewest = u64::MAX;
+    for _ in 0..ROUNDS {
+        let before = here.connection.stats().udp_rx.datagrams;
+        here.send.write_all(&sent).await.unwrap();
+        there.recv.read_exact(&mut received).await.unwrap();
+        there.send.write_all(b"answer").await.unwrap();
+        here.recv.read_exact(&mut [0; 6]).await.unwrap();
+        fewest = fewest.min(here.connection.stats().udp_rx.datagrams - before);
+    }
+    assert_eq!(fewest, 1, "the answer alone, if nothing delays it");
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 //! | module | subject |
 //! |---|---|
 //! | [`settings`] | what the environment and the command line say |
-//! | [`driver`] | the loop: events in, actions out |
+//! | [`driver`], [`vigil`] | the loop: events in, actions out; how it waits for them |
 //! | [`task_socket`], [`auth`] | tasks' connections; the files by which they prove themselves |
 //! | [`process`] | starting, watching and reaping children, and their output; in `launch`, how the kernel starts one |
 //! | [`tls`], [`link`] | the machine's certificates; QUIC between daemons, and in `fair_queue` who is next there, in `outlet` who need not wait |
@@ -12,7 +12,8 @@
 //! | [`introduction`] | a place for daemons that somebody else has started |
 //! | [`address_file`], [`log`] | files that others look for; the log |
 //! | [`capability`], [`load`], [`wake_time`] | `C_i`; how busy the host is; how long waking takes |
-//! | [`dispatcher`], [`guardian`] | teams that take turns; who lets tasks go when the daemon is no more |
+//! | [`dispatcher`], [`guardian`] | teams that take turns, and in `weights` by control groups; who lets tasks go when the daemon is no more |
+//! | [`control_group`] | this process's control group |
 //! | [`page`] | whose turn it is, for tasks to read |
 //! | [`descriptors`] | descriptors that travel with messages |
 //! | [`shelf`] | long bodies that tasks read where the daemon has put them |
@@ -20,6 +21,7 @@
 pub mod address_file;
 pub mod auth;
 pub mod capability;
+pub mod control_group;
 pub mod descriptors;
 pub mod dispatcher;
 pub mod driver;
@@ -40,5 +42,7 @@ pub mod starter;
 pub mod task_socket;
 pub mod tls;
 pub mod udp_socket;
+pub mod vigil;
 pub mod wake_time;
 pub mod watched;
+mod weights;

@@ -1,5 +1,6 @@
 //! How many tasks this machine has room for: the default of `PVM_TASK_LIMIT`.
 
+use crate::io::control_group::{self, Place};
 use pvm_wire::tid::LOCAL_MAX;
 use rustix::process::Resource;
 use std::fs;
@@ -59,13 +60,8 @@ fn total_memory() -> Option<u64> {
 
 /// The tightest of this process's control group (of version 2) and those around it.
 fn of_groups(file: &str) -> Option<u64> {
-    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
-    let own = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
-    let own = Path::new("/sys/fs/cgroup").join(own);
-    own.ancestors()
-        .take_while(|group| group.starts_with("/sys/fs/cgroup"))
-        .filter_map(|g| number(&g.join(file)))
-        .min()
+    let Place { root, own } = control_group::place()?;
+    own.ancestors().take_while(|group| group.starts_with(&root)).filter_map(|g| number(&g.join(file))).min()
 }
 
 #[cfg(test)]

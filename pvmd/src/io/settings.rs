@@ -154,7 +154,7 @@ impl Settings {
             means: match text("PVM_COSCHEDULING")? {
                 None => Means::default(),
                 Some(value) => value.parse().map_err(|()| {
-                    error("PVM_COSCHEDULING", &value, "expected auto, priorities, stop or implicit")
+                    error("PVM_COSCHEDULING", &value, "expected auto, priorities, weights, stop or implicit")
                 })?,
             },
             slice: number("PVM_SLICE", SLICE, SLICES).map(Duration::from_millis)?,

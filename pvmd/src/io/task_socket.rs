@@ -12,8 +12,9 @@ use pvm_wire::{FragmentHeader, Lent, MessageHeader};
 use std::io::{self, IoSlice};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::io::Interest;
 use tokio::net::UnixListener;
@@ -146,6 +147,10 @@ impl TaskHandle {
     /// Closes the connection when all that was sent is written, or at last by force.
     pub fn close(self) {
         self.reader.abort();
+        if self.behind.load(Ordering::Acquire) == 0 {
+            // The writer ends when the queue does, which is now.
+            return;
+        }
         let writer = self.writer;
         tokio::spawn(async move {
             tokio::time::sleep(LINGER).await;
@@ -154,19 +159,37 @@ impl TaskHandle {
     }
 }
 
+/// Numbers of connections, each given once.
+#[derive(Clone, Debug, Default)]
+pub struct Numbers(Arc<AtomicU64>);
+
+impl Numbers {
+    fn next(&self) -> ConnId {
+        ConnId(self.0.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+}
+
+/// Takes a connection in, or the channel that a process of this daemon's was born with.
+pub fn adopt(
+    channel: UnixStream,
+    numbers: &Numbers,
+    input: &mpsc::Sender<Input>,
+) -> io::Result<(ConnId, TaskHandle)> {
+    let (connection, conn) = (descriptors::connection(channel)?, numbers.next());
+    Ok((conn, serve(connection, conn, input)))
+}
+
 /// Accepts connections for ever; those of other users are refused.
-pub async fn accept(listener: UnixListener, input: mpsc::Sender<Input>) {
+pub async fn accept(listener: UnixListener, numbers: Numbers, input: mpsc::Sender<Input>) {
     let own = rustix::process::geteuid().as_raw();
-    let mut count = 0;
     loop {
         match listener.accept().await {
             Ok((stream, _)) => match stream.peer_cred() {
                 Ok(peer) if peer.uid() == own => {
-                    count += 1;
-                    match descriptors::connection(stream) {
+                    match stream.into_std().and_then(|stream| adopt(stream, &numbers, &input)) {
                         Err(error) => warn!(%error, "a task's connection cannot be waited for"),
-                        Ok(connection) => {
-                            if input.send(serve(connection, ConnId(count), &input)).await.is_err() {
+                        Ok((conn, handle)) => {
+                            if input.send(Input::Task(conn, handle)).await.is_err() {
                                 return;
                             }
                         }
@@ -184,7 +207,7 @@ pub async fn accept(listener: UnixListener, input: mpsc::Sender<Input>) {
     }
 }
 
-fn serve(connection: Connection, conn: ConnId, input: &mpsc::Sender<Input>) -> Input {
+fn serve(connection: Connection, conn: ConnId, input: &mpsc::Sender<Input>) -> TaskHandle {
     let connection = Arc::new(connection);
     let behind = Arc::new(AtomicUsize::new(0));
     let (queue, queued) = mpsc::unbounded_channel();
@@ -193,7 +216,7 @@ fn serve(connection: Connection, conn: ConnId, input: &mpsc::Sender<Input>) -> I
     let reader = tokio::spawn(read(connection.clone(), conn, told, input.clone())).abort_handle();
     let writer =
         tokio::spawn(write(connection.clone(), conn, (queued, behind.clone()), input.clone())).abort_handle();
-    Input::Task(conn, TaskHandle { connection, queue, behind, reading, reader, writer, shared: None })
+    TaskHandle { connection, queue, behind, reading, reader, writer, shared: None }
 }
 
 /// Reads until the end, and reports it.
@@ -392,7 +415,8 @@ async fn write(
     (mut queue, behind): (mpsc::UnboundedReceiver<Queued>, Arc<AtomicUsize>),
     input: mpsc::Sender<Input>,
 ) {
-    let (mut queued, mut batch) = (Vec::with_capacity(WRITE_BATCH), Vec::with_capacity(WRITE_BATCH));
+    // Most connections never have many fragments waiting.
+    let (mut queued, mut batch) = (Vec::new(), Vec::new());
     let mut lender = None;
     while queue.recv_many(&mut queued, WRITE_BATCH).await > 0 {
         let count = queued.len();

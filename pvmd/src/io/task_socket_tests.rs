@@ -127,8 +127,8 @@ fn what_is_lent_and_is_nowhere_ends_the_connection() {
 async fn what_is_sent_at_once_and_what_waits_comes_in_order() {
     let (mut task, daemon) = UnixStream::pair().unwrap();
     let (input, mut inputs) = mpsc::channel(16);
-    let connection = descriptors::connection(daemon).unwrap();
-    let Input::Task(_, handle) = serve(connection, ConnId(3), &input) else { panic!("not a task") };
+    let connection = descriptors::connection(daemon.into_std().unwrap()).unwrap();
+    let handle = serve(connection, ConnId(3), &input);
     let lengths: Vec<usize> = (0..60).map(|number| number * number * 40).collect();
     let (mut expected, mut at_once) = (Vec::new(), 0);
     for (number, &length) in lengths.iter().enumerate() {
@@ -155,9 +155,7 @@ async fn what_is_sent_at_once_and_what_waits_comes_in_order() {
 async fn the_end_of_a_task_that_is_not_read_is_seen() {
     let (task, daemon) = UnixStream::pair().unwrap();
     let (input, mut inputs) = mpsc::channel(16);
-    let Input::Task(conn, handle) = serve(descriptors::connection(daemon).unwrap(), ConnId(3), &input) else {
-        panic!("not a task")
-    };
+    let (conn, handle) = adopt(daemon.into_std().unwrap(), &Numbers::default(), &input).unwrap();
     handle.pause(true);
     task.try_write(&message(10).encode(4080)).unwrap();
     tokio::time::sleep(HANG_UP_LOOK * 2).await;

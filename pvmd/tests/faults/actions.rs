@@ -48,7 +48,7 @@ impl World {
             Action::CheckAuth { conn } => {
                 self.later(1..20, Happening::Event(host, Event::AuthChecked { conn, proven: true }));
             }
-            Action::Start { cookies, program } => self.start(host, &cookies, &program),
+            Action::Start { cookies, program, .. } => self.start(host, &cookies, &program),
             Action::Signal { pid, .. } => {
                 let found = self.processes.iter().find(|(_, process)| process.pid == pid);
                 if let Some((&id, _)) = found {

@@ -10,10 +10,10 @@ use pvm_wire::codes::{CONTEXT_TM, EXTENSION_VERSION, TASK_PROTOCOL, Tm};
 use pvm_wire::daemon::DaemonMsg;
 use pvm_wire::encoding::{DataSignature, XDR_WORD};
 use pvm_wire::message::Assembled;
-use pvm_wire::protocol::{ConnectRequest, EnrolReply, EnrolRequest};
+use pvm_wire::protocol::{ConnectRequest, EnrolReply, EnrolRequest, NotifyRequest};
 use pvm_wire::{FragmentHeader, HostIndex, Message, MessageHeader, Reassembler, Tid};
 pub use pvmd::core::event::StartedHost;
-use pvmd::core::event::{Action, ConnId, Event};
+use pvmd::core::event::{Action, ConnId, Cookie, Event};
 use pvmd::core::{Config, Core, Hosting, Limits};
 use pvmd::hostfile::Hostfile;
 use std::collections::{HashMap, VecDeque};
@@ -149,6 +149,14 @@ impl Recorder {
         conn
     }
 
+    /// The channel that a process was born with.
+    pub fn channel(&mut self, cookie: Cookie) -> ConnId {
+        let conn = ConnId(self.next_conn);
+        self.next_conn += 1;
+        self.feed(Event::ChannelOpen { conn, cookie });
+        conn
+    }
+
     /// A whole enrolment; the connection and the answer.
     pub fn enrol(&mut self, pid: i32, cookie: i32) -> (ConnId, EnrolReply) {
         self.enrol_with(pid, cookie, Some(EXTENSION_VERSION))
@@ -202,4 +210,9 @@ impl Recorder {
             other => panic!("not said to a daemon: {other:?}"),
         }
     }
+}
+
+/// A request for notices with the tag 77.
+pub fn watch(what: i32, tids: Vec<i32>) -> Vec<u8> {
+    NotifyRequest { what, cancel: false, context: 3, tag: 77, count: tids.len() as i32, tids }.encode()
 }

@@ -310,7 +310,7 @@ impl Cluster {
             Action::CheckAuth { conn } => {
                 self.later(1..20, Happening::Event(host, Event::AuthChecked { conn, proven: true }));
             }
-            Action::Start { cookies, program } => self.start(host, &cookies, program.manager),
+            Action::Start { cookies, program, .. } => self.start(host, &cookies, program.manager),
             Action::Locate { .. } | Action::Introduce { .. } => panic!("no task stands in for the daemon"),
             Action::Signal { pid, .. } => {
                 let killed =

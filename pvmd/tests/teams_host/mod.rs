@@ -38,6 +38,8 @@ pub struct Host {
     pub used: Option<BTreeMap<i32, Duration>>,
     /// How often each process has gone to sleep; without it, never.
     pub sleeps: BTreeMap<i32, u64>,
+    /// For how long each process has waited for a processor; without it, never.
+    pub waits: BTreeMap<i32, Duration>,
     /// Whether those who are held use what the others leave.
     pub leaves_rest: bool,
 }
@@ -56,6 +58,7 @@ impl Host {
             shown: Vec::new(),
             used: None,
             sleeps: BTreeMap::new(),
+            waits: BTreeMap::new(),
             leaves_rest: false,
         }
     }
@@ -71,7 +74,7 @@ impl Host {
             ..SpawnRequest::default()
         };
         self.r.request(self.conn, Tm::Spawn, &request.encode());
-        let Action::Start { cookies, program } = self.r.next() else { panic!("not a start") };
+        let Action::Start { cookies, program, .. } = self.r.next() else { panic!("not a start") };
         assert!(program.env.contains(&format!("PVM_TEAM={team}").into()));
         self.runs.insert(pid, true);
         self.r.feed(Event::ProcessStarted { cookie: cookies[0], result: Ok((pid, "/bin/prog".into())) });
@@ -93,7 +96,9 @@ impl Host {
                         Some(used) => used.get(pid).copied().unwrap_or_default(),
                     };
                     let sleeps = |pid| self.sleeps.get(pid).copied().unwrap_or_default();
-                    let work = pids.iter().map(|pid| Work { time: of(pid), sleeps: sleeps(pid) }).collect();
+                    let waits = |pid| self.waits.get(pid).copied().unwrap_or_default();
+                    let done = |pid| Work { time: of(pid), sleeps: sleeps(pid), waits: waits(pid) };
+                    let work = pids.iter().map(done).collect();
                     self.r.feed(Event::Usage { work, leaves_rest: self.leaves_rest });
                 }
                 Action::SendPeer { message, .. } if !matches!(message, DaemonMsg::Turns { .. }) => {

@@ -4,16 +4,23 @@
 //! daemon holds; the thread that starts it waits for those few system calls. All they need is laid out before.
 #![allow(unsafe_code)]
 
-use rustix::fs::{Mode, OFlags};
+use pvm_wire::born::Channel;
+use pvm_wire::codes::CHANNEL_VARIABLE;
+use rustix::fs::{Mode, OFlags, fstat};
 use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions};
 use std::ffi::{CStr, CString, OsString, c_char, c_int, c_void};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::ptr;
+
+/// Where a child has its channel.
+const CHANNEL: c_int = 3;
 
 /// The child needs a fraction of that.
 const STACK: usize = 64 * 1024;
@@ -40,6 +47,17 @@ pub struct Launched {
     pub watch: OwnedFd,
     /// What it writes to its standard output and error.
     pub output: io::PipeReader,
+    /// This end of the channel that it is born with.
+    pub channel: UnixStream,
+}
+
+/// What a child has that its siblings have not.
+#[derive(Debug)]
+pub struct Own<'a> {
+    /// An entry of its environment.
+    pub entry: &'a CStr,
+    /// What lies in its channel when it begins.
+    pub greeting: &'a [u8],
 }
 
 /// Starts children. They are killed when the thread that started them ends, however it ends.
@@ -59,6 +77,7 @@ struct Seed<'a> {
     envp: &'a [*const c_char],
     input: BorrowedFd<'a>,
     output: BorrowedFd<'a>,
+    channel: BorrowedFd<'a>,
     parent: Pid,
     /// Why it could not become its program.
     failure: Option<Errno>,
@@ -100,22 +119,39 @@ impl Launcher {
         })
     }
 
-    /// Starts a child; `own` is the entry of its environment that its siblings do not share.
-    pub fn launch(&mut self, recipe: &Recipe, own: &CStr) -> io::Result<Launched> {
+    /// Starts a child.
+    pub fn launch(&mut self, recipe: &Recipe, own: &Own<'_>) -> io::Result<Launched> {
         let (output, writer) = io::pipe()?;
         let writer = beyond_standard(writer.into())?;
+        let (channel, end) = channel_with(own.greeting)?;
+        let told = Channel {
+            descriptor: CHANNEL,
+            file: fstat(&end)?.st_ino,
+            daemon: self.parent.as_raw_nonzero().get(),
+        };
+        let told = CString::new(format!("{CHANNEL_VARIABLE}={}", told.encode())).unwrap_or_default();
         let seed = Seed {
             recipe,
-            argv: &pointers(&recipe.args, None),
-            envp: &pointers(&recipe.env, Some(own)),
+            argv: &pointers(&recipe.args, &[]),
+            envp: &pointers(&recipe.env, &[own.entry, &told]),
             input: self.nothing.as_fd(),
             output: writer.as_fd(),
+            channel: end.as_fd(),
             parent: self.parent,
             failure: None,
         };
         let (pid, watch) = with_signals_blocked(|| grow(seed, &mut self.stack))?;
-        Ok(Launched { pid, watch, output })
+        Ok(Launched { pid, watch, output, channel })
     }
+}
+
+/// Both ends of a channel in which something lies: this one's, then the child's.
+fn channel_with(greeting: &[u8]) -> io::Result<(UnixStream, OwnedFd)> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let (own, other) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    // A new socket takes so much at once.
+    rustix::io::write(&own, greeting)?;
+    Ok((own.into(), beyond_standard(other)?))
 }
 
 /// Makes the child and waits until it runs its program or has given up.
@@ -163,6 +199,10 @@ fn become_program(seed: &Seed<'_>) -> Result<(), Errno> {
     rustix::stdio::dup2_stdin(seed.input)?;
     rustix::stdio::dup2_stdout(seed.output)?;
     rustix::stdio::dup2_stderr(seed.output)?;
+    // SAFETY: two numbers. What had the second is this child's copy of something of its parent's, which it would lose anyway.
+    if unsafe { libc::dup2(seed.channel.as_raw_fd(), CHANNEL) } < 0 {
+        return Err(errno());
+    }
     if let Some(directory) = &seed.recipe.directory {
         rustix::process::chdir(directory.as_c_str())?;
     }
@@ -171,17 +211,22 @@ fn become_program(seed: &Seed<'_>) -> Result<(), Errno> {
     set_mask(&empty_set());
     // SAFETY: both arrays end with a null pointer, all others point to strings that `seed` keeps.
     unsafe { libc::execve(seed.recipe.path.as_ptr(), seed.argv.as_ptr(), seed.envp.as_ptr()) };
-    // SAFETY: always a valid pointer; the variable is that of the thread that waits for us.
-    Err(Errno::from_raw_os_error(unsafe { *libc::__errno_location() }))
+    Err(errno())
 }
 
-/// A descriptor that is none of the three standard ones, which the child is about to replace.
+/// Why the last call has failed.
+fn errno() -> Errno {
+    // SAFETY: always a valid pointer; in the child the variable is that of the thread that waits for it.
+    Errno::from_raw_os_error(unsafe { *libc::__errno_location() })
+}
+
+/// A descriptor that is none of those that the child is about to replace.
 fn beyond_standard(fd: OwnedFd) -> io::Result<OwnedFd> {
-    Ok(if fd.as_raw_fd() > 2 { fd } else { rustix::io::fcntl_dupfd_cloexec(&fd, 3)? })
+    Ok(if fd.as_raw_fd() > CHANNEL { fd } else { rustix::io::fcntl_dupfd_cloexec(&fd, CHANNEL + 1)? })
 }
 
-fn pointers(strings: &[CString], last: Option<&CStr>) -> Vec<*const c_char> {
-    let all = strings.iter().map(CString::as_c_str).chain(last).map(CStr::as_ptr);
+fn pointers(strings: &[CString], last: &[&CStr]) -> Vec<*const c_char> {
+    let all = strings.iter().map(CString::as_c_str).chain(last.iter().copied()).map(CStr::as_ptr);
     all.chain([ptr::null()]).collect()
 }
 

@@ -17,8 +17,10 @@ fn shell(script: &str) -> Recipe {
     recipe("/bin/sh", &["-c", script, "x", "y z"])
 }
 
+const OWN: Own<'static> = Own { entry: c"OWN=1", greeting: b"hello" };
+
 fn launch(recipe: &Recipe) -> io::Result<Launched> {
-    Launcher::new().unwrap().launch(recipe, c"OWN=1")
+    Launcher::new().unwrap().launch(recipe, &OWN)
 }
 
 fn output(recipe: &Recipe) -> String {
@@ -46,11 +48,31 @@ fn a_child_gets_what_its_recipe_says() {
 }
 
 #[test]
-fn a_child_gets_no_descriptor_of_ours_and_no_signal_blocked_or_pipe_ignored() {
+fn a_child_is_born_with_a_channel_in_which_its_greeting_lies() {
+    let script = "echo $PVMCHANNEL $PPID $(stat -Lc %i /proc/$$/fd/3); head -c 5 <&3; printf answer >&3";
+    let mut launched = launch(&shell(script)).unwrap();
+    let mut said = String::new();
+    launched.output.read_to_string(&mut said).unwrap();
+    let (words, greeting) = said.split_once('\n').unwrap();
+    let [told, parent, file] = words.split(' ').collect::<Vec<_>>()[..] else { panic!("{said}") };
+    let (daemon, file) = (parent.parse().unwrap(), file.parse().unwrap());
+    assert_eq!(Channel::decode(told), Some(Channel { descriptor: 3, file, daemon }));
+    assert_eq!(greeting, "hello");
+    let mut answer = String::new();
+    launched.channel.set_nonblocking(false).unwrap();
+    launched.channel.read_to_string(&mut answer).unwrap();
+    assert_eq!(answer, "answer", "and then it ends with its process");
+}
+
+#[test]
+fn a_child_gets_no_other_descriptor_of_ours_and_no_signal_blocked_or_pipe_ignored() {
     let script = "ls /proc/$$/fd; true";
     // Whoever runs the tests may let some through.
     let inherited = std::process::Command::new("/bin/sh").args(["-c", script]).output().unwrap();
-    assert_eq!(output(&shell(script)), String::from_utf8(inherited.stdout).unwrap());
+    let inherited = String::from_utf8(inherited.stdout).unwrap();
+    let found = output(&shell(script));
+    let besides = found.lines().filter(|fd| !inherited.lines().any(|known| known == *fd));
+    assert!(besides.eq(["3"]), "{found}");
     let status = with_signals_blocked(|| output(&recipe("/bin/cat", &["/proc/self/status"])));
     let mask = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name)).expect(name);
@@ -90,7 +112,7 @@ fn left_by(thread: &str) -> usize {
 fn what_could_not_be_started_leaves_no_process() {
     let work = || {
         let (bad, mut launcher) = (recipe("/no/such/file", &[]), Launcher::new().unwrap());
-        (0..200).filter(|_| launcher.launch(&bad, c"OWN=1").is_err()).count()
+        (0..200).filter(|_| launcher.launch(&bad, &OWN).is_err()).count()
     };
     let thread = std::thread::Builder::new().name("leaves-nothing".into()).spawn(work).unwrap();
     assert_eq!(thread.join().unwrap(), 200);

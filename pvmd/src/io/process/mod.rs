@@ -5,12 +5,13 @@
 
 mod launch;
 
-use self::launch::{Launched, Launcher, Recipe};
+use self::launch::{Launched, Launcher, Own, Recipe};
 use crate::core::event::{Cookie, Event, Program};
 use crate::io::driver::Input;
 use crate::io::settings::{expand, is_executable};
 use bytes::Bytes;
 use pvm_wire::PvmError;
+use pvm_wire::codes::CHANNEL_VARIABLE;
 use pvm_wire::limits::OUTPUT_PIECE;
 use pvm_wire::spawn::{entry, split_entry};
 use rustix::io::Errno;
@@ -20,6 +21,7 @@ use std::ffi::{CString, OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
@@ -47,11 +49,14 @@ pub struct Surroundings {
     pub open_files: Rlimit,
 }
 
+/// Children of one kind, and the greeting of each.
+type Orders = (Vec<(Cookie, Vec<u8>)>, Program);
+
 /// The driver's hold on all children.
 #[derive(Debug)]
 pub struct Processes {
     surroundings: Surroundings,
-    orders: sync::Sender<(Vec<Cookie>, Program)>,
+    orders: sync::Sender<Orders>,
     children: HashMap<Cookie, Child>,
 }
 
@@ -68,7 +73,8 @@ struct Child {
 /// A child that was just started, on its way from the thread to the driver.
 #[derive(Debug)]
 pub struct Started {
-    cookie: Cookie,
+    /// Which.
+    pub cookie: Cookie,
     result: Result<Running, (PvmError, String)>,
 }
 
@@ -82,12 +88,12 @@ impl Processes {
     /// Makes the thread that starts children. It lives as long as the process: children are told of its end
     /// (`PR_SET_PDEATHSIG` is about the thread that forked).
     pub fn new(surroundings: Surroundings, input: mpsc::Sender<Input>) -> io::Result<Self> {
-        let (orders, received) = sync::channel::<(Vec<Cookie>, Program)>();
+        let (orders, received) = sync::channel::<Orders>();
         let own = surroundings.clone();
         let mut launcher = Launcher::new()?;
         let work = move || {
-            for (cookies, program) in received {
-                if !start_all(&surroundings, &mut launcher, cookies, &program, &input) {
+            for (births, program) in received {
+                if !start_all(&surroundings, &mut launcher, births, &program, &input) {
                     return;
                 }
             }
@@ -96,9 +102,9 @@ impl Processes {
         Ok(Self { surroundings: own, orders, children: HashMap::new() })
     }
 
-    /// Starts a program once per cookie; [`Input::Started`] comes for each.
-    pub fn start(&self, cookies: Vec<Cookie>, program: Program) {
-        if self.orders.send((cookies, program)).is_err() {
+    /// Starts a program once per cookie, whose greeting lies in the channel then; [`Input::Started`] comes for each.
+    pub fn start(&self, births: Vec<(Cookie, Vec<u8>)>, program: Program) {
+        if self.orders.send((births, program)).is_err() {
             warn!("the thread that starts processes is gone");
         }
     }
@@ -110,11 +116,12 @@ impl Processes {
         Ok((path.into_os_string(), env.collect()))
     }
 
-    /// Takes a started child in, begins to watch it, and says what the core is to hear.
-    pub fn take(&mut self, started: Started, input: &mpsc::Sender<Input>) -> Event {
-        let cookie = started.cookie;
+    /// Takes a started child in, begins to watch it, and says what the core is to hear; and its channel.
+    pub fn take(&mut self, started: Started, input: &mpsc::Sender<Input>) -> (Event, Option<UnixStream>) {
+        let (cookie, mut born_with) = (started.cookie, None);
         let result = started.result.and_then(|running| {
-            let Running { path, launched: Launched { pid, watch, output } } = running;
+            let Running { path, launched: Launched { pid, watch, output, channel } } = running;
+            born_with = Some(channel);
             let failed =
                 |error: io::Error| (PvmError::OutOfRes, format!("cannot watch process {pid}: {error}"));
             // SAFETY: the descriptor is owned by what it is wrapped in, which keeps it open as long as it is registered.
@@ -126,7 +133,7 @@ impl Processes {
             self.children.insert(cookie, Child { pid, paused, exited: false, silent: false });
             Ok((pid, path))
         });
-        Event::ProcessStarted { cookie, result }
+        (Event::ProcessStarted { cookie, result }, born_with)
     }
 
     /// Stops reading a child's output, or goes on.
@@ -333,14 +340,14 @@ fn named(signal: i32) -> Option<Signal> {
 fn start_all(
     surroundings: &Surroundings,
     launcher: &mut Launcher,
-    cookies: Vec<Cookie>,
+    births: Vec<(Cookie, Vec<u8>)>,
     program: &Program,
     input: &mpsc::Sender<Input>,
 ) -> bool {
     let mut order = Order::new(surroundings, program);
-    for cookie in cookies {
-        let result =
-            order.as_mut().map_err(|failure| failure.clone()).and_then(|order| order.start(launcher, cookie));
+    for (cookie, greeting) in births {
+        let begun = order.as_mut().map_err(|failure| failure.clone());
+        let result = begun.and_then(|order| order.start(launcher, cookie, &greeting));
         if let (Ok(_), Err(reason)) = (&order, &result) {
             order = Err(reason.clone());
         }
@@ -371,10 +378,15 @@ impl Order {
         Ok(Self { path, recipe })
     }
 
-    fn start(&self, launcher: &mut Launcher, cookie: Cookie) -> Result<Running, (PvmError, String)> {
-        let own = CString::new(format!("PVMEPID={}", cookie.0)).unwrap_or_default();
+    fn start(
+        &self,
+        launcher: &mut Launcher,
+        cookie: Cookie,
+        greeting: &[u8],
+    ) -> Result<Running, (PvmError, String)> {
+        let entry = CString::new(format!("PVMEPID={}", cookie.0)).unwrap_or_default();
         let launched = launcher
-            .launch(&self.recipe, &own)
+            .launch(&self.recipe, &Own { entry: &entry, greeting })
             .map_err(|error| (what_failed(&error), format!("{}: {error}", self.path)))?;
         Ok(Running { path: self.path.clone(), launched })
     }
@@ -398,11 +410,13 @@ fn environment(surroundings: &Surroundings, program: &Program) -> Vec<OsString> 
     all.extend(given.map(|(name, value)| (name.into(), value.into())));
     all.extend(surroundings.env.iter().map(|(name, value)| (name.into(), value.into())));
     // Every process has its own.
-    all.remove(OsStr::new("PVMEPID"));
+    for name in ["PVMEPID", CHANNEL_VARIABLE] {
+        all.remove(OsStr::new(name));
+    }
     all.into_iter().map(|(name, value)| entry(name, value)).collect()
 }
 
-/// Raises this process's limit of open files as far as it may go, for a connection, a pipe and a descriptor per task; gives
+/// Raises this process's limit of open files as far as it may go, for a channel, a pipe and a descriptor per task; gives
 /// the limit that was.
 pub fn raise_open_files() -> Rlimit {
     let before = rustix::process::getrlimit(Resource::Nofile);
@@ -490,17 +504,15 @@ async fn read_output(
     mut paused: watch::Receiver<bool>,
     input: mpsc::Sender<Input>,
 ) {
-    let mut buffer = [0; OUTPUT_PIECE];
     loop {
         // A driver that is gone, or that has forgotten the child, lets the output run dry.
         let _ = paused.wait_for(|paused| !paused).await;
         if output.readable().await.is_err() {
             break;
         }
-        match output.try_read(&mut buffer) {
-            Ok(0) => break,
-            Ok(length) => {
-                let data = Bytes::copy_from_slice(&buffer[..length]);
+        match read_piece(&output) {
+            Ok(data) if data.is_empty() => break,
+            Ok(data) => {
                 if input.send(Event::ProcessOutput { cookie, data }.into()).await.is_err() {
                     return;
                 }
@@ -510,6 +522,13 @@ async fn read_output(
         }
     }
     let _ = input.send(Event::ProcessOutputEnd { cookie }.into()).await;
+}
+
+/// What can be read now. Not to a place of the reader's own: there are as many readers as children, and most never read anything.
+fn read_piece(output: &pipe::Receiver) -> io::Result<Bytes> {
+    let mut piece = [0; OUTPUT_PIECE];
+    let length = output.try_read(&mut piece)?;
+    Ok(Bytes::copy_from_slice(&piece[..length]))
 }
 
 async fn reap(watch: AsyncFd<OwnedFd>, cookie: Cookie, input: mpsc::Sender<Input>) {

@@ -30,7 +30,7 @@ impl Nursery {
         let input = tokio::time::timeout(Duration::from_secs(20), self.events.recv()).await;
         match input.expect("an event in time").expect("an event") {
             Input::Event(event) => event,
-            Input::Started(started) => self.processes.take(started, &self.input),
+            Input::Started(started) => self.processes.take(started, &self.input).0,
             other => panic!("{other:?}"),
         }
     }
@@ -38,7 +38,7 @@ impl Nursery {
     fn start(&self, file: &str, args: &[&str]) {
         let args = args.iter().map(|&arg| arg.into()).collect();
         let program = Program { file: file.into(), args, env: vec!["A=b=c".into()], ..Program::default() };
-        self.processes.start(vec![Cookie(7)], program);
+        self.processes.start(vec![(Cookie(7), b"hello".to_vec())], program);
     }
 
     /// Runs until the child has ended and its output too.
@@ -122,7 +122,7 @@ async fn nothing_is_kept_of_a_child_whichever_end_comes_first() {
 async fn a_failure_fails_the_rest() {
     let mut nursery = Nursery::new();
     let program = Program { file: "no-such-program".into(), ..Program::default() };
-    nursery.processes.start(vec![Cookie(1), Cookie(2)], program);
+    nursery.processes.start(vec![(Cookie(1), Vec::new()), (Cookie(2), Vec::new())], program);
     for expected in [1, 2] {
         let Event::ProcessStarted { cookie, result } = nursery.next().await else { panic!() };
         assert_eq!((cookie, result.unwrap_err().0), (Cookie(expected), PvmError::NoFile));
@@ -158,7 +158,7 @@ async fn output_waits_while_it_is_paused() {
 #[tokio::test]
 async fn the_manager_is_where_the_driver_knows_it() {
     let mut nursery = Nursery::new();
-    nursery.processes.start(vec![Cookie(7)], Program { manager: true, ..Program::default() });
+    nursery.processes.start(vec![(Cookie(7), Vec::new())], Program { manager: true, ..Program::default() });
     assert_eq!(nursery.finish().await.0, "manager\n");
 }
 
