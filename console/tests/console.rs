@@ -1,9 +1,11 @@
 //! The console as a program: its output is PVM's, line by line.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 /// A folder with a virtual machine that ends with it, also when a test fails.
 struct Folder(tempfile::TempDir);
@@ -30,30 +32,106 @@ impl Drop for Folder {
     }
 }
 
-/// A console's conversation: what it printed on standard output, and its exit status.
-fn converse(tmp: &Path, args: &[&str], lines: &[&str]) -> (String, i32) {
-    let mut console = Command::new(env!("CARGO_BIN_EXE_pvm"))
-        .args(args)
-        .current_dir(tmp)
-        .env("PVM_TMP", tmp)
-        .env("HOME", tmp)
-        .env_remove("PVM_VMID")
-        .env_remove("PVMSOCK")
-        .env_remove("PVM_EXPORT")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut stdin = console.stdin.take().unwrap();
-    for line in lines {
-        match line.strip_prefix("sleep ") {
-            Some(time) => std::thread::sleep(Duration::from_millis(time.parse().unwrap())),
-            None => writeln!(stdin, "{line}").unwrap(),
+/// A conversation with a console, in which what is said may depend on what was heard.
+struct Console {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    heard: Arc<Mutex<String>>,
+    listener: JoinHandle<()>,
+    questions: u32,
+}
+
+/// So long something may take on a machine that has much to do.
+const LIMIT: Duration = Duration::from_secs(60);
+
+impl Console {
+    fn start(tmp: &Path, args: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_pvm"))
+            .args(args)
+            .current_dir(tmp)
+            .env("PVM_TMP", tmp)
+            .env("HOME", tmp)
+            .env_remove("PVM_VMID")
+            .env_remove("PVMSOCK")
+            .env_remove("PVM_EXPORT")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let heard = Arc::new(Mutex::new(String::new()));
+        let (stdin, mut stdout, ear) = (child.stdin.take(), child.stdout.take().unwrap(), Arc::clone(&heard));
+        let listener = std::thread::spawn(move || {
+            let (mut buffer, mut text) = ([0; 4096], Vec::new());
+            while let Ok(count @ 1..) = stdout.read(&mut buffer) {
+                text.extend_from_slice(&buffer[..count]);
+                if let Ok(all) = std::str::from_utf8(&text) {
+                    all.clone_into(&mut ear.lock().unwrap());
+                }
+            }
+        });
+        Self { child, stdin, heard, listener, questions: 0 }
+    }
+
+    fn say(&mut self, line: &str) {
+        writeln!(self.stdin.as_mut().unwrap(), "{line}").unwrap();
+    }
+
+    /// What it has printed until now.
+    fn heard(&self) -> String {
+        self.heard.lock().unwrap().clone()
+    }
+
+    /// Waits until it has printed something.
+    #[track_caller]
+    fn hears(&self, what: &str) {
+        let end = Instant::now() + LIMIT;
+        while !self.heard().contains(what) {
+            assert!(Instant::now() < end, "never said: {what}\n{}", self.heard());
+            std::thread::sleep(Duration::from_millis(5));
         }
     }
-    drop(stdin);
-    let output = console.wait_with_output().unwrap();
-    (String::from_utf8(output.stdout).unwrap(), output.status.code().unwrap_or(-1))
+
+    /// A command, and its answer.
+    #[track_caller]
+    fn ask(&mut self, line: &str) -> String {
+        let before = self.heard().len();
+        self.questions += 1;
+        let done = format!("answer {} ends", self.questions);
+        self.say(line);
+        self.say(&format!("echo {done}"));
+        self.hears(&format!("\n{done}\n"));
+        answer(&self.heard()[before..], line)
+    }
+
+    /// Repeats a command until its answer is as it should be, and gives that.
+    #[track_caller]
+    fn becomes(&mut self, line: &str, right: impl Fn(&str) -> bool) -> String {
+        let end = Instant::now() + LIMIT;
+        loop {
+            let answer = self.ask(line);
+            if right(&answer) {
+                return answer;
+            }
+            assert!(Instant::now() < end, "{line}: {answer}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Nothing more is said: what it printed, and its exit status.
+    fn end(mut self) -> (String, i32) {
+        drop(self.stdin.take());
+        let status = self.child.wait().unwrap();
+        self.listener.join().unwrap();
+        let text = self.heard.lock().unwrap().clone();
+        (text, status.code().unwrap_or(-1))
+    }
+}
+
+/// A console's conversation: what it printed on standard output, and its exit status.
+fn converse(tmp: &Path, args: &[&str], lines: &[&str]) -> (String, i32) {
+    let mut console = Console::start(tmp, args);
+    lines.iter().for_each(|line| console.say(line));
+    console.end()
 }
 
 /// What a command printed, up to the next prompt; without what jobs wrote meanwhile.
@@ -93,8 +171,7 @@ fn a_machines_life() {
     assert_eq!(answer(&text, "id 1"), "id: wrong #args\n");
     assert!(text.ends_with("pvm> quit\n\nConsole: exit handler called\npvmd still running.\n"), "{text}");
 
-    let lines =
-        ["delete beta nowhere", "add \"gamma via=local\" beta.invalid", "conf", "sleep 100", "names", "halt"];
+    let lines = ["delete beta nowhere", "add \"gamma via=local\" beta.invalid", "conf", "names", "halt"];
     let (text, status) = converse(tmp.path(), &[], &lines);
     assert_eq!(status, 0);
     assert!(text.starts_with("pvmd already running.\npvm> "), "{text}");
@@ -122,80 +199,70 @@ fn a_machines_life() {
 #[test]
 fn traced_tasks_tell_of_their_lives() {
     let tmp = Folder::new();
-    let lines = [
-        "trace + send pvm_recv",
-        "trace opt count",
-        "trace opt",
-        "trace bogus",
-        "trace",
-        "spawn -@ /bin/true",
-        "sleep 500",
-        "spawn -2 -@events /bin/sleep 0",
-        "sleep 500",
-        "halt",
-    ];
-    let (text, status) = converse(tmp.path(), &[], &lines);
-    assert_eq!(status, 0);
-    assert_eq!(answer(&text, lines[2]), "Trace Options set to \"count\"\n");
-    assert!(answer(&text, lines[3]).starts_with("trace: bogus: no such event"), "{text}");
-    let marked = answer(&text, "trace").matches('*').count();
-    assert!(marked == 2 && text.contains("*recv") && text.contains("*send"), "{text}");
-    let tid = answer(&text, lines[5]).lines().nth(1).unwrap().to_owned();
+    let mut console = Console::start(tmp.path(), &[]);
+    console.say("trace + send pvm_recv");
+    assert_eq!(console.ask("trace opt count"), "");
+    assert_eq!(console.ask("trace opt"), "Trace Options set to \"count\"\n");
+    let refused = console.ask("trace bogus");
+    assert!(refused.starts_with("trace: bogus: no such event"), "{refused}");
+    let marks = console.ask("trace");
+    assert!(marks.matches('*').count() == 2 && marks.contains("*recv") && marks.contains("*send"), "{marks}");
+    let spawned = console.ask("spawn -@ /bin/true");
+    let tid = spawned.lines().nth(1).unwrap();
     for event in ["newtask PT=-35 TF=64 TN=\"/bin/true\"", "spntask PT=-35", "endtask TST=0"] {
+        console.hears(event);
+        let text = console.heard();
         let told = text.lines().any(|line| line.contains(&format!("[T1:{tid}] ")) && line.contains(event));
         assert!(told, "{event}: {text}");
     }
-    let file = std::fs::read_to_string(tmp.path().join("events")).unwrap();
-    for event in [" newtask ", " spntask ", " endtask "] {
-        assert_eq!(file.matches(event).count(), 2, "{file}");
+    console.say("spawn -2 -@events /bin/sleep 0");
+    let file = || std::fs::read_to_string(tmp.path().join("events")).unwrap_or_default();
+    let end = Instant::now() + LIMIT;
+    while file().matches(" endtask ").count() < 2 && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(5));
     }
+    for event in [" newtask ", " spntask ", " endtask "] {
+        assert_eq!(file().matches(event).count(), 2, "{}", file());
+    }
+    console.say("halt");
+    assert_eq!(console.end().1, 0);
 }
 
 #[test]
 fn jobs_and_what_they_inherit() {
     let tmp = Folder::new();
-    let lines = [
-        "setenv GREETING good day",
-        "export GREETING",
-        "spawn -> /bin/sh -c 'echo $GREETING; echo in $PWD'",
-        "sleep 1000",
-        "jobs",
-        "spawn -2:/tmp ->out /bin/pwd",
-        "sleep 1000",
-        "spawn -2 -> /bin/sleep 100",
-        "jobs",
-        "ps",
-        "reset",
-        "sleep 1000",
-        "ps",
-        "spawn no-such-program",
-        "spawn -nohost /bin/true",
-        "halt",
-    ];
-    let (text, status) = converse(tmp.path(), &[], &lines);
-    assert_eq!(status, 0);
-    let started = answer(&text, lines[2]);
-    assert!(started.starts_with("[1]\n1 successful\nt4000"), "{text}");
+    let mut console = Console::start(tmp.path(), &[]);
+    console.say("setenv GREETING good day");
+    console.say("export GREETING");
+    let started = console.ask("spawn -> /bin/sh -c 'echo $GREETING; echo in $PWD'");
+    assert!(started.starts_with("[1]\n1 successful\nt4000"), "{started}");
     let tid = started.lines().nth(2).unwrap();
-    let directory = tmp.path().display();
+    console.hears("[1] finished\n");
+    let (text, directory) = (console.heard(), tmp.path().display());
     for line in
         [format!("[1:{tid}] good day\n"), format!("[1:{tid}] in {directory}\n"), format!("[1:{tid}] EOF\n")]
     {
         assert!(text.contains(&line), "{line}: {text}");
     }
-    assert!(text.contains("[1] finished\n"), "{text}");
+    assert_eq!(console.ask("jobs"), "");
+    console.say("spawn -2:/tmp ->out /bin/pwd");
+    console.hears("[2] finished\n");
     let file = std::fs::read_to_string(tmp.path().join("out")).unwrap();
     assert_eq!(file.matches("] /tmp\n").count(), 2, "{file}");
     assert_eq!(file.matches("] EOF\n").count(), 2, "{file}");
-    let started = answer(&text, lines[7]);
+    let started = console.ask("spawn -2 -> /bin/sleep 100");
     let sleeping: Vec<&str> = started.lines().skip(2).collect();
-    assert!(text.contains(&format!(" 3: {} {}\n", sleeping[0], sleeping[1])), "{text}");
-    assert_eq!(answer(&text, "ps").matches("/bin/sleep  \n").count(), 2, "{text}");
-    let after = &text[text.find("reset\n").unwrap()..];
-    assert_eq!(answer(after, "ps"), "                    HOST      TID   FLAG 0x COMMAND\n", "{text}");
-    assert!(text.contains("[3] finished\n"), "{text}");
-    assert_eq!(answer(&text, lines[13]), "0 successful\nNo such file\n");
-    assert_eq!(answer(&text, lines[14]), "0 successful\nNo such host\n");
+    let jobs = console.ask("jobs");
+    assert!(jobs.contains(&format!(" 3: {} {}\n", sleeping[0], sleeping[1])), "{jobs}");
+    let tasks = console.ask("ps");
+    assert_eq!(tasks.matches("/bin/sleep  \n").count(), 2, "{tasks}");
+    console.say("reset");
+    console.hears("[3] finished\n");
+    console.becomes("ps", |tasks| tasks == "                    HOST      TID   FLAG 0x COMMAND\n");
+    assert_eq!(console.ask("spawn no-such-program"), "0 successful\nNo such file\n");
+    assert_eq!(console.ask("spawn -nohost /bin/true"), "0 successful\nNo such host\n");
+    console.say("halt");
+    assert_eq!(console.end().1, 0);
 }
 
 #[test]
@@ -240,40 +307,27 @@ fn teams_are_shown() {
 #[test]
 fn batches_are_queued_listed_watched_and_cancelled() {
     let tmp = Folder::new();
-    let lines = [
-        "spawn -50 -+ /bin/sleep 100",
-        "sleep 1000",
-        "batch -l",
-        "batch -c 40001",
-        "sleep 1000",
-        "batch",
-        "spawn -20 -+ -%round-robin /bin/true",
-        "batch -w 40002",
-        "batch -c 40002",
-        "spawn -%fifo /bin/true",
-        "batch -w 40009",
-        "halt",
-    ];
-    let (text, status) = converse(tmp.path(), &["-nvm"], &lines);
-    assert_eq!(status, 0);
-    assert_eq!(answer(&text, lines[0]), "batch 40001\n", "{text}");
+    let mut console = Console::start(tmp.path(), &["-nvm"]);
     let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let row = |list: &str, line| words(list.lines().nth(line).unwrap_or_default());
+    assert_eq!(console.ask("spawn -50 -+ /bin/sleep 100"), "batch 40001\n");
     let cores = std::thread::available_parallelism().unwrap().get();
     let (running, waiting) = (cores.min(50).to_string(), (50 - cores.min(50)).to_string());
-    let list = answer(&text, lines[2]);
-    let row = words(list.lines().nth(1).unwrap());
-    assert_eq!([&row[2], &row[3], &row[4]], ["50", &waiting, &running], "{text}");
-    let node = words(list.lines().nth(3).unwrap());
-    assert_eq!(
-        [node.first(), node.get(1), node.last()],
-        [Some(&"vm".to_owned()), Some(&cores.to_string()), Some(&running)],
-        "{text}"
-    );
-    let row = words(answer(&text, "batch").lines().nth(1).unwrap());
-    assert_eq!((&row[0][..], &row[4][..], &row[7][..]), ("40001", "0", "50"), "{text}");
-    let row = words(answer(&text, lines[7]).lines().nth(1).unwrap());
-    assert_eq!((&row[5][..], &row[9][..]), ("20", "round-robin"), "{text}");
-    assert!(answer(&text, lines[8]).contains("cancelling batch 40002: "), "{text}");
-    assert!(answer(&text, lines[9]).contains("there is no policy \"fifo\""), "{text}");
-    assert_eq!(answer(&text, lines[10]), "batch: 40009: there is no such batch\n", "{text}");
+    let list = console.becomes("batch -l", |list| row(list, 1).get(4) == Some(&running));
+    assert_eq!(row(&list, 1)[2..5], ["50".to_owned(), waiting, running.clone()], "{list}");
+    let node = row(&list, 3);
+    assert_eq!([&node[0], &node[1], node.last().unwrap()], ["vm", &cores.to_string(), &running], "{list}");
+    console.say("batch -c 40001");
+    let list = console.becomes("batch", |list| row(list, 1).get(4).is_some_and(|running| running == "0"));
+    assert_eq!((&row(&list, 1)[0][..], &row(&list, 1)[7][..]), ("40001", "50"), "{list}");
+    console.say("spawn -20 -+ -%round-robin /bin/true");
+    let list = console.ask("batch -w 40002");
+    assert_eq!((&row(&list, 1)[5][..], &row(&list, 1)[9][..]), ("20", "round-robin"), "{list}");
+    let late = console.ask("batch -c 40002");
+    assert!(late.contains("cancelling batch 40002: "), "{late}");
+    let refused = console.ask("spawn -%fifo /bin/true");
+    assert!(refused.contains("there is no policy \"fifo\""), "{refused}");
+    assert_eq!(console.ask("batch -w 40009"), "batch: 40009: there is no such batch\n");
+    console.say("halt");
+    assert_eq!(console.end().1, 0);
 }
