@@ -6,10 +6,6 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
-
-/// What the kernel may take to let a controller go of which nobody has any groups.
-const LETS_GO: Duration = Duration::from_secs(10);
 
 /// A control group of version 2 with its own weight, and whatever is made below it; gone when this is.
 #[derive(Debug)]
@@ -83,7 +79,7 @@ impl Drop for CpuGroup {
             }
             fs::remove_dir(&self.path).ok().or_else(|| (!self.path.exists()).then_some(()))
         };
-        if wait::until(LETS_GO, is_gone).is_none() {
+        if wait::until(wait::PATIENCE, is_gone).is_none() {
             eprintln!("{} is still in use", self.path.display());
         }
         if let Some(root) = &self.enabled {
@@ -126,7 +122,7 @@ impl Moved {
 
 impl Drop for Moved {
     fn drop(&mut self) {
-        if wait::until(LETS_GO, || self.remount(&self.options).ok()).is_none() {
+        if wait::until(wait::PATIENCE, || self.remount(&self.options).ok()).is_none() {
             eprintln!("{} is without its controller", self.mount.display());
         }
     }

@@ -5,7 +5,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{self, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 use rustix::process::Signal;
 use tempfile::TempDir;
@@ -16,9 +15,6 @@ use crate::network::{Namespace, Network};
 use crate::process::{self as processes, Process};
 use crate::program::{Ended, Program};
 use crate::wait;
-
-/// How long an orderly end may take: daemons wait a second for tasks, and again for what they still send.
-const ENDING: Duration = Duration::from_secs(10);
 
 /// Where the loader looks for shared libraries first.
 const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
@@ -327,7 +323,7 @@ impl Machine {
     pub fn finish(mut self) {
         let mut console = self.console();
         console.send("halt");
-        console.into_program().end_within(ENDING);
+        console.into_program().end();
         self.expect_nothing_left();
     }
 
@@ -335,8 +331,8 @@ impl Machine {
     #[track_caller]
     pub fn expect_nothing_left(&mut self) {
         let daemon = self.daemon.take().expect("the daemon runs until the machine is finished");
-        daemon.end_within(ENDING);
-        let gone = wait::until(ENDING, || self.processes().is_empty().then_some(()));
+        daemon.end();
+        let gone = wait::until(wait::PATIENCE, || self.processes().is_empty().then_some(()));
         assert!(gone.is_some(), "processes left: {:#?}\n{}", self.processes(), self.log());
         // The original leaves sockets of direct routes behind when tasks are killed.
         if self.installation.is_ours && self.library.is_ours {

@@ -1,10 +1,13 @@
 //! A process under the eyes of a test: what it prints is collected, awaited and shown when the test fails.
 
-use std::io::{Read, Write};
+use std::io::Write;
+use std::os::fd::OwnedFd;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex};
-use std::thread::{self, JoinHandle};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread;
 use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::wait::{self, PATIENCE};
 
@@ -13,9 +16,16 @@ pub struct Program {
     name: String,
     child: Child,
     stdin: Option<ChildStdin>,
-    stdout: Arc<Mutex<Vec<u8>>>,
-    stderr: Arc<Mutex<Vec<u8>>>,
-    readers: Vec<JoinHandle<()>>,
+    stdout: Arc<Collected>,
+    stderr: Arc<Collected>,
+}
+
+/// What has come out of a pipe.
+struct Collected {
+    /// Whoever reads holds it from before the pipe is empty until what was in it is here.
+    bytes: Mutex<Vec<u8>>,
+    /// The same end of the pipe as the reader's.
+    pipe: OwnedFd,
 }
 
 /// How a program ended.
@@ -36,10 +46,10 @@ impl Program {
         let name = format!("{command:?}").split_whitespace().last().unwrap_or_default().to_owned();
         let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let mut child = spawned.unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
-        let (stdout, first) = collect(child.stdout.take());
-        let (stderr, second) = collect(child.stderr.take());
+        let stdout = Collected::of(child.stdout.take().expect("a pipe").into());
+        let stderr = Collected::of(child.stderr.take().expect("a pipe").into());
         let stdin = child.stdin.take();
-        Self { name, child, stdin, stdout, stderr, readers: vec![first, second] }
+        Self { name, child, stdin, stdout, stderr }
     }
 
     /// Runs it to its end, with nothing on its standard input.
@@ -55,12 +65,12 @@ impl Program {
 
     /// What it has written to its standard output until now.
     pub fn stdout(&self) -> String {
-        text(&self.stdout)
+        self.stdout.text()
     }
 
     /// What it has written to its standard error until now.
     pub fn stderr(&self) -> String {
-        text(&self.stderr)
+        self.stderr.text()
     }
 
     /// Writes to its standard input; a program that has ended does not mind.
@@ -120,10 +130,8 @@ impl Program {
         let Some(status) = status else {
             panic!("{} did not end within {limit:?}:\n{}", self.name, self.transcript());
         };
-        // The pipes may be held open by a process it started; what it wrote itself is there after a moment.
-        wait::until(Duration::from_secs(1), || {
-            self.readers.iter().all(JoinHandle::is_finished).then_some(())
-        });
+        // The pipes may be held open by a process it started; what it wrote itself is in them, or has been taken out.
+        wait::becomes_true("all that it wrote", || self.stdout.is_all() && self.stderr.is_all());
         Ended { status, stdout: self.stdout(), stderr: self.stderr() }
     }
 
@@ -147,19 +155,44 @@ impl Drop for Program {
     }
 }
 
-fn collect(stream: Option<impl Read + Send + 'static>) -> (Arc<Mutex<Vec<u8>>>, JoinHandle<()>) {
-    let collected = Arc::new(Mutex::new(Vec::new()));
-    let sink = Arc::clone(&collected);
-    let reader = thread::spawn(move || {
-        let Some(mut stream) = stream else { return };
-        let mut piece = [0; 4096];
-        while let Ok(n @ 1..) = stream.read(&mut piece) {
-            sink.lock().expect("no one panics with the lock").extend_from_slice(&piece[..n]);
-        }
-    });
-    (collected, reader)
-}
+impl Collected {
+    /// Reads on as long as there is somebody who could write.
+    fn of(pipe: OwnedFd) -> Arc<Self> {
+        let collected = Arc::new(Self { bytes: Mutex::default(), pipe });
+        let reader = Arc::clone(&collected);
+        thread::spawn(move || while reader.read_some() {});
+        collected
+    }
 
-fn text(bytes: &Mutex<Vec<u8>>) -> String {
-    String::from_utf8_lossy(&bytes.lock().expect("no one panics with the lock")).into_owned()
+    /// Takes what is there, as soon as there is something; `false` at the end.
+    fn read_some(&self) -> bool {
+        let mut ready = [PollFd::new(&self.pipe, PollFlags::IN)];
+        // Nobody may wait while he holds the bytes.
+        if poll(&mut ready, None).is_err() {
+            return true;
+        }
+        let mut bytes = self.bytes();
+        let mut piece = [0; 4096];
+        match rustix::io::read(&self.pipe, &mut piece) {
+            Ok(count) => {
+                bytes.extend_from_slice(&piece[..count]);
+                count > 0
+            }
+            Err(error) => error == rustix::io::Errno::INTR,
+        }
+    }
+
+    /// Whether all is here that was written until now.
+    fn is_all(&self) -> bool {
+        let _reading = self.bytes();
+        rustix::io::ioctl_fionread(&self.pipe) == Ok(0)
+    }
+
+    fn bytes(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.bytes.lock().expect("no one panics with the lock")
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.bytes()).into_owned()
+    }
 }

@@ -3,11 +3,12 @@
 use pvm_tests::machine::Plan;
 use pvm_tests::program::Program;
 use pvm_tests::programs::{Linking, Programs};
+use pvm_tests::wait::Stopwatch;
 use pvm_tests::{Installation, Machine, process, wait};
 use rustix::process::Signal;
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long tasks may outlive their machine's master.
 const PROMISED: Duration = Duration::from_secs(5);
@@ -53,7 +54,7 @@ fn without_their_master_daemons_end_and_another_can_begin() {
         return;
     };
     process::signal(machine.daemon_pid(), Signal::KILL);
-    let killed = Instant::now();
+    let killed = Stopwatch::start();
     wait::becomes_true("the end of the other daemons", || machine.slave_daemons().is_empty());
     wait::becomes_true("the end of all tasks", || pids.iter().all(|&pid| !process::is_alive(pid)));
     assert!(killed.elapsed() < PROMISED, "it took {:?}", killed.elapsed());

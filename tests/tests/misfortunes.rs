@@ -24,25 +24,26 @@ fn an_sshd_that_hangs_costs_its_host_and_nothing_else() {
     let port = silent.local_addr().expect("it has an address").port();
     let plan = Plan::of(&ours).name("h1").hostfile("* ep=@PATH@\n");
     let machine =
-        plan.variable("PVM_RSH", &format!("ssh -p {port}")).variable("PVM_START_TIMEOUT", "3").start();
+        plan.variable("PVM_RSH", &format!("ssh -p {port}")).variable("PVM_START_TIMEOUT", "5").start();
     let (mut adding, mut other) = (machine.console(), machine.console());
     let begin = Instant::now();
     adding.send("add \"stuck ip=127.0.0.5\" \"h2 via=local\"");
+    let is_ssh = |process: &pvm_tests::process::Process| process.command.starts_with("ssh ");
+    wait::becomes_true("ssh", || machine.processes().iter().any(is_ssh));
     // Meanwhile the machine goes on.
+    let busy = other.command("add \"h3 via=local\"").concat();
     let spawned = other.spawn("/bin/true");
     assert!(spawned.tasks.iter().all(Result::is_ok), "{spawned:?}");
-    let busy = other.command("add \"h3 via=local\"").concat();
     let reason = adding.await_line("the result for the stuck host", |line| {
         line.trim_start().strip_prefix("stuck ").map(str::to_owned)
     });
     let took = begin.elapsed();
-    assert!(reason.contains("no answer within 3s (PVM_START_TIMEOUT)"), "{reason}");
-    assert!((3..10).contains(&took.as_secs()), "it took {took:?}");
+    assert!(reason.contains("no answer within 5s (PVM_START_TIMEOUT)"), "{reason}");
+    assert!(took.as_secs() >= 5, "it took {took:?}");
     assert!(busy.contains("Already") || busy.contains("already"), "one operation at a time: {busy}");
     wait::becomes_true("the host beside it", || other.conf().len() == 2);
     assert_eq!(other.add(&["h3 via=local"]).len(), 1);
     assert_eq!(other.conf().len(), 3);
-    let is_ssh = |process: &pvm_tests::process::Process| process.command.starts_with("ssh ");
     wait::becomes_true("the end of ssh", || !machine.processes().iter().any(is_ssh));
     adding.quit();
     other.quit();
@@ -102,6 +103,9 @@ fn error_on(host: &str, console: &mut Console) -> i64 {
     there - here.as_secs() as i64
 }
 
+/// How long a host may be silent: longer than one of several that share a computer waits for a processor.
+const SILENCE: Duration = Duration::from_secs(3);
+
 #[test]
 fn a_host_whose_clock_jumps_stays() {
     let Some(ours) = Installation::ours_only("a clock that jumps") else { return };
@@ -109,14 +113,14 @@ fn a_host_whose_clock_jumps_stays() {
     let line = format!("odd ip=127.0.0.2 id=odd-{} dx={} ep=/bin", std::process::id(), ours.pvmd().display());
     let starter = clock.starter().display().to_string();
     let plan = Plan::of(&ours).name("h1").hostfile(&format!("{line}\n")).variable("PVM_RSH", &starter);
-    let machine = plan.variable("PVM_HOST_TIMEOUT", "1").start();
+    let machine = plan.variable("PVM_HOST_TIMEOUT", &SILENCE.as_secs().to_string()).start();
     let mut console = machine.console_with_hosts(2);
     for (hosts, error) in [(3, 3600), (4, -3600), (5, 20 * 365 * 86400)] {
         clock.is_wrong_by(error);
         let found = error_on("odd", &mut console);
         assert!((found - error).abs() < 30, "its clock is wrong by {found} s, not {error} s");
         // Nobody is silent for too long, by any clock that counts.
-        std::thread::sleep(Duration::from_secs(2));
+        std::thread::sleep(SILENCE + Duration::from_secs(1));
         assert_eq!(console.conf().len(), hosts - 1, "{:#?}", machine.logs());
         // A newcomer and the host with the wrong clock look at each other's certificates.
         let added = console.add(&[&format!("h{hosts} via=local")]);
