@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A master whose files are in a folder of its own.
 struct Master {
@@ -190,7 +190,7 @@ fn a_slave_whose_master_never_links_ends() {
     let master = Master::start(
         "shift; \"$@\" > $PVM_TMP/answer; echo done >&2; exit 1",
         "",
-        &[("PVM_START_TIMEOUT", "1")],
+        &[("PVM_START_TIMEOUT", "5")],
     );
     master.says("CantStart");
     let answer = fs::read_to_string(master.folder.path().join("answer")).unwrap();

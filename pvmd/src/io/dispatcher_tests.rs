@@ -3,6 +3,9 @@ use rustix::thread::CapabilitySet;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+/// So long something may take on a machine that has much to do.
+const LIMIT: Duration = Duration::from_secs(60);
+
 /// A process that computes, and ends when it is asked to.
 struct Spinner(Child);
 
@@ -23,7 +26,7 @@ impl Spinner {
     }
 
     fn wait_for(&self, wanted: char) {
-        let end = Instant::now() + Duration::from_secs(10);
+        let end = Instant::now() + LIMIT;
         while self.state() != wanted {
             assert!(Instant::now() < end, "{} in place of {wanted}", self.state());
             std::thread::sleep(Duration::from_millis(2));
@@ -110,9 +113,10 @@ fn without_a_guardian_nothing_is_held() {
     let mut turns = Turns { guardian: vec!["/no/such/program".into()], ..Turns::new(Means::Stop, &[]) };
     turns.set(task.pid(), false);
     assert!(turns.is_given_up && turns.held.is_empty());
-    assert_eq!((task.state(), turns.name()), ('R', "none"));
+    assert_eq!(turns.name(), "none");
+    task.wait_for('R');
     turns.set(task.pid(), false);
-    assert_eq!(task.state(), 'R');
+    assert_ne!(task.state(), 'T');
 }
 
 /// The guardian has died: all are let go at the next turn.
@@ -123,7 +127,7 @@ fn a_lost_guardian_is_noticed() {
         Turns { guardian: ["sh", "-c", "read line"].map(OsString::from).to_vec(), ..turns(Means::Stop) };
     turns.set(first.pid(), false);
     first.wait_for('T');
-    let end = Instant::now() + Duration::from_secs(10);
+    let end = Instant::now() + LIMIT;
     while !turns.is_given_up {
         assert!(Instant::now() < end);
         turns.set(second.pid(), false);
@@ -142,7 +146,7 @@ fn a_lost_guardian_is_noticed_by_who_has_nothing_to_say_to_it() {
     let task = Spinner::new();
     let guardian = ["sh", "-c", "read line"].map(OsString::from).to_vec();
     let mut turns = Turns { guardian, ..turns(Means::Priorities) };
-    let end = Instant::now() + Duration::from_secs(10);
+    let end = Instant::now() + LIMIT;
     while !turns.is_given_up {
         assert!(Instant::now() < end);
         turns.set(task.pid(), false);

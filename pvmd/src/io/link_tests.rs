@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::io::tls::Authority;
+use std::time::Instant;
 use tokio::net::UdpSocket;
 
 struct End {
@@ -13,10 +14,10 @@ fn host(index: u32) -> HostIndex {
     HostIndex::new(index).unwrap()
 }
 
-fn open(authority: &Authority, own: u32, certificate_of: u32, timeout: Duration) -> End {
+fn open(authority: &Authority, own: u32, certificate_of: u32) -> End {
     let (input, events) = mpsc::channel(100);
     let credentials = authority.issue(host(certificate_of)).unwrap();
-    let links = Links::open(host(own), Ipv4Addr::LOCALHOST.into(), &credentials, timeout, input).unwrap();
+    let links = Links::open(host(own), Ipv4Addr::LOCALHOST.into(), &credentials, TIMEOUT, input).unwrap();
     End { links, events }
 }
 
@@ -37,7 +38,7 @@ impl End {
 
     async fn next(&mut self) -> Event {
         loop {
-            let input = tokio::time::timeout(Duration::from_secs(20), self.events.recv()).await;
+            let input = tokio::time::timeout(PATIENCE, self.events.recv()).await;
             match input.expect("in time").expect("an event") {
                 Input::Event(event) => return event,
                 Input::Link(link) => {
@@ -55,11 +56,15 @@ impl End {
     }
 }
 
+/// How long another host may be silent.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-async fn pair(timeout: Duration) -> (End, End) {
+/// So long something may take on a machine that has much to do.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+async fn pair() -> (End, End) {
     let authority = Authority::mint().unwrap();
-    let (mut master, mut slave) = (open(&authority, 1, 1, timeout), open(&authority, 2, 2, timeout));
+    let (mut master, mut slave) = (open(&authority, 1, 1), open(&authority, 2, 2));
     master.links.dial(&slave.entry());
     master.linked(2).await;
     slave.linked(1).await;
@@ -68,7 +73,7 @@ async fn pair(timeout: Duration) -> (End, End) {
 
 #[tokio::test]
 async fn messages_arrive_in_order_both_ways() {
-    let (mut master, mut slave) = pair(TIMEOUT).await;
+    let (mut master, mut slave) = pair().await;
     for serial in 0..1000 {
         master.links.send(host(2), DaemonMsg::TableAck { serial, failed: Vec::new() }, serial % 3 < 2);
         slave.links.send(host(1), DaemonMsg::TableAck { serial, failed: Vec::new() }, false);
@@ -86,7 +91,7 @@ async fn messages_arrive_in_order_both_ways() {
 
 #[tokio::test]
 async fn what_was_sent_before_the_end_arrives() {
-    let (mut master, mut slave) = pair(TIMEOUT).await;
+    let (mut master, mut slave) = pair().await;
     let data = Bytes::from(vec![7; 700_000]);
     let message = DaemonMsg::Data { src: pvm_wire::Tid::ANY, dsts: Vec::new(), flags: 3, data };
     master.links.send(host(2), message.clone(), true);
@@ -106,7 +111,7 @@ fn piece(number: usize) -> DaemonMsg {
 #[tokio::test]
 async fn what_goes_at_once_and_what_waits_arrive_in_order_and_count_once() {
     const COUNT: usize = 300;
-    let (mut master, mut slave) = pair(TIMEOUT).await;
+    let (mut master, mut slave) = pair().await;
     let (mut at_once, mut drained, mut sent) = (0, 0, 0);
     for number in 0..COUNT {
         let message = piece(number);
@@ -140,7 +145,7 @@ async fn what_goes_at_once_and_what_waits_arrive_in_order_and_count_once() {
 /// Two ends of a link that nobody has taken yet.
 async fn bare_pair() -> (NewLink, NewLink, (End, End)) {
     let authority = Authority::mint().unwrap();
-    let (caller, mut called) = (open(&authority, 1, 1, TIMEOUT), open(&authority, 2, 2, TIMEOUT));
+    let (caller, mut called) = (open(&authority, 1, 1), open(&authority, 2, 2));
     let here = connect(&caller.links.endpoint, host(1), host(2), called.entry().address).await.unwrap();
     let Some(Input::Link(there)) = called.events.recv().await else { panic!("a link") };
     (here, there, (caller, called))
@@ -148,11 +153,11 @@ async fn bare_pair() -> (NewLink, NewLink, (End, End)) {
 
 #[tokio::test]
 async fn an_answer_takes_the_acknowledgement_of_many_packets_along() {
-    const ROUNDS: usize = 50;
     let (mut here, mut there, _ends) = bare_pair().await;
     let (sent, mut received) = (vec![7; 40_000], vec![0; 40_000]);
-    let mut fewest = u64::MAX;
-    for _ in 0..ROUNDS {
+    let (mut fewest, end) = (u64::MAX, Instant::now() + PATIENCE);
+    // The answer alone, if nothing delays it: what else runs here does so now and then.
+    while fewest > 1 && Instant::now() < end {
         let before = here.connection.stats().udp_rx.datagrams;
         here.send.write_all(&sent).await.unwrap();
         there.recv.read_exact(&mut received).await.unwrap();
@@ -160,13 +165,13 @@ async fn an_answer_takes_the_acknowledgement_of_many_packets_along() {
         here.recv.read_exact(&mut [0; 6]).await.unwrap();
         fewest = fewest.min(here.connection.stats().udp_rx.datagrams - before);
     }
-    assert_eq!(fewest, 1, "the answer alone, if nothing delays it");
+    assert_eq!(fewest, 1);
 }
 
 #[tokio::test]
 async fn a_stranger_is_refused() {
-    let mut slave = open(&Authority::mint().unwrap(), 2, 2, TIMEOUT);
-    let mut stranger = open(&Authority::mint().unwrap(), 1, 1, TIMEOUT);
+    let mut slave = open(&Authority::mint().unwrap(), 2, 2);
+    let mut stranger = open(&Authority::mint().unwrap(), 1, 1);
     stranger.links.dial(&slave.entry());
     assert!(matches!(stranger.next().await, Event::LinkFailed { .. }));
     assert!(slave.events.try_recv().is_err(), "the daemon hears nothing of it");
@@ -175,15 +180,15 @@ async fn a_stranger_is_refused() {
 #[tokio::test]
 async fn nobody_passes_for_another_host() {
     let authority = Authority::mint().unwrap();
-    let mut slave = open(&authority, 2, 2, TIMEOUT);
+    let mut slave = open(&authority, 2, 2);
     // Host 3's certificate, but it says that it is the master.
-    let mut liar = open(&authority, 1, 3, TIMEOUT);
+    let mut liar = open(&authority, 1, 3);
     liar.links.dial(&slave.entry());
     assert!(matches!(liar.next().await, Event::LinkFailed { .. }));
     assert!(slave.events.try_recv().is_err());
     // And whoever is dialled must be who was meant.
-    let mut master = open(&authority, 1, 1, TIMEOUT);
-    let impostor = open(&authority, 3, 3, TIMEOUT);
+    let mut master = open(&authority, 1, 1);
+    let impostor = open(&authority, 3, 3);
     master.links.dial(&HostEntry { index: host(2), ..impostor.entry() });
     assert!(matches!(master.next().await, Event::LinkFailed { .. }));
     slave.links.close(host(1));
@@ -205,7 +210,7 @@ async fn greet_with(version: u32, caller: &End, called: &End) -> String {
 #[tokio::test]
 async fn another_version_is_refused_and_both_are_named() {
     let authority = Authority::mint().unwrap();
-    let (older, mut slave) = (open(&authority, 1, 1, TIMEOUT), open(&authority, 2, 2, TIMEOUT));
+    let (older, mut slave) = (open(&authority, 1, 1), open(&authority, 2, 2));
     let ours = pvm_wire::codes::DAEMON_PROTOCOL;
     let told = greet_with(ours - 1, &older, &slave).await;
     assert!(told.contains(&format!("it speaks protocol {}, this daemon {ours}", ours - 1)), "{told}");
@@ -215,7 +220,7 @@ async fn another_version_is_refused_and_both_are_named() {
 #[tokio::test]
 async fn random_bytes_on_the_port_change_nothing() {
     let authority = Authority::mint().unwrap();
-    let (mut master, mut slave) = (open(&authority, 1, 1, TIMEOUT), open(&authority, 2, 2, TIMEOUT));
+    let (mut master, mut slave) = (open(&authority, 1, 1), open(&authority, 2, 2));
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let target = slave.entry().address.unwrap();
     let mut state = 88_172_645_463_325_252_u64;
@@ -236,13 +241,13 @@ async fn random_bytes_on_the_port_change_nothing() {
 
 #[tokio::test]
 async fn silence_is_noticed() {
-    let (mut master, slave) = pair(Duration::from_millis(600)).await;
+    let (mut master, slave) = pair().await;
     // The other end stops answering: its socket is there, nobody reads it.
     let End { links, events } = slave;
     let Links { endpoint, .. } = links;
     endpoint.rebind(std::net::UdpSocket::bind("127.0.0.1:0").unwrap()).unwrap();
     drop(events);
-    let lost = tokio::time::timeout(Duration::from_secs(5), master.next()).await.unwrap();
+    let lost = master.next().await;
     assert!(matches!(lost, Event::PeerLost { .. }), "{lost:?}");
 }
 

@@ -200,7 +200,7 @@ mod tests {
             }
             let mut received = Vec::new();
             while received.len() < sent.len() {
-                let wait = tokio::time::timeout(std::time::Duration::from_secs(10), receive(&there));
+                let wait = tokio::time::timeout(std::time::Duration::from_secs(60), receive(&there));
                 received.extend(wait.await.expect("all packets come"));
             }
             assert_eq!(received, sent);
