@@ -323,7 +323,7 @@ mod tests {
     #[test]
     fn a_program_that_hangs_spoils_its_own_value_only() {
         let hangs = |ask: Ask| if ask.xs == [1] { shell("exec sleep 1000") } else { echo(ask) };
-        let contender = Contender::new("a", Kind::Compared, hangs).within(Duration::from_millis(500));
+        let contender = Contender::new("a", Kind::Compared, hangs).within(Duration::from_secs(5));
         let outcomes = run(&part(vec![contender], true), 3);
         assert_eq!(outcomes[0].seconds[&2], [0.5], "who has failed is not run again");
         let failure = outcomes[0].failure.as_deref().expect("it hangs");

@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+/// So long something may take on a machine that has much to do.
+const LIMIT: Duration = Duration::from_secs(60);
+
 /// `pvm`, with its temporary files in this folder.
 fn pvm(tmp: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pvm"));
@@ -36,7 +39,7 @@ fn processes(tmp: &Path) -> usize {
 }
 
 fn assert_nothing_left(tmp: &Path) {
-    let deadline = Instant::now() + Duration::from_secs(5);
+    let deadline = Instant::now() + LIMIT;
     while processes(tmp) > 0 && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -90,7 +93,7 @@ fn a_signal_ends_all_of_it() {
         let mut stdout = std::io::BufReader::new(child.stdout.take().unwrap());
         std::io::BufRead::read_line(&mut stdout, &mut line).unwrap();
         assert_eq!(line, "up\n");
-        Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+        assert!(self::signal(signal, &child.id().to_string()));
         assert_eq!(child.wait().unwrap().code(), Some(status));
         assert_nothing_left(tmp.path());
     }
@@ -156,27 +159,38 @@ fn the_demo_draws_its_picture_though_tasks_are_killed() {
     assert_nothing_left(tmp.path());
 }
 
-/// Kills so many of the demo's tasks, one after the other; returns how many it found.
+/// Kills so many of the demo's tasks, one after the other; returns how many it found. The first is stopped until the others
+/// are dead: so long the demo cannot be over.
 fn kill_workers(tmp: &Path, count: usize) -> usize {
+    let mut victims: Vec<String> = Vec::new();
+    let deadline = Instant::now() + LIMIT;
+    while victims.len() < count && Instant::now() < deadline {
+        // The youngest has its work still before it.
+        let found = workers(tmp).into_iter().filter(|pid| !victims.contains(pid));
+        if let Some(pid) = found.max_by_key(|pid| pid.parse::<u32>().unwrap())
+            && signal(if victims.is_empty() { "-STOP" } else { "-KILL" }, &pid)
+        {
+            victims.push(pid);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(victims.first().is_some_and(|pid| signal("-KILL", pid)), "it waits to be killed");
+    victims.len()
+}
+
+/// The process ids of the demo's tasks.
+fn workers(tmp: &Path) -> Vec<String> {
     let mark = format!("TMPDIR={}\0", tmp.display());
     let holds = |file: PathBuf, text: &[u8]| {
         std::fs::read(file).unwrap_or_default().windows(text.len()).any(|window| window == text)
     };
-    let mut victims = std::collections::BTreeSet::new();
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while victims.len() < count && Instant::now() < deadline {
-        let worker = files(Path::new("/proc")).into_iter().find(|path| {
-            !victims.contains(path)
-                && holds(path.join("cmdline"), b"demo\0--worker\0")
-                && holds(path.join("environ"), mark.as_bytes())
-        });
-        if let Some(worker) = worker {
-            let pid = worker.file_name().unwrap().to_owned();
-            if Command::new("kill").arg("-9").arg(pid).status().unwrap().success() {
-                victims.insert(worker);
-            }
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    victims.len()
+    let is_worker = |path: &PathBuf| {
+        holds(path.join("cmdline"), b"demo\0--worker\0") && holds(path.join("environ"), mark.as_bytes())
+    };
+    let found = files(Path::new("/proc")).into_iter().filter(is_worker);
+    found.map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect()
+}
+
+fn signal(signal: &str, pid: &str) -> bool {
+    Command::new("kill").args([signal, pid]).stderr(Stdio::null()).status().unwrap().success()
 }
