@@ -36,7 +36,7 @@ const LONGEST: u64 = 200_000;
 const MEMORY: u64 = 2 * (WORKERS as u64) * (CREDIT as u64) * LONGEST;
 
 /// Longest wait for what must come.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {
     rust_support::main(TESTS, ROLES)

@@ -23,7 +23,7 @@ const ROLES: &[Test] = &[("echo", echo)];
 /// Rounds in turn that show that nothing is asked for.
 const ENOUGH: i32 = 100;
 /// The first ones make the two known to each other.
-const TIME: Duration = Duration::from_secs(30);
+const TIME: Duration = Duration::from_secs(100);
 
 /// Bytes in the line of the ring that says that there is a message, in a few, and the most that lie there.
 const SIZES: [usize; 3] = [4, 64, 1000];

@@ -58,7 +58,7 @@ int main(int argc, char **argv)
 		pvm_kill(tids[i * 3 % n]);
 	}
 	while (gone < n) {
-		struct timeval patience = {30, 0};
+		struct timeval patience = {100, 0};
 		int tag, failed;
 		int message = pvm_trecv(-1, -1, &patience);
 		if (message <= 0) {

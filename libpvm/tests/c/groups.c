@@ -102,7 +102,7 @@ static void barriers(void)
 	stage("barrier of -1");
 	if (me < 2) {
 		if (me == 1) {
-			usleep(300000);
+			sleep(1);
 			say(" other count %d", pvm_barrier("g", 3));
 			say(" too few %d", pvm_barrier("g", 1));
 		}
@@ -303,7 +303,9 @@ static void death(void)
 		pvm_kill(tids[2]);
 		pvm_recv(-1, 40);
 		tids[2] = -1;
-		usleep(100000);
+		/* Who is told first, the groups' keeper or this task, is open. */
+		while (pvm_gsize("g") == N)
+			usleep(10000);
 	} else if (me == 2) {
 		for (;;)
 			pause();
@@ -334,7 +336,7 @@ static void statics(void)
 	if (me == 3)
 		say(" not in it %d", pvm_freezegroup("s", 2));
 	if (me == 1)
-		say(" other count %d", (usleep(300000), pvm_freezegroup("s", 3)));
+		say(" other count %d", (sleep(1), pvm_freezegroup("s", 3)));
 	if (me < 2)
 		say(" %d", pvm_freezegroup("s", 2));
 	stage("static");

@@ -192,7 +192,7 @@ static void order(int *tids, int count, int what, int round, int root, int lost,
 static int all_done(int count)
 {
 	while (count > 0) {
-		struct timeval patience = {20, 0};
+		struct timeval patience = {100, 0};
 		int message = pvm_trecv(-1, DONE, &patience);
 		if (message <= 0) {
 			printf("%d members wait for ever\n", count);

@@ -40,13 +40,19 @@ static void with_time(void)
 {
 	struct timeval half = {0, 500000}, nothing = {0, 0};
 	double begun = now(), took;
+	int i;
 
 	SHOW(pvm_trecv(-1, 3, &half));
 	took = now() - begun;
 	printf("after half a second: %d\n", took > 0.45 && took < 2);
-	begun = now();
 	SHOW(pvm_trecv(-1, 3, &nothing));
-	printf("at once: %d\n", now() - begun < 0.3);
+	/* If nothing else runs meanwhile: once in a hundred times. */
+	for (i = 0; i < 100; i++) {
+		begun = now();
+		pvm_trecv(-1, 3, &nothing);
+		took = now() - begun < took ? now() - begun : took;
+	}
+	printf("at once: %d\n", took < 0.1);
 	send_to_me(3, 30);
 	ID(pvm_trecv(-1, 3, &half));
 	printf("%d\n", number());
@@ -92,15 +98,14 @@ static int the_old_way(int id, int tid, int tag)
 
 static void matching(void)
 {
-	int i, tag;
+	int tag;
 
 	send_to_me(5, 50);
 	send_to_me(9, 90);
 	send_to_me(7, 70);
-	sleep(1);
 	/* A look into the queue brings in what has come. */
-	for (i = 0; i < 5; i++)
-		pvm_probe(-1, 12345);
+	while (!pvm_probe(-1, 7))
+		usleep(1000);
 	old = pvm_recvf(by_number);
 	printf("there was one: %d\n", old != NULL);
 	pvm_bufinfo(pvm_nrecv(-1, -1), NULL, &tag, NULL);
@@ -110,7 +115,8 @@ static void matching(void)
 	pvm_bufinfo(pvm_nrecv(-1, -1), NULL, &tag, NULL);
 	printf("then %d\n", tag);
 	send_to_me(1, 1);
-	sleep(1);
+	while (!pvm_probe(-1, 1))
+		usleep(1000);
 	SHOW(pvm_nrecv(-1, 99));
 	printf("it was set: %d\n", pvm_recvf(the_old_way) == by_number);
 	ID(pvm_recv(-1, 1));
