@@ -27,8 +27,9 @@ pub fn read(bytes: &[u8]) {
     let _ = received.into_message();
 
     if let Some(found) = runs::split(checksum, cursor.0) {
-        let (native, rest) = cursor.0.split_at(found.native.min(cursor.0.len()));
-        let _ = runs::to_xdr(native, &rest[..found.xdr.min(rest.len())]);
+        assert_eq!(found.to_xdr(cursor.0).map(|(body, _)| body.len()), Ok(found.xdr));
+        // Another body than that which was looked at: its sender may break the rules meanwhile.
+        let _ = found.to_xdr(&cursor.0[..cursor.0.len() / 2]);
     }
 }
 

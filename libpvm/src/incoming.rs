@@ -1,7 +1,7 @@
 //! The body of a message that has come, as it is read.
 
 use crate::engine::Near;
-use pvm_shm::{Mapping, Memory};
+use pvm_shm::{Mapping, Memory, View};
 use pvm_wire::encoding::{LOCAL_WORD, XDR_WORD};
 use pvm_wire::held::KEPT;
 use pvm_wire::runs::{self, Found};
@@ -11,16 +11,18 @@ use pvm_wire::{Body, Cursor, Element, Encoding, MessageHeader, PvmError, Upper, 
 #[derive(Clone, Debug, Default)]
 pub struct Incoming {
     body: Body,
+    /// Where in the ring it lies that it came by, if it is read there.
+    view: Option<View>,
     upper: Upper,
-    /// What is known of a body that is not converted.
-    local: Option<Found>,
+    /// What is known of a body that is not converted, and how far it has been read.
+    local: Option<(Found, Cursor)>,
     position: usize,
 }
 
 impl Incoming {
     /// Nothing at all.
     pub const fn nothing() -> Self {
-        Self { body: Body::new(), upper: Upper::new(), local: None, position: 0 }
+        Self { body: Body::new(), view: None, upper: Upper::new(), local: None, position: 0 }
     }
 
     /// The body of a message with this header, which becomes what a program may see of it.
@@ -34,7 +36,7 @@ impl Incoming {
     /// Becomes the body of a message with this header, as [`Self::new`].
     #[inline]
     pub fn renew(&mut self, header: &mut MessageHeader, body: Body) {
-        self.body = body;
+        (self.body, self.view) = (body, None);
         self.begin(header);
     }
 
@@ -46,6 +48,34 @@ impl Incoming {
             None => self.hold(near.memory, near.found.at, near.found.length),
         }
         self.begin(header);
+    }
+
+    /// As [`Self::renew_near`], but a body of several lines stays in the ring: until [`Self::settle`], which has to come before
+    /// anything else is read from the ring.
+    #[inline(always)]
+    pub fn renew_in_ring(&mut self, header: &mut MessageHeader, near: &Near<'_>) {
+        match near.line() {
+            Some(line) => {
+                self.body.hold_line(near.found.length, line);
+                View::close(&mut self.view);
+            }
+            None => View::open(&mut self.view, near.memory, near.found.at, near.found.length),
+        }
+        self.begin(header);
+    }
+
+    /// Copies a body that lies in a ring; nothing of the ring is needed any more.
+    #[inline(never)]
+    pub fn settle(&mut self) {
+        if let Some(bytes) = self.view.take().as_ref().and_then(View::bytes) {
+            self.body.hold(bytes.len(), |place| place.copy_from_slice(bytes));
+        }
+    }
+
+    /// The body as it came.
+    #[inline(always)]
+    fn bytes(&self) -> &[u8] {
+        bytes_of(self.view.as_ref(), &self.body)
     }
 
     /// Its parts are passed one by one, as a message that is passed by reference has to lie in memory.
@@ -65,6 +95,7 @@ impl Incoming {
     #[inline]
     pub fn let_go(&mut self) {
         self.body.let_go();
+        View::close(&mut self.view);
         if !self.upper.is_empty() {
             self.upper = Upper::default();
         }
@@ -75,9 +106,9 @@ impl Incoming {
         (self.local, self.position) = (None, 0);
         match header.encoding {
             LOCAL_WORD => {
-                if let Some(found) = runs::split(header.checksum, &self.body) {
+                if let Some(found) = runs::split(header.checksum, self.bytes()) {
                     (header.encoding, header.checksum) = (XDR_WORD, 0);
-                    self.local = Some(found);
+                    self.local = Some((found, found.cursor()));
                 }
             }
             XDR_WORD if header.checksum != 0 => self.split_upper(header),
@@ -87,8 +118,9 @@ impl Incoming {
 
     #[inline(never)]
     fn split_upper(&mut self, header: &mut MessageHeader) {
-        let (length, upper) = Upper::split(header.checksum, &self.body);
+        let (length, upper) = Upper::split(header.checksum, self.bytes());
         if !upper.is_empty() {
+            self.settle();
             self.body.truncate(length);
             (self.upper, header.checksum) = (upper, 0);
         }
@@ -96,45 +128,46 @@ impl Incoming {
 
     /// Whether others may have the memory that it lies in.
     pub fn is_long(&self) -> bool {
-        self.body.len() > KEPT
+        self.bytes().len() > KEPT
     }
 
     /// Copies it into memory that nobody else has.
     pub fn take_out(&mut self) {
-        self.body = Body::copy_from_slice(&self.body);
+        self.body = Body::copy_from_slice(self.bytes());
+        self.view = None;
     }
 
     /// Encoded length, bytes.
     #[inline]
     pub fn len(&self) -> usize {
-        self.local.map_or(self.body.len(), |local| local.xdr)
+        self.local.map_or(self.bytes().len(), |(found, _)| found.xdr)
     }
 
     /// The encoded body and the upper halves of its integers, which a body that came unconverted is converted for.
     pub fn encoded(&mut self) -> Result<(&[u8], &Upper), PvmError> {
         self.convert()?;
-        Ok((&self.body, &self.upper))
+        Ok((bytes_of(self.view.as_ref(), &self.body), &self.upper))
     }
 
     /// Bytes of the encoded body that were read, or could not be.
     pub fn position(&self) -> usize {
-        self.local.map_or(self.position, |local| local.cursor.position())
+        self.local.map_or(self.position, |(_, cursor)| cursor.position())
     }
 
     /// Goes back to the first element.
     #[inline]
     pub fn rewind(&mut self) {
         self.position = 0;
-        if let Some(local) = &mut self.local {
-            local.cursor = Cursor::default();
+        if let Some((found, cursor)) = &mut self.local {
+            *cursor = found.cursor();
         }
     }
 
     /// The next elements, as they are in this host's memory, if that is how they came.
     #[inline(always)]
     pub fn take_native<T: Element>(&mut self, count: usize) -> Option<&[u8]> {
-        let (body, local) = (&self.body, self.local.as_mut()?);
-        let range = local.cursor.take::<T>(|| body.get(local.native..).unwrap_or_default(), count)?;
+        let (body, (found, cursor)) = (bytes_of(self.view.as_ref(), &self.body), self.local.as_mut()?);
+        let range = cursor.take::<T>(|| body.get(found.native..).unwrap_or_default(), count)?;
         body.get(range)
     }
 
@@ -142,7 +175,8 @@ impl Incoming {
     #[inline(always)]
     pub fn take_raw<T: Element>(&mut self, count: usize) -> Option<&[u8]> {
         let end = count.checked_mul(T::NATIVE).and_then(|length| self.position.checked_add(length))?;
-        let bytes = self.body.get(self.position..end).filter(|_| self.local.is_none())?;
+        let bytes = bytes_of(self.view.as_ref(), &self.body).get(self.position..end);
+        let bytes = bytes.filter(|_| self.local.is_none())?;
         self.position = end;
         Some(bytes)
     }
@@ -175,29 +209,29 @@ impl Incoming {
             return Ok(());
         }
         self.convert()?;
-        unpack(&self.body, &self.upper, &mut self.position, encoding, count, sink)
+        let body = bytes_of(self.view.as_ref(), &self.body);
+        unpack(body, &self.upper, &mut self.position, encoding, count, sink)
     }
 
     /// The next string, without its NUL.
     pub fn unpack_str(&mut self, encoding: Option<Encoding>) -> Result<&[u8], PvmError> {
-        let Some(local) = self.local else {
-            return element::unpack_str(&self.body, &mut self.position, encoding);
-        };
-        if let Some(range) = self.take_text() {
-            return Ok(&self.body[range]);
+        if let Some(local) = self.local {
+            if let Some(range) = self.take_text() {
+                return self.bytes().get(range).ok_or(PvmError::NoData);
+            }
+            // Whatever was read of it is read anew.
+            self.local = Some(local);
+            self.convert()?;
         }
-        // Whatever was read of it is read anew.
-        self.local = Some(local);
-        self.convert()?;
-        element::unpack_str(&self.body, &mut self.position, encoding)
+        element::unpack_str(bytes_of(self.view.as_ref(), &self.body), &mut self.position, encoding)
     }
 
     /// Where the next string stands in a body that is not converted, if it is one.
     fn take_text(&mut self) -> Option<std::ops::Range<usize>> {
         let length = i32::from_ne_bytes(*self.take_native::<i32>(1)?.first_chunk()?);
-        let local = self.local.as_mut()?;
-        let (elements, runs) = self.body.split_at(local.native.min(self.body.len()));
-        let range = local.cursor.take::<u8>(|| runs, usize::try_from(length).ok()?)?;
+        let (body, (found, cursor)) = (bytes_of(self.view.as_ref(), &self.body), self.local.as_mut()?);
+        let (elements, runs) = body.split_at(found.native.min(body.len()));
+        let range = cursor.take::<u8>(|| runs, usize::try_from(length).ok()?)?;
         let text = elements.get(range.clone())?;
         let end = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
         Some(range.start..range.start + end)
@@ -205,11 +239,10 @@ impl Incoming {
 
     /// Makes the body what it would be, had it come converted.
     fn convert(&mut self) -> Result<(), PvmError> {
-        let Some(local) = self.local else { return Ok(()) };
-        let (elements, runs) = self.body.split_at(local.native.min(self.body.len()));
-        let (body, upper) = runs::to_xdr(elements, runs)?;
-        (self.body, self.upper, self.local) = (body.into(), upper, None);
-        self.position = local.cursor.position();
+        let Some((found, cursor)) = self.local else { return Ok(()) };
+        let (body, upper) = found.to_xdr(self.bytes())?;
+        (self.body, self.view, self.upper, self.local) = (body.into(), None, upper, None);
+        self.position = cursor.position();
         Ok(())
     }
 
@@ -221,10 +254,17 @@ impl Incoming {
     /// Takes up to `length` bytes of the encoded body as they are, and passes over `padded`; fewer only at its end.
     pub fn take_encoded(&mut self, length: usize, padded: usize) -> Result<&[u8], PvmError> {
         self.convert()?;
-        let (range, position) = extent(self.body.len(), self.position, length, padded);
+        let body = bytes_of(self.view.as_ref(), &self.body);
+        let (range, position) = extent(body.len(), self.position, length, padded);
         self.position = position;
-        Ok(&self.body[range])
+        Ok(&body[range])
     }
+}
+
+/// What was received, of which `view` is what still lies in a ring.
+#[inline(always)]
+fn bytes_of<'a>(view: Option<&'a View>, body: &'a Body) -> &'a [u8] {
+    view.and_then(View::bytes).unwrap_or(body)
 }
 
 /// The next `length` of `size` bytes from `position` on, as far as they go, and where what follows them begins.

@@ -3,7 +3,7 @@
 
 use crate::storage::Storage;
 use pvm_shm::Packing;
-use pvm_wire::{Element, Encoding, PvmError, Runs, Upper, runs};
+use pvm_wire::{Element, Encoding, PvmError, Runs, Upper};
 use std::sync::OnceLock;
 
 /// A body under construction.
@@ -183,7 +183,7 @@ impl Packed {
 
     fn converted(&self) -> Result<&Converted, PvmError> {
         if self.converted.get().is_none() {
-            let (body, upper) = runs::to_xdr(self.native(), self.runs.as_bytes())?;
+            let (body, upper) = self.runs.to_xdr(self.native())?;
             let trailer = upper.encode();
             // Another thread may have been quicker, to the same effect.
             let _ = self.converted.set(Box::new(Converted { body, upper, trailer }));
@@ -199,7 +199,7 @@ impl Packed {
         if self.is_raw {
             return Ok((self.native().to_vec(), Upper::default()));
         }
-        runs::to_xdr(self.native(), self.runs.as_bytes())
+        self.runs.to_xdr(self.native())
     }
 
     /// The upper halves of integers can be noted in the first 4 GiB.

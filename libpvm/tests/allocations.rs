@@ -34,11 +34,7 @@ fn unpacking_what_was_not_converted_asks_for_nothing() {
     runs.push::<f64>(2).unwrap();
     let native = [&4_i32.to_ne_bytes()[..], &1.5_f64.to_ne_bytes(), &2.5_f64.to_ne_bytes()].concat();
     let body = [&native[..], runs.as_bytes()].concat();
-    let header = MessageHeader {
-        encoding: LOCAL_WORD,
-        checksum: runs.as_bytes().len() as u32,
-        ..MessageHeader::default()
-    };
+    let header = MessageHeader { encoding: LOCAL_WORD, checksum: runs.word(), ..MessageHeader::default() };
     let found = asked(|| {
         let src = Tid::from_raw(0x40001);
         let message = Message { src, dst: src, header, body: Body::copy_from_slice(&body) };

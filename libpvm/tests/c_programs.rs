@@ -76,6 +76,7 @@ programs! {
     tasks_are_spawned_watched_and_ended: "tasks.c";
     names_and_arguments_are_any_bytes: "bytes.c";
     what_was_received_is_there_until_the_exit: "after_exit.c";
+    what_is_not_read_yet_stays: "unread.c";
     direct_routes_come_and_go: "routes.c";
     options_are_set_and_read: "options.c";
     the_mailbox_and_contexts_work: "mailbox.c";

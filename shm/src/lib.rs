@@ -27,7 +27,7 @@ pub mod pause;
 pub mod ring;
 mod store;
 
-pub use mapping::{Body, Mapping, Segment};
+pub use mapping::{Body, Mapping, Segment, View};
 pub use memory::{LINE, Memory};
 pub use outbox::{Outbox, Parcel};
 pub use store::{Packing, SEGMENT_SIZE};

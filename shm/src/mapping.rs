@@ -386,14 +386,54 @@ impl Body {
 
 impl AsRef<[u8]> for Body {
     fn as_ref(&self) -> &[u8] {
-        if !self.mapping.has(self.at, self.length as u64) {
-            return &[];
+        // A sender that keeps to the rules does not write there before the flag is set in `drop`.
+        slice(&self.mapping, self.at, self.length)
+    }
+}
+
+/// Bytes that a sender leaves alone which keeps to the rules; none, if they are not all inside.
+#[inline(always)]
+fn slice(mapping: &Mapping, at: u64, length: usize) -> &[u8] {
+    if !mapping.has(at, length as u64) {
+        return &[];
+    }
+    // SAFETY: inside the mapping, which lives as long as it is borrowed. A sender that does not keep to the rules can make a
+    // reader see bytes that change: this cannot be avoided without a copy of every message. Readers only copy and convert the
+    // bytes; lengths that they find in them are checked against slices' own lengths.
+    unsafe { std::slice::from_raw_parts(mapping.bytes(at), length) }
+}
+
+/// A body of several lines that is read in the ring, as long as its reader stays in the chunk where [`crate::ring::Near`] was found.
+#[derive(Clone, Debug)]
+pub struct View {
+    mapping: Arc<Mapping>,
+    at: u64,
+    /// 0 while nothing is read: then only the mapping is kept, for the next body.
+    length: usize,
+}
+
+impl View {
+    /// From now on these bytes are read.
+    #[inline(always)]
+    pub fn open(view: &mut Option<Self>, mapping: &Arc<Mapping>, at: u64, length: usize) {
+        match view {
+            Some(view) if Arc::ptr_eq(&view.mapping, mapping) => (view.at, view.length) = (at, length),
+            _ => *view = Some(Self { mapping: mapping.clone(), at, length }),
         }
-        // SAFETY: inside the mapping, which lives as long as `self`. A sender that keeps to the rules does not write there
-        // before the flag is set in `drop`. One that does not can make a reader see bytes that change: this cannot be avoided
-        // without a copy of every message. Readers only copy and convert the bytes; lengths that they find in them are checked
-        // against slices' own lengths.
-        unsafe { std::slice::from_raw_parts(self.mapping.bytes(self.at), self.length) }
+    }
+
+    /// Nothing is read any more.
+    #[inline(always)]
+    pub fn close(view: &mut Option<Self>) {
+        if let Some(view) = view {
+            view.length = 0;
+        }
+    }
+
+    /// The bytes, unless it is closed.
+    #[inline(always)]
+    pub fn bytes(&self) -> Option<&[u8]> {
+        (self.length > 0).then(|| slice(&self.mapping, self.at, self.length))
     }
 }
 

@@ -15,8 +15,9 @@ pub enum Encoding {
 
 /// Word 0 of the header of an XDR message.
 pub const XDR_WORD: u32 = 0x1000_0000;
-/// Word 0 of the header of a message in default encoding that was not converted: elements in the host's own format,
-/// and behind them [`crate::Runs`], as many bytes as the checksum word says. It never leaves a host.
+/// Word 0 of the header of a message in default encoding that was not converted: elements in the host's own format. Of
+/// which kind they are the checksum word says, if all are of one, or else how many bytes of [`crate::Runs`] are behind them. It
+/// never leaves a host.
 pub const LOCAL_WORD: u32 = 0x1000_0001;
 /// Word 0 of the header of a trace message.
 pub const TRACE_WORD: u32 = 0x4000_0000;

@@ -56,8 +56,7 @@ impl Message {
         if self.header.encoding == LOCAL_WORD
             && let Some(found) = runs::split(self.header.checksum, &self.body)
         {
-            let (elements, runs) = self.body.split_at(found.native);
-            let (mut body, upper) = runs::to_xdr(elements, runs)?;
+            let (mut body, upper) = found.to_xdr(&self.body)?;
             body.extend(upper.encode());
             (self.header.encoding, self.header.checksum) = (XDR_WORD, upper.word());
             self.body = body.into();
@@ -228,9 +227,8 @@ mod tests {
     fn what_was_not_converted_is_converted_where_it_must_be() {
         let mut runs = runs::Runs::default();
         runs.push::<i64>(1).unwrap();
-        let body = [&(-1_i64 << 32).to_ne_bytes()[..], runs.as_bytes()].concat();
-        let mut local = message(1, body);
-        (local.header.encoding, local.header.checksum) = (LOCAL_WORD, 1);
+        let mut local = message(1, (-1_i64 << 32).to_ne_bytes().to_vec());
+        (local.header.encoding, local.header.checksum) = (LOCAL_WORD, runs.word());
         let converted = local.clone().into_encoded().unwrap();
         assert_eq!(converted.header, MessageHeader { encoding: XDR_WORD, checksum: 16, ..local.header });
         assert_eq!(crate::Upper::split(16, &converted.body).0, 4);

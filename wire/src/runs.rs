@@ -33,11 +33,17 @@ impl Kind {
 
     /// Bytes of one in the host's format.
     pub const fn native(self) -> usize {
+        1 << self.shift()
+    }
+
+    /// The same as a power of two, as it does not take a division.
+    #[inline(always)]
+    const fn shift(self) -> u32 {
         match self {
-            Self::Byte => 1,
-            Self::Short => 2,
-            Self::Word => 4,
-            Self::Double | Self::Long | Self::ULong => 8,
+            Self::Byte => 0,
+            Self::Short => 1,
+            Self::Word => 2,
+            Self::Double | Self::Long | Self::ULong => 3,
         }
     }
 
@@ -50,11 +56,26 @@ impl Kind {
         }
     }
 
+    /// What a checksum word says of a body of nothing but elements of this kind.
+    fn word(self) -> u32 {
+        ALONE | self as u32
+    }
+
+    /// The kind of which such a word says so.
+    #[inline(always)]
+    fn of_word(word: u32) -> Option<Self> {
+        let kind = (word & ALONE != 0).then_some(word & !ALONE)?;
+        Self::ALL.get(kind as usize).copied()
+    }
+
     /// Whether what one call packed and what the next one does are as one call's.
     fn joins(self, count: usize) -> bool {
         self != Self::Byte || count.is_multiple_of(4)
     }
 }
+
+/// In a checksum word: all elements are of one kind, which the rest of the word tells, so no runs are behind them.
+const ALONE: u32 = 0x8000_0000;
 
 /// Elements of one kind that stand side by side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,8 +87,8 @@ struct Run {
 impl Run {
     /// Bytes of the longest encoding: seven bits in each.
     const LONGEST: usize = 10;
-    /// Runs of less elements take two bytes at most.
-    const FEW: usize = 1 << (14 - Kind::BITS);
+    /// So few elements of any kind have lengths that can be told.
+    const FEW: usize = 1 << 28;
 
     /// Writes the run and returns its length.
     fn encode(self, out: &mut [u8; Self::LONGEST]) -> usize {
@@ -88,9 +109,6 @@ impl Run {
         match *bytes {
             // Most runs are of few elements, and take one byte.
             [word, ..] if word < 0x80 => Self::of_word(word.into()).map(|run| (run, 1)),
-            [low, high, ..] if high < 0x80 => {
-                Self::of_word(u64::from(low & 0x7f) | u64::from(high) << 7).map(|run| (run, 2))
-            }
             _ => Self::decode_long(bytes),
         }
     }
@@ -118,7 +136,9 @@ impl Run {
 /// The runs of a body under construction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Runs {
+    /// All, if there are several.
     encoded: Encoded,
+    /// The last, and where it is among those, if it is.
     last: Option<(Run, usize)>,
     native: usize,
     xdr: usize,
@@ -135,9 +155,7 @@ impl Runs {
         let kind = T::KIND;
         // Most messages are of one call.
         if self.last.is_none() && count < Run::FEW {
-            let run = Run { kind, count };
-            self.encoded.begin(run);
-            self.last = Some((run, 0));
+            self.last = Some((Run { kind, count }, 0));
             self.native = count * kind.native();
             self.xdr = if kind == Kind::Byte { count.next_multiple_of(4) } else { count * T::XDR / T::UNITS };
             return Ok(());
@@ -153,11 +171,39 @@ impl Runs {
             Some((last, start)) if last.kind == kind && kind.joins(last.count) => {
                 (Run { kind, count: last.count + count }, start)
             }
+            Some((first, _)) if self.encoded.len() == 0 => {
+                self.encoded.write(0, first);
+                (Run { kind, count }, self.encoded.len())
+            }
             _ => (Run { kind, count }, self.encoded.len()),
         };
-        self.encoded.write(start, run);
+        if self.encoded.len() > 0 {
+            self.encoded.write(start, run);
+        }
         (self.last, self.native, self.xdr) = (Some((run, start)), native, xdr);
         Ok(())
+    }
+
+    /// The one run there is.
+    #[inline(always)]
+    fn only(&self) -> Option<Run> {
+        let (run, _) = self.last?;
+        (self.encoded.len() == 0).then_some(run)
+    }
+
+    /// What the checksum word says of them.
+    #[inline(always)]
+    pub fn word(&self) -> u32 {
+        // Each run describes at least one byte, and most many, so their length fits.
+        self.only().map_or(self.encoded.len() as u32, |run| run.kind.word())
+    }
+
+    /// The body that they describe, converted: see [`Found::to_xdr`].
+    pub fn to_xdr(&self, native: &[u8]) -> Result<(Vec<u8>, Upper), PvmError> {
+        match self.only() {
+            Some(run) => one_to_xdr(native, run),
+            None => to_xdr(native, self.as_bytes()),
+        }
     }
 
     /// Forgets them, keeping the memory.
@@ -167,7 +213,7 @@ impl Runs {
         (self.last, self.native, self.xdr) = (None, 0, 0);
     }
 
-    /// Their bytes, which stand behind the elements.
+    /// Their bytes, which stand behind the elements, if there are several.
     #[inline]
     pub fn as_bytes(&self) -> &[u8] {
         self.encoded.as_slice()
@@ -176,7 +222,9 @@ impl Runs {
     /// Whether the body is the same in XDR: nothing but bytes, as many as need no padding.
     #[inline]
     pub fn are_alike(&self) -> bool {
-        self.native == self.xdr && self.last.is_none_or(|(run, start)| start == 0 && run.kind == Kind::Byte)
+        self.native == self.xdr
+            && self.encoded.len() == 0
+            && self.last.is_none_or(|(run, _)| run.kind == Kind::Byte)
     }
 
     /// Length of the body in the host's format.
@@ -241,18 +289,6 @@ impl Encoded {
         }
     }
 
-    /// Puts a run of few elements in the place of all.
-    #[inline(always)]
-    fn begin(&mut self, run: Run) {
-        let Self::Few(length, bytes) = self else { return self.write(0, run) };
-        let word = run.count << Kind::BITS | run.kind as usize;
-        if word < 0x80 {
-            (*length, bytes[0]) = (1, word as u8);
-        } else {
-            (*length, bytes[0], bytes[1]) = (2, word as u8 | 0x80, (word >> 7) as u8);
-        }
-    }
-
     /// Puts a run in the place of what stands from `start` on.
     #[inline]
     fn write(&mut self, start: usize, run: Run) {
@@ -286,41 +322,49 @@ impl Encoded {
     }
 }
 
-/// What the runs behind a body say of it.
+/// What is known of a body that is not converted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
     /// Length of the elements in the host's format, bytes.
     pub native: usize,
     /// Length of the body in XDR.
     pub xdr: usize,
-    /// To read from the first element on.
-    pub cursor: Cursor,
+    /// What all elements are, if that is one kind.
+    only: Option<Kind>,
 }
 
-/// Finds the runs behind a body that came with this checksum word. `None` if they do not describe it.
+/// What a body is made of that came with this checksum word. `None` if that cannot be.
 #[inline]
 pub fn split(word: u32, body: &[u8]) -> Option<Found> {
-    let native = body.len().checked_sub(word as usize)?;
-    match body[native..] {
-        [word] if word < 0x80 => one(Run::of_word(word.into())?, native, 1),
-        [low, high] if low >= 0x80 && high < 0x80 => {
-            one(Run::of_word(u64::from(low & 0x7f) | u64::from(high) << 7)?, native, 2)
+    let Some(kind) = Kind::of_word(word) else { return many(body.len().checked_sub(word as usize)?, body) };
+    let native = body.len();
+    let count = native >> kind.shift();
+    let is_whole = count > 0 && count << kind.shift() == native;
+    if is_whole { Some(Found { native, xdr: kind.xdr(count)?, only: Some(kind) }) } else { None }
+}
+
+impl Found {
+    /// To read from the first element on.
+    #[inline(always)]
+    pub fn cursor(&self) -> Cursor {
+        let left = self.only.map_or(0, |kind| self.native >> kind.shift());
+        Cursor { next: 0, left, kind: self.only, native: 0, xdr: 0 }
+    }
+
+    /// Converts the body: its XDR, and what of its integers that does not carry.
+    pub fn to_xdr(&self, body: &[u8]) -> Result<(Vec<u8>, Upper), PvmError> {
+        let (elements, runs) = body.split_at(self.native.min(body.len()));
+        match self.only {
+            Some(kind) => one_to_xdr(elements, Run { kind, count: self.native >> kind.shift() }),
+            None => to_xdr(elements, runs),
         }
-        _ => many(native, body),
     }
 }
 
-/// A body of one run of few elements, which takes so many bytes.
-#[inline(always)]
-fn one(run: Run, native: usize, length: usize) -> Option<Found> {
-    let Run { kind, count } = run;
-    let xdr = match kind {
-        Kind::Byte => count.next_multiple_of(4),
-        Kind::Double => count * 8,
-        Kind::Short | Kind::Word | Kind::Long | Kind::ULong => count * 4,
-    };
-    let cursor = Cursor { next: length, left: count, kind: Some(kind), native: 0, xdr: 0 };
-    (count * kind.native() == native).then_some(Found { native, xdr, cursor })
+fn one_to_xdr(native: &[u8], run: Run) -> Result<(Vec<u8>, Upper), PvmError> {
+    let mut encoded = [0; Run::LONGEST];
+    let length = run.encode(&mut encoded);
+    to_xdr(native, &encoded[..length])
 }
 
 fn many(native: usize, body: &[u8]) -> Option<Found> {
@@ -332,12 +376,12 @@ fn many(native: usize, body: &[u8]) -> Option<Found> {
         xdr = xdr.checked_add(run.kind.xdr(run.count)?)?;
         rest = &rest[length..];
     }
-    (found == native).then_some(Found { native, xdr, cursor: Cursor::default() })
+    (found == native).then_some(Found { native, xdr, only: None })
 }
 
 /// Converts a body: its XDR, and what of its integers that does not carry. Nothing is lost of a body whose runs
 /// [`split`] has accepted, or [`Runs`] has counted.
-pub fn to_xdr(native: &[u8], runs: &[u8]) -> Result<(Vec<u8>, Upper), PvmError> {
+fn to_xdr(native: &[u8], runs: &[u8]) -> Result<(Vec<u8>, Upper), PvmError> {
     let (mut out, mut upper) = (Vec::new(), Upper::default());
     let (mut rest, mut runs) = (native, runs);
     out.try_reserve(native.len().saturating_add(4)).map_err(|_| PvmError::NoMem)?;

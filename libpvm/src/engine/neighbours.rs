@@ -66,7 +66,7 @@ pub struct Near<'a> {
     pub src: Tid,
     /// What the ring says of it.
     pub found: ring::Near,
-    pub(crate) memory: &'a Mapping,
+    pub(crate) memory: &'a Arc<Mapping>,
     pub(crate) pool: &'a mut BytesMut,
 }
 
@@ -82,7 +82,7 @@ impl Near<'_> {
     pub fn body(self) -> Body {
         match self.line() {
             Some(line) => Body::of_line(self.found.length, *line),
-            None => copy(self.pool, self.memory, self.found.at, self.found.length),
+            None => copy(self.pool, &**self.memory, self.found.at, self.found.length),
         }
     }
 }

@@ -93,10 +93,9 @@ fn native_form(packed: &Packed, header: MessageHeader) -> (MessageHeader, [&[u8]
     if packed.is_raw() {
         return (header, [packed.native(), &[]]);
     }
-    let runs = packed.runs().as_bytes();
-    // Each run describes at least one byte, and most many.
-    let header = MessageHeader { encoding: LOCAL_WORD, checksum: runs.len() as u32, ..header };
-    (header, [packed.native(), runs])
+    let runs = packed.runs();
+    let header = MessageHeader { encoding: LOCAL_WORD, checksum: runs.word(), ..header };
+    (header, [packed.native(), runs.as_bytes()])
 }
 
 impl<'a> Form<'a> {

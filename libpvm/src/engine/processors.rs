@@ -116,6 +116,26 @@ mod tests {
         assert!((0..CpuSet::MAX_CPU).all(|processor| before.is_set(processor) == after.is_set(processor)));
     }
 
+    /// It hides what the system has mapped into a program, by which the processor is asked for.
+    #[test]
+    fn processors_are_told_under_valgrind() {
+        let test = "engine::processors::tests::nobody_is_left_for_nothing_nor_too_often";
+        let program = std::env::current_exe().unwrap();
+        let valgrind = std::process::Command::new("valgrind")
+            .args(["-q", "--tool=none", "--error-exitcode=9"])
+            .arg(program)
+            .args(["--exact", test])
+            .output();
+        if let Ok(output) = valgrind {
+            let told = String::from_utf8_lossy(&output.stdout);
+            assert!(output.status.success() && told.contains("1 passed"), "{output:?}");
+        } else {
+            let is_full = std::env::var_os("PVM_TEST_FULL").is_some_and(|value| value == "1");
+            assert!(!is_full, "valgrind is missing");
+            eprintln!("valgrind is missing: nothing tried");
+        }
+    }
+
     #[test]
     fn nobody_is_left_for_nothing_nor_too_often() {
         let (theirs, parting) = (memory(), Parting::default());

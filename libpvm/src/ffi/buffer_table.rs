@@ -15,6 +15,8 @@ pub struct Buffers {
     free: Vec<i32>,
     send: i32,
     receive: i32,
+    /// The buffer that has last received a message from a ring, where that may still lie.
+    near: i32,
     spare: usize,
 }
 
@@ -41,13 +43,32 @@ impl Buffers {
         Ok(id)
     }
 
-    /// A message from a ring becomes the one to unpack from.
+    /// A message from a ring becomes the one to unpack from. The one before has to be freed, or [`Self::settle`]d.
     #[inline(always)]
     pub fn receive_near(&mut self, near: Near<'_>, dst: Tid) -> Option<i32> {
         let id = self.claim().ok()?;
+        if id != self.near {
+            self.settle();
+        }
         self.slot(id)?.buffer.receive_near(near, dst);
-        self.receive = id;
+        (self.receive, self.near) = (id, id);
         Some(id)
+    }
+
+    /// Takes a message out of the ring where it lies, before that is read on: the sender may write there again.
+    #[inline(always)]
+    pub fn settle(&mut self) {
+        if self.near != 0 {
+            self.settle_near();
+        }
+    }
+
+    #[inline(never)]
+    fn settle_near(&mut self) {
+        let id = std::mem::take(&mut self.near);
+        if let Some(slot) = self.slot(id) {
+            slot.buffer.settle();
+        }
     }
 
     /// Frees the buffer to pack into, and makes an empty one of another that was freed: `None` if it is more than that, and then
@@ -213,9 +234,10 @@ mod tests {
     use super::*;
     use bytes::BytesMut;
     use proptest::prelude::*;
-    use pvm_shm::Outbox;
     use pvm_shm::ring::Reader;
+    use pvm_shm::{Memory, Outbox};
     use pvm_wire::{Encoding, MessageHeader};
+    use std::sync::Arc;
 
     fn buffer() -> Buffer {
         Buffer::new(Format::Plain(Encoding::Xdr))
@@ -256,8 +278,8 @@ mod tests {
             let header = MessageHeader { encoding: Encoding::Raw.word(), ..MessageHeader::default() };
             let (mut ring, at) = outbox.open_ring().unwrap();
             assert!(outbox.send_inline(&mut ring, header, &[&vec![length as u8; length]]));
-            let memory = &**outbox.memory();
-            let found = Reader::new(memory, at).unwrap().peek(memory).unwrap();
+            let memory = outbox.memory();
+            let found = Reader::new(&**memory, at).unwrap().peek(&**memory).unwrap();
             let near = Near { src: Tid::MY_DAEMON, found, memory, pool: &mut pool };
             buffers.receive_near(near, Tid::NONE).unwrap()
         };
@@ -272,6 +294,33 @@ mod tests {
             }
             buffers.free(freed).unwrap();
         }
+    }
+
+    #[test]
+    fn what_lies_in_a_ring_is_taken_out_before_that_is_written_again() {
+        let mut outbox = Outbox::new(1 << 20).unwrap();
+        let (mut ring, at) = outbox.open_ring().unwrap();
+        let header = MessageHeader { encoding: Encoding::Raw.word(), ..MessageHeader::default() };
+        let (mut buffers, mut pool) = (Buffers::default(), BytesMut::new());
+        let mut reader = Reader::new(&**outbox.memory(), at).unwrap();
+        let mut receive = |buffers: &mut Buffers, byte| {
+            assert!(outbox.send_inline(&mut ring, header, &[&[byte; 100]]));
+            let memory = outbox.memory();
+            let found = reader.peek(&**memory).unwrap();
+            reader.pass(&**memory, &found);
+            let near = Near { src: Tid::MY_DAEMON, found, memory, pool: &mut pool };
+            let id = buffers.receive_near(near, Tid::NONE).unwrap();
+            (id, memory.clone(), found.at)
+        };
+        let (first, memory, at) = receive(&mut buffers, 1);
+        // Another is received while this one is there.
+        let (second, _, _) = receive(&mut buffers, 2);
+        memory.write(at, &[9; 100]);
+        assert_eq!(buffers.get(first).unwrap().take_few::<u8>(100), Some(&[1; 100][..]));
+        assert_eq!(buffers.get(second).unwrap().take_few::<u8>(60), Some(&[2; 60][..]));
+        buffers.settle();
+        assert_eq!(buffers.get(second).unwrap().take_few::<u8>(40), Some(&[2; 40][..]));
+        assert_eq!(Arc::strong_count(&memory), 2, "nobody needs the ring any more");
     }
 
     proptest! {

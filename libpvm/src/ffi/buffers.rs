@@ -204,15 +204,24 @@ impl Buffer {
         self.tell(src, dst, &header);
     }
 
-    /// The same, of a message from a ring.
+    /// The same, of a message from a ring, where it may stay until [`Self::settle`].
     #[inline(always)]
     pub fn receive_near(&mut self, near: Near<'_>, dst: Tid) {
         let (src, mut header) = (near.src, near.found.header);
-        let Content::Received(incoming) = &mut self.content else {
-            return self.receive(Message { src, dst, header, body: near.body() });
-        };
-        incoming.renew_near(&mut header, &near);
+        if !matches!(self.content, Content::Received(_)) {
+            self.content = Content::Received(Incoming::nothing());
+        }
+        if let Content::Received(incoming) = &mut self.content {
+            incoming.renew_in_ring(&mut header, &near);
+        }
         self.tell(src, dst, &header);
+    }
+
+    /// Takes what was received out of the ring, if it lies there.
+    pub fn settle(&mut self) {
+        if let Content::Received(incoming) = &mut self.content {
+            incoming.settle();
+        }
     }
 
     /// Notes what the header says.

@@ -153,6 +153,7 @@ pub fn locked<T>(body: impl FnOnce(&mut State) -> Result<T, Failure>) -> Result<
         begin(&mut guard);
     }
     let Some(state) = &mut *guard else { return Err(internal_error()) };
+    state.buffers.settle();
     if fork::is_new_child() {
         forget_parents(state);
     }
@@ -163,7 +164,8 @@ pub fn locked<T>(body: impl FnOnce(&mut State) -> Result<T, Failure>) -> Result<
 }
 
 /// What most calls come to, in a frame of its own: `None` if the call has to be made in a whole one, and then nothing was done that
-/// this would not do.
+/// this would not do. A message that was received in one may lie in its ring until the next whole one, or until it is freed: in
+/// between nothing else is read there.
 #[inline(always)]
 pub fn briefly<T>(body: impl FnOnce(&mut State) -> Option<T>) -> Option<T> {
     let mut guard = STATE.enter()?;
