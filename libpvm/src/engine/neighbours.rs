@@ -59,7 +59,7 @@ struct Asked {
     next: u32,
 }
 
-/// A message that a neighbour has put into the ring itself: to be copied before the next is asked for.
+/// A message that a neighbour has put into the ring itself: to be copied, or read, before the next is asked for.
 #[derive(Debug)]
 pub struct Near<'a> {
     /// Who has sent it.
@@ -67,7 +67,6 @@ pub struct Near<'a> {
     /// What the ring says of it.
     pub found: ring::Near,
     pub(crate) memory: &'a Arc<Mapping>,
-    pub(crate) pool: &'a mut BytesMut,
 }
 
 impl Near<'_> {
@@ -75,15 +74,6 @@ impl Near<'_> {
     #[inline(always)]
     pub fn line(&self) -> Option<&[u8; IN_LINE]> {
         (self.found.length <= IN_LINE).then_some(&self.found.first)
-    }
-
-    /// The body.
-    #[inline]
-    pub fn body(self) -> Body {
-        match self.line() {
-            Some(line) => Body::of_line(self.found.length, *line),
-            None => copy(self.pool, &**self.memory, self.found.at, self.found.length),
-        }
     }
 }
 
@@ -442,7 +432,7 @@ impl Neighbours {
         reader.pass(&*neighbour.memory, &found);
         self.taken_in_turn += 1;
         self.spinner.advance(self.turn, reader);
-        Some(Near { src: neighbour.tid, found, memory: &neighbour.memory, pool: &mut self.pool })
+        Some(Near { src: neighbour.tid, found, memory: &neighbour.memory })
     }
 
     /// The next message on the ring whose turn it is; `None` ends the turn, as many messages do.

@@ -45,7 +45,7 @@ impl Buffers {
 
     /// A message from a ring becomes the one to unpack from. The one before has to be freed, or [`Self::settle`]d.
     #[inline(always)]
-    pub fn receive_near(&mut self, near: Near<'_>, dst: Tid) -> Option<i32> {
+    pub fn receive_near(&mut self, near: &Near<'_>, dst: Tid) -> Option<i32> {
         let id = self.claim().ok()?;
         if id != self.near {
             self.settle();
@@ -232,7 +232,6 @@ fn index_of(id: i32) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bytes::BytesMut;
     use proptest::prelude::*;
     use pvm_shm::ring::Reader;
     use pvm_shm::{Memory, Outbox};
@@ -273,15 +272,15 @@ mod tests {
     #[test]
     fn messages_from_rings_have_buffers_even_if_none_was_freed() {
         let mut outbox = Outbox::new(1 << 20).unwrap();
-        let (mut buffers, mut pool) = (Buffers::default(), BytesMut::new());
+        let mut buffers = Buffers::default();
         let mut receive = |buffers: &mut Buffers, length: usize| {
             let header = MessageHeader { encoding: Encoding::Raw.word(), ..MessageHeader::default() };
             let (mut ring, at) = outbox.open_ring().unwrap();
             assert!(outbox.send_inline(&mut ring, header, &[&vec![length as u8; length]]));
             let memory = outbox.memory();
             let found = Reader::new(&**memory, at).unwrap().peek(&**memory).unwrap();
-            let near = Near { src: Tid::MY_DAEMON, found, memory, pool: &mut pool };
-            buffers.receive_near(near, Tid::NONE).unwrap()
+            let near = Near { src: Tid::MY_DAEMON, found, memory };
+            buffers.receive_near(&near, Tid::NONE).unwrap()
         };
         // A message has the body it was sent with, whatever was in its buffer before.
         for length in [0, 4, 32, 33, 63, 200, 5, 100] {
@@ -301,15 +300,15 @@ mod tests {
         let mut outbox = Outbox::new(1 << 20).unwrap();
         let (mut ring, at) = outbox.open_ring().unwrap();
         let header = MessageHeader { encoding: Encoding::Raw.word(), ..MessageHeader::default() };
-        let (mut buffers, mut pool) = (Buffers::default(), BytesMut::new());
+        let mut buffers = Buffers::default();
         let mut reader = Reader::new(&**outbox.memory(), at).unwrap();
         let mut receive = |buffers: &mut Buffers, byte| {
             assert!(outbox.send_inline(&mut ring, header, &[&[byte; 100]]));
             let memory = outbox.memory();
             let found = reader.peek(&**memory).unwrap();
             reader.pass(&**memory, &found);
-            let near = Near { src: Tid::MY_DAEMON, found, memory, pool: &mut pool };
-            let id = buffers.receive_near(near, Tid::NONE).unwrap();
+            let near = Near { src: Tid::MY_DAEMON, found, memory };
+            let id = buffers.receive_near(&near, Tid::NONE).unwrap();
             (id, memory.clone(), found.at)
         };
         let (first, memory, at) = receive(&mut buffers, 1);

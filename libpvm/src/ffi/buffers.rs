@@ -206,13 +206,13 @@ impl Buffer {
 
     /// The same, of a message from a ring, where it may stay until [`Self::settle`].
     #[inline(always)]
-    pub fn receive_near(&mut self, near: Near<'_>, dst: Tid) {
+    pub fn receive_near(&mut self, near: &Near<'_>, dst: Tid) {
         let (src, mut header) = (near.src, near.found.header);
         if !matches!(self.content, Content::Received(_)) {
             self.content = Content::Received(Incoming::nothing());
         }
         if let Content::Received(incoming) = &mut self.content {
-            incoming.renew_in_ring(&mut header, &near);
+            incoming.renew_in_ring(&mut header, near);
         }
         self.tell(src, dst, &header);
     }

@@ -169,7 +169,7 @@ fn take_near(state: &mut State, wanted: Wanted) -> Option<c_int> {
     let near = engine.next_near(|src, header| {
         wanted.names(context, src.raw(), header.tag, header.context) && !groups.keeps(header)
     });
-    state.buffers.receive_near(near?, dst)
+    state.buffers.receive_near(&near?, dst)
 }
 
 fn search(name: &str, event: Event, wanted: Wanted, until: Until, time: Option<TimeVal>) -> c_int {
