@@ -130,7 +130,9 @@ impl Console {
 /// A console's conversation: what it printed on standard output, and its exit status.
 fn converse(tmp: &Path, args: &[&str], lines: &[&str]) -> (String, i32) {
     let mut console = Console::start(tmp, args);
-    lines.iter().for_each(|line| console.say(line));
+    for line in lines {
+        console.say(line);
+    }
     console.end()
 }
 
