@@ -166,6 +166,11 @@ impl Turns {
         }
     }
 
+    /// Whether processes wait for their turn.
+    pub fn are_taken(&self) -> bool {
+        !self.held.is_empty()
+    }
+
     /// What processes have done, and whether those who are held use what the others leave.
     pub fn usage(&self, pids: &[i32]) -> Event {
         let done = |&pid: &i32| {
@@ -184,7 +189,7 @@ impl Turns {
             Err(error) if error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) => {}
             Err(error) => self.give_up(&error.to_string()),
         }
-        self.be_prompt(!self.held.is_empty());
+        self.be_prompt(self.are_taken());
     }
 
     /// Messages decide whose turn it is, so while some are held they must not wait for one themselves. Otherwise whoever works

@@ -53,10 +53,13 @@ fn turns(means: Means) -> Turns {
 #[test]
 fn stopped_tasks_are_let_go() {
     let (task, mut turns) = (Spinner::new(), turns(Means::Stop));
+    assert!(!turns.are_taken());
     turns.set(task.pid(), false);
     task.wait_for('T');
+    assert!(turns.are_taken());
     turns.set(task.pid(), true);
     task.wait_for('R');
+    assert!(!turns.are_taken());
     turns.set(task.pid(), false);
     task.wait_for('T');
     turns.free_all();

@@ -169,7 +169,8 @@ impl Running {
     fn take_in(&mut self, input: Input) {
         self.was_message = false;
         self.do_input(input);
-        if self.was_message {
+        // Who waits for a turn has what the others leave: not if the daemon looks around with it.
+        if self.was_message && !self.driver.turns.are_taken() {
             self.driver.vigil.came();
         }
     }
