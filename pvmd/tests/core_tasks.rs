@@ -195,6 +195,7 @@ fn what_a_task_sent_before_its_end_comes_before_the_news_of_it() {
         }
         let (to, message) = r.message();
         assert_eq!((to, message.header.tag), (parent, 77));
+        assert_eq!(r.core.deadline(), None, "nothing is waited for any more");
         r.pass(Duration::from_secs(2));
         r.nothing_else();
         assert_eq!(r.core.census().tasks, 1);
@@ -391,6 +392,8 @@ fn a_collector_hears_of_a_spawn_when_all_of_it_is_settled() {
     let Ok(BatchMsg::Place { batch, count: 2, .. }) = BatchMsg::decode(&place.body) else {
         panic!("not a batch")
     };
+    // This host is asked for no more than it is given below.
+    decide(&mut r, manager, &BatchMsg::TasksNo { batch });
 
     let grant = |host| BatchMsg::Grant { batch, host, n: 1, terms: None };
     decide(&mut r, manager, &grant(HostIndex::MASTER));

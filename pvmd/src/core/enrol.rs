@@ -315,12 +315,14 @@ impl Core {
 
     /// A task's process has ended. What it has sent may still be in the socket, whose end comes behind it.
     pub(super) fn end_behind_last_words(&mut self, tid: Tid, status: i32) {
-        match self.tasks.get_mut(tid) {
-            Some(task) if task.conn.or(task.channel.filter(|_| !task.enrolled)).is_some() => {
-                task.ended = Some(status);
-                self.set_timer(LAST_WORDS, Timer::LastWords(tid));
-            }
-            _ => self.end_task_with(tid, status),
+        let may_speak = |task: &Task| task.conn.or(task.channel.filter(|_| !task.enrolled)).is_some();
+        if !self.tasks.get(tid).is_some_and(may_speak) {
+            return self.end_task_with(tid, status);
+        }
+        let timer = self.set_timer(LAST_WORDS, Timer::LastWords(tid));
+        if let Some(task) = self.tasks.get_mut(tid) {
+            task.ended = Some(status);
+            task.last_words = Some(timer);
         }
     }
 
@@ -339,6 +341,8 @@ impl Core {
     /// The task is over: everybody who asked is told, nothing of it stays. `status` is what `wait` said of it.
     pub(super) fn end_task_with(&mut self, tid: Tid, status: i32) {
         let Some(mut task) = self.tasks.remove(tid) else { return };
+        // Or the daemon would wake for each of many short tasks once more, long after its end.
+        task.last_words.and_then(|timer| self.timers.remove(&timer));
         self.part_team((task.team, task.pid), true);
         self.teams.dismiss(task.team);
         for conn in task.conn.into_iter().chain(task.channel) {

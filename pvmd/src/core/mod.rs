@@ -73,6 +73,9 @@ enum Timer {
     Look(u64),
 }
 
+/// When a timer is due, and which of those it is.
+type TimerKey = (Now, u64);
+
 /// One daemon.
 #[derive(Debug)]
 pub struct Core {
@@ -82,7 +85,7 @@ pub struct Core {
     actions: Vec<Action>,
     /// What this daemon has said to itself and not yet heard.
     loopback: VecDeque<DaemonMsg>,
-    timers: BTreeMap<(Now, u64), Timer>,
+    timers: BTreeMap<TimerKey, Timer>,
     ids: u64,
     random: u64,
     debug_mask: u32,
@@ -321,9 +324,10 @@ impl Core {
         self.ids
     }
 
-    fn set_timer(&mut self, after: Duration, timer: Timer) {
-        let id = self.next_id();
-        self.timers.insert((self.now + after, id), timer);
+    fn set_timer(&mut self, after: Duration, timer: Timer) -> TimerKey {
+        let key = (self.now + after, self.next_id());
+        self.timers.insert(key, timer);
+        key
     }
 
     /// The next number of the seeded sequence within the range (xorshift64*).

@@ -1,5 +1,6 @@
 //! The tasks of this host, and their connections.
 
+use super::TimerKey;
 use super::event::{ConnId, Cookie};
 use super::notices::Notices;
 use super::spans;
@@ -49,6 +50,8 @@ pub(super) struct Task {
     pub enrolled: bool,
     /// What `wait` said of its process, which has ended; what it had sent is still being read.
     pub ended: Option<i32>,
+    /// When its end counts though what it had sent has not been read to its end.
+    pub last_words: Option<TimerKey>,
     /// With whom it wants to run.
     pub team: TeamId,
     /// Whose process it is, and so what its end is.
@@ -152,6 +155,7 @@ impl TaskTable {
             channel: None,
             enrolled: false,
             ended: None,
+            last_words: None,
             team: TeamId::default(),
             origin: Origin::Itself,
             adopted: Vec::new(),
