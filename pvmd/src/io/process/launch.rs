@@ -140,7 +140,8 @@ impl Launcher {
             parent: self.parent,
             failure: None,
         };
-        let (pid, watch) = with_signals_blocked(|| grow(seed, &mut self.stack))?;
+        let blocked = blocked_meanwhile(&recipe.caught);
+        let (pid, watch) = with_signals_blocked(&blocked, || grow(seed, &mut self.stack))?;
         Ok(Launched { pid, watch, output, channel })
     }
 }
@@ -230,15 +231,26 @@ fn pointers(strings: &[CString], last: &[&CStr]) -> Vec<*const c_char> {
     all.chain([ptr::null()]).collect()
 }
 
-/// No signal is delivered to this thread meanwhile, nor to a child that is made meanwhile.
-fn with_signals_blocked<T>(work: impl FnOnce() -> T) -> T {
-    let mut all = empty_set();
-    // SAFETY: a valid set is filled.
-    unsafe { libc::sigfillset(&raw mut all) };
-    let before = set_mask(&all);
+/// None of these signals is delivered to this thread meanwhile, nor to a child that is made meanwhile.
+fn with_signals_blocked<T>(signals: &libc::sigset_t, work: impl FnOnce() -> T) -> T {
+    let before = set_mask(signals);
     let result = work();
     set_mask(&before);
     result
+}
+
+/// All signals but the news of a child's end, unless somebody catches it: nobody else hears of that, but blocked it would be kept,
+/// and wake one of this process's threads for nothing.
+fn blocked_meanwhile(caught: &[c_int]) -> libc::sigset_t {
+    let mut set = empty_set();
+    // SAFETY: a valid set is filled, and loses a signal that there is.
+    unsafe {
+        libc::sigfillset(&raw mut set);
+        if !caught.contains(&libc::SIGCHLD) {
+            libc::sigdelset(&raw mut set, libc::SIGCHLD);
+        }
+    }
+    set
 }
 
 fn empty_set() -> libc::sigset_t {

@@ -73,7 +73,8 @@ fn a_child_gets_no_other_descriptor_of_ours_and_no_signal_blocked_or_pipe_ignore
     let found = output(&shell(script));
     let besides = found.lines().filter(|fd| !inherited.lines().any(|known| known == *fd));
     assert!(besides.eq(["3"]), "{found}");
-    let status = with_signals_blocked(|| output(&recipe("/bin/cat", &["/proc/self/status"])));
+    let status =
+        with_signals_blocked(&blocked_meanwhile(&[]), || output(&recipe("/bin/cat", &["/proc/self/status"])));
     let mask = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name)).expect(name);
         u64::from_str_radix(line.trim(), 16).unwrap()
@@ -141,4 +142,22 @@ fn descriptors_are_none_of_the_standard_ones() {
     // Whatever is given, what comes back will not be closed by the child's own redirections.
     let (reader, _writer) = io::pipe().unwrap();
     assert!(beyond_standard(reader.into()).unwrap().as_raw_fd() > 2);
+}
+
+#[test]
+fn the_end_of_a_child_wakes_nobody_while_another_is_made() {
+    // SAFETY: valid sets, which are only read.
+    let is_in = |set: &libc::sigset_t, signal| unsafe { libc::sigismember(set, signal) } == 1;
+    let during = |caught: &[c_int]| {
+        with_signals_blocked(&blocked_meanwhile(caught), || {
+            let now = set_mask(&empty_set());
+            set_mask(&now);
+            now
+        })
+    };
+    for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGUSR1] {
+        assert!(is_in(&during(&[]), signal));
+    }
+    assert!(!is_in(&during(&[]), libc::SIGCHLD));
+    assert!(is_in(&during(&[libc::SIGCHLD]), libc::SIGCHLD), "a handler would run in the child");
 }
