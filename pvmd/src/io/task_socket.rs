@@ -9,6 +9,7 @@ use pvm_shm::{Body, Mapping, Memory};
 use pvm_wire::header::{EOM, LENT, SOM};
 use pvm_wire::limits::{PIECE_MAX, UNENROLLED_FRAGMENT_MAX};
 use pvm_wire::{FragmentHeader, Lent, MessageHeader};
+use std::cell::OnceCell;
 use std::io::{self, IoSlice};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
@@ -43,13 +44,22 @@ struct Reading {
 #[derive(Debug)]
 pub struct TaskHandle {
     connection: Arc<Connection>,
-    queue: mpsc::UnboundedSender<Queued>,
-    /// Fragments that the writer has not written yet.
-    behind: Arc<AtomicUsize>,
+    conn: ConnId,
+    input: mpsc::Sender<Input>,
+    /// From when on something had to be queued: many short tasks are sent nothing at all.
+    writer: OnceCell<Writer>,
     reading: watch::Sender<Reading>,
     reader: AbortHandle,
-    writer: AbortHandle,
     shared: Option<Shared>,
+}
+
+/// What writes what could not be written at once.
+#[derive(Debug)]
+struct Writer {
+    queue: mpsc::UnboundedSender<Queued>,
+    /// Fragments that it has not written yet.
+    behind: Arc<AtomicUsize>,
+    task: AbortHandle,
 }
 
 /// A fragment on its way to a task, and descriptors that go with it.
@@ -82,7 +92,7 @@ impl TaskHandle {
     pub fn send_now(&self, header: FragmentHeader, data: Bytes) -> bool {
         let mut done = 0;
         let is_short = data.len() < shelf::LEAST && header.flags & (SOM | EOM) == SOM | EOM;
-        if is_short && self.behind.load(Ordering::Acquire) == 0 {
+        if is_short && !self.is_behind() {
             let head = header.encode();
             let slices = [&head[..], &data].map(IoSlice::new);
             // Of errors the writer tells.
@@ -105,10 +115,22 @@ impl TaskHandle {
         self.push(Queued::Fragment(Outgoing { descriptors, ..Outgoing::new(header, data) }));
     }
 
+    fn is_behind(&self) -> bool {
+        self.writer.get().is_some_and(|writer| writer.behind.load(Ordering::Acquire) > 0)
+    }
+
     fn push(&self, queued: Queued) {
-        self.behind.fetch_add(1, Ordering::Release);
+        let writer = self.writer.get_or_init(|| self.start_writer());
+        writer.behind.fetch_add(1, Ordering::Release);
         // A writer that is gone has reported the end of the connection.
-        let _ = self.queue.send(queued);
+        let _ = writer.queue.send(queued);
+    }
+
+    fn start_writer(&self) -> Writer {
+        let behind = Arc::new(AtomicUsize::new(0));
+        let (queue, queued) = mpsc::unbounded_channel();
+        let work = write(self.connection.clone(), self.conn, (queued, behind.clone()), self.input.clone());
+        Writer { queue, behind, task: tokio::spawn(work).abort_handle() }
     }
 
     /// Lets the task lend what it sends from the memory that it shares; `false` if that cannot be read.
@@ -147,15 +169,15 @@ impl TaskHandle {
     /// Closes the connection when all that was sent is written, or at last by force.
     pub fn close(self) {
         self.reader.abort();
-        if self.behind.load(Ordering::Acquire) == 0 {
-            // The writer ends when the queue does, which is now.
-            return;
+        // A writer ends when the queue does, which is now or when all is written.
+        if self.is_behind()
+            && let Some(Writer { task, .. }) = self.writer.into_inner()
+        {
+            tokio::spawn(async move {
+                tokio::time::sleep(LINGER).await;
+                task.abort();
+            });
         }
-        let writer = self.writer;
-        tokio::spawn(async move {
-            tokio::time::sleep(LINGER).await;
-            writer.abort();
-        });
     }
 }
 
@@ -209,14 +231,18 @@ pub async fn accept(listener: UnixListener, numbers: Numbers, input: mpsc::Sende
 
 fn serve(connection: Connection, conn: ConnId, input: &mpsc::Sender<Input>) -> TaskHandle {
     let connection = Arc::new(connection);
-    let behind = Arc::new(AtomicUsize::new(0));
-    let (queue, queued) = mpsc::unbounded_channel();
     // What is read before the core knows of the connection would be nobody's.
     let (reading, told) = watch::channel(Reading { paused: true, ..Reading::default() });
     let reader = tokio::spawn(read(connection.clone(), conn, told, input.clone())).abort_handle();
-    let writer =
-        tokio::spawn(write(connection.clone(), conn, (queued, behind.clone()), input.clone())).abort_handle();
-    TaskHandle { connection, queue, behind, reading, reader, writer, shared: None }
+    TaskHandle {
+        connection,
+        conn,
+        input: input.clone(),
+        writer: OnceCell::new(),
+        reading,
+        reader,
+        shared: None,
+    }
 }
 
 /// Reads until the end, and reports it.

@@ -142,7 +142,7 @@ async fn what_is_sent_at_once_and_what_waits_comes_in_order() {
     task.read_exact(&mut received).await.unwrap();
     assert!(received == expected);
     // Once the writer has said that it has done its part, there is room again.
-    while handle.behind.load(Ordering::Acquire) > 0 {
+    while handle.is_behind() {
         inputs.recv().await.expect("news");
     }
     assert!(handle.send_now(

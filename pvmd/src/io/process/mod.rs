@@ -128,8 +128,10 @@ impl Processes {
             let watch = unsafe { AsyncFd::register(watch) }.map_err(|error| failed(error.into()))?;
             let output = pipe::Receiver::from_owned_fd(output.into()).map_err(failed)?;
             let (paused, told) = watch::channel(false);
-            tokio::spawn(read_output(output, cookie, told, input.clone()));
-            tokio::spawn(reap(watch, cookie, input.clone()));
+            let (reading, reaping) =
+                (read_output(output, cookie, told, input.clone()), reap(watch, cookie, input.clone()));
+            // One task, as both have something to do when the process ends.
+            tokio::spawn(async move { tokio::join!(reading, reaping) });
             self.children.insert(cookie, Child { pid, paused, exited: false, silent: false });
             Ok((pid, path))
         });
