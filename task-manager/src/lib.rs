@@ -97,6 +97,7 @@ mod tests {
             soft: true,
             policy: String::new(),
             last: batch.home,
+            own: None,
         };
         let body = place.encode().expect("it can be encoded");
         let task = HostIndex::MASTER.task(1);

@@ -3,7 +3,7 @@
 use pvm_sched::placement::Candidate;
 use pvm_sched::policy::{Handout, Policy};
 use pvm_sched::pulling::{self, Decision};
-use pvm_wire::batch::{BatchId, BatchMsg, Node, Terms};
+use pvm_wire::batch::{Application, BatchId, BatchMsg, Node, Terms};
 use pvm_wire::{HostIndex, Tid};
 use std::collections::BTreeMap;
 
@@ -34,10 +34,11 @@ impl Machine {
     /// there is not is told so, lest it wait.
     pub fn on_message(&mut self, src: Tid, message: BatchMsg) -> Vec<(Tid, BatchMsg)> {
         match message {
-            BatchMsg::Place { batch, count, nodes, soft, policy, last } if is_home(src) => {
+            BatchMsg::Place { batch, count, nodes, soft, policy, last, own } if is_home(src) => {
                 // The home takes no other names.
                 let handout = policy.parse().unwrap_or(Policy::default()).handout(last);
-                self.place(batch, Placed { handout, queued: !soft, filled: BTreeMap::new() }, count, &nodes)
+                let placed = Placed { handout, queued: !soft, filled: BTreeMap::new() };
+                self.place(batch, placed, count, &nodes, own)
             }
             BatchMsg::More { batch, count } => self.by_home(src, batch, |handout| handout.more(count)),
             BatchMsg::NodeJoined { batch, node } => {
@@ -53,11 +54,7 @@ impl Machine {
             }
             BatchMsg::Apply { batch, host, p, p_c, n_a, capability } if is_daemon_of(src, host, batch) => {
                 match self.batches.get_mut(&batch) {
-                    Some(placed) => {
-                        placed.filled.insert(host, (p, p_c));
-                        let decisions = placed.handout.on_apply(host, n_a, capability);
-                        placed.messages(batch, decisions)
-                    }
+                    Some(placed) => placed.on_apply(batch, host, Application { p, p_c, n_a }, capability),
                     None => vec![(host.daemon(), BatchMsg::TasksNo { batch })],
                 }
             }
@@ -76,12 +73,21 @@ impl Machine {
         mut placed: Placed,
         count: u64,
         nodes: &[Node],
+        own: Option<Application>,
     ) -> Vec<(Tid, BatchMsg)> {
         if self.batches.len() >= BATCHES_MAX && !self.batches.contains_key(&batch) {
             return vec![(batch.home.daemon(), BatchMsg::NoNodes { batch })];
         }
-        let decisions = placed.handout.place(count, nodes.iter().map(candidate).collect(), !placed.queued);
-        let messages = placed.messages(batch, decisions);
+        let mut decisions =
+            placed.handout.place(count, nodes.iter().map(candidate).collect(), !placed.queued);
+        let home = nodes.iter().find(|node| node.host == batch.home).zip(own);
+        if home.is_some() {
+            decisions.retain(|decision| *decision != Decision::TasksHave(batch.home));
+        }
+        let mut messages = placed.messages(batch, decisions);
+        if let Some((node, own)) = home {
+            messages.extend(placed.on_apply(batch, node.host, own, node.capability));
+        }
         self.batches.insert(batch, placed);
         messages
     }
@@ -116,6 +122,19 @@ fn candidate(node: &Node) -> Candidate<HostIndex> {
 }
 
 impl Placed {
+    /// A node asks for tasks, or declines for now.
+    fn on_apply(
+        &mut self,
+        batch: BatchId,
+        host: HostIndex,
+        asks: Application,
+        capability: f64,
+    ) -> Vec<(Tid, BatchMsg)> {
+        self.filled.insert(host, (asks.p, asks.p_c));
+        let decisions = self.handout.on_apply(host, asks.n_a, capability);
+        self.messages(batch, decisions)
+    }
+
     /// Decisions as messages, in the same order.
     fn messages(&self, batch: BatchId, decisions: Vec<Decision<HostIndex>>) -> Vec<(Tid, BatchMsg)> {
         let home = batch.home.daemon();
@@ -159,7 +178,8 @@ mod tests {
     }
 
     fn placed(number: u64, count: u64, nodes: Vec<Node>, soft: bool, policy: &str) -> BatchMsg {
-        BatchMsg::Place { batch: batch(number), count, nodes, soft, policy: policy.into(), last: host(1) }
+        let (batch, policy, last) = (batch(number), policy.into(), host(1));
+        BatchMsg::Place { batch, count, nodes, soft, policy, last, own: None }
     }
 
     fn place(number: u64, count: u64) -> BatchMsg {
@@ -198,6 +218,29 @@ mod tests {
         assert_eq!(machine.on_message(HOME, BatchMsg::Done { batch: batch(1) }), []);
         assert_eq!(machine.batches(), 0);
         assert_eq!(machine.on_message(host(2).daemon(), apply(1, 2, 3)), [(host(2).daemon(), no)]);
+    }
+
+    #[test]
+    fn the_home_asks_as_it_places() {
+        let own = Some(Application { p: 8, p_c: 1, n_a: 7 });
+        let by_home = |nodes, soft| match placed(1, 16, nodes, soft, "active-pulling") {
+            BatchMsg::Place { batch, count, nodes, soft, policy, last, .. } => Machine::default()
+                .on_message(HOME, BatchMsg::Place { batch, count, nodes, soft, policy, last, own }),
+            other => panic!("{other:?}"),
+        };
+        let terms = Terms { p: 8, p_c: 1, n_a: 7, t_c: 16, n_c: 1, c_i: 1000.0, c_a: 1000.0 };
+        let grant =
+            |n, terms| (TO_HOME, BatchMsg::Grant { batch: batch(1), host: host(1), n, terms: Some(terms) });
+        let no = (TO_HOME, BatchMsg::TasksNo { batch: batch(1) });
+        assert_eq!(by_home(vec![node(1)], true), [grant(16, terms), no]);
+        assert_eq!(by_home(vec![node(1)], false), [grant(7, terms)]);
+
+        // Others are told, and have their part kept.
+        let have = (host(2).daemon(), BatchMsg::TasksHave { batch: batch(1), queued: false });
+        let terms = Terms { n_c: 2, ..terms };
+        assert_eq!(by_home(vec![node(1), node(2)], true), [have.clone(), grant(7, terms)]);
+        // A home that is no node has no say.
+        assert_eq!(by_home(vec![node(2)], true), [have]);
     }
 
     #[test]

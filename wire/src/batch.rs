@@ -46,6 +46,17 @@ pub struct Terms {
     pub c_a: f64,
 }
 
+/// What a node says when it asks for tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Application {
+    /// `P`.
+    pub p: u64,
+    /// `P_c`.
+    pub p_c: u64,
+    /// `N_a = P − P_c`.
+    pub n_a: i64,
+}
+
 /// A message about a batch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum BatchMsg {
@@ -63,6 +74,8 @@ pub enum BatchMsg {
         policy: String,
         /// The host that was given tasks last, for policies that go on from there.
         last: HostIndex,
+        /// What the home, if it is one of the nodes, asks for: it knows that tasks wait, and is not told.
+        own: Option<Application>,
     },
     /// Home → manager: these came back (their host died before starting them).
     More {
@@ -125,7 +138,7 @@ pub enum BatchMsg {
         host: HostIndex,
         /// `N`.
         n: u64,
-        /// What `N` was computed from; `None` by the soft rule.
+        /// What `N` was computed from, beyond which there may be what the soft rule adds; `None` if all is by that.
         terms: Option<Terms>,
     },
     /// Manager → home: no node is left that could take the rest.

@@ -12,7 +12,7 @@ use super::spawn::SpawnId;
 use super::tasks::Origin;
 use pvm_sched::policy::Policy;
 use pvm_sched::pulling::{self, Step, Ticket};
-use pvm_wire::batch::{BatchId, BatchMsg, Node, Terms};
+use pvm_wire::batch::{Application, BatchId, BatchMsg, Node, Terms};
 use pvm_wire::codes::{BATCH_TAG, Sm};
 use pvm_wire::{HostIndex, Message, PvmError, Tid};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -178,7 +178,9 @@ impl Core {
             placing.manager = Some(manager);
             self.managers.ready.insert(manager, Some(id));
             let policy = placing.policy.name().to_owned();
-            return self.send_batch(manager, &BatchMsg::Place { batch, count, nodes, soft, policy, last });
+            let own = self.own_application(manager, batch, !soft, &nodes);
+            return self
+                .send_batch(manager, &BatchMsg::Place { batch, count, nodes, soft, policy, last, own });
         }
         let idle = self.managers.ready.values().filter(|batch| batch.is_none()).count();
         if idle > IDLE_MANAGERS
@@ -186,6 +188,20 @@ impl Core {
         {
             self.actions.push(Action::Signal { pid: task.pid, signal: SIGTERM });
         }
+    }
+
+    /// What this host asks for as one of the nodes, without being told first that tasks wait: that would be two more messages
+    /// before the first task of a batch can start.
+    fn own_application(
+        &mut self,
+        manager: Tid,
+        batch: BatchId,
+        queued: bool,
+        nodes: &[Node],
+    ) -> Option<Application> {
+        nodes.iter().find(|node| node.host == self.config.index)?;
+        self.open_batch(manager, batch, queued);
+        self.asks(batch, pulling::Node::tasks_have)
     }
 
     pub(super) fn batch_nodes(&self, id: SpawnId) -> Vec<Node> {
@@ -406,22 +422,38 @@ impl Core {
         self.on_room();
     }
 
+    /// Tasks of a batch wait, says this manager.
+    fn open_batch(&mut self, manager: Tid, batch: BatchId, queued: bool) {
+        let fresh = || OpenBatch { manager, node: pulling::Node::new(), queued };
+        self.open_batches.entry(batch).or_insert_with(fresh).manager = manager;
+    }
+
     /// Lets the node look at its load, and tells the manager what it wants.
     fn look(&mut self, batch: BatchId, look: impl FnOnce(&mut pulling::Node, u64, u64, Duration) -> Step) {
+        let Some(Application { p, p_c, n_a }) = self.asks(batch, look) else { return };
+        let Some(manager) = self.open_batches.get(&batch).map(|open| open.manager) else { return };
+        let (host, capability) = (self.config.index, self.config.capability);
+        self.send_batch(manager, &BatchMsg::Apply { batch, host, p, p_c, n_a, capability });
+    }
+
+    /// What the node asks for when it has looked at its load, if anything.
+    fn asks(
+        &mut self,
+        batch: BatchId,
+        look: impl FnOnce(&mut pulling::Node, u64, u64, Duration) -> Step,
+    ) -> Option<Application> {
         let (p, p_c) = self.filled(batch);
         let wait = Duration::from_millis(self.random(RETRY_MS));
-        let Some(open) = self.open_batches.get_mut(&batch) else { return };
-        let manager = open.manager;
+        let open = self.open_batches.get_mut(&batch)?;
         let n_a = match look(&mut open.node, p, p_c, wait) {
             Step::Apply { n_a } => n_a,
             Step::Decline { n_a, wait, ticket } => {
                 self.set_timer(wait, Timer::Retry(batch, ticket));
                 n_a
             }
-            Step::Stay => return,
+            Step::Stay => return None,
         };
-        let (host, capability) = (self.config.index, self.config.capability);
-        self.send_batch(manager, &BatchMsg::Apply { batch, host, p, p_c, n_a, capability });
+        Some(Application { p, p_c, n_a })
     }
 
     /// The tasks that were asked for run: there may be room for more.
@@ -471,8 +503,7 @@ impl Core {
         match BatchMsg::decode(&message.body) {
             // Only the home host's manager (or daemon) speaks for a batch.
             Ok(BatchMsg::TasksHave { batch, queued }) if src.host() == Some(batch.home) => {
-                let fresh = || OpenBatch { manager: src, node: pulling::Node::new(), queued };
-                self.open_batches.entry(batch).or_insert_with(fresh).manager = src;
+                self.open_batch(src, batch, queued);
                 self.look(batch, pulling::Node::tasks_have);
             }
             Ok(BatchMsg::TasksNo { batch }) if src.host() == Some(batch.home) => {

@@ -16,7 +16,7 @@ pub enum Decision<H> {
         host: H,
         /// `N`, at least 1.
         n: u64,
-        /// What `N` was computed from; `None` if by the soft rule.
+        /// What `N` was computed from, beyond which there may be what the soft rule adds; `None` if all is by that.
         terms: Option<Terms>,
     },
     /// Tell this node that no tasks are left (step 5, `DM_TASKSNO`).
@@ -46,7 +46,8 @@ pub enum Decision<H> {
 ///
 /// **The soft rule.** In a soft batch, when every node has declined (applied with `N_a ≤ 0`) since the last grant, the
 /// rest is handed out all the same: so that the nodes' totals of this batch are as near to proportion to capability as
-/// can be, up to each node's limit. In a firm batch tasks wait until a node has drained.
+/// can be, up to each node's limit. A node without others need not decline: when it asks, the rest goes with what it gets by
+/// the formula, as it would come to it whatever it said. In a firm batch tasks wait until a node has drained.
 #[derive(Clone, Debug)]
 pub struct Manager<H> {
     nodes: BTreeMap<H, Record>,
@@ -253,8 +254,19 @@ impl<H: Copy + Ord + Debug> Manager<H> {
         self.silent.remove(&host);
         self.declined.clear();
         self.count_grant(host, terms.n);
+        let rest = self.rest_for_lone_node();
+        self.count_grant(host, rest);
         self.next_round();
-        Decision::Grant { host, n: terms.n, terms: Some(terms) }
+        Decision::Grant { host, n: terms.n + rest, terms: Some(terms) }
+    }
+
+    /// What the only node is given beyond what it has asked for.
+    fn rest_for_lone_node(&self) -> u64 {
+        let mut nodes = self.nodes.values();
+        match (nodes.next(), nodes.next()) {
+            (Some(node), None) if self.soft => self.t_c.min(node.limit.saturating_sub(node.granted)),
+            _ => 0,
+        }
     }
 
     /// When `N_c` reaches 0, `N_c := N_n`.
@@ -274,7 +286,10 @@ impl<H: Copy + Ord + Debug> Manager<H> {
     /// The soft rule, if its time has come; and tasks that nobody can be given are given up.
     fn hand_out_rest(&mut self, decisions: &mut Vec<Decision<H>>) {
         let all_declined = self.declined.len() == self.nodes.len();
-        if self.t_c == 0 || !all_declined || !(self.soft || self.nodes.is_empty()) {
+        if self.t_c == 0
+            || !(all_declined || self.is_lone_node_heard())
+            || !(self.soft || self.nodes.is_empty())
+        {
             return;
         }
         let portions: Vec<Portion> = self.nodes.values().map(Record::portion).collect();
@@ -287,6 +302,11 @@ impl<H: Copy + Ord + Debug> Manager<H> {
             decisions.push(Decision::NoNodes { rest: self.t_c });
             self.t_c = 0;
         }
+    }
+
+    /// Whether there is one node only, and it has said what it has room for.
+    fn is_lone_node_heard(&self) -> bool {
+        self.nodes.len() == 1 && self.nodes.values().all(|node| node.heard)
     }
 
     /// When no tasks are left, everyone who was told that there are is told so; what comes later is a new round.

@@ -107,6 +107,34 @@ fn a_soft_batch_hands_out_the_rest_when_all_have_declined() {
 }
 
 #[test]
+fn a_node_without_others_is_asked_once() {
+    let mut manager = Manager::new();
+    let all = |terms: Terms, n| Grant { host: 1, n, terms: Some(terms) };
+    let asked = |n_a, t_c, n| Terms { n_a, t_c, n_c: 1, c_i: 1000.0, c_a: 1000.0, n };
+    manager.place(16, nodes(&[1000]), true);
+    assert_eq!(manager.on_apply(1, 7, 1000.0), [all(asked(7, 16, 7), 16), TasksNo(1)]);
+    // What comes back has nowhere else to go.
+    assert_eq!(manager.more(5), [TasksHave(1), by_soft_rule(1, 5), TasksNo(1)]);
+
+    // The last of several, too, as soon as it has been heard of.
+    manager.place(10, nodes(&[1000, 1000]), true);
+    assert_eq!(manager.node_gone(2), []);
+    assert_eq!(manager.on_apply(1, 4, 1000.0), [all(asked(4, 10, 4), 10), TasksNo(1)]);
+    manager.place(10, nodes(&[1000, 1000]), true);
+    assert_eq!(granted(&manager.on_apply(1, 2, 1000.0)).n, 2);
+    assert_eq!(manager.node_gone(2), [by_soft_rule(1, 8), TasksNo(1)]);
+
+    // Up to its limit.
+    manager.place(16, [Candidate { host: 1, capability: 1000.0, limit: 10 }], true);
+    let rest = [all(asked(7, 16, 7), 10), NoNodes { rest: 6 }, TasksNo(1)];
+    assert_eq!(manager.on_apply(1, 7, 1000.0), rest);
+
+    // Unless tasks wait for room.
+    manager.place(16, nodes(&[1000]), false);
+    assert_eq!(manager.on_apply(1, 7, 1000.0), [all(asked(7, 16, 7), 7)]);
+}
+
+#[test]
 fn limits_bound_the_soft_rule_and_what_is_left_is_given_up() {
     let mut manager = Manager::new();
     let node = |host, limit| Candidate { host, capability: 1.0, limit };
@@ -252,8 +280,11 @@ proptest! {
                     TasksNo(host) => _ = told.remove(&host),
                     Grant { host, n, terms } => {
                         prop_assert!(n >= 1 && members.contains(&host) && (soft || terms.is_some()));
-                        // By the formula no more than was asked for, and once for each time.
-                        prop_assert!(terms.is_none() || asked.remove(&host).is_some_and(|room| n <= room));
+                        // By the formula no more than was asked for, and once for each time; more only where there is no other node.
+                        if let Some(terms) = terms {
+                            prop_assert!(asked.remove(&host).is_some_and(|room| terms.n <= room));
+                            prop_assert!(n == terms.n || (n > terms.n && soft && members.len() == 1));
+                        }
                         settled += n;
                     }
                     NoNodes { rest } => {
