@@ -1,5 +1,6 @@
 //! Finds the daemon, and proves to it who this process is.
 
+use super::options;
 use crate::error::{Error, Result};
 use pvm_wire::born::Channel;
 use pvm_wire::protocol::EnrolReply;
@@ -11,6 +12,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// How often a refused connection is tried again, and how long apart.
@@ -69,11 +71,27 @@ pub(super) fn takes_all_at_once(address: &str) -> bool {
     address.starts_with('/') && said.is_ok_and(|said| codes::is_enrol_value(&said, address))
 }
 
+/// This process, or the one that it was forked from, is the task that its daemon has started.
+static IS_BORN: AtomicBool = AtomicBool::new(false);
+
 /// The channel that this process was born with, and what its daemon said in it; `None` if there is none or another has taken it.
 pub(super) fn born_with() -> Option<(OwnedFd, EnrolReply)> {
     let channel = Channel::decode(&std::env::var(codes::CHANNEL_VARIABLE).ok()?)?;
     let (socket, greeting) = crate::ffi::birth::take(channel)?;
-    Some((socket, EnrolReply::decode(&greeting).ok()??))
+    let identity = EnrolReply::decode(&greeting).ok()??;
+    IS_BORN.store(true, Ordering::Relaxed);
+    Some((socket, identity))
+}
+
+/// By what the daemon knows the process that it has started, 0 for none. Who has spoken on its channel is another task from then on: the
+/// daemon may hear on a new connection before it has heard on the channel, and would take the one for the other.
+pub(super) fn cookie() -> i32 {
+    if IS_BORN.load(Ordering::Relaxed) { 0 } else { started_with() }
+}
+
+/// The same, as it is said on the channel.
+pub(super) fn started_with() -> i32 {
+    options::number("PVMEPID")
 }
 
 /// Connects to a daemon; `quick` gives up at the first refusal.

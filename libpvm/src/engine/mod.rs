@@ -185,7 +185,7 @@ impl Engine {
     }
 
     fn introduce(&mut self, tag: i32, name: Option<&OsStr>, deadline: Option<Instant>) -> Result<()> {
-        let answer = EnrolReply::decode(&self.ask(tag, &introduction(name), deadline)?)?;
+        let answer = EnrolReply::decode(&self.ask(tag, &introduction(name, connect::cookie()), deadline)?)?;
         self.be(answer.ok_or_else(|| Error::new(PvmError::SysErr, "it refused"))?);
         Ok(())
     }
@@ -195,7 +195,7 @@ impl Engine {
         self.extension = Some(codes::EXTENSION_VERSION);
         self.be(identity);
         let header = xdr_header(Tmx::Born.tag(), CONTEXT_TM, 0);
-        self.send(Tid::MY_DAEMON, header, Payload::Parts(&[&introduction(name)]))
+        self.send(Tid::MY_DAEMON, header, Payload::Parts(&[&introduction(name, connect::started_with())]))
     }
 
     fn be(&mut self, identity: EnrolReply) {
@@ -372,8 +372,8 @@ impl Engine {
 }
 
 /// Who this process is, in the words of a request to enrol.
-fn introduction(name: Option<&OsStr>) -> Vec<u8> {
-    let (pid, cookie) = (rustix::process::getpid().as_raw_nonzero().get(), options::number("PVMEPID"));
+fn introduction(name: Option<&OsStr>, cookie: i32) -> Vec<u8> {
+    let pid = rustix::process::getpid().as_raw_nonzero().get();
     EnrolRequest { pid, cookie, name: name.map(OsStr::to_owned) }.encode()
 }
 
