@@ -234,7 +234,10 @@ compile_old_sources() {
 	says "hello, world from" "$root/bin/$arch/hello" "$work/old"
 	says "I got *100.0* from" "$root/bin/$arch/fmaster1" "$work/old" '3\n'
 	says "Test OK: Sum of Squares" "$root/bin/$arch/trsg" "$work/old" '4\n5\n'
+	# It adds to a variable that it never sets: what is left there is often what the loader has looked up last.
+	export LD_BIND_NOW=1
 	says "Test OK: Sum of Squares" "$root/bin/$arch/frsg" "$work/old" '4\n5\n'
+	unset LD_BIND_NOW
 }
 
 # Programs that Debian compiled years ago.
