@@ -2,6 +2,7 @@
 
 use crate::engine::Near;
 use pvm_shm::{Mapping, Memory, View};
+use pvm_wire::copy::copy;
 use pvm_wire::encoding::{LOCAL_WORD, XDR_WORD};
 use pvm_wire::held::KEPT;
 use pvm_wire::runs::{self, Found};
@@ -68,7 +69,7 @@ impl Incoming {
     #[inline(never)]
     pub fn settle(&mut self) {
         if let Some(bytes) = self.view.take().as_ref().and_then(View::bytes) {
-            self.body.hold(bytes.len(), |place| place.copy_from_slice(bytes));
+            self.body.hold(bytes.len(), |place| copy(bytes, place));
         }
     }
 

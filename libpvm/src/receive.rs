@@ -4,6 +4,7 @@ use crate::engine::Near;
 use crate::error::{Error, Result};
 use crate::incoming::Incoming;
 use crate::spare::{Content, Held};
+use pvm_wire::copy::{copied, copy};
 use pvm_wire::{Body, Element, Encoding, Message, MessageHeader, PvmError, Tid};
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
@@ -139,7 +140,7 @@ impl Received {
         let Content { header, body, .. } = self.held.content_mut();
         if let Some(bytes) = body.take_as_is::<T>(header.encoding, count) {
             let values = match bytemuck::try_cast_slice(bytes) {
-                Ok(values) => values.to_vec(),
+                Ok(values) => copied(values),
                 Err(_) => bytemuck::allocation::pod_collect_to_vec(bytes),
             };
             return self.check().map(|()| values);
@@ -153,7 +154,7 @@ impl Received {
     pub fn get_into<T: Element>(&mut self, values: &mut [T]) -> Result<()> {
         let Content { header, body, .. } = self.held.content_mut();
         if let Some(bytes) = body.take_as_is::<T>(header.encoding, values.len()) {
-            bytemuck::cast_slice_mut(values).copy_from_slice(bytes);
+            copy(bytes, bytemuck::cast_slice_mut(values));
             return self.check();
         }
         self.take(values.len(), |index, value| values[index] = value)

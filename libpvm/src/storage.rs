@@ -2,6 +2,7 @@
 
 use pvm_shm::Packing;
 use pvm_wire::PvmError;
+use pvm_wire::copy::{self, copied};
 
 /// Up to so many bytes stay in private memory: they are sent by a copy into the ring.
 const PRIVATE_MAX: usize = 2048;
@@ -47,7 +48,7 @@ impl Storage {
         if let Some(shared) = self.shared.take() {
             self.private.clear();
             self.private.try_reserve(room).map_err(|_| PvmError::NoMem)?;
-            self.private.extend_from_slice(shared.as_slice());
+            copy::append(shared.as_slice(), &mut self.private);
         }
         self.reserve_private(room - self.private.len())
     }
@@ -74,7 +75,8 @@ impl Storage {
     pub fn append(&mut self, bytes: &[u8]) {
         match &mut self.shared {
             Some(shared) => shared.extend(bytes),
-            None => self.append_private(bytes),
+            None if bytes.len() <= PRIVATE_MAX => self.append_private(bytes),
+            None => copy::append(bytes, &mut self.private),
         }
     }
 
@@ -130,7 +132,7 @@ impl Storage {
 
 impl Clone for Storage {
     fn clone(&self) -> Self {
-        Self { private: self.as_slice().to_vec(), shared: None }
+        Self { private: copied(self.as_slice()), shared: None }
     }
 }
 

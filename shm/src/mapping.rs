@@ -6,6 +6,7 @@
 
 use crate::lineage;
 use crate::memory::{HEAD, IN_LINE, LINE, Memory, write_cut};
+use pvm_wire::copy::piece;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
 use rustix::io::{Errno, Result};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
@@ -178,7 +179,13 @@ impl Memory for Mapping {
         if self.has(at, into.len() as u64) {
             // SAFETY: inside the mapping; `into` is private memory, so the two do not overlap. A sender that breaks the rules
             // may write meanwhile: then the bytes are any bytes, and nothing is concluded from them unchecked.
-            unsafe { std::ptr::copy_nonoverlapping(self.bytes(at), into.as_mut_ptr(), into.len()) };
+            unsafe {
+                let mut from = self.bytes(at);
+                for into in into.chunks_mut(piece(into.len())) {
+                    std::ptr::copy_nonoverlapping(from, into.as_mut_ptr(), into.len());
+                    from = from.add(into.len());
+                }
+            };
         } else {
             into.fill(0);
         }
@@ -300,7 +307,7 @@ unsafe fn copy(from: &[u8], to: *mut u8) {
                     to.cast::<[u8; 16]>().write(first);
                     to.add(from.len() - 16).cast::<[u8; 16]>().write(last);
                 }
-                _ => std::ptr::copy(from.as_ptr(), to, from.len()),
+                _ => copy_many(from, to),
             },
             (None, _) => match (from.first_chunk::<4>(), from.last_chunk::<4>()) {
                 (Some(&first), Some(&last)) => {
@@ -319,6 +326,24 @@ unsafe fn copy(from: &[u8], to: *mut u8) {
                     }
                 }
             },
+        }
+    }
+}
+
+/// Copies bytes that need a call.
+///
+/// # Safety
+/// As [`copy`].
+#[inline]
+unsafe fn copy_many(from: &[u8], mut to: *mut u8) {
+    // SAFETY: as promised. Where the two overlap, no piece may be written before the others are read.
+    unsafe {
+        if from.as_ptr().addr().abs_diff(to.addr()) < from.len() {
+            return std::ptr::copy(from.as_ptr(), to, from.len());
+        }
+        for piece in from.chunks(piece(from.len())) {
+            std::ptr::copy_nonoverlapping(piece.as_ptr(), to, piece.len());
+            to = to.add(piece.len());
         }
     }
 }

@@ -1,5 +1,6 @@
 //! A message's body as it is held in memory.
 
+use crate::copy::copied;
 use bytes::Bytes;
 use std::fmt;
 use std::ops::{Deref, RangeBounds};
@@ -85,7 +86,7 @@ impl Body {
     /// A copy of these bytes.
     pub fn copy_from_slice(bytes: &[u8]) -> Self {
         if bytes.len() > SHORT {
-            return Self::Shared(Bytes::copy_from_slice(bytes));
+            return Self::Shared(copied(bytes).into());
         }
         let mut held = [0; SHORT];
         held[..bytes.len()].copy_from_slice(bytes);

@@ -12,6 +12,7 @@ pub mod body;
 pub mod born;
 pub mod codec;
 pub mod codes;
+pub mod copy;
 pub mod coscheduling;
 pub mod daemon;
 pub mod element;

@@ -1,5 +1,6 @@
 //! Whole messages, cut into fragments and put together again.
 
+use crate::copy::{append, copied};
 use crate::encoding::{LOCAL_WORD, XDR_WORD};
 use crate::error::PvmError;
 use crate::header::{EOM, FragmentHeader, MessageHeader, SOM};
@@ -45,7 +46,7 @@ impl Message {
         let mut out = Vec::with_capacity(self.body.len() + self.body.len() / 64 + FRAGMENT_OVERHEAD);
         for (header, data) in self.fragments(fragment_size) {
             out.extend_from_slice(&header.encode());
-            out.extend_from_slice(&data);
+            append(&data, &mut out);
         }
         out
     }
@@ -67,7 +68,7 @@ impl Message {
     fn with_header(&self, piece: &[u8]) -> Bytes {
         let mut data = BytesMut::with_capacity(MessageHeader::SIZE + piece.len());
         data.extend_from_slice(&self.header.encode());
-        data.extend_from_slice(piece);
+        append(piece, &mut data);
         data.freeze()
     }
 }
@@ -131,7 +132,7 @@ impl Reassembler {
             if self.partial.len() >= PARTIAL_MESSAGES_MAX {
                 return Err(FragmentError::TooMany);
             }
-            self.partial.insert(header.src, (header.dst, message_header, data.to_vec()));
+            self.partial.insert(header.src, (header.dst, message_header, copied(&data)));
             return Ok(Assembled::Partial);
         }
         let limit = self.limit;
@@ -141,7 +142,7 @@ impl Reassembler {
         if body.len() + data.len() > limit {
             return Err(FragmentError::TooLong(limit));
         }
-        body.extend_from_slice(&data);
+        append(&data, body);
         if !header.is_last() {
             return Ok(Assembled::Partial);
         }

@@ -4,6 +4,7 @@
 //! Between tasks of one host nothing needs to be converted. What a program can see stays as if it were: lengths are
 //! those of XDR, and a reader who asks for anything but what was packed gets it from the converted body.
 
+use crate::copy::append;
 use crate::element::{self, Element};
 use crate::encoding::Encoding;
 use crate::error::PvmError;
@@ -392,7 +393,7 @@ fn to_xdr(native: &[u8], runs: &[u8]) -> Result<(Vec<u8>, Upper), PvmError> {
         rest = after;
         match run.kind {
             Kind::Byte => {
-                out.extend_from_slice(elements);
+                append(elements, &mut out);
                 out.resize(out.len().next_multiple_of(4), 0);
                 Ok(())
             }

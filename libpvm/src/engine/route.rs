@@ -4,6 +4,7 @@ use super::lending::Lender;
 use super::seal::Seal;
 use crate::error::{Error, Result};
 use bytes::Bytes;
+use pvm_wire::copy::{append, copied};
 use pvm_wire::coscheduling::Turn;
 use pvm_wire::header::{EOM, LENT, SOM};
 use pvm_wire::limits::{MESSAGE_MAX, PIECE_MAX};
@@ -280,7 +281,7 @@ impl Route {
         let read = rustix::io::read(&self.socket, spare_capacity(body));
         let Ok(count) = read else { return Ok(read) };
         let length = count.min(open.left);
-        self.unread.extend_from_slice(&body[before + length..]);
+        append(&body[before + length..], &mut self.unread);
         body.truncate(before + length);
         open.left -= length;
         self.fragment = Some(open).filter(|open| open.left > 0);
@@ -294,7 +295,7 @@ impl Route {
     fn take_fragments(&mut self, messages: &mut impl Extend<Message>) -> Result<()> {
         let mut used = 0;
         while let Some((header, length)) = next_piece(&mut self.fragment, &self.unread, &mut used) {
-            let piece = Bytes::copy_from_slice(&self.unread[used..used + length]);
+            let piece = Bytes::from(copied(&self.unread[used..used + length]));
             used += length;
             self.check_sender(header.src)?;
             self.count(&header, length);
@@ -371,7 +372,7 @@ impl Descriptors {
         if !taken.is_empty() || received.flags.contains(ReturnFlags::CTRUNC) {
             self.taken.push_back(taken);
         }
-        unread.extend_from_slice(&self.space[..received.bytes]);
+        append(&self.space[..received.bytes], unread);
         Ok(received.bytes)
     }
 }

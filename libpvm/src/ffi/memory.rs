@@ -2,6 +2,7 @@
 
 use super::state::Failure;
 use pvm_wire::PvmError;
+use pvm_wire::copy::piece;
 use std::ffi::{CStr, CString, OsStr, OsString, c_char, c_int};
 use std::os::unix::ffi::OsStrExt;
 
@@ -62,6 +63,21 @@ pub unsafe fn store<T>(pointer: *mut T, value: T) {
     if !pointer.is_null() {
         // SAFETY: not NULL, so writable by the caller's promise.
         unsafe { pointer.write_unaligned(value) };
+    }
+}
+
+/// Copies bytes to the program's memory.
+///
+/// # Safety
+/// There is room for them at `pointer`, which is not where they are.
+#[inline]
+pub unsafe fn copy_bytes(bytes: &[u8], mut pointer: *mut u8) {
+    for piece in bytes.chunks(piece(bytes.len())) {
+        // SAFETY: the caller's promise; each piece goes behind the last.
+        unsafe {
+            std::ptr::copy_nonoverlapping(piece.as_ptr(), pointer, piece.len());
+            pointer = pointer.add(piece.len());
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The pack and unpack calls.
 
 use super::buffers::{Buffer, Format, InPlacePart};
-use super::memory;
+use super::memory::{self, copy_bytes};
 use super::state::{Failure, State, briefly};
 use super::tracepoints::{result, traced};
 use pvm_wire::events::{Datum, Event, Writer};
@@ -110,7 +110,7 @@ unsafe fn unpack_from<T: Element>(buffer: &mut Buffer, array: Array<T>) -> Resul
             // A last element that is there only in part is not handed over.
             let whole = bytes.len() - bytes.len() % size_of::<T>();
             // SAFETY: no more than the array holds, into memory that is not the buffer's.
-            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), array.pointer.cast(), whole) };
+            unsafe { copy_bytes(&bytes[..whole], array.pointer.cast()) };
             if bytes.len() == length { Ok(()) } else { Err(PvmError::NoData) }
         }
         // SAFETY: as many elements as the array has are written, each once.
@@ -129,7 +129,7 @@ unsafe fn copy_out<T: Element>(bytes: &[u8], array: Array<T>) {
         match (bytes.len(), bytes.first_chunk::<4>(), bytes.first_chunk::<8>()) {
             (4, Some(&number), _) => array.pointer.cast::<[u8; 4]>().write(number),
             (8, _, Some(&number)) => array.pointer.cast::<[u8; 8]>().write(number),
-            _ => std::ptr::copy_nonoverlapping(bytes.as_ptr(), array.pointer.cast(), bytes.len()),
+            _ => copy_bytes(bytes, array.pointer.cast()),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Receiving. Every message that has come has a buffer id, so that matching functions of the program can look into it.
 
 use super::buffers::Info;
-use super::memory::{self, TimeVal, store};
+use super::memory::{self, TimeVal, copy_bytes, store};
 use super::send::array_length;
 use super::state::{Failure, Matcher, Outcome, State, briefly, locked};
 use super::tracepoints::{self, nothing, traced};
@@ -435,7 +435,7 @@ pub unsafe extern "C" fn pvm_precv(
         // SAFETY: as promised; no more bytes than the array has room for.
         unsafe {
             if room > 0 {
-                std::ptr::copy_nonoverlapping(bytes.as_ptr(), data.cast(), bytes.len().min(room));
+                copy_bytes(&bytes[..bytes.len().min(room)], data.cast());
             }
             store(sender, info.src);
             store(its_tag, info.tag);

@@ -2,6 +2,7 @@
 
 use crate::io::watched::{Watched, watch};
 use bytes::BytesMut;
+use pvm_wire::copy::append;
 use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
@@ -67,7 +68,8 @@ fn read_now(socket: &UnixStream, buffer: &mut BytesMut) -> rustix::io::Result<(u
     let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
     let count = SPACE.with_borrow_mut(|space| {
         let count = recvmsg(socket, &mut [IoSliceMut::new(space)], &mut control, flags)?.bytes;
-        buffer.extend_from_slice(&space[..count]);
+        buffer.reserve(count);
+        append(&space[..count], buffer);
         Ok::<_, Errno>(count)
     })?;
     Ok((count, taken(&mut control)))

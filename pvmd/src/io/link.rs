@@ -8,6 +8,7 @@ use crate::io::tls::{self, Credentials, TlsError};
 use crate::io::udp_socket::LinkSocket;
 use bytes::{Buf, Bytes, BytesMut};
 use pvm_wire::HostIndex;
+use pvm_wire::copy::append;
 use pvm_wire::daemon::{DaemonMsg, HostEntry};
 use pvm_wire::limits::PEER_FRAME_MAX;
 use quinn::congestion::CubicConfig;
@@ -415,7 +416,7 @@ async fn read_all(mut recv: RecvStream, host: HostIndex, input: &mpsc::Sender<In
 fn gather(buffer: &mut BytesMut, pieces: &mut [Bytes]) {
     buffer.reserve(pieces.iter().map(Bytes::len).sum());
     for piece in pieces {
-        buffer.extend_from_slice(&mem::take(piece));
+        append(&mem::take(piece), buffer);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use pvm_wire::HostIndex;
+use pvm_wire::copy::append;
 use pvm_wire::daemon::DaemonMsg;
 use quinn::SendStream;
 use std::pin::pin;
@@ -63,7 +64,7 @@ pub(super) fn frame(host: HostIndex, message: &DaemonMsg) -> Frame {
         (Err(_), _) => Frame::default(),
         (Ok(head), DaemonMsg::Data { data, .. }) if data.len() > COPIED => [head.into(), data.clone()],
         (Ok(mut head), _) => {
-            head.extend_from_slice(message.data());
+            append(message.data(), &mut head);
             [head.into(), Bytes::new()]
         }
     }

@@ -7,6 +7,7 @@
 use crate::io::descriptors::Shared;
 use bytes::Bytes;
 use pvm_shm::{Outbox, Packing};
+use pvm_wire::copy::copied;
 use pvm_wire::header::{EOM, LENT, SOM};
 use pvm_wire::limits::PIECE_MAX;
 use pvm_wire::{FragmentHeader, MessageHeader, Tid};
@@ -160,7 +161,7 @@ impl Draft {
         };
         write_piece(SOM | end(pieces.peek().is_none()), [&self.head[..], first].concat().into());
         while let Some(piece) = pieces.next() {
-            write_piece(end(pieces.peek().is_none()), Bytes::copy_from_slice(piece));
+            write_piece(end(pieces.peek().is_none()), copied(piece).into());
         }
     }
 

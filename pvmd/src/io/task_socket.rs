@@ -4,8 +4,9 @@ use crate::core::event::{ConnId, Event};
 use crate::io::descriptors::{self, Connection, Shared};
 use crate::io::driver::Input;
 use crate::io::shelf::{self, Lender, Shelf};
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 use pvm_shm::{Body, Mapping, Memory};
+use pvm_wire::copy::append;
 use pvm_wire::header::{EOM, LENT, SOM};
 use pvm_wire::limits::{PIECE_MAX, UNENROLLED_FRAGMENT_MAX};
 use pvm_wire::{FragmentHeader, Lent, MessageHeader};
@@ -397,7 +398,10 @@ impl Cutter {
         let whole = MessageHeader::SIZE + length;
         if whole <= PIECE_MAX {
             let header = FragmentHeader { flags: SOM | EOM, length: whole as u32, ..header };
-            return Ok((header, [&head[..], body.as_ref()].concat().into()));
+            let mut message = BytesMut::with_capacity(whole);
+            message.put_slice(&head);
+            append(body.as_ref(), &mut message);
+            return Ok((header, message.freeze()));
         }
         self.lent = Some((FragmentHeader { flags: EOM, ..header }, Bytes::from_owner(body)));
         Ok((FragmentHeader { flags: SOM, length: head.len() as u32, ..header }, head))
