@@ -78,7 +78,8 @@ impl Uneven {
     }
 
     fn batch_on(&self, machine: &Machine, how: &str, shape: &str, is_disturbed: bool, ask: Ask) -> Command {
-        let disturbed = self.groups.first().filter(|_| is_disturbed).map_or(Path::new("-"), |group| &group.0);
+        let group = self.groups.first().filter(|_| is_disturbed);
+        let disturbed = group.map_or_else(|| "-".into(), |group| from_any_namespace(&group.0));
         let mut command = machine.command(&self.program);
         command.args([how, shape, &speed()]).arg(disturbed).arg(&self.numbers).args(words(ask.xs));
         command
@@ -108,6 +109,12 @@ fn start_original(original: &Installation) -> Option<(Machine, Network)> {
     let plan = Plan::of(original).network(&network).name(&network.address(0)).hostfile(&lines);
     let machine = plan.try_start().ok()?;
     Some((machine, network))
+}
+
+/// A file's name also where /sys is another one, as it is for what `ip netns exec` starts.
+fn from_any_namespace(path: &Path) -> PathBuf {
+    let root = Path::new("/proc").join(process::id().to_string()).join("root");
+    root.join(path.strip_prefix("/").unwrap_or(path))
 }
 
 /// Of all hosts together, in cores.
