@@ -574,6 +574,21 @@ mod tests {
     }
 
     #[test]
+    fn long_bodies_are_copied_whole_and_nothing_else() {
+        let segment = Segment::new(4 << 20).unwrap();
+        let memory = segment.mapping();
+        let body: Vec<u8> = (0..=1 << 20).map(|index| (index % 251) as u8).collect();
+        for length in [2047, 2048, 2049, 5000, (1 << 20) - 1, 1 << 20, (1 << 20) + 1] {
+            memory.write(64, &vec![0xff; length + 64]);
+            memory.write(77, &body[..length]);
+            let mut found = vec![0; length + 2];
+            memory.read(76, &mut found);
+            assert_eq!((found[0], found[length + 1]), (0xff, 0xff), "beside {length} bytes");
+            assert!(found[1..=length] == body[..length], "{length} bytes");
+        }
+    }
+
+    #[test]
     fn lines_are_written_as_their_parts_are() {
         let segment = Segment::new(4096).unwrap();
         let memory = segment.mapping();

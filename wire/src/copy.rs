@@ -8,11 +8,11 @@
 use bytes::BufMut;
 
 /// Bytes that are copied at once.
-pub const PIECE: usize = 2048;
-/// From so many bytes on, more than the caches of a core have, the C library does without the instruction, and is faster with all at once.
-pub const WHOLE: usize = 1024 * 1024;
+const PIECE: usize = 2048;
+/// From so many bytes on the C library does without the instruction, as they are more than a core's caches have, and all at once is faster.
+const WHOLE: usize = 1024 * 1024;
 
-/// In pieces of this length so many bytes are best copied, one behind the other.
+/// The length in bytes of the pieces in which so many bytes are best copied, one behind the other.
 #[inline]
 pub fn piece(length: usize) -> usize {
     if length < WHOLE { PIECE } else { length }

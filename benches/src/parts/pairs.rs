@@ -11,11 +11,12 @@ const BANDWIDTH: [u64; 9] = [1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 2
 struct What {
     plain: &'static str,
     siblings: &'static str,
+    /// How much longer than others it takes until it is known.
     patience: f64,
 }
 
 const PINGPONG: What = What { plain: "pingpong", siblings: "pingpong-siblings", patience: 1.0 };
-/// Where long messages lie goes round in 2 MiB, so some dozens pass before all of that is theirs.
+/// Blocks for long messages go round in 2 MiB. Until all of that has been touched, after some dozens of messages, each waits for page faults.
 const LONG_PINGPONG: What = What { patience: 3.0, ..PINGPONG };
 const RATE: What = What { plain: "rate", siblings: "rate-siblings", patience: 1.0 };
 
