@@ -200,7 +200,8 @@ impl Mpi<'_> {
 }
 
 impl Job {
-    fn seconds(self, ask: Ask) -> String {
+    /// For how long it is done, as a command's argument.
+    pub fn seconds(self, ask: Ask) -> String {
         (ask.seconds * self.patience).to_string()
     }
 }

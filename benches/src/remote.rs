@@ -66,11 +66,9 @@ impl Remote {
     }
 
     /// A plain connection between the hosts.
-    pub fn tcp(&self, ask: Ask) -> Command {
+    pub fn tcp(&self, job: Job, ask: Ask) -> Command {
         let mut command = self.network.namespace(0).command(&self.limits);
-        command
-            .args(["tcp", &ask.seconds.to_string(), &self.network.address(1), &self.port])
-            .args(words(ask.xs));
+        command.args(["tcp", &job.seconds(ask), &self.network.address(1), &self.port]).args(words(ask.xs));
         command
     }
 

@@ -74,7 +74,7 @@ fn bodies_come_through_whole() {
     let Some(mut task) = with_two_hosts() else { return };
     assert_eq!(segments(), 0, "nothing is shared before it is of use");
     let peer = spawn(&mut task, "echo");
-    for length in [0, 1, 5000, 16_383, 16_384, 65_000, 65_536, 300_001, 3_000_000, 20_000_000] {
+    for length in [0, 1, 5000, 16_384, 32_767, 32_768, 65_000, 65_536, 300_001, 3_000_000, 20_000_000] {
         let words: Vec<i32> = (0..length / 8).map(|number| number * 77).collect();
         let bytes: Vec<u8> = (0..length / 2).map(|number| (number % 251) as u8).collect();
         for pack in [Pack::new(), Pack::raw()] {

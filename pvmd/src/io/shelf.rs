@@ -15,8 +15,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tracing::info;
 
-/// Shorter bodies are copied sooner than lent, bytes.
-pub const LEAST: usize = 16 * 1024;
+/// Shorter bodies are copied sooner than lent, bytes, as tasks do.
+pub const LEAST: usize = 32 * 1024;
 /// Address space that is set aside for a body of unknown length, bytes, and how many times as much when that is full. What is not
 /// written takes no memory.
 const ROOM: u64 = 1 << 20;
