@@ -34,6 +34,8 @@ pub struct Network {
 pub struct Setting {
     /// Each has one processor: the first that of number 0, the second that of number 1, and so on.
     pub one_processor_each: bool,
+    /// Bytes of the longest packets that each can send and take, 1500 where nothing is said.
+    pub mtus: Vec<u32>,
     /// More variables in the environment of what ssh starts.
     pub variables: Vec<(String, String)>,
 }
@@ -177,6 +179,10 @@ impl Network {
         let namespace = Namespace::make(self.setting.one_processor_each.then_some(index));
         self.hosts.push(Host { namespace: namespace.clone(), sshd: None });
         self.hub.ip(&format!("link add v{index} type veth peer name eth0 netns {}", namespace.name));
+        if let Some(mtu) = self.setting.mtus.get(index) {
+            self.hub.ip(&format!("link set v{index} mtu {mtu}"));
+            namespace.ip(&format!("link set eth0 mtu {mtu}"));
+        }
         self.hub.ip(&format!("link set v{index} master br0 up"));
         namespace.ip(&format!("addr add {}/24 dev eth0", address(index)));
         namespace.ip("link set eth0 up");

@@ -2,6 +2,7 @@
 //! other arrives, by daemons of either kind or directly.
 
 use pvm_tests::machine::Plan;
+use pvm_tests::network::Setting;
 use pvm_tests::peers::{self, Peer};
 use pvm_tests::program::Program;
 use pvm_tests::programs::{Linking, Programs};
@@ -38,6 +39,10 @@ fn all_well() -> Vec<String> {
     lines
 }
 
+/// Packets of Ethernet, and of local networks with "jumbo frames".
+const USUAL: u32 = 1500;
+const JUMBO: u32 = 9000;
+
 /// What two hosts' daemons, and the libraries of the tasks on each, are of.
 struct Kinds {
     daemons: Installation,
@@ -57,13 +62,22 @@ fn two_hosts(network: &Network, daemons: &Installation, library: &Installation) 
 
 #[track_caller]
 fn expect_all_well(check: &str, kinds: impl FnOnce(Installation, Installation) -> Kinds) {
+    expect_all_well_with(Setting::default(), check, kinds);
+}
+
+#[track_caller]
+fn expect_all_well_with(
+    setting: Setting,
+    check: &str,
+    kinds: impl FnOnce(Installation, Installation) -> Kinds,
+) {
     let Some(ours) = Installation::ours_only(check) else { return };
     let (Some(()), Some(original)) = (peers::require(&[Peer::CCompiler], check), Installation::debian())
     else {
         return;
     };
     let Kinds { daemons, here, there } = kinds(ours, original);
-    let Some(network) = Network::of(2, &daemons, check) else { return };
+    let Some(network) = Network::with(setting, 2, &daemons, check) else { return };
     // What killed tasks of the original leave behind is not ours to clear away.
     let untidy = [&here, &there].into_iter().find(|library| !library.is_ours).unwrap_or(&here).clone();
     let mixed = |library| Programs::compile(&["mixed"], library, Linking::Fixed);
@@ -121,6 +135,19 @@ fn both_libraries_the_other_way_round_with_the_original_daemons() {
         here: ours,
         there: original,
     });
+}
+
+/// Links try what gets through: a host's own interface tells what at most may.
+#[test]
+fn our_library_and_daemons_where_long_packets_pass_on_one_side_or_both() {
+    for mtus in [[JUMBO, JUMBO], [JUMBO, USUAL], [USUAL, JUMBO]] {
+        let setting = Setting { mtus: mtus.into(), ..Setting::default() };
+        expect_all_well_with(setting, &format!("packets of up to {mtus:?} bytes"), |ours, _| Kinds {
+            daemons: ours.clone(),
+            here: ours.clone(),
+            there: ours,
+        });
+    }
 }
 
 /// The program itself, where nothing but the original takes part.

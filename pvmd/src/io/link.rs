@@ -5,7 +5,7 @@ use crate::io::driver::Input;
 use crate::io::fair_queue::FairQueue;
 use crate::io::outlet::{Outgoing, Outlet, frame};
 use crate::io::tls::{self, Credentials, TlsError};
-use crate::io::udp_socket::LinkSocket;
+use crate::io::udp_socket::{LinkSocket, PACKET_MAX, PACKET_USUAL, longest_packet};
 use bytes::{Buf, Bytes, BytesMut};
 use pvm_wire::HostIndex;
 use pvm_wire::copy::append;
@@ -13,8 +13,8 @@ use pvm_wire::daemon::{DaemonMsg, HostEntry};
 use pvm_wire::limits::PEER_FRAME_MAX;
 use quinn::congestion::CubicConfig;
 use quinn::{
-    AckFrequencyConfig, Connection, Endpoint, EndpointConfig, IdleTimeout, RecvStream, SendStream,
-    TokioRuntime, TransportConfig, VarInt,
+    AckFrequencyConfig, ClientConfig, Connecting, Connection, Endpoint, EndpointConfig, IdleTimeout,
+    MtuDiscoveryConfig, RecvStream, SendStream, ServerConfig, TokioRuntime, TransportConfig, VarInt,
 };
 use std::collections::HashMap;
 use std::io;
@@ -34,9 +34,9 @@ const WINDOW: u32 = 8 * 1024 * 1024;
 /// Least bytes that are handed to a link and not acknowledged. Every message waits behind these; a daemon's own queue, in which
 /// tasks take turns, adds `QUEUE_HIGH` to them. Fewer cost bandwidth, more are slower, too: they leave the caches.
 const AHEAD: u64 = 512 * 1024;
-/// Packets that may come before they are acknowledged. Who has received a message that is spread over packets is to hand it on
-/// first, and mostly has something to send by then, which takes the acknowledgement along.
-const UNACKNOWLEDGED: u32 = 48;
+/// Bytes that may come before they are acknowledged, 48 of the usual packets. Who has received a message that is spread over packets
+/// is to hand it on first, and mostly has something to send by then, which takes the acknowledgement along.
+const UNACKNOWLEDGED: u32 = 48 * PACKET_USUAL as u32;
 /// How long an acknowledgement may wait for more packets, or for something to go with. While fewer packets may be under way
 /// than that, because others were lost, so long is added to each round trip.
 const ACK_DELAY: Duration = Duration::from_millis(1);
@@ -75,6 +75,7 @@ pub enum LinkError {
 pub struct Links {
     own: HostIndex,
     endpoint: Endpoint,
+    client: ClientConfig,
     timeout: Duration,
     open: HashMap<HostIndex, LinkHandle>,
     dials: HashMap<HostIndex, AbortHandle>,
@@ -108,27 +109,25 @@ impl Links {
         input: mpsc::Sender<Input>,
     ) -> Result<Self, LinkError> {
         let (server, client) = credentials.configs()?;
-        let transport = Arc::new(transport(timeout));
-        let mut server = quinn::ServerConfig::with_crypto(Arc::new(server));
-        server.transport_config(transport.clone());
-        let mut client = quinn::ClientConfig::new(Arc::new(client));
-        client.transport_config(transport);
+        let server = ServerConfig::with_crypto(Arc::new(server));
+        let client = ClientConfig::new(Arc::new(client));
         // The master dials and is never dialled: it answers nobody.
         let listening = own != HostIndex::MASTER;
         let socket = |source| LinkError::Socket { address, source };
         let opened = LinkSocket::open(SocketAddr::new(address, 0)).map_err(socket)?;
-        let mut endpoint = Endpoint::new_with_abstract_socket(
-            EndpointConfig::default(),
-            listening.then_some(server),
+        let mut config = EndpointConfig::default();
+        config.max_udp_payload_size(PACKET_MAX).expect("a length that QUIC allows");
+        let endpoint = Endpoint::new_with_abstract_socket(
+            config,
+            listening.then(|| server.clone()),
             Arc::new(opened),
             Arc::new(TokioRuntime),
         )
         .map_err(socket)?;
-        endpoint.set_default_client_config(client);
         if listening {
-            tokio::spawn(listen(endpoint.clone(), own, timeout, input.clone()));
+            tokio::spawn(listen(endpoint.clone(), server, own, timeout, input.clone()));
         }
-        Ok(Self { own, endpoint, timeout, open: HashMap::new(), dials: HashMap::new(), input })
+        Ok(Self { own, endpoint, client, timeout, open: HashMap::new(), dials: HashMap::new(), input })
     }
 
     /// Where others reach this daemon.
@@ -138,12 +137,12 @@ impl Links {
 
     /// Makes a link; [`Input::Link`] or [`Event::LinkFailed`] follows.
     pub fn dial(&mut self, entry: &HostEntry) {
-        let (host, address) = (entry.index, entry.address);
-        let (endpoint, own, timeout, input) =
-            (self.endpoint.clone(), self.own, self.timeout, self.input.clone());
+        let host = entry.index;
+        let (own, timeout, input) = (self.own, self.timeout, self.input.clone());
+        let called = self.call(entry);
         let dial = tokio::spawn(async move {
             // Lost packets and a busy host deserve some patience, but never more than the caller's.
-            let attempt = tokio::time::timeout(timeout * 3, connect(&endpoint, own, host, address)).await;
+            let attempt = tokio::time::timeout(timeout * 3, connect(called, own, host)).await;
             let result = attempt.unwrap_or_else(|_| Err("no answer in time".to_owned()));
             let said = match result {
                 Ok(link) => Input::Link(link),
@@ -152,6 +151,14 @@ impl Links {
             let _ = input.send(said).await;
         });
         self.dials.insert(host, dial.abort_handle());
+    }
+
+    fn call(&self, entry: &HostEntry) -> Result<Connecting, String> {
+        let address = entry.address.ok_or("it has no address")?;
+        let mut client = self.client.clone();
+        client.transport_config(transport(self.timeout, longest_packet(address)));
+        let called = self.endpoint.connect_with(client, address, &tls::host_name(entry.index));
+        called.map_err(|error| error.to_string())
     }
 
     /// Takes a new link in, and says what the core is to hear. A second link to the same host is refused: the first one is
@@ -216,7 +223,8 @@ impl Links {
     }
 }
 
-fn transport(timeout: Duration) -> TransportConfig {
+/// How a link works whose packets may be so long.
+fn transport(timeout: Duration, packet: u16) -> Arc<TransportConfig> {
     let mut transport = TransportConfig::default();
     transport.max_idle_timeout(IdleTimeout::try_from(timeout).ok());
     transport.keep_alive_interval(Some(timeout / 6));
@@ -226,12 +234,16 @@ fn transport(timeout: Duration) -> TransportConfig {
     transport.receive_window(VarInt::from_u32(WINDOW));
     transport.send_window(AHEAD);
     let mut acks = AckFrequencyConfig::default();
-    acks.ack_eliciting_threshold(VarInt::from_u32(UNACKNOWLEDGED)).max_ack_delay(Some(ACK_DELAY));
+    let unacknowledged = UNACKNOWLEDGED / u32::from(packet.max(PACKET_USUAL));
+    acks.ack_eliciting_threshold(VarInt::from_u32(unacknowledged)).max_ack_delay(Some(ACK_DELAY));
     transport.ack_frequency_config(Some(acks));
     let mut congestion = CubicConfig::default();
     congestion.initial_window(FIRST_WINDOW);
     transport.congestion_controller_factory(Arc::new(congestion));
-    transport
+    let mut lengths = MtuDiscoveryConfig::default();
+    lengths.upper_bound(packet);
+    transport.mtu_discovery_config(Some(lengths));
+    Arc::new(transport)
 }
 
 /// How much is handed to a link of this round trip, measured while it was made and idle.
@@ -248,17 +260,25 @@ pub fn bind_address(address: IpAddr) -> IpAddr {
     }
 }
 
-async fn listen(endpoint: Endpoint, own: HostIndex, timeout: Duration, input: mpsc::Sender<Input>) {
+async fn listen(
+    endpoint: Endpoint,
+    server: ServerConfig,
+    own: HostIndex,
+    timeout: Duration,
+    input: mpsc::Sender<Input>,
+) {
     let places = Arc::new(tokio::sync::Semaphore::new(HANDSHAKES_MAX));
     while let Some(incoming) = endpoint.accept().await {
         let Ok(place) = places.clone().try_acquire_owned() else {
             incoming.refuse();
             continue;
         };
-        let input = input.clone();
+        let (from, input) = (incoming.remote_address(), input.clone());
+        let mut server = server.clone();
+        server.transport_config(transport(timeout, longest_packet(from)));
+        let Ok(connecting) = incoming.accept_with(Arc::new(server)) else { continue };
         tokio::spawn(async move {
-            let from = incoming.remote_address();
-            match tokio::time::timeout(timeout * 3, welcome(incoming, own)).await {
+            match tokio::time::timeout(timeout * 3, welcome(connecting, own)).await {
                 Ok(Ok(link)) => drop(input.send(Input::Link(link)).await),
                 Ok(Err(reason)) => warn!(%from, reason, "connection refused"),
                 Err(_) => warn!(%from, "connection given up: no greeting in time"),
@@ -269,14 +289,13 @@ async fn listen(endpoint: Endpoint, own: HostIndex, timeout: Duration, input: mp
 }
 
 async fn connect(
-    endpoint: &Endpoint,
+    called: Result<Connecting, String>,
     own: HostIndex,
     host: HostIndex,
-    address: Option<SocketAddr>,
 ) -> Result<NewLink, String> {
-    let address = address.ok_or("it has no address")?;
-    let connecting = endpoint.connect(address, &tls::host_name(host)).map_err(|error| error.to_string())?;
-    let connection = connecting.await.map_err(|error| format!("{address}: {error}"))?;
+    let called = called?;
+    let address = called.remote_address();
+    let connection = called.await.map_err(|error| format!("{address}: {error}"))?;
     let (mut send, mut recv) = connection.open_bi().await.map_err(|error| error.to_string())?;
     send.write_all(&greeting(own)).await.map_err(|error| error.to_string())?;
     let said = hear(&mut recv).await.map_err(|error| last_words(&connection).unwrap_or(error))?;
@@ -294,8 +313,8 @@ fn last_words(connection: &Connection) -> Option<String> {
     (!words.is_empty()).then(|| format!("it refuses, saying {words:?}"))
 }
 
-async fn welcome(incoming: quinn::Incoming, own: HostIndex) -> Result<NewLink, String> {
-    let connection = incoming.await.map_err(|error| error.to_string())?;
+async fn welcome(connecting: Connecting, own: HostIndex) -> Result<NewLink, String> {
+    let connection = connecting.await.map_err(|error| error.to_string())?;
     let (mut send, mut recv) = connection.accept_bi().await.map_err(|error| error.to_string())?;
     let host = match named(&connection, &mut recv).await {
         Ok(host) => host,

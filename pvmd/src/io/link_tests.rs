@@ -146,7 +146,7 @@ async fn what_goes_at_once_and_what_waits_arrive_in_order_and_count_once() {
 async fn bare_pair() -> (NewLink, NewLink, (End, End)) {
     let authority = Authority::mint().unwrap();
     let (caller, mut called) = (open(&authority, 1, 1), open(&authority, 2, 2));
-    let here = connect(&caller.links.endpoint, host(1), host(2), called.entry().address).await.unwrap();
+    let here = connect(caller.links.call(&called.entry()), host(1), host(2)).await.unwrap();
     let Some(Input::Link(there)) = called.events.recv().await else { panic!("a link") };
     (here, there, (caller, called))
 }
@@ -166,6 +166,21 @@ async fn an_answer_takes_the_acknowledgement_of_many_packets_along() {
         fewest = fewest.min(here.connection.stats().udp_rx.datagrams - before);
     }
     assert_eq!(fewest, 1);
+}
+
+#[tokio::test]
+async fn packets_become_as_long_as_the_way_takes_them() {
+    let (mut here, mut there, _ends) = bare_pair().await;
+    let (sent, mut received) = (vec![7; 40_000], vec![0; 40_000]);
+    let end = Instant::now() + PATIENCE;
+    let length = |link: &NewLink| link.connection.stats().path.current_mtu;
+    while (length(&here), length(&there)) != (PACKET_MAX, PACKET_MAX) {
+        assert!(Instant::now() < end, "{} and {} bytes", length(&here), length(&there));
+        here.send.write_all(&sent).await.unwrap();
+        there.recv.read_exact(&mut received).await.unwrap();
+        there.send.write_all(&sent).await.unwrap();
+        here.recv.read_exact(&mut received).await.unwrap();
+    }
 }
 
 #[tokio::test]
@@ -196,9 +211,7 @@ async fn nobody_passes_for_another_host() {
 
 /// A host of this machine that greets with a version of its own, and what it is told.
 async fn greet_with(version: u32, caller: &End, called: &End) -> String {
-    let entry = called.entry();
-    let connecting = caller.links.endpoint.connect(entry.address.unwrap(), &tls::host_name(entry.index));
-    let connection = connecting.unwrap().await.unwrap();
+    let connection = caller.links.call(&called.entry()).unwrap().await.unwrap();
     let (mut send, mut recv) = connection.open_bi().await.unwrap();
     let mut bytes = greeting(caller.links.own);
     bytes[..4].copy_from_slice(&version.to_be_bytes());

@@ -1,15 +1,15 @@
 //! The UDP socket of the links, with as few calls of the system as can be: it is waited for when it has nothing to read, and
 //! only then, and for being writable only when it was not. An event for each packet that has left would wake the daemon twice
-//! as often.
+//! as often. And how long packets can be, since each costs time.
 
 use crate::io::watched::{Watched, watch};
 use quinn::udp::{RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 use quinn::{AsyncUdpSocket, UdpPoller};
-use rustix::net::sockopt::{set_ipv6_v6only, set_socket_recv_buffer_size};
+use rustix::net::sockopt::{ip_mtu, ipv6_mtu, set_ipv6_v6only, set_socket_recv_buffer_size};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::fmt;
 use std::io::{self, IoSliceMut};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -23,6 +23,39 @@ const RECEIVE_BATCH: usize = 8;
 /// Bytes of packets that the system is to keep until they are read, while the processor is somebody else's. It gives as many as it
 /// is set up for, mostly twice what sockets have that do not ask. What has no place is lost, and slows the link down for long.
 const KEPT: usize = 4 * 1024 * 1024;
+
+/// Bytes of the headers of IPv6 and UDP; those of IPv4 are shorter.
+const HEADERS: u16 = 48;
+/// Bytes of the longest packets of links: what the "jumbo frames" of a local network take, 9000 bytes.
+pub const PACKET_MAX: u16 = 9000 - HEADERS;
+/// Bytes of the longest packets where nothing else is known: Ethernet's.
+pub const PACKET_USUAL: u16 = 1500 - HEADERS;
+/// Bytes that the system takes at once to be cut into packets (`UDP_SEGMENT`, udp(7)): as many as a single one could have.
+const TRAIN_MAX: usize = 65_507;
+
+/// Bytes of the longest packets that could get to this address, as far as this host knows. Where others on the way take less, links
+/// find that out.
+pub fn longest_packet(to: SocketAddr) -> u16 {
+    let mtu = way_mtu(to).ok().and_then(|mtu| u16::try_from(mtu).ok().or(Some(u16::MAX)));
+    mtu.map_or(PACKET_USUAL, |mtu| mtu.saturating_sub(HEADERS).min(PACKET_MAX))
+}
+
+/// The MTU of the way to an address (`IP_MTU`, ip(7)).
+fn way_mtu(to: SocketAddr) -> io::Result<u32> {
+    let any = if to.is_ipv6() { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
+    let socket = UdpSocket::bind(SocketAddr::new(any, 0))?;
+    // Nothing is sent by that.
+    socket.connect(to)?;
+    Ok(if to.is_ipv6() { ipv6_mtu(&socket) } else { ip_mtu(&socket) }?)
+}
+
+/// What is sent by calls of the system of which each takes not more than it can.
+fn trains<'t>(transmit: &Transmit<'t>) -> impl Iterator<Item = Transmit<'t>> {
+    let packet = transmit.segment_size.unwrap_or(transmit.contents.len()).max(1);
+    let whole = transmit.clone();
+    let trains = transmit.contents.chunks((TRAIN_MAX / packet).max(1) * packet);
+    trains.map(move |contents| Transmit { contents, ..whole.clone() })
+}
 
 /// A socket for QUIC.
 #[derive(Debug)]
@@ -75,7 +108,9 @@ impl AsyncUdpSocket for LinkSocket {
     }
 
     fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
-        let sent = self.state.send(UdpSockRef::from(self.socket.get_ref()), transmit);
+        // If only a part has left it all is sent again, and the packets that come twice are dropped.
+        let sent = trains(transmit)
+            .try_for_each(|train| self.state.send(UdpSockRef::from(self.socket.get_ref()), &train));
         if sent.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
             self.full.store(true, Ordering::Relaxed);
         }
@@ -178,7 +213,7 @@ mod tests {
 
     /// What comes in one call, packet by packet.
     async fn receive(socket: &LinkSocket) -> Vec<Vec<u8>> {
-        let mut memory = vec![[0; 2048]; 16];
+        let mut memory = vec![vec![0; 1 << 16]; 16];
         let mut meta = vec![RecvMeta::default(); 16];
         let mut buffers: Vec<_> = memory.iter_mut().map(|buffer| IoSliceMut::new(buffer)).collect();
         let count = poll_fn(|cx| socket.poll_recv(cx, &mut buffers, &mut meta)).await.unwrap();
@@ -188,6 +223,41 @@ mod tests {
                 buffer[..meta.len].chunks(meta.stride).map(<[u8]>::to_vec).collect::<Vec<_>>()
             })
             .collect()
+    }
+
+    #[test]
+    fn packets_are_as_long_as_the_way_takes_them() {
+        assert_eq!(longest_packet((Ipv4Addr::LOCALHOST, 9).into()), PACKET_MAX);
+        assert_eq!(longest_packet((Ipv6Addr::LOCALHOST, 9).into()), PACKET_MAX);
+        // There is no way to multicast addresses of nobody's network.
+        assert_eq!(longest_packet((Ipv4Addr::BROADCAST, 9).into()), PACKET_USUAL);
+    }
+
+    #[tokio::test]
+    async fn long_trains_of_long_packets_arrive() {
+        let (here, there) = open_two();
+        for (packet, count) in
+            [(PACKET_MAX, 10), (PACKET_USUAL, 10), (1200, 1), (PACKET_MAX, 7), (PACKET_MAX, 8)]
+        {
+            let packet = usize::from(packet);
+            // The last one is shorter.
+            let contents: Vec<u8> = (0..count * packet - 100).map(|n| (n % 251) as u8).collect();
+            let destination = there.local_addr().unwrap();
+            let transmit = Transmit {
+                destination,
+                ecn: None,
+                contents: &contents,
+                segment_size: (count > 1).then_some(packet),
+                src_ip: None,
+            };
+            here.try_send(&transmit).unwrap();
+            let mut come = Vec::new();
+            while come.len() < count {
+                come.extend(receive(&there).await);
+            }
+            assert_eq!(come.concat(), contents);
+            assert!(come[..come.len() - 1].iter().all(|come| come.len() == packet));
+        }
     }
 
     #[tokio::test]
