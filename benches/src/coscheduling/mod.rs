@@ -169,7 +169,12 @@ impl Hosts {
         }
         let network = |means: &str| {
             let variables = vec![("PVM_COSCHEDULING".to_owned(), means.to_owned())];
-            Network::with(Setting { one_processor_each: true, variables }, 2, installation, check)
+            Network::with(
+                Setting { one_processor_each: true, variables, ..Setting::default() },
+                2,
+                installation,
+                check,
+            )
         };
         let all = [TURNS, STOPS, NO_TURNS];
         let Some(networks) = all.into_iter().map(network).collect::<Option<Vec<_>>>() else {
