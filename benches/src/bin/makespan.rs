@@ -153,6 +153,7 @@ fn length(shape: &str, number: u64) -> f64 {
         // A Pareto distribution with the exponent 1.5, cut off at 20 times the mean.
         "heavy" => ((1.0 - place).powf(-1.0 / 1.5) / 3.0).min(20.0),
         "long" => LONG,
+        "long-uniform" => LONG * 2.0 * place,
         "empty" => 0.0,
         _ => 1.0,
     }
