@@ -13,8 +13,9 @@ use pvm_wire::daemon::{DaemonMsg, HostEntry};
 use pvm_wire::limits::PEER_FRAME_MAX;
 use quinn::congestion::CubicConfig;
 use quinn::{
-    AckFrequencyConfig, ClientConfig, Connecting, Connection, Endpoint, EndpointConfig, IdleTimeout,
-    MtuDiscoveryConfig, RecvStream, SendStream, ServerConfig, TokioRuntime, TransportConfig, VarInt,
+    AckFrequencyConfig, ClientConfig, Connecting, Connection, ConnectionError, Endpoint, EndpointConfig,
+    IdleTimeout, MtuDiscoveryConfig, RecvStream, SendStream, ServerConfig, TokioRuntime, TransportConfig,
+    VarInt,
 };
 use std::collections::HashMap;
 use std::io;
@@ -153,6 +154,7 @@ impl Links {
         self.dials.insert(host, dial.abort_handle());
     }
 
+    /// Begins a link; it is made when that is awaited.
     fn call(&self, entry: &HostEntry) -> Result<Connecting, String> {
         let address = entry.address.ok_or("it has no address")?;
         let mut client = self.client.clone();
@@ -276,9 +278,9 @@ async fn listen(
         let (from, input) = (incoming.remote_address(), input.clone());
         let mut server = server.clone();
         server.transport_config(transport(timeout, longest_packet(from)));
-        let Ok(connecting) = incoming.accept_with(Arc::new(server)) else { continue };
+        let accepted = incoming.accept_with(Arc::new(server));
         tokio::spawn(async move {
-            match tokio::time::timeout(timeout * 3, welcome(connecting, own)).await {
+            match tokio::time::timeout(timeout * 3, welcome(accepted, own)).await {
                 Ok(Ok(link)) => drop(input.send(Input::Link(link)).await),
                 Ok(Err(reason)) => warn!(%from, reason, "connection refused"),
                 Err(_) => warn!(%from, "connection given up: no greeting in time"),
@@ -308,13 +310,13 @@ async fn connect(
 
 /// What the other said when it closed the connection.
 fn last_words(connection: &Connection) -> Option<String> {
-    let quinn::ConnectionError::ApplicationClosed(close) = connection.close_reason()? else { return None };
+    let ConnectionError::ApplicationClosed(close) = connection.close_reason()? else { return None };
     let words = String::from_utf8_lossy(&close.reason);
     (!words.is_empty()).then(|| format!("it refuses, saying {words:?}"))
 }
 
-async fn welcome(connecting: Connecting, own: HostIndex) -> Result<NewLink, String> {
-    let connection = connecting.await.map_err(|error| error.to_string())?;
+async fn welcome(accepted: Result<Connecting, ConnectionError>, own: HostIndex) -> Result<NewLink, String> {
+    let connection = accepted.map_err(|error| error.to_string())?.await.map_err(|error| error.to_string())?;
     let (mut send, mut recv) = connection.accept_bi().await.map_err(|error| error.to_string())?;
     let host = match named(&connection, &mut recv).await {
         Ok(host) => host,
@@ -424,7 +426,7 @@ async fn read_all(mut recv: RecvStream, host: HostIndex, input: &mpsc::Sender<In
         match recv.read_chunks(&mut pieces).await {
             Ok(Some(count)) => gather(&mut buffer, &mut pieces[..count]),
             Ok(None) => return "it closed the link".to_owned(),
-            Err(quinn::ReadError::ConnectionLost(quinn::ConnectionError::TimedOut)) => {
+            Err(quinn::ReadError::ConnectionLost(ConnectionError::TimedOut)) => {
                 return "it has been silent for too long".to_owned();
             }
             Err(error) => return error.to_string(),
