@@ -29,7 +29,7 @@ const PARTS: [(&str, &str, &str, bool); 6] = [
 /// The original dies of some 500 tasks at once.
 const ORIGINAL_MOST: u64 = 400;
 
-/// Long tasks are fewer, but where only those are measured that need no minutes for it.
+/// Long tasks are fewer. Of long ones of several lengths there are as many as of others, for those who do not take minutes more.
 const LONG: &str = "long";
 const LONG_MOST: u64 = 100;
 const LONG_UNIFORM: &str = "long-uniform";

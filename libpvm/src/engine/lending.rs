@@ -12,9 +12,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Shorter bodies are copied sooner than lent, bytes: then a message and its answer take a fifth less time.
-const LEAST: usize = 32 * 1024;
-
 /// How far this task has come with lending to its daemon.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Lending {
@@ -61,7 +58,7 @@ impl Engine {
     /// Lends a long body to the daemon: where it lies; `None` if it has to be written.
     pub(super) fn lend(&mut self, dst: Tid, form: &Form<'_>, payload: Payload<'_>) -> Option<Lent> {
         let length = form.len();
-        if length < LEAST || dst.is_daemon() {
+        if length < Lent::LEAST || dst.is_daemon() {
             return None;
         }
         if self.lending != Lending::Agreed {

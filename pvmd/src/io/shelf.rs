@@ -10,13 +10,11 @@ use pvm_shm::{Outbox, Packing};
 use pvm_wire::copy::copied;
 use pvm_wire::header::{EOM, LENT, SOM};
 use pvm_wire::limits::PIECE_MAX;
-use pvm_wire::{FragmentHeader, MessageHeader, Tid};
+use pvm_wire::{FragmentHeader, Lent, MessageHeader, Tid};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tracing::info;
 
-/// Shorter bodies are copied sooner than lent, bytes, as tasks do.
-pub const LEAST: usize = 32 * 1024;
 /// Address space that is set aside for a body of unknown length, bytes, and how many times as much when that is full. What is not
 /// written takes no memory.
 const ROOM: u64 = 1 << 20;
@@ -107,7 +105,7 @@ impl Lender {
         self.drafts.remove(&header.src);
         self.to = Some(header.dst);
         let length = data.len().checked_sub(MessageHeader::SIZE)?;
-        if length < LEAST && header.flags & EOM != 0 || self.drafts.len() >= DRAFTS {
+        if length < Lent::LEAST && header.flags & EOM != 0 || self.drafts.len() >= DRAFTS {
             return None;
         }
         let room = if header.flags & EOM == 0 { ROOM } else { length as u64 };

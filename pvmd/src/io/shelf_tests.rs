@@ -76,7 +76,7 @@ fn pass_all(reader: &mut Reader, messages: &[Message], size: usize) -> Vec<Messa
 fn long_messages_are_lent_and_short_ones_written() {
     let shelf = Shelf::new(1 << 30);
     let mut reader = Reader::new(&shelf);
-    let lengths = [0, 100, LEAST - 1, LEAST, 65_000, 1 << 20, (1 << 20) + 1, 20 << 20];
+    let lengths = [0, 100, Lent::LEAST - 1, Lent::LEAST, 65_000, 1 << 20, (1 << 20) + 1, 20 << 20];
     let messages: Vec<_> = lengths.iter().zip(1..).map(|(&length, src)| message(src, length)).collect();
     assert_eq!(pass_all(&mut reader, &messages, PIECE_MAX), messages);
     assert_eq!((reader.lent, reader.written), (5, 8));

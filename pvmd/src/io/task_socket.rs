@@ -3,7 +3,7 @@
 use crate::core::event::{ConnId, Event};
 use crate::io::descriptors::{self, Connection, Shared};
 use crate::io::driver::Input;
-use crate::io::shelf::{self, Lender, Shelf};
+use crate::io::shelf::{Lender, Shelf};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use pvm_shm::{Body, Mapping, Memory};
 use pvm_wire::copy::append;
@@ -92,7 +92,7 @@ impl TaskHandle {
     /// are, which may be lent.
     pub fn send_now(&self, header: FragmentHeader, data: Bytes) -> bool {
         let mut done = 0;
-        let is_short = data.len() < shelf::LEAST && header.flags & (SOM | EOM) == SOM | EOM;
+        let is_short = data.len() < Lent::LEAST && header.flags & (SOM | EOM) == SOM | EOM;
         if is_short && !self.is_behind() {
             let head = header.encode();
             let slices = [&head[..], &data].map(IoSlice::new);

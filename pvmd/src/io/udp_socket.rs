@@ -36,8 +36,8 @@ const TRAIN_MAX: usize = 65_507;
 /// Bytes of the longest packets that could get to this address, as far as this host knows. Where others on the way take less, links
 /// find that out.
 pub fn longest_packet(to: SocketAddr) -> u16 {
-    let mtu = way_mtu(to).ok().and_then(|mtu| u16::try_from(mtu).ok().or(Some(u16::MAX)));
-    mtu.map_or(PACKET_USUAL, |mtu| mtu.saturating_sub(HEADERS).min(PACKET_MAX))
+    let Ok(mtu) = way_mtu(to) else { return PACKET_USUAL };
+    u16::try_from(mtu).unwrap_or(u16::MAX).saturating_sub(HEADERS).min(PACKET_MAX)
 }
 
 /// The MTU of the way to an address (`IP_MTU`, ip(7)).
@@ -229,7 +229,7 @@ mod tests {
     fn packets_are_as_long_as_the_way_takes_them() {
         assert_eq!(longest_packet((Ipv4Addr::LOCALHOST, 9).into()), PACKET_MAX);
         assert_eq!(longest_packet((Ipv6Addr::LOCALHOST, 9).into()), PACKET_MAX);
-        // There is no way to multicast addresses of nobody's network.
+        // The system refuses to say: only who asks for leave may send there.
         assert_eq!(longest_packet((Ipv4Addr::BROADCAST, 9).into()), PACKET_USUAL);
     }
 
