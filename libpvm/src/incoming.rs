@@ -62,6 +62,9 @@ impl Incoming {
             }
             None => View::open(&mut self.view, near.memory, near.found.at, near.found.length),
         }
+        if !self.upper.is_empty() {
+            self.upper = Upper::default();
+        }
         self.begin(header);
     }
 
@@ -112,19 +115,29 @@ impl Incoming {
                     self.local = Some((found, found.cursor()));
                 }
             }
-            XDR_WORD if header.checksum != 0 => self.split_upper(header),
+            XDR_WORD if header.checksum != 0 => header.checksum = self.split_upper(header.checksum),
             _ => {}
         }
     }
 
+    /// Takes off what this checksum word says is behind the body; the word that remains.
+    // Out of line: and so that the caller's header can stay in registers, not by reference.
     #[inline(never)]
-    fn split_upper(&mut self, header: &mut MessageHeader) {
-        let (length, upper) = Upper::split(header.checksum, self.bytes());
-        if !upper.is_empty() {
-            self.settle();
-            self.body.truncate(length);
-            (self.upper, header.checksum) = (upper, 0);
+    fn split_upper(&mut self, word: u32) -> u32 {
+        let (length, upper) = Upper::split(word, self.bytes());
+        if upper.is_empty() {
+            return word;
         }
+        self.settle();
+        self.body.truncate(length);
+        self.upper = upper;
+        0
+    }
+
+    /// Whether it lies in memory that nobody else can use, but for the ring it came by.
+    #[inline(always)]
+    pub fn is_own(&self) -> bool {
+        matches!(self.body, Body::Short(..) | Body::Kept(..))
     }
 
     /// Whether others may have the memory that it lies in.

@@ -122,15 +122,21 @@ impl Packed {
         self.forget_converted();
     }
 
-    /// As [`Self::clear`], of a body in private memory; `false` if it is another one, and then nothing is done.
+    /// Whether it has no more memory than short messages take.
+    #[inline(always)]
+    pub fn is_small(&self) -> bool {
+        self.storage.is_small() && self.converted.get().is_none()
+    }
+
+    /// As [`Self::clear`], if [`Self::is_small`]; `false` if not, and then nothing is done.
     #[inline(always)]
     pub fn clear_few(&mut self) -> bool {
-        let is_private = self.is_private();
-        if is_private {
+        let is_small = self.is_small();
+        if is_small {
             self.storage.clear_private();
             self.runs.clear();
         }
-        is_private
+        is_small
     }
 
     /// Encoded length, bytes.

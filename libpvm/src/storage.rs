@@ -7,11 +7,17 @@ use pvm_wire::copy::{self, copied};
 /// Up to so many bytes stay in private memory: they are sent by a copy into the ring.
 const PRIVATE_MAX: usize = 2048;
 
+/// So much private memory is not too much to be kept filled, as what short messages take.
+const SMALL: usize = 2 * PRIVATE_MAX;
+
 /// Bytes that grow at their end. Many bytes are kept where other tasks of this host can read them, so that they are sent as
 /// they lie.
 #[derive(Default)]
 pub struct Storage {
+    /// Its first `length` bytes are what was appended. What little room there is behind them is filled already, so that a number
+    /// is appended by storing it.
     private: Vec<u8>,
+    length: usize,
     /// If there, it has all.
     shared: Option<Packing>,
 }
@@ -20,7 +26,7 @@ impl Storage {
     /// Makes room for so many more bytes.
     #[inline]
     pub fn reserve(&mut self, more: usize) -> Result<(), PvmError> {
-        let fits = more <= self.private.capacity() - self.private.len();
+        let fits = more <= self.private.capacity() - self.length;
         if self.shared.is_none() && fits && more <= PRIVATE_MAX { Ok(()) } else { self.grow(more) }
     }
 
@@ -41,20 +47,22 @@ impl Storage {
     fn move_to(&mut self, room: usize) -> Result<(), PvmError> {
         if let Some(mut shared) = Packing::new(room) {
             shared.extend(self.as_slice());
-            self.private.clear();
-            self.shared = Some(shared);
+            (self.length, self.shared) = (0, Some(shared));
             return Ok(());
         }
         if let Some(shared) = self.shared.take() {
-            self.private.clear();
-            self.private.try_reserve(room).map_err(|_| PvmError::NoMem)?;
-            copy::append(shared.as_slice(), &mut self.private);
+            self.length = 0;
+            self.reserve_private(room)?;
+            self.append_long(shared.as_slice());
         }
-        self.reserve_private(room - self.private.len())
+        self.reserve_private(room - self.length)
     }
 
     fn reserve_private(&mut self, more: usize) -> Result<(), PvmError> {
-        self.private.try_reserve(more).map_err(|_| PvmError::NoMem)
+        self.private.truncate(self.length);
+        self.private.try_reserve(more).map_err(|_| PvmError::NoMem)?;
+        self.private.resize(self.private.capacity().min(SMALL).max(self.length), 0);
+        Ok(())
     }
 
     /// Appends bytes.
@@ -67,47 +75,66 @@ impl Storage {
     /// Whether so few bytes more have room in private memory.
     #[inline(always)]
     pub fn has_room(&self, more: usize) -> bool {
-        self.private.len() + more <= self.private.capacity().min(PRIVATE_MAX)
+        self.length + more <= self.private.len().min(PRIVATE_MAX)
     }
 
     /// Appends bytes for which room was made.
     #[inline]
     pub fn append(&mut self, bytes: &[u8]) {
-        match &mut self.shared {
-            Some(shared) => shared.extend(bytes),
-            None if bytes.len() <= PRIVATE_MAX => self.append_private(bytes),
-            None => copy::append(bytes, &mut self.private),
+        if let Some(shared) = &mut self.shared {
+            shared.extend(bytes);
+        } else if self.has_room(bytes.len()) {
+            self.append_private(bytes);
+        } else {
+            self.append_long(bytes);
         }
     }
 
-    /// Appends bytes for which there is room in private memory, which has all.
+    #[inline(never)]
+    fn append_long(&mut self, bytes: &[u8]) {
+        self.private.truncate(self.length);
+        copy::append(bytes, &mut self.private);
+        self.length = self.private.len();
+    }
+
+    /// Appends bytes for which [`Self::has_room`], to private memory, which has all.
     #[inline(always)]
     pub fn append_private(&mut self, bytes: &[u8]) {
-        let private = &mut self.private;
+        let Some(place) = self.private.get_mut(self.length..self.length + bytes.len()) else { return };
         // One number, as often, without a call.
-        match (bytes.len(), bytes.first_chunk::<4>(), bytes.first_chunk::<8>()) {
-            (4, Some(number), _) => private.extend_from_slice(number),
-            (8, _, Some(number)) => private.extend_from_slice(number),
-            _ => private.extend_from_slice(bytes),
+        match bytes.len() {
+            4 => place[..4].copy_from_slice(&bytes[..4]),
+            8 => place[..8].copy_from_slice(&bytes[..8]),
+            _ => place.copy_from_slice(bytes),
         }
+        self.length += bytes.len();
+    }
+
+    /// Whether it has no more memory than short messages take.
+    #[inline(always)]
+    pub fn is_small(&self) -> bool {
+        self.shared.is_none() && self.private.capacity() <= SMALL
     }
 
     /// Drops the bytes, all of which are in private memory.
     #[inline(always)]
     pub fn clear_private(&mut self) {
-        self.private.clear();
+        self.length = 0;
     }
 
     /// What was appended.
     #[inline(always)]
     pub fn as_slice(&self) -> &[u8] {
-        self.shared.as_ref().map_or(&self.private, Packing::as_slice)
+        match &self.shared {
+            None => self.private.get(..self.length).unwrap_or_default(),
+            Some(shared) => shared.as_slice(),
+        }
     }
 
     /// Whether nothing was appended, and no memory taken that others can read.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.private.is_empty() && self.shared.is_none()
+        self.length == 0 && self.shared.is_none()
     }
 
     /// Where other tasks can read it, if it is there.
@@ -125,14 +152,15 @@ impl Storage {
     /// Drops the bytes, keeping private memory.
     #[inline]
     pub fn clear(&mut self) {
-        self.private.clear();
+        self.length = 0;
         self.shared = None;
     }
 }
 
 impl Clone for Storage {
     fn clone(&self) -> Self {
-        Self { private: copied(self.as_slice()), shared: None }
+        let private = copied(self.as_slice());
+        Self { length: private.len(), private, shared: None }
     }
 }
 

@@ -170,15 +170,15 @@ fn after(number: u32) -> u32 {
 struct Chunk {
     at: u64,
     lines: u32,
-    /// In lines to come there may be parts of messages from an earlier use.
-    is_littered: bool,
-    /// There will be some in the next use.
-    litters: bool,
+    /// From this line on there may be parts of messages from an earlier use.
+    clean: u32,
+    /// From this line on there will be some in the next use.
+    clean_after: u32,
 }
 
 impl Chunk {
     fn new(at: u64, lines: u32) -> Self {
-        Self { at, lines, is_littered: true, litters: false }
+        Self { at, lines, clean: 0, clean_after: lines }
     }
 }
 
@@ -254,7 +254,7 @@ impl Writer {
     #[inline(never)]
     fn put_several(&mut self, memory: &impl Memory, head: &[u8; HEAD], parts: [&[u8]; 2]) {
         let lines = lines_of(parts[0].len() + parts[1].len());
-        self.chunk.litters = true;
+        self.chunk.clean_after = self.chunk.clean_after.min(self.next + 1);
         memory.write_lines(self.here(), head, parts);
         self.publish(memory, lines);
         self.call_lines(memory, lines);
@@ -326,8 +326,9 @@ impl Writer {
     fn publish(&mut self, memory: &impl Memory, lines: u32) {
         let here = self.here();
         self.next += lines;
-        if self.chunk.is_littered {
+        if self.next >= self.chunk.clean {
             memory.store(self.here(), 0);
+            self.chunk.clean = self.next + 1;
         }
         memory.store(here, self.number);
         self.number = after(self.number);
@@ -375,9 +376,8 @@ impl Writer {
         head.write(memory, self.here());
         self.link = Some((self.here(), self.number));
         self.number = after(self.number);
-        let rest_is_littered = self.chunk.is_littered && self.next + 1 < self.chunk.lines;
-        self.chunk.is_littered = self.chunk.litters || rest_is_littered;
-        self.chunk.litters = false;
+        self.chunk.clean = self.chunk.clean.min(self.chunk.clean_after);
+        self.chunk.clean_after = self.chunk.lines;
         self.before.push_back(std::mem::replace(&mut self.chunk, chunk));
         self.next = 1;
         true

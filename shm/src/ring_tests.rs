@@ -199,6 +199,28 @@ fn what_is_left_in_a_chunk_is_no_record() {
     }
 }
 
+/// Short and long messages by turns, and in the long ones nothing but the number of a record that is yet to come.
+#[test]
+fn no_mixture_of_messages_leaves_a_record_behind() {
+    let mut pair = Pair::new(FIRST_CHUNK + 4 * CHUNK);
+    let mut seed = 7_u32;
+    let mut draw = |below: u32| {
+        seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (seed >> 16) % below
+    };
+    for tag in 0..50_000 {
+        let length = [0, 4, 4, 32, 36, 100, 600, 2000][draw(8) as usize];
+        let coming = pair.writer.number + 1 + draw(200);
+        let body = coming.to_ne_bytes().repeat(length / 4);
+        let halves = body.split_at(length / 8 * 4);
+        if draw(2) == 0 || !pair.writer.push_here(&pair.memory, message(tag), [halves.0, halves.1]) {
+            assert!(pair.send(tag, &[&body]));
+        }
+        assert_eq!(pair.take(), Some((tag, body)));
+        assert_eq!(pair.take(), None, "behind message {tag}");
+    }
+}
+
 #[test]
 fn who_is_read_at_once_uses_the_first_halves_of_two_chunks() {
     for length in [0, 60, 1000] {

@@ -131,7 +131,7 @@ impl Default for Body {
 impl Deref for Body {
     type Target = [u8];
 
-    #[inline]
+    #[inline(always)]
     fn deref(&self) -> &[u8] {
         match self {
             Self::Short(length, bytes) => &bytes[..usize::from(*length).min(SHORT)],

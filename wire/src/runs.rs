@@ -40,15 +40,12 @@ impl Kind {
     /// The same as a power of two, as it does not take a division.
     #[inline(always)]
     const fn shift(self) -> u32 {
-        match self {
-            Self::Byte => 0,
-            Self::Short => 1,
-            Self::Word => 2,
-            Self::Double | Self::Long | Self::ULong => 3,
-        }
+        const SHIFTS: [u8; Kind::ALL.len()] = [0, 1, 2, 3, 3, 3];
+        SHIFTS[self as usize] as u32
     }
 
     /// Bytes of so many in XDR, packed by one call.
+    #[inline(always)]
     fn xdr(self, count: usize) -> Option<usize> {
         match self {
             Self::Byte => count.checked_next_multiple_of(4),
@@ -335,9 +332,9 @@ pub struct Found {
 }
 
 /// What a body is made of that came with this checksum word. `None` if that cannot be.
-#[inline]
+#[inline(always)]
 pub fn split(word: u32, body: &[u8]) -> Option<Found> {
-    let Some(kind) = Kind::of_word(word) else { return many(body.len().checked_sub(word as usize)?, body) };
+    let Some(kind) = Kind::of_word(word) else { return many(word, body) };
     let native = body.len();
     let count = native >> kind.shift();
     let is_whole = count > 0 && count << kind.shift() == native;
@@ -368,7 +365,9 @@ fn one_to_xdr(native: &[u8], run: Run) -> Result<(Vec<u8>, Upper), PvmError> {
     to_xdr(native, &encoded[..length])
 }
 
-fn many(native: usize, body: &[u8]) -> Option<Found> {
+#[inline(never)]
+fn many(word: u32, body: &[u8]) -> Option<Found> {
+    let native = body.len().checked_sub(word as usize)?;
     let (mut found, mut xdr) = (0_usize, 0_usize);
     let mut rest = &body[native..];
     while !rest.is_empty() {
@@ -435,29 +434,38 @@ impl Cursor {
         count: usize,
     ) -> Option<Range<usize>> {
         let count = count.checked_mul(T::UNITS)?;
-        let mut at = *self;
-        if at.left == 0 && count > 0 {
-            at.begin_run(runs())?;
+        if self.left == 0 && count > 0 {
+            let mut at = self.at_next_run(runs())?;
+            let taken = at.take_here::<T>(count)?;
+            *self = at;
+            return Some(taken);
         }
-        if count > at.left || count > 0 && at.kind != Some(T::KIND) {
+        self.take_here::<T>(count)
+    }
+
+    /// The same, of the run at hand. Field by field: what was stored by halves has not come to the cache yet, and is not loaded
+    /// whole before it has.
+    #[inline(always)]
+    fn take_here<T: Element>(&mut self, count: usize) -> Option<Range<usize>> {
+        if count > self.left || count > 0 && self.kind != Some(T::KIND) {
             return None;
         }
         // Each call that reads bytes passes over the padding of those it has read.
-        let passed = if T::KIND == Kind::Byte { count.next_multiple_of(4).min(at.left) } else { count };
-        let start = at.native;
-        at.left -= passed;
-        at.native += passed * T::KIND.native();
+        let passed = if T::KIND == Kind::Byte { count.next_multiple_of(4).min(self.left) } else { count };
+        let start = self.native;
+        self.left -= passed;
+        self.native += passed * T::KIND.native();
         // No more than there is, so neither is what it takes.
-        at.xdr += if T::KIND == Kind::Byte { passed.next_multiple_of(4) } else { passed * T::XDR / T::UNITS };
-        *self = at;
+        self.xdr +=
+            if T::KIND == Kind::Byte { passed.next_multiple_of(4) } else { passed * T::XDR / T::UNITS };
         Some(start..start + count * T::KIND.native())
     }
 
+    /// At the start of the next run.
     #[inline(never)]
-    fn begin_run(&mut self, runs: &[u8]) -> Option<()> {
+    fn at_next_run(&self, runs: &[u8]) -> Option<Self> {
         let (run, length) = Run::decode(runs.get(self.next..)?)?;
-        (self.next, self.left, self.kind) = (self.next + length, run.count, Some(run.kind));
-        Some(())
+        Some(Self { next: self.next + length, left: run.count, kind: Some(run.kind), ..*self })
     }
 
     /// How many bytes of XDR have been read.

@@ -5,14 +5,14 @@ use super::internals;
 use super::memory::{MessageInfo, store};
 use super::state::{Outcome, State, briefly};
 use super::tracepoints::{nothing, result, traced};
-use pvm_wire::PvmError;
 use pvm_wire::events::{Datum, Event};
+use pvm_wire::{Encoding, PvmError};
 use std::ffi::c_int;
 
 /// Frees the send buffer and makes a new one.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_initsend(style: c_int) -> c_int {
-    let renew = |state: &mut State| state.buffers.renew_sending(Format::from_packed_style(style)?);
+    let renew = |state: &mut State| state.buffers.renew_sending(Encoding::from_style(style)?);
     briefly(renew).unwrap_or_else(|| initsend_whole(style))
 }
 

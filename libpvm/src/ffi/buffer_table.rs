@@ -2,7 +2,7 @@
 
 use super::buffers::{Buffer, Format};
 use crate::engine::Near;
-use pvm_wire::{Message, PvmError, Tid};
+use pvm_wire::{Encoding, Message, PvmError, Tid};
 
 /// Memory that freed buffers keep for the next ones, bytes, all together.
 const SPARE_MAX: usize = 16 << 20;
@@ -14,6 +14,8 @@ pub struct Buffers {
     slots: Vec<Slot>,
     free: Vec<i32>,
     send: i32,
+    /// A small buffer that was freed, and is the next to be packed into; or 0. Its memory is not counted as spare.
+    next_send: i32,
     receive: i32,
     /// The buffer that has last received a message from a ring, where that may still lie.
     near: i32,
@@ -31,7 +33,7 @@ impl Buffers {
     /// Makes an empty buffer and gives it an id.
     #[inline(always)]
     pub fn make(&mut self, format: Format) -> Result<i32, PvmError> {
-        let id = self.claim()?;
+        let id = if self.next_send == 0 { self.claim() } else { self.claim_next_send() }?;
         self.get(id)?.renew(format);
         Ok(id)
     }
@@ -43,10 +45,20 @@ impl Buffers {
         Ok(id)
     }
 
-    /// A message from a ring becomes the one to unpack from. The one before has to be freed, or [`Self::settle`]d.
+    /// A receive call begins: the message received before goes, or its place is taken by the next one from a ring.
+    #[inline(always)]
+    pub fn begin_receive(&mut self) -> Result<(), PvmError> {
+        let stays = self.find(self.receive).is_some_and(|buffer| buffer.is_short_received());
+        if stays { Ok(()) } else { self.free(self.receive) }
+    }
+
+    /// A message from a ring becomes the one to unpack from, in the place of the one before.
     #[inline(always)]
     pub fn receive_near(&mut self, near: &Near<'_>, dst: Tid) -> Option<i32> {
-        let id = self.claim().ok()?;
+        let id = match self.receive {
+            0 => self.claim().ok()?,
+            id => id,
+        };
         if id != self.near {
             self.settle();
         }
@@ -71,22 +83,20 @@ impl Buffers {
         }
     }
 
-    /// Frees the buffer to pack into, and makes an empty one of another that was freed: `None` if it is more than that, and then
-    /// nothing is done.
+    /// Frees the buffer to pack into, and makes an empty one of the one freed before: `None` if it is more than that, and then
+    /// nothing is done. Ids alternate, so that who frees a buffer that is gone does not free the one it packs into.
     #[inline(always)]
-    pub fn renew_sending(&mut self, format: Format) -> Option<i32> {
-        let (old, left) = (self.send, SPARE_MAX.saturating_sub(self.spare));
-        let free = self.free.last_mut()?;
-        let new = *free;
-        let [old_slot, new_slot] = self.slots.get_disjoint_mut([index_of(old), index_of(new)]).ok()?;
-        let (freed, taken) = (old_slot.buffer.capacity(), new_slot.buffer.capacity());
-        if freed > left || !old_slot.is_used || !new_slot.buffer.is_empty() || !old_slot.buffer.retire_few() {
+    pub fn renew_sending(&mut self, encoding: Encoding) -> Option<i32> {
+        let ids = [index_of(self.send), index_of(self.next_send)];
+        let [old, new] = self.slots.get_disjoint_mut(ids).ok()?;
+        let is_as_in_memory = matches!(encoding, Encoding::Xdr | Encoding::Raw);
+        if !is_as_in_memory || !old.is_used || !old.buffer.retire_few() {
             return None;
         }
-        new_slot.buffer.renew(format);
-        (old_slot.is_used, new_slot.is_used, *free, self.send) = (false, true, old, new);
-        self.spare = (self.spare + freed).saturating_sub(taken);
-        Some(new)
+        new.buffer.renew_few(encoding);
+        (old.is_used, new.is_used) = (false, true);
+        std::mem::swap(&mut self.send, &mut self.next_send);
+        Some(self.send)
     }
 
     /// Keeps a buffer and gives it an id.
@@ -99,7 +109,7 @@ impl Buffers {
     /// A place for a buffer, under a small id, from 1, used again after it was freed.
     #[inline(always)]
     fn claim(&mut self) -> Result<i32, PvmError> {
-        let Some(id) = self.free.pop() else { return self.add() };
+        let Some(id) = self.free.pop() else { return self.claim_next_send() };
         let slot = self.slot(id).ok_or(PvmError::NoMem)?;
         slot.is_used = true;
         let memory = slot.buffer.capacity();
@@ -107,8 +117,14 @@ impl Buffers {
         Ok(id)
     }
 
+    /// The place that is kept for the next message to be sent, or a new one.
     #[inline(never)]
-    fn add(&mut self) -> Result<i32, PvmError> {
+    fn claim_next_send(&mut self) -> Result<i32, PvmError> {
+        let kept = std::mem::take(&mut self.next_send);
+        if let Some(slot) = self.slot(kept) {
+            slot.is_used = true;
+            return Ok(kept);
+        }
         let id = i32::try_from(self.slots.len() + 1).map_err(|_| PvmError::NoMem)?;
         self.slots.push(Slot { is_used: true, buffer: Buffer::default() });
         Ok(id)
@@ -142,22 +158,25 @@ impl Buffers {
         if id < 0 {
             return Err(PvmError::BadParam);
         }
-        let left = SPARE_MAX.saturating_sub(self.spare);
-        let slot = self.slot(id).filter(|slot| slot.is_used).ok_or(PvmError::NoSuchBuf)?;
+        let (left, next_send) = (SPARE_MAX.saturating_sub(self.spare), self.next_send);
+        let slot = self.slots.get_mut(index_of(id)).filter(|slot| slot.is_used).ok_or(PvmError::NoSuchBuf)?;
         slot.is_used = false;
         slot.buffer.retire();
         if slot.buffer.capacity() > left {
             slot.buffer.shrink();
         }
-        let memory = slot.buffer.capacity();
-        self.spare += memory;
         if self.send == id {
             self.send = 0;
         }
         if self.receive == id {
             self.receive = 0;
         }
-        self.free.push(id);
+        if next_send == 0 && slot.buffer.is_small() {
+            self.next_send = id;
+        } else {
+            self.spare += slot.buffer.capacity();
+            self.free.push(id);
+        }
         Ok(())
     }
 
@@ -235,7 +254,7 @@ mod tests {
     use proptest::prelude::*;
     use pvm_shm::ring::Reader;
     use pvm_shm::{Memory, Outbox};
-    use pvm_wire::{Encoding, MessageHeader};
+    use pvm_wire::MessageHeader;
     use std::sync::Arc;
 
     fn buffer() -> Buffer {
@@ -270,6 +289,25 @@ mod tests {
     }
 
     #[test]
+    fn who_frees_the_message_before_frees_nothing() {
+        let mut buffers = Buffers::default();
+        let format = Format::Plain(Encoding::Raw);
+        for _ in 0..2 {
+            let id = buffers.make(format).unwrap();
+            let old = buffers.set_send(id).unwrap();
+            buffers.free(old).unwrap();
+        }
+        for _ in 0..4 {
+            let before = buffers.send_id();
+            let id = buffers.renew_sending(Encoding::Raw).unwrap();
+            buffers.sending().unwrap().pack_str(b"text").unwrap();
+            assert_eq!(buffers.free(before), Err(PvmError::NoSuchBuf));
+            assert_eq!((buffers.send_id(), buffers.sending().unwrap().length()), (id, 9));
+        }
+        assert_eq!(buffers.renew_sending(Encoding::InPlace), None);
+    }
+
+    #[test]
     fn messages_from_rings_have_buffers_even_if_none_was_freed() {
         let mut outbox = Outbox::new(1 << 20).unwrap();
         let mut buffers = Buffers::default();
@@ -285,6 +323,8 @@ mod tests {
         // A message has the body it was sent with, whatever was in its buffer before.
         for length in [0, 4, 32, 33, 63, 200, 5, 100] {
             let kept = receive(&mut buffers, length);
+            assert_eq!(buffers.set_receive(0), Ok(kept));
+            receive(&mut buffers, 63 - length.min(63));
             let freed = receive(&mut buffers, length);
             assert_eq!(buffers.receive_id(), freed);
             for id in [kept, freed] {
@@ -313,6 +353,7 @@ mod tests {
         };
         let (first, memory, at) = receive(&mut buffers, 1);
         // Another is received while this one is there.
+        buffers.set_receive(0).unwrap();
         let (second, _, _) = receive(&mut buffers, 2);
         memory.write(at, &[9; 100]);
         assert_eq!(buffers.get(first).unwrap().take_few::<u8>(100), Some(&[1; 100][..]));
@@ -334,7 +375,9 @@ mod tests {
             let (mut short, mut long) = (Buffers::default(), Buffers::default());
             for (call, id) in calls {
                 let run = |buffers: &mut Buffers, is_short: bool| match call {
-                    0..3 if is_short => buffers.renew_sending(format).map_or_else(|| whole(buffers), Ok),
+                    0..3 if is_short => {
+                        buffers.renew_sending(Encoding::Xdr).map_or_else(|| whole(buffers), Ok)
+                    }
                     0..3 => whole(buffers),
                     3 => buffers.free(id).map(|()| 0),
                     4 => buffers.sending().and_then(|buffer| buffer.pack_str(b"text")).map(|()| 0),
@@ -343,6 +386,7 @@ mod tests {
                 prop_assert_eq!(run(&mut short, true), run(&mut long, false));
                 prop_assert_eq!((short.send_id(), short.receive_id()), (long.send_id(), long.receive_id()));
                 prop_assert_eq!((short.spare, &short.free), (long.spare, &long.free));
+                prop_assert_eq!(short.next_send, long.next_send);
                 let lengths = |buffers: &Buffers| -> Vec<_> {
                     buffers.slots.iter().map(|slot| (slot.is_used, slot.buffer.length())).collect()
                 };

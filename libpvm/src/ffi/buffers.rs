@@ -39,13 +39,6 @@ impl Format {
         }
     }
 
-    /// The same, of those that are packed as they lie in memory.
-    #[inline(always)]
-    pub fn from_packed_style(style: i32) -> Option<Self> {
-        let encoding = Encoding::from_style(style)?;
-        matches!(encoding, Encoding::Xdr | Encoding::Raw).then_some(Self::Plain(encoding))
-    }
-
     /// The format that word 0 of a message header tells.
     #[inline]
     pub fn from_word(word: u32) -> Self {
@@ -214,7 +207,14 @@ impl Buffer {
         if let Content::Received(incoming) = &mut self.content {
             incoming.renew_in_ring(&mut header, near);
         }
+        self.parts.clear();
         self.tell(src, dst, &header);
+    }
+
+    /// Whether it is a message that was received, and has nothing that others wait for.
+    #[inline(always)]
+    pub fn is_short_received(&self) -> bool {
+        matches!(&self.content, Content::Received(incoming) if incoming.is_own())
     }
 
     /// Takes what was received out of the ring, if it lies there.
@@ -409,8 +409,7 @@ impl Buffer {
         (matches!(self.content, Content::Packed) && !self.is_in_place()).then_some(&self.packed)
     }
 
-    /// As [`Self::retire`], of a message that was packed into private memory; `false` if it is another one, and then nothing is
-    /// done.
+    /// As [`Self::retire`], of a short message that was packed; `false` if it is another one, and then nothing is done.
     #[inline(always)]
     pub fn retire_few(&mut self) -> bool {
         let retires = matches!(self.content, Content::Packed) && self.packed.clear_few();
@@ -421,10 +420,17 @@ impl Buffer {
         retires
     }
 
-    /// Whether nothing has to be dropped before it is packed into anew.
+    /// Whether a short message was packed here, or can be: [`Self::renew_few`].
     #[inline(always)]
-    pub fn is_empty(&self) -> bool {
-        matches!(self.content, Content::Packed)
+    pub fn is_small(&self) -> bool {
+        matches!(self.content, Content::Packed) && self.packed.is_small()
+    }
+
+    /// As [`Self::renew`], of a retired buffer that is [`Self::is_small`], in an encoding that is packed as it lies in memory.
+    #[inline(always)]
+    pub fn renew_few(&mut self, encoding: Encoding) {
+        (self.format, self.info) = (Format::Plain(encoding), Info::default());
+        self.packed.begin(encoding);
     }
 
     /// Appends a string.

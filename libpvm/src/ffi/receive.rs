@@ -6,13 +6,14 @@ use super::send::array_length;
 use super::state::{Failure, Matcher, Outcome, State, briefly, locked};
 use super::tracepoints::{self, nothing, traced};
 use super::{errors, handlers, timeline};
-use crate::engine::{Begun, Wait};
+use crate::engine::{Begun, Spinner, Wait};
 use pvm_wire::PvmError;
 use pvm_wire::events::{Datum, Event, Writer};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::ffi::{c_int, c_void};
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Until when a call waits for a message.
@@ -135,27 +136,35 @@ fn receive(name: &str, event: Event, wanted: Wanted, until: Until, time: Option<
 /// else wants to know. Everything else is left to [`search`].
 #[inline(always)]
 fn receive_briefly(wanted: Wanted, until: Until) -> Option<c_int> {
-    let begun = briefly(|state| {
-        if !state.arrived.is_empty() {
-            return None;
+    let mut looked: Option<(Arc<Spinner>, bool)> = None;
+    loop {
+        // The same frame before and after the look, as the compiler then has one way to what is found.
+        let step = briefly(|state| {
+            let is_first = looked.is_none();
+            if let Some((spinner, is_there)) = looked.take() {
+                state.spinner = Some(spinner);
+                if !is_there {
+                    return None;
+                }
+            } else if !state.arrived.is_empty() {
+                return None;
+            } else {
+                state.buffers.begin_receive().ok()?;
+            }
+            match take_near(state, wanted) {
+                Some(id) => Some(Ok(id)),
+                None if is_first && matches!(until, Until::Forever) => state.take_spinner().map(Err),
+                None => None,
+            }
+        });
+        match step? {
+            Ok(id) => return Some(id),
+            Err(spinner) => {
+                let is_there = spinner.look();
+                looked = Some((spinner, is_there));
+            }
         }
-        let old = state.buffers.receive_id();
-        state.buffers.free(old).ok()?;
-        match take_near(state, wanted) {
-            Some(id) => Some(Ok(id)),
-            None if matches!(until, Until::Forever) => state.take_spinner().map(Err),
-            None => None,
-        }
-    });
-    let spinner = match begun? {
-        Ok(id) => return Some(id),
-        Err(spinner) => spinner,
-    };
-    let is_there = spinner.look();
-    briefly(|state| {
-        state.spinner = Some(spinner);
-        if is_there { take_near(state, wanted) } else { None }
-    })
+    }
 }
 
 /// The next message that a neighbour has written becomes the one to unpack from, if it lies in the ring and is wanted.
