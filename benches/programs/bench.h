@@ -97,6 +97,24 @@ static double timed(act run, long x, double seconds)
     return each[batches / 2];
 }
 
+/* What 99 of 100 took at most. */
+static double percentile(double *each, long n)
+{
+    qsort(each, n, sizeof *each, by_size);
+    return each[n * 99 / 100];
+}
+
+/* Seconds for which others start tasks while answers are waited for, and the most answers. */
+#define LASTS 2.0
+#define MOST_TIMES 100000
+
+/* Between two questions, so that they are no load. */
+static void pause_between(void)
+{
+    struct timespec pause = { .tv_nsec = 1000000 };
+    nanosleep(&pause, NULL);
+}
+
 /* A line of the result: x, and the seconds one takes. */
 static void report(long x, double seconds)
 {

@@ -194,9 +194,59 @@ static void spawn(double seconds, char **x)
     for (; *x; x++) report(atol(*x), timed(start, atol(*x), seconds) / atol(*x));
 }
 
+/* How long two processes wait for each other at a socket while others are started as above, or nothing happens. */
+
+static void pass(int socket, int sends)
+{
+    char byte = 0;
+    if ((sends ? write(socket, &byte, 1) : read(socket, &byte, 1)) != 1) exit(!sends ? 0 : 1);
+}
+
+static void start_for_a_time(long batch)
+{
+    for (double begin = now(); now() - begin < LASTS;) start(batch, 1);
+    exit(0);
+}
+
+static double wait_for_answers(int socket)
+{
+    double *each = memory(MOST_TIMES * sizeof *each);
+    long n = 0;
+    for (double begin = now(); now() - begin < LASTS && n < MOST_TIMES;) {
+        double asked = now();
+        pass(socket, 1);
+        pass(socket, 0);
+        each[n++] = now() - asked;
+        pause_between();
+    }
+    double result = percentile(each, n);
+    free(each);
+    return result;
+}
+
+static void answers(int idle, char **x)
+{
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends)) fail("no sockets");
+    pid_t other = fork();
+    if (other == 0) {
+        close(ends[0]);
+        for (;;) pass(ends[1], 0), pass(ends[1], 1);
+    }
+    close(ends[1]);
+    for (; *x; x++) {
+        pid_t load = idle ? 0 : fork();
+        if (!idle && load == 0) close(ends[0]), start_for_a_time(atol(*x));
+        report(atol(*x), wait_for_answers(ends[0]));
+        if (!idle) waitpid(load, NULL, 0);
+    }
+    close(ends[0]);
+    waitpid(other, NULL, 0);
+}
+
 int main(int argc, char **argv)
 {
-    if (argc < 3) fail("usage: limits words|copies|serve|tcp|spawn SECONDS ...");
+    if (argc < 3) fail("usage: limits words|copies|serve|tcp|spawn|answers|answers-idle SECONDS ...");
     const char *what = argv[1];
     double seconds = atof(argv[2]);
     out = memory(MOST);
@@ -206,6 +256,7 @@ int main(int argc, char **argv)
     else if (!strcmp(what, "serve")) serve();
     else if (!strcmp(what, "tcp") && argc > 4) tcp(seconds, argv[3], argv[4], argv + 5);
     else if (!strcmp(what, "spawn") && argc > 3) program = argv[3], spawn(seconds, argv + 4);
+    else if (!strncmp(what, "answers", 7) && argc > 3) program = argv[3], answers(strstr(what, "idle") != NULL, argv + 4);
     else fail("no such measurement");
     return 0;
 }

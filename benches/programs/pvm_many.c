@@ -279,19 +279,9 @@ static void spawn(char **x)
  * are spawned; with "idle" behind, while nothing happens. Of many times the 99th percentile. */
 
 #define STOP ORDER
-#define LASTS 2.0
-#define MOST_TIMES 100000
 
-static double percentile(double *each, long n)
-{
-    qsort(each, n, sizeof *each, by_size);
-    return each[n * 99 / 100];
-}
-
-/* Now and then, so that this itself is no load. */
 static void take_times(int parent, int other, int asks)
 {
-    struct timespec pause = { .tv_nsec = 1000000 };
     double *each = memory(MOST_TIMES * sizeof *each);
     long n = 0;
     while (pvm_probe(parent, STOP) == 0 && n < MOST_TIMES) {
@@ -303,7 +293,7 @@ static void take_times(int parent, int other, int asks)
             MUST(pvm_recv(other, DATA));
         }
         each[n++] = now() - start;
-        nanosleep(&pause, NULL);
+        pause_between();
     }
     double result = percentile(each, n);
     MUST(pvm_recv(parent, STOP));

@@ -1,12 +1,14 @@
 //! How long others wait while tasks are being started.
 
+use super::spawning::without_pvm;
 use crate::lab::{Cast, Job, Lab, Payload, Side, Way};
 use crate::part::{Axis, Contender, Kind, Part, Unit};
 
 /// The original dies of some 500 tasks at once.
 const ORIGINAL_MOST: u64 = 256;
 
-/// 99th percentiles: a ping-pong of two other tasks by the daemon, and a request to it; while batches are spawned, and idle.
+/// 99th percentiles: a ping-pong of two other tasks by the daemon, and a request to it; while batches are spawned, and idle. Beside
+/// them two processes without any PVM.
 pub fn parts(lab: &Lab) -> Vec<Part<'_>> {
     let part = |name, title, busy, idle| Part {
         name,
@@ -33,6 +35,12 @@ fn contenders<'l>(lab: &'l Lab, busy: &'static str, idle: &'static str) -> Vec<C
     if let Some(original) = &lab.original {
         contenders.push(task("PVM", Kind::Compared, original, busy).at_most(ORIGINAL_MOST));
         contenders.push(task("PVM idle", Kind::Shown, original, idle).at_most(ORIGINAL_MOST));
+    }
+    // What the machine itself has such waits cost: two processes at a socket, while a third one starts others.
+    for (name, kind, what) in
+        [("processes", Kind::Compared, "answers"), ("processes idle", Kind::Shown, "answers-idle")]
+    {
+        contenders.push(Contender::new(name, kind, move |ask| without_pvm(lab, what, ask)));
     }
     contenders
 }

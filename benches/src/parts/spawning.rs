@@ -37,7 +37,7 @@ pub fn parts(lab: &Lab) -> Vec<Part<'_>> {
                 .within(MPI_LIMIT),
         );
     }
-    contenders.push(Contender::new("processes", Kind::Compared, |ask| limit(lab, ask)));
+    contenders.push(Contender::new("processes", Kind::Compared, |ask| without_pvm(lab, "spawn", ask)));
     let part = Part {
         name: "spawn",
         title: "tasks that enrol, send their parent a message, and end, by size of the batch",
@@ -77,11 +77,10 @@ fn task<'l>(name: &'static str, kind: Kind, side: &'l Side) -> Contender<'l> {
     Contender::new(name, kind, move |ask| side.task(Way::DEFAULT, JOB, ask))
 }
 
-/// The same program, started and waited for without any PVM.
-fn limit(lab: &Lab, ask: Ask) -> Command {
+/// The same program, started and waited for without any PVM; `what` of the limits does that.
+pub fn without_pvm(lab: &Lab, what: &str, ask: Ask) -> Command {
     let program = lab.ours.program(Cast::Many);
-    let mut command =
-        lab.limit("spawn", &[program.as_os_str()], Ask { seconds: ask.seconds * PATIENCE, ..ask });
+    let mut command = lab.limit(what, &[program.as_os_str()], Ask { seconds: ask.seconds * PATIENCE, ..ask });
     // It finds its library as a task does.
     let task = lab.ours.command(&program);
     command.envs(task.get_envs().filter_map(|(name, value)| Some((name, value?))));
