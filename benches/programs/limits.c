@@ -50,11 +50,17 @@ static void stay_on(int core)
     sched_setaffinity(0, sizeof one, &one);
 }
 
+static void *shared(long size)
+{
+    void *bytes = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (bytes == MAP_FAILED) fail("no shared memory");
+    return bytes;
+}
+
 static void words(double seconds, char **x)
 {
     int last = sysconf(_SC_NPROCESSORS_ONLN) - 1;
-    word = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (word == MAP_FAILED) fail("no shared memory");
+    word = shared(4096);
     pid_t other = fork();
     if (other == 0) stay_on(last), flip_back();
     stay_on(0);
@@ -86,6 +92,52 @@ static void copies(double seconds, char **x)
         report(size, timed(copy_twice, size, seconds));
         verify(in, size, 1);
     }
+}
+
+/* The same between two processes: into shared memory, and out of it into the other's array. */
+
+static long *told;
+static char *there, *back;
+
+static void copy_there_and_back(long size, long times)
+{
+    *told = size;
+    for (long i = 0; i < times; i++) {
+        memcpy(there, out, size);
+        flip(0, 1);
+        memcpy(in, back, size);
+    }
+}
+
+static void copy_back(void)
+{
+    for (;;) {
+        long seen = atomic_load_explicit(word, memory_order_acquire);
+        if (seen < 0) exit(0);
+        if (seen % 2 == 0) continue;
+        memcpy(in, there, *told);
+        memcpy(back, in, *told);
+        atomic_store_explicit(word, seen + 1, memory_order_release);
+    }
+}
+
+static void between_processes(double seconds, char **x)
+{
+    there = shared(MOST);
+    back = shared(MOST);
+    word = shared(4096);
+    told = shared(4096);
+    pid_t other = fork();
+    if (other == 0) stay_on(sysconf(_SC_NPROCESSORS_ONLN) - 1), copy_back();
+    stay_on(0);
+    for (; *x; x++) {
+        long size = atol(*x);
+        fill(out, size, 3);
+        report(size, timed(copy_there_and_back, size, seconds) / 2);
+        verify(in, size, 3);
+    }
+    atomic_store(word, -1);
+    waitpid(other, NULL, 0);
 }
 
 /* A plain connection; the other end, `serve`, tells its port and serves for ever. */
@@ -246,13 +298,14 @@ static void answers(int idle, char **x)
 
 int main(int argc, char **argv)
 {
-    if (argc < 3) fail("usage: limits words|copies|serve|tcp|spawn|answers|answers-idle SECONDS ...");
+    if (argc < 3) fail("usage: limits words|copies|processes|serve|tcp|spawn|answers|answers-idle SECONDS ...");
     const char *what = argv[1];
     double seconds = atof(argv[2]);
     out = memory(MOST);
     in = memory(MOST);
     if (!strcmp(what, "words")) words(seconds, argv + 3);
     else if (!strcmp(what, "copies")) copies(seconds, argv + 3);
+    else if (!strcmp(what, "processes")) between_processes(seconds, argv + 3);
     else if (!strcmp(what, "serve")) serve();
     else if (!strcmp(what, "tcp") && argc > 4) tcp(seconds, argv[3], argv[4], argv + 5);
     else if (!strcmp(what, "spawn") && argc > 3) program = argv[3], spawn(seconds, argv + 4);

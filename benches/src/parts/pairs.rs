@@ -1,7 +1,7 @@
 //! Two tasks of one host.
 
 use crate::lab::{Cast, Job, Lab, Payload, Side, Way};
-use crate::part::{Axis, Contender, Kind, Part, Unit};
+use crate::part::{Ask, Axis, Contender, Kind, Part, Unit};
 
 const LATENCY_BYTES: [u64; 7] = [1, 4, 16, 64, 256, 1 << 10, 4 << 10];
 const LATENCY_DOUBLES: [u64; 4] = [8, 64, 512, 4 << 10];
@@ -29,16 +29,16 @@ pub fn parts(lab: &Lab) -> Vec<Part<'_>> {
         axis: Axis::Size,
         xs: xs.to_vec(),
         separately: false,
-        contenders: all(lab, &PINGPONG, payload, Some("words")),
+        contenders: all(lab, &PINGPONG, payload, &["words"]),
     };
     let bandwidth = |name, title, payload| Part {
         unit: Unit::Bandwidth,
-        contenders: all(lab, &LONG_PINGPONG, payload, Some("copies")),
+        contenders: all(lab, &LONG_PINGPONG, payload, &["copies", "processes"]),
         ..latency(name, title, &BANDWIDTH, payload)
     };
     let rate = Part {
         unit: Unit::Rate,
-        contenders: all(lab, &RATE, Payload::Bytes, None),
+        contenders: all(lab, &RATE, Payload::Bytes, &[]),
         ..latency("rate", "messages one way, 64 before an answer", &[8, 1 << 10], Payload::Bytes)
     };
     vec![
@@ -50,8 +50,13 @@ pub fn parts(lab: &Lab) -> Vec<Part<'_>> {
     ]
 }
 
-/// Everybody who can do it, and the limit of this name.
-fn all<'l>(lab: &'l Lab, what: &What, payload: Payload, limit: Option<&'static str>) -> Vec<Contender<'l>> {
+/// Everybody who can do it, and the limits of these names.
+fn all<'l>(
+    lab: &'l Lab,
+    what: &What,
+    payload: Payload,
+    limits: &'static [&'static str],
+) -> Vec<Contender<'l>> {
     let job = |name| Job { cast: Cast::Pair, what: name, payload, patience: what.patience };
     let (plain, siblings) = (job(what.plain), job(what.siblings));
     let task =
@@ -72,8 +77,12 @@ fn all<'l>(lab: &'l Lab, what: &What, payload: Payload, limit: Option<&'static s
     if let Some(mpi) = lab.mpi() {
         contenders.push(Contender::new("MPI", Kind::Compared, move |ask| mpi.run(2, plain, ask)));
     }
-    if let Some(limit) = limit {
-        contenders.push(Contender::new(limit, Kind::Compared, move |ask| lab.limit(limit, &[], ask)));
-    }
+    // Long messages warm up for those who are measured as long.
+    let patience = what.patience;
+    contenders.extend(limits.iter().map(|limit| {
+        let ask_longer =
+            move |ask: Ask| lab.limit(limit, &[], Ask { seconds: ask.seconds * patience, ..ask });
+        Contender::new(limit, Kind::Compared, ask_longer)
+    }));
     contenders
 }
