@@ -121,7 +121,7 @@ impl Incoming {
     }
 
     /// Takes off what this checksum word says is behind the body; the word that remains.
-    // Out of line: and so that the caller's header can stay in registers, not by reference.
+    // By value and out of line, so that the caller's header stays in registers.
     #[inline(never)]
     fn split_upper(&mut self, word: u32) -> u32 {
         let (length, upper) = Upper::split(word, self.bytes());

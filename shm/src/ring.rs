@@ -170,15 +170,15 @@ fn after(number: u32) -> u32 {
 struct Chunk {
     at: u64,
     lines: u32,
-    /// From this line on there may be parts of messages from an earlier use.
-    clean: u32,
-    /// From this line on there will be some in the next use.
-    clean_after: u32,
+    /// Before this line nothing is left of longer messages of an earlier use that could look like a number.
+    clean_to: u32,
+    /// The same for the next use, as far as this one has come.
+    clean_next: u32,
 }
 
 impl Chunk {
     fn new(at: u64, lines: u32) -> Self {
-        Self { at, lines, clean: 0, clean_after: lines }
+        Self { at, lines, clean_to: 0, clean_next: lines }
     }
 }
 
@@ -254,7 +254,7 @@ impl Writer {
     #[inline(never)]
     fn put_several(&mut self, memory: &impl Memory, head: &[u8; HEAD], parts: [&[u8]; 2]) {
         let lines = lines_of(parts[0].len() + parts[1].len());
-        self.chunk.clean_after = self.chunk.clean_after.min(self.next + 1);
+        self.chunk.clean_next = self.chunk.clean_next.min(self.next + 1);
         memory.write_lines(self.here(), head, parts);
         self.publish(memory, lines);
         self.call_lines(memory, lines);
@@ -326,9 +326,9 @@ impl Writer {
     fn publish(&mut self, memory: &impl Memory, lines: u32) {
         let here = self.here();
         self.next += lines;
-        if self.next >= self.chunk.clean {
+        if self.next >= self.chunk.clean_to {
             memory.store(self.here(), 0);
-            self.chunk.clean = self.next + 1;
+            self.chunk.clean_to = self.next + 1;
         }
         memory.store(here, self.number);
         self.number = after(self.number);
@@ -376,8 +376,8 @@ impl Writer {
         head.write(memory, self.here());
         self.link = Some((self.here(), self.number));
         self.number = after(self.number);
-        self.chunk.clean = self.chunk.clean.min(self.chunk.clean_after);
-        self.chunk.clean_after = self.chunk.lines;
+        self.chunk.clean_to = self.chunk.clean_to.min(self.chunk.clean_next);
+        self.chunk.clean_next = self.chunk.lines;
         self.before.push_back(std::mem::replace(&mut self.chunk, chunk));
         self.next = 1;
         true
