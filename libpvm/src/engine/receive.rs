@@ -237,10 +237,15 @@ impl Engine {
         let came = self.take_some()?
             || may_wait(deadline) && self.spin(deadline) && (self.take_some()? || self.read_all_ready()?)
             || self.read_now()?
-            || self.sleep(deadline)?;
+            || (may_wait(deadline) || self.has_more_sockets()) && self.sleep(deadline)?;
         self.neighbours.settle();
         self.send_deferred();
         Ok(came)
+    }
+
+    /// Whether something may come elsewhere than from the daemon.
+    fn has_more_sockets(&self) -> bool {
+        !self.peers.is_empty() || self.neighbours.bell().is_some()
     }
 
     /// Waits at the descriptors, and reads what has come.

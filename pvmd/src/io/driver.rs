@@ -117,7 +117,7 @@ impl Driver {
                 biased;
                 () = &mut alarm, if wake.is_some() => running.on_time(),
                 Some(input) = running.driver.input.1.recv() => running.take_in(input),
-                () = pass(), if looks => {}
+                () = pass(&running.driver.links), if looks => {}
             }
         }
         running.end().await

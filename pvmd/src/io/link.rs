@@ -1,6 +1,7 @@
 //! Links to other daemons: QUIC, both ends proved by certificate, one ordered stream each way.
 
 use crate::core::event::Event;
+use crate::io::alarm::LinkRuntime;
 use crate::io::driver::Input;
 use crate::io::fair_queue::FairQueue;
 use crate::io::outlet::{Outgoing, Outlet, frame};
@@ -14,8 +15,7 @@ use pvm_wire::limits::PEER_FRAME_MAX;
 use quinn::congestion::CubicConfig;
 use quinn::{
     AckFrequencyConfig, ClientConfig, Connecting, Connection, ConnectionError, Endpoint, EndpointConfig,
-    IdleTimeout, MtuDiscoveryConfig, RecvStream, SendStream, ServerConfig, TokioRuntime, TransportConfig,
-    VarInt,
+    IdleTimeout, MtuDiscoveryConfig, RecvStream, SendStream, ServerConfig, TransportConfig, VarInt,
 };
 use std::collections::HashMap;
 use std::io;
@@ -75,6 +75,7 @@ pub enum LinkError {
 #[derive(Debug)]
 pub struct Links {
     own: HostIndex,
+    socket: Arc<LinkSocket>,
     endpoint: Endpoint,
     client: ClientConfig,
     timeout: Duration,
@@ -114,21 +115,27 @@ impl Links {
         let client = ClientConfig::new(Arc::new(client));
         // The master dials and is never dialled: it answers nobody.
         let listening = own != HostIndex::MASTER;
-        let socket = |source| LinkError::Socket { address, source };
-        let opened = LinkSocket::open(SocketAddr::new(address, 0)).map_err(socket)?;
+        let failed = |source| LinkError::Socket { address, source };
+        let socket = Arc::new(LinkSocket::open(SocketAddr::new(address, 0)).map_err(failed)?);
         let mut config = EndpointConfig::default();
         config.max_udp_payload_size(PACKET_MAX).expect("a length that QUIC allows");
         let endpoint = Endpoint::new_with_abstract_socket(
             config,
             listening.then(|| server.clone()),
-            Arc::new(opened),
-            Arc::new(TokioRuntime),
+            socket.clone(),
+            Arc::new(LinkRuntime),
         )
-        .map_err(socket)?;
+        .map_err(failed)?;
         if listening {
             tokio::spawn(listen(endpoint.clone(), server, own, timeout, input.clone()));
         }
-        Ok(Self { own, endpoint, client, timeout, open: HashMap::new(), dials: HashMap::new(), input })
+        let (open, dials) = (HashMap::new(), HashMap::new());
+        Ok(Self { own, socket, endpoint, client, timeout, open, dials, input })
+    }
+
+    /// How often packets of other daemons have come ([`LinkSocket::arrivals`]).
+    pub fn arrivals(&self) -> usize {
+        self.socket.arrivals()
     }
 
     /// Where others reach this daemon.

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::io::tls::Authority;
+use crate::io::vigil::pass;
 use std::time::Instant;
 use tokio::net::UdpSocket;
 
@@ -87,6 +88,29 @@ async fn messages_arrive_in_order_both_ways() {
             assert_eq!(serial, expected);
         }
     }
+}
+
+/// Who looks for messages and lets others have the processor meanwhile does not do so with a packet in its hands.
+#[tokio::test]
+async fn a_message_is_heard_of_before_others_have_their_turn() {
+    const COUNT: u64 = 100;
+    let (master, mut slave) = pair().await;
+    // As the daemon's loop does, which is a task among others.
+    let looking = tokio::spawn(async move {
+        let mut others_first = 0;
+        for serial in 0..COUNT {
+            master.links.send(host(2), DaemonMsg::TableAck { serial, failed: Vec::new() }, true);
+            let before = slave.links.arrivals();
+            while slave.events.try_recv().is_err() {
+                others_first += u64::from(slave.links.arrivals() > before);
+                pass(&slave.links).await;
+            }
+        }
+        others_first
+    });
+    let others_first = looking.await.unwrap();
+    // What the ends of a link have to say to each other comes, too, and brings no message.
+    assert!(others_first < COUNT / 2, "{others_first}");
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@
 //! | [`task_socket`], [`auth`] | tasks' connections; the files by which they prove themselves |
 //! | [`process`] | starting, watching and reaping children, and their output; in `launch`, how the kernel starts one |
 //! | [`tls`], [`link`] | the machine's certificates; QUIC between daemons, and in `fair_queue` who is next there, in `outlet` who need not wait |
-//! | [`udp_socket`], [`watched`] | the socket of the links; sockets that are waited for only where somebody waits |
+//! | [`udp_socket`], [`watched`] | the socket of the links, and in `alarm` their timers; sockets that are waited for only where somebody waits |
 //! | [`starter`], [`slave`] | starting daemons on other hosts; being started |
 //! | [`introduction`] | a place for daemons that somebody else has started |
 //! | [`address_file`], [`log`] | files that others look for; the log |
@@ -19,6 +19,7 @@
 //! | [`shelf`] | long bodies that tasks read where the daemon has put them |
 
 pub mod address_file;
+mod alarm;
 pub mod auth;
 pub mod capability;
 pub mod control_group;

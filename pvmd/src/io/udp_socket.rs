@@ -11,7 +11,7 @@ use std::fmt;
 use std::io::{self, IoSliceMut};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll, ready};
 use tokio::io::Interest;
@@ -62,6 +62,8 @@ fn trains<'t>(transmit: &Transmit<'t>) -> impl Iterator<Item = Transmit<'t>> {
 pub struct LinkSocket {
     socket: Watched<UdpSocket>,
     state: UdpSocketState,
+    /// How often packets have come.
+    arrivals: AtomicUsize,
     /// Its last packet did not leave: there was no room.
     full: AtomicBool,
     /// The same socket, to be waited for until there is room.
@@ -87,7 +89,13 @@ impl LinkSocket {
         let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
         let socket = watch(socket, Interest::READABLE)?;
         let again = Arc::new(socket.get_ref().try_clone()?);
-        Ok(Self { socket, state, full: AtomicBool::new(false), again, waits: Mutex::default() })
+        let (arrivals, full) = (AtomicUsize::new(0), AtomicBool::new(false));
+        Ok(Self { socket, state, arrivals, full, again, waits: Mutex::default() })
+    }
+
+    /// How often packets have come. Who sees more of them than before may expect to hear of what they bring.
+    pub fn arrivals(&self) -> usize {
+        self.arrivals.load(Ordering::Relaxed)
     }
 
     /// By which all who have to wait for room do so.
@@ -132,6 +140,7 @@ impl AsyncUdpSocket for LinkSocket {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => readable.clear_ready(),
                 Err(error) => return Poll::Ready(Err(error)),
                 Ok(count) => {
+                    self.arrivals.fetch_add(1, Ordering::Relaxed);
                     if count < most {
                         // It has been emptied; what comes from now on is an event of its own.
                         readable.clear_ready();

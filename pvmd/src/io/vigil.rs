@@ -3,6 +3,7 @@
 //! Waking a processor that sleeps costs more than all that a daemon does with a small message. So for some time after one has come or
 //! gone it goes on looking, and lets others have the processor between two looks. If those compute, it sleeps at once.
 
+use crate::io::link::Links;
 use pvm_shm::patience::Patience;
 use pvm_shm::pause::Pause;
 use std::thread;
@@ -77,10 +78,16 @@ impl Vigil {
     }
 }
 
-/// All others have a turn: first what else this daemon has to do, which somebody may wait for, and if nothing has come then, other
-/// processes.
-pub async fn pass() {
-    tokio::task::yield_now().await;
+/// All others have a turn: first what else this daemon has to do, and if nothing has come then, other processes. What has come on a
+/// link goes through some hands before it gets here, and somebody waits for it.
+pub async fn pass(links: &Links) {
+    loop {
+        let before = links.arrivals();
+        tokio::task::yield_now().await;
+        if links.arrivals() == before {
+            break;
+        }
+    }
     thread::yield_now();
 }
 
