@@ -14,9 +14,9 @@ const WAYS: [(&str, &str); 3] =
 /// What is measured: its name and title, the shape of the lengths, and whether it is disturbed.
 const PARTS: [(&str, &str, &str, bool); 6] = [
     ("makespan-constant", "tasks of 50 ms on hosts with 0.8, 0.4 and 0.2 cores", "constant", false),
-    ("makespan-long", "tasks of 200 ms", LONG, false),
+    ("makespan-long", "tasks of 200 ms", LONG[0], false),
     ("makespan-uniform", "tasks of up to twice the mean length", "uniform", false),
-    ("makespan-long-uniform", "tasks of up to 400 ms", LONG_UNIFORM, false),
+    ("makespan-long-uniform", "tasks of up to 400 ms", LONG[1], false),
     ("makespan-heavy", "few tasks have most of the work", "heavy", false),
     (
         "makespan-disturbed",
@@ -29,10 +29,9 @@ const PARTS: [(&str, &str, &str, bool); 6] = [
 /// The original dies of some 500 tasks at once.
 const ORIGINAL_MOST: u64 = 400;
 
-/// Long tasks are fewer. Of long ones of several lengths there are as many as of others, for those who do not take minutes more.
-const LONG: &str = "long";
+/// Of long tasks there are as many as of others only for those who do not take minutes more.
+const LONG: [&str; 2] = ["long", "long-uniform"];
 const LONG_MOST: u64 = 100;
-const LONG_UNIFORM: &str = "long-uniform";
 
 /// Batches of tasks of several lengths, and one that is disturbed half-way.
 pub fn parts(lab: &Lab) -> Vec<Part<'_>> {
@@ -42,7 +41,7 @@ pub fn parts(lab: &Lab) -> Vec<Part<'_>> {
         title,
         unit: Unit::Seconds,
         axis: Axis::Tasks,
-        xs: vec![40, if shape == LONG { LONG_MOST } else { 400 }],
+        xs: vec![40, 400],
         separately: false,
         contenders: contenders(uneven, shape, is_disturbed),
     };
@@ -50,16 +49,17 @@ pub fn parts(lab: &Lab) -> Vec<Part<'_>> {
 }
 
 fn contenders<'l>(uneven: &'l Uneven, shape: &'static str, is_disturbed: bool) -> Vec<Contender<'l>> {
+    let is_long = LONG.contains(&shape);
     let way = |(name, how)| {
         let kind = if how == "queued" { Kind::Shown } else { Kind::Compared };
         let batch = move |ask: Ask| uneven.batch(how, shape, is_disturbed, ask);
-        let most = if shape == LONG_UNIFORM && how == "round-robin" { LONG_MOST } else { u64::MAX };
+        let most = if is_long && how == "round-robin" { LONG_MOST } else { u64::MAX };
         Contender::new(name, kind, batch).at_most(most)
     };
     let mut contenders: Vec<Contender<'l>> = WAYS.into_iter().map(way).collect();
     if uneven.has_original() {
         let original = move |ask: Ask| uneven.original_batch(shape, is_disturbed, ask);
-        let most = if shape == LONG_UNIFORM { LONG_MOST } else { ORIGINAL_MOST };
+        let most = if is_long { LONG_MOST } else { ORIGINAL_MOST };
         contenders.push(Contender::new("PVM", Kind::Compared, original).at_most(most));
     }
     let bound = move |ask: Ask| uneven.bound(shape, is_disturbed, ask);

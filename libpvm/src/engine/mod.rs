@@ -109,7 +109,7 @@ impl Engine {
         })?;
         engine.options = Options::new(&engine.identity);
         if engine.daemon_is_ours() {
-            engine.neighbours = neighbours::Neighbours::offered();
+            engine.neighbours = neighbours::Neighbours::offered(engine.route.as_ref().map(Route::socket));
             let wake_time = Duration::from_nanos(engine.identity.wake_time.into());
             engine.neighbours.spinner().set_wake_time(wake_time);
         }

@@ -158,9 +158,10 @@ impl Default for Neighbours {
 }
 
 impl Neighbours {
-    /// With a daemon that hands over what is shared.
-    pub(super) fn offered() -> Self {
-        Self { are_possible: wanted(), ..Self::default() }
+    /// With a daemon that hands over what is shared, and its socket.
+    pub(super) fn offered(daemon: Option<Arc<OwnedFd>>) -> Self {
+        let spinner = daemon.map(Spinner::with_daemon).unwrap_or_default();
+        Self { are_possible: wanted(), spinner: Arc::new(spinner), ..Self::default() }
     }
 
     /// They could be, and nothing is shared yet.

@@ -1,4 +1,7 @@
-//! Spinning for messages of neighbours, and of others on direct routes, before a task sleeps.
+//! Spinning for messages of neighbours, of others on direct routes, and of other hosts, before a task sleeps.
+//!
+//! What comes from other hosts by the daemon goes through so many hands that a task had better look for it as daemons do: others have
+//! the processor between two looks, and where one of them computes it sleeps at once.
 
 use super::processors::{self, Parting};
 use pvm_shm::patience::Patience;
@@ -17,6 +20,8 @@ const ANSWER: Duration = Duration::from_micros(2);
 const LATE: u32 = 8;
 /// Looks at a ring between two looks at the clock.
 const LOOKS: usize = 128;
+/// Between a message to another host and the answer so many are woken: this host's daemon, that one's, its task, and both again.
+const FAR: u32 = 5;
 /// A look at more sockets takes too long.
 const SOCKETS: usize = 16;
 
@@ -33,6 +38,8 @@ struct Cursor {
 pub struct Spinner {
     cursors: Vec<Cursor>,
     sockets: Vec<Arc<OwnedFd>>,
+    /// Where messages of other hosts come.
+    daemon: Option<Arc<OwnedFd>>,
     budget: Arc<Budget>,
     /// This task's memory, in which others see where it waits.
     own: Option<Arc<Mapping>>,
@@ -42,6 +49,10 @@ pub struct Spinner {
 #[derive(Debug)]
 struct Budget {
     patience: Patience,
+    /// For messages of other hosts.
+    far: Patience,
+    /// The last message was one of those.
+    is_far: AtomicBool,
     /// Late answers in turn.
     late: AtomicU32,
     /// Until the processor is given away again.
@@ -56,6 +67,8 @@ impl Default for Budget {
     fn default() -> Self {
         Self {
             patience: Patience::default(),
+            far: Patience::default(),
+            is_far: AtomicBool::new(false),
             late: 0.into(),
             pause: Pause::default(),
             parting: Parting::default(),
@@ -77,12 +90,33 @@ impl Spinner {
             let (at, number) = reader.awaited();
             Cursor { memory, at: at.into(), number: number.into() }
         };
-        Self { cursors: rings.map(cursor).collect(), sockets, budget: self.budget.clone(), own }
+        let (daemon, budget) = (self.daemon.clone(), self.budget.clone());
+        Self { cursors: rings.map(cursor).collect(), sockets, daemon, budget, own }
+    }
+
+    /// With this socket of the daemon's.
+    pub(super) fn with_daemon(daemon: Arc<OwnedFd>) -> Self {
+        Self { daemon: Some(daemon), ..Self::default() }
     }
 
     /// What it takes to wake a task.
     pub(super) fn set_wake_time(&self, time: Duration) {
         self.budget.patience.set_wake_time(time);
+        self.budget.far.set_wake_time(time * FAR);
+    }
+
+    /// A message of a task on another host has come by the daemon: the next may, too.
+    pub(super) fn expect_far(&self) {
+        self.budget.is_far.store(true, Ordering::Relaxed);
+    }
+
+    /// One of a neighbour, or on a direct route.
+    pub(super) fn expect_near(&self) {
+        self.budget.is_far.store(false, Ordering::Relaxed);
+    }
+
+    fn far(&self) -> Option<&Arc<OwnedFd>> {
+        self.daemon.as_ref().filter(|_| self.budget.is_far.load(Ordering::Relaxed))
     }
 
     /// A record was taken: the next of this ring is expected there.
@@ -134,29 +168,40 @@ impl Spinner {
         come
     }
 
-    /// Looks for a record, or whatever comes on direct routes, until `deadline`, or as long as it is worth while; whether there is
-    /// something.
+    /// Looks for a record, or whatever comes on direct routes or from other hosts, until `deadline`, or as long as it is worth while;
+    /// whether there is something.
     pub fn spin(&self, deadline: Option<Instant>) -> bool {
-        if self.cursors.is_empty() && self.sockets.is_empty() {
+        let far = self.far();
+        if self.cursors.is_empty() && self.sockets.is_empty() && far.is_none() {
             return false;
         }
         if self.look() {
+            self.expect_near();
             return true;
+        }
+        // The daemon may need this very processor.
+        let mut gives_way = far.map(|_| self.wait_on());
+        if gives_way == Some(false) {
+            return false;
         }
         // A look at many rings takes long.
         let looks = LOOKS.checked_div(self.cursors.len()).unwrap_or(0).max(1);
         let mut sockets: Vec<_> =
-            self.sockets.iter().map(|socket| PollFd::new(&**socket, PollFlags::IN)).collect();
+            self.sockets.iter().chain(far).map(|socket| PollFd::new(&**socket, PollFlags::IN)).collect();
         if self.budget.late.load(Ordering::Relaxed) >= LATE {
             self.budget.late.store(0, Ordering::Relaxed);
             self.budget.parting.part_from(self.cursors.iter().map(|cursor| &*cursor.memory));
         }
-        let budget = if is_only_processor() { Duration::ZERO } else { self.budget.patience.time() };
+        let patience = if far.is_some() { &self.budget.far } else { &self.budget.patience };
+        let budget = if is_only_processor() { Duration::ZERO } else { patience.time() };
         let begin = Instant::now();
         let end = deadline.map_or(begin + budget, |deadline| deadline.min(begin + budget));
-        let mut gives_way = None;
         let is_found = loop {
-            if (0..looks).any(|_| self.is_ready() || pause_a_little()) || self.has_come(&mut sockets) {
+            if (0..looks).any(|_| self.is_ready() || pause_a_little()) {
+                self.expect_near();
+                break true;
+            }
+            if self.has_come(&mut sockets) {
                 break true;
             }
             let now = Instant::now();
@@ -173,11 +218,11 @@ impl Spinner {
         if let Some(own) = self.own.as_ref().filter(|_| gives_way.is_some()) {
             bell::wait_nowhere(&**own);
         }
-        if is_found {
+        if is_found && far.is_none() {
             let late = self.budget.late.load(Ordering::Relaxed);
             self.budget.late.store(if gives_way.is_some() { late + 1 } else { 0 }, Ordering::Relaxed);
         }
-        self.budget.patience.looked(budget, is_found);
+        patience.looked(budget, is_found);
         is_found
     }
 
@@ -191,7 +236,8 @@ impl Spinner {
 
     /// A sleep took so long.
     pub fn slept(&self, time: Duration) {
-        self.budget.patience.slept(time);
+        let patience = if self.far().is_some() { &self.budget.far } else { &self.budget.patience };
+        patience.slept(time);
     }
 }
 
@@ -250,5 +296,37 @@ mod tests {
         let many = Spinner::default().renew(std::iter::empty(), &vec![ours; SOCKETS + 1], None);
         many.set_wake_time(Duration::from_secs(1));
         assert!(!many.spin(None));
+    }
+
+    #[test]
+    fn it_looks_for_other_hosts_while_they_speak() {
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        let spinner = Spinner::with_daemon(Arc::new(ours.into()));
+        spinner.set_wake_time(Duration::from_secs(1));
+        std::io::Write::write_all(&mut &theirs, b"x").unwrap();
+        assert!(!spinner.spin(None), "no other host has said anything");
+        spinner.expect_far();
+        assert!(spinner.spin(None));
+        let mut outbox = Outbox::new(1 << 20).unwrap();
+        let (mut ring, at) = outbox.open_ring().unwrap();
+        let reader = Reader::new(&**outbox.memory(), at).unwrap();
+        let spinner = spinner.renew([(outbox.memory().clone(), reader)].into_iter(), &[], None);
+        assert!(outbox.send_inline(&mut ring, MessageHeader::default(), &[]));
+        assert!(spinner.spin(None) && spinner.far().is_none(), "a neighbour has spoken since");
+    }
+
+    #[test]
+    fn it_sleeps_at_once_where_others_compute() {
+        let (ours, _theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        let spinner = Spinner::with_daemon(Arc::new(ours.into()));
+        spinner.set_wake_time(Duration::from_secs(1));
+        spinner.expect_far();
+        spinner.budget.pause.took(Duration::from_secs(1));
+        let begin = Instant::now();
+        assert!(!spinner.spin(None));
+        assert!(
+            begin.elapsed() < Duration::from_secs(20),
+            "it looks for five times as long as five wakings take"
+        );
     }
 }

@@ -131,6 +131,8 @@ impl Engine {
         for message in messages {
             if message.src.is_task() && message.src.host() == self.tid().host() {
                 self.neighbours.note_sender();
+            } else if message.src.is_task() {
+                self.neighbours.spinner().expect_far();
             }
             let released = self.peers.count_come(message.src);
             self.take(message);
@@ -170,6 +172,9 @@ impl Engine {
                 // Who breaks the rules is not heard any more on this way: it notices, and sends by the daemon.
                 Ok(Arrival::Closed) | Err(_) => (ended, left) = (true, 0),
             }
+        }
+        if !messages.is_empty() {
+            self.neighbours.spinner().expect_near();
         }
         for message in messages {
             if let Some(message) = self.peers.pass(message) {
