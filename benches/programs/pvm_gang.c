@@ -8,7 +8,7 @@
  * compute, one of which sends itself junk all the time). For each GRAIN, the microseconds of work between two exchanges,
  * a line is printed:
  *
- *   GRAIN SLOWDOWN ITS-SHARE OTHERS-SLOWDOWN OTHERS-SHARE SWITCHES RATE
+ *   GRAIN SLOWDOWN ITS-SHARE OTHERS-SLOWDOWN OTHERS-SHARE DAEMONS-SHARE SWITCHES RATE
  *
  * where slowdowns are against the same program alone, shares are of the hosts' processors, switches are the tasks' per
  * second and host, and RATE is how often a second the program does its work alone.
@@ -40,8 +40,9 @@ enum kind { EXCHANGES, COMPUTES, FLOODS, ENDS };
 #define PIECE 100
 
 struct result {
-    double rate, cpu, switches;
+    double rate, cpu, switches, daemon;
 };
+enum { NUMBERS = sizeof(struct result) / sizeof(double) };
 
 static const char *waits;
 static double seconds, margin, spins, spin_time;
@@ -59,11 +60,24 @@ static void work(long steps)
     sink = value;
 }
 
-static double processor_time(void)
+static double time_by(clockid_t clock)
 {
     struct timespec time;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    clock_gettime(clock, &time);
     return time.tv_sec + time.tv_nsec / 1e9;
+}
+
+static double processor_time(void)
+{
+    return time_by(CLOCK_PROCESS_CPUTIME_ID);
+}
+
+/* Of the daemon that has started this task. */
+static double daemon_time(void)
+{
+    clockid_t clock;
+    if (clock_getcpuclockid(getppid(), &clock)) fail("the daemon's time cannot be read");
+    return time_by(clock);
 }
 
 /* Steps in a microsecond: the most of several tries. */
@@ -128,13 +142,14 @@ static void start_counting(void)
     worked = 0;
     start.cpu = processor_time();
     start.switches = context_switches();
+    start.daemon = daemon_time();
 }
 
 static struct result stop_counting(void)
 {
     double took = now() - begun;
     return (struct result){ worked / took, (processor_time() - start.cpu) / took,
-                            (context_switches() - start.switches) / took };
+                            (context_switches() - start.switches) / took, (daemon_time() - start.daemon) / took };
 }
 
 /* Whether to go on. Counts in the middle of the time. */
@@ -217,7 +232,7 @@ static int obey(int parent)
     struct result result = kind == EXCHANGES ? be_exchanging(other, leads, grain * speed)
                                              : be_computing(other, kind == FLOODS, speed);
     MUST(pvm_initsend(PvmDataRaw));
-    MUST(pvm_pkdouble((double *)&result, 3, 1));
+    MUST(pvm_pkdouble((double *)&result, NUMBERS, 1));
     MUST(pvm_send(parent, RESULT));
     return 1;
 }
@@ -280,11 +295,12 @@ static void go(int count, int *tids, struct result *results)
     for (int n = 0; n < all; n++) {
         struct result half, *whole = &results[n / HOSTS];
         MUST(pvm_recv(tids[n], RESULT));
-        MUST(pvm_upkdouble((double *)&half, 3, 1));
+        MUST(pvm_upkdouble((double *)&half, NUMBERS, 1));
         if (n % HOSTS == 0) memset(whole, 0, sizeof *whole);
         whole->rate += half.rate / HOSTS;
         whole->cpu += half.cpu / HOSTS;
         whole->switches += half.switches / HOSTS;
+        whole->daemon += half.daemon / HOSTS;
     }
 }
 
@@ -343,7 +359,8 @@ static void compare(const char *competition, int grain, double speed)
         switches += results[n].switches;
     }
     double slowdown = alone[0].rate / (first.rate / firsts), theirs = firsts < count ? alone[1].rate / others.rate : 0;
-    printf("%d %g %g %g %g %g %g\n", grain, slowdown, first.cpu / firsts, theirs, others.cpu, switches, alone[0].rate);
+    printf("%d %g %g %g %g %g %g %g\n", grain, slowdown, first.cpu / firsts, theirs, others.cpu, results[0].daemon,
+           switches, alone[0].rate);
     fflush(stdout);
 }
 

@@ -230,6 +230,34 @@ fn what_a_team_uses_before_its_first_turn_is_paid_for() {
 }
 
 /// Lets two teams of one work for so long in each slice, and sleep so often, for a while; who runs at the ends of slices.
+/// Turns of a team that computes, beside one for which the daemon has as much to do as it computes itself.
+fn turns_beside_one_with_errands(slices: u32, message_to: impl Fn(Tid, Tid) -> Tid) -> u32 {
+    let mut h = Host::new(1);
+    h.leaves_rest = true;
+    let ((talks, _), (computes, _)) = (h.start("a", 11), h.start("b", 21));
+    let mut turns = 0;
+    for _ in 0..slices {
+        let talks_now = h.running() == [11];
+        let (pid, work) = if talks_now { (11, SLICE / 2) } else { (21, SLICE) };
+        if talks_now {
+            h.message(message_to(talks, computes), 0);
+            h.own = SLICE / 2;
+        }
+        turns += u32::from(!talks_now);
+        h.spend([(pid, work)]);
+    }
+    turns
+}
+
+#[test]
+fn a_team_pays_for_what_the_daemon_does_for_it() {
+    assert_eq!(turns_beside_one_with_errands(30, |talks, _| talks), 15);
+    // Who is sent to pays, and for messages of somebody who takes no turns nobody does. One half is as much as the other then
+    // uses, so the other never is behind.
+    assert_eq!(turns_beside_one_with_errands(30, |_, computes| computes), 1);
+    assert_eq!(turns_beside_one_with_errands(30, |_, _| Tid::from_bits(0x40001)), 10);
+}
+
 fn after_work(leaves_rest: bool, work: [(Duration, u64); 2]) -> Vec<Vec<i32>> {
     let mut h = Host::new(1);
     h.leaves_rest = leaves_rest;

@@ -131,6 +131,8 @@ pub struct Values {
     pub others_slowdown: f64,
     /// Part of the processors that those had.
     pub others_share: f64,
+    /// Part of the processors that the daemons had, for the messages of all.
+    pub daemons_share: f64,
     /// Of tasks, per second and host.
     pub switches: f64,
     /// Exchanges per second, or pieces of work, alone.
@@ -228,11 +230,12 @@ fn parse(line: &str) -> Result<Values> {
         .map(str::parse)
         .collect::<Result<_, _>>()
         .with_context(|| format!("{line:?}"))?;
-    let [_, slowdown, share, others_slowdown, others_share, switches, rate] = numbers[..] else {
+    let [_, slowdown, share, others_slowdown, others_share, daemons_share, switches, rate] = numbers[..]
+    else {
         bail!("{line:?} is no result");
     };
     ensure!(slowdown > 0.0 && slowdown.is_finite(), "{line:?} is no slowdown");
-    Ok(Values { slowdown, share, others_slowdown, others_share, switches, rate })
+    Ok(Values { slowdown, share, others_slowdown, others_share, daemons_share, switches, rate })
 }
 
 /// Whether one of these words chooses it.
@@ -298,10 +301,11 @@ mod tests {
 
     #[test]
     fn a_line_of_results() {
-        let values = parse("10 2.5 0.25 2 0.5 1000 4000\n").expect("a result");
-        assert_eq!((values.slowdown, values.others_share, values.rate), (2.5, 0.5, 4000.0));
+        let values = parse("10 2.5 0.25 2 0.5 0.125 1000 4000\n").expect("a result");
+        assert_eq!((values.slowdown, values.others_share, values.daemons_share), (2.5, 0.5, 0.125));
+        assert_eq!((values.switches, values.rate), (1000.0, 4000.0));
         for line in
-            ["", "10 2.5", "10 x 0.25 2 0.5 1000 4000", "10 inf 0.25 2 0.5 1000 4000", "10 0 0 0 0 0 0"]
+            ["", "10 2.5", "10 x 0.25 2 0.5 0 1000 4000", "10 inf 0.25 2 0.5 0 1000 4000", "10 0 0 0 0 0 0 0"]
         {
             assert!(parse(line).is_err(), "{line}");
         }

@@ -81,13 +81,14 @@ impl Shared {
     }
 
     fn shares(&self, competition: &Competition) -> Table {
-        let what = "% of the processors; switches of tasks per second and host";
+        let what = "% of the processors; % for the daemons; switches of tasks per second and host";
         self.table(competition, &format!("{}-shares", competition.part()), what, |runs| {
             let percent = |get: Get| number(runs.median(get) * 100.0);
             let own = percent(|values| values.share);
             let others = percent(|values| values.others_share);
             let shares = if others == "0" { own } else { format!("{own} : {others}") };
-            format!("{shares}; {:.0}", runs.median(|values| values.switches))
+            let daemons = percent(|values| values.daemons_share);
+            format!("{shares}; {daemons}; {:.0}", runs.median(|values| values.switches))
         })
     }
 
@@ -166,6 +167,7 @@ mod tests {
             share: 0.25,
             others_slowdown: if competition == 2 { 2.0 } else { 0.0 },
             others_share: if competition == 2 { 0.5 } else { 0.0 },
+            daemons_share: 0.125,
             switches: 1000.0,
             rate: 100.0,
         };
@@ -180,7 +182,10 @@ mod tests {
         let report = shared.report();
         assert_eq!(report.tables[0].head, ["grain, µs", "demand-based", "local"]);
         assert_eq!(report.tables[0].rows[0], ["1000", "2.000 ±25% : 2.000", "4.000 ±0% : 2.000"]);
-        assert_eq!(report.tables[1].rows[0], ["1000", "25.00 : 50.00; 1000", "25.00 : 50.00; 1000"]);
+        assert_eq!(
+            report.tables[1].rows[0],
+            ["1000", "25.00 : 50.00; 12.50; 1000", "25.00 : 50.00; 12.50; 1000"]
+        );
         assert!(report.plots[0].svg().expect("drawn").contains("fair"));
     }
 
@@ -190,7 +195,7 @@ mod tests {
         let shared = Shared { runs: vec![runs(0, 0, &[2.0])], alone: vec![alone] };
         let report = shared.report();
         assert_eq!(report.tables[0].rows[0], ["1000", "2.000 ±0%"]);
-        assert_eq!(report.tables[1].rows[0], ["1000", "25.00; 1000"]);
+        assert_eq!(report.tables[1].rows[0], ["1000", "25.00; 12.50; 1000"]);
         assert_eq!(report.tables[2].rows[0], ["1000", "100.0", "3", "2.00"]);
     }
 }

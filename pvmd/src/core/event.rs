@@ -191,6 +191,8 @@ pub enum Event {
     Usage {
         /// What each process has done so far, in the order of the question; nothing if it is not there.
         work: Vec<Work>,
+        /// CPU time that this daemon has used since the answer before, looking left out.
+        own: Duration,
         /// Whether those who are held use what the others leave.
         leaves_rest: bool,
     },

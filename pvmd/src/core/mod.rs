@@ -266,7 +266,7 @@ impl Core {
             Event::HostStarted { index, result } => self.on_host_started(index, result),
             Event::Load { busy_cores } => self.on_load(busy_cores),
             Event::Times { host, id, means, times } => self.on_times(PeerTo { host, id }, means, &times),
-            Event::Usage { work, leaves_rest } => self.on_usage(work, leaves_rest),
+            Event::Usage { work, own, leaves_rest } => self.on_usage(work, own, leaves_rest),
             Event::Terminate { reason } => self.on_terminate(&reason),
         }
     }

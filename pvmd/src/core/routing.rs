@@ -21,12 +21,16 @@ impl Core {
         let tid = state.tid();
         let header = FragmentHeader { src: tid.unwrap_or(Tid::ANY), ..header };
         if header.dst.is_daemon() && header.dst.host().is_none_or(|host| host == self.config.index) {
+            if let Some(tid) = tid {
+                self.note_carried(tid, data.len());
+            }
             return self.on_request_fragment(conn, &header, data);
         }
         let Some(tid) = tid else {
             debug!(?conn, dst = %header.dst, "fragment from a connection that has not enrolled: dropped");
             return;
         };
+        self.note_carried(tid, data.len());
         if header.dst == tid.multicast() {
             self.multicast(conn, tid, header.flags, &data);
         } else {
@@ -123,6 +127,7 @@ impl Core {
         if dst == group::keeper() && self.is_master() {
             return self.on_group_fragment(source, src, flags, data);
         }
+        self.note_carried(dst, data.len());
         let Some(task) = self.tasks.get_mut(dst).filter(|task| task.listens()) else {
             debug!(%src, %dst, "fragment to a task that is not there: dropped");
             return;

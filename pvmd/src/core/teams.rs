@@ -522,6 +522,6 @@ impl Core {
     }
 }
 
-fn takes_turns(task: &Task) -> bool {
+pub(super) fn takes_turns(task: &Task) -> bool {
     task.origin == Origin::Child && !task.manager && task.pid > 1 && task.ended.is_none()
 }

@@ -1,15 +1,16 @@
 //! What teams use of the processor, for which they pay.
 //!
-//! A team pays for the CPU time that its processes have used, whoever's turn it was: a program that waits for messages most of the
-//! time has its turn whenever it wants to run, and those who compute have the rest. Where those who wait are stopped, nobody has
-//! the rest, and a turn costs its time.
+//! A team pays for the CPU time that its processes have used, whoever's turn it was, and for what this daemon has used to pass its
+//! messages on: a program that waits for messages most of the time has its turn whenever it wants to run, and those who compute
+//! have the rest. Where those who wait are stopped, nobody has the rest, and a turn costs its time.
 //!
 //! Where every team sleeps again before the kernel would interrupt it, the kernel alone does as well as any turns would, or better:
 //! it lets messages gather while somebody works. Then everybody runs.
 
 use super::event::{Action, Work};
-use super::teams::TeamId;
+use super::teams::{TeamId, takes_turns};
 use super::{Core, Timer};
+use pvm_wire::Tid;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -23,11 +24,17 @@ const WAITING: u32 = 50;
 /// Who works for longer between two sleeps computes. It is less than the kernel's shortest slice.
 const BRIEF: Duration = Duration::from_micros(500);
 
+/// A fragment takes the daemon as long as so many bytes more of one that it passes on anyway, about: system calls and turns on one
+/// side, packets to be sealed on the other.
+const FRAGMENT_BYTES: u64 = 16 << 10;
+
 /// The readings so far.
 #[derive(Debug, Default)]
 pub(super) struct Meter {
     /// Each process at the last reading.
     seen: BTreeMap<i32, Work>,
+    /// How much this daemon has passed on for each team since the last reading, and for those who take no turns.
+    carried: BTreeMap<Option<TeamId>, u64>,
     /// Teams of which a process computed when they ran last.
     computing: BTreeSet<TeamId>,
     /// Of whom the driver was asked.
@@ -81,6 +88,20 @@ impl Meter {
         let used = used.collect();
         self.seen = asked.iter().map(|&(_, pid)| pid).zip(work).collect();
         std::mem::replace(&mut self.has_read, true).then_some(used)
+    }
+
+    /// A fragment of this many bytes has been passed on for a team.
+    pub fn carry(&mut self, team: Option<TeamId>, bytes: usize) {
+        let carried = self.carried.entry(team).or_default();
+        *carried = carried.saturating_add(FRAGMENT_BYTES + bytes as u64);
+    }
+
+    /// What each team has to pay of the time that the daemon has used since the last reading.
+    fn share(&mut self, own: Duration) -> Vec<(TeamId, Duration)> {
+        let carried = std::mem::take(&mut self.carried);
+        let all = carried.values().sum::<u64>() as f64;
+        let parts = carried.into_iter().filter_map(|(team, part)| Some((team?, part)));
+        parts.map(|(team, part)| (team, own.mul_f64(part as f64 / all))).collect()
     }
 
     /// Notes who computes; of those who have not run it is known from before. Whether nobody does.
@@ -148,7 +169,7 @@ impl Core {
     }
 
     /// The driver has looked, and nothing has happened meanwhile.
-    pub(super) fn on_usage(&mut self, work: Vec<Work>, leaves_rest: bool) {
+    pub(super) fn on_usage(&mut self, work: Vec<Work>, own: Duration, leaves_rest: bool) {
         let then = std::mem::take(&mut self.teams.meter.then);
         if !self.teams.is_shared {
             return;
@@ -157,11 +178,15 @@ impl Core {
         let elapsed = self.now.saturating_sub(std::mem::replace(&mut self.teams.meter.read, self.now));
         let all = elapsed.saturating_mul(self.config.cores);
         let used = self.teams.meter.used(work, all);
+        let errands = self.teams.meter.share(own.min(all));
         let has_lost = self.teams.meter.has_lost;
         let is_calm = used.as_ref().is_some_and(|used| self.teams.meter.is_calm(used)) && !has_lost;
         self.teams.meter.is_by_use = leaves_rest;
         self.tell_tasks();
-        let is_wanted = used.is_none_or(|used| self.settle(&used, elapsed, all));
+        let is_wanted = used.is_none_or(|used| {
+            self.pay_errands(&errands);
+            self.settle(&used, elapsed, all)
+        });
         match then {
             Then::Nothing => {}
             Then::NextTurn if is_calm || leaves_rest && !is_wanted => {
@@ -172,6 +197,24 @@ impl Core {
             // All its tasks wait, and nobody else can use its slot.
             Then::Look if !is_wanted => self.turn_of_others(self.teams.node.running()),
             Then::Look => self.look_later(self.teams.slice.unwrap_or_default()),
+        }
+    }
+
+    /// A fragment of this many bytes is passed on for a task of this host.
+    pub(super) fn note_carried(&mut self, tid: Tid, bytes: usize) {
+        if self.teams.is_shared {
+            let task = self.tasks.get(tid).filter(|task| takes_turns(task));
+            self.teams.meter.carry(task.map(|task| task.team), bytes);
+        }
+    }
+
+    /// Teams pay for what was done for them: who receives, too, as in *Lazy receiver processing* (Druschel and Banga, OSDI 1996).
+    /// Where turns cost their time, that is paid for with it.
+    fn pay_errands(&mut self, errands: &[(TeamId, Duration)]) {
+        if self.teams.meter.is_by_use {
+            for &(team, time) in errands {
+                self.teams.node.charge_to(team, time);
+            }
         }
     }
 

@@ -4,7 +4,7 @@
 
 use crate::core::event::{Event, Work};
 use crate::io::guardian::Guardian;
-use crate::io::process;
+use crate::io::process::{self, Prompt};
 use crate::io::weights::Weights;
 use rustix::io::Errno;
 use std::collections::BTreeSet;
@@ -12,6 +12,7 @@ use std::ffi::OsString;
 use std::fmt::Debug;
 use std::io;
 use std::str::FromStr;
+use std::time::Duration;
 use tracing::{debug, info, warn};
 
 const SIGCONT: i32 = 18;
@@ -133,8 +134,11 @@ pub struct Turns {
     /// It was found that it cannot be.
     is_given_up: bool,
     held: BTreeSet<i32>,
-    /// This daemon has a processor at once when it wakes.
+    /// This daemon is to have a processor at once when it wakes.
     is_prompt: bool,
+    prompt: Option<Prompt>,
+    /// What this daemon had used of the processor when it had last looked at what others use.
+    looked: Duration,
     /// Of whom the guardian knows.
     guarded: BTreeSet<i32>,
     /// Stopped on behalf of the user, who alone can let them go.
@@ -152,6 +156,8 @@ impl Turns {
             is_given_up: means == Means::Implicit,
             held: BTreeSet::new(),
             is_prompt: false,
+            prompt: None,
+            looked: Duration::ZERO,
             guarded: BTreeSet::new(),
             frozen: BTreeSet::new(),
         }
@@ -172,12 +178,16 @@ impl Turns {
     }
 
     /// What processes have done, and whether those who are held use what the others leave.
-    pub fn usage(&self, pids: &[i32]) -> Event {
+    pub fn usage(&mut self, pids: &[i32]) -> Event {
+        let myself = std::process::id().cast_signed();
+        let own = process::cpu_time(myself).saturating_sub(self.looked);
         let done = |&pid: &i32| {
             let (time, waits) = process::times(pid);
             Work { time, sleeps: process::sleeps(pid), waits }
         };
-        Event::Usage { work: pids.iter().map(done).collect(), leaves_rest: self.means != Means::Stop }
+        let work = pids.iter().map(done).collect();
+        self.looked = process::cpu_time(myself);
+        Event::Usage { work, own, leaves_rest: self.means != Means::Stop }
     }
 
     /// Lets a process run, or keeps it from running.
@@ -195,10 +205,16 @@ impl Turns {
     /// Messages decide whose turn it is, so while some are held they must not wait for one themselves. Otherwise whoever works
     /// may go on for a while, so that messages gather.
     fn be_prompt(&mut self, wanted: bool) {
-        if std::mem::replace(&mut self.is_prompt, wanted) != wanted
-            && let Err(error) = process::be_prompt(wanted)
-        {
-            debug!(%error, "the kernel knows no short turns");
+        if std::mem::replace(&mut self.is_prompt, wanted) == wanted {
+            return;
+        }
+        let done = match self.prompt.take() {
+            Some(prompt) => prompt.end(),
+            None if wanted => Prompt::begin().map(|prompt| self.prompt = Some(prompt)),
+            None => Ok(()),
+        };
+        if let Err(error) = done {
+            debug!(%error, "the kernel does not let this daemon interrupt others");
         }
     }
 

@@ -40,6 +40,8 @@ pub struct Host {
     pub sleeps: BTreeMap<i32, u64>,
     /// For how long each process has waited for a processor; without it, never.
     pub waits: BTreeMap<i32, Duration>,
+    /// What the daemon itself has used of the processor since it was last asked.
+    pub own: Duration,
     /// Whether those who are held use what the others leave.
     pub leaves_rest: bool,
 }
@@ -59,6 +61,7 @@ impl Host {
             used: None,
             sleeps: BTreeMap::new(),
             waits: BTreeMap::new(),
+            own: Duration::ZERO,
             leaves_rest: false,
         }
     }
@@ -99,7 +102,8 @@ impl Host {
                     let waits = |pid| self.waits.get(pid).copied().unwrap_or_default();
                     let done = |pid| Work { time: of(pid), sleeps: sleeps(pid), waits: waits(pid) };
                     let work = pids.iter().map(done).collect();
-                    self.r.feed(Event::Usage { work, leaves_rest: self.leaves_rest });
+                    let own = std::mem::take(&mut self.own);
+                    self.r.feed(Event::Usage { work, own, leaves_rest: self.leaves_rest });
                 }
                 Action::SendPeer { message, .. } if !matches!(message, DaemonMsg::Turns { .. }) => {
                     self.told.push(message);

@@ -230,12 +230,19 @@ pub fn may_change_class() -> bool {
 }
 
 pub(crate) fn class_of(thread: i32) -> Option<i32> {
+    class_and_flag(thread).map(|class| class & !libc::SCHED_RESET_ON_FORK)
+}
+
+/// The class, and with it whether the thread hands on what it has to those it makes.
+fn class_and_flag(thread: i32) -> Option<i32> {
     // SAFETY: only asks; no memory is passed.
     let class = unsafe { libc::sched_getscheduler(thread) };
     (class >= 0).then_some(class)
 }
 
 fn set_class(thread: i32, class: i32) -> io::Result<()> {
+    // Not everybody may take the flag back (sched(7)).
+    let class = class | class_and_flag(thread).unwrap_or(0) & libc::SCHED_RESET_ON_FORK;
     let parameters = libc::sched_param { sched_priority: 0 };
     // SAFETY: a valid pointer to parameters that outlive the call.
     if unsafe { libc::sched_setscheduler(thread, class, &raw const parameters) } == 0 {
@@ -265,13 +272,54 @@ pub fn sleeps(pid: i32) -> u64 {
     line.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
 }
 
-/// How long this thread runs at a time at most, as it promises the kernel for having a processor at once when it wakes.
+/// How long a prompt thread runs at a time at most, as it promises the kernel for having a processor at once when it wakes.
 const SHORT_TURN: Duration = Duration::from_micros(100);
+/// By how much its nice value is less than before. The kernel lets nobody interrupt who has had more than a fair part of the
+/// last milliseconds, so one that had worked for as long as somebody who computes would wait for the end of the other's turn.
+const AHEAD: i32 = 10;
 
-/// This thread is to run as soon as it has something to do, also where others compute. The kernel (from 6.12 on) lets whoever
-/// asks for short turns interrupt those who have long ones; it has no more of the processor for that. Older ones ignore it.
-/// Unless `wanted` its turns are as long as anybody's from now on.
-pub fn be_prompt(wanted: bool) -> io::Result<()> {
+/// This thread runs as soon as it has something to do, also where others compute.
+#[derive(Debug)]
+#[must_use]
+pub struct Prompt {
+    /// Its nice value before.
+    nice: i32,
+}
+
+impl Prompt {
+    /// Short turns let it interrupt those who have long ones, from Linux 6.12 on; older ones ignore it. Its nice value is
+    /// lowered if that is allowed (`CAP_SYS_NICE`, `RLIMIT_NICE`) and nobody has chosen another. What it starts is as if it
+    /// had never been prompt.
+    pub fn begin() -> io::Result<Self> {
+        let mut attributes = scheduling()?;
+        let nice = attributes.sched_nice;
+        attributes.sched_runtime = SHORT_TURN.as_nanos() as u64;
+        if nice >= 0 {
+            // Less than 0 would become 0 by this.
+            attributes.sched_flags |= libc::SCHED_FLAG_RESET_ON_FORK as u64;
+        }
+        if nice == 0 {
+            attributes.sched_nice = -AHEAD;
+        }
+        if set_scheduling(&attributes).is_err() {
+            attributes.sched_nice = nice;
+            set_scheduling(&attributes)?;
+        }
+        Ok(Self { nice })
+    }
+
+    /// It has turns like anybody's again.
+    pub fn end(self) -> io::Result<()> {
+        // What it hands on stays so: not everybody may change that back (sched(7)).
+        let mut attributes = scheduling()?;
+        attributes.sched_runtime = 0;
+        attributes.sched_nice = self.nice;
+        set_scheduling(&attributes)
+    }
+}
+
+/// How the kernel treats this thread.
+fn scheduling() -> io::Result<libc::sched_attr> {
     let size = size_of::<libc::sched_attr>() as libc::c_uint;
     // SAFETY: a number or a bit pattern of zeros is a value of each of its fields.
     let mut attributes: libc::sched_attr = unsafe { std::mem::zeroed() };
@@ -280,9 +328,12 @@ pub fn be_prompt(wanted: bool) -> io::Result<()> {
         return Err(io::Error::last_os_error());
     }
     attributes.size = size;
-    attributes.sched_runtime = if wanted { SHORT_TURN.as_nanos() as u64 } else { 0 };
+    Ok(attributes)
+}
+
+fn set_scheduling(attributes: &libc::sched_attr) -> io::Result<()> {
     // SAFETY: a valid pointer to memory of the size it states, which outlives the call.
-    if unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) } != 0 {
+    if unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const *attributes, 0) } != 0 {
         return Err(io::Error::last_os_error());
     }
     Ok(())

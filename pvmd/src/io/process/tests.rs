@@ -197,29 +197,88 @@ fn it_is_told_how_often_a_process_sleeps() {
     assert_eq!(sleeps(child.id() as i32), 0);
 }
 
+/// What a process has chosen for its children is none of its class.
 #[test]
-fn a_thread_asks_for_short_turns() {
-    let turn = || {
-        let shown = std::fs::read_to_string("/proc/thread-self/sched").unwrap_or_default();
-        let line = shown.lines().find_map(|line| line.strip_prefix("se.slice"))?;
-        line.split(':').nth(1)?.trim().parse::<u64>().ok()
-    };
-    let asked = std::thread::spawn(move || {
-        let before = turn();
-        be_prompt(true).unwrap();
-        let during = (class_of(0), turn());
-        be_prompt(false).unwrap();
-        assert_eq!(turn(), before);
-        during
+fn who_hands_nothing_on_is_held_like_anybody() {
+    if !may_change_class() {
+        return eprintln!("classes cannot be taken back here");
+    }
+    let mut command = std::process::Command::new("chrt");
+    let mut child = command.args(["--reset-on-fork", "--other", "0", "sleep", "1000"]).spawn().unwrap();
+    let pid = child.id().cast_signed();
+    let end = std::time::Instant::now() + Duration::from_secs(60);
+    while class_and_flag(pid) != Some(libc::SCHED_OTHER | libc::SCHED_RESET_ON_FORK) {
+        assert!(std::time::Instant::now() < end, "it has {:?}", class_and_flag(pid));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    set_idle_class(pid, true).unwrap();
+    assert_eq!(class_and_flag(pid), Some(libc::SCHED_IDLE | libc::SCHED_RESET_ON_FORK));
+    set_idle_class(pid, false).unwrap();
+    assert_eq!(class_and_flag(pid), Some(libc::SCHED_OTHER | libc::SCHED_RESET_ON_FORK));
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+/// Class, nice value and turns of who asks.
+fn its_scheduling() -> (libc::c_int, i32, Option<u64>) {
+    let shown = std::fs::read_to_string("/proc/thread-self/sched").unwrap_or_default();
+    let line = shown.lines().find_map(|line| line.strip_prefix("se.slice"));
+    let slice = line.and_then(|line| line.split(':').nth(1)?.trim().parse().ok());
+    (class_of(0).unwrap(), scheduling().unwrap().sched_nice, slice)
+}
+
+fn in_a_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    std::thread::spawn(work).join().unwrap()
+}
+
+#[test]
+fn a_prompt_thread_is_ahead_and_has_short_turns() {
+    let (before, during) = in_a_thread(|| {
+        let before = its_scheduling();
+        let prompt = Prompt::begin().unwrap();
+        let during = its_scheduling();
+        prompt.end().unwrap();
+        assert_eq!(its_scheduling(), before);
+        (before, during)
     });
-    let (class, turn) = asked.join().unwrap();
-    assert_eq!(class, Some(libc::SCHED_OTHER));
+    let (class, nice, slice) = during;
+    assert_eq!(class, libc::SCHED_OTHER);
+    if may_change_class() {
+        assert_eq!((before.1, nice), (0, -AHEAD));
+    }
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     let version: Vec<u32> = release.split('.').take(2).filter_map(|part| part.parse().ok()).collect();
-    if version < vec![6, 12] || turn.is_none() {
+    if version < vec![6, 12] || slice.is_none() {
         return eprintln!("the kernel knows no short turns, or does not show them");
     }
-    assert_eq!(turn, Some(SHORT_TURN.as_nanos() as u64));
+    assert_eq!(slice, Some(SHORT_TURN.as_nanos() as u64));
+}
+
+#[test]
+fn what_a_prompt_thread_starts_is_like_anybody() {
+    let start = || {
+        let mut command = std::process::Command::new("sh");
+        let output = command.args(["-c", "nice; grep ^se.slice /proc/self/sched"]).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let chosen_nice = if may_change_class() { vec![0, 5, -5] } else { vec![0, 5] };
+    for nice in chosen_nice {
+        in_a_thread(move || {
+            let mine = scheduling().unwrap();
+            set_scheduling(&libc::sched_attr { sched_nice: nice, ..mine }).unwrap();
+            let before = start();
+            assert!(before.starts_with(&format!("{nice}\n")), "{before}");
+            let prompt = Prompt::begin().unwrap();
+            let during = start();
+            prompt.end().unwrap();
+            assert_eq!((start().as_str(), scheduling().unwrap().sched_nice), (before.as_str(), nice));
+            if nice >= 0 {
+                assert_eq!(during, before);
+            } else {
+                assert_eq!(during.lines().next(), before.lines().next());
+            }
+        });
+    }
 }
 
 /// Two on one processor wait for each other half of the time.
