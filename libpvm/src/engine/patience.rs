@@ -1,7 +1,8 @@
 //! Spinning for messages of neighbours, of others on direct routes, and of other hosts, before a task sleeps.
 //!
-//! What comes from other hosts by the daemon goes through so many hands that a task had better look for it as daemons do: others have
-//! the processor between two looks, and where one of them computes it sleeps at once.
+//! What comes from other hosts by the daemon goes through so many hands, and a long message on a direct route takes so long to be sealed and
+//! opened, that a task had better look for it as daemons do, for longer, while others have the processor between two looks. Where one of
+//! them computes it looks for the long one no longer than for a neighbour's, and for the daemon's not at all.
 
 use super::processors::{self, Parting};
 use pvm_shm::patience::Patience;
@@ -10,7 +11,7 @@ use pvm_shm::ring::{Reader, call_record};
 use pvm_shm::{Mapping, Memory, bell};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -20,6 +21,18 @@ const ANSWER: Duration = Duration::from_micros(2);
 const LATE: u32 = 8;
 /// Looks at a ring between two looks at the clock.
 const LOOKS: usize = 128;
+/// On which way the last message has come: on the same the next may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Way {
+    /// From a task of this host, or a short one on a direct route.
+    Near,
+    /// From a task of another host on a direct route, and so long that one like it takes its time to be sealed, sent and opened.
+    Route,
+    /// From one of another host, by the daemon.
+    Daemon,
+}
+
 /// Between a message to another host and the answer so many are woken: this host's daemon, that one's, its task, and both again.
 const FAR: u32 = 5;
 /// A look at more sockets takes too long.
@@ -51,8 +64,8 @@ struct Budget {
     patience: Patience,
     /// For messages of other hosts.
     far: Patience,
-    /// The last message was one of those.
-    is_far: AtomicBool,
+    /// A [`Way`].
+    way: AtomicU8,
     /// Late answers in turn.
     late: AtomicU32,
     /// Until the processor is given away again.
@@ -68,7 +81,7 @@ impl Default for Budget {
         Self {
             patience: Patience::default(),
             far: Patience::default(),
-            is_far: AtomicBool::new(false),
+            way: AtomicU8::new(Way::Near as u8),
             late: 0.into(),
             pause: Pause::default(),
             parting: Parting::default(),
@@ -105,18 +118,14 @@ impl Spinner {
         self.budget.far.set_wake_time(time * FAR);
     }
 
-    /// A message of a task on another host has come by the daemon: the next may, too.
-    pub(super) fn expect_far(&self) {
-        self.budget.is_far.store(true, Ordering::Relaxed);
+    /// A message has come that way: the next may, too.
+    pub(super) fn expect(&self, way: Way) {
+        self.budget.way.store(way as u8, Ordering::Relaxed);
     }
 
-    /// One of a neighbour, or on a direct route.
-    pub(super) fn expect_near(&self) {
-        self.budget.is_far.store(false, Ordering::Relaxed);
-    }
-
-    fn far(&self) -> Option<&Arc<OwnedFd>> {
-        self.daemon.as_ref().filter(|_| self.budget.is_far.load(Ordering::Relaxed))
+    fn way(&self) -> Way {
+        let way = self.budget.way.load(Ordering::Relaxed);
+        [Way::Route, Way::Daemon].into_iter().find(|&known| known as u8 == way).unwrap_or(Way::Near)
     }
 
     /// A record was taken: the next of this ring is expected there.
@@ -171,45 +180,50 @@ impl Spinner {
     /// Looks for a record, or whatever comes on direct routes or from other hosts, until `deadline`, or as long as it is worth while;
     /// whether there is something.
     pub fn spin(&self, deadline: Option<Instant>) -> bool {
-        let far = self.far();
-        if self.cursors.is_empty() && self.sockets.is_empty() && far.is_none() {
+        let way = self.way();
+        let daemon = self.daemon.as_ref().filter(|_| way == Way::Daemon);
+        if self.cursors.is_empty() && self.sockets.is_empty() && daemon.is_none() {
             return false;
         }
         if self.look() {
-            self.expect_near();
+            self.expect(Way::Near);
             return true;
         }
         // The daemon may need this very processor.
-        let mut gives_way = far.map(|_| self.wait_on());
+        let mut gives_way = (way == Way::Daemon).then(|| self.wait_on());
         if gives_way == Some(false) {
             return false;
         }
         // A look at many rings takes long.
         let looks = LOOKS.checked_div(self.cursors.len()).unwrap_or(0).max(1);
         let mut sockets: Vec<_> =
-            self.sockets.iter().chain(far).map(|socket| PollFd::new(&**socket, PollFlags::IN)).collect();
+            self.sockets.iter().chain(daemon).map(|socket| PollFd::new(&**socket, PollFlags::IN)).collect();
         if self.budget.late.load(Ordering::Relaxed) >= LATE {
             self.budget.late.store(0, Ordering::Relaxed);
             self.budget.parting.part_from(self.cursors.iter().map(|cursor| &*cursor.memory));
         }
-        let patience = if far.is_some() { &self.budget.far } else { &self.budget.patience };
-        let budget = if is_only_processor() { Duration::ZERO } else { patience.time() };
+        let mut patience = if way == Way::Near { &self.budget.patience } else { &self.budget.far };
+        let mut budget = affordable(patience);
         let begin = Instant::now();
-        let end = deadline.map_or(begin + budget, |deadline| deadline.min(begin + budget));
         let is_found = loop {
             if (0..looks).any(|_| self.is_ready() || pause_a_little()) {
-                self.expect_near();
+                self.expect(Way::Near);
                 break true;
             }
             if self.has_come(&mut sockets) {
                 break true;
             }
             let now = Instant::now();
-            if now >= end {
+            if now >= begin + budget || deadline.is_some_and(|deadline| now >= deadline) {
                 break false;
             }
-            if now.duration_since(begin) >= ANSWER && *gives_way.get_or_insert_with(|| self.wait_on()) {
-                std::thread::yield_now();
+            if now.duration_since(begin) >= ANSWER {
+                if *gives_way.get_or_insert_with(|| self.wait_on()) {
+                    std::thread::yield_now();
+                } else if way == Way::Route {
+                    patience = &self.budget.patience;
+                    budget = affordable(patience);
+                }
             }
         };
         if gives_way == Some(true) {
@@ -218,7 +232,7 @@ impl Spinner {
         if let Some(own) = self.own.as_ref().filter(|_| gives_way.is_some()) {
             bell::wait_nowhere(&**own);
         }
-        if is_found && far.is_none() {
+        if is_found && way == Way::Near {
             let late = self.budget.late.load(Ordering::Relaxed);
             self.budget.late.store(if gives_way.is_some() { late + 1 } else { 0 }, Ordering::Relaxed);
         }
@@ -236,9 +250,14 @@ impl Spinner {
 
     /// A sleep took so long.
     pub fn slept(&self, time: Duration) {
-        let patience = if self.far().is_some() { &self.budget.far } else { &self.budget.patience };
+        let patience = if self.way() == Way::Near { &self.budget.patience } else { &self.budget.far };
         patience.slept(time);
     }
+}
+
+/// How long to look.
+fn affordable(patience: &Patience) -> Duration {
+    if is_only_processor() { Duration::ZERO } else { patience.time() }
 }
 
 /// Whether nobody could answer while this task spins. Found out when it is about to spin for the first time: it takes many
@@ -305,14 +324,33 @@ mod tests {
         spinner.set_wake_time(Duration::from_secs(1));
         std::io::Write::write_all(&mut &theirs, b"x").unwrap();
         assert!(!spinner.spin(None), "no other host has said anything");
-        spinner.expect_far();
+        spinner.expect(Way::Daemon);
         assert!(spinner.spin(None));
         let mut outbox = Outbox::new(1 << 20).unwrap();
         let (mut ring, at) = outbox.open_ring().unwrap();
         let reader = Reader::new(&**outbox.memory(), at).unwrap();
         let spinner = spinner.renew([(outbox.memory().clone(), reader)].into_iter(), &[], None);
         assert!(outbox.send_inline(&mut ring, MessageHeader::default(), &[]));
-        assert!(spinner.spin(None) && spinner.far().is_none(), "a neighbour has spoken since");
+        assert!(spinner.spin(None) && spinner.way() == Way::Near, "a neighbour has spoken since");
+    }
+
+    #[test]
+    fn it_looks_longer_at_direct_routes_of_other_hosts_unless_others_compute() {
+        if is_only_processor() {
+            return eprintln!("one processor, or so much of two: nothing to try");
+        }
+        let (ours, _theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        let ours: Arc<OwnedFd> = Arc::new(ours.into());
+        let spinner = Spinner::default().renew(std::iter::empty(), &[ours], None);
+        let looked = |way, computes: bool| {
+            spinner.expect(way);
+            spinner.set_wake_time(Duration::from_millis(4));
+            spinner.budget.pause.took(if computes { Duration::from_secs(1) } else { Duration::ZERO });
+            let begin = Instant::now();
+            assert!(!spinner.spin(None));
+            begin.elapsed() >= Duration::from_millis(100)
+        };
+        assert!(!looked(Way::Near, false) && looked(Way::Route, false) && !looked(Way::Route, true));
     }
 
     #[test]
@@ -320,7 +358,7 @@ mod tests {
         let (ours, _theirs) = std::os::unix::net::UnixStream::pair().unwrap();
         let spinner = Spinner::with_daemon(Arc::new(ours.into()));
         spinner.set_wake_time(Duration::from_secs(1));
-        spinner.expect_far();
+        spinner.expect(Way::Daemon);
         spinner.budget.pause.took(Duration::from_secs(1));
         let begin = Instant::now();
         assert!(!spinner.spin(None));

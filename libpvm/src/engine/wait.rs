@@ -1,6 +1,7 @@
 //! Waiting at all sockets at once, and reading those at which something has come.
 
 use super::Engine;
+use super::patience::Way;
 use super::peers::Peer;
 use super::route::Arrival;
 use crate::error::{Error, Result};
@@ -11,6 +12,9 @@ use std::time::{Duration, Instant};
 
 /// Bytes of long messages that are read from one route before others are looked at.
 const TURN: usize = 1 << 20;
+
+/// Bytes of a message between hosts that takes its time.
+const FAR: usize = 32 << 10;
 
 /// What can be done without waiting.
 #[derive(Debug, Default)]
@@ -132,7 +136,7 @@ impl Engine {
             if message.src.is_task() && message.src.host() == self.tid().host() {
                 self.neighbours.note_sender();
             } else if message.src.is_task() {
-                self.neighbours.spinner().expect_far();
+                self.neighbours.spinner().expect(Way::Daemon);
             }
             let released = self.peers.count_come(message.src);
             self.take(message);
@@ -173,8 +177,9 @@ impl Engine {
                 Ok(Arrival::Closed) | Err(_) => (ended, left) = (true, 0),
             }
         }
-        if !messages.is_empty() {
-            self.neighbours.spinner().expect_near();
+        if let Some(last) = messages.last() {
+            let is_far = tid.host() != self.tid().host() && last.body.len() >= FAR;
+            self.neighbours.spinner().expect(if is_far { Way::Route } else { Way::Near });
         }
         for message in messages {
             if let Some(message) = self.peers.pass(message) {
