@@ -269,6 +269,7 @@ impl Turns {
                 let _ = dispatcher.free(pid);
             }
         }
+        self.be_prompt(false);
     }
 
     /// Sends a signal to a process that may be held.
@@ -286,7 +287,9 @@ impl Turns {
         }
         process::signal_process(pid, signal)?;
         if is_stopped && ENDINGS.contains(&signal) {
-            return self.free(pid);
+            let freed = self.free(pid);
+            self.be_prompt(self.are_taken());
+            return freed;
         }
         Ok(())
     }
@@ -302,6 +305,7 @@ impl Turns {
             // It compares more than the id.
             let _ = guardian.note(pid, false);
         }
+        self.be_prompt(self.are_taken());
     }
 }
 

@@ -71,10 +71,29 @@ fn a_stopped_task_hears_that_it_is_to_end() {
     let (mut task, mut turns) = (Spinner::new(), turns(Means::Stop));
     turns.set(task.pid(), false);
     task.wait_for('T');
+    assert!(turns.prompt.is_some());
     turns.signal(task.pid(), 15).unwrap();
+    assert!(turns.prompt.is_none());
     assert!(!task.0.wait().unwrap().success());
     turns.ended(task.pid());
     assert!(turns.held.is_empty());
+}
+
+/// The daemon goes before others only while somebody waits for a turn.
+#[test]
+fn when_the_last_one_that_is_held_ends_the_daemon_is_like_anybody() {
+    let mut turns = turns(Means::Stop);
+    for lets_all_go in [false, true] {
+        let task = Spinner::new();
+        turns.set(task.pid(), false);
+        assert!(turns.prompt.is_some());
+        if lets_all_go {
+            turns.free_all();
+        } else {
+            turns.ended(task.pid());
+        }
+        assert!(turns.prompt.is_none());
+    }
 }
 
 /// Who was stopped by its user is not continued when its turn comes, and who is continued waits for its turn.
