@@ -1,8 +1,9 @@
 //! `pvm top`: hosts, teams and tasks, and who has the processors.
 
 use crate::cli::TopArgs;
+use crate::shell::tables::in_micros;
 use anyhow::{Context, Result, bail};
-use pvm_wire::coscheduling::TurnsReport;
+use pvm_wire::coscheduling::{TaskReport, TeamReport, TurnsReport};
 use pvm3::{Scope, Task, Tid};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -65,16 +66,13 @@ impl Sample {
 
     fn times(&self) -> BTreeMap<Tid, u64> {
         let teams = self.hosts.iter().flat_map(|(_, report)| &report.teams);
-        teams.flat_map(|team| team.tasks.iter().copied()).collect()
+        teams.flat_map(|team| team.tasks.iter().map(|task| (task.tid, task.used))).collect()
     }
-}
 
-impl Sample {
-    /// Microseconds that teams waited for a processor, by host and name.
-    fn waits(&self) -> BTreeMap<(&str, &str), u64> {
-        let teams =
-            self.hosts.iter().flat_map(|(host, report)| report.teams.iter().map(move |team| (host, team)));
-        teams.map(|(host, team)| ((&**host, &*team.name), team.waited)).collect()
+    /// A team on a host.
+    fn team(&self, host: &str, name: &str) -> Option<&TeamReport> {
+        let (_, report) = self.hosts.iter().find(|(known, _)| known == host)?;
+        report.teams.iter().find(|team| team.name == name)
     }
 }
 
@@ -85,6 +83,8 @@ struct Total {
     hosts: usize,
     running: usize,
     cpu: f64,
+    /// % of the time that a daemon worked for its messages.
+    errands: f64,
     /// % of the time that its tasks wanted a processor and had none.
     waited: f64,
 }
@@ -93,11 +93,10 @@ struct Total {
 fn table(before: &Sample, now: &Sample) -> String {
     let elapsed = now.when.duration_since(before.when).as_secs_f64().max(1e-6);
     let old = before.times();
-    let cpu = |&(tid, time): &(Tid, u64)| {
-        let used = time.saturating_sub(old.get(&tid).copied().unwrap_or(time));
-        used as f64 / 1e6 / elapsed * 100.0
+    let percent = |micros: u64| micros as f64 / 1e6 / elapsed * 100.0;
+    let cpu = |task: &TaskReport| {
+        percent(task.used.saturating_sub(old.get(&task.tid).copied().unwrap_or(task.used)))
     };
-    let waits = before.waits();
     let mut teams: BTreeMap<&str, Total> = BTreeMap::new();
     let mut rows = String::new();
     for (host, report) in &now.hosts {
@@ -106,37 +105,45 @@ fn table(before: &Sample, now: &Sample) -> String {
             total.tasks += team.tasks.len();
             total.hosts += 1;
             total.running += usize::from(team.runs);
-            let waited = waits.get(&(&**host, &*team.name)).map_or(0, |old| team.waited.saturating_sub(*old));
-            total.waited += waited as f64 / 1e6 / elapsed * 100.0;
+            if let Some(old) = before.team(host, &team.name) {
+                total.waited += percent(team.waited.saturating_sub(old.waited));
+                total.errands += percent(team.errands.saturating_sub(old.errands));
+            }
             for task in &team.tasks {
                 total.cpu += cpu(task);
                 let state = if team.runs { "runs" } else { "waits" };
-                let command = now.names.get(&task.0).map_or("-", String::as_str);
+                let command = now.names.get(&task.tid).map_or("-", String::as_str);
                 let command = if command.is_empty() { "-" } else { command };
-                let tid = task.0.to_string();
+                let (tid, spin) = (task.tid.to_string(), task.spin.map_or("-".to_owned(), in_micros));
                 let (name, cpu) = (&team.name, cpu(task));
-                let _ = writeln!(rows, "{tid:>8} {host:>16} {name:>16} {state:>6} {cpu:>6.1} {command}");
+                let _ = writeln!(
+                    rows,
+                    "{tid:>8} {host:>16} {name:>16} {state:>6} {cpu:>6.1} {spin:>8} {command}"
+                );
             }
         }
     }
     let mut text = hosts(before, now, elapsed);
-    let all: f64 = teams.values().map(|team| team.cpu).sum();
+    let all: f64 = teams.values().map(|team| team.cpu + team.errands).sum();
     let _ = writeln!(
         text,
-        "\n{:>16} {:>6} {:>6} {:>6} {:>7} {:>6} {:>8}",
-        "TEAM", "TASKS", "HOSTS", "TURN", "CPU%", "SHARE", "SLOWDOWN"
+        "\n{:>16} {:>6} {:>6} {:>6} {:>7} {:>8} {:>6} {:>8}",
+        "TEAM", "TASKS", "HOSTS", "TURN", "CPU%", "DAEMONS%", "SHARE", "SLOWDOWN"
     );
     for (name, team) in teams {
-        let Total { tasks, hosts, running, cpu, waited } = team;
+        let Total { tasks, hosts, running, cpu, errands, waited } = team;
         let slowdown = if cpu > 0.0 { format!("{:.2}", (cpu + waited) / cpu) } else { "-".to_owned() };
-        let share = if all > 0.0 { cpu / all * 100.0 } else { 0.0 };
+        let share = if all > 0.0 { (cpu + errands) / all * 100.0 } else { 0.0 };
         let _ = writeln!(
             text,
-            "{name:>16} {tasks:>6} {hosts:>6} {running:>6} {cpu:>7.1} {share:>5.1}% {slowdown:>8}"
+            "{name:>16} {tasks:>6} {hosts:>6} {running:>6} {cpu:>7.1} {errands:>8.1} {share:>5.1}% {slowdown:>8}"
         );
     }
-    let _ =
-        writeln!(text, "\n{:>8} {:>16} {:>16} {:>6} {:>6} COMMAND", "TID", "HOST", "TEAM", "TURN", "CPU%");
+    let _ = writeln!(
+        text,
+        "\n{:>8} {:>16} {:>16} {:>6} {:>6} {:>8} COMMAND",
+        "TID", "HOST", "TEAM", "TURN", "CPU%", "SPIN"
+    );
     text + &rows
 }
 
@@ -183,14 +190,13 @@ fn on_screen(text: &str) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pvm_wire::coscheduling::TeamReport;
 
     fn sample(when: Instant, switches: u64, times: [u64; 2]) -> Sample {
         let [one, two] = [0x40002, 0x40003].map(Tid::from_bits);
         let waited = switches * 10_000;
-        let team = |name: &str, tid, time, runs| {
-            let tasks = vec![(tid, time)];
-            TeamReport { name: name.into(), runs, waited, tasks }
+        let team = |name: &str, tid, used, runs: bool| {
+            let tasks = vec![TaskReport { tid, used, spin: runs.then_some(12_500) }];
+            TeamReport { name: name.into(), runs, waited, errands: if runs { 0 } else { used }, tasks }
         };
         let teams = vec![team("a", one, times[0], true), team("b", two, times[1], false)];
         let report = TurnsReport {
@@ -215,10 +221,10 @@ mod tests {
         );
         let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(lines[1], ["vm", "priorities", "50ms", "0", "20.0", "0.0", "0.0", "0.0", "20.0"]);
-        assert_eq!(lines[4], ["a", "1", "1", "1", "75.0", "75.0%", "1.27"]);
-        assert_eq!(lines[5], ["b", "1", "1", "0", "25.0", "25.0%", "1.80"]);
-        assert_eq!(lines[8], ["t40002", "vm", "a", "runs", "75.0", "/bin/one"]);
-        assert_eq!(lines[9], ["t40003", "vm", "b", "waits", "25.0", "-"]);
+        assert_eq!(lines[4], ["a", "1", "1", "1", "75.0", "0.0", "60.0%", "1.27"]);
+        assert_eq!(lines[5], ["b", "1", "1", "0", "25.0", "25.0", "40.0%", "1.80"]);
+        assert_eq!(lines[8], ["t40002", "vm", "a", "runs", "75.0", "12.5us", "/bin/one"]);
+        assert_eq!(lines[9], ["t40003", "vm", "b", "waits", "25.0", "-", "-"]);
     }
 
     #[test]

@@ -360,6 +360,23 @@ fn turns_of_teams_have_a_row() {
     }
     let label = picture.of("M").find(|event| event["name"] == "thread_name" && place(event) == (2, 0));
     assert_eq!(label.unwrap()["args"]["name"], "turns");
+    // Both compute, so they share what there is, and each waits for what the other has.
+    let curve = |name: &str| {
+        let points = picture.of("C").filter(|event| event["name"] == name);
+        let points = points.map(|point| {
+            assert_eq!(place(point), (2, 0), "only there somebody takes turns");
+            let values = point["args"].as_object().expect("values of teams").values();
+            values.map(|value| value.as_f64().expect("a number")).collect::<Vec<_>>()
+        });
+        points.collect::<Vec<_>>()
+    };
+    let (shares, slowdowns) = (curve("teams' shares of what all had, %"), curve("teams' slowdowns"));
+    assert_eq!(shares.len(), slowdowns.len());
+    let sums = || shares.iter().map(|values| values.iter().sum::<f64>());
+    assert!(sums().all(|sum| sum == 0.0 || (sum - 100.0).abs() < 0.01), "{shares:?}");
+    assert!(sums().any(|sum| sum > 0.0) && sums().next_back() == Some(0.0), "{shares:?}");
+    assert!(slowdowns.iter().flatten().all(|&slowdown| slowdown == 0.0 || slowdown >= 1.0), "{slowdowns:?}");
+    assert!(slowdowns.iter().flatten().any(|&slowdown| slowdown > 1.5), "{slowdowns:?}");
 }
 
 fn a_file_that_cannot_be_written_stops_the_run_before_it_starts() {

@@ -4,7 +4,8 @@ mod teams_host;
 
 use pvm_wire::Tid;
 use pvm_wire::body::{BodyReader, BodyWriter};
-use pvm_wire::codes::{CONTEXT_TM, Tmx};
+use pvm_wire::codes::{CONTEXT_TC, CONTEXT_TM, Tcx, Tmx};
+use pvm_wire::coscheduling::{TaskReport, TurnsReport};
 use pvm_wire::daemon::DaemonMsg;
 use pvmd::core::event::{Action, Event};
 use std::collections::BTreeMap;
@@ -313,14 +314,15 @@ fn a_task_asks_how_turns_are_taken() {
     let ((a, _), _) = (h.start("a", 11), h.start("b", 21));
     h.pass(SLICE);
     h.r.say(h.conn, Tid::MY_DAEMON, Tmx::Turns.tag(), CONTEXT_TM, &BodyWriter::new().int(0x40000).finish());
+    assert!(matches!(h.r.next(), Action::Send { .. }), "the asker is asked for how long it spins");
     let Action::ReadTimes { host, id, pids } = h.r.next() else { panic!("nobody looks") };
     assert_eq!(pids, [100, 11, 21]);
     let times = [(0, 0), (5, 15), (6, 0)];
     let times =
         times.map(|(used, waited)| (Duration::from_micros(used), Duration::from_micros(waited))).to_vec();
-    h.r.feed(Event::Times { host, id, means: "priorities", times });
+    h.r.feed(Event::Times { host, id, means: "priorities", spin: Duration::from_micros(7), times });
     let (_, message) = h.r.message();
-    let report = pvm_wire::coscheduling::TurnsReport::decode(&message.body[4..]).unwrap();
+    let report = TurnsReport::decode(&message.body[4..]).unwrap();
     assert_eq!(
         (&*report.means, report.slice, report.is_shared, report.epoch),
         ("priorities", 50_000, true, 2)
@@ -328,10 +330,59 @@ fn a_task_asks_how_turns_are_taken() {
     assert_eq!(report.switches, 2);
     let teams: Vec<_> = report.teams.iter().map(|team| (&*team.name, team.runs)).collect();
     assert_eq!(teams, [("a", h.runs[&11]), ("b", h.runs[&21]), ("t40001", true)]);
-    assert_eq!((&*report.teams[0].tasks, report.teams[0].waited), (&[(a, 5)][..], 15));
+    let task = TaskReport { tid: a, used: 5, spin: None };
+    assert_eq!((&*report.teams[0].tasks, report.teams[0].waited), (&[task][..], 15));
+    assert_eq!((report.far_spin, report.daemon_spin), (report.spin * 5, 7000));
     h.r.say(h.conn, Tid::MY_DAEMON, Tmx::Turns.tag(), CONTEXT_TM, &BodyWriter::new().int(0x7_c0000).finish());
     let (_, message) = h.r.message();
     assert_eq!(BodyReader::new(&message.body).int(), Ok(pvm_wire::PvmError::NoHost.code()));
+}
+
+/// What a task is told when it asks how turns are taken, and how many tasks were asked for how long they spin.
+fn report(h: &mut Host) -> (TurnsReport, usize) {
+    h.r.say(h.conn, Tid::MY_DAEMON, Tmx::Turns.tag(), CONTEXT_TM, &BodyWriter::new().int(0x40000).finish());
+    let mut asked = 0;
+    loop {
+        match h.r.next() {
+            Action::Send { data, .. } => {
+                let head = pvm_wire::MessageHeader::decode(data.first_chunk().unwrap());
+                if (head.tag, head.context) == (Tcx::Spin.tag(), CONTEXT_TC) {
+                    asked += 1;
+                } else {
+                    return (TurnsReport::decode(&data[pvm_wire::MessageHeader::SIZE + 4..]).unwrap(), asked);
+                }
+            }
+            Action::ReadTimes { host, id, pids } => {
+                let times = vec![(Duration::ZERO, Duration::ZERO); pids.len()];
+                h.r.feed(Event::Times { host, id, means: "none", spin: Duration::ZERO, times });
+            }
+            other => panic!("unexpected: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn tasks_are_asked_for_how_long_they_spin_when_somebody_wants_to_know() {
+    let mut h = Host::new(2);
+    let (tid, cookie) = h.start("a", 11);
+    let spins = |report: &TurnsReport| {
+        let task = report.teams[0].tasks.iter().find(|task| task.tid == tid);
+        task.expect("the task").spin
+    };
+    let (before, asked) = report(&mut h);
+    assert_eq!((spins(&before), asked), (None, 1), "only the asker has enrolled");
+    let conn = h.enrol(11, cookie);
+    let (unanswered, asked) = report(&mut h);
+    assert_eq!((spins(&unanswered), asked), (None, 1));
+    assert_eq!(report(&mut h).1, 0, "who has not answered is not asked again");
+    let say = |h: &mut Host, nanos: i32| {
+        h.r.say(conn, Tid::MY_DAEMON, Tmx::Spin.tag(), CONTEXT_TM, &BodyWriter::new().int(nanos).finish());
+    };
+    say(&mut h, 12_500);
+    let (answered, asked) = report(&mut h);
+    assert_eq!((spins(&answered), asked), (Some(12_500), 1));
+    say(&mut h, -1);
+    assert_eq!(spins(&report(&mut h).0), Some(0), "there is no such time");
 }
 
 /// A host that is suspended wakes hours later; a clock that goes back would be a fault of the system's.

@@ -147,6 +147,46 @@ fn turns_are_remembered_with_what_was_refused() {
     assert!(history(&mut h, end.next).spans.is_empty());
 }
 
+#[test]
+fn each_turn_has_what_teams_have_used_in_it() {
+    let mut h = Host::new(1);
+    h.leaves_rest = true;
+    let ((a, _), (b, cookie)) = (h.start("a", 11), h.start("b", 21));
+    h.spend([(11, SLICE)]);
+    let first = history(&mut h, 0);
+    assert_eq!(first.spans.len(), 2, "of the second nothing is known yet");
+    assert!(first.spans[0].uses.iter().all(|team| team.name == "a") && first.spans[1].uses.is_empty());
+    let (running, (waiting, pid)) = if h.runs[&11] { ("a", (b, 21)) } else { ("b", (a, 11)) };
+    // Half a slice later a message brings the other, and the daemon has worked for it.
+    let half = SLICE / 2;
+    let used = h.used.get_or_insert_default();
+    *used.entry(if pid == 11 { 21 } else { 11 }).or_default() += half * 3 / 4;
+    *used.entry(pid).or_default() += half / 8;
+    h.waits.insert(pid, half / 2);
+    h.r.pass(half);
+    h.own = half / 8;
+    h.message(waiting, 1000);
+    let other = if running == "a" { "b" } else { "a" };
+    h.spend([(pid, SLICE)]);
+    h.pass(SLICE);
+    let told = history(&mut h, first.next);
+    let micros = |time: Duration| time.as_micros() as u64;
+    let use_of = |span: usize, name: &str| {
+        let team = told.spans[span].uses.iter().find(|team| team.name == name)?;
+        Some((team.used, team.errands, team.waited))
+    };
+    assert_eq!(told.spans[0].team.as_deref(), Some(running));
+    assert_eq!(use_of(0, running), Some((micros(half * 3 / 4), 0, 0)));
+    let (used, errands, waited) = use_of(0, other).unwrap();
+    assert_eq!((used, waited), (micros(half / 8), micros(half / 2)));
+    assert!(errands > 0 && errands < micros(half / 8), "the daemon has answered this task, too: {errands}");
+    assert_eq!(told.spans[1].team.as_deref(), Some(other));
+    assert_eq!((use_of(1, other), use_of(1, running)), (Some((micros(SLICE), 0, 0)), None));
+    let boosted: Vec<bool> = told.spans.iter().map(|span| span.is_boosted).collect();
+    assert_eq!(boosted[..3], [false, true, false]);
+    h.end(cookie, 21);
+}
+
 fn sleep(h: &mut Host, conn: ConnId, sleeps: bool) {
     let what = if sleeps { Tmx::Asleep } else { Tmx::Awake };
     h.r.say(conn, Tid::MY_DAEMON, what.tag(), CONTEXT_TM, &[]);
@@ -229,7 +269,6 @@ fn what_a_team_uses_before_its_first_turn_is_paid_for() {
     assert_eq!(h.running(), [11], "it has used less");
 }
 
-/// Lets two teams of one work for so long in each slice, and sleep so often, for a while; who runs at the ends of slices.
 /// Turns of a team that computes, beside one for which the daemon has as much to do as it computes itself.
 fn turns_beside_one_with_errands(slices: u32, message_to: impl Fn(Tid, Tid) -> Tid) -> u32 {
     let mut h = Host::new(1);
@@ -258,6 +297,7 @@ fn a_team_pays_for_what_the_daemon_does_for_it() {
     assert_eq!(turns_beside_one_with_errands(30, |_, _| Tid::from_bits(0x40001)), 10);
 }
 
+/// Lets two teams of one work for so long in each slice, and sleep so often, for a while; who runs at the ends of slices.
 fn after_work(leaves_rest: bool, work: [(Duration, u64); 2]) -> Vec<Vec<i32>> {
     let mut h = Host::new(1);
     h.leaves_rest = leaves_rest;

@@ -129,6 +129,11 @@ impl<J: Copy + Ord + Debug> Node<J> {
         self.running
     }
 
+    /// Whether a message has brought it.
+    pub fn is_boosted(&self) -> bool {
+        self.is_boosted
+    }
+
     /// A spontaneous context switch: a time slice has ended, and `next` runs from now on.
     pub fn slice_ended(&mut self, next: Option<J>) {
         self.epoch = self.epoch.next(self.name);

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 /// The most, in times of waking another task.
 pub const SPINS: u32 = 5;
+/// Between a message to another host and the answer so many are woken: this host's daemon, that one's, its task, and both again.
+pub const FAR: u32 = 5;
 /// The least that is tried, as a part of the most.
 const LEAST: u64 = 16;
 /// The most short sleeps between two tries.

@@ -78,8 +78,12 @@ pub struct TurnsReport {
     pub slice: u64,
     /// Nanoseconds that it takes to wake another process.
     pub wake: u64,
-    /// Nanoseconds that a task spins at most before it sleeps.
+    /// Nanoseconds that a task spins at most before it sleeps, if a task of its own host has the word.
     pub spin: u64,
+    /// The same if one of another host has.
+    pub far_spin: u64,
+    /// Nanoseconds that the daemon spins at present before it sleeps.
+    pub daemon_spin: u64,
     /// Whether turns are taken at present.
     pub is_shared: bool,
     /// Count of the host's epoch.
@@ -115,6 +119,32 @@ pub struct TurnSpan {
     pub old: u64,
     /// Messages that changed nothing, their team having had more than its share.
     pub unfair: u64,
+    /// Whether the team had the turn because of a message.
+    pub is_boosted: bool,
+    /// What teams have used of the processors meanwhile; those that wanted none are left out.
+    pub uses: Vec<TeamUse>,
+}
+
+/// What a team has had of a host's processors.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TeamUse {
+    /// Its name.
+    pub name: String,
+    /// Microseconds of CPU time of its processes.
+    pub used: u64,
+    /// Microseconds of the daemon's CPU time that it has spent on the team's messages.
+    pub errands: u64,
+    /// Microseconds that its processes wanted a processor and had none.
+    pub waited: u64,
+}
+
+impl TeamUse {
+    /// The same team has had that, too.
+    pub fn add(&mut self, more: &Self) {
+        self.used = self.used.saturating_add(more.used);
+        self.errands = self.errands.saturating_add(more.errands);
+        self.waited = self.waited.saturating_add(more.waited);
+    }
 }
 
 /// What turns there have been on a host.
@@ -147,8 +177,21 @@ pub struct TeamReport {
     pub runs: bool,
     /// Microseconds that its tasks wanted a processor and had none.
     pub waited: u64,
-    /// Its tasks, and the microseconds of CPU time that each has used.
-    pub tasks: Vec<(Tid, u64)>,
+    /// Microseconds of the daemon's CPU time that it has spent on the team's messages while teams took turns.
+    pub errands: u64,
+    /// Its tasks.
+    pub tasks: Vec<TaskReport>,
+}
+
+/// A task of a team.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskReport {
+    /// Which.
+    pub tid: Tid,
+    /// Microseconds of CPU time that it has used.
+    pub used: u64,
+    /// Nanoseconds that it spins before it sleeps, as far as it has said.
+    pub spin: Option<u64>,
 }
 
 impl TurnsReport {
@@ -202,8 +245,8 @@ mod tests {
 
     #[test]
     fn a_report_arrives() {
-        let team =
-            TeamReport { name: "a".into(), runs: true, waited: 3, tasks: vec![(Tid::from_bits(0x40001), 7)] };
+        let task = TaskReport { tid: Tid::from_bits(0x40001), used: 7, spin: Some(9) };
+        let team = TeamReport { name: "a".into(), runs: true, waited: 3, errands: 4, tasks: vec![task] };
         let report = TurnsReport {
             means: "stop".into(),
             epoch: u64::MAX,

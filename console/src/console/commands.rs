@@ -7,13 +7,19 @@ use crate::shell::tables::{self, HostRow, TaskRow};
 use crate::shell::{help, ps};
 use anyhow::{Result, bail};
 use pvm_wire::codes::task_flags;
+use pvm_wire::coscheduling::TurnsReport;
 use pvm3::{HostState, PvmError, Scope, Task, TaskInfo, Tid};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
 
 /// The version of PVM whose console this is.
 const VERSION: &str = "3.4.6";
+
+/// In this time tasks that wait answer their daemon.
+const ANSWER: Duration = Duration::from_millis(50);
 
 impl Console {
     /// Carries out a command whose number of arguments is right.
@@ -118,7 +124,7 @@ impl Console {
             if self.interrupted.load(Ordering::SeqCst) || self.terminated.load(Ordering::SeqCst) {
                 break;
             }
-            std::thread::sleep(TICK);
+            thread::sleep(TICK);
         }
         let batches = self.task.batches()?;
         let batch: Vec<_> = batches.into_iter().filter(|batch| batch.id == id).collect();
@@ -142,14 +148,21 @@ impl Console {
         formats.dedup();
         let mut text = tables::configuration(formats.len(), &hosts);
         if is_long {
-            let mut rows = Vec::new();
-            for host in hosts {
-                // One that goes meanwhile has no line.
-                rows.extend(self.task.turns(Tid::from_raw(host.tid)).ok().map(|report| (host.name, report)));
-            }
-            text.push_str(&tables::turns(&rows));
+            // Who is asked for the first time asks its tasks, which answer soon if they do not compute.
+            self.turns(&hosts);
+            thread::sleep(ANSWER);
+            text.push_str(&tables::turns(&self.turns(&hosts)));
         }
         Ok(text)
+    }
+
+    /// How teams take turns on these hosts; one that goes meanwhile is left out.
+    fn turns(&mut self, hosts: &[HostRow]) -> Vec<(String, TurnsReport)> {
+        let report = |host: &HostRow| {
+            let report = self.task.turns(Tid::from_raw(host.tid)).ok()?;
+            Some((host.name.clone(), report))
+        };
+        hosts.iter().filter_map(report).collect()
     }
 
     fn delete(&mut self, args: &[String]) -> Result<String> {

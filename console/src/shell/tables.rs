@@ -52,16 +52,35 @@ pub fn configuration(formats: usize, hosts: &[HostRow]) -> String {
     text
 }
 
-/// How teams take turns on each host, behind the table of `conf`.
+/// How teams take turns on each host, behind the table of `conf`; and for how long tasks and daemons spin, at most and now.
 pub fn turns(rows: &[(String, TurnsReport)]) -> String {
-    let mut text =
-        format!("{:>24} {:>10} {:>9} {:>10} {:>10}\n", "HOST", "TURNS BY", "SLICE", "WAKE", "SPIN");
-    for (name, TurnsReport { means, slice, wake, spin, .. }) in rows {
-        let slice = Duration::from_micros(*slice);
-        let [wake, spin] = [wake, spin].map(|nanos| format!("{:.1}us", *nanos as f64 / 1000.0));
-        let _ = writeln!(text, "{name:>24} {means:>10} {:>9} {wake:>10} {spin:>10}", format!("{slice:?}"));
+    let mut text = format!(
+        "{:>24} {:>10} {:>9} {:>9} {:>9} {:>9} {:>17} {:>10}\n",
+        "HOST", "TURNS BY", "SLICE", "WAKE", "SPIN MAX", "FAR MAX", "TASKS SPIN NOW", "DAEMON NOW"
+    );
+    for (name, report) in rows {
+        let TurnsReport { means, slice, wake, spin, far_spin, daemon_spin, teams, .. } = report;
+        let slice = format!("{:?}", Duration::from_micros(*slice));
+        let [wake, most, far, daemon] = [wake, spin, far_spin, daemon_spin].map(|&nanos| in_micros(nanos));
+        let now: Vec<u64> = teams.iter().flat_map(|team| &team.tasks).filter_map(|task| task.spin).collect();
+        let now = match (now.iter().min(), now.iter().max()) {
+            (Some(least), Some(most)) if least < most => {
+                format!("{}..{}", in_micros(*least), in_micros(*most))
+            }
+            (_, Some(all)) => in_micros(*all),
+            _ => "-".to_owned(),
+        };
+        let _ = writeln!(
+            text,
+            "{name:>24} {means:>10} {slice:>9} {wake:>9} {most:>9} {far:>9} {now:>17} {daemon:>10}"
+        );
     }
     text
+}
+
+/// Nanoseconds for people: `4.2us`.
+pub fn in_micros(nanos: u64) -> String {
+    format!("{:.1}us", nanos as f64 / 1000.0)
 }
 
 /// What is shown when somebody else has added hosts.
@@ -142,6 +161,7 @@ fn flags(bits: i32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pvm_wire::coscheduling::{TaskReport, TeamReport};
 
     fn vm() -> HostRow {
         let (name, arch) = ("vm".into(), "LINUX64".into());
@@ -163,10 +183,23 @@ mod tests {
             slice: 50_000,
             wake: 4200,
             spin: 21_000,
+            far_spin: 105_000,
+            daemon_spin: 5250,
             ..TurnsReport::default()
         };
-        let expected = "                    HOST   TURNS BY     SLICE       WAKE       SPIN\n                      vm priorities      50ms      4.2us     21.0us\n";
-        assert_eq!(turns(&[("vm".to_owned(), report)]), expected);
+        let told = |spins: &[Option<u64>]| {
+            let tid = pvm_wire::Tid::from_bits(0x40002);
+            let tasks = spins.iter().map(|&spin| TaskReport { tid, used: 0, spin }).collect();
+            let report =
+                TurnsReport { teams: vec![TeamReport { tasks, ..TeamReport::default() }], ..report.clone() };
+            turns(&[("vm".to_owned(), report)])
+        };
+        let head = "                    HOST   TURNS BY     SLICE      WAKE  SPIN MAX   FAR MAX    TASKS SPIN NOW DAEMON NOW\n";
+        let host = "                      vm priorities      50ms     4.2us    21.0us   105.0us";
+        assert_eq!(told(&[]), format!("{head}{host}                 -      5.2us\n"));
+        assert_eq!(told(&[None, Some(1300)]), format!("{head}{host}             1.3us      5.2us\n"));
+        let some = told(&[Some(105_000), None, Some(1300)]);
+        assert_eq!(some, format!("{head}{host}    1.3us..105.0us      5.2us\n"));
     }
 
     #[test]

@@ -2,15 +2,19 @@
 
 use super::Host;
 use super::rows::{Call, Moment, Row};
-use super::turns::Turn;
+use super::turns::{self, Turn, Window};
 use pvm_wire::codes::Tm;
 use pvm_wire::timeline::{Activity, Kind};
 use pvm_wire::{HostIndex, Tid};
 use pvm3::ClockAhead;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{self, Write};
+
+/// Curves that a host with turns has.
+const SHARES: &str = "teams' shares of what all had, %";
+const SLOWDOWNS: &str = "teams' slowdowns";
 
 /// Receivers of a multicast that are named.
 const NAMED_MAX: usize = 16;
@@ -93,10 +97,46 @@ impl Picture {
                     args.insert(format!("refused, {what}"), json!(count));
                 }
             }
+            if turn.what.is_boosted {
+                args.insert("because of".to_owned(), json!("a message"));
+            }
             let name = turn.what.team.as_deref().unwrap_or("all run");
             file.put(&self.span(host, name, "turn", (turn.begin.max(self.start), turn.end), args))?;
         }
+        self.write_shares(host, turns, file)
+    }
+
+    /// What teams have of a host, as curves that hold until the next value; where nobody takes turns there is nothing.
+    fn write_shares(&self, host: Tid, turns: &[Turn], file: &mut File<'_, impl Write>) -> io::Result<()> {
+        let mut known = BTreeSet::new();
+        let windows = turns::windows(turns).into_iter().filter(|window| window.end > self.start);
+        let windows: Vec<Window> = windows.collect();
+        for (at, window) in windows.iter().enumerate() {
+            known.extend(window.uses.iter().map(|team| &*team.name));
+            let begin = window.begin.max(self.start);
+            file.put(&self.curve(host, SHARES, begin, &known, &window.shares().collect()))?;
+            file.put(&self.curve(host, SLOWDOWNS, begin, &known, &window.slowdowns().collect()))?;
+            if windows.get(at + 1).is_none_or(|next| next.begin != window.end) {
+                for name in [SHARES, SLOWDOWNS] {
+                    file.put(&self.curve(host, name, window.end, &known, &BTreeMap::new()))?;
+                }
+            }
+        }
         Ok(())
+    }
+
+    /// Values of teams from a moment on; of those that are known and have none, 0.
+    fn curve(
+        &self,
+        host: Tid,
+        name: &'static str,
+        moment: Moment,
+        known: &BTreeSet<&str>,
+        values: &BTreeMap<&str, f64>,
+    ) -> Event<'static> {
+        let value = |team: &str| json!(values.get(team).copied().unwrap_or_default());
+        let args = known.iter().map(|&team| (team.to_owned(), value(team))).collect();
+        Event { ph: "C", name, ts: Some(self.time(moment)), args, ..place(host) }
     }
 
     /// The name of the host that has this index.
@@ -343,7 +383,8 @@ mod tests {
     fn a_host_has_a_row_of_turns() {
         let turn = |begin, end, team: Option<&str>, origin, unfair| {
             let team = team.map(str::to_owned);
-            let what = TurnSpan { team, epoch: 7, origin, unfair, ..TurnSpan::default() };
+            let is_boosted = unfair > 0;
+            let what = TurnSpan { team, epoch: 7, origin, unfair, is_boosted, ..TurnSpan::default() };
             Turn { begin, end, what }
         };
         let host = SENDER.to_host();
@@ -367,7 +408,12 @@ mod tests {
         );
         assert!(turns.iter().all(|turn| turn["pid"] == 1 && turn["tid"] == 0));
         assert_eq!(turns[0]["args"], json!({"epoch": 7}));
-        let brought = json!({"epoch": 7, "adopted from": "b\"", "refused, more than its share": 3});
+        let brought = json!({
+            "epoch": 7,
+            "adopted from": "b\"",
+            "refused, more than its share": 3,
+            "because of": "a message"
+        });
         assert_eq!(turns[1]["args"], brought);
         assert_eq!(turns[2]["args"]["adopted from"], "host 77");
     }

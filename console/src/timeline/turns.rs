@@ -2,13 +2,15 @@
 
 use super::Host;
 use super::rows::Moment;
-use pvm_wire::coscheduling::{TurnHistory, TurnSpan};
+use pvm_wire::coscheduling::{TeamUse, TurnHistory, TurnSpan};
 use pvm3::{Task, Tid};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// How often daemons are asked: they forget what is some minutes old.
 const EVERY: Duration = Duration::from_millis(500);
+/// Shares are shown of times that are as long at least, in nanoseconds.
+const WINDOW: Moment = 500_000_000;
 /// Turns kept of all hosts together.
 const TURNS_MAX: usize = 1 << 20;
 
@@ -99,6 +101,63 @@ impl Turn {
         self.end = next.end;
         self.what.old += next.what.old;
         self.what.unfair += next.what.unfair;
+        add_uses(&mut self.what.uses, &next.what.uses);
+    }
+}
+
+fn add_uses(all: &mut Vec<TeamUse>, more: &[TeamUse]) {
+    for team in more {
+        match all.iter_mut().find(|known| known.name == team.name) {
+            Some(known) => known.add(team),
+            None => all.push(team.clone()),
+        }
+    }
+}
+
+/// What teams have had of a host's processors in a time, by this host's clock.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Window {
+    /// Its begin.
+    pub begin: Moment,
+    /// Its end.
+    pub end: Moment,
+    /// By teams.
+    pub uses: Vec<TeamUse>,
+}
+
+/// Turns that follow on each other, put together to times in which each team may have had one.
+pub fn windows(turns: &[Turn]) -> Vec<Window> {
+    let mut windows: Vec<Window> = Vec::new();
+    for turn in turns {
+        match windows.last_mut() {
+            Some(last) if last.end == turn.begin && last.end - last.begin < WINDOW => last.add(turn),
+            _ => {
+                let mut window = Window { begin: turn.begin, ..Window::default() };
+                window.add(turn);
+                windows.push(window);
+            }
+        }
+    }
+    windows
+}
+
+impl Window {
+    fn add(&mut self, turn: &Turn) {
+        self.end = turn.end;
+        add_uses(&mut self.uses, &turn.what.uses);
+    }
+
+    /// Each team's part of what all have had, %: their processes, and the daemon for their messages.
+    pub fn shares(&self) -> impl Iterator<Item = (&str, f64)> {
+        let had = |team: &TeamUse| (team.used + team.errands) as f64;
+        let all = self.uses.iter().map(had).sum::<f64>().max(1.0);
+        self.uses.iter().map(move |team| (&*team.name, had(team) / all * 100.0))
+    }
+
+    /// The time each team's processes wanted a processor over the time they had one; who had none is left out.
+    pub fn slowdowns(&self) -> impl Iterator<Item = (&str, f64)> {
+        let ran = self.uses.iter().filter(|team| team.used > 0);
+        ran.map(|team| (&*team.name, (team.used + team.waited) as f64 / team.used as f64))
     }
 }
 
@@ -124,5 +183,31 @@ mod tests {
         let turns = turns.finish().remove(&HOST).unwrap();
         let times: Vec<_> = turns.iter().map(|turn| (turn.begin, turn.end, turn.what.old)).collect();
         assert_eq!(times, [(110, 120, 1), (120, 140, 2), (140, 150, 1), (160, 170, 1)]);
+    }
+
+    #[test]
+    fn shares_are_those_of_some_turns_together() {
+        let turn = |begin: Moment, end: Moment, name: &str, (used, errands, waited): (u64, u64, u64)| Turn {
+            begin: begin * 1_000_000,
+            end: end * 1_000_000,
+            what: TurnSpan {
+                uses: vec![TeamUse { name: name.to_owned(), used, errands, waited }],
+                ..TurnSpan::default()
+            },
+        };
+        let turns = [
+            turn(0, 200, "a", (60, 20, 0)),
+            turn(200, 400, "b", (20, 0, 60)),
+            turn(400, 600, "a", (0, 0, 30)),
+            turn(600, 800, "b", (0, 0, 9)),
+            turn(900, 1000, "b", (50, 0, 0)),
+        ];
+        let windows = windows(&turns);
+        let times: Vec<_> = windows.iter().map(|w| (w.begin / 1_000_000, w.end / 1_000_000)).collect();
+        assert_eq!(times, [(0, 600), (600, 800), (900, 1000)]);
+        assert_eq!(windows[0].shares().collect::<Vec<_>>(), [("a", 80.0), ("b", 20.0)]);
+        assert_eq!(windows[0].slowdowns().collect::<Vec<_>>(), [("a", 1.5), ("b", 4.0)]);
+        assert_eq!(windows[1].shares().collect::<Vec<_>>(), [("b", 0.0)]);
+        assert_eq!(windows[1].slowdowns().count(), 0, "it has not run");
     }
 }

@@ -5,7 +5,7 @@
 //! them computes it looks for the long one no longer than for a neighbour's, and for the daemon's not at all.
 
 use super::processors::{self, Parting};
-use pvm_shm::patience::Patience;
+use pvm_shm::patience::{FAR, Patience};
 use pvm_shm::pause::Pause;
 use pvm_shm::ring::{Reader, call_record};
 use pvm_shm::{Mapping, Memory, bell};
@@ -33,8 +33,6 @@ pub(super) enum Way {
     Daemon,
 }
 
-/// Between a message to another host and the answer so many are woken: this host's daemon, that one's, its task, and both again.
-const FAR: u32 = 5;
 /// A look at more sockets takes too long.
 const SOCKETS: usize = 16;
 
@@ -128,6 +126,20 @@ impl Spinner {
         [Way::Route, Way::Daemon].into_iter().find(|&known| known as u8 == way).unwrap_or(Way::Near)
     }
 
+    /// For how long it would look now.
+    pub(super) fn in_force(&self) -> Duration {
+        let way = self.way();
+        let looks_at_daemon = way == Way::Daemon && self.daemon.is_some();
+        if self.cursors.is_empty() && self.sockets.is_empty() && !looks_at_daemon {
+            return Duration::ZERO;
+        }
+        affordable(self.patience(way))
+    }
+
+    fn patience(&self, way: Way) -> &Patience {
+        if way == Way::Near { &self.budget.patience } else { &self.budget.far }
+    }
+
     /// A record was taken: the next of this ring is expected there.
     #[inline]
     pub(super) fn advance(&self, index: usize, reader: &Reader) {
@@ -202,7 +214,7 @@ impl Spinner {
             self.budget.late.store(0, Ordering::Relaxed);
             self.budget.parting.part_from(self.cursors.iter().map(|cursor| &*cursor.memory));
         }
-        let mut patience = if way == Way::Near { &self.budget.patience } else { &self.budget.far };
+        let mut patience = self.patience(way);
         let mut budget = affordable(patience);
         let begin = Instant::now();
         let is_found = loop {
@@ -250,8 +262,7 @@ impl Spinner {
 
     /// A sleep took so long.
     pub fn slept(&self, time: Duration) {
-        let patience = if self.way() == Way::Near { &self.budget.patience } else { &self.budget.far };
-        patience.slept(time);
+        self.patience(self.way()).slept(time);
     }
 }
 

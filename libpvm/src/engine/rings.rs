@@ -333,7 +333,12 @@ impl Engine {
                 let descriptors = self.route.as_mut().and_then(Route::take_descriptors);
                 self.hints.see(&descriptors.unwrap_or_default());
             }
-            Tcx::Neighbour | Tcx::Turns | Tcx::Page => {}
+            Tcx::Spin if message.src.is_daemon() => {
+                let nanos = self.neighbours.spinner().in_force().as_nanos();
+                let nanos = i32::try_from(nanos).unwrap_or(i32::MAX);
+                self.tell_daemon_later(Tmx::Spin, BodyWriter::new().int(nanos).finish());
+            }
+            Tcx::Neighbour | Tcx::Turns | Tcx::Page | Tcx::Spin => {}
             Tcx::Epoch => self.hear_epoch(message.src, reader.int()?, reader.int()?),
             Tcx::Known => self.neighbours.know(message.src),
             Tcx::Ring => {

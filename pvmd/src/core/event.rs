@@ -183,6 +183,8 @@ pub enum Event {
         id: RequestId,
         /// By what means processes are held.
         means: &'static str,
+        /// For how long the daemon spins at present before it sleeps.
+        spin: Duration,
         /// CPU time that each process has used, and how long it has wanted a processor and had none, in the order of the question;
         /// zero if it is not there.
         times: Vec<(Duration, Duration)>,

@@ -2,17 +2,23 @@
 
 use super::Core;
 use super::teams::TeamId;
+use super::turns::micros;
+use super::usage::Use;
 use pvm_sched::epochs::{Counters, Epoch};
-use pvm_wire::coscheduling::{TurnHistory, TurnSpan};
-use std::collections::VecDeque;
+use pvm_wire::coscheduling::{TeamUse, TurnHistory, TurnSpan};
+use std::collections::{BTreeMap, VecDeque};
 
 /// Spans that are kept: at twenty a second, of some minutes.
 const SPANS_MAX: usize = 4096;
+/// Teams that they name in all.
+const USES_MAX: usize = 1 << 16;
 
 /// The last turns.
 #[derive(Debug, Default)]
 pub(super) struct History {
     spans: VecDeque<TurnSpan>,
+    /// Teams that they name.
+    uses: usize,
     /// How many there were before the first of them.
     gone: u64,
     open: Option<Open>,
@@ -27,15 +33,19 @@ struct Open {
     state: State,
     span: TurnSpan,
     counters: Counters,
+    /// What each team had had before.
+    used: BTreeMap<TeamId, Use>,
 }
 
 impl History {
     fn push(&mut self, span: TurnSpan) {
-        if self.spans.len() >= SPANS_MAX {
-            self.spans.pop_front();
+        self.uses += span.uses.len();
+        self.spans.push_back(span);
+        while self.spans.len() > SPANS_MAX || self.uses > USES_MAX {
+            let Some(gone) = self.spans.pop_front() else { break };
+            self.uses -= gone.uses.len();
             self.gone += 1;
         }
-        self.spans.push_back(span);
     }
 
     fn since(&self, number: u64) -> TurnHistory {
@@ -46,8 +56,12 @@ impl History {
 }
 
 impl Core {
-    /// Begins a span if anything has changed. Called when all has been done that an event entails.
+    /// Begins a span if anything has changed. Called when all has been done that an event entails. What has been used before a
+    /// change is of the span that it ends, so while that is being read nothing has changed yet.
     pub(super) fn note_turn(&mut self) {
+        if self.teams.is_shared && self.teams.meter.is_read() {
+            return;
+        }
         let state = self.state();
         if self.teams.history.open.as_ref().map(|open| open.state) != state {
             self.begin_span(state);
@@ -71,7 +85,8 @@ impl Core {
         if let Some(open) = self.teams.history.open.take() {
             let old = counters.old - open.counters.old;
             let unfair = counters.unfair - open.counters.unfair;
-            let span = TurnSpan { end: now.max(open.span.begin), old, unfair, ..open.span };
+            let uses = self.uses_since(&open.used);
+            let span = TurnSpan { end: now.max(open.span.begin), old, unfair, uses, ..open.span };
             self.teams.history.push(span);
         }
         let name = |team| self.teams.name(team).unwrap_or_default().to_owned();
@@ -83,10 +98,25 @@ impl Core {
                 team: team.map(name),
                 epoch: count,
                 origin,
+                is_boosted: team.is_some() && self.teams.node.is_boosted(),
                 ..TurnSpan::default()
             };
-            Open { state, span, counters }
+            Open { state, span, counters, used: self.teams.all_used().clone() }
         });
+    }
+
+    /// What teams have had since then, those left out that have not wanted anything.
+    fn uses_since(&self, before: &BTreeMap<TeamId, Use>) -> Vec<TeamUse> {
+        let since = |(&team, used): (&TeamId, &Use)| {
+            let used = used.since(before.get(&team).copied().unwrap_or_default());
+            (used != Use::default()).then(|| TeamUse {
+                name: self.teams.name(team).unwrap_or_default().to_owned(),
+                used: micros(used.time),
+                errands: micros(used.errands),
+                waited: micros(used.waits),
+            })
+        };
+        self.teams.all_used().iter().filter_map(since).collect()
     }
 }
 

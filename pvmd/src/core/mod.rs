@@ -265,7 +265,9 @@ impl Core {
             Event::Resolved { add, results } => self.on_resolved(add, results),
             Event::HostStarted { index, result } => self.on_host_started(index, result),
             Event::Load { busy_cores } => self.on_load(busy_cores),
-            Event::Times { host, id, means, times } => self.on_times(PeerTo { host, id }, means, &times),
+            Event::Times { host, id, means, spin, times } => {
+                self.on_times(PeerTo { host, id }, means, spin, &times);
+            }
             Event::Usage { work, own, leaves_rest } => self.on_usage(work, own, leaves_rest),
             Event::Terminate { reason } => self.on_terminate(&reason),
         }

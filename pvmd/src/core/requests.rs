@@ -71,6 +71,7 @@ impl Core {
                 self.on_sleep(tid, what == Tmx::Asleep);
                 Ok(())
             }
+            (_, Some(Tmx::Spin)) => self.on_spin(tid, &message.body),
             (_, Some(Tmx::Epoch)) => self.on_told_epoch(tid, &message.body),
             (_, Some(Tmx::Page)) => {
                 self.on_page_wanted(tid);

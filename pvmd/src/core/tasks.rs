@@ -14,6 +14,7 @@ use pvm_wire::tid::LOCAL_MAX;
 use pvm_wire::{FragmentHeader, HostIndex, Reassembler, Tid, codes::task_flags};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::{OsStr, OsString};
+use std::time::Duration;
 
 /// The last local part a task can have: the one after it is the keeper of groups'.
 const LAST: u32 = LOCAL_MAX - 1;
@@ -82,6 +83,17 @@ pub(super) struct Task {
     pub neighbours: BTreeSet<Tid>,
     /// To whom on another host it has sent, without an answer yet.
     pub awaits: Option<Tid>,
+    /// For how long it spins before it sleeps.
+    pub spin: Spin,
+}
+
+/// For how long a task spins before it sleeps.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Spin {
+    /// What it has said last.
+    pub told: Option<Duration>,
+    /// It has been asked, and has not answered.
+    pub is_asked: bool,
 }
 
 impl Task {
@@ -168,6 +180,7 @@ impl TaskTable {
             exec: None,
             item: None,
             backlog: VecDeque::new(),
+            spin: Spin::default(),
             queued: 0,
             notices: Notices::default(),
             neighbours: BTreeSet::new(),

@@ -4,11 +4,11 @@
 //! bring its receiver's team onto it out of turn: [`pvm_sched::epochs`] has the rule. Here is who belongs to which team, when
 //! turns begin, and what the driver is to do about it.
 
-use super::event::Action;
+use super::event::{Action, Work};
 use super::flow::Source;
 use super::history::History;
 use super::tasks::{Origin, Task};
-use super::usage::Meter;
+use super::usage::{Meter, Use};
 use super::{Core, Timer};
 use pvm_sched::epochs::{Arrival, Epoch, Node};
 use pvm_wire::body::{BodyError, BodyReader, BodyWriter};
@@ -45,6 +45,8 @@ pub(super) struct Teams {
     pub is_shared: bool,
     /// What they use of the processor.
     pub meter: Meter,
+    /// What they have used so far.
+    used: BTreeMap<TeamId, Use>,
     /// The processor has time left for all, or nobody computes: everybody runs, and it is looked again after a slice.
     pub is_idle: bool,
     /// Number of the slice that runs; timers of others have no effect.
@@ -91,6 +93,7 @@ impl Teams {
             count: 0,
             is_shared: false,
             meter: Meter::default(),
+            used: BTreeMap::new(),
             is_idle: false,
             serial: 0,
             chosen: BTreeSet::new(),
@@ -120,12 +123,35 @@ impl Teams {
         if *tasks == 0 {
             self.names.remove(name);
             self.roster.remove(&team);
+            self.used.remove(&team);
         }
     }
 
     /// Its name; `None` for the team of a task that has none.
     pub fn name(&self, team: TeamId) -> Option<&str> {
         self.roster.get(&team).map(|(name, _)| &**name)
+    }
+
+    /// Processes of teams have done this, and this daemon that for teams.
+    pub fn note_used(&mut self, work: &[(TeamId, Work)], errands: &[(TeamId, Duration)]) {
+        for &(team, work) in work {
+            let used = self.used.entry(team).or_default();
+            used.time += work.time;
+            used.waits += work.waits;
+        }
+        for &(team, time) in errands {
+            self.used.entry(team).or_default().errands += time;
+        }
+    }
+
+    /// What a team has had while teams took turns.
+    pub fn used(&self, team: TeamId) -> Use {
+        self.used.get(&team).copied().unwrap_or_default()
+    }
+
+    /// The same of all.
+    pub fn all_used(&self) -> &BTreeMap<TeamId, Use> {
+        &self.used
     }
 
     /// The teams that take turns, their processes, and whether they may run.

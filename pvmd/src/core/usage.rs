@@ -28,6 +28,28 @@ const BRIEF: Duration = Duration::from_micros(500);
 /// side, packets to be sealed on the other.
 const FRAGMENT_BYTES: u64 = 16 << 10;
 
+/// What a team has had, while teams took turns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Use {
+    /// CPU time of its processes.
+    pub time: Duration,
+    /// This daemon's CPU time that went into its messages.
+    pub errands: Duration,
+    /// For how long its processes have waited for a processor.
+    pub waits: Duration,
+}
+
+impl Use {
+    /// What has come since.
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            time: self.time.saturating_sub(before.time),
+            errands: self.errands.saturating_sub(before.errands),
+            waits: self.waits.saturating_sub(before.waits),
+        }
+    }
+}
+
 /// The readings so far.
 #[derive(Debug, Default)]
 pub(super) struct Meter {
@@ -102,6 +124,11 @@ impl Meter {
         let all = carried.values().sum::<u64>() as f64;
         let parts = carried.into_iter().filter_map(|(team, part)| Some((team?, part)));
         parts.map(|(team, part)| (team, own.mul_f64(part as f64 / all))).collect()
+    }
+
+    /// Whether a reading is under way.
+    pub fn is_read(&self) -> bool {
+        !self.asked.is_empty()
     }
 
     /// Notes who computes; of those who have not run it is known from before. Whether nobody does.
@@ -184,6 +211,7 @@ impl Core {
         self.teams.meter.is_by_use = leaves_rest;
         self.tell_tasks();
         let is_wanted = used.is_none_or(|used| {
+            self.teams.note_used(&used, &errands);
             self.pay_errands(&errands);
             self.settle(&used, elapsed, all)
         });

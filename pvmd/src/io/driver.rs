@@ -14,6 +14,7 @@ use crate::io::starter::Starter;
 use crate::io::task_socket::{self, Numbers, TaskHandle};
 use crate::io::vigil::{Vigil, pass};
 use bytes::Bytes;
+use pvm_wire::daemon::RequestId;
 use pvm_wire::{FragmentHeader, HostIndex};
 use rustix::process::Signal;
 use std::collections::HashMap;
@@ -89,6 +90,15 @@ pub struct Driver {
     pub vigil: Vigil,
     /// A slave whose master has not linked up by then ends.
     pub orphan_deadline: Option<Instant>,
+}
+
+impl Driver {
+    /// What somebody wants to know of turns and these processes.
+    fn times(&self, host: HostIndex, id: RequestId, pids: Vec<i32>) -> Event {
+        let spin = if self.turns.are_taken() { Duration::ZERO } else { self.vigil.in_force() };
+        let times = pids.into_iter().map(process::times).collect();
+        Event::Times { host, id, means: self.turns.name(), spin, times }
+    }
 }
 
 impl Driver {
@@ -347,10 +357,7 @@ impl Running {
                     info!(pid, signal, %error, "signal not sent");
                 }
             }
-            Action::ReadTimes { host, id, pids } => {
-                let times = pids.into_iter().map(process::times).collect();
-                return Some(Event::Times { host, id, means: driver.turns.name(), times });
-            }
+            Action::ReadTimes { host, id, pids } => return Some(driver.times(host, id, pids)),
             Action::ReadUsage { pids } => return Some(driver.turns.usage(&pids)),
             Action::Dispatch { pid, runs } => driver.turns.set(pid, runs),
             Action::Link { entry } => driver.links.dial(&entry),

@@ -41,6 +41,11 @@ impl Vigil {
         vigil
     }
 
+    /// For how long it looks at present.
+    pub fn in_force(&self) -> Duration {
+        self.patience.time()
+    }
+
     /// A message of another host has come, or one for it was sent: the next may come soon.
     pub fn came(&mut self) {
         self.came_at(Instant::now());
