@@ -304,6 +304,9 @@ fn teams_are_shown() {
     assert_eq!((team("red"), team("blue")), (vec!["2", "1"], vec!["1", "1"]));
     assert_eq!(words.iter().filter(|words| words.last() == Some(&"/bin/sleep")).count(), 3, "{table}");
     assert!(!table.contains('\x1b'), "a pipe is no terminal: {table}");
+    // It has itself been asked for how long it spins; what is no program of PVM cannot be.
+    let spin = |command: &[&str]| words.iter().find(|words| words.ends_with(command)).map(|words| words[5]);
+    assert_eq!((spin(&["pvm", "top"]), spin(&["/bin/sleep"])), (Some("0.0us"), Some("-")), "{table}");
 }
 
 #[test]

@@ -13,6 +13,7 @@ const TESTS: &[Test] = &[
     ("a_team_that_sleeps_lends_its_slot", a_team_that_sleeps_lends_its_slot),
     ("stopped_tasks_hear_what_they_are_told", stopped_tasks_hear_what_they_are_told),
     ("who_leaves_is_not_left_stopped", who_leaves_is_not_left_stopped),
+    ("tasks_say_how_long_they_spin", tasks_say_how_long_they_spin),
 ];
 
 const ROLES: &[Test] =
@@ -119,6 +120,39 @@ fn echo() {
     let mut task = Task::enrol().unwrap();
     while let Ok(message) = task.recv(Any, WORK) {
         task.send(message.source(), DONE, &Pack::new()).unwrap();
+    }
+}
+
+/// Two tasks that exchange messages, one that waits and has had none, and one that computes.
+fn tasks_say_how_long_they_spin() {
+    let mut task = Task::enrol().unwrap();
+    if !task.daemon_is_ours() {
+        println!("the original daemon does not ask how long tasks spin");
+        return;
+    }
+    let here = task.tid().to_host();
+    let mut start = |role| start(&mut task, role, 1, role, "localhost")[0];
+    let (echo, silent, busy) = (start("echo"), start("listener"), start("busy"));
+    let end = Instant::now() + LIMIT;
+    loop {
+        for _ in 0..1000 {
+            task.send(echo, WORK, &Pack::new()).unwrap();
+            task.recv(echo, DONE).unwrap();
+        }
+        let report = task.turns(here).unwrap();
+        let told = |tid: Tid| {
+            let task = report.teams.iter().flat_map(|team| &team.tasks).find(|task| task.tid == tid);
+            task.expect("a task of this host").spin
+        };
+        assert_eq!(told(busy), None, "it has not looked since it was asked");
+        let may_spin = report.spin > 0;
+        let is_known = |spin: Option<u64>| spin.is_some_and(|nanos| !may_spin || nanos > 0);
+        if is_known(told(echo)) && is_known(told(task.tid())) && told(silent) == Some(0) {
+            let longest = told(echo).max(told(task.tid())).unwrap_or_default();
+            assert!(longest <= report.spin, "{longest} ns, of at most {}", report.spin);
+            return;
+        }
+        assert!(Instant::now() < end, "{report:?}");
     }
 }
 
