@@ -6,7 +6,7 @@ use pvm_wire::Tid;
 use pvm_wire::body::{BodyReader, BodyWriter};
 use pvm_wire::codes::{CONTEXT_TC, CONTEXT_TM, Tcx, Tmx};
 use pvm_wire::coscheduling::{Turn, TurnHistory};
-use pvmd::core::event::{Action, ConnId};
+use pvmd::core::event::{Action, ConnId, Cookie};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use teams_host::{Host, SLICE};
@@ -297,14 +297,24 @@ fn a_team_pays_for_what_the_daemon_does_for_it() {
     assert_eq!(turns_beside_one_with_errands(30, |_, _| Tid::from_bits(0x40001)), 10);
 }
 
-/// Lets two teams of one work for so long in each slice, and sleep so often, for a while; who runs at the ends of slices.
-fn after_work(leaves_rest: bool, work: [(Duration, u64); 2]) -> Vec<Vec<i32>> {
-    let mut h = Host::new(1);
+/// Work for half of each slice, in many pieces or in one.
+const BRIEF: (Duration, u64) = (Duration::from_millis(25), 200);
+const COMPUTES: (Duration, u64) = (Duration::from_millis(25), 0);
+
+/// Lets two teams of one work for so long in each slice, and sleep so often, for a while, and something else happen in each; who
+/// runs at the ends of slices.
+fn after_work(
+    leaves_rest: bool,
+    work: [(Duration, u64); 2],
+    mut more: impl FnMut(&mut Host, [(Tid, Cookie); 2]),
+) -> Vec<Vec<i32>> {
+    let mut h = Host::among(3, 1);
     h.leaves_rest = leaves_rest;
     h.used = Some(BTreeMap::new());
     let pids = [11, 21];
-    let _ = (h.start("a", pids[0]), h.start("b", pids[1]));
+    let started = [h.start("a", pids[0]), h.start("b", pids[1])];
     let slices = (0..12).map(|_| {
+        more(&mut h, started);
         for (pid, (time, sleeps)) in pids.into_iter().zip(work) {
             // Whoever is stopped does nothing.
             if leaves_rest || h.runs[&pid] {
@@ -320,13 +330,64 @@ fn after_work(leaves_rest: bool, work: [(Duration, u64); 2]) -> Vec<Vec<i32>> {
 
 #[test]
 fn where_all_sleep_again_at_once_the_kernel_decides() {
-    let (brief, computes) = ((SLICE / 2, 200), (SLICE / 2, 0));
     for leaves_rest in [true, false] {
-        let slices = after_work(leaves_rest, [brief, brief]);
+        let slices = after_work(leaves_rest, [BRIEF, BRIEF], |_, _| {});
         assert!(slices[2..].iter().all(|running| *running == [11, 21]), "{slices:?}");
-        for work in [[brief, computes], [computes, brief], [computes, computes]] {
-            let slices = after_work(leaves_rest, work);
-            assert!(slices[4..].iter().all(|running| running.len() == 1), "{slices:?}");
-        }
+        let slices = after_work(leaves_rest, [COMPUTES, COMPUTES], |_, _| {});
+        assert!(slices[4..].iter().all(|running| running.len() == 1), "{slices:?}");
     }
+}
+
+/// Whether turns are taken where the first team sleeps again at once and the second computes.
+fn takes_turns_beside_one_that_computes(more: impl FnMut(&mut Host, [(Tid, Cookie); 2])) -> bool {
+    let slices = after_work(true, [BRIEF, COMPUTES], more);
+    let all_run =
+        slices[4..].iter().filter(|running| [11, 21].iter().all(|pid| running.contains(pid))).count();
+    assert!(all_run == 0 || all_run == slices.len() - 4, "{slices:?}");
+    all_run == 0
+}
+
+#[test]
+fn where_one_computes_by_itself_the_kernel_decides_unless_another_waits_for_several_hosts() {
+    assert!(!takes_turns_beside_one_that_computes(|_, _| {}));
+    assert!(!takes_turns_beside_one_that_computes(|h, [(brief, _), _]| h.message(brief, 0)));
+    assert!(takes_turns_beside_one_that_computes(|h, [(brief, _), _]| {
+        h.message(brief, 0);
+        h.message_from(3, brief);
+    }));
+    // Who computes, and is waited for elsewhere.
+    assert!(takes_turns_beside_one_that_computes(|h, [_, (computes, _)]| h.message(computes, 0)));
+}
+
+#[test]
+fn who_sleeps_at_once_and_has_more_than_its_part_is_held_to_it() {
+    let own = |part: u32| {
+        takes_turns_beside_one_that_computes(move |h, [(brief, _), _]| {
+            h.message(brief, 0);
+            h.own = SLICE / part;
+        })
+    };
+    assert!(!own(100) && own(5));
+}
+
+#[test]
+fn teams_of_several_take_turns_if_one_computes() {
+    let mut several = false;
+    assert!(takes_turns_beside_one_that_computes(|h, _| {
+        if !std::mem::replace(&mut several, true) {
+            let _ = h.start("a", 12);
+        }
+    }));
+}
+
+#[test]
+fn who_computes_and_sends_on_direct_routes_takes_turns() {
+    let mut goes_direct = false;
+    assert!(takes_turns_beside_one_that_computes(|h, [_, (_, cookie)]| {
+        if !std::mem::replace(&mut goes_direct, true) {
+            let conn = h.enrol(21, cookie);
+            h.r.say(conn, Tid::MY_DAEMON, Tmx::Page.tag(), CONTEXT_TM, &[]);
+            h.look();
+        }
+    }));
 }

@@ -12,6 +12,7 @@
 
 mod add;
 mod batch;
+mod calm;
 mod census;
 mod config;
 mod dump;

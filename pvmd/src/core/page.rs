@@ -12,7 +12,9 @@ use pvm_wire::{HostIndex, Tid};
 impl Core {
     /// A task wants to read the page. There is none before somebody does.
     pub(super) fn on_page_wanted(&mut self, tid: Tid) {
-        let Some(conn) = self.tasks.get(tid).and_then(|task| task.conn) else { return };
+        let Some(task) = self.tasks.get(tid) else { return };
+        self.teams.calm.go_direct(task.team);
+        let Some(conn) = task.conn else { return };
         if self.teams.shown.is_none() {
             let turn = self.turn();
             self.teams.shown = Some(turn);

@@ -4,6 +4,7 @@
 //! bring its receiver's team onto it out of turn: [`pvm_sched::epochs`] has the rule. Here is who belongs to which team, when
 //! turns begin, and what the driver is to do about it.
 
+use super::calm::Calm;
 use super::event::{Action, Work};
 use super::flow::Source;
 use super::history::History;
@@ -45,6 +46,8 @@ pub(super) struct Teams {
     pub is_shared: bool,
     /// What they use of the processor.
     pub meter: Meter,
+    /// Whether turns are worth it.
+    pub calm: Calm,
     /// What they have used so far.
     used: BTreeMap<TeamId, Use>,
     /// The processor has time left for all, or nobody computes: everybody runs, and it is looked again after a slice.
@@ -93,6 +96,7 @@ impl Teams {
             count: 0,
             is_shared: false,
             meter: Meter::default(),
+            calm: Calm::default(),
             used: BTreeMap::new(),
             is_idle: false,
             serial: 0,
@@ -124,6 +128,7 @@ impl Teams {
             self.names.remove(name);
             self.roster.remove(&team);
             self.used.remove(&team);
+            self.calm.forget(team);
         }
     }
 
@@ -324,6 +329,7 @@ impl Core {
         debug!(teams = self.teams.members.len(), processes = self.teams.count, "teams take turns");
         self.teams.is_shared = true;
         self.teams.meter = Meter::new(self.now);
+        self.teams.calm.begin();
         self.read_usage();
         self.next_turn();
         self.tell_turns(true);
@@ -487,6 +493,7 @@ impl Core {
             && let Some(task) = self.tasks.get_mut(dst)
         {
             task.awaits = None;
+            self.teams.calm.hear(task.team, from);
         }
         if let Some(epoch) = self.links.get(&from).and_then(|link| link.epoch) {
             self.arrived(dst, epoch);

@@ -4,14 +4,13 @@
 //! messages on: a program that waits for messages most of the time has its turn whenever it wants to run, and those who compute
 //! have the rest. Where those who wait are stopped, nobody has the rest, and a turn costs its time.
 //!
-//! Where every team sleeps again before the kernel would interrupt it, the kernel alone does as well as any turns would, or better:
-//! it lets messages gather while somebody works. Then everybody runs.
+//! Where the kernel alone does as well as turns would ([`super::calm`]) everybody runs.
 
 use super::event::{Action, Work};
 use super::teams::{TeamId, takes_turns};
 use super::{Core, Timer};
 use pvm_wire::Tid;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// One in so many parts of the processor has to be left by all teams together, or they take turns.
@@ -20,9 +19,6 @@ const SPARE: u32 = 2;
 const LOOKS: u32 = 10;
 /// A team that has used less than one in so many parts of the processor since the last look waits.
 const WAITING: u32 = 50;
-
-/// Who works for longer between two sleeps computes. It is less than the kernel's shortest slice.
-const BRIEF: Duration = Duration::from_micros(500);
 
 /// A fragment takes the daemon as long as so many bytes more of one that it passes on anyway, about: system calls and turns on one
 /// side, packets to be sealed on the other.
@@ -57,8 +53,6 @@ pub(super) struct Meter {
     seen: BTreeMap<i32, Work>,
     /// How much this daemon has passed on for each team since the last reading, and for those who take no turns.
     carried: BTreeMap<Option<TeamId>, u64>,
-    /// Teams of which a process computed when they ran last.
-    computing: BTreeSet<TeamId>,
     /// Of whom the driver was asked.
     asked: Vec<(TeamId, i32)>,
     /// When it was last read.
@@ -130,18 +124,6 @@ impl Meter {
     pub fn is_read(&self) -> bool {
         !self.asked.is_empty()
     }
-
-    /// Notes who computes; of those who have not run it is known from before. Whether nobody does.
-    fn is_calm(&mut self, used: &[(TeamId, Work)]) -> bool {
-        let ran =
-            used.iter().filter(|(_, work)| work.time > BRIEF).map(|&(team, _)| team).collect::<BTreeSet<_>>();
-        let computes = |work: &Work| work.time.as_nanos() > BRIEF.as_nanos() * (u128::from(work.sleeps) + 1);
-        let computing = used.iter().filter(|(_, work)| computes(work)).map(|&(team, _)| team);
-        let here: BTreeSet<TeamId> = used.iter().map(|&(team, _)| team).collect();
-        self.computing.retain(|team| here.contains(team) && !ran.contains(team));
-        self.computing.extend(computing);
-        self.computing.is_empty()
-    }
 }
 
 impl Core {
@@ -207,7 +189,8 @@ impl Core {
         let used = self.teams.meter.used(work, all);
         let errands = self.teams.meter.share(own.min(all));
         let has_lost = self.teams.meter.has_lost;
-        let is_calm = used.as_ref().is_some_and(|used| self.teams.meter.is_calm(used)) && !has_lost;
+        let calm = &mut self.teams.calm;
+        let is_calm = used.as_ref().is_some_and(|used| calm.judge(used, &errands, all)) && !has_lost;
         self.teams.meter.is_by_use = leaves_rest;
         self.tell_tasks();
         let is_wanted = used.is_none_or(|used| {

@@ -47,10 +47,16 @@ pub struct Host {
 }
 
 impl Host {
+    /// With one other host.
     pub fn new(cores: u32) -> Self {
+        Self::among(2, cores)
+    }
+
+    /// In a machine of so many hosts.
+    pub fn among(hosts: u32, cores: u32) -> Self {
         let mut r = Recorder::with(Config { slice: Some(SLICE), cores, ..config(HostIndex::MASTER) });
         let (conn, _) = r.enrol(100, 0);
-        r.add_host(conn, 2);
+        (2..=hosts).for_each(|index| r.add_host(conn, index));
         Self {
             r,
             conn,
@@ -126,6 +132,7 @@ impl Host {
                 | Action::Signal { .. }
                 | Action::SendPeer { .. }
                 | Action::Enrolled { .. }
+                | Action::SendPage { .. }
                 | Action::CheckAuth { .. } => {}
                 other => panic!("unexpected: {other:?}"),
             }
@@ -160,8 +167,16 @@ impl Host {
     /// A message for a task comes from the other host, and its epoch.
     pub fn message(&mut self, dst: Tid, epoch: u64) {
         self.hear(DaemonMsg::Epoch { epoch: Some((epoch, 2)) });
+        self.message_from(2, dst);
+    }
+
+    /// A message for a task comes from that host.
+    pub fn message_from(&mut self, from: u32, dst: Tid) {
         let data = pvm_wire::MessageHeader::default().encode().to_vec().into();
-        self.hear(DaemonMsg::Data { src: Tid::from_bits(0x80001), dsts: vec![dst], flags: SOM | EOM, data });
+        let src = Tid::from_bits(from << 18 | 1);
+        let message = DaemonMsg::Data { src, dsts: vec![dst], flags: SOM | EOM, data };
+        self.r.feed(Event::PeerMessage { host: host(from), message });
+        self.look();
     }
 
     pub fn end(&mut self, cookie: Cookie, pid: i32) {
