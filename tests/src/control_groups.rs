@@ -63,6 +63,11 @@ impl CpuGroup {
         fs::read_to_string(self.path.join("cgroup.procs")).is_ok_and(|pids| !pids.is_empty())
     }
 
+    /// What a file of a group below says.
+    pub fn word(&self, group: &str, file: &str) -> Option<String> {
+        Some(fs::read_to_string(self.path.join(group).join(file)).ok()?.trim().to_owned())
+    }
+
     /// The names of the groups below.
     pub fn below(&self) -> Vec<String> {
         let entries = fs::read_dir(&self.path).into_iter().flatten().flatten();

@@ -255,14 +255,15 @@ impl Namespace {
     /// A command that runs in it.
     pub fn command(&self, program: &Path) -> Command {
         let mut command = match self.processor {
-            None => Command::new("ip"),
+            None => Command::new("nsenter"),
             Some(processor) => {
                 let mut command = Command::new("taskset");
-                command.args(["-c", &processor.to_string(), "ip"]);
+                command.args(["-c", &processor.to_string(), "nsenter"]);
                 command
             }
         };
-        command.args(["netns", "exec", &self.name]).arg(program);
+        // `ip netns exec` would hide the control groups, too.
+        command.arg(format!("--net=/run/netns/{}", self.name)).arg(program);
         command
     }
 

@@ -128,10 +128,17 @@ fn teams_have_the_same_by_the_weights_of_control_groups() {
     all_have_the_same(&machine, &teams);
     let means = console.command("conf -l").join("\n");
     assert!(means.contains("weights"), "{means}");
+    // The daemon goes before tasks while some of them are held.
+    let nice = || group.word("pvm-others", "cpu.weight.nice");
+    assert_eq!(nice().as_deref(), Some("-10"));
     let tasks = || group.below().into_iter().filter(|name| name.starts_with("pvm-task-")).count();
     assert_eq!(tasks(), pids(&machine).len());
     console.command(&format!("kill {}", teams[0].join(" ")));
     wait::becomes_true("groups end with their tasks", || tasks() == pids(&machine).len());
+    for team in &teams[2..] {
+        console.command(&format!("kill {}", team.join(" ")));
+    }
+    wait::becomes_true("a team is alone, and nobody is held", || nice().as_deref() == Some("0"));
     let all = pids(&machine);
     process::signal(machine.daemon_pid(), Signal::KILL);
     wait::becomes_true("all have ended with their daemon", || all.iter().all(|&pid| !process::is_alive(pid)));

@@ -13,6 +13,7 @@ use crate::lab::compile;
 use crate::part::Session;
 use crate::program;
 use anyhow::{Context, Result, bail, ensure};
+use pvm_tests::control_groups::CpuGroup;
 use pvm_tests::machine::{Machine, Plan};
 use pvm_tests::network::Setting;
 use pvm_tests::{Installation, Network, peers};
@@ -50,10 +51,11 @@ pub struct Mode {
     means: &'static str,
 }
 
-const MODES: [Mode; 6] = [
+const MODES: [Mode; 7] = [
     Mode { name: "demand-based", waits: "block", means: TURNS },
     Mode { name: "demand-based, spinning", waits: "spin", means: TURNS },
     Mode { name: "demand-based, stopping", waits: "block", means: STOPS },
+    Mode { name: "demand-based, by weights, spinning", waits: "spin", means: WEIGHTS },
     Mode { name: "local", waits: "block", means: NO_TURNS },
     Mode { name: "local, spinning", waits: "spin", means: NO_TURNS },
     Mode { name: "implicit", waits: "twophase", means: NO_TURNS },
@@ -62,6 +64,7 @@ const MODES: [Mode; 6] = [
 /// What daemons are told of turns.
 const TURNS: &str = "auto";
 const STOPS: &str = "stop";
+const WEIGHTS: &str = "weights";
 const NO_TURNS: &str = "implicit";
 
 /// With whom a program shares its hosts.
@@ -159,6 +162,7 @@ struct Hosts {
     names: [&'static str; 2],
     // After the machines, which need them to the end.
     _networks: Vec<Network>,
+    _groups: Vec<CpuGroup>,
     _folder: TempDir,
 }
 
@@ -178,23 +182,35 @@ impl Hosts {
                 check,
             )
         };
-        let all = [TURNS, STOPS, NO_TURNS];
-        let Some(networks) = all.into_iter().map(network).collect::<Option<Vec<_>>>() else {
+        let groups = (0..2).map_while(|host| CpuGroup::new(&format!("pvm-bench-{host}"), "turns by weights"));
+        let groups: Vec<CpuGroup> = groups.collect();
+        let all: Vec<&str> = [TURNS, STOPS, WEIGHTS, NO_TURNS]
+            .into_iter()
+            .filter(|means| *means != WEIGHTS || groups.len() == 2)
+            .collect();
+        let Some(networks) = all.iter().map(|means| network(means)).collect::<Option<Vec<_>>>() else {
             return Ok(None);
         };
         let starts = all
             .iter()
             .zip(&networks)
             .map(|(&means, network)| Ok((means, start(installation, network, means)?)));
+        let machines: Vec<(&str, Machine)> = starts.collect::<Result<_>>()?;
+        if let Some((_, machine)) = machines.iter().find(|(means, _)| *means == WEIGHTS) {
+            let slaves = machine.slave_daemons().into_iter().map(|daemon| daemon.pid);
+            let daemons = std::iter::once(machine.daemon_pid()).chain(slaves);
+            groups.iter().zip(daemons).for_each(|(group, daemon)| group.admit(daemon));
+        }
         let folder = TempDir::with_prefix("pvm-gang-")?;
         let mut compiler = Command::new("cc");
         compiler.arg("-I").arg(installation.include()).arg("-L").arg(installation.library());
         compile(compiler, "pvm_gang", folder.path())?;
         Ok(Some(Self {
-            machines: starts.collect::<Result<_>>()?,
+            machines,
             program: folder.path().join("pvm_gang"),
             names: [networks[0].name(0), networks[0].name(1)],
             _networks: networks,
+            _groups: groups,
             _folder: folder,
         }))
     }
@@ -203,6 +219,11 @@ impl Hosts {
     fn command(&self, means: &str) -> Result<Command> {
         let machine = self.machines.iter().find(|(its, _)| *its == means);
         Ok(machine.context("no such machine")?.1.command(&self.program))
+    }
+
+    /// Whether it can be measured here.
+    fn has(&self, mode: &Mode) -> bool {
+        self.machines.iter().any(|(means, _)| *means == mode.means)
     }
 
     fn run(&self, competition: &Competition, mode: &Mode, grain: u64) -> Result<Values> {
@@ -269,6 +290,7 @@ pub fn measure(
     }
     ensure!(!(all.is_empty() && alone.is_empty()), "no such part of {NAME}");
     let Some(hosts) = Hosts::open(installation)? else { return Ok(Some(Shared::default())) };
+    all.retain(|runs: &Runs| hosts.has(&runs.mode));
     let progress = &session.progress;
     progress.set_length(((all.len() + alone.len()) * rounds) as u64);
     let is_interrupted = || {

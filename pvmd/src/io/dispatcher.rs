@@ -33,6 +33,11 @@ pub trait Dispatcher: Debug + Send {
     fn forget(&mut self, pid: i32) {
         let _ = pid;
     }
+    /// Where it is this that decides who goes before whom: this daemon is to go before those who are not held, or no more.
+    fn be_prompt(&mut self, wanted: bool) -> io::Result<()> {
+        let _ = wanted;
+        Ok(())
+    }
 }
 
 /// All threads of a held process are in the class that runs when a core has nothing else to do. A team that waits for
@@ -213,7 +218,9 @@ impl Turns {
             None if wanted => Prompt::begin().map(|prompt| self.prompt = Some(prompt)),
             None => Ok(()),
         };
-        if let Err(error) = done {
+        let among_groups =
+            self.active.as_mut().map_or(Ok(()), |(dispatcher, _)| dispatcher.be_prompt(wanted));
+        if let Err(error) = done.and(among_groups) {
             debug!(%error, "the kernel does not let this daemon interrupt others");
         }
     }
@@ -262,7 +269,7 @@ impl Turns {
 
     /// Nothing is held any more.
     pub fn free_all(&mut self) {
-        if let Some((mut dispatcher, _guardian)) = self.active.take() {
+        if let Some((dispatcher, _guardian)) = &mut self.active {
             self.guarded.clear();
             for pid in std::mem::take(&mut self.held) {
                 // Who has ended needs nothing.
@@ -270,6 +277,7 @@ impl Turns {
             }
         }
         self.be_prompt(false);
+        self.active = None;
     }
 
     /// Sends a signal to a process that may be held.

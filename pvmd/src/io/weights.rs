@@ -6,7 +6,7 @@
 
 use crate::io::control_group;
 use crate::io::dispatcher::Dispatcher;
-use crate::io::process;
+use crate::io::process::{self, AHEAD};
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use std::fs;
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-/// The group of all that are no tasks, or were never held.
+/// The group of this daemon, and all that are no tasks, or were never held.
 const OTHERS: &str = "pvm-others";
 /// With the process's id and when it began.
 const TASK: &str = "pvm-task-";
@@ -137,6 +137,18 @@ impl Dispatcher for Weights {
             Some(group) => set(group, false),
             // A daemon did this that is no more.
             None => set(&self.place_of(pid)?, false),
+        }
+    }
+
+    /// Groups go before groups by their own weights, whatever those do that are in them.
+    fn be_prompt(&mut self, wanted: bool) -> io::Result<()> {
+        match put(
+            &self.above.join(OTHERS).join("cpu.weight.nice"),
+            &(if wanted { -AHEAD } else { 0 }).to_string(),
+        ) {
+            // This daemon is in the root.
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            done => done,
         }
     }
 

@@ -276,7 +276,7 @@ pub fn sleeps(pid: i32) -> u64 {
 const SHORT_TURN: Duration = Duration::from_micros(100);
 /// By how much its nice value is less than before. The kernel lets nobody interrupt who has had more than a fair part of the
 /// last milliseconds, so one that had worked for as long as somebody who computes would wait for the end of the other's turn.
-const AHEAD: i32 = 10;
+pub const AHEAD: i32 = 10;
 
 /// This thread runs as soon as it has something to do, also where others compute.
 #[derive(Debug)]
