@@ -210,7 +210,8 @@ impl Hosts {
             program: folder.path().join("pvm_gang"),
             names: [networks[0].name(0), networks[0].name(1)],
             _networks: networks,
-            _groups: groups,
+            // The first has had the controller moved, which goes back when no other uses it.
+            _groups: groups.into_iter().rev().collect(),
             _folder: folder,
         }))
     }

@@ -195,7 +195,7 @@ impl Turns {
         Event::Usage { work, own, leaves_rest: self.means != Means::Stop }
     }
 
-    /// Lets a process run, or keeps it from running.
+    /// Lets a process run, or keeps it from running. When all is set that is to be, [`Turns::settle`] follows.
     pub fn set(&mut self, pid: i32, runs: bool) {
         let result = if runs { self.free(pid) } else { self.hold(pid) };
         match result {
@@ -204,6 +204,10 @@ impl Turns {
             Err(error) if error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) => {}
             Err(error) => self.give_up(&error.to_string()),
         }
+    }
+
+    /// When turns change nobody is held for a moment, in which nothing has to be done.
+    pub fn settle(&mut self) {
         self.be_prompt(self.are_taken());
     }
 
@@ -280,7 +284,7 @@ impl Turns {
         self.active = None;
     }
 
-    /// Sends a signal to a process that may be held.
+    /// Sends a signal to a process that may be held; [`Turns::settle`] follows.
     pub fn signal(&mut self, pid: i32, signal: i32) -> io::Result<()> {
         let is_stopped = self.held.contains(&pid)
             && self.active.as_ref().is_some_and(|(means, _)| means.name() == Stop.name());
@@ -295,9 +299,7 @@ impl Turns {
         }
         process::signal_process(pid, signal)?;
         if is_stopped && ENDINGS.contains(&signal) {
-            let freed = self.free(pid);
-            self.be_prompt(self.are_taken());
-            return freed;
+            return self.free(pid);
         }
         Ok(())
     }

@@ -71,8 +71,10 @@ fn a_stopped_task_hears_that_it_is_to_end() {
     let (mut task, mut turns) = (Spinner::new(), turns(Means::Stop));
     turns.set(task.pid(), false);
     task.wait_for('T');
+    turns.settle();
     assert!(turns.prompt.is_some());
     turns.signal(task.pid(), 15).unwrap();
+    turns.settle();
     assert!(turns.prompt.is_none());
     assert!(!task.0.wait().unwrap().success());
     turns.ended(task.pid());
@@ -86,6 +88,7 @@ fn when_the_last_one_that_is_held_ends_the_daemon_is_like_anybody() {
     for lets_all_go in [false, true] {
         let task = Spinner::new();
         turns.set(task.pid(), false);
+        turns.settle();
         assert!(turns.prompt.is_some());
         if lets_all_go {
             turns.free_all();

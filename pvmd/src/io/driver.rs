@@ -265,6 +265,7 @@ impl Running {
         for action in actions {
             answers.extend(self.perform_one(action));
         }
+        self.driver.turns.settle();
         for answer in answers {
             self.handle(answer);
         }

@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, WaitIdStatus};
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{CString, OsStr, OsString};
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
@@ -191,6 +191,9 @@ pub fn signal_process(pid: i32, signal: i32) -> io::Result<()> {
     Ok(rustix::process::kill_process(pid, signal)?)
 }
 
+/// More than the kernel says of a process in any of the files that are read here.
+const TOLD_MAX: usize = 16 << 10;
+
 /// Times that a process's threads are looked through.
 const LOOKS: usize = 8;
 
@@ -203,11 +206,7 @@ pub fn set_idle_class(pid: i32, is_idle: bool) -> io::Result<()> {
     // Nobody who makes threads faster than that keeps the daemon busy with them.
     for _ in 0..LOOKS {
         let mut has_changed = false;
-        let threads = std::fs::read_dir(format!("/proc/{pid}/task")).map_err(|_| Errno::SRCH)?;
-        for thread in threads.flatten() {
-            let Some(thread) = thread.file_name().to_str().and_then(|name| name.parse().ok()) else {
-                continue;
-            };
+        for thread in threads(pid)? {
             if class_of(thread) == Some(from) {
                 set_class(thread, to)?;
                 has_changed = true;
@@ -218,6 +217,26 @@ pub fn set_idle_class(pid: i32, is_idle: bool) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// The threads of a process. Each is one more link of their folder, besides the two that every folder has: most processes have one
+/// thread, and of those it is not looked which.
+fn threads(pid: i32) -> io::Result<Vec<i32>> {
+    let folder = format!("/proc/{pid}/task");
+    let links = rustix::fs::stat(&folder)?.st_nlink;
+    if links == 3 {
+        return Ok(vec![pid]);
+    }
+    let entries = std::fs::read_dir(folder).map_err(|_| Errno::SRCH)?.flatten();
+    Ok(entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
+}
+
+/// What the kernel says in a file of its own, in one piece.
+fn told(file: &str) -> Option<String> {
+    let mut text = vec![0; TOLD_MAX];
+    let length = std::fs::File::open(file).ok()?.read(&mut text).ok()?;
+    text.truncate(length);
+    String::from_utf8(text).ok()
 }
 
 /// Whether a thread that was put into the idle class can be taken back: tried with one of this process.
@@ -257,9 +276,8 @@ fn set_class(thread: i32, class: i32) -> io::Result<()> {
 
 /// CPU time that a process has used, and how long its threads wanted a processor and had none.
 pub fn times(pid: i32) -> (Duration, Duration) {
-    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let waits = threads.filter_map(|thread| {
-        let told = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
+    let waits = threads(pid).unwrap_or_default().into_iter().filter_map(|thread| {
+        let told = told(&format!("/proc/{pid}/task/{thread}/schedstat"))?;
         told.split_ascii_whitespace().nth(1)?.parse().ok()
     });
     (cpu_time(pid), Duration::from_nanos(waits.fold(0, u64::saturating_add)))
@@ -267,7 +285,7 @@ pub fn times(pid: i32) -> (Duration, Duration) {
 
 /// How often the first thread of a process has gone to sleep by itself; 0 if it is not there.
 pub fn sleeps(pid: i32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let status = told(&format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
     line.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
 }
