@@ -116,6 +116,22 @@ fn what_the_user_stops_stays_stopped() {
     task.wait_for('R');
 }
 
+/// It has ended while the order to hold it was on its way.
+#[test]
+fn who_has_ended_is_no_reason_to_give_up() {
+    for means in [Means::Stop, Means::Auto] {
+        let (mut task, mut turns) = (Spinner::new(), turns(means));
+        turns.set(task.pid(), false);
+        let is_possible = !turns.is_given_up;
+        turns.set(task.pid(), true);
+        task.0.kill().unwrap();
+        task.0.wait().unwrap();
+        turns.set(task.pid(), false);
+        turns.set(task.pid(), true);
+        assert_eq!(turns.is_given_up, !is_possible, "{means:?}");
+    }
+}
+
 #[test]
 fn priorities_are_changed_and_restored() {
     if !process::may_change_class() {

@@ -223,7 +223,7 @@ pub fn set_idle_class(pid: i32, is_idle: bool) -> io::Result<()> {
 /// thread, and of those it is not looked which.
 fn threads(pid: i32) -> io::Result<Vec<i32>> {
     let folder = format!("/proc/{pid}/task");
-    let links = rustix::fs::stat(&folder)?.st_nlink;
+    let links = rustix::fs::stat(&folder).map_err(|_| Errno::SRCH)?.st_nlink;
     if links == 3 {
         return Ok(vec![pid]);
     }
