@@ -177,7 +177,8 @@ mod tests {
 
     #[test]
     fn tables_have_medians_shares_and_switches() {
-        let runs = vec![runs(2, 0, &[2.0, 1.0, 3.0]), runs(2, 3, &[4.0; 3])];
+        let local = MODES.iter().position(|mode| mode.name == "local").expect("a mode");
+        let runs = vec![runs(2, 0, &[2.0, 1.0, 3.0]), runs(2, local, &[4.0; 3])];
         let shared = Shared { runs, alone: Vec::new() };
         let report = shared.report();
         assert_eq!(report.tables[0].head, ["grain, µs", "demand-based", "local"]);
