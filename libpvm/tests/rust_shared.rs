@@ -15,15 +15,22 @@ const TESTS: &[Test] = &[
     ("floods_are_answered", floods_are_answered),
     ("last_words_of_the_killed", last_words_of_the_killed),
     ("nothing_is_shared_before_it_is_of_use", nothing_is_shared_before_it_is_of_use),
+    ("polls_keep_the_order_of_tags", polls_keep_the_order_of_tags),
 ];
 
-const ROLES: &[Test] =
-    &[("checker", checker), ("drain", drain), ("speaker", speaker), ("stranger", stranger)];
+const ROLES: &[Test] = &[
+    ("checker", checker),
+    ("drain", drain),
+    ("speaker", speaker),
+    ("stranger", stranger),
+    ("worker", worker),
+];
 
 /// Tags of the tests' messages.
 const WORK: i32 = 1;
 const DONE: i32 = 2;
 const ENDED: i32 = 3;
+const READY: i32 = 4;
 
 /// So long something may take on a machine that has much to do.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -54,6 +61,55 @@ fn drain() {
         (0..FLOOD).for_each(|_| assert_eq!(task.recv(parent, WORK).unwrap().len(), 1024));
         task.send(parent, DONE, &Pack::new()).unwrap();
     }
+}
+
+/// Answers each job with a word that it is done, then that it is ready.
+fn worker() {
+    let mut task = Task::enrol().unwrap();
+    let parent = task.parent().unwrap();
+    while task.recv(parent, WORK).unwrap().get_one::<i32>().unwrap() != 0 {
+        task.send(parent, DONE, &Pack::new()).unwrap();
+        task.send(parent, READY, &Pack::new()).unwrap();
+    }
+}
+
+fn polls_keep_the_order_of_tags() {
+    type Poll = fn(&mut Task, i32) -> Option<Tid>;
+    let polls: [Poll; 3] = [
+        |task, tag| task.try_recv(Any, tag).unwrap().map(|message| message.source()),
+        |task, tag| {
+            let found = task.probe(Any, tag).unwrap()?.source();
+            Some(task.recv(found, tag).unwrap().source())
+        },
+        |task, tag| task.recv_timeout(Any, tag, Duration::ZERO).unwrap().map(|message| message.source()),
+    ];
+    let mut task = Task::enrol().unwrap();
+    let workers = spawn(&mut task, "worker", 5);
+    let job = |more: i32| {
+        let mut pack = Pack::new();
+        pack.put_one(more).unwrap();
+        pack
+    };
+    for poll in polls {
+        let mut waiting = std::collections::HashMap::<Tid, i32>::new();
+        let (mut ready, mut early) = (0, 0);
+        task.multicast(&workers, WORK, &job(1)).unwrap();
+        while ready < COUNT || waiting.values().any(|&count| count != 0) {
+            if let Some(worker) = poll(&mut task, READY) {
+                let count = waiting.entry(worker).or_default();
+                early += i32::from(*count == 0);
+                (*count, ready) = (*count - 1, ready + 1);
+                if ready + 5 <= COUNT {
+                    task.send(worker, WORK, &job(1)).unwrap();
+                }
+            }
+            if let Some(worker) = poll(&mut task, DONE) {
+                *waiting.entry(worker).or_default() += 1;
+            }
+        }
+        assert!(early <= COUNT / 100, "{early} of {COUNT}");
+    }
+    task.multicast(&workers, WORK, &job(0)).unwrap();
 }
 
 /// Both sleep now and then, whatever part of the ring has been read by then.

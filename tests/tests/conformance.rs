@@ -4,7 +4,7 @@
 use pvm_tests::machine::{self, Plan};
 use pvm_tests::program::Program;
 use pvm_tests::programs::{Linking, Programs};
-use pvm_tests::{Installation, Network, wait};
+use pvm_tests::{Installation, Machine, Network, wait};
 use std::fs;
 use std::path::Path;
 
@@ -72,6 +72,47 @@ fn the_mailbox_is_one_for_all_hosts() {
         expect_same(&format!("mailbox on h1{host}"), &ended.stdout, &expected);
         machine.finish();
     }
+}
+
+/// How often a polling master gets READY of a worker before its DATA, of 2000 times.
+#[track_caller]
+fn early(machine: &Machine, programs: &Programs, arguments: &[&str]) -> u32 {
+    let mut command = machine.command(programs.path("poll_order"));
+    let ended = Program::start(command.args(arguments)).end_within(wait::PATIENCE * 2);
+    let count = ended.stdout.split_whitespace().nth(1).and_then(|word| word.parse().ok());
+    assert!(ended.status.success(), "{arguments:?}: {ended:#?}");
+    count.unwrap_or_else(|| panic!("{arguments:?}: {ended:#?}"))
+}
+
+/// A few late ones are a matter of chance with either.
+const FEW: u32 = 20;
+
+#[test]
+fn polls_show_messages_in_the_order_the_original_shows_them() {
+    let Some(ours) = Installation::ours_only("the order that polls show") else { return };
+    let Some(original) = Installation::debian() else { return };
+    let Some(programs) = Programs::compile(&["poll_order"], &ours, Linking::Shared) else { return };
+    let path = programs.folder();
+    let theirs = Plan::of(&original).path(path).start();
+    let here = Plan::of(&ours).path(path).start();
+    let apart = Plan::of(&ours).path(path).local_hosts(3).start();
+    apart.console_with_hosts(3).quit();
+    let unshared = Plan::of(&ours).path(path).variable("PVM_SHM", "0").start();
+    for call in ["nrecv", "probe", "trecv"] {
+        for route in [&["direct"][..], &[]] {
+            let arguments = [&[call, "5", "2000", "0"], route].concat();
+            let most = early(&theirs, &programs, &arguments).max(FEW);
+            for machine in [&here, &apart, &unshared] {
+                let ours = early(machine, &programs, &arguments);
+                assert!(ours <= most, "{arguments:?}: {ours}, the original {most}");
+            }
+        }
+    }
+    // The system does not wake a program for what the library has read and holds.
+    early(&here, &programs, &["select", "5", "2000", "0"]);
+    early(&apart, &programs, &["select", "5", "2000", "0"]);
+    early(&unshared, &programs, &["select", "5", "2000", "0"]);
+    [theirs, here, apart, unshared].into_iter().for_each(Machine::finish);
 }
 
 /// With an address that others could reach, without which the original adds no hosts.

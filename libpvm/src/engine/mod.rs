@@ -14,6 +14,7 @@ mod patience;
 mod payload;
 mod peers;
 mod processors;
+mod reach;
 mod receive;
 mod rings;
 mod route;
@@ -32,6 +33,7 @@ pub use options::Options;
 pub use output::{OutputEvent, OutputSink};
 pub use patience::Spinner;
 pub use payload::{Form, Payload};
+pub use reach::Reach;
 pub use receive::{Choice, Wait};
 pub use timeline::Begun;
 

@@ -98,6 +98,10 @@ pub(super) struct Neighbours {
     pool: BytesMut,
     /// The program waits at the descriptors by itself.
     is_watched: AtomicBool,
+    /// Readable while the library holds messages that the program has not seen, for a program that waits by itself.
+    unseen: OnceLock<OwnedFd>,
+    /// Whether it is.
+    is_unseen: AtomicBool,
     /// Direct routes, for which a task spins, too.
     sockets: Vec<Arc<OwnedFd>>,
 }
@@ -152,6 +156,8 @@ impl Default for Neighbours {
             taken_in_turn: 0,
             pool: BytesMut::new(),
             is_watched: AtomicBool::new(false),
+            unseen: OnceLock::new(),
+            is_unseen: AtomicBool::new(false),
             sockets: Vec::new(),
         }
     }
@@ -212,11 +218,12 @@ impl Neighbours {
         self.own.as_ref().map(|own| own.bell.as_fd())
     }
 
-    /// Readable when the bell has rung or the daemon has sent something.
+    /// Readable when the bell has rung, the daemon has sent something, or the program has not seen all that was read.
     pub(super) fn front<'a>(&'a self, daemon: BorrowedFd<'a>) -> BorrowedFd<'a> {
         let make = || {
             let both = epoll::create(epoll::CreateFlags::CLOEXEC).ok()?;
-            [Some(daemon), self.bell()].into_iter().flatten().try_for_each(|fd| add_to(&both, fd))?;
+            let unseen = self.unseen.get().map(AsFd::as_fd);
+            [Some(daemon), self.bell(), unseen].into_iter().flatten().try_for_each(|fd| add_to(&both, fd))?;
             Some(both)
         };
         let both = if self.are_possible { self.front.get_or_init(make).as_ref() } else { None };
@@ -382,7 +389,7 @@ impl Neighbours {
     /// This task is awake.
     pub(super) fn wake(&self) {
         if let Some(own) = &self.own
-            && !self.is_watched.load(Ordering::Relaxed)
+            && !self.is_watched()
         {
             bell::wake(&**own.outbox.memory());
         }
@@ -398,13 +405,50 @@ impl Neighbours {
 
     /// From now on the bell is always on.
     pub(super) fn keep_bell(&self) {
-        self.is_watched.store(true, Ordering::Relaxed);
+        if !self.is_watched.swap(true, Ordering::Relaxed) && self.are_possible {
+            self.watch_unseen();
+        }
         self.settle();
+    }
+
+    fn watch_unseen(&self) {
+        let Ok(unseen) = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK) else { return };
+        let front = self.front.get().and_then(Option::as_ref);
+        if front.is_none_or(|front| add_to(front, unseen.as_fd()).is_some()) {
+            // Nobody else sets it.
+            let _ = self.unseen.set(unseen);
+        }
+    }
+
+    /// Whether a program that waits at the descriptors by itself would sleep over what the library holds.
+    #[inline]
+    pub(super) fn hides_unseen(&self) -> bool {
+        self.is_watched() && !(self.are_possible && self.unseen.get().is_some())
+    }
+
+    /// Whether the library holds messages that the program has not seen.
+    pub(super) fn show_unseen(&self, is_unseen: bool) {
+        if let Some(unseen) = self.unseen.get()
+            && self.is_unseen.swap(is_unseen, Ordering::Relaxed) != is_unseen
+        {
+            if is_unseen {
+                ring_at(unseen.as_fd());
+            } else {
+                // It was readable.
+                let _ = rustix::io::read(unseen, &mut [0; 8]);
+            }
+        }
+    }
+
+    /// Whether the program waits at the descriptors by itself.
+    #[inline]
+    pub(super) fn is_watched(&self) -> bool {
+        self.is_watched.load(Ordering::Relaxed)
     }
 
     /// Leaves the bell so that a program which waits at it wakes if there is something, or comes.
     pub(super) fn settle(&self) {
-        if self.is_watched.load(Ordering::Relaxed)
+        if self.is_watched()
             && !self.doze()
             && let Some(bell) = self.bell()
         {

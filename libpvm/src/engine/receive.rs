@@ -1,12 +1,17 @@
 //! Receiving: what has come waits in a queue until a call chooses it.
+//!
+//! Reading a socket brings many messages at once, but the program sees them one by one, as with the original: a call that only polls takes
+//! in at most one message that no call has seen before. Otherwise a program that polls for two tags in turn would find the second of two
+//! messages before the first. [`Inbox::seen`] is the boundary.
 
-use super::{Engine, Near};
+use super::{Engine, Near, Reach};
 use crate::error::{Error, Result};
 use pvm_wire::body::BodyWriter;
 use pvm_wire::codes::{CONTEXT_TC, Tmx};
 use pvm_wire::queue::{NOTICE, NOTICES_AT_ONCE};
 use pvm_wire::{Message, MessageHeader, PvmError, Tid};
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 /// Default of `PVM_QUEUE_MAX_BYTES`.
@@ -17,10 +22,22 @@ const QUEUE_MAX: usize = 4 * 1024 * 1024 * 1024;
 pub enum Wait {
     /// Until one comes.
     Forever,
-    /// Not at all.
+    /// Not at all: those that calls have seen already, and one more.
     Poll,
-    /// So long.
+    /// This long. If the time is zero, all that has come, as far as [`Reach`] goes.
     For(Duration),
+}
+
+impl Wait {
+    /// Until when, if not for ever.
+    fn deadline(self, past: impl FnOnce() -> Instant) -> Option<Instant> {
+        match self {
+            Self::Forever => None,
+            Self::Poll | Self::For(Duration::ZERO) => Some(past()),
+            // A time beyond the clock's end is for ever.
+            Self::For(duration) => Instant::now().checked_add(duration),
+        }
+    }
 }
 
 /// What a call says to a queued message.
@@ -40,6 +57,8 @@ pub enum Choice {
 #[derive(Debug)]
 pub(super) struct Inbox {
     pub(super) queue: VecDeque<Message>,
+    /// How many of them, from the front, the program's calls have looked at.
+    seen: usize,
     /// What came for the library before it knew which task it is.
     early: Vec<Message>,
     /// Answers of the built-in handlers, to be sent when no other message is half sent.
@@ -55,6 +74,7 @@ impl Inbox {
         let limit = std::env::var("PVM_QUEUE_MAX_BYTES").ok().and_then(|text| text.parse().ok());
         Self {
             queue: VecDeque::new(),
+            seen: 0,
             early: Vec::new(),
             deferred: VecDeque::new(),
             held: 0,
@@ -70,14 +90,26 @@ impl Inbox {
 
     fn remove(&mut self, index: usize) -> Option<Message> {
         let message = self.queue.remove(index)?;
+        self.seen -= usize::from(index < self.seen);
         self.held = self.held.saturating_sub(message.body.len());
         Some(message)
     }
 
-    /// The index of the message that is chosen among those from `start` on.
-    fn choose(&self, start: usize, choose: &mut dyn FnMut(&Message) -> Choice) -> Result<Option<usize>> {
+    /// One more message is seen; its index, if there is one.
+    fn show_next(&mut self) -> Option<usize> {
+        let index = self.seen;
+        self.seen = self.queue.len().min(index + 1);
+        (index < self.seen).then_some(index)
+    }
+
+    /// The index of the message that is chosen among these.
+    fn choose(
+        &self,
+        among: Range<usize>,
+        choose: &mut dyn FnMut(&Message) -> Choice,
+    ) -> Result<Option<usize>> {
         let mut best = None;
-        for (index, message) in self.queue.iter().enumerate().skip(start) {
+        for (index, message) in self.queue.iter().enumerate().take(among.end).skip(among.start) {
             match choose(message) {
                 Choice::Skip => {}
                 Choice::Take => return Ok(Some(index)),
@@ -102,18 +134,27 @@ fn may_wait(deadline: Option<Instant>) -> bool {
 }
 
 impl Engine {
-    /// Takes a message out of the queue, waiting for one that `choose` takes; `None` when the time is over.
+    /// Takes a message out of the queue for the program, waiting for one that `choose` takes; `None` when the time is over.
     pub fn receive(
         &mut self,
         wait: Wait,
         choose: &mut dyn FnMut(&Message) -> Choice,
     ) -> Result<Option<Message>> {
-        let deadline = match wait {
-            Wait::Forever => None,
-            Wait::Poll => Some(self.past()),
-            // A time beyond the clock's end is for ever.
-            Wait::For(duration) => Instant::now().checked_add(duration),
-        };
+        let index = self.find_unseen(wait, choose)?;
+        let message = self.remove(index);
+        if self.neighbours.is_watched() {
+            self.neighbours.show_unseen(self.inbox.seen < self.inbox.queue.len());
+        }
+        Ok(message)
+    }
+
+    /// As [`Engine::receive`], for the library's own calls: among all that has come, whether the program has seen it or not.
+    pub fn fetch(
+        &mut self,
+        wait: Wait,
+        choose: &mut dyn FnMut(&Message) -> Choice,
+    ) -> Result<Option<Message>> {
+        let deadline = wait.deadline(|| self.past());
         self.wait_for(0, deadline, choose)
     }
 
@@ -155,7 +196,7 @@ impl Engine {
 
     /// A copy of the message that [`Engine::receive`] with [`Wait::Poll`] would take; it stays in the queue.
     pub fn peek(&mut self, choose: &mut dyn FnMut(&Message) -> Choice) -> Result<Option<Message>> {
-        let index = self.find(0, Some(self.past()), choose)?;
+        let index = self.find_unseen(Wait::Poll, choose)?;
         Ok(index.and_then(|index| self.inbox.queue.get(index)).cloned())
     }
 
@@ -187,11 +228,15 @@ impl Engine {
         choose: &mut dyn FnMut(&Message) -> Choice,
     ) -> Result<Option<Message>> {
         let index = self.find(start, deadline, choose)?;
-        let message = index.and_then(|index| self.inbox.remove(index));
+        Ok(self.remove(index))
+    }
+
+    fn remove(&mut self, index: Option<usize>) -> Option<Message> {
+        let message = self.inbox.remove(index?);
         if message.as_ref().is_some_and(is_notice) {
             self.count_notice();
         }
-        Ok(message)
+        message
     }
 
     /// The program has taken a notice of a queued batch. Its daemon starts no more tasks before it has heard of enough of them.
@@ -205,6 +250,34 @@ impl Engine {
         }
     }
 
+    /// The index of a message that `choose` takes: among those that calls have seen, then among those that follow, one by one.
+    fn find_unseen(
+        &mut self,
+        wait: Wait,
+        choose: &mut dyn FnMut(&Message) -> Choice,
+    ) -> Result<Option<usize>> {
+        if let Some(index) = self.inbox.choose(0..self.inbox.seen, choose)? {
+            return Ok(Some(index));
+        }
+        let deadline = wait.deadline(|| self.past());
+        let mut reach = Reach::of(wait, self.neighbours.hides_unseen());
+        loop {
+            while let Some(index) = self.inbox.show_next() {
+                if reach.admits(self.inbox.queue[index].src)
+                    && let Some(index) = self.inbox.choose(index..index + 1, choose)?
+                {
+                    return Ok(Some(index));
+                }
+                if reach.is_over() {
+                    return Ok(None);
+                }
+            }
+            if !self.take_one()? && !self.take_in(deadline)? && self.inbox.seen == self.inbox.queue.len() {
+                return Ok(None);
+            }
+        }
+    }
+
     /// The index of a message that `choose` takes; each message is shown to it once.
     fn find(
         &mut self,
@@ -214,7 +287,7 @@ impl Engine {
     ) -> Result<Option<usize>> {
         let mut shown = start;
         loop {
-            if let Some(index) = self.inbox.choose(shown, choose)? {
+            if let Some(index) = self.inbox.choose(shown..self.inbox.queue.len(), choose)? {
                 return Ok(Some(index));
             }
             shown = self.inbox.queue.len();
@@ -329,8 +402,8 @@ mod tests {
             3 => Choice::Take,
             _ => Choice::Skip,
         };
-        assert_eq!(inbox.choose(0, &mut choose).unwrap(), Some(2));
-        assert_eq!(inbox.choose(3, &mut choose).unwrap(), None);
+        assert_eq!(inbox.choose(0..4, &mut choose).unwrap(), Some(2));
+        assert_eq!(inbox.choose(3..4, &mut choose).unwrap(), None);
     }
 
     #[test]
@@ -345,12 +418,22 @@ mod tests {
                 Choice::Skip
             }
         };
-        assert_eq!(inbox.choose(0, &mut choose).unwrap(), Some(1));
+        assert_eq!(inbox.choose(0..3, &mut choose).unwrap(), Some(1));
+    }
+
+    #[test]
+    fn messages_are_shown_one_by_one_and_stay_seen() {
+        let mut inbox = inbox(&[1, 2, 3]);
+        assert_eq!([inbox.show_next(), inbox.show_next()], [Some(0), Some(1)]);
+        inbox.remove(0).unwrap();
+        // What the library takes for itself is not what the program has seen.
+        assert_eq!((inbox.seen, inbox.remove(1).map(|message| message.header.tag)), (1, Some(3)));
+        assert_eq!((inbox.show_next(), inbox.seen), (None, 1));
     }
 
     #[test]
     fn a_failure_is_passed_on() {
-        let error = inbox(&[1]).choose(0, &mut |_| Choice::Fail(-24)).unwrap_err();
+        let error = inbox(&[1]).choose(0..1, &mut |_| Choice::Fail(-24)).unwrap_err();
         assert_eq!(error.code(), PvmError::NotImpl);
     }
 }

@@ -65,6 +65,12 @@ impl Engine {
         self.neighbours.keep_bell();
     }
 
+    /// Whether it would sleep over messages that have been read and that no call has seen.
+    #[inline]
+    pub fn hides_unseen(&self) -> bool {
+        self.neighbours.hides_unseen()
+    }
+
     /// Puts a message on the ring to a neighbour; `false` if it has to go another way. A body that has to be in a block is
     /// left there in `parcel`, for other receivers.
     pub(super) fn send_by_ring(

@@ -6,9 +6,9 @@ use super::send::array_length;
 use super::state::{Failure, Matcher, Outcome, State, briefly, locked};
 use super::tracepoints::{self, nothing, traced};
 use super::{errors, handlers, timeline};
-use crate::engine::{Begun, Spinner, Wait};
-use pvm_wire::PvmError;
+use crate::engine::{Begun, Reach, Spinner, Wait};
 use pvm_wire::events::{Datum, Event, Writer};
+use pvm_wire::{PvmError, Tid};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::ffi::{c_int, c_void};
@@ -20,20 +20,32 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy)]
 enum Until {
     Forever,
-    Now,
+    /// It polls, or waits for no time at all: see [`Reach`].
+    Now(Wait),
     Deadline(Instant),
 }
 
 impl Until {
+    /// It polls.
+    const POLL: Self = Self::Now(Wait::Poll);
+
     /// The time that is left.
     fn wait(self) -> Wait {
         match self {
             Self::Forever => Wait::Forever,
-            Self::Now => Wait::Poll,
+            Self::Now(_) => Wait::Poll,
             Self::Deadline(end) => match end.saturating_duration_since(Instant::now()) {
                 Duration::ZERO => Wait::Poll,
                 left => Wait::For(left),
             },
+        }
+    }
+
+    #[inline]
+    fn reach(self, state: &mut State) -> Result<Reach, Failure> {
+        match self {
+            Self::Now(wait) => Ok(Reach::of(wait, state.engine()?.hides_unseen())),
+            Self::Forever | Self::Deadline(_) => Ok(Reach::All),
         }
     }
 }
@@ -81,7 +93,7 @@ pub extern "C" fn pvm_recv(tid: c_int, tag: c_int) -> c_int {
 /// As [`pvm_recv`], but 0 at once if no such message has come.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_nrecv(tid: c_int, tag: c_int) -> c_int {
-    receive("pvm_nrecv", Event::Nrecv, Wanted { tid, tag }, Until::Now, None)
+    receive("pvm_nrecv", Event::Nrecv, Wanted { tid, tag }, Until::POLL, None)
 }
 
 /// As [`pvm_recv`], but 0 if no such message comes in time; a NULL time is for ever.
@@ -107,7 +119,7 @@ fn deadline(time: &TimeVal) -> Result<Until, Failure> {
     let micros = u64::try_from(time.micros).map_err(|_| PvmError::BadParam)?;
     let span = Duration::from_secs(seconds).saturating_add(Duration::from_micros(micros));
     if span.is_zero() {
-        return Ok(Until::Now);
+        return Ok(Until::Now(Wait::For(span)));
     }
     // A time beyond the clock's end is for ever.
     Ok(Instant::now().checked_add(span).map_or(Until::Forever, Until::Deadline))
@@ -122,7 +134,7 @@ pub extern "C" fn pvm_probe(tid: c_int, tag: c_int) -> c_int {
         wanted.announce(state, Event::Probe, |_| ());
         Ok(())
     };
-    let outcome = search.find(wanted, Until::Now, begin, |_, (), id| Ok(id)).map(|id| id.unwrap_or(0));
+    let outcome = search.find(wanted, Until::POLL, begin, |_, (), id| Ok(id)).map(|id| id.unwrap_or(0));
     search.end(Event::Probe, &outcome, tracepoints::result(Datum::CC));
     errors::finish("pvm_probe", outcome)
 }
@@ -276,6 +288,8 @@ struct Search {
     shown: usize,
     taken: u64,
     best: Option<(c_int, c_int)>,
+    /// What the call may still look at of what it takes in.
+    reach: Reach,
     /// Whether there is nothing left to do when the call ends: no handler is due, and nobody traces.
     is_over: bool,
 }
@@ -305,6 +319,7 @@ impl Search {
             let (step, result) = locked(|state| {
                 if let Some(begin) = begin.take() {
                     begun = Some(begin(state)?);
+                    self.reach = until.reach(state)?;
                 }
                 let step = self.advance(state, wanted, until)?;
                 let (Step::Found(id), Some(begun)) = (&step, begun) else { return Ok((step, None)) };
@@ -336,10 +351,7 @@ impl Search {
     #[inline]
     fn advance(&mut self, state: &mut State, wanted: Wanted, until: Until) -> Result<Step, Failure> {
         state.engine()?;
-        let (may_wait, only_now) = (state.may_wait(), matches!(until, Until::Now));
-        if may_wait.is_ok() && only_now {
-            while state.take_in()? {}
-        }
+        let (may_wait, only_now) = (state.may_wait(), matches!(until, Until::Now(_)));
         loop {
             let step = self.look(state, wanted);
             if !matches!(step, Step::Nothing) {
@@ -351,11 +363,25 @@ impl Search {
             if state.handlers.are_due() {
                 return Ok(Step::Due);
             }
-            let came = if only_now { state.take_in() } else { state.take_ready() };
-            if !came? {
+            if self.reach.is_over() || !self.take_in(state, only_now)? {
                 return Ok(Step::Nothing);
             }
         }
+    }
+
+    /// Takes in the next message; `false` if there is none. If the call may not look at it, the next one will.
+    #[inline]
+    fn take_in(&mut self, state: &mut State, only_now: bool) -> Result<bool, Failure> {
+        let before = state.arrived.len();
+        let came = if only_now { state.take_in()? } else { state.take_ready()? };
+        if only_now
+            && before < state.arrived.len()
+            && let Some(&id) = state.arrived.back()
+            && !self.reach.admits(Tid::from_raw(state.buffers.get(id)?.info.src))
+        {
+            self.shown = state.arrived.len();
+        }
+        Ok(came)
     }
 
     /// The call ends: handlers that are due, then what the tracer is told.
@@ -371,7 +397,8 @@ impl Search {
     fn look(&mut self, state: &mut State, wanted: Wanted) -> Step {
         if self.taken != state.taken {
             // A signal handler has received something meanwhile: the places are others now.
-            *self = Self { taken: state.taken, ..Self::default() };
+            let reach = std::mem::take(&mut self.reach);
+            *self = Self { taken: state.taken, reach, ..Self::default() };
         }
         let from = self.shown.min(state.arrived.len());
         self.shown = state.arrived.len();

@@ -96,7 +96,7 @@ impl Port for Engine {
     }
 
     fn wait(&mut self, until: Until, wanted: &mut dyn FnMut(&Message) -> bool) -> Result<Option<Message>> {
-        self.receive(until.wait(), &mut |message| {
+        self.fetch(until.wait(), &mut |message| {
             if message.header.context == CONTEXT && wanted(message) { Choice::Take } else { Choice::Skip }
         })
     }
