@@ -250,7 +250,7 @@ fn read_hostfile(path: &Path) -> anyhow::Result<Hostfile> {
 /// The daemon's life.
 async fn live(role: Role, mut settings: Settings, myself: Myself) -> anyhow::Result<()> {
     // Before anything is touched that a running daemon uses.
-    if let Some(socket) = address_file::running(&settings.place) {
+    if let Some(socket) = address_file::running(&settings.place)? {
         return Err(AddressError::Running { socket, file: settings.place.address_file() }.into());
     }
     let (role, audience) = introduced(role, settings.start_timeout).await?;
@@ -268,6 +268,10 @@ async fn live(role: Role, mut settings: Settings, myself: Myself) -> anyhow::Res
     identity.config.epoch = time_of(origin);
     let daemon = identity.index.daemon().bits();
     let log = begin_log(&settings, daemon)?;
+    if address_file.is_exposed() {
+        let folder = settings.place.tmp.display();
+        warn!(%folder, "other users can remove this daemon's files: set the folder's sticky bit, or PVM_TMP to another folder");
+    }
     let links = Links::open(
         identity.index,
         identity.bind,

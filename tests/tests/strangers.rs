@@ -5,10 +5,12 @@ use pvm_tests::peers::{self, Peer};
 use pvm_tests::program::Program;
 use pvm_tests::programs::{Linking, Programs};
 use pvm_tests::{Installation, Machine, process};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use std::fs::{self, Permissions};
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{PermissionsExt, lchown, symlink};
+use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The user that owns nothing.
@@ -122,8 +124,121 @@ fn a_task_tells_nothing_to_a_strangers_socket() {
     let mut task = Command::new(programs.path("batch"));
     let ended = Program::run(task.arg("1").env("PVM_TMP", tmp.path()).env("PVMSOCK", &socket));
     assert!(ended.stdout.starts_with("started -14"), "{ended:#?}");
-    assert!(ended.stderr.contains("user 65534"), "{ended:#?}");
+    assert!(ended.stderr.contains("uid 65534"), "{ended:#?}");
     process::signal(stranger.pid(), rustix::process::Signal::TERM);
     let said = stranger.end().stdout;
     assert!(!said.contains("brought 1"), "it told {said}");
+}
+
+/// `PVM_VMID` of a machine whose name a stranger knows.
+const KNOWN: &str = "planted";
+
+/// The address file that a stranger has made in advance.
+fn planted_address_file(tmp: &Path) -> PathBuf {
+    tmp.join(format!("pvmd.{}.{KNOWN}", rustix::process::geteuid().as_raw()))
+}
+
+fn give_away(path: &Path) {
+    lchown(path, Some(NOBODY), Some(NOBODY)).expect("root can give files away");
+}
+
+/// A file that names another one by a path that looks like a socket of PVM's.
+fn plant_pointer(tmp: &Path) {
+    fs::create_dir(tmp.join("home")).expect("a folder can be made");
+    fs::write(tmp.join("home/precious"), "precious").expect("a file can be written");
+    symlink(tmp.join("home"), tmp.join("pvmtmp")).expect("a link can be made");
+    let target = tmp.join("pvmtmp/precious").display().to_string();
+    fs::write(planted_address_file(tmp), target).expect("a file can be written");
+}
+
+fn plant_fifo(tmp: &Path) {
+    let mode = Mode::from_raw_mode(0o644);
+    mknodat(CWD, planted_address_file(tmp), FileType::Fifo, mode, 0).expect("a FIFO can be made");
+}
+
+fn plant_link(tmp: &Path) {
+    symlink("/dev/zero", planted_address_file(tmp)).expect("a link can be made");
+}
+
+/// A file that names a socket at which a stranger listens.
+fn plant_socket(tmp: &Path) {
+    let socket = tmp.join("pvmtmp000001.0");
+    // Clones of the listening socket outlive this function: connections are accepted into its queue.
+    std::mem::forget(UnixListener::bind(&socket).expect("a socket can be made"));
+    give_away(&socket);
+    fs::write(planted_address_file(tmp), socket.display().to_string()).expect("a file can be written");
+}
+
+#[test]
+fn an_address_file_of_a_stranger_is_refused_by_name() {
+    let Some((ours, programs)) = programs("address files that others have planted") else { return };
+    for plant in [plant_pointer, plant_fifo, plant_link, plant_socket] {
+        // With the sticky bit, as /tmp, and without it.
+        for mode in [0o1777, 0o777] {
+            let prepare = |tmp: &Path| {
+                like_tmp(tmp);
+                open_to_all(tmp, mode);
+                plant(tmp);
+                give_away(&planted_address_file(tmp));
+            };
+            let plan = Plan::of(&ours).variable("PVM_VMID", KNOWN);
+            let Err(refused) = plan.try_start_in(&prepare) else { panic!("the daemon started") };
+            let says = |text: &str| assert!(refused.ended.stderr.contains(text), "{text}: {refused:#?}");
+            says(&format!("{KNOWN} "));
+            says("belongs to uid 65534");
+            says("set PVM_TMP to a folder of your own");
+
+            let tmp = tempfile::tempdir().expect("a folder can be made");
+            prepare(tmp.path());
+            let mut task = Command::new(programs.path("batch"));
+            let ended = Program::run(
+                task.arg("1").env("PVM_TMP", tmp.path()).env("PVM_VMID", KNOWN).env_remove("PVMSOCK"),
+            );
+            assert!(ended.stdout.starts_with("started -14"), "{ended:#?}");
+            assert!(ended.stderr.contains("belongs to uid 65534"), "{ended:#?}");
+        }
+    }
+}
+
+#[test]
+fn no_file_is_removed_for_a_stranger() {
+    let Some((ours, _)) = programs("what an address file makes a daemon remove") else { return };
+    for is_own in [false, true] {
+        let precious = std::cell::RefCell::new(PathBuf::new());
+        let prepare = |tmp: &Path| {
+            like_tmp(tmp);
+            plant_pointer(tmp);
+            if !is_own {
+                give_away(&planted_address_file(tmp));
+            }
+            let kept = tempfile::tempdir().expect("a folder can be made").keep();
+            fs::rename(tmp.join("home"), kept.join("home")).expect("it can be moved");
+            fs::remove_file(tmp.join("pvmtmp")).expect("the link can be removed");
+            symlink(kept.join("home"), tmp.join("pvmtmp")).expect("a link can be made");
+            *precious.borrow_mut() = kept;
+        };
+        let started = Plan::of(&ours).variable("PVM_VMID", KNOWN).try_start_in(&prepare);
+        assert_eq!(started.is_ok(), is_own, "{:#?}", started.err());
+        drop(started);
+        let kept = precious.into_inner();
+        let text = fs::read_to_string(kept.join("home/precious"));
+        fs::remove_dir_all(&kept).expect("it can be removed");
+        assert_eq!(text.expect("the file is still there"), "precious");
+    }
+}
+
+#[test]
+fn a_socket_of_a_stranger_under_an_old_name_is_no_daemon() {
+    let Some((ours, _)) = programs("sockets of other users under the name of a daemon's") else { return };
+    let prepare = |tmp: &Path| {
+        like_tmp(tmp);
+        plant_socket(tmp);
+    };
+    let plan = Plan::of(&ours).variable("PVM_VMID", KNOWN);
+    let machine =
+        plan.try_start_in(&prepare).expect("the daemon starts: the file is this user's, the socket is not");
+    let strangers = machine.tmp().join("pvmtmp000001.0");
+    assert!(strangers.exists(), "it is not the daemon's to remove");
+    fs::remove_file(strangers).expect("it can be removed");
+    machine.finish();
 }

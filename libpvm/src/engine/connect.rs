@@ -2,11 +2,12 @@
 
 use super::options;
 use crate::error::{Error, Result};
+use pvm_files::FileError;
 use pvm_wire::born::Channel;
 use pvm_wire::protocol::EnrolReply;
 use pvm_wire::{PvmError, codes};
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Seek, Write};
+use std::io::{Read, Seek};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
@@ -20,7 +21,7 @@ const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Longest daemon address, bytes.
-const ADDRESS_MAX: u64 = 128;
+const ADDRESS_MAX: usize = 128;
 
 /// The folder for the machine's sockets and address files: `PVM_TMP`, else `/tmp`.
 pub fn tmp_dir() -> PathBuf {
@@ -42,25 +43,18 @@ pub(super) fn daemon_address() -> Result<String> {
         return Ok(address);
     }
     let path = address_file();
-    let read = || {
-        let mut text = String::new();
-        File::open(&path)?.take(ADDRESS_MAX).read_to_string(&mut text)?;
-        Ok(text)
-    };
-    match read() {
-        Ok(text) => Ok(text.trim_end().to_owned()),
-        Err(error) if std::io::ErrorKind::NotFound == std::io::Error::kind(&error) => Err(Error::new(
+    match pvm_files::read(&path, ADDRESS_MAX) {
+        Ok(text) => Ok(String::from_utf8_lossy(&text).trim_end().to_owned()),
+        Err(error) if error.is_not_found() => Err(Error::new(
             PvmError::SysErr,
             format!(
                 "no daemon runs here (no address file {}): start one with `pvm` or `pvmd`",
                 path.display()
             ),
         )),
-        Err(error) => Err(Error::system(
-            PvmError::SysErr,
-            &format!("cannot read the daemon's address file {}", path.display()),
-            error,
-        )),
+        Err(error) => {
+            Err(Error::new(PvmError::SysErr, format!("cannot use the daemon's address file: {error}")))
+        }
     }
 }
 
@@ -102,7 +96,11 @@ pub(super) fn connect(address: &str, quick: bool) -> Result<OwnedFd> {
         match open(address) {
             Ok(socket) => return Ok(socket),
             Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
-                return Err(Error::system(PvmError::SysErr, &format!("nobody to trust at {address}"), error));
+                return Err(Error::system(
+                    PvmError::SysErr,
+                    &format!("no daemon of this user at {address}"),
+                    error,
+                ));
             }
             Err(_) if tries > 0 => std::thread::sleep(PAUSE),
             Err(error) => {
@@ -118,6 +116,10 @@ pub(super) fn connect(address: &str, quick: bool) -> Result<OwnedFd> {
 
 fn open(address: &str) -> std::io::Result<OwnedFd> {
     if address.starts_with('/') {
+        // Before it is connected to: a stranger's socket can be one at which that never ends.
+        if let Err(error @ FileError::Foreign { .. }) = pvm_files::check_socket(Path::new(address)) {
+            return Err(std::io::Error::new(std::io::ErrorKind::PermissionDenied, error));
+        }
         let stream = UnixStream::connect(address)?;
         check_owner(&stream)?;
         stream.set_nonblocking(true)?;
@@ -138,7 +140,7 @@ fn check_owner(stream: &UnixStream) -> std::io::Result<()> {
     if owner == rustix::process::geteuid() {
         return Ok(());
     }
-    let text = format!("who listens there is no daemon of this user's, but of user {}", owner.as_raw());
+    let text = format!("the process that listens there belongs to uid {}", owner.as_raw());
     Err(std::io::Error::new(std::io::ErrorKind::PermissionDenied, text))
 }
 
@@ -196,13 +198,9 @@ impl Drop for Proof {
 
 /// Writes the byte for which the daemon waits.
 pub(super) fn give_proof(path: &str) -> Result<()> {
-    let write = || OpenOptions::new().write(true).open(path)?.write_all(b"/");
-    write().map_err(|error| {
-        Error::system(
-            PvmError::SysErr,
-            &format!("cannot write to {path}, by which the daemon knows its user"),
-            error,
-        )
+    // A daemon at a TCP port cannot be known for this user's: whatever file it names, nothing that has contents is changed.
+    pvm_files::mark(Path::new(path), b"/").map_err(|error| {
+        Error::new(PvmError::SysErr, format!("no proof of this process's user for the daemon: {error}"))
     })
 }
 

@@ -1,10 +1,17 @@
 //! The file in which tasks find the daemon's socket, and the socket's own name.
 
 use crate::io::settings::Place;
-use rustix::fs::{self, Mode, OFlags};
-use std::io;
-use std::os::unix::net::UnixStream;
+use pvm_files::{FileError, Folder, Identity};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::path::{Path, PathBuf};
+
+/// Longest address that tasks read, bytes.
+const ADDRESS_MAX: usize = 128;
+/// Times that a stale file is removed for another one, which turns out to be stale, too.
+const TRIES: usize = 10;
+/// Names in a folder of this process's own.
+const NEW: &str = "new";
+const OLD: &str = "old";
 
 /// Why a daemon cannot take its place.
 #[derive(Debug, thiserror::Error)]
@@ -17,21 +24,23 @@ pub enum AddressError {
         /// The address file.
         file: PathBuf,
     },
-    /// A file cannot be written.
-    #[error("cannot write {path}", path = path.display())]
-    File {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
+    /// What is in the place of the address file cannot be used or replaced.
+    #[error("cannot publish the daemon's address")]
+    File(#[from] FileError),
+    /// Other daemons come and go all the time.
+    #[error("cannot publish the daemon's address: other daemons keep taking {file}", file = file.display())]
+    Taken {
+        /// The address file.
+        file: PathBuf,
     },
 }
 
 /// The address file while it is ours. Dropping it removes the file and the socket.
 #[derive(Debug)]
 pub struct AddressFile {
-    path: PathBuf,
+    folder: Folder,
+    name: String,
+    identity: Identity,
     socket: PathBuf,
 }
 
@@ -39,84 +48,97 @@ impl AddressFile {
     /// Publishes a socket that listens already. A file that leads to no daemon any more is replaced; of two daemons that
     /// try at once, one succeeds.
     pub fn publish(place: &Place, socket: &Path) -> Result<Self, AddressError> {
-        let path = place.address_file();
-        let fresh = place.tmp.join(format!("pvmaddr.{}", std::process::id()));
-        let result = write_new(&fresh, socket)
-            .map_err(|source| AddressError::File { path: fresh.clone(), source })
-            .and_then(|()| claim(&fresh, &path));
-        let _ = std::fs::remove_file(&fresh);
-        if result.is_err() {
-            // Nobody will look for it.
-            let _ = std::fs::remove_file(socket);
+        let folder = Folder::open(&place.tmp)?;
+        match claim(&folder, place, socket) {
+            Ok(identity) => {
+                Ok(Self { folder, name: place.address_name(), identity, socket: socket.to_owned() })
+            }
+            Err(error) => {
+                // Nobody will look for it.
+                folder.remove_socket(socket);
+                Err(error)
+            }
         }
-        result.map(|()| Self { path, socket: socket.to_owned() })
+    }
+
+    /// Whether other users can remove or rename it.
+    pub fn is_exposed(&self) -> bool {
+        self.folder.is_open_to_all()
     }
 }
 
 impl Drop for AddressFile {
     fn drop(&mut self) {
-        // Whoever took our place after a mishap keeps it.
-        if std::fs::read(&self.path).is_ok_and(|text| text == self.socket.as_os_str().as_encoded_bytes()) {
-            let _ = std::fs::remove_file(&self.path);
-        }
-        let _ = std::fs::remove_file(&self.socket);
+        // Another daemon that has taken our place after a mishap keeps it.
+        let _ = self.folder.remove(&self.name, self.identity);
+        self.folder.remove_socket(&self.socket);
     }
 }
 
 /// The socket a running daemon of this place has published, if one answers there.
-pub fn running(place: &Place) -> Option<String> {
-    let text = std::fs::read_to_string(place.address_file()).ok()?;
-    answers(&text).then_some(text)
+pub fn running(place: &Place) -> Result<Option<String>, AddressError> {
+    match Folder::open(&place.tmp)?.read(&place.address_name(), ADDRESS_MAX) {
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error.into()),
+        Ok((text, _)) => Ok(address(&text).filter(|socket| answers(socket))),
+    }
 }
 
+fn address(text: &[u8]) -> Option<String> {
+    String::from_utf8(text.to_vec()).ok()
+}
+
+/// Whether a daemon of this user listens at a socket. Another user may have put one there when the daemon was gone.
 fn answers(socket: &str) -> bool {
-    match UnixStream::connect(socket) {
-        Ok(_) => true,
-        // A full backlog is a sign of life.
-        Err(error) => error.kind() == io::ErrorKind::WouldBlock,
+    let path = Path::new(socket);
+    if !path.is_absolute() || pvm_files::check_socket(path).is_err() {
+        return false;
+    }
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let Ok(stream) = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None) else {
+        return false;
+    };
+    match SocketAddrUnix::new(path).and_then(|address| rustix::net::connect(&stream, &address)) {
+        Ok(()) => {
+            let listener = rustix::net::sockopt::socket_peercred(&stream);
+            listener.is_ok_and(|listener| listener.uid == rustix::process::geteuid())
+        }
+        // A full backlog is a sign of life, and the socket's file is this user's.
+        Err(error) => error == rustix::io::Errno::AGAIN,
     }
 }
 
-fn write_new(path: &Path, socket: &Path) -> io::Result<()> {
-    let _ = std::fs::remove_file(path);
-    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-    let file = fs::open(path, flags, Mode::RUSR | Mode::WUSR)?;
+/// Makes the address file, unless a living daemon has it.
+fn claim(folder: &Folder, place: &Place, socket: &Path) -> Result<Identity, AddressError> {
+    let (name, file) = (place.address_name(), place.address_file());
+    let private = folder.private("pvmaddr")?;
     // Without a newline: libpvm takes the bytes as they are.
-    let text = socket.as_os_str().as_encoded_bytes();
-    if rustix::io::write(&file, text)? == text.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
-}
-
-/// Gives `fresh` the name `path`, unless a living daemon has it.
-fn claim(fresh: &Path, path: &Path) -> Result<(), AddressError> {
-    let failed = |source| AddressError::File { path: path.to_owned(), source };
-    for _ in 0..10 {
-        match std::fs::hard_link(fresh, path) {
-            Ok(()) => return Ok(()),
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed(error)),
-            Err(_) => {}
+    let new = private.write(NEW, socket.as_os_str().as_encoded_bytes())?;
+    let published = (|| {
+        for _ in 0..TRIES {
+            if private.publish(NEW, &name)? {
+                return Ok(new);
+            }
+            let (text, identity) = match folder.read(&name, ADDRESS_MAX) {
+                Err(error) if error.is_not_found() => continue,
+                read => read?,
+            };
+            let old = address(&text);
+            if let Some(socket) = old.clone().filter(|socket| answers(socket)) {
+                return Err(AddressError::Running { socket, file });
+            }
+            // Another daemon may be doing the same, and be done: then the file is a new one, which is put back.
+            match private.take(&name, OLD)? {
+                Some(taken) if taken != identity => drop(private.publish(OLD, &name)?),
+                Some(_) => drop(old.map(|socket| folder.remove_socket(Path::new(&socket)))),
+                None => {}
+            }
+            private.remove(OLD);
         }
-        let Ok(socket) = std::fs::read_to_string(path) else { continue };
-        if answers(&socket) {
-            return Err(AddressError::Running { socket, file: path.to_owned() });
-        }
-        retire(path, &socket).map_err(failed)?;
-    }
-    Err(failed(io::ErrorKind::AlreadyExists.into()))
-}
-
-/// Removes a stale file; puts it back if it has become another's meanwhile.
-fn retire(path: &Path, socket: &str) -> io::Result<()> {
-    let aside = path.with_extension(format!("stale.{}", std::process::id()));
-    match std::fs::rename(path, &aside) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        other => other?,
-    }
-    if std::fs::read_to_string(&aside).is_ok_and(|text| text != socket) {
-        let _ = std::fs::hard_link(&aside, path);
-    } else if socket.starts_with('/') && socket.contains("/pvmtmp") {
-        let _ = std::fs::remove_file(socket);
-    }
-    std::fs::remove_file(aside)
+        Err(AddressError::Taken { file })
+    })();
+    private.remove(NEW);
+    published
 }
 
 #[cfg(test)]
@@ -139,7 +161,7 @@ mod tests {
             std::fs::read(folder.path().join("pvmd.7.x")).unwrap(),
             socket.as_os_str().as_encoded_bytes()
         );
-        assert_eq!(running(&place).as_deref(), socket.to_str());
+        assert_eq!(running(&place).unwrap().as_deref(), socket.to_str());
         let other = folder.path().join("pvmtmp2.0");
         let _listener = UnixListener::bind(&other).unwrap();
         let error = AddressFile::publish(&place, &other).unwrap_err();
@@ -147,6 +169,39 @@ mod tests {
         assert!(!other.exists(), "who cannot take its place leaves nothing");
         drop(file);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn other_kinds_of_files_are_neither_read_nor_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = place(folder.path());
+        std::os::unix::fs::symlink("/dev/zero", place.address_file()).unwrap();
+        let socket = folder.path().join("pvmtmp1.0");
+        let _listener = UnixListener::bind(&socket).unwrap();
+        for error in [running(&place).map(drop), AddressFile::publish(&place, &socket).map(drop)] {
+            let error = anyhow::Error::from(error.unwrap_err());
+            assert!(format!("{error:#}").contains("pvmd.7.x is a symbolic link"), "{error:#}");
+        }
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "the link stays");
+    }
+
+    #[test]
+    fn a_stale_file_removes_nothing_but_own_sockets_here() {
+        let folder = tempfile::tempdir().unwrap();
+        let (precious, tmp) = (folder.path().join("precious"), folder.path().join("tmp"));
+        std::fs::write(&precious, "precious").unwrap();
+        std::fs::create_dir(&tmp).unwrap();
+        std::os::unix::fs::symlink(folder.path(), tmp.join("pvmtmp")).unwrap();
+        let stale = tmp.join("pvmtmp0.0");
+        drop(UnixListener::bind(&stale).unwrap());
+        let place = place(&tmp);
+        for (named, stays) in [(tmp.join("pvmtmp/precious"), true), (stale, false)] {
+            std::fs::write(place.address_file(), named.to_str().unwrap()).unwrap();
+            let socket = tmp.join("pvmtmp1.0");
+            let _listener = UnixListener::bind(&socket).unwrap();
+            drop(AddressFile::publish(&place, &socket).unwrap());
+            assert_eq!(named.exists(), stays, "{}", named.display());
+        }
     }
 
     #[test]

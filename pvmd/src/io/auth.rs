@@ -2,7 +2,8 @@
 //!
 //! The socket's credentials have shown that already; the files are for libraries that expect them.
 
-use rustix::fs::{self, FileType, Mode, OFlags};
+use pvm_files::FileError;
+use rustix::fs::{self, Mode, OFlags};
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -25,7 +26,7 @@ impl AuthFiles {
 
     /// Writes into the task's file and makes one of our own; gives its path.
     pub fn open(&mut self, conn: ConnId, task_file: &str) -> Result<String, String> {
-        touch(Path::new(task_file)).map_err(|error| format!("{task_file}: {error}"))?;
+        touch(Path::new(task_file)).map_err(|error| error.to_string())?;
         self.count += 1;
         let path = self.folder.join(format!("pvmauth.{}.{}", std::process::id(), self.count));
         create(&path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -37,7 +38,7 @@ impl AuthFiles {
     /// Whether the task has written into our file, which goes.
     pub fn check(&mut self, conn: ConnId) -> bool {
         let Some(path) = self.open.remove(&conn) else { return false };
-        let written = std::fs::metadata(&path).is_ok_and(|file| file.len() > 0);
+        let written = std::fs::symlink_metadata(&path).is_ok_and(|file| file.len() > 0);
         let _ = std::fs::remove_file(&path);
         written
     }
@@ -56,19 +57,10 @@ impl Drop for AuthFiles {
     }
 }
 
-/// Writes one byte into a regular file of our own. Neither a link nor a pipe can lead or hold us anywhere.
-fn touch(path: &Path) -> io::Result<()> {
-    let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
-    let file = fs::open(path, flags, Mode::empty())?;
-    let stat = fs::fstat(&file)?;
-    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile
-        || stat.st_uid != rustix::process::geteuid().as_raw()
-    {
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "no file of this user"));
-    }
+/// Writes one byte into an empty regular file of this user. Neither a link nor a pipe leads or holds the daemon anywhere.
+fn touch(path: &Path) -> Result<(), FileError> {
     let first = path.as_os_str().as_encoded_bytes().first().copied().unwrap_or(b'/');
-    rustix::io::write(&file, &[first])?;
-    Ok(())
+    pvm_files::mark(path, &[first])
 }
 
 fn create(path: &Path) -> io::Result<()> {
@@ -80,6 +72,7 @@ fn create(path: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::fs::FileType;
 
     #[test]
     fn both_sides_write_into_each_others_file() {

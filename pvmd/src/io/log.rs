@@ -1,6 +1,5 @@
 //! The log: one line per event, written by a thread of its own, so that a slow or full disk stops nobody.
 
-use rustix::fs::{Mode, OFlags};
 use std::fmt;
 use std::io::{self, Write};
 use std::path::Path;
@@ -39,12 +38,7 @@ impl Log {
     /// the daemon's task id, which begins each line.
     pub fn begin(path: &Path, daemon: u32, max: u64) -> io::Result<Self> {
         // Neither through a link nor into somebody else's file: the folder may be everybody's.
-        let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = std::fs::File::from(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?);
-        let stat = rustix::fs::fstat(&file)?;
-        if !file.metadata()?.is_file() || stat.st_uid != rustix::process::geteuid().as_raw() {
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "no file of this user"));
-        }
+        let file = pvm_files::create(path).map_err(io::Error::other)?;
         file.set_len(0)?;
         Self::into(file, daemon, max)
     }

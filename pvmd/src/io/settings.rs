@@ -34,17 +34,22 @@ pub struct Place {
 impl Place {
     /// `<tmp>/pvmd.<uid>[.<vmid>]`.
     pub fn address_file(&self) -> PathBuf {
-        self.file("pvmd")
+        self.tmp.join(self.address_name())
+    }
+
+    /// Its name in the folder.
+    pub fn address_name(&self) -> String {
+        self.name("pvmd")
     }
 
     /// `<tmp>/pvml.<uid>[.<vmid>]`.
     pub fn log_file(&self) -> PathBuf {
-        self.file("pvml")
+        self.tmp.join(self.name("pvml"))
     }
 
-    fn file(&self, name: &str) -> PathBuf {
-        let name = format!("{name}.{}", self.uid);
-        self.tmp.join(self.vmid.iter().fold(name, |name, vmid| format!("{name}.{vmid}")))
+    fn name(&self, kind: &str) -> String {
+        let name = format!("{kind}.{}", self.uid);
+        self.vmid.iter().fold(name, |name, vmid| format!("{name}.{vmid}"))
     }
 }
 
