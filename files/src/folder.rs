@@ -80,7 +80,7 @@ impl Folder {
             match fs::mkdirat(&self.fd, &name, Mode::RWXU) {
                 Err(Errno::EXIST) => {}
                 Err(error) => return Err(FileError::system(&path, error)),
-                Ok(()) => return PrivateFolder::open(self, name, path),
+                Ok(()) => return PrivateFolder::open(self, name, &path),
             }
         }
         Err(FileError::system(&self.path, io::Error::from(io::ErrorKind::AlreadyExists)))
@@ -96,12 +96,12 @@ pub struct PrivateFolder<'f> {
 }
 
 impl<'f> PrivateFolder<'f> {
-    fn open(parent: &'f Folder, name: String, path: PathBuf) -> Result<Self, FileError> {
+    fn open(parent: &'f Folder, name: String, path: &Path) -> Result<Self, FileError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let failed = |error| FileError::system(&path, error);
+        let failed = |error| FileError::system(path, error);
         let fd = fs::openat(&parent.fd, &name, flags, Mode::empty()).map_err(failed)?;
         // Without the sticky bit another user may have exchanged it.
-        check(&fs::fstat(&fd).map_err(failed)?, &path, FileType::Directory)?;
+        check(&fs::fstat(&fd).map_err(failed)?, path, FileType::Directory)?;
         Ok(Self { parent, name, fd })
     }
 
