@@ -62,6 +62,22 @@ fn a_hostfile_with_mistakes_starts_nothing() {
 }
 
 #[test]
+fn names_of_hosts_are_no_paths() {
+    let Some(ours) = Installation::ours_only("names of hosts that are paths") else { return };
+    let refused = refused(Plan::of(&ours).name("h1").hostfile("h1\n../../x via=local\n"));
+    assert_eq!(refused.ended.status.code(), Some(2), "{refused:#?}");
+    assert!(refused.ended.stderr.contains("hosts:2: the host's name `../../x` contains `/`"), "{refused:#?}");
+    let machine = Machine::start(&ours);
+    let mut console = machine.console();
+    let answers = console.add(&["../../x via=local"]);
+    let reason = answers[0].1.clone().expect_err("that is no name");
+    assert!(reason.contains("contains `/`"), "{reason}");
+    assert_eq!(console.conf().len(), 1);
+    console.quit();
+    machine.finish();
+}
+
+#[test]
 fn hostfiles_that_are_no_text_or_not_there_start_nothing() {
     let Some(ours) = Installation::ours_only("hostfiles that cannot be read") else { return };
     let binary = refused(Plan::of(&ours).hostfile("h1\n\0\u{1}\u{2}\n"));

@@ -11,6 +11,11 @@ pub const MISTAKES_MAX: usize = 20;
 /// Speeds that PVM knows.
 const SPEEDS: std::ops::RangeInclusive<u32> = 1..=1_000_000;
 
+/// Longest name of a host, bytes: that of a host name in the domain name system.
+const NAME_MAX: usize = 253;
+/// What names can be, as people are told.
+const NAMES: &str = "a name is at most 253 bytes of letters, digits, and `-`, `_`, `.`, `:`, `%`";
+
 /// A mistake in a hostfile.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {reason}")]
@@ -258,6 +263,14 @@ fn checked_name(name: &str) -> Result<String, String> {
     // It would reach ssh as an option.
     if name.starts_with('-') {
         return Err(format!("the host's name `{}` begins with `-`", shortened(name)));
+    }
+    // It becomes part of the names of files.
+    let is_allowed = |c: char| c.is_alphanumeric() || "-_.:%".contains(c);
+    if let Some(c) = name.chars().find(|&c| !is_allowed(c)) {
+        return Err(format!("the host's name `{}` contains `{c}`: {NAMES}", shortened(name)));
+    }
+    if !name.contains(char::is_alphanumeric) || name.len() > NAME_MAX {
+        return Err(format!("`{}` is no name of a host: {NAMES}", shortened(name)));
     }
     Ok(name.to_owned())
 }

@@ -107,6 +107,25 @@ fn every_mistake_is_told_with_its_line() {
 }
 
 #[test]
+fn names_of_hosts_are_no_paths() {
+    const NAMES: &str = "a name is at most 253 bytes of letters, digits, and `-`, `_`, `.`, `:`, `%`";
+    for (name, found) in
+        [("../../x", '/'), ("/x", '/'), ("a@b", '@'), ("a;b", ';'), ("a$b", '$'), ("a\\b", '\\')]
+    {
+        let reason = format!("the host's name `{name}` contains `{found}`: {NAMES}");
+        assert_eq!(parse_host(name), Err(reason.clone()));
+        assert_eq!(mistakes(format!("{name} sp=1\n")), [format!("line 1: {reason}")]);
+    }
+    for name in [".", "..", "-", ":"] {
+        assert!(parse_host(name).is_err(), "{name}");
+    }
+    assert!(parse_host(&"x".repeat(254)).is_err());
+    for name in ["n1", "n-1_a.example.org", "10.0.0.1", "fe80::1%eth0", "zürich"] {
+        assert_eq!(parse_host(name).expect("a name").name, name);
+    }
+}
+
+#[test]
 fn at_most_twenty_mistakes_are_told() {
     let found = mistakes("a x=1\n".repeat(50));
     assert_eq!(found.len(), MISTAKES_MAX);
