@@ -119,6 +119,7 @@ fn beside_own(name: &str) -> Option<OsString> {
 }
 
 fn serve(args: impl IntoIterator<Item = OsString>, myself: Myself) -> ExitCode {
+    process::close_inherited();
     let args = [OsString::from("pvmd")].into_iter().chain(args);
     let arguments = match Arguments::try_parse_from(args) {
         Ok(arguments) => arguments,
@@ -156,6 +157,9 @@ struct Mistake(String);
 
 fn attempt(arguments: &Arguments, mut myself: Myself) -> anyhow::Result<()> {
     let mut settings = Settings::from_env()?;
+    if !settings.is_dumpable {
+        process::hide_memory();
+    }
     if let Some(manager) = &settings.manager {
         myself.manager = vec![manager.clone()];
     }
@@ -257,7 +261,7 @@ async fn live(role: Role, mut settings: Settings, myself: Myself) -> anyhow::Res
     if let Role::Slave(config) = &role {
         slave::override_settings(&mut settings, config);
     }
-    let open_files = process::raise_open_files();
+    let limits = process::Limits::change();
     let (listener, socket) = listen(&settings.place.tmp)?;
     let address_file = AddressFile::publish(&settings.place, &socket)?;
     let (sender, receiver) = mpsc::channel(INPUT_QUEUE);
@@ -280,13 +284,13 @@ async fn live(role: Role, mut settings: Settings, myself: Myself) -> anyhow::Res
         sender.clone(),
     )?;
     let port = links.port()?;
-    let surroundings = surroundings(&settings, &myself, &socket, open_files);
+    let surroundings = surroundings(&settings, &myself, &socket, limits);
     let processes = Processes::new(surroundings, sender.clone()).context("cannot start a thread")?;
     let is_master = identity.authority.is_some();
     let turns = Turns::new(settings.means, &myself.again);
-    let starter = identity.authority.map(|authority| {
-        Starter::new(authority, settings.clone(), myself.again, settings.debug_mask, sender.clone())
-    });
+    let starter = identity
+        .authority
+        .map(|authority| Starter::new(authority, settings.clone(), myself.again, limits, sender.clone()));
     let vigil = Vigil::new(identity.config.wake_time, identity.config.cores);
     let core = Core::new(identity.config, Duration::ZERO);
     info!(version = env!("CARGO_PKG_VERSION"), pid = std::process::id(), socket = %socket.display(), "ready");
@@ -496,7 +500,7 @@ fn surroundings(
     settings: &Settings,
     myself: &Myself,
     socket: &Path,
-    open_files: rustix::process::Rlimit,
+    limits: process::Limits,
 ) -> Surroundings {
     let lookup =
         |name: &str| std::env::var(name).ok().or_else(|| (name == "PVM_ARCH").then(|| ARCH.to_owned()));
@@ -511,7 +515,7 @@ fn surroundings(
             (codes::ENROL_VARIABLE.to_owned(), codes::enrol_value(&socket.display().to_string())),
             ("PVM_ARCH".to_owned(), ARCH.to_owned()),
         ],
-        open_files,
+        limits,
     }
 }
 

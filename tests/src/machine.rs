@@ -211,6 +211,10 @@ impl<'a> Plan<'a> {
             // The original refuses to serve root without it.
             ("PVM_ALLOW_ROOT".to_owned(), "1".to_owned()),
         ];
+        if !rustix::process::geteuid().is_root() {
+            // Or nobody but root could see what daemons have open and in their environment, as tests do.
+            variables.push(("PVM_DUMPABLE".to_owned(), "1".to_owned()));
+        }
         variables.extend(self.installation.root().map(|root| ("PVM_ROOT".to_owned(), display(root))));
         variables.extend(self.network.iter().flat_map(|network| network.variables()));
         variables.extend(self.variables.iter().cloned());

@@ -1,13 +1,15 @@
 //! Another user of the same computer can neither enrol, read nor signal, and gets nowhere by planting files.
 
+use pvm_tests::console::Console;
 use pvm_tests::machine::{self, Plan};
 use pvm_tests::peers::{self, Peer};
 use pvm_tests::program::Program;
 use pvm_tests::programs::{Linking, Programs};
-use pvm_tests::{Installation, Machine, process};
+use pvm_tests::{Installation, Machine, process, wait};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::io::{FdFlags, fcntl_setfd};
 use std::fs::{self, Permissions};
-use std::os::unix::fs::{PermissionsExt, lchown, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown, symlink};
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -241,4 +243,117 @@ fn a_socket_of_a_stranger_under_an_old_name_is_no_daemon() {
     assert!(strangers.exists(), "it is not the daemon's to remove");
     fs::remove_file(strangers).expect("it can be removed");
     machine.finish();
+}
+
+/// What a process has open.
+fn open_files(pid: i32) -> Vec<PathBuf> {
+    let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten();
+    entries.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok()).collect()
+}
+
+#[test]
+fn descriptors_of_the_shell_end_with_the_shell() {
+    let Some(ours) = Installation::ours_only("what daemons and tasks inherit") else { return };
+    let shells = tempfile::NamedTempFile::new().expect("a file can be made");
+    fcntl_setfd(shells.as_file(), FdFlags::empty()).expect("it can be inherited");
+    let machine = Plan::of(&ours).local_hosts(2).start();
+    let mut console = machine.console_with_hosts(2);
+    for host in ["-h1", "-h2"] {
+        let spawned = console.spawn(&format!("{host} -1 sleep 1000"));
+        assert!(spawned.tasks.iter().all(Result::is_ok), "{spawned:?}");
+    }
+    let slaves = machine.slave_daemons().into_iter().map(|slave| slave.pid);
+    let mut processes: Vec<i32> = slaves.chain([machine.daemon_pid()]).collect();
+    assert_eq!(processes.len(), 2);
+    let tasks: Vec<_> = processes.iter().flat_map(|&daemon| process::children(daemon)).collect();
+    assert!(tasks.iter().filter(|task| task.command.starts_with("/usr/bin/sleep")).count() == 2, "{tasks:?}");
+    processes.extend(tasks.iter().map(|task| task.pid));
+    for pid in processes {
+        let files = open_files(pid);
+        assert!(!files.is_empty() && !files.iter().any(|file| file == shells.path()), "{pid}: {files:?}");
+    }
+    console.quit();
+    machine.finish();
+}
+
+/// The soft limit of the size of core dumps.
+fn core_limit(pid: i32) -> String {
+    let limits = fs::read_to_string(format!("/proc/{pid}/limits")).expect("it runs");
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max core file size")).expect("it is there");
+    line.split_whitespace().next().expect("it has a value").to_owned()
+}
+
+/// The owner of what the system shows of a process's memory: root, if nobody is to see it.
+fn owner_of_memory(pid: i32) -> u32 {
+    fs::metadata(format!("/proc/{pid}/mem")).expect("it runs").uid()
+}
+
+/// `pvm` run by the user that owns nothing, from a copy that this user can execute.
+struct Guest {
+    folder: tempfile::TempDir,
+}
+
+impl Guest {
+    fn new(ours: &Installation) -> Self {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        open_to_all(folder.path(), 0o1777);
+        fs::copy(ours.pvm(), folder.path().join("pvm")).expect("the program can be copied");
+        fs::write(folder.path().join("hosts"), "* via=local\nh1\nh2\n").expect("a file can be written");
+        Self { folder }
+    }
+
+    /// A shell command of this user.
+    fn command(&self, script: &str) -> Command {
+        let mut command = as_nobody(Path::new("/bin/sh"));
+        command.args(["-c", script]).current_dir(self.folder.path());
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PVM")) {
+            command.env_remove(name);
+        }
+        command
+            .env("PVM_TMP", self.folder.path())
+            .env("HOME", self.folder.path())
+            .env("PVM_PATH", "/usr/bin");
+        command
+    }
+
+    /// Its daemons.
+    fn daemons(&self) -> Vec<i32> {
+        let all = process::with_environment(self.folder.path());
+        let daemons = all.into_iter().filter(|process| process.command.contains("pvm daemon"));
+        daemons.filter(|process| !process.command.contains("--guardian")).map(|process| process.pid).collect()
+    }
+}
+
+#[test]
+fn daemons_leave_no_core_dump_and_their_tasks_can() {
+    let check = "core dumps of daemons";
+    let Some(ours) = Installation::ours_only(check) else { return };
+    if peers::require(&[Peer::Root], check).is_none() {
+        return;
+    }
+    let guest = Guest::new(&ours);
+    let script = "ulimit -Sc $(ulimit -Hc); exec ./pvm daemon -nh1 hosts";
+    let master = Program::start(&mut guest.command(script));
+    master.await_line("its socket", |line| line.starts_with('/').then_some(()));
+    let mut console = Console::start(&mut guest.command("exec ./pvm"));
+    wait::becomes_true("two hosts", || console.conf().len() == 2);
+    for host in ["-h1", "-h2"] {
+        let spawned = console.spawn(&format!("{host} -1 sleep 1000"));
+        assert!(spawned.tasks.iter().all(Result::is_ok), "{spawned:?}");
+    }
+    let daemons = guest.daemons();
+    assert_eq!(daemons.len(), 2);
+    let most = Program::run(&mut guest.command("ulimit -Sc $(ulimit -Hc); cat /proc/$$/limits"));
+    for daemon in daemons {
+        assert_eq!((core_limit(daemon).as_str(), owner_of_memory(daemon)), ("0", 0));
+        let tasks = process::children(daemon);
+        let task = tasks.iter().find(|task| task.command.contains("sleep")).expect("one was spawned").pid;
+        assert_eq!(owner_of_memory(task), NOBODY);
+        let line = most.stdout.lines().find(|line| line.starts_with("Max core file size"));
+        let expected = line.and_then(|line| line.split_whitespace().nth(4));
+        assert_eq!(Some(core_limit(task).as_str()), expected);
+    }
+    console.send("halt");
+    console.into_program().end();
+    master.end();
 }

@@ -102,6 +102,8 @@ pub struct Settings {
     pub slice: Duration,
     /// `PVM_TASK_MANAGER`.
     pub manager: Option<OsString>,
+    /// `PVM_DUMPABLE`.
+    pub is_dumpable: bool,
 }
 
 /// Milliseconds: some hundred times what it takes to have the processor from somebody else, caches included.
@@ -163,6 +165,7 @@ impl Settings {
                 })?,
             },
             slice: number("PVM_SLICE", SLICE, SLICES).map(Duration::from_millis)?,
+            is_dumpable: number("PVM_DUMPABLE", 0, 0..=1)? == 1,
             manager: std::env::var_os("PVM_TASK_MANAGER").filter(|value| !value.is_empty()),
         })
     }

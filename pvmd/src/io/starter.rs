@@ -4,6 +4,7 @@ use crate::core::event::{Event, StartedHost};
 use crate::hostfile::{HostSpec, Network, Via};
 use crate::io::driver::Input;
 use crate::io::introduction;
+use crate::io::process::Limits;
 use crate::io::settings::Settings;
 use crate::io::tls::Authority;
 use pvm_wire::codes::DAEMON_PROTOCOL;
@@ -36,7 +37,8 @@ pub struct Starter {
     settings: Settings,
     /// The command that runs this very program as a daemon.
     again: Vec<OsString>,
-    debug_mask: u32,
+    /// What daemons on this host have as limits at their start, as this one had.
+    limits: Limits,
     places: Arc<Semaphore>,
     running: HashMap<HostIndex, AbortHandle>,
     input: mpsc::Sender<Input>,
@@ -48,7 +50,7 @@ impl Starter {
         authority: Authority,
         settings: Settings,
         again: Vec<OsString>,
-        debug_mask: u32,
+        limits: Limits,
         input: mpsc::Sender<Input>,
     ) -> Self {
         let places = Arc::new(Semaphore::new(settings.starters));
@@ -56,7 +58,7 @@ impl Starter {
             authority: Arc::new(authority),
             settings,
             again,
-            debug_mask,
+            limits,
             places,
             running: HashMap::new(),
             input,
@@ -121,7 +123,7 @@ impl Starter {
         let line = config.to_line().map_err(|error| (PvmError::DSysErr, error.to_string()))?;
         let local = spec.options.via == Some(Via::Local);
         let command = if local { self.again.clone() } else { self.remote_command(spec) };
-        Ok(Job { command, line, timeout: self.settings.start_timeout })
+        Ok(Job { command, line, limits: self.limits, timeout: self.settings.start_timeout })
     }
 
     /// What the new daemon is told, secrets included.
@@ -143,7 +145,7 @@ impl Starter {
             working_directory: options.working_directory.clone(),
             debugger: options.debugger.clone(),
             speed: options.speed,
-            debug_mask: self.debug_mask,
+            debug_mask: self.settings.debug_mask,
             host_timeout_seconds: self.settings.host_timeout.as_secs_f64(),
             policy: options.policy.unwrap_or(self.settings.policy).name().to_owned(),
             slice_milliseconds: options.slice,
@@ -176,6 +178,7 @@ struct Job {
     command: Vec<OsString>,
     /// Its configuration, secrets included: goes through standard input only.
     line: String,
+    limits: Limits,
     timeout: Duration,
 }
 
@@ -195,6 +198,10 @@ impl Job {
         let program =
             self.command.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
         let mut child = self.spawn().map_err(|error| (PvmError::CantStart, explain(&program, &error)))?;
+        // Before it has read what makes it start a daemon.
+        if let Some(Err(error)) = child.id().map(|id| self.limits.give(id)) {
+            info!(program, %error, "it keeps this daemon's own limits");
+        }
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let complaint = tokio::spawn(complaints(stderr));
         if let Some(mut stdin) = stdin {

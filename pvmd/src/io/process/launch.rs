@@ -4,12 +4,13 @@
 //! daemon holds; the thread that starts it waits for those few system calls. All they need is laid out before.
 #![allow(unsafe_code)]
 
+use super::own::{self, Limits};
 use pvm_wire::born::Channel;
 use pvm_wire::codes::CHANNEL_VARIABLE;
 use rustix::fs::{Mode, OFlags, fstat};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-use rustix::process::{Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use std::ffi::{CStr, CString, OsString, c_char, c_int, c_void};
 use std::io;
 use std::mem::MaybeUninit;
@@ -33,7 +34,7 @@ pub struct Recipe {
     args: Vec<CString>,
     env: Vec<CString>,
     directory: Option<CString>,
-    open_files: Rlimit,
+    limits: Limits,
     /// Signals that this process catches, and the one that the Rust runtime has it ignore.
     caught: Vec<c_int>,
 }
@@ -84,14 +85,14 @@ struct Seed<'a> {
 }
 
 impl Recipe {
-    /// A program and its arguments, its name first; where it begins, if not where the daemon is; the limit of open files
+    /// A program and its arguments, its name first; where it begins, if not where the daemon is; the limits
     /// that it is to have.
     pub fn new(
         path: &Path,
         args: Vec<OsString>,
         env: Vec<OsString>,
         directory: Option<&Path>,
-        open_files: Rlimit,
+        limits: Limits,
     ) -> io::Result<Self> {
         let text = |path: &Path| CString::new(path.as_os_str().as_bytes());
         let texts = |all: Vec<OsString>| {
@@ -102,7 +103,7 @@ impl Recipe {
             args: texts(args)?,
             env: texts(env)?,
             directory: directory.map(text).transpose()?,
-            open_files,
+            limits,
             caught: caught_signals(),
         })
     }
@@ -196,7 +197,7 @@ fn become_program(seed: &Seed<'_>) -> Result<(), Errno> {
     if rustix::process::getppid() != Some(seed.parent) {
         return Err(Errno::PIPE);
     }
-    rustix::process::setrlimit(Resource::Nofile, seed.recipe.open_files)?;
+    seed.recipe.limits.take()?;
     rustix::stdio::dup2_stdin(seed.input)?;
     rustix::stdio::dup2_stdout(seed.output)?;
     rustix::stdio::dup2_stderr(seed.output)?;
@@ -204,6 +205,7 @@ fn become_program(seed: &Seed<'_>) -> Result<(), Errno> {
     if unsafe { libc::dup2(seed.channel.as_raw_fd(), CHANNEL) } < 0 {
         return Err(errno());
     }
+    own::lose_from(CHANNEL as libc::c_uint + 1);
     if let Some(directory) = &seed.recipe.directory {
         rustix::process::chdir(directory.as_c_str())?;
     }

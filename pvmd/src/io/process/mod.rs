@@ -1,11 +1,13 @@
 //! Children: started one after another by a thread of their own, watched, reaped, their output read.
 //!
-//! Unsafe code of the daemon is here and in `launch`.
+//! Unsafe code of the daemon is here, in `launch` and in `own`.
 #![allow(unsafe_code)]
 
 mod launch;
+mod own;
 
 use self::launch::{Launched, Launcher, Own, Recipe};
+pub use self::own::{Limits, close_inherited, hide_memory};
 use crate::core::event::{Cookie, Event, Program};
 use crate::io::driver::Input;
 use crate::io::settings::{expand, is_executable};
@@ -15,7 +17,7 @@ use pvm_wire::codes::CHANNEL_VARIABLE;
 use pvm_wire::limits::OUTPUT_PIECE;
 use pvm_wire::spawn::{entry, split_entry};
 use rustix::io::Errno;
-use rustix::process::{Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, WaitIdStatus};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus};
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{CString, OsStr, OsString};
 use std::io::{self, Read};
@@ -45,8 +47,8 @@ pub struct Surroundings {
     pub manager: Vec<OsString>,
     /// Entries over the daemon's own environment: `PVMSOCK`, `PVM_ARCH`.
     pub env: Vec<(String, String)>,
-    /// The limit of open files as the daemon found it, before it raised its own.
-    pub open_files: Rlimit,
+    /// Limits as the daemon found them, before it changed its own.
+    pub limits: Limits,
 }
 
 /// Children of one kind, and the greeting of each.
@@ -442,9 +444,9 @@ impl Order {
         let Some(file) = command.line.first() else { return Err((PvmError::NoFile, String::new())) };
         let env = environment(surroundings, program);
         let directory = directory_for(surroundings, program);
-        let open_files = surroundings.open_files;
+        let limits = surroundings.limits;
         let path = command.path.display().to_string();
-        let recipe = Recipe::new(&on_path(file), command.line, env, directory.as_deref(), open_files);
+        let recipe = Recipe::new(&on_path(file), command.line, env, directory.as_deref(), limits);
         let recipe = recipe.map_err(|error| (PvmError::NoFile, format!("{path}: {error}")))?;
         Ok(Self { path, recipe })
     }
@@ -485,17 +487,6 @@ fn environment(surroundings: &Surroundings, program: &Program) -> Vec<OsString> 
         all.remove(OsStr::new(name));
     }
     all.into_iter().map(|(name, value)| entry(name, value)).collect()
-}
-
-/// Raises this process's limit of open files as far as it may go, for a channel, a pipe and a descriptor per task; gives
-/// the limit that was.
-pub fn raise_open_files() -> Rlimit {
-    let before = rustix::process::getrlimit(Resource::Nofile);
-    let raised = Rlimit { current: before.maximum, maximum: before.maximum };
-    if let Err(error) = rustix::process::setrlimit(Resource::Nofile, raised) {
-        warn!(%error, "the limit of open files cannot be raised");
-    }
-    before
 }
 
 /// What is run, and on behalf of which file.

@@ -16,7 +16,7 @@ fn surroundings() -> Surroundings {
         debugger: None,
         manager: vec!["/bin/echo".into(), "manager".into()],
         env: vec![("PVM_ARCH".into(), "LINUX64".into())],
-        open_files: rustix::process::getrlimit(Resource::Nofile),
+        limits: Limits::current(),
     }
 }
 
