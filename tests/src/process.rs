@@ -43,25 +43,31 @@ pub fn signal(pid: i32, signal: Signal) {
 
 /// The UDP ports that a process has open in its own network.
 pub fn udp_ports(pid: i32) -> Vec<u16> {
+    udp_sockets(pid).into_iter().map(|(_, port)| port).collect()
+}
+
+/// The addresses, in the kernel's hexadecimal digits, and ports of these.
+pub fn udp_sockets(pid: i32) -> Vec<(String, u16)> {
     let inodes = socket_inodes(pid);
     ["udp", "udp6"]
         .iter()
         .filter_map(|table| read(pid, &format!("net/{table}")))
         .flat_map(|table| udp_rows(&String::from_utf8_lossy(&table)))
         .filter(|(_, inode)| inodes.contains(inode))
-        .map(|(port, _)| port)
+        .map(|(socket, _)| socket)
         .collect()
 }
 
-/// The lines of /proc/net/udp as (local port, inode).
-fn udp_rows(table: &str) -> Vec<(u16, u64)> {
+/// The lines of /proc/net/udp as ((local address, local port), inode).
+fn udp_rows(table: &str) -> Vec<((String, u16), u64)> {
     table
         .lines()
         .skip(1)
         .filter_map(|line| {
             let words: Vec<&str> = line.split_whitespace().collect();
-            let port = u16::from_str_radix(words.get(1)?.rsplit(':').next()?, 16).ok()?;
-            Some((port, words.get(9)?.parse().ok()?))
+            let (address, port) = words.get(1)?.rsplit_once(':')?;
+            let port = u16::from_str_radix(port, 16).ok()?;
+            Some(((address.to_owned(), port), words.get(9)?.parse().ok()?))
         })
         .collect()
 }

@@ -7,7 +7,7 @@ use pvm_tests::programs::{Linking, Programs};
 use pvm_tests::{Installation, Machine, process, wait};
 use std::fs;
 use std::io::{Read, Write};
-use std::net::UdpSocket;
+use std::net::{IpAddr, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -186,6 +186,43 @@ fn noise_on_the_network_harms_nobody() {
     let spawned = console.spawn("-h2 -2 -> hello_other");
     assert_eq!(spawned.tasks.iter().filter(|task| task.is_ok()).count(), 2, "{spawned:?}");
     expect_working(&machine, &programs);
+    console.quit();
+    machine.finish();
+}
+
+/// Packets that begin as those do that open a connection of QUIC, and are malformed thereafter: RFC 9000's version and another, a
+/// connection id that is long enough and one that is not.
+fn malformed_first_packets(noise: &mut Noise) -> Vec<Vec<u8>> {
+    let heads = [[0xc3, 0, 0, 0, 1, 8], [0xc3, 0, 0, 0, 1, 4], [0xc3, 9, 9, 9, 9, 8], [0x43, 0, 0, 0, 1, 8]];
+    heads.into_iter().map(|head| [&head[..], &noise.bytes(1194)].concat()).collect()
+}
+
+#[test]
+fn strangers_have_no_answer_from_any_port() {
+    let Some(ours) = Installation::ours_only("answers to strangers") else { return };
+    let machine = Plan::of(&ours).local_hosts(1).start();
+    let mut console = machine.console();
+    assert_eq!(process::udp_sockets(machine.daemon_pid()), [], "a master without hosts has no port");
+    assert!(console.add(&["h2 via=local"])[0].1.is_ok(), "{}", console.transcript());
+    let mut noise = Noise(3);
+    let daemons = machine.slave_daemons().into_iter().map(|slave| slave.pid).chain([machine.daemon_pid()]);
+    for daemon in daemons {
+        let sockets = process::udp_sockets(daemon);
+        assert_eq!(sockets.len(), 1, "{sockets:?}");
+        for (address, port) in sockets {
+            // 127.x.y.z: the bytes are in the machine's order.
+            let bytes = u32::from_str_radix(&address, 16).expect("an address").to_ne_bytes();
+            assert_eq!(bytes[0], 127, "hosts on this machine need no port on the network: {bytes:?}");
+            let stranger = UdpSocket::bind("127.0.0.1:0").expect("a port can be had");
+            stranger.set_read_timeout(Some(Duration::from_millis(500))).expect("a timeout can be set");
+            for packet in malformed_first_packets(&mut noise) {
+                stranger.send_to(&packet, (IpAddr::from(bytes), port)).expect("it can be sent");
+            }
+            let answer = stranger.recv_from(&mut [0; 2000]);
+            assert!(answer.is_err(), "{daemon} answers {answer:?}");
+        }
+    }
+    assert_eq!(console.conf().len(), 2);
     console.quit();
     machine.finish();
 }

@@ -6,6 +6,7 @@
 //! side shows a certificate that the other knows by fingerprint; the master hands over the configuration, with the
 //! certificate and the key that are the daemon's from then on.
 
+use crate::io::endpoints;
 use crate::io::tls::{self, Authority, TlsError, fingerprint, host_name};
 use pvm_wire::HostIndex;
 use pvm_wire::codes::DAEMON_PROTOCOL;
@@ -82,7 +83,7 @@ impl Newborn {
         config.alpn_protocols = vec![ALPN.to_vec()];
         let config = QuicServerConfig::try_from(config).map_err(TlsError::from)?;
         let config = quinn::ServerConfig::with_crypto(Arc::new(config));
-        let endpoint = Endpoint::server(config, SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0))?;
+        let endpoint = endpoints::called_at(Ipv4Addr::UNSPECIFIED.into(), config)?;
         Ok(Self { endpoint, fingerprint })
     }
 
@@ -138,7 +139,7 @@ pub async fn introduce(
     config: &SlaveConfig,
 ) -> Result<ReadyLine, IntroductionError> {
     let crypto = visitor(authority, daemon)?;
-    let endpoint = Endpoint::client(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0))?;
+    let endpoint = endpoints::to_call(address)?;
     let client = quinn::ClientConfig::new(Arc::new(crypto));
     let connection =
         endpoint.connect_with(client, address, NEWBORN).map_err(failed)?.await.map_err(failed)?;

@@ -1,12 +1,12 @@
 //! Links to other daemons: QUIC, both ends proved by certificate, one ordered stream each way.
 
 use crate::core::event::Event;
-use crate::io::alarm::LinkRuntime;
 use crate::io::driver::Input;
+use crate::io::endpoints::Endpoints;
 use crate::io::fair_queue::FairQueue;
 use crate::io::outlet::{Outgoing, Outlet, frame};
 use crate::io::tls::{self, Credentials, TlsError};
-use crate::io::udp_socket::{LinkSocket, PACKET_MAX, PACKET_USUAL, longest_packet};
+use crate::io::udp_socket::{PACKET_USUAL, longest_packet};
 use bytes::{Buf, Bytes, BytesMut};
 use pvm_wire::HostIndex;
 use pvm_wire::copy::append;
@@ -14,13 +14,13 @@ use pvm_wire::daemon::{DaemonMsg, HostEntry};
 use pvm_wire::limits::PEER_FRAME_MAX;
 use quinn::congestion::CubicConfig;
 use quinn::{
-    AckFrequencyConfig, ClientConfig, Connecting, Connection, ConnectionError, Endpoint, EndpointConfig,
-    IdleTimeout, MtuDiscoveryConfig, RecvStream, SendStream, ServerConfig, TransportConfig, VarInt,
+    AckFrequencyConfig, ClientConfig, Connecting, Connection, ConnectionError, Endpoint, IdleTimeout,
+    MtuDiscoveryConfig, RecvStream, SendStream, ServerConfig, TransportConfig, VarInt,
 };
 use std::collections::HashMap;
 use std::io;
 use std::mem;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -75,8 +75,7 @@ pub enum LinkError {
 #[derive(Debug)]
 pub struct Links {
     own: HostIndex,
-    socket: Arc<LinkSocket>,
-    endpoint: Endpoint,
+    endpoints: Endpoints,
     client: ClientConfig,
     timeout: Duration,
     open: HashMap<HostIndex, LinkHandle>,
@@ -102,7 +101,7 @@ pub struct NewLink {
 }
 
 impl Links {
-    /// Opens the UDP socket; a slave also lets others link up.
+    /// A slave opens a UDP socket at this address and lets others link up.
     pub fn open(
         own: HostIndex,
         address: IpAddr,
@@ -113,34 +112,28 @@ impl Links {
         let (server, client) = credentials.configs()?;
         let server = ServerConfig::with_crypto(Arc::new(server));
         let client = ClientConfig::new(Arc::new(client));
-        // The master dials and is never dialled: it answers nobody.
-        let listening = own != HostIndex::MASTER;
-        let failed = |source| LinkError::Socket { address, source };
-        let socket = Arc::new(LinkSocket::open(SocketAddr::new(address, 0)).map_err(failed)?);
-        let mut config = EndpointConfig::default();
-        config.max_udp_payload_size(PACKET_MAX).expect("a length that QUIC allows");
-        let endpoint = Endpoint::new_with_abstract_socket(
-            config,
-            listening.then(|| server.clone()),
-            socket.clone(),
-            Arc::new(LinkRuntime),
-        )
-        .map_err(failed)?;
-        if listening {
+        // The master dials and is never dialled: it has no port that answers anybody.
+        let endpoints = if own == HostIndex::MASTER {
+            Endpoints::default()
+        } else {
+            let called = Endpoints::called_at(address, server.clone());
+            called.map_err(|source| LinkError::Socket { address, source })?
+        };
+        if let Some(endpoint) = endpoints.called() {
             tokio::spawn(listen(endpoint.clone(), server, own, timeout, input.clone()));
         }
         let (open, dials) = (HashMap::new(), HashMap::new());
-        Ok(Self { own, socket, endpoint, client, timeout, open, dials, input })
+        Ok(Self { own, endpoints, client, timeout, open, dials, input })
     }
 
-    /// How often packets of other daemons have come ([`LinkSocket::arrivals`]).
+    /// How often packets of other daemons have come ([`Endpoints::arrivals`]).
     pub fn arrivals(&self) -> usize {
-        self.socket.arrivals()
+        self.endpoints.arrivals()
     }
 
-    /// Where others reach this daemon.
+    /// Where others reach this daemon; 0 if they do not.
     pub fn port(&self) -> io::Result<u16> {
-        Ok(self.endpoint.local_addr()?.port())
+        self.endpoints.called().map_or(Ok(0), |endpoint| Ok(endpoint.local_addr()?.port()))
     }
 
     /// Makes a link; [`Input::Link`] or [`Event::LinkFailed`] follows.
@@ -162,11 +155,12 @@ impl Links {
     }
 
     /// Begins a link; it is made when that is awaited.
-    fn call(&self, entry: &HostEntry) -> Result<Connecting, String> {
+    fn call(&mut self, entry: &HostEntry) -> Result<Connecting, String> {
         let address = entry.address.ok_or("it has no address")?;
         let mut client = self.client.clone();
         client.transport_config(transport(self.timeout, longest_packet(address)));
-        let called = self.endpoint.connect_with(client, address, &tls::host_name(entry.index));
+        let endpoint = self.endpoints.to_call(address).map_err(|error| format!("no UDP socket: {error}"))?;
+        let called = endpoint.connect_with(client, address, &tls::host_name(entry.index));
         called.map_err(|error| error.to_string())
     }
 
@@ -227,8 +221,7 @@ impl Links {
             reader.abort();
             let _ = tokio::time::timeout(FLUSH, writer).await;
         }
-        self.endpoint.close(VarInt::from_u32(0), b"");
-        let _ = tokio::time::timeout(FLUSH / 4, self.endpoint.wait_idle()).await;
+        self.endpoints.close(FLUSH / 4).await;
     }
 }
 
@@ -279,7 +272,8 @@ async fn listen(
     let places = Arc::new(tokio::sync::Semaphore::new(HANDSHAKES_MAX));
     while let Some(incoming) = endpoint.accept().await {
         let Ok(place) = places.clone().try_acquire_owned() else {
-            incoming.refuse();
+            // Without an answer: whoever has sent so many is no host of this machine.
+            incoming.ignore();
             continue;
         };
         let (from, input) = (incoming.remote_address(), input.clone());

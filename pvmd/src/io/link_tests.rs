@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::io::tls::Authority;
+use crate::io::udp_socket::PACKET_MAX;
 use crate::io::vigil::pass;
+use std::net::SocketAddr;
 use std::time::Instant;
 use tokio::net::UdpSocket;
 
@@ -169,7 +171,7 @@ async fn what_goes_at_once_and_what_waits_arrive_in_order_and_count_once() {
 /// Two ends of a link that nobody has taken yet.
 async fn bare_pair() -> (NewLink, NewLink, (End, End)) {
     let authority = Authority::mint().unwrap();
-    let (caller, mut called) = (open(&authority, 1, 1), open(&authority, 2, 2));
+    let (mut caller, mut called) = (open(&authority, 1, 1), open(&authority, 2, 2));
     let here = connect(caller.links.call(&called.entry()), host(1), host(2)).await.unwrap();
     let Some(Input::Link(there)) = called.events.recv().await else { panic!("a link") };
     (here, there, (caller, called))
@@ -234,7 +236,7 @@ async fn nobody_passes_for_another_host() {
 }
 
 /// A host of this machine that greets with a version of its own, and what it is told.
-async fn greet_with(version: u32, caller: &End, called: &End) -> String {
+async fn greet_with(version: u32, caller: &mut End, called: &End) -> String {
     let connection = caller.links.call(&called.entry()).unwrap().await.unwrap();
     let (mut send, mut recv) = connection.open_bi().await.unwrap();
     let mut bytes = greeting(caller.links.own);
@@ -247,9 +249,9 @@ async fn greet_with(version: u32, caller: &End, called: &End) -> String {
 #[tokio::test]
 async fn another_version_is_refused_and_both_are_named() {
     let authority = Authority::mint().unwrap();
-    let (older, mut slave) = (open(&authority, 1, 1), open(&authority, 2, 2));
+    let (mut older, mut slave) = (open(&authority, 1, 1), open(&authority, 2, 2));
     let ours = pvm_wire::codes::DAEMON_PROTOCOL;
-    let told = greet_with(ours - 1, &older, &slave).await;
+    let told = greet_with(ours - 1, &mut older, &slave).await;
     assert!(told.contains(&format!("it speaks protocol {}, this daemon {ours}", ours - 1)), "{told}");
     assert!(slave.events.try_recv().is_err(), "the daemon hears nothing of it");
 }
@@ -281,7 +283,7 @@ async fn silence_is_noticed() {
     let (mut master, slave) = pair().await;
     // The other end stops answering: its socket is there, nobody reads it.
     let End { links, events } = slave;
-    let Links { endpoint, .. } = links;
+    let endpoint = links.endpoints.called().unwrap();
     endpoint.rebind(std::net::UdpSocket::bind("127.0.0.1:0").unwrap()).unwrap();
     drop(events);
     let lost = master.next().await;

@@ -7,6 +7,7 @@
 //! | [`task_socket`], [`auth`] | tasks' connections; the files by which they prove themselves |
 //! | [`process`] | starting, watching and reaping children, and their output; in `launch`, how the kernel starts one |
 //! | [`tls`], [`link`] | the machine's certificates; QUIC between daemons, and in `fair_queue` who is next there, in `outlet` who need not wait |
+//! | [`endpoints`], [`packet_filter`] | the UDP ports of links, and who can reach them; what strangers send that must not be answered |
 //! | [`udp_socket`], [`watched`] | the socket of the links, and in `alarm` their timers; sockets that are waited for only where somebody waits |
 //! | [`starter`], [`slave`] | starting daemons on other hosts; being started |
 //! | [`introduction`] | a place for daemons that somebody else has started |
@@ -26,6 +27,7 @@ pub mod control_group;
 pub mod descriptors;
 pub mod dispatcher;
 pub mod driver;
+pub mod endpoints;
 mod fair_queue;
 pub mod guardian;
 pub mod introduction;
@@ -33,6 +35,7 @@ pub mod link;
 pub mod load;
 pub mod log;
 mod outlet;
+pub mod packet_filter;
 pub mod page;
 pub mod process;
 mod room;

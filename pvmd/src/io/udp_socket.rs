@@ -2,6 +2,7 @@
 //! only then, and for being writable only when it was not. An event for each packet that has left would wake the daemon twice
 //! as often. And how long packets can be, since each costs time.
 
+use crate::io::packet_filter::PacketFilter;
 use crate::io::watched::{Watched, watch};
 use quinn::udp::{RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 use quinn::{AsyncUdpSocket, UdpPoller};
@@ -62,6 +63,7 @@ fn trains<'t>(transmit: &Transmit<'t>) -> impl Iterator<Item = Transmit<'t>> {
 pub struct LinkSocket {
     socket: Watched<UdpSocket>,
     state: UdpSocketState,
+    filter: PacketFilter,
     /// How often packets have come.
     arrivals: AtomicUsize,
     /// Its last packet did not leave: there was no room.
@@ -75,8 +77,8 @@ pub struct LinkSocket {
 type Writable = Watched<Arc<UdpSocket>>;
 
 impl LinkSocket {
-    /// Opens one at this address.
-    pub fn open(address: SocketAddr) -> io::Result<Self> {
+    /// Opens one at this address, with what is to be heard there.
+    pub fn open(address: SocketAddr, filter: PacketFilter) -> io::Result<Self> {
         let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
         let socket = rustix::net::socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
         if address.is_ipv6() {
@@ -90,7 +92,12 @@ impl LinkSocket {
         let socket = watch(socket, Interest::READABLE)?;
         let again = Arc::new(socket.get_ref().try_clone()?);
         let (arrivals, full) = (AtomicUsize::new(0), AtomicBool::new(false));
-        Ok(Self { socket, state, arrivals, full, again, waits: Mutex::default() })
+        Ok(Self { socket, state, filter, arrivals, full, again, waits: Mutex::default() })
+    }
+
+    /// Packets from there are to be heard.
+    pub fn expect(&self, address: SocketAddr) {
+        self.filter.expect(address);
     }
 
     /// How often packets have come. Who sees more of them than before may expect to hear of what they bring.
@@ -141,6 +148,10 @@ impl AsyncUdpSocket for LinkSocket {
                 Err(error) => return Poll::Ready(Err(error)),
                 Ok(count) => {
                     self.arrivals.fetch_add(1, Ordering::Relaxed);
+                    for (buffer, meta) in buffers.iter_mut().zip(meta.iter()).take(count) {
+                        let length = meta.len.min(buffer.len());
+                        self.filter.apply(meta.addr, &mut buffer[..length], meta.stride);
+                    }
                     if count < most {
                         // It has been emptied; what comes from now on is an event of its own.
                         readable.clear_ready();
@@ -208,11 +219,13 @@ mod tests {
     use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
     fn open(address: impl Into<IpAddr>) -> Arc<LinkSocket> {
-        Arc::new(LinkSocket::open((address.into(), 0).into()).unwrap())
+        Arc::new(LinkSocket::open((address.into(), 0).into(), PacketFilter::calling()).unwrap())
     }
 
     fn open_two() -> (Arc<LinkSocket>, Arc<LinkSocket>) {
-        (open(Ipv4Addr::LOCALHOST), open(Ipv4Addr::LOCALHOST))
+        let (here, there) = (open(Ipv4Addr::LOCALHOST), open(Ipv4Addr::LOCALHOST));
+        there.expect(here.local_addr().unwrap());
+        (here, there)
     }
 
     fn send(from: &LinkSocket, to: &LinkSocket, contents: &[u8]) -> io::Result<()> {
