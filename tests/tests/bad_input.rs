@@ -8,6 +8,7 @@ use pvm_tests::{Installation, Machine, process, wait};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{IpAddr, UdpSocket};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -297,4 +298,46 @@ fn a_full_disk_stops_the_log_and_nothing_else() {
     console.send("halt");
     console.into_program().end();
     machine.expect_nothing_left();
+}
+
+/// A program in the machine's folder that stands for ssh.
+fn stand_in_for_ssh(folder: &Path, script: &str) -> String {
+    let path = folder.join("ssh");
+    fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("a file can be written");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it can be made a program");
+    path.display().to_string()
+}
+
+#[test]
+fn another_machine_of_the_same_user_gets_no_link() {
+    let Some(ours) = Installation::ours_only("two virtual machines of one user") else { return };
+    let Some(programs) = Programs::compile(&["batch"], &ours, Linking::Shared) else { return };
+    let folders = [0, 1].map(|_| tempfile::tempdir().expect("a folder can be made"));
+    // The first machine's slave is started as by ssh, and its answer is kept.
+    let answer = folders[0].path().join("answer");
+    let start = format!("shift; \"$@\" | tee {}", answer.display());
+    let ssh = stand_in_for_ssh(folders[0].path(), &start);
+    let hosts = "* ep=@PATH@\nh1\nh2 ip=127.0.0.5 dx=@PVMD@ id=slave\n";
+    let plan = Plan::of(&ours).path(programs.folder()).name("h1").hostfile(hosts);
+    let mut first = plan.variable("PVM_RSH", &ssh).start();
+    let console = first.console_with_hosts(2);
+
+    // The second machine takes that slave for one of its own.
+    let ssh = stand_in_for_ssh(folders[1].path(), &format!("head -n1 >/dev/null; cat {}", answer.display()));
+    let second =
+        Plan::of(&ours).name("g1").variable("PVM_RSH", &ssh).variable("PVM_START_TIMEOUT", "5").start();
+    let mut other = second.console();
+    let added = other.add(&["g2 ip=127.0.0.5"]);
+    let reason = added[0].1.clone().expect_err("the slave is another machine's");
+    assert!(!reason.is_empty());
+    assert_eq!(other.conf().len(), 1);
+    let refused = || first.logs().iter().any(|log| log.contains("connection refused from=127.0.0.1:"));
+    wait::becomes_true("the slave's log says so", refused);
+
+    assert!(first.is_alive());
+    expect_working(&first, &programs);
+    other.quit();
+    second.finish();
+    console.quit();
+    first.finish();
 }

@@ -460,5 +460,8 @@ fn next_frame(buffer: &mut BytesMut) -> Result<Option<DaemonMsg>, String> {
 }
 
 #[cfg(test)]
+#[path = "link_stranger_tests.rs"]
+mod stranger_tests;
+#[cfg(test)]
 #[path = "link_tests.rs"]
 mod tests;

@@ -8,16 +8,16 @@ use std::net::SocketAddr;
 use std::time::Instant;
 use tokio::net::UdpSocket;
 
-struct End {
-    links: Links,
-    events: mpsc::Receiver<Input>,
+pub(super) struct End {
+    pub(super) links: Links,
+    pub(super) events: mpsc::Receiver<Input>,
 }
 
-fn host(index: u32) -> HostIndex {
+pub(super) fn host(index: u32) -> HostIndex {
     HostIndex::new(index).unwrap()
 }
 
-fn open(authority: &Authority, own: u32, certificate_of: u32) -> End {
+pub(super) fn open(authority: &Authority, own: u32, certificate_of: u32) -> End {
     let (input, events) = mpsc::channel(100);
     let credentials = authority.issue(host(certificate_of)).unwrap();
     let links = Links::open(host(own), Ipv4Addr::LOCALHOST.into(), &credentials, TIMEOUT, input).unwrap();
@@ -25,7 +25,7 @@ fn open(authority: &Authority, own: u32, certificate_of: u32) -> End {
 }
 
 impl End {
-    fn entry(&self) -> HostEntry {
+    pub(super) fn entry(&self) -> HostEntry {
         let address = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), self.links.port().unwrap());
         HostEntry {
             index: self.links.own,
@@ -39,7 +39,7 @@ impl End {
         }
     }
 
-    async fn next(&mut self) -> Event {
+    pub(super) async fn next(&mut self) -> Event {
         loop {
             let input = tokio::time::timeout(PATIENCE, self.events.recv()).await;
             match input.expect("in time").expect("an event") {
@@ -54,16 +54,16 @@ impl End {
         }
     }
 
-    async fn linked(&mut self, to: u32) {
+    pub(super) async fn linked(&mut self, to: u32) {
         assert!(matches!(self.next().await, Event::PeerLinked { host: h } if h == host(to)));
     }
 }
 
 /// How long another host may be silent.
-const TIMEOUT: Duration = Duration::from_secs(3);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// So long something may take on a machine that has much to do.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 async fn pair() -> (End, End) {
     let authority = Authority::mint().unwrap();
