@@ -24,12 +24,15 @@ use rustls::{DigitallySignedStruct, DistinguishedName, Error, RootCertStore, Sig
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::task::JoinSet;
 use tracing::warn;
 
 /// The protocol of an introduction, so that it is taken for no other.
 const ALPN: &[u8] = b"pvm-introduction/1";
 /// How long one connection may take.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Callers that are listened to at a time.
+const CALLERS_MAX: usize = 256;
 /// Longest answer of a daemon, bytes.
 const ANSWER_MAX: usize = 4096;
 
@@ -93,22 +96,36 @@ impl Newborn {
         Ok(HostedLine { protocol: DAEMON_PROTOCOL, port, fingerprint: self.fingerprint })
     }
 
-    /// Waits for the master. Others are turned away.
+    /// Waits for the master. Others are turned away, and do not keep it waiting.
     pub async fn wait(self, patience: Duration) -> Result<(SlaveConfig, Introduced), IntroductionError> {
-        let waited = tokio::time::timeout(patience, async {
-            while let Some(incoming) = self.endpoint.accept().await {
-                let from = incoming.remote_address();
-                match tokio::time::timeout(PATIENCE, hear(incoming)).await {
-                    Ok(Ok(heard)) => return Ok(heard),
-                    Ok(Err(error)) => warn!(%from, %error, "turned away"),
-                    Err(_) => warn!(%from, "turned away: it says nothing"),
-                }
-            }
-            Err(failed("the socket is closed"))
-        });
-        let heard = waited.await.unwrap_or_else(|_| Err(failed("the master has not come")));
+        let waited = tokio::time::timeout(patience, first_master(&self.endpoint)).await;
+        let heard = waited.unwrap_or_else(|_| Err(failed("the master has not come")));
         let (config, send, connection) = heard?;
         Ok((config, Introduced { send, connection, endpoint: self.endpoint }))
+    }
+}
+
+/// What a master brings, and the way back.
+type Heard = (SlaveConfig, SendStream, Connection);
+
+/// Listens to several callers at a time, until one is the master.
+async fn first_master(endpoint: &Endpoint) -> Result<Heard, IntroductionError> {
+    let mut callers = JoinSet::new();
+    loop {
+        tokio::select! {
+            Some(incoming) = endpoint.accept(), if callers.len() < CALLERS_MAX => {
+                callers.spawn(async move {
+                    let from = incoming.remote_address();
+                    (from, tokio::time::timeout(PATIENCE, hear(incoming)).await)
+                });
+            }
+            Some(Ok((from, heard))) = callers.join_next() => match heard {
+                Ok(Ok(heard)) => return Ok(heard),
+                Ok(Err(error)) => warn!(%from, %error, "turned away"),
+                Err(_) => warn!(%from, "turned away: it says nothing"),
+            },
+            else => return Err(failed("the socket is closed")),
+        }
     }
 }
 
@@ -123,7 +140,7 @@ impl Introduced {
     }
 }
 
-async fn hear(incoming: Incoming) -> Result<(SlaveConfig, SendStream, Connection), IntroductionError> {
+async fn hear(incoming: Incoming) -> Result<Heard, IntroductionError> {
     let connection = incoming.await.map_err(failed)?;
     let (send, mut recv) = connection.accept_bi().await.map_err(failed)?;
     let line = read_line(&mut recv, 2 * SLAVE_CONFIG_MAX).await?;
@@ -322,6 +339,38 @@ mod tests {
         });
         assert_eq!(introduce(&authority, address, fingerprint, &config()).await.unwrap(), ready());
         assert_eq!(daemon.await.unwrap(), config());
+    }
+
+    /// A caller that begins and never goes on, since it hears no answer.
+    async fn silent_caller(to: SocketAddr) -> Endpoint {
+        let way = tokio::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let (authority, address) = (Authority::mint().unwrap(), way.local_addr().unwrap());
+        let client = quinn::ClientConfig::new(Arc::new(visitor(&authority, Fingerprint([7; 32])).unwrap()));
+        let endpoint = Endpoint::client((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        let called = endpoint.connect_with(client, address, NEWBORN).unwrap();
+        tokio::spawn(called);
+        let mut packet = vec![0; 2000];
+        let length = way.recv(&mut packet).await.unwrap();
+        way.send_to(&packet[..length], to).await.unwrap();
+        endpoint
+    }
+
+    #[tokio::test]
+    async fn callers_that_say_nothing_do_not_keep_the_master_waiting() {
+        let authority = Authority::mint().unwrap();
+        let newborn = Newborn::open(authority.fingerprint()).unwrap();
+        let (address, fingerprint) = (address(&newborn), newborn.line().unwrap().fingerprint);
+        // One after the other they would take longer than the daemon waits.
+        let mut silent = Vec::new();
+        for _ in 0..9 {
+            silent.push(silent_caller(address).await);
+        }
+        let daemon = tokio::spawn(async move {
+            let (_, introduced) = newborn.wait(PATIENCE * 6).await.unwrap();
+            introduced.answer(&ready()).await.unwrap();
+        });
+        assert_eq!(introduce(&authority, address, fingerprint, &config()).await.unwrap(), ready());
+        daemon.await.unwrap();
     }
 
     #[tokio::test]
