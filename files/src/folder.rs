@@ -63,12 +63,13 @@ impl Folder {
         is_ours.is_ok() && fs::unlinkat(&self.fd, name, AtFlags::empty()).is_ok()
     }
 
-    /// Whether others can remove or rename the files of this user here, since they can write to the folder and it has no sticky bit.
+    /// Whether others can remove or rename the files of this user here: since the folder is another user's, or since they can write to it
+    /// and it has no sticky bit.
     pub fn is_open_to_all(&self) -> bool {
-        let others = Mode::WGRP | Mode::WOTH;
         fs::fstat(&self.fd).is_ok_and(|stat| {
             let mode = Mode::from_raw_mode(stat.st_mode);
-            mode.intersects(others) && !mode.contains(Mode::SVTX)
+            let is_trusted = [0, rustix::process::geteuid().as_raw()].contains(&stat.st_uid);
+            !is_trusted || mode.intersects(Mode::WGRP | Mode::WOTH) && !mode.contains(Mode::SVTX)
         })
     }
 

@@ -129,12 +129,16 @@ fn a_private_folder_publishes_takes_back_and_leaves_nothing() {
 }
 
 #[test]
-fn folders_without_a_sticky_bit_are_known() {
+fn folders_in_which_others_remove_files_are_known() {
     use std::os::unix::fs::PermissionsExt;
     let (temporary, _) = folder();
     let folder = Folder::open(temporary.path()).unwrap();
     for (mode, open) in [(0o700, false), (0o755, false), (0o1777, false), (0o777, true), (0o775, true)] {
         std::fs::set_permissions(temporary.path(), std::fs::Permissions::from_mode(mode)).unwrap();
         assert_eq!(folder.is_open_to_all(), open, "{mode:o}");
+    }
+    if give_away(temporary.path()) {
+        std::fs::set_permissions(temporary.path(), std::fs::Permissions::from_mode(0o1777)).unwrap();
+        assert!(folder.is_open_to_all(), "its owner can do as he likes");
     }
 }

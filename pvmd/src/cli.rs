@@ -274,7 +274,7 @@ async fn live(role: Role, mut settings: Settings, myself: Myself) -> anyhow::Res
     let log = begin_log(&settings, daemon)?;
     if address_file.is_exposed() {
         let folder = settings.place.tmp.display();
-        warn!(%folder, "other users can remove this daemon's files: set the folder's sticky bit, or PVM_TMP to another folder");
+        warn!(%folder, "other users can remove this daemon's files: set PVM_TMP to a folder of your own");
     }
     let links = Links::open(
         identity.index,

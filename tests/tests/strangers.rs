@@ -234,11 +234,14 @@ fn a_socket_of_a_stranger_under_an_old_name_is_no_daemon() {
     let Some((ours, _)) = programs("sockets of other users under the name of a daemon's") else { return };
     let prepare = |tmp: &Path| {
         like_tmp(tmp);
+        // Without the sticky bit, of which the log warns.
+        open_to_all(tmp, 0o777);
         plant_socket(tmp);
     };
     let plan = Plan::of(&ours).variable("PVM_VMID", KNOWN);
     let machine =
         plan.try_start_in(&prepare).expect("the daemon starts: the file is this user's, the socket is not");
+    wait::becomes_true("a warning", || machine.log().contains("other users can remove this daemon's files"));
     let strangers = machine.tmp().join("pvmtmp000001.0");
     assert!(strangers.exists(), "it is not the daemon's to remove");
     fs::remove_file(strangers).expect("it can be removed");

@@ -1,7 +1,7 @@
 //! The file in which tasks find the daemon's socket, and the socket's own name.
 
 use crate::io::settings::Place;
-use pvm_files::{FileError, Folder, Identity};
+use pvm_files::{FileError, Folder, Identity, PrivateFolder};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::path::{Path, PathBuf};
 
@@ -110,35 +110,43 @@ fn answers(socket: &str) -> bool {
 
 /// Makes the address file, unless a living daemon has it.
 fn claim(folder: &Folder, place: &Place, socket: &Path) -> Result<Identity, AddressError> {
-    let (name, file) = (place.address_name(), place.address_file());
     let private = folder.private("pvmaddr")?;
     // Without a newline: libpvm takes the bytes as they are.
     let new = private.write(NEW, socket.as_os_str().as_encoded_bytes())?;
-    let published = (|| {
-        for _ in 0..TRIES {
-            if private.publish(NEW, &name)? {
-                return Ok(new);
-            }
-            let (text, identity) = match folder.read(&name, ADDRESS_MAX) {
-                Err(error) if error.is_not_found() => continue,
-                read => read?,
-            };
-            let old = address(&text);
-            if let Some(socket) = old.clone().filter(|socket| answers(socket)) {
-                return Err(AddressError::Running { socket, file });
-            }
-            // Another daemon may be doing the same, and be done: then the file is a new one, which is put back.
-            match private.take(&name, OLD)? {
-                Some(taken) if taken != identity => drop(private.publish(OLD, &name)?),
-                Some(_) => drop(old.map(|socket| folder.remove_socket(Path::new(&socket)))),
-                None => {}
-            }
-            private.remove(OLD);
-        }
-        Err(AddressError::Taken { file })
-    })();
+    let published = publish_new(folder, &private, place);
     private.remove(NEW);
-    published
+    published.map(|()| new)
+}
+
+fn publish_new(folder: &Folder, private: &PrivateFolder<'_>, place: &Place) -> Result<(), AddressError> {
+    for _ in 0..TRIES {
+        if private.publish(NEW, &place.address_name())? {
+            return Ok(());
+        }
+        retire_stale(folder, private, place)?;
+    }
+    Err(AddressError::Taken { file: place.address_file() })
+}
+
+/// Removes the address file, and its socket, of a daemon that is gone.
+fn retire_stale(folder: &Folder, private: &PrivateFolder<'_>, place: &Place) -> Result<(), AddressError> {
+    let name = place.address_name();
+    let (text, identity) = match folder.read(&name, ADDRESS_MAX) {
+        Err(error) if error.is_not_found() => return Ok(()),
+        read => read?,
+    };
+    let old = address(&text);
+    if let Some(socket) = old.clone().filter(|socket| answers(socket)) {
+        return Err(AddressError::Running { socket, file: place.address_file() });
+    }
+    match private.take(&name, OLD)? {
+        // Another daemon has done the same meanwhile, and has its new file back.
+        Some(taken) if taken != identity => drop(private.publish(OLD, &name)?),
+        Some(_) => drop(old.map(|socket| folder.remove_socket(Path::new(&socket)))),
+        None => {}
+    }
+    private.remove(OLD);
+    Ok(())
 }
 
 #[cfg(test)]
