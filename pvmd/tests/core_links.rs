@@ -2,10 +2,12 @@
 
 mod recorder;
 
+use pvm_wire::codes::Tm;
 use pvm_wire::daemon::{DaemonMsg, HostEntry, PeerReply, PeerRequest, RequestId};
 use pvm_wire::header::{EOM, SOM};
+use pvm_wire::protocol::encode_strings;
 use pvm_wire::{HostIndex, MessageHeader, Tid};
-use pvmd::core::event::{Action, Event};
+use pvmd::core::event::{Action, ConnId, Event};
 use recorder::{Recorder, config, host};
 
 fn entry(index: u32) -> HostEntry {
@@ -122,4 +124,82 @@ fn a_host_that_is_lost_to_another_and_does_not_answer_is_lost_by_itself() {
     assert_eq!(told_gone(&mut r), [host(3)]);
     assert_eq!(r.core.members(), [host(1), host(2)]);
     assert_eq!(r.core.census().pending, 0);
+}
+
+/// A master whose task on `conn` has deleted host 2, which has not ended yet.
+fn deleting() -> (Recorder, ConnId) {
+    let mut r = Recorder::master();
+    let (conn, _) = r.enrol(100, 0);
+    r.add_host(conn, 2);
+    r.request(conn, Tm::DelHost, &encode_strings(&["node2"]));
+    assert!(matches!(r.told(), DaemonMsg::Halt));
+    r.nothing_else();
+    assert_eq!(r.core.members(), [host(1)]);
+    (r, conn)
+}
+
+fn starts_host(r: &mut Recorder, index: u32) {
+    assert!(matches!(r.next(), Action::StartHost { index: i, .. } if i == host(index)));
+}
+
+#[test]
+fn a_deleted_host_has_ended_when_the_answer_comes() {
+    let (mut r, conn) = deleting();
+    // What it says while it ends counts for nothing.
+    r.feed(Event::PeerMessage { host: host(2), message: DaemonMsg::Bye });
+    r.nothing_else();
+    r.feed(Event::PeerLost { host: host(2), reason: "it closed the link".into() });
+    assert_eq!(r.answer(conn, Tm::DelHost), [1, 0]);
+    r.nothing_else();
+    assert_eq!(r.core.census().timers, 0);
+}
+
+#[test]
+fn a_host_is_added_when_the_deleted_one_has_ended() {
+    let (mut r, conn) = deleting();
+    let (other, _) = r.enrol(101, 0);
+    r.request(other, Tm::AddHost, &encode_strings(&["node2 via=local"]));
+    r.nothing_else();
+    r.feed(Event::PeerLost { host: host(2), reason: "it closed the link".into() });
+    starts_host(&mut r, 3);
+    assert_eq!(r.answer(conn, Tm::DelHost), [1, 0]);
+    r.nothing_else();
+}
+
+#[test]
+fn a_deleted_host_that_does_not_end_is_waited_for_five_seconds() {
+    let (mut r, conn) = deleting();
+    r.pass(std::time::Duration::from_secs(5));
+    assert!(matches!(r.next(), Action::Unlink { host: h } if h == host(2)));
+    assert_eq!(r.answer(conn, Tm::DelHost), [1, 0]);
+    r.nothing_else();
+    r.request(conn, Tm::AddHost, &encode_strings(&["node2 via=local"]));
+    starts_host(&mut r, 3);
+}
+
+#[test]
+fn a_host_is_added_when_one_that_said_it_ends_has_ended() {
+    let mut r = Recorder::master();
+    let (conn, _) = r.enrol(100, 0);
+    r.add_host(conn, 2);
+    r.feed(Event::PeerMessage { host: host(2), message: DaemonMsg::Bye });
+    assert_eq!(r.core.members(), [host(1)]);
+    r.request(conn, Tm::AddHost, &encode_strings(&["node2 via=local"]));
+    r.nothing_else();
+    r.feed(Event::PeerLost { host: host(2), reason: "it closed the link".into() });
+    starts_host(&mut r, 3);
+    r.nothing_else();
+}
+
+#[test]
+fn a_task_that_deletes_its_own_host_is_answered_first() {
+    let mut r = Recorder::master();
+    let (conn, _) = r.enrol(100, 0);
+    r.add_host(conn, 2);
+    let what = PeerRequest::DeleteHosts { names: vec![".".into()], from: host(2) };
+    let id = RequestId(7);
+    r.feed(Event::PeerMessage { host: host(2), message: DaemonMsg::Request { id, what } });
+    assert!(matches!(r.told(), DaemonMsg::Reply { what: PeerReply::Deleted { .. }, .. }));
+    assert!(matches!(r.told(), DaemonMsg::Halt));
+    r.nothing_else();
 }

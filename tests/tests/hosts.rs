@@ -232,6 +232,37 @@ fn an_added_host_is_reported_and_gets_tasks() {
     finish(watch, local);
 }
 
+/// Deletes a host and adds it again at once, this often; each time it is there again.
+fn delete_and_add(console: &mut Console, host: &str, line: &str, times: usize) {
+    for round in 1..=times {
+        assert_eq!(console.delete(&[host]), [(host.to_owned(), "deleted".to_owned())], "round {round}");
+        let answers = console.add(&[line]);
+        assert!(matches!(&answers[..], [(_, Ok(_))]), "round {round}: {answers:?}");
+    }
+}
+
+#[test]
+fn a_host_is_deleted_and_added_again_twenty_times() {
+    let Some(mut local) = local(2, "adding a host that was deleted") else { return };
+    delete_and_add(&mut local.console, "h2", "h2", 20);
+    assert_eq!(local.console.conf().len(), 2);
+    wait::becomes_true("the end of the daemons that were deleted", || {
+        local.machine.slave_daemons().len() == 1
+    });
+    local.console.quit().expect_success();
+    local.machine.finish();
+}
+
+#[test]
+fn a_host_whose_tasks_ignore_the_end_is_deleted_and_added_again() {
+    let Some(mut local) = local(2, "deleting a host whose tasks ignore SIGTERM") else { return };
+    let ignores = local.console.spawn("-h2 /bin/sh -c \"trap '' TERM; while :; do sleep 0.1; done\"");
+    assert!(matches!(&ignores.tasks[..], [Ok(_)]), "{ignores:?}");
+    delete_and_add(&mut local.console, "h2", "h2", 1);
+    local.console.quit().expect_success();
+    local.machine.finish();
+}
+
 #[test]
 fn hosts_are_reached_by_ssh() {
     let check = "hosts with a network between them";
@@ -253,6 +284,7 @@ fn hosts_are_reached_by_ssh() {
     assert!(answers[0].1.is_ok(), "{answers:?}\n{}", console.transcript());
     await_said(&watch, "host-added t100000");
     assert_eq!(spread(&machine, &programs, 16).len(), 4);
+    delete_and_add(&mut console, &answers[0].0, &network.line(3, ""), 20);
 
     // The cable of a host is pulled: it is out after a few seconds, and the others go on.
     network.cut(2);

@@ -73,6 +73,8 @@ pub(super) struct AddOperation {
     id: AddId,
     asker: Asker,
     stages: Vec<Stage>,
+    /// It has not begun: daemons of hosts that have left are still ending.
+    is_held: bool,
     /// Set when the new table was told: its serial, and who has not linked up with it yet.
     told: Option<(u64, BTreeSet<HostIndex>)>,
 }
@@ -114,12 +116,23 @@ impl Core {
     fn begin_add(&mut self, asker: Asker, mut stages: Vec<Stage>) {
         self.refuse_names(&mut stages);
         let id = AddId(self.next_id());
-        let names = stages.iter().filter_map(|stage| match stage {
+        self.adding = Some(AddOperation { id, asker, stages, is_held: true, told: None });
+        self.resume_add();
+    }
+
+    /// Looks up the names, if no daemon is still ending: its place may be that of a newcomer.
+    pub(super) fn resume_add(&mut self) {
+        let has_room = self.departures.is_empty();
+        let Some(operation) = self.adding.as_mut().filter(|operation| operation.is_held && has_room) else {
+            return;
+        };
+        operation.is_held = false;
+        let id = operation.id;
+        let names = operation.stages.iter().filter_map(|stage| match stage {
             Stage::Resolving(spec) if !is_local(spec) => Some(target(spec).to_owned()),
             _ => None,
         });
         let names: Vec<String> = names.collect();
-        self.adding = Some(AddOperation { id, asker, stages, told: None });
         if names.is_empty() {
             self.on_resolved(id, Vec::new());
         } else {
@@ -275,7 +288,10 @@ impl Core {
         (0..HostIndex::MAX.get()).find_map(|_| {
             let index = HostIndex::new(self.next_host)?;
             self.next_host = if index == HostIndex::MAX { 2 } else { self.next_host + 1 };
-            (!self.hosts.contains(index) && !self.links.contains_key(&index)).then_some(index)
+            let is_used = self.hosts.contains(index)
+                || self.links.contains_key(&index)
+                || self.departures.contains(index);
+            (!is_used).then_some(index)
         })
     }
 

@@ -44,7 +44,7 @@ pub struct Census {
     pub mailbox: (usize, usize),
     /// The master's: groups, and answers about them that are held back.
     pub groups: (usize, usize),
-    /// The master's: whether hosts are being added, and who waits for the hostfile's.
+    /// The master's: whether hosts are being added, requests that wait for the hostfile's, and daemons that are ending.
     pub adding: usize,
 }
 
@@ -74,7 +74,7 @@ impl Core {
             services: posts.iter().flatten().count() + usize::from(self.tracers.is_registered()),
             mailbox: self.mailbox.counts(),
             groups: (self.groups.len(), self.group_answers.len()),
-            adding: usize::from(self.adding.is_some()) + self.start_up_waiters.len(),
+            adding: usize::from(self.adding.is_some()) + self.start_up_waiters.len() + self.departures.len(),
         }
     }
 

@@ -191,7 +191,20 @@ impl Core {
         self.batches_host_added(added);
     }
 
+    /// A daemon says that it ends. Its link stands until it has ended.
+    pub(super) fn on_bye(&mut self, host: HostIndex) {
+        if self.is_master() && self.hosts.contains(host) {
+            self.expect_end(host);
+        }
+        self.on_host_lost(host, "it ended");
+    }
+
     pub(super) fn on_peer_lost(&mut self, host: HostIndex, reason: &str) {
+        self.on_host_lost(host, reason);
+        self.on_departed(host);
+    }
+
+    fn on_host_lost(&mut self, host: HostIndex, reason: &str) {
         self.links.remove(&host);
         if self.is_master() {
             self.remove_host(host, reason);
@@ -224,11 +237,20 @@ impl Core {
             _ => a.max(b),
         };
         let other = if younger == a { b } else { a };
-        self.remove_host(younger, &format!("it cannot reach host {other}"));
+        self.dismiss(younger, &format!("it cannot reach host {other}"));
     }
 
     fn is_member_or_newcomer(&self, host: HostIndex) -> bool {
         self.hosts.contains(host) || self.is_newcomer(host)
+    }
+
+    /// Master: a host is out whose daemon can be told to end.
+    fn dismiss(&mut self, host: HostIndex, reason: &str) {
+        if self.hosts.contains(host) {
+            self.tell(host, DaemonMsg::Halt);
+            self.expect_end(host);
+        }
+        self.remove_host(host, reason);
     }
 
     /// Master: a host is out. All are told.
@@ -289,11 +311,16 @@ impl Core {
                 }
             });
         }
-        // Answered first: the one who asked may live on a host that goes.
-        self.answer(to, PeerReply::Deleted { results });
-        for host in chosen {
-            self.tell(host, DaemonMsg::Halt);
-            self.remove_host(host, "deleted");
+        let is_own = chosen.contains(&to.host);
+        if is_own {
+            // Answered first: the task that asked is on a host that goes.
+            self.answer(to, PeerReply::Deleted { results: results.clone() });
+        }
+        for &host in &chosen {
+            self.dismiss(host, "deleted");
+        }
+        if !is_own {
+            self.answer_deletion(to, results, chosen);
         }
     }
 

@@ -15,6 +15,7 @@ mod batch;
 mod calm;
 mod census;
 mod config;
+mod departures;
 mod dump;
 mod enrol;
 pub mod event;
@@ -66,6 +67,8 @@ enum Timer {
     Retry(BatchId, Ticket),
     /// A hoster has not answered for this host.
     Hoster(HostIndex),
+    /// A daemon that was to end has not ended.
+    Departure(HostIndex),
     /// A task's process has ended and its connection has not.
     LastWords(Tid),
     /// The slice of this number has ended.
@@ -127,6 +130,7 @@ pub struct Core {
 
     // The master's.
     adding: Option<add::AddOperation>,
+    departures: departures::Departures,
     next_host: u32,
     table_serial: u64,
     start_up: Vec<AddResult>,
@@ -190,6 +194,7 @@ impl Core {
             last_given: config.index,
             teams: teams::Teams::new(config.slice, config.index),
             adding: None,
+            departures: departures::Departures::default(),
             next_host: 2,
             table_serial: 0,
             start_up: Vec::new(),
@@ -236,6 +241,7 @@ impl Core {
             match entry.remove() {
                 Timer::Retry(batch, ticket) => self.on_retry(batch, ticket),
                 Timer::Hoster(host) => self.on_hoster_silent(host),
+                Timer::Departure(host) => self.on_departure_overdue(host),
                 Timer::LastWords(tid) => self.on_last_words(tid),
                 Timer::Slice(serial) => self.on_slice_end(serial),
                 Timer::Look(serial) => self.on_look(serial),
@@ -292,7 +298,7 @@ impl Core {
             DaemonMsg::TableCommit { serial, added } if from_master => self.on_table_commit(serial, &added),
             DaemonMsg::HostGone { host, reason } if from_master => self.host_gone(host, &reason),
             DaemonMsg::LinkLost { host: other, reason } => self.on_link_lost(host, other, &reason),
-            DaemonMsg::Bye => self.on_peer_lost(host, "it ended"),
+            DaemonMsg::Bye => self.on_bye(host),
             DaemonMsg::Halt => self.on_halt(host),
             DaemonMsg::Signal { tid, signal } if tid.host() == Some(self.config.index) => {
                 self.signal(tid, signal);

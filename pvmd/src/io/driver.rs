@@ -418,6 +418,9 @@ impl Running {
             }
         }
         drop(self.tasks);
+        self.driver.log.flush();
+        // Before the links: when the master sees the end of its link, another daemon can take this place.
+        drop(self.driver.address_file);
         self.driver.links.finish_all().await;
         self.driver.log.flush();
         Ok(reason)

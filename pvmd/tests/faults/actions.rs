@@ -119,15 +119,22 @@ impl World {
         }
     }
 
-    /// The daemon ends: its links are closed after what was sent, its tasks with it.
+    /// The daemon ends, and its tasks with it.
     fn exit(&mut self, host: HostIndex) {
         if let Some(found) = self.hosts.get_mut(&host) {
             found.exiting = true;
         }
+        self.processes.retain(|_, process| process.host != host);
+        self.later(1..1_500_000, Happening::Cleared(host));
+    }
+
+    /// Its files are gone; its links are closed after what was sent.
+    pub fn cleared(&mut self, host: HostIndex) {
+        let Some(found) = self.hosts.get_mut(&host) else { return };
+        found.cleared = true;
         for other in self.net.others(host) {
             self.send(host, other, Packet::Close);
         }
-        self.processes.retain(|_, process| process.host != host);
         self.later(1..500_000, Happening::Vanish(host));
     }
 

@@ -42,6 +42,8 @@ pub enum Happening {
     Heal(HostIndex, HostIndex, u64),
     /// A daemon begins.
     Boot(HostIndex, String, u32),
+    /// A daemon that ends has ended its tasks and removed its files.
+    Cleared(HostIndex),
     /// A host vanishes.
     Vanish(HostIndex),
     /// A process begins to run.
@@ -82,8 +84,11 @@ impl Ord for Queued {
 /// A daemon, and what its driver would remember.
 pub struct Host {
     pub core: Core,
+    name: String,
     pub conns: BTreeMap<ConnId, ProcId>,
     pub exiting: bool,
+    /// Its files are gone.
+    pub cleared: bool,
     /// When its timer is due.
     armed: Option<Duration>,
 }
@@ -100,6 +105,8 @@ pub struct World {
     pub abandoned: BTreeSet<HostIndex>,
     /// Newcomers that are being started.
     pub booting: BTreeSet<HostIndex>,
+    /// Hosts of which the first may have taken the second for lost.
+    unsteady: BTreeSet<(HostIndex, HostIndex)>,
     queue: BinaryHeap<Reverse<Queued>>,
     number: u64,
     steps: u64,
@@ -162,6 +169,7 @@ impl World {
             journal: Journal::default(),
             abandoned: BTreeSet::new(),
             booting: BTreeSet::new(),
+            unsteady: BTreeSet::new(),
             queue: BinaryHeap::new(),
             number: 0,
             steps: 0,
@@ -175,7 +183,8 @@ impl World {
         let seed = self.random.below(u64::MAX);
         let mut core = Core::new(config(index, name, capability, hostfile, seed), self.now);
         let actions = core.start(self.now);
-        let host = Host { core, conns: BTreeMap::new(), exiting: false, armed: None };
+        let (name, conns) = (name.to_owned(), BTreeMap::new());
+        let host = Host { core, name, conns, exiting: false, cleared: false, armed: None };
         self.hosts.insert(index, host);
         self.carry_out(index, actions);
     }
@@ -229,14 +238,19 @@ impl World {
                     self.feed(host, Event::PeerLinked { host: other });
                 }
             }
-            Happening::Lost(host, other) => self.lose(host, other, "it has been silent for too long"),
+            Happening::Lost(host, other) => {
+                self.unsteady.extend([(host, other), (other, host)]);
+                self.lose(host, other, "it has been silent for too long");
+            }
             Happening::Heal(from, to, number) => self.heal(from, to, Some(number)),
             Happening::Boot(host, name, capability) => {
                 self.booting.remove(&host);
                 if !self.abandoned.contains(&host) && self.hosts.contains_key(&HostIndex::MASTER) {
+                    self.check_place(&name);
                     self.add_daemon(host, &name, capability, Hostfile::default());
                 }
             }
+            Happening::Cleared(host) => self.cleared(host),
             Happening::Vanish(host) => self.vanish(host),
             Happening::Begin(process) => self.begin(process),
             Happening::Read(process) => self.read(process),
@@ -326,6 +340,17 @@ impl World {
         self.net.establish((from, here), (to, there));
         self.at(here, Happening::Linked(from, to));
         self.at(there, Happening::Linked(to, from));
+    }
+
+    /// A daemon cannot start while another of its name still has its files. The master waits for its end, unless it has lost it.
+    fn check_place(&mut self, name: &str) {
+        let has_files = |host: &Host| host.name == name && host.exiting && !host.cleared;
+        let is_lost = |index| self.unsteady.contains(&(HostIndex::MASTER, index));
+        let mut others = self.hosts.iter().filter(|(index, host)| has_files(host) && !is_lost(**index));
+        if let Some((index, _)) = others.next() {
+            let text = format!("a daemon of {name} starts while host {index} of that name is ending");
+            self.journal.fault(text);
+        }
     }
 
     /// What the first sends does not get through for a while.
