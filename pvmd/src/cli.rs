@@ -11,7 +11,7 @@ use crate::io::link::{Links, bind_address};
 use crate::io::log::Log;
 use crate::io::page::TurnPage;
 use crate::io::process::{self, Processes, Surroundings};
-use crate::io::settings::{self, Settings};
+use crate::io::settings::{self, Place, Settings};
 use crate::io::shelf::Shelf;
 use crate::io::starter::Starter;
 use crate::io::task_socket::Numbers;
@@ -263,7 +263,7 @@ async fn live(role: Role, mut settings: Settings, myself: Myself) -> anyhow::Res
     }
     let limits = process::Limits::change();
     let (listener, socket) = listen(&settings.place.tmp)?;
-    let address_file = AddressFile::publish(&settings.place, &socket)?;
+    let address_file = publish(&settings.place, &socket)?;
     let (sender, receiver) = mpsc::channel(INPUT_QUEUE);
     let origin = Instant::now();
 
@@ -477,12 +477,38 @@ fn listen(tmp: &Path) -> anyhow::Result<(UnixListener, PathBuf)> {
             Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {}
             Err(error) => {
                 let path = path.display();
-                return Err(error)
-                    .with_context(|| format!("cannot make the socket {path} (PVM_TMP says where)"));
+                return Err(error).with_context(|| format!("cannot make the socket {path}{}", remedy(tmp)));
             }
         }
     }
     anyhow::bail!("{}: too many sockets", tmp.display())
+}
+
+/// Publishes the socket's address.
+fn publish(place: &Place, socket: &Path) -> anyhow::Result<AddressFile> {
+    AddressFile::publish(place, socket).map_err(|error| match error {
+        AddressError::File { path, source } => {
+            let text = format!("cannot write {}{}", path.display(), remedy(&place.tmp));
+            anyhow::Error::from(source).context(text)
+        }
+        running @ AddressError::Running { .. } => running.into(),
+    })
+}
+
+/// What can be done about a folder in which no file can be made.
+fn remedy(tmp: &Path) -> String {
+    let variable = format!("PVM_TMP={}", tmp.display());
+    let Ok(folder) = std::fs::metadata(tmp) else {
+        return format!(" ({variable}: make this folder, or name another)");
+    };
+    let flags = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
+    if !folder.is_dir() {
+        format!(" ({variable} is not a folder: name another)")
+    } else if rustix::fs::access(tmp, flags).is_err() {
+        format!(" ({variable}: this user must be able to write there)")
+    } else {
+        format!(" ({variable}: make room there, or name another folder)")
+    }
 }
 
 /// A log that cannot be written is a pity, no reason not to serve.

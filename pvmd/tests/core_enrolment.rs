@@ -162,11 +162,15 @@ fn a_library_of_another_version_of_ours_is_taken_for_the_originals() {
         let hello =
             ConnectRequest { version: TASK_PROTOCOL, auth_file: "/tmp/t".into(), extension: Some(extension) };
         r.request(conn, Tm::Connect, &hello.encode());
-        assert!(matches!(r.next(), Action::OpenAuth { .. }));
-        r.feed(Event::AuthOpened { conn, result: Ok("/tmp/d".into()) });
+        // Between ours the socket's credentials are enough: no file is written, whatever the disk is like.
+        if answered.is_none() {
+            assert!(matches!(r.next(), Action::OpenAuth { .. }));
+            r.feed(Event::AuthOpened { conn, result: Ok("/tmp/d".into()) });
+        }
         let (_, message) = r.message();
         let reply = ConnectReply::decode(&message.body).unwrap();
         assert_eq!((reply.accepted, reply.extension), (true, answered));
+        assert_eq!(reply.auth_file.is_empty(), answered.is_some());
     }
 }
 

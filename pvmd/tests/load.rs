@@ -4,7 +4,7 @@
 //! are promised; alone it tries a few hundred, and no figures.
 
 use pvm_wire::body::BodyWriter;
-use pvm_wire::codes::{CONTEXT_TM, EXTENSION_VERSION, TASK_PROTOCOL, Tm};
+use pvm_wire::codes::{CONTEXT_TM, TASK_PROTOCOL, Tm};
 use pvm_wire::encoding::XDR_WORD;
 use pvm_wire::message::Assembled;
 use pvm_wire::protocol::{ConnectReply, ConnectRequest, EnrolReply, EnrolRequest};
@@ -74,7 +74,7 @@ struct Task {
 }
 
 impl Task {
-    /// A whole enrolment, as a library does it.
+    /// A whole enrolment, as the original's library does it.
     fn enrol(socket: &Path, folder: &Path, number: usize) -> Self {
         let stream = UnixStream::connect(socket).expect("a connection");
         stream.set_read_timeout(Some(Duration::from_secs(120))).expect("a timeout");
@@ -84,7 +84,7 @@ impl Task {
         let hello = ConnectRequest {
             version: TASK_PROTOCOL,
             auth_file: own.to_str().expect("a path").to_owned(),
-            extension: Some(EXTENSION_VERSION),
+            extension: None,
         };
         let reply = ConnectReply::decode(&task.ask(Tm::Connect, hello.encode())).expect("an answer");
         assert!(reply.accepted);

@@ -268,33 +268,47 @@ impl Drop for SmallDisk {
     }
 }
 
+/// A file that takes all the room that is left in a folder. Its name is a log's, which may stay behind.
+fn fill(folder: &Path) -> PathBuf {
+    let filler = folder.join("pvml.all-the-room-that-was-left");
+    let mut file = fs::File::create(&filler).expect("the disk is not full yet");
+    wait::becomes_true("a full disk", || file.write_all(&[0; 1024]).is_err());
+    filler
+}
+
 #[test]
-fn a_full_disk_stops_the_log_and_nothing_else() {
+fn on_a_full_disk_the_machine_works_and_loses_lines_of_its_log() {
     let check = "a full disk under the log";
     let Some(ours) = Installation::ours_only(check) else { return };
     if peers::require(&[Peer::Mount], check).is_none() {
         return;
     }
     let Some(programs) = Programs::compile(&["batch"], &ours, Linking::Shared) else { return };
-    let plan =
-        Plan::of(&ours).path(programs.folder()).variable("PVM_LOG", "debug").variable("PVMDLOGMAX", "20000");
+    let plan = Plan::of(&ours).path(programs.folder()).variable("PVM_LOG", "debug").local_hosts(1);
     let mut machine = plan.try_start_in(&SmallDisk::over).expect("the daemon starts on a small disk");
     let _disk = SmallDisk(machine.tmp().to_owned());
-    let mut console = machine.console();
-    // Whoever enrols proves itself by a file; who has enrolled needs no disk any more.
+    let filler = fill(machine.tmp());
+    // New tasks, a new console: no task of ours needs a file to enrol.
     expect_working(&machine, &programs);
-    let filler = machine.tmp().join("filler");
-    let mut file = fs::File::create(&filler).expect("the disk is not full yet");
-    wait::becomes_true("a full disk", || file.write_all(&[0; 1024]).is_err());
+    let mut console = machine.console();
     // Each of these makes the daemon want to log.
     for _ in 0..50 {
         assert_eq!(console.spawn("no-such-program").tasks, [Err("No such file".to_owned())]);
     }
-    assert!(machine.is_alive());
+    let answers = console.add(&["h2"]);
+    let reason = answers[0].1.clone().expect_err("its daemon finds no room for its address");
+    let expected = format!("PVM_TMP={}: make room there", machine.tmp().display());
+    assert!(reason.contains(&expected) && reason.contains("No space left on device"), "{reason}");
     assert_eq!(console.conf().len(), 1);
-    drop(file);
+    assert!(machine.slave_daemons().is_empty(), "{:?}", machine.slave_daemons());
+
     fs::remove_file(&filler).expect("the filler can be removed");
     expect_working(&machine, &programs);
+    wait::becomes_true("a count of what is missing in the log", || machine.log().contains(" lines lost"));
+    assert!(console.add(&["h2"])[0].1.is_ok(), "{}", console.transcript());
+    fill(machine.tmp());
+    console.quit().expect_success();
+    let mut console = machine.console();
     console.send("halt");
     console.into_program().end();
     machine.expect_nothing_left();
@@ -340,4 +354,38 @@ fn another_machine_of_the_same_user_gets_no_link() {
     second.finish();
     console.quit();
     first.finish();
+}
+
+#[test]
+fn no_daemon_starts_without_room_for_its_address() {
+    let check = "the start on a full disk";
+    let Some(ours) = Installation::ours_only(check) else { return };
+    if peers::require(&[Peer::Mount], check).is_none() {
+        return;
+    }
+    let disk = std::cell::OnceCell::new();
+    let prepare = |tmp: &Path| {
+        SmallDisk::over(tmp);
+        let _ = disk.set(SmallDisk(tmp.to_owned()));
+        fill(tmp);
+    };
+    let Err(refused) = Plan::of(&ours).try_start_in(&prepare) else { panic!("the daemon started") };
+    let stderr = &refused.ended.stderr;
+    assert!(stderr.contains("make room there") && stderr.contains("No space left on device"), "{stderr}");
+    assert_eq!(refused.files.len(), 1, "left behind: {refused:#?}");
+    assert!(refused.processes.is_empty(), "left running: {refused:#?}");
+    let folder = disk.get().and_then(|disk| disk.0.parent()).expect("the machine's folder").to_owned();
+    drop(disk);
+    fs::remove_dir_all(folder).expect("the machine's folder can be removed");
+}
+
+#[test]
+fn no_daemon_starts_without_a_folder_for_its_files() {
+    let Some(ours) = Installation::ours_only("the want of PVM_TMP") else { return };
+    for (folder, remedy) in [("/nowhere/at/all", "make this folder"), ("/dev/null", "is not a folder")] {
+        let refused = refused(Plan::of(&ours).variable("PVM_TMP", folder));
+        let stderr = &refused.ended.stderr;
+        assert!(stderr.contains(&format!("PVM_TMP={folder}")) && stderr.contains(remedy), "{stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    }
 }

@@ -14,7 +14,7 @@ use std::ffi::{OsStr, OsString};
 pub struct ConnectRequest {
     /// The library's protocol version.
     pub version: i32,
-    /// File into which the daemon writes a byte, to prove that it may.
+    /// File into which the daemon writes a byte, to prove that it may. A daemon and a library of this system need none.
     pub auth_file: String,
     /// Version of the extensions, if the library is this system's.
     pub extension: Option<i32>,
@@ -27,7 +27,7 @@ pub struct ConnectReply {
     pub version: i32,
     /// Whether the task may go on.
     pub accepted: bool,
-    /// File into which the task writes a byte, to prove that it may.
+    /// File into which the task writes a byte, to prove that it may. Empty between parts of this system.
     pub auth_file: String,
     /// Version of the extensions, if the daemon is this system's.
     pub extension: Option<i32>,

@@ -31,6 +31,8 @@ use trace::Traces;
 
 /// Tag of the daemon's messages about new hosts.
 const NEW_HOSTS: i32 = 0;
+/// How long a daemon may take to end that was started for nothing.
+const ENDING: Duration = Duration::from_secs(5);
 /// How long the console waits for a line before it looks at what the tasks write.
 const TICK: Duration = Duration::from_millis(20);
 
@@ -223,8 +225,16 @@ fn enrol(args: &[OsString]) -> Result<Task> {
         println!("pvmd already running.");
         return Ok(task);
     }
-    Daemon::start(args, &[])?;
-    let mut task = Task::enrol().context("the daemon was started, but cannot be joined")?;
+    let daemon = Daemon::start(args, &[])?;
+    let mut task = match Task::enrol() {
+        Ok(task) => task,
+        Err(error) => {
+            // A start that has failed leaves no daemon behind.
+            daemon.terminate();
+            daemon.wait(ENDING);
+            return Err(error).context("the daemon was started, but cannot be joined");
+        }
+    };
     for failure in task.start_up()?.into_iter().filter_map(Result::err) {
         println!("{}", inside::describe(&failure));
     }

@@ -58,11 +58,15 @@ pub(super) fn daemon_address() -> Result<String> {
     }
 }
 
-/// Whether the daemon at this address has said, when it started this process or one before, that one request is enough. Only
-/// at a Unix socket do both sides see who the other is.
+/// Whether both sides see who the other is: at a Unix socket they do.
+pub(super) fn shows_credentials(address: &str) -> bool {
+    address.starts_with('/')
+}
+
+/// Whether the daemon at this address has said, when it started this process or one before, that one request is enough.
 pub(super) fn takes_all_at_once(address: &str) -> bool {
     let said = std::env::var(codes::ENROL_VARIABLE);
-    address.starts_with('/') && said.is_ok_and(|said| codes::is_enrol_value(&said, address))
+    shows_credentials(address) && said.is_ok_and(|said| codes::is_enrol_value(&said, address))
 }
 
 /// This process, or the one that it was forked from, is the task that its daemon has started.
@@ -194,6 +198,24 @@ impl Drop for Proof {
         // Nobody can be told; a file left behind does no harm.
         let _ = std::fs::remove_file(&self.path);
     }
+}
+
+/// Why a daemon that speaks this version of the protocol does not go on with the handshake.
+pub(super) fn refusal(version: i32, proof: Result<Proof>) -> Error {
+    if version != codes::TASK_PROTOCOL {
+        let text = format!("it speaks protocol {version}, this library {}", codes::TASK_PROTOCOL);
+        return Error::new(PvmError::SysErr, text);
+    }
+    proof.map_or_else(
+        |error| error,
+        |proof| {
+            let path = proof.path().display();
+            let text = format!(
+                "it refused: most likely it cannot write into {path}, by which it proves whose it is (is the disk full?); its log says more"
+            );
+            Error::new(PvmError::SysErr, text)
+        },
+    )
 }
 
 /// Writes the byte for which the daemon waits.

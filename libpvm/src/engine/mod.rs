@@ -104,7 +104,12 @@ impl Engine {
             enrolled = engine.begin_as(identity, name);
         } else {
             engine = Self::unenrolled(connect::connect(&address, quick)?);
-            enrolled = if at_once { engine.enrol_at_once(name) } else { engine.shake_hands(name) };
+            let shows_credentials = connect::shows_credentials(&address);
+            enrolled = if at_once {
+                engine.enrol_at_once(name)
+            } else {
+                engine.shake_hands(name, shows_credentials)
+            };
         }
         enrolled.map_err(|error| {
             Error::new(error.code(), format!("the daemon at {address} does not let this task in: {error}"))
@@ -158,25 +163,28 @@ impl Engine {
         }
     }
 
-    fn shake_hands(&mut self, name: Option<&OsStr>) -> Result<()> {
+    /// With a daemon of which nothing is known. The original's proves itself by a byte in a file of ours, and we in one of its;
+    /// for ours the socket's credentials are enough, so no file can stop it, nor a full disk.
+    fn shake_hands(&mut self, name: Option<&OsStr>, shows_credentials: bool) -> Result<()> {
         let deadline = Some(Instant::now() + ENROL_TIMEOUT);
-        let mut proof = Proof::new()?;
+        let proof = Proof::new();
+        let path = proof.as_ref().map(|proof| proof.path().to_string_lossy().into_owned());
         let request = ConnectRequest {
             version: codes::TASK_PROTOCOL,
-            auth_file: proof.path().to_string_lossy().into_owned(),
+            auth_file: path.unwrap_or_default(),
             extension: Some(codes::EXTENSION_VERSION),
         };
         let reply = ConnectReply::decode(&self.ask(Tm::Connect.tag(), &request.encode(), deadline)?)?;
         if !reply.accepted {
-            let text =
-                format!("it refused (it speaks protocol {}, we {})", reply.version, codes::TASK_PROTOCOL);
-            return Err(Error::new(PvmError::SysErr, text));
+            return Err(connect::refusal(reply.version, proof));
         }
-        if !proof.is_given() {
-            return Err(Error::new(PvmError::SysErr, "it did not prove that it is this user's"));
-        }
-        connect::give_proof(&reply.auth_file)?;
         self.extension = reply.extension.filter(|&version| version == codes::EXTENSION_VERSION);
+        if self.extension.is_none() || !shows_credentials {
+            if !proof?.is_given() {
+                return Err(Error::new(PvmError::SysErr, "it did not prove that it is this user's"));
+            }
+            connect::give_proof(&reply.auth_file)?;
+        }
         self.introduce(Tm::Conn2.tag(), name, deadline)
     }
 

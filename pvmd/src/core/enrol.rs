@@ -34,7 +34,8 @@ impl Core {
         self.conns.insert(conn, state);
     }
 
-    /// TM_CONNECT: the driver is asked for the files by which both sides prove themselves.
+    /// TM_CONNECT. The credentials of the socket have shown both sides who the other is, which is enough for a library of ours.
+    /// For another one the driver is asked for the files by which both sides prove themselves.
     pub(super) fn on_connect(&mut self, to: ReplyTo, body: &[u8]) {
         let Some(conn) = self.conns.get_mut(&to.conn) else { return };
         let request = match ConnectRequest::decode(body) {
@@ -50,20 +51,27 @@ impl Core {
         if let Some(version) = request.extension.filter(|_| !conn.extended) {
             info!(version, expected = EXTENSION_VERSION, "library of another version speaks PVM 3.4");
         }
+        if conn.extended {
+            return self.open_enrolment(to, String::new());
+        }
         conn.state = ConnState::Opening(to);
         self.actions.push(Action::OpenAuth { conn: to.conn, task_file: request.auth_file });
     }
 
+    /// The library may go on, after it has written into this file, if one is named.
+    fn open_enrolment(&mut self, to: ReplyTo, auth_file: String) {
+        let Some(conn) = self.conns.get_mut(&to.conn) else { return };
+        conn.state = ConnState::Opened;
+        let extension = conn.extended.then_some(EXTENSION_VERSION);
+        let reply = ConnectReply { version: TASK_PROTOCOL, accepted: true, auth_file, extension };
+        self.reply(to, reply.encode());
+    }
+
     pub(super) fn on_auth_opened(&mut self, conn: ConnId, result: Result<String, String>) {
-        let Some(state) = self.conns.get_mut(&conn) else { return };
+        let Some(state) = self.conns.get(&conn) else { return };
         let ConnState::Opening(to) = state.state else { return };
         match result {
-            Ok(auth_file) => {
-                state.state = ConnState::Opened;
-                let extension = state.extended.then_some(EXTENSION_VERSION);
-                let reply = ConnectReply { version: TASK_PROTOCOL, accepted: true, auth_file, extension };
-                self.reply(to, reply.encode());
-            }
+            Ok(auth_file) => self.open_enrolment(to, auth_file),
             Err(reason) => {
                 warn!(%reason, "enrolment refused: the task's file cannot be written");
                 self.refuse(to);
@@ -82,10 +90,13 @@ impl Core {
         self.drop_conn(to.conn);
     }
 
-    /// TM_CONN2: the driver is asked whether the task could write our file.
+    /// TM_CONN2: the driver is asked whether the task could write our file, if it needs one.
     pub(super) fn on_conn2(&mut self, to: ReplyTo, body: &[u8]) {
         let Some(conn) = self.conns.get_mut(&to.conn) else { return };
         match EnrolRequest::decode(body) {
+            Ok(request) if matches!(conn.state, ConnState::Opened) && conn.extended => {
+                self.let_in(to, &request);
+            }
             Ok(request) if matches!(conn.state, ConnState::Opened) => {
                 conn.state = ConnState::Checking(to, request);
                 self.actions.push(Action::CheckAuth { conn: to.conn });
@@ -97,9 +108,9 @@ impl Core {
 
     pub(super) fn on_auth_checked(&mut self, conn: ConnId, proven: bool) {
         let Some(state) = self.conns.get_mut(&conn) else { return };
-        let ConnState::Checking(to, request) = std::mem::replace(&mut state.state, ConnState::Opened) else {
-            return;
-        };
+        let ConnState::Checking(to, request) = &state.state else { return };
+        let (to, request) = (*to, request.clone());
+        state.state = ConnState::Opened;
         if !proven {
             warn!(pid = request.pid, "enrolment refused: the task has not written our file");
             self.reply_int(to, 0);
