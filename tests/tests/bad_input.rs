@@ -389,3 +389,25 @@ fn no_daemon_starts_without_a_folder_for_its_files() {
         assert_eq!(stderr.lines().count(), 1, "{stderr}");
     }
 }
+
+#[test]
+fn noise_does_not_push_anything_out_of_the_log() {
+    let Some(ours) = Installation::ours_only("noise in the log") else { return };
+    let machine = Plan::of(&ours).variable("PVMDLOGMAX", "60000").name("h1").start();
+    let mut console = machine.console();
+    // Each of these connections has a line: much more together than the log may have.
+    for round in 0..2000 {
+        let mut stream = UnixStream::connect(machine.socket()).expect("a connection");
+        let _ = stream.write_all(&[0xff; 64]);
+        if round % 100 == 0 {
+            assert_eq!(console.conf().len(), 1);
+        }
+    }
+    assert_eq!(console.spawn("no-such-program").tasks, [Err("No such file".to_owned())]);
+    console.send("halt");
+    console.into_program().end();
+    wait::becomes_true("the end of the daemon in its log", || machine.log().contains("ending reason="));
+    let log = machine.log();
+    assert!(log.contains(" ready ") && log.contains(" message repeated "), "{log}");
+    assert!(log.len() <= 30_000, "{} bytes", log.len());
+}

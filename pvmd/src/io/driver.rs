@@ -6,7 +6,7 @@ use crate::io::address_file::AddressFile;
 use crate::io::auth::AuthFiles;
 use crate::io::dispatcher::Turns;
 use crate::io::link::{Links, NewLink};
-use crate::io::log::Log;
+use crate::io::log::{Log, STATE};
 use crate::io::page::TurnPage;
 use crate::io::process::{self, Processes, Started};
 use crate::io::shelf::Shelf;
@@ -156,7 +156,7 @@ impl Running {
     /// SIGUSR1: the whole state, to the log.
     fn log_state(&self) {
         for line in self.driver.core.dump().lines() {
-            info!(target: "pvmd::state", "{line}");
+            info!(target: STATE, "{line}");
         }
     }
 

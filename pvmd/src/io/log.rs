@@ -1,13 +1,15 @@
 //! The log: one line per event, written by a thread of its own, so that a slow or full disk stops nobody.
 
+use crate::io::log_file::{LogFile, Store};
+use crate::io::log_repeats::Repeats;
 use std::fmt;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::time::Duration;
-use tracing::{Event, Level, Subscriber};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields, MakeWriter};
@@ -20,9 +22,22 @@ const FLUSH: Duration = Duration::from_millis(500);
 /// What is logged if `PVM_LOG` does not say. quinn's endpoint tells of datagrams that are not of this machine.
 const FILTER: &str = "info,quinn_proto=error,quinn_proto::endpoint=debug";
 
+/// How often the log looks whether there is room on the disk again.
+const ROOM_LOOK: Duration = Duration::from_secs(1);
+
+/// The target of lines that show the daemon's state.
+pub const STATE: &str = "pvmd::state";
+
 enum Order {
-    Line(Vec<u8>),
+    Line(Line),
     Flush(SyncSender<()>),
+}
+
+/// A line, when it was said, and whether it is counted if it repeats itself: what a task has written is not.
+struct Line {
+    time: String,
+    text: String,
+    is_counted: bool,
 }
 
 /// The log, to be cloned at will.
@@ -30,17 +45,13 @@ enum Order {
 pub struct Log {
     orders: SyncSender<Order>,
     lost: Arc<AtomicU64>,
-    prefix: Arc<str>,
 }
 
 impl Log {
-    /// Begins a log at this path, at most `max` bytes long. What was there before is overwritten. `daemon` is the bits of
-    /// the daemon's task id, which begins each line.
+    /// Begins a log at this path and in the file before it ([`crate::io::log_file::before`]), at most `max` bytes long together. What was
+    /// there before is overwritten. `daemon` is the bits of the daemon's task id, which begins each line.
     pub fn begin(path: &Path, daemon: u32, max: u64) -> io::Result<Self> {
-        // Neither through a link nor into somebody else's file: the folder may be everybody's.
-        let file = pvm_files::create(path).map_err(io::Error::other)?;
-        file.set_len(0)?;
-        Self::into(file, daemon, max)
+        Self::into(LogFile::begin(path)?, daemon, max)
     }
 
     /// A log that nobody reads.
@@ -48,12 +59,20 @@ impl Log {
         Self::into(io::sink(), daemon, 0)
     }
 
-    fn into(file: impl Write + Send + 'static, daemon: u32, max: u64) -> io::Result<Self> {
+    fn into(store: impl Store, daemon: u32, max: u64) -> io::Result<Self> {
         let (orders, received) = sync_channel(QUEUE);
         let lost = Arc::new(AtomicU64::new(0));
-        let keeper = Keeper { file, written: 0, max, lost: lost.clone() };
+        let keeper = Keeper {
+            store,
+            prefix: format!("[t{daemon:08x}] "),
+            written: 0,
+            max: max / 2,
+            is_torn: false,
+            lost: lost.clone(),
+            repeats: Repeats::default(),
+        };
         std::thread::Builder::new().name("log".into()).spawn(move || keeper.keep(&received))?;
-        Ok(Self { orders, lost, prefix: format!("[t{daemon:08x}] ").into() })
+        Ok(Self { orders, lost })
     }
 
     /// Sends `tracing`'s events here.
@@ -68,13 +87,14 @@ impl Log {
             .map_err(|error| error.to_string())
     }
 
-    /// Writes a line.
+    /// Writes a line, however often it is the same.
     pub fn line(&self, text: &str) {
-        let now = jiff::Zoned::now().strftime("%m/%d %H:%M:%S").to_string();
-        let mut line = format!("{}{now} ", self.prefix).into_bytes();
+        self.send(text, false);
+    }
+
+    fn send(&self, text: &str, is_counted: bool) {
         // One line is one line, whatever is in it.
-        line.extend(text.bytes().map(|byte| if byte == b'\n' { b' ' } else { byte }));
-        line.push(b'\n');
+        let line = Line { time: time(), text: text.replace('\n', " "), is_counted };
         if self.orders.try_send(Order::Line(line)).is_err() {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
@@ -89,47 +109,128 @@ impl Log {
     }
 }
 
-struct Keeper<W> {
-    file: W,
-    written: u64,
-    max: u64,
-    lost: Arc<AtomicU64>,
+fn time() -> String {
+    jiff::Zoned::now().strftime("%m/%d %H:%M:%S").to_string()
 }
 
-impl<W: Write> Keeper<W> {
+struct Keeper<S> {
+    store: S,
+    prefix: String,
+    /// Bytes in the file, and how many may be.
+    written: u64,
+    max: u64,
+    /// The last line in the file has no end.
+    is_torn: bool,
+    lost: Arc<AtomicU64>,
+    repeats: Repeats,
+}
+
+impl<S: Store> Keeper<S> {
     fn keep(mut self, orders: &Receiver<Order>) {
-        for order in orders {
+        loop {
+            let order = match self.wake() {
+                Some(after) => orders.recv_timeout(after),
+                None => orders.recv().map_err(RecvTimeoutError::from),
+            };
             match order {
-                Order::Line(line) => self.line(&line),
-                Order::Flush(done) => drop(done.try_send(())),
+                Ok(Order::Line(line)) => self.take(&line),
+                Ok(Order::Flush(done)) => {
+                    self.report(true);
+                    let _ = done.try_send(());
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
             }
+            self.report(false);
         }
     }
 
-    fn line(&mut self, line: &[u8]) {
-        if self.written >= self.max {
-            return;
-        }
-        let lost = self.lost.swap(0, Ordering::Relaxed);
-        if lost > 0 && self.file.write_all(format!("{lost} lines lost\n").as_bytes()).is_err() {
-            self.lost.fetch_add(lost, Ordering::Relaxed);
-        }
-        // A full disk loses lines, nothing else.
-        if self.file.write_all(line).is_err() {
-            self.lost.fetch_add(1, Ordering::Relaxed);
-            return;
-        }
-        self.written += line.len() as u64;
-        if self.written >= self.max {
-            let _ = writeln!(self.file, "*** log truncated after {} bytes (PVMDLOGMAX) ***", self.written);
+    /// How long nothing has to be said of what was lost or counted.
+    fn wake(&self) -> Option<Duration> {
+        let room = (self.lost.load(Ordering::Relaxed) > 0 && self.max > 0).then_some(ROOM_LOOK);
+        let repeats = self.repeats.due().map(|due| due.saturating_duration_since(Instant::now()));
+        room.into_iter().chain(repeats).min()
+    }
+
+    fn take(&mut self, line: &Line) {
+        if !line.is_counted || self.repeats.admits(&line.text, Instant::now()) {
+            self.write(&line.time, &line.text);
         }
     }
+
+    /// Says what is due of lines that were counted, or all that there is to say.
+    fn report(&mut self, all: bool) {
+        let now = Instant::now();
+        if all || self.repeats.due().is_some_and(|due| due <= now) {
+            for text in self.repeats.take(now, all) {
+                self.write(&time(), &text);
+            }
+        }
+        self.report_lost();
+    }
+
+    /// A full disk loses lines, nothing else.
+    fn write(&mut self, time: &str, text: &str) {
+        self.report_lost();
+        if self.lost.load(Ordering::Relaxed) > 0 || !self.append(time, text) {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn report_lost(&mut self) {
+        let lost = self.lost.load(Ordering::Relaxed);
+        let text = format!("{lost} lines lost: the disk was full, or too slow");
+        if lost > 0 && self.append(&time(), &text) {
+            self.lost.fetch_sub(lost, Ordering::Relaxed);
+        }
+    }
+
+    /// Writes a line; `false` if there is no room for it.
+    fn append(&mut self, time: &str, text: &str) -> bool {
+        if self.max == 0 {
+            return true;
+        }
+        let mut line = format!("{}{time} {text}", self.prefix).into_bytes();
+        line.truncate(usize::try_from(self.max.saturating_sub(2)).unwrap_or(usize::MAX));
+        line.push(b'\n');
+        if self.is_torn {
+            line.insert(0, b'\n');
+        }
+        let length = line.len() as u64;
+        if self.written + length > self.max {
+            if self.store.rotate().is_err() {
+                return false;
+            }
+            self.written = 0;
+        }
+        let done = write_what_fits(&mut self.store, &line);
+        self.written += done as u64;
+        if done > 0 {
+            self.is_torn = done < line.len();
+        }
+        done == line.len()
+    }
+}
+
+/// How many bytes could be written.
+fn write_what_fits(store: &mut impl Write, bytes: &[u8]) -> usize {
+    let mut done = 0;
+    while done < bytes.len() {
+        match store.write(&bytes[done..]) {
+            Ok(0) => break,
+            Ok(length) => done += length,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => break,
+        }
+    }
+    done
 }
 
 /// An event's text on its way to the log.
 pub struct LineWriter<'a> {
     log: &'a Log,
     text: Vec<u8>,
+    is_counted: bool,
 }
 
 impl Write for LineWriter<'_> {
@@ -147,7 +248,7 @@ impl Drop for LineWriter<'_> {
     fn drop(&mut self) {
         let text = String::from_utf8_lossy(&self.text);
         if !text.is_empty() {
-            self.log.line(text.trim_end());
+            self.log.send(text.trim_end(), self.is_counted);
         }
     }
 }
@@ -156,7 +257,13 @@ impl<'a> MakeWriter<'a> for Log {
     type Writer = LineWriter<'a>;
 
     fn make_writer(&'a self) -> Self::Writer {
-        LineWriter { log: self, text: Vec::new() }
+        LineWriter { log: self, text: Vec::new(), is_counted: false }
+    }
+
+    /// What was asked for is written, however often: details (`PVM_LOG`), and the state.
+    fn make_writer_for(&'a self, metadata: &Metadata<'_>) -> Self::Writer {
+        let is_counted = *metadata.level() <= Level::INFO && metadata.target() != STATE;
+        LineWriter { log: self, text: Vec::new(), is_counted }
     }
 }
 
@@ -196,43 +303,93 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::io::log_file::before;
+    use std::fs;
 
     #[test]
-    fn lines_are_pvms_and_the_log_is_bounded() {
+    fn lines_are_pvms_and_the_log_goes_on_in_two_files() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("pvml");
-        std::fs::write(&path, "old").unwrap();
-        let log = Log::begin(&path, 0x8004_0000, 100).unwrap();
-        for _ in 0..10 {
-            log.line("[t40002] hello\nthere");
+        fs::write(&path, "old").unwrap();
+        fs::write(before(&path), "older").unwrap();
+        let log = Log::begin(&path, 0x8004_0000, 200).unwrap();
+        for number in 0..10 {
+            log.line(&format!("[t40002] hello\nthere {number}"));
         }
         log.flush();
-        let text = std::fs::read_to_string(&path).unwrap();
-        assert!(text.starts_with("[t80040000] "), "{text}");
-        assert!(text.lines().next().unwrap().ends_with(" [t40002] hello there"), "{text}");
-        assert_eq!(text.matches("hello").count(), 3, "{text}");
-        assert!(text.lines().last().unwrap().contains("PVMDLOGMAX"), "{text}");
+        let (last, first) = (fs::read_to_string(&path).unwrap(), fs::read_to_string(before(&path)).unwrap());
+        for text in [&first, &last] {
+            assert!(text.starts_with("[t80040000] ") && text.len() <= 100, "{text}");
+        }
+        assert!(last.ends_with(" [t40002] hello there 9\n"), "{last}");
+        assert!(!first.contains("old"), "{first}");
+        // A line that is longer than a file is cut.
+        log.line(&"x".repeat(1000));
+        log.flush();
+        assert_eq!(fs::read_to_string(&path).unwrap().len(), 99);
     }
 
     #[test]
-    fn a_full_disk_is_no_reason_to_stop() {
-        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-        let log = Log::into(full, 1, 1000).unwrap();
-        for _ in 0..10 * QUEUE {
-            log.line("x");
+    fn what_repeats_itself_is_counted_but_not_what_tasks_write() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pvml");
+        let log = Log::begin(&path, 1, 1_000_000).unwrap();
+        for _ in 0..1000 {
+            log.line("output");
+            log.send("trouble", true);
         }
         log.flush();
-        assert!(log.lost.load(Ordering::Relaxed) > 0);
+        let text = fs::read_to_string(&path).unwrap();
+        assert_eq!(text.matches("output").count(), 1000);
+        assert_eq!(text.matches("trouble").count(), 6, "{text}");
+        assert!(text.contains("message repeated 995 times more, the last: trouble"), "{text}");
+    }
+
+    /// A disk with room for so many bytes, until more is made.
+    struct Disk {
+        room: Arc<AtomicU64>,
+        written: Arc<std::sync::Mutex<Vec<u8>>>,
+    }
+
+    impl Write for Disk {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let length = (self.room.load(Ordering::SeqCst) as usize).min(bytes.len());
+            if length == 0 {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            self.room.fetch_sub(length as u64, Ordering::SeqCst);
+            self.written.lock().unwrap().extend_from_slice(&bytes[..length]);
+            Ok(length)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Store for Disk {
+        fn rotate(&mut self) -> io::Result<()> {
+            Ok(())
+        }
     }
 
     #[test]
-    fn a_link_is_not_followed() {
-        let folder = tempfile::tempdir().unwrap();
-        let target = folder.path().join("precious");
-        std::fs::write(&target, "precious").unwrap();
-        let path = folder.path().join("pvml");
-        std::os::unix::fs::symlink(&target, &path).unwrap();
-        assert!(Log::begin(&path, 1, 1000).is_err());
-        assert_eq!(std::fs::read_to_string(target).unwrap(), "precious");
+    fn a_full_disk_loses_lines_and_says_how_many() {
+        let (room, written) = (Arc::new(AtomicU64::new(100)), Arc::default());
+        let disk = Disk { room: room.clone(), written: Arc::clone(&written) };
+        let log = Log::into(disk, 1, 100_000).unwrap();
+        for number in 0..10 {
+            log.line(&format!("line {number}"));
+        }
+        log.flush();
+        room.store(10_000, Ordering::SeqCst);
+        log.flush();
+        log.line("the last");
+        log.flush();
+        let text = String::from_utf8(written.lock().unwrap().clone()).unwrap();
+        let whole = text.lines().filter(|line| line.contains(" line ")).count();
+        assert!(whole < 10 && text.lines().all(|line| line.starts_with("[t00000001] ")), "{text}");
+        assert!(text.contains(" 8 lines lost") && text.ends_with(" the last\n"), "{text}");
+        assert_eq!(log.lost.load(Ordering::Relaxed), 0);
     }
 }

@@ -11,7 +11,7 @@
 //! | [`udp_socket`], [`watched`] | the socket of the links, and in `alarm` their timers; sockets that are waited for only where somebody waits |
 //! | [`starter`], [`slave`] | starting daemons on other hosts; being started |
 //! | [`introduction`] | a place for daemons that somebody else has started |
-//! | [`address_file`], [`log`] | files that others look for; the log |
+//! | [`address_file`], [`log`] | files that others look for; the log, in `log_file` its two files, and in `log_repeats` lines that repeat themselves |
 //! | [`capability`], [`load`], [`wake_time`] | `C_i`; how busy the host is; how long waking takes |
 //! | [`dispatcher`], [`guardian`] | teams that take turns, and in `weights` by control groups; who lets tasks go when the daemon is no more |
 //! | [`control_group`] | this process's control group |
@@ -34,6 +34,8 @@ pub mod introduction;
 pub mod link;
 pub mod load;
 pub mod log;
+pub mod log_file;
+mod log_repeats;
 mod outlet;
 pub mod packet_filter;
 pub mod page;
