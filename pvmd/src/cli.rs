@@ -26,6 +26,7 @@ use pvm_wire::encoding::DataSignature;
 use pvm_wire::slave::{Fingerprint, ReadyLine, SlaveConfig};
 use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -313,8 +314,10 @@ async fn live(role: Role, mut settings: Settings, myself: Myself) -> anyhow::Res
             Audience::Master(introduced) => introduced.answer(&ready).await?,
         }
     }
+    let stderr = std::io::stderr().as_fd().try_clone_to_owned().ok().filter(|_| is_master);
     leave_terminal()?;
     let driver = Driver {
+        stderr: stderr.map(Into::into),
         core,
         origin,
         input: (sender, receiver),

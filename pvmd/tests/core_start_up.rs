@@ -40,6 +40,7 @@ fn outcome(r: &mut Recorder) -> Vec<(String, i32)> {
 fn another_name_of_the_master_is_the_master() {
     let mut r = start("alias\n");
     resolve(&mut r, vec![Ok(OWN)]);
+    assert!(matches!(r.next(), Action::StartedUp { failures } if failures.is_empty()));
     r.nothing_else();
     assert_eq!(outcome(&mut r), []);
 }
@@ -53,6 +54,8 @@ fn two_names_of_another_host_are_one_too_many() {
     let failed = (PvmError::CantStart, "no".to_owned());
     r.feed(Event::HostStarted { index, result: Err(failed) });
     assert!(matches!(r.next(), Action::AbandonHost { .. }));
+    let Action::StartedUp { failures } = r.next() else { panic!("not what has failed") };
+    assert_eq!(failures, ["one: no", "two: 10.0.0.2 is in the virtual machine already"]);
     let failed = [("one", PvmError::CantStart), ("two", PvmError::DupHost)];
     assert_eq!(outcome(&mut r), failed.map(|(name, error)| (name.to_owned(), error.code())));
 }
@@ -62,5 +65,14 @@ fn a_name_without_an_address_fails_alone() {
     let mut r = start("one\ntwo\n& spare\n");
     resolve(&mut r, vec![Err("one: unknown".to_owned()), Ok(OTHER)]);
     assert!(matches!(r.next(), Action::StartHost { spec, .. } if spec.name == "two"));
+    r.nothing_else();
+}
+
+#[test]
+fn a_name_without_an_address_is_not_the_master_even_if_the_master_has_none() {
+    let hostfile = Hostfile::parse(b"one\n").expect("a hostfile");
+    let mut r = Recorder::with(Config { hostfile, address: None, ..config(HostIndex::MASTER) });
+    resolve(&mut r, vec![Err("one: unknown".to_owned())]);
+    assert!(matches!(r.next(), Action::StartedUp { failures } if failures == ["one: unknown"]));
     r.nothing_else();
 }

@@ -256,6 +256,11 @@ impl Machine {
         self.daemon.as_ref().map_or(0, Program::pid)
     }
 
+    /// What the master's daemon has written to its standard error.
+    pub fn daemon_stderr(&self) -> String {
+        self.daemon.as_ref().map(Program::stderr).unwrap_or_default()
+    }
+
     /// Whether the master's daemon runs.
     pub fn is_alive(&mut self) -> bool {
         self.daemon.as_mut().is_some_and(|daemon| !daemon.has_ended())

@@ -229,6 +229,27 @@ fn strangers_have_no_answer_from_any_port() {
 }
 
 #[test]
+fn a_daemon_says_which_hosts_of_its_hostfile_failed_and_why() {
+    let Some(ours) = Installation::ours_only("hosts of a hostfile that fail") else { return };
+    let nothing = tempfile::tempdir().expect("a temporary folder can be made");
+    let path = nothing.path().display().to_string();
+    let hostfile = "h1\nh2 via=local\nother ip=127.0.0.2\nunknown ip=no.such.host.invalid\n";
+    let machine = Plan::of(&ours).variable("PATH", &path).name("h1").hostfile(hostfile).start();
+    let said = wait::eventually("what the daemon says of its hosts", || {
+        let said = machine.daemon_stderr();
+        (said.lines().count() == 2).then_some(said)
+    });
+    assert!(said.starts_with("pvmd: other: ssh: no such program"), "{said}");
+    assert!(said.contains("\npvmd: unknown: no.such.host.invalid: "), "{said}");
+    wait::becomes_true("both in the log", || {
+        let log = machine.log();
+        ["name=\"other\"", "name=\"unknown\""].iter().all(|name| log.contains(name))
+    });
+    assert_eq!(machine.console().conf().len(), 2);
+    machine.finish();
+}
+
+#[test]
 fn a_host_that_cannot_be_started_is_reported_with_the_reason() {
     let Some(ours) = Installation::ours_only("the want of ssh") else { return };
     let nothing = tempfile::tempdir().expect("a temporary folder can be made");

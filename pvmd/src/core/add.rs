@@ -59,7 +59,12 @@ impl Stage {
     }
 
     fn fail(&mut self, error: PvmError, reason: impl Into<String>) {
-        *self = Self::Failed { name: self.name().to_owned(), error, reason: reason.into() };
+        *self = Self::failed(self.name(), error, reason.into());
+    }
+
+    fn failed(name: &str, error: PvmError, reason: String) -> Self {
+        warn!(name, error = error.name(), reason, "host not added");
+        Self::Failed { name: name.to_owned(), error, reason }
     }
 
     fn settled(&self) -> bool {
@@ -166,8 +171,8 @@ impl Core {
             };
             let address = if is_local(&spec) { None } else { results.next() };
             // As in PVM, a line of the hostfile with this host's own address is about the master, under whatever name.
-            let own =
-                address.as_ref().is_some_and(|address| address.as_ref().ok() == self.config.address.as_ref());
+            // (If that is not known, none is.)
+            let own = matches!(&address, Some(Ok(address)) if Some(*address) == self.config.address);
             if own && !spec.shared_address && matches!(operation.asker, Asker::StartUp) {
                 info!(name = spec.name, "is this host: not started");
                 continue;
@@ -185,7 +190,7 @@ impl Core {
         address: Option<Result<IpAddr, String>>,
         taken: &mut BTreeSet<IpAddr>,
     ) -> Stage {
-        let failed = |error, reason| Stage::Failed { name: spec.name.clone(), error, reason };
+        let failed = |error, reason| Stage::failed(&spec.name, error, reason);
         let address = match address {
             None => None,
             Some(Ok(address)) if spec.shared_address || taken.insert(address) => Some(address),
@@ -333,7 +338,6 @@ impl Core {
     /// A host that is not yet a member drops out.
     pub(super) fn on_newcomer_failed(&mut self, index: HostIndex, error: PvmError, reason: &str) {
         let Some(stage) = self.newcomer(index) else { return };
-        warn!(host = %index, error = error.name(), reason, "host not added");
         stage.fail(error, reason);
         self.actions.push(Action::AbandonHost { index });
         self.tell(index, DaemonMsg::Halt);
@@ -430,15 +434,22 @@ impl Core {
     }
 
     fn started_up(&mut self, results: Vec<AddResult>) {
+        let failures = results.iter().filter_map(failure).collect();
+        self.actions.push(Action::StartedUp { failures });
         self.start_up = results;
         for to in std::mem::take(&mut self.start_up_waiters) {
             self.reply(to, start_up_results(&self.start_up).encode());
         }
     }
 
+    /// Whether hosts of the hostfile are being started; [`Action::StartedUp`] follows.
+    pub fn is_starting_up(&self) -> bool {
+        matches!(self.adding, Some(AddOperation { asker: Asker::StartUp, .. }))
+    }
+
     /// Answers when the hostfile's hosts are settled.
     pub(super) fn on_start_up(&mut self, to: ReplyTo) {
-        if matches!(self.adding, Some(AddOperation { asker: Asker::StartUp, .. })) {
+        if self.is_starting_up() {
             self.start_up_waiters.push(to);
         } else {
             self.reply(to, start_up_results(&self.start_up).encode());
@@ -487,6 +498,13 @@ impl Stage {
             },
         }
     }
+}
+
+/// Which host could not be added, and why.
+fn failure(result: &AddResult) -> Option<String> {
+    let AddResult::Failed { name, reason, .. } = result else { return None };
+    // Some reasons name the host themselves.
+    Some(if reason.starts_with(name.as_str()) { reason.clone() } else { format!("{name}: {reason}") })
 }
 
 fn is_local(spec: &HostSpec) -> bool {

@@ -425,6 +425,11 @@ pub enum Action {
         /// Which.
         index: HostIndex,
     },
+    /// All hosts of the hostfile have been started or have failed: these, each with the reason.
+    StartedUp {
+        /// A line each.
+        failures: Vec<String>,
+    },
     /// Write a line of uncollected task output to the log.
     LogOutput {
         /// Whose.

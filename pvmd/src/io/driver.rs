@@ -18,7 +18,8 @@ use pvm_wire::daemon::RequestId;
 use pvm_wire::{FragmentHeader, HostIndex};
 use rustix::process::Signal;
 use std::collections::HashMap;
-use std::io;
+use std::fs::File;
+use std::io::{self, Write};
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::pin::pin;
@@ -84,6 +85,8 @@ pub struct Driver {
     pub starter: Option<Starter>,
     /// The log.
     pub log: Log,
+    /// Where the daemon was started, until the hosts of the hostfile are started.
+    pub stderr: Option<File>,
     /// Published while the daemon serves.
     pub address_file: AddressFile,
     /// Whether to sleep between messages.
@@ -93,6 +96,16 @@ pub struct Driver {
 }
 
 impl Driver {
+    /// Says on standard error which hosts could not be started, and why. Whoever reads there need not be quick.
+    fn complain(&mut self, failures: Vec<String>) {
+        let Some(mut stderr) = self.stderr.take().filter(|_| !failures.is_empty()) else { return };
+        let lines: String = failures.iter().map(|failure| format!("pvmd: {failure}\n")).collect();
+        let write = move || stderr.write_all(lines.as_bytes());
+        if let Err(error) = std::thread::Builder::new().name("stderr".into()).spawn(write) {
+            warn!(%error, "the hosts that could not be started are in this log only");
+        }
+    }
+
     /// What somebody wants to know of turns and these processes.
     fn times(&self, host: HostIndex, id: RequestId, pids: Vec<i32>) -> Event {
         let spin = if self.turns.are_taken() { Duration::ZERO } else { self.vigil.in_force() };
@@ -114,6 +127,9 @@ impl Driver {
         let mut running = Running { driver: self, tasks: HashMap::new(), was_message: false, reason: None };
         let actions = running.driver.core.start(running.now());
         running.perform(actions);
+        if !running.driver.core.is_starting_up() {
+            running.driver.stderr = None;
+        }
         let mut alarm = pin!(tokio::time::sleep_until(running.driver.origin));
         while running.reason.is_none() {
             let wake = running.wake();
@@ -391,6 +407,7 @@ impl Running {
                 }
                 driver.links.close(index);
             }
+            Action::StartedUp { failures } => driver.complain(failures),
             Action::LogOutput { tid, line } => driver.log.line(&format!("[{tid}] {line}")),
             Action::Exit { reason } => self.reason = Some(reason),
         }

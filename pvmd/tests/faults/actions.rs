@@ -78,6 +78,7 @@ impl World {
             | Action::ResumeOutput { .. }
             | Action::Enrolled { .. }
             | Action::LendTo { .. }
+            | Action::StartedUp { .. }
             | Action::LogOutput { .. } => {}
         }
     }

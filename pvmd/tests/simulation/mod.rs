@@ -345,6 +345,7 @@ impl Cluster {
             | Action::CloseTask { .. }
             | Action::AbandonHost { .. }
             | Action::LendTo { .. }
+            | Action::StartedUp { .. }
             | Action::LogOutput { .. } => {}
         }
     }

@@ -133,6 +133,7 @@ impl Host {
                 | Action::SendPeer { .. }
                 | Action::Enrolled { .. }
                 | Action::SendPage { .. }
+                | Action::StartedUp { .. }
                 | Action::CheckAuth { .. } => {}
                 other => panic!("unexpected: {other:?}"),
             }
