@@ -1,6 +1,6 @@
 //! How daemons end, by order and by force, and what remains: nothing.
 
-use pvm_tests::machine::Plan;
+use pvm_tests::machine::{Plan, files_in};
 use pvm_tests::program::Program;
 use pvm_tests::programs::{Linking, Programs};
 use pvm_tests::wait::Stopwatch;
@@ -106,4 +106,16 @@ fn batches_survive_their_managers() {
         let _ = fs::remove_file(machine.tmp().join(format!("pvmtmp{pid:06}.0")));
     }
     machine.finish();
+}
+
+#[test]
+fn when_a_halt_returns_the_daemons_of_all_hosts_have_ended() {
+    let Some(ours) = Installation::ours_only("the end of many hosts") else { return };
+    let mut machine = Plan::of(&ours).local_hosts(8).start();
+    let mut console = machine.console_with_hosts(8);
+    console.send("halt");
+    console.into_program().end();
+    let left = files_in(machine.tmp());
+    assert!(left.iter().all(|name| name.starts_with("pvml.")), "{left:?}");
+    machine.expect_nothing_left();
 }

@@ -33,6 +33,8 @@ use tracing::{info, warn};
 pub const INPUT_QUEUE: usize = 256;
 /// How long tasks may take to end when the daemon ends.
 const TASKS_END: Duration = Duration::from_secs(1);
+/// How long the master waits for the ends of the other daemons: a second for their tasks, one for their links.
+const HOSTS_END: Duration = Duration::from_secs(2);
 /// How long a name may take to be found.
 const RESOLVE: Duration = Duration::from_secs(20);
 
@@ -420,7 +422,7 @@ impl Running {
         }
     }
 
-    /// Tasks are asked to end, then made to; what was sent to other daemons arrives; files go.
+    /// Tasks are asked to end, then made to; other daemons have heard of it, and end with the master; files go.
     async fn end(mut self) -> anyhow::Result<String> {
         let reason = self.reason.take().unwrap_or_default();
         info!(reason, "ending");
@@ -434,13 +436,27 @@ impl Running {
                 warn!(killed, "tasks that did not end by themselves");
             }
         }
-        drop(self.tasks);
+        if self.driver.starter.is_some() {
+            // Whoever has asked for the end hears of it when all hosts have ended.
+            let _ = tokio::time::timeout(HOSTS_END, self.wait_for_hosts()).await;
+        }
         self.driver.log.flush();
-        // Before the links: when the master sees the end of its link, another daemon can take this place.
+        // Before the tasks' connections and the links: whoever sees the end of one can start another daemon in this place.
         drop(self.driver.address_file);
+        drop(self.tasks);
         self.driver.links.finish_all().await;
         self.driver.log.flush();
         Ok(reason)
+    }
+
+    async fn wait_for_hosts(&mut self) {
+        while self.driver.links.are_open() {
+            match self.driver.input.1.recv().await {
+                Some(Input::Event(event)) => drop(self.note(event)),
+                Some(_) => {}
+                None => return,
+            }
+        }
     }
 
     async fn wait_for_tasks(&mut self) {

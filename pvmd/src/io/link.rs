@@ -214,6 +214,11 @@ impl Links {
         }
     }
 
+    /// Whether there are links.
+    pub fn are_open(&self) -> bool {
+        !self.open.is_empty()
+    }
+
     /// Closes all links and waits, not for long, until what was sent has arrived.
     pub async fn finish_all(&mut self) {
         let writers: Vec<_> = self.open.drain().map(|(_, link)| (link.reader, link.writer)).collect();
