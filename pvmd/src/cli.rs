@@ -20,6 +20,7 @@ use crate::io::vigil::Vigil;
 use crate::io::{capability, guardian, load, slave, task_socket};
 use anyhow::Context;
 use clap::Parser;
+use pvm_files::FileError;
 use pvm_wire::HostIndex;
 use pvm_wire::codes::{self, DAEMON_PROTOCOL};
 use pvm_wire::encoding::DataSignature;
@@ -490,11 +491,11 @@ fn listen(tmp: &Path) -> anyhow::Result<(UnixListener, PathBuf)> {
 /// Publishes the socket's address.
 fn publish(place: &Place, socket: &Path) -> anyhow::Result<AddressFile> {
     AddressFile::publish(place, socket).map_err(|error| match error {
-        AddressError::File { path, source } => {
+        AddressError::File(FileError::System { path, source }) => {
             let text = format!("cannot write {}{}", path.display(), remedy(&place.tmp));
             anyhow::Error::from(source).context(text)
         }
-        running @ AddressError::Running { .. } => running.into(),
+        other => other.into(),
     })
 }
 
