@@ -99,10 +99,10 @@ pub struct Driver {
 
 impl Driver {
     /// Says on standard error which hosts could not be started, and why. Whoever reads there need not be quick.
-    fn complain(&mut self, failures: Vec<String>) {
+    fn complain(&mut self, failures: &[String]) {
         let Some(mut stderr) = self.stderr.take().filter(|_| !failures.is_empty()) else { return };
-        let lines: String = failures.iter().map(|failure| format!("pvmd: {failure}\n")).collect();
-        let write = move || stderr.write_all(lines.as_bytes());
+        let lines: Vec<String> = failures.iter().map(|failure| format!("pvmd: {failure}\n")).collect();
+        let write = move || stderr.write_all(lines.concat().as_bytes());
         if let Err(error) = std::thread::Builder::new().name("stderr".into()).spawn(write) {
             warn!(%error, "the hosts that could not be started are in this log only");
         }
@@ -409,7 +409,7 @@ impl Running {
                 }
                 driver.links.close(index);
             }
-            Action::StartedUp { failures } => driver.complain(failures),
+            Action::StartedUp { failures } => driver.complain(&failures),
             Action::LogOutput { tid, line } => driver.log.line(&format!("[{tid}] {line}")),
             Action::Exit { reason } => self.reason = Some(reason),
         }
