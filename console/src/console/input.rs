@@ -4,8 +4,9 @@
 
 use rustyline::error::ReadlineError;
 use rustyline::{Config, DefaultEditor, ExternalPrinter};
+use std::collections::VecDeque;
 use std::io::{self, BufRead, IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
@@ -37,7 +38,8 @@ impl Input {
         let (sender, lines) = channel();
         let mut printer = None;
         let terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
-        // Bracketed paste would stay on in the terminal if the console ended while it waits.
+        // Lines that are pasted are carried out at once, as by PVM's console; and bracketed paste would stay on in the
+        // terminal if the console ended while it waits.
         let config = Config::builder().bracketed_paste(false).build();
         match terminal.then(|| DefaultEditor::with_config(config)) {
             Some(Ok(mut editor)) => {
@@ -82,24 +84,36 @@ fn edit(mut editor: DefaultEditor, requests: &Receiver<()>, lines: &Sender<Line>
     if let Some(history) = &history {
         let _ = editor.load_history(history);
     }
+    let mut ready = VecDeque::new();
     while requests.recv().is_ok() {
-        let line = match editor.readline(PROMPT) {
-            Ok(line) => {
-                if matches!(editor.add_history_entry(&line), Ok(true))
-                    && let Some(history) = &history
-                {
-                    // The console may be ended at any moment; the history should not be.
-                    let _ = editor.append_history(history);
-                }
-                Line::Text(line)
-            }
-            Err(ReadlineError::Interrupted) => Line::Text(String::new()),
-            Err(_) => Line::End,
-        };
-        if lines.send(line).is_err() {
+        if ready.is_empty() {
+            ready = edited(&mut editor, history.as_deref());
+        }
+        if lines.send(ready.pop_front().unwrap_or(Line::End)).is_err() {
             return;
         }
     }
+}
+
+/// What is typed next: several lines if the terminal says that they were pasted in one piece.
+fn edited(editor: &mut DefaultEditor, history: Option<&Path>) -> VecDeque<Line> {
+    let text = match editor.readline(PROMPT) {
+        Ok(text) => text,
+        Err(ReadlineError::Interrupted) => String::new(),
+        Err(_) => return VecDeque::from([Line::End]),
+    };
+    for line in text.lines() {
+        if matches!(editor.add_history_entry(line), Ok(true))
+            && let Some(history) = history
+        {
+            // The console may be ended at any moment; the history should not be.
+            let _ = editor.append_history(history);
+        }
+    }
+    if text.is_empty() {
+        return VecDeque::from([Line::Text(text)]);
+    }
+    text.lines().map(|line| Line::Text(line.to_owned())).collect()
 }
 
 /// As PVM's console, prompts and repeats the command also when nobody types it.

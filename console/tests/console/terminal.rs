@@ -1,0 +1,99 @@
+//! The console at a terminal: line editing, pasting, completion.
+
+use crate::conversation::{Folder, LIMIT};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Child, Command};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// A console at a pseudo-terminal of its own.
+struct Terminal {
+    child: Child,
+    keyboard: File,
+    screen: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Terminal {
+    /// Starts a console, and waits for its prompt.
+    fn start(tmp: &Path) -> Self {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        let name = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
+        let slave = OpenOptions::new().read(true).write(true).open(name).unwrap();
+        let child = Command::new(env!("CARGO_BIN_EXE_pvm"))
+            .current_dir(tmp)
+            .env("PVM_TMP", tmp)
+            .env("HOME", tmp)
+            .env("TERM", "xterm")
+            .env_remove("PVM_VMID")
+            .env_remove("PVMSOCK")
+            .env_remove("PVM_EXPORT")
+            .stdin(slave.try_clone().unwrap())
+            .stdout(slave.try_clone().unwrap())
+            .stderr(slave)
+            .spawn()
+            .unwrap();
+        let (keyboard, screen) = (File::from(master), Arc::new(Mutex::new(Vec::new())));
+        let (mut output, seen) = (keyboard.try_clone().unwrap(), Arc::clone(&screen));
+        std::thread::spawn(move || {
+            let mut piece = [0; 4096];
+            // It ends with an error when nobody has the terminal open any more.
+            while let Ok(length @ 1..) = output.read(&mut piece) {
+                seen.lock().unwrap().extend_from_slice(&piece[..length]);
+            }
+        });
+        let terminal = Self { child, keyboard, screen };
+        terminal.shows("pvm> ");
+        terminal
+    }
+
+    /// Keys are hit, or something is pasted: all of it at once.
+    fn types(&mut self, keys: &str) {
+        self.keyboard.write_all(keys.as_bytes()).unwrap();
+    }
+
+    fn screen(&self) -> String {
+        String::from_utf8_lossy(&self.screen.lock().unwrap()).into_owned()
+    }
+
+    #[track_caller]
+    fn shows(&self, text: &str) {
+        self.shows_times(text, 1);
+    }
+
+    #[track_caller]
+    fn shows_times(&self, text: &str, times: usize) {
+        let end = Instant::now() + LIMIT;
+        while self.screen().matches(text).count() < times {
+            assert!(Instant::now() < end, "never showed {text:?} {times} times:\n{}", self.screen());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// The machine is halted.
+    fn halt(mut self) {
+        self.types("halt\r");
+        assert!(self.child.wait().unwrap().success(), "{}", self.screen());
+    }
+}
+
+#[test]
+fn pasted_lines_are_all_carried_out() {
+    let tmp = Folder::new();
+    let mut terminal = Terminal::start(tmp.path());
+    terminal.types("echo o''ne\recho t''wo\recho th''ree\recho fo''ur\r");
+    // What is typed has quotes in it, what is printed has not.
+    for line in ["\none\r\n", "\ntwo\r\n", "\nthree\r\n", "\nfour\r\n"] {
+        terminal.shows(line);
+    }
+    // A terminal may mark the begin and the end of what is pasted; the last line awaits its end.
+    terminal.types("\x1b[200~echo f''ive\recho si''x\n\recho sev''en\x1b[201~\r");
+    for line in ["\nfive\r\n", "\nsix\r\n", "\nseven\r\n"] {
+        terminal.shows(line);
+    }
+    terminal.halt();
+}
