@@ -58,5 +58,5 @@ pub use pvm_wire::{Complex32, Complex64, Element, Encoding, Message, PvmError, T
 pub use queue::Queued;
 pub use receive::{Any, Received, Source, Tag};
 pub use routing::Routing;
-pub use spawn::{Spawn, Spawned};
+pub use spawn::{Refused, Spawn, Spawned};
 pub use task::Task;

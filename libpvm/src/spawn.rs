@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::task::Task;
 use pvm_wire::coscheduling::TEAM_VARIABLE;
-use pvm_wire::spawn::{SpawnRequest, entry, flags};
+use pvm_wire::spawn::{Refusal, SpawnReply, SpawnRequest, entry, flags};
 use pvm_wire::{PvmError, Tid};
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -34,6 +34,21 @@ pub struct Spawned {
     pub tids: Vec<Tid>,
     /// Why the others were not.
     pub failed: Vec<PvmError>,
+    /// The same for people: one entry per reason and host. Empty if the daemon does not tell, as the original's.
+    pub reasons: Vec<Refused>,
+}
+
+/// Why tasks were not started: one reason, on one host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// The host, if it was one's doing.
+    pub host: Option<Tid>,
+    /// PVM's code.
+    pub code: PvmError,
+    /// How many tasks.
+    pub count: u32,
+    /// What happened to what.
+    pub reason: String,
 }
 
 impl Task {
@@ -122,7 +137,7 @@ impl Spawn<'_> {
     /// Spawns. Tasks that could not be started are no error of the call: see [`Spawned::failed`].
     pub fn start(self) -> Result<Spawned> {
         let (task, request) = self.into_request()?;
-        Ok(sort(&task.engine.spawn(&request)?))
+        Ok(sort(task.engine.spawn(&request)?))
     }
 }
 
@@ -148,11 +163,19 @@ impl<'a> Spawn<'a> {
 }
 
 /// Tells tids from error codes.
-fn sort(results: &[i32]) -> Spawned {
-    let (good, bad): (Vec<i32>, Vec<i32>) = results.iter().partition(|&&result| result > 0);
+fn sort(reply: SpawnReply) -> Spawned {
+    let (good, bad): (Vec<i32>, Vec<i32>) = reply.results.iter().partition(|&&result| result > 0);
+    let error = |code| PvmError::from_code(code).unwrap_or(PvmError::DSysErr);
+    let refused = |refusal: Refusal| Refused {
+        host: (refusal.host > 0).then_some(Tid::from_raw(refusal.host)),
+        code: error(refusal.code),
+        count: refusal.count,
+        reason: refusal.reason,
+    };
     Spawned {
         tids: good.into_iter().map(Tid::from_raw).collect(),
-        failed: bad.into_iter().map(|code| PvmError::from_code(code).unwrap_or(PvmError::DSysErr)).collect(),
+        failed: bad.into_iter().map(error).collect(),
+        reasons: reply.refusals.into_iter().map(refused).collect(),
     }
 }
 
@@ -162,7 +185,7 @@ mod tests {
 
     #[test]
     fn tids_and_codes_are_told_apart() {
-        let spawned = sort(&[0x40002, -7, 0x40003, -9999]);
+        let spawned = sort(SpawnReply { results: vec![0x40002, -7, 0x40003, -9999], refusals: Vec::new() });
         assert_eq!(spawned.tids, [Tid::from_raw(0x40002), Tid::from_raw(0x40003)]);
         assert_eq!(spawned.failed, [PvmError::NoFile, PvmError::DSysErr]);
     }

@@ -10,7 +10,7 @@ use pvm_wire::daemon::{DaemonMsg, PeerReply, PeerRequest};
 use pvm_wire::header::{EOM, SOM};
 use pvm_wire::limits::{PIECE_MAX, QUEUE_HIGH};
 use pvm_wire::protocol::{OutputEvent, OutputFrame};
-use pvm_wire::spawn::{Sink, SpawnRequest, flags};
+use pvm_wire::spawn::{Refusal, Sink, SpawnReply, SpawnRequest, flags};
 use pvm_wire::{FragmentHeader, HostIndex, PvmError, Tid};
 use pvmd::core::event::{Action, ConnId, Cookie, Event};
 use recorder::{Recorder, host, watch};
@@ -362,11 +362,17 @@ fn a_spawn_on_another_host_answers_good_ones_first() {
     };
     assert_eq!(spawn.env, ["PVMSPAWNWD=/tmp", "PVM_TEAM=t40001"]);
     let results = vec![PvmError::OutOfRes.code(), host(2).task(1).raw(), host(2).task(2).raw()];
+    let (code, reason) = (PvmError::OutOfRes.code(), "no room".to_owned());
+    // Whatever host it names.
+    let refusals = vec![Refusal { host: 7, code, count: 1, reason }];
     r.feed(Event::PeerMessage {
         host: host(2),
-        message: DaemonMsg::Reply { id, what: PeerReply::Started { results: results.clone() } },
+        message: DaemonMsg::Reply { id, what: PeerReply::Started { results: results.clone(), refusals } },
     });
-    assert_eq!(r.answer(conn, Tm::Spawn), [3, results[1], results[2], results[0]]);
+    let reply = SpawnReply::decode(&r.message().1.body).unwrap();
+    assert_eq!(reply.results, [results[1], results[2], results[0]]);
+    let refused = Refusal { host: host(2).host_tid().raw(), code, count: 1, reason: "no room".to_owned() };
+    assert_eq!(reply.refusals, [refused]);
     r.nothing_else();
 }
 
@@ -413,7 +419,10 @@ fn a_collector_hears_of_a_spawn_when_all_of_it_is_settled() {
     let far = host(2).task(1);
     r.feed(Event::PeerMessage {
         host: host(2),
-        message: DaemonMsg::Reply { id, what: PeerReply::Started { results: vec![far.raw()] } },
+        message: DaemonMsg::Reply {
+            id,
+            what: PeerReply::Started { results: vec![far.raw()], refusals: Vec::new() },
+        },
     });
     for tid in [started.tid, far] {
         let frame = OutputFrame::decode(&r.message().1.body).unwrap();

@@ -6,7 +6,7 @@ use crate::coscheduling::{TurnHistory, TurnsReport};
 use crate::protocol::TaskRecord;
 use crate::queue::BatchRecord;
 use crate::services::Tracer;
-use crate::spawn::SpawnRequest;
+use crate::spawn::{Refusal, SpawnRequest};
 use crate::tid::{HostIndex, Tid};
 use bytes::Bytes;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -284,6 +284,8 @@ pub enum PeerReply {
     Started {
         /// In order.
         results: Vec<i32>,
+        /// Why those with a code were not started.
+        refusals: Vec<Refusal>,
     },
     /// To `Tasks`.
     Tasks {

@@ -50,6 +50,11 @@ pub const MAILBOX_BYTES: usize = 256 * 1024 * 1024;
 /// Most tasks in one spawn. More is `PvmOutOfRes` for the whole call.
 pub const BATCH_MAX: usize = 262_143;
 
+/// Most reasons in a spawn's answer why tasks were not started, and the longest of them, bytes. Beyond that only codes are told.
+pub const REFUSALS_MAX: usize = 256;
+/// See [`REFUSALS_MAX`].
+pub const REFUSAL_MAX: usize = 1024;
+
 /// Most strings (arguments, environment entries) in one request.
 pub const STRINGS_MAX: usize = 65_536;
 

@@ -76,6 +76,62 @@ pub struct SpawnRequest {
     pub policy: String,
 }
 
+/// Why some tasks of a spawn were not started: one reason, on one host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// The host's tid; 0 if it was no host's doing.
+    pub host: i32,
+    /// PVM's code.
+    pub code: i32,
+    /// How many tasks.
+    pub count: u32,
+    /// What happened, for people.
+    pub reason: String,
+}
+
+/// The answer to TM_SPAWN.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct SpawnReply {
+    /// Per task its tid, or an error code.
+    pub results: Vec<i32>,
+    /// Why those with a code were not started, as far as it is known. Not PVM's.
+    pub refusals: Vec<Refusal>,
+}
+
+impl SpawnReply {
+    /// The answer's body.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut body = BodyWriter::new().int(self.results.len() as i32).ints(self.results.iter().copied());
+        if !self.refusals.is_empty() {
+            // The original ignores what stands behind.
+            body = body.int(EXTENSION_MAGIC).int(self.refusals.len() as i32);
+            for Refusal { host, code, count, reason } in &self.refusals {
+                body = body.int(*host).int(*code).int(*count as i32).str(reason);
+            }
+        }
+        body.finish()
+    }
+
+    /// The answer in a body that is no error code.
+    pub fn decode(body: &[u8]) -> Result<Self, BodyError> {
+        let mut reader = BodyReader::new(body);
+        let count = reader.count(4)?;
+        let results = reader.ints(count)?;
+        let refusals = match reader.int() {
+            Ok(EXTENSION_MAGIC) => (0..reader.count(16)?).map(|_| Refusal::read(&mut reader)).collect(),
+            _ => Ok(Vec::new()),
+        };
+        Ok(Self { results, refusals: refusals? })
+    }
+}
+
+impl Refusal {
+    fn read(reader: &mut BodyReader<'_>) -> Result<Self, BodyError> {
+        let (host, code) = (reader.int()?, reader.int()?);
+        Ok(Self { host, code, count: reader.int()?.unsigned_abs(), reason: reader.str()?.to_owned() })
+    }
+}
+
 /// An entry of an environment.
 pub fn entry(name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> OsString {
     [name.as_ref(), OsStr::new("="), value.as_ref()].into_iter().collect()
@@ -136,6 +192,19 @@ mod tests {
         for request in [plain, chosen] {
             assert_eq!(SpawnRequest::decode(&request.encode()), Ok(request));
         }
+    }
+
+    #[test]
+    fn reasons_stand_behind_what_the_original_reads() {
+        let plain = SpawnReply { results: vec![0x40002, -7, -7], refusals: Vec::new() };
+        let refusal = Refusal { host: 0x40000, code: -7, count: 2, reason: "./x: permission denied".into() };
+        let told = SpawnReply { refusals: vec![refusal], ..plain.clone() };
+        assert!(told.encode().starts_with(&plain.encode()));
+        for reply in [&plain, &told] {
+            assert_eq!(SpawnReply::decode(&reply.encode()).as_ref(), Ok(reply));
+        }
+        let body = told.encode();
+        assert!(SpawnReply::decode(&body[..body.len() - 8]).is_err());
     }
 
     #[test]

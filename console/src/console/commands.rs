@@ -131,7 +131,7 @@ impl Console {
         Ok(batches::table(&batch, false, &BTreeMap::new()))
     }
 
-    fn host_names(&mut self) -> Result<BTreeMap<Tid, String>> {
+    pub(super) fn host_names(&mut self) -> Result<BTreeMap<Tid, String>> {
         let hosts = self.task.hosts()?;
         Ok(hosts.into_iter().map(|host| (host.tid, host.name)).collect())
     }

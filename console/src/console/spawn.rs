@@ -3,11 +3,13 @@
 use super::Console;
 use super::jobs::Destination;
 use crate::shell::spawn_options::{self, JobOutput, Place, SpawnCommand};
+use crate::shell::tables;
 use anyhow::{Context, Result};
 use pvm_wire::codes::{CONTEXT_TC, Tc};
 use pvm_wire::coscheduling::TEAM_VARIABLE;
 use pvm_wire::spawn::Sink;
 use pvm3::{Spawn, Spawned};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
 
@@ -32,7 +34,7 @@ impl Console {
             self.task.engine().options_mut().child_output = before;
             let spawned = spawned?;
             let _ = writeln!(text, "[{}]", self.jobs.next_number());
-            describe(&mut text, &spawned);
+            text.push_str(&self.describe(&spawned)?);
             if let Some(destination) = destination {
                 self.jobs.begin(destination, &spawned.tids);
             }
@@ -40,9 +42,16 @@ impl Console {
             let batch = self.spawn_of(&command).queued().start()?;
             let _ = writeln!(text, "batch {batch:x}");
         } else {
-            describe(&mut text, &self.start_tasks(&command)?);
+            let spawned = self.start_tasks(&command)?;
+            text.push_str(&self.describe(&spawned)?);
         }
         Ok(text)
+    }
+
+    fn describe(&mut self, spawned: &Spawned) -> Result<String> {
+        // Names are of use where something has failed.
+        let names = if spawned.failed.is_empty() { BTreeMap::new() } else { self.host_names()? };
+        Ok(tables::spawned(spawned, &names))
     }
 
     fn start_tasks(&mut self, command: &SpawnCommand) -> pvm3::Result<Spawned> {
@@ -92,15 +101,5 @@ fn destination(output: &JobOutput) -> Result<Option<Destination>> {
             let file = options.open(path).with_context(|| format!("cannot write {}", path.display()))?;
             Ok(Some(Destination::File(file)))
         }
-    }
-}
-
-fn describe(text: &mut String, spawned: &Spawned) {
-    let _ = writeln!(text, "{} successful", spawned.tids.len());
-    for tid in &spawned.tids {
-        let _ = writeln!(text, "{tid}");
-    }
-    for reason in &spawned.failed {
-        let _ = writeln!(text, "{reason}");
     }
 }

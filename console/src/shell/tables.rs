@@ -2,6 +2,8 @@
 
 use pvm_wire::codes::task_flags;
 use pvm_wire::coscheduling::TurnsReport;
+use pvm3::{PvmError, Spawned, Tid};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -116,6 +118,36 @@ pub fn deleted(results: &[(String, Result<(), String>)]) -> String {
     text
 }
 
+/// What became of a spawn: the tasks, then why others were not started, once per reason and host.
+pub fn spawned(spawned: &Spawned, hosts: &BTreeMap<Tid, String>) -> String {
+    let mut text = format!("{} successful\n", spawned.tids.len());
+    for tid in &spawned.tids {
+        let _ = writeln!(text, "{tid}");
+    }
+    let mut untold: BTreeMap<PvmError, usize> = BTreeMap::new();
+    for error in &spawned.failed {
+        *untold.entry(*error).or_default() += 1;
+    }
+    for refused in &spawned.reasons {
+        let count = refused.count as usize;
+        if let Some(left) = untold.get_mut(&refused.code) {
+            *left = left.saturating_sub(count);
+        }
+        if let Some(host) = refused.host {
+            let _ = write!(text, "{}: ", hosts.get(&host).map_or_else(|| host.to_string(), String::clone));
+        }
+        let _ = writeln!(text, "{}{}", refused.reason, several(count));
+    }
+    for (error, count) in untold.into_iter().filter(|(_, count)| *count > 0) {
+        let _ = writeln!(text, "{error}{}", several(count));
+    }
+    text
+}
+
+fn several(count: usize) -> String {
+    if count == 1 { String::new() } else { format!(" ({count} tasks)") }
+}
+
 /// One line of `mstat`.
 pub fn host_status(name: &str, status: &str) -> String {
     format!("{name:>24}  {status}\n")
@@ -162,6 +194,7 @@ fn flags(bits: i32) -> String {
 mod tests {
     use super::*;
     use pvm_wire::coscheduling::{TaskReport, TeamReport};
+    use pvm3::Refused;
 
     fn vm() -> HostRow {
         let (name, arch) = ("vm".into(), "LINUX64".into());
@@ -188,7 +221,7 @@ mod tests {
             ..TurnsReport::default()
         };
         let told = |spins: &[Option<u64>]| {
-            let tid = pvm_wire::Tid::from_bits(0x40002);
+            let tid = Tid::from_bits(0x40002);
             let tasks = spins.iter().map(|&spin| TaskReport { tid, used: 0, spin }).collect();
             let report =
                 TurnsReport { teams: vec![TeamReport { tasks, ..TeamReport::default() }], ..report.clone() };
@@ -234,6 +267,25 @@ mod tests {
         let results = [("foo".to_owned(), Err("No such host".to_owned())), ("h".to_owned(), Ok(()))];
         let expected = "1 successful\n                    HOST  STATUS\n                     foo  No such host\n                       h  deleted\n";
         assert_eq!(deleted(&results), expected);
+    }
+
+    #[test]
+    fn a_spawn_says_each_reason_once() {
+        let [vm, far] = [0x40000, 0x80000].map(Tid::from_raw);
+        let refused = |host, count, reason: &str| Refused {
+            host,
+            code: PvmError::NoFile,
+            count,
+            reason: reason.to_owned(),
+        };
+        let result = Spawned {
+            tids: vec![Tid::from_raw(0x40002)],
+            failed: [vec![PvmError::NoFile; 5], vec![PvmError::DSysErr; 2]].concat(),
+            reasons: vec![refused(Some(vm), 3, "./x: no such file"), refused(Some(far), 1, "./x: bad")],
+        };
+        let hosts = BTreeMap::from([(vm, "vm".to_owned())]);
+        let expected = "1 successful\nt40002\nvm: ./x: no such file (3 tasks)\nt80000: ./x: bad\nPvmd system error (2 tasks)\nNo such file\n";
+        assert_eq!(spawned(&result, &hosts), expected);
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod conversation;
 mod terminal;
 
 use conversation::{Console, Folder, LIMIT, answer, converse};
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -122,8 +123,40 @@ fn jobs_and_what_they_inherit() {
     console.say("reset");
     console.hears("[3] finished\n");
     console.becomes("ps", |tasks| tasks == "                    HOST      TID   FLAG 0x COMMAND\n");
-    assert_eq!(console.ask("spawn no-such-program"), "0 successful\nNo such file\n");
-    assert_eq!(console.ask("spawn -nohost /bin/true"), "0 successful\nNo such host\n");
+    console.say("halt");
+    assert_eq!(console.end().1, 0);
+}
+
+#[test]
+fn a_spawn_that_fails_says_why_once_per_host() {
+    let tmp = Folder::new();
+    std::fs::write(tmp.path().join("hosts"), "alpha\nbeta via=local\n").unwrap();
+    let mut console = Console::start(tmp.path(), &["-nalpha", "hosts"]);
+    let path = tmp.path().join("program");
+    let mut ask = |words: &str, content: &str, mode: u32| {
+        // A new file: what ran it before may still have it open.
+        let _ = std::fs::remove_file(&path);
+        std::fs::write(&path, content).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        console.ask(&format!("spawn {words}")).replace(path.to_str().unwrap(), "PROGRAM")
+    };
+    let program = path.to_str().unwrap();
+    let answer = ask(&format!("-3 -alpha {program}"), "#!/no/such/perl6\n", 0o755);
+    let reason = "alpha: PROGRAM: its interpreter /no/such/perl6 does not exist (3 tasks)\n";
+    assert_eq!(answer, format!("0 successful\n{reason}"));
+    let answer = ask(&format!("-beta {program}"), "", 0o644);
+    let reason = "beta: PROGRAM: permission denied: it is not executable (chmod +x)\n";
+    assert_eq!(answer, format!("0 successful\n{reason}"));
+    let answer = ask(&format!("-. {program}"), "\x7fELF and no more", 0o755);
+    assert!(answer.contains("alpha: PROGRAM: it is not a program for this machine"), "{answer}");
+    let answer = ask("-8 no-such-program", "", 0o755);
+    let lines: Vec<&str> = answer.lines().collect();
+    assert!((2..=3).contains(&lines.len()), "a line for each host: {answer}");
+    for line in &lines[1..] {
+        assert!(line.contains(": no-such-program: not found in /"), "{answer}");
+    }
+    let answer = ask("-5 -nohost /bin/true", "", 0o755);
+    assert_eq!(answer, "0 successful\nthe virtual machine has no host nohost (5 tasks)\n");
     console.say("halt");
     assert_eq!(console.end().1, 0);
 }

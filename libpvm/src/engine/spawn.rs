@@ -4,27 +4,26 @@ use super::{Engine, Payload, xdr_header};
 use crate::error::{Error, Result};
 use pvm_wire::body::{BodyReader, BodyWriter};
 use pvm_wire::codes::{CONTEXT_TC, Tc, Tm};
-use pvm_wire::spawn::{SpawnRequest, entry};
+use pvm_wire::spawn::{SpawnReply, SpawnRequest, entry};
 use pvm_wire::{PvmError, Tid};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 impl Engine {
-    /// Spawns tasks: per task its tid, or the code of the error why it could not be started. The tasks started are
-    /// told of each other.
-    pub fn spawn(&mut self, request: &SpawnRequest) -> Result<Vec<i32>> {
+    /// Spawns tasks: per task its tid, or the code of the error why it could not be started; and the reasons. The tasks
+    /// started are told of each other.
+    pub fn spawn(&mut self, request: &SpawnRequest) -> Result<SpawnReply> {
         if request.count < 1 {
             return Err(Error::new(PvmError::BadParam, "a spawn needs a count of at least 1"));
         }
         let answer = self.request(Tm::Spawn.tag(), request.encode())?;
-        let mut reader = BodyReader::new(&answer);
-        let mut ahead = reader;
+        let mut ahead = BodyReader::new(&answer);
         crate::queue::checked(&mut ahead, &format!("spawning {}", request.file.display()))?;
-        let count = reader.count(4)?;
-        let results = reader.ints(count)?;
-        let tasks: Vec<Tid> = results.iter().filter(|&&tid| tid > 0).map(|&tid| Tid::from_raw(tid)).collect();
+        let reply = SpawnReply::decode(&answer)?;
+        let started = reply.results.iter().filter(|&&tid| tid > 0);
+        let tasks: Vec<Tid> = started.map(|&tid| Tid::from_raw(tid)).collect();
         self.tell_siblings(&tasks)?;
-        Ok(results)
+        Ok(reply)
     }
 
     fn tell_siblings(&mut self, tasks: &[Tid]) -> Result<()> {

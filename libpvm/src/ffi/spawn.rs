@@ -54,7 +54,7 @@ pub unsafe extern "C" fn pvm_spawn(
             if request.flags & flags::QUEUED != 0 {
                 return queue(state, request);
             }
-            let (good, all) = sorted(state.engine()?.spawn(&request)?, count);
+            let (good, all) = sorted(state.engine()?.spawn(&request)?.results, count);
             started.borrow_mut().extend(all.iter().take(good as usize));
             // SAFETY: as promised; there are `count` results.
             unsafe { store_all(tids, &all) };

@@ -84,7 +84,7 @@ impl Port for Engine {
 
     fn spawn(&mut self, mut request: SpawnRequest) -> Result<Vec<i32>> {
         request.env = self.child_environment();
-        Engine::spawn(self, &request)
+        Ok(Engine::spawn(self, &request)?.results)
     }
 
     fn send(&mut self, to: Tid, tag: i32, body: &[u8]) -> Result<()> {

@@ -248,14 +248,14 @@ impl Core {
         let placing = self.spawns.get_mut(&id).and_then(|spawn| spawn.placing.as_mut());
         let Some(placing) = placing.filter(|placing| placing.manager == Some(manager)) else { return };
         if queued || placing.nodes.is_empty() {
-            return self.fail_items(id, PvmError::NoHost);
+            return self.fail_items(id, PvmError::NoHost, "no host is left that could run it");
         }
         placing.beyond_limits = true;
         self.place_beyond_limits(id);
     }
 
     /// What waits of a batch has failed.
-    fn fail_items(&mut self, id: SpawnId, error: PvmError) {
+    fn fail_items(&mut self, id: SpawnId, error: PvmError, reason: &str) {
         let Some(spawn) = self.spawns.get_mut(&id) else { return };
         let (queued, Some(placing)) = (spawn.queue.is_some(), &mut spawn.placing) else { return };
         if queued {
@@ -263,8 +263,8 @@ impl Core {
             self.release_manager(id);
             return self.queue_unplaced(id, error);
         }
-        for (first, count) in placing.take_all() {
-            self.resolve_items(id, first, &vec![error.code(); count as usize]);
+        for range in placing.take_all() {
+            self.refuse_items(id, range, None, error, reason);
         }
     }
 
@@ -343,8 +343,9 @@ impl Core {
     fn on_manager_unavailable(&mut self, reason: &str) {
         error!(reason, "no task manager can be started: set PVM_TASK_MANAGER to its path");
         self.managers.deaths = 0;
+        let told = format!("no task manager can be started (PVM_TASK_MANAGER): {reason}");
         for id in std::mem::take(&mut self.managers.waiting) {
-            self.fail_items(id, PvmError::DSysErr);
+            self.fail_items(id, PvmError::DSysErr, &told);
         }
     }
 

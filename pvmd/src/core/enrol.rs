@@ -366,7 +366,11 @@ impl Core {
         self.part(tid, std::mem::take(&mut task.neighbours));
         self.clear_flow(tid);
         if let Some((exec, number)) = task.exec {
-            self.exec_result(exec, number, Err(pvm_wire::PvmError::HostFail));
+            self.exec_result(
+                exec,
+                number,
+                Err((pvm_wire::PvmError::HostFail, "it ended before it was started".to_owned())),
+            );
         }
         self.tell_home(&task, status);
         self.trace_ended(&task, status);

@@ -32,6 +32,7 @@ mod page;
 mod pending;
 mod placing;
 mod queue;
+mod refusals;
 mod requests;
 mod routing;
 mod services;

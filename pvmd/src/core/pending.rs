@@ -166,8 +166,8 @@ impl Core {
                 self.on_batches_part(from, query, batches);
             }
             (Waiter::CancelBatch(to), PeerReply::BatchCancelled { code }) => self.reply_int(to, code),
-            (Waiter::Exec { spawn, first, count }, PeerReply::Started { results }) => {
-                self.on_started(from, spawn, first, count, &results);
+            (Waiter::Exec { spawn, first, count }, PeerReply::Started { results, refusals }) => {
+                self.on_started(from, spawn, first, count, &results, refusals);
             }
             (waiter, _) => {
                 warn!(host = %from, ?waiter, "answer of the wrong kind");

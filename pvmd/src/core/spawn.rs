@@ -6,6 +6,7 @@ use super::flow::Source;
 use super::pending::{PeerTo, Waiter};
 use super::placing::Placing;
 use super::queue::Queue;
+use super::refusals::Refusals;
 use super::services::ServiceTo;
 use super::tasks::{ExecId, Origin, ReplyTo};
 use super::teams;
@@ -17,7 +18,7 @@ use pvm_wire::coscheduling::TEAM_VARIABLE;
 use pvm_wire::daemon::{PeerReply, PeerRequest};
 use pvm_wire::limits::BATCH_MAX;
 use pvm_wire::protocol::{OutputEvent, encode_counted};
-use pvm_wire::spawn::{SpawnRequest, entry, flags};
+use pvm_wire::spawn::{Refusal, SpawnReply, SpawnRequest, entry, flags};
 use pvm_wire::{HostIndex, PvmError, Tid};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -38,6 +39,8 @@ pub(super) struct Spawn {
     results: Vec<Option<i32>>,
     /// Tasks whose fate is not known.
     open: usize,
+    /// Why some were not started.
+    refusals: Refusals,
     /// If nodes pull its tasks.
     pub placing: Option<Placing>,
     /// If it returned at once.
@@ -51,6 +54,7 @@ pub(super) struct Exec {
     batch: Option<BatchId>,
     results: Vec<Option<i32>>,
     open: usize,
+    refusals: Refusals,
     /// What the tasker is told, if there is one.
     pub handed: Option<Handed>,
     /// What waits until the tasks before it run.
@@ -69,9 +73,14 @@ struct Rest {
 }
 
 impl Spawn {
+    fn new(to: Option<ReplyTo>, spawner: Tid, request: SpawnRequest, count: usize) -> Self {
+        let (results, refusals) = (vec![None; count], Refusals::default());
+        Self { to, spawner, request, results, open: count, refusals, placing: None, queue: None }
+    }
+
     /// A spawn that has returned already.
     pub fn queued(spawner: Tid, request: SpawnRequest, queue: Queue) -> Self {
-        Self { to: None, spawner, request, results: Vec::new(), open: 0, placing: None, queue: Some(queue) }
+        Self { queue: Some(queue), ..Self::new(None, spawner, request, 0) }
     }
 
     /// Tasks that were started.
@@ -146,12 +155,10 @@ impl Core {
         let pinned = request.flags & (flags::HOST | flags::HOST_COMPLEMENT) == flags::HOST;
         let newcomers = request.flags & (flags::HOST | flags::ARCH) == 0;
         let id = SpawnId(self.next_id());
-        let results = vec![None; count];
-        let spawn =
-            Spawn { to: Some(to), spawner, request, results, open: count, placing: None, queue: None };
-        let hosts = self.begin_spawn(id, spawn);
+        let nowhere = no_host_for(&request);
+        let hosts = self.begin_spawn(id, Spawn::new(Some(to), spawner, request, count));
         match hosts[..] {
-            [] => self.resolve_items(id, 0, &vec![PvmError::NoHost.code(); count]),
+            [] => self.refuse_items(id, (0, count as u32), None, PvmError::NoHost, &nowhere),
             [host] if pinned => self.exec_on(id, host, 0, count as u32, None),
             _ => self.place_batch(id, hosts, newcomers, count as u32, policy),
         }
@@ -215,7 +222,11 @@ impl Core {
         first: u32,
         count: u32,
         results: &[i32],
+        refusals: Vec<Refusal>,
     ) {
+        if let Some(spawn) = self.spawns.get_mut(&id) {
+            spawn.refusals.hear(from, refusals);
+        }
         let mut results: Vec<i32> = results.iter().copied().take(count as usize).collect();
         results.resize(count as usize, PvmError::DSysErr.code());
         debug!(spawn = id.0, host = %from, first, count, "tasks started");
@@ -231,14 +242,28 @@ impl Core {
         if spawn.queue.is_some() {
             return self.queue_given_back(id, first, count);
         }
-        match &mut spawn.placing {
-            Some(placing) => {
-                info!(spawn = id.0, %host, count, "tasks of a lost host are placed again");
-                placing.give_back(first, count);
-                self.place_more(id, count);
-            }
-            None => self.resolve_items(id, first, &vec![PvmError::HostFail.code(); count as usize]),
+        let Some(placing) = &mut spawn.placing else {
+            let reason = "the host was lost while it started tasks";
+            return self.refuse_items(id, (first, count), Some(host), PvmError::HostFail, reason);
+        };
+        info!(spawn = id.0, %host, count, "tasks of a lost host are placed again");
+        placing.give_back(first, count);
+        self.place_more(id, count);
+    }
+
+    /// A range of a spawn's tasks (first, count) is not started.
+    pub(super) fn refuse_items(
+        &mut self,
+        id: SpawnId,
+        (first, count): (u32, u32),
+        host: Option<HostIndex>,
+        error: PvmError,
+        reason: &str,
+    ) {
+        if let Some(spawn) = self.spawns.get_mut(&id) {
+            spawn.refusals.note(host, error, count, reason);
         }
+        self.resolve_items(id, first, &vec![error.code(); count as usize]);
     }
 
     /// The fate of some tasks of a spawn is known.
@@ -291,7 +316,8 @@ impl Core {
             self.send_output(Source::Daemon, spawn.request.output, Tid::from_raw(tid), event);
         }
         if let Some(to) = spawn.to {
-            self.reply(to, encode_counted(Ok((results.len() as i32, &results))));
+            let refusals = spawn.refusals.into_list();
+            self.reply(to, SpawnReply { results, refusals }.encode());
         }
         if let Some(placing) = spawn.placing {
             self.batch_done(id, &placing);
@@ -317,8 +343,8 @@ impl Core {
             count: count as u32,
             spawn: spawn.clone(),
         });
-        let results = vec![None; count];
-        self.execs.insert(id, Exec { to, batch, results, open: count, handed, rest: None });
+        let (results, refusals) = (vec![None; count], Refusals::default());
+        self.execs.insert(id, Exec { to, batch, results, open: count, refusals, handed, rest: None });
         if count == 0 {
             return self.finish_exec(id);
         }
@@ -351,8 +377,10 @@ impl Core {
         {
             exec.rest = Some(Box::new(rest));
         }
+        let limit = self.config.task_limit;
         for number in refused {
-            self.exec_result(id, number, Err(PvmError::OutOfRes));
+            let reason = format!("no room for another task: it may have {limit} (PVM_TASK_LIMIT)");
+            self.exec_result(id, number, Err((PvmError::OutOfRes, reason)));
         }
     }
 
@@ -420,19 +448,25 @@ impl Core {
                 if let Some(task) = self.tasks.remove(tid) {
                     self.teams.dismiss(task.team);
                 }
-                if let Some((exec, number)) = exec {
-                    self.exec_result(exec, number, Err(error));
-                }
                 if manager {
                     self.on_manager_not_started(tid, &reason);
+                }
+                if let Some((exec, number)) = exec {
+                    self.exec_result(exec, number, Err((error, reason)));
                 }
             }
         }
     }
 
-    pub(super) fn exec_result(&mut self, id: ExecId, number: usize, result: Result<Tid, PvmError>) {
+    pub(super) fn exec_result(&mut self, id: ExecId, number: usize, result: Result<Tid, (PvmError, String)>) {
         let Some(exec) = self.execs.get_mut(&id) else { return };
-        let result = result.map_or_else(PvmError::code, Tid::raw);
+        let result = match result {
+            Ok(tid) => tid.raw(),
+            Err((error, reason)) => {
+                exec.refusals.note(Some(self.config.index), error, 1, &reason);
+                error.code()
+            }
+        };
         if let Some(slot @ None) = exec.results.get_mut(number) {
             *slot = Some(result);
             exec.open -= 1;
@@ -451,7 +485,10 @@ impl Core {
         let Some(exec) = self.execs.remove(&id) else { return };
         let results: Vec<i32> = exec.results.into_iter().flatten().collect();
         match exec.to {
-            ExecTo::Peer(to) => self.answer(to, PeerReply::Started { results }),
+            ExecTo::Peer(to) => {
+                let refusals = exec.refusals.into_list();
+                self.answer(to, PeerReply::Started { results, refusals });
+            }
             ExecTo::Service(to) => {
                 let body = encode_counted(Ok((results.len() as i32, &results)));
                 self.answer_service(to, Sm::ExecAck, body);
@@ -473,6 +510,20 @@ fn program(spawn: &SpawnRequest) -> Program {
         args: spawn.args.clone(),
         env: spawn.env.clone(),
         manager: false,
+    }
+}
+
+/// Why no host is left for a spawn.
+fn no_host_for(request: &SpawnRequest) -> String {
+    let place = split_place(&request.place).0.display();
+    let (wanted, all_but) = (request.flags, request.flags & flags::HOST_COMPLEMENT != 0);
+    match wanted {
+        _ if all_but => format!("the virtual machine has no host besides {place}"),
+        wanted if wanted & flags::HOST != 0 => format!("the virtual machine has no host {place}"),
+        wanted if wanted & flags::ARCH != 0 => {
+            format!("the virtual machine has no host of architecture {place}")
+        }
+        _ => "the virtual machine has no host that could run it".to_owned(),
     }
 }
 

@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use pvm_sched::policy::Policy;
 use pvm_wire::body::BodyReader;
-use pvm_wire::codes::{CONTEXT_TM, EXTENSION_VERSION, TASK_PROTOCOL, Tm};
+use pvm_wire::codes::{CONTEXT_TM, EXTENSION_MAGIC, EXTENSION_VERSION, TASK_PROTOCOL, Tm};
 use pvm_wire::daemon::DaemonMsg;
 use pvm_wire::encoding::{DataSignature, XDR_WORD};
 use pvm_wire::message::Assembled;
@@ -139,7 +139,9 @@ impl Recorder {
         assert_eq!((to, message.src, message.header.tag), (conn, Tid::MY_DAEMON, request.tag()));
         assert_eq!((message.header.context, message.header.wait_id), (CONTEXT_TM, 9));
         let mut reader = BodyReader::new(&message.body);
-        reader.ints(message.body.len() / 4).expect("integers")
+        let ints = reader.ints(message.body.len() / 4).expect("integers");
+        // Reasons for people stand behind a mark.
+        ints.into_iter().take_while(|&int| int != EXTENSION_MAGIC).collect()
     }
 
     pub fn connect(&mut self) -> ConnId {

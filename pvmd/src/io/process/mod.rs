@@ -3,6 +3,7 @@
 //! Unsafe code of the daemon is here, in `launch` and in `own`.
 #![allow(unsafe_code)]
 
+mod blame;
 mod launch;
 mod own;
 
@@ -435,6 +436,8 @@ fn start_all(
 struct Order {
     /// As people are told.
     path: String,
+    /// What is executed: the debugger, if the program runs under it.
+    file: PathBuf,
     recipe: Recipe,
 }
 
@@ -446,9 +449,10 @@ impl Order {
         let directory = directory_for(surroundings, program);
         let limits = surroundings.limits;
         let path = command.path.display().to_string();
-        let recipe = Recipe::new(&on_path(file), command.line, env, directory.as_deref(), limits);
+        let file = on_path(file);
+        let recipe = Recipe::new(&file, command.line, env, directory.as_deref(), limits);
         let recipe = recipe.map_err(|error| (PvmError::NoFile, format!("{path}: {error}")))?;
-        Ok(Self { path, recipe })
+        Ok(Self { path, file, recipe })
     }
 
     fn start(
@@ -458,9 +462,9 @@ impl Order {
         greeting: &[u8],
     ) -> Result<Running, (PvmError, String)> {
         let entry = CString::new(format!("PVMEPID={}", cookie.0)).unwrap_or_default();
-        let launched = launcher
-            .launch(&self.recipe, &Own { entry: &entry, greeting })
-            .map_err(|error| (what_failed(&error), format!("{}: {error}", self.path)))?;
+        let launched = launcher.launch(&self.recipe, &Own { entry: &entry, greeting }).map_err(|error| {
+            (what_failed(&error), format!("{}: {}", self.path, blame::not_run(&self.file, &error)))
+        })?;
         Ok(Running { path: self.path.clone(), launched })
     }
 }
@@ -529,23 +533,21 @@ fn on_path(file: &OsStr) -> PathBuf {
 
 /// The program's path: as it is if it has a `/`, else the first that fits on the search path.
 fn find(surroundings: &Surroundings, file: &OsStr) -> Result<PathBuf, (PvmError, String)> {
-    let no_file =
-        |where_: String| (PvmError::NoFile, format!("{}: no executable file {where_}", file.display()));
+    let no_file = |reason: String| (PvmError::NoFile, reason);
     if file.as_bytes().contains(&0) {
-        return Err(no_file("can have such a name".to_owned()));
+        return Err(no_file(format!("{}: no file can have such a name", file.display())));
     }
     if file.as_bytes().contains(&b'/') {
         let path = match &surroundings.directory {
             Some(directory) => directory.join(file),
             None => PathBuf::from(file),
         };
-        return if is_executable(&path) { Ok(path) } else { Err(no_file("there".to_owned())) };
+        return if is_executable(&path) { Ok(path) } else { Err(no_file(blame::no_program(&path))) };
     }
-    let candidates = surroundings.search.iter().map(|folder| folder.join(file));
-    candidates.into_iter().find(|path| is_executable(path)).ok_or_else(|| {
-        let folders: Vec<_> = surroundings.search.iter().map(|folder| folder.display().to_string()).collect();
-        no_file(format!("in {}", folders.join(":")))
-    })
+    let mut candidates = surroundings.search.iter().map(|folder| folder.join(file));
+    candidates
+        .find(|path| is_executable(path))
+        .ok_or_else(|| no_file(blame::not_found(file, &surroundings.search)))
 }
 
 /// Where the child begins. As in PVM, a folder that is not there is no reason not to start it.

@@ -65,17 +65,52 @@ async fn a_child_gets_arguments_environment_directory_and_is_heard() {
     assert_eq!((output.as_str(), status.as_str()), ("x y z b=c LINUX64 7 /\nerr\n", "exit status: 3"));
 }
 
+/// Why a file cannot be started.
+async fn refusal(nursery: &mut Nursery, file: &str) -> String {
+    nursery.start(file, &[]);
+    match nursery.next().await {
+        Event::ProcessStarted { result: Err((PvmError::NoFile, reason)), .. } => reason,
+        other => panic!("{file}: {other:?}"),
+    }
+}
+
 #[tokio::test]
 async fn what_is_not_there_is_no_file() {
     let mut nursery = Nursery::new();
-    for file in ["no-such-program", "/etc/passwd", "/", "a\0b", "../../nowhere/x"] {
-        nursery.start(file, &[]);
-        match nursery.next().await {
-            Event::ProcessStarted { result: Err((PvmError::NoFile, reason)), .. } => {
-                assert!(reason.contains("no executable file"), "{reason}");
-            }
-            other => panic!("{file}: {other:?}"),
-        }
+    for (file, expected) in [
+        ("no-such-program", "no-such-program: not found in "),
+        ("/etc/passwd", "/etc/passwd: permission denied: it is not executable"),
+        ("/", "/: it is a directory"),
+        ("/dev/null", "/dev/null: it is not a regular file"),
+        ("a\0b", "no file can have such a name"),
+        ("../../nowhere/x", "/nowhere/x: no such file"),
+    ] {
+        let reason = refusal(&mut nursery, file).await;
+        assert!(reason.contains(expected), "{file}: {reason}");
+    }
+}
+
+#[tokio::test]
+async fn what_the_system_does_not_run_is_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut nursery = Nursery::new();
+    let mut elf = std::fs::read("/bin/true").unwrap();
+    let loader = elf.windows(5).position(|bytes| bytes == b"/ld-l").unwrap();
+    elf[loader + 1] = b'X';
+    for (content, expected) in [
+        (&b"#! /no/such/perl6 -w\nprint\n"[..], "its interpreter /no/such/perl6 does not exist"),
+        (b"\x7fELF and no more", "it is not a program for this machine"),
+        (b"echo no interpreter\n", "it is not a program for this machine, nor a script"),
+        (&elf, "its dynamic loader does not exist"),
+    ] {
+        let (path, source) = (folder.path().join("program"), folder.path().join("source"));
+        std::fs::write(&source, content).unwrap();
+        // Not written by this process: a child that another test starts meanwhile would have it open, too.
+        assert!(std::process::Command::new("cp").arg(&source).arg(&path).status().unwrap().success());
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let reason = refusal(&mut nursery, path.to_str().unwrap()).await;
+        assert_eq!(reason.split_once(": ").unwrap().0, path.to_str().unwrap());
+        assert!(reason.contains(expected) && !reason.contains("os error"), "{reason}");
     }
 }
 
