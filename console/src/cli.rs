@@ -1,16 +1,62 @@
 //! The command line of `pvm`.
 
+use crate::commands::args::MachineCommand;
+use clap::error::{ContextKind, ContextValue};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
-
-/// Words that are subcommands; anything else in their place belongs to the console.
-const SUBCOMMANDS: [&str; 7] = ["run", "demo", "sim", "daemon", "task-manager", "help", "top"];
+use std::path::{Path, PathBuf};
 
 /// Whether a first argument asks for a subcommand. PVM's console itself takes `-d`, `-n` and a hostfile.
 pub fn is_subcommand(first: &str) -> bool {
-    SUBCOMMANDS.contains(&first) || ["-h", "--help", "-V", "--version"].contains(&first)
+    let flags = ["-h", "--help", "-V", "--version", "help"];
+    flags.contains(&first) || command().get_subcommands().any(|subcommand| subcommand.get_name() == first)
 }
+
+/// The console's own arguments, which it hands to the daemon that it starts.
+#[derive(Debug, Parser)]
+#[command(name = "pvm", override_usage = USAGE, disable_help_flag = true)]
+pub struct ConsoleArgs {
+    /// The daemon's debug mask
+    #[arg(short = 'd', value_name = "MASK")]
+    pub mask: Option<String>,
+    /// This host's name
+    #[arg(short = 'n', value_name = "NAME")]
+    pub name: Option<String>,
+    /// Hosts to start with
+    pub hostfile: Option<PathBuf>,
+}
+
+impl ConsoleArgs {
+    /// Checks them before anything is started; else what is wrong, for people.
+    pub fn check(args: &[OsString]) -> Result<(), String> {
+        let is_word = |word: &&OsString| !word.as_encoded_bytes().starts_with(b"-");
+        if let Some(word) = args.first().filter(is_word)
+            && !Path::new(word).exists()
+        {
+            return Err(format!("pvm: {}\n", unknown(word)));
+        }
+        let all = std::iter::once(OsString::from("pvm")).chain(args.iter().cloned());
+        let parsed = Self::try_parse_from(all).map_err(|error| error.to_string())?;
+        match parsed.hostfile {
+            Some(file) if !file.exists() => Err(format!("pvm: no hostfile '{}'\n", file.display())),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What is said of a word that is neither.
+fn unknown(word: &OsStr) -> String {
+    let text = format!("unknown command or hostfile '{}'", word.display());
+    let error = Cli::try_parse_from([OsStr::new("pvm"), word]).err();
+    match error.as_ref().and_then(|error| error.get(ContextKind::SuggestedSubcommand)) {
+        Some(ContextValue::Strings(near)) if !near.is_empty() => {
+            format!("{text} (did you mean '{}'?)", near.join("' or '"))
+        }
+        _ => format!("{text} (\"pvm --help\" lists the commands)"),
+    }
+}
+
+const USAGE: &str = "pvm [-dMASK] [-nNAME] [HOSTFILE]\n       pvm COMMAND ...";
 
 const EXAMPLES: &str = "\
 Without a command it is the console: it starts a virtual machine or joins the one that runs, and reads
@@ -18,14 +64,16 @@ commands (\"help\" lists them). -n gives this host its name, -d sets the daemon'
 
 Examples:
   pvm hostfile                       a virtual machine of the hosts in ./hostfile
-  echo conf | pvm                    which hosts it has
+  pvm conf                           which hosts it has
+  pvm ps -a                          which tasks run on them
+  pvm halt                           its end
   pvm run --hosts 4 ./program        a program, on a machine of its own that ends with it
   pvm demo                           four hosts, 256 tasks, a picture
   pvm sim coallocation               scheduling policies in simulated clusters: tables and plots";
 
 /// A parallel virtual machine: starts it, shows it, runs programs on it.
 #[derive(Debug, Parser)]
-#[command(name = "pvm", version, after_help = EXAMPLES, override_usage = "pvm [-dMASK] [-nNAME] [HOSTFILE]\n       pvm COMMAND ...")]
+#[command(name = "pvm", version, after_help = EXAMPLES, override_usage = USAGE)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -41,6 +89,9 @@ pub enum Command {
     Demo(DemoArgs),
     /// Show hosts, teams and tasks, and who has the processors
     Top(TopArgs),
+    /// A command that acts on the virtual machine that runs here
+    #[command(flatten)]
+    Machine(MachineCommand),
     /// Simulate scheduling policies ("pvm sim --help" tells more)
     #[command(disable_help_flag = true)]
     Sim {

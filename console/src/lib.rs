@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cli;
+pub mod commands;
 pub mod console;
 pub mod daemon;
 pub mod demo;
@@ -15,3 +16,28 @@ pub mod shell;
 pub mod supervise;
 pub mod timeline;
 pub mod top;
+
+/// What happened, with all its causes, for people: without the numbers of the system's errors.
+pub fn plain(error: &anyhow::Error) -> String {
+    let text = format!("{error:#}");
+    let mut parts = text.split(" (os error ");
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        plain.push_str(part.split_once(')').map_or(part, |(_, rest)| rest));
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::Context;
+
+    #[test]
+    fn errors_have_no_numbers() {
+        let error = Err::<(), _>(std::io::Error::from_raw_os_error(2)).context("cannot read x").unwrap_err();
+        assert_eq!(plain(&error), "cannot read x: No such file or directory");
+        let error = anyhow::anyhow!("a (os error 2): b (os error 13), c");
+        assert_eq!(plain(&error), "a: b, c");
+    }
+}

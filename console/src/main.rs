@@ -3,7 +3,7 @@
 
 use clap::Parser;
 use pvm_console::cli::{Cli, Command, is_subcommand};
-use pvm_console::{demo, run, top};
+use pvm_console::{commands, demo, run, top};
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::ExitCode;
@@ -32,13 +32,14 @@ fn subcommand() -> ExitCode {
         Command::Run(args) => run::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Top(args) => top::run(&args),
+        Command::Machine(command) => commands::run(&command),
         Command::Daemon { args } => return pvmd::cli::run(args),
         Command::Sim { args } => return pvm_sim::run(args),
         Command::TaskManager { args } => return pvm_task_manager::run(args),
     };
     result.map_or_else(
         |error| {
-            eprintln!("pvm: {error:#}");
+            eprintln!("pvm: {}", pvm_console::plain(&error));
             ExitCode::FAILURE
         },
         ExitCode::from,

@@ -155,6 +155,24 @@ fn every_name_leads_to_a_page() {
 }
 
 #[test]
+fn manual_pages_refer_to_manual_pages_only() {
+    let pages: BTreeMap<String, String> =
+        manual(&root()).unwrap().into_iter().map(|page| (page.path, page.text)).collect();
+    for (path, text) in &pages {
+        assert!(
+            !text.contains(".md") && !text.contains("docs/"),
+            "{path} refers to a file that is not installed"
+        );
+        for (at, mark) in text.match_indices("\\fP(") {
+            let section = &text[at + mark.len()..][..1];
+            let name = text[..at].rsplit("\\fB").next().unwrap_or_default().replace("\\-", "-");
+            let there = pages.contains_key(&format!("man{section}/{name}.{section}"));
+            assert!(there || !["1", "3"].contains(&section), "{path}: there is no {name}({section})");
+        }
+    }
+}
+
+#[test]
 fn examples_compile() {
     if Command::new("cc").arg("--version").output().is_err() {
         assert!(std::env::var_os("PVM_TEST_FULL").is_none(), "there is no C compiler");

@@ -2,8 +2,10 @@
 //!
 //! A thread waits for the next line, so that the console can print what tasks write meanwhile.
 
+use super::completion::{Completion, Shared};
 use rustyline::error::ReadlineError;
-use rustyline::{Config, DefaultEditor, ExternalPrinter};
+use rustyline::history::{DefaultHistory, History as _, SearchDirection};
+use rustyline::{CompletionType, Config, Editor, ExternalPrinter};
 use std::collections::VecDeque;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -24,6 +26,9 @@ pub enum Line {
     Nothing,
 }
 
+/// Lines as they are edited.
+type LineEditor = Editor<Completion, DefaultHistory>;
+
 /// The console's standard input and output.
 pub struct Input {
     lines: Receiver<Line>,
@@ -33,18 +38,19 @@ pub struct Input {
 
 impl Input {
     /// Reads standard input: with editing and history if it is a terminal.
-    pub fn open() -> Self {
+    pub fn open(words: Shared) -> Self {
         let (wanted, requests) = channel();
         let (sender, lines) = channel();
         let mut printer = None;
         let terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
         // Lines that are pasted are carried out at once, as by PVM's console; and bracketed paste would stay on in the
         // terminal if the console ended while it waits.
-        let config = Config::builder().bracketed_paste(false).build();
-        match terminal.then(|| DefaultEditor::with_config(config)) {
+        let config = Config::builder().bracketed_paste(false).completion_type(CompletionType::List).build();
+        match terminal.then(|| LineEditor::with_config(config)) {
             Some(Ok(mut editor)) => {
+                editor.set_helper(Some(Completion::new(words.clone())));
                 printer = editor.create_external_printer().ok().map(|it| Box::new(it) as Box<_>);
-                std::thread::spawn(move || edit(editor, &requests, &sender));
+                std::thread::spawn(move || edit(editor, &words, &requests, &sender));
             }
             _ => drop(std::thread::spawn(move || read(&requests, &sender))),
         }
@@ -55,6 +61,11 @@ impl Input {
     pub fn prompt(&self) {
         // Should the thread have ended, `next` says so.
         let _ = self.wanted.send(());
+    }
+
+    /// Whether a person types the lines.
+    pub fn is_edited(&self) -> bool {
+        self.printer.is_some()
     }
 
     /// The next line, if it comes within this time.
@@ -79,10 +90,11 @@ impl Input {
     }
 }
 
-fn edit(mut editor: DefaultEditor, requests: &Receiver<()>, lines: &Sender<Line>) {
+fn edit(mut editor: LineEditor, words: &Shared, requests: &Receiver<()>, lines: &Sender<Line>) {
     let history = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".pvm_history"));
     if let Some(history) = &history {
         let _ = editor.load_history(history);
+        words.with(|words| words.history.splice(..0, entries(editor.history())).for_each(drop));
     }
     let mut ready = VecDeque::new();
     while requests.recv().is_ok() {
@@ -95,8 +107,13 @@ fn edit(mut editor: DefaultEditor, requests: &Receiver<()>, lines: &Sender<Line>
     }
 }
 
+fn entries(history: &DefaultHistory) -> Vec<String> {
+    let entry = |index| history.get(index, SearchDirection::Forward).ok().flatten();
+    (0..history.len()).map_while(entry).map(|found| found.entry.into_owned()).collect()
+}
+
 /// What is typed next: several lines if the terminal says that they were pasted in one piece.
-fn edited(editor: &mut DefaultEditor, history: Option<&Path>) -> VecDeque<Line> {
+fn edited(editor: &mut LineEditor, history: Option<&Path>) -> VecDeque<Line> {
     let text = match editor.readline(PROMPT) {
         Ok(text) => text,
         Err(ReadlineError::Interrupted) => String::new(),

@@ -1,6 +1,7 @@
 //! PVM's console: reads commands, shows and changes the virtual machine.
 
 mod commands;
+mod completion;
 mod environment;
 mod input;
 mod jobs;
@@ -9,16 +10,18 @@ mod options;
 mod spawn;
 mod trace;
 
+use crate::cli::ConsoleArgs;
 use crate::daemon::Daemon;
 use crate::inside;
 use crate::shell::aliases::Aliases;
 use crate::shell::{help, tables, words};
 use anyhow::{Context, Result, bail};
+use completion::Shared;
 use environment::Environment;
 use input::{Input, Line};
 use jobs::Jobs;
 use pvm3::engine::{Choice, Wait};
-use pvm3::{OutputEvent, Task, Tid};
+use pvm3::{OutputEvent, Scope, Task, Tid};
 use std::collections::{HashSet, VecDeque};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -29,6 +32,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 use trace::Traces;
 
+/// Exit status for a mistake in the command line.
+const MISTAKE: u8 = 2;
 /// Tag of the daemon's messages about new hosts.
 const NEW_HOSTS: i32 = 0;
 /// How long a daemon may take to end that was started for nothing.
@@ -59,6 +64,7 @@ struct Console {
     traces: Traces,
     /// Hosts added here, of which the daemon has not told yet.
     known: HashSet<i32>,
+    words: Shared,
     output: Receiver<(Tid, OutputEvent)>,
     /// Somebody wants this process to end: the daemon, when the machine is halted.
     terminated: Arc<AtomicBool>,
@@ -68,10 +74,14 @@ struct Console {
 
 /// The console, as a program with these arguments (PVM's: `-d`, `-n`, a hostfile).
 pub fn run(args: &[OsString]) -> ExitCode {
+    if let Err(mistake) = ConsoleArgs::check(args) {
+        eprint!("{mistake}");
+        return ExitCode::from(MISTAKE);
+    }
     let mut console = match Console::start(args) {
         Ok(console) => console,
         Err(error) => {
-            eprintln!("pvm: {error:#}");
+            eprintln!("pvm: {}", crate::plain(&error));
             return ExitCode::FAILURE;
         }
     };
@@ -80,7 +90,7 @@ pub fn run(args: &[OsString]) -> ExitCode {
     terminal.restore();
     result.unwrap_or_else(|error| {
         // Below the prompt.
-        eprintln!("\npvm: {error:#}");
+        eprintln!("\npvm: {}", crate::plain(&error));
         ExitCode::FAILURE
     })
 }
@@ -111,6 +121,7 @@ impl Console {
             jobs: Jobs::default(),
             traces: Traces::default(),
             known: HashSet::new(),
+            words: Shared::default(),
             output,
             terminated,
             interrupted,
@@ -119,7 +130,7 @@ impl Console {
 
     /// Carries out the commands of `.pvmrc`, then those of standard input.
     fn converse(&mut self) -> Result<ExitCode> {
-        let mut input = Input::open();
+        let mut input = Input::open(self.words.clone());
         let mut start = start_commands();
         loop {
             let line = match start.pop_front() {
@@ -145,20 +156,42 @@ impl Console {
     /// The next line of standard input, if there is one.
     fn next_line(&mut self, input: &mut Input) -> Result<Option<String>> {
         self.news(input)?;
+        if input.is_edited() {
+            self.learn_words();
+        }
         input.prompt();
         loop {
             match input.next(TICK) {
-                Line::Text(line) => return Ok(Some(line)),
+                Line::Text(line) => {
+                    if !line.trim().is_empty() {
+                        self.words.with(|words| words.history.push(line.clone()));
+                    }
+                    return Ok(Some(line));
+                }
                 Line::End => return Ok(None),
                 Line::Nothing => self.news(input)?,
             }
         }
     }
 
+    /// Words that can be completed now: what this host's daemon knows without asking others. What it does not say is not completed.
+    fn learn_words(&mut self) {
+        let hosts = self.task.hosts().unwrap_or_default();
+        let tasks = self.task.tasks(Scope::Host(self.task.tid().to_host())).unwrap_or_default();
+        let own = self.task.tid();
+        let aliases = self.aliases.names().map(str::to_owned).collect();
+        self.words.with(|words| {
+            words.aliases = aliases;
+            words.hosts = hosts.into_iter().map(|host| host.name).collect();
+            let others = tasks.iter().map(|task| task.tid).filter(|&tid| tid != own);
+            words.tasks = others.map(|tid| tid.to_string()).collect();
+        });
+    }
+
     /// Prints what tasks write, and hosts that others have added.
     fn news(&mut self, input: &mut Input) -> Result<()> {
         if self.terminated.load(Ordering::SeqCst) {
-            bail!("the virtual machine was halted");
+            bail!("ended by the signal TERM: the virtual machine was halted, or this console was to end");
         }
         self.task.poll()?;
         let text = self.output_text();
@@ -170,7 +203,7 @@ impl Console {
             let mut tids: Vec<i32> = message.get(usize::try_from(count).unwrap_or(0))?;
             // Those that were added here are no news.
             tids.retain(|tid| !self.known.remove(tid));
-            let mut hosts = commands::host_rows(&mut self.task)?;
+            let mut hosts = crate::commands::host_rows(&mut self.task)?;
             hosts.retain(|host| tids.contains(&host.tid));
             if !hosts.is_empty() {
                 input.print(&tables::newcomers(&hosts));
@@ -205,7 +238,7 @@ impl Console {
 
     /// One command line: what it prints, and what comes next.
     fn execute(&mut self, line: &str) -> (String, Next) {
-        self.attempt(line).unwrap_or_else(|error| (format!("{error:#}\n"), Next::Prompt))
+        self.attempt(line).unwrap_or_else(|error| (format!("{}\n", crate::plain(&error)), Next::Prompt))
     }
 
     fn attempt(&mut self, line: &str) -> Outcome {
@@ -213,7 +246,7 @@ impl Console {
         let Some((name, args)) = words.split_first() else { return Ok((String::new(), Next::Prompt)) };
         let Some(topic) = help::find(name) else { bail!("{name}: not found") };
         if !(topic.counts.0..=topic.counts.1).contains(&args.len()) {
-            bail!("{name}: wrong #args");
+            bail!("{name}: wrong #args\n{}", topic.syntax());
         }
         self.command(name, args)
     }

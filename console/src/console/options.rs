@@ -39,6 +39,11 @@ const ENTRIES: &[Entry] = &[
     entry("PvmSelfTraceContext", |o| o.own_trace.context.into(), None),
 ];
 
+/// The options' names.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    ENTRIES.iter().map(|entry| entry.name)
+}
+
 fn find(name: &str) -> Result<&'static Entry, String> {
     ENTRIES.iter().find(|entry| entry.name == name).ok_or_else(|| format!("PVM Option \"{name}\" Unknown.\n"))
 }

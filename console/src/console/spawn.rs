@@ -2,6 +2,7 @@
 
 use super::Console;
 use super::jobs::Destination;
+use crate::commands;
 use crate::shell::spawn_options::{self, JobOutput, Place, SpawnCommand};
 use crate::shell::tables;
 use anyhow::{Context, Result};
@@ -50,7 +51,8 @@ impl Console {
 
     fn describe(&mut self, spawned: &Spawned) -> Result<String> {
         // Names are of use where something has failed.
-        let names = if spawned.failed.is_empty() { BTreeMap::new() } else { self.host_names()? };
+        let names =
+            if spawned.failed.is_empty() { BTreeMap::new() } else { commands::host_names(&mut self.task)? };
         Ok(tables::spawned(spawned, &names))
     }
 

@@ -45,7 +45,8 @@ const XPVM: &[&str] = &[
 /// Data that are task ids.
 const TIDS: [&str; 7] = ["TID", "DST", "SRC", "PT", "MT", "TT", "RST"];
 
-fn names() -> impl Iterator<Item = &'static str> {
+/// The events' names.
+pub fn names() -> impl Iterator<Item = &'static str> {
     EVENTS.iter().map(|name| name.to_str().unwrap_or_default())
 }
 

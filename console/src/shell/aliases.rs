@@ -25,6 +25,11 @@ impl Aliases {
         self.meanings.remove(name);
     }
 
+    /// The names.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.meanings.keys().map(String::as_str)
+    }
+
     /// One line for each: the name, a tab, what it stands for.
     pub fn list(&self) -> String {
         let mut text = String::new();

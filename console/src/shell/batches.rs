@@ -46,7 +46,8 @@ pub fn parse(words: &[String]) -> Result<BatchCommand, BatchSyntax> {
     }
 }
 
-fn id(word: &str) -> Result<i32, BatchSyntax> {
+/// A batch's id: hexadecimal, as tables show it.
+pub fn id(word: &str) -> Result<i32, BatchSyntax> {
     let digits = word.trim_start_matches("0x");
     i32::from_str_radix(digits, 16)
         .ok()

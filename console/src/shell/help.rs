@@ -42,7 +42,7 @@ pub const TOPICS: &[Topic] = &[
         "[ -l | -c id ... | -w id ]",
         "List, cancel or watch batches of tasks",
         "-l        with what each node has been given, and the quantities of its last request\n\
-         -c id ... cancel: what waits is not started, what runs is ended\n\
+         -c id ... cancel: waiting tasks are dropped, running ones killed\n\
          -w id     show how far it is until it is over, or the interrupt key is hit\n",
     ),
     topic(
@@ -65,6 +65,7 @@ pub const TOPICS: &[Topic] = &[
     topic("getopt", (0, 1), "[ option ]", "Show PVM's options of the console", ""),
     topic("halt", (0, 0), "", "End the virtual machine, and the console", ""),
     topic("help", (0, 1), "[ command ]", "Describe a command", ""),
+    topic("history", (0, 1), "[ count ]", "Show the command lines until now, or the last of them", ""),
     topic("id", (0, 0), "", "Print the console's task id", ""),
     topic("jobs", (0, 1), "[ -l ]", "List jobs (tasks spawned with ->)", "-l  show their tasks as ps does\n"),
     topic("kill", (1, MANY), "[ -c ] tid ...", "End tasks", "-c  end the tasks' children, not the tasks\n"),
@@ -94,7 +95,13 @@ pub const TOPICS: &[Topic] = &[
     ),
     topic("setenv", (0, MANY), "[ name [ value ... ] ]", "Show or set environment variables", ""),
     topic("setopt", (2, 2), "option value", "Set one of PVM's options of the console", ""),
-    topic("sig", (2, MANY), "number tid ...", "Send a signal to tasks", ""),
+    topic(
+        "sig",
+        (2, MANY),
+        "signal tid ...",
+        "Send a signal to tasks",
+        "The signal is a number or a name: 15, TERM and SIGTERM are the same.\n",
+    ),
     topic(
         "spawn",
         (1, MANY),
@@ -151,8 +158,13 @@ fn overview() -> String {
 
 impl Topic {
     fn describe(&self) -> String {
-        let Self { name, summary, arguments, details, .. } = self;
-        format!("{name:<11} {summary}\nSyntax:  {name} {arguments}").trim_end().to_owned() + "\n" + details
+        let Self { name, summary, details, .. } = self;
+        format!("{name:<11} {summary}\n{}\n{details}", self.syntax())
+    }
+
+    /// Its name and arguments.
+    pub fn syntax(&self) -> String {
+        format!("Syntax:  {} {}", self.name, self.arguments).trim_end().to_owned()
     }
 }
 

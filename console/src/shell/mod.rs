@@ -4,6 +4,7 @@ pub mod aliases;
 pub mod batches;
 pub mod help;
 pub mod ps;
+pub mod signals;
 pub mod spawn_options;
 pub mod tables;
 pub mod words;

@@ -1,5 +1,6 @@
 //! The arguments of the console's `spawn`.
 
+use pvm_wire::limits::BATCH_MAX;
 use std::path::PathBuf;
 
 /// On which hosts.
@@ -64,10 +65,12 @@ pub struct SpawnCommand {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpawnSyntax {
     /// Options, but no program.
-    #[error("spawn: wrong #args")]
+    #[error("spawn: no program to start (try \"help spawn\")")]
     NoFile,
     /// A count that is none.
-    #[error("spawn: {0}: a count is a number from 1 up (a host named by its address: --host={0})")]
+    #[error(
+        "spawn: {0}: a count is a number from 1 to {BATCH_MAX} (a host named by its address: --host={0})"
+    )]
     Count(String),
     /// A queued batch whose output is wanted here.
     #[error("spawn: -+ and -> do not go together: the tasks of a queued batch are not known yet")]
@@ -148,7 +151,7 @@ impl SpawnCommand {
                 Ok(())
             }
             Some('0'..='9') => {
-                let count = what.parse().ok().filter(|&count| count > 0 && i32::try_from(count).is_ok());
+                let count = what.parse().ok().filter(|count| (1..=BATCH_MAX).contains(count));
                 self.count = count.ok_or_else(|| SpawnSyntax::Count(what.to_owned()))?;
                 Ok(())
             }

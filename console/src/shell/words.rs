@@ -1,5 +1,6 @@
 //! A command line taken apart, by the console's rules of quoting.
 
+use pvm3::Tid;
 use std::iter::Peekable;
 use std::str::Chars;
 
@@ -19,6 +20,13 @@ pub fn split(line: &str) -> Result<Vec<String>, Unmatched> {
             Some(_) => words.push(word(&mut rest)?),
         }
     }
+}
+
+/// A task's id: hexadecimal, with or without its `t`.
+pub fn tid(text: &str) -> Option<Tid> {
+    let digits = text.strip_prefix('t').unwrap_or(text);
+    let bits = u32::from_str_radix(digits.strip_prefix("0x").unwrap_or(digits), 16).ok()?;
+    Some(Tid::from_bits(bits)).filter(|tid| tid.is_task())
 }
 
 fn word(rest: &mut Peekable<Chars<'_>>) -> Result<String, Unmatched> {
@@ -72,6 +80,16 @@ mod tests {
         assert_eq!(words("echo a#b # the rest \" is gone"), ["echo", "a#b"]);
         assert!(words("# all").is_empty());
         assert_eq!(words(r##"echo \# "#""##), ["echo", "#", "#"]);
+    }
+
+    #[test]
+    fn task_ids_are_hexadecimal() {
+        for text in ["t40002", "40002", "0x40002"] {
+            assert_eq!(tid(text), Some(Tid::from_raw(0x40002)));
+        }
+        for text in ["zz", "", "t", "40000", "80040000", "-1"] {
+            assert_eq!(tid(text), None, "{text}");
+        }
     }
 
     #[test]

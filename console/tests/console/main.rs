@@ -1,6 +1,7 @@
 //! The console as a program: its output is PVM's, line by line.
 
 mod conversation;
+mod shell;
 mod terminal;
 
 use conversation::{Console, Folder, LIMIT, answer, converse};
@@ -32,7 +33,7 @@ fn a_machines_life() {
     assert_eq!(answer(&text, lines[4]), expected);
     assert_eq!(answer(&text, lines[5]), "t   40001  run\nt       3  No such task\n");
     assert_eq!(answer(&text, "bogus"), "bogus: not found\n");
-    assert_eq!(answer(&text, "id 1"), "id: wrong #args\n");
+    assert_eq!(answer(&text, "id 1"), "id: wrong #args\nSyntax:  id\n");
     assert!(text.ends_with("pvm> quit\n\nConsole: exit handler called\npvmd still running.\n"), "{text}");
 
     let lines = ["delete beta nowhere", "add \"gamma via=local\" beta.invalid", "conf", "names", "halt"];
@@ -157,6 +158,39 @@ fn a_spawn_that_fails_says_why_once_per_host() {
     }
     let answer = ask("-5 -nohost /bin/true", "", 0o755);
     assert_eq!(answer, "0 successful\nthe virtual machine has no host nohost (5 tasks)\n");
+    console.say("halt");
+    assert_eq!(console.end().1, 0);
+}
+
+#[test]
+fn signals_and_ends_reach_tasks_and_nothing_else() {
+    let tmp = Folder::new();
+    let mut console = Console::start(tmp.path(), &["-nvm"]);
+    let own = console.ask("id").trim().to_owned();
+    let that_is = format!("{own}: that is this console\n");
+    for command in ["kill", "sig TERM", "sig 9"] {
+        assert_eq!(console.ask(&format!("{command} {own}")), that_is);
+    }
+    assert_eq!(console.ask("kill t40fff"), "t40fff: no such task\n");
+    let script = "while :; do sleep 0.01; done";
+    let started =
+        console.ask(&format!("spawn -> /bin/sh -c \"trap 'echo got it' USR1; echo runs; {script}\""));
+    let tid = started.lines().nth(2).unwrap().to_owned();
+    console.hears(&format!("[1:{tid}] runs"));
+    for bad in ["99", "0", "TREM"] {
+        let refused = console.ask(&format!("sig {bad} {tid}"));
+        assert_eq!(
+            refused,
+            format!("{bad}: no such signal (a number from 1 to 64, or a name such as TERM)\n")
+        );
+    }
+    assert_eq!(console.ask(&format!("sig sigusr1 {tid}")), "");
+    console.hears(&format!("[1:{tid}] got it"));
+    assert_eq!(console.ask(&format!("sig KILL {tid}")), "");
+    console.hears("[1] finished");
+    assert_eq!(console.ask("kill"), "kill: wrong #args\nSyntax:  kill [ -c ] tid ...\n");
+    let last = console.ask("history 1");
+    assert!(last.ends_with("  history 1\n") && last.lines().count() == 1, "{last}");
     console.say("halt");
     assert_eq!(console.end().1, 0);
 }

@@ -97,3 +97,27 @@ fn pasted_lines_are_all_carried_out() {
     }
     terminal.halt();
 }
+
+#[test]
+fn the_tab_key_completes_and_lines_are_remembered() {
+    let tmp = Folder::new();
+    std::fs::write(tmp.path().join(".pvmrc"), "alias greeting echo hel''lo\n").unwrap();
+    let mut terminal = Terminal::start(tmp.path());
+    terminal.types("gree\t\r");
+    terminal.shows("\nhello\r\n");
+    terminal.types("spawn /bin/sleep 1000\r");
+    terminal.shows("1 successful\r\n");
+    // There is one task to choose.
+    terminal.types("pstat \t\r");
+    terminal.shows("  run\r\n");
+    terminal.types("history 2\r");
+    for line in ["pstat t4000", "history 2"] {
+        terminal.shows(&format!("  {line}"));
+    }
+    terminal.halt();
+    // The next console knows the lines of this one.
+    let mut terminal = Terminal::start(tmp.path());
+    terminal.types("history\r");
+    terminal.shows("    1  greeting");
+    terminal.halt();
+}

@@ -1,0 +1,215 @@
+//! The command lines of `pvm conf`, `pvm ps` and the others that act on the machine that runs here.
+
+use crate::shell::ps::{PsOptions, Which};
+use crate::shell::{batches, words};
+use clap::{Args, Subcommand};
+use pvm3::Tid;
+
+/// A command that acts on the virtual machine that runs here. None of them starts one.
+#[derive(Debug, Subcommand)]
+pub enum MachineCommand {
+    /// Show the hosts of the virtual machine
+    Conf(ConfArgs),
+    /// List tasks
+    Ps(PsArgs),
+    /// Add hosts
+    Add(AddArgs),
+    /// Take hosts out
+    Delete(DeleteArgs),
+    /// List, cancel or watch batches of tasks
+    Batch(BatchArgs),
+    /// End tasks
+    Kill(KillArgs),
+    /// Show the whole state of this host's daemon
+    Dump(PlainArgs),
+    /// End the virtual machine
+    #[command(after_help = HALT_EXAMPLES)]
+    Halt(PlainArgs),
+}
+
+impl MachineCommand {
+    /// Whether the answer is to be JSON.
+    pub fn is_json(&self) -> bool {
+        match self {
+            Self::Conf(args) => args.output.json,
+            Self::Ps(args) => args.output.json,
+            Self::Add(args) => args.output.json,
+            Self::Delete(args) => args.output.json,
+            Self::Batch(args) => args.output.json,
+            Self::Kill(args) => args.output.json,
+            Self::Dump(args) | Self::Halt(args) => args.output.json,
+        }
+    }
+}
+
+/// How the answer is written.
+#[derive(Debug, Args)]
+pub struct OutputArgs {
+    /// Write the answer as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+const HALT_EXAMPLES: &str = "\
+Returns when the daemon of this host has ended.
+
+Examples:
+  pvm halt                                   ends all tasks, all daemons
+  PVM_VMID=test pvm halt                     those of the virtual machine \"test\"";
+
+/// The arguments of commands that take none.
+#[derive(Debug, Args)]
+pub struct PlainArgs {
+    /// How the answer is written
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+const CONF_EXAMPLES: &str = "\
+Examples:
+  pvm conf                                   a line for each host
+  pvm conf --json | jq -r '.hosts[].name'    their names";
+
+/// The arguments of `pvm conf`.
+#[derive(Debug, Args)]
+#[command(after_help = CONF_EXAMPLES)]
+pub struct ConfArgs {
+    /// Also how teams of tasks take turns on each host, and how long tasks spin
+    #[arg(short, long)]
+    pub long: bool,
+    /// How the answer is written
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+const PS_EXAMPLES: &str = "\
+FLAG is f for a child of a daemon, c connected, a enrolling, o leaving.
+
+Examples:
+  pvm ps                                     the tasks of this host
+  pvm ps -al                                 of all hosts, with parent and process id
+  pvm ps --host node1 --json                 of one host, for a program";
+
+/// The arguments of `pvm ps`.
+#[derive(Debug, Args)]
+#[command(after_help = PS_EXAMPLES)]
+pub struct PsArgs {
+    /// The tasks of all hosts (else of this one)
+    #[arg(short, long, conflicts_with = "host")]
+    pub all: bool,
+    /// With parent and process id
+    #[arg(short, long)]
+    pub long: bool,
+    /// Also consoles, and tasks that are enrolling
+    #[arg(short = 'x', long)]
+    pub special: bool,
+    /// The tasks of the host with this name
+    #[arg(short = 'n', long, value_name = "NAME")]
+    pub host: Option<String>,
+    /// How the answer is written
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+impl PsArgs {
+    /// The console's options of the same meaning.
+    pub fn options(&self) -> PsOptions {
+        let which = match &self.host {
+            Some(name) => Which::Name(name.clone()),
+            None if self.all => Which::Everywhere,
+            None => Which::Here,
+        };
+        PsOptions { which, long: self.long, special: self.special }
+    }
+}
+
+const ADD_EXAMPLES: &str = "\
+The exit status is 1 if a host could not be added; the others are there.
+
+Examples:
+  pvm add node1 node2
+  pvm add \"node1 sp=2000 dx=/opt/pvm/bin/pvmd\"    a host with options is one word";
+
+/// The arguments of `pvm add`.
+#[derive(Debug, Args)]
+#[command(after_help = ADD_EXAMPLES)]
+pub struct AddArgs {
+    /// Hosts, as lines of a hostfile
+    #[arg(required = true, value_name = "HOST")]
+    pub hosts: Vec<String>,
+    /// How the answer is written
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+const DELETE_EXAMPLES: &str = "\
+The tasks on these hosts are ended. The exit status is 1 if a host could not be taken out.
+
+Examples:
+  pvm delete node1 node2";
+
+/// The arguments of `pvm delete`.
+#[derive(Debug, Args)]
+#[command(after_help = DELETE_EXAMPLES)]
+pub struct DeleteArgs {
+    /// Names of hosts
+    #[arg(required = true, value_name = "HOST")]
+    pub hosts: Vec<String>,
+    /// How the answer is written
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+const BATCH_EXAMPLES: &str = "\
+Examples:
+  pvm batch                                  all batches
+  pvm batch --watch 40001                    how far one is, until it is over
+  pvm batch --cancel 40001 40002             waiting tasks are dropped, running ones killed";
+
+/// The arguments of `pvm batch`.
+#[derive(Debug, Args)]
+#[command(after_help = BATCH_EXAMPLES)]
+pub struct BatchArgs {
+    /// Also what each node has been given, and the quantities of its last request
+    #[arg(short, long, conflicts_with_all = ["cancel", "watch"])]
+    pub long: bool,
+    /// Cancel these batches
+    #[arg(short, long, value_name = "ID", num_args = 1.., conflicts_with = "watch", value_parser = batch)]
+    pub cancel: Vec<i32>,
+    /// Show how far this batch is, until it is over
+    #[arg(short, long, value_name = "ID", value_parser = batch)]
+    pub watch: Option<i32>,
+    /// How the answer is written
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+fn batch(text: &str) -> Result<i32, String> {
+    batches::id(text).map_err(|_| "expected the id of a batch, as \"pvm batch\" shows it".to_owned())
+}
+
+const KILL_EXAMPLES: &str = "\
+Tasks get the signal TERM. The exit status is 1 if one of them does not exist.
+
+Examples:
+  pvm kill t40002 t80001
+  pvm kill --children t40002                 what it has spawned, not itself";
+
+/// The arguments of `pvm kill`.
+#[derive(Debug, Args)]
+#[command(after_help = KILL_EXAMPLES)]
+pub struct KillArgs {
+    /// End the tasks' children instead of the tasks
+    #[arg(short, long)]
+    pub children: bool,
+    /// Tasks, as "pvm ps" shows them
+    #[arg(required = true, value_name = "TID", value_parser = tid)]
+    pub tids: Vec<Tid>,
+    /// How the answer is written
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+fn tid(text: &str) -> Result<Tid, String> {
+    words::tid(text).ok_or_else(|| "expected the id of a task, such as t40002".to_owned())
+}

@@ -1,0 +1,70 @@
+//! Batches of tasks: `batch`.
+
+use super::{Report, host_names};
+use crate::progress::Progress;
+use crate::shell::batches;
+use anyhow::{Result, bail};
+use pvm3::{BatchRecord, NodeTally, Task, Tid};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::thread;
+use std::time::Duration;
+
+/// Between two looks at a batch that is watched.
+const TICK: Duration = Duration::from_millis(20);
+
+/// `batch`: all batches; `long` adds what each node has been given.
+pub fn batches(task: &mut Task, long: bool) -> Result<Report> {
+    let batches = task.batches()?;
+    let names = host_names(task)?;
+    Ok(report(&batches, long, &names))
+}
+
+fn report(batches: &[BatchRecord], long: bool, names: &BTreeMap<Tid, String>) -> Report {
+    let values: Vec<Value> = batches.iter().map(|batch| batch_json(batch, names)).collect();
+    Report::good(batches::table(batches, long, names), json!({ "batches": values }))
+}
+
+fn batch_json(batch: &BatchRecord, names: &BTreeMap<Tid, String>) -> Value {
+    let BatchRecord { id, parent, file, policy, total, waiting, running, done, failed, .. } = batch;
+    let node = |node: &NodeTally| {
+        let host = node.host.host_tid();
+        let last = node.last.map(|last| {
+            json!({
+                "p": last.p, "p_c": last.p_c, "n_a": last.n_a, "t_c": last.t_c, "n_c": last.n_c,
+                "c_i": last.c_i, "c_a": last.c_a,
+            })
+        });
+        let name = names.get(&host).cloned().unwrap_or_else(|| host.to_string());
+        json!({ "host": name, "exchanges": node.exchanges, "given": node.given, "last": last })
+    };
+    json!({
+        // One that is not queued has no number.
+        "id": (*id != 0).then(|| format!("{id:x}")),
+        "parent": parent.to_string(), "program": file.display().to_string(), "policy": policy,
+        "tasks": total, "waiting": waiting, "running": running, "done": done, "failed": failed,
+        "cancelled": batch.cancelled, "restarts": batch.restarts,
+        "nodes": batch.nodes.iter().map(node).collect::<Vec<_>>(),
+    })
+}
+
+/// `batch -c`: waiting tasks are dropped, running ones killed.
+pub fn cancel(task: &mut Task, ids: &[i32]) -> Result<Report> {
+    ids.iter().try_for_each(|&id| task.cancel_batch(id))?;
+    let ids: Vec<String> = ids.iter().map(|id| format!("{id:x}")).collect();
+    Ok(Report::good(String::new(), json!({ "cancelled": ids })))
+}
+
+/// `batch -w`: shows how far a batch is until it is over, or until it is to stop.
+pub fn watch(task: &mut Task, id: i32, stop: impl Fn() -> bool) -> Result<Report> {
+    if !task.batches()?.iter().any(|batch| batch.id == id) {
+        bail!("batch: {id:x}: there is no such batch");
+    }
+    let mut progress = Progress::new(Some(id));
+    while progress.look(task)? && !stop() {
+        thread::sleep(TICK);
+    }
+    let batches = task.batches()?;
+    let batch: Vec<_> = batches.into_iter().filter(|batch| batch.id == id).collect();
+    Ok(report(&batch, false, &BTreeMap::new()))
+}

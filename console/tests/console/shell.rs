@@ -1,0 +1,99 @@
+//! `pvm conf`, `pvm ps` and the others, as commands of the shell; and command lines with mistakes.
+
+use crate::conversation::{Console, Folder};
+use std::path::Path;
+use std::process::Command;
+
+/// What a command has printed, on standard output and error, and its exit status.
+fn pvm(tmp: &Path, args: &[&str]) -> (String, String, i32) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pvm"));
+    command.args(args).current_dir(tmp).env("PVM_TMP", tmp).env("HOME", tmp);
+    let output = command.env_remove("PVM_VMID").env_remove("PVMSOCK").output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (text(output.stdout), text(output.stderr), output.status.code().unwrap_or(-1))
+}
+
+fn json(tmp: &Path, args: &[&str]) -> serde_json::Value {
+    let (out, err, _) = pvm(tmp, args);
+    serde_json::from_str(&out).unwrap_or_else(|error| panic!("{args:?}: {error}: {out}{err}"))
+}
+
+#[test]
+fn the_machine_is_asked_and_changed_from_the_shell() {
+    let tmp = Folder::new();
+    let tmp = tmp.path();
+    let mut console = Console::start(tmp, &["-nalpha"]);
+    let spawned = console.ask("spawn -2 /bin/sleep 1000");
+    let tids: Vec<&str> = spawned.lines().skip(1).collect();
+
+    let (out, err, status) = pvm(tmp, &["add", "beta via=local sp=700", "gamma.invalid"]);
+    assert_eq!((err.as_str(), status), ("", 1));
+    assert!(out.starts_with("1 successful\n                    HOST     DTID\n"), "{out}");
+    let hosts = json(tmp, &["conf", "--json"]);
+    assert_eq!(hosts["hosts"][1]["name"], "beta via=local sp=700".split(' ').next().unwrap());
+    assert_eq!((&hosts["hosts"][0]["tid"], &hosts["hosts"][1]["speed"]), (&"t40000".into(), &700.into()));
+    // The shell's and the console's answers are one.
+    assert_eq!(pvm(tmp, &["conf"]).0, console.ask("conf"));
+    let of_tasks =
+        |table: &str| table.lines().filter(|line| line.contains("sleep")).map(str::to_owned).collect();
+    let (one, other): (Vec<String>, Vec<String>) =
+        (of_tasks(&pvm(tmp, &["ps", "-a"]).0), of_tasks(&console.ask("ps -a")));
+    assert_eq!((one.len(), &one), (2, &other));
+
+    let tasks = json(tmp, &["ps", "--json"]);
+    let tasks = tasks["tasks"].as_array().unwrap();
+    let listed: Vec<&str> = tasks.iter().map(|task| task["tid"].as_str().unwrap()).collect();
+    assert_eq!(listed, [&[console.ask("id").trim()], &tids[..]].concat());
+    assert_eq!(tasks[1]["command"], "/bin/sleep");
+    let killed = json(tmp, &["kill", "--json", tids[0], "t40fff"]);
+    assert_eq!(killed["tasks"][0], serde_json::json!({ "tid": tids[0] }));
+    assert_eq!(killed["tasks"][1], serde_json::json!({ "tid": "t40fff", "error": "no such task" }));
+    assert_eq!(pvm(tmp, &["kill", "t40fff"]), ("t40fff: no such task\n".to_owned(), String::new(), 1));
+
+    console.say("spawn -3 -+ /bin/true");
+    console.becomes("batch", |list| list.contains(" 3       0       0       3 "));
+    assert_eq!(json(tmp, &["batch", "--json"])["batches"][0]["done"], 3);
+    assert_eq!(pvm(tmp, &["batch", "--watch", "40009"]).2, 1);
+    assert!(pvm(tmp, &["dump"]).0.starts_with("daemon of host "));
+
+    assert_eq!(pvm(tmp, &["delete", "beta"]).2, 0);
+    assert_eq!(json(tmp, &["delete", "beta", "--json"])["hosts"][0]["error"], "No such host");
+    assert_eq!(pvm(tmp, &["halt"]), (String::new(), String::new(), 0));
+    drop(console.end());
+    for command in
+        [&["conf"][..], &["ps"], &["add", "x"], &["batch"], &["kill", "40001"], &["dump"], &["halt"]]
+    {
+        let (out, err, status) = pvm(tmp, command);
+        assert_eq!((out.as_str(), status), ("", 1), "{command:?}");
+        assert!(err.starts_with("pvm: no daemon runs here (no address file "), "{command:?}: {err}");
+    }
+}
+
+#[test]
+fn mistakes_in_a_command_line_are_named() {
+    let tmp = Folder::new();
+    std::fs::write(tmp.path().join("hosts"), "alpha\n").unwrap();
+    for (args, expected) in [
+        (&["runn"][..], "pvm: unknown command or hostfile 'runn' (did you mean 'run'?)\n"),
+        (&["runn", "--help"], "pvm: unknown command or hostfile 'runn' (did you mean 'run'?)\n"),
+        (&["qwerty"], "pvm: unknown command or hostfile 'qwerty' (\"pvm --help\" lists the commands)\n"),
+        (&["-nx", "nowhere"], "pvm: no hostfile 'nowhere'\n"),
+        (&["-x"], "error: unexpected argument '-x' found\n"),
+        (&["hosts", "--bogus"], "error: unexpected argument '--bogus' found\n"),
+        (&["conf", "x"], "error: unexpected argument 'x' found\n\nUsage: pvm conf "),
+        (&["kill"], "error: the following required arguments were not provided:\n  <TID>..."),
+        (&["kill", "zz"], "error: invalid value 'zz' for '<TID>...': expected the id of a task"),
+        (
+            &["batch", "-c", "zz"],
+            "error: invalid value 'zz' for '--cancel <ID>...': expected the id of a batch",
+        ),
+    ] {
+        let (out, err, status) = pvm(tmp.path(), args);
+        assert_eq!((out.as_str(), status), ("", 2), "{args:?}: {err}");
+        assert!(err.starts_with(expected), "{args:?}: {err}");
+        assert!(!err.contains(" argument") || err.contains("\nUsage: pvm "), "{err}");
+    }
+    let (out, _, status) = pvm(tmp.path(), &["dump", "--help"]);
+    assert!(status == 0 && out.contains("Usage: pvm dump"), "{out}");
+    assert!(!tmp.address_file().exists(), "something was started");
+}
