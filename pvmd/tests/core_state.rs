@@ -22,6 +22,8 @@ fn a_task_sees_the_state_of_its_daemon() {
         tids: vec![second.tid.raw()],
     };
     r.request(conn, Tm::Notify, &watch.encode());
+    let hosts = NotifyRequest { what: notify::HOST_ADD, count: -1, tids: Vec::new(), ..watch };
+    r.request(conn, Tm::Notify, &hosts.encode());
     r.say(conn, Tid::MY_DAEMON, Tmx::Dump.tag(), CONTEXT_TM, &[]);
     let (to, message) = r.message();
     assert_eq!(to, conn);
@@ -33,10 +35,13 @@ fn a_task_sees_the_state_of_its_daemon() {
         "host 1 node1 LINUX64 speed 1000: this one".to_owned(),
         format!("task {} pid 4242", first.tid),
         format!("task {} pid 4343", second.tid),
-        format!("{} waits for TaskExit({:?})", first.tid, second.tid),
-        "Census { tasks: 2,".to_owned(),
+        format!("{} hears of the exit of {}", first.tid, second.tid),
+        format!("task {} pid 4242 parent 0 -, started elsewhere, connection ", first.tid),
+        "\n       2 tasks\n".to_owned(),
+        format!("{} hears of new hosts, without end", first.tid),
     ] {
         assert!(text.contains(&expected), "{expected} is not in:\n{text}");
     }
+    assert!(!text.contains(['{', '[', '\"']), "text for debuggers:\n{text}");
     r.nothing_else();
 }

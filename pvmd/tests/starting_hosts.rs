@@ -148,6 +148,13 @@ fn a_host_that_does_not_answer_is_given_up() {
 }
 
 #[test]
+fn a_starter_that_starts_nothing_is_told_what_was_expected() {
+    let master = Master::start("exec true", "", &[]);
+    master.says("it ended without starting a daemon: it printed nothing; expected the line");
+    master.finish();
+}
+
+#[test]
 fn a_daemon_of_another_version_is_refused() {
     let master = Master::start("cat >/dev/null; echo pvmd-ready 999 LINUX64 1 4230209 1000", "", &[]);
     master.says("BadVersion");

@@ -29,7 +29,7 @@ impl Console {
             "dump" => self.task.daemon_state()?,
             "echo" => args.join(" ") + "\n",
             "export" => self.export(args),
-            "getopt" => options::get(self.task.engine().options(), args.first().map(String::as_str)),
+            "getopt" => self.getopt(args),
             "help" => help::text(args.first().map(String::as_str)),
             "history" => self.history(args)?,
             "id" => format!("{}\n", self.task.tid()),
@@ -45,7 +45,7 @@ impl Console {
                 String::new()
             }
             "setenv" => self.setenv(args),
-            "setopt" => options::set(self.task.engine().options_mut(), &args[0], &args[1]),
+            "setopt" => self.setopt(&args[0], &args[1])?,
             "sig" => self.signal(args)?,
             "spawn" => self.spawn(args)?,
             "trace" => trace::command(self.task.engine().options_mut(), args)?,
@@ -112,6 +112,34 @@ impl Console {
         String::new()
     }
 
+    fn getopt(&mut self, args: &[String]) -> String {
+        let name = args.first().map(String::as_str);
+        let mut text = match name {
+            Some(options::NO_RESET) => String::new(),
+            name => options::get(self.task.engine().options(), name),
+        };
+        if name.is_none_or(|name| name == options::NO_RESET) {
+            let value = i32::from(self.is_spared);
+            let _ = writeln!(text, "{} Currently Set to {value}", options::NO_RESET);
+        }
+        text
+    }
+
+    fn setopt(&mut self, name: &str, value: &str) -> Result<String> {
+        if name != options::NO_RESET {
+            return Ok(options::set(self.task.engine().options_mut(), name, value));
+        }
+        let Ok(value) = value.parse::<i32>() else { bail!("{value}: not a number") };
+        let (before, now) = (self.is_spared, value != 0);
+        match (before, now) {
+            (false, true) => mailbox::spare_from_reset(&mut self.task)?,
+            (true, false) => mailbox::spare_no_more(&mut self.task)?,
+            _ => {}
+        }
+        self.is_spared = now;
+        Ok(format!("{name} Changed from {} to {}\n", i32::from(before), i32::from(now)))
+    }
+
     fn history(&self, args: &[String]) -> Result<String> {
         let count = match args.first().map(|count| count.parse()) {
             None => usize::MAX,
@@ -134,16 +162,16 @@ impl Console {
             Some("-l") => true,
             Some(other) => bail!("jobs: {other}: no such option (try \"help jobs\")"),
         };
-        let mut text = String::new();
+        let mut text = if long { tables::task_head(false) } else { String::new() };
         let jobs: Vec<_> = self.jobs.list().collect();
         for (number, tids) in jobs {
-            let _ = write!(text, " {number}:");
+            let _ = write!(text, "{number}:");
             if long {
                 text.push('\n');
                 let mut tasks = self.task.tasks(Scope::All)?;
                 tasks.retain(|task| tids.contains(&task.tid));
                 let rows = commands::task_rows(&mut self.task, tasks)?;
-                text.push_str(&tables::tasks(&rows, true, self.task.tid().raw()));
+                text.push_str(&tables::task_lines(&rows, false, self.task.tid().raw()));
             } else {
                 for tid in tids {
                     let _ = write!(text, " {tid}");

@@ -26,6 +26,7 @@ struct Seen {
 #[derive(Debug)]
 struct Job {
     destination: Destination,
+    is_traced: bool,
     tasks: BTreeMap<Tid, Seen>,
 }
 
@@ -44,11 +45,11 @@ impl Jobs {
     }
 
     /// Begins a job of these tasks.
-    pub fn begin(&mut self, destination: Destination, tasks: &[Tid]) {
+    pub fn begin(&mut self, destination: Destination, is_traced: bool, tasks: &[Tid]) {
         self.last += 1;
         let tasks: BTreeMap<_, _> = tasks.iter().map(|&tid| (tid, Seen::default())).collect();
         if !tasks.is_empty() {
-            self.running.insert(self.last, Job { destination, tasks });
+            self.running.insert(self.last, Job { destination, is_traced, tasks });
         }
     }
 
@@ -87,9 +88,12 @@ impl Jobs {
         text
     }
 
-    /// Each job: its number and its tasks.
-    pub fn list(&self) -> impl Iterator<Item = (u32, Vec<Tid>)> {
-        self.running.iter().map(|(&number, job)| (number, job.tasks.keys().copied().collect()))
+    /// Each job: its number, behind a `T` if it is traced, and its tasks.
+    pub fn list(&self) -> impl Iterator<Item = (String, Vec<Tid>)> {
+        self.running.iter().map(|(&number, job)| {
+            let mark = if job.is_traced { 'T' } else { ' ' };
+            (format!("{mark}{number}"), job.tasks.keys().copied().collect())
+        })
     }
 }
 
@@ -133,11 +137,11 @@ mod tests {
     fn a_job_is_finished_after_its_last_task() {
         let mut jobs = Jobs::default();
         assert_eq!(jobs.next_number(), 1);
-        jobs.begin(Destination::Console, &[A, B]);
+        jobs.begin(Destination::Console, false, &[A, B]);
         assert_eq!(jobs.on_event(A, &NOBODY), "");
         assert_eq!(jobs.on_event(A, &bytes("one\ntw")), "[1:t40002] one\n");
         assert_eq!(jobs.on_event(B, &OutputEvent::End), "[1:t80001] EOF\n");
-        assert_eq!(jobs.list().collect::<Vec<_>>(), [(1, vec![A, B])]);
+        assert_eq!(jobs.list().collect::<Vec<_>>(), [(" 1".to_owned(), vec![A, B])]);
         assert_eq!(jobs.on_event(A, &OutputEvent::End), "[1:t40002] tw\n[1:t40002] EOF\n");
         assert_eq!(jobs.on_event(B, &NOBODY), "[1] finished\n");
         assert_eq!(jobs.list().count(), 0);
@@ -147,7 +151,7 @@ mod tests {
     #[test]
     fn grandchildren_belong_to_the_job() {
         let mut jobs = Jobs::default();
-        jobs.begin(Destination::Console, &[A]);
+        jobs.begin(Destination::Console, false, &[A]);
         assert_eq!(jobs.on_event(B, &bytes("stranger\n")), "");
         jobs.on_event(B, &OutputEvent::Started { parent: A.raw() });
         assert_eq!(jobs.on_event(B, &bytes("x\n")), "[1:t80001] x\n");
@@ -161,7 +165,7 @@ mod tests {
     fn a_file_takes_the_lines_and_the_console_the_end() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let mut jobs = Jobs::default();
-        jobs.begin(Destination::File(file.reopen().unwrap()), &[A]);
+        jobs.begin(Destination::File(file.reopen().unwrap()), false, &[A]);
         jobs.on_event(A, &NOBODY);
         assert_eq!(jobs.on_event(A, &bytes("zzz\n")), "");
         assert_eq!(jobs.on_event(A, &OutputEvent::End), "[1] finished\n");
@@ -171,7 +175,7 @@ mod tests {
     #[test]
     fn a_job_of_nothing_is_none() {
         let mut jobs = Jobs::default();
-        jobs.begin(Destination::Console, &[]);
+        jobs.begin(Destination::Console, false, &[]);
         assert_eq!(jobs.list().count(), 0);
         assert_eq!(jobs.next_number(), 2);
     }

@@ -11,6 +11,7 @@ use std::fmt::Write as _;
 const NO_RESET: &str = "###_PVM_NO_RESET_###";
 
 const PUT: i32 = 1;
+const REMOVE: i32 = 2;
 const GET: i32 = 3;
 const NAMES: i32 = 4;
 const RESET: i32 = 5;
@@ -30,6 +31,17 @@ struct Entry {
 pub fn spare_from_reset(task: &mut Task) -> Result<()> {
     let tid = task.tid().raw();
     put(task, NO_RESET, MULTI_INSTANCE, tid)
+}
+
+/// Takes this task off that list.
+pub fn spare_no_more(task: &mut Task) -> Result<()> {
+    let own = task.tid().raw();
+    let entries = entries(task, NO_RESET)?;
+    for entry in entries.iter().filter(|entry| entry.class == NO_RESET && entry.owner == own) {
+        let body = request(task, REMOVE, NO_RESET, entry.index, 0);
+        ask(task, body)?;
+    }
+    Ok(())
 }
 
 /// `put`: an entry that holds one integer.

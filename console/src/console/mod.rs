@@ -65,6 +65,8 @@ struct Console {
     /// Hosts added here, of which the daemon has not told yet.
     known: HashSet<i32>,
     words: Shared,
+    /// PvmNoReset: `reset` does not end this console.
+    is_spared: bool,
     output: Receiver<(Tid, OutputEvent)>,
     /// Somebody wants this process to end: the daemon, when the machine is halted.
     terminated: Arc<AtomicBool>,
@@ -112,6 +114,8 @@ impl Console {
         options.child_output = pvm_wire::spawn::Sink::default();
         options.resv_tids = true;
         options.route = 1;
+        options.child_trace_options = 1;
+        options.child_trace_mask = trace::default_mask();
         task.notify_host_add(NEW_HOSTS)?;
         mailbox::spare_from_reset(&mut task)?;
         Ok(Self {
@@ -122,6 +126,7 @@ impl Console {
             traces: Traces::default(),
             known: HashSet::new(),
             words: Shared::default(),
+            is_spared: true,
             output,
             terminated,
             interrupted,

@@ -39,9 +39,12 @@ const ENTRIES: &[Entry] = &[
     entry("PvmSelfTraceContext", |o| o.own_trace.context.into(), None),
 ];
 
+/// The option that no library keeps: whether `reset` spares the console.
+pub const NO_RESET: &str = "PvmNoReset";
+
 /// The options' names.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    ENTRIES.iter().map(|entry| entry.name)
+    ENTRIES.iter().map(|entry| entry.name).chain([NO_RESET])
 }
 
 fn find(name: &str) -> Result<&'static Entry, String> {

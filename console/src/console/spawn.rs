@@ -23,8 +23,6 @@ impl Console {
         options.child_trace = Sink::default();
         if let Some(trace) = command.trace.as_ref().map(self::destination).transpose()?.flatten() {
             options.child_trace = Sink { tid: own_tid, context: 0, tag: self.traces.next_number() };
-            // Full, if nothing was chosen.
-            options.child_trace_options = options.child_trace_options.max(1);
             self.traces.begin(trace);
         }
         let mut text = String::new();
@@ -37,7 +35,7 @@ impl Console {
             let _ = writeln!(text, "[{}]", self.jobs.next_number());
             text.push_str(&self.describe(&spawned)?);
             if let Some(destination) = destination {
-                self.jobs.begin(destination, &spawned.tids);
+                self.jobs.begin(destination, command.trace.is_some(), &spawned.tids);
             }
         } else if command.queued {
             let batch = self.spawn_of(&command).queued().start()?;

@@ -14,7 +14,9 @@ const MASK_LENGTH: usize = 35;
 /// How much tasks tell, by PVM's numbers from 1 up.
 const MODES: [&str; 3] = ["full", "time", "count"];
 /// Columns of the list of events.
-const COLUMNS: usize = 5;
+const COLUMNS: usize = 4;
+/// Events that are told of their own accord, or never: PVM's console does not list them.
+const NOT_LISTED: [&str; 5] = ["newtask", "endtask", "spntask", "timing", "profiling"];
 /// What XPVM shows.
 const XPVM: &[&str] = &[
     "barrier",
@@ -62,25 +64,24 @@ pub fn command(options: &mut Options, args: &[String]) -> Result<String> {
             "+" => on = true,
             "-" => on = false,
             "*" => mask = [on; EVENTS.len()],
-            "xpvm" => {
-                for (bit, name) in mask.iter_mut().zip(names()) {
-                    *bit = XPVM.contains(&name);
-                }
-            }
+            "xpvm" => mask = xpvm(),
             "buf" => match args.next() {
                 Some(size) => match size.parse() {
                     Ok(size) => options.child_trace_buffer = size,
                     Err(_) => bail!("trace: {size}: not a number of bytes"),
                 },
                 None => {
-                    let _ = writeln!(text, "Trace Buffering set to {} bytes", options.child_trace_buffer);
+                    let _ = writeln!(text, "\nTrace Buffering set to {} bytes\n", options.child_trace_buffer);
                 }
             },
             "opt" => match args.next() {
                 Some(name) => options.child_trace_options = mode(name)?,
                 None => {
-                    let _ =
-                        writeln!(text, "Trace Options set to \"{}\"", mode_name(options.child_trace_options));
+                    let _ = writeln!(
+                        text,
+                        "\nTrace Options set to \"{}\"\n",
+                        mode_name(options.child_trace_options)
+                    );
                 }
             },
             name => match names().position(|event| event == name.strip_prefix("pvm_").unwrap_or(name)) {
@@ -117,14 +118,32 @@ fn mask_of(bits: &[bool; EVENTS.len()]) -> String {
     (0..MASK_LENGTH).map(character).collect()
 }
 
-/// All events; a star marks those that are told.
+/// What tasks tell if nothing is chosen: what XPVM shows.
+pub fn default_mask() -> String {
+    mask_of(&xpvm())
+}
+
+fn xpvm() -> [bool; EVENTS.len()] {
+    let mut mask = [false; EVENTS.len()];
+    for (bit, name) in mask.iter_mut().zip(names()) {
+        *bit = XPVM.contains(&name);
+    }
+    mask
+}
+
+/// The events, sorted down the columns; a star marks those that are told.
 fn list(mask: &str) -> String {
-    let entries: Vec<String> = names()
-        .zip(bits(mask))
-        .map(|(name, on)| format!("{}{name:<13}", if on { '*' } else { ' ' }))
-        .collect();
-    let lines = entries.chunks(COLUMNS).map(|line| line.concat().trim_end().to_owned() + "\n");
-    lines.collect()
+    let mut entries: Vec<(&str, bool)> = names().zip(bits(mask)).collect();
+    entries.retain(|(name, _)| !NOT_LISTED.contains(name));
+    entries.sort_unstable();
+    let rows = entries.len().div_ceil(COLUMNS);
+    let mut text = String::new();
+    for row in 0..rows {
+        let line = entries.iter().skip(row).step_by(rows);
+        let cells = line.map(|(name, on)| format!(" {} {name:<15}", if *on { '*' } else { ' ' }));
+        text.push_str(&(cells.collect::<Vec<_>>().join(" ") + "\n"));
+    }
+    text
 }
 
 /// The traced spawns.
@@ -217,8 +236,13 @@ mod tests {
     }
 
     #[test]
-    fn the_list_marks_what_is_told() {
-        let text = list(&format!("A{}", "@".repeat(34)));
-        assert!(text.starts_with("*addhosts      barrier"), "{text}");
+    fn the_list_is_pvms() {
+        let text = list(&default_mask());
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 26);
+        assert_eq!(lines[0], "   addhosts           gettid             pkfloat            setopt         ");
+        assert_eq!(lines[3], " * barrier            halt               pkshort            settmask       ");
+        assert_eq!(lines[25], "   getsbuf            pkdouble           setmwid            version        ");
+        assert_eq!(text.matches('*').count(), XPVM.len());
     }
 }

@@ -160,11 +160,18 @@ pub fn task_status(tid: i32, status: &str) -> String {
 
 /// The table of `ps`; `long` adds parent and process, `own` is shown as the console.
 pub fn tasks(rows: &[TaskRow], long: bool, own: i32) -> String {
-    let mut text = format!("{:>24} {:>8}", "HOST", "TID");
-    if long {
-        let _ = write!(text, " {:>8} {:>6}", "PTID", "PID");
-    }
-    text.push_str("   FLAG 0x COMMAND\n");
+    task_head(long) + &task_lines(rows, long, own)
+}
+
+/// Its first line.
+pub fn task_head(long: bool) -> String {
+    let more = if long { format!(" {:>8} {:>6}", "PTID", "PID") } else { String::new() };
+    format!("{:>24} {:>8}{more}   FLAG 0x COMMAND\n", "HOST", "TID")
+}
+
+/// Its other lines.
+pub fn task_lines(rows: &[TaskRow], long: bool, own: i32) -> String {
+    let mut text = String::new();
     for row in rows {
         let tid = if row.tid == own { "(cons)".to_owned() } else { format!("{:x}", row.tid) };
         let _ = write!(text, "{:>24} {tid:>8}", row.host);

@@ -65,13 +65,20 @@ fn a_machines_life() {
 fn traced_tasks_tell_of_their_lives() {
     let tmp = Folder::new();
     let mut console = Console::start(tmp.path(), &[]);
+    // What is not told otherwise is what PVM 3.4.6's console does.
+    assert_eq!(console.ask("trace").matches('*').count(), 24);
+    assert_eq!(console.ask("getopt PvmTraceOptions"), "PvmTraceOptions Currently Set to 1\n");
+    console.say("trace - *");
     console.say("trace + send pvm_recv");
     assert_eq!(console.ask("trace opt count"), "");
-    assert_eq!(console.ask("trace opt"), "Trace Options set to \"count\"\n");
+    assert_eq!(console.ask("trace opt"), "\nTrace Options set to \"count\"\n\n");
     let refused = console.ask("trace bogus");
     assert!(refused.starts_with("trace: bogus: no such event"), "{refused}");
     let marks = console.ask("trace");
-    assert!(marks.matches('*').count() == 2 && marks.contains("*recv") && marks.contains("*send"), "{marks}");
+    assert!(
+        marks.matches('*').count() == 2 && marks.contains("* recv ") && marks.contains("* send "),
+        "{marks}"
+    );
     let spawned = console.ask("spawn -@ /bin/true");
     let tid = spawned.lines().nth(1).unwrap();
     for event in ["newtask PT=-35 TF=64 TN=\"/bin/true\"", "spntask PT=-35", "endtask TST=0"] {
@@ -119,6 +126,16 @@ fn jobs_and_what_they_inherit() {
     let sleeping: Vec<&str> = started.lines().skip(2).collect();
     let jobs = console.ask("jobs");
     assert!(jobs.contains(&format!(" 3: {} {}\n", sleeping[0], sleeping[1])), "{jobs}");
+    let jobs = console.ask("jobs -l");
+    let lines: Vec<&str> = jobs.lines().collect();
+    assert_eq!(lines[..2], ["                    HOST      TID   FLAG 0x COMMAND", " 3:"]);
+    assert_eq!((lines.len(), lines[2].ends_with("2/f /bin/sleep  ")), (4, true), "{jobs}");
+    assert_eq!(console.ask("getopt PvmNoReset"), "PvmNoReset Currently Set to 1\n");
+    assert_eq!(console.ask("setopt PvmNoReset 0"), "PvmNoReset Changed from 1 to 0\n");
+    assert_eq!(console.ask("names"), "");
+    assert_eq!(console.ask("setopt PvmNoReset 1"), "PvmNoReset Changed from 0 to 1\n");
+    assert!(console.ask("getopt").ends_with("\nPvmNoReset Currently Set to 1\n"));
+    assert!(console.ask("names").starts_with("<###_PVM_NO_RESET_###>:\n"));
     let tasks = console.ask("ps");
     assert_eq!(tasks.matches("/bin/sleep  \n").count(), 2, "{tasks}");
     console.say("reset");
@@ -215,6 +232,7 @@ fn teams_are_shown() {
     assert!(turns[3].ends_with("us") && turns[3] != "0.0us", "{conf}");
     assert!(answer(&text, "conf -x").contains("no such option"));
     let dump = answer(&text, "dump");
+    assert!(!dump.contains('{') && dump.contains(" hears of new hosts, without end\n"), "{dump}");
     assert!(
         dump.contains("\nteam red: 2 processes, ") && dump.contains("\nteam blue: 1 processes, "),
         "{dump}"

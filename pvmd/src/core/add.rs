@@ -2,6 +2,7 @@
 
 use super::Core;
 use super::Timer;
+use super::dump::listed;
 use super::event::{Action, AddId, StartedHost};
 use super::pending::{PeerTo, start_up_results};
 use super::tasks::ReplyTo;
@@ -12,6 +13,7 @@ use pvm_wire::services::StartHost;
 use pvm_wire::slave::HostedLine;
 use pvm_wire::{HostIndex, PvmError, Tid};
 use std::collections::BTreeSet;
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use tracing::{info, warn};
 
@@ -42,6 +44,18 @@ enum Stage {
 }
 
 impl Stage {
+    /// How far it is, for people.
+    fn progress(&self) -> String {
+        match self {
+            Self::Resolving(_) => "its name is being resolved".to_owned(),
+            Self::Starting(..) => "its daemon is being started".to_owned(),
+            Self::Hosted(_, _, address) => format!("its daemon is being started by the hoster, at {address}"),
+            Self::Linking(_) => "its daemon runs, and is being linked".to_owned(),
+            Self::Linked(_) => "linked".to_owned(),
+            Self::Failed { reason, .. } => format!("failed: {reason}"),
+        }
+    }
+
     fn index(&self) -> Option<HostIndex> {
         match self {
             Self::Starting(index, ..) | Self::Hosted(index, ..) => Some(*index),
@@ -82,6 +96,20 @@ pub(super) struct AddOperation {
     is_held: bool,
     /// Set when the new table was told: its serial, and who has not linked up with it yet.
     told: Option<(u64, BTreeSet<HostIndex>)>,
+}
+
+impl fmt::Display for AddOperation {
+    /// A line for each host.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for stage in &self.stages {
+            writeln!(out, "adding {}: {}", stage.name(), stage.progress())?;
+        }
+        if let Some((serial, missing)) = &self.told {
+            let hosts = if missing.is_empty() { "-".to_owned() } else { listed(missing) };
+            writeln!(out, "host table {serial}: hosts that have not acknowledged it: {hosts}")?;
+        }
+        Ok(())
+    }
 }
 
 impl Core {
@@ -494,7 +522,7 @@ impl Stage {
             other => AddResult::Failed {
                 name: other.name().to_owned(),
                 code: PvmError::DSysErr.code(),
-                reason: format!("still under way: {other:?}"),
+                reason: format!("its addition has not ended: {}", other.progress()),
             },
         }
     }

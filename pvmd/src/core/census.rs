@@ -2,6 +2,7 @@
 
 use super::Core;
 use pvm_wire::HostIndex;
+use std::fmt;
 
 /// The sizes of a daemon's tables.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -46,6 +47,43 @@ pub struct Census {
     pub groups: (usize, usize),
     /// The master's: whether hosts are being added, requests that wait for the hostfile's, and daemons that are ending.
     pub adding: usize,
+}
+
+impl fmt::Display for Census {
+    /// A line for each table.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { managers, notifies, flow, mailbox, groups, .. } = *self;
+        for (count, what) in [
+            (self.tasks, "tasks"),
+            (managers.0, "task managers"),
+            (managers.1, "task managers being started"),
+            (self.conns, "connections"),
+            (self.outputs, "outputs of children"),
+            (self.backlog, "fragments for tasks that have not enrolled"),
+            (self.hosts, "hosts"),
+            (self.links, "links"),
+            (self.partial, "messages of other hosts being received"),
+            (self.spawns, "spawns under way"),
+            (self.waiting_batches, "batches without a manager"),
+            (self.open_batches, "batches with tasks to give"),
+            (self.pending, "requests under way"),
+            (notifies.0, "subscriptions"),
+            (notifies.1, "tasks watched for other hosts"),
+            (self.contexts, "contexts"),
+            (flow.0, "full receivers"),
+            (flow.1, "stopped sources"),
+            (self.timers, "timers"),
+            (self.services, "services and tracers"),
+            (mailbox.0, "mailbox entries"),
+            (mailbox.1, "tasks waiting for a mailbox entry"),
+            (groups.0, "groups"),
+            (groups.1, "answers about groups held back"),
+            (self.adding, "additions of hosts under way"),
+        ] {
+            writeln!(out, "{count:>8} {what}")?;
+        }
+        Ok(())
+    }
 }
 
 impl Core {

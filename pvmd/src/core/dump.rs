@@ -1,7 +1,9 @@
 //! The whole state of a daemon as text, for people who look for what is wrong.
 
-use super::Core;
-use super::tasks::{ReplyTo, Task};
+use super::flow::Source;
+use super::pending::Waiter;
+use super::tasks::{Origin, ReplyTo, Task};
+use super::{Core, Timer};
 use pvm_wire::body::BodyWriter;
 use std::fmt::{self, Write as _};
 
@@ -49,9 +51,9 @@ impl Core {
         }
         self.write_turns(out)?;
         for (&(when, _), timer) in &self.timers {
-            writeln!(out, "in {:.3} s: {timer:?}", when.saturating_sub(self.now).as_secs_f64())?;
+            writeln!(out, "in {:.3} s: {timer}", when.saturating_sub(self.now).as_secs_f64())?;
         }
-        writeln!(out, "{:?}", self.census())
+        write!(out, "{}", self.census())
     }
 
     fn write_hosts(&self, out: &mut String) -> fmt::Result {
@@ -77,21 +79,84 @@ impl Core {
             writeln!(out, "start {}: {} processes under way", id.0, exec.under_way())?;
         }
         for (id, (host, waiter)) in &self.pending {
-            writeln!(out, "request {} to host {host}: {waiter:?}", id.0)?;
+            writeln!(out, "request {} to host {host}: {waiter}", id.0)?;
         }
         for batch in self.open_batches.keys() {
             writeln!(out, "batch {} of host {} has tasks to give", batch.number, batch.home)?;
         }
         if let Some(adding) = &self.adding {
-            writeln!(out, "{adding:?}")?;
+            write!(out, "{adding}")?;
         }
         Ok(())
     }
 }
 
+impl fmt::Display for Timer {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Retry(batch, _) => {
+                write!(out, "look for room for batch {} of host {}", batch.number, batch.home)
+            }
+            Self::Hoster(host) => write!(out, "time limit of the hoster for host {host}"),
+            Self::LastWords(tid) => write!(out, "close the connection of {tid}, whose process has ended"),
+            Self::Slice(number) => write!(out, "end of slice {number}"),
+            Self::Look(number) => write!(out, "review of slice {number}"),
+        }
+    }
+}
+
+impl fmt::Display for Waiter {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self {
+            Self::Mstat(_) => "state of the host",
+            Self::Turns(_) => "turns of teams",
+            Self::Pstat(_) => "state of a task",
+            Self::HostSync(_) => "its clock",
+            Self::AddHosts(_) | Self::ServiceAdd(_) => "hosts to be added",
+            Self::DeleteHosts(_) => "hosts to be deleted",
+            Self::Mailbox(_) => "mailbox",
+            Self::Tasks(_) => "its tasks",
+            Self::Batches(_) => "its batches",
+            Self::CancelBatch(_) => "a batch to be cancelled",
+            Self::GroupNotice(_) => "change of a group",
+            Self::LostLink(other) => return write!(out, "is its link to host {other} lost?"),
+            Self::Exec { spawn, first, count } => {
+                return write!(out, "start {count} tasks of spawn {}, from number {first}", spawn.0);
+            }
+        };
+        out.write_str(what)
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Child => "started by this daemon",
+            Self::Tasker => "started by the tasker",
+            Self::Itself => "started elsewhere",
+        })
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Conn(conn) => write!(out, "connection {}", conn.0),
+            Self::Output(cookie) => write!(out, "the output of child {}", cookie.0),
+            Self::Host(host) => write!(out, "host {host}"),
+            Self::Daemon => out.write_str("this daemon"),
+        }
+    }
+}
+
+/// One after the other.
+pub(super) fn listed<T: fmt::Display>(all: impl IntoIterator<Item = T>) -> String {
+    all.into_iter().map(|one| one.to_string()).collect::<Vec<_>>().join(", ")
+}
+
 fn write_task(out: &mut String, task: &Task) -> fmt::Result {
     let name = task.shown_name().display();
-    write!(out, "task {} pid {} parent {:x} {name}, {:?}", task.tid, task.pid, task.parent, task.origin)?;
+    write!(out, "task {} pid {} parent {:x} {name}, {}", task.tid, task.pid, task.parent, task.origin)?;
     match task.conn {
         Some(conn) => write!(out, ", connection {}", conn.0)?,
         None if task.enrolled => write!(out, ", left")?,

@@ -4,6 +4,7 @@
 //! tid). Whoever sends to a full receiver is stopped *after* the piece that hit it, until the receiver has drained. A
 //! task blocked in a send keeps reading, so two tasks that flood each other drain each other.
 
+use super::dump::listed;
 use super::event::{ConnId, Cookie};
 use pvm_wire::{HostIndex, Tid};
 use std::collections::{BTreeMap, BTreeSet};
@@ -91,7 +92,7 @@ impl Flow {
     /// Who is full, and who waits, for people.
     pub fn write_state(&self, out: &mut String) -> std::fmt::Result {
         for (receiver, sources) in &self.full {
-            writeln!(out, "{receiver} is full; stopped on its account: {sources:?}")?;
+            writeln!(out, "{receiver} is full; not read until it has taken some: {}", listed(sources))?;
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! `pvm_notify`: who wants to be told of which end or arrival.
 
 use super::Core;
+use super::dump::listed;
 use super::flow::Source;
 use pvm_wire::body::BodyWriter;
 use pvm_wire::codes::notify;
@@ -49,13 +50,17 @@ impl Notifies {
     /// Who waits for what, for people.
     pub fn write_state(&self, out: &mut String) -> std::fmt::Result {
         for (subject, who) in &self.once {
-            writeln!(out, "{} waits for {subject:?}", who.tid)?;
+            match subject {
+                Subject::TaskExit(tid) => writeln!(out, "{} hears of the exit of {tid}", who.tid)?,
+                Subject::HostDelete(tid) => writeln!(out, "{} hears of the loss of host {tid}", who.tid)?,
+            }
         }
         for (left, who) in &self.host_add {
-            writeln!(out, "{} waits for hosts, {left} times", who.tid)?;
+            let times = if *left < 0 { "without end".to_owned() } else { format!("{left} more times") };
+            writeln!(out, "{} hears of new hosts, {times}", who.tid)?;
         }
         for (tid, hosts) in &self.watched_by {
-            writeln!(out, "{tid} is watched for {hosts:?}")?;
+            writeln!(out, "the exit of {tid} is of interest to hosts {}", listed(hosts))?;
         }
         Ok(())
     }

@@ -549,7 +549,12 @@ impl Core {
         for (team, pids, runs) in teams.iter() {
             let name = teams.name(team).unwrap_or("-");
             let (state, used) = (if runs { "runs" } else { "waits" }, teams.node.account(team));
-            writeln!(out, "team {name}: {} processes, {state}, charged {used:?}", pids.len())?;
+            writeln!(
+                out,
+                "team {name}: {} processes, {state}, charged {:.3} s",
+                pids.len(),
+                used.as_secs_f64()
+            )?;
         }
         Ok(())
     }

@@ -298,12 +298,18 @@ async fn refusal(
 ) -> Failure {
     let status = tokio::time::timeout(PARTING, child.wait()).await;
     let status = match status {
+        Ok(Ok(status)) if status.success() => "it ended without starting a daemon".to_owned(),
         Ok(Ok(status)) => status.to_string(),
         _ => "it closed its output".to_owned(),
     };
     let said = tokio::time::timeout(PARTING, complaint).await.ok().and_then(Result::ok).unwrap_or_default();
     let words: Vec<&str> =
         said.lines().chain(chatter.lines()).map(str::trim).filter(|line| !line.is_empty()).collect();
-    let words = if words.is_empty() { "it said nothing".to_owned() } else { words.join("; ") };
+    let words = if words.is_empty() {
+        "it printed nothing; expected the line \"pvmd-ready ...\" of a pvmd on that host (is dx= its path?)"
+            .to_owned()
+    } else {
+        words.join("; ")
+    };
     (PvmError::CantStart, format!("{program}: {status}: {words}"))
 }
