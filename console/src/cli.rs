@@ -3,6 +3,7 @@
 use crate::commands::args::MachineCommand;
 use clap::error::{ContextKind, ContextValue};
 use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
@@ -17,8 +18,8 @@ pub fn is_subcommand(first: &str) -> bool {
 #[command(name = "pvm", override_usage = USAGE, disable_help_flag = true)]
 pub struct ConsoleArgs {
     /// The daemon's debug mask
-    #[arg(short = 'd', value_name = "MASK")]
-    pub mask: Option<String>,
+    #[arg(short = 'd', value_name = "MASK", value_parser = pvmd::cli::mask)]
+    pub mask: Option<u32>,
     /// This host's name
     #[arg(short = 'n', value_name = "NAME")]
     pub name: Option<String>,
@@ -92,6 +93,8 @@ pub enum Command {
     /// A command that acts on the virtual machine that runs here
     #[command(flatten)]
     Machine(MachineCommand),
+    /// Print completions for a shell
+    Completions(CompletionsArgs),
     /// Simulate scheduling policies ("pvm sim --help" tells more)
     #[command(disable_help_flag = true)]
     Sim {
@@ -212,6 +215,28 @@ pub struct TopArgs {
     /// Seconds over which shares and rates are taken
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
     pub interval: f64,
+}
+
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  pvm completions bash > ~/.local/share/bash-completion/completions/pvm
+  pvm completions zsh > ~/.zfunc/_pvm                    a folder of fpath
+  pvm completions fish > ~/.config/fish/completions/pvm.fish";
+
+/// The arguments of `pvm completions`.
+#[derive(Debug, Args)]
+#[command(after_help = COMPLETIONS_EXAMPLES)]
+pub struct CompletionsArgs {
+    /// Which shell
+    #[arg(value_enum)]
+    pub shell: Shell,
+}
+
+/// The completions of the whole command line, as a shell reads them.
+pub fn completions(shell: Shell) -> Vec<u8> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut command(), "pvm", &mut script);
+    script
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

@@ -1,10 +1,12 @@
 //! The `pvm` command. Under the names `pvmd` and `pvm-task-manager` it is those programs.
 #![forbid(unsafe_code)]
 
+use anyhow::Context;
 use clap::Parser;
-use pvm_console::cli::{Cli, Command, is_subcommand};
+use pvm_console::cli::{self, Cli, Command, is_subcommand};
 use pvm_console::{commands, demo, run, top};
 use std::ffi::{OsStr, OsString};
+use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -32,6 +34,7 @@ fn subcommand() -> ExitCode {
         Command::Run(args) => run::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Top(args) => top::run(&args),
+        Command::Completions(args) => completions(args.shell),
         Command::Machine(command) => commands::run(&command),
         Command::Daemon { args } => return pvmd::cli::run(args),
         Command::Sim { args } => return pvm_sim::run(args),
@@ -44,4 +47,9 @@ fn subcommand() -> ExitCode {
         },
         ExitCode::from,
     )
+}
+
+fn completions(shell: clap_complete::Shell) -> anyhow::Result<u8> {
+    std::io::stdout().write_all(&cli::completions(shell)).context("cannot write to standard output")?;
+    Ok(0)
 }

@@ -197,7 +197,7 @@ fn policies() {
         let (_, done) = to_the_end(&mut task, batch);
         assert_eq!(done, BatchEvent::Done { done: 9, failed: 0, cancelled: 0 }, "{policy}");
     }
-    let names = "there is no policy \"fifo\"; there are active-pulling, round-robin, proportional";
+    let names = "unknown policy \"fifo\"; choose one of active-pulling, round-robin, proportional";
     let plain = task.spawn("x").policy("fifo").start().unwrap_err();
     let queued = task.spawn("x").policy("fifo").queued().start().unwrap_err();
     for error in [plain, queued] {

@@ -80,7 +80,12 @@ struct Arguments {
     hostfile: Option<PathBuf>,
 }
 
-fn mask(text: &str) -> Result<u32, String> {
+/// A debug mask, as `-d` takes it.
+///
+/// # Errors
+///
+/// A text for people, if it is none.
+pub fn mask(text: &str) -> Result<u32, String> {
     settings::debug_mask(text)
         .ok_or_else(|| "expected a number, octal with 0, hexadecimal with 0x".to_owned())
 }

@@ -96,7 +96,7 @@ impl Display for Policy {
 
 /// There is no policy of this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no policy {name:?}; there are {}", names())]
+#[error("unknown policy {name:?}; choose one of {}", names())]
 pub struct UnknownPolicy {
     /// The name.
     pub name: String,
@@ -128,7 +128,7 @@ mod tests {
         }
         assert_eq!(
             "fifo".parse::<Policy>().unwrap_err().to_string(),
-            "there is no policy \"fifo\"; there are active-pulling, round-robin, proportional"
+            "unknown policy \"fifo\"; choose one of active-pulling, round-robin, proportional"
         );
     }
 

@@ -14,12 +14,16 @@ fn the_state_is_shown_at_the_console_and_by_signal() {
     let watch = machine.program(programs.path("watch"), &["2"]);
     watch.await_lines("its sleepers", 2, |line| line.starts_with("sleeper ").then_some(()));
     let shown = console.command("dump").join("\n");
-    for expected in
-        ["daemon of host 1 (h1)", "host 2 h2 ", ": linked,", &format!(" pid {} ", watch.pid()), "Census {"]
-    {
+    for expected in [
+        "daemon of host 1 (h1)",
+        "host 2 h2 ",
+        ": linked,",
+        &format!(" pid {} ", watch.pid()),
+        " subscriptions",
+    ] {
         assert!(shown.contains(expected), "{expected:?} is not in:\n{shown}");
     }
-    assert!(shown.lines().any(|line| line.contains(" waits for TaskExit(")), "{shown}");
+    assert!(shown.lines().any(|line| line.contains(" hears of the exit of t")), "{shown}");
 
     for pid in machine.slave_daemons().iter().map(|daemon| daemon.pid).chain([machine.daemon_pid()]) {
         process::signal(pid, Signal::USR1);
@@ -27,7 +31,10 @@ fn the_state_is_shown_at_the_console_and_by_signal() {
     for host in [1, 2] {
         let begin = format!("daemon of host {host} (h{host})");
         wait::becomes_true("the state of both in their logs", || {
-            machine.logs().iter().any(|log| log.contains(&begin) && log.contains("Census {"))
+            machine
+                .logs()
+                .iter()
+                .any(|log| log.contains(&begin) && log.contains(" additions of hosts under way"))
         });
     }
     watch.end().expect_success();

@@ -4,9 +4,10 @@ use super::{Report, host_names};
 use crate::progress::Progress;
 use crate::shell::batches;
 use anyhow::{Result, bail};
-use pvm3::{BatchRecord, NodeTally, Task, Tid};
+use pvm3::{BatchRecord, NodeTally, PvmError, Task, Tid};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::thread;
 use std::time::Duration;
 
@@ -50,9 +51,18 @@ fn batch_json(batch: &BatchRecord, names: &BTreeMap<Tid, String>) -> Value {
 
 /// `batch -c`: waiting tasks are dropped, running ones killed.
 pub fn cancel(task: &mut Task, ids: &[i32]) -> Result<Report> {
-    ids.iter().try_for_each(|&id| task.cancel_batch(id))?;
-    let ids: Vec<String> = ids.iter().map(|id| format!("{id:x}")).collect();
-    Ok(Report::good(String::new(), json!({ "cancelled": ids })))
+    let (mut text, mut cancelled) = (String::new(), Vec::new());
+    for &id in ids {
+        match task.cancel_batch(id) {
+            Ok(()) => cancelled.push(format!("{id:x}")),
+            Err(error) if error.code() == PvmError::NotFound => {
+                let _ = writeln!(text, "{id:x}: no such batch, or it is over");
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let failed = !text.is_empty();
+    Ok(Report { text, json: json!({ "cancelled": cancelled }), failed })
 }
 
 /// `batch -w`: shows how far a batch is until it is over, or until it is to stop.

@@ -70,6 +70,21 @@ fn the_machine_is_asked_and_changed_from_the_shell() {
 }
 
 #[test]
+fn shells_can_complete_the_commands() {
+    let tmp = Folder::new();
+    let (script, _, status) = pvm(tmp.path(), &["completions", "bash"]);
+    assert_eq!(status, 0);
+    // As bash does it for "pvm hal" and the tab key.
+    let ask = "COMP_WORDS=(pvm hal); COMP_CWORD=1; _pvm pvm hal pvm; echo \"${COMPREPLY[@]}\"";
+    let output = Command::new("bash").args(["-c", &format!("{script}\n{ask}")]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "halt\n");
+    for shell in ["zsh", "fish"] {
+        assert!(pvm(tmp.path(), &["completions", shell]).0.contains("batch"), "{shell}");
+    }
+    assert_eq!(pvm(tmp.path(), &["completions", "tcsh"]).2, 2);
+}
+
+#[test]
 fn mistakes_in_a_command_line_are_named() {
     let tmp = Folder::new();
     std::fs::write(tmp.path().join("hosts"), "alpha\n").unwrap();
@@ -79,6 +94,7 @@ fn mistakes_in_a_command_line_are_named() {
         (&["qwerty"], "pvm: unknown command or hostfile 'qwerty' (\"pvm --help\" lists the commands)\n"),
         (&["-nx", "nowhere"], "pvm: no hostfile 'nowhere'\n"),
         (&["-x"], "error: unexpected argument '-x' found\n"),
+        (&["-dzz"], "error: invalid value 'zz' for '-d <MASK>': expected a number, octal with 0"),
         (&["hosts", "--bogus"], "error: unexpected argument '--bogus' found\n"),
         (&["conf", "x"], "error: unexpected argument 'x' found\n\nUsage: pvm conf "),
         (&["kill"], "error: the following required arguments were not provided:\n  <TID>..."),
