@@ -16,7 +16,6 @@ pub struct Error(Box<Cause>);
 struct Cause {
     code: PvmError,
     text: String,
-    source: Option<io::Error>,
 }
 
 /// The result of calls that can fail.
@@ -26,12 +25,12 @@ impl Error {
     /// An error with PVM's code and a text that says what happened.
     #[cold]
     pub fn new(code: PvmError, text: impl Into<String>) -> Self {
-        Self(Box::new(Cause { code, text: text.into(), source: None }))
+        Self(Box::new(Cause { code, text: text.into() }))
     }
 
     /// An error of the operating system: `text` says what was tried on what.
-    pub(crate) fn system(code: PvmError, text: &str, source: io::Error) -> Self {
-        Self(Box::new(Cause { code, text: format!("{text}: {source}"), source: Some(source) }))
+    pub(crate) fn system(code: PvmError, text: &str, cause: impl Into<io::Error>) -> Self {
+        Self::new(code, format!("{text}: {}", pvm_wire::error::plain(&cause.into())))
     }
 
     /// The memory of others is not this task's any more.

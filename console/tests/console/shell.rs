@@ -109,6 +109,15 @@ fn mistakes_in_a_command_line_are_named() {
         assert!(err.starts_with(expected), "{args:?}: {err}");
         assert!(!err.contains(" argument") || err.contains("\nUsage: pvm "), "{err}");
     }
+    // The address of a daemon that is no more: the reason is told once, and without a number.
+    std::fs::write(tmp.address_file(), tmp.path().join("nobody").to_str().unwrap()).unwrap();
+    let (_, err, status) = pvm(tmp.path(), &["conf"]);
+    assert_eq!(
+        (status, err.matches("No such file").count(), err.contains("os error")),
+        (1, 1, false),
+        "{err}"
+    );
+    std::fs::remove_file(tmp.address_file()).unwrap();
     let (out, _, status) = pvm(tmp.path(), &["dump", "--help"]);
     assert!(status == 0 && out.contains("Usage: pvm dump"), "{out}");
     assert!(!tmp.address_file().exists(), "something was started");

@@ -235,7 +235,7 @@ impl Route {
                 Ok(Arrival::Some(count))
             }
             Err(Errno::AGAIN | Errno::INTR) => Ok(Arrival::None),
-            Err(error) => Err(Error::system(PvmError::SysErr, "reading messages", error.into())),
+            Err(error) => Err(Error::system(PvmError::SysErr, "reading messages", error)),
         }
     }
 
@@ -492,7 +492,7 @@ impl<'a> Outgoing<'a> {
             Err(Errno::AGAIN) => Ok(false),
             Err(Errno::INTR) => Ok(true),
             Err(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN) => Err(Error::lost()),
-            Err(error) => Err(Error::system(PvmError::SysErr, "sending a message", error.into())),
+            Err(error) => Err(Error::system(PvmError::SysErr, "sending a message", error)),
         }
     }
 

@@ -196,7 +196,7 @@ fn wait(fds: &mut [PollFd<'_>], deadline: Option<Instant>) -> Result<()> {
         match poll(fds, left.as_ref()) {
             Ok(_) => return Ok(()),
             Err(Errno::INTR) => {}
-            Err(error) => return Err(Error::system(PvmError::SysErr, "waiting for messages", error.into())),
+            Err(error) => return Err(Error::system(PvmError::SysErr, "waiting for messages", error)),
         }
     }
 }
