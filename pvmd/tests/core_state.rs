@@ -35,10 +35,10 @@ fn a_task_sees_the_state_of_its_daemon() {
         "host 1 node1 LINUX64 speed 1000: this one".to_owned(),
         format!("task {} pid 4242", first.tid),
         format!("task {} pid 4343", second.tid),
-        format!("{} hears of the exit of {}", first.tid, second.tid),
+        format!("{} subscribes to the exit of {}", first.tid, second.tid),
         format!("task {} pid 4242 parent 0 -, started elsewhere, connection ", first.tid),
         "\n       2 tasks\n".to_owned(),
-        format!("{} hears of new hosts, without end", first.tid),
+        format!("{} subscribes to new hosts, without end", first.tid),
     ] {
         assert!(text.contains(&expected), "{expected} is not in:\n{text}");
     }

@@ -23,7 +23,7 @@ fn the_state_is_shown_at_the_console_and_by_signal() {
     ] {
         assert!(shown.contains(expected), "{expected:?} is not in:\n{shown}");
     }
-    assert!(shown.lines().any(|line| line.contains(" hears of the exit of t")), "{shown}");
+    assert!(shown.lines().any(|line| line.contains(" subscribes to the exit of t")), "{shown}");
 
     for pid in machine.slave_daemons().iter().map(|daemon| daemon.pid).chain([machine.daemon_pid()]) {
         process::signal(pid, Signal::USR1);

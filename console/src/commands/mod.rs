@@ -69,9 +69,13 @@ pub fn run(command: &MachineCommand) -> Result<u8> {
 /// Ends the machine, and waits until its daemon here is gone.
 fn halt(task: &mut Task) -> Result<Report> {
     let file = pvm3::engine::address_file();
+    let named = std::fs::read_to_string(&file).unwrap_or_default();
+    // Where the environment names another machine's socket, the file is not about the one that ends.
+    let asked = std::env::var("PVMSOCK").unwrap_or_default();
+    let is_its_own = asked.is_empty() || asked == named.trim_end();
     task.halt()?;
     let deadline = Instant::now() + END;
-    while file.exists() {
+    while is_its_own && std::fs::read_to_string(&file).is_ok_and(|now| now == named) {
         if Instant::now() >= deadline {
             bail!("the virtual machine was asked to end, and its daemon still runs after {END:?}");
         }

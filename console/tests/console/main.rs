@@ -232,7 +232,7 @@ fn teams_are_shown() {
     assert!(turns[3].ends_with("us") && turns[3] != "0.0us", "{conf}");
     assert!(answer(&text, "conf -x").contains("no such option"));
     let dump = answer(&text, "dump");
-    assert!(!dump.contains('{') && dump.contains(" hears of new hosts, without end\n"), "{dump}");
+    assert!(!dump.contains('{') && dump.contains(" subscribes to new hosts, without end\n"), "{dump}");
     assert!(
         dump.contains("\nteam red: 2 processes, ") && dump.contains("\nteam blue: 1 processes, "),
         "{dump}"

@@ -70,6 +70,25 @@ fn the_machine_is_asked_and_changed_from_the_shell() {
 }
 
 #[test]
+fn halt_is_not_misled_by_the_address_file_of_another_machine() {
+    let (tmp, other) = (Folder::new(), tempfile::tempdir().unwrap());
+    let console = Console::start(tmp.path(), &[]);
+    console.hears("pvm> ");
+    let address = std::fs::read_to_string(tmp.address_file()).unwrap();
+    let file = other.path().join(tmp.address_file().file_name().unwrap());
+    std::fs::write(&file, "/nowhere/else").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pvm"));
+    command
+        .arg("halt")
+        .env("PVM_TMP", other.path())
+        .env("PVMSOCK", address.trim_end())
+        .env_remove("PVM_VMID");
+    assert!(command.status().unwrap().success());
+    drop(console.end());
+    assert!(file.exists());
+}
+
+#[test]
 fn shells_can_complete_the_commands() {
     let tmp = Folder::new();
     let (script, _, status) = pvm(tmp.path(), &["completions", "bash"]);

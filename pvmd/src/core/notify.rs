@@ -50,17 +50,18 @@ impl Notifies {
     /// Who waits for what, for people.
     pub fn write_state(&self, out: &mut String) -> std::fmt::Result {
         for (subject, who) in &self.once {
-            match subject {
-                Subject::TaskExit(tid) => writeln!(out, "{} hears of the exit of {tid}", who.tid)?,
-                Subject::HostDelete(tid) => writeln!(out, "{} hears of the loss of host {tid}", who.tid)?,
-            }
+            let what = match subject {
+                Subject::TaskExit(tid) => format!("exit of {tid}"),
+                Subject::HostDelete(tid) => format!("loss of host {tid}"),
+            };
+            writeln!(out, "{} subscribes to the {what}", who.tid)?;
         }
         for (left, who) in &self.host_add {
             let times = if *left < 0 { "without end".to_owned() } else { format!("{left} more times") };
-            writeln!(out, "{} hears of new hosts, {times}", who.tid)?;
+            writeln!(out, "{} subscribes to new hosts, {times}", who.tid)?;
         }
         for (tid, hosts) in &self.watched_by {
-            writeln!(out, "the exit of {tid} is of interest to hosts {}", listed(hosts))?;
+            writeln!(out, "hosts that subscribe to the exit of {tid}: {}", listed(hosts))?;
         }
         Ok(())
     }
