@@ -106,6 +106,18 @@ impl Group {
         self.instances.get(&tid).map(|&instance| instance as i32).ok_or(PvmError::NotInGroup)
     }
 
+    /// The instance of a task; of the tid -1, with which the original marks free slots, the one that the next member gets.
+    pub fn instance_or_next(&self, tid: Tid) -> Result<i32, PvmError> {
+        match tid.raw() {
+            -1 => Ok(self.next_instance() as i32),
+            _ => self.instance(tid),
+        }
+    }
+
+    fn next_instance(&self) -> usize {
+        self.free.first().copied().unwrap_or(self.slots.len())
+    }
+
     pub fn tid(&self, instance: i32) -> Result<Tid, PvmError> {
         let slot = usize::try_from(instance).ok().and_then(|instance| self.slots.get(instance));
         slot.copied().flatten().map(|member| member.tid).ok_or(PvmError::NoInst)

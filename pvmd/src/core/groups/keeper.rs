@@ -204,7 +204,7 @@ impl Keeper {
             Request::Bcast(name) => self.tids(name, self.group(name).map(|group| group.members().collect())),
             Request::TidList(name) => self.tids(name, self.group(name).and_then(Group::members_without_gap)),
             Request::GetInst(name, tid) => {
-                self.with_state(name, self.group(name).and_then(|group| group.instance(tid)))
+                self.with_state(name, self.group(name).and_then(|group| group.instance_or_next(tid)))
             }
             Request::GetTid(name, instance) => {
                 let tid = self.group(name).and_then(|group| group.tid(instance));
