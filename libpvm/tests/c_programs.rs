@@ -94,6 +94,7 @@ programs! {
     machines_end_and_start_in_fortran: "halts.f90";
     members_of_groups_have_hosts: "group_hosts.c";
     group_calls_answer_odd_arguments: "odd_groups.c";
+    a_running_daemon_is_named_in_one_line: "running.c";
 }
 
 /// With the original a message that a handler sends does not end the wait.

@@ -2,7 +2,8 @@
 
 use super::errors;
 use super::memory::texts;
-use super::state::Failure;
+use super::state::{Failure, locked};
+use pvm_wire::PvmError;
 use std::ffi::{c_char, c_int};
 
 /// Starts a daemon on this host; with `block` it returns when the hosts of the hostfile are settled.
@@ -13,6 +14,10 @@ use std::ffi::{c_char, c_int};
 pub unsafe extern "C" fn pvm_start_pvmd(count: c_int, args: *const *const c_char, block: c_int) -> c_int {
     // SAFETY: as promised.
     let args = unsafe { texts(args, count) };
+    // Programs that start a daemon in any case become tasks of the one that runs, and their users know the one line about it.
+    if args.is_ok() && locked(|state| state.engine().map(|_| ())).is_ok() {
+        return errors::finish("pvm_start_pvmd", Err(PvmError::DupHost.into()));
+    }
     let started = args.and_then(|args| crate::start_daemon(&args, block != 0).map_err(explained));
     errors::finish("pvm_start_pvmd", started.map(|_| 0))
 }
