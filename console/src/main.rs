@@ -1,4 +1,4 @@
-//! The `pvm` command. Under the names `pvmd` and `pvm-task-manager` it is those programs.
+//! The `pvm` command. Under the names `pvmd`, `pvm-task-manager` and `pvmgs` it is those programs.
 #![forbid(unsafe_code)]
 
 use anyhow::Context;
@@ -17,6 +17,7 @@ fn main() -> ExitCode {
     match own_name {
         Some("pvmd") => return pvmd::cli::run(args.to_vec()),
         Some("pvm-task-manager") => return pvm_task_manager::run(args.to_vec()),
+        Some("pvmgs") => return group_server(),
         _ => {}
     }
     match args.first().and_then(|first| first.to_str()) {
@@ -27,6 +28,15 @@ fn main() -> ExitCode {
         Some(first) if is_subcommand(first) => subcommand(),
         _ => pvm_console::console::run(args),
     }
+}
+
+/// PVM's group server, which `configure` scripts look for. There is nothing to serve: a program that is spawned ends quietly, since
+/// its output would be among that of the tasks.
+fn group_server() -> ExitCode {
+    if std::env::var_os("PVMEPID").is_none() {
+        println!("pvmgs: the daemon (pvmd) keeps all groups; there is no group server to start");
+    }
+    ExitCode::SUCCESS
 }
 
 fn subcommand() -> ExitCode {

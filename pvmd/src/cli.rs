@@ -97,15 +97,12 @@ pub fn command() -> clap::Command {
 
 /// The program `pvmd`.
 pub fn main() -> ExitCode {
-    let manager = beside_own("pvm-task-manager").map(|path| vec![path]);
-    let program = Myself { again: own_path().into_iter().collect(), manager: manager.unwrap_or_default() };
-    serve(std::env::args_os().skip(1), program)
+    run(std::env::args_os().skip(1))
 }
 
-/// `pvm daemon`: this executable is all there is, and is the task manager, too.
+/// The daemon with these arguments, in an executable of whatever name.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let word = |word: &str| own_path().into_iter().chain([OsString::from(word)]).collect::<Vec<_>>();
-    serve(args, Myself { again: word("daemon"), manager: word("task-manager") })
+    serve(args, Myself::new())
 }
 
 /// How this system's programs are run from here.
@@ -116,13 +113,18 @@ struct Myself {
     manager: Vec<OsString>,
 }
 
-fn own_path() -> Option<OsString> {
-    std::env::current_exe().ok().map(PathBuf::into_os_string)
-}
-
-fn beside_own(name: &str) -> Option<OsString> {
-    let path = std::env::current_exe().ok()?.with_file_name(name);
-    settings::is_executable(&path).then(|| path.into_os_string())
+impl Myself {
+    /// An executable named `pvmd` is run again by its name; any other is `pvm`, which needs a word to be another program.
+    fn new() -> Self {
+        let Ok(own) = std::env::current_exe() else { return Self { again: Vec::new(), manager: Vec::new() } };
+        let word = |word: &str| vec![own.clone().into_os_string(), word.into()];
+        if own.file_name() != Some("pvmd".as_ref()) {
+            return Self { again: word("daemon"), manager: word("task-manager") };
+        }
+        let manager = own.with_file_name("pvm-task-manager");
+        let manager = settings::is_executable(&manager).then(|| vec![manager.into_os_string()]);
+        Self { again: vec![own.into_os_string()], manager: manager.unwrap_or_default() }
+    }
 }
 
 fn serve(args: impl IntoIterator<Item = OsString>, myself: Myself) -> ExitCode {
