@@ -4,6 +4,8 @@ PREFIX   = /usr/local
 DESTDIR  =
 CARGO    = cargo
 INSTALL  = install
+# What is installed has no debug sections; "make install STRIP=true" keeps them.
+STRIP    = strip
 
 # Where cargo leaves what it built. The C libraries are built by themselves: built along with what Rust programs link they would not be
 # optimised across crates, which costs short messages a quarter. In a folder of their own, or each build would undo the other.
@@ -19,12 +21,23 @@ API_VERSION := $(shell sed -n 's/^.define PVM_VER *"\(.*\)"/\1/p' libpvm/include
 # libgcc and libc by themselves. From glibc 2.34 on, all but libm are empty.
 LIBS_PRIVATE = -lutil -lrt -lpthread -lm -ldl
 
+# Calls that PVM has in libraries of their own, as patterns of symbols (packaging/filter.sh).
+FORTRAN = 'pvm*_'
+GROUPS  = '!pvm*_' PvmMax PvmMin PvmSum PvmProduct 'gs_*' gstid pvmgs_tmout pvm_barrier pvm_bcast pvm_freezegroup pvm_gather \
+	pvm_getinst pvm_gettid 'pvm_grp*' pvm_gsdump pvm_gsize pvm_joingroup pvm_lvgroup pvm_reduce pvm_scatter
+OTHERS  = '!pvm*_' $(foreach symbol,$(wordlist 2,99,$(GROUPS)),'!'$(symbol)) '*'
+FILTERS = libgpvm3.so.3 libfpvm3.so.3 filters/libpvm3.so
+
+# One executable, which is each of these programs by the name it is called.
 PROGRAMS = pvm pvmd pvm-task-manager
 HEADERS  = pvm3.h pvm3x.h pvmtev.h pvmproto.h fpvm3.h
 ARCHIVES = libpvm3.a libgpvm3.a libfpvm3.a
 
-# Sections of the manual, all written by pvm-docs.
+# Sections of the manual, all written by pvm-docs; and the pages that these cite, with their pictures.
 MANUAL   = man1 man3
+DOCS     = share/doc/pvm3
+PICTURES = $(wildcard docs/*/*.svg)
+PAGES    = $(wildcard docs/*.md) $(PICTURES)
 
 # Within PREFIX: PVM's own tree, in which makefiles of PVM programs find what they expect.
 ROOT     = lib/pvm3
@@ -32,34 +45,43 @@ ROOT_LIB = $(ROOT)/lib/$(PVM_ARCH)
 ROOT_BIN = $(ROOT)/bin/$(PVM_ARCH)
 
 INSTALLED = $(PROGRAMS:%=bin/%) $(HEADERS:%=include/%) $(ARCHIVES:%=lib/%) \
-	lib/libpvm3.so.3 lib/libpvm3.so lib/libgpvm3.so.3 lib/libgpvm3.so lib/libfpvm3.so lib/pkgconfig/pvm3.pc \
+	lib/libpvm3.so.3 lib/libpvm3.so lib/libgpvm3.so.3 lib/libgpvm3.so lib/libfpvm3.so.3 lib/libfpvm3.so lib/pkgconfig/pvm3.pc \
 	$(ROOT)/include $(ROOT)/lib/pvm $(ROOT)/lib/pvmd $(ROOT)/lib/pvmgetarch $(ROOT)/lib/aimk \
-	$(ARCHIVES:%=$(ROOT_LIB)/%) $(ROOT)/conf/$(PVM_ARCH).def $(ROOT)/conf/created-dirs $(ROOT)/conf/manual-pages
+	$(ARCHIVES:%=$(ROOT_LIB)/%) $(ROOT_BIN)/pvmgs $(PAGES:docs/%=$(DOCS)/%) \
+	$(ROOT)/conf/$(PVM_ARCH).def $(ROOT)/conf/created-dirs $(ROOT)/conf/manual-pages
 
 # Folders that are PVM's alone, innermost first, and those it shares with others, outermost first.
-OWN_DIRS    = $(ROOT_LIB) $(ROOT)/lib $(ROOT_BIN) $(ROOT)/bin $(ROOT)/conf $(ROOT)
-SHARED_DIRS = / /bin /include /lib /lib/pkgconfig /share /share/man $(MANUAL:%=/share/man/%)
+DOCS_DIRS   = $(patsubst docs/%/,$(DOCS)/%,$(sort $(dir $(PICTURES)))) $(DOCS)
+OWN_DIRS    = $(DOCS_DIRS) $(ROOT_LIB) $(ROOT)/lib $(ROOT_BIN) $(ROOT)/bin $(ROOT)/conf $(ROOT)
+SHARED_DIRS = / /bin /include /lib /lib/pkgconfig /share /share/doc /share/man $(MANUAL:%=/share/man/%)
 
 TO    = $(DESTDIR)$(PREFIX)
 FILL  = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@PVM_ARCH@|$(PVM_ARCH)|' -e 's|@RELEASE@|$(RELEASE)|' \
 	-e 's|@API_VERSION@|$(API_VERSION)|' -e 's|@LIBS_PRIVATE@|$(LIBS_PRIVATE)|'
-BUILT = $(PROGRAMS:%=$(BUILD)/%) $(LIBRARY)/libpvm3.so $(LIBRARY)/libpvm3.a $(LIBRARY)/libgpvm3.so.3 \
-	$(BUILD)/man/man1/pvm.1
+BUILT = $(BUILD)/pvm $(LIBRARY)/libpvm3.so $(LIBRARY)/libpvm3.a $(FILTERS:%=$(LIBRARY)/%) $(BUILD)/man/man1/pvm.1
 
 .PHONY: all build check docs check-install install uninstall help
 
 all: build
 
 build:
-	$(CARGO) build --release --locked -p pvm-console -p pvmd -p pvm-task-manager -p pvm-docs
+	$(CARGO) build --release --locked -p pvm-console -p pvm-docs
 	$(CARGO) rustc --release --locked -p libpvm --lib --crate-type cdylib,staticlib --target-dir $(TARGET)/libraries
 	$(BUILD)/pvm-docs man $(BUILD)/man
-	$(MAKE) --no-print-directory $(LIBRARY)/libgpvm3.so.3
+	$(MAKE) --no-print-directory $(FILTERS:%=$(LIBRARY)/%)
 
-# Programs linked with PVM's group library ask the loader for libgpvm3.so.3. It is empty and needs libpvm3.so.3: a
-# mere link to that would not do, since ldconfig knows libraries by the name they have inside.
-$(LIBRARY)/libgpvm3.so.3: $(LIBRARY)/libpvm3.so
-	$(CC) -shared -nostdlib -Wl,-soname,libgpvm3.so.3 -Wl,--no-as-needed -o $@ $<
+# Libraries for the linker, whose calls are all in libpvm3.so.3. So libpvm3.so leaves out what the others have: whatever the order of
+# the libraries, and with --as-needed, too, a program names those whose calls it makes.
+$(LIBRARY)/libgpvm3.so.3: $(LIBRARY)/libpvm3.so packaging/filter.sh
+	CC="$(CC)" packaging/filter.sh $< $(@F) libpvm3.so.3 $@ $(GROUPS)
+
+$(LIBRARY)/libfpvm3.so.3: $(LIBRARY)/libpvm3.so packaging/filter.sh
+	CC="$(CC)" packaging/filter.sh $< $(@F) libpvm3.so.3 $@ $(FORTRAN)
+
+# Programs may open it by this name, too.
+$(LIBRARY)/filters/libpvm3.so: $(LIBRARY)/libpvm3.so packaging/filter.sh
+	mkdir -p $(@D)
+	CC="$(CC)" packaging/filter.sh $< libpvm3.so.3 '$$ORIGIN/libpvm3.so.3' $@ $(OTHERS)
 
 check:
 	$(CARGO) test --workspace --locked
@@ -79,27 +101,40 @@ install:
 		[ -d "$(TO)$$dir" ] && continue; \
 		mkdir -p "$(TO)$$dir" && created="$$created $$dir" || exit 1; \
 	done; \
-	mkdir -p "$(TO)/$(ROOT_LIB)" "$(TO)/$(ROOT_BIN)" "$(TO)/$(ROOT)/conf" && \
+	mkdir -p "$(TO)/$(ROOT_LIB)" "$(TO)/$(ROOT_BIN)" "$(TO)/$(ROOT)/conf" $(DOCS_DIRS:%="$(TO)/%") && \
 	for dir in $$created; do echo $$dir; done >> "$(TO)/$(ROOT)/conf/created-dirs"
-	cd $(BUILD) && $(INSTALL) -m 755 $(PROGRAMS) "$(TO)/bin"
+	$(INSTALL) -m 755 -s --strip-program="$(STRIP)" $(BUILD)/pvm "$(TO)/bin"
+	@cd "$(TO)/bin" && for name in $(filter-out pvm,$(PROGRAMS)); do \
+		ln -f pvm $$name 2>/dev/null || ln -sfT pvm $$name || exit 1; \
+	done
 	cd libpvm/include && $(INSTALL) -m 644 $(HEADERS) "$(TO)/include"
-	$(INSTALL) -m 755 $(LIBRARY)/libpvm3.so "$(TO)/lib/libpvm3.so.3"
-	$(INSTALL) -m 755 $(LIBRARY)/libgpvm3.so.3 "$(TO)/lib"
+	$(INSTALL) -m 755 -s --strip-program="$(STRIP)" $(LIBRARY)/libpvm3.so "$(TO)/lib/libpvm3.so.3"
+	@rm -f "$(TO)/lib/libpvm3.so"
+	$(INSTALL) -m 755 $(FILTERS:%=$(LIBRARY)/%) "$(TO)/lib"
 	$(INSTALL) -m 644 $(LIBRARY)/libpvm3.a "$(TO)/lib"
-	@cd "$(TO)/lib" && for lib in libpvm3 libgpvm3 libfpvm3; do ln -sfT libpvm3.so.3 $$lib.so || exit 1; done
+	$(STRIP) --strip-debug "$(TO)/lib/libpvm3.a"
+	@cd "$(TO)/lib" && for lib in libgpvm3 libfpvm3; do ln -sfT $$lib.so.3 $$lib.so || exit 1; done
 	@cd "$(TO)/lib" && for lib in libgpvm3 libfpvm3; do ln -sfT libpvm3.a $$lib.a || exit 1; done
-	$(FILL) packaging/pvm3.pc.in > "$(TO)/lib/pkgconfig/pvm3.pc"
+	run_path=$$(packaging/run-path.sh "$(PREFIX)/lib") && \
+	$(FILL) -e "s|@RUN_PATH@|$$run_path|" packaging/pvm3.pc.in > "$(TO)/lib/pkgconfig/pvm3.pc"
 	$(FILL) packaging/arch.def.in > "$(TO)/$(ROOT)/conf/$(PVM_ARCH).def"
 	cd packaging && $(INSTALL) -m 755 pvmgetarch aimk "$(TO)/$(ROOT)/lib"
 	@for section in $(MANUAL); do \
 		$(INSTALL) -m 644 $(BUILD)/man/$$section/* "$(TO)/share/man/$$section" || exit 1; \
+		cd $(BUILD)/man && for page in $$(grep -l @DOCS@ $$section/*); do \
+			sed 's|@DOCS@|$(PREFIX)/$(DOCS)|' $$page > "$(TO)/share/man/$$page" || exit 1; \
+		done; \
+		cd - >/dev/null; \
 	done
+	@for page in $(PAGES:docs/%=%); do $(INSTALL) -m 644 docs/$$page "$(TO)/$(DOCS)/$$page" || exit 1; done
 	@pages=$$(cat "$(TO)/$(ROOT)/conf/manual-pages" 2>/dev/null; cd $(BUILD)/man && ls -d $(MANUAL:%=%/*)) && \
 	printf '%s\n' $$pages | sort -u > "$(TO)/$(ROOT)/conf/manual-pages"
 	@ln -sfT ../../include "$(TO)/$(ROOT)/include"
 	@cd "$(TO)/$(ROOT)/lib" && for name in pvm pvmd; do ln -sfT ../../../bin/$$name $$name || exit 1; done
+	@ln -sfT ../../../../bin/pvm "$(TO)/$(ROOT_BIN)/pvmgs"
 	@cd "$(TO)/$(ROOT_LIB)" && for name in $(ARCHIVES); do ln -sfT ../../../$$name $$name || exit 1; done
-	@echo "Installed in $(TO). If the loader does not search $(PREFIX)/lib, run ldconfig or set LD_LIBRARY_PATH."
+	@echo "Installed in $(TO). Programs built with \`pkg-config --libs pvm3\` find the libraries there;"
+	@echo "for others run ldconfig, or set LD_LIBRARY_PATH, if the loader does not search $(PREFIX)/lib."
 
 # What install put there and nothing else: a folder goes only if it is empty and was not there before.
 uninstall:
@@ -119,4 +154,5 @@ help:
 	@echo ""
 	@echo "PREFIX=$(PREFIX)          where programs will look for PVM; absolute"
 	@echo "DESTDIR=$(DESTDIR)                   put before PREFIX while copying, for packages"
+	@echo "STRIP=$(STRIP)               what removes debug sections; STRIP=true keeps them"
 	@echo "PVM_ARCH=$(PVM_ARCH)          name of the folders for this machine's libraries and programs"

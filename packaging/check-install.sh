@@ -51,11 +51,16 @@ check_layout() {
 		[ -f "$1/include/$name" ] || fail "include/$name is missing"
 		cmp -s "$1/include/$name" "$1/lib/pvm3/include/$name" || fail "PVM_ROOT/include has no $name"
 	done
-	for name in libpvm3.so.3 libgpvm3.so.3 libpvm3.a pkgconfig/pvm3.pc; do
+	for name in pvmd pvm-task-manager; do
+		[ "$1/bin/$name" -ef "$1/bin/pvm" ] || fail "bin/$name is not the same file as bin/pvm"
+	done
+	for name in libpvm3.so.3 libpvm3.so libgpvm3.so.3 libfpvm3.so.3 libpvm3.a pkgconfig/pvm3.pc; do
 		[ -f "$1/lib/$name" ] || fail "lib/$name is missing"
 	done
+	link_to "$1/lib/libgpvm3.so" libgpvm3.so.3
+	link_to "$1/lib/libfpvm3.so" libfpvm3.so.3
+	link_to "$1/lib/pvm3/bin/$arch/pvmgs" ../../../../bin/pvm
 	for name in libpvm3 libgpvm3 libfpvm3; do
-		link_to "$1/lib/$name.so" libpvm3.so.3
 		link_to "$1/lib/pvm3/lib/$arch/$name.a" "../../../$name.a"
 	done
 	link_to "$1/lib/libgpvm3.a" libpvm3.a
@@ -77,15 +82,32 @@ check_manual() {
 		case $name in *mwid) continue ;; esac
 		[ -f "$1/share/man/man3/$name.3" ] || fail "$name has no manual page"
 	done
+	for file in $(grep -rhoE '[^ ()\\]*\.md' "$1/share/man" | sort -u); do
+		# What stands in "fB…" is bold.
+		file=${file#fB}
+		[ -f "$1/share/doc/pvm3/${file##*/}" ] || fail "a manual page cites $file, which is not installed"
+		[ "${file%/*}" = "${2:-$1}/share/doc/pvm3" ] || fail "a manual page cites $file, in no folder of this installation"
+	done
 	have mandoc "manual pages" || return 0
 	(cd "$1/share/man" && mandoc -T lint -W error man1/*.1 man3/*.3) || fail "a manual page has mistakes"
 }
 
 check_names_inside() {
-	[ "$(dynamic "$1/lib/libpvm3.so.3" SONAME)" = libpvm3.so.3 ] || fail "libpvm3.so.3 has another SONAME"
-	[ "$(dynamic "$1/lib/libgpvm3.so.3" SONAME)" = libgpvm3.so.3 ] || fail "libgpvm3.so.3 has another SONAME"
-	[ "$(dynamic "$1/lib/libgpvm3.so.3" NEEDED)" = libpvm3.so.3 ] || fail "libgpvm3.so.3 does not need libpvm3.so.3"
+	for name in libpvm3.so.3 libgpvm3.so.3 libfpvm3.so.3; do
+		[ "$(dynamic "$1/lib/$name" SONAME)" = $name ] || fail "$name has another SONAME"
+	done
+	[ "$(dynamic "$1/lib/libpvm3.so" SONAME)" = libpvm3.so.3 ] || fail "libpvm3.so is not for libpvm3.so.3"
+	for name in libgpvm3.so.3 libfpvm3.so.3; do
+		dynamic "$1/lib/$name" NEEDED | grep -qx libpvm3.so.3 || fail "$name does not need libpvm3.so.3"
+	done
 	[ -z "$(dynamic "$1/lib/libpvm3.so.3" NEEDED | grep pvm)" ] || fail "libpvm3.so.3 needs another PVM library"
+}
+
+check_stripped() {
+	for name in bin/pvm lib/libpvm3.so.3; do
+		! readelf -S "$1/$name" | grep -qE '\.(debug_|symtab)' || fail "$name is not stripped"
+	done
+	! readelf -S "$1/lib/libpvm3.a" 2>/dev/null | grep -q '\.debug_info' || fail "libpvm3.a is not stripped"
 }
 
 # check_shared PROGRAM PREFIX, check_static PROGRAM: which libpvm a program got.
@@ -97,6 +119,69 @@ check_shared() {
 
 check_static() {
 	! dynamic "$1" NEEDED | grep pvm || fail "$1 should need no shared PVM library"
+}
+
+# check_named PROGRAM LIBRARY…: the PVM libraries that a program names, in any order.
+check_named() {
+	program=$1
+	shift
+	[ "$(dynamic "$program" NEEDED | grep pvm | sort | tr '\n' ' ')" = "$* " ] ||
+		fail "$program should name $*, but names $(dynamic "$program" NEEDED | tr '\n' ' ')"
+}
+
+# A program names each library whose calls it makes, whatever the order of the libraries, and no other.
+check_linking() {
+	have "${CC:-cc}" "names of libraries in programs" || return 0
+	echo 'int main(void) { return pvm_gsize("g") + pvm_mytid() + pvm_exit(); }' >"$work/g.c"
+	echo 'int main(void) { return pvm_mytid() + pvm_exit(); }' >"$work/p.c"
+	for libraries in "-lgpvm3 -lpvm3" "-lpvm3 -lgpvm3" "-lfpvm3 -lgpvm3 -lpvm3"; do
+		# shellcheck disable=SC2086 # several flags
+		${CC:-cc} -w -include "$1/include/pvm3.h" "$work/g.c" -o "$work/g" -Wl,--as-needed -L"$1/lib" $libraries
+		check_named "$work/g" libgpvm3.so.3 libpvm3.so.3
+		# shellcheck disable=SC2086 # several flags
+		${CC:-cc} -w -include "$1/include/pvm3.h" "$work/p.c" -o "$work/p" -Wl,--as-needed -L"$1/lib" $libraries
+		check_named "$work/p" libpvm3.so.3
+	done
+	# Programs linked before the libraries had names of their own name libpvm3.so.3 only.
+	${CC:-cc} -w -include "$1/include/pvm3.h" "$work/g.c" -o "$work/g" "$1/lib/libpvm3.so.3"
+	check_named "$work/g" libpvm3.so.3
+	check_shared "$work/g" "$1"
+	have pkg-config "pvm3.pc" || return 0
+	flags=$(PKG_CONFIG_PATH="$1/lib/pkgconfig" pkg-config --cflags --libs pvm3)
+	for file in g p; do
+		# shellcheck disable=SC2086 # several flags
+		${CC:-cc} -w -include pvm3.h "$work/$file.c" -o "$work/$file" $flags
+		# Whatever other PVM is installed: no setting is needed to get this one.
+		(unset LD_LIBRARY_PATH && ldd -r "$work/$file") >"$work/ldd" 2>&1
+		! grep pvm3 "$work/ldd" | grep -v " => $1/lib/lib[gf]*pvm3.so.3 " || fail "pvm3.pc leads to another PVM"
+	done
+}
+
+# check_group_server PREFIX: `configure` scripts look for a pvmgs. Started by hand it says what it is; spawned it ends.
+check_group_server() {
+	"$1/lib/pvm3/bin/$arch/pvmgs" </dev/null >"$work/said" || fail "pvmgs fails"
+	grep -q "^pvmgs: the daemon" "$work/said" || fail "pvmgs does not say what it is: $(cat "$work/said")"
+	have "${CC:-cc}" "spawning pvmgs" || return 0
+	cat >"$work/gs.c" <<'END'
+#include <stdio.h>
+#include <pvm3.h>
+int main(void)
+{
+	int tid, started;
+	pvm_catchout(stdout);
+	started = pvm_spawn("pvmgs", NULL, PvmTaskDefault, "", 1, &tid);
+	if (started == 1) {
+		pvm_notify(PvmTaskExit, 1, 1, &tid);
+		pvm_recv(-1, 1);
+	}
+	pvm_catchout(0);
+	printf("%d started, group member %d\n", started, pvm_joingroup("g"));
+	return pvm_exit();
+}
+END
+	${CC:-cc} -I"$1/include" "$work/gs.c" -o "$work/gs" -L"$1/lib" -lgpvm3 -lpvm3 -Wl,-rpath,"$1/lib"
+	PVM_PATH=$1/lib/pvm3/bin/$arch says "^1 started, group member 0$" "$work/gs" "$1"
+	[ "$(grep -vcE '\] (BEGIN|EOF)$' "$work/said")" = 1 ] || fail "pvmgs is not quiet when spawned: $(cat "$work/said")"
 }
 
 # The examples, built as a user would who copied them elsewhere.
@@ -254,7 +339,10 @@ prefix=$work/prefix
 run_make install PREFIX="$prefix" "$@"
 check_layout "$prefix"
 check_names_inside "$prefix"
+check_stripped "$prefix"
 check_manual "$prefix"
+check_linking "$prefix"
+check_group_server "$prefix"
 compile_c "$prefix"
 compile_fortran "$prefix"
 compile_with_aimk "$prefix"
@@ -282,7 +370,7 @@ done | sort | diff - "$work/left" || fail "not what should be left"
 step "install for a package"
 run_make install PREFIX=/opt/pvm DESTDIR="$work/stage" "$@"
 check_layout "$work/stage/opt/pvm"
-check_manual "$work/stage/opt/pvm"
+check_manual "$work/stage/opt/pvm" /opt/pvm
 ! grep -r "$work" "$work/stage/opt/pvm/lib/pkgconfig" "$work/stage/opt/pvm/lib/pvm3/conf" || fail "DESTDIR got into a file"
 run_make uninstall PREFIX=/opt/pvm DESTDIR="$work/stage" "$@"
 [ -z "$(find "$work/stage" ! -type d)" ] && [ ! -e "$work/stage/opt/pvm" ] || fail "left behind: $(find "$work/stage")"

@@ -159,9 +159,9 @@ fn stamp(prefix: &Path) -> PathBuf {
 
 fn is_current(prefix: &Path) -> bool {
     let Some(installed) = modified(&stamp(prefix)) else { return false };
-    let built = target().join("release");
     let sources = ["Makefile", "packaging", "libpvm/include"].map(|path| workspace().join(path));
-    let files = ["pvm", "pvmd", "pvm-task-manager", "libpvm3.so", "libpvm3.a"].map(|name| built.join(name));
+    let built = ["release/pvm", "libraries/release/libpvm3.so", "libraries/release/libpvm3.a"];
+    let files = built.map(|name| target().join(name));
     sources
         .iter()
         .chain(&files)
