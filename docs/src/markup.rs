@@ -25,6 +25,8 @@ pub enum Span<'a> {
     Code(&'a str),
     /// Text that stands out.
     Bold(&'a str),
+    /// A page of this documentation: its file's name.
+    Page(&'a str),
 }
 
 /// The blocks of a text.
@@ -107,7 +109,7 @@ fn join<'a>(lines: impl Iterator<Item = &'a str>) -> String {
     lines.map(str::trim).collect::<Vec<_>>().join(" ")
 }
 
-/// The pieces of a line; of a link only its text.
+/// The pieces of a line; of a link only its text, unless it leads to another page.
 pub fn spans(text: &str) -> Vec<Span<'_>> {
     let mut spans = Vec::new();
     let mut rest = text;
@@ -127,9 +129,10 @@ fn first_span(text: &str) -> (Span<'_>, &str) {
         return (Span::Bold(bold), after);
     }
     if let Some((shown, after)) = text.strip_prefix('[').and_then(|rest| rest.split_once("]("))
-        && let Some((_, after)) = after.split_once(')')
+        && let Some((target, after)) = after.split_once(')')
     {
-        return (Span::Plain(shown), after);
+        let is_page = target.ends_with(".md") && !target.contains('/');
+        return (if is_page { Span::Page(target) } else { Span::Plain(shown) }, after);
     }
     // At least one character: what begins like the above but is none of them is plain.
     let start = text.chars().next().map_or(0, char::len_utf8);
@@ -161,7 +164,7 @@ mod tests {
     #[test]
     fn spans_are_told_apart() {
         assert_eq!(
-            spans("a `b` **c** [d](e) [f] `g"),
+            spans("a `b` **c** [d](e) [h](i.md) [f] `g"),
             [
                 Span::Plain("a "),
                 Span::Code("b"),
@@ -169,6 +172,8 @@ mod tests {
                 Span::Bold("c"),
                 Span::Plain(" "),
                 Span::Plain("d"),
+                Span::Plain(" "),
+                Span::Page("i.md"),
                 Span::Plain(" "),
                 Span::Plain("[f] "),
                 Span::Plain("`g"),

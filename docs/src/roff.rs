@@ -142,11 +142,15 @@ fn describe(head: &[String], cells: &[String]) -> String {
     text
 }
 
+/// Stands for the folder in which this documentation is installed, which `make install` knows.
+pub const DOCS: &str = "@DOCS@";
+
 /// A line with its bold parts and code, which man shows bold, too.
 pub fn inline(text: &str) -> String {
     let parts = spans(text).into_iter().map(|span| match span {
         Span::Plain(text) => escape_inside(text),
         Span::Code(text) | Span::Bold(text) => format!("\\fB{}\\fP", escape_inside(text)),
+        Span::Page(file) => format!("\\fB{DOCS}/{}\\fP", escape_inside(file)),
     });
     guard(parts.collect())
 }

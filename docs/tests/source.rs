@@ -154,6 +154,24 @@ fn every_name_leads_to_a_page() {
     }
 }
 
+/// What is not installed cannot be read.
+#[test]
+fn pages_cite_pages_and_installed_files_only() {
+    let pages = manual(&root()).unwrap();
+    let mut cited = 0;
+    for page in &pages {
+        let words = page.text.split(|c: char| c.is_whitespace() || "()\\,;".contains(c));
+        for word in words.filter(|word| word.contains(".md")) {
+            let file = word.trim_start_matches("fB").strip_prefix("@DOCS@/");
+            let file = file.unwrap_or_else(|| panic!("{} cites {word}, which is not installed", page.path));
+            assert!(root().join("docs").join(file).is_file(), "{} cites {word}: no such page", page.path);
+            cited += 1;
+        }
+        assert!(!page.text.contains("docs/"), "{} cites a file of the sources", page.path);
+    }
+    assert!(cited > 0, "no page cites another: the test finds nothing");
+}
+
 #[test]
 fn manual_pages_refer_to_manual_pages_only() {
     let pages: BTreeMap<String, String> =
