@@ -63,11 +63,7 @@ fn the_rust_program_runs() {
     let folder = TempDir::new().expect("a temporary folder can be made");
     fs::create_dir(folder.path().join("src")).expect("a temporary folder can be made");
     write(folder.path(), "src/main.rs", &shown("readme_rust"));
-    let library = workspace().join("libpvm");
-    let manifest = format!(
-        "[package]\nname = \"hello\"\nedition = \"2024\"\n[dependencies]\nlibpvm = {{ path = \"{}\" }}\n",
-        library.display()
-    );
+    let manifest = shown("readme_manifest").replace("../pvm", &workspace().display().to_string());
     write(folder.path(), "Cargo.toml", &manifest);
     // The versions that everything else is built with.
     fs::copy(workspace().join("Cargo.lock"), folder.path().join("Cargo.lock"))
