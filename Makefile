@@ -20,6 +20,7 @@ API_VERSION := $(shell sed -n 's/^.define PVM_VER *"\(.*\)"/\1/p' libpvm/include
 # What a program that links libpvm3.a needs besides, as `rustc --print native-static-libs` lists it; compilers add
 # libgcc and libc by themselves. From glibc 2.34 on, all but libm are empty.
 LIBS_PRIVATE = -lutil -lrt -lpthread -lm -ldl
+# With --gc-sections, which pvm3.pc adds, a static program has only those parts of the library that it can reach.
 
 # Calls that PVM has in libraries of their own, as patterns of symbols (packaging/filter.sh).
 FORTRAN = 'pvm*_'

@@ -20,6 +20,8 @@ impl Roff {
             ".TH \"{}\" {section} \"\" \"PVM {version}\" \"Parallel Virtual Machine\"",
             escape(&title)
         ));
+        // Names of files and options stay whole.
+        page.line(".nh");
         page.section("name");
         page.line(&format!("{} \\- {}", escape(name), inline(summary)));
         page
