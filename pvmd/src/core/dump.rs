@@ -98,6 +98,7 @@ impl fmt::Display for Timer {
                 write!(out, "look for room for batch {} of host {}", batch.number, batch.home)
             }
             Self::Hoster(host) => write!(out, "time limit of the hoster for host {host}"),
+            Self::Departure(host) => write!(out, "time limit for the end of host {host}"),
             Self::LastWords(tid) => write!(out, "close the connection of {tid}, whose process has ended"),
             Self::Slice(number) => write!(out, "end of slice {number}"),
             Self::Look(number) => write!(out, "review of slice {number}"),
