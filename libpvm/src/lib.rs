@@ -34,6 +34,7 @@ mod error;
 #[allow(unsafe_code)]
 mod ffi;
 mod groups;
+mod incidents;
 mod incoming;
 mod machine;
 mod notify;
@@ -53,6 +54,7 @@ pub use error::{Error, Result};
 pub use groups::Group;
 pub use machine::{Adopted, ClockAhead, HostFailure, HostInfo, HostState, Scope, TaskInfo};
 pub use pack::Pack;
+pub use pvm_wire::incident::{Incident, signal_of};
 pub use pvm_wire::queue::{BatchEvent, BatchRecord, NodeTally};
 pub use pvm_wire::{Complex32, Complex64, Element, Encoding, Message, PvmError, Tid};
 pub use queue::Queued;

@@ -1,11 +1,13 @@
-//! Tracers: what they are told of the life of tasks, and the one that gets what nobody else does.
+//! Tracers: what they are told of the life of tasks, and the one that gets what nobody else does. Observers: what they
+//! are told of losses.
 
 mod recorder;
 
 use pvm_wire::body::{BodyReader, BodyWriter};
-use pvm_wire::codes::Tm;
+use pvm_wire::codes::{CONTEXT_TM, INCIDENT_TAG, Tm, Tmx};
 use pvm_wire::daemon::DaemonMsg;
 use pvm_wire::events::{Datum, Event as Traced, Head, Writer};
+use pvm_wire::incident::{Incident, IncidentRequest};
 use pvm_wire::spawn::{Sink, SpawnRequest, flags};
 use pvm_wire::{PvmError, Tid};
 use pvmd::core::event::{Action, ConnId, Event};
@@ -157,4 +159,82 @@ fn all_daemons_know_the_tracer_until_it_ends() {
     let mut r = drained(r);
     let (_, next) = r.enrol(103, 0);
     assert_eq!(next.trace, Sink::default());
+}
+
+/// The next message to a task is this incident.
+fn hears_of(r: &mut Recorder, conn: ConnId, expected: &Incident) {
+    let (to, message) = r.message();
+    assert_eq!((to, message.src, message.header.tag), (conn, Tid::MY_DAEMON, INCIDENT_TAG));
+    assert_eq!(&Incident::decode(&message.body).unwrap(), expected);
+}
+
+fn hear_message(r: &mut Recorder, from: u32, message: DaemonMsg) {
+    r.feed(Event::PeerMessage { host: host(from), message });
+}
+
+#[test]
+fn an_observer_is_told_of_a_lost_host_and_what_ran_there() {
+    let mut r = Recorder::master();
+    let (conn, me) = r.enrol(100, 0);
+    r.add_host(conn, 2);
+    let body = IncidentRequest { every_end: false }.encode();
+    r.say(conn, Tid::MY_DAEMON, Tmx::Incidents.tag(), CONTEXT_TM, &body);
+    assert_eq!(r.told(), DaemonMsg::Observe { on: true });
+    assert_eq!(r.message().1.body[..4], [0; 4]);
+    let task = |local: u32| (host(2).task(local), format!("worker{local}"));
+    hear_message(
+        &mut r,
+        2,
+        DaemonMsg::TasksBegun { tasks: vec![task(1), task(2), task(3), (me.tid, "x".into())] },
+    );
+    for (local, status, intended) in [(1, 15, true), (2, 11, false)] {
+        hear_message(&mut r, 2, DaemonMsg::TaskOver { tid: task(local).0, status, intended });
+    }
+    let (tid, name) = task(2);
+    hears_of(&mut r, conn, &Incident::TaskEnded { tid, name, status: 11, intended: false });
+    r.nothing_else();
+    r.feed(Event::PeerLost { host: host(2), reason: "silence".into() });
+    let lost = Incident::HostLost {
+        host: host(2).host_tid(),
+        name: "node2".into(),
+        reason: "silence".into(),
+        tasks: vec![task(3)],
+    };
+    hears_of(&mut r, conn, &lost);
+    r.feed(Event::TaskClosed { conn, reason: None });
+    while r.pending() {
+        r.next();
+    }
+    assert_eq!(r.core.census().observers, (0, 0, 0));
+}
+
+#[test]
+fn a_deleted_host_and_a_signal_sent_by_a_task_are_no_incidents() {
+    let mut r = Recorder::master();
+    let (conn, me) = r.enrol(100, 0);
+    r.add_host(conn, 2);
+    hear_message(&mut r, 2, DaemonMsg::Observe { on: true });
+    let DaemonMsg::TasksBegun { tasks } = r.told() else { panic!("not the tasks") };
+    assert_eq!(tasks, [(me.tid, "-".to_owned())]);
+    let body = IncidentRequest { every_end: false }.encode();
+    r.say(conn, Tid::MY_DAEMON, Tmx::Incidents.tag(), CONTEXT_TM, &body);
+    assert_eq!(r.told(), DaemonMsg::Observe { on: true });
+    r.message();
+    r.request(conn, Tm::Spawn, &program(Sink::default()).encode());
+    let Action::Start { cookies, .. } = r.next() else { panic!("not a start") };
+    r.feed(Event::ProcessStarted { cookie: cookies[0], result: Ok((500, "/bin/prog".into())) });
+    let task = Tid::from_raw(me.tid.raw() + 1);
+    assert_eq!(r.told(), DaemonMsg::TasksBegun { tasks: vec![(task, "prog".to_owned())] });
+    assert_eq!(r.answer(conn, Tm::Spawn), [1, task.raw()]);
+    r.request(conn, Tm::SendSig, &BodyWriter::new().ints([task.raw(), 15]).finish());
+    r.message();
+    assert!(matches!(r.next(), Action::Signal { pid: 500, signal: 15 }));
+    r.feed(Event::ProcessExited { cookie: cookies[0], status: ExitStatus::from_raw(15) });
+    assert_eq!(r.told(), DaemonMsg::TaskOver { tid: task, status: 15, intended: true });
+    r.nothing_else();
+    r.request(conn, Tm::DelHost, &pvm_wire::protocol::encode_strings(&["node2".to_owned()]));
+    let actions: Vec<Action> = std::iter::from_fn(|| r.pending().then(|| r.next())).collect();
+    let said = actions.iter().filter(|action| matches!(action, Action::Send { .. })).count();
+    assert_eq!(said, 1, "the answer and nothing else: {actions:?}");
+    assert_eq!(r.core.census().observers, (1, 0, 0));
 }

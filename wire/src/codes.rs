@@ -13,7 +13,7 @@ pub const EXTENSION_MAGIC: i32 = 0x5056_4d72;
 /// Version of the extensions that follow the mark: of [`Tmx`], of fields behind PVM's own, of what is in shared memory.
 /// Whoever changes one of these adds 1. Libraries and daemons of different versions speak PVM 3.4 with each other, as with the
 /// original's.
-pub const EXTENSION_VERSION: i32 = 10;
+pub const EXTENSION_VERSION: i32 = 11;
 /// Environment variable by which our daemon tells what it starts that its socket takes [`Tmx::Enrol`]; see [`enrol_value`].
 pub const ENROL_VARIABLE: &str = "PVMENROL";
 
@@ -153,6 +153,11 @@ tags! {
         Born = 19,
         /// For so many nanoseconds the caller spins at present before it sleeps. Answer to [`Tcx::Spin`].
         Spin = 20,
+        /// Asks that the caller is told of hosts that are lost and tasks that signals end
+        /// ([`crate::incident::IncidentRequest`]); answered by 0.
+        Incidents = 21,
+        /// All has gone well: the daemons remove their logs when the virtual machine ends.
+        DiscardLogs = 22,
     }
 }
 
@@ -253,6 +258,8 @@ tags! {
 pub const BATCH_TAG: i32 = 0x8005_0001_u32 as i32;
 /// Tag of [`crate::timeline::Report`]s from tasks to the collector of a timeline, in [`CONTEXT_TC`].
 pub const TIMELINE_TAG: i32 = 0x8006_0001_u32 as i32;
+/// Tag of [`crate::incident::Incident`]s from a daemon to its tasks, in [`CONTEXT_TC`].
+pub const INCIDENT_TAG: i32 = 0x8007_0001_u32 as i32;
 
 /// Kinds of output frame, in place of a length (`TO_…`).
 pub mod output {

@@ -210,6 +210,27 @@ pub enum DaemonMsg {
         /// Tasks of the receiver's host.
         tids: Vec<Tid>,
     },
+    /// Whether tasks of the sender's host want to be told of incidents: if so, it is to hear of the begin and end of tasks.
+    Observe {
+        /// Whether they do.
+        on: bool,
+    },
+    /// These tasks run on the sender's host, whose tasks the receiver observes.
+    TasksBegun {
+        /// Their ids and their programs' names.
+        tasks: Vec<(Tid, String)>,
+    },
+    /// A task of the sender's host has ended.
+    TaskOver {
+        /// The task.
+        tid: Tid,
+        /// What `wait` said of it; 0 if that is not known.
+        status: i32,
+        /// Whether it ended by a signal that was sent through the virtual machine.
+        intended: bool,
+    },
+    /// To all: remove the log when the virtual machine ends.
+    DiscardLogs,
 }
 
 /// What daemons ask of each other.

@@ -23,6 +23,7 @@ pub mod events;
 pub mod group;
 pub mod header;
 pub mod held;
+pub mod incident;
 pub mod lent;
 pub mod limits;
 pub mod message;

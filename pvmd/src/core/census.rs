@@ -33,6 +33,8 @@ pub struct Census {
     pub pending: usize,
     /// Subscriptions to notifies, and tasks watched for other hosts.
     pub notifies: (usize, usize),
+    /// Tasks that are told of incidents, hosts that have such tasks, and tasks elsewhere that are known for them.
+    pub observers: (usize, usize, usize),
     /// Contexts that tasks have taken.
     pub contexts: usize,
     /// Full receivers and stopped sources.
@@ -106,6 +108,7 @@ impl Core {
             open_batches: self.open_batches.len(),
             pending: self.pending.len() + self.queries.len() + self.execs.len(),
             notifies: self.notifies.counts(),
+            observers: self.observers.counts(),
             contexts: self.contexts.len(),
             flow: self.flow.counts(),
             timers: self.timers.len(),

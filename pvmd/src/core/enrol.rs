@@ -224,6 +224,7 @@ impl Core {
         if !announced {
             self.service_task_enrolled(tid);
             self.trace_enrolled(tid);
+            self.observed_begin(tid);
         }
         if manager {
             self.on_manager_ready(tid);
@@ -305,6 +306,7 @@ impl Core {
     /// What a task loses when it leaves the machine, whether or not its process goes on.
     fn leave(&mut self, tid: Tid) {
         self.forget_subscriber(tid);
+        self.forget_observer(tid);
         self.queues_parent_gone(tid);
         self.contexts.retain(|_, owner| *owner != tid);
     }
@@ -374,6 +376,7 @@ impl Core {
         }
         self.tell_home(&task, status);
         self.trace_ended(&task, status);
+        self.observed_end(&task, status);
         self.notify_task_exit(tid);
         self.service_task_ended(&task, status);
         for orphan in task.adopted {

@@ -437,6 +437,8 @@ pub enum Action {
         /// The line, without its newline.
         line: String,
     },
+    /// Remove the log at the end: nothing in it is wanted.
+    DiscardLog,
     /// End: signal the children, flush the links, remove socket and address file, exit.
     Exit {
         /// Why, for the log.

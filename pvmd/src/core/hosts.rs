@@ -14,6 +14,9 @@ use pvm_wire::{HostIndex, PvmError, Reassembler};
 use std::collections::{BTreeMap, BTreeSet};
 use tracing::{info, warn};
 
+/// Why a host is gone that somebody has deleted.
+pub(super) const DELETED: &str = "deleted";
+
 /// The members of the virtual machine.
 #[derive(Debug, Default)]
 pub(super) struct HostTable(BTreeMap<HostIndex, HostEntry>);
@@ -188,6 +191,7 @@ impl Core {
             info!(%host, name = self.hosts.get(*host).map(|entry| &*entry.name), "host added");
         }
         self.notify_hosts_added(added);
+        self.observe_newcomers(added);
         self.batches_host_added(added);
     }
 
@@ -276,6 +280,7 @@ impl Core {
         info!(%host, name = entry.name, reason, "host gone");
         self.drop_link(host);
         self.notify_host_gone(host);
+        self.observed_host_gone(&entry, reason);
         self.service_host_gone(host);
         self.tracer_host_gone(host);
         self.mailbox_host_gone(host);
@@ -317,7 +322,7 @@ impl Core {
             self.answer(to, PeerReply::Deleted { results: results.clone() });
         }
         for &host in &chosen {
-            self.dismiss(host, "deleted");
+            self.dismiss(host, DELETED);
         }
         if !is_own {
             self.answer_deletion(to, results, chosen);

@@ -27,6 +27,7 @@ mod mailbox;
 mod neighbours;
 mod notices;
 mod notify;
+mod observers;
 mod output;
 mod page;
 mod pending;
@@ -118,6 +119,7 @@ pub struct Core {
     execs: BTreeMap<ExecId, spawn::Exec>,
     services: services::Services,
     tracers: tracer::Tracers,
+    observers: observers::Observers,
     managers: batch::Managers,
     open_batches: BTreeMap<BatchId, batch::OpenBatch>,
     /// Load of the host as last read, cores.
@@ -187,6 +189,7 @@ impl Core {
             execs: BTreeMap::new(),
             services: services::Services::default(),
             tracers: tracer::Tracers::default(),
+            observers: observers::Observers::default(),
             managers: batch::Managers::default(),
             open_batches: BTreeMap::new(),
             busy_cores: 0.0,
@@ -314,6 +317,12 @@ impl Core {
             DaemonMsg::Epoch { epoch } if !own => self.on_epoch(host, epoch),
             DaemonMsg::Turns { taken } if !own => self.on_turns(host, taken),
             DaemonMsg::Waited { tids } if !own => tids.into_iter().for_each(|tid| self.on_hint(host, tid)),
+            DaemonMsg::Observe { on } if !own => self.on_observe(host, on),
+            DaemonMsg::TasksBegun { tasks } if !own => self.on_tasks_begun(host, tasks),
+            DaemonMsg::TaskOver { tid, status, intended } if tid.host() == Some(host) && !own => {
+                self.on_task_over(tid, status, intended);
+            }
+            DaemonMsg::DiscardLogs => self.actions.push(Action::DiscardLog),
             DaemonMsg::LogOutput { tid, text } => self.on_log_output(tid, &text.0),
             other => warn!(%host, ?other, "message out of place: ignored"),
         }

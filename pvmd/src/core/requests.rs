@@ -77,6 +77,11 @@ impl Core {
                 self.on_page_wanted(tid);
                 Ok(())
             }
+            (_, Some(Tmx::Incidents)) => self.on_incidents_wanted(tid, to, &message.body),
+            (_, Some(Tmx::DiscardLogs)) => {
+                self.on_discard_logs_request(to);
+                Ok(())
+            }
             _ => {
                 info!(tag = header.tag, "unknown request");
                 self.reply_int(to, PvmError::NotImpl.code());
@@ -183,7 +188,8 @@ impl Core {
         match tid.host() {
             Some(host) if host == self.config.index => {
                 // A pid of 0 or 1 would reach others than the task.
-                if let Some(task) = self.tasks.get(tid).filter(|task| task.pid > 1) {
+                if let Some(task) = self.tasks.get_mut(tid).filter(|task| task.pid > 1) {
+                    task.signalled = Some(signal);
                     self.actions.push(Action::Signal { pid: task.pid, signal });
                 }
             }

@@ -186,6 +186,7 @@ impl Core {
             };
             self.send_service(self.services.tasker, Sm::StTask, request.encode());
         }
+        self.observed_begin(tid);
         self.output_started(cookie);
         self.exec_result(exec, number, Ok(tid));
     }

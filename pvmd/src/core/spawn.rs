@@ -436,6 +436,7 @@ impl Core {
                 debug!(%tid, pid, path, "task started");
                 self.join_team(tid);
                 self.trace_started(tid);
+                self.observed_begin(tid);
                 self.output_started(cookie);
                 if let Some((exec, number)) = exec {
                     self.exec_result(exec, number, Ok(tid));

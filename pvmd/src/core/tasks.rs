@@ -51,6 +51,8 @@ pub(super) struct Task {
     pub enrolled: bool,
     /// What `wait` said of its process, which has ended; what it had sent is still being read.
     pub ended: Option<i32>,
+    /// The last signal that was sent to it through the virtual machine.
+    pub signalled: Option<i32>,
     /// When its end counts though what it had sent has not been read to its end.
     pub last_words: Option<TimerKey>,
     /// With whom it wants to run.
@@ -167,6 +169,7 @@ impl TaskTable {
             channel: None,
             enrolled: false,
             ended: None,
+            signalled: None,
             last_words: None,
             team: TeamId::default(),
             origin: Origin::Itself,

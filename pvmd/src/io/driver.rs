@@ -411,6 +411,7 @@ impl Running {
             }
             Action::StartedUp { failures } => driver.complain(&failures),
             Action::LogOutput { tid, line } => driver.log.line(&format!("[{tid}] {line}")),
+            Action::DiscardLog => driver.log.discard(),
             Action::Exit { reason } => self.reason = Some(reason),
         }
         None
@@ -445,7 +446,7 @@ impl Running {
         drop(self.driver.address_file);
         drop(self.tasks);
         self.driver.links.finish_all().await;
-        self.driver.log.flush();
+        self.driver.log.end();
         Ok(reason)
     }
 

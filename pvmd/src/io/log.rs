@@ -1,12 +1,12 @@
 //! The log: one line per event, written by a thread of its own, so that a slow or full disk stops nobody.
 
-use crate::io::log_file::{LogFile, Store};
+use crate::io::log_file::{self, LogFile, Store};
 use crate::io::log_repeats::Repeats;
 use std::fmt;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 use tracing::{Event, Level, Metadata, Subscriber};
@@ -45,13 +45,16 @@ struct Line {
 pub struct Log {
     orders: SyncSender<Order>,
     lost: Arc<AtomicU64>,
+    /// Its file, if it has one.
+    path: Option<PathBuf>,
+    discarded: Arc<AtomicBool>,
 }
 
 impl Log {
     /// Begins a log at this path and in the file before it ([`crate::io::log_file::before`]), at most `max` bytes long together. What was
     /// there before is overwritten. `daemon` is the bits of the daemon's task id, which begins each line.
     pub fn begin(path: &Path, daemon: u32, max: u64) -> io::Result<Self> {
-        Self::into(LogFile::begin(path)?, daemon, max)
+        Ok(Self { path: Some(path.to_owned()), ..Self::into(LogFile::begin(path)?, daemon, max)? })
     }
 
     /// A log that nobody reads.
@@ -72,7 +75,7 @@ impl Log {
             repeats: Repeats::default(),
         };
         std::thread::Builder::new().name("log".into()).spawn(move || keeper.keep(&received))?;
-        Ok(Self { orders, lost })
+        Ok(Self { orders, lost, path: None, discarded: Arc::default() })
     }
 
     /// Sends `tracing`'s events here.
@@ -97,6 +100,21 @@ impl Log {
         let line = Line { time: time(), text: text.replace('\n', " "), is_counted };
         if self.orders.try_send(Order::Line(line)).is_err() {
             self.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Nothing in it is wanted: [`Log::end`] is to remove it.
+    pub fn discard(&self) {
+        self.discarded.store(true, Ordering::Relaxed);
+    }
+
+    /// What has been written stays, unless the log was discarded.
+    pub fn end(&self) {
+        self.flush();
+        if let Some(path) = self.path.as_ref().filter(|_| self.discarded.load(Ordering::Relaxed)) {
+            // If it cannot be removed it stays, and does no harm.
+            let _ = std::fs::remove_file(path);
+            let _ = std::fs::remove_file(log_file::before(path));
         }
     }
 
@@ -327,6 +345,21 @@ mod tests {
         log.line(&"x".repeat(1000));
         log.flush();
         assert_eq!(fs::read_to_string(&path).unwrap().len(), 99);
+    }
+
+    #[test]
+    fn a_discarded_log_is_removed_at_the_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pvml");
+        let log = Log::begin(&path, 1, 200).unwrap();
+        for _ in 0..10 {
+            log.line("x");
+        }
+        log.end();
+        assert!(path.exists() && before(&path).exists());
+        log.clone().discard();
+        log.end();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 
     #[test]

@@ -79,6 +79,7 @@ impl World {
             | Action::Enrolled { .. }
             | Action::LendTo { .. }
             | Action::StartedUp { .. }
+            | Action::DiscardLog
             | Action::LogOutput { .. } => {}
         }
     }

@@ -133,6 +133,20 @@ impl World {
         self.journal.check_notifies(&alive, &members);
         self.journal.check_answers(&alive);
         self.journal.check_spawns(&alive, &members);
+        self.check_observers();
+    }
+
+    /// A daemon that observes the others knows all of their tasks, and no more; one that does not knows none.
+    fn check_observers(&mut self) {
+        let tasks = |host: &HostIndex| self.hosts[host].core.census().tasks;
+        let all: usize = self.hosts.keys().map(tasks).sum();
+        for host in self.hosts.keys().copied().collect::<Vec<_>>() {
+            let (observers, _, known) = self.hosts[&host].core.census().observers;
+            let expected = if observers > 0 { all - tasks(&host) } else { 0 };
+            if known != expected {
+                self.journal.fault(format!("host {host} observes {known} tasks of {expected}"));
+            }
+        }
     }
 
     /// Nothing is left but what there was at the beginning, and managers that are kept warm.

@@ -5,9 +5,10 @@ use crate::plan::Op;
 use crate::process::{NOTIFY, ProcId, Process, Role, USER, message, request_message};
 use crate::world::{Happening, World};
 use pvm_wire::body::BodyWriter;
-use pvm_wire::codes::{Tm, notify};
+use pvm_wire::codes::{CONTEXT_TM, Tm, Tmx, notify};
 use pvm_wire::encoding::XDR_WORD;
 use pvm_wire::group;
+use pvm_wire::incident::IncidentRequest;
 use pvm_wire::protocol::{NotifyRequest, encode_strings};
 use pvm_wire::spawn::{Sink, SpawnRequest, flags};
 use pvm_wire::{HostIndex, Tid};
@@ -75,6 +76,7 @@ impl World {
         | Op::WatchTask(by, _)
         | Op::WatchHost(by, _)
         | Op::WatchArrivals(by)
+        | Op::Observe(by)
         | Op::Unwatch(by, _)
         | Op::Ask(by, _)
         | Op::Mail(by, _)
@@ -119,6 +121,7 @@ impl World {
                 }
             }
             Op::WatchArrivals(_) => self.watch(id, tid, Subject::Arrivals),
+            Op::Observe(_) => self.observe(id),
             Op::Unwatch(_, n) => self.unwatch(id, tid, n),
             Op::Ask(_, n) => self.ask_something(id, n),
             Op::Mail(_, n) => self.mail(id, tid, n),
@@ -265,6 +268,11 @@ impl World {
         if subject == Subject::Arrivals {
             self.ask(id, Tm::Config, Vec::new(), Asked::Known(tag));
         }
+    }
+
+    fn observe(&mut self, id: ProcId) {
+        let body = IncidentRequest { every_end: false }.encode();
+        self.say(id, &message(Tid::MY_DAEMON, CONTEXT_TM, Tmx::Incidents.tag(), body));
     }
 
     fn unwatch(&mut self, id: ProcId, by: Tid, n: u32) {

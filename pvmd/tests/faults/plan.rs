@@ -22,6 +22,8 @@ pub enum Op {
     WatchHost(u32, u32),
     /// A task subscribes to arrivals.
     WatchArrivals(u32),
+    /// A task wants to be told of losses.
+    Observe(u32),
     /// A task takes a subscription back.
     Unwatch(u32, u32),
     /// A task asks for something that is answered: a list, a state, a time, …
@@ -96,7 +98,8 @@ fn draw(random: &mut Random) -> Op {
         46..=48 => Op::Multicast(a),
         49..=55 => Op::WatchTask(a, b),
         56..=58 => Op::WatchHost(a, b),
-        59 => Op::WatchArrivals(a),
+        59 if c % 2 == 0 => Op::WatchArrivals(a),
+        59 => Op::Observe(a),
         60 => Op::Unwatch(a, b),
         61..=65 => Op::Ask(a, b),
         66..=68 => Op::Mail(a, b),

@@ -346,6 +346,7 @@ impl Cluster {
             | Action::AbandonHost { .. }
             | Action::LendTo { .. }
             | Action::StartedUp { .. }
+            | Action::DiscardLog
             | Action::LogOutput { .. } => {}
         }
     }
