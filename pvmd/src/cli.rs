@@ -17,7 +17,7 @@ use crate::io::starter::Starter;
 use crate::io::task_socket::Numbers;
 use crate::io::tls::{Authority, Credentials};
 use crate::io::vigil::Vigil;
-use crate::io::{capability, guardian, load, slave, task_socket};
+use crate::io::{capability, guardian, load, own_host, slave, task_socket};
 use anyhow::Context;
 use clap::Parser;
 use pvm_files::FileError;
@@ -224,12 +224,15 @@ struct Plan {
 }
 
 fn master_plan(arguments: &Arguments, settings: &mut Settings) -> anyhow::Result<Plan> {
-    let name = arguments
-        .name
-        .clone()
-        .unwrap_or_else(|| rustix::system::uname().nodename().to_string_lossy().into_owned());
+    let node = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let name = arguments.name.clone().unwrap_or_else(|| node.clone());
     let hostfile = match arguments.hostfile.as_ref().or(settings.hostfile.as_ref()) {
-        Some(path) => read_hostfile(path)?,
+        Some(path) => {
+            let mut hostfile = read_hostfile(path)?;
+            own_host::recognise(&mut hostfile, &name, &node)
+                .map_err(|reason| Mistake(format!("{}: {reason}", path.display())))?;
+            hostfile
+        }
         None => Hostfile::default(),
     };
     let own = hostfile.hosts.iter().find(|spec| spec.name == name);
@@ -241,6 +244,7 @@ fn master_plan(arguments: &Arguments, settings: &mut Settings) -> anyhow::Result
     settings.debugger = own.debugger.clone().or(settings.debugger.take());
     settings.private_network = own.network == Some(Network::Private);
     settings.set_slice(own.slice);
+    settings.set_slots(own.slots);
     settings.policy = own.policy.unwrap_or(settings.policy);
     Ok(Plan { name, hostfile, own })
 }

@@ -9,7 +9,7 @@ use pvm_wire::services::{ExecRequest, TaskEnded};
 use pvm_wire::slave::{Fingerprint, HostedLine};
 use pvm_wire::spawn::{SpawnRequest, flags};
 use pvm_wire::{HostIndex, PvmError, Tid};
-use pvmd::core::event::{Action, ConnId, Event};
+use pvmd::core::event::{Action, ConnId, Event, Found};
 use pvmd::core::{Config, Hosting};
 use recorder::{Recorder, host};
 use std::net::{IpAddr, Ipv4Addr};
@@ -240,7 +240,7 @@ fn hosting(r: &mut Recorder) -> (ConnId, ConnId) {
     let host = "node2 lo=me so=any dx=/bin/pvmd id=v".to_owned();
     r.request(asker, Tm::AddHost, &pvm_wire::protocol::encode_strings(&[host]));
     let Action::Resolve { add, .. } = r.next() else { panic!("no address asked for") };
-    r.feed(Event::Resolved { add, results: vec![Ok(ADDRESS)] });
+    r.feed(Event::Resolved { add, results: vec![Ok(Found { address: ADDRESS, own: false })] });
     let body = told(r, hoster, Sm::StHost);
     let mut order = BodyReader::new(&body);
     assert_eq!(order.ints(2), Ok(vec![1, host2_tid()]));

@@ -6,12 +6,14 @@ use pvm_wire::codes::{CONTEXT_TM, Tmx};
 use pvm_wire::protocol::HostList;
 use pvm_wire::{HostIndex, PvmError, Tid};
 use pvmd::core::Config;
-use pvmd::core::event::{Action, Event};
+use pvmd::core::event::{Action, Event, Found};
 use pvmd::hostfile::Hostfile;
 use recorder::{Recorder, config};
 use std::net::{IpAddr, Ipv4Addr};
 
 const OWN: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+/// Another address of the same host.
+const ANOTHER_OWN: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 1, 0, 1));
 const OTHER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
 
 /// A master with this hostfile.
@@ -24,6 +26,8 @@ fn start(hostfile: &str) -> Recorder {
 fn resolve(r: &mut Recorder, results: Vec<Result<IpAddr, String>>) {
     let Action::Resolve { add, names } = r.next() else { panic!("names to resolve") };
     assert_eq!(names.len(), results.len());
+    let found = |address| Found { address, own: address == ANOTHER_OWN };
+    let results = results.into_iter().map(|result| result.map(found)).collect();
     r.feed(Event::Resolved { add, results });
 }
 
@@ -38,11 +42,13 @@ fn outcome(r: &mut Recorder) -> Vec<(String, i32)> {
 
 #[test]
 fn another_name_of_the_master_is_the_master() {
-    let mut r = start("alias\n");
-    resolve(&mut r, vec![Ok(OWN)]);
-    assert!(matches!(r.next(), Action::StartedUp { failures } if failures.is_empty()));
-    r.nothing_else();
-    assert_eq!(outcome(&mut r), []);
+    for address in [OWN, ANOTHER_OWN] {
+        let mut r = start("alias\n");
+        resolve(&mut r, vec![Ok(address)]);
+        assert!(matches!(r.next(), Action::StartedUp { failures } if failures.is_empty()));
+        r.nothing_else();
+        assert_eq!(outcome(&mut r), []);
+    }
 }
 
 #[test]

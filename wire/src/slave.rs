@@ -42,6 +42,8 @@ pub struct SlaveConfig {
     pub policy: String,
     /// Milliseconds for which a team has its processors (`slice=`).
     pub slice_milliseconds: Option<u32>,
+    /// `slots=` of the hostfile.
+    pub slots: Option<u32>,
     /// Whether its network is private (`net=`).
     pub private_network: bool,
 }
@@ -220,6 +222,7 @@ mod tests {
             host_timeout_seconds: 3.0,
             policy: "round-robin".into(),
             slice_milliseconds: Some(20),
+            slots: Some(4),
             private_network: true,
         };
         let line = config.to_line().unwrap();

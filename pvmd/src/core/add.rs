@@ -3,7 +3,7 @@
 use super::Core;
 use super::Timer;
 use super::dump::listed;
-use super::event::{Action, AddId, StartedHost};
+use super::event::{Action, AddId, Found, StartedHost};
 use super::pending::{PeerTo, start_up_results};
 use super::tasks::ReplyTo;
 use crate::hostfile::{HostSpec, Via, parse_host};
@@ -186,7 +186,7 @@ impl Core {
         }
     }
 
-    pub(super) fn on_resolved(&mut self, id: AddId, results: Vec<Result<IpAddr, String>>) {
+    pub(super) fn on_resolved(&mut self, id: AddId, results: Vec<Result<Found, String>>) {
         let Some(mut operation) = self.adding.take_if(|operation| operation.id == id) else { return };
         let mut taken: BTreeSet<IpAddr> =
             self.hosts.iter().filter_map(|entry| entry.address.map(|address| address.ip())).collect();
@@ -199,10 +199,20 @@ impl Core {
             };
             let address = if is_local(&spec) { None } else { results.next() };
             // As in PVM, a line of the hostfile with this host's own address is about the master, under whatever name.
-            // (If that is not known, none is.)
-            let own = matches!(&address, Some(Ok(address)) if Some(*address) == self.config.address);
-            if own && !spec.shared_address && matches!(operation.asker, Asker::StartUp) {
-                info!(name = spec.name, "is this host: not started");
+            let found = address.as_ref().and_then(|found| found.as_ref().ok());
+            // Who gives an address with the name may mean another daemon behind one of this host's.
+            let is_own = found.is_some_and(|found| {
+                Some(found.address) == self.config.address || (found.own && spec.options.address.is_none())
+            });
+            let address = address.map(|found| found.map(|found| found.address));
+            if is_own && !spec.shared_address {
+                if matches!(operation.asker, Asker::StartUp) {
+                    info!(name = spec.name, "is this host: not started");
+                } else {
+                    let reason = format!("{} is the master, in the virtual machine already", spec.name);
+                    let name = spec.name;
+                    operation.stages.push(Stage::Failed { name, error: PvmError::DupHost, reason });
+                }
                 continue;
             }
             operation.stages.push(self.start_newcomer(spec, address, &mut taken));

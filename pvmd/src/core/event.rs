@@ -161,7 +161,7 @@ pub enum Event {
         /// For which operation.
         add: AddId,
         /// Addresses, or why there is none.
-        results: Vec<Result<IpAddr, String>>,
+        results: Vec<Result<Found, String>>,
     },
     /// Answer to [`Action::StartHost`].
     HostStarted {
@@ -203,6 +203,15 @@ pub enum Event {
         /// By what.
         reason: String,
     },
+}
+
+/// The address of a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The address.
+    pub address: IpAddr,
+    /// Whether it is this host's own.
+    pub own: bool,
 }
 
 /// What a new daemon says of itself.

@@ -1,8 +1,10 @@
 //! PVM's hostfile: which hosts make up a virtual machine, and how each is started.
 
+mod foreign;
 mod parse;
+mod repeats;
 
-pub use parse::{HostfileError, MISTAKES_MAX, parse_host};
+pub use parse::{HostfileError, MISTAKES_MAX, SLOTS, parse_host};
 
 use pvm_sched::policy::Policy;
 use std::fmt;
@@ -56,6 +58,8 @@ pub struct HostOptions {
     pub slice: Option<u32>,
     /// `policy=`: what places batches of its tasks that name no policy (this system's own option).
     pub policy: Option<Policy>,
+    /// `slots=`: how many tasks it is to run at a time (as in other systems' hostfiles).
+    pub slots: Option<u32>,
 }
 
 /// One host of a hostfile, or one string given to `pvm_addhosts`.
@@ -99,6 +103,7 @@ impl HostOptions {
             network: self.network.or(other.network),
             slice: self.slice.or(other.slice),
             policy: self.policy.or(other.policy),
+            slots: self.slots.or(other.slots),
         }
     }
 }
@@ -167,7 +172,10 @@ impl fmt::Display for HostOptions {
         if let Some(slice) = self.slice {
             write!(f, " slice={slice}")?;
         }
-        self.policy.map_or(Ok(()), |policy| write!(f, " policy={}", policy.name()))
+        if let Some(policy) = self.policy {
+            write!(f, " policy={}", policy.name())?;
+        }
+        self.slots.map_or(Ok(()), |slots| write!(f, " slots={slots}"))
     }
 }
 

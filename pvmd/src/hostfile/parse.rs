@@ -1,6 +1,7 @@
 //! From text to hosts, with the line and the reason of every mistake.
 
-use super::{HostOptions, HostSpec, Hostfile, Network, Via};
+use super::repeats::Repeats;
+use super::{HostOptions, HostSpec, Hostfile, Network, Via, foreign};
 use crate::io::settings::SLICES;
 use pvm_sched::policy::Policy;
 use pvm_wire::limits::{HOSTFILE_LINE_MAX, HOSTFILE_MAX};
@@ -10,6 +11,9 @@ pub const MISTAKES_MAX: usize = 20;
 
 /// Speeds that PVM knows.
 const SPEEDS: std::ops::RangeInclusive<u32> = 1..=1_000_000;
+
+/// Slots that a host can have.
+pub const SLOTS: std::ops::RangeInclusive<u32> = 1..=1_000_000;
 
 /// Longest name of a host, bytes: that of a host name in the domain name system.
 const NAME_MAX: usize = 253;
@@ -35,9 +39,11 @@ impl Hostfile {
             return Err(vec![HostfileError { line: 1, reason }]);
         }
         let mut hostfile = Self::default();
+        let mut repeats = Repeats::default();
         let mut mistakes = Vec::new();
         for (line, text) in (LogicalLines { rest: text, line: 0 }) {
-            if let Err(reason) = text.and_then(|text| hostfile.take_line(&text)) {
+            let taken = text.and_then(|text| hostfile.take_line(&text, line, &mut repeats));
+            if let Err(reason) = taken {
                 mistakes.push(HostfileError { line, reason });
                 if mistakes.len() == MISTAKES_MAX {
                     break;
@@ -47,19 +53,20 @@ impl Hostfile {
         if mistakes.is_empty() { Ok(hostfile) } else { Err(mistakes) }
     }
 
-    fn take_line(&mut self, text: &str) -> Result<(), String> {
+    fn take_line(&mut self, text: &str, number: usize, repeats: &mut Repeats) -> Result<(), String> {
         let Some(line) = Line::parse(text)? else { return Ok(()) };
         if line.name == "*" {
             self.defaults = line.options;
             return Ok(());
         }
-        self.hosts.push(HostSpec {
+        let own = line.options.clone();
+        let spec = HostSpec {
             options: line.options.or(&self.defaults),
             name: checked_name(line.name)?,
             start: !line.ampersand,
             shared_address: line.dollar,
-        });
-        Ok(())
+        };
+        repeats.take(&mut self.hosts, spec, &own, number)
     }
 }
 
@@ -177,11 +184,22 @@ impl<'a> Line<'a> {
             text = text[1..].trim_start_matches(is_blank);
         }
         let mut words = text.split(is_blank).filter(|word| !word.is_empty());
-        line.name = words.next().ok_or("the host's name is missing")?;
-        if line.name.contains('=') {
-            return Err(format!("the host's name is missing before `{}`", shortened(line.name)));
+        let name = words.next().ok_or("the host's name is missing")?;
+        if name.contains('=') {
+            return Err(format!("the host's name is missing before `{}`", shortened(name)));
         }
-        for word in words {
+        let (name, slots) = foreign::split_slots(name)?;
+        line.name = name;
+        line.options.slots = slots.map(foreign::slots).transpose()?;
+        let words: Vec<&str> = words.collect();
+        let options = match foreign::grid_engine(&words) {
+            Some((slots, rest)) => {
+                line.options.set_slots(slots)?;
+                rest
+            }
+            None => &words,
+        };
+        for word in options {
             line.options.set(word)?;
         }
         Ok(Some(line))
@@ -209,16 +227,30 @@ impl HostOptions {
             "policy" => self.policy = Some(policy(value)?),
             "net" => self.network = Some(network(value)?),
             "so" => self.start_options = text(),
+            _ if foreign::SLOTS_KEYS.contains(&key) => self.set_slots(value)?,
+            "user" => self.login = text(),
+            _ if foreign::refused(key).is_some() => {
+                return Err(format!("`{key}=`: {}", foreign::refused(key).unwrap_or_default()));
+            }
             _ => return Err(format!("unknown option `{}=`", shortened(key))),
         }
         match key {
             _ if value.is_empty() => Err(format!("`{key}=` has no value")),
             // It would reach ssh as an option.
-            "lo" | "ip" if value.starts_with('-') => {
+            "lo" | "user" | "ip" if value.starts_with('-') => {
                 Err(format!("`{key}={}` begins with `-`", shortened(value)))
             }
             _ => Ok(()),
         }
+    }
+}
+
+impl HostOptions {
+    fn set_slots(&mut self, value: &str) -> Result<(), String> {
+        if self.slots.replace(foreign::slots(value)?).is_some() {
+            return Err("the number of slots is given twice".to_owned());
+        }
+        Ok(())
     }
 }
 
@@ -276,7 +308,7 @@ fn checked_name(name: &str) -> Result<String, String> {
 }
 
 /// Enough of a word to find it by.
-fn shortened(word: &str) -> String {
+pub(super) fn shortened(word: &str) -> String {
     const ENOUGH: usize = 40;
     match word.char_indices().nth(ENOUGH) {
         Some((end, _)) => format!("{}…", &word[..end]),

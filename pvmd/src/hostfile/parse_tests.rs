@@ -12,7 +12,7 @@ fn mistakes(text: impl AsRef<[u8]>) -> Vec<String> {
 
 #[test]
 fn every_option_finds_its_place() {
-    let text = "node lo=me so=ms dx=/bin/pvmd ep=/a:$HOME/b wd=/tmp sp=2000 bx=dbg ip=10.0.0.1 id=x via=local net=private slice=20 policy=round-robin";
+    let text = "node lo=me so=ms dx=/bin/pvmd ep=/a:$HOME/b wd=/tmp sp=2000 bx=dbg ip=10.0.0.1 id=x via=local net=private slice=20 policy=round-robin slots=4";
     let options = HostOptions {
         login: Some("me".to_owned()),
         start_options: Some("ms".to_owned()),
@@ -27,10 +27,60 @@ fn every_option_finds_its_place() {
         network: Some(Network::Private),
         slice: Some(20),
         policy: Some(Policy::RoundRobin),
+        slots: Some(4),
     };
     let host = HostSpec { name: "node".to_owned(), options, start: true, shared_address: false };
     assert_eq!(parse_host(text), Ok(host.clone()));
     assert_eq!(parsed(text).hosts, [host]);
+}
+
+/// The names with their slots.
+fn slots(text: &str) -> Vec<(String, Option<u32>)> {
+    parsed(text).hosts.into_iter().map(|host| (host.name, host.options.slots)).collect()
+}
+
+#[test]
+fn hostfiles_of_other_systems_give_slots() {
+    let expected = |name: &str, slots| vec![(name.to_owned(), Some(slots))];
+    for (text, count) in [
+        ("node slots=4", 4),
+        ("node:4", 4),
+        ("node:4 user=me", 4),
+        ("node cpu=4 user=me", 4),
+        ("node cpus=4", 4),
+        ("node np=4", 4),
+        ("node 4 all.q@node UNDEFINED", 4),
+        ("node 4", 4),
+        ("node\nnode\nnode\n", 3),
+        ("node slots=2\nnode:3", 5),
+    ] {
+        assert_eq!(slots(text), expected("node", count), "{text}");
+    }
+    assert_eq!(slots("a\nb\nb\na\na"), [("a".to_owned(), Some(3)), ("b".to_owned(), Some(2))]);
+    assert_eq!(slots("fe80::1"), [("fe80::1".to_owned(), None)]);
+    assert_eq!(parsed("node:4 user=me").hosts[0].options.login.as_deref(), Some("me"));
+    let repeated = parsed("node sp=2 lo=me\nnode sp=2 lo=me\nnode");
+    assert_eq!((repeated.hosts.len(), repeated.hosts[0].options.slots), (1, Some(3)));
+}
+
+#[test]
+fn what_cannot_be_taken_from_other_systems_is_said() {
+    let text =
+        "a slots=0\nb:x\nc:2 slots=3\nd max_slots=4\ne[01-04]\nf sp=1\n\nf sp=2\n& g\ng\nh ifname=eth0\n";
+    assert_eq!(
+        mistakes(text),
+        [
+            "line 1: `0`: the number of slots is from 1 to 1000000",
+            "line 2: `x`: the number of slots is from 1 to 1000000",
+            "line 3: the number of slots is given twice",
+            "line 4: `max_slots=`: not supported: slots= is no firm limit here; PVM_TASK_LIMIT in that host's \
+             environment is one",
+            "line 5: `e[01-04]` stands for several hosts: write one line for each (scontrol show hostnames)",
+            "line 8: f is in line 6 already, with other options",
+            "line 10: g is in line 9 already, with other options",
+            "line 11: `ifname=`: not supported: an option of another system",
+        ]
+    );
 }
 
 #[test]
@@ -193,18 +243,22 @@ prop_compose! {
         network in prop::option::of(prop_oneof![Just(Network::Open), Just(Network::Private)]),
         slice in prop::option::of(1..=60_000_u32),
         policy in prop::option::of(prop::sample::select(&Policy::ALL[..])),
+        slots in prop::option::of(SLOTS),
         start: bool,
         shared_address: bool,
     ) -> HostSpec {
         let options =
-            HostOptions { login, start_options, daemon, exec_path, working_directory, speed, debugger, address, vmid, via, network, slice, policy };
+            HostOptions { login, start_options, daemon, exec_path, working_directory, speed, debugger, address, vmid, via, network, slice, policy, slots };
         HostSpec { name, options, start, shared_address }
     }
 }
 
 proptest! {
     #[test]
-    fn a_printed_host_parses_back(hosts in prop::collection::vec(spec(), 0..5)) {
+    fn a_printed_host_parses_back(mut hosts in prop::collection::vec(spec(), 0..5)) {
+        // A name that stands there twice is one host.
+        hosts.sort_by(|a, b| a.name.cmp(&b.name));
+        hosts.dedup_by(|a, b| a.name == b.name);
         let lines: Vec<String> = hosts.iter().map(ToString::to_string).collect();
         let text = lines.join("\n");
         prop_assert_eq!(parsed(&text).hosts, hosts);

@@ -1,12 +1,13 @@
 //! The loop around the core: whatever happens goes in as an event, what comes out is done.
 
 use crate::core::Core;
-use crate::core::event::{Action, ConnId, Event, Now};
+use crate::core::event::{Action, ConnId, Event, Found, Now};
 use crate::io::address_file::AddressFile;
 use crate::io::auth::AuthFiles;
 use crate::io::dispatcher::Turns;
 use crate::io::link::{Links, NewLink};
 use crate::io::log::{Log, STATE};
+use crate::io::own_host;
 use crate::io::page::TurnPage;
 use crate::io::process::{self, Processes, Started};
 use crate::io::shelf::Shelf;
@@ -487,11 +488,12 @@ fn forward(
 }
 
 /// Addresses of names, in their order; IPv4 is preferred, as tasks' direct routes know nothing else.
-async fn resolve_all(names: Vec<String>) -> Vec<Result<IpAddr, String>> {
+async fn resolve_all(names: Vec<String>) -> Vec<Result<Found, String>> {
     let lookups: Vec<_> = names.into_iter().map(|name| tokio::spawn(resolve(name))).collect();
     let mut results = Vec::with_capacity(lookups.len());
     for lookup in lookups {
-        results.push(lookup.await.unwrap_or_else(|error| Err(error.to_string())));
+        let result = lookup.await.unwrap_or_else(|error| Err(error.to_string()));
+        results.push(result.map(|address| Found { address, own: own_host::is_own_address(address) }));
     }
     results
 }

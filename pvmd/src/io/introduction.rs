@@ -312,6 +312,7 @@ mod tests {
             host_timeout_seconds: 3.0,
             policy: "round-robin".into(),
             slice_milliseconds: None,
+            slots: None,
             private_network: false,
         }
     }

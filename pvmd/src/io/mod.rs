@@ -37,6 +37,7 @@ pub mod log;
 pub mod log_file;
 mod log_repeats;
 mod outlet;
+pub mod own_host;
 pub mod packet_filter;
 pub mod page;
 pub mod process;

@@ -1,6 +1,7 @@
 //! What the environment says, read once. docs/settings.md lists the variables.
 
 use crate::core::Limits;
+use crate::hostfile::SLOTS;
 use crate::io::dispatcher::Means;
 use crate::io::room;
 use pvm_sched::policy::{Policy, UnknownPolicy};
@@ -119,6 +120,13 @@ impl Settings {
     pub fn set_slice(&mut self, milliseconds: Option<u32>) {
         let given = milliseconds.filter(|&given| SLICES.contains(&u64::from(given)));
         self.slice = given.map_or(self.slice, |given| Duration::from_millis(given.into()));
+    }
+
+    /// Sets how many tasks this host asks for by itself, and runs of queued batches, if the hostfile says it.
+    pub fn set_slots(&mut self, slots: Option<u32>) {
+        if let Some(slots) = slots.filter(|slots| SLOTS.contains(slots)) {
+            (self.task_target, self.task_slots) = (slots, slots);
+        }
     }
 
     /// From this process's environment.

@@ -88,6 +88,7 @@ pub fn override_settings(settings: &mut Settings, config: &SlaveConfig) {
     }
     settings.private_network = config.private_network;
     settings.set_slice(config.slice_milliseconds);
+    settings.set_slots(config.slots);
     settings.policy = config.policy.parse().unwrap_or(settings.policy);
 }
 

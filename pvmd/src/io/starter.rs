@@ -149,6 +149,7 @@ impl Starter {
             host_timeout_seconds: self.settings.host_timeout.as_secs_f64(),
             policy: options.policy.unwrap_or(self.settings.policy).name().to_owned(),
             slice_milliseconds: options.slice,
+            slots: options.slots,
             private_network: options.network == Some(Network::Private),
         })
     }
