@@ -6,6 +6,7 @@
 
 pub mod chrome;
 pub mod rows;
+mod target;
 pub mod turns;
 
 use anyhow::{Context, Result};
@@ -17,26 +18,22 @@ use pvm3::{ClockAhead, HostInfo, OutputEvent, Scope, Task, Tid};
 use rows::{Moment, Rows};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashSet};
-use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
+use target::Target;
 use turns::Turns;
 
 /// The variable that tasks of every library pass on what it names of their environment.
 const EXPORT: &str = "PVM_EXPORT";
 
-/// Checks that a trace can be written to this file, and returns its absolute path. Nothing in the file changes.
+/// Checks that a trace can be written to this file, and returns its absolute path. Nothing changes, neither a file that is
+/// there nor its folder.
 pub fn check(path: &Path) -> Result<PathBuf> {
-    open(path)?;
+    Target::open(path)?;
     std::path::absolute(path).with_context(|| format!("cannot find {}", path.display()))
-}
-
-fn open(path: &Path) -> Result<File> {
-    let file = OpenOptions::new().create(true).write(true).truncate(false).open(path);
-    file.with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Nanoseconds since 1970.
@@ -48,8 +45,7 @@ fn now() -> Moment {
 /// Collects what tasks report and writes it down in the end.
 #[derive(Debug)]
 pub struct Collector {
-    path: PathBuf,
-    file: File,
+    target: Target,
     hosts: BTreeMap<Tid, Host>,
     rows: Rows,
     turns: Turns,
@@ -99,10 +95,8 @@ impl Lives {
 impl Collector {
     /// A collector that will write to this file, and reads the hosts' clocks now.
     pub fn new(path: &Path, task: &mut Task) -> Result<Self> {
-        let (path, file) = (path.to_owned(), open(path)?);
         let mut collector = Self {
-            path,
-            file,
+            target: Target::open(path)?,
             hosts: BTreeMap::new(),
             rows: Rows::default(),
             turns: Turns::default(),
@@ -200,11 +194,12 @@ impl Collector {
 
     /// Writes the file.
     pub fn write(self) -> Result<()> {
-        let Self { path, file, hosts, rows, turns, .. } = self;
+        let Self { target, hosts, rows, turns, .. } = self;
+        let path = target.path().to_owned();
         if rows.lost() > 0 {
             eprintln!("pvm: {} lacks {} calls: there were too many", path.display(), rows.lost());
         }
-        let written = file.set_len(0).and_then(|()| {
+        let written = target.write(|file| {
             let mut writer = BufWriter::new(file);
             Picture::new(hosts, rows.finish(now()), turns.finish()).write(&mut writer)?;
             writer.flush()
