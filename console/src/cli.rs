@@ -2,7 +2,7 @@
 
 use crate::commands::args::MachineCommand;
 use clap::error::{ContextKind, ContextValue};
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -118,16 +118,37 @@ pub enum Command {
 }
 
 const RUN_EXAMPLES: &str = "\
-The run's status is PROGRAM's: 128+N if signal N ended it, 126 or 127 if it could not be started.
-What its tasks print comes out as \"[tTID] line\". Programs that it spawns are looked for in its own
-folder, then in PVM_PATH. Ctrl-C ends everything: PROGRAM has five seconds to end by itself.
+Exit status: that of PROGRAM; 128+N if signal N ended it; 126 or 127 if it could not be started;
+125 if the run was stopped because a host or a task was lost (--on-failure stop); 1 if the virtual
+machine could not be started. With -n: the status of the first copy that failed, else 0.
+
+PROGRAM without a slash is looked for in the folders of PATH, then in those of PVM_PATH, not in the
+current folder. Programs that it spawns are looked for in PROGRAM's folder, then in PVM_PATH.
+
+Output of tasks is printed as \"[tTID] line\". A lost host, with the tasks that ran there, and a task
+that a signal ended are reported at once on standard error, whatever --on-failure says. A signal that
+a task or the console sent (pvm_kill, pvm_sendsig) is not reported. After such a loss the daemons'
+logs are kept, and named; otherwise they are removed from all hosts.
+
+Ctrl-C ends everything: PROGRAM gets five seconds to exit.
 
 Examples:
   pvm run ./hello                            one host: this one
   pvm run --hosts 4 ./hello 1000             this host, and three more daemons on it
   pvm run --hostfile cluster ./hello         the hosts in the file \"cluster\"
+  pvm run -n 8 --hostfile cluster ./spmd     eight copies; they find each other by pvm_siblings
+  pvm run --on-failure stop ./hello          stop when a host or a task is lost
   pvm run --trace run.json ./hello           a picture of all tasks and messages, for ui.perfetto.dev
   pvm run --here ./hello                     the virtual machine that already runs here";
+
+/// What a run does when something of it is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OnFailure {
+    /// Report it and go on; the program may handle the loss.
+    Continue,
+    /// Report it, end the program and all tasks, and exit with status 125.
+    Stop,
+}
 
 /// The arguments of `pvm run`.
 #[derive(Debug, Args)]
@@ -139,6 +160,12 @@ pub struct RunArgs {
     /// Record what all tasks do and when: FILE opens in <https://ui.perfetto.dev> and chrome://tracing
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
+    /// Start N copies of PROGRAM as tasks, spread over the hosts, without standard input
+    #[arg(short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub copies: Option<u32>,
+    /// What to do when a host or a task is lost, or a copy (-n) fails
+    #[arg(long, value_name = "WHAT", value_enum, default_value = "continue")]
+    pub on_failure: OnFailure,
     /// The program and its arguments
     #[arg(value_names = ["PROGRAM", "ARGS"], required = true, num_args = 1.., trailing_var_arg = true)]
     command: Vec<OsString>,

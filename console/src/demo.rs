@@ -2,7 +2,7 @@
 
 use crate::cli::DemoArgs;
 use crate::inside;
-use crate::machine::{Hosts, run_inside};
+use crate::machine::{Hosts, run_inside, settle_logs};
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use pvm_examples::fractal::TILES;
@@ -58,6 +58,9 @@ fn here(args: &DemoArgs) -> Result<()> {
     let elapsed = start.elapsed();
     picture.save(Path::new(PICTURE)).with_context(|| format!("cannot write {PICTURE}"))?;
     show(&table(&shares, elapsed));
+    if args.machine.private {
+        settle_logs(&mut task, true);
+    }
     task.exit()?;
     Ok(())
 }

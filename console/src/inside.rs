@@ -1,6 +1,7 @@
 //! What `pvm run` and `pvm demo` do first in their virtual machine.
 
 use crate::cli::MachineArgs;
+use crate::machine::settle_logs;
 use anyhow::{Context, Result, bail};
 use pvm3::{HostFailure, Task};
 
@@ -13,7 +14,8 @@ pub fn enrol(name: &str, args: &MachineArgs) -> Result<Task> {
             eprintln!("pvm: {}", describe(failure));
         }
         if !failures.is_empty() && !args.allow_missing {
-            bail!("not all hosts are there (--allow-missing goes on without them)");
+            settle_logs(&mut task, false);
+            bail!("some hosts failed to start (--allow-missing goes on without them)");
         }
     }
     Ok(task)

@@ -8,6 +8,7 @@ pub mod daemon;
 pub mod demo;
 pub mod inside;
 pub mod lines;
+pub mod losses;
 pub mod machine;
 pub mod orphans;
 pub mod progress;

@@ -5,8 +5,12 @@ use crate::daemon::Daemon;
 use crate::orphans;
 use crate::supervise::{self, Interrupts};
 use anyhow::{Context, Result};
+use pvm3::Task;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -15,7 +19,10 @@ use tempfile::TempDir;
 /// How long the daemon may take to end everything.
 const END: Duration = Duration::from_secs(10);
 /// Where programs are looked for if `PVM_PATH` does not say; the daemon replaces the variables.
-const SEARCH_PATH: &str = "$HOME/pvm3/bin/$PVM_ARCH:$PVM_ROOT/bin/$PVM_ARCH";
+pub const SEARCH_PATH: &str = "$HOME/pvm3/bin/$PVM_ARCH:$PVM_ROOT/bin/$PVM_ARCH";
+
+/// The file in a private machine's folder that says that logs are to be kept, and which hosts there were.
+const KEEP_LOGS: &str = "keep-logs";
 
 /// The hosts of a private machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,15 +93,56 @@ impl Machine {
             return Ok(supervise::signal_code(signal));
         }
         let mut child = command.spawn().context("cannot start a process")?;
-        Ok(supervise::exit_code(supervise::wait(&mut child, interrupts, || ())?))
+        Ok(supervise::exit_code(supervise::wait(&mut child, interrupts, || false)?))
     }
 
-    /// Ends the machine: its tasks, its daemons, whatever processes they leave, its folder.
+    /// Ends the machine: its tasks, its daemons, whatever processes they leave, its folder. Logs that are to be kept move to
+    /// the folder where they would lie if the machine had none of its own.
     pub fn end(self) {
-        self.daemon.terminate();
-        self.daemon.wait(END);
+        let Self { folder, name, daemon } = self;
+        daemon.terminate();
+        daemon.wait(END);
         orphans::end();
+        if let Ok(hosts) = std::fs::read_to_string(folder.path().join(KEEP_LOGS)) {
+            let target = std::env::var_os("PVM_TMP").map_or_else(|| "/tmp".into(), PathBuf::from);
+            eprintln!("{}", keep_logs(folder.path(), &target, &name, &hosts));
+        }
     }
+}
+
+/// The run inside a private machine ends: the daemons' logs go with it if all went well, else they stay.
+pub fn settle_logs(task: &mut Task, clean: bool) {
+    // A daemon that cannot be asked keeps its log, which is no harm.
+    if !task.daemon_is_ours() || (clean && task.discard_logs().is_ok()) {
+        return;
+    }
+    let hosts: Vec<String> = task.hosts().into_iter().flatten().map(|host| host.name).collect();
+    let folder = std::env::var_os("PVM_TMP").map(PathBuf::from).unwrap_or_default();
+    // Without it, only the logs on other hosts stay.
+    let _ = std::fs::write(folder.join(KEEP_LOGS), hosts.join("\n"));
+}
+
+/// Copies a log, for this user alone. A file that is there is somebody else's: the folder may be everybody's.
+fn keep_log(from: &Path, to: &Path) -> io::Result<()> {
+    let mut target = File::options().write(true).create_new(true).mode(0o600).open(to)?;
+    io::copy(&mut File::open(from)?, &mut target).map(drop)
+}
+
+/// Moves the logs of the daemons on this host; says where they are, and where those of the other hosts are.
+fn keep_logs(from: &Path, to: &Path, name: &str, hosts: &str) -> String {
+    let names = std::fs::read_dir(from).into_iter().flatten();
+    let names = names.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut logs: Vec<String> = names.filter(|name| name.starts_with("pvml.")).collect();
+    logs.sort_unstable();
+    let is_elsewhere = |host: &&str| !logs.iter().any(|log| log.ends_with(&format!(".{name}.{host}")));
+    // The first is the master, which runs here.
+    let elsewhere: Vec<&str> = hosts.lines().skip(1).filter(is_elsewhere).collect();
+    logs.retain(|log| keep_log(&from.join(log), &to.join(log)).is_ok());
+    let mut places: Vec<String> = logs.iter().map(|log| to.join(log).display().to_string()).collect();
+    if !elsewhere.is_empty() {
+        places.push(format!("pvml.*.{name} in the temporary folder of {}", elsewhere.join(", ")));
+    }
+    format!("pvm: the daemons' logs are kept: {}", places.join(", "))
 }
 
 /// Runs this executable with these arguments inside a machine of its own.
@@ -149,6 +197,30 @@ mod tests {
         assert_eq!(Hosts::chosen(&args, default.clone()), Hosts::Local(2, vec![]));
         let args = MachineArgs { hosts: None, hostfile: Some("f".into()), ..args };
         assert_eq!(Hosts::chosen(&args, default), Hosts::File("f".into()));
+    }
+
+    #[test]
+    fn kept_logs_are_named_wherever_they_are() {
+        let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        for name in ["pvml.0.run7", "pvml.0.run7.near", "other"] {
+            std::fs::write(from.path().join(name), name).unwrap();
+        }
+        let there = to.path().join("pvml.0.run7.taken");
+        std::fs::write(from.path().join("pvml.0.run7.taken"), "new").unwrap();
+        std::os::unix::fs::symlink(from.path().join("other"), &there).unwrap();
+        let text = keep_logs(from.path(), to.path(), "run7", "master\nnear\nfar");
+        let folder = to.path().display();
+        let expected = format!(
+            "pvm: the daemons' logs are kept: {folder}/pvml.0.run7, {folder}/pvml.0.run7.near, \
+             pvml.*.run7 in the temporary folder of far"
+        );
+        assert_eq!(text, expected);
+        assert_eq!(std::fs::read_dir(to.path()).unwrap().count(), 3);
+        assert_eq!(
+            std::fs::read_to_string(from.path().join("other")).unwrap(),
+            "other",
+            "nothing is overwritten"
+        );
     }
 
     #[test]

@@ -15,7 +15,7 @@ pub const TICK: Duration = Duration::from_millis(10);
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Signals that ask this process to end, noted instead of obeyed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Interrupts(Arc<AtomicUsize>);
 
 impl Interrupts {
@@ -37,12 +37,12 @@ impl Interrupts {
     }
 }
 
-/// Waits for a child, and does `meanwhile` every now and then. Signals are passed on; a child that does not end within
-/// five seconds of one is killed.
+/// Waits for a child, and does `meanwhile` every now and then; while that returns true the child is to end. Signals are
+/// passed on; a child that does not end within five seconds of one is killed.
 pub fn wait(
     child: &mut Child,
     interrupts: &Interrupts,
-    mut meanwhile: impl FnMut(),
+    mut meanwhile: impl FnMut() -> bool,
 ) -> io::Result<ExitStatus> {
     let mut deadline = None;
     loop {
@@ -56,7 +56,10 @@ pub fn wait(
         if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             child.kill()?;
         }
-        meanwhile();
+        if meanwhile() && deadline.is_none() {
+            pass_on(child, SIGTERM);
+            deadline = Some(Instant::now() + GRACE);
+        }
         std::thread::sleep(TICK);
     }
 }
@@ -113,16 +116,23 @@ mod tests {
         let meanwhile = || {
             turns += 1;
             word.take_if(|_| turns == 2);
+            false
         };
         assert_eq!(exit_code(wait(&mut child, &quiet(), meanwhile).unwrap()), 3);
-        let status = wait(&mut shell("kill -9 $$"), &quiet(), || ()).unwrap();
+        let status = wait(&mut shell("kill -9 $$"), &quiet(), || false).unwrap();
         assert_eq!(exit_code(status), 137);
     }
 
     #[test]
     fn signals_are_passed_on() {
         let interrupts = Interrupts(Arc::new(AtomicUsize::new(SIGTERM as usize)));
-        let status = wait(&mut shell("exec sleep 30"), &interrupts, || ()).unwrap();
+        let status = wait(&mut shell("exec sleep 30"), &interrupts, || false).unwrap();
+        assert_eq!(exit_code(status), 143);
+    }
+
+    #[test]
+    fn a_child_ends_when_it_is_to() {
+        let status = wait(&mut shell("exec sleep 30"), &quiet(), || true).unwrap();
         assert_eq!(exit_code(status), 143);
     }
 }

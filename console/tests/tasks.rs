@@ -13,12 +13,14 @@ fn main() {
     match std::env::args().nth(1).as_deref() {
         Some("master") => master().unwrap(),
         Some("worker") => worker().unwrap(),
+        Some("copy") => copy().unwrap(),
         Some("queue") => queue().unwrap(),
         // What a test harness is asked by others, such as --list.
         Some(option) if option.starts_with("--") => {}
         _ => {
             output_of_tasks_comes_out_marked();
             progress_of_queues_is_shown();
+            copies_are_siblings_without_a_parent();
             println!("tasks: ok");
         }
     }
@@ -61,6 +63,43 @@ fn queue() -> pvm3::Result<()> {
             return task.exit();
         }
     }
+}
+
+/// One of a number of copies: a number goes from the first to the last, and each adds 1.
+fn copy() -> pvm3::Result<()> {
+    let mut task = Task::enrol()?;
+    assert_eq!(task.parent(), None);
+    let all = task.siblings()?;
+    let own = all.iter().position(|&tid| tid == task.tid()).unwrap();
+    let number: i32 = if own == 0 { 0 } else { task.recv(all[own - 1], WORK)?.get_one()? };
+    println!("instance {own} of {} has {number}", all.len());
+    if let Some(&next) = all.get(own + 1) {
+        task.send(next, WORK, Pack::new().put_one(number + 1)?)?;
+    }
+    task.exit()
+}
+
+fn copies_are_siblings_without_a_parent() {
+    let tmp = tempfile::tempdir().unwrap();
+    let trace = tempfile::tempdir().unwrap();
+    let file = trace.path().join("trace.json");
+    let output = Command::new(env!("CARGO_BIN_EXE_pvm"))
+        .args(["run", "--hosts", "2", "-n", "4", "--trace"])
+        .args([&file, &std::env::current_exe().unwrap()])
+        .arg("copy")
+        .env("TMPDIR", tmp.path())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{stdout}{stderr}");
+    let mut said: Vec<&str> =
+        stdout.lines().filter_map(|line| line.split_once("] ").map(|(_, text)| text)).collect();
+    said.sort_unstable();
+    let expected: Vec<String> = (0..4).map(|copy| format!("instance {copy} of 4 has {copy}")).collect();
+    assert_eq!(said, expected, "{stderr}");
+    assert!(std::fs::read_to_string(file).unwrap().contains("\"receiving\""), "their calls are in the trace");
+    assert_eq!(std::fs::read_dir(tmp.path()).unwrap().count(), 0);
 }
 
 fn progress_of_queues_is_shown() {

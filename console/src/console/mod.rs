@@ -13,6 +13,7 @@ mod trace;
 use crate::cli::ConsoleArgs;
 use crate::daemon::Daemon;
 use crate::inside;
+use crate::losses;
 use crate::shell::aliases::Aliases;
 use crate::shell::{help, tables, words};
 use anyhow::{Context, Result, bail};
@@ -118,6 +119,9 @@ impl Console {
         options.child_trace_mask = trace::default_mask();
         task.notify_host_add(NEW_HOSTS)?;
         mailbox::spare_from_reset(&mut task)?;
+        if task.daemon_is_ours() {
+            task.report_incidents(false)?;
+        }
         Ok(Self {
             task,
             aliases: Aliases::default(),
@@ -203,6 +207,9 @@ impl Console {
         input.print(&text);
         let text = self.trace_text()?;
         input.print(&text);
+        for text in self.task.incidents()?.iter().filter_map(losses::describe) {
+            input.print(&format!("{text}\n"));
+        }
         while let Some(mut message) = self.task.try_recv(Tid::MY_DAEMON, NEW_HOSTS)? {
             let count: i32 = message.get_one()?;
             let mut tids: Vec<i32> = message.get(usize::try_from(count).unwrap_or(0))?;

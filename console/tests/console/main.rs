@@ -282,3 +282,43 @@ fn batches_are_queued_listed_watched_and_cancelled() {
     console.say("halt");
     assert_eq!(console.end().1, 0);
 }
+
+/// The daemon of the machine's only further host.
+fn slave(tmp: &Path) -> String {
+    let mark = format!("PVM_TMP={}\0", tmp.display());
+    let holds = |file: PathBuf, text: &[u8]| {
+        std::fs::read(file).unwrap_or_default().windows(text.len()).any(|window| window == text)
+    };
+    let processes = std::fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
+    let mut slaves = processes.filter(|path| {
+        holds(path.join("cmdline"), b"--slave-daemon\0") && holds(path.join("environ"), mark.as_bytes())
+    });
+    let slave = slaves.next().expect("a daemon of another host");
+    assert_eq!(slaves.next(), None);
+    slave.file_name().unwrap().to_str().unwrap().to_owned()
+}
+
+#[test]
+fn lost_hosts_and_crashed_tasks_are_said_while_the_console_waits() {
+    let folder = Folder::new();
+    let mut console = Console::start(folder.path(), &["-na"]);
+    console.ask("add \"b via=local\"");
+    console.ask("spawn -b /bin/sleep 1000");
+    console.say("spawn /bin/sh -c 'kill -SEGV $$'");
+    console.hears("] /bin/sh was killed by signal 11 (Segmentation fault)\n");
+    let killed = Command::new("kill").args(["-KILL", &slave(folder.path())]).status().unwrap();
+    assert!(killed.success());
+    console.hears("host b (t80000) was lost: ");
+    console.hears("; 1 task ran there: /bin/sleep t80001\n");
+    // What is deleted or killed on purpose is not lost.
+    console.ask("add \"c via=local\"");
+    console.ask("spawn -c /bin/sleep 1000");
+    console.ask("spawn -2 -a /bin/sleep 1000");
+    console.ask("reset");
+    console.ask("delete c");
+    console.ask("conf");
+    let heard = console.heard();
+    assert_eq!((heard.matches(" was lost").count(), heard.matches(" was killed").count()), (1, 1), "{heard}");
+    console.say("halt");
+    console.child.wait().unwrap();
+}
