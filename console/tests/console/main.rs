@@ -6,6 +6,7 @@ mod terminal;
 
 use conversation::{Console, Folder, LIMIT, answer, converse};
 use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -320,5 +321,5 @@ fn lost_hosts_and_crashed_tasks_are_said_while_the_console_waits() {
     let heard = console.heard();
     assert_eq!((heard.matches(" was lost").count(), heard.matches(" was killed").count()), (1, 1), "{heard}");
     console.say("halt");
-    console.child.wait().unwrap();
+    console.end();
 }
