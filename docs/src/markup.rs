@@ -131,7 +131,7 @@ fn first_span(text: &str) -> (Span<'_>, &str) {
     if let Some((shown, after)) = text.strip_prefix('[').and_then(|rest| rest.split_once("]("))
         && let Some((target, after)) = after.split_once(')')
     {
-        let is_page = target.ends_with(".md") && !target.contains('/');
+        let is_page = target.strip_suffix(".md").is_some_and(|name| !name.contains('/'));
         return (if is_page { Span::Page(target) } else { Span::Plain(shown) }, after);
     }
     // At least one character: what begins like the above but is none of them is plain.
