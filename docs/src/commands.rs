@@ -81,7 +81,7 @@ fn page(root: &Path, addition: &Addition) -> anyhow::Result<ManualPage> {
         let text = crate::read(root, &format!("docs/{file}"))?;
         let part = part_of(&text, heading)
             .with_context(|| format!("docs/{file}: no heading \u{201c}{heading}\u{201d}"))?;
-        out.text_section(title, &without_links(&part));
+        out.text_section(title, &part);
     }
     if !examples.is_empty() {
         out.section("examples");
@@ -158,24 +158,6 @@ fn console_commands(out: &mut Roff) {
     }
 }
 
-/// A page without its ` ([page.md](page.md))`: where manual pages are, there may be no such file.
-fn without_links(text: &str) -> String {
-    let mut rest = text;
-    let mut kept = String::new();
-    while let Some((before, link)) = rest.split_once(" ([") {
-        let target = link.split_once(']').and_then(|(_, target)| target.strip_prefix('(')?.split_once("))"));
-        kept.push_str(before);
-        rest = match target {
-            Some((target, after)) if Path::new(target).extension().is_some_and(|end| end == "md") => after,
-            _ => {
-                kept.push_str(" ([");
-                link
-            }
-        };
-    }
-    kept + rest
-}
-
 /// What follows a heading up to the next, or the whole text without its title.
 fn part_of(text: &str, heading: &str) -> Option<String> {
     let after = |text: &str, line: &str| text.split_once(line).map(|(_, rest)| rest.to_owned());
@@ -189,12 +171,6 @@ fn part_of(text: &str, heading: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn links_to_other_pages_are_left_out() {
-        let text = "by all ([a.md](a.md)), by some ([x] (y)) | ([b.md](b.md)) | c";
-        assert_eq!(without_links(text), "by all, by some ([x] (y)) | | c");
-    }
 
     #[test]
     fn parts_are_found_by_their_heading() {
