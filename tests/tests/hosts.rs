@@ -98,6 +98,27 @@ fn finish(watch: Program, local: Local) {
 }
 
 #[test]
+fn shares_of_a_mixed_hostfile_are_what_conf_shows() {
+    let check = "shares of hosts with and without sp=";
+    let Some(ours) = Installation::ours_only(check) else { return };
+    let Some(programs) = Programs::compile(&["batch"], &ours, Linking::Shared) else { return };
+    let hostfile = "* via=local ep=@PATH@\nh1 sp=2000\nh2 sp=500\nh3\n";
+    let machine = Plan::of(&ours).path(programs.folder()).name("h1").hostfile(hostfile).start();
+    let rows = machine.console_with_hosts(3).conf();
+    assert_eq!(rows.iter().map(|row| row.speed).collect::<Vec<_>>(), [2000, 500, 1000]);
+    const TASKS: usize = 70;
+    let hosts = spread(&machine, &programs, TASKS);
+    let sum: i32 = rows.iter().map(|row| row.speed).sum();
+    for row in &rows {
+        let fair = TASKS as f64 * f64::from(row.speed) / f64::from(sum);
+        let tid = format!("t{}", row.dtid.trim_start_matches('t'));
+        let has = hosts.get(&tid).or(hosts.get(&row.name)).copied().unwrap_or(0);
+        assert!((has as f64 - fair).abs() <= 2.0, "{row:?} has {has} instead of {fair}: {hosts:?}");
+    }
+    machine.finish();
+}
+
+#[test]
 fn a_batch_spreads_over_equal_hosts_in_equal_parts() {
     let Some(Local { machine, console, programs }) = local(4, "a batch on four hosts") else { return };
     let hosts = spread(&machine, &programs, 64);

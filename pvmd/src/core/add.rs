@@ -343,18 +343,23 @@ impl Core {
         index: HostIndex,
         result: Result<StartedHost, (PvmError, String)>,
     ) {
+        let measured = result.as_ref().map_or(0.0, |started| started.capability);
+        let given = match self.newcomer(index) {
+            Some(Stage::Starting(_, spec)) => spec.options.speed,
+            _ => return,
+        };
+        let speed = self.config.speed_of(given, measured);
         let Some(stage) = self.newcomer(index) else { return };
         let Stage::Starting(_, spec) = stage else { return };
         match result {
             Err((error, reason)) => self.on_newcomer_failed(index, error, &reason),
             Ok(started) => {
-                let speed = spec.options.speed.map_or(1000, |speed| i32::try_from(speed).unwrap_or(i32::MAX));
                 let entry = HostEntry {
                     index,
                     name: spec.name.clone(),
                     arch: started.arch,
-                    speed,
-                    capability: spec.options.speed.map_or(started.capability, f64::from),
+                    speed: i32::try_from(speed).unwrap_or(i32::MAX),
+                    capability: speed.into(),
                     task_limit: started.task_limit,
                     signature: started.signature,
                     address: Some(started.address),

@@ -433,7 +433,9 @@ impl Core {
     fn look(&mut self, batch: BatchId, look: impl FnOnce(&mut pulling::Node, u64, u64, Duration) -> Step) {
         let Some(Application { p, p_c, n_a }) = self.asks(batch, look) else { return };
         let Some(manager) = self.open_batches.get(&batch).map(|open| open.manager) else { return };
-        let (host, capability) = (self.config.index, self.config.capability);
+        let host = self.config.index;
+        // Before the table has come there are no batches of others.
+        let capability = self.hosts.get(host).map_or(self.config.capability, |entry| entry.capability);
         self.send_batch(manager, &BatchMsg::Apply { batch, host, p, p_c, n_a, capability });
     }
 

@@ -18,7 +18,7 @@ pub struct Config {
     pub arch: String,
     /// `sp=`, if given.
     pub speed: Option<u32>,
-    /// `C_i`: the speed if given, else measured. 1000 is a reference core.
+    /// The speed if given, else what was measured; 1000 is a reference core. `C_i` is the speed in the host table.
     pub capability: f64,
     /// Cores of the host.
     pub cores: u32,
@@ -92,8 +92,41 @@ pub struct Hosting {
 }
 
 impl Config {
-    /// Speed as `pvm_config` reports it.
-    pub fn reported_speed(&self) -> i32 {
-        self.speed.map_or(1000, |speed| i32::try_from(speed).unwrap_or(i32::MAX))
+    /// This host's own speed, if it is the master.
+    pub fn own_speed(&self) -> u32 {
+        self.speed.unwrap_or(REFERENCE_SPEED)
+    }
+
+    /// The speed of a host that the master adds: what `pvm_config` reports, and `C_i`. `sp=` decides. If the hostfile gives none at
+    /// all, it is what the host has measured, relative to the master, in hundreds: hosts of one kind are equal.
+    pub fn speed_of(&self, given: Option<u32>, measured: f64) -> u32 {
+        let has_measured = self.speed.is_none() && !self.hostfile.gives_speeds();
+        given.unwrap_or_else(
+            || if has_measured { relative(measured, self.capability) } else { REFERENCE_SPEED },
+        )
+    }
+}
+
+/// The speed of a host without `sp=`, as in PVM.
+const REFERENCE_SPEED: u32 = 1000;
+
+fn relative(measured: f64, reference: f64) -> u32 {
+    // A quotient that is no number becomes the least.
+    let tenths = (10.0 * measured / reference).round().max(1.0).min(10_000.0) as u32;
+    tenths * (REFERENCE_SPEED / 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_measured_speed_is_relative_to_the_masters() {
+        let speeds = [5907.0, 6100.0, 11_000.0, 2500.0, 1.0].map(|measured| relative(measured, 5907.0));
+        assert_eq!(speeds, [1000, 1000, 1900, 400, 100]);
+        assert_eq!(
+            [f64::NAN, f64::INFINITY, -1.0].map(|wrong| relative(wrong, 1000.0)),
+            [100, 1_000_000, 100]
+        );
     }
 }

@@ -109,6 +109,11 @@ impl HostOptions {
 }
 
 impl Hostfile {
+    /// Whether any line has `sp=`: then hosts without it have PVM's 1000.
+    pub fn gives_speeds(&self) -> bool {
+        self.hosts.iter().any(|spec| spec.options.speed.is_some()) || self.defaults.speed.is_some()
+    }
+
     /// A host to be added later, with what the file says of a host of this name, or else of hosts that are not in it.
     /// What the host's own text says goes first.
     #[must_use]
