@@ -25,6 +25,8 @@ impl Daemon {
         let mut child = Command::new(&executable)
             .arg("daemon")
             .args(args)
+            // A task may start a virtual machine of its own, which outlives it.
+            .env_remove("PVM_FAMILY")
             .envs(env.iter().copied())
             // A group of its own: the terminal's interrupt key is for people's programs, not for the daemon.
             .process_group(0)

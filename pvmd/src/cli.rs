@@ -6,10 +6,12 @@ use crate::io::address_file::{self, AddressError, AddressFile};
 use crate::io::auth::AuthFiles;
 use crate::io::dispatcher::{Means, Turns};
 use crate::io::driver::{self, Driver, INPUT_QUEUE};
+use crate::io::family::Mark;
 use crate::io::introduction::{Introduced, Newborn};
 use crate::io::link::{Links, bind_address};
 use crate::io::log::Log;
 use crate::io::page::TurnPage;
+use crate::io::plain::plain;
 use crate::io::process::{self, Processes, Surroundings};
 use crate::io::settings::{self, Place, Settings};
 use crate::io::shelf::Shelf;
@@ -143,7 +145,7 @@ fn serve(args: impl IntoIterator<Item = OsString>, myself: Myself) -> ExitCode {
     match attempt(&arguments, myself) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("pvmd: {error:#}");
+            eprintln!("pvmd: {}", plain(format_args!("{error:#}")));
             ExitCode::from(status_for(&error))
         }
     }
@@ -256,7 +258,7 @@ fn read_hostfile(path: &Path) -> anyhow::Result<Hostfile> {
     let mut bytes = Vec::new();
     std::fs::File::open(path)
         .and_then(|file| file.take(pvm_wire::limits::HOSTFILE_MAX as u64 + 1).read_to_end(&mut bytes))
-        .map_err(|error| Mistake(format!("{shown}: {error}")))?;
+        .map_err(|error| Mistake(format!("the hostfile {shown}: {}", plain(error))))?;
     Hostfile::parse(&bytes).map_err(|mistakes| {
         let lines: Vec<String> =
             mistakes.iter().map(|mistake| format!("{shown}:{}: {}", mistake.line, mistake.reason)).collect();
@@ -532,7 +534,7 @@ fn remedy(tmp: &Path) -> String {
 fn begin_log(settings: &Settings, daemon: u32) -> anyhow::Result<Log> {
     let path = settings.place.log_file();
     let log = Log::begin(&path, daemon, settings.log_max).or_else(|error| {
-        eprintln!("pvmd: {}: {error}: there is no log", path.display());
+        eprintln!("pvmd: {}: {}: there is no log", path.display(), plain(&error));
         Log::nowhere(daemon)
     })?;
     log.subscribe(settings.log_filter.as_deref()).map_err(Mistake)?;
@@ -559,6 +561,8 @@ fn surroundings(
             ("PVM_ARCH".to_owned(), ARCH.to_owned()),
         ],
         limits,
+        mark: Mark::own(),
+        guardian: myself.again.clone(),
     }
 }
 

@@ -491,6 +491,28 @@ fn a_signal_reaches_the_process_and_nobody_else() {
 }
 
 #[test]
+fn the_family_of_a_task_ends_when_this_daemon_has_ended_the_task() {
+    for (sent, ends) in [(15, true), (9, true), (1, false)] {
+        let mut r = Recorder::master();
+        let (conn, _) = r.enrol(100, 0);
+        let (child, cookie) = spawn_one(&mut r, conn, Sink::default());
+        r.enrol(101, 0);
+        r.request(conn, Tm::SendSig, &BodyWriter::new().int(child.raw()).int(sent).finish());
+        r.answer(conn, Tm::SendSig);
+        assert!(matches!(r.next(), Action::Signal { pid: 500, signal } if signal == sent));
+        r.feed(Event::ProcessExited { cookie, status: ExitStatus::default() });
+        let mut ended = 0;
+        while r.pending() {
+            if let Action::EndFamily { cookie: family, spared } = r.next() {
+                assert_eq!((family, spared), (cookie, vec![100, 101]), "tasks in their own right stay");
+                ended += 1;
+            }
+        }
+        assert_eq!(ended, i32::from(ends), "signal {sent}");
+    }
+}
+
+#[test]
 fn contexts_belong_to_who_made_them() {
     let mut r = Recorder::master();
     let (a, _) = r.enrol(100, 0);

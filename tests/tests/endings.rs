@@ -119,3 +119,100 @@ fn when_a_halt_returns_the_daemons_of_all_hosts_have_ended() {
     assert!(left.iter().all(|name| name.starts_with("pvml.")), "{left:?}");
     machine.expect_nothing_left();
 }
+
+/// A task, and what it has started: a child, one in another session, a daemon, and a server that is to go on.
+struct Family {
+    pids: Vec<i32>,
+    server: i32,
+}
+
+impl Family {
+    fn of(line: &str) -> Option<Self> {
+        let words = line.strip_prefix("family ")?.split(' ').skip(1);
+        let mut pids: Vec<i32> = words.map(|word| word.parse().ok()).collect::<Option<_>>()?;
+        let server = pids.pop()?;
+        assert!(pids.iter().chain([&server]).all(|&pid| process::is_alive(pid)), "{line}");
+        Some(Self { pids, server })
+    }
+
+    fn ends(&self, how: &str) {
+        wait::becomes_true(&format!("the end of a family by {how}"), || {
+            !self.pids.iter().any(|&pid| process::is_alive(pid))
+        });
+    }
+
+    fn is_whole_but_for_its_task(&self) -> bool {
+        !process::is_alive(self.pids[0]) && self.pids[1..].iter().all(|&pid| process::is_alive(pid))
+    }
+}
+
+impl Drop for Family {
+    fn drop(&mut self) {
+        for &pid in self.pids.iter().chain([&self.server]) {
+            process::signal(pid, Signal::KILL);
+        }
+    }
+}
+
+fn with_families(hosts: usize, check: &str) -> Option<(Machine, Programs, Program, Vec<Family>)> {
+    let ours = Installation::ours_only(check)?;
+    let programs = Programs::compile(&["family"], &ours, Linking::Shared)?;
+    let machine = Plan::of(&ours).path(programs.folder()).local_hosts(hosts).start();
+    machine.console_with_hosts(hosts).quit();
+    let program = machine.program(programs.path("family"), &["6"]);
+    let families = program.await_lines("its families", 6, Family::of);
+    Some((machine, programs, program, families))
+}
+
+#[test]
+fn what_a_killed_task_has_started_ends_with_it() {
+    let Some((machine, _programs, mut program, mut families)) = with_families(1, "pvm_kill of a family")
+    else {
+        return;
+    };
+    program.write("kill\n");
+    families[0].ends("pvm_kill");
+    assert!(process::is_alive(families[0].server), "it has asked to stay");
+    // What ends by itself leaves its children, as in PVM 3.4.
+    program.write("leave\n");
+    wait::becomes_true("the end of a task", || families[1].is_whole_but_for_its_task());
+    let mut console = machine.console();
+    let two = console.tasks().len();
+    assert!(two >= 4, "the others are there: {two}");
+    console.send("halt");
+    console.into_program().end();
+    for family in &families[1..] {
+        family.ends("a halt");
+        assert!(process::is_alive(family.server), "it has asked to stay");
+    }
+    families.clear();
+}
+
+#[test]
+fn what_tasks_of_a_deleted_host_have_started_ends() {
+    let Some((machine, _programs, _program, families)) = with_families(2, "delete of a host with families")
+    else {
+        return;
+    };
+    let mut console = machine.console();
+    console.delete(&["h2"]);
+    let ended = |family: &&Family| !process::is_alive(family.pids[0]);
+    wait::becomes_true("the end of the host's tasks", || families.iter().any(|family| ended(&family)));
+    let gone: Vec<&Family> = families.iter().filter(ended).collect();
+    gone.iter().for_each(|family| family.ends("delete of its host"));
+    let rest = families.iter().filter(|family| !gone.iter().any(|other| other.pids == family.pids));
+    assert!(rest.flat_map(|family| &family.pids).all(|&pid| process::is_alive(pid)));
+    console.quit();
+}
+
+#[test]
+fn what_tasks_have_started_ends_when_their_daemon_is_killed() {
+    let Some((machine, _programs, _program, families)) =
+        with_families(2, "the loss of a daemon with families")
+    else {
+        return;
+    };
+    process::signal(machine.daemon_pid(), Signal::KILL);
+    families.iter().for_each(|family| family.ends("SIGKILL of the daemon"));
+    assert!(families.iter().all(|family| process::is_alive(family.server)), "they have asked to stay");
+}

@@ -1,8 +1,10 @@
 //! How a process becomes a task, and how a task ends.
 
+use super::batch::SIGTERM;
 use super::event::{Action, ConnId, Cookie, Program};
 use super::flow::Source;
 use super::output::OutputStream;
+use super::spawn::SIGKILL;
 use super::tasks::{Conn, ConnState, Origin, ReplyTo, Task};
 use super::{Core, Timer};
 use pvm_wire::Tid;
@@ -320,10 +322,30 @@ impl Core {
         } else {
             debug!(%tid, pid = task.pid, %status, "process ended");
         }
+        self.end_family(tid);
+        let Some(task) = self.tasks.get_mut(tid) else { return };
         // A wrapper that ended after its child enrolled in its place is not the task.
         if task.origin == Origin::Child || !task.enrolled {
             self.end_behind_last_words(tid, status.into_raw());
         }
+    }
+
+    /// Sends a signal to a task's process.
+    pub(super) fn signal_task(&mut self, tid: Tid, signal: i32) {
+        // A pid of 0 or 1 would reach others than the task.
+        let Some(task) = self.tasks.get_mut(tid).filter(|task| task.pid > 1) else { return };
+        task.signalled = Some(signal);
+        task.condemned |= signal == SIGTERM || signal == SIGKILL;
+        self.actions.push(Action::Signal { pid: task.pid, signal });
+    }
+
+    /// A task has ended. If this daemon has ended it, what it has started ends, too.
+    fn end_family(&mut self, tid: Tid) {
+        let Some(task) = self.tasks.get_mut(tid) else { return };
+        let Some(cookie) = task.cookie.filter(|_| std::mem::take(&mut task.condemned)) else { return };
+        let others = self.tasks.iter().filter(|other| other.tid != tid && other.origin != Origin::Child);
+        let spared = others.map(|other| other.pid).collect();
+        self.actions.push(Action::EndFamily { cookie, spared });
     }
 
     /// A task's process has ended. What it has sent may still be in the socket, whose end comes behind it.
@@ -353,6 +375,7 @@ impl Core {
 
     /// The task is over: everybody who asked is told, nothing of it stays. `status` is what `wait` said of it.
     pub(super) fn end_task_with(&mut self, tid: Tid, status: i32) {
+        self.end_family(tid);
         let Some(mut task) = self.tasks.remove(tid) else { return };
         // Or the daemon would wake for each of many short tasks once more, long after its end.
         task.last_words.and_then(|timer| self.timers.remove(&timer));

@@ -363,6 +363,13 @@ pub enum Action {
         /// Which signal; numbers the system does not know are ignored.
         signal: i32,
     },
+    /// End what a task has started, which has ended by a signal of this daemon.
+    EndFamily {
+        /// The task's.
+        cookie: Cookie,
+        /// Processes that are tasks in their own right, which go on.
+        spared: Vec<i32>,
+    },
     /// Let a child run, or keep it from running as long as others of this host's tasks want to. All run at first.
     Dispatch {
         /// Which.

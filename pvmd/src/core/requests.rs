@@ -1,7 +1,7 @@
 //! What tasks ask of their daemon: one handler per TM_ message.
 
 use super::Core;
-use super::event::{Action, ConnId};
+use super::event::ConnId;
 use super::pending::Waiter;
 use super::tasks::{ReplyTo, Task};
 use pvm_wire::body::{BodyError, BodyReader, BodyWriter};
@@ -186,13 +186,7 @@ impl Core {
     pub(super) fn signal(&mut self, tid: Tid, signal: i32) {
         info!(task = %tid, signal, "signals");
         match tid.host() {
-            Some(host) if host == self.config.index => {
-                // A pid of 0 or 1 would reach others than the task.
-                if let Some(task) = self.tasks.get_mut(tid).filter(|task| task.pid > 1) {
-                    task.signalled = Some(signal);
-                    self.actions.push(Action::Signal { pid: task.pid, signal });
-                }
-            }
+            Some(host) if host == self.config.index => self.signal_task(tid, signal),
             Some(host) if tid.is_task() => self.tell(host, DaemonMsg::Signal { tid, signal }),
             _ => debug!(%tid, signal, "signal to nobody"),
         }

@@ -501,7 +501,7 @@ impl Core {
     }
 }
 
-const SIGKILL: i32 = 9;
+pub(super) const SIGKILL: i32 = 9;
 
 fn program(spawn: &SpawnRequest) -> Program {
     Program {

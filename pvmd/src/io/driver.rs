@@ -9,6 +9,7 @@ use crate::io::link::{Links, NewLink};
 use crate::io::log::{Log, STATE};
 use crate::io::own_host;
 use crate::io::page::TurnPage;
+use crate::io::plain::plain;
 use crate::io::process::{self, Processes, Started};
 use crate::io::shelf::Shelf;
 use crate::io::starter::Starter;
@@ -372,6 +373,7 @@ impl Running {
             Action::Locate { cookies, program } => {
                 return Some(Event::Located { cookies, result: driver.processes.locate(&program) });
             }
+            Action::EndFamily { cookie, spared } => driver.processes.end_family(cookie, spared),
             Action::Signal { pid, signal } => {
                 if let Err(error) = driver.turns.signal(pid, signal) {
                     info!(pid, signal, %error, "signal not sent");
@@ -430,6 +432,8 @@ impl Running {
         info!(reason, "ending");
         // Who is asked to end must be able to.
         self.driver.turns.free_all();
+        // Before tasks end: what has replaced its environment is known by its parent.
+        let families = self.driver.processes.families();
         let asked = self.driver.processes.signal_all(Signal::TERM);
         if asked > 0 {
             let _ = tokio::time::timeout(TASKS_END, self.wait_for_tasks()).await;
@@ -446,6 +450,7 @@ impl Running {
         // Before the tasks' connections and the links: whoever sees the end of one can start another daemon in this place.
         drop(self.driver.address_file);
         drop(self.tasks);
+        self.driver.processes.end_families(families).await;
         self.driver.links.finish_all().await;
         self.driver.log.end();
         Ok(reason)
@@ -503,7 +508,7 @@ pub async fn resolve(name: String) -> Result<IpAddr, String> {
     let lookup = tokio::time::timeout(RESOLVE, tokio::net::lookup_host((name.as_str(), 0))).await;
     let found = match lookup {
         Err(_) => return Err(format!("{name}: no address within {RESOLVE:?}")),
-        Ok(Err(error)) => return Err(format!("{name}: {error}")),
+        Ok(Err(error)) => return Err(format!("{name}: {}", plain(error))),
         Ok(Ok(addresses)) => addresses.map(|address| address.ip()).collect::<Vec<_>>(),
     };
     let chosen = found.iter().find(|address| address.is_ipv4()).or(found.first());

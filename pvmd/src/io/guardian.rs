@@ -1,8 +1,10 @@
 //! A process that waits for its daemon's end, however that comes, and lets go what the daemon held.
 //!
-//! The daemon writes a line for each process that it holds or frees; the end of the pipe is the end of the daemon.
+//! The daemon writes a line for each process that it holds or frees; the end of the pipe is the end of the daemon. Another guardian, of
+//! a daemon that has started tasks, ends what those have started.
 
 use crate::io::dispatcher::{Dispatcher, Means};
+use crate::io::family::{self, Mark};
 use crate::io::process;
 use rustix::fs::OFlags;
 use std::collections::BTreeMap;
@@ -33,6 +35,12 @@ impl Guardian {
         Ok(Self { child, pipe })
     }
 
+    /// Starts one that will end the families of this daemon's tasks. The command is the daemon's.
+    pub fn of_families(command: &[OsString], mark: &Mark) -> io::Result<Self> {
+        let command: Vec<OsString> = command.iter().cloned().chain(["--guardian".into()]).collect();
+        Self::start(&command, &format!("{FAMILIES}{mark}"))
+    }
+
     /// An error if it has ended.
     pub fn check(&mut self) -> io::Result<()> {
         match self.child.try_wait()? {
@@ -58,13 +66,29 @@ impl Drop for Guardian {
     }
 }
 
+/// What a guardian is for, if not for turns.
+const FAMILIES: &str = "families=";
+
 /// The guardian's life.
 pub fn run(means: &str) -> ExitCode {
+    if let Some(mark) = means.strip_prefix(FAMILIES) {
+        return guard_families(&Mark::of(mark));
+    }
     let Ok(Ok(mut dispatcher)) = means.parse().map(Means::dispatcher) else { return ExitCode::from(2) };
     // What ends the daemon is not to end its guardian.
     let _ = rustix::process::setsid();
     process::ignore_endings();
     watch(io::stdin().lock(), &mut *dispatcher);
+    ExitCode::SUCCESS
+}
+
+/// A daemon that ends by itself leaves nothing to do.
+fn guard_families(mark: &Mark) -> ExitCode {
+    let _ = rustix::process::setsid();
+    process::ignore_endings();
+    // Nothing comes but the end.
+    let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+    family::end_all(mark, &[]);
     ExitCode::SUCCESS
 }
 

@@ -6,6 +6,7 @@
 //! | [`driver`], [`vigil`] | the loop: events in, actions out; how it waits for them |
 //! | [`task_socket`], [`auth`] | tasks' connections; the files by which they prove themselves |
 //! | [`process`] | starting, watching and reaping children, and their output; in `launch`, how the kernel starts one |
+//! | [`family`] | the processes that tasks start, which end with them |
 //! | [`tls`], [`link`] | the machine's certificates; QUIC between daemons, and in `fair_queue` who is next there, in `outlet` who need not wait |
 //! | [`endpoints`], [`packet_filter`] | the UDP ports of links, and who can reach them; what strangers send that must not be answered |
 //! | [`udp_socket`], [`watched`] | the socket of the links, and in `alarm` their timers; sockets that are waited for only where somebody waits |
@@ -17,6 +18,7 @@
 //! | [`control_group`] | this process's control group |
 //! | [`page`] | whose turn it is, for tasks to read |
 //! | [`descriptors`] | descriptors that travel with messages |
+//! | [`plain`] | reasons of the system, as people read them |
 //! | [`shelf`] | long bodies that tasks read where the daemon has put them |
 
 pub mod address_file;
@@ -29,6 +31,7 @@ pub mod dispatcher;
 pub mod driver;
 pub mod endpoints;
 mod fair_queue;
+pub mod family;
 pub mod guardian;
 pub mod introduction;
 pub mod link;
@@ -40,6 +43,7 @@ mod outlet;
 pub mod own_host;
 pub mod packet_filter;
 pub mod page;
+pub mod plain;
 pub mod process;
 mod room;
 pub mod settings;

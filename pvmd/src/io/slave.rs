@@ -8,6 +8,7 @@
 //!
 //! The launcher ends with the ready line; the daemon leaves the session and lives on.
 
+use crate::io::family;
 use crate::io::settings::Settings;
 use anyhow::{Context, bail};
 use pvm_wire::codes::DAEMON_PROTOCOL;
@@ -48,7 +49,8 @@ pub fn launch_hosted(again: &[OsString], authority: Fingerprint) -> anyhow::Resu
 fn daemon(again: &[OsString]) -> anyhow::Result<Command> {
     let (program, args) = again.split_first().context("this program does not know its own name")?;
     let mut command = Command::new(program);
-    command.args(args).stdout(Stdio::piped());
+    // A hoster may be a task; its hosts outlive it.
+    command.args(args).env_remove(family::VARIABLE).stdout(Stdio::piped());
     Ok(command)
 }
 

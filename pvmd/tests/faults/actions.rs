@@ -71,6 +71,7 @@ impl World {
                 self.journal.fault(format!("not to be asked for here: {action:?}"));
             }
             Action::PauseOutput { .. }
+            | Action::EndFamily { .. }
             | Action::Dispatch { .. }
             | Action::ReadTimes { .. }
             | Action::ShowTurn { .. }

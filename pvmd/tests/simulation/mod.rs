@@ -336,6 +336,7 @@ impl Cluster {
             Action::PauseReading { .. }
             | Action::ResumeReading { .. }
             | Action::PauseOutput { .. }
+            | Action::EndFamily { .. }
             | Action::Dispatch { .. }
             | Action::ReadTimes { .. }
             | Action::ShowTurn { .. }

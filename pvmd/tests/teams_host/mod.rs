@@ -130,6 +130,7 @@ impl Host {
                 }
                 Action::CloseTask { .. }
                 | Action::Signal { .. }
+                | Action::EndFamily { .. }
                 | Action::SendPeer { .. }
                 | Action::Enrolled { .. }
                 | Action::SendPage { .. }

@@ -11,7 +11,7 @@ use rustix::fs::{Mode, OFlags, fstat};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
-use std::ffi::{CStr, CString, OsString, c_char, c_int, c_void};
+use std::ffi::{CString, OsString, c_char, c_int, c_void};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -55,8 +55,8 @@ pub struct Launched {
 /// What a child has that its siblings have not.
 #[derive(Debug)]
 pub struct Own<'a> {
-    /// An entry of its environment.
-    pub entry: &'a CStr,
+    /// Entries of its environment.
+    pub entries: &'a [CString],
     /// What lies in its channel when it begins.
     pub greeting: &'a [u8],
 }
@@ -133,8 +133,8 @@ impl Launcher {
         let told = CString::new(format!("{CHANNEL_VARIABLE}={}", told.encode())).unwrap_or_default();
         let seed = Seed {
             recipe,
-            argv: &pointers(&recipe.args, &[]),
-            envp: &pointers(&recipe.env, &[own.entry, &told]),
+            argv: &pointers(recipe.args.iter()),
+            envp: &pointers(recipe.env.iter().chain(own.entries).chain([&told])),
             input: self.nothing.as_fd(),
             output: writer.as_fd(),
             channel: end.as_fd(),
@@ -228,9 +228,8 @@ fn beyond_standard(fd: OwnedFd) -> io::Result<OwnedFd> {
     Ok(if fd.as_raw_fd() > CHANNEL { fd } else { rustix::io::fcntl_dupfd_cloexec(&fd, CHANNEL + 1)? })
 }
 
-fn pointers(strings: &[CString], last: &[&CStr]) -> Vec<*const c_char> {
-    let all = strings.iter().map(CString::as_c_str).chain(last.iter().copied()).map(CStr::as_ptr);
-    all.chain([ptr::null()]).collect()
+fn pointers<'a>(strings: impl Iterator<Item = &'a CString>) -> Vec<*const c_char> {
+    strings.map(|string| string.as_ptr()).chain([ptr::null()]).collect()
 }
 
 /// None of these signals is delivered to this thread meanwhile, nor to a child that is made meanwhile.

@@ -13,10 +13,8 @@ fn shell(script: &str) -> Recipe {
     recipe("/bin/sh", &["-c", script, "x", "y z"])
 }
 
-const OWN: Own<'static> = Own { entry: c"OWN=1", greeting: b"hello" };
-
 fn launch(recipe: &Recipe) -> io::Result<Launched> {
-    Launcher::new().unwrap().launch(recipe, &OWN)
+    Launcher::new().unwrap().launch(recipe, &Own { entries: &[c"OWN=1".into()], greeting: b"hello" })
 }
 
 fn output(recipe: &Recipe) -> String {
@@ -107,7 +105,8 @@ fn left_by(thread: &str) -> usize {
 fn what_could_not_be_started_leaves_no_process() {
     let work = || {
         let (bad, mut launcher) = (recipe("/no/such/file", &[]), Launcher::new().unwrap());
-        (0..200).filter(|_| launcher.launch(&bad, &OWN).is_err()).count()
+        let own = Own { entries: &[], greeting: b"hello" };
+        (0..200).filter(|_| launcher.launch(&bad, &own).is_err()).count()
     };
     let thread = std::thread::Builder::new().name("leaves-nothing".into()).spawn(work).unwrap();
     assert_eq!(thread.join().unwrap(), 200);

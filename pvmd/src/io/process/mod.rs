@@ -11,6 +11,9 @@ use self::launch::{Launched, Launcher, Own, Recipe};
 pub use self::own::{Limits, close_inherited, hide_memory};
 use crate::core::event::{Cookie, Event, Program};
 use crate::io::driver::Input;
+use crate::io::family::{self, Families, Mark, Member};
+use crate::io::guardian::Guardian;
+use crate::io::plain::plain;
 use crate::io::settings::{expand, is_executable};
 use bytes::Bytes;
 use pvm_wire::PvmError;
@@ -50,6 +53,10 @@ pub struct Surroundings {
     pub env: Vec<(String, String)>,
     /// Limits as the daemon found them, before it changed its own.
     pub limits: Limits,
+    /// By which the processes that tasks start are known.
+    pub mark: Mark,
+    /// The command of what ends them when this daemon cannot; none if it is empty.
+    pub guardian: Vec<OsString>,
 }
 
 /// Children of one kind, and the greeting of each.
@@ -61,6 +68,9 @@ pub struct Processes {
     surroundings: Surroundings,
     orders: sync::Sender<Orders>,
     children: HashMap<Cookie, Child>,
+    families: Families,
+    /// A process was started.
+    has_started: bool,
 }
 
 #[derive(Debug)]
@@ -94,15 +104,19 @@ impl Processes {
         let (orders, received) = sync::channel::<Orders>();
         let own = surroundings.clone();
         let mut launcher = Launcher::new()?;
+        let families = Families::new(surroundings.mark.clone())?;
         let work = move || {
+            let mut guardian = None;
             for (births, program) in received {
+                // Most daemons of a large machine may never start anything.
+                guardian.get_or_insert_with(|| guard(&surroundings));
                 if !start_all(&surroundings, &mut launcher, births, &program, &input) {
                     return;
                 }
             }
         };
         std::thread::Builder::new().name("starter".into()).spawn(work)?;
-        Ok(Self { surroundings: own, orders, children: HashMap::new() })
+        Ok(Self { surroundings: own, orders, children: HashMap::new(), families, has_started: false })
     }
 
     /// Starts a program once per cookie, whose greeting lies in the channel then; [`Input::Started`] comes for each.
@@ -125,8 +139,9 @@ impl Processes {
         let result = started.result.and_then(|running| {
             let Running { path, launched: Launched { pid, watch, output, channel } } = running;
             born_with = Some(channel);
-            let failed =
-                |error: io::Error| (PvmError::OutOfRes, format!("cannot watch process {pid}: {error}"));
+            let failed = |error: io::Error| {
+                (PvmError::OutOfRes, format!("cannot watch process {pid}: {}", plain(&error)))
+            };
             // SAFETY: the descriptor is owned by what it is wrapped in, which keeps it open as long as it is registered.
             let watch = unsafe { AsyncFd::register(watch) }.map_err(|error| failed(error.into()))?;
             let output = pipe::Receiver::from_owned_fd(output.into()).map_err(failed)?;
@@ -135,6 +150,7 @@ impl Processes {
                 (read_output(output, cookie, told, input.clone()), reap(watch, cookie, input.clone()));
             // One task, as both have something to do when the process ends.
             tokio::spawn(async move { tokio::join!(reading, reaping) });
+            self.has_started = true;
             self.children.insert(cookie, Child { pid, paused, exited: false, silent: false });
             Ok((pid, path))
         });
@@ -166,6 +182,24 @@ impl Processes {
         part(child);
         if child.exited && child.silent {
             self.children.remove(&cookie);
+        }
+    }
+
+    /// Ends what a task has started that has ended; what has enrolled is spared.
+    pub fn end_family(&self, cookie: Cookie, spared: Vec<i32>) {
+        self.families.end(cookie, spared);
+    }
+
+    /// What tasks have started that is there now, the tasks included.
+    pub fn families(&self) -> Vec<Member> {
+        if self.has_started { self.families.all() } else { Vec::new() }
+    }
+
+    /// Ends these, and all that tasks have started meanwhile, when the tasks have ended.
+    pub async fn end_families(&self, known: Vec<Member>) {
+        if self.has_started {
+            let mark = self.surroundings.mark.clone();
+            let _ = tokio::task::spawn_blocking(move || family::end_all(&mark, &known)).await;
         }
     }
 
@@ -373,6 +407,12 @@ pub fn begun(pid: i32) -> Option<u64> {
     stat(pid)?.get(19).copied()
 }
 
+/// The parent of a process, and when it began.
+pub fn parent_and_begin(pid: i32) -> Option<(i32, u64)> {
+    let fields = stat(pid)?;
+    Some((i32::try_from(*fields.get(1)?).ok()?, *fields.get(19)?))
+}
+
 /// No process has a greater id (the kernel's `PID_MAX_LIMIT`). Greater numbers are other clocks.
 const PID_MOST: i32 = 1 << 22;
 
@@ -410,6 +450,17 @@ fn named(signal: i32) -> Option<Signal> {
     Some(unsafe { Signal::from_raw_unchecked(signal) })
 }
 
+/// Starts what ends the families of tasks when this daemon is killed.
+fn guard(surroundings: &Surroundings) -> Option<Guardian> {
+    if surroundings.guardian.is_empty() {
+        return None;
+    }
+    let started = Guardian::of_families(&surroundings.guardian, &surroundings.mark);
+    let warned =
+        |error: &io::Error| warn!(%error, "should this daemon be killed, what its tasks start goes on");
+    started.inspect_err(warned).ok()
+}
+
 /// Starts a program once per cookie; after a failure the rest fail alike. False when nobody listens any more.
 fn start_all(
     surroundings: &Surroundings,
@@ -439,20 +490,25 @@ struct Order {
     /// What is executed: the debugger, if the program runs under it.
     file: PathBuf,
     recipe: Recipe,
+    /// By which what it starts is known, unless that is to go on without it.
+    mark: Option<Mark>,
 }
 
 impl Order {
     fn new(surroundings: &Surroundings, program: &Program) -> Result<Self, (PvmError, String)> {
         let command = command_for(surroundings, program)?;
         let Some(file) = command.line.first() else { return Err((PvmError::NoFile, String::new())) };
-        let env = environment(surroundings, program);
+        let mut env = environment(surroundings, program);
+        let is_apart = env.contains(&entry(family::VARIABLE, family::NONE));
+        env.retain(|entry| is_apart || !entry.as_bytes().starts_with(FAMILY));
+        let mark = (!is_apart).then(|| surroundings.mark.clone());
         let directory = directory_for(surroundings, program);
         let limits = surroundings.limits;
         let path = command.path.display().to_string();
         let file = on_path(file);
         let recipe = Recipe::new(&file, command.line, env, directory.as_deref(), limits);
-        let recipe = recipe.map_err(|error| (PvmError::NoFile, format!("{path}: {error}")))?;
-        Ok(Self { path, file, recipe })
+        let recipe = recipe.map_err(|error| (PvmError::NoFile, format!("{path}: {}", plain(error))))?;
+        Ok(Self { path, file, recipe, mark })
     }
 
     fn start(
@@ -461,10 +517,12 @@ impl Order {
         cookie: Cookie,
         greeting: &[u8],
     ) -> Result<Running, (PvmError, String)> {
-        let entry = CString::new(format!("PVMEPID={}", cookie.0)).unwrap_or_default();
-        let launched = launcher.launch(&self.recipe, &Own { entry: &entry, greeting }).map_err(|error| {
-            (what_failed(&error), format!("{}: {}", self.path, blame::not_run(&self.file, &error)))
-        })?;
+        let mut entries = vec![CString::new(format!("PVMEPID={}", cookie.0)).unwrap_or_default()];
+        entries.extend(self.mark.iter().map(|mark| mark.entry(cookie)));
+        let launched =
+            launcher.launch(&self.recipe, &Own { entries: &entries, greeting }).map_err(|error| {
+                (what_failed(&error), format!("{}: {}", self.path, blame::not_run(&self.file, &error)))
+            })?;
         Ok(Running { path: self.path.clone(), launched })
     }
 }
@@ -492,6 +550,9 @@ fn environment(surroundings: &Surroundings, program: &Program) -> Vec<OsString> 
     }
     all.into_iter().map(|(name, value)| entry(name, value)).collect()
 }
+
+/// How the entry of a family begins.
+const FAMILY: &[u8] = b"PVM_FAMILY=";
 
 /// What is run, and on behalf of which file.
 struct CommandLine {

@@ -17,6 +17,8 @@ fn surroundings() -> Surroundings {
         manager: vec!["/bin/echo".into(), "manager".into()],
         env: vec![("PVM_ARCH".into(), "LINUX64".into())],
         limits: Limits::current(),
+        mark: Mark::own(),
+        guardian: Vec::new(),
     }
 }
 

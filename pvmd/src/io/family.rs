@@ -1,0 +1,310 @@
+//! Families: the processes that a task starts, and those that they start. When the daemon ends a task, or ends itself, the family ends too.
+//!
+//! A process is known by an entry of its environment, which says which daemon and which task it comes from. Children inherit it, so a
+//! session of its own or the end of its parent takes no process out of its family. A process that has no such entry belongs to the
+//! family of its parent. Another value (`none`) takes a process, and what it starts, out of the family.
+
+use crate::core::event::Cookie;
+use crate::io::process::{begun, parent_and_begin};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, getuid, pidfd_open, pidfd_send_signal};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::CString;
+use std::fmt;
+use std::io::Read;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+use tracing::warn;
+
+/// The variable that names the family of a process.
+pub const VARIABLE: &str = "PVM_FAMILY";
+/// Its value for processes that are to outlive their task.
+pub const NONE: &str = "none";
+
+/// How long a family has between SIGTERM and SIGKILL, and again until it is given up.
+const GRACE: Duration = Duration::from_secs(1);
+/// Between two searches for processes that were started meanwhile.
+const ROUND: Duration = Duration::from_millis(100);
+/// More than the kernel lets an environment have by default (a quarter of 8 MiB of stack).
+const ENVIRONMENT_MAX: u64 = 4 << 20;
+
+/// Names a daemon in the environment of its families.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark(String);
+
+impl Mark {
+    /// This process's. Its id may be another's later, but not with the same begin.
+    pub fn own() -> Self {
+        let pid = std::process::id();
+        Self(format!("{pid}-{}", begun(pid.cast_signed()).unwrap_or(0)))
+    }
+
+    /// The mark that another process has passed on.
+    pub fn of(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+
+    /// The entry in the environment of a task.
+    pub fn entry(&self, cookie: Cookie) -> CString {
+        CString::new(format!("{VARIABLE}={self}:{}", cookie.0)).unwrap_or_default()
+    }
+
+    /// What the value of [`VARIABLE`] says.
+    fn read(&self, value: &[u8]) -> Stance {
+        let task = value.strip_prefix(self.0.as_bytes()).and_then(|rest| rest.strip_prefix(b":"));
+        let cookie = task.and_then(|task| std::str::from_utf8(task).ok()?.parse().ok());
+        cookie.map_or(Stance::Apart, |cookie| Stance::Marked(Cookie(cookie)))
+    }
+}
+
+impl fmt::Display for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What the environment of a process says about its family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stance {
+    /// It belongs to that of this task.
+    Marked(Cookie),
+    /// To none of this daemon's.
+    Apart,
+    /// Nothing.
+    Silent,
+}
+
+/// A process at the moment of a search.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    pid: i32,
+    parent: i32,
+    begun: u64,
+    stance: Stance,
+}
+
+/// A process that will not be taken for another that has its id later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Member {
+    pid: i32,
+    begun: u64,
+}
+
+/// Which processes are looked for.
+#[derive(Debug, Default)]
+struct Wanted {
+    /// Families; all of this daemon's if there are none.
+    families: Option<BTreeSet<Cookie>>,
+    /// Tasks in their own right: neither they nor their descendants belong.
+    spared: BTreeSet<i32>,
+}
+
+/// Ends families, in a thread of its own.
+#[derive(Debug)]
+pub struct Families {
+    mark: Mark,
+    orders: mpsc::Sender<Order>,
+}
+
+#[derive(Debug)]
+struct Order {
+    family: Cookie,
+    spared: BTreeSet<i32>,
+}
+
+impl Families {
+    /// Of this daemon.
+    pub fn new(mark: Mark) -> std::io::Result<Self> {
+        let (orders, received) = mpsc::channel();
+        let own = mark.clone();
+        std::thread::Builder::new().name("families".into()).spawn(move || serve(&mark, &received))?;
+        Ok(Self { mark: own, orders })
+    }
+
+    /// Ends the family of a task that has ended; spares what has enrolled.
+    pub fn end(&self, family: Cookie, spared: impl IntoIterator<Item = i32>) {
+        if self.orders.send(Order { family, spared: spared.into_iter().collect() }).is_err() {
+            warn!("the thread that ends families is gone");
+        }
+    }
+
+    /// All members of all families, the tasks included.
+    pub fn all(&self) -> Vec<Member> {
+        members(&processes(&self.mark), &Wanted::default())
+    }
+}
+
+/// Ends all families of a daemon, and these processes, which belong to them. It may take as long as they need to end.
+pub fn end_all(mark: &Mark, known: &[Member]) {
+    end(|| {
+        let living = known.iter().filter(|member| begun(member.pid) == Some(member.begun));
+        let found = members(&processes(mark), &Wanted::default());
+        found.into_iter().chain(living.copied()).collect::<BTreeSet<_>>().into_iter().collect()
+    });
+}
+
+/// Orders that have come together cost one search.
+fn serve(mark: &Mark, orders: &mpsc::Receiver<Order>) {
+    while let Ok(first) = orders.recv() {
+        let mut wanted = Wanted { families: Some(BTreeSet::new()), ..Wanted::default() };
+        for order in [first].into_iter().chain(orders.try_iter()) {
+            wanted.families.get_or_insert_default().insert(order.family);
+            wanted.spared.extend(order.spared);
+        }
+        end(|| members(&processes(mark), &wanted));
+    }
+}
+
+/// Asks all that are found to end, and makes those that are still there after a while.
+fn end(mut find: impl FnMut() -> Vec<Member>) {
+    let (begin, mut asked) = (Instant::now(), BTreeSet::new());
+    loop {
+        let open: Vec<_> = find().into_iter().filter_map(open).collect();
+        if open.is_empty() {
+            return;
+        }
+        let is_late = begin.elapsed() >= GRACE;
+        if begin.elapsed() >= 2 * GRACE {
+            return warn!(count = open.len(), "processes that tasks have started do not end");
+        }
+        for (member, process) in &open {
+            let signal = if is_late { Signal::KILL } else { Signal::TERM };
+            if is_late || asked.insert(*member) {
+                // It may have ended meanwhile.
+                let _ = pidfd_send_signal(process, signal);
+            }
+        }
+        wait_for(&open, Instant::now() + ROUND);
+    }
+}
+
+/// The process itself: a signal to it cannot reach another that has its id.
+fn open(member: Member) -> Option<(Member, OwnedFd)> {
+    let process = pidfd_open(Pid::from_raw(member.pid)?, PidfdFlags::empty()).ok()?;
+    (begun(member.pid) == Some(member.begun)).then_some((member, process))
+}
+
+/// Until all have ended, or that time.
+fn wait_for(processes: &[(Member, OwnedFd)], deadline: Instant) {
+    for (_, process) in processes {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let left = Timespec { tv_sec: 0, tv_nsec: left.min(ROUND).as_nanos() as _ };
+        let _ = poll(&mut [PollFd::new(&process.as_fd(), PollFlags::IN)], Some(&left));
+    }
+}
+
+/// Those among all processes that belong to a wanted family.
+fn members(all: &[Seen], wanted: &Wanted) -> Vec<Member> {
+    let by_pid: BTreeMap<i32, &Seen> = all.iter().map(|seen| (seen.pid, seen)).collect();
+    let belongs = |seen: &&Seen| belongs(seen, &by_pid, wanted);
+    let found = all.iter().filter(belongs);
+    found.map(|seen| Member { pid: seen.pid, begun: seen.begun }).collect()
+}
+
+/// The first entry on the way up decides. A spared ancestor with an entry decides before it, as its children inherit that entry. One
+/// without an entry does not: it may have adopted the process.
+fn belongs(process: &Seen, all: &BTreeMap<i32, &Seen>, wanted: &Wanted) -> bool {
+    let (mut at, mut family) = (process, None);
+    // No chain is longer, however processes come and go while they are looked at.
+    for _ in 0..=all.len() {
+        match at.stance {
+            Stance::Marked(_) if wanted.spared.contains(&at.pid) => return false,
+            Stance::Marked(cookie) => drop(family.get_or_insert(cookie)),
+            Stance::Silent if family.is_none() => {}
+            Stance::Silent | Stance::Apart => break,
+        }
+        let Some(parent) = all.get(&at.parent) else { break };
+        at = parent;
+    }
+    let families = wanted.families.as_ref();
+    family.is_some_and(|family| families.is_none_or(|families| families.contains(&family)))
+}
+
+/// All processes of this user that have not ended.
+fn processes(mark: &Mark) -> Vec<Seen> {
+    let user = getuid().as_raw();
+    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter_map(|pid| look(pid, user, mark)).collect()
+}
+
+fn look(pid: i32, user: u32, mark: &Mark) -> Option<Seen> {
+    // What lies in memory cannot be read of others.
+    if std::fs::metadata(format!("/proc/{pid}")).ok()?.uid() != user {
+        return None;
+    }
+    let (parent, begun) = parent_and_begin(pid)?;
+    let mut environment = Vec::new();
+    let file = std::fs::File::open(format!("/proc/{pid}/environ")).ok()?;
+    file.take(ENVIRONMENT_MAX).read_to_end(&mut environment).ok()?;
+    Some(Seen { pid, parent, begun, stance: stance(&environment, mark) })
+}
+
+fn stance(environment: &[u8], mark: &Mark) -> Stance {
+    let mut entries = environment.split(|&byte| byte == 0);
+    let value = entries.find_map(|entry| entry.strip_prefix(VARIABLE.as_bytes())?.strip_prefix(b"="));
+    value.map_or(Stance::Silent, |value| mark.read(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mark() -> Mark {
+        Mark::of("7-100")
+    }
+
+    fn of(value: &str) -> Stance {
+        stance(format!("A=b\0{VARIABLE}={value}\0C=").as_bytes(), &mark())
+    }
+
+    #[test]
+    fn an_environment_says_which_family() {
+        let entry = mark().entry(Cookie(5));
+        assert_eq!(stance(entry.as_bytes(), &mark()), Stance::Marked(Cookie(5)));
+        assert_eq!(of("7-100:6"), Stance::Marked(Cookie(6)));
+        for other in ["none", "", "7-101:6", "7-1000:6", "7-100", "7-100:x"] {
+            assert_eq!(of(other), Stance::Apart, "{other}");
+        }
+        assert_eq!(stance(b"PVM_FAMILYX=7-100:5\0XPVM_FAMILY=7-100:5", &mark()), Stance::Silent);
+    }
+
+    #[test]
+    fn families_are_told_apart() {
+        let (one, two) = (Stance::Marked(Cookie(1)), Stance::Marked(Cookie(2)));
+        let seen = |pid, parent, stance| Seen { pid, parent, begun: 0, stance };
+        let all = [
+            // The user's program, a task, which adopts what loses its parent; the daemon.
+            seen(2, 1, Stance::Silent),
+            seen(7, 2, Stance::Silent),
+            // Two tasks; a child, one without environment, one that stays, and what that starts.
+            seen(10, 7, one),
+            seen(11, 7, two),
+            seen(12, 10, one),
+            seen(13, 12, Stance::Silent),
+            seen(14, 10, Stance::Apart),
+            seen(15, 14, Stance::Silent),
+            // An orphan of the first; a child of the first that has enrolled, with a child of its own.
+            seen(16, 2, one),
+            seen(17, 10, one),
+            seen(18, 17, one),
+        ];
+        let pids = |wanted: &Wanted| members(&all, wanted).iter().map(|m| m.pid).collect::<Vec<_>>();
+        let first = Wanted { families: Some([Cookie(1)].into()), spared: [2, 17].into() };
+        assert_eq!(pids(&first), [10, 12, 13, 16]);
+        assert_eq!(pids(&Wanted::default()), [10, 11, 12, 13, 16, 17, 18]);
+    }
+
+    #[test]
+    fn a_process_that_does_not_want_to_end_does() {
+        let script = "trap '' TERM; while :; do sleep 1; done";
+        let mut child = std::process::Command::new("sh");
+        let entry = mark().entry(Cookie(1));
+        let value = entry.to_str().unwrap().split_once('=').unwrap().1;
+        let mut child = child.args(["-c", script]).env(VARIABLE, value).spawn().unwrap();
+        end_all(&mark(), &[]);
+        assert!(!child.wait().unwrap().success());
+    }
+}
