@@ -433,3 +433,41 @@ fn noise_does_not_push_anything_out_of_the_log() {
     assert!(log.contains(" ready ") && log.contains(" message repeated "), "{log}");
     assert!(log.len() <= 30_000, "{} bytes", log.len());
 }
+
+#[test]
+fn a_setting_that_cannot_be_used_is_refused_with_what_it_can_be() {
+    let check = "messages about settings";
+    let Some(ours) = Installation::ours_only(check) else { return };
+    let whole = [
+        ("PVM_TASK_TARGET", "from 1 to 1000000"),
+        ("PVM_TASK_SLOTS", "from 0 to 1000000"),
+        ("PVM_TASK_LIMIT", "from 1 to 262143"),
+        ("PVM_STARTERS", "from 1 to 4096"),
+        ("PVM_QUEUE_BYTES", "to 1099511627776"),
+        ("PVM_MAILBOX_ENTRIES", "from 1 to 2147483648"),
+        ("PVM_MAILBOX_BYTES", "from 0 to 1099511627776"),
+        ("PVM_SHM_MAX", "from 0 to 1099511627776"),
+        ("PVM_SLICE", "from 1 to 60000"),
+        ("PVMDLOGMAX", "from 0 to 18446744073709551615"),
+    ];
+    for (variable, range) in whole {
+        for wrong in ["-1", "x", "1.5", "99999999999999999999"] {
+            let said = refused(Plan::of(&ours).variable(variable, wrong)).ended.stderr;
+            let begin = format!("pvmd: {variable}={wrong}: must be a whole number ");
+            assert!(said.starts_with(&begin) && said.trim_end().ends_with(range), "{said}");
+        }
+    }
+    let others = [
+        ("PVM_HOST_TIMEOUT", "0", "must be a number of seconds from 0.1 to 86400"),
+        ("PVM_START_TIMEOUT", "soon", "must be a number of seconds from 0.1 to 86400"),
+        ("PVM_COSCHEDULING", "x", "must be auto, priorities, weights, stop or implicit"),
+        ("PVMDDEBUG", "x", "must be a number from 0 to 4294967295: decimal, octal (0…) or hexadecimal (0x…)"),
+        ("PVM_VMID", "a/b", "becomes part of a file name: it must have no '/' and at most 200 bytes"),
+    ];
+    for (variable, wrong, reason) in others {
+        let said = refused(Plan::of(&ours).variable(variable, wrong)).ended.stderr;
+        assert_eq!(said, format!("pvmd: {variable}={wrong}: {reason}\n"));
+    }
+    let said = refused(Plan::of(&ours).variable("PVMHOSTFILE", "/no/such/file")).ended.stderr;
+    assert_eq!(said, "pvmd: the hostfile /no/such/file: No such file or directory\n");
+}

@@ -8,6 +8,8 @@ use pvm_sched::policy::{Policy, UnknownPolicy};
 use pvm_wire::limits::{MAILBOX_BYTES, MAILBOX_ENTRIES, QUEUE_HIGH, QUEUE_LEAST, SHARED_MAX};
 use std::borrow::Cow;
 use std::ffi::OsString;
+use std::fmt::Display;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
@@ -110,7 +112,7 @@ pub struct Settings {
 /// Milliseconds: some hundred times what it takes to have the processor from somebody else, caches included.
 const SLICE: u64 = 50;
 /// Those that can be.
-pub const SLICES: std::ops::RangeInclusive<u64> = 1..=60_000;
+pub const SLICES: RangeInclusive<u64> = 1..=60_000;
 
 /// Tasks per core that keep a host busy while some of them wait for messages.
 const TASKS_PER_CORE: u32 = 4;
@@ -148,7 +150,11 @@ impl Settings {
             debug_mask: match text("PVMDDEBUG")? {
                 None => 0,
                 Some(value) => debug_mask(&value).ok_or_else(|| {
-                    error("PVMDDEBUG", &value, "expected a number, decimal, octal (0…) or hexadecimal (0x…)")
+                    error(
+                        "PVMDDEBUG",
+                        &value,
+                        "must be a number from 0 to 4294967295: decimal, octal (0…) or hexadecimal (0x…)",
+                    )
                 })?,
             },
             log_filter: text("PVM_LOG")?,
@@ -169,7 +175,7 @@ impl Settings {
             means: match text("PVM_COSCHEDULING")? {
                 None => Means::default(),
                 Some(value) => value.parse().map_err(|()| {
-                    error("PVM_COSCHEDULING", &value, "expected auto, priorities, weights, stop or implicit")
+                    error("PVM_COSCHEDULING", &value, "must be auto, priorities, weights, stop or implicit")
                 })?,
             },
             slice: number("PVM_SLICE", SLICE, SLICES).map(Duration::from_millis)?,
@@ -229,7 +235,7 @@ fn text(variable: &'static str) -> Result<Option<String>, SettingError> {
         Ok(value) => Ok(Some(value)),
         Err(std::env::VarError::NotPresent) => Ok(None),
         Err(std::env::VarError::NotUnicode(value)) => {
-            Err(error(variable, &value.to_string_lossy(), "not UTF-8"))
+            Err(error(variable, &value.to_string_lossy(), "must be text in UTF-8"))
         }
     }
 }
@@ -237,9 +243,11 @@ fn text(variable: &'static str) -> Result<Option<String>, SettingError> {
 fn vmid() -> Result<Option<String>, SettingError> {
     let vmid = text("PVM_VMID")?;
     match &vmid {
-        Some(value) if value.contains('/') || value.len() > 200 => {
-            Err(error("PVM_VMID", value, "becomes part of a file name: no '/', at most 200 bytes"))
-        }
+        Some(value) if value.contains('/') || value.len() > 200 => Err(error(
+            "PVM_VMID",
+            value,
+            "becomes part of a file name: it must have no '/' and at most 200 bytes",
+        )),
         _ => Ok(vmid),
     }
 }
@@ -260,18 +268,29 @@ fn rsh(setting: Option<String>) -> Vec<String> {
     }
 }
 
-fn number<T: FromStr + PartialOrd>(
+fn number<T: FromStr + PartialOrd + Display>(
     variable: &'static str,
     default: T,
-    range: std::ops::RangeInclusive<T>,
+    range: RangeInclusive<T>,
 ) -> Result<T, SettingError> {
-    let Some(value) = text(variable)? else { return Ok(default) };
-    let number = value.parse().ok().filter(|number| range.contains(number));
-    number.ok_or_else(|| error(variable, &value, "not a number within its range"))
+    in_range(variable, default, range, "a whole number")
 }
 
 fn seconds(variable: &'static str, default: f64) -> Result<Duration, SettingError> {
-    number(variable, default, 0.1..=86_400.0).map(Duration::from_secs_f64)
+    in_range(variable, default, 0.1..=86_400.0, "a number of seconds").map(Duration::from_secs_f64)
+}
+
+/// What a variable says, `what` for people.
+fn in_range<T: FromStr + PartialOrd + Display>(
+    variable: &'static str,
+    default: T,
+    range: RangeInclusive<T>,
+    what: &str,
+) -> Result<T, SettingError> {
+    let Some(value) = text(variable)? else { return Ok(default) };
+    let number = value.parse().ok().filter(|number| range.contains(number));
+    let (least, most) = (range.start(), range.end());
+    number.ok_or_else(|| error(variable, &value, format!("must be {what} from {least} to {most}")))
 }
 
 fn error(variable: &'static str, value: &str, reason: impl Into<Cow<'static, str>>) -> SettingError {

@@ -4,6 +4,7 @@ use crate::core::event::{Event, StartedHost};
 use crate::hostfile::{HostSpec, Network, Via};
 use crate::io::driver::Input;
 use crate::io::introduction;
+use crate::io::plain::plain;
 use crate::io::process::Limits;
 use crate::io::settings::Settings;
 use crate::io::tls::Authority;
@@ -259,7 +260,7 @@ fn explain(program: &str, error: &io::Error) -> String {
         io::ErrorKind::NotFound => {
             format!("{program}: no such program on this host's path; install it, or name another in PVM_RSH")
         }
-        _ => format!("{program}: {error}"),
+        _ => format!("{program}: {}", plain(error)),
     }
 }
 
