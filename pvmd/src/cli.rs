@@ -218,6 +218,16 @@ enum Audience {
     Master(Introduced),
 }
 
+impl Audience {
+    /// Reports where the daemon can be reached.
+    async fn hear(self, ready: &ReadyLine) -> anyhow::Result<()> {
+        match self {
+            Self::Stdout => slave::print_line(&ready.to_string()),
+            Self::Master(introduced) => Ok(introduced.answer(ready).await?),
+        }
+    }
+}
+
 /// What a master is told by its command line.
 struct Plan {
     name: String,
@@ -323,10 +333,7 @@ async fn live(role: Role, mut settings: Settings, myself: Myself) -> anyhow::Res
             capability: identity.capability,
             task_limit: settings.task_limit,
         };
-        match audience {
-            Audience::Stdout => slave::print_line(&ready.to_string())?,
-            Audience::Master(introduced) => introduced.answer(&ready).await?,
-        }
+        audience.hear(&ready).await?;
     }
     let stderr = std::io::stderr().as_fd().try_clone_to_owned().ok().filter(|_| is_master);
     leave_terminal()?;

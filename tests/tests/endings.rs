@@ -199,7 +199,9 @@ fn what_tasks_of_a_deleted_host_have_started_ends() {
     let ended = |family: &&Family| !process::is_alive(family.pids[0]);
     wait::becomes_true("the end of the host's tasks", || families.iter().any(|family| ended(&family)));
     let gone: Vec<&Family> = families.iter().filter(ended).collect();
-    gone.iter().for_each(|family| family.ends("delete of its host"));
+    for family in &gone {
+        family.ends("delete of its host");
+    }
     let rest = families.iter().filter(|family| !gone.iter().any(|other| other.pids == family.pids));
     assert!(rest.flat_map(|family| &family.pids).all(|&pid| process::is_alive(pid)));
     console.quit();
@@ -213,6 +215,8 @@ fn what_tasks_have_started_ends_when_their_daemon_is_killed() {
         return;
     };
     process::signal(machine.daemon_pid(), Signal::KILL);
-    families.iter().for_each(|family| family.ends("SIGKILL of the daemon"));
+    for family in &families {
+        family.ends("SIGKILL of the daemon");
+    }
     assert!(families.iter().all(|family| process::is_alive(family.server)), "they have asked to stay");
 }

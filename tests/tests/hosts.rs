@@ -97,6 +97,9 @@ fn finish(watch: Program, local: Local) {
     machine.finish();
 }
 
+/// Tasks that are placed by speed.
+const TASKS: usize = 70;
+
 #[test]
 fn shares_of_a_mixed_hostfile_are_what_conf_shows() {
     let check = "shares of hosts with and without sp=";
@@ -106,7 +109,6 @@ fn shares_of_a_mixed_hostfile_are_what_conf_shows() {
     let machine = Plan::of(&ours).path(programs.folder()).name("h1").hostfile(hostfile).start();
     let rows = machine.console_with_hosts(3).conf();
     assert_eq!(rows.iter().map(|row| row.speed).collect::<Vec<_>>(), [2000, 500, 1000]);
-    const TASKS: usize = 70;
     let hosts = spread(&machine, &programs, TASKS);
     let sum: i32 = rows.iter().map(|row| row.speed).sum();
     for row in &rows {

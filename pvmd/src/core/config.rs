@@ -112,8 +112,8 @@ const REFERENCE_SPEED: u32 = 1000;
 
 fn relative(measured: f64, reference: f64) -> u32 {
     // A quotient that is no number becomes the least.
-    let tenths = (10.0 * measured / reference).round().max(1.0).min(10_000.0) as u32;
-    tenths * (REFERENCE_SPEED / 10)
+    let tenths = (10.0 * measured / reference).round().max(1.0) as u32;
+    tenths.min(10_000) * (REFERENCE_SPEED / 10)
 }
 
 #[cfg(test)]

@@ -335,14 +335,15 @@ impl Core {
         // A pid of 0 or 1 would reach others than the task.
         let Some(task) = self.tasks.get_mut(tid).filter(|task| task.pid > 1) else { return };
         task.signalled = Some(signal);
-        task.condemned |= signal == SIGTERM || signal == SIGKILL;
+        if signal == SIGTERM || signal == SIGKILL {
+            task.condemned = task.cookie;
+        }
         self.actions.push(Action::Signal { pid: task.pid, signal });
     }
 
     /// A task has ended. If this daemon has ended it, what it has started ends, too.
     fn end_family(&mut self, tid: Tid) {
-        let Some(task) = self.tasks.get_mut(tid) else { return };
-        let Some(cookie) = task.cookie.filter(|_| std::mem::take(&mut task.condemned)) else { return };
+        let Some(cookie) = self.tasks.get_mut(tid).and_then(|task| task.condemned.take()) else { return };
         let others = self.tasks.iter().filter(|other| other.tid != tid && other.origin != Origin::Child);
         let spared = others.map(|other| other.pid).collect();
         self.actions.push(Action::EndFamily { cookie, spared });

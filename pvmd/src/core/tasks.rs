@@ -59,8 +59,8 @@ pub(super) struct Task {
     pub team: TeamId,
     /// Whose process it is, and so what its end is.
     pub origin: Origin,
-    /// It was sent a signal that ends it: its family ends with it.
-    pub condemned: bool,
+    /// It was sent a signal that ends it: its family ends with it, which has this cookie.
+    pub condemned: Option<Cookie>,
     /// Tasks whose processes it starts itself; without it, they might stay announced for ever.
     pub adopted: Vec<Tid>,
     /// A task manager: in no list, in no count.
@@ -175,7 +175,7 @@ impl TaskTable {
             last_words: None,
             team: TeamId::default(),
             origin: Origin::Itself,
-            condemned: false,
+            condemned: None,
             adopted: Vec::new(),
             manager: false,
             extended: false,
