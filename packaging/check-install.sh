@@ -105,7 +105,7 @@ check_names_inside() {
 
 check_stripped() {
 	for name in bin/pvm lib/libpvm3.so.3; do
-		! readelf -S "$1/$name" | grep -qE '\.(debug_|symtab)' || fail "$name is not stripped"
+		! readelf -S "$1/$name" | grep -qE '\.(debug_info|symtab)' || fail "$name is not stripped"
 	done
 	! readelf -S "$1/lib/libpvm3.a" 2>/dev/null | grep -q '\.debug_info' || fail "libpvm3.a is not stripped"
 }

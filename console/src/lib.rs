@@ -20,13 +20,7 @@ pub mod top;
 
 /// What happened, with all its causes, for people: without the numbers of the system's errors.
 pub fn plain(error: &anyhow::Error) -> String {
-    let text = format!("{error:#}");
-    let mut parts = text.split(" (os error ");
-    let mut plain = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        plain.push_str(part.split_once(')').map_or(part, |(_, rest)| rest));
-    }
-    plain
+    pvm_wire::plain(format_args!("{error:#}"))
 }
 
 #[cfg(test)]

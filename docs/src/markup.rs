@@ -131,8 +131,10 @@ fn first_span(text: &str) -> (Span<'_>, &str) {
     if let Some((shown, after)) = text.strip_prefix('[').and_then(|rest| rest.split_once("]("))
         && let Some((target, after)) = after.split_once(')')
     {
-        let is_page = target.strip_suffix(".md").is_some_and(|name| !name.contains('/'));
-        return (if is_page { Span::Page(target) } else { Span::Plain(shown) }, after);
+        // A place within a page is cited as the page.
+        let page = target.split_once('#').map_or(target, |(page, _)| page);
+        let is_page = page.strip_suffix(".md").is_some_and(|name| !name.contains('/'));
+        return (if is_page { Span::Page(page) } else { Span::Plain(shown) }, after);
     }
     // At least one character: what begins like the above but is none of them is plain.
     let start = text.chars().next().map_or(0, char::len_utf8);
@@ -164,7 +166,7 @@ mod tests {
     #[test]
     fn spans_are_told_apart() {
         assert_eq!(
-            spans("a `b` **c** [d](e) [h](i.md) [f] `g"),
+            spans("a `b` **c** [d](e) [h](i.md#j) [f] `g"),
             [
                 Span::Plain("a "),
                 Span::Code("b"),

@@ -112,7 +112,11 @@ impl<'f> PrivateFolder<'f> {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = fs::openat(&self.fd, name, flags, Mode::RUSR | Mode::WUSR);
         let mut file = File::from(file.map_err(|error| FileError::system(&path, error))?);
-        io::Write::write_all(&mut file, bytes).map_err(|error| FileError::system(&path, error))?;
+        if let Err(error) = io::Write::write_all(&mut file, bytes) {
+            // Or the folder could not go.
+            self.remove(name);
+            return Err(FileError::system(&path, error));
+        }
         Ok(Identity::of(&stat_of(&file, &path)?))
     }
 

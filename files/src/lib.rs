@@ -63,24 +63,23 @@ pub enum FileError {
         most: usize,
     },
     /// The system refuses.
-    #[error("{path}: {source}", path = path.display())]
+    #[error("{path}: {reason}", path = path.display(), reason = pvm_wire::plain(reason))]
     System {
         /// Which.
         path: PathBuf,
         /// Why.
-        #[source]
-        source: io::Error,
+        reason: io::Error,
     },
 }
 
 impl FileError {
-    fn system(path: &Path, source: impl Into<io::Error>) -> Self {
-        Self::System { path: path.to_owned(), source: source.into() }
+    fn system(path: &Path, reason: impl Into<io::Error>) -> Self {
+        Self::System { path: path.to_owned(), reason: reason.into() }
     }
 
     /// Whether there is no such file.
     pub fn is_not_found(&self) -> bool {
-        matches!(self, Self::System { source, .. } if source.kind() == io::ErrorKind::NotFound)
+        matches!(self, Self::System { reason, .. } if reason.kind() == io::ErrorKind::NotFound)
     }
 }
 

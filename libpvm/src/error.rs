@@ -30,7 +30,7 @@ impl Error {
 
     /// An error of the operating system: `text` says what was tried on what.
     pub(crate) fn system(code: PvmError, text: &str, cause: impl Into<io::Error>) -> Self {
-        Self::new(code, format!("{text}: {}", pvm_wire::error::plain(&cause.into())))
+        Self::new(code, format!("{text}: {}", pvm_wire::plain(cause.into())))
     }
 
     /// The memory of others is not this task's any more.

@@ -11,7 +11,6 @@ use crate::io::introduction::{Introduced, Newborn};
 use crate::io::link::{Links, bind_address};
 use crate::io::log::Log;
 use crate::io::page::TurnPage;
-use crate::io::plain::plain;
 use crate::io::process::{self, Processes, Surroundings};
 use crate::io::settings::{self, Place, Settings};
 use crate::io::shelf::Shelf;
@@ -145,7 +144,7 @@ fn serve(args: impl IntoIterator<Item = OsString>, myself: Myself) -> ExitCode {
     match attempt(&arguments, myself) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("pvmd: {}", plain(format_args!("{error:#}")));
+            eprintln!("pvmd: {}", pvm_wire::plain(format_args!("{error:#}")));
             ExitCode::from(status_for(&error))
         }
     }
@@ -268,7 +267,7 @@ fn read_hostfile(path: &Path) -> anyhow::Result<Hostfile> {
     let mut bytes = Vec::new();
     std::fs::File::open(path)
         .and_then(|file| file.take(pvm_wire::limits::HOSTFILE_MAX as u64 + 1).read_to_end(&mut bytes))
-        .map_err(|error| Mistake(format!("the hostfile {shown}: {}", plain(error))))?;
+        .map_err(|error| Mistake(format!("the hostfile {shown}: {}", pvm_wire::plain(error))))?;
     Hostfile::parse(&bytes).map_err(|mistakes| {
         let lines: Vec<String> =
             mistakes.iter().map(|mistake| format!("{shown}:{}: {}", mistake.line, mistake.reason)).collect();
@@ -279,7 +278,8 @@ fn read_hostfile(path: &Path) -> anyhow::Result<Hostfile> {
 /// The daemon's life.
 async fn live(role: Role, mut settings: Settings, myself: Myself) -> anyhow::Result<()> {
     // Before anything is touched that a running daemon uses.
-    if let Some(socket) = address_file::running(&settings.place)? {
+    let running = address_file::running(&settings.place);
+    if let Some(socket) = running.map_err(|error| with_remedy(&settings.place, error))? {
         return Err(AddressError::Running { socket, file: settings.place.address_file() }.into());
     }
     let (role, audience) = introduced(role, settings.start_timeout).await?;
@@ -288,7 +288,8 @@ async fn live(role: Role, mut settings: Settings, myself: Myself) -> anyhow::Res
     }
     let limits = process::Limits::change();
     let (listener, socket) = listen(&settings.place.tmp)?;
-    let address_file = publish(&settings.place, &socket)?;
+    let address_file = AddressFile::publish(&settings.place, &socket)
+        .map_err(|error| with_remedy(&settings.place, error))?;
     let (sender, receiver) = mpsc::channel(INPUT_QUEUE);
     let origin = Instant::now();
 
@@ -510,15 +511,15 @@ fn listen(tmp: &Path) -> anyhow::Result<(UnixListener, PathBuf)> {
     anyhow::bail!("{}: too many sockets", tmp.display())
 }
 
-/// Publishes the socket's address.
-fn publish(place: &Place, socket: &Path) -> anyhow::Result<AddressFile> {
-    AddressFile::publish(place, socket).map_err(|error| match error {
-        AddressError::File(FileError::System { path, source }) => {
-            let text = format!("cannot write {}{}", path.display(), remedy(&place.tmp));
-            anyhow::Error::from(source).context(text)
+/// What is wrong with the address file, and what can be done.
+fn with_remedy(place: &Place, error: AddressError) -> anyhow::Error {
+    match error {
+        AddressError::File(FileError::System { path, reason }) => {
+            let text = format!("cannot use {}{}", path.display(), remedy(&place.tmp));
+            anyhow::Error::from(reason).context(text)
         }
         other => other.into(),
-    })
+    }
 }
 
 /// What can be done about a folder in which no file can be made.
@@ -541,7 +542,7 @@ fn remedy(tmp: &Path) -> String {
 fn begin_log(settings: &Settings, daemon: u32) -> anyhow::Result<Log> {
     let path = settings.place.log_file();
     let log = Log::begin(&path, daemon, settings.log_max).or_else(|error| {
-        eprintln!("pvmd: {}: {}: there is no log", path.display(), plain(&error));
+        eprintln!("pvmd: {}: {}: there is no log", path.display(), pvm_wire::plain(&error));
         Log::nowhere(daemon)
     })?;
     log.subscribe(settings.log_filter.as_deref()).map_err(Mistake)?;

@@ -230,6 +230,7 @@ fn a_deleted_host_and_a_signal_sent_by_a_task_are_no_incidents() {
     r.message();
     assert!(matches!(r.next(), Action::Signal { pid: 500, signal: 15 }));
     r.feed(Event::ProcessExited { cookie: cookies[0], status: ExitStatus::from_raw(15) });
+    assert!(matches!(r.next(), Action::EndFamily { cookie, .. } if cookie == cookies[0]));
     assert_eq!(r.told(), DaemonMsg::TaskOver { tid: task, status: 15, intended: true });
     r.nothing_else();
     r.request(conn, Tm::DelHost, &pvm_wire::protocol::encode_strings(&["node2".to_owned()]));

@@ -425,7 +425,9 @@ fn noise_does_not_push_anything_out_of_the_log() {
             assert_eq!(console.conf().len(), 1);
         }
     }
-    assert_eq!(console.spawn("no-such-program").tasks, [Err("No such file".to_owned())]);
+    assert!(
+        console.spawn("no-such-program").tasks[0].as_ref().is_err_and(|reason| reason.contains("not found"))
+    );
     console.send("halt");
     console.into_program().end();
     wait::becomes_true("the end of the daemon in its log", || machine.log().contains("ending reason="));

@@ -87,12 +87,6 @@ pub fn text(code: i32) -> String {
     }
 }
 
-/// An error of the operating system for people: without its number.
-pub fn plain(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error ").next().unwrap_or_default().to_owned()
-}
-
 /// A count or id that is negative when it is an error, as PVM's replies carry it.
 pub fn check(value: i32) -> Result<i32, PvmError> {
     if value >= 0 { Ok(value) } else { Err(PvmError::from_code(value).unwrap_or(PvmError::DSysErr)) }
@@ -114,6 +108,5 @@ mod tests {
         assert_eq!(PvmError::NoFile.name(), "PvmNoFile");
         assert_eq!(check(-31), Err(PvmError::NoTask));
         assert_eq!(check(7), Ok(7));
-        assert_eq!(plain(&std::io::Error::from_raw_os_error(2)), "No such file or directory");
     }
 }

@@ -2,7 +2,6 @@
 //!
 //! The socket's credentials have shown that already; the files are for libraries that expect them.
 
-use crate::io::plain::plain;
 use pvm_files::FileError;
 use rustix::fs::{self, Mode, OFlags};
 use std::collections::HashMap;
@@ -30,7 +29,7 @@ impl AuthFiles {
         touch(Path::new(task_file)).map_err(|error| error.to_string())?;
         self.count += 1;
         let path = self.folder.join(format!("pvmauth.{}.{}", std::process::id(), self.count));
-        create(&path).map_err(|error| format!("{}: {}", path.display(), plain(error)))?;
+        create(&path).map_err(|error| format!("{}: {}", path.display(), pvm_wire::plain(error)))?;
         let text = path.display().to_string();
         self.open.insert(conn, path);
         Ok(text)

@@ -9,7 +9,6 @@ use crate::io::link::{Links, NewLink};
 use crate::io::log::{Log, STATE};
 use crate::io::own_host;
 use crate::io::page::TurnPage;
-use crate::io::plain::plain;
 use crate::io::process::{self, Processes, Started};
 use crate::io::shelf::Shelf;
 use crate::io::starter::Starter;
@@ -508,7 +507,7 @@ pub async fn resolve(name: String) -> Result<IpAddr, String> {
     let lookup = tokio::time::timeout(RESOLVE, tokio::net::lookup_host((name.as_str(), 0))).await;
     let found = match lookup {
         Err(_) => return Err(format!("{name}: no address within {RESOLVE:?}")),
-        Ok(Err(error)) => return Err(format!("{name}: {}", plain(error))),
+        Ok(Err(error)) => return Err(format!("{name}: {}", pvm_wire::plain(error))),
         Ok(Ok(addresses)) => addresses.map(|address| address.ip()).collect::<Vec<_>>(),
     };
     let chosen = found.iter().find(|address| address.is_ipv4()).or(found.first());

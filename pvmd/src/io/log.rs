@@ -266,7 +266,7 @@ impl Drop for LineWriter<'_> {
     fn drop(&mut self) {
         let text = String::from_utf8_lossy(&self.text);
         if !text.is_empty() {
-            self.log.send(text.trim_end(), self.is_counted);
+            self.log.send(&pvm_wire::plain(text.trim_end()), self.is_counted);
         }
     }
 }

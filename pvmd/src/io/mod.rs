@@ -18,7 +18,6 @@
 //! | [`control_group`] | this process's control group |
 //! | [`page`] | whose turn it is, for tasks to read |
 //! | [`descriptors`] | descriptors that travel with messages |
-//! | [`plain`] | reasons of the system, as people read them |
 //! | [`shelf`] | long bodies that tasks read where the daemon has put them |
 
 pub mod address_file;
@@ -43,7 +42,6 @@ mod outlet;
 pub mod own_host;
 pub mod packet_filter;
 pub mod page;
-pub mod plain;
 pub mod process;
 mod room;
 pub mod settings;

@@ -4,7 +4,6 @@ use crate::core::event::{Event, StartedHost};
 use crate::hostfile::{HostSpec, Network, Via};
 use crate::io::driver::Input;
 use crate::io::introduction;
-use crate::io::plain::plain;
 use crate::io::process::Limits;
 use crate::io::settings::Settings;
 use crate::io::tls::Authority;
@@ -260,7 +259,7 @@ fn explain(program: &str, error: &io::Error) -> String {
         io::ErrorKind::NotFound => {
             format!("{program}: no such program on this host's path; install it, or name another in PVM_RSH")
         }
-        _ => format!("{program}: {}", plain(error)),
+        _ => format!("{program}: {}", pvm_wire::plain(error)),
     }
 }
 

@@ -17,7 +17,7 @@ pub fn no_program(path: &Path) -> String {
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
             "permission denied: its folder cannot be searched".to_owned()
         }
-        Err(error) => pvm_wire::error::plain(&error),
+        Err(error) => pvm_wire::plain(&error),
         Ok(file) if file.is_dir() => "it is a directory".to_owned(),
         Ok(file) if !file.is_file() => "it is not a regular file".to_owned(),
         Ok(file) if file.permissions().mode() & 0o111 == 0 => {
@@ -52,7 +52,7 @@ pub fn not_run(path: &Path, error: &io::Error) -> String {
         (Some(Errno::NOEXEC | Errno::LIBBAD), _) => {
             "it is not a program for this machine, nor a script that names its interpreter (#!)".to_owned()
         }
-        _ => pvm_wire::error::plain(error),
+        _ => pvm_wire::plain(error),
     }
 }
 

@@ -13,7 +13,6 @@ use crate::core::event::{Cookie, Event, Program};
 use crate::io::driver::Input;
 use crate::io::family::{self, Families, Mark, Member};
 use crate::io::guardian::Guardian;
-use crate::io::plain::plain;
 use crate::io::settings::{expand, is_executable};
 use bytes::Bytes;
 use pvm_wire::PvmError;
@@ -140,7 +139,7 @@ impl Processes {
             let Running { path, launched: Launched { pid, watch, output, channel } } = running;
             born_with = Some(channel);
             let failed = |error: io::Error| {
-                (PvmError::OutOfRes, format!("cannot watch process {pid}: {}", plain(&error)))
+                (PvmError::OutOfRes, format!("cannot watch process {pid}: {}", pvm_wire::plain(&error)))
             };
             // SAFETY: the descriptor is owned by what it is wrapped in, which keeps it open as long as it is registered.
             let watch = unsafe { AsyncFd::register(watch) }.map_err(|error| failed(error.into()))?;
@@ -507,7 +506,8 @@ impl Order {
         let path = command.path.display().to_string();
         let file = on_path(file);
         let recipe = Recipe::new(&file, command.line, env, directory.as_deref(), limits);
-        let recipe = recipe.map_err(|error| (PvmError::NoFile, format!("{path}: {}", plain(error))))?;
+        let recipe =
+            recipe.map_err(|error| (PvmError::NoFile, format!("{path}: {}", pvm_wire::plain(error))))?;
         Ok(Self { path, file, recipe, mark })
     }
 
