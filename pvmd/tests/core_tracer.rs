@@ -235,7 +235,7 @@ fn a_deleted_host_and_a_signal_sent_by_a_task_are_no_incidents() {
     r.nothing_else();
     r.request(conn, Tm::DelHost, &pvm_wire::protocol::encode_strings(&["node2".to_owned()]));
     let actions: Vec<Action> = std::iter::from_fn(|| r.pending().then(|| r.next())).collect();
-    let said = actions.iter().filter(|action| matches!(action, Action::Send { .. })).count();
-    assert_eq!(said, 1, "the answer and nothing else: {actions:?}");
+    // The answer waits for the end of the host's daemon.
+    assert!(!actions.iter().any(|action| matches!(action, Action::Send { .. })), "{actions:?}");
     assert_eq!(r.core.census().observers, (1, 0, 0));
 }
