@@ -105,12 +105,13 @@ impl Task {
         self.wait_for(from.into(), tag.into())
     }
 
-    /// A message, if one is there.
+    /// A message, if one is there: among those that calls have seen already and one more. So a program that polls for several tags in turn
+    /// gets the messages of one sender in the order of sending, and `None` does not mean that nothing else has come: poll again.
     pub fn try_recv(&mut self, from: impl Into<Source>, tag: impl Into<Tag>) -> Result<Option<Received>> {
         self.receive(Wait::Poll, from.into(), tag.into())
     }
 
-    /// Waits for a message for so long.
+    /// Waits for a message for this long. With a time of zero it looks at all that has come, but at no more than one new message of each sender.
     pub fn recv_timeout(
         &mut self,
         from: impl Into<Source>,
@@ -120,7 +121,7 @@ impl Task {
         self.receive(Wait::For(time), from.into(), tag.into())
     }
 
-    /// A message, if one is there; it stays where it is.
+    /// A message, if one is there; it stays where it is. It looks as far as [`Task::try_recv`] does.
     pub fn probe(&mut self, from: impl Into<Source>, tag: impl Into<Tag>) -> Result<Option<Received>> {
         let mut choose = chooser(from.into(), tag.into(), self.engine.context());
         let message = self.engine.peek(&mut choose)?;

@@ -1,7 +1,7 @@
-//! How many of the messages that a receive call takes in itself it may look at.
+//! How far a receive call looks into the messages that it takes in itself.
 //!
 //! PVM promises no order between messages with different tags, but programs that poll for two tags in turn rely on one: a worker sends
-//! DATA, then READY, and the master does not expect to get READY while DATA still waits. With the original they get it, as one polling call
+//! DATA, then READY, and the master does not expect to get READY while DATA still waits. The original shows this order, as one polling call
 //! takes in about one message. A call that took in DATA, which it is not looking for, and then READY would break it.
 
 use super::Wait;
@@ -24,7 +24,7 @@ pub enum Reach {
 }
 
 impl Reach {
-    /// That of a call which waits this long. A program that waits at the descriptors itself, where the library cannot make one readable
+    /// The reach of a call that waits this long. A program that waits at the descriptors itself, where the library cannot make one readable
     /// for what it has read, has to be shown all that was read: the system would not wake it.
     pub fn of(wait: Wait, hides_unseen: bool) -> Self {
         match wait {
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_looks_at_everything() {
+    fn a_call_with_a_time_looks_at_everything() {
         for wait in [Wait::Forever, Wait::For(Duration::from_nanos(1))] {
             let mut reach = Reach::of(wait, false);
             assert!(reach.admits(ONE) && reach.admits(ONE) && !reach.is_over());
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_was_read_is_kept_from_a_program_that_waits_by_itself() {
+    fn a_program_that_waits_at_the_descriptors_sees_all_that_was_read() {
         for wait in [Wait::Poll, Wait::For(Duration::ZERO)] {
             let mut reach = Reach::of(wait, true);
             assert!(reach.admits(ONE) && reach.admits(ONE) && !reach.is_over());
