@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// So long something may take on a machine that has much to do.
+/// Time limit of one step, generous for a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// `pvm`, with its temporary files in this folder.
@@ -311,7 +311,7 @@ fn a_trace_that_cannot_be_written_leaves_the_one_before() {
     assert_eq!(code, 127);
     assert_eq!(files(folder.path()), Vec::<PathBuf>::new(), "no file of a run that did not begin");
     std::fs::write(&trace, "the one before").unwrap();
-    // Files may grow to so many blocks, enough for the logs but not for the trace.
+    // The limit of file sizes, in blocks, is enough for the logs but not for the trace.
     let pvm = env!("CARGO_BIN_EXE_pvm");
     let script = format!("trap '' XFSZ; ulimit -f 32; exec {pvm} run --trace {file} -n 200 /bin/true");
     let output = program(Path::new("sh"), tmp.path(), &["-c", &script]).output().unwrap();

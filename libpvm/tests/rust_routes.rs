@@ -96,7 +96,7 @@ fn names() -> BTreeSet<String> {
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-/// So long something may take on a machine that has much to do.
+/// Time limit of one step, generous for a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn wait_until(mut condition: impl FnMut() -> bool) {

@@ -32,7 +32,7 @@ const DONE: i32 = 2;
 const ENDED: i32 = 3;
 const READY: i32 = 4;
 
-/// So long something may take on a machine that has much to do.
+/// Time limit of one step, generous for a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Messages that are numbered.

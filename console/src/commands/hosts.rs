@@ -40,7 +40,7 @@ pub fn hosts(task: &mut Task, long: bool) -> Result<Report> {
     let mut text = tables::configuration(formats.len(), &hosts);
     let mut turns = BTreeMap::new();
     if long {
-        // Who is asked for the first time asks its tasks, which answer soon if they do not compute.
+        // At the first request a daemon asks its tasks, which answer at their next library call.
         self::turns(task, &hosts);
         thread::sleep(ANSWER);
         let reports = self::turns(task, &hosts);

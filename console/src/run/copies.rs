@@ -26,7 +26,7 @@ struct Copies {
     deadline: Option<Instant>,
 }
 
-/// Runs so many copies to their end; the exit code is that of the first that failed.
+/// Runs `count` copies to their end; the exit code is that of the first copy to fail.
 pub fn run(run: &mut Run<'_>, program: &Path, count: u32) -> Result<u8> {
     let mut copies = Copies::start(run, program, count)?;
     let mut signalled = None;

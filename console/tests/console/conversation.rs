@@ -41,7 +41,7 @@ pub struct Console {
     questions: u32,
 }
 
-/// So long something may take on a machine that has much to do.
+/// Time limit of one step, generous for a busy machine.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
 impl Console {

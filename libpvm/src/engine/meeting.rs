@@ -238,7 +238,7 @@ mod tests {
 
     const HERE: Ipv4Addr = Ipv4Addr::LOCALHOST;
 
-    /// So long something may take on a machine that has much to do.
+    /// Time limit of one step, generous for a busy machine.
     const LIMIT: Duration = Duration::from_secs(60);
 
     fn names() -> usize {

@@ -3,7 +3,7 @@ use rustix::thread::CapabilitySet;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// So long something may take on a machine that has much to do.
+/// Time limit of one step, generous for a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// A process that computes, and ends when it is asked to.

@@ -62,7 +62,7 @@ impl End {
 /// How long another host may be silent.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// So long something may take on a machine that has much to do.
+/// Time limit of one step, generous for a busy machine.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 async fn pair() -> (End, End) {
