@@ -5,8 +5,8 @@ use crate::node;
 use bytes::Bytes;
 use pvm_wire::HostIndex;
 use pvm_wire::daemon::{DaemonMsg, HostEntry};
-use pvmd::core::Core;
-use pvmd::core::event::Event;
+use pvmd_core::Core;
+use pvmd_core::event::Event;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! Hostfiles, and hosts as `pvm_addhosts` names them.
 
-use pvmd::hostfile::{Hostfile, parse_host};
+use pvmd_core::hostfile::{Hostfile, parse_host};
 
 /// Reads bytes as a hostfile, and as a host.
 pub fn read(bytes: &[u8]) {

@@ -1,8 +1,8 @@
 //! A daemon's core to throw things at.
 
 use pvm_wire::HostIndex;
-use pvmd::core::{Config, Core, Hosting, Limits};
-use pvmd::hostfile::Hostfile;
+use pvmd_core::hostfile::Hostfile;
+use pvmd_core::{Config, Core, Hosting, Limits};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub fn started(index: HostIndex) -> Core {
         cores: 2,
         task_target: 4,
         slots: 2,
-        policy: pvmd::core::Policy::default(),
+        policy: pvmd_core::Policy::default(),
         private_network: false,
         task_limit: 100,
         address: Some(Ipv4Addr::LOCALHOST.into()),

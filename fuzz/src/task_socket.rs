@@ -8,8 +8,8 @@ use pvm_wire::encoding::XDR_WORD;
 use pvm_wire::header::{EOM, SOM};
 use pvm_wire::protocol::{ConnectRequest, EnrolRequest};
 use pvm_wire::{FragmentHeader, HostIndex, MessageHeader, Tid};
-use pvmd::core::Core;
-use pvmd::core::event::{ConnId, Event};
+use pvmd_core::Core;
+use pvmd_core::event::{ConnId, Event};
 use std::time::Duration;
 
 /// The first request, from which the others are counted.

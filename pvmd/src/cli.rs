@@ -1,7 +1,5 @@
 //! The `pvmd` command.
 
-use crate::core::{Config, Core, Hosting};
-use crate::hostfile::{HostOptions, Hostfile, Network};
 use crate::io::address_file::{self, AddressError, AddressFile};
 use crate::io::auth::AuthFiles;
 use crate::io::dispatcher::{Means, Turns};
@@ -26,6 +24,8 @@ use pvm_wire::HostIndex;
 use pvm_wire::codes::{self, DAEMON_PROTOCOL};
 use pvm_wire::encoding::DataSignature;
 use pvm_wire::slave::{Fingerprint, ReadyLine, SlaveConfig};
+use pvmd_core::hostfile::{HostOptions, Hostfile, Network};
+use pvmd_core::{Config, Core, Hosting};
 use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsFd;

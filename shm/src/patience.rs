@@ -4,13 +4,10 @@
 //! pay, it becomes shorter. Then it is tried again after some short sleeps: as sleeping is slow because the other one sleeps, too,
 //! neither would find out otherwise. Tries that fail become rare.
 
+use pvm_wire::coscheduling::SPINS;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The most, in times of waking another task.
-pub const SPINS: u32 = 5;
-/// Between a message to another host and the answer so many are woken: this host's daemon, that one's, its task, and both again.
-pub const FAR: u32 = 5;
 /// The least that is tried, as a part of the most.
 const LEAST: u64 = 16;
 /// The most short sleeps between two tries.

@@ -5,10 +5,11 @@
 //! them computes it looks for the long one no longer than for a neighbour's, and for the daemon's not at all.
 
 use super::processors::{self, Parting};
-use pvm_shm::patience::{FAR, Patience};
+use pvm_shm::patience::Patience;
 use pvm_shm::pause::Pause;
 use pvm_shm::ring::{Reader, call_record};
 use pvm_shm::{Mapping, Memory, bell};
+use pvm_wire::coscheduling::FAR;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::core::event::ConnId;
+use pvmd_core::event::ConnId;
 
 /// The daemon's own files, by connection.
 #[derive(Debug)]

@@ -2,10 +2,10 @@
 //!
 //! Before a task is held the [`Guardian`] knows of it, so none stays held when the daemon is no more.
 
-use crate::core::event::{Event, Work};
 use crate::io::guardian::Guardian;
 use crate::io::process::{self, Prompt};
 use crate::io::weights::Weights;
+use pvmd_core::event::{Event, Work};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::ffi::OsString;

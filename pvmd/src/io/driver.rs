@@ -1,7 +1,5 @@
 //! The loop around the core: whatever happens goes in as an event, what comes out is done.
 
-use crate::core::Core;
-use crate::core::event::{Action, ConnId, Event, Found, Now};
 use crate::io::address_file::AddressFile;
 use crate::io::auth::AuthFiles;
 use crate::io::dispatcher::Turns;
@@ -17,6 +15,8 @@ use crate::io::vigil::{Vigil, pass};
 use bytes::Bytes;
 use pvm_wire::daemon::RequestId;
 use pvm_wire::{FragmentHeader, HostIndex};
+use pvmd_core::Core;
+use pvmd_core::event::{Action, ConnId, Event, Found, Now};
 use rustix::process::Signal;
 use std::collections::HashMap;
 use std::fs::File;

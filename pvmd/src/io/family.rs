@@ -4,8 +4,8 @@
 //! session of its own or the end of its parent takes no process out of its family. A process that has no such entry belongs to the
 //! family of its parent. Another value (`none`) takes a process, and what it starts, out of the family.
 
-use crate::core::event::Cookie;
 use crate::io::process::{begun, parent_and_begin};
+use pvmd_core::event::Cookie;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, getuid, pidfd_open, pidfd_send_signal};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,6 +1,5 @@
 //! Links to other daemons: QUIC, both ends proved by certificate, one ordered stream each way.
 
-use crate::core::event::Event;
 use crate::io::driver::Input;
 use crate::io::endpoints::Endpoints;
 use crate::io::fair_queue::FairQueue;
@@ -12,6 +11,7 @@ use pvm_wire::HostIndex;
 use pvm_wire::copy::append;
 use pvm_wire::daemon::{DaemonMsg, HostEntry};
 use pvm_wire::limits::PEER_FRAME_MAX;
+use pvmd_core::event::Event;
 use quinn::congestion::CubicConfig;
 use quinn::{
     AckFrequencyConfig, ClientConfig, Connecting, Connection, ConnectionError, Endpoint, IdleTimeout,

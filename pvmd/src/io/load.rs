@@ -1,7 +1,7 @@
 //! How busy the host is: what others run here leaves less room for tasks.
 
-use crate::core::event::Event;
 use crate::io::driver::Input;
+use pvmd_core::event::Event;
 use std::time::Duration;
 use sysinfo::System;
 use tokio::sync::mpsc;

@@ -1,6 +1,6 @@
 //! Which names and addresses are this very host's: a hostfile may have it under any of them.
 
-use crate::hostfile::{HostSpec, Hostfile, Via};
+use pvmd_core::hostfile::{HostSpec, Hostfile, Via};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs, UdpSocket};
 use std::sync::mpsc::channel;
 use std::time::Duration;

@@ -1,11 +1,11 @@
 //! What the environment says, read once. docs/settings.md lists the variables.
 
-use crate::core::Limits;
-use crate::hostfile::SLOTS;
 use crate::io::dispatcher::Means;
 use crate::io::room;
 use pvm_sched::policy::{Policy, UnknownPolicy};
 use pvm_wire::limits::{MAILBOX_BYTES, MAILBOX_ENTRIES, QUEUE_HIGH, QUEUE_LEAST, SHARED_MAX};
+use pvmd_core::Limits;
+use pvmd_core::hostfile::{SLICES, SLOTS};
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -111,8 +111,6 @@ pub struct Settings {
 
 /// Milliseconds: some hundred times what it takes to have the processor from somebody else, caches included.
 const SLICE: u64 = 50;
-/// Those that can be.
-pub const SLICES: RangeInclusive<u64> = 1..=60_000;
 
 /// Tasks per core that keep a host busy while some of them wait for messages.
 const TASKS_PER_CORE: u32 = 4;

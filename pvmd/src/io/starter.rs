@@ -1,7 +1,5 @@
 //! Starting daemons: on other hosts by ssh, or beside this one.
 
-use crate::core::event::{Event, StartedHost};
-use crate::hostfile::{HostSpec, Network, Via};
 use crate::io::driver::Input;
 use crate::io::introduction;
 use crate::io::process::Limits;
@@ -10,6 +8,8 @@ use crate::io::tls::Authority;
 use pvm_wire::codes::DAEMON_PROTOCOL;
 use pvm_wire::slave::{Fingerprint, ReadyLine, SlaveConfig};
 use pvm_wire::{HostIndex, PvmError};
+use pvmd_core::event::{Event, StartedHost};
+use pvmd_core::hostfile::{HostSpec, Network, Via};
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io;

@@ -1,6 +1,5 @@
 //! The socket on which tasks connect, and one reader and one writer per connection.
 
-use crate::core::event::{ConnId, Event};
 use crate::io::descriptors::{self, Connection, Shared};
 use crate::io::driver::Input;
 use crate::io::shelf::{Lender, Shelf};
@@ -10,6 +9,7 @@ use pvm_wire::copy::append;
 use pvm_wire::header::{EOM, LENT, SOM};
 use pvm_wire::limits::{PIECE_MAX, UNENROLLED_FRAGMENT_MAX};
 use pvm_wire::{FragmentHeader, Lent, MessageHeader};
+use pvmd_core::event::{ConnId, Event};
 use std::cell::OnceCell;
 use std::io::{self, IoSlice};
 use std::net::Shutdown;

@@ -9,7 +9,6 @@ mod own;
 
 use self::launch::{Launched, Launcher, Own, Recipe};
 pub use self::own::{Limits, close_inherited, hide_memory};
-use crate::core::event::{Cookie, Event, Program};
 use crate::io::driver::Input;
 use crate::io::family::{self, Families, Mark, Member};
 use crate::io::guardian::Guardian;
@@ -19,6 +18,7 @@ use pvm_wire::PvmError;
 use pvm_wire::codes::CHANNEL_VARIABLE;
 use pvm_wire::limits::OUTPUT_PIECE;
 use pvm_wire::spawn::{entry, split_entry};
+use pvmd_core::event::{Cookie, Event, Program};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus};
 use std::collections::{BTreeMap, HashMap};

@@ -1,0 +1,463 @@
+//! All that can happen to a daemon, and all that it can do: the whole boundary between the core and its driver.
+
+use crate::hostfile::HostSpec;
+use bytes::Bytes;
+use pvm_wire::coscheduling::Turn;
+use pvm_wire::daemon::{DaemonMsg, HostEntry, RequestId};
+use pvm_wire::slave::Fingerprint;
+use pvm_wire::{FragmentHeader, HostIndex, PvmError, Tid};
+use std::ffi::OsString;
+use std::net::{IpAddr, SocketAddr};
+use std::process::ExitStatus;
+use std::time::Duration;
+
+/// Time since an origin of the driver's choosing; only differences mean anything.
+pub type Now = Duration;
+
+/// Names a task's connection. The driver counts up and never reuses one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnId(pub u64);
+
+/// Names a process that the core asked for; goes into its environment as `PVMEPID`, by which it is known when it enrols.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Cookie(pub i32);
+
+/// Names one operation that adds hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AddId(pub u64);
+
+/// What a process does with the processor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// CPU time of all its threads.
+    pub time: Duration,
+    /// How often its first thread has gone to sleep by itself.
+    pub sleeps: u64,
+    /// For how long its threads have waited for a processor.
+    pub waits: Duration,
+}
+
+/// What happens.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// A task connected to the task socket (same user, as the socket's credentials show).
+    TaskConnected {
+        /// Its connection.
+        conn: ConnId,
+    },
+    /// The channel that a process of [`Action::Start`] was born with can be read. Comes behind `ProcessStarted`.
+    ChannelOpen {
+        /// The connection.
+        conn: ConnId,
+        /// Whose.
+        cookie: Cookie,
+    },
+    /// A piece of a message came from a task. A fragment longer than `limits::PIECE_MAX` comes as several pieces: the
+    /// first has the whole message header and keeps SOM, the last keeps EOM; `length` is the piece's own.
+    Fragment {
+        /// From which connection.
+        conn: ConnId,
+        /// Its header, source field as the task wrote it.
+        header: FragmentHeader,
+        /// Its data.
+        data: Bytes,
+    },
+    /// A task's connection is closed or broken.
+    TaskClosed {
+        /// Which.
+        conn: ConnId,
+        /// Why, unless it was closed in order.
+        reason: Option<String>,
+    },
+    /// Answer to [`Action::OpenAuth`]: the daemon's own file, or why the task's file could not be written.
+    AuthOpened {
+        /// For which connection.
+        conn: ConnId,
+        /// Path of the daemon's file.
+        result: Result<String, String>,
+    },
+    /// Answer to [`Action::CheckAuth`].
+    AuthChecked {
+        /// For which connection.
+        conn: ConnId,
+        /// Whether the task had written into the daemon's file.
+        proven: bool,
+    },
+    /// Bytes of earlier [`Action::Send`]s (header and data counted) have been written.
+    TaskDrained {
+        /// To which connection.
+        conn: ConnId,
+        /// How many.
+        bytes: usize,
+    },
+    /// A process of [`Action::Start`] runs, or could not be started. Comes before any other event about it.
+    ProcessStarted {
+        /// Which.
+        cookie: Cookie,
+        /// Its process id and the path found (for people), or PVM's code (`NoFile`, `OutOfRes`) and the reason.
+        result: Result<(i32, String), (PvmError, String)>,
+    },
+    /// A process wrote to its standard output or error.
+    ProcessOutput {
+        /// Which.
+        cookie: Cookie,
+        /// What, at most `limits::OUTPUT_PIECE` bytes.
+        data: Bytes,
+    },
+    /// A process's output has ended.
+    ProcessOutputEnd {
+        /// Which.
+        cookie: Cookie,
+    },
+    /// Answer to [`Action::Locate`].
+    Located {
+        /// For which processes.
+        cookies: Vec<Cookie>,
+        /// The path found and the environment, or PVM's code and the reason.
+        result: Result<(OsString, Vec<OsString>), (PvmError, String)>,
+    },
+    /// A child has ended and was reaped.
+    ProcessExited {
+        /// Which.
+        cookie: Cookie,
+        /// How.
+        status: ExitStatus,
+    },
+    /// A link to another daemon stands in both directions, identities proved.
+    PeerLinked {
+        /// To which.
+        host: HostIndex,
+    },
+    /// A link asked for by [`Action::Link`] could not be made.
+    LinkFailed {
+        /// To which.
+        host: HostIndex,
+        /// Why.
+        reason: String,
+    },
+    /// A daemon said something.
+    PeerMessage {
+        /// Which.
+        host: HostIndex,
+        /// What.
+        message: DaemonMsg,
+    },
+    /// A link is broken or silent for too long.
+    PeerLost {
+        /// To which.
+        host: HostIndex,
+        /// Why.
+        reason: String,
+    },
+    /// Bytes of `Data` messages (only their `data` counted) have been taken by the link.
+    PeerDrained {
+        /// To which host.
+        host: HostIndex,
+        /// How many.
+        bytes: usize,
+    },
+    /// Answer to [`Action::Resolve`], in the order of the names.
+    Resolved {
+        /// For which operation.
+        add: AddId,
+        /// Addresses, or why there is none.
+        results: Vec<Result<Found, String>>,
+    },
+    /// Answer to [`Action::StartHost`].
+    HostStarted {
+        /// Which host.
+        index: HostIndex,
+        /// What its daemon said, or PVM's code (`CantStart`, `BadVersion`, …) and what the starter printed.
+        result: Result<StartedHost, (PvmError, String)>,
+    },
+    /// The host's load was read.
+    Load {
+        /// Cores that were busy on average since the reading before, whoever kept them busy.
+        busy_cores: f64,
+    },
+    /// Answer to [`Action::ReadTimes`].
+    Times {
+        /// Whose question it was.
+        host: HostIndex,
+        /// Which.
+        id: RequestId,
+        /// By what means processes are held.
+        means: &'static str,
+        /// For how long the daemon spins at present before it sleeps.
+        spin: Duration,
+        /// CPU time that each process has used, and how long it has wanted a processor and had none, in the order of the question;
+        /// zero if it is not there.
+        times: Vec<(Duration, Duration)>,
+    },
+    /// Answer to [`Action::ReadUsage`].
+    Usage {
+        /// What each process has done so far, in the order of the question; nothing if it is not there.
+        work: Vec<Work>,
+        /// CPU time that this daemon has used since the answer before, looking left out.
+        own: Duration,
+        /// Whether those who are held use what the others leave.
+        leaves_rest: bool,
+    },
+    /// The daemon is told to end (a signal).
+    Terminate {
+        /// By what.
+        reason: String,
+    },
+}
+
+/// The address of a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The address.
+    pub address: IpAddr,
+    /// Whether it is this host's own.
+    pub own: bool,
+}
+
+/// What a new daemon says of itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StartedHost {
+    /// Its architecture.
+    pub arch: String,
+    /// Its data signature.
+    pub signature: u32,
+    /// `C_i`; 1000 is a reference core.
+    pub capability: f64,
+    /// Tasks above which it starts none.
+    pub task_limit: u32,
+    /// Where it waits for links.
+    pub address: SocketAddr,
+}
+
+/// A program to start, some number of times.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Program {
+    /// A path, or a name to look for on the search path.
+    pub file: OsString,
+    /// Arguments after the program's name.
+    pub args: Vec<OsString>,
+    /// `NAME=value` entries over the daemon's own environment. The driver adds `PVMSOCK`, `PVM_ARCH` and `PVMEPID`.
+    pub env: Vec<OsString>,
+    /// Directory in place of the daemon's working directory.
+    pub directory: Option<OsString>,
+    /// Start it under the debugger script.
+    pub debug: bool,
+    /// Whether it is this system's task manager: `file` is ignored, the driver knows where it is.
+    pub manager: bool,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug)]
+pub enum Action {
+    /// Write a fragment to a task. `TaskDrained` reports its bytes, header included, when they are written.
+    Send {
+        /// To which connection.
+        conn: ConnId,
+        /// Its header.
+        header: FragmentHeader,
+        /// Its data.
+        data: Bytes,
+    },
+    /// As `Send`, and the descriptors that have come from another connection go with it.
+    SendShared {
+        /// To which connection.
+        conn: ConnId,
+        /// Its header.
+        header: FragmentHeader,
+        /// Its data.
+        data: Bytes,
+        /// From which connection the descriptors are.
+        of: ConnId,
+    },
+    /// As `Send`, and the descriptor of the page goes with it.
+    SendPage {
+        /// To which connection.
+        conn: ConnId,
+        /// Its header.
+        header: FragmentHeader,
+        /// Its data.
+        data: Bytes,
+    },
+    /// As `Send`, and the descriptor of this daemon's memory goes with it, if the task's own can be read from now on.
+    SendMemory {
+        /// To which connection.
+        conn: ConnId,
+        /// Its header.
+        header: FragmentHeader,
+        /// Its data.
+        data: Bytes,
+    },
+    /// Lend long bodies to a task.
+    LendTo {
+        /// On which connection.
+        conn: ConnId,
+    },
+    /// Say this on the page that tasks can read.
+    ShowTurn {
+        /// What it says from now on.
+        turn: Turn,
+    },
+    /// Stop reading from a task: its receivers are slow.
+    PauseReading {
+        /// From which connection.
+        conn: ConnId,
+    },
+    /// Read from a task again.
+    ResumeReading {
+        /// From which connection.
+        conn: ConnId,
+    },
+    /// The connection belongs to an enrolled task now: fragments of any length are taken from it.
+    Enrolled {
+        /// Which.
+        conn: ConnId,
+    },
+    /// Stop reading a process's output: its receiver is slow.
+    PauseOutput {
+        /// Of which process.
+        cookie: Cookie,
+    },
+    /// Read a process's output again.
+    ResumeOutput {
+        /// Of which process.
+        cookie: Cookie,
+    },
+    /// Close a connection once all that was sent is written. No `TaskClosed` follows.
+    CloseTask {
+        /// Which.
+        conn: ConnId,
+    },
+    /// Write a byte into the task's file and make one of our own (PVM's handshake); answered by `AuthOpened`.
+    OpenAuth {
+        /// For which connection.
+        conn: ConnId,
+        /// The task's file.
+        task_file: String,
+    },
+    /// See whether the task wrote into our file, and remove it; answered by `AuthChecked`.
+    CheckAuth {
+        /// For which connection.
+        conn: ConnId,
+    },
+    /// Start a program once per cookie, in order; at the first failure the rest fail alike. Answered by
+    /// `ProcessStarted` for each.
+    Start {
+        /// The processes.
+        cookies: Vec<Cookie>,
+        /// What each finds in the channel to this daemon that it is born with, in their order.
+        greetings: Vec<Vec<u8>>,
+        /// What each runs.
+        program: Program,
+    },
+    /// Find a program that somebody else is to start, and say in what environment; answered by `Located`.
+    Locate {
+        /// The processes it is for.
+        cookies: Vec<Cookie>,
+        /// What they run.
+        program: Program,
+    },
+    /// Send a signal to a process.
+    Signal {
+        /// Which.
+        pid: i32,
+        /// Which signal; numbers the system does not know are ignored.
+        signal: i32,
+    },
+    /// End what a task has started, which has ended by a signal of this daemon.
+    EndFamily {
+        /// The task's.
+        cookie: Cookie,
+        /// Processes that are tasks in their own right, which go on.
+        spared: Vec<i32>,
+    },
+    /// Let a child run, or keep it from running as long as others of this host's tasks want to. All run at first.
+    Dispatch {
+        /// Which.
+        pid: i32,
+        /// Whether it may.
+        runs: bool,
+    },
+    /// Read how much CPU time processes have used; answered by `Times`.
+    ReadTimes {
+        /// Who wants to know.
+        host: HostIndex,
+        /// Its request.
+        id: RequestId,
+        /// The processes.
+        pids: Vec<i32>,
+    },
+    /// Read how much CPU time those have used that take turns; answered by `Usage`.
+    ReadUsage {
+        /// The processes.
+        pids: Vec<i32>,
+    },
+    /// Make a link to this daemon; answered by `PeerLinked` or `LinkFailed`.
+    Link {
+        /// Its entry in the host table; `address` is set.
+        entry: HostEntry,
+    },
+    /// Close a link, after what was sent. No `PeerLost` follows.
+    Unlink {
+        /// To which.
+        host: HostIndex,
+    },
+    /// Say something to a daemon. If it is `Data`, `PeerDrained` reports its bytes when the link has taken them.
+    SendPeer {
+        /// To which.
+        host: HostIndex,
+        /// What.
+        message: DaemonMsg,
+    },
+    /// Find the addresses of these names; answered by `Resolved`.
+    Resolve {
+        /// For which operation.
+        add: AddId,
+        /// The names, at most 4095.
+        names: Vec<String>,
+    },
+    /// Start a daemon on another host (`via=ssh`) or beside this one (`via=local`); answered by `HostStarted`. The
+    /// driver mints the certificate and bounds the time. Several run at once.
+    StartHost {
+        /// Its place in the host table.
+        index: HostIndex,
+        /// Its line of the hostfile, defaults filled in.
+        spec: HostSpec,
+        /// Where it can be reached; it binds to it if it is a loopback address.
+        address: IpAddr,
+    },
+    /// Bring a daemon that a hoster has started its place in the machine; answered by `HostStarted`.
+    Introduce {
+        /// Its place in the host table.
+        index: HostIndex,
+        /// Its line of the hostfile, defaults filled in.
+        spec: HostSpec,
+        /// Where it waits.
+        address: SocketAddr,
+        /// By which it is known.
+        fingerprint: Fingerprint,
+    },
+    /// Give up starting a host: kill the starter if it runs.
+    AbandonHost {
+        /// Which.
+        index: HostIndex,
+    },
+    /// All hosts of the hostfile have been started or have failed: these, each with the reason.
+    StartedUp {
+        /// A line each.
+        failures: Vec<String>,
+    },
+    /// Write a line of uncollected task output to the log.
+    LogOutput {
+        /// Whose.
+        tid: Tid,
+        /// The line, without its newline.
+        line: String,
+    },
+    /// Remove the log at the end: nothing in it is wanted.
+    DiscardLog,
+    /// End: signal the children, flush the links, remove socket and address file, exit.
+    Exit {
+        /// Why, for the log.
+        reason: String,
+    },
+}

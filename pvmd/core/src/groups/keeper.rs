@@ -1,0 +1,284 @@
+//! The keeper of all groups: what a request leads to.
+
+use super::group::{Gathered, Group, Told};
+use pvm_wire::body::BodyWriter;
+use pvm_wire::group::{Request, tag};
+use pvm_wire::{PvmError, Tid};
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+
+/// Most groups.
+const GROUPS_MAX: usize = 65_536;
+/// Most members of all groups together.
+const MEMBERS_MAX: usize = 1_048_576;
+/// Longest name, bytes.
+const NAME_MAX: usize = 1024;
+/// Most bytes of names together, so that a list of all fits into one answer.
+const NAMES_MAX: usize = 8 * 1024 * 1024;
+
+/// A message of the keeper.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub to: Vec<Tid>,
+    pub tag: i32,
+    pub body: Vec<u8>,
+}
+
+/// All groups of the virtual machine.
+#[derive(Debug, Default)]
+pub(crate) struct Keeper {
+    groups: BTreeMap<OsString, Group>,
+    /// The groups of each member.
+    memberships: BTreeMap<Tid, BTreeSet<OsString>>,
+    members: usize,
+    names: usize,
+    /// The last epoch that was begun, whatever the group: none comes twice.
+    epoch: i32,
+}
+
+impl Keeper {
+    /// Number of groups.
+    pub fn len(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// Carries out a request of a task.
+    pub fn handle(&mut self, from: Tid, tag: i32, body: &[u8]) -> Vec<Answer> {
+        let request = Request::decode(tag, body);
+        match request {
+            Request::Join(name, ours) => {
+                let code = self.join(name, from, ours);
+                self.after_change(name, answer(from, tag, int(code)), code.is_ok())
+            }
+            Request::Leave(name) => self.leave(name, from),
+            Request::Barrier(name, count) | Request::BarrierV(name, count) => {
+                self.arrive(Gathered::Barrier, name, from, count, tag)
+            }
+            Request::Static(name, count) => self.arrive(Gathered::Freeze, name, from, count, tag),
+            Request::Claim(name, epoch, turn) => {
+                let valid = self.group_mut(name).map(|group| i32::from(group.claim(epoch, turn)));
+                vec![answer(from, tag, int(valid))]
+            }
+            Request::View(name) => {
+                let view = self.group_mut(name).map(|group| group.view(from).encode());
+                vec![answer(from, tag, view.unwrap_or_else(|error| int(Err(error))))]
+            }
+            Request::Other => Vec::new(),
+            Request::Dump => {
+                self.dump();
+                Vec::new()
+            }
+            Request::List => vec![answer(from, tag, self.list())],
+            _ => vec![answer(from, tag, self.look_up(request))],
+        }
+    }
+
+    /// A task has ended.
+    pub fn task_gone(&mut self, tid: Tid) -> Vec<Answer> {
+        let mut answers = Vec::new();
+        for name in self.memberships.remove(&tid).unwrap_or_default() {
+            answers.extend(self.lose(&name, tid, true));
+        }
+        answers
+    }
+
+    /// The members of which this is true.
+    pub fn members_where(&self, which: impl Fn(Tid) -> bool) -> Vec<Tid> {
+        self.memberships.keys().copied().filter(|&tid| which(tid)).collect()
+    }
+
+    /// Whether the task is in any group.
+    pub fn has(&self, tid: Tid) -> bool {
+        self.memberships.contains_key(&tid)
+    }
+
+    fn group(&self, name: &OsStr) -> Result<&Group, PvmError> {
+        check_name(name)?;
+        self.groups.get(name).ok_or(PvmError::NoGroup)
+    }
+
+    fn group_mut(&mut self, name: &OsStr) -> Result<&mut Group, PvmError> {
+        check_name(name)?;
+        self.groups.get_mut(name).ok_or(PvmError::NoGroup)
+    }
+
+    fn join(&mut self, name: &OsStr, tid: Tid, ours: bool) -> Result<i32, PvmError> {
+        check_name(name)?;
+        let new = !self.groups.contains_key(name);
+        let names = if new { self.names + name.len() } else { self.names };
+        let full = self.members >= MEMBERS_MAX || new && self.groups.len() >= GROUPS_MAX;
+        if full || names > NAMES_MAX || name.len() > NAME_MAX {
+            return Err(PvmError::OutOfRes);
+        }
+        let instance = match self.groups.entry(name.to_owned()) {
+            Entry::Occupied(group) => group.into_mut().join(tid, ours)?,
+            Entry::Vacant(place) => place.insert(Group::new(0)).join(tid, ours)?,
+        };
+        (self.names, self.members) = (names, self.members + 1);
+        self.memberships.entry(tid).or_default().insert(name.to_owned());
+        Ok(instance)
+    }
+
+    fn leave(&mut self, name: &OsStr, tid: Tid) -> Vec<Answer> {
+        let member = self.group(name).and_then(|group| group.instance(tid));
+        let mut answers = vec![answer(tid, tag::LEAVE, int(member.map(|_| 0)))];
+        if member.is_ok() {
+            if let Entry::Occupied(mut groups) = self.memberships.entry(tid) {
+                groups.get_mut().remove(name);
+                if groups.get().is_empty() {
+                    groups.remove();
+                }
+            }
+            answers.splice(0..0, self.lose(name, tid, false));
+        }
+        answers
+    }
+
+    /// Takes a member out of a group; the last one takes the group along.
+    fn lose(&mut self, name: &OsStr, tid: Tid, died: bool) -> Vec<Answer> {
+        let Some(group) = self.groups.get_mut(name).filter(|group| group.has(tid)) else { return Vec::new() };
+        let told = group.lose(tid, died);
+        group.note_way();
+        self.members -= 1;
+        if group.len() == 0 {
+            self.groups.remove(name);
+            self.names -= name.len();
+        }
+        let mut answers = self.changed(name);
+        for (kind, told) in told {
+            answers.extend(self.tell(kind, name, told));
+        }
+        answers
+    }
+
+    fn arrive(&mut self, kind: Gathered, name: &OsStr, tid: Tid, count: i32, tag: i32) -> Vec<Answer> {
+        let group = match self.group_mut(name) {
+            Ok(group) => group,
+            Err(error) => return vec![answer(tid, tag, int(Err(error)))],
+        };
+        let before = group.barriers_by_tree();
+        let arrived = group.arrive(kind, tid, count, tag == tag::BARRIERV);
+        group.note_way();
+        let of_all = !group.arrived().is_empty();
+        let changed = of_all || group.has_settled_anew() || group.barriers_by_tree() != before;
+        let mut answers = if changed { self.changed(name) } else { Vec::new() };
+        match arrived {
+            Ok(None) => {}
+            Ok(Some(told)) => answers.extend(self.tell(kind, name, told)),
+            Err(error) => answers.push(answer(tid, tag, int(Err(error)))),
+        }
+        answers
+    }
+
+    /// A gathering is over.
+    fn tell(&self, kind: Gathered, name: &OsStr, (to, outcome): Told) -> Vec<Answer> {
+        let tag = if kind == Gathered::Barrier { tag::BARRIER } else { tag::STATIC };
+        let mut body = int(outcome);
+        if let (Gathered::Freeze, Ok(_), Some(group)) = (kind, outcome, self.groups.get(name)) {
+            body.extend(group.state(name, false).finish());
+        }
+        vec![Answer { to, tag, body }]
+    }
+
+    fn after_change(&mut self, name: &OsStr, last: Answer, changed: bool) -> Vec<Answer> {
+        let mut answers = if changed { self.changed(name) } else { Vec::new() };
+        answers.push(last);
+        answers
+    }
+
+    /// A group is not what it was: those who know it are told.
+    fn changed(&mut self, name: &OsStr) -> Vec<Answer> {
+        self.epoch = self.epoch.wrapping_add(1);
+        let epoch = self.epoch;
+        let to = self.groups.get_mut(name).map(|group| group.change(epoch)).unwrap_or_default();
+        if to.is_empty() {
+            return Vec::new();
+        }
+        vec![Answer { to, tag: tag::CHANGED, body: BodyWriter::new().str(name).int(epoch).finish() }]
+    }
+
+    /// Questions that change nothing.
+    fn look_up(&self, request: Request<'_>) -> Vec<u8> {
+        match request {
+            Request::Bcast(name) => self.tids(name, self.group(name).map(|group| group.members().collect())),
+            Request::TidList(name) => self.tids(name, self.group(name).and_then(Group::members_without_gap)),
+            Request::GetInst(name, tid) => {
+                self.with_state(name, self.group(name).and_then(|group| group.instance_or_next(tid)))
+            }
+            Request::GetTid(name, instance) => {
+                let tid = self.group(name).and_then(|group| group.tid(instance));
+                self.with_state(name, tid.map(Tid::raw))
+            }
+            Request::GSize(name) => self.with_state(name, self.group(name).map(|group| group.len() as i32)),
+            Request::HostChar(name, host) => self.host_char(name, host),
+            Request::HostCharV(name) => {
+                let (counts, coordinators) = self.group(name).map(Group::hosts).unwrap_or_default();
+                let writer = BodyWriter::new().int(counts.len() as i32).ints(counts).ints(coordinators);
+                self.followed_by_state(writer, name, true)
+            }
+            _ => int(Err(PvmError::BadParam)),
+        }
+    }
+
+    fn host_char(&self, name: &OsStr, host: Tid) -> Vec<u8> {
+        let found = self.group(name).ok().and_then(|group| {
+            let (count, coordinator) = group.on_host(host);
+            coordinator
+                .filter(|_| host.is_host())
+                .map(|tid| [group.hosts().0.len() as i32, count as i32, tid.raw()])
+        });
+        let writer = BodyWriter::new().ints(found.unwrap_or([0, 0, -1]));
+        self.followed_by_state(writer, name, true)
+    }
+
+    fn tids(&self, name: &OsStr, tids: Result<Vec<Tid>, PvmError>) -> Vec<u8> {
+        match tids {
+            Err(error) => int(Err(error)),
+            Ok(tids) => {
+                let raw = tids.iter().map(|tid| tid.raw());
+                self.followed_by_state(BodyWriter::new().int(tids.len() as i32).ints(raw), name, false)
+            }
+        }
+    }
+
+    fn with_state(&self, name: &OsStr, number: Result<i32, PvmError>) -> Vec<u8> {
+        let number = number.unwrap_or_else(PvmError::code);
+        self.followed_by_state(BodyWriter::new().int(number), name, false)
+    }
+
+    fn followed_by_state(&self, writer: BodyWriter, name: &OsStr, of_hosts: bool) -> Vec<u8> {
+        let none = || BodyWriter::new().int(pvm_wire::group::state::DYNAMIC);
+        let state = self.groups.get(name).map_or_else(none, |group| group.state(name, of_hosts));
+        [writer.finish(), state.finish()].concat()
+    }
+
+    fn list(&self) -> Vec<u8> {
+        let writer = BodyWriter::new().int(self.groups.len() as i32);
+        self.groups.iter().fold(writer, |writer, (name, group)| group.listed(writer, name)).finish()
+    }
+
+    fn dump(&self) {
+        for (name, group) in &self.groups {
+            let members: Vec<String> = group.members().map(|tid| tid.to_string()).collect();
+            tracing::info!(group = %name.display(), members = members.join(" "), "group");
+        }
+    }
+
+    #[cfg(test)]
+    pub fn is_empty(&self) -> bool {
+        self.groups.is_empty() && self.memberships.is_empty() && self.members == 0 && self.names == 0
+    }
+}
+
+fn check_name(name: &OsStr) -> Result<(), PvmError> {
+    if name.is_empty() { Err(PvmError::NullGroup) } else { Ok(()) }
+}
+
+fn answer(to: Tid, tag: i32, body: Vec<u8>) -> Answer {
+    Answer { to: vec![to], tag, body }
+}
+
+fn int(value: Result<i32, PvmError>) -> Vec<u8> {
+    value.unwrap_or_else(PvmError::code).to_be_bytes().to_vec()
+}

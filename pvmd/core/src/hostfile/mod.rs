@@ -1,0 +1,194 @@
+//! PVM's hostfile: which hosts make up a virtual machine, and how each is started.
+
+mod foreign;
+mod parse;
+mod repeats;
+
+pub use parse::{HostfileError, MISTAKES_MAX, SLICES, SLOTS, parse_host};
+
+use pvm_sched::policy::Policy;
+use std::fmt;
+
+/// How a host's daemon is started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Via {
+    /// By ssh (or what `PVM_RSH` names).
+    #[default]
+    Ssh,
+    /// As one more daemon on this machine, under a host name of its own.
+    Local,
+}
+
+/// Who can get at the network between a host and others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Network {
+    /// Anybody: what tasks send each other directly is sealed.
+    #[default]
+    Open,
+    /// Nobody else: two hosts that both say so do without.
+    Private,
+}
+
+/// The options of a line; what is not given is `None`.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct HostOptions {
+    /// `lo=`: login name.
+    pub login: Option<String>,
+    /// `so=`: start options, of which PVM knows `pw` (ask for a password) and `ms` (started by hand).
+    pub start_options: Option<String>,
+    /// `dx=`: the daemon's command on that host.
+    pub daemon: Option<String>,
+    /// `ep=`: search path for programs.
+    pub exec_path: Option<String>,
+    /// `wd=`: working directory.
+    pub working_directory: Option<String>,
+    /// `sp=`: speed, and the capability `C_i`.
+    pub speed: Option<u32>,
+    /// `bx=`: debugger script.
+    pub debugger: Option<String>,
+    /// `ip=`: name or address used in place of the host's name to reach it.
+    pub address: Option<String>,
+    /// `id=`: `PVM_VMID` on that host.
+    pub vmid: Option<String>,
+    /// `via=`: how it is started (this system's own option).
+    pub via: Option<Via>,
+    /// `net=`: who can get at the network between it and others (this system's own option).
+    pub network: Option<Network>,
+    /// `slice=`: milliseconds for which a team has its processors (this system's own option).
+    pub slice: Option<u32>,
+    /// `policy=`: what places batches of its tasks that name no policy (this system's own option).
+    pub policy: Option<Policy>,
+    /// `slots=`: how many tasks it is to run at a time (as in other systems' hostfiles).
+    pub slots: Option<u32>,
+}
+
+/// One host of a hostfile, or one string given to `pvm_addhosts`.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct HostSpec {
+    /// Its name in the virtual machine.
+    pub name: String,
+    /// Its options.
+    pub options: HostOptions,
+    /// Whether it is started with the machine (no `&` in front).
+    pub start: bool,
+    /// Whether it may share an address with another host (`$` in front).
+    pub shared_address: bool,
+}
+
+/// A whole hostfile.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Hostfile {
+    /// The hosts, in order, defaults of the `*` lines above them filled in.
+    pub hosts: Vec<HostSpec>,
+    /// The last `*` line's options, for hosts that are not in the file.
+    pub defaults: HostOptions,
+}
+
+impl HostOptions {
+    /// These options; those not given are `other`'s.
+    #[must_use]
+    pub fn or(self, other: &Self) -> Self {
+        let pick = |mine: Option<String>, other: &Option<String>| mine.or_else(|| other.clone());
+        Self {
+            login: pick(self.login, &other.login),
+            start_options: pick(self.start_options, &other.start_options),
+            daemon: pick(self.daemon, &other.daemon),
+            exec_path: pick(self.exec_path, &other.exec_path),
+            working_directory: pick(self.working_directory, &other.working_directory),
+            speed: self.speed.or(other.speed),
+            debugger: pick(self.debugger, &other.debugger),
+            address: pick(self.address, &other.address),
+            vmid: pick(self.vmid, &other.vmid),
+            via: self.via.or(other.via),
+            network: self.network.or(other.network),
+            slice: self.slice.or(other.slice),
+            policy: self.policy.or(other.policy),
+            slots: self.slots.or(other.slots),
+        }
+    }
+}
+
+impl Hostfile {
+    /// Whether any line has `sp=`: then hosts without it have PVM's 1000.
+    pub fn gives_speeds(&self) -> bool {
+        self.hosts.iter().any(|spec| spec.options.speed.is_some()) || self.defaults.speed.is_some()
+    }
+
+    /// A host to be added later, with what the file says of a host of this name, or else of hosts that are not in it.
+    /// What the host's own text says goes first.
+    #[must_use]
+    pub fn complete(&self, spec: HostSpec) -> HostSpec {
+        match self.hosts.iter().find(|host| host.name == spec.name) {
+            Some(host) => HostSpec {
+                options: spec.options.or(&host.options),
+                shared_address: spec.shared_address || host.shared_address,
+                ..spec
+            },
+            None => HostSpec { options: spec.options.or(&self.defaults), ..spec },
+        }
+    }
+}
+
+impl fmt::Display for Via {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ssh => "ssh",
+            Self::Local => "local",
+        })
+    }
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Open => "open",
+            Self::Private => "private",
+        })
+    }
+}
+
+/// The options as a hostfile has them, each with a blank in front.
+impl fmt::Display for HostOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let texts = [
+            ("lo", &self.login),
+            ("so", &self.start_options),
+            ("dx", &self.daemon),
+            ("ep", &self.exec_path),
+            ("wd", &self.working_directory),
+            ("bx", &self.debugger),
+            ("ip", &self.address),
+            ("id", &self.vmid),
+        ];
+        for (key, value) in texts {
+            if let Some(value) = value {
+                write!(f, " {key}={value}")?;
+            }
+        }
+        if let Some(speed) = self.speed {
+            write!(f, " sp={speed}")?;
+        }
+        if let Some(via) = self.via {
+            write!(f, " via={via}")?;
+        }
+        if let Some(network) = self.network {
+            write!(f, " net={network}")?;
+        }
+        if let Some(slice) = self.slice {
+            write!(f, " slice={slice}")?;
+        }
+        if let Some(policy) = self.policy {
+            write!(f, " policy={}", policy.name())?;
+        }
+        self.slots.map_or(Ok(()), |slots| write!(f, " slots={slots}"))
+    }
+}
+
+/// The host as a line of a hostfile.
+impl fmt::Display for HostSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let start = if self.start { "" } else { "& " };
+        let shared = if self.shared_address { "$ " } else { "" };
+        write!(f, "{start}{shared}{}{}", self.name, self.options)
+    }
+}

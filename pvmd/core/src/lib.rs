@@ -1,0 +1,396 @@
+//! The daemon's state machine.
+//!
+//! [`Core`] decides everything a daemon does and does nothing itself. A driver calls it like this:
+//!
+//! 1. [`Core::new`] with the constants of the daemon's life, then [`Core::start`] once;
+//! 2. [`Core::handle`] for everything that happens ([`event::Event`]);
+//! 3. [`Core::handle_timeout`] when the time of [`Core::deadline`] has come (asked again after every call).
+//!
+//! Each call returns the actions that follow from it, to be carried out in order before the next call. Time is an
+//! argument and never goes back; randomness comes from a seed; everything iterates in a fixed order: the same calls
+//! give the same actions.
+#![forbid(unsafe_code)]
+
+mod add;
+mod batch;
+mod calm;
+mod census;
+mod config;
+mod departures;
+mod dump;
+mod enrol;
+pub mod event;
+mod flow;
+mod groups;
+mod history;
+pub mod hostfile;
+mod hosts;
+mod mailbox;
+mod neighbours;
+mod notices;
+mod notify;
+mod observers;
+mod output;
+mod page;
+mod pending;
+mod placing;
+mod queue;
+mod refusals;
+mod requests;
+mod routing;
+mod services;
+mod spans;
+mod spawn;
+mod tasks;
+mod teams;
+mod tracer;
+mod turns;
+mod usage;
+
+pub use census::Census;
+pub use config::{Config, Hosting, Limits};
+pub use pvm_sched::policy::Policy;
+
+use event::{Action, ConnId, Cookie, Event, Now};
+use pending::{PeerTo, QueryId, Waiter};
+use pvm_sched::pulling::Ticket;
+use pvm_wire::batch::BatchId;
+use pvm_wire::daemon::{AddResult, Blob, DaemonMsg, HostEntry, PeerReply, RequestId};
+use pvm_wire::encoding::DataSignature;
+use pvm_wire::limits::GROUP_REQUEST_MAX;
+use pvm_wire::{HostIndex, Reassembler, Tid};
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+use tasks::{ExecId, ReplyTo};
+use tracing::warn;
+
+/// Everything that happens at a time of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Timer {
+    /// A node looks again whether it has room for a batch.
+    Retry(BatchId, Ticket),
+    /// A hoster has not answered for this host.
+    Hoster(HostIndex),
+    /// A daemon that was to end has not ended.
+    Departure(HostIndex),
+    /// A task's process has ended and its connection has not.
+    LastWords(Tid),
+    /// The slice of this number has ended.
+    Slice(u64),
+    /// It is time to see whether the team of this slice still wants it.
+    Look(u64),
+}
+
+/// When a timer is due, and which of those it is.
+type TimerKey = (Now, u64);
+
+/// One daemon.
+#[derive(Debug)]
+pub struct Core {
+    config: Config,
+    now: Now,
+    /// What is to be done, in order.
+    actions: Vec<Action>,
+    /// What this daemon has said to itself and not yet heard.
+    loopback: VecDeque<DaemonMsg>,
+    timers: BTreeMap<TimerKey, Timer>,
+    ids: u64,
+    random: u64,
+    debug_mask: u32,
+    ending: bool,
+    /// The local task that has asked for the end, and may go on after it.
+    halting: Option<Tid>,
+
+    conns: BTreeMap<ConnId, tasks::Conn>,
+    tasks: tasks::TaskTable,
+    outputs: BTreeMap<Cookie, output::OutputStream>,
+    flow: flow::Flow,
+    notifies: notify::Notifies,
+    contexts: BTreeMap<i32, Tid>,
+    next_context: i32,
+
+    hosts: hosts::HostTable,
+    links: BTreeMap<HostIndex, hosts::Link>,
+    linking: hosts::Linking,
+    pending: BTreeMap<RequestId, (HostIndex, Waiter)>,
+    queries: BTreeMap<QueryId, pending::TaskQuery>,
+    batch_queries: BTreeMap<pending::BatchQueryId, queue::BatchQuery>,
+
+    spawns: BTreeMap<spawn::SpawnId, spawn::Spawn>,
+    queues: queue::Queues,
+    execs: BTreeMap<ExecId, spawn::Exec>,
+    services: services::Services,
+    tracers: tracer::Tracers,
+    observers: observers::Observers,
+    managers: batch::Managers,
+    open_batches: BTreeMap<BatchId, batch::OpenBatch>,
+    /// Load of the host as last read, cores.
+    busy_cores: f64,
+    /// The most programs at a time in the interval that was read, and in the one that runs.
+    most_running: usize,
+    peak_running: usize,
+    /// Host that a divided batch was given to last.
+    last_given: HostIndex,
+    teams: teams::Teams,
+
+    // The master's.
+    adding: Option<add::AddOperation>,
+    departures: departures::Departures,
+    next_host: u32,
+    table_serial: u64,
+    start_up: Vec<AddResult>,
+    start_up_waiters: Vec<ReplyTo>,
+    mailbox: mailbox::Mailbox<PeerTo>,
+    groups: groups::Keeper,
+    group_answers: BTreeMap<u64, groups::HeldAnswers>,
+    /// Requests to the keeper of groups, cut into fragments.
+    group_requests: Reassembler,
+}
+
+impl Core {
+    /// A daemon at the beginning of its life.
+    pub fn new(config: Config, now: Now) -> Self {
+        let mut hosts = hosts::HostTable::default();
+        if config.index == HostIndex::MASTER {
+            hosts.insert(HostEntry {
+                index: config.index,
+                name: config.name.clone(),
+                arch: config.arch.clone(),
+                speed: config.own_speed().cast_signed(),
+                capability: config.own_speed().into(),
+                task_limit: config.task_limit,
+                signature: DataSignature::NATIVE.0,
+                address: None,
+            });
+        }
+        Self {
+            now,
+            actions: Vec::new(),
+            loopback: VecDeque::new(),
+            timers: BTreeMap::new(),
+            ids: 0,
+            random: config.seed | 1,
+            debug_mask: config.debug_mask,
+            ending: false,
+            halting: None,
+            conns: BTreeMap::new(),
+            tasks: tasks::TaskTable::new(config.index),
+            outputs: BTreeMap::new(),
+            flow: flow::Flow::default(),
+            notifies: notify::Notifies::default(),
+            contexts: BTreeMap::new(),
+            next_context: 0,
+            hosts,
+            links: BTreeMap::new(),
+            linking: hosts::Linking::default(),
+            pending: BTreeMap::new(),
+            queries: BTreeMap::new(),
+            batch_queries: BTreeMap::new(),
+            spawns: BTreeMap::new(),
+            queues: queue::Queues::default(),
+            execs: BTreeMap::new(),
+            services: services::Services::default(),
+            tracers: tracer::Tracers::default(),
+            observers: observers::Observers::default(),
+            managers: batch::Managers::default(),
+            open_batches: BTreeMap::new(),
+            busy_cores: 0.0,
+            most_running: 0,
+            peak_running: 0,
+            last_given: config.index,
+            teams: teams::Teams::new(config.slice, config.index),
+            adding: None,
+            departures: departures::Departures::default(),
+            next_host: 2,
+            table_serial: 0,
+            start_up: Vec::new(),
+            start_up_waiters: Vec::new(),
+            mailbox: mailbox::Mailbox::with_keeper(
+                config.limits.mailbox_entries,
+                config.limits.mailbox_bytes,
+            ),
+            groups: groups::Keeper::default(),
+            group_answers: BTreeMap::new(),
+            group_requests: Reassembler::new(GROUP_REQUEST_MAX),
+            config,
+        }
+    }
+
+    /// What follows from the start itself: the master adds the hostfile's hosts.
+    pub fn start(&mut self, now: Now) -> Vec<Action> {
+        self.now = now;
+        self.add_hostfile_hosts();
+        self.finish()
+    }
+
+    /// Something has happened.
+    pub fn handle(&mut self, event: Event, now: Now) -> Vec<Action> {
+        self.now = now;
+        let _on_account_of = self.span_of(&event).entered();
+        if !self.ending {
+            self.dispatch(event);
+        }
+        self.finish()
+    }
+
+    /// When [`Core::handle_timeout`] wants to be called; `None` if not at all.
+    pub fn deadline(&self) -> Option<Now> {
+        self.timers.keys().next().map(|&(when, _)| when)
+    }
+
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Now) -> Vec<Action> {
+        self.now = now;
+        while let Some(entry) = self.timers.first_entry()
+            && entry.key().0 <= now
+        {
+            match entry.remove() {
+                Timer::Retry(batch, ticket) => self.on_retry(batch, ticket),
+                Timer::Hoster(host) => self.on_hoster_silent(host),
+                Timer::Departure(host) => self.on_departure_overdue(host),
+                Timer::LastWords(tid) => self.on_last_words(tid),
+                Timer::Slice(serial) => self.on_slice_end(serial),
+                Timer::Look(serial) => self.on_look(serial),
+            }
+        }
+        self.finish()
+    }
+
+    fn dispatch(&mut self, event: Event) {
+        match event {
+            Event::TaskConnected { conn } => self.on_task_connected(conn),
+            Event::ChannelOpen { conn, cookie } => self.on_channel_open(conn, cookie),
+            Event::Fragment { conn, header, data } => self.on_fragment(conn, header, data),
+            Event::TaskClosed { conn, reason } => self.on_task_closed(conn, reason),
+            Event::AuthOpened { conn, result } => self.on_auth_opened(conn, result),
+            Event::AuthChecked { conn, proven } => self.on_auth_checked(conn, proven),
+            Event::TaskDrained { conn, bytes } => self.on_task_drained(conn, bytes),
+            Event::ProcessStarted { cookie, result } => self.on_process_started(cookie, result),
+            Event::ProcessOutput { cookie, data } => self.on_output(cookie, &data),
+            Event::ProcessOutputEnd { cookie } => self.on_output_end(cookie),
+            Event::ProcessExited { cookie, status } => self.on_process_exited(cookie, status),
+            Event::Located { cookies, result } => self.on_located(cookies, result),
+            Event::PeerLinked { host } => self.on_peer_linked(host),
+            Event::LinkFailed { host, reason } => self.on_link_failed(host, reason),
+            Event::PeerMessage { host, message } => self.on_peer_message(host, message),
+            Event::PeerLost { host, reason } => self.on_peer_lost(host, &reason),
+            Event::PeerDrained { host, bytes } => self.on_peer_drained(host, bytes),
+            Event::Resolved { add, results } => self.on_resolved(add, results),
+            Event::HostStarted { index, result } => self.on_host_started(index, result),
+            Event::Load { busy_cores } => self.on_load(busy_cores),
+            Event::Times { host, id, means, spin, times } => {
+                self.on_times(PeerTo { host, id }, means, spin, &times);
+            }
+            Event::Usage { work, own, leaves_rest } => self.on_usage(work, own, leaves_rest),
+            Event::Terminate { reason } => self.on_terminate(&reason),
+        }
+    }
+
+    /// A daemon (or this one) has said something.
+    fn on_peer_message(&mut self, host: HostIndex, message: DaemonMsg) {
+        let own = host == self.config.index;
+        let from_master = host == HostIndex::MASTER;
+        if !own && !self.is_heard(host) {
+            return;
+        }
+        match message {
+            DaemonMsg::Data { src, dsts, flags, data } => self.on_peer_data(host, src, &dsts, flags, &data),
+            DaemonMsg::Congestion { tid, full } => self.on_congestion(host, tid, full),
+            DaemonMsg::Request { id, what } => self.on_peer_request(PeerTo { host, id }, what),
+            DaemonMsg::Reply { id, what } => self.on_peer_reply(host, id, what),
+            DaemonMsg::Withdraw { id } => self.mailbox.forget_waiters(|to| *to == PeerTo { host, id }),
+            DaemonMsg::TableUpdate { serial, hosts } if from_master => self.on_table_update(serial, hosts),
+            DaemonMsg::TableAck { serial, failed } => self.on_table_ack(host, serial, &failed),
+            DaemonMsg::TableCommit { serial, added } if from_master => self.on_table_commit(serial, &added),
+            DaemonMsg::HostGone { host, reason } if from_master => self.host_gone(host, &reason),
+            DaemonMsg::LinkLost { host: other, reason } => self.on_link_lost(host, other, &reason),
+            DaemonMsg::Bye => self.on_bye(host),
+            DaemonMsg::Halt => self.on_halt(host),
+            DaemonMsg::Signal { tid, signal } if tid.host() == Some(self.config.index) => {
+                self.signal(tid, signal);
+            }
+            DaemonMsg::Scheduler { tid } if from_master => self.services.scheduler = Some(tid),
+            DaemonMsg::Tracer { tracer } => self.set_tracer(tracer),
+            DaemonMsg::WatchTask { tid } => self.on_watch_task(host, tid),
+            DaemonMsg::TaskGone { tid } if tid.host() == Some(host) => self.notify_task_exit(tid),
+            DaemonMsg::BatchTaskEnded { batch, number, tid, status } => {
+                self.on_peer_task_ended(host, batch, number, tid, status);
+            }
+            DaemonMsg::Epoch { epoch } if !own => self.on_epoch(host, epoch),
+            DaemonMsg::Turns { taken } if !own => self.on_turns(host, taken),
+            DaemonMsg::Waited { tids } if !own => tids.into_iter().for_each(|tid| self.on_hint(host, tid)),
+            DaemonMsg::Observe { on } if !own => self.on_observe(host, on),
+            DaemonMsg::TasksBegun { tasks } if !own => self.on_tasks_begun(host, tasks),
+            DaemonMsg::TaskOver { tid, status, intended } if tid.host() == Some(host) && !own => {
+                self.on_task_over(tid, status, intended);
+            }
+            DaemonMsg::DiscardLogs => self.actions.push(Action::DiscardLog),
+            DaemonMsg::LogOutput { tid, text } => self.on_log_output(tid, &text.0),
+            other => warn!(%host, ?other, "message out of place: ignored"),
+        }
+    }
+
+    /// Hears what this daemon has said to itself, and hands out the actions.
+    fn finish(&mut self) -> Vec<Action> {
+        while let Some(message) = self.loopback.pop_front() {
+            self.on_peer_message(self.config.index, message);
+        }
+        self.show_turn();
+        self.note_turn();
+        std::mem::take(&mut self.actions)
+    }
+
+    fn next_id(&mut self) -> u64 {
+        self.ids += 1;
+        self.ids
+    }
+
+    fn set_timer(&mut self, after: Duration, timer: Timer) -> TimerKey {
+        let key = (self.now + after, self.next_id());
+        self.timers.insert(key, timer);
+        key
+    }
+
+    /// The next number of the seeded sequence within the range (xorshift64*).
+    fn random(&mut self, range: std::ops::Range<u64>) -> u64 {
+        self.random ^= self.random >> 12;
+        self.random ^= self.random << 25;
+        self.random ^= self.random >> 27;
+        range.start + self.random.wrapping_mul(0x2545_f491_4f6c_dd1d) % (range.end - range.start).max(1)
+    }
+
+    fn on_mailbox(&mut self, to: PeerTo, from: Tid, body: &[u8]) {
+        match self.mailbox.handle(from, body, to) {
+            Ok(outcome) => {
+                if let Some(owner) = outcome.watch {
+                    self.watch_owner(owner);
+                }
+                for (to, body) in outcome.answers {
+                    self.answer(to, PeerReply::Mailbox { body: Blob(body.into()) });
+                }
+            }
+            Err(error) => {
+                warn!(%from, %error, "malformed mailbox request");
+                let body = pvm_wire::PvmError::BadParam.code().to_be_bytes().to_vec();
+                self.answer(to, PeerReply::Mailbox { body: Blob(body.into()) });
+            }
+        }
+    }
+
+    /// Entries that are not persistent go with their owner.
+    fn watch_owner(&mut self, owner: Tid) {
+        match owner.host() {
+            Some(host) if host != self.config.index => self.tell(host, DaemonMsg::WatchTask { tid: owner }),
+            _ => {}
+        }
+    }
+
+    fn mailbox_owner_gone(&mut self, tid: Tid) {
+        self.mailbox.owner_gone(tid);
+    }
+
+    fn mailbox_host_gone(&mut self, host: HostIndex) {
+        self.mailbox.hosts_tasks_gone(|tid| tid.host() == Some(host));
+        self.mailbox.forget_waiters(|to| to.host == host);
+    }
+}

@@ -1,0 +1,124 @@
+//! What this host says about teams that take turns.
+
+use super::Core;
+use super::event::Action;
+use super::flow::Source;
+use super::pending::{PeerTo, Waiter};
+use super::tasks::{ReplyTo, Spin, Task};
+use pvm_wire::body::{BodyError, BodyReader};
+use pvm_wire::codes::{CONTEXT_TC, Tcx};
+use pvm_wire::coscheduling::{FAR, SPINS, TaskReport, TeamReport, TurnsReport};
+use pvm_wire::daemon::{PeerReply, PeerRequest};
+use pvm_wire::{PvmError, Tid};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+impl Core {
+    /// A task wants to know of a host.
+    pub(super) fn on_turns_request(&mut self, to: ReplyTo, body: &[u8]) -> Result<(), BodyError> {
+        let host = Tid::from_raw(BodyReader::new(body).int()?);
+        self.ask_of_turns(to, host, PeerRequest::Turns);
+        Ok(())
+    }
+
+    /// A task wants to know what turns there have been on a host.
+    pub(super) fn on_history_request(&mut self, to: ReplyTo, body: &[u8]) -> Result<(), BodyError> {
+        let mut reader = BodyReader::new(body);
+        let (host, high, low) = (Tid::from_raw(reader.int()?), reader.int()?, reader.int()?);
+        let since = u64::from(high.cast_unsigned()) << 32 | u64::from(low.cast_unsigned());
+        self.ask_of_turns(to, host, PeerRequest::History { since });
+        Ok(())
+    }
+
+    /// A task says for how long it spins.
+    pub(super) fn on_spin(&mut self, tid: Tid, body: &[u8]) -> Result<(), BodyError> {
+        let nanos = BodyReader::new(body).int()?.max(0).unsigned_abs();
+        if let Some(task) = self.tasks.get_mut(tid) {
+            task.spin = Spin { told: Some(Duration::from_nanos(nanos.into())), is_asked: false };
+        }
+        Ok(())
+    }
+
+    /// Tasks are asked when somebody wants to know. Nobody waits for them, as they may compute: what they say is there for who asks
+    /// next. Who has not answered is not asked again.
+    fn ask_spins(&mut self) {
+        let asked =
+            self.tasks.iter().filter(|task| task.extended && task.conn.is_some() && !task.spin.is_asked);
+        let asked: Vec<Tid> = asked.filter(|task| is_shown(task)).map(|task| task.tid).collect();
+        for tid in asked {
+            self.send_message(Source::Daemon, tid, CONTEXT_TC, Tcx::Spin.tag(), Vec::new());
+            if let Some(task) = self.tasks.get_mut(tid) {
+                task.spin.is_asked = true;
+            }
+        }
+    }
+
+    fn ask_of_turns(&mut self, to: ReplyTo, host: Tid, what: PeerRequest) {
+        match host.host().filter(|&index| self.hosts.contains(index)) {
+            None => self.reply_int(to, PvmError::NoHost.code()),
+            Some(index) => self.ask(index, what, Waiter::Turns(to)),
+        }
+    }
+
+    /// A daemon wants to know: only the driver can look at processes.
+    pub(super) fn on_turns_wanted(&mut self, to: PeerTo) {
+        self.ask_spins();
+        let pids = self.tasks.iter().filter(|task| is_shown(task)).map(|task| task.pid).collect();
+        self.actions.push(Action::ReadTimes { host: to.host, id: to.id, pids });
+    }
+
+    /// It has looked, and nothing has happened meanwhile.
+    pub(super) fn on_times(
+        &mut self,
+        to: PeerTo,
+        means: &str,
+        daemon_spin: Duration,
+        times: &[(Duration, Duration)],
+    ) {
+        let mut teams: BTreeMap<String, TeamReport> = BTreeMap::new();
+        let shown = self.tasks.iter().filter(|task| is_shown(task));
+        for (task, (used, waited)) in shown.zip(times) {
+            let name = self.team_name(task.tid);
+            let team = teams.entry(name.clone()).or_insert_with(|| TeamReport {
+                name,
+                runs: self.teams.may_run(task.team),
+                errands: micros(self.teams.used(task.team).errands),
+                ..TeamReport::default()
+            });
+            team.waited = team.waited.saturating_add(micros(*waited));
+            let spin = task.spin.told.map(nanos);
+            team.tasks.push(TaskReport { tid: task.tid, used: micros(*used), spin });
+        }
+        let counters = self.teams.node.counters();
+        let spin = self.config.wake_time * if self.config.cores > 1 { SPINS } else { 0 };
+        let report = TurnsReport {
+            means: means.to_owned(),
+            slice: self.config.slice.map_or(0, micros),
+            wake: nanos(self.config.wake_time),
+            spin: nanos(spin),
+            far_spin: nanos(spin * FAR),
+            daemon_spin: nanos(daemon_spin),
+            is_shared: self.teams.is_shared,
+            epoch: self.teams.node.epoch().count,
+            switches: counters.switches,
+            old: counters.old,
+            unfair: counters.unfair,
+            adopted: counters.adopted,
+            boost: micros(counters.boost),
+            teams: teams.into_values().collect(),
+        };
+        self.answer(to, PeerReply::Turns { report });
+    }
+}
+
+fn is_shown(task: &Task) -> bool {
+    !task.manager && task.pid > 1
+}
+
+pub(super) fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,155 @@
+//! The core alone: batches whose manager dies at a bad moment.
+
+mod recorder;
+
+use pvm_wire::batch::BatchMsg;
+use pvm_wire::codes::{BATCH_TAG, Tm};
+use pvm_wire::daemon::{DaemonMsg, HostEntry};
+use pvm_wire::spawn::{SpawnRequest, flags};
+use pvm_wire::{HostIndex, Tid};
+use pvmd_core::event::{Action, ConnId, Event};
+use recorder::{Recorder, config, host, started_host};
+use std::process::ExitStatus;
+
+fn decide(r: &mut Recorder, manager: ConnId, dst: Tid, message: &BatchMsg) {
+    r.say(manager, dst, BATCH_TAG, 0, &message.encode().expect("a body"));
+}
+
+fn heard(r: &mut Recorder) -> BatchMsg {
+    BatchMsg::decode(&r.message().1.body).expect("a batch message")
+}
+
+#[test]
+fn nodes_hear_that_a_batch_is_done_though_its_manager_dies_before_it_says_so() {
+    let own = HostIndex::MASTER;
+    let mut r = Recorder::master();
+    let (spawner, _) = r.enrol(200, 0);
+    let spawn = SpawnRequest { file: "program".into(), count: 1, ..SpawnRequest::default() };
+    r.request(spawner, Tm::Spawn, &spawn.encode());
+    let Action::Start { cookies, .. } = r.next() else { panic!("not a manager's start") };
+    let cookie = cookies[0];
+    r.feed(Event::ProcessStarted { cookie, result: Ok((300, "manager".into())) });
+    let (manager, _) = r.enrol(300, cookie.0);
+    let BatchMsg::Place { batch, count: 1, own: Some(asks), .. } = heard(&mut r) else {
+        panic!("not a batch")
+    };
+    assert_eq!(
+        (asks.p_c, asks.n_a),
+        (1, asks.p as i64 - 1),
+        "the spawner runs, and the manager does not count"
+    );
+
+    decide(&mut r, manager, own.daemon(), &BatchMsg::Grant { batch, host: own, n: 1, terms: None });
+    let Action::Start { cookies, .. } = r.next() else { panic!("not a start") };
+    r.feed(Event::ProcessStarted { cookie: cookies[0], result: Ok((400, "/bin/program".into())) });
+    assert_eq!(r.core.census().open_batches, 1);
+
+    r.feed(Event::TaskClosed { conn: manager, reason: None });
+    r.feed(Event::ProcessExited { cookie, status: ExitStatus::default() });
+    assert_eq!(r.core.census().open_batches, 0, "nobody is left to say that there are no tasks");
+    assert_eq!(r.core.census().spawns, 0);
+}
+
+#[test]
+fn what_no_limit_allows_takes_the_places_of_what_has_ended() {
+    let own = HostIndex::MASTER;
+    let mut r = Recorder::master();
+    let (spawner, _) = r.enrol(200, 0);
+    let spawn = SpawnRequest { file: "program".into(), count: 5, ..SpawnRequest::default() };
+    r.request(spawner, Tm::Spawn, &spawn.encode());
+    let Action::Start { cookies, .. } = r.next() else { panic!("not a manager's start") };
+    r.feed(Event::ProcessStarted { cookie: cookies[0], result: Ok((300, "manager".into())) });
+    let (manager, _) = r.enrol(300, cookies[0].0);
+    let BatchMsg::Place { batch, count: 5, .. } = heard(&mut r) else { panic!("not a batch") };
+
+    decide(&mut r, manager, own.daemon(), &BatchMsg::Grant { batch, host: own, n: 2, terms: None });
+    let Action::Start { cookies: given, .. } = r.next() else { panic!("not a start") };
+    decide(&mut r, manager, own.daemon(), &BatchMsg::NoNodes { batch });
+    decide(&mut r, manager, own.daemon(), &BatchMsg::TasksNo { batch });
+    r.nothing_else();
+    for (pid, &cookie) in (400..).zip(&given) {
+        r.nothing_else();
+        r.feed(Event::ProcessStarted { cookie, result: Ok((pid, "/bin/program".into())) });
+    }
+    let Action::Start { cookies: rest, .. } = r.next() else { panic!("not a start") };
+    assert_eq!((given.len(), rest.len()), (2, 3));
+    for (pid, &cookie) in (500..).zip(&rest) {
+        r.feed(Event::ProcessStarted { cookie, result: Ok((pid, "/bin/program".into())) });
+    }
+    let answer = r.answer(spawner, Tm::Spawn);
+    assert!(answer[0] == 5 && answer[1..].iter().all(|&tid| tid > 0), "{answer:?}");
+}
+
+#[test]
+fn a_home_that_is_no_node_asks_for_nothing_and_a_full_one_declines() {
+    let place = |r: &mut Recorder, spawner, spawn: &SpawnRequest| {
+        r.request(spawner, Tm::Spawn, &spawn.encode());
+        let Action::Start { cookies, .. } = r.next() else { panic!("not a manager's start") };
+        r.feed(Event::ProcessStarted { cookie: cookies[0], result: Ok((300, "manager".into())) });
+        let (manager, _) = r.enrol(300, cookies[0].0);
+        (manager, heard(r))
+    };
+    let spawn = SpawnRequest { file: "program".into(), count: 5, ..SpawnRequest::default() };
+    let mut r = Recorder::master();
+    let (spawner, _) = r.enrol(200, 0);
+    r.add_host(spawner, 2);
+    let elsewhere =
+        SpawnRequest { flags: flags::HOST | flags::HOST_COMPLEMENT, place: ".".into(), ..spawn.clone() };
+    let (_, placed) = place(&mut r, spawner, &elsewhere);
+    let BatchMsg::Place { nodes, own: None, .. } = placed else { panic!("{placed:?}") };
+    assert_eq!(nodes.iter().map(|node| node.host).collect::<Vec<_>>(), [host(2)]);
+    assert_eq!(r.core.census().open_batches, 0);
+
+    let mut r = Recorder::master();
+    let spawners: Vec<_> = (200..204).map(|pid| r.enrol(pid, 0).0).collect();
+    let (manager, placed) = place(&mut r, spawners[0], &spawn);
+    let BatchMsg::Place { batch, own: Some(asks), .. } = placed else { panic!("{placed:?}") };
+    assert_eq!((asks.p, asks.p_c, asks.n_a), (4, 4, 0));
+    // It looks again like any node that was told.
+    r.feed(Event::TaskClosed { conn: spawners[1], reason: None });
+    let BatchMsg::Apply { n_a: 1, .. } = heard(&mut r) else { panic!("not an application") };
+    decide(&mut r, manager, HostIndex::MASTER.daemon(), &BatchMsg::TasksNo { batch });
+    assert_eq!(r.core.census().open_batches, 0);
+}
+
+/// A host whose limit is ten times its number.
+fn entry(index: u32) -> HostEntry {
+    let started = started_host();
+    HostEntry {
+        index: host(index),
+        name: format!("node{index}"),
+        arch: started.arch,
+        speed: 1000,
+        capability: started.capability,
+        task_limit: 10 * index,
+        signature: started.signature,
+        address: (index > 1).then_some(started.address),
+    }
+}
+
+#[test]
+fn each_node_is_given_no_more_than_its_own_limit() {
+    let mut r = Recorder::with(config(host(2)));
+    r.feed(Event::PeerLinked { host: HostIndex::MASTER });
+    r.feed(Event::PeerLinked { host: host(3) });
+    let hosts = (1..=3).map(entry).collect();
+    let table = [
+        DaemonMsg::TableUpdate { serial: 1, hosts },
+        DaemonMsg::TableCommit { serial: 1, added: vec![host(2), host(3)] },
+    ];
+    for message in table {
+        r.feed(Event::PeerMessage { host: HostIndex::MASTER, message });
+    }
+    while r.pending() {
+        assert!(matches!(r.told(), DaemonMsg::TableAck { .. }));
+    }
+    let (spawner, _) = r.enrol(200, 0);
+    let spawn = SpawnRequest { file: "program".into(), count: 60, ..SpawnRequest::default() };
+    r.request(spawner, Tm::Spawn, &spawn.encode());
+    let Action::Start { cookies, .. } = r.next() else { panic!("not a manager's start") };
+    r.feed(Event::ProcessStarted { cookie: cookies[0], result: Ok((300, "manager".into())) });
+    r.enrol(300, cookies[0].0);
+    let BatchMsg::Place { nodes, own: Some(_), .. } = heard(&mut r) else { panic!("not a batch") };
+    let limits: Vec<_> = nodes.iter().map(|node| (node.host, node.limit)).collect();
+    assert_eq!(limits, [(host(1), 10), (host(2), 20), (host(3), 30)]);
+}

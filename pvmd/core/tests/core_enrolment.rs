@@ -1,0 +1,195 @@
+//! The core and who becomes a task: over a channel it is born with, by one request, or by files.
+
+mod recorder;
+
+use pvm_wire::body::BodyWriter;
+use pvm_wire::codes::{CONTEXT_TM, EXTENSION_VERSION, TASK_PROTOCOL, Tm, Tmx, notify};
+use pvm_wire::protocol::{ConnectReply, ConnectRequest, EnrolReply, EnrolRequest};
+use pvm_wire::spawn::{Sink, SpawnRequest, flags};
+use pvm_wire::{PvmError, Tid};
+use pvmd_core::event::{Action, ConnId, Cookie, Event};
+use recorder::{Recorder, watch};
+use std::process::ExitStatus;
+
+/// Spawns one task pinned to this host, whose process runs: its cookie, its channel and what lies there.
+fn bear_one(r: &mut Recorder, parent: ConnId) -> (Cookie, ConnId, EnrolReply) {
+    let (file, place) = ("prog".into(), ".".into());
+    let request = SpawnRequest { file, flags: flags::HOST, place, count: 1, ..SpawnRequest::default() };
+    r.request(parent, Tm::Spawn, &request.encode());
+    let Action::Start { cookies, greetings, .. } = r.next() else { panic!("not a start") };
+    assert_eq!((cookies.len(), greetings.len()), (1, 1));
+    let cookie = cookies[0];
+    r.feed(Event::ProcessStarted { cookie, result: Ok((500, "/bin/prog".into())) });
+    r.answer(parent, Tm::Spawn);
+    let conn = r.channel(cookie);
+    r.nothing_else();
+    (cookie, conn, EnrolReply::decode(&greetings[0]).unwrap().unwrap())
+}
+
+fn say_born(r: &mut Recorder, conn: ConnId, cookie: i32) {
+    let request = EnrolRequest { pid: 500, cookie, name: None }.encode();
+    r.say(conn, Tid::MY_DAEMON, Tmx::Born.tag(), CONTEXT_TM, &request);
+}
+
+#[test]
+fn a_task_enrols_and_gets_the_first_id() {
+    let mut r = Recorder::master();
+    let (_, enrolled) = r.enrol(100, 0);
+    assert_eq!(enrolled.tid, Tid::from_bits(0x40001));
+    assert_eq!((enrolled.parent, enrolled.output, enrolled.fragment_size), (0, Sink::default(), 4080));
+    assert_eq!(enrolled.address, "0a000001:0000");
+    r.nothing_else();
+}
+
+#[test]
+fn a_task_of_ours_enrols_by_one_request() {
+    let mut r = Recorder::master();
+    let (parent, me) = r.enrol(100, 0);
+    let (cookie, _, told) = bear_one(&mut r, parent);
+    let conn = r.connect();
+    let request = EnrolRequest { pid: 500, cookie: cookie.0, name: None }.encode();
+    r.say(conn, Tid::MY_DAEMON, Tmx::Enrol.tag(), CONTEXT_TM, &request);
+    assert!(matches!(r.next(), Action::Enrolled { conn: c } if c == conn), "no file is asked for");
+    let (to, message) = r.message();
+    assert_eq!((to, message.header.tag), (conn, Tmx::Enrol.tag()));
+    let enrolled = EnrolReply::decode(&message.body).unwrap().unwrap();
+    assert_eq!((enrolled.tid, enrolled.parent), (told.tid, me.tid.raw()));
+    r.nothing_else();
+    // Once: what is a task already has no such request.
+    r.say(conn, Tid::MY_DAEMON, Tmx::Enrol.tag(), CONTEXT_TM, &request);
+    let (_, message) = r.message();
+    assert_eq!(message.body[..], PvmError::NotImpl.code().to_be_bytes());
+    r.nothing_else();
+}
+
+#[test]
+fn who_is_born_with_a_channel_has_its_answer_and_gets_what_waits() {
+    let mut r = Recorder::master();
+    let (parent, me) = r.enrol(100, 0);
+    let (cookie, conn, told) = bear_one(&mut r, parent);
+    r.say(parent, told.tid, 5, 0, b"for it");
+    r.nothing_else();
+    say_born(&mut r, conn, cookie.0);
+    assert!(matches!(r.next(), Action::Enrolled { conn: c } if c == conn));
+    let (to, message) = r.message();
+    assert_eq!((to, message.src, &message.body[..]), (conn, me.tid, &b"for it"[..]), "no answer before");
+    r.nothing_else();
+    assert_eq!(told.parent, me.tid.raw());
+    r.request(conn, Tm::GetOpt, b"");
+    let (_, options) = r.message();
+    assert_eq!(options.body[..], told.encode_options(), "what it was told holds");
+}
+
+#[test]
+fn who_was_not_born_with_a_channel_or_comes_too_late_is_not_let_in() {
+    let mut r = Recorder::master();
+    let (parent, _) = r.enrol(100, 0);
+    let (cookie, channel, told) = bear_one(&mut r, parent);
+    let other = r.connect();
+    say_born(&mut r, other, cookie.0);
+    assert!(matches!(r.next(), Action::CloseTask { conn } if conn == other));
+    let (_, instead) = r.enrol(501, cookie.0);
+    assert_eq!(instead.tid, told.tid, "in its place");
+    say_born(&mut r, channel, cookie.0);
+    assert!(matches!(r.next(), Action::CloseTask { conn } if conn == channel));
+    r.nothing_else();
+}
+
+#[test]
+fn what_a_newborn_says_in_its_last_moment_is_heard() {
+    let mut r = Recorder::master();
+    let (parent, _) = r.enrol(100, 0);
+    let (cookie, conn, told) = bear_one(&mut r, parent);
+    r.request(parent, Tm::Notify, &watch(notify::TASK_EXIT, vec![told.tid.raw()]));
+    r.feed(Event::ProcessExited { cookie, status: ExitStatus::default() });
+    r.nothing_else();
+    say_born(&mut r, conn, cookie.0);
+    assert!(matches!(r.next(), Action::Enrolled { .. }));
+    let parents = r.core.census();
+    assert_eq!(parents.conns, 2);
+    r.say(conn, Tid::from_bits(0x40001), 8, 0, b"farewell");
+    assert_eq!(&r.message().1.body[..], b"farewell");
+    r.feed(Event::TaskClosed { conn, reason: None });
+    assert_eq!(r.message().1.header.tag, 77, "then the notice of its end");
+    r.nothing_else();
+}
+
+#[test]
+fn a_process_that_never_says_a_word_ends_with_its_channel() {
+    let mut r = Recorder::master();
+    let (parent, _) = r.enrol(100, 0);
+    for is_closed_first in [true, false] {
+        let (cookie, conn, told) = bear_one(&mut r, parent);
+        r.request(parent, Tm::Notify, &watch(notify::TASK_EXIT, vec![told.tid.raw()]));
+        let (exited, closed) = (
+            Event::ProcessExited { cookie, status: ExitStatus::default() },
+            Event::TaskClosed { conn, reason: None },
+        );
+        let (first, last) = if is_closed_first { (closed, exited) } else { (exited, closed) };
+        r.feed(first);
+        r.nothing_else();
+        r.feed(last);
+        assert_eq!(r.message().1.header.tag, 77, "{is_closed_first}");
+        r.nothing_else();
+        assert_eq!(r.core.census().conns, 1);
+    }
+}
+
+#[test]
+fn an_enrolment_at_once_is_no_way_around_the_files() {
+    let mut r = Recorder::master();
+    let hello =
+        ConnectRequest { version: TASK_PROTOCOL, auth_file: "/tmp/t".into(), extension: None }.encode();
+    let request = EnrolRequest { pid: 500, cookie: 0, name: None }.encode();
+    let conn = r.connect();
+    r.request(conn, Tm::Connect, &hello);
+    assert!(matches!(r.next(), Action::OpenAuth { .. }));
+    r.say(conn, Tid::MY_DAEMON, Tmx::Enrol.tag(), CONTEXT_TM, &request);
+    assert!(matches!(r.next(), Action::CloseTask { .. }));
+    let conn = r.connect();
+    r.say(conn, Tid::MY_DAEMON, Tmx::Enrol.tag(), CONTEXT_TM, b"1");
+    assert!(matches!(r.next(), Action::CloseTask { .. }));
+    r.nothing_else();
+}
+
+#[test]
+fn a_library_of_another_version_of_ours_is_taken_for_the_originals() {
+    for (extension, answered) in
+        [(EXTENSION_VERSION, Some(EXTENSION_VERSION)), (EXTENSION_VERSION - 1, None), (99, None)]
+    {
+        let mut r = Recorder::master();
+        let conn = r.connect();
+        let hello =
+            ConnectRequest { version: TASK_PROTOCOL, auth_file: "/tmp/t".into(), extension: Some(extension) };
+        r.request(conn, Tm::Connect, &hello.encode());
+        // Between ours the socket's credentials are enough: no file is written, whatever the disk is like.
+        if answered.is_none() {
+            assert!(matches!(r.next(), Action::OpenAuth { .. }));
+            r.feed(Event::AuthOpened { conn, result: Ok("/tmp/d".into()) });
+        }
+        let (_, message) = r.message();
+        let reply = ConnectReply::decode(&message.body).unwrap();
+        assert_eq!((reply.accepted, reply.extension), (true, answered));
+        assert_eq!(reply.auth_file.is_empty(), answered.is_some());
+    }
+}
+
+#[test]
+fn another_version_is_refused_and_the_connection_closed() {
+    let mut r = Recorder::master();
+    let conn = r.connect();
+    r.request(conn, Tm::Connect, &BodyWriter::new().int(1317).str("/tmp/t").finish());
+    assert_eq!(r.answer(conn, Tm::Connect), [1318, 0, 1, 0]);
+    assert!(matches!(r.next(), Action::CloseTask { .. }));
+    r.nothing_else();
+    assert_eq!(r.core.census().conns, 0);
+}
+
+#[test]
+fn a_request_before_enrolment_ends_the_connection() {
+    let mut r = Recorder::master();
+    let conn = r.connect();
+    r.request(conn, Tm::Config, &[]);
+    assert!(matches!(r.next(), Action::CloseTask { .. }));
+    r.nothing_else();
+}

@@ -1,0 +1,223 @@
+//! The core and groups: the keeper's id, members on other hosts, and what happens when they or their hosts end.
+
+mod recorder;
+
+use pvm_wire::body::{BodyReader, BodyWriter};
+use pvm_wire::codes::{CONTEXT_TC, Tc, Tm};
+use pvm_wire::daemon::{DaemonMsg, PeerReply, PeerRequest};
+use pvm_wire::encoding::XDR_WORD;
+use pvm_wire::group::{CONTEXT, Request, View, keeper, tag};
+use pvm_wire::header::{EOM, SOM};
+use pvm_wire::{Message, MessageHeader, PvmError, Tid};
+use pvmd_core::event::{Action, ConnId, Event};
+use recorder::{Recorder, host};
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+
+/// A task of this host makes a request of the keeper.
+fn ask(r: &mut Recorder, conn: ConnId, request: Request<'_>) {
+    r.say(conn, keeper(), request.tag(), CONTEXT, &request.encode());
+}
+
+/// The next message is the keeper's to this connection: its tag and body.
+fn told_by_keeper(r: &mut Recorder, conn: ConnId) -> (i32, Vec<u8>) {
+    let (to, message) = r.message();
+    assert_eq!((to, message.src, message.header.context), (conn, keeper(), CONTEXT));
+    (message.header.tag, message.body.to_vec())
+}
+
+fn number(r: &mut Recorder, conn: ConnId, request: Request<'_>) -> i32 {
+    ask(r, conn, request);
+    let (tag, body) = told_by_keeper(r, conn);
+    assert_eq!(tag, request.tag());
+    BodyReader::new(&body).int().expect("a number")
+}
+
+/// A task of another host makes a request of the keeper.
+fn ask_from_afar(r: &mut Recorder, tid: Tid, request: Request<'_>) {
+    let header = MessageHeader {
+        encoding: XDR_WORD,
+        tag: request.tag(),
+        context: CONTEXT,
+        ..MessageHeader::default()
+    };
+    let message = Message { src: tid, dst: keeper(), header, body: request.encode().into() };
+    for (header, data) in message.fragments(4080) {
+        let what = DaemonMsg::Data { src: tid, dsts: vec![keeper()], flags: header.flags, data };
+        r.feed(Event::PeerMessage { host: tid.host().expect("a host"), message: what });
+    }
+}
+
+/// The next thing said to a daemon is a message of the keeper: to whom, the tag, the first number.
+fn sent_afar(r: &mut Recorder) -> (Vec<Tid>, i32, i32) {
+    let DaemonMsg::Data { src, dsts, flags, data } = r.told() else { panic!("no message to tasks") };
+    assert_eq!((src, flags), (keeper(), SOM | EOM));
+    let (head, body) = data.split_first_chunk::<{ MessageHeader::SIZE }>().expect("a header");
+    let header = MessageHeader::decode(head);
+    (dsts, header.tag, BodyReader::new(body).int().expect("a number"))
+}
+
+#[test]
+fn the_mailbox_tells_where_the_keeper_is_and_keeps_telling() {
+    let mut r = Recorder::master();
+    let (conn, me) = r.enrol(100, 0);
+    let get = |op: i32| BodyWriter::new().int(op).int(me.tid.raw()).str("pvmgs").int(0).int(0).finish();
+    for op in [2, 3] {
+        r.request(conn, Tm::Db, &get(op));
+        let answer = r.answer(conn, Tm::Db);
+        let expected = if op == 2 { PvmError::Denied.code() } else { 0 };
+        assert_eq!(answer[0], expected);
+        assert!(op == 2 || answer.last() == Some(&keeper().raw()));
+    }
+    // No list shows it: to users nothing is there.
+    r.request(conn, Tm::Db, &BodyWriter::new().int(4).int(me.tid.raw()).str("").int(0).int(0).finish());
+    assert_eq!(r.answer(conn, Tm::Db), [0, 0]);
+    r.nothing_else();
+}
+
+#[test]
+fn the_keeper_lives_and_wants_no_direct_route() {
+    let mut r = Recorder::master();
+    let (conn, _) = r.enrol(100, 0);
+    r.request(conn, Tm::Pstat, &BodyWriter::new().int(keeper().raw()).finish());
+    assert_eq!(r.answer(conn, Tm::Pstat), [0]);
+    r.say(conn, keeper(), Tc::ConReq.tag(), CONTEXT_TC, &BodyWriter::new().int(1318).int(1).str("").finish());
+    let (to, message) = r.message();
+    assert_eq!((to, message.src, message.header.tag), (conn, keeper(), Tc::ConAck.tag()));
+    assert_eq!(BodyReader::new(&message.body).ints(2), Ok(vec![1318, 1]));
+    // In another context its tags mean nothing.
+    r.say(conn, keeper(), tag::JOIN, 0, &Request::Join(OsStr::new("g"), true).encode());
+    r.nothing_else();
+}
+
+#[test]
+fn members_that_end_are_in_no_group() {
+    let mut r = Recorder::master();
+    let (first, _) = r.enrol(100, 0);
+    let (second, tid) = r.enrol(101, 0);
+    assert_eq!(number(&mut r, first, Request::Join(OsStr::new("g"), true)), 0);
+    assert_eq!(number(&mut r, second, Request::Join(OsStr::new("g"), true)), 1);
+    ask(&mut r, first, Request::Barrier(OsStr::new("g"), 2));
+    r.nothing_else();
+    r.feed(Event::TaskClosed { conn: second, reason: None });
+    let (tag, body) = told_by_keeper(&mut r, first);
+    assert_eq!((tag, BodyReader::new(&body).int()), (tag::BARRIER, Ok(PvmError::NoInst.code())));
+    r.nothing_else();
+    assert_eq!(number(&mut r, first, Request::GSize(OsStr::new("g"))), 1);
+    assert_eq!(
+        number(&mut r, first, Request::GetInst(OsStr::new("g"), tid.tid)),
+        PvmError::NotInGroup.code()
+    );
+}
+
+#[test]
+fn members_elsewhere_are_watched_and_go_with_their_hosts() {
+    let mut r = Recorder::master();
+    let (conn, _) = r.enrol(100, 0);
+    r.add_host(conn, 2);
+    r.add_host(conn, 3);
+    assert_eq!(number(&mut r, conn, Request::Join(OsStr::new("g"), true)), 0);
+    let far = [host(2).task(1), host(3).task(1), host(3).task(2)];
+    for (index, &tid) in far.iter().enumerate() {
+        ask_from_afar(&mut r, tid, Request::Join(OsStr::new("g"), true));
+        assert!(matches!(r.told(), DaemonMsg::WatchTask { tid: watched } if watched == tid));
+        assert_eq!(sent_afar(&mut r), (vec![tid], tag::JOIN, index as i32 + 1));
+    }
+    r.feed(Event::PeerMessage { host: host(2), message: DaemonMsg::TaskGone { tid: far[0] } });
+    r.nothing_else();
+    assert_eq!(number(&mut r, conn, Request::GSize(OsStr::new("g"))), 3);
+    ask(&mut r, conn, Request::View(OsStr::new("g")));
+    let (_, body) = told_by_keeper(&mut r, conn);
+    let view = View::decode(&body).expect("well-formed").expect("a view");
+    assert_eq!(view.members.iter().map(|&(instance, _)| instance).collect::<Vec<_>>(), [0, 2, 3]);
+    r.feed(Event::PeerLost { host: host(3), reason: "test".into() });
+    let mut tags = Vec::new();
+    while tags.is_empty() {
+        if let Action::Send { data, .. } = r.next() {
+            let head = data.first_chunk::<{ MessageHeader::SIZE }>().expect("a header");
+            tags.push(MessageHeader::decode(head).tag);
+        }
+    }
+    assert_eq!(tags, [tag::CHANGED], "who has a view is told once");
+    r.nothing_else();
+    assert_eq!(number(&mut r, conn, Request::GSize(OsStr::new("g"))), 1);
+}
+
+#[test]
+fn a_join_is_answered_when_those_who_know_the_group_know_of_it() {
+    let mut r = Recorder::master();
+    let (conn, _) = r.enrol(100, 0);
+    r.add_host(conn, 2);
+    let far = host(2).task(1);
+    ask_from_afar(&mut r, far, Request::Join(OsStr::new("g"), true));
+    r.told();
+    r.told();
+    ask_from_afar(&mut r, far, Request::View(OsStr::new("g")));
+    assert_eq!(sent_afar(&mut r).1, tag::VIEW);
+    ask(&mut r, conn, Request::Join(OsStr::new("g"), true));
+    let (to, what, _) = sent_afar(&mut r);
+    assert_eq!((to, what), (vec![far], tag::CHANGED));
+    let DaemonMsg::Request { id, what: PeerRequest::Ping } = r.told() else { panic!("no question") };
+    r.nothing_else();
+    r.feed(Event::PeerMessage { host: host(2), message: DaemonMsg::Reply { id, what: PeerReply::Pong } });
+    let (what, body) = told_by_keeper(&mut r, conn);
+    assert_eq!((what, BodyReader::new(&body).int()), (tag::JOIN, Ok(1)));
+    r.nothing_else();
+    // A host that goes has nobody left to be told.
+    ask_from_afar(&mut r, far, Request::View(OsStr::new("g")));
+    r.told();
+    ask(&mut r, conn, Request::Leave(OsStr::new("g")));
+    r.told();
+    r.told();
+    r.nothing_else();
+    r.feed(Event::PeerLost { host: host(2), reason: "test".into() });
+    while !matches!(r.next(), Action::Send { conn: to, .. } if to == conn) {}
+    r.nothing_else();
+}
+
+#[test]
+fn a_barrier_is_answered_by_one_message_per_host() {
+    let mut r = Recorder::master();
+    let (conn, _) = r.enrol(100, 0);
+    r.add_host(conn, 2);
+    let far: Vec<Tid> = (1..=5).map(|local| host(2).task(local)).collect();
+    for &tid in &far {
+        ask_from_afar(&mut r, tid, Request::Join(OsStr::new("g"), false));
+        r.told();
+        r.told();
+    }
+    for &tid in &far {
+        ask_from_afar(&mut r, tid, Request::Barrier(OsStr::new("g"), 5));
+    }
+    assert_eq!(sent_afar(&mut r), (far, tag::BARRIER, 5));
+    r.nothing_else();
+}
+
+/// A broadcast goes from the sender to its daemon, from there to the daemons of the members' hosts, and from these to
+/// the members: the way is that long however many members there are, and each host gets one copy.
+#[test]
+fn a_broadcast_takes_three_steps_whatever_the_number_of_members() {
+    const HOSTS: u32 = 8;
+    let mut r = Recorder::master();
+    let (conn, me) = r.enrol(100, 0);
+    for index in 2..=HOSTS {
+        r.add_host(conn, index);
+    }
+    for members in [8, 64, 512] {
+        let tids: Vec<Tid> =
+            (0..members).map(|n| host(2 + n % (HOSTS - 1)).task(1 + n / (HOSTS - 1))).collect();
+        let list = BodyWriter::new().int(tids.len() as i32).ints(tids.iter().map(|tid| tid.raw())).finish();
+        // Two messages of the sender's, whatever the number.
+        r.request(conn, Tm::Mca, &list);
+        r.say(conn, me.tid.multicast(), 7, 0, b"news");
+        let mut copies = BTreeMap::new();
+        for _ in 2..=HOSTS {
+            let Action::SendPeer { host, message: DaemonMsg::Data { dsts, .. } } = r.next() else {
+                panic!("no message to tasks")
+            };
+            *copies.entry(host).or_insert(0) += dsts.len();
+        }
+        r.nothing_else();
+        assert_eq!((copies.len(), copies.values().sum::<usize>()), (HOSTS as usize - 1, members as usize));
+    }
+}

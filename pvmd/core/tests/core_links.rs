@@ -1,0 +1,205 @@
+//! Links between daemons: whose messages count.
+
+mod recorder;
+
+use pvm_wire::codes::Tm;
+use pvm_wire::daemon::{DaemonMsg, HostEntry, PeerReply, PeerRequest, RequestId};
+use pvm_wire::header::{EOM, SOM};
+use pvm_wire::protocol::encode_strings;
+use pvm_wire::{HostIndex, MessageHeader, Tid};
+use pvmd_core::event::{Action, ConnId, Event};
+use recorder::{Recorder, config, host};
+
+fn entry(index: u32) -> HostEntry {
+    let recorder::StartedHost { arch, signature, capability, task_limit, address } = recorder::started_host();
+    let address = (index > 1).then_some(address);
+    let name = format!("node{index}");
+    HostEntry { index: host(index), name, arch, speed: 1000, capability, task_limit, signature, address }
+}
+
+/// Host 2 of three.
+fn slave() -> Recorder {
+    let mut r = Recorder::with(config(host(2)));
+    r.feed(Event::PeerLinked { host: HostIndex::MASTER });
+    r.feed(Event::PeerLinked { host: host(3) });
+    for message in [
+        DaemonMsg::TableUpdate { serial: 1, hosts: (1..=3).map(entry).collect() },
+        DaemonMsg::TableCommit { serial: 1, added: vec![host(2), host(3)] },
+    ] {
+        r.feed(Event::PeerMessage { host: HostIndex::MASTER, message });
+    }
+    while r.pending() {
+        assert!(matches!(r.told(), DaemonMsg::TableAck { .. }));
+    }
+    r
+}
+
+fn hear(r: &mut Recorder, from: HostIndex, to: Tid) {
+    let header = MessageHeader { tag: 5, ..MessageHeader::default() };
+    let data = header.encode().to_vec().into();
+    let message = DaemonMsg::Data { src: from.task(1), dsts: vec![to], flags: SOM | EOM, data };
+    r.feed(Event::PeerMessage { host: from, message });
+}
+
+#[test]
+fn a_host_that_is_out_is_not_heard_again() {
+    let mut r = slave();
+    let (_, task) = r.enrol(100, 0);
+    hear(&mut r, host(3), task.tid);
+    assert_eq!(r.message().1.src, host(3).task(1));
+
+    let gone = DaemonMsg::HostGone { host: host(3), reason: "deleted".into() };
+    r.feed(Event::PeerMessage { host: HostIndex::MASTER, message: gone });
+    assert!(matches!(r.next(), Action::Unlink { host: h } if h == host(3)));
+    // It still has its certificate, and calls again.
+    r.feed(Event::PeerLinked { host: host(3) });
+    hear(&mut r, host(3), task.tid);
+    r.nothing_else();
+}
+
+#[test]
+fn a_newcomer_is_heard_from_the_moment_it_is_announced() {
+    let mut r = slave();
+    let (_, task) = r.enrol(100, 0);
+    r.feed(Event::PeerLinked { host: host(4) });
+    hear(&mut r, host(4), task.tid);
+    r.nothing_else();
+    let update = DaemonMsg::TableUpdate { serial: 2, hosts: (1..=4).map(entry).collect() };
+    r.feed(Event::PeerMessage { host: HostIndex::MASTER, message: update });
+    assert!(matches!(r.told(), DaemonMsg::TableAck { .. }));
+    // Others may hear of its membership first, and it from them.
+    hear(&mut r, host(4), task.tid);
+    assert_eq!(r.message().1.src, host(4).task(1));
+}
+
+/// A master of three hosts, after host 2 has lost its link to host 3, and the question that host 3 is asked.
+fn master_of_a_lost_link() -> (Recorder, RequestId) {
+    let mut r = Recorder::master();
+    let (conn, _) = r.enrol(100, 0);
+    r.add_host(conn, 2);
+    r.add_host(conn, 3);
+    let message = DaemonMsg::LinkLost { host: host(3), reason: "silence".into() };
+    r.feed(Event::PeerMessage { host: host(2), message });
+    let Action::SendPeer { host: asked, message: DaemonMsg::Request { id, what: PeerRequest::Ping } } =
+        r.next()
+    else {
+        panic!("not a question")
+    };
+    assert_eq!(asked, host(3));
+    r.nothing_else();
+    (r, id)
+}
+
+/// The hosts that the others are told to be out.
+fn told_gone(r: &mut Recorder) -> Vec<HostIndex> {
+    let mut gone = Vec::new();
+    while r.pending() {
+        if let Action::SendPeer { message: DaemonMsg::HostGone { host, .. }, .. } = r.next() {
+            gone.push(host);
+        }
+    }
+    gone
+}
+
+#[test]
+fn of_two_that_live_and_have_lost_their_link_the_younger_goes_at_once() {
+    let (mut r, id) = master_of_a_lost_link();
+    let what = PeerReply::Pong;
+    r.feed(Event::PeerMessage { host: host(3), message: DaemonMsg::Reply { id, what } });
+    assert_eq!(told_gone(&mut r), [host(3)]);
+    assert_eq!(r.core.members(), [host(1), host(2)]);
+    // What the other said of it comes too late.
+    let message = DaemonMsg::LinkLost { host: host(2), reason: "silence".into() };
+    r.feed(Event::PeerMessage { host: host(3), message });
+    r.nothing_else();
+    assert_eq!(r.core.members(), [host(1), host(2)]);
+}
+
+#[test]
+fn a_host_that_is_lost_to_another_and_does_not_answer_is_lost_by_itself() {
+    let (mut r, _) = master_of_a_lost_link();
+    r.pass(std::time::Duration::from_secs(60));
+    r.nothing_else();
+    r.feed(Event::PeerLost { host: host(3), reason: "it has been silent for too long".into() });
+    assert_eq!(told_gone(&mut r), [host(3)]);
+    assert_eq!(r.core.members(), [host(1), host(2)]);
+    assert_eq!(r.core.census().pending, 0);
+}
+
+/// A master whose task on `conn` has deleted host 2, which has not ended yet.
+fn deleting() -> (Recorder, ConnId) {
+    let mut r = Recorder::master();
+    let (conn, _) = r.enrol(100, 0);
+    r.add_host(conn, 2);
+    r.request(conn, Tm::DelHost, &encode_strings(&["node2"]));
+    assert!(matches!(r.told(), DaemonMsg::Halt));
+    r.nothing_else();
+    assert_eq!(r.core.members(), [host(1)]);
+    (r, conn)
+}
+
+fn starts_host(r: &mut Recorder, index: u32) {
+    assert!(matches!(r.next(), Action::StartHost { index: i, .. } if i == host(index)));
+}
+
+#[test]
+fn a_deleted_host_has_ended_when_the_answer_comes() {
+    let (mut r, conn) = deleting();
+    // What it says while it ends counts for nothing.
+    r.feed(Event::PeerMessage { host: host(2), message: DaemonMsg::Bye });
+    r.nothing_else();
+    r.feed(Event::PeerLost { host: host(2), reason: "it closed the link".into() });
+    assert_eq!(r.answer(conn, Tm::DelHost), [1, 0]);
+    r.nothing_else();
+    assert_eq!(r.core.census().timers, 0);
+}
+
+#[test]
+fn a_host_is_added_when_the_deleted_one_has_ended() {
+    let (mut r, conn) = deleting();
+    let (other, _) = r.enrol(101, 0);
+    r.request(other, Tm::AddHost, &encode_strings(&["node2 via=local"]));
+    r.nothing_else();
+    r.feed(Event::PeerLost { host: host(2), reason: "it closed the link".into() });
+    starts_host(&mut r, 3);
+    assert_eq!(r.answer(conn, Tm::DelHost), [1, 0]);
+    r.nothing_else();
+}
+
+#[test]
+fn a_deleted_host_that_does_not_end_is_waited_for_five_seconds() {
+    let (mut r, conn) = deleting();
+    r.pass(std::time::Duration::from_secs(5));
+    assert!(matches!(r.next(), Action::Unlink { host: h } if h == host(2)));
+    assert_eq!(r.answer(conn, Tm::DelHost), [1, 0]);
+    r.nothing_else();
+    r.request(conn, Tm::AddHost, &encode_strings(&["node2 via=local"]));
+    starts_host(&mut r, 3);
+}
+
+#[test]
+fn a_host_is_added_when_one_that_said_it_ends_has_ended() {
+    let mut r = Recorder::master();
+    let (conn, _) = r.enrol(100, 0);
+    r.add_host(conn, 2);
+    r.feed(Event::PeerMessage { host: host(2), message: DaemonMsg::Bye });
+    assert_eq!(r.core.members(), [host(1)]);
+    r.request(conn, Tm::AddHost, &encode_strings(&["node2 via=local"]));
+    r.nothing_else();
+    r.feed(Event::PeerLost { host: host(2), reason: "it closed the link".into() });
+    starts_host(&mut r, 3);
+    r.nothing_else();
+}
+
+#[test]
+fn a_task_that_deletes_its_own_host_is_answered_first() {
+    let mut r = Recorder::master();
+    let (conn, _) = r.enrol(100, 0);
+    r.add_host(conn, 2);
+    let what = PeerRequest::DeleteHosts { names: vec![".".into()], from: host(2) };
+    let id = RequestId(7);
+    r.feed(Event::PeerMessage { host: host(2), message: DaemonMsg::Request { id, what } });
+    assert!(matches!(r.told(), DaemonMsg::Reply { what: PeerReply::Deleted { .. }, .. }));
+    assert!(matches!(r.told(), DaemonMsg::Halt));
+    r.nothing_else();
+}

@@ -1,0 +1,95 @@
+//! The core and tasks of one host that share memory.
+
+mod recorder;
+
+use pvm_wire::body::{BodyReader, BodyWriter};
+use pvm_wire::codes::{CONTEXT_TC, CONTEXT_TM, Tc, Tcx, Tmx};
+use pvm_wire::header::{EOM, SOM};
+use pvm_wire::{MessageHeader, Tid};
+use pvmd_core::event::{Action, ConnId, Event};
+use recorder::Recorder;
+
+fn say(r: &mut Recorder, conn: ConnId, request: Tmx, body: &[u8]) {
+    r.say(conn, Tid::MY_DAEMON, request.tag(), CONTEXT_TM, body);
+}
+
+fn meet(r: &mut Recorder, conn: ConnId, other: Tid) {
+    say(r, conn, Tmx::Meet, &BodyWriter::new().int(other.raw()).finish());
+}
+
+/// The next action tells one task of another: to which connection, of whom, with whose descriptors.
+fn told(r: &mut Recorder) -> (ConnId, Tid, ConnId) {
+    let Action::SendShared { conn, header, data, of } = r.next() else { panic!("no descriptors") };
+    assert_eq!((header.src, header.flags), (Tid::MY_DAEMON, SOM | EOM));
+    let (head, body) = data.split_first_chunk().unwrap();
+    let head = MessageHeader::decode(head);
+    assert_eq!((head.tag, head.context), (Tcx::Neighbour.tag(), CONTEXT_TC));
+    let mut body = BodyReader::new(body);
+    let about = Tid::from_raw(body.int().unwrap());
+    (conn, about, of)
+}
+
+#[test]
+fn both_are_told_and_learn_of_each_others_end() {
+    let mut r = Recorder::master();
+    let ((first, one), (second, two)) = (r.enrol(100, 0), r.enrol(101, 0));
+    say(&mut r, first, Tmx::Share, &[]);
+    say(&mut r, second, Tmx::Share, &[]);
+    meet(&mut r, first, two.tid);
+    assert_eq!(told(&mut r), (first, two.tid, second));
+    assert_eq!(told(&mut r), (second, one.tid, first));
+    r.nothing_else();
+    r.feed(Event::TaskClosed { conn: first, reason: None });
+    let (to, message) = r.message();
+    assert_eq!((to, message.header.tag), (second, Tc::TaskExit.tag()));
+    assert_eq!((message.header.context, message.src), (CONTEXT_TC, Tid::MY_DAEMON));
+    assert_eq!(BodyReader::new(&message.body).int(), Ok(one.tid.raw()));
+    r.feed(Event::TaskClosed { conn: second, reason: None });
+    r.nothing_else();
+}
+
+#[test]
+fn who_shares_late_is_met_then() {
+    let mut r = Recorder::master();
+    let ((first, one), (second, two), (third, _)) = (r.enrol(100, 0), r.enrol(101, 0), r.enrol(102, 0));
+    say(&mut r, first, Tmx::Share, &[]);
+    say(&mut r, third, Tmx::Share, &[]);
+    meet(&mut r, first, two.tid);
+    meet(&mut r, first, two.tid);
+    meet(&mut r, third, two.tid);
+    r.nothing_else();
+    r.feed(Event::TaskClosed { conn: third, reason: None });
+    say(&mut r, second, Tmx::Share, &[]);
+    assert_eq!(told(&mut r), (first, two.tid, second));
+    assert_eq!(told(&mut r), (second, one.tid, first));
+    r.nothing_else();
+}
+
+#[test]
+fn nobody_meets_strangers_or_himself() {
+    let mut r = Recorder::master();
+    let ((conn, me), (_, deaf)) = (r.enrol(100, 0), r.enrol_with(101, 0, None));
+    say(&mut r, conn, Tmx::Share, &[]);
+    for other in [me.tid, deaf.tid, Tid::from_bits(0x40077), Tid::from_bits(0x80001)] {
+        meet(&mut r, conn, other);
+        r.nothing_else();
+    }
+}
+
+#[test]
+fn a_task_meets_its_daemon() {
+    let mut r = Recorder::master();
+    let (conn, _) = r.enrol(100, 0);
+    meet(&mut r, conn, Tid::MY_DAEMON);
+    say(&mut r, conn, Tmx::Known, &[]);
+    r.nothing_else();
+    say(&mut r, conn, Tmx::Share, &[]);
+    meet(&mut r, conn, Tid::MY_DAEMON);
+    let Action::SendMemory { conn: to, data, .. } = r.next() else { panic!("no descriptor") };
+    let (head, body) = data.split_first_chunk().unwrap();
+    assert_eq!((to, MessageHeader::decode(head).tag), (conn, Tcx::Neighbour.tag()));
+    assert_eq!(BodyReader::new(body).int(), Ok(Tid::MY_DAEMON.raw()));
+    say(&mut r, conn, Tmx::Known, &[]);
+    assert!(matches!(r.next(), Action::LendTo { conn: to } if to == conn));
+    r.nothing_else();
+}

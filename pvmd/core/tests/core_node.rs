@@ -1,0 +1,132 @@
+//! A daemon as a node: what it asks of a batch's manager, given its load.
+
+mod recorder;
+
+use pvm_wire::batch::{BatchId, BatchMsg};
+use pvm_wire::codes::BATCH_TAG;
+use pvm_wire::daemon::DaemonMsg;
+use pvm_wire::header::{EOM, SOM};
+use pvm_wire::{HostIndex, MessageHeader, Tid};
+use pvmd_core::event::{Action, Event};
+use recorder::{Recorder, config, host};
+
+const BATCH: BatchId = BatchId { home: HostIndex::MASTER, number: 1 };
+
+/// The manager, a task on the master's host.
+fn manager() -> Tid {
+    HostIndex::MASTER.task(7)
+}
+
+/// Host 2, linked to the master. Its P is 4, on 2 cores.
+fn node() -> Recorder {
+    let mut r = Recorder::with(config(host(2)));
+    r.feed(Event::PeerLinked { host: HostIndex::MASTER });
+    r.nothing_else();
+    r
+}
+
+fn tell(r: &mut Recorder, message: &BatchMsg) {
+    let header = MessageHeader { tag: BATCH_TAG, ..MessageHeader::default() };
+    let data = [&header.encode()[..], &message.encode().expect("a body")].concat();
+    let message =
+        DaemonMsg::Data { src: manager(), dsts: vec![host(2).daemon()], flags: SOM | EOM, data: data.into() };
+    r.feed(Event::PeerMessage { host: HostIndex::MASTER, message });
+}
+
+/// `N_a` of the application that it makes.
+fn asks(r: &mut Recorder) -> i64 {
+    let Action::SendPeer { message: DaemonMsg::Data { dsts, data, .. }, .. } = r.next() else {
+        panic!("an application")
+    };
+    assert_eq!(dsts, [manager()]);
+    match BatchMsg::decode(&data[MessageHeader::SIZE..]).expect("a batch message") {
+        BatchMsg::Apply { batch: BATCH, host: from, n_a, .. } if from == host(2) => n_a,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn an_idle_node_asks_for_p() {
+    let mut r = node();
+    tell(&mut r, &BatchMsg::TasksHave { batch: BATCH, queued: false });
+    assert_eq!(asks(&mut r), 4);
+    r.nothing_else();
+}
+
+#[test]
+fn what_others_keep_busy_is_no_room() {
+    for (busy_cores, n_a) in [(0.0, 4), (0.5, 3), (1.0, 2), (2.0, 0), (64.0, -124), (f64::NAN, 4)] {
+        let mut r = node();
+        r.feed(Event::Load { busy_cores });
+        tell(&mut r, &BatchMsg::TasksHave { batch: BATCH, queued: false });
+        assert_eq!(asks(&mut r), n_a, "{busy_cores} cores busy");
+    }
+}
+
+#[test]
+fn a_task_may_keep_a_core_busy_without_counting_twice() {
+    let mut r = node();
+    r.enrol(100, 0);
+    r.feed(Event::Load { busy_cores: 1.0 });
+    tell(&mut r, &BatchMsg::TasksHave { batch: BATCH, queued: false });
+    assert_eq!(asks(&mut r), 3);
+}
+
+#[test]
+fn a_full_node_asks_when_others_leave_room() {
+    let mut r = node();
+    r.feed(Event::Load { busy_cores: 2.0 });
+    tell(&mut r, &BatchMsg::TasksHave { batch: BATCH, queued: false });
+    assert_eq!(asks(&mut r), 0);
+    r.feed(Event::Load { busy_cores: 0.0 });
+    assert_eq!(asks(&mut r), 4);
+    r.feed(Event::Load { busy_cores: 0.0 });
+    r.nothing_else();
+}
+
+#[test]
+fn a_full_node_looks_again_and_never_twice_at_a_time() {
+    let mut r = node();
+    r.feed(Event::Load { busy_cores: 2.0 });
+    tell(&mut r, &BatchMsg::TasksHave { batch: BATCH, queued: false });
+    tell(&mut r, &BatchMsg::TasksHave { batch: BATCH, queued: false });
+    assert_eq!((asks(&mut r), asks(&mut r)), (0, 0));
+    for _ in 0..5 {
+        let when = r.core.deadline().expect("a wait");
+        let mut applications = 0;
+        for action in r.core.handle_timeout(when + std::time::Duration::from_millis(100)) {
+            assert!(matches!(action, Action::SendPeer { .. }), "{action:?}");
+            applications += 1;
+        }
+        assert_eq!(applications, 1);
+    }
+    tell(&mut r, &BatchMsg::TasksNo { batch: BATCH });
+    r.core.handle_timeout(r.core.deadline().expect("the last wait"));
+    assert_eq!(r.core.deadline(), None);
+}
+
+#[test]
+fn queued_tasks_fill_slots_and_others_do_not() {
+    let mut r = node();
+    r.enrol(100, 0);
+    tell(&mut r, &BatchMsg::TasksHave { batch: BATCH, queued: true });
+    assert_eq!(asks(&mut r), 2, "its slots, whatever else runs");
+}
+
+#[test]
+fn what_others_keep_busy_leaves_a_queue_one_slot() {
+    for (busy_cores, n_a) in [(0.0, 2), (1.0, 1), (2.0, 1), (64.0, 1)] {
+        let mut r = node();
+        r.feed(Event::Load { busy_cores });
+        tell(&mut r, &BatchMsg::TasksHave { batch: BATCH, queued: true });
+        assert_eq!(asks(&mut r), n_a, "{busy_cores} cores busy");
+    }
+}
+
+#[test]
+fn a_host_without_slots_takes_nothing_from_queues() {
+    let mut r = Recorder::with(pvmd_core::Config { slots: 0, ..config(host(2)) });
+    r.feed(Event::PeerLinked { host: HostIndex::MASTER });
+    tell(&mut r, &BatchMsg::TasksHave { batch: BATCH, queued: true });
+    assert_eq!(asks(&mut r), 0);
+}

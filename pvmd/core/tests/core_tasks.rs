@@ -1,0 +1,571 @@
+//! The core and its tasks: messages, notifies, output, back-pressure, bad input.
+
+mod recorder;
+
+use bytes::Bytes;
+use pvm_wire::batch::BatchMsg;
+use pvm_wire::body::{BodyReader, BodyWriter};
+use pvm_wire::codes::{BATCH_TAG, CONTEXT_TM, Tc, Tm, Tmx, notify};
+use pvm_wire::daemon::{DaemonMsg, PeerReply, PeerRequest};
+use pvm_wire::header::{EOM, SOM};
+use pvm_wire::limits::{PIECE_MAX, QUEUE_HIGH};
+use pvm_wire::protocol::{OutputEvent, OutputFrame};
+use pvm_wire::spawn::{Refusal, Sink, SpawnReply, SpawnRequest, flags};
+use pvm_wire::{FragmentHeader, HostIndex, PvmError, Tid};
+use pvmd_core::event::{Action, ConnId, Cookie, Event};
+use recorder::{Recorder, host, watch};
+use std::process::ExitStatus;
+use std::time::Duration;
+
+/// Spawns one task pinned to this host; its cookie.
+fn spawn_one(r: &mut Recorder, conn: ConnId, output: Sink) -> (Tid, Cookie) {
+    let request = SpawnRequest {
+        file: "prog".into(),
+        flags: flags::HOST,
+        place: ".".into(),
+        count: 1,
+        output,
+        ..SpawnRequest::default()
+    };
+    r.request(conn, Tm::Spawn, &request.encode());
+    let Action::Start { cookies, program, .. } = r.next() else { panic!("not a start") };
+    assert_eq!(program.file, "prog");
+    let cookie = cookies[0];
+    r.feed(Event::ProcessStarted { cookie, result: Ok((500, "/bin/prog".into())) });
+    if output.tid > 0 {
+        r.message();
+    }
+    let answer = r.answer(conn, Tm::Spawn);
+    assert_eq!(answer[0], 1);
+    if output.tid > 0 {
+        // The frame "spawned" stands before the answer in the queue of the spawner.
+        r.nothing_else();
+    }
+    (Tid::from_raw(answer[1]), cookie)
+}
+
+#[test]
+fn a_malformed_request_is_answered_with_an_error() {
+    let mut r = Recorder::master();
+    let (conn, _) = r.enrol(100, 0);
+    r.request(conn, Tm::Spawn, b"\x7f\xff\xff\xff");
+    assert_eq!(r.answer(conn, Tm::Spawn), [PvmError::BadParam.code()]);
+    r.nothing_else();
+}
+
+#[test]
+fn messages_wait_for_a_spawned_task_to_enrol() {
+    let mut r = Recorder::master();
+    let (parent, me) = r.enrol(100, 0);
+    let (child, cookie) = spawn_one(&mut r, parent, Sink::default());
+    r.say(parent, child, 5, 0, b"work");
+    r.nothing_else();
+    let (conn, enrolled) = r.enrol(500, cookie.0);
+    assert_eq!((enrolled.tid, enrolled.parent), (child, me.tid.raw()));
+    let (to, message) = r.message();
+    assert_eq!((to, message.src, &message.body[..]), (conn, me.tid, &b"work"[..]));
+    r.nothing_else();
+}
+
+#[test]
+fn a_task_may_be_over_before_its_start_is_known() {
+    let mut r = Recorder::master();
+    let (parent, _) = r.enrol(100, 0);
+    let spawn = SpawnRequest {
+        file: "quick".into(),
+        place: ".".into(),
+        flags: flags::HOST,
+        count: 1,
+        ..SpawnRequest::default()
+    };
+    r.request(parent, Tm::Spawn, &spawn.encode());
+    let Action::Start { cookies, .. } = r.next() else { panic!("not a start") };
+    let (conn, enrolled) = r.enrol(500, cookies[0].0);
+    r.feed(Event::TaskClosed { conn, reason: None });
+    r.nothing_else();
+    r.feed(Event::ProcessStarted { cookie: cookies[0], result: Ok((500, "/bin/quick".into())) });
+    assert_eq!(r.answer(parent, Tm::Spawn), [1, enrolled.tid.raw()]);
+    r.feed(Event::ProcessOutputEnd { cookie: cookies[0] });
+    r.feed(Event::ProcessExited { cookie: cookies[0], status: ExitStatus::default() });
+    assert_eq!(r.core.census().tasks, 1);
+}
+
+#[test]
+fn a_child_of_what_was_started_ends_with_its_connection() {
+    // Whether it enrols before or after the news of its parent's start.
+    for late in [false, true] {
+        let mut r = Recorder::master();
+        let (parent, _) = r.enrol(100, 0);
+        let spawn = SpawnRequest {
+            file: "wrapper".into(),
+            place: ".".into(),
+            flags: flags::HOST,
+            count: 1,
+            ..SpawnRequest::default()
+        };
+        r.request(parent, Tm::Spawn, &spawn.encode());
+        let Action::Start { cookies, .. } = r.next() else { panic!("not a start") };
+        let started = Event::ProcessStarted { cookie: cookies[0], result: Ok((500, "/bin/wrapper".into())) };
+        if !late {
+            r.feed(started.clone());
+            assert_eq!(r.answer(parent, Tm::Spawn)[0], 1);
+        }
+        let (conn, enrolled) = r.enrol(501, cookies[0].0);
+        if late {
+            r.feed(started);
+            assert_eq!(r.answer(parent, Tm::Spawn), [1, enrolled.tid.raw()]);
+        }
+        r.feed(Event::ProcessExited { cookie: cookies[0], status: ExitStatus::default() });
+        assert_eq!(r.core.census().tasks, 2, "the wrapper's end is not the task's");
+        r.feed(Event::TaskClosed { conn, reason: None });
+        assert_eq!(r.core.census().tasks, 1);
+    }
+}
+
+#[test]
+fn a_sender_cannot_pretend_to_be_another() {
+    let mut r = Recorder::master();
+    let (a, me) = r.enrol(100, 0);
+    let (b, other) = r.enrol(101, 0);
+    let header =
+        FragmentHeader { dst: other.tid, src: Tid::from_bits(0x40077), length: 32, flags: SOM | EOM };
+    r.feed(Event::Fragment { conn: a, header, data: Bytes::from(vec![0; 32]) });
+    let (to, message) = r.message();
+    assert_eq!((to, message.src), (b, me.tid));
+}
+
+#[test]
+fn a_multicast_reaches_each_once_and_is_then_forgotten() {
+    let mut r = Recorder::master();
+    let (a, me) = r.enrol(100, 0);
+    let (b, second) = r.enrol(101, 0);
+    r.add_host(a, 2);
+    let (near, far) = (host(2).task(1), host(2).task(2));
+    let list = [second.tid.raw(), near.raw(), far.raw(), near.raw()];
+    r.request(a, Tm::Mca, &BodyWriter::new().int(4).ints(list).finish());
+    r.nothing_else();
+    r.say(a, me.tid.multicast(), 5, 0, b"all");
+    let (to, message) = r.message();
+    assert_eq!((to, message.src, message.dst), (b, me.tid, second.tid));
+    let DaemonMsg::Data { src, dsts, .. } = r.told() else { panic!("not data") };
+    assert_eq!((src, dsts), (me.tid, vec![near, far]));
+    r.say(a, me.tid.multicast(), 5, 0, b"all");
+    r.nothing_else();
+}
+
+#[test]
+fn an_exit_is_told_once_to_each_who_asked() {
+    let mut r = Recorder::master();
+    let (parent, _) = r.enrol(100, 0);
+    let (child, cookie) = spawn_one(&mut r, parent, Sink::default());
+    r.request(parent, Tm::Notify, &watch(notify::TASK_EXIT, vec![child.raw(), 0x40fff]));
+    let (_, message) = r.message();
+    assert_eq!(&message.body[..], 0x40fff_i32.to_be_bytes(), "an unknown task is reported at once");
+    let (conn, _) = r.enrol(500, cookie.0);
+    r.request(conn, Tm::Exit, &[]);
+    r.answer(conn, Tm::Exit);
+    assert!(matches!(r.next(), Action::CloseTask { .. }));
+    r.nothing_else();
+    r.feed(Event::ProcessExited { cookie, status: ExitStatus::default() });
+    let (to, message) = r.message();
+    assert_eq!((to, message.header.tag, message.header.context), (parent, 77, 3));
+    assert_eq!(&message.body[..], child.raw().to_be_bytes());
+    r.nothing_else();
+}
+
+#[test]
+fn what_a_task_sent_before_its_end_comes_before_the_news_of_it() {
+    // Its connection ends, or a child that it forked holds it.
+    for closes in [true, false] {
+        let mut r = Recorder::master();
+        let (parent, me) = r.enrol(100, 0);
+        let (child, cookie) = spawn_one(&mut r, parent, Sink::default());
+        r.request(parent, Tm::Notify, &watch(notify::TASK_EXIT, vec![child.raw()]));
+        let (conn, _) = r.enrol(500, cookie.0);
+        r.feed(Event::ProcessExited { cookie, status: ExitStatus::default() });
+        r.nothing_else();
+        r.say(conn, me.tid, 5, 0, b"last words");
+        let (to, message) = r.message();
+        assert_eq!((to, message.header.tag, message.src), (parent, 5, child));
+        if closes {
+            r.feed(Event::TaskClosed { conn, reason: None });
+        } else {
+            r.pass(Duration::from_secs(1));
+            assert!(matches!(r.next(), Action::CloseTask { .. }));
+        }
+        let (to, message) = r.message();
+        assert_eq!((to, message.header.tag), (parent, 77));
+        assert_eq!(r.core.deadline(), None, "nothing is waited for any more");
+        r.pass(Duration::from_secs(2));
+        r.nothing_else();
+        assert_eq!(r.core.census().tasks, 1);
+    }
+}
+
+#[test]
+fn a_lost_host_is_reported_with_its_tasks() {
+    let mut r = Recorder::master();
+    let (conn, _) = r.enrol(100, 0);
+    r.add_host(conn, 2);
+    let task = host(2).task(5);
+    r.request(conn, Tm::Notify, &watch(notify::HOST_DELETE, vec![host(2).host_tid().raw()]));
+    r.request(conn, Tm::Notify, &watch(notify::TASK_EXIT, vec![task.raw()]));
+    assert!(matches!(r.told(), DaemonMsg::WatchTask { tid } if tid == task));
+    r.request(conn, Tm::Pstat, &task.raw().to_be_bytes());
+    assert!(matches!(r.told(), DaemonMsg::Request { what: PeerRequest::TaskStatus { .. }, .. }));
+    r.feed(Event::PeerLost { host: host(2), reason: "silent".into() });
+    assert_eq!(&r.message().1.body[..], host(2).host_tid().raw().to_be_bytes());
+    assert_eq!(&r.message().1.body[..], task.raw().to_be_bytes());
+    assert_eq!(r.answer(conn, Tm::Pstat), [PvmError::HostFail.code()]);
+    r.nothing_else();
+    assert_eq!(r.core.members(), [HostIndex::MASTER]);
+}
+
+#[test]
+fn output_goes_to_the_sink_or_to_the_log() {
+    let mut r = Recorder::master();
+    let (conn, me) = r.enrol(100, 0);
+    let sink = Sink { tid: me.tid.raw(), context: 0x7ffff, tag: Tc::Output.tag() };
+    let request = SpawnRequest {
+        file: "prog".into(),
+        flags: flags::HOST,
+        place: ".".into(),
+        count: 1,
+        output: sink,
+        ..SpawnRequest::default()
+    };
+    r.request(conn, Tm::Spawn, &request.encode());
+    let Action::Start { cookies, .. } = r.next() else { panic!("not a start") };
+    let cookie = cookies[0];
+    r.feed(Event::ProcessStarted { cookie, result: Ok((500, "/bin/prog".into())) });
+    let frame = |r: &mut Recorder| OutputFrame::decode(&r.message().1.body).expect("a frame").what;
+    assert_eq!(frame(&mut r), OutputEvent::Started(me.tid.raw()));
+    assert_eq!(frame(&mut r), OutputEvent::Spawned(me.tid.raw()));
+    r.answer(conn, Tm::Spawn);
+    r.feed(Event::ProcessOutput { cookie, data: Bytes::from_static(b"hi\n") });
+    assert_eq!(frame(&mut r), OutputEvent::Text(b"hi\n".to_vec()));
+    r.feed(Event::ProcessExited { cookie, status: ExitStatus::default() });
+    r.feed(Event::ProcessOutputEnd { cookie });
+    assert_eq!(frame(&mut r), OutputEvent::Eof);
+    r.nothing_else();
+
+    let (_, cookie) = spawn_one(&mut r, conn, Sink::default());
+    r.feed(Event::ProcessOutput { cookie, data: Bytes::from_static(b"one\ntw") });
+    r.feed(Event::ProcessOutput { cookie, data: Bytes::from_static(b"o\nrest") });
+    r.feed(Event::ProcessOutputEnd { cookie });
+    for expected in ["one", "two", "rest"] {
+        assert!(matches!(r.next(), Action::LogOutput { line, .. } if line == expected));
+    }
+    r.nothing_else();
+}
+
+#[test]
+fn the_original_library_is_stopped_between_messages_only() {
+    let mut r = Recorder::master();
+    let (a, _) = r.enrol_with(100, 0, None);
+    let (_, receiver) = r.enrol(101, 0);
+    let pieces = 2 * QUEUE_HIGH / PIECE_MAX;
+    for i in 1..=pieces {
+        let flags = if i == 1 { SOM } else { 0 } | if i == pieces { EOM } else { 0 };
+        let header = FragmentHeader { dst: receiver.tid, src: Tid::ANY, length: PIECE_MAX as u32, flags };
+        r.feed(Event::Fragment { conn: a, header, data: Bytes::from(vec![0; PIECE_MAX]) });
+        assert!(matches!(r.next(), Action::Send { .. }));
+        if i < pieces {
+            r.nothing_else();
+        }
+    }
+    assert!(matches!(r.next(), Action::PauseReading { conn } if conn == a));
+}
+
+#[test]
+fn a_flood_stops_its_sender_until_the_receiver_has_drained() {
+    let mut r = Recorder::master();
+    let (a, _) = r.enrol(100, 0);
+    let (b, receiver) = r.enrol(101, 0);
+    let mut sent = Vec::new();
+    let mut paused = false;
+    for i in 0..2 * QUEUE_HIGH / PIECE_MAX {
+        let flags = if i == 0 { SOM } else { 0 };
+        let header = FragmentHeader { dst: receiver.tid, src: Tid::ANY, length: PIECE_MAX as u32, flags };
+        r.feed(Event::Fragment { conn: a, header, data: Bytes::from(vec![0; PIECE_MAX]) });
+        sent.push(r.next());
+        if sent.len() * (PIECE_MAX + FragmentHeader::SIZE) > QUEUE_HIGH && !paused {
+            assert!(matches!(r.next(), Action::PauseReading { conn } if conn == a));
+            paused = true;
+        }
+        r.nothing_else();
+    }
+    assert!(paused);
+    for _ in 0..sent.len() {
+        r.feed(Event::TaskDrained { conn: b, bytes: PIECE_MAX + FragmentHeader::SIZE });
+    }
+    assert!(matches!(r.next(), Action::ResumeReading { conn } if conn == a));
+    r.nothing_else();
+}
+
+#[test]
+fn a_full_task_stops_senders_on_other_hosts_through_their_daemon() {
+    let mut r = Recorder::master();
+    let (conn, receiver) = r.enrol(100, 0);
+    r.add_host(conn, 2);
+    let src = host(2).task(1);
+    let mut told = Vec::new();
+    for i in 0..QUEUE_HIGH / PIECE_MAX + 2 {
+        let flags = if i == 0 { SOM } else { 0 };
+        let data = Bytes::from(vec![0; PIECE_MAX]);
+        let message = DaemonMsg::Data { src, dsts: vec![receiver.tid], flags, data };
+        r.feed(Event::PeerMessage { host: host(2), message });
+        assert!(matches!(r.next(), Action::Send { .. }));
+        if (i + 1) * (PIECE_MAX + FragmentHeader::SIZE) > QUEUE_HIGH && told.is_empty() {
+            told.push(r.told());
+        }
+        r.nothing_else();
+    }
+    assert_eq!(told, [DaemonMsg::Congestion { tid: receiver.tid, full: true }]);
+    r.feed(Event::TaskClosed { conn, reason: None });
+    assert_eq!(
+        r.told(),
+        DaemonMsg::Congestion { tid: receiver.tid, full: false },
+        "also when the receiver dies"
+    );
+    r.nothing_else();
+    assert_eq!(r.core.census().flow, (0, 0));
+}
+
+#[test]
+fn a_daemon_vouches_only_for_its_own_tasks() {
+    let mut r = Recorder::master();
+    let (conn, receiver) = r.enrol(100, 0);
+    r.add_host(conn, 2);
+    let data = Bytes::from(vec![0; 32]);
+    let forged = DaemonMsg::Data { src: host(3).task(1), dsts: vec![receiver.tid], flags: SOM | EOM, data };
+    r.feed(Event::PeerMessage { host: host(2), message: forged });
+    r.feed(Event::PeerMessage { host: host(2), message: DaemonMsg::TaskGone { tid: receiver.tid } });
+    r.nothing_else();
+}
+
+#[test]
+fn a_spawn_on_another_host_answers_good_ones_first() {
+    let mut r = Recorder::master();
+    let (conn, _) = r.enrol(100, 0);
+    r.add_host(conn, 2);
+    let request = SpawnRequest {
+        file: "prog".into(),
+        flags: flags::HOST,
+        place: "node2:/tmp".into(),
+        count: 3,
+        ..SpawnRequest::default()
+    };
+    r.request(conn, Tm::Spawn, &request.encode());
+    let DaemonMsg::Request { id, what: PeerRequest::Exec { count: 3, spawn, .. } } = r.told() else {
+        panic!("not a start of three")
+    };
+    assert_eq!(spawn.env, ["PVMSPAWNWD=/tmp", "PVM_TEAM=t40001"]);
+    let results = vec![PvmError::OutOfRes.code(), host(2).task(1).raw(), host(2).task(2).raw()];
+    let (code, reason) = (PvmError::OutOfRes.code(), "no room".to_owned());
+    // Whatever host it names.
+    let refusals = vec![Refusal { host: 7, code, count: 1, reason }];
+    r.feed(Event::PeerMessage {
+        host: host(2),
+        message: DaemonMsg::Reply { id, what: PeerReply::Started { results: results.clone(), refusals } },
+    });
+    let reply = SpawnReply::decode(&r.message().1.body).unwrap();
+    assert_eq!(reply.results, [results[1], results[2], results[0]]);
+    let refused = Refusal { host: host(2).host_tid().raw(), code, count: 1, reason: "no room".to_owned() };
+    assert_eq!(reply.refusals, [refused]);
+    r.nothing_else();
+}
+
+/// What a task manager says to this daemon.
+fn decide(r: &mut Recorder, manager: ConnId, message: &BatchMsg) {
+    r.say(manager, HostIndex::MASTER.daemon(), BATCH_TAG, 0, &message.encode().unwrap());
+}
+
+#[test]
+fn a_collector_hears_of_a_spawn_when_all_of_it_is_settled() {
+    let mut r = Recorder::master();
+    let (conn, me) = r.enrol(100, 0);
+    r.add_host(conn, 2);
+    let output = Sink { tid: me.tid.raw(), context: 0, tag: 7 };
+    let request = SpawnRequest { file: "prog".into(), count: 2, output, ..SpawnRequest::default() };
+    r.request(conn, Tm::Spawn, &request.encode());
+
+    let Action::Start { cookies, program, .. } = r.next() else { panic!("not a manager's start") };
+    assert!(program.manager);
+    r.feed(Event::ProcessStarted { cookie: cookies[0], result: Ok((300, "manager".into())) });
+    let (manager, _) = r.enrol(300, cookies[0].0);
+    let (_, place) = r.message();
+    let Ok(BatchMsg::Place { batch, count: 2, .. }) = BatchMsg::decode(&place.body) else {
+        panic!("not a batch")
+    };
+    // This host is asked for no more than it is given below.
+    decide(&mut r, manager, &BatchMsg::TasksNo { batch });
+
+    let grant = |host| BatchMsg::Grant { batch, host, n: 1, terms: None };
+    decide(&mut r, manager, &grant(HostIndex::MASTER));
+    let Action::Start { cookies, .. } = r.next() else { panic!("not a start") };
+    r.feed(Event::ProcessStarted { cookie: cookies[0], result: Ok((500, "/bin/prog".into())) });
+    let (_, started) = r.message();
+    let started = OutputFrame::decode(&started.body).unwrap();
+    assert_eq!(started.what, OutputEvent::Started(me.tid.raw()));
+    // It ends before the other has begun.
+    r.feed(Event::ProcessExited { cookie: cookies[0], status: ExitStatus::default() });
+    r.feed(Event::ProcessOutputEnd { cookie: cookies[0] });
+    let (_, ended) = r.message();
+    assert_eq!(OutputFrame::decode(&ended.body).unwrap().what, OutputEvent::Eof);
+
+    decide(&mut r, manager, &grant(host(2)));
+    let DaemonMsg::Request { id, what: PeerRequest::Exec { .. } } = r.told() else { panic!("not a start") };
+    let far = host(2).task(1);
+    r.feed(Event::PeerMessage {
+        host: host(2),
+        message: DaemonMsg::Reply {
+            id,
+            what: PeerReply::Started { results: vec![far.raw()], refusals: Vec::new() },
+        },
+    });
+    for tid in [started.tid, far] {
+        let frame = OutputFrame::decode(&r.message().1.body).unwrap();
+        assert_eq!(frame, OutputFrame { tid, what: OutputEvent::Spawned(me.tid.raw()) });
+    }
+    assert_eq!(r.answer(conn, Tm::Spawn), [2, started.tid.raw(), far.raw()]);
+}
+
+#[test]
+fn a_spawn_nowhere_and_a_spawn_of_nothing() {
+    let mut r = Recorder::master();
+    let (conn, _) = r.enrol(100, 0);
+    let spawn = |count, place: &str| SpawnRequest {
+        file: "prog".into(),
+        flags: flags::HOST,
+        place: place.into(),
+        count,
+        ..SpawnRequest::default()
+    };
+    r.request(conn, Tm::Spawn, &spawn(2, "atlantis").encode());
+    assert_eq!(r.answer(conn, Tm::Spawn), [2, PvmError::NoHost.code(), PvmError::NoHost.code()]);
+    r.request(conn, Tm::Spawn, &spawn(0, ".").encode());
+    assert_eq!(r.answer(conn, Tm::Spawn), [PvmError::BadParam.code()]);
+    r.request(conn, Tm::Spawn, &spawn(i32::MAX, ".").encode());
+    assert_eq!(r.answer(conn, Tm::Spawn), [PvmError::OutOfRes.code()]);
+    r.nothing_else();
+}
+
+#[test]
+fn hosts_are_added_once_and_deleted_by_name() {
+    let mut r = Recorder::master();
+    let (conn, _) = r.enrol(100, 0);
+    r.add_host(conn, 2);
+    let names = pvm_wire::protocol::encode_strings(&["node2 via=local", "node1"]);
+    r.request(conn, Tm::AddHost, &names);
+    assert_eq!(r.answer(conn, Tm::AddHost)[..3], [2, 0, PvmError::DupHost.code()]);
+    let names = pvm_wire::protocol::encode_strings(&["node2", "node2", ".", "nobody"]);
+    r.request(conn, Tm::DelHost, &names);
+    assert!(matches!(r.told(), DaemonMsg::Halt));
+    r.nothing_else();
+    let reason = "it closed the link".to_owned();
+    r.feed(Event::PeerLost { host: host(2), reason });
+    assert_eq!(
+        r.answer(conn, Tm::DelHost),
+        [4, 0, PvmError::DupHost.code(), PvmError::BadParam.code(), PvmError::NoHost.code()]
+    );
+    r.nothing_else();
+}
+
+#[test]
+fn a_signal_reaches_the_process_and_nobody_else() {
+    let mut r = Recorder::master();
+    let (conn, _) = r.enrol(100, 0);
+    let (child, _) = spawn_one(&mut r, conn, Sink::default());
+    let signal = |tid: i32| BodyWriter::new().int(tid).int(15).finish();
+    r.request(conn, Tm::SendSig, &signal(child.raw()));
+    r.answer(conn, Tm::SendSig);
+    assert!(matches!(r.next(), Action::Signal { pid: 500, signal: 15 }));
+    r.request(conn, Tm::SendSig, &signal(0x40abc));
+    r.answer(conn, Tm::SendSig);
+    r.nothing_else();
+    let (liar, enrolled) = r.enrol(-1, 0);
+    r.request(liar, Tm::SendSig, &signal(enrolled.tid.raw()));
+    r.answer(liar, Tm::SendSig);
+    r.nothing_else();
+}
+
+#[test]
+fn the_family_of_a_task_ends_when_this_daemon_has_ended_the_task() {
+    for (sent, ends) in [(15, true), (9, true), (1, false)] {
+        let mut r = Recorder::master();
+        let (conn, _) = r.enrol(100, 0);
+        let (child, cookie) = spawn_one(&mut r, conn, Sink::default());
+        r.enrol(101, 0);
+        r.request(conn, Tm::SendSig, &BodyWriter::new().int(child.raw()).int(sent).finish());
+        r.answer(conn, Tm::SendSig);
+        assert!(matches!(r.next(), Action::Signal { pid: 500, signal } if signal == sent));
+        r.feed(Event::ProcessExited { cookie, status: ExitStatus::default() });
+        let mut ended = 0;
+        while r.pending() {
+            if let Action::EndFamily { cookie: family, spared } = r.next() {
+                assert_eq!((family, spared), (cookie, vec![100, 101]), "tasks in their own right stay");
+                ended += 1;
+            }
+        }
+        assert_eq!(ended, i32::from(ends), "signal {sent}");
+    }
+}
+
+#[test]
+fn contexts_belong_to_who_made_them() {
+    let mut r = Recorder::master();
+    let (a, _) = r.enrol(100, 0);
+    let (b, _) = r.enrol(101, 0);
+    r.request(a, Tm::Context, &0_i32.to_be_bytes());
+    let context = r.answer(a, Tm::Context)[0];
+    assert_eq!(context, 0x40001);
+    r.request(b, Tm::Context, &context.to_be_bytes());
+    assert_eq!(r.answer(b, Tm::Context), [PvmError::NotFound.code()]);
+    r.request(a, Tm::Context, &context.to_be_bytes());
+    assert_eq!(r.answer(a, Tm::Context), [0]);
+}
+
+#[test]
+fn halt_tells_every_host_and_ends() {
+    let mut r = Recorder::master();
+    let (conn, _) = r.enrol(100, 0);
+    r.add_host(conn, 2);
+    r.request(conn, Tm::Halt, &[]);
+    assert!(matches!(r.told(), DaemonMsg::Halt));
+    assert!(matches!(r.told(), DaemonMsg::Bye));
+    assert!(matches!(r.next(), Action::Exit { .. }));
+    r.nothing_else();
+}
+
+#[test]
+fn the_end_is_told_to_tasks_but_not_to_who_asked_for_it() {
+    let mut r = Recorder::master();
+    let (conn, _) = r.enrol(100, 0);
+    r.enrol(101, 0);
+    // The driver sees to children.
+    spawn_one(&mut r, conn, Sink::default());
+    r.request(conn, Tm::Halt, &[]);
+    assert!(matches!(r.next(), Action::Signal { pid: 101, signal: 15 }));
+    assert!(matches!(r.next(), Action::Exit { .. }));
+    r.nothing_else();
+}
+
+#[test]
+fn what_was_adopted_and_never_enrolled_goes_with_its_adopter() {
+    let mut r = Recorder::master();
+    let (conn, _) = r.enrol(100, 0);
+    for tag in [7, 8] {
+        let body = BodyWriter::new().int(0).int(tag).finish();
+        r.say(conn, Tid::MY_DAEMON, Tmx::Adopt.tag(), CONTEXT_TM, &body);
+    }
+    let cookies = [r.message(), r.message()].map(|(_, message)| {
+        let mut answer = BodyReader::new(&message.body);
+        (answer.int().unwrap(), answer.int().unwrap())
+    });
+    let (_, adopted) = r.enrol(200, cookies[0].1);
+    assert_eq!(adopted.tid.raw(), cookies[0].0);
+    assert_eq!(r.core.census().tasks, 3);
+    r.feed(Event::TaskClosed { conn, reason: None });
+    assert_eq!(r.core.census().tasks, 1, "the one that enrolled lives on");
+}

@@ -1,0 +1,225 @@
+//! One core, fed by hand; what it wants done is recorded, and a test has to account for all of it.
+
+// Each test program uses a part of it.
+#![allow(dead_code)]
+
+use bytes::Bytes;
+use pvm_sched::policy::Policy;
+use pvm_wire::body::BodyReader;
+use pvm_wire::codes::{CONTEXT_TM, EXTENSION_MAGIC, EXTENSION_VERSION, TASK_PROTOCOL, Tm};
+use pvm_wire::daemon::DaemonMsg;
+use pvm_wire::encoding::{DataSignature, XDR_WORD};
+use pvm_wire::message::Assembled;
+use pvm_wire::protocol::{ConnectRequest, EnrolReply, EnrolRequest, NotifyRequest};
+use pvm_wire::{FragmentHeader, HostIndex, Message, MessageHeader, Reassembler, Tid};
+pub use pvmd_core::event::StartedHost;
+use pvmd_core::event::{Action, ConnId, Cookie, Event};
+use pvmd_core::hostfile::Hostfile;
+use pvmd_core::{Config, Core, Hosting, Limits};
+use std::collections::{HashMap, VecDeque};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+pub struct Recorder {
+    pub core: Core,
+    pub now: Duration,
+    actions: VecDeque<Action>,
+    incoming: HashMap<ConnId, Reassembler>,
+    next_conn: u64,
+}
+
+pub fn config(index: HostIndex) -> Config {
+    Config {
+        index,
+        name: format!("node{index}"),
+        arch: "LINUX64".into(),
+        speed: None,
+        capability: 1000.0,
+        cores: 2,
+        task_target: 4,
+        slots: 2,
+        policy: Policy::default(),
+        private_network: false,
+        task_limit: 100,
+        address: Some(Ipv4Addr::new(10, 0, 0, 1).into()),
+        hostfile: Hostfile::default(),
+        seed: 1,
+        host_timeout: Duration::from_secs(3),
+        epoch: Duration::from_secs(1_000_000),
+        debug_mask: 0,
+        slice: None,
+        wake_time: Duration::from_micros(3),
+        hosting: Hosting { timeout: Duration::from_secs(60), ..Hosting::default() },
+        limits: Limits::default(),
+    }
+}
+
+pub fn host(index: u32) -> HostIndex {
+    HostIndex::new(index).expect("a host index")
+}
+
+/// What a new daemon says of itself.
+pub fn started_host() -> StartedHost {
+    StartedHost {
+        arch: "LINUX64".into(),
+        signature: DataSignature::NATIVE.0,
+        capability: 1000.0,
+        task_limit: 50,
+        address: SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 7),
+    }
+}
+
+impl Recorder {
+    pub fn master() -> Self {
+        Self::with(config(HostIndex::MASTER))
+    }
+
+    pub fn with(config: Config) -> Self {
+        let mut core = Core::new(config, Duration::ZERO);
+        let actions = core.start(Duration::ZERO).into();
+        Self { core, now: Duration::ZERO, actions, incoming: HashMap::new(), next_conn: 1 }
+    }
+
+    pub fn feed(&mut self, event: Event) {
+        let actions = self.core.handle(event, self.now);
+        self.actions.extend(actions);
+    }
+
+    /// Time goes by.
+    pub fn pass(&mut self, time: Duration) {
+        self.now += time;
+        let actions = self.core.handle_timeout(self.now);
+        self.actions.extend(actions);
+    }
+
+    /// The next action.
+    pub fn next(&mut self) -> Action {
+        self.actions.pop_front().expect("an action")
+    }
+
+    /// Whether there is a next action.
+    pub fn pending(&self) -> bool {
+        !self.actions.is_empty()
+    }
+
+    /// Nothing else was to be done.
+    pub fn nothing_else(&mut self) {
+        assert!(self.actions.is_empty(), "unexpected: {:?}", self.actions);
+    }
+
+    /// Says something as the task on this connection.
+    pub fn say(&mut self, conn: ConnId, dst: Tid, tag: i32, context: i32, body: &[u8]) {
+        let header =
+            MessageHeader { encoding: XDR_WORD, tag, context, wait_id: 9, ..MessageHeader::default() };
+        let message = Message { src: Tid::ANY, dst, header, body: Bytes::copy_from_slice(body).into() };
+        for (header, data) in message.fragments(4080) {
+            self.feed(Event::Fragment { conn, header, data });
+        }
+    }
+
+    pub fn request(&mut self, conn: ConnId, request: Tm, body: &[u8]) {
+        self.say(conn, Tid::MY_DAEMON, request.tag(), CONTEXT_TM, body);
+    }
+
+    /// The next message to a task; the actions must be its fragments and nothing else.
+    pub fn message(&mut self) -> (ConnId, Message) {
+        loop {
+            let Action::Send { conn, header, data } = self.next() else { panic!("not a message to a task") };
+            self.feed(Event::TaskDrained { conn, bytes: FragmentHeader::SIZE + data.len() });
+            let incoming = self.incoming.entry(conn).or_insert_with(|| Reassembler::new(1 << 24));
+            if let Assembled::Whole(message) = incoming.push(&header, data).expect("a fragment") {
+                return (conn, message);
+            }
+        }
+    }
+
+    /// The next message is the answer to this connection's request: its integers.
+    pub fn answer(&mut self, conn: ConnId, request: Tm) -> Vec<i32> {
+        let (to, message) = self.message();
+        assert_eq!((to, message.src, message.header.tag), (conn, Tid::MY_DAEMON, request.tag()));
+        assert_eq!((message.header.context, message.header.wait_id), (CONTEXT_TM, 9));
+        let mut reader = BodyReader::new(&message.body);
+        let ints = reader.ints(message.body.len() / 4).expect("integers");
+        // Reasons for people stand behind a mark.
+        ints.into_iter().take_while(|&int| int != EXTENSION_MAGIC).collect()
+    }
+
+    pub fn connect(&mut self) -> ConnId {
+        let conn = ConnId(self.next_conn);
+        self.next_conn += 1;
+        self.feed(Event::TaskConnected { conn });
+        conn
+    }
+
+    /// The channel that a process was born with.
+    pub fn channel(&mut self, cookie: Cookie) -> ConnId {
+        let conn = ConnId(self.next_conn);
+        self.next_conn += 1;
+        self.feed(Event::ChannelOpen { conn, cookie });
+        conn
+    }
+
+    /// A whole enrolment; the connection and the answer.
+    pub fn enrol(&mut self, pid: i32, cookie: i32) -> (ConnId, EnrolReply) {
+        self.enrol_with(pid, cookie, Some(EXTENSION_VERSION))
+    }
+
+    /// As [`Self::enrol`], by this system's library or (without an extension) the original's.
+    pub fn enrol_with(&mut self, pid: i32, cookie: i32, extension: Option<i32>) -> (ConnId, EnrolReply) {
+        let conn = self.connect();
+        let hello = ConnectRequest { version: TASK_PROTOCOL, auth_file: "/tmp/t".into(), extension };
+        self.request(conn, Tm::Connect, &hello.encode());
+        let needs_files = extension != Some(EXTENSION_VERSION);
+        if needs_files {
+            assert!(matches!(self.next(), Action::OpenAuth { task_file, .. } if task_file == "/tmp/t"));
+            self.feed(Event::AuthOpened { conn, result: Ok("/tmp/d".into()) });
+        }
+        assert_eq!(self.answer(conn, Tm::Connect)[..2], [TASK_PROTOCOL, 1]);
+        self.request(conn, Tm::Conn2, &EnrolRequest { pid, cookie, name: None }.encode());
+        if needs_files {
+            assert!(matches!(self.next(), Action::CheckAuth { .. }));
+            self.feed(Event::AuthChecked { conn, proven: true });
+        }
+        assert!(matches!(self.next(), Action::Enrolled { .. }));
+        let (_, message) = self.message();
+        (conn, EnrolReply::decode(&message.body).expect("an answer").expect("enrolled"))
+    }
+
+    /// Makes `node{index}` a member, from its start to its commit.
+    pub fn add_host(&mut self, conn: ConnId, index: u32) {
+        let name = format!("node{index} via=local");
+        self.request(conn, Tm::AddHost, &pvm_wire::protocol::encode_strings(&[name]));
+        assert!(matches!(self.next(), Action::StartHost { index: i, .. } if i == host(index)));
+        self.feed(Event::HostStarted { index: host(index), result: Ok(started_host()) });
+        assert!(matches!(self.next(), Action::Link { .. }));
+        self.feed(Event::PeerLinked { host: host(index) });
+        let mut serial = 0;
+        for _ in 2..=index {
+            let DaemonMsg::TableUpdate { serial: told, .. } = self.told() else { panic!("not the table") };
+            serial = told;
+        }
+        for member in 2..=index {
+            let message = DaemonMsg::TableAck { serial, failed: vec![] };
+            self.feed(Event::PeerMessage { host: host(member), message });
+        }
+        for _ in 2..=index {
+            assert!(matches!(self.told(), DaemonMsg::TableCommit { .. }));
+        }
+        let (_, message) = self.message();
+        assert_eq!(BodyReader::new(&message.body).int(), Ok(1));
+        self.nothing_else();
+    }
+
+    /// The next thing said to a daemon.
+    pub fn told(&mut self) -> DaemonMsg {
+        match self.next() {
+            Action::SendPeer { message, .. } => message,
+            other => panic!("not said to a daemon: {other:?}"),
+        }
+    }
+}
+
+/// A request for notices with the tag 77.
+pub fn watch(what: i32, tids: Vec<i32>) -> Vec<u8> {
+    NotifyRequest { what, cancel: false, context: 3, tag: 77, count: tids.len() as i32, tids }.encode()
+}
