@@ -75,13 +75,17 @@ fn worker() {
 
 fn polls_keep_the_order_of_tags() {
     type Poll = fn(&mut Task, i32) -> Option<Tid>;
-    let polls: [Poll; 3] = [
+    let polls: [Poll; 4] = [
         |task, tag| task.try_recv(Any, tag).unwrap().map(|message| message.source()),
         |task, tag| {
             let found = task.probe(Any, tag).unwrap()?.source();
             Some(task.recv(found, tag).unwrap().source())
         },
         |task, tag| task.recv_timeout(Any, tag, Duration::ZERO).unwrap().map(|message| message.source()),
+        |task, tag| {
+            let found = task.recv_timeout(Any, tag, Duration::from_micros(200)).unwrap();
+            found.map(|message| message.source())
+        },
     ];
     let mut task = Task::enrol().unwrap();
     let workers = spawn(&mut task, "worker", 5);

@@ -1,6 +1,7 @@
 //! A virtual machine of its own: own folder for PVM's files, own `PVM_VMID`, own home; nothing of it is left.
 
 use std::env;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{self, Command};
@@ -30,7 +31,7 @@ pub struct Plan<'a> {
     hostfile: Option<String>,
     name: Option<String>,
     paths: Vec<PathBuf>,
-    variables: Vec<(String, String)>,
+    variables: Vec<(String, OsString)>,
     network: Option<&'a Network>,
 }
 
@@ -48,7 +49,7 @@ pub struct Machine {
 /// Where and as whom commands run: kept apart so that a machine can be tried that does not come to life.
 #[derive(Debug, Clone)]
 struct Place {
-    variables: Vec<(String, String)>,
+    variables: Vec<(String, OsString)>,
     namespace: Option<Namespace>,
     home: PathBuf,
     tmp: PathBuf,
@@ -121,8 +122,8 @@ impl<'a> Plan<'a> {
 
     /// A variable in the environment of daemon, console and programs.
     #[must_use]
-    pub fn variable(mut self, name: &str, value: &str) -> Self {
-        self.variables.push((name.to_owned(), value.to_owned()));
+    pub fn variable(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.variables.push((name.to_owned(), value.as_ref().to_owned()));
         self
     }
 
@@ -217,7 +218,8 @@ impl<'a> Plan<'a> {
         }
         variables.extend(self.installation.root().map(|root| ("PVM_ROOT".to_owned(), display(root))));
         variables.extend(self.network.iter().flat_map(|network| network.variables()));
-        variables.extend(self.variables.iter().cloned());
+        let variables = variables.into_iter().map(|(name, value)| (name, value.into()));
+        let variables = variables.chain(self.variables.iter().cloned()).collect();
         let marks =
             [folder].into_iter().chain(self.network.map(Network::folder)).map(Path::to_owned).collect();
         Place { variables, namespace: self.network.map(Network::master), home, tmp, marks }
@@ -273,7 +275,7 @@ impl Machine {
 
     /// Starts a program as a task (if it makes itself one) on the master host.
     #[track_caller]
-    pub fn program<S: AsRef<std::ffi::OsStr>>(&self, program: impl AsRef<Path>, arguments: &[S]) -> Program {
+    pub fn program<S: AsRef<OsStr>>(&self, program: impl AsRef<Path>, arguments: &[S]) -> Program {
         Program::start(self.command(program).args(arguments))
     }
 

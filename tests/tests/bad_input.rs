@@ -5,9 +5,11 @@ use pvm_tests::peers::{self, Peer};
 use pvm_tests::program::Program;
 use pvm_tests::programs::{Linking, Programs};
 use pvm_tests::{Installation, Machine, process, wait};
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{IpAddr, UdpSocket};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -464,6 +466,16 @@ fn a_setting_that_cannot_be_used_is_refused_with_what_it_can_be() {
         ("PVM_START_TIMEOUT", "soon", "must be a number of seconds from 0.1 to 86400"),
         ("PVM_COSCHEDULING", "x", "must be auto, priorities, weights, stop or implicit"),
         ("PVMDDEBUG", "x", "must be a number from 0 to 4294967295: decimal, octal (0…) or hexadecimal (0x…)"),
+        (
+            "PVM_POLICY",
+            "fastest",
+            "unknown policy \"fastest\"; choose one of active-pulling, round-robin, proportional",
+        ),
+        (
+            "PVM_LOG",
+            "core=loud",
+            "invalid filter directive; a level such as debug, or pvmd_core::batch=debug, is one",
+        ),
         ("PVM_VMID", "a/b", "becomes part of a file name: it must have no '/' and at most 200 bytes"),
     ];
     for (variable, wrong, reason) in others {
@@ -472,4 +484,34 @@ fn a_setting_that_cannot_be_used_is_refused_with_what_it_can_be() {
     }
     let said = refused(Plan::of(&ours).variable("PVMHOSTFILE", "/no/such/file")).ended.stderr;
     assert_eq!(said, "pvmd: the hostfile /no/such/file: No such file or directory\n");
+    for variable in ["PVM_TMP", "PVM_VMID", "PVM_SLICE", "PVM_POLICY", "PVM_LOG", "PVM_WD", "PVMHOSTFILE"] {
+        let wrong = OsStr::from_bytes(b"x\xff");
+        let said = refused(Plan::of(&ours).variable(variable, wrong)).ended.stderr;
+        assert_eq!(said, format!("pvmd: {variable}=x\u{fffd}: must be text in UTF-8\n"));
+    }
+}
+
+/// What tasks read, in C and in Rust.
+#[test]
+fn a_task_whose_settings_cannot_be_used_does_not_enrol() {
+    let check = "messages about settings of tasks";
+    let Some(ours) = Installation::ours_only(check) else { return };
+    let Some(programs) = Programs::compile(&["batch"], &ours, Linking::Shared) else { return };
+    let machine = Machine::start(&ours);
+    let memory = "must be a whole number from 0 to 1099511627776";
+    for (variable, wrong, reason) in [
+        ("PVM_SHM", "yes", "must be a whole number from 0 to 1"),
+        ("PVM_SHM_MAX", "1G", memory),
+        ("PVM_SHM_MAX", "-1", memory),
+        ("PVM_QUEUE_MAX_BYTES", "1099511627777", memory),
+    ] {
+        let mut commands = [machine.command(programs.path("batch")), machine.command(ours.pvm())];
+        commands[1].arg("ps");
+        for command in &mut commands {
+            let ended = Program::run(command.env(variable, wrong));
+            let expected = format!("{variable}={wrong}: {reason}");
+            assert!(ended.stderr.contains(&expected) && !ended.status.success(), "{ended:#?}");
+        }
+    }
+    machine.finish();
 }

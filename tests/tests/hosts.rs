@@ -142,7 +142,7 @@ fn a_host_is_given_no_more_than_its_own_limit() {
     let line = format!("small ip=127.0.0.2 id=small-{} dx={}", std::process::id(), ours.pvmd().display());
     let hosts = format!("* sp=1000 ep=@PATH@\nh1\n{line}\n");
     let plan = Plan::of(&ours).path(programs.folder()).name("h1").hostfile(&hosts);
-    let machine = plan.variable("PVM_RSH", &starter.display().to_string()).start();
+    let machine = plan.variable("PVM_RSH", starter.display().to_string()).start();
     machine.console_with_hosts(2).quit();
     // Equal parts would be ten.
     let hosts = spread(&machine, &programs, 20);

@@ -24,7 +24,7 @@ fn an_sshd_that_hangs_costs_its_host_and_nothing_else() {
     let port = silent.local_addr().expect("it has an address").port();
     let plan = Plan::of(&ours).name("h1").hostfile("* ep=@PATH@\n");
     let machine =
-        plan.variable("PVM_RSH", &format!("ssh -p {port}")).variable("PVM_START_TIMEOUT", "5").start();
+        plan.variable("PVM_RSH", format!("ssh -p {port}")).variable("PVM_START_TIMEOUT", "5").start();
     let (mut adding, mut other) = (machine.console(), machine.console());
     let begin = Instant::now();
     adding.send("add \"stuck ip=127.0.0.5\" \"h2 via=local\"");
@@ -113,7 +113,7 @@ fn a_host_whose_clock_jumps_stays() {
     let line = format!("odd ip=127.0.0.2 id=odd-{} dx={} ep=/bin", std::process::id(), ours.pvmd().display());
     let starter = clock.starter().display().to_string();
     let plan = Plan::of(&ours).name("h1").hostfile(&format!("{line}\n")).variable("PVM_RSH", &starter);
-    let machine = plan.variable("PVM_HOST_TIMEOUT", &SILENCE.as_secs().to_string()).start();
+    let machine = plan.variable("PVM_HOST_TIMEOUT", SILENCE.as_secs().to_string()).start();
     let mut console = machine.console_with_hosts(2);
     for (hosts, error) in [(3, 3600), (4, -3600), (5, 20 * 365 * 86400)] {
         clock.is_wrong_by(error);

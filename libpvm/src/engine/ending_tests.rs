@@ -9,7 +9,7 @@ const TASK: Tid = Tid::from_bits(0x4_0001);
 fn the_daemons_last_words_are_heard_behind_what_it_does_not_read() {
     let (ours, mut daemon) = UnixStream::pair().unwrap();
     ours.set_nonblocking(true).unwrap();
-    let mut engine = Engine::unenrolled(ours.into());
+    let mut engine = Engine::unenrolled(ours.into(), &Settings::default());
     engine.identity.tid = TASK;
     let header = xdr_header(7, 1, 0);
     let last_words = Message { src: Tid::MY_DAEMON, dst: TASK, header, body: Body::new() };

@@ -21,6 +21,7 @@ mod route;
 mod route_notices;
 mod seal;
 mod send;
+mod settings;
 mod spawn;
 mod timeline;
 mod turns;
@@ -47,6 +48,7 @@ use pvm_wire::{Encoding, Message, MessageHeader, PvmError, Tid};
 use receive::Inbox;
 use route::Route;
 use route_notices::RouteNotices;
+use settings::Settings;
 use std::ffi::OsStr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -96,14 +98,15 @@ impl Engine {
 
     /// Enrols under a name for task lists; `quick` does not try again when no daemon answers.
     pub fn enrol_as(name: Option<&OsStr>, quick: bool) -> Result<Self> {
+        let settings = Settings::from_env()?;
         let address = connect::daemon_address()?;
         let at_once = connect::takes_all_at_once(&address);
         let (mut engine, enrolled);
         if let Some((channel, identity)) = at_once.then(connect::born_with).flatten() {
-            engine = Self::unenrolled(channel);
+            engine = Self::unenrolled(channel, &settings);
             enrolled = engine.begin_as(identity, name);
         } else {
-            engine = Self::unenrolled(connect::connect(&address, quick)?);
+            engine = Self::unenrolled(connect::connect(&address, quick)?, &settings);
             let shows_credentials = connect::shows_credentials(&address);
             enrolled = if at_once {
                 engine.enrol_at_once(name)
@@ -116,7 +119,8 @@ impl Engine {
         })?;
         engine.options = Options::new(&engine.identity);
         if engine.daemon_is_ours() {
-            engine.neighbours = neighbours::Neighbours::offered(engine.route.as_ref().map(Route::socket));
+            let daemon = engine.route.as_ref().map(Route::socket);
+            engine.neighbours = neighbours::Neighbours::offered(daemon, &settings);
             let wake_time = Duration::from_nanos(engine.identity.wake_time.into());
             engine.neighbours.spinner().set_wake_time(wake_time);
         }
@@ -124,7 +128,7 @@ impl Engine {
         Ok(engine)
     }
 
-    fn unenrolled(socket: OwnedFd) -> Self {
+    fn unenrolled(socket: OwnedFd, settings: &Settings) -> Self {
         let nobody = EnrolReply {
             tid: Tid::ANY,
             parent: 0,
@@ -137,7 +141,7 @@ impl Engine {
             private_network: false,
             wake_time: 0,
         };
-        let inbox = Inbox::new();
+        let inbox = Inbox::new(settings.queue_max);
         Self {
             route: Some(Route::new(socket, inbox.limit())),
             options: Options::new(&nobody),

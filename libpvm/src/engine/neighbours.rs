@@ -10,6 +10,7 @@
 
 use super::lending::Lender;
 use super::patience::Spinner;
+use super::settings::Settings;
 use bytes::{Bytes, BytesMut};
 use pvm_shm::ring::{self, IN_LINE, Place, Reader, Record, Writer};
 use pvm_shm::{Mapping, Memory, Outbox, bell};
@@ -85,6 +86,8 @@ pub(super) struct Neighbours {
     /// A task of this host has sent something.
     is_addressed: bool,
     own: Option<Own>,
+    /// Bytes of shared memory that this task may fill.
+    own_max: u64,
     /// Readable when the bell has rung or the daemon has sent something: what a program waits at. Made when it first does.
     front: OnceLock<Option<OwnedFd>>,
     table: Vec<Neighbour>,
@@ -115,12 +118,10 @@ pub(super) struct Own {
 }
 
 impl Own {
-    /// Makes it, unless the system does not give it.
-    pub(super) fn new() -> Option<Self> {
+    fn new(limit: u64) -> Option<Self> {
         if !pvm_shm::lineage::watch() {
             return None;
         }
-        let limit = setting("PVM_SHM_MAX").unwrap_or(pvm_wire::limits::SHARED_MAX);
         let outbox = Outbox::new(limit).ok()?;
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok()?;
         Some(Self { outbox, bell, limit })
@@ -131,21 +132,13 @@ fn add_to(both: &OwnedFd, fd: BorrowedFd<'_>) -> Option<()> {
     epoll::add(both, fd, epoll::EventData::new_u64(0), epoll::EventFlags::IN).ok()
 }
 
-fn setting(name: &str) -> Option<u64> {
-    std::env::var(name).ok()?.parse().ok()
-}
-
-/// Whether the user wants memory to be shared.
-fn wanted() -> bool {
-    setting("PVM_SHM") != Some(0)
-}
-
 impl Default for Neighbours {
     fn default() -> Self {
         Self {
             are_possible: false,
             is_addressed: false,
             own: None,
+            own_max: 0,
             front: OnceLock::new(),
             table: Vec::new(),
             last: 0,
@@ -165,15 +158,21 @@ impl Default for Neighbours {
 
 impl Neighbours {
     /// With a daemon that hands over what is shared, and its socket.
-    pub(super) fn offered(daemon: Option<Arc<OwnedFd>>) -> Self {
+    pub(super) fn offered(daemon: Option<Arc<OwnedFd>>, settings: &Settings) -> Self {
         let spinner = daemon.map(Spinner::with_daemon).unwrap_or_default();
-        Self { are_possible: wanted(), spinner: Arc::new(spinner), ..Self::default() }
+        let (are_possible, own_max) = (settings.shares, settings.shared_max);
+        Self { are_possible, own_max, spinner: Arc::new(spinner), ..Self::default() }
     }
 
     /// They could be, and nothing is shared yet.
     #[inline]
     pub(super) fn are_offered(&self) -> bool {
         self.are_possible && self.own.is_none()
+    }
+
+    /// What they are to be given, unless the system does not give it.
+    pub(super) fn make_own(&self) -> Option<Own> {
+        Own::new(self.own_max)
     }
 
     /// There will be none.

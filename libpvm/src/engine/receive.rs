@@ -14,9 +14,6 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-/// Default of `PVM_QUEUE_MAX_BYTES`.
-const QUEUE_MAX: usize = 4 * 1024 * 1024 * 1024;
-
 /// How long a call waits for a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
@@ -70,15 +67,15 @@ pub(super) struct Inbox {
 }
 
 impl Inbox {
-    pub(super) fn new() -> Self {
-        let limit = std::env::var("PVM_QUEUE_MAX_BYTES").ok().and_then(|text| text.parse().ok());
+    /// Empty; reads no more when it holds this many bytes.
+    pub(super) fn new(limit: usize) -> Self {
         Self {
             queue: VecDeque::new(),
             seen: 0,
             early: Vec::new(),
             deferred: VecDeque::new(),
             held: 0,
-            limit: limit.unwrap_or(QUEUE_MAX),
+            limit,
             notices: 0,
         }
     }
@@ -391,7 +388,7 @@ mod tests {
             header: MessageHeader { tag, ..MessageHeader::default() },
             body: pvm_wire::Body::new(),
         };
-        Inbox { queue: tags.iter().map(message).collect(), ..Inbox::new() }
+        Inbox { queue: tags.iter().map(message).collect(), ..Inbox::new(usize::MAX) }
     }
 
     #[test]

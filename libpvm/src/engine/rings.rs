@@ -1,7 +1,7 @@
 //! Sending to neighbours and receiving from them: see [`super::neighbours`].
 
 use super::direct::{DONT_ROUTE, ROUTE_DIRECT};
-use super::neighbours::{Own, Way, turn};
+use super::neighbours::{Way, turn};
 use super::patience::Spinner;
 use super::peers::Peer;
 use super::route::Route;
@@ -27,7 +27,7 @@ impl Engine {
     /// sends to a task of this host again does, and who hears from one.
     pub(super) fn share(&mut self) {
         let Some(route) = self.route.as_mut().filter(|_| self.neighbours.are_offered()) else { return };
-        let Some(own) = Own::new() else { return self.neighbours.decline() };
+        let Some(own) = self.neighbours.make_own() else { return self.neighbours.decline() };
         let message = Message {
             src: self.identity.tid,
             dst: Tid::MY_DAEMON,

@@ -22,7 +22,8 @@ enum Until {
     Forever,
     /// It polls, or waits for no time at all: see [`Reach`].
     Now(Wait),
-    Deadline(Instant),
+    /// Until then, the time that the program gave from now.
+    Deadline(Instant, Duration),
 }
 
 impl Until {
@@ -34,7 +35,7 @@ impl Until {
         match self {
             Self::Forever => Wait::Forever,
             Self::Now(_) => Wait::Poll,
-            Self::Deadline(end) => match end.saturating_duration_since(Instant::now()) {
+            Self::Deadline(end, _) => match end.saturating_duration_since(Instant::now()) {
                 Duration::ZERO => Wait::Poll,
                 left => Wait::For(left),
             },
@@ -43,10 +44,12 @@ impl Until {
 
     #[inline]
     fn reach(self, state: &mut State) -> Result<Reach, Failure> {
-        match self {
-            Self::Now(wait) => Ok(Reach::of(wait, state.engine()?.hides_unseen())),
-            Self::Forever | Self::Deadline(_) => Ok(Reach::All),
-        }
+        let wait = match self {
+            Self::Forever => return Ok(Reach::All),
+            Self::Now(wait) => wait,
+            Self::Deadline(_, span) => Wait::For(span),
+        };
+        Ok(Reach::of(wait, state.engine()?.hides_unseen()))
     }
 }
 
@@ -122,7 +125,7 @@ fn deadline(time: &TimeVal) -> Result<Until, Failure> {
         return Ok(Until::Now(Wait::For(span)));
     }
     // A time beyond the clock's end is for ever.
-    Ok(Instant::now().checked_add(span).map_or(Until::Forever, Until::Deadline))
+    Ok(Instant::now().checked_add(span).map_or(Until::Forever, |end| Until::Deadline(end, span)))
 }
 
 /// The id of a message that has come and stays unreceived, or 0.
@@ -376,8 +379,7 @@ impl Search {
     fn take_in(&mut self, state: &mut State, only_now: bool) -> Result<bool, Failure> {
         let before = state.arrived.len();
         let came = if only_now { state.take_in()? } else { state.take_ready()? };
-        if only_now
-            && before < state.arrived.len()
+        if before < state.arrived.len()
             && let Some(&id) = state.arrived.back()
             && !self.reach.admits(Tid::from_raw(state.buffers.get(id)?.info.src))
         {

@@ -80,8 +80,10 @@ impl Log {
 
     /// Sends `tracing`'s events here.
     pub fn subscribe(&self, filter: Option<&str>) -> Result<(), String> {
-        let filter =
-            EnvFilter::try_new(filter.unwrap_or(FILTER)).map_err(|error| format!("PVM_LOG: {error}"))?;
+        let filter = filter.unwrap_or(FILTER);
+        let filter = EnvFilter::try_new(filter).map_err(|error| {
+            format!("PVM_LOG={filter}: {error}; a level such as debug, or pvmd_core::batch=debug, is one")
+        })?;
         tracing_subscriber::fmt()
             .with_env_filter(filter)
             .event_format(Plain)
