@@ -1,7 +1,10 @@
 //! Teams of tasks that take turns on a host: real processes, and what their daemons tell each other.
 
+#[allow(dead_code, reason = "other programs use the rest")]
+mod c_support;
 mod rust_support;
 
+use c_support::Library;
 use pvm3::{Any, Pack, Routing, Scope, Task, Tid};
 use rust_support::Test;
 use std::process::ExitCode;
@@ -11,6 +14,7 @@ use std::time::{Duration, Instant};
 const TESTS: &[Test] = &[
     ("epochs_arrive", epochs_arrive),
     ("a_team_that_sleeps_lends_its_slot", a_team_that_sleeps_lends_its_slot),
+    ("a_team_of_c_programs_lends_its_slot", a_team_of_c_programs_lends_its_slot),
     ("stopped_tasks_hear_what_they_are_told", stopped_tasks_hear_what_they_are_told),
     ("who_leaves_is_not_left_stopped", who_leaves_is_not_left_stopped),
     ("tasks_say_how_long_they_spin", tasks_say_how_long_they_spin),
@@ -201,24 +205,40 @@ fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// With slices of two seconds: by these alone the others would be stopped whenever there is an answer.
 fn a_team_that_sleeps_lends_its_slot() {
     let Some((mut task, far)) = with_host(2000) else { return };
     let echo = start(&mut task, "echo", 1, "waits", "far")[0];
-    let busy = start_busy(&mut task)[0];
-    let busy = process_of(&mut task, busy);
+    expect_slot_lent(&mut task, echo, far);
+}
+
+fn a_team_of_c_programs_lends_its_slot() {
+    if !c_support::have_compiler("cc") {
+        return;
+    }
+    let Some((mut task, far)) = with_host(2000) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let program = c_support::compile("echo.c", Library::Static, folder.path());
+    let spawn = task.spawn(program.to_str().unwrap()).team("waits").on_host("far");
+    let echo = spawn.start().unwrap().tids[0];
+    expect_slot_lent(&mut task, echo, far);
+}
+
+/// With slices of two seconds: by these alone the others would be stopped whenever there is an answer.
+fn expect_slot_lent(task: &mut Task, echo: Tid, far: Tid) {
+    let busy = start_busy(task)[0];
+    let busy = process_of(task, busy);
     let ask = |task: &mut Task| {
         task.send(echo, WORK, &Pack::new()).unwrap();
         task.recv(echo, DONE).map(drop).unwrap();
     };
     // By then it has heard that it is to say when it sleeps.
-    ask(&mut task);
-    ask(&mut task);
+    ask(task);
+    ask(task);
     let report = task.turns(far).unwrap();
     assert!(report.is_shared && report.means == "stop", "{report:?}");
     let mut running = 0;
     for _ in 0..50 {
-        ask(&mut task);
+        ask(task);
         thread::sleep(Duration::from_millis(20));
         running += usize::from(state(busy) == Some('R'));
     }

@@ -37,6 +37,7 @@ pub use payload::{Form, Payload};
 pub use reach::Reach;
 pub use receive::{Choice, Wait};
 pub use timeline::Begun;
+pub use wait::{Waiter, sleep};
 
 use crate::error::{Error, Result};
 use bytes::Bytes;

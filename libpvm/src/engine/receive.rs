@@ -4,6 +4,7 @@
 //! in at most one message that no call has seen before. Otherwise a program that polls for two tags in turn would find the second of two
 //! messages before the first. [`Inbox::seen`] is the boundary.
 
+use super::wait::{self, Waiter};
 use super::{Engine, Near, Reach};
 use crate::error::{Error, Result};
 use pvm_wire::body::BodyWriter;
@@ -320,21 +321,7 @@ impl Engine {
 
     /// Waits at the descriptors, and reads what has come.
     fn sleep(&mut self, deadline: Option<Instant>) -> Result<bool> {
-        let ready = if may_wait(deadline) {
-            self.tell_waiting()?;
-            let begin = Instant::now();
-            let ready = if self.tells_sleep() {
-                self.sleep_and_tell(begin, deadline)?
-            } else {
-                self.wait_ready(None, deadline)?
-            };
-            self.neighbours.spinner().slept(begin.elapsed());
-            ready
-        } else {
-            self.wait_ready(None, deadline)?
-        };
-        self.read(&ready)?;
-        Ok(ready.is_any())
+        if may_wait(deadline) { wait::sleep(self, deadline) } else { self.await_input(deadline) }
     }
 
     /// Deals with what is for the library itself, and queues the rest.

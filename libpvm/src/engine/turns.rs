@@ -7,7 +7,6 @@
 //!
 //! Tasks of one host have one epoch, that of the page: messages in shared memory carry none.
 
-use super::wait::Ready;
 use super::{Engine, Payload, xdr_header};
 use crate::error::{Result, check};
 use pvm_shm::page::View;
@@ -16,10 +15,7 @@ use pvm_wire::codes::{CONTEXT_TC, CONTEXT_TM, Tcx, Tmx};
 use pvm_wire::coscheduling::Turn;
 use pvm_wire::{Message, Tid};
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::{Duration, Instant};
 
-/// A sleep of which nobody is told: others would be let go and stopped again for less than that takes.
-const SHORT: Duration = Duration::from_millis(1);
 /// Receivers that are told of in one wait.
 const RECEIVERS_MAX: usize = 256;
 
@@ -136,26 +132,14 @@ impl Engine {
         self.tell_daemon(Tmx::Waiting, &body)
     }
 
-    fn tell_daemon(&mut self, what: Tmx, body: &[u8]) -> Result<()> {
+    /// At once.
+    pub(super) fn tell_daemon(&mut self, what: Tmx, body: &[u8]) -> Result<()> {
         self.send_by_daemon(Tid::MY_DAEMON, xdr_header(what.tag(), CONTEXT_TM, 0), Payload::Parts(&[body]))
     }
 
     /// Whether the daemon wants to know when this task sleeps.
     pub(super) fn tells_sleep(&self) -> bool {
         self.hints.tells_sleep
-    }
-
-    /// Sleeps where others are stopped meanwhile: if it is for long the daemon is told, so that it lets them run.
-    pub(super) fn sleep_and_tell(&mut self, now: Instant, deadline: Option<Instant>) -> Result<Ready> {
-        let soon = now + SHORT;
-        let ready = self.wait_ready(None, Some(deadline.map_or(soon, |deadline| deadline.min(soon))))?;
-        if ready.is_any() || deadline.is_some_and(|deadline| deadline <= soon) {
-            return Ok(ready);
-        }
-        self.tell_daemon(Tmx::Asleep, &[])?;
-        let ready = self.wait_ready(None, deadline)?;
-        self.tell_daemon(Tmx::Awake, &[])?;
-        Ok(ready)
     }
 }
 

@@ -1,10 +1,13 @@
 //! Waiting at all sockets at once, and reading those at which something has come.
+//!
+//! [`sleep`] is how every task sleeps that waits for a message, in C, Fortran and Rust: what the daemon is to know of a sleep is said there.
 
 use super::Engine;
 use super::patience::Way;
 use super::peers::Peer;
 use super::route::Arrival;
 use crate::error::{Error, Result};
+use pvm_wire::codes::Tmx;
 use pvm_wire::{Message, PvmError, Tid};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -15,6 +18,79 @@ const TURN: usize = 1 << 20;
 
 /// Bytes of a message between hosts that takes its time.
 const FAR: usize = 32 << 10;
+
+/// A sleep of which the daemon is not told: others would be let go and stopped again for less than that takes.
+const UNTOLD: Duration = Duration::from_millis(1);
+
+/// A task that waits for a message.
+///
+/// The calls of the C interface hold nothing while they wait, so that signal handlers can call the library: the engine is there only
+/// within [`Waiter::with`], and a handler may have left the virtual machine meanwhile.
+pub trait Waiter {
+    /// How its calls fail.
+    type Error;
+
+    /// Does something with the engine; `None` if this process is no task any more.
+    fn with<R>(
+        &mut self,
+        act: impl FnOnce(&mut Engine) -> Result<R>,
+    ) -> std::result::Result<Option<R>, Self::Error>;
+
+    /// Waits at the engine's descriptors until this time, for ever without one. Whether the wait has ended before: by something that has
+    /// come, or a signal.
+    fn await_input(&mut self, deadline: Option<Instant>) -> std::result::Result<bool, Self::Error>;
+}
+
+/// Sleeps until something comes or the time is over; whether something may have come. The daemon is told before, if it is to know.
+pub fn sleep<W: Waiter>(waiter: &mut W, deadline: Option<Instant>) -> std::result::Result<bool, W::Error> {
+    let tells_sleep = waiter.with(|engine| {
+        engine.tell_waiting()?;
+        Ok(engine.tells_sleep())
+    })?;
+    let begin = Instant::now();
+    let came = match tells_sleep {
+        Some(true) => sleep_and_tell(waiter, begin + UNTOLD, deadline)?,
+        Some(false) => waiter.await_input(deadline)?,
+        None => true,
+    };
+    waiter.with(|engine| {
+        engine.neighbours.spinner().slept(begin.elapsed());
+        Ok(())
+    })?;
+    Ok(came)
+}
+
+/// Sleeps where others are stopped meanwhile: if it is beyond `soon` the daemon is told, so that it lets them run.
+fn sleep_and_tell<W: Waiter>(
+    waiter: &mut W,
+    soon: Instant,
+    deadline: Option<Instant>,
+) -> std::result::Result<bool, W::Error> {
+    let first = deadline.map_or(soon, |deadline| deadline.min(soon));
+    let came = waiter.await_input(Some(first))?;
+    if came || deadline.is_some_and(|deadline| deadline <= soon) {
+        return Ok(came);
+    }
+    waiter.with(|engine| engine.tell_daemon(Tmx::Asleep, &[]))?;
+    let came = waiter.await_input(deadline);
+    waiter.with(|engine| engine.tell_daemon(Tmx::Awake, &[]))?;
+    came
+}
+
+/// A Rust program's calls have the engine all the time.
+impl Waiter for Engine {
+    type Error = Error;
+
+    fn with<R>(&mut self, act: impl FnOnce(&mut Engine) -> Result<R>) -> Result<Option<R>> {
+        act(self).map(Some)
+    }
+
+    fn await_input(&mut self, deadline: Option<Instant>) -> Result<bool> {
+        let ready = self.wait_ready(None, deadline)?;
+        self.read(&ready)?;
+        Ok(ready.is_any())
+    }
+}
 
 /// What can be done without waiting.
 #[derive(Debug, Default)]

@@ -6,7 +6,7 @@ use super::send::array_length;
 use super::state::{Failure, Matcher, Outcome, State, briefly, locked};
 use super::tracepoints::{self, nothing, traced};
 use super::{errors, handlers, timeline};
-use crate::engine::{Begun, Reach, Spinner, Wait};
+use crate::engine::{Begun, Engine, Reach, Spinner, Wait, Waiter, sleep};
 use pvm_wire::events::{Datum, Event, Writer};
 use pvm_wire::{PvmError, Tid};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -252,38 +252,57 @@ fn take(state: &mut State, id: c_int) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Waits until the daemon has sent something, the time is over or a signal came.
+/// Waits until something has come, the time is over or a signal came.
 pub fn wait_for_input(time: Option<Duration>) -> Result<(), Failure> {
     let spinner = locked(|state| Ok(state.engine()?.spinner().clone()))?;
-    if spinner.spin(time.and_then(|time| Instant::now().checked_add(time))) {
-        return Ok(());
+    // A time beyond the clock's end is for ever.
+    let deadline = time.and_then(|time| Instant::now().checked_add(time));
+    if !spinner.spin(deadline) {
+        sleep(&mut Unlocked, deadline)?;
     }
-    let inputs = locked(|state| {
-        let may_sleep = state.engine()?.doze();
-        if may_sleep { state.descriptors() } else { Ok(Vec::new()) }
-    })?;
-    if inputs.is_empty() {
-        return Ok(());
+    Ok(())
+}
+
+/// This program, whose signal handlers can call the library while it waits.
+struct Unlocked;
+
+impl Waiter for Unlocked {
+    type Error = Failure;
+
+    fn with<R>(
+        &mut self,
+        act: impl FnOnce(&mut Engine) -> crate::error::Result<R>,
+    ) -> Result<Option<R>, Failure> {
+        locked(|state| Ok(state.engine.as_mut().map(act).transpose()?))
     }
-    let begin = Instant::now();
-    let time = time.map(|time| Timespec {
-        tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
-        tv_nsec: time.subsec_nanos().into(),
-    });
-    // SAFETY: only this thread closes them, in calls of the library: in a signal handler perhaps, which ends the wait.
-    let borrow = |&fd| unsafe { BorrowedFd::borrow_raw(fd) };
-    let mut descriptors: Vec<_> =
-        inputs.iter().map(|fd| PollFd::from_borrowed_fd(borrow(fd), PollFlags::IN)).collect();
-    let waited = poll(&mut descriptors, time.as_ref());
-    spinner.slept(begin.elapsed());
-    // A signal handler may have left the virtual machine.
-    locked(|state| {
-        state.engine.as_ref().inspect(|engine| engine.wake());
-        Ok(())
-    })?;
-    match waited {
-        Ok(_) | Err(Errno::INTR) => Ok(()),
-        Err(_) => Err(PvmError::SysErr.into()),
+
+    fn await_input(&mut self, deadline: Option<Instant>) -> Result<bool, Failure> {
+        let inputs = locked(|state| {
+            let may_sleep = state.engine()?.doze();
+            if may_sleep { state.descriptors() } else { Ok(Vec::new()) }
+        })?;
+        if inputs.is_empty() {
+            return Ok(true);
+        }
+        let time = deadline.map(|end| {
+            let left = end.saturating_duration_since(Instant::now());
+            let tv_sec = i64::try_from(left.as_secs()).unwrap_or(i64::MAX);
+            Timespec { tv_sec, tv_nsec: left.subsec_nanos().into() }
+        });
+        // SAFETY: only this thread closes them, in calls of the library: in a signal handler perhaps, which ends the wait.
+        let borrow = |&fd| unsafe { BorrowedFd::borrow_raw(fd) };
+        let mut descriptors: Vec<_> =
+            inputs.iter().map(|fd| PollFd::from_borrowed_fd(borrow(fd), PollFlags::IN)).collect();
+        let waited = poll(&mut descriptors, time.as_ref());
+        self.with(|engine| {
+            engine.wake();
+            Ok(())
+        })?;
+        match waited {
+            Ok(count) => Ok(count > 0),
+            Err(Errno::INTR) => Ok(true),
+            Err(_) => Err(PvmError::SysErr.into()),
+        }
     }
 }
 
