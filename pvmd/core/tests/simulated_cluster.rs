@@ -1,5 +1,9 @@
 //! The core alone, in a simulated cluster: fifty hosts, random delays, a batch of five thousand tasks placed exactly
 //! once, from two hundred seeds; and the same with managers and hosts that die.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "threads and environment are forbidden to the core, not to its tests"
+)]
 
 mod simulation;
 

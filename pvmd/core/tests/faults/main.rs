@@ -3,6 +3,10 @@
 //!
 //! `PVM_SIM_SEEDS=10000` (or `from..to`) tries so many seeds, `PVM_SIM_SEED=n` one, with its plan; a plan that fails is
 //! shortened to what matters and printed as it can be written down as a test.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "threads and environment are forbidden to the core, not to its tests"
+)]
 
 mod actions;
 mod check;

@@ -16,7 +16,7 @@ pub use pvmd_core::event::StartedHost;
 use pvmd_core::event::{Action, ConnId, Cookie, Event};
 use pvmd_core::hostfile::Hostfile;
 use pvmd_core::{Config, Core, Hosting, Limits};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub struct Recorder {
     pub core: Core,
     pub now: Duration,
     actions: VecDeque<Action>,
-    incoming: HashMap<ConnId, Reassembler>,
+    incoming: BTreeMap<ConnId, Reassembler>,
     next_conn: u64,
 }
 
@@ -77,7 +77,7 @@ impl Recorder {
     pub fn with(config: Config) -> Self {
         let mut core = Core::new(config, Duration::ZERO);
         let actions = core.start(Duration::ZERO).into();
-        Self { core, now: Duration::ZERO, actions, incoming: HashMap::new(), next_conn: 1 }
+        Self { core, now: Duration::ZERO, actions, incoming: BTreeMap::new(), next_conn: 1 }
     }
 
     pub fn feed(&mut self, event: Event) {
