@@ -1,0 +1,435 @@
+//! The core alone: queued batches in their home, from the request to the last notice.
+
+mod recorder;
+
+use pvm_wire::batch::{BatchId, BatchMsg};
+use pvm_wire::body::{BodyReader, BodyWriter};
+use pvm_wire::codes::{BATCH_TAG, CONTEXT_TM, Tm, Tmx};
+use pvm_wire::daemon::{DaemonMsg, PeerReply, PeerRequest};
+use pvm_wire::limits::BATCH_MAX;
+use pvm_wire::queue::{BatchEvent, NOTICES_HIGH, QueueRequest};
+use pvm_wire::spawn::{SpawnRequest, flags};
+use pvm_wire::{HostIndex, PvmError, Tid};
+use pvmd_core::event::{Action, ConnId, Cookie, Event};
+use recorder::{Recorder, host};
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+
+/// Context and tag of the notices.
+const NOTICES: (i32, i32) = (5, 77);
+const OWN: HostIndex = HostIndex::MASTER;
+
+/// A home with a parent, and all that it has said since a test looked last.
+struct Home {
+    r: Recorder,
+    parent: ConnId,
+    /// The connection and the process of the manager that was started last.
+    manager: (ConnId, Cookie),
+    managers: i32,
+    notices: Vec<BatchEvent>,
+    /// To managers.
+    said: Vec<BatchMsg>,
+    starts: Vec<Cookie>,
+    signals: Vec<i32>,
+    /// To the parent, other than notices: the integers of each.
+    answers: Vec<Vec<i32>>,
+    /// To other daemons.
+    told: Vec<DaemonMsg>,
+    /// Whether managers can be started.
+    has_managers: bool,
+}
+
+impl Home {
+    fn new() -> Self {
+        let mut r = Recorder::master();
+        let (parent, _) = r.enrol(200, 0);
+        r.nothing_else();
+        let manager = (ConnId(0), Cookie(0));
+        let (notices, said, starts, signals, answers, told) = Default::default();
+        Self {
+            r,
+            parent,
+            manager,
+            managers: 0,
+            notices,
+            said,
+            starts,
+            signals,
+            answers,
+            told,
+            has_managers: true,
+        }
+    }
+
+    /// A home that is no node of its batches: host 2 is.
+    fn with_node() -> Self {
+        let mut home = Self::new();
+        home.r.add_host(home.parent, 2);
+        home
+    }
+
+    fn feed(&mut self, event: Event) {
+        self.r.feed(event);
+        self.settle();
+    }
+
+    /// Carries out what is to be done: managers start and enrol, all else is written down.
+    fn settle(&mut self) {
+        while self.r.pending() {
+            match self.r.next() {
+                Action::Send { conn, header, data } => {
+                    let bytes = pvm_wire::FragmentHeader::SIZE + data.len();
+                    self.r.feed(Event::TaskDrained { conn, bytes });
+                    let mut message = pvm_wire::Reassembler::new(1 << 20);
+                    let pvm_wire::message::Assembled::Whole(message) = message.push(&header, data).unwrap()
+                    else {
+                        panic!("of several fragments");
+                    };
+                    self.hear(conn, &message);
+                }
+                Action::Start { cookies, program, .. } if program.manager => self.start_manager(cookies[0]),
+                Action::Start { cookies, .. } => self.starts.extend(cookies),
+                Action::Signal { pid, .. } => self.signals.push(pid),
+                Action::SendPeer { message, .. } => self.told.push(message),
+                Action::CloseTask { .. } | Action::EndFamily { .. } => {}
+                other => panic!("unexpected: {other:?}"),
+            }
+        }
+    }
+
+    fn hear(&mut self, conn: ConnId, message: &pvm_wire::Message) {
+        let ints = || BodyReader::new(&message.body).ints(message.body.len() / 4).expect("integers");
+        if conn != self.parent {
+            self.said.push(BatchMsg::decode(&message.body).expect("a batch message"));
+        } else if (message.header.context, message.header.tag) == NOTICES {
+            let ints = ints().try_into().expect("five integers");
+            self.notices.push(BatchEvent::from_ints(ints).expect("a notice").1);
+        } else {
+            self.answers.push(ints());
+        }
+    }
+
+    fn start_manager(&mut self, cookie: Cookie) {
+        if !self.has_managers {
+            return self
+                .r
+                .feed(Event::ProcessStarted { cookie, result: Err((PvmError::NoFile, "none".into())) });
+        }
+        self.managers += 1;
+        let pid = 300 + self.managers;
+        self.r.feed(Event::ProcessStarted { cookie, result: Ok((pid, "manager".into())) });
+        assert!(!self.r.pending());
+        self.manager = (self.r.enrol(pid, cookie.0).0, cookie);
+    }
+
+    /// The parent queues so many tasks, each of which may be started so many times more.
+    fn queue(&mut self, count: i32, restarts: i32, spawn: SpawnRequest) -> i32 {
+        let spawn = SpawnRequest { file: "program".into(), count, ..spawn };
+        let request = QueueRequest { context: NOTICES.0, tag: NOTICES.1, restarts, spawn };
+        self.say(Tmx::Queue, &request.encode());
+        self.answers.remove(0)[0]
+    }
+
+    fn say(&mut self, what: Tmx, body: &[u8]) {
+        self.r.say(self.parent, Tid::MY_DAEMON, what.tag(), CONTEXT_TM, body);
+        self.settle();
+    }
+
+    /// The manager decides.
+    fn decide(&mut self, message: &BatchMsg) {
+        self.r.say(self.manager.0, OWN.daemon(), BATCH_TAG, 0, &message.encode().expect("a body"));
+        self.settle();
+    }
+
+    fn grant(&mut self, batch: BatchId, host: HostIndex, n: u64) {
+        self.decide(&BatchMsg::Grant { batch, host, n, terms: None });
+    }
+
+    /// The manager was asked to place so many; the batch.
+    fn placed(&mut self, expected: u64) -> BatchId {
+        match self.said.remove(0) {
+            BatchMsg::Place { batch, count, soft: false, .. } if count == expected => batch,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The oldest process that was asked for runs; its task.
+    fn started(&mut self, pid: i32) -> Cookie {
+        let cookie = self.starts.remove(0);
+        self.feed(Event::ProcessStarted { cookie, result: Ok((pid, "/bin/program".into())) });
+        cookie
+    }
+
+    fn ended(&mut self, cookie: Cookie, status: i32) {
+        self.feed(Event::ProcessExited { cookie, status: ExitStatus::from_raw(status) });
+    }
+
+    fn manager_dies(&mut self) {
+        let (conn, cookie) = self.manager;
+        self.feed(Event::TaskClosed { conn, reason: None });
+        self.ended(cookie, 9);
+    }
+
+    fn notices(&mut self) -> Vec<BatchEvent> {
+        std::mem::take(&mut self.notices)
+    }
+
+    #[track_caller]
+    fn nothing_is_left(&mut self) {
+        let census = self.r.core.census();
+        let left = (census.spawns, census.waiting_batches, census.open_batches, census.pending);
+        assert_eq!(left, (0, 0, 0, 0));
+        assert_eq!(self.said.iter().filter(|said| matches!(said, BatchMsg::Place { .. })).count(), 0);
+    }
+}
+
+fn tids(notices: &[BatchEvent]) -> Vec<(u32, Tid)> {
+    let started = |notice: &BatchEvent| match *notice {
+        BatchEvent::Started { number, tid } => Some((number, tid)),
+        _ => None,
+    };
+    notices.iter().filter_map(started).collect()
+}
+
+#[test]
+fn what_is_asked_for_badly_is_refused_by_both_calls_alike() {
+    let bad = [
+        (0, "", PvmError::BadParam),
+        (-1, "", PvmError::BadParam),
+        (BATCH_MAX as i32 + 1, "", PvmError::OutOfRes),
+        (1, "by magic", PvmError::NotFound),
+    ];
+    for (count, policy, error) in bad {
+        let mut home = Home::new();
+        let spawn =
+            SpawnRequest { policy: policy.into(), file: "program".into(), count, ..SpawnRequest::default() };
+        assert_eq!(home.queue(count, 0, spawn.clone()), error.code());
+        home.r.request(home.parent, Tm::Spawn, &spawn.encode());
+        assert_eq!(home.r.answer(home.parent, Tm::Spawn)[0], error.code());
+        home.nothing_is_left();
+    }
+}
+
+#[test]
+fn a_batch_is_told_of_from_its_first_start_to_its_end() {
+    let mut home = Home::new();
+    let id = home.queue(3, 0, SpawnRequest::default());
+    assert!(id > 0);
+    let batch = home.placed(3);
+    home.grant(batch, OWN, 2);
+    let first = home.started(400);
+    let second = home.started(401);
+    let running = tids(&home.notices());
+    assert_eq!(running.iter().map(|run| run.0).collect::<Vec<_>>(), [0, 1]);
+    home.ended(first, 0);
+    assert_eq!(home.notices(), [BatchEvent::Ended { number: 0, tid: running[0].1, status: 0 }]);
+    home.grant(batch, OWN, 1);
+    let third = home.started(402);
+    assert_eq!(home.said.last(), Some(&BatchMsg::Done { batch }), "nothing is left to hand out");
+    home.decide(&BatchMsg::TasksNo { batch });
+    home.notices();
+    home.ended(second, 3 << 8);
+    home.ended(third, 0);
+    let notices = home.notices();
+    assert_eq!(notices.last(), Some(&BatchEvent::Done { done: 2, failed: 1, cancelled: 0 }));
+    assert_eq!(notices.len(), 3);
+    home.nothing_is_left();
+}
+
+#[test]
+fn a_task_that_fails_is_placed_again_as_often_as_it_may() {
+    let mut home = Home::new();
+    home.queue(1, 1, SpawnRequest::default());
+    let batch = home.placed(1);
+    home.grant(batch, OWN, 1);
+    let cookie = home.started(400);
+    home.decide(&BatchMsg::TasksNo { batch });
+    home.said.clear();
+    home.notices();
+    home.ended(cookie, 9);
+    let [BatchEvent::Again { number: 0, status: 9, .. }] = home.notices()[..] else { panic!("not again") };
+    assert_eq!(home.placed(1), batch, "it was released, and has a manager again");
+    home.grant(batch, OWN, 1);
+    let cookie = home.started(401);
+    home.ended(cookie, 9);
+    let notices = home.notices();
+    assert_eq!(notices[2..], [BatchEvent::Done { done: 0, failed: 1, cancelled: 0 }]);
+    home.decide(&BatchMsg::TasksNo { batch });
+    home.nothing_is_left();
+}
+
+#[test]
+fn a_cancelled_batch_ends_what_runs_and_what_is_being_started() {
+    let mut home = Home::new();
+    let id = home.queue(5, 3, SpawnRequest::default());
+    let batch = home.placed(5);
+    home.grant(batch, OWN, 2);
+    let first = home.started(400);
+    let second = home.starts[0];
+    home.notices();
+    home.say(Tmx::CancelBatch, &BodyWriter::new().int(id).finish());
+    assert_eq!(
+        (home.answers.remove(0), home.signals.len()),
+        (vec![0], 0),
+        "the start of both is not known yet"
+    );
+    home.grant(batch, OWN, 3);
+    assert_eq!(home.starts, [second], "nothing more is started");
+    home.started(401);
+    assert_eq!(home.signals, [400, 401]);
+    home.ended(first, 15);
+    home.ended(second, 15);
+    home.decide(&BatchMsg::TasksNo { batch });
+    assert_eq!(home.notices().last(), Some(&BatchEvent::Done { done: 0, failed: 0, cancelled: 5 }));
+    home.say(Tmx::CancelBatch, &BodyWriter::new().int(id).finish());
+    assert_eq!(home.answers.remove(0), [PvmError::NotFound.code()]);
+    home.nothing_is_left();
+}
+
+#[test]
+fn a_batch_that_no_node_can_take_fails_as_fast_as_its_notices_are_taken() {
+    let mut home = Home::new();
+    home.queue(3000, 0, SpawnRequest::default());
+    let batch = home.placed(3000);
+    home.decide(&BatchMsg::NoNodes { batch });
+    home.decide(&BatchMsg::TasksNo { batch });
+    let lost = |number| BatchEvent::Failed { number, tid: Tid::NONE, code: PvmError::NoHost.code() };
+    let notices = home.notices();
+    assert_eq!(notices.len(), NOTICES_HIGH as usize);
+    assert!((0..).zip(&notices).all(|(number, notice)| *notice == lost(number)));
+    let mut rest = Vec::new();
+    while home.r.core.census().spawns > 0 {
+        home.say(Tmx::NoticesTaken, &BodyWriter::new().int(NOTICES_HIGH as i32).finish());
+        assert!(!home.notices.is_empty(), "the batch stands still");
+        rest.extend(home.notices());
+    }
+    assert_eq!(rest.last(), Some(&BatchEvent::Done { done: 0, failed: 3000, cancelled: 0 }));
+    assert_eq!(notices.len() + rest.len(), 3001);
+    home.nothing_is_left();
+}
+
+#[test]
+fn without_a_manager_a_batch_fails_and_a_spawn_says_why() {
+    let mut home = Home::new();
+    home.has_managers = false;
+    home.queue(2, 1, SpawnRequest::default());
+    let notices = home.notices();
+    assert_eq!(notices.len(), 3);
+    assert_eq!(notices[2], BatchEvent::Done { done: 0, failed: 2, cancelled: 0 });
+    let spawn = SpawnRequest { file: "program".into(), count: 2, ..SpawnRequest::default() };
+    home.r.request(home.parent, Tm::Spawn, &spawn.encode());
+    let Action::Start { cookies, .. } = home.r.next() else { panic!("not a manager's start") };
+    home.r.feed(Event::ProcessStarted { cookie: cookies[0], result: Err((PvmError::NoFile, "none".into())) });
+    let (to, message) = home.r.message();
+    assert_eq!(to, home.parent);
+    let said = String::from_utf8_lossy(&message.body).into_owned();
+    assert!(said.contains("no task manager can be started"), "{said}");
+    home.nothing_is_left();
+}
+
+#[test]
+fn a_batch_goes_on_under_another_manager() {
+    let mut home = Home::new();
+    home.queue(2, 0, SpawnRequest::default());
+    let batch = home.placed(2);
+    home.grant(batch, OWN, 1);
+    home.manager_dies();
+    assert_eq!((home.managers, home.placed(1)), (2, batch));
+    home.grant(batch, OWN, 1);
+    for pid in [400, 401] {
+        let cookie = home.started(pid);
+        home.ended(cookie, 0);
+    }
+    home.decide(&BatchMsg::TasksNo { batch });
+    assert_eq!(home.notices().last(), Some(&BatchEvent::Done { done: 2, failed: 0, cancelled: 0 }));
+    home.nothing_is_left();
+}
+
+/// The number of the oldest order to another host, and how many tasks it is of.
+fn order(home: &mut Home) -> (pvm_wire::daemon::RequestId, u32) {
+    match home.told.remove(0) {
+        DaemonMsg::Request { id, what: PeerRequest::Exec { count, .. } } => (id, count),
+        other => panic!("not an order: {other:?}"),
+    }
+}
+
+#[test]
+fn what_a_lost_host_was_given_is_placed_again_unless_the_batch_is_cancelled() {
+    for cancelled in [false, true] {
+        let mut home = Home::with_node();
+        let id = home.queue(3, 0, SpawnRequest::default());
+        let batch = home.placed(3);
+        home.grant(batch, host(2), 2);
+        let (request, 2) = order(&mut home) else { panic!("another order") };
+        let result = host(2).task(1).raw();
+        let message = DaemonMsg::Reply {
+            id: request,
+            what: PeerReply::Started { results: vec![result], refusals: vec![] },
+        };
+        home.feed(Event::PeerMessage { host: host(2), message });
+        let notices = home.notices();
+        let none = BatchEvent::Failed { number: 1, tid: Tid::NONE, code: PvmError::DSysErr.code() };
+        assert_eq!(notices, [BatchEvent::Started { number: 0, tid: host(2).task(1) }, none]);
+        home.grant(batch, host(2), 1);
+        order(&mut home);
+        if cancelled {
+            home.say(Tmx::CancelBatch, &BodyWriter::new().int(id).finish());
+        }
+        home.said.clear();
+        home.feed(Event::PeerLost { host: host(2), reason: "a cable".into() });
+        home.decide(&BatchMsg::TasksNo { batch });
+        let lost = BatchEvent::Failed { number: 0, tid: host(2).task(1), code: PvmError::HostFail.code() };
+        if cancelled {
+            assert_eq!(home.notices(), [lost, BatchEvent::Done { done: 0, failed: 1, cancelled: 2 }]);
+        } else {
+            assert_eq!(home.notices(), [lost]);
+            assert!(home.said.contains(&BatchMsg::More { batch, count: 1 }), "{:?}", home.said);
+            home.decide(&BatchMsg::NoNodes { batch });
+            assert_eq!(home.notices().last(), Some(&BatchEvent::Done { done: 0, failed: 3, cancelled: 0 }));
+        }
+        home.nothing_is_left();
+    }
+}
+
+#[test]
+fn a_parent_that_leaves_has_nothing_more_started() {
+    let mut home = Home::new();
+    home.queue(4, 2, SpawnRequest::default());
+    let batch = home.placed(4);
+    home.grant(batch, OWN, 1);
+    let cookie = home.started(400);
+    home.feed(Event::TaskClosed { conn: home.parent, reason: None });
+    assert!(home.signals.is_empty(), "what runs goes on");
+    home.decide(&BatchMsg::TasksNo { batch });
+    home.ended(cookie, 0);
+    home.nothing_is_left();
+}
+
+#[test]
+fn eight_batches_at_a_time_have_managers_and_a_spawn_does_not_wait_for_them() {
+    let mut home = Home::new();
+    for _ in 0..9 {
+        home.queue(1, 0, SpawnRequest::default());
+    }
+    assert_eq!((home.managers, home.r.core.census().waiting_batches), (8, 1));
+    let spawn = SpawnRequest { file: "program".into(), count: 1, ..SpawnRequest::default() };
+    home.r.request(home.parent, Tm::Spawn, &spawn.encode());
+    home.settle();
+    assert_eq!((home.managers, home.r.core.census().waiting_batches), (9, 1));
+    assert!(matches!(home.said.last(), Some(BatchMsg::Place { soft: true, .. })));
+}
+
+#[test]
+fn a_pinned_spawn_fails_with_its_host() {
+    let mut home = Home::with_node();
+    let spawn =
+        SpawnRequest { place: "node2".into(), flags: flags::HOST, count: 2, ..SpawnRequest::default() };
+    let spawn = SpawnRequest { file: "program".into(), ..spawn };
+    home.r.request(home.parent, Tm::Spawn, &spawn.encode());
+    home.settle();
+    assert_eq!(order(&mut home).1, 2);
+    home.feed(Event::PeerLost { host: host(2), reason: "a cable".into() });
+    assert_eq!(home.answers.remove(0)[..3], [2, PvmError::HostFail.code(), PvmError::HostFail.code()]);
+    assert_eq!(home.managers, 0);
+    home.nothing_is_left();
+}
