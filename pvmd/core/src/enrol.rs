@@ -1,10 +1,10 @@
 //! How a process becomes a task, and how a task ends.
 
-use super::batch::SIGTERM;
 use super::event::{Action, ConnId, Cookie, Program};
 use super::flow::Source;
 use super::output::OutputStream;
-use super::spawn::SIGKILL;
+use super::spawn::{SIGKILL, SIGTERM};
+
 use super::tasks::{Conn, ConnState, Origin, ReplyTo, Task};
 use super::{Core, Timer};
 use pvm_wire::Tid;

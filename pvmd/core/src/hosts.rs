@@ -1,11 +1,11 @@
 //! The host table, the links to other daemons, and what follows when a host goes.
 
 use super::Core;
-use super::batch::SIGTERM;
 use super::event::Action;
 use super::flow::Source;
 use super::pending::{PeerTo, Waiter};
 use super::spans;
+use super::spawn::SIGTERM;
 use super::tasks::Origin;
 use pvm_sched::epochs::Epoch;
 use pvm_wire::daemon::{DaemonMsg, HostEntry, PeerReply, PeerRequest};

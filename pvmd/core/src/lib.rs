@@ -12,7 +12,6 @@
 #![forbid(unsafe_code)]
 
 mod add;
-mod batch;
 mod calm;
 mod census;
 mod config;
@@ -27,15 +26,11 @@ pub mod hostfile;
 mod hosts;
 mod mailbox;
 mod neighbours;
-mod notices;
 mod notify;
 mod observers;
 mod output;
 mod page;
 mod pending;
-mod placing;
-mod queue;
-mod refusals;
 mod requests;
 mod routing;
 mod services;
@@ -114,16 +109,16 @@ pub struct Core {
     linking: hosts::Linking,
     pending: BTreeMap<RequestId, (HostIndex, Waiter)>,
     queries: BTreeMap<QueryId, pending::TaskQuery>,
-    batch_queries: BTreeMap<pending::BatchQueryId, queue::BatchQuery>,
+    batch_queries: BTreeMap<pending::BatchQueryId, spawn::BatchQuery>,
 
     spawns: BTreeMap<spawn::SpawnId, spawn::Spawn>,
-    queues: queue::Queues,
+    queues: spawn::Queues,
     execs: BTreeMap<ExecId, spawn::Exec>,
     services: services::Services,
     tracers: tracer::Tracers,
     observers: observers::Observers,
-    managers: batch::Managers,
-    open_batches: BTreeMap<BatchId, batch::OpenBatch>,
+    managers: spawn::Managers,
+    open_batches: BTreeMap<BatchId, spawn::OpenBatch>,
     /// Load of the host as last read, cores.
     busy_cores: f64,
     /// The most programs at a time in the interval that was read, and in the one that runs.
@@ -187,12 +182,12 @@ impl Core {
             queries: BTreeMap::new(),
             batch_queries: BTreeMap::new(),
             spawns: BTreeMap::new(),
-            queues: queue::Queues::default(),
+            queues: spawn::Queues::default(),
             execs: BTreeMap::new(),
             services: services::Services::default(),
             tracers: tracer::Tracers::default(),
             observers: observers::Observers::default(),
-            managers: batch::Managers::default(),
+            managers: spawn::Managers::default(),
             open_batches: BTreeMap::new(),
             busy_cores: 0.0,
             most_running: 0,

@@ -5,7 +5,7 @@ use super::Core;
 use super::event::Cookie;
 use super::flow::Source;
 use super::pending::Waiter;
-use super::spawn::ExecTo;
+use super::spawn::{Exec, ExecTo};
 use super::tasks::{Origin, ReplyTo, Task};
 use pvm_wire::body::{BodyError, BodyReader, BodyWriter};
 use pvm_wire::codes::Sm;
@@ -172,7 +172,7 @@ impl Core {
     fn hand_to_tasker(&mut self, cookie: Cookie, path: &OsStr, env: &[OsString]) {
         let Some(task) = self.tasks.by_cookie(cookie).and_then(|tid| self.tasks.get_mut(tid)) else { return };
         let (tid, Some((exec, number))) = (task.tid, task.exec.take()) else { return };
-        if let Some(start) = self.execs.get(&exec).and_then(|exec| exec.handed.as_ref()) {
+        if let Some(start) = self.execs.get(&exec).and_then(Exec::handed) {
             let request = StartTask {
                 tid,
                 flags: start.spawn.flags,

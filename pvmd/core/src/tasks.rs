@@ -2,8 +2,8 @@
 
 use super::TimerKey;
 use super::event::{ConnId, Cookie};
-use super::notices::Notices;
 use super::spans;
+use super::spawn::Notices;
 use super::teams::TeamId;
 use bytes::Bytes;
 use pvm_wire::batch::BatchId;

@@ -328,6 +328,19 @@ fn without_a_manager_a_batch_fails_and_a_spawn_says_why() {
 }
 
 #[test]
+fn nodes_hear_that_a_batch_is_over_whose_manager_died_when_nothing_waited() {
+    let mut home = Home::new();
+    home.queue(1, 0, SpawnRequest::default());
+    let batch = home.placed(1);
+    home.grant(batch, OWN, 1);
+    home.manager_dies();
+    let cookie = home.started(400);
+    home.ended(cookie, 0);
+    assert_eq!(home.notices().last(), Some(&BatchEvent::Done { done: 1, failed: 0, cancelled: 0 }));
+    home.nothing_is_left();
+}
+
+#[test]
 fn a_batch_goes_on_under_another_manager() {
     let mut home = Home::new();
     home.queue(2, 0, SpawnRequest::default());

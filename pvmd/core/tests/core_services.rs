@@ -156,6 +156,25 @@ fn tasked(r: &mut Recorder) -> (ConnId, ConnId, Tid, i32) {
 }
 
 #[test]
+fn a_tasker_that_comes_late_starts_the_rest_of_an_order() {
+    let mut r = Recorder::with(Config { task_limit: 4, ..recorder::config(HostIndex::MASTER) });
+    let ((tasker, _), (spawner, _)) = (r.enrol(100, 0), r.enrol(101, 0));
+    r.request(spawner, Tm::Spawn, &program(3).encode());
+    let Action::Start { cookies, .. } = r.next() else { panic!("not a start") };
+    let [first, second] = cookies[..] else { panic!("{} are started", cookies.len()) };
+    assert_eq!(register(&mut r, tasker, Tm::Tasker, 1), [0]);
+    r.feed(Event::ProcessStarted { cookie: first, result: Ok((200, "/bin/prog".into())) });
+    r.feed(Event::ProcessExited { cookie: first, status: ExitStatus::default() });
+    r.feed(Event::ProcessStarted { cookie: second, result: Ok((201, "/bin/prog".into())) });
+    let Action::Locate { cookies, .. } = r.next() else { panic!("nothing to locate") };
+    r.feed(Event::Located { cookies, result: Ok(("/bin/prog".into(), vec![])) });
+    let body = told(&mut r, tasker, Sm::StTask);
+    let tid = BodyReader::new(&body).int().unwrap();
+    let answer = r.answer(spawner, Tm::Spawn);
+    assert_eq!((answer[0], answer[3]), (3, tid));
+}
+
+#[test]
 fn a_tasker_starts_tasks_and_reports_their_end() {
     let mut r = Recorder::master();
     let (tasker, _, tid, cookie) = tasked(&mut r);

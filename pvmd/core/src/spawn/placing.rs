@@ -1,13 +1,13 @@
-//! A batch in placement: which of its tasks wait, and what each node has been given.
+//! Which tasks of a spawn wait, for which nodes, and what each node has been given.
 
 use pvm_sched::policy::Policy;
+use pvm_wire::HostIndex;
 use pvm_wire::batch::Terms;
 use pvm_wire::queue::NodeTally;
-use pvm_wire::{HostIndex, PvmError, Tid};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// A batch in placement, in its home daemon.
-#[derive(Debug)]
+/// The tasks of a spawn that wait, in its home daemon.
+#[derive(Debug, Default)]
 pub(super) struct Placing {
     /// Nodes that may be given tasks.
     pub nodes: BTreeSet<HostIndex>,
@@ -15,15 +15,11 @@ pub(super) struct Placing {
     pub newcomers: bool,
     /// Ranges (first, count) of tasks that no node has been given.
     unassigned: VecDeque<(u32, u32)>,
-    /// The manager that hands it out, unless none is needed or available at the moment.
-    pub manager: Option<Tid>,
     /// Tasks that failed on a host and wait for another.
     again: Vec<(u32, HostIndex)>,
     pub policy: Policy,
-    /// Why what waits can never be placed.
-    pub hopeless: Option<PvmError>,
-    /// No node may be given more: what waits goes to them once all that they were given is settled.
-    pub beyond_limits: bool,
+    /// A manager has told the nodes that tasks wait, and none has told them that none do.
+    pub is_open: bool,
     /// What each node has been given.
     tallies: BTreeMap<HostIndex, NodeTally>,
 }
@@ -35,11 +31,9 @@ impl Placing {
             nodes: nodes.into_iter().collect(),
             newcomers,
             unassigned: VecDeque::from([(0, count)]),
-            manager: None,
             again: Vec::new(),
             policy,
-            hopeless: None,
-            beyond_limits: false,
+            is_open: false,
             tallies: BTreeMap::new(),
         }
     }
@@ -47,12 +41,6 @@ impl Placing {
     /// Tasks that no node has been given: `T_c`.
     pub fn waiting(&self) -> u32 {
         self.unassigned.iter().map(|(_, count)| count).sum::<u32>() + self.again.len() as u32
-    }
-
-    /// In a few words, for people.
-    pub fn summary(&self) -> String {
-        let manager = self.manager.map_or("no manager".to_owned(), |tid| format!("manager {tid}"));
-        format!("{} not assigned, {} nodes, {manager}", self.waiting(), self.nodes.len())
     }
 
     /// Takes up to `n` tasks out of those that wait, for a host: one that has failed a task gets it again only if there is

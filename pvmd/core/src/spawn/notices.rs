@@ -3,9 +3,10 @@
 //! A parent's library counts what its program takes, and says so from time to time. While too many notices are on their way, no more
 //! of the parent's batches is handed out: they have no manager then, as if nothing waited.
 
-use super::Core;
-use super::flow::Source;
-use super::spawn::SpawnId;
+use super::home::SpawnId;
+use super::state::Event;
+use crate::Core;
+use crate::flow::Source;
 use pvm_wire::Tid;
 use pvm_wire::body::{BodyError, BodyReader};
 use pvm_wire::queue::{BatchEvent, NOTICE, NOTICES_HIGH, NOTICES_LOW};
@@ -13,7 +14,7 @@ use tracing::debug;
 
 /// Notices that a task has been sent and has not taken.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Notices {
+pub(crate) struct Notices {
     untaken: u32,
     /// They were too many, and are not few yet.
     hold: bool,
@@ -42,24 +43,24 @@ impl Core {
     /// Tells the parent of a queued batch what has happened, if it wants to know.
     pub(super) fn tell_parent(&mut self, id: SpawnId, event: BatchEvent) {
         let Some(spawn) = self.spawns.get(&id) else { return };
-        let Some(queue) = &spawn.queue else { return };
+        let Some(queue) = spawn.queue() else { return };
         let Some((context, tag)) = queue.notices else { return };
         let (parent, body) = (spawn.spawner, event.encode(queue.id));
         self.send_marked(Source::Daemon, parent, (context, tag, NOTICE), body);
         if self.tasks.get_mut(parent).is_some_and(|task| task.notices.add()) {
             debug!(%parent, "has more notices than it takes: its batches wait");
             for id in self.queues_of(parent) {
-                self.release_manager(id);
+                self.step(id, Event::Held);
             }
         }
     }
 
     /// A task's program has taken notices.
-    pub(super) fn on_notices_taken(&mut self, parent: Tid, body: &[u8]) -> Result<(), BodyError> {
+    pub(crate) fn on_notices_taken(&mut self, parent: Tid, body: &[u8]) -> Result<(), BodyError> {
         let count = BodyReader::new(body).int()?.cast_unsigned();
         if self.tasks.get_mut(parent).is_some_and(|task| task.notices.taken(count)) {
             for id in self.queues_of(parent) {
-                self.hand_out(id);
+                self.hand_out(id, 0);
             }
         }
         Ok(())
@@ -67,7 +68,7 @@ impl Core {
 
     /// Whether nothing may be started because the parent has too many notices to take.
     pub(super) fn is_held(&self, id: SpawnId) -> bool {
-        let queued = self.spawns.get(&id).filter(|spawn| spawn.queue.is_some());
+        let queued = self.spawns.get(&id).filter(|spawn| spawn.queue().is_some());
         queued.and_then(|spawn| self.tasks.get(spawn.spawner)).is_some_and(|parent| parent.notices.hold)
     }
 }

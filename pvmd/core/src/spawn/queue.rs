@@ -3,17 +3,18 @@
 //! A queued batch is a [`Spawn`] that nodes pull as any other; its tasks are followed to their ends, since those make room, may
 //! have to be made good by another start, and are told to the parent.
 
-use super::Core;
-use super::flow::Source;
-use super::pending::{BatchQueryId, PeerTo, Waiter};
-use super::spawn::{Spawn, SpawnId, parent_of};
-use super::tasks::{ReplyTo, Task};
+use super::SIGTERM;
+use super::home::{Demand, Kind, Spawn, SpawnId};
+use super::state::{Event, State};
+use crate::Core;
+use crate::flow::Source;
+use crate::pending::{BatchQueryId, PeerTo, Waiter};
+use crate::tasks::{ReplyTo, Task};
 use pvm_sched::policy::Policy;
 use pvm_wire::batch::BatchId;
 use pvm_wire::body::BodyWriter;
 use pvm_wire::codes::EXTENSION_VERSION;
 use pvm_wire::daemon::{DaemonMsg, PeerReply, PeerRequest};
-use pvm_wire::limits::BATCH_MAX;
 use pvm_wire::protocol::OutputEvent;
 use pvm_wire::queue::{BatchEvent, BatchRecord, QueueRequest};
 use pvm_wire::spawn::flags;
@@ -39,8 +40,6 @@ pub(super) struct Queue {
     running: BTreeMap<u32, Tid>,
     /// Ends of tasks whose start is not known here yet.
     early: BTreeMap<u32, (Tid, i32)>,
-    /// No more is started.
-    cancelled: bool,
     total: u32,
     count: Counts,
 }
@@ -64,7 +63,7 @@ enum Fate {
 
 /// The queued batches of a home, by the ids that programs see, and those that have ended last.
 #[derive(Debug, Default)]
-pub(super) struct Queues {
+pub(crate) struct Queues {
     ids: BTreeMap<i32, SpawnId>,
     next: u32,
     ended: VecDeque<BatchRecord>,
@@ -72,7 +71,7 @@ pub(super) struct Queues {
 
 /// A list of batches being gathered from several hosts.
 #[derive(Debug)]
-pub(super) struct BatchQuery {
+pub(crate) struct BatchQuery {
     to: ReplyTo,
     missing: BTreeSet<HostIndex>,
     batches: Vec<BatchRecord>,
@@ -87,7 +86,6 @@ impl Queue {
             tries: BTreeMap::new(),
             running: BTreeMap::new(),
             early: BTreeMap::new(),
-            cancelled: false,
             total,
             count: Counts::default(),
         }
@@ -108,16 +106,16 @@ impl Queue {
     }
 
     /// Takes note of how a task came to its end; what its parent is told, and whether it waits again.
-    fn conclude(&mut self, number: u32, tid: Tid, fate: Fate) -> (BatchEvent, bool) {
+    fn conclude(&mut self, number: u32, tid: Tid, fate: Fate, is_cancelled: bool) -> (BatchEvent, bool) {
         let (Fate::Ended(status) | Fate::Lost(status)) = fate;
         let well = matches!(fate, Fate::Ended(0));
-        if !well && !self.cancelled && self.may_try_again(number) {
+        if !well && !is_cancelled && self.may_try_again(number) {
             return (BatchEvent::Again { number, tid, status }, true);
         }
         self.tries.remove(&number);
         match well {
             true => self.count.done += 1,
-            false if self.cancelled => self.count.cancelled += 1,
+            false if is_cancelled => self.count.cancelled += 1,
             false => self.count.failed += 1,
         }
         let event = match fate {
@@ -140,18 +138,10 @@ impl Queue {
 /// As home.
 impl Core {
     /// A task asks for a queued batch.
-    pub(super) fn on_queue(&mut self, parent: Tid, to: ReplyTo, mut request: QueueRequest) {
-        let policy = match self.policy_of(&request.spawn.policy) {
-            Ok(policy) => policy,
-            Err(reason) => {
-                let body = BodyWriter::new().int(PvmError::NotFound.code()).str(reason).finish();
-                return self.reply(to, body);
-            }
-        };
-        let count = match u32::try_from(request.spawn.count) {
-            Ok(count) if (1..=BATCH_MAX as u32).contains(&count) => count,
-            Ok(0) | Err(_) => return self.reply_int(to, PvmError::BadParam.code()),
-            Ok(_) => return self.reply_int(to, PvmError::OutOfRes.code()),
+    pub(crate) fn on_queue(&mut self, parent: Tid, to: ReplyTo, mut request: QueueRequest) {
+        let demand @ Demand { count, .. } = match self.demand(&request.spawn) {
+            Ok(demand) => demand,
+            Err(answer) => return self.reply(to, answer),
         };
         let Some(name) = self.free_batch_id() else {
             return self.reply_int(to, PvmError::OutOfRes.code());
@@ -161,18 +151,7 @@ impl Core {
         let id = SpawnId(self.next_id());
         self.queues.ids.insert(name, id);
         self.reply_int(to, name);
-        let newcomers = request.spawn.flags & (flags::HOST | flags::ARCH) == 0;
-        let hosts = self.begin_spawn(id, Spawn::queued(parent, request.spawn, queue));
-        self.place_batch(id, hosts, newcomers, count, policy);
-    }
-
-    /// The policy of this name, or the machine's if it is empty.
-    pub(super) fn policy_of(&self, name: &str) -> Result<Policy, String> {
-        if name.is_empty() {
-            Ok(self.config.policy)
-        } else {
-            name.parse().map_err(|error| format!("{error}"))
-        }
+        self.begin_spawn(id, parent, request.spawn, Kind::Queue(queue), demand);
     }
 
     /// An id that no other batch of the whole machine has.
@@ -194,16 +173,17 @@ impl Core {
             }
             let tid = Tid::from_raw(result);
             let Some(spawn) = self.spawns.get_mut(&id) else { return };
-            let (output, spawner, parent) = (spawn.request.output, spawn.spawner, parent_of(spawn));
-            let (trace, Some(queue)) = (spawn.request.trace, &mut spawn.queue) else { return };
-            let (cancelled, early) = (queue.cancelled, queue.early.remove(&number));
+            let (output, spawner, parent) = (spawn.request.output, spawn.spawner, spawn.parent());
+            let (trace, is_cancelled) = (spawn.request.trace, spawn.state() == State::Cancelled);
+            let Some(queue) = spawn.queue_mut() else { return };
+            let early = queue.early.remove(&number);
             queue.running.insert(number, tid);
             self.trace_spawned(trace, tid, parent);
             self.send_output(Source::Daemon, output, tid, OutputEvent::Spawned(spawner.raw()));
             self.tell_parent(id, BatchEvent::Started { number, tid });
             match early {
                 Some((_, status)) => self.on_batch_task_ended(id, number, tid, status),
-                None if cancelled => self.signal(tid, SIGTERM),
+                None if is_cancelled => self.signal(tid, SIGTERM),
                 None => {}
             }
         }
@@ -212,7 +192,7 @@ impl Core {
 
     /// A host says that a task of a queued batch has ended.
     pub(super) fn on_batch_task_ended(&mut self, id: SpawnId, number: u32, tid: Tid, status: i32) {
-        let Some(queue) = self.spawns.get_mut(&id).and_then(|spawn| spawn.queue.as_mut()) else { return };
+        let Some(queue) = self.spawns.get_mut(&id).and_then(Spawn::queue_mut) else { return };
         if queue.running.get(&number) == Some(&tid) {
             queue.running.remove(&number);
             if let Some(host) = tid.host() {
@@ -226,51 +206,45 @@ impl Core {
 
     fn queue_concluded(&mut self, id: SpawnId, number: u32, tid: Tid, host: HostIndex, fate: Fate) {
         let Some(spawn) = self.spawns.get_mut(&id) else { return };
-        let (Some(queue), Some(placing)) = (&mut spawn.queue, &mut spawn.placing) else { return };
-        let (event, again) = queue.conclude(number, tid, fate);
-        if again {
-            placing.try_again(number, host);
-        }
+        let is_cancelled = spawn.state() == State::Cancelled;
+        let Some(queue) = spawn.queue_mut() else { return };
+        let (event, again) = queue.conclude(number, tid, fate, is_cancelled);
         debug!(batch = format!("{:x}", queue.id), ?event, "a task of a queued batch");
+        if again {
+            spawn.placing.try_again(number, host);
+        }
         self.tell_parent(id, event);
         if again {
-            self.place_more(id, 1);
+            self.hand_out(id, 1);
         }
     }
 
-    /// What waits of a queued batch cannot be placed at all: it fails as fast as the parent takes the notices.
-    pub(super) fn queue_unplaced(&mut self, id: SpawnId, error: PvmError) {
+    /// What waits of a queued batch fails, as fast as the parent takes the notices.
+    pub(super) fn fail_waiting(&mut self, id: SpawnId, error: PvmError) {
         while !self.is_held(id) {
             let Some(spawn) = self.spawns.get_mut(&id) else { return };
-            let (Some(queue), Some(placing)) = (&mut spawn.queue, &mut spawn.placing) else { return };
-            let Some(number) = placing.give_up() else {
-                placing.hopeless = None;
+            let Some(number) = spawn.placing.give_up() else {
+                self.step(id, Event::NothingWaits);
                 break;
             };
+            let Some(queue) = spawn.queue_mut() else { return };
             queue.count.failed += 1;
             self.tell_parent(id, BatchEvent::Failed { number, tid: Tid::NONE, code: error.code() });
         }
         self.queue_settled(id);
     }
 
-    /// The host that was to start these is lost: they wait again, unless the batch is cancelled.
-    pub(super) fn queue_given_back(&mut self, id: SpawnId, first: u32, count: u32) {
-        let Some(spawn) = self.spawns.get_mut(&id) else { return };
-        let (Some(queue), Some(placing)) = (&mut spawn.queue, &mut spawn.placing) else { return };
-        if queue.cancelled {
-            queue.count.cancelled += count;
-            return self.queue_settled(id);
-        }
-        placing.give_back(first, count);
-        self.place_more(id, count);
+    /// So many tasks of a batch do not start any more, which is cancelled.
+    pub(super) fn queue_cancelled(&mut self, id: SpawnId, count: u32) {
+        let Some(queue) = self.spawns.get_mut(&id).and_then(Spawn::queue_mut) else { return };
+        queue.count.cancelled += count;
+        self.queue_settled(id);
     }
 
     /// A host is out, and tasks of queued batches with it.
     pub(super) fn queues_host_gone(&mut self, host: HostIndex) {
         for id in self.queues.ids.values().copied().collect::<Vec<_>>() {
-            let Some(queue) = self.spawns.get_mut(&id).and_then(|spawn| spawn.queue.as_mut()) else {
-                continue;
-            };
+            let Some(queue) = self.spawns.get_mut(&id).and_then(Spawn::queue_mut) else { continue };
             queue.early.retain(|_, (tid, _)| tid.host() != Some(host));
             let (lost, kept): (BTreeMap<u32, Tid>, _) =
                 std::mem::take(&mut queue.running).into_iter().partition(|(_, tid)| tid.host() == Some(host));
@@ -283,7 +257,7 @@ impl Core {
     }
 
     /// Its parent has left the machine: nobody could be told, so nothing more of its batches is started. What runs goes on.
-    pub(super) fn queues_parent_gone(&mut self, parent: Tid) {
+    pub(crate) fn queues_parent_gone(&mut self, parent: Tid) {
         for id in self.queues_of(parent) {
             self.cancel_queue(id, false);
         }
@@ -298,11 +272,12 @@ impl Core {
     /// Starts no more of a batch, and ends what runs if that is wanted.
     fn cancel_queue(&mut self, id: SpawnId, kill: bool) {
         let Some(spawn) = self.spawns.get_mut(&id) else { return };
-        let (Some(queue), Some(placing)) = (&mut spawn.queue, &mut spawn.placing) else { return };
-        queue.cancelled = true;
-        queue.count.cancelled += placing.clear();
+        let waiting = spawn.placing.clear();
+        let Some(queue) = spawn.queue_mut() else { return };
+        queue.count.cancelled += waiting;
         let running: Vec<Tid> = queue.running.values().copied().collect();
         info!(batch = format!("{:x}", queue.id), running = running.len(), kill, "batch cancelled");
+        self.step(id, Event::Cancelled);
         for tid in running.into_iter().filter(|_| kill) {
             self.signal(tid, SIGTERM);
         }
@@ -312,13 +287,14 @@ impl Core {
     /// Something about a queued batch has changed: perhaps it needs no manager for now, perhaps it is over.
     fn queue_settled(&mut self, id: SpawnId) {
         let Some(spawn) = self.spawns.get(&id) else { return };
-        let (Some(queue), Some(placing)) = (&spawn.queue, &spawn.placing) else { return };
+        let (Some(queue), waiting) = (spawn.queue(), spawn.placing.waiting()) else { return };
         let (total, over, running) = (queue.total, queue.over(), queue.running.len() as u32);
         let (name, policy, count) = (queue.id, self.config.policy, queue.count);
-        if over + running == total && placing.waiting() == 0 {
-            self.release_manager(id);
+        if over + running == total && waiting == 0 {
+            self.step(id, Event::NothingWaits);
         }
         if over == total {
+            self.step(id, Event::Over);
             let Counts { done, failed, cancelled, .. } = count;
             self.tell_parent(id, BatchEvent::Done { done, failed, cancelled });
             self.queues.ids.remove(&name);
@@ -329,7 +305,7 @@ impl Core {
     }
 
     /// Keeps a batch that has ended in the list for a while.
-    pub(super) fn remember(&mut self, record: BatchRecord) {
+    fn remember(&mut self, record: BatchRecord) {
         if self.queues.ended.len() >= REMEMBERED {
             self.queues.ended.pop_front();
         }
@@ -340,12 +316,12 @@ impl Core {
 /// As node.
 impl Core {
     /// Tasks of queued batches that run here or are about to.
-    pub(super) fn queued_here(&self) -> u64 {
+    pub(crate) fn queued_here(&self) -> u64 {
         self.tasks.iter().filter(|task| task.item.is_some()).count() as u64
     }
 
     /// A task has ended here: its batch's home is told.
-    pub(super) fn tell_home(&mut self, task: &Task, status: i32) {
+    pub(crate) fn tell_home(&mut self, task: &Task, status: i32) {
         // What was not known to be started is told as such.
         if let (Some((batch, number)), None) = (task.item, task.exec) {
             self.tell(batch.home, DaemonMsg::BatchTaskEnded { batch, number, tid: task.tid, status });
@@ -353,7 +329,7 @@ impl Core {
     }
 
     /// A host tells of the end of a task of a queued batch of ours.
-    pub(super) fn on_peer_task_ended(
+    pub(crate) fn on_peer_task_ended(
         &mut self,
         host: HostIndex,
         batch: BatchId,
@@ -370,7 +346,7 @@ impl Core {
 /// Listing and cancelling, wherever the batch has its home.
 impl Core {
     /// A task wants to know of all batches.
-    pub(super) fn on_list_batches(&mut self, to: ReplyTo) {
+    pub(crate) fn on_list_batches(&mut self, to: ReplyTo) {
         let hosts: Vec<HostIndex> = self.hosts.iter().map(|entry| entry.index).collect();
         let id = BatchQueryId(self.next_id());
         let missing = hosts.iter().copied().collect();
@@ -381,12 +357,12 @@ impl Core {
     }
 
     /// The batches of this home, those that have ended first.
-    pub(super) fn batch_records(&self) -> Vec<BatchRecord> {
+    pub(crate) fn batch_records(&self) -> Vec<BatchRecord> {
         let live = self.spawns.values().filter_map(|spawn| spawn.record(self.config.policy));
         self.queues.ended.iter().cloned().chain(live).collect()
     }
 
-    pub(super) fn on_batches_part(&mut self, from: HostIndex, id: BatchQueryId, batches: Vec<BatchRecord>) {
+    pub(crate) fn on_batches_part(&mut self, from: HostIndex, id: BatchQueryId, batches: Vec<BatchRecord>) {
         let Some(query) = self.batch_queries.get_mut(&id) else { return };
         query.missing.remove(&from);
         query.batches.extend(batches);
@@ -401,14 +377,14 @@ impl Core {
     }
 
     /// A task cancels a batch.
-    pub(super) fn on_cancel_batch(&mut self, to: ReplyTo, id: i32) {
+    pub(crate) fn on_cancel_batch(&mut self, to: ReplyTo, id: i32) {
         match Tid::from_raw(id).host().filter(|&home| id > 0 && self.is_reachable(home)) {
             Some(home) => self.ask(home, PeerRequest::CancelBatch { id }, Waiter::CancelBatch(to)),
             None => self.reply_int(to, PvmError::NotFound.code()),
         }
     }
 
-    pub(super) fn on_peer_cancels_batch(&mut self, to: PeerTo, id: i32) {
+    pub(crate) fn on_peer_cancels_batch(&mut self, to: PeerTo, id: i32) {
         let found = self.queues.ids.get(&id).copied();
         let code = if found.is_some() { 0 } else { PvmError::NotFound.code() };
         self.answer(to, PeerReply::BatchCancelled { code });
@@ -421,25 +397,30 @@ impl Core {
 impl Spawn {
     /// As it is listed; nothing if its tasks are confined to one host, so that nothing is placed.
     fn record(&self, machine: Policy) -> Option<BatchRecord> {
-        let placing = self.placing.as_ref()?;
+        if self.state() == State::Pinned {
+            return None;
+        }
         let policy = &self.request.policy;
-        let plain = Counts { done: self.started() as u32, failed: self.failed() as u32, ..Counts::default() };
-        let count = self.queue.as_ref().map_or(plain, |queue| queue.count);
+        let (id, running, count) = match &self.kind {
+            Kind::Queue(queue) => (queue.id, queue.running.len(), queue.count),
+            Kind::Call(call) => {
+                let (started, failed) = call.counts();
+                (0, 0, Counts { done: started as u32, failed: failed as u32, ..Counts::default() })
+            }
+        };
         Some(BatchRecord {
-            id: self.queue.as_ref().map_or(0, |queue| queue.id),
+            id,
             parent: self.spawner,
             file: self.request.file.clone(),
             policy: if policy.is_empty() { machine.name().to_owned() } else { policy.clone() },
             total: u32::try_from(self.request.count).unwrap_or(0),
-            waiting: placing.waiting(),
-            running: self.queue.as_ref().map_or(0, |queue| queue.running.len() as u32),
+            waiting: self.placing.waiting(),
+            running: running as u32,
             done: count.done,
             failed: count.failed,
             cancelled: count.cancelled,
             restarts: count.restarts,
-            nodes: placing.tallies(),
+            nodes: self.placing.tallies(),
         })
     }
 }
-
-const SIGTERM: i32 = super::batch::SIGTERM;

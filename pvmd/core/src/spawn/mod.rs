@@ -1,0 +1,35 @@
+//! Starting tasks.
+//!
+//! As *home* of a spawn, the spawner's daemon, this daemon knows what is to become of each task ([`home`]; [`queue`], if the
+//! spawn has returned already), how far the spawn is ([`state`]) and which manager hands out what waits ([`managers`]).
+//! As *node* it starts tasks when it is told to ([`node`]), and asks the managers of other tasks' spawns for work ([`pulling`]).
+
+mod home;
+mod managers;
+mod node;
+mod notices;
+mod placing;
+mod pulling;
+mod queue;
+mod refusals;
+mod state;
+
+pub(crate) use home::{Spawn, SpawnId};
+pub(crate) use managers::Managers;
+pub(crate) use node::{Exec, ExecTo};
+pub(crate) use notices::Notices;
+pub(crate) use pulling::OpenBatch;
+pub(crate) use queue::{BatchQuery, Queues};
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+/// Ends a process that can put its affairs in order, and one that cannot.
+pub(crate) const SIGTERM: i32 = 15;
+pub(crate) const SIGKILL: i32 = 9;
+
+/// `where` of a spawn, split at its first colon: host or architecture, and directory.
+fn split_place(place: &OsStr) -> (&OsStr, Option<&OsStr>) {
+    let mut parts = place.as_bytes().splitn(2, |&byte| byte == b':').map(OsStr::from_bytes);
+    (parts.next().unwrap_or_default(), parts.next())
+}

@@ -1,0 +1,166 @@
+//! As node: batches that this host may ask for tasks, `N_a = P − P_c` at a time (design D6; papers, section 1).
+
+use crate::Core;
+use crate::Timer;
+use crate::flow::Source;
+use pvm_sched::pulling::{self, Step, Ticket};
+use pvm_wire::batch::{Application, BatchId, BatchMsg};
+use pvm_wire::codes::{BATCH_TAG, Sm};
+use pvm_wire::{Message, Tid};
+use std::time::Duration;
+use tracing::{debug, error, warn};
+
+/// Bounds of a node's random wait before it looks again whether it has room.
+const RETRY_MS: std::ops::Range<u64> = 20..80;
+
+/// A batch that this node may ask for work.
+#[derive(Debug)]
+pub(crate) struct OpenBatch {
+    manager: Tid,
+    node: pulling::Node,
+    /// Its tasks wait for slots.
+    queued: bool,
+}
+
+impl Core {
+    /// `P_c`: programs running here or about to.
+    pub(crate) fn running(&self) -> usize {
+        let (ready, starting) = self.managers.counts();
+        self.tasks.len() - ready - starting
+    }
+
+    /// `P_c`: programs running here or about to, and the load from outside in the same measure.
+    fn load(&self) -> u64 {
+        // A core filled by others leaves no room for its share of P.
+        let outside = self.outside() * f64::from(self.config.task_target);
+        self.running() as u64 + outside.round() as u64
+    }
+
+    /// `P` and `P_c`, as they count for a batch.
+    fn filled(&self, batch: BatchId) -> (u64, u64) {
+        if !self.open_batches.get(&batch).is_some_and(|open| open.queued) {
+            return (self.config.task_target.into(), self.load());
+        }
+        let p = u64::from(self.config.slots);
+        let others = self.open_batches.iter().filter(|&(&id, open)| open.queued && id != batch);
+        let promised: u64 = others.map(|(_, open)| open.node.promised()).sum();
+        // However busy others keep the host, one task at a time gets its turn: a queue never stands still for good.
+        let outside = (self.outside() * p as f64).round() as u64;
+        (p, self.queued_here() + promised + outside.min(p.saturating_sub(1)))
+    }
+
+    /// The part of the cores that others than tasks keep busy.
+    fn outside(&self) -> f64 {
+        // Each program may account for one busy core; what is busy beyond that is not ours.
+        let busy = (self.busy_cores - self.most_running as f64).max(0.0);
+        busy / f64::from(self.config.cores.max(1))
+    }
+
+    /// How busy the cores of this host are, whoever keeps them busy.
+    pub(crate) fn on_load(&mut self, busy_cores: f64) {
+        self.busy_cores = if busy_cores.is_finite() { busy_cores } else { 0.0 };
+        let running = self.running();
+        self.most_running = std::mem::replace(&mut self.peak_running, running).max(running);
+        self.on_room();
+    }
+
+    /// Tasks of a batch wait, says this manager.
+    pub(super) fn open_batch(&mut self, manager: Tid, batch: BatchId, queued: bool) {
+        let fresh = || OpenBatch { manager, node: pulling::Node::new(), queued };
+        self.open_batches.entry(batch).or_insert_with(fresh).manager = manager;
+    }
+
+    /// Lets the node look at its load, and tells the manager what it wants.
+    fn look(&mut self, batch: BatchId, look: impl FnOnce(&mut pulling::Node, u64, u64, Duration) -> Step) {
+        let Some(Application { p, p_c, n_a }) = self.asks(batch, look) else { return };
+        let Some(manager) = self.open_batches.get(&batch).map(|open| open.manager) else { return };
+        let host = self.config.index;
+        // Before the table has come there are no batches of others.
+        let capability = self.hosts.get(host).map_or(self.config.capability, |entry| entry.capability);
+        self.send_batch(manager, &BatchMsg::Apply { batch, host, p, p_c, n_a, capability });
+    }
+
+    /// What the node asks for when it has looked at its load, if anything.
+    pub(super) fn asks(
+        &mut self,
+        batch: BatchId,
+        look: impl FnOnce(&mut pulling::Node, u64, u64, Duration) -> Step,
+    ) -> Option<Application> {
+        let (p, p_c) = self.filled(batch);
+        let wait = Duration::from_millis(self.random(RETRY_MS));
+        let open = self.open_batches.get_mut(&batch)?;
+        let n_a = match look(&mut open.node, p, p_c, wait) {
+            Step::Apply { n_a } => n_a,
+            Step::Decline { n_a, wait, ticket } => {
+                self.set_timer(wait, Timer::Retry(batch, ticket));
+                n_a
+            }
+            Step::Stay => return None,
+        };
+        Some(Application { p, p_c, n_a })
+    }
+
+    /// The tasks that were asked for run: there may be room for more.
+    pub(super) fn apply_again(&mut self, batch: BatchId) {
+        self.look(batch, pulling::Node::tasks_given);
+    }
+
+    /// The random wait is over.
+    pub(crate) fn on_retry(&mut self, batch: BatchId, ticket: Ticket) {
+        self.look(batch, |node, p, p_c, wait| node.retry(ticket, p, p_c, wait));
+    }
+
+    /// There may be room again: a task has ended here, or others leave more to us.
+    pub(crate) fn on_room(&mut self) {
+        for batch in self.open_batches.keys().copied().collect::<Vec<_>>() {
+            self.look(batch, |node, p, p_c, _| node.room(p, p_c));
+        }
+    }
+}
+
+/// Between home, managers and nodes.
+impl Core {
+    pub(super) fn send_batch(&mut self, to: Tid, message: &BatchMsg) {
+        match message.encode() {
+            Ok(body) if to == self.config.index.daemon() => {
+                let message = Message { src: to, dst: to, body: body.into(), ..Message::default() };
+                self.on_batch_message(&message);
+            }
+            Ok(body) => self.send_message(Source::Daemon, to, 0, BATCH_TAG, body),
+            Err(error) => error!(%error, "batch message lost"),
+        }
+    }
+
+    /// A message to this daemon that is not a task's request.
+    pub(crate) fn on_system_message(&mut self, message: &Message) {
+        if message.header.tag == BATCH_TAG {
+            self.on_batch_message(message);
+        } else if let Some(what) = Sm::from_tag(message.header.tag) {
+            self.on_service_message(what, message);
+        } else {
+            debug!(src = %message.src, tag = message.header.tag, "message to this daemon dropped");
+        }
+    }
+
+    fn on_batch_message(&mut self, message: &Message) {
+        let src = message.src;
+        match BatchMsg::decode(&message.body) {
+            // Only the home host's manager (or daemon) speaks for a batch.
+            Ok(BatchMsg::TasksHave { batch, queued }) if src.host() == Some(batch.home) => {
+                self.open_batch(src, batch, queued);
+                self.look(batch, pulling::Node::tasks_have);
+            }
+            Ok(BatchMsg::TasksNo { batch }) if src.host() == Some(batch.home) => {
+                // One that has been relieved may be late.
+                let from = |open: &OpenBatch| open.manager == src || src.is_daemon();
+                if self.open_batches.get(&batch).is_some_and(from) {
+                    self.open_batches.remove(&batch);
+                }
+            }
+            Ok(BatchMsg::Grant { batch, host, n, terms }) => self.on_grant(src, batch, host, n, terms),
+            Ok(BatchMsg::NoNodes { batch }) => self.on_no_nodes(src, batch),
+            Ok(other) => warn!(%src, ?other, "batch message out of place: ignored"),
+            Err(error) => warn!(%src, %error, "batch message that cannot be read: ignored"),
+        }
+    }
+}
