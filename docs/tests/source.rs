@@ -4,6 +4,7 @@ use pvm_docs::source::{Area, Page};
 use pvm_docs::{header, manual, read, root, source, table};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::path::Path;
 use std::process::Command;
 
 /// Declared for programs that define PVM33COMPAT; no library has them, neither the original's nor this one.
@@ -184,6 +185,30 @@ fn pages_cite_pages_and_installed_files_only() {
         assert!(!page.text.contains("docs/"), "{} cites a file of the sources", page.path);
     }
     assert!(cited > 0, "no page cites another: the test finds nothing");
+}
+
+/// Paths below a folder of the source tree, as pages write them.
+fn source_paths(page: &str) -> BTreeSet<&str> {
+    let words = page.split(|c: char| !(c.is_ascii_alphanumeric() || "/._-".contains(c)));
+    let words = words.map(|word| word.trim_end_matches(['.', '/']));
+    let is_source = |word: &&str| Path::new(word).extension().is_some_and(|extension| extension == "rs");
+    words.filter(|word| word.contains("/src/") || word.contains('/') && is_source(word)).collect()
+}
+
+#[test]
+fn pages_name_files_of_the_source_tree_that_exist() {
+    let mut pages = vec![root().join("README.md"), root().join("CONTRIBUTING.md")];
+    let files = std::fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    pages.extend(files.filter(|path| path.extension().is_some_and(|extension| extension == "md")));
+    let mut named = 0;
+    for page in pages {
+        let text = std::fs::read_to_string(&page).unwrap();
+        for path in source_paths(&text) {
+            assert!(root().join(path).exists(), "{} names {path}, which is not there", page.display());
+            named += 1;
+        }
+    }
+    assert!(named > 0, "no page names a file: the test finds nothing");
 }
 
 #[test]
