@@ -89,6 +89,7 @@ check:
 
 docs:
 	$(CARGO) run --locked -p pvm-docs -- compatibility
+	$(CARGO) run --locked -p pvm-docs -- measurements
 
 check-install:
 	packaging/check-install.sh
@@ -150,7 +151,7 @@ help:
 	@echo "make install              install under PREFIX; does not build, so that root need not"
 	@echo "make uninstall            remove what install put there, with the same PREFIX and DESTDIR"
 	@echo "make check                run all tests"
-	@echo "make docs                 bring the tables of docs/compatibility.md up to date"
+	@echo "make docs                 update the generated tables in docs"
 	@echo "make check-install        install into a temporary folder, use it, uninstall it"
 	@echo ""
 	@echo "PREFIX=$(PREFIX)          where programs will look for PVM; absolute"

@@ -1,13 +1,16 @@
-//! Writes the manual pages and the function tables of `docs/compatibility.md` from one source.
+//! Writes what is generated of the documentation: the manual pages, the function tables of `docs/compatibility.md`, and the tables of
+//! measurements.
 //!
 //! `docs/functions/*.toml` says what each function does and where it differs from PVM 3.4; C prototypes come from
-//! `pvm3.h`, options of commands from their command lines, settings and the hostfile from the pages in `docs`.
+//! `pvm3.h`, options of commands from their command lines, settings and the hostfile from the pages in `docs`, measured values from
+//! `docs/measurements/*.toml`.
 #![forbid(unsafe_code)]
 
 pub mod commands;
 pub mod functions;
 pub mod header;
 pub mod markup;
+pub mod measurements;
 pub mod roff;
 pub mod source;
 pub mod table;

@@ -1,11 +1,11 @@
-//! `pvm-docs man FOLDER` writes the manual pages, `pvm-docs compatibility` brings `docs/compatibility.md` up to date.
+//! `pvm-docs man FOLDER` writes the manual pages; `pvm-docs compatibility` and `pvm-docs measurements` update tables in `docs`.
 #![forbid(unsafe_code)]
 
 use anyhow::Context;
 use clap::{Parser, Subcommand};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-/// Writes what is generated of the documentation.
+/// Write the generated parts of the documentation.
 #[derive(Parser)]
 #[command(name = "pvm-docs", version)]
 struct Cli {
@@ -15,13 +15,15 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Write the manual pages into FOLDER/man1 and FOLDER/man3, which are emptied before
+    /// Write the manual pages into FOLDER/man1 and FOLDER/man3, replacing their contents
     Man {
-        /// Where to
+        /// The folder to write to
         folder: PathBuf,
     },
-    /// Bring the function tables of docs/compatibility.md up to date
+    /// Update the function tables of docs/compatibility.md
     Compatibility,
+    /// Update the tables of measurements in the pages of docs
+    Measurements,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -30,8 +32,15 @@ fn main() -> anyhow::Result<()> {
         Command::Man { folder } => pvm_docs::write_manual(&root, &folder),
         Command::Compatibility => {
             let text = pvm_docs::table::compatibility(&root)?;
-            let path = root.join(pvm_docs::table::PAGE);
-            std::fs::write(&path, text).with_context(|| path.display().to_string())
+            write(&root.join(pvm_docs::table::PAGE), &text)
+        }
+        Command::Measurements => {
+            let pages = pvm_docs::measurements::pages(&root)?;
+            pages.iter().try_for_each(|(page, text)| write(&root.join(page), text))
         }
     }
+}
+
+fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    std::fs::write(path, text).with_context(|| path.display().to_string())
 }

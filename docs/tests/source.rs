@@ -1,7 +1,7 @@
 //! The source of the documentation against the headers, the library, and what is generated from it.
 
 use pvm_docs::source::{Area, Page};
-use pvm_docs::{header, manual, read, root, source, table};
+use pvm_docs::{header, manual, measurements, read, root, source, table};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -126,6 +126,19 @@ fn the_tables_are_up_to_date() {
         "{} is not what its source says: cargo run -p pvm-docs -- compatibility",
         table::PAGE
     );
+}
+
+#[test]
+fn the_measurements_are_up_to_date() {
+    let pages = measurements::pages(&root()).unwrap();
+    assert!(!pages.is_empty(), "no page shows a measurement");
+    for (page, text) in pages {
+        assert!(
+            read(&root(), &page).unwrap() == text,
+            "{page} is not what {} says: cargo run -p pvm-docs -- measurements",
+            measurements::FOLDER
+        );
+    }
 }
 
 #[test]
