@@ -225,6 +225,23 @@ fn pages_name_files_of_the_source_tree_that_exist() {
 }
 
 #[test]
+fn the_readme_has_a_reason_for_every_dependency() {
+    let manifest: toml::Table = read(&root(), "Cargo.toml").unwrap().parse().unwrap();
+    let dependencies = manifest["workspace"]["dependencies"].as_table().unwrap();
+    let others = dependencies.iter().filter(|(_, value)| value.get("path").is_none());
+    let needed: BTreeSet<&str> = others.map(|(name, _)| name.as_str()).collect();
+
+    let readme = read(&root(), "README.md").unwrap();
+    let (_, section) = readme.split_once("\n## Dependencies\n").unwrap();
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| ")?.split('|').next());
+    // A cell names crates, some with a remark behind: "rustls (ring)", "bincode `=2.0.1`".
+    let names =
+        rows.skip(1).flat_map(|cell| cell.split(',')).filter_map(|name| name.split_whitespace().next());
+    let named: BTreeSet<&str> = names.collect();
+    assert_eq!(named, needed, "the README's table and the workspace's dependencies");
+}
+
+#[test]
 fn examples_compile() {
     if Command::new("cc").arg("--version").output().is_err() {
         assert!(std::env::var_os("PVM_TEST_FULL").is_none(), "there is no C compiler");

@@ -474,7 +474,7 @@ fn a_setting_that_cannot_be_used_is_refused_with_what_it_can_be() {
         (
             "PVM_LOG",
             "core=loud",
-            "invalid filter directive; a level such as debug, or pvmd_core::batch=debug, is one",
+            "invalid filter directive; a level such as debug, or pvmd_core::spawn=debug, is one",
         ),
         ("PVM_VMID", "a/b", "becomes part of a file name: it must have no '/' and at most 200 bytes"),
     ];

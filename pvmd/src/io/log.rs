@@ -82,7 +82,7 @@ impl Log {
     pub fn subscribe(&self, filter: Option<&str>) -> Result<(), String> {
         let filter = filter.unwrap_or(FILTER);
         let filter = EnvFilter::try_new(filter).map_err(|error| {
-            format!("PVM_LOG={filter}: {error}; a level such as debug, or pvmd_core::batch=debug, is one")
+            format!("PVM_LOG={filter}: {error}; a level such as debug, or pvmd_core::spawn=debug, is one")
         })?;
         tracing_subscriber::fmt()
             .with_env_filter(filter)
