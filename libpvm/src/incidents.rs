@@ -1,21 +1,19 @@
 //! Being told of losses: hosts that are lost, and tasks that signals end.
 
 use crate::engine::{Choice, Wait};
-use crate::error::{Result, check};
+use crate::error::Result;
 use crate::task::Task;
 use pvm_wire::Tid;
-use pvm_wire::body::BodyReader;
-use pvm_wire::codes::{CONTEXT_TC, INCIDENT_TAG, Tmx};
-use pvm_wire::incident::{Incident, IncidentRequest};
+use pvm_wire::calls::state::{DiscardLogs, IncidentRequest};
+use pvm_wire::codes::{CONTEXT_TC, INCIDENT_TAG};
+use pvm_wire::incident::Incident;
 
 /// Losses anywhere in the virtual machine.
 impl Task {
     /// From now on this task is told of every host that is lost, with what ran there, and of every task that a signal
     /// ends; if `every_end`, of the end of every task. [`Task::incidents`] has what has come.
     pub fn report_incidents(&mut self, every_end: bool) -> Result<()> {
-        self.engine.require_ours()?;
-        let answer = self.engine.request(Tmx::Incidents.tag(), IncidentRequest { every_end }.encode())?;
-        check(BodyReader::new(&answer).int()?, "reports of losses").map(drop)
+        self.engine.call(&IncidentRequest { every_end })
     }
 
     /// The incidents that have been reported since the last call, in their order.
@@ -36,8 +34,6 @@ impl Task {
 
     /// All has gone well: the daemons of this virtual machine remove their logs when it ends.
     pub fn discard_logs(&mut self) -> Result<()> {
-        self.engine.require_ours()?;
-        let answer = self.engine.request(Tmx::DiscardLogs.tag(), Vec::new())?;
-        check(BodyReader::new(&answer).int()?, "removing the logs").map(drop)
+        self.engine.call(&DiscardLogs {})
     }
 }

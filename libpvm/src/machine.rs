@@ -1,12 +1,15 @@
 //! The virtual machine: its hosts and its tasks.
 
-use crate::error::{Error, Result, check};
+use crate::error::{Error, Result};
 use crate::task::{Task, check_task};
-use pvm_wire::body::{BodyReader, BodyWriter};
-use pvm_wire::codec::CodecError;
-use pvm_wire::codes::{Tm, Tmx};
+use pvm_wire::calls::hosts::{
+    AddHosts, Clock, Config, DeleteHosts, Halt, HostClock, HostList, HostRecord, HostStatus, StartUp,
+};
+use pvm_wire::calls::state::Dump;
+use pvm_wire::calls::tasks::{Adopt, Adopted, ListTasks, SendSignal, TaskRecord, TaskStatus};
+use pvm_wire::calls::turns::{History, Turns};
+use pvm_wire::codes::{CONTEXT_TC, Tc};
 use pvm_wire::coscheduling::{TurnHistory, TurnsReport};
-use pvm_wire::protocol::{self, HostList, HostRecord, TaskRecord};
 use pvm_wire::{PvmError, Tid};
 use std::ffi::OsString;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -89,15 +92,6 @@ pub enum HostState {
     Failed,
 }
 
-/// The identity of a process that the caller starts itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Adopted {
-    /// The id that the process will have.
-    pub tid: Tid,
-    /// What the process needs in its environment as `PVMEPID`.
-    pub cookie: i32,
-}
-
 /// Asking about the machine and changing it.
 ///
 /// ```no_run
@@ -117,7 +111,7 @@ pub struct Adopted {
 impl Task {
     /// The hosts, in the order in which they joined.
     pub fn hosts(&mut self) -> Result<Vec<HostInfo>> {
-        let list = self.host_list(Tm::Config.tag(), Vec::new(), "the list of hosts")?;
+        let list = self.engine.call(&Config {})?;
         Ok(list.hosts.into_iter().map(HostInfo::from).collect())
     }
 
@@ -126,12 +120,9 @@ impl Task {
         let mut best = (i64::MAX, 0);
         for _ in 0..CLOCK_TRIES {
             let before = now();
-            let answer =
-                self.engine.request(Tm::HostSync.tag(), BodyWriter::new().int(host.raw()).finish())?;
+            let Clock { seconds, micros } = self.engine.call(&HostClock { host })?;
             let after = now();
-            let mut reader = BodyReader::new(&answer);
-            check(reader.int()?, &format!("the clock of host {host}"))?;
-            let remote = i64::from(reader.int()?) * 1_000_000 + i64::from(reader.int()?);
+            let remote = i64::from(seconds) * 1_000_000 + i64::from(micros);
             best = best.min((after - before, i64::midpoint(before, after) - remote));
         }
         let (trip, micros) = best;
@@ -143,12 +134,11 @@ impl Task {
     /// The tasks of the machine or of a host, or one task; none if there is no such task.
     pub fn tasks(&mut self, scope: Scope) -> Result<Vec<TaskInfo>> {
         let which = match scope {
-            Scope::All => 0,
-            Scope::Host(tid) | Scope::Task(tid) => tid.raw(),
+            Scope::All => Tid::NONE,
+            Scope::Host(tid) | Scope::Task(tid) => tid,
         };
-        let answer = self.engine.request(Tm::Task.tag(), BodyWriter::new().int(which).finish())?;
-        let tasks = protocol::decode_tasks(&answer)?.map_err(|code| failed(code, "the list of tasks"))?;
-        Ok(tasks.into_iter().map(TaskInfo::from).collect())
+        let list = self.engine.call(&ListTasks { which, version: None })?;
+        Ok(list.tasks.into_iter().map(TaskInfo::from).collect())
     }
 
     /// Adds hosts, each given by a name and options as in a hostfile. What became of each is in the same order.
@@ -157,53 +147,30 @@ impl Task {
         hosts: &[S],
     ) -> Result<Vec<std::result::Result<HostInfo, HostFailure>>> {
         check_count(hosts.len())?;
-        let body = protocol::encode_strings(hosts);
-        let list = self.host_list(Tm::AddHost.tag(), body, "adding hosts")?;
+        let list = self.engine.call(&AddHosts { hosts: owned(hosts) })?;
         let names = hosts.iter().map(|host| first_word(host.as_ref()));
         Ok(host_results(list, names))
     }
 
     /// Waits until the hosts of the daemon's hostfile are settled, and tells what became of each.
     pub fn start_up(&mut self) -> Result<Vec<std::result::Result<HostInfo, HostFailure>>> {
-        self.engine.require_ours()?;
-        let list = self.host_list(Tmx::StartUp.tag(), Vec::new(), "the start of the hostfile's hosts")?;
+        let list = self.engine.call(&StartUp {})?;
         Ok(host_results(list, std::iter::empty()))
     }
 
     /// The whole state of this task's daemon as text, for people.
     pub fn daemon_state(&mut self) -> Result<String> {
-        self.engine.require_ours()?;
-        let answer = self.engine.request(Tmx::Dump.tag(), Vec::new())?;
-        let mut reader = BodyReader::new(&answer);
-        check(reader.int()?, "the daemon's state")?;
-        Ok(reader.str()?.to_owned())
+        self.engine.call(&Dump {})
     }
 
     /// How teams of tasks take turns on a host.
     pub fn turns(&mut self, host: Tid) -> Result<TurnsReport> {
-        self.ask_of_turns(Tmx::Turns, host, &[], TurnsReport::decode)
+        self.engine.call(&Turns { host })
     }
 
     /// What turns there have been on a host, from the span of that number on. The daemon keeps some thousand of them.
     pub fn turn_history(&mut self, host: Tid, since: u64) -> Result<TurnHistory> {
-        let halves = [(since >> 32) as i32, since as i32];
-        self.ask_of_turns(Tmx::History, host, &halves, TurnHistory::decode)
-    }
-
-    fn ask_of_turns<T>(
-        &mut self,
-        what: Tmx,
-        host: Tid,
-        numbers: &[i32],
-        decode: impl FnOnce(&[u8]) -> std::result::Result<T, CodecError>,
-    ) -> Result<T> {
-        self.engine.require_ours()?;
-        let body = BodyWriter::new().int(host.raw()).ints(numbers.iter().copied()).finish();
-        let answer = self.engine.request(what.tag(), body)?;
-        let mut reader = BodyReader::new(&answer);
-        check(reader.int()?, &format!("turns on host {host}"))?;
-        let unreadable = |error| Error::new(PvmError::SysErr, format!("turns on host {host}: {error}"));
-        decode(reader.rest()).map_err(unreadable)
+        self.engine.call(&History { host, since })
     }
 
     /// Names this task's team: tasks that want to run at the same time. What it spawns from now on is of that team, too.
@@ -217,20 +184,14 @@ impl Task {
         hosts: &[S],
     ) -> Result<Vec<std::result::Result<(), PvmError>>> {
         check_count(hosts.len())?;
-        let answer = self.engine.request(Tm::DelHost.tag(), protocol::encode_strings(hosts))?;
-        let mut reader = BodyReader::new(&answer);
-        let mut ahead = reader;
-        check(ahead.int()?, "removing hosts")?;
-        let count = reader.count(4)?;
-        let results = reader.ints(count)?;
+        let results = self.engine.call(&DeleteHosts { names: owned(hosts) })?;
         Ok(results.into_iter().map(|code| pvm_wire::error::check(code).map(drop)).collect())
     }
 
     /// How the host of this name is; `.` is this task's own.
     pub fn host_status(&mut self, name: &str) -> Result<HostState> {
-        let what = format!("the state of {name}");
-        match self.request_code(Tm::Mstat.tag(), BodyWriter::new().str(name), &what) {
-            Ok(_) => Ok(HostState::Running),
+        match self.engine.call(&HostStatus { name: name.to_owned() }) {
+            Ok(()) => Ok(HostState::Running),
             Err(error) if error.code() == PvmError::NoHost => Ok(HostState::Unknown),
             Err(error) if error.code() == PvmError::HostFail => Ok(HostState::Failed),
             Err(error) => Err(error),
@@ -240,7 +201,7 @@ impl Task {
     /// Ends the virtual machine, this task included unless it ignores SIGTERM.
     pub fn halt(&mut self) -> Result<()> {
         // There is no answer: the connection ends.
-        match self.engine.request(Tm::Halt.tag(), Vec::new()) {
+        match self.engine.call(&Halt {}) {
             Err(error) if self.engine.is_enrolled() => Err(error),
             _ => Ok(()),
         }
@@ -254,16 +215,14 @@ impl Task {
     /// Sends a signal to a task; one that has ended gets nothing, and nobody is told.
     pub fn signal(&mut self, tid: Tid, signal: i32) -> Result<()> {
         check_task(tid)?;
-        self.engine.request(Tm::SendSig.tag(), BodyWriter::new().int(tid.raw()).int(signal).finish())?;
-        Ok(())
+        self.engine.call(&SendSignal { tid, signal })
     }
 
     /// Whether a task runs.
     pub fn is_running(&mut self, tid: Tid) -> Result<bool> {
         check_task(tid)?;
-        let what = format!("the state of {tid}");
-        match self.request_code(Tm::Pstat.tag(), BodyWriter::new().int(tid.raw()), &what) {
-            Ok(_) => Ok(true),
+        match self.engine.call(&TaskStatus { tid }) {
+            Ok(()) => Ok(true),
             Err(error) if matches!(error.code(), PvmError::NoTask | PvmError::HostFail) => Ok(false),
             Err(error) => Err(error),
         }
@@ -272,26 +231,12 @@ impl Task {
     /// Asks for the identity of a process that this task starts itself with `PVMEPID` set to the cookie. The output of
     /// tasks it spawns comes to this task, in the current context with this tag.
     pub fn adopt(&mut self, tag: i32) -> Result<Adopted> {
-        self.adopt_in(self.engine.context(), tag)
+        self.engine.call(&Adopt { context: self.engine.context(), tag })
     }
 
     /// As [`Task::adopt`], and the output goes to the sink of [`Task::collect_output`].
     pub fn adopt_collected(&mut self) -> Result<Adopted> {
-        self.adopt_in(pvm_wire::codes::CONTEXT_TC, pvm_wire::codes::Tc::Output.tag())
-    }
-
-    fn adopt_in(&mut self, context: i32, tag: i32) -> Result<Adopted> {
-        self.engine.require_ours()?;
-        let body = BodyWriter::new().int(context).int(tag).finish();
-        let answer = self.engine.request(Tmx::Adopt.tag(), body)?;
-        let mut reader = BodyReader::new(&answer);
-        let tid = check(reader.int()?, "an id for a process")?;
-        Ok(Adopted { tid: Tid::from_raw(tid), cookie: reader.int()? })
-    }
-
-    fn host_list(&mut self, tag: i32, body: Vec<u8>, what: &str) -> Result<HostList> {
-        let answer = self.engine.request(tag, body)?;
-        HostList::decode(&answer)?.map_err(|code| failed(code, what))
+        self.engine.call(&Adopt { context: CONTEXT_TC, tag: Tc::Output.tag() })
     }
 }
 
@@ -347,6 +292,10 @@ fn now() -> i64 {
     i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
 }
 
+fn owned<S: AsRef<str>>(texts: &[S]) -> Vec<String> {
+    texts.iter().map(|text| text.as_ref().to_owned()).collect()
+}
+
 fn first_word(spec: &str) -> &str {
     spec.split_whitespace().next().unwrap_or_default()
 }
@@ -356,11 +305,6 @@ fn check_count(hosts: usize) -> Result<()> {
         return Ok(());
     }
     Err(Error::new(PvmError::BadParam, format!("{hosts} hosts are none or too many for one call")))
-}
-
-fn failed(code: i32, what: &str) -> Error {
-    let code = PvmError::from_code(code).unwrap_or(PvmError::DSysErr);
-    Error::new(code, format!("{what}: {code}"))
 }
 
 #[cfg(test)]

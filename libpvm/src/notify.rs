@@ -2,8 +2,8 @@
 
 use crate::error::{Error, Result};
 use crate::task::{Task, check_task};
-use pvm_wire::codes::{Tm, notify};
-use pvm_wire::protocol::NotifyRequest;
+use pvm_wire::calls::notify::NotifyRequest;
+use pvm_wire::codes::notify;
 use pvm_wire::{PvmError, Tid};
 
 /// Notices come as messages from [`Tid::MY_DAEMON`] with the tag given here.
@@ -64,6 +64,6 @@ impl Task {
             return Err(Error::new(PvmError::BadParam, format!("{tag} is no tag: tags are not negative")));
         }
         let request = NotifyRequest { what, cancel, context: self.engine.context(), tag, count, tids };
-        self.engine.tell(Tm::Notify.tag(), 0, request.encode())
+        self.engine.tell(&request)
     }
 }

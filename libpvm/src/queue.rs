@@ -5,9 +5,8 @@ use crate::receive::Received;
 use crate::spawn::Spawn;
 use crate::task::Task;
 use pvm_wire::PvmError;
-use pvm_wire::body::{BodyReader, BodyWriter};
-use pvm_wire::codes::Tmx;
-use pvm_wire::queue::{BatchEvent, BatchRecord, QueueRequest, decode_batches};
+use pvm_wire::calls::spawn::{Batches, CancelBatch};
+use pvm_wire::queue::{BatchEvent, BatchRecord, QueueRequest};
 
 /// A queued batch to be started.
 ///
@@ -63,7 +62,7 @@ impl Queued<'_> {
         let (task, spawn) = spawn.into_request()?;
         request.context = task.engine.context();
         request.spawn = spawn;
-        task.engine.queue_batch(&request)
+        task.engine.call(&request)
     }
 }
 
@@ -71,17 +70,12 @@ impl Queued<'_> {
 impl Task {
     /// Cancels a queued batch: what waits is not started any more, what runs is ended (SIGTERM).
     pub fn cancel_batch(&mut self, batch: i32) -> Result<()> {
-        self.engine.cancel_batch(batch)
+        self.engine.call(&CancelBatch { batch })
     }
 
     /// The virtual machine's batches: those in placement, those queued, and the last ones that have ended.
     pub fn batches(&mut self) -> Result<Vec<BatchRecord>> {
-        self.engine.require_ours()?;
-        let answer = self.engine.request(Tmx::Batches.tag(), Vec::new())?;
-        let mut reader = BodyReader::new(&answer);
-        crate::error::check(reader.int()?, "the list of batches")?;
-        let unreadable = |error| Error::new(PvmError::DSysErr, format!("the list of batches: {error}"));
-        decode_batches(reader.rest()).map_err(unreadable)
+        Ok(self.engine.call(&Batches {})?.batches)
     }
 }
 
@@ -93,38 +87,4 @@ impl Received {
         BatchEvent::from_ints(ints)
             .ok_or_else(|| Error::new(PvmError::BadMsg, "the message is no notice of a queued batch"))
     }
-}
-
-impl crate::engine::Engine {
-    /// Queues a batch; its id.
-    pub fn queue_batch(&mut self, request: &QueueRequest) -> Result<i32> {
-        self.require_ours()?;
-        let what = format!("queueing {}", request.spawn.file.display());
-        let answer = self.request(Tmx::Queue.tag(), request.encode())?;
-        checked(&mut BodyReader::new(&answer), &what)
-    }
-
-    /// Cancels a queued batch.
-    pub fn cancel_batch(&mut self, batch: i32) -> Result<()> {
-        self.require_ours()?;
-        let answer = self.request(Tmx::CancelBatch.tag(), BodyWriter::new().int(batch).finish())?;
-        checked(&mut BodyReader::new(&answer), &format!("cancelling batch {batch:x}")).map(drop)
-    }
-
-    /// What the original's daemon cannot do.
-    pub(crate) fn require_ours(&self) -> Result<()> {
-        if self.daemon_is_ours() {
-            return Ok(());
-        }
-        Err(Error::new(PvmError::NotImpl, "the daemon here is the original PVM's, which cannot do this"))
-    }
-}
-
-/// The first number of an answer. If it is an error's code, the reason may stand behind.
-pub(crate) fn checked(reader: &mut BodyReader<'_>, what: &str) -> Result<i32> {
-    let value = reader.int()?;
-    pvm_wire::error::check(value).map_err(|code| match reader.str() {
-        Ok(reason) => Error::new(code, format!("{what}: {reason}")),
-        Err(_) => Error::new(code, format!("{what}: {code}")),
-    })
 }

@@ -5,8 +5,7 @@ use crate::error::{Error, Result};
 use crate::groups::Groups;
 use crate::pack::Pack;
 use crate::receive::{Received, Source, Tag, matches};
-use pvm_wire::body::BodyWriter;
-use pvm_wire::codes::Tm;
+use pvm_wire::calls::tasks::Context;
 use pvm_wire::protocol::EnrolReply;
 use pvm_wire::{Message, MessageHeader, PvmError, Tid};
 use std::ffi::OsStr;
@@ -230,7 +229,7 @@ impl Task {
 
     /// Asks for a context that nobody else has.
     pub fn new_context(&mut self) -> Result<i32> {
-        self.request_code(Tm::Context.tag(), BodyWriter::new().int(0), "a new context")
+        self.engine.call(&Context { context: 0 })
     }
 
     /// Gives a context back.
@@ -239,19 +238,12 @@ impl Task {
         if context <= 0 {
             return Err(Error::new(PvmError::BadParam, format!("{context} is no context to be freed")));
         }
-        let what = format!("freeing context {context}");
-        self.request_code(Tm::Context.tag(), BodyWriter::new().int(context), &what).map(drop)
+        self.engine.call(&Context { context }).map(drop)
     }
 
     /// The engine below, for what this API does not offer.
     pub fn engine(&mut self) -> &mut Engine {
         &mut self.engine
-    }
-
-    /// A request whose answer is one number, negative if it is an error.
-    pub(crate) fn request_code(&mut self, tag: i32, body: BodyWriter, what: &str) -> Result<i32> {
-        let answer = self.engine.request(tag, body.finish())?;
-        crate::error::check(pvm_wire::body::BodyReader::new(&answer).int()?, what)
     }
 
     fn header(&self, tag: i32, pack: &Pack) -> MessageHeader {

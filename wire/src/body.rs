@@ -16,6 +16,9 @@ pub enum BodyError {
     /// A string is not terminated, or not text where only text has a meaning.
     #[error("a string is not terminated or not UTF-8")]
     Text,
+    /// A value of this system's own cannot be read.
+    #[error("a value cannot be read")]
+    Value,
 }
 
 /// Writes a body field by field.
@@ -54,6 +57,13 @@ impl BodyWriter {
     pub fn bytes(mut self, bytes: &[u8]) -> Self {
         self.0.extend_from_slice(bytes);
         self.pad();
+        self
+    }
+
+    /// The last bytes of a body, as they are.
+    #[must_use]
+    pub fn rest(mut self, bytes: &[u8]) -> Self {
+        self.0.extend_from_slice(bytes);
         self
     }
 

@@ -1,6 +1,5 @@
 //! Teams of tasks that take turns: their names, and what a host says of them.
 
-use crate::codec::{self, CodecError};
 use crate::tid::Tid;
 use serde::{Deserialize, Serialize};
 
@@ -161,18 +160,6 @@ pub struct TurnHistory {
     pub next: u64,
 }
 
-impl TurnHistory {
-    /// As a task is told.
-    pub fn encode(&self) -> Result<Vec<u8>, CodecError> {
-        as_answer(self)
-    }
-
-    /// What follows the code in the answer to a task.
-    pub fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
-        codec::decode(bytes)
-    }
-}
-
 /// A team on one host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TeamReport {
@@ -197,25 +184,6 @@ pub struct TaskReport {
     pub used: u64,
     /// Nanoseconds that it spins before it sleeps, as far as it has said.
     pub spin: Option<u64>,
-}
-
-impl TurnsReport {
-    /// As a task is told.
-    pub fn encode(&self) -> Result<Vec<u8>, CodecError> {
-        as_answer(self)
-    }
-
-    /// What follows the code in the answer to a task.
-    pub fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
-        codec::decode(bytes)
-    }
-}
-
-/// Behind the code that says that nothing failed.
-fn as_answer(report: &impl Serialize) -> Result<Vec<u8>, CodecError> {
-    let mut body = 0_i32.to_be_bytes().to_vec();
-    body.append(&mut codec::encode(report)?);
-    Ok(body)
 }
 
 #[cfg(test)]
@@ -246,21 +214,5 @@ mod tests {
         assert_eq!(turn(3, 1, 0).whole_count((5 << 32) - 1), (5 << 32) + 3);
         assert_eq!(turn(u32::MAX, 1, 0).whole_count(5 << 32), (5 << 32) - 1);
         assert_eq!(turn(u32::MAX, 1, 0).whole_count(0), u64::MAX, "counts wrap");
-    }
-
-    #[test]
-    fn a_report_arrives() {
-        let task = TaskReport { tid: Tid::from_bits(0x40001), used: 7, spin: Some(9) };
-        let team = TeamReport { name: "a".into(), runs: true, waited: 3, errands: 4, tasks: vec![task] };
-        let report = TurnsReport {
-            means: "stop".into(),
-            epoch: u64::MAX,
-            teams: vec![team],
-            ..TurnsReport::default()
-        };
-        let bytes = report.encode().unwrap();
-        assert_eq!(bytes[..4], [0; 4]);
-        assert_eq!(TurnsReport::decode(&bytes[4..]).unwrap(), report);
-        assert!(TurnsReport::decode(&bytes[..9]).is_err());
     }
 }

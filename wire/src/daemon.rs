@@ -1,9 +1,9 @@
 //! What daemons say to each other, over one ordered stream each way per pair.
 
 use crate::batch::BatchId;
+use crate::calls::tasks::TaskRecord;
 use crate::codec::{self, CodecError};
 use crate::coscheduling::{TurnHistory, TurnsReport};
-use crate::protocol::TaskRecord;
 use crate::queue::BatchRecord;
 use crate::services::Tracer;
 use crate::spawn::{Refusal, SpawnRequest};

@@ -1,9 +1,10 @@
 //! Losses that a task can ask to be told of: hosts, and tasks that end by a signal.
 
-use crate::body::{BodyError, BodyReader, BodyWriter};
 use crate::codec::{self, CodecError};
 use crate::tid::Tid;
 use serde::{Deserialize, Serialize};
+
+pub use crate::calls::state::IncidentRequest;
 
 /// What a daemon tells a task that has asked for it, as the body of a message with [`crate::codes::INCIDENT_TAG`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,25 +45,6 @@ impl Incident {
     }
 }
 
-/// The body of [`crate::codes::Tmx::Incidents`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct IncidentRequest {
-    /// Whether the caller wants to be told of the end of every task, not only of those that signals end.
-    pub every_end: bool,
-}
-
-impl IncidentRequest {
-    /// The request's body.
-    pub fn encode(self) -> Vec<u8> {
-        BodyWriter::new().int(i32::from(self.every_end)).finish()
-    }
-
-    /// The request in a body.
-    pub fn decode(body: &[u8]) -> Result<Self, BodyError> {
-        Ok(Self { every_end: BodyReader::new(body).int()? != 0 })
-    }
-}
-
 /// The signal in a status of `wait`, if one ended the process.
 pub fn signal_of(status: i32) -> Option<i32> {
     let signal = status & 0x7f;
@@ -84,10 +66,6 @@ mod tests {
             assert_eq!(Incident::decode(&incident.encode().unwrap()).unwrap(), incident);
         }
         assert!(Incident::decode(&[9, 9]).is_err());
-        for every_end in [true, false] {
-            let request = IncidentRequest { every_end };
-            assert_eq!(IncidentRequest::decode(&request.encode()), Ok(request));
-        }
     }
 
     #[test]

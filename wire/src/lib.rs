@@ -10,6 +10,7 @@
 pub mod batch;
 pub mod body;
 pub mod born;
+pub mod calls;
 pub mod codec;
 pub mod codes;
 pub mod copy;

@@ -4,6 +4,7 @@
 //! recognise each other ([`codes::EXTENSION_MAGIC`]).
 
 use crate::body::{BodyError, BodyReader, BodyWriter};
+use crate::calls::{Call, Field, Request};
 use crate::codes;
 use crate::spawn::Sink;
 use crate::tid::Tid;
@@ -183,192 +184,6 @@ impl EnrolReply {
     }
 }
 
-/// One host in the answers to TM_CONFIG and TM_ADDHOST.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HostRecord {
-    /// The host's tid (index in its place, no daemon bit); in answers to TM_ADDHOST an error code instead.
-    pub tid: i32,
-    /// Its name in the virtual machine.
-    pub name: String,
-    /// Its architecture.
-    pub arch: String,
-    /// Its speed as the hostfile gives it.
-    pub speed: i32,
-    /// Its data signature.
-    pub signature: u32,
-}
-
-/// The answer to TM_CONFIG and TM_ADDHOST.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HostList {
-    /// Number of different data signatures (0 in answers to TM_ADDHOST).
-    pub formats: i32,
-    /// The hosts.
-    pub hosts: Vec<HostRecord>,
-    /// Per host why it could not be added, for people; only in answers to TM_ADDHOST and TMX start-up.
-    pub reasons: Vec<String>,
-}
-
-impl HostList {
-    /// The body.
-    pub fn encode(&self) -> Vec<u8> {
-        let mut body = BodyWriter::new().int(self.hosts.len() as i32).int(self.formats);
-        for host in &self.hosts {
-            body =
-                body.int(host.tid).str(&host.name).str(&host.arch).int(host.speed).int(host.signature as i32);
-        }
-        self.reasons.iter().for_each(|reason| body.push_str(reason));
-        body.finish()
-    }
-
-    /// The list in a body; `Err` in `Ok` is the code of an operation that failed whole.
-    pub fn decode(body: &[u8]) -> Result<Result<Self, i32>, BodyError> {
-        let mut reader = BodyReader::new(body);
-        let mut ahead = reader;
-        let count = ahead.int()?;
-        if count < 0 {
-            return Ok(Err(count));
-        }
-        let count = reader.count(20)?;
-        let formats = reader.int()?;
-        let hosts = (0..count).map(|_| Self::read_host(&mut reader)).collect::<Result<_, _>>()?;
-        let reasons = (0..count).map_while(|_| reader.str().ok().map(str::to_owned)).collect();
-        Ok(Ok(Self { formats, hosts, reasons }))
-    }
-
-    fn read_host(reader: &mut BodyReader<'_>) -> Result<HostRecord, BodyError> {
-        Ok(HostRecord {
-            tid: reader.int()?,
-            name: reader.str()?.to_owned(),
-            arch: reader.str()?.to_owned(),
-            speed: reader.int()?,
-            signature: reader.int()? as u32,
-        })
-    }
-}
-
-/// One task in the answer to TM_TASK.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct TaskRecord {
-    /// The task.
-    pub tid: Tid,
-    /// Its parent, 0 if none.
-    pub parent: i32,
-    /// Its host's tid.
-    pub host: i32,
-    /// [`codes::task_flags`].
-    pub flags: i32,
-    /// Its program, empty if not known.
-    pub name: OsString,
-    /// Its process.
-    pub pid: i32,
-}
-
-/// The body of the answer to TM_TASK.
-pub fn encode_tasks(result: Result<&[TaskRecord], i32>) -> Vec<u8> {
-    let tasks = match result {
-        Err(code) => return BodyWriter::new().int(code).finish(),
-        Ok(tasks) => tasks,
-    };
-    let mut body = BodyWriter::new().int(0);
-    for task in tasks {
-        body = body.int(task.tid.raw()).int(task.parent).int(task.host).int(task.flags);
-        body = body.str(&task.name).int(task.pid);
-    }
-    body.finish()
-}
-
-/// The tasks in the answer to TM_TASK; `Err` in `Ok` is an error code.
-pub fn decode_tasks(body: &[u8]) -> Result<Result<Vec<TaskRecord>, i32>, BodyError> {
-    let mut reader = BodyReader::new(body);
-    let code = reader.int()?;
-    if code < 0 {
-        return Ok(Err(code));
-    }
-    let mut tasks = Vec::new();
-    while !reader.rest().is_empty() {
-        tasks.push(TaskRecord {
-            tid: Tid::from_raw(reader.int()?),
-            parent: reader.int()?,
-            host: reader.int()?,
-            flags: reader.int()?,
-            name: reader.os_str()?.to_owned(),
-            pid: reader.int()?,
-        });
-    }
-    Ok(Ok(tasks))
-}
-
-/// TM_NOTIFY.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NotifyRequest {
-    /// [`codes::notify`], without the cancel bit.
-    pub what: i32,
-    /// Whether a notify set before is taken back.
-    pub cancel: bool,
-    /// Context of the message that will tell.
-    pub context: i32,
-    /// Tag of the message that will tell.
-    pub tag: i32,
-    /// For hosts added: how many times, -1 for ever, 0 not any more. Else the number of `tids`.
-    pub count: i32,
-    /// The tasks or hosts concerned.
-    pub tids: Vec<i32>,
-}
-
-impl NotifyRequest {
-    /// The body.
-    pub fn encode(&self) -> Vec<u8> {
-        let what = self.what + if self.cancel { codes::notify::CANCEL } else { 0 };
-        BodyWriter::new()
-            .int(what)
-            .int(self.context)
-            .int(self.tag)
-            .int(self.count)
-            .ints(self.tids.clone())
-            .finish()
-    }
-
-    /// The request in a body.
-    pub fn decode(body: &[u8]) -> Result<Self, BodyError> {
-        let mut reader = BodyReader::new(body);
-        let raw = reader.int()?;
-        let what = raw & !codes::notify::CANCEL;
-        let (context, tag, mut ahead) = (reader.int()?, reader.int()?, reader);
-        let count = ahead.int()?;
-        let tids = if what == codes::notify::HOST_ADD {
-            Vec::new()
-        } else {
-            let count = reader.count(4)?;
-            reader.ints(count)?
-        };
-        Ok(Self { what, cancel: raw & codes::notify::CANCEL != 0, context, tag, count, tids })
-    }
-}
-
-/// The body of replies that are one number, and of those that are a count and as many numbers
-/// (TM_SPAWN, TM_DELHOST).
-pub fn encode_counted(result: Result<(i32, &[i32]), i32>) -> Vec<u8> {
-    match result {
-        Err(code) => BodyWriter::new().int(code).finish(),
-        Ok((count, values)) => BodyWriter::new().int(count).ints(values.iter().copied()).finish(),
-    }
-}
-
-/// The strings of TM_ADDHOST and TM_DELHOST.
-pub fn decode_strings(body: &[u8]) -> Result<Vec<String>, BodyError> {
-    BodyReader::new(body).strings()
-}
-
-/// The body of TM_ADDHOST and TM_DELHOST.
-pub fn encode_strings<S: AsRef<str>>(strings: &[S]) -> Vec<u8> {
-    let mut body = BodyWriter::new().int(strings.len() as i32);
-    for text in strings {
-        body.push_str(text.as_ref());
-    }
-    body.finish()
-}
-
 /// A frame of a task's output (TC_OUTPUT): `what` is the text, or one of [`codes::output`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutputFrame {
@@ -417,6 +232,80 @@ impl OutputFrame {
         };
         Ok(Self { tid, what })
     }
+}
+
+// What the daemon's core reads and writes until it uses `calls` itself.
+
+pub use crate::calls::hosts::{HostList, HostRecord};
+pub use crate::calls::notify::NotifyRequest;
+pub use crate::calls::tasks::TaskRecord;
+
+macro_rules! inherent {
+    ($($request:ty),*) => { $(impl $request {
+        /// The body.
+        pub fn encode(&self) -> Vec<u8> { Request::encode(self) }
+        /// The request in a body.
+        pub fn decode(body: &[u8]) -> Result<Self, BodyError> { Request::decode(body) }
+    })* };
+}
+
+inherent!(
+    NotifyRequest,
+    crate::spawn::SpawnRequest,
+    crate::queue::QueueRequest,
+    crate::incident::IncidentRequest
+);
+
+impl HostList {
+    /// The body.
+    pub fn encode(&self) -> Vec<u8> {
+        crate::calls::hosts::Config::encode_reply(self)
+    }
+}
+
+impl crate::spawn::SpawnReply {
+    /// The body.
+    pub fn encode(&self) -> Vec<u8> {
+        crate::spawn::SpawnRequest::encode_reply(self)
+    }
+}
+
+/// The answer to TM_TASK.
+pub fn encode_tasks(tasks: Result<&[TaskRecord], i32>) -> Vec<u8> {
+    let tasks = tasks.unwrap_or_default().to_vec();
+    crate::calls::tasks::ListTasks::encode_reply(&crate::calls::tasks::TaskList { tasks })
+}
+
+/// A list of numbers.
+pub fn encode_counted(values: Result<(i32, &[i32]), i32>) -> Vec<u8> {
+    values.map_or(Vec::new(), |(_, values)| values.to_vec()).write(BodyWriter::new()).finish()
+}
+
+/// The body of TM_ADDHOST and TM_DELHOST.
+pub fn encode_strings<S: AsRef<str>>(strings: &[S]) -> Vec<u8> {
+    strings
+        .iter()
+        .fold(BodyWriter::new().int(strings.len() as i32), |body, text| body.str(text.as_ref()))
+        .finish()
+}
+
+impl crate::coscheduling::TurnsReport {
+    /// As a task is told.
+    pub fn encode(&self) -> Result<Vec<u8>, crate::codec::CodecError> {
+        Ok(crate::calls::turns::Turns::encode_reply(self))
+    }
+}
+
+impl crate::coscheduling::TurnHistory {
+    /// As a task is told.
+    pub fn encode(&self) -> Result<Vec<u8>, crate::codec::CodecError> {
+        Ok(crate::calls::turns::History::encode_reply(self))
+    }
+}
+
+/// A list of strings.
+pub fn decode_strings(body: &[u8]) -> Result<Vec<String>, BodyError> {
+    BodyReader::new(body).strings()
 }
 
 #[cfg(test)]

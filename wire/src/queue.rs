@@ -1,8 +1,7 @@
 //! Queued batches: what a task asks for, what it is told while the batch runs, and how a batch is listed.
 
 use crate::batch::Terms;
-use crate::body::{BodyError, BodyReader, BodyWriter};
-use crate::codec::{self, CodecError};
+use crate::body::BodyWriter;
 use crate::spawn::SpawnRequest;
 use crate::tid::{HostIndex, Tid};
 use serde::{Deserialize, Serialize};
@@ -19,27 +18,6 @@ pub struct QueueRequest {
     pub restarts: i32,
     /// The tasks.
     pub spawn: SpawnRequest,
-}
-
-impl QueueRequest {
-    /// The request's body.
-    pub fn encode(&self) -> Vec<u8> {
-        let head = BodyWriter::new().int(self.context).int(self.tag).int(self.restarts);
-        let mut body = head.finish();
-        body.extend(self.spawn.encode());
-        body
-    }
-
-    /// The request in a body.
-    pub fn decode(body: &[u8]) -> Result<Self, BodyError> {
-        let mut reader = BodyReader::new(body);
-        Ok(Self {
-            context: reader.int()?,
-            tag: reader.int()?,
-            restarts: reader.int()?,
-            spawn: SpawnRequest::decode(reader.rest())?,
-        })
-    }
 }
 
 /// Wait id of the notices of queued batches, by which a library knows what it has to count.
@@ -172,28 +150,15 @@ pub struct BatchRecord {
     pub nodes: Vec<NodeTally>,
 }
 
-/// The answer to [`crate::codes::Tmx::Batches`].
-pub fn encode_batches(batches: &[BatchRecord]) -> Result<Vec<u8>, CodecError> {
-    codec::encode(&batches)
-}
-
-/// The batches in an answer.
-pub fn decode_batches(body: &[u8]) -> Result<Vec<BatchRecord>, CodecError> {
-    codec::decode(body)
+/// The records in the answer to [`crate::codes::Tmx::Batches`].
+pub fn encode_batches(batches: &[BatchRecord]) -> Result<Vec<u8>, crate::codec::CodecError> {
+    crate::codec::encode(&batches)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_request_survives_the_wire() {
-        let spawn = SpawnRequest { file: "worker".into(), count: 7, ..SpawnRequest::default() };
-        let request = QueueRequest { context: 3, tag: 9, restarts: 2, spawn };
-        let body = request.encode();
-        assert_eq!(QueueRequest::decode(&body), Ok(request));
-        assert!((0..body.len()).all(|end| QueueRequest::decode(&body[..end]).is_err()));
-    }
+    use crate::body::BodyReader;
 
     #[test]
     fn events_survive_the_wire() {

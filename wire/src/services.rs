@@ -2,6 +2,7 @@
 //! hosts go, and a tasker, which starts a host's tasks (reference, section 4.8).
 
 use crate::body::{BodyError, BodyReader, BodyWriter};
+use crate::calls::Field;
 use crate::spawn::{Sink, SpawnRequest};
 use crate::tid::Tid;
 use serde::{Deserialize, Serialize};

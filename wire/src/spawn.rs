@@ -1,7 +1,7 @@
 //! What a spawn asks for: flags, the request, the sinks of the new tasks' output.
 
 use crate::body::{BodyError, BodyReader, BodyWriter};
-use crate::codes::EXTENSION_MAGIC;
+use crate::calls::Field;
 use crate::tid::Tid;
 use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, OsString};
@@ -43,12 +43,16 @@ impl Sink {
     pub fn receiver(&self) -> Option<Tid> {
         (self.tid > 0).then_some(Tid::from_raw(self.tid))
     }
+}
 
-    pub(crate) fn write(&self, body: BodyWriter) -> BodyWriter {
+impl Field for Sink {
+    const LEAST: usize = 12;
+
+    fn write(&self, body: BodyWriter) -> BodyWriter {
         body.int(self.tid).int(self.context).int(self.tag)
     }
 
-    pub(crate) fn read(reader: &mut BodyReader<'_>) -> Result<Self, BodyError> {
+    fn read(reader: &mut BodyReader<'_>) -> Result<Self, BodyError> {
         Ok(Self { tid: reader.int()?, context: reader.int()?, tag: reader.int()? })
     }
 }
@@ -98,40 +102,6 @@ pub struct SpawnReply {
     pub refusals: Vec<Refusal>,
 }
 
-impl SpawnReply {
-    /// The answer's body.
-    pub fn encode(&self) -> Vec<u8> {
-        let mut body = BodyWriter::new().int(self.results.len() as i32).ints(self.results.iter().copied());
-        if !self.refusals.is_empty() {
-            // The original ignores what stands behind.
-            body = body.int(EXTENSION_MAGIC).int(self.refusals.len() as i32);
-            for Refusal { host, code, count, reason } in &self.refusals {
-                body = body.int(*host).int(*code).int(*count as i32).str(reason);
-            }
-        }
-        body.finish()
-    }
-
-    /// The answer in a body that is no error code.
-    pub fn decode(body: &[u8]) -> Result<Self, BodyError> {
-        let mut reader = BodyReader::new(body);
-        let count = reader.count(4)?;
-        let results = reader.ints(count)?;
-        let refusals = match reader.int() {
-            Ok(EXTENSION_MAGIC) => (0..reader.count(16)?).map(|_| Refusal::read(&mut reader)).collect(),
-            _ => Ok(Vec::new()),
-        };
-        Ok(Self { results, refusals: refusals? })
-    }
-}
-
-impl Refusal {
-    fn read(reader: &mut BodyReader<'_>) -> Result<Self, BodyError> {
-        let (host, code) = (reader.int()?, reader.int()?);
-        Ok(Self { host, code, count: reader.int()?.unsigned_abs(), reason: reader.str()?.to_owned() })
-    }
-}
-
 /// An entry of an environment.
 pub fn entry(name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> OsString {
     [name.as_ref(), OsStr::new("="), value.as_ref()].into_iter().collect()
@@ -144,68 +114,9 @@ pub fn split_entry(entry: &OsStr) -> Option<(&OsStr, &OsStr)> {
     (!name.is_empty()).then_some((name, value))
 }
 
-impl SpawnRequest {
-    /// The request's body.
-    pub fn encode(&self) -> Vec<u8> {
-        let mut body = BodyWriter::new().str(&self.file).int(self.flags).str(&self.place).int(self.count);
-        body.push_int(self.args.len() as i32);
-        self.args.iter().for_each(|arg| body.push_str(arg));
-        let mut body = self.trace.write(self.output.write(body)).int(self.env.len() as i32);
-        self.env.iter().for_each(|entry| body.push_str(entry));
-        if !self.policy.is_empty() {
-            // The original ignores what stands behind.
-            body.push_int(EXTENSION_MAGIC);
-            body.push_str(&self.policy);
-        }
-        body.finish()
-    }
-
-    /// The request in a body.
-    pub fn decode(body: &[u8]) -> Result<Self, BodyError> {
-        let mut reader = BodyReader::new(body);
-        Ok(Self {
-            file: reader.os_str()?.to_owned(),
-            flags: reader.int()?,
-            place: reader.os_str()?.to_owned(),
-            count: reader.int()?,
-            args: reader.os_strings()?,
-            output: Sink::read(&mut reader)?,
-            trace: Sink::read(&mut reader)?,
-            env: reader.os_strings()?,
-            policy: match reader.int() {
-                Ok(EXTENSION_MAGIC) => reader.str()?.to_owned(),
-                _ => String::new(),
-            },
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_policy_stands_behind_what_the_original_reads() {
-        let plain = SpawnRequest { file: "worker".into(), count: 3, ..SpawnRequest::default() };
-        let chosen = SpawnRequest { policy: "round-robin".into(), ..plain.clone() };
-        assert!(chosen.encode().starts_with(&plain.encode()));
-        for request in [plain, chosen] {
-            assert_eq!(SpawnRequest::decode(&request.encode()), Ok(request));
-        }
-    }
-
-    #[test]
-    fn reasons_stand_behind_what_the_original_reads() {
-        let plain = SpawnReply { results: vec![0x40002, -7, -7], refusals: Vec::new() };
-        let refusal = Refusal { host: 0x40000, code: -7, count: 2, reason: "./x: permission denied".into() };
-        let told = SpawnReply { refusals: vec![refusal], ..plain.clone() };
-        assert!(told.encode().starts_with(&plain.encode()));
-        for reply in [&plain, &told] {
-            assert_eq!(SpawnReply::decode(&reply.encode()).as_ref(), Ok(reply));
-        }
-        let body = told.encode();
-        assert!(SpawnReply::decode(&body[..body.len() - 8]).is_err());
-    }
 
     #[test]
     fn entries_are_split_at_their_first_equals_sign() {

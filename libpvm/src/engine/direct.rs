@@ -17,10 +17,9 @@ use super::seal::{self, Offer, Seal};
 use super::{Engine, Payload, xdr_header};
 use crate::error::Result;
 use pvm_wire::body::{BodyError, BodyReader, BodyWriter};
-use pvm_wire::codes::{
-    CONTEXT_TC, CONTEXT_TM, EXTENSION_MAGIC, EXTENSION_VERSION, TASK_PROTOCOL, Tc, Tm, Tmx, notify,
-};
-use pvm_wire::protocol::NotifyRequest;
+use pvm_wire::calls::notify::NotifyRequest;
+use pvm_wire::calls::sharing::Meet;
+use pvm_wire::codes::{CONTEXT_TC, EXTENSION_MAGIC, EXTENSION_VERSION, TASK_PROTOCOL, Tc, notify};
 use pvm_wire::{Message, MessageHeader, Tid};
 use rustix::io::Errno;
 use std::net::Ipv4Addr;
@@ -135,9 +134,7 @@ impl Engine {
         let is_ours = is_marked(body);
         let shares = is_ours && self.may_share_with(asker);
         if shares && self.neighbours.find(asker).is_none() {
-            let meet = BodyWriter::new().int(asker.raw()).finish().into();
-            let header = xdr_header(Tmx::Meet.tag(), CONTEXT_TM, 0);
-            self.inbox.deferred.push_back(Message { src: own, dst: Tid::MY_DAEMON, header, body: meet });
+            self.tell_later(&Meet { other: asker });
         }
         let address =
             address.filter(|_| version == TASK_PROTOCOL && self.options.route != DONT_ROUTE && !shares);
@@ -339,15 +336,7 @@ impl Engine {
 
     /// The request to be told when a task ends.
     fn watch(&self, tid: Tid) -> Message {
-        let request = NotifyRequest {
-            what: notify::TASK_EXIT,
-            cancel: false,
-            context: CONTEXT_TC,
-            tag: Tc::TaskExit.tag(),
-            count: 1,
-            tids: vec![tid.raw()],
-        };
-        let header = xdr_header(Tm::Notify.tag(), 0, 0);
-        Message { src: self.tid(), dst: Tid::MY_DAEMON, header, body: request.encode().into() }
+        let tag = Tc::TaskExit.tag();
+        self.as_message(&NotifyRequest::of_one(notify::TASK_EXIT, CONTEXT_TC, tag, tid))
     }
 }

@@ -3,11 +3,11 @@
 //! Each reads where the other has put them. What goes by the socket says where that is, so order and back-pressure are those of
 //! the socket. Until both have each other's memory, or if there is no room in it, bodies go by the socket as well.
 
-use super::{Engine, Form, Payload, xdr_header};
+use super::{Engine, Form, Payload};
 use bytes::Bytes;
 use pvm_shm::{Mapping, Memory};
-use pvm_wire::codes::{CONTEXT_TM, Tmx};
-use pvm_wire::{Body, Lent, Message, Tid};
+use pvm_wire::calls::sharing::Known;
+use pvm_wire::{Body, Lent, Tid};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -98,12 +98,7 @@ impl Engine {
         let lender = descriptors.first().and_then(|descriptor| self.neighbours.lender(descriptor));
         if let (Some(lender), Some(route)) = (lender, self.route.as_mut()) {
             route.set_lender(lender);
-            self.inbox.deferred.push_back(Message {
-                src: self.tid(),
-                dst: Tid::MY_DAEMON,
-                header: xdr_header(Tmx::Known.tag(), CONTEXT_TM, 0),
-                body: Body::new(),
-            });
+            self.tell_later(&Known {});
         }
     }
 }

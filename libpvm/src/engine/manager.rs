@@ -3,8 +3,8 @@
 use super::{Engine, Payload, xdr_header};
 use crate::error::Result;
 use bytes::Bytes;
+use pvm_wire::calls::notify::NotifyRequest;
 use pvm_wire::codes::{CONTEXT_TM, Sm, Tm, notify};
-use pvm_wire::protocol::NotifyRequest;
 use pvm_wire::{Message, Tid};
 
 /// Whom to ask.
@@ -61,15 +61,9 @@ impl Engine {
         if std::mem::replace(&mut self.manager.watched, true) {
             return Ok(());
         }
-        let request = NotifyRequest {
-            what: notify::TASK_EXIT,
-            cancel: false,
-            context: CONTEXT_TM,
-            tag: Tm::Notify.tag(),
-            count: 1,
-            tids: vec![tid.raw()],
-        };
-        self.send(Tid::MY_DAEMON, xdr_header(Tm::Notify.tag(), 0, 0), Payload::Parts(&[&request.encode()]))
+        let request = NotifyRequest::of_one(notify::TASK_EXIT, CONTEXT_TM, Tm::Notify.tag(), tid);
+        let message = self.as_message(&request);
+        self.send(message.dst, message.header, Payload::Parts(&[&message.body]))
     }
 
     /// Whether a message was the news of the manager's end. A call that waits for the manager must see it too.

@@ -1,5 +1,6 @@
 //! One task's dealings with its daemon: synchronous, single-threaded, and shared by the Rust API and the C ABI.
 
+mod calls;
 mod connect;
 mod control;
 mod direct;
@@ -277,31 +278,6 @@ impl Engine {
     /// Changes the current context and returns the one before.
     pub fn set_context(&mut self, context: i32) -> i32 {
         std::mem::replace(&mut self.context, context)
-    }
-
-    /// Asks the daemon, or the resource manager if that answers such requests, and returns the body of the answer.
-    #[expect(clippy::needless_pass_by_value, reason = "a body is made for one request")]
-    pub fn request(&mut self, tag: i32, body: Vec<u8>) -> Result<Bytes> {
-        let begun = self.begin_span();
-        let answer = self.ask_whoever_answers(tag, &body);
-        self.record_request(begun, tag);
-        answer
-    }
-
-    fn ask_whoever_answers(&mut self, tag: i32, body: &[u8]) -> Result<Bytes> {
-        if let Some((manager, its_tag)) = self.manager_of(tag)
-            && let Some(answer) = self.ask_manager(manager, its_tag, body)?
-        {
-            return Ok(answer);
-        }
-        self.ask(tag, body, None)
-    }
-
-    /// Tells the daemon, or the resource manager in its place, something that is not answered.
-    #[expect(clippy::needless_pass_by_value, reason = "a body is made for one message")]
-    pub fn tell(&mut self, tag: i32, context: i32, body: Vec<u8>) -> Result<()> {
-        let (to, tag) = self.manager_of(tag).unwrap_or((Tid::MY_DAEMON, tag));
-        self.send(to, xdr_header(tag, context, 0), Payload::Parts(&[&body]))
     }
 
     fn ask(&mut self, tag: i32, body: &[u8], deadline: Option<Instant>) -> Result<Bytes> {

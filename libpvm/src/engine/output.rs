@@ -3,13 +3,14 @@
 //! A task is done with when its spawner's daemon has said that it was spawned and its own that its output has ended.
 //! A daemon that is lost says neither, so the library asks to be told of the hosts it waits for.
 
-use super::{Engine, xdr_header};
+use super::Engine;
 use crate::error::Result;
 use bytes::Bytes;
-use pvm_wire::codes::{CONTEXT_TC, Tc, Tm, notify};
-use pvm_wire::protocol::{self, NotifyRequest, OutputFrame};
+use pvm_wire::Tid;
+use pvm_wire::calls::notify::NotifyRequest;
+use pvm_wire::codes::{CONTEXT_TC, Tc, notify};
+use pvm_wire::protocol::{self, OutputFrame};
 use pvm_wire::spawn::Sink;
-use pvm_wire::{Message, Tid};
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
@@ -128,20 +129,8 @@ impl Engine {
     }
 
     fn watch_host(&mut self, host: Tid) {
-        let request = NotifyRequest {
-            what: notify::HOST_DELETE,
-            cancel: false,
-            context: CONTEXT_TC,
-            tag: Tc::OutputX.tag(),
-            count: 1,
-            tids: vec![host.raw()],
-        };
-        self.inbox.deferred.push_back(Message {
-            src: self.tid(),
-            dst: Tid::MY_DAEMON,
-            header: xdr_header(Tm::Notify.tag(), 0, 0),
-            body: request.encode().into(),
-        });
+        let tag = Tc::OutputX.tag();
+        self.tell_later(&NotifyRequest::of_one(notify::HOST_DELETE, CONTEXT_TC, tag, host));
     }
 
     /// Collects the output of tasks spawned from now on and hands it to `sink`, while the program is in any call that

@@ -10,7 +10,9 @@ use crate::error::{Error, Result};
 use pvm_shm::ring::Writer;
 use pvm_shm::{Outbox, Parcel};
 use pvm_wire::body::{BodyError, BodyReader, BodyWriter};
-use pvm_wire::codes::{CONTEXT_TC, CONTEXT_TM, Tcx, Tmx};
+use pvm_wire::calls::sharing::{Meet, Share};
+use pvm_wire::calls::turns::Spin;
+use pvm_wire::codes::{CONTEXT_TC, Tcx};
 use pvm_wire::{Body, Message, MessageHeader, PvmError, Tid};
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
@@ -26,14 +28,12 @@ impl Engine {
     /// Gives the daemon what neighbours are to have, unless that was done. Tasks that say a word and end never come to this: who
     /// sends to a task of this host again does, and who hears from one.
     pub(super) fn share(&mut self) {
-        let Some(route) = self.route.as_mut().filter(|_| self.neighbours.are_offered()) else { return };
+        if !self.neighbours.are_offered() {
+            return;
+        }
         let Some(own) = self.neighbours.make_own() else { return self.neighbours.decline() };
-        let message = Message {
-            src: self.identity.tid,
-            dst: Tid::MY_DAEMON,
-            header: xdr_header(Tmx::Share.tag(), CONTEXT_TM, 0),
-            body: Body::new(),
-        };
+        let message = self.as_message(&Share {});
+        let Some(route) = &mut self.route else { return };
         let descriptors = [own.outbox.segment().fd(), own.bell.as_fd()];
         match route.send_descriptors(&message.encode(self.options.fragment_size), &descriptors) {
             Ok(true) => self.neighbours.begin(own),
@@ -155,12 +155,8 @@ impl Engine {
     }
 
     pub(super) fn ask_to_meet(&mut self, dst: Tid) -> Result<()> {
-        let body = BodyWriter::new().int(dst.raw()).finish();
-        self.send_by_daemon(
-            Tid::MY_DAEMON,
-            xdr_header(Tmx::Meet.tag(), CONTEXT_TM, 0),
-            Payload::Parts(&[&body]),
-        )
+        let message = self.as_message(&Meet { other: dst });
+        self.send_by_daemon(message.dst, message.header, Payload::Parts(&[&message.body]))
     }
 
     /// Waits until others have taken enough of what this task has sent, and receives meanwhile.
@@ -342,7 +338,7 @@ impl Engine {
             Tcx::Spin if message.src.is_daemon() => {
                 let nanos = self.neighbours.spinner().in_force().as_nanos();
                 let nanos = i32::try_from(nanos).unwrap_or(i32::MAX);
-                self.tell_daemon_later(Tmx::Spin, BodyWriter::new().int(nanos).finish());
+                self.tell_later(&Spin { nanos });
             }
             Tcx::Neighbour | Tcx::Turns | Tcx::Page | Tcx::Spin => {}
             Tcx::Epoch => self.hear_epoch(message.src, reader.int()?, reader.int()?),

@@ -3,10 +3,10 @@
 
 use super::peers::Peer;
 use super::route::{Outgoing, Route};
-use super::{Engine, Payload, xdr_header};
+use super::{Engine, Payload};
 use crate::error::{Error, Result};
-use pvm_wire::body::BodyWriter;
-use pvm_wire::codes::{CONTEXT_TC, Tc, Tm};
+use pvm_wire::calls::tasks::Multicast;
+use pvm_wire::codes::{CONTEXT_TC, Tc};
 use pvm_wire::limits::{FRAGMENT_SIZE, PIECE_MAX};
 use pvm_wire::{MessageHeader, PvmError, Tid, group};
 
@@ -42,12 +42,8 @@ impl Engine {
         if !rest.is_empty() {
             let form = payload.for_socket(header)?;
             rest.iter().try_for_each(|&dst| self.check_uppers(dst, &form.header))?;
-            let list = BodyWriter::new().int(rest.len() as i32).ints(rest.iter().map(|dst| dst.raw()));
-            self.send_by_daemon(
-                Tid::MY_DAEMON,
-                xdr_header(Tm::Mca.tag(), 0, 0),
-                Payload::Parts(&[&list.finish()]),
-            )?;
+            let message = self.as_message(&Multicast { tids: rest.clone() });
+            self.send_by_daemon(message.dst, message.header, Payload::Parts(&[&message.body]))?;
             for &dst in &rest {
                 self.peers.count_sent(dst, false);
             }

@@ -2,8 +2,8 @@
 
 use super::{Engine, Payload, xdr_header};
 use crate::error::{Error, Result};
-use pvm_wire::body::{BodyReader, BodyWriter};
-use pvm_wire::codes::{CONTEXT_TC, Tc, Tm};
+use pvm_wire::body::BodyWriter;
+use pvm_wire::codes::{CONTEXT_TC, Tc};
 use pvm_wire::spawn::{SpawnReply, SpawnRequest, entry};
 use pvm_wire::{PvmError, Tid};
 use std::ffi::{OsStr, OsString};
@@ -16,10 +16,7 @@ impl Engine {
         if request.count < 1 {
             return Err(Error::new(PvmError::BadParam, "a spawn needs a count of at least 1"));
         }
-        let answer = self.request(Tm::Spawn.tag(), request.encode())?;
-        let mut ahead = BodyReader::new(&answer);
-        crate::queue::checked(&mut ahead, &format!("spawning {}", request.file.display()))?;
-        let reply = SpawnReply::decode(&answer)?;
+        let reply = self.call(request)?;
         let started = reply.results.iter().filter(|&&tid| tid > 0);
         let tasks: Vec<Tid> = started.map(|&tid| Tid::from_raw(tid)).collect();
         self.tell_siblings(&tasks)?;

@@ -3,9 +3,8 @@
 
 use super::Engine;
 use crate::error::Result;
-use pvm_wire::body::BodyWriter;
-use pvm_wire::codes::{EXTENSION_VERSION, Tm, task_flags};
-use pvm_wire::protocol::decode_tasks;
+use pvm_wire::calls::tasks::ListTasks;
+use pvm_wire::codes::{EXTENSION_VERSION, task_flags};
 use pvm_wire::{MessageHeader, Tid};
 use std::collections::BTreeSet;
 
@@ -51,9 +50,9 @@ impl Engine {
     }
 
     fn library_of(&mut self, task: Tid) -> Result<Library> {
-        let question = BodyWriter::new().int(task.raw()).int(EXTENSION_VERSION).finish();
-        let answer = decode_tasks(&self.request(Tm::Task.tag(), question)?)?.unwrap_or_default();
-        let flags = answer.iter().find(|record| record.tid == task).map_or(0, |record| record.flags);
+        let answer = self.answer(&ListTasks { which: task, version: Some(EXTENSION_VERSION) })?;
+        let known = answer.map_or_else(|_| Vec::new(), |list| list.tasks);
+        let flags = known.iter().find(|record| record.tid == task).map_or(0, |record| record.flags);
         Ok(match flags {
             _ if flags & task_flags::EXTENDED != 0 => Library::Ours,
             _ if flags & task_flags::CONNECTED != 0 => Library::Originals,

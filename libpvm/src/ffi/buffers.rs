@@ -180,13 +180,6 @@ impl Buffer {
         Self { content, ..Self::new(format) }
     }
 
-    /// A message that came in.
-    pub fn received(message: Message) -> Self {
-        let mut buffer = Self::default();
-        buffer.receive(message);
-        buffer
-    }
-
     /// A retired buffer becomes a message that came in.
     pub fn receive(&mut self, message: Message) {
         let Message { src, dst, mut header, body } = message;
@@ -226,7 +219,7 @@ impl Buffer {
 
     /// Notes what the header says.
     #[inline(always)]
-    fn tell(&mut self, src: Tid, dst: Tid, header: &MessageHeader) {
+    pub fn tell(&mut self, src: Tid, dst: Tid, header: &MessageHeader) {
         self.format = Format::from_word(header.encoding);
         self.info = Info {
             context: header.context,
@@ -284,11 +277,6 @@ impl Buffer {
             Content::Encoded(body, upper) => Ok((body, upper)),
             Content::Packed | Content::Received(_) => unreachable!("made writable above"),
         }
-    }
-
-    /// The encoded body alone.
-    pub fn into_body(mut self) -> Result<Vec<u8>, PvmError> {
-        Ok(std::mem::take(self.encoded_mut()?.0))
     }
 
     /// Whether data are read from the program's memory when the message is sent.
@@ -540,7 +528,8 @@ mod tests {
     #[test]
     fn a_received_message_can_be_appended_to() {
         let message = local_message(Tid::MY_DAEMON, Tid::NONE, 0, 1, vec![0, 0, 0, 7]);
-        let mut received = Buffer::received(message);
+        let mut received = Buffer::default();
+        received.receive(message);
         received.pack(std::iter::once(8)).unwrap();
         assert_eq!((received.unpack_int(), received.unpack_int()), (Ok(7), Ok(8)));
         assert_eq!(received.unpack_int(), Err(PvmError::NoData));

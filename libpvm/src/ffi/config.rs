@@ -1,25 +1,18 @@
 //! What the machine consists of: `pvm_config`, `pvm_tasks` and their like.
 
 use super::memory::{CList, HostInfo, TaskInfo, TimeVal, ints, store, store_all, text};
-use super::state::{Failure, State, Told, call};
+use super::state::{Told, call};
 use super::tracepoints::{nothing, result, traced};
 use super::{control, internals};
-use pvm_wire::PvmError;
-use pvm_wire::body::{BodyReader, BodyWriter};
-use pvm_wire::codes::Tm;
+use pvm_wire::calls::hosts::{Clock, Config, Halt, HostClock, HostRecord, HostStatus, Tickle};
+use pvm_wire::calls::tasks::ListTasks;
 use pvm_wire::events::{Datum, Event};
-use pvm_wire::protocol::{HostList, HostRecord, decode_tasks};
+use pvm_wire::{PvmError, Tid};
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_char, c_int};
 
 /// Most arguments and results of `pvm_tickle`.
 const TICKLE_MAX: c_int = 10;
-
-/// Asks the daemon for the hosts.
-fn hosts(state: &mut State) -> Result<HostList, Failure> {
-    let answer = state.request(Tm::Config.tag(), Vec::new())?;
-    HostList::decode(&answer)?.map_err(Failure::code)
-}
 
 /// Appends a host to a list for C.
 pub fn push_host(list: &mut CList<HostInfo>, host: &HostRecord) {
@@ -47,7 +40,7 @@ pub unsafe extern "C" fn pvm_config(
             event.int(Datum::NH, hosts).int(Datum::NA, formats).int(Datum::CC, code);
         },
         |state| {
-            let found = hosts(state)?;
+            let found = state.ask(&Config {})?;
             totals.set((found.hosts.len() as c_int, found.formats));
             // The list handed out before stays where nobody asks for a new one.
             if !array.is_null() {
@@ -84,7 +77,7 @@ pub unsafe extern "C" fn pvm_archcode(arch: *const c_char) -> c_int {
         result(Datum::AC),
         |state| {
             let arch = arch?;
-            let found = hosts(state)?;
+            let found = state.ask(&Config {})?;
             let host = found.hosts.iter().find(|host| host.arch == arch).ok_or(PvmError::NotFound)?;
             Ok(host.signature as c_int)
         },
@@ -107,9 +100,9 @@ pub unsafe extern "C" fn pvm_tasks(place: c_int, count: *mut c_int, array: *mut 
             event.int(Datum::CC, code).int(Datum::TNT, state.lists.tasks.len());
         },
         |state| {
-            let answer = state.request(Tm::Task.tag(), BodyWriter::new().int(place).finish())?;
+            let found = state.ask(&ListTasks { which: Tid::from_raw(place), version: None })?;
             let mut list = CList::default();
-            for task in decode_tasks(&answer)?.map_err(Failure::code)? {
+            for task in found.tasks {
                 let name = list.text(&task.name);
                 let (tid, parent, host) = (task.tid.raw(), task.parent, task.host);
                 list.push(TaskInfo { tid, parent, host, flags: task.flags, name, pid: task.pid });
@@ -147,7 +140,7 @@ pub unsafe extern "C" fn pvm_mstat(host: *const c_char) -> c_int {
             if host.is_empty() {
                 return Err(PvmError::BadParam.into());
             }
-            let outcome = state.request_code(Tm::Mstat.tag(), BodyWriter::new().str(host).finish());
+            let outcome = state.order(&HostStatus { name: host.to_owned() });
             control::expect(&[PvmError::NoHost, PvmError::HostFail], Told::Nobody, outcome)
         },
     )
@@ -161,14 +154,9 @@ pub unsafe extern "C" fn pvm_mstat(host: *const c_char) -> c_int {
 pub unsafe extern "C" fn pvm_hostsync(host: c_int, clock: *mut TimeVal, ahead: *mut TimeVal) -> c_int {
     call("pvm_hostsync", |state| {
         let before = internals::now();
-        let answer = state.request(Tm::HostSync.tag(), BodyWriter::new().int(host).finish())?;
+        let Clock { seconds, micros } = state.ask(&HostClock { host: Tid::from_raw(host) })?;
         let after = internals::now();
-        let mut reader = BodyReader::new(&answer);
-        let status = reader.int()?;
-        if status < 0 {
-            return Err(Failure::code(status));
-        }
-        let remote = TimeVal { seconds: i64::from(reader.int()?), micros: i64::from(reader.int()?) };
+        let remote = TimeVal { seconds: i64::from(seconds), micros: i64::from(micros) };
         // SAFETY: as promised.
         unsafe {
             store(clock, remote);
@@ -214,13 +202,11 @@ pub unsafe extern "C" fn pvm_tickle(
             if args.is_empty() {
                 return Err(PvmError::BadParam.into());
             }
-            let answer = state.request(Tm::Tickle.tag(), BodyWriter::new().int(count).ints(args).finish())?;
-            let mut reader = BodyReader::new(&answer);
-            let number = reader.count(4)?.min(TICKLE_MAX as usize);
-            let values = reader.ints(number)?;
+            let mut values = state.ask(&Tickle { args })?;
+            values.truncate(TICKLE_MAX as usize);
             // SAFETY: as promised.
             unsafe {
-                store(found, number as c_int);
+                store(found, values.len() as c_int);
                 store_all(results, &values);
             }
             if !results.is_null() {
@@ -237,7 +223,7 @@ pub extern "C" fn pvm_halt() -> c_int {
     traced("pvm_halt", Event::Halt, nothing, result(Datum::CC), |state| {
         state.may_wait()?;
         // There is no answer: the connection ends with the daemon, which is what was asked for.
-        let halted = state.engine()?.request(Tm::Halt.tag(), Vec::new());
+        let halted = state.engine()?.call(&Halt {});
         match halted {
             Err(error) if error.code() != PvmError::SysErr => Err(error.into()),
             _ => {

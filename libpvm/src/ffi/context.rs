@@ -2,8 +2,7 @@
 
 use super::state::Failure;
 use super::tracepoints::{nothing, result, traced};
-use pvm_wire::body::BodyWriter;
-use pvm_wire::codes::Tm;
+use pvm_wire::calls::tasks::Context;
 use pvm_wire::events::{Datum, Event};
 use std::ffi::c_int;
 
@@ -11,7 +10,7 @@ use std::ffi::c_int;
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_newcontext() -> c_int {
     traced("pvm_newcontext", Event::Newcontext, nothing, result(Datum::CXN), |state| {
-        state.request_code(Tm::Context.tag(), BodyWriter::new().int(0).finish())
+        state.ask(&Context { context: 0 })
     })
 }
 
@@ -25,7 +24,7 @@ pub extern "C" fn pvm_freecontext(context: c_int) -> c_int {
             event.int(Datum::CXF, context);
         },
         result(Datum::CC),
-        |state| state.request_code(Tm::Context.tag(), BodyWriter::new().int(context).finish()),
+        |state| state.ask(&Context { context }),
     )
 }
 

@@ -5,9 +5,8 @@ use super::state::{Failure, State, Told, locked};
 use super::tracepoints::{nothing, result, traced};
 use super::{errors, handlers, output, tracepoints};
 use pvm_wire::body::BodyWriter;
-use pvm_wire::codes::Tm;
+use pvm_wire::calls::tasks::{ListTasks, SendSignal, TaskStatus};
 use pvm_wire::events::{Datum, Event};
-use pvm_wire::protocol::decode_tasks;
 use pvm_wire::{PvmError, Tid};
 use std::ffi::c_int;
 
@@ -138,17 +137,14 @@ fn signal(state: &mut State, tid: c_int, number: c_int) -> Result<c_int, Failure
     if !Tid::from_raw(tid).is_task() {
         return Err(PvmError::BadParam.into());
     }
-    state.request(Tm::SendSig.tag(), BodyWriter::new().int(tid).int(number).finish())?;
-    Ok(0)
+    state.order(&SendSignal { tid: Tid::from_raw(tid), signal: number })
 }
 
 /// Ends all tasks of the machine but one and those in a list.
-pub fn end_all_but(state: &mut State, tid: c_int, spared: &[c_int]) -> Result<(), Failure> {
-    let answer = state.request(Tm::Task.tag(), BodyWriter::new().int(0).finish())?;
-    for task in decode_tasks(&answer)?.map_err(Failure::code)? {
-        let other = task.tid.raw();
-        if other != tid && !spared.contains(&other) {
-            signal(state, other, SIGTERM)?;
+pub fn end_all_but(state: &mut State, tid: Tid, spared: &[Tid]) -> Result<(), Failure> {
+    for task in state.ask(&ListTasks { which: Tid::NONE, version: None })?.tasks {
+        if task.tid != tid && !spared.contains(&task.tid) {
+            signal(state, task.tid.raw(), SIGTERM)?;
         }
     }
     Ok(())
@@ -169,11 +165,8 @@ pub extern "C" fn pvm_pstat(tid: c_int) -> c_int {
             if !Tid::from_raw(tid).is_task() {
                 return Err(PvmError::BadParam.into());
             }
-            expect(
-                &[PvmError::NoTask],
-                Told::Nobody,
-                state.request_code(Tm::Pstat.tag(), BodyWriter::new().int(tid).finish()),
-            )
+            let outcome = state.order(&TaskStatus { tid: Tid::from_raw(tid) });
+            expect(&[PvmError::NoTask], Told::Nobody, outcome)
         },
     )
 }

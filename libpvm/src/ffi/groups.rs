@@ -7,8 +7,8 @@ use super::{errors, handlers, receive, send};
 use crate::engine::{Engine, Payload, Wait};
 use crate::error::{Error, Result as CallResult};
 use crate::groups::{Client, Operand, Part, Port, Until, header};
-use bytes::Bytes;
 use pvm_shm::Mapping;
+use pvm_wire::calls::{Answer, Call};
 use pvm_wire::spawn::SpawnRequest;
 use pvm_wire::{Message, MessageHeader, PvmError, Tid, group};
 use std::collections::VecDeque;
@@ -77,8 +77,8 @@ impl Port for Program {
         Self::engine(|engine| Ok(Engine::daemon_is_ours(engine)))
     }
 
-    fn request(&mut self, tag: i32, body: Vec<u8>) -> CallResult<Bytes> {
-        Self::engine(|engine| engine.request(tag, body))
+    fn answer<C: Call>(&mut self, call: &C) -> CallResult<Answer<C>> {
+        Self::engine(|engine| engine.answer(call))
     }
 
     fn spawn(&mut self, request: SpawnRequest) -> CallResult<Vec<i32>> {

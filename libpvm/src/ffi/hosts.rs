@@ -1,13 +1,11 @@
 //! Adding and removing hosts.
 
 use super::memory::{store_all, texts};
-use super::state::{Failure, State};
+use super::state::Failure;
 use super::tracepoints::{result, traced};
 use pvm_wire::PvmError;
-use pvm_wire::body::BodyReader;
-use pvm_wire::codes::Tm;
+use pvm_wire::calls::hosts::{AddHosts, DeleteHosts};
 use pvm_wire::events::{Datum, Event};
-use pvm_wire::protocol::{HostList, encode_strings};
 use std::ffi::{c_char, c_int};
 
 /// Most hosts in one request: as many as there are host indices.
@@ -35,7 +33,10 @@ pub unsafe extern "C" fn pvm_addhosts(
         result(Datum::CC),
         |state| {
             state.engine()?;
-            let found = add(state, &checked(names)?)?;
+            let hosts = checked(names)?;
+            let asked = hosts.len();
+            let found = state.ask(&AddHosts { hosts })?.hosts;
+            let found = one_for_each(asked, found.iter().map(|host| host.tid).collect())?;
             // SAFETY: there is one status for each name.
             unsafe { store_all(statuses, &found) };
             Ok(found.iter().filter(|&&status| status >= 0).count() as c_int)
@@ -65,7 +66,9 @@ pub unsafe extern "C" fn pvm_delhosts(
         result(Datum::CC),
         |state| {
             state.engine()?;
-            let found = delete(state, &checked(names)?)?;
+            let names = checked(names)?;
+            let asked = names.len();
+            let found = one_for_each(asked, state.ask(&DeleteHosts { names })?)?;
             // SAFETY: there is one status for each name.
             unsafe { store_all(statuses, &found) };
             Ok(found.iter().filter(|&&status| status >= 0).count() as c_int)
@@ -81,24 +84,6 @@ fn checked(names: Result<Vec<String>, Failure>) -> Result<Vec<String>, Failure> 
     Ok(names)
 }
 
-fn add(state: &mut State, names: &[String]) -> Result<Vec<c_int>, Failure> {
-    let answer = state.request(Tm::AddHost.tag(), encode_strings(names))?;
-    let list = HostList::decode(&answer)?.map_err(Failure::code)?;
-    same_length(names, list.hosts.iter().map(|host| host.tid).collect())
-}
-
-fn delete(state: &mut State, names: &[String]) -> Result<Vec<c_int>, Failure> {
-    let answer = state.request(Tm::DelHost.tag(), encode_strings(names))?;
-    let mut reader = BodyReader::new(&answer);
-    let mut ahead = reader;
-    let code = ahead.int()?;
-    if code < 0 {
-        return Err(Failure::code(code));
-    }
-    let count = reader.count(4)?;
-    same_length(names, reader.ints(count)?)
-}
-
-fn same_length(names: &[String], statuses: Vec<c_int>) -> Result<Vec<c_int>, Failure> {
-    if statuses.len() == names.len() { Ok(statuses) } else { Err(PvmError::OutOfRes.into()) }
+fn one_for_each(asked: usize, statuses: Vec<c_int>) -> Result<Vec<c_int>, Failure> {
+    if statuses.len() == asked { Ok(statuses) } else { Err(PvmError::OutOfRes.into()) }
 }

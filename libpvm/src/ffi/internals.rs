@@ -4,7 +4,8 @@
 use super::memory::{self, TimeVal, store};
 use super::state::call;
 use super::{control, mailbox};
-use pvm_wire::PvmError;
+use pvm_wire::calls::mailbox::Reset;
+use pvm_wire::{PvmError, Tid};
 use std::ffi::{CString, c_char, c_int};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -86,11 +87,11 @@ pub unsafe extern "C" fn pvmreset(tid: c_int, kill: c_int, class: *const c_char,
         let class = class?;
         let mut keep = mailbox::spared(state)?;
         if kill != 0 {
-            control::end_all_but(state, tid, &keep)?;
+            control::end_all_but(state, Tid::from_raw(tid), &keep)?;
         }
-        keep.push(tid);
-        mailbox::reset(state, class, index, kill, keep)?;
-        Ok(0)
+        keep.push(Tid::from_raw(tid));
+        let (tid, class) = (state.tid()?, class.to_owned());
+        state.order(&Reset { tid, class, index, kill: kill != 0, keep })
     })
 }
 

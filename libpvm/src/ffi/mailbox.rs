@@ -1,137 +1,62 @@
 //! The mailbox: named messages that the machine keeps.
 
-use super::buffers::{Buffer, Format};
 use super::control::expect;
 use super::memory::{CList, MailboxInfo, os_text, os_text_or_empty, store};
 use super::nested;
 use super::state::{Failure, Outcome, State, Told, call};
 use super::tracepoints::{result, traced};
-use bytes::Bytes;
 use pvm_wire::body::{BodyReader, BodyWriter};
-use pvm_wire::codes::Tm;
+use pvm_wire::calls::Field;
+use pvm_wire::calls::mailbox::{Class, Entry, Flags, Found, Get, NO_RESET_CLASS, Names, Put, Remove};
+use pvm_wire::calls::nested::Nested;
+use pvm_wire::calls::roles::TracerTerms;
 use pvm_wire::events::{Datum, Event};
 use pvm_wire::spawn::Sink;
-use pvm_wire::{Encoding, MessageHeader, PvmError, Tid};
+use pvm_wire::{Encoding, Message, MessageHeader, PvmError, Tid};
 use std::ffi::{OsStr, OsString, c_char, c_int};
 
-/// The class of tasks that a reset spares.
-pub const NO_RESET_CLASS: &str = "###_PVM_NO_RESET_###";
 /// The class of the tracer.
 pub const TRACER_CLASS: &str = "###_PVM_TRACER_###";
-/// Flag of puts: the class may have several entries.
-const MULTI_INSTANCE: c_int = 2;
-
-const PERSISTENT: c_int = 1;
-const FIRST_AVAILABLE: c_int = 8;
-
-/// What TM_DB asks for.
-#[derive(Clone, Copy)]
-enum Op {
-    Put = 1,
-    Remove = 2,
-    Get = 3,
-    Names = 4,
-    Reset = 5,
-}
-
-/// The fields that every request begins with.
-fn head(
-    state: &mut State,
-    op: Op,
-    class: impl AsRef<OsStr>,
-    index: c_int,
-    flags: c_int,
-) -> Result<BodyWriter, Failure> {
-    let tid = state.tid()?.raw();
-    Ok(BodyWriter::new().int(op as i32).int(tid).str(class).int(index).int(flags))
-}
 
 /// Puts a message under a name and returns its index.
-fn put(
-    state: &mut State,
-    class: impl AsRef<OsStr>,
-    index: c_int,
-    flags: c_int,
-    message: &Buffer,
-    body: &[u8],
-) -> Outcome {
-    let head = head(state, Op::Put, class, index, flags)?.finish();
-    let mut request = Buffer::encoded_as(Format::Plain(Encoding::Xdr), head);
-    nested::write(&mut request, message, body)?;
-    state.request_code(Tm::Db.tag(), request.into_body()?)
+fn put(state: &mut State, class: &OsStr, index: c_int, flags: Flags, message: &Message) -> Outcome {
+    let (tid, class, message) = (state.tid()?, class.to_owned(), Nested::new(message));
+    state.ask(&Put { tid, class, index, flags, message })
 }
 
-/// Puts numbers under a name that may have several entries.
-pub fn put_numbers(state: &mut State, class: impl AsRef<OsStr>, numbers: &[c_int]) -> Outcome {
-    put_numbers_at(state, class, -1, MULTI_INSTANCE, numbers)
+/// Puts fields in XDR under a name.
+fn put_fields(state: &mut State, class: &OsStr, index: c_int, flags: Flags, fields: BodyWriter) -> Outcome {
+    let header = MessageHeader { encoding: Encoding::Xdr.word(), ..MessageHeader::default() };
+    let message = Message { src: state.tid()?, dst: Tid::NONE, header, body: fields.finish().into() };
+    put(state, class, index, flags, &message)
 }
 
-/// Puts an entry of the tracer's: numbers, a mask, and how it wants to be told.
-pub fn put_tracer(
-    state: &mut State,
-    class: impl AsRef<OsStr>,
-    sinks: &[c_int],
-    mask: &str,
-    how: [c_int; 2],
-) -> Outcome {
-    let mut message = Buffer::new(Format::Plain(Encoding::Xdr));
-    message.pack(sinks.iter().copied())?;
-    message.pack_str(mask.as_bytes())?;
-    message.pack(how.into_iter())?;
-    message.info.src = state.tid()?.raw();
-    let body = message.encoded()?.0.to_vec();
-    put(state, class, -1, MULTI_INSTANCE, &message, &body)
+/// Puts this task's id, and fields behind it, under a name that may have several entries.
+pub fn register(state: &mut State, class: &str, fields: impl FnOnce(BodyWriter) -> BodyWriter) -> Outcome {
+    let tid = BodyWriter::new().int(state.tid()?.raw());
+    put_fields(state, class.as_ref(), -1, Flags::MULTI_INSTANCE, fields(tid))
 }
 
 /// What the tracer's entry says: whom to send trace to, the mask, and how the tracer wants to be told.
 pub fn tracer(state: &mut State) -> Result<(Sink, String, [c_int; 2]), Failure> {
-    let (_, mut entry) = get(state, TRACER_CLASS, 0, 0)?;
-    let trace = Sink { tid: entry.unpack_int()?, context: entry.unpack_int()?, tag: entry.unpack_int()? };
-    let _output = (entry.unpack_int()?, entry.unpack_int()?);
-    let mask = String::from_utf8_lossy(entry.unpack_str()?).into_owned();
-    Ok((trace, mask, [entry.unpack_int()?, entry.unpack_int()?]))
-}
-
-fn put_numbers_at(
-    state: &mut State,
-    class: impl AsRef<OsStr>,
-    index: c_int,
-    flags: c_int,
-    numbers: &[c_int],
-) -> Outcome {
-    let mut message = Buffer::new(Format::Plain(Encoding::Xdr));
-    message.pack(numbers.iter().copied())?;
-    message.info.src = state.tid()?.raw();
-    let body = message.encoded()?.0.to_vec();
-    put(state, class, index, flags, &message, &body)
+    let found = get(state, TRACER_CLASS.as_ref(), 0, Flags::DEFAULT)?;
+    let message = found.message.open()?;
+    let mut fields = BodyReader::new(&message.body);
+    let tid = fields.int()?;
+    let terms = TracerTerms::read(&mut fields)?;
+    let trace = Sink { tid, context: terms.trace_context, tag: terms.trace_tag };
+    Ok((trace, terms.mask, [terms.buffer, terms.options]))
 }
 
 /// Removes an entry and returns its index.
-pub fn remove(state: &mut State, class: impl AsRef<OsStr>, index: c_int) -> Outcome {
-    let body = head(state, Op::Remove, class, index, 0)?.finish();
-    state.request_code(Tm::Db.tag(), body)
+pub fn remove(state: &mut State, class: impl Into<OsString>, index: c_int) -> Outcome {
+    let (tid, class) = (state.tid()?, class.into());
+    state.ask(&Remove { tid, class, index })
 }
 
-/// Gets an entry: its index, and its message.
-fn get(
-    state: &mut State,
-    class: impl AsRef<OsStr>,
-    index: c_int,
-    flags: c_int,
-) -> Result<(c_int, Buffer), Failure> {
-    let body = head(state, Op::Get, class, index, flags)?.finish();
-    let answer = state.request(Tm::Db.tag(), body)?;
-    let mut answer = Buffer::received(as_message(answer));
-    let found = answer.unpack_int()?;
-    if found < 0 {
-        return Err(Failure::code(found));
-    }
-    Ok((found, nested::read(&mut answer)?))
-}
-
-fn as_message(body: Bytes) -> pvm_wire::Message {
-    let header = MessageHeader { encoding: Encoding::Xdr.word(), ..MessageHeader::default() };
-    pvm_wire::Message { src: Tid::MY_DAEMON, dst: Tid::NONE, header, body: body.into() }
+fn get(state: &mut State, class: &OsStr, index: c_int, flags: Flags) -> Result<Found, Failure> {
+    let (tid, class) = (state.tid()?, class.to_owned());
+    state.ask(&Get { tid, class, index, flags })
 }
 
 /// Puts a copy of a message under a name and returns its index there.
@@ -154,12 +79,9 @@ pub unsafe extern "C" fn pvm_putinfo(class: *const c_char, id: c_int, flags: c_i
             state.engine()?;
             let class = not_empty(class)?;
             let buffer = state.buffers.get(id).map_err(no_such)?;
-            let (copy, body) = nested::whole(buffer)?;
-            expect(
-                &[PvmError::Denied, PvmError::Exists],
-                Told::Errno,
-                put(state, class, -1, flags, &copy, &body),
-            )
+            let copy = nested::whole(buffer)?;
+            let put = put(state, class, -1, Flags::from_bits(flags), &copy);
+            expect(&[PvmError::Denied, PvmError::Exists], Told::Errno, put)
         },
     )
 }
@@ -197,8 +119,9 @@ pub unsafe extern "C" fn pvm_recvinfo(class: *const c_char, index: c_int, flags:
             if index < 0 {
                 return Err(PvmError::BadParam.into());
             }
-            match get(state, class, index, flags) {
-                Ok((_, message)) => {
+            match get(state, class, index, Flags::from_bits(flags)) {
+                Ok(found) => {
+                    let message = nested::unpackable(found.message.open().map_err(|_| PvmError::BadMsg)?);
                     let old = state.buffers.receive_id();
                     state.buffers.free(old)?;
                     let id = state.buffers.insert(message)?;
@@ -265,8 +188,8 @@ pub unsafe extern "C" fn pvm_getmboxinfo(
                 let column = |pick: fn(&Entry) -> c_int| class.entries.iter().map(pick).collect::<Vec<_>>();
                 let name = list.text(&class.name);
                 let indices = list.numbers(column(|entry| entry.index));
-                let owners = list.numbers(column(|entry| entry.owner));
-                let flags = list.numbers(column(|entry| entry.flags));
+                let owners = list.numbers(column(|entry| entry.owner.raw()));
+                let flags = list.numbers(column(|entry| entry.flags.bits()));
                 list.push(MailboxInfo {
                     name,
                     entries: class.entries.len() as c_int,
@@ -286,57 +209,16 @@ pub unsafe extern "C" fn pvm_getmboxinfo(
     )
 }
 
-/// A name in the mailbox.
-struct Class {
-    name: OsString,
-    entries: Vec<Entry>,
-}
-
-struct Entry {
-    index: c_int,
-    owner: c_int,
-    flags: c_int,
-}
-
-fn classes(state: &mut State, pattern: impl AsRef<OsStr>) -> Result<Vec<Class>, Failure> {
-    let body = head(state, Op::Names, pattern, 0, 0)?.finish();
-    let answer = state.request(Tm::Db.tag(), body)?;
-    let mut reader = BodyReader::new(&answer);
-    let code = reader.int()?;
-    if code < 0 {
-        return Err(Failure::code(code));
-    }
-    let count = reader.count(8)?;
-    let mut classes = Vec::new();
-    for _ in 0..count {
-        let name = reader.os_str()?.to_owned();
-        let mut entries = Vec::new();
-        for _ in 0..reader.count(12)? {
-            entries.push(Entry { index: reader.int()?, owner: reader.int()?, flags: reader.int()? });
-        }
-        classes.push(Class { name, entries });
-    }
-    Ok(classes)
+fn classes(state: &mut State, pattern: impl Into<OsString>) -> Result<Vec<Class>, Failure> {
+    let (tid, pattern) = (state.tid()?, pattern.into());
+    state.ask(&Names { tid, pattern })
 }
 
 /// The tasks that a reset spares.
-pub fn spared(state: &mut State) -> Result<Vec<c_int>, Failure> {
+pub fn spared(state: &mut State) -> Result<Vec<Tid>, Failure> {
     let classes = classes(state, NO_RESET_CLASS)?;
     let classes = classes.iter().filter(|class| class.name == NO_RESET_CLASS);
     Ok(classes.flat_map(|class| &class.entries).map(|entry| entry.owner).collect())
-}
-
-/// Removes what tasks that are gone have left, of one name and index or (empty, -1) of all. Entries of the tasks to
-/// `keep` stay; `kill` says that the others are being ended.
-pub fn reset(
-    state: &mut State,
-    class: impl AsRef<OsStr>,
-    index: c_int,
-    kill: c_int,
-    keep: Vec<c_int>,
-) -> Result<(), Failure> {
-    let body = head(state, Op::Reset, class, index, kill)?.int(keep.len() as c_int).ints(keep).finish();
-    state.request_code(Tm::Db.tag(), body).map(drop)
 }
 
 /// The tasks that a reset spares.
@@ -346,7 +228,7 @@ pub fn reset(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvm_getnoresets(tids: *mut *mut c_int, count: *mut c_int) -> c_int {
     call("pvm_getnoresets", |state| {
-        state.lists.no_resets = CList::of(spared(state)?);
+        state.lists.no_resets = CList::of(spared(state)?.into_iter().map(Tid::raw).collect());
         // SAFETY: as promised.
         unsafe {
             store(count, state.lists.no_resets.len());
@@ -378,8 +260,9 @@ pub unsafe extern "C" fn pvm_insert(class: *const c_char, index: c_int, value: c
             if index < -1 {
                 return Err(PvmError::BadParam.into());
             }
-            let flags = PERSISTENT | MULTI_INSTANCE;
-            expect(&[PvmError::Denied], Told::Errno, put_numbers_at(state, class, index, flags, &[value]))
+            let flags = Flags::PERSISTENT | Flags::MULTI_INSTANCE;
+            let put = put_fields(state, class, index, flags, BodyWriter::new().int(value));
+            expect(&[PvmError::Denied], Told::Errno, put)
         },
     )
 }
@@ -406,13 +289,15 @@ pub unsafe extern "C" fn pvm_lookup(class: *const c_char, index: c_int, value: *
             if index < -1 {
                 return Err(PvmError::BadParam.into());
             }
-            let (index, flags) = if index == -1 { (0, FIRST_AVAILABLE) } else { (index, 0) };
+            let (index, flags) =
+                if index == -1 { (0, Flags::FIRST_AVAILABLE) } else { (index, Flags::DEFAULT) };
             match get(state, class, index, flags) {
-                Ok((found, mut message)) => {
-                    let number = message.unpack_int()?;
+                Ok(found) => {
+                    let message = found.message.open().map_err(|_| PvmError::BadMsg)?;
+                    let number = nested::unpackable(message).unpack_int()?;
                     // SAFETY: as promised.
                     unsafe { store(value, number) };
-                    Ok(found)
+                    Ok(found.index)
                 }
                 Err(failure) => expect(&[PvmError::NotFound], Told::Errno, Err(failure)),
             }

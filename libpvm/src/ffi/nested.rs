@@ -1,20 +1,19 @@
-//! Messages inside messages: `pvm_pkmesg`, `pvm_pkmesgbody`, `pvm_upkmesg`. The mailbox keeps messages in this form.
+//! Messages inside messages: `pvm_pkmesg`, `pvm_pkmesgbody`, `pvm_upkmesg`. In XDR this is the form of
+//! [`pvm_wire::calls::nested`], in which the mailbox keeps messages.
 //! As in PVM these calls only return their errors.
 
 use super::buffers::{Buffer, Format, Info};
 use super::state::{Failure, call};
-use pvm_wire::{Encoding, PvmError, Upper};
+use pvm_wire::calls::nested::PIECE;
+use pvm_wire::{Encoding, Message, MessageHeader, PvmError, Tid, Upper};
 use std::ffi::c_int;
 
-/// Bytes of a piece, as long as PVM's own fragments.
-const PIECE: usize = 4032;
-
 /// Appends a whole message, header and body, to `target`.
-pub fn write(target: &mut Buffer, message: &Buffer, body: &[u8]) -> Result<(), PvmError> {
-    let info = message.info;
-    let length = i32::try_from(body.len()).map_err(|_| PvmError::NoMem)?;
-    let (encoding, checksum) = (message.format.shown() as i32, info.checksum);
-    let head = [length, info.context, info.tag, info.wait_id, encoding, checksum, info.src, info.dst];
+fn write(target: &mut Buffer, message: &Message) -> Result<(), PvmError> {
+    let Message { src, dst, header, body } = message;
+    let (encoding, checksum) = (header.encoding as i32, header.checksum as i32);
+    let (length, MessageHeader { tag, context, wait_id, .. }) = (body.len() as i32, header);
+    let head = [length, *context, *tag, *wait_id, encoding, checksum, src.raw(), dst.raw()];
     target.pack(head.into_iter())?;
     for piece in body.chunks(PIECE) {
         target.pack(std::iter::once(piece.len() as i32))?;
@@ -24,7 +23,7 @@ pub fn write(target: &mut Buffer, message: &Buffer, body: &[u8]) -> Result<(), P
 }
 
 /// Reads a whole message.
-pub fn read(source: &mut Buffer) -> Result<Buffer, PvmError> {
+fn read(source: &mut Buffer) -> Result<Message, PvmError> {
     let mut head = [0; 8];
     source.unpack(8, |index, value: i32| head[index] = value)?;
     let [length, context, tag, wait_id, encoding, checksum, src, dst] = head;
@@ -45,27 +44,36 @@ pub fn read(source: &mut Buffer) -> Result<Buffer, PvmError> {
         }
         body.extend_from_slice(bytes);
     }
+    let (encoding, checksum) = (encoding as u32, checksum as u32);
+    let header = MessageHeader { encoding, tag, context, wait_id, checksum };
+    Ok(Message { src: Tid::from_raw(src), dst: Tid::from_raw(dst), header, body: body.into() })
+}
+
+/// A message that was inside another, to be unpacked.
+pub fn unpackable(message: Message) -> Buffer {
+    let Message { src, dst, header, body } = message;
     // In-place data have become plain native data by now.
-    let format = match Format::from_word(encoding as u32) {
+    let format = match Format::from_word(header.encoding) {
         Format::Plain(Encoding::InPlace) => Format::Plain(Encoding::Raw),
         format => format,
     };
-    let mut message = Buffer::encoded_as(format, body);
-    message.info = Info { context, tag, wait_id, checksum, src, dst };
-    message.split_upper();
-    Ok(message)
+    let mut buffer = Buffer::encoded_as(format, body.to_vec());
+    buffer.tell(src, dst, &header);
+    buffer.split_upper();
+    buffer
 }
 
-/// A buffer's header and its body with in-place parts, as [`write()`] takes them.
-pub fn whole(buffer: &mut Buffer) -> Result<(Buffer, Vec<u8>), PvmError> {
-    let mut head = Buffer::new(buffer.format);
-    head.info = buffer.info;
+/// A buffer as a message that can be inside another, with what lies in the program's memory.
+pub fn whole(buffer: &mut Buffer) -> Result<Message, PvmError> {
+    let info = buffer.info;
     let (mut body, upper) = whole_body(buffer)?;
-    if !upper.is_empty() {
-        head.info.checksum = upper.word() as i32;
-        body.extend(upper.encode());
-    }
-    Ok((head, body))
+    let checksum = if upper.is_empty() { info.checksum as u32 } else { upper.word() };
+    body.extend(upper.encode());
+    i32::try_from(body.len()).map_err(|_| PvmError::NoMem)?;
+    let Info { context, tag, wait_id, .. } = info;
+    let header = MessageHeader { encoding: buffer.format.shown(), tag, context, wait_id, checksum };
+    let (src, dst) = (Tid::from_raw(info.src), Tid::from_raw(info.dst));
+    Ok(Message { src, dst, header, body: body.into() })
 }
 
 fn whole_body(buffer: &mut Buffer) -> Result<(Vec<u8>, Upper), PvmError> {
@@ -82,8 +90,8 @@ fn whole_body(buffer: &mut Buffer) -> Result<(Vec<u8>, Upper), PvmError> {
 pub extern "C" fn pvm_pkmesg(id: c_int) -> c_int {
     call("pvm_pkmesg", |state| {
         let buffers = &mut state.buffers;
-        let (head, body) = buffers.get(id).and_then(whole).map_err(Failure::returned)?;
-        write(buffers.sending().map_err(Failure::returned)?, &head, &body).map_err(Failure::returned)?;
+        let message = buffers.get(id).and_then(whole).map_err(Failure::returned)?;
+        write(buffers.sending().map_err(Failure::returned)?, &message).map_err(Failure::returned)?;
         Ok(0)
     })
 }
@@ -113,7 +121,7 @@ pub extern "C" fn pvm_upkmesg() -> c_int {
     call("pvm_upkmesg", |state| {
         let message =
             read(state.buffers.receiving().map_err(Failure::returned)?).map_err(Failure::returned)?;
-        state.buffers.insert(message).map_err(Failure::returned)
+        state.buffers.insert(unpackable(message)).map_err(Failure::returned)
     })
 }
 
@@ -123,10 +131,12 @@ mod tests {
     use proptest::prelude::*;
 
     fn nested(outer: Encoding, body: &[u8]) -> Buffer {
-        let mut message = Buffer::new(Format::Plain(Encoding::Raw));
-        message.info = Info { context: 1, tag: 2, wait_id: 3, checksum: 0, src: 5, dst: 6 };
+        let header =
+            MessageHeader { encoding: Encoding::Raw.word(), tag: 2, context: 1, wait_id: 3, checksum: 0 };
+        let body = body.to_vec().into();
+        let message = Message { src: Tid::from_raw(5), dst: Tid::from_raw(6), header, body };
         let mut target = Buffer::new(Format::Plain(outer));
-        write(&mut target, &message, body).unwrap();
+        write(&mut target, &message).unwrap();
         target
     }
 
@@ -135,7 +145,7 @@ mod tests {
         fn messages_survive_nesting(body in prop::collection::vec(any::<u8>(), 0..9000), xdr: bool) {
             let outer = if xdr { Encoding::Xdr } else { Encoding::Raw };
             let mut outer = nested(outer, &body);
-            let mut inner = read(&mut outer).unwrap();
+            let mut inner = unpackable(read(&mut outer).unwrap());
             prop_assert_eq!(inner.encoded().unwrap().0, &body[..]);
             prop_assert_eq!((inner.info.wait_id, inner.info.dst), (3, 6));
             prop_assert!(outer.left() == 0);

@@ -4,9 +4,9 @@ use super::memory;
 use super::state::{Failure, State};
 use super::tracepoints::{result, traced};
 use pvm_wire::body::BodyWriter;
-use pvm_wire::codes::{Tm, notify};
+use pvm_wire::calls::notify::NotifyRequest;
+use pvm_wire::codes::notify;
 use pvm_wire::events::{Datum, Event};
-use pvm_wire::protocol::NotifyRequest;
 use pvm_wire::{PvmError, Tid};
 use std::ffi::c_int;
 
@@ -87,7 +87,7 @@ fn request(
         count = tids.len() as c_int;
     }
     let request = NotifyRequest { what, cancel, context, tag, count, tids };
-    Ok(state.engine()?.tell(Tm::Notify.tag(), 0, request.encode())?)
+    Ok(state.engine()?.tell(&request)?)
 }
 
 /// The daemon could not tell a task of its own end; `pvm_exit` does. Taken back, it is told at once.

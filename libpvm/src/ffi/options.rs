@@ -5,8 +5,8 @@ use super::output;
 use super::state::{Outcome, State};
 use super::tracepoints::{self, result, traced};
 use pvm_wire::PvmError;
-use pvm_wire::body::BodyWriter;
-use pvm_wire::codes::Tm;
+use pvm_wire::calls::mailbox::NO_RESET_CLASS;
+use pvm_wire::calls::tasks::{SetSinks, SinkItem};
 use pvm_wire::events::{Datum, Event};
 use pvm_wire::limits::{FRAGMENT_SIZE, FRAGMENT_SIZE_RANGE};
 use pvm_wire::spawn::Sink;
@@ -80,13 +80,15 @@ impl SinkOption {
         Some(Self { own, trace, field })
     }
 
-    /// The item's number in a TM_SETOPT request.
-    fn item(self) -> i32 {
-        let first = if self.trace { 4 } else { 1 };
-        match self.field {
-            Field::Tid => first,
-            Field::Context => first + 1,
-            Field::Tag => first + 2,
+    /// What the daemon calls it.
+    fn item(self) -> SinkItem {
+        match (self.trace, self.field) {
+            (false, Field::Tid) => SinkItem::OutputTid,
+            (false, Field::Context) => SinkItem::OutputContext,
+            (false, Field::Tag) => SinkItem::OutputTag,
+            (true, Field::Tid) => SinkItem::TraceTid,
+            (true, Field::Context) => SinkItem::TraceContext,
+            (true, Field::Tag) => SinkItem::TraceTag,
         }
     }
 }
@@ -248,8 +250,7 @@ fn set_own_sink(state: &mut State, option: SinkOption, value: c_int) -> Outcome 
         return Err(PvmError::BadParam.into());
     }
     if needs_daemon {
-        let body = BodyWriter::new().int(option.item()).str(format!("{value:x}")).finish();
-        state.request(Tm::SetOpt.tag(), body)?;
+        state.ask(&SetSinks { items: vec![(Some(option.item()), value)] })?;
     }
     let options = state.engine()?.options_mut();
     if option.trace {
@@ -268,12 +269,11 @@ fn set_no_reset(state: &mut State, value: c_int) -> Outcome {
     let old = c_int::from(state.no_reset.is_some());
     match (state.no_reset, value != 0) {
         (None, true) => {
-            let tid = state.tid()?.raw();
-            let index = mailbox::put_numbers(state, mailbox::NO_RESET_CLASS, &[tid])?;
+            let index = mailbox::register(state, NO_RESET_CLASS, |tid| tid)?;
             state.no_reset = Some(index);
         }
         (Some(index), false) => {
-            mailbox::remove(state, mailbox::NO_RESET_CLASS, index)?;
+            mailbox::remove(state, NO_RESET_CLASS, index)?;
             state.no_reset = None;
         }
         _ => {}

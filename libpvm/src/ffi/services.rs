@@ -3,12 +3,14 @@
 use super::config::push_host;
 use super::mailbox;
 use super::memory::{CList, HostInfo, store, text};
-use super::state::{Failure, Outcome, State};
+use super::state::{Outcome, State};
 use super::tracepoints::{nothing, result, traced};
-use pvm_wire::body::{BodyReader, BodyWriter};
-use pvm_wire::codes::Tm;
+use pvm_wire::body::BodyWriter;
+use pvm_wire::calls::roles::{
+    BecomeHoster, BecomeManager, BecomeTasker, BecomeTracer, ManagerReply, TracerTerms,
+};
+use pvm_wire::calls::{Call, Field};
 use pvm_wire::events::{Datum, Event};
-use pvm_wire::protocol::HostRecord;
 use std::ffi::{c_char, c_int};
 
 /// A role that this task plays, and where the mailbox says so.
@@ -26,14 +28,6 @@ enum Kind {
 }
 
 impl Kind {
-    fn tag(self) -> c_int {
-        match self {
-            Self::Hoster => Tm::Hoster.tag(),
-            Self::Tasker => Tm::Tasker.tag(),
-            Self::Tracer => Tm::Tracer.tag(),
-        }
-    }
-
     fn class(self) -> &'static str {
         match self {
             Self::Hoster => "###_PVM_HOSTER_###",
@@ -46,24 +40,23 @@ impl Kind {
 /// The class of resource managers.
 const MANAGER_CLASS: &str = "###_PVM_RM_###";
 
-/// Takes a role, or gives it back if this task has it.
-fn toggle(
+/// Takes a role, or gives it back if this task has it: as the request says that `request` makes. The mailbox shows this task's id and
+/// `details`.
+fn toggle<C: Call<Reply = ()>>(
     state: &mut State,
     kind: Kind,
+    request: impl FnOnce(bool) -> C,
     details: impl FnOnce(BodyWriter) -> BodyWriter,
-    put_entry: impl FnOnce(&mut State, &str) -> Outcome,
 ) -> Outcome {
     let held = state.roles.iter().position(|role| role.kind == kind);
-    let Some(held) = held else {
-        let body = details(BodyWriter::new().int(1)).finish();
-        let answer = state.request_code(kind.tag(), body)?;
-        let index = put_entry(state, kind.class())?;
+    let answer = state.order(&request(held.is_none()))?;
+    if let Some(held) = held {
+        let role = state.roles.remove(held);
+        mailbox::remove(state, kind.class(), role.index)?;
+    } else {
+        let index = mailbox::register(state, kind.class(), details)?;
         state.roles.push(Role { kind, index });
-        return Ok(answer);
-    };
-    let answer = state.request_code(kind.tag(), BodyWriter::new().int(0).finish())?;
-    let role = state.roles.remove(held);
-    mailbox::remove(state, kind.class(), role.index)?;
+    }
     Ok(answer)
 }
 
@@ -71,8 +64,7 @@ fn toggle(
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_reg_hoster() -> c_int {
     traced("pvm_reg_hoster", Event::RegHoster, nothing, result(Datum::CC), |state| {
-        let tid = state.tid()?.raw();
-        toggle(state, Kind::Hoster, |body| body, |state, class| mailbox::put_numbers(state, class, &[tid]))
+        toggle(state, Kind::Hoster, |register| BecomeHoster { register }, |tid| tid)
     })
 }
 
@@ -80,8 +72,7 @@ pub extern "C" fn pvm_reg_hoster() -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_reg_tasker() -> c_int {
     traced("pvm_reg_tasker", Event::RegTasker, nothing, result(Datum::CC), |state| {
-        let tid = state.tid()?.raw();
-        toggle(state, Kind::Tasker, |body| body, |state, class| mailbox::put_numbers(state, class, &[tid]))
+        toggle(state, Kind::Tasker, |register| BecomeTasker { register }, |tid| tid)
     })
 }
 
@@ -112,13 +103,12 @@ pub unsafe extern "C" fn pvm_reg_tracer(
         },
         result(Datum::CC),
         |state| {
-            let (mask, tid) = (mask?, state.tid()?.raw());
-            let numbers = [trace_context, trace_tag, output_context, output_tag];
-            let details = |body: BodyWriter| body.ints(numbers).str(mask).int(buffer).int(options);
-            let sinks = [tid, trace_context, trace_tag, output_context, output_tag];
-            toggle(state, Kind::Tracer, details, |state, class| {
-                mailbox::put_tracer(state, class, &sinks, mask, [buffer, options])
-            })
+            let mask = mask?.to_owned();
+            let terms =
+                TracerTerms { trace_context, trace_tag, output_context, output_tag, mask, buffer, options };
+            let shown = terms.clone();
+            let request = |register: bool| BecomeTracer { terms: register.then_some(terms) };
+            toggle(state, Kind::Tracer, request, |tid| shown.write(tid))
         },
     )
 }
@@ -131,27 +121,14 @@ pub unsafe extern "C" fn pvm_reg_tracer(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvm_reg_rm(host: *mut *mut HostInfo) -> c_int {
     traced("pvm_reg_rm", Event::RegRm, nothing, result(Datum::CC), |state| {
-        let answer = state.request(Tm::Sched.tag(), Vec::new())?;
-        let mut reader = BodyReader::new(&answer);
-        let before = reader.int()?;
-        if before < 0 {
-            return Err(Failure::code(before));
-        }
-        let record = HostRecord {
-            tid: reader.int()?,
-            name: reader.str()?.to_owned(),
-            arch: reader.str()?.to_owned(),
-            speed: reader.int()?,
-            signature: reader.int()? as u32,
-        };
+        let ManagerReply { before, master } = state.ask(&BecomeManager {})?;
         let mut list = CList::default();
-        push_host(&mut list, &record);
+        push_host(&mut list, &master);
         state.lists.manager_host = list;
         state.engine()?.ask_daemon_only();
-        let tid = state.tid()?.raw();
-        mailbox::put_numbers(state, MANAGER_CLASS, &[tid])?;
+        mailbox::register(state, MANAGER_CLASS, |tid| tid)?;
         // SAFETY: as promised.
         unsafe { store(host, state.lists.manager_host.array()) };
-        Ok(before)
+        Ok(before.raw())
     })
 }

@@ -5,6 +5,7 @@ use super::memory::{os_text, os_text_or_empty, os_texts_until_null, store_all};
 use super::state::{Failure, State, call};
 use super::tracepoints::traced;
 use pvm_wire::PvmError;
+use pvm_wire::calls::spawn::CancelBatch;
 use pvm_wire::events::{Datum, Event};
 use pvm_wire::queue::QueueRequest;
 use pvm_wire::spawn::{SpawnRequest, flags};
@@ -96,14 +97,14 @@ fn queue(state: &mut State, spawn: SpawnRequest) -> Result<c_int, Failure> {
     let context = state.context;
     let engine = state.engine()?;
     let (tag, restarts) = (engine.options().batch_tag, engine.options().batch_restarts);
-    Ok(engine.queue_batch(&QueueRequest { context, tag, restarts, spawn })?)
+    Ok(engine.call(&QueueRequest { context, tag, restarts, spawn })?)
 }
 
 /// Cancels a queued batch.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_cancelbatch(batch: c_int) -> c_int {
     call("pvm_cancelbatch", |state| {
-        state.engine()?.cancel_batch(batch)?;
+        state.engine()?.call(&CancelBatch { batch })?;
         Ok::<_, Failure>(0)
     })
 }

@@ -13,6 +13,7 @@ use super::{fork, output, timeline};
 use crate::engine::{Choice, Engine, Spinner, Wait};
 use crate::error::Error;
 use crate::groups::Groups;
+use pvm_wire::calls::Call;
 use pvm_wire::{Message, PvmError, Tid};
 use std::collections::VecDeque;
 use std::ffi::{OsString, c_int};
@@ -306,17 +307,15 @@ impl State {
         if self.handlers.running() { Err(PvmError::NotImpl.into()) } else { Ok(()) }
     }
 
-    /// A request to the daemon and its answer.
-    pub fn request(&mut self, tag: c_int, body: Vec<u8>) -> Result<bytes::Bytes, Failure> {
+    /// Makes a request of the daemon.
+    pub fn ask<C: Call>(&mut self, call: &C) -> Result<C::Reply, Failure> {
         self.may_wait()?;
-        Ok(self.engine()?.request(tag, body)?)
+        self.engine()?.answer(call)?.map_err(|error| Failure::code(error.code))
     }
 
-    /// A request whose answer is one number, negative for an error.
-    pub fn request_code(&mut self, tag: c_int, body: Vec<u8>) -> Outcome {
-        let answer = self.request(tag, body)?;
-        let code = pvm_wire::body::BodyReader::new(&answer).int()?;
-        if code < 0 { Err(Failure::code(code)) } else { Ok(code) }
+    /// Makes a request that has no result but that it is carried out.
+    pub fn order<C: Call<Reply = ()>>(&mut self, call: &C) -> Outcome {
+        self.ask(call).map(|()| 0)
     }
 
     /// Whether this process is a task of which nobody is told what it calls, and no function of the program has to see what comes.

@@ -2,8 +2,8 @@
 
 use crate::engine::{Choice, Engine, Payload, Wait};
 use crate::error::Result;
-use bytes::Bytes;
 use pvm_shm::Mapping;
+use pvm_wire::calls::{Answer, Call};
 use pvm_wire::group::CONTEXT;
 use pvm_wire::spawn::SpawnRequest;
 use pvm_wire::{Encoding, Message, MessageHeader, Tid};
@@ -39,7 +39,7 @@ pub trait Port {
     /// Whether its daemon is this system's.
     fn daemon_is_ours(&mut self) -> Result<bool>;
     /// Asks the daemon.
-    fn request(&mut self, tag: i32, body: Vec<u8>) -> Result<Bytes>;
+    fn answer<C: Call>(&mut self, call: &C) -> Result<Answer<C>>;
     /// Spawns.
     fn spawn(&mut self, request: SpawnRequest) -> Result<Vec<i32>>;
     /// Sends a body in XDR, in the context of groups.
@@ -78,8 +78,8 @@ impl Port for Engine {
         Ok(Engine::daemon_is_ours(self))
     }
 
-    fn request(&mut self, tag: i32, body: Vec<u8>) -> Result<Bytes> {
-        Engine::request(self, tag, body)
+    fn answer<C: Call>(&mut self, call: &C) -> Result<Answer<C>> {
+        Engine::answer(self, call)
     }
 
     fn spawn(&mut self, mut request: SpawnRequest) -> Result<Vec<i32>> {

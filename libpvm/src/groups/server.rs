@@ -3,15 +3,14 @@
 use super::port::{Port, Until};
 use super::{Client, Server};
 use crate::error::{Error, Result};
-use pvm_wire::body::{BodyReader, BodyWriter};
-use pvm_wire::codes::Tm;
+use pvm_wire::body::BodyReader;
+use pvm_wire::calls::mailbox::{Flags, Get};
+use pvm_wire::calls::tasks::TaskStatus;
 use pvm_wire::group::{CLASS, Request, keeper};
 use pvm_wire::spawn::{SpawnRequest, flags};
 use pvm_wire::{Message, PvmError, Tid};
 use std::time::Duration;
 
-/// `TM_DB`: get an entry.
-const GET: i32 = 3;
 /// How long the first pause is while a new server registers, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
 
@@ -33,21 +32,10 @@ impl<P: Port> Client<'_, P> {
 
     /// The tid in the mailbox.
     fn look_up(&mut self) -> Result<Option<Tid>> {
-        let own = self.port.tid()?.raw();
-        let body = BodyWriter::new().int(GET).int(own).str(CLASS).int(0).int(0).finish();
-        let answer = self.port.request(Tm::Db.tag(), body)?;
-        let mut reader = BodyReader::new(&answer);
-        if reader.int()? < 0 {
-            return Ok(None);
-        }
-        // A message inside a message: eight fields, then fragments, of which some may be empty.
-        reader.ints(8)?;
-        loop {
-            let length = reader.count(1)?;
-            if length > 0 {
-                return Ok(Some(Tid::from_raw(reader.int()?)));
-            }
-        }
+        let get = Get { tid: self.port.tid()?, class: CLASS.into(), index: 0, flags: Flags::DEFAULT };
+        let Ok(found) = self.port.answer(&get)? else { return Ok(None) };
+        let message = found.message.open()?;
+        Ok(Some(Tid::from_raw(BodyReader::new(&message.body).int()?)))
     }
 
     fn start_server(&mut self) -> Result<Tid> {
@@ -76,8 +64,7 @@ impl<P: Port> Client<'_, P> {
 
     /// Whether a task lives, as its daemon says.
     pub fn is_alive(&mut self, tid: i32) -> Result<bool> {
-        let answer = self.port.request(Tm::Pstat.tag(), BodyWriter::new().int(tid).finish())?;
-        Ok(BodyReader::new(&answer).int()? >= 0)
+        Ok(self.port.answer(&TaskStatus { tid: Tid::from_raw(tid) })?.is_ok())
     }
 
     /// Asks the server, and returns its answer.

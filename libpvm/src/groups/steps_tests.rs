@@ -7,8 +7,10 @@
 use super::port::{Port, Until};
 use super::{Client, Groups, Operand, Part};
 use crate::error::{Error, Result};
-use bytes::Bytes;
 use pvm_wire::body::BodyWriter;
+use pvm_wire::calls::mailbox::{Found, Get};
+use pvm_wire::calls::nested::Nested;
+use pvm_wire::calls::{Answer, Call, Request as _};
 use pvm_wire::group::{CLASS, Request, Settler, View, keeper};
 use pvm_wire::spawn::SpawnRequest;
 use pvm_wire::{Message, PvmError, Tid};
@@ -83,9 +85,11 @@ impl Port for Member {
     }
 
     /// The mailbox, which says where the keeper is.
-    fn request(&mut self, _tag: i32, body: Vec<u8>) -> Result<Bytes> {
-        assert!(body.windows(CLASS.len()).any(|window| window == CLASS.as_bytes()));
-        Ok(BodyWriter::new().ints([0; 9]).int(4).int(keeper().raw()).finish().into())
+    fn answer<C: Call>(&mut self, call: &C) -> Result<Answer<C>> {
+        assert_eq!(Get::decode(&call.encode())?.class, CLASS);
+        let body = BodyWriter::new().int(keeper().raw()).finish().into();
+        let message = Nested::new(&Message { body, ..Message::default() });
+        Ok(C::decode_answer(&Get::encode_reply(&Found { index: 0, message }))?)
     }
 
     fn spawn(&mut self, _request: SpawnRequest) -> Result<Vec<i32>> {

@@ -1,0 +1,103 @@
+//! Teams of tasks that take turns, and what the tasks say of themselves. All of it is this system's own.
+//!
+//! | request | body | answer |
+//! |---|---|---|
+//! | [`JoinTeam`] | str | int 0 |
+//! | [`Turns`] | int host | int 0, [`TurnsReport`] in bincode |
+//! | [`History`] | int host, int upper and int lower half of a number | int 0, [`TurnHistory`] in bincode |
+//! | [`Waiting`] | int n, n × int task | none |
+//! | [`Asleep`], [`Awake`], [`Page`] | – | none |
+//! | [`Spin`] | int nanoseconds | none |
+//! | [`Epoch`] | int task, int count, int host | none |
+//! | [`NoticesTaken`] | int count | none |
+
+use super::{Field, answers, read_value, requests, write_value};
+use crate::body::{BodyError, BodyReader, BodyWriter};
+use crate::codes::Tmx;
+use crate::coscheduling::{TurnHistory, TurnsReport};
+use crate::tid::Tid;
+
+requests! {
+    /// The caller is of this team from now on.
+    JoinTeam = Tmx::Team; {
+        /// The team's name.
+        name: String,
+    }
+
+    /// How teams take turns on a host.
+    Turns = Tmx::Turns; {
+        /// The host.
+        host: Tid,
+    }
+
+    /// What turns there have been on a host.
+    History = Tmx::History; {
+        /// The host.
+        host: Tid,
+        /// Number of the first span that is wanted.
+        since: u64,
+    }
+
+    /// The caller waits, and has sent to these by direct routes.
+    Waiting = Tmx::Waiting; {
+        /// To whom.
+        receivers: Vec<Tid>,
+    }
+
+    /// The caller is about to sleep until something comes.
+    Asleep = Tmx::Asleep; {}
+
+    /// It sleeps no more.
+    Awake = Tmx::Awake; {}
+
+    /// The page that says whose turn it is.
+    Page = Tmx::Page; {}
+
+    /// For how long the caller spins at present before it sleeps.
+    Spin = Tmx::Spin; {
+        /// Nanoseconds; no less than 0.
+        nanos: i32,
+    }
+
+    /// The caller has been told another host's epoch on a direct route.
+    Epoch = Tmx::Epoch; {
+        /// By whom.
+        by: Tid,
+        /// The lower half of the epoch's count.
+        count: u32,
+        /// Index of the host that made it.
+        origin: i32,
+    }
+
+    /// The caller's program has taken notices of queued batches.
+    NoticesTaken = Tmx::NoticesTaken; {
+        /// How many.
+        count: u32,
+    }
+}
+
+answers! {
+    JoinTeam => 0, (), |call| format!("the team {:?}", call.name);
+    Turns => 0, TurnsReport, |call| format!("turns on host {}", call.host);
+    History => 0, TurnHistory, |call| format!("turns on host {}", call.host);
+}
+
+impl Field for TurnsReport {
+    fn write(&self, body: BodyWriter) -> BodyWriter {
+        write_value(self, body)
+    }
+
+    fn read(reader: &mut BodyReader<'_>) -> Result<Self, BodyError> {
+        read_value(reader)
+    }
+}
+
+impl Field for TurnHistory {
+    fn write(&self, body: BodyWriter) -> BodyWriter {
+        write_value(self, body)
+    }
+
+    fn read(reader: &mut BodyReader<'_>) -> Result<Self, BodyError> {
+        read_value(reader)
+    }
+}
