@@ -3,7 +3,7 @@
 use crate::engine::Payload;
 use crate::error::{Error, Result};
 use crate::packed::Packed;
-use pvm_wire::{Element, Encoding, PvmError, Tid};
+use pvm_wire::{Element, Encoding, Message, MessageHeader, PvmError, Tid};
 use serde::Serialize;
 
 /// The body of a message under construction.
@@ -98,6 +98,21 @@ impl Pack {
     /// The encoded body, as it travels between hosts.
     pub fn body(&self) -> Result<&[u8]> {
         Ok(self.packed.encoded()?.0)
+    }
+
+    /// The body as a message of this task's to nobody in particular, which the mailbox can keep.
+    pub(crate) fn to_message(&self, src: Tid) -> Result<Message> {
+        let (body, upper) = self.packed.encoded()?;
+        let body = [body, &upper.encode()].concat();
+        if i32::try_from(body.len()).is_err() {
+            return Err(Error::new(PvmError::NoMem, "the message is longer than the mailbox takes"));
+        }
+        let header = MessageHeader {
+            encoding: self.encoding().word(),
+            checksum: upper.word(),
+            ..MessageHeader::default()
+        };
+        Ok(Message { src, dst: Tid::NONE, header, body: body.into() })
     }
 
     /// The body as it is sent.

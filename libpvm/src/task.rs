@@ -1,6 +1,6 @@
 //! A task of the virtual machine: enrolment, sending, receiving.
 
-use crate::engine::{Choice, Engine, OutputSink, Payload, Wait};
+use crate::engine::{Choice, Engine, Options, OutputSink, Payload, Wait};
 use crate::error::{Error, Result};
 use crate::groups::Groups;
 use crate::pack::Pack;
@@ -184,6 +184,13 @@ impl Task {
         Ok(message.map(Message::into_encoded).transpose()?)
     }
 
+    /// The next message that is wanted, whatever its context, if one has come.
+    pub fn poll_message(&mut self, mut wanted: impl FnMut(&Message) -> bool) -> Result<Option<Message>> {
+        let mut choose = |message: &Message| if wanted(message) { Choice::Take } else { Choice::Skip };
+        let message = self.engine.receive(Wait::Poll, &mut choose)?;
+        Ok(message.map(Message::into_encoded).transpose()?)
+    }
+
     /// Sends a body with any tag, in any context, to tasks and daemons alike.
     #[expect(clippy::needless_pass_by_value, reason = "a body is made for one message")]
     pub fn send_message(&mut self, to: Tid, tag: i32, context: i32, body: Vec<u8>) -> Result<()> {
@@ -239,6 +246,17 @@ impl Task {
             return Err(Error::new(PvmError::BadParam, format!("{context} is no context to be freed")));
         }
         self.engine.call(&Context { context }).map(drop)
+    }
+
+    /// The options (`pvm_getopt`).
+    pub fn options(&self) -> &Options {
+        self.engine.options()
+    }
+
+    /// The options, to be changed (`pvm_setopt`). They hold from the next call on; the sinks of this task's own are the daemon's, and
+    /// do not change with them.
+    pub fn options_mut(&mut self) -> &mut Options {
+        self.engine.options_mut()
     }
 
     /// The engine below, for what this API does not offer.

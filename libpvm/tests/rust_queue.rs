@@ -229,7 +229,7 @@ fn listed() {
 /// The C interface, if there is a compiler and the library is built.
 fn from_c() {
     let Some(_) = enrol() else { return };
-    let Some(mut command) = rust_support::c_program("queue", &pvm3::engine::tmp_dir()) else { return };
+    let Some(mut command) = rust_support::c_program("queue", &pvm3::tmp_dir()) else { return };
     let output = command.arg(me()).arg("7").output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let (bad, unknown) = (PvmError::BadParam.code(), PvmError::NotFound.code());

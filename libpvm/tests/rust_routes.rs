@@ -92,7 +92,7 @@ fn bytes(size: usize, value: u8) -> Pack {
 
 /// What there is in PVM's folder.
 fn names() -> BTreeSet<String> {
-    let entries = std::fs::read_dir(pvm3::engine::tmp_dir()).unwrap();
+    let entries = std::fs::read_dir(pvm3::tmp_dir()).unwrap();
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
@@ -430,7 +430,7 @@ fn floods_both_ways() {
 
 /// A file that is there from the moment on in which a task hears nothing any more.
 fn deafness() -> std::path::PathBuf {
-    pvm3::engine::tmp_dir().join("deaf")
+    pvm3::tmp_dir().join("deaf")
 }
 
 /// Is in no call any more, until it is killed.

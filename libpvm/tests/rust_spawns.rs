@@ -186,7 +186,7 @@ fn a_task_names_its_team() {
 
 fn a_program_in_c_names_its_team() {
     let Some(mut task) = enrol() else { return };
-    let Some(mut command) = rust_support::c_program("team", &pvm3::engine::tmp_dir()) else { return };
+    let Some(mut command) = rust_support::c_program("team", &pvm3::tmp_dir()) else { return };
     let mut program = command.arg("orchestra").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut said = String::new();
     BufReader::new(program.stdout.take().unwrap()).read_line(&mut said).unwrap();

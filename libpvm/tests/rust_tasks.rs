@@ -454,7 +454,7 @@ fn starter() {
     let mut command = Command::new(std::env::var("PVM_TEST_PROGRAM").unwrap());
     command.arg("-nlocalhost");
     let address = pvm3::start_daemon_with(command).unwrap();
-    assert_eq!(std::fs::read_to_string(pvm3::engine::address_file()).unwrap(), address);
+    assert_eq!(std::fs::read_to_string(pvm3::address_file()).unwrap(), address);
     let again = pvm3::start_daemon(&["-nlocalhost"], true).unwrap_err();
     assert_eq!(again.code(), PvmError::DupHost, "{again}");
     halter();
@@ -510,7 +510,7 @@ fn several_hosts() {
 
 /// A task that uses the original library, to which every message is as if the original had sent it.
 fn original_library() {
-    let folder = pvm3::engine::tmp_dir();
+    let folder = pvm3::tmp_dir();
     let program = folder.join("peer");
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/rust_support/peer.c");
     let library = "/usr/lib/x86_64-linux-gnu/libpvm3.so.3";
@@ -594,20 +594,20 @@ fn no_daemon() {
 }
 
 fn stale_address_file() {
-    let folder = pvm3::engine::tmp_dir();
+    let folder = pvm3::tmp_dir();
     let file = folder.join(format!("pvmd.{}.stale", rustix::process::geteuid().as_raw()));
     let socket = folder.join("gone");
     std::fs::write(&file, socket.to_str().unwrap()).unwrap();
     let (text, time) = refused("enrolment", &[("PVM_VMID", "stale")]);
     assert!(text.contains(&format!("remove {}", file.display())), "{text}");
     assert!(time > FIVE_TRIES, "five tries, a second apart: {time}");
-    let ours = pvm3::engine::address_file();
+    let ours = pvm3::address_file();
     let (text, _) = refused("quick_enrolment", &[("PVMSOCK", ours.to_str().unwrap())]);
     assert!(text.contains("no daemon answers at"), "a file is no socket: {text}");
 }
 
 fn somebody_elses_socket() {
-    let path = pvm3::engine::tmp_dir().join("other");
+    let path = pvm3::tmp_dir().join("other");
     let listener = UnixListener::bind(&path).unwrap();
     let answers: [&[u8]; 3] = [b"", b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n", &[0; 48]];
     let server = std::thread::spawn(move || {
@@ -624,9 +624,9 @@ fn somebody_elses_socket() {
         assert!(text.contains("does not let this task in"), "{text}");
     }
     server.join().unwrap();
-    let left = std::fs::read_dir(pvm3::engine::tmp_dir()).unwrap();
+    let left = std::fs::read_dir(pvm3::tmp_dir()).unwrap();
     let left: Vec<_> = left.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    let sockets = std::fs::read_to_string(pvm3::engine::address_file()).unwrap();
+    let sockets = std::fs::read_to_string(pvm3::address_file()).unwrap();
     let proofs = left.iter().filter(|name| name.starts_with("pvmtmp") && !sockets.contains(name.as_str()));
     assert_eq!(proofs.count(), 0, "{left:?}");
 }

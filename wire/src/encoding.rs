@@ -19,6 +19,8 @@ pub const XDR_WORD: u32 = 0x1000_0000;
 /// which kind they are the checksum word says, if all are of one, or else how many bytes of [`crate::Runs`] are behind them. It
 /// never leaves a host.
 pub const LOCAL_WORD: u32 = 0x1000_0001;
+/// Word 0 that a library knows an in-place message by. It travels inside other messages only, whose body is native by then.
+pub const IN_PLACE_WORD: u32 = 0x2000_0000;
 /// Word 0 of the header of a trace message.
 pub const TRACE_WORD: u32 = 0x4000_0000;
 

@@ -68,7 +68,7 @@ pub fn run(command: &MachineCommand) -> Result<u8> {
 
 /// Ends the machine, and waits until its daemon here is gone.
 fn halt(task: &mut Task) -> Result<Report> {
-    let file = pvm3::engine::address_file();
+    let file = pvm3::address_file();
     let named = std::fs::read_to_string(&file).unwrap_or_default();
     // Where the environment names another machine's socket, the file is not about the one that ends.
     let asked = std::env::var("PVMSOCK").unwrap_or_default();

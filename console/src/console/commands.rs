@@ -5,7 +5,7 @@ use crate::commands;
 use crate::shell::batches::{self, BatchCommand};
 use crate::shell::{help, ps, signals, tables, words};
 use anyhow::{Context, Result, bail};
-use pvm3::{HostState, PvmError, Scope, Tid};
+use pvm3::{HostState, MailboxFlags, PvmError, Scope, Tid};
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -48,7 +48,7 @@ impl Console {
             "setopt" => self.setopt(&args[0], &args[1])?,
             "sig" => self.signal(args)?,
             "spawn" => self.spawn(args)?,
-            "trace" => trace::command(self.task.engine().options_mut(), args)?,
+            "trace" => trace::command(self.task.options_mut(), args)?,
             "unalias" => {
                 for name in args {
                     self.aliases.forget(name);
@@ -116,7 +116,7 @@ impl Console {
         let name = args.first().map(String::as_str);
         let mut text = match name {
             Some(options::NO_RESET) => String::new(),
-            name => options::get(self.task.engine().options(), name),
+            name => options::get(self.task.options(), name),
         };
         if name.is_none_or(|name| name == options::NO_RESET) {
             let value = i32::from(self.is_spared);
@@ -127,7 +127,7 @@ impl Console {
 
     fn setopt(&mut self, name: &str, value: &str) -> Result<String> {
         if name != options::NO_RESET {
-            return Ok(options::set(self.task.engine().options_mut(), name, value));
+            return Ok(options::set(self.task.options_mut(), name, value));
         }
         let Ok(value) = value.parse::<i32>() else { bail!("{value}: not a number") };
         let (before, now) = (self.is_spared, value != 0);
@@ -219,7 +219,7 @@ impl Console {
 
     fn put(&mut self, args: &[String]) -> Result<String> {
         let Ok(flags) = args[1].parse() else { bail!("put: {}: flags are a number", args[1]) };
-        mailbox::put(&mut self.task, &args[0], flags, 0)?;
+        mailbox::put(&mut self.task, &args[0], MailboxFlags::from_bits(flags), 0)?;
         Ok(String::new())
     }
 

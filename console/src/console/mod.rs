@@ -21,7 +21,6 @@ use completion::Shared;
 use environment::Environment;
 use input::{Input, Line};
 use jobs::Jobs;
-use pvm3::engine::{Choice, Wait};
 use pvm3::{OutputEvent, Scope, Task, Tid};
 use std::collections::{HashSet, VecDeque};
 use std::ffi::OsString;
@@ -111,7 +110,7 @@ impl Console {
             // The receiver lives as long as the console.
             let _ = sender.send((tid, event));
         })));
-        let options = task.engine().options_mut();
+        let options = task.options_mut();
         options.child_output = pvm_wire::spawn::Sink::default();
         options.resv_tids = true;
         options.route = 1;
@@ -235,11 +234,11 @@ impl Console {
     fn trace_text(&mut self) -> Result<String> {
         let (mut text, traces) = (String::new(), &self.traces);
         let mut messages = Vec::new();
-        let mut choose = |message: &pvm3::Message| {
+        let mut is_trace = |message: &pvm3::Message| {
             let header = message.header;
-            if header.context == 0 && traces.has(header.tag) { Choice::Take } else { Choice::Skip }
+            header.context == 0 && traces.has(header.tag)
         };
-        while let Some(message) = self.task.engine().receive(Wait::Poll, &mut choose)? {
+        while let Some(message) = self.task.poll_message(&mut is_trace)? {
             messages.push(message);
         }
         for message in messages {

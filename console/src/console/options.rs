@@ -1,6 +1,6 @@
 //! PVM's options of the console, by name.
 
-use pvm3::engine::Options;
+use pvm3::Options;
 use std::fmt::Write as _;
 
 /// An option: its name, its value, and how it is set (`None`: it cannot be).

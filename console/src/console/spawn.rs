@@ -19,7 +19,7 @@ impl Console {
         let command = spawn_options::parse(args)?;
         let destination = destination(&command.output)?;
         let own_tid = self.task.tid().raw();
-        let options = self.task.engine().options_mut();
+        let options = self.task.options_mut();
         options.child_trace = Sink::default();
         if let Some(trace) = command.trace.as_ref().map(self::destination).transpose()?.flatten() {
             options.child_trace = Sink { tid: own_tid, context: 0, tag: self.traces.next_number() };
@@ -28,9 +28,9 @@ impl Console {
         let mut text = String::new();
         if destination.is_some() {
             let own = Sink { tid: self.task.tid().raw(), context: CONTEXT_TC, tag: Tc::Output.tag() };
-            let before = std::mem::replace(&mut self.task.engine().options_mut().child_output, own);
+            let before = std::mem::replace(&mut self.task.options_mut().child_output, own);
             let spawned = self.start_tasks(&command);
-            self.task.engine().options_mut().child_output = before;
+            self.task.options_mut().child_output = before;
             let spawned = spawned?;
             let _ = writeln!(text, "[{}]", self.jobs.next_number());
             text.push_str(&self.describe(&spawned)?);

@@ -4,8 +4,7 @@ use super::jobs::Destination;
 use anyhow::{Result, bail};
 use pvm_wire::event_reader::{EventReader, Told};
 use pvm_wire::events::EVENTS;
-use pvm3::engine::Options;
-use pvm3::{Message, Tid};
+use pvm3::{Message, Options, Tid};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 

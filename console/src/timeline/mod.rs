@@ -13,7 +13,6 @@ use anyhow::{Context, Result};
 use chrome::Picture;
 use pvm_wire::codes::{CONTEXT_TC, TIMELINE_TAG};
 use pvm_wire::timeline::{Report, VARIABLE};
-use pvm3::engine::{Choice, Wait};
 use pvm3::{ClockAhead, HostInfo, OutputEvent, Scope, Task, Tid};
 use rows::{Moment, Rows};
 use std::collections::btree_map::Entry;
@@ -138,15 +137,10 @@ impl Collector {
 
     /// Takes in what has come.
     pub fn collect(&mut self, task: &mut Task) -> pvm3::Result<()> {
-        let mut choose = |message: &pvm3::Message| {
-            let header = message.header;
-            if header.context == CONTEXT_TC && header.tag == TIMELINE_TAG {
-                Choice::Take
-            } else {
-                Choice::Skip
-            }
+        let is_report = |message: &pvm3::Message| {
+            (message.header.context, message.header.tag) == (CONTEXT_TC, TIMELINE_TAG)
         };
-        while let Some(message) = task.engine().receive(Wait::Poll, &mut choose)? {
+        while let Some(message) = task.poll_message(is_report)? {
             // Another task may send anything under this tag.
             let Ok(report) = pvm_wire::codec::decode::<Report>(&message.body) else { continue };
             self.meet_host_of(message.src, task)?;

@@ -4,13 +4,11 @@ use crate::engine::{Near, Payload};
 use crate::error::Error;
 use crate::incoming::{self, Incoming};
 use crate::packed::Packed;
-use pvm_wire::encoding::TRACE_WORD;
+use pvm_wire::encoding::{IN_PLACE_WORD, TRACE_WORD};
 use pvm_wire::{Element, Encoding, Message, MessageHeader, PvmError, Tid, Upper, element};
 
 /// The style of a trace message, `PvmDataTrace`.
 const TRACE_STYLE: i32 = 4;
-/// Word 0 that a library knows an in-place message by; it never travels.
-const IN_PLACE_WORD: u32 = 0x2000_0000;
 
 /// How a buffer's body is encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ const HELLO: i32 = 6;
 
 /// Compiles the C task that uses the original library; `None` where there is none.
 fn original_task(task: &mut Task, mode: &str, host: Option<&str>) -> Option<Tid> {
-    let program = pvm3::engine::tmp_dir().join("route_peer");
+    let program = pvm3::tmp_dir().join("route_peer");
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/rust_support/route_peer.c");
     let include = concat!(env!("CARGO_MANIFEST_DIR"), "/include");
     let library = "/usr/lib/x86_64-linux-gnu/libpvm3.so.3";

@@ -4,6 +4,7 @@
 
 use super::Field;
 use crate::body::{BodyError, BodyReader, BodyWriter};
+use crate::encoding::{DataSignature, IN_PLACE_WORD};
 use crate::header::MessageHeader;
 use crate::message::Message;
 use crate::tid::Tid;
@@ -35,7 +36,7 @@ impl Nested {
         Self(pieces.fold(head, |body, piece| body.int(piece.len() as i32).bytes(piece)).finish())
     }
 
-    /// Reads the message. Empty pieces do occur.
+    /// Reads the message. Empty pieces do occur, and in-place data have become plain native data by now.
     pub fn open(&self) -> Result<Message, BodyError> {
         let mut reader = BodyReader::new(&self.0);
         let length = reader.int()?;
@@ -45,7 +46,10 @@ impl Nested {
             context: reader.int()?,
             tag: reader.int()?,
             wait_id: reader.int()?,
-            encoding: reader.int()?.cast_unsigned(),
+            encoding: match reader.int()?.cast_unsigned() {
+                IN_PLACE_WORD => DataSignature::NATIVE.0,
+                word => word,
+            },
             checksum: reader.int()?.cast_unsigned(),
         };
         let (src, dst) = (Tid::read(&mut reader)?, Tid::read(&mut reader)?);
