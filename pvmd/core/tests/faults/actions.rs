@@ -2,12 +2,12 @@
 
 use crate::journal::Asked;
 use crate::network::Packet;
-use crate::process::{NOTIFY, ProcId, Process, Role, USER, message, request_message};
+use crate::process::{NOTICE, NOTIFY, ProcId, Process, Role, USER, message, tagged_request};
 use crate::world::{Happening, World};
 use pvm_task_manager::machine::Machine;
 use pvm_wire::batch::BatchMsg;
 use pvm_wire::body::BodyReader;
-use pvm_wire::codes::{BATCH_TAG, CONTEXT_TM, Tm};
+use pvm_wire::codes::{BATCH_TAG, CONTEXT_TM, Tm, Tmx};
 use pvm_wire::encoding::DataSignature;
 use pvm_wire::protocol::{ConnectReply, EnrolReply, HostList};
 use pvm_wire::{FragmentHeader, HostIndex, Message, PvmError, Tid, group};
@@ -188,10 +188,25 @@ impl World {
             if let Some(spawn) = self.journal.spawns.get_mut(&number) {
                 *spawn.started.entry(host).or_default() += 1;
             }
+            if self.journal.batches.contains_key(&number) {
+                self.employ(id);
+            }
             let result = Ok((pid, "/bin/program".into()));
             let told = when + self.random.micros(0..200);
             self.at(told, Happening::Event(host, Event::ProcessStarted { cookie, result }));
             self.at(when + Duration::from_micros(50), Happening::Begin(id));
+        }
+    }
+
+    /// A task of a queued batch ends some time, well or not, unless it waits for ever.
+    fn employ(&mut self, id: ProcId) {
+        if let Some(process) = self.processes.get_mut(&id) {
+            process.queued = true;
+        }
+        match self.random.below(4) {
+            0 => self.later(100..2_000_000, Happening::Kill(id)),
+            1 | 2 => self.later(100..2_000_000, Happening::Finish(id)),
+            _ => {}
         }
     }
 
@@ -207,6 +222,15 @@ impl World {
                     let body = said.encode().expect("a small message");
                     self.say(id, &message(dst, 0, BATCH_TAG, body));
                 }
+            }
+            return;
+        }
+        if let (Some(tid), true) = (process.tid, context == NOTICE) {
+            return self.journal.noticed(tid, &heard.body);
+        }
+        if let (Some(Tmx::Queue | Tmx::CancelBatch), Some(tid)) = (Tmx::from_tag(tag), process.tid) {
+            if let Some(Asked::Queue(number)) = self.journal.answered(tid, heard.header.wait_id) {
+                self.journal.queued(number, &heard.body);
             }
             return;
         }
@@ -276,9 +300,14 @@ impl World {
 
     /// A task asks its daemon for something.
     pub fn ask(&mut self, id: ProcId, request: Tm, body: Vec<u8>, what: Asked) {
+        self.ask_tagged(id, request.tag(), body, what);
+    }
+
+    /// As [`Self::ask`], for a request that the original does not have, too.
+    pub fn ask_tagged(&mut self, id: ProcId, tag: i32, body: Vec<u8>, what: Asked) {
         let Some(tid) = self.processes.get(&id).and_then(|process: &Process| process.tid) else { return };
         let wait_id = self.journal.number();
         self.journal.asked.insert((tid, wait_id), what);
-        self.say(id, &request_message(request, wait_id, body));
+        self.say(id, &tagged_request(tag, wait_id, body));
     }
 }

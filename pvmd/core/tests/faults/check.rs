@@ -133,6 +133,8 @@ impl World {
         self.journal.check_notifies(&alive, &members);
         self.journal.check_answers(&alive);
         self.journal.check_spawns(&alive, &members);
+        let working = self.processes.values().filter(|process| process.queued && !process.dead).count();
+        self.journal.check_batches(&alive, working);
         self.check_observers();
     }
 

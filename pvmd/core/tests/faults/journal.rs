@@ -1,6 +1,7 @@
 //! What was promised and what was observed.
 
 use pvm_wire::body::{BodyReader, BodyWriter};
+use pvm_wire::queue::BatchEvent;
 use pvm_wire::{HostIndex, Message, Tid};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,6 +36,60 @@ pub struct Spawned {
     pub started: BTreeMap<HostIndex, usize>,
 }
 
+/// A queued batch.
+#[derive(Debug)]
+pub struct Batch {
+    by: Tid,
+    count: u32,
+    /// Starts beyond the first that its tasks may still have.
+    restarts: u32,
+    /// Once known.
+    pub id: Option<i32>,
+    running: BTreeMap<u32, Tid>,
+    over: BTreeSet<u32>,
+    is_done: bool,
+}
+
+impl Batch {
+    pub fn new(by: Tid, count: u32, restarts: u32) -> Self {
+        let (running, over) = (BTreeMap::new(), BTreeSet::new());
+        Self { by, count, restarts: restarts * count, id: None, running, over, is_done: false }
+    }
+
+    /// The parent is told something; whether it can be so.
+    fn hear(&mut self, event: BatchEvent) -> bool {
+        let was_due = !self.is_done;
+        was_due
+            && match event {
+                BatchEvent::Started { number, tid } => {
+                    let fits = number < self.count && !self.over.contains(&number);
+                    fits && self.running.insert(number, tid).is_none()
+                }
+                BatchEvent::Ended { number, tid, .. } => {
+                    self.running.remove(&number) == Some(tid) && self.over.insert(number)
+                }
+                BatchEvent::Again { number, tid, .. } => {
+                    let fits = self.stops(number, tid) && self.restarts > 0;
+                    self.restarts = self.restarts.saturating_sub(1);
+                    fits
+                }
+                BatchEvent::Failed { number, tid, .. } => self.stops(number, tid) && self.over.insert(number),
+                BatchEvent::Done { done, failed, cancelled } => {
+                    self.is_done = true;
+                    let told = self.over.len() as u32;
+                    let fits = told <= done + failed + cancelled && done + failed <= told;
+                    fits && self.running.is_empty() && done + failed + cancelled == self.count
+                }
+            }
+    }
+
+    /// A task that ran, or one that was not even started, is to run no longer.
+    fn stops(&mut self, number: u32, tid: Tid) -> bool {
+        let ran = self.running.remove(&number);
+        ran == (tid != Tid::NONE).then_some(tid) && number < self.count && !self.over.contains(&number)
+    }
+}
+
 /// What a task has asked its daemon for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
@@ -43,6 +98,7 @@ pub enum Asked {
     /// Something that may never come.
     MayWait,
     Spawn(i32),
+    Queue(i32),
     /// The members, once a subscription to arrivals stands.
     Known(i32),
 }
@@ -58,6 +114,7 @@ pub struct Journal {
     /// By who asked, and the wait id.
     pub asked: BTreeMap<(Tid, i32), Asked>,
     pub spawns: BTreeMap<i32, Spawned>,
+    pub batches: BTreeMap<i32, Batch>,
     /// Requests about groups less answers to them.
     pub group_asked: BTreeMap<Tid, i32>,
     numbers: i32,
@@ -139,6 +196,43 @@ impl Journal {
             self.faults.push(format!("{by}: request {wait_id} was answered twice, or never made"));
         }
         asked
+    }
+
+    /// A batch is queued; its id.
+    pub fn queued(&mut self, number: i32, body: &[u8]) {
+        let id = BodyReader::new(body).int().unwrap_or(-1);
+        let taken = self.batches.values().any(|batch| batch.id == Some(id));
+        match self.batches.get_mut(&number) {
+            Some(batch) if id > 0 && !taken => batch.id = Some(id),
+            batch => {
+                let text = format!("batch {number} is queued as {id}: {batch:?}");
+                self.faults.push(text);
+            }
+        }
+    }
+
+    /// A notice of a queued batch has come.
+    pub fn noticed(&mut self, by: Tid, body: &[u8]) {
+        let ints = BodyReader::new(body).ints(5).ok().and_then(|ints| ints.try_into().ok());
+        let Some((id, event)) = ints.and_then(BatchEvent::from_ints) else {
+            return self.faults.push(format!("{by}: a notice that cannot be read"));
+        };
+        let batch = self.batches.values_mut().find(|batch| batch.id == Some(id) && batch.by == by);
+        let before = format!("{batch:?}");
+        if !batch.is_some_and(|batch| batch.hear(event)) {
+            self.faults.push(format!("{by} is told {event:?} of batch {id:x}: {before}"));
+        }
+    }
+
+    /// What runs of the batches of the living is among the tasks of batches that are alive, and no batch stands still.
+    pub fn check_batches(&mut self, alive: &BTreeSet<Tid>, working: usize) {
+        let batches = || self.batches.values().filter(|batch| alive.contains(&batch.by));
+        let running: usize = batches().map(|batch| batch.running.len()).sum();
+        let still = batches().find(|batch| !batch.is_done && batch.running.is_empty() && working == 0);
+        if running > working || still.is_some() {
+            let text = format!("{working} tasks of batches work, {running} are known to: {still:?}");
+            self.faults.push(text);
+        }
     }
 
     /// Pairs of which not everything has arrived, or more than was sent.

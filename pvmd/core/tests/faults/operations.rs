@@ -1,8 +1,8 @@
 //! The operations of a plan, carried out.
 
-use crate::journal::{Asked, Spawned, Subject, Subscription};
+use crate::journal::{Asked, Batch, Spawned, Subject, Subscription};
 use crate::plan::Op;
-use crate::process::{NOTIFY, ProcId, Process, Role, USER, message, request_message};
+use crate::process::{NOTICE, NOTIFY, ProcId, Process, Role, USER, message, request_message};
 use crate::world::{Happening, World};
 use pvm_wire::body::BodyWriter;
 use pvm_wire::codes::{CONTEXT_TM, Tm, Tmx, notify};
@@ -10,6 +10,7 @@ use pvm_wire::encoding::XDR_WORD;
 use pvm_wire::group;
 use pvm_wire::incident::IncidentRequest;
 use pvm_wire::protocol::{NotifyRequest, encode_strings};
+use pvm_wire::queue::QueueRequest;
 use pvm_wire::spawn::{Sink, SpawnRequest, flags};
 use pvm_wire::{HostIndex, Tid};
 use pvmd_core::event::Event;
@@ -71,6 +72,8 @@ impl World {
     /// Operations of a task.
     fn operate_task(&mut self, op: Op) {
         let (Op::Spawn(by, ..)
+        | Op::Queue(by, ..)
+        | Op::CancelBatch(by, _)
         | Op::Send(by, ..)
         | Op::Multicast(by)
         | Op::WatchTask(by, _)
@@ -99,6 +102,8 @@ impl World {
         let (own, cookie) = (process.host, process.cookie);
         match op {
             Op::Spawn(_, count, place) => self.spawn(id, tid, count, place),
+            Op::Queue(_, count, restarts) => self.queue(id, tid, count, restarts),
+            Op::CancelBatch(_, n) => self.cancel_batch(id, n),
             Op::Send(_, to, count, size) => {
                 let Some(&to) = pick(&tasks, to) else { return };
                 let dst = self.processes[&to].tid.unwrap_or(Tid::NONE);
@@ -233,6 +238,30 @@ impl World {
         let spawn = Spawned { by: tid, count: count as usize, answer: None, started: BTreeMap::new() };
         self.journal.spawns.insert(number, spawn);
         self.ask(id, Tm::Spawn, request.encode(), Asked::Spawn(number));
+    }
+
+    fn queue(&mut self, id: ProcId, tid: Tid, count: u32, restarts: u32) {
+        if self.processes.len() + (count * (1 + restarts)) as usize > TASKS_MAX {
+            return;
+        }
+        let number = self.journal.number();
+        let spawn = SpawnRequest {
+            file: "program".into(),
+            count: count as i32,
+            args: vec![number.to_string().into()],
+            ..SpawnRequest::default()
+        };
+        let request = QueueRequest { context: NOTICE, tag: 1, restarts: restarts as i32, spawn };
+        self.journal.batches.insert(number, Batch::new(tid, count, restarts));
+        self.ask_tagged(id, Tmx::Queue.tag(), request.encode(), Asked::Queue(number));
+    }
+
+    fn cancel_batch(&mut self, id: ProcId, n: u32) {
+        let ids: Vec<i32> = self.journal.batches.values().filter_map(|batch| batch.id).collect();
+        if let Some(&batch) = pick(&ids, n) {
+            let body = BodyWriter::new().int(batch).finish();
+            self.ask_tagged(id, Tmx::CancelBatch.tag(), body, Asked::Request);
+        }
     }
 
     fn multicast(&mut self, id: ProcId, tid: Tid) {

@@ -12,6 +12,10 @@ pub enum Op {
     Enrol(u32),
     /// A task spawns so many: anywhere, or (the last number is not 0) on a host.
     Spawn(u32, u32, u32),
+    /// A task queues a batch of so many tasks, each of which may be started so many times more.
+    Queue(u32, u32, u32),
+    /// A task cancels a batch.
+    CancelBatch(u32, u32),
     /// A task sends another so many messages, each of so many bytes.
     Send(u32, u32, u32, u32),
     /// A task sends to all.
@@ -115,6 +119,8 @@ fn draw(random: &mut Random) -> Op {
         91 => Op::Reset(a, b),
         92..=95 => Op::AddHosts(a, 1 + b % 2),
         96 => Op::DeleteHost(a, b),
-        _ => Op::Load(a, b % 3),
+        97 => Op::Load(a, b % 3),
+        _ if c % 4 == 0 => Op::CancelBatch(a, b),
+        _ => Op::Queue(a, 1 + b % 5, c / 4 % 3),
     }
 }

@@ -14,6 +14,8 @@ use std::collections::VecDeque;
 pub const USER: i32 = 1;
 /// Tags of notifies are above this.
 pub const NOTIFY: i32 = 1000;
+/// Context of notices of queued batches.
+pub const NOTICE: i32 = 7;
 
 /// Names a process in the whole simulation.
 pub type ProcId = u64;
@@ -48,6 +50,10 @@ pub struct Process {
     /// It has asked to leave.
     pub leaving: bool,
     pub dead: bool,
+    /// What `wait` will say of it.
+    pub status: i32,
+    /// It is of a queued batch.
+    pub queued: bool,
     /// A look at `out`, and one at `inbox`, is due.
     pub read_due: bool,
     pub hear_due: bool,
@@ -69,6 +75,8 @@ impl Process {
             stopped: false,
             leaving: false,
             dead: false,
+            status: 0,
+            queued: false,
             read_due: false,
             hear_due: false,
             incoming: Reassembler::new(1 << 26),
@@ -115,13 +123,13 @@ impl Process {
 
 /// A request to the daemon.
 pub fn request_message(request: Tm, wait_id: i32, body: Vec<u8>) -> Message {
-    let header = MessageHeader {
-        encoding: XDR_WORD,
-        tag: request.tag(),
-        context: CONTEXT_TM,
-        wait_id,
-        ..MessageHeader::default()
-    };
+    tagged_request(request.tag(), wait_id, body)
+}
+
+/// As [`request_message`], for a request that the original does not have, too.
+pub fn tagged_request(tag: i32, wait_id: i32, body: Vec<u8>) -> Message {
+    let header =
+        MessageHeader { encoding: XDR_WORD, tag, context: CONTEXT_TM, wait_id, ..MessageHeader::default() };
     Message { src: Tid::ANY, dst: Tid::MY_DAEMON, header, body: body.into() }
 }
 

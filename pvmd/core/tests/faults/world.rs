@@ -13,6 +13,7 @@ use pvmd_core::{Config, Core, Hosting, Limits};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::ops::Range;
+use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -20,6 +21,8 @@ use std::time::Duration;
 const STEPS_MAX: u64 = 3_000_000;
 /// Bytes a fragment of a message has at most.
 const FRAGMENT: usize = 60_000;
+/// What `wait` says of a process that is killed.
+const SIGKILL: i32 = 9;
 /// `host_timeout` of every daemon.
 pub const TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -56,6 +59,8 @@ pub enum Happening {
     Continue(ProcId),
     /// A process is killed.
     Kill(ProcId),
+    /// A process has done its work.
+    Finish(ProcId),
 }
 
 struct Queued {
@@ -262,6 +267,7 @@ impl World {
                 }
             }
             Happening::Kill(process) => self.kill(process),
+            Happening::Finish(process) => self.finish(process),
         }
     }
 
@@ -470,23 +476,29 @@ impl World {
     /// A process is killed, perhaps in the middle of a message.
     pub fn kill(&mut self, id: ProcId) {
         let Some(process) = self.processes.get_mut(&id).filter(|process| !process.dead) else { return };
-        process.dead = true;
+        (process.dead, process.status) = (true, SIGKILL);
         let unwritten = self.random.below(1 + process.out.len() as u64) as usize;
         process.out.truncate(process.out.len() - unwritten);
         self.over(id);
+    }
+
+    /// A process has done its work and ends well.
+    fn finish(&mut self, id: ProcId) {
+        if self.processes.get(&id).is_some_and(|process| !process.dead) {
+            self.over(id);
+        }
     }
 
     /// What the end of a process leads to.
     pub fn over(&mut self, id: ProcId) {
         let Some(process) = self.processes.get_mut(&id) else { return };
         process.dead = true;
-        let (host, cookie) = (process.host, process.cookie);
+        let (host, cookie, status) = (process.host, process.cookie, ExitStatus::from_raw(process.status));
         if process.conn.is_some() {
             self.read_soon(id);
         }
         if let Some(cookie) = cookie {
             self.later(1..2000, Happening::Event(host, Event::ProcessOutputEnd { cookie }));
-            let status = ExitStatus::default();
             self.later(1..2000, Happening::Event(host, Event::ProcessExited { cookie, status }));
         }
     }
