@@ -167,6 +167,8 @@ struct Mistake(String);
 
 fn attempt(arguments: &Arguments, mut myself: Myself) -> anyhow::Result<()> {
     let mut settings = Settings::from_env()?;
+    // A task may have started this daemon, which is not of its family.
+    process::mark_by_limit(None);
     if !settings.is_dumpable {
         process::hide_memory();
     }

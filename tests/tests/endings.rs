@@ -7,6 +7,7 @@ use pvm_tests::wait::Stopwatch;
 use pvm_tests::{Installation, Machine, process, wait};
 use rustix::process::Signal;
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -120,35 +121,50 @@ fn when_a_halt_returns_the_daemons_of_all_hosts_have_ended() {
     machine.expect_nothing_left();
 }
 
-/// A task, and what it has started: a child, one in another session, a daemon, and a server that is to go on.
+/// A task, and what it has started: a child, one in another session, a daemon, a daemon and a child that have no environment; and
+/// what is to go on: a server that has asked for it, and a process of another user, if there is one.
 struct Family {
     pids: Vec<i32>,
-    server: i32,
+    others: Vec<i32>,
 }
 
 impl Family {
+    /// Members, the task included.
+    const MEMBERS: usize = 6;
+
     fn of(line: &str) -> Option<Self> {
         let words = line.strip_prefix("family ")?.split(' ').skip(1);
         let mut pids: Vec<i32> = words.map(|word| word.parse().ok()).collect::<Option<_>>()?;
-        let server = pids.pop()?;
-        assert!(pids.iter().chain([&server]).all(|&pid| process::is_alive(pid)), "{line}");
-        Some(Self { pids, server })
+        let others = pids.split_off(Self::MEMBERS).into_iter().filter(|&pid| pid != 0).collect();
+        let family = Self { pids, others };
+        let dead: Vec<_> = family.all().filter(|&pid| !process::is_alive(pid)).collect();
+        assert!(dead.is_empty(), "{dead:?} of {line}");
+        Some(family)
+    }
+
+    fn all(&self) -> impl Iterator<Item = i32> {
+        self.pids.iter().chain(&self.others).copied()
+    }
+
+    fn alive(&self) -> Vec<i32> {
+        self.pids.iter().copied().filter(|&pid| process::is_alive(pid)).collect()
     }
 
     fn ends(&self, how: &str) {
-        wait::becomes_true(&format!("the end of a family by {how}"), || {
-            !self.pids.iter().any(|&pid| process::is_alive(pid))
-        });
+        let what = format!("the end of the family {:?} by {how}", self.pids);
+        let left = wait::until(wait::PATIENCE, || self.alive().is_empty().then_some(()));
+        assert!(left.is_some(), "{what}: {:?} are left", self.alive());
+        assert!(self.others.iter().all(|&pid| process::is_alive(pid)), "others than the family have ended");
     }
 
     fn is_whole_but_for_its_task(&self) -> bool {
-        !process::is_alive(self.pids[0]) && self.pids[1..].iter().all(|&pid| process::is_alive(pid))
+        self.alive() == self.pids[1..]
     }
 }
 
 impl Drop for Family {
     fn drop(&mut self) {
-        for &pid in self.pids.iter().chain([&self.server]) {
+        for pid in self.all() {
             process::signal(pid, Signal::KILL);
         }
     }
@@ -172,18 +188,19 @@ fn what_a_killed_task_has_started_ends_with_it() {
     };
     program.write("kill\n");
     families[0].ends("pvm_kill");
-    assert!(process::is_alive(families[0].server), "it has asked to stay");
+    program.write("crash\n");
+    families[1].ends("SIGKILL");
+    assert!(families[2..].iter().all(|family| family.alive() == family.pids), "other families go on");
     // What ends by itself leaves its children, as in PVM 3.4.
     program.write("leave\n");
-    wait::becomes_true("the end of a task", || families[1].is_whole_but_for_its_task());
+    wait::becomes_true("the end of a task", || families[2].is_whole_but_for_its_task());
     let mut console = machine.console();
-    let two = console.tasks().len();
-    assert!(two >= 4, "the others are there: {two}");
+    let tasks = console.tasks().len();
+    assert!(tasks >= 3, "the others are there: {tasks}");
     console.send("halt");
     console.into_program().end();
-    for family in &families[1..] {
+    for family in &families[2..] {
         family.ends("a halt");
-        assert!(process::is_alive(family.server), "it has asked to stay");
     }
     families.clear();
 }
@@ -209,7 +226,7 @@ fn what_tasks_of_a_deleted_host_have_started_ends() {
 
 #[test]
 fn what_tasks_have_started_ends_when_their_daemon_is_killed() {
-    let Some((machine, _programs, _program, families)) =
+    let Some((machine, _programs, program, families)) =
         with_families(2, "the loss of a daemon with families")
     else {
         return;
@@ -218,5 +235,7 @@ fn what_tasks_have_started_ends_when_their_daemon_is_killed() {
     for family in &families {
         family.ends("SIGKILL of the daemon");
     }
-    assert!(families.iter().all(|family| process::is_alive(family.server)), "they have asked to stay");
+    // A program that has enrolled by itself belongs to no family.
+    let ended = program.end();
+    assert_eq!(ended.status.signal(), None, "{ended:#?}");
 }

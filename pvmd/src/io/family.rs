@@ -3,8 +3,13 @@
 //! A process is known by an entry of its environment, which says which daemon and which task it comes from. Children inherit it, so a
 //! session of its own or the end of its parent takes no process out of its family. A process that has no such entry belongs to the
 //! family of its parent. Another value (`none`) takes a process, and what it starts, out of the family.
+//!
+//! A process without an entry whose parent has ended is known by a resource limit, which says the same as the entry: `RLIMIT_LOCKS`,
+//! which every process inherits, whatever becomes of its environment, its session and its parents, and which means nothing to Linux
+//! since 2.4.25 (getrlimit(2)). Unlike a control group it needs no delegated hierarchy, and unlike a subreaper it still tells which of
+//! a daemon's tasks an orphan comes from, and works when that daemon is gone.
 
-use crate::io::process::{begun, parent_and_begin};
+use crate::io::process::{begun, limit_of_locks, parent_and_begin};
 use pvmd_core::event::Cookie;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, getuid, pidfd_open, pidfd_send_signal};
@@ -51,6 +56,25 @@ impl Mark {
         CString::new(format!("{VARIABLE}={self}:{}", cookie.0)).unwrap_or_default()
     }
 
+    /// The limit of locks of a task: the daemon, then the task.
+    pub fn limit(&self, cookie: Cookie) -> u64 {
+        u64::from(self.number()) << 32 | u64::from(cookie.0.cast_unsigned())
+    }
+
+    /// The task that a limit names.
+    fn named_by(&self, limit: u64) -> Option<Cookie> {
+        (limit >> 32 == u64::from(self.number())).then_some(Cookie((limit as u32).cast_signed()))
+    }
+
+    /// This mark in 31 bits (FNV-1a), with the second always set: no limit that somebody else sets is so large, but for none at all.
+    fn number(&self) -> u32 {
+        let hash = self
+            .0
+            .bytes()
+            .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+        hash >> 2 | 1 << 30
+    }
+
     /// What the value of [`VARIABLE`] says.
     fn read(&self, value: &[u8]) -> Stance {
         let task = value.strip_prefix(self.0.as_bytes()).and_then(|rest| rest.strip_prefix(b":"));
@@ -83,6 +107,19 @@ struct Seen {
     parent: i32,
     begun: u64,
     stance: Stance,
+    /// The task that its limit of locks names.
+    limit: Option<Cookie>,
+}
+
+impl Seen {
+    /// Whether it says by itself to which family it belongs: what has adopted it does not.
+    fn is_named(&self) -> bool {
+        match self.stance {
+            Stance::Marked(_) => true,
+            Stance::Apart => false,
+            Stance::Silent => self.limit.is_some(),
+        }
+    }
 }
 
 /// A process that will not be taken for another that has its id later.
@@ -203,15 +240,18 @@ fn members(all: &[Seen], wanted: &Wanted) -> Vec<Member> {
     found.map(|seen| Member { pid: seen.pid, begun: seen.begun }).collect()
 }
 
-/// The first entry on the way up decides. A spared ancestor with an entry decides before it, as its children inherit that entry. One
-/// without an entry does not: it may have adopted the process.
+/// The first entry on the way up decides; without any, the limit does. A spared ancestor that names the family decides before it, as
+/// its children inherit that name. One that does not name any may have adopted the process.
 fn belongs(process: &Seen, all: &BTreeMap<i32, &Seen>, wanted: &Wanted) -> bool {
     let (mut at, mut family) = (process, None);
     // No chain is longer, however processes come and go while they are looked at.
     for _ in 0..=all.len() {
+        if at.is_named() && wanted.spared.contains(&at.pid) {
+            return false;
+        }
         match at.stance {
-            Stance::Marked(_) if wanted.spared.contains(&at.pid) => return false,
             Stance::Marked(cookie) => drop(family.get_or_insert(cookie)),
+            Stance::Apart if family.is_none() => return false,
             Stance::Silent if family.is_none() => {}
             Stance::Silent | Stance::Apart => break,
         }
@@ -219,7 +259,7 @@ fn belongs(process: &Seen, all: &BTreeMap<i32, &Seen>, wanted: &Wanted) -> bool 
         at = parent;
     }
     let families = wanted.families.as_ref();
-    family.is_some_and(|family| families.is_none_or(|families| families.contains(&family)))
+    family.or(process.limit).is_some_and(|family| families.is_none_or(|families| families.contains(&family)))
 }
 
 /// All processes of this user that have not ended.
@@ -239,7 +279,9 @@ fn look(pid: i32, user: u32, mark: &Mark) -> Option<Seen> {
     let mut environment = Vec::new();
     let file = std::fs::File::open(format!("/proc/{pid}/environ")).ok()?;
     file.take(ENVIRONMENT_MAX).read_to_end(&mut environment).ok()?;
-    Some(Seen { pid, parent, begun, stance: stance(&environment, mark) })
+    let stance = stance(&environment, mark);
+    let limit = limit_of_locks(pid).and_then(|limit| mark.named_by(limit));
+    Some(Seen { pid, parent, begun, stance, limit })
 }
 
 fn stance(environment: &[u8], mark: &Mark) -> Stance {
@@ -272,9 +314,24 @@ mod tests {
     }
 
     #[test]
+    fn a_limit_names_the_daemon_and_the_task() {
+        let limit = mark().limit(Cookie(5));
+        assert_eq!(mark().named_by(limit), Some(Cookie(5)));
+        assert_eq!(Mark::of("7-101").named_by(limit), None);
+        // What others set, the default among them.
+        for other in [0, 5, 1024, u64::MAX] {
+            assert_eq!(mark().named_by(other), None);
+        }
+    }
+
+    fn pids(all: &[Seen], wanted: &Wanted) -> Vec<i32> {
+        members(all, wanted).iter().map(|member| member.pid).collect()
+    }
+
+    #[test]
     fn families_are_told_apart() {
         let (one, two) = (Stance::Marked(Cookie(1)), Stance::Marked(Cookie(2)));
-        let seen = |pid, parent, stance| Seen { pid, parent, begun: 0, stance };
+        let seen = |pid, parent, stance| Seen { pid, parent, begun: 0, stance, limit: None };
         let all = [
             // The user's program, a task, which adopts what loses its parent; the daemon.
             seen(2, 1, Stance::Silent),
@@ -291,10 +348,41 @@ mod tests {
             seen(17, 10, one),
             seen(18, 17, one),
         ];
-        let pids = |wanted: &Wanted| members(&all, wanted).iter().map(|m| m.pid).collect::<Vec<_>>();
         let first = Wanted { families: Some([Cookie(1)].into()), spared: [2, 17].into() };
-        assert_eq!(pids(&first), [10, 12, 13, 16]);
-        assert_eq!(pids(&Wanted::default()), [10, 11, 12, 13, 16, 17, 18]);
+        assert_eq!(pids(&all, &first), [10, 12, 13, 16]);
+        assert_eq!(pids(&all, &Wanted::default()), [10, 11, 12, 13, 16, 17, 18]);
+    }
+
+    #[test]
+    fn the_limit_decides_where_environment_and_parents_say_nothing() {
+        let seen = |pid, parent, stance, limit: Option<i32>| Seen {
+            pid,
+            parent,
+            begun: 0,
+            stance,
+            limit: limit.map(Cookie),
+        };
+        let silent = |pid, parent, limit| seen(pid, parent, Stance::Silent, limit);
+        let all = [
+            // The user's program, a task, which adopts what loses its parent; a task.
+            silent(2, 1, None),
+            seen(10, 7, Stance::Marked(Cookie(1)), Some(1)),
+            // Orphans without environment of two tasks, and what the first starts.
+            silent(20, 1, Some(1)),
+            silent(21, 2, Some(2)),
+            silent(22, 20, Some(1)),
+            // What stays, and what that starts.
+            seen(23, 1, Stance::Apart, Some(1)),
+            silent(24, 23, Some(1)),
+            // Without environment, but enrolled; what that starts.
+            silent(25, 10, Some(1)),
+            silent(26, 25, Some(1)),
+            // Adopted by the user's program.
+            silent(27, 2, Some(1)),
+        ];
+        let first = Wanted { families: Some([Cookie(1)].into()), spared: [2, 25].into() };
+        assert_eq!(pids(&all, &first), [10, 20, 22, 27]);
+        assert_eq!(pids(&all, &Wanted::default()), [10, 20, 21, 22, 25, 26, 27]);
     }
 
     #[test]

@@ -59,6 +59,8 @@ pub struct Own<'a> {
     pub entries: &'a [CString],
     /// What lies in its channel when it begins.
     pub greeting: &'a [u8],
+    /// Its limit of locks, which it hands on to what it starts.
+    pub mark: Option<u64>,
 }
 
 /// Starts children. They are killed when the thread that started them ends, however it ends.
@@ -79,6 +81,7 @@ struct Seed<'a> {
     input: BorrowedFd<'a>,
     output: BorrowedFd<'a>,
     channel: BorrowedFd<'a>,
+    mark: Option<u64>,
     parent: Pid,
     /// Why it could not become its program.
     failure: Option<Errno>,
@@ -138,6 +141,7 @@ impl Launcher {
             input: self.nothing.as_fd(),
             output: writer.as_fd(),
             channel: end.as_fd(),
+            mark: own.mark,
             parent: self.parent,
             failure: None,
         };
@@ -198,6 +202,7 @@ fn become_program(seed: &Seed<'_>) -> Result<(), Errno> {
         return Err(Errno::PIPE);
     }
     seed.recipe.limits.take()?;
+    own::mark_by_limit(seed.mark);
     rustix::stdio::dup2_stdin(seed.input)?;
     rustix::stdio::dup2_stdout(seed.output)?;
     rustix::stdio::dup2_stderr(seed.output)?;

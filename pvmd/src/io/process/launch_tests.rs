@@ -1,6 +1,7 @@
 //! Real processes.
 
 use super::*;
+use crate::io::process::limit_of_locks;
 use std::io::Read;
 use std::time::Duration;
 
@@ -14,7 +15,9 @@ fn shell(script: &str) -> Recipe {
 }
 
 fn launch(recipe: &Recipe) -> io::Result<Launched> {
-    Launcher::new().unwrap().launch(recipe, &Own { entries: &[c"OWN=1".into()], greeting: b"hello" })
+    Launcher::new()
+        .unwrap()
+        .launch(recipe, &Own { entries: &[c"OWN=1".into()], greeting: b"hello", mark: None })
 }
 
 fn output(recipe: &Recipe) -> String {
@@ -77,6 +80,24 @@ fn a_child_gets_no_other_descriptor_of_ours_and_no_signal_blocked_or_pipe_ignore
 }
 
 #[test]
+fn a_childs_mark_outlives_environment_session_and_parent() {
+    let mark = 5 << 32 | 7;
+    let orphan = r#"while [ -e /proc/$$ ]; do sleep 0.01; done; echo \$\$; exec sleep 1000"#;
+    let script = format!("env -i setsid sh -c 'sh -c \"{orphan}\" & exit' & wait");
+    let own = Own { entries: &[c"OWN=1".into()], greeting: b"", mark: Some(mark) };
+    let mut launched = Launcher::new().unwrap().launch(&shell(&script), &own).unwrap();
+    let mut said = [0; 20];
+    let length = launched.output.read(&mut said).unwrap();
+    let orphan = std::str::from_utf8(&said[..length]).unwrap().trim().parse().unwrap();
+    assert!(end(&launched).exited());
+    assert_eq!(limit_of_locks(orphan), Some(mark));
+    let environment = std::fs::read(format!("/proc/{orphan}/environ")).unwrap();
+    assert!(!environment.windows(4).any(|entry| entry == b"OWN="), "{environment:?}");
+    assert_ne!(limit_of_locks(std::process::id().cast_signed()), Some(mark), "this process has none of it");
+    rustix::process::kill_process(Pid::from_raw(orphan).unwrap(), Signal::KILL).unwrap();
+}
+
+#[test]
 fn the_kernels_reason_comes_back() {
     let folder = tempfile::tempdir().unwrap();
     let noise = folder.path().join("noise");
@@ -105,7 +126,7 @@ fn left_by(thread: &str) -> usize {
 fn what_could_not_be_started_leaves_no_process() {
     let work = || {
         let (bad, mut launcher) = (recipe("/no/such/file", &[]), Launcher::new().unwrap());
-        let own = Own { entries: &[], greeting: b"hello" };
+        let own = Own { entries: &[], greeting: b"hello", mark: None };
         (0..200).filter(|_| launcher.launch(&bad, &own).is_err()).count()
     };
     let thread = std::thread::Builder::new().name("leaves-nothing".into()).spawn(work).unwrap();

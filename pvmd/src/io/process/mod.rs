@@ -8,7 +8,7 @@ mod launch;
 mod own;
 
 use self::launch::{Launched, Launcher, Own, Recipe};
-pub use self::own::{Limits, close_inherited, hide_memory};
+pub use self::own::{Limits, close_inherited, hide_memory, mark_by_limit};
 use crate::io::driver::Input;
 use crate::io::family::{self, Families, Mark, Member};
 use crate::io::guardian::Guardian;
@@ -430,6 +430,13 @@ pub fn cpu_time(pid: i32) -> Duration {
     seconds.ok().zip(nanos.ok()).map_or(Duration::ZERO, |(seconds, nanos)| Duration::new(seconds, nanos))
 }
 
+/// A process's limit of locks, by which it may be marked ([`mark_by_limit`]); `None` if there is none.
+pub fn limit_of_locks(pid: i32) -> Option<u64> {
+    let limits = told(&format!("/proc/{pid}/limits"))?;
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max file locks"))?;
+    line.split_ascii_whitespace().next()?.parse().ok()
+}
+
 /// The fields behind its name in what the kernel says of a process; 0 for what is no number.
 fn stat(pid: i32) -> Option<Vec<u64>> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
@@ -519,8 +526,9 @@ impl Order {
     ) -> Result<Running, (PvmError, String)> {
         let mut entries = vec![CString::new(format!("PVMEPID={}", cookie.0)).unwrap_or_default()];
         entries.extend(self.mark.iter().map(|mark| mark.entry(cookie)));
+        let mark = self.mark.as_ref().map(|mark| mark.limit(cookie));
         let launched =
-            launcher.launch(&self.recipe, &Own { entries: &entries, greeting }).map_err(|error| {
+            launcher.launch(&self.recipe, &Own { entries: &entries, greeting, mark }).map_err(|error| {
                 (what_failed(&error), format!("{}: {}", self.path, blame::not_run(&self.file, &error)))
             })?;
         Ok(Running { path: self.path.clone(), launched })

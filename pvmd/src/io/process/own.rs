@@ -43,6 +43,13 @@ pub fn hide_memory() {
     let _ = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
 }
 
+/// Marks this process, and what it starts, by a limit that has no other effect (`RLIMIT_LOCKS`); `None` takes a mark away. Where that
+/// is not allowed there is no mark. Async-signal-safe.
+pub fn mark_by_limit(mark: Option<u64>) {
+    let Rlimit { maximum, .. } = rustix::process::getrlimit(Resource::Locks);
+    let _ = rustix::process::setrlimit(Resource::Locks, Rlimit { current: mark.or(maximum), maximum });
+}
+
 /// Limits that a daemon changes for itself, as it found them: its tasks have them back.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
