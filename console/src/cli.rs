@@ -60,19 +60,19 @@ fn unknown(word: &OsStr) -> String {
 const USAGE: &str = "pvm [-dMASK] [-nNAME] [HOSTFILE]\n       pvm COMMAND ...";
 
 const EXAMPLES: &str = "\
-Without a command it is the console: it starts a virtual machine or joins the one that runs, and reads
-commands (\"help\" lists them). -n gives this host its name, -d sets the daemon's debug mask.
+Without a command, pvm is the console: it starts a virtual machine or joins the running one, and reads
+commands (\"help\" lists them). -n sets this host's name, -d the daemon's debug mask.
 
 Examples:
-  pvm hostfile                       a virtual machine of the hosts in ./hostfile
-  pvm conf                           which hosts it has
-  pvm ps -a                          which tasks run on them
-  pvm halt                           its end
-  pvm run --hosts 4 ./program        a program, on a machine of its own that ends with it
-  pvm demo                           four hosts, 256 tasks, a picture
-  pvm sim coallocation               scheduling policies in simulated clusters: tables and plots";
+  pvm hostfile                       start a virtual machine with the hosts in ./hostfile
+  pvm conf                           list its hosts
+  pvm ps -a                          list its tasks
+  pvm halt                           end it
+  pvm run --hosts 4 ./program        run a program on a virtual machine of its own
+  pvm demo                           draw a picture with 256 tasks on four hosts
+  pvm sim coallocation               simulate scheduling policies: tables and plots";
 
-/// A parallel virtual machine: starts it, shows it, runs programs on it.
+/// Start, inspect and end a parallel virtual machine, and run programs on it
 #[derive(Debug, Parser)]
 #[command(name = "pvm", version, after_help = EXAMPLES, override_usage = USAGE)]
 pub struct Cli {
@@ -84,32 +84,32 @@ pub struct Cli {
 /// What `pvm` does besides being a console.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run a program on a virtual machine of its own, which ends with it
+    /// Run a program on a virtual machine of its own
     Run(RunArgs),
     /// Draw mandelbrot.png with 256 tasks on four hosts
     Demo(DemoArgs),
-    /// Show hosts, teams and tasks, and who has the processors
+    /// Show hosts, teams, tasks and their CPU use
     Top(TopArgs),
-    /// A command that acts on the virtual machine that runs here
+    /// A command for the virtual machine that runs here
     #[command(flatten)]
     Machine(MachineCommand),
     /// Print completions for a shell
     Completions(CompletionsArgs),
-    /// Simulate scheduling policies ("pvm sim --help" tells more)
+    /// Simulate scheduling policies (see "pvm sim --help")
     #[command(disable_help_flag = true)]
     Sim {
         /// The simulation's arguments
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
-    /// Be the daemon (as pvmd; "pvm daemon --help" tells more)
+    /// Run the daemon, as pvmd does (see "pvm daemon --help")
     #[command(disable_help_flag = true)]
     Daemon {
         /// The daemon's arguments
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
-    /// Be a task manager (the daemon starts it, nobody else)
+    /// Run a task manager (internal: started by the daemon)
     TaskManager {
         /// The task manager's arguments
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -119,34 +119,34 @@ pub enum Command {
 
 const RUN_EXAMPLES: &str = "\
 Exit status: that of PROGRAM; 128+N if signal N ended it; 126 or 127 if it could not be started;
-125 if the run was stopped because a host or a task was lost (--on-failure stop); 1 if the virtual
+125 if the run was stopped after the loss of a host or a task (--on-failure stop); 1 if the virtual
 machine could not be started. With -n: the status of the first copy that failed, else 0.
 
-PROGRAM without a slash is looked for in the folders of PATH, then in those of PVM_PATH, not in the
-current folder. Programs that it spawns are looked for in PROGRAM's folder, then in PVM_PATH.
+PROGRAM without a slash is searched for in the folders of PATH, then in those of PVM_PATH, not in the
+current folder. Programs that it spawns are searched for in PROGRAM's folder, then in PVM_PATH.
 
-Output of tasks is printed as \"[tTID] line\". A lost host, with the tasks that ran there, and a task
-that a signal ended are reported at once on standard error, whatever --on-failure says. A signal that
-a task or the console sent (pvm_kill, pvm_sendsig) is not reported. After such a loss the daemons'
-logs are kept, and named; otherwise they are removed from all hosts.
+Output of tasks is printed as \"[tTID] line\". A lost host, with its tasks, and a task that was killed
+by a signal are reported at once on standard error, also without --on-failure. Signals sent by
+a task or the console (pvm_kill, pvm_sendsig) are not reported. After a loss the daemons' logs are
+kept and their paths printed; otherwise they are removed from all hosts.
 
 Ctrl-C ends everything: PROGRAM gets five seconds to exit.
 
 Examples:
-  pvm run ./hello                            one host: this one
-  pvm run --hosts 4 ./hello 1000             this host, and three more daemons on it
-  pvm run --hostfile cluster ./hello         the hosts in the file \"cluster\"
-  pvm run -n 8 --hostfile cluster ./spmd     eight copies; they find each other by pvm_siblings
+  pvm run ./hello                            on this host
+  pvm run --hosts 4 ./hello 1000             on this host, with three more daemons on it
+  pvm run --hostfile cluster ./hello         on the hosts in the file \"cluster\"
+  pvm run -n 8 --hostfile cluster ./spmd     eight copies, which find each other by pvm_siblings
   pvm run --on-failure stop ./hello          stop when a host or a task is lost
-  pvm run --trace run.json ./hello           a picture of all tasks and messages, for ui.perfetto.dev
-  pvm run --here ./hello                     the virtual machine that already runs here";
+  pvm run --trace run.json ./hello           a timeline of tasks and messages, for ui.perfetto.dev
+  pvm run --here ./hello                     on the virtual machine that runs here";
 
-/// What a run does when something of it is lost.
+/// What a run does after the loss of a host or a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OnFailure {
-    /// Report it and go on; the program may handle the loss.
+    /// Report it and continue; the program may handle the loss.
     Continue,
-    /// Report it, end the program and all tasks, and exit with status 125.
+    /// Report it, kill the program and all tasks, and exit with status 125.
     Stop,
 }
 
@@ -157,7 +157,7 @@ pub struct RunArgs {
     /// Which virtual machine
     #[command(flatten)]
     pub machine: MachineArgs,
-    /// Record what all tasks do and when: FILE opens in <https://ui.perfetto.dev> and chrome://tracing
+    /// Record a timeline of all tasks to FILE, for <https://ui.perfetto.dev> or chrome://tracing
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
     /// Start N copies of PROGRAM as tasks, spread over the hosts, without standard input
@@ -186,17 +186,17 @@ impl RunArgs {
 /// Which virtual machine a program runs on.
 #[derive(Debug, Args)]
 pub struct MachineArgs {
-    /// How many hosts: this one, and daemons on it that look like further ones
+    /// Number of hosts: this one, and further daemons on it that act as hosts
     #[arg(long, value_name = "N", conflicts_with_all = ["hostfile", "here"],
           value_parser = clap::value_parser!(u16).range(1..=4095))]
     pub hosts: Option<u16>,
-    /// The hosts in this file
+    /// Use the hosts in this file
     #[arg(long, value_name = "FILE", conflicts_with = "here")]
     pub hostfile: Option<PathBuf>,
-    /// Go on without the hosts that cannot be started
+    /// Continue without hosts that fail to start
     #[arg(long)]
     pub allow_missing: bool,
-    /// The virtual machine that already runs here
+    /// Use the virtual machine that runs here
     #[arg(long)]
     pub here: bool,
     /// The virtual machine here is private: this process ends it
@@ -205,13 +205,13 @@ pub struct MachineArgs {
 }
 
 const DEMO_EXAMPLES: &str = "\
-The four hosts are daemons on this machine, with capabilities 500, 1000, 1500 and 2000: nodes pull
-tasks by what they can do. The table at the end has each host's expected and actual share.
+The four hosts are daemons on this machine, with speeds of 500, 1000, 1500 and 2000. They pull tasks
+according to speed and load. The table at the end shows each host's expected and actual share.
 
 Examples:
-  pvm demo                                   writes mandelbrot.png into the current folder
+  pvm demo                                   write mandelbrot.png to the current folder
   pvm demo --hostfile cluster                on the hosts in the file \"cluster\"
-  pvm demo --here                            on the virtual machine that already runs here";
+  pvm demo --here                            on the virtual machine that runs here";
 
 /// The arguments of `pvm demo`.
 #[derive(Debug, Args)]
@@ -226,20 +226,20 @@ pub struct DemoArgs {
 }
 
 const TOP_EXAMPLES: &str = "\
-Ctrl-C ends it. Into a pipe it writes one table after another, without a terminal's codes.
+Ctrl-C ends it. Into a pipe it writes one table after another, without terminal control codes.
 
 Examples:
-  pvm top                                    a screen that is refreshed each second
-  pvm top --once                             what has happened in one second";
+  pvm top                                    refresh the screen each second
+  pvm top --once                             print one table, of one second";
 
 /// The arguments of `pvm top`.
 #[derive(Debug, Args)]
 #[command(after_help = TOP_EXAMPLES)]
 pub struct TopArgs {
-    /// Show once, and end
+    /// Print one table and exit
     #[arg(long)]
     pub once: bool,
-    /// Seconds over which shares and rates are taken
+    /// Seconds over which shares and rates are averaged
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
     pub interval: f64,
 }

@@ -15,7 +15,7 @@ pub fn enrol(name: &str, args: &MachineArgs) -> Result<Task> {
         }
         if !failures.is_empty() && !args.allow_missing {
             settle_logs(&mut task, false);
-            bail!("some hosts failed to start (--allow-missing goes on without them)");
+            bail!("some hosts failed to start (use --allow-missing to continue without them)");
         }
     }
     Ok(task)

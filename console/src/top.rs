@@ -21,7 +21,7 @@ const LINES: usize = 24;
 pub fn run(args: &TopArgs) -> Result<u8> {
     let mut task = Task::enrol_as(Some("pvm top"), true).context("cannot join a virtual machine")?;
     if !task.daemon_is_ours() {
-        bail!("the daemon here is the original PVM's, which knows no teams");
+        bail!("the daemon here is that of PVM 3.4, which has no teams");
     }
     let is_screen = !args.once && io::stdout().is_terminal();
     let interval = Duration::from_secs_f64(args.interval);
@@ -151,8 +151,8 @@ fn hosts(before: &Sample, now: &Sample, elapsed: f64) -> String {
     let old: BTreeMap<&str, &TurnsReport> =
         before.hosts.iter().map(|(name, report)| (&**name, report)).collect();
     let mut text = format!(
-        "{:>16} {:>10} {:>7} {:>8} {:>9} {:>8} {:>8} {:>8} {:>7}\n",
-        "HOST", "TURNS BY", "SLICE", "EPOCH", "SWITCH/s", "ADOPT/s", "OLD/s", "UNFAIR/s", "BOOST%"
+        "{:>16} {:>10} {:>7} {:>8} {:>9} {:>8} {:>8} {:>9} {:>7}\n",
+        "HOST", "TURNS BY", "SLICE", "EPOCH", "SWITCH/s", "ADOPT/s", "STALE/s", "REFUSED/s", "BOOST%"
     );
     for (name, report) in &now.hosts {
         let rate = |get: fn(&TurnsReport) -> u64| {
@@ -163,7 +163,7 @@ fn hosts(before: &Sample, now: &Sample, elapsed: f64) -> String {
         let (slice, epoch) = (format!("{:?}", Duration::from_micros(report.slice)), report.epoch);
         let _ = writeln!(
             text,
-            "{name:>16} {means:>10} {slice:>7} {epoch:>8} {:>9.1} {:>8.1} {:>8.1} {:>8.1} {:>7.1}",
+            "{name:>16} {means:>10} {slice:>7} {epoch:>8} {:>9.1} {:>8.1} {:>8.1} {:>9.1} {:>7.1}",
             rate(|report| report.switches),
             rate(|report| report.adopted),
             rate(|report| report.old),

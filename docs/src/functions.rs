@@ -112,8 +112,8 @@ fn overview(areas: &[Area]) -> ManualPage {
 }
 
 const INTRODUCTION: &str = "\
-A process becomes a task of the virtual machine with its first call, which finds the daemon of its host. From then
-on it has a task id, a tid, by which others address it.
+A process becomes a task of the virtual machine with its first call, which connects to the daemon of its host. From then
+on it has a task id, or tid, by which other tasks address it.
 
 A C program includes `pvm3.h`, a Fortran program `fpvm3.h`. Both link with:
 
@@ -122,12 +122,12 @@ cc program.c $(pkg-config --cflags --libs pvm3)
 gfortran program.f90 $(pkg-config --cflags --libs pvm3)
 ```
 
-The names `-lgpvm3` and `-lfpvm3` lead to the same library. Most functions return a negative code when they fail, set
-`pvm_errno` and print a line (see `pvm_perror`(3) and `PvmAutoErr` in `pvm_setopt`(3)). Every function that has to
-reach the daemon returns `PvmSysErr` when there is none, or when the connection to it is lost. In Fortran the code is
-in the last argument.
+Group calls are in `libgpvm3`, Fortran calls in `libfpvm3`; `pkg-config` names both. Most functions return a negative code when they
+fail, set `pvm_errno` and print a line (see `pvm_perror`(3) and `PvmAutoErr` in `pvm_setopt`(3)). Functions that need
+the daemon return `PvmSysErr` if there is none, or if the connection to it is lost. In Fortran the code is
+the last argument.
 
-What the library returns by pointer stays its own, until the next call of the same function.
+Memory that the library returns by pointer belongs to the library, and is valid until the next call of the same function.
 
-The library is made for programs with one thread. Calls of several threads follow one another; only one thread
+The library is made for programs with one thread. Calls of several threads are serialised; only one thread
 may receive.";

@@ -46,20 +46,20 @@ const MISTAKE: u8 = 2;
 const RUNNING: u8 = 3;
 
 const EXAMPLES: &str = "Examples:
-  pvmd                          a virtual machine of this host alone, in the foreground
-  pvmd hosts                    and the hosts of the hostfile `hosts`
-  pvmd -nnode0 -d0x4 hosts      under the name node0, with a debug mask
-  PVM_VMID=test pvmd &          one more virtual machine beside the first
-The first line on standard output is the address of its socket. `pvm` starts a daemon by itself.";
+  pvmd                          start a virtual machine with this host only, in the foreground
+  pvmd hosts                    with the hosts of the hostfile `hosts`
+  pvmd -nnode0 -d0x4 hosts      with the name node0 and a debug mask
+  PVM_VMID=test pvmd &          start another, independent virtual machine
+The first line on standard output is the address of the daemon's socket. `pvm` starts a daemon if none runs.";
 
-/// Starts the daemon of a parallel virtual machine on this host.
+/// Start the daemon of a parallel virtual machine on this host
 #[derive(Debug, Parser)]
 #[command(name = "pvmd", version, after_help = EXAMPLES)]
 struct Arguments {
-    /// Debug mask: a number, octal with 0, hexadecimal with 0x.
+    /// Debug mask: a decimal, octal (0) or hexadecimal (0x) number
     #[arg(short = 'd', value_name = "MASK", value_parser = mask)]
     debug: Option<u32>,
-    /// Name of this host in the virtual machine [default: what hostname says].
+    /// Name of this host in the virtual machine [default: the output of hostname]
     #[arg(short = 'n', value_name = "NAME")]
     name: Option<String>,
     /// Starts a daemon for a master, which is at the other end of standard input.
@@ -77,7 +77,7 @@ struct Arguments {
     /// Waits for its daemon's end, and lets go the tasks that it has kept from running.
     #[arg(long, hide = true, value_name = "MEANS")]
     guardian: Option<String>,
-    /// Hosts to start the virtual machine with [default: $PVMHOSTFILE, else this host alone].
+    /// File with the hosts to start [default: $PVMHOSTFILE, else this host only]
     hostfile: Option<PathBuf>,
 }
 
@@ -359,7 +359,7 @@ async fn live(role: Role, mut settings: Settings, myself: Myself) -> anyhow::Res
         orphan_deadline: (!is_master).then(|| Instant::now() + settings.start_timeout),
     };
     // As a task: each time that the outermost future is woken, tokio asks the system for events first.
-    tokio::spawn(driver.run()).await.context("the daemon cannot go on")??;
+    tokio::spawn(driver.run()).await.context("the daemon cannot continue")??;
     Ok(())
 }
 

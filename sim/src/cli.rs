@@ -10,7 +10,7 @@ use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Simulates scheduling policies, and compares them with what their papers say
+/// Simulate scheduling policies and compare the results with their papers
 #[derive(Debug, Parser)]
 #[command(name = "pvm sim", bin_name = "pvm sim", after_help = EXAMPLES)]
 struct Cli {
@@ -29,7 +29,7 @@ Examples:
   pvm sim allocation --hosts 10,1000,100000
   pvm sim batch --jobs 1000000 --nodes 10000
 
-Tables are printed; CSV and SVG files go to sim-results, or where --out says.";
+Tables are printed; CSV and SVG files are written to sim-results, or to the folder of --out.";
 
 const COALLOCATION: &str = "\
 Examples:
@@ -41,15 +41,15 @@ Examples:
 const DASIC: &str = "\
 Examples:
   pvm sim dasic --seeds 10                              over how often owners return
-  pvm sim dasic --load 0.6 --idle 250,4000              where it ends
-  pvm sim dasic --grain 1                               programs that hardly need each other
+  pvm sim dasic --load 0.6 --idle 250,4000              an unstable matrix
+  pvm sim dasic --grain 1                               loosely coupled processes
   pvm sim dasic --mtbf 100000                           workstations fail as well";
 
 const EPOCHS: &str = "\
 Examples:
   pvm sim epochs --seeds 5                              slowdown over the grain
   pvm sim epochs --grain 0.1 --spin 1                   block soon
-  pvm sim epochs --idle 10 --visit 1                    owners use their nodes for a second every ten";
+  pvm sim epochs --idle 10 --visit 1                    owners use their nodes one second in ten";
 
 const ALLOCATION: &str = "\
 Examples:
@@ -89,10 +89,10 @@ struct Common {
     /// The first seed
     #[arg(long, global = true, default_value_t = 1)]
     seed: u64,
-    /// Run with so many seeds, and give 95 % confidence intervals
+    /// Number of seeds; with more than one, results have 95 % confidence intervals
     #[arg(long, global = true, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     seeds: u64,
-    /// Where CSV and SVG files go
+    /// Folder for CSV and SVG files
     #[arg(long, global = true, default_value = "sim-results")]
     out: PathBuf,
 }

@@ -18,14 +18,14 @@ use std::process::ExitCode;
 /// Context of batch messages: that of programs without one of their own.
 const CONTEXT: i32 = 0;
 
-/// Hands out the tasks of batches. The daemon starts it when there is something to place; you need not.
+/// Divide the tasks of a spawn among the hosts (internal: started by the daemon)
 #[derive(Debug, Parser)]
 #[command(name = "pvm-task-manager", version, after_help = EXAMPLES)]
 struct Arguments {}
 
 const EXAMPLES: &str = "Examples:
-  PVM_TASK_MANAGER=/opt/pvm/bin/pvm-task-manager pvmd      a daemon that uses the one there
-By itself it joins the virtual machine that runs here and waits for batches that nobody gives it.";
+  PVM_TASK_MANAGER=/opt/pvm/bin/pvm-task-manager pvmd      a daemon that uses this executable
+Started by hand, it joins the virtual machine that runs here and is not used.";
 
 /// Serves batches until the daemon is gone.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -55,7 +55,7 @@ fn serve(mut task: Task) -> Result<(), Error> {
             match answer.encode() {
                 Ok(body) => task.send_message(to, BATCH_TAG, CONTEXT, body)?,
                 // What it prints is in the daemon's log.
-                Err(error) => eprintln!("message to {to} lost: {error}"),
+                Err(error) => eprintln!("cannot send a message to {to}: {error}"),
             }
         }
     }
@@ -69,7 +69,7 @@ fn on_message(machine: &mut Machine, message: &Message) -> Vec<(pvm3::Tid, Batch
     match BatchMsg::decode(&message.body) {
         Ok(said) => machine.on_message(message.src, said),
         Err(error) => {
-            eprintln!("message of {} cannot be read: {error}", message.src);
+            eprintln!("invalid message from {}: {error}", message.src);
             Vec::new()
         }
     }

@@ -5,7 +5,7 @@ use crate::shell::{batches, words};
 use clap::{Args, Subcommand};
 use pvm3::Tid;
 
-/// A command that acts on the virtual machine that runs here. None of them starts one.
+/// A command for the virtual machine that runs here. None of them starts one.
 #[derive(Debug, Subcommand)]
 pub enum MachineCommand {
     /// Show the hosts of the virtual machine
@@ -14,11 +14,11 @@ pub enum MachineCommand {
     Ps(PsArgs),
     /// Add hosts
     Add(AddArgs),
-    /// Take hosts out
+    /// Remove hosts
     Delete(DeleteArgs),
     /// List, cancel or watch batches of tasks
     Batch(BatchArgs),
-    /// End tasks
+    /// Kill tasks
     Kill(KillArgs),
     /// Show the whole state of this host's daemon
     Dump(PlainArgs),
@@ -45,17 +45,17 @@ impl MachineCommand {
 /// How the answer is written.
 #[derive(Debug, Args)]
 pub struct OutputArgs {
-    /// Write the answer as JSON
+    /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
 }
 
 const HALT_EXAMPLES: &str = "\
-Returns when the daemon of this host has ended.
+Returns when the daemon of this host has exited.
 
 Examples:
-  pvm halt                                   ends all tasks, all daemons
-  PVM_VMID=test pvm halt                     those of the virtual machine \"test\"";
+  pvm halt                                   end all tasks and daemons
+  PVM_VMID=test pvm halt                     end those of the virtual machine \"test\"";
 
 /// The arguments of commands that take none.
 #[derive(Debug, Args)]
@@ -67,14 +67,14 @@ pub struct PlainArgs {
 
 const CONF_EXAMPLES: &str = "\
 Examples:
-  pvm conf                                   a line for each host
+  pvm conf                                   one line per host
   pvm conf --json | jq -r '.hosts[].name'    their names";
 
 /// The arguments of `pvm conf`.
 #[derive(Debug, Args)]
 #[command(after_help = CONF_EXAMPLES)]
 pub struct ConfArgs {
-    /// Also how teams of tasks take turns on each host, and how long tasks spin
+    /// Also show how teams of tasks take turns on each host, and how long tasks spin
     #[arg(short, long)]
     pub long: bool,
     /// How the answer is written
@@ -88,22 +88,22 @@ FLAG is f for a child of a daemon, c connected, a enrolling, o leaving.
 Examples:
   pvm ps                                     the tasks of this host
   pvm ps -al                                 of all hosts, with parent and process id
-  pvm ps --host node1 --json                 of one host, for a program";
+  pvm ps --host node1 --json                 of one host, as JSON";
 
 /// The arguments of `pvm ps`.
 #[derive(Debug, Args)]
 #[command(after_help = PS_EXAMPLES)]
 pub struct PsArgs {
-    /// The tasks of all hosts (else of this one)
+    /// List the tasks of all hosts (default: of this host)
     #[arg(short, long, conflicts_with = "host")]
     pub all: bool,
-    /// With parent and process id
+    /// Also show parent and process id
     #[arg(short, long)]
     pub long: bool,
-    /// Also consoles, and tasks that are enrolling
+    /// Also list consoles and tasks that are enrolling
     #[arg(short = 'x', long)]
     pub special: bool,
-    /// The tasks of the host with this name
+    /// List the tasks of the host NAME
     #[arg(short = 'n', long, value_name = "NAME")]
     pub host: Option<String>,
     /// How the answer is written
@@ -124,11 +124,11 @@ impl PsArgs {
 }
 
 const ADD_EXAMPLES: &str = "\
-The exit status is 1 if a host could not be added; the others are there.
+The exit status is 1 if a host could not be added; the other hosts are added.
 
 Examples:
   pvm add node1 node2
-  pvm add \"node1 sp=2000 dx=/opt/pvm/bin/pvmd\"    a host with options is one word";
+  pvm add \"node1 sp=2000 dx=/opt/pvm/bin/pvmd\"    with options: one quoted word";
 
 /// The arguments of `pvm add`.
 #[derive(Debug, Args)]
@@ -143,7 +143,7 @@ pub struct AddArgs {
 }
 
 const DELETE_EXAMPLES: &str = "\
-The tasks on these hosts are ended. The exit status is 1 if a host could not be taken out.
+The tasks on these hosts are killed. The exit status is 1 if a host could not be removed.
 
 Examples:
   pvm delete node1 node2";
@@ -163,20 +163,20 @@ pub struct DeleteArgs {
 const BATCH_EXAMPLES: &str = "\
 Examples:
   pvm batch                                  all batches
-  pvm batch --watch 40001                    how far one is, until it is over
+  pvm batch --watch 40001                    show progress until it completes
   pvm batch --cancel 40001 40002             waiting tasks are dropped, running ones killed";
 
 /// The arguments of `pvm batch`.
 #[derive(Debug, Args)]
 #[command(after_help = BATCH_EXAMPLES)]
 pub struct BatchArgs {
-    /// Also what each node has been given, and the quantities of its last request
+    /// Also show what each host was granted, and the terms of its last request
     #[arg(short, long, conflicts_with_all = ["cancel", "watch"])]
     pub long: bool,
     /// Cancel these batches
     #[arg(short, long, value_name = "ID", num_args = 1.., conflicts_with = "watch", value_parser = batch)]
     pub cancel: Vec<i32>,
-    /// Show how far this batch is, until it is over
+    /// Show the progress of this batch until it completes
     #[arg(short, long, value_name = "ID", value_parser = batch)]
     pub watch: Option<i32>,
     /// How the answer is written
@@ -193,16 +193,16 @@ Tasks get the signal TERM. The exit status is 1 if one of them does not exist.
 
 Examples:
   pvm kill t40002 t80001
-  pvm kill --children t40002                 what it has spawned, not itself";
+  pvm kill --children t40002                 kill the tasks that it has spawned, not itself";
 
 /// The arguments of `pvm kill`.
 #[derive(Debug, Args)]
 #[command(after_help = KILL_EXAMPLES)]
 pub struct KillArgs {
-    /// End the tasks' children instead of the tasks
+    /// Kill the tasks' children instead of the tasks
     #[arg(short, long)]
     pub children: bool,
-    /// Tasks, as "pvm ps" shows them
+    /// Task ids, as "pvm ps" prints them
     #[arg(required = true, value_name = "TID", value_parser = tid)]
     pub tids: Vec<Tid>,
     /// How the answer is written

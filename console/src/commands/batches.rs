@@ -56,7 +56,7 @@ pub fn cancel(task: &mut Task, ids: &[i32]) -> Result<Report> {
         match task.cancel_batch(id) {
             Ok(()) => cancelled.push(format!("{id:x}")),
             Err(error) if error.code() == PvmError::NotFound => {
-                let _ = writeln!(text, "{id:x}: no such batch, or it is over");
+                let _ = writeln!(text, "{id:x}: no such batch, or it has completed");
             }
             Err(error) => return Err(error.into()),
         }
@@ -68,7 +68,7 @@ pub fn cancel(task: &mut Task, ids: &[i32]) -> Result<Report> {
 /// `batch -w`: shows how far a batch is until it is over, or until it is to stop.
 pub fn watch(task: &mut Task, id: i32, stop: impl Fn() -> bool) -> Result<Report> {
     if !task.batches()?.iter().any(|batch| batch.id == id) {
-        bail!("batch: {id:x}: there is no such batch");
+        bail!("batch: {id:x}: no such batch");
     }
     let mut progress = Progress::new(Some(id));
     while progress.look(task)? && !stop() {

@@ -77,7 +77,7 @@ fn halt(task: &mut Task) -> Result<Report> {
     let deadline = Instant::now() + END;
     while is_its_own && std::fs::read_to_string(&file).is_ok_and(|now| now == named) {
         if Instant::now() >= deadline {
-            bail!("the virtual machine was asked to end, and its daemon still runs after {END:?}");
+            bail!("the daemon is still running {END:?} after the request to halt");
         }
         std::thread::sleep(Duration::from_millis(10));
     }

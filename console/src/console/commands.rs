@@ -218,7 +218,7 @@ impl Console {
     }
 
     fn put(&mut self, args: &[String]) -> Result<String> {
-        let Ok(flags) = args[1].parse() else { bail!("put: {}: flags are a number", args[1]) };
+        let Ok(flags) = args[1].parse() else { bail!("put: {}: not a number", args[1]) };
         mailbox::put(&mut self.task, &args[0], MailboxFlags::from_bits(flags), 0)?;
         Ok(String::new())
     }
@@ -250,7 +250,7 @@ fn reset_scope(args: &[String]) -> Result<mailbox::Scope<'_>> {
         [info, rest @ ..] if info == "info" => {
             let class = rest.first().map_or("", String::as_str);
             let Ok(index) = rest.get(1).map_or(Ok(-1), |index| index.parse()) else {
-                bail!("reset: {}: an index is a number", rest[1]);
+                bail!("reset: {}: not a number", rest[1]);
             };
             Ok(mailbox::Scope { kill: false, class, index })
         }

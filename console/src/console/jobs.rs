@@ -106,7 +106,7 @@ impl Destination {
                 Ok(()) => String::new(),
                 Err(error) => {
                     *self = Self::Console;
-                    format!("cannot write the job's file any more: {error}\n{text}")
+                    format!("cannot write to the job's file: {error}\n{text}")
                 }
             },
         }

@@ -199,7 +199,7 @@ impl Console {
     /// Prints what tasks write, and hosts that others have added.
     fn news(&mut self, input: &mut Input) -> Result<()> {
         if self.terminated.load(Ordering::SeqCst) {
-            bail!("ended by the signal TERM: the virtual machine was halted, or this console was to end");
+            bail!("terminated by SIGTERM: the virtual machine was halted, or this console was killed");
         }
         self.task.poll()?;
         let text = self.output_text();
@@ -276,7 +276,7 @@ fn enrol(args: &[OsString]) -> Result<Task> {
             // A start that has failed leaves no daemon behind.
             daemon.terminate();
             daemon.wait(ENDING);
-            return Err(error).context("the daemon was started, but cannot be joined");
+            return Err(error).context("the daemon was started, but the console cannot join it");
         }
     };
     for failure in task.start_up()?.into_iter().filter_map(Result::err) {

@@ -65,7 +65,7 @@ pub fn over(batch: &BatchRecord) -> u32 {
 pub fn table(batches: &[BatchRecord], long: bool, hosts: &BTreeMap<Tid, String>) -> String {
     let mut text = format!(
         "{:>8} {:>8} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7} {:>14}  COMMAND\n",
-        "BATCH", "PTID", "TASKS", "WAIT", "RUN", "DONE", "FAIL", "CANCEL", "AGAIN", "POLICY"
+        "BATCH", "PTID", "TASKS", "WAIT", "RUN", "DONE", "FAIL", "CANCEL", "RETRIES", "POLICY"
     );
     for batch in batches {
         let id = if batch.id == 0 { "(spawn)".to_owned() } else { format!("{:x}", batch.id) };
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn a_batch_is_a_line_and_its_nodes_are_more() {
         let hosts = BTreeMap::from([(HostIndex::MASTER.host_tid(), "alpha".to_owned())]);
-        let head = "   BATCH     PTID   TASKS    WAIT     RUN    DONE    FAIL  CANCEL   AGAIN         POLICY  COMMAND\n";
+        let head = "   BATCH     PTID   TASKS    WAIT     RUN    DONE    FAIL  CANCEL RETRIES         POLICY  COMMAND\n";
         let row = "   40001    40002     100      59       2      38       1       0       3 active-pulling  worker\n";
         assert_eq!(table(&[batch()], false, &hosts), [head, row].concat());
         let nodes = "                    HOST      P    P_c    N_a     T_c   N_c       C_i       C_A  TIMES   SUM N\n                   alpha      2      1      1      60     1      2000      1500     40      41\n";

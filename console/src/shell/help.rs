@@ -33,7 +33,7 @@ pub const TOPICS: &[Topic] = &[
         (1, MANY),
         "hostname ...",
         "Add hosts to the virtual machine",
-        "A host with options is one word: add \"node1 sp=2000 dx=/opt/pvm/bin/pvmd\"\n",
+        "Quote a host with options: add \"node1 sp=2000 dx=/opt/pvm/bin/pvmd\"\n",
     ),
     topic("alias", (0, MANY), "[ name command [ arg ... ] ]", "Define or list command aliases", ""),
     topic(
@@ -41,18 +41,18 @@ pub const TOPICS: &[Topic] = &[
         (0, MANY),
         "[ -l | -c id ... | -w id ]",
         "List, cancel or watch batches of tasks",
-        "-l        with what each node has been given, and the quantities of its last request\n\
+        "-l        also show what each host was granted, and the terms of its last request\n\
          -c id ... cancel: waiting tasks are dropped, running ones killed\n\
-         -w id     show how far it is until it is over, or the interrupt key is hit\n",
+         -w id     show progress until it completes or the interrupt key is hit\n",
     ),
     topic(
         "conf",
         (0, 1),
         "[ -l ]",
         "Show the hosts of the virtual machine",
-        "-l  also how teams of tasks take turns on each, what waking a task takes, and how long tasks spin\n",
+        "-l  also show how teams take turns on each host, the cost of waking a task, and how long tasks spin\n",
     ),
-    topic("delete", (1, MANY), "hostname ...", "Take hosts out of the virtual machine", ""),
+    topic("delete", (1, MANY), "hostname ...", "Remove hosts from the virtual machine", ""),
     topic("dump", (0, 0), "", "Show the whole state of this host's daemon", ""),
     topic("echo", (0, MANY), "[ arg ... ]", "Print the arguments", ""),
     topic(
@@ -60,38 +60,44 @@ pub const TOPICS: &[Topic] = &[
         (0, MANY),
         "[ name ... ]",
         "Name environment variables that spawned tasks inherit",
-        "Without names, shows those there are.\n",
+        "Without names, list the exported variables.\n",
     ),
     topic("getopt", (0, 1), "[ option ]", "Show PVM's options of the console", ""),
-    topic("halt", (0, 0), "", "End the virtual machine, and the console", ""),
+    topic("halt", (0, 0), "", "End the virtual machine and the console", ""),
     topic("help", (0, 1), "[ command ]", "Describe a command", ""),
-    topic("history", (0, 1), "[ count ]", "Show the command lines until now, or the last of them", ""),
+    topic("history", (0, 1), "[ count ]", "Show the previous command lines, or the last COUNT of them", ""),
     topic("id", (0, 0), "", "Print the console's task id", ""),
-    topic("jobs", (0, 1), "[ -l ]", "List jobs (tasks spawned with ->)", "-l  show their tasks as ps does\n"),
-    topic("kill", (1, MANY), "[ -c ] tid ...", "End tasks", "-c  end the tasks' children, not the tasks\n"),
+    topic(
+        "jobs",
+        (0, 1),
+        "[ -l ]",
+        "List jobs (tasks spawned with ->)",
+        "-l  also list their tasks, as ps does\n",
+    ),
+    topic("kill", (1, MANY), "[ -c ] tid ...", "Kill tasks", "-c  kill the tasks' children, not the tasks\n"),
     topic("mstat", (1, MANY), "hostname ...", "Show whether hosts are up", ""),
-    topic("names", (0, 1), "[ pattern ]", "List what is in the mailbox", ""),
+    topic("names", (0, 1), "[ pattern ]", "List the entries of the mailbox", ""),
     topic(
         "ps",
         (0, MANY),
         "[ -alx ] [ -h tid ] [ -n name ]",
         "List tasks",
-        "-a      on all hosts (else on this one)\n\
-         -hTID   on the host with this tid\n\
+        "-a      on all hosts (default: on this host)\n\
+         -hTID   on the host with this id\n\
          -nNAME  on the host of this name\n\
-         -l      with parent and process id\n\
-         -x      also the console, and tasks in the middle of their enrolment\n\
+         -l      also show parent and process id\n\
+         -x      also list consoles and tasks that are enrolling\n\
          FLAG: f child of a daemon, c connected, a enrolling, o leaving\n",
     ),
-    topic("pstat", (1, MANY), "tid ...", "Show whether tasks run", ""),
+    topic("pstat", (1, MANY), "tid ...", "Show whether tasks are running", ""),
     topic("put", (3, 3), "name flags word", "Put an entry into the mailbox", ""),
-    topic("quit", (0, 0), "", "Leave the console; the virtual machine goes on", ""),
+    topic("quit", (0, 0), "", "Leave the console; the virtual machine continues", ""),
     topic(
         "reset",
         (0, 3),
         "[ info [ class [ index ] ] ]",
-        "End all tasks but the console",
-        "info  end no task, only clear what ended tasks left in the mailbox\n",
+        "Kill all tasks except the console",
+        "info  kill no tasks, only remove entries of exited tasks from the mailbox\n",
     ),
     topic("setenv", (0, MANY), "[ name [ value ... ] ]", "Show or set environment variables", ""),
     topic("setopt", (2, 2), "option value", "Set one of PVM's options of the console", ""),
@@ -107,32 +113,32 @@ pub const TOPICS: &[Topic] = &[
         (1, MANY),
         "[ option ... ] file [ arg ... ]",
         "Start tasks",
-        "-COUNT       how many; 1 if not given\n\
-         -host        on this host (. is this one); --host=ADDRESS if it begins with a digit\n\
+        "-COUNT       number of tasks (default: 1)\n\
+         -host        on this host (. is the local one); --host=ADDRESS if it starts with a digit\n\
          -ARCH        on hosts of this architecture\n\
-         -~host       everywhere but there; -~ARCH likewise\n\
+         -~host       on all hosts except this one; -~ARCH likewise\n\
          -:DIR        in this working directory; also after any of the above: -host:DIR\n\
          -?           under the debugger\n\
-         -+           queued: a batch whose tasks start as hosts have slots (see \"help batch\")\n\
+         -+           as a queued batch: tasks start as hosts have free slots (see \"help batch\")\n\
          -%POLICY     placed by this policy: active-pulling, round-robin, proportional\n\
-         -=TEAM       members of this team: tasks that want to run at the same time\n\
+         -=TEAM       as members of this team: tasks that want to run at the same time\n\
          ->           output to the console\n\
          ->FILE       output to a file; ->>FILE appends\n\
-         -@           the tasks' events (see \"help trace\") to the console; -@FILE to a file\n",
+         -@           trace events (see \"help trace\") to the console; -@FILE to a file\n",
     ),
     topic(
         "trace",
         (0, MANY),
         "[ [ + | - ] event ... | buf [ bytes ] | opt [ full | time | count ] ]",
-        "Show or choose the events that tasks spawned with -@ tell",
-        "+ event ...  these, too; * stands for all\n\
-         - event ...  not these\n\
-         xpvm         those that XPVM shows, and no others\n\
-         buf bytes    tasks gather so much before they tell it\n\
-         opt full     every event; time or count: a sum at the end\n",
+        "Show or select the events that tasks spawned with -@ report",
+        "+ event ...  add these; * stands for all\n\
+         - event ...  remove these\n\
+         xpvm         only those that XPVM shows\n\
+         buf bytes    buffer size of a task before it sends events\n\
+         opt full     every event; time or count: totals at the end\n",
     ),
-    topic("unalias", (1, MANY), "name ...", "Forget aliases", ""),
-    topic("unexport", (1, MANY), "name ...", "Take variables out of the export list", ""),
+    topic("unalias", (1, MANY), "name ...", "Remove aliases", ""),
+    topic("unexport", (1, MANY), "name ...", "Remove variables from the export list", ""),
     topic("version", (0, 0), "", "Show the version of PVM", ""),
 ];
 
@@ -153,7 +159,7 @@ pub fn text(name: Option<&str>) -> String {
 fn overview() -> String {
     let lines: Vec<String> =
         TOPICS.iter().map(|topic| format!("  {:<11} {}\n", topic.name, topic.summary)).collect();
-    format!("Commands are (\"help command\" tells more):\n{}", lines.concat())
+    format!("Commands are (see also \"help command\"):\n{}", lines.concat())
 }
 
 impl Topic {

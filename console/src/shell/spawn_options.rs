@@ -73,7 +73,7 @@ pub enum SpawnSyntax {
     )]
     Count(String),
     /// A queued batch whose output is wanted here.
-    #[error("spawn: -+ and -> do not go together: the tasks of a queued batch are not known yet")]
+    #[error("spawn: -+ and -> cannot be combined: the tasks of a queued batch are not known yet")]
     QueuedJob,
     /// An option that is none.
     #[error("spawn: {0}: no such option (try \"help spawn\")")]

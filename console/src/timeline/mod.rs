@@ -191,7 +191,11 @@ impl Collector {
         let Self { target, hosts, rows, turns, .. } = self;
         let path = target.path().to_owned();
         if rows.lost() > 0 {
-            eprintln!("pvm: {} lacks {} calls: there were too many", path.display(), rows.lost());
+            eprintln!(
+                "pvm: {} is incomplete: {} calls were dropped, there were too many",
+                path.display(),
+                rows.lost()
+            );
         }
         let written = target.write(|file| {
             let mut writer = BufWriter::new(file);

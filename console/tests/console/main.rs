@@ -276,10 +276,10 @@ fn batches_are_queued_listed_watched_and_cancelled() {
     let list = console.ask("batch -w 40002");
     assert_eq!((&row(&list, 1)[5][..], &row(&list, 1)[9][..]), ("20", "round-robin"), "{list}");
     let late = console.ask("batch -c 40002");
-    assert_eq!(late, "40002: no such batch, or it is over\n");
+    assert_eq!(late, "40002: no such batch, or it has completed\n");
     let refused = console.ask("spawn -%fifo /bin/true");
     assert!(refused.contains("unknown policy \"fifo\""), "{refused}");
-    assert_eq!(console.ask("batch -w 40009"), "batch: 40009: there is no such batch\n");
+    assert_eq!(console.ask("batch -w 40009"), "batch: 40009: no such batch\n");
     console.say("halt");
     assert_eq!(console.end().1, 0);
 }
