@@ -1,4 +1,4 @@
-//! Placement policies: values in, decisions out. No I/O, no clock, no randomness but what is passed in, so the daemon,
+//! Placement and coscheduling policies: values in, decisions out. No I/O, no clock, no randomness but what is passed in, so the daemon,
 //! the task manager and a simulation call the same code.
 //!
 //! - [`pulling`]: nodes ask for the tasks of a batch, a manager hands them out. This is how a spawn is placed.
@@ -8,7 +8,7 @@
 //! - [`batch`]: queues, admission control, fair share.
 //! - [`coallocation`]: jobs that span clusters of different speed.
 //! - [`dasic`]: coscheduling that follows the workstations that come and go.
-//! - [`epochs`]: coscheduling by the messages that jobs send.
+//! - [`coscheduling`]: teams that take turns on a host, and messages that bring their receivers' teams onto the processor.
 //! - [`loads`]: load vectors, the election of who gathers them, virtual clusters.
 //!
 //! A host is any `H: Copy + Ord`: nothing here depends on how hosts are named on the wire.
@@ -18,9 +18,9 @@
 pub mod allocation;
 pub mod batch;
 pub mod coallocation;
+pub mod coscheduling;
 pub mod dasic;
 pub mod divided;
-pub mod epochs;
 pub mod loads;
 pub mod placement;
 pub mod policy;

@@ -4,6 +4,7 @@ use super::flow::Source;
 use super::pending::Waiter;
 use super::tasks::{Origin, ReplyTo, Task};
 use super::{Core, Timer};
+use pvm_sched::coscheduling;
 use pvm_wire::body::BodyWriter;
 use std::fmt::{self, Write as _};
 
@@ -100,8 +101,8 @@ impl fmt::Display for Timer {
             Self::Hoster(host) => write!(out, "time limit of the hoster for host {host}"),
             Self::Departure(host) => write!(out, "time limit for the end of host {host}"),
             Self::LastWords(tid) => write!(out, "close the connection of {tid}, whose process has ended"),
-            Self::Slice(number) => write!(out, "end of slice {number}"),
-            Self::Look(number) => write!(out, "review of slice {number}"),
+            Self::Coscheduling(coscheduling::Timer::SliceEnd(number)) => write!(out, "end of slice {number}"),
+            Self::Coscheduling(coscheduling::Timer::Look(number)) => write!(out, "review of slice {number}"),
         }
     }
 }

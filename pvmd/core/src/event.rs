@@ -11,6 +11,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::process::ExitStatus;
 use std::time::Duration;
 
+pub use pvm_sched::coscheduling::Work;
+
 /// Time since an origin of the driver's choosing; only differences mean anything.
 pub type Now = Duration;
 
@@ -25,17 +27,6 @@ pub struct Cookie(pub i32);
 /// Names one operation that adds hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AddId(pub u64);
-
-/// What a process does with the processor.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Work {
-    /// CPU time of all its threads.
-    pub time: Duration,
-    /// How often its first thread has gone to sleep by itself.
-    pub sleeps: u64,
-    /// For how long its threads have waited for a processor.
-    pub waits: Duration,
-}
 
 /// What happens.
 #[derive(Clone, Debug)]

@@ -3,8 +3,7 @@
 use super::Core;
 use super::teams::TeamId;
 use super::turns::micros;
-use super::usage::Use;
-use pvm_sched::epochs::{Counters, Epoch};
+use pvm_sched::coscheduling::{Counters, Epoch, Turn, Use};
 use pvm_wire::coscheduling::{TeamUse, TurnHistory, TurnSpan};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -59,7 +58,7 @@ impl Core {
     /// Begins a span if anything has changed. Called when all has been done that an event entails. What has been used before a
     /// change is of the span that it ends, so while that is being read nothing has changed yet.
     pub(super) fn note_turn(&mut self) {
-        if self.teams.is_shared && self.teams.meter.is_read() {
+        if self.teams.scheduler.is_shared() && self.teams.scheduler.is_read() {
             return;
         }
         let state = self.state();
@@ -75,13 +74,14 @@ impl Core {
     }
 
     fn state(&self) -> Option<State> {
-        let running = if self.teams.is_idle { None } else { self.teams.node.running() };
-        self.teams.is_shared.then(|| (running, self.teams.node.epoch()))
+        let scheduler = &self.teams.scheduler;
+        let running = if let Turn::Of(team) = scheduler.turn() { Some(team) } else { None };
+        scheduler.is_shared().then(|| (running, scheduler.epoch()))
     }
 
     fn begin_span(&mut self, state: Option<State>) {
         let now = u64::try_from((self.config.epoch + self.now).as_nanos()).unwrap_or(u64::MAX);
-        let counters = self.teams.node.counters();
+        let counters = self.teams.scheduler.counters();
         if let Some(open) = self.teams.history.open.take() {
             let old = counters.old - open.counters.old;
             let unfair = counters.unfair - open.counters.unfair;
@@ -98,10 +98,10 @@ impl Core {
                 team: team.map(name),
                 epoch: count,
                 origin,
-                is_boosted: team.is_some() && self.teams.node.is_boosted(),
+                is_boosted: team.is_some() && self.teams.scheduler.is_boosted(),
                 ..TurnSpan::default()
             };
-            Open { state, span, counters, used: self.teams.all_used().clone() }
+            Open { state, span, counters, used: self.teams.scheduler.totals().clone() }
         });
     }
 
@@ -112,11 +112,11 @@ impl Core {
             (used != Use::default()).then(|| TeamUse {
                 name: self.teams.name(team).unwrap_or_default().to_owned(),
                 used: micros(used.time),
-                errands: micros(used.errands),
+                errands: micros(used.overhead),
                 waited: micros(used.waits),
             })
         };
-        self.teams.all_used().iter().filter_map(since).collect()
+        self.teams.scheduler.totals().iter().filter_map(since).collect()
     }
 }
 

@@ -7,7 +7,7 @@ use super::pending::{PeerTo, Waiter};
 use super::spans;
 use super::spawn::SIGTERM;
 use super::tasks::Origin;
-use pvm_sched::epochs::Epoch;
+use pvm_sched::coscheduling::Epoch;
 use pvm_wire::daemon::{DaemonMsg, HostEntry, PeerReply, PeerRequest};
 use pvm_wire::limits::REQUEST_MAX;
 use pvm_wire::{HostIndex, PvmError, Reassembler};
@@ -118,7 +118,7 @@ impl Core {
 
     pub(super) fn on_peer_linked(&mut self, host: HostIndex) {
         self.links.insert(host, Link::new(host));
-        if self.teams.is_shared {
+        if self.teams.scheduler.is_shared() {
             self.tell(host, DaemonMsg::Turns { taken: true });
         }
         if self.is_master() {

@@ -12,7 +12,6 @@
 #![forbid(unsafe_code)]
 
 mod add;
-mod calm;
 mod census;
 mod config;
 mod departures;
@@ -40,7 +39,6 @@ mod tasks;
 mod teams;
 mod tracer;
 mod turns;
-mod usage;
 
 pub use census::Census;
 pub use config::{Config, Hosting, Limits};
@@ -48,6 +46,7 @@ pub use pvm_sched::policy::Policy;
 
 use event::{Action, ConnId, Cookie, Event, Now};
 use pending::{PeerTo, QueryId, Waiter};
+use pvm_sched::coscheduling;
 use pvm_sched::pulling::Ticket;
 use pvm_wire::batch::BatchId;
 use pvm_wire::daemon::{AddResult, Blob, DaemonMsg, HostEntry, PeerReply, RequestId};
@@ -70,10 +69,8 @@ enum Timer {
     Departure(HostIndex),
     /// A task's process has ended and its connection has not.
     LastWords(Tid),
-    /// The slice of this number has ended.
-    Slice(u64),
-    /// It is time to see whether the team of this slice still wants it.
-    Look(u64),
+    /// The coscheduler's.
+    Coscheduling(coscheduling::Timer),
 }
 
 /// When a timer is due, and which of those it is.
@@ -193,7 +190,7 @@ impl Core {
             most_running: 0,
             peak_running: 0,
             last_given: config.index,
-            teams: teams::Teams::new(config.slice, config.index),
+            teams: teams::Teams::new(config.slice, config.cores, config.index),
             adding: None,
             departures: departures::Departures::default(),
             next_host: 2,
@@ -244,8 +241,7 @@ impl Core {
                 Timer::Hoster(host) => self.on_hoster_silent(host),
                 Timer::Departure(host) => self.on_departure_overdue(host),
                 Timer::LastWords(tid) => self.on_last_words(tid),
-                Timer::Slice(serial) => self.on_slice_end(serial),
-                Timer::Look(serial) => self.on_look(serial),
+                Timer::Coscheduling(timer) => self.on_coscheduling(timer),
             }
         }
         self.finish()

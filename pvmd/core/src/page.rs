@@ -2,8 +2,7 @@
 
 use super::Core;
 use super::event::Action;
-use super::teams::TeamId;
-use pvm_sched::epochs::Epoch;
+use pvm_sched::coscheduling::{self, Epoch};
 use pvm_wire::body::{BodyError, BodyReader};
 use pvm_wire::codes::Tcx;
 use pvm_wire::coscheduling::Turn;
@@ -13,7 +12,7 @@ impl Core {
     /// A task wants to read the page. There is none before somebody does.
     pub(super) fn on_page_wanted(&mut self, tid: Tid) {
         let Some(task) = self.tasks.get(tid) else { return };
-        self.teams.calm.go_direct(task.team);
+        self.teams.scheduler.goes_direct(task.team);
         let Some(conn) = task.conn else { return };
         if self.teams.shown.is_none() {
             let turn = self.turn();
@@ -35,11 +34,11 @@ impl Core {
     }
 
     fn turn(&self) -> Turn {
-        let Epoch { count, origin } = self.teams.node.epoch();
-        let team = if !self.teams.is_shared || self.teams.is_idle {
-            0
-        } else {
-            self.teams.node.running().map_or(Turn::NOBODY, TeamId::number)
+        let Epoch { count, origin } = self.teams.scheduler.epoch();
+        let team = match self.teams.scheduler.turn() {
+            coscheduling::Turn::All => 0,
+            coscheduling::Turn::Of(team) => team.number(),
+            coscheduling::Turn::Nobody => Turn::NOBODY,
         };
         // Only the lower half of a count is shown, and a host's index fits.
         Turn { count: count as u32, origin: origin as u16, team }
@@ -54,7 +53,7 @@ impl Core {
         let origin = u32::try_from(origin).ok().and_then(HostIndex::new);
         if let Some(origin) = origin.filter(|_| is_elsewhere) {
             let told = Turn { count: count.cast_unsigned(), ..Turn::default() };
-            let count = told.whole_count(self.teams.node.epoch().count);
+            let count = told.whole_count(self.teams.scheduler.epoch().count);
             self.arrived(tid, Epoch { count, origin: origin.get() });
         }
         Ok(())

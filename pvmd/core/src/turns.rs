@@ -5,9 +5,10 @@ use super::event::Action;
 use super::flow::Source;
 use super::pending::{PeerTo, Waiter};
 use super::tasks::{ReplyTo, Spin, Task};
+use pvm_sched::coscheduling::TwoPhase;
 use pvm_wire::body::{BodyError, BodyReader};
 use pvm_wire::codes::{CONTEXT_TC, Tcx};
-use pvm_wire::coscheduling::{FAR, SPINS, TaskReport, TeamReport, TurnsReport};
+use pvm_wire::coscheduling::{FAR, TaskReport, TeamReport, TurnsReport};
 use pvm_wire::daemon::{PeerReply, PeerRequest};
 use pvm_wire::{PvmError, Tid};
 use std::collections::BTreeMap;
@@ -76,21 +77,25 @@ impl Core {
         times: &[(Duration, Duration)],
     ) {
         let mut teams: BTreeMap<String, TeamReport> = BTreeMap::new();
+        let scheduler = &self.teams.scheduler;
         let shown = self.tasks.iter().filter(|task| is_shown(task));
         for (task, (used, waited)) in shown.zip(times) {
             let name = self.team_name(task.tid);
             let team = teams.entry(name.clone()).or_insert_with(|| TeamReport {
                 name,
-                runs: self.teams.may_run(task.team),
-                errands: micros(self.teams.used(task.team).errands),
+                runs: scheduler.may_run(task.team),
+                errands: micros(
+                    scheduler.totals().get(&task.team).map_or(Duration::ZERO, |total| total.overhead),
+                ),
                 ..TeamReport::default()
             });
             team.waited = team.waited.saturating_add(micros(*waited));
             let spin = task.spin.told.map(nanos);
             team.tasks.push(TaskReport { tid: task.tid, used: micros(*used), spin });
         }
-        let counters = self.teams.node.counters();
-        let spin = self.config.wake_time * if self.config.cores > 1 { SPINS } else { 0 };
+        let counters = scheduler.counters();
+        let factor = if self.config.cores > 1 { TwoPhase::FACTOR } else { 0 };
+        let spin = TwoPhase::new(self.config.wake_time, factor).spin();
         let report = TurnsReport {
             means: means.to_owned(),
             slice: self.config.slice.map_or(0, micros),
@@ -98,8 +103,8 @@ impl Core {
             spin: nanos(spin),
             far_spin: nanos(spin * FAR),
             daemon_spin: nanos(daemon_spin),
-            is_shared: self.teams.is_shared,
-            epoch: self.teams.node.epoch().count,
+            is_shared: scheduler.is_shared(),
+            epoch: scheduler.epoch().count,
             switches: counters.switches,
             old: counters.old,
             unfair: counters.unfair,

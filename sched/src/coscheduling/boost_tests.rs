@@ -86,35 +86,6 @@ fn a_newcomer_does_not_claim_the_past() {
     assert_eq!(node.arrived('A', Epoch::new(9), false), Arrival::Switch);
 }
 
-#[test]
-fn the_spin_is_measured_and_bounded() {
-    let mut wait = TwoPhase::default();
-    assert_eq!(wait.spin(), Duration::ZERO);
-    wait.observe(Duration::from_micros(10));
-    assert_eq!(wait.spin(), Duration::from_micros(50));
-    for _ in 0..1000 {
-        wait.observe(Duration::from_secs(10));
-    }
-    assert!(wait.spin() <= TwoPhase::FACTOR * TwoPhase::MOST);
-    for _ in 0..1000 {
-        wait.observe(Duration::ZERO);
-    }
-    assert!(wait.spin() >= TwoPhase::FACTOR * TwoPhase::LEAST);
-}
-
-#[test]
-fn local_and_gang() {
-    let jobs = ['A', 'B', 'C'];
-    assert_eq!(local_next(&jobs, Some('A'), |_| true), Some('B'));
-    assert_eq!(local_next(&jobs, Some('A'), |job| job != 'B'), Some('C'));
-    assert_eq!(local_next(&jobs, Some('C'), |job| job == 'C'), Some('C'));
-    assert_eq!(local_next(&jobs, None, |_| false), None);
-    assert_eq!(local_next::<char>(&[], None, |_| true), None);
-    assert_eq!(gang_slice(SLICE * 7, SLICE, 3), Some(1));
-    assert_eq!(gang_slice(SLICE, SLICE, 0), None);
-    assert_eq!(gang_slice(SLICE, Duration::ZERO, 2).map(|row| row < 2), Some(true));
-}
-
 /// Two nodes whose slices end at the same moment make the same count of different switches.
 #[test]
 fn of_equal_counts_that_of_the_greater_node_prevails() {

@@ -3,13 +3,16 @@
 //! Every node has a process of every job. A job's processes compute for about a grain, exchange messages with their two
 //! neighbours on a ring, and go on when both have answered.
 
+mod order;
+
 use super::{Runs, cell, series, text};
 use crate::engine::{Engine, Time, seconds, to_seconds};
 use crate::random::Random;
 use crate::report::{Plot, Report, Table};
 use crate::settings;
 use crate::stats::jain;
-use pvm_sched::epochs::{Arrival, Epoch, Node, TwoPhase, gang_slice, local_next};
+use order::{gang_slice, local_next};
+use pvm_sched::coscheduling::{Arrival, Epoch, Node, TwoPhase};
 use std::time::Duration;
 
 /// What can be set.
@@ -184,7 +187,7 @@ pub fn simulate(settings: &Settings, case: Case, seed: u64) -> Outcome {
     let slack = Duration::from_micros(2 * ms(settings.slice));
     let processor = |_| Processor {
         rule: Node::new(slack),
-        wait: TwoPhase::new(settings.spin),
+        wait: TwoPhase::new(Duration::from_micros(ms(settings.switch)), settings.spin),
         doing: Doing::Nothing,
         since: 0,
         plan: 0,
@@ -303,7 +306,6 @@ impl Simulation<'_> {
         }
         self.switches += 1;
         let cost = ms(self.settings.switch);
-        self.processors[node].wait.observe(Duration::from_micros(cost));
         self.plan(node, Doing::Switching, Some(cost));
     }
 

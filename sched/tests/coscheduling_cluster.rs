@@ -1,6 +1,6 @@
 //! The conflict of two jobs on a whole cluster: every node runs one of them, both send, exactly one prevails everywhere.
 
-use pvm_sched::epochs::{Epoch, Node};
+use pvm_sched::coscheduling::{Epoch, Node};
 use std::collections::VecDeque;
 use std::time::Duration;
 
