@@ -9,8 +9,6 @@ pub const TEAM_VARIABLE: &str = "PVM_TEAM";
 /// Bytes of a team's name.
 pub const TEAM_NAME_MAX: usize = 64;
 
-/// A task that waits looks for a message for at most this many times what it takes to wake a task, and then sleeps.
-pub const SPINS: u32 = 5;
 /// Between a message to another host and the answer this many are woken: this host's daemon, that one's, its task, and both again.
 pub const FAR: u32 = 5;
 
