@@ -80,10 +80,7 @@ impl Log {
 
     /// Sends `tracing`'s events here.
     pub fn subscribe(&self, filter: Option<&str>) -> Result<(), String> {
-        let filter = filter.unwrap_or(FILTER);
-        let filter = EnvFilter::try_new(filter).map_err(|error| {
-            format!("PVM_LOG={filter}: {error}; a level such as debug, or pvmd_core::spawn=debug, is one")
-        })?;
+        let filter = EnvFilter::try_new(filter.unwrap_or(FILTER)).map_err(|error| error.to_string())?;
         tracing_subscriber::fmt()
             .with_env_filter(filter)
             .event_format(Plain)

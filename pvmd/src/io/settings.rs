@@ -13,6 +13,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
+use tracing_subscriber::EnvFilter;
 
 /// A variable that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -155,7 +156,7 @@ impl Settings {
                     )
                 })?,
             },
-            log_filter: text("PVM_LOG")?,
+            log_filter: log_filter()?,
             task_target: number("PVM_TASK_TARGET", cores().saturating_mul(TASKS_PER_CORE), 1..=1_000_000)?,
             task_slots: number("PVM_TASK_SLOTS", cores(), 0..=1_000_000)?,
             policy: policy()?,
@@ -248,6 +249,17 @@ fn vmid() -> Result<Option<String>, SettingError> {
         )),
         _ => Ok(vmid),
     }
+}
+
+fn log_filter() -> Result<Option<String>, SettingError> {
+    let filter = text("PVM_LOG")?;
+    if let Some(filter) = &filter {
+        EnvFilter::try_new(filter).map_err(|cause| {
+            let reason = format!("must be a filter such as debug or pvmd_core::spawn=debug: {cause}");
+            error("PVM_LOG", filter, reason)
+        })?;
+    }
+    Ok(filter)
 }
 
 fn policy() -> Result<Policy, SettingError> {
