@@ -125,17 +125,17 @@ impl Core {
     pub(super) fn join_team(&mut self, tid: Tid) {
         let Some(task) = self.tasks.get(tid).filter(|task| takes_turns(task)) else { return };
         let decisions = self.teams.scheduler.join(task.team, task.pid, self.now);
-        self.carry_out(decisions);
+        self.apply(decisions);
     }
 
     /// It takes no turns any more. Unless its process has ended it is let go.
     pub(super) fn part_team(&mut self, (team, pid): (TeamId, i32), has_ended: bool) {
         let decisions = self.teams.scheduler.leave(team, pid, has_ended, self.now);
-        self.carry_out(decisions);
+        self.apply(decisions);
     }
 
     /// Does what the scheduler has decided.
-    fn carry_out(&mut self, decisions: Vec<Decision<TeamId>>) {
+    fn apply(&mut self, decisions: Vec<Decision<TeamId>>) {
         for decision in decisions {
             match decision {
                 Decision::Dispatch { pid, runs } => self.actions.push(Action::Dispatch { pid, runs }),
@@ -151,13 +151,13 @@ impl Core {
     /// A timer of the scheduler's.
     pub(super) fn on_coscheduling(&mut self, timer: coscheduling::Timer) {
         let decisions = self.teams.scheduler.timer(timer, self.now);
-        self.carry_out(decisions);
+        self.apply(decisions);
     }
 
     /// The driver has looked, and nothing has happened meanwhile.
     pub(super) fn on_usage(&mut self, work: Vec<Work>, own: Duration, leaves_rest: bool) {
         let decisions = self.teams.scheduler.read(Reading { work, own, leaves_rest }, self.now);
-        self.carry_out(decisions);
+        self.apply(decisions);
     }
 
     /// A fragment of this many bytes is passed on for a task of this host.
@@ -206,7 +206,7 @@ impl Core {
     pub(super) fn on_sleep(&mut self, tid: Tid, sleeps: bool) {
         let Some(task) = self.tasks.get(tid).filter(|task| takes_turns(task)) else { return };
         let decisions = self.teams.scheduler.slept(task.team, task.pid, sleeps, self.now);
-        self.carry_out(decisions);
+        self.apply(decisions);
     }
 
     /// Whether turns are taken here, or where messages of this host's tasks may go.
@@ -292,7 +292,7 @@ impl Core {
     pub(super) fn arrived(&mut self, dst: Tid, epoch: Epoch) {
         let team = self.turn_taking_team(dst);
         let decisions = self.teams.scheduler.arrived(team, epoch, self.now);
-        self.carry_out(decisions);
+        self.apply(decisions);
     }
 
     /// A task has sent to another host.

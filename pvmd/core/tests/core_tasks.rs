@@ -5,12 +5,13 @@ mod recorder;
 use bytes::Bytes;
 use pvm_wire::batch::BatchMsg;
 use pvm_wire::body::{BodyReader, BodyWriter};
+use pvm_wire::calls::Call;
 use pvm_wire::codes::{BATCH_TAG, CONTEXT_TM, Tc, Tm, Tmx, notify};
 use pvm_wire::daemon::{DaemonMsg, PeerReply, PeerRequest};
 use pvm_wire::header::{EOM, SOM};
 use pvm_wire::limits::{PIECE_MAX, QUEUE_HIGH};
 use pvm_wire::protocol::{OutputEvent, OutputFrame};
-use pvm_wire::spawn::{Refusal, Sink, SpawnReply, SpawnRequest, flags};
+use pvm_wire::spawn::{Refusal, Sink, SpawnRequest, flags};
 use pvm_wire::{FragmentHeader, HostIndex, PvmError, Tid};
 use pvmd_core::event::{Action, ConnId, Cookie, Event};
 use recorder::{Recorder, host, watch};
@@ -369,7 +370,7 @@ fn a_spawn_on_another_host_answers_good_ones_first() {
         host: host(2),
         message: DaemonMsg::Reply { id, what: PeerReply::Started { results: results.clone(), refusals } },
     });
-    let reply = SpawnReply::decode(&r.message().1.body).unwrap();
+    let reply = SpawnRequest::decode_answer(&r.message().1.body).unwrap().unwrap();
     assert_eq!(reply.results, [results[1], results[2], results[0]]);
     let refused = Refusal { host: host(2).host_tid().raw(), code, count: 1, reason: "no room".to_owned() };
     assert_eq!(reply.refusals, [refused]);
