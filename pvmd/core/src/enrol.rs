@@ -1,6 +1,6 @@
 //! How a process becomes a task, and how a task ends.
 
-use super::event::{Action, ConnId, Cookie, Program};
+use super::event::{Action, Attachment, ConnId, Cookie, Program};
 use super::flow::Source;
 use super::output::OutputStream;
 use super::spawn::{SIGKILL, SIGTERM};
@@ -219,7 +219,12 @@ impl Core {
         if let Some((to, options)) = to.zip(self.options_of(tid)) {
             self.reply(to, options.encode());
         }
-        self.actions.extend(backlog.into_iter().map(|(header, data)| Action::Send { conn, header, data }));
+        self.actions.extend(backlog.into_iter().map(|(header, data)| Action::Send {
+            conn,
+            header,
+            data,
+            with: Attachment::Nothing,
+        }));
         if self.are_turns_taken() && self.tasks.get(tid).is_some_and(|task| task.extended) {
             self.tell_turns_to(tid);
         }

@@ -237,6 +237,19 @@ pub struct Program {
     pub manager: bool,
 }
 
+/// Descriptors that go with a fragment to a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attachment {
+    /// None.
+    Nothing,
+    /// Those that have come from this other connection.
+    Shared(ConnId),
+    /// The page's.
+    Page,
+    /// That of this daemon's memory, if the task's own can be read from now on.
+    Memory,
+}
+
 /// What is to be done.
 #[derive(Clone, Debug)]
 pub enum Action {
@@ -248,35 +261,8 @@ pub enum Action {
         header: FragmentHeader,
         /// Its data.
         data: Bytes,
-    },
-    /// As `Send`, and the descriptors that have come from another connection go with it.
-    SendShared {
-        /// To which connection.
-        conn: ConnId,
-        /// Its header.
-        header: FragmentHeader,
-        /// Its data.
-        data: Bytes,
-        /// From which connection the descriptors are.
-        of: ConnId,
-    },
-    /// As `Send`, and the descriptor of the page goes with it.
-    SendPage {
-        /// To which connection.
-        conn: ConnId,
-        /// Its header.
-        header: FragmentHeader,
-        /// Its data.
-        data: Bytes,
-    },
-    /// As `Send`, and the descriptor of this daemon's memory goes with it, if the task's own can be read from now on.
-    SendMemory {
-        /// To which connection.
-        conn: ConnId,
-        /// Its header.
-        header: FragmentHeader,
-        /// Its data.
-        data: Bytes,
+        /// What goes with it.
+        with: Attachment,
     },
     /// Lend long bodies to a task.
     LendTo {

@@ -2,7 +2,7 @@
 //! over, and tells each when the other has ended.
 
 use super::Core;
-use super::event::{Action, ConnId};
+use super::event::{Action, Attachment, ConnId};
 use super::flow::Source;
 use bytes::Bytes;
 use pvm_wire::body::{BodyError, BodyReader, BodyWriter};
@@ -41,7 +41,7 @@ impl Core {
         let Some(conn) = self.sharing(tid) else { return };
         let body = BodyWriter::new().int(Tid::MY_DAEMON.raw()).finish();
         let (header, data) = self.fragment_to_library(tid, Tcx::Neighbour, &body);
-        self.actions.push(Action::SendMemory { conn, header, data });
+        self.actions.push(Action::Send { conn, header, data, with: Attachment::Memory });
     }
 
     /// A task reads this daemon's memory.
@@ -77,7 +77,7 @@ impl Core {
     fn tell_neighbour(&mut self, to: Tid, conn: ConnId, about: Tid, of: ConnId) {
         let body = BodyWriter::new().int(about.raw()).finish();
         let (header, data) = self.fragment_to_library(to, Tcx::Neighbour, &body);
-        self.actions.push(Action::SendShared { conn, header, data, of });
+        self.actions.push(Action::Send { conn, header, data, with: Attachment::Shared(of) });
     }
 
     /// A message to a task's library with which descriptors will go: so it has to be one fragment.

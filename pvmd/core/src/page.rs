@@ -1,7 +1,7 @@
 //! The page on which this host tells its tasks whose turn it is, and what tasks have been told of other hosts' on direct routes.
 
 use super::Core;
-use super::event::Action;
+use super::event::{Action, Attachment};
 use pvm_sched::coscheduling::{self, Epoch};
 use pvm_wire::body::{BodyError, BodyReader};
 use pvm_wire::codes::Tcx;
@@ -20,7 +20,7 @@ impl Core {
             self.actions.push(Action::ShowTurn { turn });
         }
         let (header, data) = self.fragment_to_library(tid, Tcx::Page, &[]);
-        self.actions.push(Action::SendPage { conn, header, data });
+        self.actions.push(Action::Send { conn, header, data, with: Attachment::Page });
     }
 
     /// Keeps the page as it is to be. Called when all has been done that an event entails.

@@ -1,7 +1,7 @@
 //! The way of a fragment: from a task, a child's output or another daemon to whoever it is for.
 
 use super::Core;
-use super::event::{Action, ConnId};
+use super::event::{Action, Attachment, ConnId};
 use super::flow::{FlowChange, Source};
 use super::tasks::ReplyTo;
 use bytes::Bytes;
@@ -136,7 +136,7 @@ impl Core {
         task.queued += FragmentHeader::SIZE + data.len();
         let full = task.queued > self.config.limits.queue_high;
         match task.conn {
-            Some(conn) => self.actions.push(Action::Send { conn, header, data }),
+            Some(conn) => self.actions.push(Action::Send { conn, header, data, with: Attachment::Nothing }),
             None => task.backlog.push_back((header, data)),
         }
         if full {
@@ -260,7 +260,7 @@ impl Core {
         let message = Message { src: Tid::MY_DAEMON, dst, header, body: body.into() };
         for (header, data) in message.fragments(FRAGMENT_SIZE) {
             if dst == Tid::NONE {
-                self.actions.push(Action::Send { conn: to.conn, header, data });
+                self.actions.push(Action::Send { conn: to.conn, header, data, with: Attachment::Nothing });
             } else {
                 // Charged to the one who asked: who never reads answers is not read either.
                 self.deliver(Source::Conn(to.conn), Tid::MY_DAEMON, dst, header.flags, data);

@@ -6,7 +6,7 @@ use pvm_wire::body::{BodyReader, BodyWriter};
 use pvm_wire::codes::{CONTEXT_TC, CONTEXT_TM, Tc, Tcx, Tmx};
 use pvm_wire::header::{EOM, SOM};
 use pvm_wire::{MessageHeader, Tid};
-use pvmd_core::event::{Action, ConnId, Event};
+use pvmd_core::event::{Action, Attachment, ConnId, Event};
 use recorder::Recorder;
 
 fn say(r: &mut Recorder, conn: ConnId, request: Tmx, body: &[u8]) {
@@ -19,7 +19,9 @@ fn meet(r: &mut Recorder, conn: ConnId, other: Tid) {
 
 /// The next action tells one task of another: to which connection, of whom, with whose descriptors.
 fn told(r: &mut Recorder) -> (ConnId, Tid, ConnId) {
-    let Action::SendShared { conn, header, data, of } = r.next() else { panic!("no descriptors") };
+    let Action::Send { conn, header, data, with: Attachment::Shared(of) } = r.next() else {
+        panic!("no descriptors")
+    };
     assert_eq!((header.src, header.flags), (Tid::MY_DAEMON, SOM | EOM));
     let (head, body) = data.split_first_chunk().unwrap();
     let head = MessageHeader::decode(head);
@@ -85,7 +87,9 @@ fn a_task_meets_its_daemon() {
     r.nothing_else();
     say(&mut r, conn, Tmx::Share, &[]);
     meet(&mut r, conn, Tid::MY_DAEMON);
-    let Action::SendMemory { conn: to, data, .. } = r.next() else { panic!("no descriptor") };
+    let Action::Send { conn: to, data, with: Attachment::Memory, .. } = r.next() else {
+        panic!("no descriptor")
+    };
     let (head, body) = data.split_first_chunk().unwrap();
     assert_eq!((to, MessageHeader::decode(head).tag), (conn, Tcx::Neighbour.tag()));
     assert_eq!(BodyReader::new(body).int(), Ok(Tid::MY_DAEMON.raw()));

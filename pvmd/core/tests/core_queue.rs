@@ -77,7 +77,7 @@ impl Home {
     fn settle(&mut self) {
         while self.r.pending() {
             match self.r.next() {
-                Action::Send { conn, header, data } => {
+                Action::Send { conn, header, data, .. } => {
                     let bytes = pvm_wire::FragmentHeader::SIZE + data.len();
                     self.r.feed(Event::TaskDrained { conn, bytes });
                     let mut message = pvm_wire::Reassembler::new(1 << 20);

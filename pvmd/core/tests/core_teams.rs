@@ -4,6 +4,8 @@ mod teams_host;
 
 use pvm_wire::Tid;
 use pvm_wire::body::{BodyReader, BodyWriter};
+use pvm_wire::calls::Call;
+use pvm_wire::calls::turns::Turns;
 use pvm_wire::codes::{CONTEXT_TC, CONTEXT_TM, Tcx, Tmx};
 use pvm_wire::coscheduling::{TaskReport, TurnsReport};
 use pvm_wire::daemon::DaemonMsg;
@@ -322,7 +324,7 @@ fn a_task_asks_how_turns_are_taken() {
         times.map(|(used, waited)| (Duration::from_micros(used), Duration::from_micros(waited))).to_vec();
     h.r.feed(Event::Times { host, id, means: "priorities", spin: Duration::from_micros(7), times });
     let (_, message) = h.r.message();
-    let report = TurnsReport::decode(&message.body[4..]).unwrap();
+    let report = Turns::decode_answer(&message.body).unwrap().unwrap();
     assert_eq!(
         (&*report.means, report.slice, report.is_shared, report.epoch),
         ("priorities", 50_000, true, 2)
@@ -349,7 +351,7 @@ fn report(h: &mut Host) -> (TurnsReport, usize) {
                 if (head.tag, head.context) == (Tcx::Spin.tag(), CONTEXT_TC) {
                     asked += 1;
                 } else {
-                    return (TurnsReport::decode(&data[pvm_wire::MessageHeader::SIZE + 4..]).unwrap(), asked);
+                    return (Turns::decode_answer(&data[pvm_wire::MessageHeader::SIZE..]).unwrap().unwrap(), asked);
                 }
             }
             Action::ReadTimes { host, id, pids } => {

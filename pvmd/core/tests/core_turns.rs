@@ -6,7 +6,7 @@ use pvm_wire::Tid;
 use pvm_wire::body::{BodyReader, BodyWriter};
 use pvm_wire::codes::{CONTEXT_TC, CONTEXT_TM, Tcx, Tmx};
 use pvm_wire::coscheduling::{Turn, TurnHistory};
-use pvmd_core::event::{Action, ConnId, Cookie};
+use pvmd_core::event::{Action, Attachment, ConnId, Cookie};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use teams_host::{Host, SLICE};
@@ -17,7 +17,7 @@ fn tasks_can_read_whose_turn_it_is_and_the_epoch() {
     h.r.say(h.conn, Tid::MY_DAEMON, Tmx::Page.tag(), CONTEXT_TM, &[]);
     let Action::ShowTurn { turn } = h.r.next() else { panic!("the page says nothing") };
     assert_eq!(turn, Turn::default(), "all run");
-    let Action::SendPage { conn, data, .. } = h.r.next() else { panic!("no page") };
+    let Action::Send { conn, data, with: Attachment::Page, .. } = h.r.next() else { panic!("no page") };
     assert_eq!(conn, h.conn);
     let head = pvm_wire::MessageHeader::decode(data.first_chunk().unwrap());
     assert_eq!((head.tag, head.context), (Tcx::Page.tag(), CONTEXT_TC));

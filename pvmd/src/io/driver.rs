@@ -16,7 +16,7 @@ use bytes::Bytes;
 use pvm_wire::daemon::RequestId;
 use pvm_wire::{FragmentHeader, HostIndex};
 use pvmd_core::Core;
-use pvmd_core::event::{Action, ConnId, Event, Found, Now};
+use pvmd_core::event::{Action, Attachment, ConnId, Event, Found, Now};
 use rustix::process::Signal;
 use std::collections::HashMap;
 use std::fs::File;
@@ -301,31 +301,29 @@ impl Running {
         task.send_now(header, data).then_some(Event::TaskDrained { conn, bytes })
     }
 
-    fn send_shared(&self, conn: ConnId, header: FragmentHeader, data: Bytes, of: ConnId) {
-        let shared = self.tasks.get(&of).and_then(TaskHandle::shared);
-        if let Some(task) = self.tasks.get(&conn) {
-            task.send_with(header, data, shared);
-        }
-    }
-
-    fn send_page(&mut self, conn: ConnId, header: FragmentHeader, data: Bytes) -> Option<Event> {
+    /// Writes a fragment, and what goes with it.
+    fn send_with(
+        &mut self,
+        conn: ConnId,
+        header: FragmentHeader,
+        data: Bytes,
+        with: Attachment,
+    ) -> Option<Event> {
+        let attached = match with {
+            Attachment::Nothing => return self.send(conn, header, data),
+            Attachment::Shared(of) => Some(self.tasks.get(&of).and_then(TaskHandle::shared)),
+            Attachment::Page => self.driver.page.descriptor().map(Some),
+            Attachment::Memory => {
+                let borrows = self.tasks.get(&conn).is_some_and(TaskHandle::borrow);
+                borrows.then(|| self.driver.shelf.descriptor()).flatten().map(Some)
+            }
+        };
         let bytes = FragmentHeader::SIZE + data.len();
-        match (self.tasks.get(&conn), self.driver.page.descriptor()) {
-            (Some(task), Some(page)) => task.send_with(header, data, Some(page)),
+        let (Some(task), Some(attached)) = (self.tasks.get(&conn), attached) else {
             // The task does without. Nothing is on its way.
-            _ => return Some(Event::TaskDrained { conn, bytes }),
-        }
-        None
-    }
-
-    fn send_memory(&self, conn: ConnId, header: FragmentHeader, data: Bytes) -> Option<Event> {
-        let bytes = FragmentHeader::SIZE + data.len();
-        let task = self.tasks.get(&conn).filter(|task| task.borrow());
-        match (task, self.driver.shelf.descriptor()) {
-            (Some(task), Some(memory)) => task.send_with(header, data, Some(memory)),
-            // The task does without. Nothing is on its way.
-            _ => return Some(Event::TaskDrained { conn, bytes }),
-        }
+            return Some(Event::TaskDrained { conn, bytes });
+        };
+        task.send_with(header, data, attached);
         None
     }
 
@@ -339,10 +337,7 @@ impl Running {
     fn perform_one(&mut self, action: Action) -> Option<Event> {
         let driver = &mut self.driver;
         match action {
-            Action::Send { conn, header, data } => return self.send(conn, header, data),
-            Action::SendShared { conn, header, data, of } => self.send_shared(conn, header, data, of),
-            Action::SendPage { conn, header, data } => return self.send_page(conn, header, data),
-            Action::SendMemory { conn, header, data } => return self.send_memory(conn, header, data),
+            Action::Send { conn, header, data, with } => return self.send_with(conn, header, data, with),
             Action::LendTo { conn } => self.lend_to(conn),
             Action::ShowTurn { turn } => driver.page.show(turn),
             Action::PauseReading { conn } => self.pause(conn, true),

@@ -7,9 +7,11 @@ use crate::world::{Happening, World};
 use pvm_task_manager::machine::Machine;
 use pvm_wire::batch::BatchMsg;
 use pvm_wire::body::BodyReader;
+use pvm_wire::calls::Call;
+use pvm_wire::calls::hosts::Config;
 use pvm_wire::codes::{BATCH_TAG, CONTEXT_TM, Tm, Tmx};
 use pvm_wire::encoding::DataSignature;
-use pvm_wire::protocol::{ConnectReply, EnrolReply, HostList};
+use pvm_wire::protocol::{ConnectReply, EnrolReply};
 use pvm_wire::{FragmentHeader, HostIndex, Message, PvmError, Tid, group};
 use pvmd_core::event::{Action, ConnId, Cookie, Event, Program, StartedHost};
 use pvmd_core::hostfile::HostSpec;
@@ -22,10 +24,7 @@ const QUEUE_MAX: usize = 24 * 1024 * 1024;
 impl World {
     pub fn act(&mut self, host: HostIndex, action: Action) {
         match action {
-            Action::Send { conn, header, data }
-            | Action::SendShared { conn, header, data, .. }
-            | Action::SendPage { conn, header, data }
-            | Action::SendMemory { conn, header, data } => {
+            Action::Send { conn, header, data, .. } => {
                 self.write_to_task(host, conn, header, data);
             }
             Action::PauseReading { conn } => {
@@ -291,7 +290,7 @@ impl World {
     }
 
     fn knows(&mut self, tag: i32, heard: &Message) {
-        let Ok(Ok(list)) = HostList::decode(&heard.body) else { return };
+        let Ok(Ok(list)) = Config::decode_answer(&heard.body) else { return };
         let known = list.hosts.iter().filter_map(|host| Tid::from_raw(host.tid).host()).collect();
         if let Some(subscription) = self.journal.subscriptions.get_mut(&tag) {
             subscription.known = Some(known);

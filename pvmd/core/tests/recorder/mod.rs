@@ -13,7 +13,7 @@ use pvm_wire::message::Assembled;
 use pvm_wire::protocol::{ConnectRequest, EnrolReply, EnrolRequest, NotifyRequest};
 use pvm_wire::{FragmentHeader, HostIndex, Message, MessageHeader, Reassembler, Tid};
 pub use pvmd_core::event::StartedHost;
-use pvmd_core::event::{Action, ConnId, Cookie, Event};
+use pvmd_core::event::{Action, Attachment, ConnId, Cookie, Event};
 use pvmd_core::hostfile::Hostfile;
 use pvmd_core::{Config, Core, Hosting, Limits};
 use std::collections::{BTreeMap, VecDeque};
@@ -124,7 +124,9 @@ impl Recorder {
     /// The next message to a task; the actions must be its fragments and nothing else.
     pub fn message(&mut self) -> (ConnId, Message) {
         loop {
-            let Action::Send { conn, header, data } = self.next() else { panic!("not a message to a task") };
+            let Action::Send { conn, header, data, with: Attachment::Nothing } = self.next() else {
+                panic!("not a message to a task")
+            };
             self.feed(Event::TaskDrained { conn, bytes: FragmentHeader::SIZE + data.len() });
             let incoming = self.incoming.entry(conn).or_insert_with(|| Reassembler::new(1 << 24));
             if let Assembled::Whole(message) = incoming.push(&header, data).expect("a fragment") {

@@ -294,10 +294,7 @@ impl Cluster {
 
     fn act(&mut self, host: HostIndex, action: Action) {
         match action {
-            Action::Send { conn, header, data }
-            | Action::SendShared { conn, header, data, .. }
-            | Action::SendPage { conn, header, data }
-            | Action::SendMemory { conn, header, data } => {
+            Action::Send { conn, header, data, .. } => {
                 let bytes = FragmentHeader::SIZE + data.len();
                 let when = self.in_order((host, host), 5..60);
                 self.at(when, Happening::Hear(host, conn, header, data));

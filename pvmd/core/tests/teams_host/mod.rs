@@ -12,7 +12,7 @@ use pvm_wire::header::{EOM, SOM};
 use pvm_wire::spawn::{SpawnRequest, flags};
 use pvm_wire::{HostIndex, Tid};
 use pvmd_core::Config;
-use pvmd_core::event::{Action, ConnId, Cookie, Event, Work};
+use pvmd_core::event::{Action, Attachment, ConnId, Cookie, Event, Work};
 use recorder::{Recorder, config, host};
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
@@ -118,7 +118,7 @@ impl Host {
                     assert_ne!(self.shown.last(), Some(&turn), "said twice");
                     self.shown.push(turn);
                 }
-                Action::Send { data, .. } => {
+                Action::Send { data, with: Attachment::Nothing, .. } => {
                     let (head, body) = data.split_first_chunk().unwrap();
                     let head = pvm_wire::MessageHeader::decode(head);
                     let mut body = BodyReader::new(body);
@@ -133,7 +133,7 @@ impl Host {
                 | Action::EndFamily { .. }
                 | Action::SendPeer { .. }
                 | Action::Enrolled { .. }
-                | Action::SendPage { .. }
+                | Action::Send { .. }
                 | Action::StartedUp { .. }
                 | Action::CheckAuth { .. } => {}
                 other => panic!("unexpected: {other:?}"),
