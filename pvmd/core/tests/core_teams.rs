@@ -351,7 +351,10 @@ fn report(h: &mut Host) -> (TurnsReport, usize) {
                 if (head.tag, head.context) == (Tcx::Spin.tag(), CONTEXT_TC) {
                     asked += 1;
                 } else {
-                    return (Turns::decode_answer(&data[pvm_wire::MessageHeader::SIZE..]).unwrap().unwrap(), asked);
+                    return (
+                        Turns::decode_answer(&data[pvm_wire::MessageHeader::SIZE..]).unwrap().unwrap(),
+                        asked,
+                    );
                 }
             }
             Action::ReadTimes { host, id, pids } => {

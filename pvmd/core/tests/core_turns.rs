@@ -4,6 +4,8 @@ mod teams_host;
 
 use pvm_wire::Tid;
 use pvm_wire::body::{BodyReader, BodyWriter};
+use pvm_wire::calls::Call;
+use pvm_wire::calls::turns::History;
 use pvm_wire::codes::{CONTEXT_TC, CONTEXT_TM, Tcx, Tmx};
 use pvm_wire::coscheduling::{Turn, TurnHistory};
 use pvmd_core::event::{Action, Attachment, ConnId, Cookie};
@@ -114,7 +116,7 @@ fn history(h: &mut Host, since: u64) -> TurnHistory {
     let body = BodyWriter::new().int(0x40000).ints([(since >> 32) as i32, since as i32]).finish();
     h.r.say(h.conn, Tid::MY_DAEMON, Tmx::History.tag(), CONTEXT_TM, &body);
     let (_, message) = h.r.message();
-    TurnHistory::decode(&message.body[4..]).unwrap()
+    History::decode_answer(&message.body).unwrap().unwrap()
 }
 
 #[test]
