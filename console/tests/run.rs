@@ -111,10 +111,12 @@ fn a_signal_ends_all_of_it() {
     }
 }
 
-/// Spawns a program on the second of two hosts and waits for a file; the console inside is as good a PVM program as any.
+/// Spawns a program on the second of two hosts and waits for a file, for a minute at most, or a run that hears of nothing would
+/// never end; the console inside is as good a PVM program as any.
 fn spawner(spawn: &str, until: &Path) -> String {
     let (pvm, until) = (env!("CARGO_BIN_EXE_pvm"), until.display());
-    format!("echo '{spawn}' | {pvm} >&2; echo spawned; until test -e {until}; do sleep 0.05; done; exit 3")
+    let wait = format!("n=0; until test -e {until} -o $n -ge 1200; do n=$((n+1)); sleep 0.05; done");
+    format!("echo '{spawn}' | {pvm} >&2; echo spawned; {wait}; exit 3")
 }
 
 /// Starts it, and kills the second host's daemon when the program has spawned.
