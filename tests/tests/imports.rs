@@ -11,7 +11,7 @@ const MAY_USE: [(&str, &[&str]); 11] = [
     ("pvm-sched", &["pvm-wire"]),
     ("pvm-sim", &["pvm-sched", "pvm-wire"]),
     ("pvm-files", &["pvm-wire"]),
-    ("pvm-shm", &["pvm-wire"]),
+    ("pvm-shm", &["pvm-wire", "pvm-sched"]),
     ("libpvm", &["pvm-wire", "pvm-shm", "pvm-files"]),
     ("pvmd-core", &["pvm-wire", "pvm-sched"]),
     ("pvmd", &["pvmd-core", "pvm-wire", "pvm-sched", "pvm-shm", "pvm-files"]),
