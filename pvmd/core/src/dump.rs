@@ -34,7 +34,10 @@ impl Core {
         writeln!(
             out,
             "busy cores {:.2} of {}, task target {}, task limit {}",
-            self.busy_cores, config.cores, config.task_target, config.task_limit
+            self.load.busy_cores(),
+            config.cores,
+            config.task_target,
+            config.task_limit
         )?;
         self.write_hosts(out)?;
         for task in self.tasks.iter() {
@@ -47,9 +50,7 @@ impl Core {
         self.write_work(out)?;
         self.flow.write_state(out)?;
         self.notifies.write_state(out)?;
-        for (context, owner) in &self.contexts {
-            writeln!(out, "context {context:#x} of {owner}")?;
-        }
+        self.contexts.write_state(out)?;
         self.write_turns(out)?;
         for (&(when, _), timer) in &self.timers {
             writeln!(out, "in {:.3} s: {timer}", when.saturating_sub(self.now).as_secs_f64())?;

@@ -315,7 +315,7 @@ impl Core {
         self.forget_subscriber(tid);
         self.forget_observer(tid);
         self.queues_parent_gone(tid);
-        self.contexts.retain(|_, owner| *owner != tid);
+        self.contexts.forget(tid);
     }
 
     /// A child of ours has ended.
@@ -428,7 +428,7 @@ impl Core {
         if task.origin != Origin::Itself {
             self.outputs.insert(cookie, OutputStream::new(tid, task.output, task.parent));
         }
-        self.peak_running = self.peak_running.max(self.running());
+        self.load.note_running(self.running());
         Some((tid, cookie))
     }
 }

@@ -14,6 +14,7 @@
 mod add;
 mod census;
 mod config;
+mod contexts;
 mod departures;
 mod dump;
 mod enrol;
@@ -23,6 +24,7 @@ mod groups;
 mod history;
 pub mod hostfile;
 mod hosts;
+mod load;
 mod mailbox;
 mod neighbours;
 mod notify;
@@ -49,7 +51,7 @@ use pending::{PeerTo, QueryId, Waiter};
 use pvm_sched::coscheduling;
 use pvm_sched::pulling::Ticket;
 use pvm_wire::batch::BatchId;
-use pvm_wire::daemon::{AddResult, Blob, DaemonMsg, HostEntry, PeerReply, RequestId};
+use pvm_wire::daemon::{AddResult, DaemonMsg, HostEntry, RequestId};
 use pvm_wire::encoding::DataSignature;
 use pvm_wire::limits::GROUP_REQUEST_MAX;
 use pvm_wire::{HostIndex, Reassembler, Tid};
@@ -98,8 +100,7 @@ pub struct Core {
     outputs: BTreeMap<Cookie, output::OutputStream>,
     flow: flow::Flow,
     notifies: notify::Notifies,
-    contexts: BTreeMap<i32, Tid>,
-    next_context: i32,
+    contexts: contexts::Contexts,
 
     hosts: hosts::HostTable,
     links: BTreeMap<HostIndex, hosts::Link>,
@@ -116,11 +117,7 @@ pub struct Core {
     observers: observers::Observers,
     managers: spawn::Managers,
     open_batches: BTreeMap<BatchId, spawn::OpenBatch>,
-    /// Load of the host as last read, cores.
-    busy_cores: f64,
-    /// The most programs at a time in the interval that was read, and in the one that runs.
-    most_running: usize,
-    peak_running: usize,
+    load: load::HostLoad,
     /// Host that a divided batch was given to last.
     last_given: HostIndex,
     teams: teams::Teams,
@@ -170,8 +167,7 @@ impl Core {
             outputs: BTreeMap::new(),
             flow: flow::Flow::default(),
             notifies: notify::Notifies::default(),
-            contexts: BTreeMap::new(),
-            next_context: 0,
+            contexts: contexts::Contexts::new(config.index),
             hosts,
             links: BTreeMap::new(),
             linking: hosts::Linking::default(),
@@ -186,9 +182,7 @@ impl Core {
             observers: observers::Observers::default(),
             managers: spawn::Managers::default(),
             open_batches: BTreeMap::new(),
-            busy_cores: 0.0,
-            most_running: 0,
-            peak_running: 0,
+            load: load::HostLoad::default(),
             last_given: config.index,
             teams: teams::Teams::new(config.slice, config.cores, config.index),
             adding: None,
@@ -348,40 +342,5 @@ impl Core {
         self.random ^= self.random << 25;
         self.random ^= self.random >> 27;
         range.start + self.random.wrapping_mul(0x2545_f491_4f6c_dd1d) % (range.end - range.start).max(1)
-    }
-
-    fn on_mailbox(&mut self, to: PeerTo, from: Tid, body: &[u8]) {
-        match self.mailbox.handle(from, body, to) {
-            Ok(outcome) => {
-                if let Some(owner) = outcome.watch {
-                    self.watch_owner(owner);
-                }
-                for (to, body) in outcome.answers {
-                    self.answer(to, PeerReply::Mailbox { body: Blob(body.into()) });
-                }
-            }
-            Err(error) => {
-                warn!(%from, %error, "malformed mailbox request");
-                let body = pvm_wire::PvmError::BadParam.code().to_be_bytes().to_vec();
-                self.answer(to, PeerReply::Mailbox { body: Blob(body.into()) });
-            }
-        }
-    }
-
-    /// Entries that are not persistent go with their owner.
-    fn watch_owner(&mut self, owner: Tid) {
-        match owner.host() {
-            Some(host) if host != self.config.index => self.tell(host, DaemonMsg::WatchTask { tid: owner }),
-            _ => {}
-        }
-    }
-
-    fn mailbox_owner_gone(&mut self, tid: Tid) {
-        self.mailbox.owner_gone(tid);
-    }
-
-    fn mailbox_host_gone(&mut self, host: HostIndex) {
-        self.mailbox.hosts_tasks_gone(|tid| tid.host() == Some(host));
-        self.mailbox.forget_waiters(|to| to.host == host);
     }
 }

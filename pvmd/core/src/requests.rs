@@ -254,22 +254,12 @@ impl Core {
 
     /// TM_CONTEXT: 0 asks for a new one, anything else frees it (its owner only).
     fn on_context(&mut self, tid: Tid, to: ReplyTo, context: i32) {
-        const PER_DAEMON: i32 = 0x3fff5;
-        if context != 0 {
-            let owned = self.contexts.get(&context) == Some(&tid);
-            self.contexts.retain(|&id, _| !(owned && id == context));
-            return self.reply_int(to, if owned { 0 } else { PvmError::NotFound.code() });
-        }
-        let base = self.config.index.host_tid().raw();
-        for _ in 0..PER_DAEMON {
-            self.next_context = self.next_context % PER_DAEMON + 1;
-            let id = base + self.next_context;
-            if let std::collections::btree_map::Entry::Vacant(free) = self.contexts.entry(id) {
-                free.insert(tid);
-                return self.reply_int(to, id);
-            }
-        }
-        self.reply_int(to, PvmError::OutOfRes.code());
+        let answer = match context {
+            0 => self.contexts.give(tid).ok_or(PvmError::OutOfRes),
+            context if self.contexts.take_back(context, tid) => Ok(0),
+            _ => Err(PvmError::NotFound),
+        };
+        self.reply_int(to, answer.unwrap_or_else(PvmError::code));
     }
 
     /// Announces a process that the caller starts itself, with the caller as the sink of what it spawns.

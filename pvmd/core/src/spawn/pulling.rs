@@ -30,7 +30,7 @@ impl Core {
     }
 
     /// `P_c`: programs running here or about to, and the load from outside in the same measure.
-    fn load(&self) -> u64 {
+    fn filled_now(&self) -> u64 {
         // A core filled by others leaves no room for its share of P.
         let outside = self.outside() * f64::from(self.config.task_target);
         self.running() as u64 + outside.round() as u64
@@ -39,7 +39,7 @@ impl Core {
     /// `P` and `P_c`, as they count for a batch.
     fn filled(&self, batch: BatchId) -> (u64, u64) {
         if !self.open_batches.get(&batch).is_some_and(|open| open.queued) {
-            return (self.config.task_target.into(), self.load());
+            return (self.config.task_target.into(), self.filled_now());
         }
         let p = u64::from(self.config.slots);
         let others = self.open_batches.iter().filter(|&(&id, open)| open.queued && id != batch);
@@ -51,16 +51,12 @@ impl Core {
 
     /// The part of the cores that others than tasks keep busy.
     fn outside(&self) -> f64 {
-        // Each program may account for one busy core; what is busy beyond that is not ours.
-        let busy = (self.busy_cores - self.most_running as f64).max(0.0);
-        busy / f64::from(self.config.cores.max(1))
+        self.load.outside(self.config.cores)
     }
 
     /// How busy the cores of this host are, whoever keeps them busy.
     pub(crate) fn on_load(&mut self, busy_cores: f64) {
-        self.busy_cores = if busy_cores.is_finite() { busy_cores } else { 0.0 };
-        let running = self.running();
-        self.most_running = std::mem::replace(&mut self.peak_running, running).max(running);
+        self.load.read(busy_cores, self.running());
         self.on_room();
     }
 
