@@ -1,8 +1,8 @@
 /* What two tasks of PVM reach, by its C interface; which PVM is a matter of the library it is linked with. For the
- * arguments see pvm_bench.h; WHAT is pingpong or rate, or one of them with -siblings. */
+ * arguments see pvm_bench.h; WHAT is pingpong or rate, or one of them with -siblings; rate-polled, or empty-polls. */
 #include "pvm_bench.h"
 
-static int other;
+static int other, polled;
 
 static void send_data(char *data, long size)
 {
@@ -10,9 +10,18 @@ static void send_data(char *data, long size)
     MUST(pvm_send(other, DATA));
 }
 
+static void await_by_polls(void)
+{
+    int id;
+    do id = pvm_nrecv(other, DATA);
+    while (id == 0);
+    MUST(id);
+}
+
 static void receive_data(char *data, long size)
 {
-    MUST(pvm_recv(other, DATA));
+    if (polled) await_by_polls();
+    else MUST(pvm_recv(other, DATA));
     unpack(data, size);
 }
 
@@ -71,6 +80,14 @@ static void drain(void)
     }
 }
 
+/* Polls that find nothing. */
+
+static void poll_in_vain(long size, long times)
+{
+    (void)size;
+    for (long i = 0; i < times; i++) MUST(pvm_nrecv(other, DATA));
+}
+
 /* Both halves of a pair, wherever they come from. */
 
 static void answer_pings(const char *what)
@@ -99,6 +116,8 @@ static void measure_pair(const char *what, char **x, int report_to)
         if (!strncmp(what, "rate", 4)) {
             fill(out, size, 4);
             tell(report_to, size, timed(one_way, size, seconds) / FLOOD);
+        } else if (!strcmp(what, "empty-polls")) {
+            tell(report_to, size, timed(poll_in_vain, size, seconds));
         } else {
             check_there_and_back(size);
             tell(report_to, size, timed(there_and_back, size, seconds) / 2);
@@ -155,6 +174,7 @@ int main(int argc, char **argv)
 {
     char **x = set_up(argc, argv);
     make_room(x);
+    polled = !strcmp(argv[1], "rate-polled");
     if (strstr(argv[1], "-siblings")) siblings(argv[1], x);
     else parent_and_child(argv[1], x);
     pvm_exit();

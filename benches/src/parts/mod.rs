@@ -12,10 +12,11 @@ use crate::lab::{Lab, Needs};
 use crate::part::Part;
 
 /// The words by which parts are chosen, with what they are.
-pub const CHOICES: [(&str, &str); 14] = [
+pub const CHOICES: [(&str, &str); 15] = [
     ("latency", "half a round trip between two tasks of one host, small messages"),
     ("bandwidth", "the same for large messages"),
     ("rate", "64 messages one way, then an answer"),
+    ("polls", "the same taken by pvm_nrecv, and polls that find nothing"),
     ("multicast", "one task to 15, until all have answered"),
     ("fanin", "15 tasks to one"),
     ("barrier", "a group of 2 to 64 tasks meets"),

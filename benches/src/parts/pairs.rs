@@ -20,6 +20,10 @@ const PINGPONG: What = What { plain: "pingpong", siblings: "pingpong-siblings", 
 const LONG_PINGPONG: What = What { patience: 3.0, ..PINGPONG };
 const RATE: What = What { plain: "rate", siblings: "rate-siblings", patience: 1.0 };
 
+/// What programs get that poll with `pvm_nrecv`.
+const POLLED: &str = "rate-polled";
+const EMPTY: &str = "empty-polls";
+
 /// Latency, bandwidth and rate.
 pub fn parts(lab: &Lab) -> Vec<Part<'_>> {
     let latency = |name, title, xs: &[u64], payload| Part {
@@ -47,7 +51,33 @@ pub fn parts(lab: &Lab) -> Vec<Part<'_>> {
         bandwidth("bandwidth-bytes", "bandwidth of a ping-pong, bytes", Payload::Bytes),
         bandwidth("bandwidth-doubles", "bandwidth of a ping-pong, doubles", Payload::Doubles),
         rate,
+        polls(
+            lab,
+            "polls-rate",
+            "messages one way, 64 before an answer, taken by pvm_nrecv",
+            Unit::Rate,
+            POLLED,
+        ),
+        polls(lab, "polls-empty", "a pvm_nrecv that finds nothing", Unit::Time, EMPTY),
     ]
+}
+
+fn polls<'l>(
+    lab: &'l Lab,
+    name: &'static str,
+    title: &'static str,
+    unit: Unit,
+    what: &'static str,
+) -> Part<'l> {
+    let job = Job { cast: Cast::Pair, what, payload: Payload::Bytes, patience: 1.0 };
+    let task =
+        |name, kind, side: &'l Side, way| Contender::new(name, kind, move |ask| side.task(way, job, ask));
+    let mut contenders = vec![task("ours", Kind::Shown, &lab.ours, Way::DEFAULT)];
+    if let Some(original) = &lab.original {
+        contenders.push(task("PVM", Kind::Compared, original, Way::DEFAULT));
+        contenders.push(task("direct", Kind::Compared, original, Way::DIRECT));
+    }
+    Part { name, title, unit, axis: Axis::Size, xs: vec![8], separately: false, contenders }
 }
 
 /// Everybody who can do it, and the limits of these names.
