@@ -130,13 +130,7 @@ impl World {
             Op::Unwatch(_, n) => self.unwatch(id, tid, n),
             Op::Ask(_, n) => self.ask_something(id, n),
             Op::Mail(_, n) => self.mail(id, tid, n),
-            Op::Group(_, n) => {
-                *self.journal.group_asked.entry(tid).or_default() += 1;
-                let name = OsStr::new(if n & 2 == 0 { "a" } else { "b" });
-                let request =
-                    if n & 1 == 0 { group::Request::Join(name, true) } else { group::Request::Leave(name) };
-                self.say(id, &message(group::keeper(), group::CONTEXT, request.tag(), request.encode()));
-            }
+            Op::Group(_, n) => self.group(id, tid, n),
             Op::Print(_) => {
                 let data = bytes::Bytes::from_static(b"a line\nand half of one");
                 if let Some(cookie) = cookie {
@@ -262,6 +256,14 @@ impl World {
             let body = BodyWriter::new().int(batch).finish();
             self.ask_tagged(id, Tmx::CancelBatch.tag(), body, Asked::Request);
         }
+    }
+
+    /// A task joins or leaves a group.
+    fn group(&mut self, id: ProcId, tid: Tid, n: u32) {
+        *self.journal.group_asked.entry(tid).or_default() += 1;
+        let name = OsStr::new(if n & 2 == 0 { "a" } else { "b" });
+        let request = if n & 1 == 0 { group::Request::Join(name, true) } else { group::Request::Leave(name) };
+        self.say(id, &message(group::keeper(), group::CONTEXT, request.tag(), request.encode()));
     }
 
     fn multicast(&mut self, id: ProcId, tid: Tid) {
