@@ -60,8 +60,8 @@ fn unknown(word: &OsStr) -> String {
 const USAGE: &str = "pvm [-dMASK] [-nNAME] [HOSTFILE]\n       pvm COMMAND ...";
 
 const EXAMPLES: &str = "\
-Without a command, pvm is the console: it starts a virtual machine or joins the running one, and reads
-commands (\"help\" lists them). -n sets this host's name, -d the daemon's debug mask.
+Without a command, pvm is the console: it starts a virtual machine or joins the running one, and
+reads commands (\"help\" lists them). -n sets this host's name, -d the daemon's debug mask.
 
 Examples:
   pvm hostfile                       start a virtual machine with the hosts in ./hostfile
