@@ -101,7 +101,8 @@ fn checked_name(name: &OsStr) -> Result<OsString> {
 
 fn without_nul(name: &OsStr) -> Result<OsString> {
     if name.as_bytes().contains(&0) {
-        let text = format!("{name:?} has a NUL in it, which no name of a mailbox entry can have");
+        let name = name.display();
+        let text = format!("{name}: the name of a mailbox entry has no NUL");
         return Err(Error::new(PvmError::BadParam, text));
     }
     Ok(name.to_owned())

@@ -82,7 +82,7 @@ fn a_child_gets_no_other_descriptor_of_ours_and_no_signal_blocked_or_pipe_ignore
 #[test]
 fn a_childs_mark_outlives_environment_session_and_parent() {
     let mark = 5 << 32 | 7;
-    let orphan = r#"while [ -e /proc/$$ ]; do sleep 0.01; done; echo \$\$; exec sleep 1000"#;
+    let orphan = r"while [ -e /proc/$$ ]; do sleep 0.01; done; echo \$\$; exec sleep 1000";
     let script = format!("env -i setsid sh -c 'sh -c \"{orphan}\" & exit' & wait");
     let own = Own { entries: &[c"OWN=1".into()], greeting: b"", mark: Some(mark) };
     let mut launched = Launcher::new().unwrap().launch(&shell(&script), &own).unwrap();
