@@ -4,6 +4,8 @@ mod rust_support;
 
 use pvm3::{Encoding, Error, MailboxFlags, Pack, PvmError, Task, Tid};
 use rust_support::Test;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -201,8 +203,7 @@ fn what_cannot_be_is_refused() {
     let error = task.delete_info("nobody's", 3).unwrap_err();
     assert_eq!(error.to_string(), "the mailbox entry nobody's, index 3: Not Found");
     // Names are any bytes.
-    use std::os::unix::ffi::OsStrExt;
-    let latin = std::ffi::OsStr::from_bytes(b"caf\xe9");
+    let latin = OsStr::from_bytes(b"caf\xe9");
     task.put_info(latin, &number(1), flags).unwrap();
     assert_eq!(task.mailbox_info(latin).unwrap()[0].name, latin);
 }

@@ -4,8 +4,6 @@ use crate::codec::{self, CodecError};
 use crate::tid::Tid;
 use serde::{Deserialize, Serialize};
 
-pub use crate::calls::state::IncidentRequest;
-
 /// What a daemon tells a task that has asked for it, as the body of a message with [`crate::codes::INCIDENT_TAG`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Incident {

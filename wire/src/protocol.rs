@@ -4,7 +4,7 @@
 //! recognise each other ([`codes::EXTENSION_MAGIC`]).
 
 use crate::body::{BodyError, BodyReader, BodyWriter};
-use crate::calls::{Call, Field, Request};
+use crate::calls::Field;
 use crate::codes;
 use crate::spawn::Sink;
 use crate::tid::Tid;
@@ -232,80 +232,6 @@ impl OutputFrame {
         };
         Ok(Self { tid, what })
     }
-}
-
-// What the daemon's core reads and writes until it uses `calls` itself.
-
-pub use crate::calls::hosts::{HostList, HostRecord};
-pub use crate::calls::notify::NotifyRequest;
-pub use crate::calls::tasks::TaskRecord;
-
-macro_rules! inherent {
-    ($($request:ty),*) => { $(impl $request {
-        /// The body.
-        pub fn encode(&self) -> Vec<u8> { Request::encode(self) }
-        /// The request in a body.
-        pub fn decode(body: &[u8]) -> Result<Self, BodyError> { Request::decode(body) }
-    })* };
-}
-
-inherent!(
-    NotifyRequest,
-    crate::spawn::SpawnRequest,
-    crate::queue::QueueRequest,
-    crate::incident::IncidentRequest
-);
-
-impl HostList {
-    /// The body.
-    pub fn encode(&self) -> Vec<u8> {
-        crate::calls::hosts::Config::encode_reply(self)
-    }
-}
-
-impl crate::spawn::SpawnReply {
-    /// The body.
-    pub fn encode(&self) -> Vec<u8> {
-        crate::spawn::SpawnRequest::encode_reply(self)
-    }
-}
-
-/// The answer to TM_TASK.
-pub fn encode_tasks(tasks: Result<&[TaskRecord], i32>) -> Vec<u8> {
-    let tasks = tasks.unwrap_or_default().to_vec();
-    crate::calls::tasks::ListTasks::encode_reply(&crate::calls::tasks::TaskList { tasks })
-}
-
-/// A list of numbers.
-pub fn encode_counted(values: Result<(i32, &[i32]), i32>) -> Vec<u8> {
-    values.map_or(Vec::new(), |(_, values)| values.to_vec()).write(BodyWriter::new()).finish()
-}
-
-/// The body of TM_ADDHOST and TM_DELHOST.
-pub fn encode_strings<S: AsRef<str>>(strings: &[S]) -> Vec<u8> {
-    strings
-        .iter()
-        .fold(BodyWriter::new().int(strings.len() as i32), |body, text| body.str(text.as_ref()))
-        .finish()
-}
-
-impl crate::coscheduling::TurnsReport {
-    /// As a task is told.
-    pub fn encode(&self) -> Result<Vec<u8>, crate::codec::CodecError> {
-        Ok(crate::calls::turns::Turns::encode_reply(self))
-    }
-}
-
-impl crate::coscheduling::TurnHistory {
-    /// As a task is told.
-    pub fn encode(&self) -> Result<Vec<u8>, crate::codec::CodecError> {
-        Ok(crate::calls::turns::History::encode_reply(self))
-    }
-}
-
-/// A list of strings.
-pub fn decode_strings(body: &[u8]) -> Result<Vec<String>, BodyError> {
-    BodyReader::new(body).strings()
 }
 
 #[cfg(test)]

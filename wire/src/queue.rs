@@ -150,11 +150,6 @@ pub struct BatchRecord {
     pub nodes: Vec<NodeTally>,
 }
 
-/// The records in the answer to [`crate::codes::Tmx::Batches`].
-pub fn encode_batches(batches: &[BatchRecord]) -> Result<Vec<u8>, crate::codec::CodecError> {
-    crate::codec::encode(&batches)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

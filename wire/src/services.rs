@@ -3,6 +3,7 @@
 
 use crate::body::{BodyError, BodyReader, BodyWriter};
 use crate::calls::Field;
+use crate::calls::roles::TracerTerms;
 use crate::spawn::{Sink, SpawnRequest};
 use crate::tid::Tid;
 use serde::{Deserialize, Serialize};
@@ -175,13 +176,16 @@ pub struct Tracer {
 }
 
 impl Tracer {
-    /// Reads what a TM_TRACER request of this task says after its first number.
-    pub fn read(tid: Tid, reader: &mut BodyReader<'_>) -> Result<Self, BodyError> {
-        let mut sink =
-            || Ok::<_, BodyError>(Sink { tid: tid.raw(), context: reader.int()?, tag: reader.int()? });
-        let (trace, output) = (sink()?, sink()?);
-        let mask = reader.str()?.to_owned();
-        Ok(Self { trace, output, mask, buffer: reader.int()?, options: reader.int()? })
+    /// This task, on these terms.
+    pub fn new(tid: Tid, terms: TracerTerms) -> Self {
+        let sink = |context, tag| Sink { tid: tid.raw(), context, tag };
+        Self {
+            trace: sink(terms.trace_context, terms.trace_tag),
+            output: sink(terms.output_context, terms.output_tag),
+            mask: terms.mask,
+            buffer: terms.buffer,
+            options: terms.options,
+        }
     }
 
     /// The task.

@@ -7,6 +7,7 @@ use super::event::{Action, AddId, Found, StartedHost};
 use super::pending::{PeerTo, start_up_results};
 use super::tasks::ReplyTo;
 use crate::hostfile::{HostSpec, Via, parse_host};
+use pvm_wire::calls::hosts::StartUp;
 use pvm_wire::codes::DAEMON_PROTOCOL;
 use pvm_wire::daemon::{AddResult, DaemonMsg, HostEntry, PeerReply};
 use pvm_wire::services::StartHost;
@@ -481,7 +482,7 @@ impl Core {
         self.actions.push(Action::StartedUp { failures });
         self.start_up = results;
         for to in std::mem::take(&mut self.start_up_waiters) {
-            self.reply(to, start_up_results(&self.start_up).encode());
+            self.reply_to::<StartUp>(to, &start_up_results(&self.start_up));
         }
     }
 
@@ -495,7 +496,7 @@ impl Core {
         if self.is_starting_up() {
             self.start_up_waiters.push(to);
         } else {
-            self.reply(to, start_up_results(&self.start_up).encode());
+            self.reply_to::<StartUp>(to, &start_up_results(&self.start_up));
         }
     }
 

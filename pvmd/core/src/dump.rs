@@ -5,7 +5,7 @@ use super::pending::Waiter;
 use super::tasks::{Origin, ReplyTo, Task};
 use super::{Core, Timer};
 use pvm_sched::coscheduling;
-use pvm_wire::body::BodyWriter;
+use pvm_wire::calls::state::Dump;
 use std::fmt::{self, Write as _};
 
 impl Core {
@@ -19,7 +19,7 @@ impl Core {
 
     /// A task of this host wants to see it.
     pub(super) fn on_dump(&mut self, to: ReplyTo) {
-        self.reply(to, BodyWriter::new().int(0).str(self.dump()).finish());
+        self.reply_to::<Dump>(to, &self.dump());
     }
 
     fn write_state(&self, out: &mut String) -> fmt::Result {

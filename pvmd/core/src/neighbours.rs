@@ -5,7 +5,7 @@ use super::Core;
 use super::event::{Action, Attachment, ConnId};
 use super::flow::Source;
 use bytes::Bytes;
-use pvm_wire::body::{BodyError, BodyReader, BodyWriter};
+use pvm_wire::body::BodyWriter;
 use pvm_wire::codes::{CONTEXT_TC, Tc, Tcx};
 use pvm_wire::encoding::XDR_WORD;
 use pvm_wire::header::{EOM, SOM};
@@ -26,14 +26,12 @@ impl Core {
     }
 
     /// A task wants to write to another. Until that shares its memory, too, it goes on by the daemon.
-    pub(super) fn on_meet(&mut self, tid: Tid, body: &[u8]) -> Result<(), BodyError> {
-        let other = Tid::from_raw(BodyReader::new(body).int()?);
+    pub(super) fn on_meet(&mut self, tid: Tid, other: Tid) {
         if other == Tid::MY_DAEMON {
             self.meet_task(tid);
         } else if tid != other {
             self.meet(tid, other);
         }
-        Ok(())
     }
 
     /// A task wants to lend this daemon what it sends.

@@ -8,10 +8,10 @@ use super::event::Action;
 use super::flow::Source;
 use super::hosts::DELETED;
 use super::tasks::{ReplyTo, Task};
-use pvm_wire::body::BodyError;
+use pvm_wire::calls::state::{DiscardLogs, IncidentRequest};
 use pvm_wire::codes::{CONTEXT_TC, INCIDENT_TAG};
 use pvm_wire::daemon::{DaemonMsg, HostEntry};
-use pvm_wire::incident::{Incident, IncidentRequest, signal_of};
+use pvm_wire::incident::{Incident, signal_of};
 use pvm_wire::{HostIndex, Tid};
 use std::collections::{BTreeMap, BTreeSet};
 use tracing::warn;
@@ -39,27 +39,20 @@ impl Observers {
 
 impl Core {
     /// TMX_INCIDENTS: from now on the caller is told of incidents.
-    pub(super) fn on_incidents_wanted(
-        &mut self,
-        tid: Tid,
-        to: ReplyTo,
-        body: &[u8],
-    ) -> Result<(), BodyError> {
-        let request = IncidentRequest::decode(body)?;
+    pub(super) fn on_incidents_wanted(&mut self, tid: Tid, to: ReplyTo, request: IncidentRequest) {
         let first = self.observers.local.is_empty();
         self.observers.local.insert(tid, request);
         if first {
             self.tell_others(&DaemonMsg::Observe { on: true });
         }
-        self.reply_int(to, 0);
-        Ok(())
+        self.reply_to::<IncidentRequest>(to, &());
     }
 
     /// TMX_DISCARD_LOGS.
     pub(super) fn on_discard_logs_request(&mut self, to: ReplyTo) {
         self.tell_others(&DaemonMsg::DiscardLogs);
         self.actions.push(Action::DiscardLog);
-        self.reply_int(to, 0);
+        self.reply_to::<DiscardLogs>(to, &());
     }
 
     fn tell_others(&mut self, message: &DaemonMsg) {

@@ -3,7 +3,7 @@
 use super::Core;
 use super::event::{Action, Attachment};
 use pvm_sched::coscheduling::{self, Epoch};
-use pvm_wire::body::{BodyError, BodyReader};
+use pvm_wire::calls::turns as told;
 use pvm_wire::codes::Tcx;
 use pvm_wire::coscheduling::Turn;
 use pvm_wire::{HostIndex, Tid};
@@ -45,17 +45,14 @@ impl Core {
     }
 
     /// A task has been told the epoch of another host's task on a direct route.
-    pub(super) fn on_told_epoch(&mut self, tid: Tid, body: &[u8]) -> Result<(), BodyError> {
-        let mut reader = BodyReader::new(body);
-        let (src, count, origin) = (Tid::from_raw(reader.int()?), reader.int()?, reader.int()?);
+    pub(super) fn on_told_epoch(&mut self, tid: Tid, &told::Epoch { by, count, origin }: &told::Epoch) {
         let is_elsewhere =
-            src.host().is_some_and(|host| host != self.config.index && self.hosts.contains(host));
+            by.host().is_some_and(|host| host != self.config.index && self.hosts.contains(host));
         let origin = u32::try_from(origin).ok().and_then(HostIndex::new);
         if let Some(origin) = origin.filter(|_| is_elsewhere) {
-            let told = Turn { count: count.cast_unsigned(), ..Turn::default() };
+            let told = Turn { count, ..Turn::default() };
             let count = told.whole_count(self.teams.scheduler.epoch().count);
             self.arrived(tid, Epoch { count, origin: origin.get() });
         }
-        Ok(())
     }
 }

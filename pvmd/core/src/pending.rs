@@ -6,11 +6,13 @@ use super::requests::host_record;
 use super::services::ServiceTo;
 use super::spawn::{ExecTo, SpawnId};
 use super::tasks::ReplyTo;
-use pvm_wire::body::{BodyError, BodyReader, BodyWriter};
-use pvm_wire::codec::CodecError;
+use pvm_wire::calls::hosts::{AddHosts, Clock, DeleteHosts, HostClock, HostList, HostRecord, HostStatus};
+use pvm_wire::calls::spawn::CancelBatch;
+use pvm_wire::calls::tasks::{ListTasks, TaskList, TaskRecord, TaskStatus};
+use pvm_wire::calls::turns::{History, Turns};
+use pvm_wire::calls::{Call, CallError};
 use pvm_wire::codes::{EXTENSION_VERSION, Sm, task_flags};
 use pvm_wire::daemon::{AddResult, DaemonMsg, PeerReply, PeerRequest, RequestId};
-use pvm_wire::protocol::{HostList, HostRecord, TaskRecord, encode_counted, encode_tasks};
 use pvm_wire::{HostIndex, PvmError, Tid};
 use std::collections::BTreeSet;
 use tracing::warn;
@@ -130,26 +132,20 @@ impl Core {
         }
     }
 
-    fn reply_encoded(&mut self, to: ReplyTo, body: Result<Vec<u8>, CodecError>) {
-        match body {
-            Ok(body) => self.reply(to, body),
-            Err(_) => self.reply_int(to, PvmError::Overflow.code()),
-        }
-    }
-
     fn on_answer(&mut self, from: HostIndex, waiter: Waiter, what: PeerReply) {
         match (waiter, what) {
-            (Waiter::Turns(to), PeerReply::Turns { report }) => self.reply_encoded(to, report.encode()),
-            (Waiter::Turns(to), PeerReply::History { history }) => self.reply_encoded(to, history.encode()),
-            (Waiter::Mstat(to), PeerReply::Pong) => self.reply_int(to, 0),
+            (Waiter::Turns(to), PeerReply::Turns { report }) => self.reply_to::<Turns>(to, &report),
+            (Waiter::Turns(to), PeerReply::History { history }) => self.reply_to::<History>(to, &history),
+            (Waiter::Mstat(to), PeerReply::Pong) => self.reply_to::<HostStatus>(to, &()),
             (Waiter::GroupNotice(id), PeerReply::Pong) => self.on_group_notice_heard(id),
             (Waiter::LostLink(other), PeerReply::Pong) => self.on_both_live(other, from),
             (Waiter::Pstat(to), PeerReply::TaskStatus { alive }) => {
-                self.reply_int(to, if alive { 0 } else { PvmError::NoTask.code() });
+                self.reply_done::<TaskStatus>(to, if alive { Ok(()) } else { Err(PvmError::NoTask) });
             }
             (Waiter::HostSync(to), PeerReply::Clock { microseconds }) => {
-                let (seconds, rest) = (microseconds / 1_000_000, microseconds % 1_000_000);
-                self.reply(to, BodyWriter::new().int(0).int(seconds as i32).int(rest as i32).finish());
+                let (seconds, micros) = (microseconds / 1_000_000, microseconds % 1_000_000);
+                let clock = Clock { seconds: seconds as i32, micros: micros as i32 };
+                self.reply_to::<HostClock>(to, &clock);
             }
             (Waiter::AddHosts(to), PeerReply::Added { results }) => {
                 self.reply(to, encode_added(results));
@@ -158,14 +154,16 @@ impl Core {
                 self.answer_service(to, Sm::AddAck, encode_added(results));
             }
             (Waiter::DeleteHosts(to), PeerReply::Deleted { results }) => {
-                self.reply(to, encode_counted(Ok((results.len() as i32, &results))));
+                self.reply_to::<DeleteHosts>(to, &results);
             }
             (Waiter::Mailbox(to), PeerReply::Mailbox { body }) => self.reply(to, body.0.to_vec()),
             (Waiter::Tasks(query), PeerReply::Tasks { tasks }) => self.on_tasks_part(from, query, tasks),
             (Waiter::Batches(query), PeerReply::Batches { batches }) => {
                 self.on_batches_part(from, query, batches);
             }
-            (Waiter::CancelBatch(to), PeerReply::BatchCancelled { code }) => self.reply_int(to, code),
+            (Waiter::CancelBatch(to), PeerReply::BatchCancelled { code }) => {
+                self.reply_done::<CancelBatch>(to, pvm_wire::error::check(code).map(drop));
+            }
             (Waiter::Exec { spawn, first, count }, PeerReply::Started { results, refusals }) => {
                 self.on_started(from, spawn, first, count, &results, refusals);
             }
@@ -186,7 +184,7 @@ impl Core {
             | Waiter::AddHosts(to)
             | Waiter::DeleteHosts(to)
             | Waiter::CancelBatch(to)
-            | Waiter::Mailbox(to) => self.reply_int(to, PvmError::HostFail.code()),
+            | Waiter::Mailbox(to) => self.reply_error(to, PvmError::HostFail),
             Waiter::ServiceAdd(to) => {
                 self.answer_service(to, Sm::AddAck, PvmError::HostFail.code().to_be_bytes().to_vec());
             }
@@ -211,19 +209,16 @@ impl Core {
 
     /// TM_TASK: 0 asks for all hosts, a host's tid for one, a task's tid for itself. Our library can ask for flags that
     /// the original does not have.
-    pub(super) fn on_task_list(&mut self, to: ReplyTo, body: &[u8]) -> Result<(), BodyError> {
-        let mut reader = BodyReader::new(body);
-        let which = Tid::from_raw(reader.int()?);
-        let knows = reader.int().is_ok_and(|version| version == EXTENSION_VERSION);
-        self.list_tasks(to, which, if knows { 0 } else { task_flags::EXTENDED });
-        Ok(())
+    pub(super) fn on_task_list(&mut self, to: ReplyTo, request: &ListTasks) {
+        let knows = request.version == Some(EXTENSION_VERSION);
+        self.list_tasks(to, request.which, if knows { 0 } else { task_flags::EXTENDED });
     }
 
     fn list_tasks(&mut self, to: ReplyTo, which: Tid, hidden: i32) {
         let hosts: Vec<HostIndex> = match which.host() {
             None if which == Tid::NONE => self.hosts.iter().map(|entry| entry.index).collect(),
             Some(host) if self.hosts.contains(host) => vec![host],
-            _ => return self.reply_int(to, PvmError::NoHost.code()),
+            _ => return self.reply_error(to, PvmError::NoHost),
         };
         let only = which.is_task().then_some(which);
         let id = QueryId(self.next_id());
@@ -243,7 +238,7 @@ impl Core {
         {
             query.tasks.sort_by_key(|task| task.tid);
             query.tasks.iter_mut().for_each(|task| task.flags &= !query.hidden);
-            self.reply(query.to, encode_tasks(Ok(&query.tasks)));
+            self.reply_to::<ListTasks>(query.to, &TaskList { tasks: query.tasks });
         }
     }
 
@@ -266,8 +261,8 @@ impl Core {
 
 fn encode_added(results: Result<Vec<AddResult>, i32>) -> Vec<u8> {
     match results {
-        Err(code) => code.to_be_bytes().to_vec(),
-        Ok(results) => add_results(&results).encode(),
+        Err(code) => CallError { code, reason: String::new() }.encode(),
+        Ok(results) => AddHosts::encode_reply(&add_results(&results)),
     }
 }
 

@@ -4,10 +4,21 @@ use super::Core;
 use super::event::ConnId;
 use super::pending::Waiter;
 use super::tasks::{ReplyTo, Task};
-use pvm_wire::body::{BodyError, BodyReader, BodyWriter};
+use pvm_wire::body::BodyError;
+use pvm_wire::calls::Request;
+use pvm_wire::calls::hosts::{
+    AddHosts, Config, DeleteHosts, HostClock, HostList, HostRecord, HostStatus, Tickle,
+};
+use pvm_wire::calls::notify::NotifyRequest;
+use pvm_wire::calls::roles::{BecomeHoster, BecomeTasker, BecomeTracer};
+use pvm_wire::calls::sharing::Meet;
+use pvm_wire::calls::spawn::CancelBatch;
+use pvm_wire::calls::tasks::{
+    Adopt, Adopted, Context, ListTasks, Multicast, SendSignal, SetSinks, SinkItem, TaskStatus,
+};
+use pvm_wire::calls::turns::{Epoch, History, JoinTeam, NoticesTaken, Spin, Turns, Waiting};
 use pvm_wire::codes::{BATCH_TAG, Sm, Tm, Tmx};
 use pvm_wire::daemon::{Blob, DaemonMsg, PeerRequest};
-use pvm_wire::protocol::{HostList, HostRecord, NotifyRequest, decode_strings, encode_counted};
 use pvm_wire::queue::QueueRequest;
 use pvm_wire::spawn::{Sink, SpawnRequest};
 use pvm_wire::{HostIndex, Message, PvmError, Tid};
@@ -32,67 +43,61 @@ impl Core {
         if header.tag == BATCH_TAG || Sm::from_tag(header.tag).is_some() {
             return self.on_system_message(message);
         }
+        let body = &message.body[..];
         let handled = match (Tm::from_tag(header.tag), Tmx::from_tag(header.tag)) {
-            (Some(request), _) => self.on_tm(request, tid, to, &message.body),
-            (_, Some(Tmx::StartUp)) => {
-                self.on_start_up(to);
-                Ok(())
-            }
-            (_, Some(Tmx::Dump)) => {
-                self.on_dump(to);
-                Ok(())
-            }
-            (_, Some(Tmx::Adopt)) => self.on_adopt(tid, to, &message.body),
-            (_, Some(Tmx::Share)) => {
-                self.on_share(conn);
-                Ok(())
-            }
-            (_, Some(Tmx::Meet)) => self.on_meet(tid, &message.body),
-            (_, Some(Tmx::Known)) => {
-                self.on_known(conn);
-                Ok(())
-            }
-            (_, Some(Tmx::Queue)) => {
-                QueueRequest::decode(&message.body).map(|request| self.on_queue(tid, to, request))
-            }
-            (_, Some(Tmx::Batches)) => {
-                self.on_list_batches(to);
-                Ok(())
-            }
-            (_, Some(Tmx::CancelBatch)) => {
-                BodyReader::new(&message.body).int().map(|id| self.on_cancel_batch(to, id))
-            }
-            (_, Some(Tmx::NoticesTaken)) => self.on_notices_taken(tid, &message.body),
-            (_, Some(Tmx::Team)) => self.on_team(tid, &message.body).map(|code| self.reply_int(to, code)),
-            (_, Some(Tmx::Turns)) => self.on_turns_request(to, &message.body),
-            (_, Some(Tmx::History)) => self.on_history_request(to, &message.body),
-            (_, Some(Tmx::Waiting)) => self.on_waiting(tid, &message.body),
-            (_, Some(what @ (Tmx::Asleep | Tmx::Awake))) => {
-                self.on_sleep(tid, what == Tmx::Asleep);
-                Ok(())
-            }
-            (_, Some(Tmx::Spin)) => self.on_spin(tid, &message.body),
-            (_, Some(Tmx::Epoch)) => self.on_told_epoch(tid, &message.body),
-            (_, Some(Tmx::Page)) => {
-                self.on_page_wanted(tid);
-                Ok(())
-            }
-            (_, Some(Tmx::Incidents)) => self.on_incidents_wanted(tid, to, &message.body),
-            (_, Some(Tmx::DiscardLogs)) => {
-                self.on_discard_logs_request(to);
-                Ok(())
-            }
+            (Some(request), _) => self.on_tm(request, tid, to, body),
+            (_, Some(request)) => self.on_tmx(request, tid, to, body),
             _ => {
-                info!(tag = header.tag, "unknown request");
-                self.reply_int(to, PvmError::NotImpl.code());
+                self.on_unknown(to);
                 Ok(())
             }
         };
         // PVM leaves the sender of a malformed request waiting for ever; here it is told.
         if let Err(error) = handled {
             warn!(tag = format!("{:#x}", header.tag), %error, "malformed request");
-            self.reply_int(to, PvmError::BadParam.code());
+            self.reply_error(to, PvmError::BadParam);
         }
+    }
+
+    fn on_unknown(&mut self, to: ReplyTo) {
+        info!(tag = to.tag, "unknown request");
+        self.reply_error(to, PvmError::NotImpl);
+    }
+
+    /// A request that only this system's library makes.
+    fn on_tmx(&mut self, request: Tmx, tid: Tid, to: ReplyTo, body: &[u8]) -> Result<(), BodyError> {
+        match request {
+            // Those who have enrolled need not do it again.
+            Tmx::Enrol | Tmx::Born => self.on_unknown(to),
+            Tmx::StartUp => self.on_start_up(to),
+            Tmx::Dump => self.on_dump(to),
+            Tmx::Adopt => self.on_adopt(tid, to, &Adopt::decode(body)?),
+            Tmx::Share => self.on_share(to.conn),
+            Tmx::Meet => self.on_meet(tid, Meet::decode(body)?.other),
+            Tmx::Known => self.on_known(to.conn),
+            Tmx::Queue => self.on_queue(tid, to, QueueRequest::decode(body)?),
+            Tmx::Batches => self.on_list_batches(to),
+            Tmx::CancelBatch => self.on_cancel_batch(to, CancelBatch::decode(body)?.batch),
+            Tmx::NoticesTaken => self.on_notices_taken(tid, NoticesTaken::decode(body)?.count),
+            Tmx::Team => {
+                let result = self.on_team(tid, &JoinTeam::decode(body)?.name);
+                self.reply_done::<JoinTeam>(to, result);
+            }
+            Tmx::Turns => self.ask_of_turns(to, Turns::decode(body)?.host, PeerRequest::Turns),
+            Tmx::History => {
+                let History { host, since } = Request::decode(body)?;
+                self.ask_of_turns(to, host, PeerRequest::History { since });
+            }
+            Tmx::Waiting => self.on_waiting(tid, Waiting::decode(body)?.receivers),
+            Tmx::Asleep => self.on_sleep(tid, true),
+            Tmx::Awake => self.on_sleep(tid, false),
+            Tmx::Spin => self.on_spin(tid, &Spin::decode(body)?),
+            Tmx::Epoch => self.on_told_epoch(tid, &Epoch::decode(body)?),
+            Tmx::Page => self.on_page_wanted(tid),
+            Tmx::Incidents => self.on_incidents_wanted(tid, to, Request::decode(body)?),
+            Tmx::DiscardLogs => self.on_discard_logs_request(to),
+        }
+        Ok(())
     }
 
     fn on_tm(&mut self, request: Tm, tid: Tid, to: ReplyTo, body: &[u8]) -> Result<(), BodyError> {
@@ -100,12 +105,12 @@ impl Core {
             Tm::Connect | Tm::Conn2 => self.expel(to.conn, "enrolment twice"),
             Tm::Exit => self.on_exit(to),
             Tm::AddHost => {
-                let hosts = decode_strings(body)?;
+                let AddHosts { hosts } = Request::decode(body)?;
                 info!(hosts = hosts.join(", "), "adds hosts");
                 self.ask(HostIndex::MASTER, PeerRequest::AddHosts { hosts }, Waiter::AddHosts(to));
             }
             Tm::DelHost => {
-                let names = decode_strings(body)?;
+                let DeleteHosts { names } = Request::decode(body)?;
                 info!(hosts = names.join(", "), "deletes hosts");
                 let from = self.config.index;
                 self.ask(
@@ -114,39 +119,38 @@ impl Core {
                     Waiter::DeleteHosts(to),
                 );
             }
-            Tm::Config => self.reply(to, self.configuration().encode()),
-            Tm::Mstat => self.on_mstat(to, BodyReader::new(body).str()?),
+            Tm::Config => self.reply_to::<Config>(to, &self.configuration()),
+            Tm::Mstat => self.on_mstat(to, &HostStatus::decode(body)?.name),
             Tm::Halt => self.on_halt_request(tid),
-            Tm::Tickle => self.on_tickle(to, body)?,
+            Tm::Tickle => self.on_tickle(to, &Tickle::decode(body)?),
             Tm::Spawn => self.on_spawn(tid, to, SpawnRequest::decode(body)?),
-            Tm::Pstat => self.on_pstat(to, Tid::from_raw(BodyReader::new(body).int()?)),
+            Tm::Pstat => self.on_pstat(to, TaskStatus::decode(body)?.tid),
             Tm::SendSig => {
-                let mut reader = BodyReader::new(body);
-                let (target, signal) = (Tid::from_raw(reader.int()?), reader.int()?);
-                self.reply(to, Vec::new());
-                self.signal(target, signal);
+                let SendSignal { tid, signal } = Request::decode(body)?;
+                self.reply_to::<SendSignal>(to, &());
+                self.signal(tid, signal);
             }
-            Tm::Task => self.on_task_list(to, body)?,
-            Tm::Mca => self.on_mca(to.conn, body)?,
+            Tm::Task => self.on_task_list(to, &ListTasks::decode(body)?),
+            Tm::Mca => self.on_mca(to.conn, Multicast::decode(body)?),
             Tm::Notify => self.on_notify(tid, &NotifyRequest::decode(body)?),
             Tm::Db => {
                 let what = PeerRequest::Mailbox { from: tid, body: Blob(body.to_vec().into()) };
                 self.ask(HostIndex::MASTER, what, Waiter::Mailbox(to));
             }
-            Tm::HostSync => self.on_host_sync(to, Tid::from_raw(BodyReader::new(body).int()?)),
-            Tm::SetOpt => self.on_set_opt(tid, to, body)?,
+            Tm::HostSync => self.on_host_sync(to, HostClock::decode(body)?.host),
+            Tm::SetOpt => self.on_set_opt(tid, to, &SetSinks::decode(body)?),
             Tm::GetOpt => {
                 if let Some(options) = self.options_of(tid) {
                     self.reply(to, options.encode_options());
                 }
             }
-            Tm::Context => self.on_context(tid, to, BodyReader::new(body).int()?),
+            Tm::Context => self.on_context(tid, to, Context::decode(body)?.context),
             Tm::Sched => self.on_sched(tid, to),
-            Tm::Tasker => self.on_tasker(tid, to, BodyReader::new(body).int()? != 0),
-            Tm::Hoster => self.on_hoster(tid, to, BodyReader::new(body).int()? != 0),
-            Tm::Tracer => self.on_tracer(tid, to, body)?,
+            Tm::Tasker => self.on_tasker(tid, to, BecomeTasker::decode(body)?.register),
+            Tm::Hoster => self.on_hoster(tid, to, BecomeHoster::decode(body)?.register),
+            Tm::Tracer => self.on_tracer(tid, to, BecomeTracer::decode(body)?),
             Tm::ShmConn => {
-                self.reply_int(to, PvmError::NotImpl.code());
+                self.reply_error(to, PvmError::NotImpl);
             }
         }
         Ok(())
@@ -162,7 +166,7 @@ impl Core {
     fn on_mstat(&mut self, to: ReplyTo, name: &str) {
         let host = if name == "." { Some(self.config.index) } else { self.hosts.by_name(name) };
         match host {
-            None => self.reply_int(to, PvmError::NoHost.code()),
+            None => self.reply_error(to, PvmError::NoHost),
             Some(host) => self.ask(host, PeerRequest::Ping, Waiter::Mstat(to)),
         }
     }
@@ -178,7 +182,7 @@ impl Core {
             Some(host) if tid.is_task() && self.is_reachable(host) => {
                 self.ask(host, PeerRequest::TaskStatus { tid }, Waiter::Pstat(to));
             }
-            _ => self.reply_int(to, PvmError::NoTask.code()),
+            _ => self.reply_error(to, PvmError::NoTask),
         }
     }
 
@@ -192,21 +196,16 @@ impl Core {
         }
     }
 
-    fn on_mca(&mut self, conn: ConnId, body: &[u8]) -> Result<(), BodyError> {
-        let mut reader = BodyReader::new(body);
-        let count = reader.count(4)?;
-        let receivers: BTreeSet<Tid> = reader.ints(count)?.into_iter().map(Tid::from_raw).collect();
+    fn on_mca(&mut self, conn: ConnId, receivers: Multicast) {
         if let Some(state) = self.conns.get_mut(&conn) {
-            state.multicast = receivers.into_iter().filter(|tid| tid.is_task()).collect();
+            let receivers: BTreeSet<Tid> = receivers.tids.into_iter().filter(|tid| tid.is_task()).collect();
+            state.multicast = receivers.into_iter().collect();
         }
-        Ok(())
     }
 
     /// The debug mask is the one tickle with an effect; the original's others dump internals to its log.
-    fn on_tickle(&mut self, to: ReplyTo, body: &[u8]) -> Result<(), BodyError> {
-        let mut reader = BodyReader::new(body);
-        let count = reader.count(4)?;
-        let results = match reader.ints(count)?[..] {
+    fn on_tickle(&mut self, to: ReplyTo, tickle: &Tickle) {
+        let results = match tickle.args[..] {
             [5, ..] => vec![self.debug_mask as i32],
             [6, mask, ..] => {
                 self.debug_mask = mask as u32;
@@ -214,42 +213,31 @@ impl Core {
             }
             _ => vec![],
         };
-        self.reply(to, encode_counted(Ok((results.len() as i32, &results))));
-        Ok(())
+        self.reply_to::<Tickle>(to, &results);
     }
 
     fn on_host_sync(&mut self, to: ReplyTo, host: Tid) {
         match host.host().filter(|&index| self.hosts.contains(index)) {
-            None => self.reply_int(to, PvmError::NoHost.code()),
+            None => self.reply_error(to, PvmError::NoHost),
             Some(index) => self.ask(index, PeerRequest::Clock, Waiter::HostSync(to)),
         }
     }
 
-    fn on_set_opt(&mut self, tid: Tid, to: ReplyTo, body: &[u8]) -> Result<(), BodyError> {
-        let mut reader = BodyReader::new(body);
-        while !reader.rest().is_empty() {
-            let which = reader.int()?;
-            let value = u32::from_str_radix(reader.str()?.trim_start_matches("0x"), 16)
-                .map_err(|_| BodyError::Text)? as i32;
+    fn on_set_opt(&mut self, tid: Tid, to: ReplyTo, sinks: &SetSinks) {
+        for &(item, value) in &sinks.items {
             let Some(task) = self.tasks.get_mut(tid) else { break };
-            let (mut output, mut trace) = (task.output, task.trace);
-            match which {
-                1 => output.tid = value,
-                2 => output.context = value,
-                3 => output.tag = value,
-                4 => trace.tid = value,
-                5 => trace.context = value,
-                6 => trace.tag = value,
-                _ => {}
-            }
-            if which <= 3 {
-                self.change_sink(tid, output);
-            } else {
-                self.change_tracer(tid, trace);
+            let (output, trace) = (task.output, task.trace);
+            match item {
+                Some(SinkItem::OutputTid) => self.change_sink(tid, Sink { tid: value, ..output }),
+                Some(SinkItem::OutputContext) => self.change_sink(tid, Sink { context: value, ..output }),
+                Some(SinkItem::OutputTag) => self.change_sink(tid, Sink { tag: value, ..output }),
+                Some(SinkItem::TraceTid) => self.change_tracer(tid, Sink { tid: value, ..trace }),
+                Some(SinkItem::TraceContext) => self.change_tracer(tid, Sink { context: value, ..trace }),
+                Some(SinkItem::TraceTag) => self.change_tracer(tid, Sink { tag: value, ..trace }),
+                None => {}
             }
         }
-        self.reply(to, Vec::new());
-        Ok(())
+        self.reply_to::<SetSinks>(to, &());
     }
 
     /// TM_CONTEXT: 0 asks for a new one, anything else frees it (its owner only).
@@ -259,13 +247,14 @@ impl Core {
             context if self.contexts.take_back(context, tid) => Ok(0),
             _ => Err(PvmError::NotFound),
         };
-        self.reply_int(to, answer.unwrap_or_else(PvmError::code));
+        match answer {
+            Ok(context) => self.reply_to::<Context>(to, &context),
+            Err(error) => self.reply_error(to, error),
+        }
     }
 
     /// Announces a process that the caller starts itself, with the caller as the sink of what it spawns.
-    fn on_adopt(&mut self, tid: Tid, to: ReplyTo, body: &[u8]) -> Result<(), BodyError> {
-        let mut reader = BodyReader::new(body);
-        let (context, tag) = (reader.int()?, reader.int()?);
+    fn on_adopt(&mut self, tid: Tid, to: ReplyTo, &Adopt { context, tag }: &Adopt) {
         let output = Sink { tid: tid.raw(), context, tag };
         let adopted = self.announce(|task: &mut Task| task.output = output);
         let team = self.team_of_child(&[], tid.raw());
@@ -275,12 +264,10 @@ impl Core {
         if let (Some((new, _)), Some(task)) = (adopted, self.tasks.get_mut(tid)) {
             task.adopted.push(new);
         }
-        let answer = match adopted {
-            Some((tid, cookie)) => [tid.raw(), cookie.0],
-            None => [PvmError::OutOfRes.code(), 0],
-        };
-        self.reply(to, BodyWriter::new().ints(answer).finish());
-        Ok(())
+        match adopted {
+            Some((tid, cookie)) => self.reply_to::<Adopt>(to, &Adopted { tid, cookie: cookie.0 }),
+            None => self.reply_error(to, PvmError::OutOfRes),
+        }
     }
 }
 

@@ -5,12 +5,13 @@ use super::event::{Action, Attachment, ConnId};
 use super::flow::{FlowChange, Source};
 use super::tasks::ReplyTo;
 use bytes::Bytes;
+use pvm_wire::calls::{Call, CallError};
 use pvm_wire::daemon::DaemonMsg;
 use pvm_wire::encoding::XDR_WORD;
 use pvm_wire::header::{EOM, SOM};
 use pvm_wire::limits::FRAGMENT_SIZE;
 use pvm_wire::message::Assembled;
-use pvm_wire::{FragmentHeader, HostIndex, Message, MessageHeader, Tid, group};
+use pvm_wire::{FragmentHeader, HostIndex, Message, MessageHeader, PvmError, Tid, group};
 use std::collections::BTreeMap;
 use tracing::{debug, warn};
 
@@ -265,6 +266,24 @@ impl Core {
                 // Charged to the one who asked: who never reads answers is not read either.
                 self.deliver(Source::Conn(to.conn), Tid::MY_DAEMON, dst, header.flags, data);
             }
+        }
+    }
+
+    /// Answers a request.
+    pub(super) fn reply_to<C: Call>(&mut self, to: ReplyTo, reply: &C::Reply) {
+        self.reply(to, C::encode_reply(reply));
+    }
+
+    /// Answers a request with an error.
+    pub(super) fn reply_error(&mut self, to: ReplyTo, error: impl Into<CallError>) {
+        self.reply(to, error.into().encode());
+    }
+
+    /// Answers a request with an error, or with the word that it has been carried out.
+    pub(super) fn reply_done<C: Call<Reply = ()>>(&mut self, to: ReplyTo, result: Result<(), PvmError>) {
+        match result {
+            Ok(()) => self.reply_to::<C>(to, &()),
+            Err(error) => self.reply_error(to, error),
         }
     }
 

@@ -5,12 +5,15 @@ use super::Core;
 use super::event::Cookie;
 use super::flow::Source;
 use super::pending::Waiter;
+use super::requests::host_record;
 use super::spawn::{Exec, ExecTo};
 use super::tasks::{Origin, ReplyTo, Task};
 use pvm_wire::body::{BodyError, BodyReader, BodyWriter};
+use pvm_wire::calls::Request;
+use pvm_wire::calls::hosts::AddHosts;
+use pvm_wire::calls::roles::{BecomeHoster, BecomeManager, BecomeTasker, ManagerReply};
 use pvm_wire::codes::Sm;
 use pvm_wire::daemon::{DaemonMsg, PeerRequest};
-use pvm_wire::protocol::decode_strings;
 use pvm_wire::services::{ExecRequest, StartHost, StartTask, TaskEnded, decode_started_hosts};
 use pvm_wire::{HostIndex, Message, PvmError, Tid};
 use std::ffi::{OsStr, OsString};
@@ -39,16 +42,10 @@ impl Core {
     /// TM_SCHED: the sender is the resource manager of this host's tasks, and of hosts that are added from now on.
     pub(super) fn on_sched(&mut self, tid: Tid, to: ReplyTo) {
         let Some(master) = self.hosts.get(HostIndex::MASTER) else {
-            return self.reply_int(to, PvmError::DSysErr.code());
+            return self.reply_error(to, PvmError::DSysErr);
         };
-        let answer = BodyWriter::new()
-            .int(self.services.scheduler.map_or(0, Tid::raw))
-            .int(master.index.host_tid().raw())
-            .str(&master.name)
-            .str(&master.arch)
-            .int(master.speed)
-            .int(master.signature as i32);
-        self.reply(to, answer.finish());
+        let before = self.services.scheduler.unwrap_or(Tid::NONE);
+        self.reply_to::<BecomeManager>(to, &ManagerReply { before, master: host_record(master) });
         info!(%tid, "is the resource manager");
         self.services.scheduler = Some(tid);
     }
@@ -56,19 +53,19 @@ impl Core {
     /// TM_TASKER: one at a time on each host.
     pub(super) fn on_tasker(&mut self, tid: Tid, to: ReplyTo, register: bool) {
         info!(%tid, register, "tasker");
-        let code = take_post(&mut self.services.tasker, tid, register);
-        self.reply_int(to, code);
+        let result = take_post(&mut self.services.tasker, tid, register);
+        self.reply_done::<BecomeTasker>(to, result);
     }
 
     /// TM_HOSTER: one at a time, and on the master's host.
     pub(super) fn on_hoster(&mut self, tid: Tid, to: ReplyTo, register: bool) {
         info!(%tid, register, "hoster");
-        let code = if self.is_master() {
+        let result = if self.is_master() {
             take_post(&mut self.services.hoster, tid, register)
         } else {
-            PvmError::HostrNMstr.code()
+            Err(PvmError::HostrNMstr)
         };
-        self.reply_int(to, code);
+        self.reply_done::<BecomeHoster>(to, result);
     }
 
     /// The hoster is to start these.
@@ -119,7 +116,7 @@ impl Core {
     }
 
     fn on_sm_add(&mut self, to: ServiceTo, body: &[u8]) -> Result<(), BodyError> {
-        let hosts = decode_strings(body)?;
+        let AddHosts { hosts } = Request::decode(body)?;
         self.ask(HostIndex::MASTER, PeerRequest::AddHosts { hosts }, Waiter::ServiceAdd(to));
         Ok(())
     }
@@ -248,14 +245,14 @@ impl Core {
     }
 }
 
-/// Who may have a post: one at a time, and only who has it gives it up. PVM's code for the answer.
-fn take_post(post: &mut Option<Tid>, tid: Tid, register: bool) -> i32 {
+/// Who may have a post: one at a time, and only who has it gives it up.
+fn take_post(post: &mut Option<Tid>, tid: Tid, register: bool) -> Result<(), PvmError> {
     match (register, *post) {
-        (true, Some(_)) => PvmError::Already.code(),
-        (false, holder) if holder != Some(tid) => PvmError::NoTask.code(),
+        (true, Some(_)) => Err(PvmError::Already),
+        (false, holder) if holder != Some(tid) => Err(PvmError::NoTask),
         _ => {
             *post = register.then_some(tid);
-            0
+            Ok(())
         }
     }
 }

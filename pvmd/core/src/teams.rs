@@ -10,13 +10,13 @@ use super::history::History;
 use super::tasks::{Origin, Task};
 use super::{Core, Timer};
 use pvm_sched::coscheduling::{self, Coscheduler, Decision, Epoch, Reading};
-use pvm_wire::body::{BodyError, BodyReader, BodyWriter};
+use pvm_wire::body::BodyWriter;
 use pvm_wire::codes::{CONTEXT_TC, Tcx};
 use pvm_wire::coscheduling::{TEAM_NAME_MAX, TEAM_VARIABLE, Turn};
 use pvm_wire::daemon::DaemonMsg;
 use pvm_wire::limits::BATCH_MAX;
 use pvm_wire::spawn::split_entry;
-use pvm_wire::{HostIndex, Tid};
+use pvm_wire::{HostIndex, PvmError, Tid};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::{self, Write as _};
@@ -171,13 +171,12 @@ impl Core {
         self.tasks.get(tid).filter(|task| takes_turns(task)).map(|task| task.team)
     }
 
-    /// A task says to which team it belongs. 0, or less if that cannot be.
-    pub(super) fn on_team(&mut self, tid: Tid, body: &[u8]) -> Result<i32, BodyError> {
-        let name = BodyReader::new(body).str()?;
+    /// A task says to which team it belongs.
+    pub(super) fn on_team(&mut self, tid: Tid, name: &str) -> Result<(), PvmError> {
         if !is_name(name) {
-            return Ok(pvm_wire::PvmError::BadParam.code());
+            return Err(PvmError::BadParam);
         }
-        let Some(task) = self.tasks.get(tid) else { return Ok(0) };
+        let Some(task) = self.tasks.get(tid) else { return Ok(()) };
         let (before, pid) = (task.team, task.pid);
         if self.teams.name(before) != Some(name) {
             self.part_team((before, pid), false);
@@ -187,7 +186,7 @@ impl Core {
                 self.tell_turns_to(tid);
             }
         }
-        Ok(0)
+        Ok(())
     }
 
     /// Tasks that have the turn and wait for other hosts say so again: what they sent in an earlier turn may have been refused.
@@ -305,11 +304,9 @@ impl Core {
     }
 
     /// A task waits, and has sent to these by direct routes: their hosts are told, as if the messages had passed by here.
-    pub(super) fn on_waiting(&mut self, tid: Tid, body: &[u8]) -> Result<(), BodyError> {
-        let mut reader = BodyReader::new(body);
-        let count = reader.count(4)?.min(BATCH_MAX);
+    pub(super) fn on_waiting(&mut self, tid: Tid, receivers: Vec<Tid>) {
         let mut hosts: BTreeMap<HostIndex, Vec<Tid>> = BTreeMap::new();
-        for other in reader.ints(count)?.into_iter().map(Tid::from_raw) {
+        for other in receivers.into_iter().take(BATCH_MAX) {
             let host = other.host().filter(|&host| host != self.config.index && other.is_task());
             if let Some(host) = host {
                 hosts.entry(host).or_default().push(other);
@@ -320,7 +317,6 @@ impl Core {
             self.tell_epoch(tid, host);
             self.tell(host, DaemonMsg::Waited { tids });
         }
-        Ok(())
     }
 
     /// Who takes turns, and whose turn it is; for people.

@@ -4,7 +4,7 @@
 use super::Core;
 use super::flow::Source;
 use super::tasks::{ReplyTo, Task};
-use pvm_wire::body::{BodyError, BodyReader};
+use pvm_wire::calls::roles::BecomeTracer;
 use pvm_wire::daemon::DaemonMsg;
 use pvm_wire::events::{self, Datum, Event, Head, Writer};
 use pvm_wire::protocol::OutputEvent;
@@ -35,26 +35,18 @@ impl Tracers {
 
 impl Core {
     /// TM_TRACER: one at a time in the whole machine.
-    pub(super) fn on_tracer(&mut self, tid: Tid, to: ReplyTo, body: &[u8]) -> Result<(), BodyError> {
-        let mut reader = BodyReader::new(body);
-        let register = reader.int()? != 0;
+    pub(super) fn on_tracer(&mut self, tid: Tid, to: ReplyTo, request: BecomeTracer) {
         let now = self.tracers.registered.as_ref().map(Tracer::tid);
-        info!(%tid, register, "tracer");
-        let code = match (register, now) {
-            (true, Some(_)) => PvmError::Already.code(),
-            (false, now) if now != Some(tid) => PvmError::NoTask.code(),
-            (true, None) => {
-                let tracer = Tracer::read(tid, &mut reader)?;
-                self.spread_tracer(Some(tracer));
-                0
-            }
-            (false, _) => {
-                self.spread_tracer(None);
-                0
+        info!(%tid, register = request.terms.is_some(), "tracer");
+        let result = match (request.terms, now) {
+            (Some(_), Some(_)) => Err(PvmError::Already),
+            (None, now) if now != Some(tid) => Err(PvmError::NoTask),
+            (terms, _) => {
+                self.spread_tracer(terms.map(|terms| Tracer::new(tid, terms)));
+                Ok(())
             }
         };
-        self.reply_int(to, code);
-        Ok(())
+        self.reply_done::<BecomeTracer>(to, result);
     }
 
     /// All daemons learn of it.

@@ -6,7 +6,7 @@ use super::flow::Source;
 use super::pending::{PeerTo, Waiter};
 use super::tasks::{ReplyTo, Spin, Task};
 use pvm_sched::coscheduling::TwoPhase;
-use pvm_wire::body::{BodyError, BodyReader};
+use pvm_wire::calls::turns as calls;
 use pvm_wire::codes::{CONTEXT_TC, Tcx};
 use pvm_wire::coscheduling::{FAR, TaskReport, TeamReport, TurnsReport};
 use pvm_wire::daemon::{PeerReply, PeerRequest};
@@ -15,29 +15,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 impl Core {
-    /// A task wants to know of a host.
-    pub(super) fn on_turns_request(&mut self, to: ReplyTo, body: &[u8]) -> Result<(), BodyError> {
-        let host = Tid::from_raw(BodyReader::new(body).int()?);
-        self.ask_of_turns(to, host, PeerRequest::Turns);
-        Ok(())
-    }
-
-    /// A task wants to know what turns there have been on a host.
-    pub(super) fn on_history_request(&mut self, to: ReplyTo, body: &[u8]) -> Result<(), BodyError> {
-        let mut reader = BodyReader::new(body);
-        let (host, high, low) = (Tid::from_raw(reader.int()?), reader.int()?, reader.int()?);
-        let since = u64::from(high.cast_unsigned()) << 32 | u64::from(low.cast_unsigned());
-        self.ask_of_turns(to, host, PeerRequest::History { since });
-        Ok(())
-    }
-
     /// A task says for how long it spins.
-    pub(super) fn on_spin(&mut self, tid: Tid, body: &[u8]) -> Result<(), BodyError> {
-        let nanos = BodyReader::new(body).int()?.max(0).unsigned_abs();
+    pub(super) fn on_spin(&mut self, tid: Tid, spin: &calls::Spin) {
+        let nanos = spin.nanos.max(0).unsigned_abs();
         if let Some(task) = self.tasks.get_mut(tid) {
             task.spin = Spin { told: Some(Duration::from_nanos(nanos.into())), is_asked: false };
         }
-        Ok(())
     }
 
     /// Tasks are asked when somebody wants to know. Nobody waits for them, as they may compute: what they say is there for who asks
@@ -54,9 +37,10 @@ impl Core {
         }
     }
 
-    fn ask_of_turns(&mut self, to: ReplyTo, host: Tid, what: PeerRequest) {
+    /// A task wants to know of turns on a host.
+    pub(super) fn ask_of_turns(&mut self, to: ReplyTo, host: Tid, what: PeerRequest) {
         match host.host().filter(|&index| self.hosts.contains(index)) {
-            None => self.reply_int(to, PvmError::NoHost.code()),
+            None => self.reply_error(to, PvmError::NoHost),
             Some(index) => self.ask(index, what, Waiter::Turns(to)),
         }
     }

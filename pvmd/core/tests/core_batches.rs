@@ -3,6 +3,7 @@
 mod recorder;
 
 use pvm_wire::batch::BatchMsg;
+use pvm_wire::calls::Request;
 use pvm_wire::codes::{BATCH_TAG, Tm};
 use pvm_wire::daemon::{DaemonMsg, HostEntry};
 use pvm_wire::spawn::{SpawnRequest, flags};

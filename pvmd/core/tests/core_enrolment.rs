@@ -3,6 +3,7 @@
 mod recorder;
 
 use pvm_wire::body::BodyWriter;
+use pvm_wire::calls::Request;
 use pvm_wire::codes::{CONTEXT_TM, EXTENSION_VERSION, TASK_PROTOCOL, Tm, Tmx, notify};
 use pvm_wire::protocol::{ConnectReply, ConnectRequest, EnrolReply, EnrolRequest};
 use pvm_wire::spawn::{Sink, SpawnRequest, flags};

@@ -4,6 +4,7 @@ mod recorder;
 
 use bytes::Bytes;
 use pvm_wire::body::{BodyReader, BodyWriter};
+use pvm_wire::calls::Request;
 use pvm_wire::codes::Tm;
 use pvm_wire::limits::{BATCH_MAX, PIECE_MAX, QUEUE_LEAST};
 use pvm_wire::spawn::{SpawnRequest, flags};

@@ -2,10 +2,10 @@
 
 mod recorder;
 
+use pvm_wire::calls::hosts::{AddHosts, DeleteHosts};
 use pvm_wire::codes::Tm;
 use pvm_wire::daemon::{DaemonMsg, HostEntry, PeerReply, PeerRequest, RequestId};
 use pvm_wire::header::{EOM, SOM};
-use pvm_wire::protocol::encode_strings;
 use pvm_wire::{HostIndex, MessageHeader, Tid};
 use pvmd_core::event::{Action, ConnId, Event};
 use recorder::{Recorder, config, host};
@@ -131,7 +131,7 @@ fn deleting() -> (Recorder, ConnId) {
     let mut r = Recorder::master();
     let (conn, _) = r.enrol(100, 0);
     r.add_host(conn, 2);
-    r.request(conn, Tm::DelHost, &encode_strings(&["node2"]));
+    r.ask(conn, &DeleteHosts { names: vec!["node2".into()] });
     assert!(matches!(r.told(), DaemonMsg::Halt));
     r.nothing_else();
     assert_eq!(r.core.members(), [host(1)]);
@@ -158,7 +158,7 @@ fn a_deleted_host_has_ended_when_the_answer_comes() {
 fn a_host_is_added_when_the_deleted_one_has_ended() {
     let (mut r, conn) = deleting();
     let (other, _) = r.enrol(101, 0);
-    r.request(other, Tm::AddHost, &encode_strings(&["node2 via=local"]));
+    r.ask(other, &AddHosts { hosts: vec!["node2 via=local".into()] });
     r.nothing_else();
     r.feed(Event::PeerLost { host: host(2), reason: "it closed the link".into() });
     starts_host(&mut r, 3);
@@ -173,7 +173,7 @@ fn a_deleted_host_that_does_not_end_is_waited_for_five_seconds() {
     assert!(matches!(r.next(), Action::Unlink { host: h } if h == host(2)));
     assert_eq!(r.answer(conn, Tm::DelHost), [1, 0]);
     r.nothing_else();
-    r.request(conn, Tm::AddHost, &encode_strings(&["node2 via=local"]));
+    r.ask(conn, &AddHosts { hosts: vec!["node2 via=local".into()] });
     starts_host(&mut r, 3);
 }
 
@@ -184,7 +184,7 @@ fn a_host_is_added_when_one_that_said_it_ends_has_ended() {
     r.add_host(conn, 2);
     r.feed(Event::PeerMessage { host: host(2), message: DaemonMsg::Bye });
     assert_eq!(r.core.members(), [host(1)]);
-    r.request(conn, Tm::AddHost, &encode_strings(&["node2 via=local"]));
+    r.ask(conn, &AddHosts { hosts: vec!["node2 via=local".into()] });
     r.nothing_else();
     r.feed(Event::PeerLost { host: host(2), reason: "it closed the link".into() });
     starts_host(&mut r, 3);

@@ -4,6 +4,7 @@ mod recorder;
 
 use pvm_wire::batch::{BatchId, BatchMsg};
 use pvm_wire::body::{BodyReader, BodyWriter};
+use pvm_wire::calls::Request;
 use pvm_wire::codes::{BATCH_TAG, CONTEXT_TM, Tm, Tmx};
 use pvm_wire::daemon::{DaemonMsg, PeerReply, PeerRequest};
 use pvm_wire::limits::BATCH_MAX;

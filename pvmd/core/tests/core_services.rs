@@ -3,6 +3,8 @@
 mod recorder;
 
 use pvm_wire::body::{BodyReader, BodyWriter};
+use pvm_wire::calls::Request;
+use pvm_wire::calls::hosts::AddHosts;
 use pvm_wire::codes::{DAEMON_PROTOCOL, Sm, Tm};
 use pvm_wire::daemon::{DaemonMsg, PeerRequest};
 use pvm_wire::services::{ExecRequest, TaskEnded};
@@ -103,7 +105,7 @@ fn a_malformed_order_is_answered_with_an_error() {
 fn newcomers_learn_who_manages_resources() {
     let mut r = Recorder::master();
     let (conn, me) = manager(&mut r);
-    r.say(conn, Tid::MY_DAEMON, Sm::Add.tag(), 0, &pvm_wire::protocol::encode_strings(&["n via=local"]));
+    r.say(conn, Tid::MY_DAEMON, Sm::Add.tag(), 0, &AddHosts { hosts: vec!["n via=local".into()] }.encode());
     let Action::StartHost { index, .. } = r.next() else { panic!("not a start") };
     let started = recorder::started_host();
     r.feed(Event::HostStarted { index, result: Ok(started) });
@@ -244,7 +246,7 @@ fn a_resource_manager_asks_the_master_for_hosts_from_anywhere() {
     });
     let (conn, _) = r.enrol(100, 0);
     r.message();
-    r.say(conn, Tid::MY_DAEMON, Sm::Add.tag(), 0, &pvm_wire::protocol::encode_strings(&["n"]));
+    r.say(conn, Tid::MY_DAEMON, Sm::Add.tag(), 0, &AddHosts { hosts: vec!["n".into()] }.encode());
     let DaemonMsg::Request { what: PeerRequest::AddHosts { hosts }, .. } = r.told() else {
         panic!("not a request")
     };
@@ -257,7 +259,7 @@ fn hosting(r: &mut Recorder) -> (ConnId, ConnId) {
     assert_eq!(register(r, hoster, Tm::Hoster, 1), [0]);
     assert_eq!(register(r, asker, Tm::Hoster, 1), [PvmError::Already.code()]);
     let host = "node2 lo=me so=any dx=/bin/pvmd id=v".to_owned();
-    r.request(asker, Tm::AddHost, &pvm_wire::protocol::encode_strings(&[host]));
+    r.ask(asker, &AddHosts { hosts: vec![host] });
     let Action::Resolve { add, .. } = r.next() else { panic!("no address asked for") };
     r.feed(Event::Resolved { add, results: vec![Ok(Found { address: ADDRESS, own: false })] });
     let body = told(r, hoster, Sm::StHost);

@@ -3,7 +3,7 @@
 mod recorder;
 
 use pvm_wire::calls::Call;
-use pvm_wire::calls::hosts;
+use pvm_wire::calls::hosts::StartUp;
 use pvm_wire::codes::{CONTEXT_TM, Tmx};
 use pvm_wire::{HostIndex, PvmError, Tid};
 use pvmd_core::Config;
@@ -37,7 +37,7 @@ fn outcome(r: &mut Recorder) -> Vec<(String, i32)> {
     let (conn, _) = r.enrol(100, 0);
     r.say(conn, Tid::MY_DAEMON, Tmx::StartUp.tag(), CONTEXT_TM, &[]);
     let (_, message) = r.message();
-    let list = hosts::Config::decode_answer(&message.body).expect("a body").expect("a list of hosts");
+    let list = StartUp::decode_answer(&message.body).expect("a body").expect("a list of hosts");
     list.hosts.into_iter().map(|host| (host.name, host.tid)).collect()
 }
 

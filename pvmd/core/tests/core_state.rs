@@ -4,8 +4,9 @@ mod recorder;
 
 use pvm_wire::Tid;
 use pvm_wire::body::BodyReader;
+use pvm_wire::calls::Request;
+use pvm_wire::calls::notify::NotifyRequest;
 use pvm_wire::codes::{CONTEXT_TM, Tm, Tmx, notify};
-use pvm_wire::protocol::NotifyRequest;
 use recorder::Recorder;
 
 #[test]

@@ -4,10 +4,13 @@
 mod recorder;
 
 use pvm_wire::body::{BodyReader, BodyWriter};
+use pvm_wire::calls::Request;
+use pvm_wire::calls::hosts::DeleteHosts;
+use pvm_wire::calls::state::IncidentRequest;
 use pvm_wire::codes::{CONTEXT_TM, INCIDENT_TAG, Tm, Tmx};
 use pvm_wire::daemon::DaemonMsg;
 use pvm_wire::events::{Datum, Event as Traced, Head, Writer};
-use pvm_wire::incident::{Incident, IncidentRequest};
+use pvm_wire::incident::Incident;
 use pvm_wire::spawn::{Sink, SpawnRequest, flags};
 use pvm_wire::{PvmError, Tid};
 use pvmd_core::event::{Action, ConnId, Event};
@@ -233,7 +236,7 @@ fn a_deleted_host_and_a_signal_sent_by_a_task_are_no_incidents() {
     assert!(matches!(r.next(), Action::EndFamily { cookie, .. } if cookie == cookies[0]));
     assert_eq!(r.told(), DaemonMsg::TaskOver { tid: task, status: 15, intended: true });
     r.nothing_else();
-    r.request(conn, Tm::DelHost, &pvm_wire::protocol::encode_strings(&["node2".to_owned()]));
+    r.ask(conn, &DeleteHosts { names: vec!["node2".to_owned()] });
     let actions: Vec<Action> = std::iter::from_fn(|| r.pending().then(|| r.next())).collect();
     // The answer waits for the end of the host's daemon.
     assert!(!actions.iter().any(|action| matches!(action, Action::Send { .. })), "{actions:?}");

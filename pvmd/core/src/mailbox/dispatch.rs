@@ -2,6 +2,7 @@
 
 use crate::Core;
 use crate::pending::PeerTo;
+use pvm_wire::calls::CallError;
 use pvm_wire::daemon::{Blob, DaemonMsg, PeerReply};
 use pvm_wire::{HostIndex, PvmError, Tid};
 use tracing::warn;
@@ -19,7 +20,7 @@ impl Core {
             }
             Err(error) => {
                 warn!(%from, %error, "malformed mailbox request");
-                let body = PvmError::BadParam.code().to_be_bytes().to_vec();
+                let body = CallError::from(PvmError::BadParam).encode();
                 self.answer(to, PeerReply::Mailbox { body: Blob(body.into()) });
             }
         }

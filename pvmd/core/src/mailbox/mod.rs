@@ -4,17 +4,21 @@
 //! connections: who waits for an answer is a ticket of the caller's kind.
 
 mod dispatch;
-mod request;
+mod pattern;
 
 use pvm_wire::body::{BodyError, BodyWriter};
+use pvm_wire::calls::mailbox::{self as calls, Flags, Found, Get, Operation, Put, Remove, Reset};
+use pvm_wire::calls::nested::Nested;
+use pvm_wire::calls::{Call, CallError};
 use pvm_wire::encoding::XDR_WORD;
-use pvm_wire::{PvmError, Tid, group};
-use request::{Operation, Request, Reset};
-use std::collections::BTreeMap;
+use pvm_wire::{Message, MessageHeader, PvmError, Tid, group};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 
 /// Most bytes of class names together, so that a list of all fits into one answer.
 const NAMES_MAX: usize = 8 * 1024 * 1024;
+/// Longest name of a class that may be waited for, bytes.
+const WAITED_CLASS_MAX: usize = 4096;
 /// Most gets that wait for a put.
 const WAITERS_MAX: usize = 65_536;
 
@@ -61,10 +65,10 @@ struct Class {
 #[derive(Debug)]
 struct Entry {
     owner: Tid,
-    flags: i32,
+    flags: Flags,
     /// Goes with its owner though it is persistent, since a reset ends the owner.
     doomed: bool,
-    message: Vec<u8>,
+    message: Nested,
 }
 
 #[derive(Debug)]
@@ -82,17 +86,6 @@ struct Wanted {
     delete: bool,
 }
 
-/// Bits of an entry's or a request's flags.
-mod flag {
-    pub const PERSISTENT: i32 = 1;
-    pub const MULTI_INSTANCE: i32 = 2;
-    pub const OVERWRITABLE: i32 = 4;
-    pub const FIRST_AVAIL: i32 = 8;
-    pub const READ_AND_DELETE: i32 = 16;
-    pub const WAIT_FOR_INFO: i32 = 32;
-    pub const DIRECT_INDEX_SHIFT: u32 = 10;
-}
-
 impl<T> Mailbox<T> {
     /// An empty one with these bounds.
     pub fn new(entries_max: usize, bytes_max: usize) -> Self {
@@ -104,12 +97,11 @@ impl<T> Mailbox<T> {
     /// keeper's own, so nobody can take it away, and no list shows it.
     pub fn with_keeper(entries_max: usize, bytes_max: usize) -> Self {
         let keeper = group::keeper();
-        // A message as `pvm_pkmesg` writes it: length, context, tag, wait id, encoding, checksum, source, destination,
-        // then its one fragment with the tid.
-        let fields = [4, 0, 0, 0, XDR_WORD as i32, 0, keeper.raw(), 0];
-        let message = BodyWriter::new().ints(fields).int(4).int(keeper.raw()).finish();
+        let header = MessageHeader { encoding: XDR_WORD, ..MessageHeader::default() };
+        let body = BodyWriter::new().int(keeper.raw()).finish().into();
+        let message = Nested::new(&Message { src: keeper, dst: Tid::NONE, header, body });
         let mut mailbox = Self::new(entries_max, bytes_max);
-        let entry = Entry { owner: keeper, flags: 0, doomed: false, message };
+        let entry = Entry { owner: keeper, flags: Flags::DEFAULT, doomed: false, message };
         let class = mailbox.classes.entry(group::CLASS.into()).or_default();
         class.insert(0, entry);
         mailbox
@@ -117,12 +109,12 @@ impl<T> Mailbox<T> {
 
     /// Carries out the request in `body`, made by the task `from`.
     pub fn handle(&mut self, from: Tid, body: &[u8], ticket: T) -> Result<Outcome<T>, BodyError> {
-        let request = Request::decode(body)?;
+        let operation = Operation::decode(body)?;
         // A reset ends tasks, so it comes from a console on behalf of none in particular.
-        if request.tid != from && !matches!(request.operation, Operation::Reset(_)) {
+        if operation.tid() != from && !matches!(operation, Operation::Reset(_)) {
             return Ok(Outcome::error(ticket, PvmError::Denied));
         }
-        Ok(self.carry_out(&request, ticket))
+        Ok(self.carry_out(operation, ticket))
     }
 
     /// Entries that tasks have left, and gets that wait.
@@ -143,7 +135,7 @@ impl<T> Mailbox<T> {
             if orphaned {
                 entry.owner = Tid::NONE;
             }
-            !orphaned || (entry.is(flag::PERSISTENT) && !entry.doomed)
+            !orphaned || (entry.flags.contains(Flags::PERSISTENT) && !entry.doomed)
         });
     }
 
@@ -156,95 +148,92 @@ impl<T> Mailbox<T> {
         self.used.waiters = self.waiters.values().map(Vec::len).sum();
     }
 
-    fn carry_out(&mut self, request: &Request, ticket: T) -> Outcome<T> {
-        let (tid, class, index, flags) = (request.tid, request.class, request.index, request.flags);
-        let answer = match &request.operation {
-            Operation::Put(message) => return self.put(request, message, ticket),
-            Operation::Get => return self.get(request, ticket),
-            Operation::Remove => self.remove(tid, class, index),
-            Operation::Names => Ok(self.names(class)),
+    fn carry_out(&mut self, operation: Operation, ticket: T) -> Outcome<T> {
+        match operation {
+            Operation::Put(put) => self.put(put, ticket),
+            Operation::Get(get) => self.get(&get, ticket),
+            Operation::Remove(remove) => Outcome::of::<Remove>(ticket, self.remove(&remove)),
+            Operation::Names(names) => Outcome::of::<calls::Names>(ticket, Ok(self.names(&names.pattern))),
             Operation::Reset(reset) => {
-                self.reset(class, index, flags, reset);
-                Ok(int(0))
+                self.reset(&reset);
+                Outcome::of::<Reset>(ticket, Ok(()))
             }
-            Operation::Unknown => Err(PvmError::BadParam),
-        };
-        Outcome::of(ticket, answer)
+        }
     }
 
-    fn put(&mut self, request: &Request, message: &[u8], ticket: T) -> Outcome<T> {
-        let index = match self.slot_of(request).and_then(|index| self.check_room(request, index, message)) {
+    fn put(&mut self, put: Put, ticket: T) -> Outcome<T> {
+        let index = match self.slot_of(&put).and_then(|index| self.check_room(&put, index)) {
             Ok(index) => index,
             Err(error) => return Outcome::error(ticket, error),
         };
-        let class = self.classes.entry(request.class.to_owned()).or_insert_with(|| {
+        let class = self.classes.entry(put.class.clone()).or_insert_with(|| {
             self.classes_made += 1;
-            self.used.names += request.class.len();
+            self.used.names += put.class.len();
             Class { number: self.classes_made, ..Class::default() }
         });
-        let entry =
-            Entry { owner: request.tid, flags: request.flags, doomed: false, message: message.to_vec() };
-        self.used.bytes += message.len();
+        self.used.bytes += put.message.bytes().len();
+        let entry = Entry { owner: put.tid, flags: put.flags, doomed: false, message: put.message };
         match class.insert(index, entry) {
-            Some(old) => self.used.bytes -= old.message.len(),
+            Some(old) => self.used.bytes -= old.message.bytes().len(),
             None => self.used.entries += 1,
         }
-        let mut answers = vec![(ticket, int(index))];
-        self.serve_waiters(request.class, &mut answers);
-        Outcome { answers, watch: Some(request.tid) }
+        let mut answers = vec![(ticket, Put::encode_reply(&index))];
+        self.serve_waiters(&put.class, &mut answers);
+        Outcome { answers, watch: Some(put.tid) }
     }
 
     /// The index that a put is to have.
-    fn slot_of(&self, request: &Request) -> Result<i32, PvmError> {
-        if request.class.is_empty() || request.class.len() > NAMES_MAX {
+    fn slot_of(&self, put: &Put) -> Result<i32, PvmError> {
+        if put.class.is_empty() || put.class.len() > NAMES_MAX {
             return Err(PvmError::BadParam);
         }
-        let (explicit, multi) = (request.index >= 0, request.flags & flag::MULTI_INSTANCE != 0);
-        let direct = request.flags.max(0) >> flag::DIRECT_INDEX_SHIFT;
-        let wanted = if explicit { request.index } else { direct };
-        let Some(class) = self.classes.get(request.class) else { return Ok(wanted) };
+        let (explicit, multi) = (put.index >= 0, put.flags.contains(Flags::MULTI_INSTANCE));
+        let wanted = if explicit { put.index } else { put.flags.wanted_index() };
+        let Some(class) = self.classes.get(&put.class) else { return Ok(wanted) };
         if multi && !explicit {
             return class.free_from(wanted).ok_or(PvmError::OutOfRes);
         }
         match class.entries.get(&wanted) {
             // As `pvm_insert` of PVM 3.3 has it: nothing is replaced.
             Some(_) if multi => Err(PvmError::Denied),
-            Some(entry) if !entry.yields_to(request.tid) => Err(PvmError::Denied),
+            Some(entry) if !entry.yields_to(put.tid) => Err(PvmError::Denied),
             _ => Ok(wanted),
         }
     }
 
-    fn check_room(&self, request: &Request, index: i32, message: &[u8]) -> Result<i32, PvmError> {
-        let class = self.classes.get(request.class);
+    fn check_room(&self, put: &Put, index: i32) -> Result<i32, PvmError> {
+        let class = self.classes.get(&put.class);
         let replaced = class.and_then(|class| class.entries.get(&index));
-        let freed = replaced.map_or(0, |entry| entry.message.len());
-        let name = if class.is_some() { 0 } else { request.class.len() };
+        let freed = replaced.map_or(0, |entry| entry.message.bytes().len());
+        let name = if class.is_some() { 0 } else { put.class.len() };
         if replaced.is_none() && self.used.entries >= self.entries_max || self.used.names + name > NAMES_MAX {
             return Err(PvmError::OutOfRes);
         }
-        if self.used.bytes - freed + message.len() > self.bytes_max {
+        if self.used.bytes - freed + put.message.bytes().len() > self.bytes_max {
             return Err(PvmError::NoMem);
         }
         Ok(index)
     }
 
-    fn get(&mut self, request: &Request, ticket: T) -> Outcome<T> {
+    fn get(&mut self, get: &Get, ticket: T) -> Outcome<T> {
         let wanted = Wanted {
-            by: request.tid,
-            index: request.index,
+            by: get.tid,
+            index: get.index,
             // `pvm_lookup` of PVM 3.3 asks for "the first" by −1.
-            first_available: request.flags & flag::FIRST_AVAIL != 0 || request.index < 0,
-            delete: request.flags & flag::READ_AND_DELETE != 0,
+            first_available: get.flags.contains(Flags::FIRST_AVAILABLE) || get.index < 0,
+            delete: get.flags.contains(Flags::READ_AND_DELETE),
         };
-        match self.take(request.class, wanted) {
-            Some(answer) => Outcome::of(ticket, answer),
-            None if request.flags & flag::WAIT_FOR_INFO == 0 => Outcome::error(ticket, PvmError::NotFound),
-            None => self.wait(request.class, Waiter { wanted, ticket }),
+        match self.take(&get.class, wanted) {
+            Some(found) => Outcome::of::<Get>(ticket, found),
+            None if get.flags.contains(Flags::WAIT_FOR_INFO) => {
+                self.wait(&get.class, Waiter { wanted, ticket })
+            }
+            None => Outcome::error(ticket, PvmError::NotFound),
         }
     }
 
     fn wait(&mut self, class: &OsStr, waiter: Waiter<T>) -> Outcome<T> {
-        if self.used.waiters >= WAITERS_MAX || class.len() > request::WAITED_CLASS_MAX {
+        if self.used.waiters >= WAITERS_MAX || class.len() > WAITED_CLASS_MAX {
             return Outcome::error(waiter.ticket, PvmError::OutOfRes);
         }
         self.used.waiters += 1;
@@ -252,8 +241,8 @@ impl<T> Mailbox<T> {
         Outcome { answers: Vec::new(), watch: None }
     }
 
-    /// What there is of what is wanted, as an answer; `None` if there is nothing of it.
-    fn take(&mut self, class: &OsStr, wanted: Wanted) -> Option<Result<Vec<u8>, PvmError>> {
+    /// What there is of what is wanted; `None` if there is nothing of it.
+    fn take(&mut self, class: &OsStr, wanted: Wanted) -> Option<Result<Found, PvmError>> {
         let entries = &self.classes.get(class)?.entries;
         let (&index, entry) = if wanted.first_available {
             entries.range(wanted.index..).next()?
@@ -263,12 +252,11 @@ impl<T> Mailbox<T> {
         if wanted.delete && !entry.yields_to(wanted.by) {
             return Some(Err(PvmError::Denied));
         }
-        let mut answer = int(index);
-        answer.extend_from_slice(&entry.message);
+        let found = Found { index, message: entry.message.clone() };
         if wanted.delete {
             self.drop_entry(class, index);
         }
-        Some(Ok(answer))
+        Some(Ok(found))
     }
 
     /// A put has come: it may be what others wait for.
@@ -277,9 +265,7 @@ impl<T> Mailbox<T> {
         let mut left = Vec::new();
         for waiter in waiters {
             match self.take(class, waiter.wanted) {
-                Some(answer) => {
-                    answers.push((waiter.ticket, answer.unwrap_or_else(|error| int(error.code()))));
-                }
+                Some(found) => answers.extend(Outcome::of::<Get>(waiter.ticket, found).answers),
                 None => left.push(waiter),
             }
         }
@@ -289,13 +275,13 @@ impl<T> Mailbox<T> {
         }
     }
 
-    fn remove(&mut self, by: Tid, class: &OsStr, index: i32) -> Result<Vec<u8>, PvmError> {
-        let entry = self.classes.get(class).and_then(|class| class.entries.get(&index));
-        if !entry.ok_or(PvmError::NotFound)?.yields_to(by) {
+    fn remove(&mut self, remove: &Remove) -> Result<i32, PvmError> {
+        let entry = self.classes.get(&remove.class).and_then(|class| class.entries.get(&remove.index));
+        if !entry.ok_or(PvmError::NotFound)?.yields_to(remove.tid) {
             return Err(PvmError::Denied);
         }
-        self.drop_entry(class, index);
-        Ok(int(index))
+        self.drop_entry(&remove.class, remove.index);
+        Ok(remove.index)
     }
 
     fn drop_entry(&mut self, name: &OsStr, index: i32) {
@@ -303,7 +289,7 @@ impl<T> Mailbox<T> {
         if let Some(entry) = class.entries.remove(&index) {
             class.dense = class.dense.min(index);
             self.used.entries -= 1;
-            self.used.bytes -= entry.message.len();
+            self.used.bytes -= entry.message.bytes().len();
         }
         if class.entries.is_empty() {
             self.classes.remove(name);
@@ -324,32 +310,32 @@ impl<T> Mailbox<T> {
     }
 
     /// All classes that the pattern matches, in the order of their making.
-    fn names(&self, pattern: &OsStr) -> Vec<u8> {
+    fn names(&self, pattern: &OsStr) -> Vec<calls::Class> {
         let shown = |class: &Class| class.entries.values().any(|entry| entry.owner != group::keeper());
-        let chosen = |(name, class): &(&OsString, &Class)| shown(class) && request::matches(pattern, name);
+        let chosen = |(name, class): &(&OsString, &Class)| shown(class) && pattern::matches(pattern, name);
         let mut classes: Vec<_> = self.classes.iter().filter(chosen).collect();
         classes.sort_by_key(|(_, class)| class.number);
-        let mut answer = BodyWriter::new().int(0).int(classes.len() as i32);
-        for (name, class) in classes {
-            answer.push_str(name);
-            answer.push_int(class.entries.len() as i32);
-            for (&index, entry) in &class.entries {
-                answer = answer.ints([index, entry.owner.raw(), entry.flags]);
-            }
-        }
-        answer.finish()
+        let entry =
+            |(&index, entry): (&i32, &Entry)| calls::Entry { index, owner: entry.owner, flags: entry.flags };
+        let listed = |(name, class): (&OsString, &Class)| calls::Class {
+            name: name.clone(),
+            entries: class.entries.iter().map(entry).collect(),
+        };
+        classes.into_iter().map(listed).collect()
     }
 
     /// Drops what tasks that are gone have left; if tasks are being ended, what those leave will go with them.
-    fn reset(&mut self, class: &OsStr, index: i32, kill: i32, reset: &Reset) {
+    fn reset(&mut self, reset: &Reset) {
+        let Reset { class, index, kill, keep, .. } = reset;
+        let keep: BTreeSet<Tid> = keep.iter().copied().collect();
         let mut orphans = Vec::new();
         let chosen = self.classes.iter_mut().filter(|(name, _)| class.is_empty() || *name == class);
         for (name, chosen) in chosen {
-            for (&at, entry) in chosen.entries.iter_mut().filter(|&(&at, _)| index < 0 || at == index) {
+            for (&at, entry) in chosen.entries.iter_mut().filter(|(at, _)| *index < 0 || *at == index) {
                 if entry.owner == Tid::NONE {
                     orphans.push((name.clone(), at));
                 } else {
-                    entry.doomed |= kill != 0 && !reset.keep.contains(&entry.owner);
+                    entry.doomed |= *kill && !keep.contains(&entry.owner);
                 }
             }
         }
@@ -381,29 +367,23 @@ impl Class {
 }
 
 impl Entry {
-    fn is(&self, flag: i32) -> bool {
-        self.flags & flag != 0
-    }
-
     /// Whether this task may replace or delete it.
     fn yields_to(&self, tid: Tid) -> bool {
-        self.owner == tid || self.is(flag::OVERWRITABLE)
+        self.owner == tid || self.flags.contains(Flags::OVERWRITABLE)
     }
 }
 
 impl<T> Outcome<T> {
-    fn of(ticket: T, answer: Result<Vec<u8>, PvmError>) -> Self {
-        let answer = answer.unwrap_or_else(|error| int(error.code()));
-        Self { answers: vec![(ticket, answer)], watch: None }
+    fn of<C: Call>(ticket: T, answer: Result<C::Reply, PvmError>) -> Self {
+        match answer {
+            Ok(reply) => Self { answers: vec![(ticket, C::encode_reply(&reply))], watch: None },
+            Err(error) => Self::error(ticket, error),
+        }
     }
 
     fn error(ticket: T, error: PvmError) -> Self {
-        Self::of(ticket, Err(error))
+        Self { answers: vec![(ticket, CallError::from(error).encode())], watch: None }
     }
-}
-
-fn int(value: i32) -> Vec<u8> {
-    value.to_be_bytes().to_vec()
 }
 
 #[cfg(test)]

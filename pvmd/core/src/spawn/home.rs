@@ -13,7 +13,7 @@ use crate::teams;
 use pvm_sched::placement::{Portion, proportional};
 use pvm_sched::policy::Policy;
 use pvm_wire::batch::{BatchId, Node};
-use pvm_wire::body::BodyWriter;
+use pvm_wire::calls::CallError;
 use pvm_wire::coscheduling::TEAM_VARIABLE;
 use pvm_wire::daemon::PeerRequest;
 use pvm_wire::limits::BATCH_MAX;
@@ -144,7 +144,7 @@ impl Core {
     pub(crate) fn on_spawn(&mut self, spawner: Tid, to: ReplyTo, mut request: SpawnRequest) {
         let demand = match self.demand(&request) {
             Ok(demand) => demand,
-            Err(answer) => return self.reply(to, answer),
+            Err(error) => return self.reply_error(to, error),
         };
         debug!(count = demand.count, file = %request.file.display(), place = %request.place.display(), "spawns");
         request.flags &= !flags::QUEUED;
@@ -152,18 +152,18 @@ impl Core {
         self.begin_spawn(id, spawner, request, Kind::Call(Call::new(to, demand.count)), demand);
     }
 
-    /// What a request demands, or the answer to one that demands what cannot be.
-    pub(super) fn demand(&self, request: &SpawnRequest) -> Result<Demand, Vec<u8>> {
-        let refused = |error: PvmError| BodyWriter::new().int(error.code());
+    /// What a request demands, or the error of one that demands what cannot be.
+    pub(super) fn demand(&self, request: &SpawnRequest) -> Result<Demand, CallError> {
         let count = match u32::try_from(request.count) {
             Ok(count) if (1..=BATCH_MAX as u32).contains(&count) => count,
-            Ok(0) | Err(_) => return Err(refused(PvmError::BadParam).finish()),
-            Ok(_) => return Err(refused(PvmError::OutOfRes).finish()),
+            Ok(0) | Err(_) => return Err(PvmError::BadParam.into()),
+            Ok(_) => return Err(PvmError::OutOfRes.into()),
         };
         let policy = match request.policy.as_str() {
             "" => self.config.policy,
             name => {
-                name.parse().map_err(|error| refused(PvmError::NotFound).str(format!("{error}")).finish())?
+                let code = PvmError::NotFound.code();
+                name.parse().map_err(|error| CallError { code, reason: format!("{error}") })?
             }
         };
         Ok(Demand { count, policy })
@@ -406,7 +406,7 @@ impl Core {
             self.trace_spawned(trace, Tid::from_raw(tid), parent);
             self.send_output(Source::Daemon, output, Tid::from_raw(tid), event);
         }
-        self.reply(to, SpawnReply { results, refusals }.encode());
+        self.reply_to::<SpawnRequest>(to, &SpawnReply { results, refusals });
         self.step(id, Event::Over);
         self.spawns.remove(&id);
     }

@@ -8,10 +8,11 @@ use crate::pending::PeerTo;
 use crate::services::ServiceTo;
 use crate::tasks::{ExecId, Origin};
 use pvm_wire::batch::BatchId;
+use pvm_wire::body::BodyWriter;
+use pvm_wire::calls::Field;
 use pvm_wire::codes::Sm;
 use pvm_wire::daemon::PeerReply;
 use pvm_wire::limits::BATCH_MAX;
-use pvm_wire::protocol::encode_counted;
 use pvm_wire::spawn::{SpawnRequest, flags};
 use pvm_wire::{PvmError, Tid};
 use std::ffi::OsStr;
@@ -263,7 +264,7 @@ impl Core {
                 self.answer(to, PeerReply::Started { results, refusals });
             }
             ExecTo::Service(to) => {
-                let body = encode_counted(Ok((results.len() as i32, &results)));
+                let body = results.write(BodyWriter::new()).finish();
                 self.answer_service(to, Sm::ExecAck, body);
             }
         }

@@ -8,7 +8,6 @@ use super::state::Event;
 use crate::Core;
 use crate::flow::Source;
 use pvm_wire::Tid;
-use pvm_wire::body::{BodyError, BodyReader};
 use pvm_wire::queue::{BatchEvent, NOTICE, NOTICES_HIGH, NOTICES_LOW};
 use tracing::debug;
 
@@ -56,14 +55,12 @@ impl Core {
     }
 
     /// A task's program has taken notices.
-    pub(crate) fn on_notices_taken(&mut self, parent: Tid, body: &[u8]) -> Result<(), BodyError> {
-        let count = BodyReader::new(body).int()?.cast_unsigned();
+    pub(crate) fn on_notices_taken(&mut self, parent: Tid, count: u32) {
         if self.tasks.get_mut(parent).is_some_and(|task| task.notices.taken(count)) {
             for id in self.queues_of(parent) {
                 self.hand_out(id, 0);
             }
         }
-        Ok(())
     }
 
     /// Whether nothing may be started because the parent has too many notices to take.

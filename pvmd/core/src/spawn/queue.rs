@@ -12,8 +12,7 @@ use crate::pending::{BatchQueryId, PeerTo, Waiter};
 use crate::tasks::{ReplyTo, Task};
 use pvm_sched::policy::Policy;
 use pvm_wire::batch::BatchId;
-use pvm_wire::body::BodyWriter;
-use pvm_wire::codes::EXTENSION_VERSION;
+use pvm_wire::calls::spawn::{BatchList, Batches};
 use pvm_wire::daemon::{DaemonMsg, PeerReply, PeerRequest};
 use pvm_wire::protocol::OutputEvent;
 use pvm_wire::queue::{BatchEvent, BatchRecord, QueueRequest};
@@ -141,16 +140,16 @@ impl Core {
     pub(crate) fn on_queue(&mut self, parent: Tid, to: ReplyTo, mut request: QueueRequest) {
         let demand @ Demand { count, .. } = match self.demand(&request.spawn) {
             Ok(demand) => demand,
-            Err(answer) => return self.reply(to, answer),
+            Err(error) => return self.reply_error(to, error),
         };
         let Some(name) = self.free_batch_id() else {
-            return self.reply_int(to, PvmError::OutOfRes.code());
+            return self.reply_error(to, PvmError::OutOfRes);
         };
         request.spawn.flags |= flags::QUEUED;
         let queue = Queue::new(name, &request, count);
         let id = SpawnId(self.next_id());
         self.queues.ids.insert(name, id);
-        self.reply_int(to, name);
+        self.reply_to::<QueueRequest>(to, &name);
         self.begin_spawn(id, parent, request.spawn, Kind::Queue(queue), demand);
     }
 
@@ -369,10 +368,7 @@ impl Core {
         if query.missing.is_empty()
             && let Some(query) = self.batch_queries.remove(&id)
         {
-            let listed = pvm_wire::queue::encode_batches(&query.batches).unwrap_or_default();
-            let mut body = BodyWriter::new().int(EXTENSION_VERSION).finish();
-            body.extend(listed);
-            self.reply(query.to, body);
+            self.reply_to::<Batches>(query.to, &BatchList { batches: query.batches });
         }
     }
 
@@ -380,7 +376,7 @@ impl Core {
     pub(crate) fn on_cancel_batch(&mut self, to: ReplyTo, id: i32) {
         match Tid::from_raw(id).host().filter(|&home| id > 0 && self.is_reachable(home)) {
             Some(home) => self.ask(home, PeerRequest::CancelBatch { id }, Waiter::CancelBatch(to)),
-            None => self.reply_int(to, PvmError::NotFound.code()),
+            None => self.reply_error(to, PvmError::NotFound),
         }
     }
 

@@ -5,11 +5,13 @@ use crate::plan::Op;
 use crate::process::{NOTICE, NOTIFY, ProcId, Process, Role, USER, message, request_message};
 use crate::world::{Happening, World};
 use pvm_wire::body::BodyWriter;
+use pvm_wire::calls::Request;
+use pvm_wire::calls::hosts::{AddHosts, DeleteHosts};
+use pvm_wire::calls::notify::NotifyRequest;
+use pvm_wire::calls::state::IncidentRequest;
 use pvm_wire::codes::{CONTEXT_TM, Tm, Tmx, notify};
 use pvm_wire::encoding::XDR_WORD;
 use pvm_wire::group;
-use pvm_wire::incident::IncidentRequest;
-use pvm_wire::protocol::{NotifyRequest, encode_strings};
 use pvm_wire::queue::QueueRequest;
 use pvm_wire::spawn::{Sink, SpawnRequest, flags};
 use pvm_wire::{HostIndex, Tid};
@@ -140,11 +142,11 @@ impl World {
             Op::AddHosts(_, count) => {
                 let names: Vec<String> =
                     (0..count).map(|i| format!("node{} via=local", 2 + (by + i) % 7)).collect();
-                self.ask(id, Tm::AddHost, encode_strings(&names), Asked::Request);
+                self.ask(id, Tm::AddHost, AddHosts { hosts: names }.encode(), Asked::Request);
             }
             Op::DeleteHost(_, n) => {
                 let name = format!("node{}", 1 + n % 8);
-                self.ask(id, Tm::DelHost, encode_strings(&[name]), Asked::Request);
+                self.ask(id, Tm::DelHost, DeleteHosts { names: vec![name] }.encode(), Asked::Request);
             }
             Op::Halt(_) => self.say(id, &request_message(Tm::Halt, 0, Vec::new())),
             _ => self.operate_life(op, id, &tasks),

@@ -6,11 +6,14 @@
 use bytes::Bytes;
 use pvm_sched::policy::Policy;
 use pvm_wire::body::BodyReader;
+use pvm_wire::calls::Request;
+use pvm_wire::calls::hosts::AddHosts;
+use pvm_wire::calls::notify::NotifyRequest;
 use pvm_wire::codes::{CONTEXT_TM, EXTENSION_MAGIC, EXTENSION_VERSION, TASK_PROTOCOL, Tm};
 use pvm_wire::daemon::DaemonMsg;
 use pvm_wire::encoding::{DataSignature, XDR_WORD};
 use pvm_wire::message::Assembled;
-use pvm_wire::protocol::{ConnectRequest, EnrolReply, EnrolRequest, NotifyRequest};
+use pvm_wire::protocol::{ConnectRequest, EnrolReply, EnrolRequest};
 use pvm_wire::{FragmentHeader, HostIndex, Message, MessageHeader, Reassembler, Tid};
 pub use pvmd_core::event::StartedHost;
 use pvmd_core::event::{Action, Attachment, ConnId, Cookie, Event};
@@ -121,6 +124,11 @@ impl Recorder {
         self.say(conn, Tid::MY_DAEMON, request.tag(), CONTEXT_TM, body);
     }
 
+    /// A request of a task.
+    pub fn ask<R: Request>(&mut self, conn: ConnId, request: &R) {
+        self.say(conn, Tid::MY_DAEMON, R::TAG, R::CONTEXT, &request.encode());
+    }
+
     /// The next message to a task; the actions must be its fragments and nothing else.
     pub fn message(&mut self) -> (ConnId, Message) {
         loop {
@@ -190,7 +198,7 @@ impl Recorder {
     /// Makes `node{index}` a member, from its start to its commit.
     pub fn add_host(&mut self, conn: ConnId, index: u32) {
         let name = format!("node{index} via=local");
-        self.request(conn, Tm::AddHost, &pvm_wire::protocol::encode_strings(&[name]));
+        self.ask(conn, &AddHosts { hosts: vec![name] });
         assert!(matches!(self.next(), Action::StartHost { index: i, .. } if i == host(index)));
         self.feed(Event::HostStarted { index: host(index), result: Ok(started_host()) });
         assert!(matches!(self.next(), Action::Link { .. }));

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use pvm_task_manager::machine::Machine;
 use pvm_wire::batch::BatchMsg;
 use pvm_wire::body::BodyReader;
+use pvm_wire::calls::Request;
 use pvm_wire::codes::{BATCH_TAG, CONTEXT_TM, EXTENSION_VERSION, TASK_PROTOCOL, Tm};
 use pvm_wire::encoding::XDR_WORD;
 use pvm_wire::message::Assembled;

@@ -5,6 +5,7 @@
 mod recorder;
 
 use pvm_wire::body::BodyReader;
+use pvm_wire::calls::Request;
 use pvm_wire::codes::{CONTEXT_TC, CONTEXT_TM, Tcx, Tm, Tmx};
 use pvm_wire::coscheduling::Turn;
 use pvm_wire::daemon::DaemonMsg;
