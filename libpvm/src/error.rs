@@ -72,8 +72,3 @@ impl From<BodyError> for Error {
         Self::new(PvmError::DSysErr, format!("the daemon's answer cannot be read: {error}"))
     }
 }
-
-/// The value of an answer's first field, or the error it stands for.
-pub(crate) fn check(value: i32, what: &str) -> Result<i32> {
-    pvm_wire::error::check(value).map_err(|code| Error::new(code, format!("{what}: {code}")))
-}

@@ -1,6 +1,6 @@
 //! Being told of losses: hosts that are lost, and tasks that signals end.
 
-use crate::engine::{Choice, Wait};
+use crate::engine::Wait;
 use crate::error::Result;
 use crate::task::Task;
 use pvm_wire::Tid;
@@ -20,9 +20,7 @@ impl Task {
     pub fn incidents(&mut self) -> Result<Vec<Incident>> {
         let mut choose = |message: &pvm_wire::Message| {
             let header = message.header;
-            let reported =
-                message.src == Tid::MY_DAEMON && header.context == CONTEXT_TC && header.tag == INCIDENT_TAG;
-            if reported { Choice::Take } else { Choice::Skip }
+            message.src == Tid::MY_DAEMON && header.context == CONTEXT_TC && header.tag == INCIDENT_TAG
         };
         let mut incidents = Vec::new();
         while let Some(message) = self.engine.fetch(Wait::Poll, &mut choose)? {

@@ -29,7 +29,7 @@
 #![deny(unsafe_code)]
 
 mod daemon;
-pub mod engine;
+mod engine;
 mod error;
 #[allow(unsafe_code)]
 mod ffi;

@@ -1,6 +1,6 @@
 //! A task of the virtual machine: enrolment, sending, receiving.
 
-use crate::engine::{Choice, Engine, Options, OutputSink, Payload, Wait};
+use crate::engine::{Engine, Options, OutputSink, Payload, Wait};
 use crate::error::{Error, Result};
 use crate::groups::Groups;
 use crate::pack::Pack;
@@ -122,8 +122,8 @@ impl Task {
 
     /// A message, if one is there; it stays where it is. It looks as far as [`Task::try_recv`] does.
     pub fn probe(&mut self, from: impl Into<Source>, tag: impl Into<Tag>) -> Result<Option<Received>> {
-        let mut choose = chooser(from.into(), tag.into(), self.engine.context());
-        let message = self.engine.peek(&mut choose)?;
+        let mut wanted = filter(from.into(), tag.into(), self.engine.context());
+        let message = self.engine.peek(&mut wanted)?;
         Ok(message.map(|message| Received::until(message, self.engine.has_left())))
     }
 
@@ -148,12 +148,12 @@ impl Task {
 
     #[inline(never)]
     fn receive_whole(&mut self, wait: Wait, from: Source, tag: Tag) -> Result<Option<Received>> {
-        let mut choose = chooser(from, tag, self.engine.context());
+        let mut wanted = filter(from, tag, self.engine.context());
         let begun = self.engine.begin_span();
         if begun.is_some() && wait != Wait::Poll {
             self.engine.report_before_wait();
         }
-        let message = self.engine.receive(wait, &mut choose)?;
+        let message = self.engine.receive(wait, &mut wanted)?;
         match &message {
             Some(message) => {
                 self.engine.record_receive(begun, message.src, &message.header, message.body.len());
@@ -174,20 +174,19 @@ impl Task {
 
     /// Waits for the next message whatever its tag, sender and context: for programs that serve others' protocols.
     pub fn next_message(&mut self) -> Result<Message> {
-        let message = self.engine.receive(Wait::Forever, &mut |_| Choice::Take)?;
+        let message = self.engine.receive(Wait::Forever, &mut |_| true)?;
         Ok(message.ok_or_else(Error::lost)?.into_encoded()?)
     }
 
     /// The next message whatever its tag, sender and context, if one comes within this time.
     pub fn next_message_timeout(&mut self, time: Duration) -> Result<Option<Message>> {
-        let message = self.engine.receive(Wait::For(time), &mut |_| Choice::Take)?;
+        let message = self.engine.receive(Wait::For(time), &mut |_| true)?;
         Ok(message.map(Message::into_encoded).transpose()?)
     }
 
     /// The next message that is wanted, whatever its context, if one has come.
     pub fn poll_message(&mut self, mut wanted: impl FnMut(&Message) -> bool) -> Result<Option<Message>> {
-        let mut choose = |message: &Message| if wanted(message) { Choice::Take } else { Choice::Skip };
-        let message = self.engine.receive(Wait::Poll, &mut choose)?;
+        let message = self.engine.receive(Wait::Poll, &mut wanted)?;
         Ok(message.map(Message::into_encoded).transpose()?)
     }
 
@@ -259,9 +258,9 @@ impl Task {
         self.engine.options_mut()
     }
 
-    /// The engine below, for what this API does not offer.
-    pub fn engine(&mut self) -> &mut Engine {
-        &mut self.engine
+    /// Whether the connection to the daemon stands. It ends with the daemon, and when a message does not fit any more; calls fail then.
+    pub fn is_enrolled(&self) -> bool {
+        self.engine.is_enrolled()
     }
 
     fn header(&self, tag: i32, pack: &Pack) -> MessageHeader {
@@ -276,10 +275,8 @@ impl Drop for Task {
     }
 }
 
-fn chooser(from: Source, tag: Tag, context: i32) -> impl FnMut(&Message) -> Choice {
-    move |message| {
-        if matches(message.src, &message.header, from, tag, context) { Choice::Take } else { Choice::Skip }
-    }
+fn filter(from: Source, tag: Tag, context: i32) -> impl FnMut(&Message) -> bool {
+    move |message| matches(message.src, &message.header, from, tag, context)
 }
 
 pub(crate) fn check_tag(tag: i32) -> Result<()> {

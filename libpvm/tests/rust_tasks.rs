@@ -431,7 +431,7 @@ fn lost_daemon() {
     rustix::process::kill_process(daemon, rustix::process::Signal::KILL).unwrap();
     assert!(task.recv(Any, 1).unwrap().is_empty(), "what has come can still be had");
     assert_eq!(task.recv(Any, Any).unwrap_err().code(), PvmError::SysErr);
-    assert!(!task.engine().is_enrolled());
+    assert!(!task.is_enrolled());
     assert_eq!(task.hosts().unwrap_err().code(), PvmError::SysErr);
     assert_eq!(task.send(me, 1, &Pack::new()).unwrap_err().code(), PvmError::SysErr);
     assert_eq!(task.exit().unwrap_err().code(), PvmError::SysErr);
@@ -440,7 +440,7 @@ fn lost_daemon() {
 fn halter() {
     let mut task = Task::enrol().unwrap();
     task.halt().unwrap();
-    assert!(!task.engine().is_enrolled());
+    assert!(!task.is_enrolled());
 }
 
 fn halt() {
@@ -557,7 +557,7 @@ fn hoarder() {
     assert!(task.try_recv(me, 2).unwrap().is_none(), "there is room again");
     task.send(me, 3, Pack::raw().put(&vec![0_u8; 20_000]).unwrap()).unwrap();
     assert_eq!(task.recv(me, 3).unwrap_err().code(), PvmError::NoMem);
-    assert!(!task.engine().is_enrolled(), "what does not fit ends the connection");
+    assert!(!task.is_enrolled(), "what does not fit ends the connection");
 }
 
 fn a_full_queue() {

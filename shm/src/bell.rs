@@ -9,9 +9,6 @@ use crate::memory::{LINE, Memory};
 /// Where a task says that it sleeps.
 const ASLEEP: u64 = LINE;
 
-/// Where a task says on which processor it looks for messages: its number and one, or 0.
-const PROCESSOR: u64 = 2 * LINE;
-
 /// Bytes at the start of a segment that belong to the bell.
 pub const BELL_SIZE: u64 = 4096;
 
@@ -36,19 +33,4 @@ pub fn dozes(own: &impl Memory) -> bool {
 pub fn must_ring(receiver: &impl Memory) -> bool {
     receiver.fence();
     receiver.load(ASLEEP) != 0 && receiver.swap(ASLEEP, 0) != 0
-}
-
-/// The owner goes on looking for messages on this processor.
-pub fn wait_on(own: &impl Memory, processor: usize) {
-    own.store(PROCESSOR, (processor as u32).wrapping_add(1));
-}
-
-/// The owner does not look for messages, or not for long.
-pub fn wait_nowhere(own: &impl Memory) {
-    own.store(PROCESSOR, 0);
-}
-
-/// Whether the owner looks for messages on this processor.
-pub fn waits_on(other: &impl Memory, processor: usize) -> bool {
-    other.load(PROCESSOR) == (processor as u32).wrapping_add(1)
 }

@@ -14,7 +14,6 @@ mod output;
 mod patience;
 mod payload;
 mod peers;
-mod processors;
 mod reach;
 mod receive;
 mod rings;
@@ -36,7 +35,7 @@ pub use output::{OutputEvent, OutputSink};
 pub use patience::Spinner;
 pub use payload::{Form, Payload};
 pub use reach::Reach;
-pub use receive::{Choice, Wait};
+pub use receive::Wait;
 pub use timeline::Begun;
 pub use wait::{Waiter, sleep};
 
@@ -309,9 +308,7 @@ impl Engine {
         // Whatever waits already is no answer.
         let start = self.inbox.queue.len();
         self.send(to, MessageHeader { wait_id, ..header }, Payload::Parts(&[body]))?;
-        let answer = self.wait_for(start, deadline, &mut |message| {
-            if is_answer(message, wait_id) { Choice::Take } else { Choice::Skip }
-        })?;
+        let answer = self.wait_for(start, deadline, &mut |message| is_answer(message, wait_id))?;
         Ok(answer.map(Message::into_encoded).transpose()?)
     }
 

@@ -542,8 +542,7 @@ impl Neighbours {
             let reader = neighbour.reader.filter(|_| !neighbour.is_left);
             (neighbour.memory.clone(), reader.unwrap_or(nothing))
         });
-        let own = self.own.as_ref().map(|own| own.outbox.memory().clone());
-        self.spinner = Arc::new(self.spinner.renew(rings, &self.sockets, own));
+        self.spinner = Arc::new(self.spinner.renew(rings, &self.sockets));
     }
 
     /// These direct routes are open.

@@ -4,11 +4,10 @@
 //! opened, that a task had better look for it as daemons do, for longer, while others have the processor between two looks. Where one of
 //! them computes it looks for the long one no longer than for a neighbour's, and for the daemon's not at all.
 
-use super::processors::{self, Parting};
 use pvm_shm::patience::Patience;
 use pvm_shm::pause::Pause;
 use pvm_shm::ring::{Reader, call_record};
-use pvm_shm::{Mapping, Memory, bell};
+use pvm_shm::{Mapping, Memory};
 use pvm_wire::coscheduling::FAR;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::OwnedFd;
@@ -18,8 +17,6 @@ use std::time::{Duration, Instant};
 
 /// Whoever runs has answered by then. Who has not may wait for this processor.
 const ANSWER: Duration = Duration::from_micros(2);
-/// So many answers in turn that had to be waited for longer, and two tasks may share a processor while another is idle.
-const LATE: u32 = 8;
 /// Looks at a ring between two looks at the clock.
 const LOOKS: usize = 128;
 /// On which way the last message has come: on the same the next may.
@@ -53,8 +50,6 @@ pub struct Spinner {
     /// Where messages of other hosts come.
     daemon: Option<Arc<OwnedFd>>,
     budget: Arc<Budget>,
-    /// This task's memory, in which others see where it waits.
-    own: Option<Arc<Mapping>>,
 }
 
 /// What is known from spins before.
@@ -65,12 +60,8 @@ struct Budget {
     far: Patience,
     /// A [`Way`].
     way: AtomicU8,
-    /// Late answers in turn.
-    late: AtomicU32,
     /// Until the processor is given away again.
     pause: Pause,
-    /// Until the processor is left to others that wait there.
-    parting: Parting,
     /// Something may have come at the descriptors.
     is_sleep_over: AtomicBool,
 }
@@ -81,9 +72,7 @@ impl Default for Budget {
             patience: Patience::default(),
             far: Patience::default(),
             way: AtomicU8::new(Way::Near as u8),
-            late: 0.into(),
             pause: Pause::default(),
-            parting: Parting::default(),
             is_sleep_over: AtomicBool::new(true),
         }
     }
@@ -95,7 +84,6 @@ impl Spinner {
         &self,
         rings: impl Iterator<Item = (Arc<Mapping>, Reader)>,
         sockets: &[Arc<OwnedFd>],
-        own: Option<Arc<Mapping>>,
     ) -> Self {
         let sockets = if sockets.len() > SOCKETS { Vec::new() } else { sockets.to_vec() };
         let cursor = |(memory, reader): (Arc<Mapping>, Reader)| {
@@ -103,7 +91,7 @@ impl Spinner {
             Cursor { memory, at: at.into(), number: number.into() }
         };
         let (daemon, budget) = (self.daemon.clone(), self.budget.clone());
-        Self { cursors: rings.map(cursor).collect(), sockets, daemon, budget, own }
+        Self { cursors: rings.map(cursor).collect(), sockets, daemon, budget }
     }
 
     /// With this socket of the daemon's.
@@ -203,7 +191,7 @@ impl Spinner {
             return true;
         }
         // The daemon may need this very processor.
-        let mut gives_way = (way == Way::Daemon).then(|| self.wait_on());
+        let mut gives_way = (way == Way::Daemon).then(|| self.budget.pause.is_over());
         if gives_way == Some(false) {
             return false;
         }
@@ -211,10 +199,6 @@ impl Spinner {
         let looks = LOOKS.checked_div(self.cursors.len()).unwrap_or(0).max(1);
         let mut sockets: Vec<_> =
             self.sockets.iter().chain(daemon).map(|socket| PollFd::new(&**socket, PollFlags::IN)).collect();
-        if self.budget.late.load(Ordering::Relaxed) >= LATE {
-            self.budget.late.store(0, Ordering::Relaxed);
-            self.budget.parting.part_from(self.cursors.iter().map(|cursor| &*cursor.memory));
-        }
         let mut patience = self.patience(way);
         let mut budget = affordable(patience);
         let begin = Instant::now();
@@ -231,7 +215,7 @@ impl Spinner {
                 break false;
             }
             if now.duration_since(begin) >= ANSWER {
-                if *gives_way.get_or_insert_with(|| self.wait_on()) {
+                if *gives_way.get_or_insert_with(|| self.budget.pause.is_over()) {
                     std::thread::yield_now();
                 } else if way == Way::Route {
                     patience = &self.budget.patience;
@@ -242,23 +226,8 @@ impl Spinner {
         if gives_way == Some(true) {
             self.budget.pause.note(begin);
         }
-        if let Some(own) = self.own.as_ref().filter(|_| gives_way.is_some()) {
-            bell::wait_nowhere(&**own);
-        }
-        if is_found && way == Way::Near {
-            let late = self.budget.late.load(Ordering::Relaxed);
-            self.budget.late.store(if gives_way.is_some() { late + 1 } else { 0 }, Ordering::Relaxed);
-        }
         patience.looked(budget, is_found);
         is_found
-    }
-
-    /// Nobody has answered at once: says where this task goes on waiting, and whether others may have the processor meanwhile.
-    fn wait_on(&self) -> bool {
-        if let Some(own) = &self.own {
-            processors::tell(own);
-        }
-        self.budget.pause.is_over()
     }
 
     /// A sleep took so long.
@@ -299,7 +268,7 @@ mod tests {
         let mut outbox = Outbox::new(1 << 20).unwrap();
         let (mut ring, at) = outbox.open_ring().unwrap();
         let reader = Reader::new(&**outbox.memory(), at).unwrap();
-        let spinner = Spinner::default().renew([(outbox.memory().clone(), reader)].into_iter(), &[], None);
+        let spinner = Spinner::default().renew([(outbox.memory().clone(), reader)].into_iter(), &[]);
         spinner.set_wake_time(Duration::from_micros(320));
         for expected in [800, 400, 200, 100, 100] {
             assert!(!spinner.spin(None));
@@ -315,7 +284,7 @@ mod tests {
     fn what_comes_at_a_socket_ends_the_spin() {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
         let ours: Arc<OwnedFd> = Arc::new(ours.into());
-        let spinner = Spinner::default().renew(std::iter::empty(), std::slice::from_ref(&ours), None);
+        let spinner = Spinner::default().renew(std::iter::empty(), std::slice::from_ref(&ours));
         spinner.set_wake_time(Duration::from_secs(1));
         assert!(spinner.is_sleep_over() && !spinner.is_sleep_over());
         assert!(!spinner.spin(Some(Instant::now() + Duration::from_millis(1))), "nothing has come");
@@ -324,7 +293,7 @@ mod tests {
         spinner.set_wake_time(Duration::from_secs(1));
         assert!(spinner.spin(None) && spinner.is_sleep_over());
         // A look at so many would take longer than it saves.
-        let many = Spinner::default().renew(std::iter::empty(), &vec![ours; SOCKETS + 1], None);
+        let many = Spinner::default().renew(std::iter::empty(), &vec![ours; SOCKETS + 1]);
         many.set_wake_time(Duration::from_secs(1));
         assert!(!many.spin(None));
     }
@@ -341,7 +310,7 @@ mod tests {
         let mut outbox = Outbox::new(1 << 20).unwrap();
         let (mut ring, at) = outbox.open_ring().unwrap();
         let reader = Reader::new(&**outbox.memory(), at).unwrap();
-        let spinner = spinner.renew([(outbox.memory().clone(), reader)].into_iter(), &[], None);
+        let spinner = spinner.renew([(outbox.memory().clone(), reader)].into_iter(), &[]);
         assert!(outbox.send_inline(&mut ring, MessageHeader::default(), &[]));
         assert!(spinner.spin(None) && spinner.way() == Way::Near, "a neighbour has spoken since");
     }
@@ -353,7 +322,7 @@ mod tests {
         }
         let (ours, _theirs) = std::os::unix::net::UnixStream::pair().unwrap();
         let ours: Arc<OwnedFd> = Arc::new(ours.into());
-        let spinner = Spinner::default().renew(std::iter::empty(), &[ours], None);
+        let spinner = Spinner::default().renew(std::iter::empty(), &[ours]);
         let looked = |way, computes: bool| {
             spinner.expect(way);
             spinner.set_wake_time(Duration::from_millis(4));

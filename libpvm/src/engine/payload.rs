@@ -80,11 +80,6 @@ impl<'a> Payload<'a> {
             Self::Packed(packed) => packed.len(),
         }
     }
-
-    /// Whether it is nothing but the header.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
 }
 
 /// What was packed as it lies here, and behind it what it is made of.
@@ -112,10 +107,5 @@ impl<'a> Form<'a> {
     /// Length of all parts together, bytes.
     pub fn len(&self) -> usize {
         self.parts().iter().map(|part| part.len()).sum()
-    }
-
-    /// Whether there is no body.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 }

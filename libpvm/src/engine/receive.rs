@@ -1,4 +1,4 @@
-//! Receiving: what has come waits in a queue until a call chooses it.
+//! Receiving: what has come waits in a queue until a call takes it.
 //!
 //! Reading a socket brings many messages at once, but the program sees them one by one, as with the original: a call that only polls takes
 //! in at most one message that no call has seen before. Otherwise a program that polls for two tags in turn would find the second of two
@@ -7,8 +7,8 @@
 use super::wait::{self, Waiter};
 use super::{Engine, Near, Reach};
 use crate::error::{Error, Result};
-use pvm_wire::body::BodyWriter;
-use pvm_wire::codes::{CONTEXT_TC, Tmx};
+use pvm_wire::calls::turns::NoticesTaken;
+use pvm_wire::codes::CONTEXT_TC;
 use pvm_wire::queue::{NOTICE, NOTICES_AT_ONCE};
 use pvm_wire::{Message, MessageHeader, PvmError, Tid};
 use std::collections::VecDeque;
@@ -36,19 +36,6 @@ impl Wait {
             Self::For(duration) => Instant::now().checked_add(duration),
         }
     }
-}
-
-/// What a call says to a queued message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Choice {
-    /// Not this one.
-    Skip,
-    /// This one.
-    Take,
-    /// The best so far: taken if none better follows in the queue.
-    Keep,
-    /// Stop and return this error code.
-    Fail(i32),
 }
 
 /// Messages received and not yet chosen.
@@ -100,25 +87,10 @@ impl Inbox {
         (index < self.seen).then_some(index)
     }
 
-    /// The index of the message that is chosen among these.
-    fn choose(
-        &self,
-        among: Range<usize>,
-        choose: &mut dyn FnMut(&Message) -> Choice,
-    ) -> Result<Option<usize>> {
-        let mut best = None;
-        for (index, message) in self.queue.iter().enumerate().take(among.end).skip(among.start) {
-            match choose(message) {
-                Choice::Skip => {}
-                Choice::Take => return Ok(Some(index)),
-                Choice::Keep => best = Some(index),
-                Choice::Fail(code) => {
-                    let error = PvmError::from_code(code).unwrap_or(PvmError::BadParam);
-                    return Err(Error::new(error, "the program's matching function failed"));
-                }
-            }
-        }
-        Ok(best)
+    /// The index of the first of these that is wanted.
+    fn first(&self, among: Range<usize>, wanted: &mut dyn FnMut(&Message) -> bool) -> Option<usize> {
+        let found = self.queue.range(among.clone()).position(wanted)?;
+        Some(among.start + found)
     }
 }
 
@@ -132,13 +104,13 @@ fn may_wait(deadline: Option<Instant>) -> bool {
 }
 
 impl Engine {
-    /// Takes a message out of the queue for the program, waiting for one that `choose` takes; `None` when the time is over.
+    /// Takes a message out of the queue for the program, waiting for one that is wanted; `None` when the time is over.
     pub fn receive(
         &mut self,
         wait: Wait,
-        choose: &mut dyn FnMut(&Message) -> Choice,
+        wanted: &mut dyn FnMut(&Message) -> bool,
     ) -> Result<Option<Message>> {
-        let index = self.find_unseen(wait, choose)?;
+        let index = self.find_unseen(wait, wanted)?;
         let message = self.remove(index);
         if self.neighbours.is_watched() {
             self.neighbours.show_unseen(self.inbox.seen < self.inbox.queue.len());
@@ -147,13 +119,9 @@ impl Engine {
     }
 
     /// As [`Engine::receive`], for the library's own calls: among all that has come, whether the program has seen it or not.
-    pub fn fetch(
-        &mut self,
-        wait: Wait,
-        choose: &mut dyn FnMut(&Message) -> Choice,
-    ) -> Result<Option<Message>> {
+    pub fn fetch(&mut self, wait: Wait, wanted: &mut dyn FnMut(&Message) -> bool) -> Result<Option<Message>> {
         let deadline = wait.deadline(|| self.past());
-        self.wait_for(0, deadline, choose)
+        self.wait_for(0, deadline, wanted)
     }
 
     /// The next message as [`Engine::receive`] with [`Wait::Poll`] gives it, for those who go on to wait: the system is only asked once after each
@@ -161,13 +129,13 @@ impl Engine {
     #[inline]
     pub fn receive_ready(&mut self) -> Result<Option<Message>> {
         if !self.inbox.queue.is_empty() {
-            return self.receive(Wait::Poll, &mut |_| Choice::Take);
+            return self.receive(Wait::Poll, &mut |_| true);
         }
         if let Some(message) = self.next_of_rings()? {
             return Ok(Some(message));
         }
         if self.neighbours.len() == 0 || self.neighbours.spinner().is_sleep_over() || self.is_full() {
-            let message = self.receive(Wait::Poll, &mut |_| Choice::Take)?;
+            let message = self.receive(Wait::Poll, &mut |_| true)?;
             if message.is_some() {
                 self.neighbours.spinner().end_sleep();
             }
@@ -193,14 +161,9 @@ impl Engine {
     }
 
     /// A copy of the message that [`Engine::receive`] with [`Wait::Poll`] would take; it stays in the queue.
-    pub fn peek(&mut self, choose: &mut dyn FnMut(&Message) -> Choice) -> Result<Option<Message>> {
-        let index = self.find_unseen(Wait::Poll, choose)?;
+    pub fn peek(&mut self, wanted: &mut dyn FnMut(&Message) -> bool) -> Result<Option<Message>> {
+        let index = self.find_unseen(Wait::Poll, wanted)?;
         Ok(index.and_then(|index| self.inbox.queue.get(index)).cloned())
-    }
-
-    /// The messages that wait, in order of arrival.
-    pub fn queue(&self) -> impl Iterator<Item = &Message> {
-        self.inbox.queue.iter()
     }
 
     /// Puts a message into this task's own queue.
@@ -223,9 +186,9 @@ impl Engine {
         &mut self,
         start: usize,
         deadline: Option<Instant>,
-        choose: &mut dyn FnMut(&Message) -> Choice,
+        wanted: &mut dyn FnMut(&Message) -> bool,
     ) -> Result<Option<Message>> {
-        let index = self.find(start, deadline, choose)?;
+        let index = self.find(start, deadline, wanted)?;
         Ok(self.remove(index))
     }
 
@@ -243,27 +206,21 @@ impl Engine {
         self.inbox.notices += 1;
         if self.inbox.notices >= NOTICES_AT_ONCE {
             let taken = std::mem::take(&mut self.inbox.notices);
-            self.tell_daemon_later(Tmx::NoticesTaken, BodyWriter::new().int(taken.cast_signed()).finish());
+            self.tell_later(&NoticesTaken { count: taken });
             self.send_deferred();
         }
     }
 
-    /// The index of a message that `choose` takes: among those that calls have seen, then among those that follow, one by one.
-    fn find_unseen(
-        &mut self,
-        wait: Wait,
-        choose: &mut dyn FnMut(&Message) -> Choice,
-    ) -> Result<Option<usize>> {
-        if let Some(index) = self.inbox.choose(0..self.inbox.seen, choose)? {
+    /// The index of a message that is wanted: among those that calls have seen, then among those that follow, one by one.
+    fn find_unseen(&mut self, wait: Wait, wanted: &mut dyn FnMut(&Message) -> bool) -> Result<Option<usize>> {
+        if let Some(index) = self.inbox.first(0..self.inbox.seen, wanted) {
             return Ok(Some(index));
         }
         let deadline = wait.deadline(|| self.past());
         let mut reach = Reach::of(wait, self.neighbours.hides_unseen());
         loop {
             while let Some(index) = self.inbox.show_next() {
-                if reach.admits(self.inbox.queue[index].src)
-                    && let Some(index) = self.inbox.choose(index..index + 1, choose)?
-                {
+                if reach.admits(self.inbox.queue[index].src) && wanted(&self.inbox.queue[index]) {
                     return Ok(Some(index));
                 }
                 if reach.is_over() {
@@ -276,16 +233,16 @@ impl Engine {
         }
     }
 
-    /// The index of a message that `choose` takes; each message is shown to it once.
+    /// The index of a message that is wanted; each message is shown to it once.
     fn find(
         &mut self,
         start: usize,
         deadline: Option<Instant>,
-        choose: &mut dyn FnMut(&Message) -> Choice,
+        wanted: &mut dyn FnMut(&Message) -> bool,
     ) -> Result<Option<usize>> {
         let mut shown = start;
         loop {
-            if let Some(index) = self.inbox.choose(shown..self.inbox.queue.len(), choose)? {
+            if let Some(index) = self.inbox.first(shown..self.inbox.queue.len(), wanted) {
                 return Ok(Some(index));
             }
             shown = self.inbox.queue.len();
@@ -379,30 +336,12 @@ mod tests {
     }
 
     #[test]
-    fn the_first_that_is_taken_wins_over_those_kept() {
+    fn the_first_that_is_wanted_is_found() {
         let inbox = inbox(&[1, 2, 3, 2]);
-        let mut choose = |message: &Message| match message.header.tag {
-            1 => Choice::Keep,
-            3 => Choice::Take,
-            _ => Choice::Skip,
-        };
-        assert_eq!(inbox.choose(0..4, &mut choose).unwrap(), Some(2));
-        assert_eq!(inbox.choose(3..4, &mut choose).unwrap(), None);
-    }
-
-    #[test]
-    fn the_last_kept_is_the_best() {
-        let inbox = inbox(&[5, 9, 7]);
-        let mut best = 0;
-        let mut choose = |message: &Message| {
-            if message.header.tag > best {
-                best = message.header.tag;
-                Choice::Keep
-            } else {
-                Choice::Skip
-            }
-        };
-        assert_eq!(inbox.choose(0..3, &mut choose).unwrap(), Some(1));
+        let mut wanted = |message: &Message| message.header.tag == 2;
+        assert_eq!(inbox.first(0..4, &mut wanted), Some(1));
+        assert_eq!(inbox.first(2..4, &mut wanted), Some(3));
+        assert_eq!(inbox.first(2..3, &mut wanted), None);
     }
 
     #[test]
@@ -413,11 +352,5 @@ mod tests {
         // What the library takes for itself is not what the program has seen.
         assert_eq!((inbox.seen, inbox.remove(1).map(|message| message.header.tag)), (1, Some(3)));
         assert_eq!((inbox.show_next(), inbox.seen), (None, 1));
-    }
-
-    #[test]
-    fn a_failure_is_passed_on() {
-        let error = inbox(&[1]).choose(0..1, &mut |_| Choice::Fail(-24)).unwrap_err();
-        assert_eq!(error.code(), PvmError::NotImpl);
     }
 }

@@ -5,7 +5,7 @@ use super::neighbours::{Way, turn};
 use super::patience::Spinner;
 use super::peers::Peer;
 use super::route::Route;
-use super::{Choice, Engine, Form, Payload, Wait, xdr_header};
+use super::{Engine, Form, Payload, Wait, xdr_header};
 use crate::error::{Error, Result};
 use pvm_shm::ring::Writer;
 use pvm_shm::{Outbox, Parcel};
@@ -292,7 +292,7 @@ impl Engine {
                 if self.turns.is_multiple_of(LOOK) {
                     self.inject(message);
                     self.read_all_ready()?;
-                    return self.receive(Wait::Poll, &mut |_| Choice::Take);
+                    return self.receive(Wait::Poll, &mut |_| true);
                 }
                 return Ok(Some(message));
             }

@@ -8,12 +8,13 @@
 //! Tasks of one host have one epoch, that of the page: messages in shared memory carry none.
 
 use super::{Engine, Payload, xdr_header};
-use crate::error::{Result, check};
+use crate::error::Result;
 use pvm_shm::page::View;
-use pvm_wire::body::{BodyReader, BodyWriter};
-use pvm_wire::codes::{CONTEXT_TC, CONTEXT_TM, Tcx, Tmx};
+use pvm_wire::Tid;
+use pvm_wire::body::BodyWriter;
+use pvm_wire::calls::{Request, turns};
+use pvm_wire::codes::{CONTEXT_TC, Tcx};
 use pvm_wire::coscheduling::Turn;
-use pvm_wire::{Message, Tid};
 use std::os::fd::{AsFd, OwnedFd};
 
 /// Receivers that are told of in one wait.
@@ -76,9 +77,7 @@ impl Turns {
 impl Engine {
     /// Names this task's team: tasks that want to run at the same time. What it spawns from now on is of that team, too.
     pub fn join_team(&mut self, name: &str) -> Result<()> {
-        self.require_ours()?;
-        let answer = self.request(Tmx::Team.tag(), BodyWriter::new().str(name).finish())?;
-        check(BodyReader::new(&answer).int()?, &format!("the team {name:?}")).map(drop)
+        self.call(&turns::JoinTeam { name: name.to_owned() })
     }
 
     /// A message on a direct route follows: first the other is told the epoch of this host, if it has not been and this task's
@@ -99,8 +98,7 @@ impl Engine {
         let told = Turn { count: count.cast_unsigned(), origin: origin as u16, team: 0 };
         self.ask_for_page();
         if src.host() != self.tid().host() && self.hints.now().is_none_or(|now| told.is_after(now)) {
-            let body = BodyWriter::new().int(src.raw()).int(count).int(origin).finish();
-            self.tell_daemon_later(Tmx::Epoch, body);
+            self.tell_later(&turns::Epoch { by: src, count: count.cast_unsigned(), origin });
         }
     }
 
@@ -111,15 +109,8 @@ impl Engine {
         if let Some(route) = &mut self.route {
             route.expect_descriptors();
             self.hints.page = Page::Asked;
-            self.tell_daemon_later(Tmx::Page, Vec::new());
+            self.tell_later(&turns::Page {});
         }
-    }
-
-    /// When no other message is half sent.
-    pub(super) fn tell_daemon_later(&mut self, what: Tmx, body: Vec<u8>) {
-        let header = xdr_header(what.tag(), CONTEXT_TM, 0);
-        let message = Message { src: self.tid(), dst: Tid::MY_DAEMON, header, body: body.into() };
-        self.inbox.deferred.push_back(message);
     }
 
     /// This task is about to wait.
@@ -127,14 +118,14 @@ impl Engine {
         if self.hints.sent.is_empty() {
             return Ok(());
         }
-        let sent = std::mem::take(&mut self.hints.sent);
-        let body = BodyWriter::new().int(sent.len() as i32).ints(sent.into_iter().map(Tid::raw)).finish();
-        self.tell_daemon(Tmx::Waiting, &body)
+        let receivers = std::mem::take(&mut self.hints.sent);
+        self.tell_daemon(&turns::Waiting { receivers })
     }
 
-    /// At once.
-    pub(super) fn tell_daemon(&mut self, what: Tmx, body: &[u8]) -> Result<()> {
-        self.send_by_daemon(Tid::MY_DAEMON, xdr_header(what.tag(), CONTEXT_TM, 0), Payload::Parts(&[body]))
+    /// Makes a request of the daemon that is not answered, at once.
+    pub(super) fn tell_daemon<R: Request>(&mut self, request: &R) -> Result<()> {
+        let header = xdr_header(R::TAG, R::CONTEXT, 0);
+        self.send_by_daemon(Tid::MY_DAEMON, header, Payload::Parts(&[&request.encode()]))
     }
 
     /// Whether the daemon wants to know when this task sleeps.

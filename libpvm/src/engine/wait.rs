@@ -7,7 +7,7 @@ use super::patience::Way;
 use super::peers::Peer;
 use super::route::Arrival;
 use crate::error::{Error, Result};
-use pvm_wire::codes::Tmx;
+use pvm_wire::calls::turns::{Asleep, Awake};
 use pvm_wire::{Message, PvmError, Tid};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -71,9 +71,9 @@ fn sleep_and_tell<W: Waiter>(
     if came || deadline.is_some_and(|deadline| deadline <= soon) {
         return Ok(came);
     }
-    waiter.with(|engine| engine.tell_daemon(Tmx::Asleep, &[]))?;
+    waiter.with(|engine| engine.tell_daemon(&Asleep {}))?;
     let came = waiter.await_input(deadline);
-    waiter.with(|engine| engine.tell_daemon(Tmx::Awake, &[]))?;
+    waiter.with(|engine| engine.tell_daemon(&Awake {}))?;
     came
 }
 

@@ -10,7 +10,7 @@ use super::lock::{self, Exclusive};
 use super::memory::Lists;
 use super::tracepoints::{self, Tracer};
 use super::{fork, output, timeline};
-use crate::engine::{Choice, Engine, Spinner, Wait};
+use crate::engine::{Engine, Spinner, Wait};
 use crate::error::Error;
 use crate::groups::Groups;
 use pvm_wire::calls::Call;
@@ -336,7 +336,7 @@ impl State {
 
     /// Takes in the next message that has come; `false` if there is none.
     pub fn take_in(&mut self) -> Result<bool, Failure> {
-        let message = self.engine()?.receive(Wait::Poll, &mut |_| Choice::Take)?;
+        let message = self.engine()?.receive(Wait::Poll, &mut |_| true)?;
         self.arrive_if(message)
     }
 

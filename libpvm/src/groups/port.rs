@@ -1,6 +1,6 @@
 //! What group calls need of a task: the Rust API and the C interface keep messages that wait in different ways.
 
-use crate::engine::{Choice, Engine, Payload, Wait};
+use crate::engine::{Engine, Payload, Wait};
 use crate::error::Result;
 use pvm_shm::Mapping;
 use pvm_wire::calls::{Answer, Call};
@@ -96,9 +96,7 @@ impl Port for Engine {
     }
 
     fn wait(&mut self, until: Until, wanted: &mut dyn FnMut(&Message) -> bool) -> Result<Option<Message>> {
-        self.fetch(until.wait(), &mut |message| {
-            if message.header.context == CONTEXT && wanted(message) { Choice::Take } else { Choice::Skip }
-        })
+        self.fetch(until.wait(), &mut |message| message.header.context == CONTEXT && wanted(message))
     }
 
     fn reach(&mut self, tid: Tid) -> Option<Arc<Mapping>> {
