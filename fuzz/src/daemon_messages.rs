@@ -60,5 +60,6 @@ pub fn read(bytes: &[u8]) {
                 }
             }
         }
+        core.check().expect("a sound state");
     }
 }

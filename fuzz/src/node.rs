@@ -28,7 +28,7 @@ pub fn started(index: HostIndex) -> Core {
         debug_mask: 0,
         hosting: Hosting { timeout: Duration::from_secs(60), ..Hosting::default() },
         limits: Limits::default(),
-        slice: None,
+        slice: Some(Duration::from_millis(50)),
         wake_time: Duration::from_micros(5),
     };
     let mut core = Core::new(config, Duration::ZERO);

@@ -23,6 +23,7 @@ struct Daemon {
 impl Daemon {
     fn feed(&mut self, event: Event) {
         self.core.handle(event, self.now);
+        self.core.check().expect("a sound state");
     }
 
     /// A message in one fragment.

@@ -13,6 +13,7 @@
 
 mod add;
 mod census;
+mod check;
 mod config;
 mod contexts;
 mod departures;

@@ -225,6 +225,19 @@ impl TaskTable {
         self.tasks.len()
     }
 
+    /// Whether cookies lead to the tasks that have them, and ids too.
+    pub fn check(&self) -> Result<(), String> {
+        let announced = self.tasks.values().filter(|task| task.cookie.is_some()).count();
+        let is_found = |(cookie, tid): (&Cookie, &Tid)| {
+            self.tasks.get(tid).is_some_and(|task| task.tid == *tid && task.cookie == Some(*cookie))
+        };
+        if announced == self.by_cookie.len() && self.by_cookie.iter().all(is_found) {
+            Ok(())
+        } else {
+            Err(format!("{announced} tasks have cookies, and these lead to tasks: {:?}", self.by_cookie))
+        }
+    }
+
     fn free_tid(&mut self) -> Option<Tid> {
         (0..LAST).find_map(|_| {
             let tid = self.host.task(self.next_local);

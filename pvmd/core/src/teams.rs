@@ -83,6 +83,11 @@ impl Teams {
         }
     }
 
+    /// How many tasks each team has.
+    pub fn sizes(&self) -> BTreeMap<TeamId, usize> {
+        self.roster.iter().map(|(&team, &(_, tasks))| (team, tasks)).collect()
+    }
+
     /// Its name; `None` for the team of a task that has none.
     pub fn name(&self, team: TeamId) -> Option<&str> {
         self.roster.get(&team).map(|(name, _)| &**name)

@@ -66,15 +66,17 @@ impl World {
                 self.later(1..100_000, Happening::Vanish(index));
             }
             Action::Exit { .. } => self.exit(host),
-            Action::Resolve { .. } | Action::Locate { .. } | Action::Introduce { .. } => {
+            Action::Dispatch { pid, runs } => self.hold(pid, !runs),
+            Action::ReadUsage { .. }
+            | Action::Resolve { .. }
+            | Action::Locate { .. }
+            | Action::Introduce { .. } => {
                 self.journal.fault(format!("not to be asked for here: {action:?}"));
             }
             Action::PauseOutput { .. }
             | Action::EndFamily { .. }
-            | Action::Dispatch { .. }
             | Action::ReadTimes { .. }
             | Action::ShowTurn { .. }
-            | Action::ReadUsage { .. }
             | Action::ResumeOutput { .. }
             | Action::Enrolled { .. }
             | Action::LendTo { .. }

@@ -27,7 +27,7 @@ enum End {
 
 /// Runs a plan; what was wrong, if anything.
 pub fn run(plan: &Plan) -> Result<(), String> {
-    let mut world = World::new(plan.seed, plan.hosts);
+    let mut world = World::new(plan.seed, plan.hosts, plan.turns);
     world.pass(Duration::from_millis(100));
     let mut end = End::None;
     for &op in &plan.ops {

@@ -19,6 +19,7 @@ mod process;
 mod random;
 mod regressions;
 mod shrink;
+mod turns;
 mod world;
 
 use plan::Plan;
@@ -69,7 +70,8 @@ fn report(plan: &Plan, reason: &str) {
     println!("seed {} fails:\n  {reason}", plan.seed);
     let (short, reason) = shrink::shorten(plan, reason);
     println!("shortened to {} operations, which fail so:\n  {reason}", short.ops.len());
-    println!("check({}, {}, &{:?});", short.seed, short.hosts, short.ops);
+    let check = if short.turns { "check_with_turns" } else { "check" };
+    println!("{check}({}, {}, &{:?});", short.seed, short.hosts, short.ops);
 }
 
 #[test]

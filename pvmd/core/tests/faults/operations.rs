@@ -73,30 +73,7 @@ impl World {
 
     /// Operations of a task.
     fn operate_task(&mut self, op: Op) {
-        let (Op::Spawn(by, ..)
-        | Op::Queue(by, ..)
-        | Op::CancelBatch(by, _)
-        | Op::Send(by, ..)
-        | Op::Multicast(by)
-        | Op::WatchTask(by, _)
-        | Op::WatchHost(by, _)
-        | Op::WatchArrivals(by)
-        | Op::Observe(by)
-        | Op::Unwatch(by, _)
-        | Op::Ask(by, _)
-        | Op::Mail(by, _)
-        | Op::Group(by, _)
-        | Op::Print(by)
-        | Op::Leave(by)
-        | Op::Kill(by)
-        | Op::Signal(by, _)
-        | Op::Stop(by, _)
-        | Op::AddHosts(by, _)
-        | Op::DeleteHost(by, _)
-        | Op::Halt(by)) = op
-        else {
-            return;
-        };
+        let Some(by) = op.task() else { return };
         let tasks = self.at_work();
         let Some(&id) = pick(&tasks, by) else { return };
         let process = &self.processes[&id];
@@ -176,7 +153,7 @@ impl World {
                 let when = self.now + Duration::from_millis(milliseconds.into());
                 self.at(when, Happening::Continue(id));
             }
-            _ => {}
+            _ => self.operate_turns(op, id, tasks),
         }
     }
 

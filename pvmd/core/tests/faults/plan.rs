@@ -64,14 +64,61 @@ pub enum Op {
     CrashMaster,
     /// A task halts the machine.
     Halt(u32),
+    /// A task joins a team of this number.
+    Team(u32, u32),
+    /// A task reports that it sleeps, or (an odd number) no longer.
+    Sleep(u32, u32),
+    /// A task reports that it has sent to another on a direct route, and waits.
+    Await(u32, u32),
+    /// A task reports an epoch that it has heard on a direct route of another.
+    HearEpoch(u32, u32, u32),
+    /// A task wants to read which team has the turn.
+    Page(u32),
 }
 
 /// A whole run.
+impl Op {
+    /// The number of the task that carries it out, if it is a task's.
+    pub fn task(self) -> Option<u32> {
+        match self {
+            Op::Spawn(by, ..)
+            | Op::Queue(by, ..)
+            | Op::CancelBatch(by, _)
+            | Op::Send(by, ..)
+            | Op::Multicast(by)
+            | Op::WatchTask(by, _)
+            | Op::WatchHost(by, _)
+            | Op::WatchArrivals(by)
+            | Op::Observe(by)
+            | Op::Unwatch(by, _)
+            | Op::Ask(by, _)
+            | Op::Mail(by, _)
+            | Op::Group(by, _)
+            | Op::Print(by)
+            | Op::Leave(by)
+            | Op::Kill(by)
+            | Op::Signal(by, _)
+            | Op::Stop(by, _)
+            | Op::AddHosts(by, _)
+            | Op::DeleteHost(by, _)
+            | Op::Halt(by)
+            | Op::Team(by, _)
+            | Op::Sleep(by, _)
+            | Op::Await(by, _)
+            | Op::HearEpoch(by, ..)
+            | Op::Page(by) => Some(by),
+            _ => None,
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     pub seed: u64,
     /// Hosts of the hostfile, the master's included.
     pub hosts: u32,
+    /// Whether teams take turns on its hosts.
+    pub turns: bool,
     pub ops: Vec<Op>,
 }
 
@@ -80,13 +127,28 @@ impl Plan {
     pub fn new(seed: u64, length: usize) -> Self {
         let mut random = Random::new(seed ^ 0x5eed);
         let hosts = 1 + random.below(5) as u32;
-        let mut ops: Vec<Op> = (0..length.saturating_sub(1)).map(|_| draw(&mut random)).collect();
+        let turns = seed % 2 == 1;
+        let one = |_| if turns && random.below(5) == 0 { draw_turns(&mut random) } else { draw(&mut random) };
+        let mut ops: Vec<Op> = (0..length.saturating_sub(1)).map(one).collect();
         ops.push(match random.below(16) {
             0 => Op::CrashMaster,
             1 => Op::Halt(0),
             _ => Op::Wait(1),
         });
-        Self { seed, hosts, ops }
+        Self { seed, hosts, turns, ops }
+    }
+}
+
+/// What only matters where teams take turns.
+fn draw_turns(random: &mut Random) -> Op {
+    let mut n = || random.below(1 << 16) as u32;
+    let (kind, a, b, c) = (n() % 8, n(), n(), n());
+    match kind {
+        0 | 1 => Op::Team(a, b % 3),
+        2 | 3 => Op::Sleep(a, b),
+        4 | 5 => Op::Await(a, b),
+        6 => Op::HearEpoch(a, b, c),
+        _ => Op::Page(a),
     }
 }
 

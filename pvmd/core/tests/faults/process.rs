@@ -7,8 +7,9 @@ use pvm_wire::encoding::XDR_WORD;
 use pvm_wire::message::Assembled;
 use pvm_wire::protocol::{ConnectRequest, EnrolRequest};
 use pvm_wire::{FragmentHeader, HostIndex, Message, MessageHeader, Reassembler, Tid};
-use pvmd_core::event::{ConnId, Cookie};
+use pvmd_core::event::{ConnId, Cookie, Work};
 use std::collections::VecDeque;
+use std::time::Duration;
 
 /// Tag of the programs' own messages.
 pub const USER: i32 = 1;
@@ -47,6 +48,10 @@ pub struct Process {
     pub paused: bool,
     /// It does not read.
     pub stopped: bool,
+    /// It waits for its turn, and is stopped meanwhile.
+    pub held: bool,
+    /// What the kernel says that it has done, and when that was.
+    pub work: (Work, Duration),
     /// It has asked to leave.
     pub leaving: bool,
     pub dead: bool,
@@ -73,6 +78,8 @@ impl Process {
             inbox: VecDeque::new(),
             paused: false,
             stopped: false,
+            held: false,
+            work: (Work::default(), Duration::ZERO),
             leaving: false,
             dead: false,
             status: 0,
@@ -86,6 +93,11 @@ impl Process {
     /// Whether it is a task that can be told to do something.
     pub fn is_at_work(&self) -> bool {
         !self.dead && !self.leaving && self.tid.is_some() && matches!(self.role, Role::Task)
+    }
+
+    /// Whether it reads what comes.
+    pub fn is_running(&self) -> bool {
+        !self.stopped && !self.held
     }
 
     /// Whether its daemon reads what it writes. The end of one that has hung up is looked for in any case.

@@ -4,8 +4,15 @@ use crate::plan::{Op, Plan};
 use crate::shrink::attempt;
 
 fn check(seed: u64, hosts: u32, ops: &[Op]) {
-    let plan = Plan { seed, hosts, ops: ops.to_vec() };
-    if let Err(reason) = attempt(&plan) {
+    attempt_plan(&Plan { seed, hosts, turns: false, ops: ops.to_vec() });
+}
+
+fn check_with_turns(seed: u64, hosts: u32, ops: &[Op]) {
+    attempt_plan(&Plan { seed, hosts, turns: true, ops: ops.to_vec() });
+}
+
+fn attempt_plan(plan: &Plan) {
+    if let Err(reason) = attempt(plan) {
         panic!("{reason}");
     }
 }
@@ -13,6 +20,7 @@ fn check(seed: u64, hosts: u32, ops: &[Op]) {
 #[test]
 fn nothing_happens() {
     check(1, 4, &[Op::Wait(1_000_000)]);
+    check_with_turns(1, 4, &[Op::Wait(1_000_000)]);
 }
 
 #[test]

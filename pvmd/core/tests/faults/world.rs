@@ -25,6 +25,8 @@ const FRAGMENT: usize = 60_000;
 const SIGKILL: i32 = 9;
 /// `host_timeout` of every daemon.
 pub const TIMEOUT: Duration = Duration::from_secs(3);
+/// How long a team has the turn.
+const SLICE: Duration = Duration::from_millis(50);
 
 /// What is to happen at some time.
 #[derive(Debug)]
@@ -101,6 +103,8 @@ pub struct Host {
 pub struct World {
     pub now: Duration,
     pub random: Random,
+    /// How long a team has the turn, if teams take turns.
+    slice: Option<Duration>,
     pub hosts: BTreeMap<HostIndex, Host>,
     pub processes: BTreeMap<ProcId, Process>,
     pub tids: BTreeMap<Tid, ProcId>,
@@ -124,7 +128,14 @@ fn shown(what: &impl std::fmt::Debug) -> String {
     format!("{what:?}").chars().take(220).collect()
 }
 
-fn config(index: HostIndex, name: &str, capability: u32, hostfile: Hostfile, seed: u64) -> Config {
+fn config(
+    index: HostIndex,
+    name: &str,
+    capability: u32,
+    hostfile: Hostfile,
+    seed: u64,
+    slice: Option<Duration>,
+) -> Config {
     Config {
         index,
         name: name.to_owned(),
@@ -143,7 +154,7 @@ fn config(index: HostIndex, name: &str, capability: u32, hostfile: Hostfile, see
         host_timeout: TIMEOUT,
         epoch: Duration::ZERO,
         debug_mask: 0,
-        slice: None,
+        slice,
         wake_time: Duration::from_micros(3),
         hosting: Hosting { timeout: Duration::from_secs(60), ..Hosting::default() },
         limits: Limits::default(),
@@ -152,7 +163,7 @@ fn config(index: HostIndex, name: &str, capability: u32, hostfile: Hostfile, see
 
 impl World {
     /// A master whose hostfile names `hosts − 1` more.
-    pub fn new(seed: u64, hosts: u32) -> Self {
+    pub fn new(seed: u64, hosts: u32, turns: bool) -> Self {
         let specs = (2..=hosts).map(|i| HostSpec {
             name: format!("node{i}"),
             options: HostOptions {
@@ -167,6 +178,7 @@ impl World {
         let mut world = Self {
             now: Duration::ZERO,
             random: Random::new(seed),
+            slice: turns.then_some(SLICE),
             hosts: BTreeMap::new(),
             processes: BTreeMap::new(),
             tids: BTreeMap::new(),
@@ -186,7 +198,7 @@ impl World {
 
     fn add_daemon(&mut self, index: HostIndex, name: &str, capability: u32, hostfile: Hostfile) {
         let seed = self.random.below(u64::MAX);
-        let mut core = Core::new(config(index, name, capability, hostfile, seed), self.now);
+        let mut core = Core::new(config(index, name, capability, hostfile, seed, self.slice), self.now);
         let actions = core.start(self.now);
         let (name, conns) = (name.to_owned(), BTreeMap::new());
         let host = Host { core, name, conns, exiting: false, cleared: false, armed: None };
@@ -274,6 +286,8 @@ impl World {
     pub fn feed(&mut self, host: HostIndex, event: Event) {
         let Some(found) = self.hosts.get_mut(&host).filter(|host| !host.exiting) else { return };
         let actions = found.core.handle(event, self.now);
+        let checked = found.core.check();
+        self.note_check(host, checked);
         self.carry_out(host, actions);
     }
 
@@ -281,15 +295,31 @@ impl World {
         let Some(found) = self.hosts.get_mut(&host).filter(|host| !host.exiting) else { return };
         found.armed = None;
         let actions = found.core.handle_timeout(self.now);
+        let checked = found.core.check();
+        self.note_check(host, checked);
         self.carry_out(host, actions);
     }
 
+    fn note_check(&mut self, host: HostIndex, checked: Result<(), String>) {
+        if let Err(fault) = checked {
+            self.journal.fault(format!("host {host}: {fault}"));
+        }
+    }
+
     fn carry_out(&mut self, host: HostIndex, actions: Vec<Action>) {
+        let mut readings = Vec::new();
         for action in actions {
             if self.traced {
                 println!("    {host}: {}", shown(&action));
             }
-            self.act(host, action);
+            match action {
+                Action::ReadUsage { pids } => readings.push(pids),
+                action => self.act(host, action),
+            }
+        }
+        for pids in readings {
+            let usage = self.usage(host, &pids);
+            self.feed(host, usage);
         }
         let Some(found) = self.hosts.get_mut(&host) else { return };
         if let Some(deadline) = found.core.deadline()
@@ -420,7 +450,9 @@ impl World {
     }
 
     pub fn hear_soon(&mut self, id: ProcId) {
-        let Some(process) = self.processes.get_mut(&id).filter(|process| !process.stopped) else { return };
+        let Some(process) = self.processes.get_mut(&id).filter(|process| process.is_running()) else {
+            return;
+        };
         if !process.inbox.is_empty() && !std::mem::replace(&mut process.hear_due, true) {
             self.later(5..60, Happening::Hear(id));
         }
@@ -455,7 +487,7 @@ impl World {
         let Some(process) = self.processes.get_mut(&id) else { return };
         process.hear_due = false;
         for _ in 0..=self.random.below(8) {
-            let reading = |process: &&mut Process| !process.stopped && !process.dead;
+            let reading = |process: &&mut Process| process.is_running() && !process.dead;
             let Some(process) = self.processes.get_mut(&id).filter(reading) else { return };
             let Some((header, data)) = process.inbox.pop_front() else { break };
             let bytes = pvm_wire::FragmentHeader::SIZE + data.len();

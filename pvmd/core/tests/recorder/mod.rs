@@ -85,6 +85,7 @@ impl Recorder {
 
     pub fn feed(&mut self, event: Event) {
         let actions = self.core.handle(event, self.now);
+        self.core.check().expect("a sound state");
         self.actions.extend(actions);
     }
 
@@ -92,6 +93,7 @@ impl Recorder {
     pub fn pass(&mut self, time: Duration) {
         self.now += time;
         let actions = self.core.handle_timeout(self.now);
+        self.core.check().expect("a sound state");
         self.actions.extend(actions);
     }
 

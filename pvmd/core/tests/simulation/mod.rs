@@ -272,6 +272,7 @@ impl Cluster {
     fn feed(&mut self, host: HostIndex, event: Event) {
         let Some(core) = self.daemons.get_mut(&host) else { return };
         let actions = core.handle(event, self.now);
+        core.check().expect("a sound state");
         self.carry_out(host, actions);
     }
 
@@ -279,6 +280,7 @@ impl Cluster {
         let Some(core) = self.daemons.get_mut(&host) else { return };
         if core.deadline().is_some_and(|deadline| deadline <= self.now) {
             let actions = core.handle_timeout(self.now);
+            core.check().expect("a sound state");
             self.carry_out(host, actions);
         }
     }

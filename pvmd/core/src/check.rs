@@ -1,0 +1,102 @@
+//! What must hold of a daemon's state between any two events; simulators check it after each.
+
+use super::tasks::{ConnState, Origin, Task};
+use super::teams::{TeamId, takes_turns};
+use super::{Core, Timer};
+use std::collections::{BTreeMap, BTreeSet};
+
+impl Core {
+    /// Whether the tables agree with each other and with themselves; says what does not.
+    pub fn check(&self) -> Result<(), String> {
+        if !self.actions.is_empty() || !self.loopback.is_empty() {
+            return Err("something is left to be done".to_owned());
+        }
+        self.tasks.check()?;
+        self.tasks.iter().try_for_each(|task| self.check_task(task))?;
+        self.check_conns()?;
+        self.check_requests()?;
+        self.check_teams()
+    }
+
+    fn check_task(&self, task: &Task) -> Result<(), String> {
+        let tid = task.tid;
+        let claims = [
+            (tid.host() == Some(self.config.index), "is another host's"),
+            (
+                task.conn
+                    .is_none_or(|conn| self.conns.get(&conn).is_some_and(|conn| conn.tid() == Some(tid))),
+                "has a connection that is not its own",
+            ),
+            (task.conn.is_none() || task.enrolled, "is connected without having enrolled"),
+            (task.backlog.is_empty() || !task.enrolled, "has enrolled, and fragments wait for that"),
+            (
+                task.exec.is_none_or(|(exec, _)| self.execs.contains_key(&exec)),
+                "is started for an operation that is over",
+            ),
+            (
+                task.last_words.is_none_or(|key| self.timers.get(&key) == Some(&Timer::LastWords(tid))),
+                "waits for a timer that is not set",
+            ),
+        ];
+        first_false(&claims).map_or(Ok(()), |what| Err(format!("task {tid} {what}: {task:?}")))
+    }
+
+    fn check_conns(&self) -> Result<(), String> {
+        for (&id, conn) in &self.conns {
+            let is_known = match conn.state {
+                ConnState::Enrolled(tid) => self.tasks.get(tid).is_some_and(|task| task.conn == Some(id)),
+                ConnState::Newborn(tid) => self.tasks.get(tid).is_some_and(|task| task.channel == Some(id)),
+                _ => true,
+            };
+            if !is_known {
+                return Err(format!("connection {} is of no task: {conn:?}", id.0));
+            }
+        }
+        Ok(())
+    }
+
+    /// Requests wait only for daemons that can answer, or whose loss the master has still to announce.
+    fn check_requests(&self) -> Result<(), String> {
+        let is_reached = |host| self.links.contains_key(&host) || self.hosts.contains(host);
+        let lost = self.pending.values().find(|(host, _)| !is_reached(*host));
+        lost.map_or(Ok(()), |lost| Err(format!("an answer is awaited from a host that is out: {lost:?}")))
+    }
+
+    /// The scheduler's processes are those of the tasks that take turns; teams have the tasks that say so.
+    fn check_teams(&self) -> Result<(), String> {
+        let scheduler = &self.teams.scheduler;
+        scheduler.check()?;
+        let members: BTreeSet<(TeamId, i32)> =
+            scheduler.teams().flat_map(|(team, pids, _)| pids.iter().map(move |&pid| (team, pid))).collect();
+        let of = |task: &Task| (task.team, task.pid);
+        let children = self.tasks.iter().filter(|task| task.origin == Origin::Child && !task.manager);
+        let children: BTreeSet<(TeamId, i32)> = children.map(of).collect();
+        if let Some(stranger) = members.difference(&children).next() {
+            return Err(format!("no task has the process that takes turns: {stranger:?}"));
+        }
+        if self.config.slice.is_some() {
+            // A task may enrol before its start is known.
+            let is_started = |task: &Task| takes_turns(task) && task.exec.is_none();
+            let missing = self.tasks.iter().find(|task| is_started(task) && !members.contains(&of(task)));
+            if let Some(task) = missing {
+                return Err(format!("a task does not take turns: {task:?}"));
+            }
+        }
+        let mut sizes: BTreeMap<TeamId, usize> = BTreeMap::new();
+        for task in self.tasks.iter().filter(|task| task.team != TeamId::default()) {
+            *sizes.entry(task.team).or_default() += 1;
+        }
+        if sizes != self.teams.sizes() {
+            return Err(format!(
+                "teams have {sizes:?} tasks, and are thought to have {:?}",
+                self.teams.sizes()
+            ));
+        }
+        let forgotten = scheduler.totals().keys().find(|team| !sizes.contains_key(team));
+        forgotten.map_or(Ok(()), |team| Err(format!("an account is kept of {team:?}, which is gone")))
+    }
+}
+
+fn first_false(claims: &[(bool, &'static str)]) -> Option<&'static str> {
+    claims.iter().find(|(holds, _)| !holds).map(|&(_, claim)| claim)
+}
