@@ -2,18 +2,20 @@
 //!
 //! Every node has a process of every job. A job's processes compute for about a grain, exchange messages with their two
 //! neighbours on a ring, and go on when both have answered.
+//!
+//! Demand-based scheduling is the daemon's: each node runs its [`pvm_sched::coscheduling::Coscheduler`], which holds processes by
+//! priorities. What the kernel does with the others is a model ([`processor`]).
 
+mod model;
 mod order;
+mod processor;
+
+pub use model::simulate;
 
 use super::{Runs, cell, series, text};
-use crate::engine::{Engine, Time, seconds, to_seconds};
-use crate::random::Random;
 use crate::report::{Plot, Report, Table};
 use crate::settings;
-use crate::stats::jain;
-use order::{gang_slice, local_next};
-use pvm_sched::coscheduling::{Arrival, Epoch, Node, TwoPhase};
-use std::time::Duration;
+use pvm_sched::coscheduling::TwoPhase;
 
 /// What can be set.
 #[derive(Clone, Debug, clap::Args)]
@@ -60,26 +62,45 @@ pub enum Policy {
     Local,
     /// Each node by itself; a process that waits blocks, and has to queue when it wakes.
     Blocking,
-    /// Two-phase blocking, and who wakes is preferred.
+    /// Two-phase blocking, and the kernel favours processes that wake.
     Implicit,
-    /// Two-phase blocking, and messages switch by the epoch rule.
+    /// The same under the daemons' coscheduler.
     Demand,
+    /// Waiting processes spin, under the daemons' coscheduler.
+    DemandSpinning,
     /// All nodes run the same job in the same slice.
     Gang,
 }
 
 impl Policy {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Local, Self::Blocking, Self::Implicit, Self::Demand, Self::Gang];
+    pub const ALL: [Self; 6] =
+        [Self::Local, Self::Blocking, Self::Implicit, Self::Demand, Self::DemandSpinning, Self::Gang];
 
     fn name(self) -> &'static str {
         match self {
             Self::Local => "local, spinning",
             Self::Blocking => "local, blocking",
             Self::Implicit => "implicit",
-            Self::Demand => "demand-based, epochs",
+            Self::Demand => "demand-based",
+            Self::DemandSpinning => "demand-based, spinning",
             Self::Gang => "gang",
         }
+    }
+
+    /// Whether the daemons' coscheduler decides which processes are held.
+    fn is_demand(self) -> bool {
+        matches!(self, Self::Demand | Self::DemandSpinning)
+    }
+
+    /// Whether a process that waits keeps the processor until another one is to run.
+    fn spins(self) -> bool {
+        matches!(self, Self::Local | Self::DemandSpinning | Self::Gang)
+    }
+
+    /// Whether the kernel favours processes that wake over those that run.
+    fn favours_waking(self) -> bool {
+        matches!(self, Self::Implicit | Self::Demand)
     }
 }
 
@@ -105,349 +126,6 @@ pub struct Outcome {
     pub steps: u64,
     /// Events that happened.
     pub events: u64,
-}
-
-enum Event {
-    /// What a processor does at present ends.
-    Done {
-        node: usize,
-        plan: u64,
-    },
-    /// A time slice ends.
-    Slice {
-        node: usize,
-    },
-    Message {
-        node: usize,
-        job: usize,
-        step: u64,
-        epoch: Epoch,
-    },
-    /// An owner comes, or goes.
-    Owner {
-        node: usize,
-    },
-}
-
-#[derive(Clone, Copy)]
-enum State {
-    /// It has to compute for so long.
-    Ready(Time),
-    Waiting,
-}
-
-#[derive(Clone, Copy)]
-struct Process {
-    state: State,
-    step: u64,
-    /// Messages for this step and, as neighbours may be one ahead, the next: by the last bit of the step.
-    got: [u8; 2],
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Doing {
-    Nothing,
-    Switching,
-    Computing,
-    Spinning,
-}
-
-struct Processor {
-    rule: Node<usize>,
-    wait: TwoPhase,
-    doing: Doing,
-    since: Time,
-    plan: u64,
-    /// Whether the owner has the processor.
-    owned: bool,
-}
-
-struct Simulation<'a> {
-    settings: &'a Settings,
-    case: Case,
-    engine: Engine<Event>,
-    processors: Vec<Processor>,
-    /// Node by node, a process per job.
-    processes: Vec<Vec<Process>>,
-    jobs: Vec<usize>,
-    random: Random,
-    owners: Random,
-    plans: u64,
-    switches: u64,
-    steps: Vec<u64>,
-}
-
-fn ms(value: f64) -> Time {
-    seconds(value / 1000.0)
-}
-
-/// Runs one case.
-pub fn simulate(settings: &Settings, case: Case, seed: u64) -> Outcome {
-    let jobs = settings.jobs as usize;
-    let slack = Duration::from_micros(2 * ms(settings.slice));
-    let processor = |_| Processor {
-        rule: Node::new(slack),
-        wait: TwoPhase::new(Duration::from_micros(ms(settings.switch)), settings.spin),
-        doing: Doing::Nothing,
-        since: 0,
-        plan: 0,
-        owned: false,
-    };
-    let waiting = Process { state: State::Ready(0), step: 0, got: [0; 2] };
-    let mut simulation = Simulation {
-        settings,
-        case,
-        engine: Engine::new(),
-        processors: (0..settings.nodes).map(processor).collect(),
-        processes: vec![vec![waiting; jobs]; settings.nodes as usize],
-        jobs: (0..jobs).collect(),
-        random: Random::part(seed, 8),
-        owners: Random::part(seed, 13),
-        plans: 0,
-        switches: 0,
-        steps: vec![0; jobs],
-    };
-    simulation.run();
-    simulation.finish()
-}
-
-impl Simulation<'_> {
-    fn run(&mut self) {
-        let slice = self.slice_time();
-        for node in 0..self.processors.len() {
-            for job in 0..self.jobs.len() {
-                self.processes[node][job].state = State::Ready(self.grain());
-            }
-            // Only gang scheduling has the slices end everywhere at once, and begins with the same job.
-            let gang = self.case.policy == Policy::Gang;
-            let first = if gang { slice } else { 1 + self.random.below(slice as usize) as Time };
-            let job = if gang { 0 } else { self.random.below(self.jobs.len()) };
-            self.engine.at(first, Event::Slice { node });
-            self.dispatch(node, Some(job), false);
-            if self.settings.idle > 0.0 {
-                let visit = seconds(self.owners.exponential(self.settings.idle));
-                self.engine.at(visit, Event::Owner { node });
-            }
-        }
-        let end = seconds(self.settings.time);
-        while let Some(event) = self.engine.next_event() {
-            if self.engine.now() > end {
-                return;
-            }
-            match event {
-                Event::Done { node, plan } if self.processors[node].plan == plan => self.done(node),
-                Event::Done { .. } => {}
-                Event::Slice { node } => self.slice(node),
-                Event::Owner { node } => self.owner(node),
-                Event::Message { node, job, step, epoch } => self.message(node, job, step, epoch),
-            }
-        }
-    }
-
-    fn grain(&mut self) -> Time {
-        let v = self.settings.variation.clamp(0.0, 1.0);
-        ms(self.case.grain * self.random.between(1.0 - v, 1.0 + v)).max(1)
-    }
-
-    fn running(&self, node: usize) -> Option<usize> {
-        self.processors[node].rule.running()
-    }
-
-    fn is_ready(&self, node: usize, job: usize) -> bool {
-        matches!(self.processes[node][job].state, State::Ready(_))
-    }
-
-    /// The processor is to do this until then, or for ever.
-    fn plan(&mut self, node: usize, doing: Doing, time: Option<Time>) {
-        self.plans += 1;
-        let processor = &mut self.processors[node];
-        processor.doing = doing;
-        processor.since = self.engine.now();
-        processor.plan = self.plans;
-        if let Some(time) = time {
-            self.engine.after(time, Event::Done { node, plan: self.plans });
-        }
-    }
-
-    /// Settles what the processor has done so far.
-    fn settle(&mut self, node: usize) {
-        let elapsed = self.engine.now() - self.processors[node].since;
-        self.processors[node].since = self.engine.now();
-        self.processors[node].rule.charge(Duration::from_micros(elapsed));
-        if let (Doing::Computing, Some(job)) = (self.processors[node].doing, self.running(node))
-            && let State::Ready(left) = &mut self.processes[node][job].state
-        {
-            *left = left.saturating_sub(elapsed);
-        }
-    }
-
-    /// A job, or none, is on the processor from now on.
-    fn dispatch(&mut self, node: usize, job: Option<usize>, slice_ended: bool) {
-        let before = self.running(node);
-        self.settle(node);
-        let rule = &mut self.processors[node].rule;
-        if slice_ended {
-            rule.slice_ended(job);
-        } else {
-            rule.dispatch(job);
-        }
-        self.switched(node, before);
-    }
-
-    /// The rule has another job running, or still the same.
-    fn switched(&mut self, node: usize, before: Option<usize>) {
-        let now = self.running(node);
-        if now == before {
-            return;
-        }
-        if now.is_none() {
-            self.plan(node, Doing::Nothing, None);
-            return;
-        }
-        self.switches += 1;
-        let cost = ms(self.settings.switch);
-        self.plan(node, Doing::Switching, Some(cost));
-    }
-
-    /// The running process goes on with what it has to do.
-    fn go(&mut self, node: usize) {
-        let Some(job) = self.running(node) else { return };
-        match self.processes[node][job].state {
-            State::Ready(left) => self.plan(node, Doing::Computing, Some(left)),
-            State::Waiting => {
-                let spin = match self.case.policy {
-                    Policy::Blocking => Some(0),
-                    Policy::Local | Policy::Gang => None,
-                    Policy::Implicit | Policy::Demand => {
-                        Some(self.processors[node].wait.spin().as_micros() as Time)
-                    }
-                };
-                self.plan(node, Doing::Spinning, spin);
-            }
-        }
-    }
-
-    fn done(&mut self, node: usize) {
-        self.settle(node);
-        let Some(job) = self.running(node) else { return };
-        match self.processors[node].doing {
-            Doing::Nothing => {}
-            Doing::Switching => self.go(node),
-            Doing::Computing => {
-                self.exchange(node, job);
-                self.advance(node, job);
-                self.go(node);
-            }
-            Doing::Spinning => {
-                let next = local_next(&self.jobs, Some(job), |job| self.is_ready(node, job));
-                self.dispatch(node, next, false);
-            }
-        }
-    }
-
-    /// An owner comes, and nothing of the jobs runs there, or goes.
-    fn owner(&mut self, node: usize) {
-        let owned = !self.processors[node].owned;
-        let mean = if owned { self.settings.visit } else { self.settings.idle };
-        let next = seconds(self.owners.exponential(mean)).max(1);
-        self.engine.after(next, Event::Owner { node });
-        self.processors[node].owned = owned;
-        if owned {
-            self.dispatch(node, None, false);
-        } else {
-            let next = self.next(node, None);
-            self.dispatch(node, next, false);
-        }
-    }
-
-    /// Whose turn it is by the time slices.
-    fn next(&self, node: usize, running: Option<usize>) -> Option<usize> {
-        if self.case.policy == Policy::Gang {
-            let micros = Duration::from_micros;
-            return gang_slice(micros(self.engine.now()), micros(self.slice_time()), self.jobs.len());
-        }
-        // Who waits and has not blocked takes its turn like the others.
-        let spins = self.case.policy == Policy::Local;
-        local_next(&self.jobs, running, |job| spins || self.is_ready(node, job)).or(running)
-    }
-
-    fn slice_time(&self) -> Time {
-        ms(self.settings.slice).max(1)
-    }
-
-    /// A process has computed its step: it tells its neighbours, and waits.
-    fn exchange(&mut self, node: usize, job: usize) {
-        let nodes = self.processors.len();
-        let epoch = self.processors[node].rule.epoch();
-        let step = self.processes[node][job].step;
-        self.processes[node][job].state = State::Waiting;
-        for neighbour in [(node + 1) % nodes, (node + nodes - 1) % nodes] {
-            self.engine
-                .after(ms(self.settings.latency), Event::Message { node: neighbour, job, step, epoch });
-        }
-    }
-
-    /// If both neighbours have answered, the process begins its next step.
-    fn advance(&mut self, node: usize, job: usize) -> bool {
-        let process = &mut self.processes[node][job];
-        let parity = (process.step % 2) as usize;
-        if !matches!(process.state, State::Waiting) || process.got[parity] < 2 {
-            return false;
-        }
-        process.got[parity] = 0;
-        process.step += 1;
-        self.steps[job] += 1;
-        let grain = self.grain();
-        self.processes[node][job].state = State::Ready(grain);
-        true
-    }
-
-    fn message(&mut self, node: usize, job: usize, step: u64, epoch: Epoch) {
-        self.processes[node][job].got[(step % 2) as usize] += 1;
-        if !self.advance(node, job) || self.processors[node].owned {
-            return;
-        }
-        let before = self.running(node);
-        if before == Some(job) {
-            if self.processors[node].doing == Doing::Spinning {
-                self.settle(node);
-                self.go(node);
-            }
-            self.processors[node].rule.arrived(job, epoch, false);
-        } else if before.is_none() && self.case.policy != Policy::Gang {
-            self.dispatch(node, Some(job), false);
-        } else if self.case.policy == Policy::Demand || self.case.policy == Policy::Implicit {
-            self.settle(node);
-            // Implicitly every wake-up counts as new; what remains of the rule is its fairness.
-            let rule = &mut self.processors[node].rule;
-            let epoch = if self.case.policy == Policy::Demand { epoch } else { rule.epoch().next(0) };
-            if rule.arrived(job, epoch, false) == Arrival::Switch {
-                self.switched(node, before);
-            }
-        }
-    }
-
-    fn slice(&mut self, node: usize) {
-        self.engine.after(self.slice_time(), Event::Slice { node });
-        if !self.processors[node].owned {
-            let next = self.next(node, self.running(node));
-            self.dispatch(node, next, true);
-        }
-    }
-
-    fn finish(self) -> Outcome {
-        let steps: u64 = self.steps.iter().sum();
-        // A step on a machine of one's own: the slowest of the processes near by, and the messages' way.
-        let step = (self.case.grain * (1.0 + self.settings.variation / 2.0) + self.settings.latency) / 1000.0;
-        let done = steps as f64 / self.processors.len() as f64 * step;
-        Outcome {
-            slowdown: to_seconds(seconds(self.settings.time)) / done.max(1e-9),
-            fairness: jain(self.steps.iter().map(|&steps| steps as f64)),
-            switches: self.switches as f64 / self.processors.len() as f64 / self.settings.time.max(1e-9),
-            steps,
-            events: self.engine.happened(),
-        }
-    }
 }
 
 /// Runs the experiment.
@@ -560,7 +238,7 @@ mod tests {
     #[test]
     fn a_report() {
         let report = run(&Settings { time: 0.05, ..settings() }, &Runs::quiet(1, 2));
-        assert_eq!(report.tables[0].rows.len(), 5);
+        assert_eq!(report.tables[0].rows.len(), 6);
         assert!(report.plots.iter().all(|plot| plot.svg().is_ok()));
     }
 }
