@@ -39,9 +39,12 @@ fn models() -> Vec<Model> {
         models.push(("jobs under EASY".to_owned(), size, Box::new(move || easy(size))));
     }
     for size in [100, 1000, 10_000, 100_000] {
-        for kind in [Kind::Local, Kind::Sender, Kind::Bidding, Kind::UpDown, Kind::Hierarchical, Kind::Pull] {
+        for kind in [Kind::Local, Kind::Sender, Kind::Bidding, Kind::UpDown, Kind::Hierarchical] {
             models.push((format!("allocation, {kind:?}"), size, Box::new(move || allocate(kind, size))));
         }
+    }
+    for size in [100, 1000] {
+        models.push(("allocation, Pull".to_owned(), size, Box::new(move || allocate(Kind::Pull, size))));
     }
     models
 }

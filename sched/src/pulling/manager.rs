@@ -216,6 +216,9 @@ impl<H: Copy + Ord + Debug> Manager<H> {
 
     /// The first of those that wait who can be given something.
     fn next_to_serve(&self) -> Option<usize> {
+        if self.held.is_empty() {
+            return None;
+        }
         let unheard = self.unheard();
         self.held.iter().position(|&(host, _)| self.t_c > 0 && self.most(host, unheard) > 0)
     }
