@@ -231,7 +231,7 @@ impl Side {
         // P as it is without a setting, since the machines of tests have another; and room for the largest batch.
         let target = 4 * thread::available_parallelism()?.get();
         let mut plan = Plan::of(installation)
-            .variable("PVM_TASK_TARGET", &target.to_string())
+            .variable("PVM_TASK_TARGET", target.to_string())
             .variable("PVM_TASK_LIMIT", "10000");
         if let Some(network) = network {
             let hosts: Vec<String> = (1..network.count()).map(|host| network.line(host, "") + "\n").collect();
