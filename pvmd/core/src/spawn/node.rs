@@ -223,6 +223,8 @@ impl Core {
                 info!(%tid, file = %task.name.display(), error = error.name(), reason, "task not started");
                 self.outputs.remove(&cookie);
                 if let Some(task) = self.tasks.remove(tid) {
+                    // A process may have enrolled in its place.
+                    self.part_team((task.team, task.pid), true);
                     self.teams.dismiss(task.team);
                 }
                 if manager {
