@@ -154,7 +154,7 @@ tags! {
         /// For so many nanoseconds the caller spins at present before it sleeps. Answer to [`Tcx::Spin`].
         Spin = 20,
         /// Asks that the caller is told of hosts that are lost and tasks that signals end
-        /// ([`crate::incident::IncidentRequest`]); answered by 0.
+        /// ([`crate::calls::state::IncidentRequest`]); answered by 0.
         Incidents = 21,
         /// All has gone well: the daemons remove their logs when the virtual machine ends.
         DiscardLogs = 22,

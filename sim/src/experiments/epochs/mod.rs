@@ -4,7 +4,7 @@
 //! neighbours on a ring, and go on when both have answered.
 //!
 //! Demand-based scheduling is the daemon's: each node runs its [`pvm_sched::coscheduling::Coscheduler`], which holds processes by
-//! priorities. What the kernel does with the others is a model ([`processor`]).
+//! priorities. What the kernel does with the others is a model (`processor.rs`).
 
 mod model;
 mod order;
