@@ -110,7 +110,7 @@ impl Task {
         self.receive(Wait::Poll, from.into(), tag.into())
     }
 
-    /// Waits for a message for this long. With a time of up to 250 µs it looks at all that comes, but at no more than one new message of each sender.
+    /// Waits for a message for this long. With a time of up to 2 ms it looks at all that comes, but at no more than one new message of each sender.
     pub fn recv_timeout(
         &mut self,
         from: impl Into<Source>,

@@ -98,7 +98,9 @@ fn polls_show_messages_in_the_order_the_original_shows_them() {
     let apart = Plan::of(&ours).path(path).local_hosts(3).start();
     apart.console_with_hosts(3).quit();
     let unshared = Plan::of(&ours).path(path).variable("PVM_SHM", "0").start();
-    for (call, microseconds) in [("nrecv", "0"), ("probe", "0"), ("trecv", "0"), ("trecv", "200")] {
+    for (call, microseconds) in
+        [("nrecv", "0"), ("probe", "0"), ("trecv", "0"), ("trecv", "200"), ("trecv", "2000")]
+    {
         for route in [&["direct"][..], &[]] {
             let arguments = [&[call, "5", "2000", microseconds], route].concat();
             let most = early(&theirs, &programs, &arguments).max(FEW);
