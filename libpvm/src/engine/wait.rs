@@ -41,7 +41,7 @@ pub trait Waiter {
     fn await_input(&mut self, deadline: Option<Instant>) -> std::result::Result<bool, Self::Error>;
 }
 
-/// Sleeps until something comes or the time is over; whether something may have come. The daemon is told before, if it is to know.
+/// Sleeps until something comes or the time is over; whether something may have come. Tells the daemon first, if it wants to know.
 pub fn sleep<W: Waiter>(waiter: &mut W, deadline: Option<Instant>) -> std::result::Result<bool, W::Error> {
     let tells_sleep = waiter.with(|engine| {
         engine.tell_waiting()?;
@@ -60,7 +60,7 @@ pub fn sleep<W: Waiter>(waiter: &mut W, deadline: Option<Instant>) -> std::resul
     Ok(came)
 }
 
-/// Sleeps where others are stopped meanwhile: if it is beyond `soon` the daemon is told, so that it lets them run.
+/// Sleeps where others are stopped meanwhile. A sleep beyond `soon` is reported to the daemon, so that it lets them run.
 fn sleep_and_tell<W: Waiter>(
     waiter: &mut W,
     soon: Instant,

@@ -17,7 +17,7 @@ impl HostLoad {
         self.peak = self.peak.max(running);
     }
 
-    /// How busy the cores were since the last reading, whoever kept them busy.
+    /// How busy the cores were since the last reading, with work of any program.
     pub fn read(&mut self, busy_cores: f64, running: usize) {
         self.busy_cores = if busy_cores.is_finite() { busy_cores } else { 0.0 };
         self.most_running = std::mem::replace(&mut self.peak, running).max(running);
@@ -27,7 +27,7 @@ impl HostLoad {
         self.busy_cores
     }
 
-    /// The part of so many cores that others than the programs keep busy.
+    /// The part of this number of cores that other programs keep busy.
     pub fn outside(&self, cores: u32) -> f64 {
         // Each program may account for one busy core; what is busy beyond that is not ours.
         let busy = (self.busy_cores - self.most_running as f64).max(0.0);

@@ -2,7 +2,7 @@
 //!
 //! A host with more teams and tasks than cores gives each team the processor in turn, and a message from another host may
 //! bring its receiver's team onto it out of turn. [`pvm_sched::coscheduling`] decides that. Here is which task belongs to which
-//! team, what the scheduler is told, and what is done about its decisions.
+//! team, the scheduler's input, and what is done about its decisions.
 
 use super::event::{Action, Work};
 use super::flow::Source;
@@ -308,7 +308,7 @@ impl Core {
         }
     }
 
-    /// A task waits, and has sent to these by direct routes: their hosts are told, as if the messages had passed by here.
+    /// A task waits, and has sent to these by direct routes: reports that to their hosts, as if the messages had passed by here.
     pub(super) fn on_waiting(&mut self, tid: Tid, receivers: Vec<Tid>) {
         let mut hosts: BTreeMap<HostIndex, Vec<Tid>> = BTreeMap::new();
         for other in receivers.into_iter().take(BATCH_MAX) {

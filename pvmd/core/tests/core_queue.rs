@@ -123,7 +123,7 @@ impl Home {
         self.manager = (self.r.enrol(pid, cookie.0).0, cookie);
     }
 
-    /// The parent queues so many tasks, each of which may be started so many times more.
+    /// The parent queues this number of tasks, each with this number of restarts.
     fn queue(&mut self, count: i32, restarts: i32, spawn: SpawnRequest) -> i32 {
         let spawn = SpawnRequest { file: "program".into(), count, ..spawn };
         let request = QueueRequest { context: NOTICES.0, tag: NOTICES.1, restarts, spawn };
@@ -146,7 +146,7 @@ impl Home {
         self.decide(&BatchMsg::Grant { batch, host, n, terms: None });
     }
 
-    /// The manager was asked to place so many; the batch.
+    /// How many tasks the manager was asked to place; the batch.
     fn placed(&mut self, expected: u64) -> BatchId {
         match self.said.remove(0) {
             BatchMsg::Place { batch, count, soft: false, .. } if count == expected => batch,

@@ -100,7 +100,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whoever has least gets the next slice: teams that always want the processor stay within one slice of each other.
+        /// The team with the least gets the next slice: teams that always want the processor stay within one slice of each other.
         #[test]
         fn turns_even_the_accounts_out(teams in 1..8_u8, slices in proptest::collection::vec(1..50_u32, 1..200)) {
             let teams: Vec<u8> = (0..teams).collect();

@@ -70,7 +70,7 @@ impl<T: Copy + Ord + Debug> Node<T> {
         }
     }
 
-    /// The same node with a name of its own, by which equal counts are told apart.
+    /// The same node with a name of its own, by which equal counts are ordered.
     #[must_use]
     pub fn named(self, name: u32) -> Self {
         Self { name, ..self }

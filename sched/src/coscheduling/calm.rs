@@ -147,7 +147,7 @@ mod tests {
 
     const SLICE: Duration = Duration::from_millis(50);
 
-    /// A process that has worked for this part of a slice, in so many stretches.
+    /// A process that has worked for this part of a slice, in this number of stretches.
     fn work(part: u32, stretches: u64) -> Work {
         Work { time: SLICE / part, sleeps: stretches, waits: Duration::ZERO }
     }

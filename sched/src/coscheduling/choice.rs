@@ -25,7 +25,7 @@ pub struct Choice<T> {
     pub user: Option<T>,
 }
 
-/// Chooses among `candidates` for so many cores, while `running` has the turn. A team that sleeps needs no core, and has the slot back
+/// Chooses among `candidates` for this number of cores, while `running` has the turn. A team that sleeps needs no core, and has the slot back
 /// at once when it wakes; in the meantime the one with the least account uses it.
 pub fn choose<T: Copy + Ord>(candidates: &[Candidate<T>], running: Option<T>, cores: usize) -> Choice<T> {
     let (first, mut others): (Vec<&Candidate<T>>, Vec<&Candidate<T>>) =

@@ -97,7 +97,7 @@ enum Then {
 /// ([`super::boost`]). A slice's end is decided with a reading of what everybody has used: if nothing is gained by turns, or the
 /// processor has time for all, everybody runs for a slice; otherwise the team with the least account has the turn.
 ///
-/// A team pays for the CPU time that its processes have used, whoever had the turn, and for what the daemon has used to pass its
+/// A team pays for the CPU time that its processes have used, in any team's turn, and for what the daemon has used to pass its
 /// messages on. Where processes that wait for their turn are stopped, nobody else uses what a team leaves: there a turn costs its time,
 /// and a team of which all processes sleep lends its slot.
 #[derive(Clone, Debug)]

@@ -32,7 +32,7 @@ requests! {
         tid: Tid,
     }
 
-    /// Send a task a signal (`pvm_sendsig`). One that has ended gets nothing, and nobody is told.
+    /// Send a task a signal (`pvm_sendsig`). A task that has ended gets nothing, without an error.
     SendSignal = Tm::SendSig; {
         /// The task.
         tid: Tid,

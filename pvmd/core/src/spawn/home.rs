@@ -258,7 +258,7 @@ impl Core {
         }
     }
 
-    /// Has what waits handed out, so many tasks more than before, unless the parent has to take its notices first.
+    /// Has the waiting tasks handed out, `more` of them new, unless the parent has to take its notices first.
     pub(super) fn hand_out(&mut self, id: SpawnId, more: u32) {
         let waits = self.spawns.get(&id).is_some_and(|spawn| spawn.placing.waiting() > 0);
         if waits && !self.is_held(id) {

@@ -154,7 +154,7 @@ impl Core {
         Some(Node { host, capability: entry.capability, limit: entry.task_limit })
     }
 
-    /// The manager has decided: this node gets so many.
+    /// The manager has decided how many this node gets.
     pub(super) fn on_grant(
         &mut self,
         manager: Tid,

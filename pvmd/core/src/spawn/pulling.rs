@@ -54,7 +54,7 @@ impl Core {
         self.load.outside(self.config.cores)
     }
 
-    /// How busy the cores of this host are, whoever keeps them busy.
+    /// How busy the cores of this host are, with work of any program.
     pub(crate) fn on_load(&mut self, busy_cores: f64) {
         self.load.read(busy_cores, self.running());
         self.on_room();

@@ -60,7 +60,7 @@ pub(super) enum Effect<'a> {
     LeaveLine,
     /// This manager has no more to do with it.
     Free(Tid),
-    /// Tell this manager that so many more wait.
+    /// Tell this manager how many more tasks wait.
     TellMore(Tid, u32),
     /// Divide what waits among the nodes, if all else is settled.
     Divide,
@@ -68,7 +68,7 @@ pub(super) enum Effect<'a> {
     Refuse { error: PvmError, reason: &'a str },
     /// What waits fails while the parent takes its notices.
     Fail(PvmError),
-    /// Nodes that a manager told that tasks wait are told that none do.
+    /// Tell the nodes that know of waiting tasks that none wait.
     CloseNodes,
 }
 

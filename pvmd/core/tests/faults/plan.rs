@@ -12,7 +12,7 @@ pub enum Op {
     Enrol(u32),
     /// A task spawns so many: anywhere, or (the last number is not 0) on a host.
     Spawn(u32, u32, u32),
-    /// A task queues a batch of so many tasks, each of which may be started so many times more.
+    /// A task queues a batch of this number of tasks, each with this number of restarts.
     Queue(u32, u32, u32),
     /// A task cancels a batch.
     CancelBatch(u32, u32),
