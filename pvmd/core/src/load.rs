@@ -12,7 +12,7 @@ pub(crate) struct HostLoad {
 }
 
 impl HostLoad {
-    /// So many programs run now, or are about to.
+    /// The number of programs that run now or are about to.
     pub fn note_running(&mut self, running: usize) {
         self.peak = self.peak.max(running);
     }

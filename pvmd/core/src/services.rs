@@ -245,7 +245,7 @@ impl Core {
     }
 }
 
-/// Who may have a post: one at a time, and only who has it gives it up.
+/// Gives a post to a task, or takes it away: one task has it at a time, and only that task can give it up.
 fn take_post(post: &mut Option<Tid>, tid: Tid, register: bool) -> Result<(), PvmError> {
     match (register, *post) {
         (true, Some(_)) => Err(PvmError::Already),

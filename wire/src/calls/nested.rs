@@ -78,7 +78,7 @@ impl Nested {
     }
 }
 
-/// It is only looked at so far that whoever gets it can read on to its end.
+/// It is checked only as far as its receiver needs to read on to its end.
 impl Field for Nested {
     const LEAST: usize = 4 * HEADER_INTS;
 

@@ -250,7 +250,7 @@ impl Core {
         if let Some((done, nodes)) = self.managers.done.remove(&manager)
             && !self.has_manager(SpawnId(done.number))
         {
-            // Who knows whether it still told them.
+            // The manager may have died before it told the nodes.
             self.tell_nodes_done(done, &nodes);
         }
         if let Some(id) = batch {

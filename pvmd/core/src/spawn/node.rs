@@ -54,7 +54,7 @@ struct Order {
     spawn: SpawnRequest,
 }
 
-/// Who hears what came of it.
+/// The receiver of an order's result.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ExecTo {
     /// The daemon that asked.

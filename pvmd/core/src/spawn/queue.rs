@@ -233,7 +233,7 @@ impl Core {
         self.queue_settled(id);
     }
 
-    /// So many tasks of a batch do not start any more, which is cancelled.
+    /// A batch is cancelled: this number of its tasks will not start.
     pub(super) fn queue_cancelled(&mut self, id: SpawnId, count: u32) {
         let Some(queue) = self.spawns.get_mut(&id).and_then(Spawn::queue_mut) else { return };
         queue.count.cancelled += count;

@@ -3,7 +3,7 @@
 use pvm_wire::{PvmError, Tid};
 use std::fmt;
 
-/// How far a spawn is. Which of its tasks wait, run or have failed is beside this; who hands out those that wait is here.
+/// How far a spawn is: what hands out its waiting tasks. The spawn itself records which of its tasks wait, run or have failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     /// One host was told to start all of it.
@@ -155,7 +155,7 @@ impl State {
     }
 }
 
-/// Who hands out what waits, in a few words for people.
+/// How the waiting tasks are handed out, in a few words for people.
 impl fmt::Display for State {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -47,7 +47,7 @@ pub struct Settings {
     /// Simulated time, s
     #[arg(long, default_value_t = 20.0, value_parser = settings::positive)]
     pub time: f64,
-    /// Mean time that a node is idle between two visits of its owner, s, who has the processor to himself. 0 for no owners
+    /// Mean time that a node is idle between two visits of its owner, s. The owner has the processor alone. 0 for no owners
     #[arg(long, default_value_t = 0.0, value_parser = settings::not_negative)]
     pub idle: f64,
     /// How long an owner stays, s

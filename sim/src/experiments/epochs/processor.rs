@@ -10,7 +10,7 @@ use std::time::Duration;
 /// What a process does when it has the processor.
 #[derive(Clone, Copy, PartialEq)]
 pub enum State {
-    /// It has to compute for so long.
+    /// The time for which it has to compute.
     Ready(Time),
     /// It waits for messages, and spins.
     Spins,
