@@ -7,15 +7,12 @@ INSTALL  = install
 # What is installed has no debug sections; "make install STRIP=true" keeps them.
 STRIP    = strip
 
-# Where cargo leaves what it built. The C libraries are built by themselves: built along with what Rust programs link they would not be
-# optimised across crates, which costs short messages a quarter. In a folder of their own, or each build would undo the other.
-TARGET   = $(or $(CARGO_TARGET_DIR),target)
-BUILD    = $(TARGET)/release
-LIBRARY  = $(TARGET)/libraries/release
+# Where cargo leaves what it built.
+BUILD    = $(or $(CARGO_TARGET_DIR),target)/release
 
 PVM_ARCH    := $(shell sh packaging/pvmgetarch)
 RELEASE     := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
-API_VERSION := $(shell sed -n 's/^.define PVM_VER *"\(.*\)"/\1/p' libpvm/include/pvm3.h)
+API_VERSION := $(shell sed -n 's/^.define PVM_VER *"\(.*\)"/\1/p' libpvm/c/include/pvm3.h)
 
 # What a program that links libpvm3.a needs besides, as `rustc --print native-static-libs` lists it; compilers add
 # libgcc and libc by themselves. From glibc 2.34 on, all but libm are empty.
@@ -59,28 +56,27 @@ SHARED_DIRS = / /bin /include /lib /lib/pkgconfig /share /share/doc /share/man $
 TO    = $(DESTDIR)$(PREFIX)
 FILL  = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@PVM_ARCH@|$(PVM_ARCH)|' -e 's|@RELEASE@|$(RELEASE)|' \
 	-e 's|@API_VERSION@|$(API_VERSION)|' -e 's|@LIBS_PRIVATE@|$(LIBS_PRIVATE)|'
-BUILT = $(BUILD)/pvm $(LIBRARY)/libpvm3.so $(LIBRARY)/libpvm3.a $(FILTERS:%=$(LIBRARY)/%) $(BUILD)/man/man1/pvm.1
+BUILT = $(BUILD)/pvm $(BUILD)/libpvm3.so $(BUILD)/libpvm3.a $(FILTERS:%=$(BUILD)/%) $(BUILD)/man/man1/pvm.1
 
 .PHONY: all build check docs check-install install uninstall help
 
 all: build
 
 build:
-	$(CARGO) build --release --locked -p pvm-console -p pvm-docs
-	$(CARGO) rustc --release --locked -p libpvm --lib --crate-type cdylib,staticlib --target-dir $(TARGET)/libraries
+	$(CARGO) build --release --locked -p pvm-console -p pvm-docs -p libpvm-c
 	$(BUILD)/pvm-docs man $(BUILD)/man
-	$(MAKE) --no-print-directory $(FILTERS:%=$(LIBRARY)/%)
+	$(MAKE) --no-print-directory $(FILTERS:%=$(BUILD)/%)
 
 # Libraries for the linker, whose calls are all in libpvm3.so.3. So libpvm3.so leaves out what the others have: whatever the order of
 # the libraries, and with --as-needed, too, a program names those whose calls it makes.
-$(LIBRARY)/libgpvm3.so.3: $(LIBRARY)/libpvm3.so packaging/filter.sh
+$(BUILD)/libgpvm3.so.3: $(BUILD)/libpvm3.so packaging/filter.sh
 	CC="$(CC)" packaging/filter.sh $< $(@F) libpvm3.so.3 $@ $(GROUPS)
 
-$(LIBRARY)/libfpvm3.so.3: $(LIBRARY)/libpvm3.so packaging/filter.sh
+$(BUILD)/libfpvm3.so.3: $(BUILD)/libpvm3.so packaging/filter.sh
 	CC="$(CC)" packaging/filter.sh $< $(@F) libpvm3.so.3 $@ $(FORTRAN)
 
 # Programs may open it by this name, too.
-$(LIBRARY)/filters/libpvm3.so: $(LIBRARY)/libpvm3.so packaging/filter.sh
+$(BUILD)/filters/libpvm3.so: $(BUILD)/libpvm3.so packaging/filter.sh
 	mkdir -p $(@D)
 	CC="$(CC)" packaging/filter.sh $< libpvm3.so.3 '$$ORIGIN/libpvm3.so.3' $@ $(OTHERS)
 
@@ -109,11 +105,11 @@ install:
 	@cd "$(TO)/bin" && for name in $(filter-out pvm,$(PROGRAMS)); do \
 		ln -f pvm $$name 2>/dev/null || ln -sfT pvm $$name || exit 1; \
 	done
-	cd libpvm/include && $(INSTALL) -m 644 $(HEADERS) "$(TO)/include"
-	$(INSTALL) -m 755 -s --strip-program="$(STRIP)" $(LIBRARY)/libpvm3.so "$(TO)/lib/libpvm3.so.3"
+	cd libpvm/c/include && $(INSTALL) -m 644 $(HEADERS) "$(TO)/include"
+	$(INSTALL) -m 755 -s --strip-program="$(STRIP)" $(BUILD)/libpvm3.so "$(TO)/lib/libpvm3.so.3"
 	@rm -f "$(TO)/lib/libpvm3.so"
-	$(INSTALL) -m 755 $(FILTERS:%=$(LIBRARY)/%) "$(TO)/lib"
-	$(INSTALL) -m 644 $(LIBRARY)/libpvm3.a "$(TO)/lib"
+	$(INSTALL) -m 755 $(FILTERS:%=$(BUILD)/%) "$(TO)/lib"
+	$(INSTALL) -m 644 $(BUILD)/libpvm3.a "$(TO)/lib"
 	$(STRIP) --strip-debug "$(TO)/lib/libpvm3.a"
 	@cd "$(TO)/lib" && for lib in libgpvm3 libfpvm3; do ln -sfT $$lib.so.3 $$lib.so || exit 1; done
 	@cd "$(TO)/lib" && for lib in libgpvm3 libfpvm3; do ln -sfT libpvm3.a $$lib.a || exit 1; done

@@ -19,7 +19,7 @@ const HEADERS: [&str; 2] = ["pvm3.h", "pvmtev.h"];
 pub fn prototypes(root: &Path) -> anyhow::Result<BTreeMap<String, Prototype>> {
     let mut all = BTreeMap::new();
     for header in HEADERS {
-        let text = crate::read(root, &format!("libpvm/include/{header}"))?;
+        let text = crate::read(root, &format!("libpvm/c/include/{header}"))?;
         for declaration in declarations(&text) {
             if let Some(name) = declared_name(&declaration) {
                 all.insert(name, Prototype { header, text: declaration });

@@ -21,7 +21,7 @@ fn pages(areas: &[Area]) -> impl Iterator<Item = &Page> {
 /// The text of every source file of the library's C and Fortran interface.
 fn library() -> String {
     let mut text = String::new();
-    let mut folders = vec![root().join("libpvm/src/ffi")];
+    let mut folders = vec![root().join("libpvm/c/src")];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
@@ -101,7 +101,7 @@ fn pages_name_only_what_exists() {
     let areas = areas();
     let names: BTreeSet<&str> = pages(&areas).map(|page| page.name.as_str()).collect();
     assert_eq!(names.len(), pages(&areas).count(), "two pages of one name");
-    let header = read(&root(), "libpvm/include/pvm3.h").unwrap();
+    let header = read(&root(), "libpvm/c/include/pvm3.h").unwrap();
     for page in pages(&areas) {
         let known: BTreeSet<String> = page.functions().into_iter().map(|function| function.0).collect();
         for name in &page.see {
@@ -260,7 +260,7 @@ fn examples_compile() {
         let _ = writeln!(program, "{body}");
         let file = folder.path().join(&page.name).with_extension("c");
         std::fs::write(&file, program).unwrap();
-        let include = root().join("libpvm/include");
+        let include = root().join("libpvm/c/include");
         let output = Command::new("cc")
             .args([
                 "-fsyntax-only",

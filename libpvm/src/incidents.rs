@@ -1,8 +1,8 @@
 //! Being told of losses: hosts that are lost, and tasks that signals end.
 
-use crate::engine::Wait;
-use crate::error::Result;
 use crate::task::Task;
+use pvm_engine::Result;
+use pvm_engine::Wait;
 use pvm_wire::Tid;
 use pvm_wire::calls::state::{DiscardLogs, IncidentRequest};
 use pvm_wire::codes::{CONTEXT_TC, INCIDENT_TAG};

@@ -1,4 +1,4 @@
-//! What PVM programs link: this Rust API, and the C and Fortran ABI of PVM 3.4 (`libpvm3.so.3`).
+//! PVM for Rust programs. The C and the Fortran interface are a library of their own (`libpvm3.so.3`).
 //!
 //! A program becomes a task of the virtual machine whose daemon runs on its host, packs values into messages and
 //! sends them to other tasks by their ids:
@@ -26,35 +26,34 @@
 //! task.exit()
 //! # }
 //! ```
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
-mod daemon;
-mod engine;
-mod error;
-#[allow(unsafe_code)]
-mod ffi;
-mod groups;
+mod group;
 mod incidents;
-mod incoming;
 mod machine;
 mod mailbox;
 mod notify;
 mod pack;
-mod packed;
 mod queue;
 mod receive;
 mod routing;
 mod spare;
 mod spawn;
-mod storage;
 mod task;
 
-pub use daemon::{daemon_program, start_daemon, start_daemon_with};
-pub use engine::{Options, OutputEvent, OutputSink, address_file, tmp_dir};
-pub use error::{Error, Result};
-pub use groups::Group;
+pub use group::Group;
 pub use machine::{ClockAhead, HostFailure, HostInfo, HostState, Scope, TaskInfo};
 pub use pack::Pack;
+/// ```no_run
+/// # fn main() -> pvm3::Result<()> {
+/// pvm3::start_daemon(&["hostfile"], true)?;
+/// let mut task = pvm3::Task::enrol()?;
+/// # task.exit()
+/// # }
+/// ```
+pub use pvm_engine::start_daemon;
+pub use pvm_engine::{Error, Options, OutputEvent, OutputSink, Result, address_file, tmp_dir};
+pub use pvm_engine::{daemon_program, start_daemon_with};
 pub use pvm_wire::calls::mailbox::{Class as MailboxClass, Entry as MailboxEntry, Flags as MailboxFlags};
 pub use pvm_wire::calls::tasks::Adopted;
 pub use pvm_wire::incident::{Incident, signal_of};

@@ -1,7 +1,7 @@
 //! The virtual machine: its hosts and its tasks.
 
-use crate::error::{Error, Result};
 use crate::task::{Task, check_task};
+use pvm_engine::{Error, Result};
 use pvm_wire::calls::hosts::{
     AddHosts, Clock, Config, DeleteHosts, Halt, HostClock, HostList, HostRecord, HostStatus, StartUp,
 };

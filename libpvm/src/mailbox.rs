@@ -1,9 +1,9 @@
 //! The mailbox: named messages that the virtual machine keeps.
 
-use crate::error::{Error, Result};
 use crate::pack::Pack;
 use crate::receive::Received;
 use crate::task::Task;
+use pvm_engine::{Error, Result};
 use pvm_wire::calls::mailbox::{Class, Flags, Get, Names, Put, Remove, Reset};
 use pvm_wire::calls::nested::Nested;
 use pvm_wire::{PvmError, Tid};

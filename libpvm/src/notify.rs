@@ -1,7 +1,7 @@
 //! Being told when tasks end and hosts come and go.
 
-use crate::error::{Error, Result};
 use crate::task::{Task, check_task};
+use pvm_engine::{Error, Result};
 use pvm_wire::calls::notify::NotifyRequest;
 use pvm_wire::codes::notify;
 use pvm_wire::{PvmError, Tid};

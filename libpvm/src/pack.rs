@@ -1,8 +1,8 @@
 //! Packing values into the body of a message.
 
-use crate::engine::Payload;
-use crate::error::{Error, Result};
-use crate::packed::Packed;
+use pvm_engine::Packed;
+use pvm_engine::Payload;
+use pvm_engine::{Error, Result};
 use pvm_wire::{Element, Encoding, Message, MessageHeader, PvmError, Tid};
 use serde::Serialize;
 

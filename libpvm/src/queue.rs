@@ -1,9 +1,9 @@
 //! Queued batches: spawns that return at once, and whose tasks start as there is room for them.
 
-use crate::error::{Error, Result};
 use crate::receive::Received;
 use crate::spawn::Spawn;
 use crate::task::Task;
+use pvm_engine::{Error, Result};
 use pvm_wire::PvmError;
 use pvm_wire::calls::spawn::{Batches, CancelBatch};
 use pvm_wire::queue::{BatchEvent, BatchRecord, QueueRequest};

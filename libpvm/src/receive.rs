@@ -1,9 +1,9 @@
 //! Choosing messages, and taking values out of them.
 
-use crate::engine::Near;
-use crate::error::{Error, Result};
-use crate::incoming::Incoming;
 use crate::spare::{Content, Held};
+use pvm_engine::Incoming;
+use pvm_engine::Near;
+use pvm_engine::{Error, Result};
 use pvm_wire::copy::{copied, copy};
 use pvm_wire::{Body, Element, Encoding, Message, MessageHeader, PvmError, Tid};
 use serde::de::DeserializeOwned;

@@ -1,7 +1,7 @@
 //! How messages to other tasks travel.
 
-use crate::error::Result;
 use crate::task::{Task, check_tag, check_task};
+use pvm_engine::Result;
 use pvm_wire::Tid;
 use std::os::fd::BorrowedFd;
 

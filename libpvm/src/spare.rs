@@ -1,7 +1,7 @@
 //! Received messages in memory that is used again: what a thread has dropped it receives the next ones in.
 
-use crate::engine::Near;
-use crate::incoming::Incoming;
+use pvm_engine::Incoming;
+use pvm_engine::Near;
 use pvm_wire::{Message, MessageHeader, Tid};
 use std::cell::RefCell;
 use std::sync::Arc;

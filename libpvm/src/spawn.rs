@@ -1,7 +1,7 @@
 //! Spawning tasks.
 
-use crate::error::{Error, Result};
 use crate::task::Task;
+use pvm_engine::{Error, Result};
 use pvm_wire::coscheduling::TEAM_VARIABLE;
 use pvm_wire::spawn::{Refusal, SpawnReply, SpawnRequest, entry, flags};
 use pvm_wire::{PvmError, Tid};

@@ -1,10 +1,10 @@
 //! A task of the virtual machine: enrolment, sending, receiving.
 
-use crate::engine::{Engine, Options, OutputSink, Payload, Wait};
-use crate::error::{Error, Result};
-use crate::groups::Groups;
 use crate::pack::Pack;
 use crate::receive::{Received, Source, Tag, matches};
+use pvm_engine::groups::Groups;
+use pvm_engine::{Engine, Options, OutputSink, Payload, Wait};
+use pvm_engine::{Error, Result};
 use pvm_wire::calls::tasks::Context;
 use pvm_wire::protocol::EnrolReply;
 use pvm_wire::{Message, MessageHeader, PvmError, Tid};
@@ -193,7 +193,7 @@ impl Task {
     /// Sends a body with any tag, in any context, to tasks and daemons alike.
     #[expect(clippy::needless_pass_by_value, reason = "a body is made for one message")]
     pub fn send_message(&mut self, to: Tid, tag: i32, context: i32, body: Vec<u8>) -> Result<()> {
-        self.engine.send(to, crate::engine::xdr_header(tag, context, 0), Payload::Parts(&[&body]))
+        self.engine.send(to, pvm_engine::xdr_header(tag, context, 0), Payload::Parts(&[&body]))
     }
 
     /// Collects the output of tasks spawned from now on and hands it to `sink` while the program is in any call that

@@ -3,14 +3,18 @@
 //! `PVM_QUEUE_TASKS=100000 cargo test --release -p libpvm --test rust_queue long -- --nocapture` tries the number that is
 //! promised, and says what it took; alone it tries some hundreds.
 
+#[allow(dead_code, reason = "other programs use the rest")]
+#[path = "../c/tests/c_support/mod.rs"]
+mod c_support;
 mod rust_support;
 
+use c_support::Library;
 use pvm_wire::queue::NOTICES_HIGH;
 use pvm3::{BatchEvent, PvmError, Task, Tid};
 use rust_support::Test;
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 const TESTS: &[Test] = &[
@@ -226,11 +230,14 @@ fn listed() {
     assert_eq!((record.cancelled, record.running, record.waiting), (50, 0, 0));
 }
 
-/// The C interface, if there is a compiler and the library is built.
+/// The C interface, if there is a compiler.
 fn from_c() {
     let Some(_) = enrol() else { return };
-    let Some(mut command) = rust_support::c_program("queue", &pvm3::tmp_dir()) else { return };
-    let output = command.arg(me()).arg("7").output().unwrap();
+    if !c_support::have_compiler("cc") {
+        return;
+    }
+    let program = c_support::compile("queue.c", Library::Static, &pvm3::tmp_dir());
+    let output = Command::new(program).arg(me()).arg("7").output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let (bad, unknown) = (PvmError::BadParam.code(), PvmError::NotFound.code());
     let expected = format!(

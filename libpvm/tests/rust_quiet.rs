@@ -3,7 +3,7 @@
 //! Who is to receive looks at a file until the other has sent, and begins then: so both run, whatever else does, and nobody waits
 //! inside of what is counted.
 
-#[path = "../src/ffi/counted_calls.rs"]
+#[path = "../c/src/counted_calls.rs"]
 mod calls;
 mod rust_support;
 

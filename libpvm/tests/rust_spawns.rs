@@ -2,13 +2,17 @@
 //!
 //! `PVM_QUEUE_TASKS=10000 cargo test --release -p libpvm --test rust_spawns -- --nocapture` tries the numbers that are promised.
 
+#[allow(dead_code, reason = "other programs use the rest")]
+#[path = "../c/tests/c_support/mod.rs"]
+mod c_support;
 mod rust_support;
 
+use c_support::Library;
 use pvm3::{Pack, PvmError, Scope, Task, Tid};
 use rust_support::Test;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
-use std::process::{ExitCode, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 const TESTS: &[Test] = &[
@@ -111,7 +115,7 @@ fn many_parents_at_once() {
 /// Enrols twice, perhaps behind a program of its own, and tells the ids that they had, and how many sockets it had the first time.
 fn newborn() {
     let helper = std::env::var_os("HELPED").map_or(0, |_| {
-        let helper = std::process::Command::new(me()).args(["role", "helper"]).output().unwrap();
+        let helper = Command::new(me()).args(["role", "helper"]).output().unwrap();
         String::from_utf8(helper.stdout).unwrap().trim().parse().unwrap()
     });
     let first = Task::enrol().unwrap();
@@ -186,7 +190,11 @@ fn a_task_names_its_team() {
 
 fn a_program_in_c_names_its_team() {
     let Some(mut task) = enrol() else { return };
-    let Some(mut command) = rust_support::c_program("team", &pvm3::tmp_dir()) else { return };
+    if !c_support::have_compiler("cc") {
+        return;
+    }
+    let program = c_support::compile("team.c", Library::Static, &pvm3::tmp_dir());
+    let mut command = Command::new(program);
     let mut program = command.arg("orchestra").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut said = String::new();
     BufReader::new(program.stdout.take().unwrap()).read_line(&mut said).unwrap();

@@ -1,6 +1,7 @@
 //! Teams of tasks that take turns on a host: real processes, and what their daemons tell each other.
 
 #[allow(dead_code, reason = "other programs use the rest")]
+#[path = "../c/tests/c_support/mod.rs"]
 mod c_support;
 mod rust_support;
 

@@ -6,13 +6,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 /// The crates of the product, each with all crates of this workspace that it may depend on.
-const MAY_USE: [(&str, &[&str]); 11] = [
+const MAY_USE: [(&str, &[&str]); 13] = [
     ("pvm-wire", &[]),
     ("pvm-sched", &["pvm-wire"]),
     ("pvm-sim", &["pvm-sched", "pvm-wire"]),
     ("pvm-files", &["pvm-wire"]),
     ("pvm-shm", &["pvm-wire", "pvm-sched"]),
-    ("libpvm", &["pvm-wire", "pvm-shm", "pvm-files"]),
+    ("pvm-engine", &["pvm-wire", "pvm-shm", "pvm-files"]),
+    ("libpvm", &["pvm-engine", "pvm-wire"]),
+    ("libpvm-c", &["pvm-engine", "pvm-wire", "pvm-shm"]),
     ("pvmd-core", &["pvm-wire", "pvm-sched"]),
     ("pvmd", &["pvmd-core", "pvm-wire", "pvm-sched", "pvm-shm", "pvm-files"]),
     ("pvm-task-manager", &["libpvm", "pvm-wire", "pvm-sched"]),

@@ -11,7 +11,7 @@ const HELLO: i32 = 6;
 fn original_task(task: &mut Task, mode: &str, host: Option<&str>) -> Option<Tid> {
     let program = pvm3::tmp_dir().join("route_peer");
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/rust_support/route_peer.c");
-    let include = concat!(env!("CARGO_MANIFEST_DIR"), "/include");
+    let include = concat!(env!("CARGO_MANIFEST_DIR"), "/c/include");
     let library = "/usr/lib/x86_64-linux-gnu/libpvm3.so.3";
     let mut compile = Command::new("cc");
     compile.arg(source).arg("-o").arg(&program).arg("-I").arg(include).arg(library);

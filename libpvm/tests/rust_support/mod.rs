@@ -66,34 +66,6 @@ pub fn missing(what: &str) {
     println!("not tried with {what}, which is missing");
 }
 
-/// Runs a C program of this folder, compiled into another, with the library that cargo has built beside this program, as it is
-/// of the same package.
-#[allow(dead_code)]
-pub fn c_program(name: &str, folder: &Path) -> Option<Command> {
-    let built = std::env::current_exe().expect("this program").parent().expect("its folder").to_owned();
-    let (sources, program) = (Path::new(env!("CARGO_MANIFEST_DIR")), folder.join(name));
-    let compiled = Command::new("cc")
-        .arg("-I")
-        .arg(sources.join("include"))
-        .arg(sources.join("tests/rust_support").join(name).with_extension("c"))
-        .arg("-o")
-        .arg(&program)
-        .arg("-L")
-        .arg(&built)
-        .args(["-lpvm3", &format!("-Wl,-rpath,{}", built.display())])
-        .status();
-    let library = built.join("libpvm3.so");
-    if !library.is_file() || !compiled.is_ok_and(|status| status.success()) {
-        missing("a C compiler or the built library");
-        return None;
-    }
-    // Programs ask for it by the name that the original has.
-    let _ = std::os::unix::fs::symlink(&library, folder.join("libpvm3.so.3"));
-    let mut command = Command::new(&program);
-    command.env("LD_LIBRARY_PATH", folder);
-    Some(command)
-}
-
 impl Daemon {
     fn start(peer: &Peer) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");

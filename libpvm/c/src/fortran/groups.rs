@@ -1,0 +1,121 @@
+//! Groups.
+
+use super::{Length, answer, number, text_within};
+use crate::groups;
+use std::ffi::{c_char, c_int, c_void};
+
+/// Longest group name, bytes.
+const NAME_MAX: usize = 31;
+
+macro_rules! group_subroutines {
+    ($($(#[$doc:meta])* $name:ident(group $(, $arg:ident)*) = $function:path;)*) => {$(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// `group` is a CHARACTER argument, the others are numbers, the last one writable.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(
+            group: *const c_char,
+            $($arg: *const c_int,)*
+            out: *mut c_int,
+            length: Length,
+        ) {
+            // SAFETY: as promised.
+            unsafe {
+                answer(out, || {
+                    let group = text_within(group, length, NAME_MAX)?;
+                    Ok($function(group.as_ptr() $(, number($arg)?)*))
+                });
+            }
+        }
+    )*};
+}
+
+group_subroutines! {
+    /// `pvm_joingroup`.
+    pvmfjoingroup_(group) = groups::pvm_joingroup;
+    /// `pvm_lvgroup`.
+    pvmflvgroup_(group) = groups::pvm_lvgroup;
+    /// `pvm_gsize`.
+    pvmfgsize_(group) = groups::pvm_gsize;
+    /// `pvm_gettid`.
+    pvmfgettid_(group, instance) = groups::pvm_gettid;
+    /// `pvm_getinst`.
+    pvmfgetinst_(group, tid) = groups::pvm_getinst;
+    /// `pvm_barrier`.
+    pvmfbarrier_(group, count) = groups::pvm_barrier;
+    /// `pvm_bcast`.
+    pvmfbcast_(group, tag) = groups::pvm_bcast;
+    /// `pvm_freezegroup`.
+    pvmffreezegroup_(group, size) = groups::pvm_freezegroup;
+}
+
+macro_rules! array_subroutines {
+    ($($(#[$doc:meta])* $name:ident($first:ty) = $function:path;)*) => {$(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// `group` is a CHARACTER argument, the others are arrays and numbers, the last one writable.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(
+            first: $first,
+            data: *mut c_void,
+            count: *const c_int,
+            kind: *const c_int,
+            tag: *const c_int,
+            group: *const c_char,
+            root: *const c_int,
+            out: *mut c_int,
+            length: Length,
+        ) {
+            // SAFETY: as promised.
+            unsafe {
+                answer(out, || {
+                    let (count, kind, tag, root) = (number(count)?, number(kind)?, number(tag)?, number(root)?);
+                    let group = text_within(group, length, NAME_MAX)?;
+                    Ok($function(first, data, count, kind, tag, group.as_ptr(), root))
+                });
+            }
+        }
+    )*};
+}
+
+array_subroutines! {
+    /// `pvm_gather`.
+    pvmfgather_(*mut c_void) = groups::pvm_gather;
+    /// `pvm_scatter`.
+    pvmfscatter_(*mut c_void) = groups::pvm_scatter;
+    /// `pvm_reduce`.
+    pvmfreduce_(Option<groups::Reduction>) = groups::pvm_reduce;
+}
+
+macro_rules! reductions {
+    ($($(#[$doc:meta])* $name:ident = $function:path;)*) => {$(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// `info` is NULL or can be written.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(
+            kind: *mut c_int,
+            x: *mut c_void,
+            y: *mut c_void,
+            count: *mut c_int,
+            info: *mut c_int,
+        ) {
+            // SAFETY: as promised.
+            unsafe { $function(kind, x, y, count, info) };
+        }
+    )*};
+}
+
+reductions! {
+    /// `PvmMax`.
+    pvmmax_ = groups::PvmMax;
+    /// `PvmMin`.
+    pvmmin_ = groups::PvmMin;
+    /// `PvmSum`.
+    pvmsum_ = groups::PvmSum;
+    /// `PvmProduct`.
+    pvmproduct_ = groups::PvmProduct;
+}

@@ -1,0 +1,116 @@
+//! The mailbox.
+
+use super::{Length, answer, fill, number, text};
+use crate::mailbox;
+use crate::memory::{MailboxInfo, ints, store, store_all};
+use pvm_wire::PvmError;
+use std::ffi::{CStr, c_char, c_int};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// `pvm_putinfo`.
+///
+/// # Safety
+/// `name` is a CHARACTER argument, the others are numbers.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvmfputinfo_(
+    name: *const c_char,
+    id: *const c_int,
+    flags: *const c_int,
+    index: *mut c_int,
+    length: Length,
+) {
+    // SAFETY: as promised.
+    unsafe {
+        answer(index, || {
+            let name = text(name, length)?;
+            Ok(mailbox::pvm_putinfo(name.as_ptr(), number(id)?, number(flags)?))
+        });
+    }
+}
+
+/// `pvm_recvinfo`.
+///
+/// # Safety
+/// `name` is a CHARACTER argument, the others are numbers.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvmfrecvinfo_(
+    name: *const c_char,
+    index: *const c_int,
+    flags: *const c_int,
+    id: *mut c_int,
+    length: Length,
+) {
+    // SAFETY: as promised.
+    unsafe {
+        answer(id, || {
+            let name = text(name, length)?;
+            Ok(mailbox::pvm_recvinfo(name.as_ptr(), number(index)?, number(flags)?))
+        });
+    }
+}
+
+/// `pvm_delinfo`.
+///
+/// # Safety
+/// `name` is a CHARACTER argument, the others are numbers.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvmfdelinfo_(
+    name: *const c_char,
+    index: *const c_int,
+    flags: *const c_int,
+    info: *mut c_int,
+    length: Length,
+) {
+    // SAFETY: as promised.
+    unsafe {
+        answer(info, || {
+            let name = text(name, length)?;
+            Ok(mailbox::pvm_delinfo(name.as_ptr(), number(index)?, number(flags)?))
+        });
+    }
+}
+
+/// Which of the names comes at the next call.
+static NEXT: AtomicUsize = AtomicUsize::new(0);
+
+/// `pvm_getmboxinfo`, one name at each call, with its entries in three arrays. A number of names of -1 begins anew;
+/// `info` is `PvmNotFound` when no name fits the pattern.
+///
+/// # Safety
+/// `pattern` and `name` are CHARACTER arguments; the arrays have room for the name's entries.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvmfgetmboxinfo_(
+    pattern: *const c_char,
+    name: *mut c_char,
+    names: *mut c_int,
+    entries: *mut c_int,
+    indices: *mut c_int,
+    owners: *mut c_int,
+    flags: *mut c_int,
+    info: *mut c_int,
+    pattern_length: Length,
+    name_length: Length,
+) {
+    // SAFETY: as promised; lists and arrays are as long as the call says.
+    unsafe {
+        answer(info, || {
+            if number(names)? == -1 {
+                NEXT.store(0, Ordering::Relaxed);
+            }
+            let pattern = text(pattern, pattern_length)?;
+            let (mut count, mut list) = (0, std::ptr::null_mut::<MailboxInfo>());
+            let code = mailbox::pvm_getmboxinfo(pattern.as_ptr(), &raw mut count, &raw mut list);
+            store(names, count);
+            if code < 0 || count < 1 {
+                return Ok(if code < 0 { code } else { PvmError::NotFound.code() });
+            }
+            let class = &*list.add(NEXT.fetch_add(1, Ordering::Relaxed) % count as usize);
+            fill(name, name_length, CStr::from_ptr(class.name).to_bytes());
+            store(entries, class.entries);
+            for (from, to) in [(class.indices, indices), (class.owners, owners), (class.flags, flags)] {
+                store_all(to, &ints(from, class.entries).unwrap_or_default());
+            }
+            Ok(code)
+        });
+    }
+}

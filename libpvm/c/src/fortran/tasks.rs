@@ -1,0 +1,158 @@
+//! Tasks, contexts, message handlers and options.
+
+use super::{Length, answer, number, numbers, text};
+use crate::memory::store;
+use crate::{context, control, errors, handlers, internals, notify, options, output, spawn};
+use pvm_wire::PvmError;
+use std::ffi::{c_char, c_int};
+
+numbers! {
+    /// `pvm_mytid`.
+    pvmfmytid_() = control::pvm_mytid;
+    /// `pvm_parent`.
+    pvmfparent_() = control::pvm_parent;
+    /// `pvm_exit`.
+    pvmfexit_() = control::pvm_exit;
+    /// `pvm_kill`.
+    pvmfkill_(tid) = control::pvm_kill;
+    /// `pvm_sendsig`.
+    pvmfsendsig_(tid, number) = control::pvm_sendsig;
+    /// `pvm_pstat`.
+    pvmfpstat_(tid) = control::pvm_pstat;
+    /// `pvm_tidtohost`.
+    pvmftidtohost_(tid) = control::pvm_tidtohost;
+    /// `pvm_newcontext`.
+    pvmfnewcontext_() = context::pvm_newcontext;
+    /// `pvm_getcontext`.
+    pvmfgetcontext_() = context::pvm_getcontext;
+    /// `pvm_setcontext`.
+    pvmfsetcontext_(context) = context::pvm_setcontext;
+    /// `pvm_freecontext`.
+    pvmffreecontext_(context) = context::pvm_freecontext;
+    /// `pvm_getopt`.
+    pvmfgetopt_(what) = options::pvm_getopt;
+    /// `pvm_setopt`.
+    pvmfsetopt_(what, value) = options::pvm_setopt;
+    /// `pvm_delmhf`.
+    pvmfdelmhf_(id) = handlers::pvm_delmhf;
+}
+
+/// `pvm_addmhf`. The fourth argument says nothing, as with the original: the handler gets the buffer's id, by value as
+/// in C.
+///
+/// # Safety
+/// The first three arguments are numbers, the last one is writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvmfaddmhf_(
+    src: *const c_int,
+    tag: *const c_int,
+    context: *const c_int,
+    _buffer: *const c_int,
+    handler: Option<handlers::Function>,
+    id: *mut c_int,
+) {
+    // SAFETY: as promised.
+    unsafe {
+        answer(id, || Ok(handlers::pvm_addmhf(number(src)?, number(tag)?, number(context)?, handler)));
+    }
+}
+
+/// Sleeps for some seconds.
+///
+/// # Safety
+/// The argument is NULL or a number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvmfsleep_(seconds: *const c_int) {
+    // SAFETY: as promised.
+    internals::pvmsleep(unsafe { number(seconds) }.unwrap_or(0));
+}
+
+/// `pvm_notify`.
+///
+/// # Safety
+/// There are `count` ids at `tids`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvmfnotify_(
+    what: *const c_int,
+    tag: *const c_int,
+    count: *const c_int,
+    tids: *const c_int,
+    info: *mut c_int,
+) {
+    // SAFETY: as promised.
+    unsafe { answer(info, || Ok(notify::pvm_notify(number(what)?, number(tag)?, number(count)?, tids))) };
+}
+
+/// `pvm_perror`.
+///
+/// # Safety
+/// `message` is a CHARACTER argument.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvmfperror_(message: *const c_char, info: *mut c_int, length: Length) {
+    // SAFETY: as promised.
+    unsafe { answer(info, || Ok(errors::pvm_perror(text(message, length)?.as_ptr()))) };
+}
+
+/// The tasks spawned together with this one, one at each call: the number of all, and the one at an index from 0.
+///
+/// # Safety
+/// All arguments are numbers, the first and the last one writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvmfsiblings_(count: *mut c_int, index: *const c_int, tid: *mut c_int) {
+    let mut list: *mut c_int = std::ptr::null_mut();
+    // SAFETY: as promised; the list has as many ids as the call says.
+    unsafe {
+        answer(tid, || {
+            let index = number(index)?;
+            let all = control::pvm_siblings(&raw mut list);
+            store(count, all);
+            let wanted = usize::try_from(index).ok().filter(|_| index < all);
+            wanted.map(|index| *list.add(index)).ok_or(PvmError::NoTask)
+        });
+    }
+}
+
+/// `pvm_spawn`, without arguments for the tasks; a place that begins with `*` is any.
+///
+/// # Safety
+/// `file` and `place` are CHARACTER arguments; there is room for `count` ids at `tids`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvmfspawn_(
+    file: *const c_char,
+    flags: *const c_int,
+    place: *const c_char,
+    count: *const c_int,
+    tids: *mut c_int,
+    started: *mut c_int,
+    file_length: Length,
+    place_length: Length,
+) {
+    // SAFETY: as promised.
+    unsafe {
+        answer(started, || {
+            let (file, place) = (text(file, file_length)?, text(place, place_length)?);
+            let place = if place.as_bytes().starts_with(b"*") { std::ptr::null() } else { place.as_ptr() };
+            let (flags, count) = (number(flags)?, number(count)?);
+            Ok(spawn::pvm_spawn(file.as_ptr(), std::ptr::null(), flags, place, count, tids))
+        });
+    }
+}
+
+unsafe extern "C" {
+    static stdout: *mut output::File;
+}
+
+/// `pvm_catchout`, to standard output.
+///
+/// # Safety
+/// Both arguments are numbers, the last one writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvmfcatchout_(on: *const c_int, info: *mut c_int) {
+    // SAFETY: as promised; the C library's stream stays open.
+    unsafe {
+        answer(info, || {
+            let stream = if number(on)? == 0 { std::ptr::null_mut() } else { stdout };
+            Ok(output::pvm_catchout(stream))
+        });
+    }
+}

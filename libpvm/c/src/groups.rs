@@ -1,0 +1,508 @@
+//! The group functions. Nothing is locked while they wait, and while functions of the program are called.
+
+use super::memory::{TimeVal, os_text_or_empty, store};
+use super::reductions::{Kind, Operation, combine};
+use super::state::{Failure, Told, locked};
+use super::{errors, handlers, receive, send};
+use pvm_engine::groups::{Client, Operand, Part, Port, Until, header};
+use pvm_engine::{Engine, Payload, Wait};
+use pvm_engine::{Error, Result as CallResult};
+use pvm_shm::Mapping;
+use pvm_wire::calls::{Answer, Call};
+use pvm_wire::spawn::SpawnRequest;
+use pvm_wire::{Message, MessageHeader, PvmError, Tid, group};
+use std::collections::VecDeque;
+use std::ffi::{OsStr, c_char, c_int, c_void};
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
+use std::time::{Duration, Instant};
+
+/// A reduction over elements of the members: `x` becomes `x` and `y` combined.
+pub type Reduction = unsafe extern "C" fn(*mut c_int, *mut c_void, *mut c_void, *mut c_int, *mut c_int);
+
+/// The group server, once it is known; -1 before that.
+#[unsafe(no_mangle)]
+#[allow(non_upper_case_globals)]
+pub static gstid: AtomicI32 = AtomicI32::new(-1);
+
+/// How long calls wait for the group server; NULL is for ever.
+#[unsafe(no_mangle)]
+#[allow(non_upper_case_globals)]
+pub static pvmgs_tmout: AtomicPtr<TimeVal> = AtomicPtr::new(ptr::null_mut());
+
+/// Messages between members that have come and were not asked for yet. Before the first group call there are none:
+/// what comes in their context is the program's.
+#[derive(Debug, Default)]
+pub struct GroupMessages(Option<VecDeque<Message>>);
+
+impl GroupMessages {
+    /// Where a message with this header is kept; `None` if it is the program's.
+    pub fn place_for(&mut self, header: &MessageHeader) -> Option<&mut VecDeque<Message>> {
+        self.0.as_mut().filter(|_| header.context == group::CONTEXT)
+    }
+
+    /// Whether a message with this header is kept here.
+    #[inline]
+    pub fn keeps(&self, header: &MessageHeader) -> bool {
+        self.0.is_some() && header.context == group::CONTEXT
+    }
+
+    fn take(&mut self, wanted: &mut dyn FnMut(&Message) -> bool) -> Option<Message> {
+        let kept = self.0.as_mut()?;
+        kept.iter().position(wanted).and_then(|index| kept.remove(index))
+    }
+}
+
+/// The program as a task that makes a group call.
+struct Program;
+
+fn to_error(failure: Failure) -> Error {
+    let code = PvmError::from_code(failure.code).unwrap_or(PvmError::SysErr);
+    failure.detail.unwrap_or_else(|| code.into())
+}
+
+impl Program {
+    fn engine<T>(body: impl FnOnce(&mut Engine) -> CallResult<T>) -> CallResult<T> {
+        locked(|state| Ok(body(state.engine()?)?)).map_err(to_error)
+    }
+}
+
+impl Port for Program {
+    fn tid(&mut self) -> CallResult<Tid> {
+        Self::engine(|engine| Ok(Engine::tid(engine)))
+    }
+
+    fn daemon_is_ours(&mut self) -> CallResult<bool> {
+        Self::engine(|engine| Ok(Engine::daemon_is_ours(engine)))
+    }
+
+    fn answer<C: Call>(&mut self, call: &C) -> CallResult<Answer<C>> {
+        Self::engine(|engine| engine.answer(call))
+    }
+
+    fn spawn(&mut self, request: SpawnRequest) -> CallResult<Vec<i32>> {
+        Self::engine(|engine| Port::spawn(engine, request))
+    }
+
+    fn send(&mut self, to: Tid, tag: i32, body: &[u8]) -> CallResult<()> {
+        Self::engine(|engine| engine.send(to, header(tag), Payload::Parts(&[body])))
+    }
+
+    fn send_all(&mut self, to: &[Tid], tag: i32, body: &[u8]) -> CallResult<()> {
+        Self::engine(|engine| engine.multicast(to, header(tag), Payload::Parts(&[body])))
+    }
+
+    fn wait(
+        &mut self,
+        until: Until,
+        wanted: &mut dyn FnMut(&Message) -> bool,
+    ) -> CallResult<Option<Message>> {
+        wait(until, wanted).map_err(to_error)
+    }
+
+    fn reach(&mut self, tid: Tid) -> Option<Arc<Mapping>> {
+        Self::engine(|engine| Ok(Engine::reach(engine, tid))).ok().flatten()
+    }
+
+    fn open_gate(&mut self, old: Option<u64>) -> Option<u64> {
+        Self::engine(|engine| Ok(Engine::open_gate(engine, old))).ok().flatten()
+    }
+
+    fn record<T>(&mut self, tell: impl FnOnce(&mut Engine) -> T) -> Option<T> {
+        // It fails where the call itself does.
+        Self::engine(|engine| Ok(tell(engine))).ok()
+    }
+}
+
+/// Waits for a message between members. Others go into their queue, or to their handlers.
+fn wait(until: Until, wanted: &mut dyn FnMut(&Message) -> bool) -> Result<Option<Message>, Failure> {
+    let mut come = VecDeque::new();
+    loop {
+        let found = locked(|state| {
+            state.may_wait()?;
+            while state.take_in()? {}
+            Ok(state.group_messages.take(wanted))
+        });
+        handlers::run_due();
+        if let Some(message) = found? {
+            come.push_back(message);
+        }
+        match until.wait() {
+            _ if !come.is_empty() => return Ok(come.pop_front()),
+            Wait::Poll | Wait::For(Duration::ZERO) => return Ok(None),
+            Wait::Forever => receive::wait_for_input(None)?,
+            Wait::For(time) => receive::wait_for_input(Some(time))?,
+        }
+    }
+}
+
+/// Until when calls wait for the server.
+fn deadline() -> Option<Instant> {
+    let time = pvmgs_tmout.load(Ordering::Relaxed);
+    // SAFETY: whoever sets it leaves a time there.
+    let time = unsafe { time.as_ref() }?;
+    let seconds = Duration::from_secs(u64::try_from(time.seconds).unwrap_or(0));
+    let micros = Duration::from_micros(u64::try_from(time.micros).unwrap_or(0));
+    Instant::now().checked_add(seconds.saturating_add(micros))
+}
+
+type GroupClient<'a> = Client<'a, Program>;
+
+/// Makes a group call with what this task knows of groups.
+fn with_client<T>(body: impl FnOnce(&mut GroupClient<'_>) -> CallResult<T>) -> Result<T, Failure> {
+    let mut groups = locked(|state| {
+        state.may_wait()?;
+        state.engine()?;
+        Ok(std::mem::take(&mut state.groups))
+    })?;
+    let result = body(&mut Client::new(&mut Program, &mut groups, deadline()));
+    if let Some(server) = groups.server() {
+        gstid.store(server.raw(), Ordering::Relaxed);
+    }
+    locked(|state| {
+        state.groups = groups;
+        Ok(())
+    })?;
+    Ok(result?)
+}
+
+/// From now on, messages between members are not the program's.
+fn keep_group_messages() -> Result<(), Failure> {
+    locked(|state| {
+        state.group_messages.0.get_or_insert_default();
+        Ok(())
+    })
+}
+
+/// What the group server answers.
+pub fn ask(request: group::Request<'_>) -> Result<Message, Failure> {
+    keep_group_messages()?;
+    with_client(|client| client.ask(request))
+}
+
+/// A call by a member or about a group: `pvm_errno` tells the caller, and nothing is printed unless `told` says so.
+fn group_call(
+    name: &str,
+    told: Told,
+    group: Result<&OsStr, Failure>,
+    body: impl FnOnce(&mut GroupClient<'_>, &OsStr) -> CallResult<c_int>,
+) -> c_int {
+    let outcome = group.and_then(|group| {
+        if group.is_empty() {
+            return Err(PvmError::NullGroup.into());
+        }
+        keep_group_messages()?;
+        with_client(|client| body(client, group))
+    });
+    handlers::run_due();
+    errors::finish(name, outcome.map_err(|failure| Failure { told, ..failure }))
+}
+
+/// Calls with a group's name and perhaps a number.
+macro_rules! group_calls {
+    ($($(#[doc = $doc:literal])* $name:ident($($number:ident)?) = $body:expr;)*) => {$(
+        $(#[doc = $doc])*
+        ///
+        /// # Safety
+        /// `group` is NULL or a C string.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(group: *const c_char $(, $number: c_int)?) -> c_int {
+            // SAFETY: as promised.
+            let group = unsafe { os_text_or_empty(group) };
+            let body: fn(&mut GroupClient<'_>, &OsStr $(, group_calls!(@int $number))?) -> CallResult<c_int> = $body;
+            group_call(stringify!($name), Told::Errno, group, |client, group| body(client, group $(, $number)?))
+        }
+    )*};
+    (@int $number:ident) => { c_int };
+}
+
+group_calls! {
+    /// Joins a group and returns the instance number in it.
+    pvm_joingroup() = |client, group| client.join(group);
+    /// Leaves a group.
+    pvm_lvgroup() = |client, group| client.leave(group).map(|()| 0);
+    /// Makes a group static once it has so many members.
+    pvm_freezegroup(size) = |client, group, size| client.freeze(group, size);
+    /// Number of members.
+    pvm_gsize() = |client, group| client.size(group);
+    /// The task with an instance number.
+    pvm_gettid(instance) = |client, group, instance| client.tid_of(group, instance).map(Tid::raw);
+    /// The instance number of a task.
+    pvm_getinst(tid) = |client, group, tid| client.instance_of(group, Tid::from_raw(tid));
+    /// Waits until so many members have come here.
+    pvm_barrier(count) = |client, group, count| client.barrier(group, count).map(|()| 0);
+}
+
+/// Sends the send buffer to all members but the sender.
+///
+/// # Safety
+/// `group` is NULL or a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvm_bcast(group: *const c_char, tag: c_int) -> c_int {
+    // SAFETY: as promised.
+    let group = unsafe { os_text_or_empty(group) };
+    group_call("pvm_bcast", Told::Errno, group, |client, group| {
+        client.broadcast(group, |_, others| {
+            let others = others.into_iter().map(Tid::raw).collect();
+            locked(|state| send::multicast(state, others, tag)).map_err(to_error)
+        })
+    })
+}
+
+/// Arguments of a call that spreads arrays or collects them.
+struct Arrays {
+    kind: Kind,
+    /// Elements per member.
+    count: c_int,
+    /// Bytes per member.
+    length: usize,
+}
+
+impl Arrays {
+    fn new(kind: c_int, count: c_int) -> Result<Self, PvmError> {
+        let kind = Kind::from_number(kind)?;
+        let length = kind.length(count)?;
+        if length == 0 { Err(PvmError::BadParam) } else { Ok(Self { kind, count, length }) }
+    }
+
+    /// Memory of one member within an array.
+    ///
+    /// # Safety
+    /// The array at `start` has this member's elements, and nobody else uses them meanwhile.
+    unsafe fn of<'a>(&self, start: *mut c_void, instance: usize) -> CallResult<&'a mut [u8]> {
+        let offset = instance.checked_mul(self.length).ok_or(PvmError::BadParam)?;
+        if start.is_null() {
+            return Err(PvmError::BadParam.into());
+        }
+        // SAFETY: as promised, and bytes need no alignment.
+        Ok(unsafe { std::slice::from_raw_parts_mut(start.cast::<u8>().add(offset), self.length) })
+    }
+}
+
+/// Collects an array of every member at one.
+///
+/// # Safety
+/// There are `count` elements of the type at `data`; at the root there is room for those of all members at `result`.
+/// `group` is NULL or a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvm_gather(
+    result: *mut c_void,
+    data: *mut c_void,
+    count: c_int,
+    kind: c_int,
+    tag: c_int,
+    group: *const c_char,
+    root: c_int,
+) -> c_int {
+    // SAFETY: as promised.
+    let group = unsafe { os_text_or_empty(group) };
+    group_call("pvm_gather", Told::People, group, |client, group| {
+        let arrays = Arrays::new(kind, count)?;
+        // SAFETY: as promised; taken anew for each use, since the program may use one array for both.
+        let own = || unsafe { arrays.of(data, 0) };
+        own()?;
+        if result.is_null() && client.own_instance(group)? == root {
+            return Err(PvmError::BadParam.into());
+        }
+        client.gather(group, tag, root, &|| Ok(arrays.kind.pack(own()?)?), &mut |instance, part| {
+            let own = if part.is_none() { own()?.to_vec() } else { Vec::new() };
+            // SAFETY: as promised.
+            let place = unsafe { arrays.of(result, instance) }?;
+            match part {
+                Some(part) => arrays.kind.unpack(part, place)?,
+                None => place.copy_from_slice(&own),
+            }
+            Ok(())
+        })?;
+        Ok(0)
+    })
+}
+
+/// Deals one member's array out to all.
+///
+/// # Safety
+/// There is room for `count` elements of the type at `result`; at the root there are those of all members at `data`.
+/// `group` is NULL or a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvm_scatter(
+    result: *mut c_void,
+    data: *mut c_void,
+    count: c_int,
+    kind: c_int,
+    tag: c_int,
+    group: *const c_char,
+    root: c_int,
+) -> c_int {
+    // SAFETY: as promised.
+    let group = unsafe { os_text_or_empty(group) };
+    group_call("pvm_scatter", Told::People, group, |client, group| {
+        let arrays = Arrays::new(kind, count)?;
+        // SAFETY: as promised; taken anew for each use, since the program may use one array for both.
+        let share = |instance| unsafe { arrays.of(data, instance) };
+        if result.is_null() || data.is_null() && client.own_instance(group)? == root {
+            return Err(PvmError::BadParam.into());
+        }
+        let pack = |instance| Ok(arrays.kind.pack(share(instance)?)?);
+        client.scatter(group, tag, root, &pack, &mut |instance, part| {
+            let own = if part.is_none() { share(instance)?.to_vec() } else { Vec::new() };
+            // SAFETY: as promised.
+            let place = unsafe { arrays.of(result, 0) }?;
+            match part {
+                Some(part) => arrays.kind.unpack(part, place)?,
+                None => place.copy_from_slice(&own),
+            }
+            Ok(())
+        })?;
+        Ok(0)
+    })
+}
+
+/// The array of this task in a reduction.
+struct Array {
+    arrays: Arrays,
+    data: *mut c_void,
+    reduction: Reduction,
+    /// What the reduction has reported.
+    info: c_int,
+}
+
+impl Array {
+    #[allow(clippy::mut_from_ref, reason = "the memory is the program's")]
+    fn memory(&self) -> CallResult<&mut [u8]> {
+        // SAFETY: whoever called `pvm_reduce` promised that the elements are there.
+        unsafe { self.arrays.of(self.data, 0) }
+    }
+}
+
+impl Operand for Array {
+    fn pack(&self) -> CallResult<Vec<u8>> {
+        Ok(self.arrays.kind.pack(self.memory()?)?)
+    }
+
+    fn fold(&mut self, other: Part<'_>) -> CallResult<()> {
+        let mut bytes = vec![0; self.arrays.length];
+        self.arrays.kind.unpack(other, &mut bytes)?;
+        // For every type aligned well enough.
+        let mut aligned = vec![0_u128; bytes.len().div_ceil(size_of::<u128>())];
+        let (mut kind, mut count, mut info) = (self.arrays.kind as c_int, self.arrays.count, 0);
+        // SAFETY: there is room for as many bytes; the program's function gets two arrays of `count` elements.
+        unsafe {
+            ptr::copy_nonoverlapping(bytes.as_ptr(), aligned.as_mut_ptr().cast(), bytes.len());
+            (self.reduction)(
+                &raw mut kind,
+                self.data,
+                aligned.as_mut_ptr().cast(),
+                &raw mut count,
+                &raw mut info,
+            );
+        }
+        if info >= 0 {
+            return Ok(());
+        }
+        self.info = info;
+        Err(PvmError::from_code(info).unwrap_or(PvmError::SysErr).into())
+    }
+
+    fn replace(&mut self, other: Part<'_>) -> CallResult<()> {
+        Ok(self.arrays.kind.unpack(other, self.memory()?)?)
+    }
+}
+
+/// Combines the arrays of all members at one.
+///
+/// # Safety
+/// There are `count` elements of the type at `data`, `reduction` can combine two such arrays; `group` is NULL or a C
+/// string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvm_reduce(
+    reduction: Option<Reduction>,
+    data: *mut c_void,
+    count: c_int,
+    kind: c_int,
+    tag: c_int,
+    group: *const c_char,
+    root: c_int,
+) -> c_int {
+    // SAFETY: as promised.
+    let group = unsafe { os_text_or_empty(group) };
+    let mut info = 0;
+    let code = group_call("pvm_reduce", Told::People, group, |client, group| {
+        let arrays = Arrays::new(kind, count)?;
+        let reduction = reduction.filter(|_| !data.is_null()).ok_or(PvmError::BadParam)?;
+        let mut array = Array { arrays, data, reduction, info: 0 };
+        let reduced = client.reduce(group, tag, root, &mut array);
+        info = array.info;
+        reduced.map(|()| 0)
+    });
+    if info < 0 { info } else { code }
+}
+
+/// The functions that PVM brings along for `pvm_reduce`.
+macro_rules! reductions {
+    ($($(#[doc = $doc:literal])* $name:ident = $operation:expr;)*) => {$(
+        $(#[doc = $doc])*
+        ///
+        /// # Safety
+        /// There are `count` elements of the type at `x` and `y`, `info` is NULL or can be written.
+        #[unsafe(no_mangle)]
+        #[allow(non_snake_case)]
+        pub unsafe extern "C" fn $name(
+            kind: *mut c_int,
+            x: *mut c_void,
+            y: *mut c_void,
+            count: *mut c_int,
+            info: *mut c_int,
+        ) {
+            // SAFETY: as promised.
+            unsafe {
+                let code = predefined($operation, kind, x, y, count);
+                store(info, code.err().map_or(0, |error| error.code().code()));
+            }
+        }
+    )*};
+}
+
+reductions! {
+    /// The greater of each two elements; of complex numbers the one with the greater modulus.
+    PvmMax = Operation::Max;
+    /// The lesser of each two elements.
+    PvmMin = Operation::Min;
+    /// The sum of each two elements.
+    PvmSum = Operation::Sum;
+    /// The product of each two elements.
+    PvmProduct = Operation::Product;
+}
+
+/// # Safety
+/// As the functions above.
+unsafe fn predefined(
+    operation: Operation,
+    kind: *mut c_int,
+    x: *mut c_void,
+    y: *mut c_void,
+    count: *mut c_int,
+) -> CallResult<()> {
+    // SAFETY: NULL or readable.
+    let (kind, count) = unsafe { (kind.as_ref(), count.as_ref()) };
+    let (&kind, &count) = kind.zip(count).ok_or(PvmError::BadParam)?;
+    if count <= 0 {
+        return Ok(());
+    }
+    let arrays = Arrays::new(kind, count)?;
+    // SAFETY: as promised; the second is copied, since both may be one.
+    let (y, x) = unsafe { (arrays.of(y, 0)?.to_vec(), arrays.of(x, 0)?) };
+    Ok(combine(operation, arrays.kind, x, &y)?)
+}
+
+/// The group server's tid. It is started if there is none.
+#[unsafe(no_mangle)]
+pub extern "C" fn gs_getgstid() -> c_int {
+    errors::finish("gs_getgstid", with_client(|client| Ok(client.server()?.tid.raw())))
+}
+
+/// Has the group server write all groups to its log.
+#[unsafe(no_mangle)]
+pub extern "C" fn pvm_gsdump() -> c_int {
+    errors::finish("pvm_gsdump", with_client(|client| client.dump().map(|()| 0)))
+}

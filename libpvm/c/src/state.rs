@@ -1,0 +1,419 @@
+//! The library's one state in a process, and the frame around every call.
+
+use super::buffer_table::Buffers;
+use super::buffers::local_message;
+use super::errors;
+use super::groups::GroupMessages;
+use super::handlers::{self, Handlers};
+use super::internals;
+use super::lock::{self, Exclusive};
+use super::memory::Lists;
+use super::tracepoints::{self, Tracer};
+use super::{fork, output, timeline};
+use pvm_engine::Error;
+use pvm_engine::groups::Groups;
+use pvm_engine::{Engine, Spinner, Wait};
+use pvm_wire::calls::Call;
+use pvm_wire::{Message, PvmError, Tid};
+use std::collections::VecDeque;
+use std::ffi::{OsString, c_int};
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
+
+/// A matcher set with `pvm_recvf`.
+pub type Matcher = unsafe extern "C" fn(c_int, c_int, c_int) -> c_int;
+
+/// The result of a call: C's integer, or why it failed.
+pub type Outcome = Result<c_int, Failure>;
+
+/// Who learns of a failure besides the caller. Some failures are answers that the caller waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// Nobody: not even `pvm_errno` changes.
+    Nobody,
+    /// `pvm_errno`.
+    Errno,
+    /// `pvm_errno` and, as `PvmAutoErr` says, people.
+    People,
+}
+
+/// Why a call failed, and whether people are told.
+#[derive(Debug)]
+pub struct Failure {
+    /// PVM's code, or what a program's own function returned.
+    pub code: c_int,
+    /// Who is told besides the caller.
+    pub told: Told,
+    /// What the code alone does not say.
+    pub detail: Option<Error>,
+}
+
+impl Failure {
+    /// A failure that is only returned.
+    pub fn returned(code: PvmError) -> Self {
+        Self { told: Told::Nobody, ..Self::from(code) }
+    }
+
+    /// A failure with a code that came from outside.
+    pub fn code(code: c_int) -> Self {
+        Self { code, told: Told::People, detail: None }
+    }
+}
+
+impl From<PvmError> for Failure {
+    fn from(code: PvmError) -> Self {
+        Self::code(code.code())
+    }
+}
+
+impl From<Error> for Failure {
+    #[cold]
+    fn from(error: Error) -> Self {
+        let code = error.code();
+        // Only a lost or missing daemon needs more words than the code has.
+        let detail = (code == PvmError::SysErr).then_some(error);
+        Self { detail, ..Self::from(code) }
+    }
+}
+
+impl From<pvm_wire::body::BodyError> for Failure {
+    fn from(error: pvm_wire::body::BodyError) -> Self {
+        Error::from(error).into()
+    }
+}
+
+/// Options that hold before and after an enrolment too.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// `PvmRoute`.
+    pub route: c_int,
+    /// `PvmDebugMask`.
+    pub debug_mask: c_int,
+    /// `PvmAutoErr`.
+    pub auto_err: c_int,
+    /// `PvmResvTids`: not 0 for yes.
+    pub resv_tids: c_int,
+}
+
+/// All that the library knows.
+pub struct State {
+    /// The connection to the daemon while there is one.
+    pub engine: Option<Engine>,
+    /// The message buffers.
+    pub buffers: Buffers,
+    /// Messages that have come and were not received yet, as buffer ids in the order of arrival.
+    pub arrived: VecDeque<c_int>,
+    /// How many of them were taken.
+    pub taken: u64,
+    /// The message handlers.
+    pub handlers: Handlers,
+    /// Options.
+    pub settings: Settings,
+    /// The current context.
+    pub context: c_int,
+    /// What `pvmsettaskname` has set.
+    pub task_name: Option<OsString>,
+    /// What was handed out to the program and is still the library's.
+    pub lists: Lists,
+    /// Set by `pvm_recvf`.
+    pub matcher: Option<Matcher>,
+    /// Notifies of this task's own end: context and tag of each.
+    pub own_exit_notifies: Vec<(c_int, c_int)>,
+    /// Whether `pvm_catchout` is in effect.
+    pub collecting: bool,
+    /// Roles this task has registered for.
+    pub roles: Vec<super::services::Role>,
+    /// What the tracer is told.
+    pub tracer: Tracer,
+    /// Whether the first call is to be traced already.
+    pub traced_from_start: bool,
+    /// The mailbox index under which this task is spared by a reset.
+    pub no_reset: Option<c_int>,
+    /// What is known of groups.
+    pub groups: Groups,
+    /// Messages between members.
+    pub group_messages: GroupMessages,
+    /// What [`State::is_calm_now`] said when the last call ended. Nothing changes it between calls, nor in those made [`briefly`].
+    is_calm: bool,
+    /// What receive calls wait with, while none does.
+    pub spinner: Option<Arc<Spinner>>,
+}
+
+// SAFETY: the pointers inside (lists handed to C, streams of the C library) are only followed by the thread that
+// holds the lock, and none of them is bound to the thread that stored it.
+unsafe impl Send for State {}
+
+static STATE: Exclusive<Option<State>> = Exclusive::new(None);
+
+/// Works on the state. A signal handler that interrupts another call cannot have it: its call fails, unless the
+/// other was only waiting for a message.
+#[inline(always)]
+pub fn locked<T>(body: impl FnOnce(&mut State) -> Result<T, Failure>) -> Result<T, Failure> {
+    let Some(mut guard) = STATE.enter() else { return Err(nested_call()) };
+    if guard.is_none() {
+        begin(&mut guard);
+    }
+    let Some(state) = &mut *guard else { return Err(internal_error()) };
+    state.buffers.settle();
+    if fork::is_new_child() {
+        forget_parents(state);
+    }
+    let result = body(state);
+    internals::show_context(state.context);
+    state.is_calm = state.is_calm_now();
+    result
+}
+
+/// What most calls come to, in a frame of its own: `None` if the call has to be made in a whole one, and then nothing was done that
+/// this would not do. A message that was received in one may lie in its ring until the next whole one, or until it is freed: in
+/// between nothing else is read there.
+#[inline(always)]
+pub fn briefly<T>(body: impl FnOnce(&mut State) -> Option<T>) -> Option<T> {
+    let mut guard = STATE.enter()?;
+    let state = guard.as_mut().filter(|state| state.is_calm && !fork::may_be_new_child())?;
+    body(state)
+}
+
+/// Out of the way of all other calls, whose frames would have room for a whole state.
+#[cold]
+#[inline(never)]
+fn begin(state: &mut Option<State>) {
+    lock::learn_of_threads();
+    *state = Some(State::new());
+}
+
+/// The connection stays the parent's; the child enrols when it needs to.
+#[cold]
+#[inline(never)]
+fn forget_parents(state: &mut State) {
+    state.leave();
+}
+
+#[cold]
+fn nested_call() -> Failure {
+    let text = "called while another call of this library is under way in the same thread";
+    Failure { detail: Some(Error::new(PvmError::NotImpl, text)), ..PvmError::NotImpl.into() }
+}
+
+#[cold]
+fn internal_error() -> Failure {
+    Error::new(PvmError::SysErr, "an internal error of the library").into()
+}
+
+/// The frame of a call: the state, then message handlers that are due, then the report of a failure.
+#[inline(always)]
+pub fn call(name: &str, body: impl FnOnce(&mut State) -> Outcome) -> c_int {
+    let done = locked(move |state| {
+        let outcome = body(state);
+        Ok((outcome, state.handlers.are_due()))
+    });
+    let (outcome, due) = done.unwrap_or_else(|failure| (Err(failure), false));
+    if due {
+        handlers::run_due();
+    }
+    errors::finish(name, outcome)
+}
+
+impl State {
+    fn new() -> Self {
+        let number = |name| std::env::var(name).map_or(0, |text| internals::parse_number(&text));
+        Self {
+            engine: None,
+            buffers: Buffers::default(),
+            arrived: VecDeque::new(),
+            taken: 0,
+            handlers: Handlers::default(),
+            settings: Settings { route: 2, debug_mask: number("PVMTASKDEBUG"), auto_err: 1, resv_tids: 0 },
+            context: number("PVMCTX"),
+            task_name: None,
+            lists: Lists::default(),
+            matcher: None,
+            own_exit_notifies: Vec::new(),
+            collecting: false,
+            roles: Vec::new(),
+            tracer: Tracer::default(),
+            traced_from_start: tracepoints::asked_for(),
+            no_reset: None,
+            groups: Groups::default(),
+            group_messages: GroupMessages::default(),
+            is_calm: false,
+            spinner: None,
+        }
+    }
+
+    /// The engine; enrols if this process is not a task yet. A task whose daemon has gone stays one, whose calls fail,
+    /// until it leaves.
+    #[inline]
+    pub fn engine(&mut self) -> Result<&mut Engine, Failure> {
+        if self.engine.is_none() {
+            self.enrol()?;
+        }
+        self.engine.as_mut().ok_or_else(|| PvmError::SysErr.into())
+    }
+
+    #[cold]
+    fn enrol(&mut self) -> Result<(), Failure> {
+        let mut engine = Engine::enrol_as(self.task_name.as_deref(), false)?;
+        internals::set_own_tid(engine.tid().raw());
+        fork::watch();
+        self.settings.copy_to(&mut engine);
+        engine.set_context(self.context);
+        timeline::report_at_exit(&engine);
+        self.engine = Some(engine);
+        tracepoints::learn(self);
+        Ok(())
+    }
+
+    /// All descriptors at which something can come in, the daemon's first: what `pvm_getfds` gives, and where a
+    /// receive call waits.
+    pub fn descriptors(&mut self) -> Result<Vec<RawFd>, Failure> {
+        Ok(self.engine()?.fds().into_iter().map(|fd| fd.as_raw_fd()).collect())
+    }
+
+    /// Like [`Self::engine`], together with the buffers.
+    #[inline]
+    pub fn engine_and_buffers(&mut self) -> Result<(&mut Engine, &mut Buffers), Failure> {
+        self.engine()?;
+        let engine = self.engine.as_mut().ok_or(PvmError::SysErr)?;
+        Ok((engine, &mut self.buffers))
+    }
+
+    /// Forgets the connection to the daemon and all that belongs to it.
+    pub fn leave(&mut self) {
+        self.engine = None;
+        self.spinner = None;
+        self.no_reset = None;
+        self.tracer = Tracer::default();
+        self.roles.clear();
+        self.collecting = false;
+        self.own_exit_notifies.clear();
+        self.groups = Groups::default();
+        self.group_messages = GroupMessages::default();
+        for id in std::mem::take(&mut self.arrived) {
+            // Every id in the queue is a buffer's.
+            let _ = self.buffers.free(id);
+        }
+        internals::set_own_tid(-1);
+    }
+
+    /// This task's id, once it has one.
+    pub fn tid(&mut self) -> Result<Tid, Failure> {
+        Ok(self.engine()?.tid())
+    }
+
+    /// Calls that wait cannot be made from within a message handler.
+    #[inline]
+    pub fn may_wait(&self) -> Result<(), Failure> {
+        if self.handlers.running() { Err(PvmError::NotImpl.into()) } else { Ok(()) }
+    }
+
+    /// Makes a request of the daemon.
+    pub fn ask<C: Call>(&mut self, call: &C) -> Result<C::Reply, Failure> {
+        self.may_wait()?;
+        self.engine()?.answer(call)?.map_err(|error| Failure::code(error.code))
+    }
+
+    /// Makes a request that has no result but that it is carried out.
+    pub fn order<C: Call<Reply = ()>>(&mut self, call: &C) -> Outcome {
+        self.ask(call).map(|()| 0)
+    }
+
+    /// Whether this process is a task of which nobody is told what it calls, and no function of the program has to see what comes.
+    #[inline]
+    fn is_calm_now(&self) -> bool {
+        self.matcher.is_none()
+            && self.handlers.are_none()
+            && self.engine.as_ref().is_some_and(|engine| !engine.is_recorded())
+            && tracepoints::is_quiet(self)
+    }
+
+    /// What a call that waits for a message looks for it with; to be given back.
+    #[inline]
+    pub fn take_spinner(&mut self) -> Option<Arc<Spinner>> {
+        let spinner = self.engine.as_ref()?.spinner();
+        Some(self.spinner.take().filter(|kept| Arc::ptr_eq(kept, spinner)).unwrap_or_else(|| spinner.clone()))
+    }
+
+    /// Takes in the next message that has come; `false` if there is none.
+    pub fn take_in(&mut self) -> Result<bool, Failure> {
+        let message = self.engine()?.receive(Wait::Poll, &mut |_| true)?;
+        self.arrive_if(message)
+    }
+
+    /// As [`Self::take_in`], but it may be left to a wait at the descriptors to find what has come there.
+    #[inline]
+    pub fn take_ready(&mut self) -> Result<bool, Failure> {
+        let message = self.engine()?.receive_ready()?;
+        self.arrive_if(message)
+    }
+
+    #[inline]
+    fn arrive_if(&mut self, message: Option<Message>) -> Result<bool, Failure> {
+        match message {
+            Some(message) => self.arrive(message).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Frees a buffer, even one that waits in the queue.
+    pub fn discard(&mut self, id: c_int) -> Result<(), Failure> {
+        if self.buffers.get(id).is_ok_and(|buffer| buffer.waiting) {
+            self.arrived.retain(|&waiting| waiting != id);
+            self.taken += 1;
+        }
+        Ok(self.buffers.free(id)?)
+    }
+
+    /// Puts a message into the queue, or before its handler.
+    #[inline]
+    pub fn arrive(&mut self, message: Message) -> Result<(), Failure> {
+        if let Some(kept) = self.group_messages.place_for(&message.header) {
+            kept.push_back(message);
+            return Ok(());
+        }
+        let (src, tag, context) = (message.src.raw(), message.header.tag, message.header.context);
+        let id = self.buffers.receive(message)?;
+        if !self.handlers.claim(id, src, tag, context) {
+            self.arrived.push_back(id);
+            self.buffers.get(id)?.waiting = true;
+        }
+        Ok(())
+    }
+
+    /// Puts a message that the library writes itself into the queue.
+    pub fn arrive_locally(&mut self, context: c_int, tag: c_int, body: Vec<u8>) -> Result<(), Failure> {
+        let tid = self.tid()?;
+        self.arrive(local_message(Tid::MY_DAEMON, tid, context, tag, body))
+    }
+
+    /// Checks the id of a task and a tag, as calls with a receiver do.
+    #[inline]
+    pub fn check_address(&self, tid: c_int, tag: c_int) -> Result<(), Failure> {
+        self.check_task(tid)?;
+        if tag < 0 && self.settings.resv_tids == 0 {
+            return Err(PvmError::BadParam.into());
+        }
+        Ok(())
+    }
+
+    /// Checks the id of a task.
+    #[inline]
+    pub fn check_task(&self, tid: c_int) -> Result<(), Failure> {
+        if self.settings.resv_tids != 0 || Tid::from_raw(tid).is_task() {
+            return Ok(());
+        }
+        Err(PvmError::BadParam.into())
+    }
+}
+
+impl Settings {
+    /// Tells the engine what it has to know of them.
+    pub fn copy_to(&self, engine: &mut Engine) {
+        let options = engine.options_mut();
+        options.route = self.route;
+        options.debug_mask = self.debug_mask;
+        options.auto_err = self.auto_err;
+        options.resv_tids = self.resv_tids != 0;
+        options.show_tids = output::show_tids() != 0;
+    }
+}

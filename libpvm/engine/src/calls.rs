@@ -1,0 +1,71 @@
+//! Requests to the daemon, or to the resource manager in its place.
+
+use super::{Engine, Payload, xdr_header};
+use crate::{Error, Result};
+use bytes::Bytes;
+use pvm_wire::calls::{Answer, Call, Request};
+use pvm_wire::codes::Tmx;
+use pvm_wire::{Message, PvmError, Tid};
+
+impl Engine {
+    /// Makes a request, and returns the reply. An error that is answered in its place says what was asked for.
+    pub fn call<C: Call>(&mut self, call: &C) -> Result<C::Reply> {
+        self.answer(call)?.map_err(|error| {
+            let code = error.error();
+            let reason = if error.reason.is_empty() { code.text() } else { &error.reason };
+            Error::new(code, format!("{}: {reason}", call.subject()))
+        })
+    }
+
+    /// Makes a request, and returns the answer: the reply, or the error as it came.
+    pub fn answer<C: Call>(&mut self, call: &C) -> Result<Answer<C>> {
+        if Tmx::from_tag(C::TAG).is_some() {
+            self.require_ours()?;
+        }
+        Ok(C::decode_answer(&self.request(C::TAG, call.encode())?)?)
+    }
+
+    /// Makes a request that is not answered.
+    pub fn tell<R: Request>(&mut self, request: &R) -> Result<()> {
+        let (to, tag) = self.manager_of(R::TAG).unwrap_or((Tid::MY_DAEMON, R::TAG));
+        self.send(to, xdr_header(tag, R::CONTEXT, 0), Payload::Parts(&[&request.encode()]))
+    }
+
+    /// A request as the message to the daemon that carries it.
+    pub(super) fn as_message<R: Request>(&self, request: &R) -> Message {
+        let header = xdr_header(R::TAG, R::CONTEXT, 0);
+        Message { src: self.tid(), dst: Tid::MY_DAEMON, header, body: request.encode().into() }
+    }
+
+    /// Makes a request of the daemon that is not answered, when no other message is half sent.
+    pub(super) fn tell_later<R: Request>(&mut self, request: &R) {
+        let message = self.as_message(request);
+        self.inbox.deferred.push_back(message);
+    }
+
+    /// Asks, and returns the body of the answer.
+    #[expect(clippy::needless_pass_by_value, reason = "a body is made for one request")]
+    pub(super) fn request(&mut self, tag: i32, body: Vec<u8>) -> Result<Bytes> {
+        let begun = self.begin_span();
+        let answer = self.ask_whoever_answers(tag, &body);
+        self.record_request(begun, tag);
+        answer
+    }
+
+    fn ask_whoever_answers(&mut self, tag: i32, body: &[u8]) -> Result<Bytes> {
+        if let Some((manager, its_tag)) = self.manager_of(tag)
+            && let Some(answer) = self.ask_manager(manager, its_tag, body)?
+        {
+            return Ok(answer);
+        }
+        self.ask(tag, body, None)
+    }
+
+    /// What the original's daemon cannot do.
+    pub fn require_ours(&self) -> Result<()> {
+        if self.daemon_is_ours() {
+            return Ok(());
+        }
+        Err(Error::new(PvmError::NotImpl, "the daemon here is the original PVM's, which cannot do this"))
+    }
+}

@@ -1,0 +1,251 @@
+//! Finds the daemon, and proves to it who this process is.
+
+use super::options;
+use crate::{Error, Result};
+use pvm_files::FileError;
+use pvm_wire::born::Channel;
+use pvm_wire::protocol::EnrolReply;
+use pvm_wire::{PvmError, codes};
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How often a refused connection is tried again, and how long apart.
+const TRIES: u32 = 5;
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Longest daemon address, bytes.
+const ADDRESS_MAX: usize = 128;
+
+/// The folder for the machine's sockets and address files: `PVM_TMP`, else `/tmp`.
+pub fn tmp_dir() -> PathBuf {
+    std::env::var_os("PVM_TMP").filter(|dir| !dir.is_empty()).map_or_else(|| "/tmp".into(), PathBuf::from)
+}
+
+/// The file in which the daemon of this user and `PVM_VMID` leaves its address.
+pub fn address_file() -> PathBuf {
+    let mut name = format!("pvmd.{}", rustix::process::geteuid().as_raw());
+    if let Some(vmid) = std::env::var("PVM_VMID").ok().filter(|vmid| !vmid.is_empty()) {
+        name = format!("{name}.{vmid}");
+    }
+    tmp_dir().join(name)
+}
+
+/// Where the daemon listens: `PVMSOCK`, else what the address file says.
+pub(super) fn daemon_address() -> Result<String> {
+    if let Some(address) = std::env::var("PVMSOCK").ok().filter(|address| !address.is_empty()) {
+        return Ok(address);
+    }
+    let path = address_file();
+    match pvm_files::read(&path, ADDRESS_MAX) {
+        Ok(text) => Ok(String::from_utf8_lossy(&text).trim_end().to_owned()),
+        Err(error) if error.is_not_found() => Err(Error::new(
+            PvmError::SysErr,
+            format!(
+                "no daemon runs here (no address file {}): start one with `pvm` or `pvmd`",
+                path.display()
+            ),
+        )),
+        Err(error) => {
+            Err(Error::new(PvmError::SysErr, format!("cannot use the daemon's address file: {error}")))
+        }
+    }
+}
+
+/// Whether both sides see who the other is: at a Unix socket they do.
+pub(super) fn shows_credentials(address: &str) -> bool {
+    address.starts_with('/')
+}
+
+/// Whether the daemon at this address has said, when it started this process or one before, that one request is enough.
+pub(super) fn takes_all_at_once(address: &str) -> bool {
+    let said = std::env::var(codes::ENROL_VARIABLE);
+    shows_credentials(address) && said.is_ok_and(|said| codes::is_enrol_value(&said, address))
+}
+
+/// This process, or the one that it was forked from, is the task that its daemon has started.
+static IS_BORN: AtomicBool = AtomicBool::new(false);
+
+/// The channel that this process was born with, and what its daemon said in it; `None` if there is none or another has taken it.
+pub(super) fn born_with() -> Option<(OwnedFd, EnrolReply)> {
+    let channel = Channel::decode(&std::env::var(codes::CHANNEL_VARIABLE).ok()?)?;
+    let (socket, greeting) = pvm_shm::birth::take(channel)?;
+    let identity = EnrolReply::decode(&greeting).ok()??;
+    IS_BORN.store(true, Ordering::Relaxed);
+    Some((socket, identity))
+}
+
+/// By what the daemon knows the process that it has started, 0 for none. Who has spoken on its channel is another task from then on: the
+/// daemon may hear on a new connection before it has heard on the channel, and would take the one for the other.
+pub(super) fn cookie() -> i32 {
+    if IS_BORN.load(Ordering::Relaxed) { 0 } else { started_with() }
+}
+
+/// The same, as it is said on the channel.
+pub(super) fn started_with() -> i32 {
+    options::number("PVMEPID")
+}
+
+/// Connects to a daemon; `quick` gives up at the first refusal.
+pub(super) fn connect(address: &str, quick: bool) -> Result<OwnedFd> {
+    let mut tries = if quick { 1 } else { TRIES };
+    loop {
+        tries -= 1;
+        match open(address) {
+            Ok(socket) => return Ok(socket),
+            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+                return Err(Error::system(
+                    PvmError::SysErr,
+                    &format!("no daemon of this user at {address}"),
+                    error,
+                ));
+            }
+            Err(_) if tries > 0 => std::thread::sleep(PAUSE),
+            Err(error) => {
+                let text = format!(
+                    "no daemon answers at {address} (if none runs any more, remove {} and start one with `pvm`)",
+                    address_file().display()
+                );
+                return Err(Error::system(PvmError::SysErr, &text, error));
+            }
+        }
+    }
+}
+
+fn open(address: &str) -> std::io::Result<OwnedFd> {
+    if address.starts_with('/') {
+        // Before it is connected to: a stranger's socket can be one at which that never ends.
+        if let Err(error @ FileError::Foreign { .. }) = pvm_files::check_socket(Path::new(address)) {
+            return Err(std::io::Error::new(std::io::ErrorKind::PermissionDenied, error));
+        }
+        let stream = UnixStream::connect(address)?;
+        check_owner(&stream)?;
+        stream.set_nonblocking(true)?;
+        return Ok(stream.into());
+    }
+    let address = tcp_address(address).ok_or_else(|| {
+        std::io::Error::new(std::io::ErrorKind::InvalidInput, "not the address of a daemon")
+    })?;
+    let stream = TcpStream::connect(address)?;
+    stream.set_nodelay(true)?;
+    stream.set_nonblocking(true)?;
+    Ok(stream.into())
+}
+
+/// The folder for sockets may be everybody's, so anybody may have put one there in the daemon's place.
+fn check_owner(stream: &UnixStream) -> std::io::Result<()> {
+    let owner = rustix::net::sockopt::socket_peercred(stream)?.uid;
+    if owner == rustix::process::geteuid() {
+        return Ok(());
+    }
+    let text = format!("the process that listens there belongs to uid {}", owner.as_raw());
+    Err(std::io::Error::new(std::io::ErrorKind::PermissionDenied, text))
+}
+
+/// An address as PVM writes it, `%08x:%04x`.
+pub(super) fn tcp_address(text: &str) -> Option<SocketAddrV4> {
+    let (ip, port) = text.split_once(':')?;
+    let ip = u32::from_str_radix(ip, 16).ok()?;
+    Some(SocketAddrV4::new(Ipv4Addr::from(ip), u16::from_str_radix(port, 16).ok()?))
+}
+
+/// The file into which the daemon writes a byte, to prove that it is the user's. Gone when dropped.
+pub(super) struct Proof {
+    path: PathBuf,
+    file: File,
+}
+
+impl Proof {
+    /// Makes an empty file of a fresh name that only this user can write.
+    pub(super) fn new() -> Result<Self> {
+        let (dir, pid) = (tmp_dir(), std::process::id());
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create_new(true).mode(0o600);
+        for counter in 0..10_000 {
+            let path = dir.join(format!("pvmtmp{pid:06}.{counter}"));
+            match options.open(&path) {
+                Ok(file) => return Ok(Self { path, file }),
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(error) => {
+                    let text =
+                        format!("cannot make a file in {} (PVM_TMP names another folder)", dir.display());
+                    return Err(Error::system(PvmError::SysErr, &text, error));
+                }
+            }
+        }
+        Err(Error::new(PvmError::SysErr, format!("{} is full of files pvmtmp{pid:06}.*", dir.display())))
+    }
+
+    /// Its name.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether the daemon has written.
+    pub(super) fn is_given(&mut self) -> bool {
+        self.file.rewind().is_ok() && self.file.read_exact(&mut [0]).is_ok()
+    }
+}
+
+impl Drop for Proof {
+    fn drop(&mut self) {
+        // Nobody can be told; a file left behind does no harm.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Why a daemon that speaks this version of the protocol does not go on with the handshake.
+pub(super) fn refusal(version: i32, proof: Result<Proof>) -> Error {
+    if version != codes::TASK_PROTOCOL {
+        let text = format!("it speaks protocol {version}, this library {}", codes::TASK_PROTOCOL);
+        return Error::new(PvmError::SysErr, text);
+    }
+    proof.map_or_else(
+        |error| error,
+        |proof| {
+            let path = proof.path().display();
+            let text = format!(
+                "it refused: most likely it cannot write into {path}, by which it proves whose it is (is the disk full?); its log says more"
+            );
+            Error::new(PvmError::SysErr, text)
+        },
+    )
+}
+
+/// Writes the byte for which the daemon waits.
+pub(super) fn give_proof(path: &str) -> Result<()> {
+    // A daemon at a TCP port cannot be known for this user's: whatever file it names, nothing that has contents is changed.
+    pvm_files::mark(Path::new(path), b"/").map_err(|error| {
+        Error::new(PvmError::SysErr, format!("no proof of this process's user for the daemon: {error}"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_hexadecimal() {
+        let expected = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0xbfa9);
+        assert_eq!(tcp_address("7f000001:bfa9"), Some(expected));
+        assert_eq!(tcp_address("7f000001"), None);
+        assert_eq!(tcp_address("x:1"), None);
+    }
+
+    #[test]
+    fn proof_is_a_byte_in_the_file() {
+        let mut proof = Proof::new().unwrap();
+        assert!(!proof.is_given());
+        give_proof(proof.path().to_str().unwrap()).unwrap();
+        assert!(proof.is_given());
+        let path = proof.path().to_owned();
+        drop(proof);
+        assert!(!path.exists());
+    }
+}

@@ -1,0 +1,113 @@
+//! What group calls need of a task: the Rust API and the C interface keep messages that wait in different ways.
+
+use crate::Result;
+use crate::{Engine, Payload, Wait};
+use pvm_shm::Mapping;
+use pvm_wire::calls::{Answer, Call};
+use pvm_wire::group::CONTEXT;
+use pvm_wire::spawn::SpawnRequest;
+use pvm_wire::{Encoding, Message, MessageHeader, Tid};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Until when to wait for a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// Until one comes.
+    Forever,
+    /// Not at all.
+    Now,
+    /// Until then.
+    Time(Instant),
+}
+
+impl Until {
+    /// The time that is left.
+    pub fn wait(self) -> Wait {
+        match self {
+            Self::Forever => Wait::Forever,
+            Self::Now => Wait::Poll,
+            Self::Time(end) => Wait::For(end.saturating_duration_since(Instant::now())),
+        }
+    }
+}
+
+/// A task, as group calls see it.
+pub trait Port {
+    /// Its id.
+    fn tid(&mut self) -> Result<Tid>;
+    /// Whether its daemon is this system's.
+    fn daemon_is_ours(&mut self) -> Result<bool>;
+    /// Asks the daemon.
+    fn answer<C: Call>(&mut self, call: &C) -> Result<Answer<C>>;
+    /// Spawns.
+    fn spawn(&mut self, request: SpawnRequest) -> Result<Vec<i32>>;
+    /// Sends a body in XDR, in the context of groups.
+    fn send(&mut self, to: Tid, tag: i32, body: &[u8]) -> Result<()>;
+    /// The same, to several.
+    fn send_all(&mut self, to: &[Tid], tag: i32, body: &[u8]) -> Result<()> {
+        to.iter().try_for_each(|&to| self.send(to, tag, body))
+    }
+    /// Takes the first message of this context that is wanted; `None` when the time is over.
+    fn wait(&mut self, until: Until, wanted: &mut dyn FnMut(&Message) -> bool) -> Result<Option<Message>>;
+    /// The memory of a task of this host, if this one can reach it.
+    fn reach(&mut self, _tid: Tid) -> Option<Arc<Mapping>> {
+        None
+    }
+    /// Opens a gate in this task's memory, perhaps in the place of an old one.
+    fn open_gate(&mut self, _old: Option<u64>) -> Option<u64> {
+        None
+    }
+    /// Tells the recorder of `pvm run --trace` something, if it may have one.
+    fn record<T>(&mut self, _tell: impl FnOnce(&mut Engine) -> T) -> Option<T> {
+        None
+    }
+}
+
+/// The header of a message between members, or to the server.
+pub fn header(tag: i32) -> MessageHeader {
+    MessageHeader { encoding: Encoding::Xdr.word(), tag, context: CONTEXT, wait_id: 0, checksum: 0 }
+}
+
+impl Port for Engine {
+    fn tid(&mut self) -> Result<Tid> {
+        Ok(Engine::tid(self))
+    }
+
+    fn daemon_is_ours(&mut self) -> Result<bool> {
+        Ok(Engine::daemon_is_ours(self))
+    }
+
+    fn answer<C: Call>(&mut self, call: &C) -> Result<Answer<C>> {
+        Engine::answer(self, call)
+    }
+
+    fn spawn(&mut self, mut request: SpawnRequest) -> Result<Vec<i32>> {
+        request.env = self.child_environment();
+        Ok(Engine::spawn(self, &request)?.results)
+    }
+
+    fn send(&mut self, to: Tid, tag: i32, body: &[u8]) -> Result<()> {
+        Engine::send(self, to, header(tag), Payload::Parts(&[body]))
+    }
+
+    fn send_all(&mut self, to: &[Tid], tag: i32, body: &[u8]) -> Result<()> {
+        self.multicast(to, header(tag), Payload::Parts(&[body]))
+    }
+
+    fn wait(&mut self, until: Until, wanted: &mut dyn FnMut(&Message) -> bool) -> Result<Option<Message>> {
+        self.fetch(until.wait(), &mut |message| message.header.context == CONTEXT && wanted(message))
+    }
+
+    fn reach(&mut self, tid: Tid) -> Option<Arc<Mapping>> {
+        Engine::reach(self, tid)
+    }
+
+    fn open_gate(&mut self, old: Option<u64>) -> Option<u64> {
+        Engine::open_gate(self, old)
+    }
+
+    fn record<T>(&mut self, tell: impl FnOnce(&mut Engine) -> T) -> Option<T> {
+        Some(tell(self))
+    }
+}

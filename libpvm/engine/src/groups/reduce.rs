@@ -1,0 +1,226 @@
+//! Reductions: the arrays of all members become one, at the member called root.
+
+use super::mark::{self, Call, Mark};
+use super::port::Port;
+use super::{Client, check_name, tree};
+use crate::Result;
+use pvm_wire::group::{Settler, TREE_FROM, View, tag as tags};
+use pvm_wire::{Encoding, Message, PvmError, Tid};
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+
+/// The elements that a message carries.
+#[derive(Clone, Copy)]
+pub struct Part<'a> {
+    /// How they are encoded; `None` cannot be read.
+    pub encoding: Option<Encoding>,
+    /// The encoded elements.
+    pub data: &'a [u8],
+}
+
+impl<'a> Part<'a> {
+    /// A whole message.
+    pub fn of(message: &'a Message) -> Self {
+        Self { encoding: Encoding::of_word(message.header.encoding), data: &message.body }
+    }
+}
+
+/// The array of one member, into which others' are reduced.
+pub trait Operand {
+    /// The elements in XDR.
+    fn pack(&self) -> Result<Vec<u8>>;
+    /// Reduces others into these.
+    fn fold(&mut self, other: Part<'_>) -> Result<()>;
+    /// Takes others in their place.
+    fn replace(&mut self, other: Part<'_>) -> Result<()>;
+}
+
+/// Who sends to whom in a reduction.
+///
+/// Those who met last (the view's settlers) stand in a tree whose top is the root, if they are many; members that came
+/// later, or all if the tree would be small, send to the root. The tree stays as it is until all meet again, even if
+/// somebody in it is lost: so each member hears exactly those who send to it, whatever changes each has heard of.
+struct Plan {
+    /// Whom this task hears, and whether each speaks for others, too.
+    below: Vec<(Tid, bool)>,
+    /// To whom it sends.
+    above: Option<Tid>,
+    /// Somebody is lost to whom others send, or this task.
+    is_broken: bool,
+}
+
+impl Plan {
+    fn new(view: &View, own: Tid, root: Tid) -> Self {
+        let settlers = &view.settlers;
+        let place = |tid| settlers.iter().position(|settler| settler.tid == tid && !settler.lost);
+        let top = place(root).filter(|_| settlers.len() >= TREE_FROM);
+        let mut plan = Self { below: Vec::new(), above: Some(root), is_broken: false };
+        if let Some((top, place)) = top.zip(place(own)) {
+            plan.take_place(view, top, place);
+        } else if own == root {
+            plan.below
+                .extend(settlers.iter().filter(|it| may_have_sent(view, **it)).map(|it| (it.tid, false)));
+        }
+        if own == root {
+            let newcomers = view.members.iter().map(|&(_, tid)| tid).filter(|&tid| place(tid).is_none());
+            plan.below.extend(newcomers.map(|tid| (tid, false)));
+            plan.below.retain(|&(tid, _)| tid != own);
+            plan.above = None;
+        }
+        plan
+    }
+
+    /// In the tree.
+    fn take_place(&mut self, view: &View, top: usize, place: usize) {
+        let size = view.settlers.len();
+        let settler = |rank: usize| view.settlers[(rank + top) % size];
+        let rank = (place + size - top) % size;
+        for child in tree::children(rank, size) {
+            let has_children = !tree::children(child, size).is_empty();
+            if may_have_sent(view, settler(child)) {
+                self.below.push((settler(child).tid, has_children));
+            } else {
+                self.is_broken |= has_children;
+            }
+        }
+        if let Some(parent) = tree::parent(rank) {
+            self.above = Some(settler(parent).tid);
+            self.is_broken |= settler(parent).lost;
+        }
+    }
+}
+
+/// One that was lost may have sent before; but if it has come back, it sends as a newcomer.
+fn may_have_sent(view: &View, settler: Settler) -> bool {
+    !settler.lost || !view.has(settler.tid)
+}
+
+impl<P: Port> Client<'_, P> {
+    /// Reduces the arrays of all members; the root has the result.
+    pub fn reduce(&mut self, name: &OsStr, tag: i32, root: i32, operand: &mut dyn Operand) -> Result<()> {
+        check_name(name)?;
+        self.recorded("reduce", name, |client| client.reduce_with_others(name, tag, root, operand))
+    }
+
+    fn reduce_with_others(
+        &mut self,
+        name: &OsStr,
+        tag: i32,
+        root: i32,
+        operand: &mut dyn Operand,
+    ) -> Result<()> {
+        if self.server()?.ours {
+            let view = self.view(name)?;
+            let own = self.port.tid()?;
+            if !view.has(own) {
+                return Err(PvmError::NotInGroup.into());
+            }
+            let top = view.members.iter().find(|&&(instance, _)| instance == root);
+            let &(_, top) = top.ok_or(PvmError::NoInst)?;
+            if view.ours {
+                let mark = Mark::new(name, Call { what: tags::REDUCED, tag, root }, &view, own);
+                return self.reduce_by_plan(&Plan::new(&view, own, top), &view, &mark, operand);
+            }
+            check_hosts(&view)?;
+        }
+        self.reduce_by_hosts(name, tag, root, operand)
+    }
+
+    fn reduce_by_plan(
+        &mut self,
+        plan: &Plan,
+        view: &View,
+        mark: &Mark<'_>,
+        operand: &mut dyn Operand,
+    ) -> Result<()> {
+        let mut outcome = if plan.below.is_empty() { Ok(()) } else { self.may_hear(mark, view) };
+        if plan.is_broken && outcome.is_ok() {
+            outcome = Err(self.give_up(mark, view, PvmError::NoInst.into()));
+        }
+        if outcome.is_ok() {
+            outcome = self.fold_all(&plan.below, view, mark, operand);
+        }
+        let Some(above) = plan.above else { return outcome };
+        let elements = outcome.and_then(|()| operand.pack());
+        self.send_marked(above, mark, elements)
+    }
+
+    /// Reduces what others send. What they send is heard even if it cannot be reduced, or it would be heard by the
+    /// next reduction.
+    fn fold_all(
+        &mut self,
+        from: &[(Tid, bool)],
+        view: &View,
+        mark: &Mark<'_>,
+        operand: &mut dyn Operand,
+    ) -> Result<()> {
+        let mut outcome = Ok(());
+        for &(member, for_others) in from {
+            let message = match self.hear_marked(member, mark, view) {
+                // It was gone before this reduction.
+                Err(error) if error.code() == PvmError::NoInst && !for_others && !view.has(member) => {
+                    continue;
+                }
+                Err(error) => return Err(self.give_up(mark, view, error)),
+                Ok(message) => message,
+            };
+            let folded = mark::part(&message)
+                .and_then(|part| if outcome.is_ok() { operand.fold(part) } else { Ok(()) });
+            outcome = outcome.and(folded);
+        }
+        outcome
+    }
+
+    /// The original's way: on each host the lowest member reduces, and the root reduces what these send. The original
+    /// takes what comes first, here each member is heard by name: what one sends early for its next reduction waits.
+    fn reduce_by_hosts(
+        &mut self,
+        name: &OsStr,
+        tag: i32,
+        root: i32,
+        operand: &mut dyn Operand,
+    ) -> Result<()> {
+        let own = self.port.tid()?;
+        self.own_instance(name)?;
+        let root = self.tid_of(name, root)?;
+        let members: BTreeSet<Tid> = self.members(name)?.into_iter().collect();
+        let here = members.iter().copied().filter(|tid| tid.to_host() == own.to_host());
+        let here: Vec<Tid> = here.collect();
+        let coordinator = here.first().copied().unwrap_or(own);
+        if coordinator == own {
+            for &member in here.iter().filter(|&&member| member != own) {
+                let message = self.hear_member(name, member, tag, false)?;
+                operand.fold(Part::of(&message))?;
+            }
+        }
+        let next = if coordinator == own { root } else { coordinator };
+        if next != own {
+            self.port.send(next, tag, &operand.pack()?)?;
+        }
+        if root == own {
+            if coordinator != own {
+                // These elements are among what it sends.
+                let message = self.hear_member(name, coordinator, tag, false)?;
+                operand.replace(Part::of(&message))?;
+            }
+            let mut hosts = BTreeSet::from([own.to_host()]);
+            for &member in members.iter().filter(|member| hosts.insert(member.to_host())) {
+                let message = self.hear_member(name, member, tag, false)?;
+                operand.fold(Part::of(&message))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether the lowest member of each host is still the one it was when all met last: members that have not heard of
+/// its loss have sent to it.
+fn check_hosts(view: &View) -> Result<()> {
+    let lowest = |host: Tid| view.settlers.iter().map(|it| it.tid).filter(|tid| tid.to_host() == host).min();
+    let sent_to = |tid: Tid| {
+        let mut there = view.members.iter().map(|&(_, tid)| tid);
+        lowest(tid.to_host()) == Some(tid) && there.any(|other| other.to_host() == tid.to_host())
+    };
+    let broken = view.settlers.iter().any(|settler| settler.lost && sent_to(settler.tid));
+    if broken { Err(PvmError::NoInst.into()) } else { Ok(()) }
+}

@@ -1,0 +1,74 @@
+//! Views of groups: fetched once, good until the keeper says otherwise.
+
+use super::mark::is_older;
+use super::port::{Port, Until};
+use super::{Client, read_mark, server};
+use crate::Result;
+use pvm_wire::body::BodyReader;
+use pvm_wire::group::{Request, View, tag};
+use pvm_wire::{Message, Tid};
+use std::ffi::OsStr;
+
+/// A notice of the keeper: which group, and since which epoch it is another.
+fn read_notice(body: &[u8]) -> Option<(&OsStr, i32)> {
+    let mut reader = BodyReader::new(body);
+    Some((reader.os_str().ok()?, reader.int().ok()?))
+}
+
+/// Whether this message says that the view is out of date.
+pub fn outdates(message: &Message, server: Tid, name: &OsStr, view: &View) -> bool {
+    let notice = message.src == server && message.header.tag == tag::CHANGED;
+    notice && read_notice(&message.body).is_some_and(|(group, epoch)| group == name && epoch > view.epoch)
+}
+
+impl<P: Port> Client<'_, P> {
+    /// The group as it is now.
+    pub fn view(&mut self, name: &OsStr) -> Result<View> {
+        let keeper = self.server()?.tid;
+        // Who does not wait at a gate needs no word of it.
+        let mut notice = |message: &Message| match message.header.tag {
+            tag::CHANGED => message.src == keeper,
+            other => other == tag::MOVED,
+        };
+        while let Some(message) = self.wait(Until::Now, &mut notice)? {
+            if message.header.tag == tag::CHANGED {
+                self.forget_view(&message.body);
+            }
+        }
+        if let Some(view) = self.groups.views.get(name) {
+            return Ok(view.clone());
+        }
+        let answer = self.ask(Request::View(name))?;
+        let view = match View::decode(&answer.body)? {
+            Ok(view) => view,
+            Err(code) => return Err(server::check(code).err().unwrap_or_else(crate::Error::lost)),
+        };
+        self.groups.views.insert(name.to_owned(), view.clone());
+        self.forget_messages(name, &view)?;
+        Ok(view)
+    }
+
+    /// The keeper has said that a view is out of date.
+    pub fn forget_view(&mut self, notice: &[u8]) {
+        if let Some((name, epoch)) = read_notice(notice)
+            && self.groups.views.get(name).is_some_and(|view| view.epoch < epoch)
+        {
+            self.groups.views.remove(name);
+        }
+    }
+
+    /// Drops what members have said about barriers of older epochs, and about other calls before all met last: nobody
+    /// waits for it any more.
+    fn forget_messages(&mut self, name: &OsStr, view: &View) -> Result<()> {
+        let mut old = |message: &Message| {
+            if is_older(message, name, view.settled) {
+                return true;
+            }
+            let about_barriers = matches!(message.header.tag, tag::ARRIVED | tag::RELEASED);
+            let mark = read_mark(&message.body).filter(|_| about_barriers);
+            mark.is_some_and(|(group, [epoch, _], _)| group == name && epoch < view.epoch)
+        };
+        while self.wait(Until::Now, &mut old)?.is_some() {}
+        Ok(())
+    }
+}

@@ -1,0 +1,393 @@
+//! One task's dealings with its daemon and with other tasks: synchronous, single-threaded, and shared by the Rust API and the C
+//! interface, which convert arguments and results, and nothing else.
+#![forbid(unsafe_code)]
+
+mod calls;
+mod connect;
+mod control;
+mod daemon;
+mod direct;
+mod error;
+mod gates;
+pub mod groups;
+pub mod incoming;
+mod lending;
+mod manager;
+mod meeting;
+mod neighbours;
+mod options;
+mod output;
+mod packed;
+mod patience;
+mod payload;
+mod peers;
+mod reach;
+mod receive;
+mod rings;
+mod route;
+mod route_notices;
+mod seal;
+mod send;
+mod settings;
+mod spawn;
+mod storage;
+mod timeline;
+mod turns;
+mod uppers;
+mod wait;
+
+pub use connect::{address_file, tmp_dir};
+pub use daemon::{daemon_program, start_daemon, start_daemon_with};
+pub use error::{Error, Result};
+pub use incoming::Incoming;
+pub use neighbours::Near;
+pub use options::Options;
+pub use output::{OutputEvent, OutputSink};
+pub use packed::Packed;
+pub use patience::Spinner;
+pub use payload::{Form, Payload};
+pub use reach::Reach;
+pub use receive::Wait;
+pub use timeline::Begun;
+pub use wait::{Waiter, sleep};
+
+use bytes::Bytes;
+use connect::Proof;
+use peers::Peers;
+use pvm_wire::codes::{self, CONTEXT_TM, Tm, Tmx};
+use pvm_wire::protocol::{ConnectReply, ConnectRequest, EnrolReply, EnrolRequest};
+use pvm_wire::{Encoding, Message, MessageHeader, PvmError, Tid};
+use receive::Inbox;
+use route::Route;
+use route_notices::RouteNotices;
+use settings::Settings;
+use std::ffi::OsStr;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+/// How long the daemon may take over the enrolment.
+const ENROL_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How long the daemon may take over a farewell that nobody waits for.
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// A task's connection to its daemon, its received messages and its options.
+#[derive(Debug)]
+pub struct Engine {
+    route: Option<Route>,
+    identity: EnrolReply,
+    extension: Option<i32>,
+    options: Options,
+    context: i32,
+    next_wait_id: i32,
+    inbox: Inbox,
+    peers: Peers,
+    receivers: uppers::Receivers,
+    neighbours: neighbours::Neighbours,
+    lending: lending::Lending,
+    hints: turns::Turns,
+    /// A time that is over. Tasks that never look for messages need not ask for one.
+    past: OnceLock<Instant>,
+    /// Times that messages were taken from rings.
+    turns: u32,
+    /// The daemon's answer is waited for.
+    asking: bool,
+    route_notices: RouteNotices,
+    siblings: Option<Vec<Tid>>,
+    manager: manager::Manager,
+    output: output::Collection,
+    recorder: Option<timeline::Recorder>,
+    has_left: Arc<AtomicBool>,
+}
+
+impl Engine {
+    /// Enrols this process in the virtual machine whose daemon runs here.
+    pub fn enrol() -> Result<Self> {
+        Self::enrol_as(None, false)
+    }
+
+    /// Enrols under a name for task lists; `quick` does not try again when no daemon answers.
+    pub fn enrol_as(name: Option<&OsStr>, quick: bool) -> Result<Self> {
+        let settings = Settings::from_env()?;
+        let address = connect::daemon_address()?;
+        let at_once = connect::takes_all_at_once(&address);
+        let (mut engine, enrolled);
+        if let Some((channel, identity)) = at_once.then(connect::born_with).flatten() {
+            engine = Self::unenrolled(channel, &settings);
+            enrolled = engine.begin_as(identity, name);
+        } else {
+            engine = Self::unenrolled(connect::connect(&address, quick)?, &settings);
+            let shows_credentials = connect::shows_credentials(&address);
+            enrolled = if at_once {
+                engine.enrol_at_once(name)
+            } else {
+                engine.shake_hands(name, shows_credentials)
+            };
+        }
+        enrolled.map_err(|error| {
+            Error::new(error.code(), format!("the daemon at {address} does not let this task in: {error}"))
+        })?;
+        engine.options = Options::new(&engine.identity);
+        if engine.daemon_is_ours() {
+            let daemon = engine.route.as_ref().map(Route::socket);
+            engine.neighbours = neighbours::Neighbours::offered(daemon, &settings);
+            let wake_time = Duration::from_nanos(engine.identity.wake_time.into());
+            engine.neighbours.spinner().set_wake_time(wake_time);
+        }
+        engine.start_recorder();
+        Ok(engine)
+    }
+
+    fn unenrolled(socket: OwnedFd, settings: &Settings) -> Self {
+        let nobody = EnrolReply {
+            tid: Tid::ANY,
+            parent: 0,
+            output: pvm_wire::spawn::Sink::default(),
+            trace: pvm_wire::spawn::Sink::default(),
+            fragment_size: pvm_wire::limits::UNENROLLED_FRAGMENT_MAX as i32,
+            signature: 0,
+            address: String::new(),
+            scheduler: 0,
+            private_network: false,
+            wake_time: 0,
+        };
+        let inbox = Inbox::new(settings.queue_max);
+        Self {
+            route: Some(Route::new(socket, inbox.limit())),
+            options: Options::new(&nobody),
+            identity: nobody,
+            extension: None,
+            context: options::number("PVMCTX"),
+            next_wait_id: 1,
+            inbox,
+            peers: Peers::default(),
+            receivers: uppers::Receivers::default(),
+            neighbours: neighbours::Neighbours::default(),
+            lending: lending::Lending::default(),
+            hints: turns::Turns::default(),
+            past: OnceLock::new(),
+            turns: 0,
+            asking: false,
+            route_notices: RouteNotices::default(),
+            siblings: None,
+            manager: manager::Manager::default(),
+            output: output::Collection::default(),
+            recorder: None,
+            has_left: Arc::default(),
+        }
+    }
+
+    /// With a daemon of which nothing is known. The original's proves itself by a byte in a file of ours, and we in one of its;
+    /// for ours the socket's credentials are enough, so no file can stop it, nor a full disk.
+    fn shake_hands(&mut self, name: Option<&OsStr>, shows_credentials: bool) -> Result<()> {
+        let deadline = Some(Instant::now() + ENROL_TIMEOUT);
+        let proof = Proof::new();
+        let path = proof.as_ref().map(|proof| proof.path().to_string_lossy().into_owned());
+        let request = ConnectRequest {
+            version: codes::TASK_PROTOCOL,
+            auth_file: path.unwrap_or_default(),
+            extension: Some(codes::EXTENSION_VERSION),
+        };
+        let reply = ConnectReply::decode(&self.ask(Tm::Connect.tag(), &request.encode(), deadline)?)?;
+        if !reply.accepted {
+            return Err(connect::refusal(reply.version, proof));
+        }
+        self.extension = reply.extension.filter(|&version| version == codes::EXTENSION_VERSION);
+        if self.extension.is_none() || !shows_credentials {
+            if !proof?.is_given() {
+                return Err(Error::new(PvmError::SysErr, "it did not prove that it is this user's"));
+            }
+            connect::give_proof(&reply.auth_file)?;
+        }
+        self.introduce(Tm::Conn2.tag(), name, deadline)
+    }
+
+    /// With a daemon that is known to be ours, at a socket whose other end is known to be this user's.
+    fn enrol_at_once(&mut self, name: Option<&OsStr>) -> Result<()> {
+        self.extension = Some(codes::EXTENSION_VERSION);
+        self.introduce(Tmx::Enrol.tag(), name, Some(Instant::now() + ENROL_TIMEOUT))
+    }
+
+    fn introduce(&mut self, tag: i32, name: Option<&OsStr>, deadline: Option<Instant>) -> Result<()> {
+        let answer = EnrolReply::decode(&self.ask(tag, &introduction(name, connect::cookie()), deadline)?)?;
+        self.be(answer.ok_or_else(|| Error::new(PvmError::SysErr, "it refused"))?);
+        Ok(())
+    }
+
+    /// The daemon has said all before this process began, and waits to hear that it is there.
+    fn begin_as(&mut self, identity: EnrolReply, name: Option<&OsStr>) -> Result<()> {
+        self.extension = Some(codes::EXTENSION_VERSION);
+        self.be(identity);
+        let header = xdr_header(Tmx::Born.tag(), CONTEXT_TM, 0);
+        self.send(Tid::MY_DAEMON, header, Payload::Parts(&[&introduction(name, connect::started_with())]))
+    }
+
+    fn be(&mut self, identity: EnrolReply) {
+        self.manager = manager::Manager::new(identity.scheduler);
+        self.identity = identity;
+    }
+
+    /// The task's id.
+    #[inline]
+    pub fn tid(&self) -> Tid {
+        self.identity.tid
+    }
+
+    /// What the daemon said at the enrolment: parent, sinks, signature.
+    #[inline]
+    pub fn identity(&self) -> &EnrolReply {
+        &self.identity
+    }
+
+    /// Whether the daemon is this system's, which answers the requests of [`codes::Tmx`].
+    #[inline]
+    pub fn daemon_is_ours(&self) -> bool {
+        self.extension.is_some()
+    }
+
+    /// Whether the connection stands; it does not after [`Engine::exit`] or when the daemon has ended.
+    #[inline]
+    pub fn is_enrolled(&self) -> bool {
+        self.route.is_some()
+    }
+
+    /// The connection's descriptor: readable when something has come (not necessarily a whole message).
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.route.as_ref().map(|route| self.neighbours.front(route.fd()))
+    }
+
+    /// All descriptors at which messages come in: first one for the daemon and the tasks of this host, then those of direct
+    /// routes, open or granted. Tasks of this host only wake this one between [`Engine::doze`] and [`Engine::wake`], unless
+    /// [`Engine::keep_bell`] was called.
+    pub fn fds(&self) -> Vec<BorrowedFd<'_>> {
+        let direct = self.peers.sockets().map(|(_, fd, _)| fd);
+        self.fd().into_iter().chain(direct).collect()
+    }
+
+    /// The tasks to which direct routes are open, in shared memory or by sockets.
+    pub fn open_routes(&self) -> Vec<Tid> {
+        let sockets = self.peers.tids().into_iter().filter(|&tid| self.peers.route(tid).is_some());
+        sockets.chain(self.neighbours.reached()).collect()
+    }
+
+    /// The options.
+    #[inline]
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// The options, to be changed.
+    #[inline]
+    pub fn options_mut(&mut self) -> &mut Options {
+        &mut self.options
+    }
+
+    /// The current context.
+    #[inline]
+    pub fn context(&self) -> i32 {
+        self.context
+    }
+
+    /// Changes the current context and returns the one before.
+    #[inline]
+    pub fn set_context(&mut self, context: i32) -> i32 {
+        std::mem::replace(&mut self.context, context)
+    }
+
+    fn ask(&mut self, tag: i32, body: &[u8], deadline: Option<Instant>) -> Result<Bytes> {
+        let header = xdr_header(tag, CONTEXT_TM, 0);
+        self.asking = true;
+        let answer = self.converse(Tid::MY_DAEMON, header, body, deadline, &mut |message, wait_id| {
+            // The wait id tells the answer from one that came too late for an earlier request.
+            let MessageHeader { tag: answered, wait_id: asked, .. } = message.header;
+            message.src == Tid::MY_DAEMON && answered == tag && asked == wait_id
+        });
+        self.asking = false;
+        match answer? {
+            Some(message) => Ok(message.body.into_bytes()),
+            None => Err(Error::new(PvmError::SysErr, "the daemon does not answer")),
+        }
+    }
+
+    /// Sends a request and waits for the message that is its answer; its wait id is that of the request.
+    fn converse(
+        &mut self,
+        to: Tid,
+        header: MessageHeader,
+        body: &[u8],
+        deadline: Option<Instant>,
+        is_answer: &mut dyn FnMut(&Message, i32) -> bool,
+    ) -> Result<Option<Message>> {
+        let wait_id = self.next_wait_id;
+        self.next_wait_id = wait_id.checked_add(1).unwrap_or(1);
+        // Whatever waits already is no answer.
+        let start = self.inbox.queue.len();
+        self.send(to, MessageHeader { wait_id, ..header }, Payload::Parts(&[body]))?;
+        let answer = self.wait_for(start, deadline, &mut |message| is_answer(message, wait_id))?;
+        Ok(answer.map(Message::into_encoded).transpose()?)
+    }
+
+    /// Leaves the virtual machine, once the output of collected tasks has ended.
+    pub fn exit(&mut self) -> Result<()> {
+        self.wait_for_collected()?;
+        self.part()
+    }
+
+    /// Leaves the virtual machine.
+    pub fn part(&mut self) -> Result<()> {
+        self.part_until(None)
+    }
+
+    /// Leaves without waiting for anybody's output and without a word about failures.
+    pub fn leave(&mut self) {
+        if self.is_enrolled() {
+            // Nobody can be told, and without an answer the daemon sees the connection end, which is as good.
+            let _ = self.part_until(Some(Instant::now() + LEAVE_TIMEOUT));
+        }
+    }
+
+    /// Our daemon reads all that was sent, and sees the connection end, which says all. Others are told, and answer.
+    fn part_until(&mut self, deadline: Option<Instant>) -> Result<()> {
+        self.report_end();
+        let left = match &self.route {
+            None => Err(Error::lost()),
+            Some(_) if self.daemon_is_ours() => Ok(()),
+            Some(_) => self.ask(Tm::Exit.tag(), &[], deadline).map(drop),
+        };
+        // Before anybody could use the memory for something else in which what has come lies.
+        self.has_left.store(true, Ordering::SeqCst);
+        self.close_routes();
+        self.route = None;
+        left
+    }
+
+    /// Becomes true when this task leaves the virtual machine: what others have sent is not to be read in their memory any more.
+    #[inline]
+    pub fn has_left(&self) -> &Arc<AtomicBool> {
+        &self.has_left
+    }
+
+    /// The connection is gone.
+    fn lose(&mut self) -> Error {
+        self.close_routes();
+        self.route = None;
+        Error::lost()
+    }
+}
+
+/// Who this process is, in the words of a request to enrol.
+fn introduction(name: Option<&OsStr>, cookie: i32) -> Vec<u8> {
+    let pid = rustix::process::getpid().as_raw_nonzero().get();
+    EnrolRequest { pid, cookie, name: name.map(OsStr::to_owned) }.encode()
+}
+
+/// The header of a control message.
+#[inline]
+pub fn xdr_header(tag: i32, context: i32, wait_id: i32) -> MessageHeader {
+    MessageHeader { encoding: Encoding::Xdr.word(), tag, context, wait_id, checksum: 0 }
+}
+
+#[cfg(test)]
+mod ending_tests;

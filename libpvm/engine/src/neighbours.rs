@@ -1,0 +1,585 @@
+//! The tasks of this host that share memory with this one.
+//!
+//! A task that sends to another of its host again, or has heard from one, shares memory; the former asks its daemon that they meet. The daemon tells each of the other, with the
+//! descriptors of its memory; each that can map it says so to the other (`Known`). Until that has come messages go by the daemon;
+//! nobody waits. Then the sender opens a ring, and says by the daemon where it is (`Ring`): so what it sent before has come before.
+//!
+//! A sender that leaves the ring again says so on the ring, and its next messages come by the daemon. A receiver reads all
+//! rings before it acts on what came by the daemon. Back on the ring goes the sender with another `Ring`; the receiver, who has read
+//! that the ring was left, waits for that.
+
+use super::lending::Lender;
+use super::patience::Spinner;
+use super::settings::Settings;
+use bytes::{Bytes, BytesMut};
+use pvm_shm::ring::{self, IN_LINE, Place, Reader, Record, Writer};
+use pvm_shm::{Mapping, Memory, Outbox, bell};
+use pvm_wire::held::SHORT;
+use pvm_wire::{Body, Message, MessageHeader, Tid};
+use rustix::event::{EventfdFlags, epoll, eventfd};
+use std::collections::HashMap;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// Small bodies are copied into pieces of so much memory.
+const POOL: usize = 64 * 1024;
+
+/// Messages taken from one ring before others are looked at.
+const TURN: usize = 64;
+
+/// The way to a neighbour.
+#[derive(Debug)]
+pub(super) enum Way {
+    /// It has not said that it can read.
+    Unknown,
+    /// It has; there is no ring yet.
+    Known,
+    /// Messages go on this ring.
+    On(Writer),
+    /// They did; now they go by the daemon.
+    Left(Writer),
+}
+
+/// A task that shares memory with this one.
+#[derive(Debug)]
+pub(super) struct Neighbour {
+    pub(super) tid: Tid,
+    pub(super) way: Way,
+    memory: Arc<Mapping>,
+    bell: OwnedFd,
+    reader: Option<Reader>,
+    /// The reader has found that the ring was left.
+    is_left: bool,
+}
+
+/// When to ask for a task again that could not be met.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    sent: u32,
+    next: u32,
+}
+
+/// A message that a neighbour has put into the ring itself: to be copied, or read, before the next is asked for.
+#[derive(Debug)]
+pub struct Near<'a> {
+    /// Who has sent it.
+    pub src: Tid,
+    /// What the ring says of it.
+    pub found: ring::Near,
+    /// The memory in which it lies.
+    pub memory: &'a Arc<Mapping>,
+}
+
+impl Near<'_> {
+    /// The body, if that is not longer than [`IN_LINE`], in as many bytes.
+    #[inline(always)]
+    pub fn line(&self) -> Option<&[u8; IN_LINE]> {
+        (self.found.length <= IN_LINE).then_some(&self.found.first)
+    }
+}
+
+/// This task's memory, and its neighbours.
+#[derive(Debug)]
+pub(super) struct Neighbours {
+    /// The daemon would hand over what this task shares, and it has not been found impossible.
+    are_possible: bool,
+    /// A task of this host has sent something.
+    is_addressed: bool,
+    own: Option<Own>,
+    /// Bytes of shared memory that this task may fill.
+    own_max: u64,
+    /// Readable when the bell has rung or the daemon has sent something: what a program waits at. Made when it first does.
+    front: OnceLock<Option<OwnedFd>>,
+    table: Vec<Neighbour>,
+    last: usize,
+    asked: HashMap<Tid, Asked>,
+    spinner: Arc<Spinner>,
+    held: Arc<AtomicUsize>,
+    /// Whose ring is read, and how much of it was since it began.
+    turn: usize,
+    taken_in_turn: usize,
+    pool: BytesMut,
+    /// The program waits at the descriptors by itself.
+    is_watched: AtomicBool,
+    /// Readable while the library holds messages that the program has not seen, for a program that waits by itself.
+    unseen: OnceLock<OwnedFd>,
+    /// Whether it is.
+    is_unseen: AtomicBool,
+    /// Direct routes, for which a task spins, too.
+    sockets: Vec<Arc<OwnedFd>>,
+}
+
+/// What the neighbours are given.
+#[derive(Debug)]
+pub(super) struct Own {
+    pub(super) outbox: Outbox,
+    pub(super) bell: OwnedFd,
+    limit: u64,
+}
+
+impl Own {
+    fn new(limit: u64) -> Option<Self> {
+        if !pvm_shm::lineage::watch() {
+            return None;
+        }
+        let outbox = Outbox::new(limit).ok()?;
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok()?;
+        Some(Self { outbox, bell, limit })
+    }
+}
+
+fn add_to(both: &OwnedFd, fd: BorrowedFd<'_>) -> Option<()> {
+    epoll::add(both, fd, epoll::EventData::new_u64(0), epoll::EventFlags::IN).ok()
+}
+
+impl Default for Neighbours {
+    fn default() -> Self {
+        Self {
+            are_possible: false,
+            is_addressed: false,
+            own: None,
+            own_max: 0,
+            front: OnceLock::new(),
+            table: Vec::new(),
+            last: 0,
+            asked: HashMap::new(),
+            spinner: Arc::default(),
+            held: Arc::default(),
+            turn: 0,
+            taken_in_turn: 0,
+            pool: BytesMut::new(),
+            is_watched: AtomicBool::new(false),
+            unseen: OnceLock::new(),
+            is_unseen: AtomicBool::new(false),
+            sockets: Vec::new(),
+        }
+    }
+}
+
+impl Neighbours {
+    /// With a daemon that hands over what is shared, and its socket.
+    pub(super) fn offered(daemon: Option<Arc<OwnedFd>>, settings: &Settings) -> Self {
+        let spinner = daemon.map(Spinner::with_daemon).unwrap_or_default();
+        let (are_possible, own_max) = (settings.shares, settings.shared_max);
+        Self { are_possible, own_max, spinner: Arc::new(spinner), ..Self::default() }
+    }
+
+    /// They could be, and nothing is shared yet.
+    #[inline]
+    pub(super) fn are_offered(&self) -> bool {
+        self.are_possible && self.own.is_none()
+    }
+
+    /// What they are to be given, unless the system does not give it.
+    pub(super) fn make_own(&self) -> Option<Own> {
+        Own::new(self.own_max)
+    }
+
+    /// There will be none.
+    pub(super) fn decline(&mut self) {
+        self.are_possible = false;
+    }
+
+    /// The daemon has been given this task's memory.
+    pub(super) fn begin(&mut self, own: Own) {
+        let front = self.front.get().and_then(Option::as_ref);
+        if front.is_some_and(|front| add_to(front, own.bell.as_fd()).is_none()) {
+            // Nobody would hear the bell.
+            return self.decline();
+        }
+        self.own = Some(own);
+        self.settle();
+    }
+
+    /// A task of this host has sent something.
+    pub(super) fn note_sender(&mut self) {
+        self.is_addressed = true;
+    }
+
+    /// Somebody may want to write here, and cannot yet.
+    #[inline]
+    pub(super) fn are_called_for(&self) -> bool {
+        self.is_addressed && self.are_offered()
+    }
+
+    /// What this task shares.
+    pub(super) fn own(&mut self) -> Option<&mut Own> {
+        self.own.as_mut()
+    }
+
+    /// Whether this task shares memory, or will when there is a use for it.
+    pub(super) fn are_possible(&self) -> bool {
+        self.are_possible
+    }
+
+    /// Readable when a neighbour has rung.
+    pub(super) fn bell(&self) -> Option<BorrowedFd<'_>> {
+        self.own.as_ref().map(|own| own.bell.as_fd())
+    }
+
+    /// Readable when the bell has rung, the daemon has sent something, or the program has not seen all that was read.
+    pub(super) fn front<'a>(&'a self, daemon: BorrowedFd<'a>) -> BorrowedFd<'a> {
+        let make = || {
+            let both = epoll::create(epoll::CreateFlags::CLOEXEC).ok()?;
+            let unseen = self.unseen.get().map(AsFd::as_fd);
+            [Some(daemon), self.bell(), unseen].into_iter().flatten().try_for_each(|fd| add_to(&both, fd))?;
+            Some(both)
+        };
+        let both = if self.are_possible { self.front.get_or_init(make).as_ref() } else { None };
+        both.map_or(daemon, AsFd::as_fd)
+    }
+
+    /// What this task has sent and others have not taken.
+    pub(super) fn own_outbox(&mut self) -> Option<&mut Outbox> {
+        self.own.as_mut().map(|own| &mut own.outbox)
+    }
+
+    /// The daemon's memory, of which this task keeps no more than of its neighbours'.
+    pub(super) fn lender(&self, descriptor: &OwnedFd) -> Option<Lender> {
+        Lender::new(descriptor, self.held.clone(), (self.own.as_ref()?.limit / 4) as usize)
+    }
+
+    /// Where records are expected.
+    #[inline]
+    pub(super) fn spinner(&self) -> &Arc<Spinner> {
+        &self.spinner
+    }
+
+    /// The index of a task.
+    #[inline]
+    pub(super) fn find(&mut self, tid: Tid) -> Option<usize> {
+        if self.table.get(self.last).is_none_or(|neighbour| neighbour.tid != tid) {
+            self.last = self.table.binary_search_by_key(&tid, |neighbour| neighbour.tid).ok()?;
+        }
+        Some(self.last)
+    }
+
+    /// A neighbour's memory.
+    pub(super) fn memory(&mut self, tid: Tid) -> Option<Arc<Mapping>> {
+        let index = self.find(tid)?;
+        self.table.get(index).map(|neighbour| neighbour.memory.clone())
+    }
+
+    /// The way to a neighbour, with this task's memory.
+    #[inline]
+    pub(super) fn way(&mut self, index: usize) -> Option<(&mut Outbox, &mut Way, Tid)> {
+        let neighbour = self.table.get_mut(index)?;
+        Some((&mut self.own.as_mut()?.outbox, &mut neighbour.way, neighbour.tid))
+    }
+
+    /// Whether messages to a neighbour are on a ring, and there is room for more.
+    #[inline]
+    pub(super) fn is_open(&mut self, index: usize) -> bool {
+        let is_on = self.table.get(index).is_some_and(|neighbour| matches!(neighbour.way, Way::On(_)));
+        is_on && self.own.as_mut().is_some_and(|own| own.outbox.has_room())
+    }
+
+    /// A message leaves by the daemon for a task of this host that is no neighbour: whether to ask for it now. The first one
+    /// may be all there ever is.
+    pub(super) fn count_sent(&mut self, tid: Tid) -> bool {
+        let asked = self.asked.entry(tid).or_insert(Asked { sent: 0, next: 2 });
+        asked.sent = asked.sent.saturating_add(1);
+        let now = asked.sent >= asked.next;
+        if now {
+            asked.next = asked.next.saturating_mul(2);
+        }
+        now
+    }
+
+    /// A task shares its memory; whether it can be read.
+    pub(super) fn add(&mut self, tid: Tid, descriptors: Vec<OwnedFd>) -> bool {
+        let Ok([segment, bell]) = <[OwnedFd; 2]>::try_from(descriptors) else { return false };
+        let Err(index) = self.table.binary_search_by_key(&tid, |neighbour| neighbour.tid) else {
+            return false;
+        };
+        let Ok(memory) = Mapping::new(segment.as_fd()) else { return false };
+        let (way, memory) = (Way::Unknown, Arc::new(memory));
+        let neighbour = Neighbour { tid, way, memory, bell, reader: None, is_left: false };
+        self.table.insert(index, neighbour);
+        self.asked.remove(&tid);
+        self.renew_spinner();
+        true
+    }
+
+    /// A neighbour says that it can read what this task writes.
+    pub(super) fn know(&mut self, tid: Tid) {
+        if let Some(index) = self.find(tid)
+            && let Some(neighbour) = self.table.get_mut(index)
+            && matches!(neighbour.way, Way::Unknown)
+        {
+            neighbour.way = Way::Known;
+        }
+    }
+
+    /// A neighbour's next messages are on its ring, which begins at that place, or goes on.
+    pub(super) fn open(&mut self, tid: Tid, place: Option<u64>) {
+        let Some(index) = self.find(tid) else { return };
+        let Some(neighbour) = self.table.get_mut(index) else { return };
+        match place {
+            Some(at) if neighbour.reader.is_none() => neighbour.reader = Reader::new(&*neighbour.memory, at),
+            Some(_) => {}
+            None => neighbour.is_left = false,
+        }
+        self.renew_spinner();
+    }
+
+    /// A task has ended; whether a ring was open to it.
+    pub(super) fn remove(&mut self, tid: Tid) -> bool {
+        self.asked.remove(&tid);
+        let Some(index) = self.find(tid) else { return false };
+        let neighbour = self.table.remove(index);
+        let was_open = matches!(neighbour.way, Way::On(_));
+        if let Some(own) = &mut self.own {
+            match neighbour.way {
+                Way::On(ring) | Way::Left(ring) => own.outbox.close_ring(ring, tid),
+                Way::Unknown | Way::Known => {}
+            }
+        }
+        self.renew_spinner();
+        was_open
+    }
+
+    /// Wakes a neighbour to which something was published, if it sleeps.
+    #[inline]
+    pub(super) fn ring(&self, index: usize) {
+        if let Some(neighbour) = self.table.get(index)
+            && bell::must_ring(&*neighbour.memory)
+        {
+            ring_at(neighbour.bell.as_fd());
+        }
+    }
+
+    /// Writes a message that lies in the ring itself to the neighbour that was found last, and wakes it if it sleeps; `false` if
+    /// that is another one, or anything stands in the way.
+    #[inline(always)]
+    pub(super) fn send_near(&mut self, tid: Tid, header: MessageHeader, parts: [&[u8]; 2]) -> bool {
+        let (Some(own), Some(neighbour)) = (&self.own, self.table.get_mut(self.last)) else { return false };
+        let Way::On(ring) = &mut neighbour.way else { return false };
+        let sent = neighbour.tid == tid && own.outbox.send_here(ring, header, parts);
+        if sent && bell::must_ring(&*neighbour.memory) {
+            ring_at(neighbour.bell.as_fd());
+        }
+        sent
+    }
+
+    /// How many there are.
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Those to which a ring is open.
+    pub(super) fn reached(&self) -> impl Iterator<Item = Tid> {
+        let open = self.table.iter().filter(|neighbour| matches!(neighbour.way, Way::On(_)));
+        open.map(|neighbour| neighbour.tid)
+    }
+
+    /// This task is about to sleep: `false` if something has come.
+    pub(super) fn doze(&self) -> bool {
+        let Some(own) = &self.own else { return true };
+        bell::doze(&**own.outbox.memory());
+        if self.spinner.is_ready() {
+            self.wake();
+            return false;
+        }
+        true
+    }
+
+    /// This task is awake.
+    pub(super) fn wake(&self) {
+        if let Some(own) = &self.own
+            && !self.is_watched()
+        {
+            bell::wake(&**own.outbox.memory());
+        }
+    }
+
+    /// The bell was heard.
+    pub(super) fn quiet(&self) {
+        if let Some(own) = &self.own {
+            // Whether it had rung or not.
+            let _ = rustix::io::read(&own.bell, &mut [0; 8]);
+        }
+    }
+
+    /// From now on the bell is always on.
+    pub(super) fn keep_bell(&self) {
+        if !self.is_watched.swap(true, Ordering::Relaxed) && self.are_possible {
+            self.watch_unseen();
+        }
+        self.settle();
+    }
+
+    fn watch_unseen(&self) {
+        let Ok(unseen) = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK) else { return };
+        let front = self.front.get().and_then(Option::as_ref);
+        if front.is_none_or(|front| add_to(front, unseen.as_fd()).is_some()) {
+            // Nobody else sets it.
+            let _ = self.unseen.set(unseen);
+        }
+    }
+
+    /// Whether a program that waits at the descriptors by itself would sleep over what the library holds.
+    #[inline]
+    pub(super) fn hides_unseen(&self) -> bool {
+        self.is_watched() && !(self.are_possible && self.unseen.get().is_some())
+    }
+
+    /// Whether the library holds messages that the program has not seen.
+    pub(super) fn show_unseen(&self, is_unseen: bool) {
+        if let Some(unseen) = self.unseen.get()
+            && self.is_unseen.swap(is_unseen, Ordering::Relaxed) != is_unseen
+        {
+            if is_unseen {
+                ring_at(unseen.as_fd());
+            } else {
+                // It was readable.
+                let _ = rustix::io::read(unseen, &mut [0; 8]);
+            }
+        }
+    }
+
+    /// Whether the program waits at the descriptors by itself.
+    #[inline]
+    pub(super) fn is_watched(&self) -> bool {
+        self.is_watched.load(Ordering::Relaxed)
+    }
+
+    /// Leaves the bell so that a program which waits at it wakes if there is something, or comes.
+    pub(super) fn settle(&self) {
+        if self.is_watched()
+            && !self.doze()
+            && let Some(bell) = self.bell()
+        {
+            ring_at(bell);
+        }
+    }
+
+    /// The next message on the ring whose turn it is, if it lies there and is `wanted`, and does not end the turn.
+    #[inline(always)]
+    pub(super) fn next_near(&mut self, wanted: impl FnOnce(Tid, &MessageHeader) -> bool) -> Option<Near<'_>> {
+        // With one neighbour it is always that one's.
+        let turn = if self.table.len() == 1 { usize::MAX } else { TURN };
+        let neighbour = self.table.get_mut(self.turn).filter(|neighbour| !neighbour.is_left)?;
+        let reader = neighbour.reader.as_mut()?;
+        let found = match reader.peek(&*neighbour.memory) {
+            None if reader.go_on(&*neighbour.memory) => {
+                // Who looked for the next record in the old chunk would sleep through it.
+                self.spinner.advance(self.turn, reader);
+                reader.peek(&*neighbour.memory)?
+            }
+            found => found?,
+        };
+        if self.taken_in_turn + 1 >= turn || !wanted(neighbour.tid, &found.header) {
+            return None;
+        }
+        reader.pass(&*neighbour.memory, &found);
+        self.taken_in_turn += 1;
+        self.spinner.advance(self.turn, reader);
+        Some(Near { src: neighbour.tid, found, memory: &neighbour.memory })
+    }
+
+    /// The next message on the ring whose turn it is; `None` ends the turn, as many messages do.
+    #[inline]
+    pub(super) fn next_in_turn(&mut self, own: Tid) -> Option<Message> {
+        let index = self.turn.min(self.table.len().checked_sub(1)?);
+        let message = self.next(index, own);
+        self.taken_in_turn += 1;
+        if message.is_none() || self.taken_in_turn >= TURN {
+            self.taken_in_turn = 0;
+            self.turn = if index + 1 < self.table.len() { index + 1 } else { 0 };
+        }
+        message
+    }
+
+    /// The next message on a neighbour's ring.
+    #[inline]
+    pub(super) fn next(&mut self, index: usize, own: Tid) -> Option<Message> {
+        let neighbour = self.table.get_mut(index).filter(|neighbour| !neighbour.is_left)?;
+        let reader = neighbour.reader.as_mut()?;
+        let record = reader.next(&*neighbour.memory);
+        let (src, memory) = (neighbour.tid, &neighbour.memory);
+        let (header, place) = match record {
+            Ok(Some(Record::Message(header, place))) => (header, place),
+            Ok(Some(Record::Leave)) => {
+                neighbour.is_left = true;
+                self.spinner.advance(index, &Reader::nothing());
+                return None;
+            }
+            Ok(None) => {
+                // It may have gone on to another chunk: who looked for the next record in the old one would sleep through it.
+                self.spinner.advance(index, reader);
+                return None;
+            }
+            Err(_) => {
+                // Who breaks the rules is not heard any more on this way.
+                neighbour.reader = None;
+                self.renew_spinner();
+                return None;
+            }
+        };
+        self.spinner.advance(index, reader);
+        let body = match place {
+            Place::Inline { at, length } => copy(&mut self.pool, &**memory, at, length),
+            Place::Block { at, length, flag } => {
+                let body = pvm_shm::Body::new(memory.clone(), at, length, flag, self.held.clone());
+                // Others can go on sending: what this task keeps of theirs is never enough to stop them.
+                let most = self.own.as_ref().map_or(0, |own| own.limit / 4) as usize;
+                if self.held.load(Ordering::Relaxed) <= most {
+                    Bytes::from_owner(body).into()
+                } else {
+                    Body::copy_from_slice(body.as_ref())
+                }
+            }
+        };
+        Some(Message { src, dst: own, header, body })
+    }
+
+    fn renew_spinner(&mut self) {
+        // A cursor for each, so that indices agree; where nothing is to be read it never matches.
+        let rings = self.table.iter().map(|neighbour| {
+            let nothing = Reader::nothing();
+            let reader = neighbour.reader.filter(|_| !neighbour.is_left);
+            (neighbour.memory.clone(), reader.unwrap_or(nothing))
+        });
+        self.spinner = Arc::new(self.spinner.renew(rings, &self.sockets));
+    }
+
+    /// These direct routes are open.
+    pub(super) fn spin_at(&mut self, sockets: Vec<Arc<OwnedFd>>) {
+        self.sockets = sockets;
+        self.renew_spinner();
+    }
+}
+
+/// Messages to be taken from one ring in a turn.
+pub(super) fn turn(to_the_end: bool) -> usize {
+    if to_the_end { usize::MAX } else { TURN }
+}
+
+#[cold]
+fn ring_at(bell: BorrowedFd<'_>) {
+    // A bell that cannot be rung any louder is heard.
+    let _ = rustix::io::write(bell, &1_u64.to_ne_bytes());
+}
+
+/// Copies a small body; pieces of memory are used again when nobody has anything of them.
+fn copy(pool: &mut BytesMut, memory: &impl Memory, at: u64, length: usize) -> Body {
+    if length <= SHORT {
+        let mut held = [0; SHORT];
+        if length <= IN_LINE {
+            // So many at once are a few instructions.
+            memory.read(at, &mut held[..IN_LINE]);
+            return Body::Short(length as u8, held);
+        }
+        memory.read(at, &mut held[..length]);
+        return Body::Short(length as u8, held);
+    }
+    if pool.capacity() - pool.len() < length {
+        pool.reserve(POOL);
+    }
+    pool.resize(length, 0);
+    memory.read(at, pool);
+    pool.split().freeze().into()
+}

@@ -1,0 +1,197 @@
+//! The output of spawned tasks, collected here (`pvm_catchout`).
+//!
+//! A task is done with when its spawner's daemon has said that it was spawned and its own that its output has ended.
+//! A daemon that is lost says neither, so the library asks to be told of the hosts it waits for.
+
+use super::Engine;
+use crate::Result;
+use bytes::Bytes;
+use pvm_wire::Tid;
+use pvm_wire::calls::notify::NotifyRequest;
+use pvm_wire::codes::{CONTEXT_TC, Tc, notify};
+use pvm_wire::protocol::{self, OutputFrame};
+use pvm_wire::spawn::Sink;
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+
+/// What became of a task whose output is collected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OutputEvent {
+    /// Its spawner's daemon says that it was spawned.
+    Spawned {
+        /// The spawner, 0 if it is not to be known.
+        parent: i32,
+    },
+    /// Its own daemon says that it has started; may come before or after `Spawned`.
+    Started {
+        /// The spawner, 0 if it is not to be known.
+        parent: i32,
+    },
+    /// It wrote this; lines may be cut anywhere.
+    Bytes(Bytes),
+    /// It will write no more.
+    End,
+}
+
+/// Who is told what collected tasks write.
+pub trait OutputSink: Send {
+    /// `tid` did this.
+    fn event(&mut self, tid: Tid, what: OutputEvent);
+}
+
+impl<F: FnMut(Tid, OutputEvent) + Send> OutputSink for F {
+    fn event(&mut self, tid: Tid, what: OutputEvent) {
+        self(tid, what);
+    }
+}
+
+/// Whose output is awaited, and who wants it.
+#[derive(Default)]
+pub(super) struct Collection {
+    sink: Option<Box<dyn OutputSink>>,
+    open: HashMap<Tid, Seen>,
+    watched: HashSet<Tid>,
+}
+
+/// Of the two frames after which a task is done with, those that have come, in whichever order.
+#[derive(Default)]
+struct Seen {
+    spawned: bool,
+    ended: bool,
+    spawner: Tid,
+}
+
+impl fmt::Debug for Collection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Collection").field("open", &self.open.len()).finish_non_exhaustive()
+    }
+}
+
+impl Collection {
+    fn take(&mut self, frame: OutputFrame) {
+        let seen = self.open.entry(frame.tid).or_default();
+        let what = match frame.what {
+            protocol::OutputEvent::Text(text) => OutputEvent::Bytes(text.into()),
+            protocol::OutputEvent::Started(parent) => {
+                seen.spawner = Tid::from_raw(parent);
+                OutputEvent::Started { parent }
+            }
+            protocol::OutputEvent::Spawned(parent) => {
+                seen.spawned = true;
+                OutputEvent::Spawned { parent }
+            }
+            protocol::OutputEvent::Eof => {
+                seen.ended = true;
+                OutputEvent::End
+            }
+        };
+        if seen.spawned && seen.ended {
+            self.open.remove(&frame.tid);
+        }
+        self.tell(frame.tid, what);
+    }
+
+    /// A host is lost: its tasks write no more, and it says no more whom its tasks have spawned.
+    fn lose_host(&mut self, host: Tid) {
+        self.watched.remove(&host);
+        let mut ended = Vec::new();
+        self.open.retain(|tid, seen| {
+            seen.spawned |= seen.spawner.to_host() == host;
+            if tid.to_host() == host && !seen.ended {
+                seen.ended = true;
+                ended.push(*tid);
+            }
+            !(seen.spawned && seen.ended)
+        });
+        for tid in ended {
+            self.tell(tid, OutputEvent::End);
+        }
+    }
+
+    fn tell(&mut self, tid: Tid, what: OutputEvent) {
+        if let Some(sink) = &mut self.sink {
+            sink.event(tid, what);
+        }
+    }
+}
+
+impl Engine {
+    pub(super) fn take_output(&mut self, frame: OutputFrame) {
+        let host = frame.tid.to_host();
+        if host != self.tid().to_host() && self.output.watched.insert(host) {
+            self.watch_host(host);
+        }
+        self.output.take(frame);
+    }
+
+    pub(super) fn lose_host(&mut self, host: Tid) {
+        self.output.lose_host(host);
+    }
+
+    fn watch_host(&mut self, host: Tid) {
+        let tag = Tc::OutputX.tag();
+        self.tell_later(&NotifyRequest::of_one(notify::HOST_DELETE, CONTEXT_TC, tag, host));
+    }
+
+    /// Collects the output of tasks spawned from now on and hands it to `sink`, while the program is in any call that
+    /// sends or receives. With `None` tasks spawned later are not collected; those spawned before still are.
+    pub fn collect_output(&mut self, sink: Option<Box<dyn OutputSink>>) {
+        self.options.child_output = match sink {
+            Some(_) => Sink { tid: self.tid().raw(), context: CONTEXT_TC, tag: Tc::Output.tag() },
+            None => Sink::default(),
+        };
+        if sink.is_some() {
+            self.output.sink = sink;
+        }
+    }
+
+    /// Tasks whose output has not ended.
+    pub fn collecting(&self) -> usize {
+        self.output.open.len()
+    }
+
+    /// Waits until the output of all collected tasks has ended.
+    pub fn wait_for_collected(&mut self) -> Result<()> {
+        while self.collecting() > 0 {
+            self.take_in(None)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_is_done_with_after_both_frames_in_either_order() {
+        let tid = Tid::from_raw(0x40002);
+        let frame = |what| OutputFrame { tid, what };
+        let (eof, spawned) =
+            (frame(protocol::OutputEvent::Eof), frame(protocol::OutputEvent::Spawned(0x40001)));
+        for order in [[eof.clone(), spawned.clone()], [spawned, eof]] {
+            let mut collection = Collection::default();
+            let [first, second] = order;
+            collection.take(first);
+            assert_eq!(collection.open.len(), 1);
+            collection.take(second);
+            assert_eq!(collection.open.len(), 0);
+        }
+    }
+
+    #[test]
+    fn a_lost_host_ends_its_tasks_and_answers_for_its_spawners() {
+        let [near, far] = [Tid::from_raw(0x40002), Tid::from_raw(0x80002)];
+        let mut collection = Collection::default();
+        let frame = |tid, what| OutputFrame { tid, what };
+        // One there spawned from here, one here spawned from there.
+        collection.take(frame(far, protocol::OutputEvent::Spawned(near.raw())));
+        collection.take(frame(near, protocol::OutputEvent::Started(far.raw())));
+        collection.lose_host(Tid::from_raw(0xc0000));
+        assert_eq!(collection.open.len(), 2, "another host's loss is nothing to them");
+        collection.lose_host(far.to_host());
+        assert_eq!(collection.open.keys().collect::<Vec<_>>(), [&near]);
+        collection.take(frame(near, protocol::OutputEvent::Eof));
+        assert_eq!(collection.open.len(), 0);
+    }
+}

@@ -1,0 +1,352 @@
+//! Spinning for messages of neighbours, of others on direct routes, and of other hosts, before a task sleeps.
+//!
+//! What comes from other hosts by the daemon goes through so many hands, and a long message on a direct route takes so long to be sealed and
+//! opened, that a task had better look for it as daemons do, for longer, while others have the processor between two looks. Where one of
+//! them computes it looks for the long one no longer than for a neighbour's, and for the daemon's not at all.
+
+use pvm_shm::patience::Patience;
+use pvm_shm::pause::Pause;
+use pvm_shm::ring::{Reader, call_record};
+use pvm_shm::{Mapping, Memory};
+use pvm_wire::coscheduling::FAR;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+/// Whoever runs has answered by then. Who has not may wait for this processor.
+const ANSWER: Duration = Duration::from_micros(2);
+/// Looks at a ring between two looks at the clock.
+const LOOKS: usize = 128;
+/// On which way the last message has come: on the same the next may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Way {
+    /// From a task of this host, or a short one on a direct route.
+    Near,
+    /// From a task of another host on a direct route, and so long that one like it takes its time to be sealed, sent and opened.
+    Route,
+    /// From one of another host, by the daemon.
+    Daemon,
+}
+
+/// A look at more sockets takes too long.
+const SOCKETS: usize = 16;
+
+/// Where the next record of a neighbour will be.
+#[derive(Debug)]
+struct Cursor {
+    memory: Arc<Mapping>,
+    at: AtomicU64,
+    number: AtomicU32,
+}
+
+/// Where records are expected, and how long it is worth while to look. Can be used while nobody else may use the engine.
+#[derive(Debug, Default)]
+pub struct Spinner {
+    cursors: Vec<Cursor>,
+    sockets: Vec<Arc<OwnedFd>>,
+    /// Where messages of other hosts come.
+    daemon: Option<Arc<OwnedFd>>,
+    budget: Arc<Budget>,
+}
+
+/// What is known from spins before.
+#[derive(Debug)]
+struct Budget {
+    patience: Patience,
+    /// For messages of other hosts.
+    far: Patience,
+    /// A [`Way`].
+    way: AtomicU8,
+    /// Until the processor is given away again.
+    pause: Pause,
+    /// Something may have come at the descriptors.
+    is_sleep_over: AtomicBool,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self {
+            patience: Patience::default(),
+            far: Patience::default(),
+            way: AtomicU8::new(Way::Near as u8),
+            pause: Pause::default(),
+            is_sleep_over: AtomicBool::new(true),
+        }
+    }
+}
+
+impl Spinner {
+    /// The same patience, for these rings, and these sockets unless they are too many.
+    pub(super) fn renew(
+        &self,
+        rings: impl Iterator<Item = (Arc<Mapping>, Reader)>,
+        sockets: &[Arc<OwnedFd>],
+    ) -> Self {
+        let sockets = if sockets.len() > SOCKETS { Vec::new() } else { sockets.to_vec() };
+        let cursor = |(memory, reader): (Arc<Mapping>, Reader)| {
+            let (at, number) = reader.awaited();
+            Cursor { memory, at: at.into(), number: number.into() }
+        };
+        let (daemon, budget) = (self.daemon.clone(), self.budget.clone());
+        Self { cursors: rings.map(cursor).collect(), sockets, daemon, budget }
+    }
+
+    /// With this socket of the daemon's.
+    pub(super) fn with_daemon(daemon: Arc<OwnedFd>) -> Self {
+        Self { daemon: Some(daemon), ..Self::default() }
+    }
+
+    /// What it takes to wake a task.
+    pub(super) fn set_wake_time(&self, time: Duration) {
+        self.budget.patience.set_wake_time(time);
+        self.budget.far.set_wake_time(time * FAR);
+    }
+
+    /// A message has come that way: the next may, too.
+    pub(super) fn expect(&self, way: Way) {
+        self.budget.way.store(way as u8, Ordering::Relaxed);
+    }
+
+    fn way(&self) -> Way {
+        let way = self.budget.way.load(Ordering::Relaxed);
+        [Way::Route, Way::Daemon].into_iter().find(|&known| known as u8 == way).unwrap_or(Way::Near)
+    }
+
+    /// For how long it would look now.
+    pub(super) fn in_force(&self) -> Duration {
+        let way = self.way();
+        let looks_at_daemon = way == Way::Daemon && self.daemon.is_some();
+        if self.cursors.is_empty() && self.sockets.is_empty() && !looks_at_daemon {
+            return Duration::ZERO;
+        }
+        affordable(self.patience(way))
+    }
+
+    fn patience(&self, way: Way) -> &Patience {
+        if way == Way::Near { &self.budget.patience } else { &self.budget.far }
+    }
+
+    /// A record was taken: the next of this ring is expected there.
+    #[inline]
+    pub(super) fn advance(&self, index: usize, reader: &Reader) {
+        if let Some(cursor) = self.cursors.get(index) {
+            let (at, number) = reader.awaited();
+            cursor.at.store(at, Ordering::Relaxed);
+            cursor.number.store(number, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether there is a record.
+    #[inline]
+    pub fn is_ready(&self) -> bool {
+        self.cursors.iter().any(|cursor| {
+            let at = cursor.at.load(Ordering::Relaxed);
+            let is_there = cursor.memory.load(at) == cursor.number.load(Ordering::Relaxed);
+            if is_there {
+                call_record(&*cursor.memory, at);
+            }
+            is_there
+        })
+    }
+
+    /// Looks for a record, but not for long.
+    #[inline]
+    pub fn look(&self) -> bool {
+        // A look at many rings takes long.
+        (0..LOOKS.checked_div(self.cursors.len()).unwrap_or(0).max(1)).any(|_| self.is_ready())
+    }
+
+    /// Whether something may have come at the descriptors; asked once after each sleep.
+    #[inline]
+    pub(super) fn is_sleep_over(&self) -> bool {
+        self.budget.is_sleep_over.swap(false, Ordering::Relaxed)
+    }
+
+    /// Something may have come at the descriptors.
+    pub(super) fn end_sleep(&self) {
+        self.budget.is_sleep_over.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether something has come at the sockets; asks the system.
+    fn has_come(&self, sockets: &mut [PollFd<'_>]) -> bool {
+        let come = !sockets.is_empty() && matches!(poll(sockets, Some(&Timespec::default())), Ok(1..));
+        if come {
+            self.end_sleep();
+        }
+        come
+    }
+
+    /// Looks for a record, or whatever comes on direct routes or from other hosts, until `deadline`, or as long as it is worth while;
+    /// whether there is something.
+    pub fn spin(&self, deadline: Option<Instant>) -> bool {
+        let way = self.way();
+        let daemon = self.daemon.as_ref().filter(|_| way == Way::Daemon);
+        if self.cursors.is_empty() && self.sockets.is_empty() && daemon.is_none() {
+            return false;
+        }
+        if self.look() {
+            self.expect(Way::Near);
+            return true;
+        }
+        // The daemon may need this very processor.
+        let mut gives_way = (way == Way::Daemon).then(|| self.budget.pause.is_over());
+        if gives_way == Some(false) {
+            return false;
+        }
+        // A look at many rings takes long.
+        let looks = LOOKS.checked_div(self.cursors.len()).unwrap_or(0).max(1);
+        let mut sockets: Vec<_> =
+            self.sockets.iter().chain(daemon).map(|socket| PollFd::new(&**socket, PollFlags::IN)).collect();
+        let mut patience = self.patience(way);
+        let mut budget = affordable(patience);
+        let begin = Instant::now();
+        let is_found = loop {
+            if (0..looks).any(|_| self.is_ready() || pause_a_little()) {
+                self.expect(Way::Near);
+                break true;
+            }
+            if self.has_come(&mut sockets) {
+                break true;
+            }
+            let now = Instant::now();
+            if now >= begin + budget || deadline.is_some_and(|deadline| now >= deadline) {
+                break false;
+            }
+            if now.duration_since(begin) >= ANSWER {
+                if *gives_way.get_or_insert_with(|| self.budget.pause.is_over()) {
+                    std::thread::yield_now();
+                } else if way == Way::Route {
+                    patience = &self.budget.patience;
+                    budget = affordable(patience);
+                }
+            }
+        };
+        if gives_way == Some(true) {
+            self.budget.pause.note(begin);
+        }
+        patience.looked(budget, is_found);
+        is_found
+    }
+
+    /// A sleep took so long.
+    pub fn slept(&self, time: Duration) {
+        self.patience(self.way()).slept(time);
+    }
+}
+
+/// How long to look.
+fn affordable(patience: &Patience) -> Duration {
+    if is_only_processor() { Duration::ZERO } else { patience.time() }
+}
+
+/// Whether nobody could answer while this task spins. Found out when it is about to spin for the first time: it takes many
+/// system calls, which a task that never waits for others does without.
+fn is_only_processor() -> bool {
+    static ONLY: OnceLock<bool> = OnceLock::new();
+    *ONLY.get_or_init(|| std::thread::available_parallelism().is_ok_and(|cores| cores.get() == 1))
+}
+
+/// Between two looks; never an answer.
+fn pause_a_little() -> bool {
+    std::hint::spin_loop();
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pvm_shm::Outbox;
+    use pvm_wire::MessageHeader;
+
+    #[test]
+    fn it_spins_less_where_it_does_not_pay() {
+        if is_only_processor() {
+            return eprintln!("one processor, or so much of two: nothing to try");
+        }
+        let mut outbox = Outbox::new(1 << 20).unwrap();
+        let (mut ring, at) = outbox.open_ring().unwrap();
+        let reader = Reader::new(&**outbox.memory(), at).unwrap();
+        let spinner = Spinner::default().renew([(outbox.memory().clone(), reader)].into_iter(), &[]);
+        spinner.set_wake_time(Duration::from_micros(320));
+        for expected in [800, 400, 200, 100, 100] {
+            assert!(!spinner.spin(None));
+            assert_eq!(spinner.budget.patience.time(), Duration::from_micros(expected));
+        }
+        spinner.slept(Duration::from_micros(3200));
+        assert_eq!(spinner.budget.patience.time(), Duration::from_micros(1600));
+        assert!(outbox.send_inline(&mut ring, MessageHeader::default(), &[]));
+        assert!(spinner.spin(None));
+    }
+
+    #[test]
+    fn what_comes_at_a_socket_ends_the_spin() {
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        let ours: Arc<OwnedFd> = Arc::new(ours.into());
+        let spinner = Spinner::default().renew(std::iter::empty(), std::slice::from_ref(&ours));
+        spinner.set_wake_time(Duration::from_secs(1));
+        assert!(spinner.is_sleep_over() && !spinner.is_sleep_over());
+        assert!(!spinner.spin(Some(Instant::now() + Duration::from_millis(1))), "nothing has come");
+        assert!(!spinner.is_sleep_over());
+        std::io::Write::write_all(&mut &theirs, b"x").unwrap();
+        spinner.set_wake_time(Duration::from_secs(1));
+        assert!(spinner.spin(None) && spinner.is_sleep_over());
+        // A look at so many would take longer than it saves.
+        let many = Spinner::default().renew(std::iter::empty(), &vec![ours; SOCKETS + 1]);
+        many.set_wake_time(Duration::from_secs(1));
+        assert!(!many.spin(None));
+    }
+
+    #[test]
+    fn it_looks_for_other_hosts_while_they_speak() {
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        let spinner = Spinner::with_daemon(Arc::new(ours.into()));
+        spinner.set_wake_time(Duration::from_secs(1));
+        std::io::Write::write_all(&mut &theirs, b"x").unwrap();
+        assert!(!spinner.spin(None), "no other host has said anything");
+        spinner.expect(Way::Daemon);
+        assert!(spinner.spin(None));
+        let mut outbox = Outbox::new(1 << 20).unwrap();
+        let (mut ring, at) = outbox.open_ring().unwrap();
+        let reader = Reader::new(&**outbox.memory(), at).unwrap();
+        let spinner = spinner.renew([(outbox.memory().clone(), reader)].into_iter(), &[]);
+        assert!(outbox.send_inline(&mut ring, MessageHeader::default(), &[]));
+        assert!(spinner.spin(None) && spinner.way() == Way::Near, "a neighbour has spoken since");
+    }
+
+    #[test]
+    fn it_looks_longer_at_direct_routes_of_other_hosts_unless_others_compute() {
+        if is_only_processor() {
+            return eprintln!("one processor, or so much of two: nothing to try");
+        }
+        let (ours, _theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        let ours: Arc<OwnedFd> = Arc::new(ours.into());
+        let spinner = Spinner::default().renew(std::iter::empty(), &[ours]);
+        let looked = |way, computes: bool| {
+            spinner.expect(way);
+            spinner.set_wake_time(Duration::from_millis(4));
+            spinner.budget.pause.took(if computes { Duration::from_secs(1) } else { Duration::ZERO });
+            let begin = Instant::now();
+            assert!(!spinner.spin(None));
+            begin.elapsed() >= Duration::from_millis(100)
+        };
+        assert!(!looked(Way::Near, false) && looked(Way::Route, false) && !looked(Way::Route, true));
+    }
+
+    #[test]
+    fn it_sleeps_at_once_where_others_compute() {
+        let (ours, _theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        let spinner = Spinner::with_daemon(Arc::new(ours.into()));
+        spinner.set_wake_time(Duration::from_secs(1));
+        spinner.expect(Way::Daemon);
+        spinner.budget.pause.took(Duration::from_secs(1));
+        let begin = Instant::now();
+        assert!(!spinner.spin(None));
+        assert!(
+            begin.elapsed() < Duration::from_secs(20),
+            "it looks for five times as long as five wakings take"
+        );
+    }
+}

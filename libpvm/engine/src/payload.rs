@@ -1,0 +1,111 @@
+//! What a message carries, in the form that its route wants: the choice is made where the route is known.
+
+use crate::Result;
+use crate::packed::Packed;
+use pvm_shm::Packing;
+use pvm_wire::MessageHeader;
+use pvm_wire::encoding::LOCAL_WORD;
+
+/// What a message carries behind its header.
+#[derive(Clone, Copy, Debug)]
+pub enum Payload<'a> {
+    /// Bytes that travel alike on every route: a contiguous body as one part, to be cut into fragments; or several
+    /// parts, each of which becomes a fragment of its own (data packed in place).
+    Parts(&'a [&'a [u8]]),
+    /// What was packed, in this host's format.
+    Packed(&'a Packed),
+}
+
+/// A message as it goes on one route.
+#[derive(Clone, Copy, Debug)]
+pub struct Form<'a> {
+    /// Its header, which tells how the body is encoded.
+    pub header: MessageHeader,
+    parts: Parts<'a>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Parts<'a> {
+    Many(&'a [&'a [u8]]),
+    One([&'a [u8]; 1]),
+    Two([&'a [u8]; 2]),
+}
+
+impl<'a> Payload<'a> {
+    /// The message as every host reads it: for sockets, to the daemon or to another task. What is not in that form yet
+    /// is converted, once for all routes.
+    pub fn for_socket(&self, header: MessageHeader) -> Result<Form<'a>> {
+        let packed = match *self {
+            Self::Parts(parts) => return Ok(Form { header, parts: Parts::Many(parts) }),
+            Self::Packed(packed) => packed,
+        };
+        let (body, trailer) = packed.for_socket()?;
+        if trailer.is_empty() {
+            return Ok(Form { header, parts: Parts::One([body]) });
+        }
+        let header = MessageHeader { checksum: trailer.len() as u32, ..header };
+        Ok(Form { header, parts: Parts::Two([body, trailer]) })
+    }
+
+    /// The message as another task of ours on this host reads it, without conversion: for shared memory.
+    #[inline]
+    pub fn for_shared(&self, header: MessageHeader) -> Form<'a> {
+        let packed = match *self {
+            Self::Parts(parts) => return Form { header, parts: Parts::Many(parts) },
+            Self::Packed(packed) => packed,
+        };
+        let (header, parts) = native_form(packed, header);
+        let [native, runs] = parts;
+        Form { header, parts: if runs.is_empty() { Parts::One([native]) } else { Parts::Two(parts) } }
+    }
+
+    /// The same as two parts, of what was packed.
+    #[inline(always)]
+    pub fn for_near(&self, header: MessageHeader) -> Option<(MessageHeader, [&'a [u8]; 2])> {
+        let Self::Packed(packed) = *self else { return None };
+        Some(native_form(packed, header))
+    }
+
+    /// What was packed where other tasks read it, and what goes behind it there.
+    pub fn packing(&self) -> Option<(&'a Packing, &'a [u8])> {
+        let Self::Packed(packed) = *self else { return None };
+        Some((packed.shared()?, packed.runs().as_bytes()))
+    }
+
+    /// Encoded length, bytes, without what stands behind the body.
+    #[inline]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Parts(parts) => parts.iter().map(|part| part.len()).sum(),
+            Self::Packed(packed) => packed.len(),
+        }
+    }
+}
+
+/// What was packed as it lies here, and behind it what it is made of.
+#[inline(always)]
+fn native_form(packed: &Packed, header: MessageHeader) -> (MessageHeader, [&[u8]; 2]) {
+    if packed.is_raw() {
+        return (header, [packed.native(), &[]]);
+    }
+    let runs = packed.runs();
+    let header = MessageHeader { encoding: LOCAL_WORD, checksum: runs.word(), ..header };
+    (header, [packed.native(), runs.as_bytes()])
+}
+
+impl<'a> Form<'a> {
+    /// The body, part after part.
+    #[inline]
+    pub fn parts(&self) -> &[&'a [u8]] {
+        match &self.parts {
+            Parts::Many(parts) => parts,
+            Parts::One(parts) => parts,
+            Parts::Two(parts) => parts,
+        }
+    }
+
+    /// Length of all parts together, bytes.
+    pub fn len(&self) -> usize {
+        self.parts().iter().map(|part| part.len()).sum()
+    }
+}

@@ -1,0 +1,373 @@
+//! Sending to neighbours and receiving from them: see [`super::neighbours`].
+
+use super::direct::{DONT_ROUTE, ROUTE_DIRECT};
+use super::neighbours::{Way, turn};
+use super::patience::Spinner;
+use super::peers::Peer;
+use super::route::Route;
+use super::{Engine, Form, Payload, Wait, xdr_header};
+use crate::{Error, Result};
+use pvm_shm::ring::Writer;
+use pvm_shm::{Outbox, Parcel};
+use pvm_wire::body::{BodyError, BodyReader, BodyWriter};
+use pvm_wire::calls::sharing::{Meet, Share};
+use pvm_wire::calls::turns::Spin;
+use pvm_wire::codes::{CONTEXT_TC, Tcx};
+use pvm_wire::{Body, Message, MessageHeader, PvmError, Tid};
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long a sender without room waits before it looks again.
+const NAP: Duration = Duration::from_millis(1);
+
+/// Messages taken from rings between two looks at the sockets.
+const LOOK: u32 = 1024;
+
+impl Engine {
+    /// Gives the daemon what neighbours are to have, unless that was done. Tasks that say a word and end never come to this: who
+    /// sends to a task of this host again does, and who hears from one.
+    pub(super) fn share(&mut self) {
+        if !self.neighbours.are_offered() {
+            return;
+        }
+        let Some(own) = self.neighbours.make_own() else { return self.neighbours.decline() };
+        let message = self.as_message(&Share {});
+        let Some(route) = &mut self.route else { return };
+        let descriptors = [own.outbox.segment().fd(), own.bell.as_fd()];
+        match route.send_descriptors(&message.encode(self.options.fragment_size), &descriptors) {
+            Ok(true) => self.neighbours.begin(own),
+            // The socket is full: next time.
+            Ok(false) => {}
+            Err(_) => self.neighbours.decline(),
+        }
+    }
+
+    /// Where messages of neighbours are expected, for those who wait without holding the engine.
+    #[inline]
+    pub fn spinner(&self) -> &Arc<Spinner> {
+        self.neighbours.spinner()
+    }
+
+    /// Announces that this task will sleep at its descriptors; `false` if it must not, as something has come.
+    pub fn doze(&self) -> bool {
+        self.neighbours.doze()
+    }
+
+    /// The sleep is over.
+    pub fn wake(&self) {
+        self.neighbours.spinner().end_sleep();
+        self.neighbours.wake();
+    }
+
+    /// From now on the program waits at the descriptors by itself, whenever it likes.
+    pub fn keep_bell(&self) {
+        self.neighbours.keep_bell();
+    }
+
+    /// Whether it would sleep over messages that have been read and that no call has seen.
+    #[inline]
+    pub fn hides_unseen(&self) -> bool {
+        self.neighbours.hides_unseen()
+    }
+
+    /// Puts a message on the ring to a neighbour; `false` if it has to go another way. A body that has to be in a block is
+    /// left there in `parcel`, for other receivers.
+    pub(super) fn send_by_ring(
+        &mut self,
+        dst: Tid,
+        header: MessageHeader,
+        payload: Payload<'_>,
+        parcel: &mut Option<Parcel>,
+    ) -> Result<bool> {
+        if !self.neighbours.are_possible() || !self.is_ringable(dst, &header) {
+            return Ok(false);
+        }
+        let form = payload.for_shared(header);
+        let length = form.len();
+        let stay = self.options.route != DONT_ROUTE && u32::try_from(length).is_ok();
+        let index = match self.neighbours.find(dst) {
+            Some(index) if stay && self.neighbours.is_open(index) => index,
+            found => match self.approach(dst, found.is_some(), stay)? {
+                Some(index) => index,
+                None => return Ok(false),
+            },
+        };
+        if !self.publish(index, &form, payload, parcel) {
+            let text = format!("a message of {length} bytes has no room in the shared memory");
+            return Err(Error::new(PvmError::NoMem, text));
+        }
+        self.neighbours.ring(index);
+        Ok(true)
+    }
+
+    /// Puts a message into the ring itself to the neighbour that was sent to last; `false` if anything else is to be considered.
+    #[inline(always)]
+    pub(super) fn send_near(&mut self, dst: Tid, header: MessageHeader, payload: Payload<'_>) -> bool {
+        let may = header.context != CONTEXT_TC && self.options.route != DONT_ROUTE && self.peers.is_empty();
+        match payload.for_near(header) {
+            Some((header, parts)) if may => self.neighbours.send_near(dst, header, parts),
+            _ => false,
+        }
+    }
+
+    /// Goes onto the ring to a neighbour as soon as there is room, or leaves it; where it is then, if messages go there.
+    #[cold]
+    fn approach(&mut self, dst: Tid, is_neighbour: bool, stay: bool) -> Result<Option<usize>> {
+        if !is_neighbour {
+            if self.neighbours.count_sent(dst) {
+                self.share();
+                self.ask_to_meet(dst)?;
+            }
+            return Ok(None);
+        }
+        self.wait_for_room()?;
+        if !self.enter_ring(dst, stay)? {
+            return Ok(None);
+        }
+        // Gone meanwhile, if it is not found: the daemon will not find it either.
+        Ok(self.neighbours.find(dst))
+    }
+
+    #[inline]
+    fn publish(
+        &mut self,
+        index: usize,
+        form: &Form<'_>,
+        payload: Payload<'_>,
+        parcel: &mut Option<Parcel>,
+    ) -> bool {
+        let Some((outbox, Way::On(ring), to)) = self.neighbours.way(index) else { return false };
+        if Outbox::is_inline(form.len()) {
+            return outbox.send_inline(ring, form.header, form.parts());
+        }
+        publish_block((outbox, ring, to), form, payload, parcel)
+    }
+
+    /// What libraries say to each other goes by the daemon, and whatever goes on a direct route stays there.
+    #[inline]
+    fn is_ringable(&self, dst: Tid, header: &MessageHeader) -> bool {
+        dst.is_task()
+            && dst.host() == self.tid().host()
+            && dst != self.tid()
+            && header.context != CONTEXT_TC
+            && matches!(self.peers.get(dst), None | Some(Peer::Refused))
+    }
+
+    pub(super) fn ask_to_meet(&mut self, dst: Tid) -> Result<()> {
+        let message = self.as_message(&Meet { other: dst });
+        self.send_by_daemon(message.dst, message.header, Payload::Parts(&[&message.body]))
+    }
+
+    /// Waits until others have taken enough of what this task has sent, and receives meanwhile.
+    fn wait_for_room(&mut self) -> Result<()> {
+        while self.neighbours.own().is_some_and(|own| !own.outbox.has_room()) {
+            if self.is_full() {
+                std::thread::sleep(NAP);
+            } else {
+                self.take_in(Some(Instant::now() + NAP))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes onto the ring to a neighbour or, if it shall not `stay`, leaves it; whether messages go there now.
+    fn enter_ring(&mut self, dst: Tid, stay: bool) -> Result<bool> {
+        let Some(index) = self.neighbours.find(dst) else { return Ok(false) };
+        let Some((outbox, way, _)) = self.neighbours.way(index) else { return Ok(false) };
+        if stay && matches!(way, Way::On(_)) {
+            return Ok(true);
+        }
+        let place = match std::mem::replace(way, Way::Unknown) {
+            Way::On(mut ring) => {
+                let left = outbox.send_leave(&mut ring);
+                *way = if left { Way::Left(ring) } else { Way::On(ring) };
+                self.neighbours.ring(index);
+                return if left { Ok(false) } else { Err(PvmError::NoMem.into()) };
+            }
+            Way::Left(ring) if stay => {
+                *way = Way::On(ring);
+                None
+            }
+            Way::Known if stay => {
+                let Some((ring, place)) = outbox.open_ring() else {
+                    *way = Way::Known;
+                    return Ok(false);
+                };
+                *way = Way::On(ring);
+                self.tell_ring_opened(dst);
+                Some(place)
+            }
+            other => {
+                *way = other;
+                return Ok(false);
+            }
+        };
+        let body = match place {
+            Some(at) => BodyWriter::new().int((at >> 32) as i32).int(at as i32).finish(),
+            None => BodyWriter::new().finish(),
+        };
+        self.send_by_daemon(dst, xdr_header(Tcx::Ring.tag(), CONTEXT_TC, 0), Payload::Parts(&[&body]))?;
+        Ok(true)
+    }
+
+    /// To a program that has asked for direct routes, this is one.
+    fn tell_ring_opened(&mut self, tid: Tid) {
+        if self.options.route == ROUTE_DIRECT
+            && let Some(front) = self.fd().map(|fd| fd.as_raw_fd())
+        {
+            self.tell_route_added(tid, front);
+        }
+    }
+
+    /// A neighbour has ended.
+    pub(super) fn lose_neighbour(&mut self, tid: Tid) {
+        if self.neighbours.remove(tid) {
+            self.tell_route_deleted(tid);
+        }
+    }
+
+    /// Takes what neighbours have written: some of it, or all that is there now; whether there was anything.
+    pub(super) fn take_rings(&mut self, to_the_end: bool) -> bool {
+        let mut any = false;
+        for index in 0..self.neighbours.len() {
+            for _ in 0..turn(to_the_end) {
+                let Some(message) = self.neighbours.next(index, self.identity.tid) else { break };
+                self.take(message);
+                any = true;
+            }
+        }
+        any
+    }
+
+    /// As [`Self::take_some`], but no more than one message, so that whoever waits for it can take the next ones where they lie.
+    pub(super) fn take_one(&mut self) -> Result<bool> {
+        if self.neighbours.len() == 0 || self.is_full() || self.has_deferred() {
+            return Ok(false);
+        }
+        let any = (0..self.neighbours.len()).any(|_| {
+            let message = self.neighbours.next_in_turn(self.identity.tid);
+            message.map(|message| self.take(message)).is_some()
+        });
+        if any {
+            self.look_now_and_then()?;
+        }
+        Ok(any)
+    }
+
+    /// As [`Self::take_rings`] while there is room for messages; now and then the sockets have their turn first.
+    pub(super) fn take_some(&mut self) -> Result<bool> {
+        if self.neighbours.len() == 0 || self.is_full() || !self.take_rings(false) {
+            return Ok(false);
+        }
+        self.look_now_and_then()?;
+        Ok(true)
+    }
+
+    /// Reads the sockets when that is due.
+    fn look_now_and_then(&mut self) -> Result<()> {
+        self.turns = self.turns.wrapping_add(1);
+        if self.turns.is_multiple_of(LOOK) {
+            self.read_all_ready()?;
+        }
+        Ok(())
+    }
+
+    /// Whether the next message of a neighbour can be taken before the sockets have their turn.
+    #[inline]
+    pub(super) fn may_go_on(&self) -> bool {
+        !self.turns.wrapping_add(1).is_multiple_of(LOOK)
+    }
+
+    /// The next message of a neighbour, past the queue, which must be empty. Each ring has its turn of messages, and now
+    /// and then the sockets have theirs: what came there is in the queue then.
+    #[inline]
+    pub(super) fn next_of_rings(&mut self) -> Result<Option<Message>> {
+        for _ in 0..self.neighbours.len() {
+            while let Some(message) = self.neighbours.next_in_turn(self.identity.tid) {
+                self.turns = self.turns.wrapping_add(1);
+                if self.handle(&message) {
+                    continue;
+                }
+                if self.turns.is_multiple_of(LOOK) {
+                    self.inject(message);
+                    self.read_all_ready()?;
+                    return self.receive(Wait::Poll, &mut |_| true);
+                }
+                return Ok(Some(message));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Spins for what neighbours may write, or others on direct routes, unless the daemon's answer is waited for.
+    pub(super) fn spin(&self, deadline: Option<Instant>) -> bool {
+        !self.asking && !self.is_full() && self.neighbours.spinner().spin(deadline)
+    }
+
+    /// Deals with a message about shared memory.
+    pub(super) fn serve_neighbour(
+        &mut self,
+        kind: Tcx,
+        message: &Message,
+    ) -> std::result::Result<(), BodyError> {
+        let mut reader = BodyReader::new(&message.body);
+        match kind {
+            Tcx::Neighbour if message.src.is_daemon() => {
+                let descriptors = self.route.as_mut().and_then(Route::take_descriptors);
+                let tid = Tid::from_raw(reader.int()?);
+                if tid == Tid::MY_DAEMON {
+                    self.meet_daemon(&descriptors.unwrap_or_default());
+                } else if self.neighbours.add(tid, descriptors.unwrap_or_default()) {
+                    self.inbox.deferred.push_back(Message {
+                        src: self.tid(),
+                        dst: tid,
+                        header: xdr_header(Tcx::Known.tag(), CONTEXT_TC, 0),
+                        body: Body::new(),
+                    });
+                }
+            }
+            Tcx::Turns if message.src.is_daemon() => {
+                let (taken, team, tells_sleep) = (reader.int()? != 0, reader.int()?, reader.int()? != 0);
+                self.hints.set(taken, team.cast_unsigned(), tells_sleep);
+            }
+            Tcx::Page if message.src.is_daemon() => {
+                let descriptors = self.route.as_mut().and_then(Route::take_descriptors);
+                self.hints.see(&descriptors.unwrap_or_default());
+            }
+            Tcx::Spin if message.src.is_daemon() => {
+                let nanos = self.neighbours.spinner().in_force().as_nanos();
+                let nanos = i32::try_from(nanos).unwrap_or(i32::MAX);
+                self.tell_later(&Spin { nanos });
+            }
+            Tcx::Neighbour | Tcx::Turns | Tcx::Page | Tcx::Spin => {}
+            Tcx::Epoch => self.hear_epoch(message.src, reader.int()?, reader.int()?),
+            Tcx::Known => self.neighbours.know(message.src),
+            Tcx::Ring => {
+                let place = if message.body.is_empty() {
+                    None
+                } else {
+                    Some(u64::from(reader.int()? as u32) << 32 | u64::from(reader.int()? as u32))
+                };
+                self.neighbours.open(message.src, place);
+                // What follows from the daemon in the same breath may be the sender's end.
+                self.take_rings(true);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Publishes a message that lies in a block, which is left in `parcel`.
+fn publish_block(
+    (outbox, ring, to): (&mut Outbox, &mut Writer, Tid),
+    form: &Form<'_>,
+    payload: Payload<'_>,
+    parcel: &mut Option<Parcel>,
+) -> bool {
+    if parcel.is_none() {
+        let packed = payload.packing().and_then(|(packing, tail)| outbox.adopt(packing, tail));
+        *parcel = packed.or_else(|| outbox.pack(form.parts()));
+    }
+    parcel.as_ref().is_some_and(|parcel| outbox.send_parcel(ring, form.header, to, parcel))
+}

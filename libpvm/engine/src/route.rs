@@ -1,0 +1,526 @@
+//! A stream on which fragments travel: to the daemon, or directly to another task.
+
+use super::lending::Lender;
+use super::seal::Seal;
+use crate::{Error, Result};
+use bytes::Bytes;
+use pvm_wire::copy::{append, copied};
+use pvm_wire::coscheduling::Turn;
+use pvm_wire::header::{EOM, LENT, SOM};
+use pvm_wire::limits::{MESSAGE_MAX, PIECE_MAX};
+use pvm_wire::message::{Assembled, FRAGMENT_OVERHEAD, FragmentError};
+use pvm_wire::{FragmentHeader, Lent, Message, MessageHeader, PvmError, Reassembler, Tid};
+use rustix::buffer::spare_capacity;
+use rustix::io::Errno;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+use std::collections::VecDeque;
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a host may be silent on a route to a task that has ended.
+const SILENCE: Duration = Duration::from_secs(9);
+
+/// What is asked for of a direct route when short messages come, and when long ones do: the rest of a long one is read to where
+/// it stays.
+const AHEAD: usize = PIECE_MAX;
+const AHEAD_OF_LONG: usize = 4096;
+/// From so many bytes on that are still to come, what comes is read to where it stays.
+const LONG: usize = 4096;
+/// Room for a long message's rest, at least, whatever its length field says; and for what comes behind it.
+const ROOM: usize = 1 << 20;
+const BEHIND: usize = 256;
+/// Longest fragment for a library that takes them as they come.
+const FRAGMENT_MAX: usize = 1 << 30;
+
+/// Descriptors that come with one message: a neighbour's memory and its bell.
+const DESCRIPTORS: usize = 2;
+
+/// Fragments handed to the kernel in one call.
+const BATCH: usize = 64;
+
+/// A connected, non-blocking stream socket.
+#[derive(Debug)]
+pub(super) struct Route {
+    socket: Arc<OwnedFd>,
+    peer: Option<Tid>,
+    unread: Vec<u8>,
+    fragment: Option<OpenFragment>,
+    reassembler: Reassembler,
+    partial: usize,
+    /// Long messages come.
+    was_long: bool,
+    descriptors: Option<Descriptors>,
+    lender: Option<Lender>,
+    seal: Option<Box<Seal>>,
+    kin: Option<Kin>,
+    /// The epoch that the other has been told last.
+    told: Turn,
+}
+
+/// A task of another host whose library is this one, too.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kin {
+    /// Numbers have the same form there.
+    pub(super) is_alike: bool,
+}
+
+/// Descriptors that come with messages.
+#[derive(Debug)]
+struct Descriptors {
+    space: Vec<u8>,
+    /// Those of each message that has some, in their order.
+    taken: VecDeque<Vec<OwnedFd>>,
+}
+
+/// A fragment of which only a part has come.
+#[derive(Debug, Clone, Copy)]
+struct OpenFragment {
+    header: FragmentHeader,
+    left: usize,
+    begun: bool,
+}
+
+/// What a read brought.
+#[derive(Debug)]
+pub(super) enum Arrival {
+    /// So many bytes came; the messages that they complete are in the list given.
+    Some(usize),
+    /// Nothing for now.
+    None,
+    /// The other end has closed.
+    Closed,
+}
+
+impl Route {
+    /// A route to the daemon over a connected socket that is in non-blocking mode, for messages of up to `limit`
+    /// bytes.
+    pub(super) fn new(socket: OwnedFd, limit: usize) -> Self {
+        Self {
+            socket: Arc::new(socket),
+            peer: None,
+            unread: Vec::new(),
+            fragment: None,
+            reassembler: Reassembler::new(limit.min(MESSAGE_MAX)),
+            partial: 0,
+            was_long: false,
+            descriptors: None,
+            lender: None,
+            seal: None,
+            kin: None,
+            told: Turn::default(),
+        }
+    }
+
+    /// Sends bytes with descriptors, and takes descriptors from now on; `false` if the socket takes nothing now.
+    pub(super) fn send_descriptors(&mut self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> Result<bool> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        control.push(SendAncillaryMessage::ScmRights(descriptors));
+        let sent = sendmsg(&self.socket, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL);
+        match sent {
+            Ok(count) if count == bytes.len() => {}
+            Err(Errno::AGAIN | Errno::INTR) => return Ok(false),
+            _ => return Err(Error::lost()),
+        }
+        self.expect_descriptors();
+        Ok(true)
+    }
+
+    /// Takes descriptors from now on.
+    pub(super) fn expect_descriptors(&mut self) {
+        self.descriptors
+            .get_or_insert_with(|| Descriptors { space: vec![0; PIECE_MAX], taken: VecDeque::new() });
+    }
+
+    /// The descriptors of the next message that had some; none if there was no room for them in this process.
+    pub(super) fn take_descriptors(&mut self) -> Option<Vec<OwnedFd>> {
+        self.descriptors.as_mut()?.taken.pop_front()
+    }
+
+    /// The daemon may lend bodies that lie in this memory.
+    pub(super) fn set_lender(&mut self, lender: Lender) {
+        self.lender = Some(lender);
+    }
+
+    /// A route to another task, which alone may speak on it; sealed if the two have agreed on that.
+    pub(super) fn direct(socket: OwnedFd, limit: usize, peer: Tid, seal: Option<Seal>) -> Self {
+        Self { peer: Some(peer), seal: seal.map(Box::new), ..Self::new(socket, limit) }
+    }
+
+    /// The same, to such a task, or not.
+    pub(super) fn with_kin(self, kin: Option<Kin>) -> Self {
+        Self { kin, ..self }
+    }
+
+    /// Whether the other takes what was packed as it lies here.
+    pub(super) fn is_alike(&self) -> bool {
+        self.kin.is_some_and(|kin| kin.is_alike)
+    }
+
+    /// How long a fragment may be, if the program has not chosen.
+    pub(super) fn fragment_max(&self) -> Option<usize> {
+        self.kin.map(|_| FRAGMENT_MAX)
+    }
+
+    /// Whether the other has to be told this epoch; it is not asked again.
+    pub(super) fn must_tell(&mut self, epoch: Turn) -> bool {
+        self.kin.is_some() && std::mem::replace(&mut self.told, epoch) != epoch
+    }
+
+    /// The socket.
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// The socket, for those who look at it without the engine.
+    pub(super) fn socket(&self) -> Arc<OwnedFd> {
+        self.socket.clone()
+    }
+
+    /// Bytes of a message that the other task has not ended.
+    pub(super) fn partial(&self) -> usize {
+        self.partial
+    }
+
+    /// Bytes that can be read now.
+    pub(super) fn readable(&self) -> usize {
+        rustix::io::ioctl_fionread(&self.socket)
+            .map_or(0, |count| usize::try_from(count).unwrap_or(usize::MAX))
+    }
+
+    /// The other task has ended: if its host has, too, no word of that will come, and silence has to do.
+    pub(super) fn expect_end(&self) {
+        use rustix::net::sockopt::{
+            set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl, set_tcp_user_timeout,
+        };
+        let options = || {
+            set_tcp_user_timeout(&self.socket, SILENCE.as_millis() as u32)?;
+            set_tcp_keepidle(&self.socket, SILENCE / 3)?;
+            set_tcp_keepintvl(&self.socket, SILENCE / 3)?;
+            set_tcp_keepcnt(&self.socket, 2)?;
+            set_socket_keepalive(&self.socket, true)
+        };
+        // On one host the system knows without being asked.
+        let _ = options();
+    }
+
+    /// Says that nothing more will be sent; what was sent still arrives.
+    pub(super) fn end(&self) {
+        // The other end may have closed first, which is as good.
+        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write);
+    }
+
+    /// Reads once, without blocking, and appends the messages that are complete now.
+    pub(super) fn read(&mut self, messages: &mut impl Extend<Message>) -> Result<Arrival> {
+        let read = if let Some(descriptors) = &mut self.descriptors {
+            descriptors.read(&self.socket, &mut self.unread)
+        } else if let Some(seal) = &mut self.seal {
+            seal.read(&self.socket, &mut self.unread)
+        } else if let Some(open) = self.long_rest() {
+            self.read_rest(open, messages)?
+        } else {
+            self.make_room();
+            rustix::io::read(&self.socket, spare_capacity(&mut self.unread))
+        };
+        match read {
+            Ok(0) | Err(Errno::CONNRESET | Errno::PIPE) => Ok(Arrival::Closed),
+            Ok(count) => {
+                self.take_fragments(messages)?;
+                Ok(Arrival::Some(count))
+            }
+            Err(Errno::AGAIN | Errno::INTR) => Ok(Arrival::None),
+            Err(error) => Err(Error::system(PvmError::SysErr, "reading messages", error)),
+        }
+    }
+
+    /// Room for what comes next, when it may be anything.
+    fn make_room(&mut self) {
+        let is_long = self.peer.is_some() && self.was_long;
+        let ahead = if is_long { AHEAD_OF_LONG } else { AHEAD };
+        if is_long && self.unread.is_empty() && self.unread.capacity() > ahead {
+            self.unread = Vec::new();
+        }
+        self.unread.reserve(ahead);
+    }
+
+    /// Whether more of a long message is to come on a direct route.
+    pub(super) fn is_amid_long(&self) -> bool {
+        self.peer.is_some() && self.fragment.is_some_and(|open| open.left >= LONG)
+    }
+
+    /// The long fragment of another task of which nothing has come yet that was not taken.
+    fn long_rest(&mut self) -> Option<OpenFragment> {
+        let open = self.fragment.filter(|open| open.begun && self.peer.is_some() && self.unread.is_empty());
+        open.filter(|open| open.left >= LONG)
+    }
+
+    /// Reads once to where a fragment's rest stays. What comes behind it is left unread.
+    fn read_rest(
+        &mut self,
+        mut open: OpenFragment,
+        messages: &mut impl Extend<Message>,
+    ) -> Result<rustix::io::Result<usize>> {
+        self.check_sender(open.header.src)?;
+        let refused = |error| refusal(open.header.src, &error);
+        let Some(body) = self.reassembler.body_for(open.header.src, open.left).map_err(refused)? else {
+            self.make_room();
+            return Ok(rustix::io::read(&self.socket, spare_capacity(&mut self.unread)));
+        };
+        let before = body.len();
+        if body.capacity() - before < open.left.min(LONG) + BEHIND {
+            // Twice what has come, or what would be little: no length field asks for more.
+            let room = open.left.min(ROOM.max(before));
+            body.try_reserve_exact(room + BEHIND).map_err(|_| Error::from(PvmError::NoMem))?;
+        }
+        let read = rustix::io::read(&self.socket, spare_capacity(body));
+        let Ok(count) = read else { return Ok(read) };
+        let length = count.min(open.left);
+        append(&body[before + length..], &mut self.unread);
+        body.truncate(before + length);
+        open.left -= length;
+        self.fragment = Some(open).filter(|open| open.left > 0);
+        let flags = open.header.flags & !SOM & if open.left > 0 { !EOM } else { !0 };
+        let header = FragmentHeader { length: 0, flags, ..open.header };
+        self.count(&header, length);
+        self.take_piece(&header, Bytes::new(), messages)?;
+        Ok(read)
+    }
+
+    fn take_fragments(&mut self, messages: &mut impl Extend<Message>) -> Result<()> {
+        let mut used = 0;
+        while let Some((header, length)) = next_piece(&mut self.fragment, &self.unread, &mut used) {
+            let piece = Bytes::from(copied(&self.unread[used..used + length]));
+            used += length;
+            self.check_sender(header.src)?;
+            self.count(&header, length);
+            self.take_piece(&header, piece, messages)?;
+        }
+        self.unread.drain(..used);
+        self.was_long =
+            self.fragment.is_some_and(|open| open.left >= LONG) || self.was_long && used < AHEAD_OF_LONG;
+        Ok(())
+    }
+
+    fn take_piece(
+        &mut self,
+        header: &FragmentHeader,
+        piece: Bytes,
+        messages: &mut impl Extend<Message>,
+    ) -> Result<()> {
+        if header.flags & LENT != 0 {
+            messages.extend([self.take_lent(header, &piece)?]);
+            return Ok(());
+        }
+        let assembled = self.reassembler.push(header, piece).map_err(|error| refusal(header.src, &error))?;
+        if let Assembled::Whole(message) = assembled {
+            messages.extend([message]);
+        }
+        Ok(())
+    }
+
+    /// A whole message whose body lies in the daemon's memory.
+    fn take_lent(&self, header: &FragmentHeader, piece: &[u8]) -> Result<Message> {
+        let wrong = || Error::new(PvmError::BadMsg, "the daemon lends what it has not");
+        let (lender, lent) = self.lender.as_ref().zip(Lent::decode(header, piece)).ok_or_else(wrong)?;
+        let message_header = MessageHeader::decode(piece.first_chunk().ok_or_else(wrong)?);
+        self.reassembler.check(lent.length as usize).map_err(|error| refusal(header.src, &error))?;
+        let body = lender.take(lent).ok_or_else(wrong)?;
+        Ok(Message { src: header.src, dst: header.dst, header: message_header, body })
+    }
+
+    /// The daemon vouches for every sender; a task can only speak for itself.
+    fn check_sender(&self, src: Tid) -> Result<()> {
+        match self.peer {
+            Some(peer) if peer != src => {
+                Err(Error::new(PvmError::BadParam, format!("{peer} sends in the name of {src}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Counts what one sender has begun; among several, as the daemon forwards, this does not tell.
+    fn count(&mut self, header: &FragmentHeader, length: usize) {
+        if self.peer.is_some() {
+            let before = if header.is_first() { 0 } else { self.partial };
+            self.partial = if header.is_last() { 0 } else { before + length };
+        }
+    }
+}
+
+fn refusal(src: Tid, error: &FragmentError) -> Error {
+    Error::new(PvmError::NoMem, format!("a message from {src} is refused: {error}"))
+}
+
+impl Descriptors {
+    /// Reads once; the system stops behind a message that has descriptors.
+    fn read(&mut self, socket: &OwnedFd, unread: &mut Vec<u8>) -> rustix::io::Result<usize> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let slices = &mut [IoSliceMut::new(&mut self.space)];
+        let received = recvmsg(socket, slices, &mut control, RecvFlags::CMSG_CLOEXEC)?;
+        let rights = control.drain().filter_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
+            _ => None,
+        });
+        let taken: Vec<OwnedFd> = rights.flatten().collect();
+        if !taken.is_empty() || received.flags.contains(ReturnFlags::CTRUNC) {
+            self.taken.push_back(taken);
+        }
+        append(&self.space[..received.bytes], unread);
+        Ok(received.bytes)
+    }
+}
+
+/// The next piece of a fragment that has come: what to call it, and its length from `used` on. Long fragments are
+/// taken in pieces as they arrive, so that no length field asks for memory.
+fn next_piece(
+    fragment: &mut Option<OpenFragment>,
+    unread: &[u8],
+    used: &mut usize,
+) -> Option<(FragmentHeader, usize)> {
+    let open = if let Some(open) = fragment {
+        open
+    } else {
+        let bytes = unread[*used..].first_chunk::<{ FragmentHeader::SIZE }>()?;
+        let header = FragmentHeader::decode(bytes);
+        *used += FragmentHeader::SIZE;
+        fragment.insert(OpenFragment { header, left: header.length as usize, begun: false })
+    };
+    let there = unread.len() - *used;
+    let length = open.left.min(there);
+    // The reassembler wants the whole message header with the first piece.
+    let least = if open.header.flags & LENT == 0 { 0 } else { Lent::SIZE };
+    let enough = if open.begun { 1 } else { MessageHeader::SIZE + least };
+    if there < enough.min(open.left) {
+        return None;
+    }
+    let mut header = FragmentHeader { length: length as u32, ..open.header };
+    if open.begun {
+        header.flags &= !SOM;
+    }
+    open.begun = true;
+    open.left -= length;
+    if open.left > 0 {
+        header.flags &= !EOM;
+    } else {
+        *fragment = None;
+    }
+    Some((header, length))
+}
+
+/// A message on its way out: which bytes follow next, without a copy of the body.
+#[derive(Debug)]
+pub(super) struct Outgoing<'a> {
+    pieces: Vec<&'a [u8]>,
+    src: Tid,
+    dst: Tid,
+    header: MessageHeader,
+    next: usize,
+    heads: Vec<[u8; FRAGMENT_OVERHEAD]>,
+    batch_end: usize,
+    sent: usize,
+    flags: u8,
+}
+
+impl<'a> Outgoing<'a> {
+    /// A message of one contiguous body, cut at `fragment_size`, or of several parts, each a fragment of its own.
+    pub(super) fn new(
+        src: Tid,
+        dst: Tid,
+        header: MessageHeader,
+        parts: &[&'a [u8]],
+        fragment_size: usize,
+    ) -> Result<Self> {
+        let capacity = fragment_size.saturating_sub(FRAGMENT_OVERHEAD).max(1);
+        let pieces = match parts {
+            [] => vec![&[][..]],
+            [body] if body.is_empty() => vec![*body],
+            [body] => body.chunks(capacity).collect(),
+            parts => parts.to_vec(),
+        };
+        let longest = u32::MAX as usize - MessageHeader::SIZE;
+        if pieces.iter().any(|piece| piece.len() > longest) {
+            return Err(Error::new(
+                PvmError::NoMem,
+                "one pack call gave more than 4 GiB, which no fragment can carry",
+            ));
+        }
+        Ok(Self { pieces, src, dst, header, next: 0, heads: Vec::new(), batch_end: 0, sent: 0, flags: 0 })
+    }
+
+    /// What it has for a body says where that is lent.
+    pub(super) fn lent(self) -> Self {
+        Self { flags: LENT, ..self }
+    }
+
+    /// Whether every byte is with the kernel.
+    pub(super) fn is_done(&self) -> bool {
+        self.next == self.pieces.len()
+    }
+
+    /// Writes what the socket takes; `false` when it takes nothing now.
+    pub(super) fn write(&mut self, route: &mut Route) -> Result<bool> {
+        if self.next == self.batch_end {
+            self.fill_batch();
+        }
+        let mut slices = Vec::with_capacity(2 * self.heads.len());
+        for (head, (index, piece)) in self.heads.iter().zip(self.pieces.iter().enumerate().skip(self.next)) {
+            slices.push(IoSlice::new(&head[..head_length(index)]));
+            slices.push(IoSlice::new(piece));
+        }
+        let total: usize = slices.iter().map(|slice| slice.len()).sum();
+        let mut rest = &mut slices[..];
+        IoSlice::advance_slices(&mut rest, self.sent);
+        let written = match &mut route.seal {
+            None => sendmsg(&route.socket, rest, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL),
+            Some(seal) => seal.write(&route.socket, rest),
+        };
+        match written {
+            Ok(count) => {
+                self.sent += count;
+                if self.sent == total && route.seal.as_ref().is_none_or(|seal| seal.is_flushed()) {
+                    self.next = self.batch_end;
+                }
+                Ok(true)
+            }
+            Err(Errno::AGAIN) => Ok(false),
+            Err(Errno::INTR) => Ok(true),
+            Err(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN) => Err(Error::lost()),
+            Err(error) => Err(Error::system(PvmError::SysErr, "sending a message", error)),
+        }
+    }
+
+    fn fill_batch(&mut self) {
+        self.sent = 0;
+        self.batch_end = (self.next + BATCH).min(self.pieces.len());
+        self.heads = (self.next..self.batch_end).map(|index| self.head(index)).collect();
+    }
+
+    fn head(&self, index: usize) -> [u8; FRAGMENT_OVERHEAD] {
+        let first = index == 0;
+        let last = index + 1 == self.pieces.len();
+        let length = self.pieces[index].len() + head_length(index) - FragmentHeader::SIZE;
+        let flags = self.flags | if first { SOM } else { 0 } | if last { EOM } else { 0 };
+        let header = FragmentHeader { dst: self.dst, src: self.src, length: length as u32, flags };
+        let mut out = [0; FRAGMENT_OVERHEAD];
+        out[..FragmentHeader::SIZE].copy_from_slice(&header.encode());
+        if first {
+            out[FragmentHeader::SIZE..].copy_from_slice(&self.header.encode());
+        }
+        out
+    }
+}
+
+fn head_length(index: usize) -> usize {
+    if index == 0 { FRAGMENT_OVERHEAD } else { FragmentHeader::SIZE }
+}
+
+#[cfg(test)]
+#[path = "route_tests.rs"]
+mod tests;

@@ -1,0 +1,220 @@
+//! Sending, to one and to many. While a socket takes nothing more the task reads all of them, so that tasks that send
+//! to each other never wait for each other.
+
+use super::peers::Peer;
+use super::route::{Outgoing, Route};
+use super::{Engine, Payload};
+use crate::{Error, Result};
+use pvm_wire::calls::tasks::Multicast;
+use pvm_wire::codes::{CONTEXT_TC, Tc};
+use pvm_wire::limits::{FRAGMENT_SIZE, PIECE_MAX};
+use pvm_wire::{MessageHeader, PvmError, Tid, group};
+
+impl Engine {
+    /// Sends a message. Returns when all is with the kernel.
+    pub fn send(&mut self, dst: Tid, header: MessageHeader, payload: Payload<'_>) -> Result<()> {
+        if self.send_at_once(dst, header, payload) {
+            return Ok(());
+        }
+        let begun = self.begin_span();
+        self.send_whole(dst, header, payload)?;
+        if begun.is_some() {
+            self.record_send(begun, &[dst], &header, payload);
+        }
+        self.send_deferred();
+        Ok(())
+    }
+
+    /// [`Self::send`] by a ring that the message can be put into itself, if nothing else is to be done besides: `false` otherwise.
+    #[inline(always)]
+    pub fn send_at_once(&mut self, dst: Tid, header: MessageHeader, payload: Payload<'_>) -> bool {
+        self.recorder.is_none() && !self.has_deferred() && self.send_near(dst, header, payload)
+    }
+
+    /// Sends one message to several tasks; to each once, and not to this one. Direct routes that are open are used.
+    pub fn multicast(&mut self, dsts: &[Tid], header: MessageHeader, payload: Payload<'_>) -> Result<()> {
+        let begun = self.begin_span();
+        let mut dsts = dsts.to_vec();
+        dsts.sort_unstable();
+        dsts.dedup();
+        dsts.retain(|&dst| dst != self.tid());
+        let rest = self.multicast_directly(&dsts, header, payload)?;
+        if !rest.is_empty() {
+            let form = payload.for_socket(header)?;
+            rest.iter().try_for_each(|&dst| self.check_uppers(dst, &form.header))?;
+            let message = self.as_message(&Multicast { tids: rest.clone() });
+            self.send_by_daemon(message.dst, message.header, Payload::Parts(&[&message.body]))?;
+            for &dst in &rest {
+                self.peers.count_sent(dst, false);
+            }
+            self.send_by_daemon(self.tid().multicast(), header, payload)?;
+        }
+        self.record_send(begun, &dsts, &header, payload);
+        self.send_deferred();
+        Ok(())
+    }
+
+    /// Sends to those that can be reached without the daemon; the rest. Those that share memory share the body, too.
+    fn multicast_directly(
+        &mut self,
+        dsts: &[Tid],
+        header: MessageHeader,
+        payload: Payload<'_>,
+    ) -> Result<Vec<Tid>> {
+        let (mut rest, mut parcel, mut result) = (Vec::new(), None, Ok(()));
+        for &dst in dsts {
+            let sent = match self.send_by_ring(dst, header, payload, &mut parcel) {
+                Ok(false) => self.send_directly(dst, header, payload),
+                sent => sent,
+            };
+            match sent {
+                Ok(true) => {}
+                Ok(false) => rest.push(dst),
+                Err(error) => {
+                    result = Err(error);
+                    break;
+                }
+            }
+        }
+        result.map(|()| rest)
+    }
+
+    fn send_whole(&mut self, dst: Tid, header: MessageHeader, payload: Payload<'_>) -> Result<()> {
+        if self.send_by_ring(dst, header, payload, &mut None)? {
+            return Ok(());
+        }
+        if self.wants_route(dst, &header) {
+            self.ask_for_route(dst)?;
+        }
+        if self.send_directly(dst, header, payload)? {
+            return Ok(());
+        }
+        self.send_by_daemon(dst, header, payload)
+    }
+
+    /// Sends on an open route; `false` if there is none, or it breaks: then the whole message goes by the daemon.
+    fn send_directly(&mut self, dst: Tid, header: MessageHeader, payload: Payload<'_>) -> Result<bool> {
+        let Some(route) = self.peers.route(dst) else { return Ok(false) };
+        // What libraries say to each other they read as XDR.
+        let is_programs = header.context < group::CONTEXT;
+        let form = if route.is_alike() && is_programs {
+            payload.for_shared(header)
+        } else {
+            let form = payload.for_socket(header)?;
+            self.check_uppers(dst, &form.header)?;
+            form
+        };
+        let sent = self.tell_epoch(dst)? && self.write_directly(dst, form.header, form.parts())?;
+        if sent {
+            self.hints.note(dst);
+        }
+        Ok(sent)
+    }
+
+    /// Writes a whole message to an open route; `false` if there is none, or it breaks.
+    pub(super) fn write_directly(
+        &mut self,
+        dst: Tid,
+        header: MessageHeader,
+        parts: &[&[u8]],
+    ) -> Result<bool> {
+        let longest = self.peers.route(dst).and_then(Route::fragment_max);
+        let fragment_size = longest.filter(|_| !self.is_fragment_size_chosen());
+        let fragment_size = fragment_size.unwrap_or_else(|| self.fragment_size());
+        let mut outgoing = Outgoing::new(self.tid(), dst, header, parts, fragment_size)?;
+        while !outgoing.is_done() {
+            let Some(Peer::Open(route)) = self.peers.get_mut(dst) else { return Ok(false) };
+            match outgoing.write(route) {
+                Ok(true) => {}
+                Ok(false) => self.read_until_writable(dst)?,
+                Err(_) => {
+                    self.lose_route(dst);
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Long fragments take our daemon less work than many. Who has set another size gets that.
+    fn fragment_size(&self) -> usize {
+        let is_free = !self.is_fragment_size_chosen() && self.daemon_is_ours();
+        if is_free { PIECE_MAX } else { self.options.fragment_size }
+    }
+
+    fn is_fragment_size_chosen(&self) -> bool {
+        self.options.fragment_size != FRAGMENT_SIZE
+    }
+
+    pub(super) fn send_by_daemon(
+        &mut self,
+        dst: Tid,
+        header: MessageHeader,
+        payload: Payload<'_>,
+    ) -> Result<()> {
+        let sent = self.write_to_daemon(dst, header, payload);
+        if sent.as_ref().is_err_and(|error| error.code() == PvmError::SysErr) {
+            self.lose();
+        }
+        sent
+    }
+
+    /// As [`Self::send_by_daemon`], but a broken connection stays, so that what came before it broke can be read.
+    fn write_to_daemon(&mut self, dst: Tid, header: MessageHeader, payload: Payload<'_>) -> Result<()> {
+        let is_grant = header.context == CONTEXT_TC && header.tag == Tc::ConAck.tag();
+        self.peers.count_sent(dst, is_grant);
+        let form = payload.for_socket(header)?;
+        self.check_uppers(dst, &form.header)?;
+        let place = self.lend(dst, &form, payload).map(|lent| lent.encode());
+        let mut outgoing = match &place {
+            Some(place) => {
+                Outgoing::new(self.tid(), dst, form.header, &[place], self.fragment_size())?.lent()
+            }
+            None => Outgoing::new(self.tid(), dst, form.header, form.parts(), self.fragment_size())?,
+        };
+        while !outgoing.is_done() {
+            let route = self.route.as_mut().ok_or_else(Error::lost)?;
+            if !outgoing.write(route)?
+                && let Err(error) = self.read_until_writable(Tid::MY_DAEMON)
+            {
+                // Nothing else can follow half a message.
+                self.lose();
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Beyond the queue's limit nothing is read: the others wait until this task takes what it has.
+    fn read_until_writable(&mut self, sending_to: Tid) -> Result<()> {
+        let ready = self.wait_ready(Some(sending_to), None)?;
+        self.read(&ready)
+    }
+
+    /// Sends what handlers answered while a message was on its way out. Nobody waits for whether it goes: a daemon that
+    /// has hung up, as after an exit, is noticed behind its last words. Whether all went.
+    #[inline]
+    pub(super) fn send_deferred(&mut self) -> bool {
+        !self.has_deferred() || self.send_all_deferred()
+    }
+
+    #[inline]
+    pub(super) fn has_deferred(&self) -> bool {
+        !self.inbox.deferred.is_empty() || self.neighbours.are_called_for()
+    }
+
+    #[cold]
+    fn send_all_deferred(&mut self) -> bool {
+        if self.neighbours.are_called_for() {
+            self.share();
+        }
+        while let Some(message) = self.inbox.deferred.pop_front() {
+            let sent = self.write_to_daemon(message.dst, message.header, Payload::Parts(&[&message.body]));
+            if sent.is_err() {
+                self.inbox.deferred.clear();
+                return false;
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,283 @@
+//! Waiting at all sockets at once, and reading those at which something has come.
+//!
+//! [`sleep`] is how every task sleeps that waits for a message, in C, Fortran and Rust: what the daemon is to know of a sleep is said there.
+
+use super::Engine;
+use super::patience::Way;
+use super::peers::Peer;
+use super::route::Arrival;
+use crate::{Error, Result};
+use pvm_wire::calls::turns::{Asleep, Awake};
+use pvm_wire::{Message, PvmError, Tid};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use std::time::{Duration, Instant};
+
+/// Bytes of long messages that are read from one route before others are looked at.
+const TURN: usize = 1 << 20;
+
+/// Bytes of a message between hosts that takes its time.
+const FAR: usize = 32 << 10;
+
+/// A sleep of which the daemon is not told: others would be let go and stopped again for less than that takes.
+const UNTOLD: Duration = Duration::from_millis(1);
+
+/// A task that waits for a message.
+///
+/// The calls of the C interface hold nothing while they wait, so that signal handlers can call the library: the engine is there only
+/// within [`Waiter::with`], and a handler may have left the virtual machine meanwhile.
+pub trait Waiter {
+    /// How its calls fail.
+    type Error;
+
+    /// Does something with the engine; `None` if this process is no task any more.
+    fn with<R>(
+        &mut self,
+        act: impl FnOnce(&mut Engine) -> Result<R>,
+    ) -> std::result::Result<Option<R>, Self::Error>;
+
+    /// Waits at the engine's descriptors until this time, for ever without one. Whether the wait has ended before: by something that has
+    /// come, or a signal.
+    fn await_input(&mut self, deadline: Option<Instant>) -> std::result::Result<bool, Self::Error>;
+}
+
+/// Sleeps until something comes or the time is over; whether something may have come. Tells the daemon first, if it wants to know.
+pub fn sleep<W: Waiter>(waiter: &mut W, deadline: Option<Instant>) -> std::result::Result<bool, W::Error> {
+    let tells_sleep = waiter.with(|engine| {
+        engine.tell_waiting()?;
+        Ok(engine.tells_sleep())
+    })?;
+    let begin = Instant::now();
+    let came = match tells_sleep {
+        Some(true) => sleep_and_tell(waiter, begin + UNTOLD, deadline)?,
+        Some(false) => waiter.await_input(deadline)?,
+        None => true,
+    };
+    waiter.with(|engine| {
+        engine.neighbours.spinner().slept(begin.elapsed());
+        Ok(())
+    })?;
+    Ok(came)
+}
+
+/// Sleeps where others are stopped meanwhile. A sleep beyond `soon` is reported to the daemon, so that it lets them run.
+fn sleep_and_tell<W: Waiter>(
+    waiter: &mut W,
+    soon: Instant,
+    deadline: Option<Instant>,
+) -> std::result::Result<bool, W::Error> {
+    let first = deadline.map_or(soon, |deadline| deadline.min(soon));
+    let came = waiter.await_input(Some(first))?;
+    if came || deadline.is_some_and(|deadline| deadline <= soon) {
+        return Ok(came);
+    }
+    waiter.with(|engine| engine.tell_daemon(&Asleep {}))?;
+    let came = waiter.await_input(deadline);
+    waiter.with(|engine| engine.tell_daemon(&Awake {}))?;
+    came
+}
+
+/// A Rust program's calls have the engine all the time.
+impl Waiter for Engine {
+    type Error = Error;
+
+    fn with<R>(&mut self, act: impl FnOnce(&mut Engine) -> Result<R>) -> Result<Option<R>> {
+        act(self).map(Some)
+    }
+
+    fn await_input(&mut self, deadline: Option<Instant>) -> Result<bool> {
+        let ready = self.wait_ready(None, deadline)?;
+        self.read(&ready)?;
+        Ok(ready.is_any())
+    }
+}
+
+/// What can be done without waiting.
+#[derive(Debug, Default)]
+pub(super) struct Ready {
+    daemon: bool,
+    rung: bool,
+    peers: Vec<Tid>,
+    writable: bool,
+}
+
+impl Ready {
+    /// Whether it is anything.
+    pub(super) fn is_any(&self) -> bool {
+        self.daemon || self.rung || self.writable || !self.peers.is_empty()
+    }
+}
+
+impl Engine {
+    /// Waits until something has come, or the socket that leads to `sending_to` takes more. Beyond the queue's limit
+    /// nothing is read: a sender only waits to write, a receiver fails.
+    pub(super) fn wait_ready(&self, sending_to: Option<Tid>, deadline: Option<Instant>) -> Result<Ready> {
+        let full = self.is_full();
+        if full && sending_to.is_none() {
+            self.check_room()?;
+        }
+        let daemon = self.route.as_ref().ok_or_else(Error::lost)?;
+        let sockets = self.peers.sockets();
+        let all = [(Tid::MY_DAEMON, daemon.fd(), false)].into_iter().chain(sockets);
+        let wanted = all.filter_map(|(tid, fd, is_calling)| {
+            let read = if is_calling { PollFlags::OUT } else { PollFlags::IN };
+            let write = if sending_to == Some(tid) { PollFlags::OUT } else { PollFlags::empty() };
+            let events = if full { write } else { read | write };
+            (!events.is_empty()).then(|| (tid, read, PollFd::from_borrowed_fd(fd, events)))
+        });
+        let (whose, mut fds): (Vec<_>, Vec<_>) = wanted.map(|(tid, read, fd)| ((tid, read), fd)).unzip();
+        let bell = self.neighbours.bell().filter(|_| !full);
+        fds.extend(bell.iter().map(|bell| PollFd::from_borrowed_fd(*bell, PollFlags::IN)));
+        let may_sleep = deadline.is_none_or(|end| end > Instant::now());
+        let must_look = may_sleep && bell.is_some() && !self.neighbours.doze();
+        let waited = wait(&mut fds, if must_look { Some(Instant::now()) } else { deadline });
+        if may_sleep {
+            self.neighbours.wake();
+        }
+        waited?;
+        let rung = bell.is_some() && fds.last().is_some_and(|bell| !bell.revents().is_empty());
+        let mut ready = Ready { rung: rung || must_look, ..Ready::default() };
+        for ((tid, read), fd) in whose.into_iter().zip(&fds) {
+            let found = fd.revents();
+            let is_come = !full && found.intersects(read | PollFlags::HUP | PollFlags::ERR);
+            ready.writable |= sending_to == Some(tid) && !found.is_empty();
+            if tid == Tid::MY_DAEMON {
+                ready.daemon = is_come;
+            } else if is_come {
+                ready.peers.push(tid);
+            }
+        }
+        Ok(ready)
+    }
+
+    /// Reads what has come already; with direct routes only after the system has told where.
+    pub(super) fn read_now(&mut self) -> Result<bool> {
+        if !self.peers.is_empty() {
+            return Ok(false);
+        }
+        self.check_room()?;
+        let (came, messages) = self.read_daemon()?;
+        self.take_from_daemon(messages);
+        Ok(came)
+    }
+
+    /// Reads everywhere once; whether anything came.
+    pub(super) fn read_all_ready(&mut self) -> Result<bool> {
+        let ready = self.wait_ready(None, Some(Instant::now()))?;
+        self.read(&ready)?;
+        Ok(ready.is_any())
+    }
+
+    /// Reads what is ready. What has come from the daemon is queued behind all that was on direct routes by then:
+    /// so the notice of a task's end, and what it sends by the daemon after its route broke, do not overtake.
+    pub(super) fn read(&mut self, ready: &Ready) -> Result<()> {
+        let messages = if ready.daemon { self.read_daemon()?.1 } else { Vec::new() };
+        if messages.is_empty() {
+            for &tid in &ready.peers {
+                self.read_peer(tid, false);
+            }
+        } else {
+            for tid in self.peers.tids() {
+                self.read_peer(tid, true);
+            }
+        }
+        self.take_from_daemon(messages);
+        if ready.rung {
+            self.neighbours.quiet();
+            self.take_rings(false);
+        }
+        Ok(())
+    }
+
+    fn read_daemon(&mut self) -> Result<(bool, Vec<Message>)> {
+        let mut messages = Vec::new();
+        let route = self.route.as_mut().ok_or_else(Error::lost)?;
+        match route.read(&mut messages) {
+            Ok(Arrival::Closed) => Err(self.lose()),
+            Ok(Arrival::Some(_)) => Ok((true, messages)),
+            Ok(Arrival::None) => Ok((false, messages)),
+            Err(error) => {
+                self.lose();
+                Err(error)
+            }
+        }
+    }
+
+    fn take_from_daemon(&mut self, messages: Vec<Message>) {
+        // What comes by the daemon is behind what neighbours had written when it was sent.
+        if !messages.is_empty() {
+            self.take_rings(true);
+        }
+        for message in messages {
+            if message.src.is_task() && message.src.host() == self.tid().host() {
+                self.neighbours.note_sender();
+            } else if message.src.is_task() {
+                self.neighbours.spinner().expect(Way::Daemon);
+            }
+            let released = self.peers.count_come(message.src);
+            self.take(message);
+            for message in released {
+                self.take(message);
+            }
+        }
+    }
+
+    fn read_peer(&mut self, tid: Tid, to_the_end: bool) {
+        match self.peers.get(tid) {
+            Some(Peer::Granted(..)) => self.admit(tid),
+            Some(Peer::Calling(..)) => self.check_call(tid),
+            _ => {}
+        }
+        if self.read_route(tid, to_the_end) {
+            self.forget_route(tid);
+        }
+    }
+
+    /// Reads an open route, once or all that is there now; whether it has ended.
+    pub(super) fn read_route(&mut self, tid: Tid, to_the_end: bool) -> bool {
+        let Some(Peer::Open(route)) = self.peers.get_mut(tid) else { return false };
+        let mut messages = Vec::new();
+        let mut left = if to_the_end { route.readable() } else { 1 };
+        let (mut ended, mut turn) = (false, TURN);
+        while left > 0 {
+            match route.read(&mut messages) {
+                Ok(Arrival::Some(count)) => {
+                    (left, turn) = (left.saturating_sub(count), turn.saturating_sub(count));
+                    if left == 0 && turn > 0 && route.is_amid_long() {
+                        // More of it has come, or is about to.
+                        left = 1;
+                    }
+                }
+                Ok(Arrival::None) => break,
+                // Who breaks the rules is not heard any more on this way: it notices, and sends by the daemon.
+                Ok(Arrival::Closed) | Err(_) => (ended, left) = (true, 0),
+            }
+        }
+        if let Some(last) = messages.last() {
+            let is_far = tid.host() != self.tid().host() && last.body.len() >= FAR;
+            self.neighbours.spinner().expect(if is_far { Way::Route } else { Way::Near });
+        }
+        for message in messages {
+            if let Some(message) = self.peers.pass(message) {
+                self.take(message);
+            }
+        }
+        ended
+    }
+}
+
+fn wait(fds: &mut [PollFd<'_>], deadline: Option<Instant>) -> Result<()> {
+    loop {
+        let left = deadline.map(|end| timespec(end.saturating_duration_since(Instant::now())));
+        match poll(fds, left.as_ref()) {
+            Ok(_) => return Ok(()),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(Error::system(PvmError::SysErr, "waiting for messages", error)),
+        }
+    }
+}
+
+fn timespec(duration: Duration) -> Timespec {
+    let seconds = i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
+    Timespec { tv_sec: seconds, tv_nsec: duration.subsec_nanos().into() }
+}
