@@ -1,4 +1,5 @@
 use super::*;
+use crate::io::captured_log::CapturedLog;
 use rustix::thread::CapabilitySet;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -199,9 +200,8 @@ fn a_lost_guardian_is_noticed_by_who_has_nothing_to_say_to_it() {
 /// Who may not change classes finds that out once, says so once, and lets all run.
 #[test]
 fn without_rights_nobody_is_held() {
-    let log = tempfile::NamedTempFile::new().unwrap();
-    let subscriber = tracing_subscriber::fmt().with_writer(log.reopen().unwrap()).finish();
     let attempt = || {
+        let (log, _guard) = CapturedLog::start();
         let mut rights = rustix::thread::capabilities(None).unwrap();
         rights.effective.remove(CapabilitySet::SYS_NICE);
         rustix::thread::set_capabilities(None, rights).unwrap();
@@ -215,11 +215,9 @@ fn without_rights_nobody_is_held() {
             assert!(turns.is_given_up && turns.active.is_none() && turns.held.is_empty());
             assert_eq!(task.class(), libc::SCHED_OTHER);
         }
-        let said = std::fs::read_to_string(log.path()).unwrap();
+        let said = log.text();
         assert_eq!(said.matches("teams cannot take turns on this host").count(), 1, "{said}");
     };
     // Rights are a thread's.
-    std::thread::scope(|scope| {
-        scope.spawn(|| tracing::subscriber::with_default(subscriber, attempt)).join().unwrap();
-    });
+    std::thread::spawn(attempt).join().unwrap();
 }

@@ -2,64 +2,17 @@
 
 use super::tests::{End, PATIENCE, TIMEOUT, host, open};
 use super::*;
+use crate::io::captured_log::CapturedLog;
 use crate::io::tls::Authority;
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use std::net::SocketAddr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use tokio::net::UdpSocket;
-use tracing::subscriber::DefaultGuard;
-use tracing_subscriber::fmt::MakeWriter;
 
-/// What this thread logs while this lives.
-#[derive(Clone, Default)]
-struct Logged(Arc<Mutex<Vec<u8>>>);
-
-impl Logged {
-    fn begin() -> (Self, DefaultGuard) {
-        let logged = Self::default();
-        let subscriber = tracing_subscriber::fmt().with_writer(logged.clone()).with_ansi(false).finish();
-        (logged, tracing::subscriber::set_default(subscriber))
-    }
-
-    fn text(&self) -> String {
-        String::from_utf8_lossy(&self.0.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
-    }
-
-    /// Waits until this has been logged.
-    async fn await_text(&self, text: &str) {
-        assert!(self.has_within(text, PATIENCE).await, "{text} is not logged:\n{}", self.text());
-    }
-
-    async fn has_within(&self, text: &str, limit: Duration) -> bool {
-        let end = std::time::Instant::now() + limit;
-        while !self.text().contains(text) {
-            if std::time::Instant::now() > end {
-                return false;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        true
-    }
-}
-
-impl io::Write for Logged {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl MakeWriter<'_> for Logged {
-    type Writer = Self;
-
-    fn make_writer(&self) -> Self {
-        self.clone()
-    }
+/// Waits until this has been log.
+async fn await_text(log: &CapturedLog, text: &str) {
+    assert!(log.has_within(text, PATIENCE).await, "{text} is not logged:\n{}", log.text());
 }
 
 /// A message that is told from all others.
@@ -93,7 +46,7 @@ fn without_certificate(authority: &Authority) -> ClientConfig {
 
 #[tokio::test]
 async fn a_caller_without_a_certificate_is_refused_with_the_reason() {
-    let (logged, _guard) = Logged::begin();
+    let (log, _guard) = CapturedLog::start();
     let authority = Authority::mint().unwrap();
     let (mut master, mut slave) = (open(&authority, 1, 1), open(&authority, 2, 2));
     let client = without_certificate(&authority);
@@ -105,8 +58,8 @@ async fn a_caller_without_a_certificate_is_refused_with_the_reason() {
         let refusal = tokio::time::timeout(PATIENCE, connection.closed()).await.unwrap();
         assert!(refusal.to_string().contains("certificate"), "{refusal}");
     }
-    logged.await_text("connection refused").await;
-    assert!(logged.text().contains("certificate"), "{}", logged.text());
+    await_text(&log, "connection refused").await;
+    assert!(log.text().contains("certificate"), "{}", log.text());
     assert!(slave.events.try_recv().is_err(), "the daemon hears nothing of it");
     master.links.dial(&slave.entry());
     master.linked(2).await;
@@ -115,7 +68,7 @@ async fn a_caller_without_a_certificate_is_refused_with_the_reason() {
 
 #[tokio::test]
 async fn a_certificate_of_another_machine_is_refused_with_the_reason() {
-    let (logged, _guard) = Logged::begin();
+    let (log, _guard) = CapturedLog::start();
     let (authority, other) = (Authority::mint().unwrap(), Authority::mint().unwrap());
     let (mut master, mut slave) = (open(&authority, 1, 1), open(&authority, 2, 2));
     // Even one that would believe anybody.
@@ -127,7 +80,7 @@ async fn a_certificate_of_another_machine_is_refused_with_the_reason() {
     };
     stranger.links.dial(&slave.entry());
     assert!(matches!(stranger.next().await, Event::LinkFailed { .. }));
-    logged.await_text("connection refused").await;
+    await_text(&log, "connection refused").await;
     assert!(slave.events.try_recv().is_err(), "the daemon hears nothing of it");
     master.links.dial(&slave.entry());
     master.linked(2).await;
@@ -184,7 +137,7 @@ impl OnTheWay {
 
 #[tokio::test]
 async fn packets_that_are_sent_again_do_nothing() {
-    let (logged, _guard) = Logged::begin();
+    let (log, _guard) = CapturedLog::start();
     let authority = Authority::mint().unwrap();
     let (mut master, mut slave) = (open(&authority, 1, 1), open(&authority, 2, 2));
     let way = OnTheWay::to(slave.entry().address.unwrap()).await;
@@ -210,10 +163,10 @@ async fn packets_that_are_sent_again_do_nothing() {
     let end = std::time::Instant::now() + PATIENCE;
     loop {
         way.replay().await;
-        if logged.has_within("connection refused", TIMEOUT * 2).await {
+        if log.has_within("connection refused", TIMEOUT * 2).await {
             break;
         }
-        assert!(std::time::Instant::now() < end, "{}", logged.text());
+        assert!(std::time::Instant::now() < end, "{}", log.text());
     }
     assert!(slave.events.try_recv().is_err(), "the daemon hears nothing of it");
     let mut again = open(&authority, 1, 1);

@@ -24,6 +24,8 @@ pub mod address_file;
 mod alarm;
 pub mod auth;
 pub mod capability;
+#[cfg(test)]
+mod captured_log;
 pub mod control_group;
 pub mod descriptors;
 pub mod dispatcher;
