@@ -9,13 +9,13 @@ use crate::io::introduction::{Introduced, Newborn};
 use crate::io::link::{Links, bind_address};
 use crate::io::log::Log;
 use crate::io::page::TurnPage;
+use crate::io::polling::Polling;
 use crate::io::process::{self, Processes, Surroundings};
 use crate::io::settings::{self, Place, Settings};
 use crate::io::shelf::Shelf;
 use crate::io::starter::Starter;
 use crate::io::task_socket::Numbers;
 use crate::io::tls::{Authority, Credentials};
-use crate::io::vigil::Vigil;
 use crate::io::{capability, guardian, load, own_host, slave, task_socket};
 use anyhow::Context;
 use clap::Parser;
@@ -319,7 +319,7 @@ async fn live(role: Role, mut settings: Settings, myself: Myself) -> anyhow::Res
     let starter = identity
         .authority
         .map(|authority| Starter::new(authority, settings.clone(), myself.again, limits, sender.clone()));
-    let vigil = Vigil::new(identity.config.wake_time, identity.config.cores);
+    let polling = Polling::new(identity.config.wake_time, identity.config.cores);
     let core = Core::new(identity.config, Duration::ZERO);
     info!(version = env!("CARGO_PKG_VERSION"), pid = std::process::id(), socket = %socket.display(), "ready");
     let numbers = Numbers::default();
@@ -355,7 +355,7 @@ async fn live(role: Role, mut settings: Settings, myself: Myself) -> anyhow::Res
         starter,
         log,
         address_file,
-        vigil,
+        polling,
         orphan_deadline: (!is_master).then(|| Instant::now() + settings.start_timeout),
     };
     // As a task: each time that the outermost future is woken, tokio asks the system for events first.

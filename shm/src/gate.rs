@@ -6,7 +6,7 @@
 
 use crate::mapping::Mapping;
 use crate::memory::Memory;
-use crate::pause::Pause;
+use crate::wait::{Kind, SpinThenPark};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -26,10 +26,8 @@ const ROUND: u32 = COUNT + 1;
 /// The number of the round. It is never 0, so that memory which holds nothing is no gate.
 const ROUNDS: u32 = (ABSENT - 1) & !COUNT;
 
-/// How long a task looks before it sleeps: some times as long as it takes to wake it.
-const PATIENCE: Duration = Duration::from_micros(50);
-/// Looks before others may have the processor, if there is one for each.
-const LOOKS: u32 = 64;
+/// Polls between two yields, if there is a processor for each task.
+const POLLS: u32 = 64;
 
 /// What an arrival means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,16 +117,16 @@ pub struct Gate {
     memory: Arc<Mapping>,
     at: u64,
     size: u32,
-    looks: u32,
-    pause: Arc<Pause>,
+    polls: u32,
+    wait: Arc<SpinThenPark>,
 }
 
 impl Gate {
-    /// The gate of so many tasks at a place that its owner has told.
-    pub fn new(memory: Arc<Mapping>, at: u64, size: u32) -> Self {
+    /// The gate of `size` tasks at a place that its owner has told. A task is woken there in `wake_time`.
+    pub fn new(memory: Arc<Mapping>, at: u64, size: u32, wake_time: Duration) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let looks = if size as usize <= cores { LOOKS } else { 1 };
-        Self { memory, at, size, looks, pause: Arc::default() }
+        let polls = if size as usize <= cores { POLLS } else { 1 };
+        Self { memory, at, size, polls, wait: Arc::new(SpinThenPark::new(wake_time)) }
     }
 
     /// Arrives. Whoever is last wakes the others.
@@ -147,15 +145,30 @@ impl Gate {
         state_of(self.memory.load(self.at), round)
     }
 
-    /// Waits at the gate until a round ends, or so long.
+    /// Waits at the gate until a round ends, or for at most `time`.
     pub fn wait(&self, round: Round, time: Duration) -> State {
         let end = Instant::now() + time;
-        if self.pause.is_over() {
-            let state = self.look(round);
-            if state != State::Open {
-                return state;
-            }
+        if self.wait.spin(Kind::YIELDING, Some(end), || self.polls_over(round)) {
+            return self.state(round);
         }
+        let parked = Instant::now();
+        let state = self.park(round, end);
+        self.wait.slept(parked.elapsed());
+        state
+    }
+
+    /// Whether the round is over, or the gate closed, by one of some polls.
+    fn polls_over(&self, round: Round) -> bool {
+        (0..self.polls).any(|_| {
+            let is_over = self.state(round) != State::Open;
+            if !is_over {
+                std::hint::spin_loop();
+            }
+            is_over
+        })
+    }
+
+    fn park(&self, round: Round, end: Instant) -> State {
         loop {
             let word = match mark(&*self.memory, self.at, round, SLEEPERS) {
                 Ok(word) => word,
@@ -167,26 +180,6 @@ impl Gate {
             }
             self.memory.sleep(self.at, word, left);
         }
-    }
-
-    /// Looks for some time, and lets others have the processor.
-    fn look(&self, round: Round) -> State {
-        let begin = Instant::now();
-        let mut state = self.state(round);
-        while state == State::Open && begin.elapsed() < PATIENCE {
-            for _ in 0..self.looks {
-                state = self.state(round);
-                if state != State::Open {
-                    break;
-                }
-                std::hint::spin_loop();
-            }
-            if state == State::Open {
-                std::thread::yield_now();
-            }
-        }
-        self.pause.note(begin);
-        state
     }
 
     /// This task goes on to wait elsewhere: whoever comes last has to tell it.
@@ -224,7 +217,7 @@ mod tests {
     fn gate(size: u32) -> Gate {
         let segment = Segment::new(1 << 20).unwrap();
         set(&**segment.mapping(), AT);
-        Gate::new(segment.mapping().clone(), AT, size)
+        Gate::new(segment.mapping().clone(), AT, size, Duration::from_micros(10))
     }
 
     fn early(arrival: Arrival) -> Round {

@@ -25,10 +25,9 @@ pub mod mapping;
 mod memory;
 pub mod outbox;
 pub mod page;
-pub mod patience;
-pub mod pause;
 pub mod ring;
 mod store;
+pub mod wait;
 
 pub use mapping::{Body, Mapping, Segment, View};
 pub use memory::{LINE, Memory};

@@ -109,6 +109,10 @@ impl Port for Program {
         Self::engine(|engine| Ok(Engine::open_gate(engine, old))).ok().flatten()
     }
 
+    fn wake_time(&mut self) -> Duration {
+        Self::engine(|engine| Ok(engine.wake_time())).unwrap_or_default()
+    }
+
     fn record<T>(&mut self, tell: impl FnOnce(&mut Engine) -> T) -> Option<T> {
         // It fails where the call itself does.
         Self::engine(|engine| Ok(tell(engine))).ok()

@@ -133,11 +133,15 @@ impl Engine {
         if engine.daemon_is_ours() {
             let daemon = engine.route.as_ref().map(Route::socket);
             engine.neighbours = neighbours::Neighbours::offered(daemon, &settings);
-            let wake_time = Duration::from_nanos(engine.identity.wake_time.into());
-            engine.neighbours.spinner().set_wake_time(wake_time);
+            engine.neighbours.spinner().set_wake_time(engine.wake_time());
         }
         engine.start_recorder();
         Ok(engine)
+    }
+
+    /// How long waking a task takes on this host, as its daemon has measured.
+    pub fn wake_time(&self) -> Duration {
+        Duration::from_nanos(self.identity.wake_time.into())
     }
 
     fn unenrolled(socket: OwnedFd, settings: &Settings) -> Self {

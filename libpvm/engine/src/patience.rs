@@ -4,19 +4,22 @@
 //! opened, that a task had better look for it as daemons do, for longer, while others have the processor between two looks. Where one of
 //! them computes it looks for the long one no longer than for a neighbour's, and for the daemon's not at all.
 
-use pvm_shm::patience::Patience;
-use pvm_shm::pause::Pause;
 use pvm_shm::ring::{Reader, call_record};
+use pvm_shm::wait::{Kind, SpinThenPark, is_only_processor};
 use pvm_shm::{Mapping, Memory};
 use pvm_wire::coscheduling::FAR;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// Whoever runs has answered by then. Who has not may wait for this processor.
+/// A neighbour that runs has answered by then; one that has not may wait for this processor.
 const ANSWER: Duration = Duration::from_micros(2);
+/// Waiting for a neighbour pays also where other programs compute.
+const NEAR: Kind = Kind { before_yields: ANSWER, unyielding: Some(1) };
+/// Where they do, a task waits for a long message on a direct route no longer than for a neighbour.
+const ROUTE: Kind = Kind { before_yields: ANSWER, unyielding: Some(FAR) };
 /// Looks at a ring between two looks at the clock.
 const LOOKS: usize = 128;
 /// On which way the last message has come: on the same the next may.
@@ -55,13 +58,11 @@ pub struct Spinner {
 /// What is known from spins before.
 #[derive(Debug)]
 struct Budget {
-    patience: Patience,
+    near: SpinThenPark,
     /// For messages of other hosts.
-    far: Patience,
+    far: SpinThenPark,
     /// A [`Way`].
     way: AtomicU8,
-    /// Until the processor is given away again.
-    pause: Pause,
     /// Something may have come at the descriptors.
     is_sleep_over: AtomicBool,
 }
@@ -69,10 +70,9 @@ struct Budget {
 impl Default for Budget {
     fn default() -> Self {
         Self {
-            patience: Patience::default(),
-            far: Patience::default(),
+            near: SpinThenPark::default(),
+            far: SpinThenPark::default(),
             way: AtomicU8::new(Way::Near as u8),
-            pause: Pause::default(),
             is_sleep_over: AtomicBool::new(true),
         }
     }
@@ -101,7 +101,7 @@ impl Spinner {
 
     /// What it takes to wake a task.
     pub(super) fn set_wake_time(&self, time: Duration) {
-        self.budget.patience.set_wake_time(time);
+        self.budget.near.set_wake_time(time);
         self.budget.far.set_wake_time(time * FAR);
     }
 
@@ -122,11 +122,11 @@ impl Spinner {
         if self.cursors.is_empty() && self.sockets.is_empty() && !looks_at_daemon {
             return Duration::ZERO;
         }
-        affordable(self.patience(way))
+        if is_only_processor() { Duration::ZERO } else { self.wait(way).budget() }
     }
 
-    fn patience(&self, way: Way) -> &Patience {
-        if way == Way::Near { &self.budget.patience } else { &self.budget.far }
+    fn wait(&self, way: Way) -> &SpinThenPark {
+        if way == Way::Near { &self.budget.near } else { &self.budget.far }
     }
 
     /// A record was taken: the next of this ring is expected there.
@@ -155,8 +155,12 @@ impl Spinner {
     /// Looks for a record, but not for long.
     #[inline]
     pub fn look(&self) -> bool {
-        // A look at many rings takes long.
-        (0..LOOKS.checked_div(self.cursors.len()).unwrap_or(0).max(1)).any(|_| self.is_ready())
+        (0..self.looks()).any(|_| self.is_ready())
+    }
+
+    /// Looks at all rings between two looks at the clock: a look at many takes long.
+    fn looks(&self) -> usize {
+        LOOKS.checked_div(self.cursors.len()).unwrap_or(0).max(1)
     }
 
     /// Whether something may have come at the descriptors; asked once after each sleep.
@@ -191,62 +195,26 @@ impl Spinner {
             self.expect(Way::Near);
             return true;
         }
-        // The daemon may need this very processor.
-        let mut gives_way = (way == Way::Daemon).then(|| self.budget.pause.is_over());
-        if gives_way == Some(false) {
-            return false;
-        }
-        // A look at many rings takes long.
-        let looks = LOOKS.checked_div(self.cursors.len()).unwrap_or(0).max(1);
+        let kind = match way {
+            Way::Near => NEAR,
+            Way::Route => ROUTE,
+            Way::Daemon => Kind::YIELDING,
+        };
         let mut sockets: Vec<_> =
             self.sockets.iter().chain(daemon).map(|socket| PollFd::new(&**socket, PollFlags::IN)).collect();
-        let mut patience = self.patience(way);
-        let mut budget = affordable(patience);
-        let begin = Instant::now();
-        let is_found = loop {
-            if (0..looks).any(|_| self.is_ready() || pause_a_little()) {
+        self.wait(way).spin(kind, deadline, || {
+            let is_near = (0..self.looks()).any(|_| self.is_ready() || pause_a_little());
+            if is_near {
                 self.expect(Way::Near);
-                break true;
             }
-            if self.has_come(&mut sockets) {
-                break true;
-            }
-            let now = Instant::now();
-            if now >= begin + budget || deadline.is_some_and(|deadline| now >= deadline) {
-                break false;
-            }
-            if now.duration_since(begin) >= ANSWER {
-                if *gives_way.get_or_insert_with(|| self.budget.pause.is_over()) {
-                    std::thread::yield_now();
-                } else if way == Way::Route {
-                    patience = &self.budget.patience;
-                    budget = affordable(patience);
-                }
-            }
-        };
-        if gives_way == Some(true) {
-            self.budget.pause.note(begin);
-        }
-        patience.looked(budget, is_found);
-        is_found
+            is_near || self.has_come(&mut sockets)
+        })
     }
 
     /// A sleep took so long.
     pub fn slept(&self, time: Duration) {
-        self.patience(self.way()).slept(time);
+        self.wait(self.way()).slept(time);
     }
-}
-
-/// How long to look.
-fn affordable(patience: &Patience) -> Duration {
-    if is_only_processor() { Duration::ZERO } else { patience.time() }
-}
-
-/// Whether nobody could answer while this task spins. Found out when it is about to spin for the first time: it takes many
-/// system calls, which a task that never waits for others does without.
-fn is_only_processor() -> bool {
-    static ONLY: OnceLock<bool> = OnceLock::new();
-    *ONLY.get_or_init(|| std::thread::available_parallelism().is_ok_and(|cores| cores.get() == 1))
 }
 
 /// Between two looks; never an answer.
@@ -259,7 +227,19 @@ fn pause_a_little() -> bool {
 mod tests {
     use super::*;
     use pvm_shm::Outbox;
+    use pvm_shm::wait::Next;
     use pvm_wire::MessageHeader;
+
+    /// The processor was given to a program that computes.
+    fn yield_for_long(spinner: &Spinner) {
+        let (far, now) = (&spinner.budget.far, Instant::now());
+        loop {
+            let mut spin = far.start(Kind::YIELDING, now);
+            if far.next(&mut spin, now) == Next::Yield {
+                return far.end(&spin, now + Duration::from_secs(1), true);
+            }
+        }
+    }
 
     #[test]
     fn it_spins_less_where_it_does_not_pay() {
@@ -273,10 +253,10 @@ mod tests {
         spinner.set_wake_time(Duration::from_micros(320));
         for expected in [800, 400, 200, 100, 100] {
             assert!(!spinner.spin(None));
-            assert_eq!(spinner.budget.patience.time(), Duration::from_micros(expected));
+            assert_eq!(spinner.budget.near.budget(), Duration::from_micros(expected));
         }
         spinner.slept(Duration::from_micros(3200));
-        assert_eq!(spinner.budget.patience.time(), Duration::from_micros(1600));
+        assert_eq!(spinner.budget.near.budget(), Duration::from_micros(1600));
         assert!(outbox.send_inline(&mut ring, MessageHeader::default(), &[]));
         assert!(spinner.spin(None));
     }
@@ -327,7 +307,9 @@ mod tests {
         let looked = |way, computes: bool| {
             spinner.expect(way);
             spinner.set_wake_time(Duration::from_millis(4));
-            spinner.budget.pause.took(if computes { Duration::from_secs(1) } else { Duration::ZERO });
+            if computes {
+                yield_for_long(&spinner);
+            }
             let begin = Instant::now();
             assert!(!spinner.spin(None));
             begin.elapsed() >= Duration::from_millis(100)
@@ -341,7 +323,7 @@ mod tests {
         let spinner = Spinner::with_daemon(Arc::new(ours.into()));
         spinner.set_wake_time(Duration::from_secs(1));
         spinner.expect(Way::Daemon);
-        spinner.budget.pause.took(Duration::from_secs(1));
+        yield_for_long(&spinner);
         let begin = Instant::now();
         assert!(!spinner.spin(None));
         assert!(

@@ -7,11 +7,11 @@ use crate::io::link::{Links, NewLink};
 use crate::io::log::{Log, STATE};
 use crate::io::own_host;
 use crate::io::page::TurnPage;
+use crate::io::polling::{Polling, yield_once};
 use crate::io::process::{self, Processes, Started};
 use crate::io::shelf::Shelf;
 use crate::io::starter::Starter;
 use crate::io::task_socket::{self, Numbers, TaskHandle};
-use crate::io::vigil::{Vigil, pass};
 use bytes::Bytes;
 use pvm_wire::daemon::RequestId;
 use pvm_wire::{FragmentHeader, HostIndex};
@@ -93,7 +93,7 @@ pub struct Driver {
     /// Published while the daemon serves.
     pub address_file: AddressFile,
     /// Whether to sleep between messages.
-    pub vigil: Vigil,
+    pub polling: Polling,
     /// A slave whose master has not linked up by then ends.
     pub orphan_deadline: Option<Instant>,
 }
@@ -111,7 +111,7 @@ impl Driver {
 
     /// What somebody wants to know of turns and these processes.
     fn times(&self, host: HostIndex, id: RequestId, pids: Vec<i32>) -> Event {
-        let spin = if self.turns.are_taken() { Duration::ZERO } else { self.vigil.in_force() };
+        let spin = if self.turns.are_taken() { Duration::ZERO } else { self.polling.budget() };
         let times = pids.into_iter().map(process::times).collect();
         Event::Times { host, id, means: self.turns.name(), spin, times }
     }
@@ -141,12 +141,12 @@ impl Driver {
             {
                 alarm.as_mut().reset(at);
             }
-            let looks = running.driver.vigil.looks();
+            let polls = running.driver.polling.is_due();
             tokio::select! {
                 biased;
                 () = &mut alarm, if wake.is_some() => running.on_time(),
                 Some(input) = running.driver.input.1.recv() => running.take_in(input),
-                () = pass(&running.driver.links), if looks => {}
+                () = yield_once(&running.driver.links), if polls => {}
             }
         }
         running.end().await
@@ -200,7 +200,7 @@ impl Running {
         self.do_input(input);
         // Who waits for a turn has what the others leave: not if the daemon looks around with it.
         if self.was_message && !self.driver.turns.are_taken() {
-            self.driver.vigil.came();
+            self.driver.polling.note_message();
         }
     }
 

@@ -1,9 +1,9 @@
 //! Real links over loopback addresses.
 
 use super::*;
+use crate::io::polling::yield_once;
 use crate::io::tls::Authority;
 use crate::io::udp_socket::PACKET_MAX;
-use crate::io::vigil::pass;
 use std::net::SocketAddr;
 use std::time::Instant;
 use tokio::net::UdpSocket;
@@ -105,7 +105,7 @@ async fn a_message_is_heard_of_before_others_have_their_turn() {
             let before = slave.links.arrivals();
             while slave.events.try_recv().is_err() {
                 others_first += u64::from(slave.links.arrivals() > before);
-                pass(&slave.links).await;
+                yield_once(&slave.links).await;
             }
         }
         others_first

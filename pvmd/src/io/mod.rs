@@ -3,7 +3,7 @@
 //! | module | subject |
 //! |---|---|
 //! | [`settings`] | what the environment and the command line say |
-//! | [`driver`], [`vigil`] | the loop: events in, actions out; how it waits for them |
+//! | [`driver`], [`polling`] | the loop: events in, actions out; how it waits for them |
 //! | [`task_socket`], [`auth`] | tasks' connections; the files by which they prove themselves |
 //! | [`process`] | starting, watching and reaping children, and their output; in `launch`, how the kernel starts one |
 //! | [`family`] | the processes that tasks start, which end with them |
@@ -44,6 +44,7 @@ mod outlet;
 pub mod own_host;
 pub mod packet_filter;
 pub mod page;
+pub mod polling;
 pub mod process;
 mod room;
 pub mod settings;
@@ -53,7 +54,6 @@ pub mod starter;
 pub mod task_socket;
 pub mod tls;
 pub mod udp_socket;
-pub mod vigil;
 pub mod wake_time;
 pub mod watched;
 mod weights;

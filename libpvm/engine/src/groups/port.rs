@@ -8,7 +8,7 @@ use pvm_wire::group::CONTEXT;
 use pvm_wire::spawn::SpawnRequest;
 use pvm_wire::{Encoding, Message, MessageHeader, Tid};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Until when to wait for a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +58,10 @@ pub trait Port {
     fn open_gate(&mut self, _old: Option<u64>) -> Option<u64> {
         None
     }
+    /// How long waking a task of this host takes.
+    fn wake_time(&mut self) -> Duration {
+        Duration::ZERO
+    }
     /// Tells the recorder of `pvm run --trace` something, if it may have one.
     fn record<T>(&mut self, _tell: impl FnOnce(&mut Engine) -> T) -> Option<T> {
         None
@@ -105,6 +109,10 @@ impl Port for Engine {
 
     fn open_gate(&mut self, old: Option<u64>) -> Option<u64> {
         Engine::open_gate(self, old)
+    }
+
+    fn wake_time(&mut self) -> Duration {
+        Engine::wake_time(self)
     }
 
     fn record<T>(&mut self, tell: impl FnOnce(&mut Engine) -> T) -> Option<T> {

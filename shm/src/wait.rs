@@ -1,0 +1,312 @@
+//! Spin, then park: how tasks, the daemon and members of a barrier wait.
+//!
+//! A waiter polls for as long as [`TwoPhase`] allows, which is some multiple of the time that waking a process takes, and less where polling
+//! has not paid off; then it parks, in a way of its own. Between two polls it yields the processor. If the process it waits for runs there, it
+//! gets the processor back soon; a program that computes keeps it for far longer than waking takes. So yields that took long become rare.
+
+use pvm_sched::coscheduling::TwoPhase;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// A wait with yields that took this long has given the processor to a program that computes.
+const LONG: Duration = Duration::from_millis(1);
+/// The most waits without yields after that.
+const MOST: u32 = 255;
+
+/// What one kind of wait has of its own. All other rules are the same for all.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    /// It polls for this long before the first yield.
+    pub before_yields: Duration,
+    /// While yields do not pay it polls without them, for its time divided by this; `None`: it parks at once.
+    pub unyielding: Option<u32>,
+}
+
+impl Kind {
+    /// The peer may need this very processor.
+    pub const YIELDING: Self = Self { before_yields: Duration::ZERO, unyielding: None };
+}
+
+/// What earlier waits at one place have shown. Two threads that change it at once may lose one of the changes.
+#[derive(Debug)]
+pub struct SpinThenPark {
+    spin: AtomicU64,
+    limit: AtomicU64,
+    sleeps_left: AtomicU32,
+    sleeps: AtomicU32,
+    yields: YieldBackoff,
+}
+
+/// A wait that has not parked yet.
+#[derive(Debug)]
+pub struct Spin {
+    kind: Kind,
+    start: Instant,
+    /// What [`TwoPhase`] allows, and what is left of that without yields.
+    budget: Duration,
+    limit: Duration,
+    /// Whether it yields; unknown before it could.
+    yields: Option<bool>,
+}
+
+/// What a waiter does after a poll that has found nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// It polls again.
+    Poll,
+    /// It yields the processor and polls again.
+    Yield,
+    /// It parks.
+    Park,
+}
+
+impl Default for SpinThenPark {
+    /// It parks at once, until [`Self::set_wake_time`].
+    fn default() -> Self {
+        Self {
+            spin: 0.into(),
+            limit: 0.into(),
+            sleeps_left: 1.into(),
+            sleeps: 1.into(),
+            yields: YieldBackoff::default(),
+        }
+    }
+}
+
+impl SpinThenPark {
+    /// For waits that end by something which takes this long to be woken.
+    pub fn new(wake_time: Duration) -> Self {
+        let wait = Self::default();
+        wait.set_wake_time(wake_time);
+        wait
+    }
+
+    /// Sets how long waking takes, and forgets what earlier waits have shown of polling.
+    pub fn set_wake_time(&self, time: Duration) {
+        let policy = TwoPhase::new(time, TwoPhase::FACTOR);
+        self.limit.store(policy.limit, Ordering::Relaxed);
+        self.store(policy);
+    }
+
+    /// For how long the next wait may poll.
+    pub fn budget(&self) -> Duration {
+        Duration::from_nanos(self.spin.load(Ordering::Relaxed))
+    }
+
+    /// Starts a wait.
+    pub fn start(&self, kind: Kind, now: Instant) -> Spin {
+        let budget = self.budget();
+        Spin { kind, start: now, budget, limit: budget, yields: None }
+    }
+
+    /// What to do after a poll that has found nothing.
+    pub fn next(&self, spin: &mut Spin, now: Instant) -> Next {
+        let elapsed = now.duration_since(spin.start);
+        if elapsed >= spin.limit {
+            return Next::Park;
+        }
+        if elapsed < spin.kind.before_yields {
+            return Next::Poll;
+        }
+        if *spin.yields.get_or_insert_with(|| self.yields.are_due()) {
+            return Next::Yield;
+        }
+        spin.limit = spin.kind.unyielding.map_or(Duration::ZERO, |part| spin.budget / part);
+        if elapsed < spin.limit { Next::Poll } else { Next::Park }
+    }
+
+    /// A wait has found something, or parks. One that was not allowed to poll shows nothing.
+    pub fn end(&self, spin: &Spin, now: Instant, is_found: bool) {
+        if spin.yields == Some(true) {
+            self.yields.took(now.duration_since(spin.start));
+        }
+        if !spin.limit.is_zero() {
+            let mut policy = self.load();
+            policy.spun(spin.budget, is_found);
+            self.store(policy);
+        }
+    }
+
+    /// The waiter was parked for this long.
+    pub fn slept(&self, time: Duration) {
+        let mut policy = self.load();
+        policy.blocked(time);
+        self.store(policy);
+    }
+
+    /// Polls until `poll` finds something, `deadline` is over, or the waiter has to park; whether something was found.
+    pub fn spin(&self, kind: Kind, deadline: Option<Instant>, mut poll: impl FnMut() -> bool) -> bool {
+        if is_only_processor() {
+            return poll();
+        }
+        let mut now = Instant::now();
+        let mut spin = self.start(kind, now);
+        let is_found = loop {
+            if poll() {
+                break true;
+            }
+            now = Instant::now();
+            if deadline.is_some_and(|deadline| now >= deadline) {
+                break false;
+            }
+            match self.next(&mut spin, now) {
+                Next::Poll => {}
+                Next::Yield => std::thread::yield_now(),
+                Next::Park => break false,
+            }
+        };
+        if is_found && spin.yields == Some(true) {
+            now = Instant::now();
+        }
+        self.end(&spin, now, is_found);
+        is_found
+    }
+
+    fn load(&self) -> TwoPhase {
+        TwoPhase {
+            limit: self.limit.load(Ordering::Relaxed),
+            spin: self.spin.load(Ordering::Relaxed),
+            sleeps_left: self.sleeps_left.load(Ordering::Relaxed),
+            sleeps: self.sleeps.load(Ordering::Relaxed),
+        }
+    }
+
+    fn store(&self, policy: TwoPhase) {
+        self.spin.store(policy.spin, Ordering::Relaxed);
+        self.sleeps_left.store(policy.sleeps_left, Ordering::Relaxed);
+        self.sleeps.store(policy.sleeps, Ordering::Relaxed);
+    }
+}
+
+/// Whether no peer could answer while this process polls. Found out at the first wait that could poll: it takes many system calls, which
+/// a task that never waits for others saves.
+pub fn is_only_processor() -> bool {
+    static ONLY: OnceLock<bool> = OnceLock::new();
+    *ONLY.get_or_init(|| std::thread::available_parallelism().is_ok_and(|cores| cores.get() == 1))
+}
+
+/// After how many waits the next one yields.
+#[derive(Debug, Default)]
+struct YieldBackoff {
+    left: AtomicU32,
+    last: AtomicU32,
+}
+
+impl YieldBackoff {
+    /// Whether this wait yields.
+    fn are_due(&self) -> bool {
+        let left = self.left.load(Ordering::Relaxed);
+        self.left.store(left.saturating_sub(1), Ordering::Relaxed);
+        left == 0
+    }
+
+    /// A wait with yields took this long.
+    fn took(&self, time: Duration) {
+        let last = self.last.load(Ordering::Relaxed);
+        let last = if time < LONG { last / 2 } else { (last * 2 + 1).min(MOST) };
+        self.last.store(last, Ordering::Relaxed);
+        self.left.store(last, Ordering::Relaxed);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    const WAKE: Duration = Duration::from_micros(20);
+    const BUDGET: Duration = Duration::from_micros(100);
+    const PATIENT: Kind = Kind { before_yields: Duration::from_micros(2), unyielding: Some(4) };
+
+    /// One wait of which each poll takes this long; how long it polled, and with how many yields.
+    fn poll_in_vain(wait: &SpinThenPark, kind: Kind, one: Duration) -> (Duration, usize) {
+        let start = Instant::now();
+        let (mut spin, mut now, mut yields) = (wait.start(kind, start), start, 0);
+        loop {
+            match wait.next(&mut spin, now) {
+                Next::Park => break,
+                Next::Yield => yields += 1,
+                Next::Poll => {}
+            }
+            now += one;
+        }
+        wait.end(&spin, now, false);
+        (now.duration_since(start), yields)
+    }
+
+    /// The next wait yields to a program that computes.
+    fn yield_for_long(wait: &SpinThenPark) {
+        let now = Instant::now();
+        let mut spin = wait.start(Kind::YIELDING, now);
+        assert_eq!(wait.next(&mut spin, now), Next::Yield);
+        wait.end(&spin, now + LONG, true);
+    }
+
+    #[test]
+    fn what_waits_have_shown_is_kept() {
+        let wait = SpinThenPark::default();
+        assert_eq!(poll_in_vain(&wait, PATIENT, WAKE).0, Duration::ZERO, "unknown how long waking takes");
+        wait.set_wake_time(WAKE);
+        let mut policy = TwoPhase::new(WAKE, TwoPhase::FACTOR);
+        for step in 0..100 {
+            if step % 3 == 0 {
+                wait.slept(WAKE * step);
+                policy.blocked(WAKE * step);
+            } else {
+                let is_found = step % 10 == 1;
+                let spin = wait.start(PATIENT, Instant::now());
+                wait.end(&spin, Instant::now(), is_found);
+                policy.spun(policy.spin(), is_found);
+            }
+            assert_eq!(wait.budget(), policy.spin());
+        }
+    }
+
+    #[test]
+    fn a_wait_polls_then_yields_then_parks() {
+        let wait = SpinThenPark::new(WAKE);
+        let one = Duration::from_micros(1);
+        assert_eq!(poll_in_vain(&wait, PATIENT, one), (BUDGET, 98));
+        assert_eq!(poll_in_vain(&wait, Kind::YIELDING, one), (BUDGET / 2, 50));
+    }
+
+    #[test]
+    fn where_yields_do_not_pay_a_wait_is_shorter_or_parks_at_once() {
+        let one = Duration::from_micros(1);
+        let wait = SpinThenPark::new(WAKE);
+        yield_for_long(&wait);
+        assert_eq!(poll_in_vain(&wait, PATIENT, one), (BUDGET / 4, 0));
+        assert_eq!(wait.budget(), BUDGET / 2);
+        // The second try to yield takes long again: twice as many waits do without, and one more.
+        yield_for_long(&wait);
+        for _ in 0..3 {
+            let before = wait.budget();
+            assert_eq!(poll_in_vain(&wait, Kind::YIELDING, one), (Duration::ZERO, 0));
+            assert_eq!(wait.budget(), before, "a wait that did not poll shows nothing");
+        }
+        assert!(poll_in_vain(&wait, Kind::YIELDING, one).1 > 0);
+    }
+
+    #[test]
+    fn yields_that_take_long_become_rare_and_come_back() {
+        let yields = YieldBackoff::default();
+        let tries = (0..100_000).filter(|_| yields.are_due()).inspect(|_| yields.took(LONG)).count();
+        assert_eq!(tries, 8 + (100_000 - 255) / 256);
+        (0..8).for_each(|_| yields.took(LONG / 2));
+        assert!(yields.are_due() && yields.are_due());
+    }
+
+    #[test]
+    fn a_wait_ends_when_something_is_found_and_at_its_deadline() {
+        let wait = SpinThenPark::new(Duration::from_secs(1));
+        let mut polls = 0;
+        let found = wait.spin(PATIENT, None, || {
+            polls += 1;
+            polls == 5
+        });
+        assert_eq!((found, polls), if is_only_processor() { (false, 1) } else { (true, 5) });
+        let start = Instant::now();
+        assert!(!wait.spin(PATIENT, Some(start + Duration::from_millis(1)), || false));
+        assert!(start.elapsed() < Duration::from_secs(1));
+    }
+}
