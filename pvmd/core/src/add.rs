@@ -1,11 +1,11 @@
 //! The master's part of adding hosts: resolve, start, link, tell all, commit.
 
 use super::Core;
-use super::Timer;
+use super::addresses::{PeerTo, ReplyTo};
 use super::dump::listed;
 use super::event::{Action, AddId, Found, StartedHost};
-use super::pending::{PeerTo, start_up_results};
-use super::tasks::ReplyTo;
+use super::pending::start_up_results;
+use super::timers::Timer;
 use crate::hostfile::{HostSpec, Via, parse_host};
 use pvm_wire::calls::hosts::StartUp;
 use pvm_wire::codes::DAEMON_PROTOCOL;
@@ -170,7 +170,7 @@ impl Core {
         if names.is_empty() {
             self.on_resolved(id, Vec::new());
         } else {
-            self.actions.push(Action::Resolve { add: id, names });
+            self.out.act(Action::Resolve { add: id, names });
         }
     }
 
@@ -247,7 +247,7 @@ impl Core {
         }
         let address = address.unwrap_or_else(|| local_address(index));
         info!(host = %index, name = spec.name, %address, "starting a host");
-        self.actions.push(Action::StartHost { index, spec: spec.clone(), address });
+        self.out.act(Action::StartHost { index, spec: spec.clone(), address });
         Stage::Starting(index, spec)
     }
 
@@ -291,7 +291,7 @@ impl Core {
             Some(HostedLine { protocol: DAEMON_PROTOCOL, port, fingerprint }) => {
                 *stage = Stage::Starting(index, spec.clone());
                 let address = SocketAddr::new(address, port);
-                self.actions.push(Action::Introduce { index, spec, address, fingerprint });
+                self.out.act(Action::Introduce { index, spec, address, fingerprint });
             }
             Some(HostedLine { protocol, .. }) => {
                 let reason = format!("its daemon speaks protocol {protocol}, this one {DAEMON_PROTOCOL}");
@@ -366,7 +366,7 @@ impl Core {
                     address: Some(started.address),
                 };
                 *stage = Stage::Linking(entry.clone());
-                self.actions.push(Action::Link { entry });
+                self.out.act(Action::Link { entry });
             }
         }
     }
@@ -383,7 +383,7 @@ impl Core {
     pub(super) fn on_newcomer_failed(&mut self, index: HostIndex, error: PvmError, reason: &str) {
         let Some(stage) = self.newcomer(index) else { return };
         stage.fail(error, reason);
-        self.actions.push(Action::AbandonHost { index });
+        self.out.act(Action::AbandonHost { index });
         self.tell(index, DaemonMsg::Halt);
         if let Some(operation) = &mut self.adding
             && operation.told.take().is_some()
@@ -479,7 +479,7 @@ impl Core {
 
     fn started_up(&mut self, results: Vec<AddResult>) {
         let failures = results.iter().filter_map(failure).collect();
-        self.actions.push(Action::StartedUp { failures });
+        self.out.act(Action::StartedUp { failures });
         self.start_up = results;
         for to in std::mem::take(&mut self.start_up_waiters) {
             self.reply_to::<StartUp>(to, &start_up_results(&self.start_up));
@@ -505,7 +505,7 @@ impl Core {
         let stages = self.adding.iter().flat_map(|operation| &operation.stages);
         let indices: Vec<HostIndex> = stages.filter_map(Stage::index).collect();
         for index in indices {
-            self.actions.push(Action::AbandonHost { index });
+            self.out.act(Action::AbandonHost { index });
         }
     }
 

@@ -111,7 +111,7 @@ impl Core {
             observers: self.observers.counts(),
             contexts: self.contexts.len(),
             flow: self.flow.counts(),
-            timers: self.timers.len(),
+            timers: self.out.timers.len(),
             services: posts.iter().flatten().count() + usize::from(self.tracers.is_registered()),
             mailbox: self.mailbox.counts(),
             groups: (self.groups.len(), self.group_answers.len()),

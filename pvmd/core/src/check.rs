@@ -1,14 +1,15 @@
 //! What must hold of a daemon's state between any two events; simulators check it after each.
 
+use super::Core;
 use super::tasks::{ConnState, Origin, Task};
 use super::teams::{TeamId, takes_turns};
-use super::{Core, Timer};
+use super::timers::Timer;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Core {
     /// Whether the tables agree with each other and with themselves; says what does not.
     pub fn check(&self) -> Result<(), String> {
-        if !self.actions.is_empty() || !self.loopback.is_empty() {
+        if !self.out.actions.is_empty() || !self.out.loopback.is_empty() {
             return Err("something is left to be done".to_owned());
         }
         self.tasks.check()?;
@@ -34,7 +35,7 @@ impl Core {
                 "is started for an operation that is over",
             ),
             (
-                task.last_words.is_none_or(|key| self.timers.get(&key) == Some(&Timer::LastWords(tid))),
+                task.ended.is_none() || self.out.timers.is_set(Timer::ExitGrace(tid)),
                 "waits for a timer that is not set",
             ),
         ];

@@ -42,7 +42,7 @@ pub struct Config {
     pub host_timeout: Duration,
     /// Time of day at the driver's time origin, since 1970 (`pvm_hostsync`).
     pub epoch: Duration,
-    /// Initial debug mask (`-d`).
+    /// Debug mask (`-d`), which tasks may change.
     pub debug_mask: u32,
     /// How long a team of tasks has the processor when several take turns; `None` if they do not.
     pub slice: Option<Duration>,

@@ -3,12 +3,13 @@
 //! A daemon that ends keeps its files until its tasks have ended; its link to the master closes after that. Until then no
 //! other daemon can start in its place, so an added host waits for it, and so does the answer to `pvm_delhosts`.
 
+use super::Core;
+use super::addresses::PeerTo;
 use super::event::Action;
-use super::pending::PeerTo;
-use super::{Core, Timer, TimerKey};
+use super::timers::Timer;
 use pvm_wire::HostIndex;
 use pvm_wire::daemon::PeerReply;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 use tracing::warn;
 
@@ -18,7 +19,7 @@ const END: Duration = Duration::from_secs(5);
 /// Daemons that are ending, and the requests that wait for them.
 #[derive(Debug, Default)]
 pub(super) struct Departures {
-    ending: BTreeMap<HostIndex, TimerKey>,
+    ending: BTreeSet<HostIndex>,
     deletions: Vec<Deletion>,
 }
 
@@ -40,7 +41,7 @@ impl Departures {
     }
 
     pub fn contains(&self, host: HostIndex) -> bool {
-        self.ending.contains_key(&host)
+        self.ending.contains(&host)
     }
 }
 
@@ -48,8 +49,8 @@ impl Core {
     /// Master: a host that has a link was told to end, or says that it does. The link stays until the daemon closes it.
     pub(super) fn expect_end(&mut self, host: HostIndex) {
         if self.links.remove(&host).is_some() {
-            let timer = self.set_timer(END, Timer::Departure(host));
-            self.departures.ending.insert(host, timer);
+            self.set_timer(END, Timer::Departure(host));
+            self.departures.ending.insert(host);
         }
     }
 
@@ -71,8 +72,10 @@ impl Core {
 
     /// The link to a host has ended; if its daemon was ending, it has ended.
     pub(super) fn on_departed(&mut self, host: HostIndex) {
-        let Some(timer) = self.departures.ending.remove(&host) else { return };
-        self.timers.remove(&timer);
+        if !self.departures.ending.remove(&host) {
+            return;
+        }
+        self.out.timers.cancel(Timer::Departure(host));
         for deletion in &mut self.departures.deletions {
             deletion.hosts.remove(&host);
         }
@@ -82,7 +85,7 @@ impl Core {
 
     pub(super) fn on_departure_overdue(&mut self, host: HostIndex) {
         warn!(%host, "its daemon has not ended within {END:?}: no longer waited for");
-        self.actions.push(Action::Unlink { host });
+        self.out.act(Action::Unlink { host });
         self.on_departed(host);
     }
 }

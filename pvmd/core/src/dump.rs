@@ -1,10 +1,9 @@
 //! The whole state of a daemon as text, for people who look for what is wrong.
 
+use super::Core;
+use super::addresses::ReplyTo;
 use super::flow::Source;
-use super::pending::Waiter;
-use super::tasks::{Origin, ReplyTo, Task};
-use super::{Core, Timer};
-use pvm_sched::coscheduling;
+use super::tasks::{Origin, Task};
 use pvm_wire::calls::state::Dump;
 use std::fmt::{self, Write as _};
 
@@ -52,9 +51,7 @@ impl Core {
         self.notifies.write_state(out)?;
         self.contexts.write_state(out)?;
         self.write_turns(out)?;
-        for (&(when, _), timer) in &self.timers {
-            writeln!(out, "in {:.3} s: {timer}", when.saturating_sub(self.now).as_secs_f64())?;
-        }
+        self.out.timers.write_state(out, self.now)?;
         write!(out, "{}", self.census())
     }
 
@@ -90,44 +87,6 @@ impl Core {
             write!(out, "{adding}")?;
         }
         Ok(())
-    }
-}
-
-impl fmt::Display for Timer {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Retry(batch, _) => {
-                write!(out, "look for room for batch {} of host {}", batch.number, batch.home)
-            }
-            Self::Hoster(host) => write!(out, "time limit of the hoster for host {host}"),
-            Self::Departure(host) => write!(out, "time limit for the end of host {host}"),
-            Self::LastWords(tid) => write!(out, "close the connection of {tid}, whose process has ended"),
-            Self::Coscheduling(coscheduling::Timer::SliceEnd(number)) => write!(out, "end of slice {number}"),
-            Self::Coscheduling(coscheduling::Timer::Look(number)) => write!(out, "review of slice {number}"),
-        }
-    }
-}
-
-impl fmt::Display for Waiter {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = match self {
-            Self::Mstat(_) => "state of the host",
-            Self::Turns(_) => "turns of teams",
-            Self::Pstat(_) => "state of a task",
-            Self::HostSync(_) => "its clock",
-            Self::AddHosts(_) | Self::ServiceAdd(_) => "hosts to be added",
-            Self::DeleteHosts(_) => "hosts to be deleted",
-            Self::Mailbox(_) => "mailbox",
-            Self::Tasks(_) => "its tasks",
-            Self::Batches(_) => "its batches",
-            Self::CancelBatch(_) => "a batch to be cancelled",
-            Self::GroupNotice(_) => "change of a group",
-            Self::LostLink(other) => return write!(out, "is its link to host {other} lost?"),
-            Self::Exec { spawn, first, count } => {
-                return write!(out, "start {count} tasks of spawn {}, from number {first}", spawn.0);
-            }
-        };
-        out.write_str(what)
     }
 }
 

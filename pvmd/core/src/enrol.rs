@@ -1,12 +1,14 @@
 //! How a process becomes a task, and how a task ends.
 
+use super::addresses::ReplyTo;
 use super::event::{Action, Attachment, ConnId, Cookie, Program};
 use super::flow::Source;
 use super::output::OutputStream;
 use super::spawn::{SIGKILL, SIGTERM};
 
-use super::tasks::{Conn, ConnState, Origin, ReplyTo, Task};
-use super::{Core, Timer};
+use super::Core;
+use super::tasks::{Conn, ConnState, Origin, Task};
+use super::timers::Timer;
 use pvm_wire::Tid;
 use pvm_wire::codes::{EXTENSION_VERSION, TASK_PROTOCOL};
 use pvm_wire::encoding::DataSignature;
@@ -19,7 +21,7 @@ use std::time::Duration;
 use tracing::{debug, info, warn};
 
 /// How long after its process's end a task may still have a connection.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const EXIT_GRACE: Duration = Duration::from_secs(1);
 
 impl Core {
     pub(super) fn on_task_connected(&mut self, conn: ConnId) {
@@ -57,7 +59,7 @@ impl Core {
             return self.open_enrolment(to, String::new());
         }
         conn.state = ConnState::Opening(to);
-        self.actions.push(Action::OpenAuth { conn: to.conn, task_file: request.auth_file });
+        self.out.act(Action::OpenAuth { conn: to.conn, task_file: request.auth_file });
     }
 
     /// The library may go on, after it has written into this file, if one is named.
@@ -101,7 +103,7 @@ impl Core {
             }
             Ok(request) if matches!(conn.state, ConnState::Opened) => {
                 conn.state = ConnState::Checking(to, request);
-                self.actions.push(Action::CheckAuth { conn: to.conn });
+                self.out.act(Action::CheckAuth { conn: to.conn });
             }
             Ok(_) => self.expel(to.conn, "TM_CONN2 out of turn"),
             Err(error) => self.expel(to.conn, &format!("TM_CONN2: {error}")),
@@ -128,7 +130,7 @@ impl Core {
             options.map(|options| options.encode()).unwrap_or_default()
         };
         let greetings = cookies.iter().map(greeting).collect();
-        self.actions.push(Action::Start { cookies, greetings, program });
+        self.out.act(Action::Start { cookies, greetings, program });
     }
 
     /// The whole enrolment at once, by a library of ours: the driver lets nobody connect whose credentials are not ours, and
@@ -215,11 +217,11 @@ impl Core {
             state.span.record("tid", tracing::field::display(tid)).record("pid", pid);
         }
         debug!("enrolled");
-        self.actions.push(Action::Enrolled { conn });
+        self.out.act(Action::Enrolled { conn });
         if let Some((to, options)) = to.zip(self.options_of(tid)) {
             self.reply(to, options.encode());
         }
-        self.actions.extend(backlog.into_iter().map(|(header, data)| Action::Send {
+        self.out.actions.extend(backlog.into_iter().map(|(header, data)| Action::Send {
             conn,
             header,
             data,
@@ -263,7 +265,7 @@ impl Core {
 
     /// Closes a connection after what was sent, and does what the loss of one entails.
     pub(super) fn drop_conn(&mut self, conn: ConnId) {
-        self.actions.push(Action::CloseTask { conn });
+        self.out.act(Action::CloseTask { conn });
         self.on_task_closed(conn, None);
     }
 
@@ -331,7 +333,7 @@ impl Core {
         let Some(task) = self.tasks.get_mut(tid) else { return };
         // A wrapper that ended after its child enrolled in its place is not the task.
         if task.origin == Origin::Child || !task.enrolled {
-            self.end_behind_last_words(tid, status.into_raw());
+            self.end_after_grace(tid, status.into_raw());
         }
     }
 
@@ -343,7 +345,7 @@ impl Core {
         if signal == SIGTERM || signal == SIGKILL {
             task.condemned = task.cookie;
         }
-        self.actions.push(Action::Signal { pid: task.pid, signal });
+        self.out.act(Action::Signal { pid: task.pid, signal });
     }
 
     /// A task has ended. If this daemon has ended it, what it has started ends, too.
@@ -351,24 +353,23 @@ impl Core {
         let Some(cookie) = self.tasks.get_mut(tid).and_then(|task| task.condemned.take()) else { return };
         let others = self.tasks.iter().filter(|other| other.tid != tid && other.origin != Origin::Child);
         let spared = others.map(|other| other.pid).collect();
-        self.actions.push(Action::EndFamily { cookie, spared });
+        self.out.act(Action::EndFamily { cookie, spared });
     }
 
     /// A task's process has ended. What it has sent may still be in the socket, whose end comes behind it.
-    pub(super) fn end_behind_last_words(&mut self, tid: Tid, status: i32) {
+    pub(super) fn end_after_grace(&mut self, tid: Tid, status: i32) {
         let may_speak = |task: &Task| task.conn.or(task.channel.filter(|_| !task.enrolled)).is_some();
         if !self.tasks.get(tid).is_some_and(may_speak) {
             return self.end_task_with(tid, status);
         }
-        let timer = self.set_timer(LAST_WORDS, Timer::LastWords(tid));
+        self.set_timer(EXIT_GRACE, Timer::ExitGrace(tid));
         if let Some(task) = self.tasks.get_mut(tid) {
             task.ended = Some(status);
-            task.last_words = Some(timer);
         }
     }
 
     /// Somebody else holds the connection of a process that has ended: a child that it forked.
-    pub(super) fn on_last_words(&mut self, tid: Tid) {
+    pub(super) fn on_grace_over(&mut self, tid: Tid) {
         if let Some(status) = self.tasks.get(tid).and_then(|task| task.ended) {
             self.end_task_with(tid, status);
         }
@@ -384,14 +385,16 @@ impl Core {
         self.end_family(tid);
         let Some(mut task) = self.tasks.remove(tid) else { return };
         // Or the daemon would wake for each of many short tasks once more, long after its end.
-        task.last_words.and_then(|timer| self.timers.remove(&timer));
+        if task.ended.is_some() {
+            self.out.timers.cancel(Timer::ExitGrace(tid));
+        }
         self.part_team((task.team, task.pid), true);
         self.teams.dismiss(task.team);
         for conn in task.conn.into_iter().chain(task.channel) {
             self.conns.remove(&conn);
             self.flow.forget(Source::Conn(conn));
             self.forget_waiters(conn);
-            self.actions.push(Action::CloseTask { conn });
+            self.out.act(Action::CloseTask { conn });
         }
         self.leave(tid);
         self.part(tid, std::mem::take(&mut task.neighbours));

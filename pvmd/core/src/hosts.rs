@@ -1,12 +1,12 @@
 //! The host table, the links to other daemons, and what follows when a host goes.
 
-use super::Core;
+use super::addresses::{PeerTo, Waiter};
 use super::event::Action;
 use super::flow::Source;
-use super::pending::{PeerTo, Waiter};
 use super::spans;
 use super::spawn::SIGTERM;
 use super::tasks::Origin;
+use super::{Core, Life};
 use pvm_sched::coscheduling::Epoch;
 use pvm_wire::daemon::{DaemonMsg, HostEntry, PeerReply, PeerRequest};
 use pvm_wire::limits::REQUEST_MAX;
@@ -101,9 +101,9 @@ impl Core {
     /// Says something to a daemon, this one included. To one that is not there: nothing.
     pub(super) fn tell(&mut self, host: HostIndex, message: DaemonMsg) {
         if host == self.config.index {
-            self.loopback.push_back(message);
+            self.out.loopback.push_back(message);
         } else if self.links.contains_key(&host) {
-            self.actions.push(Action::SendPeer { host, message });
+            self.out.act(Action::SendPeer { host, message });
         }
     }
 
@@ -149,7 +149,7 @@ impl Core {
             .filter(|&index| newcomer || !self.hosts.contains(index))
             .collect();
         for entry in hosts.iter().filter(|entry| entry.index < me && missing.contains(&entry.index)) {
-            self.actions.push(Action::Link { entry: entry.clone() });
+            self.out.act(Action::Link { entry: entry.clone() });
         }
         self.linking = Linking { serial, hosts, missing, failed: Vec::new() };
         self.acknowledge_table();
@@ -292,7 +292,7 @@ impl Core {
     /// Takes a link down, if it stands, and lets go whoever was held on its account.
     fn drop_link(&mut self, host: HostIndex) {
         if self.links.remove(&host).is_some() {
-            self.actions.push(Action::Unlink { host });
+            self.out.act(Action::Unlink { host });
         }
         self.flow.forget(Source::Host(host));
         for change in self.flow.clear_where(|tid| tid.host() == Some(host)) {
@@ -355,18 +355,18 @@ impl Core {
 
     /// Ends this daemon, and all tasks with it but the one that asked for it.
     pub(super) fn end(&mut self, reason: &str) {
-        if !self.ending {
-            self.ending = true;
+        if self.life != Life::Ending {
+            let halting = std::mem::replace(&mut self.life, Life::Ending);
             let others: Vec<HostIndex> = self.links.keys().copied().collect();
             for host in others {
                 self.tell(host, DaemonMsg::Bye);
             }
             // Children are ended by the driver.
             let others = self.tasks.iter().filter(|task| task.origin != Origin::Child && task.pid > 1);
-            let others = others.filter(|task| Some(task.tid) != self.halting);
+            let others = others.filter(|task| halting != Life::Halting { by: task.tid });
             let signals = others.map(|task| Action::Signal { pid: task.pid, signal: SIGTERM });
-            self.actions.extend(signals.collect::<Vec<_>>());
-            self.actions.push(Action::Exit { reason: reason.to_owned() });
+            self.out.actions.extend(signals.collect::<Vec<_>>());
+            self.out.act(Action::Exit { reason: reason.to_owned() });
         }
     }
 }

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod add;
+mod addresses;
 mod census;
 mod check;
 mod config;
@@ -30,6 +31,7 @@ mod mailbox;
 mod neighbours;
 mod notify;
 mod observers;
+mod outbox;
 mod output;
 mod page;
 mod pending;
@@ -40,6 +42,7 @@ mod spans;
 mod spawn;
 mod tasks;
 mod teams;
+mod timers;
 mod tracer;
 mod turns;
 
@@ -47,54 +50,39 @@ pub use census::Census;
 pub use config::{Config, Hosting, Limits};
 pub use pvm_sched::policy::Policy;
 
+use addresses::{PeerTo, QueryId, ReplyTo, SpawnId, Waiter};
 use event::{Action, ConnId, Cookie, Event, Now};
-use pending::{PeerTo, QueryId, Waiter};
-use pvm_sched::coscheduling;
-use pvm_sched::pulling::Ticket;
 use pvm_wire::batch::BatchId;
 use pvm_wire::daemon::{AddResult, DaemonMsg, HostEntry, RequestId};
 use pvm_wire::encoding::DataSignature;
 use pvm_wire::limits::GROUP_REQUEST_MAX;
 use pvm_wire::{HostIndex, Reassembler, Tid};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::time::Duration;
-use tasks::{ExecId, ReplyTo};
+use tasks::ExecId;
+use timers::Timer;
 use tracing::warn;
 
-/// Everything that happens at a time of its own.
+/// How far a daemon is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Timer {
-    /// A node looks again whether it has room for a batch.
-    Retry(BatchId, Ticket),
-    /// A hoster has not answered for this host.
-    Hoster(HostIndex),
-    /// A daemon that was to end has not ended.
-    Departure(HostIndex),
-    /// A task's process has ended and its connection has not.
-    LastWords(Tid),
-    /// The coscheduler's.
-    Coscheduling(coscheduling::Timer),
+enum Life {
+    Running,
+    /// This local task has asked for the end, and may go on after it.
+    Halting {
+        by: Tid,
+    },
+    Ending,
 }
-
-/// When a timer is due, and which of those it is.
-type TimerKey = (Now, u64);
 
 /// One daemon.
 #[derive(Debug)]
 pub struct Core {
     config: Config,
     now: Now,
-    /// What is to be done, in order.
-    actions: Vec<Action>,
-    /// What this daemon has said to itself and not yet heard.
-    loopback: VecDeque<DaemonMsg>,
-    timers: BTreeMap<TimerKey, Timer>,
+    life: Life,
+    out: outbox::Outbox,
     ids: u64,
     random: u64,
-    debug_mask: u32,
-    ending: bool,
-    /// The local task that has asked for the end, and may go on after it.
-    halting: Option<Tid>,
 
     conns: BTreeMap<ConnId, tasks::Conn>,
     tasks: tasks::TaskTable,
@@ -108,9 +96,9 @@ pub struct Core {
     linking: hosts::Linking,
     pending: BTreeMap<RequestId, (HostIndex, Waiter)>,
     queries: BTreeMap<QueryId, pending::TaskQuery>,
-    batch_queries: BTreeMap<pending::BatchQueryId, spawn::BatchQuery>,
+    batch_queries: BTreeMap<QueryId, spawn::BatchQuery>,
 
-    spawns: BTreeMap<spawn::SpawnId, spawn::Spawn>,
+    spawns: BTreeMap<SpawnId, spawn::Spawn>,
     queues: spawn::Queues,
     execs: BTreeMap<ExecId, spawn::Exec>,
     services: services::Services,
@@ -155,14 +143,10 @@ impl Core {
         }
         Self {
             now,
-            actions: Vec::new(),
-            loopback: VecDeque::new(),
-            timers: BTreeMap::new(),
+            life: Life::Running,
+            out: outbox::Outbox::default(),
             ids: 0,
             random: config.seed | 1,
-            debug_mask: config.debug_mask,
-            ending: false,
-            halting: None,
             conns: BTreeMap::new(),
             tasks: tasks::TaskTable::new(config.index),
             outputs: BTreeMap::new(),
@@ -214,7 +198,7 @@ impl Core {
     pub fn handle(&mut self, event: Event, now: Now) -> Vec<Action> {
         self.now = now;
         let _on_account_of = self.span_of(&event).entered();
-        if !self.ending {
+        if self.life != Life::Ending {
             self.dispatch(event);
         }
         self.finish()
@@ -222,20 +206,18 @@ impl Core {
 
     /// When [`Core::handle_timeout`] wants to be called; `None` if not at all.
     pub fn deadline(&self) -> Option<Now> {
-        self.timers.keys().next().map(|&(when, _)| when)
+        self.out.timers.deadline()
     }
 
     /// Time has passed.
     pub fn handle_timeout(&mut self, now: Now) -> Vec<Action> {
         self.now = now;
-        while let Some(entry) = self.timers.first_entry()
-            && entry.key().0 <= now
-        {
-            match entry.remove() {
+        while let Some(timer) = self.out.timers.take_due(now) {
+            match timer {
                 Timer::Retry(batch, ticket) => self.on_retry(batch, ticket),
                 Timer::Hoster(host) => self.on_hoster_silent(host),
                 Timer::Departure(host) => self.on_departure_overdue(host),
-                Timer::LastWords(tid) => self.on_last_words(tid),
+                Timer::ExitGrace(tid) => self.on_grace_over(tid),
                 Timer::Coscheduling(timer) => self.on_coscheduling(timer),
             }
         }
@@ -310,7 +292,7 @@ impl Core {
             DaemonMsg::TaskOver { tid, status, intended } if tid.host() == Some(host) && !own => {
                 self.on_task_over(tid, status, intended);
             }
-            DaemonMsg::DiscardLogs => self.actions.push(Action::DiscardLog),
+            DaemonMsg::DiscardLogs => self.out.act(Action::DiscardLog),
             DaemonMsg::LogOutput { tid, text } => self.on_log_output(tid, &text.0),
             other => warn!(%host, ?other, "message out of place: ignored"),
         }
@@ -318,12 +300,12 @@ impl Core {
 
     /// Hears what this daemon has said to itself, and hands out the actions.
     fn finish(&mut self) -> Vec<Action> {
-        while let Some(message) = self.loopback.pop_front() {
+        while let Some(message) = self.out.loopback.pop_front() {
             self.on_peer_message(self.config.index, message);
         }
         self.show_turn();
         self.note_turn();
-        std::mem::take(&mut self.actions)
+        std::mem::take(&mut self.out.actions)
     }
 
     fn next_id(&mut self) -> u64 {
@@ -331,10 +313,8 @@ impl Core {
         self.ids
     }
 
-    fn set_timer(&mut self, after: Duration, timer: Timer) -> TimerKey {
-        let key = (self.now + after, self.next_id());
-        self.timers.insert(key, timer);
-        key
+    fn set_timer(&mut self, after: Duration, timer: Timer) {
+        self.out.timers.set(self.now + after, timer);
     }
 
     /// The next number of the seeded sequence within the range (xorshift64*).

@@ -39,13 +39,13 @@ impl Core {
         let Some(conn) = self.sharing(tid) else { return };
         let body = BodyWriter::new().int(Tid::MY_DAEMON.raw()).finish();
         let (header, data) = self.fragment_to_library(tid, Tcx::Neighbour, &body);
-        self.actions.push(Action::Send { conn, header, data, with: Attachment::Memory });
+        self.out.act(Action::Send { conn, header, data, with: Attachment::Memory });
     }
 
     /// A task reads this daemon's memory.
     pub(super) fn on_known(&mut self, conn: ConnId) {
         if self.conns.get(&conn).is_some_and(|state| state.shares) {
-            self.actions.push(Action::LendTo { conn });
+            self.out.act(Action::LendTo { conn });
         }
     }
 
@@ -75,7 +75,7 @@ impl Core {
     fn tell_neighbour(&mut self, to: Tid, conn: ConnId, about: Tid, of: ConnId) {
         let body = BodyWriter::new().int(about.raw()).finish();
         let (header, data) = self.fragment_to_library(to, Tcx::Neighbour, &body);
-        self.actions.push(Action::Send { conn, header, data, with: Attachment::Shared(of) });
+        self.out.act(Action::Send { conn, header, data, with: Attachment::Shared(of) });
     }
 
     /// A message to a task's library with which descriptors will go: so it has to be one fragment.

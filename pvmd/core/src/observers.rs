@@ -4,10 +4,11 @@
 //! and end of each of their tasks, and remembers which there are. Without such tasks nothing is reported.
 
 use super::Core;
+use super::addresses::ReplyTo;
 use super::event::Action;
 use super::flow::Source;
 use super::hosts::DELETED;
-use super::tasks::{ReplyTo, Task};
+use super::tasks::Task;
 use pvm_wire::calls::state::{DiscardLogs, IncidentRequest};
 use pvm_wire::codes::{CONTEXT_TC, INCIDENT_TAG};
 use pvm_wire::daemon::{DaemonMsg, HostEntry};
@@ -51,7 +52,7 @@ impl Core {
     /// TMX_DISCARD_LOGS.
     pub(super) fn on_discard_logs_request(&mut self, to: ReplyTo) {
         self.tell_others(&DaemonMsg::DiscardLogs);
-        self.actions.push(Action::DiscardLog);
+        self.out.act(Action::DiscardLog);
         self.reply_to::<DiscardLogs>(to, &());
     }
 

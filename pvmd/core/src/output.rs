@@ -103,6 +103,6 @@ impl Core {
     }
 
     pub(super) fn on_log_output(&mut self, tid: Tid, line: &[u8]) {
-        self.actions.push(Action::LogOutput { tid, line: String::from_utf8_lossy(line).into_owned() });
+        self.out.act(Action::LogOutput { tid, line: String::from_utf8_lossy(line).into_owned() });
     }
 }

@@ -17,10 +17,10 @@ impl Core {
         if self.teams.shown.is_none() {
             let turn = self.turn();
             self.teams.shown = Some(turn);
-            self.actions.push(Action::ShowTurn { turn });
+            self.out.act(Action::ShowTurn { turn });
         }
         let (header, data) = self.fragment_to_library(tid, Tcx::Page, &[]);
-        self.actions.push(Action::Send { conn, header, data, with: Attachment::Page });
+        self.out.act(Action::Send { conn, header, data, with: Attachment::Page });
     }
 
     /// Keeps the page as it is to be. Called when all has been done that an event entails.
@@ -29,7 +29,7 @@ impl Core {
         let turn = self.turn();
         if turn != shown {
             self.teams.shown = Some(turn);
-            self.actions.push(Action::ShowTurn { turn });
+            self.out.act(Action::ShowTurn { turn });
         }
     }
 

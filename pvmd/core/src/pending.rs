@@ -1,11 +1,10 @@
 //! Requests between daemons: who waits for which answer, and what others ask of this one.
 
 use super::Core;
+use super::addresses::{PeerTo, QueryId, ReplyTo, Waiter};
 use super::event::ConnId;
 use super::requests::host_record;
-use super::services::ServiceTo;
-use super::spawn::{ExecTo, SpawnId};
-use super::tasks::ReplyTo;
+use super::spawn::ExecTo;
 use pvm_wire::calls::hosts::{AddHosts, Clock, DeleteHosts, HostClock, HostList, HostRecord, HostStatus};
 use pvm_wire::calls::spawn::CancelBatch;
 use pvm_wire::calls::tasks::{ListTasks, TaskList, TaskRecord, TaskStatus};
@@ -16,48 +15,6 @@ use pvm_wire::daemon::{AddResult, DaemonMsg, PeerReply, PeerRequest, RequestId};
 use pvm_wire::{HostIndex, PvmError, Tid};
 use std::collections::BTreeSet;
 use tracing::warn;
-
-/// Names a list of tasks being gathered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct QueryId(pub u64);
-
-/// Names a list of batches being gathered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct BatchQueryId(pub u64);
-
-/// Who waits for the answer of another daemon.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Waiter {
-    Mstat(ReplyTo),
-    Turns(ReplyTo),
-    Pstat(ReplyTo),
-    HostSync(ReplyTo),
-    AddHosts(ReplyTo),
-    DeleteHosts(ReplyTo),
-    Mailbox(ReplyTo),
-    /// The resource manager, for hosts it adds.
-    ServiceAdd(ServiceTo),
-    Tasks(QueryId),
-    Batches(BatchQueryId),
-    CancelBatch(ReplyTo),
-    /// Answers about groups, held until hosts know of a change.
-    GroupNotice(u64),
-    /// The master: this host has lost its link to the one that is asked.
-    LostLink(HostIndex),
-    /// Items `first…` of a spawn, as many as were asked for.
-    Exec {
-        spawn: SpawnId,
-        first: u32,
-        count: u32,
-    },
-}
-
-/// Where the answer to another daemon's request goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct PeerTo {
-    pub host: HostIndex,
-    pub id: RequestId,
-}
 
 /// A list of tasks being gathered from several hosts.
 #[derive(Debug)]

@@ -1,9 +1,9 @@
 //! What tasks ask of their daemon: one handler per TM_ message.
 
-use super::Core;
+use super::addresses::{ReplyTo, Waiter};
 use super::event::ConnId;
-use super::pending::Waiter;
-use super::tasks::{ReplyTo, Task};
+use super::tasks::Task;
+use super::{Core, Life};
 use pvm_wire::body::BodyError;
 use pvm_wire::calls::Request;
 use pvm_wire::calls::hosts::{
@@ -173,7 +173,7 @@ impl Core {
 
     fn on_halt_request(&mut self, tid: Tid) {
         info!("halts the virtual machine");
-        self.halting = Some(tid);
+        self.life = Life::Halting { by: tid };
         self.tell(HostIndex::MASTER, DaemonMsg::Halt);
     }
 
@@ -206,9 +206,9 @@ impl Core {
     /// The debug mask is the one tickle with an effect; the original's others dump internals to its log.
     fn on_tickle(&mut self, to: ReplyTo, tickle: &Tickle) {
         let results = match tickle.args[..] {
-            [5, ..] => vec![self.debug_mask as i32],
+            [5, ..] => vec![self.config.debug_mask as i32],
             [6, mask, ..] => {
-                self.debug_mask = mask as u32;
+                self.config.debug_mask = mask as u32;
                 vec![]
             }
             _ => vec![],

@@ -1,9 +1,9 @@
 //! The way of a fragment: from a task, a child's output or another daemon to whoever it is for.
 
 use super::Core;
+use super::addresses::ReplyTo;
 use super::event::{Action, Attachment, ConnId};
 use super::flow::{FlowChange, Source};
-use super::tasks::ReplyTo;
 use bytes::Bytes;
 use pvm_wire::calls::{Call, CallError};
 use pvm_wire::daemon::DaemonMsg;
@@ -104,7 +104,7 @@ impl Core {
             self.flow.fill(host.daemon());
         }
         let receivers: Vec<Tid> = dsts.iter().copied().chain([host.daemon()]).collect();
-        self.actions.push(Action::SendPeer { host, message });
+        self.out.act(Action::SendPeer { host, message });
         for receiver in receivers {
             self.hold_back(source, receiver, flags);
         }
@@ -137,7 +137,7 @@ impl Core {
         task.queued += FragmentHeader::SIZE + data.len();
         let full = task.queued > self.config.limits.queue_high;
         match task.conn {
-            Some(conn) => self.actions.push(Action::Send { conn, header, data, with: Attachment::Nothing }),
+            Some(conn) => self.out.act(Action::Send { conn, header, data, with: Attachment::Nothing }),
             None => task.backlog.push_back((header, data)),
         }
         if full {
@@ -198,7 +198,7 @@ impl Core {
                 return self.tell(host, DaemonMsg::Congestion { tid, full: false });
             }
         };
-        self.actions.push(action);
+        self.out.act(action);
     }
 
     /// A fragment addressed to this daemon by a local connection.
@@ -261,7 +261,7 @@ impl Core {
         let message = Message { src: Tid::MY_DAEMON, dst, header, body: body.into() };
         for (header, data) in message.fragments(FRAGMENT_SIZE) {
             if dst == Tid::NONE {
-                self.actions.push(Action::Send { conn: to.conn, header, data, with: Attachment::Nothing });
+                self.out.act(Action::Send { conn: to.conn, header, data, with: Attachment::Nothing });
             } else {
                 // Charged to the one who asked: who never reads answers is not read either.
                 self.deliver(Source::Conn(to.conn), Tid::MY_DAEMON, dst, header.flags, data);

@@ -2,12 +2,12 @@
 //! go; a tasker, which starts this host's tasks; a hoster, which starts daemons on other hosts (reference, sections 4.6 and 4.8).
 
 use super::Core;
+use super::addresses::{ReplyTo, ServiceTo, Waiter};
 use super::event::Cookie;
 use super::flow::Source;
-use super::pending::Waiter;
 use super::requests::host_record;
 use super::spawn::{Exec, ExecTo};
-use super::tasks::{Origin, ReplyTo, Task};
+use super::tasks::{Origin, Task};
 use pvm_wire::body::{BodyError, BodyReader, BodyWriter};
 use pvm_wire::calls::Request;
 use pvm_wire::calls::hosts::AddHosts;
@@ -28,14 +28,6 @@ pub(super) struct Services {
     pub tasker: Option<Tid>,
     /// The task that starts daemons on other hosts for the master.
     pub hoster: Option<Tid>,
-}
-
-/// Where an answer to one of them goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ServiceTo {
-    tid: Tid,
-    context: i32,
-    wait_id: i32,
 }
 
 impl Core {
@@ -132,7 +124,7 @@ impl Core {
     fn on_sm_task_ended(&mut self, body: &[u8]) -> Result<(), BodyError> {
         let TaskEnded { tid, status } = TaskEnded::decode(body)?;
         if self.tasks.get(tid).is_some_and(|task| task.origin == Origin::Tasker) {
-            self.end_behind_last_words(tid, status);
+            self.end_after_grace(tid, status);
         }
         Ok(())
     }

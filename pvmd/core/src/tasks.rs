@@ -1,6 +1,6 @@
 //! The tasks of this host, and their connections.
 
-use super::TimerKey;
+use super::addresses::ReplyTo;
 use super::event::{ConnId, Cookie};
 use super::spans;
 use super::spawn::Notices;
@@ -54,8 +54,6 @@ pub(super) struct Task {
     pub ended: Option<i32>,
     /// The last signal that was sent to it through the virtual machine.
     pub signalled: Option<i32>,
-    /// When its end counts though what it had sent has not been read to its end.
-    pub last_words: Option<TimerKey>,
     /// With whom it wants to run.
     pub team: TeamId,
     /// Whose process it is, and so what its end is.
@@ -173,7 +171,6 @@ impl TaskTable {
             enrolled: false,
             ended: None,
             signalled: None,
-            last_words: None,
             team: TeamId::default(),
             origin: Origin::Itself,
             condemned: None,
@@ -322,15 +319,6 @@ impl Conn {
             _ => None,
         }
     }
-}
-
-/// Where an answer goes, and how the request was marked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ReplyTo {
-    pub conn: ConnId,
-    pub tag: i32,
-    pub context: i32,
-    pub wait_id: i32,
 }
 
 #[cfg(test)]

@@ -4,11 +4,12 @@
 //! bring its receiver's team onto it out of turn. [`pvm_sched::coscheduling`] decides that. Here is which task belongs to which
 //! team, the scheduler's input, and what is done about its decisions.
 
+use super::Core;
 use super::event::{Action, Work};
 use super::flow::Source;
 use super::history::History;
 use super::tasks::{Origin, Task};
-use super::{Core, Timer};
+use super::timers::Timer;
 use pvm_sched::coscheduling::{self, Coscheduler, Decision, Epoch, Reading};
 use pvm_wire::body::BodyWriter;
 use pvm_wire::codes::{CONTEXT_TC, Tcx};
@@ -143,9 +144,9 @@ impl Core {
     fn apply(&mut self, decisions: Vec<Decision<TeamId>>) {
         for decision in decisions {
             match decision {
-                Decision::Dispatch { pid, runs } => self.actions.push(Action::Dispatch { pid, runs }),
-                Decision::Read { pids } => self.actions.push(Action::ReadUsage { pids }),
-                Decision::Timer { after, timer } => drop(self.set_timer(after, Timer::Coscheduling(timer))),
+                Decision::Dispatch { pid, runs } => self.out.act(Action::Dispatch { pid, runs }),
+                Decision::Read { pids } => self.out.act(Action::ReadUsage { pids }),
+                Decision::Timer { after, timer } => self.set_timer(after, Timer::Coscheduling(timer)),
                 Decision::TurnBegan(team) => self.remind(team),
                 Decision::Shared(taken) => self.tell_turns(taken),
                 Decision::WantsSleeps => self.tell_tasks(),
@@ -269,7 +270,7 @@ impl Core {
         let Some(link) = self.links.get_mut(&host).filter(|link| link.told_epoch != epoch) else { return };
         link.told_epoch = epoch;
         let epoch = epoch.map(|epoch| (epoch.count, epoch.origin));
-        self.actions.push(Action::SendPeer { host, message: DaemonMsg::Epoch { epoch } });
+        self.out.act(Action::SendPeer { host, message: DaemonMsg::Epoch { epoch } });
     }
 
     /// The next messages from this host have that epoch.

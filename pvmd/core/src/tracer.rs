@@ -2,8 +2,9 @@
 //! has registered as (TM_TRACER), to whom all goes that goes to nobody else.
 
 use super::Core;
+use super::addresses::ReplyTo;
 use super::flow::Source;
-use super::tasks::{ReplyTo, Task};
+use super::tasks::Task;
 use pvm_wire::calls::roles::BecomeTracer;
 use pvm_wire::daemon::DaemonMsg;
 use pvm_wire::events::{self, Datum, Event, Head, Writer};

@@ -1,10 +1,10 @@
 //! What this host says about teams that take turns.
 
 use super::Core;
+use super::addresses::{PeerTo, ReplyTo, Waiter};
 use super::event::Action;
 use super::flow::Source;
-use super::pending::{PeerTo, Waiter};
-use super::tasks::{ReplyTo, Spin, Task};
+use super::tasks::{Spin, Task};
 use pvm_sched::coscheduling::TwoPhase;
 use pvm_wire::calls::turns as calls;
 use pvm_wire::codes::{CONTEXT_TC, Tcx};
@@ -49,7 +49,7 @@ impl Core {
     pub(super) fn on_turns_wanted(&mut self, to: PeerTo) {
         self.ask_spins();
         let pids = self.tasks.iter().filter(|task| is_shown(task)).map(|task| task.pid).collect();
-        self.actions.push(Action::ReadTimes { host: to.host, id: to.id, pids });
+        self.out.act(Action::ReadTimes { host: to.host, id: to.id, pids });
     }
 
     /// It has looked, and nothing has happened meanwhile.

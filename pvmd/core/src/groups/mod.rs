@@ -11,8 +11,8 @@ mod tests;
 pub(super) use keeper::{Answer, Keeper};
 
 use super::Core;
+use super::addresses::Waiter;
 use super::flow::Source;
-use super::pending::Waiter;
 use bytes::Bytes;
 use pvm_wire::body::BodyWriter;
 use pvm_wire::codes::{CONTEXT_TC, TASK_PROTOCOL, Tc};

@@ -1,7 +1,7 @@
 //! The master's part: requests for the mailbox, and what the end of tasks and hosts means for it.
 
 use crate::Core;
-use crate::pending::PeerTo;
+use crate::addresses::PeerTo;
 use pvm_wire::calls::CallError;
 use pvm_wire::daemon::{Blob, DaemonMsg, PeerReply};
 use pvm_wire::{HostIndex, PvmError, Tid};

@@ -6,9 +6,8 @@ use super::refusals::Refusals;
 use super::split_place;
 use super::state::{Effect, Event, State};
 use crate::Core;
+use crate::addresses::{ReplyTo, SpawnId, Waiter};
 use crate::flow::Source;
-use crate::pending::Waiter;
-use crate::tasks::ReplyTo;
 use crate::teams;
 use pvm_sched::placement::{Portion, proportional};
 use pvm_sched::policy::Policy;
@@ -22,10 +21,6 @@ use pvm_wire::spawn::{Refusal, SpawnReply, SpawnRequest, entry, flags};
 use pvm_wire::{HostIndex, PvmError, Tid};
 use std::ffi::OsStr;
 use tracing::{debug, info};
-
-/// Names a spawn within its home daemon; also the number of its batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct SpawnId(pub u64);
 
 /// A spawn under way, in the spawner's daemon.
 #[derive(Debug)]

@@ -4,9 +4,9 @@
 //! decides.
 
 use super::SIGTERM;
-use super::home::SpawnId;
 use super::state::Event;
 use crate::Core;
+use crate::addresses::SpawnId;
 use crate::event::{Action, Program};
 use crate::tasks::Origin;
 use pvm_sched::policy::Policy;
@@ -126,7 +126,7 @@ impl Core {
         if idle > IDLE_MANAGERS
             && let Some(task) = self.tasks.get(manager)
         {
-            self.actions.push(Action::Signal { pid: task.pid, signal: SIGTERM });
+            self.out.act(Action::Signal { pid: task.pid, signal: SIGTERM });
         }
     }
 

@@ -14,7 +14,7 @@ mod queue;
 mod refusals;
 mod state;
 
-pub(crate) use home::{Spawn, SpawnId};
+pub(crate) use home::Spawn;
 pub(crate) use managers::Managers;
 pub(crate) use node::{Exec, ExecTo};
 pub(crate) use notices::Notices;

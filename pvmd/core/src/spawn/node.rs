@@ -3,9 +3,8 @@
 use super::refusals::Refusals;
 use super::{SIGKILL, split_place};
 use crate::Core;
+use crate::addresses::{PeerTo, ServiceTo};
 use crate::event::{Action, Cookie, Program};
-use crate::pending::PeerTo;
-use crate::services::ServiceTo;
 use crate::tasks::{ExecId, Origin};
 use pvm_wire::batch::BatchId;
 use pvm_wire::body::BodyWriter;
@@ -136,7 +135,7 @@ impl Core {
         if !cookies.is_empty() {
             let program = program(&order.spawn);
             if by_tasker {
-                self.actions.push(Action::Locate { cookies, program });
+                self.out.act(Action::Locate { cookies, program });
             } else {
                 self.give_birth(cookies, program);
             }
@@ -195,7 +194,7 @@ impl Core {
         let Some(tid) = self.tasks.by_cookie(cookie) else {
             // Its record is gone already: what was started for it must not stay.
             if let Ok((pid, _)) = result {
-                self.actions.push(Action::Signal { pid, signal: SIGKILL });
+                self.out.act(Action::Signal { pid, signal: SIGKILL });
             }
             return;
         };

@@ -3,9 +3,9 @@
 //! A parent's library counts what its program takes, and says so from time to time. While too many notices are on their way, no more
 //! of the parent's batches is handed out: they have no manager then, as if nothing waited.
 
-use super::home::SpawnId;
 use super::state::Event;
 use crate::Core;
+use crate::addresses::SpawnId;
 use crate::flow::Source;
 use pvm_wire::Tid;
 use pvm_wire::queue::{BatchEvent, NOTICE, NOTICES_HIGH, NOTICES_LOW};

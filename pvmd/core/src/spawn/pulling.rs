@@ -1,8 +1,8 @@
 //! As node: batches that this host may ask for tasks, `N_a = P − P_c` at a time (design D6; papers, section 1).
 
 use crate::Core;
-use crate::Timer;
 use crate::flow::Source;
+use crate::timers::Timer;
 use pvm_sched::pulling::{self, Step, Ticket};
 use pvm_wire::batch::{Application, BatchId, BatchMsg};
 use pvm_wire::codes::{BATCH_TAG, Sm};

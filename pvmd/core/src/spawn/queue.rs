@@ -4,12 +4,12 @@
 //! have to be made good by another start, and are told to the parent.
 
 use super::SIGTERM;
-use super::home::{Demand, Kind, Spawn, SpawnId};
+use super::home::{Demand, Kind, Spawn};
 use super::state::{Event, State};
 use crate::Core;
+use crate::addresses::{PeerTo, QueryId, ReplyTo, SpawnId, Waiter};
 use crate::flow::Source;
-use crate::pending::{BatchQueryId, PeerTo, Waiter};
-use crate::tasks::{ReplyTo, Task};
+use crate::tasks::Task;
 use pvm_sched::policy::Policy;
 use pvm_wire::batch::BatchId;
 use pvm_wire::calls::spawn::{BatchList, Batches};
@@ -347,7 +347,7 @@ impl Core {
     /// A task wants to know of all batches.
     pub(crate) fn on_list_batches(&mut self, to: ReplyTo) {
         let hosts: Vec<HostIndex> = self.hosts.iter().map(|entry| entry.index).collect();
-        let id = BatchQueryId(self.next_id());
+        let id = QueryId(self.next_id());
         let missing = hosts.iter().copied().collect();
         self.batch_queries.insert(id, BatchQuery { to, missing, batches: Vec::new() });
         for host in hosts {
@@ -361,7 +361,7 @@ impl Core {
         self.queues.ended.iter().cloned().chain(live).collect()
     }
 
-    pub(crate) fn on_batches_part(&mut self, from: HostIndex, id: BatchQueryId, batches: Vec<BatchRecord>) {
+    pub(crate) fn on_batches_part(&mut self, from: HostIndex, id: QueryId, batches: Vec<BatchRecord>) {
         let Some(query) = self.batch_queries.get_mut(&id) else { return };
         query.missing.remove(&from);
         query.batches.extend(batches);

@@ -1,0 +1,88 @@
+//! Where answers go, and what waits for the answer of another daemon.
+
+use super::event::ConnId;
+use pvm_wire::daemon::RequestId;
+use pvm_wire::{HostIndex, Tid};
+use std::fmt;
+
+/// The task of this host that made a request, and how the request was marked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ReplyTo {
+    pub conn: ConnId,
+    pub tag: i32,
+    pub context: i32,
+    pub wait_id: i32,
+}
+
+/// The daemon that made a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PeerTo {
+    pub host: HostIndex,
+    pub id: RequestId,
+}
+
+/// The resource manager that made a request, and how the request was marked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ServiceTo {
+    pub tid: Tid,
+    pub context: i32,
+    pub wait_id: i32,
+}
+
+/// A spawn within its home daemon; also the number of its batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct SpawnId(pub u64);
+
+/// A list that is gathered from several hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct QueryId(pub u64);
+
+/// What an answer of another daemon is for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Waiter {
+    Mstat(ReplyTo),
+    Turns(ReplyTo),
+    Pstat(ReplyTo),
+    HostSync(ReplyTo),
+    AddHosts(ReplyTo),
+    DeleteHosts(ReplyTo),
+    Mailbox(ReplyTo),
+    /// The resource manager, for hosts it adds.
+    ServiceAdd(ServiceTo),
+    Tasks(QueryId),
+    Batches(QueryId),
+    CancelBatch(ReplyTo),
+    /// Answers about groups, held until hosts know of a change.
+    GroupNotice(u64),
+    /// The master: this host has lost its link to the one that is asked.
+    LostLink(HostIndex),
+    /// Items `first…` of a spawn, as many as were asked for.
+    Exec {
+        spawn: SpawnId,
+        first: u32,
+        count: u32,
+    },
+}
+
+impl fmt::Display for Waiter {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self {
+            Self::Mstat(_) => "state of the host",
+            Self::Turns(_) => "turns of teams",
+            Self::Pstat(_) => "state of a task",
+            Self::HostSync(_) => "its clock",
+            Self::AddHosts(_) | Self::ServiceAdd(_) => "hosts to be added",
+            Self::DeleteHosts(_) => "hosts to be deleted",
+            Self::Mailbox(_) => "mailbox",
+            Self::Tasks(_) => "its tasks",
+            Self::Batches(_) => "its batches",
+            Self::CancelBatch(_) => "a batch to be cancelled",
+            Self::GroupNotice(_) => "change of a group",
+            Self::LostLink(other) => return write!(out, "is its link to host {other} lost?"),
+            Self::Exec { spawn, first, count } => {
+                return write!(out, "start {count} tasks of spawn {}, from number {first}", spawn.0);
+            }
+        };
+        out.write_str(what)
+    }
+}

@@ -1,0 +1,105 @@
+//! What happens at a time of its own.
+
+use super::event::Now;
+use pvm_sched::coscheduling;
+use pvm_sched::pulling::Ticket;
+use pvm_wire::batch::BatchId;
+use pvm_wire::{HostIndex, Tid};
+use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
+
+/// Something that happens at a time of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Timer {
+    /// A node looks again whether it has room for a batch.
+    Retry(BatchId, Ticket),
+    /// A hoster has not answered for this host.
+    Hoster(HostIndex),
+    /// A daemon that was to end has not ended.
+    Departure(HostIndex),
+    /// A task's process has ended and its connection has not.
+    ExitGrace(Tid),
+    /// The coscheduler's.
+    Coscheduling(coscheduling::Timer),
+}
+
+/// The timers that are set, by time; those of one time in the order of their setting.
+#[derive(Debug, Default)]
+pub(crate) struct Timers {
+    set: BTreeMap<(Now, u64), Timer>,
+    count: u64,
+}
+
+impl Timers {
+    pub fn set(&mut self, when: Now, timer: Timer) {
+        self.count += 1;
+        self.set.insert((when, self.count), timer);
+    }
+
+    pub fn cancel(&mut self, timer: Timer) {
+        self.set.retain(|_, other| *other != timer);
+    }
+
+    /// When the next one is due.
+    pub fn deadline(&self) -> Option<Now> {
+        self.set.keys().next().map(|&(when, _)| when)
+    }
+
+    /// Takes the next one that is due.
+    pub fn take_due(&mut self, now: Now) -> Option<Timer> {
+        self.set.first_entry().filter(|first| first.key().0 <= now).map(|first| first.remove())
+    }
+
+    pub fn len(&self) -> usize {
+        self.set.len()
+    }
+
+    pub fn is_set(&self, timer: Timer) -> bool {
+        self.set.values().any(|other| *other == timer)
+    }
+
+    /// A line for each, for people.
+    pub fn write_state(&self, out: &mut String, now: Now) -> fmt::Result {
+        for (&(when, _), timer) in &self.set {
+            writeln!(out, "in {:.3} s: {timer}", when.saturating_sub(now).as_secs_f64())?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Timer {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Retry(batch, _) => {
+                write!(out, "look for room for batch {} of host {}", batch.number, batch.home)
+            }
+            Self::Hoster(host) => write!(out, "time limit of the hoster for host {host}"),
+            Self::Departure(host) => write!(out, "time limit for the end of host {host}"),
+            Self::ExitGrace(tid) => write!(out, "close the connection of {tid}, whose process has ended"),
+            Self::Coscheduling(coscheduling::Timer::SliceEnd(number)) => write!(out, "end of slice {number}"),
+            Self::Coscheduling(coscheduling::Timer::Look(number)) => write!(out, "review of slice {number}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn timers_are_due_in_order_unless_they_are_cancelled() {
+        let [one, two, three] = [1, 2, 3].map(|local| Timer::ExitGrace(HostIndex::MASTER.task(local)));
+        let at = Duration::from_secs;
+        let mut timers = Timers::default();
+        timers.set(at(2), one);
+        timers.set(at(1), two);
+        timers.set(at(2), three);
+        assert_eq!((timers.deadline(), timers.len()), (Some(at(1)), 3));
+        assert_eq!(timers.take_due(at(0)), None);
+        timers.cancel(one);
+        assert!(!timers.is_set(one) && timers.is_set(three));
+        assert_eq!([timers.take_due(at(2)), timers.take_due(at(2))], [Some(two), Some(three)]);
+        assert_eq!((timers.take_due(at(9)), timers.deadline()), (None, None));
+    }
+}
