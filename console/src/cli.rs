@@ -4,6 +4,7 @@ use crate::commands::args::MachineCommand;
 use clap::error::{ContextKind, ContextValue};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use pvmd::allocation::HostsFrom;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
@@ -23,6 +24,9 @@ pub struct ConsoleArgs {
     /// This host's name
     #[arg(short = 'n', value_name = "NAME")]
     pub name: Option<String>,
+    /// Batch system whose allocation the hosts are taken from: auto, none, slurm, lsf, sge or pbs
+    #[arg(long, value_name = "SYSTEM")]
+    pub hosts_from: Option<HostsFrom>,
     /// Hosts to start with
     pub hostfile: Option<PathBuf>,
 }
@@ -57,7 +61,7 @@ fn unknown(word: &OsStr) -> String {
     }
 }
 
-const USAGE: &str = "pvm [-dMASK] [-nNAME] [HOSTFILE]\n       pvm COMMAND ...";
+const USAGE: &str = "pvm [-dMASK] [-nNAME] [--hosts-from SYSTEM] [HOSTFILE]\n       pvm COMMAND ...";
 
 const EXAMPLES: &str = "\
 Without a command, pvm is the console: it starts a virtual machine or joins the running one, and
@@ -137,6 +141,7 @@ Examples:
   pvm run --hosts 4 ./hello 1000             on this host, with three more daemons on it
   pvm run --hostfile cluster ./hello         on the hosts in the file \"cluster\"
   pvm run -n 8 --hostfile cluster ./spmd     eight copies, which find each other by pvm_siblings
+  sbatch -N 4 --wrap 'pvm run ./hello'       on the four nodes of a Slurm job
   pvm run --on-failure stop ./hello          stop when a host or a task is lost
   pvm run --trace run.json ./hello           a timeline of tasks and messages, for ui.perfetto.dev
   pvm run --here ./hello                     on the virtual machine that runs here";
@@ -193,6 +198,10 @@ pub struct MachineArgs {
     /// Use the hosts in this file
     #[arg(long, value_name = "FILE", conflicts_with = "here")]
     pub hostfile: Option<PathBuf>,
+    /// Use the hosts of this batch system's allocation: slurm, lsf, sge or pbs; auto (any of them) is the default of
+    /// "pvm run" in a job, none turns it off
+    #[arg(long, value_name = "SYSTEM", conflicts_with_all = ["hosts", "here"])]
+    pub hosts_from: Option<HostsFrom>,
     /// Continue without hosts that fail to start
     #[arg(long)]
     pub allow_missing: bool,

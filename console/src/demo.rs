@@ -8,6 +8,7 @@ use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use pvm_examples::fractal::TILES;
 use pvm_examples::mandelbrot::{Finished, Workers, master, worker};
 use pvm3::{HostInfo, Task, Tid};
+use pvmd::allocation::HostsFrom;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -31,7 +32,7 @@ pub fn run(args: &DemoArgs) -> Result<u8> {
         here(args)?;
         return Ok(0);
     }
-    let hosts = Hosts::chosen(&args.machine, Hosts::Local(4, SPEEDS.to_vec()));
+    let hosts = Hosts::chosen(&args.machine, HostsFrom::None, Hosts::Local(4, SPEEDS.to_vec()));
     let mut inside: Vec<OsString> = vec!["demo".into(), "--here".into(), "--private".into()];
     if args.machine.allow_missing {
         inside.push("--allow-missing".into());

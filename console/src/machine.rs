@@ -6,6 +6,7 @@ use crate::orphans;
 use crate::supervise::{self, Interrupts};
 use anyhow::{Context, Result};
 use pvm3::Task;
+use pvmd::allocation::{self, HostsFrom};
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::fs::File;
@@ -31,15 +32,22 @@ pub enum Hosts {
     Local(u16, Vec<u32>),
     /// Those of a hostfile.
     File(PathBuf),
+    /// Those of a batch system's allocation, with the options that a hostfile gives them.
+    Allocated(HostsFrom, Option<PathBuf>),
 }
 
 impl Hosts {
-    /// What the command line asks for; `default` if it says nothing.
-    pub fn chosen(args: &MachineArgs, default: Self) -> Self {
-        match (&args.hostfile, args.hosts) {
-            (Some(file), _) => Self::File(file.clone()),
-            (None, Some(count)) => Self::Local(count, Vec::new()),
-            (None, None) => default,
+    /// What the command line asks for; if it says nothing, the hosts of the allocation `from` in which this process runs,
+    /// else `default`.
+    pub fn chosen(args: &MachineArgs, from: HostsFrom, default: Self) -> Self {
+        let from = args.hosts_from.unwrap_or(from);
+        match (from, &args.hostfile, args.hosts) {
+            (_, _, Some(count)) => Self::Local(count, Vec::new()),
+            (HostsFrom::Only(_), file, None) => Self::Allocated(from, file.clone()),
+            (_, Some(file), None) => Self::File(file.clone()),
+            // The daemon reports an allocation that cannot be read.
+            (_, None, None) if !matches!(allocation::find(from), Ok(None)) => Self::Allocated(from, None),
+            (_, None, None) => default,
         }
     }
 }
@@ -60,6 +68,10 @@ impl Machine {
         let mut args: Vec<OsString> = Vec::new();
         match hosts {
             Hosts::File(path) => args.push(path.into()),
+            Hosts::Allocated(from, path) => {
+                args.push(format!("--hosts-from={from}").into());
+                args.extend(path.iter().map(Into::into));
+            }
             Hosts::Local(count, speeds) => {
                 let file = folder.path().join("hostfile");
                 std::fs::write(&file, hostfile(*count, speeds))
@@ -189,14 +201,23 @@ mod tests {
 
     #[test]
     fn the_command_line_chooses_the_hosts() {
-        let args =
-            MachineArgs { hosts: None, hostfile: None, allow_missing: false, here: false, private: false };
+        let args = MachineArgs {
+            hosts: None,
+            hostfile: None,
+            hosts_from: None,
+            allow_missing: false,
+            here: false,
+            private: false,
+        };
         let default = Hosts::Local(4, vec![1, 2]);
-        assert_eq!(Hosts::chosen(&args, default.clone()), default);
+        assert_eq!(Hosts::chosen(&args, HostsFrom::None, default.clone()), default);
         let args = MachineArgs { hosts: Some(2), ..args };
-        assert_eq!(Hosts::chosen(&args, default.clone()), Hosts::Local(2, vec![]));
+        assert_eq!(Hosts::chosen(&args, HostsFrom::None, default.clone()), Hosts::Local(2, vec![]));
         let args = MachineArgs { hosts: None, hostfile: Some("f".into()), ..args };
-        assert_eq!(Hosts::chosen(&args, default), Hosts::File("f".into()));
+        assert_eq!(Hosts::chosen(&args, HostsFrom::None, default.clone()), Hosts::File("f".into()));
+        let slurm: HostsFrom = "slurm".parse().unwrap();
+        let args = MachineArgs { hosts_from: Some(slurm), ..args };
+        assert_eq!(Hosts::chosen(&args, HostsFrom::None, default), Hosts::Allocated(slurm, Some("f".into())));
     }
 
     #[test]

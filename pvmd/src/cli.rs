@@ -1,5 +1,6 @@
 //! The `pvmd` command.
 
+use crate::allocation::{self, HostsFrom};
 use crate::io::address_file::{self, AddressError, AddressFile};
 use crate::io::auth::AuthFiles;
 use crate::io::dispatcher::{Means, Turns};
@@ -13,7 +14,7 @@ use crate::io::polling::Polling;
 use crate::io::process::{self, Processes, Surroundings};
 use crate::io::settings::{self, Place, Settings};
 use crate::io::shelf::Shelf;
-use crate::io::starter::Starter;
+use crate::io::starter::{DAEMON, Starter};
 use crate::io::task_socket::Numbers;
 use crate::io::tls::{Authority, Credentials};
 use crate::io::{capability, guardian, load, own_host, slave, task_socket};
@@ -24,7 +25,7 @@ use pvm_wire::HostIndex;
 use pvm_wire::codes::{self, DAEMON_PROTOCOL};
 use pvm_wire::encoding::DataSignature;
 use pvm_wire::slave::{Fingerprint, ReadyLine, SlaveConfig};
-use pvmd_core::hostfile::{HostOptions, Hostfile, Network};
+use pvmd_core::hostfile::{HostOptions, Hostfile, Network, SLOTS};
 use pvmd_core::{Config, Core, Hosting};
 use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr};
@@ -49,6 +50,7 @@ const EXAMPLES: &str = "Examples:
   pvmd                          start a virtual machine with this host only, in the foreground
   pvmd hosts                    with the hosts of the hostfile `hosts`
   pvmd -nnode0 -d0x4 hosts      with the name node0 and a debug mask
+  pvmd --hosts-from slurm       in a Slurm job, with all of its nodes
   PVM_VMID=test pvmd &          start another, independent virtual machine
 The first line on standard output is the address of the daemon's socket. `pvm` starts a daemon if none runs.";
 
@@ -77,7 +79,14 @@ struct Arguments {
     /// Waits for its daemon's end, and lets go the tasks that it has kept from running.
     #[arg(long, hide = true, value_name = "MEANS")]
     guardian: Option<String>,
-    /// File with the hosts to start [default: $PVMHOSTFILE, else this host only]
+    /// Stays attached to what has started it, and ends with it.
+    #[arg(long, hide = true, conflicts_with_all = ["hostfile", "hosted", "hosted_daemon"])]
+    attached: bool,
+    /// Batch system whose allocation the hosts are taken from: auto, none, slurm, lsf, sge or pbs
+    /// [default: $PVM_HOSTS_FROM, else auto: that of the job this runs in, unless there is a hostfile]
+    #[arg(long, value_name = "SYSTEM")]
+    hosts_from: Option<HostsFrom>,
+    /// File with the hosts to start [default: $PVMHOSTFILE, else those of the allocation, else this host only]
     hostfile: Option<PathBuf>,
 }
 
@@ -176,7 +185,7 @@ fn attempt(arguments: &Arguments, mut myself: Myself) -> anyhow::Result<()> {
         myself.manager = vec![manager.clone()];
     }
     if arguments.slave {
-        return slave::launch(&myself.again);
+        return slave::launch(&myself.again, arguments.attached);
     }
     if let Some(authority) = arguments.hosted {
         return slave::launch_hosted(&myself.again, authority);
@@ -184,6 +193,9 @@ fn attempt(arguments: &Arguments, mut myself: Myself) -> anyhow::Result<()> {
     if arguments.slave_daemon || arguments.hosted_daemon.is_some() {
         // Out of the starter's session: its end is not ours. A group leader cannot, and need not.
         let _ = rustix::process::setsid();
+    }
+    if arguments.slave_daemon && arguments.attached {
+        slave::end_with_launcher()?;
     }
     let role = if let Some(authority) = arguments.hosted_daemon {
         Role::Hosted(authority)
@@ -238,18 +250,27 @@ struct Plan {
 
 fn master_plan(arguments: &Arguments, settings: &mut Settings) -> anyhow::Result<Plan> {
     let node = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let name = arguments.name.clone().unwrap_or_else(|| node.clone());
-    let hostfile = match arguments.hostfile.as_ref().or(settings.hostfile.as_ref()) {
-        Some(path) => {
-            let mut hostfile = read_hostfile(path)?;
-            own_host::recognise(&mut hostfile, &name, &node)
-                .map_err(|reason| Mistake(format!("{}: {reason}", path.display())))?;
-            hostfile
-        }
-        None => Hostfile::default(),
-    };
+    let path = arguments.hostfile.as_ref().or(settings.hostfile.as_ref());
+    let mut hostfile = path.map(|path| read_hostfile(path)).transpose()?.unwrap_or_default();
+    let hosts_from = arguments.hosts_from.unwrap_or(settings.hosts_from);
+    let (mut own_name, mut is_allocated) = (None, false);
+    if allocation::is_wanted(hosts_from, path)
+        && let Some(mut allocation) =
+            allocation::find(hosts_from).map_err(|error| Mistake(error.to_string()))?
+    {
+        (own_name, is_allocated) = (allocation.own_name.take(), true);
+        hostfile = allocation.hostfile(hostfile).map_err(Mistake)?;
+    }
+    let name = arguments.name.clone().or(own_name).unwrap_or_else(|| node.clone());
+    own_host::recognise(&mut hostfile, &name, &node).map_err(|reason| {
+        Mistake(path.map(|path| format!("{}: ", path.display())).unwrap_or_default() + &reason)
+    })?;
     let own = hostfile.hosts.iter().find(|spec| spec.name == name);
-    let own = own.map_or_else(|| hostfile.defaults.clone(), |spec| spec.options.clone());
+    let mut own = own.map_or_else(|| hostfile.defaults.clone(), |spec| spec.options.clone());
+    if is_allocated {
+        // The host from which an allocation is used may be outside of it: then it is not there to compute.
+        own.slots = own.slots.or(Some(*SLOTS.start()));
+    }
     if let Some(path) = &own.exec_path {
         settings.search_path.clone_from(path);
     }
@@ -410,7 +431,7 @@ impl Identity {
             index: HostIndex::MASTER,
             hosting: Hosting {
                 fingerprint: authority.fingerprint().to_string(),
-                daemon: settings.daemon.clone(),
+                daemon: settings.daemon.clone().unwrap_or_else(|| DAEMON.to_owned()),
                 vmid: settings.place.vmid.clone(),
                 timeout: settings.start_timeout,
             },

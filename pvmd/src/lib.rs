@@ -5,5 +5,6 @@
 //! out. The same core runs under test in a simulated cluster.
 #![deny(unsafe_code)]
 
+pub mod allocation;
 pub mod cli;
 pub mod io;

@@ -21,6 +21,7 @@
 //! | [`programs`] | C and Fortran programs, compiled against a chosen PVM |
 //! | [`scene`] | programs that act together, and what they say made comparable |
 //! | [`run`] | `pvm run` |
+//! | [`slurm`] | a Slurm cluster of three nodes on this machine |
 //! | [`peers`] | what a test needs from the machine it runs on |
 //! | [`control_groups`] | control groups of version 2, whatever the machine has |
 //! | [`wait`], [`process`] | conditions with deadlines; processes found by their environment |
@@ -37,6 +38,7 @@ pub mod program;
 pub mod programs;
 pub mod run;
 pub mod scene;
+pub mod slurm;
 pub mod wait;
 
 pub use console::Console;

@@ -29,6 +29,8 @@ pub enum Peer {
     TcpDump,
     /// sshd, ssh and ssh-keygen.
     Ssh,
+    /// Slurm's daemons and commands, and munge (Debian: slurm-wlm).
+    Slurm,
     /// The right to make network namespaces, and `ip`.
     Namespaces,
     /// The right to mount a file system.
@@ -77,6 +79,9 @@ impl Peer {
             Self::TcpDump => missing_command("tcpdump", "--version"),
             Self::Ssh => {
                 missing_file(&["/usr/sbin/sshd", "/usr/bin/ssh", "/usr/bin/ssh-keygen"], "openssh-server")
+            }
+            Self::Slurm => {
+                missing_file(&["/usr/sbin/slurmctld", "/usr/sbin/slurmd", "/usr/sbin/munged"], "slurm-wlm")
             }
             Self::Namespaces => missing_command("ip", "-V").or_else(|| not_allowed("--net")),
             Self::Mount => not_allowed("--mount"),

@@ -16,6 +16,7 @@ use anyhow::{Context, Result};
 use find::{NotFound, find, not_started};
 use indicatif::MultiProgress;
 use pvm3::{OutputEvent, Scope, Task, Tid};
+use pvmd::io::settings::hosts_from;
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -42,7 +43,7 @@ pub fn run(args: &RunArgs) -> Result<u8> {
     if args.machine.here {
         return here(args, &program, trace.as_deref());
     }
-    let hosts = Hosts::chosen(&args.machine, Hosts::Local(1, Vec::new()));
+    let hosts = Hosts::chosen(&args.machine, hosts_from()?, Hosts::Local(1, Vec::new()));
     let inside = inside_arguments(args, &program, trace.as_deref());
     run_inside(&hosts, program.parent(), &inside)
 }

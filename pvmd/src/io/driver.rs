@@ -440,6 +440,9 @@ impl Running {
             // Whoever has asked for the end hears of it when all hosts have ended.
             let _ = tokio::time::timeout(HOSTS_END, self.wait_for_hosts()).await;
         }
+        if let Some(starter) = &self.driver.starter {
+            starter.wait_for_launchers().await;
+        }
         self.driver.log.flush();
         // Before the tasks' connections and the links: whoever sees the end of one can start another daemon in this place.
         drop(self.driver.address_file);

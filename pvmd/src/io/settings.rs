@@ -1,5 +1,6 @@
 //! What the environment says, read once. docs/settings.md lists the variables.
 
+use crate::allocation::HostsFrom;
 use crate::io::dispatcher::Means;
 use crate::io::room;
 use pvm_sched::policy::{Policy, UnknownPolicy};
@@ -71,9 +72,11 @@ pub struct Settings {
     /// `PVM_RSH`: program and options that run a command on another host.
     pub rsh: Vec<String>,
     /// `PVM_DPATH`: the daemon's command on other hosts.
-    pub daemon: String,
+    pub daemon: Option<String>,
     /// `PVMHOSTFILE`.
     pub hostfile: Option<PathBuf>,
+    /// `PVM_HOSTS_FROM`.
+    pub hosts_from: HostsFrom,
     /// `PVMDLOGMAX`, bytes.
     pub log_max: u64,
     /// `PVMDDEBUG`.
@@ -143,8 +146,9 @@ impl Settings {
             directory: text("PVM_WD")?.or(text("HOME")?),
             debugger: text("PVM_DEBUGGER")?.or(text("PVM_ROOT")?.map(|root| format!("{root}/lib/debugger"))),
             rsh: rsh(text("PVM_RSH")?),
-            daemon: text("PVM_DPATH")?.unwrap_or_else(|| "pvmd".to_owned()),
+            daemon: text("PVM_DPATH")?,
             hostfile: text("PVMHOSTFILE")?.map(PathBuf::from),
+            hosts_from: hosts_from()?,
             log_max: number("PVMDLOGMAX", 1_000_000, 0..=u64::MAX)?,
             debug_mask: match text("PVMDDEBUG")? {
                 None => 0,
@@ -249,6 +253,16 @@ fn vmid() -> Result<Option<String>, SettingError> {
         )),
         _ => Ok(vmid),
     }
+}
+
+/// `PVM_HOSTS_FROM`.
+///
+/// # Errors
+///
+/// A value that names nothing.
+pub fn hosts_from() -> Result<HostsFrom, SettingError> {
+    let Some(system) = text("PVM_HOSTS_FROM")? else { return Ok(HostsFrom::default()) };
+    system.parse().map_err(|reason: String| error("PVM_HOSTS_FROM", &system, reason))
 }
 
 fn log_filter() -> Result<Option<String>, SettingError> {

@@ -6,7 +6,8 @@
 //!        ◀  ready line  ◀ stdout
 //! ```
 //!
-//! The launcher ends with the ready line; the daemon leaves the session and lives on.
+//! The launcher ends with the ready line; the daemon leaves the session and lives on. A batch system's launcher (`srun`) is
+//! attached instead: it stays until the daemon ends, since the batch system kills what a step leaves behind.
 
 use crate::io::family;
 use crate::io::settings::Settings;
@@ -17,10 +18,10 @@ use pvm_wire::limits::SLAVE_CONFIG_MAX;
 use pvm_wire::slave::{Fingerprint, HostedLine, ReadyLine, SlaveConfig, SlaveConfigError};
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 /// The launcher: reads the configuration, starts the daemon, passes its answer on.
-pub fn launch(again: &[OsString]) -> anyhow::Result<()> {
+pub fn launch(again: &[OsString], attached: bool) -> anyhow::Result<()> {
     let line = read_line()?;
     let config = match SlaveConfig::from_line(&line) {
         Ok(config) => config,
@@ -31,19 +32,29 @@ pub fn launch(again: &[OsString]) -> anyhow::Result<()> {
         }
     };
     let mut command = daemon(again)?;
-    command.arg("--slave-daemon").stdin(Stdio::piped());
+    command.arg("--slave-daemon").args(attached.then_some("--attached")).stdin(Stdio::piped());
     match &config.vmid {
         Some(vmid) => command.env("PVM_VMID", vmid),
         None => command.env_remove("PVM_VMID"),
     };
-    pass_on(command, &line, |answer| ReadyLine::parse(answer).is_some())
+    let mut daemon = pass_on(command, &line, |answer| ReadyLine::parse(answer).is_some())?;
+    if attached {
+        daemon.wait()?;
+    }
+    Ok(())
 }
 
 /// The launcher for a hoster: there is nothing to read. `PVM_VMID` is the hoster's business, as in PVM.
 pub fn launch_hosted(again: &[OsString], authority: Fingerprint) -> anyhow::Result<()> {
     let mut command = daemon(again)?;
     command.arg("--hosted-daemon").arg(authority.to_string()).stdin(Stdio::null());
-    pass_on(command, "", |answer| HostedLine::parse(answer).is_some())
+    pass_on(command, "", |answer| HostedLine::parse(answer).is_some()).map(drop)
+}
+
+/// An attached daemon's launcher may be killed alone: the daemon then gets the signal by which daemons end.
+pub fn end_with_launcher() -> anyhow::Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))
+        .context("cannot ask for a signal at the launcher's end")
 }
 
 fn daemon(again: &[OsString]) -> anyhow::Result<Command> {
@@ -55,7 +66,7 @@ fn daemon(again: &[OsString]) -> anyhow::Result<Command> {
 }
 
 /// Starts the daemon, tells it what it is to know, and passes its answer on.
-fn pass_on(mut command: Command, line: &str, is_answer: impl Fn(&str) -> bool) -> anyhow::Result<()> {
+fn pass_on(mut command: Command, line: &str, is_answer: impl Fn(&str) -> bool) -> anyhow::Result<Child> {
     let mut child =
         command.spawn().with_context(|| format!("cannot run {}", command.get_program().display()))?;
     if let Some(mut stdin) = child.stdin.take() {
@@ -69,7 +80,8 @@ fn pass_on(mut command: Command, line: &str, is_answer: impl Fn(&str) -> bool) -
     if !is_answer(answer.trim_end()) {
         bail!("the daemon did not start ({})", child.wait()?);
     }
-    print_line(answer.trim_end())
+    print_line(answer.trim_end())?;
+    Ok(child)
 }
 
 /// The configuration of a slave's daemon, from its standard input.

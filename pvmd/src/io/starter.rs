@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, Command};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{RwLock, Semaphore, mpsc};
 use tokio::task::AbortHandle;
 use tracing::{info, warn};
 
@@ -28,6 +28,25 @@ const CHATTER_MAX: u64 = 256 * 1024;
 const COMPLAINT_MAX: usize = 2000;
 /// How long ssh may take to end once the daemon is up.
 const PARTING: Duration = Duration::from_secs(2);
+
+/// A step of one task beside all others of the job, with all that the job has on its host.
+const SRUN: [&str; 7] =
+    ["srun", "--nodes=1", "--ntasks=1", "--ntasks-per-node=1", "--overlap", "--mpi=none", "--quiet"];
+/// Variables that say where this daemon's machine is, and those by which `srun` would divide a host or change output.
+const NOT_PASSED_ON: [&str; 9] = [
+    "PVM_TMP",
+    "PVM_VMID",
+    "PVMHOSTFILE",
+    "PVM_HOSTS_FROM",
+    "SLURM_CPUS_PER_TASK",
+    "SRUN_CPUS_PER_TASK",
+    "SLURM_LABELIO",
+    "SLURM_DISTRIBUTION",
+    "SLURM_CPU_BIND",
+];
+
+/// The daemon's command on other hosts, unless something else is set.
+pub const DAEMON: &str = "pvmd";
 
 type Failure = (PvmError, String);
 
@@ -41,6 +60,8 @@ pub struct Starter {
     limits: Limits,
     places: Arc<Semaphore>,
     running: HashMap<HostIndex, AbortHandle>,
+    /// Held for reading by each launcher that stays as long as its daemon.
+    attached: Arc<RwLock<()>>,
     input: mpsc::Sender<Input>,
 }
 
@@ -61,6 +82,7 @@ impl Starter {
             limits,
             places,
             running: HashMap::new(),
+            attached: Arc::default(),
             input,
         }
     }
@@ -113,6 +135,11 @@ impl Starter {
         }
     }
 
+    /// Waits for the launchers of daemons that have ended: a batch system reports a launcher that is killed.
+    pub async fn wait_for_launchers(&self) {
+        let _ = tokio::time::timeout(PARTING, self.attached.write()).await;
+    }
+
     fn job(&self, index: HostIndex, spec: &HostSpec, address: IpAddr) -> Result<Job, Failure> {
         if let Some(option) = &spec.options.start_options {
             let reason =
@@ -121,9 +148,10 @@ impl Starter {
         }
         let config = self.config(index, spec, address)?;
         let line = config.to_line().map_err(|error| (PvmError::DSysErr, error.to_string()))?;
-        let local = spec.options.via == Some(Via::Local);
-        let command = if local { self.again.clone() } else { self.remote_command(spec) };
-        Ok(Job { command, line, limits: self.limits, timeout: self.settings.start_timeout })
+        let via = spec.options.via.unwrap_or_default();
+        let command = self.command(via, spec);
+        let attached = via.is_of_batch_system().then(|| self.attached.clone());
+        Ok(Job { attached, command, line, limits: self.limits, timeout: self.settings.start_timeout })
     }
 
     /// What the new daemon is told, secrets included.
@@ -164,18 +192,37 @@ impl Starter {
         Some(own.map_or_else(|| name.clone(), |own| format!("{own}.{name}")))
     }
 
-    fn remote_command(&self, spec: &HostSpec) -> Vec<OsString> {
+    /// What runs a daemon on that host, up to the daemon's own arguments.
+    fn command(&self, via: Via, spec: &HostSpec) -> Vec<OsString> {
         let options = &spec.options;
-        let login = options.login.iter().flat_map(|login| ["-l".to_owned(), login.clone()]);
-        let target = options.address.clone().unwrap_or_else(|| spec.name.clone());
-        let daemon = options.daemon.clone().unwrap_or_else(|| self.settings.daemon.clone());
-        let words = self.settings.rsh.iter().cloned().chain(login).chain([target, daemon]);
-        words.map(OsString::from).collect()
+        let words = |words: &[&str]| words.iter().map(Into::into).collect::<Vec<OsString>>();
+        let mut command = match via {
+            Via::Local => return self.again.clone(),
+            Via::Ssh => {
+                let login = options.login.iter().flat_map(|login| ["-l", login]);
+                let rsh = self.settings.rsh.iter().map(String::as_str).chain(login);
+                rsh.chain([options.address.as_ref().unwrap_or(&spec.name).as_str()]).map(Into::into).collect()
+            }
+            Via::Srun => {
+                words(&SRUN).into_iter().chain([format!("--nodelist={}", spec.name).into()]).collect()
+            }
+            Via::Blaunch => words(&["blaunch", &spec.name]),
+            Via::Qrsh => words(&["qrsh", "-inherit", &spec.name]),
+        };
+        match options.daemon.as_ref().or(self.settings.daemon.as_ref()) {
+            Some(daemon) => command.push(daemon.into()),
+            // Hosts of a batch system have the same files as this one.
+            None if via.is_of_batch_system() => command.extend(self.again.iter().cloned()),
+            None => command.push(DAEMON.into()),
+        }
+        command
     }
 }
 
 /// One daemon to start.
 struct Job {
+    /// Given if the launcher stays as long as the daemon.
+    attached: Option<Arc<RwLock<()>>>,
     command: Vec<OsString>,
     /// Its configuration, secrets included: goes through standard input only.
     line: String,
@@ -219,7 +266,10 @@ impl Job {
         }
         let Some(ready) = ready else { return Err(refusal(child, complaint, &chatter, &program).await) };
         tokio::spawn(async move {
-            if tokio::time::timeout(PARTING, child.wait()).await.is_err() {
+            if let Some(attached) = self.attached {
+                let _held = attached.read_owned().await;
+                let _ = child.wait().await;
+            } else if tokio::time::timeout(PARTING, child.wait()).await.is_err() {
                 warn!(program, "does not end although the daemon is up: killed");
             }
         });
@@ -228,14 +278,16 @@ impl Job {
 
     fn spawn(&self) -> io::Result<Child> {
         let (program, args) = self.command.split_first().ok_or(io::ErrorKind::NotFound)?;
-        Command::new(program)
-            .args(args)
-            .arg("--slave")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
+        let mut command = Command::new(program);
+        command.args(args).arg("--slave");
+        if self.attached.is_some() {
+            command.arg("--attached");
+            // What is set for this daemon is not meant for that one, which may get all of the environment.
+            for variable in NOT_PASSED_ON {
+                command.env_remove(variable);
+            }
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true).spawn()
     }
 }
 

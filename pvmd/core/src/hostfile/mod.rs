@@ -1,6 +1,7 @@
 //! PVM's hostfile: which hosts make up a virtual machine, and how each is started.
 
 mod foreign;
+pub mod nodelist;
 mod parse;
 mod repeats;
 
@@ -17,6 +18,33 @@ pub enum Via {
     Ssh,
     /// As one more daemon on this machine, under a host name of its own.
     Local,
+    /// By Slurm's `srun`, as a step of the job in which the master runs.
+    Srun,
+    /// By LSF's `blaunch`.
+    Blaunch,
+    /// By Grid Engine's `qrsh -inherit`.
+    Qrsh,
+}
+
+impl Via {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Ssh, Self::Local, Self::Srun, Self::Blaunch, Self::Qrsh];
+
+    /// Its name in a hostfile.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ssh => "ssh",
+            Self::Local => "local",
+            Self::Srun => "srun",
+            Self::Blaunch => "blaunch",
+            Self::Qrsh => "qrsh",
+        }
+    }
+
+    /// Whether the launcher belongs to a batch system: it ends all that it has started when it ends.
+    pub fn is_of_batch_system(self) -> bool {
+        matches!(self, Self::Srun | Self::Blaunch | Self::Qrsh)
+    }
 }
 
 /// Who can get at the network between a host and others.
@@ -131,10 +159,7 @@ impl Hostfile {
 
 impl fmt::Display for Via {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Ssh => "ssh",
-            Self::Local => "local",
-        })
+        f.write_str(self.name())
     }
 }
 

@@ -273,11 +273,10 @@ fn slice(value: &str) -> Result<u32, String> {
 }
 
 fn via(value: &str) -> Result<Via, String> {
-    match value {
-        "ssh" => Ok(Via::Ssh),
-        "local" => Ok(Via::Local),
-        _ => Err(format!("`via={}`: hosts are started via `ssh` or `local`", shortened(value))),
-    }
+    Via::ALL.into_iter().find(|via| via.name() == value).ok_or_else(|| {
+        let known = Via::ALL.map(Via::name).join(", ");
+        format!("`via={}`: a host is started via one of {known}", shortened(value))
+    })
 }
 
 fn policy(value: &str) -> Result<Policy, String> {
