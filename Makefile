@@ -85,6 +85,7 @@ check:
 
 docs:
 	$(CARGO) run --locked -p pvm-docs -- compatibility
+	$(CARGO) run --locked -p pvm-docs -- constants
 	$(CARGO) run --locked -p pvm-docs -- measurements
 
 check-install:

@@ -5,8 +5,9 @@ use crate::lab::{Lab, Programs};
 use crate::part::{Effort, Part, Session};
 use crate::parts;
 use crate::report::{Computer, Findings, Found};
+use crate::tune::Tune;
 use anyhow::{Context, Result, ensure};
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use pvm_tests::install::{Installation, target, workspace};
 use pvm_tests::peers;
@@ -38,8 +39,17 @@ pub struct Cli {
     #[arg(long)]
     list: bool,
     /// Given by cargo
-    #[arg(long, hide = true)]
+    #[arg(long, hide = true, global = true)]
     bench: bool,
+    #[command(subcommand)]
+    command: Option<Action>,
+}
+
+/// Anything else than measuring side by side.
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Compare values of a tuned constant (docs/constants.md): build the product for each, and run the constant's part
+    Tune(Tune),
 }
 
 const EXAMPLES: &str = "\
@@ -49,6 +59,7 @@ Examples:
   cargo bench -p benches -- latency bandwidth --rounds 15
   cargo bench -p benches -- --prefix /opt/pvm rate         what is installed there
   cargo bench -p benches -- coscheduling --rounds 2        programs that share hosts, about ten minutes
+  cargo bench -p benches -- tune RING_TURN 8 256           values of a constant of docs/constants.md
 
 A ratio ours:X is our median over that of X. How to read the rest: docs/benchmarks.md.";
 
@@ -68,6 +79,9 @@ pub fn run(cli: &Cli, programs: Programs) -> Result<()> {
             println!("{name:<12} {what}");
         }
         return Ok(());
+    }
+    if let Some(Action::Tune(tune)) = &cli.command {
+        return tune.run(programs, session);
     }
     let machine = Computer::here();
     let ours = if let Some(prefix) = &cli.prefix {
@@ -101,8 +115,7 @@ pub fn run(cli: &Cli, programs: Programs) -> Result<()> {
 
 impl Cli {
     fn effort(&self) -> Effort {
-        let (rounds, seconds) = if self.quick { (3, 0.004) } else { (7, 0.02) };
-        Effort { rounds: self.rounds.map_or(rounds, usize::from), seconds }
+        Effort::of(self.rounds, self.quick)
     }
 }
 

@@ -155,6 +155,24 @@ impl Lab {
         Ok(Self { ours, original, remote, uneven, has_mpi, rust: programs.rust.to_owned(), folder })
     }
 
+    /// Starts ours alone.
+    pub fn alone(ours: &Installation, programs: Programs, needs: Needs) -> Result<Self> {
+        let folder = TempDir::with_prefix("pvm-bench-")?;
+        let remote = if needs.hosts { Remote::open(ours, None, folder.path())? } else { None };
+        let uneven =
+            if needs.uneven { Uneven::open(ours, None, programs.makespan, folder.path())? } else { None };
+        let ours = Side::start(ours, &folder.path().join("ours"), None, "")?;
+        Ok(Self {
+            ours,
+            original: None,
+            remote,
+            uneven,
+            has_mpi: false,
+            rust: programs.rust.to_owned(),
+            folder,
+        })
+    }
+
     /// The program for our Rust interface, as a task of our machine.
     pub fn rust(&self, way: Way, job: Job, ask: Ask) -> Command {
         self.ours.run(&self.rust, way, job, ask)

@@ -8,6 +8,7 @@
 //! - [`lab`]: who is compared, ready to be run, and [`remote`], on hosts with a network, and [`uneven`], on hosts of unequal speed; [`program`]: running one and reading its results.
 //! - [`coscheduling`]: programs that share hosts, which is no comparison side by side.
 //! - [`stats`], [`report`]: from rounds to tables, plots and JSON; [`cli`]: the command line.
+//! - [`tune`]: values of one of this product's constants side by side.
 #![forbid(unsafe_code)]
 
 pub mod cli;
@@ -19,4 +20,5 @@ pub mod program;
 pub mod remote;
 pub mod report;
 pub mod stats;
+pub mod tune;
 pub mod uneven;

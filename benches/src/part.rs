@@ -101,6 +101,14 @@ pub struct Effort {
     pub seconds: f64,
 }
 
+impl Effort {
+    /// Seven rounds, or three short ones, unless another number is given.
+    pub fn of(rounds: Option<u16>, quick: bool) -> Self {
+        let (usual, seconds) = if quick { (3, 0.004) } else { (7, 0.02) };
+        Self { rounds: rounds.map_or(usual, usize::from), seconds }
+    }
+}
+
 /// A run of the benchmark.
 #[derive(Debug)]
 pub struct Session {

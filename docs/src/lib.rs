@@ -3,10 +3,11 @@
 //!
 //! `docs/functions/*.toml` says what each function does and where it differs from PVM 3.4; C prototypes come from
 //! `pvm3.h`, options of commands from their command lines, settings and the hostfile from the pages in `docs`, measured values from
-//! `docs/measurements/*.toml`.
+//! `docs/measurements/*.toml`, tuned constants from the table in `wire/src/tuned.rs`.
 #![forbid(unsafe_code)]
 
 pub mod commands;
+pub mod constants;
 pub mod functions;
 pub mod header;
 pub mod markup;

@@ -1,4 +1,5 @@
-//! `pvm-docs man FOLDER` writes the manual pages; `pvm-docs compatibility` and `pvm-docs measurements` update tables in `docs`.
+//! `pvm-docs man FOLDER` writes the manual pages; `pvm-docs compatibility`, `pvm-docs constants` and `pvm-docs measurements` update tables in
+//! `docs`.
 #![forbid(unsafe_code)]
 
 use anyhow::Context;
@@ -22,6 +23,8 @@ enum Command {
     },
     /// Update the function tables of docs/compatibility.md
     Compatibility,
+    /// Update the tables of docs/constants.md
+    Constants,
     /// Update the tables of measurements in the pages of docs
     Measurements,
 }
@@ -33,6 +36,9 @@ fn main() -> anyhow::Result<()> {
         Command::Compatibility => {
             let text = pvm_docs::table::compatibility(&root)?;
             write(&root.join(pvm_docs::table::PAGE), &text)
+        }
+        Command::Constants => {
+            write(&root.join(pvm_docs::constants::PAGE), &pvm_docs::constants::constants(&root)?)
         }
         Command::Measurements => {
             let pages = pvm_docs::measurements::pages(&root)?;

@@ -86,6 +86,18 @@ pub fn pages(root: &Path) -> anyhow::Result<Vec<(String, String)>> {
     Ok(pages)
 }
 
+/// The page, in `docs`, on which each table is.
+pub fn places(root: &Path) -> anyhow::Result<BTreeMap<String, String>> {
+    let mut places = BTreeMap::new();
+    for path in files(&root.join("docs"), "md")? {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let text = crate::read(root, &format!("docs/{name}"))?;
+        let marks = text.split("<!-- measured: ").skip(1).filter_map(|mark| mark.split_once(" -->"));
+        places.extend(marks.map(|(id, _)| (id.to_owned(), name.clone())));
+    }
+    Ok(places)
+}
+
 /// The text of each table.
 fn load(root: &Path) -> anyhow::Result<BTreeMap<String, String>> {
     let mut texts = BTreeMap::new();

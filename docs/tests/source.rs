@@ -1,7 +1,7 @@
 //! The source of the documentation against the headers, the library, and what is generated from it.
 
 use pvm_docs::source::{Area, Page};
-use pvm_docs::{header, manual, measurements, read, root, source, table};
+use pvm_docs::{constants, header, manual, measurements, read, root, source, table};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -126,6 +126,13 @@ fn the_tables_are_up_to_date() {
         "{} is not what its source says: cargo run -p pvm-docs -- compatibility",
         table::PAGE
     );
+}
+
+#[test]
+fn the_constants_are_up_to_date() {
+    let text = constants::constants(&root()).unwrap();
+    let page = read(&root(), constants::PAGE).unwrap();
+    assert_eq!(text, page, "run `make docs`");
 }
 
 #[test]

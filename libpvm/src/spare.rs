@@ -2,13 +2,11 @@
 
 use pvm_engine::Incoming;
 use pvm_engine::Near;
+use pvm_wire::tuned::SPARE_MESSAGES;
 use pvm_wire::{Message, MessageHeader, Tid};
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
-
-/// So many a thread keeps.
-const MOST: usize = 16;
 
 thread_local! {
     // As boxes, so that taking one moves nothing.
@@ -124,7 +122,7 @@ impl Drop for Held {
         // In a thread that ends nothing is kept.
         let _ = SPARE.try_with(|spare| {
             if let Ok(mut spare) = spare.try_borrow_mut()
-                && spare.len() < MOST
+                && spare.len() < SPARE_MESSAGES
             {
                 spare.push(content);
             }

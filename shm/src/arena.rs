@@ -1,5 +1,6 @@
 //! Which parts of a segment are in use. Only its owner knows; nothing of this is in the segment itself.
 
+use pvm_wire::tuned::{BLOCK_ROTATED_LEAST, BLOCK_ROTATED_MOST, BLOCK_ROTATION, BLOCK_ROTATION_AFTER};
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 
@@ -9,14 +10,8 @@ const SMALLEST: u32 = 10;
 /// Bytes of a page, in which the system gives memory.
 const PAGE: u64 = 4096;
 
-/// Blocks of these powers of two, which a core's second-level cache holds, are used by turns if many are taken. Who writes to what
-/// another core still has in that cache has to take every line from it, at a third of the speed (6 GB/s instead of 17 for
-/// 64 KiB, Zen 4).
-const BY_TURNS: RangeInclusive<u32> = 11..=20;
-/// So many bytes are written, in all, before a block is used again: then caches of 1 MiB have forgotten it.
-const ROUND: u64 = 2 << 20;
-/// Blocks of a size that are taken before that is worth its memory.
-const MANY: u32 = 32;
+/// Blocks of these powers of two, which a core's second-level cache holds, are used in rotation if many are taken.
+const BY_TURNS: RangeInclusive<u32> = BLOCK_ROTATED_LEAST..=BLOCK_ROTATED_MOST;
 
 /// A block that is free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,7 +63,7 @@ impl Arena {
     /// All from `start` to `end`. What is used by turns is not more than `most` bytes, and a block of each size.
     pub fn new(start: u64, end: u64, most: u64) -> Self {
         let free = vec![VecDeque::new(); u64::BITS as usize];
-        let (taken, round) = ([0; u64::BITS as usize], ROUND.min(most));
+        let (taken, round) = ([0; u64::BITS as usize], BLOCK_ROTATION.min(most));
         Self { end, fresh: start, free, taken, round, used: 0, warm: 0, clock: 0 }
     }
 
@@ -127,7 +122,7 @@ impl Arena {
     fn take_in_turn(&mut self, order: u32) -> Option<Free> {
         let taken = &mut self.taken[order as usize];
         *taken = taken.saturating_add(1);
-        if *taken <= MANY {
+        if *taken <= BLOCK_ROTATION_AFTER {
             return None;
         }
         let free = &mut self.free[order as usize];
@@ -200,7 +195,7 @@ mod tests {
 
     #[test]
     fn what_was_freed_last_is_used_next() {
-        let mut arena = Arena::new(4096, 1 << 20, ROUND);
+        let mut arena = Arena::new(4096, 1 << 20, BLOCK_ROTATION);
         let (first, second) = (arena.take(4096).unwrap(), arena.take(4096).unwrap());
         arena.give(first, 12);
         arena.give(second, 12);
@@ -209,7 +204,12 @@ mod tests {
 
     #[test]
     fn where_much_is_taken_what_was_freed_first_is_used_next() {
-        for (length, most) in [(16_000, ROUND), (65_600, ROUND), (300_000, ROUND), (65_600, ROUND / 4)] {
+        for (length, most) in [
+            (16_000, BLOCK_ROTATION),
+            (65_600, BLOCK_ROTATION),
+            (300_000, BLOCK_ROTATION),
+            (65_600, BLOCK_ROTATION / 4),
+        ] {
             let mut arena = Arena::new(4096, 1 << 34, most);
             let (mut last, extent) = (BTreeMap::new(), extent_of(length));
             for round in 0..10_000_u64 {
@@ -224,15 +224,15 @@ mod tests {
             assert!(last.len() as u64 * extent < most + 2 * extent);
         }
         // Of all sizes together.
-        let mut arena = Arena::new(4096, 1 << 34, ROUND);
+        let mut arena = Arena::new(4096, 1 << 34, BLOCK_ROTATION);
         for round in 0..10_000_u64 {
             let order = 11 + (round % 10) as u32;
             let taken = arena.take(1 << order).unwrap();
             arena.give(taken, order);
         }
-        assert!((ROUND..ROUND + (1 << 22)).contains(&arena.warm()), "{}", arena.warm());
-        let mut arena = Arena::new(4096, 1 << 34, ROUND);
-        for _ in 0..MANY {
+        assert!((BLOCK_ROTATION..BLOCK_ROTATION + (1 << 22)).contains(&arena.warm()), "{}", arena.warm());
+        let mut arena = Arena::new(4096, 1 << 34, BLOCK_ROTATION);
+        for _ in 0..BLOCK_ROTATION_AFTER {
             let taken = arena.take(65_600).unwrap();
             assert_eq!(taken.at, 1 << 17, "who takes few keeps little");
             arena.give(taken, 17);
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn what_was_freed_first_goes_cold_first() {
-        let mut arena = Arena::new(4096, 1 << 20, ROUND);
+        let mut arena = Arena::new(4096, 1 << 20, BLOCK_ROTATION);
         let (first, second) = (arena.take(4096).unwrap(), arena.take(40_000).unwrap());
         assert_eq!((first.touched, second.touched, arena.used()), (4096, 40_960, 45_056));
         arena.give(first, 12);
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn memory_that_a_block_has_had_is_counted_while_it_is_used_again() {
-        let mut arena = Arena::new(0, 1 << 20, ROUND);
+        let mut arena = Arena::new(0, 1 << 20, BLOCK_ROTATION);
         let long = arena.take(60_000).unwrap();
         arena.give(long, 16);
         let short = arena.take(35_000).unwrap();
@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn all_of_it_can_be_used_again_as_one() {
-        let mut arena = Arena::new(4096, 1 << 20, ROUND);
+        let mut arena = Arena::new(4096, 1 << 20, BLOCK_ROTATION);
         let blocks: Vec<Taken> = std::iter::from_fn(|| arena.take(1)).collect();
         assert_eq!(blocks.len(), (1 << 10) - 4);
         assert_eq!(arena.take(1 << 19), None);
@@ -283,12 +283,12 @@ mod tests {
         assert_eq!([1, 1024, 1025, 1 << 32].map(order_of), [10, 10, 11, 32]);
         assert_eq!(order_of(u64::MAX), 64);
         assert_eq!([1, 1025, 4097, 5 << 20].map(extent_of), [1024, 2048, 8192, 5 << 20]);
-        assert_eq!(Arena::new(0, 1 << 20, ROUND).take(u64::MAX), None);
+        assert_eq!(Arena::new(0, 1 << 20, BLOCK_ROTATION).take(u64::MAX), None);
     }
 
     #[test]
     fn no_two_blocks_overlap() {
-        let mut arena = Arena::new(4096, 1 << 22, ROUND);
+        let mut arena = Arena::new(4096, 1 << 22, BLOCK_ROTATION);
         let (mut used, mut seed): (BTreeMap<u64, (u32, u64)>, u64) = (BTreeMap::new(), 1);
         for _ in 0..20_000 {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -3,10 +3,8 @@
 use crate::memory::Memory;
 use crate::store::Block;
 use pvm_wire::Tid;
+use pvm_wire::tuned::RECLAIM_LOOKS;
 use std::sync::Arc;
-
-/// Deliveries that are looked at whenever a block is taken or sent: more than are made, so that none stays long.
-const LOOKS: usize = 4;
 
 /// A block on its way to one receiver.
 #[derive(Debug)]
@@ -54,7 +52,7 @@ impl Deliveries {
         if let Some(last) = self.under_way.len().checked_sub(1) {
             self.end_if_taken(last, memory);
         }
-        for _ in 0..LOOKS.min(self.under_way.len()) {
+        for _ in 0..RECLAIM_LOOKS.min(self.under_way.len()) {
             if self.look >= self.under_way.len() {
                 self.look = 0;
             }

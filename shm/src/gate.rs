@@ -7,6 +7,7 @@
 use crate::mapping::Mapping;
 use crate::memory::Memory;
 use crate::wait::{Kind, SpinThenPark};
+use pvm_wire::tuned::GATE_POLLS;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -25,9 +26,6 @@ const COUNT: u32 = (1 << 12) - 1;
 const ROUND: u32 = COUNT + 1;
 /// The number of the round. It is never 0, so that memory which holds nothing is no gate.
 const ROUNDS: u32 = (ABSENT - 1) & !COUNT;
-
-/// Polls between two yields, if there is a processor for each task.
-const POLLS: u32 = 64;
 
 /// What an arrival means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,7 +123,7 @@ impl Gate {
     /// The gate of `size` tasks at a place that its owner has told. A task is woken there in `wake_time`.
     pub fn new(memory: Arc<Mapping>, at: u64, size: u32, wake_time: Duration) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let polls = if size as usize <= cores { POLLS } else { 1 };
+        let polls = if size as usize <= cores { GATE_POLLS } else { 1 };
         Self { memory, at, size, polls, wait: Arc::new(SpinThenPark::new(wake_time)) }
     }
 

@@ -13,6 +13,7 @@ use crate::memory::{HEAD, LINE, Memory};
 use pvm_wire::MessageHeader;
 use pvm_wire::held::KEPT;
 use pvm_wire::limits::MESSAGE_MAX;
+use pvm_wire::tuned::{RING_CHUNK_LINES, RING_FIRST_CHUNK_LINES, RING_NEAR_LINES, RING_SHORT_LINES};
 use std::collections::VecDeque;
 
 /// The longest body that lies in the ring itself, bytes: 2 KiB of elements, and what they are.
@@ -20,15 +21,6 @@ pub const INLINE_MAX: usize = KEPT;
 
 /// The last line has no room left.
 const _: () = assert!((INLINE_MAX as u64 + BODY).is_multiple_of(LINE));
-
-/// Lines of a ring's first chunk, and of all others.
-const FIRST_LINES: u32 = 16;
-const CHUNK_LINES: u32 = 128;
-/// Who is read at once goes back to the other chunk after so many lines, if its messages are short: so all that two tasks say to each
-/// other stays in the first cache.
-const NEAR_LINES: u32 = 64;
-/// Lines of a message of 1 KiB.
-const SHORT_LINES: u32 = 17;
 
 /// Where in a record the body begins, and how much of it the first line has.
 const BODY: u64 = HEAD as u64 + 4;
@@ -42,9 +34,9 @@ const LINK: u32 = 3;
 const LEAVE: u32 = 4;
 
 /// Bytes of a ring's first chunk, and of all others.
-pub const FIRST_CHUNK: u64 = FIRST_LINES as u64 * LINE;
+pub const FIRST_CHUNK: u64 = RING_FIRST_CHUNK_LINES as u64 * LINE;
 /// See [`FIRST_CHUNK`].
-pub const CHUNK: u64 = CHUNK_LINES as u64 * LINE;
+pub const CHUNK: u64 = RING_CHUNK_LINES as u64 * LINE;
 
 /// Where a message's body is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -198,7 +190,7 @@ pub struct Writer {
 impl Writer {
     /// A ring whose first chunk is these [`FIRST_CHUNK`] bytes. Its place is what the [`Reader`] has to know.
     pub fn new(memory: &impl Memory, at: u64) -> Self {
-        let chunk = Chunk::new(at, FIRST_LINES);
+        let chunk = Chunk::new(at, RING_FIRST_CHUNK_LINES);
         begin(memory, &chunk);
         Self { chunk, before: VecDeque::new(), next: 1, number: 1, link: None }
     }
@@ -352,7 +344,8 @@ impl Writer {
     /// Whether so many lines have room where it is not better to turn back before.
     #[inline]
     fn is_near(&self, lines: u32) -> bool {
-        let end = if lines <= SHORT_LINES { self.chunk.lines.min(NEAR_LINES) } else { self.chunk.lines };
+        let end =
+            if lines <= RING_SHORT_LINES { self.chunk.lines.min(RING_NEAR_LINES) } else { self.chunk.lines };
         self.next + lines < end
     }
 
@@ -369,7 +362,7 @@ impl Writer {
             chunk
         } else {
             let Some(at) = more() else { return false };
-            Chunk::new(at, CHUNK_LINES)
+            Chunk::new(at, RING_CHUNK_LINES)
         };
         begin(memory, &chunk);
         let head = Head { kind: LINK, length: chunk.lines, places: [chunk.at, 0], ..Head::default() };
@@ -396,7 +389,7 @@ fn begin(memory: &impl Memory, chunk: &Chunk) {
 }
 
 fn can_be_reused(memory: &impl Memory, chunk: &Chunk) -> bool {
-    chunk.lines == CHUNK_LINES && is_left(memory, chunk)
+    chunk.lines == RING_CHUNK_LINES && is_left(memory, chunk)
 }
 
 fn is_left(memory: &impl Memory, chunk: &Chunk) -> bool {
@@ -425,7 +418,7 @@ impl Reader {
     /// A ring whose first chunk is there; `None` if it cannot be.
     pub fn new(memory: &impl Memory, at: u64) -> Option<Self> {
         let fits = at.is_multiple_of(LINE) && memory.has(at, FIRST_CHUNK);
-        fits.then_some(Self { at, lines: FIRST_LINES, next: 1, number: 1 })
+        fits.then_some(Self { at, lines: RING_FIRST_CHUNK_LINES, next: 1, number: 1 })
     }
 
     /// A reader that never finds anything.
@@ -534,7 +527,7 @@ impl Reader {
 
     fn follow(&mut self, memory: &impl Memory, head: Head) -> Result<(), Broken> {
         let (at, lines) = (head.places[0], head.length);
-        if lines != CHUNK_LINES || !at.is_multiple_of(LINE) || !memory.has(at, CHUNK) {
+        if lines != RING_CHUNK_LINES || !at.is_multiple_of(LINE) || !memory.has(at, CHUNK) {
             return Err(Broken);
         }
         memory.store(self.at, 1);

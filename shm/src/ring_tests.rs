@@ -236,7 +236,7 @@ fn who_is_read_at_once_uses_the_first_halves_of_two_chunks() {
             assert_eq!((found.header.tag, found.length), (tag, length));
             let place = found.at.saturating_sub(FIRST_CHUNK) % CHUNK;
             assert!(
-                tag < 300 || place + length as u64 <= u64::from(NEAR_LINES) * LINE,
+                tag < 300 || place + length as u64 <= u64::from(RING_NEAR_LINES) * LINE,
                 "message {tag} at {place}"
             );
             reader.pass(memory, &found);

@@ -5,14 +5,10 @@
 //! gets the processor back soon; a program that computes keeps it for far longer than waking takes. So yields that took long become rare.
 
 use pvm_sched::coscheduling::TwoPhase;
+use pvm_wire::tuned::{YIELD_BACKOFF_MAX, YIELD_LONG};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-
-/// A wait with yields that took this long has given the processor to a program that computes.
-const LONG: Duration = Duration::from_millis(1);
-/// The most waits without yields after that.
-const MOST: u32 = 255;
 
 /// What one kind of wait has of its own. All other rules are the same for all.
 #[derive(Clone, Copy, Debug)]
@@ -204,7 +200,7 @@ impl YieldBackoff {
     /// A wait with yields took this long.
     fn took(&self, time: Duration) {
         let last = self.last.load(Ordering::Relaxed);
-        let last = if time < LONG { last / 2 } else { (last * 2 + 1).min(MOST) };
+        let last = if time < YIELD_LONG { last / 2 } else { (last * 2 + 1).min(YIELD_BACKOFF_MAX) };
         self.last.store(last, Ordering::Relaxed);
         self.left.store(last, Ordering::Relaxed);
     }
@@ -239,7 +235,7 @@ mod tests {
         let now = Instant::now();
         let mut spin = wait.start(Kind::YIELDING, now);
         assert_eq!(wait.next(&mut spin, now), Next::Yield);
-        wait.end(&spin, now + LONG, true);
+        wait.end(&spin, now + YIELD_LONG, true);
     }
 
     #[test]
@@ -290,9 +286,9 @@ mod tests {
     #[test]
     fn yields_that_take_long_become_rare_and_come_back() {
         let yields = YieldBackoff::default();
-        let tries = (0..100_000).filter(|_| yields.are_due()).inspect(|_| yields.took(LONG)).count();
+        let tries = (0..100_000).filter(|_| yields.are_due()).inspect(|_| yields.took(YIELD_LONG)).count();
         assert_eq!(tries, 8 + (100_000 - 255) / 256);
-        (0..8).for_each(|_| yields.took(LONG / 2));
+        (0..8).for_each(|_| yields.took(YIELD_LONG / 2));
         assert!(yields.are_due() && yields.are_due());
     }
 

@@ -5,17 +5,13 @@
 //! an array of `malloc`'s and a message behind a header lie like that. Less than that many bytes are copied by other
 //! instructions, at the same speed as the one on its good days. So what is longer is copied in pieces.
 
+use crate::tuned::{COPY_PIECE, COPY_WHOLE_FROM};
 use bytes::BufMut;
-
-/// Bytes that are copied at once.
-const PIECE: usize = 2048;
-/// From so many bytes on the C library does without the instruction, as they are more than a core's caches have, and all at once is faster.
-const WHOLE: usize = 1024 * 1024;
 
 /// The length in bytes of the pieces in which so many bytes are best copied, one behind the other.
 #[inline]
 pub fn piece(length: usize) -> usize {
-    if length < WHOLE { PIECE } else { length }
+    if length < COPY_WHOLE_FROM { COPY_PIECE } else { length }
 }
 
 /// Copies as [`slice::copy_from_slice`] does.
@@ -57,8 +53,18 @@ mod tests {
 
     #[test]
     fn all_bytes_are_copied_once() {
-        let from: Vec<u8> = (0..=WHOLE).map(|n| (n % 251) as u8).collect();
-        for length in [0, 1, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE + 7, WHOLE - 1, WHOLE, WHOLE + 1] {
+        let from: Vec<u8> = (0..=COPY_WHOLE_FROM).map(|n| (n % 251) as u8).collect();
+        for length in [
+            0,
+            1,
+            COPY_PIECE - 1,
+            COPY_PIECE,
+            COPY_PIECE + 1,
+            3 * COPY_PIECE + 7,
+            COPY_WHOLE_FROM - 1,
+            COPY_WHOLE_FROM,
+            COPY_WHOLE_FROM + 1,
+        ] {
             let from = &from[..length];
             assert_eq!(copied(from), from);
             let wide: Vec<[u8; 3]> = from.as_chunks().0.to_vec();

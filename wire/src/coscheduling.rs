@@ -9,9 +9,6 @@ pub const TEAM_VARIABLE: &str = "PVM_TEAM";
 /// Bytes of a team's name.
 pub const TEAM_NAME_MAX: usize = 64;
 
-/// Between a message to another host and the answer this many are woken: this host's daemon, that one's, its task, and both again.
-pub const FAR: u32 = 5;
-
 /// Bits of a word that are a team's number, and those that are a host's.
 const TEAM_BITS: u32 = 20;
 const HOST_BITS: u32 = 12;

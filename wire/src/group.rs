@@ -11,9 +11,6 @@ use std::ffi::OsStr;
 
 /// The context of all of it.
 pub const CONTEXT: i32 = 0x7fffc;
-/// From so many members on they agree on barriers and reduce along a tree. For fewer a message from and to each takes no
-/// longer.
-pub const TREE_FROM: usize = 9;
 /// The mailbox class under which the server's tid is found.
 pub const CLASS: &str = "pvmgs";
 

@@ -1,6 +1,7 @@
 //! A message's body as it is held in memory.
 
 use crate::copy::copied;
+use crate::tuned::RING_BODY_LINES;
 use bytes::Bytes;
 use std::fmt;
 use std::ops::{Deref, RangeBounds};
@@ -12,7 +13,7 @@ pub const SHORT: usize = 62;
 pub const LINE: usize = 32;
 
 /// Bytes of memory that a body keeps for the next one that is put there. As many as fill lines of a ring behind a head.
-pub const KEPT: usize = 32 + 33 * 64;
+pub const KEPT: usize = 32 + RING_BODY_LINES * 64;
 
 /// A body: a short one in place, without memory of its own; a longer one shared by all its copies, or in memory that is kept.
 #[derive(Clone)]

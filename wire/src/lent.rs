@@ -1,6 +1,7 @@
 //! A body that is not in the message, but in memory that its sender shares.
 
 use crate::header::{EOM, FragmentHeader, LENT, MessageHeader, SOM};
+use crate::tuned::LENT_LEAST;
 
 /// Where a lent body lies, and how its sender gets the memory back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,8 +15,8 @@ pub struct Lent {
 }
 
 impl Lent {
-    /// Bytes of the shortest body that is lent. Shorter ones are copied: then a message and its answer take a fifth less time.
-    pub const LEAST: usize = 32 * 1024;
+    /// Bytes of the shortest body that is lent. Shorter ones are copied.
+    pub const LEAST: usize = LENT_LEAST;
     /// Size on the wire, bytes.
     pub const SIZE: usize = 20;
 

@@ -37,6 +37,7 @@ pub mod slave;
 pub mod spawn;
 pub mod tid;
 pub mod timeline;
+pub mod tuned;
 pub mod upper;
 
 pub use element::{Complex32, Complex64, Element};

@@ -15,18 +15,13 @@ use bytes::{Bytes, BytesMut};
 use pvm_shm::ring::{self, IN_LINE, Place, Reader, Record, Writer};
 use pvm_shm::{Mapping, Memory, Outbox, bell};
 use pvm_wire::held::SHORT;
+use pvm_wire::tuned::{RECEIVE_POOL, RING_TURN};
 use pvm_wire::{Body, Message, MessageHeader, Tid};
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-
-/// Small bodies are copied into pieces of so much memory.
-const POOL: usize = 64 * 1024;
-
-/// Messages taken from one ring before others are looked at.
-const TURN: usize = 64;
 
 /// The way to a neighbour.
 #[derive(Debug)]
@@ -460,7 +455,7 @@ impl Neighbours {
     #[inline(always)]
     pub(super) fn next_near(&mut self, wanted: impl FnOnce(Tid, &MessageHeader) -> bool) -> Option<Near<'_>> {
         // With one neighbour it is always that one's.
-        let turn = if self.table.len() == 1 { usize::MAX } else { TURN };
+        let turn = if self.table.len() == 1 { usize::MAX } else { RING_TURN };
         let neighbour = self.table.get_mut(self.turn).filter(|neighbour| !neighbour.is_left)?;
         let reader = neighbour.reader.as_mut()?;
         let found = match reader.peek(&*neighbour.memory) {
@@ -486,7 +481,7 @@ impl Neighbours {
         let index = self.turn.min(self.table.len().checked_sub(1)?);
         let message = self.next(index, own);
         self.taken_in_turn += 1;
-        if message.is_none() || self.taken_in_turn >= TURN {
+        if message.is_none() || self.taken_in_turn >= RING_TURN {
             self.taken_in_turn = 0;
             self.turn = if index + 1 < self.table.len() { index + 1 } else { 0 };
         }
@@ -555,7 +550,7 @@ impl Neighbours {
 
 /// Messages to be taken from one ring in a turn.
 pub(super) fn turn(to_the_end: bool) -> usize {
-    if to_the_end { usize::MAX } else { TURN }
+    if to_the_end { usize::MAX } else { RING_TURN }
 }
 
 #[cold]
@@ -577,7 +572,7 @@ fn copy(pool: &mut BytesMut, memory: &impl Memory, at: u64, length: usize) -> Bo
         return Body::Short(length as u8, held);
     }
     if pool.capacity() - pool.len() < length {
-        pool.reserve(POOL);
+        pool.reserve(RECEIVE_POOL);
     }
     pool.resize(length, 0);
     memory.read(at, pool);

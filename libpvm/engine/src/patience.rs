@@ -7,21 +7,17 @@
 use pvm_shm::ring::{Reader, call_record};
 use pvm_shm::wait::{Kind, SpinThenPark, is_only_processor};
 use pvm_shm::{Mapping, Memory};
-use pvm_wire::coscheduling::FAR;
+use pvm_wire::tuned::{ANSWER_TIME, POLLED_SOCKETS_MAX, REMOTE_WAKINGS, RING_POLLS};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// A neighbour that runs has answered by then; one that has not may wait for this processor.
-const ANSWER: Duration = Duration::from_micros(2);
 /// Waiting for a neighbour pays also where other programs compute.
-const NEAR: Kind = Kind { before_yields: ANSWER, unyielding: Some(1) };
+const NEAR: Kind = Kind { before_yields: ANSWER_TIME, unyielding: Some(1) };
 /// Where they do, a task waits for a long message on a direct route no longer than for a neighbour.
-const ROUTE: Kind = Kind { before_yields: ANSWER, unyielding: Some(FAR) };
-/// Looks at a ring between two looks at the clock.
-const LOOKS: usize = 128;
+const ROUTE: Kind = Kind { before_yields: ANSWER_TIME, unyielding: Some(REMOTE_WAKINGS) };
 /// On which way the last message has come: on the same the next may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -33,9 +29,6 @@ pub(super) enum Way {
     /// From one of another host, by the daemon.
     Daemon,
 }
-
-/// A look at more sockets takes too long.
-const SOCKETS: usize = 16;
 
 /// Where the next record of a neighbour will be.
 #[derive(Debug)]
@@ -85,7 +78,7 @@ impl Spinner {
         rings: impl Iterator<Item = (Arc<Mapping>, Reader)>,
         sockets: &[Arc<OwnedFd>],
     ) -> Self {
-        let sockets = if sockets.len() > SOCKETS { Vec::new() } else { sockets.to_vec() };
+        let sockets = if sockets.len() > POLLED_SOCKETS_MAX { Vec::new() } else { sockets.to_vec() };
         let cursor = |(memory, reader): (Arc<Mapping>, Reader)| {
             let (at, number) = reader.awaited();
             Cursor { memory, at: at.into(), number: number.into() }
@@ -102,7 +95,7 @@ impl Spinner {
     /// What it takes to wake a task.
     pub(super) fn set_wake_time(&self, time: Duration) {
         self.budget.near.set_wake_time(time);
-        self.budget.far.set_wake_time(time * FAR);
+        self.budget.far.set_wake_time(time * REMOTE_WAKINGS);
     }
 
     /// A message has come that way: the next may, too.
@@ -160,7 +153,7 @@ impl Spinner {
 
     /// Looks at all rings between two looks at the clock: a look at many takes long.
     fn looks(&self) -> usize {
-        LOOKS.checked_div(self.cursors.len()).unwrap_or(0).max(1)
+        RING_POLLS.checked_div(self.cursors.len()).unwrap_or(0).max(1)
     }
 
     /// Whether something may have come at the descriptors; asked once after each sleep.
@@ -274,7 +267,7 @@ mod tests {
         spinner.set_wake_time(Duration::from_secs(1));
         assert!(spinner.spin(None) && spinner.is_sleep_over());
         // A look at so many would take longer than it saves.
-        let many = Spinner::default().renew(std::iter::empty(), &vec![ours; SOCKETS + 1]);
+        let many = Spinner::default().renew(std::iter::empty(), &vec![ours; POLLED_SOCKETS_MAX + 1]);
         many.set_wake_time(Duration::from_secs(1));
         assert!(!many.spin(None));
     }

@@ -13,16 +13,11 @@ use pvm_wire::body::{BodyError, BodyReader, BodyWriter};
 use pvm_wire::calls::sharing::{Meet, Share};
 use pvm_wire::calls::turns::Spin;
 use pvm_wire::codes::{CONTEXT_TC, Tcx};
+use pvm_wire::tuned::{ROOM_NAP, SOCKETS_EVERY};
 use pvm_wire::{Body, Message, MessageHeader, PvmError, Tid};
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-/// How long a sender without room waits before it looks again.
-const NAP: Duration = Duration::from_millis(1);
-
-/// Messages taken from rings between two looks at the sockets.
-const LOOK: u32 = 1024;
+use std::time::Instant;
 
 impl Engine {
     /// Gives the daemon what neighbours are to have, unless that was done. Tasks that say a word and end never come to this: who
@@ -163,9 +158,9 @@ impl Engine {
     fn wait_for_room(&mut self) -> Result<()> {
         while self.neighbours.own().is_some_and(|own| !own.outbox.has_room()) {
             if self.is_full() {
-                std::thread::sleep(NAP);
+                std::thread::sleep(ROOM_NAP);
             } else {
-                self.take_in(Some(Instant::now() + NAP))?;
+                self.take_in(Some(Instant::now() + ROOM_NAP))?;
             }
         }
         Ok(())
@@ -267,7 +262,7 @@ impl Engine {
     /// Reads the sockets when that is due.
     fn look_now_and_then(&mut self) -> Result<()> {
         self.turns = self.turns.wrapping_add(1);
-        if self.turns.is_multiple_of(LOOK) {
+        if self.turns.is_multiple_of(SOCKETS_EVERY) {
             self.read_all_ready()?;
         }
         Ok(())
@@ -276,7 +271,7 @@ impl Engine {
     /// Whether the next message of a neighbour can be taken before the sockets have their turn.
     #[inline]
     pub(super) fn may_go_on(&self) -> bool {
-        !self.turns.wrapping_add(1).is_multiple_of(LOOK)
+        !self.turns.wrapping_add(1).is_multiple_of(SOCKETS_EVERY)
     }
 
     /// The next message of a neighbour, past the queue, which must be empty. Each ring has its turn of messages, and now
@@ -289,7 +284,7 @@ impl Engine {
                 if self.handle(&message) {
                     continue;
                 }
-                if self.turns.is_multiple_of(LOOK) {
+                if self.turns.is_multiple_of(SOCKETS_EVERY) {
                     self.inject(message);
                     self.read_all_ready()?;
                     return self.receive(Wait::Poll, &mut |_| true);

@@ -9,6 +9,7 @@ use pvm_wire::coscheduling::Turn;
 use pvm_wire::header::{EOM, LENT, SOM};
 use pvm_wire::limits::{MESSAGE_MAX, PIECE_MAX};
 use pvm_wire::message::{Assembled, FRAGMENT_OVERHEAD, FragmentError};
+use pvm_wire::tuned::{ROUTE_BATCH, ROUTE_LONG, ROUTE_ROOM};
 use pvm_wire::{FragmentHeader, Lent, Message, MessageHeader, PvmError, Reassembler, Tid};
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
@@ -29,20 +30,12 @@ const SILENCE: Duration = Duration::from_secs(9);
 /// What is asked for of a direct route when short messages come, and when long ones do: the rest of a long one is read to where
 /// it stays.
 const AHEAD: usize = PIECE_MAX;
-const AHEAD_OF_LONG: usize = 4096;
-/// From so many bytes on that are still to come, what comes is read to where it stays.
-const LONG: usize = 4096;
-/// Room for a long message's rest, at least, whatever its length field says; and for what comes behind it.
-const ROOM: usize = 1 << 20;
 const BEHIND: usize = 256;
 /// Longest fragment for a library that takes them as they come.
 const FRAGMENT_MAX: usize = 1 << 30;
 
 /// Descriptors that come with one message: a neighbour's memory and its bell.
 const DESCRIPTORS: usize = 2;
-
-/// Fragments handed to the kernel in one call.
-const BATCH: usize = 64;
 
 /// A connected, non-blocking stream socket.
 #[derive(Debug)]
@@ -242,7 +235,7 @@ impl Route {
     /// Room for what comes next, when it may be anything.
     fn make_room(&mut self) {
         let is_long = self.peer.is_some() && self.was_long;
-        let ahead = if is_long { AHEAD_OF_LONG } else { AHEAD };
+        let ahead = if is_long { ROUTE_LONG } else { AHEAD };
         if is_long && self.unread.is_empty() && self.unread.capacity() > ahead {
             self.unread = Vec::new();
         }
@@ -251,13 +244,13 @@ impl Route {
 
     /// Whether more of a long message is to come on a direct route.
     pub(super) fn is_amid_long(&self) -> bool {
-        self.peer.is_some() && self.fragment.is_some_and(|open| open.left >= LONG)
+        self.peer.is_some() && self.fragment.is_some_and(|open| open.left >= ROUTE_LONG)
     }
 
     /// The long fragment of another task of which nothing has come yet that was not taken.
     fn long_rest(&mut self) -> Option<OpenFragment> {
         let open = self.fragment.filter(|open| open.begun && self.peer.is_some() && self.unread.is_empty());
-        open.filter(|open| open.left >= LONG)
+        open.filter(|open| open.left >= ROUTE_LONG)
     }
 
     /// Reads once to where a fragment's rest stays. What comes behind it is left unread.
@@ -273,9 +266,9 @@ impl Route {
             return Ok(rustix::io::read(&self.socket, spare_capacity(&mut self.unread)));
         };
         let before = body.len();
-        if body.capacity() - before < open.left.min(LONG) + BEHIND {
+        if body.capacity() - before < open.left.min(ROUTE_LONG) + BEHIND {
             // Twice what has come, or what would be little: no length field asks for more.
-            let room = open.left.min(ROOM.max(before));
+            let room = open.left.min(ROUTE_ROOM.max(before));
             body.try_reserve_exact(room + BEHIND).map_err(|_| Error::from(PvmError::NoMem))?;
         }
         let read = rustix::io::read(&self.socket, spare_capacity(body));
@@ -303,7 +296,7 @@ impl Route {
         }
         self.unread.drain(..used);
         self.was_long =
-            self.fragment.is_some_and(|open| open.left >= LONG) || self.was_long && used < AHEAD_OF_LONG;
+            self.fragment.is_some_and(|open| open.left >= ROUTE_LONG) || self.was_long && used < ROUTE_LONG;
         Ok(())
     }
 
@@ -498,7 +491,7 @@ impl<'a> Outgoing<'a> {
 
     fn fill_batch(&mut self) {
         self.sent = 0;
-        self.batch_end = (self.next + BATCH).min(self.pieces.len());
+        self.batch_end = (self.next + ROUTE_BATCH).min(self.pieces.len());
         self.heads = (self.next..self.batch_end).map(|index| self.head(index)).collect();
     }
 

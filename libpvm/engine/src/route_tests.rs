@@ -136,9 +136,9 @@ fn nothing_at_all_is_a_message_too() {
 #[test]
 fn many_fragments_go_in_several_calls() {
     let (mut from, mut to) = routes();
-    let sent = message(3, vec![4; 10 * BATCH * 100]);
+    let sent = message(3, vec![4; 10 * ROUTE_BATCH * 100]);
     let outgoing = Outgoing::new(sent.src, sent.dst, sent.header, &[&sent.body], 148).unwrap();
-    assert_eq!(outgoing.pieces.len(), 10 * BATCH);
+    assert_eq!(outgoing.pieces.len(), 10 * ROUTE_BATCH);
     assert!(carry(&mut from, &mut to, outgoing) == [sent]);
 }
 
@@ -204,7 +204,7 @@ fn a_length_asks_for_no_memory_and_a_message_beyond_the_limit_is_refused() {
     theirs.write_all(&[1; 5000]).unwrap();
     to.read(&mut messages).unwrap();
     let body = to.reassembler.body_for(tid(7), 0).unwrap().unwrap();
-    assert!(body.len() == 5100 && body.capacity() < 2 * ROOM);
+    assert!(body.len() == 5100 && body.capacity() < 2 * ROUTE_ROOM);
     to.fragment = to.fragment.map(|open| OpenFragment { left: 10 << 20, ..open });
     theirs.write_all(&[1; 5000]).unwrap();
     assert!(to.read(&mut messages).is_err() && messages.is_empty());

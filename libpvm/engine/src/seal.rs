@@ -5,6 +5,7 @@
 //! them, so that NN, which by itself authenticates nobody, is enough. On the route follow records: the length of what is
 //! sealed in two bytes, then that.
 
+use pvm_wire::tuned::SEALED_AHEAD;
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use snow::resolvers::{DefaultResolver, FallbackResolver, RingResolver};
@@ -23,9 +24,6 @@ const LENGTH: usize = 2;
 
 /// Most that is sealed in one record.
 const PLAIN_MAX: usize = u16::MAX as usize - TAG;
-
-/// Records sealed ahead of the socket: few system calls, little memory.
-const AHEAD: usize = 4;
 
 /// Longest message of a handshake.
 const HANDSHAKE_MAX: usize = 256;
@@ -126,7 +124,7 @@ impl Seal {
         let mut taken = 0;
         let mut left = slices.iter().flat_map(|slice| slice.chunks(PLAIN_MAX));
         let mut next = left.next();
-        for _ in 0..AHEAD {
+        for _ in 0..SEALED_AHEAD {
             self.plain.clear();
             while let Some(piece) = next.filter(|piece| self.plain.len() + piece.len() <= PLAIN_MAX) {
                 self.plain.extend_from_slice(piece);
@@ -153,7 +151,7 @@ impl Seal {
 
     /// Reads once, and appends what has come whole. How many sealed bytes came; 0 at the end.
     pub(super) fn read(&mut self, socket: &OwnedFd, opened: &mut Vec<u8>) -> rustix::io::Result<usize> {
-        self.come.reserve(AHEAD * (LENGTH + PLAIN_MAX + TAG));
+        self.come.reserve(SEALED_AHEAD * (LENGTH + PLAIN_MAX + TAG));
         let count = rustix::io::read(socket, rustix::buffer::spare_capacity(&mut self.come))?;
         let mut used = 0;
         while let Some((length, rest)) = self.come[used..].split_first_chunk::<LENGTH>() {

@@ -3,9 +3,7 @@
 use pvm_shm::Packing;
 use pvm_wire::PvmError;
 use pvm_wire::copy::{self, copied};
-
-/// Up to so many bytes stay in private memory: they are sent by a copy into the ring.
-const PRIVATE_MAX: usize = 2048;
+use pvm_wire::tuned::PRIVATE_MAX;
 
 /// So much private memory is not too much to be kept filled, as what short messages take.
 const SMALL: usize = 2 * PRIVATE_MAX;

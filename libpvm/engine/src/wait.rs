@@ -8,19 +8,11 @@ use super::peers::Peer;
 use super::route::Arrival;
 use crate::{Error, Result};
 use pvm_wire::calls::turns::{Asleep, Awake};
+use pvm_wire::tuned::{ROUTE_FAR_FROM, ROUTE_TURN, UNTOLD_SLEEP};
 use pvm_wire::{Message, PvmError, Tid};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::time::{Duration, Instant};
-
-/// Bytes of long messages that are read from one route before others are looked at.
-const TURN: usize = 1 << 20;
-
-/// Bytes of a message between hosts that takes its time.
-const FAR: usize = 32 << 10;
-
-/// A sleep of which the daemon is not told: others would be let go and stopped again for less than that takes.
-const UNTOLD: Duration = Duration::from_millis(1);
 
 /// A task that waits for a message.
 ///
@@ -49,7 +41,7 @@ pub fn sleep<W: Waiter>(waiter: &mut W, deadline: Option<Instant>) -> std::resul
     })?;
     let begin = Instant::now();
     let came = match tells_sleep {
-        Some(true) => sleep_and_tell(waiter, begin + UNTOLD, deadline)?,
+        Some(true) => sleep_and_tell(waiter, begin + UNTOLD_SLEEP, deadline)?,
         Some(false) => waiter.await_input(deadline)?,
         None => true,
     };
@@ -238,7 +230,7 @@ impl Engine {
         let Some(Peer::Open(route)) = self.peers.get_mut(tid) else { return false };
         let mut messages = Vec::new();
         let mut left = if to_the_end { route.readable() } else { 1 };
-        let (mut ended, mut turn) = (false, TURN);
+        let (mut ended, mut turn) = (false, ROUTE_TURN);
         while left > 0 {
             match route.read(&mut messages) {
                 Ok(Arrival::Some(count)) => {
@@ -254,7 +246,7 @@ impl Engine {
             }
         }
         if let Some(last) = messages.last() {
-            let is_far = tid.host() != self.tid().host() && last.body.len() >= FAR;
+            let is_far = tid.host() != self.tid().host() && last.body.len() >= ROUTE_FAR_FROM;
             self.neighbours.spinner().expect(if is_far { Way::Route } else { Way::Near });
         }
         for message in messages {

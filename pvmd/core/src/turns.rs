@@ -8,8 +8,9 @@ use super::tasks::{Spin, Task};
 use pvm_sched::coscheduling::TwoPhase;
 use pvm_wire::calls::turns as calls;
 use pvm_wire::codes::{CONTEXT_TC, Tcx};
-use pvm_wire::coscheduling::{FAR, TaskReport, TeamReport, TurnsReport};
+use pvm_wire::coscheduling::{TaskReport, TeamReport, TurnsReport};
 use pvm_wire::daemon::{PeerReply, PeerRequest};
+use pvm_wire::tuned::REMOTE_WAKINGS;
 use pvm_wire::{PvmError, Tid};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -85,7 +86,7 @@ impl Core {
             slice: self.config.slice.map_or(0, micros),
             wake: nanos(self.config.wake_time),
             spin: nanos(spin),
-            far_spin: nanos(spin * FAR),
+            far_spin: nanos(spin * REMOTE_WAKINGS),
             daemon_spin: nanos(daemon_spin),
             is_shared: scheduler.is_shared(),
             epoch: scheduler.epoch().count,

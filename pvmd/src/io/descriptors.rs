@@ -3,6 +3,7 @@
 use crate::io::watched::{Watched, watch};
 use bytes::BytesMut;
 use pvm_wire::copy::append;
+use pvm_wire::tuned::TASK_READ;
 use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
@@ -30,12 +31,9 @@ const COUNT: usize = 2;
 /// for each message that a task has taken would wake the daemon twice as often.
 pub type Connection = Watched<UnixStream>;
 
-/// Bytes asked of the system at a time.
-const READ_SIZE: usize = 64 * 1024;
-
 thread_local! {
     /// Where all connections are read to, since nobody knows how much there is.
-    static SPACE: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_SIZE].into());
+    static SPACE: RefCell<Box<[u8]>> = RefCell::new(vec![0; TASK_READ].into());
 }
 
 /// A connection, of a socket that does not block.
@@ -52,7 +50,7 @@ pub async fn read(socket: &Connection, buffer: &mut BytesMut) -> io::Result<(usi
             Err(Errno::AGAIN) => readable.clear_ready(),
             Err(error) => return Err(error.into()),
             Ok((count, descriptors)) => {
-                if count < READ_SIZE && descriptors.is_empty() {
+                if count < TASK_READ && descriptors.is_empty() {
                     // It has been emptied; what comes from now on is an event of its own.
                     readable.clear_ready();
                 }

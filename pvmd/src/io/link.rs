@@ -11,6 +11,10 @@ use pvm_wire::HostIndex;
 use pvm_wire::copy::append;
 use pvm_wire::daemon::{DaemonMsg, HostEntry};
 use pvm_wire::limits::PEER_FRAME_MAX;
+use pvm_wire::tuned::{
+    LINK_ACK_DELAY, LINK_AHEAD, LINK_EXPECTED_MAX, LINK_FAR_RATE, LINK_FIRST_WINDOW, LINK_PIECES,
+    LINK_UNACKNOWLEDGED,
+};
 use pvmd_core::event::Event;
 use quinn::congestion::CubicConfig;
 use quinn::{
@@ -32,23 +36,8 @@ use tracing::{info, warn};
 const GREETING: usize = 8;
 /// Bytes that a daemon takes in from a link ahead of what it has read.
 const WINDOW: u32 = 8 * 1024 * 1024;
-/// Least bytes that are handed to a link and not acknowledged. Every message waits behind these; a daemon's own queue, in which
-/// tasks take turns, adds `QUEUE_HIGH` to them. Fewer cost bandwidth, more are slower, too: they leave the caches.
-const AHEAD: u64 = 512 * 1024;
-/// Bytes that may come before they are acknowledged, 48 of the usual packets. Who has received a message that is spread over packets
-/// is to hand it on first, and mostly has something to send by then, which takes the acknowledgement along.
-const UNACKNOWLEDGED: u32 = 48 * PACKET_USUAL as u32;
-/// How long an acknowledgement may wait for more packets, or for something to go with. While fewer packets may be under way
-/// than that, because others were lost, so long is added to each round trip.
-const ACK_DELAY: Duration = Duration::from_millis(1);
-/// Bytes under way before anything is known of a link: so many packets.
-const FIRST_WINDOW: u64 = 80 * 1024;
-/// Pieces of the stream that are taken at once: packets' contents.
-const PIECES: usize = 64;
-/// Bytes for which room is made ahead because the other end says that they follow.
-const EXPECTED_MAX: usize = 256 * 1024;
-/// Bytes per second that far links are to carry: so many times as long as a round trip takes may be under way.
-const FAR: f64 = 250e6;
+/// Bytes that may come before they are acknowledged.
+const UNACKNOWLEDGED: u32 = LINK_UNACKNOWLEDGED * PACKET_USUAL as u32;
 /// How long a link that is being closed may take to deliver what was sent.
 const FLUSH: Duration = Duration::from_secs(1);
 /// Links that may be in the making at the same time, at a stranger's will.
@@ -239,13 +228,13 @@ fn transport(timeout: Duration, packet: u16) -> Arc<TransportConfig> {
     transport.max_concurrent_uni_streams(VarInt::from_u32(0));
     transport.stream_receive_window(VarInt::from_u32(WINDOW));
     transport.receive_window(VarInt::from_u32(WINDOW));
-    transport.send_window(AHEAD);
+    transport.send_window(LINK_AHEAD);
     let mut acks = AckFrequencyConfig::default();
     let unacknowledged = UNACKNOWLEDGED / u32::from(packet.max(PACKET_USUAL));
-    acks.ack_eliciting_threshold(VarInt::from_u32(unacknowledged)).max_ack_delay(Some(ACK_DELAY));
+    acks.ack_eliciting_threshold(VarInt::from_u32(unacknowledged)).max_ack_delay(Some(LINK_ACK_DELAY));
     transport.ack_frequency_config(Some(acks));
     let mut congestion = CubicConfig::default();
-    congestion.initial_window(FIRST_WINDOW);
+    congestion.initial_window(LINK_FIRST_WINDOW);
     transport.congestion_controller_factory(Arc::new(congestion));
     let mut lengths = MtuDiscoveryConfig::default();
     lengths.upper_bound(packet);
@@ -255,7 +244,7 @@ fn transport(timeout: Duration, packet: u16) -> Arc<TransportConfig> {
 
 /// How much is handed to a link of this round trip, measured while it was made and idle.
 fn ahead(round_trip: Duration) -> u64 {
-    ((round_trip.as_secs_f64() * FAR) as u64).clamp(AHEAD, u64::from(WINDOW))
+    ((round_trip.as_secs_f64() * LINK_FAR_RATE as f64) as u64).clamp(LINK_AHEAD, u64::from(WINDOW))
 }
 
 /// The address on which a daemon with this host address waits: its own if it is a loopback address, else any.
@@ -417,7 +406,7 @@ async fn read(recv: RecvStream, host: HostIndex, input: mpsc::Sender<Input>) {
 /// Reads frames until the link ends; gives the reason.
 async fn read_all(mut recv: RecvStream, host: HostIndex, input: &mpsc::Sender<Input>) -> String {
     let mut buffer = BytesMut::new();
-    let mut pieces = [const { Bytes::new() }; PIECES];
+    let mut pieces = [const { Bytes::new() }; LINK_PIECES];
     loop {
         match next_frame(&mut buffer) {
             Err(reason) => return reason,
@@ -456,7 +445,7 @@ fn next_frame(buffer: &mut BytesMut) -> Result<Option<DaemonMsg>, String> {
     }
     let missing = (4 + length).saturating_sub(buffer.len());
     if missing > 0 {
-        buffer.reserve(missing.min(EXPECTED_MAX));
+        buffer.reserve(missing.min(LINK_EXPECTED_MAX));
         return Ok(None);
     }
     buffer.advance(4);

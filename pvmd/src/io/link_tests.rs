@@ -302,7 +302,7 @@ fn frames_that_cannot_be_are_refused() {
 
 #[test]
 fn far_links_have_more_under_way() {
-    assert_eq!(ahead(Duration::from_micros(200)), AHEAD);
+    assert_eq!(ahead(Duration::from_micros(200)), LINK_AHEAD);
     assert_eq!(ahead(Duration::from_millis(20)), 5_000_000);
     assert_eq!(ahead(Duration::from_secs(9)), u64::from(WINDOW));
 }

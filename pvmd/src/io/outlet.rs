@@ -4,15 +4,13 @@ use bytes::Bytes;
 use pvm_wire::HostIndex;
 use pvm_wire::copy::append;
 use pvm_wire::daemon::DaemonMsg;
+use pvm_wire::tuned::LINK_COPIED;
 use quinn::SendStream;
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 use tokio::sync::Mutex;
 use tracing::warn;
-
-/// Data of so many bytes are copied sooner than handed over.
-const COPIED: usize = 4096;
 
 /// A message's bytes.
 pub(super) type Frame = [Bytes; 2];
@@ -62,7 +60,7 @@ pub(super) fn frame(host: HostIndex, message: &DaemonMsg) -> Frame {
     let head = message.frame_head().inspect_err(|error| warn!(%host, %error, "message cannot be sent"));
     match (head, message) {
         (Err(_), _) => Frame::default(),
-        (Ok(head), DaemonMsg::Data { data, .. }) if data.len() > COPIED => [head.into(), data.clone()],
+        (Ok(head), DaemonMsg::Data { data, .. }) if data.len() > LINK_COPIED => [head.into(), data.clone()],
         (Ok(mut head), _) => {
             append(message.data(), &mut head);
             [head.into(), Bytes::new()]

@@ -5,7 +5,7 @@
 
 use crate::io::link::Links;
 use pvm_shm::wait::{Kind, Next, Spin, SpinThenPark};
-use pvm_wire::coscheduling::FAR;
+use pvm_wire::tuned::REMOTE_WAKINGS;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -30,7 +30,8 @@ enum State {
 impl Polling {
     /// Where waking a process takes `wake_time`. With one processor no peer could answer while the daemon polls.
     pub fn new(wake_time: Duration, cores: u32) -> Self {
-        let wait = if cores > 1 { SpinThenPark::new(wake_time * FAR) } else { SpinThenPark::default() };
+        let wait =
+            if cores > 1 { SpinThenPark::new(wake_time * REMOTE_WAKINGS) } else { SpinThenPark::default() };
         Self { wait, state: State::Idle }
     }
 

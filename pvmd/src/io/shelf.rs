@@ -10,15 +10,12 @@ use pvm_shm::{Outbox, Packing};
 use pvm_wire::copy::copied;
 use pvm_wire::header::{EOM, LENT, SOM};
 use pvm_wire::limits::PIECE_MAX;
+use pvm_wire::tuned::{DRAFT_GROWTH, DRAFT_ROOM};
 use pvm_wire::{FragmentHeader, Lent, MessageHeader, Tid};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tracing::info;
 
-/// Address space that is set aside for a body of unknown length, bytes, and how many times as much when that is full. What is not
-/// written takes no memory.
-const ROOM: u64 = 1 << 20;
-const WIDER: u64 = 8;
 /// Messages to one task that are put together at the same time. More go by the socket.
 const DRAFTS: usize = 8;
 
@@ -108,7 +105,7 @@ impl Lender {
         if length < Lent::LEAST && header.flags & EOM != 0 || self.drafts.len() >= DRAFTS {
             return None;
         }
-        let room = if header.flags & EOM == 0 { ROOM } else { length as u64 };
+        let room = if header.flags & EOM == 0 { DRAFT_ROOM } else { length as u64 };
         let may = |outbox: &mut Outbox| outbox.may_lend(header.dst, length).then(|| outbox.draft(room))?;
         let body = self.shelf.with(may)?;
         Some(Draft { first: header, head: data.slice(..MessageHeader::SIZE), body, room })
@@ -116,7 +113,7 @@ impl Lender {
 
     /// Puts a body where it has more room; `false` if there is none.
     fn widen(&self, draft: &mut Draft, more: usize) -> bool {
-        let room = draft.room.saturating_mul(WIDER);
+        let room = draft.room.saturating_mul(DRAFT_GROWTH);
         let Some(mut body) = self.shelf.with(|outbox| outbox.draft(room)) else { return false };
         if !body.reserve(draft.body.as_slice().len() + more) {
             return false;

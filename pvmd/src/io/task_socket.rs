@@ -8,6 +8,7 @@ use pvm_shm::{Body, Mapping, Memory};
 use pvm_wire::copy::append;
 use pvm_wire::header::{EOM, LENT, SOM};
 use pvm_wire::limits::{PIECE_MAX, UNENROLLED_FRAGMENT_MAX};
+use pvm_wire::tuned::TASK_WRITE_BATCH;
 use pvm_wire::{FragmentHeader, Lent, MessageHeader};
 use pvmd_core::event::{ConnId, Event};
 use std::cell::OnceCell;
@@ -24,8 +25,6 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 use tracing::warn;
 
-/// Fragments written by one system call.
-const WRITE_BATCH: usize = 64;
 /// How long a connection that is being closed may take to read what was sent before.
 const LINGER: Duration = Duration::from_secs(5);
 
@@ -448,7 +447,7 @@ async fn write(
     // Most connections never have many fragments waiting.
     let (mut queued, mut batch) = (Vec::new(), Vec::new());
     let mut lender = None;
-    while queue.recv_many(&mut queued, WRITE_BATCH).await > 0 {
+    while queue.recv_many(&mut queued, TASK_WRITE_BATCH).await > 0 {
         let count = queued.len();
         let bytes = queued.drain(..).map(|queued| take_queued(queued, &mut lender, &mut batch)).sum();
         // A connection that cannot be written to is closed by its reader's report.

@@ -4,6 +4,7 @@
 
 use crate::io::packet_filter::PacketFilter;
 use crate::io::watched::{Watched, watch};
+use pvm_wire::tuned::UDP_RECEIVE_BATCH;
 use quinn::udp::{RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 use quinn::{AsyncUdpSocket, UdpPoller};
 use rustix::net::sockopt::{ip_mtu, ipv6_mtu, set_ipv6_v6only, set_socket_recv_buffer_size};
@@ -16,10 +17,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll, ready};
 use tokio::io::Interest;
-
-/// Buffers that are filled by one system call. Each takes as many packets of a sender as the system has put together; offering
-/// more costs time for each packet that comes alone.
-const RECEIVE_BATCH: usize = 8;
 
 /// Bytes of packets that the system is to keep until they are read, while the processor is somebody else's. It gives as many as it
 /// is set up for, mostly twice what sockets have that do not ask. What has no place is lost, and slows the link down for long.
@@ -138,7 +135,7 @@ impl AsyncUdpSocket for LinkSocket {
         buffers: &mut [IoSliceMut<'_>],
         meta: &mut [RecvMeta],
     ) -> Poll<io::Result<usize>> {
-        let most = buffers.len().min(meta.len()).min(RECEIVE_BATCH);
+        let most = buffers.len().min(meta.len()).min(UDP_RECEIVE_BATCH);
         loop {
             let mut readable = ready!(self.socket.poll_read_ready(cx))?;
             let socket = UdpSockRef::from(self.socket.get_ref());

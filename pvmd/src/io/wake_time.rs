@@ -1,6 +1,7 @@
 //! What it takes to wake another process, measured once at the start: tasks that wait for each other spin for some times as
 //! long before they sleep.
 
+use pvm_wire::tuned::{WAKE_MAX, WAKE_ROUNDS};
 use rustix::io::{read, write};
 use rustix::pipe::pipe;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -8,18 +9,14 @@ use std::os::fd::OwnedFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
-const ROUNDS: usize = 100;
-
 /// If it cannot be measured.
 const USUAL: Duration = Duration::from_micros(20);
-/// If it is more, other work was waited for.
-const MOST: Duration = Duration::from_micros(60);
 
 /// The time from one thread's writing to the other's having read. The lower quartile, so that other work counts little.
 pub fn measure() -> Duration {
     rounds().map_or(USUAL, |mut times| {
         times.sort_unstable();
-        (times[times.len() / 4] / 2).min(MOST)
+        (times[times.len() / 4] / 2).min(WAKE_MAX)
     })
 }
 
@@ -37,8 +34,8 @@ fn rounds() -> rustix::io::Result<Vec<Duration>> {
 
 fn ask_times(processor: CpuSet, ask: &OwnedFd, hear: &OwnedFd) -> rustix::io::Result<Vec<Duration>> {
     sched_setaffinity(None, &processor)?;
-    let mut times = Vec::with_capacity(ROUNDS);
-    for _ in 0..ROUNDS {
+    let mut times = Vec::with_capacity(WAKE_ROUNDS);
+    for _ in 0..WAKE_ROUNDS {
         let begin = Instant::now();
         write(ask, &[1])?;
         read(hear, &mut [0])?;

@@ -6,7 +6,8 @@
 
 use crate::io::control_group;
 use crate::io::dispatcher::Dispatcher;
-use crate::io::process::{self, AHEAD};
+use crate::io::process;
+use pvm_wire::tuned::DAEMON_NICE;
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -144,7 +145,7 @@ impl Dispatcher for Weights {
     fn be_prompt(&mut self, wanted: bool) -> io::Result<()> {
         match put(
             &self.above.join(OTHERS).join("cpu.weight.nice"),
-            &(if wanted { -AHEAD } else { 0 }).to_string(),
+            &(if wanted { -DAEMON_NICE } else { 0 }).to_string(),
         ) {
             // This daemon is in the root.
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),

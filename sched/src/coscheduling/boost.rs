@@ -5,6 +5,7 @@
 
 use super::accounts::Accounts;
 use super::epoch::Epoch;
+use pvm_wire::tuned::BOOST_SAVINGS;
 use std::fmt::Debug;
 use std::time::Duration;
 
@@ -52,9 +53,6 @@ pub struct Node<T> {
     is_boosted: bool,
     counters: Counters,
 }
-
-/// How many slacks of time a team that did not want the processor may have saved up.
-const SAVINGS: u32 = 4;
 
 impl<T: Copy + Ord + Debug> Node<T> {
     /// A node that runs nothing. `slack` is best some time slices.
@@ -120,7 +118,7 @@ impl<T: Copy + Ord + Debug> Node<T> {
 
     /// Nobody saves up time without end: a team that did not want the processor for long comes to be only so far behind.
     pub fn forget_savings(&mut self) {
-        self.accounts.limit_savings(self.slack.saturating_mul(SAVINGS));
+        self.accounts.limit_savings(self.slack.saturating_mul(BOOST_SAVINGS));
     }
 
     /// A switch that is no time slice's end, such as when the running team blocks. The epoch stays.

@@ -148,7 +148,7 @@ fn a_job_that_has_slept_does_not_claim_all_that_time() {
     node.slice_ended(Some('A'));
     node.charge(1000 * SLICE);
     node.forget_savings();
-    assert_eq!(node.account('B'), (1000 - 2 * SAVINGS) * SLICE);
+    assert_eq!(node.account('B'), (1000 - 2 * BOOST_SAVINGS) * SLICE);
     node.slice_ended(Some('B'));
     node.charge(2 * SLICE);
     node.forget_savings();

@@ -8,13 +8,9 @@
 //! that has more than its part has to be held to it.
 
 use super::usage::Work;
+use pvm_wire::tuned::{BRIEF_WORK, SHARE_MARGIN};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-
-/// A process that works for longer between two sleeps computes. It is less than the kernel's shortest slice.
-const BRIEF: Duration = Duration::from_micros(500);
-/// A team may have one part in this many more than its part before that counts.
-const MARGIN: u32 = 10;
 
 /// What is known of teams: of those that have not run since the last reading, from before.
 #[derive(Clone, Debug)]
@@ -117,7 +113,7 @@ impl<T: Copy + Ord, H: Copy + Eq> Calm<T, H> {
             let is_served = if self.computing.contains(team) {
                 heard.is_none() && !self.direct.contains(team)
             } else {
-                heard != Some(&Heard::Several) && done.time <= part + part / MARGIN
+                heard != Some(&Heard::Several) && done.time <= part + part / SHARE_MARGIN
             };
             is_served && done.processes == 1 && self.known.contains(team)
         })
@@ -130,8 +126,8 @@ fn by_team<T: Copy + Ord>(used: &[(T, Work)], overhead: &[(T, Duration)]) -> BTr
         let done = teams.entry(team).or_default();
         done.processes += 1;
         done.time += work.time;
-        done.ran |= work.time > BRIEF;
-        done.computed |= work.time.as_nanos() > BRIEF.as_nanos() * (u128::from(work.sleeps) + 1);
+        done.ran |= work.time > BRIEF_WORK;
+        done.computed |= work.time.as_nanos() > BRIEF_WORK.as_nanos() * (u128::from(work.sleeps) + 1);
     }
     for (team, time) in overhead {
         if let Some(done) = teams.get_mut(team) {

@@ -7,14 +7,10 @@ use super::choice::{Candidate, choose};
 use super::epoch::Epoch;
 use super::gates;
 use super::usage::{Meter, Reading, Use, Work};
+use pvm_wire::tuned::{EPOCH_SLACK, SLICE_LOOKS};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::time::Duration;
-
-/// A message brings a team onto the processor if that is at most this many slices ahead of the one that has the turn.
-const SLACK: u32 = 2;
-/// Where others are stopped meanwhile, a slice is looked at this often: does its team still want it?
-const LOOKS: u32 = 10;
 
 /// What the coscheduler has decided, to be carried out in the order given.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -140,7 +136,7 @@ pub struct Coscheduler<T, H> {
 impl<T: Copy + Ord + Debug, H: Copy + Eq + Debug> Coscheduler<T, H> {
     /// A node without processes. `name` orders equal counts of epochs; without a slice nothing is ever decided.
     pub fn new(slice: Option<Duration>, cores: u32, name: u32) -> Self {
-        let slack = slice.unwrap_or_default().saturating_mul(SLACK);
+        let slack = slice.unwrap_or_default().saturating_mul(EPOCH_SLACK);
         Self {
             slice,
             cores,
@@ -513,7 +509,7 @@ impl<T: Copy + Ord + Debug, H: Copy + Eq + Debug> Coscheduler<T, H> {
             && let Some(slice) = self.slice
         {
             let timer = Timer::Look(self.serial);
-            self.decisions.push(Decision::Timer { after: slice / LOOKS, timer });
+            self.decisions.push(Decision::Timer { after: slice / SLICE_LOOKS, timer });
         }
     }
 

@@ -1,12 +1,8 @@
 //! Gates: when teams take turns at all, when the processor has time for all, and whether a team wants the slot that it has.
 
 use super::usage::Work;
+use pvm_wire::tuned::{GATES_SPARE, GATES_WAITING};
 use std::time::Duration;
-
-/// All teams together leave one part in this many of the processors, or they take turns.
-const SPARE: u32 = 2;
-/// A team that has used less than one part in this many of a processor waits.
-const WAITING: u32 = 50;
 
 /// Whether teams have to share: with fewer teams than cores, or as many cores as processes, the kernel does all there is to do.
 pub fn must_share(teams: usize, processes: usize, cores: usize) -> bool {
@@ -18,13 +14,13 @@ pub fn must_share(teams: usize, processes: usize, cores: usize) -> bool {
 pub fn is_time_short<T>(used: &[(T, Work)], all: Duration) -> bool {
     let time: Duration = used.iter().map(|(_, work)| work.time).sum();
     let waits: Duration = used.iter().map(|(_, work)| work.waits).sum();
-    time >= all / SPARE || time.saturating_add(waits) >= all
+    time >= all / GATES_SPARE || time.saturating_add(waits) >= all
 }
 
 /// Whether a team wants its slot: its processes have used more than next to nothing of a processor.
 pub fn wants_slot<T: Copy + Eq>(team: Option<T>, used: &[(T, Work)], elapsed: Duration) -> bool {
     let own = used.iter().filter(|(other, _)| Some(*other) == team);
-    own.map(|(_, work)| work.time).sum::<Duration>() > elapsed / WAITING
+    own.map(|(_, work)| work.time).sum::<Duration>() > elapsed / GATES_WAITING
 }
 
 #[cfg(test)]

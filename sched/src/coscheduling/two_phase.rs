@@ -4,12 +4,8 @@
 //! wake the peer. That is the limit. Where spinning does not pay, the time is halved. It is tried again after some short sleeps: as
 //! sleeping is slow because the peer sleeps, too, neither would find out otherwise. Tries that fail become rare.
 
+use pvm_wire::tuned::{SPIN_LEAST_PART, SPIN_RETRY_SLEEPS_MAX, SPIN_SWITCHES};
 use std::time::Duration;
-
-/// The shortest spin, as a part of the longest.
-const LEAST: u64 = 16;
-/// The most short sleeps between two tries.
-const SLEEPS: u32 = 1024;
 
 /// How long one task spins at present. All numbers are public so that a library can keep them in atomic words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +22,7 @@ pub struct TwoPhase {
 
 impl TwoPhase {
     /// Context switches that a wait spins for at most.
-    pub const FACTOR: u32 = 5;
+    pub const FACTOR: u32 = SPIN_SWITCHES;
 
     /// A wait where a context switch has been measured to take this long, and that spins for `factor` of them.
     pub fn new(switch: Duration, factor: u32) -> Self {
@@ -56,14 +52,14 @@ impl TwoPhase {
         }
         self.sleeps_left = self.sleeps_left.saturating_sub(1);
         if self.sleeps_left == 0 {
-            self.sleeps = (self.sleeps * 2).min(SLEEPS);
+            self.sleeps = (self.sleeps * 2).min(SPIN_RETRY_SLEEPS_MAX);
             self.sleeps_left = self.sleeps;
             self.spin = self.limit;
         }
     }
 
     fn set(&mut self, nanos: u64) {
-        self.spin = nanos.clamp(self.limit / LEAST, self.limit);
+        self.spin = nanos.clamp(self.limit / SPIN_LEAST_PART, self.limit);
     }
 }
 
@@ -121,7 +117,7 @@ mod tests {
                     kind => wait.spun(time, kind == 1),
                 }
                 prop_assert!(wait.spin() <= switch * factor);
-                prop_assert!(wait.spin >= wait.limit / LEAST);
+                prop_assert!(wait.spin >= wait.limit / SPIN_LEAST_PART);
             }
         }
     }

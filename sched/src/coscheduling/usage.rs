@@ -1,12 +1,9 @@
 //! Readings of CPU use: what each team's processes have done since the last one, and what the daemon has done for them.
 
 use super::ProcessId;
+use pvm_wire::tuned::FRAGMENT_COST;
 use std::collections::BTreeMap;
 use std::time::Duration;
-
-/// A fragment takes the daemon about as long as this many bytes more of one that it passes on anyway: system calls and context
-/// switches on one side, packets to be sealed on the other.
-const FRAGMENT_BYTES: u64 = 16 << 10;
 
 /// What a process has done since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -131,7 +128,7 @@ impl<T: Copy + Ord> Meter<T> {
     /// The daemon has passed on a fragment of this many bytes.
     pub fn carry(&mut self, team: Option<T>, bytes: usize) {
         let carried = self.carried.entry(team).or_default();
-        *carried = carried.saturating_add(FRAGMENT_BYTES.saturating_add(bytes as u64));
+        *carried = carried.saturating_add(FRAGMENT_COST.saturating_add(bytes as u64));
     }
 
     /// Divides the time that the daemon has used since the last reading among the teams that it has worked for.
@@ -178,7 +175,7 @@ mod tests {
     fn the_daemons_time_is_divided_by_fragments_and_bytes() {
         let mut meter = Meter::new(Duration::ZERO);
         meter.carry(Some('A'), 0);
-        meter.carry(Some('B'), FRAGMENT_BYTES as usize);
+        meter.carry(Some('B'), FRAGMENT_COST as usize);
         meter.carry(None, 0);
         assert_eq!(meter.overhead(40 * MS), [('A', 10 * MS), ('B', 20 * MS)]);
         assert_eq!(meter.overhead(40 * MS), [], "it is paid for once");

@@ -13,14 +13,10 @@ use pvm_shm::Mapping;
 use pvm_shm::gate::{Arrival, Gate, Round, SIZE_MAX, State};
 use pvm_wire::body::BodyWriter;
 use pvm_wire::group::{View, tag};
+use pvm_wire::tuned::GATE_STAY;
 use pvm_wire::{Message, PvmError};
 use std::ffi::OsStr;
 use std::sync::Arc;
-use std::time::Duration;
-
-/// How long a member waits at the gate alone. After that it waits for messages, as in any other call. To tell all takes far
-/// less, or they would never come back to the gate.
-const NEAR: Duration = Duration::from_millis(50);
 
 /// Where the members of an epoch meet.
 #[derive(Debug)]
@@ -76,7 +72,7 @@ impl<P: Port> Client<'_, P> {
     }
 
     fn wait_at_gate(&mut self, wait: &Wait<'_>) -> Result<State> {
-        let mut state = wait.gate.wait(wait.round, NEAR);
+        let mut state = wait.gate.wait(wait.round, GATE_STAY);
         if state == State::Open {
             state = wait.gate.leave(wait.round);
         }

@@ -4,7 +4,8 @@ use super::mark::{self, Call, Mark};
 use super::port::Port;
 use super::{Client, check_name, tree};
 use crate::Result;
-use pvm_wire::group::{Settler, TREE_FROM, View, tag as tags};
+use pvm_wire::group::{Settler, View, tag as tags};
+use pvm_wire::tuned::GROUP_TREE_FROM;
 use pvm_wire::{Encoding, Message, PvmError, Tid};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -53,7 +54,7 @@ impl Plan {
     fn new(view: &View, own: Tid, root: Tid) -> Self {
         let settlers = &view.settlers;
         let place = |tid| settlers.iter().position(|settler| settler.tid == tid && !settler.lost);
-        let top = place(root).filter(|_| settlers.len() >= TREE_FROM);
+        let top = place(root).filter(|_| settlers.len() >= GROUP_TREE_FROM);
         let mut plan = Self { below: Vec::new(), above: Some(root), is_broken: false };
         if let Some((top, place)) = top.zip(place(own)) {
             plan.take_place(view, top, place);

@@ -1,7 +1,8 @@
 //! One group: who is in it under which number, and who waits for whom.
 
 use pvm_wire::body::BodyWriter;
-use pvm_wire::group::{Settler, TREE_FROM, View, state};
+use pvm_wire::group::{Settler, View, state};
+use pvm_wire::tuned::GROUP_TREE_FROM;
 use pvm_wire::{PvmError, Tid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -373,7 +374,7 @@ impl Group {
     /// Whether members may agree on barriers among themselves.
     pub fn barriers_by_tree(&self) -> bool {
         let undisturbed = self.foreign == 0 && !self.by_keeper && self.phase != Phase::Dead;
-        let is_worth_it = self.len() >= TREE_FROM || self.len() > 1 && self.is_on_one_host();
+        let is_worth_it = self.len() >= GROUP_TREE_FROM || self.len() > 1 && self.is_on_one_host();
         undisturbed && self.meeting != Meeting::Missing && is_worth_it
     }
 

@@ -18,6 +18,7 @@ use pvm_wire::PvmError;
 use pvm_wire::codes::CHANNEL_VARIABLE;
 use pvm_wire::limits::OUTPUT_PIECE;
 use pvm_wire::spawn::{entry, split_entry};
+use pvm_wire::tuned::{DAEMON_NICE, SHORT_TURN};
 use pvmd_core::event::{Cookie, Event, Program};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus};
@@ -326,12 +327,6 @@ pub fn sleeps(pid: i32) -> u64 {
     line.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
 }
 
-/// How long a prompt thread runs at a time at most, as it promises the kernel for having a processor at once when it wakes.
-const SHORT_TURN: Duration = Duration::from_micros(100);
-/// By how much its nice value is less than before. The kernel lets nobody interrupt who has had more than a fair part of the
-/// last milliseconds, so one that had worked for as long as somebody who computes would wait for the end of the other's turn.
-pub const AHEAD: i32 = 10;
-
 /// This thread runs as soon as it has something to do, also where others compute.
 #[derive(Debug)]
 #[must_use]
@@ -353,7 +348,7 @@ impl Prompt {
             attributes.sched_flags |= libc::SCHED_FLAG_RESET_ON_FORK as u64;
         }
         if nice == 0 {
-            attributes.sched_nice = -AHEAD;
+            attributes.sched_nice = -DAEMON_NICE;
         }
         if set_scheduling(&attributes).is_err() {
             attributes.sched_nice = nice;

@@ -281,7 +281,7 @@ fn a_prompt_thread_is_ahead_and_has_short_turns() {
     let (class, nice, slice) = during;
     assert_eq!(class, libc::SCHED_OTHER);
     if may_change_class() {
-        assert_eq!((before.1, nice), (0, -AHEAD));
+        assert_eq!((before.1, nice), (0, -DAEMON_NICE));
     }
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     let version: Vec<u32> = release.split('.').take(2).filter_map(|part| part.parse().ok()).collect();
