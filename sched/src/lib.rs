@@ -3,6 +3,7 @@
 //!
 //! - [`pulling`]: nodes ask for the tasks of a batch, a manager hands them out. This is how a spawn is placed.
 //! - [`placement`]: policies that divide a batch among nodes at once, among them PVM's own; [`divided`] carries them out.
+//! - [`task_manager`]: the state machine of the process that runs such a policy for a batch.
 //! - [`policy`]: which policies there are, by name, and the interface through which any of them is run.
 //! - [`allocation`]: six ways to find a processor for a new process.
 //! - [`batch`]: queues, admission control, fair share.
@@ -11,7 +12,7 @@
 //! - [`coscheduling`]: teams that take turns on a host, and messages that bring their receivers' teams onto the processor.
 //! - [`loads`]: load vectors, the election of who gathers them, virtual clusters.
 //!
-//! A host is any `H: Copy + Ord`: nothing here depends on how hosts are named on the wire.
+//! A host is any `H: Copy + Ord`: only [`task_manager`] and what simulates it depend on how hosts are named on the wire.
 
 #![forbid(unsafe_code)]
 
@@ -25,3 +26,4 @@ pub mod loads;
 pub mod placement;
 pub mod policy;
 pub mod pulling;
+pub mod task_manager;

@@ -5,13 +5,13 @@
 //! left. [`machine`] is all it decides, [`run`] carries messages to and from it.
 #![forbid(unsafe_code)]
 
-pub mod machine;
+pub use pvm_sched::task_manager as machine;
 
 use clap::Parser;
 use machine::Machine;
 use pvm_wire::batch::BatchMsg;
 use pvm_wire::codes::BATCH_TAG;
-use pvm3::{Error, Message, Task};
+use pvm3::{Error, Message, Task, Tid};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -29,6 +29,14 @@ Started by hand, it joins the virtual machine that runs here and is not used.";
 
 /// Serves batches until the daemon is gone.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    run_observed(args, |_, _, _| ())
+}
+
+/// As [`run`]; each message, with its sender, and the answers to it are shown before they are sent.
+pub fn run_observed(
+    args: impl IntoIterator<Item = OsString>,
+    observe: impl FnMut(Tid, &BatchMsg, &Answers),
+) -> ExitCode {
     let args = [OsString::from("pvm-task-manager")].into_iter().chain(args);
     if let Err(told) = Arguments::try_parse_from(args) {
         let _ = told.print();
@@ -37,7 +45,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     match Task::enrol() {
         Ok(task) => {
             // The only way out is the loss of the daemon, and then nobody is left who could be told.
-            let _ = serve(task);
+            let _ = serve(task, observe);
             ExitCode::SUCCESS
         }
         Err(error) => {
@@ -47,11 +55,17 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-fn serve(mut task: Task) -> Result<(), Error> {
+/// Messages, and to whom.
+pub type Answers = [(Tid, BatchMsg)];
+
+fn serve(mut task: Task, mut observe: impl FnMut(Tid, &BatchMsg, &Answers)) -> Result<(), Error> {
     let mut machine = Machine::default();
     loop {
         let message = task.next_message()?;
-        for (to, answer) in on_message(&mut machine, &message) {
+        let Some(said) = said(&message) else { continue };
+        let answers = machine.on_message(message.src, said.clone());
+        observe(message.src, &said, &answers);
+        for (to, answer) in answers {
             match answer.encode() {
                 Ok(body) => task.send_message(to, BATCH_TAG, CONTEXT, body)?,
                 // What it prints is in the daemon's log.
@@ -62,24 +76,20 @@ fn serve(mut task: Task) -> Result<(), Error> {
 }
 
 /// Only daemons have a say in batches.
-fn on_message(machine: &mut Machine, message: &Message) -> Vec<(pvm3::Tid, BatchMsg)> {
+fn said(message: &Message) -> Option<BatchMsg> {
     if message.header.tag != BATCH_TAG || !message.src.is_daemon() {
-        return Vec::new();
+        return None;
     }
-    match BatchMsg::decode(&message.body) {
-        Ok(said) => machine.on_message(message.src, said),
-        Err(error) => {
-            eprintln!("invalid message from {}: {error}", message.src);
-            Vec::new()
-        }
-    }
+    BatchMsg::decode(&message.body)
+        .inspect_err(|error| eprintln!("invalid message from {}: {error}", message.src))
+        .ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use pvm_wire::batch::BatchId;
-    use pvm_wire::{HostIndex, MessageHeader, Tid};
+    use pvm_wire::{HostIndex, MessageHeader};
 
     fn message(src: Tid, tag: i32, body: Vec<u8>) -> Message {
         let header = MessageHeader { tag, ..MessageHeader::default() };
@@ -88,7 +98,6 @@ mod tests {
 
     #[test]
     fn only_what_daemons_say_of_batches_is_heard() {
-        let mut machine = Machine::default();
         let batch = BatchId { home: HostIndex::MASTER, number: 1 };
         let place = BatchMsg::Place {
             batch,
@@ -107,10 +116,8 @@ mod tests {
             message(Tid::MY_DAEMON, BATCH_TAG, body[..body.len() - 1].to_vec()),
             message(Tid::MY_DAEMON, BATCH_TAG, vec![0xff; 100]),
         ] {
-            assert_eq!(on_message(&mut machine, &unheard), []);
-            assert_eq!(machine.batches(), 0);
+            assert_eq!(said(&unheard), None);
         }
-        assert_eq!(on_message(&mut machine, &message(Tid::MY_DAEMON, BATCH_TAG, body)).len(), 1);
-        assert_eq!(machine.batches(), 1);
+        assert_eq!(said(&message(Tid::MY_DAEMON, BATCH_TAG, body)), Some(place));
     }
 }

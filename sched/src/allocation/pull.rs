@@ -1,14 +1,19 @@
-//! Active pulling behind the same interface: each batch has its [`Manager`], and each host a [`Node`] for it, as they run live.
+//! Active pulling behind the same interface: each batch has its task manager's [`Machine`], and each host a [`Node`] for it, as they
+//! run live.
 
 use super::{Machines, Policy, Request, Step};
-use crate::placement::Candidate;
-use crate::pulling::{Decision, Manager, Node, Step as Said};
+use crate::policy;
+use crate::pulling::{Node, Step as Said, application};
+use crate::task_manager::Machine;
+use pvm_wire::batch::{BatchId, BatchMsg, Node as Member};
+use pvm_wire::{HostIndex, Tid};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 /// Hosts are of equal capability, and are told of each batch in random order. Tasks for which no host has room wait until one has
-/// drained; which it reports at once, so that nobody's wait is of account.
-#[derive(Clone, Debug)]
+/// drained; which it reports at once, so that nobody's wait is of account. Hosts beyond the most that a virtual machine may have
+/// get no tasks.
+#[derive(Debug)]
 pub struct Pull {
     /// `P`, each host's threshold.
     threshold: u64,
@@ -18,14 +23,16 @@ pub struct Pull {
     away: BTreeSet<usize>,
 }
 
-/// A batch, and what each host knows of it.
-#[derive(Clone, Debug)]
+/// A batch as its home knows it, and what each host knows of it.
+#[derive(Debug)]
 struct Batch {
-    request: u64,
-    manager: Manager<usize>,
+    id: BatchId,
+    manager: Machine,
     nodes: Vec<Node>,
-    /// Tasks that the manager has given up, as there was no host.
-    given_up: u64,
+    /// Tasks that no host has been given.
+    waiting: u64,
+    /// The manager has given up what waits, as there was no host.
+    given_up: bool,
 }
 
 /// What follows from one event.
@@ -47,49 +54,98 @@ impl<'a> Round<'a> {
     }
 }
 
+/// Messages of a manager, and to whom.
+type Messages = Vec<(Tid, BatchMsg)>;
+
 impl Batch {
+    fn new(request: &Request, hosts: usize) -> Self {
+        Self {
+            id: BatchId { home: HostIndex::MASTER, number: request.id },
+            manager: Machine::default(),
+            nodes: vec![Node::new(); hosts],
+            waiting: request.count.into(),
+            given_up: false,
+        }
+    }
+
+    /// Its home speaks to its manager.
+    fn tell(&mut self, message: BatchMsg) -> Messages {
+        self.manager.on_message(Tid::MY_DAEMON, message)
+    }
+
+    fn place(&mut self, nodes: Vec<Member>) -> Messages {
+        let (batch, policy) = (self.id, policy::Policy::ActivePulling.name().to_owned());
+        let (count, last) = (self.waiting, batch.home);
+        self.tell(BatchMsg::Place { batch, count, nodes, soft: false, policy, last, own: None })
+    }
+
+    /// What had been given up is to be placed after all.
+    fn again(&mut self) -> Messages {
+        let count = if std::mem::take(&mut self.given_up) { self.waiting } else { 0 };
+        self.tell(BatchMsg::More { batch: self.id, count })
+    }
+
     /// Delivers what the manager and the nodes have to say until all is said.
-    fn run(&mut self, threshold: u64, decisions: Vec<Decision<usize>>, round: &mut Round<'_>) {
-        let mut decisions = VecDeque::from(decisions);
-        while let Some(decision) = decisions.pop_front() {
-            let (host, said) = match decision {
-                Decision::TasksHave(host) => {
+    fn run(&mut self, threshold: u64, messages: Messages, round: &mut Round<'_>) {
+        let mut messages = VecDeque::from(messages);
+        while let Some((to, message)) = messages.pop_front() {
+            let (host, said) = match message {
+                BatchMsg::TasksHave { .. } => {
+                    let Some(host) = to.host().map(number) else { continue };
                     (host, self.nodes[host].tasks_have(threshold, round.load(host), Duration::ZERO))
                 }
-                Decision::Grant { host, n, .. } => {
+                BatchMsg::Grant { host, n, .. } => {
+                    let host = number(host);
+                    self.waiting -= n;
                     *round.given.entry(host).or_default() += n;
-                    let start = Step::Start { request: self.request, host };
+                    let start = Step::Start { request: self.id.number, host };
                     round.steps.extend(std::iter::repeat_n(start, n as usize));
                     (host, self.nodes[host].tasks_given(threshold, round.load(host), Duration::ZERO))
                 }
-                Decision::TasksNo(host) => {
+                BatchMsg::TasksNo { .. } => {
+                    let Some(host) = to.host().map(number) else { continue };
                     self.nodes[host].tasks_no();
                     (host, Said::Stay)
                 }
-                Decision::NoNodes { rest } => {
-                    self.given_up += rest;
+                // Of no other kind are a manager's messages.
+                _ => {
+                    self.given_up = true;
                     continue;
                 }
             };
             round.machines.send(1);
-            decisions.extend(self.answer(host, said, round));
+            messages.extend(self.answer(threshold, host, said, round));
         }
     }
 
     /// What a node says, and what the manager decides upon it.
-    fn answer(&mut self, host: usize, said: Said, round: &mut Round<'_>) -> Vec<Decision<usize>> {
+    fn answer(&mut self, p: u64, host: usize, said: Said, round: &mut Round<'_>) -> Messages {
         let (Said::Apply { n_a } | Said::Decline { n_a, .. }) = said else { return Vec::new() };
+        let Some(host_index) = index(host) else { return Vec::new() };
         round.machines.send(1);
-        self.manager.on_apply(host, n_a, 1.0)
+        let p_c = round.load(host);
+        debug_assert_eq!(n_a, application(p, p_c));
+        let (batch, capability) = (self.id, 1.0);
+        let apply = BatchMsg::Apply { batch, host: host_index, p, p_c, n_a, capability };
+        self.manager.on_message(host_index.daemon(), apply)
     }
 
     fn is_over(&self) -> bool {
-        self.manager.remaining() == 0 && self.given_up == 0
+        self.waiting == 0
     }
 }
 
-fn candidate(host: usize) -> Candidate<usize> {
-    Candidate { host, capability: 1.0, limit: u64::MAX }
+/// Hosts count from 0 here, and from 1 in a virtual machine.
+fn index(host: usize) -> Option<HostIndex> {
+    HostIndex::new(u32::try_from(host).ok()?.checked_add(1)?)
+}
+
+fn number(host: HostIndex) -> usize {
+    host.get() as usize - 1
+}
+
+fn member(host: usize) -> Option<Member> {
+    Some(Member { host: index(host)?, capability: 1.0, limit: u32::MAX })
 }
 
 impl Pull {
@@ -113,19 +169,14 @@ impl Policy for Pull {
 
     fn created(&mut self, request: Request, machines: &mut dyn Machines) -> Vec<Step> {
         let hosts = machines.count();
-        let nodes = (0..hosts).filter(|host| !self.away.contains(host)).map(candidate);
-        let mut batch = Batch {
-            request: request.id,
-            manager: Manager::new(),
-            nodes: vec![Node::new(); hosts],
-            given_up: 0,
-        };
-        let mut decisions = batch.manager.place(request.count.into(), nodes, false);
-        for at in (1..decisions.len()).rev() {
-            decisions.swap(at, machines.random(at + 1));
+        let nodes = (0..hosts).filter(|host| !self.away.contains(host)).filter_map(member);
+        let mut batch = Batch::new(&request, hosts);
+        let mut messages = batch.place(nodes.collect());
+        for at in (1..messages.len()).rev() {
+            messages.swap(at, machines.random(at + 1));
         }
         let mut round = Round::new(machines);
-        batch.run(self.threshold, decisions, &mut round);
+        batch.run(self.threshold, messages, &mut round);
         if !batch.is_over() {
             self.batches.push_back(batch);
         }
@@ -137,8 +188,8 @@ impl Policy for Pull {
         let mut round = Round::new(machines);
         for batch in &mut self.batches {
             let said = batch.nodes[host].room(self.threshold, round.load(host));
-            let decisions = batch.answer(host, said, &mut round);
-            batch.run(self.threshold, decisions, &mut round);
+            let messages = batch.answer(self.threshold, host, said, &mut round);
+            batch.run(self.threshold, messages, &mut round);
         }
         self.batches.retain(|batch| !batch.is_over());
         round.steps
@@ -150,8 +201,9 @@ impl Policy for Pull {
         let mut round = Round::new(machines);
         for batch in &mut self.batches {
             batch.nodes[host] = Node::new();
-            let decisions = batch.manager.node_gone(host);
-            batch.run(self.threshold, decisions, &mut round);
+            let Some(host) = index(host) else { continue };
+            let messages = batch.tell(BatchMsg::NodeGone { batch: batch.id, host });
+            batch.run(self.threshold, messages, &mut round);
         }
         debug_assert!(round.steps.is_empty());
     }
@@ -160,9 +212,10 @@ impl Policy for Pull {
         self.away.remove(&host);
         let mut round = Round::new(machines);
         for batch in &mut self.batches {
-            let mut decisions = batch.manager.node_joined(candidate(host));
-            decisions.extend(batch.manager.more(std::mem::take(&mut batch.given_up)));
-            batch.run(self.threshold, decisions, &mut round);
+            let Some(node) = member(host) else { continue };
+            let mut messages = batch.tell(BatchMsg::NodeJoined { batch: batch.id, node });
+            messages.extend(batch.again());
+            batch.run(self.threshold, messages, &mut round);
         }
         self.batches.retain(|batch| !batch.is_over());
         round.steps

@@ -30,6 +30,9 @@ pub use node::{Node, Step, Ticket};
 pub use crate::placement::Candidate;
 use crate::placement::sane_capability;
 
+/// Bounds of the random time after which a node that has no room looks again, milliseconds.
+pub const RETRY_MS: std::ops::Range<u64> = 20..80;
+
 /// The quantities of the formula at one grant, for the trace.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Terms {

@@ -10,9 +10,6 @@ use pvm_wire::{Message, Tid};
 use std::time::Duration;
 use tracing::{debug, error, warn};
 
-/// Bounds of a node's random wait before it looks again whether it has room.
-const RETRY_MS: std::ops::Range<u64> = 20..80;
-
 /// A batch that this node may ask for work.
 #[derive(Debug)]
 pub(crate) struct OpenBatch {
@@ -83,7 +80,7 @@ impl Core {
         look: impl FnOnce(&mut pulling::Node, u64, u64, Duration) -> Step,
     ) -> Option<Application> {
         let (p, p_c) = self.filled(batch);
-        let wait = Duration::from_millis(self.random(RETRY_MS));
+        let wait = Duration::from_millis(self.random(pulling::RETRY_MS));
         let open = self.open_batches.get_mut(&batch)?;
         let n_a = match look(&mut open.node, p, p_c, wait) {
             Step::Apply { n_a } => n_a,

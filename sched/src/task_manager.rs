@@ -1,8 +1,8 @@
-//! What a task manager answers to which message, without I/O.
+//! What a task manager answers to which message, without I/O: what its process runs, and what is simulated.
 
-use pvm_sched::placement::Candidate;
-use pvm_sched::policy::{Handout, Policy};
-use pvm_sched::pulling::{self, Decision};
+use crate::placement::Candidate;
+use crate::policy::{Handout, Policy};
+use crate::pulling::{self, Decision};
 use pvm_wire::batch::{Application, BatchId, BatchMsg, Node, Terms};
 use pvm_wire::{HostIndex, Tid};
 use std::collections::BTreeMap;
