@@ -3,10 +3,11 @@
 use crate::cursor::Cursor;
 use crate::node;
 use bytes::Bytes;
-use pvm_wire::codes::{CONTEXT_TM, EXTENSION_VERSION, TASK_PROTOCOL, Tm};
+use pvm_wire::calls::Request;
+use pvm_wire::calls::enrolment::{Conn2, Connect, Extension, Introduction};
+use pvm_wire::codes::{CONTEXT_TM, EXTENSION_VERSION, TASK_PROTOCOL};
 use pvm_wire::encoding::XDR_WORD;
 use pvm_wire::header::{EOM, SOM};
-use pvm_wire::protocol::{ConnectRequest, EnrolRequest};
 use pvm_wire::{FragmentHeader, HostIndex, MessageHeader, Tid};
 use pvmd_core::Core;
 use pvmd_core::event::{ConnId, Event};
@@ -33,6 +34,10 @@ impl Daemon {
         self.feed(Event::Fragment { conn, header, data });
     }
 
+    fn ask<R: Request>(&mut self, conn: ConnId, request: &R) {
+        self.request(conn, R::TAG, &request.encode());
+    }
+
     fn request(&mut self, conn: ConnId, tag: i32, body: &[u8]) {
         let header = MessageHeader {
             encoding: XDR_WORD,
@@ -45,12 +50,11 @@ impl Daemon {
     }
 
     fn enrol(&mut self, conn: ConnId) {
-        let extension = conn.0.is_multiple_of(2).then_some(EXTENSION_VERSION);
-        let hello = ConnectRequest { version: TASK_PROTOCOL, auth_file: "/tmp/t".into(), extension };
-        self.request(conn, Tm::Connect.tag(), &hello.encode());
+        let extension = Extension(conn.0.is_multiple_of(2).then_some(EXTENSION_VERSION));
+        self.ask(conn, &Connect { version: TASK_PROTOCOL, auth_file: "/tmp/t".into(), extension });
         self.feed(Event::AuthOpened { conn, result: Ok("/tmp/d".into()) });
         let pid = 1000 + conn.0 as i32;
-        self.request(conn, Tm::Conn2.tag(), &EnrolRequest { pid, cookie: 0, name: None }.encode());
+        self.ask(conn, &Conn2 { process: Introduction { pid, cookie: 0, name: None } });
         self.feed(Event::AuthChecked { conn, proven: true });
     }
 }

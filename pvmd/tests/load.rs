@@ -3,12 +3,12 @@
 //! `PVM_LOAD_TASKS=10000 PVM_LOAD_BURST=2000 cargo test --release -p pvmd --test load -- --nocapture` tries the figures that
 //! are promised; alone it tries a few hundred, and no figures.
 
-use pvm_wire::body::BodyWriter;
-use pvm_wire::codes::{CONTEXT_TM, TASK_PROTOCOL, Tm};
-use pvm_wire::encoding::XDR_WORD;
+use pvm_wire::calls::enrolment::{Conn2, Connect, Extension, Introduction};
+use pvm_wire::calls::tasks::TaskStatus;
+use pvm_wire::calls::{Answer, Call};
+use pvm_wire::codes::TASK_PROTOCOL;
 use pvm_wire::message::Assembled;
-use pvm_wire::protocol::{ConnectReply, ConnectRequest, EnrolReply, EnrolRequest};
-use pvm_wire::{FragmentHeader, Message, MessageHeader, Reassembler, Tid};
+use pvm_wire::{FragmentHeader, PvmError, Reassembler, Tid};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -81,31 +81,23 @@ impl Task {
         let mut task = Self { stream, incoming: Reassembler::new(1 << 20) };
         let own = folder.join(format!("task{number}"));
         std::fs::write(&own, "").expect("the task's file");
-        let hello = ConnectRequest {
+        let hello = Connect {
             version: TASK_PROTOCOL,
             auth_file: own.to_str().expect("a path").to_owned(),
-            extension: None,
+            extension: Extension(None),
         };
-        let reply = ConnectReply::decode(&task.ask(Tm::Connect, hello.encode())).expect("an answer");
+        let reply = task.ask(&hello).expect("a reply");
         assert!(reply.accepted);
         std::fs::write(&reply.auth_file, "x").expect("the daemon's file");
-        let enrol = EnrolRequest { pid: 1, cookie: 0, name: None };
-        let reply = EnrolReply::decode(&task.ask(Tm::Conn2, enrol.encode())).expect("an answer");
-        assert!(reply.expect("enrolled").tid.is_task());
+        let process = Introduction { pid: 1, cookie: 0, name: None };
+        let admission = task.ask(&Conn2 { process }).expect("a reply");
+        assert!(admission.0.expect("enrolled").tid.is_task());
         std::fs::remove_file(own).expect("the task's file");
         task
     }
 
-    fn ask(&mut self, request: Tm, body: Vec<u8>) -> Vec<u8> {
-        let header = MessageHeader {
-            encoding: XDR_WORD,
-            tag: request.tag(),
-            context: CONTEXT_TM,
-            wait_id: 1,
-            ..MessageHeader::default()
-        };
-        let message = Message { src: Tid::ANY, dst: Tid::MY_DAEMON, header, body: body.into() };
-        self.stream.write_all(&message.encode(4080)).expect("a request");
+    fn ask<C: Call>(&mut self, call: &C) -> Answer<C> {
+        self.stream.write_all(&call.message(1).encode(4080)).expect("a request");
         loop {
             let mut head = [0; FragmentHeader::SIZE];
             self.stream.read_exact(&mut head).expect("an answer");
@@ -113,7 +105,7 @@ impl Task {
             let mut data = vec![0; head.length as usize];
             self.stream.read_exact(&mut data).expect("an answer");
             if let Assembled::Whole(message) = self.incoming.push(&head, data.into()).expect("a fragment") {
-                return message.body.to_vec();
+                return C::decode_answer(&message.body).expect("an answer");
             }
         }
     }
@@ -149,8 +141,8 @@ fn a_daemon_holds_many_idle_tasks() {
     let each = daemon.memory().saturating_sub(before) / count as u64;
     println!("{count} tasks: {each} bytes each, 99 % enrolled within {slow:?}");
     for task in tasks.iter_mut().step_by(count / 50 + 1) {
-        let answer = task.ask(Tm::Pstat, BodyWriter::new().int(0).finish());
-        assert!(!answer.is_empty(), "it is heard");
+        let answer = task.ask(&TaskStatus { tid: Tid::NONE });
+        assert_eq!(answer, Err(PvmError::NoTask.into()), "it is heard");
     }
     if measured {
         assert!(each <= TASK_BYTES && slow <= ENROLMENT);

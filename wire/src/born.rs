@@ -1,7 +1,7 @@
 //! The channel to its daemon that a task is born with.
 //!
 //! What our daemon starts has one end of a connection open, in which the enrolment's answer lies already
-//! ([`crate::protocol::EnrolReply`], without any header). Only the very process that was started may use it, and only who has
+//! ([`crate::calls::enrolment::EnrolReply`], without any header). Only the very process that was started may use it, and only who has
 //! read that. Another that enrols in its place, as a script's program does, reads it and connects as ever.
 
 use crate::codes::EXTENSION_VERSION;

@@ -3,18 +3,21 @@
 use super::{Engine, Payload, xdr_header};
 use crate::{Error, Result};
 use bytes::Bytes;
-use pvm_wire::calls::{Answer, Call, Request};
+use pvm_wire::calls::{Answer, Call, CallError, Request};
 use pvm_wire::codes::Tmx;
 use pvm_wire::{Message, PvmError, Tid};
+use std::time::Instant;
 
 impl Engine {
     /// Makes a request, and returns the reply. An error that is answered in its place says what was asked for.
     pub fn call<C: Call>(&mut self, call: &C) -> Result<C::Reply> {
-        self.answer(call)?.map_err(|error| {
-            let code = error.error();
-            let reason = if error.reason.is_empty() { code.text() } else { &error.reason };
-            Error::new(code, format!("{}: {reason}", call.subject()))
-        })
+        self.answer(call)?.map_err(|error| refused(call, &error))
+    }
+
+    /// As [`Self::call`], of the daemon alone, which has to answer until then.
+    pub(super) fn call_by<C: Call>(&mut self, call: &C, deadline: Option<Instant>) -> Result<C::Reply> {
+        let answer = C::decode_answer(&self.ask(C::TAG, &call.encode(), deadline)?)?;
+        answer.map_err(|error| refused(call, &error))
     }
 
     /// Makes a request, and returns the answer: the reply, or the error as it came.
@@ -33,8 +36,7 @@ impl Engine {
 
     /// A request as the message to the daemon that carries it.
     pub(super) fn as_message<R: Request>(&self, request: &R) -> Message {
-        let header = xdr_header(R::TAG, R::CONTEXT, 0);
-        Message { src: self.tid(), dst: Tid::MY_DAEMON, header, body: request.encode().into() }
+        Message { src: self.tid(), ..request.message(0) }
     }
 
     /// Makes a request of the daemon that is not answered, when no other message is half sent.
@@ -68,4 +70,11 @@ impl Engine {
         }
         Err(Error::new(PvmError::NotImpl, "the daemon here is the original PVM's, which cannot do this"))
     }
+}
+
+/// What a call fails with whose answer is this error.
+fn refused<C: Call>(call: &C, error: &CallError) -> Error {
+    let code = error.error();
+    let reason = if error.reason.is_empty() { code.text() } else { &error.reason };
+    Error::new(code, format!("{}: {reason}", call.subject()))
 }

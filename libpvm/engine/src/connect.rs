@@ -4,7 +4,8 @@ use super::options;
 use crate::{Error, Result};
 use pvm_files::FileError;
 use pvm_wire::born::Channel;
-use pvm_wire::protocol::EnrolReply;
+use pvm_wire::calls::Call;
+use pvm_wire::calls::enrolment::{Admission, Enrol, EnrolReply};
 use pvm_wire::{PvmError, codes};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek};
@@ -76,7 +77,8 @@ static IS_BORN: AtomicBool = AtomicBool::new(false);
 pub(super) fn born_with() -> Option<(OwnedFd, EnrolReply)> {
     let channel = Channel::decode(&std::env::var(codes::CHANNEL_VARIABLE).ok()?)?;
     let (socket, greeting) = pvm_shm::birth::take(channel)?;
-    let identity = EnrolReply::decode(&greeting).ok()??;
+    let Admission(identity) = Enrol::decode_answer(&greeting).ok()?.ok()?;
+    let identity = identity?;
     IS_BORN.store(true, Ordering::Relaxed);
     Some((socket, identity))
 }

@@ -5,7 +5,7 @@ use pvm_wire::Message;
 use pvm_wire::Tid;
 use pvm_wire::body::{BodyError, BodyReader};
 use pvm_wire::codes::{CONTEXT_TC, Tc, Tcx};
-use pvm_wire::protocol::OutputFrame;
+use pvm_wire::output::OutputFrame;
 use pvm_wire::spawn::Sink;
 
 impl Engine {

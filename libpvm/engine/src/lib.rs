@@ -54,8 +54,10 @@ pub use wait::{Waiter, sleep};
 use bytes::Bytes;
 use connect::Proof;
 use peers::Peers;
-use pvm_wire::codes::{self, CONTEXT_TM, Tm, Tmx};
-use pvm_wire::protocol::{ConnectReply, ConnectRequest, EnrolReply, EnrolRequest};
+use pvm_wire::calls::enrolment::{
+    Admission, Born, Conn2, Connect, Enrol, EnrolReply, Exit, Extension, Introduction,
+};
+use pvm_wire::codes::{self, CONTEXT_TM};
 use pvm_wire::{Encoding, Message, MessageHeader, PvmError, Tid};
 use receive::Inbox;
 use route::Route;
@@ -189,34 +191,37 @@ impl Engine {
         let deadline = Some(Instant::now() + ENROL_TIMEOUT);
         let proof = Proof::new();
         let path = proof.as_ref().map(|proof| proof.path().to_string_lossy().into_owned());
-        let request = ConnectRequest {
+        let request = Connect {
             version: codes::TASK_PROTOCOL,
             auth_file: path.unwrap_or_default(),
-            extension: Some(codes::EXTENSION_VERSION),
+            extension: Extension(Some(codes::EXTENSION_VERSION)),
         };
-        let reply = ConnectReply::decode(&self.ask(Tm::Connect.tag(), &request.encode(), deadline)?)?;
+        let reply = self.call_by(&request, deadline)?;
         if !reply.accepted {
             return Err(connect::refusal(reply.version, proof));
         }
-        self.extension = reply.extension.filter(|&version| version == codes::EXTENSION_VERSION);
+        self.extension = reply.extension.0.filter(|&version| version == codes::EXTENSION_VERSION);
         if self.extension.is_none() || !shows_credentials {
             if !proof?.is_given() {
                 return Err(Error::new(PvmError::SysErr, "it did not prove that it is this user's"));
             }
             connect::give_proof(&reply.auth_file)?;
         }
-        self.introduce(Tm::Conn2.tag(), name, deadline)
+        let process = introduction(name, connect::cookie());
+        let admission = self.call_by(&Conn2 { process }, deadline)?;
+        self.be_admitted(admission)
     }
 
     /// With a daemon that is known to be ours, at a socket whose other end is known to be this user's.
     fn enrol_at_once(&mut self, name: Option<&OsStr>) -> Result<()> {
         self.extension = Some(codes::EXTENSION_VERSION);
-        self.introduce(Tmx::Enrol.tag(), name, Some(Instant::now() + ENROL_TIMEOUT))
+        let process = introduction(name, connect::cookie());
+        let admission = self.call_by(&Enrol { process }, Some(Instant::now() + ENROL_TIMEOUT))?;
+        self.be_admitted(admission)
     }
 
-    fn introduce(&mut self, tag: i32, name: Option<&OsStr>, deadline: Option<Instant>) -> Result<()> {
-        let answer = EnrolReply::decode(&self.ask(tag, &introduction(name, connect::cookie()), deadline)?)?;
-        self.be(answer.ok_or_else(|| Error::new(PvmError::SysErr, "it refused"))?);
+    fn be_admitted(&mut self, Admission(identity): Admission) -> Result<()> {
+        self.be(identity.ok_or_else(|| Error::new(PvmError::SysErr, "it refused"))?);
         Ok(())
     }
 
@@ -224,8 +229,7 @@ impl Engine {
     fn begin_as(&mut self, identity: EnrolReply, name: Option<&OsStr>) -> Result<()> {
         self.extension = Some(codes::EXTENSION_VERSION);
         self.be(identity);
-        let header = xdr_header(Tmx::Born.tag(), CONTEXT_TM, 0);
-        self.send(Tid::MY_DAEMON, header, Payload::Parts(&[&introduction(name, connect::started_with())]))
+        self.tell(&Born { process: introduction(name, connect::started_with()) })
     }
 
     fn be(&mut self, identity: EnrolReply) {
@@ -358,7 +362,7 @@ impl Engine {
         let left = match &self.route {
             None => Err(Error::lost()),
             Some(_) if self.daemon_is_ours() => Ok(()),
-            Some(_) => self.ask(Tm::Exit.tag(), &[], deadline).map(drop),
+            Some(_) => self.call_by(&Exit {}, deadline),
         };
         // Before anybody could use the memory for something else in which what has come lies.
         self.has_left.store(true, Ordering::SeqCst);
@@ -382,9 +386,9 @@ impl Engine {
 }
 
 /// Who this process is, in the words of a request to enrol.
-fn introduction(name: Option<&OsStr>, cookie: i32) -> Vec<u8> {
+fn introduction(name: Option<&OsStr>, cookie: i32) -> Introduction {
     let pid = rustix::process::getpid().as_raw_nonzero().get();
-    EnrolRequest { pid, cookie, name: name.map(OsStr::to_owned) }.encode()
+    Introduction { pid, cookie, name: name.map(OsStr::to_owned) }
 }
 
 /// The header of a control message.

@@ -1,6 +1,6 @@
 //! What `pvm_setopt` sets, as far as the engine keeps it.
 
-use pvm_wire::protocol::EnrolReply;
+use pvm_wire::calls::enrolment::EnrolReply;
 use pvm_wire::spawn::Sink;
 
 /// Characters of a trace mask, each with four bits.

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use pvm_wire::Tid;
 use pvm_wire::calls::notify::NotifyRequest;
 use pvm_wire::codes::{CONTEXT_TC, Tc, notify};
-use pvm_wire::protocol::{self, OutputFrame};
+use pvm_wire::output::{self, OutputFrame};
 use pvm_wire::spawn::Sink;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -71,16 +71,16 @@ impl Collection {
     fn take(&mut self, frame: OutputFrame) {
         let seen = self.open.entry(frame.tid).or_default();
         let what = match frame.what {
-            protocol::OutputEvent::Text(text) => OutputEvent::Bytes(text.into()),
-            protocol::OutputEvent::Started(parent) => {
+            output::OutputEvent::Text(text) => OutputEvent::Bytes(text.into()),
+            output::OutputEvent::Started(parent) => {
                 seen.spawner = Tid::from_raw(parent);
                 OutputEvent::Started { parent }
             }
-            protocol::OutputEvent::Spawned(parent) => {
+            output::OutputEvent::Spawned(parent) => {
                 seen.spawned = true;
                 OutputEvent::Spawned { parent }
             }
-            protocol::OutputEvent::Eof => {
+            output::OutputEvent::Eof => {
                 seen.ended = true;
                 OutputEvent::End
             }
@@ -167,8 +167,7 @@ mod tests {
     fn a_task_is_done_with_after_both_frames_in_either_order() {
         let tid = Tid::from_raw(0x40002);
         let frame = |what| OutputFrame { tid, what };
-        let (eof, spawned) =
-            (frame(protocol::OutputEvent::Eof), frame(protocol::OutputEvent::Spawned(0x40001)));
+        let (eof, spawned) = (frame(output::OutputEvent::Eof), frame(output::OutputEvent::Spawned(0x40001)));
         for order in [[eof.clone(), spawned.clone()], [spawned, eof]] {
             let mut collection = Collection::default();
             let [first, second] = order;
@@ -185,13 +184,13 @@ mod tests {
         let mut collection = Collection::default();
         let frame = |tid, what| OutputFrame { tid, what };
         // One there spawned from here, one here spawned from there.
-        collection.take(frame(far, protocol::OutputEvent::Spawned(near.raw())));
-        collection.take(frame(near, protocol::OutputEvent::Started(far.raw())));
+        collection.take(frame(far, output::OutputEvent::Spawned(near.raw())));
+        collection.take(frame(near, output::OutputEvent::Started(far.raw())));
         collection.lose_host(Tid::from_raw(0xc0000));
         assert_eq!(collection.open.len(), 2, "another host's loss is nothing to them");
         collection.lose_host(far.to_host());
         assert_eq!(collection.open.keys().collect::<Vec<_>>(), [&near]);
-        collection.take(frame(near, protocol::OutputEvent::Eof));
+        collection.take(frame(near, output::OutputEvent::Eof));
         assert_eq!(collection.open.len(), 0);
     }
 }

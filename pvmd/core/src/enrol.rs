@@ -10,10 +10,13 @@ use super::Core;
 use super::tasks::{Conn, ConnState, Origin, Task};
 use super::timers::Timer;
 use pvm_wire::Tid;
+use pvm_wire::calls::enrolment::{
+    Admission, Born, Conn2, Connect, ConnectReply, Enrol, EnrolReply, Exit, Extension, Introduction,
+};
+use pvm_wire::calls::{Call, Request};
 use pvm_wire::codes::{EXTENSION_VERSION, TASK_PROTOCOL};
 use pvm_wire::encoding::DataSignature;
 use pvm_wire::limits::FRAGMENT_SIZE;
-use pvm_wire::protocol::{ConnectReply, ConnectRequest, EnrolReply, EnrolRequest};
 use std::net::IpAddr;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -42,7 +45,7 @@ impl Core {
     /// For another one the driver is asked for the files by which both sides prove themselves.
     pub(super) fn on_connect(&mut self, to: ReplyTo, body: &[u8]) {
         let Some(conn) = self.conns.get_mut(&to.conn) else { return };
-        let request = match ConnectRequest::decode(body) {
+        let request = match Connect::decode(body) {
             Ok(request) if matches!(conn.state, ConnState::Fresh) => request,
             Ok(_) => return self.expel(to.conn, "TM_CONNECT twice"),
             Err(error) => return self.expel(to.conn, &format!("TM_CONNECT: {error}")),
@@ -51,8 +54,8 @@ impl Core {
             info!(version = request.version, expected = TASK_PROTOCOL, "library of another version refused");
             return self.refuse(to);
         }
-        conn.extended = request.extension == Some(EXTENSION_VERSION);
-        if let Some(version) = request.extension.filter(|_| !conn.extended) {
+        conn.extended = request.extension.0 == Some(EXTENSION_VERSION);
+        if let Some(version) = request.extension.0.filter(|_| !conn.extended) {
             info!(version, expected = EXTENSION_VERSION, "library of another version speaks PVM 3.4");
         }
         if conn.extended {
@@ -66,9 +69,9 @@ impl Core {
     fn open_enrolment(&mut self, to: ReplyTo, auth_file: String) {
         let Some(conn) = self.conns.get_mut(&to.conn) else { return };
         conn.state = ConnState::Opened;
-        let extension = conn.extended.then_some(EXTENSION_VERSION);
+        let extension = Extension(conn.extended.then_some(EXTENSION_VERSION));
         let reply = ConnectReply { version: TASK_PROTOCOL, accepted: true, auth_file, extension };
-        self.reply(to, reply.encode());
+        self.reply_to::<Connect>(to, &reply);
     }
 
     pub(super) fn on_auth_opened(&mut self, conn: ConnId, result: Result<String, String>) {
@@ -88,21 +91,21 @@ impl Core {
             version: TASK_PROTOCOL,
             accepted: false,
             auth_file: String::new(),
-            extension: None,
+            extension: Extension(None),
         };
-        self.reply(to, reply.encode());
+        self.reply_to::<Connect>(to, &reply);
         self.drop_conn(to.conn);
     }
 
     /// TM_CONN2: the driver is asked whether the task could write our file, if it needs one.
     pub(super) fn on_conn2(&mut self, to: ReplyTo, body: &[u8]) {
         let Some(conn) = self.conns.get_mut(&to.conn) else { return };
-        match EnrolRequest::decode(body) {
-            Ok(request) if matches!(conn.state, ConnState::Opened) && conn.extended => {
-                self.let_in(to, &request);
+        match Conn2::decode(body) {
+            Ok(Conn2 { process }) if matches!(conn.state, ConnState::Opened) && conn.extended => {
+                self.let_in(to, &process);
             }
-            Ok(request) if matches!(conn.state, ConnState::Opened) => {
-                conn.state = ConnState::Checking(to, request);
+            Ok(Conn2 { process }) if matches!(conn.state, ConnState::Opened) => {
+                conn.state = ConnState::Checking(to, process);
                 self.out.act(Action::CheckAuth { conn: to.conn });
             }
             Ok(_) => self.expel(to.conn, "TM_CONN2 out of turn"),
@@ -112,22 +115,22 @@ impl Core {
 
     pub(super) fn on_auth_checked(&mut self, conn: ConnId, proven: bool) {
         let Some(state) = self.conns.get_mut(&conn) else { return };
-        let ConnState::Checking(to, request) = &state.state else { return };
-        let (to, request) = (*to, request.clone());
+        let ConnState::Checking(to, process) = &state.state else { return };
+        let (to, process) = (*to, process.clone());
         state.state = ConnState::Opened;
         if !proven {
-            warn!(pid = request.pid, "enrolment refused: the task has not written our file");
-            self.reply_int(to, 0);
+            warn!(pid = process.pid, "enrolment refused: the task has not written our file");
+            self.reply_to::<Conn2>(to, &Admission(None));
             return self.drop_conn(conn);
         }
-        self.let_in(to, &request);
+        self.let_in(to, &process);
     }
 
     /// Has a program started once per cookie; what each is to know lies in the channel it is born with.
     pub(super) fn give_birth(&mut self, cookies: Vec<Cookie>, program: Program) {
         let greeting = |&cookie: &Cookie| {
             let options = self.tasks.by_cookie(cookie).and_then(|tid| self.options_of(tid));
-            options.map(|options| options.encode()).unwrap_or_default()
+            options.map(|options| Enrol::encode_reply(&Admission(Some(options)))).unwrap_or_default()
         };
         let greetings = cookies.iter().map(greeting).collect();
         self.out.act(Action::Start { cookies, greetings, program });
@@ -137,10 +140,10 @@ impl Core {
     /// the library has looked at the daemon's, so no files are needed.
     pub(super) fn on_enrol(&mut self, to: ReplyTo, body: &[u8]) {
         let Some(conn) = self.conns.get_mut(&to.conn) else { return };
-        match EnrolRequest::decode(body) {
-            Ok(request) if matches!(conn.state, ConnState::Fresh) => {
+        match Enrol::decode(body) {
+            Ok(Enrol { process }) if matches!(conn.state, ConnState::Fresh) => {
                 conn.extended = true;
-                self.let_in(to, &request);
+                self.let_in(to, &process);
             }
             Ok(_) => self.expel(to.conn, "an enrolment out of turn"),
             Err(error) => self.expel(to.conn, &format!("enrolment: {error}")),
@@ -154,9 +157,9 @@ impl Core {
             return self.expel(to.conn, "it was not born with that");
         };
         conn.extended = true;
-        match EnrolRequest::decode(body) {
-            Ok(request) if self.announced(Cookie(request.cookie)) == Some(tid) => {
-                self.take_place(to.conn, &request);
+        match Born::decode(body) {
+            Ok(Born { process }) if self.announced(Cookie(process.cookie)) == Some(tid) => {
+                self.take_place(to.conn, &process);
                 self.admit(to.conn, tid, None);
             }
             Ok(_) => self.expel(to.conn, "another has enrolled in its place"),
@@ -164,10 +167,10 @@ impl Core {
         }
     }
 
-    fn let_in(&mut self, to: ReplyTo, request: &EnrolRequest) {
-        let Some(tid) = self.take_place(to.conn, request) else {
-            warn!(pid = request.pid, "enrolment refused: all task ids are in use");
-            self.reply_int(to, 0);
+    fn let_in(&mut self, to: ReplyTo, process: &Introduction) {
+        let Some(tid) = self.take_place(to.conn, process) else {
+            warn!(pid = process.pid, "enrolment refused: all task ids are in use");
+            self.reply_to::<Enrol>(to, &Admission(None));
             return self.drop_conn(to.conn);
         };
         self.admit(to.conn, tid, Some(to));
@@ -179,24 +182,24 @@ impl Core {
     }
 
     /// The record of a process that was announced and has never enrolled, else a new one.
-    fn take_place(&mut self, conn: ConnId, request: &EnrolRequest) -> Option<Tid> {
-        let task = match self.announced(Cookie(request.cookie)) {
+    fn take_place(&mut self, conn: ConnId, process: &Introduction) -> Option<Tid> {
+        let task = match self.announced(Cookie(process.cookie)) {
             Some(tid) => self.tasks.get_mut(tid)?,
             None => self.tasks.create(false)?,
         };
         // A wrapper's child enrols in its place: then its end shows by its connection, not by our child's end.
         // (It may be faster than the news of its start: then its parent's id is not known yet.)
         let mut outsider = None;
-        if task.origin == Origin::Child && task.pid != 0 && task.pid != request.pid {
+        if task.origin == Origin::Child && task.pid != 0 && task.pid != process.pid {
             task.origin = Origin::Itself;
             outsider = Some((task.team, task.pid));
         }
-        task.pid = request.pid;
+        task.pid = process.pid;
         task.conn = Some(conn);
         task.channel = task.channel.filter(|&channel| channel != conn);
         task.enrolled = true;
         task.extended = self.conns.get(&conn).is_some_and(|state| state.extended);
-        if let Some(name) = &request.name {
+        if let Some(name) = &process.name {
             task.name.clone_from(name);
         }
         let tid = task.tid;
@@ -219,7 +222,7 @@ impl Core {
         debug!("enrolled");
         self.out.act(Action::Enrolled { conn });
         if let Some((to, options)) = to.zip(self.options_of(tid)) {
-            self.reply(to, options.encode());
+            self.reply_to::<Enrol>(to, &Admission(Some(options)));
         }
         self.out.actions.extend(backlog.into_iter().map(|(header, data)| Action::Send {
             conn,
@@ -259,7 +262,7 @@ impl Core {
 
     /// TM_EXIT: the task leaves; a child of ours is over only when its process ends.
     pub(super) fn on_exit(&mut self, to: ReplyTo) {
-        self.reply(to, Vec::new());
+        self.reply_to::<Exit>(to, &());
         self.drop_conn(to.conn);
     }
 

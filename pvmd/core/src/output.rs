@@ -7,7 +7,7 @@ use bytes::Bytes;
 use pvm_wire::codes::Tc;
 use pvm_wire::daemon::{Blob, DaemonMsg};
 use pvm_wire::limits::OUTPUT_PIECE;
-use pvm_wire::protocol::{OutputEvent, OutputFrame};
+use pvm_wire::output::{OutputEvent, OutputFrame};
 use pvm_wire::spawn::Sink;
 use pvm_wire::{HostIndex, Tid};
 

@@ -6,6 +6,7 @@ use super::tasks::Task;
 use super::{Core, Life};
 use pvm_wire::body::BodyError;
 use pvm_wire::calls::Request;
+use pvm_wire::calls::enrolment::GetOptions;
 use pvm_wire::calls::hosts::{
     AddHosts, Config, DeleteHosts, HostClock, HostList, HostRecord, HostStatus, Tickle,
 };
@@ -141,7 +142,7 @@ impl Core {
             Tm::SetOpt => self.on_set_opt(tid, to, &SetSinks::decode(body)?),
             Tm::GetOpt => {
                 if let Some(options) = self.options_of(tid) {
-                    self.reply(to, options.encode_options());
+                    self.reply_to::<GetOptions>(to, &options);
                 }
             }
             Tm::Context => self.on_context(tid, to, Context::decode(body)?.context),

@@ -286,9 +286,4 @@ impl Core {
             Err(error) => self.reply_error(to, error),
         }
     }
-
-    /// Answers a request with one number.
-    pub(super) fn reply_int(&mut self, to: ReplyTo, value: i32) {
-        self.reply(to, value.to_be_bytes().to_vec());
-    }
 }

@@ -7,9 +7,9 @@ use super::spawn::Notices;
 use super::teams::TeamId;
 use bytes::Bytes;
 use pvm_wire::batch::BatchId;
+use pvm_wire::calls::enrolment::Introduction;
 use pvm_wire::calls::tasks::TaskRecord;
 use pvm_wire::limits::REQUEST_MAX;
-use pvm_wire::protocol::EnrolRequest;
 use pvm_wire::spawn::Sink;
 use pvm_wire::tid::LOCAL_MAX;
 use pvm_wire::{FragmentHeader, HostIndex, Reassembler, Tid, codes::task_flags};
@@ -266,7 +266,7 @@ pub(super) enum ConnState {
     /// Waits for TM_CONN2.
     Opened,
     /// TM_CONN2 came; the driver looks into the file.
-    Checking(ReplyTo, EnrolRequest),
+    Checking(ReplyTo, Introduction),
     /// A task.
     Enrolled(Tid),
 }

@@ -8,7 +8,7 @@ use super::tasks::Task;
 use pvm_wire::calls::roles::BecomeTracer;
 use pvm_wire::daemon::DaemonMsg;
 use pvm_wire::events::{self, Datum, Event, Head, Writer};
-use pvm_wire::protocol::OutputEvent;
+use pvm_wire::output::OutputEvent;
 use pvm_wire::services::Tracer;
 use pvm_wire::spawn::{Sink, SpawnRequest, entry, split_entry};
 use pvm_wire::{HostIndex, PvmError, Tid};

@@ -3,7 +3,6 @@
 mod recorder;
 
 use pvm_wire::batch::BatchMsg;
-use pvm_wire::calls::Request;
 use pvm_wire::codes::{BATCH_TAG, Tm};
 use pvm_wire::daemon::{DaemonMsg, HostEntry};
 use pvm_wire::spawn::{SpawnRequest, flags};
@@ -26,7 +25,7 @@ fn nodes_hear_that_a_batch_is_done_though_its_manager_dies_before_it_says_so() {
     let mut r = Recorder::master();
     let (spawner, _) = r.enrol(200, 0);
     let spawn = SpawnRequest { file: "program".into(), count: 1, ..SpawnRequest::default() };
-    r.request(spawner, Tm::Spawn, &spawn.encode());
+    r.ask(spawner, &spawn);
     let Action::Start { cookies, .. } = r.next() else { panic!("not a manager's start") };
     let cookie = cookies[0];
     r.feed(Event::ProcessStarted { cookie, result: Ok((300, "manager".into())) });
@@ -57,7 +56,7 @@ fn what_no_limit_allows_takes_the_places_of_what_has_ended() {
     let mut r = Recorder::master();
     let (spawner, _) = r.enrol(200, 0);
     let spawn = SpawnRequest { file: "program".into(), count: 5, ..SpawnRequest::default() };
-    r.request(spawner, Tm::Spawn, &spawn.encode());
+    r.ask(spawner, &spawn);
     let Action::Start { cookies, .. } = r.next() else { panic!("not a manager's start") };
     r.feed(Event::ProcessStarted { cookie: cookies[0], result: Ok((300, "manager".into())) });
     let (manager, _) = r.enrol(300, cookies[0].0);
@@ -84,7 +83,7 @@ fn what_no_limit_allows_takes_the_places_of_what_has_ended() {
 #[test]
 fn a_home_that_is_no_node_asks_for_nothing_and_a_full_one_declines() {
     let place = |r: &mut Recorder, spawner, spawn: &SpawnRequest| {
-        r.request(spawner, Tm::Spawn, &spawn.encode());
+        r.ask(spawner, spawn);
         let Action::Start { cookies, .. } = r.next() else { panic!("not a manager's start") };
         r.feed(Event::ProcessStarted { cookie: cookies[0], result: Ok((300, "manager".into())) });
         let (manager, _) = r.enrol(300, cookies[0].0);
@@ -146,7 +145,7 @@ fn each_node_is_given_no_more_than_its_own_limit() {
     }
     let (spawner, _) = r.enrol(200, 0);
     let spawn = SpawnRequest { file: "program".into(), count: 60, ..SpawnRequest::default() };
-    r.request(spawner, Tm::Spawn, &spawn.encode());
+    r.ask(spawner, &spawn);
     let Action::Start { cookies, .. } = r.next() else { panic!("not a manager's start") };
     r.feed(Event::ProcessStarted { cookie: cookies[0], result: Ok((300, "manager".into())) });
     r.enrol(300, cookies[0].0);

@@ -3,20 +3,21 @@
 mod recorder;
 
 use pvm_wire::body::BodyWriter;
-use pvm_wire::calls::Request;
-use pvm_wire::codes::{CONTEXT_TM, EXTENSION_VERSION, TASK_PROTOCOL, Tm, Tmx, notify};
-use pvm_wire::protocol::{ConnectReply, ConnectRequest, EnrolReply, EnrolRequest};
+use pvm_wire::calls::Call;
+use pvm_wire::calls::enrolment::{Admission, Born, Connect, Enrol, EnrolReply, GetOptions};
+use pvm_wire::calls::hosts::Config;
+use pvm_wire::codes::{CONTEXT_TM, EXTENSION_VERSION, Tm, Tmx, notify};
 use pvm_wire::spawn::{Sink, SpawnRequest, flags};
 use pvm_wire::{PvmError, Tid};
 use pvmd_core::event::{Action, ConnId, Cookie, Event};
-use recorder::{Recorder, watch};
+use recorder::{Recorder, connect, process, watch};
 use std::process::ExitStatus;
 
 /// Spawns one task pinned to this host, whose process runs: its cookie, its channel and what lies there.
 fn bear_one(r: &mut Recorder, parent: ConnId) -> (Cookie, ConnId, EnrolReply) {
     let (file, place) = ("prog".into(), ".".into());
     let request = SpawnRequest { file, flags: flags::HOST, place, count: 1, ..SpawnRequest::default() };
-    r.request(parent, Tm::Spawn, &request.encode());
+    r.ask(parent, &request);
     let Action::Start { cookies, greetings, .. } = r.next() else { panic!("not a start") };
     assert_eq!((cookies.len(), greetings.len()), (1, 1));
     let cookie = cookies[0];
@@ -24,12 +25,14 @@ fn bear_one(r: &mut Recorder, parent: ConnId) -> (Cookie, ConnId, EnrolReply) {
     r.answer(parent, Tm::Spawn);
     let conn = r.channel(cookie);
     r.nothing_else();
-    (cookie, conn, EnrolReply::decode(&greetings[0]).unwrap().unwrap())
+    let Ok(Admission(Some(told))) = Enrol::decode_answer(&greetings[0]).unwrap() else {
+        panic!("no greeting")
+    };
+    (cookie, conn, told)
 }
 
 fn say_born(r: &mut Recorder, conn: ConnId, cookie: i32) {
-    let request = EnrolRequest { pid: 500, cookie, name: None }.encode();
-    r.say(conn, Tid::MY_DAEMON, Tmx::Born.tag(), CONTEXT_TM, &request);
+    r.ask(conn, &Born { process: process(500, cookie) });
 }
 
 #[test]
@@ -48,18 +51,15 @@ fn a_task_of_ours_enrols_by_one_request() {
     let (parent, me) = r.enrol(100, 0);
     let (cookie, _, told) = bear_one(&mut r, parent);
     let conn = r.connect();
-    let request = EnrolRequest { pid: 500, cookie: cookie.0, name: None }.encode();
-    r.say(conn, Tid::MY_DAEMON, Tmx::Enrol.tag(), CONTEXT_TM, &request);
+    let request = Enrol { process: process(500, cookie.0) };
+    r.ask(conn, &request);
     assert!(matches!(r.next(), Action::Enrolled { conn: c } if c == conn), "no file is asked for");
-    let (to, message) = r.message();
-    assert_eq!((to, message.header.tag), (conn, Tmx::Enrol.tag()));
-    let enrolled = EnrolReply::decode(&message.body).unwrap().unwrap();
+    let Ok(Admission(Some(enrolled))) = r.reply::<Enrol>(conn) else { panic!("not enrolled") };
     assert_eq!((enrolled.tid, enrolled.parent), (told.tid, me.tid.raw()));
     r.nothing_else();
     // Once: what is a task already has no such request.
-    r.say(conn, Tid::MY_DAEMON, Tmx::Enrol.tag(), CONTEXT_TM, &request);
-    let (_, message) = r.message();
-    assert_eq!(message.body[..], PvmError::NotImpl.code().to_be_bytes());
+    r.ask(conn, &request);
+    assert_eq!(r.reply::<Enrol>(conn), Err(PvmError::NotImpl.into()));
     r.nothing_else();
 }
 
@@ -76,9 +76,8 @@ fn who_is_born_with_a_channel_has_its_answer_and_gets_what_waits() {
     assert_eq!((to, message.src, &message.body[..]), (conn, me.tid, &b"for it"[..]), "no answer before");
     r.nothing_else();
     assert_eq!(told.parent, me.tid.raw());
-    r.request(conn, Tm::GetOpt, b"");
-    let (_, options) = r.message();
-    assert_eq!(options.body[..], told.encode_options(), "what it was told holds");
+    r.ask(conn, &GetOptions {});
+    assert_eq!(r.reply::<GetOptions>(conn), Ok(told), "what it was told holds");
 }
 
 #[test]
@@ -101,7 +100,7 @@ fn what_a_newborn_says_in_its_last_moment_is_heard() {
     let mut r = Recorder::master();
     let (parent, _) = r.enrol(100, 0);
     let (cookie, conn, told) = bear_one(&mut r, parent);
-    r.request(parent, Tm::Notify, &watch(notify::TASK_EXIT, vec![told.tid.raw()]));
+    r.ask(parent, &watch(notify::TASK_EXIT, vec![told.tid.raw()]));
     r.feed(Event::ProcessExited { cookie, status: ExitStatus::default() });
     r.nothing_else();
     say_born(&mut r, conn, cookie.0);
@@ -121,7 +120,7 @@ fn a_process_that_never_says_a_word_ends_with_its_channel() {
     let (parent, _) = r.enrol(100, 0);
     for is_closed_first in [true, false] {
         let (cookie, conn, told) = bear_one(&mut r, parent);
-        r.request(parent, Tm::Notify, &watch(notify::TASK_EXIT, vec![told.tid.raw()]));
+        r.ask(parent, &watch(notify::TASK_EXIT, vec![told.tid.raw()]));
         let (exited, closed) = (
             Event::ProcessExited { cookie, status: ExitStatus::default() },
             Event::TaskClosed { conn, reason: None },
@@ -139,13 +138,10 @@ fn a_process_that_never_says_a_word_ends_with_its_channel() {
 #[test]
 fn an_enrolment_at_once_is_no_way_around_the_files() {
     let mut r = Recorder::master();
-    let hello =
-        ConnectRequest { version: TASK_PROTOCOL, auth_file: "/tmp/t".into(), extension: None }.encode();
-    let request = EnrolRequest { pid: 500, cookie: 0, name: None }.encode();
     let conn = r.connect();
-    r.request(conn, Tm::Connect, &hello);
+    r.ask(conn, &connect(None));
     assert!(matches!(r.next(), Action::OpenAuth { .. }));
-    r.say(conn, Tid::MY_DAEMON, Tmx::Enrol.tag(), CONTEXT_TM, &request);
+    r.ask(conn, &Enrol { process: process(500, 0) });
     assert!(matches!(r.next(), Action::CloseTask { .. }));
     let conn = r.connect();
     r.say(conn, Tid::MY_DAEMON, Tmx::Enrol.tag(), CONTEXT_TM, b"1");
@@ -160,17 +156,14 @@ fn a_library_of_another_version_of_ours_is_taken_for_the_originals() {
     {
         let mut r = Recorder::master();
         let conn = r.connect();
-        let hello =
-            ConnectRequest { version: TASK_PROTOCOL, auth_file: "/tmp/t".into(), extension: Some(extension) };
-        r.request(conn, Tm::Connect, &hello.encode());
+        r.ask(conn, &connect(Some(extension)));
         // Between ours the socket's credentials are enough: no file is written, whatever the disk is like.
         if answered.is_none() {
             assert!(matches!(r.next(), Action::OpenAuth { .. }));
             r.feed(Event::AuthOpened { conn, result: Ok("/tmp/d".into()) });
         }
-        let (_, message) = r.message();
-        let reply = ConnectReply::decode(&message.body).unwrap();
-        assert_eq!((reply.accepted, reply.extension), (true, answered));
+        let reply = r.reply::<Connect>(conn).unwrap();
+        assert_eq!((reply.accepted, reply.extension.0), (true, answered));
         assert_eq!(reply.auth_file.is_empty(), answered.is_some());
     }
 }
@@ -190,7 +183,7 @@ fn another_version_is_refused_and_the_connection_closed() {
 fn a_request_before_enrolment_ends_the_connection() {
     let mut r = Recorder::master();
     let conn = r.connect();
-    r.request(conn, Tm::Config, &[]);
+    r.ask(conn, &Config {});
     assert!(matches!(r.next(), Action::CloseTask { .. }));
     r.nothing_else();
 }

@@ -3,6 +3,8 @@
 mod recorder;
 
 use pvm_wire::body::{BodyReader, BodyWriter};
+use pvm_wire::calls::mailbox::{Flags, Get, Names, Remove};
+use pvm_wire::calls::tasks::{Multicast, TaskStatus};
 use pvm_wire::codes::{CONTEXT_TC, Tc, Tm};
 use pvm_wire::daemon::{DaemonMsg, PeerReply, PeerRequest};
 use pvm_wire::encoding::XDR_WORD;
@@ -61,17 +63,14 @@ fn sent_afar(r: &mut Recorder) -> (Vec<Tid>, i32, i32) {
 fn the_mailbox_tells_where_the_keeper_is_and_keeps_telling() {
     let mut r = Recorder::master();
     let (conn, me) = r.enrol(100, 0);
-    let get = |op: i32| BodyWriter::new().int(op).int(me.tid.raw()).str("pvmgs").int(0).int(0).finish();
-    for op in [2, 3] {
-        r.request(conn, Tm::Db, &get(op));
-        let answer = r.answer(conn, Tm::Db);
-        let expected = if op == 2 { PvmError::Denied.code() } else { 0 };
-        assert_eq!(answer[0], expected);
-        assert!(op == 2 || answer.last() == Some(&keeper().raw()));
-    }
+    r.ask(conn, &Remove { tid: me.tid, class: "pvmgs".into(), index: 0 });
+    assert_eq!(r.reply::<Remove>(conn), Err(PvmError::Denied.into()));
+    r.ask(conn, &Get { tid: me.tid, class: "pvmgs".into(), index: 0, flags: Flags::from_bits(0) });
+    let answer = r.answer(conn, Tm::Db);
+    assert_eq!((answer[0], answer.last()), (0, Some(&keeper().raw())));
     // No list shows it: to users nothing is there.
-    r.request(conn, Tm::Db, &BodyWriter::new().int(4).int(me.tid.raw()).str("").int(0).int(0).finish());
-    assert_eq!(r.answer(conn, Tm::Db), [0, 0]);
+    r.ask(conn, &Names { tid: me.tid, pattern: "".into() });
+    assert_eq!(r.reply::<Names>(conn), Ok(Vec::new()));
     r.nothing_else();
 }
 
@@ -79,8 +78,8 @@ fn the_mailbox_tells_where_the_keeper_is_and_keeps_telling() {
 fn the_keeper_lives_and_wants_no_direct_route() {
     let mut r = Recorder::master();
     let (conn, _) = r.enrol(100, 0);
-    r.request(conn, Tm::Pstat, &BodyWriter::new().int(keeper().raw()).finish());
-    assert_eq!(r.answer(conn, Tm::Pstat), [0]);
+    r.ask(conn, &TaskStatus { tid: keeper() });
+    assert_eq!(r.reply::<TaskStatus>(conn), Ok(()));
     r.say(conn, keeper(), Tc::ConReq.tag(), CONTEXT_TC, &BodyWriter::new().int(1318).int(1).str("").finish());
     let (to, message) = r.message();
     assert_eq!((to, message.src, message.header.tag), (conn, keeper(), Tc::ConAck.tag()));
@@ -206,9 +205,8 @@ fn a_broadcast_takes_three_steps_whatever_the_number_of_members() {
     for members in [8, 64, 512] {
         let tids: Vec<Tid> =
             (0..members).map(|n| host(2 + n % (HOSTS - 1)).task(1 + n / (HOSTS - 1))).collect();
-        let list = BodyWriter::new().int(tids.len() as i32).ints(tids.iter().map(|tid| tid.raw())).finish();
         // Two messages of the sender's, whatever the number.
-        r.request(conn, Tm::Mca, &list);
+        r.ask(conn, &Multicast { tids: tids.clone() });
         r.say(conn, me.tid.multicast(), 7, 0, b"news");
         let mut copies = BTreeMap::new();
         for _ in 2..=HOSTS {

@@ -3,12 +3,15 @@
 mod recorder;
 
 use bytes::Bytes;
-use pvm_wire::body::{BodyReader, BodyWriter};
-use pvm_wire::calls::Request;
+use pvm_wire::body::BodyReader;
+use pvm_wire::calls::hosts::Config as Configuration;
+use pvm_wire::calls::mailbox::{Flags, Put};
+use pvm_wire::calls::nested::Nested;
 use pvm_wire::codes::Tm;
 use pvm_wire::limits::{BATCH_MAX, PIECE_MAX, QUEUE_LEAST};
 use pvm_wire::spawn::{SpawnRequest, flags};
 use pvm_wire::{FragmentHeader, HostIndex, PvmError, Tid};
+use pvm_wire::{Message, MessageHeader};
 use pvmd_core::Limits;
 use pvmd_core::event::{Action, ConnId, Event};
 use recorder::{Recorder, config};
@@ -24,11 +27,10 @@ fn limited(limits: Limits) -> Recorder {
 /// TM_DB: a message of so many bytes for the mailbox.
 fn put(r: &mut Recorder, conn: ConnId, tid: Tid, size: usize) -> i32 {
     const MULTI_INSTANCE: i32 = 2;
-    let head = BodyWriter::new().int(1).int(tid.raw()).str("x").int(-1).int(MULTI_INSTANCE);
-    let packed = head.ints([size as i32, 0, 0, 0, 0, 0, tid.raw(), 0]).int(size as i32);
-    let mut body = packed.finish();
-    body.resize(body.len() + size.next_multiple_of(4), 0);
-    r.request(conn, Tm::Db, &body);
+    let body = vec![0; size].into();
+    let message = Message { src: tid, dst: Tid::NONE, header: MessageHeader::default(), body };
+    let (flags, message) = (Flags::from_bits(MULTI_INSTANCE), Nested::new(&message));
+    r.ask(conn, &Put { tid, class: "x".into(), index: -1, flags, message });
     r.answer(conn, Tm::Db)[0]
 }
 
@@ -61,7 +63,7 @@ fn four_here() -> SpawnRequest {
 fn tasks_above_the_limit_of_the_host_are_out_of_resources() {
     let mut r = limited(Limits::default());
     let (conn, _) = r.enrol(10, 0);
-    r.request(conn, Tm::Spawn, &four_here().encode());
+    r.ask(conn, &four_here());
     let Action::Start { cookies, .. } = r.next() else { panic!("not a start") };
     assert_eq!(cookies.len(), 2, "the spawner is one of three");
     for (i, cookie) in cookies.into_iter().enumerate() {
@@ -77,7 +79,7 @@ fn tasks_above_the_limit_of_the_host_are_out_of_resources() {
 fn tasks_above_the_limit_take_the_places_of_those_that_have_ended_meanwhile() {
     let mut r = limited(Limits::default());
     let (conn, _) = r.enrol(10, 0);
-    r.request(conn, Tm::Spawn, &four_here().encode());
+    r.ask(conn, &four_here());
     let Action::Start { cookies, program, .. } = r.next() else { panic!("not a start") };
     let [first, second] = cookies[..] else { panic!("{} are started", cookies.len()) };
     let running = |pid| Ok((pid, "/bin/program".into()));
@@ -99,7 +101,7 @@ fn a_spawn_of_more_tasks_than_there_are_ids_is_out_of_resources() {
     let (conn, _) = r.enrol(10, 0);
     let spawn =
         SpawnRequest { file: "program".into(), count: BATCH_MAX as i32 + 1, ..SpawnRequest::default() };
-    r.request(conn, Tm::Spawn, &spawn.encode());
+    r.ask(conn, &spawn);
     assert_eq!(r.answer(conn, Tm::Spawn), [PvmError::OutOfRes.code()]);
 }
 
@@ -147,7 +149,7 @@ fn a_request_that_is_too_long_ends_its_connection_and_no_other() {
     }
     assert!(matches!(r.next(), Action::CloseTask { conn } if conn == long));
     r.nothing_else();
-    r.request(other, Tm::Config, &[]);
+    r.ask(other, &Configuration {});
     let (to, message) = r.message();
     assert_eq!(to, other);
     assert!(BodyReader::new(&message.body).int().is_ok());

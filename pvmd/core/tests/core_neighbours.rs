@@ -2,20 +2,13 @@
 
 mod recorder;
 
-use pvm_wire::body::{BodyReader, BodyWriter};
-use pvm_wire::codes::{CONTEXT_TC, CONTEXT_TM, Tc, Tcx, Tmx};
+use pvm_wire::body::BodyReader;
+use pvm_wire::calls::sharing::{Known, Meet, Share};
+use pvm_wire::codes::{CONTEXT_TC, Tc, Tcx};
 use pvm_wire::header::{EOM, SOM};
 use pvm_wire::{MessageHeader, Tid};
 use pvmd_core::event::{Action, Attachment, ConnId, Event};
 use recorder::Recorder;
-
-fn say(r: &mut Recorder, conn: ConnId, request: Tmx, body: &[u8]) {
-    r.say(conn, Tid::MY_DAEMON, request.tag(), CONTEXT_TM, body);
-}
-
-fn meet(r: &mut Recorder, conn: ConnId, other: Tid) {
-    say(r, conn, Tmx::Meet, &BodyWriter::new().int(other.raw()).finish());
-}
 
 /// The next action tells one task of another: to which connection, of whom, with whose descriptors.
 fn told(r: &mut Recorder) -> (ConnId, Tid, ConnId) {
@@ -35,9 +28,9 @@ fn told(r: &mut Recorder) -> (ConnId, Tid, ConnId) {
 fn both_are_told_and_learn_of_each_others_end() {
     let mut r = Recorder::master();
     let ((first, one), (second, two)) = (r.enrol(100, 0), r.enrol(101, 0));
-    say(&mut r, first, Tmx::Share, &[]);
-    say(&mut r, second, Tmx::Share, &[]);
-    meet(&mut r, first, two.tid);
+    r.ask(first, &Share {});
+    r.ask(second, &Share {});
+    r.ask(first, &Meet { other: two.tid });
     assert_eq!(told(&mut r), (first, two.tid, second));
     assert_eq!(told(&mut r), (second, one.tid, first));
     r.nothing_else();
@@ -54,14 +47,14 @@ fn both_are_told_and_learn_of_each_others_end() {
 fn who_shares_late_is_met_then() {
     let mut r = Recorder::master();
     let ((first, one), (second, two), (third, _)) = (r.enrol(100, 0), r.enrol(101, 0), r.enrol(102, 0));
-    say(&mut r, first, Tmx::Share, &[]);
-    say(&mut r, third, Tmx::Share, &[]);
-    meet(&mut r, first, two.tid);
-    meet(&mut r, first, two.tid);
-    meet(&mut r, third, two.tid);
+    r.ask(first, &Share {});
+    r.ask(third, &Share {});
+    r.ask(first, &Meet { other: two.tid });
+    r.ask(first, &Meet { other: two.tid });
+    r.ask(third, &Meet { other: two.tid });
     r.nothing_else();
     r.feed(Event::TaskClosed { conn: third, reason: None });
-    say(&mut r, second, Tmx::Share, &[]);
+    r.ask(second, &Share {});
     assert_eq!(told(&mut r), (first, two.tid, second));
     assert_eq!(told(&mut r), (second, one.tid, first));
     r.nothing_else();
@@ -71,9 +64,9 @@ fn who_shares_late_is_met_then() {
 fn nobody_meets_strangers_or_himself() {
     let mut r = Recorder::master();
     let ((conn, me), (_, deaf)) = (r.enrol(100, 0), r.enrol_with(101, 0, None));
-    say(&mut r, conn, Tmx::Share, &[]);
+    r.ask(conn, &Share {});
     for other in [me.tid, deaf.tid, Tid::from_bits(0x40077), Tid::from_bits(0x80001)] {
-        meet(&mut r, conn, other);
+        r.ask(conn, &Meet { other: other });
         r.nothing_else();
     }
 }
@@ -82,18 +75,18 @@ fn nobody_meets_strangers_or_himself() {
 fn a_task_meets_its_daemon() {
     let mut r = Recorder::master();
     let (conn, _) = r.enrol(100, 0);
-    meet(&mut r, conn, Tid::MY_DAEMON);
-    say(&mut r, conn, Tmx::Known, &[]);
+    r.ask(conn, &Meet { other: Tid::MY_DAEMON });
+    r.ask(conn, &Known {});
     r.nothing_else();
-    say(&mut r, conn, Tmx::Share, &[]);
-    meet(&mut r, conn, Tid::MY_DAEMON);
+    r.ask(conn, &Share {});
+    r.ask(conn, &Meet { other: Tid::MY_DAEMON });
     let Action::Send { conn: to, data, with: Attachment::Memory, .. } = r.next() else {
         panic!("no descriptor")
     };
     let (head, body) = data.split_first_chunk().unwrap();
     assert_eq!((to, MessageHeader::decode(head).tag), (conn, Tcx::Neighbour.tag()));
     assert_eq!(BodyReader::new(body).int(), Ok(Tid::MY_DAEMON.raw()));
-    say(&mut r, conn, Tmx::Known, &[]);
+    r.ask(conn, &Known {});
     assert!(matches!(r.next(), Action::LendTo { conn: to } if to == conn));
     r.nothing_else();
 }

@@ -3,9 +3,11 @@
 mod recorder;
 
 use pvm_wire::batch::{BatchId, BatchMsg};
-use pvm_wire::body::{BodyReader, BodyWriter};
+use pvm_wire::body::BodyReader;
 use pvm_wire::calls::Request;
-use pvm_wire::codes::{BATCH_TAG, CONTEXT_TM, Tm, Tmx};
+use pvm_wire::calls::spawn::CancelBatch;
+use pvm_wire::calls::turns::NoticesTaken;
+use pvm_wire::codes::{BATCH_TAG, Tm};
 use pvm_wire::daemon::{DaemonMsg, PeerReply, PeerRequest};
 use pvm_wire::limits::BATCH_MAX;
 use pvm_wire::queue::{BatchEvent, NOTICES_HIGH, QueueRequest};
@@ -127,12 +129,12 @@ impl Home {
     fn queue(&mut self, count: i32, restarts: i32, spawn: SpawnRequest) -> i32 {
         let spawn = SpawnRequest { file: "program".into(), count, ..spawn };
         let request = QueueRequest { context: NOTICES.0, tag: NOTICES.1, restarts, spawn };
-        self.say(Tmx::Queue, &request.encode());
+        self.ask(&request);
         self.answers.remove(0)[0]
     }
 
-    fn say(&mut self, what: Tmx, body: &[u8]) {
-        self.r.say(self.parent, Tid::MY_DAEMON, what.tag(), CONTEXT_TM, body);
+    fn ask(&mut self, request: &impl Request) {
+        self.r.ask(self.parent, request);
         self.settle();
     }
 
@@ -205,7 +207,7 @@ fn what_is_asked_for_badly_is_refused_by_both_calls_alike() {
         let spawn =
             SpawnRequest { policy: policy.into(), file: "program".into(), count, ..SpawnRequest::default() };
         assert_eq!(home.queue(count, 0, spawn.clone()), error.code());
-        home.r.request(home.parent, Tm::Spawn, &spawn.encode());
+        home.r.ask(home.parent, &spawn);
         assert_eq!(home.r.answer(home.parent, Tm::Spawn)[0], error.code());
         home.nothing_is_left();
     }
@@ -268,7 +270,7 @@ fn a_cancelled_batch_ends_what_runs_and_what_is_being_started() {
     let first = home.started(400);
     let second = home.starts[0];
     home.notices();
-    home.say(Tmx::CancelBatch, &BodyWriter::new().int(id).finish());
+    home.ask(&CancelBatch { batch: id });
     assert_eq!(
         (home.answers.remove(0), home.signals.len()),
         (vec![0], 0),
@@ -282,7 +284,7 @@ fn a_cancelled_batch_ends_what_runs_and_what_is_being_started() {
     home.ended(second, 15);
     home.decide(&BatchMsg::TasksNo { batch });
     assert_eq!(home.notices().last(), Some(&BatchEvent::Done { done: 0, failed: 0, cancelled: 5 }));
-    home.say(Tmx::CancelBatch, &BodyWriter::new().int(id).finish());
+    home.ask(&CancelBatch { batch: id });
     assert_eq!(home.answers.remove(0), [PvmError::NotFound.code()]);
     home.nothing_is_left();
 }
@@ -300,7 +302,7 @@ fn a_batch_that_no_node_can_take_fails_as_fast_as_its_notices_are_taken() {
     assert!((0..).zip(&notices).all(|(number, notice)| *notice == lost(number)));
     let mut rest = Vec::new();
     while home.r.core.census().spawns > 0 {
-        home.say(Tmx::NoticesTaken, &BodyWriter::new().int(NOTICES_HIGH as i32).finish());
+        home.ask(&NoticesTaken { count: NOTICES_HIGH });
         assert!(!home.notices.is_empty(), "the batch stands still");
         rest.extend(home.notices());
     }
@@ -318,7 +320,7 @@ fn without_a_manager_a_batch_fails_and_a_spawn_says_why() {
     assert_eq!(notices.len(), 3);
     assert_eq!(notices[2], BatchEvent::Done { done: 0, failed: 2, cancelled: 0 });
     let spawn = SpawnRequest { file: "program".into(), count: 2, ..SpawnRequest::default() };
-    home.r.request(home.parent, Tm::Spawn, &spawn.encode());
+    home.r.ask(home.parent, &spawn);
     let Action::Start { cookies, .. } = home.r.next() else { panic!("not a manager's start") };
     home.r.feed(Event::ProcessStarted { cookie: cookies[0], result: Err((PvmError::NoFile, "none".into())) });
     let (to, message) = home.r.message();
@@ -387,7 +389,7 @@ fn what_a_lost_host_was_given_is_placed_again_unless_the_batch_is_cancelled() {
         home.grant(batch, host(2), 1);
         order(&mut home);
         if cancelled {
-            home.say(Tmx::CancelBatch, &BodyWriter::new().int(id).finish());
+            home.ask(&CancelBatch { batch: id });
         }
         home.said.clear();
         home.feed(Event::PeerLost { host: host(2), reason: "a cable".into() });
@@ -427,7 +429,7 @@ fn eight_batches_at_a_time_have_managers_and_a_spawn_does_not_wait_for_them() {
     }
     assert_eq!((home.managers, home.r.core.census().waiting_batches), (8, 1));
     let spawn = SpawnRequest { file: "program".into(), count: 1, ..SpawnRequest::default() };
-    home.r.request(home.parent, Tm::Spawn, &spawn.encode());
+    home.r.ask(home.parent, &spawn);
     home.settle();
     assert_eq!((home.managers, home.r.core.census().waiting_batches), (9, 1));
     assert!(matches!(home.said.last(), Some(BatchMsg::Place { soft: true, .. })));
@@ -439,7 +441,7 @@ fn a_pinned_spawn_fails_with_its_host() {
     let spawn =
         SpawnRequest { place: "node2".into(), flags: flags::HOST, count: 2, ..SpawnRequest::default() };
     let spawn = SpawnRequest { file: "program".into(), ..spawn };
-    home.r.request(home.parent, Tm::Spawn, &spawn.encode());
+    home.r.ask(home.parent, &spawn);
     home.settle();
     assert_eq!(order(&mut home).1, 2);
     home.feed(Event::PeerLost { host: host(2), reason: "a cable".into() });

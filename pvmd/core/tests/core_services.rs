@@ -5,6 +5,7 @@ mod recorder;
 use pvm_wire::body::{BodyReader, BodyWriter};
 use pvm_wire::calls::Request;
 use pvm_wire::calls::hosts::AddHosts;
+use pvm_wire::calls::roles::BecomeManager;
 use pvm_wire::codes::{DAEMON_PROTOCOL, Sm, Tm};
 use pvm_wire::daemon::{DaemonMsg, PeerRequest};
 use pvm_wire::services::{ExecRequest, TaskEnded};
@@ -20,14 +21,14 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 fn register(r: &mut Recorder, conn: ConnId, request: Tm, regme: i32) -> Vec<i32> {
-    r.request(conn, request, &BodyWriter::new().int(regme).finish());
+    r.request(conn, request, &regme.to_be_bytes());
     r.answer(conn, request)
 }
 
 /// A resource manager; its connection and id.
 fn manager(r: &mut Recorder) -> (ConnId, Tid) {
     let (conn, me) = r.enrol(100, 0);
-    r.request(conn, Tm::Sched, &[]);
+    r.ask(conn, &BecomeManager {});
     let (_, answer) = r.message();
     let mut answer = BodyReader::new(&answer.body);
     assert_eq!((answer.int(), answer.int()), (Ok(0), Ok(HostIndex::MASTER.host_tid().raw())));
@@ -137,7 +138,7 @@ fn a_tasker_registers_alone_and_leaves_by_itself() {
 fn tasked(r: &mut Recorder) -> (ConnId, ConnId, Tid, i32) {
     let ((tasker, _), (spawner, _)) = (r.enrol(100, 0), r.enrol(101, 0));
     assert_eq!(register(r, tasker, Tm::Tasker, 1), [0]);
-    r.request(spawner, Tm::Spawn, &program(1).encode());
+    r.ask(spawner, &program(1));
     let Action::Locate { cookies, program } = r.next() else { panic!("nothing to locate") };
     assert_eq!(program.file, "prog");
     let found = Ok(("/bin/prog".into(), vec!["PVMSOCK=/s".into()]));
@@ -161,7 +162,7 @@ fn tasked(r: &mut Recorder) -> (ConnId, ConnId, Tid, i32) {
 fn a_tasker_that_comes_late_starts_the_rest_of_an_order() {
     let mut r = Recorder::with(Config { task_limit: 4, ..recorder::config(HostIndex::MASTER) });
     let ((tasker, _), (spawner, _)) = (r.enrol(100, 0), r.enrol(101, 0));
-    r.request(spawner, Tm::Spawn, &program(3).encode());
+    r.ask(spawner, &program(3));
     let Action::Start { cookies, .. } = r.next() else { panic!("not a start") };
     let [first, second] = cookies[..] else { panic!("{} are started", cookies.len()) };
     assert_eq!(register(&mut r, tasker, Tm::Tasker, 1), [0]);
@@ -219,7 +220,7 @@ fn what_a_dead_tasker_was_to_start_is_over() {
     let (tasker, spawner, _, _) = tasked(&mut r);
     r.feed(Event::TaskClosed { conn: tasker, reason: None });
     assert_eq!(r.core.census().tasks, 1);
-    r.request(spawner, Tm::Spawn, &program(1).encode());
+    r.ask(spawner, &program(1));
     assert!(matches!(r.next(), Action::Start { .. }), "the daemon starts tasks itself again");
 }
 
@@ -228,7 +229,7 @@ fn what_is_not_there_is_no_work_for_a_tasker() {
     let mut r = Recorder::master();
     let ((tasker, _), (spawner, _)) = (r.enrol(100, 0), r.enrol(101, 0));
     assert_eq!(register(&mut r, tasker, Tm::Tasker, 1), [0]);
-    r.request(spawner, Tm::Spawn, &program(2).encode());
+    r.ask(spawner, &program(2));
     let Action::Locate { cookies, .. } = r.next() else { panic!("nothing to locate") };
     let missing = Err((PvmError::NoFile, "prog: no".to_owned()));
     r.feed(Event::Located { cookies, result: missing });

@@ -4,8 +4,7 @@ mod recorder;
 
 use pvm_wire::calls::Call;
 use pvm_wire::calls::hosts::StartUp;
-use pvm_wire::codes::{CONTEXT_TM, Tmx};
-use pvm_wire::{HostIndex, PvmError, Tid};
+use pvm_wire::{HostIndex, PvmError};
 use pvmd_core::Config;
 use pvmd_core::event::{Action, Event, Found};
 use pvmd_core::hostfile::Hostfile;
@@ -35,7 +34,7 @@ fn resolve(r: &mut Recorder, results: Vec<Result<IpAddr, String>>) {
 /// What a task hears about the start.
 fn outcome(r: &mut Recorder) -> Vec<(String, i32)> {
     let (conn, _) = r.enrol(100, 0);
-    r.say(conn, Tid::MY_DAEMON, Tmx::StartUp.tag(), CONTEXT_TM, &[]);
+    r.ask(conn, &StartUp {});
     let (_, message) = r.message();
     let list = StartUp::decode_answer(&message.body).expect("a body").expect("a list of hosts");
     list.hosts.into_iter().map(|host| (host.name, host.tid)).collect()

@@ -2,11 +2,10 @@
 
 mod recorder;
 
-use pvm_wire::Tid;
 use pvm_wire::body::BodyReader;
-use pvm_wire::calls::Request;
 use pvm_wire::calls::notify::NotifyRequest;
-use pvm_wire::codes::{CONTEXT_TM, Tm, Tmx, notify};
+use pvm_wire::calls::state::Dump;
+use pvm_wire::codes::notify;
 use recorder::Recorder;
 
 #[test]
@@ -22,10 +21,10 @@ fn a_task_sees_the_state_of_its_daemon() {
         count: 1,
         tids: vec![second.tid.raw()],
     };
-    r.request(conn, Tm::Notify, &watch.encode());
+    r.ask(conn, &watch);
     let hosts = NotifyRequest { what: notify::HOST_ADD, count: -1, tids: Vec::new(), ..watch };
-    r.request(conn, Tm::Notify, &hosts.encode());
-    r.say(conn, Tid::MY_DAEMON, Tmx::Dump.tag(), CONTEXT_TM, &[]);
+    r.ask(conn, &hosts);
+    r.ask(conn, &Dump {});
     let (to, message) = r.message();
     assert_eq!(to, conn);
     let mut reader = BodyReader::new(&message.body);

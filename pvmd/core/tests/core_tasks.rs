@@ -4,14 +4,16 @@ mod recorder;
 
 use bytes::Bytes;
 use pvm_wire::batch::BatchMsg;
-use pvm_wire::body::{BodyReader, BodyWriter};
+use pvm_wire::calls::Call;
+use pvm_wire::calls::enrolment::Exit;
+use pvm_wire::calls::hosts::Halt;
 use pvm_wire::calls::hosts::{AddHosts, DeleteHosts};
-use pvm_wire::calls::{Call, Request};
-use pvm_wire::codes::{BATCH_TAG, CONTEXT_TM, Tc, Tm, Tmx, notify};
+use pvm_wire::calls::tasks::{Adopt, Context, Multicast, SendSignal, TaskStatus};
+use pvm_wire::codes::{BATCH_TAG, Tc, Tm, notify};
 use pvm_wire::daemon::{DaemonMsg, PeerReply, PeerRequest};
 use pvm_wire::header::{EOM, SOM};
 use pvm_wire::limits::{PIECE_MAX, QUEUE_HIGH};
-use pvm_wire::protocol::{OutputEvent, OutputFrame};
+use pvm_wire::output::{OutputEvent, OutputFrame};
 use pvm_wire::spawn::{Refusal, Sink, SpawnRequest, flags};
 use pvm_wire::{FragmentHeader, HostIndex, PvmError, Tid};
 use pvmd_core::event::{Action, ConnId, Cookie, Event};
@@ -29,7 +31,7 @@ fn spawn_one(r: &mut Recorder, conn: ConnId, output: Sink) -> (Tid, Cookie) {
         output,
         ..SpawnRequest::default()
     };
-    r.request(conn, Tm::Spawn, &request.encode());
+    r.ask(conn, &request);
     let Action::Start { cookies, program, .. } = r.next() else { panic!("not a start") };
     assert_eq!(program.file, "prog");
     let cookie = cookies[0];
@@ -80,7 +82,7 @@ fn a_task_may_be_over_before_its_start_is_known() {
         count: 1,
         ..SpawnRequest::default()
     };
-    r.request(parent, Tm::Spawn, &spawn.encode());
+    r.ask(parent, &spawn);
     let Action::Start { cookies, .. } = r.next() else { panic!("not a start") };
     let (conn, enrolled) = r.enrol(500, cookies[0].0);
     r.feed(Event::TaskClosed { conn, reason: None });
@@ -105,7 +107,7 @@ fn a_child_of_what_was_started_ends_with_its_connection() {
             count: 1,
             ..SpawnRequest::default()
         };
-        r.request(parent, Tm::Spawn, &spawn.encode());
+        r.ask(parent, &spawn);
         let Action::Start { cookies, .. } = r.next() else { panic!("not a start") };
         let started = Event::ProcessStarted { cookie: cookies[0], result: Ok((500, "/bin/wrapper".into())) };
         if !late {
@@ -143,8 +145,7 @@ fn a_multicast_reaches_each_once_and_is_then_forgotten() {
     let (b, second) = r.enrol(101, 0);
     r.add_host(a, 2);
     let (near, far) = (host(2).task(1), host(2).task(2));
-    let list = [second.tid.raw(), near.raw(), far.raw(), near.raw()];
-    r.request(a, Tm::Mca, &BodyWriter::new().int(4).ints(list).finish());
+    r.ask(a, &Multicast { tids: vec![second.tid, near, far, near] });
     r.nothing_else();
     r.say(a, me.tid.multicast(), 5, 0, b"all");
     let (to, message) = r.message();
@@ -160,12 +161,12 @@ fn an_exit_is_told_once_to_each_who_asked() {
     let mut r = Recorder::master();
     let (parent, _) = r.enrol(100, 0);
     let (child, cookie) = spawn_one(&mut r, parent, Sink::default());
-    r.request(parent, Tm::Notify, &watch(notify::TASK_EXIT, vec![child.raw(), 0x40fff]));
+    r.ask(parent, &watch(notify::TASK_EXIT, vec![child.raw(), 0x40fff]));
     let (_, message) = r.message();
     assert_eq!(&message.body[..], 0x40fff_i32.to_be_bytes(), "an unknown task is reported at once");
     let (conn, _) = r.enrol(500, cookie.0);
-    r.request(conn, Tm::Exit, &[]);
-    r.answer(conn, Tm::Exit);
+    r.ask(conn, &Exit {});
+    assert_eq!(r.reply::<Exit>(conn), Ok(()));
     assert!(matches!(r.next(), Action::CloseTask { .. }));
     r.nothing_else();
     r.feed(Event::ProcessExited { cookie, status: ExitStatus::default() });
@@ -182,7 +183,7 @@ fn what_a_task_sent_before_its_end_comes_before_the_news_of_it() {
         let mut r = Recorder::master();
         let (parent, me) = r.enrol(100, 0);
         let (child, cookie) = spawn_one(&mut r, parent, Sink::default());
-        r.request(parent, Tm::Notify, &watch(notify::TASK_EXIT, vec![child.raw()]));
+        r.ask(parent, &watch(notify::TASK_EXIT, vec![child.raw()]));
         let (conn, _) = r.enrol(500, cookie.0);
         r.feed(Event::ProcessExited { cookie, status: ExitStatus::default() });
         r.nothing_else();
@@ -210,10 +211,10 @@ fn a_lost_host_is_reported_with_its_tasks() {
     let (conn, _) = r.enrol(100, 0);
     r.add_host(conn, 2);
     let task = host(2).task(5);
-    r.request(conn, Tm::Notify, &watch(notify::HOST_DELETE, vec![host(2).host_tid().raw()]));
-    r.request(conn, Tm::Notify, &watch(notify::TASK_EXIT, vec![task.raw()]));
+    r.ask(conn, &watch(notify::HOST_DELETE, vec![host(2).host_tid().raw()]));
+    r.ask(conn, &watch(notify::TASK_EXIT, vec![task.raw()]));
     assert!(matches!(r.told(), DaemonMsg::WatchTask { tid } if tid == task));
-    r.request(conn, Tm::Pstat, &task.raw().to_be_bytes());
+    r.ask(conn, &TaskStatus { tid: task });
     assert!(matches!(r.told(), DaemonMsg::Request { what: PeerRequest::TaskStatus { .. }, .. }));
     r.feed(Event::PeerLost { host: host(2), reason: "silent".into() });
     assert_eq!(&r.message().1.body[..], host(2).host_tid().raw().to_be_bytes());
@@ -236,7 +237,7 @@ fn output_goes_to_the_sink_or_to_the_log() {
         output: sink,
         ..SpawnRequest::default()
     };
-    r.request(conn, Tm::Spawn, &request.encode());
+    r.ask(conn, &request);
     let Action::Start { cookies, .. } = r.next() else { panic!("not a start") };
     let cookie = cookies[0];
     r.feed(Event::ProcessStarted { cookie, result: Ok((500, "/bin/prog".into())) });
@@ -358,7 +359,7 @@ fn a_spawn_on_another_host_answers_good_ones_first() {
         count: 3,
         ..SpawnRequest::default()
     };
-    r.request(conn, Tm::Spawn, &request.encode());
+    r.ask(conn, &request);
     let DaemonMsg::Request { id, what: PeerRequest::Exec { count: 3, spawn, .. } } = r.told() else {
         panic!("not a start of three")
     };
@@ -390,7 +391,7 @@ fn a_collector_hears_of_a_spawn_when_all_of_it_is_settled() {
     r.add_host(conn, 2);
     let output = Sink { tid: me.tid.raw(), context: 0, tag: 7 };
     let request = SpawnRequest { file: "prog".into(), count: 2, output, ..SpawnRequest::default() };
-    r.request(conn, Tm::Spawn, &request.encode());
+    r.ask(conn, &request);
 
     let Action::Start { cookies, program, .. } = r.next() else { panic!("not a manager's start") };
     assert!(program.manager);
@@ -444,11 +445,11 @@ fn a_spawn_nowhere_and_a_spawn_of_nothing() {
         count,
         ..SpawnRequest::default()
     };
-    r.request(conn, Tm::Spawn, &spawn(2, "atlantis").encode());
+    r.ask(conn, &spawn(2, "atlantis"));
     assert_eq!(r.answer(conn, Tm::Spawn), [2, PvmError::NoHost.code(), PvmError::NoHost.code()]);
-    r.request(conn, Tm::Spawn, &spawn(0, ".").encode());
+    r.ask(conn, &spawn(0, "."));
     assert_eq!(r.answer(conn, Tm::Spawn), [PvmError::BadParam.code()]);
-    r.request(conn, Tm::Spawn, &spawn(i32::MAX, ".").encode());
+    r.ask(conn, &spawn(i32::MAX, "."));
     assert_eq!(r.answer(conn, Tm::Spawn), [PvmError::OutOfRes.code()]);
     r.nothing_else();
 }
@@ -477,15 +478,15 @@ fn a_signal_reaches_the_process_and_nobody_else() {
     let mut r = Recorder::master();
     let (conn, _) = r.enrol(100, 0);
     let (child, _) = spawn_one(&mut r, conn, Sink::default());
-    let signal = |tid: i32| BodyWriter::new().int(tid).int(15).finish();
-    r.request(conn, Tm::SendSig, &signal(child.raw()));
+    let signal = |tid: Tid| SendSignal { tid, signal: 15 };
+    r.ask(conn, &signal(child));
     r.answer(conn, Tm::SendSig);
     assert!(matches!(r.next(), Action::Signal { pid: 500, signal: 15 }));
-    r.request(conn, Tm::SendSig, &signal(0x40abc));
+    r.ask(conn, &signal(Tid::from_bits(0x40abc)));
     r.answer(conn, Tm::SendSig);
     r.nothing_else();
     let (liar, enrolled) = r.enrol(-1, 0);
-    r.request(liar, Tm::SendSig, &signal(enrolled.tid.raw()));
+    r.ask(liar, &signal(enrolled.tid));
     r.answer(liar, Tm::SendSig);
     r.nothing_else();
 }
@@ -497,7 +498,7 @@ fn the_family_of_a_task_ends_when_this_daemon_has_ended_the_task() {
         let (conn, _) = r.enrol(100, 0);
         let (child, cookie) = spawn_one(&mut r, conn, Sink::default());
         r.enrol(101, 0);
-        r.request(conn, Tm::SendSig, &BodyWriter::new().int(child.raw()).int(sent).finish());
+        r.ask(conn, &SendSignal { tid: child, signal: sent });
         r.answer(conn, Tm::SendSig);
         assert!(matches!(r.next(), Action::Signal { pid: 500, signal } if signal == sent));
         r.feed(Event::ProcessExited { cookie, status: ExitStatus::default() });
@@ -517,13 +518,13 @@ fn contexts_belong_to_who_made_them() {
     let mut r = Recorder::master();
     let (a, _) = r.enrol(100, 0);
     let (b, _) = r.enrol(101, 0);
-    r.request(a, Tm::Context, &0_i32.to_be_bytes());
-    let context = r.answer(a, Tm::Context)[0];
-    assert_eq!(context, 0x40001);
-    r.request(b, Tm::Context, &context.to_be_bytes());
-    assert_eq!(r.answer(b, Tm::Context), [PvmError::NotFound.code()]);
-    r.request(a, Tm::Context, &context.to_be_bytes());
-    assert_eq!(r.answer(a, Tm::Context), [0]);
+    r.ask(a, &Context { context: 0 });
+    let context = 0x40001;
+    assert_eq!(r.reply::<Context>(a), Ok(context));
+    r.ask(b, &Context { context });
+    assert_eq!(r.reply::<Context>(b), Err(PvmError::NotFound.into()));
+    r.ask(a, &Context { context });
+    assert_eq!(r.reply::<Context>(a), Ok(0));
 }
 
 #[test]
@@ -531,7 +532,7 @@ fn halt_tells_every_host_and_ends() {
     let mut r = Recorder::master();
     let (conn, _) = r.enrol(100, 0);
     r.add_host(conn, 2);
-    r.request(conn, Tm::Halt, &[]);
+    r.ask(conn, &Halt {});
     assert!(matches!(r.told(), DaemonMsg::Halt));
     assert!(matches!(r.told(), DaemonMsg::Bye));
     assert!(matches!(r.next(), Action::Exit { .. }));
@@ -545,7 +546,7 @@ fn the_end_is_told_to_tasks_but_not_to_who_asked_for_it() {
     r.enrol(101, 0);
     // The driver sees to children.
     spawn_one(&mut r, conn, Sink::default());
-    r.request(conn, Tm::Halt, &[]);
+    r.ask(conn, &Halt {});
     assert!(matches!(r.next(), Action::Signal { pid: 101, signal: 15 }));
     assert!(matches!(r.next(), Action::Exit { .. }));
     r.nothing_else();
@@ -555,16 +556,12 @@ fn the_end_is_told_to_tasks_but_not_to_who_asked_for_it() {
 fn what_was_adopted_and_never_enrolled_goes_with_its_adopter() {
     let mut r = Recorder::master();
     let (conn, _) = r.enrol(100, 0);
-    for tag in [7, 8] {
-        let body = BodyWriter::new().int(0).int(tag).finish();
-        r.say(conn, Tid::MY_DAEMON, Tmx::Adopt.tag(), CONTEXT_TM, &body);
-    }
-    let cookies = [r.message(), r.message()].map(|(_, message)| {
-        let mut answer = BodyReader::new(&message.body);
-        (answer.int().unwrap(), answer.int().unwrap())
+    let [first, _] = [7, 8].map(|tag| {
+        r.ask(conn, &Adopt { context: 0, tag });
+        r.reply::<Adopt>(conn).unwrap()
     });
-    let (_, adopted) = r.enrol(200, cookies[0].1);
-    assert_eq!(adopted.tid.raw(), cookies[0].0);
+    let (_, adopted) = r.enrol(200, first.cookie);
+    assert_eq!(adopted.tid, first.tid);
     assert_eq!(r.core.census().tasks, 3);
     r.feed(Event::TaskClosed { conn, reason: None });
     assert_eq!(r.core.census().tasks, 1, "the one that enrolled lives on");

@@ -3,16 +3,18 @@
 mod teams_host;
 
 use pvm_wire::Tid;
-use pvm_wire::body::{BodyReader, BodyWriter};
+use pvm_wire::body::BodyReader;
 use pvm_wire::calls::Call;
+use pvm_wire::calls::enrolment::Enrol;
 use pvm_wire::calls::turns::Turns;
-use pvm_wire::codes::{CONTEXT_TC, CONTEXT_TM, Tcx, Tmx};
+use pvm_wire::calls::turns::{JoinTeam, Spin, Waiting};
+use pvm_wire::codes::{CONTEXT_TC, Tcx, Tmx};
 use pvm_wire::coscheduling::{TaskReport, TurnsReport};
 use pvm_wire::daemon::DaemonMsg;
 use pvmd_core::event::{Action, Event};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use teams_host::{Host, SLICE};
+use teams_host::{Host, SLICE, host, process};
 
 #[test]
 fn teams_take_turns_as_long_as_there_are_several() {
@@ -84,8 +86,8 @@ fn a_message_brings_its_team_if_its_epoch_is_greater() {
 fn a_task_that_waits_tells_whom_it_has_sent_to() {
     let mut h = Host::new(1);
     let _ = (h.start("a", 11), h.start("b", 21));
-    let body = BodyWriter::new().int(3).ints([0x80001, 0x40002, 0x80000 + 5]).finish();
-    h.r.say(h.conn, Tid::MY_DAEMON, Tmx::Waiting.tag(), CONTEXT_TM, &body);
+    let receivers = [0x80001, 0x40002, 0x80000 + 5].map(Tid::from_bits).to_vec();
+    h.r.ask(h.conn, &Waiting { receivers });
     h.look();
     let tids = vec![Tid::from_bits(0x80001), Tid::from_bits(0x80005)];
     assert_eq!(h.told, [DaemonMsg::Epoch { epoch: Some((1, 1)) }, DaemonMsg::Waited { tids }]);
@@ -236,8 +238,7 @@ fn who_waits_for_another_host_says_so_again_in_its_next_turn() {
     let ((a, first), (b, second)) = (h.start("a", 11), h.start("b", 21));
     let (running, cookie, pid) = if h.runs[&11] { (a, first, 11) } else { (b, second, 21) };
     let child = h.r.connect();
-    let enrolment = pvm_wire::protocol::EnrolRequest { pid, cookie: cookie.0, name: None };
-    h.r.say(child, Tid::MY_DAEMON, Tmx::Enrol.tag(), CONTEXT_TM, &enrolment.encode());
+    h.r.ask(child, &Enrol { process: process(pid, cookie.0) });
     h.look();
     let other = Tid::from_bits(0x80001);
     h.r.say(child, other, 5, 0, b"data");
@@ -264,13 +265,12 @@ fn a_task_changes_its_team() {
     let _ = h.start("b", 21);
     assert_eq!(h.running().len(), 1);
     let child = h.r.connect();
-    let enrolment = pvm_wire::protocol::EnrolRequest { pid: 11, cookie: cookie.0, name: None };
-    h.r.say(child, Tid::MY_DAEMON, Tmx::Enrol.tag(), CONTEXT_TM, &enrolment.encode());
+    h.r.ask(child, &Enrol { process: process(11, cookie.0) });
     while h.r.pending() {
         h.r.next();
     }
     for (name, code) in [("", pvm_wire::PvmError::BadParam.code()), ("b", 0)] {
-        h.r.say(child, Tid::MY_DAEMON, Tmx::Team.tag(), CONTEXT_TM, &BodyWriter::new().str(name).finish());
+        h.r.ask(child, &JoinTeam { name: name.into() });
         let mut answers = Vec::new();
         while h.r.pending() {
             match h.r.next() {
@@ -315,7 +315,7 @@ fn a_task_asks_how_turns_are_taken() {
     let mut h = Host::new(1);
     let ((a, _), _) = (h.start("a", 11), h.start("b", 21));
     h.pass(SLICE);
-    h.r.say(h.conn, Tid::MY_DAEMON, Tmx::Turns.tag(), CONTEXT_TM, &BodyWriter::new().int(0x40000).finish());
+    h.r.ask(h.conn, &Turns { host: host(1).host_tid() });
     assert!(matches!(h.r.next(), Action::Send { .. }), "the asker is asked for how long it spins");
     let Action::ReadTimes { host, id, pids } = h.r.next() else { panic!("nobody looks") };
     assert_eq!(pids, [100, 11, 21]);
@@ -335,14 +335,14 @@ fn a_task_asks_how_turns_are_taken() {
     let task = TaskReport { tid: a, used: 5, spin: None };
     assert_eq!((&*report.teams[0].tasks, report.teams[0].waited), (&[task][..], 15));
     assert_eq!((report.far_spin, report.daemon_spin), (report.spin * 5, 7000));
-    h.r.say(h.conn, Tid::MY_DAEMON, Tmx::Turns.tag(), CONTEXT_TM, &BodyWriter::new().int(0x7_c0000).finish());
+    h.r.ask(h.conn, &Turns { host: Tid::from_bits(0x7_c0000) });
     let (_, message) = h.r.message();
     assert_eq!(BodyReader::new(&message.body).int(), Ok(pvm_wire::PvmError::NoHost.code()));
 }
 
 /// What a task is told when it asks how turns are taken, and how many tasks were asked for how long they spin.
 fn report(h: &mut Host) -> (TurnsReport, usize) {
-    h.r.say(h.conn, Tid::MY_DAEMON, Tmx::Turns.tag(), CONTEXT_TM, &BodyWriter::new().int(0x40000).finish());
+    h.r.ask(h.conn, &Turns { host: host(1).host_tid() });
     let mut asked = 0;
     loop {
         match h.r.next() {
@@ -381,7 +381,7 @@ fn tasks_are_asked_for_how_long_they_spin_when_somebody_wants_to_know() {
     assert_eq!((spins(&unanswered), asked), (None, 1));
     assert_eq!(report(&mut h).1, 0, "who has not answered is not asked again");
     let say = |h: &mut Host, nanos: i32| {
-        h.r.say(conn, Tid::MY_DAEMON, Tmx::Spin.tag(), CONTEXT_TM, &BodyWriter::new().int(nanos).finish());
+        h.r.ask(conn, &Spin { nanos });
     };
     say(&mut h, 12_500);
     let (answered, asked) = report(&mut h);

@@ -3,11 +3,12 @@
 
 mod recorder;
 
-use pvm_wire::body::{BodyReader, BodyWriter};
-use pvm_wire::calls::Request;
+use pvm_wire::body::BodyReader;
 use pvm_wire::calls::hosts::DeleteHosts;
+use pvm_wire::calls::roles::{BecomeTracer, TracerTerms};
 use pvm_wire::calls::state::IncidentRequest;
-use pvm_wire::codes::{CONTEXT_TM, INCIDENT_TAG, Tm, Tmx};
+use pvm_wire::calls::tasks::SendSignal;
+use pvm_wire::codes::{INCIDENT_TAG, Tm};
 use pvm_wire::daemon::DaemonMsg;
 use pvm_wire::events::{Datum, Event as Traced, Head, Writer};
 use pvm_wire::incident::Incident;
@@ -22,12 +23,20 @@ const TRACE: i32 = 7;
 const OUTPUT: i32 = 8;
 
 fn register(r: &mut Recorder, conn: ConnId) {
-    let body = BodyWriter::new().int(1).ints([0, TRACE, 0, OUTPUT]).str("@@A").int(100).int(1).finish();
-    r.request(conn, Tm::Tracer, &body);
+    let terms = TracerTerms {
+        trace_context: 0,
+        trace_tag: TRACE,
+        output_context: 0,
+        output_tag: OUTPUT,
+        mask: "@@A".into(),
+        buffer: 100,
+        options: 1,
+    };
+    r.ask(conn, &BecomeTracer { terms: Some(terms) });
 }
 
 fn unregister(r: &mut Recorder, conn: ConnId) -> Vec<i32> {
-    r.request(conn, Tm::Tracer, &BodyWriter::new().int(0).finish());
+    r.ask(conn, &BecomeTracer { terms: None });
     r.answer(conn, Tm::Tracer)
 }
 
@@ -87,7 +96,7 @@ fn a_spawned_tasks_tracer_hears_of_its_life() {
     let (conn, me) = r.enrol(100, 0);
     let sink = Sink { tid: me.tid.raw(), context: 0, tag: TRACE };
     for first in [true, false] {
-        r.request(conn, Tm::Spawn, &program(sink).encode());
+        r.ask(conn, &program(sink));
         let Action::Start { cookies, .. } = r.next() else { panic!("not a start") };
         r.feed(Event::ProcessStarted { cookie: cookies[0], result: Ok((500, "/bin/prog".into())) });
         if first {
@@ -126,7 +135,7 @@ fn a_registered_tracer_gets_what_goes_to_nobody_else() {
     assert_eq!(r.answer(other, Tm::Tracer), [PvmError::Already.code()]);
     assert_eq!(unregister(&mut r, other), [PvmError::NoTask.code()]);
     // Spawned tasks are told how to trace.
-    r.request(other, Tm::Spawn, &program(Sink::default()).encode());
+    r.ask(other, &program(Sink::default()));
     let Action::Start { program, .. } = r.next() else { panic!("not a start") };
     assert_eq!(program.env, ["A=b", "PVM_TEAM=t40002", "PVMTMASK=@@A", "PVMTRCBUF=100", "PVMTRCOPT=1"]);
     assert_eq!(unregister(&mut r, conn), [0]);
@@ -180,8 +189,7 @@ fn an_observer_is_told_of_a_lost_host_and_what_ran_there() {
     let mut r = Recorder::master();
     let (conn, me) = r.enrol(100, 0);
     r.add_host(conn, 2);
-    let body = IncidentRequest { every_end: false }.encode();
-    r.say(conn, Tid::MY_DAEMON, Tmx::Incidents.tag(), CONTEXT_TM, &body);
+    r.ask(conn, &IncidentRequest { every_end: false });
     assert_eq!(r.told(), DaemonMsg::Observe { on: true });
     assert_eq!(r.message().1.body[..4], [0; 4]);
     let task = |local: u32| (host(2).task(local), format!("worker{local}"));
@@ -219,17 +227,16 @@ fn a_deleted_host_and_a_signal_sent_by_a_task_are_no_incidents() {
     hear_message(&mut r, 2, DaemonMsg::Observe { on: true });
     let DaemonMsg::TasksBegun { tasks } = r.told() else { panic!("not the tasks") };
     assert_eq!(tasks, [(me.tid, "-".to_owned())]);
-    let body = IncidentRequest { every_end: false }.encode();
-    r.say(conn, Tid::MY_DAEMON, Tmx::Incidents.tag(), CONTEXT_TM, &body);
+    r.ask(conn, &IncidentRequest { every_end: false });
     assert_eq!(r.told(), DaemonMsg::Observe { on: true });
     r.message();
-    r.request(conn, Tm::Spawn, &program(Sink::default()).encode());
+    r.ask(conn, &program(Sink::default()));
     let Action::Start { cookies, .. } = r.next() else { panic!("not a start") };
     r.feed(Event::ProcessStarted { cookie: cookies[0], result: Ok((500, "/bin/prog".into())) });
     let task = Tid::from_raw(me.tid.raw() + 1);
     assert_eq!(r.told(), DaemonMsg::TasksBegun { tasks: vec![(task, "prog".to_owned())] });
     assert_eq!(r.answer(conn, Tm::Spawn), [1, task.raw()]);
-    r.request(conn, Tm::SendSig, &BodyWriter::new().ints([task.raw(), 15]).finish());
+    r.ask(conn, &SendSignal { tid: task, signal: 15 });
     r.message();
     assert!(matches!(r.next(), Action::Signal { pid: 500, signal: 15 }));
     r.feed(Event::ProcessExited { cookie: cookies[0], status: ExitStatus::from_raw(15) });

@@ -2,21 +2,23 @@
 
 mod teams_host;
 
+use pvm_wire::HostIndex;
 use pvm_wire::Tid;
-use pvm_wire::body::{BodyReader, BodyWriter};
-use pvm_wire::calls::Call;
+use pvm_wire::body::BodyReader;
+use pvm_wire::calls::enrolment::Enrol;
 use pvm_wire::calls::turns::History;
-use pvm_wire::codes::{CONTEXT_TC, CONTEXT_TM, Tcx, Tmx};
+use pvm_wire::calls::turns::{Asleep, Awake, Epoch, JoinTeam, Page};
+use pvm_wire::codes::{CONTEXT_TC, Tcx};
 use pvm_wire::coscheduling::{Turn, TurnHistory};
 use pvmd_core::event::{Action, Attachment, ConnId, Cookie};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use teams_host::{Host, SLICE};
+use teams_host::{Host, SLICE, process};
 
 #[test]
 fn tasks_can_read_whose_turn_it_is_and_the_epoch() {
     let mut h = Host::new(1);
-    h.r.say(h.conn, Tid::MY_DAEMON, Tmx::Page.tag(), CONTEXT_TM, &[]);
+    h.r.ask(h.conn, &Page {});
     let Action::ShowTurn { turn } = h.r.next() else { panic!("the page says nothing") };
     assert_eq!(turn, Turn::default(), "all run");
     let Action::Send { conn, data, with: Attachment::Page, .. } = h.r.next() else { panic!("no page") };
@@ -43,17 +45,16 @@ fn a_task_knows_the_number_of_its_team() {
     let mut h = Host::new(1);
     let _ = h.start("b", 21);
     let (_, cookie) = h.start("a", 11);
-    h.r.say(h.conn, Tid::MY_DAEMON, Tmx::Page.tag(), CONTEXT_TM, &[]);
+    h.r.ask(h.conn, &Page {});
     while h.r.pending() {
         h.r.next();
     }
     let child = h.r.connect();
-    let enrolment = pvm_wire::protocol::EnrolRequest { pid: 11, cookie: cookie.0, name: None };
-    h.r.say(child, Tid::MY_DAEMON, Tmx::Enrol.tag(), CONTEXT_TM, &enrolment.encode());
+    h.r.ask(child, &Enrol { process: process(11, cookie.0) });
     let mut numbers = told_numbers(&mut h);
     // A third team, so that turns go on; the task goes to the one that is there.
     let _ = h.start("c", 31);
-    h.r.say(child, Tid::MY_DAEMON, Tmx::Team.tag(), CONTEXT_TM, &BodyWriter::new().str("b").finish());
+    h.r.ask(child, &JoinTeam { name: "b".into() });
     numbers.extend(told_numbers(&mut h));
     assert_eq!(numbers, [2, 1], "as teams were made");
 }
@@ -76,8 +77,7 @@ fn told_numbers(h: &mut Host) -> Vec<i32> {
 
 /// The task whose process this is says what it has been told on a direct route.
 fn tell_epoch(h: &mut Host, child: ConnId, src: i32, count: u32) {
-    let body = BodyWriter::new().int(src).int(count.cast_signed()).int(2).finish();
-    h.r.say(child, Tid::MY_DAEMON, Tmx::Epoch.tag(), CONTEXT_TM, &body);
+    h.r.ask(child, &Epoch { by: Tid::from_raw(src), count, origin: 2 });
     h.look();
 }
 
@@ -86,8 +86,7 @@ fn an_epoch_on_a_direct_route_counts_as_one_on_a_message() {
     let mut h = Host::new(1);
     let ((_, cookie), _) = (h.start("a", 11), h.start("b", 21));
     let child = h.r.connect();
-    let enrolment = pvm_wire::protocol::EnrolRequest { pid: 11, cookie: cookie.0, name: None };
-    h.r.say(child, Tid::MY_DAEMON, Tmx::Enrol.tag(), CONTEXT_TM, &enrolment.encode());
+    h.r.ask(child, &Enrol { process: process(11, cookie.0) });
     h.look();
     if h.runs[&11] {
         h.pass(SLICE);
@@ -113,10 +112,8 @@ fn an_epoch_on_a_direct_route_counts_as_one_on_a_message() {
 
 /// What the daemon remembers of turns from a number on.
 fn history(h: &mut Host, since: u64) -> TurnHistory {
-    let body = BodyWriter::new().int(0x40000).ints([(since >> 32) as i32, since as i32]).finish();
-    h.r.say(h.conn, Tid::MY_DAEMON, Tmx::History.tag(), CONTEXT_TM, &body);
-    let (_, message) = h.r.message();
-    History::decode_answer(&message.body).unwrap().unwrap()
+    h.r.ask(h.conn, &History { host: HostIndex::MASTER.host_tid(), since });
+    h.r.reply::<History>(h.conn).unwrap()
 }
 
 #[test]
@@ -190,8 +187,11 @@ fn each_turn_has_what_teams_have_used_in_it() {
 }
 
 fn sleep(h: &mut Host, conn: ConnId, sleeps: bool) {
-    let what = if sleeps { Tmx::Asleep } else { Tmx::Awake };
-    h.r.say(conn, Tid::MY_DAEMON, what.tag(), CONTEXT_TM, &[]);
+    if sleeps {
+        h.r.ask(conn, &Asleep {})
+    } else {
+        h.r.ask(conn, &Awake {})
+    }
     h.look();
 }
 
@@ -202,7 +202,7 @@ fn where_others_are_stopped_a_team_that_sleeps_lends_its_slot_at_once_and_has_it
     let (_, third) = h.start("b", 21);
     let [first, second, other] =
         [(11, first), (12, second), (21, third)].map(|(pid, cookie)| h.enrol(pid, cookie));
-    h.r.say(h.conn, Tid::MY_DAEMON, Tmx::Page.tag(), CONTEXT_TM, &[]);
+    h.r.ask(h.conn, &Page {});
     h.r.next();
     h.r.next();
     if h.runs[&21] {
@@ -388,7 +388,7 @@ fn who_computes_and_sends_on_direct_routes_takes_turns() {
     assert!(takes_turns_beside_one_that_computes(|h, [_, (_, cookie)]| {
         if !std::mem::replace(&mut goes_direct, true) {
             let conn = h.enrol(21, cookie);
-            h.r.say(conn, Tid::MY_DAEMON, Tmx::Page.tag(), CONTEXT_TM, &[]);
+            h.r.ask(conn, &Page {});
             h.look();
         }
     }));

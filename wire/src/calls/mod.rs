@@ -7,6 +7,7 @@
 //! The answer to a request that failed is a negative number, one of [`PvmError`]'s codes; a daemon of this system may put
 //! the reason behind it, as a string.
 
+pub mod enrolment;
 pub mod hosts;
 pub mod mailbox;
 pub mod nested;
@@ -21,8 +22,11 @@ pub mod turns;
 use crate::body::{BodyError, BodyReader, BodyWriter};
 use crate::codec;
 use crate::codes::CONTEXT_TM;
+use crate::encoding::XDR_WORD;
 use crate::error::PvmError;
+use crate::header::MessageHeader;
 use crate::limits::STRINGS_MAX;
+use crate::message::Message;
 use crate::tid::Tid;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -43,6 +47,13 @@ pub trait Request: Sized {
     /// The body.
     fn encode(&self) -> Vec<u8> {
         self.write(BodyWriter::new()).finish()
+    }
+
+    /// The message to a daemon that carries it.
+    fn message(&self, wait_id: i32) -> Message {
+        let (tag, context) = (Self::TAG, Self::CONTEXT);
+        let header = MessageHeader { encoding: XDR_WORD, tag, context, wait_id, checksum: 0 };
+        Message { src: Tid::ANY, dst: Tid::MY_DAEMON, header, body: self.encode().into() }
     }
 
     /// The request in a body. What stands behind it is ignored, as PVM does.

@@ -1,3 +1,7 @@
+use super::enrolment::{
+    Admission, Born, Conn2, Connect, ConnectReply, Enrol, EnrolReply, Exit, Extension, GetOptions,
+    Introduction,
+};
 use super::hosts::{
     AddHosts, Clock, Config, DeleteHosts, Halt, HostClock, HostList, HostRecord, HostStatus, StartUp, Tickle,
 };
@@ -17,8 +21,6 @@ use super::*;
 use crate::body::BodyWriter;
 use crate::codes::{EXTENSION_MAGIC, EXTENSION_VERSION, Tm, Tmx, notify};
 use crate::coscheduling::{TeamReport, TurnHistory, TurnsReport};
-use crate::header::MessageHeader;
-use crate::message::Message;
 use crate::queue::{BatchRecord, QueueRequest};
 use crate::spawn::{Refusal, Sink, SpawnReply, SpawnRequest};
 use proptest::prelude::*;
@@ -258,6 +260,56 @@ fn long_messages_are_nested_in_pieces() {
 }
 
 #[test]
+fn enrolments_end_in_what_the_original_does_not_read() {
+    let ours = || Extension(Some(EXTENSION_VERSION));
+    let extended = |body: BodyWriter| body.int(EXTENSION_MAGIC).int(EXTENSION_VERSION);
+    let connect = Connect { version: 1318, auth_file: "/t".into(), extension: ours() };
+    is(&connect, Tm::Connect.tag(), extended(body().int(1318).str("/t")));
+    let original = Connect { extension: Extension(None), ..connect };
+    is(&original, Tm::Connect.tag(), body().int(1318).str("/t"));
+    let strange = body().int(1318).str("/t").ints([1, 2]).finish();
+    assert_eq!(Connect::decode(&strange), Ok(original), "others may say more");
+    let reply = ConnectReply { version: 1318, accepted: true, auth_file: String::new(), extension: ours() };
+    answers::<Connect>(&reply, extended(body().ints([1318, 1]).str("")));
+
+    let process = Introduction { pid: 7, cookie: 8, name: Some("n".into()) };
+    let written = || body().ints([7, 8]).str("n");
+    is(&Conn2 { process: process.clone() }, Tm::Conn2.tag(), written());
+    is(&Enrol { process: process.clone() }, Tmx::Enrol.tag(), written());
+    is(&Born { process }, Tmx::Born.tag(), written());
+    let nameless = Introduction { pid: 7, cookie: 8, name: None };
+    is(&Conn2 { process: nameless }, Tm::Conn2.tag(), body().ints([7, 8]));
+    answers::<Conn2>(&Admission(None), body().int(0));
+    is(&GetOptions {}, Tm::GetOpt.tag(), body());
+    is(&Exit {}, Tm::Exit.tag(), body());
+}
+
+#[test]
+fn the_answer_to_an_enrolment_is_the_originals() {
+    // Recorded from pvmd 3.4.6 (reference, section 4.2).
+    let reply = EnrolReply {
+        tid: Tid::from_raw(0x40002),
+        parent: 0,
+        output: Sink::default(),
+        trace: Sink::default(),
+        fragment_size: 4080,
+        signature: 0x0040_8c41,
+        address: "7f000001:bfa9".into(),
+        scheduler: 0,
+        private_network: false,
+        wake_time: 0,
+    };
+    let bytes = Conn2::encode_reply(&Admission(Some(reply.clone())));
+    assert_eq!(bytes.len(), 0x64 - 32);
+    assert_eq!(&bytes[..8], b"\0\0\0\x01\0\x04\0\x02");
+    assert_eq!(GetOptions::encode_reply(&reply), bytes[4..]);
+    for (private_network, wake_time) in [(false, 0), (true, 0), (true, 8000), (false, 8000)] {
+        let told = Admission(Some(EnrolReply { private_network, wake_time, ..reply.clone() }));
+        assert_eq!(Conn2::decode_answer(&Conn2::encode_reply(&told)), Ok(Ok(told)));
+    }
+}
+
+#[test]
 fn spawns_end_in_what_the_original_does_not_read() {
     let sink = Sink { tid: 1, context: 2, tag: 3 };
     let spawn = SpawnRequest {
@@ -405,6 +457,8 @@ proptest! {
 
     #[test]
     fn no_bytes_make_a_decoder_panic(bytes in prop::collection::vec(prop_oneof![Just(0_u8), 1..9_u8, any::<u8>()], 0..120)) {
+        no_panic::<Connect>(&bytes);
+        no_panic::<Conn2>(&bytes);
         no_panic::<Config>(&bytes);
         no_panic::<AddHosts>(&bytes);
         no_panic::<DeleteHosts>(&bytes);

@@ -16,7 +16,7 @@ use pvm_wire::calls::CallError;
 use pvm_wire::coscheduling::TEAM_VARIABLE;
 use pvm_wire::daemon::PeerRequest;
 use pvm_wire::limits::BATCH_MAX;
-use pvm_wire::protocol::OutputEvent;
+use pvm_wire::output::OutputEvent;
 use pvm_wire::spawn::{Refusal, SpawnReply, SpawnRequest, entry, flags};
 use pvm_wire::{HostIndex, PvmError, Tid};
 use std::ffi::OsStr;

@@ -14,7 +14,7 @@ use pvm_sched::policy::Policy;
 use pvm_wire::batch::BatchId;
 use pvm_wire::calls::spawn::{BatchList, Batches};
 use pvm_wire::daemon::{DaemonMsg, PeerReply, PeerRequest};
-use pvm_wire::protocol::OutputEvent;
+use pvm_wire::output::OutputEvent;
 use pvm_wire::queue::{BatchEvent, BatchRecord, QueueRequest};
 use pvm_wire::spawn::flags;
 use pvm_wire::tid::LOCAL_MAX;

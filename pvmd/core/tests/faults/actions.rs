@@ -8,10 +8,10 @@ use pvm_task_manager::machine::Machine;
 use pvm_wire::batch::BatchMsg;
 use pvm_wire::body::BodyReader;
 use pvm_wire::calls::Call;
+use pvm_wire::calls::enrolment::{Admission, Conn2, Connect};
 use pvm_wire::calls::hosts::Config;
 use pvm_wire::codes::{BATCH_TAG, CONTEXT_TM, Tm, Tmx};
 use pvm_wire::encoding::DataSignature;
-use pvm_wire::protocol::{ConnectReply, EnrolReply};
 use pvm_wire::{FragmentHeader, HostIndex, Message, PvmError, Tid, group};
 use pvmd_core::event::{Action, ConnId, Cookie, Event, Program, StartedHost};
 use pvmd_core::hostfile::HostSpec;
@@ -252,15 +252,15 @@ impl World {
         let Some(process) = self.processes.get_mut(&id) else { return };
         match (request, tid) {
             (Tm::Connect, _) => {
-                let accepted = ConnectReply::decode(&heard.body).is_ok_and(|reply| reply.accepted);
+                let accepted = matches!(Connect::decode_answer(&heard.body), Ok(Ok(reply)) if reply.accepted);
                 if !accepted {
                     self.journal.fault("a library was refused".to_owned());
                 }
                 let enrolment = self.processes[&id].enrolment();
                 self.say(id, &enrolment);
             }
-            (Tm::Conn2, _) => match EnrolReply::decode(&heard.body) {
-                Ok(Some(reply)) => {
+            (Tm::Conn2, _) => match Conn2::decode_answer(&heard.body) {
+                Ok(Ok(Admission(Some(reply)))) => {
                     process.tid = Some(reply.tid);
                     if matches!(process.role, Role::Task) {
                         self.tids.insert(reply.tid, id);

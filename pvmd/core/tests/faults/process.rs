@@ -2,10 +2,11 @@
 
 use bytes::Bytes;
 use pvm_task_manager::machine::Machine;
+use pvm_wire::calls::Request;
+use pvm_wire::calls::enrolment::{Conn2, Connect, Extension, Introduction};
 use pvm_wire::codes::{CONTEXT_TM, EXTENSION_VERSION, TASK_PROTOCOL, Tm};
 use pvm_wire::encoding::XDR_WORD;
 use pvm_wire::message::Assembled;
-use pvm_wire::protocol::{ConnectRequest, EnrolRequest};
 use pvm_wire::{FragmentHeader, HostIndex, Message, MessageHeader, Reassembler, Tid};
 use pvmd_core::event::{ConnId, Cookie, Work};
 use std::collections::VecDeque;
@@ -107,10 +108,10 @@ impl Process {
 
     /// The first thing a library says.
     pub fn hello() -> Message {
-        let request = ConnectRequest {
+        let request = Connect {
             version: TASK_PROTOCOL,
             auth_file: "/tmp/auth".into(),
-            extension: Some(EXTENSION_VERSION),
+            extension: Extension(Some(EXTENSION_VERSION)),
         };
         request_message(Tm::Connect, 1, request.encode())
     }
@@ -118,7 +119,7 @@ impl Process {
     /// The second.
     pub fn enrolment(&self) -> Message {
         let cookie = self.cookie.map_or(0, |cookie| cookie.0);
-        let request = EnrolRequest { pid: self.pid, cookie, name: None };
+        let request = Conn2 { process: Introduction { pid: self.pid, cookie, name: None } };
         request_message(Tm::Conn2, 2, request.encode())
     }
 

@@ -6,14 +6,14 @@
 use bytes::Bytes;
 use pvm_sched::policy::Policy;
 use pvm_wire::body::BodyReader;
-use pvm_wire::calls::Request;
+use pvm_wire::calls::enrolment::{Admission, Conn2, Connect, EnrolReply, Extension, Introduction};
 use pvm_wire::calls::hosts::AddHosts;
 use pvm_wire::calls::notify::NotifyRequest;
+use pvm_wire::calls::{Answer, Call, Request};
 use pvm_wire::codes::{CONTEXT_TM, EXTENSION_MAGIC, EXTENSION_VERSION, TASK_PROTOCOL, Tm};
 use pvm_wire::daemon::DaemonMsg;
 use pvm_wire::encoding::{DataSignature, XDR_WORD};
 use pvm_wire::message::Assembled;
-use pvm_wire::protocol::{ConnectRequest, EnrolReply, EnrolRequest};
 use pvm_wire::{FragmentHeader, HostIndex, Message, MessageHeader, Reassembler, Tid};
 pub use pvmd_core::event::StartedHost;
 use pvmd_core::event::{Action, Attachment, ConnId, Cookie, Event};
@@ -116,7 +116,10 @@ impl Recorder {
     pub fn say(&mut self, conn: ConnId, dst: Tid, tag: i32, context: i32, body: &[u8]) {
         let header =
             MessageHeader { encoding: XDR_WORD, tag, context, wait_id: 9, ..MessageHeader::default() };
-        let message = Message { src: Tid::ANY, dst, header, body: Bytes::copy_from_slice(body).into() };
+        self.write(conn, &Message { src: Tid::ANY, dst, header, body: Bytes::copy_from_slice(body).into() });
+    }
+
+    fn write(&mut self, conn: ConnId, message: &Message) {
         for (header, data) in message.fragments(4080) {
             self.feed(Event::Fragment { conn, header, data });
         }
@@ -128,7 +131,7 @@ impl Recorder {
 
     /// A request of a task.
     pub fn ask<R: Request>(&mut self, conn: ConnId, request: &R) {
-        self.say(conn, Tid::MY_DAEMON, R::TAG, R::CONTEXT, &request.encode());
+        self.write(conn, &request.message(9));
     }
 
     /// The next message to a task; the actions must be its fragments and nothing else.
@@ -143,6 +146,14 @@ impl Recorder {
                 return (conn, message);
             }
         }
+    }
+
+    /// The next message is the answer to this connection's request.
+    pub fn reply<C: Call>(&mut self, conn: ConnId) -> Answer<C> {
+        let (to, message) = self.message();
+        assert_eq!((to, message.src, message.header.tag), (conn, Tid::MY_DAEMON, C::TAG));
+        assert_eq!((message.header.context, message.header.wait_id), (C::CONTEXT, 9));
+        C::decode_answer(&message.body).expect("an answer")
     }
 
     /// The next message is the answer to this connection's request: its integers.
@@ -179,22 +190,21 @@ impl Recorder {
     /// As [`Self::enrol`], by this system's library or (without an extension) the original's.
     pub fn enrol_with(&mut self, pid: i32, cookie: i32, extension: Option<i32>) -> (ConnId, EnrolReply) {
         let conn = self.connect();
-        let hello = ConnectRequest { version: TASK_PROTOCOL, auth_file: "/tmp/t".into(), extension };
-        self.request(conn, Tm::Connect, &hello.encode());
+        self.ask(conn, &connect(extension));
         let needs_files = extension != Some(EXTENSION_VERSION);
         if needs_files {
             assert!(matches!(self.next(), Action::OpenAuth { task_file, .. } if task_file == "/tmp/t"));
             self.feed(Event::AuthOpened { conn, result: Ok("/tmp/d".into()) });
         }
         assert_eq!(self.answer(conn, Tm::Connect)[..2], [TASK_PROTOCOL, 1]);
-        self.request(conn, Tm::Conn2, &EnrolRequest { pid, cookie, name: None }.encode());
+        self.ask(conn, &Conn2 { process: process(pid, cookie) });
         if needs_files {
             assert!(matches!(self.next(), Action::CheckAuth { .. }));
             self.feed(Event::AuthChecked { conn, proven: true });
         }
         assert!(matches!(self.next(), Action::Enrolled { .. }));
-        let (_, message) = self.message();
-        (conn, EnrolReply::decode(&message.body).expect("an answer").expect("enrolled"))
+        let Ok(Admission(Some(reply))) = self.reply::<Conn2>(conn) else { panic!("not enrolled") };
+        (conn, reply)
     }
 
     /// Makes `node{index}` a member, from its start to its commit.
@@ -231,7 +241,17 @@ impl Recorder {
     }
 }
 
+/// The first request of a library with these extensions.
+pub fn connect(extension: Option<i32>) -> Connect {
+    Connect { version: TASK_PROTOCOL, auth_file: "/tmp/t".into(), extension: Extension(extension) }
+}
+
+/// A process without a name that enrols.
+pub fn process(pid: i32, cookie: i32) -> Introduction {
+    Introduction { pid, cookie, name: None }
+}
+
 /// A request for notices with the tag 77.
-pub fn watch(what: i32, tids: Vec<i32>) -> Vec<u8> {
-    NotifyRequest { what, cancel: false, context: 3, tag: 77, count: tids.len() as i32, tids }.encode()
+pub fn watch(what: i32, tids: Vec<i32>) -> NotifyRequest {
+    NotifyRequest { what, cancel: false, context: 3, tag: 77, count: tids.len() as i32, tids }
 }

@@ -4,11 +4,12 @@ use bytes::Bytes;
 use pvm_task_manager::machine::Machine;
 use pvm_wire::batch::BatchMsg;
 use pvm_wire::body::BodyReader;
+use pvm_wire::calls::Call;
 use pvm_wire::calls::Request;
+use pvm_wire::calls::enrolment::{Conn2, Connect, Extension, Introduction};
 use pvm_wire::codes::{BATCH_TAG, CONTEXT_TM, EXTENSION_VERSION, TASK_PROTOCOL, Tm};
 use pvm_wire::encoding::XDR_WORD;
 use pvm_wire::message::Assembled;
-use pvm_wire::protocol::{ConnectReply, ConnectRequest, EnrolReply, EnrolRequest};
 use pvm_wire::spawn::SpawnRequest;
 use pvm_wire::{FragmentHeader, Message, MessageHeader, Reassembler, Tid};
 use pvmd_core::event::Cookie;
@@ -32,10 +33,10 @@ pub struct Process {
 
 /// The first thing a library says.
 pub fn connect() -> Message {
-    let request = ConnectRequest {
+    let request = Connect {
         version: TASK_PROTOCOL,
         auth_file: "/tmp/auth".into(),
-        extension: Some(EXTENSION_VERSION),
+        extension: Extension(Some(EXTENSION_VERSION)),
     };
     request_message(Tm::Connect, request.encode())
 }
@@ -92,12 +93,17 @@ impl Process {
     fn on_message(&mut self, cookie: Cookie, message: &Message) -> Vec<Message> {
         match (Tm::from_tag(message.header.tag), &mut self.role) {
             (Some(Tm::Connect), _) => {
-                assert!(ConnectReply::decode(&message.body).expect("an answer").accepted);
-                let enrol = EnrolRequest { pid: self.pid, cookie: cookie.0.max(0), name: None };
+                assert!(Connect::decode_answer(&message.body).expect("an answer").expect("a reply").accepted);
+                let enrol =
+                    Conn2 { process: Introduction { pid: self.pid, cookie: cookie.0.max(0), name: None } };
                 vec![request_message(Tm::Conn2, enrol.encode())]
             }
             (Some(Tm::Conn2), role) => {
-                EnrolReply::decode(&message.body).expect("an answer").expect("enrolled");
+                Conn2::decode_answer(&message.body)
+                    .expect("an answer")
+                    .expect("a reply")
+                    .0
+                    .expect("enrolled");
                 match role {
                     Role::Spawner { count } => {
                         let spawn =

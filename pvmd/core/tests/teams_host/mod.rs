@@ -5,8 +5,8 @@
 mod recorder;
 
 use pvm_wire::body::BodyReader;
-use pvm_wire::calls::Request;
-use pvm_wire::codes::{CONTEXT_TC, CONTEXT_TM, Tcx, Tm, Tmx};
+use pvm_wire::calls::enrolment::Enrol;
+use pvm_wire::codes::{CONTEXT_TC, Tcx, Tm};
 use pvm_wire::coscheduling::Turn;
 use pvm_wire::daemon::DaemonMsg;
 use pvm_wire::header::{EOM, SOM};
@@ -14,7 +14,7 @@ use pvm_wire::spawn::{SpawnRequest, flags};
 use pvm_wire::{HostIndex, Tid};
 use pvmd_core::Config;
 use pvmd_core::event::{Action, Attachment, ConnId, Cookie, Event, Work};
-use recorder::{Recorder, config, host};
+pub use recorder::{Recorder, config, host, process};
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -83,7 +83,7 @@ impl Host {
             env: vec![format!("PVM_TEAM={team}").into()],
             ..SpawnRequest::default()
         };
-        self.r.request(self.conn, Tm::Spawn, &request.encode());
+        self.r.ask(self.conn, &request);
         let Action::Start { cookies, program, .. } = self.r.next() else { panic!("not a start") };
         assert!(program.env.contains(&format!("PVM_TEAM={team}").into()));
         self.runs.insert(pid, true);
@@ -191,8 +191,7 @@ impl Host {
     /// The process of a task that was started enrols.
     pub fn enrol(&mut self, pid: i32, cookie: Cookie) -> ConnId {
         let conn = self.r.connect();
-        let enrolment = pvm_wire::protocol::EnrolRequest { pid, cookie: cookie.0, name: None };
-        self.r.say(conn, Tid::MY_DAEMON, Tmx::Enrol.tag(), CONTEXT_TM, &enrolment.encode());
+        self.r.ask(conn, &Enrol { process: process(pid, cookie.0) });
         self.look();
         conn
     }
