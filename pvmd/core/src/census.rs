@@ -1,6 +1,7 @@
 //! What a daemon holds at a moment, counted: for its log, and for the check that nothing stays of what is gone.
 
 use super::Core;
+use super::master::Master;
 use pvm_wire::HostIndex;
 use std::fmt;
 
@@ -92,7 +93,8 @@ impl Core {
     /// What the daemon holds.
     pub fn census(&self) -> Census {
         let services = &self.services;
-        let posts = [services.scheduler, services.tasker, services.hoster];
+        let posts = [services.scheduler, services.tasker];
+        let master = self.master.as_ref().map(Master::counts).unwrap_or_default();
         Census {
             tasks: self.running(),
             managers: self.managers.counts(),
@@ -100,9 +102,9 @@ impl Core {
             outputs: self.outputs.len(),
             backlog: self.tasks.iter().map(|task| task.backlog.len()).sum(),
             hosts: self.hosts.iter().count(),
-            links: self.links.len(),
-            partial: self.links.values().map(|link| link.requests.len()).sum::<usize>()
-                + self.group_requests.len(),
+            links: self.hosts.links.len(),
+            partial: self.hosts.links.values().map(|link| link.requests.len()).sum::<usize>()
+                + master.partial,
             spawns: self.spawns.len(),
             waiting_batches: self.managers.waiting(),
             open_batches: self.open_batches.len(),
@@ -112,10 +114,12 @@ impl Core {
             contexts: self.contexts.len(),
             flow: self.flow.counts(),
             timers: self.out.timers.len(),
-            services: posts.iter().flatten().count() + usize::from(self.tracers.is_registered()),
-            mailbox: self.mailbox.counts(),
-            groups: (self.groups.len(), self.group_answers.len()),
-            adding: usize::from(self.adding.is_some()) + self.start_up_waiters.len() + self.departures.len(),
+            services: posts.iter().flatten().count()
+                + usize::from(self.tracers.is_registered())
+                + master.hosters,
+            mailbox: master.mailbox,
+            groups: master.groups,
+            adding: master.adding,
         }
     }
 
@@ -131,6 +135,6 @@ impl Core {
 
     /// The hosts to which it has a link.
     pub fn linked(&self) -> Vec<HostIndex> {
-        self.links.keys().copied().collect()
+        self.hosts.linked()
     }
 }

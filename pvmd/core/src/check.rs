@@ -58,7 +58,7 @@ impl Core {
 
     /// Requests wait only for daemons that can answer, or whose loss the master has still to announce.
     fn check_requests(&self) -> Result<(), String> {
-        let is_reached = |host| self.links.contains_key(&host) || self.hosts.contains(host);
+        let is_reached = |host| self.hosts.links.contains_key(&host) || self.hosts.contains(host);
         let lost = self.pending.values().find(|(host, _)| !is_reached(*host));
         lost.map_or(Ok(()), |lost| Err(format!("an answer is awaited from a host that is out: {lost:?}")))
     }

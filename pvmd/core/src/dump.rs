@@ -2,8 +2,7 @@
 
 use super::Core;
 use super::addresses::ReplyTo;
-use super::flow::Source;
-use super::tasks::{Origin, Task};
+use super::tasks::Task;
 use pvm_wire::calls::state::Dump;
 use std::fmt::{self, Write as _};
 
@@ -58,13 +57,13 @@ impl Core {
     fn write_hosts(&self, out: &mut String) -> fmt::Result {
         for entry in self.hosts.iter() {
             write!(out, "host {} {} {} speed {}", entry.index, entry.name, entry.arch, entry.speed)?;
-            match self.links.get(&entry.index) {
+            match self.hosts.links.get(&entry.index) {
                 Some(link) => writeln!(out, ": linked, {} bytes queued", link.queued)?,
                 None if entry.index == self.config.index => writeln!(out, ": this one")?,
                 None => writeln!(out, ": not linked")?,
             }
         }
-        for host in self.links.keys().filter(|host| !self.hosts.contains(**host)) {
+        for host in self.hosts.links.keys().filter(|host| !self.hosts.contains(**host)) {
             writeln!(out, "host {host} is linked and no member")?;
         }
         Ok(())
@@ -83,37 +82,11 @@ impl Core {
         for batch in self.open_batches.keys() {
             writeln!(out, "batch {} of host {} has tasks to give", batch.number, batch.home)?;
         }
-        if let Some(adding) = &self.adding {
+        if let Some(adding) = self.master.as_ref().and_then(|master| master.adding()) {
             write!(out, "{adding}")?;
         }
         Ok(())
     }
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
-            Self::Child => "started by this daemon",
-            Self::Tasker => "started by the tasker",
-            Self::Itself => "started elsewhere",
-        })
-    }
-}
-
-impl fmt::Display for Source {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Conn(conn) => write!(out, "connection {}", conn.0),
-            Self::Output(cookie) => write!(out, "the output of child {}", cookie.0),
-            Self::Host(host) => write!(out, "host {host}"),
-            Self::Daemon => out.write_str("this daemon"),
-        }
-    }
-}
-
-/// One after the other.
-pub(super) fn listed<T: fmt::Display>(all: impl IntoIterator<Item = T>) -> String {
-    all.into_iter().map(|one| one.to_string()).collect::<Vec<_>>().join(", ")
 }
 
 fn write_task(out: &mut String, task: &Task) -> fmt::Result {

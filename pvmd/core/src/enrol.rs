@@ -412,7 +412,7 @@ impl Core {
         self.tell_home(&task, status);
         self.trace_ended(&task, status);
         self.observed_end(&task, status);
-        self.notify_task_exit(tid);
+        self.task_gone(tid);
         self.service_task_ended(&task, status);
         for orphan in task.adopted {
             if self.tasks.get(orphan).is_some_and(|orphan| !orphan.enrolled) {

@@ -4,11 +4,11 @@
 //! tid). Whoever sends to a full receiver is stopped *after* the piece that hit it, until the receiver has drained. A
 //! task blocked in a send keeps reading, so two tasks that flood each other drain each other.
 
-use super::dump::listed;
 use super::event::{ConnId, Cookie};
+use super::text::listed;
 use pvm_wire::{HostIndex, Tid};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 /// Where traffic comes from, and so what can be stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,6 +21,17 @@ pub(super) enum Source {
     Host(HostIndex),
     /// The daemon itself, whose messages are few and bounded by what caused them.
     Daemon,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Conn(conn) => write!(out, "connection {}", conn.0),
+            Self::Output(cookie) => write!(out, "the output of child {}", cookie.0),
+            Self::Host(host) => write!(out, "host {host}"),
+            Self::Daemon => out.write_str("this daemon"),
+        }
+    }
 }
 
 /// A change the caller has to carry out.
@@ -90,7 +101,7 @@ impl Flow {
     }
 
     /// Who is full, and who waits, for people.
-    pub fn write_state(&self, out: &mut String) -> std::fmt::Result {
+    pub fn write_state(&self, out: &mut String) -> fmt::Result {
         for (receiver, sources) in &self.full {
             writeln!(out, "{receiver} is full; not read until it has taken some: {}", listed(sources))?;
         }

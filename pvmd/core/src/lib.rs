@@ -11,23 +11,23 @@
 //! give the same actions.
 #![forbid(unsafe_code)]
 
-mod add;
 mod addresses;
+mod answers;
 mod census;
 mod check;
 mod config;
 mod contexts;
-mod departures;
+mod dispatch;
 mod dump;
+mod effect;
 mod enrol;
 pub mod event;
 mod flow;
-mod groups;
 mod history;
 pub mod hostfile;
 mod hosts;
 mod load;
-mod mailbox;
+mod master;
 mod neighbours;
 mod notify;
 mod observers;
@@ -42,6 +42,7 @@ mod spans;
 mod spawn;
 mod tasks;
 mod teams;
+mod text;
 mod timers;
 mod tracer;
 mod turns;
@@ -50,13 +51,12 @@ pub use census::Census;
 pub use config::{Config, Hosting, Limits};
 pub use pvm_sched::policy::Policy;
 
-use addresses::{PeerTo, QueryId, ReplyTo, SpawnId, Waiter};
+use addresses::{PeerTo, QueryId, SpawnId, Waiter};
 use event::{Action, ConnId, Cookie, Event, Now};
 use pvm_wire::batch::BatchId;
-use pvm_wire::daemon::{AddResult, DaemonMsg, HostEntry, RequestId};
+use pvm_wire::daemon::{DaemonMsg, HostEntry, RequestId};
 use pvm_wire::encoding::DataSignature;
-use pvm_wire::limits::GROUP_REQUEST_MAX;
-use pvm_wire::{HostIndex, Reassembler, Tid};
+use pvm_wire::{HostIndex, Tid};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tasks::ExecId;
@@ -91,9 +91,7 @@ pub struct Core {
     notifies: notify::Notifies,
     contexts: contexts::Contexts,
 
-    hosts: hosts::HostTable,
-    links: BTreeMap<HostIndex, hosts::Link>,
-    linking: hosts::Linking,
+    hosts: hosts::Hosts,
     pending: BTreeMap<RequestId, (HostIndex, Waiter)>,
     queries: BTreeMap<QueryId, pending::TaskQuery>,
     batch_queries: BTreeMap<QueryId, spawn::BatchQuery>,
@@ -110,25 +108,14 @@ pub struct Core {
     /// Host that a divided batch was given to last.
     last_given: HostIndex,
     teams: teams::Teams,
-
-    // The master's.
-    adding: Option<add::AddOperation>,
-    departures: departures::Departures,
-    next_host: u32,
-    table_serial: u64,
-    start_up: Vec<AddResult>,
-    start_up_waiters: Vec<ReplyTo>,
-    mailbox: mailbox::Mailbox<PeerTo>,
-    groups: groups::Keeper,
-    group_answers: BTreeMap<u64, groups::HeldAnswers>,
-    /// Requests to the keeper of groups, cut into fragments.
-    group_requests: Reassembler,
+    /// On the master.
+    master: Option<master::Master>,
 }
 
 impl Core {
     /// A daemon at the beginning of its life.
     pub fn new(config: Config, now: Now) -> Self {
-        let mut hosts = hosts::HostTable::default();
+        let mut hosts = hosts::Hosts::new(config.index);
         if config.index == HostIndex::MASTER {
             hosts.insert(HostEntry {
                 index: config.index,
@@ -154,8 +141,6 @@ impl Core {
             notifies: notify::Notifies::default(),
             contexts: contexts::Contexts::new(config.index),
             hosts,
-            links: BTreeMap::new(),
-            linking: hosts::Linking::default(),
             pending: BTreeMap::new(),
             queries: BTreeMap::new(),
             batch_queries: BTreeMap::new(),
@@ -170,19 +155,7 @@ impl Core {
             load: load::HostLoad::default(),
             last_given: config.index,
             teams: teams::Teams::new(config.slice, config.cores, config.index),
-            adding: None,
-            departures: departures::Departures::default(),
-            next_host: 2,
-            table_serial: 0,
-            start_up: Vec::new(),
-            start_up_waiters: Vec::new(),
-            mailbox: mailbox::Mailbox::with_keeper(
-                config.limits.mailbox_entries,
-                config.limits.mailbox_bytes,
-            ),
-            groups: groups::Keeper::default(),
-            group_answers: BTreeMap::new(),
-            group_requests: Reassembler::new(GROUP_REQUEST_MAX),
+            master: (config.index == HostIndex::MASTER).then(|| master::Master::new(&config)),
             config,
         }
     }
@@ -190,7 +163,7 @@ impl Core {
     /// What follows from the start itself: the master adds the hostfile's hosts.
     pub fn start(&mut self, now: Now) -> Vec<Action> {
         self.now = now;
-        self.add_hostfile_hosts();
+        self.master(|master, view, out| master.add_hostfile_hosts(view, out));
         self.finish()
     }
 
@@ -204,6 +177,11 @@ impl Core {
         self.finish()
     }
 
+    /// Whether hosts of the hostfile are being started; [`Action::StartedUp`] follows.
+    pub fn is_starting_up(&self) -> bool {
+        self.master.as_ref().is_some_and(master::Master::is_starting_up)
+    }
+
     /// When [`Core::handle_timeout`] wants to be called; `None` if not at all.
     pub fn deadline(&self) -> Option<Now> {
         self.out.timers.deadline()
@@ -215,7 +193,9 @@ impl Core {
         while let Some(timer) = self.out.timers.take_due(now) {
             match timer {
                 Timer::Retry(batch, ticket) => self.on_retry(batch, ticket),
-                Timer::Hoster(host) => self.on_hoster_silent(host),
+                Timer::Hoster(host) => {
+                    self.master(|master, view, out| master.on_hoster_silent(host, view, out))
+                }
                 Timer::Departure(host) => self.on_departure_overdue(host),
                 Timer::ExitGrace(tid) => self.on_grace_over(tid),
                 Timer::Coscheduling(timer) => self.on_coscheduling(timer),
@@ -243,8 +223,12 @@ impl Core {
             Event::PeerMessage { host, message } => self.on_peer_message(host, message),
             Event::PeerLost { host, reason } => self.on_peer_lost(host, &reason),
             Event::PeerDrained { host, bytes } => self.on_peer_drained(host, bytes),
-            Event::Resolved { add, results } => self.on_resolved(add, results),
-            Event::HostStarted { index, result } => self.on_host_started(index, result),
+            Event::Resolved { add, results } => {
+                self.master(|master, view, out| master.on_resolved(add, results, view, out))
+            }
+            Event::HostStarted { index, result } => {
+                self.master(|master, view, out| master.on_host_started(index, result, view, out))
+            }
             Event::Load { busy_cores } => self.on_load(busy_cores),
             Event::Times { host, id, means, spin, times } => {
                 self.on_times(PeerTo { host, id }, means, spin, &times);
@@ -258,7 +242,7 @@ impl Core {
     fn on_peer_message(&mut self, host: HostIndex, message: DaemonMsg) {
         let own = host == self.config.index;
         let from_master = host == HostIndex::MASTER;
-        if !own && !self.is_heard(host) {
+        if !own && !self.hosts.is_heard(host) {
             return;
         }
         match message {
@@ -266,9 +250,13 @@ impl Core {
             DaemonMsg::Congestion { tid, full } => self.on_congestion(host, tid, full),
             DaemonMsg::Request { id, what } => self.on_peer_request(PeerTo { host, id }, what),
             DaemonMsg::Reply { id, what } => self.on_peer_reply(host, id, what),
-            DaemonMsg::Withdraw { id } => self.mailbox.forget_waiters(|to| *to == PeerTo { host, id }),
-            DaemonMsg::TableUpdate { serial, hosts } if from_master => self.on_table_update(serial, hosts),
-            DaemonMsg::TableAck { serial, failed } => self.on_table_ack(host, serial, &failed),
+            DaemonMsg::Withdraw { id } => self.master(|master, _, _| master.withdraw(PeerTo { host, id })),
+            DaemonMsg::TableUpdate { serial, hosts } if from_master => {
+                self.effects(|core, out| core.hosts.prepare(serial, hosts, out))
+            }
+            DaemonMsg::TableAck { serial, failed } => {
+                self.master(|master, view, out| master.on_table_ack(host, serial, &failed, view, out))
+            }
             DaemonMsg::TableCommit { serial, added } if from_master => self.on_table_commit(serial, &added),
             DaemonMsg::HostGone { host, reason } if from_master => self.host_gone(host, &reason),
             DaemonMsg::LinkLost { host: other, reason } => self.on_link_lost(host, other, &reason),
@@ -280,7 +268,7 @@ impl Core {
             DaemonMsg::Scheduler { tid } if from_master => self.services.scheduler = Some(tid),
             DaemonMsg::Tracer { tracer } => self.set_tracer(tracer),
             DaemonMsg::WatchTask { tid } => self.on_watch_task(host, tid),
-            DaemonMsg::TaskGone { tid } if tid.host() == Some(host) => self.notify_task_exit(tid),
+            DaemonMsg::TaskGone { tid } if tid.host() == Some(host) => self.task_gone(tid),
             DaemonMsg::BatchTaskEnded { batch, number, tid, status } => {
                 self.on_peer_task_ended(host, batch, number, tid, status);
             }

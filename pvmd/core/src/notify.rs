@@ -1,8 +1,8 @@
 //! `pvm_notify`: who wants to be told of which end or arrival.
 
 use super::Core;
-use super::dump::listed;
 use super::flow::Source;
+use super::text::listed;
 use pvm_wire::body::BodyWriter;
 use pvm_wire::calls::notify::NotifyRequest;
 use pvm_wire::codes::notify;
@@ -120,7 +120,7 @@ impl Core {
         let here = tid.host() == Some(self.config.index);
         let alive = match tid.host() {
             Some(_) if here => self.is_here(tid),
-            Some(host) => tid.is_task() && self.links.contains_key(&host),
+            Some(host) => tid.is_task() && self.hosts.links.contains_key(&host),
             None => false,
         };
         if !alive {
@@ -150,8 +150,6 @@ impl Core {
         for (_, who) in self.notifies.take(|subject, _| *subject == Subject::TaskExit(tid)) {
             self.tell_subscriber(who, tid);
         }
-        self.mailbox_owner_gone(tid);
-        self.group_member_gone(tid);
     }
 
     /// A host is out: exits of its tasks and its own departure, in the order in which they were asked for.

@@ -2,16 +2,16 @@
 
 use super::Core;
 use super::addresses::{PeerTo, QueryId, ReplyTo, Waiter};
+use super::answers::encode_added;
 use super::event::ConnId;
-use super::requests::host_record;
 use super::spawn::ExecTo;
-use pvm_wire::calls::hosts::{AddHosts, Clock, DeleteHosts, HostClock, HostList, HostRecord, HostStatus};
+use pvm_wire::calls::hosts::{Clock, DeleteHosts, HostClock, HostStatus};
 use pvm_wire::calls::spawn::CancelBatch;
 use pvm_wire::calls::tasks::{ListTasks, TaskList, TaskRecord, TaskStatus};
 use pvm_wire::calls::turns::{History, Turns};
-use pvm_wire::calls::{Call, CallError};
+
 use pvm_wire::codes::{EXTENSION_VERSION, Sm, task_flags};
-use pvm_wire::daemon::{AddResult, DaemonMsg, PeerReply, PeerRequest, RequestId};
+use pvm_wire::daemon::{DaemonMsg, PeerReply, PeerRequest, RequestId};
 use pvm_wire::{HostIndex, PvmError, Tid};
 use std::collections::BTreeSet;
 use tracing::warn;
@@ -29,7 +29,7 @@ pub(super) struct TaskQuery {
 impl Core {
     /// Asks another daemon (or this one) for something. A host that is not there answers at once, by its absence.
     pub(super) fn ask(&mut self, host: HostIndex, what: PeerRequest, waiter: Waiter) {
-        if !self.is_reachable(host) {
+        if !self.hosts.is_reachable(host) {
             return self.on_no_reply(host, waiter);
         }
         let id = RequestId(self.next_id());
@@ -57,7 +57,9 @@ impl Core {
                 let alive = self.is_here(tid);
                 self.answer(to, PeerReply::TaskStatus { alive });
             }
-            PeerRequest::AddHosts { hosts } => self.on_add_hosts(to, &hosts),
+            PeerRequest::AddHosts { hosts } => {
+                self.master(|master, view, out| master.on_add_hosts(to, &hosts, view, out));
+            }
             PeerRequest::DeleteHosts { names, from } => self.on_delete_hosts(to, &names, from),
             PeerRequest::Batches => {
                 let batches = self.batch_records();
@@ -74,7 +76,9 @@ impl Core {
                 let microseconds = (self.config.epoch + self.now).as_micros() as u64;
                 self.answer(to, PeerReply::Clock { microseconds });
             }
-            PeerRequest::Mailbox { from, body } => self.on_mailbox(to, from, &body.0),
+            PeerRequest::Mailbox { from, body } => {
+                self.master(|master, _, out| master.on_mailbox(to, from, &body.0, out))
+            }
         }
     }
 
@@ -94,7 +98,9 @@ impl Core {
             (Waiter::Turns(to), PeerReply::Turns { report }) => self.reply_to::<Turns>(to, &report),
             (Waiter::Turns(to), PeerReply::History { history }) => self.reply_to::<History>(to, &history),
             (Waiter::Mstat(to), PeerReply::Pong) => self.reply_to::<HostStatus>(to, &()),
-            (Waiter::GroupNotice(id), PeerReply::Pong) => self.on_group_notice_heard(id),
+            (Waiter::GroupNotice(id), PeerReply::Pong) => {
+                self.master(|master, _, out| master.groups.on_notice_heard(id, out))
+            }
             (Waiter::LostLink(other), PeerReply::Pong) => self.on_both_live(other, from),
             (Waiter::Pstat(to), PeerReply::TaskStatus { alive }) => {
                 self.reply_done::<TaskStatus>(to, if alive { Ok(()) } else { Err(PvmError::NoTask) });
@@ -145,7 +151,7 @@ impl Core {
             Waiter::ServiceAdd(to) => {
                 self.answer_service(to, Sm::AddAck, PvmError::HostFail.code().to_be_bytes().to_vec());
             }
-            Waiter::GroupNotice(id) => self.on_group_notice_heard(id),
+            Waiter::GroupNotice(id) => self.master(|master, _, out| master.groups.on_notice_heard(id, out)),
             Waiter::LostLink(_) => {}
             Waiter::Tasks(query) => self.on_tasks_part(host, query, Vec::new()),
             Waiter::Batches(query) => self.on_batches_part(host, query, Vec::new()),
@@ -201,7 +207,7 @@ impl Core {
 
     /// A connection whose task may have waited for something is gone. Only a mailbox's answer can take for ever.
     pub(super) fn forget_waiters(&mut self, conn: ConnId) {
-        self.start_up_waiters.retain(|to| to.conn != conn);
+        self.master(|master, _, _| master.forget_conn(conn));
         let waits = |waiter: &Waiter| matches!(waiter, Waiter::Mailbox(to) if to.conn == conn);
         let withdrawn: Vec<(RequestId, HostIndex)> = self
             .pending
@@ -214,35 +220,4 @@ impl Core {
             self.tell(host, DaemonMsg::Withdraw { id });
         }
     }
-}
-
-fn encode_added(results: Result<Vec<AddResult>, i32>) -> Vec<u8> {
-    match results {
-        Err(code) => CallError { code, reason: String::new() }.encode(),
-        Ok(results) => AddHosts::encode_reply(&add_results(&results)),
-    }
-}
-
-/// The answer to TM_ADDHOST. As in PVM, only the codes of those that failed; the reasons stand behind.
-fn add_results(results: &[AddResult]) -> HostList {
-    let mut list = start_up_results(results);
-    for failed in list.hosts.iter_mut().filter(|host| host.tid < 0) {
-        failed.name.clear();
-    }
-    list
-}
-
-/// The answer to who asks how the hostfile's hosts fared: with the names, which the asker may not know.
-pub(super) fn start_up_results(results: &[AddResult]) -> HostList {
-    let hosts = results.iter().map(|result| match result {
-        AddResult::Added(entry) => host_record(entry),
-        AddResult::Failed { name, code, .. } => {
-            HostRecord { tid: *code, name: name.clone(), arch: String::new(), speed: 0, signature: 0 }
-        }
-    });
-    let reasons = results.iter().map(|result| match result {
-        AddResult::Added(_) => String::new(),
-        AddResult::Failed { reason, .. } => reason.clone(),
-    });
-    HostList { formats: 0, hosts: hosts.collect(), reasons: reasons.collect() }
 }

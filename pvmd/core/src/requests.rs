@@ -1,6 +1,7 @@
 //! What tasks ask of their daemon: one handler per TM_ message.
 
 use super::addresses::{ReplyTo, Waiter};
+use super::answers::{host_record, start_up_results};
 use super::event::ConnId;
 use super::tasks::Task;
 use super::{Core, Life};
@@ -8,7 +9,7 @@ use pvm_wire::body::BodyError;
 use pvm_wire::calls::Request;
 use pvm_wire::calls::enrolment::GetOptions;
 use pvm_wire::calls::hosts::{
-    AddHosts, Config, DeleteHosts, HostClock, HostList, HostRecord, HostStatus, Tickle,
+    AddHosts, Config, DeleteHosts, HostClock, HostList, HostRecord, HostStatus, StartUp, Tickle,
 };
 use pvm_wire::calls::notify::NotifyRequest;
 use pvm_wire::calls::roles::{BecomeHoster, BecomeTasker, BecomeTracer};
@@ -70,7 +71,10 @@ impl Core {
         match request {
             // Those who have enrolled need not do it again.
             Tmx::Enrol | Tmx::Born => self.on_unknown(to),
-            Tmx::StartUp => self.on_start_up(to),
+            Tmx::StartUp if self.is_master() => {
+                self.master(|master, _, out| master.on_start_up(to, out));
+            }
+            Tmx::StartUp => self.reply_to::<StartUp>(to, &start_up_results(&[])),
             Tmx::Dump => self.on_dump(to),
             Tmx::Adopt => self.on_adopt(tid, to, &Adopt::decode(body)?),
             Tmx::Share => self.on_share(to.conn),
@@ -180,7 +184,7 @@ impl Core {
 
     fn on_pstat(&mut self, to: ReplyTo, tid: Tid) {
         match tid.host() {
-            Some(host) if tid.is_task() && self.is_reachable(host) => {
+            Some(host) if tid.is_task() && self.hosts.is_reachable(host) => {
                 self.ask(host, PeerRequest::TaskStatus { tid }, Waiter::Pstat(to));
             }
             _ => self.reply_error(to, PvmError::NoTask),
@@ -269,16 +273,5 @@ impl Core {
             Some((tid, cookie)) => self.reply_to::<Adopt>(to, &Adopted { tid, cookie: cookie.0 }),
             None => self.reply_error(to, PvmError::OutOfRes),
         }
-    }
-}
-
-/// A host as the answers to TM_CONFIG and TM_ADDHOST show it.
-pub(super) fn host_record(entry: &pvm_wire::daemon::HostEntry) -> HostRecord {
-    HostRecord {
-        tid: entry.index.host_tid().raw(),
-        name: entry.name.clone(),
-        arch: entry.arch.clone(),
-        speed: entry.speed,
-        signature: entry.signature,
     }
 }

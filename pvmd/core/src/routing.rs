@@ -2,6 +2,7 @@
 
 use super::Core;
 use super::addresses::ReplyTo;
+use super::effect::Mark;
 use super::event::{Action, Attachment, ConnId};
 use super::flow::{FlowChange, Source};
 use bytes::Bytes;
@@ -73,11 +74,16 @@ impl Core {
         let Some(state) = self.conns.get_mut(&conn) else { return };
         let receivers =
             if flags & EOM == 0 { state.multicast.clone() } else { std::mem::take(&mut state.multicast) };
+        self.forward_to_all(Source::Conn(conn), src, &receivers, flags, data);
+    }
+
+    /// Sends a piece of a message to several receivers: one copy per host.
+    fn forward_to_all(&mut self, source: Source, src: Tid, to: &[Tid], flags: u8, data: &Bytes) {
         let mut remote: BTreeMap<HostIndex, Vec<Tid>> = BTreeMap::new();
-        for dst in receivers {
+        for &dst in to {
             match dst.host() {
                 Some(host) if host == self.config.index => {
-                    self.deliver(Source::Conn(conn), src, dst, flags, data.clone());
+                    self.deliver(source, src, dst, flags, data.clone());
                 }
                 Some(host) => remote.entry(host).or_default().push(dst),
                 None => {}
@@ -85,7 +91,7 @@ impl Core {
         }
         for (host, dsts) in remote {
             let piece = DaemonMsg::Data { src, dsts, flags, data: data.clone() };
-            self.send_data(Source::Conn(conn), host, piece);
+            self.send_data(source, host, piece);
         }
     }
 
@@ -95,7 +101,7 @@ impl Core {
         let flags = *flags;
         self.tell_epoch(*src, host);
         self.note_sent(*src, dsts.first().copied());
-        let Some(link) = self.links.get_mut(&host) else {
+        let Some(link) = self.hosts.links.get_mut(&host) else {
             debug!(%host, ?dsts, "fragment to a host that is not there: dropped");
             return;
         };
@@ -123,10 +129,27 @@ impl Core {
         self.apply_flow(change);
     }
 
+    /// Sends a message of the keeper of groups: one copy per host.
+    pub(super) fn send_as_keeper(
+        &mut self,
+        source: Source,
+        to: Vec<Tid>,
+        context: i32,
+        tag: i32,
+        body: Vec<u8>,
+    ) {
+        let src = group::keeper();
+        let header = MessageHeader { encoding: XDR_WORD, tag, context, ..MessageHeader::default() };
+        let message = Message { src, dst: Tid::NONE, header, body: body.into() };
+        for (header, data) in message.fragments(FRAGMENT_SIZE) {
+            self.forward_to_all(source, src, &to, header.flags, &data);
+        }
+    }
+
     /// Hands a piece to a local task, or keeps it until the task has enrolled.
     pub(super) fn deliver(&mut self, source: Source, src: Tid, dst: Tid, flags: u8, data: Bytes) {
         if dst == group::keeper() && self.is_master() {
-            return self.on_group_fragment(source, src, flags, data);
+            return self.master(|master, _, out| master.groups.on_fragment(source, src, flags, data, out));
         }
         self.note_carried(dst, data.len());
         let Some(task) = self.tasks.get_mut(dst).filter(|task| task.listens()) else {
@@ -158,7 +181,7 @@ impl Core {
 
     /// A link has taken bytes.
     pub(super) fn on_peer_drained(&mut self, host: HostIndex, bytes: usize) {
-        let Some(link) = self.links.get_mut(&host) else { return };
+        let Some(link) = self.hosts.links.get_mut(&host) else { return };
         link.queued = link.queued.saturating_sub(bytes);
         if link.queued < self.config.limits.queue_low() && self.flow.is_full(host.daemon()) {
             self.clear_flow(host.daemon());
@@ -214,7 +237,7 @@ impl Core {
 
     /// A fragment addressed to this daemon by a task of another host.
     fn on_peer_fragment(&mut self, from: HostIndex, src: Tid, dst: Tid, flags: u8, data: Bytes) {
-        let Some(link) = self.links.get_mut(&from) else { return };
+        let Some(link) = self.hosts.links.get_mut(&from) else { return };
         let header = FragmentHeader { dst, src, length: data.len() as u32, flags };
         match link.requests.push(&header, data) {
             Ok(Assembled::Partial) => {}
@@ -226,7 +249,7 @@ impl Core {
 
     /// Sends a message of this daemon to a task anywhere.
     pub(super) fn send_message(&mut self, source: Source, dst: Tid, context: i32, tag: i32, body: Vec<u8>) {
-        self.send_marked(source, dst, (context, tag, 0), body);
+        self.send_marked(source, dst, Mark { context, tag, wait_id: 0 }, body);
     }
 
     /// As [`Self::send_message`], marked with context, tag and wait id.
@@ -234,7 +257,7 @@ impl Core {
         &mut self,
         source: Source,
         dst: Tid,
-        (context, tag, wait_id): (i32, i32, i32),
+        Mark { context, tag, wait_id }: Mark,
         body: Vec<u8>,
     ) {
         // A task knows its own daemon by one name, other daemons by theirs.

@@ -3,9 +3,10 @@
 
 use super::Core;
 use super::addresses::{ReplyTo, ServiceTo, Waiter};
+use super::answers::host_record;
+use super::effect::Mark;
 use super::event::Cookie;
 use super::flow::Source;
-use super::requests::host_record;
 use super::spawn::{Exec, ExecTo};
 use super::tasks::{Origin, Task};
 use pvm_wire::body::{BodyError, BodyReader, BodyWriter};
@@ -14,7 +15,7 @@ use pvm_wire::calls::hosts::AddHosts;
 use pvm_wire::calls::roles::{BecomeHoster, BecomeManager, BecomeTasker, ManagerReply};
 use pvm_wire::codes::Sm;
 use pvm_wire::daemon::{DaemonMsg, PeerRequest};
-use pvm_wire::services::{ExecRequest, StartHost, StartTask, TaskEnded, decode_started_hosts};
+use pvm_wire::services::{ExecRequest, StartTask, TaskEnded, decode_started_hosts};
 use pvm_wire::{HostIndex, Message, PvmError, Tid};
 use std::ffi::{OsStr, OsString};
 use tracing::{info, warn};
@@ -26,8 +27,6 @@ pub(super) struct Services {
     pub scheduler: Option<Tid>,
     /// The task that starts this host's tasks.
     pub tasker: Option<Tid>,
-    /// The task that starts daemons on other hosts for the master.
-    pub hoster: Option<Tid>,
 }
 
 impl Core {
@@ -52,17 +51,11 @@ impl Core {
     /// TM_HOSTER: one at a time, and on the master's host.
     pub(super) fn on_hoster(&mut self, tid: Tid, to: ReplyTo, register: bool) {
         info!(%tid, register, "hoster");
-        let result = if self.is_master() {
-            take_post(&mut self.services.hoster, tid, register)
-        } else {
-            Err(PvmError::HostrNMstr)
+        let result = match &mut self.master {
+            Some(master) => take_post(&mut master.hoster, tid, register),
+            None => Err(PvmError::HostrNMstr),
         };
         self.reply_done::<BecomeHoster>(to, result);
-    }
-
-    /// The hoster is to start these.
-    pub(super) fn order_hosts(&mut self, orders: &[StartHost]) {
-        self.send_service(self.services.hoster, Sm::StHost, StartHost::encode_all(orders));
     }
 
     /// A newcomer learns who the master's resource manager is.
@@ -81,7 +74,7 @@ impl Core {
             Sm::Add if self.is_scheduler(src) => self.on_sm_add(to, &message.body),
             Sm::HandOff if self.is_scheduler(src) => self.on_sm_hand_off(&message.body),
             Sm::TaskX if self.services.tasker == Some(src) => self.on_sm_task_ended(&message.body),
-            Sm::StHostAck if self.services.hoster == Some(src) => self.on_sm_hosts_started(&message.body),
+            Sm::StHostAck if self.is_hoster(src) => self.on_sm_hosts_started(&message.body),
             _ => return warn!(%src, ?what, "message of a service that is none: ignored"),
         };
         if let Err(error) = done {
@@ -90,10 +83,14 @@ impl Core {
             match what {
                 Sm::Exec => self.answer_service(to, Sm::ExecAck, bad),
                 Sm::Add => self.answer_service(to, Sm::AddAck, bad),
-                Sm::StHostAck => self.on_hoster_unreadable(),
+                Sm::StHostAck => self.master(|master, view, out| master.on_hoster_unreadable(view, out)),
                 _ => {}
             }
         }
+    }
+
+    fn is_hoster(&self, tid: Tid) -> bool {
+        self.master.as_ref().is_some_and(|master| master.hoster == Some(tid))
     }
 
     fn is_scheduler(&self, tid: Tid) -> bool {
@@ -131,7 +128,7 @@ impl Core {
 
     fn on_sm_hosts_started(&mut self, body: &[u8]) -> Result<(), BodyError> {
         for (host, line) in decode_started_hosts(body)? {
-            self.on_hosted(host, &line);
+            self.master(|master, view, out| master.on_hosted(host, &line, view, out));
         }
         Ok(())
     }
@@ -200,11 +197,7 @@ impl Core {
                 self.end_task(tid);
             }
         }
-        if self.services.hoster == Some(task.tid) {
-            info!(tid = %task.tid, "the hoster is gone");
-            self.services.hoster = None;
-            self.on_hoster_gone();
-        }
+        self.master(|master, view, out| master.on_hoster_ended(task.tid, view, out));
         if let Some(cookie) = task.cookie.filter(|_| task.origin == Origin::Tasker) {
             self.on_output_end(cookie);
         }
@@ -227,12 +220,17 @@ impl Core {
     }
 
     pub(super) fn answer_service(&mut self, to: ServiceTo, what: Sm, body: Vec<u8>) {
-        self.send_marked(Source::Daemon, to.tid, (to.context, what.tag(), to.wait_id), body);
+        self.send_marked(
+            Source::Daemon,
+            to.tid,
+            Mark { context: to.context, tag: what.tag(), wait_id: to.wait_id },
+            body,
+        );
     }
 
     fn send_service(&mut self, to: Option<Tid>, what: Sm, body: Vec<u8>) {
         if let Some(tid) = to {
-            self.send_marked(Source::Daemon, tid, (0, what.tag(), 0), body);
+            self.send_marked(Source::Daemon, tid, Mark { tag: what.tag(), ..Mark::default() }, body);
         }
     }
 }

@@ -37,6 +37,6 @@ impl Core {
     }
 
     fn span_of_peer(&self, host: HostIndex) -> Option<&Span> {
-        self.links.get(&host).map(|link| &link.span)
+        self.hosts.links.get(&host).map(|link| &link.span)
     }
 }

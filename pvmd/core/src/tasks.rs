@@ -15,6 +15,7 @@ use pvm_wire::tid::LOCAL_MAX;
 use pvm_wire::{FragmentHeader, HostIndex, Reassembler, Tid, codes::task_flags};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::time::Duration;
 
 /// The last local part a task can have: the one after it is the keeper of groups'.
@@ -33,6 +34,16 @@ pub(super) enum Origin {
     Tasker,
     /// Somebody else's: its end is the end of its connection.
     Itself,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Child => "started by this daemon",
+            Self::Tasker => "started by the tasker",
+            Self::Itself => "started elsewhere",
+        })
+    }
 }
 
 /// A task, from the moment its process is asked for.

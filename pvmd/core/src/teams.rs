@@ -216,13 +216,13 @@ impl Core {
 
     /// Whether turns are taken here, or where messages of this host's tasks may go.
     pub(super) fn are_turns_taken(&self) -> bool {
-        self.teams.scheduler.is_shared() || self.links.values().any(|link| link.takes_turns)
+        self.teams.scheduler.is_shared() || self.hosts.links.values().any(|link| link.takes_turns)
     }
 
     /// They begin or end here.
     fn tell_turns(&mut self, taken: bool) {
         debug!(taken, "teams begin or cease to take turns");
-        for host in self.links.keys().copied().collect::<Vec<_>>() {
+        for host in self.hosts.links.keys().copied().collect::<Vec<_>>() {
             self.tell(host, DaemonMsg::Turns { taken });
         }
         self.tell_tasks();
@@ -230,7 +230,7 @@ impl Core {
 
     /// They begin or end elsewhere.
     pub(super) fn on_turns(&mut self, host: HostIndex, taken: bool) {
-        let Some(link) = self.links.get_mut(&host) else { return };
+        let Some(link) = self.hosts.links.get_mut(&host) else { return };
         link.takes_turns = taken;
         self.tell_tasks();
     }
@@ -267,7 +267,9 @@ impl Core {
         }
         let has_turn = self.teams.scheduler.has_turn(self.turn_taking_team(src));
         let epoch = has_turn.then(|| self.teams.scheduler.epoch());
-        let Some(link) = self.links.get_mut(&host).filter(|link| link.told_epoch != epoch) else { return };
+        let Some(link) = self.hosts.links.get_mut(&host).filter(|link| link.told_epoch != epoch) else {
+            return;
+        };
         link.told_epoch = epoch;
         let epoch = epoch.map(|epoch| (epoch.count, epoch.origin));
         self.out.act(Action::SendPeer { host, message: DaemonMsg::Epoch { epoch } });
@@ -275,7 +277,7 @@ impl Core {
 
     /// The next messages from this host have that epoch.
     pub(super) fn on_epoch(&mut self, host: HostIndex, epoch: Option<(u64, u32)>) {
-        if let Some(link) = self.links.get_mut(&host) {
+        if let Some(link) = self.hosts.links.get_mut(&host) {
             link.epoch = epoch.map(|(count, origin)| Epoch { count, origin });
         }
     }
@@ -288,7 +290,7 @@ impl Core {
             task.awaits = None;
             self.teams.scheduler.heard(task.team, from);
         }
-        if let Some(epoch) = self.links.get(&from).and_then(|link| link.epoch) {
+        if let Some(epoch) = self.hosts.links.get(&from).and_then(|link| link.epoch) {
             self.arrived(dst, epoch);
         }
     }

@@ -236,11 +236,11 @@ impl Core {
         let (state, effects) = spawn.state.next(event);
         spawn.state = state;
         for effect in effects {
-            self.carry_out(id, effect);
+            self.carry_out_step(id, effect);
         }
     }
 
-    fn carry_out(&mut self, id: SpawnId, effect: Effect<'_>) {
+    fn carry_out_step(&mut self, id: SpawnId, effect: Effect<'_>) {
         match effect {
             Effect::FindManager => self.find_manager(id),
             Effect::LeaveLine => self.leave_line(id),

@@ -164,7 +164,7 @@ impl Core {
         terms: Option<Terms>,
     ) {
         let id = SpawnId(batch.number);
-        let reachable = self.is_reachable(host);
+        let reachable = self.hosts.is_reachable(host);
         let spawn = self.spawns.get_mut(&id).filter(|spawn| spawn.state().manager() == Some(manager));
         let Some(placing) = spawn.map(|spawn| &mut spawn.placing) else {
             // The batch has been cancelled, or ended otherwise, or never was this manager's.

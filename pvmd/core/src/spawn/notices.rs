@@ -6,6 +6,7 @@
 use super::state::Event;
 use crate::Core;
 use crate::addresses::SpawnId;
+use crate::effect::Mark;
 use crate::flow::Source;
 use pvm_wire::Tid;
 use pvm_wire::queue::{BatchEvent, NOTICE, NOTICES_HIGH, NOTICES_LOW};
@@ -45,7 +46,7 @@ impl Core {
         let Some(queue) = spawn.queue() else { return };
         let Some((context, tag)) = queue.notices else { return };
         let (parent, body) = (spawn.spawner, event.encode(queue.id));
-        self.send_marked(Source::Daemon, parent, (context, tag, NOTICE), body);
+        self.send_marked(Source::Daemon, parent, Mark { context, tag, wait_id: NOTICE }, body);
         if self.tasks.get_mut(parent).is_some_and(|task| task.notices.add()) {
             debug!(%parent, "has more notices than it takes: its batches wait");
             for id in self.queues_of(parent) {

@@ -374,7 +374,7 @@ impl Core {
 
     /// A task cancels a batch.
     pub(crate) fn on_cancel_batch(&mut self, to: ReplyTo, id: i32) {
-        match Tid::from_raw(id).host().filter(|&home| id > 0 && self.is_reachable(home)) {
+        match Tid::from_raw(id).host().filter(|&home| id > 0 && self.hosts.is_reachable(home)) {
             Some(home) => self.ask(home, PeerRequest::CancelBatch { id }, Waiter::CancelBatch(to)),
             None => self.reply_error(to, PvmError::NotFound),
         }

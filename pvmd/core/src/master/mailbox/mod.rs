@@ -3,7 +3,6 @@
 //! It is handed the bodies of `TM_DB` requests and gives those of the answers, so it knows nothing of hosts and
 //! connections: who waits for an answer is a ticket of the caller's kind.
 
-mod dispatch;
 mod pattern;
 
 use pvm_wire::body::{BodyError, BodyWriter};

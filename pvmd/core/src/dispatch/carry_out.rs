@@ -1,0 +1,68 @@
+//! What follows from the concerns' decisions.
+
+use crate::Core;
+use crate::effect::{Effect, Effects};
+use crate::event::Action;
+use crate::flow::Source;
+use pvm_wire::daemon::DaemonMsg;
+use pvm_wire::{HostIndex, Tid, group};
+
+impl Core {
+    /// Has a concern decide something, and carries out what follows.
+    pub(crate) fn effects<R>(&mut self, decide: impl FnOnce(&mut Self, &mut Effects) -> R) -> R {
+        let mut effects = Effects::default();
+        let result = decide(self, &mut effects);
+        for effect in effects {
+            self.carry_out(effect);
+        }
+        result
+    }
+
+    fn carry_out(&mut self, effect: Effect) {
+        match effect {
+            Effect::Act(action) => self.out.act(action),
+            Effect::Tell(host, message) => self.tell(host, message),
+            Effect::TellMembers(message) => self.tell_all(self.hosts.others(), &message),
+            Effect::TellLinked { but, message } => {
+                let others = self.hosts.linked().into_iter().filter(|&host| host != but).collect();
+                self.tell_all(others, &message);
+            }
+            Effect::Send { to, mark, body } => self.send_marked(Source::Daemon, to, mark, body),
+            Effect::SendAsKeeper { source, to, context, tag, body } => {
+                self.send_as_keeper(source, to, context, tag, body);
+            }
+            Effect::Ask(host, what, waiter) => self.ask(host, what, waiter),
+            Effect::Answer(to, reply) => self.answer(to, reply),
+            Effect::Reply(to, body) => self.reply(to, body),
+            Effect::SetTimer(after, timer) => self.set_timer(after, timer),
+            Effect::CancelTimer(timer) => self.out.timers.cancel(timer),
+            Effect::Admit { newcomers, serial } => self.admit_hosts(newcomers, serial),
+        }
+    }
+
+    /// Sends a message to a daemon, which may be this one. To one that is not there: nothing.
+    pub(crate) fn tell(&mut self, host: HostIndex, message: DaemonMsg) {
+        if host == self.config.index {
+            self.out.loopback.push_back(message);
+        } else if self.hosts.links.contains_key(&host) {
+            self.out.act(Action::SendPeer { host, message });
+        }
+    }
+
+    /// Whether this is a task of this host, or the keeper of groups.
+    pub(crate) fn is_here(&self, tid: Tid) -> bool {
+        self.tasks.get(tid).is_some() || self.is_master() && tid == group::keeper()
+    }
+
+    /// A task has ended, here or elsewhere.
+    pub(crate) fn task_gone(&mut self, tid: Tid) {
+        self.notify_task_exit(tid);
+        self.master(|master, _, out| master.task_gone(tid, out));
+    }
+
+    pub(crate) fn tell_all(&mut self, hosts: Vec<HostIndex>, message: &DaemonMsg) {
+        for host in hosts {
+            self.tell(host, message.clone());
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! What follows from what a concern has decided. A concern neither reaches for the others nor for the driver: it leaves effects
+//! behind, which the core carries out in order.
+
+use super::addresses::{PeerTo, ReplyTo, Waiter};
+use super::event::Action;
+use super::flow::Source;
+use super::timers::Timer;
+use pvm_wire::calls::{Call, CallError};
+use pvm_wire::daemon::{DaemonMsg, HostEntry, PeerReply, PeerRequest};
+use pvm_wire::{HostIndex, PvmError, Tid};
+use std::time::Duration;
+
+/// One thing that is to be done.
+#[derive(Debug)]
+pub(crate) enum Effect {
+    /// By the driver.
+    Act(Action),
+    /// A message to a daemon, which may be this one.
+    Tell(HostIndex, DaemonMsg),
+    /// A message to all other members of the virtual machine.
+    TellMembers(DaemonMsg),
+    /// A message to all linked daemons but one.
+    TellLinked { but: HostIndex, message: DaemonMsg },
+    /// A message of this daemon to a task, which may be on another host.
+    Send { to: Tid, mark: Mark, body: Vec<u8> },
+    /// A message of the keeper of groups to tasks: one copy per host.
+    SendAsKeeper { source: Source, to: Vec<Tid>, context: i32, tag: i32, body: Vec<u8> },
+    /// A request to a daemon, which may be this one.
+    Ask(HostIndex, PeerRequest, Waiter),
+    /// The answer to a daemon's request.
+    Answer(PeerTo, PeerReply),
+    /// The answer to a task's request.
+    Reply(ReplyTo, Vec<u8>),
+    /// After this time.
+    SetTimer(Duration, Timer),
+    /// Not at all.
+    CancelTimer(Timer),
+    /// These hosts are members of the virtual machine, in a table with this serial number if it had to be announced.
+    Admit { newcomers: Vec<HostEntry>, serial: Option<u64> },
+}
+
+/// How a message to a task is marked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Mark {
+    pub context: i32,
+    pub tag: i32,
+    pub wait_id: i32,
+}
+
+/// What is to be done, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Effects(Vec<Effect>);
+
+impl Effects {
+    pub fn push(&mut self, effect: Effect) {
+        self.0.push(effect);
+    }
+
+    pub fn act(&mut self, action: Action) {
+        self.push(Effect::Act(action));
+    }
+
+    pub fn tell(&mut self, host: HostIndex, message: DaemonMsg) {
+        self.push(Effect::Tell(host, message));
+    }
+
+    pub fn send(&mut self, to: Tid, mark: Mark, body: Vec<u8>) {
+        self.push(Effect::Send { to, mark, body });
+    }
+
+    pub fn answer(&mut self, to: PeerTo, reply: PeerReply) {
+        self.push(Effect::Answer(to, reply));
+    }
+
+    pub fn reply<C: Call>(&mut self, to: ReplyTo, reply: &C::Reply) {
+        self.push(Effect::Reply(to, C::encode_reply(reply)));
+    }
+
+    pub fn reply_error(&mut self, to: ReplyTo, error: impl Into<CallError>) {
+        self.push(Effect::Reply(to, error.into().encode()));
+    }
+
+    /// Answers with an error, or with the confirmation that the request has been carried out.
+    pub fn reply_done<C: Call<Reply = ()>>(&mut self, to: ReplyTo, result: Result<(), PvmError>) {
+        match result {
+            Ok(()) => self.reply::<C>(to, &()),
+            Err(error) => self.reply_error(to, error),
+        }
+    }
+}
+
+impl IntoIterator for Effects {
+    type Item = Effect;
+    type IntoIter = std::vec::IntoIter<Effect>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}

@@ -1,0 +1,469 @@
+//! The master's part of adding hosts: resolve, start, link, tell all, commit.
+
+use super::newcomer::{Stage, is_local, local_address, order, target};
+use super::{HostfileStart, Master, View};
+use crate::addresses::PeerTo;
+use crate::answers::start_up_results;
+use crate::effect::{Effect, Effects, Mark};
+use crate::event::{Action, AddId, Found, StartedHost};
+use crate::hostfile::HostSpec;
+use crate::text::listed;
+use crate::timers::Timer;
+use pvm_wire::calls::hosts::StartUp;
+use pvm_wire::codes::{DAEMON_PROTOCOL, Sm};
+use pvm_wire::daemon::{AddResult, DaemonMsg, HostEntry, PeerReply};
+use pvm_wire::services::StartHost;
+use pvm_wire::slave::HostedLine;
+use pvm_wire::{HostIndex, PvmError, Tid};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use tracing::info;
+
+/// Who hears how it went.
+#[derive(Debug)]
+enum Asker {
+    /// The hostfile, at the machine's start.
+    StartUp,
+    /// `pvm_addhosts`, on some host.
+    Peer(PeerTo),
+}
+
+/// One operation that adds hosts. There is one at a time, as in PVM.
+#[derive(Debug)]
+pub(crate) struct AddOperation {
+    id: AddId,
+    asker: Asker,
+    stages: Vec<Stage>,
+    /// It has not begun: daemons of hosts that have left are still ending.
+    is_held: bool,
+    /// Set when the new table was told: its serial, and who has not linked up with it yet.
+    told: Option<(u64, BTreeSet<HostIndex>)>,
+}
+
+impl fmt::Display for AddOperation {
+    /// A line for each host.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for stage in &self.stages {
+            writeln!(out, "adding {}: {}", stage.name(), stage.progress())?;
+        }
+        if let Some((serial, missing)) = &self.told {
+            let hosts = if missing.is_empty() { "-".to_owned() } else { listed(missing) };
+            writeln!(out, "host table {serial}: hosts that have not acknowledged it: {hosts}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Master {
+    /// The hosts of the hostfile, at the machine's start.
+    pub fn add_hostfile_hosts(&mut self, view: View<'_>, out: &mut Effects) {
+        let hosts = view.config.hostfile.hosts.iter();
+        let hosts = hosts.filter(|spec| spec.start && spec.name != view.config.name);
+        let specs: Vec<_> = hosts.cloned().map(Stage::Resolving).collect();
+        if !specs.is_empty() {
+            self.start_up = HostfileStart::Running(Vec::new());
+            self.begin_add(Asker::StartUp, specs, view, out);
+        }
+    }
+
+    /// `pvm_addhosts`.
+    pub fn on_add_hosts(&mut self, to: PeerTo, hosts: &[String], view: View<'_>, out: &mut Effects) {
+        if self.adding.is_some() {
+            return out.answer(to, PeerReply::Added { results: Err(PvmError::Already.code()) });
+        }
+        if hosts.is_empty() || hosts.len() > HostIndex::MAX.get() as usize {
+            return out.answer(to, PeerReply::Added { results: Err(PvmError::BadParam.code()) });
+        }
+        let stages = hosts.iter().map(|text| Stage::parse(text, &view.config.hostfile)).collect();
+        self.begin_add(Asker::Peer(to), stages, view, out);
+    }
+
+    fn begin_add(&mut self, asker: Asker, mut stages: Vec<Stage>, view: View<'_>, out: &mut Effects) {
+        refuse_names(&mut stages, view);
+        self.adds += 1;
+        let id = AddId(self.adds);
+        self.adding = Some(AddOperation { id, asker, stages, is_held: true, told: None });
+        self.resume_add(view, out);
+    }
+
+    /// Looks up the names, if no daemon is still ending: its place may be that of a newcomer.
+    pub fn resume_add(&mut self, view: View<'_>, out: &mut Effects) {
+        let has_room = self.departures.is_empty();
+        let Some(operation) = self.adding.as_mut().filter(|operation| operation.is_held && has_room) else {
+            return;
+        };
+        operation.is_held = false;
+        let id = operation.id;
+        let names = operation.stages.iter().filter_map(|stage| match stage {
+            Stage::Resolving(spec) if !is_local(spec) => Some(target(spec).to_owned()),
+            _ => None,
+        });
+        let names: Vec<String> = names.collect();
+        if names.is_empty() {
+            self.on_resolved(id, Vec::new(), view, out);
+        } else {
+            out.act(Action::Resolve { add: id, names });
+        }
+    }
+
+    pub fn on_resolved(
+        &mut self,
+        id: AddId,
+        results: Vec<Result<Found, String>>,
+        view: View<'_>,
+        out: &mut Effects,
+    ) {
+        let Some(mut operation) = self.adding.take_if(|operation| operation.id == id) else { return };
+        let mut taken: BTreeSet<IpAddr> =
+            view.hosts.iter().filter_map(|entry| entry.address.map(|address| address.ip())).collect();
+        taken.extend(view.config.address);
+        let mut results = results.into_iter();
+        for stage in std::mem::take(&mut operation.stages) {
+            let Stage::Resolving(spec) = stage else {
+                operation.stages.push(stage);
+                continue;
+            };
+            let address = if is_local(&spec) { None } else { results.next() };
+            // As in PVM, a line of the hostfile with this host's own address is about the master, under whatever name.
+            let found = address.as_ref().and_then(|found| found.as_ref().ok());
+            // Who gives an address with the name may mean another daemon behind one of this host's.
+            let is_own = found.is_some_and(|found| {
+                Some(found.address) == view.config.address || (found.own && spec.options.address.is_none())
+            });
+            let address = address.map(|found| found.map(|found| found.address));
+            if is_own && !spec.shared_address {
+                if matches!(operation.asker, Asker::StartUp) {
+                    info!(name = spec.name, "is this host: not started");
+                } else {
+                    let reason = format!("{} is the master, in the virtual machine already", spec.name);
+                    let name = spec.name;
+                    operation.stages.push(Stage::Failed { name, error: PvmError::DupHost, reason });
+                }
+                continue;
+            }
+            operation.stages.push(self.start_newcomer(spec, address, &mut taken, view, out));
+        }
+        self.adding = Some(operation);
+        self.ask_hoster(view, out);
+        self.advance_add(view, out);
+    }
+
+    fn start_newcomer(
+        &mut self,
+        spec: HostSpec,
+        address: Option<Result<IpAddr, String>>,
+        taken: &mut BTreeSet<IpAddr>,
+        view: View<'_>,
+        out: &mut Effects,
+    ) -> Stage {
+        let failed = |error, reason| Stage::failed(&spec.name, error, reason);
+        let address = match address {
+            None => None,
+            Some(Ok(address)) if spec.shared_address || taken.insert(address) => Some(address),
+            Some(Ok(address)) => {
+                return failed(PvmError::DupHost, format!("{address} is in the virtual machine already"));
+            }
+            Some(Err(reason)) => return failed(PvmError::NoHost, reason),
+        };
+        let Some(index) = self.free_host_index(view) else {
+            return failed(PvmError::OutOfRes, "all host indices are in use".to_owned());
+        };
+        if let (Some(address), Some(_)) = (address, self.hoster) {
+            info!(host = %index, name = spec.name, %address, "host left to the hoster");
+            return Stage::Hosted(index, spec, address);
+        }
+        let address = address.unwrap_or_else(|| local_address(index));
+        info!(host = %index, name = spec.name, %address, "starting a host");
+        out.act(Action::StartHost { index, spec: spec.clone(), address });
+        Stage::Starting(index, spec)
+    }
+
+    /// Tells the hoster, if there is one, what it is to start.
+    fn ask_hoster(&mut self, view: View<'_>, out: &mut Effects) {
+        let (Some(operation), Some(hoster)) = (&self.adding, self.hoster) else { return };
+        let hosting = &view.config.hosting;
+        let orders = operation.stages.iter().filter_map(|stage| match stage {
+            Stage::Hosted(index, spec, _) => Some((*index, order(hosting, *index, spec))),
+            _ => None,
+        });
+        let (indices, orders): (Vec<HostIndex>, Vec<StartHost>) = orders.unzip();
+        if orders.is_empty() {
+            return;
+        }
+        let mark = Mark { tag: Sm::StHost.tag(), ..Mark::default() };
+        out.send(hoster, mark, StartHost::encode_all(&orders));
+        for index in indices {
+            out.push(Effect::SetTimer(hosting.timeout, Timer::Hoster(index)));
+        }
+    }
+
+    /// The hoster says what came of it.
+    pub fn on_hosted(&mut self, host: Tid, line: &str, view: View<'_>, out: &mut Effects) {
+        let Some(index) = host.host() else { return };
+        let Some(stage) = self.newcomer(index) else { return };
+        let Stage::Hosted(_, spec, address) = stage else { return };
+        let (spec, address) = (spec.clone(), *address);
+        match line.lines().find_map(HostedLine::parse) {
+            Some(HostedLine { protocol: DAEMON_PROTOCOL, port, fingerprint }) => {
+                *stage = Stage::Starting(index, spec.clone());
+                let address = SocketAddr::new(address, port);
+                out.act(Action::Introduce { index, spec, address, fingerprint });
+            }
+            Some(HostedLine { protocol, .. }) => {
+                let reason = format!("its daemon speaks protocol {protocol}, this one {DAEMON_PROTOCOL}");
+                self.on_newcomer_failed(index, PvmError::BadVersion, &reason, view, out);
+            }
+            None => {
+                let error = PvmError::from_name(line.trim()).unwrap_or(PvmError::CantStart);
+                self.on_newcomer_failed(index, error, &format!("the hoster says: {line}"), view, out);
+            }
+        }
+    }
+
+    pub fn on_hoster_silent(&mut self, host: HostIndex, view: View<'_>, out: &mut Effects) {
+        let reason = "the hoster has not answered in time";
+        self.fail_hosted(|index| index == host, PvmError::CantStart, reason, view, out);
+    }
+
+    /// A task has ended, perhaps the hoster.
+    pub fn on_hoster_ended(&mut self, tid: Tid, view: View<'_>, out: &mut Effects) {
+        if self.hoster == Some(tid) {
+            info!(%tid, "the hoster is gone");
+            self.hoster = None;
+            self.fail_hosted(|_| true, PvmError::CantStart, "the hoster is gone", view, out);
+        }
+    }
+
+    pub fn on_hoster_unreadable(&mut self, view: View<'_>, out: &mut Effects) {
+        self.fail_hosted(|_| true, PvmError::DSysErr, "the hoster's answer cannot be read", view, out);
+    }
+
+    fn fail_hosted(
+        &mut self,
+        which: impl Fn(HostIndex) -> bool,
+        error: PvmError,
+        reason: &str,
+        view: View<'_>,
+        out: &mut Effects,
+    ) {
+        let stages = self.adding.iter().flat_map(|operation| &operation.stages);
+        let waiting = stages.filter_map(|stage| match stage {
+            Stage::Hosted(index, ..) if which(*index) => Some(*index),
+            _ => None,
+        });
+        for index in waiting.collect::<Vec<_>>() {
+            self.on_newcomer_failed(index, error, reason, view, out);
+        }
+    }
+
+    /// Counts up, so that a new host never has the index of one that was there before (until the wrap).
+    fn free_host_index(&mut self, view: View<'_>) -> Option<HostIndex> {
+        (0..HostIndex::MAX.get()).find_map(|_| {
+            let index = HostIndex::new(self.next_host)?;
+            self.next_host = if index == HostIndex::MAX { 2 } else { self.next_host + 1 };
+            let is_used = view.hosts.contains(index)
+                || view.hosts.links.contains_key(&index)
+                || self.departures.contains(index);
+            (!is_used).then_some(index)
+        })
+    }
+
+    pub fn on_host_started(
+        &mut self,
+        index: HostIndex,
+        result: Result<StartedHost, (PvmError, String)>,
+        view: View<'_>,
+        out: &mut Effects,
+    ) {
+        let Some(stage) = self.newcomer(index) else { return };
+        let Stage::Starting(_, spec) = stage else { return };
+        match result {
+            Err((error, reason)) => self.on_newcomer_failed(index, error, &reason, view, out),
+            Ok(started) => {
+                let speed = view.config.speed_of(spec.options.speed, started.capability);
+                let entry = HostEntry {
+                    index,
+                    name: spec.name.clone(),
+                    arch: started.arch,
+                    speed: i32::try_from(speed).unwrap_or(i32::MAX),
+                    capability: speed.into(),
+                    task_limit: started.task_limit,
+                    signature: started.signature,
+                    address: Some(started.address),
+                };
+                *stage = Stage::Linking(entry.clone());
+                out.act(Action::Link { entry });
+            }
+        }
+    }
+
+    pub fn on_newcomer_linked(&mut self, index: HostIndex, view: View<'_>, out: &mut Effects) {
+        let Some(stage) = self.newcomer(index) else { return };
+        if let Stage::Linking(entry) = stage {
+            *stage = Stage::Linked(entry.clone());
+            self.advance_add(view, out);
+        }
+    }
+
+    /// A host that is not yet a member drops out.
+    pub fn on_newcomer_failed(
+        &mut self,
+        index: HostIndex,
+        error: PvmError,
+        reason: &str,
+        view: View<'_>,
+        out: &mut Effects,
+    ) {
+        let Some(stage) = self.newcomer(index) else { return };
+        stage.fail(error, reason);
+        out.act(Action::AbandonHost { index });
+        out.tell(index, DaemonMsg::Halt);
+        if let Some(operation) = &mut self.adding
+            && operation.told.take().is_some()
+        {
+            // The others wait for a link with it, or have one: a table without it is announced anew.
+            let message = DaemonMsg::HostGone { host: index, reason: reason.to_owned() };
+            out.push(Effect::TellLinked { but: index, message });
+        }
+        self.advance_add(view, out);
+    }
+
+    /// When all newcomers are linked or out, tell the table; when all have linked up with it, commit.
+    fn advance_add(&mut self, view: View<'_>, out: &mut Effects) {
+        let Some(operation) = &mut self.adding else { return };
+        if !operation.stages.iter().all(Stage::settled) {
+            return;
+        }
+        let newcomers: Vec<HostEntry> = operation.newcomers().cloned().collect();
+        match &operation.told {
+            Some((_, missing)) if !missing.is_empty() => {}
+            Some(_) => self.commit_add(out),
+            None if newcomers.is_empty() => self.commit_add(out),
+            None => {
+                self.table_serial += 1;
+                let serial = self.table_serial;
+                let hosts: Vec<HostEntry> =
+                    view.hosts.iter().cloned().chain(newcomers.iter().cloned()).collect();
+                let others = hosts.iter().map(|entry| entry.index).filter(|&host| host != HostIndex::MASTER);
+                let others: BTreeSet<HostIndex> = others.collect();
+                operation.told = Some((serial, others.clone()));
+                for host in others {
+                    out.tell(host, DaemonMsg::TableUpdate { serial, hosts: hosts.clone() });
+                }
+            }
+        }
+    }
+
+    /// A host has all links of the new table, or could not make one.
+    pub fn on_table_ack(
+        &mut self,
+        from: HostIndex,
+        serial: u64,
+        failed: &[(HostIndex, String)],
+        view: View<'_>,
+        out: &mut Effects,
+    ) {
+        let Some(operation) = &mut self.adding else { return };
+        let Some((told, missing)) = &mut operation.told else { return };
+        if *told != serial || !missing.remove(&from) {
+            return;
+        }
+        let Some((host, reason)) = failed.first() else { return self.advance_add(view, out) };
+        // Of two that cannot reach each other one is a newcomer.
+        if self.is_newcomer(from) {
+            let reason = format!("it cannot reach host {host}: {reason}");
+            self.on_newcomer_failed(from, PvmError::CantStart, &reason, view, out);
+        } else {
+            let reason = format!("host {from} cannot reach it: {reason}");
+            self.on_newcomer_failed(*host, PvmError::CantStart, &reason, view, out);
+        }
+    }
+
+    /// A member is out whose links would have been waited for.
+    pub fn forget_table_ack(&mut self, host: HostIndex, view: View<'_>, out: &mut Effects) {
+        if let Some(AddOperation { told: Some((_, missing)), .. }) = &mut self.adding
+            && missing.remove(&host)
+        {
+            self.advance_add(view, out);
+        }
+    }
+
+    fn commit_add(&mut self, out: &mut Effects) {
+        let Some(operation) = self.adding.take() else { return };
+        let newcomers = operation.newcomers().cloned().collect();
+        out.push(Effect::Admit { newcomers, serial: operation.told.map(|(serial, _)| serial) });
+        // The caller's answer comes after every daemon was told, and before the notifies of the next operation.
+        let results: Vec<AddResult> = operation.stages.into_iter().map(Stage::into_result).collect();
+        match operation.asker {
+            Asker::Peer(to) => out.answer(to, PeerReply::Added { results: Ok(results) }),
+            Asker::StartUp => self.started_up(results, out),
+        }
+    }
+
+    fn started_up(&mut self, results: Vec<AddResult>, out: &mut Effects) {
+        let failures = results.iter().filter_map(failure).collect();
+        out.act(Action::StartedUp { failures });
+        let list = start_up_results(&results);
+        if let HostfileStart::Running(waiters) =
+            std::mem::replace(&mut self.start_up, HostfileStart::Over(results))
+        {
+            waiters.into_iter().for_each(|to| out.reply::<StartUp>(to, &list));
+        }
+    }
+
+    /// The machine ends while hosts are being added.
+    pub fn abandon_newcomers(&self, out: &mut Effects) {
+        let stages = self.adding.iter().flat_map(|operation| &operation.stages);
+        let indices: Vec<HostIndex> = stages.filter_map(Stage::index).collect();
+        for index in indices {
+            out.act(Action::AbandonHost { index });
+        }
+    }
+
+    /// The link to a host has ended; if its daemon was ending, it has ended.
+    pub fn on_departed(&mut self, host: HostIndex, view: View<'_>, out: &mut Effects) {
+        if self.departures.end(host, out) {
+            self.resume_add(view, out);
+        }
+    }
+
+    /// Whether a host is being added.
+    pub fn is_newcomer(&self, index: HostIndex) -> bool {
+        let stages = self.adding.iter().flat_map(|operation| &operation.stages);
+        stages.filter_map(Stage::index).any(|newcomer| newcomer == index)
+    }
+
+    fn newcomer(&mut self, index: HostIndex) -> Option<&mut Stage> {
+        self.adding.as_mut()?.stages.iter_mut().find(|stage| stage.index() == Some(index))
+    }
+}
+
+impl AddOperation {
+    fn newcomers(&self) -> impl Iterator<Item = &HostEntry> {
+        self.stages.iter().filter_map(|stage| match stage {
+            Stage::Linked(entry) => Some(entry),
+            _ => None,
+        })
+    }
+}
+
+/// A name may stand in the machine once.
+fn refuse_names(stages: &mut [Stage], view: View<'_>) {
+    let mut names: BTreeSet<String> = view.hosts.iter().map(|entry| entry.name.clone()).collect();
+    for stage in stages {
+        if let Stage::Resolving(spec) = stage
+            && !names.insert(spec.name.clone())
+        {
+            let reason = format!("{} is in the virtual machine already", spec.name);
+            stage.fail(PvmError::DupHost, reason);
+        }
+    }
+}
+
+/// Which host could not be added, and why.
+fn failure(result: &AddResult) -> Option<String> {
+    let AddResult::Failed { name, reason, .. } = result else { return None };
+    // Some reasons name the host themselves.
+    Some(if reason.starts_with(name.as_str()) { reason.clone() } else { format!("{name}: {reason}") })
+}
