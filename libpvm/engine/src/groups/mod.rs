@@ -1,7 +1,7 @@
 //! Groups of tasks: the calls of members, whoever keeps the groups.
 //!
 //! On this system's daemon members whose libraries are all of this system agree on barriers and reduce among
-//! themselves, along a [`tree`]. With a member of the original's library, or on the original's daemon, everything goes
+//! themselves, along a tree. With a member of the original's library, or on the original's daemon, everything goes
 //! the original's way.
 
 mod barrier;
