@@ -65,7 +65,7 @@ pub fn read(bytes: &[u8]) {
     let mut filled = cursor.piece(SIZE / 2).to_vec();
     filled.resize(SIZE, 0);
     let memory = Fake(RefCell::new(filled));
-    let Some(mut reader) = Reader::new(&memory, 0) else { return };
+    let Ok(mut reader) = Reader::new(&memory, 0) else { return };
     for _ in 0..300 {
         if let Some(kind) = cursor.byte() {
             let (at, number) = reader.awaited();
@@ -73,9 +73,12 @@ pub fn read(bytes: &[u8]) {
             memory.store(at + 4, u32::from(kind % 6));
             memory.store(at, number);
         }
-        match reader.next(&memory) {
-            Ok(Some(Record::Message(_, Place::Inline { at, length } | Place::Block { at, length, .. }))) => {
-                assert!(memory.has(at, length as u64));
+        match reader.receive(&memory) {
+            Ok(Some(Record::Message(_, Place::Inline { at, length }))) => {
+                assert!(memory.has(at.get(), length as u64));
+            }
+            Ok(Some(Record::Message(_, Place::Block(loan)))) => {
+                assert!(memory.has(loan.body().get(), loan.length() as u64));
             }
             Ok(Some(_)) => {}
             Ok(None) | Err(_) => return,

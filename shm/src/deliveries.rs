@@ -47,8 +47,8 @@ impl Deliveries {
         to_it.map(|delivery| u64::from(delivery.length)).sum()
     }
 
-    /// Looks at a few, the last first: it is the one whose memory is in the cache.
-    pub fn look_at_some(&mut self, memory: &impl Memory) {
+    /// Ends those of a few that have been released, the last first: it is the one whose memory is in the cache.
+    pub fn reclaim_some(&mut self, memory: &impl Memory) {
         if let Some(last) = self.under_way.len().checked_sub(1) {
             self.end_if_taken(last, memory);
         }
@@ -62,9 +62,14 @@ impl Deliveries {
         }
     }
 
-    /// Ends all that have been taken.
-    pub fn look_at_all(&mut self, memory: &impl Memory) {
+    /// Ends all that have been released.
+    pub fn reclaim_all(&mut self, memory: &impl Memory) {
         self.end_where(|delivery| memory.load(delivery.flag) != 0);
+    }
+
+    /// Ends one that was not sent.
+    pub fn take_back(&mut self, flag: u64) {
+        self.end_where(|delivery| delivery.flag == flag);
     }
 
     /// Ends those to a task.

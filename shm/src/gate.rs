@@ -4,6 +4,7 @@
 //! exchange, so a task may end at any instruction: it has arrived, or it has not. Who does not want to wait any longer closes
 //! the gate, unless the round is over; then nobody passes it any more, and all who wait know that nobody has.
 
+use crate::loan::{Offset, OutOfBounds};
 use crate::mapping::Mapping;
 use crate::memory::Memory;
 use crate::wait::{Kind, SpinThenPark};
@@ -13,6 +14,9 @@ use std::time::{Duration, Instant};
 
 /// Most tasks at one gate.
 pub const SIZE_MAX: u32 = COUNT;
+
+/// Bytes of a gate.
+const WORD: u64 = 4;
 
 /// No more rounds.
 const CLOSED: u32 = 1 << 31;
@@ -121,10 +125,11 @@ pub struct Gate {
 
 impl Gate {
     /// The gate of `size` tasks at a place that its owner has told. A task is woken there in `wake_time`.
-    pub fn new(memory: Arc<Mapping>, at: u64, size: u32, wake_time: Duration) -> Self {
+    pub fn new(memory: Arc<Mapping>, at: u64, size: u32, wake_time: Duration) -> Result<Self, OutOfBounds> {
+        let at = Offset::within(&*memory, at, WORD, WORD)?.get();
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let polls = if size as usize <= cores { GATE_POLLS } else { 1 };
-        Self { memory, at, size, polls, wait: Arc::new(SpinThenPark::new(wake_time)) }
+        Ok(Self { memory, at, size, polls, wait: Arc::new(SpinThenPark::new(wake_time)) })
     }
 
     /// Arrives. Whoever is last wakes the others.
@@ -215,7 +220,7 @@ mod tests {
     fn gate(size: u32) -> Gate {
         let segment = Segment::new(1 << 20).unwrap();
         set(&**segment.mapping(), AT);
-        Gate::new(segment.mapping().clone(), AT, size, Duration::from_micros(10))
+        Gate::new(segment.mapping().clone(), AT, size, Duration::from_micros(10)).unwrap()
     }
 
     fn early(arrival: Arrival) -> Round {

@@ -18,6 +18,7 @@ pub mod gate;
 #[cfg(test)]
 mod heap;
 pub mod lineage;
+mod loan;
 #[cfg(all(test, loom))]
 mod loom_tests;
 #[allow(unsafe_code)]
@@ -29,7 +30,9 @@ pub mod ring;
 mod store;
 pub mod wait;
 
+pub use loan::{Loan, Offset, OutOfBounds};
 pub use mapping::{Body, Mapping, Segment, View};
 pub use memory::{LINE, Memory};
 pub use outbox::{Outbox, Parcel};
+pub use ring::SendError;
 pub use store::{Packing, SEGMENT_SIZE};

@@ -6,7 +6,7 @@ use crate::memory::Memory;
 use crate::ring::{CHUNK, FIRST_CHUNK, IN_LINE, Place, Reader, Record, Writer};
 use loom::sync::Arc;
 use loom::thread;
-use pvm_wire::MessageHeader;
+use pvm_wire::{Lent, MessageHeader};
 
 /// Where the first chunk of the tests' rings is; before it is the bell.
 const RING: u64 = 128;
@@ -23,30 +23,30 @@ fn push(
     body: &[u8],
     more: impl FnOnce() -> Option<u64>,
 ) -> bool {
-    writer.push_here(memory, message(tag), [body, &[]])
-        || writer.push_inline(memory, message(tag), &[body], more)
+    writer.try_send(memory, message(tag), [body, &[]])
+        || writer.send(memory, message(tag), &[body], more).is_ok()
 }
 
 /// As tasks do: the short way, if it can be gone.
 fn take(memory: &Heap, reader: &mut Reader) -> Option<(i32, Vec<u8>)> {
     if let Some(near) = reader.peek(memory) {
         let mut body = vec![0; near.length];
-        memory.read(near.at, &mut body);
+        memory.read(near.at.get(), &mut body);
         reader.pass(memory, &near);
         let first = near.length.min(IN_LINE);
         assert_eq!(near.first[..first], body[..first]);
         return Some((near.header.tag, body));
     }
-    match reader.next(memory).unwrap()? {
+    match reader.receive(memory).unwrap()? {
         Record::Message(header, Place::Inline { at, length }) => {
             let mut body = vec![0; length];
-            memory.read(at, &mut body);
+            memory.read(at.get(), &mut body);
             Some((header.tag, body))
         }
-        Record::Message(header, Place::Block { at, length, flag }) => {
-            let mut body = vec![0; length];
-            memory.read(at, &mut body);
-            memory.store(flag, 1);
+        Record::Message(header, Place::Block(loan)) => {
+            let mut body = vec![0; loan.length()];
+            memory.read(loan.body().get(), &mut body);
+            loan.release(memory);
             Some((header.tag, body))
         }
         Record::Leave => None,
@@ -92,7 +92,8 @@ fn a_block_is_not_used_again_before_it_was_read() {
         let memory = Arc::new(Heap::new(flag + 4));
         let mut writer = Writer::new(&*memory, RING);
         memory.write(block, &[1; 8]);
-        assert!(writer.push_block(&*memory, message(1), (block, 8), flag, || None));
+        let lent = Lent { at: block, length: 8, flag };
+        assert_eq!(writer.send_block(&*memory, message(1), lent, || None), Ok(()));
         let theirs = memory.clone();
         let receiver = thread::spawn(move || {
             let mut reader = Reader::new(&*theirs, RING).unwrap();
@@ -123,7 +124,7 @@ fn a_chunk_is_not_used_again_before_it_was_left() {
         let mut reader = Reader::new(&*memory, RING).unwrap();
         let mut more = chunks.into_iter();
         let mut send = |tag: i32| {
-            while writer.take_spare(&*memory).is_some() {}
+            while writer.reclaim(&*memory).is_some() {}
             push(&memory, &mut writer, tag, &[tag as u8; 1900], || more.next())
         };
         // The first chunk is too small for one, each of the others has room for four.
@@ -153,7 +154,7 @@ fn what_is_left_in_a_chunk_is_no_record() {
         let mut reader = Reader::new(&*memory, RING).unwrap();
         let mut more = chunks.into_iter();
         let mut send = |tag: i32, body: &[u8]| {
-            while writer.take_spare(&*memory).is_some() {}
+            while writer.reclaim(&*memory).is_some() {}
             push(&memory, &mut writer, tag, body, || more.next())
         };
         let litter = NUMBER.to_ne_bytes().repeat(475);
@@ -181,7 +182,7 @@ fn who_follows_a_link_finds_a_record() {
         let theirs = memory.clone();
         let receiver = thread::spawn(move || {
             let mut reader = Reader::new(&*theirs, RING).unwrap();
-            if reader.go_on(&*theirs) {
+            if reader.follow_link(&*theirs) {
                 assert_eq!(reader.peek(&*theirs).map(|near| near.header.tag), Some(1));
             }
         });
@@ -201,7 +202,7 @@ fn nobody_sleeps_on_a_message() {
             bell::doze(&*theirs);
             Reader::new(&*theirs, RING).unwrap().is_ready(&*theirs)
         });
-        assert!(writer.push_inline(&*memory, message(1), &[], || None));
+        assert_eq!(writer.send(&*memory, message(1), &[], || None), Ok(()));
         let rung = bell::must_ring(&*memory);
         let seen = receiver.join().unwrap();
         assert!(rung || seen);

@@ -5,6 +5,7 @@
 //! trusted. The one exception is [`Body`].
 
 use crate::lineage;
+use crate::loan::{Loan, Offset};
 use crate::memory::{HEAD, IN_LINE, LINE, Memory, write_cut};
 use pvm_wire::copy::piece;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
@@ -395,24 +396,22 @@ impl Segment {
 #[derive(Debug)]
 pub struct Body {
     mapping: Arc<Mapping>,
-    at: u64,
-    length: usize,
-    flag: u64,
+    loan: Loan,
     held: Arc<AtomicUsize>,
 }
 
 impl Body {
-    /// The body at a place that [`crate::ring::Reader`] has found; `held` counts the bytes of all such bodies while they live.
-    pub fn new(mapping: Arc<Mapping>, at: u64, length: usize, flag: u64, held: Arc<AtomicUsize>) -> Self {
-        held.fetch_add(length, Ordering::Relaxed);
-        Self { mapping, at, length, flag, held }
+    /// A loan's body; `held` counts the bytes of all such bodies while they live.
+    pub fn new(mapping: Arc<Mapping>, loan: Loan, held: Arc<AtomicUsize>) -> Self {
+        held.fetch_add(loan.length(), Ordering::Relaxed);
+        Self { mapping, loan, held }
     }
 }
 
 impl AsRef<[u8]> for Body {
     fn as_ref(&self) -> &[u8] {
         // A sender that keeps to the rules does not write there before the flag is set in `drop`.
-        slice(&self.mapping, self.at, self.length)
+        slice(&self.mapping, self.loan.body().get(), self.loan.length())
     }
 }
 
@@ -440,7 +439,8 @@ pub struct View {
 impl View {
     /// From now on these bytes are read.
     #[inline(always)]
-    pub fn open(view: &mut Option<Self>, mapping: &Arc<Mapping>, at: u64, length: usize) {
+    pub fn open(view: &mut Option<Self>, mapping: &Arc<Mapping>, at: Offset, length: usize) {
+        let at = at.get();
         match view {
             Some(view) if Arc::ptr_eq(&view.mapping, mapping) => (view.at, view.length) = (at, length),
             _ => *view = Some(Self { mapping: mapping.clone(), at, length }),
@@ -464,10 +464,10 @@ impl View {
 
 impl Drop for Body {
     fn drop(&mut self) {
-        self.held.fetch_sub(self.length, Ordering::Relaxed);
+        self.held.fetch_sub(self.loan.length(), Ordering::Relaxed);
         // The parent may still need what a forked child drops.
         if !self.mapping.is_foreign() {
-            self.mapping.store(self.flag, 1);
+            self.loan.release(&*self.mapping);
         }
     }
 }

@@ -1,8 +1,9 @@
 //! What a task has sent and others have not taken yet: its segment, the rings in it and the blocks they point to.
 
+use crate::loan::Offset;
 use crate::mapping::{Mapping, Segment};
 use crate::memory::{LINE, Memory};
-use crate::ring::{CHUNK, FIRST_CHUNK, INLINE_MAX, Writer};
+use crate::ring::{CHUNK, FIRST_CHUNK, INLINE_MAX, SendError, Writer};
 use crate::store::{Block, Packing, Store};
 use pvm_wire::{Lent, MessageHeader, Tid};
 use std::sync::Arc;
@@ -61,15 +62,15 @@ impl Outbox {
     #[inline]
     pub fn has_room(&mut self) -> bool {
         if !self.store.has_room() {
-            self.reclaim_all();
+            self.reclaim();
         }
         self.store.has_room()
     }
 
-    /// A new ring and its place; `None` if there is no room.
-    pub fn open_ring(&mut self) -> Option<(Writer, u64)> {
-        let at = self.store.take(FIRST_CHUNK)?;
-        Some((Writer::new(&**self.memory(), at), at))
+    /// A new ring and its place.
+    pub fn open_ring(&mut self) -> Result<(Writer, Offset), SendError> {
+        let at = self.store.take(FIRST_CHUNK).ok_or(SendError::NoRoom)?;
+        Ok((Writer::new(&**self.memory(), at), Offset::trusted(at)))
     }
 
     /// A ring's receiver has ended: nothing of what was sent to it is needed.
@@ -85,18 +86,23 @@ impl Outbox {
         self.store.deliveries().forget(receiver);
     }
 
-    /// Sends a small message; `false` if there is no room.
+    /// Sends a small message, whose body is copied.
     #[inline]
-    pub fn send_inline(&mut self, ring: &mut Writer, header: MessageHeader, parts: &[&[u8]]) -> bool {
-        let sent = ring.push_inline(&**self.memory(), header, parts, || self.store.take(CHUNK));
-        self.take_spares(ring);
+    pub fn send_copy(
+        &mut self,
+        ring: &mut Writer,
+        header: MessageHeader,
+        parts: &[&[u8]],
+    ) -> Result<(), SendError> {
+        let sent = ring.send(&**self.memory(), header, parts, || self.store.take(CHUNK));
+        self.reclaim_chunks(ring);
         sent
     }
 
-    /// As [`Self::send_inline`], if nothing stands in the way: `false` otherwise.
+    /// As [`Self::send_copy`], if nothing has to be reclaimed or taken for it; whether it was sent.
     #[inline(always)]
-    pub fn send_here(&self, ring: &mut Writer, header: MessageHeader, parts: [&[u8]; 2]) -> bool {
-        self.store.has_room() && ring.push_here(&**self.memory(), header, parts)
+    pub fn try_send_copy(&self, ring: &mut Writer, header: MessageHeader, parts: [&[u8]; 2]) -> bool {
+        self.store.has_room() && ring.try_send(&**self.memory(), header, parts)
     }
 
     /// Whether a message of this length lies in the ring itself.
@@ -105,51 +111,49 @@ impl Outbox {
         length <= INLINE_MAX
     }
 
-    /// Copies a body into a block; `None` if there is no room, or it is too long for any.
-    pub fn pack(&mut self, parts: &[&[u8]]) -> Option<Parcel> {
-        let length = parts.iter().try_fold(0_usize, |sum, part| sum.checked_add(part.len()))?;
-        let length = u32::try_from(length).ok()?;
-        self.store.deliveries().look_at_some(&**self.memory());
-        let mut block = self.store.block(length.into())?;
+    /// Copies a body into a block.
+    pub fn pack(&mut self, parts: &[&[u8]]) -> Result<Parcel, SendError> {
+        let length = parts.iter().try_fold(0_usize, |sum, part| sum.checked_add(part.len()));
+        let length = length.and_then(|length| u32::try_from(length).ok()).ok_or(SendError::TooLong)?;
+        self.store.deliveries().reclaim_some(&**self.memory());
+        let mut block = self.store.block(length.into()).ok_or(SendError::NoRoom)?;
         let mut offset = 0;
         for part in parts {
             block.write(offset, part);
             offset += part.len() as u64;
         }
-        Some(Parcel { block: Arc::new(block), length })
+        Ok(Parcel { block: Arc::new(block), length })
     }
 
     /// A body that was packed in this segment, with these bytes behind it; `None` if it has to be copied.
     pub fn adopt(&mut self, packing: &Packing, tail: &[u8]) -> Option<Parcel> {
         let (block, length) = packing.parcel(&self.store, tail)?;
-        self.store.deliveries().look_at_some(&**self.memory());
+        self.store.deliveries().reclaim_some(&**self.memory());
         Some(Parcel { block, length: u32::try_from(length).ok()? })
     }
 
-    /// Sends a body in a block; `false` if there is no room.
+    /// Sends a body in a block.
     pub fn send_parcel(
         &mut self,
         ring: &mut Writer,
         header: MessageHeader,
         to: Tid,
         parcel: &Parcel,
-    ) -> bool {
-        let Some(flag) = self.take_flag() else { return false };
-        let place = (parcel.block.at(), parcel.length);
-        if !ring.push_block(&**self.memory(), header, place, flag, || self.store.take(CHUNK)) {
-            self.store.deliveries().add_flags([flag].into_iter());
-            return false;
+    ) -> Result<(), SendError> {
+        let lent = self.lend(to, parcel)?;
+        let sent = ring.send_block(&**self.memory(), header, lent, || self.store.take(CHUNK));
+        if sent.is_err() {
+            self.store.deliveries().take_back(lent.flag);
         }
-        self.store.deliveries().begin(to, flag, (parcel.block.clone(), parcel.length));
-        self.take_spares(ring);
-        true
+        self.reclaim_chunks(ring);
+        sent
     }
 
-    /// Lends a body in a block to somebody who is told of it elsewhere; `None` if there is no room.
-    pub fn lend(&mut self, to: Tid, parcel: &Parcel) -> Option<Lent> {
-        let flag = self.take_flag()?;
+    /// Lends a body in a block to a receiver that is told of it elsewhere.
+    pub fn lend(&mut self, to: Tid, parcel: &Parcel) -> Result<Lent, SendError> {
+        let flag = self.take_flag().ok_or(SendError::NoRoom)?;
         self.store.deliveries().begin(to, flag, (parcel.block.clone(), parcel.length));
-        Some(Lent { at: parcel.block.at(), flag, length: parcel.length })
+        Ok(Lent { at: parcel.block.at(), flag, length: parcel.length })
     }
 
     /// Whether a body of this length may be lent: not too many bytes are with that receiver already.
@@ -160,7 +164,7 @@ impl Outbox {
         let mut deliveries = self.store.deliveries();
         let is_much = |lent: u64| lent > 0 && lent.saturating_add(length as u64) > LENT_MAX;
         if is_much(deliveries.under_way_to(to)) {
-            deliveries.look_at_all(&**self.store.memory());
+            deliveries.reclaim_all(&**self.store.memory());
         }
         !is_much(deliveries.under_way_to(to))
     }
@@ -171,18 +175,18 @@ impl Outbox {
     }
 
     /// A place for a gate, in a line of its own. It is never used for anything else; `None` if there are enough.
-    pub fn take_gate(&mut self) -> Option<u64> {
+    pub fn take_gate(&mut self) -> Option<Offset> {
         if self.gates.is_empty() && self.gate_pages < GATE_PAGES_MAX {
             let page = self.store.take(GATE_PAGE)?;
             self.gate_pages += 1;
             self.gates.extend((0..GATE_PAGE / LINE).rev().map(|index| page + LINE * index));
         }
-        self.gates.pop()
+        self.gates.pop().map(Offset::trusted)
     }
 
-    /// Says on the ring that the next message comes another way; `false` if there is no room.
-    pub fn send_leave(&mut self, ring: &mut Writer) -> bool {
-        ring.push_leave(&**self.memory(), || self.store.take(CHUNK))
+    /// Says on the ring that the next message comes another way.
+    pub fn send_leave(&mut self, ring: &mut Writer) -> Result<(), SendError> {
+        ring.send_leave(&**self.memory(), || self.store.take(CHUNK))
     }
 
     fn take_flag(&mut self) -> Option<u64> {
@@ -197,15 +201,15 @@ impl Outbox {
     }
 
     #[inline]
-    fn take_spares(&mut self, ring: &mut Writer) {
-        while let Some((at, size)) = ring.take_spare(&**self.memory()) {
+    fn reclaim_chunks(&mut self, ring: &mut Writer) {
+        while let Some((at, size)) = ring.reclaim(&**self.memory()) {
             self.store.give(at, size);
         }
     }
 
-    /// Takes back all that receivers need no more.
-    pub fn reclaim_all(&mut self) {
-        self.store.deliveries().look_at_all(&**self.memory());
+    /// Takes back all that receivers have released.
+    pub fn reclaim(&mut self) {
+        self.store.deliveries().reclaim_all(&**self.memory());
     }
 }
 

@@ -1,5 +1,6 @@
 use super::*;
 use crate::SEGMENT_SIZE;
+use crate::loan::Loan;
 use crate::mapping::Body;
 use crate::ring::{Place, Reader, Record};
 use std::os::fd::AsFd;
@@ -22,19 +23,19 @@ impl Pair {
         let mut outbox = Outbox::new(LIMIT).unwrap();
         let (ring, at) = outbox.open_ring().unwrap();
         let theirs = Arc::new(Mapping::new(outbox.segment().fd().as_fd()).unwrap());
-        let reader = Reader::new(&*theirs, at).unwrap();
+        let reader = Reader::new(&*theirs, at.get()).unwrap();
         Self { outbox, ring, theirs, reader, held: Arc::default() }
     }
 
     fn send(&mut self, body: &[u8]) -> bool {
-        let Some(parcel) = self.outbox.pack(&[body]) else { return false };
-        self.outbox.send_parcel(&mut self.ring, MessageHeader::default(), THEM, &parcel)
+        let Ok(parcel) = self.outbox.pack(&[body]) else { return false };
+        self.outbox.send_parcel(&mut self.ring, MessageHeader::default(), THEM, &parcel).is_ok()
     }
 
     fn take(&mut self) -> Option<Body> {
-        match self.reader.next(&*self.theirs).unwrap()? {
-            Record::Message(_, Place::Block { at, length, flag }) => {
-                Some(Body::new(self.theirs.clone(), at, length, flag, self.held.clone()))
+        match self.reader.receive(&*self.theirs).unwrap()? {
+            Record::Message(_, Place::Block(loan)) => {
+                Some(Body::new(self.theirs.clone(), loan, self.held.clone()))
             }
             record => panic!("{record:?}"),
         }
@@ -102,7 +103,7 @@ fn free_memory_goes_back_to_the_system() {
     let body = vec![1; 48 << 20];
     assert!(pair.send(&body));
     drop(pair.take().unwrap());
-    pair.outbox.reclaim_all();
+    pair.outbox.reclaim();
     let pages = rustix::fs::fstat(pair.outbox.segment().fd()).unwrap().st_blocks;
     assert!(pages * 512 < 1 << 20, "{pages} blocks are in use");
 }
@@ -112,21 +113,21 @@ fn one_block_for_several() {
     let mut pair = Pair::new();
     let other = Tid::from_bits(0x40003);
     let (mut second, at) = pair.outbox.open_ring().unwrap();
-    let mut reader = Reader::new(&*pair.theirs, at).unwrap();
+    let mut reader = Reader::new(&*pair.theirs, at.get()).unwrap();
     let parcel = pair.outbox.pack(&[&[7; 4096]]).unwrap();
     let header = MessageHeader::default();
-    assert!(pair.outbox.send_parcel(&mut pair.ring, header, THEM, &parcel));
-    assert!(pair.outbox.send_parcel(&mut second, header, other, &parcel));
+    assert_eq!(pair.outbox.send_parcel(&mut pair.ring, header, THEM, &parcel), Ok(()));
+    assert_eq!(pair.outbox.send_parcel(&mut second, header, other, &parcel), Ok(()));
     drop(parcel);
-    let Ok(Some(Record::Message(_, Place::Block { at, flag, .. }))) = reader.next(&*pair.theirs) else {
+    let Ok(Some(Record::Message(_, Place::Block(loan)))) = reader.receive(&*pair.theirs) else {
         panic!("no message")
     };
     let first = pair.take().unwrap();
     drop(first);
-    pair.outbox.reclaim_all();
+    pair.outbox.reclaim();
     let busy = pair.outbox.used();
-    drop(Body::new(pair.theirs.clone(), at, 4096, flag, Arc::default()));
-    pair.outbox.reclaim_all();
+    drop(Body::new(pair.theirs.clone(), loan, Arc::default()));
+    pair.outbox.reclaim();
     assert_eq!(busy - pair.outbox.used(), 4096);
 }
 
@@ -142,7 +143,7 @@ fn packed(pair: &Pair, parts: &[&[u8]]) -> Packing {
 /// Sends what was packed.
 fn send_packed(pair: &mut Pair, packing: &Packing, tail: &[u8]) -> Body {
     let parcel = pair.outbox.adopt(packing, tail).unwrap();
-    assert!(pair.outbox.send_parcel(&mut pair.ring, MessageHeader::default(), THEM, &parcel));
+    assert_eq!(pair.outbox.send_parcel(&mut pair.ring, MessageHeader::default(), THEM, &parcel), Ok(()));
     pair.take().unwrap()
 }
 
@@ -179,7 +180,7 @@ fn what_is_on_its_way_is_not_written_to() {
     packing.extend(b"!");
     assert_eq!(received.as_ref()[5000..], *b"tail");
     drop(received);
-    pair.outbox.reclaim_all();
+    pair.outbox.reclaim();
     assert!(packing.reserve(1));
     packing.extend(b"!");
     assert_eq!(send_packed(&mut pair, &packing, b"tail").as_ref()[5000..], *b"!tail");
@@ -196,7 +197,7 @@ fn what_is_packed_and_kept_stops_nobody() {
     drop(kept);
     assert!(pair.outbox.used() > 1 << 20, "now it is only on its way");
     drop(body);
-    pair.outbox.reclaim_all();
+    pair.outbox.reclaim();
     assert!(pair.outbox.used() < 1 << 20);
 }
 
@@ -223,20 +224,21 @@ fn a_body_packed_elsewhere_is_not_adopted() {
 fn a_multicast_copies_nothing() {
     let mut pair = Pair::new();
     let packing = packed(&pair, &[&[1; 10_000]]);
-    let rings: Vec<(Writer, u64)> = (0..15).map(|_| pair.outbox.open_ring().unwrap()).collect();
+    let rings: Vec<(Writer, Offset)> = (0..15).map(|_| pair.outbox.open_ring().unwrap()).collect();
     // What is taken for flags is taken before.
     drop(send_packed(&mut pair, &packing, b""));
     let memory = |pair: &Pair| rustix::fs::fstat(pair.outbox.segment().fd()).unwrap().st_blocks;
     let before = memory(&pair);
     let parcel = pair.outbox.adopt(&packing, b"").unwrap();
     for (mut ring, start) in rings {
-        let mut reader = Reader::new(&*pair.theirs, start).unwrap();
-        assert!(pair.outbox.send_parcel(&mut ring, MessageHeader::default(), THEM, &parcel));
-        let Ok(Some(Record::Message(_, Place::Block { at, length, .. }))) = reader.next(&*pair.theirs) else {
+        let mut reader = Reader::new(&*pair.theirs, start.get()).unwrap();
+        assert_eq!(pair.outbox.send_parcel(&mut ring, MessageHeader::default(), THEM, &parcel), Ok(()));
+        let Ok(Some(Record::Message(_, Place::Block(loan)))) = reader.receive(&*pair.theirs) else {
             panic!("no message")
         };
-        assert_eq!(at as usize + pair.outbox.memory().address(), packing.as_slice().as_ptr().addr());
-        assert_eq!(length, 10_000);
+        let at = loan.body().get() as usize;
+        assert_eq!(at + pair.outbox.memory().address(), packing.as_slice().as_ptr().addr());
+        assert_eq!(loan.length(), 10_000);
     }
     assert_eq!(memory(&pair), before);
 }
@@ -250,19 +252,19 @@ fn messages_pass_from_thread_to_thread() {
     let (mut ring, at) = outbox.open_ring().unwrap();
     let memory = outbox.memory().clone();
     let reader = std::thread::spawn(move || {
-        let mut reader = Reader::new(&*memory, at).unwrap();
+        let mut reader = Reader::new(&*memory, at.get()).unwrap();
         for number in 0..COUNT {
             let mut bytes = vec![0; length(number)];
             let place = loop {
-                match reader.next(&*memory).unwrap() {
+                match reader.receive(&*memory).unwrap() {
                     Some(Record::Message(_, place)) => break place,
                     _ => std::thread::yield_now(),
                 }
             };
             match place {
-                Place::Inline { at, length } => memory.read(at, &mut bytes[..length]),
-                Place::Block { at, length, flag } => {
-                    let body = Body::new(memory.clone(), at, length, flag, Arc::default());
+                Place::Inline { at, length } => memory.read(at.get(), &mut bytes[..length]),
+                Place::Block(loan) => {
+                    let body = Body::new(memory.clone(), loan, Arc::default());
                     bytes.copy_from_slice(body.as_ref());
                 }
             }
@@ -275,13 +277,13 @@ fn messages_pass_from_thread_to_thread() {
         }
         let (header, body) = (MessageHeader::default(), vec![number as u8; length(number)]);
         if Outbox::is_inline(body.len()) {
-            assert!(outbox.send_inline(&mut ring, header, &[&body]));
+            assert_eq!(outbox.send_copy(&mut ring, header, &[&body]), Ok(()));
             continue;
         }
         let mut packing = Packing::within(&outbox.store, body.len()).unwrap();
         packing.extend(&body);
         let parcel = outbox.adopt(&packing, b"").unwrap();
-        assert!(outbox.send_parcel(&mut ring, header, THEM, &parcel));
+        assert_eq!(outbox.send_parcel(&mut ring, header, THEM, &parcel), Ok(()));
     }
     reader.join().unwrap();
 }
@@ -322,10 +324,11 @@ fn what_is_lent_is_read_and_given_back() {
     drop((draft, parcel));
     assert!(pair.outbox.used() > used + 90_000);
     let (theirs, held) = (pair.theirs.clone(), pair.held.clone());
-    let received = Body::new(theirs, lent.at, lent.length as usize, lent.flag, held);
+    let loan = Loan::new(&*theirs, lent).unwrap();
+    let received = Body::new(theirs, loan, held);
     assert_eq!(received.as_ref(), body);
     drop(received);
-    pair.outbox.reclaim_all();
+    pair.outbox.reclaim();
     assert_eq!(pair.outbox.used(), used + FLAG_PAGE);
 }
 

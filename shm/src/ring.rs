@@ -8,13 +8,14 @@
 //! A line could have any number from an earlier use, as parts of messages were there. So the line behind a record gets none
 //! before the record is published: nobody looks at it earlier.
 
+use crate::loan::{Loan, Offset, OutOfBounds};
 pub use crate::memory::IN_LINE;
 use crate::memory::{HEAD, LINE, Memory};
-use pvm_wire::MessageHeader;
 use pvm_wire::held::KEPT;
-use pvm_wire::limits::MESSAGE_MAX;
 use pvm_wire::tuned::{RING_CHUNK_LINES, RING_FIRST_CHUNK_LINES, RING_NEAR_LINES, RING_SHORT_LINES};
+use pvm_wire::{Lent, MessageHeader};
 use std::collections::VecDeque;
+use std::fmt;
 
 /// The longest body that lies in the ring itself, bytes: 2 KiB of elements, and what they are.
 pub const INLINE_MAX: usize = KEPT;
@@ -44,19 +45,12 @@ pub enum Place {
     /// In the ring: to be copied before the next record is asked for.
     Inline {
         /// Where it begins.
-        at: u64,
+        at: Offset,
         /// Its length, at most [`INLINE_MAX`].
         length: usize,
     },
-    /// In a block, for as long as the flag is not set.
-    Block {
-        /// Where it begins.
-        at: u64,
-        /// Its length.
-        length: usize,
-        /// The word in which the receiver says that it needs it no more.
-        flag: u64,
-    },
+    /// In a block, until it is given back.
+    Block(Loan),
 }
 
 /// A message in the ring, as [`Reader::peek`] finds it.
@@ -65,7 +59,7 @@ pub struct Near {
     /// Its header.
     pub header: MessageHeader,
     /// Where its body begins.
-    pub at: u64,
+    pub at: Offset,
     /// The body's length.
     pub length: usize,
     /// The first bytes of the body, and what is behind a shorter one.
@@ -81,9 +75,44 @@ pub enum Record {
     Leave,
 }
 
-/// The sender does not keep to the rules; nothing more can be read from it.
+/// Why a message is not sent. Nothing of it was published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Broken;
+pub enum SendError {
+    /// The segment has no room, at least not now.
+    NoRoom,
+    /// No segment has room for it, or it does not lie in the ring.
+    TooLong,
+}
+
+impl fmt::Display for SendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoRoom => "there is no room in the shared memory",
+            Self::TooLong => "the message is too long for the shared memory",
+        })
+    }
+}
+
+impl std::error::Error for SendError {}
+
+/// How a sender breaks the protocol. Nothing more can be received from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReceiveError {
+    /// A record of no known kind.
+    UnknownKind(u32),
+    /// A body that is too long for the ring.
+    TooLong,
+    /// A body, a flag or a chunk that is not in the segment.
+    OutOfBounds,
+    /// A chunk that ends without a link.
+    NoLink,
+}
+
+impl From<OutOfBounds> for ReceiveError {
+    fn from(_: OutOfBounds) -> Self {
+        Self::OutOfBounds
+    }
+}
 
 /// The words of a record after its number.
 #[derive(Clone, Copy, Default)]
@@ -195,27 +224,28 @@ impl Writer {
         Self { chunk, before: VecDeque::new(), next: 1, number: 1, link: None }
     }
 
-    /// Publishes a message whose parts are together at most [`INLINE_MAX`] bytes. `more` gives the place of another [`CHUNK`]
-    /// bytes; if it has none, `false`, and nothing was published.
+    /// Sends a message whose parts are together at most [`INLINE_MAX`] bytes. `more` gives the place of another [`CHUNK`] bytes, if there
+    /// is one.
     #[inline]
-    pub fn push_inline(
+    pub fn send(
         &mut self,
         memory: &impl Memory,
         header: MessageHeader,
         parts: &[&[u8]],
         more: impl FnOnce() -> Option<u64>,
-    ) -> bool {
+    ) -> Result<(), SendError> {
         let length = parts.iter().map(|part| part.len()).sum();
-        let fits = length <= INLINE_MAX && self.make_room(memory, lines_of(length), more);
-        if fits {
-            self.put(memory, header, parts, length);
+        if length > INLINE_MAX {
+            return Err(SendError::TooLong);
         }
-        fits
+        self.make_room(memory, lines_of(length), more)?;
+        self.put(memory, header, parts, length);
+        Ok(())
     }
 
-    /// As [`Self::push_inline`], while two chunks are enough: `false` otherwise, and then nothing was published.
+    /// As [`Self::send`], if the two chunks in use have room; whether it was sent.
     #[inline(always)]
-    pub fn push_here(&mut self, memory: &impl Memory, header: MessageHeader, parts: [&[u8]; 2]) -> bool {
+    pub fn try_send(&mut self, memory: &impl Memory, header: MessageHeader, parts: [&[u8]; 2]) -> bool {
         let length = parts[0].len() + parts[1].len();
         let lines = lines_of(length);
         let fits =
@@ -270,35 +300,41 @@ impl Writer {
         }
     }
 
-    /// Publishes a message that lies in a block; otherwise like [`Self::push_inline`].
-    pub fn push_block(
+    /// Sends a message that lies in a block; otherwise like [`Self::send`].
+    pub fn send_block(
         &mut self,
         memory: &impl Memory,
         header: MessageHeader,
-        (at, length): (u64, u32),
-        flag: u64,
+        Lent { at, flag, length }: Lent,
         more: impl FnOnce() -> Option<u64>,
-    ) -> bool {
-        self.push(memory, Head { kind: BLOCK, header, length, places: [at, flag] }, more)
+    ) -> Result<(), SendError> {
+        self.send_head(memory, Head { kind: BLOCK, header, length, places: [at, flag] }, more)
     }
 
-    /// Publishes that the next message comes another way; otherwise like [`Self::push_inline`].
-    pub fn push_leave(&mut self, memory: &impl Memory, more: impl FnOnce() -> Option<u64>) -> bool {
-        self.push(memory, Head { kind: LEAVE, ..Head::default() }, more)
+    /// Says that the next message comes another way; otherwise like [`Self::send`].
+    pub fn send_leave(
+        &mut self,
+        memory: &impl Memory,
+        more: impl FnOnce() -> Option<u64>,
+    ) -> Result<(), SendError> {
+        self.send_head(memory, Head { kind: LEAVE, ..Head::default() }, more)
     }
 
-    fn push(&mut self, memory: &impl Memory, head: Head, more: impl FnOnce() -> Option<u64>) -> bool {
-        if !self.make_room(memory, 1, more) {
-            return false;
-        }
+    fn send_head(
+        &mut self,
+        memory: &impl Memory,
+        head: Head,
+        more: impl FnOnce() -> Option<u64>,
+    ) -> Result<(), SendError> {
+        self.make_room(memory, 1, more)?;
         head.write(memory, self.here());
         self.publish(memory, 1);
-        true
+        Ok(())
     }
 
-    /// Chunks that the receiver has left and that are not needed soon.
+    /// A chunk that the receiver has left and that is not needed soon: its place and size.
     #[inline]
-    pub fn take_spare(&mut self, memory: &impl Memory) -> Option<(u64, u64)> {
+    pub fn reclaim(&mut self, memory: &impl Memory) -> Option<(u64, u64)> {
         let spare = self.before.len() > 1 && self.before.front().is_some_and(|chunk| is_left(memory, chunk));
         let chunk = if spare { self.before.pop_front() } else { None };
         chunk.map(|chunk| (chunk.at, u64::from(chunk.lines) * LINE))
@@ -331,8 +367,13 @@ impl Writer {
 
     /// Goes on to another chunk unless the record and a link behind it have room in this one. The record has to follow.
     #[inline]
-    fn make_room(&mut self, memory: &impl Memory, lines: u32, more: impl FnOnce() -> Option<u64>) -> bool {
-        self.has_room(lines) || self.go_on(memory, more)
+    fn make_room(
+        &mut self,
+        memory: &impl Memory,
+        lines: u32,
+        more: impl FnOnce() -> Option<u64>,
+    ) -> Result<(), SendError> {
+        if self.has_room(lines) || self.next_chunk(memory, more) { Ok(()) } else { Err(SendError::NoRoom) }
     }
 
     /// Whether the chunk has room for so many lines and a link behind them.
@@ -352,10 +393,10 @@ impl Writer {
     /// Goes on to the chunk before, if there is no other to be given back, and the receiver has left it.
     #[cold]
     fn turn_back(&mut self, memory: &impl Memory) -> bool {
-        self.before.len() == 1 && self.go_on(memory, || None)
+        self.before.len() == 1 && self.next_chunk(memory, || None)
     }
 
-    fn go_on(&mut self, memory: &impl Memory, more: impl FnOnce() -> Option<u64>) -> bool {
+    fn next_chunk(&mut self, memory: &impl Memory, more: impl FnOnce() -> Option<u64>) -> bool {
         let left = self.before.front().copied().filter(|chunk| can_be_reused(memory, chunk));
         let chunk = if let Some(chunk) = left {
             self.before.pop_front();
@@ -415,10 +456,10 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// A ring whose first chunk is there; `None` if it cannot be.
-    pub fn new(memory: &impl Memory, at: u64) -> Option<Self> {
-        let fits = at.is_multiple_of(LINE) && memory.has(at, FIRST_CHUNK);
-        fits.then_some(Self { at, lines: RING_FIRST_CHUNK_LINES, next: 1, number: 1 })
+    /// A ring whose first chunk its sender says to be there.
+    pub fn new(memory: &impl Memory, at: u64) -> Result<Self, OutOfBounds> {
+        let at = Offset::within(memory, at, FIRST_CHUNK, LINE)?.get();
+        Ok(Self { at, lines: RING_FIRST_CHUNK_LINES, next: 1, number: 1 })
     }
 
     /// A reader that never finds anything.
@@ -439,23 +480,29 @@ impl Reader {
         memory.load(at) == number
     }
 
-    /// The next record if it is a message in the ring, and not the last in its chunk. It stays the next.
+    /// The head of the next record, where it is, and the line behind the head.
     #[inline(always)]
-    pub fn peek(&self, memory: &impl Memory) -> Option<Near> {
+    fn head(&self, memory: &impl Memory) -> Option<(u64, Head, [u8; IN_LINE])> {
         let (here, number) = self.awaited();
         if memory.load(here) != number {
             return None;
         }
         call_record(memory, here);
         let line = memory.read_line(here);
-        let (head, first) = (Head::decode(&line), *line.last_chunk()?);
+        Some((here, Head::decode(&line), *line.last_chunk()?))
+    }
+
+    /// The next record if it is a message in the ring, and not the last in its chunk. It stays the next until it is passed.
+    #[inline(always)]
+    pub fn peek(&self, memory: &impl Memory) -> Option<Near> {
+        let (here, head, first) = self.head(memory)?;
         let length = head.length as usize;
         let is_near =
             head.kind == INLINE && length <= INLINE_MAX && self.next + lines_of(length) < self.lines;
-        is_near.then_some(Near { header: head.header, at: here + BODY, length, first })
+        is_near.then_some(Near { header: head.header, at: body_of(here), length, first })
     }
 
-    /// Passes over what [`Self::peek`] has found.
+    /// Passes what [`Self::peek`] has found.
     #[inline(always)]
     pub fn pass(&mut self, memory: &impl Memory, found: &Near) {
         let lines = lines_of(found.length);
@@ -467,82 +514,70 @@ impl Reader {
         }
     }
 
-    /// The next record.
+    /// Receives the next record.
     #[inline]
-    pub fn next(&mut self, memory: &impl Memory) -> Result<Option<Record>, Broken> {
-        while self.is_ready(memory) {
-            let (here, number) = self.awaited();
-            let head = Head::decode(&memory.read_line(here));
-            self.number = after(number);
-            match head.kind {
-                LINK => self.follow(memory, head)?,
-                INLINE => return self.inline(here, head).map(Some),
+    pub fn receive(&mut self, memory: &impl Memory) -> Result<Option<Record>, ReceiveError> {
+        while let Some((here, head, _)) = self.head(memory) {
+            self.number = after(self.number);
+            let (lines, record) = match head.kind {
+                LINK => {
+                    self.follow(memory, head)?;
+                    continue;
+                }
+                INLINE => {
+                    let length = head.length as usize;
+                    if length > INLINE_MAX {
+                        return Err(ReceiveError::TooLong);
+                    }
+                    let place = Place::Inline { at: body_of(here), length };
+                    (lines_of(length), Record::Message(head.header, place))
+                }
                 BLOCK => {
-                    self.advance(1)?;
-                    return block(memory, head).map(Some);
+                    let [at, flag] = head.places;
+                    let loan = Loan::new(memory, Lent { at, flag, length: head.length })?;
+                    (1, Record::Message(head.header, Place::Block(loan)))
                 }
-                LEAVE => {
-                    self.advance(1)?;
-                    return Ok(Some(Record::Leave));
-                }
-                _ => return Err(Broken),
-            }
+                LEAVE => (1, Record::Leave),
+                kind => return Err(ReceiveError::UnknownKind(kind)),
+            };
+            // Behind every record there is room for a link.
+            self.next += lines;
+            return if self.next < self.lines { Ok(Some(record)) } else { Err(ReceiveError::NoLink) };
         }
         Ok(None)
     }
 
+    /// Follows a link to the next chunk, if that is the next record; whether it was.
     #[inline]
-    fn inline(&mut self, here: u64, head: Head) -> Result<Record, Broken> {
-        let length = head.length as usize;
-        if length > INLINE_MAX {
-            return Err(Broken);
-        }
-        self.advance(lines_of(length))?;
-        Ok(Record::Message(head.header, Place::Inline { at: here + BODY, length }))
-    }
-
-    /// Behind every record there is room for a link.
-    #[inline]
-    fn advance(&mut self, lines: u32) -> Result<(), Broken> {
-        self.next += lines;
-        if self.next < self.lines { Ok(()) } else { Err(Broken) }
-    }
-
-    /// Goes on to the next chunk, if there is nothing more in this one.
-    #[inline]
-    pub fn go_on(&mut self, memory: &impl Memory) -> bool {
-        self.is_ready(memory) && self.follow_link(memory)
+    pub fn follow_link(&mut self, memory: &impl Memory) -> bool {
+        self.is_ready(memory) && self.follow_ready(memory)
     }
 
     #[cold]
-    fn follow_link(&mut self, memory: &impl Memory) -> bool {
-        let (here, number) = self.awaited();
-        let head = Head::decode(&memory.read_line(here));
-        let goes_on = head.kind == LINK && self.follow(memory, head).is_ok();
-        if goes_on {
-            self.number = after(number);
+    fn follow_ready(&mut self, memory: &impl Memory) -> bool {
+        let Some((_, head, _)) = self.head(memory) else { return false };
+        let is_followed = head.kind == LINK && self.follow(memory, head).is_ok();
+        if is_followed {
+            self.number = after(self.number);
         }
-        goes_on
+        is_followed
     }
 
-    fn follow(&mut self, memory: &impl Memory, head: Head) -> Result<(), Broken> {
-        let (at, lines) = (head.places[0], head.length);
-        if lines != RING_CHUNK_LINES || !at.is_multiple_of(LINE) || !memory.has(at, CHUNK) {
-            return Err(Broken);
+    fn follow(&mut self, memory: &impl Memory, head: Head) -> Result<(), ReceiveError> {
+        if head.length != RING_CHUNK_LINES {
+            return Err(ReceiveError::OutOfBounds);
         }
+        let at = Offset::within(memory, head.places[0], CHUNK, LINE)?;
         memory.store(self.at, 1);
-        (self.at, self.lines, self.next) = (at, lines, 1);
+        (self.at, self.lines, self.next) = (at.get(), head.length, 1);
         Ok(())
     }
 }
 
-fn block(memory: &impl Memory, head: Head) -> Result<Record, Broken> {
-    let (at, flag, length) = (head.places[0], head.places[1], head.length as usize);
-    let fits = memory.has(at, u64::from(head.length)) && memory.has(flag, 4) && flag.is_multiple_of(4);
-    if !fits || length > MESSAGE_MAX {
-        return Err(Broken);
-    }
-    Ok(Record::Message(head.header, Place::Block { at, length, flag }))
+/// Where the body begins of a record whose line is inside.
+#[inline(always)]
+fn body_of(line: u64) -> Offset {
+    Offset::trusted(line + BODY)
 }
 
 #[cfg(all(test, not(loom)))]

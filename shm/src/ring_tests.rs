@@ -23,16 +23,16 @@ impl Pair {
 
     fn send(&mut self, tag: i32, parts: &[&[u8]]) -> bool {
         let Self { memory, writer, next, .. } = self;
-        while writer.take_spare(memory).is_some() {}
-        writer.push_inline(memory, message(tag), parts, || more(memory, next))
+        while writer.reclaim(memory).is_some() {}
+        writer.send(memory, message(tag), parts, || more(memory, next)).is_ok()
     }
 
     fn take(&mut self) -> Option<(i32, Vec<u8>)> {
-        let record = self.reader.next(&self.memory).unwrap()?;
+        let record = self.reader.receive(&self.memory).unwrap()?;
         let Record::Message(header, Place::Inline { at, length }) = record else { panic!("{record:?}") };
         assert_eq!(header, message(header.tag));
         let mut body = vec![0; length];
-        self.memory.read(at, &mut body);
+        self.memory.read(at.get(), &mut body);
         Some((header.tag, body))
     }
 }
@@ -65,16 +65,16 @@ fn the_short_way_is_the_same_way() {
         let header = message(length as i32);
         let lines = (length as u32 + 32).div_ceil(64);
         for _ in 0..14 / lines {
-            assert!(pair.writer.push_here(&pair.memory, header, [first, second]));
+            assert!(pair.writer.try_send(&pair.memory, header, [first, second]));
             let near = pair.reader.peek(&pair.memory).unwrap();
             let mut found = vec![0; near.length];
-            pair.memory.read(near.at, &mut found);
+            pair.memory.read(near.at.get(), &mut found);
             assert_eq!((near.header, &found), (header, &body));
             assert_eq!(near.first[..length.min(IN_LINE)], body[..length.min(IN_LINE)]);
             pair.reader.pass(&pair.memory, &near);
             assert_eq!(pair.reader.peek(&pair.memory), None);
         }
-        assert!(!pair.writer.push_here(&pair.memory, header, [first, second]), "the link needs a line");
+        assert!(!pair.writer.try_send(&pair.memory, header, [first, second]), "the link needs a line");
         assert!(pair.send(1, &[&body]));
         assert_eq!(pair.reader.peek(&pair.memory), None, "a link is followed the long way");
         assert_eq!(pair.take(), Some((1, body)));
@@ -111,38 +111,61 @@ fn who_peeks_finds_the_same() {
         let body = vec![tag as u8; tag as usize * 37 % (INLINE_MAX + 1)];
         assert!(pair.send(tag, &[&body]));
         let (memory, reader) = (&pair.memory, &mut pair.reader);
-        let found =
-            reader.peek(memory).or_else(|| if reader.go_on(memory) { reader.peek(memory) } else { None });
+        let found = reader
+            .peek(memory)
+            .or_else(|| if reader.follow_link(memory) { reader.peek(memory) } else { None });
         let found = found.unwrap();
         let mut read = vec![0; found.length];
-        memory.read(found.at, &mut read);
+        memory.read(found.at.get(), &mut read);
         assert_eq!((found.header.tag, read), (tag, body));
         reader.pass(memory, &found);
-        assert!(reader.peek(memory).is_none() && !reader.go_on(memory));
+        assert!(reader.peek(memory).is_none() && !reader.follow_link(memory));
     }
 }
 
 #[test]
 fn leaving_and_blocks() {
     let Pair { memory, mut writer, mut reader, .. } = Pair::new(8192);
-    assert!(writer.push_block(&memory, message(1), (4096, 4000), 64, || None));
-    assert!(writer.push_leave(&memory, || None));
-    let place = Place::Block { at: 4096, length: 4000, flag: 64 };
-    assert_eq!(reader.next(&memory), Ok(Some(Record::Message(message(1), place))));
-    assert_eq!(reader.next(&memory), Ok(Some(Record::Leave)));
-    assert_eq!(reader.next(&memory), Ok(None));
+    let lent = Lent { at: 4096, length: 4000, flag: 64 };
+    assert_eq!(writer.send_block(&memory, message(1), lent, || None), Ok(()));
+    assert_eq!(writer.send_leave(&memory, || None), Ok(()));
+    let place = Place::Block(Loan::new(&memory, lent).unwrap());
+    assert_eq!(reader.receive(&memory), Ok(Some(Record::Message(message(1), place))));
+    assert_eq!(reader.receive(&memory), Ok(Some(Record::Leave)));
+    assert_eq!(reader.receive(&memory), Ok(None));
 }
 
 #[test]
 fn places_outside_are_refused() {
     for (at, length, flag) in [(4096, 4097, 0), (u64::MAX, 2, 0), (0, 1, 8192), (0, 1, 2), (0, 1, u64::MAX)] {
         let Pair { memory, mut writer, mut reader, .. } = Pair::new(8192);
-        assert!(writer.push_block(&memory, message(1), (at, length), flag, || None));
-        assert_eq!(reader.next(&memory), Err(Broken), "{at} {length} {flag}");
+        let lent = Lent { at, length, flag };
+        assert_eq!(writer.send_block(&memory, message(1), lent, || None), Ok(()));
+        assert_eq!(reader.receive(&memory), Err(ReceiveError::OutOfBounds), "{lent:?}");
     }
     let memory = Heap::new(8192);
-    assert!(Reader::new(&memory, 8192).is_none() && Reader::new(&memory, 32).is_none());
-    assert!(Reader::new(&memory, u64::MAX - 63).is_none());
+    for at in [8192, 32, u64::MAX - 63] {
+        assert_eq!(Reader::new(&memory, at).err(), Some(OutOfBounds));
+    }
+}
+
+#[test]
+fn what_is_not_sent_or_received_has_a_reason() {
+    let Pair { memory, mut writer, mut reader, .. } = Pair::new(FIRST_CHUNK);
+    let long = [0; INLINE_MAX + 1];
+    assert_eq!(writer.send(&memory, message(1), &[&long], || None), Err(SendError::TooLong));
+    assert_eq!(writer.send(&memory, message(1), &[&long[1..]], || None), Err(SendError::NoRoom));
+    assert_eq!(writer.send(&memory, message(1), &[], || None), Ok(()));
+    let (at, _) = reader.awaited();
+    memory.store(at + 4, 77);
+    assert_eq!(reader.receive(&memory), Err(ReceiveError::UnknownKind(77)));
+    reader = Reader::new(&memory, 0).unwrap();
+    memory.store(at + 4, INLINE);
+    memory.store(at + LENGTH, INLINE_MAX as u32 + 1);
+    assert_eq!(reader.receive(&memory), Err(ReceiveError::TooLong));
+    reader = Reader::new(&memory, 0).unwrap();
+    memory.store(at + LENGTH, FIRST_CHUNK as u32);
+    assert_eq!(reader.receive(&memory), Err(ReceiveError::NoLink));
 }
 
 /// Any bytes at all: nothing but refusals and messages, all inside.
@@ -165,18 +188,18 @@ fn junk_is_survived() {
             }
             memory.store(at + 4, (random() % 5) as u32);
             memory.store(at, number);
-            if random() % 2 == 0 && reader.go_on(&memory) {
+            if random() % 2 == 0 && reader.follow_link(&memory) {
                 continue;
             }
-            match reader.next(&memory) {
-                Ok(Some(Record::Message(
-                    _,
-                    Place::Inline { at, length } | Place::Block { at, length, .. },
-                ))) => {
-                    assert!(memory.has(at, length as u64));
+            match reader.receive(&memory) {
+                Ok(Some(Record::Message(_, Place::Inline { at, length }))) => {
+                    assert!(memory.has(at.get(), length as u64));
+                }
+                Ok(Some(Record::Message(_, Place::Block(loan)))) => {
+                    assert!(memory.has(loan.body().get(), loan.length() as u64));
                 }
                 Ok(_) => {}
-                Err(Broken) => break,
+                Err(_) => break,
             }
         }
     }
@@ -213,7 +236,7 @@ fn no_mixture_of_messages_leaves_a_record_behind() {
         let coming = pair.writer.number + 1 + draw(200);
         let body = coming.to_ne_bytes().repeat(length / 4);
         let halves = body.split_at(length / 8 * 4);
-        if draw(2) == 0 || !pair.writer.push_here(&pair.memory, message(tag), [halves.0, halves.1]) {
+        if draw(2) == 0 || !pair.writer.try_send(&pair.memory, message(tag), [halves.0, halves.1]) {
             assert!(pair.send(tag, &[&body]));
         }
         assert_eq!(pair.take(), Some((tag, body)));
@@ -227,14 +250,15 @@ fn who_is_read_at_once_uses_the_first_halves_of_two_chunks() {
         let mut pair = Pair::new(FIRST_CHUNK + 2 * CHUNK);
         for tag in 0..1000 {
             let body = vec![tag as u8; length];
-            let is_short = pair.writer.push_here(&pair.memory, message(tag), [&body, &[]]);
+            let is_short = pair.writer.try_send(&pair.memory, message(tag), [&body, &[]]);
             assert!(is_short || tag < 300 && pair.send(tag, &[&body]), "message {tag}");
             let (memory, reader) = (&pair.memory, &mut pair.reader);
-            let found =
-                reader.peek(memory).or_else(|| if reader.go_on(memory) { reader.peek(memory) } else { None });
+            let found = reader
+                .peek(memory)
+                .or_else(|| if reader.follow_link(memory) { reader.peek(memory) } else { None });
             let found = found.unwrap();
             assert_eq!((found.header.tag, found.length), (tag, length));
-            let place = found.at.saturating_sub(FIRST_CHUNK) % CHUNK;
+            let place = found.at.get().saturating_sub(FIRST_CHUNK) % CHUNK;
             assert!(
                 tag < 300 || place + length as u64 <= u64::from(RING_NEAR_LINES) * LINE,
                 "message {tag} at {place}"

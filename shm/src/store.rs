@@ -162,7 +162,7 @@ impl Store {
     fn packing_block(self: &Arc<Self>, length: u64, room: u64) -> Option<Block> {
         if !self.memory().is_foreign() {
             // The last one has been read by now, if there was an answer to it: better that than memory that is not in the cache.
-            self.deliveries().look_at_some(&**self.memory());
+            self.deliveries().reclaim_some(&**self.memory());
         }
         let mut books = self.open_books()?;
         if books.packed.checked_add(length)? > self.limit / 4 {

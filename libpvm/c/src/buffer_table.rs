@@ -314,9 +314,9 @@ mod tests {
         let mut receive = |buffers: &mut Buffers, length: usize| {
             let header = MessageHeader { encoding: Encoding::Raw.word(), ..MessageHeader::default() };
             let (mut ring, at) = outbox.open_ring().unwrap();
-            assert!(outbox.send_inline(&mut ring, header, &[&vec![length as u8; length]]));
+            outbox.send_copy(&mut ring, header, &[&vec![length as u8; length]]).unwrap();
             let memory = outbox.memory();
-            let found = Reader::new(&**memory, at).unwrap().peek(&**memory).unwrap();
+            let found = Reader::new(&**memory, at.get()).unwrap().peek(&**memory).unwrap();
             let near = Near { src: Tid::MY_DAEMON, found, memory };
             buffers.receive_near(&near, Tid::NONE).unwrap()
         };
@@ -341,15 +341,15 @@ mod tests {
         let (mut ring, at) = outbox.open_ring().unwrap();
         let header = MessageHeader { encoding: Encoding::Raw.word(), ..MessageHeader::default() };
         let mut buffers = Buffers::default();
-        let mut reader = Reader::new(&**outbox.memory(), at).unwrap();
+        let mut reader = Reader::new(&**outbox.memory(), at.get()).unwrap();
         let mut receive = |buffers: &mut Buffers, byte| {
-            assert!(outbox.send_inline(&mut ring, header, &[&[byte; 100]]));
+            outbox.send_copy(&mut ring, header, &[&[byte; 100]]).unwrap();
             let memory = outbox.memory();
             let found = reader.peek(&**memory).unwrap();
             reader.pass(&**memory, &found);
             let near = Near { src: Tid::MY_DAEMON, found, memory };
             let id = buffers.receive_near(&near, Tid::NONE).unwrap();
-            (id, memory.clone(), found.at)
+            (id, memory.clone(), found.at.get())
         };
         let (first, memory, at) = receive(&mut buffers, 1);
         // Another is received while this one is there.

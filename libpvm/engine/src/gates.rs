@@ -2,7 +2,7 @@
 
 use super::Engine;
 use super::direct::DONT_ROUTE;
-use pvm_shm::{Mapping, gate};
+use pvm_shm::{Mapping, Offset, gate};
 use pvm_wire::Tid;
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ impl Engine {
     pub fn open_gate(&mut self, old: Option<u64>) -> Option<u64> {
         self.share();
         let outbox = &mut self.neighbours.own()?.outbox;
-        let place = old.or_else(|| outbox.take_gate())?;
+        let place = old.or_else(|| outbox.take_gate().map(Offset::get))?;
         gate::set(&**outbox.memory(), place);
         Some(place)
     }

@@ -1,7 +1,7 @@
 //! The body of a message that has come, as it is read.
 
 use crate::Near;
-use pvm_shm::{Mapping, Memory, View};
+use pvm_shm::{Mapping, Memory, Offset, View};
 use pvm_wire::copy::copy;
 use pvm_wire::encoding::{LOCAL_WORD, XDR_WORD};
 use pvm_wire::held::KEPT;
@@ -84,9 +84,9 @@ impl Incoming {
 
     /// Its parts are passed one by one, as a message that is passed by reference has to lie in memory.
     #[inline(never)]
-    fn hold(&mut self, memory: &Mapping, at: u64, length: usize) {
+    fn hold(&mut self, memory: &Mapping, at: Offset, length: usize) {
         debug_assert!(length <= KEPT, "longer bodies are not in rings");
-        self.body.hold(length, |place| memory.read(at, place));
+        self.body.hold(length, |place| memory.read(at.get(), place));
     }
 
     /// Bytes of memory that it keeps.

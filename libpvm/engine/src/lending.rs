@@ -5,7 +5,7 @@
 
 use super::{Engine, Form, Payload};
 use bytes::Bytes;
-use pvm_shm::{Mapping, Memory};
+use pvm_shm::{Loan, Mapping};
 use pvm_wire::calls::sharing::Known;
 use pvm_wire::{Body, Lent, Tid};
 use std::os::fd::{AsFd, OwnedFd};
@@ -42,11 +42,8 @@ impl Lender {
 
     /// A body that it lends; `None` if that lies nowhere.
     pub(super) fn take(&self, lent: Lent) -> Option<Body> {
-        let length = lent.length as usize;
-        if !self.memory.has(lent.at, length as u64) || !self.memory.has(lent.flag, 4) {
-            return None;
-        }
-        let body = pvm_shm::Body::new(self.memory.clone(), lent.at, length, lent.flag, self.held.clone());
+        let loan = Loan::new(&*self.memory, lent).ok()?;
+        let body = pvm_shm::Body::new(self.memory.clone(), loan, self.held.clone());
         if self.held.load(Ordering::Relaxed) <= self.most {
             return Some(Bytes::from_owner(body).into());
         }
@@ -76,8 +73,8 @@ impl Engine {
             ([body], Some(packing)) if is_packed(body) => outbox.adopt(packing, &[]),
             _ => None,
         };
-        let parcel = parcel.or_else(|| outbox.pack(form.parts()))?;
-        outbox.lend(Tid::MY_DAEMON, &parcel)
+        let parcel = parcel.or_else(|| outbox.pack(form.parts()).ok())?;
+        outbox.lend(Tid::MY_DAEMON, &parcel).ok()
     }
 
     fn ask_to_lend(&mut self) {
@@ -106,7 +103,7 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pvm_shm::{Outbox, SEGMENT_SIZE};
+    use pvm_shm::{Memory, Outbox, SEGMENT_SIZE};
 
     #[test]
     fn only_what_lies_in_the_memory_is_taken() {

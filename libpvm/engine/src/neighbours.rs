@@ -312,7 +312,9 @@ impl Neighbours {
         let Some(index) = self.find(tid) else { return };
         let Some(neighbour) = self.table.get_mut(index) else { return };
         match place {
-            Some(at) if neighbour.reader.is_none() => neighbour.reader = Reader::new(&*neighbour.memory, at),
+            Some(at) if neighbour.reader.is_none() => {
+                neighbour.reader = Reader::new(&*neighbour.memory, at).ok();
+            }
             Some(_) => {}
             None => neighbour.is_left = false,
         }
@@ -351,7 +353,7 @@ impl Neighbours {
     pub(super) fn send_near(&mut self, tid: Tid, header: MessageHeader, parts: [&[u8]; 2]) -> bool {
         let (Some(own), Some(neighbour)) = (&self.own, self.table.get_mut(self.last)) else { return false };
         let Way::On(ring) = &mut neighbour.way else { return false };
-        let sent = neighbour.tid == tid && own.outbox.send_here(ring, header, parts);
+        let sent = neighbour.tid == tid && own.outbox.try_send_copy(ring, header, parts);
         if sent && bell::must_ring(&*neighbour.memory) {
             ring_at(neighbour.bell.as_fd());
         }
@@ -459,7 +461,7 @@ impl Neighbours {
         let neighbour = self.table.get_mut(self.turn).filter(|neighbour| !neighbour.is_left)?;
         let reader = neighbour.reader.as_mut()?;
         let found = match reader.peek(&*neighbour.memory) {
-            None if reader.go_on(&*neighbour.memory) => {
+            None if reader.follow_link(&*neighbour.memory) => {
                 // Who looked for the next record in the old chunk would sleep through it.
                 self.spinner.advance(self.turn, reader);
                 reader.peek(&*neighbour.memory)?
@@ -493,7 +495,7 @@ impl Neighbours {
     pub(super) fn next(&mut self, index: usize, own: Tid) -> Option<Message> {
         let neighbour = self.table.get_mut(index).filter(|neighbour| !neighbour.is_left)?;
         let reader = neighbour.reader.as_mut()?;
-        let record = reader.next(&*neighbour.memory);
+        let record = reader.receive(&*neighbour.memory);
         let (src, memory) = (neighbour.tid, &neighbour.memory);
         let (header, place) = match record {
             Ok(Some(Record::Message(header, place))) => (header, place),
@@ -516,9 +518,9 @@ impl Neighbours {
         };
         self.spinner.advance(index, reader);
         let body = match place {
-            Place::Inline { at, length } => copy(&mut self.pool, &**memory, at, length),
-            Place::Block { at, length, flag } => {
-                let body = pvm_shm::Body::new(memory.clone(), at, length, flag, self.held.clone());
+            Place::Inline { at, length } => copy(&mut self.pool, &**memory, at.get(), length),
+            Place::Block(loan) => {
+                let body = pvm_shm::Body::new(memory.clone(), loan, self.held.clone());
                 // Others can go on sending: what this task keeps of theirs is never enough to stop them.
                 let most = self.own.as_ref().map_or(0, |own| own.limit / 4) as usize;
                 if self.held.load(Ordering::Relaxed) <= most {

@@ -241,7 +241,7 @@ mod tests {
         }
         let mut outbox = Outbox::new(1 << 20).unwrap();
         let (mut ring, at) = outbox.open_ring().unwrap();
-        let reader = Reader::new(&**outbox.memory(), at).unwrap();
+        let reader = Reader::new(&**outbox.memory(), at.get()).unwrap();
         let spinner = Spinner::default().renew([(outbox.memory().clone(), reader)].into_iter(), &[]);
         spinner.set_wake_time(Duration::from_micros(320));
         for expected in [800, 400, 200, 100, 100] {
@@ -250,7 +250,7 @@ mod tests {
         }
         spinner.slept(Duration::from_micros(3200));
         assert_eq!(spinner.budget.near.budget(), Duration::from_micros(1600));
-        assert!(outbox.send_inline(&mut ring, MessageHeader::default(), &[]));
+        outbox.send_copy(&mut ring, MessageHeader::default(), &[]).unwrap();
         assert!(spinner.spin(None));
     }
 
@@ -283,9 +283,9 @@ mod tests {
         assert!(spinner.spin(None));
         let mut outbox = Outbox::new(1 << 20).unwrap();
         let (mut ring, at) = outbox.open_ring().unwrap();
-        let reader = Reader::new(&**outbox.memory(), at).unwrap();
+        let reader = Reader::new(&**outbox.memory(), at.get()).unwrap();
         let spinner = spinner.renew([(outbox.memory().clone(), reader)].into_iter(), &[]);
-        assert!(outbox.send_inline(&mut ring, MessageHeader::default(), &[]));
+        outbox.send_copy(&mut ring, MessageHeader::default(), &[]).unwrap();
         assert!(spinner.spin(None) && spinner.way() == Way::Near, "a neighbour has spoken since");
     }
 

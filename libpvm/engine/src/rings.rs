@@ -8,7 +8,7 @@ use super::route::Route;
 use super::{Engine, Form, Payload, Wait, xdr_header};
 use crate::{Error, Result};
 use pvm_shm::ring::Writer;
-use pvm_shm::{Outbox, Parcel};
+use pvm_shm::{Outbox, Parcel, SendError};
 use pvm_wire::body::{BodyError, BodyReader, BodyWriter};
 use pvm_wire::calls::sharing::{Meet, Share};
 use pvm_wire::calls::turns::Spin;
@@ -88,10 +88,9 @@ impl Engine {
                 None => return Ok(false),
             },
         };
-        if !self.publish(index, &form, payload, parcel) {
-            let text = format!("a message of {length} bytes has no room in the shared memory");
-            return Err(Error::new(PvmError::NoMem, text));
-        }
+        self.publish(index, &form, payload, parcel).map_err(|error| {
+            Error::new(PvmError::NoMem, format!("a message of {length} bytes is not sent: {error}"))
+        })?;
         self.neighbours.ring(index);
         Ok(true)
     }
@@ -131,10 +130,12 @@ impl Engine {
         form: &Form<'_>,
         payload: Payload<'_>,
         parcel: &mut Option<Parcel>,
-    ) -> bool {
-        let Some((outbox, Way::On(ring), to)) = self.neighbours.way(index) else { return false };
+    ) -> std::result::Result<(), SendError> {
+        let Some((outbox, Way::On(ring), to)) = self.neighbours.way(index) else {
+            return Err(SendError::NoRoom);
+        };
         if Outbox::is_inline(form.len()) {
-            return outbox.send_inline(ring, form.header, form.parts());
+            return outbox.send_copy(ring, form.header, form.parts());
         }
         publish_block((outbox, ring, to), form, payload, parcel)
     }
@@ -175,7 +176,7 @@ impl Engine {
         }
         let place = match std::mem::replace(way, Way::Unknown) {
             Way::On(mut ring) => {
-                let left = outbox.send_leave(&mut ring);
+                let left = outbox.send_leave(&mut ring).is_ok();
                 *way = if left { Way::Left(ring) } else { Way::On(ring) };
                 self.neighbours.ring(index);
                 return if left { Ok(false) } else { Err(PvmError::NoMem.into()) };
@@ -185,13 +186,13 @@ impl Engine {
                 None
             }
             Way::Known if stay => {
-                let Some((ring, place)) = outbox.open_ring() else {
+                let Ok((ring, place)) = outbox.open_ring() else {
                     *way = Way::Known;
                     return Ok(false);
                 };
                 *way = Way::On(ring);
                 self.tell_ring_opened(dst);
-                Some(place)
+                Some(place.get())
             }
             other => {
                 *way = other;
@@ -359,10 +360,15 @@ fn publish_block(
     form: &Form<'_>,
     payload: Payload<'_>,
     parcel: &mut Option<Parcel>,
-) -> bool {
-    if parcel.is_none() {
-        let packed = payload.packing().and_then(|(packing, tail)| outbox.adopt(packing, tail));
-        *parcel = packed.or_else(|| outbox.pack(form.parts()));
-    }
-    parcel.as_ref().is_some_and(|parcel| outbox.send_parcel(ring, form.header, to, parcel))
+) -> std::result::Result<(), SendError> {
+    let parcel = match parcel {
+        Some(parcel) => parcel,
+        None => {
+            parcel.insert(match payload.packing().and_then(|(packing, tail)| outbox.adopt(packing, tail)) {
+                Some(adopted) => adopted,
+                None => outbox.pack(form.parts())?,
+            })
+        }
+    };
+    outbox.send_parcel(ring, form.header, to, parcel)
 }

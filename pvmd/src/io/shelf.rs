@@ -127,7 +127,7 @@ impl Lender {
     fn finish(&self, draft: &Draft) -> Option<Bytes> {
         let lent = self.shelf.with(|outbox| {
             let parcel = outbox.adopt(&draft.body, &[])?;
-            outbox.lend(draft.first.dst, &parcel)
+            outbox.lend(draft.first.dst, &parcel).ok()
         })?;
         Some([&draft.head[..], &lent.encode()].concat().into())
     }

@@ -1,5 +1,5 @@
 use super::*;
-use pvm_shm::{Body, Mapping};
+use pvm_shm::{Body, Loan, Mapping};
 use pvm_wire::message::Assembled;
 use pvm_wire::{Lent, Message, Reassembler};
 use std::os::fd::AsFd;
@@ -44,8 +44,7 @@ impl Reader {
         }
         self.lent += 1;
         let lent = Lent::decode(header, &data).unwrap();
-        let body =
-            Body::new(self.memory.clone(), lent.at, lent.length as usize, lent.flag, self.held.clone());
+        let body = Body::new(self.memory.clone(), Loan::new(&*self.memory, lent).unwrap(), self.held.clone());
         let head = MessageHeader::decode(data.first_chunk().unwrap());
         let body = Bytes::from_owner(body).into();
         Some(Message { src: header.src, dst: header.dst, header: head, body })

@@ -4,7 +4,7 @@ use crate::io::descriptors::{self, Connection, Shared};
 use crate::io::driver::Input;
 use crate::io::shelf::{Lender, Shelf};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use pvm_shm::{Body, Mapping, Memory};
+use pvm_shm::{Body, Loan, Mapping};
 use pvm_wire::copy::append;
 use pvm_wire::header::{EOM, LENT, SOM};
 use pvm_wire::limits::{PIECE_MAX, UNENROLLED_FRAGMENT_MAX};
@@ -386,13 +386,12 @@ impl Cutter {
         reading: &Reading,
     ) -> io::Result<(FragmentHeader, Bytes)> {
         let lent = Lent::decode(&header, data).zip(reading.memory.as_ref());
-        let lent =
-            lent.filter(|(lent, memory)| memory.has(lent.at, lent.length.into()) && memory.has(lent.flag, 4));
-        let Some((lent, memory)) = lent else {
+        let loan = lent.and_then(|(lent, memory)| Some((Loan::new(&**memory, lent).ok()?, memory)));
+        let Some((loan, memory)) = loan else {
             return Err(invalid("what it lends is nowhere".to_owned()));
         };
-        let length = lent.length as usize;
-        let body = Body::new(memory.clone(), lent.at, length, lent.flag, Arc::<AtomicUsize>::default());
+        let length = loan.length();
+        let body = Body::new(memory.clone(), loan, Arc::<AtomicUsize>::default());
         let head = data.slice(..MessageHeader::SIZE);
         let whole = MessageHeader::SIZE + length;
         if whole <= PIECE_MAX {

@@ -1,7 +1,7 @@
 use super::*;
 
 use proptest::prelude::*;
-use pvm_shm::{Outbox, SEGMENT_SIZE};
+use pvm_shm::{Memory, Outbox, SEGMENT_SIZE};
 use pvm_wire::{Message, Tid};
 use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;

@@ -47,7 +47,7 @@ impl<P: Port> Client<'_, P> {
     /// From now on members meet at this gate, as long as their view holds.
     pub fn note_gate(&mut self, name: &OsStr, view: &View, memory: Arc<Mapping>, at: u64, is_own: bool) {
         let Ok(size) = u32::try_from(view.members.len()) else { return };
-        let gate = Gate::new(memory, at, size, self.port.wake_time());
+        let Ok(gate) = Gate::new(memory, at, size, self.port.wake_time()) else { return };
         let meeting = Meeting { epoch: view.epoch, gate, is_open: true, own_place: is_own.then_some(at) };
         self.groups.gates.insert(name.to_owned(), meeting);
     }
