@@ -5,9 +5,9 @@ use super::addresses::{PeerTo, ReplyTo, Waiter};
 use super::event::Action;
 use super::flow::Source;
 use super::timers::Timer;
-use pvm_wire::calls::{Call, CallError};
+use pvm_wire::calls::Call;
 use pvm_wire::daemon::{DaemonMsg, HostEntry, PeerReply, PeerRequest};
-use pvm_wire::{HostIndex, PvmError, Tid};
+use pvm_wire::{HostIndex, Tid};
 use std::time::Duration;
 
 /// One thing that is to be done.
@@ -47,6 +47,12 @@ pub(crate) struct Mark {
     pub wait_id: i32,
 }
 
+impl Mark {
+    pub fn new(context: i32, tag: i32) -> Self {
+        Self { context, tag, wait_id: 0 }
+    }
+}
+
 /// What is to be done, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Effects(Vec<Effect>);
@@ -74,18 +80,6 @@ impl Effects {
 
     pub fn reply<C: Call>(&mut self, to: ReplyTo, reply: &C::Reply) {
         self.push(Effect::Reply(to, C::encode_reply(reply)));
-    }
-
-    pub fn reply_error(&mut self, to: ReplyTo, error: impl Into<CallError>) {
-        self.push(Effect::Reply(to, error.into().encode()));
-    }
-
-    /// Answers with an error, or with the confirmation that the request has been carried out.
-    pub fn reply_done<C: Call<Reply = ()>>(&mut self, to: ReplyTo, result: Result<(), PvmError>) {
-        match result {
-            Ok(()) => self.reply::<C>(to, &()),
-            Err(error) => self.reply_error(to, error),
-        }
     }
 }
 

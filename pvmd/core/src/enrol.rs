@@ -317,8 +317,8 @@ impl Core {
 
     /// What a task loses when it leaves the machine, whether or not its process goes on.
     fn leave(&mut self, tid: Tid) {
-        self.forget_subscriber(tid);
-        self.forget_observer(tid);
+        self.notifies.forget(tid);
+        self.effects(|core, out| core.observers.forget(tid, out));
         self.queues_parent_gone(tid);
         self.contexts.forget(tid);
     }

@@ -138,7 +138,7 @@ impl Core {
             tasks: tasks::TaskTable::new(config.index),
             outputs: BTreeMap::new(),
             flow: flow::Flow::default(),
-            notifies: notify::Notifies::default(),
+            notifies: notify::Notifies::new(config.index),
             contexts: contexts::Contexts::new(config.index),
             hosts,
             pending: BTreeMap::new(),
@@ -163,7 +163,7 @@ impl Core {
     /// What follows from the start itself: the master adds the hostfile's hosts.
     pub fn start(&mut self, now: Now) -> Vec<Action> {
         self.now = now;
-        self.master(|master, view, out| master.add_hostfile_hosts(view, out));
+        self.master(master::Master::add_hostfile_hosts);
         self.finish()
     }
 
@@ -194,7 +194,7 @@ impl Core {
             match timer {
                 Timer::Retry(batch, ticket) => self.on_retry(batch, ticket),
                 Timer::Hoster(host) => {
-                    self.master(|master, view, out| master.on_hoster_silent(host, view, out))
+                    self.master(|master, view, out| master.on_hoster_silent(host, view, out));
                 }
                 Timer::Departure(host) => self.on_departure_overdue(host),
                 Timer::ExitGrace(tid) => self.on_grace_over(tid),
@@ -224,10 +224,10 @@ impl Core {
             Event::PeerLost { host, reason } => self.on_peer_lost(host, &reason),
             Event::PeerDrained { host, bytes } => self.on_peer_drained(host, bytes),
             Event::Resolved { add, results } => {
-                self.master(|master, view, out| master.on_resolved(add, results, view, out))
+                self.master(|master, view, out| master.on_resolved(add, results, view, out));
             }
             Event::HostStarted { index, result } => {
-                self.master(|master, view, out| master.on_host_started(index, result, view, out))
+                self.master(|master, view, out| master.on_host_started(index, result, view, out));
             }
             Event::Load { busy_cores } => self.on_load(busy_cores),
             Event::Times { host, id, means, spin, times } => {
@@ -252,10 +252,10 @@ impl Core {
             DaemonMsg::Reply { id, what } => self.on_peer_reply(host, id, what),
             DaemonMsg::Withdraw { id } => self.master(|master, _, _| master.withdraw(PeerTo { host, id })),
             DaemonMsg::TableUpdate { serial, hosts } if from_master => {
-                self.effects(|core, out| core.hosts.prepare(serial, hosts, out))
+                self.effects(|core, out| core.hosts.prepare(serial, hosts, out));
             }
             DaemonMsg::TableAck { serial, failed } => {
-                self.master(|master, view, out| master.on_table_ack(host, serial, &failed, view, out))
+                self.master(|master, view, out| master.on_table_ack(host, serial, &failed, view, out));
             }
             DaemonMsg::TableCommit { serial, added } if from_master => self.on_table_commit(serial, &added),
             DaemonMsg::HostGone { host, reason } if from_master => self.host_gone(host, &reason),
@@ -266,7 +266,7 @@ impl Core {
                 self.signal(tid, signal);
             }
             DaemonMsg::Scheduler { tid } if from_master => self.services.scheduler = Some(tid),
-            DaemonMsg::Tracer { tracer } => self.set_tracer(tracer),
+            DaemonMsg::Tracer { tracer } => self.tracers.set(tracer),
             DaemonMsg::WatchTask { tid } => self.on_watch_task(host, tid),
             DaemonMsg::TaskGone { tid } if tid.host() == Some(host) => self.task_gone(tid),
             DaemonMsg::BatchTaskEnded { batch, number, tid, status } => {
@@ -276,7 +276,7 @@ impl Core {
             DaemonMsg::Turns { taken } if !own => self.on_turns(host, taken),
             DaemonMsg::Waited { tids } if !own => tids.into_iter().for_each(|tid| self.on_hint(host, tid)),
             DaemonMsg::Observe { on } if !own => self.on_observe(host, on),
-            DaemonMsg::TasksBegun { tasks } if !own => self.on_tasks_begun(host, tasks),
+            DaemonMsg::TasksBegun { tasks } if !own => self.observers.on_tasks_begun(host, tasks),
             DaemonMsg::TaskOver { tid, status, intended } if tid.host() == Some(host) && !own => {
                 self.on_task_over(tid, status, intended);
             }

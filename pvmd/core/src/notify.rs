@@ -1,7 +1,6 @@
 //! `pvm_notify`: who wants to be told of which end or arrival.
 
-use super::Core;
-use super::flow::Source;
+use super::effect::{Effects, Mark};
 use super::text::listed;
 use pvm_wire::body::BodyWriter;
 use pvm_wire::calls::notify::NotifyRequest;
@@ -11,12 +10,11 @@ use pvm_wire::{HostIndex, Tid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-/// How a subscriber wants to be told.
+/// A task that is told, and how the message is marked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Subscriber {
-    pub tid: Tid,
-    pub context: i32,
-    pub tag: i32,
+struct Subscriber {
+    tid: Tid,
+    mark: Mark,
 }
 
 /// What a subscriber waits for. The tid is kept as it was given, since the message repeats it.
@@ -26,9 +24,17 @@ enum Subject {
     HostDelete(Tid),
 }
 
-/// Everybody who waits to be told, in the order of asking.
-#[derive(Debug, Default)]
-pub(super) struct Notifies {
+impl Subject {
+    fn tid(self) -> Tid {
+        let (Self::TaskExit(tid) | Self::HostDelete(tid)) = self;
+        tid
+    }
+}
+
+/// All subscribers, in the order of asking.
+#[derive(Debug)]
+pub(crate) struct Notifies {
+    own: HostIndex,
     once: Vec<(Subject, Subscriber)>,
     /// Times left, -1 for ever.
     host_add: Vec<(i32, Subscriber)>,
@@ -37,14 +43,118 @@ pub(super) struct Notifies {
 }
 
 impl Notifies {
-    fn take(&mut self, mut which: impl FnMut(&Subject, &Subscriber) -> bool) -> Vec<(Subject, Subscriber)> {
-        let (taken, kept) = std::mem::take(&mut self.once).into_iter().partition(|(s, who)| which(s, who));
-        self.once = kept;
-        taken
+    pub fn new(own: HostIndex) -> Self {
+        Self { own, once: Vec::new(), host_add: Vec::new(), watched_by: BTreeMap::new() }
     }
 
-    fn watches(&self, tid: Tid) -> bool {
-        self.once.iter().any(|(subject, _)| *subject == Subject::TaskExit(tid))
+    /// TM_NOTIFY, with the tasks and hosts that are there. Bad requests are the library's to refuse; here they are ignored.
+    pub fn on_request(
+        &mut self,
+        tid: Tid,
+        request: &NotifyRequest,
+        is_there: impl Fn(Tid) -> bool,
+        is_member: impl Fn(HostIndex) -> bool,
+        out: &mut Effects,
+    ) {
+        let who = Subscriber { tid, mark: Mark::new(request.context, request.tag) };
+        let tids = request.tids.iter().map(|&raw| Tid::from_raw(raw));
+        match request.what {
+            notify::HOST_ADD => {
+                self.host_add.retain(|(_, other)| *other != who);
+                if !request.cancel && request.count != 0 {
+                    self.host_add.push((request.count, who));
+                }
+            }
+            notify::TASK_EXIT if request.cancel => {
+                self.cancel(who, &tids.map(Subject::TaskExit).collect::<Vec<_>>(), out);
+            }
+            notify::HOST_DELETE if request.cancel => {
+                self.cancel(who, &tids.map(Subject::HostDelete).collect::<Vec<_>>(), out);
+            }
+            notify::TASK_EXIT => {
+                for tid in tids {
+                    if is_there(tid) {
+                        self.watch_task(who, tid, out);
+                    } else {
+                        tell(who, tid, out);
+                    }
+                }
+            }
+            notify::HOST_DELETE => {
+                for host in tids {
+                    if host.host().is_some_and(&is_member) {
+                        self.once.push((Subject::HostDelete(host), who));
+                    } else {
+                        tell(who, host, out);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// PVM delivers a cancelled notify at once.
+    fn cancel(&mut self, who: Subscriber, subjects: &[Subject], out: &mut Effects) {
+        self.tell_where(|subject, other| *other == who && subjects.contains(subject), out);
+    }
+
+    fn watch_task(&mut self, who: Subscriber, tid: Tid, out: &mut Effects) {
+        let first = !self.once.iter().any(|(subject, _)| *subject == Subject::TaskExit(tid));
+        self.once.push((Subject::TaskExit(tid), who));
+        if let Some(host) = tid.host().filter(|&host| first && host != self.own) {
+            out.tell(host, DaemonMsg::WatchTask { tid });
+        }
+    }
+
+    /// Another daemon has subscribers to a task of this host.
+    pub fn on_watch_task(&mut self, from: HostIndex, tid: Tid, is_there: bool, out: &mut Effects) {
+        if is_there {
+            self.watched_by.entry(tid).or_default().insert(from);
+        } else {
+            out.tell(from, DaemonMsg::TaskGone { tid });
+        }
+    }
+
+    /// A task has ended, here or elsewhere.
+    pub fn task_gone(&mut self, tid: Tid, out: &mut Effects) {
+        for host in self.watched_by.remove(&tid).unwrap_or_default() {
+            out.tell(host, DaemonMsg::TaskGone { tid });
+        }
+        self.tell_where(|subject, _| *subject == Subject::TaskExit(tid), out);
+    }
+
+    /// A host is out: exits of its tasks and its own departure, in the order in which they were asked for.
+    pub fn host_gone(&mut self, host: HostIndex, out: &mut Effects) {
+        let is_its = |subject: &Subject, _: &_| subject.tid().host() == Some(host);
+        self.tell_where(is_its, out);
+        self.watched_by.retain(|_, hosts| {
+            hosts.remove(&host);
+            !hosts.is_empty()
+        });
+    }
+
+    /// Hosts have joined: one message to each subscriber.
+    pub fn hosts_added(&mut self, added: &[HostIndex], out: &mut Effects) {
+        let tids = added.iter().map(|host| host.host_tid().raw());
+        let body = BodyWriter::new().int(added.len() as i32).ints(tids).finish();
+        self.host_add.retain_mut(|(left, who)| {
+            out.send(who.tid, who.mark, body.clone());
+            *left = if *left > 0 { *left - 1 } else { *left };
+            *left != 0
+        });
+    }
+
+    /// A subscriber is gone.
+    pub fn forget(&mut self, tid: Tid) {
+        self.once.retain(|(_, who)| who.tid != tid);
+        self.host_add.retain(|(_, who)| who.tid != tid);
+    }
+
+    /// Tells the subscribers of which this is true, who are told once.
+    fn tell_where(&mut self, which: impl Fn(&Subject, &Subscriber) -> bool, out: &mut Effects) {
+        for (subject, who) in self.once.extract_if(.., |(subject, who)| which(subject, who)) {
+            tell(who, subject.tid(), out);
+        }
     }
 
     /// Who waits for what, for people.
@@ -72,122 +182,90 @@ impl Notifies {
     }
 }
 
-impl Core {
-    /// TM_NOTIFY. Bad requests are the library's to refuse; here they are ignored.
-    pub(super) fn on_notify(&mut self, tid: Tid, request: &NotifyRequest) {
-        let who = Subscriber { tid, context: request.context, tag: request.tag };
-        match request.what {
-            notify::HOST_ADD => self.notify_host_add(who, request),
-            notify::TASK_EXIT if request.cancel => self.cancel_notify(who, request, Subject::TaskExit),
-            notify::HOST_DELETE if request.cancel => self.cancel_notify(who, request, Subject::HostDelete),
-            notify::TASK_EXIT => {
-                for &raw in &request.tids {
-                    self.watch_task(who, Tid::from_raw(raw));
+fn tell(who: Subscriber, tid: Tid, out: &mut Effects) {
+    out.send(who.tid, who.mark, tid.raw().to_be_bytes().to_vec());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::effect::Effect;
+
+    const SUBSCRIBER: Tid = Tid::from_raw(0x4_0001);
+    const NEAR: Tid = Tid::from_raw(0x4_0002);
+    const FAR: Tid = Tid::from_raw(0x8_0001);
+
+    fn request(what: i32, cancel: bool, tids: &[Tid]) -> NotifyRequest {
+        let tids = tids.iter().map(|tid| tid.raw()).collect();
+        NotifyRequest { what, cancel, context: 0, tag: 9, count: 2, tids }
+    }
+
+    /// The subjects that the subscriber hears of, and the tasks of which other daemons are told.
+    fn told(out: Effects) -> (Vec<i32>, Vec<Tid>) {
+        let (mut heard, mut daemons) = (Vec::new(), Vec::new());
+        for effect in out {
+            match effect {
+                Effect::Send { to: SUBSCRIBER, mark, body } if mark == Mark::new(0, 9) => {
+                    heard.push(i32::from_be_bytes(body[..4].try_into().unwrap()));
                 }
-            }
-            notify::HOST_DELETE => {
-                for &raw in &request.tids {
-                    let host = Tid::from_raw(raw);
-                    if host.host().is_some_and(|index| self.hosts.contains(index)) {
-                        self.notifies.once.push((Subject::HostDelete(host), who));
-                    } else {
-                        self.tell_subscriber(who, host);
-                    }
+                Effect::Tell(_, DaemonMsg::WatchTask { tid } | DaemonMsg::TaskGone { tid }) => {
+                    daemons.push(tid);
                 }
+                other => panic!("{other:?}"),
             }
-            _ => {}
         }
+        (heard, daemons)
     }
 
-    fn notify_host_add(&mut self, who: Subscriber, request: &NotifyRequest) {
-        let same = |other: &Subscriber| *other == who;
-        self.notifies.host_add.retain(|(_, other)| !same(other));
-        if !request.cancel && request.count != 0 {
-            self.notifies.host_add.push((request.count, who));
-        }
-    }
-
-    /// PVM delivers a cancelled notify at once.
-    fn cancel_notify(&mut self, who: Subscriber, request: &NotifyRequest, subject: fn(Tid) -> Subject) {
-        let subjects: Vec<Subject> = request.tids.iter().map(|&raw| subject(Tid::from_raw(raw))).collect();
-        let taken = self.notifies.take(|s, other| *other == who && subjects.contains(s));
-        for (Subject::TaskExit(tid) | Subject::HostDelete(tid), who) in taken {
-            self.tell_subscriber(who, tid);
-        }
-    }
-
-    fn watch_task(&mut self, who: Subscriber, tid: Tid) {
-        let here = tid.host() == Some(self.config.index);
-        let alive = match tid.host() {
-            Some(_) if here => self.is_here(tid),
-            Some(host) => tid.is_task() && self.hosts.links.contains_key(&host),
-            None => false,
+    #[test]
+    fn a_subscriber_hears_once_of_each_end() {
+        let (mut notifies, mut out) = (Notifies::new(HostIndex::MASTER), Effects::default());
+        let ask = |notifies: &mut Notifies, request: &NotifyRequest, out: &mut _| {
+            notifies.on_request(SUBSCRIBER, request, |tid| tid != SUBSCRIBER, |_| true, out);
         };
-        if !alive {
-            return self.tell_subscriber(who, tid);
-        }
-        let first = !self.notifies.watches(tid);
-        self.notifies.once.push((Subject::TaskExit(tid), who));
-        if let (false, true, Some(host)) = (here, first, tid.host()) {
-            self.tell(host, DaemonMsg::WatchTask { tid });
-        }
+        ask(&mut notifies, &request(notify::TASK_EXIT, false, &[NEAR, FAR, FAR, SUBSCRIBER]), &mut out);
+        assert_eq!(told(out), (vec![SUBSCRIBER.raw()], vec![FAR]), "one is not there; a daemon is told once");
+        let mut out = Effects::default();
+        notifies.task_gone(FAR, &mut out);
+        notifies.task_gone(FAR, &mut out);
+        ask(&mut notifies, &request(notify::TASK_EXIT, true, &[NEAR]), &mut out);
+        assert_eq!(told(out), (vec![FAR.raw(), FAR.raw(), NEAR.raw()], vec![]));
+        assert_eq!(notifies.counts(), (0, 0));
     }
 
-    /// Another daemon has subscribers to one of our tasks.
-    pub(super) fn on_watch_task(&mut self, from: HostIndex, tid: Tid) {
-        if self.is_here(tid) {
-            self.notifies.watched_by.entry(tid).or_default().insert(from);
-        } else {
-            self.tell(from, DaemonMsg::TaskGone { tid });
+    #[test]
+    fn a_lost_host_ends_its_tasks_and_its_interest() {
+        let (mut notifies, mut out) = (Notifies::new(HostIndex::MASTER), Effects::default());
+        let host = FAR.host().unwrap();
+        for (what, tid) in [(notify::HOST_DELETE, host.host_tid()), (notify::TASK_EXIT, FAR)] {
+            notifies.on_request(SUBSCRIBER, &request(what, false, &[tid]), |_| true, |_| true, &mut out);
         }
+        notifies.on_watch_task(host, NEAR, true, &mut out);
+        notifies.on_watch_task(host, SUBSCRIBER, false, &mut out);
+        assert_eq!(told(out), (vec![], vec![FAR, SUBSCRIBER]));
+        let mut out = Effects::default();
+        notifies.host_gone(host, &mut out);
+        notifies.task_gone(NEAR, &mut out);
+        assert_eq!(told(out), (vec![host.host_tid().raw(), FAR.raw()], vec![]));
     }
 
-    /// A task has ended, here or elsewhere: tell all who asked.
-    pub(super) fn notify_task_exit(&mut self, tid: Tid) {
-        for host in self.notifies.watched_by.remove(&tid).unwrap_or_default() {
-            self.tell(host, DaemonMsg::TaskGone { tid });
-        }
-        for (_, who) in self.notifies.take(|subject, _| *subject == Subject::TaskExit(tid)) {
-            self.tell_subscriber(who, tid);
-        }
-    }
-
-    /// A host is out: exits of its tasks and its own departure, in the order in which they were asked for.
-    pub(super) fn notify_host_gone(&mut self, host: HostIndex) {
-        let taken = self.notifies.take(|subject, _| match subject {
-            Subject::TaskExit(tid) | Subject::HostDelete(tid) => tid.host() == Some(host),
-        });
-        for (Subject::TaskExit(tid) | Subject::HostDelete(tid), who) in taken {
-            self.tell_subscriber(who, tid);
-        }
-        self.notifies.watched_by.retain(|_, hosts| {
-            hosts.remove(&host);
-            !hosts.is_empty()
-        });
-    }
-
-    /// Hosts have joined: one message to each who asked.
-    pub(super) fn notify_hosts_added(&mut self, added: &[HostIndex]) {
-        let mut told = Vec::new();
-        self.notifies.host_add.retain_mut(|(left, who)| {
-            told.push(*who);
-            *left = if *left > 0 { *left - 1 } else { *left };
-            *left != 0
-        });
-        let tids = added.iter().map(|host| host.host_tid().raw());
-        let body = BodyWriter::new().int(added.len() as i32).ints(tids).finish();
-        for who in told {
-            self.send_message(Source::Daemon, who.tid, who.context, who.tag, body.clone());
-        }
-    }
-
-    /// A subscriber is gone.
-    pub(super) fn forget_subscriber(&mut self, tid: Tid) {
-        self.notifies.once.retain(|(_, who)| who.tid != tid);
-        self.notifies.host_add.retain(|(_, who)| who.tid != tid);
-    }
-
-    fn tell_subscriber(&mut self, who: Subscriber, tid: Tid) {
-        self.send_message(Source::Daemon, who.tid, who.context, who.tag, tid.raw().to_be_bytes().to_vec());
+    #[test]
+    fn new_hosts_are_told_as_often_as_was_asked() {
+        let mut notifies = Notifies::new(HostIndex::MASTER);
+        let added = FAR.host().unwrap();
+        let hear = |notifies: &mut Notifies| {
+            let mut out = Effects::default();
+            notifies.hosts_added(&[added], &mut out);
+            told(out).0
+        };
+        let ask = request(notify::HOST_ADD, false, &[]);
+        notifies.on_request(SUBSCRIBER, &ask, |_| true, |_| true, &mut Effects::default());
+        assert_eq!(
+            [hear(&mut notifies), hear(&mut notifies), hear(&mut notifies)],
+            [vec![1], vec![1], vec![]]
+        );
+        notifies.on_request(SUBSCRIBER, &ask, |_| true, |_| true, &mut Effects::default());
+        notifies.forget(SUBSCRIBER);
+        assert!(hear(&mut notifies).is_empty());
     }
 }

@@ -3,13 +3,9 @@
 //! A host that is lost cannot say what ran there. So a daemon whose tasks want to know has the others report the begin
 //! and end of each of their tasks, and remembers which there are. Without such tasks nothing is reported.
 
-use super::Core;
-use super::addresses::ReplyTo;
-use super::event::Action;
-use super::flow::Source;
+use super::effect::{Effect, Effects, Mark};
 use super::hosts::DELETED;
-use super::tasks::Task;
-use pvm_wire::calls::state::{DiscardLogs, IncidentRequest};
+use pvm_wire::calls::state::IncidentRequest;
 use pvm_wire::codes::{CONTEXT_TC, INCIDENT_TAG};
 use pvm_wire::daemon::{DaemonMsg, HostEntry};
 use pvm_wire::incident::{Incident, signal_of};
@@ -18,11 +14,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use tracing::warn;
 
 /// An observer that does not read is told no more while this many bytes wait for it.
-const QUEUED_MAX: usize = 1 << 20;
+pub(crate) const QUEUED_MAX: usize = 1 << 20;
 
 /// Who is told, and what has to be known for that.
 #[derive(Debug, Default)]
-pub(super) struct Observers {
+pub(crate) struct Observers {
     /// Tasks of this host that are told, and what they have asked for.
     local: BTreeMap<Tid, IncidentRequest>,
     /// Hosts that are told of the begin and end of tasks here.
@@ -31,121 +27,108 @@ pub(super) struct Observers {
     known: BTreeMap<Tid, String>,
 }
 
+/// How a task has ended.
+#[derive(Debug)]
+pub(crate) struct End {
+    pub tid: Tid,
+    pub name: String,
+    /// What `wait` said.
+    pub status: i32,
+    /// By a signal that was sent to it through the virtual machine.
+    pub intended: bool,
+}
+
 impl Observers {
     /// Tasks that are told, hosts that are told, tasks that are known.
     pub fn counts(&self) -> (usize, usize, usize) {
         (self.local.len(), self.remote.len(), self.known.len())
     }
-}
 
-impl Core {
-    /// TMX_INCIDENTS: from now on the caller is told of incidents.
-    pub(super) fn on_incidents_wanted(&mut self, tid: Tid, to: ReplyTo, request: IncidentRequest) {
-        let first = self.observers.local.is_empty();
-        self.observers.local.insert(tid, request);
+    /// TMX_INCIDENTS: from now on this task of this host is told of incidents.
+    pub fn add(&mut self, tid: Tid, request: IncidentRequest, out: &mut Effects) {
+        let first = self.local.is_empty();
+        self.local.insert(tid, request);
         if first {
-            self.tell_others(&DaemonMsg::Observe { on: true });
-        }
-        self.reply_to::<IncidentRequest>(to, &());
-    }
-
-    /// TMX_DISCARD_LOGS.
-    pub(super) fn on_discard_logs_request(&mut self, to: ReplyTo) {
-        self.tell_others(&DaemonMsg::DiscardLogs);
-        self.out.act(Action::DiscardLog);
-        self.reply_to::<DiscardLogs>(to, &());
-    }
-
-    fn tell_others(&mut self, message: &DaemonMsg) {
-        let own = self.config.index;
-        let others: Vec<HostIndex> =
-            self.hosts.iter().map(|host| host.index).filter(|&host| host != own).collect();
-        for host in others {
-            self.tell(host, message.clone());
+            out.push(Effect::TellMembers(DaemonMsg::Observe { on: true }));
         }
     }
 
     /// Newcomers have to report, too.
-    pub(super) fn observe_newcomers(&mut self, added: &[HostIndex]) {
-        if self.observers.local.is_empty() {
-            return;
-        }
-        let own = self.config.index;
-        for &host in added.iter().filter(|&&host| host != own) {
-            self.tell(host, DaemonMsg::Observe { on: true });
+    pub fn hosts_added(&self, added: impl Iterator<Item = HostIndex>, out: &mut Effects) {
+        if !self.local.is_empty() {
+            added.for_each(|host| out.tell(host, DaemonMsg::Observe { on: true }));
         }
     }
 
     /// A task has left the machine.
-    pub(super) fn forget_observer(&mut self, tid: Tid) {
-        if self.observers.local.remove(&tid).is_some() && self.observers.local.is_empty() {
-            self.observers.known.clear();
-            self.tell_others(&DaemonMsg::Observe { on: false });
+    pub fn forget(&mut self, tid: Tid, out: &mut Effects) {
+        if self.local.remove(&tid).is_some() && self.local.is_empty() {
+            self.known.clear();
+            out.push(Effect::TellMembers(DaemonMsg::Observe { on: false }));
         }
     }
 
-    /// A host has begun or ceased to observe the tasks here.
-    pub(super) fn on_observe(&mut self, host: HostIndex, on: bool) {
+    /// A host observes the tasks here, of which these run, or does so no more.
+    pub fn on_observe(&mut self, host: HostIndex, on: bool, tasks: Vec<(Tid, String)>, out: &mut Effects) {
         if !on {
-            self.observers.remote.remove(&host);
+            self.remote.remove(&host);
             return;
         }
-        self.observers.remote.insert(host);
-        let running = self.tasks.iter().filter(|task| !task.manager && task.pid != 0);
-        let tasks: Vec<(Tid, String)> = running.map(|task| (task.tid, name_of(task))).collect();
+        self.remote.insert(host);
         if !tasks.is_empty() {
-            self.tell(host, DaemonMsg::TasksBegun { tasks });
+            out.tell(host, DaemonMsg::TasksBegun { tasks });
         }
     }
 
     /// A task of this host runs.
-    pub(super) fn observed_begin(&mut self, tid: Tid) {
-        if self.observers.remote.is_empty() {
-            return;
-        }
-        let Some(task) = self.tasks.get(tid).filter(|task| !task.manager) else { return };
-        let tasks = vec![(tid, name_of(task))];
-        for host in self.observers.remote.clone() {
-            self.tell(host, DaemonMsg::TasksBegun { tasks: tasks.clone() });
+    pub fn task_begun(&self, tid: Tid, name: impl Fn() -> String, out: &mut Effects) {
+        for &host in &self.remote {
+            out.tell(host, DaemonMsg::TasksBegun { tasks: vec![(tid, name())] });
         }
     }
 
-    /// A task of this host is over.
-    pub(super) fn observed_end(&mut self, task: &Task, status: i32) {
-        if task.manager || task.pid == 0 {
-            return;
+    /// A task of this host is over. Only observers that read are told.
+    pub fn task_ended(&self, end: End, reads: impl Fn(Tid) -> bool, out: &mut Effects) {
+        let End { tid, status, intended, .. } = end;
+        for &host in &self.remote {
+            out.tell(host, DaemonMsg::TaskOver { tid, status, intended });
         }
-        let tid = task.tid;
-        let intended = task.signalled.is_some() && task.signalled == signal_of(status);
-        for host in self.observers.remote.clone() {
-            self.tell(host, DaemonMsg::TaskOver { tid, status, intended });
-        }
-        if !self.observers.local.is_empty() {
-            self.report_end(tid, name_of(task), status, intended);
-        }
+        self.report_end(end, reads, out);
     }
 
     /// Tasks run on another host.
-    pub(super) fn on_tasks_begun(&mut self, host: HostIndex, tasks: Vec<(Tid, String)>) {
-        if !self.observers.local.is_empty() {
-            self.observers.known.extend(tasks.into_iter().filter(|(tid, _)| tid.host() == Some(host)));
+    pub fn on_tasks_begun(&mut self, host: HostIndex, tasks: Vec<(Tid, String)>) {
+        if !self.local.is_empty() {
+            self.known.extend(tasks.into_iter().filter(|(tid, _)| tid.host() == Some(host)));
         }
     }
 
     /// A task of another host is over.
-    pub(super) fn on_task_over(&mut self, tid: Tid, status: i32, intended: bool) {
-        if let Some(name) = self.observers.known.remove(&tid) {
-            self.report_end(tid, name, status, intended);
+    pub fn on_task_over(
+        &mut self,
+        tid: Tid,
+        status: i32,
+        intended: bool,
+        reads: impl Fn(Tid) -> bool,
+        out: &mut Effects,
+    ) {
+        if let Some(name) = self.known.remove(&tid) {
+            self.report_end(End { tid, name, status, intended }, reads, out);
         }
     }
 
     /// A host is out, and all that ran there.
-    pub(super) fn observed_host_gone(&mut self, entry: &HostEntry, reason: &str) {
-        self.observers.remote.remove(&entry.index);
-        let (lost, known) = std::mem::take(&mut self.observers.known)
-            .into_iter()
-            .partition(|(tid, _)| tid.host() == Some(entry.index));
-        self.observers.known = known;
+    pub fn host_gone(
+        &mut self,
+        entry: &HostEntry,
+        reason: &str,
+        reads: impl Fn(Tid) -> bool,
+        out: &mut Effects,
+    ) {
+        self.remote.remove(&entry.index);
+        let (lost, known) =
+            std::mem::take(&mut self.known).into_iter().partition(|(tid, _)| tid.host() == Some(entry.index));
+        self.known = known;
         if reason == DELETED {
             return;
         }
@@ -155,27 +138,27 @@ impl Core {
             reason: reason.to_owned(),
             tasks: BTreeMap::into_iter(lost).collect(),
         };
-        self.report(&incident, |_| true);
+        self.report(&incident, |tid, _| reads(tid), out);
     }
 
-    fn report_end(&mut self, tid: Tid, name: String, status: i32, intended: bool) {
+    fn report_end(&self, end: End, reads: impl Fn(Tid) -> bool, out: &mut Effects) {
+        let End { tid, name, status, intended } = end;
         let incident = Incident::TaskEnded { tid, name, status, intended };
         let by_signal = signal_of(status).is_some() && !intended;
-        self.report(&incident, |request| by_signal || request.every_end);
+        self.report(&incident, |tid, request| (by_signal || request.every_end) && reads(tid), out);
     }
 
     /// Tells the observers of this host that want to know.
-    fn report(&mut self, incident: &Incident, wanted: impl Fn(IncidentRequest) -> bool) {
-        let observers = self.observers.local.iter().filter(|(_, request)| wanted(**request));
-        let reads = |tid: &Tid| self.tasks.get(*tid).is_some_and(|task| task.queued < QUEUED_MAX);
-        let observers: Vec<Tid> = observers.map(|(&tid, _)| tid).filter(reads).collect();
+    fn report(&self, incident: &Incident, wants: impl Fn(Tid, IncidentRequest) -> bool, out: &mut Effects) {
+        let observers = self.local.iter().filter(|&(&tid, &request)| wants(tid, request));
+        let observers: Vec<Tid> = observers.map(|(&tid, _)| tid).collect();
         if observers.is_empty() {
             return;
         }
         match incident.encode() {
             Ok(body) => {
                 for tid in observers {
-                    self.send_message(Source::Daemon, tid, CONTEXT_TC, INCIDENT_TAG, body.clone());
+                    out.send(tid, Mark::new(CONTEXT_TC, INCIDENT_TAG), body.clone());
                 }
             }
             Err(error) => warn!(?incident, %error, "incident not reported"),
@@ -183,6 +166,53 @@ impl Core {
     }
 }
 
-fn name_of(task: &Task) -> String {
-    task.shown_name().to_string_lossy().into_owned()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OBSERVER: Tid = Tid::from_raw(0x4_0001);
+    const FAR: Tid = Tid::from_raw(0x8_0001);
+
+    fn reports(out: Effects) -> usize {
+        out.into_iter().filter(|effect| matches!(effect, Effect::Send { to: OBSERVER, .. })).count()
+    }
+
+    #[test]
+    fn an_observer_that_reads_hears_of_signals_that_nobody_meant() {
+        let (mut observers, mut out) = (Observers::default(), Effects::default());
+        let host = FAR.host().unwrap();
+        observers.add(OBSERVER, IncidentRequest { every_end: false }, &mut out);
+        let mut end = |status, intended, reads: bool| {
+            let mut out = Effects::default();
+            observers.on_tasks_begun(host, vec![(FAR, "far".to_owned()), (OBSERVER, "lie".to_owned())]);
+            observers.on_task_over(FAR, status, intended, |_| reads, &mut out);
+            reports(out)
+        };
+        assert_eq!(
+            [end(9, false, true), end(9, false, false), end(9, true, true), end(0, false, true)],
+            [1, 0, 0, 0]
+        );
+        assert_eq!(observers.counts(), (1, 0, 0), "a host speaks of its own tasks only");
+    }
+
+    #[test]
+    fn hosts_report_while_a_task_observes() {
+        let mut observers = Observers::default();
+        let told = |out: Effects| -> Vec<bool> {
+            let on = |effect| match effect {
+                Effect::TellMembers(DaemonMsg::Observe { on })
+                | Effect::Tell(_, DaemonMsg::Observe { on }) => on,
+                other => panic!("{other:?}"),
+            };
+            out.into_iter().map(on).collect()
+        };
+        let mut out = Effects::default();
+        let newcomer = || FAR.host().into_iter();
+        observers.hosts_added(newcomer(), &mut out);
+        observers.add(OBSERVER, IncidentRequest { every_end: true }, &mut out);
+        observers.hosts_added(newcomer(), &mut out);
+        observers.forget(OBSERVER, &mut out);
+        observers.forget(OBSERVER, &mut out);
+        assert_eq!(told(out), [true, true, false]);
+    }
 }

@@ -77,7 +77,7 @@ impl Core {
                 self.answer(to, PeerReply::Clock { microseconds });
             }
             PeerRequest::Mailbox { from, body } => {
-                self.master(|master, _, out| master.on_mailbox(to, from, &body.0, out))
+                self.master(|master, _, out| master.on_mailbox(to, from, &body.0, out));
             }
         }
     }
@@ -99,7 +99,7 @@ impl Core {
             (Waiter::Turns(to), PeerReply::History { history }) => self.reply_to::<History>(to, &history),
             (Waiter::Mstat(to), PeerReply::Pong) => self.reply_to::<HostStatus>(to, &()),
             (Waiter::GroupNotice(id), PeerReply::Pong) => {
-                self.master(|master, _, out| master.groups.on_notice_heard(id, out))
+                self.master(|master, _, out| master.groups.on_notice_heard(id, out));
             }
             (Waiter::LostLink(other), PeerReply::Pong) => self.on_both_live(other, from),
             (Waiter::Pstat(to), PeerReply::TaskStatus { alive }) => {

@@ -133,7 +133,7 @@ impl Core {
     pub(super) fn send_as_keeper(
         &mut self,
         source: Source,
-        to: Vec<Tid>,
+        to: &[Tid],
         context: i32,
         tag: i32,
         body: Vec<u8>,
@@ -142,7 +142,7 @@ impl Core {
         let header = MessageHeader { encoding: XDR_WORD, tag, context, ..MessageHeader::default() };
         let message = Message { src, dst: Tid::NONE, header, body: body.into() };
         for (header, data) in message.fragments(FRAGMENT_SIZE) {
-            self.forward_to_all(source, src, &to, header.flags, &data);
+            self.forward_to_all(source, src, to, header.flags, &data);
         }
     }
 

@@ -47,7 +47,10 @@ impl Timers {
 
     /// Takes the next one that is due.
     pub fn take_due(&mut self, now: Now) -> Option<Timer> {
-        self.set.first_entry().filter(|first| first.key().0 <= now).map(|first| first.remove())
+        self.set
+            .first_entry()
+            .filter(|first| first.key().0 <= now)
+            .map(std::collections::btree_map::OccupiedEntry::remove)
     }
 
     pub fn len(&self) -> usize {

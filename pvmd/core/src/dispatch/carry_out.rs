@@ -4,6 +4,7 @@ use crate::Core;
 use crate::effect::{Effect, Effects};
 use crate::event::Action;
 use crate::flow::Source;
+use pvm_wire::calls::notify::NotifyRequest;
 use pvm_wire::daemon::DaemonMsg;
 use pvm_wire::{HostIndex, Tid, group};
 
@@ -29,7 +30,7 @@ impl Core {
             }
             Effect::Send { to, mark, body } => self.send_marked(Source::Daemon, to, mark, body),
             Effect::SendAsKeeper { source, to, context, tag, body } => {
-                self.send_as_keeper(source, to, context, tag, body);
+                self.send_as_keeper(source, &to, context, tag, body);
             }
             Effect::Ask(host, what, waiter) => self.ask(host, what, waiter),
             Effect::Answer(to, reply) => self.answer(to, reply),
@@ -54,9 +55,29 @@ impl Core {
         self.tasks.get(tid).is_some() || self.is_master() && tid == group::keeper()
     }
 
+    /// TM_NOTIFY.
+    pub(crate) fn on_notify(&mut self, tid: Tid, request: &NotifyRequest) {
+        self.effects(|core, out| {
+            let (tasks, hosts, is_master) = (&core.tasks, &core.hosts, core.master.is_some());
+            let is_here = |tid| tasks.get(tid).is_some() || is_master && tid == group::keeper();
+            let is_there = |tid: Tid| match tid.host() {
+                Some(host) if host == core.config.index => is_here(tid),
+                Some(host) => tid.is_task() && hosts.links.contains_key(&host),
+                None => false,
+            };
+            core.notifies.on_request(tid, request, is_there, |host| hosts.contains(host), out);
+        });
+    }
+
+    /// Another daemon has subscribers to one of our tasks.
+    pub(crate) fn on_watch_task(&mut self, from: HostIndex, tid: Tid) {
+        let is_here = self.is_here(tid);
+        self.effects(|core, out| core.notifies.on_watch_task(from, tid, is_here, out));
+    }
+
     /// A task has ended, here or elsewhere.
     pub(crate) fn task_gone(&mut self, tid: Tid) {
-        self.notify_task_exit(tid);
+        self.effects(|core, out| core.notifies.task_gone(tid, out));
         self.master(|master, _, out| master.task_gone(tid, out));
     }
 

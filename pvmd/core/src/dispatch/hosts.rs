@@ -31,12 +31,14 @@ impl Core {
     /// Master: newcomers are members, which all daemons hear if the table had to be announced.
     pub(crate) fn admit_hosts(&mut self, newcomers: Vec<HostEntry>, serial: Option<u64>) {
         let added: Vec<HostIndex> = newcomers.iter().map(|entry| entry.index).collect();
-        newcomers.into_iter().for_each(|entry| self.hosts.insert(entry));
+        for entry in newcomers {
+            self.hosts.insert(entry);
+        }
         if let Some(serial) = serial {
             self.tell_all(self.hosts.others(), &DaemonMsg::TableCommit { serial, added: added.clone() });
             for &host in &added {
                 self.tell_services(host);
-                self.tell_tracer(host);
+                self.effects(|core, out| core.tracers.host_added(host, out));
             }
         }
         if !added.is_empty() {
@@ -95,8 +97,11 @@ impl Core {
         for host in added.iter().filter(|&&host| host != self.config.index) {
             info!(%host, name = self.hosts.get(*host).map(|entry| &*entry.name), "host added");
         }
-        self.notify_hosts_added(added);
-        self.observe_newcomers(added);
+        self.effects(|core, out| {
+            core.notifies.hosts_added(added, out);
+            let others = added.iter().copied().filter(|&host| host != core.config.index);
+            core.observers.hosts_added(others, out);
+        });
         self.batches_host_added(added);
     }
 
@@ -182,10 +187,10 @@ impl Core {
         let Some(entry) = self.hosts.remove(host) else { return self.drop_link(host) };
         info!(%host, name = entry.name, reason, "host gone");
         self.drop_link(host);
-        self.notify_host_gone(host);
+        self.effects(|core, out| core.notifies.host_gone(host, out));
         self.observed_host_gone(&entry, reason);
         self.service_host_gone(host);
-        self.tracer_host_gone(host);
+        self.tracers.host_gone(host);
         self.master(|master, _, out| master.host_gone(host, out));
         self.batches_host_gone(host);
         self.fail_pending(host);

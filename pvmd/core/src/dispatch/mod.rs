@@ -2,3 +2,4 @@
 
 mod carry_out;
 mod hosts;
+mod services;

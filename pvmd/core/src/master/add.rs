@@ -408,7 +408,9 @@ impl Master {
         if let HostfileStart::Running(waiters) =
             std::mem::replace(&mut self.start_up, HostfileStart::Over(results))
         {
-            waiters.into_iter().for_each(|to| out.reply::<StartUp>(to, &list));
+            for to in waiters {
+                out.reply::<StartUp>(to, &list);
+            }
         }
     }
 

@@ -108,7 +108,7 @@ impl Core {
         parent: i32,
         mut spawn: SpawnRequest,
     ) {
-        self.offer_to_tracer(&mut spawn);
+        self.tracers.complete(&mut spawn);
         let count = (count as usize).min(BATCH_MAX);
         let id = ExecId(self.next_id());
         debug!(?to, ?batch, first, count, file = %spawn.file.display(), "asked to start tasks");
