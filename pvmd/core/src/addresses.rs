@@ -49,7 +49,11 @@ pub(crate) enum Waiter {
     Mailbox(ReplyTo),
     /// The resource manager, for hosts it adds.
     ServiceAdd(ServiceTo),
-    Tasks(QueryId),
+    Tasks {
+        query: QueryId,
+        /// Flags that the asker does not know.
+        hidden: i32,
+    },
     Batches(QueryId),
     CancelBatch(ReplyTo),
     /// Answers about groups, held until hosts know of a change.
@@ -74,7 +78,7 @@ impl fmt::Display for Waiter {
             Self::AddHosts(_) | Self::ServiceAdd(_) => "hosts to be added",
             Self::DeleteHosts(_) => "hosts to be deleted",
             Self::Mailbox(_) => "mailbox",
-            Self::Tasks(_) => "its tasks",
+            Self::Tasks { .. } => "its tasks",
             Self::Batches(_) => "its batches",
             Self::CancelBatch(_) => "a batch to be cancelled",
             Self::GroupNotice(_) => "change of a group",

@@ -1,8 +1,5 @@
 //! What a daemon holds at a moment, counted: for its log, and for the check that nothing stays of what is gone.
 
-use super::Core;
-use super::master::Master;
-use pvm_wire::HostIndex;
 use std::fmt;
 
 /// The sizes of a daemon's tables.
@@ -86,55 +83,5 @@ impl fmt::Display for Census {
             writeln!(out, "{count:>8} {what}")?;
         }
         Ok(())
-    }
-}
-
-impl Core {
-    /// What the daemon holds.
-    pub fn census(&self) -> Census {
-        let services = &self.services;
-        let posts = [services.scheduler, services.tasker];
-        let master = self.master.as_ref().map(Master::counts).unwrap_or_default();
-        Census {
-            tasks: self.running(),
-            managers: self.managers.counts(),
-            conns: self.conns.len(),
-            outputs: self.outputs.len(),
-            backlog: self.tasks.iter().map(|task| task.backlog.len()).sum(),
-            hosts: self.hosts.iter().count(),
-            links: self.hosts.links.len(),
-            partial: self.hosts.links.values().map(|link| link.requests.len()).sum::<usize>()
-                + master.partial,
-            spawns: self.spawns.len(),
-            waiting_batches: self.managers.waiting(),
-            open_batches: self.open_batches.len(),
-            pending: self.pending.len() + self.queries.len() + self.execs.len(),
-            notifies: self.notifies.counts(),
-            observers: self.observers.counts(),
-            contexts: self.contexts.len(),
-            flow: self.flow.counts(),
-            timers: self.out.timers.len(),
-            services: posts.iter().flatten().count()
-                + usize::from(self.tracers.is_registered())
-                + master.hosters,
-            mailbox: master.mailbox,
-            groups: master.groups,
-            adding: master.adding,
-        }
-    }
-
-    /// Its place in the machine.
-    pub fn index(&self) -> HostIndex {
-        self.config.index
-    }
-
-    /// The members of the machine it knows.
-    pub fn members(&self) -> Vec<HostIndex> {
-        self.hosts.iter().map(|entry| entry.index).collect()
-    }
-
-    /// The hosts to which it has a link.
-    pub fn linked(&self) -> Vec<HostIndex> {
-        self.hosts.linked()
     }
 }

@@ -14,29 +14,21 @@
 mod addresses;
 mod answers;
 mod census;
-mod check;
 mod config;
 mod contexts;
 mod dispatch;
-mod dump;
 mod effect;
-mod enrol;
 pub mod event;
 mod flow;
-mod history;
 pub mod hostfile;
 mod hosts;
 mod load;
 mod master;
-mod neighbours;
 mod notify;
 mod observers;
 mod outbox;
 mod output;
-mod page;
 mod pending;
-mod requests;
-mod routing;
 mod services;
 mod spans;
 mod spawn;
@@ -45,21 +37,17 @@ mod teams;
 mod text;
 mod timers;
 mod tracer;
-mod turns;
 
 pub use census::Census;
 pub use config::{Config, Hosting, Limits};
 pub use pvm_sched::policy::Policy;
 
-use addresses::{PeerTo, QueryId, SpawnId, Waiter};
-use event::{Action, ConnId, Cookie, Event, Now};
-use pvm_wire::batch::BatchId;
-use pvm_wire::daemon::{DaemonMsg, HostEntry, RequestId};
+use addresses::PeerTo;
+use event::{Action, Event, Now};
+use pvm_wire::daemon::{DaemonMsg, HostEntry};
 use pvm_wire::encoding::DataSignature;
 use pvm_wire::{HostIndex, Tid};
-use std::collections::BTreeMap;
 use std::time::Duration;
-use tasks::ExecId;
 use timers::Timer;
 use tracing::warn;
 
@@ -81,32 +69,15 @@ pub struct Core {
     now: Now,
     life: Life,
     out: outbox::Outbox,
-    ids: u64,
-    random: u64,
-
-    conns: BTreeMap<ConnId, tasks::Conn>,
-    tasks: tasks::TaskTable,
-    outputs: BTreeMap<Cookie, output::OutputStream>,
-    flow: flow::Flow,
+    tasks: tasks::Tasks,
     notifies: notify::Notifies,
-    contexts: contexts::Contexts,
-
     hosts: hosts::Hosts,
-    pending: BTreeMap<RequestId, (HostIndex, Waiter)>,
-    queries: BTreeMap<QueryId, pending::TaskQuery>,
-    batch_queries: BTreeMap<QueryId, spawn::BatchQuery>,
-
-    spawns: BTreeMap<SpawnId, spawn::Spawn>,
-    queues: spawn::Queues,
-    execs: BTreeMap<ExecId, spawn::Exec>,
+    pending: pending::Pending,
+    home: spawn::Home,
+    node: spawn::Node,
     services: services::Services,
     tracers: tracer::Tracers,
     observers: observers::Observers,
-    managers: spawn::Managers,
-    open_batches: BTreeMap<BatchId, spawn::OpenBatch>,
-    load: load::HostLoad,
-    /// Host that a divided batch was given to last.
-    last_given: HostIndex,
     teams: teams::Teams,
     /// On the master.
     master: Option<master::Master>,
@@ -132,28 +103,15 @@ impl Core {
             now,
             life: Life::Running,
             out: outbox::Outbox::default(),
-            ids: 0,
-            random: config.seed | 1,
-            conns: BTreeMap::new(),
-            tasks: tasks::TaskTable::new(config.index),
-            outputs: BTreeMap::new(),
-            flow: flow::Flow::default(),
+            tasks: tasks::Tasks::new(config.index),
             notifies: notify::Notifies::new(config.index),
-            contexts: contexts::Contexts::new(config.index),
             hosts,
-            pending: BTreeMap::new(),
-            queries: BTreeMap::new(),
-            batch_queries: BTreeMap::new(),
-            spawns: BTreeMap::new(),
-            queues: spawn::Queues::default(),
-            execs: BTreeMap::new(),
+            pending: pending::Pending::default(),
+            home: spawn::Home::new(config.index),
+            node: spawn::Node::new(config.seed),
             services: services::Services::default(),
             tracers: tracer::Tracers::default(),
             observers: observers::Observers::default(),
-            managers: spawn::Managers::default(),
-            open_batches: BTreeMap::new(),
-            load: load::HostLoad::default(),
-            last_given: config.index,
             teams: teams::Teams::new(config.slice, config.cores, config.index),
             master: (config.index == HostIndex::MASTER).then(|| master::Master::new(&config)),
             config,
@@ -296,20 +254,7 @@ impl Core {
         std::mem::take(&mut self.out.actions)
     }
 
-    fn next_id(&mut self) -> u64 {
-        self.ids += 1;
-        self.ids
-    }
-
     fn set_timer(&mut self, after: Duration, timer: Timer) {
         self.out.timers.set(self.now + after, timer);
-    }
-
-    /// The next number of the seeded sequence within the range (xorshift64*).
-    fn random(&mut self, range: std::ops::Range<u64>) -> u64 {
-        self.random ^= self.random >> 12;
-        self.random ^= self.random << 25;
-        self.random ^= self.random >> 27;
-        range.start + self.random.wrapping_mul(0x2545_f491_4f6c_dd1d) % (range.end - range.start).max(1)
     }
 }

@@ -1,223 +1,157 @@
-//! Requests between daemons: who waits for which answer, and what others ask of this one.
+//! Requests to other daemons that wait for an answer, and lists that are gathered from several.
 
-use super::Core;
-use super::addresses::{PeerTo, QueryId, ReplyTo, Waiter};
-use super::answers::encode_added;
+use super::addresses::{QueryId, ReplyTo, Waiter};
 use super::event::ConnId;
-use super::spawn::ExecTo;
-use pvm_wire::calls::hosts::{Clock, DeleteHosts, HostClock, HostStatus};
-use pvm_wire::calls::spawn::CancelBatch;
-use pvm_wire::calls::tasks::{ListTasks, TaskList, TaskRecord, TaskStatus};
-use pvm_wire::calls::turns::{History, Turns};
-
-use pvm_wire::codes::{EXTENSION_VERSION, Sm, task_flags};
-use pvm_wire::daemon::{DaemonMsg, PeerReply, PeerRequest, RequestId};
-use pvm_wire::{HostIndex, PvmError, Tid};
-use std::collections::BTreeSet;
+use pvm_wire::HostIndex;
+use pvm_wire::calls::tasks::TaskRecord;
+use pvm_wire::daemon::RequestId;
+use pvm_wire::queue::BatchRecord;
+use std::collections::{BTreeMap, BTreeSet};
 use tracing::warn;
 
-/// A list of tasks being gathered from several hosts.
-#[derive(Debug)]
-pub(super) struct TaskQuery {
-    to: ReplyTo,
-    missing: BTreeSet<HostIndex>,
-    tasks: Vec<TaskRecord>,
-    /// Flags that the asker does not know.
-    hidden: i32,
+/// What is waited for.
+#[derive(Debug, Default)]
+pub(crate) struct Pending {
+    pub requests: BTreeMap<RequestId, (HostIndex, Waiter)>,
+    tasks: BTreeMap<QueryId, Query<TaskRecord>>,
+    batches: BTreeMap<QueryId, Query<BatchRecord>>,
+    /// Requests and lists so far.
+    count: u64,
 }
 
-impl Core {
-    /// Asks another daemon (or this one) for something. A host that is not there answers at once, by its absence.
-    pub(super) fn ask(&mut self, host: HostIndex, what: PeerRequest, waiter: Waiter) {
-        if !self.hosts.is_reachable(host) {
-            return self.on_no_reply(host, waiter);
-        }
+/// A list being gathered.
+#[derive(Debug)]
+pub(crate) struct Query<T> {
+    pub to: ReplyTo,
+    missing: BTreeSet<HostIndex>,
+    pub found: Vec<T>,
+}
+
+impl Pending {
+    /// Requests and lists that are not complete.
+    pub fn len(&self) -> usize {
+        self.requests.len() + self.tasks.len() + self.batches.len()
+    }
+
+    fn next_id(&mut self) -> u64 {
+        self.count += 1;
+        self.count
+    }
+
+    /// A host is asked for something.
+    pub fn ask(&mut self, host: HostIndex, waiter: Waiter) -> RequestId {
         let id = RequestId(self.next_id());
-        self.pending.insert(id, (host, waiter));
-        self.tell(host, DaemonMsg::Request { id, what });
+        self.requests.insert(id, (host, waiter));
+        id
     }
 
-    /// Answers another daemon (or this one).
-    pub(super) fn answer(&mut self, to: PeerTo, what: PeerReply) {
-        self.tell(to.host, DaemonMsg::Reply { id: to.id, what });
-    }
-
-    pub(super) fn on_peer_request(&mut self, to: PeerTo, what: PeerRequest) {
-        match what {
-            PeerRequest::Exec { batch, count, first, parent, spawn } => {
-                self.on_exec(ExecTo::Peer(to), batch, count, first, parent, spawn);
-            }
-            PeerRequest::Tasks { only } => {
-                let listed = self.tasks.iter().filter(|task| !task.manager);
-                let tasks = listed.filter(|task| only.is_none_or(|tid| tid == task.tid));
-                let tasks = tasks.map(|task| task.record(self.config.index)).collect();
-                self.answer(to, PeerReply::Tasks { tasks });
-            }
-            PeerRequest::TaskStatus { tid } => {
-                let alive = self.is_here(tid);
-                self.answer(to, PeerReply::TaskStatus { alive });
-            }
-            PeerRequest::AddHosts { hosts } => {
-                self.master(|master, view, out| master.on_add_hosts(to, &hosts, view, out));
-            }
-            PeerRequest::DeleteHosts { names, from } => self.on_delete_hosts(to, &names, from),
-            PeerRequest::Batches => {
-                let batches = self.batch_records();
-                self.answer(to, PeerReply::Batches { batches });
-            }
-            PeerRequest::CancelBatch { id } => self.on_peer_cancels_batch(to, id),
-            PeerRequest::Turns => self.on_turns_wanted(to),
-            PeerRequest::History { since } => {
-                let history = self.turns_since(since);
-                self.answer(to, PeerReply::History { history });
-            }
-            PeerRequest::Ping => self.answer(to, PeerReply::Pong),
-            PeerRequest::Clock => {
-                let microseconds = (self.config.epoch + self.now).as_micros() as u64;
-                self.answer(to, PeerReply::Clock { microseconds });
-            }
-            PeerRequest::Mailbox { from, body } => {
-                self.master(|master, _, out| master.on_mailbox(to, from, &body.0, out));
-            }
+    /// A host has answered; what the answer is for.
+    pub fn take(&mut self, from: HostIndex, id: RequestId) -> Option<Waiter> {
+        let &(asked, waiter) = self.requests.get(&id)?;
+        if asked != from {
+            warn!(host = %from, ?id, "answer from the wrong host: ignored");
+            return None;
         }
+        self.requests.remove(&id);
+        Some(waiter)
     }
 
-    pub(super) fn on_peer_reply(&mut self, from: HostIndex, id: RequestId, what: PeerReply) {
-        match self.pending.remove(&id) {
-            Some((host, waiter)) if host == from => self.on_answer(from, waiter, what),
-            Some(other) => {
-                warn!(host = %from, ?id, "answer from the wrong host: ignored");
-                self.pending.insert(id, other);
-            }
-            None => {}
+    /// All that a host was asked for which is gone.
+    pub fn take_all(&mut self, host: HostIndex) -> Vec<Waiter> {
+        self.take_where(|asked, _| asked == host).into_iter().map(|(_, _, waiter)| waiter).collect()
+    }
+
+    /// A connection whose task may have waited for something is gone. Only a mailbox's answer can take for ever: which is to be
+    /// withdrawn, and where.
+    pub fn withdraw(&mut self, conn: ConnId) -> Vec<(HostIndex, RequestId)> {
+        let withdrawn = self.take_where(|_, waiter| matches!(waiter, Waiter::Mailbox(to) if to.conn == conn));
+        withdrawn.into_iter().map(|(host, id, _)| (host, id)).collect()
+    }
+
+    fn take_where(
+        &mut self,
+        which: impl Fn(HostIndex, &Waiter) -> bool,
+    ) -> Vec<(HostIndex, RequestId, Waiter)> {
+        let found = self.requests.iter().filter(|(_, (host, waiter))| which(*host, waiter));
+        let found: Vec<_> = found.map(|(&id, &(host, waiter))| (host, id, waiter)).collect();
+        for (_, id, _) in &found {
+            self.requests.remove(id);
         }
+        found
     }
 
-    fn on_answer(&mut self, from: HostIndex, waiter: Waiter, what: PeerReply) {
-        match (waiter, what) {
-            (Waiter::Turns(to), PeerReply::Turns { report }) => self.reply_to::<Turns>(to, &report),
-            (Waiter::Turns(to), PeerReply::History { history }) => self.reply_to::<History>(to, &history),
-            (Waiter::Mstat(to), PeerReply::Pong) => self.reply_to::<HostStatus>(to, &()),
-            (Waiter::GroupNotice(id), PeerReply::Pong) => {
-                self.master(|master, _, out| master.groups.on_notice_heard(id, out));
-            }
-            (Waiter::LostLink(other), PeerReply::Pong) => self.on_both_live(other, from),
-            (Waiter::Pstat(to), PeerReply::TaskStatus { alive }) => {
-                self.reply_done::<TaskStatus>(to, if alive { Ok(()) } else { Err(PvmError::NoTask) });
-            }
-            (Waiter::HostSync(to), PeerReply::Clock { microseconds }) => {
-                let (seconds, micros) = (microseconds / 1_000_000, microseconds % 1_000_000);
-                let clock = Clock { seconds: seconds as i32, micros: micros as i32 };
-                self.reply_to::<HostClock>(to, &clock);
-            }
-            (Waiter::AddHosts(to), PeerReply::Added { results }) => {
-                self.reply(to, encode_added(results));
-            }
-            (Waiter::ServiceAdd(to), PeerReply::Added { results }) => {
-                self.answer_service(to, Sm::AddAck, encode_added(results));
-            }
-            (Waiter::DeleteHosts(to), PeerReply::Deleted { results }) => {
-                self.reply_to::<DeleteHosts>(to, &results);
-            }
-            (Waiter::Mailbox(to), PeerReply::Mailbox { body }) => self.reply(to, body.0.to_vec()),
-            (Waiter::Tasks(query), PeerReply::Tasks { tasks }) => self.on_tasks_part(from, query, tasks),
-            (Waiter::Batches(query), PeerReply::Batches { batches }) => {
-                self.on_batches_part(from, query, batches);
-            }
-            (Waiter::CancelBatch(to), PeerReply::BatchCancelled { code }) => {
-                self.reply_done::<CancelBatch>(to, pvm_wire::error::check(code).map(drop));
-            }
-            (Waiter::Exec { spawn, first, count }, PeerReply::Started { results, refusals }) => {
-                self.on_started(from, spawn, first, count, &results, refusals);
-            }
-            (waiter, _) => {
-                warn!(host = %from, ?waiter, "answer of the wrong kind");
-                self.on_no_reply(from, waiter);
-            }
-        }
-    }
-
-    /// The host that was asked is gone.
-    pub(super) fn on_no_reply(&mut self, host: HostIndex, waiter: Waiter) {
-        match waiter {
-            Waiter::Mstat(to)
-            | Waiter::Turns(to)
-            | Waiter::Pstat(to)
-            | Waiter::HostSync(to)
-            | Waiter::AddHosts(to)
-            | Waiter::DeleteHosts(to)
-            | Waiter::CancelBatch(to)
-            | Waiter::Mailbox(to) => self.reply_error(to, PvmError::HostFail),
-            Waiter::ServiceAdd(to) => {
-                self.answer_service(to, Sm::AddAck, PvmError::HostFail.code().to_be_bytes().to_vec());
-            }
-            Waiter::GroupNotice(id) => self.master(|master, _, out| master.groups.on_notice_heard(id, out)),
-            Waiter::LostLink(_) => {}
-            Waiter::Tasks(query) => self.on_tasks_part(host, query, Vec::new()),
-            Waiter::Batches(query) => self.on_batches_part(host, query, Vec::new()),
-            Waiter::Exec { spawn, first, count } => self.on_exec_lost(host, spawn, first, count),
-        }
-    }
-
-    /// Everything that was asked of a host which is gone.
-    pub(super) fn fail_pending(&mut self, host: HostIndex) {
-        let lost: Vec<RequestId> =
-            self.pending.iter().filter(|(_, (asked, _))| *asked == host).map(|(&id, _)| id).collect();
-        for id in lost {
-            if let Some((_, waiter)) = self.pending.remove(&id) {
-                self.on_no_reply(host, waiter);
-            }
-        }
-    }
-
-    /// TM_TASK: 0 asks for all hosts, a host's tid for one, a task's tid for itself. Our library can ask for flags that
-    /// the original does not have.
-    pub(super) fn on_task_list(&mut self, to: ReplyTo, request: &ListTasks) {
-        let knows = request.version == Some(EXTENSION_VERSION);
-        self.list_tasks(to, request.which, if knows { 0 } else { task_flags::EXTENDED });
-    }
-
-    fn list_tasks(&mut self, to: ReplyTo, which: Tid, hidden: i32) {
-        let hosts: Vec<HostIndex> = match which.host() {
-            None if which == Tid::NONE => self.hosts.iter().map(|entry| entry.index).collect(),
-            Some(host) if self.hosts.contains(host) => vec![host],
-            _ => return self.reply_error(to, PvmError::NoHost),
-        };
-        let only = which.is_task().then_some(which);
+    /// Tasks of these hosts are listed.
+    pub fn list_tasks(&mut self, to: ReplyTo, hosts: &[HostIndex]) -> QueryId {
         let id = QueryId(self.next_id());
-        let missing = hosts.iter().copied().collect();
-        self.queries.insert(id, TaskQuery { to, missing, tasks: Vec::new(), hidden });
-        for host in hosts {
-            self.ask(host, PeerRequest::Tasks { only }, Waiter::Tasks(id));
-        }
+        self.tasks.insert(id, Query::new(to, hosts));
+        id
     }
 
-    fn on_tasks_part(&mut self, from: HostIndex, id: QueryId, tasks: Vec<TaskRecord>) {
-        let Some(query) = self.queries.get_mut(&id) else { return };
-        query.missing.remove(&from);
-        query.tasks.extend(tasks);
-        if query.missing.is_empty()
-            && let Some(mut query) = self.queries.remove(&id)
-        {
-            query.tasks.sort_by_key(|task| task.tid);
-            query.tasks.iter_mut().for_each(|task| task.flags &= !query.hidden);
-            self.reply_to::<ListTasks>(query.to, &TaskList { tasks: query.tasks });
-        }
+    /// Batches of these hosts are listed.
+    pub fn list_batches(&mut self, to: ReplyTo, hosts: &[HostIndex]) -> QueryId {
+        let id = QueryId(self.next_id());
+        self.batches.insert(id, Query::new(to, hosts));
+        id
     }
 
-    /// A connection whose task may have waited for something is gone. Only a mailbox's answer can take for ever.
-    pub(super) fn forget_waiters(&mut self, conn: ConnId) {
-        self.master(|master, _, _| master.forget_conn(conn));
-        let waits = |waiter: &Waiter| matches!(waiter, Waiter::Mailbox(to) if to.conn == conn);
-        let withdrawn: Vec<(RequestId, HostIndex)> = self
-            .pending
-            .iter()
-            .filter(|(_, (_, waiter))| waits(waiter))
-            .map(|(&id, &(host, _))| (id, host))
-            .collect();
-        for (id, host) in withdrawn {
-            self.pending.remove(&id);
-            self.tell(host, DaemonMsg::Withdraw { id });
-        }
+    /// A host's tasks; the list, if they were the last to come.
+    pub fn add_tasks(
+        &mut self,
+        id: QueryId,
+        from: HostIndex,
+        tasks: Vec<TaskRecord>,
+    ) -> Option<Query<TaskRecord>> {
+        add(&mut self.tasks, id, from, tasks)
+    }
+
+    /// A host's batches; the list, if they were the last to come.
+    pub fn add_batches(
+        &mut self,
+        id: QueryId,
+        from: HostIndex,
+        batches: Vec<BatchRecord>,
+    ) -> Option<Query<BatchRecord>> {
+        add(&mut self.batches, id, from, batches)
+    }
+}
+
+impl<T> Query<T> {
+    fn new(to: ReplyTo, hosts: &[HostIndex]) -> Self {
+        Self { to, missing: hosts.iter().copied().collect(), found: Vec::new() }
+    }
+}
+
+fn add<T>(
+    queries: &mut BTreeMap<QueryId, Query<T>>,
+    id: QueryId,
+    from: HostIndex,
+    found: Vec<T>,
+) -> Option<Query<T>> {
+    let query = queries.get_mut(&id)?;
+    query.missing.remove(&from);
+    query.found.extend(found);
+    if query.missing.is_empty() { queries.remove(&id) } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_counts_once_and_from_the_host_that_was_asked() {
+        let [one, two] = [1, 2].map(|index| HostIndex::new(index).unwrap());
+        let to = |conn| ReplyTo { conn: ConnId(conn), tag: 0, context: 0, wait_id: 0 };
+        let mut pending = Pending::default();
+        let first = pending.ask(one, Waiter::Pstat(to(1)));
+        assert!(pending.take(two, first).is_none());
+        assert!(pending.take(one, first).is_some() && pending.take(one, first).is_none());
+        let gets = [pending.ask(two, Waiter::Mailbox(to(1))), pending.ask(two, Waiter::Mailbox(to(2)))];
+        assert_eq!(pending.withdraw(ConnId(1)), [(two, gets[0])]);
+        assert_eq!((pending.take_all(one).len(), pending.take_all(two).len()), (0, 1));
+        let list = pending.list_tasks(to(1), &[one, two]);
+        assert!(pending.add_tasks(list, two, Vec::new()).is_none());
+        assert!(pending.add_tasks(list, two, Vec::new()).is_none());
+        assert!(pending.add_tasks(list, one, Vec::new()).is_some());
+        assert_eq!(pending.len(), 0);
     }
 }

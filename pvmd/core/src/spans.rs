@@ -1,42 +1,15 @@
 //! On whose account something is logged: one span per task's connection, one per peer.
 
-use super::Core;
-use super::event::{ConnId, Event};
+use super::event::ConnId;
 use pvm_wire::HostIndex;
-use pvm_wire::daemon::DaemonMsg;
 use tracing::{Span, field, info_span};
 
 /// The span of a connection. Who it is, is recorded when it enrols.
-pub(super) fn of_conn(conn: ConnId) -> Span {
+pub(crate) fn of_conn(conn: ConnId) -> Span {
     info_span!(parent: None, "task", conn = conn.0, tid = field::Empty, pid = field::Empty)
 }
 
 /// The span of another daemon.
-pub(super) fn of_peer(host: HostIndex) -> Span {
+pub(crate) fn of_peer(host: HostIndex) -> Span {
     info_span!(parent: None, "peer", %host)
-}
-
-impl Core {
-    /// On whose account an event is handled. What only passes through is left out: nothing is said of it, and it is to be
-    /// fast.
-    pub(super) fn span_of(&self, event: &Event) -> Span {
-        let span = match event {
-            Event::Fragment { conn, header, .. } if header.dst.is_daemon() => self.span_of_conn(*conn),
-            Event::AuthOpened { conn, .. }
-            | Event::AuthChecked { conn, .. }
-            | Event::TaskClosed { conn, .. } => self.span_of_conn(*conn),
-            Event::PeerMessage { message: DaemonMsg::Data { .. }, .. } => None,
-            Event::PeerMessage { host, .. } | Event::PeerLost { host, .. } => self.span_of_peer(*host),
-            _ => None,
-        };
-        span.cloned().unwrap_or_else(Span::none)
-    }
-
-    fn span_of_conn(&self, conn: ConnId) -> Option<&Span> {
-        self.conns.get(&conn).map(|conn| &conn.span)
-    }
-
-    fn span_of_peer(&self, host: HostIndex) -> Option<&Span> {
-        self.hosts.links.get(&host).map(|link| &link.span)
-    }
 }

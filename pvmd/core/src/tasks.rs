@@ -1,7 +1,10 @@
 //! The tasks of this host, and their connections.
 
 use super::addresses::ReplyTo;
+use super::contexts::Contexts;
 use super::event::{ConnId, Cookie};
+use super::flow::Flow;
+use super::output::OutputStream;
 use super::spans;
 use super::spawn::Notices;
 use super::teams::TeamId;
@@ -143,25 +146,33 @@ impl Task {
     }
 }
 
-/// The tasks by their ids and cookies.
+/// The tasks by their ids and cookies, and what belongs to them.
 #[derive(Debug)]
-pub(super) struct TaskTable {
+pub(super) struct Tasks {
     host: HostIndex,
-    tasks: BTreeMap<Tid, Task>,
+    by_tid: BTreeMap<Tid, Task>,
     by_cookie: BTreeMap<Cookie, Tid>,
     next_local: u32,
     next_cookie: i32,
+    pub conns: BTreeMap<ConnId, Conn>,
+    pub outputs: BTreeMap<Cookie, OutputStream>,
+    pub flow: Flow,
+    pub contexts: Contexts,
 }
 
-impl TaskTable {
+impl Tasks {
     pub fn new(host: HostIndex) -> Self {
         // Cookies must differ from process ids; PVM's tasker uses the same range.
         Self {
             host,
-            tasks: BTreeMap::new(),
+            by_tid: BTreeMap::new(),
             by_cookie: BTreeMap::new(),
             next_local: 1,
             next_cookie: 10_000_000,
+            conns: BTreeMap::new(),
+            outputs: BTreeMap::new(),
+            flow: Flow::default(),
+            contexts: Contexts::new(host),
         }
     }
 
@@ -201,15 +212,15 @@ impl TaskTable {
             neighbours: BTreeSet::new(),
             awaits: None,
         };
-        Some(self.tasks.entry(tid).or_insert(task))
+        Some(self.by_tid.entry(tid).or_insert(task))
     }
 
     pub fn get(&self, tid: Tid) -> Option<&Task> {
-        self.tasks.get(&tid)
+        self.by_tid.get(&tid)
     }
 
     pub fn get_mut(&mut self, tid: Tid) -> Option<&mut Task> {
-        self.tasks.get_mut(&tid)
+        self.by_tid.get_mut(&tid)
     }
 
     pub fn by_cookie(&self, cookie: Cookie) -> Option<Tid> {
@@ -217,7 +228,7 @@ impl TaskTable {
     }
 
     pub fn remove(&mut self, tid: Tid) -> Option<Task> {
-        let task = self.tasks.remove(&tid)?;
+        let task = self.by_tid.remove(&tid)?;
         if let Some(cookie) = task.cookie {
             self.by_cookie.remove(&cookie);
         }
@@ -225,19 +236,19 @@ impl TaskTable {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &Task> {
-        self.tasks.values()
+        self.by_tid.values()
     }
 
     /// How many, managers included.
     pub fn len(&self) -> usize {
-        self.tasks.len()
+        self.by_tid.len()
     }
 
     /// Whether cookies lead to the tasks that have them, and ids too.
     pub fn check(&self) -> Result<(), String> {
-        let announced = self.tasks.values().filter(|task| task.cookie.is_some()).count();
+        let announced = self.by_tid.values().filter(|task| task.cookie.is_some()).count();
         let is_found = |(cookie, tid): (&Cookie, &Tid)| {
-            self.tasks.get(tid).is_some_and(|task| task.tid == *tid && task.cookie == Some(*cookie))
+            self.by_tid.get(tid).is_some_and(|task| task.tid == *tid && task.cookie == Some(*cookie))
         };
         if announced == self.by_cookie.len() && self.by_cookie.iter().all(is_found) {
             Ok(())
@@ -250,7 +261,7 @@ impl TaskTable {
         (0..LAST).find_map(|_| {
             let tid = self.host.task(self.next_local);
             self.next_local = if self.next_local == LAST { 1 } else { self.next_local + 1 };
-            (!self.tasks.contains_key(&tid)).then_some(tid)
+            (!self.by_tid.contains_key(&tid)).then_some(tid)
         })
     }
 
@@ -338,7 +349,7 @@ mod tests {
 
     #[test]
     fn ids_count_up_and_are_not_reused_before_the_wrap() {
-        let mut table = TaskTable::new(HostIndex::MASTER);
+        let mut table = Tasks::new(HostIndex::MASTER);
         let first = table.create(true).unwrap().tid;
         assert_eq!(first.bits(), 0x40001);
         table.remove(first);

@@ -201,8 +201,8 @@ impl Core {
         if self.hosts.links.remove(&host).is_some() {
             self.out.act(Action::Unlink { host });
         }
-        self.flow.forget(Source::Host(host));
-        for change in self.flow.clear_where(|tid| tid.host() == Some(host)) {
+        self.tasks.flow.forget(Source::Host(host));
+        for change in self.tasks.flow.clear_where(|tid| tid.host() == Some(host)) {
             self.apply_flow(Some(change));
         }
     }

@@ -1,5 +1,20 @@
 //! What the core does about each event: it has the concerns decide, and carries out what follows.
 
 mod carry_out;
+mod census;
+mod check;
+mod dump;
+mod enrol;
+mod history;
 mod hosts;
+mod neighbours;
+mod output;
+mod page;
+mod peers;
+mod requests;
+mod routing;
 mod services;
+mod spans;
+mod spawn;
+mod teams;
+mod turns;

@@ -9,7 +9,7 @@ use crate::flow::Source;
 use crate::observers::{End, QUEUED_MAX};
 use crate::services::take_post;
 use crate::spawn::{Exec, ExecTo};
-use crate::tasks::{Origin, Task, TaskTable};
+use crate::tasks::{Origin, Task, Tasks};
 use crate::tracer::Stamp;
 use pvm_wire::body::{BodyError, BodyReader, BodyWriter};
 use pvm_wire::calls::Request;
@@ -155,7 +155,7 @@ impl Core {
     fn hand_to_tasker(&mut self, cookie: Cookie, path: &OsStr, env: &[OsString]) {
         let Some(task) = self.tasks.by_cookie(cookie).and_then(|tid| self.tasks.get_mut(tid)) else { return };
         let (tid, Some((exec, number))) = (task.tid, task.exec.take()) else { return };
-        if let Some(start) = self.execs.get(&exec).and_then(Exec::handed) {
+        if let Some(start) = self.node.execs.get(&exec).and_then(Exec::handed) {
             let request = StartTask {
                 tid,
                 flags: start.spawn.flags,
@@ -351,7 +351,7 @@ impl Core {
 }
 
 /// Which observers read what they are told.
-fn reads(tasks: &TaskTable) -> impl Fn(Tid) -> bool {
+fn reads(tasks: &Tasks) -> impl Fn(Tid) -> bool {
     |tid| tasks.get(tid).is_some_and(|task| task.queued < QUEUED_MAX)
 }
 

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The tasks of a spawn that wait, in its home daemon.
 #[derive(Debug, Default)]
-pub(super) struct Placing {
+pub(crate) struct Placing {
     /// Nodes that may be given tasks.
     pub nodes: BTreeSet<HostIndex>,
     /// Whether hosts that join while it is placed may be given tasks too.
@@ -59,7 +59,7 @@ impl Placing {
         taken
     }
 
-    fn take_ranges(&mut self, n: &mut u32, taken: &mut Vec<(u32, u32)>) {
+    pub fn take_ranges(&mut self, n: &mut u32, taken: &mut Vec<(u32, u32)>) {
         while *n > 0
             && let Some((first, count)) = self.unassigned.pop_front()
         {

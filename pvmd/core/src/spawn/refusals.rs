@@ -6,7 +6,7 @@ use pvm_wire::{HostIndex, PvmError};
 
 /// The reasons of a spawn, or of what one host was to start of it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Refusals(Vec<Refusal>);
+pub(crate) struct Refusals(Vec<Refusal>);
 
 impl Refusals {
     /// So many tasks were not started.
@@ -23,7 +23,7 @@ impl Refusals {
         }
     }
 
-    fn add(&mut self, mut refusal: Refusal) {
+    pub fn add(&mut self, mut refusal: Refusal) {
         // Not in the middle of a character.
         let mut end = refusal.reason.len().min(REFUSAL_MAX);
         while !refusal.reason.is_char_boundary(end) {

@@ -5,7 +5,7 @@ use std::fmt;
 
 /// How far a spawn is: what hands out its waiting tasks. The spawn itself records which of its tasks wait, run or have failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(crate) enum State {
     /// One host was told to start all of it.
     Pinned,
     /// Nothing is handed out: nothing waits, or the parent has to take its notices first.
@@ -26,7 +26,7 @@ pub(super) enum State {
 
 /// What changes a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Event<'a> {
+pub(crate) enum Event<'a> {
     /// There are tasks that wait, this many more than before, and the parent takes its notices.
     TasksWait { more: u32 },
     /// This manager is free for the spawn, whose turn it is.
@@ -53,7 +53,7 @@ pub(super) enum Event<'a> {
 
 /// What is to be done, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Effect<'a> {
+pub(crate) enum Effect<'a> {
     /// Wait in line for a manager.
     FindManager,
     /// Wait in line no more.
@@ -146,7 +146,7 @@ impl State {
     }
 
     /// What it takes that no manager hands it out, and none will.
-    fn without_manager<'a>(self) -> Vec<Effect<'a>> {
+    pub fn without_manager<'a>(self) -> Vec<Effect<'a>> {
         match self {
             Self::InLine => vec![Effect::LeaveLine],
             Self::Managed(manager) | Self::Dividing(manager) => vec![Effect::Free(manager)],

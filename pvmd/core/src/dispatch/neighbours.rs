@@ -1,9 +1,9 @@
 //! Tasks of this host that write to each other in shared memory. They do it by themselves: the daemon hands the descriptors
 //! over, and tells each when the other has ended.
 
-use super::Core;
-use super::event::{Action, Attachment, ConnId};
-use super::flow::Source;
+use crate::Core;
+use crate::event::{Action, Attachment, ConnId};
+use crate::flow::Source;
 use bytes::Bytes;
 use pvm_wire::body::BodyWriter;
 use pvm_wire::codes::{CONTEXT_TC, Tc, Tcx};
@@ -14,8 +14,8 @@ use std::collections::BTreeSet;
 
 impl Core {
     /// A task's descriptors have come: those who have waited for them meet it.
-    pub(super) fn on_share(&mut self, conn: ConnId) {
-        let Some(state) = self.conns.get_mut(&conn) else { return };
+    pub(crate) fn on_share(&mut self, conn: ConnId) {
+        let Some(state) = self.tasks.conns.get_mut(&conn) else { return };
         state.shares = true;
         let (tid, callers) = (state.tid(), std::mem::take(&mut state.callers));
         for caller in callers {
@@ -26,7 +26,7 @@ impl Core {
     }
 
     /// A task wants to write to another. Until that shares its memory, too, it goes on by the daemon.
-    pub(super) fn on_meet(&mut self, tid: Tid, other: Tid) {
+    pub(crate) fn on_meet(&mut self, tid: Tid, other: Tid) {
         if other == Tid::MY_DAEMON {
             self.meet_task(tid);
         } else if tid != other {
@@ -43,8 +43,8 @@ impl Core {
     }
 
     /// A task reads this daemon's memory.
-    pub(super) fn on_known(&mut self, conn: ConnId) {
-        if self.conns.get(&conn).is_some_and(|state| state.shares) {
+    pub(crate) fn on_known(&mut self, conn: ConnId) {
+        if self.tasks.conns.get(&conn).is_some_and(|state| state.shares) {
             self.out.act(Action::LendTo { conn });
         }
     }
@@ -62,14 +62,14 @@ impl Core {
 
     fn call_later(&mut self, tid: Tid, other: Tid) {
         let conn = self.tasks.get(other).and_then(|task| task.conn);
-        if let Some(state) = conn.and_then(|conn| self.conns.get_mut(&conn)) {
+        if let Some(state) = conn.and_then(|conn| self.tasks.conns.get_mut(&conn)) {
             state.callers.insert(tid);
         }
     }
 
     fn sharing(&self, tid: Tid) -> Option<ConnId> {
         let conn = self.tasks.get(tid)?.conn?;
-        self.conns.get(&conn).filter(|conn| conn.shares).map(|_| conn)
+        self.tasks.conns.get(&conn).filter(|conn| conn.shares).map(|_| conn)
     }
 
     fn tell_neighbour(&mut self, to: Tid, conn: ConnId, about: Tid, of: ConnId) {
@@ -79,7 +79,7 @@ impl Core {
     }
 
     /// A message to a task's library with which descriptors will go: so it has to be one fragment.
-    pub(super) fn fragment_to_library(&mut self, to: Tid, kind: Tcx, body: &[u8]) -> (FragmentHeader, Bytes) {
+    pub(crate) fn fragment_to_library(&mut self, to: Tid, kind: Tcx, body: &[u8]) -> (FragmentHeader, Bytes) {
         let message = MessageHeader {
             encoding: XDR_WORD,
             tag: kind.tag(),
@@ -96,7 +96,7 @@ impl Core {
     }
 
     /// A task has ended or left: its neighbours are told.
-    pub(super) fn part(&mut self, tid: Tid, neighbours: BTreeSet<Tid>) {
+    pub(crate) fn part(&mut self, tid: Tid, neighbours: BTreeSet<Tid>) {
         for neighbour in neighbours {
             let Some(task) = self.tasks.get_mut(neighbour) else { continue };
             task.neighbours.remove(&tid);

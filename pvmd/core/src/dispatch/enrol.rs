@@ -1,14 +1,14 @@
 //! How a process becomes a task, and how a task ends.
 
-use super::addresses::ReplyTo;
-use super::event::{Action, Attachment, ConnId, Cookie, Program};
-use super::flow::Source;
-use super::output::OutputStream;
-use super::spawn::{SIGKILL, SIGTERM};
+use crate::addresses::ReplyTo;
+use crate::event::{Action, Attachment, ConnId, Cookie, Program};
+use crate::flow::Source;
+use crate::output::OutputStream;
+use crate::spawn::{SIGKILL, SIGTERM};
 
-use super::Core;
-use super::tasks::{Conn, ConnState, Origin, Task};
-use super::timers::Timer;
+use crate::Core;
+use crate::tasks::{Conn, ConnState, Origin, Task};
+use crate::timers::Timer;
 use pvm_wire::Tid;
 use pvm_wire::calls::enrolment::{
     Admission, Born, Conn2, Connect, ConnectReply, Enrol, EnrolReply, Exit, Extension, Introduction,
@@ -27,24 +27,24 @@ use tracing::{debug, info, warn};
 const EXIT_GRACE: Duration = Duration::from_secs(1);
 
 impl Core {
-    pub(super) fn on_task_connected(&mut self, conn: ConnId) {
-        self.conns.insert(conn, Conn::new(conn));
+    pub(crate) fn on_task_connected(&mut self, conn: ConnId) {
+        self.tasks.conns.insert(conn, Conn::new(conn));
     }
 
     /// A process has the other end of this connection.
-    pub(super) fn on_channel_open(&mut self, conn: ConnId, cookie: Cookie) {
+    pub(crate) fn on_channel_open(&mut self, conn: ConnId, cookie: Cookie) {
         let mut state = Conn::new(conn);
         if let Some(task) = self.tasks.by_cookie(cookie).and_then(|tid| self.tasks.get_mut(tid)) {
             task.channel = Some(conn);
             state.state = ConnState::Newborn(task.tid);
         }
-        self.conns.insert(conn, state);
+        self.tasks.conns.insert(conn, state);
     }
 
     /// TM_CONNECT. The credentials of the socket have shown both sides who the other is, which is enough for a library of ours.
     /// For another one the driver is asked for the files by which both sides prove themselves.
-    pub(super) fn on_connect(&mut self, to: ReplyTo, body: &[u8]) {
-        let Some(conn) = self.conns.get_mut(&to.conn) else { return };
+    pub(crate) fn on_connect(&mut self, to: ReplyTo, body: &[u8]) {
+        let Some(conn) = self.tasks.conns.get_mut(&to.conn) else { return };
         let request = match Connect::decode(body) {
             Ok(request) if matches!(conn.state, ConnState::Fresh) => request,
             Ok(_) => return self.expel(to.conn, "TM_CONNECT twice"),
@@ -67,15 +67,15 @@ impl Core {
 
     /// The library may go on, after it has written into this file, if one is named.
     fn open_enrolment(&mut self, to: ReplyTo, auth_file: String) {
-        let Some(conn) = self.conns.get_mut(&to.conn) else { return };
+        let Some(conn) = self.tasks.conns.get_mut(&to.conn) else { return };
         conn.state = ConnState::Opened;
         let extension = Extension(conn.extended.then_some(EXTENSION_VERSION));
         let reply = ConnectReply { version: TASK_PROTOCOL, accepted: true, auth_file, extension };
         self.reply_to::<Connect>(to, &reply);
     }
 
-    pub(super) fn on_auth_opened(&mut self, conn: ConnId, result: Result<String, String>) {
-        let Some(state) = self.conns.get(&conn) else { return };
+    pub(crate) fn on_auth_opened(&mut self, conn: ConnId, result: Result<String, String>) {
+        let Some(state) = self.tasks.conns.get(&conn) else { return };
         let ConnState::Opening(to) = state.state else { return };
         match result {
             Ok(auth_file) => self.open_enrolment(to, auth_file),
@@ -98,8 +98,8 @@ impl Core {
     }
 
     /// TM_CONN2: the driver is asked whether the task could write our file, if it needs one.
-    pub(super) fn on_conn2(&mut self, to: ReplyTo, body: &[u8]) {
-        let Some(conn) = self.conns.get_mut(&to.conn) else { return };
+    pub(crate) fn on_conn2(&mut self, to: ReplyTo, body: &[u8]) {
+        let Some(conn) = self.tasks.conns.get_mut(&to.conn) else { return };
         match Conn2::decode(body) {
             Ok(Conn2 { process }) if matches!(conn.state, ConnState::Opened) && conn.extended => {
                 self.let_in(to, &process);
@@ -113,8 +113,8 @@ impl Core {
         }
     }
 
-    pub(super) fn on_auth_checked(&mut self, conn: ConnId, proven: bool) {
-        let Some(state) = self.conns.get_mut(&conn) else { return };
+    pub(crate) fn on_auth_checked(&mut self, conn: ConnId, proven: bool) {
+        let Some(state) = self.tasks.conns.get_mut(&conn) else { return };
         let ConnState::Checking(to, process) = &state.state else { return };
         let (to, process) = (*to, process.clone());
         state.state = ConnState::Opened;
@@ -127,7 +127,7 @@ impl Core {
     }
 
     /// Has a program started once per cookie; what each is to know lies in the channel it is born with.
-    pub(super) fn give_birth(&mut self, cookies: Vec<Cookie>, program: Program) {
+    pub(crate) fn give_birth(&mut self, cookies: Vec<Cookie>, program: Program) {
         let greeting = |&cookie: &Cookie| {
             let options = self.tasks.by_cookie(cookie).and_then(|tid| self.options_of(tid));
             options.map(|options| Enrol::encode_reply(&Admission(Some(options)))).unwrap_or_default()
@@ -138,8 +138,8 @@ impl Core {
 
     /// The whole enrolment at once, by a library of ours: the driver lets nobody connect whose credentials are not ours, and
     /// the library has looked at the daemon's, so no files are needed.
-    pub(super) fn on_enrol(&mut self, to: ReplyTo, body: &[u8]) {
-        let Some(conn) = self.conns.get_mut(&to.conn) else { return };
+    pub(crate) fn on_enrol(&mut self, to: ReplyTo, body: &[u8]) {
+        let Some(conn) = self.tasks.conns.get_mut(&to.conn) else { return };
         match Enrol::decode(body) {
             Ok(Enrol { process }) if matches!(conn.state, ConnState::Fresh) => {
                 conn.extended = true;
@@ -151,8 +151,8 @@ impl Core {
     }
 
     /// Who was born with its channel has read there what it is to know.
-    pub(super) fn on_born(&mut self, to: ReplyTo, body: &[u8]) {
-        let Some(conn) = self.conns.get_mut(&to.conn) else { return };
+    pub(crate) fn on_born(&mut self, to: ReplyTo, body: &[u8]) {
+        let Some(conn) = self.tasks.conns.get_mut(&to.conn) else { return };
         let ConnState::Newborn(tid) = conn.state else {
             return self.expel(to.conn, "it was not born with that");
         };
@@ -183,6 +183,7 @@ impl Core {
 
     /// The record of a process that was announced and has never enrolled, else a new one.
     fn take_place(&mut self, conn: ConnId, process: &Introduction) -> Option<Tid> {
+        let extended = self.tasks.conns.get(&conn).is_some_and(|state| state.extended);
         let task = match self.announced(Cookie(process.cookie)) {
             Some(tid) => self.tasks.get_mut(tid)?,
             None => self.tasks.create(false)?,
@@ -198,7 +199,7 @@ impl Core {
         task.conn = Some(conn);
         task.channel = task.channel.filter(|&channel| channel != conn);
         task.enrolled = true;
-        task.extended = self.conns.get(&conn).is_some_and(|state| state.extended);
+        task.extended = extended;
         if let Some(name) = &process.name {
             task.name.clone_from(name);
         }
@@ -215,7 +216,7 @@ impl Core {
         let Some(task) = self.tasks.get_mut(tid) else { return };
         let backlog = std::mem::take(&mut task.backlog);
         let (pid, manager, announced) = (task.pid, task.manager, task.cookie.is_some());
-        if let Some(state) = self.conns.get_mut(&conn) {
+        if let Some(state) = self.tasks.conns.get_mut(&conn) {
             state.state = ConnState::Enrolled(tid);
             state.span.record("tid", tracing::field::display(tid)).record("pid", pid);
         }
@@ -244,7 +245,7 @@ impl Core {
     }
 
     /// What a task is told at its enrolment, and again when it asks (TM_GETOPT).
-    pub(super) fn options_of(&self, tid: Tid) -> Option<EnrolReply> {
+    pub(crate) fn options_of(&self, tid: Tid) -> Option<EnrolReply> {
         let task = self.tasks.get(tid)?;
         Some(EnrolReply {
             tid,
@@ -261,27 +262,27 @@ impl Core {
     }
 
     /// TM_EXIT: the task leaves; a child of ours is over only when its process ends.
-    pub(super) fn on_exit(&mut self, to: ReplyTo) {
+    pub(crate) fn on_exit(&mut self, to: ReplyTo) {
         self.reply_to::<Exit>(to, &());
         self.drop_conn(to.conn);
     }
 
     /// Closes a connection after what was sent, and does what the loss of one entails.
-    pub(super) fn drop_conn(&mut self, conn: ConnId) {
+    pub(crate) fn drop_conn(&mut self, conn: ConnId) {
         self.out.act(Action::CloseTask { conn });
         self.on_task_closed(conn, None);
     }
 
     /// Closes the connection of a task that does not keep to the protocol.
-    pub(super) fn expel(&mut self, conn: ConnId, reason: &str) {
+    pub(crate) fn expel(&mut self, conn: ConnId, reason: &str) {
         warn!(reason, "connection closed");
         self.drop_conn(conn);
     }
 
-    pub(super) fn on_task_closed(&mut self, conn: ConnId, reason: Option<String>) {
-        self.flow.forget(Source::Conn(conn));
+    pub(crate) fn on_task_closed(&mut self, conn: ConnId, reason: Option<String>) {
+        self.tasks.flow.forget(Source::Conn(conn));
         self.forget_waiters(conn);
-        let Some(state) = self.conns.remove(&conn) else { return };
+        let Some(state) = self.tasks.conns.remove(&conn) else { return };
         if let ConnState::Newborn(tid) = state.state {
             return self.on_channel_closed(conn, tid);
         }
@@ -320,11 +321,11 @@ impl Core {
         self.notifies.forget(tid);
         self.effects(|core, out| core.observers.forget(tid, out));
         self.queues_parent_gone(tid);
-        self.contexts.forget(tid);
+        self.tasks.contexts.forget(tid);
     }
 
     /// A child of ours has ended.
-    pub(super) fn on_process_exited(&mut self, cookie: Cookie, status: ExitStatus) {
+    pub(crate) fn on_process_exited(&mut self, cookie: Cookie, status: ExitStatus) {
         let Some(tid) = self.tasks.by_cookie(cookie) else { return };
         let Some(task) = self.tasks.get_mut(tid) else { return };
         if status.signal().is_some() {
@@ -341,7 +342,7 @@ impl Core {
     }
 
     /// Sends a signal to a task's process.
-    pub(super) fn signal_task(&mut self, tid: Tid, signal: i32) {
+    pub(crate) fn signal_task(&mut self, tid: Tid, signal: i32) {
         // A pid of 0 or 1 would reach others than the task.
         let Some(task) = self.tasks.get_mut(tid).filter(|task| task.pid > 1) else { return };
         task.signalled = Some(signal);
@@ -360,7 +361,7 @@ impl Core {
     }
 
     /// A task's process has ended. What it has sent may still be in the socket, whose end comes behind it.
-    pub(super) fn end_after_grace(&mut self, tid: Tid, status: i32) {
+    pub(crate) fn end_after_grace(&mut self, tid: Tid, status: i32) {
         let may_speak = |task: &Task| task.conn.or(task.channel.filter(|_| !task.enrolled)).is_some();
         if !self.tasks.get(tid).is_some_and(may_speak) {
             return self.end_task_with(tid, status);
@@ -372,19 +373,19 @@ impl Core {
     }
 
     /// Somebody else holds the connection of a process that has ended: a child that it forked.
-    pub(super) fn on_grace_over(&mut self, tid: Tid) {
+    pub(crate) fn on_grace_over(&mut self, tid: Tid) {
         if let Some(status) = self.tasks.get(tid).and_then(|task| task.ended) {
             self.end_task_with(tid, status);
         }
     }
 
     /// The task is over, nobody knows how.
-    pub(super) fn end_task(&mut self, tid: Tid) {
+    pub(crate) fn end_task(&mut self, tid: Tid) {
         self.end_task_with(tid, 0);
     }
 
     /// The task is over: everybody who asked is told, nothing of it stays. `status` is what `wait` said of it.
-    pub(super) fn end_task_with(&mut self, tid: Tid, status: i32) {
+    pub(crate) fn end_task_with(&mut self, tid: Tid, status: i32) {
         self.end_family(tid);
         let Some(mut task) = self.tasks.remove(tid) else { return };
         // Or the daemon would wake for each of many short tasks once more, long after its end.
@@ -394,8 +395,8 @@ impl Core {
         self.part_team((task.team, task.pid), true);
         self.teams.dismiss(task.team);
         for conn in task.conn.into_iter().chain(task.channel) {
-            self.conns.remove(&conn);
-            self.flow.forget(Source::Conn(conn));
+            self.tasks.conns.remove(&conn);
+            self.tasks.flow.forget(Source::Conn(conn));
             self.forget_waiters(conn);
             self.out.act(Action::CloseTask { conn });
         }
@@ -427,14 +428,15 @@ impl Core {
     }
 
     /// Makes the record and the output stream of a process that is about to be started or adopted.
-    pub(super) fn announce(&mut self, fill: impl FnOnce(&mut Task)) -> Option<(Tid, Cookie)> {
+    pub(crate) fn announce(&mut self, fill: impl FnOnce(&mut Task)) -> Option<(Tid, Cookie)> {
         let task = self.tasks.create(true)?;
         fill(task);
         let (tid, cookie) = (task.tid, task.cookie?);
+        let stream = OutputStream::new(tid, task.output, task.parent);
         if task.origin != Origin::Itself {
-            self.outputs.insert(cookie, OutputStream::new(tid, task.output, task.parent));
+            self.tasks.outputs.insert(cookie, stream);
         }
-        self.load.note_running(self.running());
+        self.node.load.note_running(self.running());
         Some((tid, cookie))
     }
 }

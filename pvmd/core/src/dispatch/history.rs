@@ -1,63 +1,18 @@
-//! What turns there have been on this host, for timelines.
+//! Keeping the history of turns.
 
-use super::Core;
-use super::teams::TeamId;
-use super::turns::micros;
-use pvm_sched::coscheduling::{Counters, Epoch, Turn, Use};
+use crate::Core;
+use crate::teams::TeamId;
+use crate::teams::history::Open;
+use crate::teams::history::State;
+use crate::teams::micros;
+use pvm_sched::coscheduling::{Turn, Use};
 use pvm_wire::coscheduling::{TeamUse, TurnHistory, TurnSpan};
-use std::collections::{BTreeMap, VecDeque};
-
-/// Spans that are kept: at twenty a second, of some minutes.
-const SPANS_MAX: usize = 4096;
-/// Teams that they name in all.
-const USES_MAX: usize = 1 << 16;
-
-/// The last turns.
-#[derive(Debug, Default)]
-pub(super) struct History {
-    spans: VecDeque<TurnSpan>,
-    /// Teams that they name.
-    uses: usize,
-    /// How many there were before the first of them.
-    gone: u64,
-    open: Option<Open>,
-}
-
-/// Who has the turn, and since which epoch.
-type State = (Option<TeamId>, Epoch);
-
-/// The span that has not ended.
-#[derive(Debug)]
-struct Open {
-    state: State,
-    span: TurnSpan,
-    counters: Counters,
-    /// What each team had had before.
-    used: BTreeMap<TeamId, Use>,
-}
-
-impl History {
-    fn push(&mut self, span: TurnSpan) {
-        self.uses += span.uses.len();
-        self.spans.push_back(span);
-        while self.spans.len() > SPANS_MAX || self.uses > USES_MAX {
-            let Some(gone) = self.spans.pop_front() else { break };
-            self.uses -= gone.uses.len();
-            self.gone += 1;
-        }
-    }
-
-    fn since(&self, number: u64) -> TurnHistory {
-        let known = usize::try_from(number.saturating_sub(self.gone)).unwrap_or(usize::MAX);
-        let spans = self.spans.iter().skip(known).cloned().collect();
-        TurnHistory { spans, next: self.gone + self.spans.len() as u64 }
-    }
-}
+use std::collections::BTreeMap;
 
 impl Core {
     /// Begins a span if anything has changed. Called when all has been done that an event entails. What has been used before a
     /// change is of the span that it ends, so while that is being read nothing has changed yet.
-    pub(super) fn note_turn(&mut self) {
+    pub(crate) fn note_turn(&mut self) {
         if self.teams.scheduler.is_shared() && self.teams.scheduler.is_read() {
             return;
         }
@@ -68,7 +23,7 @@ impl Core {
     }
 
     /// The spans from this number on; what has not ended ends and goes on.
-    pub(super) fn turns_since(&mut self, number: u64) -> TurnHistory {
+    pub(crate) fn turns_since(&mut self, number: u64) -> TurnHistory {
         self.begin_span(self.state());
         self.teams.history.since(number)
     }
@@ -117,27 +72,5 @@ impl Core {
             })
         };
         self.teams.scheduler.totals().iter().filter_map(since).collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_last_spans_are_kept_and_have_their_numbers() {
-        let mut history = History::default();
-        for epoch in 0..SPANS_MAX as u64 + 10 {
-            history.push(TurnSpan { epoch, ..TurnSpan::default() });
-        }
-        let epochs = |number| -> Vec<u64> {
-            let told = history.since(number);
-            assert_eq!(told.next, SPANS_MAX as u64 + 10);
-            told.spans.iter().map(|span| span.epoch).collect()
-        };
-        assert_eq!(epochs(0).len(), SPANS_MAX);
-        assert_eq!(epochs(0)[0], 10);
-        assert_eq!(epochs(SPANS_MAX as u64 + 8), [SPANS_MAX as u64 + 8, SPANS_MAX as u64 + 9]);
-        assert!(epochs(u64::MAX).is_empty());
     }
 }

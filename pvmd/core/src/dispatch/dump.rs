@@ -1,8 +1,8 @@
 //! The whole state of a daemon as text, for people who look for what is wrong.
 
-use super::Core;
-use super::addresses::ReplyTo;
-use super::tasks::Task;
+use crate::Core;
+use crate::addresses::ReplyTo;
+use crate::tasks::Task;
 use pvm_wire::calls::state::Dump;
 use std::fmt::{self, Write as _};
 
@@ -16,7 +16,7 @@ impl Core {
     }
 
     /// A task of this host wants to see it.
-    pub(super) fn on_dump(&mut self, to: ReplyTo) {
+    pub(crate) fn on_dump(&mut self, to: ReplyTo) {
         self.reply_to::<Dump>(to, &self.dump());
     }
 
@@ -32,7 +32,7 @@ impl Core {
         writeln!(
             out,
             "busy cores {:.2} of {}, task target {}, task limit {}",
-            self.load.busy_cores(),
+            self.node.load.busy_cores(),
             config.cores,
             config.task_target,
             config.task_limit
@@ -41,14 +41,14 @@ impl Core {
         for task in self.tasks.iter() {
             write_task(out, task)?;
         }
-        let strangers = self.conns.iter().filter(|(_, conn)| conn.tid().is_none());
+        let strangers = self.tasks.conns.iter().filter(|(_, conn)| conn.tid().is_none());
         for (id, conn) in strangers {
             writeln!(out, "connection {} is enrolling: {}", id.0, conn.stage())?;
         }
         self.write_work(out)?;
-        self.flow.write_state(out)?;
+        self.tasks.flow.write_state(out)?;
         self.notifies.write_state(out)?;
-        self.contexts.write_state(out)?;
+        self.tasks.contexts.write_state(out)?;
         self.write_turns(out)?;
         self.out.timers.write_state(out, self.now)?;
         write!(out, "{}", self.census())
@@ -70,16 +70,16 @@ impl Core {
     }
 
     fn write_work(&self, out: &mut String) -> fmt::Result {
-        for (id, spawn) in &self.spawns {
+        for (id, spawn) in &self.home.spawns {
             writeln!(out, "spawn {} {}", id.0, spawn.summary())?;
         }
-        for (id, exec) in &self.execs {
+        for (id, exec) in &self.node.execs {
             writeln!(out, "start {}: {} processes under way", id.0, exec.under_way())?;
         }
-        for (id, (host, waiter)) in &self.pending {
+        for (id, (host, waiter)) in &self.pending.requests {
             writeln!(out, "request {} to host {host}: {waiter}", id.0)?;
         }
-        for batch in self.open_batches.keys() {
+        for batch in self.node.batches.keys() {
             writeln!(out, "batch {} of host {} has tasks to give", batch.number, batch.home)?;
         }
         if let Some(adding) = self.master.as_ref().and_then(|master| master.adding()) {

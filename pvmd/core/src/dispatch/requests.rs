@@ -1,10 +1,10 @@
 //! What tasks ask of their daemon: one handler per TM_ message.
 
-use super::addresses::{ReplyTo, Waiter};
-use super::answers::{host_record, start_up_results};
-use super::event::ConnId;
-use super::tasks::Task;
-use super::{Core, Life};
+use crate::addresses::{ReplyTo, Waiter};
+use crate::answers::{host_record, start_up_results};
+use crate::event::ConnId;
+use crate::tasks::Task;
+use crate::{Core, Life};
 use pvm_wire::body::BodyError;
 use pvm_wire::calls::Request;
 use pvm_wire::calls::enrolment::GetOptions;
@@ -29,10 +29,10 @@ use tracing::{debug, info, warn};
 
 impl Core {
     /// A whole message to this daemon from a local connection.
-    pub(super) fn on_request(&mut self, conn: ConnId, message: &Message) {
+    pub(crate) fn on_request(&mut self, conn: ConnId, message: &Message) {
         let header = &message.header;
         let to = ReplyTo { conn, tag: header.tag, context: header.context, wait_id: header.wait_id };
-        let Some(tid) = self.conns.get(&conn).and_then(super::tasks::Conn::tid) else {
+        let Some(tid) = self.tasks.conns.get(&conn).and_then(crate::tasks::Conn::tid) else {
             return match (Tm::from_tag(header.tag), Tmx::from_tag(header.tag)) {
                 (Some(Tm::Connect), _) => self.on_connect(to, &message.body),
                 (Some(Tm::Conn2), _) => self.on_conn2(to, &message.body),
@@ -162,7 +162,7 @@ impl Core {
     }
 
     /// TM_CONFIG's answer: the members of the machine.
-    pub(super) fn configuration(&self) -> HostList {
+    pub(crate) fn configuration(&self) -> HostList {
         let hosts: Vec<HostRecord> = self.hosts.iter().map(host_record).collect();
         let formats = hosts.iter().map(|host| host.signature).collect::<BTreeSet<_>>().len() as i32;
         HostList { formats, hosts, reasons: Vec::new() }
@@ -192,7 +192,7 @@ impl Core {
     }
 
     /// Sends a signal to a task anywhere; unknown tasks are ignored, as in PVM.
-    pub(super) fn signal(&mut self, tid: Tid, signal: i32) {
+    pub(crate) fn signal(&mut self, tid: Tid, signal: i32) {
         info!(task = %tid, signal, "signals");
         match tid.host() {
             Some(host) if host == self.config.index => self.signal_task(tid, signal),
@@ -202,7 +202,7 @@ impl Core {
     }
 
     fn on_mca(&mut self, conn: ConnId, receivers: Multicast) {
-        if let Some(state) = self.conns.get_mut(&conn) {
+        if let Some(state) = self.tasks.conns.get_mut(&conn) {
             let receivers: BTreeSet<Tid> = receivers.tids.into_iter().filter(|tid| tid.is_task()).collect();
             state.multicast = receivers.into_iter().collect();
         }
@@ -248,8 +248,8 @@ impl Core {
     /// TM_CONTEXT: 0 asks for a new one, anything else frees it (its owner only).
     fn on_context(&mut self, tid: Tid, to: ReplyTo, context: i32) {
         let answer = match context {
-            0 => self.contexts.give(tid).ok_or(PvmError::OutOfRes),
-            context if self.contexts.take_back(context, tid) => Ok(0),
+            0 => self.tasks.contexts.give(tid).ok_or(PvmError::OutOfRes),
+            context if self.tasks.contexts.take_back(context, tid) => Ok(0),
             _ => Err(PvmError::NotFound),
         };
         match answer {

@@ -1,7 +1,7 @@
 //! The page on which this host tells its tasks whose turn it is, and what tasks have been told of other hosts' on direct routes.
 
-use super::Core;
-use super::event::{Action, Attachment};
+use crate::Core;
+use crate::event::{Action, Attachment};
 use pvm_sched::coscheduling::{self, Epoch};
 use pvm_wire::calls::turns as told;
 use pvm_wire::codes::Tcx;
@@ -10,7 +10,7 @@ use pvm_wire::{HostIndex, Tid};
 
 impl Core {
     /// A task wants to read the page. There is none before somebody does.
-    pub(super) fn on_page_wanted(&mut self, tid: Tid) {
+    pub(crate) fn on_page_wanted(&mut self, tid: Tid) {
         let Some(task) = self.tasks.get(tid) else { return };
         self.teams.scheduler.goes_direct(task.team);
         let Some(conn) = task.conn else { return };
@@ -24,7 +24,7 @@ impl Core {
     }
 
     /// Keeps the page as it is to be. Called when all has been done that an event entails.
-    pub(super) fn show_turn(&mut self) {
+    pub(crate) fn show_turn(&mut self) {
         let Some(shown) = self.teams.shown else { return };
         let turn = self.turn();
         if turn != shown {
@@ -45,7 +45,7 @@ impl Core {
     }
 
     /// A task has been told the epoch of another host's task on a direct route.
-    pub(super) fn on_told_epoch(&mut self, tid: Tid, &told::Epoch { by, count, origin }: &told::Epoch) {
+    pub(crate) fn on_told_epoch(&mut self, tid: Tid, &told::Epoch { by, count, origin }: &told::Epoch) {
         let is_elsewhere =
             by.host().is_some_and(|host| host != self.config.index && self.hosts.contains(host));
         let origin = u32::try_from(origin).ok().and_then(HostIndex::new);

@@ -1,22 +1,15 @@
-//! Teams: tasks that want to run at the same time, on all hosts that have some of them.
-//!
-//! A host with more teams and tasks than cores gives each team the processor in turn, and a message from another host may
-//! bring its receiver's team onto it out of turn. [`pvm_sched::coscheduling`] decides that. Here is which task belongs to which
-//! team, the scheduler's input, and what is done about its decisions.
+//! What teams that take turns mean for the tasks of this host and for others, and what is done about the scheduler's decisions.
 
-use super::Core;
-use super::event::{Action, Work};
-use super::flow::Source;
-use super::history::History;
-use super::tasks::{Origin, Task};
-use super::timers::Timer;
-use pvm_sched::coscheduling::{self, Coscheduler, Decision, Epoch, Reading};
+use crate::Core;
+use crate::event::{Action, Work};
+use crate::flow::Source;
+use crate::teams::{TeamId, is_name, named_in, takes_turns};
+use crate::timers::Timer;
+use pvm_sched::coscheduling::{self, Decision, Epoch, Reading};
 use pvm_wire::body::BodyWriter;
 use pvm_wire::codes::{CONTEXT_TC, Tcx};
-use pvm_wire::coscheduling::{TEAM_NAME_MAX, TEAM_VARIABLE, Turn};
 use pvm_wire::daemon::DaemonMsg;
 use pvm_wire::limits::BATCH_MAX;
-use pvm_wire::spawn::split_entry;
 use pvm_wire::{HostIndex, PvmError, Tid};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -24,102 +17,21 @@ use std::fmt::{self, Write as _};
 use std::time::Duration;
 use tracing::debug;
 
-/// The teams of this host's tasks, and their scheduler.
-#[derive(Debug)]
-pub(super) struct Teams {
-    pub scheduler: Coscheduler<TeamId, HostIndex>,
-    names: BTreeMap<String, TeamId>,
-    /// Their names, and how many tasks have them.
-    roster: BTreeMap<TeamId, (String, usize)>,
-    ids: u32,
-    /// What tasks were told: whether turns are taken, and whether they are to report when they sleep.
-    told_tasks: (bool, bool),
-    /// What the page says, if any task can read it.
-    pub shown: Option<Turn>,
-    /// What turns there have been.
-    pub history: History,
-}
-
-/// A team, within one daemon.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct TeamId(u32);
-
-impl TeamId {
-    /// As tasks know it.
-    pub fn number(self) -> u32 {
-        Turn::number(self.0)
-    }
-}
-
-impl Teams {
-    pub fn new(slice: Option<Duration>, cores: u32, host: HostIndex) -> Self {
-        Self {
-            scheduler: Coscheduler::new(slice, cores, host.get()),
-            names: BTreeMap::new(),
-            roster: BTreeMap::new(),
-            ids: 0,
-            told_tasks: (false, false),
-            shown: None,
-            history: History::default(),
-        }
-    }
-
-    /// One task more in the team of this name.
-    fn enlist(&mut self, name: &str) -> TeamId {
-        let next = TeamId(self.ids + 1);
-        let team = *self.names.entry(name.to_owned()).or_insert(next);
-        self.ids = self.ids.max(team.0);
-        self.roster.entry(team).or_insert_with(|| (name.to_owned(), 0)).1 += 1;
-        team
-    }
-
-    /// One task less.
-    pub fn dismiss(&mut self, team: TeamId) {
-        let Some((name, tasks)) = self.roster.get_mut(&team) else { return };
-        *tasks -= 1;
-        if *tasks == 0 {
-            self.names.remove(name);
-            self.roster.remove(&team);
-            self.scheduler.forget(team);
-        }
-    }
-
-    /// How many tasks each team has.
-    pub fn sizes(&self) -> BTreeMap<TeamId, usize> {
-        self.roster.iter().map(|(&team, &(_, tasks))| (team, tasks)).collect()
-    }
-
-    /// Its name; `None` for the team of a task that has none.
-    pub fn name(&self, team: TeamId) -> Option<&str> {
-        self.roster.get(&team).map(|(name, _)| &**name)
-    }
-}
-
-/// The team that an environment names.
-pub(super) fn named_in(env: &[OsString]) -> Option<&str> {
-    let values = env.iter().filter_map(|entry| split_entry(entry)).filter(|(name, _)| *name == TEAM_VARIABLE);
-    values.filter_map(|(_, value)| value.to_str()).find(|name| is_name(name))
-}
-
-fn is_name(name: &str) -> bool {
-    !name.is_empty() && name.len() <= TEAM_NAME_MAX && !name.contains(char::is_control)
-}
-
 impl Core {
     /// The name of a task's team: what it was given, else its own.
-    pub(super) fn team_name(&self, tid: Tid) -> String {
+    pub(crate) fn team_name(&self, tid: Tid) -> String {
         let named = self.tasks.get(tid).and_then(|task| self.teams.name(task.team));
         named.map_or_else(|| tid.to_string(), str::to_owned)
     }
 
     /// The name of the team for tasks with this environment and this parent, if they have one.
-    pub(super) fn team_of_child(&self, env: &[OsString], parent: i32) -> Option<String> {
+    pub(crate) fn team_of_child(&self, env: &[OsString], parent: i32) -> Option<String> {
         let inherited = || (parent > 0).then(|| self.team_name(Tid::from_raw(parent)));
         named_in(env).map(str::to_owned).or_else(inherited)
     }
 
     /// One more task of this team.
-    pub(super) fn enlist(&mut self, tid: Tid, name: &str) {
+    pub(crate) fn enlist(&mut self, tid: Tid, name: &str) {
         let team = self.teams.enlist(name);
         if let Some(task) = self.tasks.get_mut(tid) {
             self.teams.dismiss(std::mem::replace(&mut task.team, team));
@@ -128,14 +40,14 @@ impl Core {
 
     /// A task's process runs: from now on it takes turns with others. Only our own children do: a program that was started from a
     /// shell is not ours to stop, and the console must always answer.
-    pub(super) fn join_team(&mut self, tid: Tid) {
+    pub(crate) fn join_team(&mut self, tid: Tid) {
         let Some(task) = self.tasks.get(tid).filter(|task| takes_turns(task)) else { return };
         let decisions = self.teams.scheduler.join(task.team, task.pid, self.now);
         self.apply(decisions);
     }
 
     /// It takes no turns any more. Unless its process has ended it is let go.
-    pub(super) fn part_team(&mut self, (team, pid): (TeamId, i32), has_ended: bool) {
+    pub(crate) fn part_team(&mut self, (team, pid): (TeamId, i32), has_ended: bool) {
         let decisions = self.teams.scheduler.leave(team, pid, has_ended, self.now);
         self.apply(decisions);
     }
@@ -155,19 +67,19 @@ impl Core {
     }
 
     /// A timer of the scheduler's.
-    pub(super) fn on_coscheduling(&mut self, timer: coscheduling::Timer) {
+    pub(crate) fn on_coscheduling(&mut self, timer: coscheduling::Timer) {
         let decisions = self.teams.scheduler.timer(timer, self.now);
         self.apply(decisions);
     }
 
     /// The driver has looked, and nothing has happened meanwhile.
-    pub(super) fn on_usage(&mut self, work: Vec<Work>, own: Duration, leaves_rest: bool) {
+    pub(crate) fn on_usage(&mut self, work: Vec<Work>, own: Duration, leaves_rest: bool) {
         let decisions = self.teams.scheduler.read(Reading { work, own, leaves_rest }, self.now);
         self.apply(decisions);
     }
 
     /// A fragment of this many bytes is passed on for a task of this host.
-    pub(super) fn note_carried(&mut self, tid: Tid, bytes: usize) {
+    pub(crate) fn note_carried(&mut self, tid: Tid, bytes: usize) {
         let team = self.turn_taking_team(tid);
         self.teams.scheduler.carried(team, bytes);
     }
@@ -178,7 +90,7 @@ impl Core {
     }
 
     /// A task says to which team it belongs.
-    pub(super) fn on_team(&mut self, tid: Tid, name: &str) -> Result<(), PvmError> {
+    pub(crate) fn on_team(&mut self, tid: Tid, name: &str) -> Result<(), PvmError> {
         if !is_name(name) {
             return Err(PvmError::BadParam);
         }
@@ -208,14 +120,14 @@ impl Core {
     }
 
     /// A task sleeps until something comes, or no more.
-    pub(super) fn on_sleep(&mut self, tid: Tid, sleeps: bool) {
+    pub(crate) fn on_sleep(&mut self, tid: Tid, sleeps: bool) {
         let Some(task) = self.tasks.get(tid).filter(|task| takes_turns(task)) else { return };
         let decisions = self.teams.scheduler.slept(task.team, task.pid, sleeps, self.now);
         self.apply(decisions);
     }
 
     /// Whether turns are taken here, or where messages of this host's tasks may go.
-    pub(super) fn are_turns_taken(&self) -> bool {
+    pub(crate) fn are_turns_taken(&self) -> bool {
         self.teams.scheduler.is_shared() || self.hosts.links.values().any(|link| link.takes_turns)
     }
 
@@ -229,14 +141,14 @@ impl Core {
     }
 
     /// They begin or end elsewhere.
-    pub(super) fn on_turns(&mut self, host: HostIndex, taken: bool) {
+    pub(crate) fn on_turns(&mut self, host: HostIndex, taken: bool) {
         let Some(link) = self.hosts.links.get_mut(&host) else { return };
         link.takes_turns = taken;
         self.tell_tasks();
     }
 
     /// Tasks with direct routes have to know: their messages do not pass by here.
-    pub(super) fn tell_tasks(&mut self) {
+    pub(crate) fn tell_tasks(&mut self) {
         let told = (self.are_turns_taken(), self.teams.scheduler.wants_sleeps());
         if std::mem::replace(&mut self.teams.told_tasks, told) == told {
             return;
@@ -249,7 +161,7 @@ impl Core {
     }
 
     /// Whether turns are taken anywhere, which team's are the task's own, and whether it is to say when it sleeps.
-    pub(super) fn tell_turns_to(&mut self, tid: Tid) {
+    pub(crate) fn tell_turns_to(&mut self, tid: Tid) {
         let team = self.turn_taking_team(tid).map(TeamId::number);
         let tells = team.is_some() && self.teams.scheduler.wants_sleeps();
         let body = BodyWriter::new()
@@ -261,7 +173,7 @@ impl Core {
     }
 
     /// A message of a task goes to another host: its epoch goes first, if that is not known there.
-    pub(super) fn tell_epoch(&mut self, src: Tid, host: HostIndex) {
+    pub(crate) fn tell_epoch(&mut self, src: Tid, host: HostIndex) {
         if !src.is_task() {
             return;
         }
@@ -276,14 +188,14 @@ impl Core {
     }
 
     /// The next messages from this host have that epoch.
-    pub(super) fn on_epoch(&mut self, host: HostIndex, epoch: Option<(u64, u32)>) {
+    pub(crate) fn on_epoch(&mut self, host: HostIndex, epoch: Option<(u64, u32)>) {
         if let Some(link) = self.hosts.links.get_mut(&host) {
             link.epoch = epoch.map(|(count, origin)| Epoch { count, origin });
         }
     }
 
     /// A message for a task has come from another host, or is about to come on a direct route.
-    pub(super) fn on_hint(&mut self, from: HostIndex, dst: Tid) {
+    pub(crate) fn on_hint(&mut self, from: HostIndex, dst: Tid) {
         if self.teams.scheduler.is_shared()
             && let Some(task) = self.tasks.get_mut(dst)
         {
@@ -296,14 +208,14 @@ impl Core {
     }
 
     /// A message of another host with this epoch is for that task.
-    pub(super) fn arrived(&mut self, dst: Tid, epoch: Epoch) {
+    pub(crate) fn arrived(&mut self, dst: Tid, epoch: Epoch) {
         let team = self.turn_taking_team(dst);
         let decisions = self.teams.scheduler.arrived(team, epoch, self.now);
         self.apply(decisions);
     }
 
     /// A task has sent to another host.
-    pub(super) fn note_sent(&mut self, src: Tid, dst: Option<Tid>) {
+    pub(crate) fn note_sent(&mut self, src: Tid, dst: Option<Tid>) {
         if self.teams.scheduler.is_shared()
             && let Some(task) = self.tasks.get_mut(src)
         {
@@ -312,7 +224,7 @@ impl Core {
     }
 
     /// A task waits, and has sent to these by direct routes: reports that to their hosts, as if the messages had passed by here.
-    pub(super) fn on_waiting(&mut self, tid: Tid, receivers: Vec<Tid>) {
+    pub(crate) fn on_waiting(&mut self, tid: Tid, receivers: Vec<Tid>) {
         let mut hosts: BTreeMap<HostIndex, Vec<Tid>> = BTreeMap::new();
         for other in receivers.into_iter().take(BATCH_MAX) {
             let host = other.host().filter(|&host| host != self.config.index && other.is_task());
@@ -328,7 +240,7 @@ impl Core {
     }
 
     /// Who takes turns, and whose turn it is; for people.
-    pub(super) fn write_turns(&self, out: &mut String) -> fmt::Result {
+    pub(crate) fn write_turns(&self, out: &mut String) -> fmt::Result {
         let teams = &self.teams;
         for (team, pids, runs) in teams.scheduler.teams() {
             let name = teams.name(team).unwrap_or("-");
@@ -342,8 +254,4 @@ impl Core {
         }
         Ok(())
     }
-}
-
-pub(super) fn takes_turns(task: &Task) -> bool {
-    task.origin == Origin::Child && !task.manager && task.pid > 1 && task.ended.is_none()
 }

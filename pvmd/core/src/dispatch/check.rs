@@ -1,9 +1,9 @@
 //! What must hold of a daemon's state between any two events; simulators check it after each.
 
-use super::Core;
-use super::tasks::{ConnState, Origin, Task};
-use super::teams::{TeamId, takes_turns};
-use super::timers::Timer;
+use crate::Core;
+use crate::tasks::{ConnState, Origin, Task};
+use crate::teams::{TeamId, takes_turns};
+use crate::timers::Timer;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Core {
@@ -24,14 +24,15 @@ impl Core {
         let claims = [
             (tid.host() == Some(self.config.index), "is another host's"),
             (
-                task.conn
-                    .is_none_or(|conn| self.conns.get(&conn).is_some_and(|conn| conn.tid() == Some(tid))),
+                task.conn.is_none_or(|conn| {
+                    self.tasks.conns.get(&conn).is_some_and(|conn| conn.tid() == Some(tid))
+                }),
                 "has a connection that is not its own",
             ),
             (task.conn.is_none() || task.enrolled, "is connected without having enrolled"),
             (task.backlog.is_empty() || !task.enrolled, "has enrolled, and fragments wait for that"),
             (
-                task.exec.is_none_or(|(exec, _)| self.execs.contains_key(&exec)),
+                task.exec.is_none_or(|(exec, _)| self.node.execs.contains_key(&exec)),
                 "is started for an operation that is over",
             ),
             (
@@ -43,7 +44,7 @@ impl Core {
     }
 
     fn check_conns(&self) -> Result<(), String> {
-        for (&id, conn) in &self.conns {
+        for (&id, conn) in &self.tasks.conns {
             let is_known = match conn.state {
                 ConnState::Enrolled(tid) => self.tasks.get(tid).is_some_and(|task| task.conn == Some(id)),
                 ConnState::Newborn(tid) => self.tasks.get(tid).is_some_and(|task| task.channel == Some(id)),
@@ -59,7 +60,7 @@ impl Core {
     /// Requests wait only for daemons that can answer, or whose loss the master has still to announce.
     fn check_requests(&self) -> Result<(), String> {
         let is_reached = |host| self.hosts.links.contains_key(&host) || self.hosts.contains(host);
-        let lost = self.pending.values().find(|(host, _)| !is_reached(*host));
+        let lost = self.pending.requests.values().find(|(host, _)| !is_reached(*host));
         lost.map_or(Ok(()), |lost| Err(format!("an answer is awaited from a host that is out: {lost:?}")))
     }
 

@@ -1,10 +1,11 @@
 //! What this host says about teams that take turns.
 
-use super::Core;
-use super::addresses::{PeerTo, ReplyTo, Waiter};
-use super::event::Action;
-use super::flow::Source;
-use super::tasks::{Spin, Task};
+use crate::Core;
+use crate::addresses::{PeerTo, ReplyTo, Waiter};
+use crate::event::Action;
+use crate::flow::Source;
+use crate::tasks::{Spin, Task};
+use crate::teams::{micros, nanos};
 use pvm_sched::coscheduling::TwoPhase;
 use pvm_wire::calls::turns as calls;
 use pvm_wire::codes::{CONTEXT_TC, Tcx};
@@ -17,7 +18,7 @@ use std::time::Duration;
 
 impl Core {
     /// A task says for how long it spins.
-    pub(super) fn on_spin(&mut self, tid: Tid, spin: &calls::Spin) {
+    pub(crate) fn on_spin(&mut self, tid: Tid, spin: &calls::Spin) {
         let nanos = spin.nanos.max(0).unsigned_abs();
         if let Some(task) = self.tasks.get_mut(tid) {
             task.spin = Spin { told: Some(Duration::from_nanos(nanos.into())), is_asked: false };
@@ -39,7 +40,7 @@ impl Core {
     }
 
     /// A task wants to know of turns on a host.
-    pub(super) fn ask_of_turns(&mut self, to: ReplyTo, host: Tid, what: PeerRequest) {
+    pub(crate) fn ask_of_turns(&mut self, to: ReplyTo, host: Tid, what: PeerRequest) {
         match host.host().filter(|&index| self.hosts.contains(index)) {
             None => self.reply_error(to, PvmError::NoHost),
             Some(index) => self.ask(index, what, Waiter::Turns(to)),
@@ -47,14 +48,14 @@ impl Core {
     }
 
     /// A daemon wants to know: only the driver can look at processes.
-    pub(super) fn on_turns_wanted(&mut self, to: PeerTo) {
+    pub(crate) fn on_turns_wanted(&mut self, to: PeerTo) {
         self.ask_spins();
         let pids = self.tasks.iter().filter(|task| is_shown(task)).map(|task| task.pid).collect();
         self.out.act(Action::ReadTimes { host: to.host, id: to.id, pids });
     }
 
     /// It has looked, and nothing has happened meanwhile.
-    pub(super) fn on_times(
+    pub(crate) fn on_times(
         &mut self,
         to: PeerTo,
         means: &str,
@@ -103,12 +104,4 @@ impl Core {
 
 fn is_shown(task: &Task) -> bool {
     !task.manager && task.pid > 1
-}
-
-pub(super) fn micros(time: Duration) -> u64 {
-    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
-}
-
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

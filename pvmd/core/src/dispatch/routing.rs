@@ -1,10 +1,10 @@
 //! The way of a fragment: from a task, a child's output or another daemon to whoever it is for.
 
-use super::Core;
-use super::addresses::ReplyTo;
-use super::effect::Mark;
-use super::event::{Action, Attachment, ConnId};
-use super::flow::{FlowChange, Source};
+use crate::Core;
+use crate::addresses::ReplyTo;
+use crate::effect::Mark;
+use crate::event::{Action, Attachment, ConnId};
+use crate::flow::{FlowChange, Source};
 use bytes::Bytes;
 use pvm_wire::calls::{Call, CallError};
 use pvm_wire::daemon::DaemonMsg;
@@ -18,8 +18,8 @@ use tracing::{debug, warn};
 
 impl Core {
     /// A fragment from a local connection.
-    pub(super) fn on_fragment(&mut self, conn: ConnId, header: FragmentHeader, data: Bytes) {
-        let Some(state) = self.conns.get(&conn) else { return };
+    pub(crate) fn on_fragment(&mut self, conn: ConnId, header: FragmentHeader, data: Bytes) {
+        let Some(state) = self.tasks.conns.get(&conn) else { return };
         let tid = state.tid();
         let header = FragmentHeader { src: tid.unwrap_or(Tid::ANY), ..header };
         if header.dst.is_daemon() && header.dst.host().is_none_or(|host| host == self.config.index) {
@@ -41,7 +41,7 @@ impl Core {
     }
 
     /// A fragment from another daemon. Senders must live on the host it comes from.
-    pub(super) fn on_peer_data(&mut self, from: HostIndex, src: Tid, dsts: &[Tid], flags: u8, data: &Bytes) {
+    pub(crate) fn on_peer_data(&mut self, from: HostIndex, src: Tid, dsts: &[Tid], flags: u8, data: &Bytes) {
         if src.host() != Some(from) {
             warn!(host = %from, %src, "fragment with a foreign sender: dropped");
             return;
@@ -59,7 +59,7 @@ impl Core {
     }
 
     /// Sends a piece of a message on its way to one receiver.
-    pub(super) fn forward(&mut self, source: Source, src: Tid, dst: Tid, flags: u8, data: Bytes) {
+    pub(crate) fn forward(&mut self, source: Source, src: Tid, dst: Tid, flags: u8, data: Bytes) {
         match dst.host() {
             Some(host) if host == self.config.index => self.deliver(source, src, dst, flags, data),
             Some(host) if dst.is_task() || dst.is_daemon() => {
@@ -71,7 +71,7 @@ impl Core {
 
     /// Sends a piece of a multicast: one copy per host.
     fn multicast(&mut self, conn: ConnId, src: Tid, flags: u8, data: &Bytes) {
-        let Some(state) = self.conns.get_mut(&conn) else { return };
+        let Some(state) = self.tasks.conns.get_mut(&conn) else { return };
         let receivers =
             if flags & EOM == 0 { state.multicast.clone() } else { std::mem::take(&mut state.multicast) };
         self.forward_to_all(Source::Conn(conn), src, &receivers, flags, data);
@@ -96,7 +96,7 @@ impl Core {
     }
 
     /// Sends data over a link, and stops the source if the link or a receiver behind it is full.
-    pub(super) fn send_data(&mut self, source: Source, host: HostIndex, message: DaemonMsg) {
+    pub(crate) fn send_data(&mut self, source: Source, host: HostIndex, message: DaemonMsg) {
         let DaemonMsg::Data { src, dsts, data, flags } = &message else { return };
         let flags = *flags;
         self.tell_epoch(*src, host);
@@ -107,7 +107,7 @@ impl Core {
         };
         link.queued += data.len();
         if link.queued > self.config.limits.queue_high {
-            self.flow.fill(host.daemon());
+            self.tasks.flow.fill(host.daemon());
         }
         let receivers: Vec<Tid> = dsts.iter().copied().chain([host.daemon()]).collect();
         self.out.act(Action::SendPeer { host, message });
@@ -121,16 +121,16 @@ impl Core {
     fn hold_back(&mut self, source: Source, receiver: Tid, flags: u8) {
         if let Source::Conn(conn) = source
             && flags & EOM == 0
-            && self.conns.get(&conn).is_some_and(|conn| !conn.extended)
+            && self.tasks.conns.get(&conn).is_some_and(|conn| !conn.extended)
         {
             return;
         }
-        let change = self.flow.sent(source, receiver);
+        let change = self.tasks.flow.sent(source, receiver);
         self.apply_flow(change);
     }
 
     /// Sends a message of the keeper of groups: one copy per host.
-    pub(super) fn send_as_keeper(
+    pub(crate) fn send_as_keeper(
         &mut self,
         source: Source,
         to: &[Tid],
@@ -147,7 +147,7 @@ impl Core {
     }
 
     /// Hands a piece to a local task, or keeps it until the task has enrolled.
-    pub(super) fn deliver(&mut self, source: Source, src: Tid, dst: Tid, flags: u8, data: Bytes) {
+    pub(crate) fn deliver(&mut self, source: Source, src: Tid, dst: Tid, flags: u8, data: Bytes) {
         if dst == group::keeper() && self.is_master() {
             return self.master(|master, _, out| master.groups.on_fragment(source, src, flags, data, out));
         }
@@ -164,48 +164,48 @@ impl Core {
             None => task.backlog.push_back((header, data)),
         }
         if full {
-            self.flow.fill(dst);
+            self.tasks.flow.fill(dst);
             self.hold_back(source, dst, flags);
         }
     }
 
     /// A task has taken bytes.
-    pub(super) fn on_task_drained(&mut self, conn: ConnId, bytes: usize) {
-        let Some(tid) = self.conns.get(&conn).and_then(super::tasks::Conn::tid) else { return };
+    pub(crate) fn on_task_drained(&mut self, conn: ConnId, bytes: usize) {
+        let Some(tid) = self.tasks.conns.get(&conn).and_then(crate::tasks::Conn::tid) else { return };
         let Some(task) = self.tasks.get_mut(tid) else { return };
         task.queued = task.queued.saturating_sub(bytes);
-        if task.queued < self.config.limits.queue_low() && self.flow.is_full(tid) {
+        if task.queued < self.config.limits.queue_low() && self.tasks.flow.is_full(tid) {
             self.clear_flow(tid);
         }
     }
 
     /// A link has taken bytes.
-    pub(super) fn on_peer_drained(&mut self, host: HostIndex, bytes: usize) {
+    pub(crate) fn on_peer_drained(&mut self, host: HostIndex, bytes: usize) {
         let Some(link) = self.hosts.links.get_mut(&host) else { return };
         link.queued = link.queued.saturating_sub(bytes);
-        if link.queued < self.config.limits.queue_low() && self.flow.is_full(host.daemon()) {
+        if link.queued < self.config.limits.queue_low() && self.tasks.flow.is_full(host.daemon()) {
             self.clear_flow(host.daemon());
         }
     }
 
     /// Another daemon tells that one of its tasks is full, or no longer.
-    pub(super) fn on_congestion(&mut self, from: HostIndex, tid: Tid, full: bool) {
+    pub(crate) fn on_congestion(&mut self, from: HostIndex, tid: Tid, full: bool) {
         if tid.host() != Some(from) {
             warn!(host = %from, %tid, "congestion of a foreign task: ignored");
         } else if full {
-            self.flow.fill(tid);
+            self.tasks.flow.fill(tid);
         } else {
             self.clear_flow(tid);
         }
     }
 
-    pub(super) fn clear_flow(&mut self, receiver: Tid) {
-        for change in self.flow.clear(receiver) {
+    pub(crate) fn clear_flow(&mut self, receiver: Tid) {
+        for change in self.tasks.flow.clear(receiver) {
             self.apply_flow(Some(change));
         }
     }
 
-    pub(super) fn apply_flow(&mut self, change: Option<FlowChange>) {
+    pub(crate) fn apply_flow(&mut self, change: Option<FlowChange>) {
         let action = match change {
             None | Some(FlowChange::Stop(Source::Daemon, _) | FlowChange::Resume(Source::Daemon, _)) => {
                 return;
@@ -226,7 +226,7 @@ impl Core {
 
     /// A fragment addressed to this daemon by a local connection.
     fn on_request_fragment(&mut self, conn: ConnId, header: &FragmentHeader, data: Bytes) {
-        let Some(state) = self.conns.get_mut(&conn) else { return };
+        let Some(state) = self.tasks.conns.get_mut(&conn) else { return };
         match state.requests.push(header, data) {
             Ok(Assembled::Partial) => {}
             Ok(Assembled::Stray) => debug!(?conn, "continuation of nothing: dropped"),
@@ -248,12 +248,12 @@ impl Core {
     }
 
     /// Sends a message of this daemon to a task anywhere.
-    pub(super) fn send_message(&mut self, source: Source, dst: Tid, context: i32, tag: i32, body: Vec<u8>) {
+    pub(crate) fn send_message(&mut self, source: Source, dst: Tid, context: i32, tag: i32, body: Vec<u8>) {
         self.send_marked(source, dst, Mark { context, tag, wait_id: 0 }, body);
     }
 
     /// As [`Self::send_message`], marked with context, tag and wait id.
-    pub(super) fn send_marked(
+    pub(crate) fn send_marked(
         &mut self,
         source: Source,
         dst: Tid,
@@ -271,8 +271,8 @@ impl Core {
     }
 
     /// Answers a request, if the one who asked is still there.
-    pub(super) fn reply(&mut self, to: ReplyTo, body: Vec<u8>) {
-        let Some(conn) = self.conns.get(&to.conn) else { return };
+    pub(crate) fn reply(&mut self, to: ReplyTo, body: Vec<u8>) {
+        let Some(conn) = self.tasks.conns.get(&to.conn) else { return };
         let dst = conn.tid().unwrap_or(Tid::NONE);
         let header = MessageHeader {
             encoding: XDR_WORD,
@@ -293,17 +293,17 @@ impl Core {
     }
 
     /// Answers a request.
-    pub(super) fn reply_to<C: Call>(&mut self, to: ReplyTo, reply: &C::Reply) {
+    pub(crate) fn reply_to<C: Call>(&mut self, to: ReplyTo, reply: &C::Reply) {
         self.reply(to, C::encode_reply(reply));
     }
 
     /// Answers a request with an error.
-    pub(super) fn reply_error(&mut self, to: ReplyTo, error: impl Into<CallError>) {
+    pub(crate) fn reply_error(&mut self, to: ReplyTo, error: impl Into<CallError>) {
         self.reply(to, error.into().encode());
     }
 
     /// Answers a request with an error, or with the word that it has been carried out.
-    pub(super) fn reply_done<C: Call<Reply = ()>>(&mut self, to: ReplyTo, result: Result<(), PvmError>) {
+    pub(crate) fn reply_done<C: Call<Reply = ()>>(&mut self, to: ReplyTo, result: Result<(), PvmError>) {
         match result {
             Ok(()) => self.reply_to::<C>(to, &()),
             Err(error) => self.reply_error(to, error),

@@ -1,0 +1,56 @@
+//! What the core shows of itself in numbers.
+
+use crate::Core;
+use crate::census::Census;
+use crate::master::Master;
+use pvm_wire::HostIndex;
+
+impl Core {
+    /// What the daemon holds.
+    pub fn census(&self) -> Census {
+        let services = &self.services;
+        let posts = [services.scheduler, services.tasker];
+        let master = self.master.as_ref().map(Master::counts).unwrap_or_default();
+        Census {
+            tasks: self.running(),
+            managers: self.home.managers.counts(),
+            conns: self.tasks.conns.len(),
+            outputs: self.tasks.outputs.len(),
+            backlog: self.tasks.iter().map(|task| task.backlog.len()).sum(),
+            hosts: self.hosts.iter().count(),
+            links: self.hosts.links.len(),
+            partial: self.hosts.links.values().map(|link| link.requests.len()).sum::<usize>()
+                + master.partial,
+            spawns: self.home.spawns.len(),
+            waiting_batches: self.home.managers.waiting(),
+            open_batches: self.node.batches.len(),
+            pending: self.pending.len() + self.node.execs.len(),
+            notifies: self.notifies.counts(),
+            observers: self.observers.counts(),
+            contexts: self.tasks.contexts.len(),
+            flow: self.tasks.flow.counts(),
+            timers: self.out.timers.len(),
+            services: posts.iter().flatten().count()
+                + usize::from(self.tracers.is_registered())
+                + master.hosters,
+            mailbox: master.mailbox,
+            groups: master.groups,
+            adding: master.adding,
+        }
+    }
+
+    /// Its place in the machine.
+    pub fn index(&self) -> HostIndex {
+        self.config.index
+    }
+
+    /// The members of the machine it knows.
+    pub fn members(&self) -> Vec<HostIndex> {
+        self.hosts.iter().map(|entry| entry.index).collect()
+    }
+
+    /// The hosts to which it has a link.
+    pub fn linked(&self) -> Vec<HostIndex> {
+        self.hosts.linked()
+    }
+}

@@ -1,0 +1,191 @@
+//! Requests between daemons: what others ask of this one, and what their answers are for.
+
+use crate::Core;
+use crate::addresses::{PeerTo, QueryId, ReplyTo, Waiter};
+use crate::answers::encode_added;
+use crate::event::ConnId;
+use crate::pending::Query;
+use crate::spawn::ExecTo;
+use pvm_wire::calls::hosts::{Clock, DeleteHosts, HostClock, HostStatus};
+use pvm_wire::calls::spawn::CancelBatch;
+use pvm_wire::calls::tasks::{ListTasks, TaskList, TaskRecord, TaskStatus};
+use pvm_wire::calls::turns::{History, Turns};
+use pvm_wire::codes::{EXTENSION_VERSION, Sm, task_flags};
+use pvm_wire::daemon::{DaemonMsg, PeerReply, PeerRequest, RequestId};
+use pvm_wire::{HostIndex, PvmError, Tid};
+use tracing::warn;
+
+impl Core {
+    /// Asks another daemon (or this one) for something. A host that is not there answers at once, by its absence.
+    pub(crate) fn ask(&mut self, host: HostIndex, what: PeerRequest, waiter: Waiter) {
+        if !self.hosts.is_reachable(host) {
+            return self.on_no_reply(host, waiter);
+        }
+        let id = self.pending.ask(host, waiter);
+        self.tell(host, DaemonMsg::Request { id, what });
+    }
+
+    /// Answers another daemon (or this one).
+    pub(crate) fn answer(&mut self, to: PeerTo, what: PeerReply) {
+        self.tell(to.host, DaemonMsg::Reply { id: to.id, what });
+    }
+
+    pub(crate) fn on_peer_request(&mut self, to: PeerTo, what: PeerRequest) {
+        match what {
+            PeerRequest::Exec { batch, count, first, parent, spawn } => {
+                self.on_exec(ExecTo::Peer(to), batch, count, first, parent, spawn);
+            }
+            PeerRequest::Tasks { only } => {
+                let listed = self.tasks.iter().filter(|task| !task.manager);
+                let tasks = listed.filter(|task| only.is_none_or(|tid| tid == task.tid));
+                let tasks = tasks.map(|task| task.record(self.config.index)).collect();
+                self.answer(to, PeerReply::Tasks { tasks });
+            }
+            PeerRequest::TaskStatus { tid } => {
+                let alive = self.is_here(tid);
+                self.answer(to, PeerReply::TaskStatus { alive });
+            }
+            PeerRequest::AddHosts { hosts } => {
+                self.master(|master, view, out| master.on_add_hosts(to, &hosts, view, out));
+            }
+            PeerRequest::DeleteHosts { names, from } => self.on_delete_hosts(to, &names, from),
+            PeerRequest::Batches => {
+                let batches = self.batch_records();
+                self.answer(to, PeerReply::Batches { batches });
+            }
+            PeerRequest::CancelBatch { id } => self.on_peer_cancels_batch(to, id),
+            PeerRequest::Turns => self.on_turns_wanted(to),
+            PeerRequest::History { since } => {
+                let history = self.turns_since(since);
+                self.answer(to, PeerReply::History { history });
+            }
+            PeerRequest::Ping => self.answer(to, PeerReply::Pong),
+            PeerRequest::Clock => {
+                let microseconds = (self.config.epoch + self.now).as_micros() as u64;
+                self.answer(to, PeerReply::Clock { microseconds });
+            }
+            PeerRequest::Mailbox { from, body } => {
+                self.master(|master, _, out| master.on_mailbox(to, from, &body.0, out));
+            }
+        }
+    }
+
+    pub(crate) fn on_peer_reply(&mut self, from: HostIndex, id: RequestId, what: PeerReply) {
+        if let Some(waiter) = self.pending.take(from, id) {
+            self.on_answer(from, waiter, what);
+        }
+    }
+
+    fn on_answer(&mut self, from: HostIndex, waiter: Waiter, what: PeerReply) {
+        match (waiter, what) {
+            (Waiter::Turns(to), PeerReply::Turns { report }) => self.reply_to::<Turns>(to, &report),
+            (Waiter::Turns(to), PeerReply::History { history }) => self.reply_to::<History>(to, &history),
+            (Waiter::Mstat(to), PeerReply::Pong) => self.reply_to::<HostStatus>(to, &()),
+            (Waiter::GroupNotice(id), PeerReply::Pong) => {
+                self.master(|master, _, out| master.groups.on_notice_heard(id, out));
+            }
+            (Waiter::LostLink(other), PeerReply::Pong) => self.on_both_live(other, from),
+            (Waiter::Pstat(to), PeerReply::TaskStatus { alive }) => {
+                self.reply_done::<TaskStatus>(to, if alive { Ok(()) } else { Err(PvmError::NoTask) });
+            }
+            (Waiter::HostSync(to), PeerReply::Clock { microseconds }) => {
+                let (seconds, micros) = (microseconds / 1_000_000, microseconds % 1_000_000);
+                let clock = Clock { seconds: seconds as i32, micros: micros as i32 };
+                self.reply_to::<HostClock>(to, &clock);
+            }
+            (Waiter::AddHosts(to), PeerReply::Added { results }) => {
+                self.reply(to, encode_added(results));
+            }
+            (Waiter::ServiceAdd(to), PeerReply::Added { results }) => {
+                self.answer_service(to, Sm::AddAck, encode_added(results));
+            }
+            (Waiter::DeleteHosts(to), PeerReply::Deleted { results }) => {
+                self.reply_to::<DeleteHosts>(to, &results);
+            }
+            (Waiter::Mailbox(to), PeerReply::Mailbox { body }) => self.reply(to, body.0.to_vec()),
+            (Waiter::Tasks { query, hidden }, PeerReply::Tasks { tasks }) => {
+                self.on_tasks_part(from, query, hidden, tasks);
+            }
+            (Waiter::Batches(query), PeerReply::Batches { batches }) => {
+                self.on_batches_part(from, query, batches);
+            }
+            (Waiter::CancelBatch(to), PeerReply::BatchCancelled { code }) => {
+                self.reply_done::<CancelBatch>(to, pvm_wire::error::check(code).map(drop));
+            }
+            (Waiter::Exec { spawn, first, count }, PeerReply::Started { results, refusals }) => {
+                self.on_started(from, spawn, first, count, &results, refusals);
+            }
+            (waiter, _) => {
+                warn!(host = %from, ?waiter, "answer of the wrong kind");
+                self.on_no_reply(from, waiter);
+            }
+        }
+    }
+
+    /// The host that was asked is gone.
+    pub(crate) fn on_no_reply(&mut self, host: HostIndex, waiter: Waiter) {
+        match waiter {
+            Waiter::Mstat(to)
+            | Waiter::Turns(to)
+            | Waiter::Pstat(to)
+            | Waiter::HostSync(to)
+            | Waiter::AddHosts(to)
+            | Waiter::DeleteHosts(to)
+            | Waiter::CancelBatch(to)
+            | Waiter::Mailbox(to) => self.reply_error(to, PvmError::HostFail),
+            Waiter::ServiceAdd(to) => {
+                self.answer_service(to, Sm::AddAck, PvmError::HostFail.code().to_be_bytes().to_vec());
+            }
+            Waiter::GroupNotice(id) => self.master(|master, _, out| master.groups.on_notice_heard(id, out)),
+            Waiter::LostLink(_) => {}
+            Waiter::Tasks { query, hidden } => self.on_tasks_part(host, query, hidden, Vec::new()),
+            Waiter::Batches(query) => self.on_batches_part(host, query, Vec::new()),
+            Waiter::Exec { spawn, first, count } => self.on_exec_lost(host, spawn, first, count),
+        }
+    }
+
+    /// Everything that was asked of a host which is gone.
+    pub(crate) fn fail_pending(&mut self, host: HostIndex) {
+        for waiter in self.pending.take_all(host) {
+            self.on_no_reply(host, waiter);
+        }
+    }
+
+    /// TM_TASK: 0 asks for all hosts, a host's tid for one, a task's tid for itself. Our library can ask for flags that
+    /// the original does not have.
+    pub(crate) fn on_task_list(&mut self, to: ReplyTo, request: &ListTasks) {
+        let knows = request.version == Some(EXTENSION_VERSION);
+        self.list_tasks(to, request.which, if knows { 0 } else { task_flags::EXTENDED });
+    }
+
+    fn list_tasks(&mut self, to: ReplyTo, which: Tid, hidden: i32) {
+        let hosts: Vec<HostIndex> = match which.host() {
+            None if which == Tid::NONE => self.hosts.iter().map(|entry| entry.index).collect(),
+            Some(host) if self.hosts.contains(host) => vec![host],
+            _ => return self.reply_error(to, PvmError::NoHost),
+        };
+        let only = which.is_task().then_some(which);
+        let query = self.pending.list_tasks(to, &hosts);
+        for host in hosts {
+            self.ask(host, PeerRequest::Tasks { only }, Waiter::Tasks { query, hidden });
+        }
+    }
+
+    fn on_tasks_part(&mut self, from: HostIndex, query: QueryId, hidden: i32, mut tasks: Vec<TaskRecord>) {
+        for task in &mut tasks {
+            task.flags &= !hidden;
+        }
+        if let Some(Query { to, mut found, .. }) = self.pending.add_tasks(query, from, tasks) {
+            found.sort_by_key(|task| task.tid);
+            self.reply_to::<ListTasks>(to, &TaskList { tasks: found });
+        }
+    }
+
+    /// A connection whose task may have waited for something is gone.
+    pub(crate) fn forget_waiters(&mut self, conn: ConnId) {
+        self.master(|master, _, _| master.forget_conn(conn));
+        for (host, id) in self.pending.withdraw(conn) {
+            self.tell(host, DaemonMsg::Withdraw { id });
+        }
+    }
+}
