@@ -1,7 +1,7 @@
 //! `pvm sim epochs`: local, implicit, demand-based and gang scheduling over the grain of the jobs.
 //!
 //! Every node has a process of every job. A job's processes compute for about a grain, exchange messages with their two
-//! neighbours on a ring, and go on when both have answered.
+//! neighbours on a ring, or with the one that there is on two nodes, and go on when all have answered.
 //!
 //! Demand-based scheduling is the daemon's: each node runs its [`pvm_sched::coscheduling::Coscheduler`], which holds processes by
 //! priorities. What the kernel does with the others is a model (`processor.rs`).
@@ -35,12 +35,21 @@ pub struct Settings {
     /// A message's way, ms
     #[arg(long, default_value_t = 0.05, value_parser = settings::not_negative)]
     pub latency: f64,
+    /// Processor time of a node's daemon for each message that leaves or comes, ms
+    #[arg(long, default_value_t = 0.0, value_parser = settings::not_negative)]
+    pub daemon: f64,
+    /// How long a daemon waits for the processor of a process that never blocks while no turns are taken, ms
+    #[arg(long, default_value_t = 0.0, value_parser = settings::not_negative)]
+    pub interrupt: f64,
     /// A context switch, ms
     #[arg(long, default_value_t = 0.05, value_parser = settings::not_negative)]
     pub switch: f64,
     /// A time slice, ms
     #[arg(long, default_value_t = 100.0, value_parser = settings::positive)]
     pub slice: f64,
+    /// A turn of the daemons' coscheduler, ms; as long as a time slice if nothing is said
+    #[arg(long, value_parser = settings::positive)]
+    pub turn: Option<f64>,
     /// Context switches that a waiting process spins for before it blocks
     #[arg(long, default_value_t = TwoPhase::FACTOR)]
     pub spin: u32,
@@ -183,8 +192,11 @@ mod tests {
             grain: vec![1.0],
             variation: 0.1,
             latency: 0.05,
+            daemon: 0.0,
+            interrupt: 0.0,
             switch: 0.05,
             slice: 20.0,
+            turn: None,
             spin: 5,
             time: 0.4,
             idle: 0.0,
@@ -225,6 +237,29 @@ mod tests {
             assert!(more > 1.1 && more < 3.0, "{policy:?}: {more}");
             assert_eq!(visited, with(0.5));
         }
+    }
+
+    #[test]
+    fn daemons_take_the_processor_for_messages() {
+        let alone = |policy, daemon, interrupt| {
+            let settings = Settings { nodes: 2, jobs: 1, daemon, interrupt, variation: 0.0, ..settings() };
+            settings.time * 1000.0 * 2.0 / simulate(&settings, Case { policy, grain: 1.0 }, 5).steps as f64
+        };
+        // Work, a message that leaves and comes, its way, and a switch if the process has blocked.
+        let near = |step: f64, expected: f64| (step - expected).abs() < 0.02 * expected;
+        assert!(near(alone(Policy::Blocking, 0.0, 0.0), 1.0 + 0.05 + 0.05));
+        assert!(near(alone(Policy::Blocking, 0.2, 0.5), 1.0 + 0.05 + 0.05 + 2.0 * 0.2));
+        assert!(near(alone(Policy::Local, 0.2, 0.5), 1.0 + 0.05 + 2.0 * (0.2 + 0.5)), "it does not let them");
+    }
+
+    #[test]
+    fn daemons_do_not_wait_while_turns_are_taken() {
+        let of = |policy, interrupt| {
+            let settings = Settings { nodes: 2, daemon: 0.05, interrupt, ..settings() };
+            simulate(&settings, Case { policy, grain: 0.2 }, 5).steps as f64
+        };
+        assert!(of(Policy::Local, 0.3) < of(Policy::Local, 0.0) * 0.7);
+        assert!(of(Policy::DemandSpinning, 0.3) > of(Policy::DemandSpinning, 0.0) * 0.9);
     }
 
     #[test]

@@ -18,10 +18,25 @@ enum Event {
     Slice { node: usize },
     /// A timer of a node's coscheduler.
     Timer { node: usize, timer: Timer },
-    /// A message of a step, or without one the word that a task still waits for an answer.
-    Message { from: usize, node: usize, job: usize, step: Option<u64>, epoch: Option<Epoch> },
+    /// A node's daemon is to send a message, and has the processor.
+    Leaves(Message),
+    /// A message has come to a node.
+    Arrives(Message),
+    /// Its daemon has the processor.
+    Handled(Message),
+    /// Its daemon has handled it.
+    Message(Message),
     /// An owner comes, or goes.
     Owner { node: usize },
+}
+
+/// A message of a step, or without one the word that a task still waits for an answer.
+struct Message {
+    from: usize,
+    node: usize,
+    job: usize,
+    step: Option<u64>,
+    epoch: Option<Epoch>,
 }
 
 struct Simulation<'a> {
@@ -46,7 +61,8 @@ pub fn simulate(settings: &Settings, case: Case, seed: u64) -> Outcome {
     let jobs = settings.jobs as usize;
     let slice = Duration::from_micros(ms(settings.slice).max(1));
     let wait = TwoPhase::new(Duration::from_micros(ms(settings.switch)), settings.spin);
-    let turns = case.policy.is_demand().then_some(slice);
+    let turn = settings.turn.map_or(slice, |turn| Duration::from_micros(ms(turn).max(1)));
+    let turns = case.policy.is_demand().then_some(turn);
     let mut simulation = Simulation {
         settings,
         case,
@@ -82,7 +98,10 @@ impl Simulation<'_> {
                     self.carry_out(node, decisions);
                 }
                 Event::Owner { node } => self.owner(node),
-                Event::Message { from, node, job, step, epoch } => self.message(from, node, job, step, epoch),
+                Event::Leaves(message) => self.leaves(message),
+                Event::Arrives(message) => self.arrives(message),
+                Event::Handled(message) => self.handled(message),
+                Event::Message(message) => self.message(&message),
             }
         }
     }
@@ -121,6 +140,11 @@ impl Simulation<'_> {
 
     fn now(&self) -> Duration {
         Duration::from_micros(self.engine.now())
+    }
+
+    /// Of two nodes each has one neighbour.
+    fn neighbours(&self) -> usize {
+        2.min(self.processors.len() - 1)
     }
 
     fn jobs(&self) -> usize {
@@ -181,19 +205,37 @@ impl Simulation<'_> {
         let processor = &mut self.processors[node];
         processor.settle(now);
         let work = pids.iter().map(|&pid| processor.processes[pid as usize].work).collect();
-        Reading { work, own: Duration::ZERO, leaves_rest: true }
+        Reading { work, own: std::mem::take(&mut processor.daemon), leaves_rest: true }
     }
 
     /// The processor is to do this until then, or for ever.
     fn plan(&mut self, node: usize, doing: Doing, time: Option<Time>) {
-        self.plans += 1;
+        let now = self.engine.now();
         let processor = &mut self.processors[node];
         processor.doing = doing;
-        processor.since = self.engine.now();
+        processor.since = now;
+        processor.end = time.map(|time| now.max(processor.served).saturating_add(time));
+        self.planned(node);
+    }
+
+    /// What the processor does ends at another time than was planned.
+    fn planned(&mut self, node: usize) {
+        self.plans += 1;
+        let processor = &mut self.processors[node];
         processor.plan = self.plans;
-        if let Some(time) = time {
-            self.engine.after(time, Event::Done { node, plan: self.plans });
+        if let Some(end) = processor.end {
+            self.engine.at(end, Event::Done { node, plan: self.plans });
         }
+    }
+
+    /// The daemon of a node handles a message: when it will have.
+    fn serve(&mut self, node: usize) -> Time {
+        let (now, takes) = (self.engine.now(), ms(self.settings.daemon));
+        if takes > 0 {
+            self.processors[node].serve(now, takes);
+            self.planned(node);
+        }
+        now.max(self.processors[node].served)
     }
 
     /// A job, or none, is on the processor from now on.
@@ -282,7 +324,8 @@ impl Simulation<'_> {
         let process = &mut self.processors[node].processes[job];
         process.state = State::Spins;
         let step = process.step;
-        for neighbour in [(node + 1) % nodes, (node + nodes - 1) % nodes] {
+        for neighbour in [(node + 1) % nodes, (node + nodes - 1) % nodes].into_iter().take(self.neighbours())
+        {
             if self.schedulers[node].is_shared() {
                 self.processors[node].processes[job].awaits = Some(neighbour);
             }
@@ -293,15 +336,51 @@ impl Simulation<'_> {
     fn send(&mut self, from: usize, node: usize, job: usize, step: Option<u64>) {
         let scheduler = &self.schedulers[from];
         let epoch = scheduler.has_turn(Some(job)).then(|| scheduler.epoch());
-        let message = Event::Message { from, node, job, step, epoch };
-        self.engine.after(ms(self.settings.latency), message);
+        let message = Message { from, node, job, step, epoch };
+        match self.interrupt(from) {
+            0 => self.leaves(message),
+            late => self.engine.after(late, Event::Leaves(message)),
+        }
     }
 
-    /// If both neighbours have answered, the process has its next step to do.
+    fn leaves(&mut self, message: Message) {
+        let sent = self.serve(message.from);
+        self.engine.at(sent + ms(self.settings.latency), Event::Arrives(message));
+    }
+
+    fn arrives(&mut self, message: Message) {
+        match self.interrupt(message.node) {
+            0 => self.handled(message),
+            late => self.engine.after(late, Event::Handled(message)),
+        }
+    }
+
+    fn handled(&mut self, message: Message) {
+        let handled = self.serve(message.node);
+        if handled > self.engine.now() {
+            self.engine.at(handled, Event::Message(message));
+        } else {
+            self.message(&message);
+        }
+    }
+
+    /// How long the kernel leaves the processor to a process that never blocks when the daemon wants it. While teams take turns,
+    /// daemons see to it that they do not wait.
+    fn interrupt(&self, node: usize) -> Time {
+        let is_busy = matches!(self.processors[node].doing, Doing::Computing | Doing::Spinning);
+        if is_busy && self.case.policy.spins() && !self.schedulers[node].is_shared() {
+            ms(self.settings.interrupt)
+        } else {
+            0
+        }
+    }
+
+    /// If all neighbours have answered, the process has its next step to do.
     fn advance(&mut self, node: usize, job: usize) -> bool {
+        let neighbours = self.neighbours();
         let process = &mut self.processors[node].processes[job];
         let parity = (process.step % 2) as usize;
-        if matches!(process.state, State::Ready(_)) || process.got[parity] < 2 {
+        if matches!(process.state, State::Ready(_)) || usize::from(process.got[parity]) < neighbours {
             return false;
         }
         process.got[parity] = 0;
@@ -312,7 +391,8 @@ impl Simulation<'_> {
         true
     }
 
-    fn message(&mut self, from: usize, node: usize, job: usize, step: Option<u64>, epoch: Option<Epoch>) {
+    fn message(&mut self, message: &Message) {
+        let &Message { from, node, job, step, epoch } = message;
         self.hint(from, node, job, epoch);
         let Some(step) = step else { return };
         self.processors[node].settle(self.engine.now());

@@ -54,8 +54,13 @@ pub struct Processor {
     pub running: Option<usize>,
     pub doing: Doing,
     pub since: Time,
-    /// Number of the plan in force.
+    /// Number of the plan in force, and when it ends.
     pub plan: u64,
+    pub end: Option<Time>,
+    /// When the daemon, which has the processor before all processes, will have handled the messages that have come.
+    pub served: Time,
+    /// What that has taken.
+    pub daemon: Duration,
     /// Whether the owner has the processor.
     pub owned: bool,
 }
@@ -83,6 +88,9 @@ impl Processor {
             doing: Doing::Nothing,
             since: 0,
             plan: 0,
+            end: None,
+            served: 0,
+            daemon: Duration::ZERO,
             owned: false,
         }
     }
@@ -98,10 +106,13 @@ impl Processor {
 
     /// Accounts for what has happened until now.
     pub fn settle(&mut self, now: Time) {
-        let elapsed = now - std::mem::replace(&mut self.since, now);
-        let time = Duration::from_micros(elapsed);
+        let before = std::mem::replace(&mut self.since, now);
+        let time = Duration::from_micros(now - before);
+        // The daemon has had the rest.
+        let elapsed = now - before.max(self.served.min(now));
         for job in 0..self.jobs.len() {
             if self.running == Some(job) {
+                let time = Duration::from_micros(elapsed);
                 self.accounts.charge(job, time);
                 self.processes[job].work.time += time;
                 if let (Doing::Computing, State::Ready(left)) = (self.doing, &mut self.processes[job].state) {
@@ -111,6 +122,14 @@ impl Processor {
                 self.processes[job].work.waits += time;
             }
         }
+    }
+
+    /// The daemon handles a message; what is to be done next is put off.
+    pub fn serve(&mut self, now: Time, takes: Time) {
+        self.settle(now);
+        self.served = self.served.max(now) + takes;
+        self.daemon += Duration::from_micros(takes);
+        self.end = self.end.map(|end| end + takes);
     }
 
     /// The next to run after that one: those that are held run when nothing else wants to.

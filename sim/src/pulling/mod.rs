@@ -1,0 +1,96 @@
+//! One queued batch, and the hosts of unequal speed that pull its tasks: what `cargo bench -p benches -- live-pulling` runs on
+//! daemons, simulated.
+//!
+//! [`simulate`] has the state machines that run live (`pvm_sched::task_manager::Machine`, and a `pvm_sched::pulling::Node` per host)
+//! and a time for whatever takes time ([`Costs`]). [`replay`] has the order in which nodes ask from elsewhere, and no time.
+
+mod model;
+mod parties;
+mod replay;
+mod workload;
+
+pub use model::simulate;
+pub use replay::{Exchange, Impossible, replay};
+pub use workload::{Lengths, Workload};
+
+use crate::engine::Time;
+
+/// How long things take, as they are measured on a computer that is all the hosts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Costs {
+    /// A message between a task and its daemon, µs.
+    pub local: Time,
+    /// A message between the daemons of two hosts, µs.
+    pub between: Time,
+    /// The start of a process and its end, µs: of so many at a time as there are processors.
+    pub start: Time,
+    /// Processors of the computer.
+    pub processors: usize,
+}
+
+/// A node has been given tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Handout {
+    /// The node, from 0 on.
+    pub host: usize,
+    /// How many.
+    pub n: u64,
+}
+
+/// What a batch gives.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// From the call to the last answer of a task, s.
+    pub makespan: f64,
+    /// How often nodes have asked, those included that had no room.
+    pub asks: u64,
+    /// Messages to the manager and from it.
+    pub messages: u64,
+    /// Who was given how many, in order.
+    pub handouts: Vec<Handout>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const COSTS: Costs = Costs { local: 20, between: 100, start: 1500, processors: 2 };
+
+    fn workload(speeds: &[u32], tasks: u64) -> Workload {
+        let lengths = Lengths::Exponential;
+        Workload { speeds: speeds.to_vec(), slots: 2, tasks, lengths, mean: 100_000, seed: 5 }
+    }
+
+    #[test]
+    fn more_hosts_are_faster_as_far_as_they_are_fast() {
+        let of = |speeds: &[u32]| simulate(&workload(speeds, 200), &COSTS, 1).makespan;
+        let (one, two, four) = (of(&[1000]), of(&[1000, 1000]), of(&[1000, 1000, 2000, 4000]));
+        let work: f64 = (0..200).map(|number| workload(&[1000], 200).time(number, 0).as_secs_f64()).sum();
+        assert!((one / (work / 2.0) - 1.0).abs() < 0.1, "{one} {work}");
+        assert!((one / two - 2.0).abs() < 0.2 && (one / four - 8.0).abs() < 1.5, "{one} {two} {four}");
+    }
+
+    #[test]
+    fn starts_take_the_processors_of_the_one_computer() {
+        let busy = Costs { start: 50_000, ..COSTS };
+        let of = |costs: &Costs| simulate(&workload(&[4000; 8], 200), costs, 1).makespan;
+        // 200 starts of 50 ms on two processors.
+        assert!(of(&busy) > 5.0 && of(&busy) < 5.5 && of(&COSTS) < 0.6, "{} {}", of(&busy), of(&COSTS));
+    }
+
+    proptest! {
+        #[test]
+        fn every_task_is_handed_out_once(
+            speeds in proptest::collection::vec(1..9_u32, 1..9), slots in 1..4_u32, tasks in 1..99_u64, seed: u64,
+        ) {
+            let speeds = speeds.into_iter().map(|speed| speed * 1000).collect();
+            let workload = Workload { speeds, slots, tasks, ..workload(&[], 0) };
+            let outcome = simulate(&workload, &COSTS, seed);
+            prop_assert_eq!(outcome.handouts.iter().map(|handout| handout.n).sum::<u64>(), tasks);
+            prop_assert!(outcome.handouts.iter().all(|handout| handout.n <= slots.into()));
+            prop_assert!(outcome.asks >= outcome.handouts.len() as u64 && outcome.makespan > 0.0);
+            prop_assert_eq!(&outcome, &simulate(&workload, &COSTS, seed));
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! A batch in time: messages, starts and tasks take theirs.
+
+use super::parties::{Ask, Cause, Messages, Parties, index, number};
+use super::{Costs, Handout, Outcome, Workload};
+use crate::engine::{Engine, Time, to_seconds};
+use crate::random::Random;
+use pvm_sched::pulling::{RETRY_MS, Ticket};
+use pvm_wire::batch::BatchMsg;
+use pvm_wire::{HostIndex, Tid};
+use std::time::Duration;
+
+enum Event {
+    /// The batch has come to its home.
+    Place,
+    /// What a node asks for has come to the manager.
+    Ask(Ask),
+    /// What the manager says has come to a daemon.
+    Said(Tid, BatchMsg),
+    /// A node is to start tasks.
+    Exec { host: usize, n: u64 },
+    /// The program of a task has begun.
+    Begins { host: usize },
+    /// A task has ended, and its host has room again.
+    Ended { host: usize },
+    /// A node that had no room looks again.
+    Retry { host: usize, ticket: Ticket },
+    /// The parent hears that a task has done its work.
+    Done,
+}
+
+struct Simulation<'a> {
+    workload: &'a Workload,
+    costs: &'a Costs,
+    engine: Engine<Event>,
+    parties: Parties,
+    random: Random,
+    /// When each processor of the computer has started what it has to.
+    processors: Vec<Time>,
+    /// Tasks that have begun.
+    begun: u64,
+    done: u64,
+    outcome: Outcome,
+}
+
+/// Runs a batch; the seed is that of the nodes' random waits.
+pub fn simulate(workload: &Workload, costs: &Costs, seed: u64) -> Outcome {
+    let mut simulation = Simulation {
+        workload,
+        costs,
+        engine: Engine::new(),
+        parties: Parties::new(workload),
+        random: Random::part(seed, 21),
+        processors: vec![0; costs.processors.max(1)],
+        begun: 0,
+        done: 0,
+        outcome: Outcome::default(),
+    };
+    simulation.engine.after(costs.local, Event::Place);
+    while simulation.done < workload.tasks
+        && let Some(event) = simulation.engine.next_event()
+    {
+        simulation.on_event(event);
+    }
+    simulation.outcome
+}
+
+impl Simulation<'_> {
+    fn on_event(&mut self, event: Event) {
+        match event {
+            Event::Place => {
+                let wait = self.wait();
+                let (ask, messages) = self.parties.place(self.workload.tasks, wait);
+                // Its own ask has gone with the batch.
+                self.note(&ask);
+                self.send(messages, self.costs.local);
+            }
+            Event::Ask(ask) => {
+                let messages = self.parties.ask(&ask);
+                self.send(messages, 0);
+            }
+            Event::Said(to, message) => self.said(to, message),
+            Event::Exec { host, n } => {
+                for _ in 0..n {
+                    let begins = self.start();
+                    self.engine.at(begins, Event::Begins { host });
+                }
+                self.look(host, Cause::Given(n));
+            }
+            Event::Begins { host } => {
+                let time = self.workload.time(self.begun, host).as_micros() as Time;
+                self.begun += 1;
+                self.engine.after(time, Event::Ended { host });
+                self.engine.after(time + self.costs.local + self.way(host), Event::Done);
+            }
+            Event::Ended { host } => self.look(host, Cause::Ended(1)),
+            Event::Retry { host, ticket } => self.look(host, Cause::Retry(ticket)),
+            Event::Done => {
+                self.done += 1;
+                self.outcome.makespan = to_seconds(self.engine.now());
+            }
+        }
+    }
+
+    /// When a task will have been started: hosts that are one computer share its processors.
+    fn start(&mut self) -> Time {
+        let now = self.engine.now();
+        let Some(free) = self.processors.iter_mut().min() else { return now };
+        *free = now.max(*free) + self.costs.start;
+        *free
+    }
+
+    /// The way of a message between the daemon of a host and a task on the home.
+    fn way(&self, host: usize) -> Time {
+        self.costs.local + if host == 0 { 0 } else { self.costs.between }
+    }
+
+    fn wait(&mut self) -> Duration {
+        Duration::from_millis(RETRY_MS.start) + Duration::from_micros(self.random.below(60_000) as u64)
+    }
+
+    fn look(&mut self, host: usize, cause: Cause) {
+        let wait = self.wait();
+        if let Some(ask) = self.parties.look(host, cause, wait) {
+            self.note(&ask);
+            self.outcome.messages += 1;
+            self.engine.after(self.way(host), Event::Ask(ask));
+        }
+    }
+
+    fn note(&mut self, ask: &Ask) {
+        self.outcome.asks += 1;
+        if let Some((wait, ticket)) = ask.retry {
+            self.engine.after(wait.as_micros() as Time, Event::Retry { host: ask.host, ticket });
+        }
+    }
+
+    fn send(&mut self, messages: Messages, later: Time) {
+        for (to, message) in messages {
+            self.outcome.messages += 1;
+            let way = self.way(to.host().map_or(0, number));
+            self.engine.after(later + way, Event::Said(to, message));
+        }
+    }
+
+    fn said(&mut self, to: Tid, message: BatchMsg) {
+        let at = to.host().map_or(0, number);
+        match message {
+            BatchMsg::Grant { host, n, .. } => {
+                let host = number(host);
+                self.outcome.handouts.push(Handout { host, n });
+                let way = if index(host) == HostIndex::MASTER { 0 } else { self.costs.between };
+                self.engine.after(way, Event::Exec { host, n });
+            }
+            BatchMsg::TasksHave { .. } => self.look(at, Cause::TasksHave),
+            BatchMsg::TasksNo { .. } => self.parties.tasks_no(at),
+            _ => {}
+        }
+    }
+}
