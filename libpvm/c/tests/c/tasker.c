@@ -36,6 +36,12 @@ static int strings(char **list)
 	return n;
 }
 
+static void release(char **list)
+{
+	while (*list)
+		free(*list++);
+}
+
 struct kid {
 	int tid, pid;
 };
@@ -65,6 +71,9 @@ static struct kid start(void)
 		execv(path, args);
 		_exit(1);
 	}
+	free(path);
+	release(args);
+	release(env);
 	return kid;
 }
 

@@ -14,6 +14,8 @@ const LIMIT: Duration = Duration::from_secs(300);
 const ORIGINAL: &str = "/usr/lib/pvm3/lib/pvmd";
 /// Where Debian has the original libraries.
 const ORIGINAL_LIBRARIES: &str = "/usr/lib/x86_64-linux-gnu";
+/// What the library is built for where a sanitizer watches it.
+const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 /// What a static library of Rust needs of the system.
 const SYSTEM: [&str; 5] = ["-lgcc_s", "-lpthread", "-lm", "-ldl", "-lc"];
 
@@ -45,8 +47,19 @@ pub fn have_compiler(name: &str) -> bool {
     have(found.is_ok_and(|status| status.success()), name)
 }
 
+/// Whether library and programs are built with AddressSanitizer: `PVM_TEST_SANITIZER=address`. Only this crate's shared library is tried
+/// then, on this project's daemon.
+pub fn is_sanitized() -> bool {
+    let wanted = std::env::var_os("PVM_TEST_SANITIZER");
+    assert!(wanted.as_ref().is_none_or(|wanted| wanted == "address"), "PVM_TEST_SANITIZER can be: address");
+    wanted.is_some()
+}
+
 /// The libraries to try.
 pub fn libraries() -> Vec<Library> {
+    if is_sanitized() {
+        return vec![Library::Shared];
+    }
     let mut libraries = vec![Library::Shared, Library::Static];
     if have(Path::new(ORIGINAL_LIBRARIES).join("libpvm3.so").is_file(), "the original libpvm3") {
         libraries.push(Library::Original);
@@ -62,6 +75,9 @@ pub fn original_daemon() -> Vec<PathBuf> {
 
 /// The daemons to try: Debian's original, and this project's own.
 pub fn daemons() -> Vec<PathBuf> {
+    if is_sanitized() {
+        return vec![own_daemon().expect("this project's daemon, built")];
+    }
     original_daemon().into_iter().chain(own_daemon()).collect()
 }
 
@@ -91,9 +107,15 @@ pub fn our_libraries() -> &'static Path {
     FOLDER.get_or_init(|| {
         // Apart from the folder that cargo is testing in: there the library may be built with other features of what it
         // uses, and under the same name, so that what was built on it would not fit it any more.
-        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libraries");
+        let mut target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libraries");
         let mut build = Command::new(env!("CARGO"));
         build.args(["build", "--quiet", "--package", "libpvm-c", "--target-dir"]).arg(&target);
+        if is_sanitized() {
+            // Only code for a target that is named is instrumented, and build scripts are not.
+            build.args(["--target", TRIPLE]).env("RUSTC_BOOTSTRAP", "1");
+            build.env("RUSTFLAGS", "-Zsanitizer=address");
+            target.push(TRIPLE);
+        }
         let profile = if cfg!(debug_assertions) { "debug" } else { "release" };
         if profile == "release" {
             build.arg("--release");
@@ -118,6 +140,9 @@ pub fn compile(source: &str, library: Library, folder: &Path) -> PathBuf {
     let language: &[&str] = if fortran { &["-std=legacy", "-w"] } else { &["-Wall", "-Wno-unused-function"] };
     compiler.args(language).arg("-I").arg(sources().join("include"));
     compiler.arg("-o").arg(&program).arg(tests.join(source));
+    if is_sanitized() {
+        compiler.args(["-g", "-fsanitize=address"]);
+    }
     match library {
         Library::Shared => compiler.arg("-L").arg(our_libraries()).arg("-l:libpvm3.so.3"),
         Library::Static => compiler.arg(our_libraries().join("libpvm3.a")).args(SYSTEM),
