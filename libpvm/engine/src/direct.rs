@@ -281,7 +281,7 @@ impl Engine {
 
     /// Closes all routes as this task leaves. What it has sent arrives: TCP would drop that if anything were unread.
     pub(super) fn close_routes(&mut self) {
-        self.take_rings(true);
+        self.drain_rings();
         self.neighbours = super::neighbours::Neighbours::default();
         for tid in self.peers.tids() {
             if let Some(route) = self.peers.route(tid) {

@@ -490,6 +490,11 @@ impl Neighbours {
         message
     }
 
+    /// Whether the last message, or that there was none, has ended a ring's turn.
+    pub(super) fn is_turn_over(&self) -> bool {
+        self.taken_in_turn == 0
+    }
+
     /// The next message on a neighbour's ring.
     #[inline]
     pub(super) fn next(&mut self, index: usize, own: Tid) -> Option<Message> {
@@ -548,11 +553,6 @@ impl Neighbours {
         self.sockets = sockets;
         self.renew_spinner();
     }
-}
-
-/// Messages to be taken from one ring in a turn.
-pub(super) fn turn(to_the_end: bool) -> usize {
-    if to_the_end { usize::MAX } else { RING_TURN }
 }
 
 #[cold]

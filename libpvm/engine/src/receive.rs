@@ -255,6 +255,12 @@ impl Engine {
         }
     }
 
+    /// Takes one message of a neighbour, so that the next ones can be taken where they lie; none while anything is to be
+    /// sent first.
+    fn take_one(&mut self) -> Result<bool> {
+        Ok(!self.has_deferred() && self.take_some(1)?)
+    }
+
     /// Waits for something to come and takes it in; `false` when the time is over.
     pub(super) fn take_in(&mut self, deadline: Option<Instant>) -> Result<bool> {
         let early = self.take_early();
@@ -262,8 +268,10 @@ impl Engine {
         if early {
             return Ok(true);
         }
-        let came = self.take_some()?
-            || may_wait(deadline) && self.spin(deadline) && (self.take_some()? || self.read_all_ready()?)
+        let came = self.take_some(usize::MAX)?
+            || may_wait(deadline)
+                && self.spin(deadline)
+                && (self.take_some(usize::MAX)? || self.read_all_ready()?)
             || self.read_now()?
             || (may_wait(deadline) || self.has_more_sockets()) && self.sleep(deadline)?;
         self.neighbours.settle();

@@ -1,7 +1,7 @@
 //! Sending to neighbours and receiving from them: see [`super::neighbours`].
 
 use super::direct::{DONT_ROUTE, ROUTE_DIRECT};
-use super::neighbours::{Way, turn};
+use super::neighbours::Way;
 use super::patience::Spinner;
 use super::peers::Peer;
 use super::route::Route;
@@ -223,50 +223,39 @@ impl Engine {
         }
     }
 
-    /// Takes what neighbours have written: some of it, or all that is there now; whether there was anything.
-    pub(super) fn take_rings(&mut self, to_the_end: bool) -> bool {
-        let mut any = false;
+    /// Takes all that neighbours have written by now.
+    pub(super) fn drain_rings(&mut self) {
         for index in 0..self.neighbours.len() {
-            for _ in 0..turn(to_the_end) {
-                let Some(message) = self.neighbours.next(index, self.identity.tid) else { break };
+            while let Some(message) = self.neighbours.next(index, self.identity.tid) {
                 self.take(message);
-                any = true;
             }
         }
-        any
     }
 
-    /// As [`Self::take_some`], but no more than one message, so that whoever waits for it can take the next ones where they lie.
-    pub(super) fn take_one(&mut self) -> Result<bool> {
-        if self.neighbours.len() == 0 || self.is_full() || self.has_deferred() {
-            return Ok(false);
-        }
-        let any = (0..self.neighbours.len()).any(|_| {
+    /// Takes up to `most` messages of neighbours, each ring in its turn, and no more than one turn of each; whether there was one.
+    pub(super) fn take_rings(&mut self, most: usize) -> bool {
+        let (mut turns, mut taken) = (0, 0);
+        while turns < self.neighbours.len() && taken < most {
             let message = self.neighbours.next_in_turn(self.identity.tid);
-            message.map(|message| self.take(message)).is_some()
-        });
-        if any {
-            self.look_now_and_then()?;
+            turns += usize::from(self.neighbours.is_turn_over());
+            if let Some(message) = message {
+                self.take(message);
+                taken += 1;
+            }
         }
-        Ok(any)
+        taken > 0
     }
 
     /// As [`Self::take_rings`] while there is room for messages; now and then the sockets have their turn first.
-    pub(super) fn take_some(&mut self) -> Result<bool> {
-        if self.neighbours.len() == 0 || self.is_full() || !self.take_rings(false) {
+    pub(super) fn take_some(&mut self, most: usize) -> Result<bool> {
+        if self.neighbours.len() == 0 || self.is_full() || !self.take_rings(most) {
             return Ok(false);
         }
-        self.look_now_and_then()?;
-        Ok(true)
-    }
-
-    /// Reads the sockets when that is due.
-    fn look_now_and_then(&mut self) -> Result<()> {
         self.turns = self.turns.wrapping_add(1);
         if self.turns.is_multiple_of(SOCKETS_EVERY) {
             self.read_all_ready()?;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Whether the next message of a neighbour can be taken before the sockets have their turn.
@@ -347,7 +336,7 @@ impl Engine {
                 };
                 self.neighbours.open(message.src, place);
                 // What follows from the daemon in the same breath may be the sender's end.
-                self.take_rings(true);
+                self.drain_rings();
             }
         }
         Ok(())

@@ -176,7 +176,7 @@ impl Engine {
         self.take_from_daemon(messages);
         if ready.rung {
             self.neighbours.quiet();
-            self.take_rings(false);
+            self.take_rings(usize::MAX);
         }
         Ok(())
     }
@@ -198,7 +198,7 @@ impl Engine {
     fn take_from_daemon(&mut self, messages: Vec<Message>) {
         // What comes by the daemon is behind what neighbours had written when it was sent.
         if !messages.is_empty() {
-            self.take_rings(true);
+            self.drain_rings();
         }
         for message in messages {
             if message.src.is_task() && message.src.host() == self.tid().host() {
