@@ -2,10 +2,10 @@
 
 use super::ProcessId;
 use super::boost::{Arrival, Counters, Node};
-use super::calm::Calm;
 use super::choice::{Candidate, choose};
 use super::epoch::Epoch;
 use super::gates;
+use super::unneeded::Unneeded;
 use super::usage::{Meter, Reading, Use, Work};
 use pvm_wire::tuned::{EPOCH_SLACK, SLICE_LOOKS};
 use std::collections::{BTreeMap, BTreeSet};
@@ -110,7 +110,7 @@ pub struct Coscheduler<T, H> {
     count: usize,
     mode: Mode,
     meter: Meter<T>,
-    calm: Calm<T, H>,
+    unneeded: Unneeded<T, H>,
     totals: BTreeMap<T, Use>,
     /// Number of the slice that runs; timers of others have no effect.
     serial: u64,
@@ -147,7 +147,7 @@ impl<T: Copy + Ord + Debug, H: Copy + Eq + Debug> Coscheduler<T, H> {
             count: 0,
             mode: Mode::Alone,
             meter: Meter::new(Duration::ZERO),
-            calm: Calm::default(),
+            unneeded: Unneeded::default(),
             totals: BTreeMap::new(),
             serial: 0,
             passed: Duration::ZERO,
@@ -191,7 +191,7 @@ impl<T: Copy + Ord + Debug, H: Copy + Eq + Debug> Coscheduler<T, H> {
     /// A team has no tasks any more, of whatever kind.
     pub fn forget(&mut self, team: T) {
         self.totals.remove(&team);
-        self.calm.forget(team);
+        self.unneeded.forget(team);
         self.meter.forget_team(team);
     }
 
@@ -258,13 +258,13 @@ impl<T: Copy + Ord + Debug, H: Copy + Eq + Debug> Coscheduler<T, H> {
     /// A message has come for a team from another host.
     pub fn heard(&mut self, team: T, from: H) {
         if self.is_shared() {
-            self.calm.hear(team, from);
+            self.unneeded.note_message(team, from);
         }
     }
 
     /// A task of this team sends on direct routes.
     pub fn goes_direct(&mut self, team: T) {
-        self.calm.go_direct(team);
+        self.unneeded.note_direct(team);
     }
 
     /// The daemon has passed on a fragment of this many bytes, for a team or for a task that takes no turns.
@@ -384,7 +384,7 @@ impl<T: Copy + Ord + Debug, H: Copy + Eq + Debug> Coscheduler<T, H> {
         self.meter = Meter::new(self.now);
         self.passed = self.now;
         (self.is_by_use, self.has_lost, self.then) = (false, false, Then::Nothing);
-        self.calm.restart();
+        self.unneeded.restart();
         self.ask();
         self.next_turn(None);
         self.decisions.push(Decision::Shared(true));
@@ -418,7 +418,7 @@ impl<T: Copy + Ord + Debug, H: Copy + Eq + Debug> Coscheduler<T, H> {
         let used = self.meter.used(work, all);
         let overhead = self.meter.overhead(own.min(all));
         let is_calm =
-            used.as_ref().is_some_and(|used| self.calm.judge(used, &overhead, all)) && !self.has_lost;
+            used.as_ref().is_some_and(|used| self.unneeded.update(used, &overhead, all)) && !self.has_lost;
         self.is_by_use = leaves_rest;
         self.decisions.push(Decision::WantsSleeps);
         let is_wanted = used.is_none_or(|used| {

@@ -11,18 +11,18 @@
 //! | [`boost`] | whether a message brings its receiver's team onto the processor |
 //! | [`usage`] | readings of CPU use, and the daemon's overhead divided among teams |
 //! | [`gates`] | when teams take turns, and when the processor has time for all |
-//! | [`calm`] | where the kernel alone does as well as turns would |
+//! | [`unneeded`] | where the kernel alone does as well as turns would |
 //! | [`choice`] | which teams run besides the one that has the turn |
 //! | [`two_phase`] | implicit coscheduling: how long a wait spins before it blocks |
 
 pub mod accounts;
 pub mod boost;
-pub mod calm;
 pub mod choice;
 mod coscheduler;
 pub mod epoch;
 pub mod gates;
 pub mod two_phase;
+pub mod unneeded;
 pub mod usage;
 
 pub use boost::{Arrival, Counters, Node};

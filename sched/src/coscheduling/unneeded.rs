@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// What is known of teams: of those that have not run since the last reading, from before.
 #[derive(Clone, Debug)]
-pub struct Calm<T, H> {
+pub struct Unneeded<T, H> {
     /// They have run: whether others compute is unknown.
     known: BTreeSet<T>,
     /// Teams of which a process computed.
@@ -27,7 +27,7 @@ pub struct Calm<T, H> {
     direct: BTreeSet<T>,
 }
 
-impl<T, H> Default for Calm<T, H> {
+impl<T, H> Default for Unneeded<T, H> {
     fn default() -> Self {
         Self {
             known: BTreeSet::new(),
@@ -55,7 +55,7 @@ struct Done {
     computed: bool,
 }
 
-impl<T: Copy + Ord, H: Copy + Eq> Calm<T, H> {
+impl<T: Copy + Ord, H: Copy + Eq> Unneeded<T, H> {
     /// Turns are taken from now on: of what was known before only the routes count.
     pub fn restart(&mut self) {
         *self = Self { direct: std::mem::take(&mut self.direct), ..Self::default() };
@@ -67,7 +67,7 @@ impl<T: Copy + Ord, H: Copy + Eq> Calm<T, H> {
     }
 
     /// A message has come for a team from another host.
-    pub fn hear(&mut self, team: T, from: H) {
+    pub fn note_message(&mut self, team: T, from: H) {
         let heard = self.hears.entry(team).or_insert(Heard::One(from));
         if *heard != Heard::One(from) {
             *heard = Heard::Several;
@@ -75,13 +75,13 @@ impl<T: Copy + Ord, H: Copy + Eq> Calm<T, H> {
     }
 
     /// A task of this team sends on direct routes.
-    pub fn go_direct(&mut self, team: T) {
+    pub fn note_direct(&mut self, team: T) {
         self.direct.insert(team);
     }
 
     /// Whether the kernel does as well, after processes have used this of `all` the time of the processors, and the daemon that for
     /// their teams.
-    pub fn judge(&mut self, used: &[(T, Work)], overhead: &[(T, Duration)], all: Duration) -> bool {
+    pub fn update(&mut self, used: &[(T, Work)], overhead: &[(T, Duration)], all: Duration) -> bool {
         let teams = by_team(used, overhead);
         self.learn(&teams);
         match self.computing.len() {
@@ -148,41 +148,41 @@ mod tests {
         Work { time: SLICE / part, sleeps: stretches, waits: Duration::ZERO }
     }
 
-    fn judge(calm: &mut Calm<char, u32>, used: &[(char, Work)]) -> bool {
-        calm.judge(used, &[], SLICE)
+    fn judge(unneeded: &mut Unneeded<char, u32>, used: &[(char, Work)]) -> bool {
+        unneeded.update(used, &[], SLICE)
     }
 
     #[test]
     fn where_no_team_computes_turns_are_unneeded() {
-        let mut calm = Calm::default();
-        assert!(judge(&mut calm, &[('A', work(2, 1000)), ('B', work(2, 1000))]));
-        assert!(!judge(&mut calm, &[('A', work(2, 3)), ('B', work(2, 3))]), "25 ms in three stretches");
+        let mut unneeded = Unneeded::default();
+        assert!(judge(&mut unneeded, &[('A', work(2, 1000)), ('B', work(2, 1000))]));
+        assert!(!judge(&mut unneeded, &[('A', work(2, 3)), ('B', work(2, 3))]), "25 ms in three stretches");
         let idle = Work::default();
-        assert!(!judge(&mut calm, &[('A', idle), ('B', idle)]), "what does not run is what it was");
+        assert!(!judge(&mut unneeded, &[('A', idle), ('B', idle)]), "what does not run is what it was");
     }
 
     #[test]
     fn one_that_computes_does_not_need_turns_unless_others_wait_for_several_hosts() {
         let used = [('A', work(3, 100)), ('B', work(2, 0))];
-        let mut calm = Calm::default();
-        calm.hear('A', 2);
-        assert!(judge(&mut calm, &used));
-        calm.hear('A', 3);
-        assert!(judge(&mut calm, &used), "another one, and not both");
-        calm.hear('A', 2);
-        calm.hear('A', 3);
-        assert!(!judge(&mut calm, &used), "from two hosts");
-        calm.restart();
-        assert!(judge(&mut calm, &used));
-        calm.hear('B', 2);
-        assert!(!judge(&mut calm, &used), "the one that computes exchanges messages");
-        calm.restart();
-        calm.go_direct('B');
-        assert!(!judge(&mut calm, &used), "perhaps on direct routes");
-        calm.forget('B');
-        assert!(judge(&mut calm, &used));
+        let mut unneeded = Unneeded::default();
+        unneeded.note_message('A', 2);
+        assert!(judge(&mut unneeded, &used));
+        unneeded.note_message('A', 3);
+        assert!(judge(&mut unneeded, &used), "another one, and not both");
+        unneeded.note_message('A', 2);
+        unneeded.note_message('A', 3);
+        assert!(!judge(&mut unneeded, &used), "from two hosts");
+        unneeded.restart();
+        assert!(judge(&mut unneeded, &used));
+        unneeded.note_message('B', 2);
+        assert!(!judge(&mut unneeded, &used), "the one that computes exchanges messages");
+        unneeded.restart();
+        unneeded.note_direct('B');
+        assert!(!judge(&mut unneeded, &used), "perhaps on direct routes");
+        unneeded.forget('B');
+        assert!(judge(&mut unneeded, &used));
         assert!(
-            !judge(&mut calm, &[('A', work(3, 100)), ('B', work(4, 0)), ('B', work(4, 0))]),
+            !judge(&mut unneeded, &[('A', work(3, 100)), ('B', work(4, 0)), ('B', work(4, 0))]),
             "two processes"
         );
     }
@@ -190,8 +190,8 @@ mod tests {
     #[test]
     fn a_team_with_more_than_its_part_is_held_to_it() {
         let used = [('A', work(2, 1000)), ('B', work(3, 0))];
-        let mut calm: Calm<char, u32> = Calm::default();
-        assert!(calm.judge(&used, &[('A', SLICE / 20)], SLICE), "a tenth more is tolerated");
-        assert!(!calm.judge(&used, &[('A', SLICE / 10)], SLICE), "the daemon's work counts");
+        let mut unneeded: Unneeded<char, u32> = Unneeded::default();
+        assert!(unneeded.update(&used, &[('A', SLICE / 20)], SLICE), "a tenth more is tolerated");
+        assert!(!unneeded.update(&used, &[('A', SLICE / 10)], SLICE), "the daemon's work counts");
     }
 }
