@@ -84,7 +84,7 @@ struct Total {
     running: usize,
     cpu: f64,
     /// % of the time that a daemon worked for its messages.
-    errands: f64,
+    overhead: f64,
     /// % of the time that its tasks wanted a processor and had none.
     waited: f64,
 }
@@ -107,7 +107,7 @@ fn table(before: &Sample, now: &Sample) -> String {
             total.running += usize::from(team.runs);
             if let Some(old) = before.team(host, &team.name) {
                 total.waited += percent(team.waited.saturating_sub(old.waited));
-                total.errands += percent(team.errands.saturating_sub(old.errands));
+                total.overhead += percent(team.overhead.saturating_sub(old.overhead));
             }
             for task in &team.tasks {
                 total.cpu += cpu(task);
@@ -124,19 +124,19 @@ fn table(before: &Sample, now: &Sample) -> String {
         }
     }
     let mut text = hosts(before, now, elapsed);
-    let all: f64 = teams.values().map(|team| team.cpu + team.errands).sum();
+    let all: f64 = teams.values().map(|team| team.cpu + team.overhead).sum();
     let _ = writeln!(
         text,
         "\n{:>16} {:>6} {:>6} {:>6} {:>7} {:>8} {:>6} {:>8}",
         "TEAM", "TASKS", "HOSTS", "TURN", "CPU%", "DAEMONS%", "SHARE", "SLOWDOWN"
     );
     for (name, team) in teams {
-        let Total { tasks, hosts, running, cpu, errands, waited } = team;
+        let Total { tasks, hosts, running, cpu, overhead, waited } = team;
         let slowdown = if cpu > 0.0 { format!("{:.2}", (cpu + waited) / cpu) } else { "-".to_owned() };
-        let share = if all > 0.0 { (cpu + errands) / all * 100.0 } else { 0.0 };
+        let share = if all > 0.0 { (cpu + overhead) / all * 100.0 } else { 0.0 };
         let _ = writeln!(
             text,
-            "{name:>16} {tasks:>6} {hosts:>6} {running:>6} {cpu:>7.1} {errands:>8.1} {share:>5.1}% {slowdown:>8}"
+            "{name:>16} {tasks:>6} {hosts:>6} {running:>6} {cpu:>7.1} {overhead:>8.1} {share:>5.1}% {slowdown:>8}"
         );
     }
     let _ = writeln!(
@@ -196,7 +196,7 @@ mod tests {
         let waited = switches * 10_000;
         let team = |name: &str, tid, used, runs: bool| {
             let tasks = vec![TaskReport { tid, used, spin: runs.then_some(12_500) }];
-            TeamReport { name: name.into(), runs, waited, errands: if runs { 0 } else { used }, tasks }
+            TeamReport { name: name.into(), runs, waited, overhead: if runs { 0 } else { used }, tasks }
         };
         let teams = vec![team("a", one, times[0], true), team("b", two, times[1], false)];
         let report = TurnsReport {

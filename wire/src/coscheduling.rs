@@ -132,7 +132,7 @@ pub struct TeamUse {
     /// Microseconds of CPU time of its processes.
     pub used: u64,
     /// Microseconds of the daemon's CPU time that it has spent on the team's messages.
-    pub errands: u64,
+    pub overhead: u64,
     /// Microseconds that its processes wanted a processor and had none.
     pub waited: u64,
 }
@@ -141,7 +141,7 @@ impl TeamUse {
     /// The same team has had that, too.
     pub fn add(&mut self, more: &Self) {
         self.used = self.used.saturating_add(more.used);
-        self.errands = self.errands.saturating_add(more.errands);
+        self.overhead = self.overhead.saturating_add(more.overhead);
         self.waited = self.waited.saturating_add(more.waited);
     }
 }
@@ -165,7 +165,7 @@ pub struct TeamReport {
     /// Microseconds that its tasks wanted a processor and had none.
     pub waited: u64,
     /// Microseconds of the daemon's CPU time that it has spent on the team's messages while teams took turns.
-    pub errands: u64,
+    pub overhead: u64,
     /// Its tasks.
     pub tasks: Vec<TaskReport>,
 }

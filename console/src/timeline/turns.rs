@@ -149,7 +149,7 @@ impl Window {
 
     /// Each team's part of what all have had, %: their processes, and the daemon for their messages.
     pub fn shares(&self) -> impl Iterator<Item = (&str, f64)> {
-        let had = |team: &TeamUse| (team.used + team.errands) as f64;
+        let had = |team: &TeamUse| (team.used + team.overhead) as f64;
         let all = self.uses.iter().map(had).sum::<f64>().max(1.0);
         self.uses.iter().map(move |team| (&*team.name, had(team) / all * 100.0))
     }
@@ -187,11 +187,11 @@ mod tests {
 
     #[test]
     fn shares_are_those_of_some_turns_together() {
-        let turn = |begin: Moment, end: Moment, name: &str, (used, errands, waited): (u64, u64, u64)| Turn {
+        let turn = |begin: Moment, end: Moment, name: &str, (used, overhead, waited): (u64, u64, u64)| Turn {
             begin: begin * 1_000_000,
             end: end * 1_000_000,
             what: TurnSpan {
-                uses: vec![TeamUse { name: name.to_owned(), used, errands, waited }],
+                uses: vec![TeamUse { name: name.to_owned(), used, overhead, waited }],
                 ..TurnSpan::default()
             },
         };

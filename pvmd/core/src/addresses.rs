@@ -33,6 +33,10 @@ pub(crate) struct ServiceTo {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SpawnId(pub u64);
 
+/// An operation that starts processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ExecId(pub u64);
+
 /// A list that is gathered from several hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct QueryId(pub u64);

@@ -36,7 +36,7 @@ pub enum Event {
         /// Its connection.
         conn: ConnId,
     },
-    /// The channel that a process of [`Action::Start`] was born with can be read. Comes behind `ProcessStarted`.
+    /// The channel that a process of [`Action::Start`] has inherited can be read. Comes behind `ProcessStarted`.
     ChannelOpen {
         /// The connection.
         conn: ConnId,
@@ -321,7 +321,7 @@ pub enum Action {
     Start {
         /// The processes.
         cookies: Vec<Cookie>,
-        /// What each finds in the channel to this daemon that it is born with, in their order.
+        /// What each finds in the channel to this daemon that it inherits, in their order.
         greetings: Vec<Vec<u8>>,
         /// What each runs.
         program: Program,

@@ -1,6 +1,6 @@
 //! The tasks of this host, and their connections.
 
-use super::addresses::ReplyTo;
+use super::addresses::{ExecId, ReplyTo};
 use super::contexts::Contexts;
 use super::event::{ConnId, Cookie};
 use super::flow::Flow;
@@ -23,10 +23,6 @@ use std::time::Duration;
 
 /// The last local part a task can have: the one after it is the keeper of groups'.
 const LAST: u32 = LOCAL_MAX - 1;
-
-/// One operation that starts processes, while it lasts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct ExecId(pub u64);
 
 /// Whose process a task is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +56,7 @@ pub(super) struct Task {
     /// As the task sees it: 0 none, or `PvmParentNotSet`.
     pub parent: i32,
     pub conn: Option<ConnId>,
-    /// What its process was born with, until it enrols: it may do so in its last moment.
+    /// The channel that its process has inherited, until it enrols: it may do so in its last moment.
     pub channel: Option<ConnId>,
     /// It has enrolled (perhaps left again): its cookie is used up.
     pub enrolled: bool,
@@ -138,6 +134,11 @@ impl Task {
             name: self.name.clone(),
             pid: self.pid,
         }
+    }
+
+    /// Whether it takes turns with others: our own children do, as a program that was started from a shell is not ours to stop.
+    pub fn takes_turns(&self) -> bool {
+        self.origin == Origin::Child && !self.manager && self.pid > 1 && self.ended.is_none()
     }
 
     /// Whether messages to it can still be received: not after it has left the machine.
@@ -279,10 +280,10 @@ impl Tasks {
 /// How far a connection is.
 #[derive(Debug)]
 pub(super) enum ConnState {
-    /// Nothing said yet.
+    /// Nothing was received yet.
     Fresh,
-    /// Nothing said yet by the process of this task, which was born with it.
-    Newborn(Tid),
+    /// The process of this task has inherited it, and has sent nothing yet.
+    Inherited(Tid),
     /// TM_CONNECT came; the driver prepares the files.
     Opening(ReplyTo),
     /// Waits for TM_CONN2.
@@ -327,7 +328,7 @@ impl Conn {
     /// How far it is, in a word.
     pub fn stage(&self) -> &'static str {
         match self.state {
-            ConnState::Fresh | ConnState::Newborn(_) => "nothing said yet",
+            ConnState::Fresh | ConnState::Inherited(_) => "nothing said yet",
             ConnState::Opening(_) => "its file is being made",
             ConnState::Opened => "it is to prove itself",
             ConnState::Checking(..) => "its proof is being looked at",

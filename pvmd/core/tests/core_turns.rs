@@ -172,13 +172,16 @@ fn each_turn_has_what_teams_have_used_in_it() {
     let micros = |time: Duration| time.as_micros() as u64;
     let use_of = |span: usize, name: &str| {
         let team = told.spans[span].uses.iter().find(|team| team.name == name)?;
-        Some((team.used, team.errands, team.waited))
+        Some((team.used, team.overhead, team.waited))
     };
     assert_eq!(told.spans[0].team.as_deref(), Some(running));
     assert_eq!(use_of(0, running), Some((micros(half * 3 / 4), 0, 0)));
-    let (used, errands, waited) = use_of(0, other).unwrap();
+    let (used, overhead, waited) = use_of(0, other).unwrap();
     assert_eq!((used, waited), (micros(half / 8), micros(half / 2)));
-    assert!(errands > 0 && errands < micros(half / 8), "the daemon has answered this task, too: {errands}");
+    assert!(
+        overhead > 0 && overhead < micros(half / 8),
+        "the daemon has answered this task, too: {overhead}"
+    );
     assert_eq!(told.spans[1].team.as_deref(), Some(other));
     assert_eq!((use_of(1, other), use_of(1, running)), (Some((micros(SLICE), 0, 0)), None));
     let boosted: Vec<bool> = told.spans.iter().map(|span| span.is_boosted).collect();

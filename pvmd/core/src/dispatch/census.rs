@@ -13,7 +13,7 @@ impl Core {
         let master = self.master.as_ref().map(Master::counts).unwrap_or_default();
         Census {
             tasks: self.running(),
-            managers: self.home.managers.counts(),
+            managers: self.home.manager_counts(),
             conns: self.tasks.conns.len(),
             outputs: self.tasks.outputs.len(),
             backlog: self.tasks.iter().map(|task| task.backlog.len()).sum(),
@@ -22,7 +22,7 @@ impl Core {
             partial: self.hosts.links.values().map(|link| link.requests.len()).sum::<usize>()
                 + master.partial,
             spawns: self.home.spawns.len(),
-            waiting_batches: self.home.managers.waiting(),
+            waiting_batches: self.home.managers.waiting.len(),
             open_batches: self.node.batches.len(),
             pending: self.pending.len() + self.node.execs.len(),
             notifies: self.notifies.counts(),

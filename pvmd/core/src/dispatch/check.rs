@@ -2,7 +2,7 @@
 
 use crate::Core;
 use crate::tasks::{ConnState, Origin, Task};
-use crate::teams::{TeamId, takes_turns};
+use crate::teams::TeamId;
 use crate::timers::Timer;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,7 +47,7 @@ impl Core {
         for (&id, conn) in &self.tasks.conns {
             let is_known = match conn.state {
                 ConnState::Enrolled(tid) => self.tasks.get(tid).is_some_and(|task| task.conn == Some(id)),
-                ConnState::Newborn(tid) => self.tasks.get(tid).is_some_and(|task| task.channel == Some(id)),
+                ConnState::Inherited(tid) => self.tasks.get(tid).is_some_and(|task| task.channel == Some(id)),
                 _ => true,
             };
             if !is_known {
@@ -78,7 +78,7 @@ impl Core {
         }
         if self.config.slice.is_some() {
             // A task may enrol before its start is known.
-            let is_started = |task: &Task| takes_turns(task) && task.exec.is_none();
+            let is_started = |task: &Task| task.takes_turns() && task.exec.is_none();
             let missing = self.tasks.iter().find(|task| is_started(task) && !members.contains(&of(task)));
             if let Some(task) = missing {
                 return Err(format!("a task does not take turns: {task:?}"));

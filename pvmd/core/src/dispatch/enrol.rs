@@ -36,7 +36,7 @@ impl Core {
         let mut state = Conn::new(conn);
         if let Some(task) = self.tasks.by_cookie(cookie).and_then(|tid| self.tasks.get_mut(tid)) {
             task.channel = Some(conn);
-            state.state = ConnState::Newborn(task.tid);
+            state.state = ConnState::Inherited(task.tid);
         }
         self.tasks.conns.insert(conn, state);
     }
@@ -47,8 +47,8 @@ impl Core {
         let Some(conn) = self.tasks.conns.get_mut(&to.conn) else { return };
         let request = match Connect::decode(body) {
             Ok(request) if matches!(conn.state, ConnState::Fresh) => request,
-            Ok(_) => return self.expel(to.conn, "TM_CONNECT twice"),
-            Err(error) => return self.expel(to.conn, &format!("TM_CONNECT: {error}")),
+            Ok(_) => return self.disconnect(to.conn, "TM_CONNECT twice"),
+            Err(error) => return self.disconnect(to.conn, &format!("TM_CONNECT: {error}")),
         };
         if request.version != TASK_PROTOCOL {
             info!(version = request.version, expected = TASK_PROTOCOL, "library of another version refused");
@@ -102,14 +102,14 @@ impl Core {
         let Some(conn) = self.tasks.conns.get_mut(&to.conn) else { return };
         match Conn2::decode(body) {
             Ok(Conn2 { process }) if matches!(conn.state, ConnState::Opened) && conn.extended => {
-                self.let_in(to, &process);
+                self.admit(to, &process);
             }
             Ok(Conn2 { process }) if matches!(conn.state, ConnState::Opened) => {
                 conn.state = ConnState::Checking(to, process);
                 self.out.act(Action::CheckAuth { conn: to.conn });
             }
-            Ok(_) => self.expel(to.conn, "TM_CONN2 out of turn"),
-            Err(error) => self.expel(to.conn, &format!("TM_CONN2: {error}")),
+            Ok(_) => self.disconnect(to.conn, "TM_CONN2 out of turn"),
+            Err(error) => self.disconnect(to.conn, &format!("TM_CONN2: {error}")),
         }
     }
 
@@ -123,11 +123,11 @@ impl Core {
             self.reply_to::<Conn2>(to, &Admission(None));
             return self.drop_conn(conn);
         }
-        self.let_in(to, &process);
+        self.admit(to, &process);
     }
 
-    /// Has a program started once per cookie; what each is to know lies in the channel it is born with.
-    pub(crate) fn give_birth(&mut self, cookies: Vec<Cookie>, program: Program) {
+    /// Has a program started once per cookie; each finds what it has to know in the channel that it inherits.
+    pub(crate) fn start_processes(&mut self, cookies: Vec<Cookie>, program: Program) {
         let greeting = |&cookie: &Cookie| {
             let options = self.tasks.by_cookie(cookie).and_then(|tid| self.options_of(tid));
             options.map(|options| Enrol::encode_reply(&Admission(Some(options)))).unwrap_or_default()
@@ -143,37 +143,37 @@ impl Core {
         match Enrol::decode(body) {
             Ok(Enrol { process }) if matches!(conn.state, ConnState::Fresh) => {
                 conn.extended = true;
-                self.let_in(to, &process);
+                self.admit(to, &process);
             }
-            Ok(_) => self.expel(to.conn, "an enrolment out of turn"),
-            Err(error) => self.expel(to.conn, &format!("enrolment: {error}")),
+            Ok(_) => self.disconnect(to.conn, "an enrolment out of turn"),
+            Err(error) => self.disconnect(to.conn, &format!("enrolment: {error}")),
         }
     }
 
-    /// Who was born with its channel has read there what it is to know.
-    pub(crate) fn on_born(&mut self, to: ReplyTo, body: &[u8]) {
+    /// A process has read what it has to know in the channel that it has inherited.
+    pub(crate) fn on_channel_enrolment(&mut self, to: ReplyTo, body: &[u8]) {
         let Some(conn) = self.tasks.conns.get_mut(&to.conn) else { return };
-        let ConnState::Newborn(tid) = conn.state else {
-            return self.expel(to.conn, "it was not born with that");
+        let ConnState::Inherited(tid) = conn.state else {
+            return self.disconnect(to.conn, "it has not inherited this connection");
         };
         conn.extended = true;
         match Born::decode(body) {
             Ok(Born { process }) if self.announced(Cookie(process.cookie)) == Some(tid) => {
                 self.take_place(to.conn, &process);
-                self.admit(to.conn, tid, None);
+                self.complete_enrolment(to.conn, tid, None);
             }
-            Ok(_) => self.expel(to.conn, "another has enrolled in its place"),
-            Err(error) => self.expel(to.conn, &format!("enrolment: {error}")),
+            Ok(_) => self.disconnect(to.conn, "another has enrolled in its place"),
+            Err(error) => self.disconnect(to.conn, &format!("enrolment: {error}")),
         }
     }
 
-    fn let_in(&mut self, to: ReplyTo, process: &Introduction) {
+    fn admit(&mut self, to: ReplyTo, process: &Introduction) {
         let Some(tid) = self.take_place(to.conn, process) else {
             warn!(pid = process.pid, "enrolment refused: all task ids are in use");
             self.reply_to::<Enrol>(to, &Admission(None));
             return self.drop_conn(to.conn);
         };
-        self.admit(to.conn, tid, Some(to));
+        self.complete_enrolment(to.conn, tid, Some(to));
     }
 
     /// The process of this cookie, if it has not enrolled yet.
@@ -205,13 +205,13 @@ impl Core {
         }
         let tid = task.tid;
         if let Some(outsider) = outsider {
-            self.part_team(outsider, false);
+            self.leave_team(outsider, false);
         }
         Some(tid)
     }
 
     /// Makes it a member, and answers if it has asked.
-    fn admit(&mut self, conn: ConnId, tid: Tid, to: Option<ReplyTo>) {
+    fn complete_enrolment(&mut self, conn: ConnId, tid: Tid, to: Option<ReplyTo>) {
         self.offer_task_to_tracer(tid);
         let Some(task) = self.tasks.get_mut(tid) else { return };
         let backlog = std::mem::take(&mut task.backlog);
@@ -274,7 +274,7 @@ impl Core {
     }
 
     /// Closes the connection of a task that does not keep to the protocol.
-    pub(crate) fn expel(&mut self, conn: ConnId, reason: &str) {
+    pub(crate) fn disconnect(&mut self, conn: ConnId, reason: &str) {
         warn!(reason, "connection closed");
         self.drop_conn(conn);
     }
@@ -283,7 +283,7 @@ impl Core {
         self.tasks.flow.forget(Source::Conn(conn));
         self.forget_waiters(conn);
         let Some(state) = self.tasks.conns.remove(&conn) else { return };
-        if let ConnState::Newborn(tid) = state.state {
+        if let ConnState::Inherited(tid) = state.state {
             return self.on_channel_closed(conn, tid);
         }
         let Some(task) = state.tid().and_then(|tid| self.tasks.get_mut(tid)) else { return };
@@ -294,7 +294,7 @@ impl Core {
         task.conn = None;
         task.queued = 0;
         let neighbours = std::mem::take(&mut task.neighbours);
-        self.part(tid, neighbours);
+        self.forget_neighbours(tid, neighbours);
         self.clear_flow(tid);
         let ended = match self.tasks.get(tid) {
             Some(task) if task.origin == Origin::Child => task.ended,
@@ -307,7 +307,7 @@ impl Core {
         }
     }
 
-    /// A process has closed what it was born with, without a word.
+    /// A process has closed the channel that it has inherited, and has sent nothing.
     fn on_channel_closed(&mut self, conn: ConnId, tid: Tid) {
         let Some(task) = self.tasks.get_mut(tid).filter(|task| task.channel == Some(conn)) else { return };
         task.channel = None;
@@ -392,7 +392,7 @@ impl Core {
         if task.ended.is_some() {
             self.out.timers.cancel(Timer::ExitGrace(tid));
         }
-        self.part_team((task.team, task.pid), true);
+        self.leave_team((task.team, task.pid), true);
         self.teams.dismiss(task.team);
         for conn in task.conn.into_iter().chain(task.channel) {
             self.tasks.conns.remove(&conn);
@@ -401,7 +401,7 @@ impl Core {
             self.out.act(Action::CloseTask { conn });
         }
         self.leave(tid);
-        self.part(tid, std::mem::take(&mut task.neighbours));
+        self.forget_neighbours(tid, std::mem::take(&mut task.neighbours));
         self.clear_flow(tid);
         if let Some((exec, number)) = task.exec {
             self.exec_result(

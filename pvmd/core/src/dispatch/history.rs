@@ -67,7 +67,7 @@ impl Core {
             (used != Use::default()).then(|| TeamUse {
                 name: self.teams.name(team).unwrap_or_default().to_owned(),
                 used: micros(used.time),
-                errands: micros(used.overhead),
+                overhead: micros(used.overhead),
                 waited: micros(used.waits),
             })
         };

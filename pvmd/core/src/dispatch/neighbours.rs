@@ -96,7 +96,7 @@ impl Core {
     }
 
     /// A task has ended or left: its neighbours are told.
-    pub(crate) fn part(&mut self, tid: Tid, neighbours: BTreeSet<Tid>) {
+    pub(crate) fn forget_neighbours(&mut self, tid: Tid, neighbours: BTreeSet<Tid>) {
         for neighbour in neighbours {
             let Some(task) = self.tasks.get_mut(neighbour) else { continue };
             task.neighbours.remove(&tid);

@@ -50,7 +50,7 @@ impl Core {
             }
             PeerRequest::DeleteHosts { names, from } => self.on_delete_hosts(to, &names, from),
             PeerRequest::Batches => {
-                let batches = self.batch_records();
+                let batches = self.home.records(self.config.policy);
                 self.answer(to, PeerReply::Batches { batches });
             }
             PeerRequest::CancelBatch { id } => self.on_peer_cancels_batch(to, id),

@@ -37,9 +37,9 @@ impl Core {
                 (Some(Tm::Connect), _) => self.on_connect(to, &message.body),
                 (Some(Tm::Conn2), _) => self.on_conn2(to, &message.body),
                 (_, Some(Tmx::Enrol)) => self.on_enrol(to, &message.body),
-                (_, Some(Tmx::Born)) => self.on_born(to, &message.body),
+                (_, Some(Tmx::Born)) => self.on_channel_enrolment(to, &message.body),
                 // Refused here, where PVM leaves the connection dangling.
-                _ => self.expel(conn, &format!("message {:#x} before enrolment", header.tag)),
+                _ => self.disconnect(conn, &format!("message {:#x} before enrolment", header.tag)),
             };
         };
         if header.tag == BATCH_TAG || Sm::from_tag(header.tag).is_some() {
@@ -107,7 +107,7 @@ impl Core {
 
     fn on_tm(&mut self, request: Tm, tid: Tid, to: ReplyTo, body: &[u8]) -> Result<(), BodyError> {
         match request {
-            Tm::Connect | Tm::Conn2 => self.expel(to.conn, "enrolment twice"),
+            Tm::Connect | Tm::Conn2 => self.disconnect(to.conn, "enrolment twice"),
             Tm::Exit => self.on_exit(to),
             Tm::AddHost => {
                 let AddHosts { hosts } = Request::decode(body)?;

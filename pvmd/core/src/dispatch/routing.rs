@@ -231,7 +231,7 @@ impl Core {
             Ok(Assembled::Partial) => {}
             Ok(Assembled::Stray) => debug!(?conn, "continuation of nothing: dropped"),
             Ok(Assembled::Whole(message)) => self.on_request(conn, &message),
-            Err(error) => self.expel(conn, &error.to_string()),
+            Err(error) => self.disconnect(conn, &error.to_string()),
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::Core;
 use crate::event::{Action, Work};
 use crate::flow::Source;
-use crate::teams::{TeamId, is_name, named_in, takes_turns};
+use crate::teams::{TeamId, is_name, named_in};
 use crate::timers::Timer;
 use pvm_sched::coscheduling::{self, Decision, Epoch, Reading};
 use pvm_wire::body::BodyWriter;
@@ -41,13 +41,13 @@ impl Core {
     /// A task's process runs: from now on it takes turns with others. Only our own children do: a program that was started from a
     /// shell is not ours to stop, and the console must always answer.
     pub(crate) fn join_team(&mut self, tid: Tid) {
-        let Some(task) = self.tasks.get(tid).filter(|task| takes_turns(task)) else { return };
+        let Some(task) = self.tasks.get(tid).filter(|task| task.takes_turns()) else { return };
         let decisions = self.teams.scheduler.join(task.team, task.pid, self.now);
         self.apply(decisions);
     }
 
     /// It takes no turns any more. Unless its process has ended it is let go.
-    pub(crate) fn part_team(&mut self, (team, pid): (TeamId, i32), has_ended: bool) {
+    pub(crate) fn leave_team(&mut self, (team, pid): (TeamId, i32), has_ended: bool) {
         let decisions = self.teams.scheduler.leave(team, pid, has_ended, self.now);
         self.apply(decisions);
     }
@@ -86,7 +86,7 @@ impl Core {
 
     /// A task's team, if it takes turns.
     fn turn_taking_team(&self, tid: Tid) -> Option<TeamId> {
-        self.tasks.get(tid).filter(|task| takes_turns(task)).map(|task| task.team)
+        self.tasks.get(tid).filter(|task| task.takes_turns()).map(|task| task.team)
     }
 
     /// A task says to which team it belongs.
@@ -97,7 +97,7 @@ impl Core {
         let Some(task) = self.tasks.get(tid) else { return Ok(()) };
         let (before, pid) = (task.team, task.pid);
         if self.teams.name(before) != Some(name) {
-            self.part_team((before, pid), false);
+            self.leave_team((before, pid), false);
             self.enlist(tid, name);
             self.join_team(tid);
             if self.are_turns_taken() {
@@ -109,7 +109,7 @@ impl Core {
 
     /// Tasks that have the turn and wait for other hosts say so again: what they sent in an earlier turn may have been refused.
     fn remind(&mut self, team: TeamId) {
-        let waiting = self.tasks.iter().filter(|task| takes_turns(task) && task.team == team);
+        let waiting = self.tasks.iter().filter(|task| task.takes_turns() && task.team == team);
         let waiting: Vec<(Tid, Tid)> = waiting.filter_map(|task| Some((task.tid, task.awaits?))).collect();
         for (tid, other) in waiting {
             if let Some(host) = other.host() {
@@ -121,7 +121,7 @@ impl Core {
 
     /// A task sleeps until something comes, or no more.
     pub(crate) fn on_sleep(&mut self, tid: Tid, sleeps: bool) {
-        let Some(task) = self.tasks.get(tid).filter(|task| takes_turns(task)) else { return };
+        let Some(task) = self.tasks.get(tid).filter(|task| task.takes_turns()) else { return };
         let decisions = self.teams.scheduler.slept(task.team, task.pid, sleeps, self.now);
         self.apply(decisions);
     }

@@ -70,7 +70,7 @@ impl Core {
             let team = teams.entry(name.clone()).or_insert_with(|| TeamReport {
                 name,
                 runs: scheduler.may_run(task.team),
-                errands: micros(
+                overhead: micros(
                     scheduler.totals().get(&task.team).map_or(Duration::ZERO, |total| total.overhead),
                 ),
                 ..TeamReport::default()

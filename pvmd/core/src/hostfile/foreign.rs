@@ -1,6 +1,6 @@
 //! What other systems' hostfiles say: Open MPI's `slots=`, MPICH's `node:4`, LAM's `cpu=`, Grid Engine's columns.
 
-use super::parse::{SLOTS, shortened};
+use super::values::{SLOTS, shortened};
 
 /// Keys by which other systems give the number of slots.
 pub const SLOTS_KEYS: [&str; 4] = ["slots", "cpu", "cpus", "np"];

@@ -4,8 +4,10 @@ mod foreign;
 pub mod nodelist;
 mod parse;
 mod repeats;
+mod values;
 
-pub use parse::{HostfileError, MISTAKES_MAX, SLICES, SLOTS, parse_host};
+pub use parse::{HostfileError, MISTAKES_MAX, SLICES, parse_host};
+pub use values::SLOTS;
 
 use pvm_sched::policy::Policy;
 use std::fmt;

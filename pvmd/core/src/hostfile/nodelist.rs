@@ -1,6 +1,6 @@
 //! Lists of hosts in Slurm's short form: `node[01-04,7]`, several of them separated by commas.
 
-use super::parse::shortened;
+use super::values::shortened;
 
 /// Hosts that one list may stand for: a virtual machine has no more.
 const HOSTS_MAX: usize = 4095;

@@ -1,6 +1,7 @@
 //! From text to hosts, with the line and the reason of every mistake.
 
 use super::repeats::Repeats;
+use super::values::shortened;
 use super::{HostOptions, HostSpec, Hostfile, Network, Via, foreign};
 use pvm_sched::policy::Policy;
 use pvm_wire::limits::{HOSTFILE_LINE_MAX, HOSTFILE_MAX};
@@ -13,9 +14,6 @@ const SPEEDS: std::ops::RangeInclusive<u32> = 1..=1_000_000;
 
 /// Milliseconds that a team can have its processors.
 pub const SLICES: std::ops::RangeInclusive<u64> = 1..=60_000;
-
-/// Slots that a host can have.
-pub const SLOTS: std::ops::RangeInclusive<u32> = 1..=1_000_000;
 
 /// Longest name of a host, bytes: that of a host name in the domain name system.
 const NAME_MAX: usize = 253;
@@ -306,15 +304,6 @@ fn checked_name(name: &str) -> Result<String, String> {
         return Err(format!("`{}` is no name of a host: {NAMES}", shortened(name)));
     }
     Ok(name.to_owned())
-}
-
-/// Enough of a word to find it by.
-pub(super) fn shortened(word: &str) -> String {
-    const ENOUGH: usize = 40;
-    match word.char_indices().nth(ENOUGH) {
-        Some((end, _)) => format!("{}…", &word[..end]),
-        None => word.to_owned(),
-    }
 }
 
 #[cfg(test)]

@@ -1,3 +1,4 @@
+use super::super::values::SLOTS;
 use super::*;
 use proptest::prelude::*;
 

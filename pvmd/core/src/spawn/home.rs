@@ -1,12 +1,13 @@
 //! As home of a spawn: what it asks for, which host starts what, and the answer.
 
 use super::placing::Placing;
-use super::queue::Queue;
+use super::queue::{Counts, Queue};
 use super::refusals::Refusals;
 use super::split_place;
 use super::state::State;
 use crate::addresses::ReplyTo;
 use pvm_sched::policy::Policy;
+use pvm_wire::queue::BatchRecord;
 use pvm_wire::spawn::{SpawnRequest, flags};
 use pvm_wire::{PvmError, Tid};
 
@@ -112,6 +113,35 @@ impl Spawn {
             Kind::Queue(queue) => format!("by {by} × {file}: {placing}, {}", queue.summary()),
             Kind::Call(call) => format!("by {by} of {count} × {file}: {} open, {placing}", call.open),
         }
+    }
+
+    /// As it is listed; nothing if its tasks are confined to one host, so that nothing is placed.
+    pub fn record(&self, machine: Policy) -> Option<BatchRecord> {
+        if self.state() == State::Pinned {
+            return None;
+        }
+        let policy = &self.request.policy;
+        let (id, running, count) = match &self.kind {
+            Kind::Queue(queue) => (queue.id, queue.running.len(), queue.count),
+            Kind::Call(call) => {
+                let (started, failed) = call.counts();
+                (0, 0, Counts { done: started as u32, failed: failed as u32, ..Counts::default() })
+            }
+        };
+        Some(BatchRecord {
+            id,
+            parent: self.spawner,
+            file: self.request.file.clone(),
+            policy: if policy.is_empty() { machine.name().to_owned() } else { policy.clone() },
+            total: u32::try_from(self.request.count).unwrap_or(0),
+            waiting: self.placing.waiting(),
+            running: running as u32,
+            done: count.done,
+            failed: count.failed,
+            cancelled: count.cancelled,
+            restarts: count.restarts,
+            nodes: self.placing.tallies(),
+        })
     }
 
     /// The parent as the tasks see it.

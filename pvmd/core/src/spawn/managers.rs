@@ -18,8 +18,8 @@ pub(crate) const MANAGER_TRIES: u32 = 3;
 /// The managers of a home daemon and the batches that wait for one.
 #[derive(Debug, Default)]
 pub(crate) struct Managers {
-    /// Enrolled ones, and what each hands out.
-    pub ready: BTreeMap<Tid, Option<SpawnId>>,
+    /// Enrolled ones that hand out nothing.
+    pub idle: BTreeSet<Tid>,
     /// Processes started that have not enrolled yet.
     pub starting: BTreeSet<Tid>,
     /// Spawns in line for one.
@@ -27,16 +27,4 @@ pub(crate) struct Managers {
     /// The batch each was last told to be done with, and the nodes it may not have told that.
     pub done: BTreeMap<Tid, (BatchId, BTreeSet<HostIndex>)>,
     pub deaths: u32,
-}
-
-impl Managers {
-    /// Enrolled ones and those on their way.
-    pub fn counts(&self) -> (usize, usize) {
-        (self.ready.len(), self.starting.len())
-    }
-
-    /// Batches that wait for one.
-    pub fn waiting(&self) -> usize {
-        self.waiting.len()
-    }
 }

@@ -21,11 +21,13 @@ pub(crate) use notices::Notices;
 pub(crate) use pulling::OpenBatch;
 pub(crate) use queue::Queues;
 
-use crate::addresses::SpawnId;
+use crate::addresses::{ExecId, SpawnId};
 use crate::load::HostLoad;
-use crate::tasks::ExecId;
-use pvm_wire::HostIndex;
+use managers::QUEUED_AT_ONCE;
+use pvm_sched::policy::Policy;
 use pvm_wire::batch::BatchId;
+use pvm_wire::queue::BatchRecord;
+use pvm_wire::{HostIndex, Tid};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::ops::Range;
@@ -62,6 +64,58 @@ impl Home {
     pub fn new(own: HostIndex) -> Self {
         let (spawns, queues, managers) = (BTreeMap::new(), Queues::default(), Managers::default());
         Self { spawns, count: 0, queues, managers, last_given: own }
+    }
+
+    pub fn is_queued(&self, id: SpawnId) -> bool {
+        self.spawns.get(&id).is_some_and(|spawn| spawn.queue().is_some())
+    }
+
+    pub fn has_manager(&self, id: SpawnId) -> bool {
+        self.spawns.get(&id).is_some_and(|spawn| spawn.state().manager().is_some())
+    }
+
+    /// The spawn that this manager hands out.
+    pub fn managed_by(&self, manager: Tid) -> Option<SpawnId> {
+        let is_its = |(_, spawn): &(&SpawnId, &Spawn)| spawn.state().manager() == Some(manager);
+        self.spawns.iter().find(is_its).map(|(&id, _)| id)
+    }
+
+    /// Managers that have enrolled, and those on their way.
+    pub fn manager_counts(&self) -> (usize, usize) {
+        let busy = self.spawns.values().filter(|spawn| spawn.state().manager().is_some()).count();
+        (self.managers.idle.len() + busy, self.managers.starting.len())
+    }
+
+    /// Queued batches that may have a manager beyond those that have one.
+    fn queued_servable(&self) -> usize {
+        let queued = self.spawns.values().filter(|spawn| spawn.queue().is_some());
+        QUEUED_AT_ONCE.saturating_sub(queued.filter(|spawn| spawn.state().manager().is_some()).count())
+    }
+
+    /// Batches that wait for a manager and may have one now.
+    pub fn servable(&self) -> usize {
+        let waiting = &self.managers.waiting;
+        let queued = waiting.iter().filter(|&&id| self.is_queued(id)).count();
+        waiting.len() - queued + queued.min(self.queued_servable())
+    }
+
+    /// The next batch for an idle manager: the oldest that may have one.
+    pub fn next_batch(&mut self) -> Option<SpawnId> {
+        let room = self.queued_servable() > 0;
+        let next = self.managers.waiting.iter().position(|&id| room || !self.is_queued(id))?;
+        self.managers.waiting.remove(next)
+    }
+
+    /// The queued batches of a task.
+    pub fn queues_of(&self, parent: Tid) -> Vec<SpawnId> {
+        let of = |id: &SpawnId| self.spawns.get(id).is_some_and(|spawn| spawn.spawner == parent);
+        self.queues.ids.values().copied().filter(of).collect()
+    }
+
+    /// The batches of this home, those that have ended first. `machine` is the policy of those that name none.
+    pub fn records(&self, machine: Policy) -> Vec<BatchRecord> {
+        let live = self.spawns.values().filter_map(|spawn| spawn.record(machine));
+        self.queues.ended.iter().cloned().chain(live).collect()
     }
 
     pub fn next_id(&mut self) -> SpawnId {

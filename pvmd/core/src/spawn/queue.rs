@@ -3,10 +3,7 @@
 //! A queued batch is a [`Spawn`] that nodes pull as any other; its tasks are followed to their ends, since those make room, may
 //! have to be made good by another start, and are told to the parent.
 
-use super::home::{Kind, Spawn};
-use super::state::State;
 use crate::addresses::SpawnId;
-use pvm_sched::policy::Policy;
 use pvm_wire::Tid;
 use pvm_wire::queue::{BatchEvent, BatchRecord, QueueRequest};
 use std::collections::{BTreeMap, VecDeque};
@@ -112,36 +109,5 @@ impl Queue {
         *self.tries.entry(number).or_default() += 1;
         self.count.restarts += 1;
         true
-    }
-}
-
-impl Spawn {
-    /// As it is listed; nothing if its tasks are confined to one host, so that nothing is placed.
-    pub fn record(&self, machine: Policy) -> Option<BatchRecord> {
-        if self.state() == State::Pinned {
-            return None;
-        }
-        let policy = &self.request.policy;
-        let (id, running, count) = match &self.kind {
-            Kind::Queue(queue) => (queue.id, queue.running.len(), queue.count),
-            Kind::Call(call) => {
-                let (started, failed) = call.counts();
-                (0, 0, Counts { done: started as u32, failed: failed as u32, ..Counts::default() })
-            }
-        };
-        Some(BatchRecord {
-            id,
-            parent: self.spawner,
-            file: self.request.file.clone(),
-            policy: if policy.is_empty() { machine.name().to_owned() } else { policy.clone() },
-            total: u32::try_from(self.request.count).unwrap_or(0),
-            waiting: self.placing.waiting(),
-            running: running as u32,
-            done: count.done,
-            failed: count.failed,
-            cancelled: count.cancelled,
-            restarts: count.restarts,
-            nodes: self.placing.tallies(),
-        })
     }
 }

@@ -16,7 +16,7 @@ impl Refusals {
     }
 
     /// What a host says of its part.
-    pub fn hear(&mut self, host: HostIndex, refusals: Vec<Refusal>) {
+    pub fn add_from(&mut self, host: HostIndex, refusals: Vec<Refusal>) {
         for mut refusal in refusals {
             refusal.host = host.host_tid().raw();
             self.add(refusal);
@@ -60,7 +60,7 @@ mod tests {
         }
         let mut far = Refusals::default();
         far.note(Some(one), PvmError::NoFile, 5, "x: no such file");
-        refusals.hear(two, far.into_list());
+        refusals.add_from(two, far.into_list());
         let told: Vec<_> = refusals.0.iter().map(|refusal| (refusal.host, refusal.count)).collect();
         assert_eq!(told, [(one.host_tid().raw(), 6), (two.host_tid().raw(), 5)]);
         for number in 0..1000 {

@@ -4,7 +4,6 @@
 //! bring its receiver's team onto it out of turn. [`pvm_sched::coscheduling`] decides that. Here is which task belongs to which
 //! team, the scheduler's input, and what is done about its decisions.
 
-use crate::tasks::{Origin, Task};
 use crate::teams::history::History;
 use pvm_sched::coscheduling::Coscheduler;
 use pvm_wire::HostIndex;
@@ -95,10 +94,6 @@ pub(crate) fn named_in(env: &[OsString]) -> Option<&str> {
 
 pub(crate) fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= TEAM_NAME_MAX && !name.contains(char::is_control)
-}
-
-pub(crate) fn takes_turns(task: &Task) -> bool {
-    task.origin == Origin::Child && !task.manager && task.pid > 1 && task.ended.is_none()
 }
 
 pub(crate) fn micros(time: Duration) -> u64 {

@@ -150,15 +150,11 @@ impl Core {
 
     /// What waits cannot be placed.
     pub(crate) fn unplaceable(&mut self, id: SpawnId, error: PvmError, reason: &str) {
-        if self.is_queued(id) {
+        if self.home.is_queued(id) {
             self.step(id, Event::Hopeless(error));
         } else {
             self.step(id, Event::Unplaceable { error, reason });
         }
-    }
-
-    pub(crate) fn is_queued(&self, id: SpawnId) -> bool {
-        self.home.spawns.get(&id).is_some_and(|spawn| spawn.queue().is_some())
     }
 
     /// Tasks that no host's limit allows are divided all the same: they take the places of what has ended meanwhile. For what
@@ -222,7 +218,7 @@ impl Core {
         results.resize(count as usize, PvmError::DSysErr.code());
         debug!(spawn = id.0, host = %from, first, count, "tasks started");
         if let Some(call) = self.home.spawns.get_mut(&id).and_then(Spawn::call_mut) {
-            call.refusals.hear(from, refusals);
+            call.refusals.add_from(from, refusals);
             self.resolve_items(id, first, &results);
         } else {
             self.queue_started(from, id, first, &results);

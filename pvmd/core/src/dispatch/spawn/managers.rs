@@ -4,7 +4,7 @@ use crate::Core;
 use crate::addresses::SpawnId;
 use crate::event::{Action, Program};
 use crate::spawn::SIGTERM;
-use crate::spawn::managers::{IDLE_MANAGERS, MANAGER_TRIES, QUEUED_AT_ONCE};
+use crate::spawn::managers::{IDLE_MANAGERS, MANAGER_TRIES};
 use crate::spawn::state::Event;
 use crate::tasks::Origin;
 use pvm_sched::policy::Policy;
@@ -24,31 +24,11 @@ impl Core {
         if !self.home.managers.waiting.contains(&id) {
             self.home.managers.waiting.push_back(id);
         }
-        let idle = self.home.managers.ready.iter().find(|(_, batch)| batch.is_none()).map(|(&tid, _)| tid);
-        match idle {
+        match self.home.managers.idle.first().copied() {
             Some(manager) => self.assign_manager(manager),
-            None if self.home.managers.starting.len() < self.servable() => self.start_manager(),
+            None if self.home.managers.starting.len() < self.home.servable() => self.start_manager(),
             None => {}
         }
-    }
-
-    /// Queued batches that may have a manager beyond those that have one.
-    fn queued_servable(&self) -> usize {
-        let served = self.home.managers.ready.values().flatten().filter(|&&id| self.is_queued(id)).count();
-        QUEUED_AT_ONCE.saturating_sub(served)
-    }
-
-    /// Batches that wait for a manager and may have one now.
-    fn servable(&self) -> usize {
-        let queued = self.home.managers.waiting.iter().filter(|&&id| self.is_queued(id)).count();
-        self.home.managers.waiting.len() - queued + queued.min(self.queued_servable())
-    }
-
-    /// The next batch for an idle manager: the oldest that may have one.
-    fn next_batch(&mut self) -> Option<SpawnId> {
-        let room = self.queued_servable() > 0;
-        let next = self.home.managers.waiting.iter().position(|&id| room || !self.is_queued(id))?;
-        self.home.managers.waiting.remove(next)
     }
 
     fn start_manager(&mut self) {
@@ -62,35 +42,34 @@ impl Core {
         };
         self.home.managers.starting.insert(tid);
         let program = Program { manager: true, ..Program::default() };
-        self.give_birth(vec![cookie], program);
+        self.start_processes(vec![cookie], program);
     }
 
     /// A manager has enrolled.
     pub(crate) fn on_manager_ready(&mut self, manager: Tid) {
         self.home.managers.starting.remove(&manager);
         self.home.managers.deaths = 0;
-        self.home.managers.ready.insert(manager, None);
+        self.home.managers.idle.insert(manager);
         self.assign_manager(manager);
     }
 
     /// Gives an idle manager the next batch that waits, or lets it go if there are idle ones enough.
     fn assign_manager(&mut self, manager: Tid) {
-        while let Some(id) = self.next_batch() {
+        while let Some(id) = self.home.next_batch() {
             let batch = self.batch_id(id);
-            let (nodes, soft, last) = (self.batch_nodes(id), !self.is_queued(id), self.home.last_given);
+            let (nodes, soft, last) = (self.batch_nodes(id), !self.home.is_queued(id), self.home.last_given);
             let Some(placing) = self.home.spawns.get_mut(&id).map(|spawn| &mut spawn.placing) else {
                 continue;
             };
             let (count, policy) = (placing.waiting().into(), placing.policy.name().to_owned());
             placing.is_open = true;
             self.step(id, Event::Assigned(manager));
-            self.home.managers.ready.insert(manager, Some(id));
+            self.home.managers.idle.remove(&manager);
             let own = self.own_application(manager, batch, !soft, &nodes);
             return self
                 .send_batch(manager, &BatchMsg::Place { batch, count, nodes, soft, policy, last, own });
         }
-        let idle = self.home.managers.ready.values().filter(|batch| batch.is_none()).count();
-        if idle > IDLE_MANAGERS
+        if self.home.managers.idle.len() > IDLE_MANAGERS
             && let Some(task) = self.tasks.get(manager)
         {
             self.out.act(Action::Signal { pid: task.pid, signal: SIGTERM });
@@ -179,10 +158,6 @@ impl Core {
         }
     }
 
-    fn has_manager(&self, id: SpawnId) -> bool {
-        self.home.spawns.get(&id).is_some_and(|spawn| spawn.state().manager().is_some())
-    }
-
     /// A spawn waits in line no more.
     pub(crate) fn leave_line(&mut self, id: SpawnId) {
         self.home.managers.waiting.retain(|&waiting| waiting != id);
@@ -196,7 +171,7 @@ impl Core {
         let nodes = placing.nodes.clone();
         self.send_batch(manager, &BatchMsg::Done { batch });
         self.home.managers.done.insert(manager, (batch, nodes));
-        self.home.managers.ready.insert(manager, None);
+        self.home.managers.idle.insert(manager);
         self.assign_manager(manager);
     }
 
@@ -213,14 +188,14 @@ impl Core {
     /// A manager has died: its batch goes on under another; what was granted stays granted.
     pub(crate) fn on_manager_gone(&mut self, manager: Tid) {
         let started = !self.home.managers.starting.remove(&manager);
-        let batch = self.home.managers.ready.remove(&manager).flatten();
+        self.home.managers.idle.remove(&manager);
         if let Some((done, nodes)) = self.home.managers.done.remove(&manager)
-            && !self.has_manager(SpawnId(done.number))
+            && !self.home.has_manager(SpawnId(done.number))
         {
             // The manager may have died before it told the nodes.
             self.tell_nodes_done(done, &nodes);
         }
-        if let Some(id) = batch {
+        if let Some(id) = self.home.managed_by(manager) {
             info!(%manager, spawn = id.0, "task manager lost: the batch goes on under another");
             self.step(id, Event::ManagerGone);
             self.hand_out(id, 0);

@@ -1,11 +1,12 @@
 //! As node: starting tasks that a spawn's home, or the resource manager, orders here.
 
 use crate::Core;
+use crate::addresses::ExecId;
 use crate::event::{Action, Cookie};
 use crate::spawn::SIGKILL;
 use crate::spawn::node::{Exec, ExecTo, Order, Stage, program};
 use crate::spawn::refusals::Refusals;
-use crate::tasks::{ExecId, Origin};
+use crate::tasks::Origin;
 use pvm_wire::batch::BatchId;
 use pvm_wire::body::BodyWriter;
 use pvm_wire::calls::Field;
@@ -57,7 +58,7 @@ impl Core {
             if by_tasker {
                 self.out.act(Action::Locate { cookies, program });
             } else {
-                self.give_birth(cookies, program);
+                self.start_processes(cookies, program);
             }
         }
         if let Some(exec) = self.node.execs.get_mut(&id) {
@@ -143,7 +144,7 @@ impl Core {
                 self.tasks.outputs.remove(&cookie);
                 if let Some(task) = self.tasks.remove(tid) {
                     // A process may have enrolled in its place.
-                    self.part_team((task.team, task.pid), true);
+                    self.leave_team((task.team, task.pid), true);
                     self.teams.dismiss(task.team);
                 }
                 if manager {

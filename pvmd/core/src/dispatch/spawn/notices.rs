@@ -20,7 +20,7 @@ impl Core {
         self.send_marked(Source::Daemon, parent, Mark { context, tag, wait_id: NOTICE }, body);
         if self.tasks.get_mut(parent).is_some_and(|task| task.notices.add()) {
             debug!(%parent, "has more notices than it takes: its batches wait");
-            for id in self.queues_of(parent) {
+            for id in self.home.queues_of(parent) {
                 self.step(id, Event::Held);
             }
         }
@@ -29,7 +29,7 @@ impl Core {
     /// A task's program has taken notices.
     pub(crate) fn on_notices_taken(&mut self, parent: Tid, count: u32) {
         if self.tasks.get_mut(parent).is_some_and(|task| task.notices.taken(count)) {
-            for id in self.queues_of(parent) {
+            for id in self.home.queues_of(parent) {
                 self.hand_out(id, 0);
             }
         }

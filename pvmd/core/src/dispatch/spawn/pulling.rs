@@ -14,7 +14,7 @@ use tracing::{debug, error, warn};
 impl Core {
     /// `P_c`: programs running here or about to.
     pub(crate) fn running(&self) -> usize {
-        let (ready, starting) = self.home.managers.counts();
+        let (ready, starting) = self.home.manager_counts();
         self.tasks.len() - ready - starting
     }
 

@@ -143,15 +143,9 @@ impl Core {
 
     /// Its parent has left the machine: nobody could be told, so nothing more of its batches is started. What runs goes on.
     pub(crate) fn queues_parent_gone(&mut self, parent: Tid) {
-        for id in self.queues_of(parent) {
+        for id in self.home.queues_of(parent) {
             self.cancel_queue(id, false);
         }
-    }
-
-    /// The queued batches of a task.
-    pub(crate) fn queues_of(&self, parent: Tid) -> Vec<SpawnId> {
-        let of = |id: &SpawnId| self.home.spawns.get(id).is_some_and(|spawn| spawn.spawner == parent);
-        self.home.queues.ids.values().copied().filter(of).collect()
     }
 
     /// Starts no more of a batch, and ends what runs if that is wanted.
@@ -237,12 +231,6 @@ impl Core {
         for host in hosts {
             self.ask(host, PeerRequest::Batches, Waiter::Batches(id));
         }
-    }
-
-    /// The batches of this home, those that have ended first.
-    pub(crate) fn batch_records(&self) -> Vec<BatchRecord> {
-        let live = self.home.spawns.values().filter_map(|spawn| spawn.record(self.config.policy));
-        self.home.queues.ended.iter().cloned().chain(live).collect()
     }
 
     pub(crate) fn on_batches_part(&mut self, from: HostIndex, id: QueryId, batches: Vec<BatchRecord>) {
