@@ -14,11 +14,21 @@ pub mod console_line;
 mod cursor;
 pub mod daemon_messages;
 pub mod hostfile;
-mod node;
 pub mod ring;
 pub mod task_socket;
 pub mod trace;
 pub mod unpack;
+
+use pvm_wire::HostIndex;
+use pvmd_core::Config;
+use pvmd_simulated::daemon::{Daemon, config};
+use std::time::Duration;
+
+/// The daemon of this host, on which teams take turns.
+fn daemon(index: HostIndex) -> Daemon {
+    let slice = Some(Duration::from_millis(50));
+    Daemon::new(Config { slice, ..config(index) }, Duration::ZERO).0
+}
 
 /// One of them.
 pub type Target = (&'static str, fn(&[u8]));

@@ -1,30 +1,29 @@
 //! What processes write to the daemon's socket: fragments of any kind, before and after they have enrolled.
 
 use crate::cursor::Cursor;
-use crate::node;
 use bytes::Bytes;
 use pvm_wire::calls::Request;
-use pvm_wire::calls::enrolment::{Conn2, Connect, Extension, Introduction};
-use pvm_wire::codes::{CONTEXT_TM, EXTENSION_VERSION, TASK_PROTOCOL};
+use pvm_wire::calls::enrolment::Conn2;
+use pvm_wire::codes::{CONTEXT_TM, EXTENSION_VERSION};
 use pvm_wire::encoding::XDR_WORD;
 use pvm_wire::header::{EOM, SOM};
 use pvm_wire::{FragmentHeader, HostIndex, MessageHeader, Tid};
-use pvmd_core::Core;
 use pvmd_core::event::{ConnId, Event};
+use pvmd_simulated::daemon::Daemon;
+use pvmd_simulated::process::{connect, introduction};
 use std::time::Duration;
 
 /// The first request, from which the others are counted.
 const FIRST: u32 = 0x8001_0001;
 
-struct Daemon {
-    core: Core,
+struct Node {
+    core: Daemon,
     now: Duration,
 }
 
-impl Daemon {
+impl Node {
     fn feed(&mut self, event: Event) {
         self.core.handle(event, self.now);
-        self.core.check().expect("a sound state");
     }
 
     /// A message in one fragment.
@@ -50,11 +49,11 @@ impl Daemon {
     }
 
     fn enrol(&mut self, conn: ConnId) {
-        let extension = Extension(conn.0.is_multiple_of(2).then_some(EXTENSION_VERSION));
-        self.ask(conn, &Connect { version: TASK_PROTOCOL, auth_file: "/tmp/t".into(), extension });
+        let extension = conn.0.is_multiple_of(2).then_some(EXTENSION_VERSION);
+        self.ask(conn, &connect(extension));
         self.feed(Event::AuthOpened { conn, result: Ok("/tmp/d".into()) });
         let pid = 1000 + conn.0 as i32;
-        self.ask(conn, &Conn2 { process: Introduction { pid, cookie: 0, name: None } });
+        self.ask(conn, &Conn2 { process: introduction(pid, 0) });
         self.feed(Event::AuthChecked { conn, proven: true });
     }
 }
@@ -62,7 +61,7 @@ impl Daemon {
 /// Two tasks, one of either library, and a stranger; the bytes say who does what.
 pub fn read(bytes: &[u8]) {
     let mut cursor = Cursor(bytes);
-    let mut daemon = Daemon { core: node::started(HostIndex::MASTER), now: Duration::ZERO };
+    let mut daemon = Node { core: crate::daemon(HostIndex::MASTER), now: Duration::ZERO };
     let conns = [ConnId(1), ConnId(2), ConnId(3)];
     for conn in conns {
         daemon.feed(Event::TaskConnected { conn });

@@ -23,7 +23,7 @@ const MAY_USE: [(&str, &[&str]); 13] = [
 ];
 
 /// The crates around the product: nothing of it depends on them.
-const AROUND: [&str; 4] = ["pvm-docs", "pvm-fuzz", "pvm-tests", "benches"];
+const AROUND: [&str; 5] = ["pvm-docs", "pvm-fuzz", "pvm-tests", "pvmd-simulated", "benches"];
 
 /// Crates that do I/O, or by which it is done.
 const IO: [&str; 13] = [

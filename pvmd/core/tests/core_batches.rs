@@ -1,14 +1,13 @@
 //! The core alone: batches whose manager dies at a bad moment.
 
-mod recorder;
-
 use pvm_wire::batch::BatchMsg;
 use pvm_wire::codes::{BATCH_TAG, Tm};
 use pvm_wire::daemon::{DaemonMsg, HostEntry};
 use pvm_wire::spawn::{SpawnRequest, flags};
 use pvm_wire::{HostIndex, Tid};
 use pvmd_core::event::{Action, ConnId, Event};
-use recorder::{Recorder, config, host, started_host};
+use pvmd_simulated::daemon::{config, started_host};
+use pvmd_simulated::recorder::{Recorder, host};
 use std::process::ExitStatus;
 
 fn decide(r: &mut Recorder, manager: ConnId, dst: Tid, message: &BatchMsg) {
@@ -26,7 +25,7 @@ fn nodes_hear_that_a_batch_is_done_though_its_manager_dies_before_it_says_so() {
     let (spawner, _) = r.enrol(200, 0);
     let spawn = SpawnRequest { file: "program".into(), count: 1, ..SpawnRequest::default() };
     r.ask(spawner, &spawn);
-    let Action::Start { cookies, .. } = r.next() else { panic!("not a manager's start") };
+    let Action::Start { cookies, .. } = r.action() else { panic!("not a manager's start") };
     let cookie = cookies[0];
     r.feed(Event::ProcessStarted { cookie, result: Ok((300, "manager".into())) });
     let (manager, _) = r.enrol(300, cookie.0);
@@ -40,7 +39,7 @@ fn nodes_hear_that_a_batch_is_done_though_its_manager_dies_before_it_says_so() {
     );
 
     decide(&mut r, manager, own.daemon(), &BatchMsg::Grant { batch, host: own, n: 1, terms: None });
-    let Action::Start { cookies, .. } = r.next() else { panic!("not a start") };
+    let Action::Start { cookies, .. } = r.action() else { panic!("not a start") };
     r.feed(Event::ProcessStarted { cookie: cookies[0], result: Ok((400, "/bin/program".into())) });
     assert_eq!(r.core.census().open_batches, 1);
 
@@ -57,13 +56,13 @@ fn what_no_limit_allows_takes_the_places_of_what_has_ended() {
     let (spawner, _) = r.enrol(200, 0);
     let spawn = SpawnRequest { file: "program".into(), count: 5, ..SpawnRequest::default() };
     r.ask(spawner, &spawn);
-    let Action::Start { cookies, .. } = r.next() else { panic!("not a manager's start") };
+    let Action::Start { cookies, .. } = r.action() else { panic!("not a manager's start") };
     r.feed(Event::ProcessStarted { cookie: cookies[0], result: Ok((300, "manager".into())) });
     let (manager, _) = r.enrol(300, cookies[0].0);
     let BatchMsg::Place { batch, count: 5, .. } = heard(&mut r) else { panic!("not a batch") };
 
     decide(&mut r, manager, own.daemon(), &BatchMsg::Grant { batch, host: own, n: 2, terms: None });
-    let Action::Start { cookies: given, .. } = r.next() else { panic!("not a start") };
+    let Action::Start { cookies: given, .. } = r.action() else { panic!("not a start") };
     decide(&mut r, manager, own.daemon(), &BatchMsg::NoNodes { batch });
     decide(&mut r, manager, own.daemon(), &BatchMsg::TasksNo { batch });
     r.nothing_else();
@@ -71,7 +70,7 @@ fn what_no_limit_allows_takes_the_places_of_what_has_ended() {
         r.nothing_else();
         r.feed(Event::ProcessStarted { cookie, result: Ok((pid, "/bin/program".into())) });
     }
-    let Action::Start { cookies: rest, .. } = r.next() else { panic!("not a start") };
+    let Action::Start { cookies: rest, .. } = r.action() else { panic!("not a start") };
     assert_eq!((given.len(), rest.len()), (2, 3));
     for (pid, &cookie) in (500..).zip(&rest) {
         r.feed(Event::ProcessStarted { cookie, result: Ok((pid, "/bin/program".into())) });
@@ -84,7 +83,7 @@ fn what_no_limit_allows_takes_the_places_of_what_has_ended() {
 fn a_home_that_is_no_node_asks_for_nothing_and_a_full_one_declines() {
     let place = |r: &mut Recorder, spawner, spawn: &SpawnRequest| {
         r.ask(spawner, spawn);
-        let Action::Start { cookies, .. } = r.next() else { panic!("not a manager's start") };
+        let Action::Start { cookies, .. } = r.action() else { panic!("not a manager's start") };
         r.feed(Event::ProcessStarted { cookie: cookies[0], result: Ok((300, "manager".into())) });
         let (manager, _) = r.enrol(300, cookies[0].0);
         (manager, heard(r))
@@ -146,7 +145,7 @@ fn each_node_is_given_no_more_than_its_own_limit() {
     let (spawner, _) = r.enrol(200, 0);
     let spawn = SpawnRequest { file: "program".into(), count: 60, ..SpawnRequest::default() };
     r.ask(spawner, &spawn);
-    let Action::Start { cookies, .. } = r.next() else { panic!("not a manager's start") };
+    let Action::Start { cookies, .. } = r.action() else { panic!("not a manager's start") };
     r.feed(Event::ProcessStarted { cookie: cookies[0], result: Ok((300, "manager".into())) });
     r.enrol(300, cookies[0].0);
     let BatchMsg::Place { nodes, own: Some(_), .. } = heard(&mut r) else { panic!("not a batch") };

@@ -1,7 +1,5 @@
 //! The core and who becomes a task: over a channel it is born with, by one request, or by files.
 
-mod recorder;
-
 use pvm_wire::body::BodyWriter;
 use pvm_wire::calls::Call;
 use pvm_wire::calls::enrolment::{Admission, Born, Connect, Enrol, EnrolReply, GetOptions};
@@ -10,7 +8,8 @@ use pvm_wire::codes::{CONTEXT_TM, EXTENSION_VERSION, Tm, Tmx, notify};
 use pvm_wire::spawn::{Sink, SpawnRequest, flags};
 use pvm_wire::{PvmError, Tid};
 use pvmd_core::event::{Action, ConnId, Cookie, Event};
-use recorder::{Recorder, connect, process, watch};
+use pvmd_simulated::process::{connect, introduction};
+use pvmd_simulated::recorder::{Recorder, watch};
 use std::process::ExitStatus;
 
 /// Spawns one task pinned to this host, whose process runs: its cookie, its channel and what lies there.
@@ -18,7 +17,7 @@ fn bear_one(r: &mut Recorder, parent: ConnId) -> (Cookie, ConnId, EnrolReply) {
     let (file, place) = ("prog".into(), ".".into());
     let request = SpawnRequest { file, flags: flags::HOST, place, count: 1, ..SpawnRequest::default() };
     r.ask(parent, &request);
-    let Action::Start { cookies, greetings, .. } = r.next() else { panic!("not a start") };
+    let Action::Start { cookies, greetings, .. } = r.action() else { panic!("not a start") };
     assert_eq!((cookies.len(), greetings.len()), (1, 1));
     let cookie = cookies[0];
     r.feed(Event::ProcessStarted { cookie, result: Ok((500, "/bin/prog".into())) });
@@ -32,7 +31,7 @@ fn bear_one(r: &mut Recorder, parent: ConnId) -> (Cookie, ConnId, EnrolReply) {
 }
 
 fn say_born(r: &mut Recorder, conn: ConnId, cookie: i32) {
-    r.ask(conn, &Born { process: process(500, cookie) });
+    r.ask(conn, &Born { process: introduction(500, cookie) });
 }
 
 #[test]
@@ -51,9 +50,9 @@ fn a_task_of_ours_enrols_by_one_request() {
     let (parent, me) = r.enrol(100, 0);
     let (cookie, _, told) = bear_one(&mut r, parent);
     let conn = r.connect();
-    let request = Enrol { process: process(500, cookie.0) };
+    let request = Enrol { process: introduction(500, cookie.0) };
     r.ask(conn, &request);
-    assert!(matches!(r.next(), Action::Enrolled { conn: c } if c == conn), "no file is asked for");
+    assert!(matches!(r.action(), Action::Enrolled { conn: c } if c == conn), "no file is asked for");
     let Ok(Admission(Some(enrolled))) = r.reply::<Enrol>(conn) else { panic!("not enrolled") };
     assert_eq!((enrolled.tid, enrolled.parent), (told.tid, me.tid.raw()));
     r.nothing_else();
@@ -71,7 +70,7 @@ fn who_is_born_with_a_channel_has_its_answer_and_gets_what_waits() {
     r.say(parent, told.tid, 5, 0, b"for it");
     r.nothing_else();
     say_born(&mut r, conn, cookie.0);
-    assert!(matches!(r.next(), Action::Enrolled { conn: c } if c == conn));
+    assert!(matches!(r.action(), Action::Enrolled { conn: c } if c == conn));
     let (to, message) = r.message();
     assert_eq!((to, message.src, &message.body[..]), (conn, me.tid, &b"for it"[..]), "no answer before");
     r.nothing_else();
@@ -87,11 +86,11 @@ fn who_was_not_born_with_a_channel_or_comes_too_late_is_not_let_in() {
     let (cookie, channel, told) = bear_one(&mut r, parent);
     let other = r.connect();
     say_born(&mut r, other, cookie.0);
-    assert!(matches!(r.next(), Action::CloseTask { conn } if conn == other));
+    assert!(matches!(r.action(), Action::CloseTask { conn } if conn == other));
     let (_, instead) = r.enrol(501, cookie.0);
     assert_eq!(instead.tid, told.tid, "in its place");
     say_born(&mut r, channel, cookie.0);
-    assert!(matches!(r.next(), Action::CloseTask { conn } if conn == channel));
+    assert!(matches!(r.action(), Action::CloseTask { conn } if conn == channel));
     r.nothing_else();
 }
 
@@ -104,7 +103,7 @@ fn what_a_newborn_says_in_its_last_moment_is_heard() {
     r.feed(Event::ProcessExited { cookie, status: ExitStatus::default() });
     r.nothing_else();
     say_born(&mut r, conn, cookie.0);
-    assert!(matches!(r.next(), Action::Enrolled { .. }));
+    assert!(matches!(r.action(), Action::Enrolled { .. }));
     let parents = r.core.census();
     assert_eq!(parents.conns, 2);
     r.say(conn, Tid::from_bits(0x40001), 8, 0, b"farewell");
@@ -140,12 +139,12 @@ fn an_enrolment_at_once_is_no_way_around_the_files() {
     let mut r = Recorder::master();
     let conn = r.connect();
     r.ask(conn, &connect(None));
-    assert!(matches!(r.next(), Action::OpenAuth { .. }));
-    r.ask(conn, &Enrol { process: process(500, 0) });
-    assert!(matches!(r.next(), Action::CloseTask { .. }));
+    assert!(matches!(r.action(), Action::OpenAuth { .. }));
+    r.ask(conn, &Enrol { process: introduction(500, 0) });
+    assert!(matches!(r.action(), Action::CloseTask { .. }));
     let conn = r.connect();
     r.say(conn, Tid::MY_DAEMON, Tmx::Enrol.tag(), CONTEXT_TM, b"1");
-    assert!(matches!(r.next(), Action::CloseTask { .. }));
+    assert!(matches!(r.action(), Action::CloseTask { .. }));
     r.nothing_else();
 }
 
@@ -159,7 +158,7 @@ fn a_library_of_another_version_of_ours_is_taken_for_the_originals() {
         r.ask(conn, &connect(Some(extension)));
         // Between ours the socket's credentials are enough: no file is written, whatever the disk is like.
         if answered.is_none() {
-            assert!(matches!(r.next(), Action::OpenAuth { .. }));
+            assert!(matches!(r.action(), Action::OpenAuth { .. }));
             r.feed(Event::AuthOpened { conn, result: Ok("/tmp/d".into()) });
         }
         let reply = r.reply::<Connect>(conn).unwrap();
@@ -174,7 +173,7 @@ fn another_version_is_refused_and_the_connection_closed() {
     let conn = r.connect();
     r.request(conn, Tm::Connect, &BodyWriter::new().int(1317).str("/tmp/t").finish());
     assert_eq!(r.answer(conn, Tm::Connect), [1318, 0, 1, 0]);
-    assert!(matches!(r.next(), Action::CloseTask { .. }));
+    assert!(matches!(r.action(), Action::CloseTask { .. }));
     r.nothing_else();
     assert_eq!(r.core.census().conns, 0);
 }
@@ -184,6 +183,6 @@ fn a_request_before_enrolment_ends_the_connection() {
     let mut r = Recorder::master();
     let conn = r.connect();
     r.ask(conn, &Config {});
-    assert!(matches!(r.next(), Action::CloseTask { .. }));
+    assert!(matches!(r.action(), Action::CloseTask { .. }));
     r.nothing_else();
 }

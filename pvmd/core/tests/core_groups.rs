@@ -1,7 +1,5 @@
 //! The core and groups: the keeper's id, members on other hosts, and what happens when they or their hosts end.
 
-mod recorder;
-
 use pvm_wire::body::{BodyReader, BodyWriter};
 use pvm_wire::calls::mailbox::{Flags, Get, Names, Remove};
 use pvm_wire::calls::tasks::{Multicast, TaskStatus};
@@ -12,7 +10,7 @@ use pvm_wire::group::{CONTEXT, Request, View, keeper, tag};
 use pvm_wire::header::{EOM, SOM};
 use pvm_wire::{Message, MessageHeader, PvmError, Tid};
 use pvmd_core::event::{Action, ConnId, Event};
-use recorder::{Recorder, host};
+use pvmd_simulated::recorder::{Recorder, host};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 
@@ -132,7 +130,7 @@ fn members_elsewhere_are_watched_and_go_with_their_hosts() {
     r.feed(Event::PeerLost { host: host(3), reason: "test".into() });
     let mut tags = Vec::new();
     while tags.is_empty() {
-        if let Action::Send { data, .. } = r.next() {
+        if let Action::Send { data, .. } = r.action() {
             let head = data.first_chunk::<{ MessageHeader::SIZE }>().expect("a header");
             tags.push(MessageHeader::decode(head).tag);
         }
@@ -170,7 +168,7 @@ fn a_join_is_answered_when_those_who_know_the_group_know_of_it() {
     r.told();
     r.nothing_else();
     r.feed(Event::PeerLost { host: host(2), reason: "test".into() });
-    while !matches!(r.next(), Action::Send { conn: to, .. } if to == conn) {}
+    while !matches!(r.action(), Action::Send { conn: to, .. } if to == conn) {}
     r.nothing_else();
 }
 
@@ -210,7 +208,7 @@ fn a_broadcast_takes_three_steps_whatever_the_number_of_members() {
         r.say(conn, me.tid.multicast(), 7, 0, b"news");
         let mut copies = BTreeMap::new();
         for _ in 2..=HOSTS {
-            let Action::SendPeer { host, message: DaemonMsg::Data { dsts, .. } } = r.next() else {
+            let Action::SendPeer { host, message: DaemonMsg::Data { dsts, .. } } = r.action() else {
                 panic!("no message to tasks")
             };
             *copies.entry(host).or_insert(0) += dsts.len();

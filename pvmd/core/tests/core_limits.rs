@@ -1,7 +1,5 @@
 //! The core alone: what whoever asks for more than there is gets. `docs/limits.md` has the table.
 
-mod recorder;
-
 use bytes::Bytes;
 use pvm_wire::body::BodyReader;
 use pvm_wire::calls::hosts::Config as Configuration;
@@ -14,7 +12,8 @@ use pvm_wire::{FragmentHeader, HostIndex, PvmError, Tid};
 use pvm_wire::{Message, MessageHeader};
 use pvmd_core::Limits;
 use pvmd_core::event::{Action, ConnId, Event};
-use recorder::{Recorder, config};
+use pvmd_simulated::daemon::config;
+use pvmd_simulated::recorder::Recorder;
 use std::process::ExitStatus;
 
 fn limited(limits: Limits) -> Recorder {
@@ -64,7 +63,7 @@ fn tasks_above_the_limit_of_the_host_are_out_of_resources() {
     let mut r = limited(Limits::default());
     let (conn, _) = r.enrol(10, 0);
     r.ask(conn, &four_here());
-    let Action::Start { cookies, .. } = r.next() else { panic!("not a start") };
+    let Action::Start { cookies, .. } = r.action() else { panic!("not a start") };
     assert_eq!(cookies.len(), 2, "the spawner is one of three");
     for (i, cookie) in cookies.into_iter().enumerate() {
         r.feed(Event::ProcessStarted { cookie, result: Ok((100 + i as i32, "/bin/program".into())) });
@@ -80,14 +79,14 @@ fn tasks_above_the_limit_take_the_places_of_those_that_have_ended_meanwhile() {
     let mut r = limited(Limits::default());
     let (conn, _) = r.enrol(10, 0);
     r.ask(conn, &four_here());
-    let Action::Start { cookies, program, .. } = r.next() else { panic!("not a start") };
+    let Action::Start { cookies, program, .. } = r.action() else { panic!("not a start") };
     let [first, second] = cookies[..] else { panic!("{} are started", cookies.len()) };
     let running = |pid| Ok((pid, "/bin/program".into()));
     r.feed(Event::ProcessStarted { cookie: first, result: running(100) });
     r.feed(Event::ProcessExited { cookie: first, status: ExitStatus::default() });
     r.nothing_else();
     r.feed(Event::ProcessStarted { cookie: second, result: running(101) });
-    let Action::Start { cookies, program: later, .. } = r.next() else { panic!("not a start") };
+    let Action::Start { cookies, program: later, .. } = r.action() else { panic!("not a start") };
     assert_eq!((cookies.len(), later), (1, program));
     r.feed(Event::ProcessStarted { cookie: cookies[0], result: running(102) });
     let answer = r.answer(conn, Tm::Spawn);
@@ -114,10 +113,10 @@ fn senders_to_a_task_that_does_not_read_are_stopped_at_the_setting_and_go_on_bel
     let stopped = loop {
         let header = FragmentHeader { dst: to.tid, src: Tid::ANY, length: PIECE_MAX as u32, flags: 3 };
         r.feed(Event::Fragment { conn: from, header, data: Bytes::from(vec![0; PIECE_MAX]) });
-        let Action::Send { conn, data, .. } = r.next() else { panic!("not delivered") };
+        let Action::Send { conn, data, .. } = r.action() else { panic!("not delivered") };
         queued.push((conn, FragmentHeader::SIZE + data.len()));
         if r.pending() {
-            assert!(matches!(r.next(), Action::PauseReading { conn } if conn == from));
+            assert!(matches!(r.action(), Action::PauseReading { conn } if conn == from));
             break queued.iter().map(|(_, bytes)| bytes).sum::<usize>();
         }
     };
@@ -127,7 +126,7 @@ fn senders_to_a_task_that_does_not_read_are_stopped_at_the_setting_and_go_on_bel
         r.feed(Event::TaskDrained { conn, bytes });
         left -= bytes;
         if r.pending() {
-            assert!(matches!(r.next(), Action::ResumeReading { conn } if conn == from));
+            assert!(matches!(r.action(), Action::ResumeReading { conn } if conn == from));
             assert!(left < QUEUE_LEAST / 4 && left + bytes >= QUEUE_LEAST / 4);
             return;
         }
@@ -147,7 +146,7 @@ fn a_request_that_is_too_long_ends_its_connection_and_no_other() {
         r.feed(Event::Fragment { conn: long, header, data: piece.clone() });
         flags = 0;
     }
-    assert!(matches!(r.next(), Action::CloseTask { conn } if conn == long));
+    assert!(matches!(r.action(), Action::CloseTask { conn } if conn == long));
     r.nothing_else();
     r.ask(other, &Configuration {});
     let (to, message) = r.message();

@@ -1,17 +1,17 @@
 //! Links between daemons: whose messages count.
 
-mod recorder;
-
 use pvm_wire::calls::hosts::{AddHosts, DeleteHosts};
 use pvm_wire::codes::Tm;
 use pvm_wire::daemon::{DaemonMsg, HostEntry, PeerReply, PeerRequest, RequestId};
 use pvm_wire::header::{EOM, SOM};
 use pvm_wire::{HostIndex, MessageHeader, Tid};
-use pvmd_core::event::{Action, ConnId, Event};
-use recorder::{Recorder, config, host};
+use pvmd_core::event::{Action, ConnId, Event, StartedHost};
+use pvmd_simulated::daemon::config;
+use pvmd_simulated::daemon::started_host;
+use pvmd_simulated::recorder::{Recorder, host};
 
 fn entry(index: u32) -> HostEntry {
-    let recorder::StartedHost { arch, signature, capability, task_limit, address } = recorder::started_host();
+    let StartedHost { arch, signature, capability, task_limit, address } = started_host();
     let address = (index > 1).then_some(address);
     let name = format!("node{index}");
     HostEntry { index: host(index), name, arch, speed: 1000, capability, task_limit, signature, address }
@@ -50,7 +50,7 @@ fn a_host_that_is_out_is_not_heard_again() {
 
     let gone = DaemonMsg::HostGone { host: host(3), reason: "deleted".into() };
     r.feed(Event::PeerMessage { host: HostIndex::MASTER, message: gone });
-    assert!(matches!(r.next(), Action::Unlink { host: h } if h == host(3)));
+    assert!(matches!(r.action(), Action::Unlink { host: h } if h == host(3)));
     // It still has its certificate, and calls again.
     r.feed(Event::PeerLinked { host: host(3) });
     hear(&mut r, host(3), task.tid);
@@ -81,7 +81,7 @@ fn master_of_a_lost_link() -> (Recorder, RequestId) {
     let message = DaemonMsg::LinkLost { host: host(3), reason: "silence".into() };
     r.feed(Event::PeerMessage { host: host(2), message });
     let Action::SendPeer { host: asked, message: DaemonMsg::Request { id, what: PeerRequest::Ping } } =
-        r.next()
+        r.action()
     else {
         panic!("not a question")
     };
@@ -94,7 +94,7 @@ fn master_of_a_lost_link() -> (Recorder, RequestId) {
 fn told_gone(r: &mut Recorder) -> Vec<HostIndex> {
     let mut gone = Vec::new();
     while r.pending() {
-        if let Action::SendPeer { message: DaemonMsg::HostGone { host, .. }, .. } = r.next() {
+        if let Action::SendPeer { message: DaemonMsg::HostGone { host, .. }, .. } = r.action() {
             gone.push(host);
         }
     }
@@ -139,7 +139,7 @@ fn deleting() -> (Recorder, ConnId) {
 }
 
 fn starts_host(r: &mut Recorder, index: u32) {
-    assert!(matches!(r.next(), Action::StartHost { index: i, .. } if i == host(index)));
+    assert!(matches!(r.action(), Action::StartHost { index: i, .. } if i == host(index)));
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn a_host_is_added_when_the_deleted_one_has_ended() {
 fn a_deleted_host_that_does_not_end_is_waited_for_five_seconds() {
     let (mut r, conn) = deleting();
     r.pass(std::time::Duration::from_secs(5));
-    assert!(matches!(r.next(), Action::Unlink { host: h } if h == host(2)));
+    assert!(matches!(r.action(), Action::Unlink { host: h } if h == host(2)));
     assert_eq!(r.answer(conn, Tm::DelHost), [1, 0]);
     r.nothing_else();
     r.ask(conn, &AddHosts { hosts: vec!["node2 via=local".into()] });

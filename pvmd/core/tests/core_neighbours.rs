@@ -1,18 +1,16 @@
 //! The core and tasks of one host that share memory.
 
-mod recorder;
-
 use pvm_wire::body::BodyReader;
 use pvm_wire::calls::sharing::{Known, Meet, Share};
 use pvm_wire::codes::{CONTEXT_TC, Tc, Tcx};
 use pvm_wire::header::{EOM, SOM};
 use pvm_wire::{MessageHeader, Tid};
 use pvmd_core::event::{Action, Attachment, ConnId, Event};
-use recorder::Recorder;
+use pvmd_simulated::recorder::Recorder;
 
 /// The next action tells one task of another: to which connection, of whom, with whose descriptors.
 fn told(r: &mut Recorder) -> (ConnId, Tid, ConnId) {
-    let Action::Send { conn, header, data, with: Attachment::Shared(of) } = r.next() else {
+    let Action::Send { conn, header, data, with: Attachment::Shared(of) } = r.action() else {
         panic!("no descriptors")
     };
     assert_eq!((header.src, header.flags), (Tid::MY_DAEMON, SOM | EOM));
@@ -80,13 +78,13 @@ fn a_task_meets_its_daemon() {
     r.nothing_else();
     r.ask(conn, &Share {});
     r.ask(conn, &Meet { other: Tid::MY_DAEMON });
-    let Action::Send { conn: to, data, with: Attachment::Memory, .. } = r.next() else {
+    let Action::Send { conn: to, data, with: Attachment::Memory, .. } = r.action() else {
         panic!("no descriptor")
     };
     let (head, body) = data.split_first_chunk().unwrap();
     assert_eq!((to, MessageHeader::decode(head).tag), (conn, Tcx::Neighbour.tag()));
     assert_eq!(BodyReader::new(body).int(), Ok(Tid::MY_DAEMON.raw()));
     r.ask(conn, &Known {});
-    assert!(matches!(r.next(), Action::LendTo { conn: to } if to == conn));
+    assert!(matches!(r.action(), Action::LendTo { conn: to } if to == conn));
     r.nothing_else();
 }

@@ -1,14 +1,13 @@
 //! A daemon as a node: what it asks of a batch's manager, given its load.
 
-mod recorder;
-
 use pvm_wire::batch::{BatchId, BatchMsg};
 use pvm_wire::codes::BATCH_TAG;
 use pvm_wire::daemon::DaemonMsg;
 use pvm_wire::header::{EOM, SOM};
 use pvm_wire::{HostIndex, MessageHeader, Tid};
 use pvmd_core::event::{Action, Event};
-use recorder::{Recorder, config, host};
+use pvmd_simulated::daemon::config;
+use pvmd_simulated::recorder::{Recorder, host};
 
 const BATCH: BatchId = BatchId { home: HostIndex::MASTER, number: 1 };
 
@@ -35,7 +34,7 @@ fn tell(r: &mut Recorder, message: &BatchMsg) {
 
 /// `N_a` of the application that it makes.
 fn asks(r: &mut Recorder) -> i64 {
-    let Action::SendPeer { message: DaemonMsg::Data { dsts, data, .. }, .. } = r.next() else {
+    let Action::SendPeer { message: DaemonMsg::Data { dsts, data, .. }, .. } = r.action() else {
         panic!("an application")
     };
     assert_eq!(dsts, [manager()]);

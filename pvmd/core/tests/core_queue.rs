@@ -1,7 +1,5 @@
 //! The core alone: queued batches in their home, from the request to the last notice.
 
-mod recorder;
-
 use pvm_wire::batch::{BatchId, BatchMsg};
 use pvm_wire::body::BodyReader;
 use pvm_wire::calls::Request;
@@ -14,7 +12,7 @@ use pvm_wire::queue::{BatchEvent, NOTICES_HIGH, QueueRequest};
 use pvm_wire::spawn::{SpawnRequest, flags};
 use pvm_wire::{HostIndex, PvmError, Tid};
 use pvmd_core::event::{Action, ConnId, Cookie, Event};
-use recorder::{Recorder, host};
+use pvmd_simulated::recorder::{Recorder, host};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
@@ -79,7 +77,7 @@ impl Home {
     /// Carries out what is to be done: managers start and enrol, all else is written down.
     fn settle(&mut self) {
         while self.r.pending() {
-            match self.r.next() {
+            match self.r.action() {
                 Action::Send { conn, header, data, .. } => {
                     let bytes = pvm_wire::FragmentHeader::SIZE + data.len();
                     self.r.feed(Event::TaskDrained { conn, bytes });
@@ -321,7 +319,7 @@ fn without_a_manager_a_batch_fails_and_a_spawn_says_why() {
     assert_eq!(notices[2], BatchEvent::Done { done: 0, failed: 2, cancelled: 0 });
     let spawn = SpawnRequest { file: "program".into(), count: 2, ..SpawnRequest::default() };
     home.r.ask(home.parent, &spawn);
-    let Action::Start { cookies, .. } = home.r.next() else { panic!("not a manager's start") };
+    let Action::Start { cookies, .. } = home.r.action() else { panic!("not a manager's start") };
     home.r.feed(Event::ProcessStarted { cookie: cookies[0], result: Err((PvmError::NoFile, "none".into())) });
     let (to, message) = home.r.message();
     assert_eq!(to, home.parent);

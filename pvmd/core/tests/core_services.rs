@@ -1,7 +1,5 @@
 //! Tasks that stand in for a part of the daemon: a resource manager, a tasker.
 
-mod recorder;
-
 use pvm_wire::body::{BodyReader, BodyWriter};
 use pvm_wire::calls::Request;
 use pvm_wire::calls::hosts::AddHosts;
@@ -14,7 +12,8 @@ use pvm_wire::spawn::{SpawnRequest, flags};
 use pvm_wire::{HostIndex, PvmError, Tid};
 use pvmd_core::event::{Action, ConnId, Event, Found};
 use pvmd_core::{Config, Hosting};
-use recorder::{Recorder, host};
+use pvmd_simulated::daemon::{config, started_host};
+use pvmd_simulated::recorder::{Recorder, host};
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -71,7 +70,7 @@ fn a_resource_manager_starts_tasks_and_hears_of_their_end() {
     let (conn, me) = manager(&mut r);
     let request = ExecRequest { parent: 0x40077, spawn: program(1), first: 0, total: 1 };
     r.say(conn, Tid::MY_DAEMON, Sm::Exec.tag(), 0, &request.encode());
-    let Action::Start { cookies, program, .. } = r.next() else { panic!("not a start") };
+    let Action::Start { cookies, program, .. } = r.action() else { panic!("not a start") };
     assert_eq!((program.file.to_str(), program.args.len()), (Some("prog"), 1));
     r.feed(Event::ProcessStarted { cookie: cookies[0], result: Ok((500, "/bin/prog".into())) });
     let body = told(&mut r, conn, Sm::ExecAck);
@@ -107,10 +106,10 @@ fn newcomers_learn_who_manages_resources() {
     let mut r = Recorder::master();
     let (conn, me) = manager(&mut r);
     r.say(conn, Tid::MY_DAEMON, Sm::Add.tag(), 0, &AddHosts { hosts: vec!["n via=local".into()] }.encode());
-    let Action::StartHost { index, .. } = r.next() else { panic!("not a start") };
-    let started = recorder::started_host();
+    let Action::StartHost { index, .. } = r.action() else { panic!("not a start") };
+    let started = started_host();
     r.feed(Event::HostStarted { index, result: Ok(started) });
-    assert!(matches!(r.next(), Action::Link { .. }));
+    assert!(matches!(r.action(), Action::Link { .. }));
     r.feed(Event::PeerLinked { host: index });
     let DaemonMsg::TableUpdate { serial, .. } = r.told() else { panic!("not the table") };
     r.feed(Event::PeerMessage { host: index, message: DaemonMsg::TableAck { serial, failed: vec![] } });
@@ -139,7 +138,7 @@ fn tasked(r: &mut Recorder) -> (ConnId, ConnId, Tid, i32) {
     let ((tasker, _), (spawner, _)) = (r.enrol(100, 0), r.enrol(101, 0));
     assert_eq!(register(r, tasker, Tm::Tasker, 1), [0]);
     r.ask(spawner, &program(1));
-    let Action::Locate { cookies, program } = r.next() else { panic!("nothing to locate") };
+    let Action::Locate { cookies, program } = r.action() else { panic!("nothing to locate") };
     assert_eq!(program.file, "prog");
     let found = Ok(("/bin/prog".into(), vec!["PVMSOCK=/s".into()]));
     r.feed(Event::Located { cookies: cookies.clone(), result: found });
@@ -160,16 +159,16 @@ fn tasked(r: &mut Recorder) -> (ConnId, ConnId, Tid, i32) {
 
 #[test]
 fn a_tasker_that_comes_late_starts_the_rest_of_an_order() {
-    let mut r = Recorder::with(Config { task_limit: 4, ..recorder::config(HostIndex::MASTER) });
+    let mut r = Recorder::with(Config { task_limit: 4, ..config(HostIndex::MASTER) });
     let ((tasker, _), (spawner, _)) = (r.enrol(100, 0), r.enrol(101, 0));
     r.ask(spawner, &program(3));
-    let Action::Start { cookies, .. } = r.next() else { panic!("not a start") };
+    let Action::Start { cookies, .. } = r.action() else { panic!("not a start") };
     let [first, second] = cookies[..] else { panic!("{} are started", cookies.len()) };
     assert_eq!(register(&mut r, tasker, Tm::Tasker, 1), [0]);
     r.feed(Event::ProcessStarted { cookie: first, result: Ok((200, "/bin/prog".into())) });
     r.feed(Event::ProcessExited { cookie: first, status: ExitStatus::default() });
     r.feed(Event::ProcessStarted { cookie: second, result: Ok((201, "/bin/prog".into())) });
-    let Action::Locate { cookies, .. } = r.next() else { panic!("nothing to locate") };
+    let Action::Locate { cookies, .. } = r.action() else { panic!("nothing to locate") };
     r.feed(Event::Located { cookies, result: Ok(("/bin/prog".into(), vec![])) });
     let body = told(&mut r, tasker, Sm::StTask);
     let tid = BodyReader::new(&body).int().unwrap();
@@ -210,7 +209,7 @@ fn a_tasker_may_be_faster_than_last_words() {
     r.enrol(500, cookie);
     r.say(tasker, Tid::MY_DAEMON, Sm::TaskX.tag(), 0, &TaskEnded { tid, status: 0 }.encode());
     r.pass(Duration::from_secs(5));
-    assert!(matches!(r.next(), Action::CloseTask { .. }));
+    assert!(matches!(r.action(), Action::CloseTask { .. }));
     assert_eq!(r.core.census().tasks, 2);
 }
 
@@ -221,7 +220,7 @@ fn what_a_dead_tasker_was_to_start_is_over() {
     r.feed(Event::TaskClosed { conn: tasker, reason: None });
     assert_eq!(r.core.census().tasks, 1);
     r.ask(spawner, &program(1));
-    assert!(matches!(r.next(), Action::Start { .. }), "the daemon starts tasks itself again");
+    assert!(matches!(r.action(), Action::Start { .. }), "the daemon starts tasks itself again");
 }
 
 #[test]
@@ -230,7 +229,7 @@ fn what_is_not_there_is_no_work_for_a_tasker() {
     let ((tasker, _), (spawner, _)) = (r.enrol(100, 0), r.enrol(101, 0));
     assert_eq!(register(&mut r, tasker, Tm::Tasker, 1), [0]);
     r.ask(spawner, &program(2));
-    let Action::Locate { cookies, .. } = r.next() else { panic!("nothing to locate") };
+    let Action::Locate { cookies, .. } = r.action() else { panic!("nothing to locate") };
     let missing = Err((PvmError::NoFile, "prog: no".to_owned()));
     r.feed(Event::Located { cookies, result: missing });
     assert_eq!(r.answer(spawner, Tm::Spawn), [2, PvmError::NoFile.code(), PvmError::NoFile.code()]);
@@ -239,7 +238,7 @@ fn what_is_not_there_is_no_work_for_a_tasker() {
 
 #[test]
 fn a_resource_manager_asks_the_master_for_hosts_from_anywhere() {
-    let mut r = Recorder::with(recorder::config(host(2)));
+    let mut r = Recorder::with(config(host(2)));
     r.feed(Event::PeerLinked { host: HostIndex::MASTER });
     r.feed(Event::PeerMessage {
         host: HostIndex::MASTER,
@@ -261,7 +260,7 @@ fn hosting(r: &mut Recorder) -> (ConnId, ConnId) {
     assert_eq!(register(r, asker, Tm::Hoster, 1), [PvmError::Already.code()]);
     let host = "node2 lo=me so=any dx=/bin/pvmd id=v".to_owned();
     r.ask(asker, &AddHosts { hosts: vec![host] });
-    let Action::Resolve { add, .. } = r.next() else { panic!("no address asked for") };
+    let Action::Resolve { add, .. } = r.action() else { panic!("no address asked for") };
     r.feed(Event::Resolved { add, results: vec![Ok(Found { address: ADDRESS, own: false })] });
     let body = told(r, hoster, Sm::StHost);
     let mut order = BodyReader::new(&body);
@@ -278,7 +277,7 @@ fn host2_tid() -> i32 {
 }
 
 fn with_hosting() -> Recorder {
-    let plain = recorder::config(HostIndex::MASTER);
+    let plain = config(HostIndex::MASTER);
     let hosting = Hosting { fingerprint: "feed".into(), ..plain.hosting };
     Recorder::with(Config { hosting, ..plain })
 }
@@ -294,15 +293,15 @@ fn a_hoster_starts_daemons_and_the_master_brings_them_their_place() {
     let (hoster, _) = hosting(&mut r);
     let line = HostedLine { protocol: DAEMON_PROTOCOL, port: 9, fingerprint: Fingerprint([1; 32]) };
     hosted(&mut r, hoster, &format!("Welcome\n{line}"));
-    let Action::Introduce { index, address, fingerprint, .. } = r.next() else { panic!("no introduction") };
+    let Action::Introduce { index, address, fingerprint, .. } = r.action() else { panic!("no introduction") };
     assert_eq!((index, address, fingerprint), (host(2), (ADDRESS, 9).into(), Fingerprint([1; 32])));
-    r.feed(Event::HostStarted { index, result: Ok(recorder::started_host()) });
-    assert!(matches!(r.next(), Action::Link { .. }));
+    r.feed(Event::HostStarted { index, result: Ok(started_host()) });
+    assert!(matches!(r.action(), Action::Link { .. }));
 }
 
 /// What the one who asked for the host hears.
 fn refused(r: &mut Recorder, asker: ConnId) -> i32 {
-    assert!(matches!(r.next(), Action::AbandonHost { .. }));
+    assert!(matches!(r.action(), Action::AbandonHost { .. }));
     let (to, message) = r.message();
     assert_eq!(to, asker);
     BodyReader::new(&message.body).ints(3).unwrap()[2]
@@ -353,7 +352,7 @@ fn a_hoster_that_dies_or_sleeps_starts_nothing() {
 
 #[test]
 fn a_hoster_has_to_be_where_the_master_is() {
-    let mut r = Recorder::with(recorder::config(host(2)));
+    let mut r = Recorder::with(config(host(2)));
     let (conn, _) = r.enrol(100, 0);
     assert_eq!(register(&mut r, conn, Tm::Hoster, 1), [PvmError::HostrNMstr.code()]);
 }

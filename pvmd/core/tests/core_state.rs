@@ -1,12 +1,10 @@
 //! The core alone: its whole state as text.
 
-mod recorder;
-
 use pvm_wire::body::BodyReader;
 use pvm_wire::calls::notify::NotifyRequest;
 use pvm_wire::calls::state::Dump;
 use pvm_wire::codes::notify;
-use recorder::Recorder;
+use pvmd_simulated::recorder::Recorder;
 
 #[test]
 fn a_task_sees_the_state_of_its_daemon() {

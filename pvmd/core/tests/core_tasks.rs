@@ -1,7 +1,5 @@
 //! The core and its tasks: messages, notifies, output, back-pressure, bad input.
 
-mod recorder;
-
 use bytes::Bytes;
 use pvm_wire::batch::BatchMsg;
 use pvm_wire::calls::Call;
@@ -17,7 +15,7 @@ use pvm_wire::output::{OutputEvent, OutputFrame};
 use pvm_wire::spawn::{Refusal, Sink, SpawnRequest, flags};
 use pvm_wire::{FragmentHeader, HostIndex, PvmError, Tid};
 use pvmd_core::event::{Action, ConnId, Cookie, Event};
-use recorder::{Recorder, host, watch};
+use pvmd_simulated::recorder::{Recorder, host, watch};
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -32,7 +30,7 @@ fn spawn_one(r: &mut Recorder, conn: ConnId, output: Sink) -> (Tid, Cookie) {
         ..SpawnRequest::default()
     };
     r.ask(conn, &request);
-    let Action::Start { cookies, program, .. } = r.next() else { panic!("not a start") };
+    let Action::Start { cookies, program, .. } = r.action() else { panic!("not a start") };
     assert_eq!(program.file, "prog");
     let cookie = cookies[0];
     r.feed(Event::ProcessStarted { cookie, result: Ok((500, "/bin/prog".into())) });
@@ -83,7 +81,7 @@ fn a_task_may_be_over_before_its_start_is_known() {
         ..SpawnRequest::default()
     };
     r.ask(parent, &spawn);
-    let Action::Start { cookies, .. } = r.next() else { panic!("not a start") };
+    let Action::Start { cookies, .. } = r.action() else { panic!("not a start") };
     let (conn, enrolled) = r.enrol(500, cookies[0].0);
     r.feed(Event::TaskClosed { conn, reason: None });
     r.nothing_else();
@@ -108,7 +106,7 @@ fn a_child_of_what_was_started_ends_with_its_connection() {
             ..SpawnRequest::default()
         };
         r.ask(parent, &spawn);
-        let Action::Start { cookies, .. } = r.next() else { panic!("not a start") };
+        let Action::Start { cookies, .. } = r.action() else { panic!("not a start") };
         let started = Event::ProcessStarted { cookie: cookies[0], result: Ok((500, "/bin/wrapper".into())) };
         if !late {
             r.feed(started.clone());
@@ -167,7 +165,7 @@ fn an_exit_is_told_once_to_each_who_asked() {
     let (conn, _) = r.enrol(500, cookie.0);
     r.ask(conn, &Exit {});
     assert_eq!(r.reply::<Exit>(conn), Ok(()));
-    assert!(matches!(r.next(), Action::CloseTask { .. }));
+    assert!(matches!(r.action(), Action::CloseTask { .. }));
     r.nothing_else();
     r.feed(Event::ProcessExited { cookie, status: ExitStatus::default() });
     let (to, message) = r.message();
@@ -194,7 +192,7 @@ fn what_a_task_sent_before_its_end_comes_before_the_news_of_it() {
             r.feed(Event::TaskClosed { conn, reason: None });
         } else {
             r.pass(Duration::from_secs(1));
-            assert!(matches!(r.next(), Action::CloseTask { .. }));
+            assert!(matches!(r.action(), Action::CloseTask { .. }));
         }
         let (to, message) = r.message();
         assert_eq!((to, message.header.tag), (parent, 77));
@@ -238,7 +236,7 @@ fn output_goes_to_the_sink_or_to_the_log() {
         ..SpawnRequest::default()
     };
     r.ask(conn, &request);
-    let Action::Start { cookies, .. } = r.next() else { panic!("not a start") };
+    let Action::Start { cookies, .. } = r.action() else { panic!("not a start") };
     let cookie = cookies[0];
     r.feed(Event::ProcessStarted { cookie, result: Ok((500, "/bin/prog".into())) });
     let frame = |r: &mut Recorder| OutputFrame::decode(&r.message().1.body).expect("a frame").what;
@@ -257,7 +255,7 @@ fn output_goes_to_the_sink_or_to_the_log() {
     r.feed(Event::ProcessOutput { cookie, data: Bytes::from_static(b"o\nrest") });
     r.feed(Event::ProcessOutputEnd { cookie });
     for expected in ["one", "two", "rest"] {
-        assert!(matches!(r.next(), Action::LogOutput { line, .. } if line == expected));
+        assert!(matches!(r.action(), Action::LogOutput { line, .. } if line == expected));
     }
     r.nothing_else();
 }
@@ -272,12 +270,12 @@ fn the_original_library_is_stopped_between_messages_only() {
         let flags = if i == 1 { SOM } else { 0 } | if i == pieces { EOM } else { 0 };
         let header = FragmentHeader { dst: receiver.tid, src: Tid::ANY, length: PIECE_MAX as u32, flags };
         r.feed(Event::Fragment { conn: a, header, data: Bytes::from(vec![0; PIECE_MAX]) });
-        assert!(matches!(r.next(), Action::Send { .. }));
+        assert!(matches!(r.action(), Action::Send { .. }));
         if i < pieces {
             r.nothing_else();
         }
     }
-    assert!(matches!(r.next(), Action::PauseReading { conn } if conn == a));
+    assert!(matches!(r.action(), Action::PauseReading { conn } if conn == a));
 }
 
 #[test]
@@ -291,9 +289,9 @@ fn a_flood_stops_its_sender_until_the_receiver_has_drained() {
         let flags = if i == 0 { SOM } else { 0 };
         let header = FragmentHeader { dst: receiver.tid, src: Tid::ANY, length: PIECE_MAX as u32, flags };
         r.feed(Event::Fragment { conn: a, header, data: Bytes::from(vec![0; PIECE_MAX]) });
-        sent.push(r.next());
+        sent.push(r.action());
         if sent.len() * (PIECE_MAX + FragmentHeader::SIZE) > QUEUE_HIGH && !paused {
-            assert!(matches!(r.next(), Action::PauseReading { conn } if conn == a));
+            assert!(matches!(r.action(), Action::PauseReading { conn } if conn == a));
             paused = true;
         }
         r.nothing_else();
@@ -302,7 +300,7 @@ fn a_flood_stops_its_sender_until_the_receiver_has_drained() {
     for _ in 0..sent.len() {
         r.feed(Event::TaskDrained { conn: b, bytes: PIECE_MAX + FragmentHeader::SIZE });
     }
-    assert!(matches!(r.next(), Action::ResumeReading { conn } if conn == a));
+    assert!(matches!(r.action(), Action::ResumeReading { conn } if conn == a));
     r.nothing_else();
 }
 
@@ -318,7 +316,7 @@ fn a_full_task_stops_senders_on_other_hosts_through_their_daemon() {
         let data = Bytes::from(vec![0; PIECE_MAX]);
         let message = DaemonMsg::Data { src, dsts: vec![receiver.tid], flags, data };
         r.feed(Event::PeerMessage { host: host(2), message });
-        assert!(matches!(r.next(), Action::Send { .. }));
+        assert!(matches!(r.action(), Action::Send { .. }));
         if (i + 1) * (PIECE_MAX + FragmentHeader::SIZE) > QUEUE_HIGH && told.is_empty() {
             told.push(r.told());
         }
@@ -393,7 +391,7 @@ fn a_collector_hears_of_a_spawn_when_all_of_it_is_settled() {
     let request = SpawnRequest { file: "prog".into(), count: 2, output, ..SpawnRequest::default() };
     r.ask(conn, &request);
 
-    let Action::Start { cookies, program, .. } = r.next() else { panic!("not a manager's start") };
+    let Action::Start { cookies, program, .. } = r.action() else { panic!("not a manager's start") };
     assert!(program.manager);
     r.feed(Event::ProcessStarted { cookie: cookies[0], result: Ok((300, "manager".into())) });
     let (manager, _) = r.enrol(300, cookies[0].0);
@@ -406,7 +404,7 @@ fn a_collector_hears_of_a_spawn_when_all_of_it_is_settled() {
 
     let grant = |host| BatchMsg::Grant { batch, host, n: 1, terms: None };
     decide(&mut r, manager, &grant(HostIndex::MASTER));
-    let Action::Start { cookies, .. } = r.next() else { panic!("not a start") };
+    let Action::Start { cookies, .. } = r.action() else { panic!("not a start") };
     r.feed(Event::ProcessStarted { cookie: cookies[0], result: Ok((500, "/bin/prog".into())) });
     let (_, started) = r.message();
     let started = OutputFrame::decode(&started.body).unwrap();
@@ -481,7 +479,7 @@ fn a_signal_reaches_the_process_and_nobody_else() {
     let signal = |tid: Tid| SendSignal { tid, signal: 15 };
     r.ask(conn, &signal(child));
     r.answer(conn, Tm::SendSig);
-    assert!(matches!(r.next(), Action::Signal { pid: 500, signal: 15 }));
+    assert!(matches!(r.action(), Action::Signal { pid: 500, signal: 15 }));
     r.ask(conn, &signal(Tid::from_bits(0x40abc)));
     r.answer(conn, Tm::SendSig);
     r.nothing_else();
@@ -500,11 +498,11 @@ fn the_family_of_a_task_ends_when_this_daemon_has_ended_the_task() {
         r.enrol(101, 0);
         r.ask(conn, &SendSignal { tid: child, signal: sent });
         r.answer(conn, Tm::SendSig);
-        assert!(matches!(r.next(), Action::Signal { pid: 500, signal } if signal == sent));
+        assert!(matches!(r.action(), Action::Signal { pid: 500, signal } if signal == sent));
         r.feed(Event::ProcessExited { cookie, status: ExitStatus::default() });
         let mut ended = 0;
         while r.pending() {
-            if let Action::EndFamily { cookie: family, spared } = r.next() {
+            if let Action::EndFamily { cookie: family, spared } = r.action() {
                 assert_eq!((family, spared), (cookie, vec![100, 101]), "tasks in their own right stay");
                 ended += 1;
             }
@@ -535,7 +533,7 @@ fn halt_tells_every_host_and_ends() {
     r.ask(conn, &Halt {});
     assert!(matches!(r.told(), DaemonMsg::Halt));
     assert!(matches!(r.told(), DaemonMsg::Bye));
-    assert!(matches!(r.next(), Action::Exit { .. }));
+    assert!(matches!(r.action(), Action::Exit { .. }));
     r.nothing_else();
 }
 
@@ -547,8 +545,8 @@ fn the_end_is_told_to_tasks_but_not_to_who_asked_for_it() {
     // The driver sees to children.
     spawn_one(&mut r, conn, Sink::default());
     r.ask(conn, &Halt {});
-    assert!(matches!(r.next(), Action::Signal { pid: 101, signal: 15 }));
-    assert!(matches!(r.next(), Action::Exit { .. }));
+    assert!(matches!(r.action(), Action::Signal { pid: 101, signal: 15 }));
+    assert!(matches!(r.action(), Action::Exit { .. }));
     r.nothing_else();
 }
 

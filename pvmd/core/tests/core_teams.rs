@@ -1,7 +1,5 @@
 //! The core and teams that take turns.
 
-mod teams_host;
-
 use pvm_wire::Tid;
 use pvm_wire::body::BodyReader;
 use pvm_wire::calls::Call;
@@ -12,9 +10,11 @@ use pvm_wire::codes::{CONTEXT_TC, Tcx, Tmx};
 use pvm_wire::coscheduling::{TaskReport, TurnsReport};
 use pvm_wire::daemon::DaemonMsg;
 use pvmd_core::event::{Action, Event};
+use pvmd_simulated::process::introduction;
+use pvmd_simulated::recorder::host;
+use pvmd_simulated::turns::{Host, SLICE};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use teams_host::{Host, SLICE, host, process};
 
 #[test]
 fn teams_take_turns_as_long_as_there_are_several() {
@@ -238,7 +238,7 @@ fn who_waits_for_another_host_says_so_again_in_its_next_turn() {
     let ((a, first), (b, second)) = (h.start("a", 11), h.start("b", 21));
     let (running, cookie, pid) = if h.runs[&11] { (a, first, 11) } else { (b, second, 21) };
     let child = h.r.connect();
-    h.r.ask(child, &Enrol { process: process(pid, cookie.0) });
+    h.r.ask(child, &Enrol { process: introduction(pid, cookie.0) });
     h.look();
     let other = Tid::from_bits(0x80001);
     h.r.say(child, other, 5, 0, b"data");
@@ -265,15 +265,15 @@ fn a_task_changes_its_team() {
     let _ = h.start("b", 21);
     assert_eq!(h.running().len(), 1);
     let child = h.r.connect();
-    h.r.ask(child, &Enrol { process: process(11, cookie.0) });
+    h.r.ask(child, &Enrol { process: introduction(11, cookie.0) });
     while h.r.pending() {
-        h.r.next();
+        h.r.action();
     }
     for (name, code) in [("", pvm_wire::PvmError::BadParam.code()), ("b", 0)] {
         h.r.ask(child, &JoinTeam { name: name.into() });
         let mut answers = Vec::new();
         while h.r.pending() {
-            match h.r.next() {
+            match h.r.action() {
                 Action::Dispatch { pid, runs } => drop(h.runs.insert(pid, runs)),
                 Action::Send { data, .. } => {
                     let (head, body) = data.split_first_chunk().unwrap();
@@ -316,8 +316,8 @@ fn a_task_asks_how_turns_are_taken() {
     let ((a, _), _) = (h.start("a", 11), h.start("b", 21));
     h.pass(SLICE);
     h.r.ask(h.conn, &Turns { host: host(1).host_tid() });
-    assert!(matches!(h.r.next(), Action::Send { .. }), "the asker is asked for how long it spins");
-    let Action::ReadTimes { host, id, pids } = h.r.next() else { panic!("nobody looks") };
+    assert!(matches!(h.r.action(), Action::Send { .. }), "the asker is asked for how long it spins");
+    let Action::ReadTimes { host, id, pids } = h.r.action() else { panic!("nobody looks") };
     assert_eq!(pids, [100, 11, 21]);
     let times = [(0, 0), (5, 15), (6, 0)];
     let times =
@@ -345,7 +345,7 @@ fn report(h: &mut Host) -> (TurnsReport, usize) {
     h.r.ask(h.conn, &Turns { host: host(1).host_tid() });
     let mut asked = 0;
     loop {
-        match h.r.next() {
+        match h.r.action() {
             Action::Send { data, .. } => {
                 let head = pvm_wire::MessageHeader::decode(data.first_chunk().unwrap());
                 if (head.tag, head.context) == (Tcx::Spin.tag(), CONTEXT_TC) {

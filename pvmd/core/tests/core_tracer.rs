@@ -1,8 +1,6 @@
 //! Tracers: what they are told of the life of tasks, and the one that gets what nobody else does. Observers: what they
 //! are told of losses.
 
-mod recorder;
-
 use pvm_wire::body::BodyReader;
 use pvm_wire::calls::hosts::DeleteHosts;
 use pvm_wire::calls::roles::{BecomeTracer, TracerTerms};
@@ -15,7 +13,7 @@ use pvm_wire::incident::Incident;
 use pvm_wire::spawn::{Sink, SpawnRequest, flags};
 use pvm_wire::{PvmError, Tid};
 use pvmd_core::event::{Action, ConnId, Event};
-use recorder::{Recorder, host};
+use pvmd_simulated::recorder::{Recorder, host};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
@@ -97,7 +95,7 @@ fn a_spawned_tasks_tracer_hears_of_its_life() {
     let sink = Sink { tid: me.tid.raw(), context: 0, tag: TRACE };
     for first in [true, false] {
         r.ask(conn, &program(sink));
-        let Action::Start { cookies, .. } = r.next() else { panic!("not a start") };
+        let Action::Start { cookies, .. } = r.action() else { panic!("not a start") };
         r.feed(Event::ProcessStarted { cookie: cookies[0], result: Ok((500, "/bin/prog".into())) });
         if first {
             meets(&mut r, conn);
@@ -136,7 +134,7 @@ fn a_registered_tracer_gets_what_goes_to_nobody_else() {
     assert_eq!(unregister(&mut r, other), [PvmError::NoTask.code()]);
     // Spawned tasks are told how to trace.
     r.ask(other, &program(Sink::default()));
-    let Action::Start { program, .. } = r.next() else { panic!("not a start") };
+    let Action::Start { program, .. } = r.action() else { panic!("not a start") };
     assert_eq!(program.env, ["A=b", "PVM_TEAM=t40002", "PVMTMASK=@@A", "PVMTRCBUF=100", "PVMTRCOPT=1"]);
     assert_eq!(unregister(&mut r, conn), [0]);
     let (_, third) = r.enrol(102, 0);
@@ -146,7 +144,7 @@ fn a_registered_tracer_gets_what_goes_to_nobody_else() {
 /// Leaves aside what is to be done for now.
 fn drained(mut r: Recorder) -> Recorder {
     while r.pending() {
-        r.next();
+        r.action();
     }
     r
 }
@@ -161,7 +159,7 @@ fn all_daemons_know_the_tracer_until_it_ends() {
     assert_eq!((tracer.tid(), tracer.mask.as_str()), (me.tid, "@@A"));
     assert_eq!(r.answer(conn, Tm::Tracer), [0]);
     r.feed(Event::TaskClosed { conn, reason: None });
-    assert!(std::iter::from_fn(|| Some(r.next())).take(5).any(|action| {
+    assert!(std::iter::from_fn(|| Some(r.action())).take(5).any(|action| {
         matches!(action, Action::SendPeer { message: DaemonMsg::Tracer { tracer: None }, .. })
     }));
     // One on another host is gone with its host.
@@ -214,7 +212,7 @@ fn an_observer_is_told_of_a_lost_host_and_what_ran_there() {
     hears_of(&mut r, conn, &lost);
     r.feed(Event::TaskClosed { conn, reason: None });
     while r.pending() {
-        r.next();
+        r.action();
     }
     assert_eq!(r.core.census().observers, (0, 0, 0));
 }
@@ -231,20 +229,20 @@ fn a_deleted_host_and_a_signal_sent_by_a_task_are_no_incidents() {
     assert_eq!(r.told(), DaemonMsg::Observe { on: true });
     r.message();
     r.ask(conn, &program(Sink::default()));
-    let Action::Start { cookies, .. } = r.next() else { panic!("not a start") };
+    let Action::Start { cookies, .. } = r.action() else { panic!("not a start") };
     r.feed(Event::ProcessStarted { cookie: cookies[0], result: Ok((500, "/bin/prog".into())) });
     let task = Tid::from_raw(me.tid.raw() + 1);
     assert_eq!(r.told(), DaemonMsg::TasksBegun { tasks: vec![(task, "prog".to_owned())] });
     assert_eq!(r.answer(conn, Tm::Spawn), [1, task.raw()]);
     r.ask(conn, &SendSignal { tid: task, signal: 15 });
     r.message();
-    assert!(matches!(r.next(), Action::Signal { pid: 500, signal: 15 }));
+    assert!(matches!(r.action(), Action::Signal { pid: 500, signal: 15 }));
     r.feed(Event::ProcessExited { cookie: cookies[0], status: ExitStatus::from_raw(15) });
-    assert!(matches!(r.next(), Action::EndFamily { cookie, .. } if cookie == cookies[0]));
+    assert!(matches!(r.action(), Action::EndFamily { cookie, .. } if cookie == cookies[0]));
     assert_eq!(r.told(), DaemonMsg::TaskOver { tid: task, status: 15, intended: true });
     r.nothing_else();
     r.ask(conn, &DeleteHosts { names: vec!["node2".to_owned()] });
-    let actions: Vec<Action> = std::iter::from_fn(|| r.pending().then(|| r.next())).collect();
+    let actions: Vec<Action> = std::iter::from_fn(|| r.pending().then(|| r.action())).collect();
     // The answer waits for the end of the host's daemon.
     assert!(!actions.iter().any(|action| matches!(action, Action::Send { .. })), "{actions:?}");
     assert_eq!(r.core.census().observers, (1, 0, 0));

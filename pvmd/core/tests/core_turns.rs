@@ -1,7 +1,5 @@
 //! What the core tells tasks about turns, and hears from them.
 
-mod teams_host;
-
 use pvm_wire::HostIndex;
 use pvm_wire::Tid;
 use pvm_wire::body::BodyReader;
@@ -11,17 +9,18 @@ use pvm_wire::calls::turns::{Asleep, Awake, Epoch, JoinTeam, Page};
 use pvm_wire::codes::{CONTEXT_TC, Tcx};
 use pvm_wire::coscheduling::{Turn, TurnHistory};
 use pvmd_core::event::{Action, Attachment, ConnId, Cookie};
+use pvmd_simulated::process::introduction;
+use pvmd_simulated::turns::{Host, SLICE};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use teams_host::{Host, SLICE, process};
 
 #[test]
 fn tasks_can_read_whose_turn_it_is_and_the_epoch() {
     let mut h = Host::new(1);
     h.r.ask(h.conn, &Page {});
-    let Action::ShowTurn { turn } = h.r.next() else { panic!("the page says nothing") };
+    let Action::ShowTurn { turn } = h.r.action() else { panic!("the page says nothing") };
     assert_eq!(turn, Turn::default(), "all run");
-    let Action::Send { conn, data, with: Attachment::Page, .. } = h.r.next() else { panic!("no page") };
+    let Action::Send { conn, data, with: Attachment::Page, .. } = h.r.action() else { panic!("no page") };
     assert_eq!(conn, h.conn);
     let head = pvm_wire::MessageHeader::decode(data.first_chunk().unwrap());
     assert_eq!((head.tag, head.context), (Tcx::Page.tag(), CONTEXT_TC));
@@ -47,10 +46,10 @@ fn a_task_knows_the_number_of_its_team() {
     let (_, cookie) = h.start("a", 11);
     h.r.ask(h.conn, &Page {});
     while h.r.pending() {
-        h.r.next();
+        h.r.action();
     }
     let child = h.r.connect();
-    h.r.ask(child, &Enrol { process: process(11, cookie.0) });
+    h.r.ask(child, &Enrol { process: introduction(11, cookie.0) });
     let mut numbers = told_numbers(&mut h);
     // A third team, so that turns go on; the task goes to the one that is there.
     let _ = h.start("c", 31);
@@ -63,7 +62,7 @@ fn a_task_knows_the_number_of_its_team() {
 fn told_numbers(h: &mut Host) -> Vec<i32> {
     let mut numbers = Vec::new();
     while h.r.pending() {
-        let Action::Send { data, .. } = h.r.next() else { continue };
+        let Action::Send { data, .. } = h.r.action() else { continue };
         let (head, body) = data.split_first_chunk().unwrap();
         if pvm_wire::MessageHeader::decode(head).tag == Tcx::Turns.tag() {
             let mut body = BodyReader::new(body);
@@ -86,7 +85,7 @@ fn an_epoch_on_a_direct_route_counts_as_one_on_a_message() {
     let mut h = Host::new(1);
     let ((_, cookie), _) = (h.start("a", 11), h.start("b", 21));
     let child = h.r.connect();
-    h.r.ask(child, &Enrol { process: process(11, cookie.0) });
+    h.r.ask(child, &Enrol { process: introduction(11, cookie.0) });
     h.look();
     if h.runs[&11] {
         h.pass(SLICE);
@@ -206,8 +205,8 @@ fn where_others_are_stopped_a_team_that_sleeps_lends_its_slot_at_once_and_has_it
     let [first, second, other] =
         [(11, first), (12, second), (21, third)].map(|(pid, cookie)| h.enrol(pid, cookie));
     h.r.ask(h.conn, &Page {});
-    h.r.next();
-    h.r.next();
+    h.r.action();
+    h.r.action();
     if h.runs[&21] {
         h.pass(SLICE);
     }

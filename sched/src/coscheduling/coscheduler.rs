@@ -562,6 +562,7 @@ impl<T: Copy + Ord + Debug, H: Copy + Eq + Debug> Coscheduler<T, H> {
     pub fn check(&self) -> Result<(), String> {
         let processes = || self.members.values().flatten();
         let must_share = gates::must_share(self.members.len(), self.count, self.cores as usize);
+        let known: BTreeSet<&ProcessId> = processes().collect();
         let is_free = |pid: &ProcessId| !self.held.contains(pid);
         let claims = [
             (self.decisions.is_empty(), "a decision was not handed out"),
@@ -578,7 +579,7 @@ impl<T: Copy + Ord + Debug, H: Copy + Eq + Debug> Coscheduler<T, H> {
                 "no team has the turn",
             ),
             (
-                self.asleep.iter().chain(&self.held).all(|pid| processes().any(|other| other == pid)),
+                self.asleep.iter().chain(&self.held).all(|pid| known.contains(pid)),
                 "a stranger is held or asleep",
             ),
             (

@@ -1,11 +1,11 @@
 //! A whole run: the plan, rest, what must be true then, the end of all tasks, and what must be left.
 
-use crate::operations::pick;
+use crate::operations::{at_work, operate, pick};
 use crate::plan::{Op, Plan};
-use crate::process::{ProcId, Process, Role};
-use crate::world::World;
+use crate::world::{self, World};
 use pvm_wire::{HostIndex, Tid};
 use pvmd_core::Census;
+use pvmd_simulated::process::{ProcId, Process};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -27,147 +27,150 @@ enum End {
 
 /// Runs a plan; what was wrong, if anything.
 pub fn run(plan: &Plan) -> Result<(), String> {
-    let mut world = World::new(plan.seed, plan.hosts, plan.turns);
+    let mut world = world::new(plan.seed, plan.hosts, plan.turns);
     world.pass(Duration::from_millis(100));
     let mut end = End::None;
     for &op in &plan.ops {
         world.pass(Duration::from_micros(20));
         match op {
             Op::CrashMaster => end = End::Crash,
-            Op::Halt(by) => end = pick(&world.at_work(), by).map_or(end, |&id| End::Halt(id)),
+            Op::Halt(by) => end = pick(&at_work(&world), by).map_or(end, |&id| End::Halt(id)),
             _ => {}
         }
-        world.operate(op);
+        operate(&mut world, op);
     }
-    world.check(end);
-    match world.journal.faults.first() {
+    check(&mut world, end);
+    match world.tasks.faults.first() {
         None => Ok(()),
-        Some(_) => Err(world.journal.faults.join("\n  ")),
+        Some(_) => Err(world.tasks.faults.join("\n  ")),
     }
 }
 
-impl World {
-    fn check(&mut self, end: End) {
-        for (from, to) in self.net.pairs() {
-            self.heal(from, to, None);
-        }
-        for process in self.processes.values_mut() {
-            process.stopped = false;
-        }
-        for id in self.processes.keys().copied().collect::<Vec<_>>() {
-            self.hear_soon(id);
-        }
-        self.pass(KNOWN);
-        if self.must_have_ended(end) {
-            return self.check_end();
-        }
-        self.check_tables();
-        self.pass(SETTLED);
-        self.check_tables();
-        self.check_promises();
-        if !self.journal.faults.is_empty() {
-            return;
-        }
-        for id in self.at_work() {
-            self.kill(id);
-        }
-        self.pass(SETTLED);
-        let silent = self.processes.iter().filter(|(_, process)| !matches!(process.role, Role::Manager(_)));
-        for id in silent.map(|(&id, _)| id).collect::<Vec<_>>() {
-            self.kill(id);
-        }
-        self.pass(SETTLED);
-        self.check_rest();
+fn check(world: &mut World, end: End) {
+    for (from, to) in world.net.pairs() {
+        world.heal(from, to, None);
     }
+    for process in world.processes.values_mut() {
+        process.stopped = false;
+    }
+    for id in world.processes.keys().copied().collect::<Vec<_>>() {
+        world.hear_soon(id);
+    }
+    world.pass(KNOWN);
+    if must_have_ended(world, end) {
+        return check_end(world);
+    }
+    check_tables(world);
+    world.pass(SETTLED);
+    check_tables(world);
+    check_promises(world);
+    if !world.tasks.faults.is_empty() {
+        return;
+    }
+    for id in at_work(world) {
+        world.kill(id);
+    }
+    world.pass(SETTLED);
+    let silent = world.processes.iter().filter(|(_, process)| !process.is_manager());
+    for id in silent.map(|(&id, _)| id).collect::<Vec<_>>() {
+        world.kill(id);
+    }
+    world.pass(SETTLED);
+    check_rest(world);
+}
 
-    /// Whoever asks for the end may be gone, or its host be out, before a daemon has heard it.
-    fn must_have_ended(&self, end: End) -> bool {
-        match end {
-            End::None => false,
-            End::Crash => true,
-            End::Halt(by) => {
-                let goes_on = self.processes.get(&by).is_some_and(Process::is_at_work);
-                goes_on || !self.hosts.contains_key(&HostIndex::MASTER)
-            }
+/// Whoever asks for the end may be gone, or its host be out, before a daemon has heard it.
+fn must_have_ended(world: &World, end: End) -> bool {
+    match end {
+        End::None => false,
+        End::Crash => true,
+        End::Halt(by) => {
+            let goes_on = world.processes.get(&by).is_some_and(Process::is_at_work);
+            goes_on || !world.hosts.contains_key(&HostIndex::MASTER)
         }
     }
+}
 
-    /// The machine has ended everywhere.
-    fn check_end(&mut self) {
-        let left: Vec<HostIndex> = self.hosts.keys().copied().collect();
-        if !left.is_empty() || !self.processes.is_empty() {
-            self.journal.fault(format!("after the end: hosts {left:?}, {} processes", self.processes.len()));
-        }
+/// The machine has ended everywhere.
+fn check_end(world: &mut World) {
+    let left: Vec<HostIndex> = world.hosts.keys().copied().collect();
+    if !left.is_empty() || !world.processes.is_empty() {
+        world.tasks.fault(format!("after the end: hosts {left:?}, {} processes", world.processes.len()));
     }
+}
 
-    /// All members know the same members, and are linked to all of them.
-    fn check_tables(&mut self) {
-        let Some(master) = self.hosts.get(&HostIndex::MASTER) else {
-            return self.journal.fault("the master has ended".to_owned());
+/// All members know the same members, and are linked to all of them.
+fn check_tables(world: &mut World) {
+    let Some(master) = world.hosts.get(&HostIndex::MASTER) else {
+        return world.tasks.fault("the master has ended".to_owned());
+    };
+    let members: BTreeSet<HostIndex> = master.daemon.members().into_iter().collect();
+    for &host in &members {
+        let Some(found) = world.hosts.get(&host) else {
+            world.tasks.fault(format!("host {host} is a member and does not exist"));
+            continue;
         };
-        let members: BTreeSet<HostIndex> = master.core.members().into_iter().collect();
-        for &host in &members {
-            let Some(found) = self.hosts.get(&host) else {
-                self.journal.fault(format!("host {host} is a member and does not exist"));
-                continue;
-            };
-            let known: BTreeSet<HostIndex> = found.core.members().into_iter().collect();
-            let mut reached: BTreeSet<HostIndex> = found.core.linked().into_iter().collect();
-            reached.insert(host);
-            if known != members || !members.is_subset(&reached) {
-                let text =
-                    format!("host {host} knows {known:?} and reaches {reached:?}, members are {members:?}");
-                self.journal.fault(text);
-            }
+        let known: BTreeSet<HostIndex> = found.daemon.members().into_iter().collect();
+        let mut reached: BTreeSet<HostIndex> = found.daemon.linked().into_iter().collect();
+        reached.insert(host);
+        if known != members || !members.is_subset(&reached) {
+            let text =
+                format!("host {host} knows {known:?} and reaches {reached:?}, members are {members:?}");
+            world.tasks.fault(text);
         }
     }
+}
 
-    fn check_promises(&mut self) {
-        let members: BTreeSet<HostIndex> = self.hosts.keys().copied().collect();
-        if members.iter().any(|host| !self.hosts[&HostIndex::MASTER].core.members().contains(host)) {
-            return self.journal.fault(format!("of {members:?} some are not members, and live on"));
-        }
-        let tids = self.processes.values().filter(|process| process.is_at_work());
-        let alive: BTreeSet<Tid> = tids.filter_map(|process| process.tid).collect();
-        self.journal.check_messages(&alive);
-        self.journal.check_notifies(&alive, &members);
-        self.journal.check_answers(&alive);
-        self.journal.check_spawns(&alive, &members);
-        let working = self.processes.values().filter(|process| process.queued && !process.dead).count();
-        self.journal.check_batches(&alive, working);
-        self.check_observers();
+fn check_promises(world: &mut World) {
+    let members: BTreeSet<HostIndex> = world.hosts.keys().copied().collect();
+    if members.iter().any(|host| !world.hosts[&HostIndex::MASTER].daemon.members().contains(host)) {
+        return world.tasks.fault(format!("of {members:?} some are not members, and live on"));
     }
+    let tids = world.processes.values().filter(|process| process.is_at_work());
+    let alive: BTreeSet<Tid> = tids.filter_map(|process| process.tid).collect();
+    world.tasks.check_messages(&alive);
+    world.tasks.check_notifies(&alive, &members);
+    world.tasks.check_answers(&alive);
+    world.tasks.check_spawns(&alive, &members);
+    let working = world
+        .tasks
+        .queued_processes
+        .iter()
+        .filter(|id| world.processes.get(id).is_some_and(|process| !process.dead))
+        .count();
+    world.tasks.check_batches(&alive, working);
+    check_observers(world);
+}
 
-    /// A daemon that observes the others knows all of their tasks, and no more; one that does not knows none.
-    fn check_observers(&mut self) {
-        let tasks = |host: &HostIndex| self.hosts[host].core.census().tasks;
-        let all: usize = self.hosts.keys().map(tasks).sum();
-        for host in self.hosts.keys().copied().collect::<Vec<_>>() {
-            let (observers, _, known) = self.hosts[&host].core.census().observers;
-            let expected = if observers > 0 { all - tasks(&host) } else { 0 };
-            if known != expected {
-                self.journal.fault(format!("host {host} observes {known} tasks of {expected}"));
-            }
+/// A daemon that observes the others knows all of their tasks, and no more; one that does not knows none.
+fn check_observers(world: &mut World) {
+    let tasks = |host: &HostIndex| world.hosts[host].daemon.census().tasks;
+    let all: usize = world.hosts.keys().map(tasks).sum();
+    for host in world.hosts.keys().copied().collect::<Vec<_>>() {
+        let (observers, _, known) = world.hosts[&host].daemon.census().observers;
+        let expected = if observers > 0 { all - tasks(&host) } else { 0 };
+        if known != expected {
+            world.tasks.fault(format!("host {host} observes {known} tasks of {expected}"));
         }
     }
+}
 
-    /// Nothing is left but what there was at the beginning, and managers that are kept warm.
-    fn check_rest(&mut self) {
-        let hosts = self.hosts.len();
-        for host in self.hosts.keys().copied().collect::<Vec<_>>() {
-            let census = self.hosts[&host].core.census();
-            let idle = census.managers.0;
-            let expected = Census {
-                hosts,
-                links: hosts - 1,
-                managers: (idle.min(2), 0),
-                conns: idle,
-                outputs: idle,
-                ..Census::default()
-            };
-            if census != expected {
-                self.journal.fault(format!("host {host} still has {census:?}"));
-            }
+/// Nothing is left but what there was at the beginning, and managers that are kept warm.
+fn check_rest(world: &mut World) {
+    let hosts = world.hosts.len();
+    for host in world.hosts.keys().copied().collect::<Vec<_>>() {
+        let census = world.hosts[&host].daemon.census();
+        let idle = census.managers.0;
+        let expected = Census {
+            hosts,
+            links: hosts - 1,
+            managers: (idle.min(2), 0),
+            conns: idle,
+            outputs: idle,
+            ..Census::default()
+        };
+        if census != expected {
+            world.tasks.fault(format!("host {host} still has {census:?}"));
         }
     }
 }

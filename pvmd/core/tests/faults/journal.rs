@@ -3,6 +3,7 @@
 use pvm_wire::body::{BodyReader, BodyWriter};
 use pvm_wire::queue::BatchEvent;
 use pvm_wire::{HostIndex, Message, Tid};
+use pvmd_simulated::process::ProcId;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a task waits to be told.
@@ -115,6 +116,10 @@ pub struct Journal {
     pub asked: BTreeMap<(Tid, i32), Asked>,
     pub spawns: BTreeMap<i32, Spawned>,
     pub batches: BTreeMap<i32, Batch>,
+    /// Tasks that have ever enrolled.
+    pub tids: BTreeSet<Tid>,
+    /// Processes of queued batches.
+    pub queued_processes: BTreeSet<ProcId>,
     /// Requests about groups less answers to them.
     pub group_asked: BTreeMap<Tid, i32>,
     numbers: i32,

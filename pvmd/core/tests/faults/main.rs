@@ -8,18 +8,12 @@
     reason = "threads and environment are forbidden to the core, not to its tests"
 )]
 
-mod actions;
 mod check;
 mod journal;
-mod network;
 mod operations;
 mod plan;
-mod process;
-#[path = "../random/mod.rs"]
-mod random;
 mod regressions;
 mod shrink;
-mod turns;
 mod world;
 
 use plan::Plan;

@@ -1,6 +1,6 @@
 //! What is done to a machine: a list of operations, drawn from a seed, that can be shortened and written down.
 
-use crate::random::Random;
+use pvmd_simulated::Random;
 
 /// One operation. Numbers choose among what there is at that time, so that a plan keeps its sense when parts of it
 /// are left out.

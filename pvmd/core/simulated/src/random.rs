@@ -7,10 +7,12 @@ use std::time::Duration;
 pub struct Random(u64);
 
 impl Random {
+    /// The numbers of this seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
+    /// A number below this one.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -19,6 +21,7 @@ impl Random {
         (z ^ (z >> 31)) % bound.max(1)
     }
 
+    /// A number of microseconds in this range.
     pub fn micros(&mut self, range: std::ops::Range<u64>) -> Duration {
         Duration::from_micros(range.start + self.below(range.end - range.start))
     }

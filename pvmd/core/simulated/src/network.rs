@@ -9,6 +9,7 @@ use std::time::Duration;
 /// What travels over a link.
 #[derive(Debug)]
 pub enum Packet {
+    /// A message.
     Message(DaemonMsg),
     /// The sender has closed the link.
     Close,
@@ -38,10 +39,12 @@ pub struct Network {
 }
 
 impl Network {
+    /// The first host's end of its link with the second.
     pub fn end(&mut self, own: HostIndex, other: HostIndex) -> &mut End {
         self.ends.entry((own, other)).or_default()
     }
 
+    /// Whether that end is open.
     pub fn is_open(&self, own: HostIndex, other: HostIndex) -> bool {
         self.ends.get(&(own, other)).is_some_and(|end| end.open)
     }

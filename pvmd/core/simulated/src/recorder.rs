@@ -1,91 +1,55 @@
 //! One core, fed by hand; what it wants done is recorded, and a test has to account for all of it.
 
-// Each test program uses a part of it.
-#![allow(dead_code)]
-
+use crate::daemon::{Daemon, config, started_host};
+use crate::process::{connect, introduction};
 use bytes::Bytes;
-use pvm_sched::policy::Policy;
 use pvm_wire::body::BodyReader;
-use pvm_wire::calls::enrolment::{Admission, Conn2, Connect, EnrolReply, Extension, Introduction};
+use pvm_wire::calls::enrolment::{Admission, Conn2, EnrolReply};
 use pvm_wire::calls::hosts::AddHosts;
 use pvm_wire::calls::notify::NotifyRequest;
 use pvm_wire::calls::{Answer, Call, Request};
 use pvm_wire::codes::{CONTEXT_TM, EXTENSION_MAGIC, EXTENSION_VERSION, TASK_PROTOCOL, Tm};
 use pvm_wire::daemon::DaemonMsg;
-use pvm_wire::encoding::{DataSignature, XDR_WORD};
+use pvm_wire::encoding::XDR_WORD;
 use pvm_wire::message::Assembled;
 use pvm_wire::{FragmentHeader, HostIndex, Message, MessageHeader, Reassembler, Tid};
-pub use pvmd_core::event::StartedHost;
+use pvmd_core::Config;
 use pvmd_core::event::{Action, Attachment, ConnId, Cookie, Event};
-use pvmd_core::hostfile::Hostfile;
-use pvmd_core::{Config, Core, Hosting, Limits};
 use std::collections::{BTreeMap, VecDeque};
-use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+/// A core, and what it wants done.
 pub struct Recorder {
-    pub core: Core,
+    /// The core.
+    pub core: Daemon,
+    /// The time.
     pub now: Duration,
     actions: VecDeque<Action>,
     incoming: BTreeMap<ConnId, Reassembler>,
     next_conn: u64,
 }
 
-pub fn config(index: HostIndex) -> Config {
-    Config {
-        index,
-        name: format!("node{index}"),
-        arch: "LINUX64".into(),
-        speed: None,
-        capability: 1000.0,
-        cores: 2,
-        task_target: 4,
-        slots: 2,
-        policy: Policy::default(),
-        private_network: false,
-        task_limit: 100,
-        address: Some(Ipv4Addr::new(10, 0, 0, 1).into()),
-        hostfile: Hostfile::default(),
-        seed: 1,
-        host_timeout: Duration::from_secs(3),
-        epoch: Duration::from_secs(1_000_000),
-        debug_mask: 0,
-        slice: None,
-        wake_time: Duration::from_micros(3),
-        hosting: Hosting { timeout: Duration::from_secs(60), ..Hosting::default() },
-        limits: Limits::default(),
-    }
-}
-
+/// The host of this index.
 pub fn host(index: u32) -> HostIndex {
     HostIndex::new(index).expect("a host index")
 }
 
-/// What a new daemon says of itself.
-pub fn started_host() -> StartedHost {
-    StartedHost {
-        arch: "LINUX64".into(),
-        signature: DataSignature::NATIVE.0,
-        capability: 1000.0,
-        task_limit: 50,
-        address: SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 7),
-    }
-}
-
 impl Recorder {
+    /// A master.
     pub fn master() -> Self {
         Self::with(config(HostIndex::MASTER))
     }
 
+    /// A daemon with these settings.
     pub fn with(config: Config) -> Self {
-        let mut core = Core::new(config, Duration::ZERO);
-        let actions = core.start(Duration::ZERO).into();
+        let (core, actions) = Daemon::new(config, Duration::ZERO);
+        let actions = actions.into();
         Self { core, now: Duration::ZERO, actions, incoming: BTreeMap::new(), next_conn: 1 }
     }
 
+    /// An event.
     pub fn feed(&mut self, event: Event) {
         let actions = self.core.handle(event, self.now);
-        self.core.check().expect("a sound state");
         self.actions.extend(actions);
     }
 
@@ -93,12 +57,11 @@ impl Recorder {
     pub fn pass(&mut self, time: Duration) {
         self.now += time;
         let actions = self.core.handle_timeout(self.now);
-        self.core.check().expect("a sound state");
         self.actions.extend(actions);
     }
 
     /// The next action.
-    pub fn next(&mut self) -> Action {
+    pub fn action(&mut self) -> Action {
         self.actions.pop_front().expect("an action")
     }
 
@@ -125,6 +88,7 @@ impl Recorder {
         }
     }
 
+    /// A request of a task, with any body.
     pub fn request(&mut self, conn: ConnId, request: Tm, body: &[u8]) {
         self.say(conn, Tid::MY_DAEMON, request.tag(), CONTEXT_TM, body);
     }
@@ -137,7 +101,7 @@ impl Recorder {
     /// The next message to a task; the actions must be its fragments and nothing else.
     pub fn message(&mut self) -> (ConnId, Message) {
         loop {
-            let Action::Send { conn, header, data, with: Attachment::Nothing } = self.next() else {
+            let Action::Send { conn, header, data, with: Attachment::Nothing } = self.action() else {
                 panic!("not a message to a task")
             };
             self.feed(Event::TaskDrained { conn, bytes: FragmentHeader::SIZE + data.len() });
@@ -167,6 +131,7 @@ impl Recorder {
         ints.into_iter().take_while(|&int| int != EXTENSION_MAGIC).collect()
     }
 
+    /// A new connection.
     pub fn connect(&mut self) -> ConnId {
         let conn = ConnId(self.next_conn);
         self.next_conn += 1;
@@ -193,16 +158,16 @@ impl Recorder {
         self.ask(conn, &connect(extension));
         let needs_files = extension != Some(EXTENSION_VERSION);
         if needs_files {
-            assert!(matches!(self.next(), Action::OpenAuth { task_file, .. } if task_file == "/tmp/t"));
+            assert!(matches!(self.action(), Action::OpenAuth { task_file, .. } if task_file == "/tmp/auth"));
             self.feed(Event::AuthOpened { conn, result: Ok("/tmp/d".into()) });
         }
         assert_eq!(self.answer(conn, Tm::Connect)[..2], [TASK_PROTOCOL, 1]);
-        self.ask(conn, &Conn2 { process: process(pid, cookie) });
+        self.ask(conn, &Conn2 { process: introduction(pid, cookie) });
         if needs_files {
-            assert!(matches!(self.next(), Action::CheckAuth { .. }));
+            assert!(matches!(self.action(), Action::CheckAuth { .. }));
             self.feed(Event::AuthChecked { conn, proven: true });
         }
-        assert!(matches!(self.next(), Action::Enrolled { .. }));
+        assert!(matches!(self.action(), Action::Enrolled { .. }));
         let Ok(Admission(Some(reply))) = self.reply::<Conn2>(conn) else { panic!("not enrolled") };
         (conn, reply)
     }
@@ -211,9 +176,9 @@ impl Recorder {
     pub fn add_host(&mut self, conn: ConnId, index: u32) {
         let name = format!("node{index} via=local");
         self.ask(conn, &AddHosts { hosts: vec![name] });
-        assert!(matches!(self.next(), Action::StartHost { index: i, .. } if i == host(index)));
+        assert!(matches!(self.action(), Action::StartHost { index: i, .. } if i == host(index)));
         self.feed(Event::HostStarted { index: host(index), result: Ok(started_host()) });
-        assert!(matches!(self.next(), Action::Link { .. }));
+        assert!(matches!(self.action(), Action::Link { .. }));
         self.feed(Event::PeerLinked { host: host(index) });
         let mut serial = 0;
         for _ in 2..=index {
@@ -234,21 +199,11 @@ impl Recorder {
 
     /// The next thing said to a daemon.
     pub fn told(&mut self) -> DaemonMsg {
-        match self.next() {
+        match self.action() {
             Action::SendPeer { message, .. } => message,
             other => panic!("not said to a daemon: {other:?}"),
         }
     }
-}
-
-/// The first request of a library with these extensions.
-pub fn connect(extension: Option<i32>) -> Connect {
-    Connect { version: TASK_PROTOCOL, auth_file: "/tmp/t".into(), extension: Extension(extension) }
-}
-
-/// A process without a name that enrols.
-pub fn process(pid: i32, cookie: i32) -> Introduction {
-    Introduction { pid, cookie, name: None }
 }
 
 /// A request for notices with the tag 77.

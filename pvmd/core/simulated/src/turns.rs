@@ -1,9 +1,7 @@
 //! A host on which teams take turns, as its core sees it.
-#![allow(dead_code)]
-
-#[path = "../recorder/mod.rs"]
-mod recorder;
-
+use crate::daemon::config;
+use crate::process::introduction;
+use crate::recorder::{Recorder, host};
 use pvm_wire::body::BodyReader;
 use pvm_wire::calls::enrolment::Enrol;
 use pvm_wire::codes::{CONTEXT_TC, Tcx, Tm};
@@ -14,7 +12,6 @@ use pvm_wire::spawn::{SpawnRequest, flags};
 use pvm_wire::{HostIndex, Tid};
 use pvmd_core::Config;
 use pvmd_core::event::{Action, Attachment, ConnId, Cookie, Event, Work};
-pub use recorder::{Recorder, config, host, process};
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -25,7 +22,9 @@ pub const SLICE: Duration = Duration::from_millis(50);
 
 /// A daemon, and who runs there as far as it has said.
 pub struct Host {
+    /// The daemon.
     pub r: Recorder,
+    /// The connection of a task that nobody has spawned.
     pub conn: ConnId,
     /// Whether each process may run, by its id.
     pub runs: BTreeMap<i32, bool>,
@@ -84,7 +83,7 @@ impl Host {
             ..SpawnRequest::default()
         };
         self.r.ask(self.conn, &request);
-        let Action::Start { cookies, program, .. } = self.r.next() else { panic!("not a start") };
+        let Action::Start { cookies, program, .. } = self.r.action() else { panic!("not a start") };
         assert!(program.env.contains(&format!("PVM_TEAM={team}").into()));
         self.runs.insert(pid, true);
         self.r.feed(Event::ProcessStarted { cookie: cookies[0], result: Ok((pid, "/bin/prog".into())) });
@@ -96,7 +95,7 @@ impl Host {
     pub fn look(&mut self) -> Option<Tid> {
         let mut spawned = None;
         while self.r.pending() {
-            match self.r.next() {
+            match self.r.action() {
                 Action::Dispatch { pid, runs } => {
                     assert_ne!(self.runs.insert(pid, runs), Some(runs), "said twice of {pid}");
                 }
@@ -143,6 +142,7 @@ impl Host {
         spawned
     }
 
+    /// Time goes by.
     pub fn pass(&mut self, time: Duration) {
         self.r.pass(time);
         self.look();
@@ -157,6 +157,7 @@ impl Host {
         self.pass(SLICE);
     }
 
+    /// The processes that may run.
     pub fn running(&self) -> Vec<i32> {
         self.runs.iter().filter(|(_, runs)| **runs).map(|(&pid, _)| pid).collect()
     }
@@ -182,6 +183,7 @@ impl Host {
         self.look();
     }
 
+    /// The process of a task ends.
     pub fn end(&mut self, cookie: Cookie, pid: i32) {
         self.runs.remove(&pid);
         self.r.feed(Event::ProcessExited { cookie, status: ExitStatus::from_raw(0) });
@@ -191,7 +193,7 @@ impl Host {
     /// The process of a task that was started enrols.
     pub fn enrol(&mut self, pid: i32, cookie: Cookie) -> ConnId {
         let conn = self.r.connect();
-        self.r.ask(conn, &Enrol { process: process(pid, cookie.0) });
+        self.r.ask(conn, &Enrol { process: introduction(pid, cookie.0) });
         self.look();
         conn
     }

@@ -1,0 +1,113 @@
+//! A daemon's core whose state is checked after every event.
+
+use pvm_wire::HostIndex;
+use pvm_wire::encoding::DataSignature;
+use pvmd_core::event::{Action, Event, StartedHost};
+use pvmd_core::hostfile::{HostOptions, HostSpec, Hostfile, Via};
+use pvmd_core::{Config, Core, Hosting, Limits, Policy};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::ops::Deref;
+use std::time::Duration;
+
+/// Time for which a host may be silent.
+pub const HOST_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Settings of the daemon `node{index}`.
+pub fn config(index: HostIndex) -> Config {
+    Config {
+        index,
+        name: format!("node{index}"),
+        arch: "LINUX64".into(),
+        speed: None,
+        capability: 1000.0,
+        cores: 2,
+        task_target: 4,
+        slots: 2,
+        policy: Policy::default(),
+        private_network: false,
+        task_limit: 100,
+        address: Some(Ipv4Addr::new(10, 0, 0, 1).into()),
+        hostfile: Hostfile::default(),
+        seed: 1,
+        host_timeout: HOST_TIMEOUT,
+        epoch: Duration::from_secs(1_000_000),
+        debug_mask: 0,
+        slice: None,
+        wake_time: Duration::from_micros(3),
+        hosting: Hosting { timeout: Duration::from_secs(60), ..Hosting::default() },
+        limits: Limits::default(),
+    }
+}
+
+/// A hostfile's line for a daemon that is started on the master's host.
+pub fn spec(name: String, speed: u32) -> HostSpec {
+    let options = HostOptions { via: Some(Via::Local), speed: Some(speed), ..HostOptions::default() };
+    HostSpec { name, options, start: true, shared_address: false }
+}
+
+/// What a new daemon says of itself.
+pub fn started_host() -> StartedHost {
+    StartedHost {
+        arch: "LINUX64".into(),
+        signature: DataSignature::NATIVE.0,
+        capability: 1000.0,
+        task_limit: 50,
+        address: SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 7),
+    }
+}
+
+/// Tasks that a check may look at for each event.
+const CHECKED: usize = 4;
+
+/// A core that panics when events leave it in a state that must not be.
+///
+/// A daemon with few tasks is looked at after every event, one with many after some events, so that a check costs each event no
+/// more than [`CHECKED`] tasks. What is wrong in its tables stays there until it is seen.
+pub struct Daemon {
+    core: Core,
+    /// Tasks at the last check, and events since.
+    tasks: usize,
+    unchecked: usize,
+}
+
+impl Daemon {
+    /// The core, and what it does at its start.
+    pub fn new(config: Config, now: Duration) -> (Self, Vec<Action>) {
+        let mut core = Core::new(config, now);
+        let actions = core.start(now);
+        (Self { core, tasks: 0, unchecked: 0 }, actions)
+    }
+
+    /// An event.
+    pub fn handle(&mut self, event: Event, now: Duration) -> Vec<Action> {
+        let actions = self.core.handle(event, now);
+        self.check();
+        actions
+    }
+
+    /// Its timer.
+    pub fn handle_timeout(&mut self, now: Duration) -> Vec<Action> {
+        let actions = self.core.handle_timeout(now);
+        self.check();
+        actions
+    }
+
+    fn check(&mut self) {
+        self.unchecked += 1;
+        if self.unchecked * CHECKED < self.tasks {
+            return;
+        }
+        (self.tasks, self.unchecked) = (self.core.census().tasks, 0);
+        if let Err(fault) = self.core.check() {
+            panic!("host {}: {fault}", self.core.index());
+        }
+    }
+}
+
+impl Deref for Daemon {
+    type Target = Core;
+
+    fn deref(&self) -> &Core {
+        &self.core
+    }
+}

@@ -1,0 +1,165 @@
+//! Hosts and the links between them.
+
+use super::{Happening, Host, Machine, Tasks};
+use crate::daemon::{HOST_TIMEOUT, started_host};
+use crate::network::Packet;
+use pvm_wire::daemon::DaemonMsg;
+use pvm_wire::{HostIndex, PvmError};
+use pvmd_core::event::{Event, StartedHost};
+use pvmd_core::hostfile::{HostSpec, Hostfile};
+use std::time::Duration;
+
+impl<T: Tasks> Machine<T> {
+    pub(super) fn start_host(&mut self, index: HostIndex, spec: &HostSpec) {
+        let master = HostIndex::MASTER;
+        if self.setup.fails && self.random.below(20) == 0 {
+            let result = Err((PvmError::CantStart, "it does not start".to_owned()));
+            return self
+                .later(1000..2_000_000, Happening::Event(master, Event::HostStarted { index, result }));
+        }
+        let capability = spec.options.speed.unwrap_or(1000);
+        let boots = self.now + self.random.micros(1000..300_000);
+        self.at(boots, Happening::Boot(index, spec.name.clone(), capability));
+        if self.setup.fails && self.random.below(20) == 0 {
+            let dies = boots + self.random.micros(1..2_000_000);
+            self.at(dies, Happening::Vanish(index));
+        }
+        let (capability, task_limit) = (f64::from(capability), self.setup.task_limit);
+        let started = StartedHost { capability, task_limit, ..started_host() };
+        let when = boots + self.random.micros(1000..200_000);
+        self.at(when, Happening::Event(master, Event::HostStarted { index, result: Ok(started) }));
+    }
+
+    pub(super) fn boot(&mut self, host: HostIndex, name: String, capability: u32) {
+        if !self.abandoned.contains(&host) && self.hosts.contains_key(&HostIndex::MASTER) {
+            self.check_place(&name);
+            self.add_daemon(host, name, capability, Hostfile::default());
+        }
+    }
+
+    /// A daemon cannot start while another of its name still has its files. The master waits for its end, unless it has lost it.
+    fn check_place(&mut self, name: &str) {
+        let has_files = |host: &Host| host.name == name && host.exiting && !host.cleared;
+        let is_lost = |index| self.unsteady.contains(&(HostIndex::MASTER, index));
+        let mut others = self.hosts.iter().filter(|(index, host)| has_files(host) && !is_lost(**index));
+        if let Some((index, _)) = others.next() {
+            let text = format!("a daemon of {name} starts while host {index} of that name is ending");
+            self.fault(text);
+        }
+    }
+
+    /// The daemon ends, and its tasks with it.
+    pub(super) fn exit(&mut self, host: HostIndex) {
+        if let Some(found) = self.hosts.get_mut(&host) {
+            found.exiting = true;
+        }
+        self.processes.retain(|_, process| process.host != host);
+        self.later(1..1_500_000, Happening::Cleared(host));
+    }
+
+    /// Its files are gone; its links are closed after what was sent.
+    pub(super) fn cleared(&mut self, host: HostIndex) {
+        let Some(found) = self.hosts.get_mut(&host) else { return };
+        found.cleared = true;
+        for other in self.net.others(host) {
+            self.send(host, other, Packet::Close);
+        }
+        self.later(1..500_000, Happening::Vanish(host));
+    }
+
+    /// A host is gone, with all its processes; the others notice after a while.
+    pub fn vanish(&mut self, host: HostIndex) {
+        if self.hosts.remove(&host).is_none() {
+            return;
+        }
+        self.processes.retain(|_, process| process.host != host);
+        for other in self.net.others(host) {
+            self.later(10_000..3_000_000, Happening::Lost(other, host));
+        }
+        self.net.remove(host);
+    }
+
+    /// Sends a packet over a link.
+    pub(super) fn send(&mut self, from: HostIndex, to: HostIndex, packet: Packet) {
+        let earliest = self.now + self.random.micros(50..5000);
+        if let Some((when, packet)) = self.net.send(from, to, packet, earliest) {
+            self.at(when, Happening::Arrival(from, to, packet));
+        }
+    }
+
+    pub(super) fn arrive(&mut self, from: HostIndex, to: HostIndex, packet: Packet) {
+        if !self.net.is_open(to, from) {
+            return;
+        }
+        match packet {
+            Packet::Message(message) => {
+                // A link takes no more than its daemon may queue, so that what is on its way has a bound.
+                if let DaemonMsg::Data { data, .. } = &message {
+                    let drained = Event::PeerDrained { host: to, bytes: data.len() };
+                    self.later(1..100, Happening::Event(from, drained));
+                }
+                self.feed(to, Event::PeerMessage { host: from, message });
+            }
+            Packet::Close => self.lose(to, from, "it closed the link"),
+        }
+    }
+
+    pub(super) fn dialled(&mut self, from: HostIndex, to: HostIndex) {
+        if !self.net.dials.remove(&(from, to)) {
+            return;
+        }
+        if !self.hosts.contains_key(&to) || self.setup.fails && self.random.below(60) == 0 {
+            let failed = Event::LinkFailed { host: to, reason: "no answer".to_owned() };
+            return self.later(1_000_000..9_000_000, Happening::Event(from, failed));
+        }
+        let (here, there) = (self.random.micros(0..5000), self.random.micros(0..5000));
+        let (here, there) = (self.now + here, self.now + there);
+        self.net.establish((from, here), (to, there));
+        self.at(here, Happening::Linked(from, to));
+        self.at(there, Happening::Linked(to, from));
+    }
+
+    pub(super) fn linked(&mut self, host: HostIndex, other: HostIndex) {
+        let end = self.net.end(host, other);
+        end.known = true;
+        if end.open {
+            self.feed(host, Event::PeerLinked { host: other });
+        }
+    }
+
+    pub(super) fn unlink(&mut self, host: HostIndex, other: HostIndex) {
+        self.net.dials.remove(&(host, other));
+        // A link whose news is on its way to the daemon cannot be called back.
+        if self.net.end(host, other).known {
+            self.send(host, other, Packet::Close);
+            self.net.end(host, other).open = false;
+        }
+    }
+
+    pub(super) fn lose(&mut self, host: HostIndex, other: HostIndex, reason: &str) {
+        if std::mem::take(&mut self.net.end(host, other).open) {
+            // The other end hears nothing from now on.
+            self.later(10_000..3_000_000, Happening::Lost(other, host));
+            self.feed(host, Event::PeerLost { host: other, reason: reason.to_owned() });
+        }
+    }
+
+    /// What the first sends does not get through for a while.
+    pub fn cut(&mut self, from: HostIndex, to: HostIndex, time: Duration) {
+        let Some(number) = self.net.cut(from, to) else { return };
+        self.at(self.now + time, Happening::Heal(from, to, number));
+        if time > HOST_TIMEOUT {
+            // The receiver hears nothing and gives up, and then the sender hears nothing.
+            self.later(2_500_000..3_000_000, Happening::Lost(to, from));
+        }
+    }
+
+    /// What was held back gets through, if that cut (or any) holds.
+    pub fn heal(&mut self, from: HostIndex, to: HostIndex, number: Option<u64>) {
+        for packet in self.net.heal(from, to, number) {
+            let earliest = self.now + self.random.micros(50..5000);
+            let when = self.net.arrival(from, to, earliest);
+            self.at(when, Happening::Arrival(from, to, packet));
+        }
+    }
+}

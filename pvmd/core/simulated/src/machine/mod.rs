@@ -1,0 +1,380 @@
+//! A machine under virtual time, from one seed: daemons, processes, links and clocks.
+
+mod hosts;
+mod processes;
+
+use crate::Random;
+use crate::daemon::{Daemon, config, spec};
+use crate::network::{Network, Packet};
+use crate::process::{ProcId, Process, Role};
+use pvm_wire::{HostIndex, Message, Tid};
+use pvmd_core::Config;
+use pvmd_core::event::{Action, ConnId, Event, Program};
+use pvmd_core::hostfile::Hostfile;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::ops::Range;
+use std::time::Duration;
+
+/// Happenings after which a run is taken to be going round in circles.
+const STEPS_MAX: u64 = 3_000_000;
+/// How long a team has the turn.
+const SLICE: Duration = Duration::from_millis(50);
+
+/// What tasks do, and what is remembered of it.
+pub trait Tasks: Sized {
+    /// What has gone wrong so far; nothing more happens then.
+    fn faults(&mut self) -> &mut Vec<String>;
+    /// What the next process does that a daemon starts, unless it is a manager.
+    fn role(machine: &mut Machine<Self>) -> Role;
+    /// A daemon has started a process.
+    fn started(machine: &mut Machine<Self>, id: ProcId, program: &Program);
+    /// A task has enrolled.
+    fn enrolled(machine: &mut Machine<Self>, id: ProcId, tid: Tid);
+    /// A task has received a message that is not about its enrolment.
+    fn heard(machine: &mut Machine<Self>, id: ProcId, tid: Tid, message: &Message);
+    /// A process ends.
+    fn ended(_machine: &mut Machine<Self>, _id: ProcId) {}
+}
+
+/// What a machine is like.
+pub struct Setup {
+    /// Whence its random numbers.
+    pub seed: u64,
+    /// The capability of each host of its hostfile, the master's first.
+    pub capabilities: Vec<u32>,
+    /// Threshold P of every host.
+    pub task_target: u32,
+    /// Most tasks of a host.
+    pub task_limit: u32,
+    /// Whether teams take turns.
+    pub turns: bool,
+    /// Whether hosts, links and processes may fail to start.
+    pub fails: bool,
+    /// Whether everything that happens is printed.
+    pub traced: bool,
+}
+
+/// What is to happen at some time.
+#[derive(Debug)]
+pub enum Happening {
+    /// A daemon is told something.
+    Event(HostIndex, Event),
+    /// Its timer.
+    Timer(HostIndex),
+    /// A packet of the first arrives at the second.
+    Arrival(HostIndex, HostIndex, Packet),
+    /// The first has dialled the second.
+    Dialled(HostIndex, HostIndex),
+    /// The first hears that its link to the second stands.
+    Linked(HostIndex, HostIndex),
+    /// The first notices that its link to the second does not stand.
+    Lost(HostIndex, HostIndex),
+    /// The cut with this number ends.
+    Heal(HostIndex, HostIndex, u64),
+    /// A daemon begins.
+    Boot(HostIndex, String, u32),
+    /// A daemon that ends has ended its tasks and removed its files.
+    Cleared(HostIndex),
+    /// A host vanishes.
+    Vanish(HostIndex),
+    /// A process begins to run.
+    Begin(ProcId),
+    /// A daemon looks what a process has written.
+    Read(ProcId),
+    /// A process looks what its daemon has written.
+    Hear(ProcId),
+    /// A process that was stopped goes on.
+    Continue(ProcId),
+    /// A process is killed.
+    Kill(ProcId),
+    /// A process has done its work.
+    Finish(ProcId),
+}
+
+struct Queued {
+    key: (Duration, u64),
+    /// Boxed, since the queue moves its elements about.
+    what: Box<Happening>,
+}
+
+impl PartialEq for Queued {
+    fn eq(&self, other: &Self) -> bool {
+        self.key == other.key
+    }
+}
+impl Eq for Queued {}
+impl PartialOrd for Queued {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Queued {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.key.cmp(&other.key)
+    }
+}
+
+/// A daemon, and what its driver would remember.
+pub struct Host {
+    /// The daemon.
+    pub daemon: Daemon,
+    name: String,
+    conns: BTreeMap<ConnId, ProcId>,
+    exiting: bool,
+    /// Its files are gone.
+    cleared: bool,
+    /// When its timer is due.
+    armed: Option<Duration>,
+}
+
+/// The simulated machine.
+pub struct Machine<T> {
+    /// The time.
+    pub now: Duration,
+    /// Whence delays and failures.
+    pub random: Random,
+    /// All hosts whose daemons run.
+    pub hosts: BTreeMap<HostIndex, Host>,
+    /// All processes.
+    pub processes: BTreeMap<ProcId, Process>,
+    /// All links.
+    pub net: Network,
+    /// What tasks do.
+    pub tasks: T,
+    setup: Setup,
+    /// Newcomers that were given up.
+    abandoned: BTreeSet<HostIndex>,
+    /// Hosts of which the first may have taken the second for lost.
+    unsteady: BTreeSet<(HostIndex, HostIndex)>,
+    queue: BinaryHeap<Reverse<Queued>>,
+    number: u64,
+    steps: u64,
+}
+
+/// What is printed of something.
+fn shown(what: &impl std::fmt::Debug) -> String {
+    format!("{what:?}").chars().take(220).collect()
+}
+
+impl<T: Tasks> Machine<T> {
+    /// A master whose hostfile names the other hosts.
+    pub fn new(setup: Setup, tasks: T) -> Self {
+        let mut speeds = (1..).zip(&setup.capabilities).map(|(n, &speed)| (format!("node{n}"), speed));
+        let (name, speed) = speeds.next().expect("the master's host");
+        let hosts = speeds.map(|(name, speed)| spec(name, speed)).collect();
+        let mut machine = Self {
+            now: Duration::ZERO,
+            random: Random::new(setup.seed),
+            hosts: BTreeMap::new(),
+            processes: BTreeMap::new(),
+            net: Network::default(),
+            tasks,
+            setup,
+            abandoned: BTreeSet::new(),
+            unsteady: BTreeSet::new(),
+            queue: BinaryHeap::new(),
+            number: 0,
+            steps: 0,
+        };
+        machine.add_daemon(HostIndex::MASTER, name, speed, Hostfile { hosts, ..Hostfile::default() });
+        machine
+    }
+
+    fn add_daemon(&mut self, index: HostIndex, name: String, capability: u32, hostfile: Hostfile) {
+        let config = Config {
+            name: name.clone(),
+            speed: Some(capability),
+            capability: f64::from(capability),
+            task_target: self.setup.task_target,
+            task_limit: self.setup.task_limit,
+            address: None,
+            hostfile,
+            seed: self.random.below(u64::MAX),
+            epoch: Duration::ZERO,
+            slice: self.setup.turns.then_some(SLICE),
+            ..config(index)
+        };
+        let (daemon, actions) = Daemon::new(config, self.now);
+        let conns = BTreeMap::new();
+        self.hosts.insert(index, Host { daemon, name, conns, exiting: false, cleared: false, armed: None });
+        self.carry_out(index, actions);
+    }
+
+    /// What it is like.
+    pub fn setup(&self) -> &Setup {
+        &self.setup
+    }
+
+    fn fault(&mut self, what: String) {
+        self.tasks.faults().push(what);
+    }
+
+    fn next_number(&mut self) -> u64 {
+        self.number += 1;
+        self.number
+    }
+
+    /// Lets something happen then.
+    pub fn at(&mut self, when: Duration, what: Happening) {
+        let key = (when, self.next_number());
+        self.queue.push(Reverse(Queued { key, what: Box::new(what) }));
+    }
+
+    /// Lets something happen within this range of microseconds.
+    pub fn later(&mut self, micros: Range<u64>, what: Happening) {
+        let when = self.now + self.random.micros(micros);
+        self.at(when, what);
+    }
+
+    /// Lets one thing happen; `false` if there is nothing more, or something has gone wrong.
+    pub fn step(&mut self) -> bool {
+        if !self.tasks.faults().is_empty() {
+            return false;
+        }
+        let Some(Reverse(next)) = self.queue.pop() else { return false };
+        self.now = next.key.0;
+        self.steps += 1;
+        if self.steps > STEPS_MAX {
+            self.fault("it goes round in circles".to_owned());
+            return false;
+        }
+        if self.setup.traced {
+            println!("{:?} {}", self.now, shown(&next.what));
+        }
+        self.happen(*next.what);
+        true
+    }
+
+    /// Lets everything happen that happens within this time.
+    pub fn pass(&mut self, time: Duration) {
+        let end = self.now + time;
+        while self.queue.peek().is_some_and(|Reverse(next)| next.key.0 <= end) && self.step() {}
+        self.now = end;
+    }
+
+    /// Lets things happen until this holds, for an hour at most.
+    pub fn pass_until(&mut self, what: &str, mut done: impl FnMut(&Self) -> bool) {
+        let end = self.now + Duration::from_secs(3600);
+        while !done(self) {
+            let goes_on = self.now < end && self.step();
+            assert!(goes_on, "at {:?} not yet: {what}; {:?}", self.now, self.tasks.faults());
+        }
+    }
+
+    fn happen(&mut self, what: Happening) {
+        match what {
+            Happening::Event(host, event) => self.feed(host, event),
+            Happening::Timer(host) => self.timer(host),
+            Happening::Arrival(from, to, packet) => self.arrive(from, to, packet),
+            Happening::Dialled(from, to) => self.dialled(from, to),
+            Happening::Linked(host, other) => self.linked(host, other),
+            Happening::Lost(host, other) => {
+                self.unsteady.extend([(host, other), (other, host)]);
+                self.lose(host, other, "it has been silent for too long");
+            }
+            Happening::Heal(from, to, number) => self.heal(from, to, Some(number)),
+            Happening::Boot(host, name, capability) => self.boot(host, name, capability),
+            Happening::Cleared(host) => self.cleared(host),
+            Happening::Vanish(host) => self.vanish(host),
+            Happening::Begin(process) => self.begin(process),
+            Happening::Read(process) => self.read(process),
+            Happening::Hear(process) => self.hear(process),
+            Happening::Continue(process) => {
+                if let Some(found) = self.processes.get_mut(&process) {
+                    found.stopped = false;
+                    self.hear_soon(process);
+                }
+            }
+            Happening::Kill(process) => self.kill(process),
+            Happening::Finish(process) => self.finish(process),
+        }
+    }
+
+    /// Tells a daemon something.
+    pub fn feed(&mut self, host: HostIndex, event: Event) {
+        let Some(found) = self.hosts.get_mut(&host).filter(|host| !host.exiting) else { return };
+        let actions = found.daemon.handle(event, self.now);
+        self.carry_out(host, actions);
+    }
+
+    fn timer(&mut self, host: HostIndex) {
+        let Some(found) = self.hosts.get_mut(&host).filter(|host| !host.exiting) else { return };
+        found.armed = None;
+        let actions = found.daemon.handle_timeout(self.now);
+        self.carry_out(host, actions);
+    }
+
+    fn carry_out(&mut self, host: HostIndex, actions: Vec<Action>) {
+        let mut readings = Vec::new();
+        for action in actions {
+            if self.setup.traced {
+                println!("    {host}: {}", shown(&action));
+            }
+            match action {
+                Action::ReadUsage { pids } => readings.push(pids),
+                action => self.act(host, action),
+            }
+        }
+        for pids in readings {
+            let usage = self.usage(host, &pids);
+            self.feed(host, usage);
+        }
+        let Some(found) = self.hosts.get_mut(&host) else { return };
+        if let Some(deadline) = found.daemon.deadline()
+            && found.armed.is_none_or(|armed| deadline < armed)
+        {
+            found.armed = Some(deadline);
+            self.at(deadline.max(self.now), Happening::Timer(host));
+        }
+    }
+
+    fn act(&mut self, host: HostIndex, action: Action) {
+        match action {
+            Action::Send { conn, header, data, .. } => self.write_to_task(host, conn, header, data),
+            Action::PauseReading { conn } => self.pause(host, conn, true),
+            Action::ResumeReading { conn } => self.pause(host, conn, false),
+            Action::CloseTask { conn } => self.close_task(host, conn),
+            Action::OpenAuth { conn, .. } => {
+                let event = Event::AuthOpened { conn, result: Ok("/tmp/auth".to_owned()) };
+                self.later(1..20, Happening::Event(host, event));
+            }
+            Action::CheckAuth { conn } => {
+                self.later(1..20, Happening::Event(host, Event::AuthChecked { conn, proven: true }));
+            }
+            Action::Start { cookies, program, .. } => self.start(host, &cookies, &program),
+            Action::Signal { pid, .. } => {
+                if let Some((id, _)) = processes::by_pid(&mut self.processes, pid) {
+                    self.later(1..100, Happening::Kill(id));
+                }
+            }
+            Action::Link { entry } => {
+                self.net.dials.insert((host, entry.index));
+                self.later(200..20_000, Happening::Dialled(host, entry.index));
+            }
+            Action::Unlink { host: other } => self.unlink(host, other),
+            Action::SendPeer { host: to, message } => self.send(host, to, Packet::Message(message)),
+            Action::StartHost { index, spec, .. } => self.start_host(index, &spec),
+            Action::AbandonHost { index } => {
+                self.abandoned.insert(index);
+                self.later(1..100_000, Happening::Vanish(index));
+            }
+            Action::Exit { .. } => self.exit(host),
+            Action::Dispatch { pid, runs } => self.hold(pid, !runs),
+            Action::ReadUsage { .. }
+            | Action::Resolve { .. }
+            | Action::Locate { .. }
+            | Action::Introduce { .. } => self.fault(format!("not to be asked for here: {action:?}")),
+            Action::PauseOutput { .. }
+            | Action::EndFamily { .. }
+            | Action::ReadTimes { .. }
+            | Action::ShowTurn { .. }
+            | Action::ResumeOutput { .. }
+            | Action::Enrolled { .. }
+            | Action::LendTo { .. }
+            | Action::StartedUp { .. }
+            | Action::DiscardLog
+            | Action::LogOutput { .. } => {}
+        }
+    }
+}
