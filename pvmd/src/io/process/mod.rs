@@ -1,14 +1,19 @@
 //! Children: started one after another by a thread of their own, watched, reaped, their output read.
 //!
-//! Unsafe code of the daemon is here, in `launch` and in `own`.
-#![allow(unsafe_code)]
+//! Unsafe code of the daemon is in `launch`, `own` and `sys`.
 
 mod blame;
 mod launch;
 mod own;
+mod proc;
+mod scheduling;
+mod sys;
 
 use self::launch::{Launched, Launcher, Own, Recipe};
 pub use self::own::{Limits, close_inherited, hide_memory, mark_by_limit};
+pub use self::proc::{begun, limit_of_locks, parent_and_begin, sleeps, times};
+pub use self::scheduling::{Prompt, class_of, may_change_class, set_idle_class};
+pub use self::sys::{cpu_time, ignore_endings};
 use crate::io::driver::Input;
 use crate::io::family::{self, Families, Mark, Member};
 use crate::io::guardian::Guardian;
@@ -18,13 +23,12 @@ use pvm_wire::PvmError;
 use pvm_wire::codes::CHANNEL_VARIABLE;
 use pvm_wire::limits::OUTPUT_PIECE;
 use pvm_wire::spawn::{entry, split_entry};
-use pvm_wire::tuned::{DAEMON_NICE, SHORT_TURN};
 use pvmd_core::event::{Cookie, Event, Program};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus};
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{CString, OsStr, OsString};
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
@@ -32,7 +36,6 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::sync::mpsc as sync;
-use std::time::Duration;
 use tokio::io::unix::AsyncFd;
 use tokio::net::unix::pipe;
 use tokio::sync::{mpsc, watch};
@@ -142,8 +145,7 @@ impl Processes {
             let failed = |error: io::Error| {
                 (PvmError::OutOfRes, format!("cannot watch process {pid}: {}", pvm_wire::plain(&error)))
             };
-            // SAFETY: the descriptor is owned by what it is wrapped in, which keeps it open as long as it is registered.
-            let watch = unsafe { AsyncFd::register(watch) }.map_err(|error| failed(error.into()))?;
+            let watch = sys::watch(watch).map_err(failed)?;
             let output = pipe::Receiver::from_owned_fd(output.into()).map_err(failed)?;
             let (paused, told) = watch::channel(false);
             let (reading, reaping) =
@@ -224,231 +226,8 @@ pub fn signal_process(pid: i32, signal: i32) -> io::Result<()> {
     if signal == 0 {
         return Ok(rustix::process::test_kill_process(pid)?);
     }
-    let signal = named(signal).ok_or(io::ErrorKind::InvalidInput)?;
+    let signal = sys::named(signal).ok_or(io::ErrorKind::InvalidInput)?;
     Ok(rustix::process::kill_process(pid, signal)?)
-}
-
-/// More than the kernel says of a process in any of the files that are read here.
-const TOLD_MAX: usize = 16 << 10;
-
-/// Times that a process's threads are looked through.
-const LOOKS: usize = 8;
-
-/// Puts all threads of a process into the class that runs when a core has nothing else to do, or takes them back. Threads
-/// that have chosen a class of their own stay there.
-pub fn set_idle_class(pid: i32, is_idle: bool) -> io::Result<()> {
-    let (from, to) =
-        if is_idle { (libc::SCHED_OTHER, libc::SCHED_IDLE) } else { (libc::SCHED_IDLE, libc::SCHED_OTHER) };
-    // A thread that is made meanwhile has its maker's class: who finds nothing more to change has found all.
-    // Nobody who makes threads faster than that keeps the daemon busy with them.
-    for _ in 0..LOOKS {
-        let mut has_changed = false;
-        for thread in threads(pid)? {
-            if class_of(thread) == Some(from) {
-                set_class(thread, to)?;
-                has_changed = true;
-            }
-        }
-        if !has_changed {
-            break;
-        }
-    }
-    Ok(())
-}
-
-/// The threads of a process. Each is one more link of their folder, besides the two that every folder has: most processes have one
-/// thread, and of those it is not looked which.
-fn threads(pid: i32) -> io::Result<Vec<i32>> {
-    let folder = format!("/proc/{pid}/task");
-    let links = rustix::fs::stat(&folder).map_err(|_| Errno::SRCH)?.st_nlink;
-    if links == 3 {
-        return Ok(vec![pid]);
-    }
-    let entries = std::fs::read_dir(folder).map_err(|_| Errno::SRCH)?.flatten();
-    Ok(entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
-}
-
-/// What the kernel says in a file of its own, in one piece.
-fn told(file: &str) -> Option<String> {
-    let mut text = vec![0; TOLD_MAX];
-    let length = std::fs::File::open(file).ok()?.read(&mut text).ok()?;
-    text.truncate(length);
-    String::from_utf8(text).ok()
-}
-
-/// Whether a thread that was put into the idle class can be taken back: tried with one of this process.
-pub fn may_change_class() -> bool {
-    let attempt = || {
-        let thread = rustix::thread::gettid().as_raw_nonzero().get();
-        set_class(thread, libc::SCHED_IDLE).and_then(|()| set_class(thread, libc::SCHED_OTHER)).is_ok()
-    };
-    std::thread::spawn(attempt).join().unwrap_or(false)
-}
-
-pub(crate) fn class_of(thread: i32) -> Option<i32> {
-    class_and_flag(thread).map(|class| class & !libc::SCHED_RESET_ON_FORK)
-}
-
-/// The class, and with it whether the thread hands on what it has to those it makes.
-fn class_and_flag(thread: i32) -> Option<i32> {
-    // SAFETY: only asks; no memory is passed.
-    let class = unsafe { libc::sched_getscheduler(thread) };
-    (class >= 0).then_some(class)
-}
-
-fn set_class(thread: i32, class: i32) -> io::Result<()> {
-    // Not everybody may take the flag back (sched(7)).
-    let class = class | class_and_flag(thread).unwrap_or(0) & libc::SCHED_RESET_ON_FORK;
-    let parameters = libc::sched_param { sched_priority: 0 };
-    // SAFETY: a valid pointer to parameters that outlive the call.
-    if unsafe { libc::sched_setscheduler(thread, class, &raw const parameters) } == 0 {
-        return Ok(());
-    }
-    match io::Error::last_os_error() {
-        // It has ended meanwhile.
-        error if error.raw_os_error() == Some(libc::ESRCH) => Ok(()),
-        error => Err(error),
-    }
-}
-
-/// CPU time that a process has used, and how long its threads wanted a processor and had none.
-pub fn times(pid: i32) -> (Duration, Duration) {
-    let waits = threads(pid).unwrap_or_default().into_iter().filter_map(|thread| {
-        let told = told(&format!("/proc/{pid}/task/{thread}/schedstat"))?;
-        told.split_ascii_whitespace().nth(1)?.parse().ok()
-    });
-    (cpu_time(pid), Duration::from_nanos(waits.fold(0, u64::saturating_add)))
-}
-
-/// How often the first thread of a process has gone to sleep by itself; 0 if it is not there.
-pub fn sleeps(pid: i32) -> u64 {
-    let status = told(&format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
-    line.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
-}
-
-/// This thread runs as soon as it has something to do, also where others compute.
-#[derive(Debug)]
-#[must_use]
-pub struct Prompt {
-    /// Its nice value before.
-    nice: i32,
-}
-
-impl Prompt {
-    /// Short turns let it interrupt those who have long ones, from Linux 6.12 on; older ones ignore it. Its nice value is
-    /// lowered if that is allowed (`CAP_SYS_NICE`, `RLIMIT_NICE`) and nobody has chosen another. What it starts is as if it
-    /// had never been prompt.
-    pub fn begin() -> io::Result<Self> {
-        let mut attributes = scheduling()?;
-        let nice = attributes.sched_nice;
-        attributes.sched_runtime = SHORT_TURN.as_nanos() as u64;
-        if nice >= 0 {
-            // Less than 0 would become 0 by this.
-            attributes.sched_flags |= libc::SCHED_FLAG_RESET_ON_FORK as u64;
-        }
-        if nice == 0 {
-            attributes.sched_nice = -DAEMON_NICE;
-        }
-        if set_scheduling(&attributes).is_err() {
-            attributes.sched_nice = nice;
-            set_scheduling(&attributes)?;
-        }
-        Ok(Self { nice })
-    }
-
-    /// It has turns like anybody's again.
-    pub fn end(self) -> io::Result<()> {
-        // What it hands on stays so: not everybody may change that back (sched(7)).
-        let mut attributes = scheduling()?;
-        attributes.sched_runtime = 0;
-        attributes.sched_nice = self.nice;
-        set_scheduling(&attributes)
-    }
-}
-
-/// How the kernel treats this thread.
-fn scheduling() -> io::Result<libc::sched_attr> {
-    let size = size_of::<libc::sched_attr>() as libc::c_uint;
-    // SAFETY: a number or a bit pattern of zeros is a value of each of its fields.
-    let mut attributes: libc::sched_attr = unsafe { std::mem::zeroed() };
-    // SAFETY: a valid pointer to memory of the size given, which the call writes and which outlives it; 0 is this thread.
-    if unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size, 0) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    attributes.size = size;
-    Ok(attributes)
-}
-
-fn set_scheduling(attributes: &libc::sched_attr) -> io::Result<()> {
-    // SAFETY: a valid pointer to memory of the size it states, which outlives the call.
-    if unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const *attributes, 0) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
-}
-
-/// Signals that ask to end have no effect on this process any more.
-pub fn ignore_endings() {
-    for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGTERM] {
-        // SAFETY: installs no handler; the default action of these signals is replaced by none.
-        unsafe { libc::signal(signal, libc::SIG_IGN) };
-    }
-}
-
-/// When a process began, in the kernel's ticks; by which it is told from another that has its id later.
-pub fn begun(pid: i32) -> Option<u64> {
-    stat(pid)?.get(19).copied()
-}
-
-/// The parent of a process, and when it began.
-pub fn parent_and_begin(pid: i32) -> Option<(i32, u64)> {
-    let fields = stat(pid)?;
-    Some((i32::try_from(*fields.get(1)?).ok()?, *fields.get(19)?))
-}
-
-/// No process has a greater id (the kernel's `PID_MAX_LIMIT`). Greater numbers are other clocks.
-const PID_MOST: i32 = 1 << 22;
-
-/// CPU time that a process and its threads have used; zero if it is not there.
-pub fn cpu_time(pid: i32) -> Duration {
-    let (mut clock, mut time) = (0, libc::timespec { tv_sec: 0, tv_nsec: 0 });
-    // SAFETY: a valid pointer to an id that outlives the call, which writes it.
-    if !(1..=PID_MOST).contains(&pid) || unsafe { libc::clock_getcpuclockid(pid, &raw mut clock) } != 0 {
-        return Duration::ZERO;
-    }
-    // SAFETY: a valid pointer to a time that outlives the call, which writes it.
-    if unsafe { libc::clock_gettime(clock, &raw mut time) } != 0 {
-        return Duration::ZERO;
-    }
-    let (seconds, nanos) = (u64::try_from(time.tv_sec), u32::try_from(time.tv_nsec));
-    seconds.ok().zip(nanos.ok()).map_or(Duration::ZERO, |(seconds, nanos)| Duration::new(seconds, nanos))
-}
-
-/// A process's limit of locks, by which it may be marked ([`mark_by_limit`]); `None` if there is none.
-pub fn limit_of_locks(pid: i32) -> Option<u64> {
-    let limits = told(&format!("/proc/{pid}/limits"))?;
-    let line = limits.lines().find_map(|line| line.strip_prefix("Max file locks"))?;
-    line.split_ascii_whitespace().next()?.parse().ok()
-}
-
-/// The fields behind its name in what the kernel says of a process; 0 for what is no number.
-fn stat(pid: i32) -> Option<Vec<u64>> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in parentheses, may have blanks.
-    let (_, fields) = stat.rsplit_once(')')?;
-    Some(fields.split_ascii_whitespace().map(|field| field.parse().unwrap_or(0)).collect())
-}
-
-fn named(signal: i32) -> Option<Signal> {
-    if let Some(signal) = Signal::from_named_raw(signal) {
-        return Some(signal);
-    }
-    if !(34..=64).contains(&signal) {
-        return None;
-    }
-    // SAFETY: 34 to 64 are the real-time signals that the C library leaves to applications (signal(7)).
-    Some(unsafe { Signal::from_raw_unchecked(signal) })
 }
 
 /// Starts what ends the families of tasks when this daemon is killed.

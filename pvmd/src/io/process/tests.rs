@@ -1,6 +1,8 @@
 //! Real children.
 
+use super::sys::{class_and_flag, scheduling, set_scheduling};
 use super::*;
+use pvm_wire::tuned::{DAEMON_NICE, SHORT_TURN};
 use std::time::Duration;
 
 struct Nursery {
