@@ -152,7 +152,7 @@ impl Core {
             match timer {
                 Timer::Retry(batch, ticket) => self.on_retry(batch, ticket),
                 Timer::Hoster(host) => {
-                    self.master(|master, view, out| master.on_hoster_silent(host, view, out));
+                    self.master(|master, at| master.on_hoster_silent(host, at));
                 }
                 Timer::Departure(host) => self.on_departure_overdue(host),
                 Timer::ExitGrace(tid) => self.on_grace_over(tid),
@@ -182,10 +182,10 @@ impl Core {
             Event::PeerLost { host, reason } => self.on_peer_lost(host, &reason),
             Event::PeerDrained { host, bytes } => self.on_peer_drained(host, bytes),
             Event::Resolved { add, results } => {
-                self.master(|master, view, out| master.on_resolved(add, results, view, out));
+                self.master(|master, at| master.on_resolved(add, results, at));
             }
             Event::HostStarted { index, result } => {
-                self.master(|master, view, out| master.on_host_started(index, result, view, out));
+                self.master(|master, at| master.on_host_started(index, result, at));
             }
             Event::Load { busy_cores } => self.on_load(busy_cores),
             Event::Times { host, id, means, spin, times } => {
@@ -208,12 +208,12 @@ impl Core {
             DaemonMsg::Congestion { tid, full } => self.on_congestion(host, tid, full),
             DaemonMsg::Request { id, what } => self.on_peer_request(PeerTo { host, id }, what),
             DaemonMsg::Reply { id, what } => self.on_peer_reply(host, id, what),
-            DaemonMsg::Withdraw { id } => self.master(|master, _, _| master.withdraw(PeerTo { host, id })),
+            DaemonMsg::Withdraw { id } => self.master(|master, _| master.withdraw(PeerTo { host, id })),
             DaemonMsg::TableUpdate { serial, hosts } if from_master => {
                 self.effects(|core, out| core.hosts.prepare(serial, hosts, out));
             }
             DaemonMsg::TableAck { serial, failed } => {
-                self.master(|master, view, out| master.on_table_ack(host, serial, &failed, view, out));
+                self.master(|master, at| master.on_table_ack(host, serial, &failed, at));
             }
             DaemonMsg::TableCommit { serial, added } if from_master => self.on_table_commit(serial, &added),
             DaemonMsg::HostGone { host, reason } if from_master => self.host_gone(host, &reason),
@@ -250,8 +250,13 @@ impl Core {
             self.on_peer_message(self.config.index, message);
         }
         self.show_turn();
-        self.note_turn();
+        self.teams.note_turn(self.time_of_day());
         std::mem::take(&mut self.out.actions)
+    }
+
+    /// Since 1970.
+    fn time_of_day(&self) -> Duration {
+        self.config.epoch + self.now
     }
 
     fn set_timer(&mut self, after: Duration, timer: Timer) {

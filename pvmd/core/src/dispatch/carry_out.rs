@@ -78,7 +78,7 @@ impl Core {
     /// A task has ended, here or elsewhere.
     pub(crate) fn task_gone(&mut self, tid: Tid) {
         self.effects(|core, out| core.notifies.task_gone(tid, out));
-        self.master(|master, _, out| master.task_gone(tid, out));
+        self.master(|master, at| master.task_gone(tid, at.out));
     }
 
     pub(crate) fn tell_all(&mut self, hosts: Vec<HostIndex>, message: &DaemonMsg) {

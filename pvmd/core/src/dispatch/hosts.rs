@@ -1,11 +1,11 @@
 //! What happens to hosts and links, and what follows when a host goes.
 
 use crate::addresses::{PeerTo, Waiter};
-use crate::effect::{Effect, Effects};
+use crate::effect::Effect;
 use crate::event::Action;
 use crate::flow::Source;
 use crate::hosts::{DELETED, Link};
-use crate::master::{END, Master, View};
+use crate::master::{Decision, END, Master};
 use crate::spawn::SIGTERM;
 use crate::tasks::Origin;
 use crate::{Core, Life};
@@ -19,11 +19,10 @@ impl Core {
     }
 
     /// Has the master's part decide something, if this is the master, and carries out what follows.
-    pub(crate) fn master(&mut self, decide: impl FnOnce(&mut Master, View<'_>, &mut Effects)) {
+    pub(crate) fn master(&mut self, decide: impl FnOnce(&mut Master, &mut Decision<'_>)) {
         self.effects(|core, out| {
-            let view = View { config: &core.config, hosts: &core.hosts };
             if let Some(master) = &mut core.master {
-                decide(master, view, out);
+                decide(master, &mut Decision { config: &core.config, hosts: &core.hosts, out });
             }
         });
     }
@@ -48,20 +47,20 @@ impl Core {
 
     fn newcomer_failed(&mut self, host: HostIndex, reason: &str) {
         let error = PvmError::CantStart;
-        self.master(|master, view, out| master.on_newcomer_failed(host, error, reason, view, out));
+        self.master(|master, at| master.on_newcomer_failed(host, error, reason, at));
     }
 
     /// Master: a host that has a link was told to end, or says that it does. The link stays until the daemon closes it.
     fn expect_end(&mut self, host: HostIndex) {
         if self.hosts.links.remove(&host).is_some() {
-            self.master(|master, _, out| master.departures.expect(host, out));
+            self.master(|master, at| master.departures.expect(host, at.out));
         }
     }
 
     pub(crate) fn on_departure_overdue(&mut self, host: HostIndex) {
         warn!(%host, "its daemon has not ended within {END:?}: no longer waited for");
         self.out.act(Action::Unlink { host });
-        self.master(|master, view, out| master.on_departed(host, view, out));
+        self.master(|master, at| master.on_departed(host, at));
     }
 
     pub(crate) fn on_peer_linked(&mut self, host: HostIndex) {
@@ -70,7 +69,7 @@ impl Core {
             self.tell(host, DaemonMsg::Turns { taken: true });
         }
         if self.is_master() {
-            self.master(|master, view, out| master.on_newcomer_linked(host, view, out));
+            self.master(|master, at| master.on_newcomer_linked(host, at));
         } else {
             self.effects(|core, out| core.hosts.settle_link(host, None, out));
         }
@@ -115,7 +114,7 @@ impl Core {
 
     pub(crate) fn on_peer_lost(&mut self, host: HostIndex, reason: &str) {
         self.on_host_lost(host, reason);
-        self.master(|master, view, out| master.on_departed(host, view, out));
+        self.master(|master, at| master.on_departed(host, at));
     }
 
     fn on_host_lost(&mut self, host: HostIndex, reason: &str) {
@@ -178,7 +177,7 @@ impl Core {
         let message = DaemonMsg::HostGone { host, reason: reason.to_owned() };
         self.effects(|_, out| out.push(Effect::TellLinked { but: host, message }));
         self.host_gone(host, reason);
-        self.master(|master, view, out| master.forget_table_ack(host, view, out));
+        self.master(|master, at| master.forget_table_ack(host, at));
     }
 
     /// A host is out: nothing of it stays, everyone who asked is told.
@@ -191,7 +190,7 @@ impl Core {
         self.observed_host_gone(&entry, reason);
         self.service_host_gone(host);
         self.tracers.host_gone(host);
-        self.master(|master, _, out| master.host_gone(host, out));
+        self.master(|master, at| master.host_gone(host, at.out));
         self.batches_host_gone(host);
         self.fail_pending(host);
     }
@@ -232,7 +231,7 @@ impl Core {
             self.dismiss(host, DELETED);
         }
         if !is_own {
-            self.master(|master, _, out| master.departures.answer(to, results, chosen, out));
+            self.master(|master, at| master.departures.answer(to, results, chosen, at.out));
         }
     }
 
@@ -240,7 +239,7 @@ impl Core {
     pub(crate) fn on_halt(&mut self, from: HostIndex) {
         if self.is_master() {
             self.tell_all(self.hosts.linked(), &DaemonMsg::Halt);
-            self.master(|master, _, out| master.abandon_newcomers(out));
+            self.master(|master, at| master.abandon_newcomers(at.out));
             self.end("halted");
         } else if from == HostIndex::MASTER {
             self.end("ended by the master");

@@ -5,7 +5,6 @@ mod census;
 mod check;
 mod dump;
 mod enrol;
-mod history;
 mod hosts;
 mod neighbours;
 mod output;

@@ -30,16 +30,7 @@ impl Core {
             }
             return;
         }
-        stream.line.extend_from_slice(data);
-        let mut lines = Vec::new();
-        while let Some(end) = stream.line.iter().position(|&byte| byte == b'\n') {
-            let rest = stream.line.split_off(end + 1);
-            lines.push(std::mem::replace(&mut stream.line, rest));
-        }
-        if stream.line.len() > OUTPUT_PIECE {
-            lines.push(std::mem::take(&mut stream.line));
-        }
-        for line in lines {
+        for line in stream.add(data) {
             self.log_output(tid, line);
         }
     }

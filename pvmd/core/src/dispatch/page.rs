@@ -2,7 +2,7 @@
 
 use crate::Core;
 use crate::event::{Action, Attachment};
-use pvm_sched::coscheduling::{self, Epoch};
+use pvm_sched::coscheduling::Epoch;
 use pvm_wire::calls::turns as told;
 use pvm_wire::codes::Tcx;
 use pvm_wire::coscheduling::Turn;
@@ -15,7 +15,7 @@ impl Core {
         self.teams.scheduler.goes_direct(task.team);
         let Some(conn) = task.conn else { return };
         if self.teams.shown.is_none() {
-            let turn = self.turn();
+            let turn = self.teams.page();
             self.teams.shown = Some(turn);
             self.out.act(Action::ShowTurn { turn });
         }
@@ -26,22 +26,11 @@ impl Core {
     /// Keeps the page as it is to be. Called when all has been done that an event entails.
     pub(crate) fn show_turn(&mut self) {
         let Some(shown) = self.teams.shown else { return };
-        let turn = self.turn();
+        let turn = self.teams.page();
         if turn != shown {
             self.teams.shown = Some(turn);
             self.out.act(Action::ShowTurn { turn });
         }
-    }
-
-    fn turn(&self) -> Turn {
-        let Epoch { count, origin } = self.teams.scheduler.epoch();
-        let team = match self.teams.scheduler.turn() {
-            coscheduling::Turn::All => 0,
-            coscheduling::Turn::Of(team) => team.number(),
-            coscheduling::Turn::Nobody => Turn::NOBODY,
-        };
-        // Only the lower half of a count is shown, and a host's index fits.
-        Turn { count: count as u32, origin: origin as u16, team }
     }
 
     /// A task has been told the epoch of another host's task on a direct route.

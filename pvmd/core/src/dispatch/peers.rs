@@ -46,7 +46,7 @@ impl Core {
                 self.answer(to, PeerReply::TaskStatus { alive });
             }
             PeerRequest::AddHosts { hosts } => {
-                self.master(|master, view, out| master.on_add_hosts(to, &hosts, view, out));
+                self.master(|master, at| master.on_add_hosts(to, &hosts, at));
             }
             PeerRequest::DeleteHosts { names, from } => self.on_delete_hosts(to, &names, from),
             PeerRequest::Batches => {
@@ -56,16 +56,16 @@ impl Core {
             PeerRequest::CancelBatch { id } => self.on_peer_cancels_batch(to, id),
             PeerRequest::Turns => self.on_turns_wanted(to),
             PeerRequest::History { since } => {
-                let history = self.turns_since(since);
+                let history = self.teams.turns_since(since, self.time_of_day());
                 self.answer(to, PeerReply::History { history });
             }
             PeerRequest::Ping => self.answer(to, PeerReply::Pong),
             PeerRequest::Clock => {
-                let microseconds = (self.config.epoch + self.now).as_micros() as u64;
+                let microseconds = self.time_of_day().as_micros() as u64;
                 self.answer(to, PeerReply::Clock { microseconds });
             }
             PeerRequest::Mailbox { from, body } => {
-                self.master(|master, _, out| master.on_mailbox(to, from, &body.0, out));
+                self.master(|master, at| master.on_mailbox(to, from, &body.0, at.out));
             }
         }
     }
@@ -82,7 +82,7 @@ impl Core {
             (Waiter::Turns(to), PeerReply::History { history }) => self.reply_to::<History>(to, &history),
             (Waiter::Mstat(to), PeerReply::Pong) => self.reply_to::<HostStatus>(to, &()),
             (Waiter::GroupNotice(id), PeerReply::Pong) => {
-                self.master(|master, _, out| master.groups.on_notice_heard(id, out));
+                self.master(|master, at| master.groups.on_notice_heard(id, at.out));
             }
             (Waiter::LostLink(other), PeerReply::Pong) => self.on_both_live(other, from),
             (Waiter::Pstat(to), PeerReply::TaskStatus { alive }) => {
@@ -136,7 +136,7 @@ impl Core {
             Waiter::ServiceAdd(to) => {
                 self.answer_service(to, Sm::AddAck, PvmError::HostFail.code().to_be_bytes().to_vec());
             }
-            Waiter::GroupNotice(id) => self.master(|master, _, out| master.groups.on_notice_heard(id, out)),
+            Waiter::GroupNotice(id) => self.master(|master, at| master.groups.on_notice_heard(id, at.out)),
             Waiter::LostLink(_) => {}
             Waiter::Tasks { query, hidden } => self.on_tasks_part(host, query, hidden, Vec::new()),
             Waiter::Batches(query) => self.on_batches_part(host, query, Vec::new()),
@@ -183,7 +183,7 @@ impl Core {
 
     /// A connection whose task may have waited for something is gone.
     pub(crate) fn forget_waiters(&mut self, conn: ConnId) {
-        self.master(|master, _, _| master.forget_conn(conn));
+        self.master(|master, _| master.forget_conn(conn));
         for (host, id) in self.pending.withdraw(conn) {
             self.tell(host, DaemonMsg::Withdraw { id });
         }

@@ -72,7 +72,7 @@ impl Core {
             // Those who have enrolled need not do it again.
             Tmx::Enrol | Tmx::Born => self.on_unknown(to),
             Tmx::StartUp if self.is_master() => {
-                self.master(|master, _, out| master.on_start_up(to, out));
+                self.master(|master, at| master.on_start_up(to, at.out));
             }
             Tmx::StartUp => self.reply_to::<StartUp>(to, &start_up_results(&[])),
             Tmx::Dump => self.on_dump(to),

@@ -149,7 +149,7 @@ impl Core {
     /// Hands a piece to a local task, or keeps it until the task has enrolled.
     pub(crate) fn deliver(&mut self, source: Source, src: Tid, dst: Tid, flags: u8, data: Bytes) {
         if dst == group::keeper() && self.is_master() {
-            return self.master(|master, _, out| master.groups.on_fragment(source, src, flags, data, out));
+            return self.master(|master, at| master.groups.on_fragment(source, src, flags, data, at.out));
         }
         self.note_carried(dst, data.len());
         let Some(task) = self.tasks.get_mut(dst).filter(|task| task.listens()) else {

@@ -125,7 +125,7 @@ impl Core {
 
     fn on_sm_hosts_started(&mut self, body: &[u8]) -> Result<(), BodyError> {
         for (host, line) in decode_started_hosts(body)? {
-            self.master(|master, view, out| master.on_hosted(host, &line, view, out));
+            self.master(|master, at| master.on_hosted(host, &line, at));
         }
         Ok(())
     }
@@ -194,7 +194,7 @@ impl Core {
                 self.end_task(tid);
             }
         }
-        self.master(|master, view, out| master.on_hoster_ended(task.tid, view, out));
+        self.master(|master, at| master.on_hoster_ended(task.tid, at));
         if let Some(cookie) = task.cookie.filter(|_| task.origin == Origin::Tasker) {
             self.on_output_end(cookie);
         }
@@ -242,7 +242,7 @@ impl Core {
     }
 
     fn stamp(&self, tid: Tid, sink: Sink) -> Stamp {
-        Stamp { time: self.config.epoch + self.now, tid, sink }
+        Stamp { time: self.time_of_day(), tid, sink }
     }
 
     /// A task that nobody has announced enrols: its sinks are the registered tracer's.

@@ -1,7 +1,7 @@
 //! The master's part of adding hosts: resolve, start, link, tell all, commit.
 
 use super::newcomer::{Stage, is_local, local_address, order, target};
-use super::{HostfileStart, Master, View};
+use super::{Decision, HostfileStart, Master};
 use crate::addresses::PeerTo;
 use crate::answers::start_up_results;
 use crate::effect::{Effect, Effects, Mark};
@@ -57,38 +57,38 @@ impl fmt::Display for AddOperation {
 
 impl Master {
     /// The hosts of the hostfile, at the machine's start.
-    pub fn add_hostfile_hosts(&mut self, view: View<'_>, out: &mut Effects) {
-        let hosts = view.config.hostfile.hosts.iter();
-        let hosts = hosts.filter(|spec| spec.start && spec.name != view.config.name);
+    pub fn add_hostfile_hosts(&mut self, at: &mut Decision<'_>) {
+        let hosts = at.config.hostfile.hosts.iter();
+        let hosts = hosts.filter(|spec| spec.start && spec.name != at.config.name);
         let specs: Vec<_> = hosts.cloned().map(Stage::Resolving).collect();
         if !specs.is_empty() {
             self.start_up = HostfileStart::Running(Vec::new());
-            self.begin_add(Asker::StartUp, specs, view, out);
+            self.begin_add(Asker::StartUp, specs, at);
         }
     }
 
     /// `pvm_addhosts`.
-    pub fn on_add_hosts(&mut self, to: PeerTo, hosts: &[String], view: View<'_>, out: &mut Effects) {
+    pub fn on_add_hosts(&mut self, to: PeerTo, hosts: &[String], at: &mut Decision<'_>) {
         if self.adding.is_some() {
-            return out.answer(to, PeerReply::Added { results: Err(PvmError::Already.code()) });
+            return at.out.answer(to, PeerReply::Added { results: Err(PvmError::Already.code()) });
         }
         if hosts.is_empty() || hosts.len() > HostIndex::MAX.get() as usize {
-            return out.answer(to, PeerReply::Added { results: Err(PvmError::BadParam.code()) });
+            return at.out.answer(to, PeerReply::Added { results: Err(PvmError::BadParam.code()) });
         }
-        let stages = hosts.iter().map(|text| Stage::parse(text, &view.config.hostfile)).collect();
-        self.begin_add(Asker::Peer(to), stages, view, out);
+        let stages = hosts.iter().map(|text| Stage::parse(text, &at.config.hostfile)).collect();
+        self.begin_add(Asker::Peer(to), stages, at);
     }
 
-    fn begin_add(&mut self, asker: Asker, mut stages: Vec<Stage>, view: View<'_>, out: &mut Effects) {
-        refuse_names(&mut stages, view);
+    fn begin_add(&mut self, asker: Asker, mut stages: Vec<Stage>, at: &mut Decision<'_>) {
+        refuse_names(&mut stages, at);
         self.adds += 1;
         let id = AddId(self.adds);
         self.adding = Some(AddOperation { id, asker, stages, is_held: true, told: None });
-        self.resume_add(view, out);
+        self.resume_add(at);
     }
 
     /// Looks up the names, if no daemon is still ending: its place may be that of a newcomer.
-    pub fn resume_add(&mut self, view: View<'_>, out: &mut Effects) {
+    pub fn resume_add(&mut self, at: &mut Decision<'_>) {
         let has_room = self.departures.is_empty();
         let Some(operation) = self.adding.as_mut().filter(|operation| operation.is_held && has_room) else {
             return;
@@ -101,23 +101,17 @@ impl Master {
         });
         let names: Vec<String> = names.collect();
         if names.is_empty() {
-            self.on_resolved(id, Vec::new(), view, out);
+            self.on_resolved(id, Vec::new(), at);
         } else {
-            out.act(Action::Resolve { add: id, names });
+            at.out.act(Action::Resolve { add: id, names });
         }
     }
 
-    pub fn on_resolved(
-        &mut self,
-        id: AddId,
-        results: Vec<Result<Found, String>>,
-        view: View<'_>,
-        out: &mut Effects,
-    ) {
+    pub fn on_resolved(&mut self, id: AddId, results: Vec<Result<Found, String>>, at: &mut Decision<'_>) {
         let Some(mut operation) = self.adding.take_if(|operation| operation.id == id) else { return };
         let mut taken: BTreeSet<IpAddr> =
-            view.hosts.iter().filter_map(|entry| entry.address.map(|address| address.ip())).collect();
-        taken.extend(view.config.address);
+            at.hosts.iter().filter_map(|entry| entry.address.map(|address| address.ip())).collect();
+        taken.extend(at.config.address);
         let mut results = results.into_iter();
         for stage in std::mem::take(&mut operation.stages) {
             let Stage::Resolving(spec) = stage else {
@@ -129,7 +123,7 @@ impl Master {
             let found = address.as_ref().and_then(|found| found.as_ref().ok());
             // Who gives an address with the name may mean another daemon behind one of this host's.
             let is_own = found.is_some_and(|found| {
-                Some(found.address) == view.config.address || (found.own && spec.options.address.is_none())
+                Some(found.address) == at.config.address || (found.own && spec.options.address.is_none())
             });
             let address = address.map(|found| found.map(|found| found.address));
             if is_own && !spec.shared_address {
@@ -142,11 +136,11 @@ impl Master {
                 }
                 continue;
             }
-            operation.stages.push(self.start_newcomer(spec, address, &mut taken, view, out));
+            operation.stages.push(self.start_newcomer(spec, address, &mut taken, at));
         }
         self.adding = Some(operation);
-        self.ask_hoster(view, out);
-        self.advance_add(view, out);
+        self.ask_hoster(at);
+        self.advance_add(at);
     }
 
     fn start_newcomer(
@@ -154,8 +148,7 @@ impl Master {
         spec: HostSpec,
         address: Option<Result<IpAddr, String>>,
         taken: &mut BTreeSet<IpAddr>,
-        view: View<'_>,
-        out: &mut Effects,
+        at: &mut Decision<'_>,
     ) -> Stage {
         let failed = |error, reason| Stage::failed(&spec.name, error, reason);
         let address = match address {
@@ -166,7 +159,7 @@ impl Master {
             }
             Some(Err(reason)) => return failed(PvmError::NoHost, reason),
         };
-        let Some(index) = self.free_host_index(view) else {
+        let Some(index) = self.free_host_index(at) else {
             return failed(PvmError::OutOfRes, "all host indices are in use".to_owned());
         };
         if let (Some(address), Some(_)) = (address, self.hoster) {
@@ -175,14 +168,14 @@ impl Master {
         }
         let address = address.unwrap_or_else(|| local_address(index));
         info!(host = %index, name = spec.name, %address, "starting a host");
-        out.act(Action::StartHost { index, spec: spec.clone(), address });
+        at.out.act(Action::StartHost { index, spec: spec.clone(), address });
         Stage::Starting(index, spec)
     }
 
     /// Tells the hoster, if there is one, what it is to start.
-    fn ask_hoster(&mut self, view: View<'_>, out: &mut Effects) {
+    fn ask_hoster(&mut self, at: &mut Decision<'_>) {
         let (Some(operation), Some(hoster)) = (&self.adding, self.hoster) else { return };
-        let hosting = &view.config.hosting;
+        let hosting = &at.config.hosting;
         let orders = operation.stages.iter().filter_map(|stage| match stage {
             Stage::Hosted(index, spec, _) => Some((*index, order(hosting, *index, spec))),
             _ => None,
@@ -192,14 +185,14 @@ impl Master {
             return;
         }
         let mark = Mark { tag: Sm::StHost.tag(), ..Mark::default() };
-        out.send(hoster, mark, StartHost::encode_all(&orders));
+        at.out.send(hoster, mark, StartHost::encode_all(&orders));
         for index in indices {
-            out.push(Effect::SetTimer(hosting.timeout, Timer::Hoster(index)));
+            at.out.push(Effect::SetTimer(hosting.timeout, Timer::Hoster(index)));
         }
     }
 
     /// The hoster says what came of it.
-    pub fn on_hosted(&mut self, host: Tid, line: &str, view: View<'_>, out: &mut Effects) {
+    pub fn on_hosted(&mut self, host: Tid, line: &str, at: &mut Decision<'_>) {
         let Some(index) = host.host() else { return };
         let Some(stage) = self.newcomer(index) else { return };
         let Stage::Hosted(_, spec, address) = stage else { return };
@@ -208,35 +201,35 @@ impl Master {
             Some(HostedLine { protocol: DAEMON_PROTOCOL, port, fingerprint }) => {
                 *stage = Stage::Starting(index, spec.clone());
                 let address = SocketAddr::new(address, port);
-                out.act(Action::Introduce { index, spec, address, fingerprint });
+                at.out.act(Action::Introduce { index, spec, address, fingerprint });
             }
             Some(HostedLine { protocol, .. }) => {
                 let reason = format!("its daemon speaks protocol {protocol}, this one {DAEMON_PROTOCOL}");
-                self.on_newcomer_failed(index, PvmError::BadVersion, &reason, view, out);
+                self.on_newcomer_failed(index, PvmError::BadVersion, &reason, at);
             }
             None => {
                 let error = PvmError::from_name(line.trim()).unwrap_or(PvmError::CantStart);
-                self.on_newcomer_failed(index, error, &format!("the hoster says: {line}"), view, out);
+                self.on_newcomer_failed(index, error, &format!("the hoster says: {line}"), at);
             }
         }
     }
 
-    pub fn on_hoster_silent(&mut self, host: HostIndex, view: View<'_>, out: &mut Effects) {
+    pub fn on_hoster_silent(&mut self, host: HostIndex, at: &mut Decision<'_>) {
         let reason = "the hoster has not answered in time";
-        self.fail_hosted(|index| index == host, PvmError::CantStart, reason, view, out);
+        self.fail_hosted(|index| index == host, PvmError::CantStart, reason, at);
     }
 
     /// A task has ended, perhaps the hoster.
-    pub fn on_hoster_ended(&mut self, tid: Tid, view: View<'_>, out: &mut Effects) {
+    pub fn on_hoster_ended(&mut self, tid: Tid, at: &mut Decision<'_>) {
         if self.hoster == Some(tid) {
             info!(%tid, "the hoster is gone");
             self.hoster = None;
-            self.fail_hosted(|_| true, PvmError::CantStart, "the hoster is gone", view, out);
+            self.fail_hosted(|_| true, PvmError::CantStart, "the hoster is gone", at);
         }
     }
 
-    pub fn on_hoster_unreadable(&mut self, view: View<'_>, out: &mut Effects) {
-        self.fail_hosted(|_| true, PvmError::DSysErr, "the hoster's answer cannot be read", view, out);
+    pub fn on_hoster_unreadable(&mut self, at: &mut Decision<'_>) {
+        self.fail_hosted(|_| true, PvmError::DSysErr, "the hoster's answer cannot be read", at);
     }
 
     fn fail_hosted(
@@ -244,8 +237,7 @@ impl Master {
         which: impl Fn(HostIndex) -> bool,
         error: PvmError,
         reason: &str,
-        view: View<'_>,
-        out: &mut Effects,
+        at: &mut Decision<'_>,
     ) {
         let stages = self.adding.iter().flat_map(|operation| &operation.stages);
         let waiting = stages.filter_map(|stage| match stage {
@@ -253,17 +245,17 @@ impl Master {
             _ => None,
         });
         for index in waiting.collect::<Vec<_>>() {
-            self.on_newcomer_failed(index, error, reason, view, out);
+            self.on_newcomer_failed(index, error, reason, at);
         }
     }
 
     /// Counts up, so that a new host never has the index of one that was there before (until the wrap).
-    fn free_host_index(&mut self, view: View<'_>) -> Option<HostIndex> {
+    fn free_host_index(&mut self, at: &Decision<'_>) -> Option<HostIndex> {
         (0..HostIndex::MAX.get()).find_map(|_| {
             let index = HostIndex::new(self.next_host)?;
             self.next_host = if index == HostIndex::MAX { 2 } else { self.next_host + 1 };
-            let is_used = view.hosts.contains(index)
-                || view.hosts.links.contains_key(&index)
+            let is_used = at.hosts.contains(index)
+                || at.hosts.links.contains_key(&index)
                 || self.departures.contains(index);
             (!is_used).then_some(index)
         })
@@ -273,15 +265,14 @@ impl Master {
         &mut self,
         index: HostIndex,
         result: Result<StartedHost, (PvmError, String)>,
-        view: View<'_>,
-        out: &mut Effects,
+        at: &mut Decision<'_>,
     ) {
         let Some(stage) = self.newcomer(index) else { return };
         let Stage::Starting(_, spec) = stage else { return };
         match result {
-            Err((error, reason)) => self.on_newcomer_failed(index, error, &reason, view, out),
+            Err((error, reason)) => self.on_newcomer_failed(index, error, &reason, at),
             Ok(started) => {
-                let speed = view.config.speed_of(spec.options.speed, started.capability);
+                let speed = at.config.speed_of(spec.options.speed, started.capability);
                 let entry = HostEntry {
                     index,
                     name: spec.name.clone(),
@@ -293,44 +284,43 @@ impl Master {
                     address: Some(started.address),
                 };
                 *stage = Stage::Linking(entry.clone());
-                out.act(Action::Link { entry });
+                at.out.act(Action::Link { entry });
             }
         }
     }
 
-    pub fn on_newcomer_linked(&mut self, index: HostIndex, view: View<'_>, out: &mut Effects) {
+    pub fn on_newcomer_linked(&mut self, index: HostIndex, at: &mut Decision<'_>) {
         let Some(stage) = self.newcomer(index) else { return };
         if let Stage::Linking(entry) = stage {
             *stage = Stage::Linked(entry.clone());
-            self.advance_add(view, out);
+            self.advance_add(at);
         }
     }
 
-    /// A host that is not yet a member drops out.
+    /// A host that is not yet a member drops at.out.
     pub fn on_newcomer_failed(
         &mut self,
         index: HostIndex,
         error: PvmError,
         reason: &str,
-        view: View<'_>,
-        out: &mut Effects,
+        at: &mut Decision<'_>,
     ) {
         let Some(stage) = self.newcomer(index) else { return };
         stage.fail(error, reason);
-        out.act(Action::AbandonHost { index });
-        out.tell(index, DaemonMsg::Halt);
+        at.out.act(Action::AbandonHost { index });
+        at.out.tell(index, DaemonMsg::Halt);
         if let Some(operation) = &mut self.adding
             && operation.told.take().is_some()
         {
             // The others wait for a link with it, or have one: a table without it is announced anew.
             let message = DaemonMsg::HostGone { host: index, reason: reason.to_owned() };
-            out.push(Effect::TellLinked { but: index, message });
+            at.out.push(Effect::TellLinked { but: index, message });
         }
-        self.advance_add(view, out);
+        self.advance_add(at);
     }
 
     /// When all newcomers are linked or out, tell the table; when all have linked up with it, commit.
-    fn advance_add(&mut self, view: View<'_>, out: &mut Effects) {
+    fn advance_add(&mut self, at: &mut Decision<'_>) {
         let Some(operation) = &mut self.adding else { return };
         if !operation.stages.iter().all(Stage::settled) {
             return;
@@ -338,18 +328,18 @@ impl Master {
         let newcomers: Vec<HostEntry> = operation.newcomers().cloned().collect();
         match &operation.told {
             Some((_, missing)) if !missing.is_empty() => {}
-            Some(_) => self.commit_add(out),
-            None if newcomers.is_empty() => self.commit_add(out),
+            Some(_) => self.commit_add(at.out),
+            None if newcomers.is_empty() => self.commit_add(at.out),
             None => {
                 self.table_serial += 1;
                 let serial = self.table_serial;
                 let hosts: Vec<HostEntry> =
-                    view.hosts.iter().cloned().chain(newcomers.iter().cloned()).collect();
+                    at.hosts.iter().cloned().chain(newcomers.iter().cloned()).collect();
                 let others = hosts.iter().map(|entry| entry.index).filter(|&host| host != HostIndex::MASTER);
                 let others: BTreeSet<HostIndex> = others.collect();
                 operation.told = Some((serial, others.clone()));
                 for host in others {
-                    out.tell(host, DaemonMsg::TableUpdate { serial, hosts: hosts.clone() });
+                    at.out.tell(host, DaemonMsg::TableUpdate { serial, hosts: hosts.clone() });
                 }
             }
         }
@@ -361,31 +351,30 @@ impl Master {
         from: HostIndex,
         serial: u64,
         failed: &[(HostIndex, String)],
-        view: View<'_>,
-        out: &mut Effects,
+        at: &mut Decision<'_>,
     ) {
         let Some(operation) = &mut self.adding else { return };
         let Some((told, missing)) = &mut operation.told else { return };
         if *told != serial || !missing.remove(&from) {
             return;
         }
-        let Some((host, reason)) = failed.first() else { return self.advance_add(view, out) };
+        let Some((host, reason)) = failed.first() else { return self.advance_add(at) };
         // Of two that cannot reach each other one is a newcomer.
         if self.is_newcomer(from) {
             let reason = format!("it cannot reach host {host}: {reason}");
-            self.on_newcomer_failed(from, PvmError::CantStart, &reason, view, out);
+            self.on_newcomer_failed(from, PvmError::CantStart, &reason, at);
         } else {
             let reason = format!("host {from} cannot reach it: {reason}");
-            self.on_newcomer_failed(*host, PvmError::CantStart, &reason, view, out);
+            self.on_newcomer_failed(*host, PvmError::CantStart, &reason, at);
         }
     }
 
     /// A member is out whose links would have been waited for.
-    pub fn forget_table_ack(&mut self, host: HostIndex, view: View<'_>, out: &mut Effects) {
+    pub fn forget_table_ack(&mut self, host: HostIndex, at: &mut Decision<'_>) {
         if let Some(AddOperation { told: Some((_, missing)), .. }) = &mut self.adding
             && missing.remove(&host)
         {
-            self.advance_add(view, out);
+            self.advance_add(at);
         }
     }
 
@@ -424,9 +413,9 @@ impl Master {
     }
 
     /// The link to a host has ended; if its daemon was ending, it has ended.
-    pub fn on_departed(&mut self, host: HostIndex, view: View<'_>, out: &mut Effects) {
-        if self.departures.end(host, out) {
-            self.resume_add(view, out);
+    pub fn on_departed(&mut self, host: HostIndex, at: &mut Decision<'_>) {
+        if self.departures.end(host, at.out) {
+            self.resume_add(at);
         }
     }
 
@@ -451,8 +440,8 @@ impl AddOperation {
 }
 
 /// A name may stand in the machine once.
-fn refuse_names(stages: &mut [Stage], view: View<'_>) {
-    let mut names: BTreeSet<String> = view.hosts.iter().map(|entry| entry.name.clone()).collect();
+fn refuse_names(stages: &mut [Stage], at: &Decision<'_>) {
+    let mut names: BTreeSet<String> = at.hosts.iter().map(|entry| entry.name.clone()).collect();
     for stage in stages {
         if let Stage::Resolving(spec) = stage
             && !names.insert(spec.name.clone())

@@ -49,11 +49,12 @@ enum HostfileStart {
     Over(Vec<AddResult>),
 }
 
-/// What the master's decisions rest on besides its state.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct View<'a> {
+/// What the master's decisions rest on besides its state, and what follows from them.
+#[derive(Debug)]
+pub(crate) struct Decision<'a> {
     pub config: &'a Config,
     pub hosts: &'a Hosts,
+    pub out: &'a mut Effects,
 }
 
 /// The sizes of the master's tables.

@@ -4,7 +4,7 @@ use super::placing::Placing;
 use super::queue::{Counts, Queue};
 use super::refusals::Refusals;
 use super::split_place;
-use super::state::State;
+use super::state::{Effect, Event, State};
 use crate::addresses::ReplyTo;
 use pvm_sched::policy::Policy;
 use pvm_wire::queue::BatchRecord;
@@ -16,8 +16,7 @@ use pvm_wire::{PvmError, Tid};
 pub(crate) struct Spawn {
     pub(crate) spawner: Tid,
     pub(crate) request: SpawnRequest,
-    /// Changed by [`Core::step`] alone.
-    pub state: State,
+    state: State,
     pub(crate) kind: Kind,
     /// Its tasks that wait.
     pub(crate) placing: Placing,
@@ -76,6 +75,17 @@ impl Call {
 }
 
 impl Spawn {
+    pub fn new(spawner: Tid, request: SpawnRequest, state: State, kind: Kind, placing: Placing) -> Self {
+        Self { spawner, request, state, kind, placing }
+    }
+
+    /// Something has happened to it; what follows.
+    pub fn step<'a>(&mut self, event: Event<'a>) -> Vec<Effect<'a>> {
+        let (state, effects) = self.state.next(event);
+        self.state = state;
+        effects
+    }
+
     pub(crate) fn state(&self) -> State {
         self.state
     }

@@ -4,8 +4,8 @@
 //! bring its receiver's team onto it out of turn. [`pvm_sched::coscheduling`] decides that. Here is which task belongs to which
 //! team, the scheduler's input, and what is done about its decisions.
 
-use crate::teams::history::History;
-use pvm_sched::coscheduling::Coscheduler;
+use history::History;
+use pvm_sched::coscheduling::{self, Coscheduler, Epoch};
 use pvm_wire::HostIndex;
 use pvm_wire::coscheduling::{TEAM_NAME_MAX, TEAM_VARIABLE, Turn};
 use pvm_wire::spawn::split_entry;
@@ -13,22 +13,22 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::time::Duration;
 
-pub(crate) mod history;
+mod history;
 
 /// The teams of this host's tasks, and their scheduler.
 #[derive(Debug)]
 pub(crate) struct Teams {
     pub scheduler: Coscheduler<TeamId, HostIndex>,
-    pub names: BTreeMap<String, TeamId>,
+    names: BTreeMap<String, TeamId>,
     /// Their names, and how many tasks have them.
-    pub roster: BTreeMap<TeamId, (String, usize)>,
-    pub ids: u32,
+    roster: BTreeMap<TeamId, (String, usize)>,
+    ids: u32,
     /// What tasks were told: whether turns are taken, and whether they are to report when they sleep.
     pub told_tasks: (bool, bool),
     /// What the page says, if any task can read it.
     pub shown: Option<Turn>,
     /// What turns there have been.
-    pub history: History,
+    history: History,
 }
 
 /// A team, within one daemon.
@@ -78,6 +78,18 @@ impl Teams {
     /// How many tasks each team has.
     pub fn sizes(&self) -> BTreeMap<TeamId, usize> {
         self.roster.iter().map(|(&team, &(_, tasks))| (team, tasks)).collect()
+    }
+
+    /// What the page is to say.
+    pub fn page(&self) -> Turn {
+        let Epoch { count, origin } = self.scheduler.epoch();
+        let team = match self.scheduler.turn() {
+            coscheduling::Turn::All => 0,
+            coscheduling::Turn::Of(team) => team.number(),
+            coscheduling::Turn::Nobody => Turn::NOBODY,
+        };
+        // Only the lower half of a count is shown, and a host's index fits.
+        Turn { count: count as u32, origin: origin as u16, team }
     }
 
     /// Its name; `None` for the team of a task that has none.

@@ -75,7 +75,7 @@ impl Core {
             None if refused => (State::Resting, Placing::default()),
             None => (State::Resting, Placing::new(hosts, newcomers, count, policy)),
         };
-        self.home.spawns.insert(id, Spawn { spawner, request, state, kind, placing });
+        self.home.spawns.insert(id, Spawn::new(spawner, request, state, kind, placing));
         match pinned {
             Some(host) => self.exec_on(id, host, 0, count, None),
             None if refused => self.refuse_items(id, (0, count), None, PvmError::NoHost, &nowhere),
@@ -120,9 +120,7 @@ impl Core {
     /// Something has happened to a spawn.
     pub(crate) fn step(&mut self, id: SpawnId, event: Event<'_>) {
         let Some(spawn) = self.home.spawns.get_mut(&id) else { return };
-        let (state, effects) = spawn.state.next(event);
-        spawn.state = state;
-        for effect in effects {
+        for effect in spawn.step(event) {
             self.carry_out_step(id, effect);
         }
     }
@@ -228,7 +226,7 @@ impl Core {
     /// A host has died while it started tasks: those that managers hand out are placed again, pinned ones have failed.
     pub(crate) fn on_exec_lost(&mut self, host: HostIndex, id: SpawnId, first: u32, count: u32) {
         let Some(spawn) = self.home.spawns.get_mut(&id) else { return };
-        match spawn.state {
+        match spawn.state() {
             State::Pinned => {
                 let reason = "the host was lost while it started tasks";
                 self.refuse_items(id, (first, count), Some(host), PvmError::HostFail, reason);
