@@ -10,8 +10,7 @@ use pvm_engine::{Error, Result as CallResult};
 use pvm_shm::Mapping;
 use pvm_wire::calls::{Answer, Call};
 use pvm_wire::spawn::SpawnRequest;
-use pvm_wire::{Message, MessageHeader, PvmError, Tid, group};
-use std::collections::VecDeque;
+use pvm_wire::{Message, PvmError, Tid, group};
 use std::ffi::{OsStr, c_char, c_int, c_void};
 use std::ptr;
 use std::sync::Arc;
@@ -30,29 +29,6 @@ pub static gstid: AtomicI32 = AtomicI32::new(-1);
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals)]
 pub static pvmgs_tmout: AtomicPtr<TimeVal> = AtomicPtr::new(ptr::null_mut());
-
-/// Messages between members that have come and were not asked for yet. Before the first group call there are none:
-/// what comes in their context is the program's.
-#[derive(Debug, Default)]
-pub struct GroupMessages(Option<VecDeque<Message>>);
-
-impl GroupMessages {
-    /// Where a message with this header is kept; `None` if it is the program's.
-    pub fn place_for(&mut self, header: &MessageHeader) -> Option<&mut VecDeque<Message>> {
-        self.0.as_mut().filter(|_| header.context == group::CONTEXT)
-    }
-
-    /// Whether a message with this header is kept here.
-    #[inline]
-    pub fn keeps(&self, header: &MessageHeader) -> bool {
-        self.0.is_some() && header.context == group::CONTEXT
-    }
-
-    fn take(&mut self, wanted: &mut dyn FnMut(&Message) -> bool) -> Option<Message> {
-        let kept = self.0.as_mut()?;
-        kept.iter().position(wanted).and_then(|index| kept.remove(index))
-    }
-}
 
 /// The program as a task that makes a group call.
 struct Program;
@@ -121,19 +97,17 @@ impl Port for Program {
 
 /// Waits for a message between members. Others go into their queue, or to their handlers.
 fn wait(until: Until, wanted: &mut dyn FnMut(&Message) -> bool) -> Result<Option<Message>, Failure> {
-    let mut come = VecDeque::new();
     loop {
         let found = locked(|state| {
             state.may_wait()?;
             while state.take_in()? {}
-            Ok(state.group_messages.take(wanted))
+            Ok(state.engine()?.take_of_members(wanted))
         });
         handlers::run_due();
         if let Some(message) = found? {
-            come.push_back(message);
+            return Ok(Some(message));
         }
         match until.wait() {
-            _ if !come.is_empty() => return Ok(come.pop_front()),
             Wait::Poll | Wait::For(Duration::ZERO) => return Ok(None),
             Wait::Forever => receive::wait_for_input(None)?,
             Wait::For(time) => receive::wait_for_input(Some(time))?,
@@ -157,7 +131,7 @@ type GroupClient<'a> = Client<'a, Program>;
 fn with_client<T>(body: impl FnOnce(&mut GroupClient<'_>) -> CallResult<T>) -> Result<T, Failure> {
     let mut groups = locked(|state| {
         state.may_wait()?;
-        state.engine()?;
+        state.engine()?.keep_members();
         Ok(std::mem::take(&mut state.groups))
     })?;
     let result = body(&mut Client::new(&mut Program, &mut groups, deadline()));
@@ -171,17 +145,8 @@ fn with_client<T>(body: impl FnOnce(&mut GroupClient<'_>) -> CallResult<T>) -> R
     Ok(result?)
 }
 
-/// From now on, messages between members are not the program's.
-fn keep_group_messages() -> Result<(), Failure> {
-    locked(|state| {
-        state.group_messages.0.get_or_insert_default();
-        Ok(())
-    })
-}
-
 /// What the group server answers.
 pub fn ask(request: group::Request<'_>) -> Result<Message, Failure> {
-    keep_group_messages()?;
     with_client(|client| client.ask(request))
 }
 
@@ -196,7 +161,6 @@ fn group_call(
         if group.is_empty() {
             return Err(PvmError::NullGroup.into());
         }
-        keep_group_messages()?;
         with_client(|client| body(client, group))
     });
     handlers::run_due();

@@ -188,11 +188,9 @@ fn take_near(state: &mut State, wanted: Wanted) -> Option<c_int> {
     if !state.arrived.is_empty() {
         return None;
     }
-    let (context, groups, engine) = (state.context, &state.group_messages, state.engine.as_mut()?);
+    let (context, engine) = (state.context, state.engine.as_mut()?);
     let dst = engine.tid();
-    let near = engine.next_near(|src, header| {
-        wanted.names(context, src.raw(), header.tag, header.context) && !groups.keeps(header)
-    });
+    let near = engine.next_near(|src, header| wanted.names(context, src.raw(), header.tag, header.context));
     state.buffers.receive_near(&near?, dst)
 }
 

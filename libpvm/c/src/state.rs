@@ -3,7 +3,6 @@
 use super::buffer_table::Buffers;
 use super::buffers::local_message;
 use super::errors;
-use super::groups::GroupMessages;
 use super::handlers::{self, Handlers};
 use super::internals;
 use super::lock::{self, Exclusive};
@@ -101,7 +100,8 @@ pub struct State {
     pub engine: Option<Engine>,
     /// The message buffers.
     pub buffers: Buffers,
-    /// Messages that have come and were not received yet, as buffer ids in the order of arrival.
+    /// Messages that a call has looked at and none has received, as buffer ids in the order of arrival: the program's functions name
+    /// them by these.
     pub arrived: VecDeque<c_int>,
     /// How many of them were taken.
     pub taken: u64,
@@ -131,8 +131,6 @@ pub struct State {
     pub no_reset: Option<c_int>,
     /// What is known of groups.
     pub groups: Groups,
-    /// Messages between members.
-    pub group_messages: GroupMessages,
     /// What [`State::is_calm_now`] said when the last call ended. Nothing changes it between calls, nor in those made [`briefly`].
     is_calm: bool,
     /// What receive calls wait with, while none does.
@@ -235,7 +233,6 @@ impl State {
             traced_from_start: tracepoints::asked_for(),
             no_reset: None,
             groups: Groups::default(),
-            group_messages: GroupMessages::default(),
             is_calm: false,
             spinner: None,
         }
@@ -288,7 +285,6 @@ impl State {
         self.collecting = false;
         self.own_exit_notifies.clear();
         self.groups = Groups::default();
-        self.group_messages = GroupMessages::default();
         for id in std::mem::take(&mut self.arrived) {
             // Every id in the queue is a buffer's.
             let _ = self.buffers.free(id);
@@ -367,10 +363,6 @@ impl State {
     /// Puts a message into the queue, or before its handler.
     #[inline]
     pub fn arrive(&mut self, message: Message) -> Result<(), Failure> {
-        if let Some(kept) = self.group_messages.place_for(&message.header) {
-            kept.push_back(message);
-            return Ok(());
-        }
         let (src, tag, context) = (message.src.raw(), message.header.tag, message.header.context);
         let id = self.buffers.receive(message)?;
         if !self.handlers.claim(id, src, tag, context) {

@@ -3,6 +3,11 @@
 //! Reading a socket brings many messages at once, but the program sees them one by one, as with the original: a call that only polls takes
 //! in at most one message that no call has seen before. Otherwise a program that polls for two tags in turn would find the second of two
 //! messages before the first. [`Inbox::seen`] is the boundary.
+//!
+//! Whatever comes is sorted here, once, for both interfaces: what is for the library itself it deals with ([`Engine::take`]); messages
+//! between members of groups wait apart, from the first group call on; all others are the program's. The C interface gives each of the
+//! program's messages that a call looks at a buffer, since matching functions and `pvm_probe` name it by its buffer's id: the ids of
+//! those that no call has taken are its queue of what was seen.
 
 use super::wait::{self, Waiter};
 use super::{Engine, Near, Reach};
@@ -10,7 +15,7 @@ use crate::{Error, Result};
 use pvm_wire::calls::turns::NoticesTaken;
 use pvm_wire::codes::CONTEXT_TC;
 use pvm_wire::queue::{NOTICE, NOTICES_AT_ONCE};
-use pvm_wire::{Message, MessageHeader, PvmError, Tid};
+use pvm_wire::{Message, MessageHeader, PvmError, Tid, group};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -42,6 +47,8 @@ impl Wait {
 #[derive(Debug)]
 pub(super) struct Inbox {
     pub(super) queue: VecDeque<Message>,
+    /// Messages between members of groups; before the first group call there are none, and what comes in their context is the program's.
+    members: Option<VecDeque<Message>>,
     /// How many of them, from the front, the program's calls have looked at.
     seen: usize,
     /// What came for the library before it knew which task it is.
@@ -59,6 +66,7 @@ impl Inbox {
     pub(super) fn new(limit: usize) -> Self {
         Self {
             queue: VecDeque::new(),
+            members: None,
             seen: 0,
             early: Vec::new(),
             deferred: VecDeque::new(),
@@ -71,6 +79,31 @@ impl Inbox {
     /// Bytes of unread messages beyond which no more are read.
     pub(super) fn limit(&self) -> usize {
         self.limit
+    }
+
+    /// Whether such a message is not the program's.
+    #[inline]
+    pub(super) fn keeps_apart(&self, header: &MessageHeader) -> bool {
+        header.context == group::CONTEXT && self.members.is_some()
+    }
+
+    /// Sorts a message in.
+    pub(super) fn add(&mut self, message: Message) {
+        self.held += message.body.len();
+        match &mut self.members {
+            Some(members) if message.header.context == group::CONTEXT => members.push_back(message),
+            _ => self.queue.push_back(message),
+        }
+    }
+
+    /// From now on messages between members wait apart.
+    fn keep_members(&mut self) {
+        if self.members.is_none() {
+            let is_members = |message: &Message| message.header.context == group::CONTEXT;
+            self.seen -= self.queue.iter().take(self.seen).filter(|message| is_members(message)).count();
+            let (members, queue) = std::mem::take(&mut self.queue).into_iter().partition(is_members);
+            (self.members, self.queue) = (Some(members), queue);
+        }
     }
 
     fn remove(&mut self, index: usize) -> Option<Message> {
@@ -150,8 +183,9 @@ impl Engine {
         if self.recorder.is_some() || !self.inbox.queue.is_empty() || !self.may_go_on() {
             return None;
         }
-        let is_program = |header: &MessageHeader| header.context != CONTEXT_TC;
-        let near = self.neighbours.next_near(|src, header| is_program(header) && wanted(src, header))?;
+        // What libraries say to each other is sorted elsewhere.
+        let is_programs = |header: &MessageHeader| header.context < group::CONTEXT;
+        let near = self.neighbours.next_near(|src, header| is_programs(header) && wanted(src, header))?;
         self.turns = self.turns.wrapping_add(1);
         Some(near)
     }
@@ -168,8 +202,46 @@ impl Engine {
 
     /// Puts a message into this task's own queue.
     pub fn inject(&mut self, message: Message) {
-        self.inbox.held += message.body.len();
-        self.inbox.queue.push_back(message);
+        self.inbox.add(message);
+    }
+
+    /// From now on messages between members of groups are those of group calls.
+    pub fn keep_members(&mut self) {
+        self.inbox.keep_members();
+    }
+
+    /// Takes a message between members that has come and is wanted.
+    pub fn take_of_members(&mut self, wanted: &mut dyn FnMut(&Message) -> bool) -> Option<Message> {
+        let members = self.inbox.members.as_mut()?;
+        let message = members.iter().position(wanted).and_then(|index| members.remove(index))?;
+        self.inbox.held = self.inbox.held.saturating_sub(message.body.len());
+        Some(message)
+    }
+
+    /// The same, waiting for it; each message is shown to `wanted` once. `None` when the time is over.
+    pub fn fetch_of_members(
+        &mut self,
+        wait: Wait,
+        wanted: &mut dyn FnMut(&Message) -> bool,
+    ) -> Result<Option<Message>> {
+        self.keep_members();
+        let deadline = wait.deadline(|| self.past());
+        let mut shown = 0;
+        loop {
+            let mut index = 0;
+            let mut fresh = |message: &Message| {
+                index += 1;
+                index > shown && wanted(message)
+            };
+            if let Some(message) = self.take_of_members(&mut fresh) {
+                return Ok(Some(message));
+            }
+            shown = index;
+            let count = |inbox: &Inbox| inbox.members.as_ref().map_or(0, VecDeque::len);
+            if !self.take_one()? && !self.take_in(deadline)? && count(&self.inbox) == shown {
+                return Ok(None);
+            }
+        }
     }
 
     /// Takes in what has come, without waiting.

@@ -274,6 +274,10 @@ impl Engine {
                 if self.handle(&message) {
                     continue;
                 }
+                if self.inbox.keeps_apart(&message.header) {
+                    self.inbox.add(message);
+                    continue;
+                }
                 if self.turns.is_multiple_of(SOCKETS_EVERY) {
                     self.inject(message);
                     self.read_all_ready()?;

@@ -100,7 +100,7 @@ impl Port for Engine {
     }
 
     fn wait(&mut self, until: Until, wanted: &mut dyn FnMut(&Message) -> bool) -> Result<Option<Message>> {
-        self.fetch(until.wait(), &mut |message| message.header.context == CONTEXT && wanted(message))
+        self.fetch_of_members(until.wait(), wanted)
     }
 
     fn reach(&mut self, tid: Tid) -> Option<Arc<Mapping>> {
