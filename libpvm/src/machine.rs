@@ -1,15 +1,17 @@
 //! The virtual machine: its hosts and its tasks.
 
 use crate::task::{Task, check_task};
+use crate::tracing::{code, nothing, status};
 use pvm_engine::{Error, Result};
 use pvm_wire::calls::hosts::{
     AddHosts, Clock, Config, DeleteHosts, Halt, HostClock, HostList, HostRecord, HostStatus, StartUp,
 };
 use pvm_wire::calls::state::Dump;
-use pvm_wire::calls::tasks::{Adopt, Adopted, ListTasks, SendSignal, TaskRecord, TaskStatus};
+use pvm_wire::calls::tasks::{Adopt, Adopted, ListTasks, SendSignal, TaskList, TaskRecord, TaskStatus};
 use pvm_wire::calls::turns::{History, Turns};
 use pvm_wire::codes::{CONTEXT_TC, Tc};
 use pvm_wire::coscheduling::{TurnHistory, TurnsReport};
+use pvm_wire::events::{Datum, Event, Writer};
 use pvm_wire::{PvmError, Tid};
 use std::ffi::OsString;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -111,7 +113,12 @@ pub enum HostState {
 impl Task {
     /// The hosts, in the order in which they joined.
     pub fn hosts(&mut self) -> Result<Vec<HostInfo>> {
-        let list = self.engine.call(&Config {})?;
+        let tell = |event: &mut Writer, list: &Result<HostList>| {
+            let (hosts, formats) =
+                list.as_ref().map_or((0, 0), |list| (list.hosts.len() as i32, list.formats));
+            event.int(Datum::NH, hosts).int(Datum::NA, formats).int(Datum::CC, code(list, |_| 0));
+        };
+        let list = self.traced(Event::Config, nothing, tell, |task| task.engine.call(&Config {}))?;
         Ok(list.hosts.into_iter().map(HostInfo::from).collect())
     }
 
@@ -137,7 +144,15 @@ impl Task {
             Scope::All => Tid::NONE,
             Scope::Host(tid) | Scope::Task(tid) => tid,
         };
-        let list = self.engine.call(&ListTasks { which, version: None })?;
+        let tell = |event: &mut Writer| {
+            event.int(Datum::TW, which.raw());
+        };
+        let tell_found = |event: &mut Writer, list: &Result<TaskList>| {
+            let count = list.as_ref().map_or(0, |list| list.tasks.len() as i32);
+            event.int(Datum::CC, code(list, |_| 0)).int(Datum::TNT, count);
+        };
+        let ask = |task: &mut Self| task.engine.call(&ListTasks { which, version: None });
+        let list = self.traced(Event::Tasks, tell, tell_found, ask)?;
         Ok(list.tasks.into_iter().map(TaskInfo::from).collect())
     }
 
@@ -146,8 +161,17 @@ impl Task {
         &mut self,
         hosts: &[S],
     ) -> Result<Vec<std::result::Result<HostInfo, HostFailure>>> {
-        check_count(hosts.len())?;
-        let list = self.engine.call(&AddHosts { hosts: owned(hosts) })?;
+        let tell = |event: &mut Writer| {
+            event.texts(Datum::HNL, hosts.iter().map(AsRef::as_ref));
+        };
+        let tell_added = |event: &mut Writer, list: &Result<HostList>| {
+            let added = |list: &HostList| list.hosts.iter().filter(|host| host.tid >= 0).count() as i32;
+            event.int(Datum::CC, code(list, added));
+        };
+        let list = self.traced(Event::Addhosts, tell, tell_added, |task| {
+            check_count(hosts.len())?;
+            task.engine.call(&AddHosts { hosts: owned(hosts) })
+        })?;
         let names = hosts.iter().map(|host| first_word(host.as_ref()));
         Ok(host_results(list, names))
     }
@@ -183,14 +207,27 @@ impl Task {
         &mut self,
         hosts: &[S],
     ) -> Result<Vec<std::result::Result<(), PvmError>>> {
-        check_count(hosts.len())?;
-        let results = self.engine.call(&DeleteHosts { names: owned(hosts) })?;
+        let tell = |event: &mut Writer| {
+            event.texts(Datum::HNL, hosts.iter().map(AsRef::as_ref));
+        };
+        let tell_deleted = |event: &mut Writer, results: &Result<Vec<i32>>| {
+            let deleted = |results: &Vec<i32>| results.iter().filter(|&&code| code >= 0).count() as i32;
+            event.int(Datum::CC, code(results, deleted));
+        };
+        let results = self.traced(Event::Delhosts, tell, tell_deleted, |task| {
+            check_count(hosts.len())?;
+            task.engine.call(&DeleteHosts { names: owned(hosts) })
+        })?;
         Ok(results.into_iter().map(|code| pvm_wire::error::check(code).map(drop)).collect())
     }
 
     /// How the host of this name is; `.` is this task's own.
     pub fn host_status(&mut self, name: &str) -> Result<HostState> {
-        match self.engine.call(&HostStatus { name: name.to_owned() }) {
+        let tell = |event: &mut Writer| {
+            event.text(Datum::HN, name);
+        };
+        let ask = |task: &mut Self| task.engine.call(&HostStatus { name: name.to_owned() });
+        match self.traced(Event::Mstat, tell, status(Datum::HS), ask) {
             Ok(()) => Ok(HostState::Running),
             Err(error) if error.code() == PvmError::NoHost => Ok(HostState::Unknown),
             Err(error) if error.code() == PvmError::HostFail => Ok(HostState::Failed),
@@ -200,28 +237,47 @@ impl Task {
 
     /// Ends the virtual machine, this task included unless it ignores SIGTERM.
     pub fn halt(&mut self) -> Result<()> {
-        // There is no answer: the connection ends.
-        match self.engine.call(&Halt {}) {
-            Err(error) if self.engine.is_enrolled() => Err(error),
-            _ => Ok(()),
-        }
+        self.traced(Event::Halt, nothing, status(Datum::CC), |task| {
+            // There is no answer: the connection ends.
+            match task.engine.call(&Halt {}) {
+                Err(error) if task.engine.is_enrolled() => Err(error),
+                _ => Ok(()),
+            }
+        })
     }
 
     /// Ends a task (SIGTERM).
     pub fn kill(&mut self, tid: Tid) -> Result<()> {
-        self.signal(tid, rustix::process::Signal::TERM.as_raw())
+        let tell = |event: &mut Writer| {
+            event.int(Datum::TT, tid.raw());
+        };
+        let signal = rustix::process::Signal::TERM.as_raw();
+        self.traced(Event::Kill, tell, status(Datum::CC), |task| task.send_signal(tid, signal))
     }
 
     /// Sends a signal to a task; one that has ended gets nothing, and nobody is told.
     pub fn signal(&mut self, tid: Tid, signal: i32) -> Result<()> {
+        let tell = |event: &mut Writer| {
+            event.int(Datum::TT, tid.raw()).int(Datum::SN, signal);
+        };
+        self.traced(Event::Sendsig, tell, status(Datum::CC), |task| task.send_signal(tid, signal))
+    }
+
+    fn send_signal(&mut self, tid: Tid, signal: i32) -> Result<()> {
         check_task(tid)?;
         self.engine.call(&SendSignal { tid, signal })
     }
 
     /// Whether a task runs.
     pub fn is_running(&mut self, tid: Tid) -> Result<bool> {
-        check_task(tid)?;
-        match self.engine.call(&TaskStatus { tid }) {
+        let tell = |event: &mut Writer| {
+            event.int(Datum::TT, tid.raw());
+        };
+        let asked = self.traced(Event::Pstat, tell, status(Datum::TST), |task| {
+            check_task(tid)?;
+            task.engine.call(&TaskStatus { tid })
+        });
+        match asked {
             Ok(()) => Ok(true),
             Err(error) if matches!(error.code(), PvmError::NoTask | PvmError::HostFail) => Ok(false),
             Err(error) => Err(error),

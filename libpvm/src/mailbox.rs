@@ -3,9 +3,11 @@
 use crate::pack::Pack;
 use crate::receive::Received;
 use crate::task::Task;
+use crate::tracing::{code, status};
 use pvm_engine::{Error, Result};
-use pvm_wire::calls::mailbox::{Class, Flags, Get, Names, Put, Remove, Reset};
+use pvm_wire::calls::mailbox::{Class, Flags, Found, Get, Names, Put, Remove, Reset};
 use pvm_wire::calls::nested::Nested;
+use pvm_wire::events::{Datum, Event, Writer};
 use pvm_wire::{PvmError, Tid};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -38,9 +40,17 @@ impl Task {
     /// Without flags it is the only entry of its name, is this task's until that ends, and replaces one that was put so before.
     /// [`PvmError::Denied`]: another task's entry is in its place.
     pub fn put_info(&mut self, name: impl AsRef<OsStr>, pack: &Pack, flags: Flags) -> Result<i32> {
-        let class = checked_name(name.as_ref())?;
-        let (tid, message) = (self.tid(), pack.to_message(self.tid())?);
-        self.engine.call(&Put { tid, class, index: -1, flags, message: Nested::new(&message) })
+        let tell = |event: &mut Writer| {
+            event.text(Datum::CN, &name).int(Datum::CI, -1).int(Datum::CF, flags.bits()).int(Datum::CD, 1);
+        };
+        let tell_index = |event: &mut Writer, index: &Result<i32>| {
+            event.int(Datum::CC, code(index, |&index| index));
+        };
+        self.traced(Event::Putinfo, tell, tell_index, |task| {
+            let class = checked_name(name.as_ref())?;
+            let (tid, message) = (task.tid(), pack.to_message(task.tid())?);
+            task.engine.call(&Put { tid, class, index: -1, flags, message: Nested::new(&message) })
+        })
     }
 
     /// Gets an entry: its index and its message (`pvm_recvinfo`).
@@ -53,9 +63,17 @@ impl Task {
         index: i32,
         flags: Flags,
     ) -> Result<(i32, Received)> {
-        let class = checked_name(name.as_ref())?;
-        check_index(index)?;
-        let found = self.engine.call(&Get { tid: self.tid(), class, index, flags })?;
+        let tell = |event: &mut Writer| {
+            event.text(Datum::CN, &name).int(Datum::CI, index).int(Datum::CF, flags.bits());
+        };
+        let tell_found = |event: &mut Writer, found: &Result<Found>| {
+            event.int(Datum::CC, code(found, |_| 0)).int(Datum::CR, i32::from(found.is_ok()));
+        };
+        let found = self.traced(Event::Getinfo, tell, tell_found, |task| {
+            let class = checked_name(name.as_ref())?;
+            check_index(index)?;
+            task.engine.call(&Get { tid: task.tid(), class, index, flags })
+        })?;
         let unreadable =
             |error| Error::new(PvmError::BadMsg, format!("the mailbox entry cannot be read: {error}"));
         let message = found.message.open().map_err(unreadable)?;
@@ -66,16 +84,26 @@ impl Task {
     ///
     /// [`PvmError::NotFound`]: there is none. [`PvmError::Denied`]: it is another task's.
     pub fn delete_info(&mut self, name: impl AsRef<OsStr>, index: i32) -> Result<()> {
-        let class = checked_name(name.as_ref())?;
-        check_index(index)?;
-        self.engine.call(&Remove { tid: self.tid(), class, index }).map(drop)
+        let tell = |event: &mut Writer| {
+            event.text(Datum::CN, &name).int(Datum::CI, index).int(Datum::CF, 0);
+        };
+        self.traced(Event::Delinfo, tell, status(Datum::CC), |task| {
+            let class = checked_name(name.as_ref())?;
+            check_index(index)?;
+            task.engine.call(&Remove { tid: task.tid(), class, index }).map(drop)
+        })
     }
 
     /// The entries whose names have this pattern in them, name by name in the order in which these came up (`pvm_getmboxinfo`).
     /// In it `*` stands for anything, and `\*` for a star; an empty one is in every name.
     pub fn mailbox_info(&mut self, pattern: impl AsRef<OsStr>) -> Result<Vec<Class>> {
-        let (tid, pattern) = (self.tid(), without_nul(pattern.as_ref())?);
-        self.engine.call(&Names { tid, pattern })
+        let tell = |event: &mut Writer| {
+            event.text(Datum::CN, &pattern);
+        };
+        self.traced(Event::Getmboxinfo, tell, status(Datum::CC), |task| {
+            let (tid, pattern) = (task.tid(), without_nul(pattern.as_ref())?);
+            task.engine.call(&Names { tid, pattern })
+        })
     }
 
     /// Removes entries that tasks have left which have ended: of this name, or of every one if it is empty; with this index, or all.

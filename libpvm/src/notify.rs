@@ -1,10 +1,12 @@
 //! Being told when tasks end and hosts come and go.
 
-use crate::task::{Task, check_task};
-use pvm_engine::{Error, Result};
+use crate::task::{Task, check_tag, check_task};
+use crate::tracing::status;
+use pvm_engine::Result;
+use pvm_wire::Tid;
 use pvm_wire::calls::notify::NotifyRequest;
 use pvm_wire::codes::notify;
-use pvm_wire::{PvmError, Tid};
+use pvm_wire::events::{Datum, Event, Writer};
 
 /// Notices come as messages from [`Tid::MY_DAEMON`] with the tag given here.
 ///
@@ -43,12 +45,12 @@ impl Task {
 
     /// A notice (a count and so many tids) whenever hosts join.
     pub fn notify_host_add(&mut self, tag: i32) -> Result<()> {
-        self.tell_notify(notify::HOST_ADD, false, tag, -1, Vec::new())
+        self.tell_notify(notify::HOST_ADD, false, tag, -1, &[])
     }
 
     /// Takes [`Task::notify_host_add`] back; no notice comes.
     pub fn cancel_notify_host_add(&mut self, tag: i32) -> Result<()> {
-        self.tell_notify(notify::HOST_ADD, false, tag, 0, Vec::new())
+        self.tell_notify(notify::HOST_ADD, false, tag, 0, &[])
     }
 
     fn notify(&mut self, what: i32, cancel: bool, tag: i32, tids: &[Tid]) -> Result<()> {
@@ -56,14 +58,19 @@ impl Task {
             return Ok(());
         }
         let tids: Vec<i32> = tids.iter().map(|tid| tid.raw()).collect();
-        self.tell_notify(what, cancel, tag, tids.len() as i32, tids)
+        self.tell_notify(what, cancel, tag, tids.len() as i32, &tids)
     }
 
-    fn tell_notify(&mut self, what: i32, cancel: bool, tag: i32, count: i32, tids: Vec<i32>) -> Result<()> {
-        if tag < 0 {
-            return Err(Error::new(PvmError::BadParam, format!("{tag} is no tag: tags are not negative")));
-        }
-        let request = NotifyRequest { what, cancel, context: self.engine.context(), tag, count, tids };
-        self.engine.tell(&request)
+    fn tell_notify(&mut self, what: i32, cancel: bool, tag: i32, count: i32, tids: &[i32]) -> Result<()> {
+        let tell = |event: &mut Writer| {
+            let kind = what | if cancel { notify::CANCEL } else { 0 };
+            event.int(Datum::NE, kind).int(Datum::NMC, tag).ints(Datum::NTL, tids);
+        };
+        let request =
+            NotifyRequest { what, cancel, context: self.engine.context(), tag, count, tids: tids.to_vec() };
+        self.traced(Event::Notify, tell, status(Datum::CC), |task| {
+            check_tag(tag)?;
+            task.engine.tell(&request)
+        })
     }
 }

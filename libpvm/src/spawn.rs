@@ -1,8 +1,10 @@
 //! Spawning tasks.
 
 use crate::task::Task;
+use crate::tracing::code;
 use pvm_engine::{Error, Result};
 use pvm_wire::coscheduling::TEAM_VARIABLE;
+use pvm_wire::events::{Datum, Event, Writer};
 use pvm_wire::spawn::{Refusal, SpawnReply, SpawnRequest, entry, flags};
 use pvm_wire::{PvmError, Tid};
 use std::ffi::{OsStr, OsString};
@@ -137,7 +139,16 @@ impl Spawn<'_> {
     /// Spawns. Tasks that could not be started are no error of the call: see [`Spawned::failed`].
     pub fn start(self) -> Result<Spawned> {
         let (task, request) = self.into_request()?;
-        Ok(sort(task.engine.spawn(&request)?))
+        let tell = |event: &mut Writer| {
+            event.text(Datum::SE, &request.file).text(Datum::SW, &request.place);
+            event.int(Datum::SF, request.flags).int(Datum::SC, request.count);
+        };
+        let tell_started = |event: &mut Writer, started: &Result<Spawned>| {
+            let tids = started.as_ref().map_or(&[][..], |started| &started.tids);
+            let tids: Vec<i32> = tids.iter().map(|tid| tid.raw()).collect();
+            event.int(Datum::CC, code(started, |_| tids.len() as i32)).ints(Datum::STL, &tids);
+        };
+        task.traced(Event::Spawn, tell, tell_started, |task| Ok(sort(task.engine.spawn(&request)?)))
     }
 }
 

@@ -2,11 +2,13 @@
 
 use crate::pack::Pack;
 use crate::receive::{Received, Source, Tag, matches};
+use crate::tracing::{code, nothing, received, status, wanted};
 use pvm_engine::groups::Groups;
 use pvm_engine::{Engine, Options, OutputSink, Payload, Wait};
 use pvm_engine::{Error, Result};
 use pvm_wire::calls::enrolment::EnrolReply;
 use pvm_wire::calls::tasks::Context;
+use pvm_wire::events::{Datum, ENTRY, Event, Writer};
 use pvm_wire::{Message, MessageHeader, PvmError, Tid};
 use std::ffi::OsStr;
 use std::os::fd::BorrowedFd;
@@ -43,8 +45,15 @@ impl Task {
         Ok(Self::with(Engine::enrol_as(name.map(OsStr::new), quick)?))
     }
 
+    /// Traced as C's function that enrols.
     fn with(engine: Engine) -> Self {
-        Self { engine, groups: Groups::default() }
+        let mut task = Self { engine, groups: Groups::default() };
+        let tid = task.tid().raw();
+        let tell = |event: &mut Writer, _: &Result<()>| {
+            event.int(Datum::MT, tid);
+        };
+        let _ = task.traced(Event::Mytid, nothing, tell, |_| Ok(()));
+        task
     }
 
     /// This task's id.
@@ -70,11 +79,19 @@ impl Task {
 
     /// The tasks spawned together with this one, itself included.
     pub fn siblings(&mut self) -> Result<Vec<Tid>> {
-        self.engine.siblings()
+        let tell = |event: &mut Writer, found: &Result<Vec<Tid>>| {
+            let found = found.as_deref().unwrap_or_default();
+            event.ints(Datum::SIB, &found.iter().map(|tid| tid.raw()).collect::<Vec<_>>());
+        };
+        self.traced(Event::Siblings, nothing, tell, |task| task.engine.siblings())
     }
 
     /// Leaves the virtual machine, after the output of collected tasks has ended.
     pub fn exit(mut self) -> Result<()> {
+        if !self.engine.is_quiet() {
+            self.engine.trace(Event::Exit, ENTRY, nothing);
+            self.engine.flush_trace();
+        }
         self.engine.exit()
     }
 
@@ -83,20 +100,37 @@ impl Task {
     pub fn send(&mut self, to: Tid, tag: i32, pack: &Pack) -> Result<()> {
         let header = self.header(tag, pack);
         // Where the last message went is a task.
-        if tag >= 0 && self.engine.send_at_once(to, header, pack.payload()) {
+        if tag >= 0 && self.engine.is_quiet() && self.engine.send_at_once(to, header, pack.payload()) {
             return Ok(());
         }
-        check_tag(tag)?;
-        check_task(to)?;
-        self.engine.send(to, header, pack.payload())
+        self.send_whole(to, header, pack)
+    }
+
+    fn send_whole(&mut self, to: Tid, header: MessageHeader, pack: &Pack) -> Result<()> {
+        let tell = |event: &mut Writer| {
+            event.int(Datum::MNB, pack.len() as i32).int(Datum::DST, to.raw());
+            event.int(Datum::MC, header.tag).int(Datum::MCX, header.context);
+        };
+        self.traced(Event::Send, tell, status(Datum::CC), |task| {
+            check_tag(header.tag)?;
+            check_task(to)?;
+            task.engine.send(to, header, pack.payload())
+        })
     }
 
     /// Sends one message to several tasks: to each once, and not to this one.
     pub fn multicast(&mut self, to: &[Tid], tag: i32, pack: &Pack) -> Result<()> {
-        check_tag(tag)?;
-        to.iter().try_for_each(|&tid| check_task(tid))?;
         let header = self.header(tag, pack);
-        self.engine.multicast(to, header, pack.payload())
+        let tell = |event: &mut Writer| {
+            let tids: Vec<i32> = to.iter().map(|tid| tid.raw()).collect();
+            event.int(Datum::MNB, pack.len() as i32).int(Datum::MC, tag);
+            event.int(Datum::MCX, header.context).ints(Datum::MDL, &tids);
+        };
+        self.traced(Event::Mcast, tell, status(Datum::CC), |task| {
+            check_tag(tag)?;
+            to.iter().try_for_each(|&tid| check_task(tid))?;
+            task.engine.multicast(to, header, pack.payload())
+        })
     }
 
     /// Waits for a message. Those that come meanwhile and do not match wait in a queue.
@@ -122,9 +156,19 @@ impl Task {
 
     /// A message, if one is there; it stays where it is. It looks as far as [`Task::try_recv`] does.
     pub fn probe(&mut self, from: impl Into<Source>, tag: impl Into<Tag>) -> Result<Option<Received>> {
-        let mut wanted = filter(from.into(), tag.into(), self.engine.context());
-        let message = self.engine.peek(&mut wanted)?;
-        Ok(message.map(|message| Received::until(message, self.engine.has_left())))
+        let (from, tag, context) = (from.into(), tag.into(), self.engine.context());
+        let tell = |event: &mut Writer, found: &Result<Option<Received>>| {
+            event.int(Datum::CC, code(found, |found| i32::from(found.is_some())));
+        };
+        self.traced(
+            Event::Probe,
+            |event| wanted(event, from, tag, context),
+            tell,
+            |task| {
+                let message = task.engine.peek(&mut filter(from, tag, context))?;
+                Ok(message.map(|message| Received::until(message, task.engine.has_left())))
+            },
+        )
     }
 
     fn wait_for(&mut self, from: Source, tag: Tag) -> Result<Received> {
@@ -148,6 +192,24 @@ impl Task {
 
     #[inline(never)]
     fn receive_whole(&mut self, wait: Wait, from: Source, tag: Tag) -> Result<Option<Received>> {
+        let context = self.engine.context();
+        let event = match wait {
+            Wait::Forever => Event::Recv,
+            Wait::Poll => Event::Nrecv,
+            Wait::For(_) => Event::Trecv,
+        };
+        let tell = |event: &mut Writer| {
+            wanted(event, from, tag, context);
+            if let Wait::For(time) = wait {
+                event.int(Datum::MTS, time.as_secs() as i32).int(Datum::MTU, time.subsec_micros() as i32);
+            }
+        };
+        let tell_found =
+            |event: &mut Writer, found: &Result<Option<Received>>| received(event, found, context);
+        self.traced(event, tell, tell_found, |task| task.search(wait, from, tag))
+    }
+
+    fn search(&mut self, wait: Wait, from: Source, tag: Tag) -> Result<Option<Received>> {
         let mut wanted = filter(from, tag, self.engine.context());
         let begun = self.engine.begin_span();
         if begun.is_some() && wait != Wait::Poll {
@@ -167,6 +229,9 @@ impl Task {
     /// What most calls come to: the next message that a neighbour has put into a ring is the wanted one, and nothing was before it.
     #[inline(always)]
     fn next_near(&mut self, from: Source, tag: Tag) -> Option<Received> {
+        if !self.engine.is_quiet() {
+            return None;
+        }
         let (context, dst) = (self.engine.context(), self.engine.tid());
         let near = self.engine.next_near(|src, header| matches(src, header, from, tag, context))?;
         Some(Received::near(&near, dst))
@@ -235,16 +300,24 @@ impl Task {
 
     /// Asks for a context that nobody else has.
     pub fn new_context(&mut self) -> Result<i32> {
-        self.engine.call(&Context { context: 0 })
+        let tell = |event: &mut Writer, made: &Result<i32>| {
+            event.int(Datum::CXN, code(made, |&context| context));
+        };
+        self.traced(Event::Newcontext, nothing, tell, |task| task.engine.call(&Context { context: 0 }))
     }
 
     /// Gives a context back.
     pub fn free_context(&mut self, context: i32) -> Result<()> {
-        // To the daemon 0 means a new one.
-        if context <= 0 {
-            return Err(Error::new(PvmError::BadParam, format!("{context} is no context to be freed")));
-        }
-        self.engine.call(&Context { context }).map(drop)
+        let tell = |event: &mut Writer| {
+            event.int(Datum::CXF, context);
+        };
+        self.traced(Event::Freecontext, tell, status(Datum::CC), |task| {
+            // To the daemon 0 means a new one.
+            if context <= 0 {
+                return Err(Error::new(PvmError::BadParam, format!("{context} is no context to be freed")));
+            }
+            task.engine.call(&Context { context }).map(drop)
+        })
     }
 
     /// The options (`pvm_getopt`).
@@ -271,6 +344,7 @@ impl Task {
 
 impl Drop for Task {
     fn drop(&mut self) {
+        self.engine.flush_trace();
         self.engine.leave();
     }
 }

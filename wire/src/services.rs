@@ -8,6 +8,7 @@ use crate::spawn::{Sink, SpawnRequest};
 use crate::tid::Tid;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 
 /// Start tasks here (`SM_EXEC`).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,6 +93,21 @@ impl StartTask {
         }
         body.int(self.instance).int(self.here).int(self.total).finish()
     }
+
+    /// The order in a body.
+    pub fn decode(body: &[u8]) -> Result<Self, BodyError> {
+        let mut reader = BodyReader::new(body);
+        let (tid, flags) = (Tid::from_raw(reader.int()?), reader.int()?);
+        let (path, mut args, mut env) =
+            (reader.os_str()?.to_owned(), reader.os_strings()?, reader.os_strings()?);
+        let is_cookie = |entry: &OsString| entry.as_bytes().starts_with(b"PVMEPID=");
+        let cookie = env.iter().position(is_cookie).map(|index| env.remove(index));
+        let cookie = cookie.and_then(|entry| entry.to_str()?.split_once('=')?.1.parse().ok());
+        // The first one is the program's name.
+        args.drain(..args.len().min(1));
+        let (instance, here, total) = (reader.int()?, reader.int()?, reader.int()?);
+        Ok(Self { tid, flags, path, args, cookie: cookie.unwrap_or(0), env, instance, here, total })
+    }
 }
 
 /// A task has ended (`SM_TASKX`), said by a daemon to the resource manager or by a tasker to its daemon.
@@ -144,6 +160,26 @@ impl StartHost {
         }
         body.finish()
     }
+
+    /// The orders in such a body.
+    pub fn decode_all(body: &[u8]) -> Result<Vec<Self>, BodyError> {
+        let mut reader = BodyReader::new(body);
+        let count = reader.count(24)?;
+        let one = |reader: &mut BodyReader<'_>| {
+            let host = Tid::from_raw(reader.int()?);
+            let mut text = || reader.str().map(str::to_owned);
+            let (start_options, target, command) = (text()?, text()?, text()?);
+            text()?;
+            Ok(Self { host, start_options, target, command, vmid: text()? })
+        };
+        (0..count).map(|_| one(&mut reader)).collect()
+    }
+}
+
+/// The body of `SM_STHOSTACK`, see [`decode_started_hosts`].
+pub fn encode_started_hosts(hosts: &[(Tid, String)]) -> Vec<u8> {
+    let body = BodyWriter::new().int(hosts.len() as i32);
+    hosts.iter().fold(body, |body, (host, line)| body.int(host.raw()).str(line)).finish()
 }
 
 /// The body of `SM_STHOSTACK`: for each host what its command has printed, or the name of an error.
@@ -241,6 +277,7 @@ mod tests {
             total: 2,
         };
         let body = task.encode();
+        assert_eq!(StartTask::decode(&body), Ok(task));
         let mut reader = BodyReader::new(&body);
         assert_eq!((reader.int(), reader.int(), reader.str()), (Ok(0x40002), Ok(0), Ok("/bin/p")));
         assert_eq!(reader.strings(), Ok(vec!["/bin/p".to_owned(), "x".to_owned()]));
@@ -248,11 +285,28 @@ mod tests {
         assert_eq!(reader.ints(3), Ok(vec![0, 1, 2]));
     }
 
+    #[test]
+    fn a_hosters_orders_and_answers_survive_the_wire() {
+        let order = StartHost {
+            host: Tid::from_bits(0x80000),
+            start_options: "pw".to_owned(),
+            target: "me@there".to_owned(),
+            command: "pvmd -s".to_owned(),
+            vmid: String::new(),
+        };
+        let orders = [order.clone(), StartHost { host: Tid::from_bits(0xc0000), ..order }];
+        assert_eq!(StartHost::decode_all(&StartHost::encode_all(&orders)), Ok(orders.to_vec()));
+        let lines = vec![(Tid::from_bits(0x80000), "PvmCantStart".to_owned())];
+        assert_eq!(decode_started_hosts(&encode_started_hosts(&lines)), Ok(lines));
+    }
+
     proptest! {
         #[test]
         fn no_bytes_make_it_panic(body in prop::collection::vec(any::<u8>(), 0..100)) {
             let _ = ExecRequest::decode(&body);
             let _ = TaskEnded::decode(&body);
+            let _ = StartTask::decode(&body);
+            let _ = StartHost::decode_all(&body);
             let _ = decode_started_hosts(&body);
         }
     }

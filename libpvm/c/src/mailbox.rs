@@ -5,18 +5,12 @@ use super::memory::{CList, MailboxInfo, os_text, os_text_or_empty, store};
 use super::nested;
 use super::state::{Failure, Outcome, State, Told, call};
 use super::tracepoints::{result, traced};
-use pvm_wire::body::{BodyReader, BodyWriter};
-use pvm_wire::calls::Field;
+use pvm_wire::body::BodyWriter;
 use pvm_wire::calls::mailbox::{Class, Entry, Flags, Found, Get, NO_RESET_CLASS, Names, Put, Remove};
 use pvm_wire::calls::nested::Nested;
-use pvm_wire::calls::roles::TracerTerms;
 use pvm_wire::events::{Datum, Event};
-use pvm_wire::spawn::Sink;
 use pvm_wire::{Encoding, Message, MessageHeader, PvmError, Tid};
 use std::ffi::{OsStr, OsString, c_char, c_int};
-
-/// The class of the tracer.
-pub const TRACER_CLASS: &str = "###_PVM_TRACER_###";
 
 /// Puts a message under a name and returns its index.
 fn put(state: &mut State, class: &OsStr, index: c_int, flags: Flags, message: &Message) -> Outcome {
@@ -29,23 +23,6 @@ fn put_fields(state: &mut State, class: &OsStr, index: c_int, flags: Flags, fiel
     let header = MessageHeader { encoding: Encoding::Xdr.word(), ..MessageHeader::default() };
     let message = Message { src: state.tid()?, dst: Tid::NONE, header, body: fields.finish().into() };
     put(state, class, index, flags, &message)
-}
-
-/// Puts this task's id, and fields behind it, under a name that may have several entries.
-pub fn register(state: &mut State, class: &str, fields: impl FnOnce(BodyWriter) -> BodyWriter) -> Outcome {
-    let tid = BodyWriter::new().int(state.tid()?.raw());
-    put_fields(state, class.as_ref(), -1, Flags::MULTI_INSTANCE, fields(tid))
-}
-
-/// What the tracer's entry says: whom to send trace to, the mask, and how the tracer wants to be told.
-pub fn tracer(state: &mut State) -> Result<(Sink, String, [c_int; 2]), Failure> {
-    let found = get(state, TRACER_CLASS.as_ref(), 0, Flags::DEFAULT)?;
-    let message = found.message.open()?;
-    let mut fields = BodyReader::new(&message.body);
-    let tid = fields.int()?;
-    let terms = TracerTerms::read(&mut fields)?;
-    let trace = Sink { tid, context: terms.trace_context, tag: terms.trace_tag };
-    Ok((trace, terms.mask, [terms.buffer, terms.options]))
 }
 
 /// Removes an entry and returns its index.

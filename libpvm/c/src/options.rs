@@ -269,7 +269,8 @@ fn set_no_reset(state: &mut State, value: c_int) -> Outcome {
     let old = c_int::from(state.no_reset.is_some());
     match (state.no_reset, value != 0) {
         (None, true) => {
-            let index = mailbox::register(state, NO_RESET_CLASS, |tid| tid)?;
+            state.may_wait()?;
+            let index = state.engine()?.register(NO_RESET_CLASS, |tid| tid)?;
             state.no_reset = Some(index);
         }
         (Some(index), false) => {

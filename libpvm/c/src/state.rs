@@ -7,7 +7,7 @@ use super::handlers::{self, Handlers};
 use super::internals;
 use super::lock::{self, Exclusive};
 use super::memory::Lists;
-use super::tracepoints::{self, Tracer};
+use super::tracepoints;
 use super::{fork, output, timeline};
 use pvm_engine::Error;
 use pvm_engine::groups::Groups;
@@ -121,10 +121,6 @@ pub struct State {
     pub own_exit_notifies: Vec<(c_int, c_int)>,
     /// Whether `pvm_catchout` is in effect.
     pub collecting: bool,
-    /// Roles this task has registered for.
-    pub roles: Vec<super::services::Role>,
-    /// What the tracer is told.
-    pub tracer: Tracer,
     /// Whether the first call is to be traced already.
     pub traced_from_start: bool,
     /// The mailbox index under which this task is spared by a reset.
@@ -228,8 +224,6 @@ impl State {
             matcher: None,
             own_exit_notifies: Vec::new(),
             collecting: false,
-            roles: Vec::new(),
-            tracer: Tracer::default(),
             traced_from_start: tracepoints::asked_for(),
             no_reset: None,
             groups: Groups::default(),
@@ -257,7 +251,6 @@ impl State {
         engine.set_context(self.context);
         timeline::report_at_exit(&engine);
         self.engine = Some(engine);
-        tracepoints::learn(self);
         Ok(())
     }
 
@@ -280,8 +273,6 @@ impl State {
         self.engine = None;
         self.spinner = None;
         self.no_reset = None;
-        self.tracer = Tracer::default();
-        self.roles.clear();
         self.collecting = false;
         self.own_exit_notifies.clear();
         self.groups = Groups::default();

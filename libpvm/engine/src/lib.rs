@@ -25,6 +25,7 @@ mod peers;
 mod reach;
 mod receive;
 mod rings;
+mod roles;
 mod route;
 mod route_notices;
 mod seal;
@@ -33,6 +34,7 @@ mod settings;
 mod spawn;
 mod storage;
 mod timeline;
+mod trace;
 mod turns;
 mod uppers;
 mod wait;
@@ -42,13 +44,14 @@ pub use daemon::{daemon_program, start_daemon, start_daemon_with};
 pub use error::{Error, Result};
 pub use incoming::Incoming;
 pub use neighbours::Near;
-pub use options::Options;
+pub use options::{Options, TRACE_MASK_LENGTH};
 pub use output::{OutputEvent, OutputSink};
 pub use packed::Packed;
 pub use patience::Spinner;
 pub use payload::{Form, Payload};
 pub use reach::Reach;
 pub use receive::Wait;
+pub use roles::Role;
 pub use timeline::Begun;
 pub use wait::{Waiter, sleep};
 
@@ -102,6 +105,8 @@ pub struct Engine {
     manager: manager::Manager,
     output: output::Collection,
     recorder: Option<timeline::Recorder>,
+    tracer: trace::Tracer,
+    roles: roles::Roles,
     has_left: Arc<AtomicBool>,
 }
 
@@ -139,6 +144,7 @@ impl Engine {
             engine.neighbours.spinner().set_wake_time(engine.wake_time());
         }
         engine.start_recorder();
+        engine.learn_of_tracer();
         Ok(engine)
     }
 
@@ -182,6 +188,8 @@ impl Engine {
             manager: manager::Manager::default(),
             output: output::Collection::default(),
             recorder: None,
+            tracer: trace::Tracer::default(),
+            roles: Vec::new(),
             has_left: Arc::default(),
         }
     }

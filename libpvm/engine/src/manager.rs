@@ -25,7 +25,7 @@ impl Manager {
 
 impl Engine {
     /// From now on the daemon is asked: this task is the resource manager itself.
-    pub fn ask_daemon_only(&mut self) {
+    pub(super) fn ask_daemon_only(&mut self) {
         self.manager = Manager::default();
     }
 

@@ -4,7 +4,7 @@ use pvm_wire::calls::enrolment::EnrolReply;
 use pvm_wire::spawn::Sink;
 
 /// Characters of a trace mask, each with four bits.
-const TRACE_MASK_LENGTH: usize = 35;
+pub const TRACE_MASK_LENGTH: usize = 35;
 
 /// A task's options; `pvm_setopt` and `pvm_getopt` name them by number.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,0 +1,192 @@
+//! PVM's trace events in the Rust API: calls are recorded for the task's tracer as those of the C interface are.
+//!
+//! Values are packed and unpacked without the task, so that no events tell of that.
+
+use crate::receive::{Received, Source, Tag};
+use crate::task::Task;
+use pvm_engine::{Error, Result};
+use pvm_wire::calls::tasks::{SetSinks, SinkItem};
+use pvm_wire::events::{Datum, ENTRY, EXIT, Event, Writer};
+use pvm_wire::spawn::Sink;
+use pvm_wire::{PvmError, Tid};
+
+/// How much a tracer is told (`PvmTraceOptions`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TraceMode {
+    /// Each event with all its data.
+    Full = 1,
+    /// At the end, how often each function was called and how long that took.
+    Time = 2,
+    /// At the end, how often each function was called.
+    Count = 3,
+}
+
+/// Which events are traced (`pvm_settmask`).
+///
+/// ```
+/// use pvm3::{TraceEvent, TraceMask};
+///
+/// let mask = TraceMask::NONE.with(TraceEvent::Send).with(TraceEvent::Recv);
+/// assert!(mask.has(TraceEvent::Send) && !mask.has(TraceEvent::Spawn));
+/// assert_eq!(mask.to_string().len(), 35);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TraceMask(u128);
+
+impl TraceMask {
+    /// No event.
+    pub const NONE: Self = Self(0);
+    /// Every event.
+    pub const ALL: Self = Self((1 << EVENTS) - 1);
+
+    /// This event, too.
+    #[must_use]
+    pub const fn with(self, event: Event) -> Self {
+        Self(self.0 | 1 << event as u32)
+    }
+
+    /// Whether an event is traced.
+    pub const fn has(self, event: Event) -> bool {
+        self.0 & (1 << event as u32) != 0
+    }
+}
+
+/// Number of events.
+const EVENTS: usize = pvm_wire::events::EVENTS.len();
+
+/// As PVM writes it: four events in each character above `@`.
+impl std::fmt::Display for TraceMask {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let bits = |character: u32| self.0.checked_shr(4 * character).unwrap_or(0) as u8 & 0xf;
+        (0..pvm_engine::TRACE_MASK_LENGTH as u32)
+            .try_for_each(|character| write!(f, "{}", char::from(b'@' + bits(character))))
+    }
+}
+
+/// What a tracer is told by tasks, and under which tags.
+///
+/// ```no_run
+/// # fn main() -> pvm3::Result<()> {
+/// # let mut task = pvm3::Task::enrol()?;
+/// use pvm3::{TraceEvent, TraceMask, TraceMode};
+///
+/// // Tells this task what its children send and receive.
+/// let me = task.tid();
+/// task.trace_children(me, 99, TraceMask::NONE.with(TraceEvent::Send).with(TraceEvent::Recv), TraceMode::Full)?;
+/// task.spawn("worker").start()?;
+/// let mut reader = pvm3::EventReader::default();
+/// loop {
+///     let (events, end) = reader.read(task.recv(pvm3::Any, 99)?.body()?);
+///     for event in events {
+///         println!("{} {:?}", event.name, event.data);
+///     }
+///     end.expect("a trace message");
+/// }
+/// # }
+/// ```
+impl Task {
+    /// From now on tasks that this one spawns tell a task of these events (`PvmTraceTid` and the other options of children): this task,
+    /// or the one that it tells itself.
+    pub fn trace_children(&mut self, to: Tid, tag: i32, mask: TraceMask, mode: TraceMode) -> Result<()> {
+        let (context, own) = (self.engine.context(), self.engine.options().own_trace);
+        let sink = Sink { tid: to.raw(), context, tag };
+        if to != self.tid() && sink != own {
+            let text = format!("children trace to their parent or to its own tracer, not to {to}");
+            return Err(Error::new(PvmError::BadParam, text));
+        }
+        let options = self.engine.options_mut();
+        options.child_trace = sink;
+        options.child_trace_mask = mask.to_string();
+        options.child_trace_options = mode as i32;
+        Ok(())
+    }
+
+    /// From now on this task tells another of these events, and tasks that it spawns do, too (`PvmSelfTraceTid` and the other options).
+    pub fn trace_to(&mut self, to: Tid, tag: i32, mask: TraceMask, mode: TraceMode) -> Result<()> {
+        crate::task::check_task(to)?;
+        self.engine.flush_trace();
+        let sink = Sink { tid: to.raw(), context: self.engine.context(), tag };
+        let item = |item, value| (Some(item), value);
+        self.engine.call(&SetSinks {
+            items: vec![
+                item(SinkItem::TraceTid, sink.tid),
+                item(SinkItem::TraceContext, sink.context),
+                item(SinkItem::TraceTag, sink.tag),
+            ],
+        })?;
+        let options = self.engine.options_mut();
+        (options.own_trace, options.child_trace) = (sink, sink);
+        (options.own_trace_mask, options.child_trace_mask) = (mask.to_string(), mask.to_string());
+        (options.own_trace_options, options.child_trace_options) = (mode as i32, mode as i32);
+        Ok(())
+    }
+
+    /// Keeps up to this many bytes of events before it tells them (`PvmSelfTraceBuffer`); so do tasks that it spawns from now on.
+    pub fn set_trace_buffer(&mut self, bytes: usize) -> Result<()> {
+        let bytes = i32::try_from(bytes).map_err(|_| PvmError::BadParam)?;
+        self.engine.flush_trace();
+        let options = self.engine.options_mut();
+        (options.own_trace_buffer, options.child_trace_buffer) = (bytes, bytes);
+        Ok(())
+    }
+
+    /// Tells the tracer of an event of the program's own, if this task has a tracer that wants such: a name, and numbers.
+    pub fn trace_event(&mut self, name: &str, numbers: &[i32]) {
+        if !self.engine.is_quiet() {
+            self.engine.trace(Event::UserDefined, 0, |event| {
+                event.text(Datum::PSG, name).ints(Datum::OPV, numbers);
+            });
+        }
+    }
+
+    /// A call that is traced: `entry` adds what its first event tells, `exit` what its second one does, which knows the result.
+    #[inline]
+    pub(crate) fn traced<T>(
+        &mut self,
+        event: Event,
+        entry: impl FnOnce(&mut Writer),
+        exit: impl FnOnce(&mut Writer, &Result<T>),
+        body: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        if !self.engine.is_quiet() {
+            self.engine.trace(event, ENTRY, entry);
+        }
+        let result = body(self);
+        if !self.engine.is_quiet() {
+            self.engine.trace(event, EXIT, |event| exit(event, &result));
+        }
+        result
+    }
+}
+
+/// Nothing besides the head.
+pub(crate) fn nothing(_: &mut Writer) {}
+
+/// What C's function would return: a number that the result stands for, or an error's code.
+pub(crate) fn code<T>(result: &Result<T>, number: impl FnOnce(&T) -> i32) -> i32 {
+    result.as_ref().map_or_else(|error| error.code().code(), number)
+}
+
+/// The code under this name, 0 if all went well.
+pub(crate) fn status<T>(datum: Datum) -> impl FnOnce(&mut Writer, &Result<T>) {
+    move |event, result| {
+        event.int(datum, code(result, |_| 0));
+    }
+}
+
+/// From whom and with which tag a message is wanted, in which context.
+pub(crate) fn wanted(event: &mut Writer, from: Source, tag: Tag, context: i32) {
+    let from = if let Source::Tid(tid) = from { tid.raw() } else { -1 };
+    let tag = if let Tag::Is(tag) = tag { tag } else { -1 };
+    event.int(Datum::RST, from).int(Datum::RMC, tag).int(Datum::RCX, context);
+}
+
+/// What was received. C's function would return a buffer's id: here it is 1.
+pub(crate) fn received(event: &mut Writer, result: &Result<Option<Received>>, context: i32) {
+    let found = result.as_ref().ok().and_then(Option::as_ref);
+    let (length, tag, src) =
+        found.map_or((-1, -1, -1), |found| (found.len() as i32, found.tag(), found.source().raw()));
+    let id = code(result, |found| i32::from(found.is_some()));
+    event.int(Datum::MB, id).int(Datum::MNB, length).int(Datum::MC, tag);
+    event.int(Datum::MCX, context).int(Datum::SRC, src);
+}
