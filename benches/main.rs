@@ -10,6 +10,8 @@ fn main() -> ExitCode {
     let programs = Programs {
         rust: Path::new(env!("CARGO_BIN_EXE_pvm-bench-rust")),
         makespan: Path::new(env!("CARGO_BIN_EXE_pvm-bench-makespan")),
+        pulling: Path::new(env!("CARGO_BIN_EXE_pvm-bench-pulling")),
+        manager: Path::new(env!("CARGO_BIN_EXE_pvm-bench-manager")),
     };
     match cli::run(&Cli::parse(), programs) {
         Ok(()) => ExitCode::SUCCESS,

@@ -16,7 +16,11 @@
  *   pvm_gang WAIT asked SECONDS SPIN HOST HOST
  *
  * prints how many steps of work it does in a microsecond, and then, for each line GRAIN STEPS that it reads, RATE. So two of
- * them can be compared that take turns. */
+ * them can be compared that take turns.
+ *
+ *   pvm_gang WAIT costs SECONDS SPIN HOST HOST
+ *
+ * prints the microseconds that it takes to wake another process on the first host, and those of the kernel's time slice. */
 #include "bench.h"
 #include "must.h"
 
@@ -122,6 +126,27 @@ static double measure_waking(void)
     waitpid(child, NULL, 0);
     close(there[0]), close(back[0]), close(back[1]);
     return best;
+}
+
+/* Seconds that the kernel lets a process run before another one that wants to. */
+static double measure_slice(void)
+{
+    enum { PROCESSES = 2 };
+    struct rusage before, after;
+    getrusage(RUSAGE_CHILDREN, &before);
+    double begin = now();
+    for (int i = 0; i < PROCESSES; i++) {
+        pid_t child = fork();
+        if (child < 0) fail("no process");
+        if (!child) {
+            while (now() < begin + seconds) {}
+            _exit(0);
+        }
+    }
+    for (int i = 0; i < PROCESSES; i++) wait(NULL);
+    getrusage(RUSAGE_CHILDREN, &after);
+    long slices = after.ru_nivcsw - before.ru_nivcsw;
+    return seconds / (slices > 0 ? slices : 1);
 }
 
 static double context_switches(void)
@@ -380,6 +405,11 @@ int main(int argc, char **argv)
         hosts = argv + 5;
         if (!strcmp(argv[2], "asked")) {
             answer();
+            pvm_exit();
+            return 0;
+        }
+        if (!strcmp(argv[2], "costs")) {
+            printf("%g %g\n", measure_waking() * 1e6, measure_slice() * 1e6);
             pvm_exit();
             return 0;
         }

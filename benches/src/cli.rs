@@ -2,12 +2,13 @@
 
 use crate::coscheduling;
 use crate::lab::{Lab, Programs};
+use crate::live;
 use crate::part::{Effort, Part, Session};
 use crate::parts;
 use crate::report::{Computer, Findings, Found};
 use crate::tune::Tune;
 use anyhow::{Context, Result, ensure};
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use pvm_tests::install::{Installation, target, workspace};
 use pvm_tests::peers;
@@ -35,6 +36,8 @@ pub struct Cli {
     /// Where the JSON file, the tables (CSV) and the plots (SVG) go (benchmarks in the target folder)
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    documentation: Documentation,
     /// List what can be measured
     #[arg(long)]
     list: bool,
@@ -52,6 +55,13 @@ enum Action {
     Tune(Tune),
 }
 
+#[derive(Debug, Args)]
+struct Documentation {
+    /// Of `live`: write its data, pictures and tables into docs, too
+    #[arg(long)]
+    docs: bool,
+}
+
 const EXAMPLES: &str = "\
 Examples:
   cargo bench -p benches                                   everything, about twenty minutes
@@ -59,6 +69,7 @@ Examples:
   cargo bench -p benches -- latency bandwidth --rounds 15
   cargo bench -p benches -- --prefix /opt/pvm rate         what is installed there
   cargo bench -p benches -- coscheduling --rounds 2        programs that share hosts, about ten minutes
+  cargo bench -p benches -- live --docs                    the simulator beside daemons, about four minutes
   cargo bench -p benches -- tune RING_TURN 8 256           values of a constant of docs/constants.md
 
 A ratio ours:X is our median over that of X. How to read the rest: docs/benchmarks.md.";
@@ -92,13 +103,19 @@ pub fn run(cli: &Cli, programs: Programs) -> Result<()> {
         Installation::ours()
     };
     let folder = cli.out.as_ref().map_or_else(|| target().join("benchmarks"), |out| workspace().join(out));
-    let is_shared = |word: &String| coscheduling::is_chosen(std::slice::from_ref(word));
-    let (shared, words): (Vec<String>, Vec<String>) = cli.parts.iter().cloned().partition(is_shared);
+    let take = |words: Vec<String>, is_chosen: fn(&[String]) -> bool| -> (Vec<String>, Vec<String>) {
+        words.into_iter().partition(|word| is_chosen(std::slice::from_ref(word)))
+    };
+    let (shared, words) = take(cli.parts.clone(), coscheduling::is_chosen);
+    let (lived, words) = take(words, live::is_chosen);
     if !shared.is_empty() {
         share(&ours, &shared, cli, &folder)?;
-        if words.is_empty() {
-            return Ok(());
-        }
+    }
+    if !lived.is_empty() {
+        compare(&ours, programs, &lived, cli, &folder, &machine)?;
+    }
+    if words.is_empty() && !cli.parts.is_empty() {
+        return Ok(());
     }
     let lab = Lab::open(&ours, programs, parts::needs(&words))?;
     let parts = parts::chosen(&lab, &words, cli.quick);
@@ -152,6 +169,36 @@ fn share(ours: &Installation, words: &[String], cli: &Cli, folder: &Path) -> Res
     let path = folder.join(coscheduling::NAME).with_extension("json");
     fs::write(&path, serde_json::to_string_pretty(&shared)?).with_context(|| path.display().to_string())?;
     println!("JSON, CSV and SVG files: {}", folder.display());
+    Ok(())
+}
+
+/// Measures and shows what daemons do beside what the simulator says.
+fn compare(
+    ours: &Installation,
+    programs: Programs,
+    words: &[String],
+    cli: &Cli,
+    folder: &Path,
+    machine: &Computer,
+) -> Result<()> {
+    let rounds = cli.rounds.map_or(if cli.quick { 2 } else { 5 }, usize::from);
+    let session = session(0, cli.effort())?;
+    let comparisons = live::measure(ours, programs, words, (rounds, cli.quick), &session)?;
+    session.progress.finish_and_clear();
+    let comparisons = comparisons.context("interrupted")?;
+    for comparison in &comparisons {
+        let report = comparison.report();
+        print!("{}{}\n\n", report.text(), comparison.apart());
+        report.write(folder)?;
+    }
+    let path = folder.join(live::NAME).with_extension("json");
+    fs::write(&path, serde_json::to_string_pretty(&comparisons)?)
+        .with_context(|| path.display().to_string())?;
+    println!("JSON, CSV and SVG files: {}", folder.display());
+    if cli.documentation.docs {
+        live::page::write(workspace(), &comparisons, machine, rounds)?;
+        println!("docs/simulated-and-live.md is up to date");
+    }
     Ok(())
 }
 

@@ -38,6 +38,10 @@ pub struct Programs<'p> {
     pub rust: &'p Path,
     /// How long batches take.
     pub makespan: &'p Path,
+    /// Batches of tasks that sleep.
+    pub pulling: &'p Path,
+    /// A task manager that writes down what it does.
+    pub manager: &'p Path,
 }
 
 /// What only some parts need.

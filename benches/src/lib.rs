@@ -7,6 +7,8 @@
 //! - [`part`]: what a part is and how it is run; [`parts`]: the parts there are.
 //! - [`lab`]: who is compared, ready to be run, and [`remote`], on hosts with a network, and [`uneven`], on hosts of unequal speed; [`program`]: running one and reading its results.
 //! - [`coscheduling`]: programs that share hosts, which is no comparison side by side.
+//! - [`live`]: what daemons do beside what the simulator says of it.
+//! - [`numbers`]: what tasks of a batch count by.
 //! - [`stats`], [`report`]: from rounds to tables, plots and JSON; [`cli`]: the command line.
 //! - [`tune`]: values of one of this product's constants side by side.
 #![forbid(unsafe_code)]
@@ -14,6 +16,8 @@
 pub mod cli;
 pub mod coscheduling;
 pub mod lab;
+pub mod live;
+pub mod numbers;
 pub mod part;
 pub mod parts;
 pub mod program;

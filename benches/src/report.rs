@@ -83,6 +83,14 @@ impl Computer {
     }
 }
 
+impl Computer {
+    /// In a few words.
+    pub fn summary(&self) -> String {
+        let Self { cores, processor, kernel, load_before, .. } = self;
+        format!("{cores} cores of {processor}, Linux {kernel}, load {load_before} before")
+    }
+}
+
 impl Found {
     /// From what the contenders of a part gave.
     pub fn new(part: &Part, outcomes: &[Outcome]) -> Self {

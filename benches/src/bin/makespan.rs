@@ -7,11 +7,11 @@
 //! handed out in the order in which tasks begin: they take numbers from FOLDER, which all hosts have. HOW `bound` says what
 //! it would take if all hosts together were one; DISTURBED is what they lose half-way then, in cores.
 
+use benches::numbers;
 use pvm3::{Any, Pack, Task};
 use std::error::Error;
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::hint::black_box;
-use std::io::{Seek, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{env, thread};
@@ -132,16 +132,9 @@ impl Drop for Others {
 fn work(shape: &str, folder: &Path) -> Outcome {
     let mut task = Task::enrol()?;
     let parent = task.parent().ok_or("nobody has spawned this task")?;
-    compute(MEAN * length(shape, number(folder)?));
+    compute(MEAN * length(shape, numbers::next(folder)?));
     task.send(parent, DONE, &Pack::new())?;
     Ok(task.exit()?)
-}
-
-/// The first number that nobody has yet: how many have put a mark at the end of a file before, which costs next to nothing.
-fn number(folder: &Path) -> Outcome<u64> {
-    let mut marks = OpenOptions::new().append(true).create(true).open(folder.join("marks"))?;
-    marks.write_all(b".")?;
-    Ok(marks.stream_position()?.saturating_sub(1))
 }
 
 /// The length of a task relative to the mean, always the same for its number.

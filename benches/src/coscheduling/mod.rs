@@ -46,9 +46,9 @@ const LIMIT: Duration = Duration::from_secs(60);
 pub struct Mode {
     /// As people are told.
     pub name: &'static str,
-    waits: &'static str,
+    pub(crate) waits: &'static str,
     /// How the daemons take turns.
-    means: &'static str,
+    pub(crate) means: &'static str,
 }
 
 const MODES: [Mode; 7] = [
@@ -62,10 +62,10 @@ const MODES: [Mode; 7] = [
 ];
 
 /// What daemons are told of turns.
-const TURNS: &str = "auto";
+pub(crate) const TURNS: &str = "auto";
 const STOPS: &str = "stop";
 const WEIGHTS: &str = "weights";
-const NO_TURNS: &str = "implicit";
+pub(crate) const NO_TURNS: &str = "implicit";
 
 /// With whom a program shares its hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -156,7 +156,7 @@ pub struct Runs {
 }
 
 /// Machines on two hosts each, alike but for their turns.
-struct Hosts {
+pub(crate) struct Hosts {
     machines: Vec<(&'static str, Machine)>,
     program: PathBuf,
     names: [&'static str; 2],
@@ -167,7 +167,8 @@ struct Hosts {
 }
 
 impl Hosts {
-    fn open(installation: &Installation) -> Result<Option<Self>> {
+    /// Starts a machine for each of these means; without control groups for all but [`WEIGHTS`].
+    pub(crate) fn open(installation: &Installation, means: &[&'static str]) -> Result<Option<Self>> {
         let check = "programs that share hosts";
         if thread::available_parallelism()?.get() < 2 {
             peers::unchecked(check, "a processor for each of two hosts is needed");
@@ -182,12 +183,11 @@ impl Hosts {
                 check,
             )
         };
-        let groups = (0..2).map_while(|host| CpuGroup::new(&format!("pvm-bench-{host}"), "turns by weights"));
+        let hosts = if means.contains(&WEIGHTS) { 0..2 } else { 0..0 };
+        let groups = hosts.map_while(|host| CpuGroup::new(&format!("pvm-bench-{host}"), "turns by weights"));
         let groups: Vec<CpuGroup> = groups.collect();
-        let all: Vec<&str> = [TURNS, STOPS, WEIGHTS, NO_TURNS]
-            .into_iter()
-            .filter(|means| *means != WEIGHTS || groups.len() == 2)
-            .collect();
+        let all: Vec<&str> =
+            means.iter().copied().filter(|means| *means != WEIGHTS || groups.len() == 2).collect();
         let Some(networks) = all.iter().map(|means| network(means)).collect::<Option<Vec<_>>>() else {
             return Ok(None);
         };
@@ -229,10 +229,15 @@ impl Hosts {
 
     fn run(&self, competition: &Competition, mode: &Mode, grain: u64) -> Result<Values> {
         let seconds = if grain >= COARSE { COARSE_SECONDS } else { SECONDS };
+        parse(&self.output(competition.argument, mode, seconds, &[grain])?)
+    }
+
+    /// What the program prints, for a competition as it is told of one.
+    pub(crate) fn output(&self, argument: &str, mode: &Mode, seconds: f64, grains: &[u64]) -> Result<String> {
         let mut command = self.command(mode.means)?;
-        command.args([mode.waits, competition.argument, &seconds.to_string(), SPINS]);
-        command.args(self.names).arg(grain.to_string());
-        parse(&program::output(&mut command, LIMIT)?)
+        command.args([mode.waits, argument, &seconds.to_string(), SPINS]);
+        command.args(self.names).args(grains.iter().map(u64::to_string));
+        program::output(&mut command, LIMIT)
     }
 }
 
@@ -246,7 +251,8 @@ fn start(installation: &Installation, network: &Network, means: &str) -> Result<
     Ok(machine)
 }
 
-fn parse(line: &str) -> Result<Values> {
+/// A line of results.
+pub(crate) fn parse(line: &str) -> Result<Values> {
     let numbers: Vec<f64> = line
         .split_whitespace()
         .map(str::parse)
@@ -290,7 +296,9 @@ pub fn measure(
         alone.extend(grains(quick).iter().map(|&grain| Alone::new(grain)));
     }
     ensure!(!(all.is_empty() && alone.is_empty()), "no such part of {NAME}");
-    let Some(hosts) = Hosts::open(installation)? else { return Ok(Some(Shared::default())) };
+    let Some(hosts) = Hosts::open(installation, &[TURNS, STOPS, WEIGHTS, NO_TURNS])? else {
+        return Ok(Some(Shared::default()));
+    };
     all.retain(|runs: &Runs| hosts.has(&runs.mode));
     let progress = &session.progress;
     progress.set_length(((all.len() + alone.len()) * rounds) as u64);

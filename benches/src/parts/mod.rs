@@ -9,10 +9,11 @@ pub mod spawning;
 
 use crate::coscheduling;
 use crate::lab::{Lab, Needs};
+use crate::live;
 use crate::part::Part;
 
 /// The words by which parts are chosen, with what they are.
-pub const CHOICES: [(&str, &str); 15] = [
+pub const CHOICES: [(&str, &str); 16] = [
     ("latency", "half a round trip between two tasks of one host, small messages"),
     ("bandwidth", "the same for large messages"),
     ("rate", "64 messages one way, then an answer"),
@@ -28,6 +29,7 @@ pub const CHOICES: [(&str, &str); 15] = [
     (makespan::NAME, "400 tasks of several lengths on three hosts of unequal speed"),
     ("answers", "what others wait for while batches are spawned: 99th percentiles"),
     (coscheduling::NAME, "programs that share two hosts: -two, -four, -cpu, -alone, -flood; only if named"),
+    (live::NAME, "daemons beside the simulator: -pulling, -epochs; only if named"),
 ];
 
 /// All parts that one of these words chooses; without a word, all.

@@ -78,7 +78,7 @@ impl Simulation<'_> {
                 let messages = self.parties.ask(&ask);
                 self.send(messages, 0);
             }
-            Event::Said(to, message) => self.said(to, message),
+            Event::Said(to, message) => self.said(to, &message),
             Event::Exec { host, n } => {
                 for _ in 0..n {
                     let begins = self.start();
@@ -142,9 +142,9 @@ impl Simulation<'_> {
         }
     }
 
-    fn said(&mut self, to: Tid, message: BatchMsg) {
+    fn said(&mut self, to: Tid, message: &BatchMsg) {
         let at = to.host().map_or(0, number);
-        match message {
+        match *message {
             BatchMsg::Grant { host, n, .. } => {
                 let host = number(host);
                 self.outcome.handouts.push(Handout { host, n });

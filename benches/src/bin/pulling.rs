@@ -1,0 +1,125 @@
+//! A batch of tasks that sleep for as long as a workload says, and what such a batch is made of.
+//!
+//! `pvm-bench-pulling batch FOLDER WORKLOAD...` prints the seconds from the call to the last answer. Its tasks take their numbers from
+//! FOLDER, which all hosts have.
+//!
+//! `pvm-bench-pulling messages HOST` prints the seconds that a message takes between a task and its daemon, and between tasks of two
+//! hosts.
+
+use benches::numbers;
+use clap::Parser;
+use pvm_sim::pulling::Workload;
+use pvm3::{Any, Pack, Task};
+use std::error::Error;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+use std::{env, fs, thread};
+
+const DONE: i32 = 3;
+const PING: i32 = 4;
+
+/// Round trips that are measured, and that are not because they are the first.
+const TRIPS: usize = 200;
+const COLD: usize = 20;
+
+type Outcome<T = ()> = Result<T, Box<dyn Error>>;
+
+#[derive(Parser)]
+enum Cli {
+    Batch {
+        folder: PathBuf,
+        #[command(flatten)]
+        workload: Workload,
+    },
+    Work {
+        folder: PathBuf,
+        #[command(flatten)]
+        workload: Workload,
+    },
+    Messages {
+        host: String,
+    },
+    Echo,
+}
+
+fn main() -> Outcome {
+    let cli = Cli::parse();
+    let mut task = Task::enrol()?;
+    match cli {
+        Cli::Batch { folder, workload } => println!("{:.9}", batch(&mut task, &folder, &workload)?),
+        Cli::Work { folder, workload } => work(&mut task, &folder, &workload)?,
+        Cli::Messages { host } => {
+            let (local, far) = messages(&mut task, &host)?;
+            println!("{local:.9} {far:.9}");
+        }
+        Cli::Echo => echo(&mut task)?,
+    }
+    Ok(task.exit()?)
+}
+
+/// This program, with other arguments.
+fn program() -> Outcome<String> {
+    Ok(env::current_exe()?.to_str().ok_or("the program's name is no text")?.to_owned())
+}
+
+fn batch(task: &mut Task, folder: &Path, workload: &Workload) -> Outcome<f64> {
+    let _ = fs::remove_dir_all(folder);
+    fs::create_dir(folder)?;
+    let program = program()?;
+    let mut words: Vec<OsString> = vec!["work".into(), folder.into()];
+    words.extend(workload.arguments().into_iter().map(OsString::from));
+    let start = Instant::now();
+    task.spawn(&program).args(words).count(usize::try_from(workload.tasks)?).queued().start()?;
+    for _ in 0..workload.tasks {
+        task.recv(Any, DONE)?;
+    }
+    Ok(start.elapsed().as_secs_f64())
+}
+
+fn work(task: &mut Task, folder: &Path, workload: &Workload) -> Outcome {
+    let parent = task.parent().ok_or("nobody has spawned this task")?;
+    let host = task.tid().host().ok_or("a task is on a host")?;
+    thread::sleep(workload.time(numbers::next(folder)?, host.get() as usize - 1));
+    Ok(task.send(parent, DONE, &Pack::new())?)
+}
+
+/// Half a round trip to the daemon, and to a task on another host.
+fn messages(task: &mut Task, host: &str) -> Outcome<(f64, f64)> {
+    let own = task.tid();
+    let local = half_trip(|| Ok(task.is_running(own).map(|_| ())?))?;
+    let spawned = task.spawn(program()?).args(["echo"]).on_host(host).start()?;
+    let &other = spawned.tids.first().ok_or("the other host starts nothing")?;
+    let far = half_trip(|| {
+        task.send(other, PING, &Pack::new())?;
+        task.recv(other, PING)?;
+        Ok(())
+    })?;
+    task.send(other, DONE, &Pack::new())?;
+    Ok((local, far))
+}
+
+/// The median.
+fn half_trip(mut trip: impl FnMut() -> Outcome) -> Outcome<f64> {
+    let mut times = Vec::new();
+    for number in 0..COLD + TRIPS {
+        let start = Instant::now();
+        trip()?;
+        if number >= COLD {
+            times.push(start.elapsed().as_secs_f64() / 2.0);
+        }
+    }
+    times.sort_by(f64::total_cmp);
+    Ok(times[TRIPS / 2])
+}
+
+fn echo(task: &mut Task) -> Outcome {
+    let parent = task.parent().ok_or("nobody has spawned this task")?;
+    loop {
+        let message = task.recv(parent, Any)?;
+        if message.tag() == DONE {
+            return Ok(());
+        }
+        task.send(parent, PING, &Pack::new())?;
+    }
+}
