@@ -41,7 +41,7 @@ pub struct Census {
     pub timers: usize,
     /// Services and tracers that are registered.
     pub services: usize,
-    /// The master's: entries of the mailbox and those who wait for one.
+    /// The master's: entries of the mailbox, and gets that wait for one.
     pub mailbox: (usize, usize),
     /// The master's: groups, and answers about them that are held back.
     pub groups: (usize, usize),

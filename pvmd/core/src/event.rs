@@ -163,7 +163,7 @@ pub enum Event {
     },
     /// The host's load was read.
     Load {
-        /// Cores that were busy on average since the reading before, whoever kept them busy.
+        /// Cores that were busy on average since the reading before, with work of any program.
         busy_cores: f64,
     },
     /// Answer to [`Action::ReadTimes`].
@@ -186,7 +186,7 @@ pub enum Event {
         work: Vec<Work>,
         /// CPU time that this daemon has used since the answer before, looking left out.
         own: Duration,
-        /// Whether those who are held use what the others leave.
+        /// Whether held processes use what the others leave.
         leaves_rest: bool,
     },
     /// The daemon is told to end (a signal).
@@ -356,7 +356,7 @@ pub enum Action {
     },
     /// Read how much CPU time processes have used; answered by `Times`.
     ReadTimes {
-        /// Who wants to know.
+        /// The daemon that asks.
         host: HostIndex,
         /// Its request.
         id: RequestId,

@@ -1,4 +1,4 @@
-//! Back-pressure: who waits for which full receiver (design D5).
+//! Back-pressure: the sources that are stopped for full receivers (design D5).
 //!
 //! A receiver is a local task, a remote task whose daemon said that it is full, or a whole link (by its daemon's
 //! tid). Whoever sends to a full receiver is stopped *after* the piece that hit it, until the receiver has drained. A
@@ -43,7 +43,7 @@ pub(super) enum FlowChange {
     Resume(Source, Tid),
 }
 
-/// Which receivers are full, and who is stopped for which.
+/// Which receivers are full, and the sources stopped for each.
 #[derive(Debug, Default)]
 pub(super) struct Flow {
     full: BTreeMap<Tid, BTreeSet<Source>>,
@@ -75,7 +75,7 @@ impl Flow {
         (*held == 1 || matches!(source, Source::Host(_))).then_some(FlowChange::Stop(source, receiver))
     }
 
-    /// The receiver has drained or is gone: who goes on.
+    /// The receiver has drained or is gone: the sources that go on.
     pub fn clear(&mut self, receiver: Tid) -> Vec<FlowChange> {
         let sources = self.full.remove(&receiver).unwrap_or_default();
         sources
@@ -100,7 +100,7 @@ impl Flow {
         receivers.into_iter().flat_map(|tid| self.clear(tid)).collect()
     }
 
-    /// Who is full, and who waits, for people.
+    /// Full receivers and stopped sources, for people.
     pub fn write_state(&self, out: &mut String) -> fmt::Result {
         for (receiver, sources) in &self.full {
             writeln!(out, "{receiver} is full; not read until it has taken some: {}", listed(sources))?;

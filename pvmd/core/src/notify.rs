@@ -1,4 +1,4 @@
-//! `pvm_notify`: who wants to be told of which end or arrival.
+//! `pvm_notify`: the subscribers to ends of tasks and to changes of hosts.
 
 use super::effect::{Effects, Mark};
 use super::text::listed;
@@ -150,14 +150,14 @@ impl Notifies {
         self.host_add.retain(|(_, who)| who.tid != tid);
     }
 
-    /// Tells the subscribers of which this is true, who are told once.
+    /// Tells the subscribers for which this holds, once.
     fn tell_where(&mut self, which: impl Fn(&Subject, &Subscriber) -> bool, out: &mut Effects) {
         for (subject, who) in self.once.extract_if(.., |(subject, who)| which(subject, who)) {
             tell(who, subject.tid(), out);
         }
     }
 
-    /// Who waits for what, for people.
+    /// The subscriptions, for people.
     pub fn write_state(&self, out: &mut String) -> std::fmt::Result {
         for (subject, who) in &self.once {
             let what = match subject {

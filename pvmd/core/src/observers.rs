@@ -16,7 +16,7 @@ use tracing::warn;
 /// An observer that does not read is told no more while this many bytes wait for it.
 pub(crate) const QUEUED_MAX: usize = 1 << 20;
 
-/// Who is told, and what has to be known for that.
+/// The observers, and what has to be known for them.
 #[derive(Debug, Default)]
 pub(crate) struct Observers {
     /// Tasks of this host that are told, and what they have asked for.

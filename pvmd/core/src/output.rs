@@ -1,4 +1,4 @@
-//! What tasks write to their standard output: to whoever collects it, else to the master's log.
+//! What tasks write to their standard output: to the task that collects it, else to the master's log.
 
 use pvm_wire::Tid;
 use pvm_wire::limits::OUTPUT_PIECE;

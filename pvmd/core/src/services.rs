@@ -3,7 +3,7 @@
 
 use pvm_wire::{PvmError, Tid};
 
-/// Who stands in for what.
+/// The tasks that stand in.
 #[derive(Debug, Default)]
 pub(crate) struct Services {
     /// The resource manager, whom tasks of this host ask in place of their daemon.

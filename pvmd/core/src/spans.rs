@@ -4,7 +4,7 @@ use super::event::ConnId;
 use pvm_wire::HostIndex;
 use tracing::{Span, field, info_span};
 
-/// The span of a connection. Who it is, is recorded when it enrols.
+/// The span of a connection. The task is recorded when it enrols.
 pub(crate) fn of_conn(conn: ConnId) -> Span {
     info_span!(parent: None, "task", conn = conn.0, tid = field::Empty, pid = field::Empty)
 }

@@ -82,7 +82,7 @@ pub(super) struct Task {
     pub spawn_flags: i32,
     /// Program, as it was asked for.
     pub name: OsString,
-    /// Who waits for its start, and its number there.
+    /// The operation that waits for its start, and its number there.
     pub exec: Option<(ExecId, usize)>,
     /// The queued batch it belongs to, and its number there.
     pub item: Option<(BatchId, u32)>,
@@ -306,7 +306,7 @@ pub(super) struct Conn {
     pub extended: bool,
     /// Its descriptors for neighbours have come.
     pub shares: bool,
-    /// Who would meet it as soon as they have.
+    /// The tasks that meet it as soon as they have.
     pub callers: BTreeSet<Tid>,
     /// What is logged on its account.
     pub span: tracing::Span,

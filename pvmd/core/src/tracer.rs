@@ -19,7 +19,7 @@ const TOLD_MAX: usize = 100;
 #[derive(Debug, Default)]
 pub(crate) struct Tracers {
     registered: Option<Tracer>,
-    /// Who was told of which events what they mean.
+    /// The receivers, and the events whose meaning each was told.
     told: VecDeque<(Tid, Vec<Event>)>,
 }
 

@@ -41,7 +41,7 @@ impl Core {
         self.tasks.conns.insert(conn, state);
     }
 
-    /// TM_CONNECT. The credentials of the socket have shown both sides who the other is, which is enough for a library of ours.
+    /// TM_CONNECT. The credentials of the socket have shown each side the identity of the other, which is enough for a library of ours.
     /// For another one the driver is asked for the files by which both sides prove themselves.
     pub(crate) fn on_connect(&mut self, to: ReplyTo, body: &[u8]) {
         let Some(conn) = self.tasks.conns.get_mut(&to.conn) else { return };
@@ -384,7 +384,7 @@ impl Core {
         self.end_task_with(tid, 0);
     }
 
-    /// The task is over: everybody who asked is told, nothing of it stays. `status` is what `wait` said of it.
+    /// The task is over: all subscribers are told, nothing of it stays. `status` is what `wait` said of it.
     pub(crate) fn end_task_with(&mut self, tid: Tid, status: i32) {
         self.end_family(tid);
         let Some(mut task) = self.tasks.remove(tid) else { return };

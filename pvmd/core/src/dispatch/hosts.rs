@@ -168,7 +168,7 @@ impl Core {
 
     /// Master: a host is out. All are told.
     pub(crate) fn remove_host(&mut self, host: HostIndex, reason: &str) {
-        // A newcomer has not "failed" as a host: for the one who asked, it could not be started.
+        // A newcomer has not "failed" as a host: for the task that asked, it could not be started.
         self.newcomer_failed(host, reason);
         if !self.hosts.contains(host) {
             self.drop_link(host);
@@ -180,7 +180,7 @@ impl Core {
         self.master(|master, at| master.forget_table_ack(host, at));
     }
 
-    /// A host is out: nothing of it stays, everyone who asked is told.
+    /// A host is out: nothing of it stays, all subscribers are told.
     pub(crate) fn host_gone(&mut self, host: HostIndex, reason: &str) {
         self.effects(|core, out| core.hosts.forget_newcomer(host, out));
         let Some(entry) = self.hosts.remove(host) else { return self.drop_link(host) };
@@ -195,7 +195,7 @@ impl Core {
         self.fail_pending(host);
     }
 
-    /// Takes a link down, if it stands, and lets go whoever was held on its account.
+    /// Takes a link down, if it stands, and resumes the sources that were stopped on its account.
     fn drop_link(&mut self, host: HostIndex) {
         if self.hosts.links.remove(&host).is_some() {
             self.out.act(Action::Unlink { host });

@@ -13,7 +13,7 @@ use pvm_wire::{FragmentHeader, MessageHeader, Tid};
 use std::collections::BTreeSet;
 
 impl Core {
-    /// A task's descriptors have come: those who have waited for them meet it.
+    /// A task's descriptors have come: the tasks that have waited for them meet it.
     pub(crate) fn on_share(&mut self, conn: ConnId) {
         let Some(state) = self.tasks.conns.get_mut(&conn) else { return };
         state.shares = true;

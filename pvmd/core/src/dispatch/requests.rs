@@ -69,7 +69,7 @@ impl Core {
     /// A request that only this system's library makes.
     fn on_tmx(&mut self, request: Tmx, tid: Tid, to: ReplyTo, body: &[u8]) -> Result<(), BodyError> {
         match request {
-            // Those who have enrolled need not do it again.
+            // An enrolled task need not do it again.
             Tmx::Enrol | Tmx::Born => self.on_unknown(to),
             Tmx::StartUp if self.is_master() => {
                 self.master(|master, at| master.on_start_up(to, at.out));

@@ -1,4 +1,4 @@
-//! The way of a fragment: from a task, a child's output or another daemon to whoever it is for.
+//! The way of a fragment: from a task, a child's output or another daemon to its receiver.
 
 use crate::Core;
 use crate::addresses::ReplyTo;
@@ -116,7 +116,7 @@ impl Core {
         }
     }
 
-    /// Stops whoever sends to a full receiver. The original library writes a fragment of any length without reading
+    /// Stops a source that sends to a full receiver. The original library writes a fragment of any length without reading
     /// meanwhile: stopped within a message, it would never drain what it waits for.
     fn hold_back(&mut self, source: Source, receiver: Tid, flags: u8) {
         if let Source::Conn(conn) = source
@@ -270,7 +270,7 @@ impl Core {
         }
     }
 
-    /// Answers a request, if the one who asked is still there.
+    /// Answers a request, if the task that asked is still there.
     pub(crate) fn reply(&mut self, to: ReplyTo, body: Vec<u8>) {
         let Some(conn) = self.tasks.conns.get(&to.conn) else { return };
         let dst = conn.tid().unwrap_or(Tid::NONE);
@@ -286,7 +286,7 @@ impl Core {
             if dst == Tid::NONE {
                 self.out.act(Action::Send { conn: to.conn, header, data, with: Attachment::Nothing });
             } else {
-                // Charged to the one who asked: who never reads answers is not read either.
+                // Charged to the task that asked: one that never reads answers is not read either.
                 self.deliver(Source::Conn(to.conn), Tid::MY_DAEMON, dst, header.flags, data);
             }
         }

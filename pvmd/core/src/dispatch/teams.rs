@@ -239,7 +239,7 @@ impl Core {
         }
     }
 
-    /// Who takes turns, and whose turn it is; for people.
+    /// The teams that take turns, and whose turn it is; for people.
     pub(crate) fn write_turns(&self, out: &mut String) -> fmt::Result {
         let teams = &self.teams;
         for (team, pids, runs) in teams.scheduler.teams() {

@@ -25,8 +25,8 @@ impl Core {
         }
     }
 
-    /// Tasks are asked when somebody wants to know. Nobody waits for them, as they may compute: what they say is there for who asks
-    /// next. Who has not answered is not asked again.
+    /// Asks the tasks. The present report does not wait for them, as they may compute: the next one has their answers. A task that has
+    /// not answered is not asked again.
     fn ask_spins(&mut self) {
         let asked =
             self.tasks.iter().filter(|task| task.extended && task.conn.is_some() && !task.spin.is_asked);

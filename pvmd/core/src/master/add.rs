@@ -20,7 +20,7 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use tracing::info;
 
-/// Who hears how it went.
+/// The receiver of the results.
 #[derive(Debug)]
 enum Asker {
     /// The hostfile, at the machine's start.
@@ -37,7 +37,7 @@ pub(crate) struct AddOperation {
     stages: Vec<Stage>,
     /// It has not begun: daemons of hosts that have left are still ending.
     is_held: bool,
-    /// Set when the new table was told: its serial, and who has not linked up with it yet.
+    /// Set when the new table was told: its serial, and the hosts that have not linked up with it yet.
     told: Option<(u64, BTreeSet<HostIndex>)>,
 }
 
@@ -121,7 +121,7 @@ impl Master {
             let address = if is_local(&spec) { None } else { results.next() };
             // As in PVM, a line of the hostfile with this host's own address is about the master, under whatever name.
             let found = address.as_ref().and_then(|found| found.as_ref().ok());
-            // Who gives an address with the name may mean another daemon behind one of this host's.
+            // An address given with the name may mean another daemon behind one of this host's.
             let is_own = found.is_some_and(|found| {
                 Some(found.address) == at.config.address || (found.own && spec.options.address.is_none())
             });
@@ -457,4 +457,76 @@ fn failure(result: &AddResult) -> Option<String> {
     let AddResult::Failed { name, reason, .. } = result else { return None };
     // Some reasons name the host themselves.
     Some(if reason.starts_with(name.as_str()) { reason.clone() } else { format!("{name}: {reason}") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Config, Hosting, Limits};
+    use crate::hostfile::Hostfile;
+    use crate::hosts::Hosts;
+    use pvm_wire::daemon::RequestId;
+    use std::time::Duration;
+
+    fn config() -> Config {
+        Config {
+            index: HostIndex::MASTER,
+            name: "master".to_owned(),
+            arch: "LINUX64".to_owned(),
+            speed: None,
+            capability: 1000.0,
+            cores: 1,
+            task_target: 1,
+            slots: 1,
+            policy: crate::Policy::default(),
+            private_network: false,
+            task_limit: 1,
+            address: None,
+            hostfile: Hostfile::default(),
+            seed: 1,
+            host_timeout: Duration::from_secs(3),
+            epoch: Duration::ZERO,
+            debug_mask: 0,
+            slice: None,
+            wake_time: Duration::ZERO,
+            hosting: Hosting::default(),
+            limits: Limits::default(),
+        }
+    }
+
+    /// The effects of one command, as text.
+    fn after(master: &mut Master, act: impl FnOnce(&mut Master, &mut Decision<'_>)) -> Vec<String> {
+        let (config, hosts, mut out) = (config(), Hosts::new(HostIndex::MASTER), Effects::default());
+        act(master, &mut Decision { config: &config, hosts: &hosts, out: &mut out });
+        out.into_iter().map(|effect| format!("{effect:?}")).collect()
+    }
+
+    fn has(effects: &[String], expected: &[&str]) {
+        let fits = |(effect, start): (&String, &&str)| effect.starts_with(start);
+        assert!(effects.len() == expected.len() && effects.iter().zip(expected).all(fits), "{effects:?}");
+    }
+
+    #[test]
+    fn a_host_is_admitted_when_all_have_its_link() {
+        let mut master = Master::new(&config());
+        let index = HostIndex::new(2).unwrap();
+        let to = PeerTo { host: HostIndex::MASTER, id: RequestId(1) };
+        let hosts = ["a via=local".to_owned(), "b sp=no".to_owned()];
+        has(&after(&mut master, |master, at| master.on_add_hosts(to, &hosts, at)), &["Act(StartHost"]);
+        has(&after(&mut master, |master, at| master.on_add_hosts(to, &hosts, at)), &["Answer"]);
+        let started = StartedHost {
+            arch: "LINUX64".to_owned(),
+            signature: 0,
+            capability: 1000.0,
+            task_limit: 1,
+            address: "127.0.0.1:1".parse().unwrap(),
+        };
+        has(&after(&mut master, |master, at| master.on_host_started(index, Ok(started), at)), &["Act(Link"]);
+        let told = after(&mut master, |master, at| master.on_newcomer_linked(index, at));
+        has(&told, &["Tell(h2, TableUpdate"]);
+        assert!(master.is_newcomer(index));
+        has(&after(&mut master, |master, at| master.on_table_ack(index, 9, &[], at)), &[]);
+        has(&after(&mut master, |master, at| master.on_table_ack(index, 1, &[], at)), &["Admit", "Answer"]);
+        assert!(!master.is_newcomer(index) && master.adding().is_none());
+    }
 }

@@ -46,7 +46,7 @@ pub(crate) struct Call {
 /// What is left of a request's demands when they were found to be well-formed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Demand {
-    /// From 1 to [`BATCH_MAX`].
+    /// From 1 to `BATCH_MAX`.
     pub count: u32,
     pub policy: Policy,
 }

@@ -1,6 +1,6 @@
 //! Starting tasks.
 //!
-//! As *home* of a spawn, the spawner's daemon, this daemon knows what is to become of each task ([`home`]; [`queue`], if the
+//! As *home* of a spawn, the spawner's daemon, this daemon knows what is to become of each task (`home`; `queue`, if the
 //! spawn has returned already), how far the spawn is ([`state`]) and which manager hands out what waits ([`managers`]).
 //! As *node* it starts tasks on request ([`node`]), and asks the managers of other tasks' spawns for work ([`pulling`]).
 

@@ -25,7 +25,7 @@ pub(crate) struct Placing {
 }
 
 impl Placing {
-    /// So many tasks, of which no node has been given any.
+    /// This number of tasks, none of which a node has been given.
     pub fn new(nodes: Vec<HostIndex>, newcomers: bool, count: u32, policy: Policy) -> Self {
         Self {
             nodes: nodes.into_iter().collect(),

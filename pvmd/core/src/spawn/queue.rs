@@ -1,6 +1,6 @@
 //! Queued batches: spawns that return at once, whose tasks start as nodes have room for them.
 //!
-//! A queued batch is a [`Spawn`] that nodes pull as any other; its tasks are followed to their ends, since those make room, may
+//! A queued batch is a [`Spawn`](super::Spawn) that nodes pull as any other; its tasks are followed to their ends, since those make room, may
 //! have to be made good by another start, and are told to the parent.
 
 use crate::addresses::SpawnId;

@@ -9,7 +9,7 @@ use pvm_wire::{HostIndex, PvmError};
 pub(crate) struct Refusals(Vec<Refusal>);
 
 impl Refusals {
-    /// So many tasks were not started.
+    /// This number of tasks was not started.
     pub fn note(&mut self, host: Option<HostIndex>, code: PvmError, count: u32, reason: &str) {
         let host = host.map_or(0, |host| host.host_tid().raw());
         self.add(Refusal { host, code: code.code(), count, reason: reason.to_owned() });

@@ -22,7 +22,7 @@ pub(crate) struct History {
     open: Option<Open>,
 }
 
-/// Who has the turn, and since which epoch.
+/// The team that has the turn, and its epoch.
 type State = (Option<TeamId>, Epoch);
 
 /// The span that has not ended.

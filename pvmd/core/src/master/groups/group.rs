@@ -1,4 +1,4 @@
-//! One group: who is in it under which number, and who waits for whom.
+//! One group: its members with their numbers, and the members that wait for others.
 
 use pvm_wire::body::BodyWriter;
 use pvm_wire::group::{Settler, View, state};
@@ -25,13 +25,13 @@ struct Gathering {
     /// How many are to come; `None` for all members, however many these are.
     count: Option<usize>,
     reached: usize,
-    /// Who is told when it is over. Those who died meanwhile stay counted.
+    /// The members that are told when it is over. Members that died meanwhile stay counted.
     waiting: Vec<Tid>,
     /// Hosts all of whose members count as arrived.
     hosts: BTreeSet<Tid>,
 }
 
-/// What an arrival or a loss leads to: who is told, and what.
+/// What an arrival or a loss leads to: the tasks that are told, and what.
 pub(super) type Told = (Vec<Tid>, Result<i32, PvmError>);
 
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +57,7 @@ pub(super) struct Group {
     foreign: usize,
     /// A barrier is under way by way of the keeper, so that all others have to take the same way.
     by_keeper: bool,
-    /// Who knows the present epoch.
+    /// The members that know the present epoch.
     holders: BTreeSet<Tid>,
     /// All members when they last met, and since which epoch.
     settlers: Vec<Settler>,

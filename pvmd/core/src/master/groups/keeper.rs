@@ -187,7 +187,7 @@ impl Keeper {
         answers
     }
 
-    /// A group is not what it was: those who know it are told.
+    /// A group has changed: its members with a view are told.
     fn changed(&mut self, name: &OsStr) -> Vec<Answer> {
         self.epoch = self.epoch.wrapping_add(1);
         let epoch = self.epoch;

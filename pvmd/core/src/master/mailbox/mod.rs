@@ -1,7 +1,7 @@
 //! The mailbox of the virtual machine: named messages that tasks leave for each other. Only the master keeps one.
 //!
 //! It is handed the bodies of `TM_DB` requests and gives those of the answers, so it knows nothing of hosts and
-//! connections: who waits for an answer is a ticket of the caller's kind.
+//! connections: a waiting request is a ticket of the caller's kind.
 
 mod pattern;
 
