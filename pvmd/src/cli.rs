@@ -8,12 +8,12 @@ use crate::io::driver::{self, Driver, INPUT_QUEUE};
 use crate::io::family::Mark;
 use crate::io::introduction::{Introduced, Newborn};
 use crate::io::link::{Links, bind_address};
+use crate::io::loan_pool::LoanPool;
 use crate::io::log::Log;
 use crate::io::page::TurnPage;
 use crate::io::polling::Polling;
 use crate::io::process::{self, Processes, Surroundings};
 use crate::io::settings::{self, Place, Settings};
-use crate::io::shelf::Shelf;
 use crate::io::starter::{DAEMON, Starter};
 use crate::io::task_socket::Numbers;
 use crate::io::tls::{Authority, Credentials};
@@ -371,7 +371,7 @@ async fn live(role: Role, mut settings: Settings, myself: Myself) -> anyhow::Res
         processes,
         turns,
         page: TurnPage::default(),
-        shelf: Shelf::new(settings.shared_max),
+        loan_pool: LoanPool::new(settings.shared_max),
         links,
         starter,
         log,

@@ -26,14 +26,14 @@ pub(super) enum Lending {
 
 /// The daemon's memory.
 #[derive(Debug)]
-pub(super) struct Lender {
+pub(super) struct Borrower {
     memory: Arc<Mapping>,
     held: Arc<AtomicUsize>,
     /// Bytes of others' memory that this task keeps at most; it copies the rest, so that others can go on.
     most: usize,
 }
 
-impl Lender {
+impl Borrower {
     /// `held` counts what this task keeps of others' memory.
     pub(super) fn new(descriptor: &OwnedFd, held: Arc<AtomicUsize>, most: usize) -> Option<Self> {
         let memory = Arc::new(Mapping::new(descriptor.as_fd()).ok()?);
@@ -92,9 +92,9 @@ impl Engine {
     /// The daemon reads this task's memory, and lets it read its own.
     pub(super) fn meet_daemon(&mut self, descriptors: &[OwnedFd]) {
         self.lending = Lending::Agreed;
-        let lender = descriptors.first().and_then(|descriptor| self.neighbours.lender(descriptor));
-        if let (Some(lender), Some(route)) = (lender, self.route.as_mut()) {
-            route.set_lender(lender);
+        let borrower = descriptors.first().and_then(|descriptor| self.neighbours.borrower(descriptor));
+        if let (Some(borrower), Some(route)) = (borrower, self.route.as_mut()) {
+            route.set_borrower(borrower);
             self.tell_later(&Known {});
         }
     }
@@ -112,19 +112,19 @@ mod tests {
         let lent = outbox.lend(Tid::ANY, &parcel).unwrap();
         let descriptor = outbox.segment().fd().try_clone_to_owned().unwrap();
         let held = Arc::new(AtomicUsize::new(0));
-        let lender = Lender::new(&descriptor, held.clone(), 5).unwrap();
+        let borrower = Borrower::new(&descriptor, held.clone(), 5).unwrap();
         for wrong in [
             Lent { at: SEGMENT_SIZE - 4, ..lent },
             Lent { at: u64::MAX - 2, ..lent },
             Lent { flag: SEGMENT_SIZE - 3, ..lent },
         ] {
-            assert_eq!(lender.take(wrong), None);
+            assert_eq!(borrower.take(wrong), None);
         }
-        let body = lender.take(lent).unwrap();
+        let body = borrower.take(lent).unwrap();
         assert_eq!((&body[..], held.load(Ordering::Relaxed)), (&b"12345"[..], 5));
         // More is copied, and given back at once.
         let second = outbox.lend(Tid::ANY, &parcel).unwrap();
-        let copy = lender.take(second).unwrap();
+        let copy = borrower.take(second).unwrap();
         assert_eq!((&copy[..], held.load(Ordering::Relaxed)), (&b"12345"[..], 5));
         assert_eq!(outbox.memory().load(second.flag), 1);
         assert_eq!(outbox.memory().load(lent.flag), 0);

@@ -8,9 +8,9 @@
 //! rings before it acts on what came by the daemon. Back on the ring goes the sender with another `Ring`; the receiver, who has read
 //! that the ring was left, waits for that.
 
-use super::lending::Lender;
-use super::patience::Spinner;
+use super::lending::Borrower;
 use super::settings::Settings;
+use super::spinner::Spinner;
 use bytes::{Bytes, BytesMut};
 use pvm_shm::ring::{self, IN_LINE, Place, Reader, Record, Writer};
 use pvm_shm::{Mapping, Memory, Outbox, bell};
@@ -231,8 +231,8 @@ impl Neighbours {
     }
 
     /// The daemon's memory, of which this task keeps no more than of its neighbours'.
-    pub(super) fn lender(&self, descriptor: &OwnedFd) -> Option<Lender> {
-        Lender::new(descriptor, self.held.clone(), (self.own.as_ref()?.limit / 4) as usize)
+    pub(super) fn borrower(&self, descriptor: &OwnedFd) -> Option<Borrower> {
+        Borrower::new(descriptor, self.held.clone(), (self.own.as_ref()?.limit / 4) as usize)
     }
 
     /// Where records are expected.

@@ -2,9 +2,9 @@
 
 use super::direct::{DONT_ROUTE, ROUTE_DIRECT};
 use super::neighbours::Way;
-use super::patience::Spinner;
 use super::peers::Peer;
 use super::route::Route;
+use super::spinner::Spinner;
 use super::{Engine, Form, Payload, Wait, xdr_header};
 use crate::{Error, Result};
 use pvm_shm::ring::Writer;

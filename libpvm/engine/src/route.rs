@@ -1,6 +1,6 @@
 //! A stream on which fragments travel: to the daemon, or directly to another task.
 
-use super::lending::Lender;
+use super::lending::Borrower;
 use super::seal::Seal;
 use crate::{Error, Result};
 use bytes::Bytes;
@@ -49,7 +49,7 @@ pub(super) struct Route {
     /// Long messages come.
     was_long: bool,
     descriptors: Option<Descriptors>,
-    lender: Option<Lender>,
+    borrower: Option<Borrower>,
     seal: Option<Box<Seal>>,
     kin: Option<Kin>,
     /// The epoch that the other has been told last.
@@ -103,7 +103,7 @@ impl Route {
             partial: 0,
             was_long: false,
             descriptors: None,
-            lender: None,
+            borrower: None,
             seal: None,
             kin: None,
             told: Turn::default(),
@@ -137,8 +137,8 @@ impl Route {
     }
 
     /// The daemon may lend bodies that lie in this memory.
-    pub(super) fn set_lender(&mut self, lender: Lender) {
-        self.lender = Some(lender);
+    pub(super) fn set_borrower(&mut self, borrower: Borrower) {
+        self.borrower = Some(borrower);
     }
 
     /// A route to another task, which alone may speak on it; sealed if the two have agreed on that.
@@ -320,10 +320,10 @@ impl Route {
     /// A whole message whose body lies in the daemon's memory.
     fn take_lent(&self, header: &FragmentHeader, piece: &[u8]) -> Result<Message> {
         let wrong = || Error::new(PvmError::BadMsg, "the daemon lends what it has not");
-        let (lender, lent) = self.lender.as_ref().zip(Lent::decode(header, piece)).ok_or_else(wrong)?;
+        let (borrower, lent) = self.borrower.as_ref().zip(Lent::decode(header, piece)).ok_or_else(wrong)?;
         let message_header = MessageHeader::decode(piece.first_chunk().ok_or_else(wrong)?);
         self.reassembler.check(lent.length as usize).map_err(|error| refusal(header.src, &error))?;
-        let body = lender.take(lent).ok_or_else(wrong)?;
+        let body = borrower.take(lent).ok_or_else(wrong)?;
         Ok(Message { src: header.src, dst: header.dst, header: message_header, body })
     }
 

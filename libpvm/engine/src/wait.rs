@@ -3,9 +3,9 @@
 //! [`sleep`] is how every task sleeps that waits for a message, in C, Fortran and Rust: what the daemon is to know of a sleep is said there.
 
 use super::Engine;
-use super::patience::Way;
 use super::peers::Peer;
 use super::route::Arrival;
+use super::spinner::Origin;
 use crate::{Error, Result};
 use pvm_wire::calls::turns::{Asleep, Awake};
 use pvm_wire::tuned::{ROUTE_FAR_FROM, ROUTE_TURN, UNTOLD_SLEEP};
@@ -204,7 +204,7 @@ impl Engine {
             if message.src.is_task() && message.src.host() == self.tid().host() {
                 self.neighbours.note_sender();
             } else if message.src.is_task() {
-                self.neighbours.spinner().expect(Way::Daemon);
+                self.neighbours.spinner().expect(Origin::Daemon);
             }
             let released = self.peers.count_come(message.src);
             self.take(message);
@@ -247,7 +247,7 @@ impl Engine {
         }
         if let Some(last) = messages.last() {
             let is_far = tid.host() != self.tid().host() && last.body.len() >= ROUTE_FAR_FROM;
-            self.neighbours.spinner().expect(if is_far { Way::Route } else { Way::Near });
+            self.neighbours.spinner().expect(if is_far { Origin::Route } else { Origin::Near });
         }
         for message in messages {
             if let Some(message) = self.peers.pass(message) {

@@ -4,12 +4,12 @@ use crate::io::address_file::AddressFile;
 use crate::io::auth::AuthFiles;
 use crate::io::dispatcher::Turns;
 use crate::io::link::{Links, NewLink};
+use crate::io::loan_pool::LoanPool;
 use crate::io::log::{Log, STATE};
 use crate::io::own_host;
 use crate::io::page::TurnPage;
 use crate::io::polling::{Polling, yield_once};
 use crate::io::process::{self, Processes, Started};
-use crate::io::shelf::Shelf;
 use crate::io::starter::Starter;
 use crate::io::task_socket::{self, Numbers, TaskHandle};
 use bytes::Bytes;
@@ -81,7 +81,7 @@ pub struct Driver {
     /// What tasks can read of them.
     pub page: TurnPage,
     /// What tasks can read of what others send them.
-    pub shelf: Shelf,
+    pub loan_pool: LoanPool,
     /// Other daemons.
     pub links: Links,
     /// The master's.
@@ -315,7 +315,7 @@ impl Running {
             Attachment::Page => self.driver.page.descriptor().map(Some),
             Attachment::Memory => {
                 let borrows = self.tasks.get(&conn).is_some_and(TaskHandle::borrow);
-                borrows.then(|| self.driver.shelf.descriptor()).flatten().map(Some)
+                borrows.then(|| self.driver.loan_pool.descriptor()).flatten().map(Some)
             }
         };
         let bytes = FragmentHeader::SIZE + data.len();
@@ -329,7 +329,7 @@ impl Running {
 
     fn lend_to(&self, conn: ConnId) {
         if let Some(task) = self.tasks.get(&conn) {
-            task.lend(self.driver.shelf.clone());
+            task.lend(self.driver.loan_pool.clone());
         }
     }
 

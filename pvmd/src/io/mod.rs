@@ -18,7 +18,7 @@
 //! | [`control_group`] | this process's control group |
 //! | [`page`] | whose turn it is, for tasks to read |
 //! | [`descriptors`] | descriptors that travel with messages |
-//! | [`shelf`] | long bodies that tasks read where the daemon has put them |
+//! | [`loan_pool`] | long bodies that tasks read where the daemon has put them |
 
 pub mod address_file;
 mod alarm;
@@ -37,6 +37,7 @@ pub mod guardian;
 pub mod introduction;
 pub mod link;
 pub mod load;
+pub mod loan_pool;
 pub mod log;
 pub mod log_file;
 mod log_repeats;
@@ -48,7 +49,6 @@ pub mod polling;
 pub mod process;
 mod room;
 pub mod settings;
-pub mod shelf;
 pub mod slave;
 pub mod starter;
 pub mod task_socket;

@@ -2,7 +2,7 @@
 
 use crate::io::descriptors::{self, Connection, Shared};
 use crate::io::driver::Input;
-use crate::io::shelf::{Lender, Shelf};
+use crate::io::loan_pool::{Lender, LoanPool};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use pvm_shm::{Body, Loan, Mapping};
 use pvm_wire::copy::append;
@@ -77,7 +77,7 @@ struct Outgoing {
 enum Queued {
     Fragment(Outgoing),
     /// From now on the task reads long bodies there.
-    Lend(Shelf),
+    Lend(LoanPool),
 }
 
 impl Outgoing {
@@ -142,8 +142,8 @@ impl TaskHandle {
     }
 
     /// Lends it long bodies from now on.
-    pub fn lend(&self, shelf: Shelf) {
-        self.push(Queued::Lend(shelf));
+    pub fn lend(&self, loan_pool: LoanPool) {
+        self.push(Queued::Lend(loan_pool));
     }
 
     /// Keeps what the task has sent for its neighbours. It cannot change its mind.
@@ -466,8 +466,8 @@ async fn write(
 fn take_queued(queued: Queued, lender: &mut Option<Lender>, batch: &mut Vec<Outgoing>) -> usize {
     let outgoing = match queued {
         Queued::Fragment(outgoing) => outgoing,
-        Queued::Lend(shelf) => {
-            *lender = Some(Lender::new(shelf));
+        Queued::Lend(loan_pool) => {
+            *lender = Some(Lender::new(loan_pool));
             return 0;
         }
     };

@@ -21,12 +21,12 @@ const DRAFTS: usize = 8;
 
 /// The daemon's memory, made when a task first wants to read it.
 #[derive(Clone, Debug, Default)]
-pub struct Shelf {
+pub struct LoanPool {
     outbox: Arc<Mutex<Option<Outbox>>>,
     limit: u64,
 }
 
-impl Shelf {
+impl LoanPool {
     /// Beyond half of `limit` bytes nothing more is lent.
     pub fn new(limit: u64) -> Self {
         Self { limit, ..Self::default() }
@@ -52,7 +52,7 @@ impl Shelf {
 /// What is put together for one task.
 #[derive(Debug)]
 pub struct Lender {
-    shelf: Shelf,
+    loan_pool: LoanPool,
     drafts: HashMap<Tid, Draft>,
     to: Option<Tid>,
 }
@@ -68,8 +68,8 @@ struct Draft {
 
 impl Lender {
     /// Nothing yet.
-    pub fn new(shelf: Shelf) -> Self {
-        Self { shelf, drafts: HashMap::new(), to: None }
+    pub fn new(loan_pool: LoanPool) -> Self {
+        Self { loan_pool, drafts: HashMap::new(), to: None }
     }
 
     /// Takes a piece on its way to the task; `write` gets what is to be written now.
@@ -107,14 +107,14 @@ impl Lender {
         }
         let room = if header.flags & EOM == 0 { DRAFT_ROOM } else { length as u64 };
         let may = |outbox: &mut Outbox| outbox.may_lend(header.dst, length).then(|| outbox.draft(room))?;
-        let body = self.shelf.with(may)?;
+        let body = self.loan_pool.with(may)?;
         Some(Draft { first: header, head: data.slice(..MessageHeader::SIZE), body, room })
     }
 
     /// Puts a body where it has more room; `false` if there is none.
     fn widen(&self, draft: &mut Draft, more: usize) -> bool {
         let room = draft.room.saturating_mul(DRAFT_GROWTH);
-        let Some(mut body) = self.shelf.with(|outbox| outbox.draft(room)) else { return false };
+        let Some(mut body) = self.loan_pool.with(|outbox| outbox.draft(room)) else { return false };
         if !body.reserve(draft.body.as_slice().len() + more) {
             return false;
         }
@@ -125,7 +125,7 @@ impl Lender {
 
     /// Lends a whole body: the message header, and where the body lies.
     fn finish(&self, draft: &Draft) -> Option<Bytes> {
-        let lent = self.shelf.with(|outbox| {
+        let lent = self.loan_pool.with(|outbox| {
             let parcel = outbox.adopt(&draft.body, &[])?;
             outbox.lend(draft.first.dst, &parcel).ok()
         })?;
@@ -137,7 +137,7 @@ impl Drop for Lender {
     fn drop(&mut self) {
         // Its process has ended, or copied what it keeps.
         if let Some(to) = self.to {
-            self.shelf.with(|outbox| {
+            self.loan_pool.with(|outbox| {
                 outbox.forget(to);
                 Some(())
             });
@@ -167,5 +167,5 @@ impl Draft {
 }
 
 #[cfg(test)]
-#[path = "shelf_tests.rs"]
+#[path = "loan_pool_tests.rs"]
 mod tests;

@@ -18,9 +18,9 @@ struct Reader {
 }
 
 impl Reader {
-    fn new(shelf: &Shelf) -> Self {
-        let memory = Arc::new(Mapping::new(shelf.descriptor().unwrap()[0].as_fd()).unwrap());
-        let (lender, reassembler) = (Lender::new(shelf.clone()), Reassembler::new(1 << 30));
+    fn new(loan_pool: &LoanPool) -> Self {
+        let memory = Arc::new(Mapping::new(loan_pool.descriptor().unwrap()[0].as_fd()).unwrap());
+        let (lender, reassembler) = (Lender::new(loan_pool.clone()), Reassembler::new(1 << 30));
         Self { lender, memory, reassembler, held: Arc::default(), lent: 0, written: 0 }
     }
 
@@ -73,8 +73,8 @@ fn pass_all(reader: &mut Reader, messages: &[Message], size: usize) -> Vec<Messa
 
 #[test]
 fn long_messages_are_lent_and_short_ones_written() {
-    let shelf = Shelf::new(1 << 30);
-    let mut reader = Reader::new(&shelf);
+    let loan_pool = LoanPool::new(1 << 30);
+    let mut reader = Reader::new(&loan_pool);
     let lengths = [0, 100, Lent::LEAST - 1, Lent::LEAST, 65_000, 1 << 20, (1 << 20) + 1, 20 << 20];
     let messages: Vec<_> = lengths.iter().zip(1..).map(|(&length, src)| message(src, length)).collect();
     assert_eq!(pass_all(&mut reader, &messages, PIECE_MAX), messages);
@@ -83,8 +83,8 @@ fn long_messages_are_lent_and_short_ones_written() {
 
 #[test]
 fn what_is_given_back_is_used_again() {
-    let shelf = Shelf::new(8 << 20);
-    let mut reader = Reader::new(&shelf);
+    let loan_pool = LoanPool::new(8 << 20);
+    let mut reader = Reader::new(&loan_pool);
     for round in 0..200 {
         let sent = message(round, 1 << 20);
         assert_eq!(pass_all(&mut reader, std::slice::from_ref(&sent), PIECE_MAX), [sent]);
@@ -94,14 +94,14 @@ fn what_is_given_back_is_used_again() {
 
 #[test]
 fn what_finds_no_room_is_written() {
-    // A part of the first is on the shelf already when it turns out that it has no room; the others find none.
-    let shelf = Shelf::new(4 << 20);
-    let mut reader = Reader::new(&shelf);
+    // A part of the first is in the pool already when it turns out that it has no room; the others find none.
+    let loan_pool = LoanPool::new(4 << 20);
+    let mut reader = Reader::new(&loan_pool);
     let messages = [message(1, 3 << 20), message(2, 100_000), message(3, 8 << 20)];
     assert_eq!(pass_all(&mut reader, &messages, PIECE_MAX), messages);
     let kept = pass_all(&mut reader, &[message(4, 500_000)], PIECE_MAX);
     assert_eq!(kept, [message(4, 500_000)]);
-    let nothing = Shelf::new(0);
+    let nothing = LoanPool::new(0);
     let mut reader = Reader::new(&nothing);
     assert_eq!(pass_all(&mut reader, &messages, 4080), messages);
     assert_eq!(reader.lent, 0);
@@ -109,8 +109,8 @@ fn what_finds_no_room_is_written() {
 
 #[test]
 fn who_takes_nothing_is_lent_only_so_much() {
-    let shelf = Shelf::new(1 << 30);
-    let mut reader = Reader::new(&shelf);
+    let loan_pool = LoanPool::new(1 << 30);
+    let mut reader = Reader::new(&loan_pool);
     let kept: Vec<_> =
         (0..80).flat_map(|src| pass_all(&mut reader, &[message(src, 1 << 20)], PIECE_MAX)).collect();
     assert_eq!(kept.len(), 80);
@@ -122,8 +122,8 @@ fn who_takes_nothing_is_lent_only_so_much() {
 
 #[test]
 fn a_message_that_begins_anew_replaces_the_unfinished_one() {
-    let shelf = Shelf::new(1 << 30);
-    let mut reader = Reader::new(&shelf);
+    let loan_pool = LoanPool::new(1 << 30);
+    let mut reader = Reader::new(&loan_pool);
     let (half, whole) = (message(1, 1 << 20), message(1, 200_000));
     let (header, data) = half.fragments(PIECE_MAX).next().unwrap();
     assert_eq!(reader.pass(header, data), None);
@@ -137,9 +137,9 @@ fn a_message_that_begins_anew_replaces_the_unfinished_one() {
 
 #[test]
 fn when_a_task_is_gone_its_memory_is_used_again() {
-    let shelf = Shelf::new(8 << 20);
+    let loan_pool = LoanPool::new(8 << 20);
     for round in 0..100 {
-        let mut reader = Reader::new(&shelf);
+        let mut reader = Reader::new(&loan_pool);
         let kept = pass_all(&mut reader, &[message(round, 1 << 20)], PIECE_MAX);
         assert_eq!((reader.lent, kept.len()), (1, 1));
         // It ends without a word.

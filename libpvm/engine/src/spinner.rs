@@ -18,10 +18,10 @@ use std::time::{Duration, Instant};
 const NEAR: Kind = Kind { before_yields: ANSWER_TIME, unyielding: Some(1) };
 /// Where they do, a task waits for a long message on a direct route no longer than for a neighbour.
 const ROUTE: Kind = Kind { before_yields: ANSWER_TIME, unyielding: Some(REMOTE_WAKINGS) };
-/// On which way the last message has come: on the same the next may.
+/// Where the last message has come from: the next may come from there, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Way {
+pub(super) enum Origin {
     /// From a task of this host, or a short one on a direct route.
     Near,
     /// From a task of another host on a direct route, and so long that one like it takes its time to be sealed, sent and opened.
@@ -54,8 +54,8 @@ struct Budget {
     near: SpinThenPark,
     /// For messages of other hosts.
     far: SpinThenPark,
-    /// A [`Way`].
-    way: AtomicU8,
+    /// A [`Origin`].
+    origin: AtomicU8,
     /// Something may have come at the descriptors.
     is_sleep_over: AtomicBool,
 }
@@ -65,14 +65,14 @@ impl Default for Budget {
         Self {
             near: SpinThenPark::default(),
             far: SpinThenPark::default(),
-            way: AtomicU8::new(Way::Near as u8),
+            origin: AtomicU8::new(Origin::Near as u8),
             is_sleep_over: AtomicBool::new(true),
         }
     }
 }
 
 impl Spinner {
-    /// The same patience, for these rings, and these sockets unless they are too many.
+    /// What is known from spins before, for these rings, and these sockets unless they are too many.
     pub(super) fn renew(
         &self,
         rings: impl Iterator<Item = (Arc<Mapping>, Reader)>,
@@ -98,28 +98,31 @@ impl Spinner {
         self.budget.far.set_wake_time(time * REMOTE_WAKINGS);
     }
 
-    /// A message has come that way: the next may, too.
-    pub(super) fn expect(&self, way: Way) {
-        self.budget.way.store(way as u8, Ordering::Relaxed);
+    /// A message has come from there: the next may, too.
+    pub(super) fn expect(&self, origin: Origin) {
+        self.budget.origin.store(origin as u8, Ordering::Relaxed);
     }
 
-    fn way(&self) -> Way {
-        let way = self.budget.way.load(Ordering::Relaxed);
-        [Way::Route, Way::Daemon].into_iter().find(|&known| known as u8 == way).unwrap_or(Way::Near)
+    fn origin(&self) -> Origin {
+        let origin = self.budget.origin.load(Ordering::Relaxed);
+        [Origin::Route, Origin::Daemon]
+            .into_iter()
+            .find(|&known| known as u8 == origin)
+            .unwrap_or(Origin::Near)
     }
 
     /// For how long it would look now.
     pub(super) fn in_force(&self) -> Duration {
-        let way = self.way();
-        let looks_at_daemon = way == Way::Daemon && self.daemon.is_some();
+        let origin = self.origin();
+        let looks_at_daemon = origin == Origin::Daemon && self.daemon.is_some();
         if self.cursors.is_empty() && self.sockets.is_empty() && !looks_at_daemon {
             return Duration::ZERO;
         }
-        if is_only_processor() { Duration::ZERO } else { self.wait(way).budget() }
+        if is_only_processor() { Duration::ZERO } else { self.wait(origin).budget() }
     }
 
-    fn wait(&self, way: Way) -> &SpinThenPark {
-        if way == Way::Near { &self.budget.near } else { &self.budget.far }
+    fn wait(&self, origin: Origin) -> &SpinThenPark {
+        if origin == Origin::Near { &self.budget.near } else { &self.budget.far }
     }
 
     /// A record was taken: the next of this ring is expected there.
@@ -179,26 +182,26 @@ impl Spinner {
     /// Looks for a record, or whatever comes on direct routes or from other hosts, until `deadline`, or as long as it is worth while;
     /// whether there is something.
     pub fn spin(&self, deadline: Option<Instant>) -> bool {
-        let way = self.way();
-        let daemon = self.daemon.as_ref().filter(|_| way == Way::Daemon);
+        let origin = self.origin();
+        let daemon = self.daemon.as_ref().filter(|_| origin == Origin::Daemon);
         if self.cursors.is_empty() && self.sockets.is_empty() && daemon.is_none() {
             return false;
         }
         if self.look() {
-            self.expect(Way::Near);
+            self.expect(Origin::Near);
             return true;
         }
-        let kind = match way {
-            Way::Near => NEAR,
-            Way::Route => ROUTE,
-            Way::Daemon => Kind::YIELDING,
+        let kind = match origin {
+            Origin::Near => NEAR,
+            Origin::Route => ROUTE,
+            Origin::Daemon => Kind::YIELDING,
         };
         let mut sockets: Vec<_> =
             self.sockets.iter().chain(daemon).map(|socket| PollFd::new(&**socket, PollFlags::IN)).collect();
-        self.wait(way).spin(kind, deadline, || {
+        self.wait(origin).spin(kind, deadline, || {
             let is_near = (0..self.looks()).any(|_| self.is_ready() || pause_a_little());
             if is_near {
-                self.expect(Way::Near);
+                self.expect(Origin::Near);
             }
             is_near || self.has_come(&mut sockets)
         })
@@ -206,7 +209,7 @@ impl Spinner {
 
     /// A sleep took so long.
     pub fn slept(&self, time: Duration) {
-        self.wait(self.way()).slept(time);
+        self.wait(self.origin()).slept(time);
     }
 }
 
@@ -279,14 +282,14 @@ mod tests {
         spinner.set_wake_time(Duration::from_secs(1));
         std::io::Write::write_all(&mut &theirs, b"x").unwrap();
         assert!(!spinner.spin(None), "no other host has said anything");
-        spinner.expect(Way::Daemon);
+        spinner.expect(Origin::Daemon);
         assert!(spinner.spin(None));
         let mut outbox = Outbox::new(1 << 20).unwrap();
         let (mut ring, at) = outbox.open_ring().unwrap();
         let reader = Reader::new(&**outbox.memory(), at.get()).unwrap();
         let spinner = spinner.renew([(outbox.memory().clone(), reader)].into_iter(), &[]);
         outbox.send_copy(&mut ring, MessageHeader::default(), &[]).unwrap();
-        assert!(spinner.spin(None) && spinner.way() == Way::Near, "a neighbour has spoken since");
+        assert!(spinner.spin(None) && spinner.origin() == Origin::Near, "a neighbour has spoken since");
     }
 
     #[test]
@@ -297,8 +300,8 @@ mod tests {
         let (ours, _theirs) = std::os::unix::net::UnixStream::pair().unwrap();
         let ours: Arc<OwnedFd> = Arc::new(ours.into());
         let spinner = Spinner::default().renew(std::iter::empty(), &[ours]);
-        let looked = |way, computes: bool| {
-            spinner.expect(way);
+        let looked = |origin, computes: bool| {
+            spinner.expect(origin);
             spinner.set_wake_time(Duration::from_millis(4));
             if computes {
                 yield_for_long(&spinner);
@@ -307,7 +310,7 @@ mod tests {
             assert!(!spinner.spin(None));
             begin.elapsed() >= Duration::from_millis(100)
         };
-        assert!(!looked(Way::Near, false) && looked(Way::Route, false) && !looked(Way::Route, true));
+        assert!(!looked(Origin::Near, false) && looked(Origin::Route, false) && !looked(Origin::Route, true));
     }
 
     #[test]
@@ -315,7 +318,7 @@ mod tests {
         let (ours, _theirs) = std::os::unix::net::UnixStream::pair().unwrap();
         let spinner = Spinner::with_daemon(Arc::new(ours.into()));
         spinner.set_wake_time(Duration::from_secs(1));
-        spinner.expect(Way::Daemon);
+        spinner.expect(Origin::Daemon);
         yield_for_long(&spinner);
         let begin = Instant::now();
         assert!(!spinner.spin(None));
