@@ -202,7 +202,7 @@ fn from_file(path: &Path) -> Result<Vec<HostSpec>, String> {
     let mut bytes = Vec::new();
     let file = std::fs::File::open(path);
     file.and_then(|file| file.take(HOSTFILE_MAX as u64 + 1).read_to_end(&mut bytes))
-        .map_err(|error| pvm_wire::plain(error).to_string())?;
+        .map_err(pvm_wire::plain)?;
     let hostfile = Hostfile::parse(&bytes).map_err(|mistakes| {
         let first = mistakes.first().map(|mistake| format!("line {}: {}", mistake.line, mistake.reason));
         first.unwrap_or_default()

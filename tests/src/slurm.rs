@@ -92,13 +92,10 @@ impl Cluster {
         let ports: Vec<u16> =
             sockets.iter().map(|socket| socket.local_addr().expect("a port").port()).collect();
         let folder = self.path().display();
-        let nodes: String = NODES
-            .iter()
-            .zip(&ports[1..])
-            .map(|(node, port)| {
-                format!("NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=2\n")
-            })
-            .collect();
+        let node = |(node, port): (&&str, &u16)| {
+            format!("NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=2\n")
+        };
+        let nodes = NODES.iter().zip(&ports[1..]).map(node).collect::<Vec<_>>().concat();
         format!(
             "ClusterName=pvm\nSlurmctldHost={host}(127.0.0.1)\nSlurmctldPort={port}\nSlurmUser=root\n\
              AuthType=auth/munge\nAuthInfo=socket={folder}/munge.socket\n\
@@ -183,7 +180,9 @@ impl Drop for Cluster {
         }
         // Its daemons have the folder in their environment or are known by their files.
         for signal in [Signal::TERM, Signal::KILL] {
-            process::with_environment(self.path()).iter().for_each(|one| process::signal(one.pid, signal));
+            for left in process::with_environment(self.path()) {
+                process::signal(left.pid, signal);
+            }
             let ended = || process::with_environment(self.path()).is_empty().then_some(());
             if wait::until(std::time::Duration::from_secs(5), ended).is_some() {
                 return;

@@ -64,7 +64,7 @@ fn nobody_meets_strangers_or_himself() {
     let ((conn, me), (_, deaf)) = (r.enrol(100, 0), r.enrol_with(101, 0, None));
     r.ask(conn, &Share {});
     for other in [me.tid, deaf.tid, Tid::from_bits(0x40077), Tid::from_bits(0x80001)] {
-        r.ask(conn, &Meet { other: other });
+        r.ask(conn, &Meet { other });
         r.nothing_else();
     }
 }

@@ -190,9 +190,9 @@ fn each_turn_has_what_teams_have_used_in_it() {
 
 fn sleep(h: &mut Host, conn: ConnId, sleeps: bool) {
     if sleeps {
-        h.r.ask(conn, &Asleep {})
+        h.r.ask(conn, &Asleep {});
     } else {
-        h.r.ask(conn, &Awake {})
+        h.r.ask(conn, &Awake {});
     }
     h.look();
 }
