@@ -2,7 +2,7 @@
 
 use super::buffers::{Buffer, Format};
 use super::internals;
-use super::memory::{MessageInfo, store};
+use super::memory::{MessageInfo, Out};
 use super::state::{Outcome, State, briefly};
 use super::tracepoints::{nothing, result, traced};
 use pvm_wire::events::{Datum, Event};
@@ -130,15 +130,12 @@ pub extern "C" fn pvm_setrbuf(id: c_int) -> c_int {
 }
 
 /// Length, tag and sender of a message.
-///
-/// # Safety
-/// Each pointer is NULL or can be written.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvm_bufinfo(
+pub extern "C" fn pvm_bufinfo(
     id: c_int,
-    length: *mut c_int,
-    tag: *mut c_int,
-    tid: *mut c_int,
+    length: Out<'_, c_int>,
+    tag: Out<'_, c_int>,
+    tid: Out<'_, c_int>,
 ) -> c_int {
     traced(
         "pvm_bufinfo",
@@ -156,23 +153,17 @@ pub unsafe extern "C" fn pvm_bufinfo(
         },
         |state| {
             let buffer = state.buffers.get(id)?;
-            // SAFETY: as promised.
-            unsafe {
-                store(length, buffer.length() as c_int);
-                store(tag, buffer.info.tag);
-                store(tid, buffer.info.src);
-            }
+            length.set(buffer.length() as c_int);
+            tag.set(buffer.info.tag);
+            tid.set(buffer.info.src);
             Ok(0)
         },
     )
 }
 
 /// All fields of a message's header.
-///
-/// # Safety
-/// `info` is NULL or can be written.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvm_getminfo(id: c_int, info: *mut MessageInfo) -> c_int {
+pub extern "C" fn pvm_getminfo(id: c_int, info: Out<'_, MessageInfo>) -> c_int {
     traced(
         "pvm_getminfo",
         Event::Getminfo,
@@ -182,8 +173,7 @@ pub unsafe extern "C" fn pvm_getminfo(id: c_int, info: *mut MessageInfo) -> c_in
         result(Datum::CC),
         |state| {
             let found = describe(state.buffers.get(id)?);
-            // SAFETY: as promised.
-            unsafe { store(info, found) };
+            info.set(found);
             Ok(0)
         },
     )
@@ -218,7 +208,7 @@ pub unsafe extern "C" fn pvm_setminfo(id: c_int, info: *const MessageInfo) -> c_
         result(Datum::CC),
         |state| {
             let buffer = state.buffers.get(id)?;
-            // SAFETY: NULL or readable, as promised.
+            // SAFETY: NULL, or a structure that nobody changes during the call.
             let new = unsafe { info.as_ref() }.ok_or(PvmError::BadParam)?;
             buffer.info.context = new.context;
             buffer.info.tag = new.tag;

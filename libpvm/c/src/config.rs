@@ -1,6 +1,6 @@
 //! What the machine consists of: `pvm_config`, `pvm_tasks` and their like.
 
-use super::memory::{CList, HostInfo, TaskInfo, TimeVal, ints, store, store_all, text};
+use super::memory::{CList, HostInfo, Out, TaskInfo, Text, TimeVal, ints, store_all};
 use super::state::{Told, call};
 use super::tracepoints::{nothing, result, traced};
 use super::{control, internals};
@@ -9,7 +9,7 @@ use pvm_wire::calls::tasks::ListTasks;
 use pvm_wire::events::{Datum, Event};
 use pvm_wire::{PvmError, Tid};
 use std::cell::{Cell, RefCell};
-use std::ffi::{c_char, c_int};
+use std::ffi::c_int;
 
 /// Most arguments and results of `pvm_tickle`.
 const TICKLE_MAX: c_int = 10;
@@ -21,14 +21,11 @@ pub fn push_host(list: &mut CList<HostInfo>, host: &HostRecord) {
 }
 
 /// The hosts of the machine, and how many different data formats they have.
-///
-/// # Safety
-/// Each pointer is NULL or can be written.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvm_config(
-    count: *mut c_int,
-    formats: *mut c_int,
-    array: *mut *mut HostInfo,
+pub extern "C" fn pvm_config(
+    count: Out<'_, c_int>,
+    formats: Out<'_, c_int>,
+    array: Out<'_, *mut HostInfo>,
 ) -> c_int {
     let totals = Cell::new((0, 0));
     traced(
@@ -43,30 +40,23 @@ pub unsafe extern "C" fn pvm_config(
             let found = state.ask(&Config {})?;
             totals.set((found.hosts.len() as c_int, found.formats));
             // The list handed out before stays where nobody asks for a new one.
-            if !array.is_null() {
+            if array.is_wanted() {
                 let mut list = CList::default();
                 found.hosts.iter().for_each(|host| push_host(&mut list, host));
                 state.lists.hosts = list;
             }
-            // SAFETY: as promised.
-            unsafe {
-                store(count, found.hosts.len() as c_int);
-                store(formats, found.formats);
-                store(array, state.lists.hosts.array());
-            }
+            count.set(found.hosts.len() as c_int);
+            formats.set(found.formats);
+            array.set(state.lists.hosts.array());
             Ok(0)
         },
     )
 }
 
 /// The data signature of the first host with this architecture.
-///
-/// # Safety
-/// `arch` is NULL or a C string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvm_archcode(arch: *const c_char) -> c_int {
-    // SAFETY: as promised.
-    let arch = unsafe { text(arch) };
+pub extern "C" fn pvm_archcode(arch: Text<'_>) -> c_int {
+    let arch = arch.text();
     let named = arch.as_ref().map_or("", |arch| *arch);
     traced(
         "pvm_archcode",
@@ -85,11 +75,8 @@ pub unsafe extern "C" fn pvm_archcode(arch: *const c_char) -> c_int {
 }
 
 /// The tasks of the machine (0), of a host or with this id.
-///
-/// # Safety
-/// Each pointer is NULL or can be written.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvm_tasks(place: c_int, count: *mut c_int, array: *mut *mut TaskInfo) -> c_int {
+pub extern "C" fn pvm_tasks(place: c_int, count: Out<'_, c_int>, array: Out<'_, *mut TaskInfo>) -> c_int {
     traced(
         "pvm_tasks",
         Event::Tasks,
@@ -108,24 +95,17 @@ pub unsafe extern "C" fn pvm_tasks(place: c_int, count: *mut c_int, array: *mut 
                 list.push(TaskInfo { tid, parent, host, flags: task.flags, name, pid: task.pid });
             }
             state.lists.tasks = list;
-            // SAFETY: as promised.
-            unsafe {
-                store(count, state.lists.tasks.len());
-                store(array, state.lists.tasks.array());
-            }
+            count.set(state.lists.tasks.len());
+            array.set(state.lists.tasks.array());
             Ok(0)
         },
     )
 }
 
 /// Whether a host is in the machine and answers: 0, or an error code.
-///
-/// # Safety
-/// `host` is NULL or a C string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvm_mstat(host: *const c_char) -> c_int {
-    // SAFETY: as promised.
-    let host = unsafe { text(host) };
+pub extern "C" fn pvm_mstat(host: Text<'_>) -> c_int {
+    let host = host.text();
     let named = host.as_ref().map_or("", |host| *host);
     traced(
         "pvm_mstat",
@@ -147,21 +127,15 @@ pub unsafe extern "C" fn pvm_mstat(host: *const c_char) -> c_int {
 }
 
 /// A host's time of day, and how far this host's is ahead of it.
-///
-/// # Safety
-/// Each pointer is NULL or can be written.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvm_hostsync(host: c_int, clock: *mut TimeVal, ahead: *mut TimeVal) -> c_int {
+pub extern "C" fn pvm_hostsync(host: c_int, clock: Out<'_, TimeVal>, ahead: Out<'_, TimeVal>) -> c_int {
     call("pvm_hostsync", |state| {
         let before = internals::now();
         let Clock { seconds, micros } = state.ask(&HostClock { host: Tid::from_raw(host) })?;
         let after = internals::now();
         let remote = TimeVal { seconds: i64::from(seconds), micros: i64::from(micros) };
-        // SAFETY: as promised.
-        unsafe {
-            store(clock, remote);
-            store(ahead, difference(before, after, remote));
-        }
+        clock.set(remote);
+        ahead.set(difference(before, after, remote));
         Ok(0)
     })
 }
@@ -181,10 +155,10 @@ fn difference(before: TimeVal, after: TimeVal, remote: TimeVal) -> TimeVal {
 pub unsafe extern "C" fn pvm_tickle(
     count: c_int,
     args: *const c_int,
-    found: *mut c_int,
+    found: Out<'_, c_int>,
     results: *mut c_int,
 ) -> c_int {
-    // SAFETY: as promised.
+    // SAFETY: NULL, or `count` numbers.
     let args = if (1..=TICKLE_MAX).contains(&count) { unsafe { ints(args, count) } } else { Ok(Vec::new()) };
     let listed = args.as_ref().map_or(Vec::new(), Clone::clone);
     let answered = RefCell::new(Vec::new());
@@ -204,9 +178,9 @@ pub unsafe extern "C" fn pvm_tickle(
             }
             let mut values = state.ask(&Tickle { args })?;
             values.truncate(TICKLE_MAX as usize);
-            // SAFETY: as promised.
+            // SAFETY: NULL, or room for as many numbers as the most that an answer has.
             unsafe {
-                store(found, values.len() as c_int);
+                found.set(values.len() as c_int);
                 store_all(results, &values);
             }
             if !results.is_null() {

@@ -1,6 +1,6 @@
 //! Identity, the end, and calls about single tasks.
 
-use super::memory::{CList, store};
+use super::memory::{CList, Out};
 use super::state::{Failure, State, Told, locked};
 use super::tracepoints::{nothing, result, traced};
 use super::{errors, handlers, output, tracepoints};
@@ -32,11 +32,8 @@ pub extern "C" fn pvm_parent() -> c_int {
 }
 
 /// The tasks spawned together with this one, itself included.
-///
-/// # Safety
-/// `tids` is NULL or can be written.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvm_siblings(tids: *mut *mut c_int) -> c_int {
+pub extern "C" fn pvm_siblings(tids: Out<'_, *mut c_int>) -> c_int {
     traced(
         "pvm_siblings",
         Event::Siblings,
@@ -53,8 +50,7 @@ pub unsafe extern "C" fn pvm_siblings(tids: *mut *mut c_int) -> c_int {
                 state.lists.siblings = Some(CList::of(found.into_iter().map(Tid::raw).collect()));
             }
             let list = state.lists.siblings.as_mut().ok_or(PvmError::SysErr)?;
-            // SAFETY: as promised.
-            unsafe { store(tids, list.array()) };
+            tids.set(list.array());
             Ok(list.len())
         },
     )

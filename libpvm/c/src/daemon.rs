@@ -12,7 +12,7 @@ use std::ffi::{c_char, c_int};
 /// There are `count` strings at `args`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvm_start_pvmd(count: c_int, args: *const *const c_char, block: c_int) -> c_int {
-    // SAFETY: as promised.
+    // SAFETY: NULL, or `count` strings.
     let args = unsafe { texts(args, count) };
     // Programs that start a daemon in any case become tasks of the one that runs, and their users know the one line about it.
     if args.is_ok() && locked(|state| state.engine().map(|_| ())).is_ok() {

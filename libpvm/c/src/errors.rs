@@ -1,7 +1,7 @@
 //! `pvm_errno` and what is printed when a call fails.
 
 use super::internals;
-use super::memory;
+use super::memory::Text;
 use super::state::{Failure, Outcome, Told, call, locked};
 use pvm_wire::{PvmError, error};
 use std::ffi::{CString, c_char, c_int};
@@ -103,13 +103,9 @@ pub fn print(text: &str) {
 }
 
 /// Prints the text of the last error behind a prefix.
-///
-/// # Safety
-/// `text` is NULL or a C string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvm_perror(text: *const c_char) -> c_int {
-    // SAFETY: as promised.
-    let text = unsafe { memory::bytes(text) }.map(String::from_utf8_lossy).unwrap_or_default();
+pub extern "C" fn pvm_perror(text: Text<'_>) -> c_int {
+    let text = text.bytes().map(String::from_utf8_lossy).unwrap_or_default();
     print(&format!("{}{text}: {}\n", prefix(), error::text(pvm_errno.load(Ordering::Relaxed))));
     0
 }
@@ -122,24 +118,16 @@ pub extern "C" fn pvm_strerror() -> *const c_char {
 }
 
 /// Reports an error for a library on top of this one, and returns it.
-///
-/// # Safety
-/// `name` is NULL or a C string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn lpvmerr(name: *const c_char, code: c_int) -> c_int {
-    // SAFETY: as promised.
-    let name = unsafe { memory::bytes(name) }.map(String::from_utf8_lossy).unwrap_or_default();
+pub extern "C" fn lpvmerr(name: Text<'_>, code: c_int) -> c_int {
+    let name = name.bytes().map(String::from_utf8_lossy).unwrap_or_default();
     call(&name, |_| Err(Failure::code(code)))
 }
 
 /// The code of an error's name: `errnamecode("PvmNoHost")`; 0 for what is none.
-///
-/// # Safety
-/// `name` is NULL or a C string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn errnamecode(name: *const c_char) -> c_int {
-    // SAFETY: as promised.
-    let name = unsafe { memory::text_or_empty(name) }.unwrap_or_default();
+pub extern "C" fn errnamecode(name: Text<'_>) -> c_int {
+    let name = name.text_or_empty().unwrap_or_default();
     PvmError::ALL.iter().find(|error| error.name() == name).map_or(0, |error| error.code())
 }
 

@@ -1,6 +1,6 @@
 //! The group functions. Nothing is locked while they wait, and while functions of the program are called.
 
-use super::memory::{TimeVal, os_text_or_empty, store};
+use super::memory::{Text, TimeVal, store};
 use super::reductions::{Kind, Operation, combine};
 use super::state::{Failure, Told, locked};
 use super::{errors, handlers, receive, send};
@@ -11,7 +11,7 @@ use pvm_shm::Mapping;
 use pvm_wire::calls::{Answer, Call};
 use pvm_wire::spawn::SpawnRequest;
 use pvm_wire::{Message, PvmError, Tid, group};
-use std::ffi::{OsStr, c_char, c_int, c_void};
+use std::ffi::{OsStr, c_int, c_void};
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
@@ -171,13 +171,9 @@ fn group_call(
 macro_rules! group_calls {
     ($($(#[doc = $doc:literal])* $name:ident($($number:ident)?) = $body:expr;)*) => {$(
         $(#[doc = $doc])*
-        ///
-        /// # Safety
-        /// `group` is NULL or a C string.
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name(group: *const c_char $(, $number: c_int)?) -> c_int {
-            // SAFETY: as promised.
-            let group = unsafe { os_text_or_empty(group) };
+        pub extern "C" fn $name(group: Text<'_> $(, $number: c_int)?) -> c_int {
+            let group = group.os_text_or_empty();
             let body: fn(&mut GroupClient<'_>, &OsStr $(, group_calls!(@int $number))?) -> CallResult<c_int> = $body;
             group_call(stringify!($name), Told::Errno, group, |client, group| body(client, group $(, $number)?))
         }
@@ -203,13 +199,9 @@ group_calls! {
 }
 
 /// Sends the send buffer to all members but the sender.
-///
-/// # Safety
-/// `group` is NULL or a C string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvm_bcast(group: *const c_char, tag: c_int) -> c_int {
-    // SAFETY: as promised.
-    let group = unsafe { os_text_or_empty(group) };
+pub extern "C" fn pvm_bcast(group: Text<'_>, tag: c_int) -> c_int {
+    let group = group.os_text_or_empty();
     group_call("pvm_bcast", Told::Errno, group, |client, group| {
         client.broadcast(group, |_, others| {
             let others = others.into_iter().map(Tid::raw).collect();
@@ -243,7 +235,7 @@ impl Arrays {
         if start.is_null() {
             return Err(PvmError::BadParam.into());
         }
-        // SAFETY: as promised, and bytes need no alignment.
+        // SAFETY: the part lies within the caller's array, which is borrowed for one use; bytes need no alignment.
         Ok(unsafe { std::slice::from_raw_parts_mut(start.cast::<u8>().add(offset), self.length) })
     }
 }
@@ -260,14 +252,13 @@ pub unsafe extern "C" fn pvm_gather(
     count: c_int,
     kind: c_int,
     tag: c_int,
-    group: *const c_char,
+    group: Text<'_>,
     root: c_int,
 ) -> c_int {
-    // SAFETY: as promised.
-    let group = unsafe { os_text_or_empty(group) };
+    let group = group.os_text_or_empty();
     group_call("pvm_gather", Told::People, group, |client, group| {
         let arrays = Arrays::new(kind, count)?;
-        // SAFETY: as promised; taken anew for each use, since the program may use one array for both.
+        // SAFETY: this member's part, taken anew for each use, since the program may use one array for both.
         let own = || unsafe { arrays.of(data, 0) };
         own()?;
         if result.is_null() && client.own_instance(group)? == root {
@@ -275,7 +266,7 @@ pub unsafe extern "C" fn pvm_gather(
         }
         client.gather(group, tag, root, &|| Ok(arrays.kind.pack(own()?)?), &mut |instance, part| {
             let own = if part.is_none() { own()?.to_vec() } else { Vec::new() };
-            // SAFETY: as promised.
+            // SAFETY: the root's array has a part for each instance.
             let place = unsafe { arrays.of(result, instance) }?;
             match part {
                 Some(part) => arrays.kind.unpack(part, place)?,
@@ -299,14 +290,13 @@ pub unsafe extern "C" fn pvm_scatter(
     count: c_int,
     kind: c_int,
     tag: c_int,
-    group: *const c_char,
+    group: Text<'_>,
     root: c_int,
 ) -> c_int {
-    // SAFETY: as promised.
-    let group = unsafe { os_text_or_empty(group) };
+    let group = group.os_text_or_empty();
     group_call("pvm_scatter", Told::People, group, |client, group| {
         let arrays = Arrays::new(kind, count)?;
-        // SAFETY: as promised; taken anew for each use, since the program may use one array for both.
+        // SAFETY: the root's array has a part for each instance; taken anew for each use, since the program may use one array for both.
         let share = |instance| unsafe { arrays.of(data, instance) };
         if result.is_null() || data.is_null() && client.own_instance(group)? == root {
             return Err(PvmError::BadParam.into());
@@ -314,7 +304,7 @@ pub unsafe extern "C" fn pvm_scatter(
         let pack = |instance| Ok(arrays.kind.pack(share(instance)?)?);
         client.scatter(group, tag, root, &pack, &mut |instance, part| {
             let own = if part.is_none() { share(instance)?.to_vec() } else { Vec::new() };
-            // SAFETY: as promised.
+            // SAFETY: room for one member's part.
             let place = unsafe { arrays.of(result, 0) }?;
             match part {
                 Some(part) => arrays.kind.unpack(part, place)?,
@@ -389,11 +379,10 @@ pub unsafe extern "C" fn pvm_reduce(
     count: c_int,
     kind: c_int,
     tag: c_int,
-    group: *const c_char,
+    group: Text<'_>,
     root: c_int,
 ) -> c_int {
-    // SAFETY: as promised.
-    let group = unsafe { os_text_or_empty(group) };
+    let group = group.os_text_or_empty();
     let mut info = 0;
     let code = group_call("pvm_reduce", Told::People, group, |client, group| {
         let arrays = Arrays::new(kind, count)?;
@@ -422,7 +411,7 @@ macro_rules! reductions {
             count: *mut c_int,
             info: *mut c_int,
         ) {
-            // SAFETY: as promised.
+            // SAFETY: two arrays of `count` elements of this type, and room for the code.
             unsafe {
                 let code = predefined($operation, kind, x, y, count);
                 store(info, code.err().map_or(0, |error| error.code().code()));
@@ -458,7 +447,7 @@ unsafe fn predefined(
         return Ok(());
     }
     let arrays = Arrays::new(kind, count)?;
-    // SAFETY: as promised; the second is copied, since both may be one.
+    // SAFETY: two arrays of one length; the second is copied, since both may be one.
     let (y, x) = unsafe { (arrays.of(y, 0)?.to_vec(), arrays.of(x, 0)?) };
     Ok(combine(operation, arrays.kind, x, &y)?)
 }

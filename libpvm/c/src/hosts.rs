@@ -1,7 +1,7 @@
 //! Adding and removing hosts.
 
 use super::memory::{store_all, texts};
-use super::state::Failure;
+use super::state::{Failure, State};
 use super::tracepoints::{result, traced};
 use pvm_wire::PvmError;
 use pvm_wire::calls::hosts::{AddHosts, DeleteHosts};
@@ -21,27 +21,12 @@ pub unsafe extern "C" fn pvm_addhosts(
     count: c_int,
     statuses: *mut c_int,
 ) -> c_int {
-    // SAFETY: as promised.
-    let names = unsafe { texts(names, count) };
-    let listed = names.as_ref().map_or(Vec::new(), Clone::clone);
-    traced(
-        "pvm_addhosts",
-        Event::Addhosts,
-        |_, event| {
-            event.texts(Datum::HNL, listed.iter().map(String::as_str));
-        },
-        result(Datum::CC),
-        |state| {
-            state.engine()?;
-            let hosts = checked(names)?;
-            let asked = hosts.len();
-            let found = state.ask(&AddHosts { hosts })?.hosts;
-            let found = one_for_each(asked, found.iter().map(|host| host.tid).collect())?;
-            // SAFETY: there is one status for each name.
-            unsafe { store_all(statuses, &found) };
-            Ok(found.iter().filter(|&&status| status >= 0).count() as c_int)
-        },
-    )
+    let add = |state: &mut State, hosts| {
+        let found = state.ask(&AddHosts { hosts })?.hosts;
+        Ok(found.iter().map(|host| host.tid).collect())
+    };
+    // SAFETY: NULL, or `count` strings; NULL, or room for as many numbers.
+    unsafe { change(("pvm_addhosts", Event::Addhosts), names, count, statuses, add) }
 }
 
 /// Removes hosts. Returns how many; `statuses` has 0 or an error code for each.
@@ -54,12 +39,28 @@ pub unsafe extern "C" fn pvm_delhosts(
     count: c_int,
     statuses: *mut c_int,
 ) -> c_int {
-    // SAFETY: as promised.
+    let delete = |state: &mut State, names| state.ask(&DeleteHosts { names });
+    // SAFETY: NULL, or `count` strings; NULL, or room for as many numbers.
+    unsafe { change(("pvm_delhosts", Event::Delhosts), names, count, statuses, delete) }
+}
+
+/// Has something done with hosts, which gives a status for each.
+///
+/// # Safety
+/// As [`pvm_addhosts`].
+unsafe fn change(
+    (name, event): (&str, Event),
+    names: *const *const c_char,
+    count: c_int,
+    statuses: *mut c_int,
+    act: impl FnOnce(&mut State, Vec<String>) -> Result<Vec<c_int>, Failure>,
+) -> c_int {
+    // SAFETY: NULL, or `count` strings.
     let names = unsafe { texts(names, count) };
     let listed = names.as_ref().map_or(Vec::new(), Clone::clone);
     traced(
-        "pvm_delhosts",
-        Event::Delhosts,
+        name,
+        event,
         |_, event| {
             event.texts(Datum::HNL, listed.iter().map(String::as_str));
         },
@@ -68,8 +69,8 @@ pub unsafe extern "C" fn pvm_delhosts(
             state.engine()?;
             let names = checked(names)?;
             let asked = names.len();
-            let found = one_for_each(asked, state.ask(&DeleteHosts { names })?)?;
-            // SAFETY: there is one status for each name.
+            let found = one_for_each(asked, act(state, names)?)?;
+            // SAFETY: NULL, or room for `count` numbers, and there is one for each name.
             unsafe { store_all(statuses, &found) };
             Ok(found.iter().filter(|&&status| status >= 0).count() as c_int)
         },

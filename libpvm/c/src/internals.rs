@@ -1,7 +1,7 @@
 //! Names that the original exports though no manual page has them, as far as programs and Debian's libraries use
 //! them.
 
-use super::memory::{self, TimeVal, store};
+use super::memory::{Out, Text, TimeVal};
 use super::state::call;
 use super::{control, mailbox};
 use pvm_wire::calls::mailbox::Reset;
@@ -57,13 +57,9 @@ pub extern "C" fn pvmendtask() -> c_int {
 }
 
 /// Sets the name under which task lists show this task; it must not be one yet.
-///
-/// # Safety
-/// `name` is NULL or a C string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvmsettaskname(name: *const c_char) -> c_int {
-    // SAFETY: as promised.
-    let name = unsafe { memory::os_text(name) };
+pub extern "C" fn pvmsettaskname(name: Text<'_>) -> c_int {
+    let name = name.os_text();
     call("pvmsettaskname", |state| {
         let name = name?;
         if state.engine.is_some() {
@@ -76,13 +72,9 @@ pub unsafe extern "C" fn pvmsettaskname(name: *const c_char) -> c_int {
 
 /// Resets the machine for the console: ends all tasks but `tid` and those that are spared, if `kill` says so, and
 /// cleans the mailbox, wholly (no class) or of one entry.
-///
-/// # Safety
-/// `class` is NULL or a C string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvmreset(tid: c_int, kill: c_int, class: *const c_char, index: c_int) -> c_int {
-    // SAFETY: as promised.
-    let class = unsafe { memory::os_text_or_empty(class) };
+pub extern "C" fn pvmreset(tid: c_int, kill: c_int, class: Text<'_>, index: c_int) -> c_int {
+    let class = class.os_text_or_empty();
     call("pvmreset", |state| {
         let class = class?;
         let mut keep = mailbox::spared(state)?;
@@ -107,13 +99,9 @@ pub extern "C" fn pvmsleep(seconds: c_int) -> c_int {
 }
 
 /// The time of day.
-///
-/// # Safety
-/// `clock` is NULL or can be written.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvmgetclock(clock: *mut TimeVal) {
-    // SAFETY: as promised.
-    unsafe { store(clock, now()) };
+pub extern "C" fn pvmgetclock(clock: Out<'_, TimeVal>) {
+    clock.set(now());
 }
 
 /// The time of day.
@@ -203,14 +191,13 @@ fn constant(cell: &'static OnceLock<CString>, text: impl FnOnce() -> String) -> 
 /// Adds `NAME=value` to the environment.
 ///
 /// # Safety
-/// `entry` is NULL or a C string; no other thread reads or writes the environment.
+/// No other thread reads or writes the environment.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvmputenv(entry: *const c_char) -> c_int {
-    // SAFETY: as promised.
-    let entry = unsafe { memory::text_or_empty(entry) }.unwrap_or_default();
+pub unsafe extern "C" fn pvmputenv(entry: Text<'_>) -> c_int {
+    let entry = entry.text_or_empty().unwrap_or_default();
     match entry.split_once('=') {
         Some((name, value)) if !name.is_empty() => {
-            // SAFETY: the caller is the only thread that uses the environment.
+            // SAFETY: no other thread uses the environment during the call.
             unsafe { std::env::set_var(name, value) };
             0
         }
@@ -219,23 +206,15 @@ pub unsafe extern "C" fn pvmputenv(entry: *const c_char) -> c_int {
 }
 
 /// A number as C writes it: decimal, `0x` hexadecimal, `0` octal.
-///
-/// # Safety
-/// `text` is NULL or a C string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvmstrtoi(text: *const c_char) -> c_int {
-    // SAFETY: as promised.
-    parse_number(unsafe { memory::text_or_empty(text) }.unwrap_or_default())
+pub extern "C" fn pvmstrtoi(text: Text<'_>) -> c_int {
+    parse_number(text.text_or_empty().unwrap_or_default())
 }
 
 /// A hexadecimal number.
-///
-/// # Safety
-/// `text` is NULL or a C string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvmxtoi(text: *const c_char) -> c_int {
-    // SAFETY: as promised.
-    let text = unsafe { memory::text_or_empty(text) }.unwrap_or_default();
+pub extern "C" fn pvmxtoi(text: Text<'_>) -> c_int {
+    let text = text.text_or_empty().unwrap_or_default();
     let text = text.strip_prefix("0x").unwrap_or(text);
     let digits = text.find(|c: char| !c.is_ascii_hexdigit()).map_or(text, |end| &text[..end]);
     u32::from_str_radix(digits, 16).map_or(0, |number| number as c_int)

@@ -1,7 +1,7 @@
 //! The mailbox: named messages that the machine keeps.
 
 use super::control::expect;
-use super::memory::{CList, MailboxInfo, os_text, os_text_or_empty, store};
+use super::memory::{CList, MailboxInfo, Out, Text};
 use super::nested;
 use super::state::{Failure, Outcome, State, Told, call};
 use super::tracepoints::{result, traced};
@@ -10,7 +10,7 @@ use pvm_wire::calls::mailbox::{Class, Entry, Flags, Found, Get, NO_RESET_CLASS, 
 use pvm_wire::calls::nested::Nested;
 use pvm_wire::events::{Datum, Event};
 use pvm_wire::{Encoding, Message, MessageHeader, PvmError, Tid};
-use std::ffi::{OsStr, OsString, c_char, c_int};
+use std::ffi::{OsStr, OsString, c_int};
 
 /// Puts a message under a name and returns its index.
 fn put(state: &mut State, class: &OsStr, index: c_int, flags: Flags, message: &Message) -> Outcome {
@@ -37,13 +37,9 @@ fn get(state: &mut State, class: &OsStr, index: c_int, flags: Flags) -> Result<F
 }
 
 /// Puts a copy of a message under a name and returns its index there.
-///
-/// # Safety
-/// `class` is NULL or a C string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvm_putinfo(class: *const c_char, id: c_int, flags: c_int) -> c_int {
-    // SAFETY: as promised.
-    let class = unsafe { os_text(class) };
+pub extern "C" fn pvm_putinfo(class: Text<'_>, id: c_int, flags: c_int) -> c_int {
+    let class = class.os_text();
     let named = class.as_ref().map_or(OsStr::new(""), |name| *name);
     traced(
         "pvm_putinfo",
@@ -73,13 +69,9 @@ fn not_empty(class: Result<&OsStr, Failure>) -> Result<&OsStr, Failure> {
 }
 
 /// Gets a message by name into a buffer, which becomes the one to unpack from.
-///
-/// # Safety
-/// `class` is NULL or a C string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvm_recvinfo(class: *const c_char, index: c_int, flags: c_int) -> c_int {
-    // SAFETY: as promised.
-    let class = unsafe { os_text(class) };
+pub extern "C" fn pvm_recvinfo(class: Text<'_>, index: c_int, flags: c_int) -> c_int {
+    let class = class.os_text();
     let named = class.as_ref().map_or(OsStr::new(""), |name| *name);
     traced(
         "pvm_recvinfo",
@@ -112,13 +104,9 @@ pub unsafe extern "C" fn pvm_recvinfo(class: *const c_char, index: c_int, flags:
 }
 
 /// Removes an entry and returns its index.
-///
-/// # Safety
-/// `class` is NULL or a C string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvm_delinfo(class: *const c_char, index: c_int, flags: c_int) -> c_int {
-    // SAFETY: as promised.
-    let class = unsafe { os_text(class) };
+pub extern "C" fn pvm_delinfo(class: Text<'_>, index: c_int, flags: c_int) -> c_int {
+    let class = class.os_text();
     let named = class.as_ref().map_or(OsStr::new(""), |name| *name);
     traced(
         "pvm_delinfo",
@@ -139,17 +127,13 @@ pub unsafe extern "C" fn pvm_delinfo(class: *const c_char, index: c_int, flags: 
 }
 
 /// The names that fit a pattern, and the entries of each.
-///
-/// # Safety
-/// `pattern` is NULL or a C string; the other pointers are NULL or can be written.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvm_getmboxinfo(
-    pattern: *const c_char,
-    count: *mut c_int,
-    array: *mut *mut MailboxInfo,
+pub extern "C" fn pvm_getmboxinfo(
+    pattern: Text<'_>,
+    count: Out<'_, c_int>,
+    array: Out<'_, *mut MailboxInfo>,
 ) -> c_int {
-    // SAFETY: as promised.
-    let pattern = unsafe { os_text_or_empty(pattern) };
+    let pattern = pattern.os_text_or_empty();
     let named = pattern.as_ref().map_or(OsStr::new(""), |name| *name);
     traced(
         "pvm_getmboxinfo",
@@ -176,11 +160,8 @@ pub unsafe extern "C" fn pvm_getmboxinfo(
                 });
             }
             state.lists.classes = list;
-            // SAFETY: as promised.
-            unsafe {
-                store(count, state.lists.classes.len());
-                store(array, state.lists.classes.array());
-            }
+            count.set(state.lists.classes.len());
+            array.set(state.lists.classes.array());
             Ok(0)
         },
     )
@@ -199,30 +180,20 @@ pub fn spared(state: &mut State) -> Result<Vec<Tid>, Failure> {
 }
 
 /// The tasks that a reset spares.
-///
-/// # Safety
-/// Each pointer is NULL or can be written.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvm_getnoresets(tids: *mut *mut c_int, count: *mut c_int) -> c_int {
+pub extern "C" fn pvm_getnoresets(tids: Out<'_, *mut c_int>, count: Out<'_, c_int>) -> c_int {
     call("pvm_getnoresets", |state| {
         state.lists.no_resets = CList::of(spared(state)?.into_iter().map(Tid::raw).collect());
-        // SAFETY: as promised.
-        unsafe {
-            store(count, state.lists.no_resets.len());
-            store(tids, state.lists.no_resets.array());
-        }
+        count.set(state.lists.no_resets.len());
+        tids.set(state.lists.no_resets.array());
         Ok(0)
     })
 }
 
 /// Puts a number under a name (PVM 3.3): at an index, or at the next free one for -1.
-///
-/// # Safety
-/// `class` is NULL or a C string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvm_insert(class: *const c_char, index: c_int, value: c_int) -> c_int {
-    // SAFETY: as promised.
-    let class = unsafe { os_text(class) };
+pub extern "C" fn pvm_insert(class: Text<'_>, index: c_int, value: c_int) -> c_int {
+    let class = class.os_text();
     let named = class.as_ref().map_or(OsStr::new(""), |name| *name);
     traced(
         "pvm_insert",
@@ -245,13 +216,9 @@ pub unsafe extern "C" fn pvm_insert(class: *const c_char, index: c_int, value: c
 }
 
 /// Gets a number by name (PVM 3.3): at an index, or at the first for -1. Returns the index.
-///
-/// # Safety
-/// `class` is NULL or a C string; `value` is NULL or can be written.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvm_lookup(class: *const c_char, index: c_int, value: *mut c_int) -> c_int {
-    // SAFETY: as promised.
-    let class = unsafe { os_text(class) };
+pub extern "C" fn pvm_lookup(class: Text<'_>, index: c_int, value: Out<'_, c_int>) -> c_int {
+    let class = class.os_text();
     let named = class.as_ref().map_or(OsStr::new(""), |name| *name);
     traced(
         "pvm_lookup",
@@ -272,8 +239,7 @@ pub unsafe extern "C" fn pvm_lookup(class: *const c_char, index: c_int, value: *
                 Ok(found) => {
                     let message = found.message.open().map_err(|_| PvmError::BadMsg)?;
                     let number = nested::unpackable(message).unpack_int()?;
-                    // SAFETY: as promised.
-                    unsafe { store(value, number) };
+                    value.set(number);
                     Ok(found.index)
                 }
                 Err(failure) => expect(&[PvmError::NotFound], Told::Errno, Err(failure)),
@@ -283,13 +249,9 @@ pub unsafe extern "C" fn pvm_lookup(class: *const c_char, index: c_int, value: *
 }
 
 /// Removes a number (PVM 3.3) and returns its index.
-///
-/// # Safety
-/// `class` is NULL or a C string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvm_delete(class: *const c_char, index: c_int) -> c_int {
-    // SAFETY: as promised.
-    let class = unsafe { os_text(class) };
+pub extern "C" fn pvm_delete(class: Text<'_>, index: c_int) -> c_int {
+    let class = class.os_text();
     let named = class.as_ref().map_or(OsStr::new(""), |name| *name);
     traced(
         "pvm_delete",

@@ -4,55 +4,93 @@ use super::state::Failure;
 use pvm_wire::PvmError;
 use pvm_wire::copy::piece;
 use std::ffi::{CStr, CString, OsStr, OsString, c_char, c_int};
+use std::marker::PhantomData;
 use std::os::unix::ffi::OsStrExt;
 
-/// A C string as text; NULL and what is not UTF-8 is a bad parameter.
+/// A string argument of the program's: NULL, or characters that a NUL ends and that stay as they are during the call.
 ///
-/// # Safety
-/// `pointer` is NULL or a string that lives and does not change while the result is used.
-pub unsafe fn text<'a>(pointer: *const c_char) -> Result<&'a str, Failure> {
-    // SAFETY: the caller's promise.
-    unsafe { bytes(pointer) }
-        .and_then(|bytes| std::str::from_utf8(bytes).map_err(|_| PvmError::BadParam.into()))
-}
+/// Nobody but C makes one of a pointer, and whoever calls the function promises this; Rust makes one of a [`CStr`].
+#[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
+pub struct Text<'a>(*const c_char, PhantomData<&'a CStr>);
 
-/// A C string of any bytes; NULL is a bad parameter.
-///
-/// # Safety
-/// As [`text`].
-pub unsafe fn os_text<'a>(pointer: *const c_char) -> Result<&'a OsStr, Failure> {
-    // SAFETY: the caller's promise.
-    unsafe { bytes(pointer) }.map(OsStr::from_bytes)
-}
-
-/// A C string of any bytes; NULL is empty.
-///
-/// # Safety
-/// As [`text`].
-pub unsafe fn os_text_or_empty<'a>(pointer: *const c_char) -> Result<&'a OsStr, Failure> {
-    // SAFETY: the caller's promise.
-    if pointer.is_null() { Ok(OsStr::new("")) } else { unsafe { os_text(pointer) } }
-}
-
-/// A C string as bytes; NULL is a bad parameter.
-///
-/// # Safety
-/// As [`text`].
-pub unsafe fn bytes<'a>(pointer: *const c_char) -> Result<&'a [u8], Failure> {
-    if pointer.is_null() {
-        return Err(PvmError::BadParam.into());
+impl<'a> From<&'a CStr> for Text<'a> {
+    fn from(text: &'a CStr) -> Self {
+        Self(text.as_ptr(), PhantomData)
     }
-    // SAFETY: not NULL, so a string by the caller's promise.
-    Ok(unsafe { CStr::from_ptr(pointer) }.to_bytes())
 }
 
-/// A C string as text; NULL is empty.
+impl<'a> Text<'a> {
+    /// A string that is no argument by itself.
+    ///
+    /// # Safety
+    /// What the type says of arguments holds for the pointer.
+    pub unsafe fn at(pointer: *const c_char) -> Self {
+        Self(pointer, PhantomData)
+    }
+
+    /// The bytes; NULL is a bad parameter.
+    pub fn bytes(self) -> Result<&'a [u8], Failure> {
+        if self.0.is_null() {
+            return Err(PvmError::BadParam.into());
+        }
+        // SAFETY: not NULL, so a string that lives as long as the call: the type's invariant.
+        Ok(unsafe { CStr::from_ptr(self.0) }.to_bytes())
+    }
+
+    /// The text; NULL and what is not UTF-8 is a bad parameter.
+    pub fn text(self) -> Result<&'a str, Failure> {
+        std::str::from_utf8(self.bytes()?).map_err(|_| PvmError::BadParam.into())
+    }
+
+    /// The text of any bytes; NULL is a bad parameter.
+    pub fn os_text(self) -> Result<&'a OsStr, Failure> {
+        self.bytes().map(OsStr::from_bytes)
+    }
+
+    /// The text of any bytes; NULL is empty.
+    pub fn os_text_or_empty(self) -> Result<&'a OsStr, Failure> {
+        if self.0.is_null() { Ok(OsStr::new("")) } else { self.os_text() }
+    }
+
+    /// The text; NULL is empty.
+    pub fn text_or_empty(self) -> Result<&'a str, Failure> {
+        if self.0.is_null() { Ok("") } else { self.text() }
+    }
+}
+
+/// Where the program wants a result: NULL, or room for one.
 ///
-/// # Safety
-/// As [`text`].
-pub unsafe fn text_or_empty<'a>(pointer: *const c_char) -> Result<&'a str, Failure> {
-    // SAFETY: the caller's promise.
-    if pointer.is_null() { Ok("") } else { unsafe { text(pointer) } }
+/// Nobody but C makes one of a pointer, and whoever calls the function promises this; Rust makes one of a `&mut`.
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct Out<'a, T>(*mut T, PhantomData<&'a mut T>);
+
+impl<'a, T> From<&'a mut T> for Out<'a, T> {
+    fn from(room: &'a mut T) -> Self {
+        Self(room, PhantomData)
+    }
+}
+
+impl<T> Clone for Out<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Out<'_, T> {}
+
+impl<T> Out<'_, T> {
+    /// Whether the program wants it.
+    pub fn is_wanted(self) -> bool {
+        !self.0.is_null()
+    }
+
+    /// Stores the result, if it is wanted.
+    pub fn set(self, value: T) {
+        // SAFETY: NULL, or room for a value, aligned or not: the type's invariant.
+        unsafe { store(self.0, value) };
+    }
 }
 
 /// Stores a result where C wants it, if it does.
@@ -116,8 +154,9 @@ pub unsafe fn texts(pointer: *const *const c_char, count: c_int) -> Result<Vec<S
     if pointer.is_null() && count > 0 {
         return Err(PvmError::BadParam.into());
     }
-    // SAFETY: within the caller's array, and each is a string.
-    (0..count).map(|index| unsafe { text(pointer.add(index).read()) }.map(str::to_owned)).collect()
+    // SAFETY: `index` is below the count, and each of so many is a string.
+    let item = |index| unsafe { Text::at(pointer.add(index).read()) };
+    (0..count).map(|index| item(index).text().map(str::to_owned)).collect()
 }
 
 /// An array of strings of any bytes that NULL ends, or none.
@@ -135,8 +174,8 @@ pub unsafe fn os_texts_until_null(pointer: *const *const c_char) -> Result<Vec<O
         if item.is_null() {
             return Ok(list);
         }
-        // SAFETY: an item of the array is a string.
-        list.push(unsafe { os_text(item) }?.to_owned());
+        // SAFETY: an item of the array that is not NULL is a string.
+        list.push(unsafe { Text::at(item) }.os_text()?.to_owned());
     }
 }
 

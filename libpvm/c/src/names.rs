@@ -1,6 +1,6 @@
 //! Names of the system's messages, and what the program's message handlers are: for programs that show such things.
 
-use super::memory;
+use super::memory::{Out, Text};
 use super::output::print;
 use super::state::call;
 use std::ffi::{c_char, c_int};
@@ -54,11 +54,8 @@ static SHOWN: Shown = Shown(std::cell::UnsafeCell::new([0; 32]));
 
 /// The name of a message tag of the system's, else the tag as a number; whether it has a name goes to `found`, if that is
 /// not NULL. The text stands until the next call.
-///
-/// # Safety
-/// `found` is NULL or writable.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvmnametag(tag: c_int, found: *mut c_int) -> *mut c_char {
+pub extern "C" fn pvmnametag(tag: c_int, found: Out<'_, c_int>) -> *mut c_char {
     let name = name(tag);
     let text = name.clone().unwrap_or_else(|| tag.to_string());
     call("pvmnametag", |_| {
@@ -70,20 +67,14 @@ pub unsafe extern "C" fn pvmnametag(tag: c_int, found: *mut c_int) -> *mut c_cha
         }
         Ok(0)
     });
-    // SAFETY: as promised.
-    unsafe { memory::store(found, c_int::from(name.is_some())) };
+    found.set(c_int::from(name.is_some()));
     SHOWN.0.get().cast()
 }
 
 /// Prints the program's message handlers on standard output, after who asks and a text.
-///
-/// # Safety
-/// `who` and `text` are NULL or C strings.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvmdisplaymhfinfo(who: *const c_char, text: *const c_char, tid: c_int) {
-    // SAFETY: as promised.
-    let (who, text) =
-        unsafe { (memory::text(who).unwrap_or_default(), memory::text(text).unwrap_or_default()) };
+pub extern "C" fn pvmdisplaymhfinfo(who: Text<'_>, text: Text<'_>, tid: c_int) {
+    let (who, text) = (who.text().unwrap_or_default(), text.text().unwrap_or_default());
     let mut shown = format!("\n{who} t{tid:x}: {text}\n");
     call("pvmdisplaymhfinfo", |state| {
         for (id, src, tag, context) in state.handlers.list() {

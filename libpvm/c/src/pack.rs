@@ -1,7 +1,7 @@
 //! The pack and unpack calls.
 
 use super::buffers::{Buffer, Format, InPlacePart};
-use super::memory::{self, copy_bytes};
+use super::memory::{Text, copy_bytes};
 use super::state::{Failure, State, briefly};
 use super::tracepoints::{result, traced};
 use pvm_wire::events::{Datum, Event, Writer};
@@ -124,7 +124,7 @@ unsafe fn unpack_from<T: Element>(buffer: &mut Buffer, array: Array<T>) -> Resul
 /// As many bytes as the array has, side by side.
 #[inline(always)]
 unsafe fn copy_out<T: Element>(bytes: &[u8], array: Array<T>) {
-    // SAFETY: as promised.
+    // SAFETY: the array has room for these bytes, side by side, and no message lies there.
     unsafe {
         match (bytes.len(), bytes.first_chunk::<4>(), bytes.first_chunk::<8>()) {
             (4, Some(&number), _) => array.pointer.cast::<[u8; 4]>().write(number),
@@ -153,7 +153,7 @@ unsafe fn pack_array<T: Element>(
         let bytes = unsafe { std::slice::from_raw_parts(pointer.cast(), length) };
         state.buffers.sending().ok()?.pack_few::<T>(bytes).then_some(0)
     });
-    // SAFETY: as promised.
+    // SAFETY: the array of this call, untouched so far.
     done.unwrap_or_else(|| unsafe { pack_array_whole(call, pointer, count, stride, trace_type) })
 }
 
@@ -167,7 +167,7 @@ unsafe fn pack_array_whole<T: Element>(
     trace_type: i32,
 ) -> c_int {
     in_whole_frame(call, pointer, (count, stride), |state, array| {
-        // SAFETY: as promised.
+        // SAFETY: the array's elements can be read, each a stride behind the other.
         unsafe { pack_into::<T>(state.buffers.sending()?, array?, trace_type) }
     })
 }
@@ -190,7 +190,7 @@ unsafe fn unpack_array<T: Element>(
         unsafe { copy_out(bytes, array) };
         Some(0)
     });
-    // SAFETY: as promised.
+    // SAFETY: the array of this call, untouched so far.
     done.unwrap_or_else(|| unsafe { unpack_array_whole(call, pointer, count, stride) })
 }
 
@@ -203,7 +203,7 @@ unsafe fn unpack_array_whole<T: Element>(
     stride: c_int,
 ) -> c_int {
     in_whole_frame(call, pointer, (count, stride), |state, array| {
-        // SAFETY: as promised.
+        // SAFETY: the array has room for its elements, each a stride behind the other.
         unsafe { unpack_from::<T>(state.buffers.receiving()?, array?) }
     })
 }
@@ -247,12 +247,12 @@ macro_rules! pack_calls {
             usize::try_from(count).map_err(|_| PvmError::BadParam)?;
             let buffer = state.buffers.sending()?;
             match kind {
-                // SAFETY: as promised.
+                // SAFETY: `count` elements of the kind, each a stride behind the other.
                 $(Kind::$kind => unsafe {
                     pack_into::<$element>(buffer, Array::new(pointer.cast(), count, stride)?, $trace)
                 },)*
-                // SAFETY: as promised.
-                Kind::Text => pack_text(buffer, unsafe { memory::bytes(pointer.cast()) }),
+                // SAFETY: for this kind the caller has promised a C string.
+                Kind::Text => pack_text(buffer, unsafe { Text::at(pointer.cast()) }.bytes()),
             }
         }
 
@@ -270,11 +270,11 @@ macro_rules! pack_calls {
             usize::try_from(count).map_err(|_| PvmError::BadParam)?;
             let buffer = state.buffers.receiving()?;
             match kind {
-                // SAFETY: as promised.
+                // SAFETY: room for `count` elements of the kind, each a stride behind the other.
                 $(Kind::$kind => unsafe {
                     unpack_from::<$element>(buffer, Array::new(pointer.cast(), count, stride)?)
                 },)*
-                // SAFETY: as promised.
+                // SAFETY: room for the string and its NUL.
                 Kind::Text => unsafe { unpack_text(buffer, pointer.cast()) },
             }
         }
@@ -286,7 +286,7 @@ macro_rules! pack_calls {
             /// There are `count` elements at `pointer`, each `stride` after the one before.
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $pack(pointer: *mut $c, count: c_int, stride: c_int) -> c_int {
-                // SAFETY: as promised.
+                // SAFETY: `count` elements, each a stride behind the other.
                 unsafe { pack_array::<$element>((stringify!($pack), Event::$packs), pointer.cast(), count, stride, $trace) }
             }
 
@@ -296,7 +296,7 @@ macro_rules! pack_calls {
             /// There is room for `count` elements at `pointer`, each `stride` after the one before.
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $unpack(pointer: *mut $c, count: c_int, stride: c_int) -> c_int {
-                // SAFETY: as promised.
+                // SAFETY: room for `count` elements, each a stride behind the other.
                 unsafe { unpack_array::<$element>((stringify!($unpack), Event::$unpacks), pointer.cast(), count, stride) }
             }
         )*
@@ -369,7 +369,7 @@ pub unsafe extern "C" fn pvm_pkstr(text: *mut c_char) -> c_int {
         },
         result(Datum::CC),
         |state| {
-            // SAFETY: as promised.
+            // SAFETY: NULL, or a C string.
             unsafe { pack(state, Kind::Text, text.cast(), 1, 1) }?;
             Ok(0)
         },
@@ -390,7 +390,7 @@ pub unsafe extern "C" fn pvm_upkstr(text: *mut c_char) -> c_int {
         },
         result(Datum::CC),
         |state| {
-            // SAFETY: as promised.
+            // SAFETY: NULL, or room for the string and its NUL.
             unsafe { unpack(state, Kind::Text, text.cast(), 1, 1) }?;
             Ok(0)
         },

@@ -9,7 +9,7 @@ use std::ffi::c_int;
 /// # Safety
 /// `pointer` is NULL or has `N` bytes.
 unsafe fn get<const N: usize>(pointer: *const u8) -> c_int {
-    // SAFETY: as promised; bytes need no alignment.
+    // SAFETY: not NULL, so as many bytes, which need no alignment.
     let bytes = if pointer.is_null() { [0; N] } else { unsafe { pointer.cast::<[u8; N]>().read() } };
     bytes.iter().fold(0, |number, &byte| number << 8 | c_int::from(byte))
 }
@@ -21,7 +21,7 @@ unsafe fn get<const N: usize>(pointer: *const u8) -> c_int {
 unsafe fn put<const N: usize>(pointer: *mut u8, number: c_int) {
     let bytes = number.to_be_bytes();
     if !pointer.is_null() {
-        // SAFETY: as promised.
+        // SAFETY: not NULL, so room for as many bytes, which are not those of the number.
         unsafe { std::ptr::copy_nonoverlapping(bytes[4 - N..].as_ptr(), pointer, N) };
     }
 }
@@ -34,7 +34,7 @@ macro_rules! numbers {
         /// `pointer` is NULL or has the number's bytes.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $get(pointer: *const u8) -> c_int {
-            // SAFETY: as promised.
+            // SAFETY: NULL, or as many bytes.
             unsafe { get::<$bytes>(pointer) }
         }
 
@@ -44,7 +44,7 @@ macro_rules! numbers {
         /// `pointer` is NULL or has room for the number's bytes.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $put(pointer: *mut u8, number: c_int) {
-            // SAFETY: as promised.
+            // SAFETY: NULL, or room for as many bytes.
             unsafe { put::<$bytes>(pointer, number) };
         }
     )*};
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn pvmcrcappend(bytes: *const u8, length: c_int, sum: u32)
     if bytes.is_null() || length == 0 {
         return sum;
     }
-    // SAFETY: as promised.
+    // SAFETY: not NULL, so `length` bytes.
     unsafe { std::slice::from_raw_parts(bytes, length) }.iter().fold(sum, |sum, &byte| {
         let shift = |sum: u32, _| (sum >> 1) ^ if sum & 1 == 1 { 0xedb8_8320 } else { 0 };
         (0..8).fold(sum ^ u32::from(byte), shift)

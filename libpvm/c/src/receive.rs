@@ -1,7 +1,7 @@
 //! Receiving. Every message that has come has a buffer id, so that matching functions of the program can look into it.
 
 use super::buffers::Info;
-use super::memory::{self, TimeVal, copy_bytes, store};
+use super::memory::{self, Out, TimeVal, copy_bytes};
 use super::send::array_length;
 use super::state::{Failure, Matcher, Outcome, State, briefly, locked};
 use super::tracepoints::{self, nothing, traced};
@@ -105,7 +105,7 @@ pub extern "C" fn pvm_nrecv(tid: c_int, tag: c_int) -> c_int {
 /// `timeout` is NULL or can be read.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvm_trecv(tid: c_int, tag: c_int, timeout: *const TimeVal) -> c_int {
-    // SAFETY: as promised.
+    // SAFETY: NULL, or a time that nobody changes during the call.
     let time = unsafe { timeout.as_ref() };
     let until = match time {
         None => Ok(Until::Forever),
@@ -465,9 +465,9 @@ pub unsafe extern "C" fn pvm_precv(
     data: *mut c_void,
     count: c_int,
     kind: c_int,
-    sender: *mut c_int,
-    its_tag: *mut c_int,
-    length: *mut c_int,
+    sender: Out<'_, c_int>,
+    its_tag: Out<'_, c_int>,
+    length: Out<'_, c_int>,
 ) -> c_int {
     let wanted = Wanted { tid, tag };
     let mut search = Search::default();
@@ -489,14 +489,14 @@ pub unsafe extern "C" fn pvm_precv(
         let info = message.info;
         let bytes = message.encoded()?.0;
         received = Some((bytes.len() as c_int, info.tag, info.src));
-        // SAFETY: as promised; no more bytes than the array has room for.
+        // SAFETY: no more bytes than the array has room for, which are not the program's.
         unsafe {
             if room > 0 {
                 copy_bytes(&bytes[..bytes.len().min(room)], data.cast());
             }
-            store(sender, info.src);
-            store(its_tag, info.tag);
-            store(length, bytes.len() as c_int);
+            sender.set(info.src);
+            its_tag.set(info.tag);
+            length.set(bytes.len() as c_int);
         }
         state.buffers.free(id)?;
         Ok(0)
@@ -534,11 +534,8 @@ unsafe extern "C" fn own_matcher(id: c_int, tid: c_int, tag: c_int) -> c_int {
 }
 
 /// The descriptors at which messages come in: the daemon's connection, then direct routes, open or granted.
-///
-/// # Safety
-/// `descriptors` is NULL or can be written.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvm_getfds(descriptors: *mut *mut c_int) -> c_int {
+pub extern "C" fn pvm_getfds(descriptors: Out<'_, *mut c_int>) -> c_int {
     traced(
         "pvm_getfds",
         Event::Getfds,
@@ -549,8 +546,7 @@ pub unsafe extern "C" fn pvm_getfds(descriptors: *mut *mut c_int) -> c_int {
         |state| {
             state.engine()?.keep_bell();
             state.lists.descriptors = memory::CList::of(state.descriptors()?);
-            // SAFETY: as promised.
-            unsafe { store(descriptors, state.lists.descriptors.array()) };
+            descriptors.set(state.lists.descriptors.array());
             Ok(state.lists.descriptors.len())
         },
     )

@@ -112,7 +112,7 @@ fn send_whole(tid: c_int, tag: c_int) -> c_int {
 /// There are `count` ids at `tids`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvm_mcast(tids: *const c_int, count: c_int, tag: c_int) -> c_int {
-    // SAFETY: as promised.
+    // SAFETY: NULL, or `count` numbers.
     let tids = unsafe { memory::ints(tids, count) };
     let listed = tids.as_ref().map_or(Vec::new(), Clone::clone);
     traced(

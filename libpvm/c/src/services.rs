@@ -1,13 +1,13 @@
 //! Registering as a part of the system: hoster, tasker, resource manager, tracer.
 
 use super::config::push_host;
-use super::memory::{CList, HostInfo, store, text};
+use super::memory::{CList, HostInfo, Out, Text};
 use super::state::{Outcome, State};
 use super::tracepoints::{nothing, result, traced};
 use pvm_engine::Role;
 use pvm_wire::calls::roles::{ManagerReply, TracerTerms};
 use pvm_wire::events::{Datum, Event};
-use std::ffi::{c_char, c_int};
+use std::ffi::c_int;
 
 /// Takes a role, or gives it back if this task has it.
 fn toggle(state: &mut State, role: &Role) -> Outcome {
@@ -33,21 +33,17 @@ pub extern "C" fn pvm_reg_tasker() -> c_int {
 }
 
 /// Registers this task as the one that gets the trace and output of tasks; a second call takes that back.
-///
-/// # Safety
-/// `mask` is NULL or a C string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvm_reg_tracer(
+pub extern "C" fn pvm_reg_tracer(
     trace_context: c_int,
     trace_tag: c_int,
     output_context: c_int,
     output_tag: c_int,
-    mask: *const c_char,
+    mask: Text<'_>,
     buffer: c_int,
     options: c_int,
 ) -> c_int {
-    // SAFETY: as promised.
-    let mask = unsafe { text(mask) };
+    let mask = mask.text();
     let named = mask.as_ref().map_or("", |mask| *mask);
     traced(
         "pvm_reg_tracer",
@@ -69,19 +65,15 @@ pub unsafe extern "C" fn pvm_reg_tracer(
 
 /// Registers this task as the resource manager, to which requests go instead of to the daemons. Returns the tid of
 /// the one before; `host` has the host of the machine's master.
-///
-/// # Safety
-/// `host` is NULL or can be written.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvm_reg_rm(host: *mut *mut HostInfo) -> c_int {
+pub extern "C" fn pvm_reg_rm(host: Out<'_, *mut HostInfo>) -> c_int {
     traced("pvm_reg_rm", Event::RegRm, nothing, result(Datum::CC), |state| {
         state.may_wait()?;
         let ManagerReply { before, master } = state.engine()?.become_manager()?;
         let mut list = CList::default();
         push_host(&mut list, &master);
         state.lists.manager_host = list;
-        // SAFETY: as promised.
-        unsafe { store(host, state.lists.manager_host.array()) };
+        host.set(state.lists.manager_host.array());
         Ok(before.raw())
     })
 }

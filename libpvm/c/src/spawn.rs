@@ -1,7 +1,7 @@
 //! `pvm_spawn`, and the environment that children inherit.
 
 use super::internals::parse_number;
-use super::memory::{os_text, os_text_or_empty, os_texts_until_null, store_all};
+use super::memory::{Text, os_texts_until_null, store_all};
 use super::state::{Failure, State, call};
 use super::tracepoints::traced;
 use pvm_wire::PvmError;
@@ -19,19 +19,19 @@ const EXPORT: &str = "PVM_EXPORT";
 /// Starts tasks. Returns how many; `tids` has their ids, then the codes of those that could not be started.
 ///
 /// # Safety
-/// `file` is a C string, `args` NULL or an array of strings that NULL ends, `place` NULL or a C string, `tids` NULL
-/// or room for `count` numbers.
+/// `args` is NULL or an array of strings that NULL ends, `tids` NULL or room for `count` numbers.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvm_spawn(
-    file: *const c_char,
+    file: Text<'_>,
     args: *const *const c_char,
     flags: c_int,
-    place: *const c_char,
+    place: Text<'_>,
     count: c_int,
     tids: *mut c_int,
 ) -> c_int {
-    // SAFETY: as promised.
-    let (file, args, place) = unsafe { (os_text(file), os_texts_until_null(args), os_text_or_empty(place)) };
+    let (file, place) = (file.os_text(), place.os_text_or_empty());
+    // SAFETY: NULL, or an array that NULL ends.
+    let args = unsafe { os_texts_until_null(args) };
     let (named, placed) =
         (*file.as_ref().unwrap_or(&OsStr::new("")), *place.as_ref().unwrap_or(&OsStr::new("")));
     let started = RefCell::new(Vec::new());
@@ -57,7 +57,7 @@ pub unsafe extern "C" fn pvm_spawn(
             }
             let (good, all) = sorted(state.engine()?.spawn(&request)?.results, count);
             started.borrow_mut().extend(all.iter().take(good as usize));
-            // SAFETY: as promised; there are `count` results.
+            // SAFETY: NULL, or room for `count` numbers, and there are no more results.
             unsafe { store_all(tids, &all) };
             Ok(good)
         },
@@ -110,13 +110,9 @@ pub extern "C" fn pvm_cancelbatch(batch: c_int) -> c_int {
 }
 
 /// Chooses the policy that places what this task spawns from now on; NULL or an empty name for the machine's.
-///
-/// # Safety
-/// `name` is NULL or a C string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvm_setpolicy(name: *const c_char) -> c_int {
-    // SAFETY: as promised.
-    let name = unsafe { os_text_or_empty(name) };
+pub extern "C" fn pvm_setpolicy(name: Text<'_>) -> c_int {
+    let name = name.os_text_or_empty();
     call("pvm_setpolicy", |state| {
         let name = name?.to_str().ok_or(PvmError::BadParam)?;
         name.clone_into(&mut state.engine()?.options_mut().policy);
@@ -125,13 +121,9 @@ pub unsafe extern "C" fn pvm_setpolicy(name: *const c_char) -> c_int {
 }
 
 /// Names this task's team: tasks that want to run at the same time. What it spawns from now on is of that team, too.
-///
-/// # Safety
-/// `name` is NULL or a C string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvm_jointeam(name: *const c_char) -> c_int {
-    // SAFETY: as promised.
-    let name = unsafe { os_text(name) };
+pub extern "C" fn pvm_jointeam(name: Text<'_>) -> c_int {
+    let name = name.os_text();
     call("pvm_jointeam", |state| {
         state.engine()?.join_team(name?.to_str().ok_or(PvmError::BadParam)?)?;
         Ok::<_, Failure>(0)
@@ -149,17 +141,16 @@ fn sorted(mut results: Vec<c_int>, count: c_int) -> (c_int, Vec<c_int>) {
 /// Adds a name to what children inherit of the environment.
 ///
 /// # Safety
-/// `name` is NULL or a C string; no other thread uses the environment.
+/// No other thread reads or writes the environment.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvm_export(name: *const c_char) -> c_int {
-    // SAFETY: as promised.
-    let name = unsafe { os_text(name) };
+pub unsafe extern "C" fn pvm_export(name: Text<'_>) -> c_int {
+    let name = name.os_text();
     call("pvm_export", |_| {
         let name = name?;
         let mut names = exported();
         if !name.is_empty() && !names.iter().any(|known| known == name) {
             names.push(name.to_owned());
-            // SAFETY: the caller is the only thread that uses the environment.
+            // SAFETY: no other thread uses the environment during the call.
             unsafe { std::env::set_var(EXPORT, names.join(OsStr::new(":"))) };
         }
         Ok(0)
@@ -169,17 +160,16 @@ pub unsafe extern "C" fn pvm_export(name: *const c_char) -> c_int {
 /// Removes a name from what children inherit.
 ///
 /// # Safety
-/// As [`pvm_export`].
+/// No other thread reads or writes the environment.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvm_unexport(name: *const c_char) -> c_int {
-    // SAFETY: as promised.
-    let name = unsafe { os_text(name) };
+pub unsafe extern "C" fn pvm_unexport(name: Text<'_>) -> c_int {
+    let name = name.os_text();
     call("pvm_unexport", |_| {
         let name = name?;
         let mut names = exported();
         names.retain(|known| known != name);
         if std::env::var_os(EXPORT).is_some() {
-            // SAFETY: the caller is the only thread that uses the environment.
+            // SAFETY: no other thread uses the environment during the call.
             unsafe { std::env::set_var(EXPORT, names.join(OsStr::new(":"))) };
         }
         Ok(0)

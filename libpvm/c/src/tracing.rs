@@ -1,6 +1,6 @@
 //! Trace masks, and the names by which the original's group library asks whether to trace: its calls are not.
 
-use super::memory;
+use super::memory::{self, Text};
 use super::state::{State, call};
 use pvm_engine::Options;
 use pvm_wire::PvmError;
@@ -78,13 +78,9 @@ fn with_mask<T>(
 }
 
 /// Sets which events this task or its children trace.
-///
-/// # Safety
-/// `mask` is NULL or a C string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvm_settmask(who: c_int, mask: *const c_char) -> c_int {
-    // SAFETY: as promised.
-    let mask = unsafe { memory::text(mask) };
+pub extern "C" fn pvm_settmask(who: c_int, mask: Text<'_>) -> c_int {
+    let mask = mask.text();
     call("pvm_settmask", |state| {
         let mask: String = mask?.chars().take(MASK_LENGTH).collect();
         let mask = format!("{mask:@<MASK_LENGTH$}");
@@ -103,7 +99,7 @@ pub unsafe extern "C" fn pvm_gettmask(who: c_int, mask: *mut c_char) -> c_int {
         let text = with_mask(state, who, |own| own.clone())?;
         let mut characters: Vec<c_char> = text.bytes().take(MASK_LENGTH).map(|byte| byte as c_char).collect();
         characters.resize(MASK_LENGTH + 1, 0);
-        // SAFETY: as promised.
+        // SAFETY: NULL, or room for 36 characters, which these are.
         unsafe { memory::store_all(mask, &characters) };
         Ok(0)
     })

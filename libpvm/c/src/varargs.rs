@@ -4,7 +4,7 @@
 //! the System V ABI of x86-64 lays it out.
 
 use super::buffer_calls;
-use super::memory;
+use super::memory::Text;
 use super::pack::{Kind, pack, unpack};
 use super::state::State;
 use super::tracepoints::{result, traced};
@@ -45,7 +45,7 @@ impl VaList {
     /// # Safety
     /// The caller of the C function gave one.
     unsafe fn number(&mut self) -> c_long {
-        // SAFETY: as promised; all slots have eight bytes.
+        // SAFETY: the program's call has one more argument of this kind; all slots have eight bytes.
         unsafe { self.slot(false).cast::<c_long>().read_unaligned() }
     }
 
@@ -54,7 +54,7 @@ impl VaList {
     /// # Safety
     /// The caller of the C function gave one.
     unsafe fn pointer(&mut self) -> *mut c_void {
-        // SAFETY: as promised; all slots have eight bytes.
+        // SAFETY: the program's call has one more argument of this kind; all slots have eight bytes.
         unsafe { self.slot(false).cast::<*mut c_void>().read_unaligned() }
     }
 
@@ -63,7 +63,7 @@ impl VaList {
     /// # Safety
     /// The caller of the C function gave one.
     unsafe fn double(&mut self) -> c_double {
-        // SAFETY: as promised; all slots have at least eight bytes.
+        // SAFETY: the program's call has one more argument of this kind; all slots have at least eight bytes.
         unsafe { self.slot(true).cast::<c_double>().read_unaligned() }
     }
 }
@@ -126,8 +126,8 @@ entry! {
 /// # Safety
 /// The arguments are what the format says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvm_vpackf(format: *const c_char, list: *mut VaList) -> c_int {
-    // SAFETY: as promised.
+pub unsafe extern "C" fn pvm_vpackf(format: Text<'_>, list: *mut VaList) -> c_int {
+    // SAFETY: the list has what the format says.
     unsafe { pack_list(format, list) }
 }
 
@@ -136,14 +136,13 @@ pub unsafe extern "C" fn pvm_vpackf(format: *const c_char, list: *mut VaList) ->
 /// # Safety
 /// The arguments are what the format says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvm_vunpackf(format: *const c_char, list: *mut VaList) -> c_int {
-    // SAFETY: as promised.
+pub unsafe extern "C" fn pvm_vunpackf(format: Text<'_>, list: *mut VaList) -> c_int {
+    // SAFETY: the list has what the format says.
     unsafe { unpack_list(format, list) }
 }
 
-unsafe extern "C" fn pack_list(format: *const c_char, list: *mut VaList) -> c_int {
-    // SAFETY: a C string, as promised.
-    let text = unsafe { memory::text_or_empty(format) };
+unsafe extern "C" fn pack_list(format: Text<'_>, list: *mut VaList) -> c_int {
+    let text = format.text_or_empty();
     traced(
         "pvm_packf",
         Event::Packf,
@@ -152,8 +151,9 @@ unsafe extern "C" fn pack_list(format: *const c_char, list: *mut VaList) -> c_in
         },
         result(Datum::CC),
         |state| {
-            // SAFETY: a C string and a list, as promised.
-            let (format, list) = unsafe { (memory::bytes(format)?, &mut *list) };
+            let format = format.bytes()?;
+            // SAFETY: the list of the program's call, which nobody else reads meanwhile.
+            let list = unsafe { &mut *list };
             let rest = match format.strip_prefix(b"%+") {
                 Some(rest) => {
                     // SAFETY: `%+` has a number as its argument.
@@ -171,9 +171,8 @@ unsafe extern "C" fn pack_list(format: *const c_char, list: *mut VaList) -> c_in
     )
 }
 
-unsafe extern "C" fn unpack_list(format: *const c_char, list: *mut VaList) -> c_int {
-    // SAFETY: a C string, as promised.
-    let text = unsafe { memory::text_or_empty(format) };
+unsafe extern "C" fn unpack_list(format: Text<'_>, list: *mut VaList) -> c_int {
+    let text = format.text_or_empty();
     traced(
         "pvm_unpackf",
         Event::Unpackf,
@@ -182,8 +181,9 @@ unsafe extern "C" fn unpack_list(format: *const c_char, list: *mut VaList) -> c_
         },
         result(Datum::CC),
         |state| {
-            // SAFETY: a C string and a list, as promised.
-            let (format, list) = unsafe { (memory::bytes(format)?, &mut *list) };
+            let format = format.bytes()?;
+            // SAFETY: the list of the program's call, which nobody else reads meanwhile.
+            let list = unsafe { &mut *list };
             for conversion in Conversions(format) {
                 let conversion = conversion?;
                 // SAFETY: the list has what the format says.
@@ -251,7 +251,7 @@ impl Conversion {
         let mut number = |number| match number {
             None => 1,
             Some(Number::Given(number)) => number,
-            // SAFETY: as promised.
+            // SAFETY: the list has a number here, as the format says.
             Some(Number::Argument) => unsafe { list.number() as c_int },
         };
         (number(self.count), number(self.stride))

@@ -1,7 +1,8 @@
 //! Groups.
 
-use super::{Length, answer, number, text_within};
+use super::{Length, Number, answer, text_within};
 use crate::groups;
+use crate::memory::Out;
 use std::ffi::{c_char, c_int, c_void};
 
 /// Longest group name, bytes.
@@ -16,15 +17,15 @@ macro_rules! group_subroutines {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(
             group: *const c_char,
-            $($arg: *const c_int,)*
-            out: *mut c_int,
+            $($arg: Number<'_>,)*
+            out: Out<'_, c_int>,
             length: Length,
         ) {
-            // SAFETY: as promised.
+            // SAFETY: a CHARACTER argument: NULL, or as many characters as its length says.
             unsafe {
                 answer(out, || {
                     let group = text_within(group, length, NAME_MAX)?;
-                    Ok($function(group.as_ptr() $(, number($arg)?)*))
+                    Ok($function((&*group).into() $(, $arg.get()?)*))
                 });
             }
         }
@@ -60,20 +61,20 @@ macro_rules! array_subroutines {
         pub unsafe extern "C" fn $name(
             first: $first,
             data: *mut c_void,
-            count: *const c_int,
-            kind: *const c_int,
-            tag: *const c_int,
+            count: Number<'_>,
+            kind: Number<'_>,
+            tag: Number<'_>,
             group: *const c_char,
-            root: *const c_int,
-            out: *mut c_int,
+            root: Number<'_>,
+            out: Out<'_, c_int>,
             length: Length,
         ) {
-            // SAFETY: as promised.
+            // SAFETY: a CHARACTER argument: NULL, or as many characters as its length says.
             unsafe {
                 answer(out, || {
-                    let (count, kind, tag, root) = (number(count)?, number(kind)?, number(tag)?, number(root)?);
+                    let (count, kind, tag, root) = (count.get()?, kind.get()?, tag.get()?, root.get()?);
                     let group = text_within(group, length, NAME_MAX)?;
-                    Ok($function(first, data, count, kind, tag, group.as_ptr(), root))
+                    Ok($function(first, data, count, kind, tag, (&*group).into(), root))
                 });
             }
         }
@@ -103,7 +104,7 @@ macro_rules! reductions {
             count: *mut c_int,
             info: *mut c_int,
         ) {
-            // SAFETY: as promised.
+            // SAFETY: two arrays of `count` elements of the kind; the numbers can be read.
             unsafe { $function(kind, x, y, count, info) };
         }
     )*};

@@ -1,7 +1,7 @@
 //! Hosts and tasks of the machine. Lists come one item at each call, round and round.
 
-use super::{Length, answer, fill, number, numbers, text};
-use crate::memory::{HostInfo, TaskInfo, TimeVal, store};
+use super::{Length, Number, answer, fill, number, numbers, text};
+use crate::memory::{HostInfo, Out, TaskInfo, TimeVal, store};
 use crate::{config, daemon, hosts};
 use pvm_wire::PvmError;
 use std::ffi::{CStr, CString, c_char, c_int};
@@ -29,8 +29,8 @@ unsafe fn one_host(call: ManyHosts, host: *const c_char, length: Length) -> Resu
 /// # Safety
 /// `host` is a CHARACTER argument.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvmfaddhost_(host: *const c_char, info: *mut c_int, length: Length) {
-    // SAFETY: as promised.
+pub unsafe extern "C" fn pvmfaddhost_(host: *const c_char, info: Out<'_, c_int>, length: Length) {
+    // SAFETY: a CHARACTER argument: NULL, or as many characters as its length says.
     unsafe { answer(info, || one_host(hosts::pvm_addhosts, host, length)) };
 }
 
@@ -39,8 +39,8 @@ pub unsafe extern "C" fn pvmfaddhost_(host: *const c_char, info: *mut c_int, len
 /// # Safety
 /// `host` is a CHARACTER argument.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvmfdelhost_(host: *const c_char, info: *mut c_int, length: Length) {
-    // SAFETY: as promised.
+pub unsafe extern "C" fn pvmfdelhost_(host: *const c_char, info: Out<'_, c_int>, length: Length) {
+    // SAFETY: a CHARACTER argument: NULL, or as many characters as its length says.
     unsafe { answer(info, || one_host(hosts::pvm_delhosts, host, length)) };
 }
 
@@ -49,9 +49,9 @@ pub unsafe extern "C" fn pvmfdelhost_(host: *const c_char, info: *mut c_int, len
 /// # Safety
 /// `arch` is a CHARACTER argument.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvmfarchcode_(arch: *const c_char, code: *mut c_int, length: Length) {
-    // SAFETY: as promised.
-    unsafe { answer(code, || Ok(config::pvm_archcode(text(arch, length)?.as_ptr()))) };
+pub unsafe extern "C" fn pvmfarchcode_(arch: *const c_char, code: Out<'_, c_int>, length: Length) {
+    // SAFETY: a CHARACTER argument: NULL, or as many characters as its length says.
+    unsafe { answer(code, || Ok(config::pvm_archcode((&*text(arch, length)?).into()))) };
 }
 
 /// `pvm_mstat`.
@@ -59,37 +59,31 @@ pub unsafe extern "C" fn pvmfarchcode_(arch: *const c_char, code: *mut c_int, le
 /// # Safety
 /// `host` is a CHARACTER argument.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvmfmstat_(host: *const c_char, status: *mut c_int, length: Length) {
-    // SAFETY: as promised.
-    unsafe { answer(status, || Ok(config::pvm_mstat(text(host, length)?.as_ptr()))) };
+pub unsafe extern "C" fn pvmfmstat_(host: *const c_char, status: Out<'_, c_int>, length: Length) {
+    // SAFETY: a CHARACTER argument: NULL, or as many characters as its length says.
+    unsafe { answer(status, || Ok(config::pvm_mstat((&*text(host, length)?).into()))) };
 }
 
 /// `pvm_hostsync`, times as seconds and microseconds.
-///
-/// # Safety
-/// All arguments are numbers, all but the first writable.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvmfhostsync_(
-    host: *const c_int,
-    clock_seconds: *mut c_int,
-    clock_micros: *mut c_int,
-    ahead_seconds: *mut c_int,
-    ahead_micros: *mut c_int,
-    info: *mut c_int,
+pub extern "C" fn pvmfhostsync_(
+    host: Number<'_>,
+    clock_seconds: Out<'_, c_int>,
+    clock_micros: Out<'_, c_int>,
+    ahead_seconds: Out<'_, c_int>,
+    ahead_micros: Out<'_, c_int>,
+    info: Out<'_, c_int>,
 ) {
     let mut clock = TimeVal { seconds: 0, micros: 0 };
     let mut ahead = clock;
-    // SAFETY: as promised.
-    unsafe {
-        answer(info, || {
-            let code = config::pvm_hostsync(number(host)?, &raw mut clock, &raw mut ahead);
-            store(clock_seconds, clock.seconds as c_int);
-            store(clock_micros, clock.micros as c_int);
-            store(ahead_seconds, ahead.seconds as c_int);
-            store(ahead_micros, ahead.micros as c_int);
-            Ok(code)
-        });
-    }
+    answer(info, || {
+        let code = config::pvm_hostsync(host.get()?, (&mut clock).into(), (&mut ahead).into());
+        clock_seconds.set(clock.seconds as c_int);
+        clock_micros.set(clock.micros as c_int);
+        ahead_seconds.set(ahead.seconds as c_int);
+        ahead_micros.set(ahead.micros as c_int);
+        Ok(code)
+    });
 }
 
 /// `pvm_start_pvmd`, the daemon's arguments in one string.
@@ -99,14 +93,14 @@ pub unsafe extern "C" fn pvmfhostsync_(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvmfstartpvmd_(
     args: *const c_char,
-    block: *const c_int,
-    info: *mut c_int,
+    block: Number<'_>,
+    info: Out<'_, c_int>,
     length: Length,
 ) {
-    // SAFETY: as promised, and as many strings as are counted.
+    // SAFETY: a CHARACTER argument: NULL, or as many characters as its length says.
     unsafe {
         answer(info, || {
-            let (args, block) = (text(args, length)?, number(block)?);
+            let (args, block) = (text(args, length)?, block.get()?);
             let words = args.as_bytes().split(|&byte| byte == b' ').filter(|word| !word.is_empty());
             let words: Vec<CString> = words.filter_map(|word| CString::new(word).ok()).collect();
             let pointers: Vec<*const c_char> = words.iter().map(|word| word.as_ptr()).collect();
@@ -160,17 +154,17 @@ static TASKS: Mutex<Round<Task>> = Mutex::new(Round::new());
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvmfconfig_(
     count: *mut c_int,
-    formats: *mut c_int,
-    tid: *mut c_int,
+    formats: Out<'_, c_int>,
+    tid: Out<'_, c_int>,
     name: *mut c_char,
     arch: *mut c_char,
-    speed: *mut c_int,
-    info: *mut c_int,
+    speed: Out<'_, c_int>,
+    info: Out<'_, c_int>,
     name_length: Length,
     arch_length: Length,
 ) {
     let mut round = HOSTS.lock().unwrap_or_else(PoisonError::into_inner);
-    // SAFETY: as promised.
+    // SAFETY: the count is NULL or a number; CHARACTER arguments have room for as many characters as their lengths say.
     unsafe {
         answer(info, || {
             if round.0.is_over(number(count)? == -1) {
@@ -183,12 +177,12 @@ pub unsafe extern "C" fn pvmfconfig_(
                 }
             }
             store(count, round.0.items.len() as c_int);
-            store(formats, round.1);
+            formats.set(round.1);
             if let Some(host) = round.0.take() {
-                store(tid, host.tid);
+                tid.set(host.tid);
                 fill(name, name_length, host.name.as_bytes());
                 fill(arch, arch_length, host.arch.as_bytes());
-                store(speed, host.speed);
+                speed.set(host.speed);
             }
             Ok(1)
         });
@@ -198,7 +192,7 @@ pub unsafe extern "C" fn pvmfconfig_(
 fn all_hosts() -> Result<(Vec<Host>, c_int), c_int> {
     let (mut count, mut formats, mut list) = (0, 0, std::ptr::null_mut::<HostInfo>());
     // SAFETY: three results.
-    let code = unsafe { config::pvm_config(&raw mut count, &raw mut formats, &raw mut list) };
+    let code = config::pvm_config((&mut count).into(), (&mut formats).into(), (&mut list).into());
     if code < 0 {
         return Err(code);
     }
@@ -228,21 +222,21 @@ struct Task {
 /// `name` is a CHARACTER argument, the others numbers, all but the first writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvmftasks_(
-    place: *const c_int,
+    place: Number<'_>,
     count: *mut c_int,
-    tid: *mut c_int,
-    parent: *mut c_int,
-    host: *mut c_int,
-    flags: *mut c_int,
+    tid: Out<'_, c_int>,
+    parent: Out<'_, c_int>,
+    host: Out<'_, c_int>,
+    flags: Out<'_, c_int>,
     name: *mut c_char,
-    info: *mut c_int,
+    info: Out<'_, c_int>,
     name_length: Length,
 ) {
     let mut round = TASKS.lock().unwrap_or_else(PoisonError::into_inner);
-    // SAFETY: as promised.
+    // SAFETY: the count is NULL or a number; CHARACTER arguments have room for as many characters as their lengths say.
     unsafe {
         answer(info, || {
-            let (place, restart) = (number(place)?, number(count)? == -1);
+            let (place, restart) = (place.get()?, number(count)? == -1);
             if round.is_over(restart) {
                 match all_tasks(place) {
                     Ok(tasks) => round.set(tasks),
@@ -251,10 +245,10 @@ pub unsafe extern "C" fn pvmftasks_(
             }
             store(count, round.items.len() as c_int);
             let task = round.take().ok_or(PvmError::NoTask)?;
-            store(tid, task.tid);
-            store(parent, task.parent);
-            store(host, task.host);
-            store(flags, task.flags);
+            tid.set(task.tid);
+            parent.set(task.parent);
+            host.set(task.host);
+            flags.set(task.flags);
             fill(name, name_length, task.name.as_bytes());
             Ok(1)
         });
@@ -264,7 +258,7 @@ pub unsafe extern "C" fn pvmftasks_(
 fn all_tasks(place: c_int) -> Result<Vec<Task>, c_int> {
     let (mut count, mut list) = (0, std::ptr::null_mut::<TaskInfo>());
     // SAFETY: two results.
-    let code = unsafe { config::pvm_tasks(place, &raw mut count, &raw mut list) };
+    let code = config::pvm_tasks(place, (&mut count).into(), (&mut list).into());
     if code < 0 {
         return Err(code);
     }

@@ -1,8 +1,8 @@
 //! The mailbox.
 
-use super::{Length, answer, fill, number, text};
+use super::{Length, Number, answer, fill, number, text};
 use crate::mailbox;
-use crate::memory::{MailboxInfo, ints, store, store_all};
+use crate::memory::{MailboxInfo, Out, ints, store, store_all};
 use pvm_wire::PvmError;
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,16 +14,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvmfputinfo_(
     name: *const c_char,
-    id: *const c_int,
-    flags: *const c_int,
-    index: *mut c_int,
+    id: Number<'_>,
+    flags: Number<'_>,
+    index: Out<'_, c_int>,
     length: Length,
 ) {
-    // SAFETY: as promised.
+    // SAFETY: a CHARACTER argument: NULL, or as many characters as its length says.
     unsafe {
         answer(index, || {
             let name = text(name, length)?;
-            Ok(mailbox::pvm_putinfo(name.as_ptr(), number(id)?, number(flags)?))
+            Ok(mailbox::pvm_putinfo((&*name).into(), id.get()?, flags.get()?))
         });
     }
 }
@@ -35,16 +35,16 @@ pub unsafe extern "C" fn pvmfputinfo_(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvmfrecvinfo_(
     name: *const c_char,
-    index: *const c_int,
-    flags: *const c_int,
-    id: *mut c_int,
+    index: Number<'_>,
+    flags: Number<'_>,
+    id: Out<'_, c_int>,
     length: Length,
 ) {
-    // SAFETY: as promised.
+    // SAFETY: a CHARACTER argument: NULL, or as many characters as its length says.
     unsafe {
         answer(id, || {
             let name = text(name, length)?;
-            Ok(mailbox::pvm_recvinfo(name.as_ptr(), number(index)?, number(flags)?))
+            Ok(mailbox::pvm_recvinfo((&*name).into(), index.get()?, flags.get()?))
         });
     }
 }
@@ -56,16 +56,16 @@ pub unsafe extern "C" fn pvmfrecvinfo_(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvmfdelinfo_(
     name: *const c_char,
-    index: *const c_int,
-    flags: *const c_int,
-    info: *mut c_int,
+    index: Number<'_>,
+    flags: Number<'_>,
+    info: Out<'_, c_int>,
     length: Length,
 ) {
-    // SAFETY: as promised.
+    // SAFETY: a CHARACTER argument: NULL, or as many characters as its length says.
     unsafe {
         answer(info, || {
             let name = text(name, length)?;
-            Ok(mailbox::pvm_delinfo(name.as_ptr(), number(index)?, number(flags)?))
+            Ok(mailbox::pvm_delinfo((&*name).into(), index.get()?, flags.get()?))
         });
     }
 }
@@ -83,15 +83,15 @@ pub unsafe extern "C" fn pvmfgetmboxinfo_(
     pattern: *const c_char,
     name: *mut c_char,
     names: *mut c_int,
-    entries: *mut c_int,
+    entries: Out<'_, c_int>,
     indices: *mut c_int,
     owners: *mut c_int,
     flags: *mut c_int,
-    info: *mut c_int,
+    info: Out<'_, c_int>,
     pattern_length: Length,
     name_length: Length,
 ) {
-    // SAFETY: as promised; lists and arrays are as long as the call says.
+    // SAFETY: a CHARACTER argument: NULL, or as many characters as its length says.
     unsafe {
         answer(info, || {
             if number(names)? == -1 {
@@ -99,14 +99,14 @@ pub unsafe extern "C" fn pvmfgetmboxinfo_(
             }
             let pattern = text(pattern, pattern_length)?;
             let (mut count, mut list) = (0, std::ptr::null_mut::<MailboxInfo>());
-            let code = mailbox::pvm_getmboxinfo(pattern.as_ptr(), &raw mut count, &raw mut list);
+            let code = mailbox::pvm_getmboxinfo((&*pattern).into(), (&mut count).into(), (&mut list).into());
             store(names, count);
             if code < 0 || count < 1 {
                 return Ok(if code < 0 { code } else { PvmError::NotFound.code() });
             }
             let class = &*list.add(NEXT.fetch_add(1, Ordering::Relaxed) % count as usize);
             fill(name, name_length, CStr::from_ptr(class.name).to_bytes());
-            store(entries, class.entries);
+            entries.set(class.entries);
             for (from, to) in [(class.indices, indices), (class.owners, owners), (class.flags, flags)] {
                 store_all(to, &ints(from, class.entries).unwrap_or_default());
             }

@@ -1,7 +1,7 @@
 //! Buffers, packing, sending and receiving.
 
-use super::{answer, number, numbers};
-use crate::memory::{TimeVal, store};
+use super::{Number, answer, numbers};
+use crate::memory::{Out, TimeVal};
 use crate::pack::{Kind, pack, unpack};
 use crate::state::{State, call};
 use crate::{buffer_calls, receive, send};
@@ -39,36 +39,32 @@ numbers! {
 /// All arguments are numbers, the last one writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvmftrecv_(
-    tid: *const c_int,
-    tag: *const c_int,
-    seconds: *const c_int,
-    micros: *const c_int,
-    id: *mut c_int,
+    tid: Number<'_>,
+    tag: Number<'_>,
+    seconds: Number<'_>,
+    micros: Number<'_>,
+    id: Out<'_, c_int>,
 ) {
-    // SAFETY: as promised.
+    // SAFETY: NULL, or the time above.
     unsafe {
         answer(id, || {
-            let time = TimeVal { seconds: number(seconds)?.into(), micros: number(micros)?.into() };
+            let time = TimeVal { seconds: seconds.get()?.into(), micros: micros.get()?.into() };
             let timeout = if time.seconds == -1 { std::ptr::null() } else { &raw const time };
-            Ok(receive::pvm_trecv(number(tid)?, number(tag)?, timeout))
+            Ok(receive::pvm_trecv(tid.get()?, tag.get()?, timeout))
         });
     }
 }
 
 /// `pvm_bufinfo`.
-///
-/// # Safety
-/// All arguments are numbers, all but the first writable.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvmfbufinfo_(
-    id: *const c_int,
-    length: *mut c_int,
-    tag: *mut c_int,
-    tid: *mut c_int,
-    info: *mut c_int,
+pub extern "C" fn pvmfbufinfo_(
+    id: Number<'_>,
+    length: Out<'_, c_int>,
+    tag: Out<'_, c_int>,
+    tid: Out<'_, c_int>,
+    info: Out<'_, c_int>,
 ) {
-    // SAFETY: as promised.
-    unsafe { answer(info, || Ok(buffer_calls::pvm_bufinfo(number(id)?, length, tag, tid))) };
+    answer(info, || Ok(buffer_calls::pvm_bufinfo(id.get()?, length, tag, tid)));
 }
 
 /// The element type with this number of `fpvm3.h`; strings travel as plain bytes.
@@ -92,19 +88,18 @@ fn kind(what: c_int) -> Result<Kind, PvmError> {
 /// There are so many elements of the type at `data`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvmfpack_(
-    what: *const c_int,
+    what: Number<'_>,
     data: *mut c_void,
-    count: *const c_int,
-    stride: *const c_int,
-    info: *mut c_int,
+    count: Number<'_>,
+    stride: Number<'_>,
+    info: Out<'_, c_int>,
 ) {
     let work = |state: &mut State| {
-        // SAFETY: as promised.
-        unsafe { pack(state, kind(number(what)?)?, data, number(count)?, number(stride)?) }?;
+        // SAFETY: `count` elements of the kind, each a stride behind the other, or room for as many.
+        unsafe { pack(state, kind(what.get()?)?, data, count.get()?, stride.get()?) }?;
         Ok(0)
     };
-    // SAFETY: as promised.
-    unsafe { store(info, call("pvmfpack", work)) };
+    info.set(call("pvmfpack", work));
 }
 
 /// The unpack calls, the element type as an argument.
@@ -113,19 +108,18 @@ pub unsafe extern "C" fn pvmfpack_(
 /// There is room for so many elements of the type at `data`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvmfunpack_(
-    what: *const c_int,
+    what: Number<'_>,
     data: *mut c_void,
-    count: *const c_int,
-    stride: *const c_int,
-    info: *mut c_int,
+    count: Number<'_>,
+    stride: Number<'_>,
+    info: Out<'_, c_int>,
 ) {
     let work = |state: &mut State| {
-        // SAFETY: as promised.
-        unsafe { unpack(state, kind(number(what)?)?, data, number(count)?, number(stride)?) }?;
+        // SAFETY: NULL, or `count` numbers.
+        unsafe { unpack(state, kind(what.get()?)?, data, count.get()?, stride.get()?) }?;
         Ok(0)
     };
-    // SAFETY: as promised.
-    unsafe { store(info, call("pvmfunpack", work)) };
+    info.set(call("pvmfunpack", work));
 }
 
 /// `pvm_mcast`, with the number of tasks first.
@@ -134,13 +128,13 @@ pub unsafe extern "C" fn pvmfunpack_(
 /// There are `count` ids at `tids`; `info` is writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvmfmcast_(
-    count: *const c_int,
+    count: Number<'_>,
     tids: *const c_int,
-    tag: *const c_int,
-    info: *mut c_int,
+    tag: Number<'_>,
+    info: Out<'_, c_int>,
 ) {
-    // SAFETY: as promised.
-    unsafe { answer(info, || Ok(send::pvm_mcast(tids, number(count)?, number(tag)?))) };
+    // SAFETY: NULL, or `count` numbers.
+    unsafe { answer(info, || Ok(send::pvm_mcast(tids, count.get()?, tag.get()?))) };
 }
 
 /// `pvm_psend`.
@@ -149,16 +143,16 @@ pub unsafe extern "C" fn pvmfmcast_(
 /// There are so many elements of the type at `data`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvmfpsend_(
-    tid: *const c_int,
-    tag: *const c_int,
+    tid: Number<'_>,
+    tag: Number<'_>,
     data: *const c_void,
-    count: *const c_int,
-    kind: *const c_int,
-    info: *mut c_int,
+    count: Number<'_>,
+    kind: Number<'_>,
+    info: Out<'_, c_int>,
 ) {
-    // SAFETY: as promised.
+    // SAFETY: `count` elements of the kind.
     unsafe {
-        answer(info, || Ok(send::pvm_psend(number(tid)?, number(tag)?, data, number(count)?, number(kind)?)));
+        answer(info, || Ok(send::pvm_psend(tid.get()?, tag.get()?, data, count.get()?, kind.get()?)));
     }
 }
 
@@ -168,20 +162,20 @@ pub unsafe extern "C" fn pvmfpsend_(
 /// There is room for so many elements of the type at `data`; the last four arguments are writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvmfprecv_(
-    tid: *const c_int,
-    tag: *const c_int,
+    tid: Number<'_>,
+    tag: Number<'_>,
     data: *mut c_void,
-    count: *const c_int,
-    kind: *const c_int,
-    sender: *mut c_int,
-    its_tag: *mut c_int,
-    length: *mut c_int,
-    info: *mut c_int,
+    count: Number<'_>,
+    kind: Number<'_>,
+    sender: Out<'_, c_int>,
+    its_tag: Out<'_, c_int>,
+    length: Out<'_, c_int>,
+    info: Out<'_, c_int>,
 ) {
-    // SAFETY: as promised.
+    // SAFETY: room for `count` elements of the kind.
     unsafe {
         answer(info, || {
-            let (tid, tag, count, kind) = (number(tid)?, number(tag)?, number(count)?, number(kind)?);
+            let (tid, tag, count, kind) = (tid.get()?, tag.get()?, count.get()?, kind.get()?);
             Ok(receive::pvm_precv(tid, tag, data, count, kind, sender, its_tag, length))
         });
     }

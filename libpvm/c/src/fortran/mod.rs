@@ -11,9 +11,10 @@ mod mailbox;
 mod messages;
 mod tasks;
 
-use super::memory::store;
+use super::memory::Out;
 use pvm_wire::PvmError;
 use std::ffi::{CString, c_char, c_int};
+use std::marker::PhantomData;
 
 /// Longest string taken, bytes.
 const TEXT_MAX: usize = 256;
@@ -26,7 +27,7 @@ type Length = c_int;
 /// # Safety
 /// There are `length` characters at `pointer`.
 unsafe fn text(pointer: *const c_char, length: Length) -> Result<CString, PvmError> {
-    // SAFETY: as promised.
+    // SAFETY: the caller's CHARACTER argument.
     unsafe { text_within(pointer, length, TEXT_MAX) }
 }
 
@@ -39,7 +40,7 @@ unsafe fn text_within(pointer: *const c_char, length: Length, most: usize) -> Re
     if pointer.is_null() {
         return Err(PvmError::BadParam);
     }
-    // SAFETY: as promised.
+    // SAFETY: not NULL, so `length` characters.
     let bytes = unsafe { std::slice::from_raw_parts(pointer.cast::<u8>(), length) };
     let bytes = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
     let end = bytes.iter().rposition(|&byte| byte != b' ').map_or(0, |last| last + 1);
@@ -58,45 +59,49 @@ unsafe fn fill(pointer: *mut c_char, length: Length, text: &[u8]) {
     if pointer.is_null() || length == 0 {
         return;
     }
-    // SAFETY: as promised.
+    // SAFETY: not NULL, so room for `length` characters.
     let target = unsafe { std::slice::from_raw_parts_mut(pointer.cast::<u8>(), length) };
     let used = text.len().min(length);
     target[..used].copy_from_slice(&text[..used]);
     target[used..].fill(b' ');
 }
 
-/// A number that an argument refers to; NULL is a bad parameter.
+/// An INTEGER argument: NULL, or a number. Nobody but the program makes one, and whoever calls the subroutine promises this.
+#[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
+pub struct Number<'a>(*const c_int, PhantomData<&'a c_int>);
+
+impl Number<'_> {
+    /// The number; NULL is a bad parameter.
+    fn get(self) -> Result<c_int, PvmError> {
+        if self.0.is_null() {
+            return Err(PvmError::BadParam);
+        }
+        // SAFETY: not NULL, so a number, aligned or not: the type's invariant.
+        Ok(unsafe { self.0.read_unaligned() })
+    }
+}
+
+/// The number in an argument that is both read and written; NULL is a bad parameter.
 ///
 /// # Safety
 /// `pointer` is NULL or a number.
 unsafe fn number(pointer: *const c_int) -> Result<c_int, PvmError> {
-    if pointer.is_null() {
-        return Err(PvmError::BadParam);
-    }
-    // SAFETY: not NULL, so a number by the caller's promise.
-    Ok(unsafe { pointer.read_unaligned() })
+    Number(pointer, PhantomData).get()
 }
 
 /// Stores what a call gave, or why its arguments allow none, in the last argument.
-///
-/// # Safety
-/// `out` is NULL or can be written.
-unsafe fn answer(out: *mut c_int, call: impl FnOnce() -> Result<c_int, PvmError>) {
-    // SAFETY: as promised.
-    unsafe { store(out, call().unwrap_or_else(PvmError::code)) };
+fn answer(out: Out<'_, c_int>, call: impl FnOnce() -> Result<c_int, PvmError>) {
+    out.set(call().unwrap_or_else(PvmError::code));
 }
 
 /// Subroutines that pass numbers on, and what the C function returns into the last argument.
 macro_rules! numbers {
     ($($(#[$doc:meta])* $name:ident($($arg:ident),*) = $function:path;)*) => {$(
         $(#[$doc])*
-        ///
-        /// # Safety
-        /// All arguments are NULL or numbers, the last one writable.
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name($($arg: *const c_int,)* out: *mut c_int) {
-            // SAFETY: as promised.
-            unsafe { super::answer(out, || Ok($function($(super::number($arg)?),*))) };
+        pub extern "C" fn $name($($arg: super::Number<'_>,)* out: crate::memory::Out<'_, c_int>) {
+            super::answer(out, || Ok($function($($arg.get()?),*)));
         }
     )*};
 }

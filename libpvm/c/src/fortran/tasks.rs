@@ -1,7 +1,7 @@
 //! Tasks, contexts, message handlers and options.
 
-use super::{Length, answer, number, numbers, text};
-use crate::memory::store;
+use super::{Length, Number, answer, numbers, text};
+use crate::memory::Out;
 use crate::{context, control, errors, handlers, internals, notify, options, output, spawn};
 use pvm_wire::PvmError;
 use std::ffi::{c_char, c_int};
@@ -39,32 +39,22 @@ numbers! {
 
 /// `pvm_addmhf`. The fourth argument says nothing, as with the original: the handler gets the buffer's id, by value as
 /// in C.
-///
-/// # Safety
-/// The first three arguments are numbers, the last one is writable.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvmfaddmhf_(
-    src: *const c_int,
-    tag: *const c_int,
-    context: *const c_int,
+pub extern "C" fn pvmfaddmhf_(
+    src: Number<'_>,
+    tag: Number<'_>,
+    context: Number<'_>,
     _buffer: *const c_int,
     handler: Option<handlers::Function>,
-    id: *mut c_int,
+    id: Out<'_, c_int>,
 ) {
-    // SAFETY: as promised.
-    unsafe {
-        answer(id, || Ok(handlers::pvm_addmhf(number(src)?, number(tag)?, number(context)?, handler)));
-    }
+    answer(id, || Ok(handlers::pvm_addmhf(src.get()?, tag.get()?, context.get()?, handler)));
 }
 
 /// Sleeps for some seconds.
-///
-/// # Safety
-/// The argument is NULL or a number.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvmfsleep_(seconds: *const c_int) {
-    // SAFETY: as promised.
-    internals::pvmsleep(unsafe { number(seconds) }.unwrap_or(0));
+pub extern "C" fn pvmfsleep_(seconds: Number<'_>) {
+    internals::pvmsleep(seconds.get().unwrap_or(0));
 }
 
 /// `pvm_notify`.
@@ -73,14 +63,14 @@ pub unsafe extern "C" fn pvmfsleep_(seconds: *const c_int) {
 /// There are `count` ids at `tids`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvmfnotify_(
-    what: *const c_int,
-    tag: *const c_int,
-    count: *const c_int,
+    what: Number<'_>,
+    tag: Number<'_>,
+    count: Number<'_>,
     tids: *const c_int,
-    info: *mut c_int,
+    info: Out<'_, c_int>,
 ) {
-    // SAFETY: as promised.
-    unsafe { answer(info, || Ok(notify::pvm_notify(number(what)?, number(tag)?, number(count)?, tids))) };
+    // SAFETY: NULL, or `count` numbers.
+    unsafe { answer(info, || Ok(notify::pvm_notify(what.get()?, tag.get()?, count.get()?, tids))) };
 }
 
 /// `pvm_perror`.
@@ -88,9 +78,9 @@ pub unsafe extern "C" fn pvmfnotify_(
 /// # Safety
 /// `message` is a CHARACTER argument.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvmfperror_(message: *const c_char, info: *mut c_int, length: Length) {
-    // SAFETY: as promised.
-    unsafe { answer(info, || Ok(errors::pvm_perror(text(message, length)?.as_ptr()))) };
+pub unsafe extern "C" fn pvmfperror_(message: *const c_char, info: Out<'_, c_int>, length: Length) {
+    // SAFETY: a CHARACTER argument: NULL, or as many characters as its length says.
+    unsafe { answer(info, || Ok(errors::pvm_perror((&*text(message, length)?).into()))) };
 }
 
 /// The tasks spawned together with this one, one at each call: the number of all, and the one at an index from 0.
@@ -98,14 +88,14 @@ pub unsafe extern "C" fn pvmfperror_(message: *const c_char, info: *mut c_int, l
 /// # Safety
 /// All arguments are numbers, the first and the last one writable.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvmfsiblings_(count: *mut c_int, index: *const c_int, tid: *mut c_int) {
+pub unsafe extern "C" fn pvmfsiblings_(count: Out<'_, c_int>, index: Number<'_>, tid: Out<'_, c_int>) {
     let mut list: *mut c_int = std::ptr::null_mut();
-    // SAFETY: as promised; the list has as many ids as the call says.
+    // SAFETY: the list has as many ids as the call says.
     unsafe {
         answer(tid, || {
-            let index = number(index)?;
-            let all = control::pvm_siblings(&raw mut list);
-            store(count, all);
+            let index = index.get()?;
+            let all = control::pvm_siblings((&mut list).into());
+            count.set(all);
             let wanted = usize::try_from(index).ok().filter(|_| index < all);
             wanted.map(|index| *list.add(index)).ok_or(PvmError::NoTask)
         });
@@ -119,21 +109,21 @@ pub unsafe extern "C" fn pvmfsiblings_(count: *mut c_int, index: *const c_int, t
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvmfspawn_(
     file: *const c_char,
-    flags: *const c_int,
+    flags: Number<'_>,
     place: *const c_char,
-    count: *const c_int,
+    count: Number<'_>,
     tids: *mut c_int,
-    started: *mut c_int,
+    started: Out<'_, c_int>,
     file_length: Length,
     place_length: Length,
 ) {
-    // SAFETY: as promised.
+    // SAFETY: a CHARACTER argument: NULL, or as many characters as its length says.
     unsafe {
         answer(started, || {
             let (file, place) = (text(file, file_length)?, text(place, place_length)?);
-            let place = if place.as_bytes().starts_with(b"*") { std::ptr::null() } else { place.as_ptr() };
-            let (flags, count) = (number(flags)?, number(count)?);
-            Ok(spawn::pvm_spawn(file.as_ptr(), std::ptr::null(), flags, place, count, tids))
+            let place = if place.as_bytes().starts_with(b"*") { c"" } else { &place };
+            let (flags, count) = (flags.get()?, count.get()?);
+            Ok(spawn::pvm_spawn((&*file).into(), std::ptr::null(), flags, place.into(), count, tids))
         });
     }
 }
@@ -147,11 +137,11 @@ unsafe extern "C" {
 /// # Safety
 /// Both arguments are numbers, the last one writable.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvmfcatchout_(on: *const c_int, info: *mut c_int) {
-    // SAFETY: as promised; the C library's stream stays open.
+pub unsafe extern "C" fn pvmfcatchout_(on: Number<'_>, info: Out<'_, c_int>) {
+    // SAFETY: the C library's stream stays open.
     unsafe {
         answer(info, || {
-            let stream = if number(on)? == 0 { std::ptr::null_mut() } else { stdout };
+            let stream = if on.get()? == 0 { std::ptr::null_mut() } else { stdout };
             Ok(output::pvm_catchout(stream))
         });
     }
