@@ -62,7 +62,7 @@ const CHECKED: usize = 4;
 /// A core that panics when events leave it in a state that must not be.
 ///
 /// A daemon with few tasks is looked at after every event, one with many after some events, so that a check costs each event no
-/// more than [`CHECKED`] tasks. What is wrong in its tables stays there until it is seen.
+/// more than a few tasks. What is wrong in its tables stays there until it is seen.
 pub struct Daemon {
     core: Core,
     /// Tasks at the last check, and events since.
