@@ -174,7 +174,7 @@ mod tests {
             let is_known = |(name, _): &(&str, &str)| {
                 constant.part.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
             };
-            assert!(parts::CHOICES.iter().any(|choice| is_known(choice)), "{constant:?}");
+            assert!(parts::CHOICES.iter().any(is_known), "{constant:?}");
         }
     }
 }
