@@ -55,7 +55,7 @@ pub fn parent_and_begin(pid: i32) -> Option<(i32, u64)> {
     Some((i32::try_from(*fields.get(1)?).ok()?, *fields.get(19)?))
 }
 
-/// A process's limit of locks, by which it may be marked ([`mark_by_limit`]); `None` if there is none.
+/// A process's limit of locks, by which it may be marked ([`super::mark_by_limit`]); `None` if there is none.
 pub fn limit_of_locks(pid: i32) -> Option<u64> {
     let limits = told(&format!("/proc/{pid}/limits"))?;
     let line = limits.lines().find_map(|line| line.strip_prefix("Max file locks"))?;
