@@ -9,7 +9,7 @@ use pvm_engine::{Error, Result};
 use pvm_wire::calls::enrolment::EnrolReply;
 use pvm_wire::calls::tasks::Context;
 use pvm_wire::events::{Datum, ENTRY, Event, Writer};
-use pvm_wire::{Message, MessageHeader, PvmError, Tid};
+use pvm_wire::{Message, MessageHeader, PvmError, Tid, group};
 use std::ffi::OsStr;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -215,7 +215,12 @@ impl Task {
         if begun.is_some() && wait != Wait::Poll {
             self.engine.report_before_wait();
         }
-        let message = self.engine.receive(wait, &mut wanted)?;
+        let message = if self.engine.context() == group::CONTEXT {
+            // Of a program that asks for what members say to each other, which waits apart.
+            self.engine.fetch_of_members(wait, &mut wanted)?
+        } else {
+            self.engine.receive(wait, &mut wanted)?
+        };
         match &message {
             Some(message) => {
                 self.engine.record_receive(begun, message.src, &message.header, message.body.len());
