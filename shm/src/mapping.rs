@@ -33,7 +33,7 @@ pub struct Mapping {
 
 // SAFETY: the memory is shared with other processes anyway: it is only accessed by atomics and raw copies.
 unsafe impl Send for Mapping {}
-// SAFETY: as above.
+// SAFETY: two threads that use it at once do what two processes do: atomics and raw copies, of which nothing is concluded unchecked.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
@@ -88,7 +88,8 @@ impl Mapping {
         if !at.is_multiple_of(8) || !self.has(at, 8) {
             return None;
         }
-        // SAFETY: as for `word`; what is a multiple of 8 from a page's begin is aligned for 8 bytes.
+        // SAFETY: all 8 bytes are inside the mapping, which lives as long as `self`. Mappings start at pages, so a multiple of 8 is aligned;
+        // an atomic may be changed by others at any time.
         Some(unsafe { AtomicU64::from_ptr(self.bytes(at).cast()) })
     }
 
@@ -196,7 +197,8 @@ impl Memory for Mapping {
     fn read_line(&self, at: u64) -> [u8; LINE as usize - 4] {
         let mut line = [0; LINE as usize - 4];
         if self.has(at + 4, line.len() as u64) {
-            // SAFETY: as in `read`; a length that is known makes it a few instructions.
+            // SAFETY: the bytes are inside the mapping, and `line` is private memory. Another process may write meanwhile: then they are
+            // any bytes, which are valid for `u8`.
             unsafe { std::ptr::copy_nonoverlapping(self.bytes(at + 4), line.as_mut_ptr(), line.len()) };
         }
         line
@@ -295,7 +297,7 @@ fn full_fence() {
 /// There is room for them at `to`, which may overlap with them.
 #[inline(always)]
 unsafe fn copy(from: &[u8], to: *mut u8) {
-    // SAFETY: as promised. The first and the last bytes of a length between their size and twice that are all of them, and
+    // SAFETY: every write is within `from.len()` bytes of `to`, where the caller has room. The first and the last bytes of a length between their size and twice that are all of them, and
     // both are read before either is written.
     unsafe {
         match (from.first_chunk::<8>(), from.last_chunk::<8>()) {
@@ -337,7 +339,8 @@ unsafe fn copy(from: &[u8], to: *mut u8) {
 /// As [`copy`].
 #[inline]
 unsafe fn copy_many(from: &[u8], mut to: *mut u8) {
-    // SAFETY: as promised. Where the two overlap, no piece may be written before the others are read.
+    // SAFETY: there are `from.len()` bytes of room at `to`, and the pieces together are that long. Where the two overlap, no piece may be
+    // written before the others are read, so one call moves all.
     unsafe {
         if from.as_ptr().addr().abs_diff(to.addr()) < from.len() {
             return std::ptr::copy(from.as_ptr(), to, from.len());
@@ -514,9 +517,9 @@ impl Area {
 #[derive(Debug)]
 pub(crate) struct ForkMark(NonNull<c_void>);
 
-// SAFETY: only accessed as an atomic.
+// SAFETY: the page is never unmapped, and is only accessed as an atomic.
 unsafe impl Send for ForkMark {}
-// SAFETY: as above.
+// SAFETY: threads that access it at once do so by one atomic.
 unsafe impl Sync for ForkMark {}
 
 impl ForkMark {

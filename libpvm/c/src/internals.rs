@@ -151,7 +151,7 @@ impl Room {
 
 // SAFETY: as in C, two threads that ask at once for a name without giving memory overwrite each other's.
 unsafe impl Send for Room {}
-// SAFETY: as above.
+// SAFETY: the room is never freed; what two threads write there at once is as undefined as PVM's manual says.
 unsafe impl Sync for Room {}
 
 /// The command that starts daemons on other hosts: `PVM_RSH`, else `ssh`.

@@ -115,7 +115,7 @@ impl<T> Deref for Guard<'_, T> {
 impl<T> DerefMut for Guard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as above, and the guard is borrowed mutably.
+        // SAFETY: the guard's thread alone has the value while the guard lives, and the guard is borrowed mutably.
         unsafe { &mut *self.0.value.get() }
     }
 }
