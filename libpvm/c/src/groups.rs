@@ -131,7 +131,7 @@ type GroupClient<'a> = Client<'a, Program>;
 fn with_client<T>(body: impl FnOnce(&mut GroupClient<'_>) -> CallResult<T>) -> Result<T, Failure> {
     let mut groups = locked(|state| {
         state.may_wait()?;
-        state.engine()?.keep_members();
+        state.engine()?;
         Ok(std::mem::take(&mut state.groups))
     })?;
     let result = body(&mut Client::new(&mut Program, &mut groups, deadline()));
@@ -145,8 +145,18 @@ fn with_client<T>(body: impl FnOnce(&mut GroupClient<'_>) -> CallResult<T>) -> R
     Ok(result?)
 }
 
+/// From now on messages between members are not the program's. A program that only looks for the group server and talks to it by itself,
+/// as PVM's tools do, receives its answers as any other message.
+fn keep_members() -> Result<(), Failure> {
+    locked(|state| {
+        state.engine()?.keep_members();
+        Ok(())
+    })
+}
+
 /// What the group server answers.
 pub fn ask(request: group::Request<'_>) -> Result<Message, Failure> {
+    keep_members()?;
     with_client(|client| client.ask(request))
 }
 
@@ -161,6 +171,7 @@ fn group_call(
         if group.is_empty() {
             return Err(PvmError::NullGroup.into());
         }
+        keep_members()?;
         with_client(|client| body(client, group))
     });
     handlers::run_due();
