@@ -76,7 +76,7 @@ fn what_slurm_cancels_ends_everywhere() {
     Program::run(cluster.command("scancel").arg(&job)).expect_success();
     cluster.wait_for_jobs();
     wait::becomes_true("the end of all processes", || cluster.left().is_empty());
-    assert!(cluster.output(&job).contains("was killed by signal"), "{}", cluster.output(&job));
+    assert!(cluster.output(&job).contains("CANCELLED"), "{}", cluster.output(&job));
 }
 
 #[test]
