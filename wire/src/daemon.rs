@@ -215,10 +215,17 @@ pub enum DaemonMsg {
         /// Whether they do.
         on: bool,
     },
-    /// These tasks run on the sender's host, whose tasks the receiver observes.
-    TasksBegun {
+    /// The answer to `Observe { on: true }`: the tasks that run on the sender's host now, and no others.
+    TasksRunning {
         /// Their ids and their programs' names.
         tasks: Vec<(Tid, String)>,
+    },
+    /// A task has begun on the sender's host, whose tasks the receiver observes.
+    TaskBegun {
+        /// The task.
+        tid: Tid,
+        /// Its program's name.
+        name: String,
     },
     /// A task of the sender's host has ended.
     TaskOver {

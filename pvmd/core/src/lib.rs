@@ -234,7 +234,10 @@ impl Core {
             DaemonMsg::Turns { taken } if !own => self.on_turns(host, taken),
             DaemonMsg::Waited { tids } if !own => tids.into_iter().for_each(|tid| self.on_hint(host, tid)),
             DaemonMsg::Observe { on } if !own => self.on_observe(host, on),
-            DaemonMsg::TasksBegun { tasks } if !own => self.observers.on_tasks_begun(host, tasks),
+            DaemonMsg::TasksRunning { tasks } if !own => self.observers.on_tasks_running(host, tasks),
+            DaemonMsg::TaskBegun { tid, name } if tid.host() == Some(host) && !own => {
+                self.observers.on_task_begun(tid, name);
+            }
             DaemonMsg::TaskOver { tid, status, intended } if tid.host() == Some(host) && !own => {
                 self.on_task_over(tid, status, intended);
             }

@@ -75,15 +75,13 @@ impl Observers {
             return;
         }
         self.remote.insert(host);
-        if !tasks.is_empty() {
-            out.tell(host, DaemonMsg::TasksBegun { tasks });
-        }
+        out.tell(host, DaemonMsg::TasksRunning { tasks });
     }
 
     /// A task of this host runs.
     pub fn task_begun(&self, tid: Tid, name: impl Fn() -> String, out: &mut Effects) {
         for &host in &self.remote {
-            out.tell(host, DaemonMsg::TasksBegun { tasks: vec![(tid, name())] });
+            out.tell(host, DaemonMsg::TaskBegun { tid, name: name() });
         }
     }
 
@@ -96,10 +94,21 @@ impl Observers {
         self.report_end(end, reads, out);
     }
 
-    /// Tasks run on another host.
-    pub fn on_tasks_begun(&mut self, host: HostIndex, tasks: Vec<(Tid, String)>) {
+    /// Only these tasks run on another host.
+    ///
+    /// A report that was sent for an earlier observer may have come before, of a task that ended after the host had
+    /// heard that nobody observes: nothing else would take that task back.
+    pub fn on_tasks_running(&mut self, host: HostIndex, tasks: Vec<(Tid, String)>) {
         if !self.local.is_empty() {
+            self.known.retain(|tid, _| tid.host() != Some(host));
             self.known.extend(tasks.into_iter().filter(|(tid, _)| tid.host() == Some(host)));
+        }
+    }
+
+    /// A task of another host runs.
+    pub fn on_task_begun(&mut self, tid: Tid, name: String) {
+        if !self.local.is_empty() {
+            self.known.insert(tid, name);
         }
     }
 
@@ -184,7 +193,7 @@ mod tests {
         observers.add(OBSERVER, IncidentRequest { every_end: false }, &mut out);
         let mut end = |status, intended, reads: bool| {
             let mut out = Effects::default();
-            observers.on_tasks_begun(host, vec![(FAR, "far".to_owned()), (OBSERVER, "lie".to_owned())]);
+            observers.on_tasks_running(host, vec![(FAR, "far".to_owned()), (OBSERVER, "lie".to_owned())]);
             observers.on_task_over(FAR, status, intended, |_| reads, &mut out);
             reports(out)
         };
@@ -193,6 +202,18 @@ mod tests {
             [1, 0, 0, 0]
         );
         assert_eq!(observers.counts(), (1, 0, 0), "a host speaks of its own tasks only");
+    }
+
+    #[test]
+    fn a_report_for_an_earlier_observer_does_not_outlive_the_answer_to_the_next() {
+        let mut observers = Observers::default();
+        let mut out = Effects::default();
+        observers.add(OBSERVER, IncidentRequest { every_end: true }, &mut out);
+        observers.forget(OBSERVER, &mut out);
+        observers.add(OBSERVER, IncidentRequest { every_end: true }, &mut out);
+        observers.on_task_begun(FAR, "late".to_owned());
+        observers.on_tasks_running(FAR.host().unwrap(), Vec::new());
+        assert_eq!(observers.counts(), (1, 0, 0));
     }
 
     #[test]

@@ -194,7 +194,7 @@ fn an_observer_is_told_of_a_lost_host_and_what_ran_there() {
     hear_message(
         &mut r,
         2,
-        DaemonMsg::TasksBegun { tasks: vec![task(1), task(2), task(3), (me.tid, "x".into())] },
+        DaemonMsg::TasksRunning { tasks: vec![task(1), task(2), task(3), (me.tid, "x".into())] },
     );
     for (local, status, intended) in [(1, 15, true), (2, 11, false)] {
         hear_message(&mut r, 2, DaemonMsg::TaskOver { tid: task(local).0, status, intended });
@@ -223,7 +223,7 @@ fn a_deleted_host_and_a_signal_sent_by_a_task_are_no_incidents() {
     let (conn, me) = r.enrol(100, 0);
     r.add_host(conn, 2);
     hear_message(&mut r, 2, DaemonMsg::Observe { on: true });
-    let DaemonMsg::TasksBegun { tasks } = r.told() else { panic!("not the tasks") };
+    let DaemonMsg::TasksRunning { tasks } = r.told() else { panic!("not the tasks") };
     assert_eq!(tasks, [(me.tid, "-".to_owned())]);
     r.ask(conn, &IncidentRequest { every_end: false });
     assert_eq!(r.told(), DaemonMsg::Observe { on: true });
@@ -232,7 +232,7 @@ fn a_deleted_host_and_a_signal_sent_by_a_task_are_no_incidents() {
     let Action::Start { cookies, .. } = r.action() else { panic!("not a start") };
     r.feed(Event::ProcessStarted { cookie: cookies[0], result: Ok((500, "/bin/prog".into())) });
     let task = Tid::from_raw(me.tid.raw() + 1);
-    assert_eq!(r.told(), DaemonMsg::TasksBegun { tasks: vec![(task, "prog".to_owned())] });
+    assert_eq!(r.told(), DaemonMsg::TaskBegun { tid: task, name: "prog".to_owned() });
     assert_eq!(r.answer(conn, Tm::Spawn), [1, task.raw()]);
     r.ask(conn, &SendSignal { tid: task, signal: 15 });
     r.message();
