@@ -24,7 +24,7 @@ pub(crate) struct Managers {
     pub starting: BTreeSet<Tid>,
     /// Spawns in line for one.
     pub waiting: VecDeque<SpawnId>,
-    /// The batch each was last told to be done with, and the nodes it may not have told that.
-    pub done: BTreeMap<Tid, (BatchId, BTreeSet<HostIndex>)>,
+    /// The batches each was told to be done with since it last handed out tasks, and the nodes it may not have told that.
+    pub done: BTreeMap<Tid, Vec<(BatchId, BTreeSet<HostIndex>)>>,
     pub deaths: u32,
 }

@@ -215,3 +215,30 @@ fn an_observer_follows_another_while_a_task_ends() {
         ],
     );
 }
+
+#[test]
+fn a_manager_dies_that_has_not_read_that_two_batches_are_over() {
+    use Op::*;
+    check(
+        2292,
+        3,
+        &[
+            Enrol(58632),
+            Multicast(8006),
+            Spawn(4190, 6, 15013),
+            DeleteHost(51792, 60630),
+            Kill(1837),
+            Unwatch(3088, 12155),
+            Kill(4365),
+            Enrol(39070),
+            Wait(1000),
+            Queue(651, 3, 0),
+            Wait(30000),
+            Kill(32579),
+            Kill(19254),
+            Queue(17923, 2, 2),
+            KillManagers(49730),
+            Kill(31812),
+        ],
+    );
+}

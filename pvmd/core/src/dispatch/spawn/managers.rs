@@ -116,6 +116,8 @@ impl Core {
             // The batch has been cancelled, or ended otherwise, or never was this manager's.
             return debug!(%manager, ?batch, "a manager hands out what is not its to hand out: ignored");
         };
+        // The manager reads in order: it has told the nodes of all batches before this one.
+        self.home.managers.done.remove(&manager);
         let n = u32::try_from(n).unwrap_or(u32::MAX);
         if !reachable || !placing.nodes.contains(&host) {
             // It has not heard yet that the host is gone.
@@ -170,7 +172,7 @@ impl Core {
         placing.is_open = false;
         let nodes = placing.nodes.clone();
         self.send_batch(manager, &BatchMsg::Done { batch });
-        self.home.managers.done.insert(manager, (batch, nodes));
+        self.home.managers.done.entry(manager).or_default().push((batch, nodes));
         self.home.managers.idle.insert(manager);
         self.assign_manager(manager);
     }
@@ -189,11 +191,11 @@ impl Core {
     pub(crate) fn on_manager_gone(&mut self, manager: Tid) {
         let started = !self.home.managers.starting.remove(&manager);
         self.home.managers.idle.remove(&manager);
-        if let Some((done, nodes)) = self.home.managers.done.remove(&manager)
-            && !self.home.has_manager(SpawnId(done.number))
-        {
+        for (done, nodes) in self.home.managers.done.remove(&manager).unwrap_or_default() {
             // The manager may have died before it told the nodes.
-            self.tell_nodes_done(done, &nodes);
+            if !self.home.has_manager(SpawnId(done.number)) {
+                self.tell_nodes_done(done, &nodes);
+            }
         }
         if let Some(id) = self.home.managed_by(manager) {
             info!(%manager, spawn = id.0, "task manager lost: the batch goes on under another");
