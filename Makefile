@@ -6,6 +6,10 @@ CARGO    = cargo
 INSTALL  = install
 # What is installed has no debug sections; "make install STRIP=true" keeps them.
 STRIP    = strip
+# Where `make tarball` and `make deb` put what they make.
+DIST     = dist
+# The linker's option by which programs find the libraries, if they need one; packages set it empty.
+RUN_PATH = $$(packaging/run-path.sh "$(PREFIX)/lib")
 
 # Where cargo leaves what it built.
 BUILD    = $(or $(CARGO_TARGET_DIR),target)/release
@@ -37,6 +41,13 @@ DOCS     = share/doc/pvm3
 PICTURES = $(wildcard docs/*/*.svg)
 PAGES    = $(wildcard docs/*.md) $(PICTURES)
 
+# Within PREFIX: what shells, systemd and environment modules look for.
+BASH   = share/bash-completion/completions/pvm
+ZSH    = share/zsh/site-functions/_pvm
+FISH   = share/fish/vendor_completions.d/pvm.fish
+UNIT   = lib/systemd/user/pvmd.service
+MODULE = share/modulefiles/pvm/$(RELEASE)
+
 # Within PREFIX: PVM's own tree, in which makefiles of PVM programs find what they expect.
 ROOT     = lib/pvm3
 ROOT_LIB = $(ROOT)/lib/$(PVM_ARCH)
@@ -46,25 +57,30 @@ INSTALLED = $(PROGRAMS:%=bin/%) $(HEADERS:%=include/%) $(ARCHIVES:%=lib/%) \
 	lib/libpvm3.so.3 lib/libpvm3.so lib/libgpvm3.so.3 lib/libgpvm3.so lib/libfpvm3.so.3 lib/libfpvm3.so lib/pkgconfig/pvm3.pc \
 	$(ROOT)/include $(ROOT)/lib/pvm $(ROOT)/lib/pvmd $(ROOT)/lib/pvmgetarch $(ROOT)/lib/aimk \
 	$(ARCHIVES:%=$(ROOT_LIB)/%) $(ROOT_BIN)/pvmgs $(PAGES:docs/%=$(DOCS)/%) \
-	$(ROOT)/conf/$(PVM_ARCH).def $(ROOT)/conf/created-dirs $(ROOT)/conf/manual-pages
+	$(ROOT)/conf/$(PVM_ARCH).def $(ROOT)/conf/created-dirs $(ROOT)/conf/manual-pages \
+	$(BASH) $(ZSH) $(FISH) $(UNIT) $(MODULE)
 
 # Folders that are PVM's alone, innermost first, and those it shares with others, outermost first.
 DOCS_DIRS   = $(patsubst docs/%/,$(DOCS)/%,$(sort $(dir $(PICTURES)))) $(DOCS)
 OWN_DIRS    = $(DOCS_DIRS) $(ROOT_LIB) $(ROOT)/lib $(ROOT_BIN) $(ROOT)/bin $(ROOT)/conf $(ROOT)
-SHARED_DIRS = / /bin /include /lib /lib/pkgconfig /share /share/doc /share/man $(MANUAL:%=/share/man/%)
+SHARED_DIRS = / /bin /include /lib /lib/pkgconfig /share /share/doc /share/man $(MANUAL:%=/share/man/%) \
+	$(foreach file,$(BASH) $(ZSH) $(FISH) $(UNIT) $(MODULE),$(patsubst %/,/%,$(dir $(patsubst %/,%,$(dir $(file)))) $(dir $(file))))
 
 TO    = $(DESTDIR)$(PREFIX)
 FILL  = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@PVM_ARCH@|$(PVM_ARCH)|' -e 's|@RELEASE@|$(RELEASE)|' \
 	-e 's|@API_VERSION@|$(API_VERSION)|' -e 's|@LIBS_PRIVATE@|$(LIBS_PRIVATE)|'
-BUILT = $(BUILD)/pvm $(BUILD)/libpvm3.so $(BUILD)/libpvm3.a $(FILTERS:%=$(BUILD)/%) $(BUILD)/man/man1/pvm.1
+COMPLETIONS = $(BUILD)/completions
+BUILT = $(BUILD)/pvm $(COMPLETIONS)/fish $(BUILD)/libpvm3.so $(BUILD)/libpvm3.a $(FILTERS:%=$(BUILD)/%) $(BUILD)/man/man1/pvm.1
 
-.PHONY: all build check docs check-install install uninstall help
+.PHONY: all build check docs check-install install uninstall tarball deb help
 
 all: build
 
 build:
 	$(CARGO) build --release --locked -p pvm-console -p pvm-docs -p libpvm-c
 	$(BUILD)/pvm-docs man $(BUILD)/man
+	@mkdir -p $(COMPLETIONS)
+	for shell in bash zsh fish; do $(BUILD)/pvm completions $$shell > $(COMPLETIONS)/$$shell || exit 1; done
 	$(MAKE) --no-print-directory $(FILTERS:%=$(BUILD)/%)
 
 # Libraries for the linker, whose calls are all in libpvm3.so.3. So libpvm3.so leaves out what the others have: whatever the order of
@@ -114,8 +130,13 @@ install:
 	$(STRIP) --strip-debug "$(TO)/lib/libpvm3.a"
 	@cd "$(TO)/lib" && for lib in libgpvm3 libfpvm3; do ln -sfT $$lib.so.3 $$lib.so || exit 1; done
 	@cd "$(TO)/lib" && for lib in libgpvm3 libfpvm3; do ln -sfT libpvm3.a $$lib.a || exit 1; done
-	run_path=$$(packaging/run-path.sh "$(PREFIX)/lib") && \
+	run_path="$(RUN_PATH)" && \
 	$(FILL) -e "s|@RUN_PATH@|$$run_path|" packaging/pvm3.pc.in > "$(TO)/lib/pkgconfig/pvm3.pc"
+	$(INSTALL) -m 644 $(COMPLETIONS)/bash "$(TO)/$(BASH)"
+	$(INSTALL) -m 644 $(COMPLETIONS)/zsh "$(TO)/$(ZSH)"
+	$(INSTALL) -m 644 $(COMPLETIONS)/fish "$(TO)/$(FISH)"
+	$(FILL) packaging/pvmd.service.in > "$(TO)/$(UNIT)"
+	$(FILL) packaging/modulefile.in > "$(TO)/$(MODULE)"
 	$(FILL) packaging/arch.def.in > "$(TO)/$(ROOT)/conf/$(PVM_ARCH).def"
 	cd packaging && $(INSTALL) -m 755 pvmgetarch aimk "$(TO)/$(ROOT)/lib"
 	@for section in $(MANUAL); do \
@@ -143,15 +164,25 @@ uninstall:
 	for dir in $(OWN_DIRS:%=/%) $$created; do rmdir "$(TO)$$dir" 2>/dev/null; done; \
 	echo "Removed from $(TO)."
 
+# Archives of what `make` has built, in DIST.
+tarball:
+	packaging/tarball.sh "$(BUILD)" "$(DIST)" "$(RELEASE)"
+
+deb:
+	packaging/deb.sh "$(BUILD)" "$(DIST)" "$(RELEASE)"
+
 help:
 	@echo "make                      build everything (cargo build --release)"
 	@echo "make install              install under PREFIX; does not build, so that root need not"
 	@echo "make uninstall            remove what install put there, with the same PREFIX and DESTDIR"
 	@echo "make check                run all tests"
 	@echo "make docs                 update the generated tables in docs"
+	@echo "make tarball              pack what is built for any folder: DIST/pvm-$(RELEASE)-….tar.gz"
+	@echo "make deb                  pack what is built for Debian: DIST/*.deb (needs debhelper)"
 	@echo "make check-install        install into a temporary folder, use it, uninstall it"
 	@echo ""
 	@echo "PREFIX=$(PREFIX)          where programs will look for PVM; absolute"
 	@echo "DESTDIR=$(DESTDIR)                   put before PREFIX while copying, for packages"
+	@echo "DIST=$(DIST)               where make tarball and make deb put what they make"
 	@echo "STRIP=$(STRIP)               what removes debug sections; STRIP=true keeps them"
 	@echo "PVM_ARCH=$(PVM_ARCH)          name of the folders for this machine's libraries and programs"

@@ -73,6 +73,50 @@ check_layout() {
 	[ "$("$1/lib/pvm3/lib/pvmgetarch")" = "$arch" ] || fail "PVM_ROOT/lib/pvmgetarch disagrees with $arch"
 }
 
+# check_shells PREFIX: each shell completes `pvm hal` with what is installed for it.
+check_shells() {
+	share=$1/share
+	# shellcheck disable=SC2016 # bash expands it
+	ask='. "$0" && COMP_WORDS=(pvm hal) COMP_CWORD=1 && _pvm pvm hal pvm && echo "${COMPREPLY[@]}"'
+	if have bash "completions of bash"; then
+		[ "$(bash -c "$ask" "$share/bash-completion/completions/pvm")" = halt ] || fail "bash does not complete"
+	fi
+	# shellcheck disable=SC2016 # zsh expands it
+	ask='fpath=($0 $fpath); autoload -U compinit && compinit -D -u && [[ $_comps[pvm] == _pvm ]] && autoload +X -U _pvm'
+	if have zsh "completions of zsh"; then
+		zsh -fc "$ask" "$share/zsh/site-functions" || fail "zsh does not complete"
+		zsh -n "$share/zsh/site-functions/_pvm" || fail "zsh cannot read its completions"
+	fi
+	if have fish "completions of fish"; then
+		fish --no-config -c "source $share/fish/vendor_completions.d/pvm.fish; complete -C 'pvm hal'" | grep -q '^halt' ||
+			fail "fish does not complete"
+	fi
+}
+
+# check_unit PREFIX: systemd understands the unit, and the program in it is there.
+check_unit() {
+	have systemd-analyze "the unit of systemd" || return 0
+	XDG_RUNTIME_DIR="$work" systemd-analyze --user --man=no verify "$1/lib/systemd/user/pvmd.service" >"$work/said" 2>&1 || fail "the unit: $(cat "$work/said")"
+	[ ! -s "$work/said" ] || fail "the unit: $(cat "$work/said")"
+}
+
+# check_module PREFIX: environment modules find everything by the modulefile, wherever it lies.
+check_module() {
+	initialise=/usr/share/modules/init/sh
+	if [ ! -f $initialise ]; then
+		have modulecmd "the modulefile" || return 0
+	fi
+	cat >"$work/module" <<END
+. $initialise
+module use "$1/share/modulefiles"
+module load pvm
+[ "\$(command -v pvm)" = "$1/bin/pvm" ] && [ "\$PVM_ROOT" = "$1/lib/pvm3" ] && pkg-config --exists pvm3 || exit 1
+module unload pvm
+[ -z "\$PVM_ROOT" ]
+END
+	env -i PATH="$PATH" HOME="$work" sh "$work/module" >"$work/said" 2>&1 || fail "the modulefile does not lead to $1: $(cat "$work/said")"
+}
+
 # check_manual PREFIX: a page for each command and function, and none that man cannot show.
 check_manual() {
 	for page in man1/pvm.1 man1/pvmd.1 man1/pvm-run.1 man1/pvm-task-manager.1 man3/pvm_spawn.3 man3/pvmfspawn.3; do
@@ -340,6 +384,9 @@ run_make install PREFIX="$prefix" "$@"
 check_layout "$prefix"
 check_names_inside "$prefix"
 check_stripped "$prefix"
+check_shells "$prefix"
+check_unit "$prefix"
+check_module "$prefix"
 check_manual "$prefix"
 check_linking "$prefix"
 check_group_server "$prefix"

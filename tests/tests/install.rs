@@ -7,17 +7,26 @@ use std::process::Command;
 
 #[test]
 fn an_installation_has_all_that_its_users_need_and_can_be_removed() {
+    check_by("check-install");
+}
+
+#[test]
+fn a_tarball_and_debian_packages_can_be_used_and_removed() {
+    check_by("check-packages");
+}
+
+/// A script of `packaging`, on what is built here.
+fn check_by(script: &str) {
     if !Installation::is_built_here() {
-        eprintln!("not checked: installing and removing (something installed is tested)");
-        return;
+        return eprintln!("not checked: {script} (something installed is tested)");
     }
     // Builds what the script installs.
     Installation::ours();
-    let mut command = Command::new(workspace().join("packaging/check-install.sh"));
+    let mut command = Command::new(workspace().join("packaging").join(script).with_extension("sh"));
     command.env("CARGO_TARGET_DIR", target()).env_remove("LD_LIBRARY_PATH");
     let ended = Program::start(&mut command).end_within(wait::PATIENCE * 20);
     ended.expect_success();
-    assert!(ended.stdout.ends_with("check-install: all right\n"), "{ended:#?}");
+    assert!(ended.stdout.ends_with(&format!("{script}: all right\n")), "{ended:#?}");
 }
 
 #[test]
