@@ -33,6 +33,14 @@ pub(crate) struct ServiceTo {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SpawnId(pub u64);
 
+/// Tasks of a spawn: `count` of them, from number `first` on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub spawn: SpawnId,
+    pub first: u32,
+    pub count: u32,
+}
+
 /// An operation that starts processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ExecId(pub u64);
@@ -64,12 +72,8 @@ pub(crate) enum Waiter {
     GroupNotice(u64),
     /// The master: this host has lost its link to the one that is asked.
     LostLink(HostIndex),
-    /// Items `first…` of a spawn, as many as were asked for.
-    Exec {
-        spawn: SpawnId,
-        first: u32,
-        count: u32,
-    },
+    /// The start of tasks.
+    Exec(Part),
 }
 
 impl fmt::Display for Waiter {
@@ -87,7 +91,7 @@ impl fmt::Display for Waiter {
             Self::CancelBatch(_) => "a batch to be cancelled",
             Self::GroupNotice(_) => "change of a group",
             Self::LostLink(other) => return write!(out, "is its link to host {other} lost?"),
-            Self::Exec { spawn, first, count } => {
+            Self::Exec(Part { spawn, first, count }) => {
                 return write!(out, "start {count} tasks of spawn {}, from number {first}", spawn.0);
             }
         };

@@ -1,12 +1,16 @@
 //! What follows from what a concern has decided. A concern neither reaches for the others nor for the driver: it leaves effects
 //! behind, which the core carries out in order.
 
-use super::addresses::{PeerTo, ReplyTo, Waiter};
+use super::addresses::{ExecId, PeerTo, ReplyTo, ServiceTo, Waiter};
 use super::event::Action;
 use super::flow::Source;
 use super::timers::Timer;
-use pvm_wire::calls::Call;
+use pvm_sched::policy::Policy;
+use pvm_wire::batch::{BatchId, BatchMsg, Node};
+use pvm_wire::calls::{Call, CallError};
+use pvm_wire::codes::Sm;
 use pvm_wire::daemon::{DaemonMsg, HostEntry, PeerReply, PeerRequest};
+use pvm_wire::spawn::Sink;
 use pvm_wire::{HostIndex, Tid};
 use std::time::Duration;
 
@@ -31,12 +35,51 @@ pub(crate) enum Effect {
     Answer(PeerTo, PeerReply),
     /// The answer to a task's request.
     Reply(ReplyTo, Vec<u8>),
+    /// A message about a batch, to a manager or to a daemon, which may be this one.
+    SendBatch(Tid, BatchMsg),
+    /// This manager places a batch: told with what this host asks for, if it is one of the nodes.
+    Place(Tid, Placement),
+    /// A task manager is started.
+    StartManager,
+    /// A manager that is not needed is ended.
+    EndManager(Tid),
+    /// The next tasks of an order are started, as many as there is room for.
+    StartTasks(ExecId),
+    /// The sinks of a spawn's task are told of its start.
+    ReportStart(Started),
+    /// A signal to a task, which may be on another host.
+    Signal(Tid, i32),
     /// After this time.
     SetTimer(Duration, Timer),
     /// Not at all.
     CancelTimer(Timer),
     /// These hosts are members of the virtual machine, in a table with this serial number if it had to be announced.
     Admit { newcomers: Vec<HostEntry>, serial: Option<u64> },
+}
+
+/// A batch that a manager is to place.
+#[derive(Debug)]
+pub(crate) struct Placement {
+    pub batch: BatchId,
+    /// Tasks that wait.
+    pub count: u64,
+    pub nodes: Vec<Node>,
+    /// Whether they wait until there is room.
+    pub queued: bool,
+    pub policy: Policy,
+    /// The host that a divided batch was given to last.
+    pub last: HostIndex,
+}
+
+/// A spawn's task that runs, and what reports of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Started {
+    pub tid: Tid,
+    pub spawner: Tid,
+    /// The parent as the task sees it.
+    pub parent: i32,
+    pub trace: Sink,
+    pub output: Sink,
 }
 
 /// How a message to a task is marked.
@@ -50,6 +93,11 @@ pub(crate) struct Mark {
 impl Mark {
     pub fn new(context: i32, tag: i32) -> Self {
         Self { context, tag, wait_id: 0 }
+    }
+
+    /// As an answer to a resource manager's request.
+    pub fn answer(to: ServiceTo, what: Sm) -> Self {
+        Self { context: to.context, tag: what.tag(), wait_id: to.wait_id }
     }
 }
 
@@ -76,6 +124,15 @@ impl Effects {
 
     pub fn answer(&mut self, to: PeerTo, reply: PeerReply) {
         self.push(Effect::Answer(to, reply));
+    }
+
+    pub fn send_batch(&mut self, to: Tid, message: BatchMsg) {
+        self.push(Effect::SendBatch(to, message));
+    }
+
+    /// The answer to a task's request that fails.
+    pub fn refuse(&mut self, to: ReplyTo, error: impl Into<CallError>) {
+        self.push(Effect::Reply(to, error.into().encode()));
     }
 
     pub fn reply<C: Call>(&mut self, to: ReplyTo, reply: &C::Reply) {

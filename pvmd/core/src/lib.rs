@@ -16,6 +16,7 @@ mod answers;
 mod census;
 mod config;
 mod contexts;
+mod decision;
 mod dispatch;
 mod effect;
 pub mod event;
@@ -150,7 +151,9 @@ impl Core {
         self.now = now;
         while let Some(timer) = self.out.timers.take_due(now) {
             match timer {
-                Timer::Retry(batch, ticket) => self.on_retry(batch, ticket),
+                Timer::Retry(batch, ticket) => {
+                    self.node(|node, tasks, at| node.on_retry(batch, ticket, tasks, at));
+                }
                 Timer::Hoster(host) => {
                     self.master(|master, at| master.on_hoster_silent(host, at));
                 }
@@ -187,7 +190,7 @@ impl Core {
             Event::HostStarted { index, result } => {
                 self.master(|master, at| master.on_host_started(index, result, at));
             }
-            Event::Load { busy_cores } => self.on_load(busy_cores),
+            Event::Load { busy_cores } => self.node(|node, tasks, at| node.on_load(busy_cores, tasks, at)),
             Event::Times { host, id, means, spin, times } => {
                 self.on_times(PeerTo { host, id }, means, spin, &times);
             }
@@ -228,7 +231,7 @@ impl Core {
             DaemonMsg::WatchTask { tid } => self.on_watch_task(host, tid),
             DaemonMsg::TaskGone { tid } if tid.host() == Some(host) => self.task_gone(tid),
             DaemonMsg::BatchTaskEnded { batch, number, tid, status } => {
-                self.on_peer_task_ended(host, batch, number, tid, status);
+                self.home(|home, at| home.on_task_ended(host, batch, number, tid, status, at));
             }
             DaemonMsg::Epoch { epoch } if !own => self.on_epoch(host, epoch),
             DaemonMsg::Turns { taken } if !own => self.on_turns(host, taken),

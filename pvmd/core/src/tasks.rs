@@ -6,7 +6,6 @@ use super::event::{ConnId, Cookie};
 use super::flow::Flow;
 use super::output::OutputStream;
 use super::spans;
-use super::spawn::Notices;
 use super::teams::TeamId;
 use bytes::Bytes;
 use pvm_wire::batch::BatchId;
@@ -90,8 +89,6 @@ pub(super) struct Task {
     pub backlog: VecDeque<(FragmentHeader, Bytes)>,
     /// Bytes on their way to it, headers included.
     pub queued: usize,
-    /// Notices of its queued batches.
-    pub notices: Notices,
     /// Tasks of this host that share memory with it.
     pub neighbours: BTreeSet<Tid>,
     /// To whom on another host it has sent, without an answer yet.
@@ -155,6 +152,8 @@ pub(super) struct Tasks {
     by_cookie: BTreeMap<Cookie, Tid>,
     next_local: u32,
     next_cookie: i32,
+    /// How many are task managers.
+    managers: usize,
     pub conns: BTreeMap<ConnId, Conn>,
     pub outputs: BTreeMap<Cookie, OutputStream>,
     pub flow: Flow,
@@ -170,6 +169,7 @@ impl Tasks {
             by_cookie: BTreeMap::new(),
             next_local: 1,
             next_cookie: 10_000_000,
+            managers: 0,
             conns: BTreeMap::new(),
             outputs: BTreeMap::new(),
             flow: Flow::default(),
@@ -209,11 +209,23 @@ impl Tasks {
             backlog: VecDeque::new(),
             spin: Spin::default(),
             queued: 0,
-            notices: Notices::default(),
             neighbours: BTreeSet::new(),
             awaits: None,
         };
         Some(self.by_tid.entry(tid).or_insert(task))
+    }
+
+    /// Makes the record and the output stream of a process that is about to be started or adopted.
+    pub fn announce(&mut self, fill: impl FnOnce(&mut Task)) -> Option<(Tid, Cookie)> {
+        let task = self.create(true)?;
+        fill(task);
+        let (tid, cookie, is_ours) = (task.tid, task.cookie?, task.origin != Origin::Itself);
+        let (stream, is_manager) = (OutputStream::new(tid, task.output, task.parent), task.manager);
+        if is_ours {
+            self.outputs.insert(cookie, stream);
+        }
+        self.managers += usize::from(is_manager);
+        Some((tid, cookie))
     }
 
     pub fn get(&self, tid: Tid) -> Option<&Task> {
@@ -233,6 +245,7 @@ impl Tasks {
         if let Some(cookie) = task.cookie {
             self.by_cookie.remove(&cookie);
         }
+        self.managers -= usize::from(task.manager);
         Some(task)
     }
 
@@ -240,13 +253,22 @@ impl Tasks {
         self.by_tid.values()
     }
 
-    /// How many, managers included.
-    pub fn len(&self) -> usize {
-        self.by_tid.len()
+    /// `P_c`: programs that run here or are about to.
+    pub fn running(&self) -> usize {
+        self.by_tid.len() - self.managers
     }
 
-    /// Whether cookies lead to the tasks that have them, and ids too.
+    /// Those of them that belong to queued batches.
+    pub fn queued(&self) -> usize {
+        self.iter().filter(|task| task.item.is_some()).count()
+    }
+
+    /// Whether cookies lead to the tasks that have them, ids too, and managers are counted.
     pub fn check(&self) -> Result<(), String> {
+        let managers = self.iter().filter(|task| task.manager).count();
+        if managers != self.managers {
+            return Err(format!("{managers} tasks are managers, and {} are counted", self.managers));
+        }
         let announced = self.by_tid.values().filter(|task| task.cookie.is_some()).count();
         let is_found = |(cookie, tid): (&Cookie, &Tid)| {
             self.by_tid.get(tid).is_some_and(|task| task.tid == *tid && task.cookie == Some(*cookie))

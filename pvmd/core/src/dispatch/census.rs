@@ -10,9 +10,10 @@ impl Core {
     pub fn census(&self) -> Census {
         let services = &self.services;
         let posts = [services.scheduler, services.tasker];
+        let (spawns, waiting_batches) = self.home.counts();
         let master = self.master.as_ref().map(Master::counts).unwrap_or_default();
         Census {
-            tasks: self.running(),
+            tasks: self.tasks.running(),
             managers: self.home.manager_counts(),
             conns: self.tasks.conns.len(),
             outputs: self.tasks.outputs.len(),
@@ -21,10 +22,10 @@ impl Core {
             links: self.hosts.links.len(),
             partial: self.hosts.links.values().map(|link| link.requests.len()).sum::<usize>()
                 + master.partial,
-            spawns: self.home.spawns.len(),
-            waiting_batches: self.home.managers.waiting.len(),
-            open_batches: self.node.batches.len(),
-            pending: self.pending.len() + self.node.execs.len(),
+            spawns,
+            waiting_batches,
+            open_batches: self.node.open_batches().len(),
+            pending: self.pending.len() + self.node.under_way().len(),
             notifies: self.notifies.counts(),
             observers: self.observers.counts(),
             contexts: self.tasks.contexts.len(),

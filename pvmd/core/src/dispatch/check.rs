@@ -32,7 +32,7 @@ impl Core {
             (task.conn.is_none() || task.enrolled, "is connected without having enrolled"),
             (task.backlog.is_empty() || !task.enrolled, "has enrolled, and fragments wait for that"),
             (
-                task.exec.is_none_or(|(exec, _)| self.node.execs.contains_key(&exec)),
+                task.exec.is_none_or(|(exec, _)| self.node.exec(exec).is_some()),
                 "is started for an operation that is over",
             ),
             (

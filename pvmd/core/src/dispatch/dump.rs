@@ -70,16 +70,16 @@ impl Core {
     }
 
     fn write_work(&self, out: &mut String) -> fmt::Result {
-        for (id, spawn) in &self.home.spawns {
-            writeln!(out, "spawn {} {}", id.0, spawn.summary())?;
+        for (id, summary) in self.home.summaries() {
+            writeln!(out, "spawn {} {summary}", id.0)?;
         }
-        for (id, exec) in &self.node.execs {
-            writeln!(out, "start {}: {} processes under way", id.0, exec.under_way())?;
+        for (id, open) in self.node.under_way() {
+            writeln!(out, "start {}: {open} processes under way", id.0)?;
         }
         for (id, (host, waiter)) in &self.pending.requests {
             writeln!(out, "request {} to host {host}: {waiter}", id.0)?;
         }
-        for batch in self.node.batches.keys() {
+        for batch in self.node.open_batches() {
             writeln!(out, "batch {} of host {} has tasks to give", batch.number, batch.home)?;
         }
         if let Some(adding) = self.master.as_ref().and_then(|master| master.adding()) {

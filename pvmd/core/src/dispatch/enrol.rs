@@ -1,15 +1,12 @@
 //! How a process becomes a task, and how a task ends.
 
+use crate::Core;
 use crate::addresses::ReplyTo;
 use crate::event::{Action, Attachment, ConnId, Cookie, Program};
 use crate::flow::Source;
-use crate::output::OutputStream;
-use crate::spawn::{SIGKILL, SIGTERM};
-
-use crate::Core;
+use crate::spawn::{Node, SIGKILL, SIGTERM};
 use crate::tasks::{Conn, ConnState, Origin, Task};
 use crate::timers::Timer;
-use pvm_wire::Tid;
 use pvm_wire::calls::enrolment::{
     Admission, Born, Conn2, Connect, ConnectReply, Enrol, EnrolReply, Exit, Extension, Introduction,
 };
@@ -17,6 +14,7 @@ use pvm_wire::calls::{Call, Request};
 use pvm_wire::codes::{EXTENSION_VERSION, TASK_PROTOCOL};
 use pvm_wire::encoding::DataSignature;
 use pvm_wire::limits::FRAGMENT_SIZE;
+use pvm_wire::{PvmError, Tid};
 use std::net::IpAddr;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -240,7 +238,7 @@ impl Core {
             self.observed_begin(tid);
         }
         if manager {
-            self.on_manager_ready(tid);
+            self.home(|home, at| home.on_manager_ready(tid, at));
         }
     }
 
@@ -320,7 +318,7 @@ impl Core {
     fn leave(&mut self, tid: Tid) {
         self.notifies.forget(tid);
         self.effects(|core, out| core.observers.forget(tid, out));
-        self.queues_parent_gone(tid);
+        self.home(|home, at| home.parent_gone(tid, at));
         self.tasks.contexts.forget(tid);
     }
 
@@ -403,13 +401,8 @@ impl Core {
         self.leave(tid);
         self.forget_neighbours(tid, std::mem::take(&mut task.neighbours));
         self.clear_flow(tid);
-        if let Some((exec, number)) = task.exec {
-            self.exec_result(
-                exec,
-                number,
-                Err((pvm_wire::PvmError::HostFail, "it ended before it was started".to_owned())),
-            );
-        }
+        let unstarted = "it ended before it was started".to_owned();
+        self.exec_result(task.exec, Err((PvmError::HostFail, unstarted)));
         self.tell_home(&task, status);
         self.trace_ended(&task, status);
         self.observed_end(&task, status);
@@ -421,23 +414,10 @@ impl Core {
             }
         }
         if task.manager {
-            self.on_manager_gone(tid);
+            self.home(|home, at| home.on_manager_gone(tid, at));
         } else {
-            self.on_room();
+            self.node(Node::on_room);
         }
-    }
-
-    /// Makes the record and the output stream of a process that is about to be started or adopted.
-    pub(crate) fn announce(&mut self, fill: impl FnOnce(&mut Task)) -> Option<(Tid, Cookie)> {
-        let task = self.tasks.create(true)?;
-        fill(task);
-        let (tid, cookie) = (task.tid, task.cookie?);
-        let stream = OutputStream::new(tid, task.output, task.parent);
-        if task.origin != Origin::Itself {
-            self.tasks.outputs.insert(cookie, stream);
-        }
-        self.node.load.note_running(self.running());
-        Some((tid, cookie))
     }
 }
 

@@ -1,11 +1,12 @@
 //! What happens to hosts and links, and what follows when a host goes.
 
 use crate::addresses::{PeerTo, Waiter};
+use crate::decision::Decision;
 use crate::effect::Effect;
 use crate::event::Action;
 use crate::flow::Source;
 use crate::hosts::{DELETED, Link};
-use crate::master::{Decision, END, Master};
+use crate::master::{END, Master};
 use crate::spawn::SIGTERM;
 use crate::tasks::Origin;
 use crate::{Core, Life};
@@ -101,7 +102,7 @@ impl Core {
             let others = added.iter().copied().filter(|&host| host != core.config.index);
             core.observers.hosts_added(others, out);
         });
-        self.batches_host_added(added);
+        self.home(|home, at| home.hosts_added(added, at));
     }
 
     /// A daemon says that it ends. Its link stands until it has ended.
@@ -191,7 +192,8 @@ impl Core {
         self.service_host_gone(host);
         self.tracers.host_gone(host);
         self.master(|master, at| master.host_gone(host, at.out));
-        self.batches_host_gone(host);
+        self.node.home_gone(host);
+        self.home(|home, at| home.host_gone(host, at));
         self.fail_pending(host);
     }
 

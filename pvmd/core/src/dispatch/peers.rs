@@ -53,7 +53,7 @@ impl Core {
                 let batches = self.home.records(self.config.policy);
                 self.answer(to, PeerReply::Batches { batches });
             }
-            PeerRequest::CancelBatch { id } => self.on_peer_cancels_batch(to, id),
+            PeerRequest::CancelBatch { id } => self.home(|home, at| home.on_cancel(to, id, at)),
             PeerRequest::Turns => self.on_turns_wanted(to),
             PeerRequest::History { since } => {
                 let history = self.teams.turns_since(since, self.time_of_day());
@@ -112,8 +112,8 @@ impl Core {
             (Waiter::CancelBatch(to), PeerReply::BatchCancelled { code }) => {
                 self.reply_done::<CancelBatch>(to, pvm_wire::error::check(code).map(drop));
             }
-            (Waiter::Exec { spawn, first, count }, PeerReply::Started { results, refusals }) => {
-                self.on_started(from, spawn, first, count, &results, refusals);
+            (Waiter::Exec(part), PeerReply::Started { results, refusals }) => {
+                self.home(|home, at| home.on_started(from, part, &results, refusals, at));
             }
             (waiter, _) => {
                 warn!(host = %from, ?waiter, "answer of the wrong kind");
@@ -140,7 +140,7 @@ impl Core {
             Waiter::LostLink(_) => {}
             Waiter::Tasks { query, hidden } => self.on_tasks_part(host, query, hidden, Vec::new()),
             Waiter::Batches(query) => self.on_batches_part(host, query, Vec::new()),
-            Waiter::Exec { spawn, first, count } => self.on_exec_lost(host, spawn, first, count),
+            Waiter::Exec(part) => self.home(|home, at| home.on_exec_lost(host, part, at)),
         }
     }
 

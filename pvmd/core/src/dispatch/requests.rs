@@ -83,7 +83,10 @@ impl Core {
             Tmx::Queue => self.on_queue(tid, to, QueueRequest::decode(body)?),
             Tmx::Batches => self.on_list_batches(to),
             Tmx::CancelBatch => self.on_cancel_batch(to, CancelBatch::decode(body)?.batch),
-            Tmx::NoticesTaken => self.on_notices_taken(tid, NoticesTaken::decode(body)?.count),
+            Tmx::NoticesTaken => {
+                let count = NoticesTaken::decode(body)?.count;
+                self.home(|home, at| home.on_notices_taken(tid, count, at));
+            }
             Tmx::Team => {
                 let result = self.on_team(tid, &JoinTeam::decode(body)?.name);
                 self.reply_done::<JoinTeam>(to, result);

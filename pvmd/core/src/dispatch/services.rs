@@ -155,7 +155,7 @@ impl Core {
     fn hand_to_tasker(&mut self, cookie: Cookie, path: &OsStr, env: &[OsString]) {
         let Some(task) = self.tasks.by_cookie(cookie).and_then(|tid| self.tasks.get_mut(tid)) else { return };
         let (tid, Some((exec, number))) = (task.tid, task.exec.take()) else { return };
-        if let Some(start) = self.node.execs.get(&exec).and_then(Exec::handed) {
+        if let Some(start) = self.node.exec(exec).and_then(Exec::handed) {
             let request = StartTask {
                 tid,
                 flags: start.spawn.flags,
@@ -171,7 +171,7 @@ impl Core {
         }
         self.observed_begin(tid);
         self.output_started(cookie);
-        self.exec_result(exec, number, Ok(tid));
+        self.exec_result(Some((exec, number)), Ok(tid));
     }
 
     /// A task has enrolled that nobody announced.
@@ -217,12 +217,7 @@ impl Core {
     }
 
     pub(crate) fn answer_service(&mut self, to: ServiceTo, what: Sm, body: Vec<u8>) {
-        self.send_marked(
-            Source::Daemon,
-            to.tid,
-            Mark { context: to.context, tag: what.tag(), wait_id: to.wait_id },
-            body,
-        );
+        self.send_marked(Source::Daemon, to.tid, Mark::answer(to, what), body);
     }
 
     fn send_service(&mut self, to: Option<Tid>, what: Sm, body: Vec<u8>) {

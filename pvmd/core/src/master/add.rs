@@ -1,9 +1,10 @@
 //! The master's part of adding hosts: resolve, start, link, tell all, commit.
 
 use super::newcomer::{Stage, is_local, local_address, order, target};
-use super::{Decision, HostfileStart, Master};
+use super::{HostfileStart, Master};
 use crate::addresses::PeerTo;
 use crate::answers::start_up_results;
+use crate::decision::Decision;
 use crate::effect::{Effect, Effects, Mark};
 use crate::event::{Action, AddId, Found, StartedHost};
 use crate::hostfile::HostSpec;

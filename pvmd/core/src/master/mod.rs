@@ -14,7 +14,6 @@ use crate::answers::start_up_results;
 use crate::config::Config;
 use crate::effect::Effects;
 use crate::event::ConnId;
-use crate::hosts::Hosts;
 use add::AddOperation;
 pub(crate) use departures::{Departures, END};
 use groups::Groups;
@@ -47,14 +46,6 @@ enum HostfileStart {
     /// It has not ended; these want to know how it went.
     Running(Vec<ReplyTo>),
     Over(Vec<AddResult>),
-}
-
-/// What the master's decisions rest on besides its state, and what follows from them.
-#[derive(Debug)]
-pub(crate) struct Decision<'a> {
-    pub config: &'a Config,
-    pub hosts: &'a Hosts,
-    pub out: &'a mut Effects,
 }
 
 /// The sizes of the master's tables.

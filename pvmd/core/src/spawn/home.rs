@@ -1,176 +1,141 @@
-//! As home of a spawn: what it asks for, which host starts what, and the answer.
+//! As home of spawns: the table of them, and what changes the state of each.
 
-use super::placing::Placing;
-use super::queue::{Counts, Queue};
-use super::refusals::Refusals;
-use super::split_place;
-use super::state::{Effect, Event, State};
-use crate::addresses::ReplyTo;
+use super::managers::Managers;
+use super::notices::Notices;
+use super::progress::Spawn;
+use super::queue::Queues;
+use super::state::{Effect, Event};
+use crate::addresses::SpawnId;
+use crate::decision::Decision;
+use pvm_sched::placement::{Portion, proportional};
 use pvm_sched::policy::Policy;
+use pvm_wire::batch::{BatchId, Node};
 use pvm_wire::queue::BatchRecord;
-use pvm_wire::spawn::{SpawnRequest, flags};
-use pvm_wire::{PvmError, Tid};
+use pvm_wire::{HostIndex, PvmError, Tid};
+use std::collections::BTreeMap;
 
-/// A spawn under way, in the spawner's daemon.
+/// What a daemon knows as home of its tasks' spawns.
 #[derive(Debug)]
-pub(crate) struct Spawn {
-    pub(crate) spawner: Tid,
-    pub(crate) request: SpawnRequest,
-    state: State,
-    pub(crate) kind: Kind,
-    /// Its tasks that wait.
-    pub(crate) placing: Placing,
+pub(crate) struct Home {
+    own: HostIndex,
+    pub(super) spawns: BTreeMap<SpawnId, Spawn>,
+    /// Spawns so far.
+    count: u64,
+    pub(super) queues: Queues,
+    pub(super) managers: Managers,
+    /// Host that a divided batch was given to last.
+    pub(super) last_given: HostIndex,
+    /// Notices of queued batches, by the parents that have to take them.
+    pub(super) notices: BTreeMap<Tid, Notices>,
 }
 
-/// What becomes of a spawn's tasks after their start.
-#[derive(Debug)]
-pub(crate) enum Kind {
-    /// The spawner waits for their tids, and no more is done for them.
-    Call(Call),
-    /// The spawner was answered at once; they are followed to their ends.
-    Queue(Queue),
-}
-
-/// The answer to a spawner, as far as it is known.
-#[derive(Debug)]
-pub(crate) struct Call {
-    pub to: ReplyTo,
-    /// Per task its tid or an error code, once known.
-    pub results: Vec<Option<i32>>,
-    /// Tasks whose fate is not known.
-    pub open: usize,
-    /// Why some were not started.
-    pub refusals: Refusals,
-}
-
-/// What is left of a request's demands when they were found to be well-formed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Demand {
-    /// From 1 to `BATCH_MAX`.
-    pub count: u32,
-    pub policy: Policy,
-}
-
-impl Call {
-    pub fn new(to: ReplyTo, count: u32) -> Self {
-        let results = vec![None; count as usize];
-        Self { to, open: results.len(), results, refusals: Refusals::default() }
-    }
-
-    /// The fate of some tasks is known.
-    pub fn resolve(&mut self, first: u32, results: &[i32]) {
-        for (slot, &result) in self.results.iter_mut().skip(first as usize).zip(results) {
-            if slot.replace(result).is_none() {
-                self.open -= 1;
-            }
+impl Home {
+    pub fn new(own: HostIndex) -> Self {
+        Self {
+            own,
+            spawns: BTreeMap::new(),
+            count: 0,
+            queues: Queues::default(),
+            managers: Managers::default(),
+            last_given: own,
+            notices: BTreeMap::new(),
         }
     }
 
-    /// Tasks that were started, and those that could not be.
+    /// The batches of this home, those that have ended first. `machine` is the policy of those that name none.
+    pub fn records(&self, machine: Policy) -> Vec<BatchRecord> {
+        let live = self.spawns.values().filter_map(|spawn| spawn.record(machine));
+        self.queues.ended.iter().cloned().chain(live).collect()
+    }
+
+    /// A line for each spawn under way, for people.
+    pub fn summaries(&self) -> impl Iterator<Item = (SpawnId, String)> {
+        self.spawns.iter().map(|(&id, spawn)| (id, spawn.summary()))
+    }
+
+    /// Spawns under way, and those of them that wait for a manager.
     pub fn counts(&self) -> (usize, usize) {
-        let known = self.results.iter().flatten();
-        let started = known.clone().filter(|&&result| result > 0).count();
-        (started, known.count() - started)
+        (self.spawns.len(), self.managers.waiting.len())
+    }
+
+    pub(super) fn next_id(&mut self) -> SpawnId {
+        self.count += 1;
+        SpawnId(self.count)
+    }
+
+    pub(super) fn batch_id(&self, id: SpawnId) -> BatchId {
+        BatchId { home: self.own, number: id.0 }
+    }
+
+    /// Newcomers may help with batches that are not confined to certain hosts.
+    pub fn hosts_added(&mut self, added: &[HostIndex], at: &mut Decision<'_>) {
+        let own = self.own;
+        for &host in added.iter().filter(|&&host| host != own) {
+            self.node_joined(host, at);
+        }
+    }
+
+    /// A host is out. What it had been granted comes back through its unanswered requests.
+    pub fn host_gone(&mut self, host: HostIndex, at: &mut Decision<'_>) {
+        self.tasks_lost(host, at);
+        self.node_gone(host, at);
     }
 }
 
-impl Spawn {
-    pub fn new(spawner: Tid, request: SpawnRequest, state: State, kind: Kind, placing: Placing) -> Self {
-        Self { spawner, request, state, kind, placing }
-    }
-
-    /// Something has happened to it; what follows.
-    pub fn step<'a>(&mut self, event: Event<'a>) -> Vec<Effect<'a>> {
-        let (state, effects) = self.state.next(event);
-        self.state = state;
-        effects
-    }
-
-    pub(crate) fn state(&self) -> State {
-        self.state
-    }
-
-    pub(crate) fn call_mut(&mut self) -> Option<&mut Call> {
-        match &mut self.kind {
-            Kind::Call(call) => Some(call),
-            Kind::Queue(_) => None,
-        }
-    }
-
-    pub(crate) fn queue(&self) -> Option<&Queue> {
-        match &self.kind {
-            Kind::Queue(queue) => Some(queue),
-            Kind::Call(_) => None,
-        }
-    }
-
-    pub(crate) fn queue_mut(&mut self) -> Option<&mut Queue> {
-        match &mut self.kind {
-            Kind::Queue(queue) => Some(queue),
-            Kind::Call(_) => None,
-        }
-    }
-
-    /// In a line, for people.
-    pub fn summary(&self) -> String {
-        let (by, count, file) = (self.spawner, self.request.count, self.request.file.display());
-        let (waiting, nodes) = (self.placing.waiting(), self.placing.nodes.len());
-        let placing = match self.state {
-            State::Pinned => "pinned".to_owned(),
-            state => format!("{waiting} not assigned, {nodes} nodes, {state}"),
-        };
-        match &self.kind {
-            Kind::Queue(queue) => format!("by {by} × {file}: {placing}, {}", queue.summary()),
-            Kind::Call(call) => format!("by {by} of {count} × {file}: {} open, {placing}", call.open),
-        }
-    }
-
-    /// As it is listed; nothing if its tasks are confined to one host, so that nothing is placed.
-    pub fn record(&self, machine: Policy) -> Option<BatchRecord> {
-        if self.state() == State::Pinned {
-            return None;
-        }
-        let policy = &self.request.policy;
-        let (id, running, count) = match &self.kind {
-            Kind::Queue(queue) => (queue.id, queue.running.len(), queue.count),
-            Kind::Call(call) => {
-                let (started, failed) = call.counts();
-                (0, 0, Counts { done: started as u32, failed: failed as u32, ..Counts::default() })
+/// What changes a spawn's state, and what follows.
+impl Home {
+    /// Something has happened to a spawn.
+    pub(super) fn step(&mut self, id: SpawnId, event: Event<'_>, at: &mut Decision<'_>) {
+        let Some(spawn) = self.spawns.get_mut(&id) else { return };
+        for effect in spawn.step(event) {
+            match effect {
+                Effect::FindManager => self.find_manager(id, at),
+                Effect::LeaveLine => self.leave_line(id),
+                Effect::Free(manager) => self.free_manager(manager, id, at),
+                Effect::TellMore(manager, more) => self.tell_more(manager, id, more, at),
+                Effect::Divide => self.divide(id, at),
+                Effect::Refuse { error, reason } => self.refuse_waiting(id, error, reason, at),
+                Effect::Fail(error) => self.fail_waiting(id, error, at),
+                Effect::CloseNodes => self.close_nodes(id, at),
             }
-        };
-        Some(BatchRecord {
-            id,
-            parent: self.spawner,
-            file: self.request.file.clone(),
-            policy: if policy.is_empty() { machine.name().to_owned() } else { policy.clone() },
-            total: u32::try_from(self.request.count).unwrap_or(0),
-            waiting: self.placing.waiting(),
-            running: running as u32,
-            done: count.done,
-            failed: count.failed,
-            cancelled: count.cancelled,
-            restarts: count.restarts,
-            nodes: self.placing.tallies(),
-        })
-    }
-
-    /// The parent as the tasks see it.
-    pub(crate) fn parent(&self) -> i32 {
-        let hidden = self.request.flags & flags::NO_SPAWN_PARENT != 0;
-        if hidden { PvmError::ParentNotSet.code() } else { self.spawner.raw() }
-    }
-}
-
-/// Why no host is left for a spawn.
-pub(crate) fn no_host_for(request: &SpawnRequest) -> String {
-    let place = split_place(&request.place).0.display();
-    let (wanted, all_but) = (request.flags, request.flags & flags::HOST_COMPLEMENT != 0);
-    match wanted {
-        _ if all_but => format!("the virtual machine has no host besides {place}"),
-        wanted if wanted & flags::HOST != 0 => format!("the virtual machine has no host {place}"),
-        wanted if wanted & flags::ARCH != 0 => {
-            format!("the virtual machine has no host of architecture {place}")
         }
-        _ => "the virtual machine has no host that could run it".to_owned(),
+    }
+
+    /// Has the waiting tasks handed out, `more` of them new, unless the parent has to take its notices first.
+    pub(super) fn hand_out(&mut self, id: SpawnId, more: u32, at: &mut Decision<'_>) {
+        let waits = self.spawns.get(&id).is_some_and(|spawn| spawn.placing.waiting() > 0);
+        if waits && !self.is_held(id) {
+            self.step(id, Event::TasksWait { more }, at);
+        }
+    }
+
+    /// What waits cannot be placed.
+    pub(super) fn unplaceable(&mut self, id: SpawnId, error: PvmError, reason: &str, at: &mut Decision<'_>) {
+        let event =
+            if self.is_queued(id) { Event::Hopeless(error) } else { Event::Unplaceable { error, reason } };
+        self.step(id, event, at);
+    }
+
+    pub(super) fn is_queued(&self, id: SpawnId) -> bool {
+        self.spawns.get(&id).is_some_and(|spawn| spawn.queue().is_some())
+    }
+
+    /// Tasks that no host's limit allows are divided all the same: they take the places of what has ended meanwhile. For what
+    /// finds none the hosts say so.
+    fn divide(&mut self, id: SpawnId, at: &mut Decision<'_>) {
+        let (batch, nodes) = (self.batch_id(id), self.batch_nodes(id, at));
+        let Some(spawn) = self.spawns.get_mut(&id) else { return };
+        let waiting = spawn.placing.waiting();
+        let is_rest = spawn.call_mut().is_some_and(|call| call.open == waiting as usize);
+        if waiting == 0 || !is_rest {
+            return;
+        }
+        let portion = |node: &Node| Portion { capability: node.capability, has: 0, limit: u64::MAX };
+        let parts = proportional(waiting.into(), &nodes.iter().map(portion).collect::<Vec<_>>());
+        for (node, n) in nodes.iter().zip(parts) {
+            for range in spawn.placing.take(node.host, n as u32) {
+                spawn.order(id, node.host, range, Some(batch), at.out);
+            }
+        }
     }
 }

@@ -1,29 +1,54 @@
 //! As node: starting tasks that a spawn's home, or the resource manager, orders here.
 
+use super::pulling::OpenBatch;
 use super::refusals::Refusals;
 use super::split_place;
-use crate::addresses::{PeerTo, ServiceTo};
+use crate::addresses::{ExecId, PeerTo, ServiceTo};
+use crate::decision::Decision;
+use crate::effect::{Effect, Mark};
 use crate::event::Program;
+use crate::load::HostLoad;
+use crate::tasks::Tasks;
+use pvm_sched::pulling;
 use pvm_wire::batch::BatchId;
+use pvm_wire::body::BodyWriter;
+use pvm_wire::calls::Field;
+use pvm_wire::codes::Sm;
+use pvm_wire::daemon::PeerReply;
+use pvm_wire::limits::BATCH_MAX;
 use pvm_wire::spawn::{SpawnRequest, flags};
+use pvm_wire::{PvmError, Tid};
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::ops::Range;
+
+/// What a daemon knows as node, which starts tasks of all homes' spawns.
+#[derive(Debug)]
+pub(crate) struct Node {
+    execs: BTreeMap<ExecId, Exec>,
+    /// Orders so far.
+    count: u64,
+    pub(super) batches: BTreeMap<BatchId, OpenBatch>,
+    pub load: HostLoad,
+    random: u64,
+}
 
 /// Tasks being started here for some spawn.
 #[derive(Debug)]
 pub(crate) struct Exec {
-    pub to: ExecTo,
+    to: ExecTo,
     pub batch: Option<BatchId>,
     /// Per task its tid or an error code, once known.
-    pub results: Vec<Option<i32>>,
+    results: Vec<Option<i32>>,
     /// Tasks whose fate is not known.
-    pub open: usize,
-    pub refusals: Refusals,
-    pub stage: Stage,
+    open: usize,
+    refusals: Refusals,
+    stage: Stage,
 }
 
 /// How far an order is.
 #[derive(Debug)]
-pub(crate) enum Stage {
+enum Stage {
     /// No more processes are to be asked for.
     Begun,
     /// Those beyond the host's limit wait until the ones before them run: the first may have ended when the last of those has been
@@ -65,26 +90,139 @@ pub(crate) struct Handed<'a> {
 }
 
 impl Exec {
-    /// Processes whose fate is not known.
-    pub fn under_way(&self) -> usize {
-        self.open
-    }
-
     /// What a tasker is to start of it.
     pub fn handed(&self) -> Option<Handed<'_>> {
         let Stage::Handed(order) = &self.stage else { return None };
         Some(Handed { first: order.first, count: self.results.len() as u32, spawn: &order.spawn })
     }
 
-    /// The rest of the order, if what was begun of it is settled.
-    pub fn take_rest(&mut self) -> Option<Box<Order>> {
-        match std::mem::replace(&mut self.stage, Stage::Begun) {
-            Stage::Partly(order) if self.open == self.results.len() - order.next => Some(order),
-            stage => {
-                self.stage = stage;
-                None
+    /// Whether all that was begun of it is settled, and there is more.
+    fn has_rest(&self) -> bool {
+        matches!(&self.stage, Stage::Partly(order) if self.open == self.results.len() - order.next)
+    }
+}
+
+impl Node {
+    pub fn new(seed: u64) -> Self {
+        let (execs, batches, load) = (BTreeMap::new(), BTreeMap::new(), HostLoad::default());
+        Self { execs, count: 0, batches, load, random: seed | 1 }
+    }
+
+    /// Another daemon (or this one), or the resource manager, has tasks started here.
+    pub fn on_exec(
+        &mut self,
+        to: ExecTo,
+        batch: Option<BatchId>,
+        count: u32,
+        order: Order,
+        tasks: &Tasks,
+        at: &mut Decision<'_>,
+    ) {
+        self.count += 1;
+        let (id, open) = (ExecId(self.count), (count as usize).min(BATCH_MAX));
+        let (results, stage) = (vec![None; open], Stage::Partly(Box::new(order)));
+        self.execs.insert(id, Exec { to, batch, results, open, refusals: Refusals::default(), stage });
+        if open == 0 {
+            self.finish(id, tasks, at);
+        } else {
+            at.out.push(Effect::StartTasks(id));
+        }
+    }
+
+    /// The next tasks of an order, if they may be started now: the batch they are of, what they are, and up to which number there is
+    /// room.
+    pub fn take_order(&mut self, id: ExecId, room: usize) -> Option<(Option<BatchId>, Box<Order>, usize)> {
+        let exec = self.execs.get_mut(&id).filter(|exec| exec.has_rest())?;
+        let Stage::Partly(order) = std::mem::replace(&mut exec.stage, Stage::Begun) else { return None };
+        let end = exec.results.len().min(order.next.saturating_add(room));
+        Some((exec.batch, order, end))
+    }
+
+    /// So many of an order's next tasks have been begun, by a tasker if there is one; if none could be, nothing waits.
+    pub fn begun(
+        &mut self,
+        id: ExecId,
+        (mut order, count): (Box<Order>, usize),
+        by_tasker: bool,
+        tasks: &Tasks,
+        at: &mut Decision<'_>,
+    ) {
+        let Some(exec) = self.execs.get_mut(&id) else { return };
+        order.next += count;
+        let (next, total) = (order.next, exec.results.len());
+        let rest_waits = !by_tasker && count > 0;
+        exec.stage = match order {
+            order if by_tasker => Stage::Handed(order),
+            order if rest_waits && next < total => Stage::Partly(order),
+            _ => Stage::Begun,
+        };
+        let limit = at.config.task_limit;
+        for number in if rest_waits { total } else { next }..total {
+            let reason = format!("no room for another task: it may have {limit} (PVM_TASK_LIMIT)");
+            self.settle(id, number, Err((PvmError::OutOfRes, reason)), tasks, at);
+        }
+    }
+
+    /// The fate of one of an order's tasks is known.
+    pub fn settle(
+        &mut self,
+        id: ExecId,
+        number: usize,
+        result: Result<Tid, (PvmError, String)>,
+        tasks: &Tasks,
+        at: &mut Decision<'_>,
+    ) {
+        let Some(exec) = self.execs.get_mut(&id) else { return };
+        let result = match result {
+            Ok(tid) => tid.raw(),
+            Err((error, reason)) => {
+                exec.refusals.note(Some(at.config.index), error, 1, &reason);
+                error.code()
+            }
+        };
+        if let Some(slot @ None) = exec.results.get_mut(number) {
+            *slot = Some(result);
+            exec.open -= 1;
+        }
+        if exec.open == 0 {
+            self.finish(id, tasks, at);
+        } else if exec.has_rest() {
+            at.out.push(Effect::StartTasks(id));
+        }
+    }
+
+    fn finish(&mut self, id: ExecId, tasks: &Tasks, at: &mut Decision<'_>) {
+        let Some(exec) = self.execs.remove(&id) else { return };
+        let results: Vec<i32> = exec.results.into_iter().flatten().collect();
+        match exec.to {
+            ExecTo::Peer(to) => {
+                let refusals = exec.refusals.into_list();
+                at.out.answer(to, PeerReply::Started { results, refusals });
+            }
+            ExecTo::Service(to) => {
+                at.out.send(to.tid, Mark::answer(to, Sm::ExecAck), results.write(BodyWriter::new()).finish());
             }
         }
+        if let Some(batch) = exec.batch {
+            self.look(batch, tasks, at, pulling::Node::tasks_given);
+        }
+    }
+
+    pub fn exec(&self, id: ExecId) -> Option<&Exec> {
+        self.execs.get(&id)
+    }
+
+    /// Orders, each with the number of processes whose fate is not known.
+    pub fn under_way(&self) -> impl ExactSizeIterator<Item = (ExecId, usize)> {
+        self.execs.iter().map(|(&id, exec)| (id, exec.open))
+    }
+
+    /// The next number of the seeded sequence within the range (xorshift64*).
+    pub(super) fn random(&mut self, range: Range<u64>) -> u64 {
+        self.random ^= self.random >> 12;
+        self.random ^= self.random << 25;
+        self.random ^= self.random >> 27;
+        range.start + self.random.wrapping_mul(0x2545_f491_4f6c_dd1d) % (range.end - range.start).max(1)
     }
 }
 

@@ -1,13 +1,145 @@
-//! As node: batches that this host may ask for tasks, `N_a = P − P_c` at a time (design D6; papers, section 1).
+//! As node: asking for tasks of batches, `N_a = P − P_c` at a time (design D6; papers, section 1).
 
-use pvm_sched::pulling::{self};
-use pvm_wire::Tid;
+use super::node::Node;
+use crate::decision::Decision;
+use crate::effect::Effect;
+use crate::tasks::Tasks;
+use crate::timers::Timer;
+use pvm_sched::pulling::{self, Step, Ticket};
+use pvm_wire::batch::{Application, BatchId, BatchMsg};
+use pvm_wire::{HostIndex, Tid};
+use std::time::Duration;
 
 /// A batch that this node may ask for work.
 #[derive(Debug)]
 pub(crate) struct OpenBatch {
-    pub manager: Tid,
-    pub node: pulling::Node,
+    manager: Tid,
+    node: pulling::Node,
     /// Its tasks wait for slots.
-    pub queued: bool,
+    queued: bool,
+}
+
+impl Node {
+    /// `P` and `P_c`, as they count for a batch: programs running here or about to, and the load from outside in the same measure.
+    fn filled(&self, batch: BatchId, tasks: &Tasks, at: &Decision<'_>) -> (u64, u64) {
+        // The part of the cores that others than tasks keep busy: a core filled by others leaves no room for its share of P.
+        let outside = self.load.outside(at.config.cores);
+        if !self.batches.get(&batch).is_some_and(|open| open.queued) {
+            let p = at.config.task_target;
+            return (p.into(), tasks.running() as u64 + (outside * f64::from(p)).round() as u64);
+        }
+        let p = u64::from(at.config.slots);
+        let others = self.batches.iter().filter(|&(&id, open)| open.queued && id != batch);
+        let promised: u64 = others.map(|(_, open)| open.node.promised()).sum();
+        // However busy others keep the host, one task at a time gets its turn: a queue never stands still for good.
+        let outside = (outside * p as f64).round() as u64;
+        (p, tasks.queued() as u64 + promised + outside.min(p.saturating_sub(1)))
+    }
+
+    /// Lets a batch's part look at the load, and tells the manager what it wants.
+    pub(super) fn look(
+        &mut self,
+        batch: BatchId,
+        tasks: &Tasks,
+        at: &mut Decision<'_>,
+        look: impl FnOnce(&mut pulling::Node, u64, u64, Duration) -> Step,
+    ) {
+        let Some(Application { p, p_c, n_a }) = self.asks(batch, tasks, at, look) else { return };
+        let Some(manager) = self.batches.get(&batch).map(|open| open.manager) else { return };
+        let host = at.config.index;
+        // Before the table has come there are no batches of others.
+        let capability = at.hosts.get(host).map_or(at.config.capability, |entry| entry.capability);
+        at.out.send_batch(manager, BatchMsg::Apply { batch, host, p, p_c, n_a, capability });
+    }
+
+    /// What it asks for when it has looked at the load, if anything.
+    fn asks(
+        &mut self,
+        batch: BatchId,
+        tasks: &Tasks,
+        at: &mut Decision<'_>,
+        look: impl FnOnce(&mut pulling::Node, u64, u64, Duration) -> Step,
+    ) -> Option<Application> {
+        let (p, p_c) = self.filled(batch, tasks, at);
+        let wait = Duration::from_millis(self.random(pulling::RETRY_MS));
+        let open = self.batches.get_mut(&batch)?;
+        let n_a = match look(&mut open.node, p, p_c, wait) {
+            Step::Apply { n_a } => n_a,
+            Step::Decline { n_a, wait, ticket } => {
+                at.out.push(Effect::SetTimer(wait, Timer::Retry(batch, ticket)));
+                n_a
+            }
+            Step::Stay => return None,
+        };
+        Some(Application { p, p_c, n_a })
+    }
+
+    fn open(&mut self, manager: Tid, batch: BatchId, queued: bool) {
+        let fresh = || OpenBatch { manager, node: pulling::Node::new(), queued };
+        self.batches.entry(batch).or_insert_with(fresh).manager = manager;
+    }
+
+    /// Tasks of a batch wait, says this manager.
+    pub fn on_tasks_have(
+        &mut self,
+        manager: Tid,
+        batch: BatchId,
+        queued: bool,
+        tasks: &Tasks,
+        at: &mut Decision<'_>,
+    ) {
+        self.open(manager, batch, queued);
+        self.look(batch, tasks, at, pulling::Node::tasks_have);
+    }
+
+    /// What this host asks for as a node of its own batch, without being told first that tasks wait: that would be two more messages
+    /// before the first task of a batch can start.
+    pub fn own_application(
+        &mut self,
+        manager: Tid,
+        batch: BatchId,
+        queued: bool,
+        tasks: &Tasks,
+        at: &mut Decision<'_>,
+    ) -> Option<Application> {
+        self.open(manager, batch, queued);
+        self.asks(batch, tasks, at, pulling::Node::tasks_have)
+    }
+
+    /// None of a batch's wait any more, says this manager or the home.
+    pub fn on_tasks_no(&mut self, src: Tid, batch: BatchId) {
+        // One that has been relieved may be late.
+        let from = |open: &OpenBatch| open.manager == src || src.is_daemon();
+        if self.batches.get(&batch).is_some_and(from) {
+            self.batches.remove(&batch);
+        }
+    }
+
+    /// The random wait is over.
+    pub fn on_retry(&mut self, batch: BatchId, ticket: Ticket, tasks: &Tasks, at: &mut Decision<'_>) {
+        self.look(batch, tasks, at, |node, p, p_c, wait| node.retry(ticket, p, p_c, wait));
+    }
+
+    /// There may be room again: a task has ended here, or others leave more to us.
+    pub fn on_room(&mut self, tasks: &Tasks, at: &mut Decision<'_>) {
+        for batch in self.batches.keys().copied().collect::<Vec<_>>() {
+            self.look(batch, tasks, at, |node, p, p_c, _| node.room(p, p_c));
+        }
+    }
+
+    /// How busy the cores of this host are, with work of any program.
+    pub fn on_load(&mut self, busy_cores: f64, tasks: &Tasks, at: &mut Decision<'_>) {
+        self.load.read(busy_cores, tasks.running());
+        self.on_room(tasks, at);
+    }
+
+    /// A home is out, and its batches with it.
+    pub fn home_gone(&mut self, home: HostIndex) {
+        self.batches.retain(|batch, _| batch.home != home);
+    }
+
+    /// Batches that have tasks to give.
+    pub fn open_batches(&self) -> impl ExactSizeIterator<Item = &BatchId> {
+        self.batches.keys()
+    }
 }

@@ -1,15 +1,27 @@
 //! Queued batches: spawns that return at once, whose tasks start as nodes have room for them.
 //!
-//! A queued batch is a [`Spawn`](super::Spawn) that nodes pull as any other; its tasks are followed to their ends, since those make room, may
+//! A queued batch is a [`Spawn`] that nodes pull as any other; its tasks are followed to their ends, since those make room, may
 //! have to be made good by another start, and are told to the parent.
 
-use crate::addresses::SpawnId;
-use pvm_wire::Tid;
+use super::SIGTERM;
+use super::home::Home;
+use super::progress::{Kind, Spawn};
+use super::request::{complete_environment, demand};
+use super::state::{Event, State};
+use crate::addresses::{PeerTo, ReplyTo, SpawnId};
+use crate::decision::Decision;
+use crate::effect::Effect;
+use pvm_wire::batch::BatchId;
+use pvm_wire::daemon::PeerReply;
 use pvm_wire::queue::{BatchEvent, BatchRecord, QueueRequest};
+use pvm_wire::spawn::flags;
+use pvm_wire::tid::LOCAL_MAX;
+use pvm_wire::{HostIndex, PvmError, Tid};
 use std::collections::{BTreeMap, VecDeque};
+use tracing::{debug, info};
 
 /// Batches that have ended and are still listed.
-pub(crate) const REMEMBERED: usize = 16;
+const REMEMBERED: usize = 16;
 
 /// What makes a spawn a queued batch.
 #[derive(Debug)]
@@ -52,6 +64,25 @@ pub(crate) struct Queues {
     pub ids: BTreeMap<i32, SpawnId>,
     pub next: u32,
     pub ended: VecDeque<BatchRecord>,
+}
+
+impl Queues {
+    /// An id that no other batch of the whole machine has.
+    fn free_id(&mut self, home: HostIndex) -> Option<i32> {
+        (0..LOCAL_MAX).find_map(|_| {
+            self.next = self.next % LOCAL_MAX + 1;
+            let id = home.task(self.next).raw();
+            (!self.ids.contains_key(&id)).then_some(id)
+        })
+    }
+
+    /// Keeps a batch that has ended in the list for a while.
+    fn remember(&mut self, record: BatchRecord) {
+        if self.ended.len() >= REMEMBERED {
+            self.ended.pop_front();
+        }
+        self.ended.push_back(record);
+    }
 }
 
 impl Queue {
@@ -102,12 +133,218 @@ impl Queue {
         (event, false)
     }
 
-    pub fn may_try_again(&mut self, number: u32) -> bool {
+    fn may_try_again(&mut self, number: u32) -> bool {
         if self.tries.get(&number).copied().unwrap_or(0) >= self.restarts {
             return false;
         }
         *self.tries.entry(number).or_default() += 1;
         self.count.restarts += 1;
         true
+    }
+}
+
+impl Home {
+    /// A task of this team asks for a queued batch.
+    pub fn on_queue(
+        &mut self,
+        parent: Tid,
+        to: ReplyTo,
+        mut request: QueueRequest,
+        team: &str,
+        at: &mut Decision<'_>,
+    ) {
+        let demand = match demand(&request.spawn, at.config.policy) {
+            Ok(demand) => demand,
+            Err(error) => return at.out.refuse(to, error),
+        };
+        let Some(name) = self.queues.free_id(at.config.index) else {
+            return at.out.refuse(to, PvmError::OutOfRes);
+        };
+        request.spawn.flags |= flags::QUEUED;
+        complete_environment(&mut request.spawn, team);
+        let queue = Queue::new(name, &request, demand.count);
+        let id = self.next_id();
+        self.queues.ids.insert(name, id);
+        self.notices.entry(parent).or_default();
+        at.out.reply::<QueueRequest>(to, &name);
+        self.begin(id, parent, request.spawn, Kind::Queue(queue), demand, at);
+    }
+
+    /// A host has started tasks of a queued batch, or could not.
+    pub(super) fn queued_started(
+        &mut self,
+        host: HostIndex,
+        id: SpawnId,
+        first: u32,
+        results: &[i32],
+        at: &mut Decision<'_>,
+    ) {
+        for (number, &result) in (first..).zip(results) {
+            if result <= 0 {
+                self.task_concluded(id, number, Tid::NONE, host, Fate::Lost(result), at);
+                continue;
+            }
+            let tid = Tid::from_raw(result);
+            let Some(spawn) = self.spawns.get_mut(&id) else { return };
+            let (started, is_cancelled) = (spawn.started(tid), spawn.state() == State::Cancelled);
+            let Some(queue) = spawn.queue_mut() else { return };
+            let early = queue.early.remove(&number);
+            queue.running.insert(number, tid);
+            at.out.push(Effect::ReportStart(started));
+            self.tell_parent(id, BatchEvent::Started { number, tid }, at);
+            match early {
+                Some((_, status)) => self.task_ended(id, number, tid, status, at),
+                None if is_cancelled => at.out.push(Effect::Signal(tid, SIGTERM)),
+                None => {}
+            }
+        }
+        self.queue_settled(id, at);
+    }
+
+    /// A host reports the end of a task of a queued batch.
+    pub fn on_task_ended(
+        &mut self,
+        host: HostIndex,
+        batch: BatchId,
+        number: u32,
+        tid: Tid,
+        status: i32,
+        at: &mut Decision<'_>,
+    ) {
+        if tid.host() == Some(host) && batch.home == at.config.index {
+            self.task_ended(SpawnId(batch.number), number, tid, status, at);
+        }
+    }
+
+    fn task_ended(&mut self, id: SpawnId, number: u32, tid: Tid, status: i32, at: &mut Decision<'_>) {
+        let Some(queue) = self.spawns.get_mut(&id).and_then(Spawn::queue_mut) else { return };
+        if queue.running.get(&number) == Some(&tid) {
+            queue.running.remove(&number);
+            if let Some(host) = tid.host() {
+                self.task_concluded(id, number, tid, host, Fate::Ended(status), at);
+            }
+            self.queue_settled(id, at);
+        } else {
+            queue.early.insert(number, (tid, status));
+        }
+    }
+
+    fn task_concluded(
+        &mut self,
+        id: SpawnId,
+        number: u32,
+        tid: Tid,
+        host: HostIndex,
+        fate: Fate,
+        at: &mut Decision<'_>,
+    ) {
+        let Some(spawn) = self.spawns.get_mut(&id) else { return };
+        let is_cancelled = spawn.state() == State::Cancelled;
+        let Some(queue) = spawn.queue_mut() else { return };
+        let (event, again) = queue.conclude(number, tid, fate, is_cancelled);
+        debug!(batch = format!("{:x}", queue.id), ?event, "a task of a queued batch");
+        if again {
+            spawn.placing.try_again(number, host);
+        }
+        self.tell_parent(id, event, at);
+        if again {
+            self.hand_out(id, 1, at);
+        }
+    }
+
+    /// What waits of a queued batch fails, as fast as the parent takes the notices.
+    pub(super) fn fail_waiting(&mut self, id: SpawnId, error: PvmError, at: &mut Decision<'_>) {
+        while !self.is_held(id) {
+            let Some(spawn) = self.spawns.get_mut(&id) else { return };
+            let Some(number) = spawn.placing.give_up() else {
+                self.step(id, Event::NothingWaits, at);
+                break;
+            };
+            let Some(queue) = spawn.queue_mut() else { return };
+            queue.count.failed += 1;
+            self.tell_parent(id, BatchEvent::Failed { number, tid: Tid::NONE, code: error.code() }, at);
+        }
+        self.queue_settled(id, at);
+    }
+
+    /// A batch is cancelled: this number of its tasks will not start.
+    pub(super) fn queued_cancelled(&mut self, id: SpawnId, count: u32, at: &mut Decision<'_>) {
+        let Some(queue) = self.spawns.get_mut(&id).and_then(Spawn::queue_mut) else { return };
+        queue.count.cancelled += count;
+        self.queue_settled(id, at);
+    }
+
+    /// A host is out, and tasks of queued batches with it.
+    pub(super) fn tasks_lost(&mut self, host: HostIndex, at: &mut Decision<'_>) {
+        for id in self.queues.ids.values().copied().collect::<Vec<_>>() {
+            let Some(queue) = self.spawns.get_mut(&id).and_then(Spawn::queue_mut) else { continue };
+            queue.early.retain(|_, (tid, _)| tid.host() != Some(host));
+            let (lost, kept): (BTreeMap<u32, Tid>, _) =
+                std::mem::take(&mut queue.running).into_iter().partition(|(_, tid)| tid.host() == Some(host));
+            queue.running = kept;
+            for (number, tid) in lost {
+                self.task_concluded(id, number, tid, host, Fate::Lost(PvmError::HostFail.code()), at);
+            }
+            self.queue_settled(id, at);
+        }
+    }
+
+    /// The queued batches of a task.
+    pub(super) fn queues_of(&self, parent: Tid) -> Vec<SpawnId> {
+        let of = |id: &SpawnId| self.spawns.get(id).is_some_and(|spawn| spawn.spawner == parent);
+        self.queues.ids.values().copied().filter(of).collect()
+    }
+
+    /// A parent has left the machine: nobody could be told, so nothing more of its batches is started. What runs goes on.
+    pub fn parent_gone(&mut self, parent: Tid, at: &mut Decision<'_>) {
+        self.notices.remove(&parent);
+        for id in self.queues_of(parent) {
+            self.cancel(id, false, at);
+        }
+    }
+
+    /// A daemon asks that a batch be cancelled.
+    pub fn on_cancel(&mut self, to: PeerTo, batch: i32, at: &mut Decision<'_>) {
+        let found = self.queues.ids.get(&batch).copied();
+        let code = if found.is_some() { 0 } else { PvmError::NotFound.code() };
+        at.out.answer(to, PeerReply::BatchCancelled { code });
+        if let Some(id) = found {
+            self.cancel(id, true, at);
+        }
+    }
+
+    /// Starts no more of a batch, and ends what runs if that is wanted.
+    fn cancel(&mut self, id: SpawnId, kill: bool, at: &mut Decision<'_>) {
+        let Some(spawn) = self.spawns.get_mut(&id) else { return };
+        let waiting = spawn.placing.clear();
+        let Some(queue) = spawn.queue_mut() else { return };
+        queue.count.cancelled += waiting;
+        let running: Vec<Tid> = queue.running.values().copied().collect();
+        info!(batch = format!("{:x}", queue.id), running = running.len(), kill, "batch cancelled");
+        self.step(id, Event::Cancelled, at);
+        for tid in running.into_iter().filter(|_| kill) {
+            at.out.push(Effect::Signal(tid, SIGTERM));
+        }
+        self.queue_settled(id, at);
+    }
+
+    /// Something about a queued batch has changed: perhaps it needs no manager for now, perhaps it is over.
+    fn queue_settled(&mut self, id: SpawnId, at: &mut Decision<'_>) {
+        let Some(spawn) = self.spawns.get(&id) else { return };
+        let (Some(queue), waiting) = (spawn.queue(), spawn.placing.waiting()) else { return };
+        let (total, over, running) = (queue.total, queue.over(), queue.running.len() as u32);
+        let (name, Counts { done, failed, cancelled, .. }) = (queue.id, queue.count);
+        if over + running == total && waiting == 0 {
+            self.step(id, Event::NothingWaits, at);
+        }
+        if over == total {
+            self.step(id, Event::Over, at);
+            self.tell_parent(id, BatchEvent::Done { done, failed, cancelled }, at);
+            self.queues.ids.remove(&name);
+            let ended = self.spawns.remove(&id);
+            if let Some(record) = ended.and_then(|spawn| spawn.record(at.config.policy)) {
+                self.queues.remember(record);
+            }
+        }
     }
 }

@@ -1,0 +1,294 @@
+//! Starting tasks: what the core does about the decisions of home and node.
+
+use crate::Core;
+use crate::addresses::{ExecId, QueryId, ReplyTo, Waiter};
+use crate::decision::Decision;
+use crate::effect::{Placement, Started};
+use crate::event::{Action, Cookie, Program};
+use crate::flow::Source;
+use crate::pending::Query;
+use crate::spawn::{ExecTo, Home, Node, Order, SIGKILL, SIGTERM, program};
+use crate::tasks::{Origin, Task, Tasks};
+use pvm_wire::batch::{BatchId, BatchMsg};
+use pvm_wire::calls::spawn::{BatchList, Batches};
+use pvm_wire::codes::{BATCH_TAG, Sm};
+use pvm_wire::daemon::{DaemonMsg, PeerRequest};
+use pvm_wire::output::OutputEvent;
+use pvm_wire::queue::{BatchRecord, QueueRequest};
+use pvm_wire::spawn::{SpawnRequest, flags};
+use pvm_wire::{HostIndex, Message, PvmError, Tid};
+use tracing::{debug, error, info, warn};
+
+impl Core {
+    /// Has the home's part decide something, and carries out what follows.
+    pub(crate) fn home<R>(&mut self, decide: impl FnOnce(&mut Home, &mut Decision<'_>) -> R) -> R {
+        self.effects(|core, out| {
+            decide(&mut core.home, &mut Decision { config: &core.config, hosts: &core.hosts, out })
+        })
+    }
+
+    /// Has the node's part decide something, and carries out what follows.
+    pub(crate) fn node<R>(&mut self, decide: impl FnOnce(&mut Node, &Tasks, &mut Decision<'_>) -> R) -> R {
+        self.effects(|core, out| {
+            let at = &mut Decision { config: &core.config, hosts: &core.hosts, out };
+            decide(&mut core.node, &core.tasks, at)
+        })
+    }
+}
+
+/// As home.
+impl Core {
+    /// TM_SPAWN.
+    pub(crate) fn on_spawn(&mut self, spawner: Tid, to: ReplyTo, request: SpawnRequest) {
+        let team = self.team_name(spawner);
+        self.home(|home, at| home.on_spawn(spawner, to, request, &team, at));
+    }
+
+    /// A task asks for a queued batch.
+    pub(crate) fn on_queue(&mut self, parent: Tid, to: ReplyTo, request: QueueRequest) {
+        let team = self.team_name(parent);
+        self.home(|home, at| home.on_queue(parent, to, request, &team, at));
+    }
+
+    pub(crate) fn start_manager(&mut self) {
+        let announced = self.announce(|task| {
+            task.origin = Origin::Child;
+            task.manager = true;
+            task.name = "pvm-task-manager".into();
+        });
+        let Some((tid, cookie)) = announced else { return self.home(Home::no_manager) };
+        self.home.manager_starting(tid);
+        self.start_processes(vec![cookie], Program { manager: true, ..Program::default() });
+    }
+
+    pub(crate) fn end_manager(&mut self, manager: Tid) {
+        if let Some(task) = self.tasks.get(manager) {
+            self.out.act(Action::Signal { pid: task.pid, signal: SIGTERM });
+        }
+    }
+
+    /// Hands a batch to its manager.
+    pub(crate) fn place(&mut self, manager: Tid, placement: Placement) {
+        let Placement { batch, count, nodes, queued, policy, last } = placement;
+        let is_node = nodes.iter().any(|node| node.host == self.config.index);
+        let own = is_node
+            .then(|| self.node(|node, tasks, at| node.own_application(manager, batch, queued, tasks, at)));
+        let (soft, policy, own) = (!queued, policy.name().to_owned(), own.flatten());
+        self.send_batch(manager, &BatchMsg::Place { batch, count, nodes, soft, policy, last, own });
+    }
+
+    /// A spawn's task runs: its sinks hear of it.
+    pub(crate) fn report_start(&mut self, Started { tid, spawner, parent, trace, output }: Started) {
+        self.trace_spawned(trace, tid, parent);
+        self.send_output(Source::Daemon, output, tid, OutputEvent::Spawned(spawner.raw()));
+    }
+
+    /// A task wants to know of all batches.
+    pub(crate) fn on_list_batches(&mut self, to: ReplyTo) {
+        let hosts: Vec<HostIndex> = self.hosts.iter().map(|entry| entry.index).collect();
+        let id = self.pending.list_batches(to, &hosts);
+        for host in hosts {
+            self.ask(host, PeerRequest::Batches, Waiter::Batches(id));
+        }
+    }
+
+    pub(crate) fn on_batches_part(&mut self, from: HostIndex, id: QueryId, batches: Vec<BatchRecord>) {
+        if let Some(Query { to, found, .. }) = self.pending.add_batches(id, from, batches) {
+            self.reply_to::<Batches>(to, &BatchList { batches: found });
+        }
+    }
+
+    /// A task cancels a batch, wherever that has its home.
+    pub(crate) fn on_cancel_batch(&mut self, to: ReplyTo, id: i32) {
+        match Tid::from_raw(id).host().filter(|&home| id > 0 && self.hosts.is_reachable(home)) {
+            Some(home) => self.ask(home, PeerRequest::CancelBatch { id }, Waiter::CancelBatch(to)),
+            None => self.reply_error(to, PvmError::NotFound),
+        }
+    }
+}
+
+/// As node.
+impl Core {
+    /// Another daemon (or this one), or the resource manager, has us start tasks.
+    pub(crate) fn on_exec(
+        &mut self,
+        to: ExecTo,
+        batch: Option<BatchId>,
+        count: u32,
+        first: u32,
+        parent: i32,
+        mut spawn: SpawnRequest,
+    ) {
+        self.tracers.complete(&mut spawn);
+        debug!(?to, ?batch, first, count, file = %spawn.file.display(), "asked to start tasks");
+        let order = Order { next: 0, first, parent, spawn };
+        self.node(|node, tasks, at| node.on_exec(to, batch, count, order, tasks, at));
+    }
+
+    /// Starts as many tasks of an order as there is room for.
+    pub(crate) fn start_tasks(&mut self, id: ExecId) {
+        let room = (self.config.task_limit as usize).saturating_sub(self.tasks.running());
+        let Some((batch, order, end)) = self.node.take_order(id, room) else { return };
+        let by_tasker = self.services.tasker.is_some();
+        let cookies = self.announce_some(id, batch, &order, end);
+        let count = cookies.len();
+        if count > 0 {
+            let program = program(&order.spawn);
+            if by_tasker {
+                self.out.act(Action::Locate { cookies, program });
+            } else {
+                self.start_processes(cookies, program);
+            }
+        }
+        self.node(|node, tasks, at| node.begun(id, (order, count), by_tasker, tasks, at));
+    }
+
+    /// Makes the records of an order's next tasks, up to a number.
+    fn announce_some(
+        &mut self,
+        id: ExecId,
+        batch: Option<BatchId>,
+        order: &Order,
+        end: usize,
+    ) -> Vec<Cookie> {
+        let spawn = &order.spawn;
+        let (by_tasker, queued) = (self.services.tasker.is_some(), spawn.flags & flags::QUEUED != 0);
+        let team = self.team_of_child(&spawn.env, order.parent);
+        let mut cookies = Vec::new();
+        for number in order.next..end {
+            let announced = self.announce(|task| {
+                task.parent = order.parent;
+                task.origin = if by_tasker { Origin::Tasker } else { Origin::Child };
+                task.output = spawn.output;
+                task.trace = spawn.trace;
+                task.spawn_flags = spawn.flags;
+                task.name.clone_from(&spawn.file);
+                task.exec = Some((id, number));
+                task.item = batch.filter(|_| queued).map(|batch| (batch, order.first + number as u32));
+            });
+            let Some((tid, cookie)) = announced else { break };
+            if let Some(team) = &team {
+                self.enlist(tid, team);
+            }
+            cookies.push(cookie);
+        }
+        cookies
+    }
+
+    /// Makes the record and the output stream of a process that is about to be started or adopted.
+    pub(crate) fn announce(&mut self, fill: impl FnOnce(&mut Task)) -> Option<(Tid, Cookie)> {
+        let announced = self.tasks.announce(fill)?;
+        self.node.load.note_running(self.tasks.running());
+        Some(announced)
+    }
+
+    /// The driver has started a process, or could not.
+    pub(crate) fn on_process_started(
+        &mut self,
+        cookie: Cookie,
+        result: Result<(i32, String), (PvmError, String)>,
+    ) {
+        let Some(tid) = self.tasks.by_cookie(cookie) else {
+            // Its record is gone already: what was started for it must not stay.
+            if let Ok((pid, _)) = result {
+                self.out.act(Action::Signal { pid, signal: SIGKILL });
+            }
+            return;
+        };
+        let Some(task) = self.tasks.get_mut(tid) else { return };
+        match result {
+            Ok((pid, path)) => {
+                if task.conn.is_some() && task.pid != pid {
+                    // What has enrolled meanwhile is a child of what was started.
+                    task.origin = Origin::Itself;
+                } else {
+                    task.pid = pid;
+                }
+                let exec = task.exec.take();
+                debug!(%tid, pid, path, "task started");
+                self.join_team(tid);
+                self.trace_started(tid);
+                self.observed_begin(tid);
+                self.output_started(cookie);
+                self.exec_result(exec, Ok(tid));
+            }
+            Err((error, reason)) => {
+                let (exec, manager) = (task.exec.take(), task.manager);
+                info!(%tid, file = %task.name.display(), error = error.name(), reason, "task not started");
+                self.tasks.outputs.remove(&cookie);
+                if let Some(task) = self.tasks.remove(tid) {
+                    // A process may have enrolled in its place.
+                    self.leave_team((task.team, task.pid), true);
+                    self.teams.dismiss(task.team);
+                }
+                if manager {
+                    self.home(|home, at| home.on_manager_not_started(tid, &reason, at));
+                }
+                self.exec_result(exec, Err((error, reason)));
+            }
+        }
+    }
+
+    /// The fate of a task is known, which the operation that started it may wait for.
+    pub(crate) fn exec_result(
+        &mut self,
+        exec: Option<(ExecId, usize)>,
+        result: Result<Tid, (PvmError, String)>,
+    ) {
+        if let Some((id, number)) = exec {
+            self.node(|node, tasks, at| node.settle(id, number, result, tasks, at));
+        }
+    }
+
+    /// A task has ended here: its batch's home is told.
+    pub(crate) fn tell_home(&mut self, task: &Task, status: i32) {
+        // What was not known to be started is told as such.
+        if let (Some((batch, number)), None) = (task.item, task.exec) {
+            self.tell(batch.home, DaemonMsg::BatchTaskEnded { batch, number, tid: task.tid, status });
+        }
+    }
+}
+
+/// Between home, managers and nodes.
+impl Core {
+    pub(crate) fn send_batch(&mut self, to: Tid, message: &BatchMsg) {
+        match message.encode() {
+            Ok(body) if to == self.config.index.daemon() => {
+                let message = Message { src: to, dst: to, body: body.into(), ..Message::default() };
+                self.on_batch_message(&message);
+            }
+            Ok(body) => self.send_message(Source::Daemon, to, 0, BATCH_TAG, body),
+            Err(error) => error!(%error, "batch message lost"),
+        }
+    }
+
+    /// A message to this daemon that is not a task's request.
+    pub(crate) fn on_system_message(&mut self, message: &Message) {
+        if message.header.tag == BATCH_TAG {
+            self.on_batch_message(message);
+        } else if let Some(what) = Sm::from_tag(message.header.tag) {
+            self.on_service_message(what, message);
+        } else {
+            debug!(src = %message.src, tag = message.header.tag, "message to this daemon dropped");
+        }
+    }
+
+    fn on_batch_message(&mut self, message: &Message) {
+        let src = message.src;
+        match BatchMsg::decode(&message.body) {
+            // Only the home host's manager (or daemon) speaks for a batch.
+            Ok(BatchMsg::TasksHave { batch, queued }) if src.host() == Some(batch.home) => {
+                self.node(|node, tasks, at| node.on_tasks_have(src, batch, queued, tasks, at));
+            }
+            Ok(BatchMsg::TasksNo { batch }) if src.host() == Some(batch.home) => {
+                self.node.on_tasks_no(src, batch);
+            }
+            Ok(BatchMsg::Grant { batch, host, n, terms }) => {
+                self.home(|home, at| home.on_grant(src, batch, host, n, terms, at));
+            }
+            Ok(BatchMsg::NoNodes { batch }) => self.home(|home, at| home.on_no_nodes(src, batch, at)),
+            Ok(other) => warn!(%src, ?other, "batch message out of place: ignored"),
+            Err(error) => warn!(%src, %error, "batch message that cannot be read: ignored"),
+        }
+    }
+}
