@@ -81,10 +81,8 @@ pub(super) struct Task {
     pub spawn_flags: i32,
     /// Program, as it was asked for.
     pub name: OsString,
-    /// The operation that waits for its start, and its number there.
-    pub exec: Option<(ExecId, usize)>,
-    /// The queued batch it belongs to, and its number there.
-    pub item: Option<(BatchId, u32)>,
+    /// What is to be reported of it.
+    pub report: Report,
     /// Fragments for it from before it enrolled.
     pub backlog: VecDeque<(FragmentHeader, Bytes)>,
     /// Bytes on their way to it, headers included.
@@ -104,6 +102,42 @@ pub(super) struct Spin {
     pub told: Option<Duration>,
     /// It has been asked, and has not answered.
     pub is_asked: bool,
+}
+
+/// What is still to be reported of a task to where it was ordered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Report {
+    /// It was not ordered, or its order wants to know no more.
+    Nothing,
+    /// Its start, to the order of which it is this one; and then its end, if it is of a queued batch.
+    Start { exec: ExecId, number: usize, item: Option<Item> },
+    /// Its end, to the home of its queued batch.
+    End(Item),
+}
+
+/// A task of a queued batch, by its number there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Item {
+    pub batch: BatchId,
+    pub number: u32,
+}
+
+impl Report {
+    /// The queued batch that it is of.
+    pub fn item(self) -> Option<Item> {
+        match self {
+            Self::Nothing => None,
+            Self::Start { item, .. } => item,
+            Self::End(item) => Some(item),
+        }
+    }
+
+    /// Its fate is about to be reported to its order, if that waits for it.
+    pub fn take_start(&mut self) -> Option<(ExecId, usize)> {
+        let Self::Start { exec, number, item } = *self else { return None };
+        *self = item.map_or(Self::Nothing, Self::End);
+        Some((exec, number))
+    }
 }
 
 impl Task {
@@ -204,8 +238,7 @@ impl Tasks {
             trace: Sink::default(),
             spawn_flags: 0,
             name: OsString::new(),
-            exec: None,
-            item: None,
+            report: Report::Nothing,
             backlog: VecDeque::new(),
             spin: Spin::default(),
             queued: 0,
@@ -260,7 +293,7 @@ impl Tasks {
 
     /// Those of them that belong to queued batches.
     pub fn queued(&self) -> usize {
-        self.iter().filter(|task| task.item.is_some()).count()
+        self.iter().filter(|task| task.report.item().is_some()).count()
     }
 
     /// Whether cookies lead to the tasks that have them, ids too, and managers are counted.

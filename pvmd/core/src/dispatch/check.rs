@@ -1,6 +1,6 @@
 //! What must hold of a daemon's state between any two events; simulators check it after each.
 
-use crate::tasks::{ConnState, Origin, Task};
+use crate::tasks::{ConnState, Origin, Report, Task};
 use crate::teams::TeamId;
 use crate::timers::Timer;
 use crate::{Core, Life};
@@ -32,7 +32,7 @@ impl Core {
             (task.conn.is_none() || task.enrolled, "is connected without having enrolled"),
             (task.backlog.is_empty() || !task.enrolled, "has enrolled, and fragments wait for that"),
             (
-                task.exec.is_none_or(|(exec, _)| self.node.exec(exec).is_some()),
+                !matches!(task.report, Report::Start { exec, .. } if self.node.exec(exec).is_none()),
                 "is started for an operation that is over",
             ),
             (
@@ -82,7 +82,7 @@ impl Core {
         }
         if self.config.slice.is_some() {
             // A task may enrol before its start is known.
-            let is_started = |task: &Task| task.takes_turns() && task.exec.is_none();
+            let is_started = |task: &Task| task.takes_turns() && !matches!(task.report, Report::Start { .. });
             let missing = self.tasks.iter().find(|task| is_started(task) && !members.contains(&of(task)));
             if let Some(task) = missing {
                 return Err(format!("a task does not take turns: {task:?}"));

@@ -7,6 +7,7 @@ use crate::flow::Source;
 use crate::spawn::{Node, SIGKILL, SIGTERM};
 use crate::tasks::{Conn, ConnState, Origin, Task};
 use crate::timers::Timer;
+use pvm_wire::Tid;
 use pvm_wire::calls::enrolment::{
     Admission, Born, Conn2, Connect, ConnectReply, Enrol, EnrolReply, Exit, Extension, Introduction,
 };
@@ -14,7 +15,6 @@ use pvm_wire::calls::{Call, Request};
 use pvm_wire::codes::{EXTENSION_VERSION, TASK_PROTOCOL};
 use pvm_wire::encoding::DataSignature;
 use pvm_wire::limits::FRAGMENT_SIZE;
-use pvm_wire::{PvmError, Tid};
 use std::net::IpAddr;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -401,9 +401,7 @@ impl Core {
         self.leave(tid);
         self.forget_neighbours(tid, std::mem::take(&mut task.neighbours));
         self.clear_flow(tid);
-        let unstarted = "it ended before it was started".to_owned();
-        self.exec_result(task.exec, Err((PvmError::HostFail, unstarted)));
-        self.tell_home(&task, status);
+        self.report_end(&task, status);
         self.trace_ended(&task, status);
         self.observed_end(&task, status);
         self.task_gone(tid);

@@ -154,7 +154,7 @@ impl Core {
 
     fn hand_to_tasker(&mut self, cookie: Cookie, path: &OsStr, env: &[OsString]) {
         let Some(task) = self.tasks.by_cookie(cookie).and_then(|tid| self.tasks.get_mut(tid)) else { return };
-        let (tid, Some((exec, number))) = (task.tid, task.exec.take()) else { return };
+        let (tid, Some((exec, number))) = (task.tid, task.report.take_start()) else { return };
         if let Some(start) = self.node.exec(exec).and_then(Exec::handed) {
             let request = StartTask {
                 tid,

@@ -8,7 +8,7 @@ use crate::event::{Action, Cookie, Program};
 use crate::flow::Source;
 use crate::pending::Query;
 use crate::spawn::{ExecTo, Home, Node, Order, SIGKILL, SIGTERM, program};
-use crate::tasks::{Origin, Task, Tasks};
+use crate::tasks::{Item, Origin, Report, Task, Tasks};
 use pvm_wire::batch::{BatchId, BatchMsg};
 use pvm_wire::calls::spawn::{BatchList, Batches};
 use pvm_wire::codes::{BATCH_TAG, Sm};
@@ -163,8 +163,9 @@ impl Core {
                 task.trace = spawn.trace;
                 task.spawn_flags = spawn.flags;
                 task.name.clone_from(&spawn.file);
-                task.exec = Some((id, number));
-                task.item = batch.filter(|_| queued).map(|batch| (batch, order.first + number as u32));
+                let item = batch.filter(|_| queued);
+                let item = item.map(|batch| Item { batch, number: order.first + number as u32 });
+                task.report = Report::Start { exec: id, number, item };
             });
             let Some((tid, cookie)) = announced else { break };
             if let Some(team) = &team {
@@ -204,7 +205,7 @@ impl Core {
                 } else {
                     task.pid = pid;
                 }
-                let exec = task.exec.take();
+                let exec = task.report.take_start();
                 debug!(%tid, pid, path, "task started");
                 self.join_team(tid);
                 self.trace_started(tid);
@@ -213,7 +214,7 @@ impl Core {
                 self.exec_result(exec, Ok(tid));
             }
             Err((error, reason)) => {
-                let (exec, manager) = (task.exec.take(), task.manager);
+                let (exec, manager) = (task.report.take_start(), task.manager);
                 info!(%tid, file = %task.name.display(), error = error.name(), reason, "task not started");
                 self.tasks.outputs.remove(&cookie);
                 if let Some(task) = self.tasks.remove(tid) {
@@ -240,11 +241,17 @@ impl Core {
         }
     }
 
-    /// A task has ended here: its batch's home is told.
-    pub(crate) fn tell_home(&mut self, task: &Task, status: i32) {
-        // What was not known to be started is told as such.
-        if let (Some((batch, number)), None) = (task.item, task.exec) {
-            self.tell(batch.home, DaemonMsg::BatchTaskEnded { batch, number, tid: task.tid, status });
+    /// A task has ended here.
+    pub(crate) fn report_end(&mut self, task: &Task, status: i32) {
+        match task.report {
+            Report::Nothing => {}
+            Report::Start { exec, number, .. } => {
+                let reason = "it ended before it was started".to_owned();
+                self.exec_result(Some((exec, number)), Err((PvmError::HostFail, reason)));
+            }
+            Report::End(Item { batch, number }) => {
+                self.tell(batch.home, DaemonMsg::BatchTaskEnded { batch, number, tid: task.tid, status });
+            }
         }
     }
 }

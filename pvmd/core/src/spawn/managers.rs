@@ -103,11 +103,12 @@ impl Home {
     pub fn on_manager_gone(&mut self, manager: Tid, at: &mut Decision<'_>) {
         let started = !self.managers.starting.remove(&manager);
         self.managers.idle.remove(&manager);
-        if let Some((done, nodes)) = self.managers.done.remove(&manager)
-            && self.spawns.get(&SpawnId(done.number)).is_none_or(|spawn| spawn.state().manager().is_none())
-        {
+        for (done, nodes) in self.managers.done.remove(&manager).unwrap_or_default() {
+            let spawn = self.spawns.get(&SpawnId(done.number));
             // The manager may have died before it told the nodes.
-            tell_nodes_done(done, &nodes, at);
+            if spawn.is_none_or(|spawn| spawn.state().manager().is_none()) {
+                tell_nodes_done(done, &nodes, at);
+            }
         }
         if let Some(id) = self.managed_by(manager) {
             info!(%manager, spawn = id.0, "task manager lost: the batch goes on under another");
@@ -188,6 +189,8 @@ impl Home {
             // The batch has been cancelled, or ended otherwise, or never was this manager's.
             return debug!(%manager, ?batch, "a manager hands out what is not its to hand out: ignored");
         };
+        // The manager reads in order: it has told the nodes of all batches before this one.
+        self.managers.done.remove(&manager);
         let (n, placing) = (u32::try_from(n).unwrap_or(u32::MAX), &mut spawn.placing);
         if !at.hosts.is_reachable(host) || !placing.nodes.contains(&host) {
             // It has not heard yet that the host is gone.
@@ -231,7 +234,7 @@ impl Home {
         placing.is_open = false;
         let nodes = placing.nodes.clone();
         at.out.send_batch(manager, BatchMsg::Done { batch });
-        self.managers.done.insert(manager, (batch, nodes));
+        self.managers.done.entry(manager).or_default().push((batch, nodes));
         self.managers.idle.insert(manager);
         self.assign_manager(manager, at);
     }
