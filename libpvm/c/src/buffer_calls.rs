@@ -34,7 +34,7 @@ fn initsend_whole(style: c_int) -> c_int {
 pub fn initsend(state: &mut State, style: c_int) -> Outcome {
     let id = make(state, style)?;
     let old = state.buffers.set_send(id)?;
-    state.buffers.free(old)?;
+    state.discard(old)?;
     Ok(id)
 }
 

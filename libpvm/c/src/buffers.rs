@@ -100,7 +100,7 @@ pub struct Buffer {
     pub format: Format,
     /// The fields of the header that programs see, besides the encoding.
     pub info: Info,
-    /// Whether it waits in the queue of messages that were not received yet.
+    /// Whether it is a copy of a message that was not received yet.
     pub waiting: bool,
     content: Content,
     packed: Packed,
@@ -401,7 +401,7 @@ impl Buffer {
         let retires = matches!(self.content, Content::Packed) && self.packed.clear_few();
         if retires {
             self.parts.clear();
-            (self.waiting, self.position) = (false, 0);
+            self.position = 0;
         }
         retires
     }

@@ -5,7 +5,7 @@ use super::reductions::{Kind, Operation, combine};
 use super::state::{Failure, Told, locked};
 use super::{errors, handlers, receive, send};
 use pvm_engine::groups::{Client, Operand, Part, Port, Until, header};
-use pvm_engine::{Engine, Payload, Wait};
+use pvm_engine::{Engine, Payload, Search, Wait};
 use pvm_engine::{Error, Result as CallResult};
 use pvm_shm::Mapping;
 use pvm_wire::calls::{Answer, Call};
@@ -100,7 +100,7 @@ fn wait(until: Until, wanted: &mut dyn FnMut(&Message) -> bool) -> Result<Option
     loop {
         let found = locked(|state| {
             state.may_wait()?;
-            while state.take_in()? {}
+            while state.see_next(&mut Search::default(), false)? {}
             Ok(state.engine()?.take_of_members(wanted))
         });
         handlers::run_due();

@@ -3,9 +3,9 @@
 use super::state::{Failure, locked};
 use super::timeline;
 use super::tracepoints::{self, result, traced};
-use pvm_wire::PvmError;
 use pvm_wire::codes::{CONTEXT_TC, Tc};
 use pvm_wire::events::{Datum, Event};
+use pvm_wire::{Message, MessageHeader, PvmError};
 use std::collections::VecDeque;
 use std::ffi::c_int;
 
@@ -15,8 +15,9 @@ pub type Function = unsafe extern "C" fn(c_int) -> c_int;
 /// Ids below this are the library's own handlers'.
 const FIRST_ID: c_int = 9;
 
+/// What takes messages from a sender, with a tag and in a context (-1: any).
 #[derive(Clone, Copy)]
-struct Handler {
+pub struct Handler {
     src: c_int,
     tag: c_int,
     context: c_int,
@@ -61,13 +62,16 @@ impl Handlers {
         !self.running && !self.due.is_empty()
     }
 
-    /// Notes a message for its handler, if it has one.
+    /// The handler that takes this message, if there is one.
     #[inline]
-    pub fn claim(&mut self, id: c_int, src: c_int, tag: c_int, context: c_int) -> bool {
-        let mut handlers = self.slots.iter().flatten();
-        let Some(handler) = handlers.find(|handler| handler.takes(src, tag, context)) else { return false };
-        self.due.push_back((id, *handler));
-        true
+    pub fn find(&self, message: &Message) -> Option<Handler> {
+        let (src, MessageHeader { tag, context, .. }) = (message.src.raw(), message.header);
+        self.slots.iter().flatten().find(|handler| handler.takes(src, tag, context)).copied()
+    }
+
+    /// This handler is to be called for a message in a buffer.
+    pub fn call_later(&mut self, handler: Handler, id: c_int) {
+        self.due.push_back((id, handler));
     }
 
     /// Id, source, tag and context of each.
@@ -177,7 +181,7 @@ fn end(run: &Run) -> Result<(), Failure> {
         let (made, received) = (state.buffers.send_id(), state.buffers.receive_id());
         // The handler may have freed any of these itself.
         for id in [made, received, run.id] {
-            let _ = state.buffers.free(id);
+            let _ = state.discard(id);
         }
         state.buffers.reselect(run.send, run.receive);
         Ok(())
@@ -220,7 +224,9 @@ pub extern "C" fn pvm_delmhf(id: c_int) -> c_int {
 
 #[cfg(test)]
 mod tests {
+    use super::super::buffers::local_message;
     use super::*;
+    use pvm_wire::Tid;
 
     unsafe extern "C" fn nothing(_: c_int) -> c_int {
         0
@@ -237,8 +243,9 @@ mod tests {
         assert_eq!(handlers.add(handler(3, -1, 0)), Err(PvmError::Exists));
         assert_eq!(handlers.add(handler(3, 6, 0)), Ok(10));
         assert_eq!(handlers.add(handler(-1, -1, CONTEXT_TC)), Err(PvmError::Exists));
-        assert!(handlers.claim(1, 7, 5, 0));
-        assert!(!handlers.claim(1, 7, 5, 1));
+        let message = |context| local_message(Tid::from_raw(7), Tid::NONE, context, 5, Vec::new());
+        assert!(handlers.find(&message(0)).is_some_and(|handler| handler.tag == 5));
+        assert!(handlers.find(&message(1)).is_none());
         assert_eq!(handlers.remove(9), Ok(()));
         assert_eq!(handlers.remove(9), Err(PvmError::NotFound));
         assert_eq!(handlers.remove(-1), Err(PvmError::BadParam));

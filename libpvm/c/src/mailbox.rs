@@ -91,8 +91,7 @@ pub extern "C" fn pvm_recvinfo(class: Text<'_>, index: c_int, flags: c_int) -> c
             match get(state, class, index, Flags::from_bits(flags)) {
                 Ok(found) => {
                     let message = nested::unpackable(found.message.open().map_err(|_| PvmError::BadMsg)?);
-                    let old = state.buffers.receive_id();
-                    state.buffers.free(old)?;
+                    state.discard(state.buffers.receive_id())?;
                     let id = state.buffers.insert(message)?;
                     state.buffers.set_receive(id)?;
                     Ok(id)

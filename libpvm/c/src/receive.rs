@@ -1,4 +1,4 @@
-//! Receiving. Every message that has come has a buffer id, so that matching functions of the program can look into it.
+//! Receiving. A message has a buffer id from when it is received, or shown to the program: matching functions can look into it.
 
 use super::buffers::Info;
 use super::memory::{self, Out, TimeVal, copy_bytes};
@@ -6,9 +6,9 @@ use super::send::array_length;
 use super::state::{Failure, Matcher, Outcome, State, briefly, locked};
 use super::tracepoints::{self, nothing, traced};
 use super::{errors, handlers, timeline};
-use pvm_engine::{Begun, Engine, Reach, Spinner, Wait, Waiter, sleep};
+use pvm_engine::{Arrived, Begun, Engine, Search, Spinner, Wait, Waiter, sleep};
 use pvm_wire::events::{Datum, Event, Writer};
-use pvm_wire::{PvmError, Tid};
+use pvm_wire::{MessageHeader, PvmError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::ffi::{c_int, c_void};
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy)]
 enum Until {
     Forever,
-    /// It polls, or waits for no time at all: see [`Reach`].
+    /// It polls, or waits for no time at all: how far it looks differs.
     Now(Wait),
     /// Until then, the time that the program gave from now.
     Deadline(Instant, Duration),
@@ -43,13 +43,13 @@ impl Until {
     }
 
     #[inline]
-    fn reach(self, state: &mut State) -> Result<Reach, Failure> {
+    fn search(self, state: &mut State) -> Result<Search, Failure> {
         let wait = match self {
-            Self::Forever => return Ok(Reach::All),
+            Self::Forever => Wait::Forever,
             Self::Now(wait) => wait,
             Self::Deadline(_, span) => Wait::For(span),
         };
-        Ok(Reach::of(wait, state.engine()?.hides_unseen()))
+        Ok(state.engine()?.search(wait))
     }
 }
 
@@ -132,12 +132,14 @@ fn deadline(time: &TimeVal) -> Result<Until, Failure> {
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_probe(tid: c_int, tag: c_int) -> c_int {
     let wanted = Wanted { tid, tag };
-    let mut search = Search::default();
+    let mut search = Finder::default();
     let begin = |state: &mut State| {
         wanted.announce(state, Event::Probe, |_| ());
         Ok(())
     };
-    let outcome = search.find(wanted, Until::POLL, begin, |_, (), id| Ok(id)).map(|id| id.unwrap_or(0));
+    let outcome = search
+        .find(wanted, Until::POLL, begin, |state, (), number| state.show(number))
+        .map(|id| id.unwrap_or(0));
     search.end(Event::Probe, &outcome, tracepoints::result(Datum::CC));
     errors::finish("pvm_probe", outcome)
 }
@@ -161,7 +163,7 @@ fn receive_briefly(wanted: Wanted, until: Until) -> Option<c_int> {
                 if !is_there {
                     return None;
                 }
-            } else if !state.arrived.is_empty() {
+            } else if !state.engine.as_ref()?.has_none() {
                 return None;
             } else {
                 state.buffers.begin_receive().ok()?;
@@ -185,9 +187,6 @@ fn receive_briefly(wanted: Wanted, until: Until) -> Option<c_int> {
 /// The next message that a neighbour has written becomes the one to unpack from, if it lies in the ring and is wanted.
 #[inline(always)]
 fn take_near(state: &mut State, wanted: Wanted) -> Option<c_int> {
-    if !state.arrived.is_empty() {
-        return None;
-    }
     let (context, engine) = (state.context, state.engine.as_mut()?);
     let dst = engine.tid();
     let near = engine.next_near(|src, header| wanted.names(context, src.raw(), header.tag, header.context));
@@ -203,14 +202,14 @@ fn search(name: &str, event: Event, wanted: Wanted, until: Until, time: Option<T
             record.int(Datum::MTS, seconds).int(Datum::MTU, micros);
         }
     };
-    let (mut search, mut begun) = (Search::default(), None);
+    let (mut search, mut begun) = (Finder::default(), None);
     let begin = |state: &mut State| {
         wanted.announce(state, event, limit);
         begun = begin(state)?;
         Ok(begun)
     };
-    let found = search.find(wanted, until, begin, |state, begun, id| {
-        take(state, id)?;
+    let found = search.find(wanted, until, begin, |state, begun, number| {
+        let id = state.take(number)?;
         timeline::received(state, begun, id);
         state.buffers.set_receive(id)?;
         Ok(id)
@@ -233,21 +232,8 @@ fn search(name: &str, event: Event, wanted: Wanted, until: Until, time: Option<T
 #[inline]
 fn begin(state: &mut State) -> Result<Option<Begun>, Failure> {
     let begun = timeline::begin(state)?;
-    let old = state.buffers.receive_id();
-    state.buffers.free(old)?;
+    state.discard(state.buffers.receive_id())?;
     Ok(begun)
-}
-
-/// Takes a message out of the queue.
-#[inline]
-fn take(state: &mut State, id: c_int) -> Result<(), Failure> {
-    let index = state.arrived.iter().position(|&waiting| waiting == id).ok_or(PvmError::NoSuchBuf)?;
-    state.arrived.remove(index);
-    state.taken += 1;
-    let message = state.buffers.get(id)?;
-    message.waiting = false;
-    message.rewind();
-    Ok(())
 }
 
 /// Waits until something has come, the time is over or a signal came.
@@ -304,27 +290,26 @@ impl Waiter for Unlocked {
     }
 }
 
-/// How far the queue was looked through.
+/// A call that looks for a message.
 #[derive(Default)]
-struct Search {
-    shown: usize,
-    taken: u64,
+struct Finder {
+    search: Search,
+    /// The highest number that the program's matcher has given, and to which buffer.
     best: Option<(c_int, c_int)>,
-    /// What the call may still look at of what it takes in.
-    reach: Reach,
     /// Whether there is nothing left to do when the call ends: no handler is due, and nobody traces.
     is_over: bool,
 }
 
 /// What comes next in a search.
 enum Step {
-    Found(c_int),
+    /// The message with this number.
+    Found(u64),
     Nothing,
     Due,
     Ask(Matcher, Vec<c_int>),
 }
 
-impl Search {
+impl Finder {
     /// Finds a message in the queue, or waits for it. `begin` comes first, `end` when it is found. Nothing is locked
     /// while the call waits and while functions of the program (a matcher, message handlers) are called, so that signal
     /// handlers can call the library.
@@ -333,7 +318,7 @@ impl Search {
         wanted: Wanted,
         until: Until,
         begin: impl FnOnce(&mut State) -> Result<B, Failure>,
-        mut end: impl FnMut(&mut State, B, c_int) -> Result<T, Failure>,
+        mut end: impl FnMut(&mut State, B, u64) -> Result<T, Failure>,
     ) -> Result<Option<T>, Failure> {
         let mut begun = None;
         let mut begin = Some(begin);
@@ -341,11 +326,11 @@ impl Search {
             let (step, result) = locked(|state| {
                 if let Some(begin) = begin.take() {
                     begun = Some(begin(state)?);
-                    self.reach = until.reach(state)?;
+                    self.search = until.search(state)?;
                 }
                 let step = self.advance(state, wanted, until)?;
-                let (Step::Found(id), Some(begun)) = (&step, begun) else { return Ok((step, None)) };
-                let result = end(state, begun, *id)?;
+                let (Step::Found(number), Some(begun)) = (&step, begun) else { return Ok((step, None)) };
+                let result = end(state, begun, *number)?;
                 self.is_over = !state.handlers.are_due() && tracepoints::is_quiet(state);
                 Ok((step, Some(result)))
             })?;
@@ -355,7 +340,11 @@ impl Search {
             match step {
                 Step::Ask(matcher, candidates) => {
                     if let (Some(id), Some(begun)) = (self.ask(matcher, &candidates, wanted)?, begun) {
-                        return locked(|state| end(state, begun, id)).map(Some);
+                        return locked(|state| {
+                            let number = state.number_of(id).ok_or(PvmError::NoSuchBuf)?;
+                            end(state, begun, number)
+                        })
+                        .map(Some);
                     }
                 }
                 Step::Found(_) | Step::Due => handlers::run_due(),
@@ -375,7 +364,7 @@ impl Search {
         state.engine()?;
         let (may_wait, only_now) = (state.may_wait(), matches!(until, Until::Now(_)));
         loop {
-            let step = self.look(state, wanted);
+            let step = self.look(state, wanted)?;
             if !matches!(step, Step::Nothing) {
                 return Ok(step);
             }
@@ -385,24 +374,10 @@ impl Search {
             if state.handlers.are_due() {
                 return Ok(Step::Due);
             }
-            if self.reach.is_over() || !self.take_in(state, only_now)? {
+            if self.search.is_over() || !state.see_next(&mut self.search, !only_now)? {
                 return Ok(Step::Nothing);
             }
         }
-    }
-
-    /// Takes in the next message; `false` if there is none. If the call may not look at it, the next one will.
-    #[inline]
-    fn take_in(&mut self, state: &mut State, only_now: bool) -> Result<bool, Failure> {
-        let before = state.arrived.len();
-        let came = if only_now { state.take_in()? } else { state.take_ready()? };
-        if before < state.arrived.len()
-            && let Some(&id) = state.arrived.back()
-            && !self.reach.admits(Tid::from_raw(state.buffers.get(id)?.info.src))
-        {
-            self.shown = state.arrived.len();
-        }
-        Ok(came)
     }
 
     /// The call ends: handlers that are due, then what the tracer is told.
@@ -413,24 +388,28 @@ impl Search {
         }
     }
 
-    /// Looks at what has come since the last look.
+    /// Looks at what the program has seen since the last look.
     #[inline]
-    fn look(&mut self, state: &mut State, wanted: Wanted) -> Step {
-        if self.taken != state.taken {
-            // A signal handler has received something meanwhile: the places are others now.
-            let reach = std::mem::take(&mut self.reach);
-            *self = Self { taken: state.taken, reach, ..Self::default() };
+    fn look(&mut self, state: &mut State, wanted: Wanted) -> Result<Step, Failure> {
+        let State { engine: Some(engine), buffers, context, matcher, .. } = state else {
+            return Ok(Step::Nothing);
+        };
+        let Some(matcher) = *matcher else {
+            // The program may have changed the header of what it was shown.
+            let fits = |arrived: &Arrived| {
+                if let Some(id) = arrived.buffer {
+                    return buffers.get(id).is_ok_and(|buffer| wanted.fits(*context, &buffer.info));
+                }
+                let MessageHeader { tag, context: its_context, .. } = arrived.message.header;
+                wanted.names(*context, arrived.message.src.raw(), tag, its_context)
+            };
+            return Ok(engine.find(&mut self.search, fits).map_or(Step::Nothing, Step::Found));
+        };
+        let mut fresh = Vec::new();
+        while let Some(number) = state.engine()?.find(&mut self.search, |_| true) {
+            fresh.push(state.show(number)?);
         }
-        let from = self.shown.min(state.arrived.len());
-        self.shown = state.arrived.len();
-        if let Some(matcher) = state.matcher {
-            let fresh: Vec<_> = state.arrived.iter().skip(from).copied().collect();
-            return if fresh.is_empty() { Step::Nothing } else { Step::Ask(matcher, fresh) };
-        }
-        let (buffers, context) = (&mut state.buffers, state.context);
-        let mut fresh = state.arrived.iter().skip(from).copied();
-        let found = fresh.find(|&id| buffers.get(id).is_ok_and(|buffer| wanted.fits(context, &buffer.info)));
-        found.map_or(Step::Nothing, Step::Found)
+        Ok(if fresh.is_empty() { Step::Nothing } else { Step::Ask(matcher, fresh) })
     }
 
     /// Asks the program's matcher: 0 no, 1 this one, more the best of all, negative an error.
@@ -470,7 +449,7 @@ pub unsafe extern "C" fn pvm_precv(
     length: Out<'_, c_int>,
 ) -> c_int {
     let wanted = Wanted { tid, tag };
-    let mut search = Search::default();
+    let mut search = Finder::default();
     let begin = |state: &mut State| {
         wanted.announce(state, Event::Precv, |record| {
             record.long(Datum::PDA, data.addr() as i64).int(Datum::PC, count).int(Datum::PDT, kind);
@@ -482,8 +461,8 @@ pub unsafe extern "C" fn pvm_precv(
         Ok((room, timeline::begin(state)?))
     };
     let mut received = None;
-    let found = search.find(wanted, Until::Forever, begin, |state, (room, begun), id| {
-        take(state, id)?;
+    let found = search.find(wanted, Until::Forever, begin, |state, (room, begun), number| {
+        let id = state.take(number)?;
         timeline::received(state, begun, id);
         let message = state.buffers.get(id)?;
         let info = message.info;

@@ -11,10 +11,9 @@ use super::tracepoints;
 use super::{fork, output, timeline};
 use pvm_engine::Error;
 use pvm_engine::groups::Groups;
-use pvm_engine::{Engine, Spinner, Wait};
+use pvm_engine::{Engine, Search, Spinner};
 use pvm_wire::calls::Call;
-use pvm_wire::{Message, PvmError, Tid};
-use std::collections::VecDeque;
+use pvm_wire::{PvmError, Tid};
 use std::ffi::{OsString, c_int};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
@@ -100,11 +99,6 @@ pub struct State {
     pub engine: Option<Engine>,
     /// The message buffers.
     pub buffers: Buffers,
-    /// Messages that a call has looked at and none has received, as buffer ids in the order of arrival: the program's functions name
-    /// them by these.
-    pub arrived: VecDeque<c_int>,
-    /// How many of them were taken.
-    pub taken: u64,
     /// The message handlers.
     pub handlers: Handlers,
     /// Options.
@@ -214,8 +208,6 @@ impl State {
         Self {
             engine: None,
             buffers: Buffers::default(),
-            arrived: VecDeque::new(),
-            taken: 0,
             handlers: Handlers::default(),
             settings: Settings { route: 2, debug_mask: number("PVMTASKDEBUG"), auto_err: 1, resv_tids: 0 },
             context: number("PVMCTX"),
@@ -270,16 +262,17 @@ impl State {
 
     /// Forgets the connection to the daemon and all that belongs to it.
     pub fn leave(&mut self) {
-        self.engine = None;
+        if let Some(engine) = self.engine.take() {
+            for (_, id) in engine.shown() {
+                // What was shown has a buffer.
+                let _ = self.buffers.free(id);
+            }
+        }
         self.spinner = None;
         self.no_reset = None;
         self.collecting = false;
         self.own_exit_notifies.clear();
         self.groups = Groups::default();
-        for id in std::mem::take(&mut self.arrived) {
-            // Every id in the queue is a buffer's.
-            let _ = self.buffers.free(id);
-        }
         internals::set_own_tid(-1);
     }
 
@@ -321,52 +314,77 @@ impl State {
         Some(self.spinner.take().filter(|kept| Arc::ptr_eq(kept, spinner)).unwrap_or_else(|| spinner.clone()))
     }
 
-    /// Takes in the next message that has come; `false` if there is none.
-    pub fn take_in(&mut self) -> Result<bool, Failure> {
-        let message = self.engine()?.receive(Wait::Poll, &mut |_| true)?;
-        self.arrive_if(message)
-    }
-
-    /// As [`Self::take_in`], but it may be left to a wait at the descriptors to find what has come there.
+    /// Shows the next message that has come to a search, or to its handler; `false` if there is none. A call that will wait may leave it
+    /// to the wait to find what has come at the descriptors.
     #[inline]
-    pub fn take_ready(&mut self) -> Result<bool, Failure> {
-        let message = self.engine()?.receive_ready()?;
-        self.arrive_if(message)
-    }
-
-    #[inline]
-    fn arrive_if(&mut self, message: Option<Message>) -> Result<bool, Failure> {
-        match message {
-            Some(message) => self.arrive(message).map(|()| true),
-            None => Ok(false),
+    pub fn see_next(&mut self, search: &mut Search, will_wait: bool) -> Result<bool, Failure> {
+        self.engine()?;
+        let Some(engine) = &mut self.engine else { return Ok(false) };
+        let Some(arrived) = engine.see_next(will_wait)? else { return Ok(false) };
+        if let Some(handler) = self.handlers.find(&arrived.message) {
+            let number = arrived.number();
+            let id = self.take(number)?;
+            self.handlers.call_later(handler, id);
+        } else {
+            search.meet(arrived);
         }
+        Ok(true)
     }
 
-    /// Frees a buffer, even one that waits in the queue.
+    /// Takes a message out of the inbox, into the buffer that it has then.
+    #[inline]
+    pub fn take(&mut self, number: u64) -> Outcome {
+        let (engine, buffers) = self.engine_and_buffers()?;
+        let arrived = engine.take_arrived(number).ok_or(PvmError::NoSuchBuf)?;
+        let Some(id) = arrived.buffer else { return Ok(buffers.receive(arrived.message)?) };
+        let buffer = buffers.get(id)?;
+        buffer.waiting = false;
+        buffer.rewind();
+        Ok(id)
+    }
+
+    /// Gives the program a copy of a message that stays in the inbox, by the id of a buffer.
+    pub fn show(&mut self, number: u64) -> Outcome {
+        let (engine, buffers) = self.engine_and_buffers()?;
+        let arrived = engine.arrived(number).ok_or(PvmError::NoSuchBuf)?;
+        if let Some(id) = arrived.buffer {
+            return Ok(id);
+        }
+        let id = buffers.receive(arrived.message.clone())?;
+        buffers.get(id)?.waiting = true;
+        arrived.buffer = Some(id);
+        Ok(id)
+    }
+
+    /// The number of a message in the inbox that the program knows by this id.
+    pub fn number_of(&self, id: c_int) -> Option<u64> {
+        self.engine.as_ref()?.shown().find(|&(_, shown)| shown == id).map(|(number, _)| number)
+    }
+
+    /// Frees a buffer, and with it a message in the inbox of which it has a copy.
+    #[inline]
     pub fn discard(&mut self, id: c_int) -> Result<(), Failure> {
-        if self.buffers.get(id).is_ok_and(|buffer| buffer.waiting) {
-            self.arrived.retain(|&waiting| waiting != id);
-            self.taken += 1;
+        if id > 0 && self.buffers.get(id).is_ok_and(|buffer| buffer.waiting) {
+            self.discard_waiting(id);
         }
         Ok(self.buffers.free(id)?)
     }
 
-    /// Puts a message into the queue, or before its handler.
-    #[inline]
-    pub fn arrive(&mut self, message: Message) -> Result<(), Failure> {
-        let (src, tag, context) = (message.src.raw(), message.header.tag, message.header.context);
-        let id = self.buffers.receive(message)?;
-        if !self.handlers.claim(id, src, tag, context) {
-            self.arrived.push_back(id);
-            self.buffers.get(id)?.waiting = true;
+    #[cold]
+    fn discard_waiting(&mut self, id: c_int) {
+        if let (Some(number), Some(engine)) = (self.number_of(id), &mut self.engine) {
+            engine.take_arrived(number);
         }
-        Ok(())
     }
 
     /// Puts a message that the library writes itself into the queue.
     pub fn arrive_locally(&mut self, context: c_int, tag: c_int, body: Vec<u8>) -> Result<(), Failure> {
-        let tid = self.tid()?;
-        self.arrive(local_message(Tid::MY_DAEMON, tid, context, tag, body))
+        let message = local_message(Tid::MY_DAEMON, self.tid()?, context, tag, body);
+        match self.handlers.find(&message) {
+            Some(handler) => self.handlers.call_later(handler, self.buffers.receive(message)?),
+            None => self.engine()?.inject(message),
+        }
+        Ok(())
     }
 
     /// Checks the id of a task and a tag, as calls with a receiver do.

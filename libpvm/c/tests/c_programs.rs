@@ -75,6 +75,7 @@ programs! {
     buffers_have_roles: "buffers.c";
     every_type_comes_through: "types.c";
     messages_are_received_as_asked: "receive.c";
+    messages_are_shown_before_they_are_received: "shown.c";
     tasks_are_spawned_watched_and_ended: "tasks.c";
     names_and_arguments_are_any_bytes: "bytes.c";
     what_was_received_is_there_until_the_exit: "after_exit.c";
@@ -97,6 +98,12 @@ programs! {
     members_of_groups_have_hosts: "group_hosts.c";
     group_calls_answer_odd_arguments: "odd_groups.c";
     a_running_daemon_is_named_in_one_line: "running.c";
+}
+
+/// The original has no limit.
+#[test]
+fn what_is_not_received_has_a_limit() {
+    check_with("full.c", &daemons(), &[Library::Shared, Library::Static]);
 }
 
 /// With the original a message that a handler sends does not end the wait.

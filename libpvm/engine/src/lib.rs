@@ -11,6 +11,7 @@ mod direct;
 mod error;
 mod gates;
 pub mod groups;
+mod inbox;
 pub mod incoming;
 mod lending;
 mod manager;
@@ -42,13 +43,13 @@ mod wait;
 pub use connect::{address_file, tmp_dir};
 pub use daemon::{daemon_program, start_daemon, start_daemon_with};
 pub use error::{Error, Result};
+pub use inbox::{Arrived, Search};
 pub use incoming::Incoming;
 pub use neighbours::Near;
 pub use options::{Options, TRACE_MASK_LENGTH};
 pub use output::{OutputEvent, OutputSink};
 pub use packed::Packed;
 pub use payload::{Form, Payload};
-pub use reach::Reach;
 pub use receive::Wait;
 pub use roles::Role;
 pub use spinner::Spinner;
@@ -57,13 +58,13 @@ pub use wait::{Waiter, sleep};
 
 use bytes::Bytes;
 use connect::Proof;
+use inbox::Inbox;
 use peers::Peers;
 use pvm_wire::calls::enrolment::{
     Admission, Born, Conn2, Connect, Enrol, EnrolReply, Exit, Extension, Introduction,
 };
 use pvm_wire::codes::{self, CONTEXT_TM};
 use pvm_wire::{Encoding, Message, MessageHeader, PvmError, Tid};
-use receive::Inbox;
 use route::Route;
 use route_notices::RouteNotices;
 use settings::Settings;
@@ -340,9 +341,9 @@ impl Engine {
         let wait_id = self.next_wait_id;
         self.next_wait_id = wait_id.checked_add(1).unwrap_or(1);
         // Whatever waits already is no answer.
-        let start = self.inbox.queue.len();
+        let last = self.inbox.last();
         self.send(to, MessageHeader { wait_id, ..header }, Payload::Parts(&[body]))?;
-        let answer = self.wait_for(start, deadline, &mut |message| is_answer(message, wait_id))?;
+        let answer = self.wait_for(last, deadline, &mut |message| is_answer(message, wait_id))?;
         Ok(answer.map(Message::into_encoded).transpose()?)
     }
 

@@ -1,23 +1,16 @@
-//! Receiving: what has come waits in a queue until a call takes it.
-//!
-//! Reading a socket brings many messages at once, but the program sees them one by one, as with the original: a call that only polls takes
-//! in at most one message that no call has seen before. Otherwise a program that polls for two tags in turn would find the second of two
-//! messages before the first. [`Inbox::seen`] is the boundary.
+//! Receiving: what has come waits in the [`Inbox`] until a call takes it.
 //!
 //! Whatever comes is sorted here, once, for both interfaces: what is for the library itself it deals with ([`Engine::take`]); messages
-//! between members of groups wait apart, from the first group call on; all others are the program's. The C interface gives each of the
-//! program's messages that a call looks at a buffer, since matching functions and `pvm_probe` name it by its buffer's id: the ids of
-//! those that no call has taken are its queue of what was seen.
+//! between members of groups wait apart, from the first group call on; all others are the program's.
 
+use super::inbox::{Arrived, Inbox, Search};
 use super::wait::{self, Waiter};
-use super::{Engine, Near, Reach};
+use super::{Engine, Near};
 use crate::{Error, Result};
 use pvm_wire::calls::turns::NoticesTaken;
 use pvm_wire::codes::CONTEXT_TC;
 use pvm_wire::queue::{NOTICE, NOTICES_AT_ONCE};
 use pvm_wire::{Message, MessageHeader, PvmError, Tid, group};
-use std::collections::VecDeque;
-use std::ops::Range;
 use std::time::{Duration, Instant};
 
 /// How long a call waits for a message.
@@ -43,90 +36,6 @@ impl Wait {
     }
 }
 
-/// Messages received and not yet chosen.
-#[derive(Debug)]
-pub(super) struct Inbox {
-    pub(super) queue: VecDeque<Message>,
-    /// Messages between members of groups; before the first group call there are none, and what comes in their context is the program's.
-    members: Option<VecDeque<Message>>,
-    /// How many of them, from the front, the program's calls have looked at.
-    seen: usize,
-    /// What came for the library before it knew which task it is.
-    early: Vec<Message>,
-    /// Answers of the built-in handlers, to be sent when no other message is half sent.
-    pub(super) deferred: VecDeque<Message>,
-    held: usize,
-    limit: usize,
-    /// Notices of queued batches that the program has taken and the daemon has not heard of.
-    notices: u32,
-}
-
-impl Inbox {
-    /// Empty; reads no more when it holds this many bytes.
-    pub(super) fn new(limit: usize) -> Self {
-        Self {
-            queue: VecDeque::new(),
-            members: None,
-            seen: 0,
-            early: Vec::new(),
-            deferred: VecDeque::new(),
-            held: 0,
-            limit,
-            notices: 0,
-        }
-    }
-
-    /// Bytes of unread messages beyond which no more are read.
-    pub(super) fn limit(&self) -> usize {
-        self.limit
-    }
-
-    /// Whether such a message is not the program's.
-    #[inline]
-    pub(super) fn keeps_apart(&self, header: &MessageHeader) -> bool {
-        header.context == group::CONTEXT && self.members.is_some()
-    }
-
-    /// Sorts a message in.
-    pub(super) fn add(&mut self, message: Message) {
-        self.held += message.body.len();
-        match &mut self.members {
-            Some(members) if message.header.context == group::CONTEXT => members.push_back(message),
-            _ => self.queue.push_back(message),
-        }
-    }
-
-    /// From now on messages between members wait apart.
-    fn keep_members(&mut self) {
-        if self.members.is_none() {
-            let is_members = |message: &Message| message.header.context == group::CONTEXT;
-            self.seen -= self.queue.iter().take(self.seen).filter(|message| is_members(message)).count();
-            let (members, queue) = std::mem::take(&mut self.queue).into_iter().partition(is_members);
-            (self.members, self.queue) = (Some(members), queue);
-        }
-    }
-
-    fn remove(&mut self, index: usize) -> Option<Message> {
-        let message = self.queue.remove(index)?;
-        self.seen -= usize::from(index < self.seen);
-        self.held = self.held.saturating_sub(message.body.len());
-        Some(message)
-    }
-
-    /// One more message is seen; its index, if there is one.
-    fn show_next(&mut self) -> Option<usize> {
-        let index = self.seen;
-        self.seen = self.queue.len().min(index + 1);
-        (index < self.seen).then_some(index)
-    }
-
-    /// The index of the first of these that is wanted.
-    fn first(&self, among: Range<usize>, wanted: &mut dyn FnMut(&Message) -> bool) -> Option<usize> {
-        let found = self.queue.range(among.clone()).position(wanted)?;
-        Some(among.start + found)
-    }
-}
-
 fn is_notice(message: &Message) -> bool {
     message.header.wait_id == NOTICE && message.src == Tid::MY_DAEMON
 }
@@ -143,12 +52,9 @@ impl Engine {
         wait: Wait,
         wanted: &mut dyn FnMut(&Message) -> bool,
     ) -> Result<Option<Message>> {
-        let index = self.find_unseen(wait, wanted)?;
-        let message = self.remove(index);
-        if self.neighbours.is_watched() {
-            self.neighbours.show_unseen(self.inbox.seen < self.inbox.queue.len());
-        }
-        Ok(message)
+        let number = self.find_waiting(wait, wanted)?;
+        self.show_unseen();
+        Ok(number.and_then(|number| self.take_arrived(number)).map(|arrived| arrived.message))
     }
 
     /// As [`Engine::receive`], for the library's own calls: among all that has come, whether the program has seen it or not.
@@ -157,30 +63,88 @@ impl Engine {
         self.wait_for(0, deadline, wanted)
     }
 
-    /// The next message as [`Engine::receive`] with [`Wait::Poll`] gives it, for those who go on to wait: the system is only asked once after each
-    /// wait, as what neighbours write can be seen without it.
+    /// Begins the search of a call that waits this long.
     #[inline]
-    pub fn receive_ready(&mut self) -> Result<Option<Message>> {
-        if !self.inbox.queue.is_empty() {
-            return self.receive(Wait::Poll, &mut |_| true);
+    pub fn search(&self, wait: Wait) -> Search {
+        Search::new(wait, self.neighbours.hides_unseen())
+    }
+
+    /// The number of the first message that the program has seen, that this search has not looked at, and that is wanted.
+    #[inline]
+    pub fn find(&self, search: &mut Search, wanted: impl FnMut(&Arrived) -> bool) -> Option<u64> {
+        self.inbox.find(search, wanted)
+    }
+
+    /// Shows the program one more message, if one has come. For a call that will wait the system is asked only once after each wait, as
+    /// what neighbours write can be seen without it.
+    #[inline]
+    pub fn see_next(&mut self, will_wait: bool) -> Result<Option<&Arrived>> {
+        if !self.inbox.has_unseen() {
+            self.bring_next(will_wait)?;
         }
-        if let Some(message) = self.next_of_rings()? {
-            return Ok(Some(message));
+        if self.neighbours.is_watched() {
+            self.neighbours.show_unseen(self.inbox.unseen() > 1);
         }
-        if self.neighbours.len() == 0 || self.neighbours.spinner().is_sleep_over() || self.is_full() {
-            let message = self.receive(Wait::Poll, &mut |_| true)?;
-            if message.is_some() {
-                self.neighbours.spinner().end_sleep();
+        Ok(self.inbox.see_next())
+    }
+
+    /// Takes in what has come until the program has something to see.
+    fn bring_next(&mut self, will_wait: bool) -> Result<()> {
+        while !self.inbox.has_unseen() {
+            self.send_deferred();
+            if self.take_some(1)? {
+                continue;
             }
-            return Ok(message);
+            let asks = !will_wait
+                || self.neighbours.len() == 0
+                || self.neighbours.spinner().is_sleep_over()
+                || self.is_full();
+            let past = self.past();
+            if !asks || !self.take_in(Some(past))? {
+                return Ok(());
+            }
+            // There may be more.
+            self.neighbours.spinner().end_sleep();
         }
-        Ok(None)
+        Ok(())
+    }
+
+    /// Tells a program that waits at the descriptors whether there is something that it has not seen.
+    fn show_unseen(&self) {
+        if self.neighbours.is_watched() {
+            self.neighbours.show_unseen(self.inbox.has_unseen());
+        }
+    }
+
+    /// Whether nothing has come that the program could receive.
+    #[inline(always)]
+    pub fn has_none(&self) -> bool {
+        self.inbox.is_empty()
+    }
+
+    /// The program's message with this number.
+    pub fn arrived(&mut self, number: u64) -> Option<&mut Arrived> {
+        self.inbox.get_mut(number)
+    }
+
+    /// The messages of which the program has a copy: the number of each, and its buffer's id.
+    pub fn shown(&self) -> impl Iterator<Item = (u64, i32)> {
+        self.inbox.shown()
+    }
+
+    /// Takes the message with this number out of the queue.
+    pub fn take_arrived(&mut self, number: u64) -> Option<Arrived> {
+        let arrived = self.inbox.take(number)?;
+        if is_notice(&arrived.message) {
+            self.count_notice();
+        }
+        Some(arrived)
     }
 
     /// The next message that a neighbour has written, if it lies in the ring and is `wanted`, nothing comes before it, and nobody records.
     #[inline(always)]
     pub fn next_near(&mut self, wanted: impl FnOnce(Tid, &MessageHeader) -> bool) -> Option<Near<'_>> {
-        if self.recorder.is_some() || !self.inbox.queue.is_empty() || !self.may_go_on() {
+        if self.recorder.is_some() || !self.inbox.is_empty() || !self.may_go_on() {
             return None;
         }
         // What libraries say to each other is sorted elsewhere.
@@ -196,8 +160,19 @@ impl Engine {
 
     /// A copy of the message that [`Engine::receive`] with [`Wait::Poll`] would take; it stays in the queue.
     pub fn peek(&mut self, wanted: &mut dyn FnMut(&Message) -> bool) -> Result<Option<Message>> {
-        let index = self.find_unseen(Wait::Poll, wanted)?;
-        Ok(index.and_then(|index| self.inbox.queue.get(index)).cloned())
+        let number = self.find_waiting(Wait::Poll, wanted)?;
+        self.show_unseen();
+        Ok(self.copy_of(number))
+    }
+
+    /// As [`Engine::peek`], of the messages between members.
+    pub fn peek_of_members(&mut self, wanted: &mut dyn FnMut(&Message) -> bool) -> Result<Option<Message>> {
+        let number = self.find_of_members(Wait::Poll, wanted)?;
+        Ok(self.copy_of(number))
+    }
+
+    fn copy_of(&self, number: Option<u64>) -> Option<Message> {
+        Some(self.inbox.get(number?)?.message.clone())
     }
 
     /// Puts a message into this task's own queue.
@@ -212,10 +187,8 @@ impl Engine {
 
     /// Takes a message between members that has come and is wanted.
     pub fn take_of_members(&mut self, wanted: &mut dyn FnMut(&Message) -> bool) -> Option<Message> {
-        let members = self.inbox.members.as_mut()?;
-        let message = members.iter().position(wanted).and_then(|index| members.remove(index))?;
-        self.inbox.held = self.inbox.held.saturating_sub(message.body.len());
-        Some(message)
+        let number = self.inbox.first_of_members(0, wanted)?;
+        self.take_arrived(number).map(|arrived| arrived.message)
     }
 
     /// The same, waiting for it; each message is shown to `wanted` once. `None` when the time is over.
@@ -224,24 +197,18 @@ impl Engine {
         wait: Wait,
         wanted: &mut dyn FnMut(&Message) -> bool,
     ) -> Result<Option<Message>> {
+        let number = self.find_of_members(wait, wanted)?;
+        Ok(number.and_then(|number| self.take_arrived(number)).map(|arrived| arrived.message))
+    }
+
+    fn find_of_members(
+        &mut self,
+        wait: Wait,
+        wanted: &mut dyn FnMut(&Message) -> bool,
+    ) -> Result<Option<u64>> {
         self.keep_members();
         let deadline = wait.deadline(|| self.past());
-        let mut shown = 0;
-        loop {
-            let mut index = 0;
-            let mut fresh = |message: &Message| {
-                index += 1;
-                index > shown && wanted(message)
-            };
-            if let Some(message) = self.take_of_members(&mut fresh) {
-                return Ok(Some(message));
-            }
-            shown = index;
-            let count = |inbox: &Inbox| inbox.members.as_ref().map_or(0, VecDeque::len);
-            if !self.take_one()? && !self.take_in(deadline)? && count(&self.inbox) == shown {
-                return Ok(None);
-            }
-        }
+        self.wait_behind(0, deadline, &mut |inbox, number| inbox.first_of_members(number, wanted))
     }
 
     /// Takes in what has come, without waiting.
@@ -253,23 +220,16 @@ impl Engine {
         Ok(())
     }
 
-    /// Takes a message at index `start` of the queue or behind.
+    /// Takes a message that has come behind the one with this number.
     pub(super) fn wait_for(
         &mut self,
-        start: usize,
+        number: u64,
         deadline: Option<Instant>,
         wanted: &mut dyn FnMut(&Message) -> bool,
     ) -> Result<Option<Message>> {
-        let index = self.find(start, deadline, wanted)?;
-        Ok(self.remove(index))
-    }
-
-    fn remove(&mut self, index: Option<usize>) -> Option<Message> {
-        let message = self.inbox.remove(index?);
-        if message.as_ref().is_some_and(is_notice) {
-            self.count_notice();
-        }
-        message
+        let found =
+            self.wait_behind(number, deadline, &mut |inbox, number| inbox.first_behind(number, wanted))?;
+        Ok(found.and_then(|number| self.take_arrived(number)).map(|arrived| arrived.message))
     }
 
     /// The program has taken a notice of a queued batch. Its daemon starts no more tasks before it has heard of enough of them.
@@ -283,45 +243,44 @@ impl Engine {
         }
     }
 
-    /// The index of a message that is wanted: among those that calls have seen, then among those that follow, one by one.
-    fn find_unseen(&mut self, wait: Wait, wanted: &mut dyn FnMut(&Message) -> bool) -> Result<Option<usize>> {
-        if let Some(index) = self.inbox.first(0..self.inbox.seen, wanted) {
-            return Ok(Some(index));
+    /// The number of a message that is wanted: among those that calls have seen, then among those that follow, one by one.
+    fn find_waiting(&mut self, wait: Wait, wanted: &mut dyn FnMut(&Message) -> bool) -> Result<Option<u64>> {
+        let mut search = self.search(wait);
+        let mut wanted = |arrived: &Arrived| wanted(&arrived.message);
+        if let Some(number) = self.inbox.find(&mut search, &mut wanted) {
+            return Ok(Some(number));
         }
         let deadline = wait.deadline(|| self.past());
-        let mut reach = Reach::of(wait, self.neighbours.hides_unseen());
         loop {
-            while let Some(index) = self.inbox.show_next() {
-                if reach.admits(self.inbox.queue[index].src) && wanted(&self.inbox.queue[index]) {
-                    return Ok(Some(index));
+            while let Some(arrived) = self.inbox.see_next() {
+                search.meet(arrived);
+                if let Some(number) = self.inbox.find(&mut search, &mut wanted) {
+                    return Ok(Some(number));
                 }
-                if reach.is_over() {
+                if search.is_over() {
                     return Ok(None);
                 }
             }
-            if !self.take_one()? && !self.take_in(deadline)? && self.inbox.seen == self.inbox.queue.len() {
+            if !self.take_one()? && !self.take_in(deadline)? && !self.inbox.has_unseen() {
                 return Ok(None);
             }
         }
     }
 
-    /// The index of a message that is wanted; each message is shown to it once.
-    fn find(
+    /// The number of what `first` finds behind a number in the inbox; each message is shown to it once.
+    fn wait_behind(
         &mut self,
-        start: usize,
+        number: u64,
         deadline: Option<Instant>,
-        wanted: &mut dyn FnMut(&Message) -> bool,
-    ) -> Result<Option<usize>> {
-        let mut shown = start;
+        first: &mut dyn FnMut(&Inbox, u64) -> Option<u64>,
+    ) -> Result<Option<u64>> {
+        let mut shown = number;
         loop {
-            if let Some(index) = self.inbox.first(shown..self.inbox.queue.len(), wanted) {
-                return Ok(Some(index));
+            if let Some(found) = first(&self.inbox, shown) {
+                return Ok(Some(found));
             }
-            shown = self.inbox.queue.len();
-            if self.take_one()? {
-                continue;
-            }
-            if !self.take_in(deadline)? && self.inbox.queue.len() == shown {
+            shown = self.inbox.last();
+            if !self.take_one()? && !self.take_in(deadline)? && self.inbox.last() == shown {
                 return Ok(None);
             }
         }
@@ -385,7 +344,7 @@ impl Engine {
     /// Whether no more may be read before the program takes what has come.
     #[inline]
     pub(super) fn is_full(&self) -> bool {
-        self.inbox.held.saturating_add(self.peers.held()) > self.inbox.limit
+        self.inbox.held().saturating_add(self.peers.held()) > self.inbox.limit()
     }
 
     /// Why a call fails then.
@@ -395,42 +354,8 @@ impl Engine {
         }
         let text = format!(
             "more than {} bytes of received messages wait unread (PVM_QUEUE_MAX_BYTES)",
-            self.inbox.limit
+            self.inbox.limit()
         );
         Err(Error::new(PvmError::NoMem, text))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn inbox(tags: &[i32]) -> Inbox {
-        let message = |&tag: &i32| Message {
-            src: Tid::from_raw(0x40001),
-            dst: Tid::from_raw(0x40002),
-            header: MessageHeader { tag, ..MessageHeader::default() },
-            body: pvm_wire::Body::new(),
-        };
-        Inbox { queue: tags.iter().map(message).collect(), ..Inbox::new(usize::MAX) }
-    }
-
-    #[test]
-    fn the_first_that_is_wanted_is_found() {
-        let inbox = inbox(&[1, 2, 3, 2]);
-        let mut wanted = |message: &Message| message.header.tag == 2;
-        assert_eq!(inbox.first(0..4, &mut wanted), Some(1));
-        assert_eq!(inbox.first(2..4, &mut wanted), Some(3));
-        assert_eq!(inbox.first(2..3, &mut wanted), None);
-    }
-
-    #[test]
-    fn messages_are_shown_one_by_one_and_stay_seen() {
-        let mut inbox = inbox(&[1, 2, 3]);
-        assert_eq!([inbox.show_next(), inbox.show_next()], [Some(0), Some(1)]);
-        inbox.remove(0).unwrap();
-        // What the library takes for itself is not what the program has seen.
-        assert_eq!((inbox.seen, inbox.remove(1).map(|message| message.header.tag)), (1, Some(3)));
-        assert_eq!((inbox.show_next(), inbox.seen), (None, 1));
     }
 }

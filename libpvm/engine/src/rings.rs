@@ -5,7 +5,7 @@ use super::neighbours::Way;
 use super::peers::Peer;
 use super::route::Route;
 use super::spinner::Spinner;
-use super::{Engine, Form, Payload, Wait, xdr_header};
+use super::{Engine, Form, Payload, xdr_header};
 use crate::{Error, Result};
 use pvm_shm::ring::Writer;
 use pvm_shm::{Outbox, Parcel, SendError};
@@ -58,12 +58,6 @@ impl Engine {
     /// From now on the program waits at the descriptors by itself, whenever it likes.
     pub fn keep_bell(&self) {
         self.neighbours.keep_bell();
-    }
-
-    /// Whether it would sleep over messages that have been read and that no call has seen.
-    #[inline]
-    pub fn hides_unseen(&self) -> bool {
-        self.neighbours.hides_unseen()
     }
 
     /// Puts a message on the ring to a neighbour; `false` if it has to go another way. A body that has to be in a block is
@@ -262,31 +256,6 @@ impl Engine {
     #[inline]
     pub(super) fn may_go_on(&self) -> bool {
         !self.turns.wrapping_add(1).is_multiple_of(SOCKETS_EVERY)
-    }
-
-    /// The next message of a neighbour, past the queue, which must be empty. Each ring has its turn of messages, and now
-    /// and then the sockets have theirs: what came there is in the queue then.
-    #[inline]
-    pub(super) fn next_of_rings(&mut self) -> Result<Option<Message>> {
-        for _ in 0..self.neighbours.len() {
-            while let Some(message) = self.neighbours.next_in_turn(self.identity.tid) {
-                self.turns = self.turns.wrapping_add(1);
-                if self.handle(&message) {
-                    continue;
-                }
-                if self.inbox.keeps_apart(&message.header) {
-                    self.inbox.add(message);
-                    continue;
-                }
-                if self.turns.is_multiple_of(SOCKETS_EVERY) {
-                    self.inject(message);
-                    self.read_all_ready()?;
-                    return self.receive(Wait::Poll, &mut |_| true);
-                }
-                return Ok(Some(message));
-            }
-        }
-        Ok(None)
     }
 
     /// Spins for what neighbours may write, or others on direct routes, unless the daemon's answer is waited for.
