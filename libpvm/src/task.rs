@@ -165,7 +165,12 @@ impl Task {
             |event| wanted(event, from, tag, context),
             tell,
             |task| {
-                let message = task.engine.peek(&mut filter(from, tag, context))?;
+                let mut wanted = filter(from, tag, context);
+                let message = if context == group::CONTEXT {
+                    task.engine.peek_of_members(&mut wanted)?
+                } else {
+                    task.engine.peek(&mut wanted)?
+                };
                 Ok(message.map(|message| Received::until(message, task.engine.has_left())))
             },
         )

@@ -215,6 +215,10 @@ fn messages_between_members_are_nobodys() {
     task.send_message(me, 77, 0x7fffc, vec![]).unwrap();
     task.set_context(-1);
     assert!(task.try_recv(Any, Any).unwrap().is_none());
+    assert!(task.probe(Any, Any).unwrap().is_none());
     task.set_context(0x7fffc);
+    let probed = std::iter::repeat_with(|| task.probe(Any, 77).unwrap()).flatten().next().unwrap();
+    assert_eq!(probed.tag(), 77);
+    assert!(task.probe(Any, 78).unwrap().is_none());
     assert_eq!(task.recv(Any, Any).unwrap().tag(), 77);
 }
