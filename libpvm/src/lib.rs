@@ -32,6 +32,7 @@ mod group;
 mod incidents;
 mod machine;
 mod mailbox;
+mod notes;
 mod notify;
 mod pack;
 mod queue;

@@ -1,8 +1,8 @@
 //! Packing values into the body of a message.
 
-use pvm_engine::Packed;
-use pvm_engine::Payload;
-use pvm_engine::{Error, Result};
+use crate::notes::{Subject, noted};
+use pvm_engine::{Error, Packed, Payload, Result};
+use pvm_wire::events::Event;
 use pvm_wire::{Element, Encoding, Message, MessageHeader, PvmError, Tid};
 use serde::Serialize;
 
@@ -42,7 +42,8 @@ impl Pack {
 
     /// Appends values. A receiver that links the original library gets only the low 32 bits of `i64` and `u64` in XDR.
     pub fn put<T: Element>(&mut self, values: &[T]) -> Result<&mut Self> {
-        self.packed.pack(values)?;
+        let subject = Subject::Array { address: values.as_ptr().addr(), count: values.len() };
+        noted(T::PACKED, |_| subject, || Ok(self.packed.pack(values)?))?;
         Ok(self)
     }
 
@@ -54,7 +55,8 @@ impl Pack {
     /// Appends a string; what follows a NUL in it does not travel.
     pub fn put_str(&mut self, text: &str) -> Result<&mut Self> {
         let text = text.split('\0').next().unwrap_or_default();
-        self.packed.pack_str(text.as_bytes())?;
+        let subject = Subject::Text { address: text.as_ptr().addr() };
+        noted(Event::Pkstr, |_| subject, || Ok(self.packed.pack_str(text.as_bytes())?))?;
         Ok(self)
     }
 

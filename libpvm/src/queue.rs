@@ -1,12 +1,15 @@
 //! Queued batches: spawns that return at once, and whose tasks start as there is room for them.
 
 use crate::receive::Received;
-use crate::spawn::Spawn;
+use crate::spawn::{Spawn, tell_request};
 use crate::task::Task;
+use crate::tracing::code;
 use pvm_engine::{Error, Result};
 use pvm_wire::PvmError;
 use pvm_wire::calls::spawn::{Batches, CancelBatch};
+use pvm_wire::events::{Datum, Event, Writer};
 use pvm_wire::queue::{BatchEvent, BatchRecord, QueueRequest};
+use pvm_wire::spawn::flags;
 
 /// A queued batch to be started.
 ///
@@ -62,7 +65,11 @@ impl Queued<'_> {
         let (task, spawn) = spawn.into_request()?;
         request.context = task.engine.context();
         request.spawn = spawn;
-        task.engine.call(&request)
+        let tell = |event: &mut Writer| tell_request(event, &request.spawn, flags::QUEUED);
+        let tell_queued = |event: &mut Writer, queued: &Result<i32>| {
+            event.int(Datum::CC, code(queued, |&batch| batch)).ints(Datum::STL, &[]);
+        };
+        task.traced(Event::Spawn, tell, tell_queued, |task| task.engine.call(&request))
     }
 }
 

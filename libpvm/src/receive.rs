@@ -1,10 +1,10 @@
 //! Choosing messages, and taking values out of them.
 
+use crate::notes::{Subject, noted};
 use crate::spare::{Content, Held};
-use pvm_engine::Incoming;
-use pvm_engine::Near;
-use pvm_engine::{Error, Result};
+use pvm_engine::{Error, Incoming, Near, Result};
 use pvm_wire::copy::{copied, copy};
+use pvm_wire::events::Event;
 use pvm_wire::{Body, Element, Encoding, Message, MessageHeader, PvmError, Tid};
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
@@ -137,6 +137,15 @@ impl Received {
 
     /// The next `count` values. Nothing is allocated for more than the message can hold.
     pub fn get<T: Element>(&mut self, count: usize) -> Result<Vec<T>> {
+        let subject = |values: Option<&Vec<T>>| {
+            let address = values.map_or(0, |values| values.as_ptr().addr());
+            Subject::Array { address, count }
+        };
+        noted(T::UNPACKED, subject, || self.collect(count))
+    }
+
+    #[inline(always)]
+    fn collect<T: Element>(&mut self, count: usize) -> Result<Vec<T>> {
         let Content { header, body, .. } = self.held.content_mut();
         if let Some(bytes) = body.take_as_is::<T>(header.encoding, count) {
             let values = match bytemuck::try_cast_slice(bytes) {
@@ -152,6 +161,12 @@ impl Received {
 
     /// As many of the next values as `values` has room for.
     pub fn get_into<T: Element>(&mut self, values: &mut [T]) -> Result<()> {
+        let subject = Subject::Array { address: values.as_ptr().addr(), count: values.len() };
+        noted(T::UNPACKED, |_| subject, || self.fill(values))
+    }
+
+    #[inline(always)]
+    fn fill<T: Element>(&mut self, values: &mut [T]) -> Result<()> {
         let Content { header, body, .. } = self.held.content_mut();
         if let Some(bytes) = body.take_as_is::<T>(header.encoding, values.len()) {
             copy(bytes, bytemuck::cast_slice_mut(values));
@@ -169,6 +184,12 @@ impl Received {
 
     /// The next value, a string.
     pub fn get_str(&mut self) -> Result<String> {
+        let subject =
+            |text: Option<&String>| Subject::Text { address: text.map_or(0, |text| text.as_ptr().addr()) };
+        noted(Event::Upkstr, subject, || self.collect_str())
+    }
+
+    fn collect_str(&mut self) -> Result<String> {
         let (body, encoding) = self.unread();
         let bytes = body.unpack_str(encoding)?;
         let text = bytes.to_vec();

@@ -139,10 +139,7 @@ impl Spawn<'_> {
     /// Spawns. Tasks that could not be started are no error of the call: see [`Spawned::failed`].
     pub fn start(self) -> Result<Spawned> {
         let (task, request) = self.into_request()?;
-        let tell = |event: &mut Writer| {
-            event.text(Datum::SE, &request.file).text(Datum::SW, &request.place);
-            event.int(Datum::SF, request.flags).int(Datum::SC, request.count);
-        };
+        let tell = |event: &mut Writer| tell_request(event, &request, 0);
         let tell_started = |event: &mut Writer, started: &Result<Spawned>| {
             let tids = started.as_ref().map_or(&[][..], |started| &started.tids);
             let tids: Vec<i32> = tids.iter().map(|tid| tid.raw()).collect();
@@ -171,6 +168,12 @@ impl<'a> Spawn<'a> {
         request.env = env;
         Ok((task, request))
     }
+}
+
+/// What a tracer is told of a spawn with these flags besides.
+pub(crate) fn tell_request(event: &mut Writer, request: &SpawnRequest, flags: i32) {
+    event.text(Datum::SE, &request.file).text(Datum::SW, &request.place);
+    event.int(Datum::SF, request.flags | flags).int(Datum::SC, request.count);
 }
 
 /// Tells tids from error codes.

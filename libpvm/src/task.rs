@@ -1,5 +1,6 @@
 //! A task of the virtual machine: enrolment, sending, receiving.
 
+use crate::notes::{self, Subject};
 use crate::pack::Pack;
 use crate::receive::{Received, Source, Tag, matches};
 use crate::tracing::{code, nothing, received, status, wanted};
@@ -64,6 +65,10 @@ impl Task {
     /// The task that spawned this one, if one did and wants it known.
     pub fn parent(&self) -> Option<Tid> {
         let parent = self.engine.identity().parent;
+        if notes::are_taken() {
+            let code = if parent == 0 { PvmError::NoParent.code() } else { parent };
+            notes::note(Event::Parent, Subject::Parent, notes::now(), code);
+        }
         (parent > 0).then_some(Tid::from_raw(parent))
     }
 
@@ -89,7 +94,7 @@ impl Task {
     /// Leaves the virtual machine, after the output of collected tasks has ended.
     pub fn exit(mut self) -> Result<()> {
         if !self.engine.is_quiet() {
-            self.engine.trace(Event::Exit, ENTRY, nothing);
+            self.tell(Event::Exit, ENTRY, nothing);
             self.engine.flush_trace();
         }
         self.engine.exit()
@@ -354,6 +359,7 @@ impl Task {
 
 impl Drop for Task {
     fn drop(&mut self) {
+        notes::end();
         self.engine.flush_trace();
         self.engine.leave();
     }

@@ -1,7 +1,6 @@
 //! PVM's trace events in the Rust API: calls are recorded for the task's tracer as those of the C interface are.
-//!
-//! Values are packed and unpacked without the task, so that no events tell of that.
 
+use crate::notes::{self, Note};
 use crate::receive::{Received, Source, Tag};
 use crate::task::Task;
 use pvm_engine::{Error, Result};
@@ -64,6 +63,8 @@ impl std::fmt::Display for TraceMask {
 }
 
 /// What a tracer is told by tasks, and under which tags.
+///
+/// What a program packs and unpacks is told with the next event of the task's own: of up to 65536 calls between two of them.
 ///
 /// ```no_run
 /// # fn main() -> pvm3::Result<()> {
@@ -133,7 +134,7 @@ impl Task {
     /// Tells the tracer of an event of the program's own, if this task has a tracer that wants such: a name, and numbers.
     pub fn trace_event(&mut self, name: &str, numbers: &[i32]) {
         if !self.engine.is_quiet() {
-            self.engine.trace(Event::UserDefined, 0, |event| {
+            self.tell(Event::UserDefined, 0, |event| {
                 event.text(Datum::PSG, name).ints(Datum::OPV, numbers);
             });
         }
@@ -149,13 +150,24 @@ impl Task {
         body: impl FnOnce(&mut Self) -> Result<T>,
     ) -> Result<T> {
         if !self.engine.is_quiet() {
-            self.engine.trace(event, ENTRY, entry);
+            self.tell(event, ENTRY, entry);
         }
         let result = body(self);
         if !self.engine.is_quiet() {
-            self.engine.trace(event, EXIT, |event| exit(event, &result));
+            self.tell(event, EXIT, |event| exit(event, &result));
         }
         result
+    }
+
+    /// Tells the tracer of an event, and first of the calls since the last one that messages have made by themselves.
+    #[cold]
+    pub(crate) fn tell(&mut self, event: Event, phase: i32, fill: impl FnOnce(&mut Writer)) {
+        for note in notes::take() {
+            let Note { event, times: [begun, ended], .. } = note;
+            self.engine.trace_at(begun, event, ENTRY, |event| note.begin(event));
+            self.engine.trace_at(ended, event, EXIT, |event| note.end(event));
+        }
+        self.engine.trace(event, phase, fill);
     }
 }
 

@@ -8,8 +8,8 @@ mod rust_support;
 
 use c_support::Library;
 use pvm3::{
-    Any, EventReader, HostState, MailboxFlags, Managed, Pack, PvmError, Scope, SpawnReply, StartHost, Task,
-    Tasker, Tid, TraceEvent, TraceMask, TraceMode, Traced,
+    Any, Complex32, Complex64, EventReader, HostState, MailboxFlags, Managed, Pack, PvmError, Received,
+    Scope, SpawnReply, StartHost, Task, Tasker, Tid, TraceEvent, TraceMask, TraceMode, Traced,
 };
 use rust_support::Test;
 use std::io::{BufRead, BufReader};
@@ -229,19 +229,49 @@ fn rival() {
     assert_eq!(code.unwrap_or_default(), std::env::var("EXPECTED").unwrap());
 }
 
+/// Values of each type that can be packed.
+fn pack() -> pvm3::Result<Pack> {
+    let (one, two) = (Complex64 { re: 1.5, im: 2.5 }, Complex64 { re: 3.5, im: 4.5 });
+    let mut pack = Pack::new();
+    pack.put_one(7)?.put(b"ab\0")?.put_one(Complex32 { re: 1.5, im: 2.5 })?.put(&[one, two])?;
+    pack.put(&[1.5, 2.5, 3.5, 4.5])?.put(&[1.5_f32, 2.5])?.put(&[7, 8, 9, 0, 0])?.put_one(7_u32)?;
+    pack.put(&[7_i64, 8])?.put_one(7_u64)?.put(&[7_i16, 8, 9])?.put_one(7_u16)?.put_str("text")?;
+    Ok(pack)
+}
+
+fn unpack(message: &mut Received) -> pvm3::Result<()> {
+    message.get_one::<i32>()?;
+    message.get::<u8>(3)?;
+    message.get_one::<Complex32>()?;
+    message.get_into(&mut [Complex64::default(); 2])?;
+    message.get::<f64>(4)?;
+    message.get_into(&mut [0_f32; 2])?;
+    message.get::<i32>(5)?;
+    message.get_one::<u32>()?;
+    message.get::<i64>(2)?;
+    message.get_one::<u64>()?;
+    message.get::<i16>(3)?;
+    message.get_one::<u16>()?;
+    message.get_str().map(drop)
+}
+
 /// What a traced task does; `traced.c` does the same.
 fn traced() {
     let mut task = Task::enrol().unwrap();
     let parent = task.parent().unwrap();
-    let mut pack = Pack::new();
-    pack.put_one(7).unwrap();
+    let pack = pack().unwrap();
     task.send(parent, WORK, &pack).unwrap();
     task.send(Tid::NONE, WORK, &pack).unwrap_err();
     task.multicast(&[parent], WORK, &pack).unwrap();
     assert!(task.try_recv(parent, 6).unwrap().is_none());
     assert!(task.probe(Any, 6).unwrap().is_none());
     assert!(task.recv_timeout(parent, Any, Duration::from_millis(10)).unwrap().is_none());
-    task.recv(parent, GO).unwrap();
+    let mut message = task.recv(parent, GO).unwrap();
+    unpack(&mut message).unwrap();
+    assert_eq!(message.get_one::<i32>().unwrap_err().code(), PvmError::NoData);
+    // The original's daemon has no queues.
+    let queued = task.spawn("no such program").count(2).queued().start();
+    assert_eq!(queued.is_ok(), task.daemon_is_ours(), "{queued:?}");
     let context = task.new_context().unwrap();
     task.free_context(context).unwrap();
     task.put_info("a name", &pack, MailboxFlags::DEFAULT).unwrap();
@@ -262,16 +292,20 @@ fn traced() {
 fn mask() -> TraceMask {
     use TraceEvent::{
         Config, Delinfo, Exit, Freecontext, Getinfo, Getmboxinfo, Mcast, Mstat, Mytid, Newcontext, Notify,
-        Nrecv, Probe, Pstat, Putinfo, Recv, Send, Sendsig, Tasks, Trecv,
+        Nrecv, Parent, Pkbyte, Pkcplx, Pkdcplx, Pkdouble, Pkfloat, Pkint, Pklong, Pkshort, Pkstr, Pkuint,
+        Pkulong, Pkushort, Probe, Pstat, Putinfo, Recv, Send, Sendsig, Spawn, Tasks, Trecv, Upkbyte, Upkcplx,
+        Upkdcplx, Upkdouble, Upkfloat, Upkint, Upklong, Upkshort, Upkstr, Upkuint, Upkulong, Upkushort,
     };
-    let events = [
+    let calls = [
         Mytid,
+        Parent,
         Send,
         Mcast,
         Nrecv,
         Probe,
         Trecv,
         Recv,
+        Spawn,
         Newcontext,
         Freecontext,
         Putinfo,
@@ -286,7 +320,14 @@ fn mask() -> TraceMask {
         Sendsig,
         Exit,
     ];
-    events.into_iter().fold(TraceMask::NONE, TraceMask::with)
+    let packs = [
+        Pkbyte, Pkcplx, Pkdcplx, Pkdouble, Pkfloat, Pkint, Pkuint, Pklong, Pkulong, Pkshort, Pkushort, Pkstr,
+    ];
+    let unpacks = [
+        Upkbyte, Upkcplx, Upkdcplx, Upkdouble, Upkfloat, Upkint, Upkuint, Upklong, Upkulong, Upkshort,
+        Upkushort, Upkstr,
+    ];
+    calls.into_iter().chain(packs).chain(unpacks).fold(TraceMask::NONE, TraceMask::with)
 }
 
 type Event = (String, Option<bool>, Vec<(&'static str, String)>);
@@ -303,7 +344,7 @@ fn told_by(program: &str, args: &[&str]) -> Vec<Event> {
     }
     // So that it polls in vain before.
     std::thread::sleep(Duration::from_millis(300));
-    task.send(child, GO, &Pack::new()).unwrap();
+    task.send(child, GO, &pack().unwrap()).unwrap();
     let (mut reader, mut told) = (EventReader::default(), Vec::new());
     while told.last().is_none_or(|(name, ..): &Event| name != "exit") {
         let mut message = task.recv_timeout(Any, TRACE, LIMIT).unwrap().expect("an event");
@@ -311,7 +352,7 @@ fn told_by(program: &str, args: &[&str]) -> Vec<Event> {
         end.unwrap();
         for event in events.into_iter().filter(|event| event.entry.is_some()) {
             let is_own =
-                |name: &str| ["TS", "TU", "TID", "MT", "MB", "CD", "CR", "CXN", "CXF"].contains(&name);
+                |name: &str| ["TS", "TU", "TID", "MT", "MB", "CD", "CR", "CXN", "CXF", "PDA"].contains(&name);
             let data = event
                 .data
                 .into_iter()
@@ -330,18 +371,19 @@ fn rust_programs_tell_what_c_programs_tell() {
     let program = c_support::compile("traced.c", Library::Static, &pvm3::tmp_dir());
     let in_c = told_by(program.to_str().unwrap(), &[]);
     let in_rust = told_by(&me(), &["role", "traced"]);
-    assert!(in_c.len() > 40, "{in_c:?}");
+    assert!(in_c.len() > 100, "{in_c:?}");
     let tid = |events: &[Event]| -> Vec<Event> {
         // The parents are two tasks, one after the other.
-        let without = |name| ["DST", "MDL", "RST", "NTL", "TT", "SRC"].contains(&name);
+        let without = |name| ["DST", "MDL", "RST", "NTL", "TT", "SRC", "PT"].contains(&name);
         events
             .iter()
-            .map(|(name, entry, data)| {
+            .map(|(event, entry, data)| {
                 let data = data.iter().map(|(name, value)| {
                     let is_tid = without(*name) && value.as_str() != "-1";
-                    (*name, if is_tid { "a task".to_owned() } else { value.clone() })
+                    let is_batch = event == "spawn" && *name == "CC" && !value.starts_with('-');
+                    (*name, if is_tid || is_batch { "an id".to_owned() } else { value.clone() })
                 });
-                (name.clone(), *entry, data.collect())
+                (event.clone(), *entry, data.collect())
             })
             .collect()
     };

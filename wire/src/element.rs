@@ -4,6 +4,7 @@
 
 use crate::encoding::Encoding;
 use crate::error::PvmError;
+use crate::events::Event;
 use crate::runs::Kind;
 use bytemuck::{Pod, Zeroable};
 
@@ -32,6 +33,10 @@ pub struct Complex64 {
 /// C's `long` is `i64` here: its XDR form has only the low 32 bits, as in PVM, which are sign-extended (unsigned:
 /// zero-extended) on arrival; [`crate::Upper`] has the others. In native form all 64 travel.
 pub trait Element: Pod + Default {
+    /// The trace event of a call that packs such elements.
+    const PACKED: Event;
+    /// The trace event of a call that unpacks them.
+    const UNPACKED: Event;
     /// What it is made of, in a body that is not converted.
     const KIND: Kind;
     /// How many of these.
@@ -67,9 +72,17 @@ fn head<const N: usize>(bytes: &[u8]) -> [u8; N] {
     out
 }
 
+macro_rules! events {
+    (($pack:ident $unpack:ident)) => {
+        const PACKED: Event = Event::$pack;
+        const UNPACKED: Event = Event::$unpack;
+    };
+}
+
 macro_rules! element {
-    ($type:ty, $kind:ident, $xdr:ty, $encode:expr, $decode:expr $(, $more:item)*) => {
+    ($type:ty, $events:tt, $kind:ident, $xdr:ty, $encode:expr, $decode:expr $(, $more:item)*) => {
         impl Element for $type {
+            events!($events);
             const KIND: Kind = Kind::$kind;
             const XDR: usize = size_of::<$xdr>();
             const NATIVE: usize = size_of::<$type>();
@@ -93,16 +106,17 @@ macro_rules! element {
 }
 
 // Bytes stand side by side in both forms; in XDR each call pads them to four (see `pack`).
-element!(u8, Byte, u8, |v| v, |v| v);
-element!(i16, Short, i32, i32::from, |v| v as i16);
+element!(u8, (Pkbyte Upkbyte), Byte, u8, |v| v, |v| v);
+element!(i16, (Pkshort Upkshort), Short, i32, i32::from, |v| v as i16);
 // PVM sign-extends unsigned shorts too; the receiver keeps the low 16 bits.
-element!(u16, Short, i32, |v| i32::from(v as i16), |v| v as u16);
-element!(i32, Word, i32, |v| v, |v| v);
-element!(u32, Word, u32, |v| v, |v| v);
+element!(u16, (Pkushort Upkushort), Short, i32, |v| i32::from(v as i16), |v| v as u16);
+element!(i32, (Pkint Upkint), Word, i32, |v| v, |v| v);
+element!(u32, (Pkuint Upkuint), Word, u32, |v| v, |v| v);
 macro_rules! long {
-    ($type:ty, $kind:ident, $xdr:ty) => {
+    ($type:ty, $events:tt, $kind:ident, $xdr:ty) => {
         element!(
             $type,
+            $events,
             $kind,
             $xdr,
             |v| v as $xdr,
@@ -117,14 +131,15 @@ macro_rules! long {
     };
 }
 
-long!(i64, Long, i32);
-long!(u64, ULong, u32);
-element!(f32, Word, f32, |v| v, |v| v);
-element!(f64, Double, f64, |v| v, |v| v);
+long!(i64, (Pklong Upklong), Long, i32);
+long!(u64, (Pkulong Upkulong), ULong, u32);
+element!(f32, (Pkfloat Upkfloat), Word, f32, |v| v, |v| v);
+element!(f64, (Pkdouble Upkdouble), Double, f64, |v| v, |v| v);
 
 macro_rules! complex {
-    ($type:ident, $part:ty) => {
+    ($type:ident, $events:tt, $part:ty) => {
         impl Element for $type {
+            events!($events);
             const KIND: Kind = <$part>::KIND;
             const XDR: usize = 2 * size_of::<$part>();
             const NATIVE: usize = 2 * size_of::<$part>();
@@ -150,8 +165,8 @@ macro_rules! complex {
     };
 }
 
-complex!(Complex32, f32);
-complex!(Complex64, f64);
+complex!(Complex32, (Pkcplx Upkcplx), f32);
+complex!(Complex64, (Pkdcplx Upkdcplx), f64);
 
 /// Appends elements to a body. `encoding` chooses XDR or native form; in-place data are native once they are read.
 pub fn pack<T: Element>(

@@ -140,7 +140,7 @@ unsafe fn copy_out<T: Element>(bytes: &[u8], array: Array<T>) {
 /// There are `count` elements at `pointer`, each `stride` after the one before.
 #[inline(always)]
 unsafe fn pack_array<T: Element>(
-    call: (&str, Event),
+    name: &str,
     pointer: *mut T,
     count: c_int,
     stride: c_int,
@@ -154,19 +154,19 @@ unsafe fn pack_array<T: Element>(
         state.buffers.sending().ok()?.pack_few::<T>(bytes).then_some(0)
     });
     // SAFETY: the array of this call, untouched so far.
-    done.unwrap_or_else(|| unsafe { pack_array_whole(call, pointer, count, stride, trace_type) })
+    done.unwrap_or_else(|| unsafe { pack_array_whole(name, pointer, count, stride, trace_type) })
 }
 
 /// The same in a whole frame.
 #[inline(never)]
 unsafe fn pack_array_whole<T: Element>(
-    call: (&str, Event),
+    name: &str,
     pointer: *mut T,
     count: c_int,
     stride: c_int,
     trace_type: i32,
 ) -> c_int {
-    in_whole_frame(call, pointer, (count, stride), |state, array| {
+    in_whole_frame((name, T::PACKED), pointer, (count, stride), |state, array| {
         // SAFETY: the array's elements can be read, each a stride behind the other.
         unsafe { pack_into::<T>(state.buffers.sending()?, array?, trace_type) }
     })
@@ -177,12 +177,7 @@ unsafe fn pack_array_whole<T: Element>(
 /// # Safety
 /// There is room for `count` elements at `pointer`, each `stride` after the one before.
 #[inline(always)]
-unsafe fn unpack_array<T: Element>(
-    call: (&str, Event),
-    pointer: *mut T,
-    count: c_int,
-    stride: c_int,
-) -> c_int {
+unsafe fn unpack_array<T: Element>(name: &str, pointer: *mut T, count: c_int, stride: c_int) -> c_int {
     let done = briefly(|state| {
         let array = Array::new(pointer, count, stride).ok().filter(|array| array.stride == 1)?;
         let bytes = state.buffers.receiving().ok()?.take_few::<T>(array.count)?;
@@ -191,18 +186,13 @@ unsafe fn unpack_array<T: Element>(
         Some(0)
     });
     // SAFETY: the array of this call, untouched so far.
-    done.unwrap_or_else(|| unsafe { unpack_array_whole(call, pointer, count, stride) })
+    done.unwrap_or_else(|| unsafe { unpack_array_whole(name, pointer, count, stride) })
 }
 
 /// The same in a whole frame.
 #[inline(never)]
-unsafe fn unpack_array_whole<T: Element>(
-    call: (&str, Event),
-    pointer: *mut T,
-    count: c_int,
-    stride: c_int,
-) -> c_int {
-    in_whole_frame(call, pointer, (count, stride), |state, array| {
+unsafe fn unpack_array_whole<T: Element>(name: &str, pointer: *mut T, count: c_int, stride: c_int) -> c_int {
+    in_whole_frame((name, T::UNPACKED), pointer, (count, stride), |state, array| {
         // SAFETY: the array has room for its elements, each a stride behind the other.
         unsafe { unpack_from::<T>(state.buffers.receiving()?, array?) }
     })
@@ -224,7 +214,7 @@ fn in_whole_frame<T: Element>(
 }
 
 macro_rules! pack_calls {
-    ($($kind:ident $pack:ident $unpack:ident($c:ty as $element:ty, $trace:literal, $packs:ident $unpacks:ident);)*) => {
+    ($($kind:ident $pack:ident $unpack:ident($c:ty as $element:ty, $trace:literal);)*) => {
         /// What a call packs or unpacks.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Kind {
@@ -287,7 +277,7 @@ macro_rules! pack_calls {
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $pack(pointer: *mut $c, count: c_int, stride: c_int) -> c_int {
                 // SAFETY: `count` elements, each a stride behind the other.
-                unsafe { pack_array::<$element>((stringify!($pack), Event::$packs), pointer.cast(), count, stride, $trace) }
+                unsafe { pack_array::<$element>(stringify!($pack), pointer.cast(), count, stride, $trace) }
             }
 
             #[doc = concat!("Unpacks elements: `", stringify!($element), "`.")]
@@ -297,7 +287,7 @@ macro_rules! pack_calls {
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $unpack(pointer: *mut $c, count: c_int, stride: c_int) -> c_int {
                 // SAFETY: room for `count` elements, each a stride behind the other.
-                unsafe { unpack_array::<$element>((stringify!($unpack), Event::$unpacks), pointer.cast(), count, stride) }
+                unsafe { unpack_array::<$element>(stringify!($unpack), pointer.cast(), count, stride) }
             }
         )*
     };
@@ -315,17 +305,17 @@ type ULong = u64;
 const _: () = assert!(size_of::<c_long>() == size_of::<Long>() && size_of::<c_ulong>() == size_of::<ULong>());
 
 pack_calls! {
-    Byte pvm_pkbyte pvm_upkbyte(c_char as u8, 1, Pkbyte Upkbyte);
-    Complex pvm_pkcplx pvm_upkcplx(c_float as Complex32, 2, Pkcplx Upkcplx);
-    DoubleComplex pvm_pkdcplx pvm_upkdcplx(c_double as Complex64, 3, Pkdcplx Upkdcplx);
-    Double pvm_pkdouble pvm_upkdouble(c_double as f64, 4, Pkdouble Upkdouble);
-    Float pvm_pkfloat pvm_upkfloat(c_float as f32, 5, Pkfloat Upkfloat);
-    Int pvm_pkint pvm_upkint(c_int as i32, 6, Pkint Upkint);
-    UInt pvm_pkuint pvm_upkuint(c_uint as u32, 6, Pkuint Upkuint);
-    Long pvm_pklong pvm_upklong(c_long as Long, 8, Pklong Upklong);
-    ULong pvm_pkulong pvm_upkulong(c_ulong as ULong, 9, Pkulong Upkulong);
-    Short pvm_pkshort pvm_upkshort(c_short as i16, 10, Pkshort Upkshort);
-    UShort pvm_pkushort pvm_upkushort(c_ushort as u16, 10, Pkushort Upkushort);
+    Byte pvm_pkbyte pvm_upkbyte(c_char as u8, 1);
+    Complex pvm_pkcplx pvm_upkcplx(c_float as Complex32, 2);
+    DoubleComplex pvm_pkdcplx pvm_upkdcplx(c_double as Complex64, 3);
+    Double pvm_pkdouble pvm_upkdouble(c_double as f64, 4);
+    Float pvm_pkfloat pvm_upkfloat(c_float as f32, 5);
+    Int pvm_pkint pvm_upkint(c_int as i32, 6);
+    UInt pvm_pkuint pvm_upkuint(c_uint as u32, 6);
+    Long pvm_pklong pvm_upklong(c_long as Long, 8);
+    ULong pvm_pkulong pvm_upkulong(c_ulong as ULong, 9);
+    Short pvm_pkshort pvm_upkshort(c_short as i16, 10);
+    UShort pvm_pkushort pvm_upkushort(c_ushort as u16, 10);
 }
 
 fn pack_text(buffer: &mut Buffer, text: Result<&[u8], Failure>) -> Result<(), PvmError> {

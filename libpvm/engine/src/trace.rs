@@ -58,7 +58,12 @@ impl Engine {
     /// Tells the tracer that a call begins or ends, if it wants to know; `fill` adds what the event tells besides.
     #[cold]
     pub fn trace(&mut self, event: Event, phase: i32, fill: impl FnOnce(&mut Writer)) {
-        if let Some(mut record) = self.begin_event(event, phase) {
+        self.trace_at(now(), event, phase, fill);
+    }
+
+    /// As [`Engine::trace`], of a call that has begun or ended at this time, since 1970.
+    pub fn trace_at(&mut self, time: Duration, event: Event, phase: i32, fill: impl FnOnce(&mut Writer)) {
+        if let Some(mut record) = self.begin_event_at(time, event, phase) {
             fill(&mut record);
             self.end_event(record);
         }
@@ -66,11 +71,15 @@ impl Engine {
 
     /// The record of an event to be filled and given to [`Engine::end_event`]; `None` if the tracer wants none.
     pub fn begin_event(&mut self, event: Event, phase: i32) -> Option<Writer> {
+        self.begin_event_at(now(), event, phase)
+    }
+
+    fn begin_event_at(&mut self, now: Duration, event: Event, phase: i32) -> Option<Writer> {
         if !self.is_traced(event) {
             return None;
         }
         let (options, tid) = (&self.options, self.identity.tid.raw());
-        let (now, sink) = (now(), options.own_trace);
+        let sink = options.own_trace;
         if sink != self.tracer.sink {
             self.tracer = Tracer { sink, ..Tracer::default() };
         }
