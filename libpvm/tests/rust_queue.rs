@@ -233,10 +233,7 @@ fn listed() {
 /// The C interface, if there is a compiler.
 fn from_c() {
     let Some(_) = enrol() else { return };
-    if !c_support::have_compiler("cc") {
-        return;
-    }
-    let program = c_support::compile("queue.c", Library::Static, &pvm3::tmp_dir());
+    let Some(program) = c_support::compile("queue.c", Library::Static, &pvm3::tmp_dir()) else { return };
     let output = Command::new(program).arg(me()).arg("7").output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let (bad, unknown) = (PvmError::BadParam.code(), PvmError::NotFound.code());

@@ -365,10 +365,7 @@ fn told_by(program: &str, args: &[&str]) -> Vec<Event> {
 }
 
 fn rust_programs_tell_what_c_programs_tell() {
-    if !c_support::have_compiler("cc") {
-        return;
-    }
-    let program = c_support::compile("traced.c", Library::Static, &pvm3::tmp_dir());
+    let Some(program) = c_support::compile("traced.c", Library::Static, &pvm3::tmp_dir()) else { return };
     let in_c = told_by(program.to_str().unwrap(), &[]);
     let in_rust = told_by(&me(), &["role", "traced"]);
     assert!(in_c.len() > 100, "{in_c:?}");

@@ -512,11 +512,8 @@ fn several_hosts() {
 fn original_library() {
     let folder = pvm3::tmp_dir();
     let program = folder.join("peer");
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/rust_support/peer.c");
-    let library = "/usr/lib/x86_64-linux-gnu/libpvm3.so.3";
-    let compile = Command::new("cc").arg(source).arg("-o").arg(&program).arg(library).status();
-    if !compile.is_ok_and(|status| status.success()) {
-        return rust_support::missing("the original library and a C compiler");
+    if rust_support::compile_for_original("peer.c", &program).is_none() {
+        return;
     }
     let mut task = Task::enrol().unwrap();
     let peer = task.spawn(program.to_str().unwrap()).start().unwrap().tids[0];

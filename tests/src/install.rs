@@ -10,6 +10,7 @@ use std::time::SystemTime;
 
 use rustix::fs::{FlockOperation, flock};
 
+use crate::built;
 use crate::peers::{self, Peer};
 
 /// Chooses what is tested: nothing or `ours`, `debian`, or the prefix of an installation.
@@ -23,7 +24,7 @@ pub struct Installation {
     bin: PathBuf,
     include: PathBuf,
     library: PathBuf,
-    root: PathBuf,
+    root: Option<PathBuf>,
 }
 
 impl Installation {
@@ -65,7 +66,7 @@ impl Installation {
             bin: "/usr/bin".into(),
             include: "/usr/include".into(),
             library: debian_library(),
-            root: "/usr/lib/pvm3".into(),
+            root: None,
         })
     }
 
@@ -76,8 +77,32 @@ impl Installation {
             bin: prefix.join("bin"),
             include: prefix.join("include"),
             library: prefix.join("lib"),
-            root: prefix.join("lib/pvm3"),
+            root: Some(prefix.join("lib/pvm3")),
         }
+    }
+
+    /// This project as cargo has built it beside the tests of a crate; `None` (with a line that says so) if its programs are
+    /// not built.
+    #[track_caller]
+    pub fn built() -> Option<Self> {
+        Some(Self::beside(&built::daemon()?))
+    }
+
+    /// This project as cargo has built it in the folder of this program. Its libraries are there after [`built::libraries`].
+    pub fn beside(program: &Path) -> Self {
+        Self {
+            is_ours: true,
+            bin: program.parent().expect("a program is in a folder").to_owned(),
+            include: workspace().join("libpvm/c/include"),
+            library: built::library_folder(),
+            root: None,
+        }
+    }
+
+    /// The same with the headers of another.
+    #[must_use]
+    pub fn with_headers_of(self, other: &Self) -> Self {
+        Self { include: other.include.clone(), ..self }
     }
 
     /// The console.
@@ -100,9 +125,9 @@ impl Installation {
         &self.library
     }
 
-    /// Value of `PVM_ROOT`; `None` for Debian's, which has its own compiled in.
+    /// Value of `PVM_ROOT`; `None` where there is no such tree, and for Debian's, which has its own compiled in.
     pub fn root(&self) -> Option<&Path> {
-        self.is_ours.then_some(self.root.as_path())
+        self.root.as_deref()
     }
 }
 

@@ -1,8 +1,8 @@
-//! Whole-system tests of PVM: many processes, many hosts, and the original PVM 3.4 as a peer.
+//! Test support for all crates, and whole-system tests of PVM: many processes, many hosts, and the original PVM 3.4 as a peer.
 //!
-//! This crate links nothing of the project. It installs the project as a user would (`make install`), starts
-//! its programs, and looks at what they print, leave behind and answer. So the same tests can be asked of
-//! the original:
+//! This crate links nothing of the project, so every crate's tests can use it, with what cargo has built beside them. Its own
+//! tests install the project as a user would (`make install`), start its programs, and look at what they print, leave behind
+//! and answer. So the same tests can be asked of the original:
 //!
 //! ```sh
 //! cargo test -p pvm-tests                                          # this project
@@ -14,6 +14,7 @@
 //! | module | subject |
 //! |---|---|
 //! | [`install`] | which PVM is tested; building and installing ours |
+//! | [`built`] | what cargo has built beside the tests of a crate |
 //! | [`machine`] | a virtual machine of its own, with nothing left of it afterwards |
 //! | [`console`] | the `pvm` console through a pipe |
 //! | [`network`] | hosts in network namespaces, each with an sshd |
@@ -27,6 +28,7 @@
 //! | [`wait`], [`process`] | conditions with deadlines; processes found by their environment |
 #![forbid(unsafe_code)]
 
+pub mod built;
 pub mod console;
 pub mod control_groups;
 pub mod install;

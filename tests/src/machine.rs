@@ -31,9 +31,12 @@ pub struct Plan<'a> {
     hostfile: Option<String>,
     name: Option<String>,
     paths: Vec<PathBuf>,
-    variables: Vec<(String, OsString)>,
+    variables: Vec<Variable>,
     network: Option<&'a Network>,
 }
+
+/// A variable of the environment, and its value if it is set.
+type Variable = (String, Option<OsString>);
 
 /// A running virtual machine. Dropping it kills all of it; [`Machine::finish`] ends it orderly and looks what is left.
 pub struct Machine {
@@ -49,7 +52,7 @@ pub struct Machine {
 /// Where and as whom commands run: kept apart so that a machine can be tried that does not come to life.
 #[derive(Debug, Clone)]
 struct Place {
-    variables: Vec<(String, OsString)>,
+    variables: Vec<Variable>,
     namespace: Option<Namespace>,
     home: PathBuf,
     tmp: PathBuf,
@@ -83,6 +86,15 @@ impl<'a> Plan<'a> {
             variables: Vec::new(),
             network: None,
         }
+    }
+
+    /// A machine of one host, `localhost`, for the tests of a crate: as little in its environment as a user has, so that each program
+    /// finds its own library, and the host takes as many tasks as by default.
+    pub fn plain(installation: &Installation) -> Self {
+        let plan = Self::of(installation).name("localhost");
+        let plan = [LIBRARY_PATH, "PVM_EXPORT", "PVM_TASK_TARGET"].into_iter().fold(plan, Self::without);
+        // The original's library looks there for the daemon.
+        if installation.is_ours { plan } else { plan.variable("PVM_ROOT", "/usr/lib/pvm3") }
     }
 
     /// Tasks get the shared library of another installation.
@@ -123,7 +135,14 @@ impl<'a> Plan<'a> {
     /// A variable in the environment of daemon, console and programs.
     #[must_use]
     pub fn variable(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
-        self.variables.push((name.to_owned(), value.as_ref().to_owned()));
+        self.variables.push((name.to_owned(), Some(value.as_ref().to_owned())));
+        self
+    }
+
+    /// No such variable in that environment.
+    #[must_use]
+    pub fn without(mut self, name: &str) -> Self {
+        self.variables.push((name.to_owned(), None));
         self
     }
 
@@ -152,12 +171,11 @@ impl<'a> Plan<'a> {
     pub fn try_start_in(self, prepare: Preparation) -> Result<Machine, NotStarted> {
         let folder = TempDir::with_prefix("pvm-test-").expect("a temporary folder can be made");
         let library = self.library.clone().unwrap_or_else(|| self.installation.clone());
-        let place = self.place(folder.path(), &library);
+        let place = self.place(folder.path());
         fs::create_dir_all(&place.tmp).expect("a folder for PVM's files can be made");
         fs::create_dir_all(&place.home).expect("a home can be made");
         prepare(&place.tmp);
-        let mut command = place.command(&self.installation.pvmd());
-        command.env(LIBRARY_PATH, self.installation.library());
+        let mut command = place.command(&self.installation.pvmd(), &self.installation);
         command.args(self.name.iter().map(|name| format!("-n{name}")));
         command.args(self.write_hostfile(folder.path()));
         let mut daemon = Program::start(&mut command);
@@ -193,7 +211,7 @@ impl<'a> Plan<'a> {
         Some(path)
     }
 
-    fn place(&self, folder: &Path, library: &Installation) -> Place {
+    fn place(&self, folder: &Path) -> Place {
         static COUNTER: AtomicU32 = AtomicU32::new(0);
         let home = folder.join("home");
         let tmp = folder.join("tmp");
@@ -205,7 +223,6 @@ impl<'a> Plan<'a> {
                 format!("t{}-{}", process::id(), COUNTER.fetch_add(1, Ordering::Relaxed)),
             ),
             ("PVM_PATH".to_owned(), join(&self.paths)),
-            (LIBRARY_PATH.to_owned(), display(library.library())),
             // The original daemon needs its own library, so its tasks get theirs from the task that spawns them.
             ("PVM_EXPORT".to_owned(), LIBRARY_PATH.to_owned()),
             ("PVM_TASK_TARGET".to_owned(), TASK_TARGET.to_owned()),
@@ -218,7 +235,7 @@ impl<'a> Plan<'a> {
         }
         variables.extend(self.installation.root().map(|root| ("PVM_ROOT".to_owned(), display(root))));
         variables.extend(self.network.iter().flat_map(|network| network.variables()));
-        let variables = variables.into_iter().map(|(name, value)| (name, value.into()));
+        let variables = variables.into_iter().map(|(name, value)| (name, Some(value.into())));
         let variables = variables.chain(self.variables.iter().cloned()).collect();
         let marks =
             [folder].into_iter().chain(self.network.map(Network::folder)).map(Path::to_owned).collect();
@@ -270,7 +287,7 @@ impl Machine {
 
     /// A command in the environment of this machine, on the master host, in a home of its own.
     pub fn command(&self, program: impl AsRef<Path>) -> Command {
-        self.place.command(program.as_ref())
+        self.place.command(program.as_ref(), &self.library)
     }
 
     /// Starts a program as a task (if it makes itself one) on the master host.
@@ -282,7 +299,7 @@ impl Machine {
     /// A console on the master host.
     #[track_caller]
     pub fn console(&self) -> Console {
-        Console::start(self.command(self.installation.pvm()).env(LIBRARY_PATH, self.installation.library()))
+        Console::start(&mut self.place.command(&self.installation.pvm(), &self.installation))
     }
 
     /// A console, when the machine has grown to this many hosts.
@@ -338,11 +355,25 @@ impl Machine {
         self.expect_nothing_left();
     }
 
+    /// Ends the machine by a signal to the master's daemon, which must end well, and checks that nothing of it is left.
+    #[track_caller]
+    pub fn terminate(mut self) {
+        let daemon = self.daemon.take().expect("the daemon runs until the machine is finished");
+        processes::signal(daemon.pid(), Signal::TERM);
+        daemon.end().expect_success();
+        self.expect_all_gone();
+    }
+
     /// Waits for the end of a machine that was told to end already, and checks that nothing of it is left.
     #[track_caller]
     pub fn expect_nothing_left(&mut self) {
         let daemon = self.daemon.take().expect("the daemon runs until the machine is finished");
         daemon.end();
+        self.expect_all_gone();
+    }
+
+    #[track_caller]
+    fn expect_all_gone(&self) {
         let gone = wait::until(wait::PATIENCE, || self.processes().is_empty().then_some(()));
         assert!(gone.is_some(), "processes left: {:#?}\n{}", self.processes(), self.log());
         // The original leaves sockets of direct routes behind when tasks are killed.
@@ -372,7 +403,7 @@ impl Drop for Machine {
 }
 
 impl Place {
-    fn command(&self, program: &Path) -> Command {
+    fn command(&self, program: &Path, library: &Installation) -> Command {
         let mut command = match &self.namespace {
             Some(namespace) => namespace.command(program),
             None => Command::new(program),
@@ -382,7 +413,13 @@ impl Place {
                 command.env_remove(name);
             }
         }
-        command.envs(self.variables.iter().map(|(name, value)| (name, value))).current_dir(&self.home);
+        command.env(LIBRARY_PATH, library.library()).current_dir(&self.home);
+        for (name, value) in &self.variables {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
         command
     }
 }

@@ -34,11 +34,9 @@ pub fn is_alive(pid: i32) -> bool {
     state_and_parent(pid).is_some_and(|(state, _)| state != 'Z')
 }
 
-/// Sends a signal; a process that is gone already is fine.
-pub fn signal(pid: i32, signal: Signal) {
-    if let Some(pid) = Pid::from_raw(pid) {
-        let _ = kill_process(pid, signal);
-    }
+/// Sends a signal; whether there was such a process.
+pub fn signal(pid: i32, signal: Signal) -> bool {
+    Pid::from_raw(pid).is_some_and(|pid| kill_process(pid, signal).is_ok())
 }
 
 /// The UDP ports that a process has open in its own network.

@@ -5,6 +5,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
+use crate::built;
 use crate::install::Installation;
 use crate::peers::{self, Peer};
 
@@ -44,12 +45,7 @@ impl Programs {
         let folder = TempDir::with_prefix("pvm-programs-").expect("a temporary folder can be made");
         for source in files {
             let program = folder.path().join(source.file_stem().expect("a source has a name"));
-            match Language::of(source) {
-                Language::C => peers::require(&[Peer::CCompiler], "C programs")?,
-                Language::Cpp => peers::require(&[Peer::CppCompiler], "C++ programs")?,
-                Language::Fortran => peers::require(&[Peer::FortranCompiler], "Fortran programs")?,
-            }
-            compile(source, &program, installation, linking);
+            compile(source, &program, installation, linking)?;
         }
         Some(Self { folder })
     }
@@ -96,12 +92,18 @@ impl Language {
     }
 }
 
+/// Compiles a file into a program, with warnings as errors; `None` (with a line that says so) without a compiler.
 #[track_caller]
-fn compile(source: &Path, program: &Path, installation: &Installation, linking: Linking) {
+pub fn compile(source: &Path, program: &Path, installation: &Installation, linking: Linking) -> Option<()> {
     let language = Language::of(source);
+    require_compiler(source)?;
     let mut command = language.compiler();
     command.arg("-I").arg(installation.include()).arg(source).arg("-o").arg(program);
     let fortran = language == Language::Fortran;
+    // Debug information is most of what the linker would copy out of an archive.
+    if linking == Linking::Archive {
+        command.arg("-Wl,--strip-debug");
+    }
     let names = if fortran { &["libfpvm3", "libgpvm3", "libpvm3"][..] } else { &["libgpvm3", "libpvm3"] };
     for name in names {
         match linking {
@@ -123,6 +125,20 @@ fn compile(source: &Path, program: &Path, installation: &Installation, linking: 
     }
     // What a program of the archive needs besides; harmless for the other.
     command.args(["-lpthread", "-ldl", "-lm"]);
+    if built::is_sanitized() {
+        command.args(["-g", "-fsanitize=address"]);
+    }
     let output = command.output().expect("the compiler can be started");
     assert!(output.status.success(), "{command:?}:\n{}", String::from_utf8_lossy(&output.stderr));
+    Some(())
+}
+
+/// Whether there is a compiler for a file; `None` (with a line that says so) if not.
+#[track_caller]
+pub fn require_compiler(source: &Path) -> Option<()> {
+    match Language::of(source) {
+        Language::C => peers::require(&[Peer::CCompiler], "C programs"),
+        Language::Cpp => peers::require(&[Peer::CppCompiler], "C++ programs"),
+        Language::Fortran => peers::require(&[Peer::FortranCompiler], "Fortran programs"),
+    }
 }

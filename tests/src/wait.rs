@@ -33,6 +33,11 @@ pub fn eventually<T>(what: &str, ask: impl FnMut() -> Option<T>) -> T {
     }
 }
 
+/// Whether the condition holds within [`PATIENCE`], for a test that has more to say if it does not.
+pub fn holds(mut condition: impl FnMut() -> bool) -> bool {
+    until(PATIENCE, || condition().then_some(())).is_some()
+}
+
 /// Fails the test unless the condition holds within [`PATIENCE`].
 #[track_caller]
 pub fn becomes_true(what: &str, mut condition: impl FnMut() -> bool) {

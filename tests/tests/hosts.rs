@@ -226,13 +226,15 @@ fn a_host_that_was_suspended_finds_itself_deleted() {
     let pids: Vec<i32> = sleepers.iter().filter(|s| s.host == "tc0000").map(|s| s.pid).collect();
     let daemon = daemon_of(&local.machine, &sleepers, "tc0000");
     let all = || pids.iter().copied().chain([daemon]);
-    all().for_each(|pid| process::signal(pid, Signal::STOP));
+    all().for_each(|pid| assert!(process::signal(pid, Signal::STOP)));
     await_said(&watch, "host-deleted tc0000");
     assert_eq!(told_exits(&watch, third.len()), third);
     assert_eq!(local.console.conf().len(), 2);
 
     std::thread::sleep(suspended());
-    all().for_each(|pid| process::signal(pid, Signal::CONT));
+    for pid in all() {
+        process::signal(pid, Signal::CONT);
+    }
     wait::becomes_true("the end of what is left there", || all().all(|pid| !process::is_alive(pid)));
     let says = |log: &String| log.contains("the master is gone");
     assert!(local.machine.logs().iter().any(says), "{:#?}", local.machine.logs());

@@ -5,32 +5,29 @@
 
 mod c_support;
 
-use c_support::{
-    Library, Machine, compile, daemons, have_compiler, is_sanitized, libraries, our_libraries, own_daemon,
-};
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use c_support::{Library, Machine, compile, daemons, expected, libraries};
+use pvm_tests::built::{self, is_sanitized};
+use pvm_tests::peers::{self, Peer};
+use std::path::Path;
 use std::process::Command;
 
 /// Runs a program with each library on each daemon and compares what it writes.
 fn check(source: &str) {
-    check_with(source, &daemons(), &libraries());
+    check_with(source, &libraries());
 }
 
-fn check_with(source: &str, daemons: &[PathBuf], libraries: &[Library]) {
-    let compiler = if Path::new(source).extension().is_some_and(|e| e == "f90") { "gfortran" } else { "cc" };
-    if !have_compiler(compiler) {
-        return;
-    }
-    let stem = Path::new(source).with_extension("expected");
-    let expected = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(stem);
-    let expected = std::fs::read_to_string(&expected).expect("what is expected");
-    for daemon in daemons {
-        for &library in libraries.iter().filter(|&&library| !is_sanitized() || library == Library::Shared) {
-            let machine = Machine::start(daemon);
-            let program = compile(source, library, machine.folder());
-            let (code, found) = machine.run(&program, library, "");
-            let what = format!("{source} with {library:?} on {}", daemon.display());
+/// With this project's libraries alone, for what the original does otherwise.
+fn check_ours(source: &str) {
+    check_with(source, &[Library::Shared, Library::Static]);
+}
+
+fn check_with(source: &str, libraries: &[Library]) {
+    let (expected, folder) = (expected(source), tempfile::tempdir().expect("a temporary folder"));
+    for &library in libraries.iter().filter(|&&library| !is_sanitized() || library == Library::Shared) {
+        let Some(program) = compile(source, library, folder.path()) else { return };
+        for daemon in daemons() {
+            let (code, found) = Machine::start(&daemon).run(&program, library, "");
+            let what = format!("{source} with {library:?} on {}", daemon.pvmd().display());
             compare(&expected, &found, &what);
             assert_eq!(code, Some(0), "{what} has written all, but ends otherwise");
         }
@@ -109,65 +106,54 @@ fn what_is_not_received_has_a_limit() {
 /// With the original a message that a handler sends does not end the wait.
 #[test]
 fn signal_handlers_call_the_library() {
-    check_with("signals.c", &daemons(), &[Library::Shared, Library::Static]);
+    check_ours("signals.c");
 }
 
 /// With the original library who has asked waits for ever.
 #[test]
 fn the_daemon_answers_for_a_dead_resource_manager() {
-    check_with("manager_dies.c", &daemons(), &[Library::Shared, Library::Static]);
+    check_ours("manager_dies.c");
 }
 
 /// The original crashes.
 #[test]
 fn misuse_is_answered_with_errors() {
     for program in ["misuse.c", "misuse_more.c", "mistakes.f90", "nulls.c"] {
-        check_with(program, &daemons(), &[Library::Shared, Library::Static]);
+        check_ours(program);
     }
 }
 
 #[test]
 fn misuse_touches_no_memory_that_it_should_not() {
-    if is_sanitized() || !have_compiler("cc") || !have_compiler("valgrind") {
+    if is_sanitized() || peers::require(&[Peer::Valgrind], "misuse under valgrind").is_none() {
         return;
     }
     let daemon = daemons().pop().expect("a daemon");
     for source in ["misuse.c", "misuse_more.c", "nulls.c"] {
         let machine = Machine::start(&daemon);
-        let program = compile(source, Library::Shared, machine.folder());
-        let script = script(&machine, &format!("exec valgrind -q --error-exitcode=9 {}", program.display()));
+        let Some(program) = compile(source, Library::Shared, machine.folder()) else { return };
+        let script = machine.script(&format!("exec valgrind -q --error-exitcode=9 {}", program.display()));
         let (code, found) = machine.run(&script, Library::Shared, "");
         assert_eq!(code, Some(0), "{source}:\n{found}");
     }
 }
 
-/// A shell script in a machine's folder.
-fn script(machine: &Machine, text: &str) -> PathBuf {
-    let script = machine.folder().join("script");
-    std::fs::write(&script, format!("#!/bin/sh\n{text}\n")).expect("the script");
-    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).expect("its mode");
-    script
-}
-
 /// The original's children share their parent's connection.
 #[test]
 fn tasks_begin_end_and_fork() {
-    check_with("lifetime.c", &daemons(), &[Library::Shared, Library::Static]);
+    check_ours("lifetime.c");
 }
 
 #[test]
 fn many_enrol_at_once() {
-    if !have_compiler("cc") {
-        return;
-    }
     for daemon in daemons() {
         for library in libraries() {
             let machine = Machine::start(&daemon);
-            let program = compile("enrol.c", library, machine.folder());
-            let all = format!("for i in $(seq 64); do {} & done\nwait", program.display());
-            let script = script(&machine, &all);
+            let Some(program) = compile("enrol.c", library, machine.folder()) else { return };
+            let script =
+                machine.script(&format!("for i in $(seq 64); do {} & done\nwait", program.display()));
             let (_, found) = machine.run(&script, library, "");
-            assert_eq!(found, "1".repeat(64), "{library:?} on {}", daemon.display());
+            assert_eq!(found, "1".repeat(64), "{library:?} on {}", daemon.pvmd().display());
         }
     }
 }
@@ -175,27 +161,22 @@ fn many_enrol_at_once() {
 /// The original loses the upper halves of longs.
 #[test]
 fn longs_keep_all_their_bits() {
-    check_with("longs.c", &daemons(), &[Library::Shared, Library::Static]);
+    check_ours("longs.c");
 }
 
 /// A daemon of ours knows whose library a receiver has. The original's does not, and and warns of all.
 #[test]
 fn senders_are_told_of_receivers_that_lose_half_of_a_long() {
-    if !have_compiler("cc") || !libraries().contains(&Library::Original) {
-        return;
-    }
     let source = "long_receivers.c";
-    for daemon in daemons() {
-        let machine = Machine::start(&daemon);
-        let [mine, theirs] =
+    for daemon in daemons().iter().filter(|_| !is_sanitized()) {
+        let machine = Machine::start(daemon);
+        let programs =
             [Library::Static, Library::Original].map(|library| compile(source, library, machine.folder()));
+        let [Some(mine), Some(theirs)] = programs else { return };
         let input = format!("{}\n{}\n{}\n", mine.display(), theirs.display(), theirs.display());
         let (code, found) = machine.run(&mine, Library::Static, &input);
-        let own = own_daemon().as_ref() == Some(&daemon);
-        let expected = if own { "long_receivers.expected" } else { "long_receivers_original.expected" };
-        let expected = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(expected);
-        let expected = std::fs::read_to_string(&expected).expect("what is expected");
-        compare(&expected, &without_tids(&found), &format!("{source} on {}", daemon.display()));
+        let expected = expected(if daemon.is_ours { "long_receivers" } else { "long_receivers_original" });
+        compare(&expected, &without_tids(&found), &format!("{source} on {}", daemon.pvmd().display()));
         assert_eq!(code, Some(0));
     }
 }
@@ -210,7 +191,7 @@ fn without_tids(text: &str) -> String {
 /// The original does not go on from the first name.
 #[test]
 fn fortran_goes_through_lists() {
-    check_with("lists.f90", &daemons(), &[Library::Shared, Library::Static]);
+    check_ours("lists.f90");
 }
 
 /// Debian's programs, compiled long ago against the original: each with its input, and lines of what it writes.
@@ -231,21 +212,23 @@ const OLD_PROGRAMS: &[(&str, &str, &[&str])] = &[
 
 #[test]
 fn old_programs_run_with_this_library() {
-    if is_sanitized() {
+    if is_sanitized()
+        || peers::require(&[Peer::OriginalExamples, Peer::OriginalPvm], "old programs").is_none()
+    {
         return;
     }
     for daemon in daemons() {
         for (name, input, lines) in OLD_PROGRAMS {
-            let program = PathBuf::from("/usr/bin").join(name);
-            if !program.is_file() {
-                assert!(std::env::var("PVM_TEST_FULL").as_deref() != Ok("1"), "{name} is missing");
-                continue;
-            }
+            let program = Path::new("/usr/bin").join(name);
             let machine = Machine::start(&daemon);
             // Their exit codes mean nothing: some end main without a value.
             let (_, found) = machine.run(&program, Library::Shared, input);
             for line in *lines {
-                assert!(found.contains(line), "{name} on {} does not say {line}:\n{found}", daemon.display());
+                assert!(
+                    found.contains(line),
+                    "{name} on {} does not say {line}:\n{found}",
+                    daemon.pvmd().display()
+                );
             }
         }
     }
@@ -253,23 +236,25 @@ fn old_programs_run_with_this_library() {
 
 #[test]
 fn old_programs_and_libraries_find_every_symbol() {
-    if is_sanitized() {
+    if is_sanitized()
+        || peers::require(&[Peer::OriginalExamples, Peer::OriginalPvm], "old programs").is_none()
+    {
         return;
     }
     let names =
         ["hello.pvm", "hello_other", "master1", "slave1", "spmd", "timing", "timing_slave", "hitc_slave"];
     let more = ["gexample", "fgexample", "hitc", "gs.pvm", "pvm"];
     for name in names.iter().chain(&more) {
-        let program = PathBuf::from("/usr/bin").join(name);
-        if !program.is_file() {
-            continue;
-        }
+        let program = Path::new("/usr/bin").join(name);
         let mut ldd = Command::new("ldd");
-        ldd.arg("-r").arg(&program).env("LD_LIBRARY_PATH", our_libraries());
+        ldd.arg("-r").arg(&program).env("LD_LIBRARY_PATH", built::libraries());
         let output = ldd.output().expect("ldd");
         let text = [output.stdout, output.stderr].concat();
         let text = String::from_utf8_lossy(&text);
-        assert!(text.contains(&*our_libraries().to_string_lossy()), "{name} loads another library:\n{text}");
+        assert!(
+            text.contains(&*built::libraries().to_string_lossy()),
+            "{name} loads another library:\n{text}"
+        );
         assert!(!text.contains("undefined symbol") && !text.contains("not found"), "{name}:\n{text}");
     }
 }

@@ -1,10 +1,8 @@
 //! No name is missing: what Debian's libraries export is exported here, or stands in a list with the reason, and every
 //! function that a header or the Fortran library has is called by a program whose output is compared with the original's.
 
-#[allow(dead_code, reason = "other programs use the rest")]
-mod c_support;
-
-use c_support::{have, our_libraries};
+use pvm_tests::built::libraries;
+use pvm_tests::peers::{self, Peer, unchecked};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -107,19 +105,21 @@ fn is_excused(name: &str) -> bool {
     NOT_HERE.iter().any(|(_, names)| names.iter().any(fits))
 }
 
-/// The original's libraries that are installed.
+/// The original's libraries, if they are installed.
 fn originals() -> Vec<PathBuf> {
+    if peers::require(&[Peer::OriginalPvm], "the names of the original's libraries").is_none() {
+        return Vec::new();
+    }
     ["libpvm3.so.3", "libgpvm3.so.3", "libpvm3.a", "libgpvm3.a", "libfpvm3.a"]
         .iter()
         .map(|name| Path::new(ORIGINAL).join(name))
-        .filter(|path| have(path.is_file(), &path.display().to_string()))
         .collect()
 }
 
 #[test]
 fn what_the_originals_libraries_export_is_here_or_excused() {
-    let shared = symbols(&our_libraries().join("libpvm3.so"));
-    let archive = symbols(&our_libraries().join("libpvm3.a"));
+    let shared = symbols(&libraries().join("libpvm3.so"));
+    let archive = symbols(&libraries().join("libpvm3.a"));
     for library in originals() {
         for symbol in symbols(&library).iter().filter(|symbol| looks_public(symbol)) {
             let (_, name) = symbol;
@@ -133,7 +133,7 @@ fn what_the_originals_libraries_export_is_here_or_excused() {
 
 #[test]
 fn no_excuse_is_out_of_date() {
-    let ours = symbols(&our_libraries().join("libpvm3.so"));
+    let ours = symbols(&libraries().join("libpvm3.so"));
     let theirs: BTreeSet<String> =
         originals().iter().flat_map(|library| symbols(library)).map(|(_, name)| name).collect();
     for (_, names) in NOT_HERE {
@@ -254,7 +254,7 @@ fn every_c_function_is_misused() {
 
 #[test]
 fn every_function_of_the_headers_is_exported() {
-    let ours = symbols(&our_libraries().join("libpvm3.so"));
+    let ours = symbols(&libraries().join("libpvm3.so"));
     for name in declared("pvm3.h").union(&declared("pvmtev.h")) {
         let here = ours.iter().any(|(_, ours)| ours == name);
         assert!(here || DECLARED_ONLY.contains(&&**name), "{name} is declared, but not there");
@@ -266,10 +266,10 @@ fn every_function_of_the_headers_is_exported() {
 fn the_library_unwinds_by_itself() {
     let archive = Command::new("cc").arg("-print-file-name=libgcc_eh.a").output().expect("cc").stdout;
     let archive = String::from_utf8_lossy(&archive).into_owned();
-    if !have(Path::new(archive.trim()).is_absolute(), "libgcc_eh.a") {
-        return;
+    if !Path::new(archive.trim()).is_absolute() {
+        return unchecked("what the library unwinds by", "libgcc_eh.a is missing");
     }
-    let library = our_libraries().join("libpvm3.so");
+    let library = libraries().join("libpvm3.so");
     let output = Command::new("nm").args(["-D", "--undefined-only"]).arg(library).output().expect("nm");
     let wanted = String::from_utf8_lossy(&output.stdout).into_owned();
     let unwinding: Vec<_> = wanted.lines().filter(|line| line.contains("_Unwind_")).collect();
@@ -280,7 +280,7 @@ fn the_library_unwinds_by_itself() {
 #[test]
 fn every_fortran_subroutine_is_given_null() {
     let text = programs("c", |name| name == "nulls.c");
-    let ours = symbols(&our_libraries().join("libpvm3.so"));
+    let ours = symbols(&libraries().join("libpvm3.so"));
     let names =
         ours.iter().map(|(_, name)| name).filter(|name| name.starts_with("pvm") && name.ends_with('_'));
     // Its one argument is where the result goes, and it would end the machine.
@@ -290,10 +290,10 @@ fn every_fortran_subroutine_is_given_null() {
 
 #[test]
 fn every_fortran_subroutine_is_compared_with_the_original() {
-    let library = Path::new(ORIGINAL).join("libfpvm3.a");
-    if !have(library.is_file(), "the original libfpvm3.a") {
+    if peers::require(&[Peer::OriginalPvm], "the subroutines of the original libfpvm3.a").is_none() {
         return;
     }
+    let library = Path::new(ORIGINAL).join("libfpvm3.a");
     let (compared, all) =
         (programs("f90", is_compared).to_ascii_lowercase(), programs("f90", |_| true).to_ascii_lowercase());
     let names: Vec<String> =

@@ -1,18 +1,12 @@
 //! Groups, by C programs: with this library and the original's, on this system's daemon and the original's, and with
 //! members of both libraries in one group.
-//!
-//! `PVM_TEST_PVMD` names this system's daemon; without it the one built beside the tests is tried.
 
 #[allow(dead_code, reason = "other programs use the rest")]
 mod c_support;
 
-use c_support::{Library, Machine, compile, daemons, have_compiler, libraries, own_daemon};
+use c_support::{Library, Machine, compile, daemons, expected, libraries};
+use pvm_tests::Installation;
 use std::path::Path;
-
-fn expected(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(name).with_extension("expected");
-    std::fs::read_to_string(path).expect("what is expected")
-}
 
 /// Runs a program and compares what it writes.
 fn check(machine: &Machine, program: &Path, library: Library, input: &str, expected: &str) {
@@ -23,13 +17,10 @@ fn check(machine: &Machine, program: &Path, library: Library, input: &str, expec
 
 #[test]
 fn groups_are_pvms_with_every_library_on_every_daemon() {
-    if !have_compiler("cc") {
-        return;
-    }
     for daemon in daemons() {
         for library in libraries() {
             let machine = Machine::start(&daemon);
-            let program = compile("groups.c", library, machine.folder());
+            let Some(program) = compile("groups.c", library, machine.folder()) else { return };
             check(&machine, &program, library, "", &expected("groups"));
         }
     }
@@ -37,14 +28,14 @@ fn groups_are_pvms_with_every_library_on_every_daemon() {
 
 #[test]
 fn members_of_both_libraries_work_together() {
-    if !have_compiler("cc") || !libraries().contains(&Library::Original) {
+    if !libraries().contains(&Library::Original) {
         return;
     }
     for daemon in daemons() {
         for (mine, theirs) in [(Library::Static, Library::Original), (Library::Original, Library::Static)] {
             let machine = Machine::start(&daemon);
-            let program = compile("groups.c", mine, machine.folder());
-            let other = compile("groups.c", theirs, machine.folder());
+            let Some(program) = compile("groups.c", mine, machine.folder()) else { return };
+            let Some(other) = compile("groups.c", theirs, machine.folder()) else { return };
             check(&machine, &program, mine, &format!("{}\n", other.display()), &expected("groups"));
         }
     }
@@ -53,23 +44,20 @@ fn members_of_both_libraries_work_together() {
 /// Where members die the original waits for ever, so this is for this system's daemon alone.
 #[test]
 fn many_members_meet_and_reduce_and_some_die() {
-    let Some(daemon) = own_daemon().filter(|_| have_compiler("cc")) else { return };
+    let Some(daemon) = Installation::built() else { return };
     for count in [10, 64] {
         let machine = Machine::start(&daemon);
-        let program = compile("many.c", Library::Shared, machine.folder());
+        let Some(program) = compile("many.c", Library::Shared, machine.folder()) else { return };
         check(&machine, &program, Library::Shared, &format!("{count}\n"), &expected("many"));
     }
 }
 
 #[test]
 fn fortran_has_groups_too() {
-    if !have_compiler("gfortran") {
-        return;
-    }
     for daemon in daemons() {
         for library in libraries() {
             let machine = Machine::start(&daemon);
-            let program = compile("groups.f90", library, machine.folder());
+            let Some(program) = compile("groups.f90", library, machine.folder()) else { return };
             check(&machine, &program, library, "", &expected("groups-fortran"));
         }
     }
@@ -77,20 +65,20 @@ fn fortran_has_groups_too() {
 
 #[test]
 fn members_that_come_and_go_at_random_leave_nobody_waiting() {
-    let Some(daemon) = own_daemon().filter(|_| have_compiler("cc")) else { return };
+    let Some(daemon) = Installation::built() else { return };
     for input in ["5 0\n", "24 0\n", "30 6\n"] {
         let machine = Machine::start(&daemon);
-        let program = compile("churn.c", Library::Shared, machine.folder());
+        let Some(program) = compile("churn.c", Library::Shared, machine.folder()) else { return };
         check(&machine, &program, Library::Shared, input, "0 failures\n");
     }
 }
 
 #[test]
 fn whoever_is_lost_in_the_middle_of_a_call_leaves_nobody_waiting() {
-    let Some(daemon) = own_daemon().filter(|_| have_compiler("cc")) else { return };
+    let Some(daemon) = Installation::built() else { return };
     for input in ["8 40 1\n", "9 40 2\n", "16 40 3\n"] {
         let machine = Machine::start(&daemon);
-        let program = compile("losses.c", Library::Shared, machine.folder());
+        let Some(program) = compile("losses.c", Library::Shared, machine.folder()) else { return };
         check(&machine, &program, Library::Shared, input, "0 failures\n");
     }
 }

@@ -1,10 +1,10 @@
 //! Our `pvm3.h`, `pvmtev.h`, `pvmproto.h` and `fpvm3.h` against those of PVM 3.4.6: every constant, every structure's layout
 //! and every prototype, as the compilers see them.
 
+use pvm_tests::peers::{self, Peer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -42,29 +42,9 @@ fn workshop(test: &str) -> PathBuf {
     folder
 }
 
-/// Whether what a test needs is there. Where everything must be checked, its absence fails the test; elsewhere one
-/// line says what was left out.
-fn have(needed: bool, what: &str, unchecked: &str) -> bool {
-    if needed {
-        return true;
-    }
-    assert!(
-        std::env::var_os("PVM_TEST_FULL").is_none_or(|v| v != "1"),
-        "{what} is missing, and PVM_TEST_FULL=1 wants {unchecked} checked"
-    );
-    // Straight to the stream: the test harness hides what the print macros write.
-    let _ = writeln!(std::io::stderr(), "not checked: {unchecked} ({what} is missing)");
-    false
-}
-
-fn have_compiler(name: &str, unchecked: &str) -> bool {
-    let found = Command::new(name).arg("--version").output().is_ok_and(|o| o.status.success());
-    have(found, name, unchecked)
-}
-
-fn have_original(header: &str) -> bool {
-    let path = Path::new(ORIGINAL).join(header);
-    have(path.is_file(), &path.display().to_string(), &format!("{header} against the original"))
+/// Whether there are these peers.
+fn have(peers: &[Peer], check: &str) -> bool {
+    peers::require(peers, check).is_some()
 }
 
 /// Runs a command that must succeed and returns its standard output.
@@ -188,7 +168,7 @@ fn run_fortran(folder: &Path, include_folder: &Path, form: &str, names: &BTreeSe
 
 #[test]
 fn compiles_without_warnings_in_every_dialect() {
-    if !have_compiler("gcc", "pvm3.h in C's dialects") || !have_compiler("g++", "pvm3.h in C++'s dialects") {
+    if !have(&[Peer::CCompiler, Peer::CppCompiler], "pvm3.h in the dialects of C and C++") {
         return;
     }
     let folder = workshop("dialects");
@@ -213,7 +193,7 @@ fn compiles_without_warnings_in_every_dialect() {
 
 #[test]
 fn a_program_may_redeclare_the_error_variables() {
-    if !have_compiler("cc", "pvm3.h beside a program's own declarations") {
+    if !have(&[Peer::CCompiler], "pvm3.h beside a program's own declarations") {
         return;
     }
     let folder = workshop("redeclare");
@@ -227,7 +207,7 @@ fn a_program_may_redeclare_the_error_variables() {
 
 #[test]
 fn catchout_is_declared_only_after_stdio() {
-    if !have_compiler("gcc", "when pvm3.h declares pvm_catchout") {
+    if !have(&[Peer::CCompiler], "when pvm3.h declares pvm_catchout") {
         return;
     }
     let folder = workshop("catchout");
@@ -240,7 +220,7 @@ fn catchout_is_declared_only_after_stdio() {
 
 #[test]
 fn constants_are_the_originals() {
-    if !have_compiler("cc", "the constants of pvm3.h") || !have_original("pvm3.h") {
+    if !have(&[Peer::CCompiler, Peer::OriginalPvm], "the constants of pvm3.h") {
         return;
     }
     let folder = workshop("constants");
@@ -257,7 +237,7 @@ fn constants_are_the_originals() {
 
 #[test]
 fn direct_index_macros_are_the_originals() {
-    if !have_compiler("cc", "the mailbox macros of pvm3.h") || !have_original("pvm3.h") {
+    if !have(&[Peer::CCompiler, Peer::OriginalPvm], "the mailbox macros of pvm3.h") {
         return;
     }
     let folder = workshop("direct-index");
@@ -277,7 +257,7 @@ fn direct_index_macros_are_the_originals() {
 
 #[test]
 fn structures_have_the_originals_layout() {
-    if !have_compiler("cc", "the structures of pvm3.h") || !have_original("pvm3.h") {
+    if !have(&[Peer::CCompiler, Peer::OriginalPvm], "the structures of pvm3.h") {
         return;
     }
     let folder = workshop("structures");
@@ -289,7 +269,7 @@ fn structures_have_the_originals_layout() {
 
 #[test]
 fn functions_have_the_originals_prototypes() {
-    if !have_compiler("gcc", "the prototypes of pvm3.h") || !have_original("pvm3.h") {
+    if !have(&[Peer::CCompiler, Peer::OriginalPvm], "the prototypes of pvm3.h") {
         return;
     }
     let folder = workshop("prototypes");
@@ -305,7 +285,7 @@ fn functions_have_the_originals_prototypes() {
 
 #[test]
 fn tracing_header_is_the_originals() {
-    if !have_compiler("cc", "pvmtev.h") || !have_original("pvmtev.h") {
+    if !have(&[Peer::CCompiler, Peer::OriginalPvm], "pvmtev.h") {
         return;
     }
     let folder = workshop("tracing");
@@ -340,7 +320,7 @@ fn tracing_header_is_the_originals() {
 
 #[test]
 fn protocol_header_is_the_originals() {
-    if !have_compiler("cc", "pvmproto.h") || !have_original("pvmproto.h") {
+    if !have(&[Peer::CCompiler, Peer::OriginalPvm], "pvmproto.h") {
         return;
     }
     let folder = workshop("protocol");
@@ -359,7 +339,7 @@ fn protocol_header_is_the_originals() {
 
 #[test]
 fn fortran_parameters_are_the_originals() {
-    if !have_compiler("gfortran", "fpvm3.h") || !have_original("fpvm3.h") {
+    if !have(&[Peer::FortranCompiler, Peer::OriginalPvm], "fpvm3.h") {
         return;
     }
     let folder = workshop("fortran");

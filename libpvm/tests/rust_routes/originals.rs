@@ -3,22 +3,13 @@
 use super::{DELETED, DONE, ENDED, WORK, direct, names, number, rust_support, spawn};
 use pvm3::{Any, Pack, Routing, Task, Tid};
 use std::collections::BTreeSet;
-use std::process::Command;
 
 const HELLO: i32 = 6;
 
 /// Compiles the C task that uses the original library; `None` where there is none.
 fn original_task(task: &mut Task, mode: &str, host: Option<&str>) -> Option<Tid> {
     let program = pvm3::tmp_dir().join("route_peer");
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/rust_support/route_peer.c");
-    let include = concat!(env!("CARGO_MANIFEST_DIR"), "/c/include");
-    let library = "/usr/lib/x86_64-linux-gnu/libpvm3.so.3";
-    let mut compile = Command::new("cc");
-    compile.arg(source).arg("-o").arg(&program).arg("-I").arg(include).arg(library);
-    if !compile.status().is_ok_and(|status| status.success()) {
-        rust_support::missing("the original library and a C compiler");
-        return None;
-    }
+    rust_support::compile_for_original("route_peer.c", &program)?;
     let spawn = task.spawn(program.to_str().unwrap()).args([mode]);
     let spawn = if let Some(host) = host { spawn.on_host(host) } else { spawn };
     Some(spawn.start().unwrap().tids[0])

@@ -2,8 +2,6 @@
 #include "show.h"
 #include <limits.h>
 
-static int mine[64];
-
 static void questions(const char *name)
 {
 	char *g = (char *)name;

@@ -2,8 +2,8 @@
  * What the test programs have in common: each prints what calls give, for comparison with what is expected of any
  * libpvm3. Nothing printed depends on process or task ids.
  */
-#include <pvm3.h>
 #include <stdio.h>
+#include <pvm3.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>

@@ -19,7 +19,7 @@ enum { N = 700, STRIDE = 3 };
 		printf(", length %d, " #unpack_ ": %d", length, unpack_(in, N, stride)); \
 		for (i = 0; i < N * stride * per_; i++) { \
 			j = i / per_ % stride == 0; \
-			wrong += memcmp(&in[i], j ? &out[i] : &zero, sizeof in[i]) != 0; \
+			wrong += memcmp(&in[i], j ? (const void *)&out[i] : zero, sizeof in[i]) != 0; \
 		} \
 		printf(", wrong %d, one more: %d\n", wrong, unpack_(in, 1, 1)); \
 	}
