@@ -1,8 +1,9 @@
 //! The guardian as a process: what was held is let go when its daemon is no more.
 
+use pvm_tests::wait::becomes_true;
 use std::io::Write;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 fn state(pid: u32) -> char {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
@@ -19,12 +20,9 @@ fn signal(pid: u32, signal: i32) {
     pvmd::io::process::signal_process(pid as i32, signal).unwrap();
 }
 
+#[track_caller]
 fn wait_for(pid: u32, wanted: impl Fn(char) -> bool) {
-    let end = Instant::now() + Duration::from_secs(60);
-    while !wanted(state(pid)) {
-        assert!(Instant::now() < end, "{pid} is {}", state(pid));
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    becomes_true("another state", || wanted(state(pid)));
 }
 
 #[test]
@@ -39,11 +37,7 @@ fn what_a_daemon_has_stopped_goes_on_after_its_end() {
         wait_for(task.id(), |state| state == 'T');
     }
     // It outlives what ends its daemon.
-    let end = Instant::now() + Duration::from_secs(60);
-    while !ignores(guardian.id(), 15) {
-        assert!(Instant::now() < end);
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    becomes_true("the signal is ignored", || ignores(guardian.id(), 15));
     signal(guardian.id(), 15);
     std::thread::sleep(Duration::from_millis(50));
     assert!(guardian.try_wait().unwrap().is_none());

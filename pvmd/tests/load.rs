@@ -3,6 +3,8 @@
 //! `PVM_LOAD_TASKS=10000 PVM_LOAD_BURST=2000 cargo test --release -p pvmd --test load -- --nocapture` tries the figures that
 //! are promised; alone it tries a few hundred, and no figures.
 
+use pvm_tests::machine::Plan;
+use pvm_tests::{Installation, Machine};
 use pvm_wire::calls::enrolment::{Conn2, Connect, Extension, Introduction};
 use pvm_wire::calls::tasks::TaskStatus;
 use pvm_wire::calls::{Answer, Call};
@@ -11,8 +13,7 @@ use pvm_wire::message::Assembled;
 use pvm_wire::{FragmentHeader, PvmError, Reassembler, Tid};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
@@ -21,51 +22,16 @@ const TASK_BYTES: u64 = 20 * 1024;
 /// Time within which 99 of 100 enrolments are answered.
 const ENROLMENT: Duration = Duration::from_millis(50);
 
-struct Daemon {
-    child: Child,
-    folder: tempfile::TempDir,
-    socket: PathBuf,
+fn start() -> Machine {
+    Plan::plain(&Installation::beside(Path::new(env!("CARGO_BIN_EXE_pvmd")))).start()
 }
 
-impl Daemon {
-    fn start() -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
-        let child = Command::new(env!("CARGO_BIN_EXE_pvmd"))
-            .args(["-none"])
-            .env("PVM_TMP", folder.path())
-            .env("PVM_VMID", "load")
-            .env_remove("PVMSOCK")
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("the daemon");
-        let uid = rustix::process::getuid().as_raw();
-        let address = folder.path().join(format!("pvmd.{uid}.load"));
-        let start = Instant::now();
-        let socket = loop {
-            if let Ok(text) = std::fs::read_to_string(&address) {
-                break PathBuf::from(text.trim());
-            }
-            assert!(start.elapsed() < Duration::from_secs(60), "the daemon does not begin");
-            std::thread::sleep(Duration::from_millis(20));
-        };
-        Self { child, folder, socket }
-    }
-
-    /// Bytes of memory it has.
-    fn memory(&self) -> u64 {
-        let status =
-            std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("its status");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its memory");
-        line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// Bytes of memory that its daemon has.
+fn memory(machine: &Machine) -> u64 {
+    let status =
+        std::fs::read_to_string(format!("/proc/{}/status", machine.daemon_pid())).expect("its status");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its memory");
+    line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
 }
 
 struct Task {
@@ -126,19 +92,19 @@ fn raise_open_files() {
 fn a_daemon_holds_many_idle_tasks() {
     let (count, measured) = figure("PVM_LOAD_TASKS", 300);
     raise_open_files();
-    let daemon = Daemon::start();
-    let mut tasks = vec![Task::enrol(&daemon.socket, daemon.folder.path(), 0)];
-    let before = daemon.memory();
+    let daemon = start();
+    let mut tasks = vec![Task::enrol(daemon.socket(), daemon.tmp(), 0)];
+    let before = memory(&daemon);
     let mut times: Vec<Duration> = (1..=count)
         .map(|number| {
             let start = Instant::now();
-            tasks.push(Task::enrol(&daemon.socket, daemon.folder.path(), number));
+            tasks.push(Task::enrol(daemon.socket(), daemon.tmp(), number));
             start.elapsed()
         })
         .collect();
     times.sort_unstable();
     let slow = times[times.len() * 99 / 100];
-    let each = daemon.memory().saturating_sub(before) / count as u64;
+    let each = memory(&daemon).saturating_sub(before) / count as u64;
     println!("{count} tasks: {each} bytes each, 99 % enrolled within {slow:?}");
     for task in tasks.iter_mut().step_by(count / 50 + 1) {
         let answer = task.ask(&TaskStatus { tid: Tid::NONE });
@@ -153,14 +119,14 @@ fn a_daemon_holds_many_idle_tasks() {
 fn tasks_that_come_at_the_same_moment_all_enrol() {
     let (count, _) = figure("PVM_LOAD_BURST", 100);
     raise_open_files();
-    let daemon = Daemon::start();
+    let daemon = start();
     let together = Barrier::new(count);
     let start = Instant::now();
     std::thread::scope(|scope| {
         let (daemon, together) = (&daemon, &together);
         let enrol = move |number| {
             together.wait();
-            Task::enrol(&daemon.socket, daemon.folder.path(), number)
+            Task::enrol(daemon.socket(), daemon.tmp(), number)
         };
         let builder = || std::thread::Builder::new().stack_size(256 * 1024);
         let threads: Vec<_> = (0..count)

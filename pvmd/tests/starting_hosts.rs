@@ -1,93 +1,53 @@
 //! Real daemons, started by a stand-in for ssh: a script that runs the command here, or fails as ssh does.
 
+use pvm_tests::machine::Plan;
+use pvm_tests::{Installation, Machine, Program, wait};
 use pvm_wire::codes::DAEMON_PROTOCOL;
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::process::Command;
+use tempfile::TempDir;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const DAEMON: &str = env!("CARGO_BIN_EXE_pvmd");
 
-/// A master whose files are in a folder of its own.
+/// A master, and the folder of what stands in for ssh.
 struct Master {
-    folder: tempfile::TempDir,
-    child: Option<Child>,
-}
-
-/// What stands in for ssh. `$@` is the command that ssh would run on the other host.
-fn script(folder: &Path, text: &str) -> PathBuf {
-    let path = folder.join("rsh");
-    fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    path
+    machine: Machine,
+    folder: TempDir,
 }
 
 impl Master {
-    /// Starts one whose hostfile has the line `node`, reached by a script; `node` is 127.0.0.1 under another name.
+    /// Starts one whose hostfile has the line `node`, which is 127.0.0.1 under another name. It is reached by a script that stands
+    /// in for ssh: `$@` is the command that ssh would run on the other host, `$FOLDER` the folder of [`Master::file`].
     fn start(rsh: &str, options: &str, env: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let rsh = script(folder.path(), rsh);
-        let hosts = folder.path().join("hosts");
-        let daemon = env!("CARGO_BIN_EXE_pvmd");
-        fs::write(&hosts, format!("node ip=127.0.0.1 id=slave dx={daemon} {options}\n")).unwrap();
-        let mut child = Command::new(daemon)
-            .args(["-nmaster".as_ref(), hosts.as_os_str()])
-            .env("PVM_TMP", folder.path())
-            .env("PVM_VMID", "master")
-            .env("PVM_RSH", rsh)
-            .env_remove("PVMSOCK")
-            .envs(env.iter().copied())
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        assert!(line.starts_with('/'), "{line:?}");
-        Self { folder, child: Some(child) }
+        let path = folder.path().join("rsh");
+        fs::write(&path, format!("#!/bin/sh\nFOLDER={}\n{rsh}\n", folder.path().display())).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        let plan = Plan::plain(&Installation::beside(Path::new(DAEMON))).name("master");
+        let plan = plan.hostfile(&format!("node ip=127.0.0.1 id=slave dx=@PVMD@ {options}\n"));
+        // A name for its log that is shorter than the slave's.
+        let plan = plan.variable("PVM_VMID", "m").variable("PVM_RSH", path);
+        let plan = env.iter().fold(plan, |plan, (name, value)| plan.variable(name, value));
+        Self { machine: plan.start(), folder }
     }
 
-    fn log(&self) -> String {
-        let uid = rustix::process::getuid().as_raw();
-        fs::read_to_string(self.folder.path().join(format!("pvml.{uid}.master"))).unwrap_or_default()
+    /// What the script has written into a file.
+    fn file(&self, name: &str) -> String {
+        fs::read_to_string(self.folder.path().join(name)).unwrap()
     }
 
     /// Waits until the log has this.
+    #[track_caller]
     fn says(&self, text: &str) {
-        let begin = Instant::now();
-        while !self.log().contains(text) {
-            assert!(begin.elapsed() < PATIENCE, "{text:?} is not in the log:\n{}", self.log());
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        wait::becomes_true(text, || self.machine.log().contains(text));
     }
 
     /// Ends it in order, and sees that it leaves nothing but logs.
-    fn finish(mut self) {
-        let mut child = self.child.take().unwrap();
-        let pid = rustix::process::Pid::from_child(&child);
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-        assert!(child.wait().unwrap().success());
-        let begin = Instant::now();
-        loop {
-            let names = fs::read_dir(self.folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
-            let left: Vec<_> = names.filter(|name| name.to_string_lossy().starts_with("pvm")).collect();
-            if left.iter().all(|name| name.to_string_lossy().starts_with("pvml.")) {
-                return;
-            }
-            assert!(begin.elapsed() < PATIENCE, "left behind: {left:?}");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    }
-}
-
-impl Drop for Master {
-    fn drop(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
+    #[track_caller]
+    fn finish(self) {
+        self.machine.terminate();
     }
 }
 
@@ -103,10 +63,10 @@ fn a_host_is_started_linked_and_ended_with_the_machine() {
 
 #[test]
 fn the_command_is_sshs_and_the_secret_is_not_in_it() {
-    let master = Master::start(&format!("echo \"$@\" > $PVM_TMP/words; {RUN}"), "", &[]);
+    let master = Master::start(&format!("echo \"$@\" > $FOLDER/words; {RUN}"), "", &[]);
     master.says("host added");
-    let words = fs::read_to_string(master.folder.path().join("words")).unwrap();
-    assert_eq!(words, format!("127.0.0.1 {} --slave\n", env!("CARGO_BIN_EXE_pvmd")));
+    let words = master.file("words");
+    assert_eq!(words, format!("127.0.0.1 {DAEMON} --slave\n"));
     master.finish();
 }
 
@@ -185,29 +145,24 @@ fn a_flood_instead_of_an_answer_is_cut_off() {
 
 #[test]
 fn nobody_but_a_master_gets_a_slave() {
-    let child =
-        Command::new(env!("CARGO_BIN_EXE_pvmd")).arg("--slave").stdin(Stdio::null()).output().unwrap();
-    assert_eq!(child.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&child.stderr).contains("--slave is for the master's use"));
+    let ended = Program::run(Command::new(DAEMON).arg("--slave"));
+    assert_eq!(ended.status.code(), Some(1));
+    assert!(ended.stderr.contains("--slave is for the master's use"));
 }
 
 #[test]
 fn a_slave_whose_master_never_links_ends() {
     // The answer is swallowed: the master gives up, the slave must not stay.
     let master = Master::start(
-        "shift; \"$@\" > $PVM_TMP/answer; echo done >&2; exit 1",
+        "shift; \"$@\" > $FOLDER/answer; echo done >&2; exit 1",
         "",
         &[("PVM_START_TIMEOUT", "5")],
     );
     master.says("CantStart");
-    let answer = fs::read_to_string(master.folder.path().join("answer")).unwrap();
+    let answer = master.file("answer");
     assert!(answer.starts_with(&format!("pvmd-ready {DAEMON_PROTOCOL} ")), "{answer}");
     let uid = rustix::process::getuid().as_raw();
-    let address = master.folder.path().join(format!("pvmd.{uid}.slave"));
-    let begin = Instant::now();
-    while address.exists() {
-        assert!(begin.elapsed() < PATIENCE, "the slave is still there");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let address = master.machine.tmp().join(format!("pvmd.{uid}.slave"));
+    wait::becomes_true("the end of the slave", || !address.exists());
     master.finish();
 }
