@@ -1,12 +1,10 @@
 //! `pvm run` and `pvm demo` as programs: what they print, how they end, and that nothing is left.
 
+use pvm_tests::{process, wait};
+use rustix::process::Signal;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
-
-/// Time limit of one step, generous for a busy machine.
-const LIMIT: Duration = Duration::from_secs(60);
 
 /// `pvm`, with its temporary files in this folder.
 fn pvm(tmp: &Path, args: &[&str]) -> Command {
@@ -36,26 +34,12 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
 }
 
-/// Processes that have this folder in their environment.
-fn processes(tmp: &Path) -> usize {
-    let marked = |pid: &Path| {
-        let environment = std::fs::read(pid.join("environ")).unwrap_or_default();
-        let mark = format!("TMPDIR={}\0", tmp.display());
-        environment.windows(mark.len()).any(|window| window == mark.as_bytes())
-    };
-    files(Path::new("/proc")).iter().filter(|path| marked(path)).count()
-}
-
 fn assert_nothing_left(tmp: &Path) {
     assert_nothing_left_but(tmp, &[]);
 }
 
 fn assert_nothing_left_but(tmp: &Path, kept: &[PathBuf]) {
-    let deadline = Instant::now() + LIMIT;
-    while processes(tmp) > 0 && Instant::now() < deadline {
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    assert_eq!(processes(tmp), 0);
+    wait::becomes_true("the end of all processes", || process::with_environment(tmp).is_empty());
     assert_eq!(files(tmp), kept);
 }
 
@@ -95,7 +79,7 @@ fn a_program_sees_its_machine_and_its_tasks_output_comes_out() {
 #[test]
 fn a_signal_ends_all_of_it() {
     let tmp = tempfile::tempdir().unwrap();
-    for (signal, status) in [("-TERM", 143), ("-INT", 130)] {
+    for (signal, status) in [(Signal::TERM, 143), (Signal::INT, 130)] {
         let mut child = pvm(tmp.path(), &["run", "--hosts", "2", "sh", "-c", "echo up; exec sleep 1000"])
             .stdout(Stdio::piped())
             .process_group(0)
@@ -105,7 +89,7 @@ fn a_signal_ends_all_of_it() {
         let mut stdout = std::io::BufReader::new(child.stdout.take().unwrap());
         std::io::BufRead::read_line(&mut stdout, &mut line).unwrap();
         assert_eq!(line, "up\n");
-        assert!(self::signal(signal, &child.id().to_string()));
+        assert!(process::signal(child.id() as i32, signal));
         assert_eq!(child.wait().unwrap().code(), Some(status));
         assert_nothing_left(tmp.path());
     }
@@ -128,9 +112,9 @@ fn lose_a_host(tmp: &Path, options: &[&str], script: &str) -> std::process::Chil
     let mut stdout = std::io::BufReader::new(child.stdout.as_mut().unwrap());
     std::io::BufRead::read_line(&mut stdout, &mut line).unwrap();
     assert_eq!(line, "spawned\n");
-    let slaves = with_command(tmp, b"daemon\0--slave-daemon\0");
+    let slaves = with_command(tmp, "daemon --slave-daemon");
     assert_eq!(slaves.len(), 1);
-    assert!(signal("-KILL", &slaves[0]));
+    assert!(process::signal(slaves[0], Signal::KILL));
     child
 }
 
@@ -250,7 +234,7 @@ fn a_failing_copy_or_a_signal_stops_the_others() {
     let mut stdout = std::io::BufReader::new(child.stdout.take().unwrap());
     std::io::BufRead::read_line(&mut stdout, &mut line).unwrap();
     assert!(line.ends_with("] up\n"), "{line}");
-    assert!(signal("-TERM", &child.id().to_string()));
+    assert!(process::signal(child.id() as i32, Signal::TERM));
     assert_eq!(child.wait().unwrap().code(), Some(143));
     assert_nothing_left(tmp.path());
 }
@@ -440,39 +424,23 @@ fn the_demo_draws_its_picture_though_tasks_are_killed() {
 /// Kills so many of the demo's tasks, one after the other; returns how many it found. The first is stopped until the others
 /// are dead: so long the demo cannot be over.
 fn kill_workers(tmp: &Path, count: usize) -> usize {
-    let mut victims: Vec<String> = Vec::new();
-    let deadline = Instant::now() + LIMIT;
-    while victims.len() < count && Instant::now() < deadline {
+    let mut victims: Vec<i32> = Vec::new();
+    wait::holds(|| {
         // The youngest has its work still before it.
-        let found = workers(tmp).into_iter().filter(|pid| !victims.contains(pid));
-        if let Some(pid) = found.max_by_key(|pid| pid.parse::<u32>().unwrap())
-            && signal(if victims.is_empty() { "-STOP" } else { "-KILL" }, &pid)
+        let found = with_command(tmp, "demo --worker").into_iter().filter(|pid| !victims.contains(pid));
+        if let Some(pid) = found.max()
+            && process::signal(pid, if victims.is_empty() { Signal::STOP } else { Signal::KILL })
         {
             victims.push(pid);
         }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    assert!(victims.first().is_some_and(|pid| signal("-KILL", pid)), "it waits to be killed");
+        victims.len() == count
+    });
+    assert!(victims.first().is_some_and(|&pid| process::signal(pid, Signal::KILL)), "it waits to be killed");
     victims.len()
 }
 
-/// The process ids of the demo's tasks.
-fn workers(tmp: &Path) -> Vec<String> {
-    with_command(tmp, b"demo\0--worker\0")
-}
-
 /// The ids of this folder's processes that have these words in their command line.
-fn with_command(tmp: &Path, words: &[u8]) -> Vec<String> {
-    let mark = format!("TMPDIR={}\0", tmp.display());
-    let holds = |file: PathBuf, text: &[u8]| {
-        std::fs::read(file).unwrap_or_default().windows(text.len()).any(|window| window == text)
-    };
-    let is_worker =
-        |path: &PathBuf| holds(path.join("cmdline"), words) && holds(path.join("environ"), mark.as_bytes());
-    let found = files(Path::new("/proc")).into_iter().filter(is_worker);
-    found.map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect()
-}
-
-fn signal(signal: &str, pid: &str) -> bool {
-    Command::new("kill").args([signal, pid]).stderr(Stdio::null()).status().unwrap().success()
+fn with_command(tmp: &Path, words: &str) -> Vec<i32> {
+    let found = process::with_environment(tmp).into_iter();
+    found.filter(|process| process.command.contains(words)).map(|process| process.pid).collect()
 }

@@ -1,11 +1,8 @@
 //! A machine of a test, and conversations with consoles.
 
-use std::io::{Read, Write};
+use pvm_tests::{Program, wait};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::process::Command;
 
 /// A folder with a virtual machine that ends with it, also when a test fails.
 pub struct Folder(tempfile::TempDir);
@@ -34,61 +31,38 @@ impl Drop for Folder {
 
 /// A conversation with a console, in which what is said may depend on what was heard.
 pub struct Console {
-    child: Child,
-    stdin: Option<ChildStdin>,
-    heard: Arc<Mutex<String>>,
-    listener: JoinHandle<()>,
+    program: Program,
     questions: u32,
 }
 
-/// Time limit of one step, generous for a busy machine.
-pub const LIMIT: Duration = Duration::from_secs(60);
+/// `pvm` in a folder that is its home, and has its machine's files.
+pub fn pvm(tmp: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pvm"));
+    command.args(args).current_dir(tmp).env("PVM_TMP", tmp).env("HOME", tmp);
+    for name in ["PVM_VMID", "PVMSOCK", "PVM_EXPORT"] {
+        command.env_remove(name);
+    }
+    command
+}
 
 impl Console {
     pub fn start(tmp: &Path, args: &[&str]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_pvm"))
-            .args(args)
-            .current_dir(tmp)
-            .env("PVM_TMP", tmp)
-            .env("HOME", tmp)
-            .env_remove("PVM_VMID")
-            .env_remove("PVMSOCK")
-            .env_remove("PVM_EXPORT")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let heard = Arc::new(Mutex::new(String::new()));
-        let (stdin, mut stdout, ear) = (child.stdin.take(), child.stdout.take().unwrap(), Arc::clone(&heard));
-        let listener = std::thread::spawn(move || {
-            let (mut buffer, mut text) = ([0; 4096], Vec::new());
-            while let Ok(count @ 1..) = stdout.read(&mut buffer) {
-                text.extend_from_slice(&buffer[..count]);
-                if let Ok(all) = std::str::from_utf8(&text) {
-                    all.clone_into(&mut ear.lock().unwrap());
-                }
-            }
-        });
-        Self { child, stdin, heard, listener, questions: 0 }
+        Self { program: Program::start(&mut pvm(tmp, args)), questions: 0 }
     }
 
     pub fn say(&mut self, line: &str) {
-        writeln!(self.stdin.as_mut().unwrap(), "{line}").unwrap();
+        self.program.write(&format!("{line}\n"));
     }
 
     /// What it has printed until now.
     pub fn heard(&self) -> String {
-        self.heard.lock().unwrap().clone()
+        self.program.stdout()
     }
 
     /// Waits until it has printed something.
     #[track_caller]
     pub fn hears(&self, what: &str) {
-        let end = Instant::now() + LIMIT;
-        while !self.heard().contains(what) {
-            assert!(Instant::now() < end, "never said: {what}\n{}", self.heard());
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        assert!(wait::holds(|| self.heard().contains(what)), "never said: {what}\n{}", self.heard());
     }
 
     /// A command, and its answer.
@@ -106,24 +80,19 @@ impl Console {
     /// Repeats a command until its answer is as it should be, and gives that.
     #[track_caller]
     pub fn becomes(&mut self, line: &str, right: impl Fn(&str) -> bool) -> String {
-        let end = Instant::now() + LIMIT;
-        loop {
-            let answer = self.ask(line);
-            if right(&answer) {
-                return answer;
-            }
-            assert!(Instant::now() < end, "{line}: {answer}");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        let mut last = String::new();
+        let is_right = wait::holds(|| {
+            last = self.ask(line);
+            right(&last)
+        });
+        assert!(is_right, "{line}: {last}");
+        last
     }
 
     /// Nothing more is said: what it printed, and its exit status.
-    pub fn end(mut self) -> (String, i32) {
-        drop(self.stdin.take());
-        let status = self.child.wait().unwrap();
-        self.listener.join().unwrap();
-        let text = self.heard.lock().unwrap().clone();
-        (text, status.code().unwrap_or(-1))
+    pub fn end(self) -> (String, i32) {
+        let ended = self.program.end();
+        (ended.stdout, ended.status.code().unwrap_or(-1))
     }
 }
 

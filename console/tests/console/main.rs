@@ -4,11 +4,10 @@ mod conversation;
 mod shell;
 mod terminal;
 
-use conversation::{Console, Folder, LIMIT, answer, converse};
+use conversation::{Console, Folder, answer, converse};
+use pvm_tests::{Program, process, wait};
+use rustix::process::Signal;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::{Duration, Instant};
 
 #[test]
 fn a_machines_life() {
@@ -53,13 +52,7 @@ fn a_machines_life() {
     assert!(!text.contains("new host"), "what was added here is no news: {text}");
     assert!(answer(&text, "names").starts_with("<###_PVM_NO_RESET_###>:\n\tindex=0 owner=0x4000"), "{text}");
     assert!(text.ends_with("pvm> halt\n"), "{text}");
-    for _ in 0..100 {
-        if !tmp.address_file().exists() {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    panic!("the daemon goes on after halt");
+    wait::becomes_true("the daemon's end after halt", || !tmp.address_file().exists());
 }
 
 #[test]
@@ -90,10 +83,7 @@ fn traced_tasks_tell_of_their_lives() {
     }
     console.say("spawn -2 -@events /bin/sleep 0");
     let file = || std::fs::read_to_string(tmp.path().join("events")).unwrap_or_default();
-    let end = Instant::now() + LIMIT;
-    while file().matches(" endtask ").count() < 2 && Instant::now() < end {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait::holds(|| file().matches(" endtask ").count() == 2);
     for event in [" newtask ", " spntask ", " endtask "] {
         assert_eq!(file().matches(event).count(), 2, "{}", file());
     }
@@ -239,12 +229,9 @@ fn teams_are_shown() {
         "{dump}"
     );
 
-    let mut top = Command::new(env!("CARGO_BIN_EXE_pvm"));
-    let top =
-        top.args(["top", "--once", "--interval", "0.1"]).env("PVM_TMP", tmp.path()).env_remove("PVM_VMID");
-    let output = top.env_remove("PVMSOCK").output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let table = String::from_utf8(output.stdout).unwrap();
+    let top = Program::run(&mut conversation::pvm(tmp.path(), &["top", "--once", "--interval", "0.1"]));
+    top.expect_success();
+    let table = top.stdout;
     let words: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
     let team =
         |name: &str| words.iter().find(|words| words.first() == Some(&name)).expect(&table)[1..3].to_vec();
@@ -284,21 +271,6 @@ fn batches_are_queued_listed_watched_and_cancelled() {
     assert_eq!(console.end().1, 0);
 }
 
-/// The daemon of the machine's only further host.
-fn slave(tmp: &Path) -> String {
-    let mark = format!("PVM_TMP={}\0", tmp.display());
-    let holds = |file: PathBuf, text: &[u8]| {
-        std::fs::read(file).unwrap_or_default().windows(text.len()).any(|window| window == text)
-    };
-    let processes = std::fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
-    let mut slaves = processes.filter(|path| {
-        holds(path.join("cmdline"), b"--slave-daemon\0") && holds(path.join("environ"), mark.as_bytes())
-    });
-    let slave = slaves.next().expect("a daemon of another host");
-    assert_eq!(slaves.next(), None);
-    slave.file_name().unwrap().to_str().unwrap().to_owned()
-}
-
 #[test]
 fn lost_hosts_and_crashed_tasks_are_said_while_the_console_waits() {
     let folder = Folder::new();
@@ -307,8 +279,10 @@ fn lost_hosts_and_crashed_tasks_are_said_while_the_console_waits() {
     console.ask("spawn -b /bin/sleep 1000");
     console.say("spawn /bin/sh -c 'kill -SEGV $$'");
     console.hears("] /bin/sh was killed by signal 11 (Segmentation fault)\n");
-    let killed = Command::new("kill").args(["-KILL", &slave(folder.path())]).status().unwrap();
-    assert!(killed.success());
+    let processes = process::with_environment(folder.path());
+    let slaves: Vec<_> = processes.iter().filter(|it| it.command.ends_with("--slave-daemon")).collect();
+    assert_eq!(slaves.len(), 1, "{processes:?}");
+    assert!(process::signal(slaves[0].pid, Signal::KILL));
     console.hears("host b (t80000) was lost: ");
     console.hears("; 1 task ran there: /bin/sleep t80001\n");
     // What is deleted or killed on purpose is not lost.

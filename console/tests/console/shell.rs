@@ -1,16 +1,14 @@
 //! `pvm conf`, `pvm ps` and the others, as commands of the shell; and command lines with mistakes.
 
-use crate::conversation::{Console, Folder};
+use crate::conversation::{self, Console, Folder};
+use pvm_tests::Program;
 use std::path::Path;
 use std::process::Command;
 
 /// What a command has printed, on standard output and error, and its exit status.
 fn pvm(tmp: &Path, args: &[&str]) -> (String, String, i32) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pvm"));
-    command.args(args).current_dir(tmp).env("PVM_TMP", tmp).env("HOME", tmp);
-    let output = command.env_remove("PVM_VMID").env_remove("PVMSOCK").output().unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    (text(output.stdout), text(output.stderr), output.status.code().unwrap_or(-1))
+    let ended = Program::run(&mut conversation::pvm(tmp, args));
+    (ended.stdout, ended.stderr, ended.status.code().unwrap_or(-1))
 }
 
 fn json(tmp: &Path, args: &[&str]) -> serde_json::Value {
@@ -77,12 +75,8 @@ fn halt_is_not_misled_by_the_address_file_of_another_machine() {
     let address = std::fs::read_to_string(tmp.address_file()).unwrap();
     let file = other.path().join(tmp.address_file().file_name().unwrap());
     std::fs::write(&file, "/nowhere/else").unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pvm"));
-    command
-        .arg("halt")
-        .env("PVM_TMP", other.path())
-        .env("PVMSOCK", address.trim_end())
-        .env_remove("PVM_VMID");
+    let mut command = conversation::pvm(other.path(), &["halt"]);
+    command.env("PVMSOCK", address.trim_end());
     assert!(command.status().unwrap().success());
     drop(console.end());
     assert!(file.exists());

@@ -1,13 +1,13 @@
 //! The console at a terminal: line editing, pasting, completion.
 
-use crate::conversation::{Folder, LIMIT};
+use crate::conversation::{self, Folder};
+use pvm_tests::wait;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::Child;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
 /// A console at a pseudo-terminal of its own.
 struct Terminal {
@@ -24,14 +24,8 @@ impl Terminal {
         unlockpt(&master).unwrap();
         let name = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
         let slave = OpenOptions::new().read(true).write(true).open(name).unwrap();
-        let child = Command::new(env!("CARGO_BIN_EXE_pvm"))
-            .current_dir(tmp)
-            .env("PVM_TMP", tmp)
-            .env("HOME", tmp)
+        let child = conversation::pvm(tmp, &[])
             .env("TERM", "xterm")
-            .env_remove("PVM_VMID")
-            .env_remove("PVMSOCK")
-            .env_remove("PVM_EXPORT")
             .stdin(slave.try_clone().unwrap())
             .stdout(slave.try_clone().unwrap())
             .stderr(slave)
@@ -67,11 +61,8 @@ impl Terminal {
 
     #[track_caller]
     fn shows_times(&self, text: &str, times: usize) {
-        let end = Instant::now() + LIMIT;
-        while self.screen().matches(text).count() < times {
-            assert!(Instant::now() < end, "never showed {text:?} {times} times:\n{}", self.screen());
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        let is_shown = wait::holds(|| self.screen().matches(text).count() >= times);
+        assert!(is_shown, "never showed {text:?} {times} times:\n{}", self.screen());
     }
 
     /// The machine is halted.
