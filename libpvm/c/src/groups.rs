@@ -249,6 +249,21 @@ impl Arrays {
         // SAFETY: the part lies within the caller's array, which is borrowed for one use; bytes need no alignment.
         Ok(unsafe { std::slice::from_raw_parts_mut(start.cast::<u8>().add(offset), self.length) })
     }
+
+    /// Puts a part into its place: another member's out of a message, or this one's own, which may be in the same array.
+    fn put<'a>(
+        &self,
+        part: Option<Part<'_>>,
+        own: impl FnOnce() -> CallResult<&'a mut [u8]>,
+        place: impl FnOnce() -> CallResult<&'a mut [u8]>,
+    ) -> CallResult<()> {
+        if let Some(part) = part {
+            return Ok(self.kind.unpack(part, place()?)?);
+        }
+        let own = own()?.to_vec();
+        place()?.copy_from_slice(&own);
+        Ok(())
+    }
 }
 
 /// Collects an array of every member at one.
@@ -276,14 +291,8 @@ pub unsafe extern "C" fn pvm_gather(
             return Err(PvmError::BadParam.into());
         }
         client.gather(group, tag, root, &|| Ok(arrays.kind.pack(own()?)?), &mut |instance, part| {
-            let own = if part.is_none() { own()?.to_vec() } else { Vec::new() };
             // SAFETY: the root's array has a part for each instance.
-            let place = unsafe { arrays.of(result, instance) }?;
-            match part {
-                Some(part) => arrays.kind.unpack(part, place)?,
-                None => place.copy_from_slice(&own),
-            }
-            Ok(())
+            arrays.put(part, own, || unsafe { arrays.of(result, instance) })
         })?;
         Ok(0)
     })
@@ -314,14 +323,8 @@ pub unsafe extern "C" fn pvm_scatter(
         }
         let pack = |instance| Ok(arrays.kind.pack(share(instance)?)?);
         client.scatter(group, tag, root, &pack, &mut |instance, part| {
-            let own = if part.is_none() { share(instance)?.to_vec() } else { Vec::new() };
             // SAFETY: room for one member's part.
-            let place = unsafe { arrays.of(result, 0) }?;
-            match part {
-                Some(part) => arrays.kind.unpack(part, place)?,
-                None => place.copy_from_slice(&own),
-            }
-            Ok(())
+            arrays.put(part, || share(instance), || unsafe { arrays.of(result, 0) })
         })?;
         Ok(0)
     })

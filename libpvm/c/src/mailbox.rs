@@ -8,7 +8,7 @@ use super::tracepoints::{result, traced};
 use pvm_wire::body::BodyWriter;
 use pvm_wire::calls::mailbox::{Class, Entry, Flags, Found, Get, NO_RESET_CLASS, Names, Put, Remove};
 use pvm_wire::calls::nested::Nested;
-use pvm_wire::events::{Datum, Event};
+use pvm_wire::events::{Datum, Event, Writer};
 use pvm_wire::{Encoding, Message, MessageHeader, PvmError, Tid};
 use std::ffi::{OsStr, OsString, c_int};
 
@@ -39,18 +39,15 @@ fn get(state: &mut State, class: &OsStr, index: c_int, flags: Flags) -> Result<F
 /// Puts a copy of a message under a name and returns its index there.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_putinfo(class: Text<'_>, id: c_int, flags: c_int) -> c_int {
-    let class = class.os_text();
-    let named = class.as_ref().map_or(OsStr::new(""), |name| *name);
-    traced(
-        "pvm_putinfo",
-        Event::Putinfo,
-        |_, event| {
-            event.text(Datum::CN, named).int(Datum::CI, -1).int(Datum::CF, flags).int(Datum::CD, id);
+    entry_call(
+        ("pvm_putinfo", Event::Putinfo),
+        class,
+        (-1, -1),
+        |event| {
+            event.int(Datum::CF, flags).int(Datum::CD, id);
         },
         result(Datum::CC),
-        |state| {
-            state.engine()?;
-            let class = not_empty(class)?;
+        |state, class| {
             let buffer = state.buffers.get(id).map_err(no_such)?;
             let copy = nested::whole(buffer)?;
             let put = put(state, class, -1, Flags::from_bits(flags), &copy);
@@ -58,6 +55,35 @@ pub extern "C" fn pvm_putinfo(class: Text<'_>, id: c_int, flags: c_int) -> c_int
         },
     )
 }
+
+/// A call about an entry of a class, which has a name and an index that is no less than `least`; `more` and `exit` add what its events tell
+/// besides.
+fn entry_call(
+    (name, event): (&str, Event),
+    class: Text<'_>,
+    (index, least): (c_int, c_int),
+    more: impl FnOnce(&mut Writer),
+    exit: impl FnOnce(&mut State, &mut Writer, c_int),
+    body: impl FnOnce(&mut State, &OsStr) -> Outcome,
+) -> c_int {
+    let class = class.os_text();
+    let named = class.as_ref().map_or(OsStr::new(""), |name| *name);
+    let entry = |_: &mut State, event: &mut Writer| {
+        event.text(Datum::CN, named).int(Datum::CI, index);
+        more(event);
+    };
+    traced(name, event, entry, exit, |state| {
+        state.engine()?;
+        let class = not_empty(class)?;
+        if index < least {
+            return Err(PvmError::BadParam.into());
+        }
+        body(state, class)
+    })
+}
+
+/// Nothing besides the name and the index.
+fn no_more(_: &mut Writer) {}
 
 /// Whatever is no buffer's id is no buffer.
 fn no_such(_: PvmError) -> PvmError {
@@ -71,33 +97,25 @@ fn not_empty(class: Result<&OsStr, Failure>) -> Result<&OsStr, Failure> {
 /// Gets a message by name into a buffer, which becomes the one to unpack from.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_recvinfo(class: Text<'_>, index: c_int, flags: c_int) -> c_int {
-    let class = class.os_text();
-    let named = class.as_ref().map_or(OsStr::new(""), |name| *name);
-    traced(
-        "pvm_recvinfo",
-        Event::Getinfo,
-        |_, event| {
-            event.text(Datum::CN, named).int(Datum::CI, index).int(Datum::CF, flags);
+    entry_call(
+        ("pvm_recvinfo", Event::Getinfo),
+        class,
+        (index, 0),
+        |event| {
+            event.int(Datum::CF, flags);
         },
         |_, event, code| {
             event.int(Datum::CC, code.min(0)).int(Datum::CR, code.max(0));
         },
-        |state| {
-            state.engine()?;
-            let class = not_empty(class)?;
-            if index < 0 {
-                return Err(PvmError::BadParam.into());
+        |state, class| match get(state, class, index, Flags::from_bits(flags)) {
+            Ok(found) => {
+                let message = nested::unpackable(found.message.open().map_err(|_| PvmError::BadMsg)?);
+                state.discard(state.buffers.receive_id())?;
+                let id = state.buffers.insert(message)?;
+                state.buffers.set_receive(id)?;
+                Ok(id)
             }
-            match get(state, class, index, Flags::from_bits(flags)) {
-                Ok(found) => {
-                    let message = nested::unpackable(found.message.open().map_err(|_| PvmError::BadMsg)?);
-                    state.discard(state.buffers.receive_id())?;
-                    let id = state.buffers.insert(message)?;
-                    state.buffers.set_receive(id)?;
-                    Ok(id)
-                }
-                Err(failure) => expect(&[PvmError::NotFound], Told::Errno, Err(failure)),
-            }
+            Err(failure) => expect(&[PvmError::NotFound], Told::Errno, Err(failure)),
         },
     )
 }
@@ -105,21 +123,15 @@ pub extern "C" fn pvm_recvinfo(class: Text<'_>, index: c_int, flags: c_int) -> c
 /// Removes an entry and returns its index.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_delinfo(class: Text<'_>, index: c_int, flags: c_int) -> c_int {
-    let class = class.os_text();
-    let named = class.as_ref().map_or(OsStr::new(""), |name| *name);
-    traced(
-        "pvm_delinfo",
-        Event::Delinfo,
-        |_, event| {
-            event.text(Datum::CN, named).int(Datum::CI, index).int(Datum::CF, flags);
+    entry_call(
+        ("pvm_delinfo", Event::Delinfo),
+        class,
+        (index, 0),
+        |event| {
+            event.int(Datum::CF, flags);
         },
         result(Datum::CC),
-        |state| {
-            state.engine()?;
-            let class = not_empty(class)?;
-            if index < 0 {
-                return Err(PvmError::BadParam.into());
-            }
+        |state, class| {
             expect(&[PvmError::NotFound, PvmError::Denied], Told::Errno, remove(state, class, index))
         },
     )
@@ -192,21 +204,15 @@ pub extern "C" fn pvm_getnoresets(tids: Out<'_, *mut c_int>, count: Out<'_, c_in
 /// Puts a number under a name (PVM 3.3): at an index, or at the next free one for -1.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_insert(class: Text<'_>, index: c_int, value: c_int) -> c_int {
-    let class = class.os_text();
-    let named = class.as_ref().map_or(OsStr::new(""), |name| *name);
-    traced(
-        "pvm_insert",
-        Event::Insert,
-        |_, event| {
-            event.text(Datum::CN, named).int(Datum::CI, index).int(Datum::CD, value);
+    entry_call(
+        ("pvm_insert", Event::Insert),
+        class,
+        (index, -1),
+        |event| {
+            event.int(Datum::CD, value);
         },
         result(Datum::CC),
-        |state| {
-            state.engine()?;
-            let class = not_empty(class)?;
-            if index < -1 {
-                return Err(PvmError::BadParam.into());
-            }
+        |state, class| {
             let flags = Flags::PERSISTENT | Flags::MULTI_INSTANCE;
             let put = put_fields(state, class, index, flags, BodyWriter::new().int(value));
             expect(&[PvmError::Denied], Told::Errno, put)
@@ -217,21 +223,13 @@ pub extern "C" fn pvm_insert(class: Text<'_>, index: c_int, value: c_int) -> c_i
 /// Gets a number by name (PVM 3.3): at an index, or at the first for -1. Returns the index.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_lookup(class: Text<'_>, index: c_int, value: Out<'_, c_int>) -> c_int {
-    let class = class.os_text();
-    let named = class.as_ref().map_or(OsStr::new(""), |name| *name);
-    traced(
-        "pvm_lookup",
-        Event::Lookup,
-        |_, event| {
-            event.text(Datum::CN, named).int(Datum::CI, index);
-        },
+    entry_call(
+        ("pvm_lookup", Event::Lookup),
+        class,
+        (index, -1),
+        no_more,
         result(Datum::CC),
-        |state| {
-            state.engine()?;
-            let class = not_empty(class)?;
-            if index < -1 {
-                return Err(PvmError::BadParam.into());
-            }
+        |state, class| {
             let (index, flags) =
                 if index == -1 { (0, Flags::FIRST_AVAILABLE) } else { (index, Flags::DEFAULT) };
             match get(state, class, index, flags) {
@@ -250,22 +248,12 @@ pub extern "C" fn pvm_lookup(class: Text<'_>, index: c_int, value: Out<'_, c_int
 /// Removes a number (PVM 3.3) and returns its index.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_delete(class: Text<'_>, index: c_int) -> c_int {
-    let class = class.os_text();
-    let named = class.as_ref().map_or(OsStr::new(""), |name| *name);
-    traced(
-        "pvm_delete",
-        Event::Delete,
-        |_, event| {
-            event.text(Datum::CN, named).int(Datum::CI, index);
-        },
+    entry_call(
+        ("pvm_delete", Event::Delete),
+        class,
+        (index, 0),
+        no_more,
         result(Datum::CC),
-        |state| {
-            state.engine()?;
-            let class = not_empty(class)?;
-            if index < 0 {
-                return Err(PvmError::BadParam.into());
-            }
-            expect(&[PvmError::NotFound], Told::Errno, remove(state, class, index))
-        },
+        |state, class| expect(&[PvmError::NotFound], Told::Errno, remove(state, class, index)),
     )
 }

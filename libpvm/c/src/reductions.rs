@@ -43,39 +43,15 @@ pub enum Kind {
 /// Does something with the type of a kind.
 macro_rules! with_type {
     ($kind:expr, $type:ident => $body:expr) => {
+        with_type!($kind, $type => $body; Str | Byte: u8, Short: i16, Int: i32, Float: f32, Complex: Complex32, Double: f64,
+            DoubleComplex: Complex64, Long: c_long)
+    };
+    ($kind:expr, $type:ident => $body:expr; $($($name:ident)|+: $is:ty),*) => {
         match $kind {
-            Kind::Str | Kind::Byte => {
-                type $type = u8;
+            $($(Kind::$name)|+ => {
+                type $type = $is;
                 $body
-            }
-            Kind::Short => {
-                type $type = i16;
-                $body
-            }
-            Kind::Int => {
-                type $type = i32;
-                $body
-            }
-            Kind::Float => {
-                type $type = f32;
-                $body
-            }
-            Kind::Complex => {
-                type $type = Complex32;
-                $body
-            }
-            Kind::Double => {
-                type $type = f64;
-                $body
-            }
-            Kind::DoubleComplex => {
-                type $type = Complex64;
-                $body
-            }
-            Kind::Long => {
-                type $type = c_long;
-                $body
-            }
+            })*
         }
     };
 }

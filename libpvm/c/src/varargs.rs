@@ -6,10 +6,10 @@
 use super::buffer_calls;
 use super::memory::Text;
 use super::pack::{Kind, pack, unpack};
-use super::state::State;
+use super::state::{Outcome, State};
 use super::tracepoints::{result, traced};
 use pvm_wire::PvmError;
-use pvm_wire::events::{Datum, Event};
+use pvm_wire::events::{Datum, Event, Writer};
 use std::ffi::{c_char, c_double, c_int, c_long, c_short, c_void};
 
 /// Bytes of the general registers in the register save area; the others follow.
@@ -142,59 +142,59 @@ pub unsafe extern "C" fn pvm_vunpackf(format: Text<'_>, list: *mut VaList) -> c_
 }
 
 unsafe extern "C" fn pack_list(format: Text<'_>, list: *mut VaList) -> c_int {
-    let text = format.text_or_empty();
-    traced(
-        "pvm_packf",
-        Event::Packf,
-        |_, event| {
-            event.text(Datum::PF, text.unwrap_or_default());
-        },
-        result(Datum::CC),
-        |state| {
-            let format = format.bytes()?;
-            // SAFETY: the list of the program's call, which nobody else reads meanwhile.
-            let list = unsafe { &mut *list };
-            let rest = match format.strip_prefix(b"%+") {
-                Some(rest) => {
-                    // SAFETY: `%+` has a number as its argument.
-                    buffer_calls::initsend(state, unsafe { list.number() } as c_int)?;
-                    rest
-                }
-                None => format,
-            };
-            for conversion in Conversions(rest) {
-                // SAFETY: the list has what the format says.
-                unsafe { pack_one(state, &conversion?, list) }?;
+    let pack = |state: &mut State, format: &[u8], list: &mut VaList| {
+        let rest = match format.strip_prefix(b"%+") {
+            Some(rest) => {
+                // SAFETY: `%+` has a number as its argument.
+                buffer_calls::initsend(state, unsafe { list.number() } as c_int)?;
+                rest
             }
-            Ok(0)
-        },
-    )
+            None => format,
+        };
+        for conversion in Conversions(rest) {
+            // SAFETY: the list has what the format says.
+            unsafe { pack_one(state, &conversion?, list) }?;
+        }
+        Ok(0)
+    };
+    // SAFETY: the list of the program's call.
+    unsafe { list_call(("pvm_packf", Event::Packf), format, list, pack) }
 }
 
 unsafe extern "C" fn unpack_list(format: Text<'_>, list: *mut VaList) -> c_int {
-    let text = format.text_or_empty();
-    traced(
-        "pvm_unpackf",
-        Event::Unpackf,
-        |_, event| {
-            event.text(Datum::PF, text.unwrap_or_default());
-        },
-        result(Datum::CC),
-        |state| {
-            let format = format.bytes()?;
-            // SAFETY: the list of the program's call, which nobody else reads meanwhile.
-            let list = unsafe { &mut *list };
-            for conversion in Conversions(format) {
-                let conversion = conversion?;
-                // SAFETY: the list has what the format says.
-                unsafe {
-                    let (count, stride) = conversion.numbers(list);
-                    unpack(state, conversion.kind, list.pointer(), count, stride)?;
-                }
+    let unpack = |state: &mut State, format: &[u8], list: &mut VaList| {
+        for conversion in Conversions(format) {
+            let conversion = conversion?;
+            // SAFETY: the list has what the format says.
+            unsafe {
+                let (count, stride) = conversion.numbers(list);
+                unpack(state, conversion.kind, list.pointer(), count, stride)?;
             }
-            Ok(0)
-        },
-    )
+        }
+        Ok(0)
+    };
+    // SAFETY: the list of the program's call.
+    unsafe { list_call(("pvm_unpackf", Event::Unpackf), format, list, unpack) }
+}
+
+/// A call with a format and a list of arguments.
+///
+/// # Safety
+/// Nobody else reads the list meanwhile.
+unsafe fn list_call(
+    (name, event): (&str, Event),
+    format: Text<'_>,
+    list: *mut VaList,
+    act: impl FnOnce(&mut State, &[u8], &mut VaList) -> Outcome,
+) -> c_int {
+    let text = format.text_or_empty();
+    let tell = |_: &mut State, event: &mut Writer| {
+        event.text(Datum::PF, text.unwrap_or_default());
+    };
+    traced(name, event, tell, result(Datum::CC), |state| {
+        // SAFETY: the caller's list, which nobody else reads.
+        act(state, format.bytes()?, unsafe { &mut *list })
+    })
 }
 
 unsafe fn pack_one(state: &mut State, item: &Conversion, list: &mut VaList) -> Result<(), PvmError> {

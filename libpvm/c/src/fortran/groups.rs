@@ -1,6 +1,6 @@
 //! Groups.
 
-use super::{Length, Number, answer, text_within};
+use super::{Length, Number, answer, named, text_within};
 use crate::groups;
 use crate::memory::Out;
 use std::ffi::{c_char, c_int, c_void};
@@ -8,47 +8,24 @@ use std::ffi::{c_char, c_int, c_void};
 /// Longest group name, bytes.
 const NAME_MAX: usize = 31;
 
-macro_rules! group_subroutines {
-    ($($(#[$doc:meta])* $name:ident(group $(, $arg:ident)*) = $function:path;)*) => {$(
-        $(#[$doc])*
-        ///
-        /// # Safety
-        /// `group` is a CHARACTER argument, the others are numbers, the last one writable.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name(
-            group: *const c_char,
-            $($arg: Number<'_>,)*
-            out: Out<'_, c_int>,
-            length: Length,
-        ) {
-            // SAFETY: a CHARACTER argument: NULL, or as many characters as its length says.
-            unsafe {
-                answer(out, || {
-                    let group = text_within(group, length, NAME_MAX)?;
-                    Ok($function((&*group).into() $(, $arg.get()?)*))
-                });
-            }
-        }
-    )*};
-}
-
-group_subroutines! {
+named! {
+    NAME_MAX;
     /// `pvm_joingroup`.
-    pvmfjoingroup_(group) = groups::pvm_joingroup;
+    pvmfjoingroup_(text) = groups::pvm_joingroup;
     /// `pvm_lvgroup`.
-    pvmflvgroup_(group) = groups::pvm_lvgroup;
+    pvmflvgroup_(text) = groups::pvm_lvgroup;
     /// `pvm_gsize`.
-    pvmfgsize_(group) = groups::pvm_gsize;
+    pvmfgsize_(text) = groups::pvm_gsize;
     /// `pvm_gettid`.
-    pvmfgettid_(group, instance) = groups::pvm_gettid;
+    pvmfgettid_(text, instance) = groups::pvm_gettid;
     /// `pvm_getinst`.
-    pvmfgetinst_(group, tid) = groups::pvm_getinst;
+    pvmfgetinst_(text, tid) = groups::pvm_getinst;
     /// `pvm_barrier`.
-    pvmfbarrier_(group, count) = groups::pvm_barrier;
+    pvmfbarrier_(text, count) = groups::pvm_barrier;
     /// `pvm_bcast`.
-    pvmfbcast_(group, tag) = groups::pvm_bcast;
+    pvmfbcast_(text, tag) = groups::pvm_bcast;
     /// `pvm_freezegroup`.
-    pvmffreezegroup_(group, size) = groups::pvm_freezegroup;
+    pvmffreezegroup_(text, size) = groups::pvm_freezegroup;
 }
 
 macro_rules! array_subroutines {

@@ -1,73 +1,20 @@
 //! The mailbox.
 
-use super::{Length, Number, answer, fill, number, text};
+use super::{Length, TEXT_MAX, answer, fill, named, number, text};
 use crate::mailbox;
 use crate::memory::{MailboxInfo, Out, ints, store, store_all};
 use pvm_wire::PvmError;
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// `pvm_putinfo`.
-///
-/// # Safety
-/// `name` is a CHARACTER argument, the others are numbers.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvmfputinfo_(
-    name: *const c_char,
-    id: Number<'_>,
-    flags: Number<'_>,
-    index: Out<'_, c_int>,
-    length: Length,
-) {
-    // SAFETY: a CHARACTER argument: NULL, or as many characters as its length says.
-    unsafe {
-        answer(index, || {
-            let name = text(name, length)?;
-            Ok(mailbox::pvm_putinfo((&*name).into(), id.get()?, flags.get()?))
-        });
-    }
-}
-
-/// `pvm_recvinfo`.
-///
-/// # Safety
-/// `name` is a CHARACTER argument, the others are numbers.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvmfrecvinfo_(
-    name: *const c_char,
-    index: Number<'_>,
-    flags: Number<'_>,
-    id: Out<'_, c_int>,
-    length: Length,
-) {
-    // SAFETY: a CHARACTER argument: NULL, or as many characters as its length says.
-    unsafe {
-        answer(id, || {
-            let name = text(name, length)?;
-            Ok(mailbox::pvm_recvinfo((&*name).into(), index.get()?, flags.get()?))
-        });
-    }
-}
-
-/// `pvm_delinfo`.
-///
-/// # Safety
-/// `name` is a CHARACTER argument, the others are numbers.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvmfdelinfo_(
-    name: *const c_char,
-    index: Number<'_>,
-    flags: Number<'_>,
-    info: Out<'_, c_int>,
-    length: Length,
-) {
-    // SAFETY: a CHARACTER argument: NULL, or as many characters as its length says.
-    unsafe {
-        answer(info, || {
-            let name = text(name, length)?;
-            Ok(mailbox::pvm_delinfo((&*name).into(), index.get()?, flags.get()?))
-        });
-    }
+named! {
+    TEXT_MAX;
+    /// `pvm_putinfo`.
+    pvmfputinfo_(text, id, flags) = mailbox::pvm_putinfo;
+    /// `pvm_recvinfo`.
+    pvmfrecvinfo_(text, index, flags) = mailbox::pvm_recvinfo;
+    /// `pvm_delinfo`.
+    pvmfdelinfo_(text, index, flags) = mailbox::pvm_delinfo;
 }
 
 /// Which of the names comes at the next call.

@@ -94,12 +94,11 @@ pub unsafe extern "C" fn pvmfpack_(
     stride: Number<'_>,
     info: Out<'_, c_int>,
 ) {
-    let work = |state: &mut State| {
-        // SAFETY: `count` elements of the kind, each a stride behind the other, or room for as many.
-        unsafe { pack(state, kind(what.get()?)?, data, count.get()?, stride.get()?) }?;
-        Ok(0)
+    let pack = |state: &mut State, kind, count, stride| {
+        // SAFETY: `count` elements of the kind, each a stride behind the other.
+        unsafe { pack(state, kind, data, count, stride) }
     };
-    info.set(call("pvmfpack", work));
+    array_call("pvmfpack", (what, count, stride), info, pack);
 }
 
 /// The unpack calls, the element type as an argument.
@@ -114,12 +113,24 @@ pub unsafe extern "C" fn pvmfunpack_(
     stride: Number<'_>,
     info: Out<'_, c_int>,
 ) {
-    let work = |state: &mut State| {
-        // SAFETY: NULL, or `count` numbers.
-        unsafe { unpack(state, kind(what.get()?)?, data, count.get()?, stride.get()?) }?;
-        Ok(0)
+    let unpack = |state: &mut State, kind, count, stride| {
+        // SAFETY: room for `count` elements of the kind, each a stride behind the other.
+        unsafe { unpack(state, kind, data, count, stride) }
     };
-    info.set(call("pvmfunpack", work));
+    array_call("pvmfunpack", (what, count, stride), info, unpack);
+}
+
+/// A call about an array, with its type, its count and its stride as arguments.
+fn array_call(
+    name: &str,
+    (what, count, stride): (Number<'_>, Number<'_>, Number<'_>),
+    info: Out<'_, c_int>,
+    act: impl FnOnce(&mut State, Kind, c_int, c_int) -> Result<(), PvmError>,
+) {
+    info.set(call(name, |state| {
+        act(state, kind(what.get()?)?, count.get()?, stride.get()?)?;
+        Ok(0)
+    }));
 }
 
 /// `pvm_mcast`, with the number of tasks first.

@@ -107,6 +107,30 @@ macro_rules! numbers {
 }
 use numbers;
 
+/// The same, with a CHARACTER argument of at most so many characters before the numbers.
+macro_rules! named {
+    ($most:expr; $($(#[$doc:meta])* $name:ident(text $(, $arg:ident)*) = $function:path;)*) => {$(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// The first argument is a CHARACTER argument, the others are numbers, the last one writable.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(
+            text: *const std::ffi::c_char,
+            $($arg: super::Number<'_>,)*
+            out: crate::memory::Out<'_, std::ffi::c_int>,
+            length: super::Length,
+        ) {
+            super::answer(out, || {
+                // SAFETY: a CHARACTER argument: NULL, or as many characters as its length says.
+                let text = unsafe { super::text_within(text, length, $most) }?;
+                Ok($function((&*text).into() $(, $arg.get()?)*))
+            });
+        }
+    )*};
+}
+use named;
+
 #[cfg(test)]
 mod tests {
     use super::*;
