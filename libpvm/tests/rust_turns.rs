@@ -13,7 +13,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 const TESTS: &[Test] = &[
-    ("epochs_arrive", epochs_arrive),
+    ("epochs_arrive_on_direct_routes", || epochs_arrive("direct_talker")),
+    ("epochs_arrive_by_daemons", || epochs_arrive("talker")),
     ("a_team_that_sleeps_lends_its_slot", a_team_that_sleeps_lends_its_slot),
     ("a_team_of_c_programs_lends_its_slot", a_team_of_c_programs_lends_its_slot),
     ("stopped_tasks_hear_what_they_are_told", stopped_tasks_hear_what_they_are_told),
@@ -21,8 +22,14 @@ const TESTS: &[Test] = &[
     ("tasks_say_how_long_they_spin", tasks_say_how_long_they_spin),
 ];
 
-const ROLES: &[Test] =
-    &[("busy", busy), ("talker", talker), ("listener", listener), ("echo", echo), ("leaver", leaver)];
+const ROLES: &[Test] = &[
+    ("busy", busy),
+    ("talker", || talk(Routing::ByDaemon)),
+    ("direct_talker", || talk(Routing::Direct)),
+    ("listener", listener),
+    ("echo", echo),
+    ("leaver", leaver),
+];
 
 /// Tags of the tests' messages.
 const WORK: i32 = 1;
@@ -37,13 +44,6 @@ fn me() -> String {
     std::env::current_exe().unwrap().to_str().unwrap().to_owned()
 }
 
-/// A task that asks for direct routes.
-fn direct() -> Task {
-    let mut task = Task::enrol().unwrap();
-    assert_eq!(task.set_routing(Routing::Direct), Routing::AllowDirect);
-    task
-}
-
 /// How long the other host may take to hear of some slices.
 const LIMIT: Duration = Duration::from_secs(100);
 
@@ -55,15 +55,18 @@ fn busy() {
     }
 }
 
-/// Sends on a direct route again and again, and never waits: its daemon hears nothing of it.
-fn talker() {
-    let mut task = direct();
+/// Sends again and again, and never waits: of what goes on a direct route its daemon hears nothing.
+fn talk(routing: Routing) {
+    let mut task = Task::enrol().unwrap();
+    task.set_routing(routing);
     let parent = task.parent().unwrap();
     let listener = task.recv(parent, WORK).unwrap().get_tid().unwrap();
     task.send(listener, WORK, &Pack::new()).unwrap();
-    assert_eq!(task.direct_routes(), [listener]);
-    // A route to the parent would have to be waited for, and whoever waits tells its daemon to whom it has sent.
-    task.set_routing(Routing::AllowDirect);
+    assert_eq!(task.direct_routes().contains(&listener), routing == Routing::Direct);
+    if routing == Routing::Direct {
+        // A route to the parent would have to be waited for, and whoever waits tells its daemon to whom it has sent.
+        task.set_routing(Routing::AllowDirect);
+    }
     task.send(parent, DONE, &Pack::new()).unwrap();
     loop {
         task.send(listener, WORK, &Pack::new()).unwrap();
@@ -88,7 +91,7 @@ fn start(task: &mut Task, role: &str, count: usize, team: &str, host: &str) -> V
     spawned.tids
 }
 
-fn epochs_arrive() {
+fn epochs_arrive(role: &str) {
     let mut task = Task::enrol().unwrap();
     if !task.daemon_is_ours() {
         println!("epochs are not tried with the original daemon, which has none");
@@ -97,7 +100,7 @@ fn epochs_arrive() {
     task.add_hosts(&["far via=local"]).unwrap().into_iter().for_each(|host| drop(host.unwrap()));
     let far = task.hosts().unwrap().into_iter().find(|host| host.name == "far").unwrap().tid;
     let listener = start(&mut task, "listener", 1, "talks", "far")[0];
-    let talker = start(&mut task, "talker", 1, "talks", "localhost")[0];
+    let talker = start(&mut task, role, 1, "talks", "localhost")[0];
     let cores = thread::available_parallelism().map_or(1, usize::from);
     for team in 1..cores.max(2) {
         let _ = start(&mut task, "busy", 2, &team.to_string(), "localhost");
