@@ -1,6 +1,7 @@
 //! Where answers go, and what waits for the answer of another daemon.
 
 use super::event::ConnId;
+use pvm_wire::coscheduling::Turn;
 use pvm_wire::daemon::RequestId;
 use pvm_wire::{HostIndex, Tid};
 use std::fmt;
@@ -44,6 +45,17 @@ pub(crate) struct Part {
 /// An operation that starts processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ExecId(pub u64);
+
+/// A team, within one daemon.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct TeamId(pub u32);
+
+impl TeamId {
+    /// As tasks know it.
+    pub fn number(self) -> u32 {
+        Turn::number(self.0)
+    }
+}
 
 /// A list that is gathered from several hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,7 +1,8 @@
-//! What concerns decide upon.
+//! What concerns decide on.
 
 use super::config::Config;
 use super::effect::Effects;
+use super::event::Now;
 use super::hosts::Hosts;
 
 /// What a concern's decisions rest on besides its state, and what follows from them.
@@ -9,5 +10,6 @@ use super::hosts::Hosts;
 pub(crate) struct Decision<'a> {
     pub config: &'a Config,
     pub hosts: &'a Hosts,
+    pub now: Now,
     pub out: &'a mut Effects,
 }

@@ -3,7 +3,6 @@
 use super::effect::Effects;
 use super::event::Action;
 use super::spans;
-use pvm_sched::coscheduling::Epoch;
 use pvm_wire::daemon::{DaemonMsg, HostEntry};
 use pvm_wire::limits::REQUEST_MAX;
 use pvm_wire::{HostIndex, Reassembler};
@@ -30,27 +29,13 @@ pub(crate) struct Link {
     pub queued: usize,
     /// Messages of its tasks to this daemon, cut into fragments.
     pub requests: Reassembler,
-    /// The epoch of what comes; `None` if it brings nobody onto a processor.
-    pub epoch: Option<Epoch>,
-    /// The epoch that the other end takes our next messages to have.
-    pub told_epoch: Option<Epoch>,
-    /// Whether teams take turns at the other end.
-    pub takes_turns: bool,
     /// What is logged on its account.
     pub span: tracing::Span,
 }
 
 impl Link {
     pub fn new(host: HostIndex) -> Self {
-        let epoch = Some(Epoch::default());
-        Self {
-            queued: 0,
-            requests: Reassembler::new(REQUEST_MAX),
-            epoch,
-            told_epoch: epoch,
-            takes_turns: false,
-            span: spans::of_peer(host),
-        }
+        Self { queued: 0, requests: Reassembler::new(REQUEST_MAX), span: spans::of_peer(host) }
     }
 }
 

@@ -45,6 +45,7 @@ pub use pvm_sched::policy::Policy;
 
 use addresses::PeerTo;
 use event::{Action, Event, Now};
+use pvm_sched::coscheduling::Reading;
 use pvm_wire::daemon::{DaemonMsg, HostEntry};
 use pvm_wire::encoding::DataSignature;
 use pvm_wire::{HostIndex, Tid};
@@ -159,7 +160,9 @@ impl Core {
                 }
                 Timer::Departure(host) => self.on_departure_overdue(host),
                 Timer::ExitGrace(tid) => self.on_grace_over(tid),
-                Timer::Coscheduling(timer) => self.on_coscheduling(timer),
+                Timer::Coscheduling(timer) => {
+                    self.teams(|teams, tasks, at| teams.on_timer(timer, tasks, at));
+                }
             }
         }
         self.finish()
@@ -194,7 +197,10 @@ impl Core {
             Event::Times { host, id, means, spin, times } => {
                 self.on_times(PeerTo { host, id }, means, spin, &times);
             }
-            Event::Usage { work, own, leaves_rest } => self.on_usage(work, own, leaves_rest),
+            Event::Usage { work, own, leaves_rest } => {
+                let reading = Reading { work, own, leaves_rest };
+                self.teams(|teams, tasks, at| teams.on_usage(reading, tasks, at));
+            }
             Event::Terminate { reason } => self.on_terminate(&reason),
         }
     }
@@ -233,9 +239,15 @@ impl Core {
             DaemonMsg::BatchTaskEnded { batch, number, tid, status } => {
                 self.home(|home, at| home.on_task_ended(host, batch, number, tid, status, at));
             }
-            DaemonMsg::Epoch { epoch } if !own => self.on_epoch(host, epoch),
-            DaemonMsg::Turns { taken } if !own => self.on_turns(host, taken),
-            DaemonMsg::Waited { tids } if !own => tids.into_iter().for_each(|tid| self.on_hint(host, tid)),
+            DaemonMsg::Epoch { epoch } if !own => self.teams.on_epoch(host, epoch),
+            DaemonMsg::Turns { taken } if !own => {
+                self.teams(|teams, tasks, at| teams.on_turns(host, taken, tasks, at));
+            }
+            DaemonMsg::Waited { tids } if !own => self.teams(|teams, tasks, at| {
+                for tid in tids {
+                    teams.on_hint(host, tid, tasks, at);
+                }
+            }),
             DaemonMsg::Observe { on } if !own => self.on_observe(host, on),
             DaemonMsg::TasksRunning { tasks } if !own => self.observers.on_tasks_running(host, tasks),
             DaemonMsg::TaskBegun { tid, name } if tid.host() == Some(host) && !own => {
@@ -255,7 +267,9 @@ impl Core {
         while let Some(message) = self.out.loopback.pop_front() {
             self.on_peer_message(self.config.index, message);
         }
-        self.show_turn();
+        if let Some(turn) = self.teams.turn_to_show() {
+            self.out.act(Action::ShowTurn { turn });
+        }
         self.teams.note_turn(self.time_of_day());
         std::mem::take(&mut self.out.actions)
     }

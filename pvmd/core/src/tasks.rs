@@ -1,12 +1,11 @@
 //! The tasks of this host, and their connections.
 
-use super::addresses::{ExecId, ReplyTo};
+use super::addresses::{ExecId, ReplyTo, TeamId};
 use super::contexts::Contexts;
 use super::event::{ConnId, Cookie};
 use super::flow::Flow;
 use super::output::OutputStream;
 use super::spans;
-use super::teams::TeamId;
 use bytes::Bytes;
 use pvm_wire::batch::BatchId;
 use pvm_wire::calls::enrolment::Introduction;
@@ -89,8 +88,6 @@ pub(super) struct Task {
     pub queued: usize,
     /// Tasks of this host that share memory with it.
     pub neighbours: BTreeSet<Tid>,
-    /// To whom on another host it has sent, without an answer yet.
-    pub awaits: Option<Tid>,
     /// For how long it spins before it sleeps.
     pub spin: Spin,
 }
@@ -243,7 +240,6 @@ impl Tasks {
             spin: Spin::default(),
             queued: 0,
             neighbours: BTreeSet::new(),
-            awaits: None,
         };
         Some(self.by_tid.entry(tid).or_insert(task))
     }

@@ -1,7 +1,7 @@
 //! What must hold of a daemon's state between any two events; simulators check it after each.
 
+use crate::addresses::TeamId;
 use crate::tasks::{ConnState, Origin, Report, Task};
-use crate::teams::TeamId;
 use crate::timers::Timer;
 use crate::{Core, Life};
 use std::collections::{BTreeMap, BTreeSet};

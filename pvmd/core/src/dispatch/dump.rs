@@ -49,7 +49,7 @@ impl Core {
         self.tasks.flow.write_state(out)?;
         self.notifies.write_state(out)?;
         self.tasks.contexts.write_state(out)?;
-        self.write_turns(out)?;
+        self.teams.write_state(out)?;
         self.out.timers.write_state(out, self.now)?;
         write!(out, "{}", self.census())
     }

@@ -203,7 +203,7 @@ impl Core {
         }
         let tid = task.tid;
         if let Some(outsider) = outsider {
-            self.leave_team(outsider, false);
+            self.teams(|teams, tasks, at| teams.leave(outsider, false, tasks, at));
         }
         Some(tid)
     }
@@ -229,9 +229,7 @@ impl Core {
             data,
             with: Attachment::Nothing,
         }));
-        if self.are_turns_taken() && self.tasks.get(tid).is_some_and(|task| task.extended) {
-            self.tell_turns_to(tid);
-        }
+        self.teams(|teams, tasks, at| teams.task_enrolled(tid, tasks, at));
         if !announced {
             self.service_task_enrolled(tid);
             self.trace_enrolled(tid);
@@ -390,8 +388,7 @@ impl Core {
         if task.ended.is_some() {
             self.out.timers.cancel(Timer::ExitGrace(tid));
         }
-        self.leave_team((task.team, task.pid), true);
-        self.teams.dismiss(task.team);
+        self.teams(|teams, tasks, at| teams.task_over(&task, tasks, at));
         for conn in task.conn.into_iter().chain(task.channel) {
             self.tasks.conns.remove(&conn);
             self.tasks.flow.forget(Source::Conn(conn));

@@ -23,7 +23,8 @@ impl Core {
     pub(crate) fn master(&mut self, decide: impl FnOnce(&mut Master, &mut Decision<'_>)) {
         self.effects(|core, out| {
             if let Some(master) = &mut core.master {
-                decide(master, &mut Decision { config: &core.config, hosts: &core.hosts, out });
+                let (config, hosts, now) = (&core.config, &core.hosts, core.now);
+                decide(master, &mut Decision { config, hosts, now, out });
             }
         });
     }
@@ -53,9 +54,15 @@ impl Core {
 
     /// Master: a host that has a link was told to end, or says that it does. The link stays until the daemon closes it.
     fn expect_end(&mut self, host: HostIndex) {
-        if self.hosts.links.remove(&host).is_some() {
+        if self.forget_link(host) {
             self.master(|master, at| master.departures.expect(host, at.out));
         }
+    }
+
+    /// A link is gone; whether it stood.
+    fn forget_link(&mut self, host: HostIndex) -> bool {
+        self.teams.unlinked(host);
+        self.hosts.links.remove(&host).is_some()
     }
 
     pub(crate) fn on_departure_overdue(&mut self, host: HostIndex) {
@@ -66,9 +73,7 @@ impl Core {
 
     pub(crate) fn on_peer_linked(&mut self, host: HostIndex) {
         self.hosts.links.insert(host, Link::new(host));
-        if self.teams.scheduler.is_shared() {
-            self.tell(host, DaemonMsg::Turns { taken: true });
-        }
+        self.teams(|teams, _, at| teams.linked(host, at));
         if self.is_master() {
             self.master(|master, at| master.on_newcomer_linked(host, at));
         } else {
@@ -119,7 +124,7 @@ impl Core {
     }
 
     fn on_host_lost(&mut self, host: HostIndex, reason: &str) {
-        self.hosts.links.remove(&host);
+        self.forget_link(host);
         if self.is_master() {
             self.remove_host(host, reason);
         } else if host == HostIndex::MASTER {
@@ -199,7 +204,7 @@ impl Core {
 
     /// Takes a link down, if it stands, and resumes the sources that were stopped on its account.
     fn drop_link(&mut self, host: HostIndex) {
-        if self.hosts.links.remove(&host).is_some() {
+        if self.forget_link(host) {
             self.out.act(Action::Unlink { host });
         }
         self.tasks.flow.forget(Source::Host(host));

@@ -8,7 +8,6 @@ mod enrol;
 mod hosts;
 mod neighbours;
 mod output;
-mod page;
 mod peers;
 mod requests;
 mod routing;

@@ -96,11 +96,17 @@ impl Core {
                 let History { host, since } = Request::decode(body)?;
                 self.ask_of_turns(to, host, PeerRequest::History { since });
             }
-            Tmx::Waiting => self.on_waiting(tid, Waiting::decode(body)?.receivers),
-            Tmx::Asleep => self.on_sleep(tid, true),
-            Tmx::Awake => self.on_sleep(tid, false),
+            Tmx::Waiting => {
+                let receivers = Waiting::decode(body)?.receivers;
+                self.teams(|teams, tasks, at| teams.on_waiting(tid, receivers, tasks, at));
+            }
+            Tmx::Asleep => self.teams(|teams, tasks, at| teams.on_sleep(tid, true, tasks, at)),
+            Tmx::Awake => self.teams(|teams, tasks, at| teams.on_sleep(tid, false, tasks, at)),
             Tmx::Spin => self.on_spin(tid, &Spin::decode(body)?),
-            Tmx::Epoch => self.on_told_epoch(tid, &Epoch::decode(body)?),
+            Tmx::Epoch => {
+                let epoch = Epoch::decode(body)?;
+                self.teams(|teams, tasks, at| teams.on_told_epoch(tid, &epoch, tasks, at));
+            }
             Tmx::Page => self.on_page_wanted(tid),
             Tmx::Incidents => self.on_incidents_wanted(tid, to, Request::decode(body)?),
             Tmx::DiscardLogs => self.on_discard_logs_request(to),
@@ -265,7 +271,7 @@ impl Core {
     fn on_adopt(&mut self, tid: Tid, to: ReplyTo, &Adopt { context, tag }: &Adopt) {
         let output = Sink { tid: tid.raw(), context, tag };
         let adopted = self.announce(|task: &mut Task| task.output = output);
-        let team = self.team_of_child(&[], tid.raw());
+        let team = self.teams.of_child(&[], tid.raw(), &self.tasks);
         if let (Some((new, _)), Some(team)) = (adopted, team) {
             self.enlist(new, &team);
         }

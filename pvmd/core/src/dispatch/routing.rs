@@ -24,7 +24,7 @@ impl Core {
         let header = FragmentHeader { src: tid.unwrap_or(Tid::ANY), ..header };
         if header.dst.is_daemon() && header.dst.host().is_none_or(|host| host == self.config.index) {
             if let Some(tid) = tid {
-                self.note_carried(tid, data.len());
+                self.teams.carried(self.tasks.get(tid), data.len());
             }
             return self.on_request_fragment(conn, &header, data);
         }
@@ -32,7 +32,7 @@ impl Core {
             debug!(?conn, dst = %header.dst, "fragment from a connection that has not enrolled: dropped");
             return;
         };
-        self.note_carried(tid, data.len());
+        self.teams.carried(self.tasks.get(tid), data.len());
         if header.dst == tid.multicast() {
             self.multicast(conn, tid, header.flags, &data);
         } else {
@@ -52,7 +52,7 @@ impl Core {
             } else {
                 self.deliver(Source::Host(from), src, dst, flags, data.clone());
                 if src.is_task() && flags & SOM != 0 {
-                    self.on_hint(from, dst);
+                    self.teams(|teams, tasks, at| teams.on_hint(from, dst, tasks, at));
                 }
             }
         }
@@ -99,8 +99,7 @@ impl Core {
     pub(crate) fn send_data(&mut self, source: Source, host: HostIndex, message: DaemonMsg) {
         let DaemonMsg::Data { src, dsts, data, flags } = &message else { return };
         let flags = *flags;
-        self.tell_epoch(*src, host);
-        self.note_sent(*src, dsts.first().copied());
+        self.teams(|teams, tasks, at| teams.sends(*src, host, dsts.first().copied(), tasks, at));
         let Some(link) = self.hosts.links.get_mut(&host) else {
             debug!(%host, ?dsts, "fragment to a host that is not there: dropped");
             return;
@@ -151,7 +150,7 @@ impl Core {
         if dst == group::keeper() && self.is_master() {
             return self.master(|master, at| master.groups.on_fragment(source, src, flags, data, at.out));
         }
-        self.note_carried(dst, data.len());
+        self.teams.carried(self.tasks.get(dst), data.len());
         let Some(task) = self.tasks.get_mut(dst).filter(|task| task.listens()) else {
             debug!(%src, %dst, "fragment to a task that is not there: dropped");
             return;

@@ -23,14 +23,15 @@ impl Core {
     /// Has the home's part decide something, and carries out what follows.
     pub(crate) fn home<R>(&mut self, decide: impl FnOnce(&mut Home, &mut Decision<'_>) -> R) -> R {
         self.effects(|core, out| {
-            decide(&mut core.home, &mut Decision { config: &core.config, hosts: &core.hosts, out })
+            let at = &mut Decision { config: &core.config, hosts: &core.hosts, now: core.now, out };
+            decide(&mut core.home, at)
         })
     }
 
     /// Has the node's part decide something, and carries out what follows.
     pub(crate) fn node<R>(&mut self, decide: impl FnOnce(&mut Node, &Tasks, &mut Decision<'_>) -> R) -> R {
         self.effects(|core, out| {
-            let at = &mut Decision { config: &core.config, hosts: &core.hosts, out };
+            let at = &mut Decision { config: &core.config, hosts: &core.hosts, now: core.now, out };
             decide(&mut core.node, &core.tasks, at)
         })
     }
@@ -40,13 +41,13 @@ impl Core {
 impl Core {
     /// TM_SPAWN.
     pub(crate) fn on_spawn(&mut self, spawner: Tid, to: ReplyTo, request: SpawnRequest) {
-        let team = self.team_name(spawner);
+        let team = self.teams.name_of(self.tasks.get(spawner), spawner);
         self.home(|home, at| home.on_spawn(spawner, to, request, &team, at));
     }
 
     /// A task asks for a queued batch.
     pub(crate) fn on_queue(&mut self, parent: Tid, to: ReplyTo, request: QueueRequest) {
-        let team = self.team_name(parent);
+        let team = self.teams.name_of(self.tasks.get(parent), parent);
         self.home(|home, at| home.on_queue(parent, to, request, &team, at));
     }
 
@@ -153,7 +154,7 @@ impl Core {
     ) -> Vec<Cookie> {
         let spawn = &order.spawn;
         let (by_tasker, queued) = (self.services.tasker.is_some(), spawn.flags & flags::QUEUED != 0);
-        let team = self.team_of_child(&spawn.env, order.parent);
+        let team = self.teams.of_child(&spawn.env, order.parent, &self.tasks);
         let mut cookies = Vec::new();
         for number in order.next..end {
             let announced = self.announce(|task| {
@@ -207,7 +208,7 @@ impl Core {
                 }
                 let exec = task.report.take_start();
                 debug!(%tid, pid, path, "task started");
-                self.join_team(tid);
+                self.teams(|teams, tasks, at| teams.join(tid, tasks, at));
                 self.trace_started(tid);
                 self.observed_begin(tid);
                 self.output_started(cookie);
@@ -219,8 +220,7 @@ impl Core {
                 self.tasks.outputs.remove(&cookie);
                 if let Some(task) = self.tasks.remove(tid) {
                     // A process may have enrolled in its place.
-                    self.leave_team((task.team, task.pid), true);
-                    self.teams.dismiss(task.team);
+                    self.teams(|teams, tasks, at| teams.task_over(&task, tasks, at));
                 }
                 if manager {
                     self.home(|home, at| home.on_manager_not_started(tid, &reason, at));

@@ -66,7 +66,7 @@ impl Core {
         let scheduler = &self.teams.scheduler;
         let shown = self.tasks.iter().filter(|task| is_shown(task));
         for (task, (used, waited)) in shown.zip(times) {
-            let name = self.team_name(task.tid);
+            let name = self.teams.name_of(Some(task), task.tid);
             let team = teams.entry(name.clone()).or_insert_with(|| TeamReport {
                 name,
                 runs: scheduler.may_run(task.team),

@@ -464,6 +464,7 @@ fn failure(result: &AddResult) -> Option<String> {
 mod tests {
     use super::*;
     use crate::config::{Config, Hosting, Limits};
+    use crate::event::Now;
     use crate::hostfile::Hostfile;
     use crate::hosts::Hosts;
     use pvm_wire::daemon::RequestId;
@@ -498,7 +499,7 @@ mod tests {
     /// The effects of one command, as text.
     fn after(master: &mut Master, act: impl FnOnce(&mut Master, &mut Decision<'_>)) -> Vec<String> {
         let (config, hosts, mut out) = (config(), Hosts::new(HostIndex::MASTER), Effects::default());
-        act(master, &mut Decision { config: &config, hosts: &hosts, out: &mut out });
+        act(master, &mut Decision { config: &config, hosts: &hosts, now: Now::ZERO, out: &mut out });
         out.into_iter().map(|effect| format!("{effect:?}")).collect()
     }
 

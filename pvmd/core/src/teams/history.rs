@@ -1,6 +1,7 @@
 //! What turns there have been on this host, for timelines.
 
-use super::{TeamId, Teams, micros};
+use super::{Teams, micros};
+use crate::addresses::TeamId;
 use pvm_sched::coscheduling::{Counters, Epoch, Turn, Use};
 use pvm_wire::coscheduling::{TeamUse, TurnHistory, TurnSpan};
 use std::collections::{BTreeMap, VecDeque};

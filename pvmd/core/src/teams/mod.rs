@@ -4,16 +4,22 @@
 //! bring its receiver's team onto it out of turn. [`pvm_sched::coscheduling`] decides that. Here is which task belongs to which
 //! team, the scheduler's input, and what is done about its decisions.
 
+use crate::addresses::TeamId;
+use crate::tasks::{Task, Tasks};
+use epochs::Peer;
 use history::History;
 use pvm_sched::coscheduling::{self, Coscheduler, Epoch};
-use pvm_wire::HostIndex;
 use pvm_wire::coscheduling::{TEAM_NAME_MAX, TEAM_VARIABLE, Turn};
 use pvm_wire::spawn::split_entry;
+use pvm_wire::{HostIndex, Tid};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fmt::{self, Write as _};
 use std::time::Duration;
 
+mod epochs;
 mod history;
+mod scheduling;
 
 /// The teams of this host's tasks, and their scheduler.
 #[derive(Debug)]
@@ -24,22 +30,15 @@ pub(crate) struct Teams {
     roster: BTreeMap<TeamId, (String, usize)>,
     ids: u32,
     /// What tasks were told: whether turns are taken, and whether they are to report when they sleep.
-    pub told_tasks: (bool, bool),
+    told_tasks: (bool, bool),
     /// What the page says, if any task can read it.
-    pub shown: Option<Turn>,
+    shown: Option<Turn>,
+    /// What is known of turns on linked hosts.
+    peers: BTreeMap<HostIndex, Peer>,
+    /// Tasks of this host that have sent to one of another host, without an answer yet.
+    awaits: BTreeMap<Tid, Tid>,
     /// What turns there have been.
     history: History,
-}
-
-/// A team, within one daemon.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct TeamId(u32);
-
-impl TeamId {
-    /// As tasks know it.
-    pub fn number(self) -> u32 {
-        Turn::number(self.0)
-    }
 }
 
 impl Teams {
@@ -51,21 +50,23 @@ impl Teams {
             ids: 0,
             told_tasks: (false, false),
             shown: None,
+            peers: BTreeMap::new(),
+            awaits: BTreeMap::new(),
             history: History::default(),
         }
     }
 
-    /// One task more in the team of this name.
-    pub fn enlist(&mut self, name: &str) -> TeamId {
+    /// A task belongs to the team of this name, and no more to the one before.
+    pub fn enlist(&mut self, task: &mut Task, name: &str) {
         let next = TeamId(self.ids + 1);
         let team = *self.names.entry(name.to_owned()).or_insert(next);
         self.ids = self.ids.max(team.0);
         self.roster.entry(team).or_insert_with(|| (name.to_owned(), 0)).1 += 1;
-        team
+        self.dismiss(std::mem::replace(&mut task.team, team));
     }
 
-    /// One task less.
-    pub fn dismiss(&mut self, team: TeamId) {
+    /// A team has one task less.
+    fn dismiss(&mut self, team: TeamId) {
         let Some((name, tasks)) = self.roster.get_mut(&team) else { return };
         *tasks -= 1;
         if *tasks == 0 {
@@ -80,8 +81,20 @@ impl Teams {
         self.roster.iter().map(|(&team, &(_, tasks))| (team, tasks)).collect()
     }
 
+    /// What the page is to say from now on, if a task can read it and it says something else.
+    pub fn turn_to_show(&mut self) -> Option<Turn> {
+        let (shown, turn) = (self.shown?, self.page());
+        (turn != shown).then(|| *self.shown.insert(turn))
+    }
+
+    /// A task of this team is about to read the page: what that says, if there is none yet.
+    pub fn first_reader(&mut self, team: TeamId) -> Option<Turn> {
+        self.scheduler.goes_direct(team);
+        self.shown.is_none().then(|| *self.shown.insert(self.page()))
+    }
+
     /// What the page is to say.
-    pub fn page(&self) -> Turn {
+    fn page(&self) -> Turn {
         let Epoch { count, origin } = self.scheduler.epoch();
         let team = match self.scheduler.turn() {
             coscheduling::Turn::All => 0,
@@ -90,6 +103,28 @@ impl Teams {
         };
         // Only the lower half of a count is shown, and a host's index fits.
         Turn { count: count as u32, origin: origin as u16, team }
+    }
+
+    /// The name of a task's team: what it was given, else its own.
+    pub fn name_of(&self, task: Option<&Task>, tid: Tid) -> String {
+        task.and_then(|task| self.name(task.team)).map_or_else(|| tid.to_string(), str::to_owned)
+    }
+
+    /// The name of the team for tasks with this environment and this parent, if they have one.
+    pub fn of_child(&self, env: &[OsString], parent: i32, tasks: &Tasks) -> Option<String> {
+        let tid = Tid::from_raw(parent);
+        let inherited = || (parent > 0).then(|| self.name_of(tasks.get(tid), tid));
+        named_in(env).map(str::to_owned).or_else(inherited)
+    }
+
+    /// The teams that take turns, and whose turn it is; for people.
+    pub fn write_state(&self, out: &mut String) -> fmt::Result {
+        for (team, pids, runs) in self.scheduler.teams() {
+            let (name, count) = (self.name(team).unwrap_or("-"), pids.len());
+            let (state, used) = (if runs { "runs" } else { "waits" }, self.scheduler.charged(team));
+            writeln!(out, "team {name}: {count} processes, {state}, charged {:.3} s", used.as_secs_f64())?;
+        }
+        Ok(())
     }
 
     /// Its name; `None` for the team of a task that has none.
@@ -104,7 +139,7 @@ pub(crate) fn named_in(env: &[OsString]) -> Option<&str> {
     values.filter_map(|(_, value)| value.to_str()).find(|name| is_name(name))
 }
 
-pub(crate) fn is_name(name: &str) -> bool {
+fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= TEAM_NAME_MAX && !name.contains(char::is_control)
 }
 
