@@ -5,7 +5,7 @@ use pvm_wire::codes::{BATCH_TAG, Tm};
 use pvm_wire::daemon::{DaemonMsg, HostEntry};
 use pvm_wire::spawn::{SpawnRequest, flags};
 use pvm_wire::{HostIndex, Tid};
-use pvmd_core::event::{Action, ConnId, Event};
+use pvmd_core::event::{ConnId, Event};
 use pvmd_simulated::daemon::{config, started_host};
 use pvmd_simulated::recorder::{Recorder, host};
 use std::process::ExitStatus;
@@ -25,10 +25,7 @@ fn nodes_hear_that_a_batch_is_done_though_its_manager_dies_before_it_says_so() {
     let (spawner, _) = r.enrol(200, 0);
     let spawn = SpawnRequest { file: "program".into(), count: 1, ..SpawnRequest::default() };
     r.ask(spawner, &spawn);
-    let Action::Start { cookies, .. } = r.action() else { panic!("not a manager's start") };
-    let cookie = cookies[0];
-    r.feed(Event::ProcessStarted { cookie, result: Ok((300, "manager".into())) });
-    let (manager, _) = r.enrol(300, cookie.0);
+    let (manager, cookie) = r.start_manager();
     let BatchMsg::Place { batch, count: 1, own: Some(asks), .. } = heard(&mut r) else {
         panic!("not a batch")
     };
@@ -39,8 +36,8 @@ fn nodes_hear_that_a_batch_is_done_though_its_manager_dies_before_it_says_so() {
     );
 
     decide(&mut r, manager, own.daemon(), &BatchMsg::Grant { batch, host: own, n: 1, terms: None });
-    let Action::Start { cookies, .. } = r.action() else { panic!("not a start") };
-    r.feed(Event::ProcessStarted { cookie: cookies[0], result: Ok((400, "/bin/program".into())) });
+    let cookies = r.starts();
+    r.started(cookies[0], 400);
     assert_eq!(r.core.census().open_batches, 1);
 
     r.feed(Event::TaskClosed { conn: manager, reason: None });
@@ -56,24 +53,22 @@ fn what_no_limit_allows_takes_the_places_of_what_has_ended() {
     let (spawner, _) = r.enrol(200, 0);
     let spawn = SpawnRequest { file: "program".into(), count: 5, ..SpawnRequest::default() };
     r.ask(spawner, &spawn);
-    let Action::Start { cookies, .. } = r.action() else { panic!("not a manager's start") };
-    r.feed(Event::ProcessStarted { cookie: cookies[0], result: Ok((300, "manager".into())) });
-    let (manager, _) = r.enrol(300, cookies[0].0);
+    let (manager, _) = r.start_manager();
     let BatchMsg::Place { batch, count: 5, .. } = heard(&mut r) else { panic!("not a batch") };
 
     decide(&mut r, manager, own.daemon(), &BatchMsg::Grant { batch, host: own, n: 2, terms: None });
-    let Action::Start { cookies: given, .. } = r.action() else { panic!("not a start") };
+    let given = r.starts();
     decide(&mut r, manager, own.daemon(), &BatchMsg::NoNodes { batch });
     decide(&mut r, manager, own.daemon(), &BatchMsg::TasksNo { batch });
     r.nothing_else();
     for (pid, &cookie) in (400..).zip(&given) {
         r.nothing_else();
-        r.feed(Event::ProcessStarted { cookie, result: Ok((pid, "/bin/program".into())) });
+        r.started(cookie, pid);
     }
-    let Action::Start { cookies: rest, .. } = r.action() else { panic!("not a start") };
+    let rest = r.starts();
     assert_eq!((given.len(), rest.len()), (2, 3));
     for (pid, &cookie) in (500..).zip(&rest) {
-        r.feed(Event::ProcessStarted { cookie, result: Ok((pid, "/bin/program".into())) });
+        r.started(cookie, pid);
     }
     let answer = r.answer(spawner, Tm::Spawn);
     assert!(answer[0] == 5 && answer[1..].iter().all(|&tid| tid > 0), "{answer:?}");
@@ -83,9 +78,7 @@ fn what_no_limit_allows_takes_the_places_of_what_has_ended() {
 fn a_home_that_is_no_node_asks_for_nothing_and_a_full_one_declines() {
     let place = |r: &mut Recorder, spawner, spawn: &SpawnRequest| {
         r.ask(spawner, spawn);
-        let Action::Start { cookies, .. } = r.action() else { panic!("not a manager's start") };
-        r.feed(Event::ProcessStarted { cookie: cookies[0], result: Ok((300, "manager".into())) });
-        let (manager, _) = r.enrol(300, cookies[0].0);
+        let (manager, _) = r.start_manager();
         (manager, heard(r))
     };
     let spawn = SpawnRequest { file: "program".into(), count: 5, ..SpawnRequest::default() };
@@ -145,9 +138,7 @@ fn each_node_is_given_no_more_than_its_own_limit() {
     let (spawner, _) = r.enrol(200, 0);
     let spawn = SpawnRequest { file: "program".into(), count: 60, ..SpawnRequest::default() };
     r.ask(spawner, &spawn);
-    let Action::Start { cookies, .. } = r.action() else { panic!("not a manager's start") };
-    r.feed(Event::ProcessStarted { cookie: cookies[0], result: Ok((300, "manager".into())) });
-    r.enrol(300, cookies[0].0);
+    r.start_manager();
     let BatchMsg::Place { nodes, own: Some(_), .. } = heard(&mut r) else { panic!("not a batch") };
     let limits: Vec<_> = nodes.iter().map(|node| (node.host, node.limit)).collect();
     assert_eq!(limits, [(host(1), 10), (host(2), 20), (host(3), 30)]);

@@ -7,13 +7,13 @@ use pvm_wire::calls::mailbox::{Flags, Put};
 use pvm_wire::calls::nested::Nested;
 use pvm_wire::codes::Tm;
 use pvm_wire::limits::{BATCH_MAX, PIECE_MAX, QUEUE_LEAST};
-use pvm_wire::spawn::{SpawnRequest, flags};
+use pvm_wire::spawn::SpawnRequest;
 use pvm_wire::{FragmentHeader, HostIndex, PvmError, Tid};
 use pvm_wire::{Message, MessageHeader};
 use pvmd_core::Limits;
 use pvmd_core::event::{Action, ConnId, Event};
 use pvmd_simulated::daemon::config;
-use pvmd_simulated::recorder::Recorder;
+use pvmd_simulated::recorder::{Recorder, here};
 use std::process::ExitStatus;
 
 fn limited(limits: Limits) -> Recorder {
@@ -48,22 +48,12 @@ fn a_mailbox_that_is_full_says_so() {
     assert_eq!(put(&mut r, conn, me.tid, 100), 1, "what fits is taken");
 }
 
-fn four_here() -> SpawnRequest {
-    SpawnRequest {
-        file: "program".into(),
-        flags: flags::HOST,
-        place: ".".into(),
-        count: 4,
-        ..SpawnRequest::default()
-    }
-}
-
 #[test]
 fn tasks_above_the_limit_of_the_host_are_out_of_resources() {
     let mut r = limited(Limits::default());
     let (conn, _) = r.enrol(10, 0);
-    r.ask(conn, &four_here());
-    let Action::Start { cookies, .. } = r.action() else { panic!("not a start") };
+    r.ask(conn, &here(4));
+    let cookies = r.starts();
     assert_eq!(cookies.len(), 2, "the spawner is one of three");
     for (i, cookie) in cookies.into_iter().enumerate() {
         r.feed(Event::ProcessStarted { cookie, result: Ok((100 + i as i32, "/bin/program".into())) });
@@ -78,7 +68,7 @@ fn tasks_above_the_limit_of_the_host_are_out_of_resources() {
 fn tasks_above_the_limit_take_the_places_of_those_that_have_ended_meanwhile() {
     let mut r = limited(Limits::default());
     let (conn, _) = r.enrol(10, 0);
-    r.ask(conn, &four_here());
+    r.ask(conn, &here(4));
     let Action::Start { cookies, program, .. } = r.action() else { panic!("not a start") };
     let [first, second] = cookies[..] else { panic!("{} are started", cookies.len()) };
     let running = |pid| Ok((pid, "/bin/program".into()));

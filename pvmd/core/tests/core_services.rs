@@ -13,7 +13,7 @@ use pvm_wire::{HostIndex, PvmError, Tid};
 use pvmd_core::event::{Action, ConnId, Event, Found};
 use pvmd_core::{Config, Hosting};
 use pvmd_simulated::daemon::{config, started_host};
-use pvmd_simulated::recorder::{Recorder, host};
+use pvmd_simulated::recorder::{Recorder, here, host};
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -42,15 +42,7 @@ fn told(r: &mut Recorder, conn: ConnId, what: Sm) -> Vec<u8> {
 }
 
 fn program(count: i32) -> SpawnRequest {
-    SpawnRequest {
-        file: "prog".into(),
-        flags: flags::HOST,
-        place: ".".into(),
-        count,
-        args: vec!["x".into()],
-        env: vec!["A=b".into()],
-        ..SpawnRequest::default()
-    }
+    SpawnRequest { args: vec!["x".into()], env: vec!["A=b".into()], ..here(count) }
 }
 
 #[test]
@@ -72,7 +64,7 @@ fn a_resource_manager_starts_tasks_and_hears_of_their_end() {
     r.say(conn, Tid::MY_DAEMON, Sm::Exec.tag(), 0, &request.encode());
     let Action::Start { cookies, program, .. } = r.action() else { panic!("not a start") };
     assert_eq!((program.file.to_str(), program.args.len()), (Some("prog"), 1));
-    r.feed(Event::ProcessStarted { cookie: cookies[0], result: Ok((500, "/bin/prog".into())) });
+    r.started(cookies[0], 500);
     let body = told(&mut r, conn, Sm::ExecAck);
     let tid = BodyReader::new(&body).ints(2).unwrap()[1];
     assert_eq!(Tid::from_raw(tid).host(), Some(HostIndex::MASTER));
@@ -162,12 +154,12 @@ fn a_tasker_that_comes_late_starts_the_rest_of_an_order() {
     let mut r = Recorder::with(Config { task_limit: 4, ..config(HostIndex::MASTER) });
     let ((tasker, _), (spawner, _)) = (r.enrol(100, 0), r.enrol(101, 0));
     r.ask(spawner, &program(3));
-    let Action::Start { cookies, .. } = r.action() else { panic!("not a start") };
+    let cookies = r.starts();
     let [first, second] = cookies[..] else { panic!("{} are started", cookies.len()) };
     assert_eq!(register(&mut r, tasker, Tm::Tasker, 1), [0]);
-    r.feed(Event::ProcessStarted { cookie: first, result: Ok((200, "/bin/prog".into())) });
+    r.started(first, 200);
     r.feed(Event::ProcessExited { cookie: first, status: ExitStatus::default() });
-    r.feed(Event::ProcessStarted { cookie: second, result: Ok((201, "/bin/prog".into())) });
+    r.started(second, 201);
     let Action::Locate { cookies, .. } = r.action() else { panic!("nothing to locate") };
     r.feed(Event::Located { cookies, result: Ok(("/bin/prog".into(), vec![])) });
     let body = told(&mut r, tasker, Sm::StTask);

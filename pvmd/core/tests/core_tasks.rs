@@ -15,25 +15,18 @@ use pvm_wire::output::{OutputEvent, OutputFrame};
 use pvm_wire::spawn::{Refusal, Sink, SpawnRequest, flags};
 use pvm_wire::{FragmentHeader, HostIndex, PvmError, Tid};
 use pvmd_core::event::{Action, ConnId, Cookie, Event};
-use pvmd_simulated::recorder::{Recorder, host, watch};
+use pvmd_simulated::recorder::{Recorder, here, host, watch};
 use std::process::ExitStatus;
 use std::time::Duration;
 
 /// Spawns one task pinned to this host; its cookie.
 fn spawn_one(r: &mut Recorder, conn: ConnId, output: Sink) -> (Tid, Cookie) {
-    let request = SpawnRequest {
-        file: "prog".into(),
-        flags: flags::HOST,
-        place: ".".into(),
-        count: 1,
-        output,
-        ..SpawnRequest::default()
-    };
+    let request = SpawnRequest { output, ..here(1) };
     r.ask(conn, &request);
     let Action::Start { cookies, program, .. } = r.action() else { panic!("not a start") };
     assert_eq!(program.file, "prog");
     let cookie = cookies[0];
-    r.feed(Event::ProcessStarted { cookie, result: Ok((500, "/bin/prog".into())) });
+    r.started(cookie, 500);
     if output.tid > 0 {
         r.message();
     }
@@ -73,19 +66,12 @@ fn messages_wait_for_a_spawned_task_to_enrol() {
 fn a_task_may_be_over_before_its_start_is_known() {
     let mut r = Recorder::master();
     let (parent, _) = r.enrol(100, 0);
-    let spawn = SpawnRequest {
-        file: "quick".into(),
-        place: ".".into(),
-        flags: flags::HOST,
-        count: 1,
-        ..SpawnRequest::default()
-    };
-    r.ask(parent, &spawn);
-    let Action::Start { cookies, .. } = r.action() else { panic!("not a start") };
+    r.ask(parent, &here(1));
+    let cookies = r.starts();
     let (conn, enrolled) = r.enrol(500, cookies[0].0);
     r.feed(Event::TaskClosed { conn, reason: None });
     r.nothing_else();
-    r.feed(Event::ProcessStarted { cookie: cookies[0], result: Ok((500, "/bin/quick".into())) });
+    r.started(cookies[0], 500);
     assert_eq!(r.answer(parent, Tm::Spawn), [1, enrolled.tid.raw()]);
     r.feed(Event::ProcessOutputEnd { cookie: cookies[0] });
     r.feed(Event::ProcessExited { cookie: cookies[0], status: ExitStatus::default() });
@@ -98,15 +84,8 @@ fn a_child_of_what_was_started_ends_with_its_connection() {
     for late in [false, true] {
         let mut r = Recorder::master();
         let (parent, _) = r.enrol(100, 0);
-        let spawn = SpawnRequest {
-            file: "wrapper".into(),
-            place: ".".into(),
-            flags: flags::HOST,
-            count: 1,
-            ..SpawnRequest::default()
-        };
-        r.ask(parent, &spawn);
-        let Action::Start { cookies, .. } = r.action() else { panic!("not a start") };
+        r.ask(parent, &here(1));
+        let cookies = r.starts();
         let started = Event::ProcessStarted { cookie: cookies[0], result: Ok((500, "/bin/wrapper".into())) };
         if !late {
             r.feed(started.clone());
@@ -227,18 +206,11 @@ fn output_goes_to_the_sink_or_to_the_log() {
     let mut r = Recorder::master();
     let (conn, me) = r.enrol(100, 0);
     let sink = Sink { tid: me.tid.raw(), context: 0x7ffff, tag: Tc::Output.tag() };
-    let request = SpawnRequest {
-        file: "prog".into(),
-        flags: flags::HOST,
-        place: ".".into(),
-        count: 1,
-        output: sink,
-        ..SpawnRequest::default()
-    };
+    let request = SpawnRequest { output: sink, ..here(1) };
     r.ask(conn, &request);
-    let Action::Start { cookies, .. } = r.action() else { panic!("not a start") };
+    let cookies = r.starts();
     let cookie = cookies[0];
-    r.feed(Event::ProcessStarted { cookie, result: Ok((500, "/bin/prog".into())) });
+    r.started(cookie, 500);
     let frame = |r: &mut Recorder| OutputFrame::decode(&r.message().1.body).expect("a frame").what;
     assert_eq!(frame(&mut r), OutputEvent::Started(me.tid.raw()));
     assert_eq!(frame(&mut r), OutputEvent::Spawned(me.tid.raw()));
@@ -391,10 +363,7 @@ fn a_collector_hears_of_a_spawn_when_all_of_it_is_settled() {
     let request = SpawnRequest { file: "prog".into(), count: 2, output, ..SpawnRequest::default() };
     r.ask(conn, &request);
 
-    let Action::Start { cookies, program, .. } = r.action() else { panic!("not a manager's start") };
-    assert!(program.manager);
-    r.feed(Event::ProcessStarted { cookie: cookies[0], result: Ok((300, "manager".into())) });
-    let (manager, _) = r.enrol(300, cookies[0].0);
+    let (manager, _) = r.start_manager();
     let (_, place) = r.message();
     let Ok(BatchMsg::Place { batch, count: 2, .. }) = BatchMsg::decode(&place.body) else {
         panic!("not a batch")
@@ -404,8 +373,8 @@ fn a_collector_hears_of_a_spawn_when_all_of_it_is_settled() {
 
     let grant = |host| BatchMsg::Grant { batch, host, n: 1, terms: None };
     decide(&mut r, manager, &grant(HostIndex::MASTER));
-    let Action::Start { cookies, .. } = r.action() else { panic!("not a start") };
-    r.feed(Event::ProcessStarted { cookie: cookies[0], result: Ok((500, "/bin/prog".into())) });
+    let cookies = r.starts();
+    r.started(cookies[0], 500);
     let (_, started) = r.message();
     let started = OutputFrame::decode(&started.body).unwrap();
     assert_eq!(started.what, OutputEvent::Started(me.tid.raw()));

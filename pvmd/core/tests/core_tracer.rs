@@ -13,7 +13,7 @@ use pvm_wire::incident::Incident;
 use pvm_wire::spawn::{Sink, SpawnRequest, flags};
 use pvm_wire::{PvmError, Tid};
 use pvmd_core::event::{Action, ConnId, Event};
-use pvmd_simulated::recorder::{Recorder, host};
+use pvmd_simulated::recorder::{Recorder, here, host};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
@@ -77,15 +77,7 @@ fn hears_of_end(r: &mut Recorder, conn: ConnId, describes: bool, tid: Tid, statu
 }
 
 fn program(trace: Sink) -> SpawnRequest {
-    SpawnRequest {
-        file: "prog".into(),
-        flags: flags::HOST,
-        place: ".".into(),
-        count: 1,
-        env: vec!["PVMTMASK=@@@".into(), "A=b".into()],
-        trace,
-        ..SpawnRequest::default()
-    }
+    SpawnRequest { env: vec!["PVMTMASK=@@@".into(), "A=b".into()], trace, ..here(1) }
 }
 
 #[test]
@@ -95,8 +87,8 @@ fn a_spawned_tasks_tracer_hears_of_its_life() {
     let sink = Sink { tid: me.tid.raw(), context: 0, tag: TRACE };
     for first in [true, false] {
         r.ask(conn, &program(sink));
-        let Action::Start { cookies, .. } = r.action() else { panic!("not a start") };
-        r.feed(Event::ProcessStarted { cookie: cookies[0], result: Ok((500, "/bin/prog".into())) });
+        let cookies = r.starts();
+        r.started(cookies[0], 500);
         if first {
             meets(&mut r, conn);
         }
@@ -229,8 +221,8 @@ fn a_deleted_host_and_a_signal_sent_by_a_task_are_no_incidents() {
     assert_eq!(r.told(), DaemonMsg::Observe { on: true });
     r.message();
     r.ask(conn, &program(Sink::default()));
-    let Action::Start { cookies, .. } = r.action() else { panic!("not a start") };
-    r.feed(Event::ProcessStarted { cookie: cookies[0], result: Ok((500, "/bin/prog".into())) });
+    let cookies = r.starts();
+    r.started(cookies[0], 500);
     let task = Tid::from_raw(me.tid.raw() + 1);
     assert_eq!(r.told(), DaemonMsg::TaskBegun { tid: task, name: "prog".to_owned() });
     assert_eq!(r.answer(conn, Tm::Spawn), [1, task.raw()]);

@@ -12,6 +12,7 @@ use pvm_wire::codes::{CONTEXT_TM, EXTENSION_MAGIC, EXTENSION_VERSION, TASK_PROTO
 use pvm_wire::daemon::DaemonMsg;
 use pvm_wire::encoding::XDR_WORD;
 use pvm_wire::message::Assembled;
+use pvm_wire::spawn::{SpawnRequest, flags};
 use pvm_wire::{FragmentHeader, HostIndex, Message, MessageHeader, Reassembler, Tid};
 use pvmd_core::Config;
 use pvmd_core::event::{Action, Attachment, ConnId, Cookie, Event};
@@ -139,7 +140,7 @@ impl Recorder {
         conn
     }
 
-    /// The channel that a process was born with.
+    /// The channel that a process has inherited.
     pub fn channel(&mut self, cookie: Cookie) -> ConnId {
         let conn = ConnId(self.next_conn);
         self.next_conn += 1;
@@ -197,6 +198,30 @@ impl Recorder {
         self.nothing_else();
     }
 
+    /// The processes that are to be started now.
+    pub fn starts(&mut self) -> Vec<Cookie> {
+        match self.action() {
+            Action::Start { cookies, .. } => cookies,
+            other => panic!("not a start: {other:?}"),
+        }
+    }
+
+    /// The process with this cookie has been started.
+    pub fn started(&mut self, cookie: Cookie, pid: i32) {
+        self.feed(Event::ProcessStarted { cookie, result: Ok((pid, "/bin/prog".into())) });
+    }
+
+    /// A task manager is to be started now, and enrols: its connection, and its cookie.
+    pub fn start_manager(&mut self) -> (ConnId, Cookie) {
+        match self.action() {
+            Action::Start { cookies, program, .. } if program.manager => {
+                self.started(cookies[0], 300);
+                (self.enrol(300, cookies[0].0).0, cookies[0])
+            }
+            other => panic!("not a manager's start: {other:?}"),
+        }
+    }
+
     /// The next thing said to a daemon.
     pub fn told(&mut self) -> DaemonMsg {
         match self.action() {
@@ -204,6 +229,12 @@ impl Recorder {
             other => panic!("not said to a daemon: {other:?}"),
         }
     }
+}
+
+/// A spawn of this number of tasks on the spawner's own host.
+pub fn here(count: i32) -> SpawnRequest {
+    let (file, place) = ("prog".into(), ".".into());
+    SpawnRequest { file, flags: flags::HOST, place, count, ..SpawnRequest::default() }
 }
 
 /// A request for notices with the tag 77.

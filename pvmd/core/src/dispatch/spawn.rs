@@ -7,7 +7,7 @@ use crate::effect::{Placement, Started};
 use crate::event::{Action, Cookie, Program};
 use crate::flow::Source;
 use crate::pending::Query;
-use crate::spawn::{ExecTo, Home, Node, Order, SIGKILL, SIGTERM, program};
+use crate::spawn::{ExecTo, Home, Node, Offer, Order, SIGKILL, SIGTERM, program};
 use crate::tasks::{Item, Origin, Report, Task, Tasks};
 use pvm_wire::batch::{BatchId, BatchMsg};
 use pvm_wire::calls::spawn::{BatchList, Batches};
@@ -72,8 +72,9 @@ impl Core {
     pub(crate) fn place(&mut self, manager: Tid, placement: Placement) {
         let Placement { batch, count, nodes, queued, policy, last } = placement;
         let is_node = nodes.iter().any(|node| node.host == self.config.index);
-        let own = is_node
-            .then(|| self.node(|node, tasks, at| node.own_application(manager, batch, queued, tasks, at)));
+        let own = is_node.then(|| {
+            self.node(|node, tasks, at| node.own_application(Offer { manager, batch, queued }, tasks, at))
+        });
         let (soft, policy, own) = (!queued, policy.name().to_owned(), own.flatten());
         self.send_batch(manager, &BatchMsg::Place { batch, count, nodes, soft, policy, last, own });
     }
@@ -285,7 +286,8 @@ impl Core {
         match BatchMsg::decode(&message.body) {
             // Only the home host's manager (or daemon) speaks for a batch.
             Ok(BatchMsg::TasksHave { batch, queued }) if src.host() == Some(batch.home) => {
-                self.node(|node, tasks, at| node.on_tasks_have(src, batch, queued, tasks, at));
+                let offer = Offer { manager: src, batch, queued };
+                self.node(|node, tasks, at| node.on_tasks_have(offer, tasks, at));
             }
             Ok(BatchMsg::TasksNo { batch }) if src.host() == Some(batch.home) => {
                 self.node.on_tasks_no(src, batch);

@@ -19,6 +19,7 @@ mod state;
 
 pub(crate) use home::Home;
 pub(crate) use node::{Exec, ExecTo, Node, Order, program};
+pub(crate) use pulling::Offer;
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

@@ -19,6 +19,15 @@ pub(crate) struct OpenBatch {
     queued: bool,
 }
 
+/// A manager has tasks of a batch to give.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Offer {
+    pub manager: Tid,
+    pub batch: BatchId,
+    /// Its tasks wait for slots.
+    pub queued: bool,
+}
+
 impl Node {
     /// `P` and `P_c`, as they count for a batch: programs running here or about to, and the load from outside in the same measure.
     fn filled(&self, batch: BatchId, tasks: &Tasks, at: &Decision<'_>) -> (u64, u64) {
@@ -74,36 +83,27 @@ impl Node {
         Some(Application { p, p_c, n_a })
     }
 
-    fn open(&mut self, manager: Tid, batch: BatchId, queued: bool) {
+    fn open(&mut self, Offer { manager, batch, queued }: Offer) {
         let fresh = || OpenBatch { manager, node: pulling::Node::new(), queued };
         self.batches.entry(batch).or_insert_with(fresh).manager = manager;
     }
 
     /// Tasks of a batch wait, says this manager.
-    pub fn on_tasks_have(
-        &mut self,
-        manager: Tid,
-        batch: BatchId,
-        queued: bool,
-        tasks: &Tasks,
-        at: &mut Decision<'_>,
-    ) {
-        self.open(manager, batch, queued);
-        self.look(batch, tasks, at, pulling::Node::tasks_have);
+    pub fn on_tasks_have(&mut self, offer: Offer, tasks: &Tasks, at: &mut Decision<'_>) {
+        self.open(offer);
+        self.look(offer.batch, tasks, at, pulling::Node::tasks_have);
     }
 
     /// What this host asks for as a node of its own batch, without being told first that tasks wait: that would be two more messages
     /// before the first task of a batch can start.
     pub fn own_application(
         &mut self,
-        manager: Tid,
-        batch: BatchId,
-        queued: bool,
+        offer: Offer,
         tasks: &Tasks,
         at: &mut Decision<'_>,
     ) -> Option<Application> {
-        self.open(manager, batch, queued);
-        self.asks(batch, tasks, at, pulling::Node::tasks_have)
+        self.open(offer);
+        self.asks(offer.batch, tasks, at, pulling::Node::tasks_have)
     }
 
     /// None of a batch's wait any more, says this manager or the home.
