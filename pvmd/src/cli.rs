@@ -6,7 +6,7 @@ use crate::io::auth::AuthFiles;
 use crate::io::dispatcher::{Means, Turns};
 use crate::io::driver::{self, Driver, INPUT_QUEUE};
 use crate::io::family::Mark;
-use crate::io::introduction::{Introduced, Newborn};
+use crate::io::introduction::{Introduced, NewDaemon};
 use crate::io::link::{Links, bind_address};
 use crate::io::loan_pool::LoanPool;
 use crate::io::log::Log;
@@ -223,17 +223,17 @@ enum Role {
     Hosted(Fingerprint),
 }
 
-/// Who is told that the daemon is ready.
-enum Audience {
+/// Where it is reported that the daemon is ready.
+enum ReportTo {
     /// Whoever started it.
     Stdout,
     /// The master that has brought it its place.
     Master(Introduced),
 }
 
-impl Audience {
+impl ReportTo {
     /// Reports where the daemon can be reached.
-    async fn hear(self, ready: &ReadyLine) -> anyhow::Result<()> {
+    async fn report(self, ready: &ReadyLine) -> anyhow::Result<()> {
         match self {
             Self::Stdout => slave::print_line(&ready.to_string()),
             Self::Master(introduced) => Ok(introduced.answer(ready).await?),
@@ -305,7 +305,7 @@ async fn live(role: Role, mut settings: Settings, myself: Myself) -> anyhow::Res
     if let Some(socket) = running.map_err(|error| with_remedy(&settings.place, error))? {
         return Err(AddressError::Running { socket, file: settings.place.address_file() }.into());
     }
-    let (role, audience) = introduced(role, settings.start_timeout).await?;
+    let (role, report_to) = introduced(role, settings.start_timeout).await?;
     if let Role::Slave(config) = &role {
         slave::override_settings(&mut settings, config);
     }
@@ -357,7 +357,7 @@ async fn live(role: Role, mut settings: Settings, myself: Myself) -> anyhow::Res
             capability: identity.capability,
             task_limit: settings.task_limit,
         };
-        audience.hear(&ready).await?;
+        report_to.report(&ready).await?;
     }
     let stderr = std::io::stderr().as_fd().try_clone_to_owned().ok().filter(|_| is_master);
     leave_terminal()?;
@@ -385,13 +385,13 @@ async fn live(role: Role, mut settings: Settings, myself: Myself) -> anyhow::Res
 }
 
 /// A daemon without a place waits for one; whoever started it need not.
-async fn introduced(role: Role, patience: Duration) -> anyhow::Result<(Role, Audience)> {
-    let Role::Hosted(authority) = role else { return Ok((role, Audience::Stdout)) };
-    let newborn = Newborn::open(authority)?;
-    slave::print_line(&newborn.line()?.to_string())?;
+async fn introduced(role: Role, limit: Duration) -> anyhow::Result<(Role, ReportTo)> {
+    let Role::Hosted(authority) = role else { return Ok((role, ReportTo::Stdout)) };
+    let new_daemon = NewDaemon::open(authority)?;
+    slave::print_line(&new_daemon.line()?.to_string())?;
     leave_terminal()?;
-    let (config, introduced) = newborn.wait(patience).await?;
-    Ok((Role::Slave(Box::new(config)), Audience::Master(introduced)))
+    let (config, introduced) = new_daemon.wait(limit).await?;
+    Ok((Role::Slave(Box::new(config)), ReportTo::Master(introduced)))
 }
 
 /// Who this daemon is in the virtual machine.

@@ -18,7 +18,7 @@ const BY_TURNS: RangeInclusive<u32> = BLOCK_ROTATED_LEAST..=BLOCK_ROTATED_MOST;
 struct Free {
     at: u64,
     /// Bytes whose pages the system still keeps for us.
-    warm: u64,
+    resident: u64,
     /// What the clock said when it was freed.
     age: u64,
 }
@@ -43,7 +43,7 @@ pub struct Arena {
     taken: [u32; u64::BITS as usize],
     round: u64,
     used: u64,
-    warm: u64,
+    resident: u64,
     /// Goes on by the bytes that are taken, and by one when a block is freed.
     clock: u64,
 }
@@ -64,7 +64,7 @@ impl Arena {
     pub fn new(start: u64, end: u64, most: u64) -> Self {
         let free = vec![VecDeque::new(); u64::BITS as usize];
         let (taken, round) = ([0; u64::BITS as usize], BLOCK_ROTATION.min(most));
-        Self { end, fresh: start, free, taken, round, used: 0, warm: 0, clock: 0 }
+        Self { end, fresh: start, free, taken, round, used: 0, resident: 0, clock: 0 }
     }
 
     /// Bytes in use.
@@ -73,8 +73,8 @@ impl Arena {
     }
 
     /// Bytes that are free and still have memory.
-    pub fn warm(&self) -> u64 {
-        self.warm
+    pub fn resident(&self) -> u64 {
+        self.resident
     }
 
     /// A block for so many bytes, aligned to its size, which is a power of two.
@@ -91,7 +91,7 @@ impl Arena {
                 self.join();
                 self.take_free(order)
             })?;
-        let touched = extent_of(length).max(found.warm);
+        let touched = extent_of(length).max(found.resident);
         self.used += touched;
         self.clock += touched;
         Some(Taken { at: found.at, touched })
@@ -105,17 +105,17 @@ impl Arena {
     /// Gives the block of so many bytes back, `touched` of which have memory.
     pub fn give(&mut self, block: Taken, order: u32) {
         self.used = self.used.saturating_sub(block.touched);
-        self.warm += block.touched;
+        self.resident += block.touched;
         self.clock += 1;
-        self.free[order as usize].push_back(Free { at: block.at, warm: block.touched, age: self.clock });
+        self.free[order as usize].push_back(Free { at: block.at, resident: block.touched, age: self.clock });
     }
 
-    /// The free memory that was not used for the longest time, which is no more counted as warm: where, and how much.
-    pub fn chill(&mut self) -> Option<(u64, u64)> {
-        let warm = self.free.iter_mut().flatten().filter(|free| free.warm > 0);
-        let oldest = warm.min_by_key(|free| free.age)?;
-        self.warm -= oldest.warm;
-        Some((oldest.at, std::mem::take(&mut oldest.warm)))
+    /// The free memory that was not used for the longest time, which is no more counted as resident: where, and how much.
+    pub fn release_oldest(&mut self) -> Option<(u64, u64)> {
+        let resident = self.free.iter_mut().flatten().filter(|free| free.resident > 0);
+        let oldest = resident.min_by_key(|free| free.age)?;
+        self.resident -= oldest.resident;
+        Some((oldest.at, std::mem::take(&mut oldest.resident)))
     }
 
     /// The block of this size that was freed first, if that is long ago, else one that was never used; `None` if few are taken.
@@ -130,7 +130,7 @@ impl Arena {
             return self.take_fresh(order);
         }
         let first = free.pop_front()?;
-        self.warm -= first.warm;
+        self.resident -= first.resident;
         Some(first)
     }
 
@@ -139,11 +139,11 @@ impl Arena {
         let mut free = self.free[found as usize].pop_back()?;
         for half in (order..found).rev() {
             let size = 1 << half;
-            let rest = Free { at: free.at + size, warm: free.warm.saturating_sub(size), ..free };
+            let rest = Free { at: free.at + size, resident: free.resident.saturating_sub(size), ..free };
             self.free[half as usize].push_back(rest);
-            free.warm = free.warm.min(size);
+            free.resident = free.resident.min(size);
         }
-        self.warm -= free.warm;
+        self.resident -= free.resident;
         Some(free)
     }
 
@@ -154,11 +154,11 @@ impl Arena {
         // What is skipped for the alignment is not lost.
         while self.fresh < at {
             let order = self.fresh.trailing_zeros();
-            self.free[order as usize].push_back(Free { at: self.fresh, warm: 0, age: 0 });
+            self.free[order as usize].push_back(Free { at: self.fresh, resident: 0, age: 0 });
             self.fresh += 1 << order;
         }
         self.fresh = end;
-        Some(Free { at, warm: 0, age: 0 })
+        Some(Free { at, resident: 0, age: 0 })
     }
 
     /// Puts free neighbours together, as far as it goes.
@@ -171,8 +171,11 @@ impl Arena {
             while let Some(&first) = blocks.get(index) {
                 let second = blocks.get(index + 1).filter(|second| second.at == first.at + size);
                 if let Some(second) = second.filter(|_| first.at & size == 0) {
-                    let both =
-                        Free { warm: first.warm + second.warm, age: first.age.max(second.age), ..first };
+                    let both = Free {
+                        resident: first.resident + second.resident,
+                        age: first.age.max(second.age),
+                        ..first
+                    };
                     self.free[order as usize + 1].push_back(both);
                     index += 2;
                 } else {
@@ -230,7 +233,11 @@ mod tests {
             let taken = arena.take(1 << order).unwrap();
             arena.give(taken, order);
         }
-        assert!((BLOCK_ROTATION..BLOCK_ROTATION + (1 << 22)).contains(&arena.warm()), "{}", arena.warm());
+        assert!(
+            (BLOCK_ROTATION..BLOCK_ROTATION + (1 << 22)).contains(&arena.resident()),
+            "{}",
+            arena.resident()
+        );
         let mut arena = Arena::new(4096, 1 << 34, BLOCK_ROTATION);
         for _ in 0..BLOCK_ROTATION_AFTER {
             let taken = arena.take(65_600).unwrap();
@@ -246,10 +253,10 @@ mod tests {
         assert_eq!((first.touched, second.touched, arena.used()), (4096, 40_960, 45_056));
         arena.give(first, 12);
         arena.give(second, 16);
-        assert_eq!((arena.used(), arena.warm()), (0, 45_056));
-        assert_eq!(arena.chill(), Some((first.at, 4096)));
-        assert_eq!(arena.chill(), Some((second.at, 40_960)));
-        assert_eq!((arena.chill(), arena.warm()), (None, 0));
+        assert_eq!((arena.used(), arena.resident()), (0, 45_056));
+        assert_eq!(arena.release_oldest(), Some((first.at, 4096)));
+        assert_eq!(arena.release_oldest(), Some((second.at, 40_960)));
+        assert_eq!((arena.release_oldest(), arena.resident()), (None, 0));
     }
 
     #[test]
@@ -258,10 +265,10 @@ mod tests {
         let long = arena.take(60_000).unwrap();
         arena.give(long, 16);
         let short = arena.take(35_000).unwrap();
-        assert_eq!((short, arena.warm(), arena.used()), (long, 0, 61_440));
+        assert_eq!((short, arena.resident(), arena.used()), (long, 0, 61_440));
         arena.give(short, 16);
         let half = arena.take(30_000).unwrap();
-        assert_eq!((half.at, half.touched, arena.warm()), (long.at, 32_768, 61_440 - 32_768));
+        assert_eq!((half.at, half.touched, arena.resident()), (long.at, 32_768, 61_440 - 32_768));
     }
 
     #[test]
@@ -275,7 +282,7 @@ mod tests {
         }
         assert_eq!(at(arena.take(1 << 19)), Some(1 << 19));
         assert_eq!(arena.take(1 << 20), None);
-        assert_eq!((arena.used(), arena.warm()), (1 << 19, (1 << 19) - 4096));
+        assert_eq!((arena.used(), arena.resident()), (1 << 19, (1 << 19) - 4096));
     }
 
     #[test]
@@ -298,7 +305,7 @@ mod tests {
                 let (order, touched) = used.remove(&at).unwrap();
                 arena.give(Taken { at, touched }, order);
                 if pick % 4 == 0 {
-                    arena.chill().unwrap();
+                    arena.release_oldest().unwrap();
                 }
             } else if let Some(Taken { at, touched }) = arena.take(length) {
                 let size = 1_u64 << order_of(length);

@@ -146,8 +146,8 @@ impl Store {
     fn give_back(&self, block: Taken, order: u32) {
         let Some(mut books) = self.open_books() else { return };
         books.arena.give(block, order);
-        while books.arena.warm() > self.limit / 8 {
-            let Some((at, length)) = books.arena.chill() else { return };
+        while books.arena.resident() > self.limit / 8 {
+            let Some((at, length)) = books.arena.release_oldest() else { return };
             self.memory().give_back(at, length);
         }
     }

@@ -22,7 +22,7 @@ pub fn enrol_value(socket: &str) -> String {
     format!("{EXTENSION_VERSION}:{socket}")
 }
 
-/// Environment variable by which our daemon tells what it starts of the channel it is born with; see [`crate::born`].
+/// Environment variable by which our daemon tells what it starts of the channel it inherits; see [`crate::channel`].
 pub const CHANNEL_VARIABLE: &str = "PVMCHANNEL";
 
 /// Whether a value of [`ENROL_VARIABLE`] is this version's for a socket.
@@ -149,8 +149,8 @@ tags! {
         NoticesTaken = 17,
         /// The caller can read what its daemon writes in the memory that came with [`Tcx::Neighbour`].
         Known = 18,
-        /// The caller has taken the channel it was born with and read what lay in it, the answer to this; body as TM_CONN2's.
-        Born = 19,
+        /// The caller has taken the channel that it inherited and read what lay in it, the answer to this; body as TM_CONN2's.
+        ChannelEnrol = 19,
         /// For so many nanoseconds the caller spins at present before it sleeps. Answer to [`Tcx::Spin`].
         Spin = 20,
         /// Asks that the caller is told of hosts that are lost and tasks that signals end

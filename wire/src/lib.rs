@@ -9,8 +9,8 @@
 
 pub mod batch;
 pub mod body;
-pub mod born;
 pub mod calls;
+pub mod channel;
 pub mod codec;
 pub mod codes;
 pub mod copy;

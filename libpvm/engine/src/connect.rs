@@ -3,9 +3,9 @@
 use super::options;
 use crate::{Error, Result};
 use pvm_files::FileError;
-use pvm_wire::born::Channel;
 use pvm_wire::calls::Call;
 use pvm_wire::calls::enrolment::{Admission, Enrol, EnrolReply};
+use pvm_wire::channel::Channel;
 use pvm_wire::{PvmError, codes};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek};
@@ -76,7 +76,7 @@ static IS_BORN: AtomicBool = AtomicBool::new(false);
 /// The channel that this process was born with, and what its daemon said in it; `None` if there is none or another has taken it.
 pub(super) fn born_with() -> Option<(OwnedFd, EnrolReply)> {
     let channel = Channel::decode(&std::env::var(codes::CHANNEL_VARIABLE).ok()?)?;
-    let (socket, greeting) = pvm_shm::birth::take(channel)?;
+    let (socket, greeting) = pvm_shm::inherited::take(channel)?;
     let Admission(identity) = Enrol::decode_answer(&greeting).ok()?.ok()?;
     let identity = identity?;
     IS_BORN.store(true, Ordering::Relaxed);

@@ -61,7 +61,7 @@ use connect::Proof;
 use inbox::Inbox;
 use peers::Peers;
 use pvm_wire::calls::enrolment::{
-    Admission, Born, Conn2, Connect, Enrol, EnrolReply, Exit, Extension, Introduction,
+    Admission, ChannelEnrol, Conn2, Connect, Enrol, EnrolReply, Exit, Extension, Introduction,
 };
 use pvm_wire::codes::{self, CONTEXT_TM};
 use pvm_wire::{Encoding, Message, MessageHeader, PvmError, Tid};
@@ -239,7 +239,7 @@ impl Engine {
     fn begin_as(&mut self, identity: EnrolReply, name: Option<&OsStr>) -> Result<()> {
         self.extension = Some(codes::EXTENSION_VERSION);
         self.be(identity);
-        self.tell(&Born { process: introduction(name, connect::started_with()) })
+        self.tell(&ChannelEnrol { process: introduction(name, connect::started_with()) })
     }
 
     fn be(&mut self, identity: EnrolReply) {

@@ -1,26 +1,24 @@
-//! The core and who becomes a task: over a channel it is born with, by one request, or by files.
+//! The core and who becomes a task: over a channel it inherits, by one request, or by files.
 
 use pvm_wire::body::BodyWriter;
 use pvm_wire::calls::Call;
-use pvm_wire::calls::enrolment::{Admission, Born, Connect, Enrol, EnrolReply, GetOptions};
+use pvm_wire::calls::enrolment::{Admission, ChannelEnrol, Connect, Enrol, EnrolReply, GetOptions};
 use pvm_wire::calls::hosts::Config;
 use pvm_wire::codes::{CONTEXT_TM, EXTENSION_VERSION, Tm, Tmx, notify};
-use pvm_wire::spawn::{Sink, SpawnRequest, flags};
+use pvm_wire::spawn::Sink;
 use pvm_wire::{PvmError, Tid};
 use pvmd_core::event::{Action, ConnId, Cookie, Event};
 use pvmd_simulated::process::{connect, introduction};
-use pvmd_simulated::recorder::{Recorder, watch};
+use pvmd_simulated::recorder::{Recorder, here, watch};
 use std::process::ExitStatus;
 
 /// Spawns one task pinned to this host, whose process runs: its cookie, its channel and what lies there.
-fn bear_one(r: &mut Recorder, parent: ConnId) -> (Cookie, ConnId, EnrolReply) {
-    let (file, place) = ("prog".into(), ".".into());
-    let request = SpawnRequest { file, flags: flags::HOST, place, count: 1, ..SpawnRequest::default() };
-    r.ask(parent, &request);
+fn start_one(r: &mut Recorder, parent: ConnId) -> (Cookie, ConnId, EnrolReply) {
+    r.ask(parent, &here(1));
     let Action::Start { cookies, greetings, .. } = r.action() else { panic!("not a start") };
     assert_eq!((cookies.len(), greetings.len()), (1, 1));
     let cookie = cookies[0];
-    r.feed(Event::ProcessStarted { cookie, result: Ok((500, "/bin/prog".into())) });
+    r.started(cookie, 500);
     r.answer(parent, Tm::Spawn);
     let conn = r.channel(cookie);
     r.nothing_else();
@@ -30,8 +28,8 @@ fn bear_one(r: &mut Recorder, parent: ConnId) -> (Cookie, ConnId, EnrolReply) {
     (cookie, conn, told)
 }
 
-fn say_born(r: &mut Recorder, conn: ConnId, cookie: i32) {
-    r.ask(conn, &Born { process: introduction(500, cookie) });
+fn enrol_by_channel(r: &mut Recorder, conn: ConnId, cookie: i32) {
+    r.ask(conn, &ChannelEnrol { process: introduction(500, cookie) });
 }
 
 #[test]
@@ -48,7 +46,7 @@ fn a_task_enrols_and_gets_the_first_id() {
 fn a_task_of_ours_enrols_by_one_request() {
     let mut r = Recorder::master();
     let (parent, me) = r.enrol(100, 0);
-    let (cookie, _, told) = bear_one(&mut r, parent);
+    let (cookie, _, told) = start_one(&mut r, parent);
     let conn = r.connect();
     let request = Enrol { process: introduction(500, cookie.0) };
     r.ask(conn, &request);
@@ -63,13 +61,13 @@ fn a_task_of_ours_enrols_by_one_request() {
 }
 
 #[test]
-fn who_is_born_with_a_channel_has_its_answer_and_gets_what_waits() {
+fn a_task_that_inherits_a_channel_has_its_answer_and_gets_what_waits() {
     let mut r = Recorder::master();
     let (parent, me) = r.enrol(100, 0);
-    let (cookie, conn, told) = bear_one(&mut r, parent);
+    let (cookie, conn, told) = start_one(&mut r, parent);
     r.say(parent, told.tid, 5, 0, b"for it");
     r.nothing_else();
-    say_born(&mut r, conn, cookie.0);
+    enrol_by_channel(&mut r, conn, cookie.0);
     assert!(matches!(r.action(), Action::Enrolled { conn: c } if c == conn));
     let (to, message) = r.message();
     assert_eq!((to, message.src, &message.body[..]), (conn, me.tid, &b"for it"[..]), "no answer before");
@@ -80,29 +78,29 @@ fn who_is_born_with_a_channel_has_its_answer_and_gets_what_waits() {
 }
 
 #[test]
-fn who_was_not_born_with_a_channel_or_comes_too_late_is_not_let_in() {
+fn without_an_inherited_channel_or_too_late_nothing_enrols_by_one() {
     let mut r = Recorder::master();
     let (parent, _) = r.enrol(100, 0);
-    let (cookie, channel, told) = bear_one(&mut r, parent);
+    let (cookie, channel, told) = start_one(&mut r, parent);
     let other = r.connect();
-    say_born(&mut r, other, cookie.0);
+    enrol_by_channel(&mut r, other, cookie.0);
     assert!(matches!(r.action(), Action::CloseTask { conn } if conn == other));
     let (_, instead) = r.enrol(501, cookie.0);
     assert_eq!(instead.tid, told.tid, "in its place");
-    say_born(&mut r, channel, cookie.0);
+    enrol_by_channel(&mut r, channel, cookie.0);
     assert!(matches!(r.action(), Action::CloseTask { conn } if conn == channel));
     r.nothing_else();
 }
 
 #[test]
-fn what_a_newborn_says_in_its_last_moment_is_heard() {
+fn what_a_task_says_in_its_last_moment_is_received() {
     let mut r = Recorder::master();
     let (parent, _) = r.enrol(100, 0);
-    let (cookie, conn, told) = bear_one(&mut r, parent);
+    let (cookie, conn, told) = start_one(&mut r, parent);
     r.ask(parent, &watch(notify::TASK_EXIT, vec![told.tid.raw()]));
     r.feed(Event::ProcessExited { cookie, status: ExitStatus::default() });
     r.nothing_else();
-    say_born(&mut r, conn, cookie.0);
+    enrol_by_channel(&mut r, conn, cookie.0);
     assert!(matches!(r.action(), Action::Enrolled { .. }));
     let parents = r.core.census();
     assert_eq!(parents.conns, 2);
@@ -118,7 +116,7 @@ fn a_process_that_never_says_a_word_ends_with_its_channel() {
     let mut r = Recorder::master();
     let (parent, _) = r.enrol(100, 0);
     for is_closed_first in [true, false] {
-        let (cookie, conn, told) = bear_one(&mut r, parent);
+        let (cookie, conn, told) = start_one(&mut r, parent);
         r.ask(parent, &watch(notify::TASK_EXIT, vec![told.tid.raw()]));
         let (exited, closed) = (
             Event::ProcessExited { cookie, status: ExitStatus::default() },

@@ -30,7 +30,7 @@ use tracing::warn;
 /// The protocol of an introduction, so that it is taken for no other.
 const ALPN: &[u8] = b"pvm-introduction/1";
 /// How long one connection may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Callers that are listened to at a time.
 const CALLERS_MAX: usize = 256;
 /// Longest answer of a daemon, bytes.
@@ -55,7 +55,7 @@ fn failed(error: impl std::fmt::Display) -> IntroductionError {
 }
 
 /// A new daemon that waits for its master.
-pub struct Newborn {
+pub struct NewDaemon {
     endpoint: Endpoint,
     fingerprint: Fingerprint,
 }
@@ -67,11 +67,11 @@ pub struct Introduced {
     endpoint: Endpoint,
 }
 
-impl Newborn {
+impl NewDaemon {
     /// Waits on a port of its own for the master of the machine with this authority.
     pub fn open(authority: Fingerprint) -> Result<Self, IntroductionError> {
         let key = KeyPair::generate().map_err(TlsError::from)?;
-        let params = CertificateParams::new([NEWBORN.to_owned()]).map_err(TlsError::from)?;
+        let params = CertificateParams::new([NEW_DAEMON.to_owned()]).map_err(TlsError::from)?;
         let certificate = params.self_signed(&key).map_err(TlsError::from)?.der().clone();
         let fingerprint = fingerprint(&certificate);
         let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
@@ -97,30 +97,30 @@ impl Newborn {
     }
 
     /// Waits for the master. Others are turned away, and do not keep it waiting.
-    pub async fn wait(self, patience: Duration) -> Result<(SlaveConfig, Introduced), IntroductionError> {
-        let waited = tokio::time::timeout(patience, first_master(&self.endpoint)).await;
-        let heard = waited.unwrap_or_else(|_| Err(failed("the master has not come")));
-        let (config, send, connection) = heard?;
+    pub async fn wait(self, limit: Duration) -> Result<(SlaveConfig, Introduced), IntroductionError> {
+        let waited = tokio::time::timeout(limit, first_master(&self.endpoint)).await;
+        let introduction = waited.unwrap_or_else(|_| Err(failed("the master has not come")));
+        let (config, send, connection) = introduction?;
         Ok((config, Introduced { send, connection, endpoint: self.endpoint }))
     }
 }
 
 /// What a master brings, and the way back.
-type Heard = (SlaveConfig, SendStream, Connection);
+type Introduction = (SlaveConfig, SendStream, Connection);
 
 /// Listens to several callers at a time, until one is the master.
-async fn first_master(endpoint: &Endpoint) -> Result<Heard, IntroductionError> {
+async fn first_master(endpoint: &Endpoint) -> Result<Introduction, IntroductionError> {
     let mut callers = JoinSet::new();
     loop {
         tokio::select! {
             Some(incoming) = endpoint.accept(), if callers.len() < CALLERS_MAX => {
                 callers.spawn(async move {
                     let from = incoming.remote_address();
-                    (from, tokio::time::timeout(PATIENCE, hear(incoming)).await)
+                    (from, tokio::time::timeout(CALL_TIMEOUT, receive(incoming)).await)
                 });
             }
-            Some(Ok((from, heard))) = callers.join_next() => match heard {
-                Ok(Ok(heard)) => return Ok(heard),
+            Some(Ok((from, received))) = callers.join_next() => match received {
+                Ok(Ok(introduction)) => return Ok(introduction),
                 Ok(Err(error)) => warn!(%from, %error, "turned away"),
                 Err(_) => warn!(%from, "turned away: it says nothing"),
             },
@@ -134,13 +134,13 @@ impl Introduced {
     pub async fn answer(mut self, ready: &ReadyLine) -> Result<(), IntroductionError> {
         self.send.write_all(ready.to_string().as_bytes()).await.map_err(failed)?;
         self.send.finish().map_err(failed)?;
-        let _ = tokio::time::timeout(PATIENCE, self.connection.closed()).await;
+        let _ = tokio::time::timeout(CALL_TIMEOUT, self.connection.closed()).await;
         self.endpoint.close(VarInt::from_u32(0), b"");
         Ok(())
     }
 }
 
-async fn hear(incoming: Incoming) -> Result<Heard, IntroductionError> {
+async fn receive(incoming: Incoming) -> Result<Introduction, IntroductionError> {
     let connection = incoming.await.map_err(failed)?;
     let (send, mut recv) = connection.accept_bi().await.map_err(failed)?;
     let line = read_line(&mut recv, 2 * SLAVE_CONFIG_MAX).await?;
@@ -159,7 +159,7 @@ pub async fn introduce(
     let endpoint = endpoints::to_call(address)?;
     let client = quinn::ClientConfig::new(Arc::new(crypto));
     let connection =
-        endpoint.connect_with(client, address, NEWBORN).map_err(failed)?.await.map_err(failed)?;
+        endpoint.connect_with(client, address, NEW_DAEMON).map_err(failed)?.await.map_err(failed)?;
     let (mut send, mut recv) = connection.open_bi().await.map_err(failed)?;
     let line = config.to_line().map_err(failed)?;
     send.write_all(line.as_bytes()).await.map_err(failed)?;
@@ -176,7 +176,7 @@ async fn read_line(recv: &mut RecvStream, most: usize) -> Result<String, Introdu
 }
 
 /// The name in a new daemon's own certificate; it is known by its fingerprint, not by its name.
-const NEWBORN: &str = "newborn.pvm";
+const NEW_DAEMON: &str = "new-daemon.pvm";
 
 /// The master's side of the connection: it shows its certificate and the authority's, and wants to see just the one.
 fn visitor(authority: &Authority, daemon: Fingerprint) -> Result<QuicClientConfig, TlsError> {
@@ -322,8 +322,8 @@ mod tests {
         ReadyLine { protocol: DAEMON_PROTOCOL, arch, port: 7, signature, capability: 1.0, task_limit: 9 }
     }
 
-    fn address(newborn: &Newborn) -> SocketAddr {
-        SocketAddr::new(Ipv4Addr::LOCALHOST.into(), newborn.line().unwrap().port)
+    fn address(new_daemon: &NewDaemon) -> SocketAddr {
+        SocketAddr::new(Ipv4Addr::LOCALHOST.into(), new_daemon.line().unwrap().port)
     }
 
     const SOON: Duration = Duration::from_secs(20);
@@ -331,10 +331,10 @@ mod tests {
     #[tokio::test]
     async fn a_daemon_gets_its_place_from_its_master() {
         let authority = Authority::mint().unwrap();
-        let newborn = Newborn::open(authority.fingerprint()).unwrap();
-        let (address, fingerprint) = (address(&newborn), newborn.line().unwrap().fingerprint);
+        let new_daemon = NewDaemon::open(authority.fingerprint()).unwrap();
+        let (address, fingerprint) = (address(&new_daemon), new_daemon.line().unwrap().fingerprint);
         let daemon = tokio::spawn(async move {
-            let (config, introduced) = newborn.wait(SOON).await.unwrap();
+            let (config, introduced) = new_daemon.wait(SOON).await.unwrap();
             introduced.answer(&ready()).await.unwrap();
             config
         });
@@ -348,7 +348,7 @@ mod tests {
         let (authority, address) = (Authority::mint().unwrap(), way.local_addr().unwrap());
         let client = quinn::ClientConfig::new(Arc::new(visitor(&authority, Fingerprint([7; 32])).unwrap()));
         let endpoint = Endpoint::client((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
-        let called = endpoint.connect_with(client, address, NEWBORN).unwrap();
+        let called = endpoint.connect_with(client, address, NEW_DAEMON).unwrap();
         tokio::spawn(called);
         let mut packet = vec![0; 2000];
         let length = way.recv(&mut packet).await.unwrap();
@@ -359,15 +359,15 @@ mod tests {
     #[tokio::test]
     async fn callers_that_say_nothing_do_not_keep_the_master_waiting() {
         let authority = Authority::mint().unwrap();
-        let newborn = Newborn::open(authority.fingerprint()).unwrap();
-        let (address, fingerprint) = (address(&newborn), newborn.line().unwrap().fingerprint);
+        let new_daemon = NewDaemon::open(authority.fingerprint()).unwrap();
+        let (address, fingerprint) = (address(&new_daemon), new_daemon.line().unwrap().fingerprint);
         // One after the other they would take longer than the daemon waits.
         let mut silent = Vec::new();
         for _ in 0..9 {
             silent.push(silent_caller(address).await);
         }
         let daemon = tokio::spawn(async move {
-            let (_, introduced) = newborn.wait(PATIENCE * 6).await.unwrap();
+            let (_, introduced) = new_daemon.wait(CALL_TIMEOUT * 6).await.unwrap();
             introduced.answer(&ready()).await.unwrap();
         });
         assert_eq!(introduce(&authority, address, fingerprint, &config()).await.unwrap(), ready());
@@ -377,9 +377,9 @@ mod tests {
     #[tokio::test]
     async fn the_master_of_another_machine_is_turned_away() {
         let (authority, other) = (Authority::mint().unwrap(), Authority::mint().unwrap());
-        let newborn = Newborn::open(authority.fingerprint()).unwrap();
-        let (address, fingerprint) = (address(&newborn), newborn.line().unwrap().fingerprint);
-        let daemon = tokio::spawn(newborn.wait(Duration::from_secs(2)));
+        let new_daemon = NewDaemon::open(authority.fingerprint()).unwrap();
+        let (address, fingerprint) = (address(&new_daemon), new_daemon.line().unwrap().fingerprint);
+        let daemon = tokio::spawn(new_daemon.wait(Duration::from_secs(2)));
         assert!(introduce(&other, address, fingerprint, &config()).await.is_err());
         assert!(daemon.await.unwrap().is_err(), "it goes on waiting for its own");
     }
@@ -387,7 +387,7 @@ mod tests {
     #[tokio::test]
     async fn a_stranger_in_the_daemons_place_gets_nothing() {
         let authority = Authority::mint().unwrap();
-        let stranger = Newborn::open(authority.fingerprint()).unwrap();
+        let stranger = NewDaemon::open(authority.fingerprint()).unwrap();
         let address = address(&stranger);
         let heard = tokio::spawn(stranger.wait(Duration::from_secs(2)));
         assert!(introduce(&authority, address, Fingerprint([7; 32]), &config()).await.is_err());

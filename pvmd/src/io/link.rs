@@ -295,7 +295,7 @@ async fn connect(
     let connection = called.await.map_err(|error| format!("{address}: {error}"))?;
     let (mut send, mut recv) = connection.open_bi().await.map_err(|error| error.to_string())?;
     send.write_all(&greeting(own)).await.map_err(|error| error.to_string())?;
-    let said = hear(&mut recv).await.map_err(|error| last_words(&connection).unwrap_or(error))?;
+    let said = read_greeting(&mut recv).await.map_err(|error| close_reason(&connection).unwrap_or(error))?;
     if said == host {
         Ok(NewLink { host, connection, send, recv })
     } else {
@@ -304,7 +304,7 @@ async fn connect(
 }
 
 /// What the other said when it closed the connection.
-fn last_words(connection: &Connection) -> Option<String> {
+fn close_reason(connection: &Connection) -> Option<String> {
     let ConnectionError::ApplicationClosed(close) = connection.close_reason()? else { return None };
     let words = String::from_utf8_lossy(&close.reason);
     (!words.is_empty()).then(|| format!("it refuses, saying {words:?}"))
@@ -327,7 +327,7 @@ async fn welcome(accepted: Result<Connecting, ConnectionError>, own: HostIndex) 
 
 /// Who has called, and can prove it.
 async fn named(connection: &Connection, recv: &mut RecvStream) -> Result<HostIndex, String> {
-    let host = hear(recv).await?;
+    let host = read_greeting(recv).await?;
     if tls::is_host(connection, host) {
         Ok(host)
     } else {
@@ -342,7 +342,7 @@ fn greeting(own: HostIndex) -> [u8; GREETING] {
     bytes
 }
 
-async fn hear(recv: &mut RecvStream) -> Result<HostIndex, String> {
+async fn read_greeting(recv: &mut RecvStream) -> Result<HostIndex, String> {
     let mut bytes = [0; GREETING];
     recv.read_exact(&mut bytes).await.map_err(|error| error.to_string())?;
     let [version, index] = [0, 4].map(|at| u32::from_be_bytes([0, 1, 2, 3].map(|i| bytes[at + i])));

@@ -243,7 +243,7 @@ async fn greet_with(version: u32, caller: &mut End, called: &End) -> String {
     bytes[..4].copy_from_slice(&version.to_be_bytes());
     send.write_all(&bytes).await.unwrap();
     assert!(recv.read_exact(&mut bytes).await.is_err(), "it is greeted");
-    last_words(&connection).expect("a reason")
+    close_reason(&connection).expect("a reason")
 }
 
 #[tokio::test]

@@ -27,7 +27,7 @@ use tracing::{info, warn};
 const CHATTER_MAX: u64 = 256 * 1024;
 const COMPLAINT_MAX: usize = 2000;
 /// How long ssh may take to end once the daemon is up.
-const PARTING: Duration = Duration::from_secs(2);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A step of one task beside all others of the job, with all that the job has on its host.
 const SRUN: [&str; 7] =
@@ -137,7 +137,7 @@ impl Starter {
 
     /// Waits for the launchers of daemons that have ended: a batch system reports a launcher that is killed.
     pub async fn wait_for_launchers(&self) {
-        let _ = tokio::time::timeout(PARTING, self.attached.write()).await;
+        let _ = tokio::time::timeout(EXIT_TIMEOUT, self.attached.write()).await;
     }
 
     fn job(&self, index: HostIndex, spec: &HostSpec, address: IpAddr) -> Result<Job, Failure> {
@@ -269,7 +269,7 @@ impl Job {
             if let Some(attached) = self.attached {
                 let _held = attached.read_owned().await;
                 let _ = child.wait().await;
-            } else if tokio::time::timeout(PARTING, child.wait()).await.is_err() {
+            } else if tokio::time::timeout(EXIT_TIMEOUT, child.wait()).await.is_err() {
                 warn!(program, "does not end although the daemon is up: killed");
             }
         });
@@ -349,13 +349,14 @@ async fn refusal(
     chatter: &str,
     program: &str,
 ) -> Failure {
-    let status = tokio::time::timeout(PARTING, child.wait()).await;
+    let status = tokio::time::timeout(EXIT_TIMEOUT, child.wait()).await;
     let status = match status {
         Ok(Ok(status)) if status.success() => "it ended without starting a daemon".to_owned(),
         Ok(Ok(status)) => status.to_string(),
         _ => "it closed its output".to_owned(),
     };
-    let said = tokio::time::timeout(PARTING, complaint).await.ok().and_then(Result::ok).unwrap_or_default();
+    let said =
+        tokio::time::timeout(EXIT_TIMEOUT, complaint).await.ok().and_then(Result::ok).unwrap_or_default();
     let words: Vec<&str> =
         said.lines().chain(chatter.lines()).map(str::trim).filter(|line| !line.is_empty()).collect();
     let words = if words.is_empty() {

@@ -191,7 +191,7 @@ impl Numbers {
     }
 }
 
-/// Takes a connection in, or the channel that a process of this daemon's was born with.
+/// Takes a connection in, or the channel that a process of this daemon's has inherited.
 pub fn adopt(
     channel: UnixStream,
     numbers: &Numbers,

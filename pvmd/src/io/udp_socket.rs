@@ -29,7 +29,7 @@ pub const PACKET_MAX: u16 = 9000 - HEADERS;
 /// Bytes of the longest packets where nothing else is known: Ethernet's.
 pub const PACKET_USUAL: u16 = 1500 - HEADERS;
 /// Bytes that the system takes at once to be cut into packets (`UDP_SEGMENT`, udp(7)): as many as a single one could have.
-const TRAIN_MAX: usize = 65_507;
+const GSO_MAX: usize = 65_507;
 
 /// Bytes of the longest packets that could get to this address, as far as this host knows. Where others on the way take less, links
 /// find that out.
@@ -47,12 +47,12 @@ fn way_mtu(to: SocketAddr) -> io::Result<u32> {
     Ok(if to.is_ipv6() { ipv6_mtu(&socket) } else { ip_mtu(&socket) }?)
 }
 
-/// What is sent by calls of the system of which each takes not more than it can.
-fn trains<'t>(transmit: &Transmit<'t>) -> impl Iterator<Item = Transmit<'t>> {
+/// What is sent, in batches that the system cuts into packets (GSO), each not longer than one call may take.
+fn gso_batches<'t>(transmit: &Transmit<'t>) -> impl Iterator<Item = Transmit<'t>> {
     let packet = transmit.segment_size.unwrap_or(transmit.contents.len()).max(1);
     let whole = transmit.clone();
-    let trains = transmit.contents.chunks((TRAIN_MAX / packet).max(1) * packet);
-    trains.map(move |contents| Transmit { contents, ..whole.clone() })
+    let batches = transmit.contents.chunks((GSO_MAX / packet).max(1) * packet);
+    batches.map(move |contents| Transmit { contents, ..whole.clone() })
 }
 
 /// A socket for QUIC.
@@ -121,8 +121,8 @@ impl AsyncUdpSocket for LinkSocket {
 
     fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
         // If only a part has left it all is sent again, and the packets that come twice are dropped.
-        let sent = trains(transmit)
-            .try_for_each(|train| self.state.send(UdpSockRef::from(self.socket.get_ref()), &train));
+        let sent = gso_batches(transmit)
+            .try_for_each(|batch| self.state.send(UdpSockRef::from(self.socket.get_ref()), &batch));
         if sent.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
             self.full.store(true, Ordering::Relaxed);
         }
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn long_trains_of_long_packets_arrive() {
+    async fn long_batches_of_long_packets_arrive() {
         let (here, there) = open_two();
         for (packet, count) in
             [(PACKET_MAX, 10), (PACKET_USUAL, 10), (1200, 1), (PACKET_MAX, 7), (PACKET_MAX, 8)]

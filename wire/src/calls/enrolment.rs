@@ -5,7 +5,7 @@
 //! | [`Connect`], TM_CONNECT | int version, str file, \[extension\] | [`ConnectReply`]: int version, int accepted, str file, \[extension\] |
 //! | [`Conn2`], TM_CONN2 | [`Introduction`]: int pid, int cookie, \[str name\] | [`Admission`]: int 1, [`EnrolReply`]; or int 0 |
 //! | [`Enrol`], TMX | [`Introduction`] | [`Admission`] |
-//! | [`Born`], TMX | [`Introduction`] | none: an [`Admission`] lay in the channel ([`crate::born`]) |
+//! | [`ChannelEnrol`], TMX | [`Introduction`] | none: an [`Admission`] lay in the channel ([`crate::channel`]) |
 //! | [`Exit`], TM_EXIT | – | nothing |
 //! | [`GetOptions`], TM_GETOPT | – | [`EnrolReply`] |
 //!
@@ -59,8 +59,8 @@ requests! {
         process: Introduction,
     }
 
-    /// The process that was born with a channel has read it, and is there.
-    Born = Tmx::Born; {
+    /// The process that inherited a channel has read it, and is there.
+    ChannelEnrol = Tmx::ChannelEnrol; {
         /// Who it is.
         process: Introduction,
     }

@@ -1,5 +1,5 @@
 use super::enrolment::{
-    Admission, Born, Conn2, Connect, ConnectReply, Enrol, EnrolReply, Exit, Extension, GetOptions,
+    Admission, ChannelEnrol, Conn2, Connect, ConnectReply, Enrol, EnrolReply, Exit, Extension, GetOptions,
     Introduction,
 };
 use super::hosts::{
@@ -276,7 +276,7 @@ fn enrolments_end_in_what_the_original_does_not_read() {
     let written = || body().ints([7, 8]).str("n");
     is(&Conn2 { process: process.clone() }, Tm::Conn2.tag(), written());
     is(&Enrol { process: process.clone() }, Tmx::Enrol.tag(), written());
-    is(&Born { process }, Tmx::Born.tag(), written());
+    is(&ChannelEnrol { process }, Tmx::ChannelEnrol.tag(), written());
     let nameless = Introduction { pid: 7, cookie: 8, name: None };
     is(&Conn2 { process: nameless }, Tm::Conn2.tag(), body().ints([7, 8]));
     answers::<Conn2>(&Admission(None), body().int(0));

@@ -9,7 +9,7 @@ use crate::tasks::{Conn, ConnState, Origin, Task};
 use crate::timers::Timer;
 use pvm_wire::Tid;
 use pvm_wire::calls::enrolment::{
-    Admission, Born, Conn2, Connect, ConnectReply, Enrol, EnrolReply, Exit, Extension, Introduction,
+    Admission, ChannelEnrol, Conn2, Connect, ConnectReply, Enrol, EnrolReply, Exit, Extension, Introduction,
 };
 use pvm_wire::calls::{Call, Request};
 use pvm_wire::codes::{EXTENSION_VERSION, TASK_PROTOCOL};
@@ -155,8 +155,8 @@ impl Core {
             return self.disconnect(to.conn, "it has not inherited this connection");
         };
         conn.extended = true;
-        match Born::decode(body) {
-            Ok(Born { process }) if self.announced(Cookie(process.cookie)) == Some(tid) => {
+        match ChannelEnrol::decode(body) {
+            Ok(ChannelEnrol { process }) if self.announced(Cookie(process.cookie)) == Some(tid) => {
                 self.take_place(to.conn, &process);
                 self.complete_enrolment(to.conn, tid, None);
             }

@@ -37,7 +37,7 @@ impl Core {
                 (Some(Tm::Connect), _) => self.on_connect(to, &message.body),
                 (Some(Tm::Conn2), _) => self.on_conn2(to, &message.body),
                 (_, Some(Tmx::Enrol)) => self.on_enrol(to, &message.body),
-                (_, Some(Tmx::Born)) => self.on_channel_enrolment(to, &message.body),
+                (_, Some(Tmx::ChannelEnrol)) => self.on_channel_enrolment(to, &message.body),
                 // Refused here, where PVM leaves the connection dangling.
                 _ => self.disconnect(conn, &format!("message {:#x} before enrolment", header.tag)),
             };
@@ -70,7 +70,7 @@ impl Core {
     fn on_tmx(&mut self, request: Tmx, tid: Tid, to: ReplyTo, body: &[u8]) -> Result<(), BodyError> {
         match request {
             // An enrolled task need not do it again.
-            Tmx::Enrol | Tmx::Born => self.on_unknown(to),
+            Tmx::Enrol | Tmx::ChannelEnrol => self.on_unknown(to),
             Tmx::StartUp if self.is_master() => {
                 self.master(|master, at| master.on_start_up(to, at.out));
             }

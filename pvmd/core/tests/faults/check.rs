@@ -155,7 +155,7 @@ fn check_observers(world: &mut World) {
     }
 }
 
-/// Nothing is left but what there was at the beginning, and managers that are kept warm.
+/// Nothing is left but what there was at the beginning, and managers that are kept ready.
 fn check_rest(world: &mut World) {
     let hosts = world.hosts.len();
     for host in world.hosts.keys().copied().collect::<Vec<_>>() {

@@ -5,7 +5,7 @@
 #![allow(unsafe_code)]
 
 use super::own::{self, Limits};
-use pvm_wire::born::Channel;
+use pvm_wire::channel::Channel;
 use pvm_wire::codes::CHANNEL_VARIABLE;
 use rustix::fs::{Mode, OFlags, fstat};
 use rustix::io::Errno;
@@ -48,7 +48,7 @@ pub struct Launched {
     pub watch: OwnedFd,
     /// What it writes to its standard output and error.
     pub output: io::PipeReader,
-    /// This end of the channel that it is born with.
+    /// This end of the channel that it inherits.
     pub channel: UnixStream,
 }
 

@@ -46,7 +46,7 @@ fn a_child_gets_what_its_recipe_says() {
 }
 
 #[test]
-fn a_child_is_born_with_a_channel_in_which_its_greeting_lies() {
+fn a_child_inherits_a_channel_in_which_its_greeting_lies() {
     let script = "echo $PVMCHANNEL $PPID $(stat -Lc %i /proc/$$/fd/3); head -c 5 <&3; printf answer >&3";
     let mut launched = launch(&shell(script)).unwrap();
     let mut said = String::new();

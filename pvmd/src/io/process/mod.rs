@@ -110,10 +110,10 @@ impl Processes {
         let families = Families::new(surroundings.mark.clone())?;
         let work = move || {
             let mut guardian = None;
-            for (births, program) in received {
+            for (greetings, program) in received {
                 // Most daemons of a large machine may never start anything.
                 guardian.get_or_insert_with(|| guard(&surroundings));
-                if !start_all(&surroundings, &mut launcher, births, &program, &input) {
+                if !start_all(&surroundings, &mut launcher, greetings, &program, &input) {
                     return;
                 }
             }
@@ -123,8 +123,8 @@ impl Processes {
     }
 
     /// Starts a program once per cookie, whose greeting lies in the channel then; [`Input::Started`] comes for each.
-    pub fn start(&self, births: Vec<(Cookie, Vec<u8>)>, program: Program) {
-        if self.orders.send((births, program)).is_err() {
+    pub fn start(&self, greetings: Vec<(Cookie, Vec<u8>)>, program: Program) {
+        if self.orders.send((greetings, program)).is_err() {
             warn!("the thread that starts processes is gone");
         }
     }
@@ -138,10 +138,10 @@ impl Processes {
 
     /// Takes a started child in, begins to watch it, and says what the core is to hear; and its channel.
     pub fn take(&mut self, started: Started, input: &mpsc::Sender<Input>) -> (Event, Option<UnixStream>) {
-        let (cookie, mut born_with) = (started.cookie, None);
+        let (cookie, mut inherited) = (started.cookie, None);
         let result = started.result.and_then(|running| {
             let Running { path, launched: Launched { pid, watch, output, channel } } = running;
-            born_with = Some(channel);
+            inherited = Some(channel);
             let failed = |error: io::Error| {
                 (PvmError::OutOfRes, format!("cannot watch process {pid}: {}", pvm_wire::plain(&error)))
             };
@@ -156,7 +156,7 @@ impl Processes {
             self.children.insert(cookie, Child { pid, paused, exited: false, silent: false });
             Ok((pid, path))
         });
-        (Event::ProcessStarted { cookie, result }, born_with)
+        (Event::ProcessStarted { cookie, result }, inherited)
     }
 
     /// Stops reading a child's output, or goes on.
@@ -245,12 +245,12 @@ fn guard(surroundings: &Surroundings) -> Option<Guardian> {
 fn start_all(
     surroundings: &Surroundings,
     launcher: &mut Launcher,
-    births: Vec<(Cookie, Vec<u8>)>,
+    greetings: Vec<(Cookie, Vec<u8>)>,
     program: &Program,
     input: &mpsc::Sender<Input>,
 ) -> bool {
     let mut order = Order::new(surroundings, program);
-    for (cookie, greeting) in births {
+    for (cookie, greeting) in greetings {
         let begun = order.as_mut().map_err(|failure| failure.clone());
         let result = begun.and_then(|order| order.start(launcher, cookie, &greeting));
         if let (Ok(_), Err(reason)) = (&order, &result) {

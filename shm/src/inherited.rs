@@ -1,6 +1,6 @@
-//! The channel that this process was born with: a descriptor that nobody has handed to it as a value.
+//! The channel that this process has inherited: a descriptor that nobody has handed to it as a value.
 
-use pvm_wire::born::Channel;
+use pvm_wire::channel::Channel;
 use rustix::fs::fstat;
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::{RecvFlags, recv};

@@ -1,8 +1,8 @@
-//! The channel to its daemon that a task is born with.
+//! The channel to its daemon that a task inherits.
 //!
 //! What our daemon starts has one end of a connection open, in which the enrolment's answer lies already
-//! ([`crate::calls::enrolment::EnrolReply`], without any header). Only the very process that was started may use it, and only who has
-//! read that. Another that enrols in its place, as a script's program does, reads it and connects as ever.
+//! ([`crate::calls::enrolment::EnrolReply`], without any header). Only the very process that was started may use it, and only after
+//! it has read that. Another that enrols in its place, as a script's program does, reads it and connects to the daemon's socket.
 
 use crate::codes::EXTENSION_VERSION;
 
