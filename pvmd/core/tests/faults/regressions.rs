@@ -181,8 +181,8 @@ fn an_observer_follows_another_while_a_task_ends() {
             Wait(50),
             Send(26787, 17819, 3, 9000),
             WatchTask(36618, 16026),
-            Send(64211, 25161, 4, 200000),
-            Wait(1500000),
+            Send(64211, 25161, 4, 200_000),
+            Wait(1_500_000),
             Spawn(50958, 6, 0),
             Spawn(54771, 1, 42832),
             Spawn(27037, 6, 0),
@@ -245,8 +245,12 @@ fn a_manager_dies_that_has_not_read_that_two_batches_are_over() {
 
 #[test]
 fn the_master_crashes_when_a_task_of_a_newcomer_has_asked_it_for_something() {
+    check(8682, 5, NEWCOMERS_AND_A_CRASH);
+}
+
+const NEWCOMERS_AND_A_CRASH: &[Op] = {
     use Op::*;
-    let ops = [
+    &[
         Enrol(62217),
         Wait(1000),
         AddHosts(23015, 2),
@@ -325,6 +329,5 @@ fn the_master_crashes_when_a_task_of_a_newcomer_has_asked_it_for_something() {
         Wait(1_500_000),
         DeleteHost(38645, 49723),
         Wait(1_500_000),
-    ];
-    check(8682, 5, &ops);
-}
+    ]
+};
