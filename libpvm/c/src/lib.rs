@@ -28,6 +28,7 @@ mod group_hosts;
 mod groups;
 mod handlers;
 mod hosts;
+mod inbox;
 mod internals;
 mod lock;
 mod mailbox;

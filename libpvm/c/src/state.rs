@@ -1,7 +1,6 @@
 //! The library's one state in a process, and the frame around every call.
 
 use super::buffer_table::Buffers;
-use super::buffers::local_message;
 use super::errors;
 use super::handlers::{self, Handlers};
 use super::internals;
@@ -11,7 +10,7 @@ use super::tracepoints;
 use super::{fork, output, timeline};
 use pvm_engine::Error;
 use pvm_engine::groups::Groups;
-use pvm_engine::{Engine, Search, Spinner};
+use pvm_engine::{Engine, Spinner};
 use pvm_wire::calls::Call;
 use pvm_wire::{PvmError, Tid};
 use std::ffi::{OsString, c_int};
@@ -312,79 +311,6 @@ impl State {
     pub fn take_spinner(&mut self) -> Option<Arc<Spinner>> {
         let spinner = self.engine.as_ref()?.spinner();
         Some(self.spinner.take().filter(|kept| Arc::ptr_eq(kept, spinner)).unwrap_or_else(|| spinner.clone()))
-    }
-
-    /// Shows the next message that has come to a search, or to its handler; `false` if there is none. A call that will wait may leave it
-    /// to the wait to find what has come at the descriptors.
-    #[inline]
-    pub fn see_next(&mut self, search: &mut Search, will_wait: bool) -> Result<bool, Failure> {
-        self.engine()?;
-        let Some(engine) = &mut self.engine else { return Ok(false) };
-        let Some(arrived) = engine.see_next(will_wait)? else { return Ok(false) };
-        if let Some(handler) = self.handlers.find(&arrived.message) {
-            let number = arrived.number();
-            let id = self.take(number)?;
-            self.handlers.call_later(handler, id);
-        } else {
-            search.meet(arrived);
-        }
-        Ok(true)
-    }
-
-    /// Takes a message out of the inbox, into the buffer that it has then.
-    #[inline]
-    pub fn take(&mut self, number: u64) -> Outcome {
-        let (engine, buffers) = self.engine_and_buffers()?;
-        let arrived = engine.take_arrived(number).ok_or(PvmError::NoSuchBuf)?;
-        let Some(id) = arrived.buffer else { return Ok(buffers.receive(arrived.message)?) };
-        let buffer = buffers.get(id)?;
-        buffer.waiting = false;
-        buffer.rewind();
-        Ok(id)
-    }
-
-    /// Gives the program a copy of a message that stays in the inbox, by the id of a buffer.
-    pub fn show(&mut self, number: u64) -> Outcome {
-        let (engine, buffers) = self.engine_and_buffers()?;
-        let arrived = engine.arrived(number).ok_or(PvmError::NoSuchBuf)?;
-        if let Some(id) = arrived.buffer {
-            return Ok(id);
-        }
-        let id = buffers.receive(arrived.message.clone())?;
-        buffers.get(id)?.waiting = true;
-        arrived.buffer = Some(id);
-        Ok(id)
-    }
-
-    /// The number of a message in the inbox that the program knows by this id.
-    pub fn number_of(&self, id: c_int) -> Option<u64> {
-        self.engine.as_ref()?.shown().find(|&(_, shown)| shown == id).map(|(number, _)| number)
-    }
-
-    /// Frees a buffer, and with it a message in the inbox of which it has a copy.
-    #[inline]
-    pub fn discard(&mut self, id: c_int) -> Result<(), Failure> {
-        if id > 0 && self.buffers.get(id).is_ok_and(|buffer| buffer.waiting) {
-            self.discard_waiting(id);
-        }
-        Ok(self.buffers.free(id)?)
-    }
-
-    #[cold]
-    fn discard_waiting(&mut self, id: c_int) {
-        if let (Some(number), Some(engine)) = (self.number_of(id), &mut self.engine) {
-            engine.take_arrived(number);
-        }
-    }
-
-    /// Puts a message that the library writes itself into the queue.
-    pub fn arrive_locally(&mut self, context: c_int, tag: c_int, body: Vec<u8>) -> Result<(), Failure> {
-        let message = local_message(Tid::MY_DAEMON, self.tid()?, context, tag, body);
-        match self.handlers.find(&message) {
-            Some(handler) => self.handlers.call_later(handler, self.buffers.receive(message)?),
-            None => self.engine()?.inject(message),
-        }
-        Ok(())
     }
 
     /// Checks the id of a task and a tag, as calls with a receiver do.
