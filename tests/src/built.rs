@@ -51,7 +51,7 @@ pub(crate) fn library_folder() -> PathBuf {
 pub fn libraries() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
-        let mut build = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        let mut build = Command::new(env!("CARGO"));
         build.args(["build", "--quiet", "--locked", "--package", "libpvm-c", "--target-dir"]);
         build.arg(library_target()).current_dir(workspace());
         if is_sanitized() {

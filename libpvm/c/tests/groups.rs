@@ -15,15 +15,20 @@ fn check(machine: &Machine, program: &Path, library: Library, input: &str, expec
     assert_eq!(code, Some(0), "{}", program.display());
 }
 
-#[test]
-fn groups_are_pvms_with_every_library_on_every_daemon() {
-    for daemon in daemons() {
-        for library in libraries() {
-            let machine = Machine::start(&daemon);
-            let Some(program) = compile("groups.c", library, machine.folder()) else { return };
-            check(&machine, &program, library, "", &expected("groups"));
+/// Runs a program with each library on each daemon.
+fn check_all(source: &str, expected: &str) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for library in libraries() {
+        let Some(program) = compile(source, library, folder.path()) else { return };
+        for daemon in daemons() {
+            check(&Machine::start(&daemon), &program, library, "", expected);
         }
     }
+}
+
+#[test]
+fn groups_are_pvms_with_every_library_on_every_daemon() {
+    check_all("groups.c", &expected("groups"));
 }
 
 #[test]
@@ -54,13 +59,7 @@ fn many_members_meet_and_reduce_and_some_die() {
 
 #[test]
 fn fortran_has_groups_too() {
-    for daemon in daemons() {
-        for library in libraries() {
-            let machine = Machine::start(&daemon);
-            let Some(program) = compile("groups.f90", library, machine.folder()) else { return };
-            check(&machine, &program, library, "", &expected("groups-fortran"));
-        }
-    }
+    check_all("groups.f90", &expected("groups-fortran"));
 }
 
 #[test]

@@ -3,9 +3,12 @@
 use pvm_tests::machine::Plan;
 use pvm_tests::programs::{self, Linking};
 use pvm_tests::{Installation, Program};
+use std::num::NonZero;
 use std::panic::catch_unwind;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
 /// A test: its name, and what its process does as a task of a machine of its own.
@@ -17,15 +20,15 @@ const LIMIT: Duration = Duration::from_secs(300);
 const LONG_LIMIT: Duration = Duration::from_secs(3600);
 /// How many tasks are queued, if not the usual number.
 pub const QUEUE_TASKS: &str = "PVM_QUEUE_TASKS";
-/// Settings of the tests themselves, which every task is given.
-const OF_TESTS: [&str; 4] = [QUEUE_TASKS, "PVM_TEST_SECONDS", "PVM_TEST_TASKS", "PVM_TEST_FULL"];
+/// Settings of the tests themselves, which every task is given, and where cargo has its files, by which tasks build C libraries.
+const OF_TESTS: [&str; 5] = [QUEUE_TASKS, "PVM_TEST_SECONDS", "PVM_TEST_TASKS", "PVM_TEST_FULL", "HOME"];
 
 /// What is tried first with this project's daemon: with one of another version everything falls back, and would pass.
 const SAME_VERSION: &str = "same_version";
 
 /// The PVMs whose daemons are tried: Debian's original, and this project's own.
-fn daemons() -> impl Iterator<Item = Installation> {
-    Installation::debian().into_iter().chain(Installation::built())
+fn daemons() -> Vec<Installation> {
+    Installation::debian().into_iter().chain(Installation::built()).collect()
 }
 
 /// Compiles a C program of this folder against the original PVM; `None` (with a line that says so) if that cannot be.
@@ -44,7 +47,6 @@ fn run(daemon: &Installation, test: &str) {
     for name in OF_TESTS {
         plan = std::env::var_os(name).into_iter().fold(plan, |plan, value| plan.variable(name, value));
     }
-    let is_program = |name: &str| this.to_string_lossy().contains(name);
     // Direct routes of tasks of one host are by sockets only if they share no memory.
     if is_program("rust_routes") {
         plan = plan.variable("PVM_SHM", "0");
@@ -88,21 +90,45 @@ pub fn main(tests: &[Test], roles: &[Test]) -> ExitCode {
         }
         return ExitCode::SUCCESS;
     }
-    let mut failures = 0;
-    for daemon in daemons() {
-        let first = daemon.is_ours.then_some(SAME_VERSION);
-        let names = tests.iter().map(|(name, _)| *name).filter(|name| chosen(name));
-        for name in first.into_iter().chain(names) {
+    let daemons = daemons();
+    let jobs: Vec<(&Installation, &str)> = daemons
+        .iter()
+        .flat_map(|daemon| {
+            let first = daemon.is_ours.then_some(SAME_VERSION);
+            let names = tests.iter().map(|(name, _)| *name).filter(|name| chosen(name));
+            first.into_iter().chain(names).map(move |name| (daemon, name))
+        })
+        .collect();
+    let (next, failures) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let work = || {
+        while let Some((daemon, name)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
             let begun = Instant::now();
-            let result = catch_unwind(|| run(&daemon, name));
-            failures += usize::from(result.is_err());
-            let (whose, verdict) = (
-                if daemon.is_ours { "own" } else { "original" },
-                if result.is_ok() { "ok" } else { "FAILED" },
-            );
+            let result = catch_unwind(|| run(daemon, name));
+            failures.fetch_add(usize::from(result.is_err()), Ordering::Relaxed);
+            let whose = if daemon.is_ours { "own" } else { "original" };
+            let verdict = if result.is_ok() { "ok" } else { "FAILED" };
             println!("test {name} ({whose} daemon) ... {verdict} ({:.2?})", begun.elapsed());
         }
-    }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..threads() {
+            scope.spawn(work);
+        }
+    });
+    let failures = failures.into_inner();
     println!("{failures} failed");
     if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// How many tests run at once, as with the usual harness; one where the tests of a program measure what it shares with others.
+fn threads() -> usize {
+    if ["rust_turns", "rust_quiet", "rust_memory"].into_iter().any(is_program) {
+        return 1;
+    }
+    let wanted = std::env::var("RUST_TEST_THREADS").ok().and_then(|text| text.parse().ok());
+    wanted.or_else(|| available_parallelism().ok()).map_or(1, NonZero::get)
+}
+
+fn is_program(name: &str) -> bool {
+    std::env::current_exe().is_ok_and(|exe| exe.to_string_lossy().contains(name))
 }
