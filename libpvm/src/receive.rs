@@ -118,6 +118,11 @@ impl Received {
         self.held.content().header.context
     }
 
+    /// How the values are encoded; `None` in the format of another kind of host, of which only bytes can be read.
+    pub fn encoding(&self) -> Option<Encoding> {
+        Encoding::of_word(self.held.content().header.encoding)
+    }
+
     /// Length of the body, bytes.
     pub fn len(&self) -> usize {
         self.held.content().body.len()
@@ -266,6 +271,7 @@ mod tests {
             pack.put(&ints).unwrap().put(&bytes).unwrap().put_str(&text).unwrap();
             pack.put_value(&value).unwrap().put_one(7_i64).unwrap();
             let mut message = received(&pack);
+            prop_assert_eq!(message.encoding(), Some(pack.encoding()));
             prop_assert_eq!(message.get::<i32>(ints.len()).unwrap(), ints);
             let mut room = vec![0_u8; bytes.len()];
             message.get_into(&mut room).unwrap();

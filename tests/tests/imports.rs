@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 /// The crates of the product, each with all crates of this workspace that it may depend on.
-const MAY_USE: [(&str, &[&str]); 13] = [
+const MAY_USE: [(&str, &[&str]); 14] = [
     ("pvm-wire", &[]),
     ("pvm-sched", &["pvm-wire"]),
     ("pvm-sim", &["pvm-sched", "pvm-wire"]),
@@ -19,6 +19,7 @@ const MAY_USE: [(&str, &[&str]); 13] = [
     ("pvmd", &["pvmd-core", "pvm-wire", "pvm-sched", "pvm-shm", "pvm-files"]),
     ("pvm-task-manager", &["libpvm", "pvm-wire", "pvm-sched"]),
     ("pvm-examples", &["libpvm"]),
+    ("pvm-python", &["libpvm"]),
     ("pvm-console", &["libpvm", "pvmd", "pvm-task-manager", "pvm-examples", "pvm-sim", "pvm-wire"]),
 ];
 
