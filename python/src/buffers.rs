@@ -15,6 +15,9 @@ use std::cell::RefCell;
 /// Bytes of a piece.
 const PIECE: usize = 32 << 10;
 
+/// First letters of formats in another byte order.
+const FOREIGN: &[u8] = if cfg!(target_endian = "little") { b">!" } else { b"<" };
+
 thread_local! {
     // Of the widest elements, so that all others are aligned in it.
     static SCRATCH: RefCell<Vec<u64>> = RefCell::new(vec![0; PIECE / size_of::<u64>()]);
@@ -92,6 +95,8 @@ pub fn no_element(buffer: &PyUntypedBuffer) -> PyErr {
 pub fn open<'py>(object: &Bound<'py, PyAny>) -> PyResult<(PyUntypedBuffer, Bound<'py, PyAny>)> {
     let buffer = PyUntypedBuffer::get(object)?;
     let seen_as = match buffer.format().to_bytes() {
+        // PyO3 takes those of the other byte order for this host's.
+        [order, ..] if FOREIGN.contains(order) => return Err(no_element(&buffer)),
         b"b" | b"c" | b"@b" => return bytes_of(object),
         b"Zf" => "f4",
         b"Zd" => "f8",

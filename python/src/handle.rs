@@ -4,7 +4,8 @@ use crate::errors::{of, raise};
 use pvm3::{PvmError, Tid};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use std::sync::{Mutex, TryLockError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 /// How long a wait goes on before Python sees to signals, so that Ctrl-C interrupts it.
@@ -13,13 +14,15 @@ const SLICE: Duration = Duration::from_millis(100);
 /// A task until it leaves.
 pub struct Handle {
     task: Mutex<Option<pvm3::Task>>,
+    /// The thread that waits, also between its looks, when handlers of signals may use the task.
+    waiter: Mutex<Option<ThreadId>>,
     /// A child by fork has its parent's connections, which it must not use.
     process: u32,
 }
 
 impl Handle {
     pub fn new(task: pvm3::Task) -> Self {
-        Self { task: Mutex::new(Some(task)), process: std::process::id() }
+        Self { task: Mutex::new(Some(task)), waiter: Mutex::default(), process: std::process::id() }
     }
 
     /// Calls the library. Meanwhile other threads of Python run.
@@ -51,6 +54,19 @@ impl Handle {
         timeout: Option<Duration>,
         mut look: impl FnMut(&mut pvm3::Task, Duration) -> pvm3::Result<Option<R>> + Send,
     ) -> PyResult<Option<R>> {
+        self.ask(py, |_| ())?;
+        let before = self.set_waiter(Some(thread::current().id()));
+        let found = self.look_again(py, timeout, &mut look);
+        self.set_waiter(before);
+        found
+    }
+
+    fn look_again<R: Send>(
+        &self,
+        py: Python<'_>,
+        timeout: Option<Duration>,
+        look: &mut (impl FnMut(&mut pvm3::Task, Duration) -> pvm3::Result<Option<R>> + Send),
+    ) -> PyResult<Option<R>> {
         // A time beyond what the clock can tell is no limit.
         let end = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         loop {
@@ -75,13 +91,20 @@ impl Handle {
             let text = "this task belongs to the process that this one was forked from: enrol here, too";
             return Err(of(py, PvmError::SysErr, text));
         }
+        let waiter = *lock(&self.waiter);
+        if waiter.is_some_and(|waiter| waiter != thread::current().id()) {
+            return Err(busy());
+        }
         match self.task.try_lock() {
             Ok(mut slot) => act(&mut slot),
             Err(TryLockError::Poisoned(poisoned)) => act(&mut poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => Err(PyRuntimeError::new_err(
-                "another thread is in a call of this task, which serves one at a time",
-            )),
+            Err(TryLockError::WouldBlock) => Err(busy()),
         }
+    }
+
+    /// Says which thread waits, and returns which did.
+    fn set_waiter(&self, waiter: Option<ThreadId>) -> Option<ThreadId> {
+        std::mem::replace(&mut lock(&self.waiter), waiter)
     }
 }
 
@@ -89,10 +112,18 @@ impl Drop for Handle {
     fn drop(&mut self) {
         if self.process != std::process::id() {
             // Its end would be that of the parent's task.
-            let slot = self.task.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let slot = self.task.get_mut().unwrap_or_else(PoisonError::into_inner);
             std::mem::forget(slot.take());
         }
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn busy() -> PyErr {
+    PyRuntimeError::new_err("another thread is in a call of this task, which serves one at a time")
 }
 
 fn left() -> PyErr {

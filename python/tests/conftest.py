@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+import pvm
+
 TREE = Path(__file__).resolve().parents[2]
 
 
@@ -40,3 +42,10 @@ def machine() -> Iterator[Path]:
         finally:
             daemon.terminate()
             daemon.wait(20)
+
+
+@pytest.fixture
+def task() -> Iterator[pvm.Task]:
+    """A task of the virtual machine."""
+    with pvm.enroll() as task:
+        yield task
