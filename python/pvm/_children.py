@@ -1,4 +1,4 @@
-"""Tasks that run a function of their parent's program: what they are sent, and ``python -m pvm._children``, which they run."""
+"""What tasks are sent that run functions of their parent's program."""
 
 from __future__ import annotations
 
@@ -39,19 +39,3 @@ class Call:
         function, args = pickle.loads(self.pickled)
         if function is not None:
             function(*first, *args)
-
-
-def main() -> None:
-    """Calls the function that the parent sends."""
-    import pvm
-
-    with pvm.enroll() as task:
-        parent = task.parent()
-        if parent is None:
-            raise SystemExit("pvm._children is started by Task.spawn_function")
-        call: Call = task.recv(parent, CALL_TAG)
-        call.run(task)
-
-
-if __name__ == "__main__":
-    main()

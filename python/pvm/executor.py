@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any, ParamSpec, TypeVar
 
 from . import _children, _pvm
+from ._protocol import ENDED, ITEM, OK, READY, RESULT, SETUP, STOP, RemoteTraceback
 from .task import Place, Task, enroll
-from .worker import ENDED, ITEM, OK, READY, RESULT, SETUP, STOP, RemoteTraceback
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -119,19 +119,17 @@ class Executor(_Executor):
     def map(
         self,
         fn: Callable[..., T],
-        /,
         *iterables: Iterable[Any],
         timeout: float | None = None,
         chunksize: int = 1,
-        **kwargs: Any,
     ) -> Iterator[T]:
         """As ``concurrent.futures.Executor.map``; ``chunksize`` calls go to a worker at once."""
         if chunksize < 1:
             raise ValueError("chunksize must be at least 1")
         if chunksize == 1:
-            return super().map(fn, *iterables, timeout=timeout, **kwargs)
+            return super().map(fn, *iterables, timeout=timeout)
         chunks = _chunks(zip(*iterables), chunksize)
-        results = super().map(_call_all, itertools.repeat(fn), chunks, timeout=timeout, **kwargs)
+        results = super().map(_call_all, itertools.repeat(fn), chunks, timeout=timeout)
         return itertools.chain.from_iterable(results)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
@@ -313,6 +311,6 @@ def settle(item: _Item, message: _pvm.Message) -> None:
     if outcome == OK:
         item.future.set_result(value)
         return
-    error, text = value
-    error.__cause__ = RemoteTraceback(text)
-    item.future.set_exception(error)
+    raised, text = value
+    raised.__cause__ = RemoteTraceback(text)
+    item.future.set_exception(raised)

@@ -12,7 +12,7 @@ from . import _children, _pvm
 if TYPE_CHECKING:
     from typing import Unpack
 
-    StrPath = str | os.PathLike[str]
+StrPath = str | os.PathLike[str]
 
 
 class Place(TypedDict, total=False):
@@ -92,7 +92,7 @@ class Task(_pvm.Task):
         if place.get("without_parent"):
             raise TypeError("a function's task gets its arguments from its parent, which it has to know")
         call = _children.Call(_children.main_module(), function, args)
-        spawned = self.spawn_module("pvm._children", count=count, **place)
+        spawned = self.spawn_module("pvm._function", count=count, **place)
         for tid in spawned:
             self.send(tid, call, _children.CALL_TAG)
         return spawned

@@ -6,6 +6,7 @@ use crate::task::Task;
 use pvm3::{PvmError, Spawn};
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
+use pyo3::types::{PyIterator, PyList};
 use std::collections::HashMap;
 use std::ffi::OsString;
 
@@ -104,6 +105,10 @@ impl Spawned {
     fn __getitem__(&self, index: usize) -> PyResult<i32> {
         let found = self.tids.get(index).copied();
         found.ok_or_else(|| PyIndexError::new_err(format!("{} tasks were started", self.tids.len())))
+    }
+
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
+        PyList::new(py, &self.tids)?.try_iter()
     }
 
     fn __repr__(&self) -> String {

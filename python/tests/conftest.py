@@ -42,6 +42,7 @@ def machine() -> Iterator[Path]:
         finally:
             daemon.terminate()
             daemon.wait(20)
+            daemon.stdout.close()
 
 
 @pytest.fixture
