@@ -6,7 +6,6 @@ import inspect
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from conftest import TREE, program
@@ -29,17 +28,16 @@ def test_examples_run_by_pvm_run(name, said, tmp_path):
     assert "Warning" not in done.stderr
 
 
-def test_stubs_say_what_is_there():
+def test_stubs_say_what_is_there(tmp_path):
     pytest.importorskip("mypy")
-    package = Path(pvm.__file__).parent
     configuration = TREE / "python/pyproject.toml"
     for command in [
         ["mypy.stubtest", "pvm", "--ignore-missing-stub", "--mypy-config-file", str(configuration)],
-        ["mypy", "--config-file", str(configuration), "-p", "pvm", *[]],
+        ["mypy", "--config-file", str(configuration), "-p", "pvm"],
         ["mypy", "--config-file", str(configuration), *map(str, EXAMPLES.glob("*.py"))],
     ]:
         checked = subprocess.run(
-            [sys.executable, "-m", *command], cwd=package.parent, capture_output=True, text=True, timeout=100
+            [sys.executable, "-m", *command], cwd=tmp_path, capture_output=True, text=True, timeout=100
         )
         assert checked.returncode == 0, checked.stdout + checked.stderr
 
