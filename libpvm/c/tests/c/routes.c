@@ -70,6 +70,17 @@ static void told(int tag, int tid)
 	printf("told %d of the child: %d, descriptor is %s\n", tag, here, fd == -1 ? "none" : fd == fds[n - 1] ? "the last" : "another");
 }
 
+/* The route to a child that has ended is gone, too: the next count of descriptors is without it. */
+static void until_alone(void)
+{
+	int *fds, i;
+
+	for (i = 0; pvm_getfds(&fds) > 1 && i < 5000; i++) {
+		pvm_nrecv(-1, STOP);
+		usleep(1000);
+	}
+}
+
 /*
  * One child that does so, while this task does otherwise. Who grants is told twice: where the other will call, and
  * where it has. The original tells of a route's end only who has asked for it, and never of one that was refused; so
@@ -102,6 +113,7 @@ static void pair(int own, int its)
 	say(tid, STOP, 0);
 	if (n && its == PvmAllowDirect)
 		told(gone, tid);
+	until_alone();
 	pvm_notify(PvmRouteAdd, ADDED, 0, NULL);
 }
 
