@@ -20,7 +20,7 @@ pub enum Wait {
     Forever,
     /// Not at all: those that calls have seen already, and one more.
     Poll,
-    /// This long. If the time is zero, all that has come, as far as [`Reach`] goes.
+    /// This long. If the time is zero, all that has come by now, as far as such calls look.
     For(Duration),
 }
 
