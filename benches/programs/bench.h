@@ -32,8 +32,9 @@ static void fail(const char *what)
  */
 static void *memory(long size)
 {
-    void *bytes = aligned_alloc(64, (size + 63) / 64 * 64);
+    char *bytes = malloc(size + 63);
     if (!bytes) fail("no memory");
+    bytes += -(size_t)bytes % 64;
     memset(bytes, 1, size);
     return bytes;
 }
