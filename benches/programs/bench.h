@@ -26,15 +26,11 @@ static void fail(const char *what)
     exit(1);
 }
 
-/*
- * Memory that has been written to, so that no page is missing when the time is taken. It begins a cache line: where malloc's memory
- * begins depends on what a library has allocated before, and copies of a kilobyte take a tenth longer from elsewhere.
- */
+/* Memory that has been written to, so that no page is missing when the time is taken. */
 static void *memory(long size)
 {
-    char *bytes = malloc(size + 63);
+    void *bytes = malloc(size);
     if (!bytes) fail("no memory");
-    bytes += -(size_t)bytes % 64;
     memset(bytes, 1, size);
     return bytes;
 }
