@@ -1,5 +1,5 @@
 #!/bin/sh
-# deb.sh BUILD DIST RELEASE - pack what is built in BUILD as Debian packages. MAINTAINER="Name <address>" says who answers for them.
+# deb.sh BUILD DIST RELEASE - pack what is built in BUILD as Debian packages. MAINTAINER="Name <address>" is the address for questions about them.
 set -eu
 source=$(cd "$(dirname "$0")/.." && pwd)
 build=$1 dist=$2 release=$3

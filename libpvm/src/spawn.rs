@@ -113,7 +113,7 @@ impl Spawn<'_> {
         self
     }
 
-    /// Without telling the tasks who spawned them.
+    /// Without telling the tasks their parent.
     pub fn without_parent(mut self) -> Self {
         self.request.flags |= flags::NO_SPAWN_PARENT;
         self
@@ -170,7 +170,7 @@ impl<'a> Spawn<'a> {
     }
 }
 
-/// What a tracer is told of a spawn with these flags besides.
+/// What is reported to a tracer of a spawn with these flags, besides.
 pub(crate) fn tell_request(event: &mut Writer, request: &SpawnRequest, flags: i32) {
     event.text(Datum::SE, &request.file).text(Datum::SW, &request.place);
     event.int(Datum::SF, request.flags | flags).int(Datum::SC, request.count);

@@ -64,7 +64,7 @@ impl std::fmt::Display for TraceMask {
 
 /// What a tracer is told by tasks, and under which tags.
 ///
-/// What a program packs and unpacks is told with the next event of the task's own: of up to 65536 calls between two of them.
+/// What a program packs and unpacks is reported with the next event of the task's own: of up to 65536 calls between two of them.
 ///
 /// ```no_run
 /// # fn main() -> pvm3::Result<()> {

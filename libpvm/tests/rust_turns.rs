@@ -64,7 +64,7 @@ fn talk(routing: Routing) {
     task.send(listener, WORK, &Pack::new()).unwrap();
     assert_eq!(task.direct_routes().contains(&listener), routing == Routing::Direct);
     if routing == Routing::Direct {
-        // A route to the parent would have to be waited for, and whoever waits tells its daemon to whom it has sent.
+        // A route to the parent would have to be waited for, and a task that waits tells its daemon to which tasks it has sent.
         task.set_routing(Routing::AllowDirect);
     }
     task.send(parent, DONE, &Pack::new()).unwrap();

@@ -35,7 +35,7 @@ class Place(TypedDict, total=False):
     debug: bool
     """Under the debugger."""
     without_parent: bool
-    """Without telling the tasks who spawned them."""
+    """Without telling the tasks their parent."""
 
 
 def _terms(program: StrPath, args: Sequence[str], count: int, place: Place) -> dict[str, object]:

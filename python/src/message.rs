@@ -13,7 +13,7 @@ use pyo3::types::{PyByteArray, PyMemoryView};
 
 /// A received message, from which values are taken in the order in which they were packed.
 ///
-/// A method without a count takes one value. With a count it takes so many, as a `memoryview` of new memory that
+/// A method without a count takes one value. With a count it takes that number of values, as a `memoryview` of new memory that
 /// `numpy.asarray` does not copy.
 #[pyclass(module = "pvm")]
 pub struct Message {

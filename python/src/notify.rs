@@ -30,7 +30,7 @@ impl Task {
         self.handle.call(py, |task| task.cancel_notify_host_delete(&of, tag))
     }
 
-    /// A notice whenever hosts join: their number, an `int`, and so many `tid`s.
+    /// A notice whenever hosts join: their number, an `int`, and that number of `tid`s.
     fn notify_host_add(&self, py: Python<'_>, tag: i32) -> PyResult<()> {
         self.handle.call(py, |task| task.notify_host_add(tag))
     }

@@ -4,7 +4,7 @@ use crate::task::Task;
 use pvm3::BatchRecord;
 use pyo3::prelude::*;
 
-/// What the parent of a queued batch is told.
+/// What the parent of a queued batch hears.
 #[pyclass(module = "pvm", frozen, get_all)]
 pub struct BatchEvent {
     /// The batch.

@@ -1,4 +1,4 @@
-//! The core and who becomes a task: over a channel it inherits, by one request, or by files.
+//! The core and processes that become tasks: over a channel it inherits, by one request, or by files.
 
 use pvm_wire::body::BodyWriter;
 use pvm_wire::calls::Call;

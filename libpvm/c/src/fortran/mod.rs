@@ -107,7 +107,7 @@ macro_rules! numbers {
 }
 use numbers;
 
-/// The same, with a CHARACTER argument of at most so many characters before the numbers.
+/// The same, with a CHARACTER argument of at most this number of characters before the numbers.
 macro_rules! named {
     ($most:expr; $($(#[$doc:meta])* $name:ident(text $(, $arg:ident)*) = $function:path;)*) => {$(
         $(#[$doc])*

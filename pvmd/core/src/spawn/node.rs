@@ -138,7 +138,7 @@ impl Node {
         Some((exec.batch, order, end))
     }
 
-    /// So many of an order's next tasks have been begun, by a tasker if there is one; if none could be, nothing waits.
+    /// This number of an order's next tasks has been begun, by a tasker if there is one; if none could be, nothing waits.
     pub fn begun(
         &mut self,
         id: ExecId,

@@ -1,4 +1,4 @@
-//! What the scheduler is told of this host's tasks, and what follows from its decisions.
+//! What the scheduler hears of this host's tasks, and what follows from its decisions.
 
 use super::{Teams, is_name};
 use crate::addresses::TeamId;
