@@ -99,11 +99,11 @@ in_copy() {
 	cat >"$work/enter" <<END
 set -eu
 mount -t tmpfs none "$work/copy"
-mkdir "$work/copy/upper" "$work/copy/work" "$work/copy/root"
-mount -t overlay overlay -o lowerdir=/,upperdir="$work/copy/upper",workdir="$work/copy/work" "$work/copy/root"
-cp -r "$work/dist" "$work/copy/root/packages"
-cp "$work/script" "$source/examples/c/hello.c" "$work/copy/root/packages"
-cd "$work/copy/root"
+mkdir "$work/copy/upper" "$work/copy/work" "$work/copy/system"
+mount -t overlay overlay -o lowerdir=/,upperdir="$work/copy/upper",workdir="$work/copy/work" "$work/copy/system"
+cp -r "$work/dist" "$work/copy/system/packages"
+cp "$work/script" "$source/examples/c/hello.c" "$work/copy/system/packages"
+cd "$work/copy/system"
 mount -t proc none proc
 mount --rbind /dev dev
 mount -t tmpfs none tmp

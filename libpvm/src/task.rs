@@ -313,7 +313,7 @@ impl Task {
         self.engine.set_context(context)
     }
 
-    /// Asks for a context that nobody else has.
+    /// Asks for a context that is not in use.
     pub fn new_context(&mut self) -> Result<i32> {
         let tell = |event: &mut Writer, made: &Result<i32>| {
             event.int(Datum::CXN, code(made, |&context| context));

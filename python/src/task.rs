@@ -180,7 +180,7 @@ impl Task {
         self.handle.ask(py, |task| task.set_context(context)).map(drop)
     }
 
-    /// Asks for a context that nobody else has.
+    /// Asks for a context that is not in use.
     fn new_context(&self, py: Python<'_>) -> PyResult<i32> {
         self.handle.call(py, pvm3::Task::new_context)
     }

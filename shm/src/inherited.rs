@@ -1,12 +1,12 @@
 //! The channel that this process has inherited: a descriptor that nobody has handed to it as a value.
 
+use crate::mapping::inherited_file;
 use pvm_wire::channel::Channel;
 use rustix::fs::fstat;
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::{RecvFlags, recv};
-use std::fs::File;
 use std::mem::ManuallyDrop;
-use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 
 /// What lay in it was less than this, bytes.
 const GREETING_MAX: usize = 1024;
@@ -14,9 +14,9 @@ const GREETING_MAX: usize = 1024;
 /// Takes this process's channel and what lies in it, once. Its children have it open, too: one that enrols in its place takes
 /// what lies there, and leaves the channel; so the process itself is not told any more that it were that task.
 pub fn take(channel: Channel) -> Option<(OwnedFd, Vec<u8>)> {
-    // SAFETY: whatever is open there, or nothing, it is only looked at, and not closed at the end, until it is known to be the
-    // channel of this process, which has no other owner before what lies in it has been read: only one can do that.
-    let file = ManuallyDrop::new(unsafe { File::from_raw_fd(channel.descriptor) });
+    // It is only looked at, and not closed at the end, until it is known to be the channel of this process. That has no other
+    // owner before what lies in it has been read, which only one caller can do.
+    let file = inherited_file(channel.descriptor);
     let found = fstat(file.as_fd()).ok()?;
     // As at a socket one would connect to, it must be this user's.
     if found.st_ino != channel.file || found.st_uid != rustix::process::geteuid().as_raw() {

@@ -5,8 +5,7 @@
 //! receiver gives a block back by setting a flag of its own, so no message is counted by two tasks, and a task that ends at any
 //! instruction leaves nothing half done: what it had published can be read, the rest was never there.
 //!
-//! The protocols ([`ring`], [`bell`], [`gate`]) are written over [`Memory`] and checked under loom; only [`mapping`] is unsafe, and [`inherited`], by which a
-//! process takes the descriptor that its daemon has left it.
+//! The protocols ([`ring`], [`bell`], [`gate`]) are written over [`Memory`] and checked under loom; only [`mapping`] is unsafe.
 #![deny(unsafe_code)]
 
 pub mod arena;
@@ -15,7 +14,6 @@ mod deliveries;
 pub mod gate;
 #[cfg(test)]
 mod heap;
-#[allow(unsafe_code)]
 pub mod inherited;
 pub mod lineage;
 mod loan;

@@ -2,7 +2,7 @@
 //!
 //! A mapping lives as long as the object that owns it, its size is sealed, and every access is checked against that size. Other
 //! processes can write to it at any time; so words are atomics, everything else is copied by raw pointers, and no value read is
-//! trusted. The one exception is [`Body`].
+//! trusted. The one exception is [`Body`]. A descriptor that was inherited, and so has no owner, is looked at here, too.
 
 use crate::lineage;
 use crate::loan::{Loan, Offset};
@@ -14,7 +14,9 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, mun
 use rustix::process::{Resource, getrlimit};
 use rustix::thread::{Timespec, futex};
 use std::ffi::c_void;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::fs::File;
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence, fence};
@@ -548,6 +550,13 @@ impl ForkMark {
     pub(crate) fn set(&self, value: u32) {
         self.word().store(value, Ordering::Relaxed);
     }
+}
+
+/// The file at a descriptor that this process has inherited, or at none. It is not closed when it is dropped: only a caller that has
+/// proved to be the only owner may take it out.
+pub(crate) fn inherited_file(descriptor: RawFd) -> ManuallyDrop<File> {
+    // SAFETY: nothing is closed by this value, and a look at a descriptor that is not open is an error of the system call.
+    ManuallyDrop::new(unsafe { File::from_raw_fd(descriptor) })
 }
 
 #[cfg(test)]

@@ -192,7 +192,7 @@ unsafe fn list_call(
         event.text(Datum::PF, text.unwrap_or_default());
     };
     traced(name, event, tell, result(Datum::CC), |state| {
-        // SAFETY: the caller's list, which nobody else reads.
+        // SAFETY: the list is the caller's, and only this call reads it.
         act(state, format.bytes()?, unsafe { &mut *list })
     })
 }

@@ -87,7 +87,7 @@ impl Machine {
         fs::create_dir_all(folder.path().join("root/lib")).expect("a folder for the daemon");
         script(&folder.path().join("root/lib/pvmd"), &text);
         let plan = Plan::plain(daemon).variable("PVM_ROOT", folder.path().join("root"));
-        // So much that the host takes all tasks of a spawn at once, however busy others keep it.
+        // Enough for all tasks of a spawn to start at once on a busy host.
         Self { machine: plan.variable("PVM_TASK_TARGET", "1000000").start(), folder }
     }
 
