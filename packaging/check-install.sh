@@ -3,34 +3,8 @@
 # The arguments go to make. Run `make` first.
 set -eu
 
-source=$(cd "$(dirname "$0")/.." && pwd)
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+. "$(dirname "$0")/checks.sh"
 arch=$("$source/packaging/pvmgetarch")
-
-fail() {
-	echo "check-install: $*" >&2
-	exit 1
-}
-
-step() {
-	echo "check-install: $*"
-}
-
-# What needs a tool that is not here fails when everything must be checked, else says so in one line.
-have() {
-	command -v "$1" >/dev/null && return
-	[ "${PVM_TEST_FULL:-}" != 1 ] || fail "$1 is missing, and PVM_TEST_FULL=1 wants $2 checked"
-	echo "not checked: $2 ($1 is missing)" >&2
-	return 1
-}
-
-run_make() {
-	make --no-print-directory -C "$source" "$@" >"$work/make.log" 2>&1 || {
-		cat "$work/make.log" >&2
-		fail "make $* failed"
-	}
-}
 
 # link_to PATH TARGET: PATH is a link with exactly that text, and leads somewhere.
 link_to() {

@@ -3,33 +3,7 @@
 # The arguments go to make. Run `make` first. Packages are installed in a copy of this system that goes away afterwards.
 set -eu
 
-source=$(cd "$(dirname "$0")/.." && pwd)
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-
-fail() {
-	echo "check-packages: $*" >&2
-	exit 1
-}
-
-step() {
-	echo "check-packages: $*"
-}
-
-# What needs a tool that is not here fails when everything must be checked, else says so in one line.
-have() {
-	command -v "$1" >/dev/null && return
-	[ "${PVM_TEST_FULL:-}" != 1 ] || fail "$1 is missing, and PVM_TEST_FULL=1 wants $2 checked"
-	echo "not checked: $2 ($1 is missing)" >&2
-	return 1
-}
-
-run_make() {
-	make --no-print-directory -C "$source" "$@" DIST="$work/dist" >"$work/make.log" 2>&1 || {
-		cat "$work/make.log" >&2
-		fail "make $* failed"
-	}
-}
+. "$(dirname "$0")/checks.sh"
 
 # hello PREFIX: a C program built with what is there runs on two hosts of its own.
 hello() {
@@ -43,7 +17,7 @@ hello() {
 
 check_tarball() {
 	step "a tarball in whatever folder"
-	run_make tarball "$@"
+	run_make tarball "$@" DIST="$work/dist"
 	mkdir "$work/first"
 	tar -xzf "$work"/dist/pvm-*.tar.gz -C "$work/first"
 	mv "$work/first"/pvm-* "$work/moved"
@@ -115,7 +89,7 @@ END
 check_deb() {
 	step "Debian packages"
 	have dh "Debian packages" || return 0
-	run_make deb "$@"
+	run_make deb "$@" DIST="$work/dist"
 	if ! unshare --mount true 2>/dev/null; then
 		[ "${PVM_TEST_FULL:-}" != 1 ] || fail "mounting is not allowed here, and PVM_TEST_FULL=1 wants the packages installed"
 		echo "not checked: installing the Debian packages (mounting is not allowed here)" >&2

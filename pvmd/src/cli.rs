@@ -3,6 +3,7 @@
 use crate::allocation::{self, HostsFrom};
 use crate::io::address_file::{self, AddressError, AddressFile};
 use crate::io::auth::AuthFiles;
+use crate::io::calling::Times;
 use crate::io::dispatcher::{Means, Turns};
 use crate::io::driver::{self, Driver, INPUT_QUEUE};
 use crate::io::family::Mark;
@@ -329,7 +330,7 @@ async fn live(role: Role, mut settings: Settings, myself: Myself) -> anyhow::Res
         identity.index,
         identity.bind,
         &identity.credentials,
-        settings.host_timeout,
+        Times { silence: settings.host_timeout, patience: settings.connect_timeout },
         sender.clone(),
     )?;
     let port = links.port()?;
@@ -497,7 +498,6 @@ fn common_config(settings: &Settings) -> Config {
         address: None,
         hostfile: Hostfile::default(),
         seed: epoch.as_nanos() as u64 ^ u64::from(std::process::id()).rotate_left(32),
-        host_timeout: settings.host_timeout,
         epoch,
         debug_mask: settings.debug_mask,
         slice: (settings.means != Means::Implicit).then_some(settings.slice),

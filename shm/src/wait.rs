@@ -3,9 +3,13 @@
 //! A waiter polls for as long as [`TwoPhase`] allows, which is some multiple of the time that waking a process takes, and less where polling
 //! has not paid off; then it parks, in a way of its own. Between two polls it yields the processor. If the process it waits for runs there, it
 //! gets the processor back soon; a program that computes keeps it for far longer than waking takes. So yields that took long become rare.
+//!
+//! Two processes that yield to each other on one processor stay there, since neither seems to lack a processor: each message then takes a
+//! context switch, beside an idle processor. A process that is woken is put on an idle one. So a waiter whose waits keep ending with a yield
+//! parks now and then.
 
 use pvm_sched::coscheduling::TwoPhase;
-use pvm_wire::tuned::{YIELD_BACKOFF_MAX, YIELD_LONG};
+use pvm_wire::tuned::{YIELD_BACKOFF_MAX, YIELD_LONG, YIELD_PARK_AFTER, YIELD_PARK_AFTER_MAX};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -32,6 +36,7 @@ pub struct SpinThenPark {
     sleeps_left: AtomicU32,
     sleeps: AtomicU32,
     yields: YieldBackoff,
+    shared: SharedProcessor,
 }
 
 /// A wait that has not parked yet.
@@ -66,6 +71,7 @@ impl Default for SpinThenPark {
             sleeps_left: 1.into(),
             sleeps: 1.into(),
             yields: YieldBackoff::default(),
+            shared: SharedProcessor::default(),
         }
     }
 }
@@ -105,6 +111,11 @@ impl SpinThenPark {
         if elapsed < spin.kind.before_yields {
             return Next::Poll;
         }
+        if spin.yields.is_none() && self.shared.is_to_be_left() {
+            // That says nothing of polling.
+            spin.limit = Duration::ZERO;
+            return Next::Park;
+        }
         if *spin.yields.get_or_insert_with(|| self.yields.are_due()) {
             return Next::Yield;
         }
@@ -116,6 +127,9 @@ impl SpinThenPark {
     pub fn end(&self, spin: &Spin, now: Instant, is_found: bool) {
         if spin.yields == Some(true) {
             self.yields.took(now.duration_since(spin.start));
+        }
+        if is_found {
+            self.shared.found(spin.yields == Some(true));
         }
         if !spin.limit.is_zero() {
             let mut policy = self.load();
@@ -182,6 +196,37 @@ pub fn is_only_processor() -> bool {
     *ONLY.get_or_init(|| std::thread::available_parallelism().is_ok_and(|cores| cores.get() == 1))
 }
 
+/// Whether the peer seems to run on this very processor: waits in a row that a yield has ended.
+#[derive(Debug, Default)]
+struct SharedProcessor {
+    yielded: AtomicU32,
+    /// As many are too many; 0 for the least.
+    most: AtomicU32,
+}
+
+impl SharedProcessor {
+    /// A wait has found something, after a yield or without.
+    fn found(&self, by_yield: bool) {
+        if by_yield {
+            self.yielded.store(self.yielded.load(Ordering::Relaxed).saturating_add(1), Ordering::Relaxed);
+        } else if self.yielded.load(Ordering::Relaxed) > 0 {
+            self.yielded.store(0, Ordering::Relaxed);
+            self.most.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether this wait parks instead of yielding. Where that does not help, since no processor is idle, it becomes rare.
+    fn is_to_be_left(&self) -> bool {
+        let most = self.most.load(Ordering::Relaxed).max(YIELD_PARK_AFTER);
+        let is_due = self.yielded.load(Ordering::Relaxed) >= most;
+        if is_due {
+            self.yielded.store(0, Ordering::Relaxed);
+            self.most.store((most * 2).min(YIELD_PARK_AFTER_MAX), Ordering::Relaxed);
+        }
+        is_due
+    }
+}
+
 /// After how many waits the next one yields.
 #[derive(Debug, Default)]
 struct YieldBackoff {
@@ -228,6 +273,32 @@ mod tests {
         }
         wait.end(&spin, now, false);
         (now.duration_since(start), yields)
+    }
+
+    #[test]
+    fn a_waiter_that_finds_by_yields_alone_parks_now_and_then() {
+        let wait = SpinThenPark::new(WAKE);
+        let mut parks = Vec::new();
+        for number in 0..YIELD_PARK_AFTER * 8 {
+            let now = Instant::now();
+            let mut spin = wait.start(Kind::YIELDING, now);
+            match wait.next(&mut spin, now) {
+                Next::Park => parks.push(number),
+                next => assert_eq!(next, Next::Yield),
+            }
+            wait.end(&spin, now + WAKE / 10, spin.yields.is_some());
+        }
+        let first = YIELD_PARK_AFTER;
+        assert_eq!(parks, [first, first * 3 + 1, first * 7 + 2], "each time after twice as many");
+        // One that finds without a yield has a processor for itself.
+        let now = Instant::now();
+        wait.end(&wait.start(PATIENT, now), now, true);
+        for _ in 0..YIELD_PARK_AFTER {
+            let mut spin = wait.start(Kind::YIELDING, now);
+            assert_eq!(wait.next(&mut spin, now), Next::Yield);
+            wait.end(&spin, now, true);
+        }
+        assert_eq!(wait.next(&mut wait.start(Kind::YIELDING, now), now), Next::Park);
     }
 
     /// The next wait yields to a program that computes.

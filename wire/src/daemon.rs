@@ -110,19 +110,17 @@ pub enum DaemonMsg {
         /// What was asked.
         id: RequestId,
     },
-    /// Master → all: the host table is to become this; link up with all in it, then acknowledge.
+    /// Master → all: these hosts are to be members; acknowledge.
     TableUpdate {
         /// Counts up per change.
         serial: u64,
-        /// All hosts.
+        /// Those that the receiver does not know: the newcomers; for a newcomer, all.
         hosts: Vec<HostEntry>,
     },
-    /// Slave → master: it has the links that this table asks of it, or could not make these.
+    /// Slave → master: it knows these hosts.
     TableAck {
         /// Of the table.
         serial: u64,
-        /// Hosts that could not be reached, and why.
-        failed: Vec<(HostIndex, String)>,
     },
     /// Master → all: these hosts of the last table are members now.
     TableCommit {
@@ -144,6 +142,13 @@ pub enum DaemonMsg {
         host: HostIndex,
         /// Why, for the log.
         reason: String,
+    },
+    /// Between slaves: the link is idle, and the sender says nothing more on it before it is answered. May it be left?
+    Leave,
+    /// The answer to `Leave`.
+    LeaveAnswer {
+        /// Whether the link is left: then nothing follows.
+        agreed: bool,
     },
     /// The sender ends in order; nothing follows.
     Bye,

@@ -38,6 +38,8 @@ pub struct SlaveConfig {
     pub debug_mask: u32,
     /// Seconds without a sign of life after which a host is lost.
     pub host_timeout_seconds: f64,
+    /// Seconds that the making of a link may take.
+    pub connect_timeout_seconds: f64,
     /// Name of the machine's placement policy.
     pub policy: String,
     /// Milliseconds for which a team has its processors (`slice=`).
@@ -220,6 +222,7 @@ mod tests {
             speed: Some(2000),
             debug_mask: 0,
             host_timeout_seconds: 3.0,
+            connect_timeout_seconds: 30.0,
             policy: "round-robin".into(),
             slice_milliseconds: Some(20),
             slots: Some(4),

@@ -126,6 +126,16 @@ tuned! {
         "more: fewer slices lost; fewer: it is noticed earlier that nothing computes any more";
         "crowd", "";
 
+        YIELD_PARK_AFTER: u32 = 64, "waits";
+        "Waits in a row that a yield has ended, after which a waiter parks once: it is woken on an idle processor, if there is one.";
+        "more: two tasks share a processor for longer; fewer: a crowd parks more often than it needs to";
+        "latency", "";
+
+        YIELD_PARK_AFTER_MAX: u32 = 16_384, "waits";
+        "The same, where parking has not helped: it grows to this.";
+        "more: two tasks that have come to share a processor stay there for longer; fewer: a crowd parks more often";
+        "crowd", "";
+
         RING_POLLS: usize = 128, "polls";
         "Polls of all rings together between two looks at the clock and the sockets.";
         "more: sockets and the end of the wait are seen later; fewer: a message is seen later";

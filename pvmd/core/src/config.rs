@@ -38,8 +38,6 @@ pub struct Config {
     pub hostfile: Hostfile,
     /// Seed of the random waits.
     pub seed: u64,
-    /// Time without a sign of life after which a host is lost.
-    pub host_timeout: Duration,
     /// Time of day at the driver's time origin, since 1970 (`pvm_hostsync`).
     pub epoch: Duration,
     /// Debug mask (`-d`), which tasks may change.

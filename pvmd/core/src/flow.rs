@@ -100,6 +100,11 @@ impl Flow {
         receivers.into_iter().flat_map(|tid| self.clear(tid)).collect()
     }
 
+    /// Whether a receiver or a source of this host is full or stopped.
+    pub fn concerns(&self, host: HostIndex) -> bool {
+        self.held.contains_key(&Source::Host(host)) || self.full.keys().any(|tid| tid.host() == Some(host))
+    }
+
     /// Full receivers and stopped sources, for people.
     pub fn write_state(&self, out: &mut String) -> fmt::Result {
         for (receiver, sources) in &self.full {

@@ -1,12 +1,11 @@
-//! The host table, the links to other daemons, and on a slave the table that it links up with.
+//! The host table, the links to other daemons, and on a slave the change of the table that the master has announced.
 
 use super::effect::Effects;
-use super::event::Action;
-use super::spans;
+use super::event::Now;
+use super::links::Link;
+use pvm_wire::HostIndex;
 use pvm_wire::daemon::{DaemonMsg, HostEntry};
-use pvm_wire::limits::REQUEST_MAX;
-use pvm_wire::{HostIndex, Reassembler};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use tracing::warn;
 
 /// Why a host is gone that somebody has deleted.
@@ -19,38 +18,19 @@ pub(crate) struct Hosts {
     own: HostIndex,
     members: BTreeMap<HostIndex, HostEntry>,
     pub links: BTreeMap<HostIndex, Link>,
-    linking: Linking,
+    announced: Announced,
 }
 
-/// A link to another daemon, while it stands.
-#[derive(Debug)]
-pub(crate) struct Link {
-    /// Bytes of data on their way.
-    pub queued: usize,
-    /// Messages of its tasks to this daemon, cut into fragments.
-    pub requests: Reassembler,
-    /// What is logged on its account.
-    pub span: tracing::Span,
-}
-
-impl Link {
-    pub fn new(host: HostIndex) -> Self {
-        Self { queued: 0, requests: Reassembler::new(REQUEST_MAX), span: spans::of_peer(host) }
-    }
-}
-
-/// On a slave: a table it has been told of and is linking up with.
+/// On a slave: hosts that the master has announced and that are not members yet.
 #[derive(Debug, Default)]
-struct Linking {
+struct Announced {
     serial: u64,
     hosts: Vec<HostEntry>,
-    missing: BTreeSet<HostIndex>,
-    failed: Vec<(HostIndex, String)>,
 }
 
 impl Hosts {
     pub fn new(own: HostIndex) -> Self {
-        Self { own, members: BTreeMap::new(), links: BTreeMap::new(), linking: Linking::default() }
+        Self { own, members: BTreeMap::new(), links: BTreeMap::new(), announced: Announced::default() }
     }
 
     pub fn insert(&mut self, entry: HostEntry) {
@@ -83,79 +63,62 @@ impl Hosts {
         self.members.keys().copied().filter(|&host| host != self.own).collect()
     }
 
-    /// The hosts to which there are links.
+    /// The hosts to which there are links that messages can take at once.
     pub fn linked(&self) -> Vec<HostIndex> {
-        self.links.keys().copied().collect()
+        self.links.iter().filter(|(_, link)| link.is_open()).map(|(&host, _)| host).collect()
+    }
+
+    /// A host that is a member, or that the master has announced.
+    pub fn known(&self, host: HostIndex) -> Option<&HostEntry> {
+        self.get(host).or_else(|| self.announced.hosts.iter().find(|entry| entry.index == host))
     }
 
     /// Whether messages to this host find a way.
     pub fn is_reachable(&self, host: HostIndex) -> bool {
-        host == self.own || self.links.contains_key(&host)
+        host == self.own || self.links.contains_key(&host) || self.can_be_dialled(host)
     }
 
-    /// Whether a host's messages count: it is linked, and a member or about to be one. A certificate proves only that it
-    /// was once meant to be; a host that is out may still have it.
-    pub fn is_heard(&self, host: HostIndex) -> bool {
-        let is_expected = || self.linking.hosts.iter().any(|entry| entry.index == host);
-        let is_known = self.own == HostIndex::MASTER
-            || host == HostIndex::MASTER
-            || self.contains(host)
-            || is_expected();
-        is_known && self.links.contains_key(&host)
+    /// Whether this daemon may make a link to that host when it has something to say. The master links with its slaves
+    /// when they are added, and is never dialled.
+    pub fn can_be_dialled(&self, host: HostIndex) -> bool {
+        let is_slave = self.own != HostIndex::MASTER && host != self.own;
+        is_slave && self.known(host).is_some_and(|entry| entry.address.is_some())
     }
 
-    /// Slave: the master announces the table that is to be. Newcomers link up with all, the others with newcomers; of two, the
-    /// one with the higher index dials. No host is a member before all have the links: a host that hears from a member knows it.
+    /// Whether a link with this host is wanted. A certificate proves only that the host was once meant to be a member; a
+    /// host that is out may still have it.
+    pub fn is_welcome(&self, host: HostIndex) -> bool {
+        // The master links with those only that it has dialled.
+        self.own == HostIndex::MASTER || host == HostIndex::MASTER || self.known(host).is_some()
+    }
+
+    /// A message of a host has come: whether it counts, which it does as long as there is a link.
+    pub fn hears(&mut self, host: HostIndex, now: Now) -> bool {
+        self.links.get_mut(&host).map(|link| link.note_use(now)).is_some()
+    }
+
+    /// Slave: the master announces hosts that are to be members; to a newcomer, all. No host is a member before all know it: a
+    /// message of a member, or about one, never comes from a host that is unknown.
     pub fn prepare(&mut self, serial: u64, hosts: Vec<HostEntry>, out: &mut Effects) {
-        let newcomer = !self.contains(self.own);
-        let missing: BTreeSet<HostIndex> = hosts
-            .iter()
-            .map(|entry| entry.index)
-            .filter(|&index| !self.is_reachable(index))
-            .filter(|&index| newcomer || !self.contains(index))
-            .collect();
-        for entry in hosts.iter().filter(|entry| entry.index < self.own && missing.contains(&entry.index)) {
-            out.act(Action::Link { entry: entry.clone() });
-        }
-        self.linking = Linking { serial, hosts, missing, failed: Vec::new() };
-        self.acknowledge(out);
+        self.announced = Announced { serial, hosts };
+        out.tell(HostIndex::MASTER, DaemonMsg::TableAck { serial });
     }
 
-    /// Slave: a link of the table that is to be stands, or cannot be made for this reason.
-    pub fn settle_link(&mut self, host: HostIndex, failure: Option<String>, out: &mut Effects) {
-        if self.linking.missing.remove(&host) {
-            self.linking.failed.extend(failure.map(|reason| (host, reason)));
-            self.acknowledge(out);
-        }
+    /// Slave: a host that is out is not to become a member.
+    pub fn forget_newcomer(&mut self, host: HostIndex) {
+        self.announced.hosts.retain(|entry| entry.index != host);
     }
 
-    /// Slave: a host that is out need not be waited for, and is not to become a member.
-    pub fn forget_newcomer(&mut self, host: HostIndex, out: &mut Effects) {
-        self.linking.hosts.retain(|entry| entry.index != host);
-        self.linking.failed.retain(|(failed, _)| *failed != host);
-        self.settle_link(host, None, out);
-    }
-
-    /// Slave: the newcomers of the announced table are members. Whether it was announced.
-    pub fn commit(&mut self, serial: u64, added: &[HostIndex]) -> bool {
-        if self.linking.serial != serial {
+    /// Slave: the announced hosts are members. Whether this table was announced.
+    pub fn commit(&mut self, serial: u64) -> bool {
+        if self.announced.serial != serial {
             warn!(serial, "commit of a table that was never announced: ignored");
             return false;
         }
-        let newcomer = !self.contains(self.own);
-        for entry in std::mem::take(&mut self.linking.hosts) {
-            if newcomer || added.contains(&entry.index) {
-                self.insert(entry);
-            }
+        for entry in std::mem::take(&mut self.announced.hosts) {
+            self.insert(entry);
         }
         true
-    }
-
-    fn acknowledge(&mut self, out: &mut Effects) {
-        if self.linking.missing.is_empty() {
-            let (serial, failed) = (self.linking.serial, std::mem::take(&mut self.linking.failed));
-            out.tell(HostIndex::MASTER, DaemonMsg::TableAck { serial, failed });
-        }
     }
 }
 
@@ -177,40 +140,34 @@ mod tests {
             capability: 1000.0,
             task_limit: 10,
             signature: 0,
-            address: None,
+            address: Some("127.80.0.2:1".parse().unwrap()),
         }
-    }
-
-    /// The links asked for, and the hosts of each acknowledgement that could not be reached.
-    fn told(effects: Effects) -> (Vec<HostIndex>, Vec<Vec<HostIndex>>) {
-        let (mut links, mut acks) = (Vec::new(), Vec::new());
-        for effect in effects {
-            match effect {
-                Effect::Act(Action::Link { entry }) => links.push(entry.index),
-                Effect::Tell(HostIndex::MASTER, DaemonMsg::TableAck { failed, .. }) => {
-                    acks.push(failed.into_iter().map(|(host, _)| host).collect());
-                }
-                other => panic!("{other:?}"),
-            }
-        }
-        (links, acks)
     }
 
     #[test]
-    fn a_newcomer_is_a_member_when_it_has_all_links() {
-        let mut hosts = Hosts::new(host(4));
-        hosts.links.insert(HostIndex::MASTER, Link::new(HostIndex::MASTER));
+    fn an_announced_host_is_known_and_is_a_member_when_the_table_is_committed() {
+        let mut hosts = Hosts::new(host(2));
         let mut out = Effects::default();
-        hosts.prepare(7, [1, 2, 3, 4, 5].map(entry).into(), &mut out);
-        assert_eq!(told(out), (vec![host(2), host(3)], vec![]), "5 dials");
-        let mut out = Effects::default();
-        hosts.settle_link(host(2), None, &mut out);
-        hosts.settle_link(host(2), None, &mut out);
-        hosts.settle_link(host(3), Some("refused".to_owned()), &mut out);
-        hosts.forget_newcomer(host(5), &mut out);
-        assert_eq!(told(out), (vec![], vec![vec![host(3)]]));
-        assert!(!hosts.commit(6, &[host(4)]), "of another table");
-        assert!(hosts.commit(7, &[host(4)]) && hosts.contains(host(3)) && !hosts.contains(host(5)));
-        assert_eq!(hosts.others(), [host(1), host(2), host(3)]);
+        hosts.prepare(7, [1, 2, 3, 4].map(entry).into(), &mut out);
+        let told: Vec<Effect> = out.into_iter().collect();
+        assert!(
+            matches!(told[..], [Effect::Tell(HostIndex::MASTER, DaemonMsg::TableAck { serial: 7 })]),
+            "{told:?}"
+        );
+        assert!(hosts.is_welcome(host(3)) && !hosts.contains(host(3)));
+        assert!(hosts.can_be_dialled(host(3)) && !hosts.can_be_dialled(host(2)), "another, and itself");
+        hosts.forget_newcomer(host(4));
+        assert!(!hosts.is_welcome(host(4)), "it is out");
+        assert!(!hosts.commit(6), "of another table");
+        assert!(hosts.commit(7) && hosts.contains(host(3)) && !hosts.contains(host(4)));
+        assert_eq!(hosts.others(), [host(1), host(3)]);
+        assert!(!hosts.hears(host(3), Now::ZERO), "there is no link");
+    }
+
+    #[test]
+    fn the_master_dials_and_is_never_dialled() {
+        let mut hosts = Hosts::new(host(2));
+        hosts.insert(HostEntry { address: None, ..entry(1) });
+        assert!(!hosts.can_be_dialled(HostIndex::MASTER) && !hosts.is_reachable(HostIndex::MASTER));
     }
 }

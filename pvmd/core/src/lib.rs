@@ -23,6 +23,7 @@ pub mod event;
 mod flow;
 pub mod hostfile;
 mod hosts;
+mod links;
 mod load;
 mod master;
 mod notify;
@@ -160,6 +161,7 @@ impl Core {
                 }
                 Timer::Departure(host) => self.on_departure_overdue(host),
                 Timer::ExitGrace(tid) => self.on_grace_over(tid),
+                Timer::IdleLink(host) => self.on_idle_link(host),
                 Timer::Coscheduling(timer) => {
                     self.teams(|teams, tasks, at| teams.on_timer(timer, tasks, at));
                 }
@@ -183,7 +185,7 @@ impl Core {
             Event::ProcessExited { cookie, status } => self.on_process_exited(cookie, status),
             Event::Located { cookies, result } => self.on_located(cookies, result),
             Event::PeerLinked { host } => self.on_peer_linked(host),
-            Event::LinkFailed { host, reason } => self.on_link_failed(host, reason),
+            Event::LinkFailed { host, reason } => self.on_link_failed(host, &reason),
             Event::PeerMessage { host, message } => self.on_peer_message(host, message),
             Event::PeerLost { host, reason } => self.on_peer_lost(host, &reason),
             Event::PeerDrained { host, bytes } => self.on_peer_drained(host, bytes),
@@ -209,7 +211,7 @@ impl Core {
     fn on_peer_message(&mut self, host: HostIndex, message: DaemonMsg) {
         let own = host == self.config.index;
         let from_master = host == HostIndex::MASTER;
-        if !own && !self.hosts.is_heard(host) {
+        if !own && !self.hosts.hears(host, self.now) {
             return;
         }
         match message {
@@ -221,12 +223,14 @@ impl Core {
             DaemonMsg::TableUpdate { serial, hosts } if from_master => {
                 self.effects(|core, out| core.hosts.prepare(serial, hosts, out));
             }
-            DaemonMsg::TableAck { serial, failed } => {
-                self.master(|master, at| master.on_table_ack(host, serial, &failed, at));
+            DaemonMsg::TableAck { serial } => {
+                self.master(|master, at| master.on_table_ack(host, serial, at));
             }
             DaemonMsg::TableCommit { serial, added } if from_master => self.on_table_commit(serial, &added),
             DaemonMsg::HostGone { host, reason } if from_master => self.host_gone(host, &reason),
             DaemonMsg::LinkLost { host: other, reason } => self.on_link_lost(host, other, &reason),
+            DaemonMsg::Leave if !own => self.on_leave(host),
+            DaemonMsg::LeaveAnswer { agreed } if !own => self.on_leave_answer(host, agreed),
             DaemonMsg::Bye => self.on_bye(host),
             DaemonMsg::Halt => self.on_halt(host),
             DaemonMsg::Signal { tid, signal } if tid.host() == Some(self.config.index) => {

@@ -19,6 +19,8 @@ pub(crate) enum Timer {
     Departure(HostIndex),
     /// A task's process has ended and its connection has not.
     ExitGrace(Tid),
+    /// A link may be idle.
+    IdleLink(HostIndex),
     /// The coscheduler's.
     Coscheduling(coscheduling::Timer),
 }
@@ -79,6 +81,7 @@ impl fmt::Display for Timer {
             Self::Hoster(host) => write!(out, "time limit of the hoster for host {host}"),
             Self::Departure(host) => write!(out, "time limit for the end of host {host}"),
             Self::ExitGrace(tid) => write!(out, "close the connection of {tid}, whose process has ended"),
+            Self::IdleLink(host) => write!(out, "see whether the link to host {host} is used"),
             Self::Coscheduling(coscheduling::Timer::SliceEnd(number)) => write!(out, "end of slice {number}"),
             Self::Coscheduling(coscheduling::Timer::Look(number)) => write!(out, "review of slice {number}"),
         }

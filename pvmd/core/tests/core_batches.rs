@@ -123,7 +123,6 @@ fn entry(index: u32) -> HostEntry {
 fn each_node_is_given_no_more_than_its_own_limit() {
     let mut r = Recorder::with(config(host(2)));
     r.feed(Event::PeerLinked { host: HostIndex::MASTER });
-    r.feed(Event::PeerLinked { host: host(3) });
     let hosts = (1..=3).map(entry).collect();
     let table = [
         DaemonMsg::TableUpdate { serial: 1, hosts },

@@ -21,16 +21,22 @@ fn entry(index: u32) -> HostEntry {
 fn slave() -> Recorder {
     let mut r = Recorder::with(config(host(2)));
     r.feed(Event::PeerLinked { host: HostIndex::MASTER });
-    r.feed(Event::PeerLinked { host: host(3) });
     for message in [
         DaemonMsg::TableUpdate { serial: 1, hosts: (1..=3).map(entry).collect() },
         DaemonMsg::TableCommit { serial: 1, added: vec![host(2), host(3)] },
     ] {
         r.feed(Event::PeerMessage { host: HostIndex::MASTER, message });
     }
-    while r.pending() {
-        assert!(matches!(r.told(), DaemonMsg::TableAck { .. }));
-    }
+    assert!(matches!(r.told(), DaemonMsg::TableAck { serial: 1 }));
+    r.nothing_else();
+    r
+}
+
+/// Host 2 of three, linked with host 3.
+fn linked_slave() -> Recorder {
+    let mut r = slave();
+    r.feed(Event::PeerLinked { host: host(3) });
+    r.nothing_else();
     r
 }
 
@@ -43,7 +49,7 @@ fn hear(r: &mut Recorder, from: HostIndex, to: Tid) {
 
 #[test]
 fn a_host_that_is_out_is_not_heard_again() {
-    let mut r = slave();
+    let mut r = linked_slave();
     let (_, task) = r.enrol(100, 0);
     hear(&mut r, host(3), task.tid);
     assert_eq!(r.message().1.src, host(3).task(1));
@@ -53,6 +59,7 @@ fn a_host_that_is_out_is_not_heard_again() {
     assert!(matches!(r.action(), Action::Unlink { host: h } if h == host(3)));
     // It still has its certificate, and calls again.
     r.feed(Event::PeerLinked { host: host(3) });
+    assert!(matches!(r.action(), Action::Unlink { host: h } if h == host(3)));
     hear(&mut r, host(3), task.tid);
     r.nothing_else();
 }
@@ -62,14 +69,115 @@ fn a_newcomer_is_heard_from_the_moment_it_is_announced() {
     let mut r = slave();
     let (_, task) = r.enrol(100, 0);
     r.feed(Event::PeerLinked { host: host(4) });
-    hear(&mut r, host(4), task.tid);
-    r.nothing_else();
-    let update = DaemonMsg::TableUpdate { serial: 2, hosts: (1..=4).map(entry).collect() };
+    assert!(matches!(r.action(), Action::Unlink { host: h } if h == host(4)));
+    let update = DaemonMsg::TableUpdate { serial: 2, hosts: vec![entry(4)] };
     r.feed(Event::PeerMessage { host: HostIndex::MASTER, message: update });
     assert!(matches!(r.told(), DaemonMsg::TableAck { .. }));
+    r.feed(Event::PeerLinked { host: host(4) });
     // Others may hear of its membership first, and it from them.
     hear(&mut r, host(4), task.tid);
     assert_eq!(r.message().1.src, host(4).task(1));
+}
+
+/// A task sends a message of this tag to a task of host 3.
+fn send(r: &mut Recorder, conn: ConnId, tag: i32) {
+    r.say(conn, host(3).task(1), tag, 0, &[]);
+}
+
+/// The tag of the next message that goes to a task of another host.
+fn sent(r: &mut Recorder) -> i32 {
+    match r.told() {
+        DaemonMsg::Data { data, .. } => {
+            MessageHeader::decode(data.first_chunk().expect("a whole header")).tag
+        }
+        other => panic!("not a task's message: {other:?}"),
+    }
+}
+
+#[test]
+fn two_slaves_are_linked_when_one_has_something_to_say() {
+    let mut r = slave();
+    let (conn, _) = r.enrol(100, 0);
+    send(&mut r, conn, 5);
+    send(&mut r, conn, 6);
+    assert!(matches!(r.action(), Action::Link { entry } if entry.index == host(3)));
+    r.nothing_else();
+    r.feed(Event::PeerLinked { host: host(3) });
+    assert_eq!([sent(&mut r), sent(&mut r)], [5, 6], "in their order");
+    send(&mut r, conn, 7);
+    assert_eq!(sent(&mut r), 7);
+    r.nothing_else();
+}
+
+#[test]
+fn a_link_that_cannot_be_made_is_reported_to_the_master() {
+    let mut r = slave();
+    let (conn, _) = r.enrol(100, 0);
+    send(&mut r, conn, 5);
+    assert!(matches!(r.action(), Action::Link { .. }));
+    r.feed(Event::LinkFailed { host: host(3), reason: "no answer".into() });
+    assert!(matches!(r.told(), DaemonMsg::LinkLost { host: h, .. } if h == host(3)));
+    r.nothing_else();
+}
+
+/// Host 2, which has asked host 3 to leave their idle link.
+fn leaving() -> (Recorder, ConnId) {
+    let mut r = linked_slave();
+    let (conn, _) = r.enrol(100, 0);
+    send(&mut r, conn, 5);
+    assert_eq!(sent(&mut r), 5);
+    let seconds = std::time::Duration::from_secs;
+    r.feed(Event::PeerDrained { host: host(3), bytes: MessageHeader::SIZE });
+    r.pass(seconds(29));
+    r.nothing_else();
+    r.pass(seconds(1));
+    assert!(matches!(r.told(), DaemonMsg::Leave));
+    (r, conn)
+}
+
+fn answers(r: &mut Recorder, agreed: bool) {
+    r.feed(Event::PeerMessage { host: host(3), message: DaemonMsg::LeaveAnswer { agreed } });
+}
+
+#[test]
+fn an_idle_link_is_left_and_made_again_in_order() {
+    let (mut r, conn) = leaving();
+    send(&mut r, conn, 6);
+    r.nothing_else();
+    answers(&mut r, true);
+    assert!(matches!(r.action(), Action::Unlink { host: h } if h == host(3)));
+    assert!(matches!(r.action(), Action::Link { entry } if entry.index == host(3)));
+    send(&mut r, conn, 7);
+    r.nothing_else();
+    r.feed(Event::PeerLinked { host: host(3) });
+    assert_eq!([sent(&mut r), sent(&mut r)], [6, 7]);
+}
+
+#[test]
+fn a_link_stays_that_the_other_end_needs() {
+    let (mut r, conn) = leaving();
+    send(&mut r, conn, 6);
+    answers(&mut r, false);
+    assert_eq!(sent(&mut r), 6);
+    send(&mut r, conn, 7);
+    assert_eq!(sent(&mut r), 7);
+    r.nothing_else();
+}
+
+#[test]
+fn the_host_with_the_higher_index_leaves_when_it_is_asked() {
+    let mut r = Recorder::with(config(host(3)));
+    r.feed(Event::PeerLinked { host: HostIndex::MASTER });
+    let update = DaemonMsg::TableUpdate { serial: 1, hosts: (1..=3).map(entry).collect() };
+    r.feed(Event::PeerMessage { host: HostIndex::MASTER, message: update });
+    assert!(matches!(r.told(), DaemonMsg::TableAck { .. }));
+    r.feed(Event::PeerLinked { host: host(2) });
+    r.pass(std::time::Duration::from_secs(100));
+    r.nothing_else();
+    r.feed(Event::PeerMessage { host: host(2), message: DaemonMsg::Leave });
+    assert!(matches!(r.told(), DaemonMsg::LeaveAnswer { agreed: true }));
+    assert!(matches!(r.action(), Action::Unlink { host: h } if h == host(2)));
+    r.nothing_else();
 }
 
 /// A master of three hosts, after host 2 has lost its link to host 3, and the question that host 3 is asked.

@@ -104,7 +104,7 @@ fn newcomers_learn_who_manages_resources() {
     assert!(matches!(r.action(), Action::Link { .. }));
     r.feed(Event::PeerLinked { host: index });
     let DaemonMsg::TableUpdate { serial, .. } = r.told() else { panic!("not the table") };
-    r.feed(Event::PeerMessage { host: index, message: DaemonMsg::TableAck { serial, failed: vec![] } });
+    r.feed(Event::PeerMessage { host: index, message: DaemonMsg::TableAck { serial } });
     assert!(matches!(r.told(), DaemonMsg::TableCommit { .. }));
     assert_eq!(r.told(), DaemonMsg::Scheduler { tid: me });
     let body = told(&mut r, conn, Sm::AddAck);

@@ -171,6 +171,37 @@ fn place_five_thousand(seed: u64) {
     assert_eq!(started, TASKS as usize, "seed {seed}: started");
 }
 
+/// What the slaves have heard since this was asked last: the most of one, and of all.
+fn heard(cluster: &mut Cluster) -> (u64, u64) {
+    let heard = std::mem::take(&mut cluster.heard);
+    let slaves = || heard.iter().filter(|(host, _)| **host != HostIndex::MASTER).map(|(_, count)| *count);
+    (slaves().max().unwrap_or(0), slaves().sum())
+}
+
+#[test]
+fn each_of_a_thousand_hosts_hears_little() {
+    const COUNT: u32 = 1000;
+    let mut cluster = formed(2, COUNT, 40);
+    let (most, all) = heard(&mut cluster);
+    assert!(most <= 3 && all <= 3 * u64::from(COUNT), "at the start: {most}, {all} in all");
+    cluster.pass(Duration::from_secs(600));
+    assert_eq!(heard(&mut cluster), (0, 0), "an idle machine");
+    enrol_spawner(&mut cluster, HostIndex::MASTER, 30_000, "a");
+    answered(&mut cluster);
+    check_nothing_left(&mut cluster, 2);
+    let (most, all) = heard(&mut cluster);
+    assert!(most <= 16 && all <= 8 * u64::from(COUNT), "of a batch: {most}, {all} in all");
+    for lost in 2..=COUNT / 2 {
+        cluster.vanish(HostIndex::new(lost).expect("a host"));
+    }
+    let left = COUNT as usize - (COUNT as usize / 2 - 1);
+    cluster.pass_until("everyone has heard of the dead", |cluster| {
+        cluster.hosts.values().all(|host| host.daemon.members().len() == left)
+    });
+    let (most, _) = heard(&mut cluster);
+    assert!(most <= u64::from(COUNT / 2), "one message for each lost host: {most}");
+}
+
 #[test]
 fn shares_follow_capability() {
     let mut cluster = formed(7, 12, 8);

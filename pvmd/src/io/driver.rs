@@ -2,8 +2,9 @@
 
 use crate::io::address_file::AddressFile;
 use crate::io::auth::AuthFiles;
+use crate::io::calling::NewLink;
 use crate::io::dispatcher::Turns;
-use crate::io::link::{Links, NewLink};
+use crate::io::link::{LinkEnd, Links};
 use crate::io::loan_pool::LoanPool;
 use crate::io::log::{Log, STATE};
 use crate::io::own_host;
@@ -50,8 +51,10 @@ pub enum Input {
     Descriptors(ConnId, Vec<OwnedFd>),
     /// A process has been started, or not.
     Started(Started),
-    /// A link stands.
+    /// A link stands, or another daemon calls.
     Link(NewLink),
+    /// A link has ended.
+    LinkEnded(LinkEnd),
     /// The whole state is wanted in the log.
     ShowState,
 }
@@ -224,6 +227,7 @@ impl Running {
                 None
             }
             Input::Link(link) => self.driver.links.take(link),
+            Input::LinkEnded(end) => self.driver.links.ended(end),
             Input::ShowState => {
                 self.log_state();
                 None
@@ -266,7 +270,6 @@ impl Running {
                     info!(conn = conn.0, reason, "task connection ended");
                 }
             }
-            Event::PeerLost { host, .. } if !self.driver.links.lost(*host) => return None,
             Event::ProcessExited { cookie, .. } => {
                 if let Some(pid) = self.driver.processes.exited(*cookie) {
                     self.driver.turns.ended(pid);

@@ -310,6 +310,7 @@ mod tests {
             speed: None,
             debug_mask: 0,
             host_timeout_seconds: 3.0,
+            connect_timeout_seconds: 30.0,
             policy: "round-robin".into(),
             slice_milliseconds: None,
             slots: None,

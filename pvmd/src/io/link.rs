@@ -1,26 +1,20 @@
 //! Links to other daemons: QUIC, both ends proved by certificate, one ordered stream each way.
 
+use crate::io::calling::{CROSSED, NewLink, Times, WINDOW, connect, greeting, listen, transport};
 use crate::io::driver::Input;
 use crate::io::endpoints::Endpoints;
 use crate::io::fair_queue::FairQueue;
 use crate::io::outlet::{Outgoing, Outlet, frame};
 use crate::io::tls::{self, Credentials, TlsError};
-use crate::io::udp_socket::{PACKET_USUAL, longest_packet};
+use crate::io::udp_socket::longest_packet;
 use bytes::{Buf, Bytes, BytesMut};
 use pvm_wire::HostIndex;
 use pvm_wire::copy::append;
 use pvm_wire::daemon::{DaemonMsg, HostEntry};
 use pvm_wire::limits::PEER_FRAME_MAX;
-use pvm_wire::tuned::{
-    LINK_ACK_DELAY, LINK_AHEAD, LINK_EXPECTED_MAX, LINK_FAR_RATE, LINK_FIRST_WINDOW, LINK_PIECES,
-    LINK_UNACKNOWLEDGED,
-};
+use pvm_wire::tuned::{LINK_AHEAD, LINK_EXPECTED_MAX, LINK_FAR_RATE, LINK_PIECES};
 use pvmd_core::event::Event;
-use quinn::congestion::CubicConfig;
-use quinn::{
-    AckFrequencyConfig, ClientConfig, Connecting, Connection, ConnectionError, Endpoint, IdleTimeout,
-    MtuDiscoveryConfig, RecvStream, SendStream, ServerConfig, TransportConfig, VarInt,
-};
+use quinn::{ClientConfig, Connecting, Connection, ConnectionError, RecvStream, ServerConfig, VarInt};
 use std::collections::HashMap;
 use std::io;
 use std::mem;
@@ -30,18 +24,17 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinHandle};
-use tracing::{info, warn};
+use tokio::time::{MissedTickBehavior, interval};
+use tracing::info;
 
-/// What both ends say first: the protocol's version and who they are.
-const GREETING: usize = 8;
-/// Bytes that a daemon takes in from a link ahead of what it has read.
-const WINDOW: u32 = 8 * 1024 * 1024;
-/// Bytes that may come before they are acknowledged.
-const UNACKNOWLEDGED: u32 = LINK_UNACKNOWLEDGED * PACKET_USUAL as u32;
 /// How long a link that is being closed may take to deliver what was sent.
 const FLUSH: Duration = Duration::from_secs(1);
-/// Links that may be in the making at the same time, at a stranger's will.
-const HANDSHAKES_MAX: usize = 256;
+/// Parts of the time that a host may be silent: one after the other the link is looked at.
+const LOOKS: u32 = 8;
+/// By which a connection is closed that is not needed.
+const SURPLUS: VarInt = VarInt::from_u32(1);
+/// By which a link is closed on which nothing comes.
+const SILENT: VarInt = VarInt::from_u32(4);
 
 /// Why there is no link.
 #[derive(Debug, thiserror::Error)]
@@ -66,27 +59,47 @@ pub struct Links {
     own: HostIndex,
     endpoints: Endpoints,
     client: ClientConfig,
-    timeout: Duration,
+    times: Times,
     open: HashMap<HostIndex, LinkHandle>,
-    dials: HashMap<HostIndex, AbortHandle>,
+    dials: HashMap<HostIndex, Dial>,
+    /// Calls of hosts that have left a link, before this daemon has come to that.
+    early: HashMap<HostIndex, NewLink>,
+    /// Calls and links so far.
+    count: u64,
     input: mpsc::Sender<Input>,
+}
+
+/// A call that has no answer yet.
+#[derive(Debug)]
+struct Dial {
+    number: u64,
+    task: AbortHandle,
 }
 
 #[derive(Debug)]
 struct LinkHandle {
+    number: u64,
     queue: mpsc::UnboundedSender<Outgoing>,
     outlet: Arc<Outlet>,
     reader: AbortHandle,
     writer: JoinHandle<()>,
+    watcher: AbortHandle,
 }
 
-/// A link that stands, on its way to the driver.
+impl LinkHandle {
+    /// Hears nothing more.
+    fn close_ears(&self) {
+        self.reader.abort();
+        self.watcher.abort();
+    }
+}
+
+/// A link has ended or could not be made.
 #[derive(Debug)]
-pub struct NewLink {
+pub struct LinkEnd {
     host: HostIndex,
-    connection: Connection,
-    send: SendStream,
-    recv: RecvStream,
+    number: u64,
+    reason: String,
 }
 
 impl Links {
@@ -95,7 +108,7 @@ impl Links {
         own: HostIndex,
         address: IpAddr,
         credentials: &Credentials,
-        timeout: Duration,
+        times: Times,
         input: mpsc::Sender<Input>,
     ) -> Result<Self, LinkError> {
         let (server, client) = credentials.configs()?;
@@ -109,10 +122,10 @@ impl Links {
             called.map_err(|source| LinkError::Socket { address, source })?
         };
         if let Some(endpoint) = endpoints.called() {
-            tokio::spawn(listen(endpoint.clone(), server, own, timeout, input.clone()));
+            tokio::spawn(listen(endpoint.clone(), server, times, input.clone()));
         }
-        let (open, dials) = (HashMap::new(), HashMap::new());
-        Ok(Self { own, endpoints, client, timeout, open, dials, input })
+        let (open, dials, early) = (HashMap::new(), HashMap::new(), HashMap::new());
+        Ok(Self { own, endpoints, client, times, open, dials, early, count: 0, input })
     }
 
     /// How often packets of other daemons have come ([`Endpoints::arrivals`]).
@@ -125,51 +138,63 @@ impl Links {
         self.endpoints.called().map_or(Ok(0), |endpoint| Ok(endpoint.local_addr()?.port()))
     }
 
-    /// Makes a link; [`Input::Link`] or [`Event::LinkFailed`] follows.
+    /// Makes a link; [`Input::Link`] or [`Input::LinkEnded`] follows.
     pub fn dial(&mut self, entry: &HostEntry) {
         let host = entry.index;
-        let (own, timeout, input) = (self.own, self.timeout, self.input.clone());
+        self.count += 1;
+        let (own, number, times, input) = (self.own, self.count, self.times, self.input.clone());
         let called = self.call(entry);
         let dial = tokio::spawn(async move {
-            // Lost packets and a busy host deserve some patience, but never more than the caller's.
-            let attempt = tokio::time::timeout(timeout * 3, connect(called, own, host)).await;
-            let result = attempt.unwrap_or_else(|_| Err("no answer in time".to_owned()));
-            let said = match result {
+            let attempt = tokio::time::timeout(times.patience, connect(called, own, host, number)).await;
+            let in_vain = |_| Err(format!("no answer within {}", times.patience_text()));
+            let said = match attempt.unwrap_or_else(in_vain) {
                 Ok(link) => Input::Link(link),
-                Err(reason) => Event::LinkFailed { host, reason }.into(),
+                Err(reason) => Input::LinkEnded(LinkEnd { host, number, reason }),
             };
             let _ = input.send(said).await;
         });
-        self.dials.insert(host, dial.abort_handle());
+        self.dials.insert(host, Dial { number, task: dial.abort_handle() });
     }
 
     /// Begins a link; it is made when that is awaited.
     fn call(&mut self, entry: &HostEntry) -> Result<Connecting, String> {
         let address = entry.address.ok_or("it has no address")?;
         let mut client = self.client.clone();
-        client.transport_config(transport(self.timeout, longest_packet(address)));
+        client.transport_config(transport(self.times, longest_packet(address)));
         let endpoint = self.endpoints.to_call(address).map_err(|error| format!("no UDP socket: {error}"))?;
         let called = endpoint.connect_with(client, address, &tls::host_name(entry.index));
         called.map_err(|error| error.to_string())
     }
 
-    /// Takes a new link in, and says what the core is to hear. A second link to the same host is refused: the first one is
-    /// in use.
+    /// Takes a new link in, and says what the core is to hear.
     pub fn take(&mut self, link: NewLink) -> Option<Event> {
-        let NewLink { host, connection, send, recv } = link;
-        self.dials.remove(&host);
-        if self.open.contains_key(&host) {
-            warn!(%host, "a second link to the same host: refused");
-            connection.close(VarInt::from_u32(1), b"linked already");
+        let host = link.host;
+        let dial = self.dials.get(&host).map(|dial| dial.number);
+        if link.dial.is_some() && link.dial != dial {
+            link.refuse(SURPLUS, "given up");
             return None;
         }
-        connection.set_send_window(ahead(connection.rtt()));
-        let (queue, queued) = mpsc::unbounded_channel();
-        let outlet = Arc::new(Outlet::new(send));
-        let writer = tokio::spawn(write(connection, outlet.clone(), host, queued, self.input.clone()));
-        let reader = tokio::spawn(read(recv, host, self.input.clone())).abort_handle();
-        self.open.insert(host, LinkHandle { queue, outlet, reader, writer });
+        if self.open.contains_key(&host) {
+            // The other end has left the link that there is.
+            if let Some(older) = self.early.insert(host, link) {
+                older.refuse(SURPLUS, "linked already");
+            }
+            return None;
+        }
+        if link.dial.is_none() && dial.is_some() && host < self.own {
+            link.refuse(CROSSED, "called already");
+            return None;
+        }
+        self.give_up_dial(host);
+        self.count += 1;
+        self.open.insert(host, LinkHandle::new(link, self.own, self.count, self.times, &self.input));
         Some(Event::PeerLinked { host })
+    }
+
+    fn give_up_dial(&mut self, host: HostIndex) {
+        if let Some(dial) = self.dials.remove(&host) {
+            dial.task.abort();
+        }
     }
 
     /// Sends a message, at once if that is wanted, nothing is queued and there is room; else it is queued. What has gone at once
@@ -188,18 +213,25 @@ impl Links {
         (bytes > 0).then_some(Event::PeerDrained { host, bytes })
     }
 
-    /// A link is broken: forgotten, if it is still ours.
-    pub fn lost(&mut self, host: HostIndex) -> bool {
-        self.open.remove(&host).inspect(|link| link.reader.abort()).is_some()
+    /// A link has ended, or could not be made: what the core is to hear, unless it has given that link up.
+    pub fn ended(&mut self, LinkEnd { host, number, reason }: LinkEnd) -> Option<Event> {
+        if self.dials.get(&host).is_some_and(|dial| dial.number == number) {
+            self.dials.remove(&host);
+            return Some(Event::LinkFailed { host, reason });
+        }
+        self.open.get(&host).filter(|link| link.number == number)?;
+        self.close(host);
+        Some(Event::PeerLost { host, reason })
     }
 
-    /// Closes a link after what was sent, or gives up making it.
+    /// Closes a link after what was sent, or gives up making it. A call that has waited for that is taken after it.
     pub fn close(&mut self, host: HostIndex) {
-        if let Some(dial) = self.dials.remove(&host) {
-            dial.abort();
-        }
-        if let Some(link) = self.open.remove(&host) {
-            link.reader.abort();
+        self.give_up_dial(host);
+        let Some(link) = self.open.remove(&host) else { return };
+        link.close_ears();
+        if let Some(next) = self.early.remove(&host) {
+            let input = self.input.clone();
+            tokio::spawn(async move { input.send(Input::Link(next)).await });
         }
     }
 
@@ -210,36 +242,59 @@ impl Links {
 
     /// Closes all links and waits, not for long, until what was sent has arrived.
     pub async fn finish_all(&mut self) {
-        let writers: Vec<_> = self.open.drain().map(|(_, link)| (link.reader, link.writer)).collect();
-        for (reader, writer) in writers {
-            reader.abort();
+        let links: Vec<_> = self.open.drain().map(|(_, link)| link).collect();
+        for link in links {
+            link.close_ears();
+            // Without its queue the writer ends.
+            let LinkHandle { queue, writer, .. } = link;
+            drop(queue);
             let _ = tokio::time::timeout(FLUSH, writer).await;
         }
         self.endpoints.close(FLUSH / 4).await;
     }
 }
 
-/// How a link works whose packets may be so long.
-fn transport(timeout: Duration, packet: u16) -> Arc<TransportConfig> {
-    let mut transport = TransportConfig::default();
-    transport.max_idle_timeout(IdleTimeout::try_from(timeout).ok());
-    transport.keep_alive_interval(Some(timeout / 6));
-    transport.max_concurrent_bidi_streams(VarInt::from_u32(1));
-    transport.max_concurrent_uni_streams(VarInt::from_u32(0));
-    transport.stream_receive_window(VarInt::from_u32(WINDOW));
-    transport.receive_window(VarInt::from_u32(WINDOW));
-    transport.send_window(LINK_AHEAD);
-    let mut acks = AckFrequencyConfig::default();
-    let unacknowledged = UNACKNOWLEDGED / u32::from(packet.max(PACKET_USUAL));
-    acks.ack_eliciting_threshold(VarInt::from_u32(unacknowledged)).max_ack_delay(Some(LINK_ACK_DELAY));
-    transport.ack_frequency_config(Some(acks));
-    let mut congestion = CubicConfig::default();
-    congestion.initial_window(LINK_FIRST_WINDOW);
-    transport.congestion_controller_factory(Arc::new(congestion));
-    let mut lengths = MtuDiscoveryConfig::default();
-    lengths.upper_bound(packet);
-    transport.mtu_discovery_config(Some(lengths));
-    Arc::new(transport)
+impl LinkHandle {
+    fn new(link: NewLink, own: HostIndex, number: u64, times: Times, input: &mpsc::Sender<Input>) -> Self {
+        let NewLink { host, dial, connection, send, recv } = link;
+        connection.set_send_window(ahead(connection.rtt()));
+        let (queue, queued) = mpsc::unbounded_channel();
+        let outlet = Arc::new(Outlet::new(send));
+        if dial.is_none() {
+            // The answer goes before all else.
+            outlet.behind.fetch_add(1, Ordering::Release);
+            let answer = [Bytes::copy_from_slice(&greeting(own)), Bytes::new()];
+            let _ = queue.send(Outgoing::Rest(answer, 0));
+        }
+        let watcher = tokio::spawn(watch(connection.clone(), times.silence)).abort_handle();
+        let writer = tokio::spawn(write(connection, outlet.clone(), host, queued, input.clone()));
+        let input = input.clone();
+        let reader = tokio::spawn(async move {
+            let reason = read_all(recv, host, times, &input).await;
+            info!(%host, reason, "link ended");
+            let _ = input.send(Input::LinkEnded(LinkEnd { host, number, reason })).await;
+        });
+        Self { number, queue, outlet, reader: reader.abort_handle(), writer, watcher }
+    }
+}
+
+/// Closes a link when its other end has said nothing for that long, whether it had anything to say or not.
+///
+/// Looks are counted, not the time between them: a daemon that did not have the processor finds at its next look what has come
+/// meanwhile, and does not take its own absence for the other's.
+async fn watch(connection: Connection, silence: Duration) {
+    let mut looks = interval(silence / LOOKS);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let (mut heard, mut silent) = (0, 0);
+    while silent + 1 < LOOKS {
+        looks.tick().await;
+        // Those of packets that the other end has sealed: nobody else can make a link seem alive.
+        let frames = connection.stats().frame_rx;
+        let now = frames.acks + frames.ping + frames.stream;
+        silent = if now == heard { silent + 1 } else { 0 };
+        heard = now;
+    }
+    connection.close(SILENT, b"silent");
 }
 
 /// How much is handed to a link of this round trip, measured while it was made and idle.
@@ -254,105 +309,6 @@ pub fn bind_address(address: IpAddr) -> IpAddr {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     }
-}
-
-async fn listen(
-    endpoint: Endpoint,
-    server: ServerConfig,
-    own: HostIndex,
-    timeout: Duration,
-    input: mpsc::Sender<Input>,
-) {
-    let places = Arc::new(tokio::sync::Semaphore::new(HANDSHAKES_MAX));
-    while let Some(incoming) = endpoint.accept().await {
-        let Ok(place) = places.clone().try_acquire_owned() else {
-            // Without an answer: whoever has sent so many is no host of this machine.
-            incoming.ignore();
-            continue;
-        };
-        let (from, input) = (incoming.remote_address(), input.clone());
-        let mut server = server.clone();
-        server.transport_config(transport(timeout, longest_packet(from)));
-        let accepted = incoming.accept_with(Arc::new(server));
-        tokio::spawn(async move {
-            match tokio::time::timeout(timeout * 3, welcome(accepted, own)).await {
-                Ok(Ok(link)) => drop(input.send(Input::Link(link)).await),
-                Ok(Err(reason)) => warn!(%from, reason, "connection refused"),
-                Err(_) => warn!(%from, "connection given up: no greeting in time"),
-            }
-            drop(place);
-        });
-    }
-}
-
-async fn connect(
-    called: Result<Connecting, String>,
-    own: HostIndex,
-    host: HostIndex,
-) -> Result<NewLink, String> {
-    let called = called?;
-    let address = called.remote_address();
-    let connection = called.await.map_err(|error| format!("{address}: {error}"))?;
-    let (mut send, mut recv) = connection.open_bi().await.map_err(|error| error.to_string())?;
-    send.write_all(&greeting(own)).await.map_err(|error| error.to_string())?;
-    let said = read_greeting(&mut recv).await.map_err(|error| close_reason(&connection).unwrap_or(error))?;
-    if said == host {
-        Ok(NewLink { host, connection, send, recv })
-    } else {
-        Err(format!("it says that it is host {said}"))
-    }
-}
-
-/// What the other said when it closed the connection.
-fn close_reason(connection: &Connection) -> Option<String> {
-    let ConnectionError::ApplicationClosed(close) = connection.close_reason()? else { return None };
-    let words = String::from_utf8_lossy(&close.reason);
-    (!words.is_empty()).then(|| format!("it refuses, saying {words:?}"))
-}
-
-async fn welcome(accepted: Result<Connecting, ConnectionError>, own: HostIndex) -> Result<NewLink, String> {
-    let connection = accepted.map_err(|error| error.to_string())?.await.map_err(|error| error.to_string())?;
-    let (mut send, mut recv) = connection.accept_bi().await.map_err(|error| error.to_string())?;
-    let host = match named(&connection, &mut recv).await {
-        Ok(host) => host,
-        Err(reason) => {
-            // Whoever called has a log, too.
-            connection.close(VarInt::from_u32(2), reason.as_bytes());
-            return Err(reason);
-        }
-    };
-    send.write_all(&greeting(own)).await.map_err(|error| error.to_string())?;
-    Ok(NewLink { host, connection, send, recv })
-}
-
-/// Who has called, and can prove it.
-async fn named(connection: &Connection, recv: &mut RecvStream) -> Result<HostIndex, String> {
-    let host = read_greeting(recv).await?;
-    if tls::is_host(connection, host) {
-        Ok(host)
-    } else {
-        Err(format!("it says that it is host {host}, its certificate does not"))
-    }
-}
-
-fn greeting(own: HostIndex) -> [u8; GREETING] {
-    let mut bytes = [0; GREETING];
-    bytes[..4].copy_from_slice(&pvm_wire::codes::DAEMON_PROTOCOL.to_be_bytes());
-    bytes[4..].copy_from_slice(&own.get().to_be_bytes());
-    bytes
-}
-
-async fn read_greeting(recv: &mut RecvStream) -> Result<HostIndex, String> {
-    let mut bytes = [0; GREETING];
-    recv.read_exact(&mut bytes).await.map_err(|error| error.to_string())?;
-    let [version, index] = [0, 4].map(|at| u32::from_be_bytes([0, 1, 2, 3].map(|i| bytes[at + i])));
-    if version != pvm_wire::codes::DAEMON_PROTOCOL {
-        return Err(format!(
-            "it speaks protocol {version}, this daemon {}",
-            pvm_wire::codes::DAEMON_PROTOCOL
-        ));
-    }
-    HostIndex::new(index).ok_or_else(|| format!("there is no host {index}"))
 }
 
 async fn write(
@@ -397,14 +353,13 @@ async fn next(waiting: &mut FairQueue, queue: &mut mpsc::UnboundedReceiver<Outgo
     }
 }
 
-async fn read(recv: RecvStream, host: HostIndex, input: mpsc::Sender<Input>) {
-    let reason = read_all(recv, host, &input).await;
-    info!(%host, reason, "link ended");
-    let _ = input.send(Event::PeerLost { host, reason }.into()).await;
-}
-
 /// Reads frames until the link ends; gives the reason.
-async fn read_all(mut recv: RecvStream, host: HostIndex, input: &mpsc::Sender<Input>) -> String {
+async fn read_all(
+    mut recv: RecvStream,
+    host: HostIndex,
+    times: Times,
+    input: &mpsc::Sender<Input>,
+) -> String {
     let mut buffer = BytesMut::new();
     let mut pieces = [const { Bytes::new() }; LINK_PIECES];
     loop {
@@ -421,8 +376,9 @@ async fn read_all(mut recv: RecvStream, host: HostIndex, input: &mpsc::Sender<In
         match recv.read_chunks(&mut pieces).await {
             Ok(Some(count)) => gather(&mut buffer, &mut pieces[..count]),
             Ok(None) => return "it closed the link".to_owned(),
-            Err(quinn::ReadError::ConnectionLost(ConnectionError::TimedOut)) => {
-                return "it has been silent for too long".to_owned();
+            // By the watcher.
+            Err(quinn::ReadError::ConnectionLost(ConnectionError::LocallyClosed)) => {
+                return format!("it has been silent for {}", times.silence_text());
             }
             Err(error) => return error.to_string(),
         }

@@ -1,6 +1,7 @@
 //! Real links over loopback addresses.
 
 use super::*;
+use crate::io::calling::close_reason;
 use crate::io::polling::yield_once;
 use crate::io::tls::Authority;
 use crate::io::udp_socket::PACKET_MAX;
@@ -18,9 +19,14 @@ pub(super) fn host(index: u32) -> HostIndex {
 }
 
 pub(super) fn open(authority: &Authority, own: u32, certificate_of: u32) -> End {
+    open_with(TIMES, authority, own, certificate_of)
+}
+
+/// As [`open`], with times of its own.
+pub(super) fn open_with(times: Times, authority: &Authority, own: u32, certificate_of: u32) -> End {
     let (input, events) = mpsc::channel(100);
     let credentials = authority.issue(host(certificate_of)).unwrap();
-    let links = Links::open(host(own), Ipv4Addr::LOCALHOST.into(), &credentials, TIMEOUT, input).unwrap();
+    let links = Links::open(host(own), Ipv4Addr::LOCALHOST.into(), &credentials, times, input).unwrap();
     End { links, events }
 }
 
@@ -49,6 +55,11 @@ impl End {
                         return event;
                     }
                 }
+                Input::LinkEnded(end) => {
+                    if let Some(event) = self.links.ended(end) {
+                        return event;
+                    }
+                }
                 other => panic!("{other:?}"),
             }
         }
@@ -59,8 +70,8 @@ impl End {
     }
 }
 
-/// How long another host may be silent.
-pub(super) const TIMEOUT: Duration = Duration::from_secs(3);
+/// How long daemons wait for each other.
+pub(super) const TIMES: Times = Times { silence: Duration::from_secs(3), patience: Duration::from_secs(30) };
 
 /// Time limit of one step, generous for a busy machine.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
@@ -78,13 +89,12 @@ async fn pair() -> (End, End) {
 async fn messages_arrive_in_order_both_ways() {
     let (mut master, mut slave) = pair().await;
     for serial in 0..1000 {
-        master.links.send(host(2), DaemonMsg::TableAck { serial, failed: Vec::new() }, serial % 3 < 2);
-        slave.links.send(host(1), DaemonMsg::TableAck { serial, failed: Vec::new() }, false);
+        master.links.send(host(2), DaemonMsg::TableAck { serial }, serial % 3 < 2);
+        slave.links.send(host(1), DaemonMsg::TableAck { serial }, false);
     }
     for end in [&mut master, &mut slave] {
         for expected in 0..1000 {
-            let Event::PeerMessage { message: DaemonMsg::TableAck { serial, .. }, .. } = end.next().await
-            else {
+            let Event::PeerMessage { message: DaemonMsg::TableAck { serial }, .. } = end.next().await else {
                 panic!("a message")
             };
             assert_eq!(serial, expected);
@@ -101,7 +111,7 @@ async fn a_message_is_heard_of_before_others_have_their_turn() {
     let looking = tokio::spawn(async move {
         let mut others_first = 0;
         for serial in 0..COUNT {
-            master.links.send(host(2), DaemonMsg::TableAck { serial, failed: Vec::new() }, true);
+            master.links.send(host(2), DaemonMsg::TableAck { serial }, true);
             let before = slave.links.arrivals();
             while slave.events.try_recv().is_err() {
                 others_first += u64::from(slave.links.arrivals() > before);
@@ -172,7 +182,7 @@ async fn what_goes_at_once_and_what_waits_arrive_in_order_and_count_once() {
 async fn bare_pair() -> (NewLink, NewLink, (End, End)) {
     let authority = Authority::mint().unwrap();
     let (mut caller, mut called) = (open(&authority, 1, 1), open(&authority, 2, 2));
-    let here = connect(caller.links.call(&called.entry()), host(1), host(2)).await.unwrap();
+    let here = connect(caller.links.call(&called.entry()), host(1), host(2), 1).await.unwrap();
     let Some(Input::Link(there)) = called.events.recv().await else { panic!("a link") };
     (here, there, (caller, called))
 }
@@ -287,7 +297,113 @@ async fn silence_is_noticed() {
     endpoint.rebind(std::net::UdpSocket::bind("127.0.0.1:0").unwrap()).unwrap();
     drop(events);
     let lost = master.next().await;
-    assert!(matches!(lost, Event::PeerLost { .. }), "{lost:?}");
+    let Event::PeerLost { reason, .. } = lost else { panic!("{lost:?}") };
+    assert_eq!(reason, "it has been silent for 3 s (PVM_HOST_TIMEOUT)");
+}
+
+#[tokio::test]
+async fn two_that_call_each_other_have_one_link() {
+    let authority = Authority::mint().unwrap();
+    for round in 0..20 {
+        let (mut lower, mut higher) = (open(&authority, 2, 2), open(&authority, 3, 3));
+        let (to_lower, to_higher) = (lower.entry(), higher.entry());
+        lower.links.dial(&to_higher);
+        // At the same time, or while the first call is under way.
+        tokio::time::sleep(Duration::from_micros(round % 5 * 700)).await;
+        higher.links.dial(&to_lower);
+        lower.linked(3).await;
+        higher.linked(2).await;
+        for serial in 0..3 {
+            lower.links.send(host(3), DaemonMsg::TableAck { serial }, true);
+            higher.links.send(host(2), DaemonMsg::TableAck { serial }, true);
+        }
+        for end in [&mut lower, &mut higher] {
+            for expected in 0..3 {
+                let next = end.next().await;
+                let Event::PeerMessage { message: DaemonMsg::TableAck { serial }, .. } = next else {
+                    panic!("round {round}: {next:?}")
+                };
+                assert_eq!(serial, expected);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_call_waits_until_the_link_before_is_left() {
+    let authority = Authority::mint().unwrap();
+    let (mut lower, mut higher) = (open(&authority, 2, 2), open(&authority, 3, 3));
+    lower.links.dial(&higher.entry());
+    lower.linked(3).await;
+    higher.linked(2).await;
+    higher.links.send(host(2), DaemonMsg::LeaveAnswer { agreed: true }, true);
+    higher.links.close(host(2));
+    higher.links.dial(&lower.entry());
+    // The call comes before the lower one has heard the answer, or after; either way the answer is heard first.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let answer = lower.next().await;
+    assert!(
+        matches!(answer, Event::PeerMessage { message: DaemonMsg::LeaveAnswer { .. }, .. }),
+        "{answer:?}"
+    );
+    lower.links.close(host(3));
+    lower.linked(3).await;
+    higher.linked(2).await;
+    higher.links.send(host(2), DaemonMsg::Bye, true);
+    assert!(matches!(lower.next().await, Event::PeerMessage { message: DaemonMsg::Bye, .. }));
+}
+
+/// Passes packets on between a caller and this address, after some time in which all are lost.
+async fn deaf_at_first(to: SocketAddr, time: Duration) -> SocketAddr {
+    let (near, far) =
+        (UdpSocket::bind("127.0.0.1:0").await.unwrap(), UdpSocket::bind("127.0.0.1:0").await.unwrap());
+    let address = near.local_addr().unwrap();
+    tokio::spawn(async move {
+        let begin = Instant::now();
+        let (mut there, mut back) = (vec![0; 10_000], vec![0; 10_000]);
+        let mut caller = None;
+        loop {
+            tokio::select! {
+                Ok((length, from)) = near.recv_from(&mut there) => {
+                    caller = Some(from);
+                    if begin.elapsed() >= time {
+                        far.send_to(&there[..length], to).await.unwrap();
+                    }
+                }
+                Ok((length, _)) = far.recv_from(&mut back) => {
+                    if let Some(caller) = caller {
+                        near.send_to(&back[..length], caller).await.unwrap();
+                    }
+                }
+            }
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn patience_in_making_a_link_is_not_that_with_a_silent_one() {
+    let authority = Authority::mint().unwrap();
+    let times = Times { silence: Duration::from_millis(500), patience: Duration::from_secs(30) };
+    let (mut master, mut slave) = (open_with(times, &authority, 1, 1), open_with(times, &authority, 2, 2));
+    let entry = slave.entry();
+    let way = deaf_at_first(entry.address.unwrap(), Duration::from_secs(2)).await;
+    master.links.dial(&HostEntry { address: Some(way), ..entry });
+    master.linked(2).await;
+    slave.linked(1).await;
+}
+
+#[tokio::test]
+async fn patience_ends_and_says_where_it_is_set() {
+    let authority = Authority::mint().unwrap();
+    let times = Times { silence: Duration::from_secs(3), patience: Duration::from_millis(300) };
+    let (mut master, slave) = (open_with(times, &authority, 1, 1), open(&authority, 2, 2));
+    let entry = slave.entry();
+    let way = deaf_at_first(entry.address.unwrap(), Duration::from_secs(3600)).await;
+    master.links.dial(&HostEntry { address: Some(way), ..entry });
+    let failed = master.next().await;
+    let Event::LinkFailed { reason, .. } = failed else { panic!("{failed:?}") };
+    assert_eq!(reason, "no answer within 0.3 s (PVM_CONNECT_TIMEOUT)");
 }
 
 #[test]

@@ -7,7 +7,7 @@
 //! | [`task_socket`], [`auth`] | tasks' connections; the files by which they prove themselves |
 //! | [`process`] | starting, watching and reaping children, and their output; in `launch`, how the kernel starts one |
 //! | [`family`] | the processes that tasks start, which end with them |
-//! | [`tls`], [`link`] | the machine's certificates; QUIC between daemons, and in `fair_queue` who is next there, in `outlet` who need not wait |
+//! | [`tls`], [`link`] | the machine's certificates; QUIC between daemons, in `calling` how a link comes about, and in `fair_queue` who is next there, in `outlet` who need not wait |
 //! | [`endpoints`], [`packet_filter`] | the UDP ports of links, and who can reach them; what strangers send that must not be answered |
 //! | [`udp_socket`], [`watched`] | the socket of the links, and in `alarm` their timers; sockets that are waited for only where somebody waits |
 //! | [`starter`], [`slave`] | starting daemons on other hosts; being started |
@@ -23,6 +23,7 @@
 pub mod address_file;
 mod alarm;
 pub mod auth;
+pub mod calling;
 pub mod capability;
 #[cfg(test)]
 mod captured_log;

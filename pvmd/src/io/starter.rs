@@ -175,6 +175,7 @@ impl Starter {
             speed: options.speed,
             debug_mask: self.settings.debug_mask,
             host_timeout_seconds: self.settings.host_timeout.as_secs_f64(),
+            connect_timeout_seconds: self.settings.connect_timeout.as_secs_f64(),
             policy: options.policy.unwrap_or(self.settings.policy).name().to_owned(),
             slice_milliseconds: options.slice,
             slots: options.slots,

@@ -29,7 +29,6 @@ pub fn config(index: HostIndex) -> Config {
         address: Some(Ipv4Addr::new(10, 0, 0, 1).into()),
         hostfile: Hostfile::default(),
         seed: 1,
-        host_timeout: HOST_TIMEOUT,
         epoch: Duration::from_secs(1_000_000),
         debug_mask: 0,
         slice: None,

@@ -27,6 +27,8 @@ pub struct End {
     held: Vec<Packet>,
     /// When the last packet arrives.
     last: Duration,
+    /// The link's number, which no other link has.
+    pub number: u64,
 }
 
 /// All links. Ends are named by their own host and the other.
@@ -36,12 +38,18 @@ pub struct Network {
     /// Links in the making: who dials whom.
     pub dials: BTreeSet<(HostIndex, HostIndex)>,
     cuts: u64,
+    established: u64,
 }
 
 impl Network {
     /// The first host's end of its link with the second.
     pub fn end(&mut self, own: HostIndex, other: HostIndex) -> &mut End {
         self.ends.entry((own, other)).or_default()
+    }
+
+    /// The number of the link of which the first host's end is open.
+    pub fn open_link(&self, own: HostIndex, other: HostIndex) -> Option<u64> {
+        self.ends.get(&(own, other)).filter(|end| end.open).map(|end| end.number)
     }
 
     /// Whether that end is open.
@@ -60,9 +68,11 @@ impl Network {
 
     /// Both ends stand. Nothing arrives at one before it is known there.
     pub fn establish(&mut self, a: (HostIndex, Duration), b: (HostIndex, Duration)) {
+        self.established += 1;
+        let number = self.established;
         for ((own, _), (other, known_there)) in [(a, b), (b, a)] {
             let end = self.end(own, other);
-            *end = End { open: true, last: known_there, ..End::default() };
+            *end = End { open: true, last: known_there, number, ..End::default() };
         }
     }
 

@@ -187,7 +187,7 @@ impl Recorder {
             serial = told;
         }
         for member in 2..=index {
-            let message = DaemonMsg::TableAck { serial, failed: vec![] };
+            let message = DaemonMsg::TableAck { serial };
             self.feed(Event::PeerMessage { host: host(member), message });
         }
         for _ in 2..=index {

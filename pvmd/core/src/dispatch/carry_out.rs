@@ -2,10 +2,8 @@
 
 use crate::Core;
 use crate::effect::{Effect, Effects};
-use crate::event::Action;
 use crate::flow::Source;
 use pvm_wire::calls::notify::NotifyRequest;
-use pvm_wire::daemon::DaemonMsg;
 use pvm_wire::{HostIndex, Tid, group};
 
 impl Core {
@@ -48,15 +46,6 @@ impl Core {
         }
     }
 
-    /// Sends a message to a daemon, which may be this one. To one that is not there: nothing.
-    pub(crate) fn tell(&mut self, host: HostIndex, message: DaemonMsg) {
-        if host == self.config.index {
-            self.out.loopback.push_back(message);
-        } else if self.hosts.links.contains_key(&host) {
-            self.out.act(Action::SendPeer { host, message });
-        }
-    }
-
     /// Whether this is a task of this host, or the keeper of groups.
     pub(crate) fn is_here(&self, tid: Tid) -> bool {
         self.tasks.get(tid).is_some() || self.is_master() && tid == group::keeper()
@@ -69,7 +58,7 @@ impl Core {
             let is_here = |tid| tasks.get(tid).is_some() || is_master && tid == group::keeper();
             let is_there = |tid: Tid| match tid.host() {
                 Some(host) if host == core.config.index => is_here(tid),
-                Some(host) => tid.is_task() && hosts.links.contains_key(&host),
+                Some(host) => tid.is_task() && hosts.is_reachable(host),
                 None => false,
             };
             core.notifies.on_request(tid, request, is_there, |host| hosts.contains(host), out);
@@ -86,11 +75,5 @@ impl Core {
     pub(crate) fn task_gone(&mut self, tid: Tid) {
         self.effects(|core, out| core.notifies.task_gone(tid, out));
         self.master(|master, at| master.task_gone(tid, at.out));
-    }
-
-    pub(crate) fn tell_all(&mut self, hosts: Vec<HostIndex>, message: &DaemonMsg) {
-        for host in hosts {
-            self.tell(host, message.clone());
-        }
     }
 }

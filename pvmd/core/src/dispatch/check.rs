@@ -15,6 +15,7 @@ impl Core {
         self.tasks.check()?;
         self.tasks.iter().try_for_each(|task| self.check_task(task))?;
         self.check_conns()?;
+        self.check_links()?;
         self.check_requests()?;
         self.check_teams()
     }
@@ -66,6 +67,13 @@ impl Core {
         let is_reached = |host| self.hosts.links.contains_key(&host) || self.hosts.contains(host);
         let lost = self.pending.requests.values().find(|(host, _)| !is_reached(*host));
         lost.map_or(Ok(()), |lost| Err(format!("an answer is awaited from a host that is out: {lost:?}")))
+    }
+
+    /// There are links to members, to hosts that are to be members, and on the master to newcomers.
+    fn check_links(&self) -> Result<(), String> {
+        let mut links = self.hosts.links.keys();
+        let stranger = links.find(|host| !self.hosts.is_welcome(**host) || **host == self.config.index);
+        stranger.map_or(Ok(()), |host| Err(format!("there is a link to host {host}, which is no member")))
     }
 
     /// The scheduler's processes are those of the tasks that take turns; teams have the tasks that say so.

@@ -58,7 +58,7 @@ impl Core {
         for entry in self.hosts.iter() {
             write!(out, "host {} {} {} speed {}", entry.index, entry.name, entry.arch, entry.speed)?;
             match self.hosts.links.get(&entry.index) {
-                Some(link) => writeln!(out, ": linked, {} bytes queued", link.queued)?,
+                Some(link) => writeln!(out, ": {}, {} bytes queued", link.stage(), link.queued)?,
                 None if entry.index == self.config.index => writeln!(out, ": this one")?,
                 None => writeln!(out, ": not linked")?,
             }

@@ -1,11 +1,10 @@
-//! What happens to hosts and links, and what follows when a host goes.
+//! What happens to hosts, and what follows when one goes.
 
 use crate::addresses::{PeerTo, Waiter};
 use crate::decision::Decision;
 use crate::effect::Effect;
 use crate::event::Action;
-use crate::flow::Source;
-use crate::hosts::{DELETED, Link};
+use crate::hosts::DELETED;
 use crate::master::{END, Master};
 use crate::spawn::SIGTERM;
 use crate::tasks::Origin;
@@ -47,7 +46,7 @@ impl Core {
         }
     }
 
-    fn newcomer_failed(&mut self, host: HostIndex, reason: &str) {
+    pub(crate) fn newcomer_failed(&mut self, host: HostIndex, reason: &str) {
         let error = PvmError::CantStart;
         self.master(|master, at| master.on_newcomer_failed(host, error, reason, at));
     }
@@ -59,40 +58,15 @@ impl Core {
         }
     }
 
-    /// A link is gone; whether it stood.
-    fn forget_link(&mut self, host: HostIndex) -> bool {
-        self.teams.unlinked(host);
-        self.hosts.links.remove(&host).is_some()
-    }
-
     pub(crate) fn on_departure_overdue(&mut self, host: HostIndex) {
         warn!(%host, "its daemon has not ended within {END:?}: no longer waited for");
         self.out.act(Action::Unlink { host });
         self.master(|master, at| master.on_departed(host, at));
     }
 
-    pub(crate) fn on_peer_linked(&mut self, host: HostIndex) {
-        self.hosts.links.insert(host, Link::new(host));
-        self.teams(|teams, _, at| teams.linked(host, at));
-        if self.is_master() {
-            self.master(|master, at| master.on_newcomer_linked(host, at));
-        } else {
-            self.effects(|core, out| core.hosts.settle_link(host, None, out));
-        }
-    }
-
-    pub(crate) fn on_link_failed(&mut self, host: HostIndex, reason: String) {
-        if self.is_master() {
-            let reason = format!("no link to its daemon: {reason}");
-            self.newcomer_failed(host, &reason);
-        } else {
-            self.effects(|core, out| core.hosts.settle_link(host, Some(reason), out));
-        }
-    }
-
     /// Slave: the newcomers are members.
     pub(crate) fn on_table_commit(&mut self, serial: u64, added: &[HostIndex]) {
-        if self.hosts.commit(serial, added) {
+        if self.hosts.commit(serial) {
             self.hosts_added(added);
         }
     }
@@ -123,7 +97,7 @@ impl Core {
         self.master(|master, at| master.on_departed(host, at));
     }
 
-    fn on_host_lost(&mut self, host: HostIndex, reason: &str) {
+    pub(crate) fn on_host_lost(&mut self, host: HostIndex, reason: &str) {
         self.forget_link(host);
         if self.is_master() {
             self.remove_host(host, reason);
@@ -188,7 +162,7 @@ impl Core {
 
     /// A host is out: nothing of it stays, all subscribers are told.
     pub(crate) fn host_gone(&mut self, host: HostIndex, reason: &str) {
-        self.effects(|core, out| core.hosts.forget_newcomer(host, out));
+        self.hosts.forget_newcomer(host);
         let Some(entry) = self.hosts.remove(host) else { return self.drop_link(host) };
         info!(%host, name = entry.name, reason, "host gone");
         self.drop_link(host);
@@ -200,17 +174,6 @@ impl Core {
         self.node.home_gone(host);
         self.home(|home, at| home.host_gone(host, at));
         self.fail_pending(host);
-    }
-
-    /// Takes a link down, if it stands, and resumes the sources that were stopped on its account.
-    fn drop_link(&mut self, host: HostIndex) {
-        if self.forget_link(host) {
-            self.out.act(Action::Unlink { host });
-        }
-        self.tasks.flow.forget(Source::Host(host));
-        for change in self.tasks.flow.clear_where(|tid| tid.host() == Some(host)) {
-            self.apply_flow(Some(change));
-        }
     }
 
     /// Master: `pvm_delhosts`.

@@ -6,6 +6,7 @@ mod check;
 mod dump;
 mod enrol;
 mod hosts;
+mod links;
 mod neighbours;
 mod output;
 mod peers;

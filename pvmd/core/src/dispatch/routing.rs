@@ -100,16 +100,20 @@ impl Core {
         let DaemonMsg::Data { src, dsts, data, flags } = &message else { return };
         let flags = *flags;
         self.teams(|teams, tasks, at| teams.sends(*src, host, dsts.first().copied(), tasks, at));
-        let Some(link) = self.hosts.links.get_mut(&host) else {
+        let (now, high) = (self.now, self.config.limits.queue_high);
+        let receivers: Vec<Tid> = dsts.iter().copied().chain([host.daemon()]).collect();
+        let Some(link) = self.link_to(host) else {
             debug!(%host, ?dsts, "fragment to a host that is not there: dropped");
             return;
         };
         link.queued += data.len();
-        if link.queued > self.config.limits.queue_high {
+        let is_full = link.queued > high;
+        if let Some(message) = link.send(message, now) {
+            self.out.act(Action::SendPeer { host, message });
+        }
+        if is_full {
             self.tasks.flow.fill(host.daemon());
         }
-        let receivers: Vec<Tid> = dsts.iter().copied().chain([host.daemon()]).collect();
-        self.out.act(Action::SendPeer { host, message });
         for receiver in receivers {
             self.hold_back(source, receiver, flags);
         }

@@ -1,4 +1,4 @@
-//! The master's part of adding hosts: resolve, start, link, tell all, commit.
+//! The master's part of adding hosts: resolve, start, link, announce to all, commit.
 
 use super::newcomer::{Stage, is_local, local_address, order, target};
 use super::{HostfileStart, Master};
@@ -38,7 +38,7 @@ pub(crate) struct AddOperation {
     stages: Vec<Stage>,
     /// It has not begun: daemons of hosts that have left are still ending.
     is_held: bool,
-    /// Set when the new table was told: its serial, and the hosts that have not linked up with it yet.
+    /// Set when the newcomers were announced: the table's serial, and the hosts that have not acknowledged it yet.
     told: Option<(u64, BTreeSet<HostIndex>)>,
 }
 
@@ -313,14 +313,14 @@ impl Master {
         if let Some(operation) = &mut self.adding
             && operation.told.take().is_some()
         {
-            // The others wait for a link with it, or have one: a table without it is announced anew.
+            // The others know it: a table without it is announced anew.
             let message = DaemonMsg::HostGone { host: index, reason: reason.to_owned() };
             at.out.push(Effect::TellLinked { but: index, message });
         }
         self.advance_add(at);
     }
 
-    /// When all newcomers are linked or out, tell the table; when all have linked up with it, commit.
+    /// When all newcomers are linked or out, announce them; when all hosts know them, commit.
     fn advance_add(&mut self, at: &mut Decision<'_>) {
         let Some(operation) = &mut self.adding else { return };
         if !operation.stages.iter().all(Stage::settled) {
@@ -334,43 +334,30 @@ impl Master {
             None => {
                 self.table_serial += 1;
                 let serial = self.table_serial;
-                let hosts: Vec<HostEntry> =
-                    at.hosts.iter().cloned().chain(newcomers.iter().cloned()).collect();
-                let others = hosts.iter().map(|entry| entry.index).filter(|&host| host != HostIndex::MASTER);
+                let added: BTreeSet<HostIndex> = newcomers.iter().map(|entry| entry.index).collect();
+                let all: Vec<HostEntry> = at.hosts.iter().chain(&newcomers).cloned().collect();
+                let others = all.iter().map(|entry| entry.index).filter(|&host| host != HostIndex::MASTER);
                 let others: BTreeSet<HostIndex> = others.collect();
-                operation.told = Some((serial, others.clone()));
-                for host in others {
-                    at.out.tell(host, DaemonMsg::TableUpdate { serial, hosts: hosts.clone() });
+                for &host in &others {
+                    let hosts = if added.contains(&host) { all.clone() } else { newcomers.clone() };
+                    at.out.tell(host, DaemonMsg::TableUpdate { serial, hosts });
                 }
+                operation.told = Some((serial, others));
             }
         }
     }
 
-    /// A host has all links of the new table, or could not make one.
-    pub fn on_table_ack(
-        &mut self,
-        from: HostIndex,
-        serial: u64,
-        failed: &[(HostIndex, String)],
-        at: &mut Decision<'_>,
-    ) {
-        let Some(operation) = &mut self.adding else { return };
-        let Some((told, missing)) = &mut operation.told else { return };
-        if *told != serial || !missing.remove(&from) {
-            return;
-        }
-        let Some((host, reason)) = failed.first() else { return self.advance_add(at) };
-        // Of two that cannot reach each other one is a newcomer.
-        if self.is_newcomer(from) {
-            let reason = format!("it cannot reach host {host}: {reason}");
-            self.on_newcomer_failed(from, PvmError::CantStart, &reason, at);
-        } else {
-            let reason = format!("host {from} cannot reach it: {reason}");
-            self.on_newcomer_failed(*host, PvmError::CantStart, &reason, at);
+    /// A host knows the hosts that are to be members.
+    pub fn on_table_ack(&mut self, from: HostIndex, serial: u64, at: &mut Decision<'_>) {
+        if let Some(AddOperation { told: Some((told, missing)), .. }) = &mut self.adding
+            && *told == serial
+            && missing.remove(&from)
+        {
+            self.advance_add(at);
         }
     }
 
-    /// A member is out whose links would have been waited for.
+    /// A member is out whose acknowledgement would have been waited for.
     pub fn forget_table_ack(&mut self, host: HostIndex, at: &mut Decision<'_>) {
         if let Some(AddOperation { told: Some((_, missing)), .. }) = &mut self.adding
             && missing.remove(&host)
@@ -486,7 +473,6 @@ mod tests {
             address: None,
             hostfile: Hostfile::default(),
             seed: 1,
-            host_timeout: Duration::from_secs(3),
             epoch: Duration::ZERO,
             debug_mask: 0,
             slice: None,
@@ -527,8 +513,8 @@ mod tests {
         let told = after(&mut master, |master, at| master.on_newcomer_linked(index, at));
         has(&told, &["Tell(h2, TableUpdate"]);
         assert!(master.is_newcomer(index));
-        has(&after(&mut master, |master, at| master.on_table_ack(index, 9, &[], at)), &[]);
-        has(&after(&mut master, |master, at| master.on_table_ack(index, 1, &[], at)), &["Admit", "Answer"]);
+        has(&after(&mut master, |master, at| master.on_table_ack(index, 9, at)), &[]);
+        has(&after(&mut master, |master, at| master.on_table_ack(index, 1, at)), &["Admit", "Answer"]);
         assert!(!master.is_newcomer(index) && master.adding().is_none());
     }
 }

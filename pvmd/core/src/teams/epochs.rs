@@ -4,7 +4,6 @@ use super::Teams;
 use super::scheduling::turn_taking;
 use crate::addresses::TeamId;
 use crate::decision::Decision;
-use crate::event::Action;
 use crate::tasks::Tasks;
 use pvm_sched::coscheduling::Epoch;
 use pvm_wire::calls::turns as told;
@@ -79,7 +78,7 @@ impl Teams {
         let Some(peer) = self.peers.get_mut(&host).filter(|peer| peer.told_epoch != epoch) else { return };
         peer.told_epoch = epoch;
         let epoch = epoch.map(|epoch| (epoch.count, epoch.origin));
-        at.out.act(Action::SendPeer { host, message: DaemonMsg::Epoch { epoch } });
+        at.out.tell(host, DaemonMsg::Epoch { epoch });
     }
 
     /// The next messages from this host have that epoch.

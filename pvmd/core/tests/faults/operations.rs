@@ -42,11 +42,11 @@ pub fn operate(world: &mut World, op: Op) {
         }
         Op::Reset(a, b) => {
             if let Some((a, b)) = two_hosts(world, a, b)
-                && world.net.is_open(a, b)
-                && world.net.is_open(b, a)
+                && let Some(link) = world.net.open_link(a, b)
+                && world.net.open_link(b, a) == Some(link)
             {
-                world.later(6000..1_000_000, Happening::Lost(a, b));
-                world.later(6000..1_000_000, Happening::Lost(b, a));
+                world.later(6000..1_000_000, Happening::Lost(a, b, link));
+                world.later(6000..1_000_000, Happening::Lost(b, a, link));
             }
         }
         Op::Crash(host) => {

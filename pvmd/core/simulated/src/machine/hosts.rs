@@ -74,7 +74,8 @@ impl<T: Tasks> Machine<T> {
         }
         self.processes.retain(|_, process| process.host != host);
         for other in self.net.others(host) {
-            self.later(10_000..3_000_000, Happening::Lost(other, host));
+            let link = self.net.end(other, host).number;
+            self.later(10_000..3_000_000, Happening::Lost(other, host, link));
         }
         self.net.remove(host);
     }
@@ -83,12 +84,13 @@ impl<T: Tasks> Machine<T> {
     pub(super) fn send(&mut self, from: HostIndex, to: HostIndex, packet: Packet) {
         let earliest = self.now + self.random.micros(50..5000);
         if let Some((when, packet)) = self.net.send(from, to, packet, earliest) {
-            self.at(when, Happening::Arrival(from, to, packet));
+            let link = self.net.end(from, to).number;
+            self.at(when, Happening::Arrival(from, to, link, packet));
         }
     }
 
-    pub(super) fn arrive(&mut self, from: HostIndex, to: HostIndex, packet: Packet) {
-        if !self.net.is_open(to, from) {
+    pub(super) fn arrive(&mut self, from: HostIndex, to: HostIndex, link: u64, packet: Packet) {
+        if self.net.open_link(to, from) != Some(link) {
             return;
         }
         match packet {
@@ -98,16 +100,24 @@ impl<T: Tasks> Machine<T> {
                     let drained = Event::PeerDrained { host: to, bytes: data.len() };
                     self.later(1..100, Happening::Event(from, drained));
                 }
+                *self.heard.entry(to).or_default() += 1;
                 self.feed(to, Event::PeerMessage { host: from, message });
             }
-            Packet::Close => self.lose(to, from, "it closed the link"),
+            Packet::Close => self.lose(to, from, link, "it closed the link"),
         }
     }
 
     pub(super) fn dialled(&mut self, from: HostIndex, to: HostIndex) {
-        if !self.net.dials.remove(&(from, to)) {
+        if !self.net.dials.contains(&(from, to)) {
             return;
         }
+        // Of two that dial each other, the one with the higher index makes the link. A host that has not heard yet that the
+        // link before was left lets the other wait.
+        let is_crossed = from < to && self.net.dials.contains(&(to, from));
+        if is_crossed || self.net.is_open(to, from) {
+            return self.later(200..5000, Happening::Dialled(from, to));
+        }
+        self.net.dials.remove(&(from, to));
         if !self.hosts.contains_key(&to) || self.setup.fails && self.random.below(60) == 0 {
             let failed = Event::LinkFailed { host: to, reason: "no answer".to_owned() };
             return self.later(1_000_000..9_000_000, Happening::Event(from, failed));
@@ -120,6 +130,7 @@ impl<T: Tasks> Machine<T> {
     }
 
     pub(super) fn linked(&mut self, host: HostIndex, other: HostIndex) {
+        self.net.dials.remove(&(host, other));
         let end = self.net.end(host, other);
         end.known = true;
         if end.open {
@@ -136,10 +147,11 @@ impl<T: Tasks> Machine<T> {
         }
     }
 
-    pub(super) fn lose(&mut self, host: HostIndex, other: HostIndex, reason: &str) {
-        if std::mem::take(&mut self.net.end(host, other).open) {
+    pub(super) fn lose(&mut self, host: HostIndex, other: HostIndex, link: u64, reason: &str) {
+        if self.net.open_link(host, other) == Some(link) {
+            self.net.end(host, other).open = false;
             // The other end hears nothing from now on.
-            self.later(10_000..3_000_000, Happening::Lost(other, host));
+            self.later(10_000..3_000_000, Happening::Lost(other, host, link));
             self.feed(host, Event::PeerLost { host: other, reason: reason.to_owned() });
         }
     }
@@ -150,7 +162,8 @@ impl<T: Tasks> Machine<T> {
         self.at(self.now + time, Happening::Heal(from, to, number));
         if time > HOST_TIMEOUT {
             // The receiver hears nothing and gives up, and then the sender hears nothing.
-            self.later(2_500_000..3_000_000, Happening::Lost(to, from));
+            let link = self.net.end(to, from).number;
+            self.later(2_500_000..3_000_000, Happening::Lost(to, from, link));
         }
     }
 
@@ -159,7 +172,8 @@ impl<T: Tasks> Machine<T> {
         for packet in self.net.heal(from, to, number) {
             let earliest = self.now + self.random.micros(50..5000);
             let when = self.net.arrival(from, to, earliest);
-            self.at(when, Happening::Arrival(from, to, packet));
+            let link = self.net.end(from, to).number;
+            self.at(when, Happening::Arrival(from, to, link, packet));
         }
     }
 }

@@ -62,14 +62,14 @@ pub enum Happening {
     Event(HostIndex, Event),
     /// Its timer.
     Timer(HostIndex),
-    /// A packet of the first arrives at the second.
-    Arrival(HostIndex, HostIndex, Packet),
+    /// A packet of the first arrives at the second, by the link with this number.
+    Arrival(HostIndex, HostIndex, u64, Packet),
     /// The first has dialled the second.
     Dialled(HostIndex, HostIndex),
     /// The first hears that its link to the second stands.
     Linked(HostIndex, HostIndex),
-    /// The first notices that its link to the second does not stand.
-    Lost(HostIndex, HostIndex),
+    /// The first notices that its link to the second, the one with this number, does not stand.
+    Lost(HostIndex, HostIndex, u64),
     /// The cut with this number ends.
     Heal(HostIndex, HostIndex, u64),
     /// A daemon begins.
@@ -140,6 +140,8 @@ pub struct Machine<T> {
     pub processes: BTreeMap<ProcId, Process>,
     /// All links.
     pub net: Network,
+    /// Messages of other daemons that each daemon has heard.
+    pub heard: BTreeMap<HostIndex, u64>,
     /// What tasks do.
     pub tasks: T,
     setup: Setup,
@@ -169,6 +171,7 @@ impl<T: Tasks> Machine<T> {
             hosts: BTreeMap::new(),
             processes: BTreeMap::new(),
             net: Network::default(),
+            heard: BTreeMap::new(),
             tasks,
             setup,
             abandoned: BTreeSet::new(),
@@ -266,12 +269,12 @@ impl<T: Tasks> Machine<T> {
         match what {
             Happening::Event(host, event) => self.feed(host, event),
             Happening::Timer(host) => self.timer(host),
-            Happening::Arrival(from, to, packet) => self.arrive(from, to, packet),
+            Happening::Arrival(from, to, link, packet) => self.arrive(from, to, link, packet),
             Happening::Dialled(from, to) => self.dialled(from, to),
             Happening::Linked(host, other) => self.linked(host, other),
-            Happening::Lost(host, other) => {
+            Happening::Lost(host, other, link) => {
                 self.unsteady.extend([(host, other), (other, host)]);
-                self.lose(host, other, "it has been silent for too long");
+                self.lose(host, other, link, "it has been silent for too long");
             }
             Happening::Heal(from, to, number) => self.heal(from, to, Some(number)),
             Happening::Boot(host, name, capability) => self.boot(host, name, capability),
