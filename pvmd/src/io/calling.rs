@@ -72,8 +72,8 @@ impl NewLink {
 /// How a link works whose packets may be that long.
 pub(super) fn transport(times: Times, packet: u16) -> Arc<TransportConfig> {
     let mut transport = TransportConfig::default();
-    // Silence is noticed by the link itself. QUIC would apply its limit to handshakes, too, and a busy host takes long for them.
-    transport.max_idle_timeout(IdleTimeout::try_from(times.patience.max(times.silence)).ok());
+    // Later than the link's own limits: QUIC has one limit for handshakes, of which a busy host is slow, and for silence.
+    transport.max_idle_timeout(IdleTimeout::try_from(times.patience.max(times.silence) * 2).ok());
     transport.keep_alive_interval(Some(times.silence / 4));
     transport.max_concurrent_bidi_streams(VarInt::from_u32(1));
     transport.max_concurrent_uni_streams(VarInt::from_u32(0));

@@ -80,8 +80,7 @@ async fn pair() -> (End, End) {
     let authority = Authority::mint().unwrap();
     let (mut master, mut slave) = (open(&authority, 1, 1), open(&authority, 2, 2));
     master.links.dial(&slave.entry());
-    master.linked(2).await;
-    slave.linked(1).await;
+    tokio::join!(master.linked(2), slave.linked(1));
     (master, slave)
 }
 
@@ -182,8 +181,14 @@ async fn what_goes_at_once_and_what_waits_arrive_in_order_and_count_once() {
 async fn bare_pair() -> (NewLink, NewLink, (End, End)) {
     let authority = Authority::mint().unwrap();
     let (mut caller, mut called) = (open(&authority, 1, 1), open(&authority, 2, 2));
-    let here = connect(caller.links.call(&called.entry()), host(1), host(2), 1).await.unwrap();
-    let Some(Input::Link(there)) = called.events.recv().await else { panic!("a link") };
+    let calls = connect(caller.links.call(&called.entry()), host(1), host(2), 1);
+    let answers = async {
+        let Some(Input::Link(mut there)) = called.events.recv().await else { panic!("a call") };
+        there.send.write_all(&greeting(host(2))).await.unwrap();
+        there
+    };
+    let (here, there) = tokio::join!(calls, answers);
+    let here = here.unwrap();
     (here, there, (caller, called))
 }
 
@@ -284,8 +289,7 @@ async fn random_bytes_on_the_port_change_nothing() {
         socket.send_to(&junk, target).await.unwrap();
     }
     master.links.dial(&slave.entry());
-    master.linked(2).await;
-    slave.linked(1).await;
+    tokio::join!(master.linked(2), slave.linked(1));
 }
 
 #[tokio::test]
@@ -311,8 +315,7 @@ async fn two_that_call_each_other_have_one_link() {
         // At the same time, or while the first call is under way.
         tokio::time::sleep(Duration::from_micros(round % 5 * 700)).await;
         higher.links.dial(&to_lower);
-        lower.linked(3).await;
-        higher.linked(2).await;
+        tokio::join!(lower.linked(3), higher.linked(2));
         for serial in 0..3 {
             lower.links.send(host(3), DaemonMsg::TableAck { serial }, true);
             higher.links.send(host(2), DaemonMsg::TableAck { serial }, true);
@@ -334,8 +337,7 @@ async fn a_call_waits_until_the_link_before_is_left() {
     let authority = Authority::mint().unwrap();
     let (mut lower, mut higher) = (open(&authority, 2, 2), open(&authority, 3, 3));
     lower.links.dial(&higher.entry());
-    lower.linked(3).await;
-    higher.linked(2).await;
+    tokio::join!(lower.linked(3), higher.linked(2));
     higher.links.send(host(2), DaemonMsg::LeaveAnswer { agreed: true }, true);
     higher.links.close(host(2));
     higher.links.dial(&lower.entry());
@@ -347,8 +349,7 @@ async fn a_call_waits_until_the_link_before_is_left() {
         "{answer:?}"
     );
     lower.links.close(host(3));
-    lower.linked(3).await;
-    higher.linked(2).await;
+    tokio::join!(lower.linked(3), higher.linked(2));
     higher.links.send(host(2), DaemonMsg::Bye, true);
     assert!(matches!(lower.next().await, Event::PeerMessage { message: DaemonMsg::Bye, .. }));
 }
@@ -389,8 +390,7 @@ async fn patience_in_making_a_link_is_not_that_with_a_silent_one() {
     let entry = slave.entry();
     let way = deaf_at_first(entry.address.unwrap(), Duration::from_secs(2)).await;
     master.links.dial(&HostEntry { address: Some(way), ..entry });
-    master.linked(2).await;
-    slave.linked(1).await;
+    tokio::join!(master.linked(2), slave.linked(1));
 }
 
 #[tokio::test]
