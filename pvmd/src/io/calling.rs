@@ -74,7 +74,7 @@ pub(super) fn transport(times: Times, packet: u16) -> Arc<TransportConfig> {
     let mut transport = TransportConfig::default();
     // Later than the link's own limits: QUIC has one limit for handshakes, of which a busy host is slow, and for silence.
     transport.max_idle_timeout(IdleTimeout::try_from(times.patience.max(times.silence) * 2).ok());
-    transport.keep_alive_interval(Some(times.silence / 4));
+    transport.keep_alive_interval(Some(times.silence / 3));
     transport.max_concurrent_bidi_streams(VarInt::from_u32(1));
     transport.max_concurrent_uni_streams(VarInt::from_u32(0));
     transport.stream_receive_window(VarInt::from_u32(WINDOW));

@@ -29,8 +29,8 @@ use tracing::info;
 
 /// How long a link that is being closed may take to deliver what was sent.
 const FLUSH: Duration = Duration::from_secs(1);
-/// Parts of the time that a host may be silent: one after the other the link is looked at.
-const LOOKS: u32 = 8;
+/// A link is looked at this often in the time that a host may be silent. Each look wakes an idle daemon.
+const LOOKS: u32 = 4;
 /// By which a connection is closed that is not needed.
 const SURPLUS: VarInt = VarInt::from_u32(1);
 /// By which a link is closed on which nothing comes.
