@@ -12,6 +12,7 @@ fn main() -> ExitCode {
         makespan: Path::new(env!("CARGO_BIN_EXE_pvm-bench-makespan")),
         pulling: Path::new(env!("CARGO_BIN_EXE_pvm-bench-pulling")),
         manager: Path::new(env!("CARGO_BIN_EXE_pvm-bench-manager")),
+        scale: Path::new(env!("CARGO_BIN_EXE_pvm-bench-scale")),
     };
     match cli::run(&Cli::parse(), programs) {
         Ok(()) => ExitCode::SUCCESS,

@@ -6,12 +6,14 @@ use crate::live;
 use crate::part::{Effort, Part, Session};
 use crate::parts;
 use crate::report::{Computer, Findings, Found};
+use crate::scale;
 use crate::tune::Tune;
 use anyhow::{Context, Result, ensure};
 use clap::{Args, Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use pvm_tests::install::{Installation, target, workspace};
 use pvm_tests::peers;
+use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -69,6 +71,7 @@ Examples:
   cargo bench -p benches -- latency bandwidth --rounds 15
   cargo bench -p benches -- --prefix /opt/pvm rate         what is installed there
   cargo bench -p benches -- coscheduling --rounds 2        programs that share hosts, about ten minutes
+  cargo bench -p benches -- scale                          what 8 to 256 hosts cost, about ten minutes
   cargo bench -p benches -- live --docs                    the simulator beside daemons, about four minutes
   cargo bench -p benches -- tune RING_TURN 8 256           values of a constant of docs/constants.md
 
@@ -108,11 +111,15 @@ pub fn run(cli: &Cli, programs: Programs) -> Result<()> {
     };
     let (shared, words) = take(cli.parts.clone(), coscheduling::is_chosen);
     let (lived, words) = take(words, live::is_chosen);
+    let (grown, words) = take(words, scale::is_chosen);
     if !shared.is_empty() {
         share(&ours, &shared, cli, &folder)?;
     }
     if !lived.is_empty() {
         compare(&ours, programs, &lived, cli, &folder, &machine)?;
+    }
+    if !grown.is_empty() {
+        grow(&ours, programs, cli, &folder)?;
     }
     if words.is_empty() && !cli.parts.is_empty() {
         return Ok(());
@@ -126,7 +133,12 @@ pub fn run(cli: &Cli, programs: Programs) -> Result<()> {
     for failure in &failures {
         println!("not measured: {failure}");
     }
-    ensure!(failures.is_empty() || !peers::full(), "PVM_TEST_FULL=1 wants everything measured");
+    ensure_all(failures.is_empty())
+}
+
+/// With `PVM_TEST_FULL=1` it is an error if something was not measured.
+fn ensure_all(is_all: bool) -> Result<()> {
+    ensure!(is_all || !peers::full(), "PVM_TEST_FULL=1 wants everything measured");
     Ok(())
 }
 
@@ -166,8 +178,28 @@ fn share(ours: &Installation, words: &[String], cli: &Cli, folder: &Path) -> Res
     let report = shared.report();
     print!("{}", report.text());
     report.write(folder)?;
-    let path = folder.join(coscheduling::NAME).with_extension("json");
-    fs::write(&path, serde_json::to_string_pretty(&shared)?).with_context(|| path.display().to_string())?;
+    keep(folder, coscheduling::NAME, &shared)
+}
+
+/// Measures and shows what many hosts cost.
+fn grow(ours: &Installation, programs: Programs, cli: &Cli, folder: &Path) -> Result<()> {
+    let rounds = cli.rounds.map_or(if cli.quick { 1 } else { scale::ROUNDS }, usize::from);
+    let session = session(0, cli.effort())?;
+    let growth = scale::measure(ours, programs.scale, (rounds, cli.quick), &session)?;
+    session.progress.finish_and_clear();
+    let growth = growth.context("interrupted")?;
+    let report = growth.report();
+    print!("{}", report.text());
+    growth.failures().for_each(|failure| println!("{failure}"));
+    report.write(folder)?;
+    keep(folder, scale::NAME, &growth)?;
+    ensure_all(growth.failures().next().is_none())
+}
+
+/// Writes the JSON file of what was measured.
+fn keep(folder: &Path, name: &str, found: &impl Serialize) -> Result<()> {
+    let path = folder.join(name).with_extension("json");
+    fs::write(&path, serde_json::to_string_pretty(found)?).with_context(|| path.display().to_string())?;
     println!("JSON, CSV and SVG files: {}", folder.display());
     Ok(())
 }
@@ -191,10 +223,7 @@ fn compare(
         print!("{}{}\n\n", report.text(), comparison.apart());
         report.write(folder)?;
     }
-    let path = folder.join(live::NAME).with_extension("json");
-    fs::write(&path, serde_json::to_string_pretty(&comparisons)?)
-        .with_context(|| path.display().to_string())?;
-    println!("JSON, CSV and SVG files: {}", folder.display());
+    keep(folder, live::NAME, &comparisons)?;
     if cli.documentation.docs {
         live::page::write(workspace(), &comparisons, machine, rounds)?;
         println!("docs/simulated-and-live.md is up to date");
@@ -206,10 +235,7 @@ fn show(findings: &Findings, folder: &Path) -> Result<()> {
     let report = findings.report();
     print!("{}", report.text());
     report.write(folder)?;
-    let path = folder.join("benchmarks.json");
-    let json = serde_json::to_string_pretty(findings)?;
-    fs::write(&path, json).with_context(|| path.display().to_string())?;
-    println!("JSON, CSV and SVG files: {}", folder.display());
+    keep(folder, "benchmarks", findings)?;
     if findings.machine.load_before > 0.5 {
         println!(
             "This machine was busy before (load {}): compare the spreads.",

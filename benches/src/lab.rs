@@ -42,6 +42,8 @@ pub struct Programs<'p> {
     pub pulling: &'p Path,
     /// A task manager that writes down what it does.
     pub manager: &'p Path,
+    /// What a task sees of many hosts.
+    pub scale: &'p Path,
 }
 
 /// What only some parts need.

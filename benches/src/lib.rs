@@ -7,6 +7,7 @@
 //! - [`part`]: what a part is and how it is run; [`parts`]: the parts there are.
 //! - [`lab`]: who is compared, ready to be run, and [`remote`], on hosts with a network, and [`uneven`], on hosts of unequal speed; [`program`]: running one and reading its results.
 //! - [`coscheduling`]: programs that share hosts, which is no comparison side by side.
+//! - [`scale`]: what many hosts cost, which is no comparison side by side either.
 //! - [`live`]: what daemons do beside what the simulator says of it.
 //! - [`numbers`]: what tasks of a batch count by.
 //! - [`stats`], [`report`]: from rounds to tables, plots and JSON; [`cli`]: the command line.
@@ -23,6 +24,7 @@ pub mod parts;
 pub mod program;
 pub mod remote;
 pub mod report;
+pub mod scale;
 pub mod stats;
 pub mod tune;
 pub mod uneven;

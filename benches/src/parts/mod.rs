@@ -11,9 +11,10 @@ use crate::coscheduling;
 use crate::lab::{Lab, Needs};
 use crate::live;
 use crate::part::Part;
+use crate::scale;
 
 /// The words by which parts are chosen, with what they are.
-pub const CHOICES: [(&str, &str); 16] = [
+pub const CHOICES: [(&str, &str); 17] = [
     ("latency", "half a round trip between two tasks of one host, small messages"),
     ("bandwidth", "the same for large messages"),
     ("rate", "64 messages one way, then an answer"),
@@ -29,6 +30,7 @@ pub const CHOICES: [(&str, &str); 16] = [
     (makespan::NAME, "400 tasks of several lengths on three hosts of unequal speed"),
     ("answers", "what others wait for while batches are spawned: 99th percentiles"),
     (coscheduling::NAME, "programs that share two hosts: -two, -four, -cpu, -alone, -flood; only if named"),
+    (scale::NAME, "starting, idling, spawning and losing a host with 8 to 256 hosts; only if named"),
     (live::NAME, "daemons beside the simulator: -pulling, -epochs; only if named"),
 ];
 

@@ -1,0 +1,94 @@
+//! What a task sees of a virtual machine with many hosts. One operation per run:
+//!
+//! - `start-up` waits until the hosts of the hostfile have started or failed, and prints the reason of each failure;
+//! - `hosts` prints the number of hosts;
+//! - `spawn N` spawns N tasks twice, the second time when the tasks of the first have exited, and prints a line for each spawn: the
+//!   number of hosts that got tasks, and the seconds of the call;
+//! - `loss PID` kills the daemon of this process id, and prints the seconds until each notice of a lost host.
+
+use clap::Parser;
+use pvm3::{Pack, Task, Tid};
+use rustix::process::{Pid, Signal, kill_process};
+use std::collections::BTreeSet;
+use std::env;
+use std::error::Error;
+use std::time::{Duration, Instant};
+
+const LOSS: i32 = 1;
+const EXIT: i32 = 2;
+const DONE: i32 = 3;
+
+/// A loss takes a few seconds to be reported.
+const LOSS_LIMIT: Duration = Duration::from_secs(30);
+/// Without a further notice for this long, there is none.
+const NO_MORE: Duration = Duration::from_secs(2);
+
+type Outcome<T = ()> = Result<T, Box<dyn Error>>;
+
+#[derive(Parser)]
+enum Operation {
+    StartUp,
+    Hosts,
+    Spawn { tasks: usize },
+    Loss { pid: i32 },
+    Work,
+}
+
+fn main() -> Outcome {
+    let operation = Operation::parse();
+    let mut task = Task::enrol()?;
+    match operation {
+        Operation::StartUp => {
+            task.start_up()?.into_iter().filter_map(Result::err).for_each(|failure| println!("{failure}"));
+        }
+        Operation::Hosts => println!("{}", task.hosts()?.len()),
+        Operation::Spawn { tasks } => {
+            for _ in 0..2 {
+                let (hosts, seconds) = spawn(&mut task, tasks)?;
+                println!("{hosts} {seconds:.9}");
+            }
+        }
+        Operation::Loss { pid } => lose(&mut task, pid)?.iter().for_each(|seconds| println!("{seconds:.9}")),
+        Operation::Work => {
+            let parent = task.parent().ok_or("this task was not spawned")?;
+            task.recv(parent, DONE)?;
+        }
+    }
+    Ok(task.exit()?)
+}
+
+/// The number of hosts that got tasks, and the seconds of the call. The tasks have exited afterwards.
+fn spawn(task: &mut Task, count: usize) -> Outcome<(usize, f64)> {
+    let program = env::current_exe()?;
+    let start = Instant::now();
+    let spawned = task.spawn(program).arg("work").count(count).start()?;
+    let seconds = start.elapsed().as_secs_f64();
+    if let Some(error) = spawned.failed.first() {
+        return Err(format!("{} of {count} tasks did not start: {error}", spawned.failed.len()).into());
+    }
+    let hosts: BTreeSet<_> = spawned.tids.iter().map(|tid| tid.host()).collect();
+    task.notify_exit(&spawned.tids, EXIT)?;
+    task.multicast(&spawned.tids, DONE, &Pack::new())?;
+    for _ in &spawned.tids {
+        task.recv(Tid::MY_DAEMON, EXIT)?;
+    }
+    Ok((hosts.len(), seconds))
+}
+
+/// The seconds from the end of a daemon to each notice of a lost host.
+fn lose(task: &mut Task, daemon: i32) -> Outcome<Vec<f64>> {
+    let hosts: Vec<Tid> = task.hosts()?.iter().map(|host| host.tid).collect();
+    task.notify_host_delete(&hosts, LOSS)?;
+    // The subscription has no answer; that of a later request shows that the daemon has it.
+    task.hosts()?;
+    let pid = Pid::from_raw(daemon).ok_or("no process id")?;
+    kill_process(pid, Signal::KILL)?;
+    let killed = Instant::now();
+    let mut notices = Vec::new();
+    let mut limit = LOSS_LIMIT;
+    while task.recv_timeout(Tid::MY_DAEMON, LOSS, limit)?.is_some() {
+        notices.push(killed.elapsed().as_secs_f64());
+        limit = NO_MORE;
+    }
+    Ok(notices)
+}

@@ -1,0 +1,198 @@
+//! Costs over the number of hosts as a table and plots.
+
+use super::{NAME, Round, Runs};
+use crate::stats::Summary;
+use pvm_sim::report::{Bars, Plot, Point, Report, Series, Table, number};
+use serde::Serialize;
+
+/// All that was measured.
+#[derive(Debug, Serialize)]
+pub struct Growth {
+    /// By number of hosts.
+    pub runs: Vec<Runs>,
+}
+
+/// A plot, and columns of the table.
+struct Subject {
+    /// The end of the plot's name.
+    name: &'static str,
+    title: &'static str,
+    unit: &'static str,
+    curves: &'static [Curve],
+}
+
+/// A curve, and a column.
+struct Curve {
+    name: &'static str,
+    column: &'static str,
+    get: fn(&Round) -> Option<f64>,
+}
+
+const SUBJECTS: [Subject; 6] = [
+    Subject {
+        name: "start",
+        title: "From the start of the master until all hosts are up",
+        unit: "s",
+        curves: &[Curve { name: "all hosts", column: "start, s", get: |round| round.start }],
+    },
+    Subject {
+        name: "processor",
+        title: "Processor time of all daemons while the machine is idle",
+        unit: "% of one core",
+        curves: &[Curve { name: "all daemons", column: "idle, %", get: |round| Some(round.idle?.processor) }],
+    },
+    Subject {
+        name: "datagrams",
+        title: "UDP datagrams while the machine is idle",
+        unit: "1/s",
+        curves: &[Curve { name: "all daemons", column: "UDP/s", get: |round| Some(round.idle?.datagrams) }],
+    },
+    Subject {
+        name: "memory",
+        title: "Memory of a daemon (Pss)",
+        unit: "MiB",
+        curves: &[
+            Curve { name: "mean of all", column: "daemon, MiB", get: |round| Some(round.idle?.memory) },
+            Curve { name: "master", column: "master, MiB", get: |round| Some(round.idle?.master) },
+        ],
+    },
+    Subject {
+        name: "loss",
+        title: "From the end of a daemon by SIGKILL to the notice of the lost host",
+        unit: "s",
+        curves: &[Curve { name: "one host", column: "loss, s", get: |round| round.loss }],
+    },
+    Subject {
+        name: "spawn",
+        title: "A spawn of a task per host",
+        unit: "s",
+        curves: &[
+            Curve { name: "first", column: "first spawn, s", get: |round| Some(round.spawns?[0]) },
+            Curve { name: "second", column: "second, s", get: |round| Some(round.spawns?[1]) },
+        ],
+    },
+];
+
+impl Growth {
+    /// The table and the plots.
+    pub fn report(&self) -> Report {
+        let plots = SUBJECTS.iter().map(|subject| self.plot(subject));
+        let plots = plots.filter(|plot| plot.series.iter().any(|series| series.points.len() > 1));
+        Report { tables: vec![self.table()], plots: plots.collect(), notes: Vec::new() }
+    }
+
+    /// What was not as it should be, a line each.
+    pub fn failures(&self) -> impl Iterator<Item = &str> {
+        self.runs.iter().flat_map(|runs| &runs.failures).map(String::as_str)
+    }
+
+    fn table(&self) -> Table {
+        let curves = || SUBJECTS.iter().flat_map(|subject| subject.curves);
+        let title = "what hosts cost that share this computer (less is better): their start, idle daemons, a host's loss, and spawns of \
+                     a task per host";
+        let mut table = Table::new(NAME, &format!("{NAME} ({title})"), &["hosts", "up"]);
+        table.head.extend(curves().map(|curve| curve.column.to_owned()));
+        for runs in &self.runs {
+            let cells =
+                curves().map(|curve| runs.summary(curve).map_or("–".to_owned(), |summary| cell(&summary)));
+            table.row([runs.hosts.to_string(), runs.up()].into_iter().chain(cells));
+        }
+        table
+    }
+
+    fn plot(&self, subject: &Subject) -> Plot {
+        let series = subject.curves.iter().map(|curve| Series {
+            name: curve.name.to_owned(),
+            points: self.runs.iter().filter_map(|runs| runs.point(curve)).collect(),
+        });
+        Plot {
+            name: format!("{NAME}-{}", subject.name),
+            title: subject.title.to_owned(),
+            x: "hosts".to_owned(),
+            y: format!("{}, less is better", subject.unit),
+            log_x: true,
+            log_y: true,
+            bars: Bars::Quartiles,
+            series: series.collect(),
+            marks: Vec::new(),
+        }
+    }
+}
+
+impl Runs {
+    fn summary(&self, curve: &Curve) -> Option<Summary> {
+        Summary::of(&self.rounds.iter().filter_map(curve.get).collect::<Vec<_>>())
+    }
+
+    /// The fewest hosts that came up in a round.
+    fn up(&self) -> String {
+        self.rounds.iter().map(|round| round.up).min().map_or("–".to_owned(), |up| up.to_string())
+    }
+
+    /// Nothing for 0, which has no place on a logarithmic axis.
+    fn point(&self, curve: &Curve) -> Option<Point> {
+        let summary = self.summary(curve).filter(|summary| summary.median > 0.0)?;
+        let half = (summary.high - summary.low) / 2.0;
+        Some(Point { x: self.hosts as f64, y: summary.median, half: half.min(summary.median * 0.9) })
+    }
+}
+
+fn cell(summary: &Summary) -> String {
+    format!("{} ±{:.0}%", number(summary.median), summary.spread() * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::usage::Idle;
+    use super::*;
+
+    fn growth() -> Growth {
+        let idle = Idle { processor: 12.5, datagrams: 0.0, memory: 4.0, master: 8.0 };
+        let whole = |start| Round {
+            up: 8,
+            start: Some(start),
+            idle: Some(idle),
+            spawns: Some([0.5, 0.25]),
+            loss: Some(3.0),
+        };
+        let some = Round { up: 5, ..Round::default() };
+        let failures = vec!["32 hosts, round 1: 5 came up, in 60.0 s".to_owned()];
+        Growth {
+            runs: vec![
+                Runs { hosts: 8, rounds: vec![whole(1.0), whole(3.0), whole(2.0)], failures: Vec::new() },
+                Runs { hosts: 16, rounds: vec![whole(4.0)], failures: Vec::new() },
+                Runs { hosts: 32, rounds: vec![whole(9.0), some], failures },
+            ],
+        }
+    }
+
+    #[test]
+    fn the_table_has_medians_and_the_fewest_hosts_that_came_up() {
+        let table = growth().report().tables.remove(0);
+        assert_eq!(table.head[..4], ["hosts", "up", "start, s", "idle, %"]);
+        let all = ["8", "8", "2.000 ±25%", "12.50 ±0%", "0 ±0%", "4.000 ±0%", "8.000 ±0%", "3.000 ±0%"];
+        assert_eq!(table.rows[0][..8], all);
+        assert_eq!(table.rows[0][8..], ["0.5000 ±0%", "0.2500 ±0%"]);
+        assert_eq!(table.rows[2][..3], ["32", "5", "9.000 ±0%"]);
+    }
+
+    #[test]
+    fn what_was_not_measured_is_a_dash_and_has_no_plot() {
+        let mut growth = growth();
+        growth.runs.iter_mut().flat_map(|runs| &mut runs.rounds).for_each(|round| round.loss = None);
+        let report = growth.report();
+        assert_eq!(report.tables[0].rows[1][7], "–");
+        let plots: Vec<&str> = report.plots.iter().map(|plot| plot.name.as_str()).collect();
+        assert_eq!(plots, ["scale-start", "scale-processor", "scale-memory", "scale-spawn"]);
+        assert!(report.plots[2].svg().expect("drawn").contains("master"));
+    }
+
+    #[test]
+    fn failures_are_named_and_json_has_every_round() {
+        let growth = growth();
+        assert_eq!(growth.failures().collect::<Vec<_>>(), ["32 hosts, round 1: 5 came up, in 60.0 s"]);
+        let json = serde_json::to_value(&growth).expect("written");
+        assert_eq!(json["runs"][0]["rounds"].as_array().map(Vec::len), Some(3));
+        assert_eq!(json["runs"][2]["rounds"][1]["start"], serde_json::Value::Null);
+    }
+}
