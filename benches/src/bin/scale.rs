@@ -2,8 +2,8 @@
 //!
 //! - `start-up` waits until the hosts of the hostfile have started or failed, and prints the reason of each failure;
 //! - `hosts` prints the number of hosts;
-//! - `spawn N` spawns N tasks twice, the second time when the tasks of the first have exited, and prints a line for each spawn: the
-//!   number of hosts that got tasks, and the seconds of the call;
+//! - `spawn N` spawns N tasks, placed by round-robin, and again when these have exited. It prints a line for each spawn: the number of
+//!   hosts that got tasks, and the seconds of the call;
 //! - `loss PID` kills the daemon of this process id, and prints the seconds until each notice of a lost host.
 
 use clap::Parser;
@@ -61,7 +61,8 @@ fn main() -> Outcome {
 fn spawn(task: &mut Task, count: usize) -> Outcome<(usize, f64)> {
     let program = env::current_exe()?;
     let start = Instant::now();
-    let spawned = task.spawn(program).arg("work").count(count).start()?;
+    // So that each host gets a task, whatever else runs on this computer.
+    let spawned = task.spawn(program).arg("work").count(count).policy("round-robin").start()?;
     let seconds = start.elapsed().as_secs_f64();
     if let Some(error) = spawned.failed.first() {
         return Err(format!("{} of {count} tasks did not start: {error}", spawned.failed.len()).into());

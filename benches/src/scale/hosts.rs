@@ -8,8 +8,8 @@ use pvm_tests::machine::{Machine, Plan};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// More than a start takes that succeeds, seconds. Each host has 60 s.
-const START_LIMIT: Duration = Duration::from_secs(240);
+/// More than a start takes that succeeds. Each host has 60 s.
+const START_LIMIT: Duration = Duration::from_secs(120);
 /// More than any other operation takes.
 const LIMIT: Duration = Duration::from_secs(120);
 

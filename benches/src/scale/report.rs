@@ -88,8 +88,7 @@ impl Growth {
 
     fn table(&self) -> Table {
         let curves = || SUBJECTS.iter().flat_map(|subject| subject.curves);
-        let title = "what hosts cost that share this computer (less is better): their start, idle daemons, a host's loss, and spawns of \
-                     a task per host";
+        let title = "less is better: the start of hosts that share this computer, their daemons while idle, a loss, and spawns of a task per host";
         let mut table = Table::new(NAME, &format!("{NAME} ({title})"), &["hosts", "up"]);
         table.head.extend(curves().map(|curve| curve.column.to_owned()));
         for runs in &self.runs {
