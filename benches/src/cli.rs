@@ -119,7 +119,7 @@ pub fn run(cli: &Cli, programs: Programs) -> Result<()> {
         compare(&ours, programs, &lived, cli, &folder, &machine)?;
     }
     if !grown.is_empty() {
-        grow(&ours, programs, cli, &folder)?;
+        grow(&ours, programs, &grown, cli, &folder)?;
     }
     if words.is_empty() && !cli.parts.is_empty() {
         return Ok(());
@@ -182,10 +182,10 @@ fn share(ours: &Installation, words: &[String], cli: &Cli, folder: &Path) -> Res
 }
 
 /// Measures and shows what many hosts cost.
-fn grow(ours: &Installation, programs: Programs, cli: &Cli, folder: &Path) -> Result<()> {
+fn grow(ours: &Installation, programs: Programs, words: &[String], cli: &Cli, folder: &Path) -> Result<()> {
     let rounds = cli.rounds.map_or(if cli.quick { 1 } else { scale::ROUNDS }, usize::from);
     let session = session(0, cli.effort())?;
-    let growth = scale::measure(ours, programs.scale, (rounds, cli.quick), &session)?;
+    let growth = scale::measure(ours, programs.scale, words, (rounds, cli.quick), &session)?;
     session.progress.finish_and_clear();
     let growth = growth.context("interrupted")?;
     let report = growth.report();

@@ -30,7 +30,10 @@ pub const CHOICES: [(&str, &str); 17] = [
     (makespan::NAME, "400 tasks of several lengths on three hosts of unequal speed"),
     ("answers", "what others wait for while batches are spawned: 99th percentiles"),
     (coscheduling::NAME, "programs that share two hosts: -two, -four, -cpu, -alone, -flood; only if named"),
-    (scale::NAME, "starting, idling, spawning and losing a host with 8 to 256 hosts; only if named"),
+    (
+        scale::NAME,
+        "start, idle daemons, spawns and a loss with 8 to 256 hosts: -8, -32, -64, -128, -256; only if named",
+    ),
     (live::NAME, "daemons beside the simulator: -pulling, -epochs; only if named"),
 ];
 

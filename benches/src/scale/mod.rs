@@ -67,17 +67,27 @@ pub struct Runs {
 
 /// Whether one of these words chooses it.
 pub fn is_chosen(words: &[String]) -> bool {
-    words.iter().any(|word| word == NAME)
+    words.iter().any(|word| word.split('-').next() == Some(NAME))
 }
 
-/// Measures. `None` if it was interrupted.
+/// The numbers of hosts that these words choose: `scale` all, `scale-64` that one.
+fn chosen(words: &[String], quick: bool) -> Vec<usize> {
+    let all: &[usize] = if quick { &FEW_HOSTS } else { &HOSTS };
+    let has = |name: &str| words.iter().any(|word| word == name);
+    let is_chosen = |hosts: &usize| has(NAME) && all.contains(hosts) || has(&format!("{NAME}-{hosts}"));
+    HOSTS.into_iter().filter(is_chosen).collect()
+}
+
+/// Measures what the words choose. `None` if it was interrupted.
 pub fn measure(
     ours: &Installation,
     program: &Path,
+    words: &[String],
     (rounds, quick): (usize, bool),
     session: &Session,
 ) -> Result<Option<Growth>> {
-    let counts: &[usize] = if quick { &FEW_HOSTS } else { &HOSTS };
+    let counts = chosen(words, quick);
+    ensure!(!counts.is_empty(), "{NAME} can be measured with these numbers of hosts: {HOSTS:?}");
     let none = |&hosts: &usize| Runs { hosts, rounds: Vec::new(), failures: Vec::new() };
     let mut runs: Vec<Runs> = counts.iter().map(none).collect();
     let progress = &session.progress;
@@ -179,6 +189,19 @@ mod tests {
     #[test]
     fn it_is_measured_only_if_it_is_named() {
         assert!(!is_chosen(&[]) && !is_chosen(&["spawn".into()]));
-        assert!(is_chosen(&["latency".into(), "scale".into()]));
+        assert!(is_chosen(&["latency".into(), "scale".into()]) && is_chosen(&["scale-64".into()]));
+    }
+
+    #[test]
+    fn a_word_chooses_all_numbers_of_hosts_or_one() {
+        let counts = |words: &[&str], quick| {
+            chosen(&words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>(), quick)
+        };
+        assert_eq!(
+            (counts(&["scale"], false), counts(&["scale"], true)),
+            (HOSTS.to_vec(), FEW_HOSTS.to_vec())
+        );
+        assert_eq!(counts(&["scale-64", "scale-8"], true), [8, 64]);
+        assert!(counts(&["scale-7"], false).is_empty());
     }
 }
