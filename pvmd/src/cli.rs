@@ -497,6 +497,7 @@ fn common_config(settings: &Settings) -> Config {
         task_limit: settings.task_limit,
         address: None,
         hostfile: Hostfile::default(),
+        link_idle: settings.link_idle,
         seed: epoch.as_nanos() as u64 ^ u64::from(std::process::id()).rotate_left(32),
         epoch,
         debug_mask: settings.debug_mask,

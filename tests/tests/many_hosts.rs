@@ -95,3 +95,26 @@ fn sixty_four_hosts_talk_lose_one_and_go_on() {
     remove_files_of(&machine, *daemon);
     machine.finish();
 }
+
+/// Pauses between exchanges, from none to some beyond the time after which links are left.
+const AROUND_THE_END: [u64; 12] = [0, 60, 90, 95, 100, 105, 110, 120, 190, 200, 210, 350];
+
+#[test]
+fn links_that_are_left_are_made_again() {
+    const FEW: usize = 6;
+    let Some(ours) = Installation::ours_only("links that are left") else { return };
+    let Some(programs) = Programs::compile(&["ring"], &ours, Linking::Shared) else { return };
+    let plan = Plan::of(&ours).path(programs.folder()).local_hosts(FEW).variable("PVM_LINK_IDLE", "0.1");
+    let machine = plan.variable("PVM_LOG", "debug").start();
+    let ring = machine.program::<&str>(programs.path("ring"), &[]);
+    let members: usize = ring.await_line("its members", |line| line.strip_prefix("members ")?.parse().ok());
+    let mut ring = ring;
+    for (turn, pause) in (1..).zip(AROUND_THE_END.repeat(4)) {
+        exchange(&mut ring, turn, members);
+        thread::sleep(Duration::from_millis(pause));
+    }
+    ring.end().expect_success();
+    let left = machine.logs().iter().filter(|log| log.contains("link left: it was idle")).count();
+    assert!(left >= FEW - 1, "logs of {left} daemons tell of links that were left: {:#?}", machine.logs());
+    machine.finish();
+}

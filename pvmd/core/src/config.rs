@@ -36,6 +36,8 @@ pub struct Config {
     pub address: Option<IpAddr>,
     /// The hosts to start with, and options for those added later. Empty on slaves.
     pub hostfile: Hostfile,
+    /// How long it keeps a link to another slave on which no message goes.
+    pub link_idle: Duration,
     /// Seed of the random waits.
     pub seed: u64,
     /// Time of day at the driver's time origin, since 1970 (`pvm_hostsync`).

@@ -11,9 +11,6 @@ use pvm_wire::limits::REQUEST_MAX;
 use pvm_wire::{HostIndex, Reassembler};
 use std::time::Duration;
 
-/// How long two slaves stay linked without a message. Making a link takes two round trips and a millisecond of each processor.
-pub(crate) const IDLE: Duration = Duration::from_secs(30);
-
 /// A link to another daemon, or what is to become one.
 #[derive(Debug)]
 pub(crate) struct Link {

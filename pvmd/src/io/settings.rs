@@ -97,6 +97,8 @@ pub struct Settings {
     pub host_timeout: Duration,
     /// `PVM_CONNECT_TIMEOUT`.
     pub connect_timeout: Duration,
+    /// `PVM_LINK_IDLE`.
+    pub link_idle: Duration,
     /// `PVM_START_TIMEOUT`.
     pub start_timeout: Duration,
     /// `PVM_STARTERS`.
@@ -170,6 +172,7 @@ impl Settings {
             task_limit: number("PVM_TASK_LIMIT", room::tasks(), 1..=262_143)?,
             host_timeout: seconds("PVM_HOST_TIMEOUT", 3.0)?,
             connect_timeout: seconds("PVM_CONNECT_TIMEOUT", 30.0)?,
+            link_idle: seconds("PVM_LINK_IDLE", 30.0)?,
             start_timeout: seconds("PVM_START_TIMEOUT", 60.0)?,
             starters: number("PVM_STARTERS", 16, 1..=4096)?,
             limits: Limits {

@@ -28,6 +28,7 @@ pub fn config(index: HostIndex) -> Config {
         task_limit: 100,
         address: Some(Ipv4Addr::new(10, 0, 0, 1).into()),
         hostfile: Hostfile::default(),
+        link_idle: Duration::from_secs(30),
         seed: 1,
         epoch: Duration::from_secs(1_000_000),
         debug_mask: 0,

@@ -3,7 +3,7 @@
 use crate::Core;
 use crate::event::Action;
 use crate::flow::Source;
-use crate::links::{IDLE, Link};
+use crate::links::Link;
 use crate::timers::Timer;
 use pvm_wire::HostIndex;
 use pvm_wire::daemon::DaemonMsg;
@@ -63,7 +63,7 @@ impl Core {
         if self.is_master() {
             self.master(|master, at| master.on_newcomer_linked(host, at));
         } else if self.leaves_link(host) {
-            self.set_timer(IDLE, Timer::IdleLink(host));
+            self.set_timer(self.config.link_idle, Timer::IdleLink(host));
         }
     }
 
@@ -107,15 +107,15 @@ impl Core {
 
     /// Time to see whether a link is still used.
     pub(crate) fn on_idle_link(&mut self, host: HostIndex) {
-        let clear = self.can_leave(host);
+        let (clear, most) = (self.can_leave(host), self.config.link_idle);
         let Some(link) = self.hosts.links.get_mut(&host) else { return };
         match link.idle(self.now) {
-            Some(idle) if idle >= IDLE && clear => {
+            Some(idle) if idle >= most && clear => {
                 link.leave();
                 self.out.act(Action::SendPeer { host, message: DaemonMsg::Leave });
             }
-            Some(idle) if idle < IDLE => self.set_timer(IDLE.saturating_sub(idle), Timer::IdleLink(host)),
-            _ => self.set_timer(IDLE, Timer::IdleLink(host)),
+            Some(idle) if idle < most => self.set_timer(most.saturating_sub(idle), Timer::IdleLink(host)),
+            _ => self.set_timer(most, Timer::IdleLink(host)),
         }
     }
 
@@ -141,7 +141,7 @@ impl Core {
         };
         if !agreed {
             self.flush_link(host);
-            return self.set_timer(IDLE, Timer::IdleLink(host));
+            return self.set_timer(self.config.link_idle, Timer::IdleLink(host));
         }
         let (waiting, queued) = (link.stand(), link.queued);
         debug!(%host, "link left: it was idle");

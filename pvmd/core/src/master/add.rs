@@ -472,6 +472,7 @@ mod tests {
             task_limit: 1,
             address: None,
             hostfile: Hostfile::default(),
+            link_idle: Duration::from_secs(30),
             seed: 1,
             epoch: Duration::ZERO,
             debug_mask: 0,

@@ -9,6 +9,7 @@ use pvm_wire::{Message, Tid, group};
 use pvmd_core::event::Program;
 use pvmd_simulated::machine::{Happening, Machine, Setup, Tasks};
 use pvmd_simulated::process::{ProcId, Role, message};
+use std::time::Duration;
 
 /// Tag of the programs' own messages.
 pub const USER: i32 = 1;
@@ -23,7 +24,10 @@ pub type World = Machine<Journal>;
 pub fn new(seed: u64, hosts: u32, turns: bool) -> World {
     let capabilities = [1000].into_iter().chain((2..=hosts).map(|n| 1000 * (n % 3 + 1))).collect();
     let traced = std::env::var_os("PVM_SIM_TRACE").is_some();
-    let setup = Setup { seed, capabilities, task_target: 6, task_limit: 40, turns, fails: true, traced };
+    // In some machines links are left and made again all the time.
+    let link_idle = Duration::from_millis(if seed.is_multiple_of(3) { 20 } else { 30_000 });
+    let setup =
+        Setup { seed, capabilities, task_target: 6, task_limit: 40, turns, link_idle, fails: true, traced };
     Machine::new(setup, Journal::default())
 }
 

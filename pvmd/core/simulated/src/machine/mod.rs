@@ -49,6 +49,8 @@ pub struct Setup {
     pub task_limit: u32,
     /// Whether teams take turns.
     pub turns: bool,
+    /// How long slaves keep links that they do not use.
+    pub link_idle: Duration,
     /// Whether hosts, links and processes may fail to start.
     pub fails: bool,
     /// Whether everything that happens is printed.
@@ -193,6 +195,7 @@ impl<T: Tasks> Machine<T> {
             task_limit: self.setup.task_limit,
             address: None,
             hostfile,
+            link_idle: self.setup.link_idle,
             seed: self.random.below(u64::MAX),
             epoch: Duration::ZERO,
             slice: self.setup.turns.then_some(SLICE),
