@@ -5,7 +5,7 @@ use super::event::Now;
 use super::links::Link;
 use pvm_wire::HostIndex;
 use pvm_wire::daemon::{DaemonMsg, HostEntry};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tracing::warn;
 
 /// Why a host is gone that somebody has deleted.
@@ -18,6 +18,9 @@ pub(crate) struct Hosts {
     own: HostIndex,
     members: BTreeMap<HostIndex, HostEntry>,
     pub links: BTreeMap<HostIndex, Link>,
+    /// On a slave: slaves to which messages may have been lost. The master decides which of the two leaves; until then they have
+    /// no link, for a message behind those that are lost would be out of order.
+    lost: BTreeSet<HostIndex>,
     announced: Announced,
 }
 
@@ -30,14 +33,21 @@ struct Announced {
 
 impl Hosts {
     pub fn new(own: HostIndex) -> Self {
-        Self { own, members: BTreeMap::new(), links: BTreeMap::new(), announced: Announced::default() }
+        let (members, links, lost) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        Self { own, members, links, lost, announced: Announced::default() }
     }
 
     pub fn insert(&mut self, entry: HostEntry) {
         self.members.insert(entry.index, entry);
     }
 
+    /// A slave's link to another one is broken or could not be made.
+    pub fn lose(&mut self, host: HostIndex) {
+        self.lost.insert(host);
+    }
+
     pub fn remove(&mut self, host: HostIndex) -> Option<HostEntry> {
+        self.lost.remove(&host);
         self.members.remove(&host)
     }
 
@@ -81,15 +91,18 @@ impl Hosts {
     /// Whether this daemon may make a link to that host when it has something to say. The master links with its slaves
     /// when they are added, and is never dialled.
     pub fn can_be_dialled(&self, host: HostIndex) -> bool {
-        let is_slave = self.own != HostIndex::MASTER && host != self.own;
-        is_slave && self.known(host).is_some_and(|entry| entry.address.is_some())
+        let is_other_slave = self.own != HostIndex::MASTER && host != self.own;
+        is_other_slave
+            && !self.lost.contains(&host)
+            && self.known(host).is_some_and(|entry| entry.address.is_some())
     }
 
     /// Whether a link with this host is wanted. A certificate proves only that the host was once meant to be a member; a
     /// host that is out may still have it.
     pub fn is_welcome(&self, host: HostIndex) -> bool {
         // The master links with those only that it has dialled.
-        self.own == HostIndex::MASTER || host == HostIndex::MASTER || self.known(host).is_some()
+        let is_master = self.own == HostIndex::MASTER || host == HostIndex::MASTER;
+        is_master || self.known(host).is_some() && !self.lost.contains(&host)
     }
 
     /// A message of a host has come: whether it counts, which it does as long as there is a link.
@@ -107,6 +120,7 @@ impl Hosts {
     /// Slave: a host that is out is not to become a member.
     pub fn forget_newcomer(&mut self, host: HostIndex) {
         self.announced.hosts.retain(|entry| entry.index != host);
+        self.lost.remove(&host);
     }
 
     /// Slave: the announced hosts are members. Whether this table was announced.
@@ -162,6 +176,18 @@ mod tests {
         assert!(hosts.commit(7) && hosts.contains(host(3)) && !hosts.contains(host(4)));
         assert_eq!(hosts.others(), [host(1), host(3)]);
         assert!(!hosts.hears(host(3), Now::ZERO), "there is no link");
+    }
+
+    #[test]
+    fn a_lost_host_is_neither_dialled_nor_welcome() {
+        let mut hosts = Hosts::new(host(2));
+        hosts.insert(entry(3));
+        assert!(hosts.can_be_dialled(host(3)) && hosts.is_welcome(host(3)));
+        hosts.lose(host(3));
+        assert!(!hosts.can_be_dialled(host(3)) && !hosts.is_welcome(host(3)) && !hosts.is_reachable(host(3)));
+        hosts.remove(host(3));
+        hosts.insert(entry(3));
+        assert!(hosts.is_reachable(host(3)), "another host has its index");
     }
 
     #[test]

@@ -105,6 +105,7 @@ impl Core {
             self.end(&format!("the master is gone: {reason}"));
         } else {
             self.drop_link(host);
+            self.hosts.lose(host);
             let reason = reason.to_owned();
             self.tell(HostIndex::MASTER, DaemonMsg::LinkLost { host, reason });
         }

@@ -117,11 +117,10 @@ impl<T: Tasks> Machine<T> {
         if is_crossed || self.net.is_open(to, from) {
             return self.later(200..5000, Happening::Dialled(from, to));
         }
-        self.net.dials.remove(&(from, to));
         if !self.hosts.contains_key(&to) || self.setup.fails && self.random.below(60) == 0 {
-            let failed = Event::LinkFailed { host: to, reason: "no answer".to_owned() };
-            return self.later(1_000_000..9_000_000, Happening::Event(from, failed));
+            return self.later(1_000_000..9_000_000, Happening::DialFailed(from, to));
         }
+        self.net.dials.remove(&(from, to));
         let (here, there) = (self.random.micros(0..5000), self.random.micros(0..5000));
         let (here, there) = (self.now + here, self.now + there);
         self.net.establish((from, here), (to, there));

@@ -68,6 +68,8 @@ pub enum Happening {
     Arrival(HostIndex, HostIndex, u64, Packet),
     /// The first has dialled the second.
     Dialled(HostIndex, HostIndex),
+    /// The first gives up dialling the second.
+    DialFailed(HostIndex, HostIndex),
     /// The first hears that its link to the second stands.
     Linked(HostIndex, HostIndex),
     /// The first notices that its link to the second, the one with this number, does not stand.
@@ -274,6 +276,11 @@ impl<T: Tasks> Machine<T> {
             Happening::Timer(host) => self.timer(host),
             Happening::Arrival(from, to, link, packet) => self.arrive(from, to, link, packet),
             Happening::Dialled(from, to) => self.dialled(from, to),
+            Happening::DialFailed(from, to) => {
+                if self.net.dials.remove(&(from, to)) {
+                    self.feed(from, Event::LinkFailed { host: to, reason: "no answer".to_owned() });
+                }
+            }
             Happening::Linked(host, other) => self.linked(host, other),
             Happening::Lost(host, other, link) => {
                 self.unsteady.extend([(host, other), (other, host)]);
