@@ -9,8 +9,9 @@ use pvmd_simulated::process::{ProcId, Process};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Time within which all that live know who is gone: a host is silent, another waits whether the master notices.
-const KNOWN: Duration = Duration::from_secs(8);
+/// Time within which all that live know who is gone: a host is silent, another waits whether the master notices, or one gives up
+/// dialling another and has to leave.
+const KNOWN: Duration = Duration::from_secs(14);
 /// Time within which all that was asked for has come about.
 const SETTLED: Duration = Duration::from_secs(30);
 /// Time within which links that nobody uses have been left: each is looked at twice.
@@ -49,6 +50,7 @@ pub fn run(plan: &Plan) -> Result<(), String> {
 }
 
 fn check(world: &mut World, end: End) {
+    world.calm_down();
     for (from, to) in world.net.pairs() {
         world.heal(from, to, None);
     }
