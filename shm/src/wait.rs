@@ -200,7 +200,7 @@ pub fn is_only_processor() -> bool {
 #[derive(Debug, Default)]
 struct SharedProcessor {
     yielded: AtomicU32,
-    /// As many are too many; 0 for the least.
+    /// The limit of that, after which a wait parks; 0 means the least limit.
     most: AtomicU32,
 }
 

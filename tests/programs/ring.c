@@ -37,7 +37,7 @@ static int hear(int from, int tag)
 	return value;
 }
 
-/* The next member hears of this one, and this one of the next; each checks who it was. */
+/* Each member sends its task id to both neighbours, and checks the ids that it receives. */
 static int exchange(int own)
 {
 	int i, next, previous;

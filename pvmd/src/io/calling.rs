@@ -19,7 +19,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tracing::warn;
 
-/// What both ends say first: the protocol's version and who they are.
+/// Bytes that both ends send first: the protocol's version and their host.
 pub(super) const GREETING: usize = 8;
 /// Bytes that a daemon takes in from a link ahead of what it has read.
 pub(super) const WINDOW: u32 = 8 * 1024 * 1024;
@@ -93,7 +93,7 @@ pub(super) fn transport(times: Times, packet: u16) -> Arc<TransportConfig> {
     Arc::new(transport)
 }
 
-/// Lets others call, and passes those on that can prove who they are.
+/// Accepts calls, and passes those on whose callers have proved their identity.
 pub(super) async fn listen(
     endpoint: Endpoint,
     server: ServerConfig,
@@ -174,7 +174,7 @@ async fn welcome(accepted: Result<Connecting, ConnectionError>) -> Result<NewLin
     Ok(NewLink { host, dial: None, connection, send, recv })
 }
 
-/// Who has called, and can prove it.
+/// The host that has called, if its certificate proves that.
 async fn named(connection: &Connection, recv: &mut RecvStream) -> Result<HostIndex, String> {
     let host = read_greeting(recv).await?;
     if tls::is_host(connection, host) {

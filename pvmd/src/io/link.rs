@@ -87,10 +87,11 @@ struct LinkHandle {
 }
 
 impl LinkHandle {
-    /// Hears nothing more.
-    fn close_ears(&self) {
+    /// Reads nothing more, and queues nothing: the writer, which ends when it has written what is queued.
+    fn into_writer(self) -> JoinHandle<()> {
         self.reader.abort();
         self.watcher.abort();
+        self.writer
     }
 }
 
@@ -228,7 +229,7 @@ impl Links {
     pub fn close(&mut self, host: HostIndex) {
         self.give_up_dial(host);
         let Some(link) = self.open.remove(&host) else { return };
-        link.close_ears();
+        drop(link.into_writer());
         if let Some(next) = self.early.remove(&host) {
             let input = self.input.clone();
             tokio::spawn(async move { input.send(Input::Link(next)).await });
@@ -240,14 +241,11 @@ impl Links {
         !self.open.is_empty()
     }
 
-    /// Closes all links and waits, not for long, until what was sent has arrived.
+    /// Closes all links, and waits at most [`FLUSH`] for each until what was sent has arrived.
     pub async fn finish_all(&mut self) {
-        let links: Vec<_> = self.open.drain().map(|(_, link)| link).collect();
-        for link in links {
-            link.close_ears();
-            // Without its queue the writer ends.
-            let LinkHandle { queue, writer, .. } = link;
-            drop(queue);
+        // Without their queues all writers end, at the same time.
+        let writers: Vec<_> = self.open.drain().map(|(_, link)| link.into_writer()).collect();
+        for writer in writers {
             let _ = tokio::time::timeout(FLUSH, writer).await;
         }
         self.endpoints.close(FLUSH / 4).await;
@@ -288,7 +286,7 @@ async fn watch(connection: Connection, silence: Duration) {
     let (mut heard, mut silent) = (0, 0);
     while silent + 1 < LOOKS {
         looks.tick().await;
-        // Those of packets that the other end has sealed: nobody else can make a link seem alive.
+        // Frames of authentic packets: no other host can make a link seem alive.
         let frames = connection.stats().frame_rx;
         let now = frames.acks + frames.ping + frames.stream;
         silent = if now == heard { silent + 1 } else { 0 };

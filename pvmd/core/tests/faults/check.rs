@@ -9,8 +9,8 @@ use pvmd_simulated::process::{ProcId, Process};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Time within which all that live know who is gone: a host is silent, another waits whether the master notices, or one gives up
-/// dialling another and has to leave.
+/// Time within which all hosts know the lost ones: the limit for silence, the master's question to a host that is alive, or a dial
+/// that fails and makes a host leave.
 const KNOWN: Duration = Duration::from_secs(14);
 /// Time within which all that was asked for has come about.
 const SETTLED: Duration = Duration::from_secs(30);
