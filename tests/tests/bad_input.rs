@@ -463,6 +463,8 @@ fn a_setting_that_cannot_be_used_is_refused_with_what_it_can_be() {
     }
     let others = [
         ("PVM_HOST_TIMEOUT", "0", "must be a number of seconds from 0.1 to 86400"),
+        ("PVM_CONNECT_TIMEOUT", "never", "must be a number of seconds from 0.1 to 86400"),
+        ("PVM_LINK_IDLE", "-1", "must be a number of seconds from 0.1 to 86400"),
         ("PVM_START_TIMEOUT", "soon", "must be a number of seconds from 0.1 to 86400"),
         ("PVM_COSCHEDULING", "x", "must be auto, priorities, weights, stop or implicit"),
         ("PVMDDEBUG", "x", "must be a number from 0 to 4294967295: decimal, octal (0…) or hexadecimal (0x…)"),
