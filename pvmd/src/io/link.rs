@@ -241,7 +241,7 @@ impl Links {
         !self.open.is_empty()
     }
 
-    /// Closes all links, and waits at most [`FLUSH`] for each until what was sent has arrived.
+    /// Closes all links, and waits at most a second for each until what was sent has arrived.
     pub async fn finish_all(&mut self) {
         // Without their queues all writers end, at the same time.
         let writers: Vec<_> = self.open.drain().map(|(_, link)| link.into_writer()).collect();
