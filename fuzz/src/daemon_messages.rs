@@ -3,7 +3,7 @@
 use crate::cursor::Cursor;
 use bytes::Bytes;
 use pvm_wire::HostIndex;
-use pvm_wire::daemon::{DaemonMsg, HostEntry};
+use pvm_wire::daemon::{DaemonMsg, FromMaster, HostEntry};
 use pvmd_core::event::Event;
 use pvmd_simulated::daemon::Daemon;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -28,10 +28,12 @@ fn joined(core: &mut Daemon, hosts: &[HostIndex]) {
         core.handle(Event::PeerLinked { host: other }, Duration::ZERO);
     }
     let all = [&[HostIndex::MASTER], hosts].concat();
-    for message in [
-        DaemonMsg::TableUpdate { serial: 1, hosts: all.iter().map(|&host| entry(host)).collect() },
-        DaemonMsg::TableCommit { serial: 1, added: hosts.to_vec() },
-    ] {
+    let orders = [
+        FromMaster::TableUpdate { serial: 1, hosts: all.iter().map(|&host| entry(host)).collect() },
+        FromMaster::TableCommit { serial: 1, added: hosts.to_vec() },
+    ];
+    for (number, what) in (1..).zip(orders) {
+        let message = DaemonMsg::FromMaster { number, heard: 0, what };
         core.handle(Event::PeerMessage { host: HostIndex::MASTER, message }, Duration::ZERO);
     }
 }

@@ -3,6 +3,7 @@
 use crate::divided::Divided;
 use crate::placement::{Candidate, Proportional, RoundRobin};
 use crate::pulling::{Decision, Manager};
+use serde::{Deserialize, Serialize};
 use std::fmt::{self, Debug, Display};
 use std::str::FromStr;
 
@@ -54,7 +55,7 @@ impl<H: Copy + Ord + Debug + Send> Handout<H> for Manager<H> {
 }
 
 /// A placement policy, as a person chooses it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Policy {
     /// Nodes ask for tasks: [`crate::pulling`].
     #[default]

@@ -5,6 +5,9 @@
 use crate::limits::PEER_FRAME_MAX;
 use serde::{Serialize, de::DeserializeOwned};
 
+/// Most bytes of a value that is sent in several messages.
+pub const LARGE_MAX: usize = 1024 * 1024 * 1024;
+
 /// Why bytes could not be read, or a value not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum CodecError {
@@ -31,9 +34,25 @@ fn config() -> impl bincode::config::Config {
     bincode::config::standard().with_limit::<PEER_FRAME_MAX>()
 }
 
+/// As [`config`], of values that are taken in piece by piece.
+fn large() -> impl bincode::config::Config {
+    bincode::config::standard().with_limit::<LARGE_MAX>()
+}
+
 /// The bytes of a value.
 pub fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, CodecError> {
     Ok(bincode::serde::encode_to_vec(value, config())?)
+}
+
+/// As [`encode`], of a value that may be longer than one message.
+pub fn encode_large<T: Serialize>(value: &T) -> Result<Vec<u8>, CodecError> {
+    Ok(bincode::serde::encode_to_vec(value, large())?)
+}
+
+/// As [`decode`], of a value that may be longer than one message: no longer than what was taken in, which has a bound.
+pub fn decode_large<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
+    let (value, used) = bincode::serde::decode_from_slice(bytes, large())?;
+    if used == bytes.len() { Ok(value) } else { Err(CodecError::Trailing(bytes.len() - used)) }
 }
 
 /// Puts the bytes of a value behind others.

@@ -105,44 +105,6 @@ pub enum DaemonMsg {
         /// What came of it.
         what: PeerReply,
     },
-    /// Whoever asked does not want the answer any more.
-    Withdraw {
-        /// What was asked.
-        id: RequestId,
-    },
-    /// Master → all: these hosts are to be members; acknowledge.
-    TableUpdate {
-        /// Counts up per change.
-        serial: u64,
-        /// Those that the receiver does not know: the newcomers; for a newcomer, all.
-        hosts: Vec<HostEntry>,
-    },
-    /// Slave → master: it knows these hosts.
-    TableAck {
-        /// Of the table.
-        serial: u64,
-    },
-    /// Master → all: these hosts of the last table are members now.
-    TableCommit {
-        /// Of the table.
-        serial: u64,
-        /// The newcomers.
-        added: Vec<HostIndex>,
-    },
-    /// Master → all: a host is out.
-    HostGone {
-        /// Which.
-        host: HostIndex,
-        /// Why, for the log.
-        reason: String,
-    },
-    /// Slave → master: the link to another slave broke.
-    LinkLost {
-        /// To which.
-        host: HostIndex,
-        /// Why, for the log.
-        reason: String,
-    },
     /// Between slaves: the link is idle, and the sender says nothing more on it before it is answered. May it be left?
     Leave,
     /// The answer to `Leave`.
@@ -152,7 +114,7 @@ pub enum DaemonMsg {
     },
     /// The sender ends in order; nothing follows.
     Bye,
-    /// To the master: end the virtual machine. From the master: end.
+    /// From the master: end.
     Halt,
     /// Master → newcomer: this task is the resource manager.
     Scheduler {
@@ -243,6 +205,210 @@ pub enum DaemonMsg {
     },
     /// To all: remove the log when the virtual machine ends.
     DiscardLogs,
+    /// To the master.
+    ToMaster {
+        /// Its number among those of this host: they count up, and one that has been heard is not heard again.
+        number: u64,
+        /// The last message of the master that this host has heard.
+        heard: u64,
+        /// What is said.
+        what: ToMaster,
+    },
+    /// From the master.
+    FromMaster {
+        /// Its number among those to this host, whichever host the master was.
+        number: u64,
+        /// The last message of this host that the master has heard.
+        heard: u64,
+        /// What is said.
+        what: FromMaster,
+    },
+    /// The last message that was heard, when nothing else is to be said: of the master by a host, or of a host by the master.
+    Heard {
+        /// Its number.
+        number: u64,
+    },
+    /// The sender is the master from now on.
+    NewMaster {
+        /// Counts the machine's masters.
+        reign: u64,
+    },
+    /// Between deputies: the consensus on the log of the master's state.
+    Log {
+        /// The configuration of deputies that it belongs to.
+        configuration: u64,
+        /// For the consensus library.
+        message: Blob,
+    },
+    /// Master → new deputy: a piece of the master's state, with which the log of a configuration begins.
+    State {
+        /// The configuration.
+        configuration: u64,
+        /// Its members, the receiver among them.
+        deputies: Vec<HostIndex>,
+        /// Whether another piece follows.
+        more: bool,
+        /// The piece.
+        bytes: Blob,
+    },
+    /// Between deputies: the sender has lost its link to the master.
+    MasterLost {
+        /// The configuration that the sender knows.
+        configuration: u64,
+    },
+}
+
+/// What hosts say to the master. A host keeps it until the master has heard it, and says it again to the next one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum ToMaster {
+    /// Asks for something; answered by a `Reply` with the same id.
+    Request {
+        /// Pairs the two.
+        id: RequestId,
+        /// What.
+        what: MasterRequest,
+    },
+    /// The answer to a request is not wanted any more.
+    Withdraw {
+        /// Which.
+        id: RequestId,
+    },
+    /// This host knows the hosts of a table.
+    TableAck {
+        /// Of the table.
+        serial: u64,
+    },
+    /// The link to another host broke, or cannot be made.
+    LinkLost {
+        /// To which.
+        host: HostIndex,
+        /// Why, for the log.
+        reason: String,
+    },
+    /// A watched task has ended.
+    TaskGone {
+        /// The task.
+        tid: Tid,
+    },
+    /// Answers a `Ping`.
+    Pong {
+        /// Which.
+        id: u64,
+    },
+    /// A task's message to the keeper of groups.
+    Keeper {
+        /// The task.
+        from: Tid,
+        /// The message's context.
+        context: i32,
+        /// Its tag.
+        tag: i32,
+        /// Its body.
+        body: Blob,
+    },
+    /// End the virtual machine.
+    Halt,
+}
+
+/// What the master says to hosts. It keeps it until the host has heard it, and the next master says it again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum FromMaster {
+    /// Answers a `Request`.
+    Reply {
+        /// Pairs the two.
+        id: RequestId,
+        /// What came of it.
+        what: MasterReply,
+    },
+    /// These hosts are to be members; acknowledge.
+    TableUpdate {
+        /// Counts up per change.
+        serial: u64,
+        /// Those that the receiver does not know: the newcomers; for a newcomer, all.
+        hosts: Vec<HostEntry>,
+    },
+    /// These hosts of the last table are members now.
+    TableCommit {
+        /// Of the table.
+        serial: u64,
+        /// The newcomers.
+        added: Vec<HostIndex>,
+    },
+    /// A host is out.
+    HostGone {
+        /// Which.
+        host: HostIndex,
+        /// Why, for the log.
+        reason: String,
+    },
+    /// Tell when this task ends; at once if it is not there.
+    WatchTask {
+        /// The task, of the receiver's host.
+        tid: Tid,
+    },
+    /// Answer, when all that was said before has been passed on to tasks.
+    Ping {
+        /// Pairs question and answer.
+        id: u64,
+    },
+    /// A message of the keeper of groups.
+    Keeper {
+        /// The tasks of the receiver's host that it is for.
+        to: Vec<Tid>,
+        /// Its context.
+        context: i32,
+        /// Its tag.
+        tag: i32,
+        /// Its body.
+        body: Blob,
+    },
+    /// The deputies: the hosts that hold the master's state, the master among them.
+    Deputies {
+        /// By ascending index.
+        hosts: Vec<HostIndex>,
+    },
+}
+
+/// What the master is asked for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum MasterRequest {
+    /// Add these hosts (strings as in a hostfile).
+    AddHosts {
+        /// One per host.
+        hosts: Vec<String>,
+    },
+    /// Delete these hosts.
+    DeleteHosts {
+        /// Their names; `.` means the asking task's host.
+        names: Vec<String>,
+    },
+    /// An operation on the mailbox (body of TM_DB).
+    Mailbox {
+        /// The task that asks.
+        from: Tid,
+        /// The body of TM_DB.
+        body: Blob,
+    },
+}
+
+/// The answers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum MasterReply {
+    /// To `AddHosts`: per host its entry, or an error code and the reason.
+    Added {
+        /// In order.
+        results: Result<Vec<AddResult>, i32>,
+    },
+    /// To `DeleteHosts`: per name 0 or an error code.
+    Deleted {
+        /// In order.
+        results: Vec<i32>,
+    },
+    /// To `Mailbox`: the body of the answer to TM_DB.
+    Mailbox {
+        /// The body.
+        body: Blob,
+    },
 }
 
 /// What daemons ask of each other.
@@ -271,18 +437,6 @@ pub enum PeerRequest {
         /// Which.
         tid: Tid,
     },
-    /// To the master: add these hosts (strings as in a hostfile).
-    AddHosts {
-        /// One per host.
-        hosts: Vec<String>,
-    },
-    /// To the master: delete these hosts.
-    DeleteHosts {
-        /// Their names.
-        names: Vec<String>,
-        /// The asking task's host, which `.` means.
-        from: HostIndex,
-    },
     /// The batches whose home you are.
     Batches,
     /// Cancel this batch of yours.
@@ -301,13 +455,6 @@ pub enum PeerRequest {
     Ping,
     /// What time is it on your host? (`pvm_hostsync`)
     Clock,
-    /// To the master: an operation on the mailbox (body of TM_DB).
-    Mailbox {
-        /// The task that asks.
-        from: Tid,
-        /// The body of TM_DB.
-        body: Blob,
-    },
 }
 
 /// The answers.
@@ -329,16 +476,6 @@ pub enum PeerReply {
     TaskStatus {
         /// Whether it exists.
         alive: bool,
-    },
-    /// To `AddHosts`.
-    Added {
-        /// Per host its entry, or an error code and the reason.
-        results: Result<Vec<AddResult>, i32>,
-    },
-    /// To `DeleteHosts`: per name 0 or an error code.
-    Deleted {
-        /// In order.
-        results: Vec<i32>,
     },
     /// To `Batches`.
     Batches {
@@ -366,11 +503,6 @@ pub enum PeerReply {
     Clock {
         /// The time.
         microseconds: u64,
-    },
-    /// To `Mailbox`: the body of the answer to TM_DB.
-    Mailbox {
-        /// The body.
-        body: Blob,
     },
 }
 
@@ -445,7 +577,11 @@ mod tests {
                 flags: 3,
                 data: Bytes::from_static(b"abc"),
             },
-            DaemonMsg::TableUpdate { serial: 9, hosts: vec![entry] },
+            DaemonMsg::FromMaster {
+                number: 3,
+                heard: 2,
+                what: FromMaster::TableUpdate { serial: 9, hosts: vec![entry] },
+            },
             DaemonMsg::Request { id: RequestId(3), what: PeerRequest::Tasks { only: None } },
             DaemonMsg::Bye,
         ] {

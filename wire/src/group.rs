@@ -7,6 +7,7 @@
 
 use crate::body::{BodyError, BodyReader, BodyWriter};
 use crate::tid::{HostIndex, LOCAL_MAX, Tid};
+use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 
 /// The context of all of it.
@@ -223,7 +224,7 @@ pub struct View {
 }
 
 /// A task that was a member when all last met.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settler {
     /// The task.
     pub tid: Tid,

@@ -4,10 +4,11 @@ use super::event::ConnId;
 use pvm_wire::coscheduling::Turn;
 use pvm_wire::daemon::RequestId;
 use pvm_wire::{HostIndex, Tid};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// The task of this host that made a request, and how the request was marked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ReplyTo {
     pub conn: ConnId,
     pub tag: i32,
@@ -16,7 +17,7 @@ pub(crate) struct ReplyTo {
 }
 
 /// The daemon that made a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PeerTo {
     pub host: HostIndex,
     pub id: RequestId,
@@ -80,10 +81,6 @@ pub(crate) enum Waiter {
     },
     Batches(QueryId),
     CancelBatch(ReplyTo),
-    /// Answers about groups, held until hosts know of a change.
-    GroupNotice(u64),
-    /// The master: this host has lost its link to the one that is asked.
-    LostLink(HostIndex),
     /// The start of tasks.
     Exec(Part),
 }
@@ -101,8 +98,6 @@ impl fmt::Display for Waiter {
             Self::Tasks { .. } => "its tasks",
             Self::Batches(_) => "its batches",
             Self::CancelBatch(_) => "a batch to be cancelled",
-            Self::GroupNotice(_) => "change of a group",
-            Self::LostLink(other) => return write!(out, "is its link to host {other} lost?"),
             Self::Exec(Part { spawn, first, count }) => {
                 return write!(out, "start {count} tasks of spawn {}, from number {first}", spawn.0);
             }

@@ -2,16 +2,22 @@
 
 use crate::hostfile::Hostfile;
 use pvm_sched::policy::Policy;
+use crate::master::REFERENCE_SPEED;
 use pvm_wire::HostIndex;
+use pvm_wire::daemon::{Blob, HostEntry};
+use pvm_wire::encoding::DataSignature;
 use pvm_wire::limits::{MAILBOX_BYTES, MAILBOX_ENTRIES, QUEUE_HIGH};
+use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use std::time::Duration;
 
 /// The constants of one daemon's life.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Its place in the host table; [`HostIndex::MASTER`] makes it the master.
+    /// Its place in the host table.
     pub index: HostIndex,
+    /// The master at its start; itself if it starts a machine.
+    pub master: HostIndex,
     /// Its name in the virtual machine.
     pub name: String,
     /// Its architecture, such as `LINUX64`.
@@ -50,8 +56,30 @@ pub struct Config {
     pub wake_time: Duration,
     /// What a hoster is told. The master's.
     pub hosting: Hosting,
+    /// How the master is succeeded when it is lost.
+    pub succession: Succession,
     /// Bounds of what the daemon keeps in memory.
     pub limits: Limits,
+}
+
+/// How the master is succeeded when it is lost.
+#[derive(Clone, Debug)]
+pub struct Succession {
+    /// Most hosts that hold the master's state, the master included; with 1 the machine ends with its master. The master's.
+    pub deputies_max: usize,
+    /// Whether of two hosts the other takes the master's place although the master may live, and only be out of reach.
+    pub takes_silent: bool,
+    /// How long a host waits for another master.
+    pub patience: Duration,
+    /// The machine's certificate authority, with its key, for the driver of the next master. The master's.
+    pub authority: Blob,
+}
+
+impl Default for Succession {
+    fn default() -> Self {
+        let (patience, authority) = (Duration::from_secs(10), Blob::default());
+        Self { deputies_max: 1, takes_silent: false, patience, authority }
+    }
 }
 
 /// Bounds of what a daemon keeps in memory; docs/limits.md has what happens when one is reached.
@@ -79,7 +107,7 @@ impl Limits {
 }
 
 /// What a hoster has to know to start a daemon for this virtual machine. Nothing of it is secret.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Hosting {
     /// By which a new daemon knows its master: the fingerprint of the machine's authority.
     pub fingerprint: String,
@@ -97,36 +125,46 @@ impl Config {
         self.speed.unwrap_or(REFERENCE_SPEED)
     }
 
-    /// The speed of a host that the master adds: what `pvm_config` reports, and `C_i`. `sp=` decides. If the hostfile gives none at
-    /// all, it is what the host has measured, relative to the master, in hundreds: hosts of one kind are equal.
-    pub fn speed_of(&self, given: Option<u32>, measured: f64) -> u32 {
-        let has_measured = self.speed.is_none() && !self.hostfile.gives_speeds();
-        given.unwrap_or_else(
-            || if has_measured { relative(measured, self.capability) } else { REFERENCE_SPEED },
-        )
+    /// This host in the host table, if it is the master.
+    pub(crate) fn entry(&self) -> HostEntry {
+        HostEntry {
+            index: self.index,
+            name: self.name.clone(),
+            arch: self.arch.clone(),
+            speed: self.own_speed().cast_signed(),
+            capability: self.own_speed().into(),
+            task_limit: self.task_limit,
+            signature: DataSignature::NATIVE.0,
+            address: None,
+        }
     }
-}
 
-/// The speed of a host without `sp=`, as in PVM.
-const REFERENCE_SPEED: u32 = 1000;
-
-fn relative(measured: f64, reference: f64) -> u32 {
-    // A quotient that is no number becomes the least.
-    let tenths = (10.0 * measured / reference).round().max(1.0) as u32;
-    tenths.min(10_000) * (REFERENCE_SPEED / 10)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_measured_speed_is_relative_to_the_masters() {
-        let speeds = [5907.0, 6100.0, 11_000.0, 2500.0, 1.0].map(|measured| relative(measured, 5907.0));
-        assert_eq!(speeds, [1000, 1000, 1900, 400, 100]);
-        assert_eq!(
-            [f64::NAN, f64::INFINITY, -1.0].map(|wrong| relative(wrong, 1000.0)),
-            [100, 1_000_000, 100]
-        );
+    #[cfg(test)]
+    pub(crate) fn for_tests() -> Self {
+        Self {
+            index: HostIndex::MASTER,
+            master: HostIndex::MASTER,
+            name: "master".to_owned(),
+            arch: "LINUX64".to_owned(),
+            speed: None,
+            capability: 1000.0,
+            cores: 1,
+            task_target: 1,
+            slots: 1,
+            policy: Policy::default(),
+            private_network: false,
+            task_limit: 1,
+            address: None,
+            hostfile: Hostfile::default(),
+            link_idle: Duration::from_secs(30),
+            seed: 1,
+            epoch: Duration::ZERO,
+            debug_mask: 0,
+            slice: None,
+            wake_time: Duration::ZERO,
+            hosting: Hosting::default(),
+            succession: Succession::default(),
+            limits: Limits::default(),
+        }
     }
 }

@@ -3,13 +3,12 @@
 
 use super::addresses::{ExecId, PeerTo, ReplyTo, ServiceTo, Waiter};
 use super::event::Action;
-use super::flow::Source;
 use super::timers::Timer;
 use pvm_sched::policy::Policy;
 use pvm_wire::batch::{BatchId, BatchMsg, Node};
 use pvm_wire::calls::{Call, CallError};
 use pvm_wire::codes::Sm;
-use pvm_wire::daemon::{DaemonMsg, HostEntry, PeerReply, PeerRequest};
+use pvm_wire::daemon::{Blob, DaemonMsg, FromMaster, PeerReply, PeerRequest};
 use pvm_wire::spawn::Sink;
 use pvm_wire::{HostIndex, Tid};
 use std::time::Duration;
@@ -23,12 +22,8 @@ pub(crate) enum Effect {
     Tell(HostIndex, DaemonMsg),
     /// A message to all other members of the virtual machine.
     TellMembers(DaemonMsg),
-    /// A message to all linked daemons but one.
-    TellLinked { but: HostIndex, message: DaemonMsg },
     /// A message of this daemon to a task, which may be on another host.
     Send { to: Tid, mark: Mark, body: Vec<u8> },
-    /// A message of the keeper of groups to tasks: one copy per host.
-    SendAsKeeper { source: Source, to: Vec<Tid>, context: i32, tag: i32, body: Vec<u8> },
     /// A request to a daemon, which may be this one.
     Ask(HostIndex, PeerRequest, Waiter),
     /// The answer to a daemon's request.
@@ -53,8 +48,20 @@ pub(crate) enum Effect {
     SetTimer(Duration, Timer),
     /// Not at all.
     CancelTimer(Timer),
-    /// These hosts are members of the virtual machine, in a table with this serial number if it had to be announced.
-    Admit { newcomers: Vec<HostEntry>, serial: Option<u64> },
+    /// The master's word to a host.
+    Order(HostIndex, FromMaster),
+    /// The master's word to all hosts that it talks to.
+    OrderAll(FromMaster),
+    /// A message of the keeper of groups to tasks, by way of the master's word to their hosts.
+    OrderTasks { to: Vec<Tid>, context: i32, tag: i32, body: Blob },
+    /// The master and this host have nothing to say to each other any more.
+    CloseSession(HostIndex),
+    /// The daemon of this host ends, and closes its link then.
+    ExpectEnd(HostIndex),
+    /// The link to this host is not wanted any more, and what it was asked for is not answered.
+    DropLink(HostIndex),
+    /// All daemons end.
+    EndMachine,
 }
 
 /// A batch that a manager is to place.

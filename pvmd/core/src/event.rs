@@ -3,9 +3,10 @@
 use crate::hostfile::HostSpec;
 use bytes::Bytes;
 use pvm_wire::coscheduling::Turn;
-use pvm_wire::daemon::{DaemonMsg, HostEntry, RequestId};
+use pvm_wire::daemon::{Blob, DaemonMsg, HostEntry, RequestId};
 use pvm_wire::slave::Fingerprint;
 use pvm_wire::{FragmentHeader, HostIndex, PvmError, Tid};
+use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
 use std::process::ExitStatus;
@@ -17,7 +18,7 @@ pub use pvm_sched::coscheduling::Work;
 pub type Now = Duration;
 
 /// Names a task's connection. The driver counts up and never reuses one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ConnId(pub u64);
 
 /// Names a process that the core asked for; goes into its environment as `PVMEPID`, by which it is known when it enrols.
@@ -25,7 +26,7 @@ pub struct ConnId(pub u64);
 pub struct Cookie(pub i32);
 
 /// Names one operation that adds hosts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct AddId(pub u64);
 
 /// What happens.
@@ -140,6 +141,11 @@ pub enum Event {
         /// Why.
         reason: String,
     },
+    /// Answer to [`Action::Probe`]: nobody listens where that host's daemon did.
+    ProvedDead {
+        /// Which.
+        host: HostIndex,
+    },
     /// Bytes of `Data` messages (only their `data` counted) have been taken by the link.
     PeerDrained {
         /// To which host.
@@ -197,7 +203,7 @@ pub enum Event {
 }
 
 /// The address of a name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Found {
     /// The address.
     pub address: IpAddr,
@@ -206,7 +212,7 @@ pub struct Found {
 }
 
 /// What a new daemon says of itself.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StartedHost {
     /// Its architecture.
     pub arch: String,
@@ -417,6 +423,17 @@ pub enum Action {
     AbandonHost {
         /// Which.
         index: HostIndex,
+    },
+    /// See whether this host's daemon has ended, which has said nothing for too long: whether its host answers that nobody listens
+    /// where it did. `ProvedDead` follows, or nothing.
+    Probe {
+        /// Which.
+        host: HostIndex,
+    },
+    /// This host is the master from now on: it starts daemons on other hosts.
+    BecomeMaster {
+        /// The machine's certificate authority, with its key.
+        authority: Blob,
     },
     /// All hosts of the hostfile have been started or have failed: these, each with the reason.
     StartedUp {

@@ -1,22 +1,59 @@
-//! The host table, the links to other daemons, and on a slave the change of the table that the master has announced.
+//! The host table, the links to other daemons, and the change of the table that the master has announced.
 
-use super::effect::Effects;
 use super::event::Now;
 use super::links::Link;
 use pvm_wire::HostIndex;
-use pvm_wire::daemon::{DaemonMsg, HostEntry};
+use pvm_wire::daemon::HostEntry;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use tracing::warn;
 
 /// Why a host is gone that somebody has deleted.
 pub(crate) const DELETED: &str = "deleted";
 
+/// Hosts, by their index.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Members(BTreeMap<HostIndex, HostEntry>);
+
+impl Members {
+    pub fn insert(&mut self, entry: HostEntry) {
+        self.0.insert(entry.index, entry);
+    }
+
+    pub fn remove(&mut self, host: HostIndex) -> Option<HostEntry> {
+        self.0.remove(&host)
+    }
+
+    pub fn get(&self, host: HostIndex) -> Option<&HostEntry> {
+        self.0.get(&host)
+    }
+
+    pub fn contains(&self, host: HostIndex) -> bool {
+        self.0.contains_key(&host)
+    }
+
+    pub fn by_name(&self, name: &str) -> Option<HostIndex> {
+        self.iter().find(|entry| entry.name == name).map(|entry| entry.index)
+    }
+
+    /// By ascending index.
+    pub fn iter(&self) -> impl Iterator<Item = &HostEntry> {
+        self.0.values()
+    }
+
+    pub fn indices(&self) -> impl Iterator<Item = HostIndex> {
+        self.0.keys().copied()
+    }
+}
+
 /// The members of the virtual machine, and the links to other daemons.
 #[derive(Debug)]
 pub(crate) struct Hosts {
     /// This one.
     own: HostIndex,
-    members: BTreeMap<HostIndex, HostEntry>,
+    /// The master; none while it is lost and no other has taken its place.
+    master: Option<HostIndex>,
+    members: Members,
     pub links: BTreeMap<HostIndex, Link>,
     /// On a slave: slaves to which messages may have been lost. The master decides which of the two leaves; until then they have
     /// no link, for a message behind those that are lost would be out of order.
@@ -24,7 +61,7 @@ pub(crate) struct Hosts {
     announced: Announced,
 }
 
-/// On a slave: hosts that the master has announced and that are not members yet.
+/// Hosts that the master has announced and that are not members yet.
 #[derive(Debug, Default)]
 struct Announced {
     serial: u64,
@@ -32,13 +69,33 @@ struct Announced {
 }
 
 impl Hosts {
-    pub fn new(own: HostIndex) -> Self {
-        let (members, links, lost) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-        Self { own, members, links, lost, announced: Announced::default() }
+    pub fn new(own: HostIndex, master: HostIndex) -> Self {
+        Self {
+            own,
+            master: Some(master),
+            members: Members::default(),
+            links: BTreeMap::new(),
+            lost: BTreeSet::new(),
+            announced: Announced::default(),
+        }
+    }
+
+    /// The master, unless it is lost.
+    pub fn master(&self) -> Option<HostIndex> {
+        self.master
+    }
+
+    pub fn set_master(&mut self, master: Option<HostIndex>) {
+        self.master = master;
+    }
+
+    /// Whether this host is the master.
+    pub fn is_master(&self) -> bool {
+        self.master == Some(self.own)
     }
 
     pub fn insert(&mut self, entry: HostEntry) {
-        self.members.insert(entry.index, entry);
+        self.members.insert(entry);
     }
 
     /// A slave's link to another one is broken or could not be made.
@@ -48,29 +105,29 @@ impl Hosts {
 
     pub fn remove(&mut self, host: HostIndex) -> Option<HostEntry> {
         self.lost.remove(&host);
-        self.members.remove(&host)
+        self.members.remove(host)
     }
 
     pub fn get(&self, host: HostIndex) -> Option<&HostEntry> {
-        self.members.get(&host)
+        self.members.get(host)
     }
 
     pub fn contains(&self, host: HostIndex) -> bool {
-        self.members.contains_key(&host)
+        self.members.contains(host)
     }
 
     pub fn by_name(&self, name: &str) -> Option<HostIndex> {
-        self.members.values().find(|entry| entry.name == name).map(|entry| entry.index)
+        self.members.by_name(name)
     }
 
     /// By ascending index.
     pub fn iter(&self) -> impl Iterator<Item = &HostEntry> {
-        self.members.values()
+        self.members.iter()
     }
 
     /// The other members.
     pub fn others(&self) -> Vec<HostIndex> {
-        self.members.keys().copied().filter(|&host| host != self.own).collect()
+        self.members.indices().filter(|&host| host != self.own).collect()
     }
 
     /// The hosts to which there are links that messages can take at once.
@@ -88,11 +145,14 @@ impl Hosts {
         host == self.own || self.links.contains_key(&host) || self.can_be_dialled(host)
     }
 
-    /// Whether this daemon may make a link to that host when it has something to say. The master links with its slaves
-    /// when they are added, and is never dialled.
+    /// Whether this daemon may make a link to that host when it has something to say. The master links with its slaves when they are
+    /// added, or when it takes the place of another, and the first master is never dialled.
     pub fn can_be_dialled(&self, host: HostIndex) -> bool {
-        let is_other_slave = self.own != HostIndex::MASTER && host != self.own;
-        is_other_slave
+        !self.is_master() && self.has_address(host)
+    }
+
+    fn has_address(&self, host: HostIndex) -> bool {
+        host != self.own
             && !self.lost.contains(&host)
             && self.known(host).is_some_and(|entry| entry.address.is_some())
     }
@@ -101,7 +161,7 @@ impl Hosts {
     /// host that is out may still have it.
     pub fn is_welcome(&self, host: HostIndex) -> bool {
         // The master links with those only that it has dialled.
-        let is_master = self.own == HostIndex::MASTER || host == HostIndex::MASTER;
+        let is_master = self.is_master() || self.master == Some(host);
         is_master || self.known(host).is_some() && !self.lost.contains(&host)
     }
 
@@ -110,20 +170,19 @@ impl Hosts {
         self.links.get_mut(&host).map(|link| link.note_use(now)).is_some()
     }
 
-    /// Slave: the master announces hosts that are to be members; to a newcomer, all. No host is a member before all know it: a
+    /// The master announces hosts that are to be members; to a newcomer, all. No host is a member before all know it: a
     /// message of a member, or about one, never comes from a host that is unknown.
-    pub fn prepare(&mut self, serial: u64, hosts: Vec<HostEntry>, out: &mut Effects) {
+    pub fn prepare(&mut self, serial: u64, hosts: Vec<HostEntry>) {
         self.announced = Announced { serial, hosts };
-        out.tell(HostIndex::MASTER, DaemonMsg::TableAck { serial });
     }
 
-    /// Slave: a host that is out is not to become a member.
+    /// A host that is out is not to become a member.
     pub fn forget_newcomer(&mut self, host: HostIndex) {
         self.announced.hosts.retain(|entry| entry.index != host);
         self.lost.remove(&host);
     }
 
-    /// Slave: the announced hosts are members. Whether this table was announced.
+    /// The announced hosts are members. Whether this table was announced.
     pub fn commit(&mut self, serial: u64) -> bool {
         if self.announced.serial != serial {
             warn!(serial, "commit of a table that was never announced: ignored");
@@ -139,7 +198,6 @@ impl Hosts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::effect::Effect;
 
     fn host(index: u32) -> HostIndex {
         HostIndex::new(index).unwrap()
@@ -160,14 +218,8 @@ mod tests {
 
     #[test]
     fn an_announced_host_is_known_and_is_a_member_when_the_table_is_committed() {
-        let mut hosts = Hosts::new(host(2));
-        let mut out = Effects::default();
-        hosts.prepare(7, [1, 2, 3, 4].map(entry).into(), &mut out);
-        let told: Vec<Effect> = out.into_iter().collect();
-        assert!(
-            matches!(told[..], [Effect::Tell(HostIndex::MASTER, DaemonMsg::TableAck { serial: 7 })]),
-            "{told:?}"
-        );
+        let mut hosts = Hosts::new(host(2), HostIndex::MASTER);
+        hosts.prepare(7, [1, 2, 3, 4].map(entry).into());
         assert!(hosts.is_welcome(host(3)) && !hosts.contains(host(3)));
         assert!(hosts.can_be_dialled(host(3)) && !hosts.can_be_dialled(host(2)), "another, and itself");
         hosts.forget_newcomer(host(4));
@@ -180,7 +232,7 @@ mod tests {
 
     #[test]
     fn a_lost_host_is_neither_dialled_nor_welcome() {
-        let mut hosts = Hosts::new(host(2));
+        let mut hosts = Hosts::new(host(2), HostIndex::MASTER);
         hosts.insert(entry(3));
         assert!(hosts.can_be_dialled(host(3)) && hosts.is_welcome(host(3)));
         hosts.lose(host(3));
@@ -192,7 +244,7 @@ mod tests {
 
     #[test]
     fn the_master_dials_and_is_never_dialled() {
-        let mut hosts = Hosts::new(host(2));
+        let mut hosts = Hosts::new(host(2), HostIndex::MASTER);
         hosts.insert(HostEntry { address: None, ..entry(1) });
         assert!(!hosts.can_be_dialled(HostIndex::MASTER) && !hosts.is_reachable(HostIndex::MASTER));
     }

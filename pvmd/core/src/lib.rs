@@ -12,14 +12,17 @@
 #![forbid(unsafe_code)]
 
 mod addresses;
+mod agreement;
 mod answers;
 mod census;
 mod config;
 mod contexts;
 mod decision;
+mod deputy;
 mod dispatch;
 mod effect;
 pub mod event;
+mod exchange;
 mod flow;
 pub mod hostfile;
 mod hosts;
@@ -41,14 +44,14 @@ mod timers;
 mod tracer;
 
 pub use census::Census;
-pub use config::{Config, Hosting, Limits};
+pub use config::{Config, Hosting, Limits, Succession};
 pub use pvm_sched::policy::Policy;
 
 use addresses::PeerTo;
 use event::{Action, Event, Now};
+use master::Command;
 use pvm_sched::coscheduling::Reading;
-use pvm_wire::daemon::{DaemonMsg, HostEntry};
-use pvm_wire::encoding::DataSignature;
+use pvm_wire::daemon::DaemonMsg;
 use pvm_wire::{HostIndex, Tid};
 use std::time::Duration;
 use timers::Timer;
@@ -82,26 +85,21 @@ pub struct Core {
     tracers: tracer::Tracers,
     observers: observers::Observers,
     teams: teams::Teams,
-    /// On the master.
-    master: Option<master::Master>,
+    exchange: exchange::Exchange,
+    /// On hosts that hold the master's state.
+    deputy: Option<deputy::Deputy>,
+    incoming: deputy::Incoming,
 }
 
 impl Core {
     /// A daemon at the beginning of its life.
     pub fn new(config: Config, now: Now) -> Self {
-        let mut hosts = hosts::Hosts::new(config.index);
-        if config.index == HostIndex::MASTER {
-            hosts.insert(HostEntry {
-                index: config.index,
-                name: config.name.clone(),
-                arch: config.arch.clone(),
-                speed: config.own_speed().cast_signed(),
-                capability: config.own_speed().into(),
-                task_limit: config.task_limit,
-                signature: DataSignature::NATIVE.0,
-                address: None,
-            });
-        }
+        let mut hosts = hosts::Hosts::new(config.index, config.master);
+        let deputy = hosts.is_master().then(|| {
+            let own = config.entry();
+            hosts.insert(own.clone());
+            deputy::Deputy::first(master::Master::new(&config, own))
+        });
         Self {
             now,
             life: Life::Running,
@@ -116,7 +114,9 @@ impl Core {
             tracers: tracer::Tracers::default(),
             observers: observers::Observers::default(),
             teams: teams::Teams::new(config.slice, config.cores, config.index),
-            master: (config.index == HostIndex::MASTER).then(|| master::Master::new(&config)),
+            exchange: exchange::Exchange::new(),
+            deputy,
+            incoming: deputy::Incoming::default(),
             config,
         }
     }
@@ -124,7 +124,7 @@ impl Core {
     /// What follows from the start itself: the master adds the hostfile's hosts.
     pub fn start(&mut self, now: Now) -> Vec<Action> {
         self.now = now;
-        self.master(master::Master::add_hostfile_hosts);
+        self.command(Command::AddHostfileHosts);
         self.finish()
     }
 
@@ -140,7 +140,7 @@ impl Core {
 
     /// Whether hosts of the hostfile are being started; [`Action::StartedUp`] follows.
     pub fn is_starting_up(&self) -> bool {
-        self.master.as_ref().is_some_and(master::Master::is_starting_up)
+        self.ruling().is_some_and(master::Master::is_starting_up)
     }
 
     /// When [`Core::handle_timeout`] wants to be called; `None` if not at all.
@@ -156,10 +156,13 @@ impl Core {
                 Timer::Retry(batch, ticket) => {
                     self.node(|node, tasks, at| node.on_retry(batch, ticket, tasks, at));
                 }
-                Timer::Hoster(host) => {
-                    self.master(|master, at| master.on_hoster_silent(host, at));
-                }
+                Timer::Hoster(host) => self.command(Command::HosterSilent(host)),
                 Timer::Departure(host) => self.on_departure_overdue(host),
+                Timer::Log => self.on_log_tick(),
+                Timer::Candidate => self.stand(),
+                Timer::Orphan => self.on_orphaned(),
+                Timer::Minority => self.on_minority(),
+                Timer::Proof => self.on_proof_due(),
                 Timer::ExitGrace(tid) => self.on_grace_over(tid),
                 Timer::IdleLink(host) => self.on_idle_link(host),
                 Timer::Coscheduling(timer) => {
@@ -187,14 +190,11 @@ impl Core {
             Event::PeerLinked { host } => self.on_peer_linked(host),
             Event::LinkFailed { host, reason } => self.on_link_failed(host, &reason),
             Event::PeerMessage { host, message } => self.on_peer_message(host, message),
-            Event::PeerLost { host, reason } => self.on_peer_lost(host, &reason),
+            Event::PeerLost { host, reason } => self.on_host_lost(host, &reason),
             Event::PeerDrained { host, bytes } => self.on_peer_drained(host, bytes),
-            Event::Resolved { add, results } => {
-                self.master(|master, at| master.on_resolved(add, results, at));
-            }
-            Event::HostStarted { index, result } => {
-                self.master(|master, at| master.on_host_started(index, result, at));
-            }
+            Event::ProvedDead { host } => self.on_proved_dead(host),
+            Event::Resolved { add, results } => self.command(Command::Resolved { add, results }),
+            Event::HostStarted { index, result } => self.command(Command::HostStarted { index, result }),
             Event::Load { busy_cores } => self.node(|node, tasks, at| node.on_load(busy_cores, tasks, at)),
             Event::Times { host, id, means, spin, times } => {
                 self.on_times(PeerTo { host, id }, means, spin, &times);
@@ -210,7 +210,7 @@ impl Core {
     /// A daemon (or this one) has said something.
     fn on_peer_message(&mut self, host: HostIndex, message: DaemonMsg) {
         let own = host == self.config.index;
-        let from_master = host == HostIndex::MASTER;
+        let from_master = self.hosts.master() == Some(host);
         if !own && !self.hosts.hears(host, self.now) {
             return;
         }
@@ -219,16 +219,6 @@ impl Core {
             DaemonMsg::Congestion { tid, full } => self.on_congestion(host, tid, full),
             DaemonMsg::Request { id, what } => self.on_peer_request(PeerTo { host, id }, what),
             DaemonMsg::Reply { id, what } => self.on_peer_reply(host, id, what),
-            DaemonMsg::Withdraw { id } => self.master(|master, _| master.withdraw(PeerTo { host, id })),
-            DaemonMsg::TableUpdate { serial, hosts } if from_master => {
-                self.effects(|core, out| core.hosts.prepare(serial, hosts, out));
-            }
-            DaemonMsg::TableAck { serial } => {
-                self.master(|master, at| master.on_table_ack(host, serial, at));
-            }
-            DaemonMsg::TableCommit { serial, added } if from_master => self.on_table_commit(serial, &added),
-            DaemonMsg::HostGone { host, reason } if from_master => self.host_gone(host, &reason),
-            DaemonMsg::LinkLost { host: other, reason } => self.on_link_lost(host, other, &reason),
             DaemonMsg::Leave if !own => self.on_leave(host),
             DaemonMsg::LeaveAnswer { agreed } if !own => self.on_leave_answer(host, agreed),
             DaemonMsg::Bye => self.on_bye(host),
@@ -262,15 +252,33 @@ impl Core {
             }
             DaemonMsg::DiscardLogs => self.out.act(Action::DiscardLog),
             DaemonMsg::LogOutput { tid, text } => self.on_log_output(tid, &text.0),
+            DaemonMsg::ToMaster { number, heard, what } => {
+                self.command(Command::Said { host, number, heard, what });
+            }
+            DaemonMsg::FromMaster { number, heard, what } => {
+                self.on_from_master(host, number, heard, what);
+            }
+            DaemonMsg::Heard { number } => self.on_heard(host, number),
+            DaemonMsg::NewMaster { reign } => self.on_new_master(host, reign),
+            DaemonMsg::Log { configuration, message } if !own => self.on_log(host, configuration, &message),
+            DaemonMsg::State { configuration, more, bytes, .. } if from_master && !own => {
+                self.on_state(configuration, more, &bytes);
+            }
+            DaemonMsg::MasterLost { configuration } if !own => self.on_witness(host, configuration),
             other => warn!(%host, ?other, "message out of place: ignored"),
         }
     }
 
     /// Hears what this daemon has said to itself, and hands out the actions.
     fn finish(&mut self) -> Vec<Action> {
-        while let Some(message) = self.out.loopback.pop_front() {
-            self.on_peer_message(self.config.index, message);
+        loop {
+            if let Some(message) = self.out.loopback.pop_front() {
+                self.on_peer_message(self.config.index, message);
+            } else if !self.next_command() {
+                break;
+            }
         }
+        self.flush_log();
         if let Some(turn) = self.teams.turn_to_show() {
             self.out.act(Action::ShowTurn { turn });
         }

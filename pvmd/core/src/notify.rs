@@ -6,7 +6,7 @@ use pvm_wire::body::BodyWriter;
 use pvm_wire::calls::notify::NotifyRequest;
 use pvm_wire::codes::notify;
 use pvm_wire::daemon::DaemonMsg;
-use pvm_wire::{HostIndex, Tid};
+use pvm_wire::{HostIndex, Tid, group};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
@@ -101,7 +101,7 @@ impl Notifies {
     fn watch_task(&mut self, who: Subscriber, tid: Tid, out: &mut Effects) {
         let first = !self.once.iter().any(|(subject, _)| *subject == Subject::TaskExit(tid));
         self.once.push((Subject::TaskExit(tid), who));
-        if let Some(host) = tid.host().filter(|&host| first && host != self.own) {
+        if let Some(host) = tid.host().filter(|&host| first && host != self.own && tid != group::keeper()) {
             out.tell(host, DaemonMsg::WatchTask { tid });
         }
     }
@@ -125,7 +125,10 @@ impl Notifies {
 
     /// A host is out: exits of its tasks and its own departure, in the order in which they were asked for.
     pub fn host_gone(&mut self, host: HostIndex, out: &mut Effects) {
-        let is_its = |subject: &Subject, _: &_| subject.tid().host() == Some(host);
+        // The keeper of groups lives as long as the machine.
+        let is_its = |subject: &Subject, _: &_| {
+            subject.tid().host() == Some(host) && *subject != Subject::TaskExit(group::keeper())
+        };
         self.tell_where(is_its, out);
         self.watched_by.retain(|_, hosts| {
             hosts.remove(&host);

@@ -12,7 +12,8 @@ use tracing::warn;
 /// What is waited for.
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
-    pub requests: BTreeMap<RequestId, (HostIndex, Waiter)>,
+    /// What was asked for, and the host that was asked; none for the master, whichever host that is.
+    pub requests: BTreeMap<RequestId, (Option<HostIndex>, Waiter)>,
     tasks: BTreeMap<QueryId, Query<TaskRecord>>,
     batches: BTreeMap<QueryId, Query<BatchRecord>>,
     /// Requests and lists so far.
@@ -38,18 +39,18 @@ impl Pending {
         self.count
     }
 
-    /// A host is asked for something.
-    pub fn ask(&mut self, host: HostIndex, waiter: Waiter) -> RequestId {
+    /// A host, or the master, is asked for something.
+    pub fn ask(&mut self, host: Option<HostIndex>, waiter: Waiter) -> RequestId {
         let id = RequestId(self.next_id());
         self.requests.insert(id, (host, waiter));
         id
     }
 
     /// A host has answered; what the answer is for.
-    pub fn take(&mut self, from: HostIndex, id: RequestId) -> Option<Waiter> {
+    pub fn take(&mut self, from: Option<HostIndex>, id: RequestId) -> Option<Waiter> {
         let &(asked, waiter) = self.requests.get(&id)?;
         if asked != from {
-            warn!(host = %from, ?id, "answer from the wrong host: ignored");
+            warn!(host = ?from, ?id, "answer from the wrong host: ignored");
             return None;
         }
         self.requests.remove(&id);
@@ -58,26 +59,19 @@ impl Pending {
 
     /// All that a host was asked for which is gone.
     pub fn take_all(&mut self, host: HostIndex) -> Vec<Waiter> {
-        self.take_where(|asked, _| asked == host).into_iter().map(|(_, _, waiter)| waiter).collect()
+        self.take_where(|asked, _| asked == Some(host)).into_iter().map(|(_, waiter)| waiter).collect()
     }
 
     /// A connection whose task may have waited for something is gone. Only a mailbox's answer can take for ever: which is to be
-    /// withdrawn, and where.
-    pub fn withdraw(&mut self, conn: ConnId) -> Vec<(HostIndex, RequestId)> {
+    /// withdrawn.
+    pub fn withdraw(&mut self, conn: ConnId) -> Vec<RequestId> {
         let withdrawn = self.take_where(|_, waiter| matches!(waiter, Waiter::Mailbox(to) if to.conn == conn));
-        withdrawn.into_iter().map(|(host, id, _)| (host, id)).collect()
+        withdrawn.into_iter().map(|(id, _)| id).collect()
     }
 
-    fn take_where(
-        &mut self,
-        which: impl Fn(HostIndex, &Waiter) -> bool,
-    ) -> Vec<(HostIndex, RequestId, Waiter)> {
-        let found = self.requests.iter().filter(|(_, (host, waiter))| which(*host, waiter));
-        let found: Vec<_> = found.map(|(&id, &(host, waiter))| (host, id, waiter)).collect();
-        for (_, id, _) in &found {
-            self.requests.remove(id);
-        }
-        found
+    fn take_where(&mut self, which: impl Fn(Option<HostIndex>, &Waiter) -> bool) -> Vec<(RequestId, Waiter)> {
+        let found = self.requests.extract_if(.., |_, (host, waiter)| which(*host, waiter));
+        found.map(|(id, (_, waiter))| (id, waiter)).collect()
     }
 
     /// Tasks of these hosts are listed.
@@ -142,11 +136,11 @@ mod tests {
         let [one, two] = [1, 2].map(|index| HostIndex::new(index).unwrap());
         let to = |conn| ReplyTo { conn: ConnId(conn), tag: 0, context: 0, wait_id: 0 };
         let mut pending = Pending::default();
-        let first = pending.ask(one, Waiter::Pstat(to(1)));
-        assert!(pending.take(two, first).is_none());
-        assert!(pending.take(one, first).is_some() && pending.take(one, first).is_none());
-        let gets = [pending.ask(two, Waiter::Mailbox(to(1))), pending.ask(two, Waiter::Mailbox(to(2)))];
-        assert_eq!(pending.withdraw(ConnId(1)), [(two, gets[0])]);
+        let first = pending.ask(Some(one), Waiter::Pstat(to(1)));
+        assert!(pending.take(Some(two), first).is_none());
+        assert!(pending.take(Some(one), first).is_some() && pending.take(Some(one), first).is_none());
+        let gets = [pending.ask(None, Waiter::Mailbox(to(1))), pending.ask(Some(two), Waiter::Mailbox(to(2)))];
+        assert_eq!(pending.withdraw(ConnId(1)), [gets[0]]);
         assert_eq!((pending.take_all(one).len(), pending.take_all(two).len()), (0, 1));
         let list = pending.list_tasks(to(1), &[one, two]);
         assert!(pending.add_tasks(list, two, Vec::new()).is_none());

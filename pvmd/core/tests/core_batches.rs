@@ -2,7 +2,7 @@
 
 use pvm_wire::batch::BatchMsg;
 use pvm_wire::codes::{BATCH_TAG, Tm};
-use pvm_wire::daemon::{DaemonMsg, HostEntry};
+use pvm_wire::daemon::{FromMaster, HostEntry, ToMaster};
 use pvm_wire::spawn::{SpawnRequest, flags};
 use pvm_wire::{HostIndex, Tid};
 use pvmd_core::event::{ConnId, Event};
@@ -125,14 +125,14 @@ fn each_node_is_given_no_more_than_its_own_limit() {
     r.feed(Event::PeerLinked { host: HostIndex::MASTER });
     let hosts = (1..=3).map(entry).collect();
     let table = [
-        DaemonMsg::TableUpdate { serial: 1, hosts },
-        DaemonMsg::TableCommit { serial: 1, added: vec![host(2), host(3)] },
+        FromMaster::TableUpdate { serial: 1, hosts },
+        FromMaster::TableCommit { serial: 1, added: vec![host(2), host(3)] },
     ];
     for message in table {
-        r.feed(Event::PeerMessage { host: HostIndex::MASTER, message });
+        r.order(message);
     }
     while r.pending() {
-        assert!(matches!(r.told(), DaemonMsg::TableAck { .. }));
+        assert!(matches!(r.asked_master(), ToMaster::TableAck { .. }));
     }
     let (spawner, _) = r.enrol(200, 0);
     let spawn = SpawnRequest { file: "program".into(), count: 60, ..SpawnRequest::default() };

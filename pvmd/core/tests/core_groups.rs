@@ -4,11 +4,9 @@ use pvm_wire::body::{BodyReader, BodyWriter};
 use pvm_wire::calls::mailbox::{Flags, Get, Names, Remove};
 use pvm_wire::calls::tasks::{Multicast, TaskStatus};
 use pvm_wire::codes::{CONTEXT_TC, Tc, Tm};
-use pvm_wire::daemon::{DaemonMsg, PeerReply, PeerRequest};
-use pvm_wire::encoding::XDR_WORD;
+use pvm_wire::daemon::{Blob, DaemonMsg, FromMaster, ToMaster};
 use pvm_wire::group::{CONTEXT, Request, View, keeper, tag};
-use pvm_wire::header::{EOM, SOM};
-use pvm_wire::{Message, MessageHeader, PvmError, Tid};
+use pvm_wire::{MessageHeader, PvmError, Tid};
 use pvmd_core::event::{Action, ConnId, Event};
 use pvmd_simulated::recorder::{Recorder, host};
 use std::collections::BTreeMap;
@@ -34,27 +32,18 @@ fn number(r: &mut Recorder, conn: ConnId, request: Request<'_>) -> i32 {
 }
 
 /// A task of another host makes a request of the keeper.
-fn ask_from_afar(r: &mut Recorder, tid: Tid, request: Request<'_>) {
-    let header = MessageHeader {
-        encoding: XDR_WORD,
-        tag: request.tag(),
-        context: CONTEXT,
-        ..MessageHeader::default()
-    };
-    let message = Message { src: tid, dst: keeper(), header, body: request.encode().into() };
-    for (header, data) in message.fragments(4080) {
-        let what = DaemonMsg::Data { src: tid, dsts: vec![keeper()], flags: header.flags, data };
-        r.feed(Event::PeerMessage { host: tid.host().expect("a host"), message: what });
-    }
+fn ask_from_afar(r: &mut Recorder, from: Tid, request: Request<'_>) {
+    let (tag, body) = (request.tag(), Blob(request.encode().into()));
+    let what = ToMaster::Keeper { from, context: CONTEXT, tag, body };
+    r.tell_master(from.host().expect("a host"), what);
 }
 
 /// The next thing said to a daemon is a message of the keeper: to whom, the tag, the first number.
 fn sent_afar(r: &mut Recorder) -> (Vec<Tid>, i32, i32) {
-    let DaemonMsg::Data { src, dsts, flags, data } = r.told() else { panic!("no message to tasks") };
-    assert_eq!((src, flags), (keeper(), SOM | EOM));
-    let (head, body) = data.split_first_chunk::<{ MessageHeader::SIZE }>().expect("a header");
-    let header = MessageHeader::decode(head);
-    (dsts, header.tag, BodyReader::new(body).int().expect("a number"))
+    let FromMaster::Keeper { to, context: CONTEXT, tag, body } = r.ordered() else {
+        panic!("no message to tasks")
+    };
+    (to, tag, BodyReader::new(&body.0).int().expect("a number"))
 }
 
 #[test]
@@ -117,10 +106,10 @@ fn members_elsewhere_are_watched_and_go_with_their_hosts() {
     let far = [host(2).task(1), host(3).task(1), host(3).task(2)];
     for (index, &tid) in far.iter().enumerate() {
         ask_from_afar(&mut r, tid, Request::Join(OsStr::new("g"), true));
-        assert!(matches!(r.told(), DaemonMsg::WatchTask { tid: watched } if watched == tid));
+        assert!(matches!(r.ordered(), FromMaster::WatchTask { tid: watched } if watched == tid));
         assert_eq!(sent_afar(&mut r), (vec![tid], tag::JOIN, index as i32 + 1));
     }
-    r.feed(Event::PeerMessage { host: host(2), message: DaemonMsg::TaskGone { tid: far[0] } });
+    r.tell_master(host(2), ToMaster::TaskGone { tid: far[0] });
     r.nothing_else();
     assert_eq!(number(&mut r, conn, Request::GSize(OsStr::new("g"))), 3);
     ask(&mut r, conn, Request::View(OsStr::new("g")));
@@ -154,9 +143,9 @@ fn a_join_is_answered_when_those_who_know_the_group_know_of_it() {
     ask(&mut r, conn, Request::Join(OsStr::new("g"), true));
     let (to, what, _) = sent_afar(&mut r);
     assert_eq!((to, what), (vec![far], tag::CHANGED));
-    let DaemonMsg::Request { id, what: PeerRequest::Ping } = r.told() else { panic!("no question") };
+    let FromMaster::Ping { id } = r.ordered() else { panic!("no question") };
     r.nothing_else();
-    r.feed(Event::PeerMessage { host: host(2), message: DaemonMsg::Reply { id, what: PeerReply::Pong } });
+    r.tell_master(host(2), ToMaster::Pong { id });
     let (what, body) = told_by_keeper(&mut r, conn);
     assert_eq!((what, BodyReader::new(&body).int()), (tag::JOIN, Ok(1)));
     r.nothing_else();

@@ -2,7 +2,9 @@
 
 use pvm_wire::calls::hosts::{AddHosts, DeleteHosts};
 use pvm_wire::codes::Tm;
-use pvm_wire::daemon::{DaemonMsg, HostEntry, PeerReply, PeerRequest, RequestId};
+use pvm_wire::daemon::{
+    DaemonMsg, FromMaster, HostEntry, MasterReply, MasterRequest, RequestId, ToMaster,
+};
 use pvm_wire::header::{EOM, SOM};
 use pvm_wire::{HostIndex, MessageHeader, Tid};
 use pvmd_core::event::{Action, ConnId, Event, StartedHost};
@@ -22,12 +24,12 @@ fn slave() -> Recorder {
     let mut r = Recorder::with(config(host(2)));
     r.feed(Event::PeerLinked { host: HostIndex::MASTER });
     for message in [
-        DaemonMsg::TableUpdate { serial: 1, hosts: (1..=3).map(entry).collect() },
-        DaemonMsg::TableCommit { serial: 1, added: vec![host(2), host(3)] },
+        FromMaster::TableUpdate { serial: 1, hosts: (1..=3).map(entry).collect() },
+        FromMaster::TableCommit { serial: 1, added: vec![host(2), host(3)] },
     ] {
-        r.feed(Event::PeerMessage { host: HostIndex::MASTER, message });
+        r.order(message);
     }
-    assert!(matches!(r.told(), DaemonMsg::TableAck { serial: 1 }));
+    assert!(matches!(r.asked_master(), ToMaster::TableAck { serial: 1 }));
     r.nothing_else();
     r
 }
@@ -54,8 +56,8 @@ fn a_host_that_is_out_is_not_heard_again() {
     hear(&mut r, host(3), task.tid);
     assert_eq!(r.message().1.src, host(3).task(1));
 
-    let gone = DaemonMsg::HostGone { host: host(3), reason: "deleted".into() };
-    r.feed(Event::PeerMessage { host: HostIndex::MASTER, message: gone });
+    let gone = FromMaster::HostGone { host: host(3), reason: "deleted".into() };
+    r.order(gone);
     assert!(matches!(r.action(), Action::Unlink { host: h } if h == host(3)));
     // It still has its certificate, and calls again.
     r.feed(Event::PeerLinked { host: host(3) });
@@ -70,9 +72,9 @@ fn a_newcomer_is_heard_from_the_moment_it_is_announced() {
     let (_, task) = r.enrol(100, 0);
     r.feed(Event::PeerLinked { host: host(4) });
     assert!(matches!(r.action(), Action::Unlink { host: h } if h == host(4)));
-    let update = DaemonMsg::TableUpdate { serial: 2, hosts: vec![entry(4)] };
-    r.feed(Event::PeerMessage { host: HostIndex::MASTER, message: update });
-    assert!(matches!(r.told(), DaemonMsg::TableAck { .. }));
+    let update = FromMaster::TableUpdate { serial: 2, hosts: vec![entry(4)] };
+    r.order(update);
+    assert!(matches!(r.asked_master(), ToMaster::TableAck { .. }));
     r.feed(Event::PeerLinked { host: host(4) });
     // Others may hear of its membership first, and it from them.
     hear(&mut r, host(4), task.tid);
@@ -116,7 +118,7 @@ fn a_link_that_cannot_be_made_is_reported_to_the_master() {
     send(&mut r, conn, 5);
     assert!(matches!(r.action(), Action::Link { .. }));
     r.feed(Event::LinkFailed { host: host(3), reason: "no answer".into() });
-    assert!(matches!(r.told(), DaemonMsg::LinkLost { host: h, .. } if h == host(3)));
+    assert!(matches!(r.asked_master(), ToMaster::LinkLost { host: h, .. } if h == host(3)));
     r.nothing_else();
 }
 
@@ -168,9 +170,9 @@ fn a_link_stays_that_the_other_end_needs() {
 fn the_host_with_the_higher_index_leaves_when_it_is_asked() {
     let mut r = Recorder::with(config(host(3)));
     r.feed(Event::PeerLinked { host: HostIndex::MASTER });
-    let update = DaemonMsg::TableUpdate { serial: 1, hosts: (1..=3).map(entry).collect() };
-    r.feed(Event::PeerMessage { host: HostIndex::MASTER, message: update });
-    assert!(matches!(r.told(), DaemonMsg::TableAck { .. }));
+    let update = FromMaster::TableUpdate { serial: 1, hosts: (1..=3).map(entry).collect() };
+    r.order(update);
+    assert!(matches!(r.asked_master(), ToMaster::TableAck { .. }));
     r.feed(Event::PeerLinked { host: host(2) });
     r.pass(std::time::Duration::from_secs(100));
     r.nothing_else();
@@ -181,15 +183,16 @@ fn the_host_with_the_higher_index_leaves_when_it_is_asked() {
 }
 
 /// A master of three hosts, after host 2 has lost its link to host 3, and the question that host 3 is asked.
-fn master_of_a_lost_link() -> (Recorder, RequestId) {
+fn master_of_a_lost_link() -> (Recorder, u64) {
     let mut r = Recorder::master();
     let (conn, _) = r.enrol(100, 0);
     r.add_host(conn, 2);
     r.add_host(conn, 3);
-    let message = DaemonMsg::LinkLost { host: host(3), reason: "silence".into() };
-    r.feed(Event::PeerMessage { host: host(2), message });
-    let Action::SendPeer { host: asked, message: DaemonMsg::Request { id, what: PeerRequest::Ping } } =
-        r.action()
+    r.tell_master(host(2), ToMaster::LinkLost { host: host(3), reason: "silence".into() });
+    let Action::SendPeer {
+        host: asked,
+        message: DaemonMsg::FromMaster { what: FromMaster::Ping { id }, .. },
+    } = r.action()
     else {
         panic!("not a question")
     };
@@ -202,7 +205,9 @@ fn master_of_a_lost_link() -> (Recorder, RequestId) {
 fn told_gone(r: &mut Recorder) -> Vec<HostIndex> {
     let mut gone = Vec::new();
     while r.pending() {
-        if let Action::SendPeer { message: DaemonMsg::HostGone { host, .. }, .. } = r.action() {
+        if let Action::SendPeer { message: DaemonMsg::FromMaster { what, .. }, .. } = r.action()
+            && let FromMaster::HostGone { host, .. } = what
+        {
             gone.push(host);
         }
     }
@@ -212,13 +217,11 @@ fn told_gone(r: &mut Recorder) -> Vec<HostIndex> {
 #[test]
 fn of_two_that_live_and_have_lost_their_link_the_younger_goes_at_once() {
     let (mut r, id) = master_of_a_lost_link();
-    let what = PeerReply::Pong;
-    r.feed(Event::PeerMessage { host: host(3), message: DaemonMsg::Reply { id, what } });
+    r.tell_master(host(3), ToMaster::Pong { id });
     assert_eq!(told_gone(&mut r), [host(3)]);
     assert_eq!(r.core.members(), [host(1), host(2)]);
     // What the other said of it comes too late.
-    let message = DaemonMsg::LinkLost { host: host(2), reason: "silence".into() };
-    r.feed(Event::PeerMessage { host: host(3), message });
+    r.tell_master(host(3), ToMaster::LinkLost { host: host(2), reason: "silence".into() });
     r.nothing_else();
     assert_eq!(r.core.members(), [host(1), host(2)]);
 }
@@ -304,10 +307,9 @@ fn a_task_that_deletes_its_own_host_is_answered_first() {
     let mut r = Recorder::master();
     let (conn, _) = r.enrol(100, 0);
     r.add_host(conn, 2);
-    let what = PeerRequest::DeleteHosts { names: vec![".".into()], from: host(2) };
-    let id = RequestId(7);
-    r.feed(Event::PeerMessage { host: host(2), message: DaemonMsg::Request { id, what } });
-    assert!(matches!(r.told(), DaemonMsg::Reply { what: PeerReply::Deleted { .. }, .. }));
+    let what = MasterRequest::DeleteHosts { names: vec![".".into()] };
+    r.tell_master(host(2), ToMaster::Request { id: RequestId(7), what });
+    assert!(matches!(r.ordered(), FromMaster::Reply { what: MasterReply::Deleted { .. }, .. }));
     assert!(matches!(r.told(), DaemonMsg::Halt));
     r.nothing_else();
 }

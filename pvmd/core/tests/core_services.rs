@@ -5,7 +5,7 @@ use pvm_wire::calls::Request;
 use pvm_wire::calls::hosts::AddHosts;
 use pvm_wire::calls::roles::BecomeManager;
 use pvm_wire::codes::{DAEMON_PROTOCOL, Sm, Tm};
-use pvm_wire::daemon::{DaemonMsg, PeerRequest};
+use pvm_wire::daemon::{DaemonMsg, FromMaster, MasterRequest, ToMaster};
 use pvm_wire::services::{ExecRequest, TaskEnded};
 use pvm_wire::slave::{Fingerprint, HostedLine};
 use pvm_wire::spawn::{SpawnRequest, flags};
@@ -103,9 +103,9 @@ fn newcomers_learn_who_manages_resources() {
     r.feed(Event::HostStarted { index, result: Ok(started) });
     assert!(matches!(r.action(), Action::Link { .. }));
     r.feed(Event::PeerLinked { host: index });
-    let DaemonMsg::TableUpdate { serial, .. } = r.told() else { panic!("not the table") };
-    r.feed(Event::PeerMessage { host: index, message: DaemonMsg::TableAck { serial } });
-    assert!(matches!(r.told(), DaemonMsg::TableCommit { .. }));
+    let FromMaster::TableUpdate { serial, .. } = r.ordered() else { panic!("not the table") };
+    r.tell_master(index, ToMaster::TableAck { serial });
+    assert!(matches!(r.ordered(), FromMaster::TableCommit { .. }));
     assert_eq!(r.told(), DaemonMsg::Scheduler { tid: me });
     let body = told(&mut r, conn, Sm::AddAck);
     assert_eq!(BodyReader::new(&body).int(), Ok(1));
@@ -239,7 +239,7 @@ fn a_resource_manager_asks_the_master_for_hosts_from_anywhere() {
     let (conn, _) = r.enrol(100, 0);
     r.message();
     r.say(conn, Tid::MY_DAEMON, Sm::Add.tag(), 0, &AddHosts { hosts: vec!["n".into()] }.encode());
-    let DaemonMsg::Request { what: PeerRequest::AddHosts { hosts }, .. } = r.told() else {
+    let ToMaster::Request { what: MasterRequest::AddHosts { hosts }, .. } = r.asked_master() else {
         panic!("not a request")
     };
     assert_eq!(hosts, ["n"]);

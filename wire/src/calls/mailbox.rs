@@ -15,6 +15,7 @@ use super::{Field, Request, answers, fields};
 use crate::body::{BodyError, BodyReader, BodyWriter};
 use crate::codes::Tm;
 use crate::tid::Tid;
+use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, OsString};
 use std::ops::BitOr;
 
@@ -22,7 +23,7 @@ use std::ops::BitOr;
 pub const NO_RESET_CLASS: &str = "###_PVM_NO_RESET_###";
 
 /// How an entry is put, or got. Bits that a call has no use for have no effect.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Flags(i32);
 
 impl Flags {

@@ -8,6 +8,7 @@ use crate::encoding::{DataSignature, IN_PLACE_WORD};
 use crate::header::MessageHeader;
 use crate::message::Message;
 use crate::tid::Tid;
+use serde::{Deserialize, Serialize};
 
 /// Bytes of a piece, as long as PVM's own fragments.
 pub const PIECE: usize = 4032;
@@ -16,7 +17,7 @@ pub const PIECE: usize = 4032;
 const HEADER_INTS: usize = 8;
 
 /// A message in this form, always the last field of a body.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Nested(Vec<u8>);
 
 impl Nested {

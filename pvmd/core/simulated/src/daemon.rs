@@ -4,7 +4,7 @@ use pvm_wire::HostIndex;
 use pvm_wire::encoding::DataSignature;
 use pvmd_core::event::{Action, Event, StartedHost};
 use pvmd_core::hostfile::{HostOptions, HostSpec, Hostfile, Via};
-use pvmd_core::{Config, Core, Hosting, Limits, Policy};
+use pvmd_core::{Config, Core, Hosting, Limits, Policy, Succession};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::Deref;
 use std::time::Duration;
@@ -16,6 +16,7 @@ pub const HOST_TIMEOUT: Duration = Duration::from_secs(3);
 pub fn config(index: HostIndex) -> Config {
     Config {
         index,
+        master: HostIndex::MASTER,
         name: format!("node{index}"),
         arch: "LINUX64".into(),
         speed: None,
@@ -35,6 +36,7 @@ pub fn config(index: HostIndex) -> Config {
         slice: None,
         wake_time: Duration::from_micros(3),
         hosting: Hosting { timeout: Duration::from_secs(60), ..Hosting::default() },
+        succession: Succession::default(),
         limits: Limits::default(),
     }
 }

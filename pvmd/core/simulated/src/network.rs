@@ -108,6 +108,11 @@ impl Network {
         Some(number)
     }
 
+    /// Whether what the first sends the second does not get through.
+    pub fn is_cut(&self, from: HostIndex, to: HostIndex) -> bool {
+        self.ends.get(&(from, to)).is_some_and(|end| end.cut.is_some())
+    }
+
     /// Packets get through again (if that cut still holds); those that were held back.
     pub fn heal(&mut self, from: HostIndex, to: HostIndex, number: Option<u64>) -> Vec<Packet> {
         match self.ends.get_mut(&(from, to)) {

@@ -9,7 +9,7 @@ use pvm_wire::calls::hosts::AddHosts;
 use pvm_wire::calls::notify::NotifyRequest;
 use pvm_wire::calls::{Answer, Call, Request};
 use pvm_wire::codes::{CONTEXT_TM, EXTENSION_MAGIC, EXTENSION_VERSION, TASK_PROTOCOL, Tm};
-use pvm_wire::daemon::DaemonMsg;
+use pvm_wire::daemon::{DaemonMsg, FromMaster, ToMaster};
 use pvm_wire::encoding::XDR_WORD;
 use pvm_wire::message::Assembled;
 use pvm_wire::spawn::{SpawnRequest, flags};
@@ -27,6 +27,8 @@ pub struct Recorder {
     pub now: Duration,
     actions: VecDeque<Action>,
     incoming: BTreeMap<ConnId, Reassembler>,
+    /// Numbers of what other daemons have said to the master, or as the master.
+    said: BTreeMap<HostIndex, u64>,
     next_conn: u64,
 }
 
@@ -45,7 +47,8 @@ impl Recorder {
     pub fn with(config: Config) -> Self {
         let (core, actions) = Daemon::new(config, Duration::ZERO);
         let actions = actions.into();
-        Self { core, now: Duration::ZERO, actions, incoming: BTreeMap::new(), next_conn: 1 }
+        let (incoming, said) = (BTreeMap::new(), BTreeMap::new());
+        Self { core, now: Duration::ZERO, actions, incoming, said, next_conn: 1 }
     }
 
     /// An event.
@@ -183,15 +186,16 @@ impl Recorder {
         self.feed(Event::PeerLinked { host: host(index) });
         let mut serial = 0;
         for _ in 2..=index {
-            let DaemonMsg::TableUpdate { serial: told, .. } = self.told() else { panic!("not the table") };
+            let FromMaster::TableUpdate { serial: told, .. } = self.ordered() else {
+                panic!("not the table")
+            };
             serial = told;
         }
         for member in 2..=index {
-            let message = DaemonMsg::TableAck { serial };
-            self.feed(Event::PeerMessage { host: host(member), message });
+            self.tell_master(host(member), ToMaster::TableAck { serial });
         }
         for _ in 2..=index {
-            assert!(matches!(self.told(), DaemonMsg::TableCommit { .. }));
+            assert!(matches!(self.ordered(), FromMaster::TableCommit { .. }));
         }
         let (_, message) = self.message();
         assert_eq!(BodyReader::new(&message.body).int(), Ok(1));
@@ -220,6 +224,38 @@ impl Recorder {
             }
             other => panic!("not a manager's start: {other:?}"),
         }
+    }
+
+    /// The next thing said to a daemon is the master's word to it.
+    pub fn ordered(&mut self) -> FromMaster {
+        match self.told() {
+            DaemonMsg::FromMaster { what, .. } => what,
+            other => panic!("not the master's word: {other:?}"),
+        }
+    }
+
+    /// The next thing said to a daemon is meant for the master.
+    pub fn asked_master(&mut self) -> ToMaster {
+        match self.told() {
+            DaemonMsg::ToMaster { what, .. } => what,
+            other => panic!("not for the master: {other:?}"),
+        }
+    }
+
+    /// A host says something to this daemon, which is the master.
+    pub fn tell_master(&mut self, from: HostIndex, what: ToMaster) {
+        let number = self.said.entry(from).or_default();
+        *number += 1;
+        let message = DaemonMsg::ToMaster { number: *number, heard: 0, what };
+        self.feed(Event::PeerMessage { host: from, message });
+    }
+
+    /// The master says something to this daemon.
+    pub fn order(&mut self, what: FromMaster) {
+        let number = self.said.entry(HostIndex::MASTER).or_default();
+        *number += 1;
+        let message = DaemonMsg::FromMaster { number: *number, heard: 0, what };
+        self.feed(Event::PeerMessage { host: HostIndex::MASTER, message });
     }
 
     /// The next thing said to a daemon.

@@ -3,6 +3,7 @@
 use crate::Core;
 use crate::effect::{Effect, Effects};
 use crate::flow::Source;
+use pvm_wire::daemon::ToMaster;
 use pvm_wire::calls::notify::NotifyRequest;
 use pvm_wire::{HostIndex, Tid, group};
 
@@ -17,19 +18,12 @@ impl Core {
         result
     }
 
-    fn carry_out(&mut self, effect: Effect) {
+    pub(crate) fn carry_out(&mut self, effect: Effect) {
         match effect {
             Effect::Act(action) => self.out.act(action),
             Effect::Tell(host, message) => self.tell(host, message),
             Effect::TellMembers(message) => self.tell_all(self.hosts.others(), &message),
-            Effect::TellLinked { but, message } => {
-                let others = self.hosts.linked().into_iter().filter(|&host| host != but).collect();
-                self.tell_all(others, &message);
-            }
             Effect::Send { to, mark, body } => self.send_marked(Source::Daemon, to, mark, body),
-            Effect::SendAsKeeper { source, to, context, tag, body } => {
-                self.send_as_keeper(source, &to, context, tag, body);
-            }
             Effect::Ask(host, what, waiter) => self.ask(host, what, waiter),
             Effect::Answer(to, reply) => self.answer(to, reply),
             Effect::Reply(to, body) => self.reply(to, body),
@@ -42,22 +36,29 @@ impl Core {
             Effect::Signal(tid, signal) => self.signal(tid, signal),
             Effect::SetTimer(after, timer) => self.set_timer(after, timer),
             Effect::CancelTimer(timer) => self.out.timers.cancel(timer),
-            Effect::Admit { newcomers, serial } => self.admit_hosts(newcomers, serial),
+            Effect::ExpectEnd(host) => self.expect_end(host),
+            Effect::DropLink(host) => {
+                self.drop_link(host);
+                self.fail_pending(host);
+            }
+            Effect::EndMachine => self.end_machine(),
+            // The master's state has made messages of them.
+            Effect::Order(..) | Effect::OrderAll(_) | Effect::OrderTasks { .. } | Effect::CloseSession(_) => {}
         }
     }
 
-    /// Whether this is a task of this host, or the keeper of groups.
+    /// Whether this is a task of this host.
     pub(crate) fn is_here(&self, tid: Tid) -> bool {
-        self.tasks.get(tid).is_some() || self.is_master() && tid == group::keeper()
+        self.tasks.get(tid).is_some()
     }
 
     /// TM_NOTIFY.
     pub(crate) fn on_notify(&mut self, tid: Tid, request: &NotifyRequest) {
         self.effects(|core, out| {
-            let (tasks, hosts, is_master) = (&core.tasks, &core.hosts, core.master.is_some());
-            let is_here = |tid| tasks.get(tid).is_some() || is_master && tid == group::keeper();
+            let (tasks, hosts) = (&core.tasks, &core.hosts);
             let is_there = |tid: Tid| match tid.host() {
-                Some(host) if host == core.config.index => is_here(tid),
+                _ if tid == group::keeper() => true,
+                Some(host) if host == core.config.index => tasks.get(tid).is_some(),
                 Some(host) => tid.is_task() && hosts.is_reachable(host),
                 None => false,
             };
@@ -74,6 +75,8 @@ impl Core {
     /// A task has ended, here or elsewhere.
     pub(crate) fn task_gone(&mut self, tid: Tid) {
         self.effects(|core, out| core.notifies.task_gone(tid, out));
-        self.master(|master, at| master.task_gone(tid, at.out));
+        if self.exchange.unwatch(tid) {
+            self.tell_master(ToMaster::TaskGone { tid });
+        }
     }
 }

@@ -11,7 +11,8 @@ impl Core {
         let services = &self.services;
         let posts = [services.scheduler, services.tasker];
         let (spawns, waiting_batches) = self.home.counts();
-        let master = self.master.as_ref().map(Master::counts).unwrap_or_default();
+        let master = self.ruling().map(Master::counts).unwrap_or_default();
+        let notifies = self.notifies.counts();
         Census {
             tasks: self.tasks.running(),
             managers: self.home.manager_counts(),
@@ -21,12 +22,12 @@ impl Core {
             hosts: self.hosts.iter().count(),
             links: self.hosts.links.len(),
             partial: self.hosts.links.values().map(|link| link.requests.len()).sum::<usize>()
-                + master.partial,
+                + self.exchange.partial(),
             spawns,
             waiting_batches,
             open_batches: self.node.open_batches().len(),
-            pending: self.pending.len() + self.node.under_way().len(),
-            notifies: self.notifies.counts(),
+            pending: self.pending.len() + self.node.under_way().len() + master.questions,
+            notifies: (notifies.0, notifies.1 + self.exchange.watched()),
             observers: self.observers.counts(),
             contexts: self.tasks.contexts.len(),
             flow: self.tasks.flow.counts(),

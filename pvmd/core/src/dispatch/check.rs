@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 impl Core {
     /// Whether the tables agree with each other and with themselves; says what does not.
     pub fn check(&self) -> Result<(), String> {
-        if !self.out.actions.is_empty() || !self.out.loopback.is_empty() {
+        if !self.out.actions.is_empty() || !self.out.loopback.is_empty() || !self.out.commands.is_empty() {
             return Err("something is left to be done".to_owned());
         }
         self.tasks.check()?;
@@ -65,7 +65,7 @@ impl Core {
             return Ok(());
         }
         let is_reached = |host| self.hosts.links.contains_key(&host) || self.hosts.contains(host);
-        let lost = self.pending.requests.values().find(|(host, _)| !is_reached(*host));
+        let lost = self.pending.requests.values().find(|(host, _)| host.is_some_and(|host| !is_reached(host)));
         lost.map_or(Ok(()), |lost| Err(format!("an answer is awaited from a host that is out: {lost:?}")))
     }
 

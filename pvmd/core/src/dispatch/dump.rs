@@ -77,12 +77,13 @@ impl Core {
             writeln!(out, "start {}: {open} processes under way", id.0)?;
         }
         for (id, (host, waiter)) in &self.pending.requests {
-            writeln!(out, "request {} to host {host}: {waiter}", id.0)?;
+            let host = host.map_or("the master".to_owned(), |host| format!("host {host}"));
+            writeln!(out, "request {} to {host}: {waiter}", id.0)?;
         }
         for batch in self.node.open_batches() {
             writeln!(out, "batch {} of host {} has tasks to give", batch.number, batch.home)?;
         }
-        if let Some(adding) = self.master.as_ref().and_then(|master| master.adding()) {
+        if let Some(adding) = self.ruling().and_then(|master| master.adding()) {
             write!(out, "{adding}")?;
         }
         Ok(())

@@ -4,6 +4,7 @@ use crate::Core;
 use crate::event::Action;
 use crate::flow::Source;
 use crate::links::Link;
+use crate::master::Command;
 use crate::timers::Timer;
 use pvm_wire::HostIndex;
 use pvm_wire::daemon::DaemonMsg;
@@ -61,7 +62,11 @@ impl Core {
             self.teams(|teams, _, at| teams.linked(host, at));
         }
         if self.is_master() {
-            self.master(|master, at| master.on_newcomer_linked(host, at));
+            if self.hosts.contains(host) {
+                self.appoint();
+            } else {
+                self.command(Command::NewcomerLinked(host));
+            }
         } else if self.leaves_link(host) {
             self.set_timer(self.config.link_idle, Timer::IdleLink(host));
         }
@@ -75,7 +80,7 @@ impl Core {
 
     pub(crate) fn on_link_failed(&mut self, host: HostIndex, reason: &str) {
         if self.is_master() {
-            return self.newcomer_failed(host, &format!("no link to its daemon: {reason}"));
+            return self.on_host_lost(host, &format!("no link to its daemon: {reason}"));
         }
         if self.hosts.links.contains_key(&host) {
             self.on_host_lost(host, reason);
@@ -102,11 +107,19 @@ impl Core {
 
     /// Whether it is this daemon that leaves the link with that host when it is idle: of two slaves, the one with the lower index.
     fn leaves_link(&self, host: HostIndex) -> bool {
-        host > self.config.index && !self.is_master()
+        host > self.config.index && !self.is_kept(host)
+    }
+
+    /// Whether a link with that host is kept, used or not: one of the two is the master.
+    fn is_kept(&self, host: HostIndex) -> bool {
+        self.is_master() || self.hosts.master() == Some(host)
     }
 
     /// Time to see whether a link is still used.
     pub(crate) fn on_idle_link(&mut self, host: HostIndex) {
+        if self.is_kept(host) {
+            return;
+        }
         let (clear, most) = (self.can_leave(host), self.config.link_idle);
         let Some(link) = self.hosts.links.get_mut(&host) else { return };
         match link.idle(self.now) {
@@ -126,7 +139,7 @@ impl Core {
 
     /// The other end asks to leave the link. What it has sent before has come.
     pub(crate) fn on_leave(&mut self, host: HostIndex) {
-        let agreed = host < self.config.index && self.can_leave(host);
+        let agreed = host < self.config.index && !self.is_kept(host) && self.can_leave(host);
         self.out.act(Action::SendPeer { host, message: DaemonMsg::LeaveAnswer { agreed } });
         if agreed {
             debug!(%host, "link left: it was idle");

@@ -15,5 +15,6 @@ mod routing;
 mod services;
 mod spans;
 mod spawn;
+mod succession;
 mod teams;
 mod turns;

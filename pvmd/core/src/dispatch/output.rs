@@ -9,7 +9,7 @@ use pvm_wire::daemon::{Blob, DaemonMsg};
 use pvm_wire::limits::OUTPUT_PIECE;
 use pvm_wire::output::{OutputEvent, OutputFrame};
 use pvm_wire::spawn::Sink;
-use pvm_wire::{HostIndex, Tid};
+use pvm_wire::Tid;
 
 impl Core {
     /// A child runs: its sink hears of it.
@@ -65,15 +65,14 @@ impl Core {
         self.send_message(source, receiver, sink.context, tag, body);
     }
 
-    /// A whole line for the master's log.
+    /// A whole line for the master's log, or for this host's while there is no master.
     fn log_output(&mut self, tid: Tid, mut line: Vec<u8>) {
         while line.last().is_some_and(|&byte| byte == b'\n' || byte == b'\r') {
             line.pop();
         }
-        if self.is_master() {
-            self.on_log_output(tid, &line);
-        } else {
-            self.tell(HostIndex::MASTER, DaemonMsg::LogOutput { tid, text: Blob(line.into()) });
+        match self.hosts.master().filter(|_| !self.is_master()) {
+            Some(master) => self.tell(master, DaemonMsg::LogOutput { tid, text: Blob(line.into()) }),
+            None => self.on_log_output(tid, &line),
         }
     }
 

@@ -11,7 +11,7 @@ use pvm_wire::calls::spawn::CancelBatch;
 use pvm_wire::calls::tasks::{ListTasks, TaskList, TaskRecord, TaskStatus};
 use pvm_wire::calls::turns::{History, Turns};
 use pvm_wire::codes::{EXTENSION_VERSION, Sm, task_flags};
-use pvm_wire::daemon::{DaemonMsg, PeerReply, PeerRequest, RequestId};
+use pvm_wire::daemon::{DaemonMsg, MasterReply, PeerReply, PeerRequest, RequestId, ToMaster};
 use pvm_wire::{HostIndex, PvmError, Tid};
 use tracing::warn;
 
@@ -21,7 +21,7 @@ impl Core {
         if !self.hosts.is_reachable(host) {
             return self.on_no_reply(host, waiter);
         }
-        let id = self.pending.ask(host, waiter);
+        let id = self.pending.ask(Some(host), waiter);
         self.tell(host, DaemonMsg::Request { id, what });
     }
 
@@ -45,10 +45,6 @@ impl Core {
                 let alive = self.is_here(tid);
                 self.answer(to, PeerReply::TaskStatus { alive });
             }
-            PeerRequest::AddHosts { hosts } => {
-                self.master(|master, at| master.on_add_hosts(to, &hosts, at));
-            }
-            PeerRequest::DeleteHosts { names, from } => self.on_delete_hosts(to, &names, from),
             PeerRequest::Batches => {
                 let batches = self.home.records(self.config.policy);
                 self.answer(to, PeerReply::Batches { batches });
@@ -64,14 +60,11 @@ impl Core {
                 let microseconds = self.time_of_day().as_micros() as u64;
                 self.answer(to, PeerReply::Clock { microseconds });
             }
-            PeerRequest::Mailbox { from, body } => {
-                self.master(|master, at| master.on_mailbox(to, from, &body.0, at.out));
-            }
         }
     }
 
     pub(crate) fn on_peer_reply(&mut self, from: HostIndex, id: RequestId, what: PeerReply) {
-        if let Some(waiter) = self.pending.take(from, id) {
+        if let Some(waiter) = self.pending.take(Some(from), id) {
             self.on_answer(from, waiter, what);
         }
     }
@@ -81,10 +74,6 @@ impl Core {
             (Waiter::Turns(to), PeerReply::Turns { report }) => self.reply_to::<Turns>(to, &report),
             (Waiter::Turns(to), PeerReply::History { history }) => self.reply_to::<History>(to, &history),
             (Waiter::Mstat(to), PeerReply::Pong) => self.reply_to::<HostStatus>(to, &()),
-            (Waiter::GroupNotice(id), PeerReply::Pong) => {
-                self.master(|master, at| master.groups.on_notice_heard(id, at.out));
-            }
-            (Waiter::LostLink(other), PeerReply::Pong) => self.on_both_live(other, from),
             (Waiter::Pstat(to), PeerReply::TaskStatus { alive }) => {
                 self.reply_done::<TaskStatus>(to, if alive { Ok(()) } else { Err(PvmError::NoTask) });
             }
@@ -93,16 +82,6 @@ impl Core {
                 let clock = Clock { seconds: seconds as i32, micros: micros as i32 };
                 self.reply_to::<HostClock>(to, &clock);
             }
-            (Waiter::AddHosts(to), PeerReply::Added { results }) => {
-                self.reply(to, encode_added(results));
-            }
-            (Waiter::ServiceAdd(to), PeerReply::Added { results }) => {
-                self.answer_service(to, Sm::AddAck, encode_added(results));
-            }
-            (Waiter::DeleteHosts(to), PeerReply::Deleted { results }) => {
-                self.reply_to::<DeleteHosts>(to, &results);
-            }
-            (Waiter::Mailbox(to), PeerReply::Mailbox { body }) => self.reply(to, body.0.to_vec()),
             (Waiter::Tasks { query, hidden }, PeerReply::Tasks { tasks }) => {
                 self.on_tasks_part(from, query, hidden, tasks);
             }
@@ -122,6 +101,25 @@ impl Core {
         }
     }
 
+    /// The master has answered.
+    pub(crate) fn on_master_reply(&mut self, id: RequestId, what: MasterReply) {
+        let Some(waiter) = self.pending.take(None, id) else { return };
+        match (waiter, what) {
+            (Waiter::AddHosts(to), MasterReply::Added { results }) => self.reply(to, encode_added(results)),
+            (Waiter::ServiceAdd(to), MasterReply::Added { results }) => {
+                self.answer_service(to, Sm::AddAck, encode_added(results));
+            }
+            (Waiter::DeleteHosts(to), MasterReply::Deleted { results }) => {
+                self.reply_to::<DeleteHosts>(to, &results);
+            }
+            (Waiter::Mailbox(to), MasterReply::Mailbox { body }) => self.reply(to, body.0.to_vec()),
+            (waiter, _) => {
+                warn!(?waiter, "answer of the wrong kind by the master");
+                self.on_no_reply(self.config.index, waiter);
+            }
+        }
+    }
+
     /// The host that was asked is gone.
     pub(crate) fn on_no_reply(&mut self, host: HostIndex, waiter: Waiter) {
         match waiter {
@@ -136,8 +134,6 @@ impl Core {
             Waiter::ServiceAdd(to) => {
                 self.answer_service(to, Sm::AddAck, PvmError::HostFail.code().to_be_bytes().to_vec());
             }
-            Waiter::GroupNotice(id) => self.master(|master, at| master.groups.on_notice_heard(id, at.out)),
-            Waiter::LostLink(_) => {}
             Waiter::Tasks { query, hidden } => self.on_tasks_part(host, query, hidden, Vec::new()),
             Waiter::Batches(query) => self.on_batches_part(host, query, Vec::new()),
             Waiter::Exec(part) => self.home(|home, at| home.on_exec_lost(host, part, at)),
@@ -183,9 +179,8 @@ impl Core {
 
     /// A connection whose task may have waited for something is gone.
     pub(crate) fn forget_waiters(&mut self, conn: ConnId) {
-        self.master(|master, _| master.forget_conn(conn));
-        for (host, id) in self.pending.withdraw(conn) {
-            self.tell(host, DaemonMsg::Withdraw { id });
+        for id in self.pending.withdraw(conn) {
+            self.tell_master(ToMaster::Withdraw { id });
         }
     }
 }

@@ -3,6 +3,8 @@
 use crate::addresses::{ReplyTo, Waiter};
 use crate::answers::{host_record, start_up_results};
 use crate::event::ConnId;
+use crate::flow::Source;
+use crate::master::Command;
 use crate::tasks::Task;
 use crate::{Core, Life};
 use pvm_wire::body::BodyError;
@@ -20,10 +22,10 @@ use pvm_wire::calls::tasks::{
 };
 use pvm_wire::calls::turns::{Epoch, History, JoinTeam, NoticesTaken, Spin, Turns, Waiting};
 use pvm_wire::codes::{BATCH_TAG, Sm, Tm, Tmx};
-use pvm_wire::daemon::{Blob, DaemonMsg, PeerRequest};
+use pvm_wire::daemon::{Blob, DaemonMsg, MasterRequest, PeerRequest, ToMaster};
 use pvm_wire::queue::QueueRequest;
 use pvm_wire::spawn::{Sink, SpawnRequest};
-use pvm_wire::{HostIndex, Message, PvmError, Tid};
+use pvm_wire::{Message, PvmError, Tid, group};
 use std::collections::BTreeSet;
 use tracing::{debug, info, warn};
 
@@ -72,7 +74,7 @@ impl Core {
             // An enrolled task need not do it again.
             Tmx::Enrol | Tmx::ChannelEnrol => self.on_unknown(to),
             Tmx::StartUp if self.is_master() => {
-                self.master(|master, at| master.on_start_up(to, at.out));
+                self.command(Command::AwaitStartUp(to));
             }
             Tmx::StartUp => self.reply_to::<StartUp>(to, &start_up_results(&[])),
             Tmx::Dump => self.on_dump(to),
@@ -121,17 +123,12 @@ impl Core {
             Tm::AddHost => {
                 let AddHosts { hosts } = Request::decode(body)?;
                 info!(hosts = hosts.join(", "), "adds hosts");
-                self.ask(HostIndex::MASTER, PeerRequest::AddHosts { hosts }, Waiter::AddHosts(to));
+                self.ask_master(MasterRequest::AddHosts { hosts }, Waiter::AddHosts(to));
             }
             Tm::DelHost => {
                 let DeleteHosts { names } = Request::decode(body)?;
                 info!(hosts = names.join(", "), "deletes hosts");
-                let from = self.config.index;
-                self.ask(
-                    HostIndex::MASTER,
-                    PeerRequest::DeleteHosts { names, from },
-                    Waiter::DeleteHosts(to),
-                );
+                self.ask_master(MasterRequest::DeleteHosts { names }, Waiter::DeleteHosts(to));
             }
             Tm::Config => self.reply_to::<Config>(to, &self.configuration()),
             Tm::Mstat => self.on_mstat(to, &HostStatus::decode(body)?.name),
@@ -148,8 +145,9 @@ impl Core {
             Tm::Mca => self.on_mca(to.conn, Multicast::decode(body)?),
             Tm::Notify => self.on_notify(tid, &NotifyRequest::decode(body)?),
             Tm::Db => {
-                let what = PeerRequest::Mailbox { from: tid, body: Blob(body.to_vec().into()) };
-                self.ask(HostIndex::MASTER, what, Waiter::Mailbox(to));
+                let what = MasterRequest::Mailbox { from: tid, body: Blob(body.to_vec().into()) };
+                self.ask_master(what, Waiter::Mailbox(to));
+                self.hold_back_from_keeper(Source::Conn(to.conn));
             }
             Tm::HostSync => self.on_host_sync(to, HostClock::decode(body)?.host),
             Tm::SetOpt => self.on_set_opt(tid, to, &SetSinks::decode(body)?),
@@ -188,11 +186,12 @@ impl Core {
     fn on_halt_request(&mut self, tid: Tid) {
         info!("halts the virtual machine");
         self.life = Life::Halting { by: tid };
-        self.tell(HostIndex::MASTER, DaemonMsg::Halt);
+        self.tell_master(ToMaster::Halt);
     }
 
     fn on_pstat(&mut self, to: ReplyTo, tid: Tid) {
         match tid.host() {
+            _ if tid == group::keeper() => self.reply_to::<TaskStatus>(to, &()),
             Some(host) if tid.is_task() && self.hosts.is_reachable(host) => {
                 self.ask(host, PeerRequest::TaskStatus { tid }, Waiter::Pstat(to));
             }

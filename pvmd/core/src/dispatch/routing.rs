@@ -7,7 +7,7 @@ use crate::event::{Action, Attachment, ConnId};
 use crate::flow::{FlowChange, Source};
 use bytes::Bytes;
 use pvm_wire::calls::{Call, CallError};
-use pvm_wire::daemon::DaemonMsg;
+use pvm_wire::daemon::{Blob, DaemonMsg};
 use pvm_wire::encoding::XDR_WORD;
 use pvm_wire::header::{EOM, SOM};
 use pvm_wire::limits::FRAGMENT_SIZE;
@@ -61,6 +61,7 @@ impl Core {
     /// Sends a piece of a message on its way to one receiver.
     pub(crate) fn forward(&mut self, source: Source, src: Tid, dst: Tid, flags: u8, data: Bytes) {
         match dst.host() {
+            _ if dst == group::keeper() => self.to_keeper(source, src, flags, data),
             Some(host) if host == self.config.index => self.deliver(source, src, dst, flags, data),
             Some(host) if dst.is_task() || dst.is_daemon() => {
                 self.send_data(source, host, DaemonMsg::Data { src, dsts: vec![dst], flags, data });
@@ -132,28 +133,46 @@ impl Core {
         self.apply_flow(change);
     }
 
-    /// Sends a message of the keeper of groups: one copy per host.
-    pub(crate) fn send_as_keeper(
-        &mut self,
-        source: Source,
-        to: &[Tid],
-        context: i32,
-        tag: i32,
-        body: Vec<u8>,
-    ) {
+    /// A piece of a local task's message to the keeper of groups. The master hears whole messages.
+    fn to_keeper(&mut self, source: Source, src: Tid, flags: u8, data: Bytes) {
+        if let Some(what) = self.exchange.assemble(src, flags, data) {
+            self.tell_master(what);
+            self.hold_back_from_keeper(source);
+        }
+    }
+
+    /// Stops a source if there is much that no master has heard: none answers, or it is slow.
+    pub(crate) fn hold_back_from_keeper(&mut self, source: Source) {
+        if self.exchange.bytes() > self.config.limits.queue_high {
+            self.tasks.flow.fill(group::keeper());
+            self.hold_back(source, group::keeper(), EOM);
+        }
+    }
+
+    /// The master has heard something.
+    pub(crate) fn note_keeper_drained(&mut self) {
+        let is_low = self.exchange.bytes() < self.config.limits.queue_low();
+        if is_low && self.tasks.flow.is_full(group::keeper()) {
+            self.clear_flow(group::keeper());
+        }
+    }
+
+    /// A message of the keeper of groups to tasks of this host.
+    pub(crate) fn deliver_from_keeper(&mut self, to: &[Tid], context: i32, tag: i32, body: &Blob) {
         let src = group::keeper();
         let header = MessageHeader { encoding: XDR_WORD, tag, context, ..MessageHeader::default() };
-        let message = Message { src, dst: Tid::NONE, header, body: body.into() };
+        let message = Message { src, dst: Tid::NONE, header, body: body.0.to_vec().into() };
         for (header, data) in message.fragments(FRAGMENT_SIZE) {
-            self.forward_to_all(source, src, to, header.flags, &data);
+            for &dst in to {
+                // Charged to the task itself: one that never reads answers is not read either.
+                let conn = self.tasks.get(dst).and_then(|task| task.conn);
+                self.deliver(conn.map_or(Source::Daemon, Source::Conn), src, dst, header.flags, data.clone());
+            }
         }
     }
 
     /// Hands a piece to a local task, or keeps it until the task has enrolled.
     pub(crate) fn deliver(&mut self, source: Source, src: Tid, dst: Tid, flags: u8, data: Bytes) {
-        if dst == group::keeper() && self.is_master() {
-            return self.master(|master, at| master.groups.on_fragment(source, src, flags, data, at.out));
-        }
         self.teams.carried(self.tasks.get(dst), data.len());
         let Some(task) = self.tasks.get_mut(dst).filter(|task| task.listens()) else {
             debug!(%src, %dst, "fragment to a task that is not there: dropped");

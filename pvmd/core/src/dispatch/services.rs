@@ -6,6 +6,7 @@ use crate::answers::host_record;
 use crate::effect::Mark;
 use crate::event::{Action, Cookie};
 use crate::flow::Source;
+use crate::master::Command;
 use crate::observers::{End, QUEUED_MAX};
 use crate::services::take_post;
 use crate::spawn::{Exec, ExecTo};
@@ -14,10 +15,10 @@ use crate::tracer::Stamp;
 use pvm_wire::body::{BodyError, BodyReader, BodyWriter};
 use pvm_wire::calls::Request;
 use pvm_wire::calls::hosts::AddHosts;
-use pvm_wire::calls::roles::{BecomeHoster, BecomeManager, BecomeTasker, BecomeTracer, ManagerReply};
+use pvm_wire::calls::roles::{BecomeManager, BecomeTasker, BecomeTracer, ManagerReply};
 use pvm_wire::calls::state::{DiscardLogs, IncidentRequest};
 use pvm_wire::codes::Sm;
-use pvm_wire::daemon::{DaemonMsg, HostEntry, PeerRequest};
+use pvm_wire::daemon::{DaemonMsg, HostEntry, MasterRequest};
 use pvm_wire::incident::signal_of;
 use pvm_wire::output::OutputEvent;
 use pvm_wire::services::{ExecRequest, StartTask, TaskEnded, decode_started_hosts};
@@ -29,7 +30,7 @@ use tracing::{info, warn};
 impl Core {
     /// TM_SCHED: the sender is the resource manager of this host's tasks, and of hosts that are added from now on.
     pub(crate) fn on_sched(&mut self, tid: Tid, to: ReplyTo) {
-        let Some(master) = self.hosts.get(HostIndex::MASTER) else {
+        let Some(master) = self.hosts.master().and_then(|master| self.hosts.get(master)) else {
             return self.reply_error(to, PvmError::DSysErr);
         };
         let before = self.services.scheduler.unwrap_or(Tid::NONE);
@@ -48,11 +49,11 @@ impl Core {
     /// TM_HOSTER: one at a time, and on the master's host.
     pub(crate) fn on_hoster(&mut self, tid: Tid, to: ReplyTo, register: bool) {
         info!(%tid, register, "hoster");
-        let result = match &mut self.master {
-            Some(master) => take_post(&mut master.hoster, tid, register),
-            None => Err(PvmError::HostrNMstr),
-        };
-        self.reply_done::<BecomeHoster>(to, result);
+        if self.is_master() {
+            self.command(Command::Hoster { tid, register, to });
+        } else {
+            self.reply_error(to, PvmError::HostrNMstr);
+        }
     }
 
     /// A newcomer learns who the master's resource manager is.
@@ -80,14 +81,14 @@ impl Core {
             match what {
                 Sm::Exec => self.answer_service(to, Sm::ExecAck, bad),
                 Sm::Add => self.answer_service(to, Sm::AddAck, bad),
-                Sm::StHostAck => self.master(super::super::master::Master::on_hoster_unreadable),
+                Sm::StHostAck => self.command(Command::HosterUnreadable),
                 _ => {}
             }
         }
     }
 
     fn is_hoster(&self, tid: Tid) -> bool {
-        self.master.as_ref().is_some_and(|master| master.hoster == Some(tid))
+        self.ruling().is_some_and(|master| master.is_hoster(tid))
     }
 
     fn is_scheduler(&self, tid: Tid) -> bool {
@@ -103,7 +104,7 @@ impl Core {
 
     fn on_sm_add(&mut self, to: ServiceTo, body: &[u8]) -> Result<(), BodyError> {
         let AddHosts { hosts } = Request::decode(body)?;
-        self.ask(HostIndex::MASTER, PeerRequest::AddHosts { hosts }, Waiter::ServiceAdd(to));
+        self.ask_master(MasterRequest::AddHosts { hosts }, Waiter::ServiceAdd(to));
         Ok(())
     }
 
@@ -125,7 +126,7 @@ impl Core {
 
     fn on_sm_hosts_started(&mut self, body: &[u8]) -> Result<(), BodyError> {
         for (host, line) in decode_started_hosts(body)? {
-            self.master(|master, at| master.on_hosted(host, &line, at));
+            self.command(Command::Hosted { host, line });
         }
         Ok(())
     }
@@ -194,7 +195,9 @@ impl Core {
                 self.end_task(tid);
             }
         }
-        self.master(|master, at| master.on_hoster_ended(task.tid, at));
+        if self.is_hoster(task.tid) {
+            self.command(Command::HosterEnded(task.tid));
+        }
         if let Some(cookie) = task.cookie.filter(|_| task.origin == Origin::Tasker) {
             self.on_output_end(cookie);
         }

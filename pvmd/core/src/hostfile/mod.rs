@@ -10,10 +10,11 @@ pub use parse::{HostfileError, MISTAKES_MAX, SLICES, parse_host};
 pub use values::SLOTS;
 
 use pvm_sched::policy::Policy;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// How a host's daemon is started.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Via {
     /// By ssh (or what `PVM_RSH` names).
     #[default]
@@ -50,7 +51,7 @@ impl Via {
 }
 
 /// Who can get at the network between a host and others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Network {
     /// Anybody: what tasks send each other directly is sealed.
     #[default]
@@ -60,7 +61,7 @@ pub enum Network {
 }
 
 /// The options of a line; what is not given is `None`.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct HostOptions {
     /// `lo=`: login name.
     pub login: Option<String>,
@@ -93,7 +94,7 @@ pub struct HostOptions {
 }
 
 /// One host of a hostfile, or one string given to `pvm_addhosts`.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct HostSpec {
     /// Its name in the virtual machine.
     pub name: String,
@@ -106,7 +107,7 @@ pub struct HostSpec {
 }
 
 /// A whole hostfile.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Hostfile {
     /// The hosts, in order, defaults of the `*` lines above them filled in.
     pub hosts: Vec<HostSpec>,

@@ -1,28 +1,29 @@
 //! The master's part of adding hosts: resolve, start, link, announce to all, commit.
 
 use super::newcomer::{Stage, is_local, local_address, order, target};
-use super::{HostfileStart, Master};
+use super::{HostfileStart, Master, answer};
 use crate::addresses::PeerTo;
 use crate::answers::start_up_results;
-use crate::decision::Decision;
 use crate::effect::{Effect, Effects, Mark};
 use crate::event::{Action, AddId, Found, StartedHost};
 use crate::hostfile::HostSpec;
+use crate::hosts::Members;
 use crate::text::listed;
 use crate::timers::Timer;
 use pvm_wire::calls::hosts::StartUp;
 use pvm_wire::codes::{DAEMON_PROTOCOL, Sm};
-use pvm_wire::daemon::{AddResult, DaemonMsg, HostEntry, PeerReply};
+use pvm_wire::daemon::{AddResult, DaemonMsg, FromMaster, HostEntry, MasterReply};
 use pvm_wire::services::StartHost;
 use pvm_wire::slave::HostedLine;
 use pvm_wire::{HostIndex, PvmError, Tid};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use tracing::info;
 
 /// The receiver of the results.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 enum Asker {
     /// The hostfile, at the machine's start.
     StartUp,
@@ -31,7 +32,7 @@ enum Asker {
 }
 
 /// One operation that adds hosts. There is one at a time, as in PVM.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct AddOperation {
     id: AddId,
     asker: Asker,
@@ -58,38 +59,38 @@ impl fmt::Display for AddOperation {
 
 impl Master {
     /// The hosts of the hostfile, at the machine's start.
-    pub fn add_hostfile_hosts(&mut self, at: &mut Decision<'_>) {
-        let hosts = at.config.hostfile.hosts.iter();
-        let hosts = hosts.filter(|spec| spec.start && spec.name != at.config.name);
+    pub(super) fn add_hostfile_hosts(&mut self, out: &mut Effects) {
+        let hosts = self.settings.hostfile.hosts.iter();
+        let hosts = hosts.filter(|spec| spec.start && spec.name != self.settings.name);
         let specs: Vec<_> = hosts.cloned().map(Stage::Resolving).collect();
         if !specs.is_empty() {
             self.start_up = HostfileStart::Running(Vec::new());
-            self.begin_add(Asker::StartUp, specs, at);
+            self.begin_add(Asker::StartUp, specs, out);
         }
     }
 
     /// `pvm_addhosts`.
-    pub fn on_add_hosts(&mut self, to: PeerTo, hosts: &[String], at: &mut Decision<'_>) {
+    pub(super) fn on_add_hosts(&mut self, to: PeerTo, hosts: &[String], out: &mut Effects) {
         if self.adding.is_some() {
-            return at.out.answer(to, PeerReply::Added { results: Err(PvmError::Already.code()) });
+            return answer(to, MasterReply::Added { results: Err(PvmError::Already.code()) }, out);
         }
         if hosts.is_empty() || hosts.len() > HostIndex::MAX.get() as usize {
-            return at.out.answer(to, PeerReply::Added { results: Err(PvmError::BadParam.code()) });
+            return answer(to, MasterReply::Added { results: Err(PvmError::BadParam.code()) }, out);
         }
-        let stages = hosts.iter().map(|text| Stage::parse(text, &at.config.hostfile)).collect();
-        self.begin_add(Asker::Peer(to), stages, at);
+        let stages = hosts.iter().map(|text| Stage::parse(text, &self.settings.hostfile)).collect();
+        self.begin_add(Asker::Peer(to), stages, out);
     }
 
-    fn begin_add(&mut self, asker: Asker, mut stages: Vec<Stage>, at: &mut Decision<'_>) {
-        refuse_names(&mut stages, at);
+    fn begin_add(&mut self, asker: Asker, mut stages: Vec<Stage>, out: &mut Effects) {
+        refuse_names(&mut stages, &self.members);
         self.adds += 1;
         let id = AddId(self.adds);
         self.adding = Some(AddOperation { id, asker, stages, is_held: true, told: None });
-        self.resume_add(at);
+        self.resume_add(out);
     }
 
     /// Looks up the names, if no daemon is still ending: its place may be that of a newcomer.
-    pub fn resume_add(&mut self, at: &mut Decision<'_>) {
+    pub(super) fn resume_add(&mut self, out: &mut Effects) {
         let has_room = self.departures.is_empty();
         let Some(operation) = self.adding.as_mut().filter(|operation| operation.is_held && has_room) else {
             return;
@@ -102,17 +103,17 @@ impl Master {
         });
         let names: Vec<String> = names.collect();
         if names.is_empty() {
-            self.on_resolved(id, Vec::new(), at);
+            self.on_resolved(id, Vec::new(), out);
         } else {
-            at.out.act(Action::Resolve { add: id, names });
+            out.act(Action::Resolve { add: id, names });
         }
     }
 
-    pub fn on_resolved(&mut self, id: AddId, results: Vec<Result<Found, String>>, at: &mut Decision<'_>) {
+    pub(super) fn on_resolved(&mut self, id: AddId, results: Vec<Result<Found, String>>, out: &mut Effects) {
         let Some(mut operation) = self.adding.take_if(|operation| operation.id == id) else { return };
         let mut taken: BTreeSet<IpAddr> =
-            at.hosts.iter().filter_map(|entry| entry.address.map(|address| address.ip())).collect();
-        taken.extend(at.config.address);
+            self.members.iter().filter_map(|entry| entry.address.map(|address| address.ip())).collect();
+        taken.extend(self.settings.address);
         let mut results = results.into_iter();
         for stage in std::mem::take(&mut operation.stages) {
             let Stage::Resolving(spec) = stage else {
@@ -124,7 +125,7 @@ impl Master {
             let found = address.as_ref().and_then(|found| found.as_ref().ok());
             // An address given with the name may mean another daemon behind one of this host's.
             let is_own = found.is_some_and(|found| {
-                Some(found.address) == at.config.address || (found.own && spec.options.address.is_none())
+                Some(found.address) == self.settings.address || (found.own && spec.options.address.is_none())
             });
             let address = address.map(|found| found.map(|found| found.address));
             if is_own && !spec.shared_address {
@@ -137,11 +138,11 @@ impl Master {
                 }
                 continue;
             }
-            operation.stages.push(self.start_newcomer(spec, address, &mut taken, at));
+            operation.stages.push(self.start_newcomer(spec, address, &mut taken, out));
         }
         self.adding = Some(operation);
-        self.ask_hoster(at);
-        self.advance_add(at);
+        self.ask_hoster(out);
+        self.advance_add(out);
     }
 
     fn start_newcomer(
@@ -149,7 +150,7 @@ impl Master {
         spec: HostSpec,
         address: Option<Result<IpAddr, String>>,
         taken: &mut BTreeSet<IpAddr>,
-        at: &mut Decision<'_>,
+        out: &mut Effects,
     ) -> Stage {
         let failed = |error, reason| Stage::failed(&spec.name, error, reason);
         let address = match address {
@@ -160,7 +161,7 @@ impl Master {
             }
             Some(Err(reason)) => return failed(PvmError::NoHost, reason),
         };
-        let Some(index) = self.free_host_index(at) else {
+        let Some(index) = self.free_host_index() else {
             return failed(PvmError::OutOfRes, "all host indices are in use".to_owned());
         };
         if let (Some(address), Some(_)) = (address, self.hoster) {
@@ -169,14 +170,14 @@ impl Master {
         }
         let address = address.unwrap_or_else(|| local_address(index));
         info!(host = %index, name = spec.name, %address, "starting a host");
-        at.out.act(Action::StartHost { index, spec: spec.clone(), address });
+        out.act(Action::StartHost { index, spec: spec.clone(), address });
         Stage::Starting(index, spec)
     }
 
     /// Tells the hoster, if there is one, what it is to start.
-    fn ask_hoster(&mut self, at: &mut Decision<'_>) {
+    fn ask_hoster(&mut self, out: &mut Effects) {
         let (Some(operation), Some(hoster)) = (&self.adding, self.hoster) else { return };
-        let hosting = &at.config.hosting;
+        let (hosting, timeout) = (&self.settings.hosting, self.settings.hosting.timeout);
         let orders = operation.stages.iter().filter_map(|stage| match stage {
             Stage::Hosted(index, spec, _) => Some((*index, order(hosting, *index, spec))),
             _ => None,
@@ -186,14 +187,14 @@ impl Master {
             return;
         }
         let mark = Mark { tag: Sm::StHost.tag(), ..Mark::default() };
-        at.out.send(hoster, mark, StartHost::encode_all(&orders));
+        out.send(hoster, mark, StartHost::encode_all(&orders));
         for index in indices {
-            at.out.push(Effect::SetTimer(hosting.timeout, Timer::Hoster(index)));
+            out.push(Effect::SetTimer(timeout, Timer::Hoster(index)));
         }
     }
 
     /// The hoster says what came of it.
-    pub fn on_hosted(&mut self, host: Tid, line: &str, at: &mut Decision<'_>) {
+    pub(super) fn on_hosted(&mut self, host: Tid, line: &str, out: &mut Effects) {
         let Some(index) = host.host() else { return };
         let Some(stage) = self.newcomer(index) else { return };
         let Stage::Hosted(_, spec, address) = stage else { return };
@@ -202,35 +203,35 @@ impl Master {
             Some(HostedLine { protocol: DAEMON_PROTOCOL, port, fingerprint }) => {
                 *stage = Stage::Starting(index, spec.clone());
                 let address = SocketAddr::new(address, port);
-                at.out.act(Action::Introduce { index, spec, address, fingerprint });
+                out.act(Action::Introduce { index, spec, address, fingerprint });
             }
             Some(HostedLine { protocol, .. }) => {
                 let reason = format!("its daemon speaks protocol {protocol}, this one {DAEMON_PROTOCOL}");
-                self.on_newcomer_failed(index, PvmError::BadVersion, &reason, at);
+                self.on_newcomer_failed(index, PvmError::BadVersion, &reason, out);
             }
             None => {
                 let error = PvmError::from_name(line.trim()).unwrap_or(PvmError::CantStart);
-                self.on_newcomer_failed(index, error, &format!("the hoster says: {line}"), at);
+                self.on_newcomer_failed(index, error, &format!("the hoster says: {line}"), out);
             }
         }
     }
 
-    pub fn on_hoster_silent(&mut self, host: HostIndex, at: &mut Decision<'_>) {
+    pub(super) fn on_hoster_silent(&mut self, host: HostIndex, out: &mut Effects) {
         let reason = "the hoster has not answered in time";
-        self.fail_hosted(|index| index == host, PvmError::CantStart, reason, at);
+        self.fail_hosted(|index| index == host, PvmError::CantStart, reason, out);
     }
 
     /// A task has ended, perhaps the hoster.
-    pub fn on_hoster_ended(&mut self, tid: Tid, at: &mut Decision<'_>) {
+    pub(super) fn on_hoster_ended(&mut self, tid: Tid, out: &mut Effects) {
         if self.hoster == Some(tid) {
             info!(%tid, "the hoster is gone");
             self.hoster = None;
-            self.fail_hosted(|_| true, PvmError::CantStart, "the hoster is gone", at);
+            self.fail_hosted(|_| true, PvmError::CantStart, "the hoster is gone", out);
         }
     }
 
-    pub fn on_hoster_unreadable(&mut self, at: &mut Decision<'_>) {
-        self.fail_hosted(|_| true, PvmError::DSysErr, "the hoster's answer cannot be read", at);
+    pub(super) fn on_hoster_unreadable(&mut self, out: &mut Effects) {
+        self.fail_hosted(|_| true, PvmError::DSysErr, "the hoster's answer cannot be read", out);
     }
 
     fn fail_hosted(
@@ -238,7 +239,7 @@ impl Master {
         which: impl Fn(HostIndex) -> bool,
         error: PvmError,
         reason: &str,
-        at: &mut Decision<'_>,
+        out: &mut Effects,
     ) {
         let stages = self.adding.iter().flat_map(|operation| &operation.stages);
         let waiting = stages.filter_map(|stage| match stage {
@@ -246,34 +247,34 @@ impl Master {
             _ => None,
         });
         for index in waiting.collect::<Vec<_>>() {
-            self.on_newcomer_failed(index, error, reason, at);
+            self.on_newcomer_failed(index, error, reason, out);
         }
     }
 
     /// Counts up, so that a new host never has the index of one that was there before (until the wrap).
-    fn free_host_index(&mut self, at: &Decision<'_>) -> Option<HostIndex> {
+    fn free_host_index(&mut self) -> Option<HostIndex> {
         (0..HostIndex::MAX.get()).find_map(|_| {
             let index = HostIndex::new(self.next_host)?;
             self.next_host = if index == HostIndex::MAX { 2 } else { self.next_host + 1 };
-            let is_used = at.hosts.contains(index)
-                || at.hosts.links.contains_key(&index)
+            let is_used = self.members.contains(index)
+                || self.sessions.has(index)
                 || self.departures.contains(index);
             (!is_used).then_some(index)
         })
     }
 
-    pub fn on_host_started(
+    pub(super) fn on_host_started(
         &mut self,
         index: HostIndex,
         result: Result<StartedHost, (PvmError, String)>,
-        at: &mut Decision<'_>,
+        out: &mut Effects,
     ) {
-        let Some(stage) = self.newcomer(index) else { return };
-        let Stage::Starting(_, spec) = stage else { return };
+        let Some(Stage::Starting(_, spec)) = self.newcomer(index) else { return };
+        let spec = spec.clone();
         match result {
-            Err((error, reason)) => self.on_newcomer_failed(index, error, &reason, at),
+            Err((error, reason)) => self.on_newcomer_failed(index, error, &reason, out),
             Ok(started) => {
-                let speed = at.config.speed_of(spec.options.speed, started.capability);
+                let speed = self.settings.speed_of(spec.options.speed, started.capability);
                 let entry = HostEntry {
                     index,
                     name: spec.name.clone(),
@@ -284,44 +285,47 @@ impl Master {
                     signature: started.signature,
                     address: Some(started.address),
                 };
-                *stage = Stage::Linking(entry.clone());
-                at.out.act(Action::Link { entry });
+                if let Some(stage) = self.newcomer(index) {
+                    *stage = Stage::Linking(entry.clone());
+                }
+                out.act(Action::Link { entry });
             }
         }
     }
 
-    pub fn on_newcomer_linked(&mut self, index: HostIndex, at: &mut Decision<'_>) {
+    pub(super) fn on_newcomer_linked(&mut self, index: HostIndex, out: &mut Effects) {
         let Some(stage) = self.newcomer(index) else { return };
         if let Stage::Linking(entry) = stage {
             *stage = Stage::Linked(entry.clone());
-            self.advance_add(at);
+            self.sessions.open(index);
+            self.advance_add(out);
         }
     }
 
-    /// A host that is not yet a member drops at.out.
-    pub fn on_newcomer_failed(
+    /// A host that is not yet a member drops out.
+    pub(super) fn on_newcomer_failed(
         &mut self,
         index: HostIndex,
         error: PvmError,
         reason: &str,
-        at: &mut Decision<'_>,
+        out: &mut Effects,
     ) {
         let Some(stage) = self.newcomer(index) else { return };
         stage.fail(error, reason);
-        at.out.act(Action::AbandonHost { index });
-        at.out.tell(index, DaemonMsg::Halt);
+        out.act(Action::AbandonHost { index });
+        out.tell(index, DaemonMsg::Halt);
         if let Some(operation) = &mut self.adding
             && operation.told.take().is_some()
         {
             // The others know it: a table without it is announced anew.
-            let message = DaemonMsg::HostGone { host: index, reason: reason.to_owned() };
-            at.out.push(Effect::TellLinked { but: index, message });
+            out.push(Effect::CloseSession(index));
+            out.push(Effect::OrderAll(FromMaster::HostGone { host: index, reason: reason.to_owned() }));
         }
-        self.advance_add(at);
+        self.advance_add(out);
     }
 
     /// When all newcomers are linked or out, announce them; when all hosts know them, commit.
-    fn advance_add(&mut self, at: &mut Decision<'_>) {
+    fn advance_add(&mut self, out: &mut Effects) {
         let Some(operation) = &mut self.adding else { return };
         if !operation.stages.iter().all(Stage::settled) {
             return;
@@ -329,51 +333,62 @@ impl Master {
         let newcomers: Vec<HostEntry> = operation.newcomers().cloned().collect();
         match &operation.told {
             Some((_, missing)) if !missing.is_empty() => {}
-            Some(_) => self.commit_add(at.out),
-            None if newcomers.is_empty() => self.commit_add(at.out),
+            Some(_) => self.commit_add(out),
+            None if newcomers.is_empty() => self.commit_add(out),
             None => {
                 self.table_serial += 1;
                 let serial = self.table_serial;
                 let added: BTreeSet<HostIndex> = newcomers.iter().map(|entry| entry.index).collect();
-                let all: Vec<HostEntry> = at.hosts.iter().chain(&newcomers).cloned().collect();
-                let others = all.iter().map(|entry| entry.index).filter(|&host| host != HostIndex::MASTER);
-                let others: BTreeSet<HostIndex> = others.collect();
-                for &host in &others {
+                let all: Vec<HostEntry> = self.members.iter().chain(&newcomers).cloned().collect();
+                let told: BTreeSet<HostIndex> = all.iter().map(|entry| entry.index).collect();
+                for &host in &told {
                     let hosts = if added.contains(&host) { all.clone() } else { newcomers.clone() };
-                    at.out.tell(host, DaemonMsg::TableUpdate { serial, hosts });
+                    out.push(Effect::Order(host, FromMaster::TableUpdate { serial, hosts }));
                 }
-                operation.told = Some((serial, others));
+                operation.told = Some((serial, told));
             }
         }
     }
 
     /// A host knows the hosts that are to be members.
-    pub fn on_table_ack(&mut self, from: HostIndex, serial: u64, at: &mut Decision<'_>) {
+    pub(super) fn on_table_ack(&mut self, from: HostIndex, serial: u64, out: &mut Effects) {
         if let Some(AddOperation { told: Some((told, missing)), .. }) = &mut self.adding
             && *told == serial
             && missing.remove(&from)
         {
-            self.advance_add(at);
+            self.advance_add(out);
         }
     }
 
     /// A member is out whose acknowledgement would have been waited for.
-    pub fn forget_table_ack(&mut self, host: HostIndex, at: &mut Decision<'_>) {
+    pub(super) fn forget_table_ack(&mut self, host: HostIndex, out: &mut Effects) {
         if let Some(AddOperation { told: Some((_, missing)), .. }) = &mut self.adding
             && missing.remove(&host)
         {
-            self.advance_add(at);
+            self.advance_add(out);
         }
     }
 
     fn commit_add(&mut self, out: &mut Effects) {
         let Some(operation) = self.adding.take() else { return };
-        let newcomers = operation.newcomers().cloned().collect();
-        out.push(Effect::Admit { newcomers, serial: operation.told.map(|(serial, _)| serial) });
+        let newcomers: Vec<HostEntry> = operation.newcomers().cloned().collect();
+        if let Some((serial, _)) = operation.told {
+            let added = newcomers.iter().map(|entry| entry.index).collect();
+            out.push(Effect::OrderAll(FromMaster::TableCommit { serial, added }));
+            if self.deputies.len() > 1 {
+                for entry in &newcomers {
+                    let hosts = self.deputies.clone();
+                    out.push(Effect::Order(entry.index, FromMaster::Deputies { hosts }));
+                }
+            }
+        }
+        for entry in newcomers {
+            self.members.insert(entry);
+        }
         // The caller's answer comes after every daemon was told, and before the notifies of the next operation.
         let results: Vec<AddResult> = operation.stages.into_iter().map(Stage::into_result).collect();
         match operation.asker {
-            Asker::Peer(to) => out.answer(to, PeerReply::Added { results: Ok(results) }),
+            Asker::Peer(to) => answer(to, MasterReply::Added { results: Ok(results) }, out),
             Asker::StartUp => self.started_up(results, out),
         }
     }
@@ -392,7 +407,7 @@ impl Master {
     }
 
     /// The machine ends while hosts are being added.
-    pub fn abandon_newcomers(&self, out: &mut Effects) {
+    pub(super) fn abandon_newcomers(&self, out: &mut Effects) {
         let stages = self.adding.iter().flat_map(|operation| &operation.stages);
         let indices: Vec<HostIndex> = stages.filter_map(Stage::index).collect();
         for index in indices {
@@ -400,17 +415,25 @@ impl Master {
         }
     }
 
-    /// The link to a host has ended; if its daemon was ending, it has ended.
-    pub fn on_departed(&mut self, host: HostIndex, at: &mut Decision<'_>) {
-        if self.departures.end(host, at.out) {
-            self.resume_add(at);
+    /// No host that is being added is added any more.
+    pub(super) fn abandon_add(&mut self, reason: &str, out: &mut Effects) {
+        let Some(operation) = &mut self.adding else { return };
+        let mut started = Vec::new();
+        for stage in &mut operation.stages {
+            started.extend(stage.index());
+            if !matches!(stage, Stage::Failed { .. }) {
+                stage.fail(PvmError::CantStart, reason);
+            }
         }
-    }
-
-    /// Whether a host is being added.
-    pub fn is_newcomer(&self, index: HostIndex) -> bool {
-        let stages = self.adding.iter().flat_map(|operation| &operation.stages);
-        stages.filter_map(Stage::index).any(|newcomer| newcomer == index)
+        let was_told = operation.told.take().is_some();
+        for host in started {
+            out.push(Effect::CloseSession(host));
+            if was_told {
+                let reason = reason.to_owned();
+                out.push(Effect::OrderAll(FromMaster::HostGone { host, reason }));
+            }
+        }
+        self.commit_add(out);
     }
 
     fn newcomer(&mut self, index: HostIndex) -> Option<&mut Stage> {
@@ -428,8 +451,8 @@ impl AddOperation {
 }
 
 /// A name may stand in the machine once.
-fn refuse_names(stages: &mut [Stage], at: &Decision<'_>) {
-    let mut names: BTreeSet<String> = at.hosts.iter().map(|entry| entry.name.clone()).collect();
+fn refuse_names(stages: &mut [Stage], members: &Members) {
+    let mut names: BTreeSet<String> = members.iter().map(|entry| entry.name.clone()).collect();
     for stage in stages {
         if let Stage::Resolving(spec) = stage
             && !names.insert(spec.name.clone())
@@ -450,59 +473,43 @@ fn failure(result: &AddResult) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Config, Hosting, Limits};
-    use crate::event::Now;
-    use crate::hostfile::Hostfile;
-    use crate::hosts::Hosts;
-    use pvm_wire::daemon::RequestId;
-    use std::time::Duration;
+    use crate::config::Config;
+    use crate::master::Command;
+    use pvm_wire::daemon::{MasterRequest, RequestId, ToMaster};
 
-    fn config() -> Config {
-        Config {
-            index: HostIndex::MASTER,
-            name: "master".to_owned(),
-            arch: "LINUX64".to_owned(),
-            speed: None,
-            capability: 1000.0,
-            cores: 1,
-            task_target: 1,
-            slots: 1,
-            policy: crate::Policy::default(),
-            private_network: false,
-            task_limit: 1,
-            address: None,
-            hostfile: Hostfile::default(),
-            link_idle: Duration::from_secs(30),
-            seed: 1,
-            epoch: Duration::ZERO,
-            debug_mask: 0,
-            slice: None,
-            wake_time: Duration::ZERO,
-            hosting: Hosting::default(),
-            limits: Limits::default(),
+    /// A machine of one host; what follows from its commands, as text.
+    struct Trial(Master, u64);
+
+    impl Trial {
+        fn new() -> Self {
+            let config = Config::for_tests();
+            let own = config.entry();
+            Self(Master::new(&config, own), 0)
         }
-    }
 
-    /// The effects of one command, as text.
-    fn after(master: &mut Master, act: impl FnOnce(&mut Master, &mut Decision<'_>)) -> Vec<String> {
-        let (config, hosts, mut out) = (config(), Hosts::new(HostIndex::MASTER), Effects::default());
-        act(master, &mut Decision { config: &config, hosts: &hosts, now: Now::ZERO, out: &mut out });
-        out.into_iter().map(|effect| format!("{effect:?}")).collect()
-    }
+        fn expect(&mut self, command: Command, expected: &[&str]) {
+            let effects = self.0.carry_out(command).into_iter().map(|effect| format!("{effect:?}"));
+            let effects: Vec<String> = effects.collect();
+            let fits = |(effect, start): (&String, &&str)| effect.starts_with(start);
+            assert!(effects.len() == expected.len() && effects.iter().zip(expected).all(fits), "{effects:?}");
+        }
 
-    fn has(effects: &[String], expected: &[&str]) {
-        let fits = |(effect, start): (&String, &&str)| effect.starts_with(start);
-        assert!(effects.len() == expected.len() && effects.iter().zip(expected).all(fits), "{effects:?}");
+        fn say(&mut self, what: ToMaster, expected: &[&str]) {
+            self.1 += 1;
+            let (host, number) = (HostIndex::MASTER, self.1);
+            self.expect(Command::Said { host, number, heard: 0, what: what.clone() }, expected);
+            self.expect(Command::Said { host, number, heard: 0, what }, &[]);
+        }
     }
 
     #[test]
     fn a_host_is_admitted_when_all_have_its_link() {
-        let mut master = Master::new(&config());
+        let mut master = Trial::new();
         let index = HostIndex::new(2).unwrap();
-        let to = PeerTo { host: HostIndex::MASTER, id: RequestId(1) };
-        let hosts = ["a via=local".to_owned(), "b sp=no".to_owned()];
-        has(&after(&mut master, |master, at| master.on_add_hosts(to, &hosts, at)), &["Act(StartHost"]);
-        has(&after(&mut master, |master, at| master.on_add_hosts(to, &hosts, at)), &["Answer"]);
+        let add = || MasterRequest::AddHosts { hosts: vec!["a via=local".to_owned(), "b sp=no".to_owned()] };
+        let request = || ToMaster::Request { id: RequestId(1), what: add() };
+        master.say(request(), &["Act(StartHost"]);
+        master.say(request(), &["Tell(h1, FromMaster"]);
         let started = StartedHost {
             arch: "LINUX64".to_owned(),
             signature: 0,
@@ -510,12 +517,14 @@ mod tests {
             task_limit: 1,
             address: "127.0.0.1:1".parse().unwrap(),
         };
-        has(&after(&mut master, |master, at| master.on_host_started(index, Ok(started), at)), &["Act(Link"]);
-        let told = after(&mut master, |master, at| master.on_newcomer_linked(index, at));
-        has(&told, &["Tell(h2, TableUpdate"]);
-        assert!(master.is_newcomer(index));
-        has(&after(&mut master, |master, at| master.on_table_ack(index, 9, at)), &[]);
-        has(&after(&mut master, |master, at| master.on_table_ack(index, 1, at)), &["Admit", "Answer"]);
-        assert!(!master.is_newcomer(index) && master.adding().is_none());
+        master.expect(Command::HostStarted { index, result: Ok(started) }, &["Act(Link"]);
+        master.expect(Command::NewcomerLinked(index), &["Tell(h1, FromMaster", "Tell(h2, FromMaster"]);
+        master.say(ToMaster::TableAck { serial: 9 }, &[]);
+        master.say(ToMaster::TableAck { serial: 1 }, &[]);
+        assert!(!master.0.members.contains(index) && master.0.adding().is_some());
+        let ack = Command::Said { host: index, number: 1, heard: 1, what: ToMaster::TableAck { serial: 1 } };
+        // The table at both hosts, then the answer.
+        master.expect(ack, &["Tell(h1", "Tell(h2", "Tell(h1, FromMaster { number: 4, heard: 4, what: Reply"]);
+        assert!(master.0.members.contains(index) && master.0.adding().is_none());
     }
 }

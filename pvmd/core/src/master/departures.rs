@@ -3,11 +3,13 @@
 //! A daemon that ends keeps its files until its tasks have ended; its link to the master closes after that. Until then no
 //! other daemon can start in its place, so an added host waits for it, and so does the answer to `pvm_delhosts`.
 
+use super::answer;
 use crate::addresses::PeerTo;
 use crate::effect::{Effect, Effects};
 use crate::timers::Timer;
 use pvm_wire::HostIndex;
-use pvm_wire::daemon::PeerReply;
+use pvm_wire::daemon::MasterReply;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -15,14 +17,14 @@ use std::time::Duration;
 pub(crate) const END: Duration = Duration::from_secs(5);
 
 /// Daemons that are ending, and the requests that wait for them.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Departures {
     ending: BTreeSet<HostIndex>,
     deletions: Vec<Deletion>,
 }
 
 /// An answer to `pvm_delhosts` that waits for these hosts.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Deletion {
     to: PeerTo,
     results: Vec<i32>,
@@ -68,11 +70,18 @@ impl Departures {
         was_ending
     }
 
+    /// Another host is the master: it has no link to those, and waits a while.
+    pub fn take_over(&self, out: &mut Effects) {
+        for &host in &self.ending {
+            out.push(Effect::SetTimer(END, Timer::Departure(host)));
+        }
+    }
+
     fn answer_settled(&mut self, out: &mut Effects) {
         for Deletion { to, results, .. } in
             self.deletions.extract_if(.., |deletion| deletion.hosts.is_empty())
         {
-            out.answer(to, PeerReply::Deleted { results });
+            answer(to, MasterReply::Deleted { results }, out);
         }
     }
 }
@@ -80,12 +89,12 @@ impl Departures {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pvm_wire::daemon::RequestId;
+    use pvm_wire::daemon::{FromMaster, RequestId};
 
     /// The results that were answered.
     fn answered(out: Effects) -> Vec<Vec<i32>> {
         let answer = |effect| match effect {
-            Effect::Answer(_, PeerReply::Deleted { results }) => Some(results),
+            Effect::Order(_, FromMaster::Reply { what: MasterReply::Deleted { results }, .. }) => Some(results),
             _ => None,
         };
         out.into_iter().filter_map(answer).collect()

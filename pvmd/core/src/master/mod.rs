@@ -1,47 +1,87 @@
-//! What only the master knows and decides: which hosts are added and which are leaving, the mailbox, and the groups.
+//! The state of the machine that only the master decides about: which hosts are members, being added or leaving, the mailbox, and
+//! the groups.
 //!
-//! Each method takes what has happened, and the host table as it is at that moment, and leaves effects behind. It looks at nothing
-//! else, so the same calls in the same order lead to the same state.
+//! It is changed by [`Command`]s and nothing else, and a command leaves effects behind: the same commands in the same order lead to
+//! the same state and the same messages to hosts. So other hosts can hold it, too, and one of them can go on when the master is lost.
 
 mod add;
+mod command;
 mod departures;
 mod groups;
 mod mailbox;
+mod membership;
 mod newcomer;
+mod sessions;
+mod settings;
 
 use crate::addresses::{PeerTo, ReplyTo};
 use crate::answers::start_up_results;
 use crate::config::Config;
-use crate::effect::Effects;
-use crate::event::ConnId;
+use crate::effect::{Effect, Effects};
+use crate::hosts::Members;
+use crate::services::take_post;
 use add::AddOperation;
-pub(crate) use departures::{Departures, END};
+pub(crate) use command::Command;
+use departures::Departures;
+pub(crate) use departures::END;
 use groups::Groups;
 use mailbox::Mailbox;
 use pvm_wire::calls::CallError;
 use pvm_wire::calls::hosts::StartUp;
-use pvm_wire::daemon::{AddResult, Blob, DaemonMsg, PeerReply};
+use pvm_wire::calls::roles::BecomeHoster;
+use pvm_wire::daemon::{
+    AddResult, Blob, DaemonMsg, FromMaster, HostEntry, MasterReply, MasterRequest, ToMaster,
+};
 use pvm_wire::{HostIndex, PvmError, Tid};
-use tracing::warn;
+use serde::{Deserialize, Serialize};
+use sessions::Sessions;
+pub(crate) use sessions::UNTOLD_MAX;
+pub(crate) use settings::REFERENCE_SPEED;
+use settings::Settings;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use tracing::{info, warn};
 
 /// The master's state.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Master {
+    settings: Settings,
+    /// The host that is the master.
+    seat: HostIndex,
+    /// Masters so far.
+    reign: u64,
+    /// The hosts that hold this state.
+    deputies: Vec<HostIndex>,
+    members: Members,
+    sessions: Sessions,
+    /// Hosts that are asked whether they are there, and why.
+    questions: BTreeMap<u64, (HostIndex, Question)>,
+    asked: u64,
     adding: Option<AddOperation>,
     /// Operations that have added hosts so far.
     adds: u64,
     next_host: u32,
     table_serial: u64,
     start_up: HostfileStart,
-    pub departures: Departures,
+    departures: Departures,
     /// The task that starts daemons on other hosts.
-    pub hoster: Option<Tid>,
+    hoster: Option<Tid>,
     mailbox: Mailbox<PeerTo>,
-    pub groups: Groups,
+    groups: Groups,
+    is_ending: bool,
+}
+
+/// Why a host is asked whether it is there.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+enum Question {
+    /// This host has lost its link to it.
+    LostLink(HostIndex),
+    /// Answers about groups wait until it has heard of this change.
+    GroupNotice(u64),
 }
 
 /// How the start of the hostfile's hosts went.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 enum HostfileStart {
     /// It has not ended; these want to know how it went.
     Running(Vec<ReplyTo>),
@@ -58,14 +98,26 @@ pub(crate) struct Counts {
     pub mailbox: (usize, usize),
     /// Groups, and answers about them that are held back.
     pub groups: (usize, usize),
-    /// Requests about groups that have begun and not ended.
-    pub partial: usize,
+    /// Hosts that are asked whether they are there.
+    pub questions: usize,
 }
 
 impl Master {
-    pub fn new(config: &Config) -> Self {
-        let limits = &config.limits;
+    /// The state at the machine's start.
+    pub fn new(config: &Config, own: HostEntry) -> Self {
+        let seat = own.index;
+        let (mut members, mut sessions) = (Members::default(), Sessions::default());
+        members.insert(own);
+        sessions.open(seat);
+        let settings = Settings::new(config);
         Self {
+            seat,
+            reign: 1,
+            deputies: vec![seat],
+            members,
+            sessions,
+            questions: BTreeMap::new(),
+            asked: 0,
             adding: None,
             adds: 0,
             next_host: 2,
@@ -73,9 +125,197 @@ impl Master {
             start_up: HostfileStart::Over(Vec::new()),
             departures: Departures::default(),
             hoster: None,
-            mailbox: Mailbox::with_keeper(limits.mailbox_entries, limits.mailbox_bytes),
+            mailbox: Mailbox::with_keeper(settings.entries_max, settings.bytes_max),
             groups: Groups::new(),
+            is_ending: false,
+            settings,
         }
+    }
+
+    /// Changes the state, and gives what follows: messages to hosts, and what the master's daemon is to do.
+    pub fn carry_out(&mut self, command: Command) -> Effects {
+        let (mut decided, mut out) = (Effects::default(), Effects::default());
+        self.obey(command, &mut decided);
+        for effect in decided {
+            self.address(effect, &mut out);
+        }
+        for (host, message) in self.sessions.owed() {
+            out.tell(host, message);
+        }
+        out
+    }
+
+    /// Numbers the messages to hosts.
+    fn address(&mut self, effect: Effect, out: &mut Effects) {
+        match effect {
+            Effect::Order(host, what) => self.say(host, what, out),
+            Effect::OrderAll(what) => {
+                for host in self.sessions.hosts().collect::<Vec<_>>() {
+                    self.say(host, what.clone(), out);
+                }
+            }
+            Effect::OrderTasks { to, context, tag, body } => {
+                let mut hosts: BTreeMap<HostIndex, Vec<Tid>> = BTreeMap::new();
+                for tid in to {
+                    if let Some(host) = tid.host() {
+                        hosts.entry(host).or_default().push(tid);
+                    }
+                }
+                for (host, to) in hosts {
+                    self.say(host, FromMaster::Keeper { to, context, tag, body: body.clone() }, out);
+                }
+            }
+            Effect::CloseSession(host) => self.sessions.close(host),
+            other => out.push(other),
+        }
+    }
+
+    fn say(&mut self, host: HostIndex, what: FromMaster, out: &mut Effects) {
+        if let Some(message) = self.sessions.say(host, what) {
+            out.tell(host, message);
+        }
+    }
+
+    fn obey(&mut self, command: Command, out: &mut Effects) {
+        match command {
+            Command::Said { host, number, heard, what } => {
+                self.sessions.heard_by(host, heard);
+                if self.sessions.hear(host, number) {
+                    self.on_said(host, what, out);
+                }
+            }
+            Command::Heard { host, number } => self.sessions.heard_by(host, number),
+            Command::AddHostfileHosts => self.add_hostfile_hosts(out),
+            Command::AwaitStartUp(to) => self.on_start_up(to, out),
+            Command::Resolved { add, results } => self.on_resolved(add, results, out),
+            Command::HostStarted { index, result } => self.on_host_started(index, result, out),
+            Command::NewcomerLinked(host) => self.on_newcomer_linked(host, out),
+            Command::HostLost { host, reason } => self.on_host_lost(host, &reason, out),
+            Command::HostEnded(host) => self.on_host_ended(host, out),
+            Command::DepartureOverdue(host) => {
+                if self.departures.end(host, out) {
+                    self.resume_add(out);
+                }
+            }
+            Command::Hoster { tid, register, to } => self.on_hoster(tid, register, to, out),
+            Command::Hosted { host, line } => self.on_hosted(host, &line, out),
+            Command::HosterUnreadable => self.on_hoster_unreadable(out),
+            Command::HosterSilent(host) => self.on_hoster_silent(host, out),
+            Command::HosterEnded(tid) => self.on_hoster_ended(tid, out),
+            Command::TakeOver { by, address } => self.on_take_over(by, address, out),
+            Command::Appoint { deputies } => {
+                self.deputies.clone_from(&deputies);
+                out.push(Effect::OrderAll(FromMaster::Deputies { hosts: deputies }));
+            }
+            Command::Halt => self.halt(out),
+        }
+    }
+
+    fn on_said(&mut self, host: HostIndex, what: ToMaster, out: &mut Effects) {
+        match what {
+            ToMaster::Request { id, what } => {
+                let to = PeerTo { host, id };
+                match what {
+                    MasterRequest::AddHosts { hosts } => self.on_add_hosts(to, &hosts, out),
+                    MasterRequest::DeleteHosts { names } => self.on_delete_hosts(to, &names, out),
+                    MasterRequest::Mailbox { from, body } => self.on_mailbox(to, from, &body.0, out),
+                }
+            }
+            ToMaster::Withdraw { id } => self.mailbox.forget_waiters(|to| *to == PeerTo { host, id }),
+            ToMaster::TableAck { serial } => self.on_table_ack(host, serial, out),
+            ToMaster::LinkLost { host: other, reason } => self.on_link_lost(host, other, &reason, out),
+            ToMaster::TaskGone { tid } if tid.host() == Some(host) => {
+                self.mailbox.owner_gone(tid);
+                self.groups.task_gone(tid, out);
+            }
+            ToMaster::Pong { id } => self.on_pong(host, id, out),
+            ToMaster::Keeper { from, context, tag, body } if from.host() == Some(host) => {
+                if let Some(change) = self.groups.on_message(from, context, tag, &body.0, out) {
+                    for &host in &change.hosts {
+                        self.ask(host, Question::GroupNotice(change.number), out);
+                    }
+                }
+            }
+            ToMaster::Halt => self.halt(out),
+            ToMaster::TaskGone { tid: foreign } | ToMaster::Keeper { from: foreign, .. } => {
+                warn!(%host, task = %foreign, "word of a task of another host: ignored");
+            }
+        }
+    }
+
+    /// The machine ends.
+    fn halt(&mut self, out: &mut Effects) {
+        self.is_ending = true;
+        self.abandon_newcomers(out);
+        out.push(Effect::EndMachine);
+    }
+
+    /// Another host is the master. What only the daemon of the old one could bring to an end has failed.
+    fn on_take_over(&mut self, by: HostIndex, address: Option<IpAddr>, out: &mut Effects) {
+        info!(host = %by, reign = self.reign + 1, "is the master");
+        self.seat = by;
+        self.reign += 1;
+        self.settings.address = address;
+        self.hoster = None;
+        if let HostfileStart::Running(_) = self.start_up {
+            self.start_up = HostfileStart::Over(Vec::new());
+        }
+        self.abandon_add("the master was lost meanwhile", out);
+        self.departures.take_over(out);
+        if self.is_ending {
+            out.push(Effect::EndMachine);
+        }
+    }
+
+    fn on_hoster(&mut self, tid: Tid, register: bool, to: ReplyTo, out: &mut Effects) {
+        match take_post(&mut self.hoster, tid, register) {
+            Ok(()) => out.reply::<BecomeHoster>(to, &()),
+            Err(error) => out.refuse(to, error),
+        }
+    }
+
+    /// Which host is the master.
+    pub fn seat(&self) -> HostIndex {
+        self.seat
+    }
+
+    /// The number of its reign.
+    pub fn reign(&self) -> u64 {
+        self.reign
+    }
+
+    pub fn members(&self) -> &Members {
+        &self.members
+    }
+
+    /// The hosts that hold this state.
+    pub fn deputies(&self) -> &[HostIndex] {
+        &self.deputies
+    }
+
+    /// Most hosts that are to hold this state.
+    pub fn deputies_max(&self) -> usize {
+        self.settings.deputies_max
+    }
+
+    /// The machine's certificate authority, with its key.
+    pub fn authority(&self) -> &Blob {
+        &self.settings.authority
+    }
+
+    /// Whether this task starts daemons on other hosts.
+    pub fn is_hoster(&self, tid: Tid) -> bool {
+        self.hoster == Some(tid)
+    }
+
+    /// Hosts that the master talks to.
+    pub fn audience(&self) -> Vec<HostIndex> {
+        self.sessions.hosts().collect()
+    }
+
+    /// What a host may not have heard of what the master has said.
+    pub fn unheard(&self, host: HostIndex) -> Vec<DaemonMsg> {
+        self.sessions.unheard(host)
     }
 
     pub fn counts(&self) -> Counts {
@@ -85,7 +325,7 @@ impl Master {
             hosters: usize::from(self.hoster.is_some()),
             mailbox: self.mailbox.counts(),
             groups: self.groups.counts(),
-            partial: self.groups.partial(),
+            questions: self.questions.len(),
         }
     }
 
@@ -100,61 +340,41 @@ impl Master {
     }
 
     /// Answers when the hostfile's hosts are settled.
-    pub fn on_start_up(&mut self, to: ReplyTo, out: &mut Effects) {
+    fn on_start_up(&mut self, to: ReplyTo, out: &mut Effects) {
         match &mut self.start_up {
             HostfileStart::Running(waiters) => waiters.push(to),
             HostfileStart::Over(results) => out.reply::<StartUp>(to, &start_up_results(results)),
         }
     }
 
-    /// A connection whose task may have waited is gone.
-    pub fn forget_conn(&mut self, conn: ConnId) {
-        if let HostfileStart::Running(waiters) = &mut self.start_up {
-            waiters.retain(|to| to.conn != conn);
-        }
-    }
-
     /// A request for the mailbox.
-    pub fn on_mailbox(&mut self, to: PeerTo, from: Tid, body: &[u8], out: &mut Effects) {
+    fn on_mailbox(&mut self, to: PeerTo, from: Tid, body: &[u8], out: &mut Effects) {
         match self.mailbox.handle(from, body, to) {
             Ok(outcome) => {
                 if let Some(owner) = outcome.watch {
                     watch(owner, out);
                 }
                 for (to, body) in outcome.answers {
-                    out.answer(to, PeerReply::Mailbox { body: Blob(body.into()) });
+                    answer(to, MasterReply::Mailbox { body: Blob(body.into()) }, out);
                 }
             }
             Err(error) => {
                 warn!(%from, %error, "malformed mailbox request");
                 let body = CallError::from(PvmError::BadParam).encode();
-                out.answer(to, PeerReply::Mailbox { body: Blob(body.into()) });
+                answer(to, MasterReply::Mailbox { body: Blob(body.into()) }, out);
             }
         }
     }
+}
 
-    /// A get waits no more.
-    pub fn withdraw(&mut self, request: PeerTo) {
-        self.mailbox.forget_waiters(|to| *to == request);
-    }
-
-    /// A task has ended: its entries go unless they are persistent, and it is in no group any more.
-    pub fn task_gone(&mut self, tid: Tid, out: &mut Effects) {
-        self.mailbox.owner_gone(tid);
-        self.groups.task_gone(tid, out);
-    }
-
-    /// A host is out, with all its tasks.
-    pub fn host_gone(&mut self, host: HostIndex, out: &mut Effects) {
-        self.mailbox.hosts_tasks_gone(|tid| tid.host() == Some(host));
-        self.mailbox.forget_waiters(|to| to.host == host);
-        self.groups.host_gone(host, out);
-    }
+/// Answers a request of a host.
+fn answer(to: PeerTo, what: MasterReply, out: &mut Effects) {
+    out.push(Effect::Order(to.host, FromMaster::Reply { id: to.id, what }));
 }
 
 /// Has the end of a task reported, which owns an entry or is in a group.
 fn watch(owner: Tid, out: &mut Effects) {
-    if let Some(host) = owner.host().filter(|&host| host != HostIndex::MASTER) {
-        out.tell(host, DaemonMsg::WatchTask { tid: owner });
+    if let Some(host) = owner.host() {
+        out.push(Effect::Order(host, FromMaster::WatchTask { tid: owner }));
     }
 }

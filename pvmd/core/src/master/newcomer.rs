@@ -5,11 +5,12 @@ use crate::hostfile::{HostSpec, Hostfile, Via, parse_host};
 use pvm_wire::daemon::{AddResult, HostEntry};
 use pvm_wire::services::StartHost;
 use pvm_wire::{HostIndex, PvmError};
+use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr};
 use tracing::warn;
 
 /// How far one newcomer is.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Stage {
     /// Its address is looked up.
     Resolving(HostSpec),

@@ -10,8 +10,7 @@ use pvmd_core::hostfile::{HostSpec, Hostfile};
 use std::time::Duration;
 
 impl<T: Tasks> Machine<T> {
-    pub(super) fn start_host(&mut self, index: HostIndex, spec: &HostSpec) {
-        let master = HostIndex::MASTER;
+    pub(super) fn start_host(&mut self, master: HostIndex, index: HostIndex, spec: &HostSpec) {
         if self.setup.fails && self.random.below(20) == 0 {
             let result = Err((PvmError::CantStart, "it does not start".to_owned()));
             return self
@@ -19,7 +18,7 @@ impl<T: Tasks> Machine<T> {
         }
         let capability = spec.options.speed.unwrap_or(1000);
         let boots = self.now + self.random.micros(1000..300_000);
-        self.at(boots, Happening::Boot(index, spec.name.clone(), capability));
+        self.at(boots, Happening::Boot(index, master, spec.name.clone(), capability));
         if self.setup.fails && self.random.below(20) == 0 {
             let dies = boots + self.random.micros(1..2_000_000);
             self.at(dies, Happening::Vanish(index));
@@ -30,17 +29,17 @@ impl<T: Tasks> Machine<T> {
         self.at(when, Happening::Event(master, Event::HostStarted { index, result: Ok(started) }));
     }
 
-    pub(super) fn boot(&mut self, host: HostIndex, name: String, capability: u32) {
-        if !self.abandoned.contains(&host) && self.hosts.contains_key(&HostIndex::MASTER) {
-            self.check_place(&name);
-            self.add_daemon(host, name, capability, Hostfile::default());
+    pub(super) fn boot(&mut self, host: HostIndex, master: HostIndex, name: String, capability: u32) {
+        if !self.abandoned.contains(&host) && self.hosts.contains_key(&master) {
+            self.check_place(master, &name);
+            self.add_daemon(host, master, name, capability, Hostfile::default());
         }
     }
 
     /// A daemon cannot start while another of its name still has its files. The master waits for its end, unless it has lost it.
-    fn check_place(&mut self, name: &str) {
+    fn check_place(&mut self, master: HostIndex, name: &str) {
         let has_files = |host: &Host| host.name == name && host.exiting && !host.cleared;
-        let is_lost = |index| self.unsteady.contains(&(HostIndex::MASTER, index));
+        let is_lost = |index| self.unsteady.contains(&(master, index));
         let mut others = self.hosts.iter().filter(|(index, host)| has_files(host) && !is_lost(**index));
         if let Some((index, _)) = others.next() {
             let text = format!("a daemon of {name} starts while host {index} of that name is ending");
@@ -152,6 +151,14 @@ impl<T: Tasks> Machine<T> {
             // The other end hears nothing from now on.
             self.later(10_000..3_000_000, Happening::Lost(other, host, link));
             self.feed(host, Event::PeerLost { host: other, reason: reason.to_owned() });
+        }
+    }
+
+    /// A daemon asks whether another has ended. A host that is off does not answer, nor one that cannot be reached.
+    pub(super) fn probe(&mut self, from: HostIndex, host: HostIndex) {
+        let is_cut = self.net.is_cut(host, from) || self.net.is_cut(from, host);
+        if !self.hosts.contains_key(&host) && !self.off.contains(&host) && !is_cut {
+            self.later(100..5000, Happening::Event(from, Event::ProvedDead { host }));
         }
     }
 

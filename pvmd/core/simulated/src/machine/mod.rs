@@ -8,7 +8,7 @@ use crate::daemon::{Daemon, config, spec};
 use crate::network::{Network, Packet};
 use crate::process::{ProcId, Process, Role};
 use pvm_wire::{HostIndex, Message, Tid};
-use pvmd_core::Config;
+use pvmd_core::{Config, Succession};
 use pvmd_core::event::{Action, ConnId, Event, Program};
 use pvmd_core::hostfile::Hostfile;
 use std::cmp::Reverse;
@@ -51,6 +51,8 @@ pub struct Setup {
     pub turns: bool,
     /// How long slaves keep links that they do not use.
     pub link_idle: Duration,
+    /// Most hosts that hold the master's state.
+    pub deputies: usize,
     /// Whether hosts, links and processes may fail to start.
     pub fails: bool,
     /// Whether everything that happens is printed.
@@ -76,8 +78,8 @@ pub enum Happening {
     Lost(HostIndex, HostIndex, u64),
     /// The cut with this number ends.
     Heal(HostIndex, HostIndex, u64),
-    /// A daemon begins.
-    Boot(HostIndex, String, u32),
+    /// A daemon begins that the second has started.
+    Boot(HostIndex, HostIndex, String, u32),
     /// A daemon that ends has ended its tasks and removed its files.
     Cleared(HostIndex),
     /// A host vanishes.
@@ -151,6 +153,8 @@ pub struct Machine<T> {
     setup: Setup,
     /// Newcomers that were given up.
     abandoned: BTreeSet<HostIndex>,
+    /// Hosts that are off: nobody answers there that no daemon listens.
+    pub off: BTreeSet<HostIndex>,
     /// Hosts of which the first may have taken the second for lost.
     unsteady: BTreeSet<(HostIndex, HostIndex)>,
     queue: BinaryHeap<Reverse<Queued>>,
@@ -179,18 +183,30 @@ impl<T: Tasks> Machine<T> {
             tasks,
             setup,
             abandoned: BTreeSet::new(),
+            off: BTreeSet::new(),
             unsteady: BTreeSet::new(),
             queue: BinaryHeap::new(),
             number: 0,
             steps: 0,
         };
-        machine.add_daemon(HostIndex::MASTER, name, speed, Hostfile { hosts, ..Hostfile::default() });
+        let master = HostIndex::MASTER;
+        machine.add_daemon(master, master, name, speed, Hostfile { hosts, ..Hostfile::default() });
         machine
     }
 
-    fn add_daemon(&mut self, index: HostIndex, name: String, capability: u32, hostfile: Hostfile) {
+    fn add_daemon(
+        &mut self,
+        index: HostIndex,
+        master: HostIndex,
+        name: String,
+        capability: u32,
+        hostfile: Hostfile,
+    ) {
+        let deputies_max = self.setup.deputies;
         let config = Config {
             name: name.clone(),
+            master,
+            succession: Succession { deputies_max, ..Succession::default() },
             speed: Some(capability),
             capability: f64::from(capability),
             task_target: self.setup.task_target,
@@ -292,7 +308,7 @@ impl<T: Tasks> Machine<T> {
                 self.lose(host, other, link, "it has been silent for too long");
             }
             Happening::Heal(from, to, number) => self.heal(from, to, Some(number)),
-            Happening::Boot(host, name, capability) => self.boot(host, name, capability),
+            Happening::Boot(host, master, name, capability) => self.boot(host, master, name, capability),
             Happening::Cleared(host) => self.cleared(host),
             Happening::Vanish(host) => self.vanish(host),
             Happening::Begin(process) => self.begin(process),
@@ -372,7 +388,8 @@ impl<T: Tasks> Machine<T> {
             }
             Action::Unlink { host: other } => self.unlink(host, other),
             Action::SendPeer { host: to, message } => self.send(host, to, Packet::Message(message)),
-            Action::StartHost { index, spec, .. } => self.start_host(index, &spec),
+            Action::StartHost { index, spec, .. } => self.start_host(host, index, &spec),
+            Action::Probe { host: other } => self.probe(host, other),
             Action::AbandonHost { index } => {
                 self.abandoned.insert(index);
                 self.later(1..100_000, Happening::Vanish(index));
@@ -391,6 +408,7 @@ impl<T: Tasks> Machine<T> {
             | Action::Enrolled { .. }
             | Action::LendTo { .. }
             | Action::StartedUp { .. }
+            | Action::BecomeMaster { .. }
             | Action::DiscardLog
             | Action::LogOutput { .. } => {}
         }

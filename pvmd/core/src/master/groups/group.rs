@@ -4,6 +4,7 @@ use pvm_wire::body::BodyWriter;
 use pvm_wire::group::{Settler, View, state};
 use pvm_wire::tuned::GROUP_TREE_FROM;
 use pvm_wire::{PvmError, Tid};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 
@@ -11,7 +12,7 @@ use std::ffi::OsStr;
 const ROOM: usize = 10;
 
 /// Where a group is in its life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Phase {
     Dynamic,
     Static,
@@ -20,7 +21,7 @@ enum Phase {
 }
 
 /// Members that wait for others.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Gathering {
     /// How many are to come; `None` for all members, however many these are.
     count: Option<usize>,
@@ -34,14 +35,14 @@ struct Gathering {
 /// What an arrival or a loss leads to: the tasks that are told, and what.
 pub(super) type Told = (Vec<Tid>, Result<i32, PvmError>);
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Member {
     tid: Tid,
     ours: bool,
 }
 
 /// A group.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Group {
     slots: Vec<Option<Member>>,
     instances: BTreeMap<Tid, usize>,
@@ -66,7 +67,7 @@ pub(super) struct Group {
 }
 
 /// Whether all members have met since the last change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Meeting {
     Missing,
     /// They have, and holders of views are to be told before anybody goes on.

@@ -4,6 +4,7 @@ use super::group::{Gathered, Group, Told};
 use pvm_wire::body::BodyWriter;
 use pvm_wire::group::{Request, tag};
 use pvm_wire::{PvmError, Tid};
+use serde::{Deserialize, Serialize};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -18,7 +19,7 @@ const NAME_MAX: usize = 1024;
 const NAMES_MAX: usize = 8 * 1024 * 1024;
 
 /// A message of the keeper.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Answer {
     pub to: Vec<Tid>,
     pub tag: i32,
@@ -26,7 +27,7 @@ pub(crate) struct Answer {
 }
 
 /// All groups of the virtual machine.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Keeper {
     groups: BTreeMap<OsString, Group>,
     /// The groups of each member.

@@ -11,6 +11,7 @@ use pvm_wire::calls::nested::Nested;
 use pvm_wire::calls::{Call, CallError};
 use pvm_wire::encoding::XDR_WORD;
 use pvm_wire::{Message, MessageHeader, PvmError, Tid, group};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 
@@ -22,7 +23,7 @@ const WAITED_CLASS_MAX: usize = 4096;
 const WAITERS_MAX: usize = 65_536;
 
 /// The mailbox; `T` is what answers are addressed to.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Mailbox<T> {
     classes: BTreeMap<OsString, Class>,
     /// Gets that wait, by class, in order of arrival.
@@ -35,7 +36,7 @@ pub struct Mailbox<T> {
 }
 
 /// What counts towards the bounds.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Used {
     entries: usize,
     bytes: usize,
@@ -52,7 +53,7 @@ pub struct Outcome<T> {
     pub watch: Option<Tid>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 struct Class {
     /// Counts up with the making of classes.
     number: u64,
@@ -61,7 +62,7 @@ struct Class {
     dense: i32,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Entry {
     owner: Tid,
     flags: Flags,
@@ -70,14 +71,14 @@ struct Entry {
     message: Nested,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Waiter<T> {
     wanted: Wanted,
     ticket: T,
 }
 
 /// What a get asks for within a class.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Wanted {
     by: Tid,
     index: i32,

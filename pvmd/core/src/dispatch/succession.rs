@@ -1,0 +1,447 @@
+//! Commands to the master's state, and how another host takes the place of a master that is lost.
+
+use crate::Core;
+use crate::deputy::Deputy;
+use crate::effect::{Effect, Effects};
+use crate::event::Action;
+use crate::master::{Command, Master};
+use crate::timers::Timer;
+use pvm_wire::HostIndex;
+use pvm_wire::daemon::{Blob, DaemonMsg, FromMaster, MasterRequest, ToMaster};
+use std::time::Duration;
+use tracing::{info, warn};
+
+/// Time after which the log's messages that were not answered are said again.
+const TICK: Duration = Duration::from_millis(100);
+/// Time that a deputy leaves to each one with a smaller index to take the master's place.
+const PRECEDENCE: Duration = Duration::from_millis(300);
+/// How long a master waits for the proof that the deputies have ended of which it has lost most.
+const MINORITY: Duration = Duration::from_secs(2);
+/// How often a daemon that is silent is asked whether it has ended.
+const PROOF: Duration = Duration::from_millis(500);
+
+/// Commands.
+impl Core {
+    pub(crate) fn is_master(&self) -> bool {
+        self.ruling().is_some()
+    }
+
+    /// The master's state, if this is the master.
+    pub(crate) fn ruling(&self) -> Option<&Master> {
+        self.deputy.as_ref().filter(|deputy| deputy.rules()).map(Deputy::master)
+    }
+
+    /// Has the master's state changed, if this is the master.
+    pub(crate) fn command(&mut self, command: Command) {
+        if self.is_master() {
+            self.out.commands.push_back(command);
+        }
+    }
+
+    /// Carries out the next command; whether there was one.
+    pub(crate) fn next_command(&mut self) -> bool {
+        let Some(deputy) = &mut self.deputy else { return false };
+        while let Some(command) = self.out.commands.pop_front() {
+            deputy.propose(command);
+        }
+        let Some(command) = deputy.next() else { return false };
+        self.obey(command);
+        true
+    }
+
+    fn obey(&mut self, command: Command) {
+        let Some(deputy) = &mut self.deputy else { return };
+        let (ruled, before) = (deputy.rules(), deputy.deputies().to_vec());
+        let is_take_over = matches!(command, Command::TakeOver { .. });
+        let is_appointment = matches!(command, Command::Appoint { .. });
+        let effects = deputy.carry_out(command);
+        let rules = deputy.rules();
+        if is_take_over {
+            return self.on_taken_over(ruled, rules, effects);
+        }
+        if is_appointment {
+            self.begin_configuration(&before);
+        }
+        if rules {
+            for effect in effects {
+                self.carry_out(effect);
+            }
+            self.appoint();
+        }
+    }
+
+    /// Says what the agreement has to say.
+    pub(crate) fn flush_log(&mut self) {
+        let Some(deputy) = &mut self.deputy else { return };
+        let messages = deputy.take_messages();
+        if deputy.is_busy() && !self.out.timers.is_set(Timer::Log) {
+            self.set_timer(TICK, Timer::Log);
+        }
+        for (host, message) in messages {
+            self.tell(host, message);
+        }
+    }
+
+    /// Time to say again what was not answered.
+    pub(crate) fn on_log_tick(&mut self) {
+        if let Some(deputy) = &mut self.deputy {
+            deputy.tick();
+            self.after_log();
+            let waits = self.hosts.master().is_none() && self.life != crate::Life::Ending;
+            if waits || self.deputy.as_ref().is_some_and(Deputy::is_busy) {
+                self.set_timer(TICK, Timer::Log);
+            }
+        }
+    }
+
+    /// Another deputy says something about the log.
+    pub(crate) fn on_log(&mut self, from: HostIndex, configuration: u64, message: &Blob) {
+        if let Some(deputy) = &mut self.deputy {
+            deputy.hear(from, configuration, message);
+            self.after_log();
+        }
+    }
+
+    fn after_log(&mut self) {
+        let Some(deputy) = &mut self.deputy else { return };
+        if deputy.is_deposed() {
+            return self.end("another host has become the master meanwhile");
+        }
+        if self.hosts.master().is_none() && deputy.is_to_claim() {
+            self.claim();
+        }
+    }
+
+    fn claim(&mut self) {
+        let command = self.take_over();
+        if let Some(deputy) = &mut self.deputy {
+            deputy.propose(command);
+        }
+    }
+
+    fn take_over(&self) -> Command {
+        Command::TakeOver { by: self.config.index, address: self.config.address }
+    }
+}
+
+/// Deputies.
+impl Core {
+    /// The master: deputies are appointed as hosts come and go.
+    pub(crate) fn appoint(&mut self) {
+        let Some(deputy) = &mut self.deputy else { return };
+        let links = &self.hosts.links;
+        let members = deputy.master().members().indices();
+        let live = members.filter(|host| links.get(host).is_some_and(crate::links::Link::is_open)).collect();
+        deputy.propose_deputies(live);
+    }
+
+    /// The deputies of the next configuration were just appointed.
+    fn begin_configuration(&mut self, before: &[HostIndex]) {
+        let Some(deputy) = &mut self.deputy else { return };
+        let is_one = deputy.begin_configuration();
+        if deputy.rules() {
+            let new: Vec<HostIndex> =
+                deputy.deputies().iter().copied().filter(|host| !before.contains(host)).collect();
+            match deputy.state() {
+                Ok(pieces) => {
+                    for host in new {
+                        self.tell_pieces(host, &pieces);
+                    }
+                }
+                Err(error) => warn!(%error, "the state cannot be written: new deputies do without"),
+            }
+        } else if !is_one {
+            self.deputy = None;
+        }
+    }
+
+    fn tell_pieces(&mut self, host: HostIndex, pieces: &[DaemonMsg]) {
+        for piece in pieces {
+            self.tell(host, piece.clone());
+        }
+    }
+
+    /// The master makes this host a deputy.
+    pub(crate) fn on_state(&mut self, configuration: u64, more: bool, piece: &Blob) {
+        let is_new = self.deputy.as_ref().is_none_or(|deputy| deputy.configuration() < configuration);
+        if is_new && let Some(deputy) = self.incoming.add(self.config.index, configuration, more, piece) {
+            info!(configuration, "is a deputy");
+            self.deputy = Some(deputy);
+        }
+    }
+}
+
+/// Losses.
+impl Core {
+    /// The master: a deputy may be lost. Without a majority of the deputies it cannot decide anything, and another may be elected.
+    pub(crate) fn consider_deputies(&mut self) {
+        let Some(deputy) = self.deputy.as_mut().filter(|deputy| deputy.rules()) else { return };
+        let links = &self.hosts.links;
+        let missing = deputy.missing(|host| links.contains_key(&host));
+        if missing.is_empty() {
+            return self.out.timers.cancel(Timer::Minority);
+        }
+        // A deputy alone never takes the place of a master that may live, so the master can do without it.
+        if deputy.deputies().len() == 2 && !self.config.succession.takes_silent || deputy.are_dead(&missing) {
+            self.out.timers.cancel(Timer::Minority);
+            return deputy.go_alone();
+        }
+        if !self.out.timers.is_set(Timer::Minority) {
+            warn!(?missing, "a majority of the deputies is lost");
+            self.set_timer(MINORITY, Timer::Minority);
+        }
+        self.ask_for_proof(missing);
+    }
+
+    fn ask_for_proof(&mut self, hosts: Vec<HostIndex>) {
+        for host in hosts {
+            self.out.act(Action::Probe { host });
+        }
+        self.out.timers.cancel(Timer::Proof);
+        self.set_timer(PROOF, Timer::Proof);
+    }
+
+    /// A host answers that no daemon listens where that one did.
+    pub(crate) fn on_proved_dead(&mut self, host: HostIndex) {
+        info!(%host, "its daemon has ended");
+        let Some(deputy) = &mut self.deputy else { return };
+        deputy.note_dead(host);
+        if deputy.rules() {
+            return self.consider_deputies();
+        }
+        if self.hosts.master().is_none() && deputy.master().seat() == host && deputy.deputies().len() == 2 {
+            self.succeed_alone();
+        }
+    }
+
+    fn succeed_alone(&mut self) {
+        let command = self.take_over();
+        if let Some(deputy) = &mut self.deputy {
+            deputy.succeed_alone(command);
+        }
+    }
+
+    /// Time to ask again whether silent daemons have ended.
+    pub(crate) fn on_proof_due(&mut self) {
+        let Some(deputy) = &self.deputy else { return };
+        if deputy.rules() {
+            return self.consider_deputies();
+        }
+        if self.hosts.master().is_none() && deputy.deputies().len() == 2 {
+            let lost = deputy.master().seat();
+            self.ask_for_proof(vec![lost]);
+        }
+    }
+
+    /// The master has waited long enough for a majority of the deputies.
+    pub(crate) fn on_minority(&mut self) {
+        self.end("a majority of the deputies is lost, and may have another master");
+    }
+
+    /// The link to the master is lost.
+    pub(crate) fn on_master_lost(&mut self, host: HostIndex, reason: &str) {
+        self.drop_link(host);
+        if !self.exchange.has_successor(host) {
+            return self.end(&format!("the master is gone: {reason}"));
+        }
+        warn!(%host, reason, "the master is lost");
+        self.hosts.set_master(None);
+        self.set_timer(self.config.succession.patience, Timer::Orphan);
+        let own = self.config.index;
+        let Some(deputy) = &mut self.deputy else { return };
+        let (configuration, others) = (deputy.configuration(), deputy.others(host));
+        let (is_majority, is_pair) = (deputy.witness(own), deputy.deputies().len() == 2);
+        self.tell_all(others, &DaemonMsg::MasterLost { configuration });
+        if is_pair {
+            if self.config.succession.takes_silent {
+                return self.succeed_alone();
+            }
+            self.ask_for_proof(vec![host]);
+        } else if is_majority {
+            self.candidate();
+        }
+    }
+
+    /// Another deputy has lost the master.
+    pub(crate) fn on_witness(&mut self, from: HostIndex, configuration: u64) {
+        let Some(deputy) = &mut self.deputy else { return };
+        if deputy.configuration() == configuration
+            && !deputy.rules()
+            && deputy.witness(from)
+            && self.hosts.master().is_none()
+        {
+            self.candidate();
+        }
+    }
+
+    /// A majority of the deputies has lost the master: the one with the smallest index is to take its place.
+    fn candidate(&mut self) {
+        let Some(deputy) = &self.deputy else { return };
+        let before = deputy.others(deputy.master().seat()).iter().filter(|&&host| host < self.config.index).count();
+        if before == 0 {
+            self.stand();
+        } else if !self.out.timers.is_set(Timer::Candidate) {
+            self.set_timer(PRECEDENCE * before as u32, Timer::Candidate);
+        }
+    }
+
+    /// Stands for election, and again if there is still no master then.
+    pub(crate) fn stand(&mut self) {
+        let own = self.config.index;
+        if self.hosts.master().is_some() {
+            return;
+        }
+        if let Some(deputy) = &mut self.deputy
+            && deputy.deputies().contains(&own)
+        {
+            info!("stands for the master's place");
+            deputy.stand();
+            self.after_log();
+            self.set_timer(PRECEDENCE * 4 + TICK * own.get().min(9), Timer::Candidate);
+            if !self.out.timers.is_set(Timer::Log) {
+                self.set_timer(TICK, Timer::Log);
+            }
+        }
+    }
+
+    /// No host has taken the place of the master.
+    pub(crate) fn on_orphaned(&mut self) {
+        if self.hosts.master().is_none() {
+            self.end("the master is lost, and no other host has taken its place");
+        }
+    }
+
+    /// The command by which a host becomes the master has been carried out.
+    fn on_taken_over(&mut self, ruled: bool, rules: bool, effects: Effects) {
+        if ruled && !rules {
+            return self.end("another host has become the master meanwhile");
+        }
+        if !rules {
+            return;
+        }
+        self.become_master();
+        for effect in effects {
+            // What is said to hosts has been said.
+            if !matches!(effect, Effect::Tell(..)) {
+                self.carry_out(effect);
+            }
+        }
+        self.appoint();
+    }
+
+    /// This host takes the master's place.
+    fn become_master(&mut self) {
+        let own = self.config.index;
+        let Some(deputy) = &self.deputy else { return };
+        let master = deputy.master();
+        let (reign, authority, audience) = (master.reign(), master.authority().clone(), master.audience());
+        let unheard: Vec<_> = audience.iter().map(|&host| (host, master.unheard(host))).collect();
+        for timer in [Timer::Orphan, Timer::Candidate, Timer::Proof] {
+            self.out.timers.cancel(timer);
+        }
+        self.out.act(Action::BecomeMaster { authority });
+        for (host, messages) in unheard {
+            if host != own && !self.reach(host) {
+                let reason = "it was the master, and is lost".to_owned();
+                self.out.commands.push_back(Command::HostLost { host, reason });
+                continue;
+            }
+            self.tell(host, DaemonMsg::NewMaster { reign });
+            for message in messages {
+                self.tell(host, message);
+            }
+        }
+        self.hosts.set_master(Some(own));
+    }
+
+    /// Links with a member, unless there is a link or it cannot be reached.
+    fn reach(&mut self, host: HostIndex) -> bool {
+        host == self.config.index || self.link_to(host).is_some()
+    }
+}
+
+/// The exchange of this host with the master.
+impl Core {
+    /// Says something to the master, now or when there is one.
+    pub(crate) fn tell_master(&mut self, what: ToMaster) {
+        let message = self.exchange.say(what);
+        if let Some(master) = self.hosts.master() {
+            self.tell(master, message);
+        }
+    }
+
+    /// A host says that it is the master.
+    pub(crate) fn on_new_master(&mut self, host: HostIndex, reign: u64) {
+        if !self.hosts.contains(host) {
+            return warn!(%host, "a host that is no member says that it is the master: ignored");
+        }
+        let Some(again) = self.exchange.follow(reign) else { return };
+        if self.is_master() && host != self.config.index {
+            return self.end("another host has become the master meanwhile");
+        }
+        info!(%host, reign, "is the master");
+        self.hosts.set_master(Some(host));
+        for timer in [Timer::Orphan, Timer::Candidate, Timer::Proof] {
+            self.out.timers.cancel(timer);
+        }
+        for message in again {
+            self.tell(host, message);
+        }
+    }
+
+    /// The master says something.
+    pub(crate) fn on_from_master(&mut self, host: HostIndex, number: u64, heard: u64, what: FromMaster) {
+        if self.hosts.master() != Some(host) {
+            return warn!(%host, "word of a host that is not the master: ignored");
+        }
+        self.on_heard_by_master(heard);
+        if !self.exchange.hear(number, &what) {
+            return;
+        }
+        match what {
+            FromMaster::Reply { id, what } => self.on_master_reply(id, what),
+            FromMaster::TableUpdate { serial, hosts } => {
+                self.hosts.prepare(serial, hosts);
+                self.tell_master(ToMaster::TableAck { serial });
+            }
+            FromMaster::TableCommit { serial, added } => self.on_table_commit(serial, &added),
+            FromMaster::HostGone { host, reason } => self.host_gone(host, &reason),
+            FromMaster::WatchTask { tid } => {
+                if self.tasks.get(tid).is_some() {
+                    self.exchange.watch(tid);
+                } else {
+                    self.tell_master(ToMaster::TaskGone { tid });
+                }
+            }
+            FromMaster::Ping { id } => self.tell_master(ToMaster::Pong { id }),
+            FromMaster::Keeper { to, context, tag, body } => {
+                self.deliver_from_keeper(&to, context, tag, &body);
+            }
+            FromMaster::Deputies { hosts } => self.exchange.set_deputies(hosts),
+        }
+        if let (Some(message), Some(master)) = (self.exchange.owed(), self.hosts.master()) {
+            self.tell(master, message);
+        }
+    }
+
+    /// The master has heard what this host has said, or a host what the master has said; the master's own host says both to itself.
+    pub(crate) fn on_heard(&mut self, host: HostIndex, number: u64) {
+        if self.is_master() {
+            self.command(Command::Heard { host, number });
+        } else if self.hosts.master() == Some(host) {
+            self.on_heard_by_master(number);
+        }
+    }
+
+    /// The master has heard what this host has said up to this number.
+    pub(crate) fn on_heard_by_master(&mut self, number: u64) {
+        self.exchange.heard_by_master(number);
+        self.note_keeper_drained();
+    }
+
+    /// Asks the master for something.
+    pub(crate) fn ask_master(&mut self, what: MasterRequest, waiter: crate::addresses::Waiter) {
+        let id = self.pending.ask(None, waiter);
+        self.tell_master(ToMaster::Request { id, what });
+    }
+}

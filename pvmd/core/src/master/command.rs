@@ -1,0 +1,52 @@
+//! What changes the master's state: everything that happens to the machine as a whole, one after the other.
+//!
+//! The master's state is a function of the commands alone, so that several hosts can hold it: the deputies carry out the same
+//! commands in the same order ([`crate::deputy`]).
+
+use crate::addresses::ReplyTo;
+use crate::event::{AddId, Found, StartedHost};
+use pvm_wire::daemon::ToMaster;
+use pvm_wire::{HostIndex, PvmError, Tid};
+use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
+
+/// One change.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Command {
+    /// A host has said something, and has heard the master's messages up to this number.
+    Said { host: HostIndex, number: u64, heard: u64, what: ToMaster },
+    /// A host has heard the master's messages up to this number.
+    Heard { host: HostIndex, number: u64 },
+    /// The hosts of the hostfile are to be added.
+    AddHostfileHosts,
+    /// A task of the master's host wants to know how that went.
+    AwaitStartUp(ReplyTo),
+    /// Names have been looked up.
+    Resolved { add: AddId, results: Vec<Result<Found, String>> },
+    /// A host's daemon has been started, or not.
+    HostStarted { index: HostIndex, result: Result<StartedHost, (PvmError, String)> },
+    /// The link to a newcomer stands.
+    NewcomerLinked(HostIndex),
+    /// The link to a host has ended, or cannot be made.
+    HostLost { host: HostIndex, reason: String },
+    /// A host's daemon says that it ends.
+    HostEnded(HostIndex),
+    /// A daemon that was to end has not ended in time.
+    DepartureOverdue(HostIndex),
+    /// A task of the master's host becomes the hoster, or gives that up.
+    Hoster { tid: Tid, register: bool, to: ReplyTo },
+    /// What the hoster says of a host that it was to start.
+    Hosted { host: Tid, line: String },
+    /// The hoster says something that cannot be read.
+    HosterUnreadable,
+    /// The hoster has said nothing of a host in time.
+    HosterSilent(HostIndex),
+    /// The hoster has ended.
+    HosterEnded(Tid),
+    /// This host is the master from now on.
+    TakeOver { by: HostIndex, address: Option<IpAddr> },
+    /// These hosts hold the master's state from now on. The last command of a configuration of deputies.
+    Appoint { deputies: Vec<HostIndex> },
+    /// The machine ends.
+    Halt,
+}

@@ -1,0 +1,135 @@
+//! Hosts that leave the machine, and slaves that have lost their link.
+
+use super::{Master, Question};
+use crate::addresses::PeerTo;
+use crate::effect::{Effect, Effects};
+use crate::hosts::DELETED;
+use pvm_wire::daemon::{DaemonMsg, FromMaster};
+use pvm_wire::{HostIndex, PvmError};
+use tracing::{info, warn};
+
+impl Master {
+    /// The link to a host has ended or cannot be made: the host is out. If its daemon was ending, it has ended.
+    pub(super) fn on_host_lost(&mut self, host: HostIndex, reason: &str, out: &mut Effects) {
+        self.remove(host, reason, out);
+        if self.departures.end(host, out) {
+            self.resume_add(out);
+        }
+    }
+
+    /// A host's daemon says that it ends. Its link stands until it has ended.
+    pub(super) fn on_host_ended(&mut self, host: HostIndex, out: &mut Effects) {
+        if self.members.contains(host) {
+            self.departures.expect(host, out);
+        }
+        self.remove(host, "it ended", out);
+    }
+
+    /// A host is out whose daemon can be told to end.
+    fn dismiss(&mut self, host: HostIndex, reason: &str, out: &mut Effects) {
+        if self.members.contains(host) {
+            out.tell(host, DaemonMsg::Halt);
+            out.push(Effect::ExpectEnd(host));
+            self.departures.expect(host, out);
+        }
+        self.remove(host, reason, out);
+    }
+
+    /// A host is out. All are told.
+    fn remove(&mut self, host: HostIndex, reason: &str, out: &mut Effects) {
+        // A newcomer has not "failed" as a host: for the task that asked, it could not be started.
+        self.on_newcomer_failed(host, PvmError::CantStart, reason, out);
+        out.push(Effect::CloseSession(host));
+        self.questions_end(host, out);
+        let Some(entry) = self.members.remove(host) else {
+            return out.push(Effect::DropLink(host));
+        };
+        info!(%host, name = entry.name, reason, "host out");
+        out.push(Effect::OrderAll(FromMaster::HostGone { host, reason: reason.to_owned() }));
+        self.mailbox.hosts_tasks_gone(|tid| tid.host() == Some(host));
+        self.mailbox.forget_waiters(|to| to.host == host);
+        self.groups.host_gone(host, out);
+        self.forget_table_ack(host, out);
+    }
+
+    /// `pvm_delhosts`.
+    pub(super) fn on_delete_hosts(&mut self, to: PeerTo, names: &[String], out: &mut Effects) {
+        let mut results = Vec::with_capacity(names.len());
+        let mut chosen = Vec::new();
+        for name in names {
+            let host = if name == "." { Some(to.host) } else { self.members.by_name(name) };
+            results.push(match host {
+                None => PvmError::NoHost.code(),
+                Some(host) if host == self.seat => PvmError::BadParam.code(),
+                Some(host) if chosen.contains(&host) => PvmError::DupHost.code(),
+                Some(host) => {
+                    chosen.push(host);
+                    0
+                }
+            });
+        }
+        let is_own = chosen.contains(&to.host);
+        if is_own {
+            // Answered first: the task that asked is on a host that goes.
+            self.departures.answer(to, results.clone(), Vec::new(), out);
+        }
+        for &host in &chosen {
+            self.dismiss(host, DELETED, out);
+        }
+        if !is_own {
+            self.departures.answer(to, results, chosen, out);
+        }
+    }
+
+    /// Two slaves have lost sight of each other. One has just said so; if the other is dead, the master notices by itself.
+    pub(super) fn on_link_lost(&mut self, from: HostIndex, host: HostIndex, reason: &str, out: &mut Effects) {
+        if self.sessions.has(from) && self.sessions.has(host) {
+            warn!(%from, %host, reason, "two hosts have lost their link");
+            self.ask(host, Question::LostLink(from), out);
+        }
+    }
+
+    /// Both live. The younger one goes, for every pair of hosts must be able to talk.
+    fn on_both_live(&mut self, a: HostIndex, b: HostIndex, out: &mut Effects) {
+        if !self.sessions.has(a) || !self.sessions.has(b) {
+            return;
+        }
+        let younger = match (self.members.contains(a), self.members.contains(b)) {
+            (true, false) => b,
+            (false, true) => a,
+            // Never the master itself: its links are watched by itself.
+            _ if a.max(b) == self.seat => a.min(b),
+            _ => a.max(b),
+        };
+        let other = if younger == a { b } else { a };
+        self.dismiss(younger, &format!("it cannot reach host {other}"), out);
+    }
+
+    /// Asks a host whether it is there.
+    pub(super) fn ask(&mut self, host: HostIndex, question: Question, out: &mut Effects) {
+        self.asked += 1;
+        self.questions.insert(self.asked, (host, question));
+        out.push(Effect::Order(host, FromMaster::Ping { id: self.asked }));
+    }
+
+    /// A host is there.
+    pub(super) fn on_pong(&mut self, from: HostIndex, id: u64, out: &mut Effects) {
+        let Some((host, question)) = self.questions.get(&id).copied().filter(|(host, _)| *host == from) else {
+            return;
+        };
+        self.questions.remove(&id);
+        match question {
+            Question::LostLink(other) => self.on_both_live(other, host, out),
+            Question::GroupNotice(change) => self.groups.on_notice_heard(change, out),
+        }
+    }
+
+    /// A host will not answer any more.
+    fn questions_end(&mut self, gone: HostIndex, out: &mut Effects) {
+        for (_, (_, question)) in self.questions.extract_if(.., |_, (host, _)| *host == gone) {
+            if let Question::GroupNotice(change) = question {
+                self.groups.on_notice_heard(change, out);
+            }
+        }
+    }
+}
