@@ -16,8 +16,10 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use tracing::warn;
 
-/// Entries after which those that all deputies have are dropped from the log.
-const TRIM: usize = 256;
+/// Entries, and bytes, from which on a log is long. The library can drop entries that all have accepted, but a deputy that has not
+/// heard that they are decided may then miss them (0.2.4), so a long log ends with its configuration.
+const LONG: usize = 4096;
+const LONG_BYTES: usize = 16 * 1024 * 1024;
 
 /// An entry of the log: a command, encoded.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -35,7 +37,7 @@ pub(crate) struct Agreement {
     paxos: OmniPaxos<Logged, MemoryStorage<Logged>>,
     /// Entries that were given out.
     read: usize,
-    trimmed: usize,
+    bytes: usize,
 }
 
 impl fmt::Debug for Agreement {
@@ -60,10 +62,13 @@ impl Agreement {
             leader_priority: u32::MAX - pid as u32,
             election_tick_timeout: u64::MAX,
             resend_message_tick_timeout: 1,
+            flush_batch_tick_timeout: u64::MAX,
+            // Set aside by the library at once.
+            buffer_size: 16,
             ..ServerConfig::default()
         };
         let paxos = cluster.build_for_server(server, MemoryStorage::default()).ok()?;
-        let mut agreement = Self { own, deputies: deputies.to_vec(), paxos, read: 0, trimmed: 0 };
+        let mut agreement = Self { own, deputies: deputies.to_vec(), paxos, read: 0, bytes: 0 };
         // The heartbeats of an election that never is.
         agreement.take_messages();
         Some(agreement)
@@ -96,13 +101,16 @@ impl Agreement {
     /// What another deputy's library says to this one's.
     pub fn hear(&mut self, from: HostIndex, message: &Blob) {
         match codec::decode::<Message<Logged>>(&message.0) {
-            // The library indexes its tables by the sender.
-            Ok(message) if number_of(&self.deputies, from) == Some(message.get_sender()) => {
-                self.paxos.handle_incoming(message);
-            }
+            // The library indexes its tables by the sender, and does not look at the receiver.
+            Ok(message) if self.is_between(from, &message) => self.paxos.handle_incoming(message),
             Ok(_) => warn!(host = %from, "a message of the log by a host that is not its sender: ignored"),
             Err(error) => warn!(host = %from, %error, "a message of the log that cannot be read: ignored"),
         }
+    }
+
+    fn is_between(&self, from: HostIndex, message: &Message<Logged>) -> bool {
+        let [sender, receiver] = [from, self.own].map(|host| number_of(&self.deputies, host));
+        sender == Some(message.get_sender()) && receiver == Some(message.get_receiver())
     }
 
     /// Time has passed: what was not answered is said again.
@@ -127,11 +135,12 @@ impl Agreement {
 
     /// Commands that have been agreed on since the last call.
     pub fn take_decided(&mut self) -> Vec<Blob> {
-        let decided = self.take(|paxos, read| paxos.read_decided_suffix(read));
-        if self.read >= self.trimmed + TRIM && self.leads() && self.paxos.trim(None).is_ok() {
-            self.trimmed = self.read;
-        }
-        decided
+        self.take(|paxos, read| paxos.read_decided_suffix(read))
+    }
+
+    /// Whether the log is to end with this configuration.
+    pub fn is_long(&self) -> bool {
+        self.read >= LONG || self.bytes >= LONG_BYTES
     }
 
     /// The rest of the log: commands that may have been agreed on without this deputy's knowledge.
@@ -150,7 +159,9 @@ impl Agreement {
             LogEntry::Decided(Logged(command)) | LogEntry::Undecided(Logged(command)) => Some(command),
             _ => None,
         });
-        commands.collect()
+        let commands: Vec<Blob> = commands.collect();
+        self.bytes += commands.iter().map(|command| command.0.len()).sum::<usize>();
+        commands
     }
 }
 

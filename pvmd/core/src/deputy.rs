@@ -47,6 +47,8 @@ pub(crate) struct Deputy {
     proposals: u64,
     /// Commands that have been decided and not been carried out.
     decided: VecDeque<Command>,
+    /// What is still to be said about the log of the configuration before.
+    parting: Vec<(HostIndex, DaemonMsg)>,
     /// Deputies that have lost the master.
     witnesses: BTreeSet<HostIndex>,
     /// Deputies whose daemons are proved to have ended.
@@ -71,6 +73,7 @@ impl Deputy {
             proposed: VecDeque::new(),
             proposals: 0,
             decided: VecDeque::new(),
+            parting: Vec::new(),
             witnesses: BTreeSet::new(),
             dead: BTreeSet::new(),
         }
@@ -123,6 +126,10 @@ impl Deputy {
 
     fn note_decided(&mut self, entries: &[Blob]) {
         for entry in entries {
+            // What comes behind an appointment in the log is proposed again, in the next configuration.
+            if matches!(self.decided.back(), Some(Command::Appoint { .. })) {
+                return;
+            }
             match codec::decode::<Proposal>(&entry.0) {
                 Ok(Proposal { by, number, command }) => {
                     if by == self.own {
@@ -151,6 +158,8 @@ impl Deputy {
 
     /// The next configuration begins, whose deputies were just appointed. Whether this host is one of them.
     pub fn begin_configuration(&mut self) -> bool {
+        // The others are still to hear that they were appointed.
+        self.parting = self.take_messages();
         self.configuration += 1;
         let was_alone = self.agreement.is_none();
         let rest = std::mem::take(&mut self.decided);
@@ -162,9 +171,8 @@ impl Deputy {
             self.stand();
             self.propose_again();
         }
-        // What else the log of several deputies has comes too late; the master proposes it again.
-        for command in rest.into_iter().filter(|_| was_alone) {
-            self.propose(command);
+        if was_alone {
+            rest.into_iter().for_each(|command| self.propose(command));
         }
         self.master.deputies().contains(&self.own)
     }
@@ -234,6 +242,11 @@ impl Deputy {
         messages.into_iter().map(|(to, message)| (to, log(message))).collect()
     }
 
+    /// What is still to be said about the log of the configuration before.
+    pub fn take_parting(&mut self) -> Vec<(HostIndex, DaemonMsg)> {
+        std::mem::take(&mut self.parting)
+    }
+
     pub fn tick(&mut self) {
         if let Some(agreement) = &mut self.agreement {
             agreement.tick();
@@ -254,7 +267,8 @@ impl Deputy {
         live.truncate(count - 1);
         live.push(self.own);
         live.sort_unstable();
-        if live != self.master.deputies() {
+        // A log that is long ends with its configuration.
+        if live != self.master.deputies() || self.agreement.as_ref().is_some_and(Agreement::is_long) {
             self.appoints = true;
             self.propose(Command::Appoint { deputies: live });
         }

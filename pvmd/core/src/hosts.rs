@@ -55,8 +55,8 @@ pub(crate) struct Hosts {
     master: Option<HostIndex>,
     members: Members,
     pub links: BTreeMap<HostIndex, Link>,
-    /// On a slave: slaves to which messages may have been lost. The master decides which of the two leaves; until then they have
-    /// no link, for a message behind those that are lost would be out of order.
+    /// Hosts to which messages may have been lost. The master decides who leaves; until then there is no link to them, for a message
+    /// behind those that are lost would be out of order.
     lost: BTreeSet<HostIndex>,
     announced: Announced,
 }
@@ -98,7 +98,7 @@ impl Hosts {
         self.members.insert(entry);
     }
 
-    /// A slave's link to another one is broken or could not be made.
+    /// The link to a host is broken or could not be made.
     pub fn lose(&mut self, host: HostIndex) {
         self.lost.insert(host);
     }
@@ -160,9 +160,7 @@ impl Hosts {
     /// Whether a link with this host is wanted. A certificate proves only that the host was once meant to be a member; a
     /// host that is out may still have it.
     pub fn is_welcome(&self, host: HostIndex) -> bool {
-        // The master links with those only that it has dialled.
-        let is_master = self.is_master() || self.master == Some(host);
-        is_master || self.known(host).is_some() && !self.lost.contains(&host)
+        self.master == Some(host) || self.known(host).is_some() && !self.lost.contains(&host)
     }
 
     /// A message of a host has come: whether it counts, which it does as long as there is a link.

@@ -1,6 +1,6 @@
 //! What the core shows of itself in numbers.
 
-use crate::Core;
+use crate::{Core, Life};
 use crate::census::Census;
 use crate::master::Master;
 use pvm_wire::HostIndex;
@@ -44,6 +44,11 @@ impl Core {
     /// Its place in the machine.
     pub fn index(&self) -> HostIndex {
         self.config.index
+    }
+
+    /// Whether it is the master.
+    pub fn is_ruling(&self) -> bool {
+        self.is_master() && self.life != Life::Ending
     }
 
     /// The members of the machine it knows.

@@ -72,7 +72,7 @@ impl Core {
     /// There are links to members, to hosts that are to be members, and on the master to newcomers.
     fn check_links(&self) -> Result<(), String> {
         let mut links = self.hosts.links.keys();
-        let stranger = links.find(|host| !self.hosts.is_welcome(**host) || **host == self.config.index);
+        let stranger = links.find(|host| !self.is_welcome(**host) || **host == self.config.index);
         stranger.map_or(Ok(()), |host| Err(format!("there is a link to host {host}, which is no member")))
     }
 

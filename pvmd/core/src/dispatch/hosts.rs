@@ -1,7 +1,7 @@
 //! What happens to hosts, and what follows when one goes.
 
 use crate::event::Action;
-use crate::master::{Command, END};
+use crate::master::{Command, END, Master};
 use crate::spawn::SIGTERM;
 use crate::tasks::Origin;
 use crate::{Core, Life};
@@ -63,6 +63,7 @@ impl Core {
     pub(crate) fn on_host_lost(&mut self, host: HostIndex, reason: &str) {
         self.forget_link(host);
         if self.is_master() {
+            self.hosts.lose(host);
             self.command(Command::HostLost { host, reason: reason.to_owned() });
             self.consider_deputies();
         } else if self.hosts.master() == Some(host) {
@@ -116,6 +117,9 @@ impl Core {
     pub(crate) fn end(&mut self, reason: &str) {
         if self.life != Life::Ending {
             let halting = std::mem::replace(&mut self.life, Life::Ending);
+            for index in self.ruling().map(Master::newcomers).unwrap_or_default() {
+                self.out.act(Action::AbandonHost { index });
+            }
             self.tell_all(self.hosts.linked(), &DaemonMsg::Bye);
             // Children are ended by the driver.
             let others = self.tasks.iter().filter(|task| task.origin != Origin::Child && task.pid > 1);

@@ -51,7 +51,7 @@ impl Core {
 
     /// A link stands, whichever of the two has dialled.
     pub(crate) fn on_peer_linked(&mut self, host: HostIndex) {
-        if !self.hosts.is_welcome(host) {
+        if !self.is_welcome(host) {
             warn!(%host, "a host that is no member has linked: its link is closed");
             return self.out.act(Action::Unlink { host });
         }
@@ -70,6 +70,11 @@ impl Core {
         } else if self.leaves_link(host) {
             self.set_timer(self.config.link_idle, Timer::IdleLink(host));
         }
+    }
+
+    /// Whether a link with this host is wanted.
+    pub(crate) fn is_welcome(&self, host: HostIndex) -> bool {
+        self.hosts.is_welcome(host) || self.ruling().is_some_and(|master| master.newcomers().contains(&host))
     }
 
     /// Sends what has waited for a link.

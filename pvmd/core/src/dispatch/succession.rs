@@ -139,6 +139,7 @@ impl Core {
     fn begin_configuration(&mut self, before: &[HostIndex]) {
         let Some(deputy) = &mut self.deputy else { return };
         let is_one = deputy.begin_configuration();
+        let parting = deputy.take_parting();
         if deputy.rules() {
             let new: Vec<HostIndex> =
                 deputy.deputies().iter().copied().filter(|host| !before.contains(host)).collect();
@@ -152,6 +153,9 @@ impl Core {
             }
         } else if !is_one {
             self.deputy = None;
+        }
+        for (host, message) in parting {
+            self.tell(host, message);
         }
     }
 
@@ -241,6 +245,7 @@ impl Core {
     /// The link to the master is lost.
     pub(crate) fn on_master_lost(&mut self, host: HostIndex, reason: &str) {
         self.drop_link(host);
+        self.hosts.lose(host);
         if !self.exchange.has_successor(host) {
             return self.end(&format!("the master is gone: {reason}"));
         }

@@ -406,13 +406,10 @@ impl Master {
         }
     }
 
-    /// The machine ends while hosts are being added.
-    pub(super) fn abandon_newcomers(&self, out: &mut Effects) {
+    /// Hosts that are being added and whose daemons may run.
+    pub fn newcomers(&self) -> Vec<HostIndex> {
         let stages = self.adding.iter().flat_map(|operation| &operation.stages);
-        let indices: Vec<HostIndex> = stages.filter_map(Stage::index).collect();
-        for index in indices {
-            out.act(Action::AbandonHost { index });
-        }
+        stages.filter_map(Stage::index).collect()
     }
 
     /// No host that is being added is added any more.

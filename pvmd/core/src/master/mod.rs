@@ -246,7 +246,6 @@ impl Master {
     /// The machine ends.
     fn halt(&mut self, out: &mut Effects) {
         self.is_ending = true;
-        self.abandon_newcomers(out);
         out.push(Effect::EndMachine);
     }
 

@@ -1,6 +1,6 @@
 //! A whole run: the plan, rest, what must be true then, the end of all tasks, and what must be left.
 
-use crate::operations::{at_work, operate, pick};
+use crate::operations::{at_work, masters, operate, pick};
 use crate::plan::{Op, Plan};
 use crate::world::{self, World};
 use pvm_wire::{HostIndex, Tid};
@@ -12,6 +12,8 @@ use std::time::Duration;
 /// Time within which all hosts know the lost ones: the limit for silence, the master's question to a host that is alive, or a dial
 /// that fails and makes a host leave.
 const KNOWN: Duration = Duration::from_secs(14);
+/// As [`KNOWN`], if the master is lost, too: another takes its place, or the rest gives up, and then the same.
+const SUCCEEDED: Duration = Duration::from_secs(60);
 /// Time within which all that was asked for has come about.
 const SETTLED: Duration = Duration::from_secs(30);
 /// Time within which links that nobody uses have been left: each is looked at twice.
@@ -24,19 +26,24 @@ enum End {
     None,
     /// The master's daemon vanishes.
     Crash,
+    /// Hosts are lost, perhaps the master and too many deputies at once.
+    Possible,
     /// This process asks for it.
     Halt(ProcId),
 }
 
 /// Runs a plan; what was wrong, if anything.
 pub fn run(plan: &Plan) -> Result<(), String> {
-    let mut world = world::new(plan.seed, plan.hosts, plan.turns);
+    let mut world = world::new(plan.seed, plan.hosts, plan.turns, plan.deputies);
     world.pass(Duration::from_millis(100));
     let mut end = End::None;
     for &op in &plan.ops {
         world.pass(Duration::from_micros(20));
         match op {
-            Op::CrashMaster => end = End::Crash,
+            Op::CrashMaster(_) if plan.deputies == 1 => end = End::Crash,
+            Op::CrashMaster(_) | Op::Crash(_) | Op::Cut(..) | Op::Reset(..) if plan.deputies > 1 => {
+                end = End::Possible;
+            }
             Op::Halt(by) => end = pick(&at_work(&world), by).map_or(end, |&id| End::Halt(id)),
             _ => {}
         }
@@ -60,7 +67,7 @@ fn check(world: &mut World, end: End) {
     for id in world.processes.keys().copied().collect::<Vec<_>>() {
         world.hear_soon(id);
     }
-    world.pass(KNOWN);
+    world.pass(if world.setup().deputies > 1 { SUCCEEDED } else { KNOWN });
     if must_have_ended(world, end) {
         return check_end(world);
     }
@@ -88,9 +95,10 @@ fn must_have_ended(world: &World, end: End) -> bool {
     match end {
         End::None => false,
         End::Crash => true,
+        End::Possible => masters(world).is_empty(),
         End::Halt(by) => {
             let goes_on = world.processes.get(&by).is_some_and(Process::is_at_work);
-            goes_on || !world.hosts.contains_key(&HostIndex::MASTER)
+            goes_on || masters(world).is_empty()
         }
     }
 }
@@ -105,9 +113,11 @@ fn check_end(world: &mut World) {
 
 /// All members know the same members. The master is linked to all of them, and each to the master.
 fn check_tables(world: &mut World) {
-    let Some(master) = world.hosts.get(&HostIndex::MASTER) else {
-        return world.tasks.fault("the master has ended".to_owned());
+    let masters = masters(world);
+    let [master_index] = masters[..] else {
+        return world.tasks.fault(format!("the masters are {masters:?}"));
     };
+    let master = &world.hosts[&master_index];
     let members: BTreeSet<HostIndex> = master.daemon.members().into_iter().collect();
     for &host in &members {
         let Some(found) = world.hosts.get(&host) else {
@@ -117,10 +127,10 @@ fn check_tables(world: &mut World) {
         let known: BTreeSet<HostIndex> = found.daemon.members().into_iter().collect();
         let mut reached: BTreeSet<HostIndex> = found.daemon.linked().into_iter().collect();
         reached.insert(host);
-        let is_linked = if host == HostIndex::MASTER {
+        let is_linked = if host == master_index {
             members.is_subset(&reached)
         } else {
-            reached.contains(&HostIndex::MASTER)
+            reached.contains(&master_index)
         };
         if known != members || !is_linked {
             let text =
@@ -132,7 +142,8 @@ fn check_tables(world: &mut World) {
 
 fn check_promises(world: &mut World) {
     let members: BTreeSet<HostIndex> = world.hosts.keys().copied().collect();
-    if members.iter().any(|host| !world.hosts[&HostIndex::MASTER].daemon.members().contains(host)) {
+    let known = masters(world).first().map(|master| world.hosts[master].daemon.members()).unwrap_or_default();
+    if members.iter().any(|host| !known.contains(host)) {
         return world.tasks.fault(format!("of {members:?} some are not members, and live on"));
     }
     let tids = world.processes.values().filter(|process| process.is_at_work());
@@ -172,7 +183,7 @@ fn check_rest(world: &mut World) {
         let idle = census.managers.0;
         let expected = Census {
             hosts,
-            links: if host == HostIndex::MASTER { hosts - 1 } else { 1 },
+            links: if masters(world).contains(&host) { hosts - 1 } else { 1 },
             managers: (idle.min(2), 0),
             conns: idle,
             outputs: idle,

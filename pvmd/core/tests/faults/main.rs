@@ -64,8 +64,12 @@ fn report(plan: &Plan, reason: &str) {
     println!("seed {} fails:\n  {reason}", plan.seed);
     let (short, reason) = shrink::shorten(plan, reason);
     println!("shortened to {} operations, which fail so:\n  {reason}", short.ops.len());
-    let check = if short.turns { "check_with_turns" } else { "check" };
-    println!("{check}({}, {}, &{:?});", short.seed, short.hosts, short.ops);
+    let Plan { seed, hosts, turns, deputies, ops } = short;
+    match (deputies, turns) {
+        (1, true) => println!("check_with_turns({seed}, {hosts}, &{ops:?});"),
+        (1, false) => println!("check({seed}, {hosts}, &{ops:?});"),
+        _ => println!("check_with_deputies({seed}, {hosts}, {turns}, {deputies}, &{ops:?});"),
+    }
 }
 
 #[test]

@@ -50,12 +50,17 @@ pub fn operate(world: &mut World, op: Op) {
             }
         }
         Op::Crash(host) => {
-            let slaves: Vec<HostIndex> = world.hosts.keys().copied().skip(1).collect();
-            if let Some(&host) = pick(&slaves, host) {
-                world.vanish(host);
+            let masters = masters(world);
+            let slaves: Vec<HostIndex> =
+                world.hosts.keys().copied().filter(|host| !masters.contains(host)).collect();
+            if let Some(&slave) = pick(&slaves, host) {
+                if host / 8 % 2 == 1 {
+                    world.off.insert(slave);
+                }
+                world.vanish(slave);
             }
         }
-        Op::CrashMaster => crash_master(world),
+        Op::CrashMaster(n) => crash_master(world, n % 2 == 1),
         Op::KillManagers(host) => {
             let Some(host) = nth_host(world, host) else { return };
             let manager = |process: &Process| process.host == host && process.is_manager();
@@ -200,15 +205,25 @@ fn enrol(world: &mut World, n: u32) {
     }
 }
 
-fn crash_master(world: &mut World) {
-    let unlinked: Vec<HostIndex> =
-        world.hosts.keys().copied().filter(|&host| host != HostIndex::MASTER).collect();
-    for host in unlinked {
-        if !world.net.is_open(host, HostIndex::MASTER) {
+/// The hosts that take themselves for the master.
+pub fn masters(world: &World) -> Vec<HostIndex> {
+    world.hosts.iter().filter(|(_, host)| host.daemon.is_ruling()).map(|(&index, _)| index).collect()
+}
+
+fn crash_master(world: &mut World, is_off: bool) {
+    let Some(&master) = masters(world).first() else { return };
+    // Daemons that the master has started, and not linked yet, wait for it in vain.
+    let others: Vec<HostIndex> = world.hosts.keys().copied().filter(|&host| host != master).collect();
+    for host in others {
+        let is_member = world.hosts[&host].daemon.members().contains(&host);
+        if !is_member && !world.net.is_open(host, master) {
             world.later(1..3_000_000, Happening::Vanish(host));
         }
     }
-    world.vanish(HostIndex::MASTER);
+    if is_off {
+        world.off.insert(master);
+    }
+    world.vanish(master);
 }
 
 fn spawn(world: &mut World, id: ProcId, tid: Tid, count: u32, place: u32) {

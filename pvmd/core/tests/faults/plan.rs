@@ -60,8 +60,8 @@ pub enum Op {
     DeleteHost(u32, u32),
     /// A host's load is read.
     Load(u32, u32),
-    /// The master's daemon vanishes.
-    CrashMaster,
+    /// The master's daemon vanishes, and the machine with it unless it has deputies. An odd number: its host is off.
+    CrashMaster(u32),
     /// A task halts the machine.
     Halt(u32),
     /// A task joins a team of this number.
@@ -119,6 +119,8 @@ pub struct Plan {
     pub hosts: u32,
     /// Whether teams take turns on its hosts.
     pub turns: bool,
+    /// Most hosts that hold the master's state.
+    pub deputies: usize,
     pub ops: Vec<Op>,
 }
 
@@ -128,14 +130,19 @@ impl Plan {
         let mut random = Random::new(seed ^ 0x5eed);
         let hosts = 1 + random.below(5) as u32;
         let turns = seed % 2 == 1;
-        let one = |_| if turns && random.below(5) == 0 { draw_turns(&mut random) } else { draw(&mut random) };
+        let deputies = [1, 3, 3, 5][(seed / 2 % 4) as usize];
+        let one = |_| match random.below(100) {
+            0 if deputies > 1 => Op::CrashMaster(random.below(2) as u32),
+            n if turns && n % 5 == 1 => draw_turns(&mut random),
+            _ => draw(&mut random),
+        };
         let mut ops: Vec<Op> = (0..length.saturating_sub(1)).map(one).collect();
         ops.push(match random.below(16) {
-            0 => Op::CrashMaster,
+            0 => Op::CrashMaster(0),
             1 => Op::Halt(0),
             _ => Op::Wait(1),
         });
-        Self { seed, hosts, turns, ops }
+        Self { seed, hosts, turns, deputies, ops }
     }
 }
 

@@ -4,11 +4,15 @@ use crate::plan::{Op, Plan};
 use crate::shrink::attempt;
 
 fn check(seed: u64, hosts: u32, ops: &[Op]) {
-    attempt_plan(&Plan { seed, hosts, turns: false, ops: ops.to_vec() });
+    attempt_plan(&Plan { seed, hosts, turns: false, deputies: 1, ops: ops.to_vec() });
 }
 
 fn check_with_turns(seed: u64, hosts: u32, ops: &[Op]) {
-    attempt_plan(&Plan { seed, hosts, turns: true, ops: ops.to_vec() });
+    attempt_plan(&Plan { seed, hosts, turns: true, deputies: 1, ops: ops.to_vec() });
+}
+
+fn check_with_deputies(seed: u64, hosts: u32, turns: bool, deputies: usize, ops: &[Op]) {
+    attempt_plan(&Plan { seed, hosts, turns, deputies, ops: ops.to_vec() });
 }
 
 fn attempt_plan(plan: &Plan) {
@@ -127,7 +131,7 @@ fn the_master_crashes_while_much_is_on_its_way_to_one_task() {
             Multicast(43997),
             Send(2285, 55564, 34, 300_000),
             Wait(30000),
-            CrashMaster,
+            CrashMaster(0),
         ],
     );
 }
@@ -331,3 +335,12 @@ const NEWCOMERS_AND_A_CRASH: &[Op] = {
         Wait(1_500_000),
     ]
 };
+
+#[test]
+fn another_host_takes_the_place_of_a_master_that_is_lost() {
+    for crash in [0, 1] {
+        let ops = [Op::Wait(1_500_000), Op::CrashMaster(crash), Op::Wait(3_600_000)];
+        check_with_deputies(5, 4, false, 3, &ops);
+        check_with_deputies(6, 5, true, 5, &ops);
+    }
+}

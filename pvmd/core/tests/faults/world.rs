@@ -21,13 +21,13 @@ pub const NOTICE: i32 = 7;
 pub type World = Machine<Journal>;
 
 /// A master whose hostfile names `hosts − 1` more.
-pub fn new(seed: u64, hosts: u32, turns: bool) -> World {
+pub fn new(seed: u64, hosts: u32, turns: bool, deputies: usize) -> World {
     let capabilities = [1000].into_iter().chain((2..=hosts).map(|n| 1000 * (n % 3 + 1))).collect();
     let traced = std::env::var_os("PVM_SIM_TRACE").is_some();
     // In some machines links are left and made again all the time.
     let link_idle = Duration::from_millis(if seed.is_multiple_of(3) { 20 } else { 30_000 });
     let setup =
-        Setup { seed, capabilities, task_target: 6, task_limit: 40, turns, link_idle, deputies: 1, fails: true, traced };
+        Setup { seed, capabilities, task_target: 6, task_limit: 40, turns, link_idle, deputies, fails: true, traced };
     Machine::new(setup, Journal::default())
 }
 

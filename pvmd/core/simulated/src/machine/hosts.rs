@@ -38,7 +38,10 @@ impl<T: Tasks> Machine<T> {
 
     /// A daemon cannot start while another of its name still has its files. The master waits for its end, unless it has lost it.
     fn check_place(&mut self, master: HostIndex, name: &str) {
-        let has_files = |host: &Host| host.name == name && host.exiting && !host.cleared;
+        // A master does not know what another has started that is lost.
+        let is_own = |host: &Host| host.starter == master;
+        let has_files =
+            |host: &Host| is_own(host) && host.name == name && host.exiting && !host.cleared;
         let is_lost = |index| self.unsteady.contains(&(master, index));
         let mut others = self.hosts.iter().filter(|(index, host)| has_files(host) && !is_lost(**index));
         if let Some((index, _)) = others.next() {

@@ -126,6 +126,8 @@ pub struct Host {
     /// The daemon.
     pub daemon: Daemon,
     name: String,
+    /// The master that has started it.
+    starter: HostIndex,
     conns: BTreeMap<ConnId, ProcId>,
     exiting: bool,
     /// Its files are gone.
@@ -221,7 +223,7 @@ impl<T: Tasks> Machine<T> {
         };
         let (daemon, actions) = Daemon::new(config, self.now);
         let conns = BTreeMap::new();
-        self.hosts.insert(index, Host { daemon, name, conns, exiting: false, cleared: false, armed: None });
+        self.hosts.insert(index, Host { daemon, name, starter: master, conns, exiting: false, cleared: false, armed: None });
         self.carry_out(index, actions);
     }
 
