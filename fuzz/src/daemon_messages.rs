@@ -50,7 +50,7 @@ pub fn read(bytes: &[u8]) {
         let length = usize::from(cursor.byte().unwrap_or(0));
         match (what >> 1) % 16 {
             0 => drop(core.handle(Event::PeerLinked { host }, now)),
-            1 => drop(core.handle(Event::PeerLost { host, reason: String::new() }, now)),
+            1 => drop(core.handle(Event::PeerLost { host, reason: String::new(), has_ended: false }, now)),
             2 => {
                 now += Duration::from_millis(length as u64 * 20);
                 core.handle_timeout(now);

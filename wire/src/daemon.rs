@@ -240,12 +240,12 @@ pub enum DaemonMsg {
         /// For the consensus library.
         message: Blob,
     },
-    /// Master → new deputy: a piece of the master's state, with which the log of a configuration begins.
+    /// Master → new deputy: a piece of the master's state.
     State {
-        /// The configuration.
+        /// The configuration of deputies that the receiver belongs to from now on.
         configuration: u64,
-        /// Its members, the receiver among them.
-        deputies: Vec<HostIndex>,
+        /// Entries of its log that the state contains already.
+        applied: u64,
         /// Whether another piece follows.
         more: bool,
         /// The piece.

@@ -113,6 +113,23 @@ impl Agreement {
         sender == Some(message.get_sender()) && receiver == Some(message.get_receiver())
     }
 
+    /// Entries that were given out.
+    pub fn applied(&self) -> u64 {
+        self.read as u64
+    }
+
+    /// These entries need not be given out: the state contains them.
+    pub fn skip(&mut self, applied: u64) {
+        self.read = usize::try_from(applied).unwrap_or(usize::MAX);
+    }
+
+    /// Asks the deputy that leads to begin anew with this one, which has missed what was said before.
+    pub fn ask_leader(&mut self, leader: HostIndex) {
+        if let Some(leader) = number_of(&self.deputies, leader) {
+            self.paxos.reconnected(leader);
+        }
+    }
+
     /// Time has passed: what was not answered is said again.
     pub fn tick(&mut self) {
         self.paxos.tick();

@@ -49,6 +49,8 @@ pub(crate) struct Deputy {
     decided: VecDeque<Command>,
     /// What is still to be said about the log of the configuration before.
     parting: Vec<(HostIndex, DaemonMsg)>,
+    /// Deputies that were sent the state because they had not heard of this configuration.
+    caught_up: BTreeSet<HostIndex>,
     /// Deputies that have lost the master.
     witnesses: BTreeSet<HostIndex>,
     /// Deputies whose daemons are proved to have ended.
@@ -74,6 +76,7 @@ impl Deputy {
             proposals: 0,
             decided: VecDeque::new(),
             parting: Vec::new(),
+            caught_up: BTreeSet::new(),
             witnesses: BTreeSet::new(),
             dead: BTreeSet::new(),
         }
@@ -94,6 +97,11 @@ impl Deputy {
 
     pub fn deputies(&self) -> &[HostIndex] {
         self.master.deputies()
+    }
+
+    /// Whether this host is a member of the machine, as far as it knows the log.
+    pub fn is_member(&self) -> bool {
+        self.master.members().contains(self.own)
     }
 
     /// Puts a command on its way. Only the master's host does, or one that is to be it.
@@ -146,8 +154,13 @@ impl Deputy {
     pub fn carry_out(&mut self, command: Command) -> super::effect::Effects {
         match &command {
             Command::TakeOver { by, .. } => {
-                self.rules = *by == self.own;
+                // The last master may have dismissed that host, which learns it from the log only now.
+                self.rules = *by == self.own && self.is_member();
                 self.claims = false;
+                if !self.rules {
+                    // It was to be the master itself.
+                    self.proposed.clear();
+                }
                 self.witnesses.clear();
             }
             Command::Appoint { .. } => self.appoints = false,
@@ -165,6 +178,7 @@ impl Deputy {
         let rest = std::mem::take(&mut self.decided);
         self.witnesses.clear();
         self.dead.clear();
+        self.caught_up.clear();
         self.agreement = Agreement::new(self.own, self.configuration, self.master.deputies());
         info!(configuration = self.configuration, deputies = ?self.master.deputies(), "deputies");
         if self.rules {
@@ -187,14 +201,17 @@ impl Deputy {
         }
     }
 
-    /// The state, for a new deputy of the configuration that has just begun.
+    /// The state, for a new deputy of this configuration.
     pub fn state(&self) -> Result<Vec<DaemonMsg>, CodecError> {
         let bytes = Bytes::from(codec::encode_large(&self.master)?);
-        let (configuration, deputies) = (self.configuration, self.master.deputies().to_vec());
+        let configuration = self.configuration;
+        // All that was given out has been carried out, but for what waits here.
+        let applied = self.agreement.as_ref().map_or(0, Agreement::applied);
+        let applied = applied.saturating_sub(self.decided.len() as u64);
         let count = bytes.len().div_ceil(PIECE).max(1);
         let pieces = (0..count).map(|n| DaemonMsg::State {
             configuration,
-            deputies: deputies.clone(),
+            applied,
             more: n + 1 < count,
             bytes: Blob(bytes.slice(n * PIECE..((n + 1) * PIECE).min(bytes.len()))),
         });
@@ -227,11 +244,16 @@ impl Deputy {
         !self.proposed.is_empty() || self.rules && !leads
     }
 
-    /// What another deputy says about the log.
-    pub fn hear(&mut self, from: HostIndex, configuration: u64, message: &Blob) {
-        if let Some(agreement) = self.agreement.as_mut().filter(|_| configuration == self.configuration) {
+    /// What another deputy says about the log. Whether it is a deputy that has not heard of the configuration that has begun: the
+    /// last one did not need its vote.
+    pub fn hear(&mut self, from: HostIndex, configuration: u64, message: &Blob) -> bool {
+        if configuration == self.configuration
+            && let Some(agreement) = &mut self.agreement
+        {
             agreement.hear(from, message);
         }
+        let is_behind = configuration < self.configuration && self.deputies().contains(&from);
+        self.rules && is_behind && self.caught_up.insert(from)
     }
 
     /// What is to be said to other deputies about the log.
@@ -339,7 +361,13 @@ pub(crate) struct Incoming {
 
 impl Incoming {
     /// A piece; the deputy, if it was the last.
-    pub fn add(&mut self, own: HostIndex, configuration: u64, more: bool, piece: &Blob) -> Option<Deputy> {
+    pub fn add(
+        &mut self,
+        own: HostIndex,
+        (configuration, applied): (u64, u64),
+        more: bool,
+        piece: &Blob,
+    ) -> Option<Deputy> {
         if configuration != self.configuration {
             *self = Self { configuration, bytes: Vec::new() };
         }
@@ -353,7 +381,14 @@ impl Incoming {
             return None;
         }
         match codec::decode_large::<Master>(&std::mem::take(&mut self.bytes)) {
-            Ok(master) => Some(Deputy::with(own, configuration, master)),
+            Ok(master) => {
+                let mut deputy = Deputy::with(own, configuration, master);
+                if let Some(agreement) = &mut deputy.agreement {
+                    agreement.skip(applied);
+                    agreement.ask_leader(deputy.master.seat());
+                }
+                Some(deputy)
+            }
             Err(error) => {
                 warn!(%error, "the master's state cannot be read: this host is no deputy");
                 None

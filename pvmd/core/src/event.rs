@@ -140,11 +140,9 @@ pub enum Event {
         host: HostIndex,
         /// Why.
         reason: String,
-    },
-    /// Answer to [`Action::Probe`]: nobody listens where that host's daemon did.
-    ProvedDead {
-        /// Which.
-        host: HostIndex,
+        /// Whether it is proved that the other daemon has ended: its host answers that nobody listens where it did, and it was heard so
+        /// lately that it cannot have given up this host before.
+        has_ended: bool,
     },
     /// Bytes of `Data` messages (only their `data` counted) have been taken by the link.
     PeerDrained {
@@ -423,12 +421,6 @@ pub enum Action {
     AbandonHost {
         /// Which.
         index: HostIndex,
-    },
-    /// See whether this host's daemon has ended, which has said nothing for too long: whether its host answers that nobody listens
-    /// where it did. `ProvedDead` follows, or nothing.
-    Probe {
-        /// Which.
-        host: HostIndex,
     },
     /// This host is the master from now on: it starts daemons on other hosts.
     BecomeMaster {

@@ -86,8 +86,13 @@ impl Exchange {
 
     /// What the master is to be told that has said much, and was told nothing.
     pub fn owed(&mut self) -> Option<DaemonMsg> {
-        let much = std::mem::take(&mut self.has_heard_much) && self.told < self.heard;
-        (much || self.heard - self.told >= UNTOLD_MAX).then(|| {
+        let much = std::mem::take(&mut self.has_heard_much);
+        if much || self.heard - self.told >= UNTOLD_MAX { self.acknowledge() } else { None }
+    }
+
+    /// What the master is to be told, if it does not know what was heard.
+    pub fn acknowledge(&mut self) -> Option<DaemonMsg> {
+        (self.heard > self.told).then(|| {
             self.told = self.heard;
             DaemonMsg::Heard { number: self.heard }
         })
@@ -117,9 +122,15 @@ impl Exchange {
         self.deputies = deputies;
     }
 
-    /// Whether another host can take the place of a master that is lost.
-    pub fn has_successor(&self, lost: HostIndex) -> bool {
-        self.deputies.iter().any(|&host| host != lost)
+    /// Whether another host can take the place of a master that is lost. If the master has one other deputy, that one is no majority:
+    /// it takes the place if it knows that nobody else has it (`can_succeed`), and else nobody does.
+    pub fn has_successor(&self, lost: HostIndex, own: HostIndex, can_succeed: bool) -> bool {
+        let others: Vec<HostIndex> = self.deputies.iter().copied().filter(|&host| host != lost).collect();
+        match others[..] {
+            [] => false,
+            [other] => other != own || can_succeed,
+            _ => true,
+        }
     }
 
     /// The master wants to know when this task of this host ends, which is there.

@@ -159,10 +159,9 @@ impl Core {
                 Timer::Hoster(host) => self.command(Command::HosterSilent(host)),
                 Timer::Departure(host) => self.on_departure_overdue(host),
                 Timer::Log => self.on_log_tick(),
+                Timer::Appoint => self.appoint(),
                 Timer::Candidate => self.stand(),
                 Timer::Orphan => self.on_orphaned(),
-                Timer::Minority => self.on_minority(),
-                Timer::Proof => self.on_proof_due(),
                 Timer::ExitGrace(tid) => self.on_grace_over(tid),
                 Timer::IdleLink(host) => self.on_idle_link(host),
                 Timer::Coscheduling(timer) => {
@@ -190,9 +189,8 @@ impl Core {
             Event::PeerLinked { host } => self.on_peer_linked(host),
             Event::LinkFailed { host, reason } => self.on_link_failed(host, &reason),
             Event::PeerMessage { host, message } => self.on_peer_message(host, message),
-            Event::PeerLost { host, reason } => self.on_host_lost(host, &reason),
+            Event::PeerLost { host, reason, has_ended } => self.on_peer_lost(host, &reason, has_ended),
             Event::PeerDrained { host, bytes } => self.on_peer_drained(host, bytes),
-            Event::ProvedDead { host } => self.on_proved_dead(host),
             Event::Resolved { add, results } => self.command(Command::Resolved { add, results }),
             Event::HostStarted { index, result } => self.command(Command::HostStarted { index, result }),
             Event::Load { busy_cores } => self.node(|node, tasks, at| node.on_load(busy_cores, tasks, at)),
@@ -261,8 +259,8 @@ impl Core {
             DaemonMsg::Heard { number } => self.on_heard(host, number),
             DaemonMsg::NewMaster { reign } => self.on_new_master(host, reign),
             DaemonMsg::Log { configuration, message } if !own => self.on_log(host, configuration, &message),
-            DaemonMsg::State { configuration, more, bytes, .. } if from_master && !own => {
-                self.on_state(configuration, more, &bytes);
+            DaemonMsg::State { configuration, applied, more, bytes } if from_master && !own => {
+                self.on_state(configuration, applied, more, &bytes);
             }
             DaemonMsg::MasterLost { configuration } if !own => self.on_witness(host, configuration),
             other => warn!(%host, ?other, "message out of place: ignored"),

@@ -23,14 +23,12 @@ pub(crate) enum Timer {
     IdleLink(HostIndex),
     /// What was not answered of the log is said again.
     Log,
+    /// A new master looks for deputies.
+    Appoint,
     /// It is this deputy's turn to take the place of a lost master.
     Candidate,
     /// No other host has taken the place of a lost master.
     Orphan,
-    /// The master has no majority of the deputies.
-    Minority,
-    /// Silent daemons are asked again whether they have ended.
-    Proof,
     /// The coscheduler's.
     Coscheduling(coscheduling::Timer),
 }
@@ -93,10 +91,9 @@ impl fmt::Display for Timer {
             Self::ExitGrace(tid) => write!(out, "close the connection of {tid}, whose process has ended"),
             Self::IdleLink(host) => write!(out, "see whether the link to host {host} is used"),
             Self::Log => write!(out, "say again what was not answered of the log"),
+            Self::Appoint => write!(out, "appoint deputies"),
             Self::Candidate => write!(out, "stand for the master's place"),
             Self::Orphan => write!(out, "time limit for another host to become the master"),
-            Self::Minority => write!(out, "time limit for a master without most of the deputies"),
-            Self::Proof => write!(out, "ask whether silent daemons have ended"),
             Self::Coscheduling(coscheduling::Timer::SliceEnd(number)) => write!(out, "end of slice {number}"),
             Self::Coscheduling(coscheduling::Timer::Look(number)) => write!(out, "review of slice {number}"),
         }

@@ -116,7 +116,7 @@ fn members_elsewhere_are_watched_and_go_with_their_hosts() {
     let (_, body) = told_by_keeper(&mut r, conn);
     let view = View::decode(&body).expect("well-formed").expect("a view");
     assert_eq!(view.members.iter().map(|&(instance, _)| instance).collect::<Vec<_>>(), [0, 2, 3]);
-    r.feed(Event::PeerLost { host: host(3), reason: "test".into() });
+    r.feed(Event::PeerLost { host: host(3), reason: "test".into(), has_ended: false });
     let mut tags = Vec::new();
     while tags.is_empty() {
         if let Action::Send { data, .. } = r.action() {
@@ -156,7 +156,7 @@ fn a_join_is_answered_when_those_who_know_the_group_know_of_it() {
     r.told();
     r.told();
     r.nothing_else();
-    r.feed(Event::PeerLost { host: host(2), reason: "test".into() });
+    r.feed(Event::PeerLost { host: host(2), reason: "test".into(), has_ended: false });
     while !matches!(r.action(), Action::Send { conn: to, .. } if to == conn) {}
     r.nothing_else();
 }

@@ -231,7 +231,7 @@ fn a_host_that_is_lost_to_another_and_does_not_answer_is_lost_by_itself() {
     let (mut r, _) = master_of_a_lost_link();
     r.pass(std::time::Duration::from_secs(60));
     r.nothing_else();
-    r.feed(Event::PeerLost { host: host(3), reason: "it has been silent for too long".into() });
+    r.feed(Event::PeerLost { host: host(3), reason: "it has been silent for too long".into(), has_ended: false });
     assert_eq!(told_gone(&mut r), [host(3)]);
     assert_eq!(r.core.members(), [host(1), host(2)]);
     assert_eq!(r.core.census().pending, 0);
@@ -259,7 +259,7 @@ fn a_deleted_host_has_ended_when_the_answer_comes() {
     // What it says while it ends counts for nothing.
     r.feed(Event::PeerMessage { host: host(2), message: DaemonMsg::Bye });
     r.nothing_else();
-    r.feed(Event::PeerLost { host: host(2), reason: "it closed the link".into() });
+    r.feed(Event::PeerLost { host: host(2), reason: "it closed the link".into(), has_ended: false });
     assert_eq!(r.answer(conn, Tm::DelHost), [1, 0]);
     r.nothing_else();
     assert_eq!(r.core.census().timers, 0);
@@ -271,7 +271,7 @@ fn a_host_is_added_when_the_deleted_one_has_ended() {
     let (other, _) = r.enrol(101, 0);
     r.ask(other, &AddHosts { hosts: vec!["node2 via=local".into()] });
     r.nothing_else();
-    r.feed(Event::PeerLost { host: host(2), reason: "it closed the link".into() });
+    r.feed(Event::PeerLost { host: host(2), reason: "it closed the link".into(), has_ended: false });
     starts_host(&mut r, 3);
     assert_eq!(r.answer(conn, Tm::DelHost), [1, 0]);
     r.nothing_else();
@@ -297,7 +297,7 @@ fn a_host_is_added_when_one_that_said_it_ends_has_ended() {
     assert_eq!(r.core.members(), [host(1)]);
     r.ask(conn, &AddHosts { hosts: vec!["node2 via=local".into()] });
     r.nothing_else();
-    r.feed(Event::PeerLost { host: host(2), reason: "it closed the link".into() });
+    r.feed(Event::PeerLost { host: host(2), reason: "it closed the link".into(), has_ended: false });
     starts_host(&mut r, 3);
     r.nothing_else();
 }

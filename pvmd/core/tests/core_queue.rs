@@ -390,7 +390,7 @@ fn what_a_lost_host_was_given_is_placed_again_unless_the_batch_is_cancelled() {
             home.ask(&CancelBatch { batch: id });
         }
         home.said.clear();
-        home.feed(Event::PeerLost { host: host(2), reason: "a cable".into() });
+        home.feed(Event::PeerLost { host: host(2), reason: "a cable".into(), has_ended: false });
         home.decide(&BatchMsg::TasksNo { batch });
         let lost = BatchEvent::Failed { number: 0, tid: host(2).task(1), code: PvmError::HostFail.code() };
         if cancelled {
@@ -442,7 +442,7 @@ fn a_pinned_spawn_fails_with_its_host() {
     home.r.ask(home.parent, &spawn);
     home.settle();
     assert_eq!(order(&mut home).1, 2);
-    home.feed(Event::PeerLost { host: host(2), reason: "a cable".into() });
+    home.feed(Event::PeerLost { host: host(2), reason: "a cable".into(), has_ended: false });
     assert_eq!(home.answers.remove(0)[..3], [2, PvmError::HostFail.code(), PvmError::HostFail.code()]);
     assert_eq!(home.managers, 0);
     home.nothing_is_left();

@@ -109,7 +109,7 @@ fn newcomers_learn_who_manages_resources() {
     assert_eq!(r.told(), DaemonMsg::Scheduler { tid: me });
     let body = told(&mut r, conn, Sm::AddAck);
     assert_eq!(BodyReader::new(&body).int(), Ok(1));
-    r.feed(Event::PeerLost { host: index, reason: "cut".into() });
+    r.feed(Event::PeerLost { host: index, reason: "cut".into(), has_ended: false });
     let body = told(&mut r, conn, Sm::HostX);
     assert_eq!(BodyReader::new(&body).int(), Ok(host(2).host_tid().raw()));
 }

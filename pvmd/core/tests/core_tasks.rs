@@ -193,7 +193,7 @@ fn a_lost_host_is_reported_with_its_tasks() {
     assert!(matches!(r.told(), DaemonMsg::WatchTask { tid } if tid == task));
     r.ask(conn, &TaskStatus { tid: task });
     assert!(matches!(r.told(), DaemonMsg::Request { what: PeerRequest::TaskStatus { .. }, .. }));
-    r.feed(Event::PeerLost { host: host(2), reason: "silent".into() });
+    r.feed(Event::PeerLost { host: host(2), reason: "silent".into(), has_ended: false });
     assert_eq!(&r.message().1.body[..], host(2).host_tid().raw().to_be_bytes());
     assert_eq!(&r.message().1.body[..], task.raw().to_be_bytes());
     assert_eq!(r.answer(conn, Tm::Pstat), [PvmError::HostFail.code()]);
@@ -432,7 +432,7 @@ fn hosts_are_added_once_and_deleted_by_name() {
     assert!(matches!(r.told(), DaemonMsg::Halt));
     r.nothing_else();
     let reason = "it closed the link".to_owned();
-    r.feed(Event::PeerLost { host: host(2), reason });
+    r.feed(Event::PeerLost { host: host(2), reason, has_ended: false });
     assert_eq!(
         r.answer(conn, Tm::DelHost),
         [4, 0, PvmError::DupHost.code(), PvmError::BadParam.code(), PvmError::NoHost.code()]

@@ -157,7 +157,7 @@ fn all_daemons_know_the_tracer_until_it_ends() {
     // One on another host is gone with its host.
     let tracer = pvm_wire::services::Tracer { trace: Sink { tid: 0x80001, ..tracer.trace }, ..tracer };
     r.feed(Event::PeerMessage { host: host(2), message: DaemonMsg::Tracer { tracer: Some(tracer) } });
-    r.feed(Event::PeerLost { host: host(2), reason: "gone".into() });
+    r.feed(Event::PeerLost { host: host(2), reason: "gone".into(), has_ended: false });
     let mut r = drained(r);
     let (_, next) = r.enrol(103, 0);
     assert_eq!(next.trace, Sink::default());
@@ -194,7 +194,7 @@ fn an_observer_is_told_of_a_lost_host_and_what_ran_there() {
     let (tid, name) = task(2);
     hears_of(&mut r, conn, &Incident::TaskEnded { tid, name, status: 11, intended: false });
     r.nothing_else();
-    r.feed(Event::PeerLost { host: host(2), reason: "silence".into() });
+    r.feed(Event::PeerLost { host: host(2), reason: "silence".into(), has_ended: false });
     let lost = Incident::HostLost {
         host: host(2).host_tid(),
         name: "node2".into(),

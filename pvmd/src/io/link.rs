@@ -222,7 +222,7 @@ impl Links {
         }
         self.open.get(&host).filter(|link| link.number == number)?;
         self.close(host);
-        Some(Event::PeerLost { host, reason })
+        Some(Event::PeerLost { host, reason, has_ended: false })
     }
 
     /// Closes a link after what was sent, or gives up making it. A call that has waited for that is taken after it.

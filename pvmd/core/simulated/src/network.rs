@@ -35,6 +35,8 @@ pub struct End {
 #[derive(Debug, Default)]
 pub struct Network {
     ends: BTreeMap<(HostIndex, HostIndex), End>,
+    /// Hosts that cannot reach each other.
+    parted: BTreeSet<(HostIndex, HostIndex)>,
     /// Links in the making: who dials whom.
     pub dials: BTreeSet<(HostIndex, HostIndex)>,
     cuts: u64,
@@ -111,6 +113,16 @@ impl Network {
     /// Whether what the first sends the second does not get through.
     pub fn is_cut(&self, from: HostIndex, to: HostIndex) -> bool {
         self.ends.get(&(from, to)).is_some_and(|end| end.cut.is_some())
+    }
+
+    /// From now on no link can be made between two hosts.
+    pub fn part(&mut self, a: HostIndex, b: HostIndex) {
+        self.parted.extend([(a, b), (b, a)]);
+    }
+
+    /// Whether no link can be made between two hosts.
+    pub fn is_parted(&self, a: HostIndex, b: HostIndex) -> bool {
+        self.parted.contains(&(a, b))
     }
 
     /// Packets get through again (if that cut still holds); those that were held back.

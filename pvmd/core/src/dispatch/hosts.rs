@@ -54,10 +54,23 @@ impl Core {
     pub(crate) fn on_bye(&mut self, host: HostIndex) {
         if self.is_master() && self.hosts.contains(host) {
             self.forget_link(host);
+            self.note_ended(host);
             self.command(Command::HostEnded(host));
             return self.consider_deputies();
         }
-        self.on_host_lost(host, "it ended");
+        self.on_peer_lost(host, "it ended", true);
+    }
+
+    /// A link is broken, or silent for too long.
+    pub(crate) fn on_peer_lost(&mut self, host: HostIndex, reason: &str, has_ended: bool) {
+        if has_ended {
+            self.note_ended(host);
+        }
+        if self.hosts.master() == Some(host) && !self.is_master() {
+            self.forget_link(host);
+            return self.on_master_lost(host, reason, has_ended);
+        }
+        self.on_host_lost(host, reason);
     }
 
     pub(crate) fn on_host_lost(&mut self, host: HostIndex, reason: &str) {
@@ -67,7 +80,7 @@ impl Core {
             self.command(Command::HostLost { host, reason: reason.to_owned() });
             self.consider_deputies();
         } else if self.hosts.master() == Some(host) {
-            self.on_master_lost(host, reason);
+            self.on_master_lost(host, reason, false);
         } else {
             self.drop_link(host);
             self.hosts.lose(host);
@@ -80,7 +93,9 @@ impl Core {
         self.hosts.forget_newcomer(host);
         let Some(entry) = self.hosts.remove(host) else { return self.drop_link(host) };
         info!(%host, name = entry.name, reason, "host gone");
-        self.drop_link(host);
+        if !self.needs_vote(host) {
+            self.drop_link(host);
+        }
         self.effects(|core, out| core.notifies.host_gone(host, out));
         self.observed_host_gone(&entry, reason);
         self.service_host_gone(host);

@@ -74,7 +74,9 @@ impl Core {
 
     /// Whether a link with this host is wanted.
     pub(crate) fn is_welcome(&self, host: HostIndex) -> bool {
-        self.hosts.is_welcome(host) || self.ruling().is_some_and(|master| master.newcomers().contains(&host))
+        self.hosts.is_welcome(host)
+            || self.needs_vote(host)
+            || self.ruling().is_some_and(|master| master.newcomers().contains(&host))
     }
 
     /// Sends what has waited for a link.

@@ -15,11 +15,6 @@ use tracing::{info, warn};
 const TICK: Duration = Duration::from_millis(100);
 /// Time that a deputy leaves to each one with a smaller index to take the master's place.
 const PRECEDENCE: Duration = Duration::from_millis(300);
-/// How long a master waits for the proof that the deputies have ended of which it has lost most.
-const MINORITY: Duration = Duration::from_secs(2);
-/// How often a daemon that is silent is asked whether it has ended.
-const PROOF: Duration = Duration::from_millis(500);
-
 /// Commands.
 impl Core {
     pub(crate) fn is_master(&self) -> bool {
@@ -67,6 +62,7 @@ impl Core {
                 self.carry_out(effect);
             }
             self.appoint();
+            self.consider_deputies();
         }
     }
 
@@ -97,7 +93,9 @@ impl Core {
     /// Another deputy says something about the log.
     pub(crate) fn on_log(&mut self, from: HostIndex, configuration: u64, message: &Blob) {
         if let Some(deputy) = &mut self.deputy {
-            deputy.hear(from, configuration, message);
+            if deputy.hear(from, configuration, message) {
+                self.send_state(&[from]);
+            }
             self.after_log();
         }
     }
@@ -128,6 +126,9 @@ impl Core {
 impl Core {
     /// The master: deputies are appointed as hosts come and go.
     pub(crate) fn appoint(&mut self) {
+        if self.out.timers.is_set(Timer::Appoint) {
+            return;
+        }
         let Some(deputy) = &mut self.deputy else { return };
         let links = &self.hosts.links;
         let members = deputy.master().members().indices();
@@ -143,32 +144,47 @@ impl Core {
         if deputy.rules() {
             let new: Vec<HostIndex> =
                 deputy.deputies().iter().copied().filter(|host| !before.contains(host)).collect();
-            match deputy.state() {
-                Ok(pieces) => {
-                    for host in new {
-                        self.tell_pieces(host, &pieces);
-                    }
+            self.send_state(&new);
+            for &host in before {
+                if !self.hosts.contains(host) {
+                    self.drop_link(host);
                 }
-                Err(error) => warn!(%error, "the state cannot be written: new deputies do without"),
             }
         } else if !is_one {
+            let is_member = deputy.is_member();
             self.deputy = None;
+            if !is_member {
+                self.end("the last master has dismissed this host");
+            }
         }
         for (host, message) in parting {
             self.tell(host, message);
         }
     }
 
-    fn tell_pieces(&mut self, host: HostIndex, pieces: &[DaemonMsg]) {
-        for piece in pieces {
-            self.tell(host, piece.clone());
+    /// Whether the master needs a host's vote until there are other deputies, be it a member or not.
+    pub(crate) fn needs_vote(&self, host: HostIndex) -> bool {
+        self.ruling().is_some_and(|master| master.deputies().contains(&host))
+    }
+
+    /// Sends deputies the master's state with which the configuration has begun, and what was decided since.
+    fn send_state(&mut self, to: &[HostIndex]) {
+        let Some(deputy) = self.deputy.as_ref().filter(|_| !to.is_empty()) else { return };
+        match deputy.state() {
+            Ok(pieces) => {
+                for (&host, piece) in to.iter().flat_map(|host| pieces.iter().map(move |piece| (host, piece))) {
+                    self.tell(host, piece.clone());
+                }
+            }
+            Err(error) => warn!(%error, "the state cannot be written: these deputies do without"),
         }
     }
 
     /// The master makes this host a deputy.
-    pub(crate) fn on_state(&mut self, configuration: u64, more: bool, piece: &Blob) {
+    pub(crate) fn on_state(&mut self, configuration: u64, applied: u64, more: bool, piece: &Blob) {
         let is_new = self.deputy.as_ref().is_none_or(|deputy| deputy.configuration() < configuration);
-        if is_new && let Some(deputy) = self.incoming.add(self.config.index, configuration, more, piece) {
+        let log = (configuration, applied);
+        if is_new && let Some(deputy) = self.incoming.add(self.config.index, log, more, piece) {
             info!(configuration, "is a deputy");
             self.deputy = Some(deputy);
         }
@@ -177,76 +193,35 @@ impl Core {
 
 /// Losses.
 impl Core {
+    /// A daemon says that it ends: it will never act again.
+    pub(crate) fn note_ended(&mut self, host: HostIndex) {
+        if let Some(deputy) = &mut self.deputy {
+            deputy.note_dead(host);
+        }
+    }
+
     /// The master: a deputy may be lost. Without a majority of the deputies it cannot decide anything, and another may be elected.
     pub(crate) fn consider_deputies(&mut self) {
         let Some(deputy) = self.deputy.as_mut().filter(|deputy| deputy.rules()) else { return };
         let links = &self.hosts.links;
         let missing = deputy.missing(|host| links.contains_key(&host));
         if missing.is_empty() {
-            return self.out.timers.cancel(Timer::Minority);
+            return;
         }
         // A deputy alone never takes the place of a master that may live, so the master can do without it.
-        if deputy.deputies().len() == 2 && !self.config.succession.takes_silent || deputy.are_dead(&missing) {
-            self.out.timers.cancel(Timer::Minority);
+        let cannot_be_succeeded = deputy.deputies().len() == 2 && !self.config.succession.takes_silent;
+        if cannot_be_succeeded || deputy.are_dead(&missing) {
             return deputy.go_alone();
         }
-        if !self.out.timers.is_set(Timer::Minority) {
-            warn!(?missing, "a majority of the deputies is lost");
-            self.set_timer(MINORITY, Timer::Minority);
-        }
-        self.ask_for_proof(missing);
-    }
-
-    fn ask_for_proof(&mut self, hosts: Vec<HostIndex>) {
-        for host in hosts {
-            self.out.act(Action::Probe { host });
-        }
-        self.out.timers.cancel(Timer::Proof);
-        self.set_timer(PROOF, Timer::Proof);
-    }
-
-    /// A host answers that no daemon listens where that one did.
-    pub(crate) fn on_proved_dead(&mut self, host: HostIndex) {
-        info!(%host, "its daemon has ended");
-        let Some(deputy) = &mut self.deputy else { return };
-        deputy.note_dead(host);
-        if deputy.rules() {
-            return self.consider_deputies();
-        }
-        if self.hosts.master().is_none() && deputy.master().seat() == host && deputy.deputies().len() == 2 {
-            self.succeed_alone();
-        }
-    }
-
-    fn succeed_alone(&mut self) {
-        let command = self.take_over();
-        if let Some(deputy) = &mut self.deputy {
-            deputy.succeed_alone(command);
-        }
-    }
-
-    /// Time to ask again whether silent daemons have ended.
-    pub(crate) fn on_proof_due(&mut self) {
-        let Some(deputy) = &self.deputy else { return };
-        if deputy.rules() {
-            return self.consider_deputies();
-        }
-        if self.hosts.master().is_none() && deputy.deputies().len() == 2 {
-            let lost = deputy.master().seat();
-            self.ask_for_proof(vec![lost]);
-        }
-    }
-
-    /// The master has waited long enough for a majority of the deputies.
-    pub(crate) fn on_minority(&mut self) {
         self.end("a majority of the deputies is lost, and may have another master");
     }
 
     /// The link to the master is lost.
-    pub(crate) fn on_master_lost(&mut self, host: HostIndex, reason: &str) {
+    pub(crate) fn on_master_lost(&mut self, host: HostIndex, reason: &str, has_ended: bool) {
         self.drop_link(host);
         self.hosts.lose(host);
-        if !self.exchange.has_successor(host) {
+        let can_succeed = has_ended || self.config.succession.takes_silent;
+        if !self.exchange.has_successor(host, self.config.index, can_succeed) {
             return self.end(&format!("the master is gone: {reason}"));
         }
         warn!(%host, reason, "the master is lost");
@@ -255,14 +230,15 @@ impl Core {
         let own = self.config.index;
         let Some(deputy) = &mut self.deputy else { return };
         let (configuration, others) = (deputy.configuration(), deputy.others(host));
-        let (is_majority, is_pair) = (deputy.witness(own), deputy.deputies().len() == 2);
+        if others.is_empty() {
+            let command = self.take_over();
+            return if let Some(deputy) = &mut self.deputy {
+                deputy.succeed_alone(command);
+            };
+        }
+        let is_majority = deputy.witness(own);
         self.tell_all(others, &DaemonMsg::MasterLost { configuration });
-        if is_pair {
-            if self.config.succession.takes_silent {
-                return self.succeed_alone();
-            }
-            self.ask_for_proof(vec![host]);
-        } else if is_majority {
+        if is_majority {
             self.candidate();
         }
     }
@@ -297,7 +273,7 @@ impl Core {
             return;
         }
         if let Some(deputy) = &mut self.deputy
-            && deputy.deputies().contains(&own)
+            && deputy.is_member()
         {
             info!("stands for the master's place");
             deputy.stand();
@@ -331,7 +307,9 @@ impl Core {
                 self.carry_out(effect);
             }
         }
+        // The deputies that are left, at once; others when those with the smallest indices have linked.
         self.appoint();
+        self.set_timer(PRECEDENCE, Timer::Appoint);
     }
 
     /// This host takes the master's place.
@@ -341,7 +319,7 @@ impl Core {
         let master = deputy.master();
         let (reign, authority, audience) = (master.reign(), master.authority().clone(), master.audience());
         let unheard: Vec<_> = audience.iter().map(|&host| (host, master.unheard(host))).collect();
-        for timer in [Timer::Orphan, Timer::Candidate, Timer::Proof] {
+        for timer in [Timer::Orphan, Timer::Candidate] {
             self.out.timers.cancel(timer);
         }
         self.out.act(Action::BecomeMaster { authority });
@@ -386,10 +364,14 @@ impl Core {
         }
         info!(%host, reign, "is the master");
         self.hosts.set_master(Some(host));
-        for timer in [Timer::Orphan, Timer::Candidate, Timer::Proof] {
+        for timer in [Timer::Orphan, Timer::Candidate] {
             self.out.timers.cancel(timer);
         }
         for message in again {
+            self.tell(host, message);
+        }
+        // The next one need not say that again.
+        if let Some(message) = self.exchange.acknowledge() {
             self.tell(host, message);
         }
     }

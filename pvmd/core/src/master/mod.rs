@@ -251,6 +251,9 @@ impl Master {
 
     /// Another host is the master. What only the daemon of the old one could bring to an end has failed.
     fn on_take_over(&mut self, by: HostIndex, address: Option<IpAddr>, out: &mut Effects) {
+        if !self.members.contains(by) {
+            return;
+        }
         info!(host = %by, reign = self.reign + 1, "is the master");
         self.seat = by;
         self.reign += 1;

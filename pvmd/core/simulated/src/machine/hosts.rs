@@ -77,7 +77,12 @@ impl<T: Tasks> Machine<T> {
         self.processes.retain(|_, process| process.host != host);
         for other in self.net.others(host) {
             let link = self.net.end(other, host).number;
-            self.later(10_000..3_000_000, Happening::Lost(other, host, link));
+            let is_cut = self.net.is_cut(host, other) || self.net.is_cut(other, host);
+            if is_cut || self.off.contains(&host) {
+                self.later(2_250_000..3_000_000, Happening::Lost(other, host, link));
+            } else {
+                self.later(10_000..1_500_000, Happening::Refused(other, host, link));
+            }
         }
         self.net.remove(host);
     }
@@ -105,7 +110,7 @@ impl<T: Tasks> Machine<T> {
                 *self.heard.entry(to).or_default() += 1;
                 self.feed(to, Event::PeerMessage { host: from, message });
             }
-            Packet::Close => self.lose(to, from, link, "it closed the link"),
+            Packet::Close => self.lose(to, from, link, "it closed the link", false),
         }
     }
 
@@ -119,7 +124,7 @@ impl<T: Tasks> Machine<T> {
         if is_crossed || self.net.is_open(to, from) {
             return self.later(200..5000, Happening::Dialled(from, to));
         }
-        if !self.hosts.contains_key(&to) || self.setup.fails && self.random.below(60) == 0 {
+        if self.net.is_parted(from, to) || !self.hosts.contains_key(&to) || self.setup.fails && self.random.below(60) == 0 {
             return self.later(1_000_000..9_000_000, Happening::DialFailed(from, to));
         }
         self.net.dials.remove(&(from, to));
@@ -148,20 +153,19 @@ impl<T: Tasks> Machine<T> {
         }
     }
 
-    pub(super) fn lose(&mut self, host: HostIndex, other: HostIndex, link: u64, reason: &str) {
+    pub(super) fn lose(
+        &mut self,
+        host: HostIndex,
+        other: HostIndex,
+        link: u64,
+        reason: &str,
+        has_ended: bool,
+    ) {
         if self.net.open_link(host, other) == Some(link) {
             self.net.end(host, other).open = false;
             // The other end hears nothing from now on.
             self.later(10_000..3_000_000, Happening::Lost(other, host, link));
-            self.feed(host, Event::PeerLost { host: other, reason: reason.to_owned() });
-        }
-    }
-
-    /// A daemon asks whether another has ended. A host that is off does not answer, nor one that cannot be reached.
-    pub(super) fn probe(&mut self, from: HostIndex, host: HostIndex) {
-        let is_cut = self.net.is_cut(host, from) || self.net.is_cut(from, host);
-        if !self.hosts.contains_key(&host) && !self.off.contains(&host) && !is_cut {
-            self.later(100..5000, Happening::Event(from, Event::ProvedDead { host }));
+            self.feed(host, Event::PeerLost { host: other, reason: reason.to_owned(), has_ended });
         }
     }
 

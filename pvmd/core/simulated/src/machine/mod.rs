@@ -76,6 +76,8 @@ pub enum Happening {
     Linked(HostIndex, HostIndex),
     /// The first notices that its link to the second, the one with this number, does not stand.
     Lost(HostIndex, HostIndex, u64),
+    /// The first hears that nobody listens where the second did.
+    Refused(HostIndex, HostIndex, u64),
     /// The cut with this number ends.
     Heal(HostIndex, HostIndex, u64),
     /// A daemon begins that the second has started.
@@ -307,8 +309,9 @@ impl<T: Tasks> Machine<T> {
             Happening::Linked(host, other) => self.linked(host, other),
             Happening::Lost(host, other, link) => {
                 self.unsteady.extend([(host, other), (other, host)]);
-                self.lose(host, other, link, "it has been silent for too long");
+                self.lose(host, other, link, "it has been silent for too long", false);
             }
+            Happening::Refused(host, other, link) => self.lose(host, other, link, "its daemon has ended", true),
             Happening::Heal(from, to, number) => self.heal(from, to, Some(number)),
             Happening::Boot(host, master, name, capability) => self.boot(host, master, name, capability),
             Happening::Cleared(host) => self.cleared(host),
@@ -391,7 +394,6 @@ impl<T: Tasks> Machine<T> {
             Action::Unlink { host: other } => self.unlink(host, other),
             Action::SendPeer { host: to, message } => self.send(host, to, Packet::Message(message)),
             Action::StartHost { index, spec, .. } => self.start_host(host, index, &spec),
-            Action::Probe { host: other } => self.probe(host, other),
             Action::AbandonHost { index } => {
                 self.abandoned.insert(index);
                 self.later(1..100_000, Happening::Vanish(index));

@@ -1,0 +1,288 @@
+//! The core in simulated machines whose masters are lost: at every step of what tasks ask the master for, one after the other, and on
+//! many hosts.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "threads and environment are forbidden to the core, not to its tests"
+)]
+
+use pvm_wire::body::BodyReader;
+use pvm_wire::calls::Request as _;
+use pvm_wire::calls::mailbox::{Flags, Put};
+use pvm_wire::calls::nested::Nested;
+use pvm_wire::calls::notify::NotifyRequest;
+use pvm_wire::codes::{CONTEXT_TM, Tm, notify};
+use pvm_wire::group::{self, Request, tag};
+use pvm_wire::{HostIndex, Message, Tid};
+use pvmd_core::event::Program;
+use pvmd_simulated::machine::{Happening, Machine, Setup, Tasks};
+use pvmd_simulated::process::{ProcId, Role, message};
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::time::Duration;
+
+/// Tag of notices of lost hosts.
+const LOST: i32 = 99;
+/// Within which a master that is lost is succeeded. The limit for silence is 3 s.
+const SUCCEEDED: Duration = Duration::from_millis(3500);
+
+/// What each task was told, by what it was about.
+#[derive(Default)]
+struct Told {
+    faults: Vec<String>,
+    /// Tasks that ask for something when they enrol.
+    asks: bool,
+    puts: BTreeMap<Tid, Vec<i32>>,
+    joins: BTreeMap<Tid, Vec<i32>>,
+    barriers: BTreeMap<Tid, Vec<i32>>,
+    lost: BTreeMap<Tid, Vec<i32>>,
+    sizes: BTreeMap<Tid, Vec<i32>>,
+}
+
+type World = Machine<Told>;
+
+fn host(index: u32) -> HostIndex {
+    HostIndex::new(index).expect("a host index")
+}
+
+fn name() -> &'static OsStr {
+    OsStr::new("g")
+}
+
+fn ask_keeper(world: &mut World, id: ProcId, request: Request<'_>) {
+    world.say(id, &message(group::keeper(), group::CONTEXT, request.tag(), request.encode()));
+}
+
+impl Tasks for Told {
+    fn faults(&mut self) -> &mut Vec<String> {
+        &mut self.faults
+    }
+
+    fn role(_: &mut World) -> Role {
+        Role::Silent
+    }
+
+    fn started(_: &mut World, _: ProcId, _: &Program) {}
+
+    /// Wants to hear of the loss of host 1 and 2, leaves an entry in the mailbox, and joins a group.
+    fn enrolled(world: &mut World, id: ProcId, tid: Tid) {
+        if !world.tasks.asks {
+            return;
+        }
+        let tids: Vec<i32> = (1..=2).map(|index| host(index).host_tid().raw()).collect();
+        let subscription = NotifyRequest {
+            what: notify::HOST_DELETE,
+            cancel: false,
+            context: 0,
+            tag: LOST,
+            count: tids.len() as i32,
+            tids,
+        };
+        world.say(id, &subscription.message(0));
+        let entry = Nested::new(&message(Tid::NONE, 0, 0, vec![0, 0, 0, 7]));
+        let put = Put { tid, class: "x".into(), index: -1, flags: Flags::MULTI_INSTANCE, message: entry };
+        world.say(id, &put.message(1));
+        ask_keeper(world, id, Request::Join(name(), true));
+    }
+
+    fn heard(world: &mut World, id: ProcId, tid: Tid, message: &Message) {
+        let (context, tag) = (message.header.context, message.header.tag);
+        let first = BodyReader::new(&message.body).int().unwrap_or(i32::MIN);
+        let told = match (context, tag) {
+            (CONTEXT_TM, tag) if tag == Tm::Db.tag() => &mut world.tasks.puts,
+            (group::CONTEXT, tag::JOIN) => {
+                ask_keeper(world, id, Request::Barrier(name(), 3));
+                &mut world.tasks.joins
+            }
+            (group::CONTEXT, tag::BARRIER) => {
+                ask_keeper(world, id, Request::GSize(name()));
+                &mut world.tasks.barriers
+            }
+            (group::CONTEXT, tag::GSIZE) => &mut world.tasks.sizes,
+            (0, LOST) => &mut world.tasks.lost,
+            _ => return,
+        };
+        told.entry(tid).or_default().push(first);
+    }
+}
+
+fn formed(seed: u64, hosts: u32, deputies: usize) -> World {
+    let setup = Setup {
+        seed,
+        capabilities: vec![1000; hosts as usize],
+        task_target: 4,
+        task_limit: 100,
+        turns: false,
+        link_idle: Duration::from_secs(30),
+        deputies,
+        fails: false,
+        traced: std::env::var_os("PVM_SIM_TRACE").is_some(),
+    };
+    let mut world = Machine::new(setup, Told::default());
+    world.pass_until("every host knows every other", |world| {
+        let knows = |found: &pvmd_simulated::machine::Host| found.daemon.members().len() == hosts as usize;
+        world.hosts.len() == hosts as usize && world.hosts.values().all(knows)
+    });
+    // The deputies are appointed, and have the state.
+    world.pass(Duration::from_millis(500));
+    world
+}
+
+fn masters(world: &World) -> Vec<HostIndex> {
+    world.hosts.iter().filter(|(_, host)| host.daemon.is_ruling()).map(|(&index, _)| index).collect()
+}
+
+fn enrol(world: &mut World, index: u32) {
+    let (id, _) = world.add_process(host(index), None, Role::Task);
+    world.later(10..50, Happening::Begin(id));
+}
+
+/// The master's host is off, or its daemon has died.
+fn lose(world: &mut World, master: HostIndex, is_off: bool) {
+    if is_off {
+        world.off.insert(master);
+    }
+    world.vanish(master);
+}
+
+fn all_told(world: &World) -> bool {
+    world.tasks.sizes.len() == 3 && world.tasks.puts.len() == 3
+}
+
+/// Three tasks on hosts 3 to 5 ask the master for things; after so many steps the master is lost, after so many more the next one.
+/// Whether they were done by then without a loss.
+fn lose_masters(seed: u64, steps: [u32; 2], is_off: bool) -> bool {
+    let what = format!("seed {seed}, steps {steps:?}, off: {is_off}");
+    let mut world = formed(seed, 5, 3);
+    world.tasks.asks = true;
+    (3..=5).for_each(|index| enrol(&mut world, index));
+    (0..steps[0]).for_each(|_| _ = world.step());
+    let is_done = all_told(&world);
+    lose(&mut world, host(1), is_off);
+    let lost = world.now;
+    world.pass_until("there is another master", |world| !masters(world).is_empty());
+    assert!(world.now - lost <= SUCCEEDED, "{what}: succeeded after {:?}", world.now - lost);
+    assert_eq!(masters(&world), [host(2)], "{what}");
+    // Two of three deputies that are lost at once cannot be made up for.
+    world.pass(Duration::from_millis(800));
+    (0..steps[1]).for_each(|_| _ = world.step());
+    lose(&mut world, host(2), is_off);
+    world.pass(Duration::from_secs(20));
+    assert!(all_told(&world) && masters(&world) == [host(3)], "{what}: {:?}", masters(&world));
+    world.pass(Duration::from_secs(20));
+    check(&world, &what);
+    is_done
+}
+
+/// Everything was answered once, and nothing is lost.
+fn check(world: &World, what: &str) {
+    assert!(world.tasks.faults.is_empty(), "{what}: {:?}", world.tasks.faults);
+    let once = |told: &BTreeMap<Tid, Vec<i32>>| -> Vec<i32> {
+        assert!(told.len() == 3 && told.values().all(|told| told.len() == 1), "{what}: {told:?}");
+        let mut values: Vec<i32> = told.values().map(|told| told[0]).collect();
+        values.sort_unstable();
+        values
+    };
+    let tasks = &world.tasks;
+    assert_eq!(once(&tasks.puts), [0, 1, 2], "{what}: mailbox");
+    assert_eq!(once(&tasks.joins), [0, 1, 2], "{what}: instances");
+    assert_eq!(once(&tasks.barriers), [3; 3], "{what}: barrier");
+    assert_eq!(once(&tasks.sizes), [3; 3], "{what}: size");
+    let lost = [host(1), host(2)].map(|host| host.host_tid().raw());
+    assert!(tasks.lost.len() == 3 && tasks.lost.values().all(|told| *told == lost), "{what}: {:?}", tasks.lost);
+    let census = world.hosts[&host(3)].daemon.census();
+    assert_eq!((census.mailbox, census.groups), ((3, 0), (1, 0)), "{what}: the master's tables");
+    for (index, found) in &world.hosts {
+        assert_eq!(found.daemon.members(), [3, 4, 5].map(host), "{what}: members known at {index}");
+    }
+}
+
+#[test]
+fn a_master_may_be_lost_at_any_step() {
+    let every_step = |seed: u64| {
+        for step in 0.. {
+            let is_done = lose_masters(seed, [step, step * 7 % 50], (u64::from(step) + seed) % 2 == 1);
+            if is_done {
+                return assert!(step > 30, "seed {seed}: {step} steps");
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for seeds in [0..4, 4..8] {
+            scope.spawn(move || seeds.for_each(every_step));
+        }
+    });
+}
+
+#[test]
+fn of_two_hosts_the_other_succeeds_a_daemon_that_has_ended_and_no_other() {
+    for (is_off, left) in [(false, vec![host(2)]), (true, vec![])] {
+        let mut world = formed(3, 2, 3);
+        lose(&mut world, host(1), is_off);
+        world.pass(Duration::from_secs(20));
+        assert_eq!(masters(&world), left, "off: {is_off}");
+        assert_eq!(world.hosts.keys().copied().collect::<Vec<_>>(), left, "the rest has ended");
+    }
+    // The other way round, the master goes on alone.
+    for is_off in [false, true] {
+        let mut world = formed(4, 2, 3);
+        lose(&mut world, host(2), is_off);
+        world.pass(Duration::from_secs(20));
+        assert_eq!(masters(&world), [host(1)]);
+        assert_eq!(world.hosts[&host(1)].daemon.members(), [host(1)]);
+    }
+}
+
+#[test]
+fn at_most_one_side_of_a_partition_has_a_master() {
+    for seed in 0..40 {
+        let mut world = formed(seed, 5, 3);
+        // The master and some others on one side.
+        let here: Vec<HostIndex> = (1..=5).map(host).filter(|h| h.get() == 1 || (seed >> h.get()) & 1 == 1).collect();
+        let there: Vec<HostIndex> = (1..=5).map(host).filter(|h| !here.contains(h)).collect();
+        for (&a, &b) in here.iter().flat_map(|a| there.iter().map(move |b| (a, b))) {
+            world.cut(a, b, Duration::from_secs(60));
+            world.cut(b, a, Duration::from_secs(60));
+            world.net.part(a, b);
+        }
+        world.pass(Duration::from_secs(20));
+        let deputies_here = here.iter().filter(|h| h.get() <= 3).count();
+        let (master, side) = if deputies_here >= 2 { (host(1), here) } else { (host(2), there) };
+        assert_eq!(masters(&world), [master], "seed {seed}");
+        assert_eq!(world.hosts.keys().copied().collect::<Vec<_>>(), side, "seed {seed}: the other side has ended");
+    }
+}
+
+#[test]
+fn a_machine_with_one_deputy_ends_with_its_master() {
+    let mut world = formed(1, 4, 1);
+    lose(&mut world, host(1), false);
+    world.pass(Duration::from_secs(10));
+    assert!(world.hosts.is_empty(), "{:?}", world.hosts.keys());
+}
+
+/// What each host has heard since this was asked last: the most of one that was no deputy.
+fn heard(world: &mut World, deputies: u32) -> u64 {
+    let heard = std::mem::take(&mut world.heard);
+    heard.iter().filter(|(host, _)| host.get() > deputies).map(|(_, count)| *count).max().unwrap_or(0)
+}
+
+#[test]
+fn three_masters_of_a_thousand_hosts_are_succeeded_one_after_the_other() {
+    let mut world = formed(1, 1000, 3);
+    heard(&mut world, 0);
+    for index in 1..=3 {
+        assert_eq!(masters(&world), [host(index)]);
+        lose(&mut world, host(index), index % 2 == 0);
+        let lost = world.now;
+        world.pass_until("there is another master", |world| !masters(world).is_empty());
+        assert!(world.now - lost <= SUCCEEDED, "after {:?}", world.now - lost);
+        world.pass(Duration::from_secs(20));
+        assert_eq!(world.hosts.len(), 1000 - index as usize, "no other host is lost");
+        // The master, what was said and not heard before, the deputies twice, and the loss.
+        let most = heard(&mut world, 6);
+        assert!(most <= 16, "a host hears {most} messages");
+    }
+    world.pass(Duration::from_secs(600));
+    let idle = heard(&mut world, 0);
+    assert_eq!(idle, 0, "an idle machine says nothing");
+}
