@@ -60,6 +60,37 @@ pub enum Network {
     Private,
 }
 
+/// When another host takes the place of a master that is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum SuccessionRule {
+    /// When the other hosts that hold its state are a majority; of two hosts when the master's daemon is proved to have ended.
+    #[default]
+    Proved,
+    /// As that; of two hosts also when the master is silent, although it may live.
+    Silent,
+    /// Never: the machine ends with its master.
+    Off,
+}
+
+impl SuccessionRule {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Proved, Self::Silent, Self::Off];
+
+    /// Its name in a hostfile.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Proved => "proved",
+            Self::Silent => "silent",
+            Self::Off => "off",
+        }
+    }
+
+    /// That of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|rule| rule.name() == name)
+    }
+}
+
 /// The options of a line; what is not given is `None`.
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct HostOptions {
@@ -89,6 +120,8 @@ pub struct HostOptions {
     pub slice: Option<u32>,
     /// `policy=`: what places batches of its tasks that name no policy (this system's own option).
     pub policy: Option<Policy>,
+    /// `succession=`: when another host takes the place of the master, if this host is that (this system's own option).
+    pub succession: Option<SuccessionRule>,
     /// `slots=`: how many tasks it is to run at a time (as in other systems' hostfiles).
     pub slots: Option<u32>,
 }
@@ -134,6 +167,7 @@ impl HostOptions {
             network: self.network.or(other.network),
             slice: self.slice.or(other.slice),
             policy: self.policy.or(other.policy),
+            succession: self.succession.or(other.succession),
             slots: self.slots.or(other.slots),
         }
     }
@@ -207,6 +241,9 @@ impl fmt::Display for HostOptions {
         }
         if let Some(policy) = self.policy {
             write!(f, " policy={}", policy.name())?;
+        }
+        if let Some(rule) = self.succession {
+            write!(f, " succession={}", rule.name())?;
         }
         self.slots.map_or(Ok(()), |slots| write!(f, " slots={slots}"))
     }

@@ -2,7 +2,7 @@
 
 use super::repeats::Repeats;
 use super::values::shortened;
-use super::{HostOptions, HostSpec, Hostfile, Network, Via, foreign};
+use super::{HostOptions, HostSpec, Hostfile, Network, SuccessionRule, Via, foreign};
 use pvm_sched::policy::Policy;
 use pvm_wire::limits::{HOSTFILE_LINE_MAX, HOSTFILE_MAX};
 
@@ -225,6 +225,7 @@ impl HostOptions {
             "via" => self.via = Some(via(value)?),
             "slice" => self.slice = Some(slice(value)?),
             "policy" => self.policy = Some(policy(value)?),
+            "succession" => self.succession = Some(succession(value)?),
             "net" => self.network = Some(network(value)?),
             "so" => self.start_options = text(),
             _ if foreign::SLOTS_KEYS.contains(&key) => self.set_slots(value)?,
@@ -280,6 +281,11 @@ fn via(value: &str) -> Result<Via, String> {
 fn policy(value: &str) -> Result<Policy, String> {
     let known = || Policy::ALL.map(Policy::name).join(", ");
     value.parse().map_err(|_| format!("`policy={}`: the policies are {}", shortened(value), known()))
+}
+
+fn succession(value: &str) -> Result<SuccessionRule, String> {
+    let what = || format!("`succession={}`: a succession is `proved`, `silent` or `off`", shortened(value));
+    SuccessionRule::named(value).ok_or_else(what)
 }
 
 fn network(value: &str) -> Result<Network, String> {

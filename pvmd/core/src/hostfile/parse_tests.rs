@@ -13,7 +13,7 @@ fn mistakes(text: impl AsRef<[u8]>) -> Vec<String> {
 
 #[test]
 fn every_option_finds_its_place() {
-    let text = "node lo=me so=ms dx=/bin/pvmd ep=/a:$HOME/b wd=/tmp sp=2000 bx=dbg ip=10.0.0.1 id=x via=local net=private slice=20 policy=round-robin slots=4";
+    let text = "node lo=me so=ms dx=/bin/pvmd ep=/a:$HOME/b wd=/tmp sp=2000 bx=dbg ip=10.0.0.1 id=x via=local net=private slice=20 policy=round-robin succession=silent slots=4";
     let options = HostOptions {
         login: Some("me".to_owned()),
         start_options: Some("ms".to_owned()),
@@ -28,6 +28,7 @@ fn every_option_finds_its_place() {
         network: Some(Network::Private),
         slice: Some(20),
         policy: Some(Policy::RoundRobin),
+        succession: Some(SuccessionRule::Silent),
         slots: Some(4),
     };
     let host = HostSpec { name: "node".to_owned(), options, start: true, shared_address: false };
@@ -134,7 +135,7 @@ fn a_backslash_joins_lines_but_not_out_of_a_comment() {
 
 #[test]
 fn every_mistake_is_told_with_its_line() {
-    let text = "good\nbad foo=1\n\nlo=me\n& \nd sp=fast\ne sp=0\nf via=rsh\ng wd=\nh word\ni so=\n-oProxyCommand=x\n-v\nj ip=-x\nk net=mine\nl slice=0\nm policy=best";
+    let text = "good\nbad foo=1\n\nlo=me\n& \nd sp=fast\ne sp=0\nf via=rsh\ng wd=\nh word\ni so=\n-oProxyCommand=x\n-v\nj ip=-x\nk net=mine\nl slice=0\nm policy=best\nn succession=on";
     assert_eq!(
         mistakes(text),
         [
@@ -153,6 +154,7 @@ fn every_mistake_is_told_with_its_line() {
             "line 15: `net=mine`: a network is `private` or `open`",
             "line 16: `slice=0`: a slice is 1 to 60000 milliseconds",
             "line 17: `policy=best`: the policies are active-pulling, round-robin, proportional",
+            "line 18: `succession=on`: a succession is `proved`, `silent` or `off`",
         ]
     );
 }
@@ -244,12 +246,13 @@ prop_compose! {
         network in prop::option::of(prop_oneof![Just(Network::Open), Just(Network::Private)]),
         slice in prop::option::of(1..=60_000_u32),
         policy in prop::option::of(prop::sample::select(&Policy::ALL[..])),
+        succession in prop::option::of(prop::sample::select(&SuccessionRule::ALL[..])),
         slots in prop::option::of(SLOTS),
         start: bool,
         shared_address: bool,
     ) -> HostSpec {
         let options =
-            HostOptions { login, start_options, daemon, exec_path, working_directory, speed, debugger, address, vmid, via, network, slice, policy, slots };
+            HostOptions { login, start_options, daemon, exec_path, working_directory, speed, debugger, address, vmid, via, network, slice, policy, succession, slots };
         HostSpec { name, options, start, shared_address }
     }
 }
