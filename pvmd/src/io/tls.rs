@@ -1,14 +1,16 @@
 //! The virtual machine's certificates: an authority minted by the master at its start, one certificate per daemon.
 
 use pvm_wire::HostIndex;
+use pvm_wire::codec::{self, CodecError};
 use pvm_wire::slave::Fingerprint;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose,
 };
 use rustls::RootCertStore;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
 use rustls::server::WebPkiClientVerifier;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// What cannot be done with certificates.
@@ -26,12 +28,25 @@ pub enum TlsError {
     /// The suites do not fit QUIC.
     #[error("no cipher suite for QUIC")]
     Suite(#[from] quinn::crypto::rustls::NoInitialCipherSuite),
+    /// What an authority was made of cannot be read.
+    #[error("no certificate authority")]
+    Import(#[from] CodecError),
+}
+
+/// What an authority is made of, on its way to a deputy.
+#[derive(Serialize, Deserialize)]
+struct Exported {
+    /// PKCS #8, DER.
+    key: Vec<u8>,
+    /// DER.
+    certificate: Vec<u8>,
 }
 
 /// The application protocol: one version of the daemons' own.
 const ALPN: &[u8] = b"pvm/1";
 
-/// The authority of one virtual machine. Its key never leaves the master's memory and ends with it.
+/// The authority of one virtual machine. Its key is in the memory of the master and of its deputies, which get it over their authenticated
+/// links, and nowhere else. It ends with them.
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     certificate: Vec<u8>,
@@ -40,13 +55,35 @@ pub struct Authority {
 impl Authority {
     /// A new one.
     pub fn mint() -> Result<Self, TlsError> {
-        let key = KeyPair::generate()?;
-        let mut params = CertificateParams::default();
-        params.distinguished_name.push(DnType::CommonName, "pvm");
-        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        let (key, params) = (KeyPair::generate()?, authority_params());
         let certificate = params.self_signed(&key)?.der().to_vec();
         Ok(Self { issuer: Issuer::new(params, key), certificate })
+    }
+
+    /// Its key and its certificate, secret: all that [`Self::import`] needs.
+    pub fn export(&self) -> Result<Vec<u8>, TlsError> {
+        let key = self.issuer.key().serialize_der();
+        Ok(codec::encode(&Exported { key, certificate: self.certificate.clone() })?)
+    }
+
+    /// The authority that was exported. Its certificate is the same, so the daemons that it has certified go on believing it.
+    pub fn import(bytes: &[u8]) -> Result<Self, TlsError> {
+        let Exported { key, certificate } = codec::decode(bytes)?;
+        let key = KeyPair::try_from(&PrivatePkcs8KeyDer::from(key))?;
+        let imported = Self { issuer: Issuer::new(authority_params(), key), certificate };
+        imported.verify()?;
+        Ok(imported)
+    }
+
+    /// That the key is the certificate's: else nobody would believe what it certifies.
+    fn verify(&self) -> Result<(), TlsError> {
+        let issued = self.issue(HostIndex::MASTER)?;
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from(issued.authority))?;
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build()?;
+        verifier.verify_client_cert(&CertificateDer::from(issued.certificate), &[], UnixTime::now())?;
+        Ok(())
     }
 
     /// By which a daemon without a place knows its master.
@@ -65,6 +102,15 @@ impl Authority {
         let certificate = params.signed_by(&key, &self.issuer)?.der().to_vec();
         Ok(Credentials { authority: self.certificate.clone(), certificate, key: key.serialize_der() })
     }
+}
+
+/// What all authorities have in common.
+fn authority_params() -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, "pvm");
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+    params
 }
 
 /// What a daemon needs to prove which host of the machine it is, all in DER.
@@ -132,5 +178,58 @@ pub fn names(certificate: &CertificateDer<'_>, name: &str) -> bool {
     match (webpki::EndEntityCert::try_from(certificate), ServerName::try_from(name)) {
         (Ok(certificate), Ok(name)) => certificate.verify_is_valid_for_subject_name(&name).is_ok(),
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn host(index: u32) -> HostIndex {
+        HostIndex::new(index).unwrap()
+    }
+
+    #[test]
+    fn an_authority_is_the_same_after_its_way_to_a_deputy() {
+        let original = Authority::mint().unwrap();
+        let imported = Authority::import(&original.export().unwrap()).unwrap();
+        assert_eq!(imported.fingerprint(), original.fingerprint());
+        assert_eq!(imported.export().unwrap(), original.export().unwrap());
+        let issued = imported.issue(host(3)).unwrap();
+        assert_eq!(issued.authority, original.certificate);
+        issued.configs().unwrap();
+    }
+
+    fn of(key: &Authority, certificate: &Authority) -> Vec<u8> {
+        let (key, certificate) = (key.issuer.key().serialize_der(), certificate.certificate.clone());
+        codec::encode(&Exported { key, certificate }).unwrap()
+    }
+
+    #[test]
+    fn what_is_no_authority_is_refused() {
+        let (one, other) = (Authority::mint().unwrap(), Authority::mint().unwrap());
+        assert!(Authority::import(&of(&one, &one)).is_ok());
+        assert!(Authority::import(&of(&one, &other)).is_err(), "another's key");
+        let whole = one.export().unwrap();
+        for length in 0..whole.len() {
+            assert!(Authority::import(&whole[..length]).is_err(), "{length} bytes of it");
+        }
+        let daemon = one.issue(host(2)).unwrap();
+        let exported = Exported { key: daemon.key, certificate: daemon.certificate };
+        assert!(Authority::import(&codec::encode(&exported).unwrap()).is_err(), "a daemon is no authority");
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_an_authority_or_a_panic(
+            bytes in prop::collection::vec(any::<u8>(), 0..300),
+            key in prop::collection::vec(any::<u8>(), 0..200),
+            certificate in prop::collection::vec(any::<u8>(), 0..200),
+        ) {
+            prop_assert!(Authority::import(&bytes).is_err());
+            let parts = codec::encode(&Exported { key, certificate }).unwrap();
+            prop_assert!(Authority::import(&parts).is_err());
+        }
     }
 }
