@@ -5,6 +5,7 @@ use crate::io::driver::Input;
 use crate::io::endpoints::Endpoints;
 use crate::io::fair_queue::FairQueue;
 use crate::io::outlet::{Outgoing, Outlet, frame};
+use crate::io::probe::{self, Target};
 use crate::io::tls::{self, Credentials, TlsError};
 use crate::io::udp_socket::longest_packet;
 use bytes::{Buf, Bytes, BytesMut};
@@ -20,7 +21,7 @@ use std::io;
 use std::mem;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinHandle};
@@ -64,6 +65,8 @@ pub struct Links {
     dials: HashMap<HostIndex, Dial>,
     /// Calls of hosts that have left a link, before this daemon has come to that.
     early: HashMap<HostIndex, NewLink>,
+    /// Where a host's last link has ended, or where it was called in vain.
+    targets: HashMap<HostIndex, Target>,
     /// Calls and links so far.
     count: u64,
     input: mpsc::Sender<Input>,
@@ -126,7 +129,8 @@ impl Links {
             tokio::spawn(listen(endpoint.clone(), server, times, input.clone()));
         }
         let (open, dials, early) = (HashMap::new(), HashMap::new(), HashMap::new());
-        Ok(Self { own, endpoints, client, times, open, dials, early, count: 0, input })
+        let targets = HashMap::new();
+        Ok(Self { own, endpoints, client, times, open, dials, early, targets, count: 0, input })
     }
 
     /// How often packets of other daemons have come ([`Endpoints::arrivals`]).
@@ -142,6 +146,9 @@ impl Links {
     /// Makes a link; [`Input::Link`] or [`Input::LinkEnded`] follows.
     pub fn dial(&mut self, entry: &HostEntry) {
         let host = entry.index;
+        if let Some(address) = entry.address {
+            self.targets.entry(host).or_insert_with(|| Target::called(address));
+        }
         self.count += 1;
         let (own, number, times, input) = (self.own, self.count, self.times, self.input.clone());
         let called = self.call(entry);
@@ -188,8 +195,22 @@ impl Links {
         }
         self.give_up_dial(host);
         self.count += 1;
-        self.open.insert(host, LinkHandle::new(link, self.own, self.count, self.times, &self.input));
+        let address = link.connection.remote_address();
+        let target = if link.dial.is_some() { Target::called(address) } else { Target::calling(address) };
+        self.targets.insert(host, target.clone());
+        self.open.insert(host, LinkHandle::new(link, target, self.own, self.count, self.times, &self.input));
         Some(Event::PeerLinked { host })
+    }
+
+    /// Finds out whether the daemon of a host has ended: [`Event::ProvedDead`] follows, or nothing.
+    pub fn probe(&self, host: HostIndex) {
+        let Some(target) = self.targets.get(&host).cloned() else { return };
+        let input = self.input.clone();
+        tokio::spawn(async move {
+            if target.has_ended(probe::PATIENCE).await {
+                let _ = input.send(Event::ProvedDead { host }.into()).await;
+            }
+        });
     }
 
     fn give_up_dial(&mut self, host: HostIndex) {
@@ -253,7 +274,14 @@ impl Links {
 }
 
 impl LinkHandle {
-    fn new(link: NewLink, own: HostIndex, number: u64, times: Times, input: &mpsc::Sender<Input>) -> Self {
+    fn new(
+        link: NewLink,
+        target: Target,
+        own: HostIndex,
+        number: u64,
+        times: Times,
+        input: &mpsc::Sender<Input>,
+    ) -> Self {
         let NewLink { host, dial, connection, send, recv } = link;
         connection.set_send_window(ahead(connection.rtt()));
         let (queue, queued) = mpsc::unbounded_channel();
@@ -264,11 +292,16 @@ impl LinkHandle {
             let answer = [Bytes::copy_from_slice(&greeting(own)), Bytes::new()];
             let _ = queue.send(Outgoing::Rest(answer, 0));
         }
-        let watcher = tokio::spawn(watch(connection.clone(), times.silence)).abort_handle();
+        let watch = Watch { connection: connection.clone(), target, has_ended: Arc::default() };
+        let has_ended = watch.has_ended.clone();
+        let watcher = tokio::spawn(watch.run(times.silence)).abort_handle();
         let writer = tokio::spawn(write(connection, outlet.clone(), host, queued, input.clone()));
         let input = input.clone();
         let reader = tokio::spawn(async move {
-            let reason = read_all(recv, host, times, &input).await;
+            let reason = match read_all(recv, host, times, &input).await {
+                _ if has_ended.load(Ordering::Relaxed) => "its daemon has ended".to_owned(),
+                reason => reason,
+            };
             info!(%host, reason, "link ended");
             let _ = input.send(Input::LinkEnded(LinkEnd { host, number, reason })).await;
         });
@@ -276,23 +309,48 @@ impl LinkHandle {
     }
 }
 
-/// Closes a link when its other end has said nothing for that long, whether it had anything to say or not.
-///
-/// Looks are counted, not the time between them: a daemon that did not have the processor finds at its next look what has come
-/// meanwhile, and does not take its own absence for the other's.
-async fn watch(connection: Connection, silence: Duration) {
-    let mut looks = interval(silence / LOOKS);
-    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let (mut heard, mut silent) = (0, 0);
-    while silent + 1 < LOOKS {
-        looks.tick().await;
-        // Frames of authentic packets: no other host can make a link seem alive.
-        let frames = connection.stats().frame_rx;
-        let now = frames.acks + frames.ping + frames.stream;
-        silent = if now == heard { silent + 1 } else { 0 };
-        heard = now;
+/// Closes a link when its other end has said nothing for too long, whether it had anything to say or not, or is proved to have ended.
+struct Watch {
+    connection: Connection,
+    target: Target,
+    /// Whether that is proved.
+    has_ended: Arc<AtomicBool>,
+}
+
+impl Watch {
+    /// Looks until nothing has come for that long.
+    ///
+    /// Looks are counted, not the time between them: a daemon that did not have the processor finds at its next look what has come
+    /// meanwhile, and does not take its own absence for the other's.
+    async fn run(self, silence: Duration) {
+        let period = silence / LOOKS;
+        let mut looks = interval(period);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (mut heard, mut silent) = (0, 0);
+        while silent + 1 < LOOKS {
+            looks.tick().await;
+            let now = self.heard();
+            silent = if now == heard { silent + 1 } else { 0 };
+            heard = now;
+            // Before the next look is due.
+            if silent > 0 && self.proves_end(probe::PATIENCE.min(period / 2)).await && self.heard() == heard {
+                self.has_ended.store(true, Ordering::Relaxed);
+                break;
+            }
+        }
+        self.connection.close(SILENT, b"silent");
     }
-    connection.close(SILENT, b"silent");
+
+    /// Frames of authentic packets: no other host can make a link seem alive.
+    fn heard(&self) -> u64 {
+        let frames = self.connection.stats().frame_rx;
+        frames.acks + frames.ping + frames.stream
+    }
+
+    /// Whether the other end is proved to have ended. Nothing is known of another port of its than that of the beginning.
+    async fn proves_end(&self, patience: Duration) -> bool {
+        self.connection.remote_address() == self.target.address() && self.target.has_ended(patience).await
+    }
 }
 
 /// How much is handed to a link of this round trip, measured while it was made and idle.

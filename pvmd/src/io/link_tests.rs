@@ -88,12 +88,13 @@ async fn pair() -> (End, End) {
 async fn messages_arrive_in_order_both_ways() {
     let (mut master, mut slave) = pair().await;
     for serial in 0..1000 {
-        master.links.send(host(2), DaemonMsg::TableAck { serial }, serial % 3 < 2);
-        slave.links.send(host(1), DaemonMsg::TableAck { serial }, false);
+        master.links.send(host(2), DaemonMsg::Heard { number: serial }, serial % 3 < 2);
+        slave.links.send(host(1), DaemonMsg::Heard { number: serial }, false);
     }
     for end in [&mut master, &mut slave] {
         for expected in 0..1000 {
-            let Event::PeerMessage { message: DaemonMsg::TableAck { serial }, .. } = end.next().await else {
+            let Event::PeerMessage { message: DaemonMsg::Heard { number: serial }, .. } = end.next().await
+            else {
                 panic!("a message")
             };
             assert_eq!(serial, expected);
@@ -110,7 +111,7 @@ async fn a_message_is_heard_of_before_others_have_their_turn() {
     let looking = tokio::spawn(async move {
         let mut others_first = 0;
         for serial in 0..COUNT {
-            master.links.send(host(2), DaemonMsg::TableAck { serial }, true);
+            master.links.send(host(2), DaemonMsg::Heard { number: serial }, true);
             let before = slave.links.arrivals();
             while slave.events.try_recv().is_err() {
                 others_first += u64::from(slave.links.arrivals() > before);
@@ -305,6 +306,129 @@ async fn silence_is_noticed() {
     assert_eq!(reason, "it has been silent for 3 s (PVM_HOST_TIMEOUT)");
 }
 
+/// A daemon in a thread and a runtime of its own, which can end as if it were killed.
+struct Doomed {
+    entry: HostEntry,
+    /// Whom it is to call; closed when it is to end.
+    calls: mpsc::UnboundedSender<HostEntry>,
+    thread: std::thread::JoinHandle<()>,
+}
+
+impl Doomed {
+    fn start(open: impl FnOnce() -> End + Send + 'static) -> Self {
+        let (calls, mut called) = mpsc::unbounded_channel::<HostEntry>();
+        let (entry, opened) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let end = runtime.block_on(async {
+                let mut end = open();
+                entry.send(end.entry()).unwrap();
+                loop {
+                    tokio::select! {
+                        call = called.recv() => match call {
+                            Some(entry) => end.links.dial(&entry),
+                            None => return end,
+                        },
+                        Some(input) = end.events.recv() => if let Input::Link(link) = input {
+                            end.links.take(link);
+                        },
+                    }
+                }
+            });
+            // Whatever could say goodbye goes before that which is to be said goodbye to.
+            drop(runtime);
+            drop(end);
+        });
+        Self { entry: opened.recv().unwrap(), calls, thread }
+    }
+
+    fn kill(self) {
+        drop(self.calls);
+        self.thread.join().unwrap();
+    }
+}
+
+/// Silence is noticed after six seconds at the earliest.
+const LONG_SILENCE: Times = Times { silence: Duration::from_secs(8), patience: Duration::from_secs(30) };
+
+async fn expect_proof(end: &mut End, of: u32) {
+    let begin = Instant::now();
+    let lost = end.next().await;
+    let Event::PeerLost { reason, .. } = lost else { panic!("{lost:?}") };
+    assert_eq!(reason, "its daemon has ended");
+    assert!(begin.elapsed() < LONG_SILENCE.silence * 3 / 4, "{:?}", begin.elapsed());
+    // And whoever asks again hears it again.
+    end.links.probe(host(of));
+    let proof = end.next().await;
+    assert!(matches!(proof, Event::ProvedDead { host: dead } if dead == host(of)), "{proof:?}");
+}
+
+#[tokio::test]
+async fn the_end_of_a_daemon_that_was_called_is_noticed_before_its_silence() {
+    let authority = Authority::mint().unwrap();
+    let mut master = open_with(LONG_SILENCE, &authority, 1, 1);
+    let slave = Doomed::start(move || open_with(LONG_SILENCE, &authority, 2, 2));
+    master.links.dial(&slave.entry);
+    master.linked(2).await;
+    slave.kill();
+    expect_proof(&mut master, 2).await;
+}
+
+#[tokio::test]
+async fn the_end_of_a_daemon_that_has_called_is_noticed_before_its_silence() {
+    let authority = Authority::mint().unwrap();
+    let mut slave = open_with(LONG_SILENCE, &authority, 2, 2);
+    let master = Doomed::start(move || open_with(LONG_SILENCE, &authority, 1, 1));
+    master.calls.send(slave.entry()).unwrap();
+    slave.linked(1).await;
+    // Its port is tried meanwhile.
+    tokio::time::sleep(probe::PATIENCE * 2).await;
+    master.kill();
+    expect_proof(&mut slave, 1).await;
+}
+
+#[tokio::test]
+async fn nothing_is_proved_of_daemons_that_live() {
+    let times = Times { silence: Duration::from_secs(1), ..TIMES };
+    let authority = Authority::mint().unwrap();
+    let (mut master, mut slave) = (open_with(times, &authority, 1, 1), open_with(times, &authority, 2, 2));
+    master.links.probe(host(2));
+    master.links.dial(&slave.entry());
+    tokio::join!(master.linked(2), slave.linked(1));
+    // Many looks, some of them in vain; the links are idle.
+    for _ in 0..4 {
+        master.links.probe(host(2));
+        slave.links.probe(host(1));
+        tokio::time::sleep(times.silence).await;
+    }
+    assert!(master.events.try_recv().is_err() && slave.events.try_recv().is_err());
+}
+
+/// Where nothing was ever linked, the host table says where to ask.
+#[tokio::test]
+async fn a_daemon_that_was_called_in_vain_is_proved_to_have_ended() {
+    let authority = Authority::mint().unwrap();
+    let mut caller = open_with(Times { patience: Duration::from_secs(1), ..TIMES }, &authority, 3, 3);
+    let port = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let address = Some(port.local_addr().unwrap());
+    drop(port);
+    caller.links.dial(&HostEntry { index: host(2), address, ..caller.entry() });
+    assert!(matches!(caller.next().await, Event::LinkFailed { .. }));
+    caller.links.probe(host(2));
+    assert!(matches!(caller.next().await, Event::ProvedDead { host: dead } if dead == host(2)));
+}
+
+#[tokio::test]
+async fn hosts_that_a_deputy_certifies_are_linked_with_those_of_its_master() {
+    let original = Authority::mint().unwrap();
+    let imported = Authority::import(&original.export().unwrap()).unwrap();
+    for (calling, called) in [(&original, &imported), (&imported, &original)] {
+        let (mut lower, mut higher) = (open(calling, 2, 2), open(called, 3, 3));
+        lower.links.dial(&higher.entry());
+        tokio::join!(lower.linked(3), higher.linked(2));
+    }
+}
+
 #[tokio::test]
 async fn two_that_call_each_other_have_one_link() {
     let authority = Authority::mint().unwrap();
@@ -317,13 +441,13 @@ async fn two_that_call_each_other_have_one_link() {
         higher.links.dial(&to_lower);
         tokio::join!(lower.linked(3), higher.linked(2));
         for serial in 0..3 {
-            lower.links.send(host(3), DaemonMsg::TableAck { serial }, true);
-            higher.links.send(host(2), DaemonMsg::TableAck { serial }, true);
+            lower.links.send(host(3), DaemonMsg::Heard { number: serial }, true);
+            higher.links.send(host(2), DaemonMsg::Heard { number: serial }, true);
         }
         for end in [&mut lower, &mut higher] {
             for expected in 0..3 {
                 let next = end.next().await;
-                let Event::PeerMessage { message: DaemonMsg::TableAck { serial }, .. } = next else {
+                let Event::PeerMessage { message: DaemonMsg::Heard { number: serial }, .. } = next else {
                     panic!("round {round}: {next:?}")
                 };
                 assert_eq!(serial, expected);

@@ -9,6 +9,7 @@
 //! | [`family`] | the processes that tasks start, which end with them |
 //! | [`tls`], [`link`] | the machine's certificates; QUIC between daemons, in `calling` how a link comes about, and in `fair_queue` who is next there, in `outlet` who need not wait |
 //! | [`endpoints`], [`packet_filter`] | the UDP ports of links, and who can reach them; what strangers send that must not be answered |
+//! | [`probe`] | whether a daemon that says nothing has ended |
 //! | [`udp_socket`], [`watched`] | the socket of the links, and in `alarm` their timers; sockets that are waited for only where somebody waits |
 //! | [`starter`], [`slave`] | starting daemons on other hosts; being started |
 //! | [`introduction`] | a place for daemons that somebody else has started |
@@ -47,6 +48,7 @@ pub mod own_host;
 pub mod packet_filter;
 pub mod page;
 pub mod polling;
+pub mod probe;
 pub mod process;
 mod room;
 pub mod settings;
