@@ -15,7 +15,7 @@ use crate::io::page::TurnPage;
 use crate::io::polling::Polling;
 use crate::io::process::{self, Processes, Surroundings};
 use crate::io::settings::{self, Place, Settings};
-use crate::io::starter::{DAEMON, Starter};
+use crate::io::starter::{DAEMON, Starter, Tools};
 use crate::io::task_socket::Numbers;
 use crate::io::tls::{Authority, Credentials};
 use crate::io::{capability, guardian, load, own_host, slave, task_socket};
@@ -281,6 +281,7 @@ fn master_plan(arguments: &Arguments, settings: &mut Settings) -> anyhow::Result
     settings.set_slice(own.slice);
     settings.set_slots(own.slots);
     settings.policy = own.policy.unwrap_or(settings.policy);
+    settings.succession = own.succession.unwrap_or(settings.succession);
     Ok(Plan { name, hostfile, own })
 }
 
@@ -338,9 +339,9 @@ async fn live(role: Role, mut settings: Settings, myself: Myself) -> anyhow::Res
     let processes = Processes::new(surroundings, sender.clone()).context("cannot start a thread")?;
     let is_master = identity.authority.is_some();
     let turns = Turns::new(settings.means, &myself.again);
-    let starter = identity
-        .authority
-        .map(|authority| Starter::new(authority, settings.clone(), myself.again, limits, sender.clone()));
+    let tools = Tools { own: identity.index, settings: settings.clone(), again: myself.again, limits };
+    let starter = identity.authority.map(|authority| Starter::new(authority, tools.clone(), sender.clone()));
+    let master = identity.config.master;
     let polling = Polling::new(identity.config.wake_time, identity.config.cores);
     let core = Core::new(identity.config, Duration::ZERO);
     info!(version = env!("CARGO_PKG_VERSION"), pid = std::process::id(), socket = %socket.display(), "ready");
@@ -350,15 +351,7 @@ async fn live(role: Role, mut settings: Settings, myself: Myself) -> anyhow::Res
     if is_master {
         slave::print_line(&socket.display().to_string())?;
     } else {
-        let ready = ReadyLine {
-            protocol: DAEMON_PROTOCOL,
-            arch: ARCH.to_owned(),
-            port,
-            signature: DataSignature::NATIVE,
-            capability: identity.capability,
-            task_limit: settings.task_limit,
-        };
-        report_to.report(&ready).await?;
+        report_to.report(&ready_line(port, identity.capability, settings.task_limit)).await?;
     }
     let stderr = std::io::stderr().as_fd().try_clone_to_owned().ok().filter(|_| is_master);
     leave_terminal()?;
@@ -375,6 +368,8 @@ async fn live(role: Role, mut settings: Settings, myself: Myself) -> anyhow::Res
         loan_pool: LoanPool::new(settings.shared_max),
         links,
         starter,
+        tools,
+        master,
         log,
         address_file,
         polling,
@@ -383,6 +378,12 @@ async fn live(role: Role, mut settings: Settings, myself: Myself) -> anyhow::Res
     // As a task: each time that the outermost future is woken, tokio asks the system for events first.
     tokio::spawn(driver.run()).await.context("the daemon cannot continue")??;
     Ok(())
+}
+
+/// What a slave says of itself when it is ready.
+fn ready_line(port: u16, capability: f64, task_limit: u32) -> ReadyLine {
+    let (arch, signature) = (ARCH.to_owned(), DataSignature::NATIVE);
+    ReadyLine { protocol: DAEMON_PROTOCOL, arch, port, signature, capability, task_limit }
 }
 
 /// A daemon without a place waits for one; whoever started it need not.
@@ -436,6 +437,7 @@ impl Identity {
                 vmid: settings.place.vmid.clone(),
                 timeout: settings.start_timeout,
             },
+            succession: settings.succession(authority.export()?),
             ..common_config(settings)
         };
         let bind = Ipv4Addr::UNSPECIFIED.into();
@@ -457,6 +459,7 @@ impl Identity {
             capability,
             address: Some(slave.address),
             index: slave.index,
+            master: slave.master,
             ..common_config(settings)
         };
         let credentials =
@@ -485,6 +488,7 @@ fn common_config(settings: &Settings) -> Config {
     let epoch = since_1970();
     Config {
         index: HostIndex::MASTER,
+        master: HostIndex::MASTER,
         name: String::new(),
         arch: ARCH.to_owned(),
         speed: None,
@@ -504,6 +508,7 @@ fn common_config(settings: &Settings) -> Config {
         slice: (settings.means != Means::Implicit).then_some(settings.slice),
         wake_time: crate::io::wake_time::measure(),
         hosting: Hosting::default(),
+        succession: settings.succession(Vec::new()),
         limits: settings.limits.clone(),
     }
 }

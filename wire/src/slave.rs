@@ -14,6 +14,8 @@ pub struct SlaveConfig {
     pub protocol: u32,
     /// Its place in the host table.
     pub index: HostIndex,
+    /// The host that starts it, which is the master.
+    pub master: HostIndex,
     /// Its name in the virtual machine.
     pub name: String,
     /// The machine's certificate authority, DER.
@@ -48,6 +50,8 @@ pub struct SlaveConfig {
     pub slots: Option<u32>,
     /// Whether its network is private (`net=`).
     pub private_network: bool,
+    /// Whether, as one of two hosts, it takes the place of a master that is silent and may live (`succession=silent`).
+    pub takes_silent: bool,
 }
 
 impl std::fmt::Debug for SlaveConfig {
@@ -209,7 +213,8 @@ mod tests {
     fn a_configuration_is_one_line() {
         let config = SlaveConfig {
             protocol: crate::codes::DAEMON_PROTOCOL,
-            index: HostIndex::MASTER,
+            index: HostIndex::new(2).unwrap(),
+            master: HostIndex::MASTER,
             name: "node1".into(),
             authority: vec![1, 2],
             certificate: vec![3],
@@ -227,6 +232,7 @@ mod tests {
             slice_milliseconds: Some(20),
             slots: Some(4),
             private_network: true,
+            takes_silent: true,
         };
         let line = config.to_line().unwrap();
         assert_eq!(SlaveConfig::from_line(&line).unwrap(), config);

@@ -11,8 +11,9 @@ use crate::io::own_host;
 use crate::io::page::TurnPage;
 use crate::io::polling::{Polling, yield_once};
 use crate::io::process::{self, Processes, Started};
-use crate::io::starter::Starter;
+use crate::io::starter::{Starter, Tools};
 use crate::io::task_socket::{self, Numbers, TaskHandle};
+use crate::io::tls::Authority;
 use bytes::Bytes;
 use pvm_wire::daemon::RequestId;
 use pvm_wire::{FragmentHeader, HostIndex};
@@ -29,7 +30,7 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 /// Events that may wait for the core; whoever has more waits, too.
 pub const INPUT_QUEUE: usize = 256;
@@ -89,6 +90,10 @@ pub struct Driver {
     pub links: Links,
     /// The master's.
     pub starter: Option<Starter>,
+    /// Of which it is made when this host becomes the master.
+    pub tools: Tools,
+    /// The master at the beginning.
+    pub master: HostIndex,
     /// The log.
     pub log: Log,
     /// Where the daemon was started, until the hosts of the hostfile are started.
@@ -109,6 +114,18 @@ impl Driver {
         let write = move || stderr.write_all(lines.concat().as_bytes());
         if let Err(error) = std::thread::Builder::new().name("stderr".into()).spawn(write) {
             warn!(%error, "the hosts that could not be started are in this log only");
+        }
+    }
+
+    /// Hosts are started from here from now on.
+    fn become_master(&mut self, authority: &[u8]) {
+        match Authority::import(authority) {
+            Ok(authority) => {
+                self.starter = Some(Starter::new(authority, self.tools.clone(), self.input.0.clone()));
+            }
+            Err(error) => {
+                error!(%error, "the machine's certificate authority cannot be used: no host can be added");
+            }
         }
     }
 
@@ -233,7 +250,7 @@ impl Running {
                 None
             }
         };
-        if matches!(event, Some(Event::PeerLinked { host: HostIndex::MASTER })) {
+        if matches!(event, Some(Event::PeerLinked { host }) if host == self.driver.master) {
             self.driver.orphan_deadline = None;
         }
         if let Some(event) = event {
@@ -409,6 +426,8 @@ impl Running {
                 }
                 driver.links.close(index);
             }
+            Action::Probe { host } => driver.links.probe(host),
+            Action::BecomeMaster { authority } => driver.become_master(&authority.0),
             Action::StartedUp { failures } => driver.complain(&failures),
             Action::LogOutput { tid, line } => driver.log.line(&format!("[{tid}] {line}")),
             Action::DiscardLog => driver.log.discard(),

@@ -298,6 +298,7 @@ mod tests {
         SlaveConfig {
             protocol: DAEMON_PROTOCOL,
             index: HostIndex::new(2).unwrap(),
+            master: HostIndex::MASTER,
             name: "node".into(),
             authority: vec![1],
             certificate: vec![2],
@@ -315,6 +316,7 @@ mod tests {
             slice_milliseconds: None,
             slots: None,
             private_network: false,
+            takes_silent: false,
         }
     }
 

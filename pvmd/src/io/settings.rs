@@ -4,9 +4,10 @@ use crate::allocation::HostsFrom;
 use crate::io::dispatcher::Means;
 use crate::io::room;
 use pvm_sched::policy::{Policy, UnknownPolicy};
+use pvm_wire::daemon::Blob;
 use pvm_wire::limits::{MAILBOX_BYTES, MAILBOX_ENTRIES, QUEUE_HIGH, QUEUE_LEAST, SHARED_MAX};
-use pvmd_core::Limits;
-use pvmd_core::hostfile::{SLICES, SLOTS};
+use pvmd_core::hostfile::{SLICES, SLOTS, SuccessionRule};
+use pvmd_core::{Limits, Succession};
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -99,6 +100,10 @@ pub struct Settings {
     pub connect_timeout: Duration,
     /// `PVM_LINK_IDLE`.
     pub link_idle: Duration,
+    /// `PVM_DEPUTIES`: most hosts that hold the master's state.
+    pub deputies_max: usize,
+    /// `PVM_SUCCESSION`.
+    pub succession: SuccessionRule,
     /// `PVM_START_TIMEOUT`.
     pub start_timeout: Duration,
     /// `PVM_STARTERS`.
@@ -120,6 +125,9 @@ pub struct Settings {
 /// Milliseconds: some hundred times what it takes to have the processor from somebody else, caches included.
 const SLICE: u64 = 50;
 
+/// Hosts that hold the master's state: the fewest of which one may be lost without proof that it has ended.
+const DEPUTIES: usize = 3;
+
 /// Tasks per core that keep a host busy while some of them wait for messages.
 const TASKS_PER_CORE: u32 = 4;
 
@@ -134,6 +142,16 @@ impl Settings {
     pub fn set_slots(&mut self, slots: Option<u32>) {
         if let Some(slots) = slots.filter(|slots| SLOTS.contains(slots)) {
             (self.task_target, self.task_slots) = (slots, slots);
+        }
+    }
+
+    /// How the master is succeeded; `authority` is what its successors need of the machine's.
+    pub fn succession(&self, authority: Vec<u8>) -> Succession {
+        Succession {
+            deputies_max: if self.succession == SuccessionRule::Off { 1 } else { self.deputies_max },
+            takes_silent: self.succession == SuccessionRule::Silent,
+            patience: self.host_timeout * 3 + Duration::from_secs(1),
+            authority: Blob(authority.into()),
         }
     }
 
@@ -173,6 +191,12 @@ impl Settings {
             host_timeout: seconds("PVM_HOST_TIMEOUT", 3.0)?,
             connect_timeout: seconds("PVM_CONNECT_TIMEOUT", 30.0)?,
             link_idle: seconds("PVM_LINK_IDLE", 30.0)?,
+            deputies_max: number("PVM_DEPUTIES", DEPUTIES, 1..=5)?,
+            succession: match text("PVM_SUCCESSION")? {
+                None => SuccessionRule::default(),
+                Some(value) => SuccessionRule::named(&value)
+                    .ok_or_else(|| error("PVM_SUCCESSION", &value, "must be proved, silent or off"))?,
+            },
             start_timeout: seconds("PVM_START_TIMEOUT", 60.0)?,
             starters: number("PVM_STARTERS", 16, 1..=4096)?,
             limits: Limits {
@@ -344,6 +368,23 @@ mod tests {
         assert_eq!(debug_mask("10"), Some(10));
         assert_eq!(debug_mask("0"), Some(0));
         assert_eq!(debug_mask("-1"), None);
+    }
+
+    #[test]
+    fn a_machine_without_succession_has_one_host_with_the_masters_state() {
+        let mut settings = Settings::from_env().expect("an environment of settings");
+        settings.deputies_max = 5;
+        settings.host_timeout = Duration::from_secs(2);
+        let seen = |rule| {
+            let succession = Settings { succession: rule, ..settings.clone() }.succession(vec![7]);
+            assert_eq!(
+                (succession.patience, &succession.authority.0[..]),
+                (Duration::from_secs(7), &[7][..])
+            );
+            (succession.deputies_max, succession.takes_silent)
+        };
+        let rules = SuccessionRule::ALL;
+        assert_eq!(rules.map(seen), [(5, false), (5, true), (1, false)]);
     }
 
     #[test]

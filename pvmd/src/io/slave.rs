@@ -16,6 +16,7 @@ use pvm_wire::codes::DAEMON_PROTOCOL;
 use pvm_wire::encoding::DataSignature;
 use pvm_wire::limits::SLAVE_CONFIG_MAX;
 use pvm_wire::slave::{Fingerprint, HostedLine, ReadyLine, SlaveConfig, SlaveConfigError};
+use pvmd_core::hostfile::SuccessionRule;
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
@@ -107,6 +108,8 @@ pub fn override_settings(settings: &mut Settings, config: &SlaveConfig) {
     settings.set_slice(config.slice_milliseconds);
     settings.set_slots(config.slots);
     settings.policy = config.policy.parse().unwrap_or(settings.policy);
+    let silent = config.takes_silent;
+    settings.succession = if silent { SuccessionRule::Silent } else { SuccessionRule::Proved };
 }
 
 fn read_line() -> anyhow::Result<String> {

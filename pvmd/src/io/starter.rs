@@ -9,7 +9,7 @@ use pvm_wire::codes::DAEMON_PROTOCOL;
 use pvm_wire::slave::{Fingerprint, ReadyLine, SlaveConfig};
 use pvm_wire::{HostIndex, PvmError};
 use pvmd_core::event::{Event, StartedHost};
-use pvmd_core::hostfile::{HostSpec, Network, Via};
+use pvmd_core::hostfile::{HostSpec, Network, SuccessionRule, Via};
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io;
@@ -50,14 +50,23 @@ pub const DAEMON: &str = "pvmd";
 
 type Failure = (PvmError, String);
 
+/// What any daemon can start others with, if it has the authority: for the time when it is the master.
+#[derive(Clone)]
+pub struct Tools {
+    /// Which host this is: the master of those it starts.
+    pub own: HostIndex,
+    /// The environment's settings.
+    pub settings: Settings,
+    /// The command that runs this very program as a daemon.
+    pub again: Vec<OsString>,
+    /// What daemons on this host have as limits at their start, as this one had.
+    pub limits: Limits,
+}
+
 /// Starts hosts, several at once.
 pub struct Starter {
     authority: Arc<Authority>,
-    settings: Settings,
-    /// The command that runs this very program as a daemon.
-    again: Vec<OsString>,
-    /// What daemons on this host have as limits at their start, as this one had.
-    limits: Limits,
+    tools: Tools,
     places: Arc<Semaphore>,
     running: HashMap<HostIndex, AbortHandle>,
     /// Held for reading by each launcher that stays as long as its daemon.
@@ -67,24 +76,10 @@ pub struct Starter {
 
 impl Starter {
     /// A starter that has started nothing yet.
-    pub fn new(
-        authority: Authority,
-        settings: Settings,
-        again: Vec<OsString>,
-        limits: Limits,
-        input: mpsc::Sender<Input>,
-    ) -> Self {
-        let places = Arc::new(Semaphore::new(settings.starters));
-        Self {
-            authority: Arc::new(authority),
-            settings,
-            again,
-            limits,
-            places,
-            running: HashMap::new(),
-            attached: Arc::default(),
-            input,
-        }
+    pub fn new(authority: Authority, tools: Tools, input: mpsc::Sender<Input>) -> Self {
+        let places = Arc::new(Semaphore::new(tools.settings.starters));
+        let (authority, running, attached) = (Arc::new(authority), HashMap::new(), Arc::default());
+        Self { authority, tools, places, running, attached, input }
     }
 
     /// Starts a host; [`Event::HostStarted`] follows.
@@ -107,7 +102,7 @@ impl Starter {
     pub fn introduce(&mut self, index: HostIndex, spec: &HostSpec, address: SocketAddr, daemon: Fingerprint) {
         let config = self.config(index, spec, address.ip());
         let (authority, timeout, input) =
-            (self.authority.clone(), self.settings.start_timeout, self.input.clone());
+            (self.authority.clone(), self.tools.settings.start_timeout, self.input.clone());
         let task = tokio::spawn(async move {
             let result = match config {
                 Ok(config) => {
@@ -151,7 +146,13 @@ impl Starter {
         let via = spec.options.via.unwrap_or_default();
         let command = self.command(via, spec);
         let attached = via.is_of_batch_system().then(|| self.attached.clone());
-        Ok(Job { attached, command, line, limits: self.limits, timeout: self.settings.start_timeout })
+        Ok(Job {
+            attached,
+            command,
+            line,
+            limits: self.tools.limits,
+            timeout: self.tools.settings.start_timeout,
+        })
     }
 
     /// What the new daemon is told, secrets included.
@@ -159,10 +160,11 @@ impl Starter {
         let failed = |error| (PvmError::DSysErr, format!("no certificate for it: {error}"));
         let credentials = self.authority.issue(index).map_err(failed)?;
         let local = spec.options.via == Some(Via::Local);
-        let options = &spec.options;
+        let (options, settings) = (&spec.options, &self.tools.settings);
         Ok(SlaveConfig {
             protocol: DAEMON_PROTOCOL,
             index,
+            master: self.tools.own,
             name: spec.name.clone(),
             authority: credentials.authority,
             certificate: credentials.certificate,
@@ -173,19 +175,20 @@ impl Starter {
             working_directory: options.working_directory.clone(),
             debugger: options.debugger.clone(),
             speed: options.speed,
-            debug_mask: self.settings.debug_mask,
-            host_timeout_seconds: self.settings.host_timeout.as_secs_f64(),
-            connect_timeout_seconds: self.settings.connect_timeout.as_secs_f64(),
-            policy: options.policy.unwrap_or(self.settings.policy).name().to_owned(),
+            debug_mask: settings.debug_mask,
+            host_timeout_seconds: settings.host_timeout.as_secs_f64(),
+            connect_timeout_seconds: settings.connect_timeout.as_secs_f64(),
+            policy: options.policy.unwrap_or(settings.policy).name().to_owned(),
             slice_milliseconds: options.slice,
             slots: options.slots,
             private_network: options.network == Some(Network::Private),
+            takes_silent: settings.succession == SuccessionRule::Silent,
         })
     }
 
     /// A daemon beside this one needs files of its own.
     fn vmid(&self, name: &str, local: bool) -> Option<String> {
-        let own = self.settings.place.vmid.clone();
+        let own = self.tools.settings.place.vmid.clone();
         if !local {
             return own;
         }
@@ -198,10 +201,10 @@ impl Starter {
         let options = &spec.options;
         let words = |words: &[&str]| words.iter().map(Into::into).collect::<Vec<OsString>>();
         let mut command = match via {
-            Via::Local => return self.again.clone(),
+            Via::Local => return self.tools.again.clone(),
             Via::Ssh => {
                 let login = options.login.iter().flat_map(|login| ["-l", login]);
-                let rsh = self.settings.rsh.iter().map(String::as_str).chain(login);
+                let rsh = self.tools.settings.rsh.iter().map(String::as_str).chain(login);
                 rsh.chain([options.address.as_ref().unwrap_or(&spec.name).as_str()]).map(Into::into).collect()
             }
             Via::Srun => {
@@ -210,10 +213,10 @@ impl Starter {
             Via::Blaunch => words(&["blaunch", &spec.name]),
             Via::Qrsh => words(&["qrsh", "-inherit", &spec.name]),
         };
-        match options.daemon.as_ref().or(self.settings.daemon.as_ref()) {
+        match options.daemon.as_ref().or(self.tools.settings.daemon.as_ref()) {
             Some(daemon) => command.push(daemon.into()),
             // Hosts of a batch system have the same files as this one.
-            None if via.is_of_batch_system() => command.extend(self.again.iter().cloned()),
+            None if via.is_of_batch_system() => command.extend(self.tools.again.iter().cloned()),
             None => command.push(DAEMON.into()),
         }
         command
