@@ -80,6 +80,7 @@ impl Machine {
             }
         }
         let mut env = vec![("PVM_TMP", folder.path().into()), ("PVM_VMID", name.clone().into())];
+        env.extend(succession(|variable| std::env::var_os(variable)));
         if let Some(programs) = programs {
             env.push(("PVM_PATH", search_path(programs)));
         }
@@ -182,6 +183,13 @@ fn hostfile(count: u16, speeds: &[u32]) -> String {
     text
 }
 
+/// The machine ends with its master unless the user has said otherwise: when that is lost nobody can find the machine.
+fn succession(variable: impl Fn(&str) -> Option<OsString>) -> Option<(&'static str, OsString)> {
+    let is_set = |name: &&str| variable(name).is_some_and(|value| !value.is_empty());
+    let is_chosen = ["PVM_SUCCESSION", "PVM_DEPUTIES"].iter().any(is_set);
+    (!is_chosen).then(|| ("PVM_SUCCESSION", "off".into()))
+}
+
 fn search_path(first: &Path) -> OsString {
     let mut path = OsString::from(first);
     path.push(":");
@@ -242,6 +250,17 @@ mod tests {
             "other",
             "nothing is overwritten"
         );
+    }
+
+    #[test]
+    fn a_machine_ends_with_its_master_unless_the_user_wants_another() {
+        let given = |name: &'static str, value: &'static str| {
+            succession(move |asked| (asked == name).then(|| OsString::from(value)))
+        };
+        assert_eq!(succession(|_| None), Some(("PVM_SUCCESSION", "off".into())));
+        assert_eq!(given("PVM_SUCCESSION", ""), Some(("PVM_SUCCESSION", "off".into())));
+        assert_eq!(given("PVM_SUCCESSION", "silent"), None);
+        assert_eq!(given("PVM_DEPUTIES", "2"), None);
     }
 
     #[test]
