@@ -447,6 +447,7 @@ fn a_setting_that_cannot_be_used_is_refused_with_what_it_can_be() {
         ("PVM_TASK_SLOTS", "from 0 to 1000000"),
         ("PVM_TASK_LIMIT", "from 1 to 262143"),
         ("PVM_STARTERS", "from 1 to 4096"),
+        ("PVM_DEPUTIES", "from 1 to 5"),
         ("PVM_QUEUE_BYTES", "to 1099511627776"),
         ("PVM_MAILBOX_ENTRIES", "from 1 to 2147483648"),
         ("PVM_MAILBOX_BYTES", "from 0 to 1099511627776"),
@@ -466,6 +467,7 @@ fn a_setting_that_cannot_be_used_is_refused_with_what_it_can_be() {
         ("PVM_CONNECT_TIMEOUT", "never", "must be a number of seconds from 0.1 to 86400"),
         ("PVM_LINK_IDLE", "-1", "must be a number of seconds from 0.1 to 86400"),
         ("PVM_START_TIMEOUT", "soon", "must be a number of seconds from 0.1 to 86400"),
+        ("PVM_SUCCESSION", "on", "must be proved, silent or off"),
         ("PVM_COSCHEDULING", "x", "must be auto, priorities, weights, stop or implicit"),
         ("PVMDDEBUG", "x", "must be a number from 0 to 4294967295: decimal, octal (0…) or hexadecimal (0x…)"),
         (
