@@ -152,7 +152,7 @@ impl Agreement {
 
     /// Commands that have been agreed on since the last call.
     pub fn take_decided(&mut self) -> Vec<Blob> {
-        self.take(|paxos, read| paxos.read_decided_suffix(read))
+        self.take(OmniPaxos::read_decided_suffix)
     }
 
     /// Whether the log is to end with this configuration.
@@ -228,7 +228,10 @@ mod tests {
         assert!(parts[0].leads() && parts[1].follows_another());
         parts[0].append(command("a"));
         exchange(&hosts, &mut parts, Some(2));
-        assert_eq!((parts[0].take_decided(), parts[1].take_decided()), (vec![command("a")], vec![command("a")]));
+        assert_eq!(
+            (parts[0].take_decided(), parts[1].take_decided()),
+            (vec![command("a")], vec![command("a")])
+        );
         // Accepted by one deputy, and its leader is lost.
         parts[0].append(command("b"));
         let said = parts[0].take_messages();

@@ -1,8 +1,8 @@
 //! What a daemon's core is told once, at its start.
 
 use crate::hostfile::Hostfile;
-use pvm_sched::policy::Policy;
 use crate::master::REFERENCE_SPEED;
+use pvm_sched::policy::Policy;
 use pvm_wire::HostIndex;
 use pvm_wire::daemon::{Blob, HostEntry};
 use pvm_wire::encoding::DataSignature;

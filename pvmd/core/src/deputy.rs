@@ -141,7 +141,7 @@ impl Deputy {
             match codec::decode::<Proposal>(&entry.0) {
                 Ok(Proposal { by, number, command }) => {
                     if by == self.own {
-                        while self.proposed.pop_front_if(|own| own.number <= number).is_some() {}
+                        self.proposed.retain(|own| own.number > number);
                     }
                     self.decided.push_back(command);
                 }
@@ -186,7 +186,9 @@ impl Deputy {
             self.propose_again();
         }
         if was_alone {
-            rest.into_iter().for_each(|command| self.propose(command));
+            for command in rest {
+                self.propose(command);
+            }
         }
         self.master.deputies().contains(&self.own)
     }

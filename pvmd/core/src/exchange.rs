@@ -79,8 +79,8 @@ impl Exchange {
 
     /// The master has heard the messages up to this number.
     pub fn heard_by_master(&mut self, number: u64) {
-        while let Some((_, what)) = self.unheard.pop_front_if(|(said, _)| *said <= number) {
-            self.bytes -= weight(&what);
+        while self.unheard.front().is_some_and(|(said, _)| *said <= number) {
+            self.bytes -= self.unheard.pop_front().map_or(0, |(_, what)| weight(&what));
         }
     }
 

@@ -70,8 +70,12 @@ impl Pending {
     }
 
     fn take_where(&mut self, which: impl Fn(Option<HostIndex>, &Waiter) -> bool) -> Vec<(RequestId, Waiter)> {
-        let found = self.requests.extract_if(.., |_, (host, waiter)| which(*host, waiter));
-        found.map(|(id, (_, waiter))| (id, waiter)).collect()
+        let found = self.requests.iter().filter(|(_, (host, waiter))| which(*host, waiter));
+        let found: Vec<_> = found.map(|(&id, &(_, waiter))| (id, waiter)).collect();
+        for (id, _) in &found {
+            self.requests.remove(id);
+        }
+        found
     }
 
     /// Tasks of these hosts are listed.
@@ -139,7 +143,8 @@ mod tests {
         let first = pending.ask(Some(one), Waiter::Pstat(to(1)));
         assert!(pending.take(Some(two), first).is_none());
         assert!(pending.take(Some(one), first).is_some() && pending.take(Some(one), first).is_none());
-        let gets = [pending.ask(None, Waiter::Mailbox(to(1))), pending.ask(Some(two), Waiter::Mailbox(to(2)))];
+        let gets =
+            [pending.ask(None, Waiter::Mailbox(to(1))), pending.ask(Some(two), Waiter::Mailbox(to(2)))];
         assert_eq!(pending.withdraw(ConnId(1)), [gets[0]]);
         assert_eq!((pending.take_all(one).len(), pending.take_all(two).len()), (0, 1));
         let list = pending.list_tasks(to(1), &[one, two]);

@@ -2,9 +2,7 @@
 
 use pvm_wire::calls::hosts::{AddHosts, DeleteHosts};
 use pvm_wire::codes::Tm;
-use pvm_wire::daemon::{
-    DaemonMsg, FromMaster, HostEntry, MasterReply, MasterRequest, RequestId, ToMaster,
-};
+use pvm_wire::daemon::{DaemonMsg, FromMaster, HostEntry, MasterReply, MasterRequest, RequestId, ToMaster};
 use pvm_wire::header::{EOM, SOM};
 use pvm_wire::{HostIndex, MessageHeader, Tid};
 use pvmd_core::event::{Action, ConnId, Event, StartedHost};
@@ -231,7 +229,11 @@ fn a_host_that_is_lost_to_another_and_does_not_answer_is_lost_by_itself() {
     let (mut r, _) = master_of_a_lost_link();
     r.pass(std::time::Duration::from_secs(60));
     r.nothing_else();
-    r.feed(Event::PeerLost { host: host(3), reason: "it has been silent for too long".into(), has_ended: false });
+    r.feed(Event::PeerLost {
+        host: host(3),
+        reason: "it has been silent for too long".into(),
+        has_ended: false,
+    });
     assert_eq!(told_gone(&mut r), [host(3)]);
     assert_eq!(r.core.members(), [host(1), host(2)]);
     assert_eq!(r.core.census().pending, 0);

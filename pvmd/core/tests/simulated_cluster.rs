@@ -93,8 +93,17 @@ fn formed(seed: u64, hosts: u32, task_target: u32) -> Cluster {
     let capabilities = (1..=hosts).map(capability).collect();
     let (turns, fails, traced) = (seed % 2 == 1, false, false);
     let link_idle = Duration::from_secs(30);
-    let setup =
-        Setup { seed, capabilities, task_target, task_limit: 100_000, turns, link_idle, deputies: 1, fails, traced };
+    let setup = Setup {
+        seed,
+        capabilities,
+        task_target,
+        task_limit: 100_000,
+        turns,
+        link_idle,
+        deputies: 1,
+        fails,
+        traced,
+    };
     let mut cluster = Machine::new(setup, Batches::default());
     cluster.pass_until("every host knows every other", |cluster| {
         let known = |host: &HostIndex| cluster.hosts[host].daemon.members().len() == hosts as usize;

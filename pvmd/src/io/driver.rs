@@ -426,7 +426,6 @@ impl Running {
                 }
                 driver.links.close(index);
             }
-            Action::Probe { host } => driver.links.probe(host),
             Action::BecomeMaster { authority } => driver.become_master(&authority.0),
             Action::StartedUp { failures } => driver.complain(&failures),
             Action::LogOutput { tid, line } => driver.log.line(&format!("[{tid}] {line}")),

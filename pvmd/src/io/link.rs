@@ -65,8 +65,6 @@ pub struct Links {
     dials: HashMap<HostIndex, Dial>,
     /// Calls of hosts that have left a link, before this daemon has come to that.
     early: HashMap<HostIndex, NewLink>,
-    /// Where a host's last link has ended, or where it was called in vain.
-    targets: HashMap<HostIndex, Target>,
     /// Calls and links so far.
     count: u64,
     input: mpsc::Sender<Input>,
@@ -104,6 +102,8 @@ pub struct LinkEnd {
     host: HostIndex,
     number: u64,
     reason: String,
+    /// Whether it is proved that the other daemon has ended.
+    has_ended: bool,
 }
 
 impl Links {
@@ -129,8 +129,7 @@ impl Links {
             tokio::spawn(listen(endpoint.clone(), server, times, input.clone()));
         }
         let (open, dials, early) = (HashMap::new(), HashMap::new(), HashMap::new());
-        let targets = HashMap::new();
-        Ok(Self { own, endpoints, client, times, open, dials, early, targets, count: 0, input })
+        Ok(Self { own, endpoints, client, times, open, dials, early, count: 0, input })
     }
 
     /// How often packets of other daemons have come ([`Endpoints::arrivals`]).
@@ -146,9 +145,6 @@ impl Links {
     /// Makes a link; [`Input::Link`] or [`Input::LinkEnded`] follows.
     pub fn dial(&mut self, entry: &HostEntry) {
         let host = entry.index;
-        if let Some(address) = entry.address {
-            self.targets.entry(host).or_insert_with(|| Target::called(address));
-        }
         self.count += 1;
         let (own, number, times, input) = (self.own, self.count, self.times, self.input.clone());
         let called = self.call(entry);
@@ -157,7 +153,7 @@ impl Links {
             let in_vain = |_| Err(format!("no answer within {}", times.patience_text()));
             let said = match attempt.unwrap_or_else(in_vain) {
                 Ok(link) => Input::Link(link),
-                Err(reason) => Input::LinkEnded(LinkEnd { host, number, reason }),
+                Err(reason) => Input::LinkEnded(LinkEnd { host, number, reason, has_ended: false }),
             };
             let _ = input.send(said).await;
         });
@@ -197,20 +193,8 @@ impl Links {
         self.count += 1;
         let address = link.connection.remote_address();
         let target = if link.dial.is_some() { Target::called(address) } else { Target::calling(address) };
-        self.targets.insert(host, target.clone());
         self.open.insert(host, LinkHandle::new(link, target, self.own, self.count, self.times, &self.input));
         Some(Event::PeerLinked { host })
-    }
-
-    /// Finds out whether the daemon of a host has ended: [`Event::ProvedDead`] follows, or nothing.
-    pub fn probe(&self, host: HostIndex) {
-        let Some(target) = self.targets.get(&host).cloned() else { return };
-        let input = self.input.clone();
-        tokio::spawn(async move {
-            if target.has_ended(probe::PATIENCE).await {
-                let _ = input.send(Event::ProvedDead { host }.into()).await;
-            }
-        });
     }
 
     fn give_up_dial(&mut self, host: HostIndex) {
@@ -236,14 +220,14 @@ impl Links {
     }
 
     /// A link has ended, or could not be made: what the core is to hear, unless it has given that link up.
-    pub fn ended(&mut self, LinkEnd { host, number, reason }: LinkEnd) -> Option<Event> {
+    pub fn ended(&mut self, LinkEnd { host, number, reason, has_ended }: LinkEnd) -> Option<Event> {
         if self.dials.get(&host).is_some_and(|dial| dial.number == number) {
             self.dials.remove(&host);
             return Some(Event::LinkFailed { host, reason });
         }
         self.open.get(&host).filter(|link| link.number == number)?;
         self.close(host);
-        Some(Event::PeerLost { host, reason, has_ended: false })
+        Some(Event::PeerLost { host, reason, has_ended })
     }
 
     /// Closes a link after what was sent, or gives up making it. A call that has waited for that is taken after it.
@@ -298,12 +282,11 @@ impl LinkHandle {
         let writer = tokio::spawn(write(connection, outlet.clone(), host, queued, input.clone()));
         let input = input.clone();
         let reader = tokio::spawn(async move {
-            let reason = match read_all(recv, host, times, &input).await {
-                _ if has_ended.load(Ordering::Relaxed) => "its daemon has ended".to_owned(),
-                reason => reason,
-            };
+            let reason = read_all(recv, host, times, &input).await;
+            let has_ended = has_ended.load(Ordering::Relaxed);
+            let reason = if has_ended { "its daemon has ended".to_owned() } else { reason };
             info!(%host, reason, "link ended");
-            let _ = input.send(Input::LinkEnded(LinkEnd { host, number, reason })).await;
+            let _ = input.send(Input::LinkEnded(LinkEnd { host, number, reason, has_ended })).await;
         });
         Self { number, queue, outlet, reader: reader.abort_handle(), writer, watcher }
     }
@@ -332,8 +315,9 @@ impl Watch {
             let now = self.heard();
             silent = if now == heard { silent + 1 } else { 0 };
             heard = now;
-            // Before the next look is due.
-            if silent > 0 && self.proves_end(probe::PATIENCE.min(period / 2)).await && self.heard() == heard {
+            // An idle link is silent at some looks, for its ends keep it alive less often. The answer comes before the next look, and
+            // before the other could have given up this daemon, if it was that daemon that did not hear.
+            if silent > 1 && self.proves_end(probe::PATIENCE.min(period / 2)).await && self.heard() == heard {
                 self.has_ended.store(true, Ordering::Relaxed);
                 break;
             }

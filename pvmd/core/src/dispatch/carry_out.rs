@@ -3,8 +3,8 @@
 use crate::Core;
 use crate::effect::{Effect, Effects};
 use crate::flow::Source;
-use pvm_wire::daemon::ToMaster;
 use pvm_wire::calls::notify::NotifyRequest;
+use pvm_wire::daemon::ToMaster;
 use pvm_wire::{HostIndex, Tid, group};
 
 impl Core {
@@ -43,7 +43,8 @@ impl Core {
             }
             Effect::EndMachine => self.end_machine(),
             // The master's state has made messages of them.
-            Effect::Order(..) | Effect::OrderAll(_) | Effect::OrderTasks { .. } | Effect::CloseSession(_) => {}
+            Effect::Order(..) | Effect::OrderAll(_) | Effect::OrderTasks { .. } | Effect::CloseSession(_) => {
+            }
         }
     }
 

@@ -1,8 +1,8 @@
 //! What the core shows of itself in numbers.
 
-use crate::{Core, Life};
 use crate::census::Census;
 use crate::master::Master;
+use crate::{Core, Life};
 use pvm_wire::HostIndex;
 
 impl Core {

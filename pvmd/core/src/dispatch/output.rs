@@ -4,12 +4,12 @@ use crate::Core;
 use crate::event::{Action, Cookie};
 use crate::flow::Source;
 use bytes::Bytes;
+use pvm_wire::Tid;
 use pvm_wire::codes::Tc;
 use pvm_wire::daemon::{Blob, DaemonMsg};
 use pvm_wire::limits::OUTPUT_PIECE;
 use pvm_wire::output::{OutputEvent, OutputFrame};
 use pvm_wire::spawn::Sink;
-use pvm_wire::Tid;
 
 impl Core {
     /// A child runs: its sink hears of it.

@@ -61,7 +61,7 @@ impl Core {
     /// Sends a piece of a message on its way to one receiver.
     pub(crate) fn forward(&mut self, source: Source, src: Tid, dst: Tid, flags: u8, data: Bytes) {
         match dst.host() {
-            _ if dst == group::keeper() => self.to_keeper(source, src, flags, data),
+            _ if dst == group::keeper() => self.pass_to_keeper(source, src, flags, data),
             Some(host) if host == self.config.index => self.deliver(source, src, dst, flags, data),
             Some(host) if dst.is_task() || dst.is_daemon() => {
                 self.send_data(source, host, DaemonMsg::Data { src, dsts: vec![dst], flags, data });
@@ -134,7 +134,7 @@ impl Core {
     }
 
     /// A piece of a local task's message to the keeper of groups. The master hears whole messages.
-    fn to_keeper(&mut self, source: Source, src: Tid, flags: u8, data: Bytes) {
+    fn pass_to_keeper(&mut self, source: Source, src: Tid, flags: u8, data: Bytes) {
         if let Some(what) = self.exchange.assemble(src, flags, data) {
             self.tell_master(what);
             self.hold_back_from_keeper(source);

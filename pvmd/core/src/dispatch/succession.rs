@@ -1,6 +1,6 @@
 //! Commands to the master's state, and how another host takes the place of a master that is lost.
 
-use crate::Core;
+use crate::{Core, Life};
 use crate::deputy::Deputy;
 use crate::effect::{Effect, Effects};
 use crate::event::Action;
@@ -35,6 +35,11 @@ impl Core {
 
     /// Carries out the next command; whether there was one.
     pub(crate) fn next_command(&mut self) -> bool {
+        if self.life == Life::Ending {
+            // What else is decided is for the next master.
+            self.out.commands.clear();
+            return false;
+        }
         let Some(deputy) = &mut self.deputy else { return false };
         while let Some(command) = self.out.commands.pop_front() {
             deputy.propose(command);
@@ -83,7 +88,7 @@ impl Core {
         if let Some(deputy) = &mut self.deputy {
             deputy.tick();
             self.after_log();
-            let waits = self.hosts.master().is_none() && self.life != crate::Life::Ending;
+            let waits = self.hosts.master().is_none() && self.life != Life::Ending;
             if waits || self.deputy.as_ref().is_some_and(Deputy::is_busy) {
                 self.set_timer(TICK, Timer::Log);
             }
@@ -172,7 +177,8 @@ impl Core {
         let Some(deputy) = self.deputy.as_ref().filter(|_| !to.is_empty()) else { return };
         match deputy.state() {
             Ok(pieces) => {
-                for (&host, piece) in to.iter().flat_map(|host| pieces.iter().map(move |piece| (host, piece))) {
+                for (&host, piece) in to.iter().flat_map(|host| pieces.iter().map(move |piece| (host, piece)))
+                {
                     self.tell(host, piece.clone());
                 }
             }
@@ -258,7 +264,8 @@ impl Core {
     /// A majority of the deputies has lost the master: the one with the smallest index is to take its place.
     fn candidate(&mut self) {
         let Some(deputy) = &self.deputy else { return };
-        let before = deputy.others(deputy.master().seat()).iter().filter(|&&host| host < self.config.index).count();
+        let before =
+            deputy.others(deputy.master().seat()).iter().filter(|&&host| host < self.config.index).count();
         if before == 0 {
             self.stand();
         } else if !self.out.timers.is_set(Timer::Candidate) {

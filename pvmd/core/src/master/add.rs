@@ -256,9 +256,8 @@ impl Master {
         (0..HostIndex::MAX.get()).find_map(|_| {
             let index = HostIndex::new(self.next_host)?;
             self.next_host = if index == HostIndex::MAX { 2 } else { self.next_host + 1 };
-            let is_used = self.members.contains(index)
-                || self.sessions.has(index)
-                || self.departures.contains(index);
+            let is_used =
+                self.members.contains(index) || self.sessions.has(index) || self.departures.contains(index);
             (!is_used).then_some(index)
         })
     }

@@ -94,7 +94,9 @@ mod tests {
     /// The results that were answered.
     fn answered(out: Effects) -> Vec<Vec<i32>> {
         let answer = |effect| match effect {
-            Effect::Order(_, FromMaster::Reply { what: MasterReply::Deleted { results }, .. }) => Some(results),
+            Effect::Order(_, FromMaster::Reply { what: MasterReply::Deleted { results }, .. }) => {
+                Some(results)
+            }
             _ => None,
         };
         out.into_iter().filter_map(answer).collect()

@@ -6,6 +6,7 @@ use crate::effect::{Effect, Effects};
 use crate::hosts::DELETED;
 use pvm_wire::daemon::{DaemonMsg, FromMaster};
 use pvm_wire::{HostIndex, PvmError};
+use std::collections::BTreeMap;
 use tracing::{info, warn};
 
 impl Master {
@@ -114,7 +115,8 @@ impl Master {
 
     /// A host is there.
     pub(super) fn on_pong(&mut self, from: HostIndex, id: u64, out: &mut Effects) {
-        let Some((host, question)) = self.questions.get(&id).copied().filter(|(host, _)| *host == from) else {
+        let Some((host, question)) = self.questions.get(&id).copied().filter(|(host, _)| *host == from)
+        else {
             return;
         };
         self.questions.remove(&id);
@@ -126,7 +128,11 @@ impl Master {
 
     /// A host will not answer any more.
     fn questions_end(&mut self, gone: HostIndex, out: &mut Effects) {
-        for (_, (_, question)) in self.questions.extract_if(.., |_, (host, _)| *host == gone) {
+        let (over, rest) =
+            std::mem::take(&mut self.questions).into_iter().partition(|(_, (host, _))| *host == gone);
+        self.questions = rest;
+        let over: BTreeMap<u64, (HostIndex, Question)> = over;
+        for (_, question) in over.into_values() {
             if let Question::GroupNotice(change) = question {
                 self.groups.on_notice_heard(change, out);
             }

@@ -106,7 +106,10 @@ mod tests {
         sessions.open(host);
         for id in 1..=3 {
             let said = sessions.say(host, FromMaster::Ping { id });
-            assert_eq!(said, Some(DaemonMsg::FromMaster { number: id, heard: 0, what: FromMaster::Ping { id } }));
+            assert_eq!(
+                said,
+                Some(DaemonMsg::FromMaster { number: id, heard: 0, what: FromMaster::Ping { id } })
+            );
         }
         assert!(sessions.hear(host, 1) && !sessions.hear(host, 1) && !sessions.hear(host, 3));
         sessions.heard_by(host, 2);

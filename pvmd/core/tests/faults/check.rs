@@ -127,11 +127,8 @@ fn check_tables(world: &mut World) {
         let known: BTreeSet<HostIndex> = found.daemon.members().into_iter().collect();
         let mut reached: BTreeSet<HostIndex> = found.daemon.linked().into_iter().collect();
         reached.insert(host);
-        let is_linked = if host == master_index {
-            members.is_subset(&reached)
-        } else {
-            reached.contains(&master_index)
-        };
+        let is_linked =
+            if host == master_index { members.is_subset(&reached) } else { reached.contains(&master_index) };
         if known != members || !is_linked {
             let text =
                 format!("host {host} knows {known:?} and reaches {reached:?}, members are {members:?}");

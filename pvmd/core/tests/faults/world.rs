@@ -26,8 +26,17 @@ pub fn new(seed: u64, hosts: u32, turns: bool, deputies: usize) -> World {
     let traced = std::env::var_os("PVM_SIM_TRACE").is_some();
     // In some machines links are left and made again all the time.
     let link_idle = Duration::from_millis(if seed.is_multiple_of(3) { 20 } else { 30_000 });
-    let setup =
-        Setup { seed, capabilities, task_target: 6, task_limit: 40, turns, link_idle, deputies, fails: true, traced };
+    let setup = Setup {
+        seed,
+        capabilities,
+        task_target: 6,
+        task_limit: 40,
+        turns,
+        link_idle,
+        deputies,
+        fails: true,
+        traced,
+    };
     Machine::new(setup, Journal::default())
 }
 

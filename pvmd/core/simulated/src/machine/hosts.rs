@@ -40,8 +40,7 @@ impl<T: Tasks> Machine<T> {
     fn check_place(&mut self, master: HostIndex, name: &str) {
         // A master does not know what another has started that is lost.
         let is_own = |host: &Host| host.starter == master;
-        let has_files =
-            |host: &Host| is_own(host) && host.name == name && host.exiting && !host.cleared;
+        let has_files = |host: &Host| is_own(host) && host.name == name && host.exiting && !host.cleared;
         let is_lost = |index| self.unsteady.contains(&(master, index));
         let mut others = self.hosts.iter().filter(|(index, host)| has_files(host) && !is_lost(**index));
         if let Some((index, _)) = others.next() {
@@ -124,7 +123,10 @@ impl<T: Tasks> Machine<T> {
         if is_crossed || self.net.is_open(to, from) {
             return self.later(200..5000, Happening::Dialled(from, to));
         }
-        if self.net.is_parted(from, to) || !self.hosts.contains_key(&to) || self.setup.fails && self.random.below(60) == 0 {
+        if self.net.is_parted(from, to)
+            || !self.hosts.contains_key(&to)
+            || self.setup.fails && self.random.below(60) == 0
+        {
             return self.later(1_000_000..9_000_000, Happening::DialFailed(from, to));
         }
         self.net.dials.remove(&(from, to));

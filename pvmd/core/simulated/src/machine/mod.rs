@@ -8,9 +8,9 @@ use crate::daemon::{Daemon, config, spec};
 use crate::network::{Network, Packet};
 use crate::process::{ProcId, Process, Role};
 use pvm_wire::{HostIndex, Message, Tid};
-use pvmd_core::{Config, Succession};
 use pvmd_core::event::{Action, ConnId, Event, Program};
 use pvmd_core::hostfile::Hostfile;
+use pvmd_core::{Config, Succession};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::ops::Range;
@@ -225,7 +225,10 @@ impl<T: Tasks> Machine<T> {
         };
         let (daemon, actions) = Daemon::new(config, self.now);
         let conns = BTreeMap::new();
-        self.hosts.insert(index, Host { daemon, name, starter: master, conns, exiting: false, cleared: false, armed: None });
+        self.hosts.insert(
+            index,
+            Host { daemon, name, starter: master, conns, exiting: false, cleared: false, armed: None },
+        );
         self.carry_out(index, actions);
     }
 
@@ -311,7 +314,9 @@ impl<T: Tasks> Machine<T> {
                 self.unsteady.extend([(host, other), (other, host)]);
                 self.lose(host, other, link, "it has been silent for too long", false);
             }
-            Happening::Refused(host, other, link) => self.lose(host, other, link, "its daemon has ended", true),
+            Happening::Refused(host, other, link) => {
+                self.lose(host, other, link, "its daemon has ended", true);
+            }
             Happening::Heal(from, to, number) => self.heal(from, to, Some(number)),
             Happening::Boot(host, master, name, capability) => self.boot(host, master, name, capability),
             Happening::Cleared(host) => self.cleared(host),
