@@ -10,6 +10,7 @@ use crate::spawn::{Refusal, SpawnRequest};
 use crate::tid::{HostIndex, Tid};
 use bytes::Bytes;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
 use std::net::SocketAddr;
 
 /// Room for a frame's length and what comes beside the data of a message to some receivers.
@@ -41,8 +42,15 @@ pub struct HostEntry {
 pub struct RequestId(pub u64);
 
 /// Bytes that are written whole, without a length per element.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, PartialEq, Eq, Default)]
 pub struct Blob(pub Bytes);
+
+impl fmt::Debug for Blob {
+    /// How many there are, and not which: they may be a key, or much.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "Blob({} bytes)", self.0.len())
+    }
+}
 
 impl Serialize for Blob {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -55,7 +63,7 @@ impl<'de> Deserialize<'de> for Blob {
         struct Visitor;
         impl serde::de::Visitor<'_> for Visitor {
             type Value = Blob;
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("bytes")
             }
             fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Blob, E> {

@@ -426,6 +426,8 @@ pub enum Action {
     BecomeMaster {
         /// The machine's certificate authority, with its key.
         authority: Blob,
+        /// `PVM_VMID` of the machine.
+        vmid: Option<String>,
     },
     /// All hosts of the hostfile have been started or have failed: these, each with the reason.
     StartedUp {

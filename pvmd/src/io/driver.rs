@@ -118,7 +118,9 @@ impl Driver {
     }
 
     /// Hosts are started from here from now on.
-    fn become_master(&mut self, authority: &[u8]) {
+    fn become_master(&mut self, authority: &[u8], vmid: Option<String>) {
+        // Not that of a daemon beside another one.
+        self.tools.settings.place.vmid = vmid;
         match Authority::import(authority) {
             Ok(authority) => {
                 self.starter = Some(Starter::new(authority, self.tools.clone(), self.input.0.clone()));
@@ -426,7 +428,7 @@ impl Running {
                 }
                 driver.links.close(index);
             }
-            Action::BecomeMaster { authority } => driver.become_master(&authority.0),
+            Action::BecomeMaster { authority, vmid } => driver.become_master(&authority.0, vmid),
             Action::StartedUp { failures } => driver.complain(&failures),
             Action::LogOutput { tid, line } => driver.log.line(&format!("[{tid}] {line}")),
             Action::DiscardLog => driver.log.discard(),
@@ -478,6 +480,7 @@ impl Running {
         while self.driver.links.are_open() {
             match self.driver.input.1.recv().await {
                 Some(Input::Event(event)) => drop(self.note(event)),
+                Some(Input::LinkEnded(end)) => drop(self.driver.links.ended(end)),
                 Some(_) => {}
                 None => return,
             }

@@ -324,12 +324,13 @@ impl Core {
         let own = self.config.index;
         let Some(deputy) = &self.deputy else { return };
         let master = deputy.master();
-        let (reign, authority, audience) = (master.reign(), master.authority().clone(), master.audience());
+        let (reign, audience) = (master.reign(), master.audience());
+        let (authority, vmid) = master.authority();
         let unheard: Vec<_> = audience.iter().map(|&host| (host, master.unheard(host))).collect();
         for timer in [Timer::Orphan, Timer::Candidate] {
             self.out.timers.cancel(timer);
         }
-        self.out.act(Action::BecomeMaster { authority });
+        self.out.act(Action::BecomeMaster { authority, vmid });
         for (host, messages) in unheard {
             if host != own && !self.reach(host) {
                 let reason = "it was the master, and is lost".to_owned();

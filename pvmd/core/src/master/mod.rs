@@ -300,9 +300,9 @@ impl Master {
         self.settings.deputies_max
     }
 
-    /// The machine's certificate authority, with its key.
-    pub fn authority(&self) -> &Blob {
-        &self.settings.authority
+    /// The machine's certificate authority, with its key, and the machine's `PVM_VMID`.
+    pub fn authority(&self) -> (Blob, Option<String>) {
+        (self.settings.authority.clone(), self.settings.hosting.vmid.clone())
     }
 
     /// Whether this task starts daemons on other hosts.
