@@ -1,11 +1,11 @@
 //! Commands to the master's state, and how another host takes the place of a master that is lost.
 
-use crate::{Core, Life};
 use crate::deputy::Deputy;
 use crate::effect::{Effect, Effects};
 use crate::event::Action;
 use crate::master::{Command, Master};
 use crate::timers::Timer;
+use crate::{Core, Life};
 use pvm_wire::HostIndex;
 use pvm_wire::daemon::{Blob, DaemonMsg, FromMaster, MasterRequest, ToMaster};
 use std::time::Duration;
