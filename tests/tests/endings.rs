@@ -16,9 +16,19 @@ const PROMISED: Duration = Duration::from_secs(5);
 
 /// A machine of so many hosts on this computer, and a program with six sleepers on it, whose process ids are given.
 fn with_sleepers(hosts: usize, check: &str) -> Option<(Machine, Programs, Program, Vec<i32>)> {
+    with_sleepers_and(hosts, "proved", check)
+}
+
+/// As [`with_sleepers`], with this setting of `PVM_SUCCESSION`.
+fn with_sleepers_and(
+    hosts: usize,
+    succession: &str,
+    check: &str,
+) -> Option<(Machine, Programs, Program, Vec<i32>)> {
     let ours = Installation::ours_only(check)?;
     let programs = Programs::compile(&["batch", "watch"], &ours, Linking::Shared)?;
-    let machine = Plan::of(&ours).path(programs.folder()).local_hosts(hosts).start();
+    let plan = Plan::of(&ours).path(programs.folder()).variable("PVM_SUCCESSION", succession);
+    let machine = plan.local_hosts(hosts).start();
     machine.console_with_hosts(hosts).quit();
     let watch = machine.program(programs.path("watch"), &["6"]);
     let pids = watch.await_lines("its sleepers", 6, |line| {
@@ -51,9 +61,8 @@ fn a_halt_ends_tasks_that_run() {
 
 #[test]
 fn without_their_master_daemons_end_and_another_can_begin() {
-    let Some((mut machine, programs, watch, pids)) = with_sleepers(3, "the loss of the master") else {
-        return;
-    };
+    let found = with_sleepers_and(3, "off", "the loss of a master without a successor");
+    let Some((mut machine, programs, watch, pids)) = found else { return };
     process::signal(machine.daemon_pid(), Signal::KILL);
     let killed = Stopwatch::start();
     wait::becomes_true("the end of the other daemons", || machine.slave_daemons().is_empty());
@@ -173,7 +182,8 @@ impl Drop for Family {
 fn with_families(hosts: usize, check: &str) -> Option<(Machine, Programs, Program, Vec<Family>)> {
     let ours = Installation::ours_only(check)?;
     let programs = Programs::compile(&["family"], &ours, Linking::Shared)?;
-    let machine = Plan::of(&ours).path(programs.folder()).local_hosts(hosts).start();
+    let plan = Plan::of(&ours).path(programs.folder()).variable("PVM_SUCCESSION", "off");
+    let machine = plan.local_hosts(hosts).start();
     machine.console_with_hosts(hosts).quit();
     let program = machine.program(programs.path("family"), &["6"]);
     let families = program.await_lines("its families", 6, Family::of);

@@ -236,7 +236,7 @@ fn a_host_that_was_suspended_finds_itself_deleted() {
         process::signal(pid, Signal::CONT);
     }
     wait::becomes_true("the end of what is left there", || all().all(|pid| !process::is_alive(pid)));
-    let says = |log: &String| log.contains("the master is gone");
+    let says = |log: &String| log.contains("ending reason=\"it is no member any more\"");
     assert!(local.machine.logs().iter().any(says), "{:#?}", local.machine.logs());
     assert_eq!(spread(&local.machine, &local.programs, 8).len(), 2);
     finish(watch, local);

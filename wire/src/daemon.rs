@@ -259,11 +259,15 @@ pub enum DaemonMsg {
         /// The piece.
         bytes: Blob,
     },
-    /// Between deputies: the sender has lost its link to the master.
+    /// To deputies: the sender has lost its link to the master.
     MasterLost {
-        /// The configuration that the sender knows.
-        configuration: u64,
+        /// The configuration that the sender is a deputy of.
+        configuration: Option<u64>,
     },
+    /// The answer of one that has not: the master lives, so it is the receiver that is lost.
+    MasterLives,
+    /// The receiver is no member any more, as far as the sender knows.
+    NoMember,
 }
 
 /// What hosts say to the master. A host keeps it until the master has heard it, and says it again to the next one.

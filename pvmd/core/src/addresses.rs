@@ -81,6 +81,8 @@ pub(crate) enum Waiter {
     },
     Batches(QueryId),
     CancelBatch(ReplyTo),
+    /// A host that has lost the master, of which is asked whether it lives.
+    MasterLost(HostIndex),
     /// The start of tasks.
     Exec(Part),
 }
@@ -98,6 +100,9 @@ impl fmt::Display for Waiter {
             Self::Tasks { .. } => "its tasks",
             Self::Batches(_) => "its batches",
             Self::CancelBatch(_) => "a batch to be cancelled",
+            Self::MasterLost(other) => {
+                return write!(out, "does the master live that host {other} has lost?");
+            }
             Self::Exec(Part { spawn, first, count }) => {
                 return write!(out, "start {count} tasks of spawn {}, from number {first}", spawn.0);
             }

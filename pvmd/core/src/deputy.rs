@@ -328,12 +328,16 @@ impl Deputy {
         self.dead.insert(host);
     }
 
-    /// Whether the daemons of all these are proved to have ended.
-    pub fn are_dead(&self, hosts: &[HostIndex]) -> bool {
-        hosts.iter().all(|host| self.dead.contains(host))
+    /// Whether these deputies, which the master has lost, can have elected another master. Those that are proved to have ended had not
+    /// lost this one before, so they have not voted, and never will. Of two, the other one does it alone only if it `takes_silent` masters'
+    /// places.
+    pub fn can_elect(&self, lost: &[HostIndex], takes_silent: bool) -> bool {
+        let silent = lost.iter().filter(|host| !self.dead.contains(host)).count();
+        let is_pair = self.deputies().len() == 2;
+        self.is_majority(silent) || is_pair && takes_silent && silent > 0
     }
 
-    /// Without the agreement of others, none of which will ever act again: this host is the only deputy from now on. What may have been
+    /// Without the agreement of others, which can reach none any more: this host is the only deputy from now on. What may have been
     /// agreed on is.
     pub fn go_alone(&mut self) {
         warn!(lost = ?self.others(self.own), "goes on as the only deputy");

@@ -122,6 +122,11 @@ impl Exchange {
         self.deputies = deputies;
     }
 
+    /// The deputy that is to take the place of a master that is lost.
+    pub fn successor(&self, lost: HostIndex) -> Option<HostIndex> {
+        self.deputies.iter().copied().find(|&host| host != lost)
+    }
+
     /// Whether another host can take the place of a master that is lost. If the master has one other deputy, that one is no majority:
     /// it takes the place if it knows that nobody else has it (`can_succeed`), and else nobody does.
     pub fn has_successor(&self, lost: HostIndex, own: HostIndex, can_succeed: bool) -> bool {

@@ -263,6 +263,8 @@ impl Core {
                 self.on_state(configuration, applied, more, &bytes);
             }
             DaemonMsg::MasterLost { configuration } if !own => self.on_witness(host, configuration),
+            DaemonMsg::MasterLives if !own => self.on_left_out("the master lives, and has lost this host"),
+            DaemonMsg::NoMember if !own => self.on_left_out("it is no member any more"),
             other => warn!(%host, ?other, "message out of place: ignored"),
         }
     }

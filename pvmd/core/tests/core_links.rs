@@ -59,6 +59,7 @@ fn a_host_that_is_out_is_not_heard_again() {
     assert!(matches!(r.action(), Action::Unlink { host: h } if h == host(3)));
     // It still has its certificate, and calls again.
     r.feed(Event::PeerLinked { host: host(3) });
+    assert!(matches!(r.told(), DaemonMsg::NoMember));
     assert!(matches!(r.action(), Action::Unlink { host: h } if h == host(3)));
     hear(&mut r, host(3), task.tid);
     r.nothing_else();
@@ -69,6 +70,7 @@ fn a_newcomer_is_heard_from_the_moment_it_is_announced() {
     let mut r = slave();
     let (_, task) = r.enrol(100, 0);
     r.feed(Event::PeerLinked { host: host(4) });
+    assert!(matches!(r.told(), DaemonMsg::NoMember));
     assert!(matches!(r.action(), Action::Unlink { host: h } if h == host(4)));
     let update = FromMaster::TableUpdate { serial: 2, hosts: vec![entry(4)] };
     r.order(update);

@@ -30,6 +30,8 @@ fn a_task_sees_the_state_of_its_daemon() {
     let text = reader.str().expect("the state");
     for expected in [
         "daemon of host 1 (node1)".to_owned(),
+        "master: host 1\n".to_owned(),
+        "deputies: hosts 1 (configuration 1)".to_owned(),
         "host 1 node1 LINUX64 speed 1000: this one".to_owned(),
         format!("task {} pid 4242", first.tid),
         format!("task {} pid 4343", second.tid),

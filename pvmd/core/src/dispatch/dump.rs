@@ -3,6 +3,7 @@
 use crate::Core;
 use crate::addresses::ReplyTo;
 use crate::tasks::Task;
+use crate::text::listed;
 use pvm_wire::calls::state::Dump;
 use std::fmt::{self, Write as _};
 
@@ -37,6 +38,14 @@ impl Core {
             config.task_target,
             config.task_limit
         )?;
+        match self.hosts.master() {
+            Some(master) => writeln!(out, "master: host {master}")?,
+            None => writeln!(out, "master: lost")?,
+        }
+        if let Some(deputy) = &self.deputy {
+            let (deputies, configuration) = (listed(deputy.deputies()), deputy.configuration());
+            writeln!(out, "deputies: hosts {deputies} (configuration {configuration})")?;
+        }
         self.write_hosts(out)?;
         for task in self.tasks.iter() {
             write_task(out, task)?;

@@ -53,6 +53,7 @@ impl Core {
     pub(crate) fn on_peer_linked(&mut self, host: HostIndex) {
         if !self.is_welcome(host) {
             warn!(%host, "a host that is no member has linked: its link is closed");
+            self.out.act(Action::SendPeer { host, message: DaemonMsg::NoMember });
             return self.out.act(Action::Unlink { host });
         }
         if self.hosts.links.contains_key(&host) {

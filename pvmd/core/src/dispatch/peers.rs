@@ -74,6 +74,7 @@ impl Core {
             (Waiter::Turns(to), PeerReply::Turns { report }) => self.reply_to::<Turns>(to, &report),
             (Waiter::Turns(to), PeerReply::History { history }) => self.reply_to::<History>(to, &history),
             (Waiter::Mstat(to), PeerReply::Pong) => self.reply_to::<HostStatus>(to, &()),
+            (Waiter::MasterLost(other), PeerReply::Pong) => self.tell(other, DaemonMsg::MasterLives),
             (Waiter::Pstat(to), PeerReply::TaskStatus { alive }) => {
                 self.reply_done::<TaskStatus>(to, if alive { Ok(()) } else { Err(PvmError::NoTask) });
             }
@@ -134,6 +135,7 @@ impl Core {
             Waiter::ServiceAdd(to) => {
                 self.answer_service(to, Sm::AddAck, PvmError::HostFail.code().to_be_bytes().to_vec());
             }
+            Waiter::MasterLost(_) => {}
             Waiter::Tasks { query, hidden } => self.on_tasks_part(host, query, hidden, Vec::new()),
             Waiter::Batches(query) => self.on_batches_part(host, query, Vec::new()),
             Waiter::Exec(part) => self.home(|home, at| home.on_exec_lost(host, part, at)),

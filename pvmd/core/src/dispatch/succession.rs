@@ -1,5 +1,6 @@
 //! Commands to the master's state, and how another host takes the place of a master that is lost.
 
+use crate::addresses::Waiter;
 use crate::deputy::Deputy;
 use crate::effect::{Effect, Effects};
 use crate::event::Action;
@@ -7,7 +8,7 @@ use crate::master::{Command, Master};
 use crate::timers::Timer;
 use crate::{Core, Life};
 use pvm_wire::HostIndex;
-use pvm_wire::daemon::{Blob, DaemonMsg, FromMaster, MasterRequest, ToMaster};
+use pvm_wire::daemon::{Blob, DaemonMsg, FromMaster, MasterRequest, PeerRequest, ToMaster};
 use std::time::Duration;
 use tracing::{info, warn};
 
@@ -214,12 +215,10 @@ impl Core {
         if missing.is_empty() {
             return;
         }
-        // A deputy alone never takes the place of a master that may live, so the master can do without it.
-        let cannot_be_succeeded = deputy.deputies().len() == 2 && !self.config.succession.takes_silent;
-        if cannot_be_succeeded || deputy.are_dead(&missing) {
-            return deputy.go_alone();
+        if deputy.can_elect(&missing, self.config.succession.takes_silent) {
+            return self.end("a majority of the deputies is lost, and may have another master");
         }
-        self.end("a majority of the deputies is lost, and may have another master");
+        deputy.go_alone();
     }
 
     /// The link to the master is lost.
@@ -234,8 +233,13 @@ impl Core {
         self.hosts.set_master(None);
         self.set_timer(self.config.succession.patience, Timer::Orphan);
         let own = self.config.index;
-        let Some(deputy) = &mut self.deputy else { return };
-        let (configuration, others) = (deputy.configuration(), deputy.others(host));
+        let Some(deputy) = &mut self.deputy else {
+            // The deputy that would be the next master knows whether the last one lives.
+            let first = self.exchange.successor(host);
+            return self
+                .tell_all(first.into_iter().collect(), &DaemonMsg::MasterLost { configuration: None });
+        };
+        let (configuration, others) = (Some(deputy.configuration()), deputy.others(host));
         if others.is_empty() {
             let command = self.take_over();
             return if let Some(deputy) = &mut self.deputy {
@@ -249,10 +253,20 @@ impl Core {
         }
     }
 
-    /// Another deputy has lost the master.
-    pub(crate) fn on_witness(&mut self, from: HostIndex, configuration: u64) {
+    /// This host has lost its master, and hears that others have not.
+    pub(crate) fn on_left_out(&mut self, reason: &str) {
+        if self.hosts.master().is_none() {
+            self.end(reason);
+        }
+    }
+
+    /// Another host has lost the master. If this one has not, it asks the master.
+    pub(crate) fn on_witness(&mut self, from: HostIndex, configuration: Option<u64>) {
+        if let Some(master) = self.hosts.master().filter(|_| !self.is_master()) {
+            self.ask(master, PeerRequest::Ping, Waiter::MasterLost(from));
+        }
         let Some(deputy) = &mut self.deputy else { return };
-        if deputy.configuration() == configuration
+        if configuration == Some(deputy.configuration())
             && !deputy.rules()
             && deputy.witness(from)
             && self.hosts.master().is_none()
@@ -435,7 +449,7 @@ impl Core {
     }
 
     /// Asks the master for something.
-    pub(crate) fn ask_master(&mut self, what: MasterRequest, waiter: crate::addresses::Waiter) {
+    pub(crate) fn ask_master(&mut self, what: MasterRequest, waiter: Waiter) {
         let id = self.pending.ask(None, waiter);
         self.tell_master(ToMaster::Request { id, what });
     }

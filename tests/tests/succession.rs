@@ -1,0 +1,153 @@
+//! Masters that are killed, one after the other: programs on other hosts go on, and what the master kept is still there.
+//!
+//! `PVM_SUCCESSIONS=100` kills a hundred masters in a row where every run of the tests kills a few.
+
+use pvm_tests::machine::Plan;
+use pvm_tests::program::Program;
+use pvm_tests::programs::{Linking, Programs};
+use pvm_tests::wait::Stopwatch;
+use pvm_tests::{Installation, Machine, process, wait};
+use rustix::process::Signal;
+use std::fs;
+use std::process::Command;
+use std::time::Duration;
+
+/// How long the machine may be without a master by default.
+const PROMISED: Duration = Duration::from_secs(3);
+/// What else takes time: this computer has other work, too.
+const BUSY: Duration = Duration::from_secs(4);
+
+/// A machine of hosts `h1` to `h<count>` on this computer.
+struct Hosts {
+    machine: Machine,
+    count: usize,
+}
+
+impl Hosts {
+    fn start(plan: Plan<'_>, count: usize) -> Self {
+        let machine = plan.variable("PVM_VMID", "m").local_hosts(count).start();
+        machine.console_with_hosts(count).quit();
+        let hosts = Self { machine, count };
+        for index in 1..=count.min(3) {
+            wait::becomes_true("deputies", || index == 1 || hosts.log(index).contains("is a deputy"));
+        }
+        // A daemon that has called is asked at its port for half a second, to know what its refusal would mean.
+        std::thread::sleep(Duration::from_secs(1));
+        hosts
+    }
+
+    /// `PVM_VMID` of a host.
+    fn id(index: usize) -> String {
+        if index == 1 { "m".to_owned() } else { format!("m.h{index}") }
+    }
+
+    fn log(&self, index: usize) -> String {
+        let name = format!("pvml.{}.{}", rustix::process::getuid().as_raw(), Self::id(index));
+        String::from_utf8_lossy(&fs::read(self.machine.tmp().join(name)).unwrap_or_default()).into_owned()
+    }
+
+    /// A command on a host.
+    fn on(&self, index: usize, program: impl AsRef<std::path::Path>) -> Command {
+        let mut command = self.machine.command(program);
+        command.env("PVM_VMID", Self::id(index));
+        command
+    }
+
+    /// `pvm` on a host.
+    fn pvm(&self, index: usize, words: &[&str]) -> String {
+        let ended = Program::run(self.on(index, self.machine.installation().pvm()).args(words));
+        ended.expect_success();
+        ended.stdout
+    }
+
+    /// The names of the members, as a host knows them.
+    fn members(&self, index: usize) -> Vec<String> {
+        let table = self.pvm(index, &["conf"]);
+        let rows = table.lines().skip(2).filter_map(|row| row.split_whitespace().next());
+        rows.map(str::to_owned).collect()
+    }
+
+    /// The daemon of a host, by its log.
+    fn daemon(&self, index: usize) -> i32 {
+        let log = self.log(index);
+        let pid = log.lines().rev().find_map(|line| line.split_once(" ready ")?.1.split("pid=").nth(1));
+        let pid = pid.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
+        pid.unwrap_or_else(|| panic!("no daemon in the log of host {index}: {log}"))
+    }
+
+    /// Kills the daemon of a host, which is the master, and waits until the last host knows the next one and the loss. How long that took.
+    fn kill_master(&self, index: usize) -> Duration {
+        process::signal(self.daemon(index), Signal::KILL);
+        let killed = Stopwatch::start();
+        let gone = format!("h{index}");
+        let next = format!("is the master host={}", index + 1);
+        wait::becomes_true("the next master", || {
+            self.log(self.count).contains(&next) && !self.members(self.count).contains(&gone)
+        });
+        killed.elapsed()
+    }
+}
+
+#[test]
+fn programs_go_on_and_finish_while_masters_are_killed() {
+    const HOSTS: usize = 6;
+    let check = "programs while masters are killed";
+    let Some(ours) = Installation::ours_only(check) else { return };
+    let Some(programs) = Programs::compile(&["farm", "mailbox"], &ours, Linking::Shared) else { return };
+    let hosts = Hosts::start(Plan::of(&ours).path(programs.folder()), HOSTS);
+    let mut farms = Vec::new();
+    for master in 1..HOSTS - 1 {
+        // Its parent is on the last host, its workers are on all: those of the lost host are replaced.
+        farms.push(Program::start(hosts.on(HOSTS, programs.path("farm")).args(["6", "60"])));
+        std::thread::sleep(Duration::from_millis(200));
+        let took = hosts.kill_master(master);
+        eprintln!("master {master} was succeeded after {took:?}");
+        assert!(took < PROMISED + BUSY, "{took:?}");
+    }
+    for farm in farms {
+        let ended = farm.end_within(Duration::from_secs(60));
+        assert!(ended.status.success() && ended.stdout.ends_with("sum right\n"), "{ended:#?}");
+    }
+    assert_eq!(hosts.members(HOSTS), ["h5", "h6"]);
+    // Hosts are added by the new master, and programs that begin now find all as ever.
+    assert!(hosts.pvm(HOSTS, &["add", "h7 via=local sp=1000"]).contains("h7"));
+    assert_eq!(hosts.members(HOSTS), ["h5", "h6", "h7"]);
+    let farm = Program::run(hosts.on(HOSTS, programs.path("farm")).args(["6", "12"]));
+    assert!(farm.stdout.ends_with("sum right\n"), "{farm:#?}");
+    hosts.pvm(HOSTS, &["halt"]);
+    wait::becomes_true("the end of all daemons", || hosts.machine.slave_daemons().is_empty());
+}
+
+/// Open files, and kilobytes of memory of its own.
+fn held(pid: i32) -> (usize, u64) {
+    let files = fs::read_dir(format!("/proc/{pid}/fd")).expect("the daemon runs").count();
+    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).expect("the daemon runs");
+    let line = text.lines().find_map(|line| line.strip_prefix("Private_Dirty:")).expect("as proc(5) says");
+    (files, line.trim().trim_end_matches(" kB").parse().expect("a number"))
+}
+
+#[test]
+fn successions_in_a_row_leave_no_file_and_no_memory_behind() {
+    let check = "many successions in a row";
+    let Some(ours) = Installation::ours_only(check) else { return };
+    let successions = std::env::var("PVM_SUCCESSIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(6);
+    let count = successions + 3;
+    let hosts = Hosts::start(Plan::of(&ours).variable("PVM_HOST_TIMEOUT", "1.5"), count);
+    let last = hosts.daemon(count);
+    hosts.kill_master(1);
+    let before = held(last);
+    let times: Vec<Duration> = (2..=successions).map(|master| hosts.kill_master(master)).collect();
+    let after = held(last);
+    eprintln!(
+        "{successions} successions, {before:?} before, {after:?} after, the longest {:?}",
+        times.iter().max()
+    );
+    // Hosts that are lost give back what was kept for them.
+    assert!(after.0 <= before.0, "{before:?} open files and kB before, {after:?} after");
+    assert!(
+        after.1 <= before.1 + before.1 / 10 + 512,
+        "{before:?} open files and kB before, {after:?} after"
+    );
+    hosts.pvm(count, &["halt"]);
+    wait::becomes_true("the end of all daemons", || hosts.machine.slave_daemons().is_empty());
+}
