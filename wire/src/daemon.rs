@@ -231,8 +231,13 @@ pub enum DaemonMsg {
         /// What is said.
         what: FromMaster,
     },
-    /// The last message that was heard, when nothing else is to be said: of the master by a host, or of a host by the master.
-    Heard {
+    /// To the master: the last of its messages that this host has heard, when nothing else is to be said.
+    HostHeard {
+        /// Its number.
+        number: u64,
+    },
+    /// From the master: the last message of the receiver that it has heard, when nothing else is to be said.
+    MasterHeard {
         /// Its number.
         number: u64,
     },

@@ -94,7 +94,7 @@ impl Exchange {
     pub fn acknowledge(&mut self) -> Option<DaemonMsg> {
         (self.heard > self.told).then(|| {
             self.told = self.heard;
-            DaemonMsg::Heard { number: self.heard }
+            DaemonMsg::HostHeard { number: self.heard }
         })
     }
 
@@ -217,6 +217,6 @@ mod tests {
         let body = Blob(vec![0; LARGE].into());
         let large = FromMaster::Keeper { to: Vec::new(), context: 0, tag: 0, body };
         assert!(exchange.hear(2, &large));
-        assert_eq!((exchange.owed(), exchange.owed()), (Some(DaemonMsg::Heard { number: 2 }), None));
+        assert_eq!((exchange.owed(), exchange.owed()), (Some(DaemonMsg::HostHeard { number: 2 }), None));
     }
 }

@@ -256,7 +256,8 @@ impl Core {
             DaemonMsg::FromMaster { number, heard, what } => {
                 self.on_from_master(host, number, heard, what);
             }
-            DaemonMsg::Heard { number } => self.on_heard(host, number),
+            DaemonMsg::HostHeard { number } => self.command(Command::Heard { host, number }),
+            DaemonMsg::MasterHeard { number } if from_master => self.on_heard_by_master(number),
             DaemonMsg::NewMaster { reign } => self.on_new_master(host, reign),
             DaemonMsg::Log { configuration, message } if !own => self.on_log(host, configuration, &message),
             DaemonMsg::State { configuration, applied, more, bytes } if from_master && !own => {

@@ -31,6 +31,8 @@ struct Told {
     faults: Vec<String>,
     /// Tasks that ask for something when they enrol.
     asks: bool,
+    /// Entries that a task leaves, each in place of the one before.
+    puts_left: u32,
     puts: BTreeMap<Tid, Vec<i32>>,
     joins: BTreeMap<Tid, Vec<i32>>,
     barriers: BTreeMap<Tid, Vec<i32>>,
@@ -52,6 +54,16 @@ fn ask_keeper(world: &mut World, id: ProcId, request: Request<'_>) {
     world.say(id, &message(group::keeper(), group::CONTEXT, request.tag(), request.encode()));
 }
 
+/// Leaves an entry in place of the last one, if there are some left.
+fn put_again(world: &mut World, id: ProcId, tid: Tid) {
+    if world.tasks.puts_left > 0 {
+        world.tasks.puts_left -= 1;
+        let entry = Nested::new(&message(Tid::NONE, 0, 0, world.tasks.puts_left.to_be_bytes().to_vec()));
+        let put = Put { tid, class: "y".into(), index: 0, flags: Flags::DEFAULT, message: entry };
+        world.say(id, &put.message(1));
+    }
+}
+
 impl Tasks for Told {
     fn faults(&mut self) -> &mut Vec<String> {
         &mut self.faults
@@ -66,7 +78,7 @@ impl Tasks for Told {
     /// Wants to hear of the loss of host 1 and 2, leaves an entry in the mailbox, and joins a group.
     fn enrolled(world: &mut World, id: ProcId, tid: Tid) {
         if !world.tasks.asks {
-            return;
+            return put_again(world, id, tid);
         }
         let tids: Vec<i32> = (1..=2).map(|index| host(index).host_tid().raw()).collect();
         let subscription = NotifyRequest {
@@ -88,6 +100,9 @@ impl Tasks for Told {
         let (context, tag) = (message.header.context, message.header.tag);
         let first = BodyReader::new(&message.body).int().unwrap_or(i32::MIN);
         let told = match (context, tag) {
+            (CONTEXT_TM, tag) if tag == Tm::Db.tag() && !world.tasks.asks => {
+                return put_again(world, id, tid);
+            }
             (CONTEXT_TM, tag) if tag == Tm::Db.tag() => &mut world.tasks.puts,
             (group::CONTEXT, tag::JOIN) => {
                 ask_keeper(world, id, Request::Barrier(name(), 3));
@@ -259,6 +274,21 @@ fn at_most_one_side_of_a_partition_has_a_master() {
             "seed {seed}: the other side has ended"
         );
     }
+}
+
+#[test]
+fn a_log_that_is_long_ends_with_its_configuration() {
+    let mut world = formed(1, 3, 3);
+    world.tasks.puts_left = 10_000;
+    enrol(&mut world, 3);
+    world.pass_until("all entries were left", |world| world.tasks.puts_left == 0);
+    world.pass(Duration::from_millis(100));
+    let state = world.hosts[&host(2)].daemon.dump();
+    assert!(state.contains("deputies: hosts 1, 2, 3 (configuration 4)"), "{state}");
+    lose(&mut world, host(1), true);
+    world.pass(SUCCEEDED);
+    assert_eq!(masters(&world), [host(2)]);
+    assert_eq!(world.hosts[&host(2)].daemon.census().mailbox, (1, 0));
 }
 
 #[test]

@@ -18,13 +18,13 @@ async fn await_text(log: &CapturedLog, text: &str) {
 
 /// A message that is told from all others.
 fn numbered(serial: u64) -> DaemonMsg {
-    DaemonMsg::Heard { number: serial }
+    DaemonMsg::HostHeard { number: serial }
 }
 
 async fn expect_numbers(end: &mut End, numbers: std::ops::Range<u64>) {
     for expected in numbers {
         let event = end.next().await;
-        let Event::PeerMessage { message: DaemonMsg::Heard { number: serial }, .. } = event else {
+        let Event::PeerMessage { message: DaemonMsg::HostHeard { number: serial }, .. } = event else {
             panic!("message {expected}, not {event:?}")
         };
         assert_eq!(serial, expected);

@@ -88,12 +88,13 @@ async fn pair() -> (End, End) {
 async fn messages_arrive_in_order_both_ways() {
     let (mut master, mut slave) = pair().await;
     for serial in 0..1000 {
-        master.links.send(host(2), DaemonMsg::Heard { number: serial }, serial % 3 < 2);
-        slave.links.send(host(1), DaemonMsg::Heard { number: serial }, false);
+        master.links.send(host(2), DaemonMsg::HostHeard { number: serial }, serial % 3 < 2);
+        slave.links.send(host(1), DaemonMsg::HostHeard { number: serial }, false);
     }
     for end in [&mut master, &mut slave] {
         for expected in 0..1000 {
-            let Event::PeerMessage { message: DaemonMsg::Heard { number: serial }, .. } = end.next().await
+            let Event::PeerMessage { message: DaemonMsg::HostHeard { number: serial }, .. } =
+                end.next().await
             else {
                 panic!("a message")
             };
@@ -111,7 +112,7 @@ async fn a_message_is_heard_of_before_others_have_their_turn() {
     let looking = tokio::spawn(async move {
         let mut others_first = 0;
         for serial in 0..COUNT {
-            master.links.send(host(2), DaemonMsg::Heard { number: serial }, true);
+            master.links.send(host(2), DaemonMsg::HostHeard { number: serial }, true);
             let before = slave.links.arrivals();
             while slave.events.try_recv().is_err() {
                 others_first += u64::from(slave.links.arrivals() > before);
@@ -420,13 +421,13 @@ async fn two_that_call_each_other_have_one_link() {
         higher.links.dial(&to_lower);
         tokio::join!(lower.linked(3), higher.linked(2));
         for serial in 0..3 {
-            lower.links.send(host(3), DaemonMsg::Heard { number: serial }, true);
-            higher.links.send(host(2), DaemonMsg::Heard { number: serial }, true);
+            lower.links.send(host(3), DaemonMsg::HostHeard { number: serial }, true);
+            higher.links.send(host(2), DaemonMsg::HostHeard { number: serial }, true);
         }
         for end in [&mut lower, &mut higher] {
             for expected in 0..3 {
                 let next = end.next().await;
-                let Event::PeerMessage { message: DaemonMsg::Heard { number: serial }, .. } = next else {
+                let Event::PeerMessage { message: DaemonMsg::HostHeard { number: serial }, .. } = next else {
                     panic!("round {round}: {next:?}")
                 };
                 assert_eq!(serial, expected);

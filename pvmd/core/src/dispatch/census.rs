@@ -3,7 +3,7 @@
 use crate::census::Census;
 use crate::master::Master;
 use crate::{Core, Life};
-use pvm_wire::HostIndex;
+use pvm_wire::{HostIndex, codec};
 
 impl Core {
     /// What the daemon holds.
@@ -49,6 +49,12 @@ impl Core {
     /// Whether it is the master.
     pub fn is_ruling(&self) -> bool {
         self.is_master() && self.life != Life::Ending
+    }
+
+    /// The master's state as this host holds it, if it does: the deputies, and the bytes that a new deputy would get.
+    pub fn held_state(&self) -> Option<(Vec<HostIndex>, Vec<u8>)> {
+        let master = self.deputy.as_ref()?.master();
+        Some((master.deputies().to_vec(), codec::encode_large(master).ok()?))
     }
 
     /// The members of the machine it knows.

@@ -5,6 +5,7 @@ mod census;
 mod check;
 mod dump;
 mod enrol;
+mod exchange;
 mod hosts;
 mod links;
 mod neighbours;

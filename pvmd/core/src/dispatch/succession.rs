@@ -8,7 +8,7 @@ use crate::master::{Command, Master};
 use crate::timers::Timer;
 use crate::{Core, Life};
 use pvm_wire::HostIndex;
-use pvm_wire::daemon::{Blob, DaemonMsg, FromMaster, MasterRequest, PeerRequest, ToMaster};
+use pvm_wire::daemon::{Blob, DaemonMsg, PeerRequest};
 use std::time::Duration;
 use tracing::{info, warn};
 
@@ -16,6 +16,7 @@ use tracing::{info, warn};
 const TICK: Duration = Duration::from_millis(100);
 /// Time that a deputy leaves to each one with a smaller index to take the master's place.
 const PRECEDENCE: Duration = Duration::from_millis(300);
+
 /// Commands.
 impl Core {
     pub(crate) fn is_master(&self) -> bool {
@@ -52,13 +53,13 @@ impl Core {
 
     fn obey(&mut self, command: Command) {
         let Some(deputy) = &mut self.deputy else { return };
-        let (ruled, before) = (deputy.rules(), deputy.deputies().to_vec());
+        let (ruled, before, last) = (deputy.rules(), deputy.deputies().to_vec(), deputy.master().seat());
         let is_take_over = matches!(command, Command::TakeOver { .. });
         let is_appointment = matches!(command, Command::Appoint { .. });
         let effects = deputy.carry_out(command);
         let rules = deputy.rules();
         if is_take_over {
-            return self.on_taken_over(ruled, rules, effects);
+            return self.on_taken_over(ruled, rules, last, effects);
         }
         if is_appointment {
             self.begin_configuration(&before);
@@ -313,15 +314,15 @@ impl Core {
         }
     }
 
-    /// The command by which a host becomes the master has been carried out.
-    fn on_taken_over(&mut self, ruled: bool, rules: bool, effects: Effects) {
+    /// The command by which a host becomes the master, after that one, has been carried out.
+    fn on_taken_over(&mut self, ruled: bool, rules: bool, last: HostIndex, effects: Effects) {
         if ruled && !rules {
             return self.end("another host has become the master meanwhile");
         }
         if !rules {
             return;
         }
-        self.become_master();
+        self.become_master(last);
         for effect in effects {
             // What is said to hosts has been said.
             if !matches!(effect, Effect::Tell(..)) {
@@ -333,8 +334,8 @@ impl Core {
         self.set_timer(PRECEDENCE, Timer::Appoint);
     }
 
-    /// This host takes the master's place.
-    fn become_master(&mut self) {
+    /// This host takes the place of the last master.
+    fn become_master(&mut self, last: HostIndex) {
         let own = self.config.index;
         let Some(deputy) = &self.deputy else { return };
         let master = deputy.master();
@@ -347,8 +348,9 @@ impl Core {
         self.out.act(Action::BecomeMaster { authority, vmid });
         for (host, messages) in unheard {
             if host != own && !self.reach(host) {
-                let reason = "it was the master, and is lost".to_owned();
-                self.out.commands.push_back(Command::HostLost { host, reason });
+                let reason =
+                    if host == last { "it was the master, and is lost" } else { "its link was lost" };
+                self.out.commands.push_back(Command::HostLost { host, reason: reason.to_owned() });
                 continue;
             }
             self.tell(host, DaemonMsg::NewMaster { reign });
@@ -362,95 +364,5 @@ impl Core {
     /// Links with a member, unless there is a link or it cannot be reached.
     fn reach(&mut self, host: HostIndex) -> bool {
         host == self.config.index || self.link_to(host).is_some()
-    }
-}
-
-/// The exchange of this host with the master.
-impl Core {
-    /// Says something to the master, now or when there is one.
-    pub(crate) fn tell_master(&mut self, what: ToMaster) {
-        let message = self.exchange.say(what);
-        if let Some(master) = self.hosts.master() {
-            self.tell(master, message);
-        }
-    }
-
-    /// A host says that it is the master.
-    pub(crate) fn on_new_master(&mut self, host: HostIndex, reign: u64) {
-        if !self.hosts.contains(host) {
-            return warn!(%host, "a host that is no member says that it is the master: ignored");
-        }
-        let Some(again) = self.exchange.follow(reign) else { return };
-        if self.is_master() && host != self.config.index {
-            return self.end("another host has become the master meanwhile");
-        }
-        info!(%host, reign, "is the master");
-        self.hosts.set_master(Some(host));
-        for timer in [Timer::Orphan, Timer::Candidate] {
-            self.out.timers.cancel(timer);
-        }
-        for message in again {
-            self.tell(host, message);
-        }
-        // The next one need not say that again.
-        if let Some(message) = self.exchange.acknowledge() {
-            self.tell(host, message);
-        }
-    }
-
-    /// The master says something.
-    pub(crate) fn on_from_master(&mut self, host: HostIndex, number: u64, heard: u64, what: FromMaster) {
-        if self.hosts.master() != Some(host) {
-            return warn!(%host, "word of a host that is not the master: ignored");
-        }
-        self.on_heard_by_master(heard);
-        if !self.exchange.hear(number, &what) {
-            return;
-        }
-        match what {
-            FromMaster::Reply { id, what } => self.on_master_reply(id, what),
-            FromMaster::TableUpdate { serial, hosts } => {
-                self.hosts.prepare(serial, hosts);
-                self.tell_master(ToMaster::TableAck { serial });
-            }
-            FromMaster::TableCommit { serial, added } => self.on_table_commit(serial, &added),
-            FromMaster::HostGone { host, reason } => self.host_gone(host, &reason),
-            FromMaster::WatchTask { tid } => {
-                if self.tasks.get(tid).is_some() {
-                    self.exchange.watch(tid);
-                } else {
-                    self.tell_master(ToMaster::TaskGone { tid });
-                }
-            }
-            FromMaster::Ping { id } => self.tell_master(ToMaster::Pong { id }),
-            FromMaster::Keeper { to, context, tag, body } => {
-                self.deliver_from_keeper(&to, context, tag, &body);
-            }
-            FromMaster::Deputies { hosts } => self.exchange.set_deputies(hosts),
-        }
-        if let (Some(message), Some(master)) = (self.exchange.owed(), self.hosts.master()) {
-            self.tell(master, message);
-        }
-    }
-
-    /// The master has heard what this host has said, or a host what the master has said; the master's own host says both to itself.
-    pub(crate) fn on_heard(&mut self, host: HostIndex, number: u64) {
-        if self.is_master() {
-            self.command(Command::Heard { host, number });
-        } else if self.hosts.master() == Some(host) {
-            self.on_heard_by_master(number);
-        }
-    }
-
-    /// The master has heard what this host has said up to this number.
-    pub(crate) fn on_heard_by_master(&mut self, number: u64) {
-        self.exchange.heard_by_master(number);
-        self.note_keeper_drained();
-    }
-
-    /// Asks the master for something.
-    pub(crate) fn ask_master(&mut self, what: MasterRequest, waiter: Waiter) {
-        let id = self.pending.ask(None, waiter);
-        self.tell_master(ToMaster::Request { id, what });
     }
 }

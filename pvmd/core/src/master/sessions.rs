@@ -77,7 +77,7 @@ impl Sessions {
         let owed = self.0.iter_mut().filter(|(_, session)| session.heard - session.told >= UNTOLD_MAX);
         let tell = |(&host, session): (_, &mut Session)| {
             session.told = session.heard;
-            (host, DaemonMsg::Heard { number: session.heard })
+            (host, DaemonMsg::MasterHeard { number: session.heard })
         };
         owed.map(tell).collect()
     }
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(sessions.unheard(host), [again]);
         assert!(sessions.owed().is_empty());
         (2..=UNTOLD_MAX).for_each(|number| assert!(sessions.hear(host, number)));
-        assert_eq!(sessions.owed(), [(host, DaemonMsg::Heard { number: UNTOLD_MAX })]);
+        assert_eq!(sessions.owed(), [(host, DaemonMsg::MasterHeard { number: UNTOLD_MAX })]);
         assert!(sessions.owed().is_empty());
     }
 }

@@ -74,6 +74,7 @@ fn check(world: &mut World, end: End) {
     check_tables(world);
     world.pass(SETTLED);
     check_tables(world);
+    check_deputies(world);
     check_promises(world);
     if !world.tasks.faults.is_empty() {
         return;
@@ -133,6 +134,18 @@ fn check_tables(world: &mut World) {
             let text =
                 format!("host {host} knows {known:?} and reaches {reached:?}, members are {members:?}");
             world.tasks.fault(text);
+        }
+    }
+}
+
+/// The deputies hold the same state as the master, bit by bit.
+fn check_deputies(world: &mut World) {
+    let Some(&master) = masters(world).first() else { return };
+    let Some((deputies, state)) = world.hosts[&master].daemon.held_state() else { return };
+    for deputy in deputies {
+        let held = world.hosts.get(&deputy).and_then(|found| found.daemon.held_state());
+        if held.is_none_or(|(_, held)| held != state) {
+            world.tasks.fault(format!("deputy {deputy} does not hold the state of the master {master}"));
         }
     }
 }

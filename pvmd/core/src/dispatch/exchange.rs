@@ -1,0 +1,88 @@
+//! What this host and the master say to each other.
+
+use crate::Core;
+use crate::addresses::Waiter;
+use crate::timers::Timer;
+use pvm_wire::HostIndex;
+use pvm_wire::daemon::{FromMaster, MasterRequest, ToMaster};
+use tracing::{info, warn};
+
+impl Core {
+    /// Says something to the master, now or when there is one.
+    pub(crate) fn tell_master(&mut self, what: ToMaster) {
+        let message = self.exchange.say(what);
+        if let Some(master) = self.hosts.master() {
+            self.tell(master, message);
+        }
+    }
+
+    /// A host says that it is the master.
+    pub(crate) fn on_new_master(&mut self, host: HostIndex, reign: u64) {
+        if !self.hosts.contains(host) {
+            return warn!(%host, "a host that is no member says that it is the master: ignored");
+        }
+        let Some(again) = self.exchange.follow(reign) else { return };
+        if self.is_master() && host != self.config.index {
+            return self.end("another host has become the master meanwhile");
+        }
+        info!(%host, reign, "is the master");
+        self.hosts.set_master(Some(host));
+        for timer in [Timer::Orphan, Timer::Candidate] {
+            self.out.timers.cancel(timer);
+        }
+        for message in again {
+            self.tell(host, message);
+        }
+        // The next one need not say that again.
+        if let Some(message) = self.exchange.acknowledge() {
+            self.tell(host, message);
+        }
+    }
+
+    /// The master says something.
+    pub(crate) fn on_from_master(&mut self, host: HostIndex, number: u64, heard: u64, what: FromMaster) {
+        if self.hosts.master() != Some(host) {
+            return warn!(%host, "word of a host that is not the master: ignored");
+        }
+        self.on_heard_by_master(heard);
+        if !self.exchange.hear(number, &what) {
+            return;
+        }
+        match what {
+            FromMaster::Reply { id, what } => self.on_master_reply(id, what),
+            FromMaster::TableUpdate { serial, hosts } => {
+                self.hosts.prepare(serial, hosts);
+                self.tell_master(ToMaster::TableAck { serial });
+            }
+            FromMaster::TableCommit { serial, added } => self.on_table_commit(serial, &added),
+            FromMaster::HostGone { host, reason } => self.host_gone(host, &reason),
+            FromMaster::WatchTask { tid } => {
+                if self.tasks.get(tid).is_some() {
+                    self.exchange.watch(tid);
+                } else {
+                    self.tell_master(ToMaster::TaskGone { tid });
+                }
+            }
+            FromMaster::Ping { id } => self.tell_master(ToMaster::Pong { id }),
+            FromMaster::Keeper { to, context, tag, body } => {
+                self.deliver_from_keeper(&to, context, tag, &body);
+            }
+            FromMaster::Deputies { hosts } => self.exchange.set_deputies(hosts),
+        }
+        if let (Some(message), Some(master)) = (self.exchange.owed(), self.hosts.master()) {
+            self.tell(master, message);
+        }
+    }
+
+    /// The master has heard what this host has said up to this number.
+    pub(crate) fn on_heard_by_master(&mut self, number: u64) {
+        self.exchange.heard_by_master(number);
+        self.note_keeper_drained();
+    }
+
+    /// Asks the master for something.
+    pub(crate) fn ask_master(&mut self, what: MasterRequest, waiter: Waiter) {
+        let id = self.pending.ask(None, waiter);
+        self.tell_master(ToMaster::Request { id, what });
+    }
+}
