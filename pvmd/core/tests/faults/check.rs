@@ -7,6 +7,7 @@ use pvm_wire::{HostIndex, Tid};
 use pvmd_core::Census;
 use pvmd_simulated::process::{ProcId, Process};
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Time within which all hosts know the lost ones: the limit for silence, the master's question to a host that is alive, or a dial
@@ -18,6 +19,9 @@ const SUCCEEDED: Duration = Duration::from_secs(60);
 const SETTLED: Duration = Duration::from_secs(30);
 /// Time within which links that nobody uses have been left: each is looked at twice.
 const LEFT: Duration = Duration::from_secs(70);
+
+/// Runs after which another host was the master than at the beginning.
+pub static SUCCESSIONS: AtomicU64 = AtomicU64::new(0);
 
 /// How a plan ends the machine.
 #[derive(Clone, Copy)]
@@ -50,6 +54,9 @@ pub fn run(plan: &Plan) -> Result<(), String> {
         operate(&mut world, op);
     }
     check(&mut world, end);
+    if masters(&world).first().is_some_and(|&master| master != HostIndex::MASTER) {
+        SUCCESSIONS.fetch_add(1, Ordering::Relaxed);
+    }
     match world.tasks.faults.first() {
         None => Ok(()),
         Some(_) => Err(world.tasks.faults.join("\n  ")),
