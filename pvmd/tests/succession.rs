@@ -72,7 +72,7 @@ fn the_second_of_two_hosts_takes_the_place_of_a_master_that_is_killed_and_adds_h
 
 #[test]
 fn without_succession_the_second_host_ends_with_the_master() {
-    // The hostfile goes before the environment.
+    // The hostfile takes precedence over the environment.
     for (defaults, succession) in [("", "off"), ("succession=off", "proved")] {
         let machine = pair(defaults, succession);
         kill_master(&machine);

@@ -37,7 +37,7 @@ pub(crate) struct Deputy {
     /// `None` if this is the only deputy.
     agreement: Option<Agreement>,
     /// Whether this host is the master.
-    rules: bool,
+    is_master: bool,
     /// Whether this host, which leads, has proposed to be the master.
     claims: bool,
     /// Whether the next deputies are proposed.
@@ -60,7 +60,7 @@ pub(crate) struct Deputy {
 impl Deputy {
     /// The first master, alone.
     pub fn first(master: Master) -> Self {
-        Self { rules: true, ..Self::with(master.seat(), 1, master) }
+        Self { is_master: true, ..Self::with(master.seat(), 1, master) }
     }
 
     fn with(own: HostIndex, configuration: u64, master: Master) -> Self {
@@ -69,7 +69,7 @@ impl Deputy {
             agreement: Agreement::new(own, configuration, master.deputies()),
             master,
             configuration,
-            rules: false,
+            is_master: false,
             claims: false,
             appoints: false,
             proposed: VecDeque::new(),
@@ -87,8 +87,8 @@ impl Deputy {
     }
 
     /// Whether this host is the master.
-    pub fn rules(&self) -> bool {
-        self.rules
+    pub fn is_master(&self) -> bool {
+        self.is_master
     }
 
     pub fn configuration(&self) -> u64 {
@@ -155,9 +155,9 @@ impl Deputy {
         match &command {
             Command::TakeOver { by, .. } => {
                 // The last master may have dismissed that host, which learns it from the log only now.
-                self.rules = *by == self.own && self.is_member();
+                self.is_master = *by == self.own && self.is_member();
                 self.claims = false;
-                if !self.rules {
+                if !self.is_master {
                     // It was to be the master itself.
                     self.proposed.clear();
                 }
@@ -181,7 +181,7 @@ impl Deputy {
         self.caught_up.clear();
         self.agreement = Agreement::new(self.own, self.configuration, self.master.deputies());
         info!(configuration = self.configuration, deputies = ?self.master.deputies(), "deputies");
-        if self.rules {
+        if self.is_master {
             self.stand();
             self.propose_again();
         }
@@ -230,20 +230,20 @@ impl Deputy {
     /// Whether this host leads the agreement, and is to propose to be the master. Says so once.
     pub fn is_to_claim(&mut self) -> bool {
         let leads = self.agreement.as_ref().is_none_or(Agreement::leads);
-        let claims = leads && !self.rules && !self.claims;
+        let claims = leads && !self.is_master && !self.claims;
         self.claims |= claims;
         claims
     }
 
     /// Whether another host has been elected although this one is the master.
     pub fn is_deposed(&self) -> bool {
-        self.rules && self.agreement.as_ref().is_some_and(Agreement::follows_another)
+        self.is_master && self.agreement.as_ref().is_some_and(Agreement::follows_another)
     }
 
     /// Whether something that was proposed is not decided, or the agreement has no leader.
     pub fn is_busy(&self) -> bool {
         let leads = self.agreement.as_ref().is_none_or(Agreement::leads);
-        !self.proposed.is_empty() || self.rules && !leads
+        !self.proposed.is_empty() || self.is_master && !leads
     }
 
     /// What another deputy says about the log. Whether it is a deputy that has not heard of the configuration that has begun: the
@@ -255,7 +255,7 @@ impl Deputy {
             agreement.hear(from, message);
         }
         let is_behind = configuration < self.configuration && self.deputies().contains(&from);
-        self.rules && is_behind && self.caught_up.insert(from)
+        self.is_master && is_behind && self.caught_up.insert(from)
     }
 
     /// What is to be said to other deputies about the log.
@@ -280,7 +280,7 @@ impl Deputy {
     /// The deputies that should be, of the hosts that can be: the master, and those with the smallest indices; an odd number, as an even
     /// one outlives no more losses. If they are others than those that are, they are proposed.
     pub fn propose_deputies(&mut self, mut live: Vec<HostIndex>) {
-        if self.appoints || !self.rules {
+        if self.appoints || !self.is_master {
             return;
         }
         live.retain(|&host| host != self.own);

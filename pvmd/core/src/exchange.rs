@@ -127,8 +127,8 @@ impl Exchange {
         self.deputies.iter().copied().find(|&host| host != lost)
     }
 
-    /// Whether another host can take the place of a master that is lost. If the master has one other deputy, that one is no majority:
-    /// it takes the place if it knows that nobody else has it (`can_succeed`), and else nobody does.
+    /// Whether another host can take the place of a master that is lost. A single other deputy is no majority: it takes the place only if
+    /// the master is proved to have ended, or may be succeeded while it is silent (`can_succeed`).
     pub fn has_successor(&self, lost: HostIndex, own: HostIndex, can_succeed: bool) -> bool {
         let others: Vec<HostIndex> = self.deputies.iter().copied().filter(|&host| host != lost).collect();
         match others[..] {

@@ -140,7 +140,7 @@ impl Core {
 
     /// Whether hosts of the hostfile are being started; [`Action::StartedUp`] follows.
     pub fn is_starting_up(&self) -> bool {
-        self.ruling().is_some_and(master::Master::is_starting_up)
+        self.master_state().is_some_and(master::Master::is_starting_up)
     }
 
     /// When [`Core::handle_timeout`] wants to be called; `None` if not at all.

@@ -163,8 +163,8 @@ fn all_told(world: &World) -> bool {
     world.tasks.sizes.len() == 3 && world.tasks.puts.len() == 3
 }
 
-/// Three tasks on hosts 3 to 5 ask the master for things; after so many steps the master is lost, after so many more the next one.
-/// Whether they were done by then without a loss.
+/// Three tasks on hosts 3 to 5 make requests to the master. The master is lost after the first number of steps, its successor after the
+/// second number. Returns whether all requests were answered before the first loss.
 fn lose_masters(seed: u64, steps: [u32; 2], is_off: bool) -> bool {
     let what = format!("seed {seed}, steps {steps:?}, off: {is_off}");
     let mut world = formed(seed, 5, 3);

@@ -336,7 +336,7 @@ impl Doomed {
                     }
                 }
             });
-            // Whatever could say goodbye goes before that which is to be said goodbye to.
+            // The tasks that could close the connection in order are dropped before its socket.
             drop(runtime);
             drop(end);
         });

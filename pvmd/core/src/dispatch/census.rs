@@ -11,7 +11,7 @@ impl Core {
         let services = &self.services;
         let posts = [services.scheduler, services.tasker];
         let (spawns, waiting_batches) = self.home.counts();
-        let master = self.ruling().map(Master::counts).unwrap_or_default();
+        let master = self.master_state().map(Master::counts).unwrap_or_default();
         let notifies = self.notifies.counts();
         Census {
             tasks: self.tasks.running(),

@@ -92,7 +92,7 @@ impl Core {
         for batch in self.node.open_batches() {
             writeln!(out, "batch {} of host {} has tasks to give", batch.number, batch.home)?;
         }
-        if let Some(adding) = self.ruling().and_then(|master| master.adding()) {
+        if let Some(adding) = self.master_state().and_then(|master| master.adding()) {
             write!(out, "{adding}")?;
         }
         Ok(())

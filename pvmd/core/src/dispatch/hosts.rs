@@ -132,7 +132,7 @@ impl Core {
     pub(crate) fn end(&mut self, reason: &str) {
         if self.life != Life::Ending {
             let halting = std::mem::replace(&mut self.life, Life::Ending);
-            for index in self.ruling().map(Master::newcomers).unwrap_or_default() {
+            for index in self.master_state().map(Master::newcomers).unwrap_or_default() {
                 self.out.act(Action::AbandonHost { index });
             }
             self.tell_all(self.hosts.linked(), &DaemonMsg::Bye);

@@ -77,7 +77,7 @@ impl Core {
     pub(crate) fn is_welcome(&self, host: HostIndex) -> bool {
         self.hosts.is_welcome(host)
             || self.needs_vote(host)
-            || self.ruling().is_some_and(|master| master.newcomers().contains(&host))
+            || self.master_state().is_some_and(|master| master.newcomers().contains(&host))
     }
 
     /// Sends what has waited for a link.

@@ -88,7 +88,7 @@ impl Core {
     }
 
     fn is_hoster(&self, tid: Tid) -> bool {
-        self.ruling().is_some_and(|master| master.is_hoster(tid))
+        self.master_state().is_some_and(|master| master.is_hoster(tid))
     }
 
     fn is_scheduler(&self, tid: Tid) -> bool {

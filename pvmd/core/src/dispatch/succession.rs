@@ -4,6 +4,7 @@ use crate::addresses::Waiter;
 use crate::deputy::Deputy;
 use crate::effect::{Effect, Effects};
 use crate::event::Action;
+use crate::links::Link;
 use crate::master::{Command, Master};
 use crate::timers::Timer;
 use crate::{Core, Life};
@@ -20,12 +21,12 @@ const PRECEDENCE: Duration = Duration::from_millis(300);
 /// Commands.
 impl Core {
     pub(crate) fn is_master(&self) -> bool {
-        self.ruling().is_some()
+        self.master_state().is_some()
     }
 
     /// The master's state, if this is the master.
-    pub(crate) fn ruling(&self) -> Option<&Master> {
-        self.deputy.as_ref().filter(|deputy| deputy.rules()).map(Deputy::master)
+    pub(crate) fn master_state(&self) -> Option<&Master> {
+        self.deputy.as_ref().filter(|deputy| deputy.is_master()).map(Deputy::master)
     }
 
     /// Has the master's state changed, if this is the master.
@@ -53,18 +54,19 @@ impl Core {
 
     fn obey(&mut self, command: Command) {
         let Some(deputy) = &mut self.deputy else { return };
-        let (ruled, before, last) = (deputy.rules(), deputy.deputies().to_vec(), deputy.master().seat());
+        let (was_master, before, last) =
+            (deputy.is_master(), deputy.deputies().to_vec(), deputy.master().seat());
         let is_take_over = matches!(command, Command::TakeOver { .. });
         let is_appointment = matches!(command, Command::Appoint { .. });
         let effects = deputy.carry_out(command);
-        let rules = deputy.rules();
+        let is_master = deputy.is_master();
         if is_take_over {
-            return self.on_taken_over(ruled, rules, last, effects);
+            return self.on_taken_over(was_master, is_master, last, effects);
         }
         if is_appointment {
             self.begin_configuration(&before);
         }
-        if rules {
+        if is_master {
             for effect in effects {
                 self.carry_out(effect);
             }
@@ -139,7 +141,9 @@ impl Core {
         let Some(deputy) = &mut self.deputy else { return };
         let links = &self.hosts.links;
         let members = deputy.master().members().indices();
-        let live = members.filter(|host| links.get(host).is_some_and(crate::links::Link::is_open)).collect();
+        let live = members.filter(|host| links.get(host).is_some_and(Link::is_open));
+        // Enough of them: this is looked at after every command.
+        let live = live.take(deputy.master().deputies_max()).collect();
         deputy.propose_deputies(live);
     }
 
@@ -148,7 +152,7 @@ impl Core {
         let Some(deputy) = &mut self.deputy else { return };
         let is_one = deputy.begin_configuration();
         let parting = deputy.take_parting();
-        if deputy.rules() {
+        if deputy.is_master() {
             let new: Vec<HostIndex> =
                 deputy.deputies().iter().copied().filter(|host| !before.contains(host)).collect();
             self.send_state(&new);
@@ -171,7 +175,7 @@ impl Core {
 
     /// Whether the master needs a host's vote until there are other deputies, be it a member or not.
     pub(crate) fn needs_vote(&self, host: HostIndex) -> bool {
-        self.ruling().is_some_and(|master| master.deputies().contains(&host))
+        self.master_state().is_some_and(|master| master.deputies().contains(&host))
     }
 
     /// Sends deputies the master's state with which the configuration has begun, and what was decided since.
@@ -210,7 +214,7 @@ impl Core {
 
     /// The master: a deputy may be lost. Without a majority of the deputies it cannot decide anything, and another may be elected.
     pub(crate) fn consider_deputies(&mut self) {
-        let Some(deputy) = self.deputy.as_mut().filter(|deputy| deputy.rules()) else { return };
+        let Some(deputy) = self.deputy.as_mut().filter(|deputy| deputy.is_master()) else { return };
         let links = &self.hosts.links;
         let missing = deputy.missing(|host| links.contains_key(&host));
         if missing.is_empty() {
@@ -268,7 +272,7 @@ impl Core {
         }
         let Some(deputy) = &mut self.deputy else { return };
         if configuration == Some(deputy.configuration())
-            && !deputy.rules()
+            && !deputy.is_master()
             && deputy.witness(from)
             && self.hosts.master().is_none()
         {
@@ -315,11 +319,11 @@ impl Core {
     }
 
     /// The command by which a host becomes the master, after that one, has been carried out.
-    fn on_taken_over(&mut self, ruled: bool, rules: bool, last: HostIndex, effects: Effects) {
-        if ruled && !rules {
+    fn on_taken_over(&mut self, was_master: bool, is_master: bool, last: HostIndex, effects: Effects) {
+        if was_master && !is_master {
             return self.end("another host has become the master meanwhile");
         }
-        if !rules {
+        if !is_master {
             return;
         }
         self.become_master(last);

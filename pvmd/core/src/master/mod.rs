@@ -135,11 +135,14 @@ impl Master {
     /// Changes the state, and gives what follows: messages to hosts, and what the master's daemon is to do.
     pub fn carry_out(&mut self, command: Command) -> Effects {
         let (mut decided, mut out) = (Effects::default(), Effects::default());
+        let speaker = if let Command::Said { host, .. } = command { Some(host) } else { None };
         self.obey(command, &mut decided);
         for effect in decided {
             self.address(effect, &mut out);
         }
-        for (host, message) in self.sessions.owed() {
+        if let Some(host) = speaker
+            && let Some(message) = self.sessions.owed(host)
+        {
             out.tell(host, message);
         }
         out

@@ -72,14 +72,13 @@ impl Sessions {
         }
     }
 
-    /// What hosts are to be told that have said much and were told nothing.
-    pub fn owed(&mut self) -> Vec<(HostIndex, DaemonMsg)> {
-        let owed = self.0.iter_mut().filter(|(_, session)| session.heard - session.told >= UNTOLD_MAX);
-        let tell = |(&host, session): (_, &mut Session)| {
+    /// What a host is to be told that has said much and was told nothing.
+    pub fn owed(&mut self, host: HostIndex) -> Option<DaemonMsg> {
+        let session = self.0.get_mut(&host)?;
+        (session.heard - session.told >= UNTOLD_MAX).then(|| {
             session.told = session.heard;
-            (host, DaemonMsg::MasterHeard { number: session.heard })
-        };
-        owed.map(tell).collect()
+            DaemonMsg::MasterHeard { number: session.heard }
+        })
     }
 
     /// What a host may not have heard.
@@ -115,9 +114,9 @@ mod tests {
         sessions.heard_by(host, 2);
         let again = DaemonMsg::FromMaster { number: 3, heard: 1, what: FromMaster::Ping { id: 3 } };
         assert_eq!(sessions.unheard(host), [again]);
-        assert!(sessions.owed().is_empty());
+        assert_eq!(sessions.owed(host), None);
         (2..=UNTOLD_MAX).for_each(|number| assert!(sessions.hear(host, number)));
-        assert_eq!(sessions.owed(), [(host, DaemonMsg::MasterHeard { number: UNTOLD_MAX })]);
-        assert!(sessions.owed().is_empty());
+        assert_eq!(sessions.owed(host), Some(DaemonMsg::MasterHeard { number: UNTOLD_MAX }));
+        assert_eq!(sessions.owed(host), None);
     }
 }

@@ -30,7 +30,7 @@ pub(super) struct Settings {
     pub bytes_max: usize,
     /// Most deputies.
     pub deputies_max: usize,
-    /// The authority's certificate and key, for whoever becomes the master.
+    /// The authority's certificate and key, which the next master needs to add hosts.
     pub authority: Blob,
 }
 
