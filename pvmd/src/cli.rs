@@ -432,6 +432,9 @@ impl Identity {
             hostfile: plan.hostfile,
             index: HostIndex::MASTER,
             hosting: Hosting {
+                rsh: settings.rsh.clone(),
+                width: settings.starters,
+                is_shared: settings.start_tree,
                 fingerprint: authority.fingerprint().to_string(),
                 daemon: settings.daemon.clone().unwrap_or_else(|| DAEMON.to_owned()),
                 vmid: settings.place.vmid.clone(),

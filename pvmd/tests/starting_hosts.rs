@@ -21,12 +21,22 @@ impl Master {
     /// Starts one whose hostfile has the line `node`, which is 127.0.0.1 under another name. It is reached by a script that stands
     /// in for ssh: `$@` is the command that ssh would run on the other host, `$FOLDER` the folder of [`Master::file`].
     fn start(rsh: &str, options: &str, env: &[(&str, &str)]) -> Self {
+        Self::start_all(rsh, &format!("node ip=127.0.0.1 id=slave dx=@PVMD@ {options}\n"), env)
+    }
+
+    /// One whose hostfile has so many lines, each of which is another address of this host.
+    fn start_many(count: usize, rsh: &str, env: &[(&str, &str)]) -> Self {
+        let line = |n| format!("n{n} ip=127.0.77.{n} id=s{n} dx=@PVMD@\n");
+        Self::start_all(rsh, &(1..=count).map(line).collect::<String>(), env)
+    }
+
+    fn start_all(rsh: &str, hostfile: &str, env: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rsh");
         fs::write(&path, format!("#!/bin/sh\nFOLDER={}\n{rsh}\n", folder.path().display())).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         let plan = Plan::plain(&Installation::beside(Path::new(DAEMON))).name("master");
-        let plan = plan.hostfile(&format!("node ip=127.0.0.1 id=slave dx=@PVMD@ {options}\n"));
+        let plan = plan.hostfile(hostfile);
         // A name for its log that is shorter than the slave's.
         let plan = plan.variable("PVM_VMID", "m").variable("PVM_RSH", path);
         let plan = env.iter().fold(plan, |plan, (name, value)| plan.variable(name, value));
@@ -42,6 +52,15 @@ impl Master {
     #[track_caller]
     fn says(&self, text: &str) {
         wait::becomes_true(text, || self.machine.log().contains(text));
+    }
+
+    /// Waits until that many hosts are there; who has called whom, from the script's file `calls`.
+    #[track_caller]
+    fn calls(&self, hosts: usize) -> Vec<(String, String)> {
+        wait::becomes_true("all hosts are added", || self.machine.log().matches("host added").count() == hosts);
+        let calls = self.file("calls");
+        let pair = |line: &str| line.split_once(' ').map(|(by, to)| (by.to_owned(), to.to_owned())).unwrap();
+        calls.lines().map(pair).collect()
     }
 
     /// Ends it in order, and sees that it leaves nothing but logs.
@@ -164,5 +183,47 @@ fn a_slave_whose_master_never_links_ends() {
     let uid = rustix::process::getuid().as_raw();
     let address = master.machine.tmp().join(format!("pvmd.{uid}.slave"));
     wait::becomes_true("the end of the slave", || !address.exists());
+    master.finish();
+}
+
+/// Writes down who calls whom: each daemon has a `PVM_VMID` of its own.
+const CALLS: &str = "echo \"$PVM_VMID $1\" >> $FOLDER/calls";
+
+#[test]
+fn hosts_that_are_there_start_others() {
+    let master = Master::start_many(14, &format!("{CALLS}; sleep 0.3; {RUN}"), &[("PVM_STARTERS", "2")]);
+    let calls = master.calls(14);
+    let own = calls.iter().filter(|(by, _)| by == "m").count();
+    assert_eq!(calls.len(), 14, "each is called once: {calls:?}");
+    assert!((2..=8).contains(&own), "{own} of them by the master: {calls:?}");
+    master.finish();
+}
+
+#[test]
+fn what_another_host_cannot_start_is_started_by_the_master() {
+    let refuse = "test \"$PVM_VMID\" = m || { echo 'Permission denied (publickey).' >&2; exit 255; }";
+    let master =
+        Master::start_many(8, &format!("{CALLS}; {refuse}; sleep 0.3; {RUN}"), &[("PVM_STARTERS", "1")]);
+    let calls = master.calls(8);
+    assert_eq!(calls.iter().filter(|(by, _)| by == "m").count(), 8, "{calls:?}");
+    assert!(calls.len() > 8, "nobody else has tried: {calls:?}");
+    master.finish();
+}
+
+#[test]
+fn the_master_starts_all_hosts_if_that_is_set() {
+    let env = [("PVM_STARTERS", "1"), ("PVM_START_TREE", "0")];
+    let master = Master::start_many(4, &format!("{CALLS}; {RUN}"), &env);
+    let calls = master.calls(4);
+    assert!(calls.iter().all(|(by, _)| by == "m"), "{calls:?}");
+    master.finish();
+}
+
+#[test]
+fn a_connection_that_fails_is_tried_again() {
+    let once = "test -e $FOLDER/once || { touch $FOLDER/once; echo 'Connection reset by peer' >&2; exit 255; }";
+    let master = Master::start(&format!("{once}; {RUN}"), "", &[]);
+    master.says("host added");
+    assert!(master.machine.log().contains("Connection reset by peer"));
     master.finish();
 }

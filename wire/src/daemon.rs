@@ -12,6 +12,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 /// Room for a frame's length and what comes beside the data of a message to some receivers.
 const FRAME_SPACE: usize = 64;
@@ -323,6 +324,13 @@ pub enum ToMaster {
         /// Its body.
         body: Blob,
     },
+    /// Answers `StartDaemon`.
+    DaemonStarted {
+        /// Of which host.
+        host: HostIndex,
+        /// The daemon's line, or why there is none.
+        answer: Result<String, String>,
+    },
     /// End the virtual machine.
     Halt,
 }
@@ -378,6 +386,15 @@ pub enum FromMaster {
         tag: i32,
         /// Its body.
         body: Blob,
+    },
+    /// Start a daemon on another host, which waits there for the master.
+    StartDaemon {
+        /// The host.
+        host: HostIndex,
+        /// The program that reaches it, and its arguments.
+        command: Vec<String>,
+        /// How long that may take.
+        timeout: Duration,
     },
     /// The deputies: the hosts that hold the master's state, the master among them.
     Deputies {

@@ -54,7 +54,7 @@ pub struct Config {
     pub slice: Option<Duration>,
     /// What it takes on this host to wake another process.
     pub wake_time: Duration,
-    /// What a hoster is told. The master's.
+    /// How daemons are started. The master's.
     pub hosting: Hosting,
     /// How the master is succeeded when it is lost.
     pub succession: Succession,
@@ -106,16 +106,22 @@ impl Limits {
     }
 }
 
-/// What a hoster has to know to start a daemon for this virtual machine. Nothing of it is secret.
+/// What has to be known to start a daemon for this virtual machine. Nothing of it is secret.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Hosting {
+    /// The program that runs a command on another host, and its options.
+    pub rsh: Vec<String>,
+    /// Daemons that one host starts at a time.
+    pub width: usize,
+    /// Whether hosts that are there start others.
+    pub is_shared: bool,
     /// By which a new daemon knows its master: the fingerprint of the machine's authority.
     pub fingerprint: String,
     /// The daemon's command, unless `dx=` says otherwise.
     pub daemon: String,
     /// `PVM_VMID`, unless `id=` says otherwise.
     pub vmid: Option<String>,
-    /// Time a hoster has.
+    /// Time that a daemon has to start.
     pub timeout: Duration,
 }
 

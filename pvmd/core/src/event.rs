@@ -162,8 +162,15 @@ pub enum Event {
     HostStarted {
         /// Which host.
         index: HostIndex,
-        /// What its daemon said, or PVM's code (`CantStart`, `BadVersion`, …) and what the starter printed.
-        result: Result<StartedHost, (PvmError, String)>,
+        /// What its daemon said, or why there is none.
+        result: Result<StartedHost, StartFailure>,
+    },
+    /// Answer to [`Action::StartDaemon`].
+    DaemonStarted {
+        /// Of which host.
+        index: HostIndex,
+        /// The daemon's line, or why there is none.
+        answer: Result<String, String>,
     },
     /// The host's load was read.
     Load {
@@ -222,6 +229,17 @@ pub struct StartedHost {
     pub task_limit: u32,
     /// Where it waits for links.
     pub address: SocketAddr,
+}
+
+/// Why a host's daemon does not run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StartFailure {
+    /// PVM's code: `CantStart`, `BadVersion`, …
+    pub error: PvmError,
+    /// What happened, with what the starter printed.
+    pub reason: String,
+    /// Whether another attempt may succeed: the connection failed, and not what was run over it.
+    pub is_passing: bool,
 }
 
 /// A program to start, some number of times.
@@ -406,7 +424,16 @@ pub enum Action {
         /// Where it can be reached; it binds to it if it is a loopback address.
         address: IpAddr,
     },
-    /// Bring a daemon that a hoster has started its place in the machine; answered by `HostStarted`.
+    /// On behalf of the master: start a daemon on another host that waits there for the master; answered by `DaemonStarted`.
+    StartDaemon {
+        /// The host's place in the host table.
+        index: HostIndex,
+        /// The program that reaches the host, and its arguments.
+        command: Vec<String>,
+        /// How long it may take.
+        timeout: Duration,
+    },
+    /// Bring a daemon that a hoster or another host has started its place in the machine; answered by `HostStarted`.
     Introduce {
         /// Its place in the host table.
         index: HostIndex,

@@ -51,7 +51,7 @@ use addresses::PeerTo;
 use event::{Action, Event, Now};
 use master::Command;
 use pvm_sched::coscheduling::Reading;
-use pvm_wire::daemon::DaemonMsg;
+use pvm_wire::daemon::{DaemonMsg, ToMaster};
 use pvm_wire::{HostIndex, Tid};
 use std::time::Duration;
 use timers::Timer;
@@ -157,6 +157,7 @@ impl Core {
                     self.node(|node, tasks, at| node.on_retry(batch, ticket, tasks, at));
                 }
                 Timer::Hoster(host) => self.command(Command::HosterSilent(host)),
+                Timer::StartAgain(host) => self.command(Command::StartAgain(host)),
                 Timer::Departure(host) => self.on_departure_overdue(host),
                 Timer::Log => self.on_log_tick(),
                 Timer::Appoint => self.appoint(),
@@ -193,6 +194,9 @@ impl Core {
             Event::PeerDrained { host, bytes } => self.on_peer_drained(host, bytes),
             Event::Resolved { add, results } => self.command(Command::Resolved { add, results }),
             Event::HostStarted { index, result } => self.command(Command::HostStarted { index, result }),
+            Event::DaemonStarted { index, answer } => {
+                self.tell_master(ToMaster::DaemonStarted { host: index, answer });
+            }
             Event::Load { busy_cores } => self.node(|node, tasks, at| node.on_load(busy_cores, tasks, at)),
             Event::Times { host, id, means, spin, times } => {
                 self.on_times(PeerTo { host, id }, means, spin, &times);

@@ -15,6 +15,8 @@ pub(crate) enum Timer {
     Retry(BatchId, Ticket),
     /// A hoster has not answered for this host.
     Hoster(HostIndex),
+    /// A host's daemon is started again, which could not be started before.
+    StartAgain(HostIndex),
     /// A daemon that was to end has not ended.
     Departure(HostIndex),
     /// A task's process has ended and its connection has not.
@@ -87,6 +89,7 @@ impl fmt::Display for Timer {
                 write!(out, "look for room for batch {} of host {}", batch.number, batch.home)
             }
             Self::Hoster(host) => write!(out, "time limit of the hoster for host {host}"),
+            Self::StartAgain(host) => write!(out, "start host {host} again"),
             Self::Departure(host) => write!(out, "time limit for the end of host {host}"),
             Self::ExitGrace(tid) => write!(out, "close the connection of {tid}, whose process has ended"),
             Self::IdleLink(host) => write!(out, "see whether the link to host {host} is used"),

@@ -4,7 +4,7 @@ use pvm_wire::calls::Call;
 use pvm_wire::calls::hosts::StartUp;
 use pvm_wire::{HostIndex, PvmError};
 use pvmd_core::Config;
-use pvmd_core::event::{Action, Event, Found};
+use pvmd_core::event::{Action, Event, Found, StartFailure};
 use pvmd_core::hostfile::Hostfile;
 use pvmd_simulated::daemon::config;
 use pvmd_simulated::recorder::Recorder;
@@ -56,7 +56,7 @@ fn two_names_of_another_host_are_one_too_many() {
     resolve(&mut r, vec![Ok(OTHER), Ok(OTHER)]);
     let Action::StartHost { index, .. } = r.action() else { panic!("one is started") };
     r.nothing_else();
-    let failed = (PvmError::CantStart, "no".to_owned());
+    let failed = StartFailure { error: PvmError::CantStart, reason: "no".to_owned(), is_passing: false };
     r.feed(Event::HostStarted { index, result: Err(failed) });
     assert!(matches!(r.action(), Action::AbandonHost { .. }));
     let Action::StartedUp { failures } = r.action() else { panic!("not what has failed") };

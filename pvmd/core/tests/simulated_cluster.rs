@@ -101,6 +101,7 @@ fn formed(seed: u64, hosts: u32, task_target: u32) -> Cluster {
         turns,
         link_idle,
         deputies: 1,
+        width: None,
         fails,
         traced,
     };

@@ -129,6 +129,7 @@ fn formed(seed: u64, hosts: u32, deputies: usize) -> World {
         turns: false,
         link_idle: Duration::from_secs(30),
         deputies,
+        width: None,
         fails: false,
         traced: std::env::var_os("PVM_SIM_TRACE").is_some(),
     };

@@ -11,7 +11,7 @@ use crate::io::own_host;
 use crate::io::page::TurnPage;
 use crate::io::polling::{Polling, yield_once};
 use crate::io::process::{self, Processes, Started};
-use crate::io::starter::{Starter, Tools};
+use crate::io::starter::{Starter, Tools, start_for_master};
 use crate::io::task_socket::{self, Numbers, TaskHandle};
 use crate::io::tls::Authority;
 use bytes::Bytes;
@@ -114,6 +114,22 @@ impl Driver {
         let write = move || stderr.write_all(lines.concat().as_bytes());
         if let Err(error) = std::thread::Builder::new().name("stderr".into()).spawn(write) {
             warn!(%error, "the hosts that could not be started are in this log only");
+        }
+    }
+
+    /// The master's: a host is started, told its place, or given up.
+    fn start_host(&mut self, action: Action) {
+        if let Action::AbandonHost { index } = action {
+            self.links.close(index);
+        }
+        let Some(starter) = &mut self.starter else { return };
+        match action {
+            Action::StartHost { index, spec, address } => starter.start(index, &spec, address),
+            Action::Introduce { index, spec, address, fingerprint } => {
+                starter.introduce(index, &spec, address, fingerprint);
+            }
+            Action::AbandonHost { index } => starter.abandon(index),
+            _ => {}
         }
     }
 
@@ -412,21 +428,11 @@ impl Running {
                     let _ = input.send(Event::Resolved { add, results }.into()).await;
                 });
             }
-            Action::StartHost { index, spec, address } => {
-                if let Some(starter) = &mut driver.starter {
-                    starter.start(index, &spec, address);
-                }
+            Action::StartDaemon { index, command, timeout } => {
+                start_for_master(index, command, timeout, driver.tools.limits, driver.input.0.clone());
             }
-            Action::Introduce { index, spec, address, fingerprint } => {
-                if let Some(starter) = &mut driver.starter {
-                    starter.introduce(index, &spec, address, fingerprint);
-                }
-            }
-            Action::AbandonHost { index } => {
-                if let Some(starter) = &mut driver.starter {
-                    starter.abandon(index);
-                }
-                driver.links.close(index);
+            Action::StartHost { .. } | Action::Introduce { .. } | Action::AbandonHost { .. } => {
+                driver.start_host(action);
             }
             Action::BecomeMaster { authority, vmid } => driver.become_master(&authority.0, vmid),
             Action::StartedUp { failures } => driver.complain(&failures),

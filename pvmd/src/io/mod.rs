@@ -23,6 +23,7 @@
 
 pub mod address_file;
 mod alarm;
+mod attempt;
 pub mod auth;
 pub mod calling;
 pub mod capability;

@@ -108,6 +108,8 @@ pub struct Settings {
     pub start_timeout: Duration,
     /// `PVM_STARTERS`.
     pub starters: usize,
+    /// `PVM_START_TREE`.
+    pub start_tree: bool,
     /// `PVM_QUEUE_BYTES`, `PVM_MAILBOX_ENTRIES`, `PVM_MAILBOX_BYTES`.
     pub limits: Limits,
     /// `PVM_SHM_MAX`.
@@ -199,6 +201,7 @@ impl Settings {
             },
             start_timeout: seconds("PVM_START_TIMEOUT", 60.0)?,
             starters: number("PVM_STARTERS", 16, 1..=4096)?,
+            start_tree: number("PVM_START_TREE", 1, 0..=1)? == 1,
             limits: Limits {
                 queue_high: number("PVM_QUEUE_BYTES", QUEUE_HIGH, QUEUE_LEAST..=1 << 40)?,
                 mailbox_entries: number("PVM_MAILBOX_ENTRIES", MAILBOX_ENTRIES, 1..=1 << 31)?,

@@ -1,54 +1,29 @@
 //! Starting daemons: on other hosts by ssh, or beside this one.
 
+use crate::io::attempt::{Attempt, EXIT_TIMEOUT};
 use crate::io::driver::Input;
 use crate::io::introduction;
 use crate::io::process::Limits;
 use crate::io::settings::Settings;
 use crate::io::tls::Authority;
 use pvm_wire::codes::DAEMON_PROTOCOL;
-use pvm_wire::slave::{Fingerprint, ReadyLine, SlaveConfig};
+use pvm_wire::slave::{Fingerprint, HostedLine, ReadyLine, SlaveConfig};
 use pvm_wire::{HostIndex, PvmError};
-use pvmd_core::event::{Event, StartedHost};
+use pvmd_core::event::{Event, StartFailure, StartedHost};
 use pvmd_core::hostfile::{HostSpec, Network, SuccessionRule, Via};
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::process::{Child, Command};
-use tokio::sync::{RwLock, Semaphore, mpsc};
+use tokio::sync::{RwLock, mpsc};
 use tokio::task::AbortHandle;
-use tracing::{info, warn};
-
-/// What a starter may print before it is answered, bytes; and what of its complaints is kept.
-const CHATTER_MAX: u64 = 256 * 1024;
-const COMPLAINT_MAX: usize = 2000;
-/// How long ssh may take to end once the daemon is up.
-const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A step of one task beside all others of the job, with all that the job has on its host.
 const SRUN: [&str; 7] =
     ["srun", "--nodes=1", "--ntasks=1", "--ntasks-per-node=1", "--overlap", "--mpi=none", "--quiet"];
-/// Variables that say where this daemon's machine is, and those by which `srun` would divide a host or change output.
-const NOT_PASSED_ON: [&str; 9] = [
-    "PVM_TMP",
-    "PVM_VMID",
-    "PVMHOSTFILE",
-    "PVM_HOSTS_FROM",
-    "SLURM_CPUS_PER_TASK",
-    "SRUN_CPUS_PER_TASK",
-    "SLURM_LABELIO",
-    "SLURM_DISTRIBUTION",
-    "SLURM_CPU_BIND",
-];
-
 /// The daemon's command on other hosts, unless something else is set.
 pub const DAEMON: &str = "pvmd";
-
-type Failure = (PvmError, String);
 
 /// What any daemon can start others with, if it has the authority: for the time when it is the master.
 #[derive(Clone)]
@@ -67,7 +42,6 @@ pub struct Tools {
 pub struct Starter {
     authority: Arc<Authority>,
     tools: Tools,
-    places: Arc<Semaphore>,
     running: HashMap<HostIndex, AbortHandle>,
     /// Held for reading by each launcher that stays as long as its daemon.
     attached: Arc<RwLock<()>>,
@@ -77,47 +51,41 @@ pub struct Starter {
 impl Starter {
     /// A starter that has started nothing yet.
     pub fn new(authority: Authority, tools: Tools, input: mpsc::Sender<Input>) -> Self {
-        let places = Arc::new(Semaphore::new(tools.settings.starters));
         let (authority, running, attached) = (Arc::new(authority), HashMap::new(), Arc::default());
-        Self { authority, tools, places, running, attached, input }
+        Self { authority, tools, running, attached, input }
     }
 
     /// Starts a host; [`Event::HostStarted`] follows.
     pub fn start(&mut self, index: HostIndex, spec: &HostSpec, address: IpAddr) {
-        let job = self.job(index, spec, address);
-        let (places, input) = (self.places.clone(), self.input.clone());
+        let attempt = self.attempt(index, spec, address);
         let name = spec.name.clone();
-        let task = tokio::spawn(async move {
-            let _place = places.acquire_owned().await;
-            let result = match job {
-                Ok(job) => job.run(&name, address).await,
-                Err(failure) => Err(failure),
-            };
-            let _ = input.send(Event::HostStarted { index, result }.into()).await;
-        });
-        self.running.insert(index, task.abort_handle());
+        self.report(index, async move { started(attempt?.run(&name, ReadyLine::parse).await?, address) });
     }
 
-    /// Brings a daemon that a hoster has started its place; [`Event::HostStarted`] follows.
+    /// Brings a daemon that waits for the master its place; [`Event::HostStarted`] follows.
     pub fn introduce(&mut self, index: HostIndex, spec: &HostSpec, address: SocketAddr, daemon: Fingerprint) {
         let config = self.config(index, spec, address.ip());
-        let (authority, timeout, input) =
-            (self.authority.clone(), self.tools.settings.start_timeout, self.input.clone());
-        let task = tokio::spawn(async move {
-            let result = match config {
-                Ok(config) => {
-                    let meeting = introduction::introduce(&authority, address, daemon, &config);
-                    let met = tokio::time::timeout(timeout, meeting).await;
-                    let reason =
-                        |why: String| (PvmError::CantStart, format!("no introduction to its daemon: {why}"));
-                    match met {
-                        Ok(Ok(ready)) => started(ready, address.ip()),
-                        Ok(Err(error)) => Err(reason(error.to_string())),
-                        Err(_) => Err(reason(format!("no answer within {timeout:?}"))),
-                    }
-                }
-                Err(failure) => Err(failure),
+        let (authority, timeout) = (self.authority.clone(), self.tools.settings.start_timeout);
+        self.report(index, async move {
+            let config = config?;
+            let meeting = introduction::introduce(&authority, address, daemon, &config);
+            let why = match tokio::time::timeout(timeout, meeting).await {
+                Ok(Ok(ready)) => return started(ready, address.ip()),
+                Ok(Err(error)) => error.to_string(),
+                Err(_) => format!("no answer within {timeout:?}"),
             };
+            Err(failure(PvmError::CantStart, format!("no introduction to its daemon: {why}")))
+        });
+    }
+
+    fn report(
+        &mut self,
+        index: HostIndex,
+        start: impl Future<Output = Result<StartedHost, StartFailure>> + Send + 'static,
+    ) {
+        let input = self.input.clone();
+        let task = tokio::spawn(async move {
+            let result = start.await;
             let _ = input.send(Event::HostStarted { index, result }.into()).await;
         });
         self.running.insert(index, task.abort_handle());
@@ -135,29 +103,33 @@ impl Starter {
         let _ = tokio::time::timeout(EXIT_TIMEOUT, self.attached.write()).await;
     }
 
-    fn job(&self, index: HostIndex, spec: &HostSpec, address: IpAddr) -> Result<Job, Failure> {
+    fn attempt(&self, index: HostIndex, spec: &HostSpec, address: IpAddr) -> Result<Attempt, StartFailure> {
         if let Some(option) = &spec.options.start_options {
             let reason =
                 format!("so={option} needs a person to answer, and there is none: use ssh with a key");
-            return Err((PvmError::CantStart, reason));
+            return Err(failure(PvmError::CantStart, reason));
         }
         let config = self.config(index, spec, address)?;
-        let line = config.to_line().map_err(|error| (PvmError::DSysErr, error.to_string()))?;
+        let line = config.to_line().map_err(|error| failure(PvmError::DSysErr, error.to_string()))?;
         let via = spec.options.via.unwrap_or_default();
-        let command = self.command(via, spec);
-        let attached = via.is_of_batch_system().then(|| self.attached.clone());
-        Ok(Job {
-            attached,
+        let mut command = self.command(via, spec);
+        command.push("--slave".into());
+        let is_attached = via.is_of_batch_system();
+        if is_attached {
+            command.push("--attached".into());
+        }
+        Ok(Attempt {
             command,
-            line,
+            input: line,
+            attached: is_attached.then(|| self.attached.clone()),
             limits: self.tools.limits,
             timeout: self.tools.settings.start_timeout,
         })
     }
 
     /// What the new daemon is told, secrets included.
-    fn config(&self, index: HostIndex, spec: &HostSpec, address: IpAddr) -> Result<SlaveConfig, Failure> {
-        let failed = |error| (PvmError::DSysErr, format!("no certificate for it: {error}"));
+    fn config(&self, index: HostIndex, spec: &HostSpec, address: IpAddr) -> Result<SlaveConfig, StartFailure> {
+        let failed = |error| failure(PvmError::DSysErr, format!("no certificate for it: {error}"));
         let credentials = self.authority.issue(index).map_err(failed)?;
         let local = spec.options.via == Some(Via::Local);
         let (options, settings) = (&spec.options, &self.tools.settings);
@@ -202,11 +174,7 @@ impl Starter {
         let words = |words: &[&str]| words.iter().map(Into::into).collect::<Vec<OsString>>();
         let mut command = match via {
             Via::Local => return self.tools.again.clone(),
-            Via::Ssh => {
-                let login = options.login.iter().flat_map(|login| ["-l", login]);
-                let rsh = self.tools.settings.rsh.iter().map(String::as_str).chain(login);
-                rsh.chain([options.address.as_ref().unwrap_or(&spec.name).as_str()]).map(Into::into).collect()
-            }
+            Via::Ssh => spec.reached_by(&self.tools.settings.rsh).into_iter().map(Into::into).collect(),
             Via::Srun => {
                 words(&SRUN).into_iter().chain([format!("--nodelist={}", spec.name).into()]).collect()
             }
@@ -223,83 +191,32 @@ impl Starter {
     }
 }
 
-/// One daemon to start.
-struct Job {
-    /// Given if the launcher stays as long as the daemon.
-    attached: Option<Arc<RwLock<()>>>,
-    command: Vec<OsString>,
-    /// Its configuration, secrets included: goes through standard input only.
-    line: String,
-    limits: Limits,
+/// Starts a daemon on another host on behalf of the master; [`Event::DaemonStarted`] follows.
+pub fn start_for_master(
+    index: HostIndex,
+    command: Vec<String>,
     timeout: Duration,
+    limits: Limits,
+    input: mpsc::Sender<Input>,
+) {
+    let command = command.into_iter().map(Into::into).collect();
+    let attempt = Attempt { command, input: String::new(), attached: None, limits, timeout };
+    tokio::spawn(async move {
+        let line = attempt.run(&format!("{index}"), HostedLine::parse).await;
+        let answer = line.map(|line| line.to_string()).map_err(|failure| failure.reason);
+        let _ = input.send(Event::DaemonStarted { index, answer }.into()).await;
+    });
 }
 
-impl Job {
-    async fn run(self, name: &str, address: IpAddr) -> Result<StartedHost, Failure> {
-        let timeout = self.timeout;
-        let answer = tokio::time::timeout(timeout, self.converse(name)).await;
-        let cant_start = |reason| (PvmError::CantStart, reason);
-        let ready = answer.unwrap_or_else(|_| {
-            Err(cant_start(format!("no answer within {timeout:?} (PVM_START_TIMEOUT)")))
-        })?;
-        started(ready, address)
-    }
-
-    /// Runs the command, sends the configuration, waits for the answer.
-    async fn converse(self, name: &str) -> Result<ReadyLine, Failure> {
-        let program =
-            self.command.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
-        let mut child = self.spawn().map_err(|error| (PvmError::CantStart, explain(&program, &error)))?;
-        // Before it has read what makes it start a daemon.
-        if let Some(Err(error)) = child.id().map(|id| self.limits.give(id)) {
-            info!(program, %error, "it keeps this daemon's own limits");
-        }
-        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let complaint = tokio::spawn(complaints(stderr));
-        if let Some(mut stdin) = stdin {
-            // A starter that does not listen says why on its other channels.
-            let _ = stdin.write_all(self.line.as_bytes()).await;
-        }
-        let mut chatter = String::new();
-        let ready = match stdout {
-            Some(stdout) => find_ready(stdout, &mut chatter).await,
-            None => None,
-        };
-        for line in chatter.lines().take(20) {
-            info!(host = name, line, "said while it was started");
-        }
-        let Some(ready) = ready else { return Err(refusal(child, complaint, &chatter, &program).await) };
-        tokio::spawn(async move {
-            if let Some(attached) = self.attached {
-                let _held = attached.read_owned().await;
-                let _ = child.wait().await;
-            } else if tokio::time::timeout(EXIT_TIMEOUT, child.wait()).await.is_err() {
-                warn!(program, "does not end although the daemon is up: killed");
-            }
-        });
-        Ok(ready)
-    }
-
-    fn spawn(&self) -> io::Result<Child> {
-        let (program, args) = self.command.split_first().ok_or(io::ErrorKind::NotFound)?;
-        let mut command = Command::new(program);
-        command.args(args).arg("--slave");
-        if self.attached.is_some() {
-            command.arg("--attached");
-            // What is set for this daemon is not meant for that one, which may get all of the environment.
-            for variable in NOT_PASSED_ON {
-                command.env_remove(variable);
-            }
-        }
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true).spawn()
-    }
+fn failure(error: PvmError, reason: String) -> StartFailure {
+    StartFailure { error, reason, is_passing: false }
 }
 
 /// What the daemon says of itself, if it speaks our protocol.
-fn started(ready: ReadyLine, address: IpAddr) -> Result<StartedHost, Failure> {
+fn started(ready: ReadyLine, address: IpAddr) -> Result<StartedHost, StartFailure> {
     if ready.protocol != DAEMON_PROTOCOL {
         let reason = format!("its daemon speaks protocol {}, this one {DAEMON_PROTOCOL}", ready.protocol);
-        return Err((PvmError::BadVersion, reason));
+        return Err(failure(PvmError::BadVersion, reason));
     }
     Ok(StartedHost {
         arch: ready.arch,
@@ -308,66 +225,4 @@ fn started(ready: ReadyLine, address: IpAddr) -> Result<StartedHost, Failure> {
         task_limit: ready.task_limit,
         address: SocketAddr::new(address, ready.port),
     })
-}
-
-fn explain(program: &str, error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::NotFound => {
-            format!("{program}: no such program on this host's path; install it, or name another in PVM_RSH")
-        }
-        _ => format!("{program}: {}", pvm_wire::plain(error)),
-    }
-}
-
-/// The first line that is an answer; what else was said is kept.
-async fn find_ready(stdout: impl AsyncRead + Unpin, chatter: &mut String) -> Option<ReadyLine> {
-    let mut lines = BufReader::new(stdout.take(CHATTER_MAX));
-    let mut line = Vec::new();
-    while lines.read_until(b'\n', &mut line).await.is_ok_and(|length| length > 0) {
-        let text = String::from_utf8_lossy(&line);
-        if let Some(ready) = ReadyLine::parse(text.trim_end()) {
-            return Some(ready);
-        }
-        chatter.push_str(&text);
-        line.clear();
-    }
-    None
-}
-
-/// What a starter writes to its standard error, the last of it; read to the end, so that it never blocks.
-async fn complaints(stderr: Option<impl AsyncRead + Unpin>) -> String {
-    let Some(mut stderr) = stderr else { return String::new() };
-    let (mut kept, mut buffer) = (Vec::new(), [0; 1024]);
-    while let Ok(length @ 1..) = stderr.read(&mut buffer).await {
-        kept.extend_from_slice(&buffer[..length]);
-        let excess = kept.len().saturating_sub(COMPLAINT_MAX);
-        kept.drain(..excess);
-    }
-    String::from_utf8_lossy(&kept).into_owned()
-}
-
-/// Why the starter ended without an answer, in its own words.
-async fn refusal(
-    mut child: Child,
-    complaint: tokio::task::JoinHandle<String>,
-    chatter: &str,
-    program: &str,
-) -> Failure {
-    let status = tokio::time::timeout(EXIT_TIMEOUT, child.wait()).await;
-    let status = match status {
-        Ok(Ok(status)) if status.success() => "it ended without starting a daemon".to_owned(),
-        Ok(Ok(status)) => status.to_string(),
-        _ => "it closed its output".to_owned(),
-    };
-    let said =
-        tokio::time::timeout(EXIT_TIMEOUT, complaint).await.ok().and_then(Result::ok).unwrap_or_default();
-    let words: Vec<&str> =
-        said.lines().chain(chatter.lines()).map(str::trim).filter(|line| !line.is_empty()).collect();
-    let words = if words.is_empty() {
-        "it printed nothing; expected the line \"pvmd-ready ...\" of a pvmd on that host (is dx= its path?)"
-            .to_owned()
-    } else {
-        words.join("; ")
-    };
-    (PvmError::CantStart, format!("{program}: {status}: {words}"))
 }

@@ -41,9 +41,9 @@ pub fn config(index: HostIndex) -> Config {
     }
 }
 
-/// A hostfile's line for a daemon that is started on the master's host.
-pub fn spec(name: String, speed: u32) -> HostSpec {
-    let options = HostOptions { via: Some(Via::Local), speed: Some(speed), ..HostOptions::default() };
+/// A hostfile's line.
+pub fn spec(name: String, speed: u32, via: Via) -> HostSpec {
+    let options = HostOptions { via: Some(via), speed: Some(speed), ..HostOptions::default() };
     HostSpec { name, options, start: true, shared_address: false }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::Core;
 use crate::addresses::Waiter;
+use crate::event::Action;
 use crate::timers::Timer;
 use pvm_wire::HostIndex;
 use pvm_wire::daemon::{FromMaster, MasterRequest, ToMaster};
@@ -66,6 +67,9 @@ impl Core {
             FromMaster::Ping { id } => self.tell_master(ToMaster::Pong { id }),
             FromMaster::Keeper { to, context, tag, body } => {
                 self.deliver_from_keeper(&to, context, tag, &body);
+            }
+            FromMaster::StartDaemon { host: index, command, timeout } => {
+                self.out.act(Action::StartDaemon { index, command, timeout });
             }
             FromMaster::Deputies { hosts } => self.exchange.set_deputies(hosts),
         }

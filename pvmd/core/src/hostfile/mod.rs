@@ -148,6 +148,20 @@ pub struct Hostfile {
     pub defaults: HostOptions,
 }
 
+impl HostSpec {
+    /// What to look up, and to hand to ssh.
+    pub fn target(&self) -> &str {
+        self.options.address.as_deref().unwrap_or(&self.name)
+    }
+
+    /// The words before a command that is to run on this host, by a program like ssh.
+    pub fn reached_by(&self, rsh: &[String]) -> Vec<String> {
+        let login = self.options.login.iter().flat_map(|login| ["-l", login]);
+        let words = rsh.iter().map(String::as_str).chain(login).chain([self.target()]);
+        words.map(str::to_owned).collect()
+    }
+}
+
 impl HostOptions {
     /// These options; those not given are `other`'s.
     #[must_use]

@@ -1,25 +1,21 @@
 //! The master's part of adding hosts: resolve, start, link, announce to all, commit.
 
-use super::newcomer::{Stage, is_local, local_address, order, target};
+use super::newcomer::{Newcomer, Stage, is_local, local_address};
 use super::{HostfileStart, Master, answer};
 use crate::addresses::PeerTo;
 use crate::answers::start_up_results;
-use crate::effect::{Effect, Effects, Mark};
-use crate::event::{Action, AddId, Found, StartedHost};
+use crate::effect::{Effect, Effects};
+use crate::event::{Action, AddId, Found};
 use crate::hostfile::HostSpec;
 use crate::hosts::Members;
 use crate::text::listed;
-use crate::timers::Timer;
 use pvm_wire::calls::hosts::StartUp;
-use pvm_wire::codes::{DAEMON_PROTOCOL, Sm};
 use pvm_wire::daemon::{AddResult, DaemonMsg, FromMaster, HostEntry, MasterReply};
-use pvm_wire::services::StartHost;
-use pvm_wire::slave::HostedLine;
-use pvm_wire::{HostIndex, PvmError, Tid};
+use pvm_wire::{HostIndex, PvmError};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use tracing::info;
 
 /// The receiver of the results.
@@ -36,7 +32,7 @@ enum Asker {
 pub(crate) struct AddOperation {
     id: AddId,
     asker: Asker,
-    stages: Vec<Stage>,
+    pub(super) stages: Vec<Stage>,
     /// It has not begun: daemons of hosts that have left are still ending.
     is_held: bool,
     /// Set when the newcomers were announced: the table's serial, and the hosts that have not acknowledged it yet.
@@ -98,7 +94,7 @@ impl Master {
         operation.is_held = false;
         let id = operation.id;
         let names = operation.stages.iter().filter_map(|stage| match stage {
-            Stage::Resolving(spec) if !is_local(spec) => Some(target(spec).to_owned()),
+            Stage::Resolving(spec) if !is_local(spec) => Some(spec.target().to_owned()),
             _ => None,
         });
         let names: Vec<String> = names.collect();
@@ -138,19 +134,20 @@ impl Master {
                 }
                 continue;
             }
-            operation.stages.push(self.start_newcomer(spec, address, &mut taken, out));
+            operation.stages.push(self.place_newcomer(spec, address, &mut taken));
         }
         self.adding = Some(operation);
         self.ask_hoster(out);
+        self.start_waiting(out);
         self.advance_add(out);
     }
 
-    fn start_newcomer(
+    /// Gives a host its place in the machine, in which its daemon is to be started.
+    fn place_newcomer(
         &mut self,
         spec: HostSpec,
         address: Option<Result<IpAddr, String>>,
         taken: &mut BTreeSet<IpAddr>,
-        out: &mut Effects,
     ) -> Stage {
         let failed = |error, reason| Stage::failed(&spec.name, error, reason);
         let address = match address {
@@ -164,91 +161,14 @@ impl Master {
         let Some(index) = self.free_host_index() else {
             return failed(PvmError::OutOfRes, "all host indices are in use".to_owned());
         };
-        if let (Some(address), Some(_)) = (address, self.hoster) {
-            info!(host = %index, name = spec.name, %address, "host left to the hoster");
-            return Stage::Hosted(index, spec, address);
-        }
+        let is_hosted = address.is_some() && self.hoster.is_some();
         let address = address.unwrap_or_else(|| local_address(index));
-        info!(host = %index, name = spec.name, %address, "starting a host");
-        out.act(Action::StartHost { index, spec: spec.clone(), address });
-        Stage::Starting(index, spec)
-    }
-
-    /// Tells the hoster, if there is one, what it is to start.
-    fn ask_hoster(&mut self, out: &mut Effects) {
-        let (Some(operation), Some(hoster)) = (&self.adding, self.hoster) else { return };
-        let (hosting, timeout) = (&self.settings.hosting, self.settings.hosting.timeout);
-        let orders = operation.stages.iter().filter_map(|stage| match stage {
-            Stage::Hosted(index, spec, _) => Some((*index, order(hosting, *index, spec))),
-            _ => None,
-        });
-        let (indices, orders): (Vec<HostIndex>, Vec<StartHost>) = orders.unzip();
-        if orders.is_empty() {
-            return;
+        let newcomer = Newcomer { index, spec, address, failed: None };
+        if is_hosted {
+            info!(host = %index, name = newcomer.spec.name, %address, "host left to the hoster");
+            return Stage::Hosted(newcomer);
         }
-        let mark = Mark { tag: Sm::StHost.tag(), ..Mark::default() };
-        out.send(hoster, mark, StartHost::encode_all(&orders));
-        for index in indices {
-            out.push(Effect::SetTimer(timeout, Timer::Hoster(index)));
-        }
-    }
-
-    /// The hoster says what came of it.
-    pub(super) fn on_hosted(&mut self, host: Tid, line: &str, out: &mut Effects) {
-        let Some(index) = host.host() else { return };
-        let Some(stage) = self.newcomer(index) else { return };
-        let Stage::Hosted(_, spec, address) = stage else { return };
-        let (spec, address) = (spec.clone(), *address);
-        match line.lines().find_map(HostedLine::parse) {
-            Some(HostedLine { protocol: DAEMON_PROTOCOL, port, fingerprint }) => {
-                *stage = Stage::Starting(index, spec.clone());
-                let address = SocketAddr::new(address, port);
-                out.act(Action::Introduce { index, spec, address, fingerprint });
-            }
-            Some(HostedLine { protocol, .. }) => {
-                let reason = format!("its daemon speaks protocol {protocol}, this one {DAEMON_PROTOCOL}");
-                self.on_newcomer_failed(index, PvmError::BadVersion, &reason, out);
-            }
-            None => {
-                let error = PvmError::from_name(line.trim()).unwrap_or(PvmError::CantStart);
-                self.on_newcomer_failed(index, error, &format!("the hoster says: {line}"), out);
-            }
-        }
-    }
-
-    pub(super) fn on_hoster_silent(&mut self, host: HostIndex, out: &mut Effects) {
-        let reason = "the hoster has not answered in time";
-        self.fail_hosted(|index| index == host, PvmError::CantStart, reason, out);
-    }
-
-    /// A task has ended, perhaps the hoster.
-    pub(super) fn on_hoster_ended(&mut self, tid: Tid, out: &mut Effects) {
-        if self.hoster == Some(tid) {
-            info!(%tid, "the hoster is gone");
-            self.hoster = None;
-            self.fail_hosted(|_| true, PvmError::CantStart, "the hoster is gone", out);
-        }
-    }
-
-    pub(super) fn on_hoster_unreadable(&mut self, out: &mut Effects) {
-        self.fail_hosted(|_| true, PvmError::DSysErr, "the hoster's answer cannot be read", out);
-    }
-
-    fn fail_hosted(
-        &mut self,
-        which: impl Fn(HostIndex) -> bool,
-        error: PvmError,
-        reason: &str,
-        out: &mut Effects,
-    ) {
-        let stages = self.adding.iter().flat_map(|operation| &operation.stages);
-        let waiting = stages.filter_map(|stage| match stage {
-            Stage::Hosted(index, ..) if which(*index) => Some(*index),
-            _ => None,
-        });
-        for index in waiting.collect::<Vec<_>>() {
-            self.on_newcomer_failed(index, error, reason, out);
-        }
+        Stage::Waiting(newcomer)
     }
 
     /// Counts up, so that a new host never has the index of one that was there before (until the wrap).
@@ -262,41 +182,16 @@ impl Master {
         })
     }
 
-    pub(super) fn on_host_started(
-        &mut self,
-        index: HostIndex,
-        result: Result<StartedHost, (PvmError, String)>,
-        out: &mut Effects,
-    ) {
-        let Some(Stage::Starting(_, spec)) = self.newcomer(index) else { return };
-        let spec = spec.clone();
-        match result {
-            Err((error, reason)) => self.on_newcomer_failed(index, error, &reason, out),
-            Ok(started) => {
-                let speed = self.settings.speed_of(spec.options.speed, started.capability);
-                let entry = HostEntry {
-                    index,
-                    name: spec.name.clone(),
-                    arch: started.arch,
-                    speed: i32::try_from(speed).unwrap_or(i32::MAX),
-                    capability: speed.into(),
-                    task_limit: started.task_limit,
-                    signature: started.signature,
-                    address: Some(started.address),
-                };
-                if let Some(stage) = self.newcomer(index) {
-                    *stage = Stage::Linking(entry.clone());
-                }
-                out.act(Action::Link { entry });
-            }
-        }
-    }
-
     pub(super) fn on_newcomer_linked(&mut self, index: HostIndex, out: &mut Effects) {
         let Some(stage) = self.newcomer(index) else { return };
-        if let Stage::Linking(entry) = stage {
+        if let Stage::Linking(entry, is_starter) = stage {
+            let is_starter = *is_starter;
             *stage = Stage::Linked(entry.clone());
             self.sessions.open(index);
+            if is_starter {
+                self.starters.insert(index);
+                self.start_waiting(out);
+            }
             self.advance_add(out);
         }
     }
@@ -320,6 +215,7 @@ impl Master {
             out.push(Effect::CloseSession(index));
             out.push(Effect::OrderAll(FromMaster::HostGone { host: index, reason: reason.to_owned() }));
         }
+        self.start_waiting(out);
         self.advance_add(out);
     }
 
@@ -432,7 +328,7 @@ impl Master {
         self.commit_add(out);
     }
 
-    fn newcomer(&mut self, index: HostIndex) -> Option<&mut Stage> {
+    pub(super) fn newcomer(&mut self, index: HostIndex) -> Option<&mut Stage> {
         self.adding.as_mut()?.stages.iter_mut().find(|stage| stage.index() == Some(index))
     }
 }

@@ -4,9 +4,9 @@
 //! commands in the same order ([`crate::deputy`]).
 
 use crate::addresses::ReplyTo;
-use crate::event::{AddId, Found, StartedHost};
+use crate::event::{AddId, Found, StartFailure, StartedHost};
 use pvm_wire::daemon::ToMaster;
-use pvm_wire::{HostIndex, PvmError, Tid};
+use pvm_wire::{HostIndex, Tid};
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
@@ -24,7 +24,9 @@ pub(crate) enum Command {
     /// Names have been looked up.
     Resolved { add: AddId, results: Vec<Result<Found, String>> },
     /// A host's daemon has been started, or not.
-    HostStarted { index: HostIndex, result: Result<StartedHost, (PvmError, String)> },
+    HostStarted { index: HostIndex, result: Result<StartedHost, StartFailure> },
+    /// A daemon is to be started again.
+    StartAgain(HostIndex),
     /// The link to a newcomer stands.
     NewcomerLinked(HostIndex),
     /// The link to a host has ended, or cannot be made.

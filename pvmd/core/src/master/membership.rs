@@ -40,6 +40,7 @@ impl Master {
     fn remove(&mut self, host: HostIndex, reason: &str, out: &mut Effects) {
         // A newcomer has not "failed" as a host: for the task that asked, it could not be started.
         self.on_newcomer_failed(host, PvmError::CantStart, reason, out);
+        self.release_starts(host, out);
         out.push(Effect::CloseSession(host));
         self.questions_end(host, out);
         let Some(entry) = self.members.remove(host) else {

@@ -8,18 +8,19 @@ mod add;
 mod command;
 mod departures;
 mod groups;
+mod hoster;
 mod mailbox;
 mod membership;
 mod newcomer;
 mod sessions;
 mod settings;
+mod starting;
 
 use crate::addresses::{PeerTo, ReplyTo};
 use crate::answers::start_up_results;
 use crate::config::Config;
 use crate::effect::{Effect, Effects};
 use crate::hosts::Members;
-use crate::services::take_post;
 use add::AddOperation;
 pub(crate) use command::Command;
 use departures::Departures;
@@ -28,7 +29,6 @@ use groups::Groups;
 use mailbox::Mailbox;
 use pvm_wire::calls::CallError;
 use pvm_wire::calls::hosts::StartUp;
-use pvm_wire::calls::roles::BecomeHoster;
 use pvm_wire::daemon::{
     AddResult, Blob, DaemonMsg, FromMaster, HostEntry, MasterReply, MasterRequest, ToMaster,
 };
@@ -38,7 +38,7 @@ use sessions::Sessions;
 pub(crate) use sessions::UNTOLD_MAX;
 pub(crate) use settings::REFERENCE_SPEED;
 use settings::Settings;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use tracing::{info, warn};
 
@@ -64,6 +64,8 @@ pub(crate) struct Master {
     table_serial: u64,
     start_up: HostfileStart,
     departures: Departures,
+    /// Hosts that can start the daemons of others: their own were started by ssh.
+    starters: BTreeSet<HostIndex>,
     /// The task that starts daemons on other hosts.
     hoster: Option<Tid>,
     mailbox: Mailbox<PeerTo>,
@@ -124,6 +126,7 @@ impl Master {
             table_serial: 0,
             start_up: HostfileStart::Over(Vec::new()),
             departures: Departures::default(),
+            starters: BTreeSet::new(),
             hoster: None,
             mailbox: Mailbox::with_keeper(settings.entries_max, settings.bytes_max),
             groups: Groups::new(),
@@ -192,6 +195,7 @@ impl Master {
             Command::AwaitStartUp(to) => self.on_start_up(to, out),
             Command::Resolved { add, results } => self.on_resolved(add, results, out),
             Command::HostStarted { index, result } => self.on_host_started(index, result, out),
+            Command::StartAgain(host) => self.on_start_again(host, out),
             Command::NewcomerLinked(host) => self.on_newcomer_linked(host, out),
             Command::HostLost { host, reason } => self.on_host_lost(host, &reason, out),
             Command::HostEnded(host) => self.on_host_ended(host, out),
@@ -239,6 +243,7 @@ impl Master {
                     }
                 }
             }
+            ToMaster::DaemonStarted { host: index, answer } => self.on_daemon_started(host, index, answer, out),
             ToMaster::Halt => self.halt(out),
             ToMaster::TaskGone { tid: foreign } | ToMaster::Keeper { from: foreign, .. } => {
                 warn!(%host, task = %foreign, "word of a task of another host: ignored");
@@ -269,13 +274,6 @@ impl Master {
         self.departures.take_over(out);
         if self.is_ending {
             out.push(Effect::EndMachine);
-        }
-    }
-
-    fn on_hoster(&mut self, tid: Tid, register: bool, to: ReplyTo, out: &mut Effects) {
-        match take_post(&mut self.hoster, tid, register) {
-            Ok(()) => out.reply::<BecomeHoster>(to, &()),
-            Err(error) => out.refuse(to, error),
         }
     }
 

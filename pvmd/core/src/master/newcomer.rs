@@ -9,17 +9,56 @@ use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr};
 use tracing::warn;
 
+/// A host whose daemon is to be started.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Newcomer {
+    pub index: HostIndex,
+    pub spec: HostSpec,
+    pub address: IpAddr,
+    /// Why the first attempt to start its daemon was in vain.
+    pub failed: Option<String>,
+}
+
+impl Newcomer {
+    /// Whether another host than the master can start it: what the master alone has (a job of a batch system, say) is not needed.
+    pub fn can_be_started_by_others(&self) -> bool {
+        self.failed.is_none() && self.is_reached_by_ssh() && self.spec.options.start_options.is_none()
+    }
+
+    pub fn is_reached_by_ssh(&self) -> bool {
+        self.spec.options.via.unwrap_or_default() == Via::Ssh
+    }
+
+    /// What another host runs to start its daemon.
+    pub fn command(&self, hosting: &Hosting) -> Vec<String> {
+        let options = &self.spec.options;
+        let mut command = self.spec.reached_by(&hosting.rsh);
+        if let Some(vmid) = options.vmid.as_ref().or(hosting.vmid.as_ref()) {
+            command.extend(["env".to_owned(), format!("PVM_VMID={vmid}")]);
+        }
+        let daemon = options.daemon.as_ref().unwrap_or(&hosting.daemon);
+        command.extend([daemon.clone(), "--hosted".to_owned(), hosting.fingerprint.clone()]);
+        command
+    }
+}
+
 /// How far one newcomer is.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Stage {
     /// Its address is looked up.
     Resolving(HostSpec),
-    /// Its daemon is being started.
-    Starting(HostIndex, HostSpec),
-    /// The hoster is starting its daemon, at this address.
-    Hosted(HostIndex, HostSpec, IpAddr),
-    /// Its daemon runs; the link is being made.
-    Linking(HostEntry),
+    /// Its daemon is to be started when a host has room for that.
+    Waiting(Newcomer),
+    /// Its daemon is to be started again, in a moment.
+    Pausing(Newcomer),
+    /// This host, the master or another one, is starting its daemon.
+    Starting(Newcomer, HostIndex),
+    /// The hoster is starting its daemon.
+    Hosted(Newcomer),
+    /// Its daemon waits for the master, which brings it its place.
+    Introducing(Newcomer),
+    /// Its daemon runs; the link is being made. Whether it can start others then.
+    Linking(HostEntry, bool),
     /// Linked to the master.
     Linked(HostEntry),
     /// Out of the race.
@@ -42,27 +81,44 @@ impl Stage {
     pub fn progress(&self) -> String {
         match self {
             Self::Resolving(_) => "its name is being resolved".to_owned(),
-            Self::Starting(..) => "its daemon is being started".to_owned(),
-            Self::Hosted(_, _, address) => format!("its daemon is being started by the hoster, at {address}"),
-            Self::Linking(_) => "its daemon runs, and is being linked".to_owned(),
+            Self::Waiting(_) => "its daemon is to be started".to_owned(),
+            Self::Pausing(_) => "its daemon is to be started again".to_owned(),
+            Self::Starting(_, by) => format!("its daemon is being started by host {by}"),
+            Self::Hosted(newcomer) => {
+                format!("its daemon is being started by the hoster, at {}", newcomer.address)
+            }
+            Self::Introducing(_) => "its daemon is being told its place".to_owned(),
+            Self::Linking(..) => "its daemon runs, and is being linked".to_owned(),
             Self::Linked(_) => "linked".to_owned(),
             Self::Failed { reason, .. } => format!("failed: {reason}"),
         }
     }
 
+    /// The host whose daemon does not run yet, as far as is known.
+    pub fn newcomer(&self) -> Option<&Newcomer> {
+        match self {
+            Self::Waiting(newcomer)
+            | Self::Pausing(newcomer)
+            | Self::Starting(newcomer, _)
+            | Self::Hosted(newcomer)
+            | Self::Introducing(newcomer) => Some(newcomer),
+            _ => None,
+        }
+    }
+
     pub fn index(&self) -> Option<HostIndex> {
         match self {
-            Self::Starting(index, ..) | Self::Hosted(index, ..) => Some(*index),
-            Self::Linking(entry) | Self::Linked(entry) => Some(entry.index),
-            Self::Resolving(_) | Self::Failed { .. } => None,
+            Self::Linking(entry, _) | Self::Linked(entry) => Some(entry.index),
+            _ => self.newcomer().map(|newcomer| newcomer.index),
         }
     }
 
     pub fn name(&self) -> &str {
         match self {
-            Self::Resolving(spec) | Self::Starting(_, spec) | Self::Hosted(_, spec, _) => &spec.name,
-            Self::Linking(entry) | Self::Linked(entry) => &entry.name,
+            Self::Resolving(spec) => &spec.name,
+            Self::Linking(entry, _) | Self::Linked(entry) => &entry.name,
             Self::Failed { name, .. } => name,
+            _ => self.newcomer().map_or("", |newcomer| &newcomer.spec.name),
         }
     }
 
@@ -94,14 +150,14 @@ impl Stage {
 }
 
 /// What a hoster is to start.
-pub(super) fn order(hosting: &Hosting, index: HostIndex, spec: &HostSpec) -> StartHost {
+pub(super) fn order(hosting: &Hosting, Newcomer { index, spec, .. }: &Newcomer) -> StartHost {
     let options = &spec.options;
     let login = options.login.as_ref().map(|login| format!("{login}@")).unwrap_or_default();
     let daemon = options.daemon.as_ref().unwrap_or(&hosting.daemon);
     StartHost {
         host: index.host_tid(),
         start_options: options.start_options.clone().unwrap_or_default(),
-        target: format!("{login}{}", target(spec)),
+        target: format!("{login}{}", spec.target()),
         command: format!("{daemon} --hosted {}", hosting.fingerprint),
         vmid: options.vmid.clone().or_else(|| hosting.vmid.clone()).unwrap_or_default(),
     }
@@ -109,11 +165,6 @@ pub(super) fn order(hosting: &Hosting, index: HostIndex, spec: &HostSpec) -> Sta
 
 pub(super) fn is_local(spec: &HostSpec) -> bool {
     spec.options.via == Some(Via::Local)
-}
-
-/// What to look up, and to hand to ssh.
-pub(super) fn target(spec: &HostSpec) -> &str {
-    spec.options.address.as_deref().unwrap_or(&spec.name)
 }
 
 /// The loopback address of a `via=local` host: one of its own, so that several daemons look like several hosts.

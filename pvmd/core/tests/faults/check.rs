@@ -38,7 +38,7 @@ enum End {
 
 /// Runs a plan; what was wrong, if anything.
 pub fn run(plan: &Plan) -> Result<(), String> {
-    let mut world = world::new(plan.seed, plan.hosts, plan.turns, plan.deputies);
+    let mut world = world::new(plan);
     world.pass(Duration::from_millis(100));
     let mut end = End::None;
     for &op in &plan.ops {

@@ -121,6 +121,8 @@ pub struct Plan {
     pub turns: bool,
     /// Most hosts that hold the master's state.
     pub deputies: usize,
+    /// Daemons that a host starts at a time; `None`: all hosts are on the master's.
+    pub width: Option<usize>,
     pub ops: Vec<Op>,
 }
 
@@ -131,6 +133,7 @@ impl Plan {
         let hosts = 1 + random.below(5) as u32;
         let turns = seed % 2 == 1;
         let deputies = [1, 3, 3, 5][(seed / 2 % 4) as usize];
+        let width = [None, Some(1), Some(2), None][(seed / 8 % 4) as usize];
         let one = |_| match random.below(100) {
             0 if deputies > 1 => Op::CrashMaster(random.below(2) as u32),
             n if turns && n % 5 == 1 => draw_turns(&mut random),
@@ -142,7 +145,7 @@ impl Plan {
             1 => Op::Halt(0),
             _ => Op::Wait(1),
         });
-        Self { seed, hosts, turns, deputies, ops }
+        Self { seed, hosts, turns, deputies, width, ops }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The machine of a plan: what its tasks do by themselves, and what they note.
 
+use crate::plan::Plan;
 use crate::journal::{Asked, Journal};
 use pvm_wire::body::BodyReader;
 use pvm_wire::calls::Call;
@@ -21,7 +22,7 @@ pub const NOTICE: i32 = 7;
 pub type World = Machine<Journal>;
 
 /// A master whose hostfile names `hosts − 1` more.
-pub fn new(seed: u64, hosts: u32, turns: bool, deputies: usize) -> World {
+pub fn new(&Plan { seed, hosts, turns, deputies, width, .. }: &Plan) -> World {
     let capabilities = [1000].into_iter().chain((2..=hosts).map(|n| 1000 * (n % 3 + 1))).collect();
     let traced = std::env::var_os("PVM_SIM_TRACE").is_some();
     // In some machines links are left and made again all the time.
@@ -34,6 +35,7 @@ pub fn new(seed: u64, hosts: u32, turns: bool, deputies: usize) -> World {
         turns,
         link_idle,
         deputies,
+        width,
         fails: true,
         traced,
     };

@@ -3,19 +3,53 @@
 use super::{Happening, Host, Machine, Tasks};
 use crate::daemon::{HOST_TIMEOUT, started_host};
 use crate::network::Packet;
+use pvm_wire::codes::DAEMON_PROTOCOL;
 use pvm_wire::daemon::DaemonMsg;
+use pvm_wire::slave::{Fingerprint, HostedLine};
 use pvm_wire::{HostIndex, PvmError};
-use pvmd_core::event::{Event, StartedHost};
+use pvmd_core::event::{Event, StartFailure, StartedHost};
 use pvmd_core::hostfile::{HostSpec, Hostfile};
 use std::time::Duration;
 
 impl<T: Tasks> Machine<T> {
     pub(super) fn start_host(&mut self, master: HostIndex, index: HostIndex, spec: &HostSpec) {
-        if self.setup.fails && self.random.below(20) == 0 {
-            let result = Err((PvmError::CantStart, "it does not start".to_owned()));
+        self.count_start(master);
+        if let Some(reason) = self.draw_failure() {
+            let is_passing = self.random.below(2) == 0;
+            let result = Err(StartFailure { error: PvmError::CantStart, reason, is_passing });
             return self
-                .later(1000..2_000_000, Happening::Event(master, Event::HostStarted { index, result }));
+                .later(1000..2_000_000, Happening::Started(master, Event::HostStarted { index, result }));
         }
+        let (when, event) = self.prepare_host(master, index, spec);
+        self.at(when, Happening::Started(master, event));
+    }
+
+    /// A host starts a daemon that waits for the master.
+    pub(super) fn start_daemon(&mut self, by: HostIndex, index: HostIndex) {
+        self.count_start(by);
+        let line = HostedLine { protocol: DAEMON_PROTOCOL, port: 1, fingerprint: Fingerprint([0; 32]) };
+        let answer = self.draw_failure().map_or(Ok(line.to_string()), Err);
+        self.later(1000..300_000, Happening::Started(by, Event::DaemonStarted { index, answer }));
+    }
+
+    /// The daemon that waited for the master begins.
+    pub(super) fn boot_host(&mut self, master: HostIndex, index: HostIndex, spec: &HostSpec) {
+        let (when, event) = self.prepare_host(master, index, spec);
+        self.at(when, Happening::Event(master, event));
+    }
+
+    fn count_start(&mut self, by: HostIndex) {
+        let count = self.starting.entry(by).or_default();
+        *count += 1;
+        self.starting_most = self.starting_most.max(*count);
+    }
+
+    fn draw_failure(&mut self) -> Option<String> {
+        (self.setup.fails && self.random.below(20) == 0).then(|| "it does not start".to_owned())
+    }
+
+    /// Has a daemon begin; when the master is to hear that it runs.
+    fn prepare_host(&mut self, master: HostIndex, index: HostIndex, spec: &HostSpec) -> (Duration, Event) {
         let capability = spec.options.speed.unwrap_or(1000);
         let boots = self.now + self.random.micros(1000..300_000);
         self.at(boots, Happening::Boot(index, master, spec.name.clone(), capability));
@@ -26,7 +60,7 @@ impl<T: Tasks> Machine<T> {
         let (capability, task_limit) = (f64::from(capability), self.setup.task_limit);
         let started = StartedHost { capability, task_limit, ..started_host() };
         let when = boots + self.random.micros(1000..200_000);
-        self.at(when, Happening::Event(master, Event::HostStarted { index, result: Ok(started) }));
+        (when, Event::HostStarted { index, result: Ok(started) })
     }
 
     pub(super) fn boot(&mut self, host: HostIndex, master: HostIndex, name: String, capability: u32) {

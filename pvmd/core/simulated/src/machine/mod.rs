@@ -8,16 +8,19 @@ use crate::daemon::{Daemon, config, spec};
 use crate::network::{Network, Packet};
 use crate::process::{ProcId, Process, Role};
 use pvm_wire::{HostIndex, Message, Tid};
-use pvmd_core::event::{Action, ConnId, Event, Program};
-use pvmd_core::hostfile::Hostfile;
-use pvmd_core::{Config, Succession};
+use pvmd_core::event::{Action, ConnId, Event, Found, Program};
+use pvmd_core::hostfile::{Hostfile, Via};
+use pvmd_core::{Config, Hosting, Succession};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::net::Ipv4Addr;
 use std::ops::Range;
 use std::time::Duration;
 
 /// Happenings after which a run is taken to be going round in circles.
 const STEPS_MAX: u64 = 3_000_000;
+/// How long a daemon may take to start.
+const START: Duration = Duration::from_secs(60);
 /// How long a team has the turn.
 const SLICE: Duration = Duration::from_millis(50);
 
@@ -53,6 +56,8 @@ pub struct Setup {
     pub link_idle: Duration,
     /// Most hosts that hold the master's state.
     pub deputies: usize,
+    /// Daemons that a host starts at a time on hosts that are reached by ssh; `None`: all are on the master's host.
+    pub width: Option<usize>,
     /// Whether hosts, links and processes may fail to start.
     pub fails: bool,
     /// Whether everything that happens is printed.
@@ -80,6 +85,8 @@ pub enum Happening {
     Refused(HostIndex, HostIndex, u64),
     /// The cut with this number ends.
     Heal(HostIndex, HostIndex, u64),
+    /// The first has started a daemon on another host, or not, and says so.
+    Started(HostIndex, Event),
     /// A daemon begins that the second has started.
     Boot(HostIndex, HostIndex, String, u32),
     /// A daemon that ends has ended its tasks and removed its files.
@@ -157,6 +164,10 @@ pub struct Machine<T> {
     setup: Setup,
     /// Newcomers that were given up.
     abandoned: BTreeSet<HostIndex>,
+    /// Daemons that each host is starting on others.
+    starting: BTreeMap<HostIndex, usize>,
+    /// Most daemons that a host has started at a time so far.
+    pub starting_most: usize,
     /// Hosts that are off: nobody answers there that no daemon listens.
     pub off: BTreeSet<HostIndex>,
     /// Hosts of which the first may have taken the second for lost.
@@ -164,6 +175,12 @@ pub struct Machine<T> {
     queue: BinaryHeap<Reverse<Queued>>,
     number: u64,
     steps: u64,
+}
+
+/// Another one for each host `node1`, `node2`, …
+fn address_of(name: &str) -> Found {
+    let number: u32 = name.strip_prefix("node").and_then(|n| n.parse().ok()).expect("a node's name");
+    Found { address: Ipv4Addr::from_bits(0x0a01_0000 + number).into(), own: false }
 }
 
 /// What is printed of something.
@@ -176,7 +193,8 @@ impl<T: Tasks> Machine<T> {
     pub fn new(setup: Setup, tasks: T) -> Self {
         let mut speeds = (1..).zip(&setup.capabilities).map(|(n, &speed)| (format!("node{n}"), speed));
         let (name, speed) = speeds.next().expect("the master's host");
-        let hosts = speeds.map(|(name, speed)| spec(name, speed)).collect();
+        let via = setup.width.map_or(Via::Local, |_| Via::Ssh);
+        let hosts = speeds.map(|(name, speed)| spec(name, speed, via)).collect();
         let mut machine = Self {
             now: Duration::ZERO,
             random: Random::new(setup.seed),
@@ -187,6 +205,8 @@ impl<T: Tasks> Machine<T> {
             tasks,
             setup,
             abandoned: BTreeSet::new(),
+            starting: BTreeMap::new(),
+            starting_most: 0,
             off: BTreeSet::new(),
             unsteady: BTreeSet::new(),
             queue: BinaryHeap::new(),
@@ -211,6 +231,12 @@ impl<T: Tasks> Machine<T> {
             name: name.clone(),
             master,
             succession: Succession { deputies_max, ..Succession::default() },
+            hosting: Hosting {
+                width: self.setup.width.unwrap_or(16),
+                is_shared: true,
+                timeout: START,
+                ..Hosting::default()
+            },
             speed: Some(capability),
             capability: f64::from(capability),
             task_target: self.setup.task_target,
@@ -318,6 +344,10 @@ impl<T: Tasks> Machine<T> {
                 self.lose(host, other, link, "its daemon has ended", true);
             }
             Happening::Heal(from, to, number) => self.heal(from, to, Some(number)),
+            Happening::Started(by, event) => {
+                *self.starting.entry(by).or_default() -= 1;
+                self.feed(by, event);
+            }
             Happening::Boot(host, master, name, capability) => self.boot(host, master, name, capability),
             Happening::Cleared(host) => self.cleared(host),
             Happening::Vanish(host) => self.vanish(host),
@@ -399,16 +429,19 @@ impl<T: Tasks> Machine<T> {
             Action::Unlink { host: other } => self.unlink(host, other),
             Action::SendPeer { host: to, message } => self.send(host, to, Packet::Message(message)),
             Action::StartHost { index, spec, .. } => self.start_host(host, index, &spec),
+            Action::StartDaemon { index, .. } => self.start_daemon(host, index),
+            Action::Introduce { index, spec, .. } => self.boot_host(host, index, &spec),
+            Action::Resolve { add, names } => {
+                let results = names.iter().map(|name| Ok(address_of(name))).collect();
+                self.later(1..1000, Happening::Event(host, Event::Resolved { add, results }));
+            }
             Action::AbandonHost { index } => {
                 self.abandoned.insert(index);
                 self.later(1..100_000, Happening::Vanish(index));
             }
             Action::Exit { .. } => self.exit(host),
             Action::Dispatch { pid, runs } => self.hold(pid, !runs),
-            Action::ReadUsage { .. }
-            | Action::Resolve { .. }
-            | Action::Locate { .. }
-            | Action::Introduce { .. } => self.fault(format!("not to be asked for here: {action:?}")),
+            Action::ReadUsage { .. } | Action::Locate { .. } => self.fault(format!("not to be asked for here: {action:?}")),
             Action::PauseOutput { .. }
             | Action::EndFamily { .. }
             | Action::ReadTimes { .. }
