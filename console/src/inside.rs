@@ -1,5 +1,6 @@
 //! What `pvm run` and `pvm demo` do first in their virtual machine.
 
+use crate::adding;
 use crate::cli::MachineArgs;
 use crate::machine::settle_logs;
 use anyhow::{Context, Result, bail};
@@ -9,7 +10,8 @@ use pvm3::{HostFailure, Task};
 pub fn enrol(name: &str, args: &MachineArgs) -> Result<Task> {
     let mut task = Task::enrol_as(Some(name), true).context("cannot join the virtual machine")?;
     if args.private {
-        let failures: Vec<_> = task.start_up()?.into_iter().filter_map(Result::err).collect();
+        let failures: Vec<_> =
+            adding::shown(|| task.start_up())?.into_iter().filter_map(Result::err).collect();
         for failure in &failures {
             eprintln!("pvm: {}", describe(failure));
         }

@@ -57,6 +57,7 @@ pub use pack::Pack;
 pub use pvm_engine::start_daemon;
 pub use pvm_engine::{Error, Options, OutputEvent, OutputSink, Result, address_file, tmp_dir};
 pub use pvm_engine::{daemon_program, start_daemon_with};
+pub use pvm_wire::calls::hosts::Additions;
 pub use pvm_wire::calls::mailbox::{Class as MailboxClass, Entry as MailboxEntry, Flags as MailboxFlags};
 pub use pvm_wire::calls::tasks::Adopted;
 pub use pvm_wire::event_reader::{EventReader, Told};

@@ -4,7 +4,8 @@ use crate::task::{Task, check_task};
 use crate::tracing::{code, nothing, status};
 use pvm_engine::{Error, Result};
 use pvm_wire::calls::hosts::{
-    AddHosts, Clock, Config, DeleteHosts, Halt, HostClock, HostList, HostRecord, HostStatus, StartUp,
+    AddHosts, Adding, Additions, Clock, Config, DeleteHosts, Halt, HostClock, HostList, HostRecord,
+    HostStatus, StartUp,
 };
 use pvm_wire::calls::state::Dump;
 use pvm_wire::calls::tasks::{Adopt, Adopted, ListTasks, SendSignal, TaskList, TaskRecord, TaskStatus};
@@ -180,6 +181,11 @@ impl Task {
     pub fn start_up(&mut self) -> Result<Vec<std::result::Result<HostInfo, HostFailure>>> {
         let list = self.engine.call(&StartUp {})?;
         Ok(host_results(list, std::iter::empty()))
+    }
+
+    /// How far the hosts are that are being added, by whatever task or by the hostfile; all are 0 if none is.
+    pub fn additions(&mut self) -> Result<Additions> {
+        self.engine.call(&Adding {})
     }
 
     /// The whole state of this task's daemon as text, for people.

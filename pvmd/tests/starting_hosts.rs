@@ -57,7 +57,9 @@ impl Master {
     /// Waits until that many hosts are there; who has called whom, from the script's file `calls`.
     #[track_caller]
     fn calls(&self, hosts: usize) -> Vec<(String, String)> {
-        wait::becomes_true("all hosts are added", || self.machine.log().matches("host added").count() == hosts);
+        wait::becomes_true("all hosts are added", || {
+            self.machine.log().matches("host added").count() == hosts
+        });
         let calls = self.file("calls");
         let pair = |line: &str| line.split_once(' ').map(|(by, to)| (by.to_owned(), to.to_owned())).unwrap();
         calls.lines().map(pair).collect()
@@ -221,7 +223,8 @@ fn the_master_starts_all_hosts_if_that_is_set() {
 
 #[test]
 fn a_connection_that_fails_is_tried_again() {
-    let once = "test -e $FOLDER/once || { touch $FOLDER/once; echo 'Connection reset by peer' >&2; exit 255; }";
+    let once =
+        "test -e $FOLDER/once || { touch $FOLDER/once; echo 'Connection reset by peer' >&2; exit 255; }";
     let master = Master::start(&format!("{once}; {RUN}"), "", &[]);
     master.says("host added");
     assert!(master.machine.log().contains("Connection reset by peer"));

@@ -158,6 +158,8 @@ tags! {
         Incidents = 21,
         /// All has gone well: the daemons remove their logs when the virtual machine ends.
         DiscardLogs = 22,
+        /// Asks how far the hosts are that are being added ([`crate::calls::hosts::Additions`]).
+        Adding = 23,
     }
 }
 

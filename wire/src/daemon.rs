@@ -1,6 +1,7 @@
 //! What daemons say to each other, over one ordered stream each way per pair.
 
 use crate::batch::BatchId;
+use crate::calls::hosts::Additions;
 use crate::calls::tasks::TaskRecord;
 use crate::codec::{self, CodecError};
 use crate::coscheduling::{TurnHistory, TurnsReport};
@@ -489,6 +490,8 @@ pub enum PeerRequest {
     Ping,
     /// What time is it on your host? (`pvm_hostsync`)
     Clock,
+    /// To the master: how far are the hosts that are being added?
+    Adding,
 }
 
 /// The answers.
@@ -533,6 +536,11 @@ pub enum PeerReply {
     },
     /// To `Ping`.
     Pong,
+    /// To `Adding`.
+    Adding {
+        /// How far.
+        additions: Additions,
+    },
     /// To `Clock`: time of day since 1970, microseconds.
     Clock {
         /// The time.

@@ -1,6 +1,7 @@
 //! The hosts of the machine: `conf`, `add`, `delete`.
 
 use super::Report;
+use crate::adding;
 use crate::shell::tables::{self, HostRow};
 use anyhow::Result;
 use pvm_wire::coscheduling::TurnsReport;
@@ -77,7 +78,7 @@ fn turns(task: &mut Task, hosts: &[HostRow]) -> Vec<(String, TurnsReport)> {
 
 /// `add`: what became of each host, and the tids of those that are there now.
 pub fn add(task: &mut Task, hosts: &[String]) -> Result<(Report, Vec<i32>)> {
-    let results = task.add_hosts(hosts)?;
+    let results = adding::shown(|| task.add_hosts(hosts))?;
     let mut rows = Vec::new();
     for (host, result) in hosts.iter().zip(results) {
         let name = host.split_whitespace().next().unwrap_or_default().to_owned();

@@ -10,6 +10,7 @@ mod options;
 mod spawn;
 mod trace;
 
+use crate::adding;
 use crate::cli::ConsoleArgs;
 use crate::daemon::Daemon;
 use crate::inside;
@@ -279,7 +280,7 @@ fn enrol(args: &[OsString]) -> Result<Task> {
             return Err(error).context("the daemon was started, but the console cannot join it");
         }
     };
-    for failure in task.start_up()?.into_iter().filter_map(Result::err) {
+    for failure in adding::shown(|| task.start_up())?.into_iter().filter_map(Result::err) {
         println!("{}", inside::describe(&failure));
     }
     Ok(task)

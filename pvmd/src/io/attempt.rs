@@ -169,8 +169,7 @@ async fn refusal(
         Ok(Ok(status)) => status.to_string(),
         _ => "it closed its output".to_owned(),
     };
-    let said =
-        timeout(EXIT_TIMEOUT, complaint).await.ok().and_then(Result::ok).unwrap_or_default();
+    let said = timeout(EXIT_TIMEOUT, complaint).await.ok().and_then(Result::ok).unwrap_or_default();
     let words: Vec<&str> =
         said.lines().chain(chatter.lines()).map(str::trim).filter(|line| !line.is_empty()).collect();
     let words = if words.is_empty() {

@@ -128,7 +128,12 @@ impl Starter {
     }
 
     /// What the new daemon is told, secrets included.
-    fn config(&self, index: HostIndex, spec: &HostSpec, address: IpAddr) -> Result<SlaveConfig, StartFailure> {
+    fn config(
+        &self,
+        index: HostIndex,
+        spec: &HostSpec,
+        address: IpAddr,
+    ) -> Result<SlaveConfig, StartFailure> {
         let failed = |error| failure(PvmError::DSysErr, format!("no certificate for it: {error}"));
         let credentials = self.authority.issue(index).map_err(failed)?;
         let local = spec.options.via == Some(Via::Local);

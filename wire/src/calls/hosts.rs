@@ -10,11 +10,13 @@
 //! | [`Tickle`], TM_TICKLE | int n, n × int | int m, m × int |
 //! | [`Halt`], TM_HALT | – | none |
 //! | [`StartUp`], TMX | – | [`HostList`] |
+//! | [`Adding`], TMX | – | int 0, [`Additions`] |
 
 use super::{Field, answers, fields, requests};
 use crate::body::{BodyError, BodyReader, BodyWriter};
 use crate::codes::{Tm, Tmx};
 use crate::tid::Tid;
+use serde::{Deserialize, Serialize};
 
 requests! {
     /// The hosts of the virtual machine (`pvm_config`).
@@ -55,6 +57,9 @@ requests! {
 
     /// What became of the hostfile's hosts. Answered when all are settled.
     StartUp = Tmx::StartUp; {}
+
+    /// How far the hosts are that are being added. Answered at once.
+    Adding = Tmx::Adding; {}
 }
 
 answers! {
@@ -66,6 +71,7 @@ answers! {
     Tickle => Vec<i32>, |_| "the daemon's service";
     Halt => (), |_| "ending the virtual machine";
     StartUp => HostList, |_| "the start of the hostfile's hosts";
+    Adding => 0, Additions, |_| "the hosts that are being added";
 }
 
 fields! {
@@ -89,6 +95,30 @@ fields! {
         speed: i32,
         /// Its data signature.
         signature: u32,
+    }
+}
+
+/// How far the hosts are that are being added. All are 0 if none is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Additions {
+    /// Hosts to be added.
+    pub total: u32,
+    /// Those whose daemons run and have a link to the master.
+    pub linked: u32,
+    /// Those that could not be started.
+    pub failed: u32,
+}
+
+impl Field for Additions {
+    const LEAST: usize = 12;
+
+    fn write(&self, body: BodyWriter) -> BodyWriter {
+        [self.total, self.linked, self.failed].iter().fold(body, |body, count| count.write(body))
+    }
+
+    fn read(reader: &mut BodyReader<'_>) -> Result<Self, BodyError> {
+        let [total, linked, failed] = [u32::read(reader)?, u32::read(reader)?, u32::read(reader)?];
+        Ok(Self { total, linked, failed })
     }
 }
 

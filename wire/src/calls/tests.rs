@@ -3,7 +3,8 @@ use super::enrolment::{
     Introduction,
 };
 use super::hosts::{
-    AddHosts, Clock, Config, DeleteHosts, Halt, HostClock, HostList, HostRecord, HostStatus, StartUp, Tickle,
+    AddHosts, Adding, Additions, Clock, Config, DeleteHosts, Halt, HostClock, HostList, HostRecord,
+    HostStatus, StartUp, Tickle,
 };
 use super::mailbox::{Class, Entry, Flags, Found, Get, Names, Operation, Put, Remove, Reset};
 use super::nested::{Nested, PIECE};
@@ -80,6 +81,9 @@ fn hosts_are_asked_for_as_in_pvm() {
     is(&Tickle { args: vec![6, 255] }, Tm::Tickle.tag(), body().ints([2, 6, 255]));
     is(&Halt {}, Tm::Halt.tag(), body());
     is(&StartUp {}, Tmx::StartUp.tag(), body());
+    is(&Adding {}, Tmx::Adding.tag(), body());
+    let additions = Additions { total: 3, linked: 2, failed: 1 };
+    answers::<Adding>(&additions, body().int(0).ints([3, 2, 1]));
 }
 
 #[test]

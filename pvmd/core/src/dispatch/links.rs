@@ -31,22 +31,18 @@ impl Core {
 
     /// The link to a host, made if need be; `None` if this daemon can make none.
     pub(crate) fn link_to(&mut self, host: HostIndex) -> Option<&mut Link> {
-        if !self.hosts.links.contains_key(&host) {
-            self.make_link(host)?;
+        if !self.hosts.links.contains_key(&host) && self.hosts.can_be_dialled(host) {
+            self.make_link(host);
         }
         self.hosts.links.get_mut(&host)
     }
 
-    fn make_link(&mut self, host: HostIndex) -> Option<()> {
-        if !self.hosts.can_be_dialled(host) {
-            return None;
-        }
-        let entry = self.hosts.known(host)?.clone();
+    fn make_link(&mut self, host: HostIndex) {
+        let Some(entry) = self.hosts.known(host).cloned() else { return };
         self.hosts.links.insert(host, Link::making(host, self.now));
         self.out.act(Action::Link { entry });
         // What is to be known there of turns goes first.
         self.teams(|teams, _, at| teams.linked(host, at));
-        Some(())
     }
 
     /// A link stands, whichever of the two has dialled.
@@ -167,6 +163,10 @@ impl Core {
         let (waiting, queued) = (link.stand(), link.queued);
         debug!(%host, "link left: it was idle");
         self.drop_link(host);
+        if self.is_master() {
+            // It has become the master since it asked: the link is kept now, and nothing but this makes it.
+            self.make_link(host);
+        }
         for message in waiting {
             self.tell(host, message);
         }

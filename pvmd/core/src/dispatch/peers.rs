@@ -4,9 +4,10 @@ use crate::Core;
 use crate::addresses::{PeerTo, QueryId, ReplyTo, Waiter};
 use crate::answers::encode_added;
 use crate::event::ConnId;
+use crate::master::Master;
 use crate::pending::Query;
 use crate::spawn::ExecTo;
-use pvm_wire::calls::hosts::{Clock, DeleteHosts, HostClock, HostStatus};
+use pvm_wire::calls::hosts::{Adding, Clock, DeleteHosts, HostClock, HostStatus};
 use pvm_wire::calls::spawn::CancelBatch;
 use pvm_wire::calls::tasks::{ListTasks, TaskList, TaskRecord, TaskStatus};
 use pvm_wire::calls::turns::{History, Turns};
@@ -56,6 +57,10 @@ impl Core {
                 self.answer(to, PeerReply::History { history });
             }
             PeerRequest::Ping => self.answer(to, PeerReply::Pong),
+            PeerRequest::Adding => {
+                let additions = self.master_state().map(Master::additions).unwrap_or_default();
+                self.answer(to, PeerReply::Adding { additions });
+            }
             PeerRequest::Clock => {
                 let microseconds = self.time_of_day().as_micros() as u64;
                 self.answer(to, PeerReply::Clock { microseconds });
@@ -83,6 +88,7 @@ impl Core {
                 let clock = Clock { seconds: seconds as i32, micros: micros as i32 };
                 self.reply_to::<HostClock>(to, &clock);
             }
+            (Waiter::Adding(to), PeerReply::Adding { additions }) => self.reply_to::<Adding>(to, &additions),
             (Waiter::Tasks { query, hidden }, PeerReply::Tasks { tasks }) => {
                 self.on_tasks_part(from, query, hidden, tasks);
             }
@@ -128,6 +134,7 @@ impl Core {
             | Waiter::Turns(to)
             | Waiter::Pstat(to)
             | Waiter::HostSync(to)
+            | Waiter::Adding(to)
             | Waiter::AddHosts(to)
             | Waiter::DeleteHosts(to)
             | Waiter::CancelBatch(to)

@@ -11,7 +11,8 @@ use pvm_wire::body::BodyError;
 use pvm_wire::calls::Request;
 use pvm_wire::calls::enrolment::GetOptions;
 use pvm_wire::calls::hosts::{
-    AddHosts, Config, DeleteHosts, HostClock, HostList, HostRecord, HostStatus, StartUp, Tickle,
+    AddHosts, Adding, Additions, Config, DeleteHosts, HostClock, HostList, HostRecord, HostStatus, StartUp,
+    Tickle,
 };
 use pvm_wire::calls::notify::NotifyRequest;
 use pvm_wire::calls::roles::{BecomeHoster, BecomeTasker, BecomeTracer};
@@ -77,6 +78,10 @@ impl Core {
                 self.command(Command::AwaitStartUp(to));
             }
             Tmx::StartUp => self.reply_to::<StartUp>(to, &start_up_results(&[])),
+            Tmx::Adding => match self.hosts.master() {
+                Some(master) => self.ask(master, PeerRequest::Adding, Waiter::Adding(to)),
+                None => self.reply_to::<Adding>(to, &Additions::default()),
+            },
             Tmx::Dump => self.on_dump(to),
             Tmx::Adopt => self.on_adopt(tid, to, &Adopt::decode(body)?),
             Tmx::Share => self.on_share(to.conn),

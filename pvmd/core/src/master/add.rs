@@ -9,7 +9,7 @@ use crate::event::{Action, AddId, Found};
 use crate::hostfile::HostSpec;
 use crate::hosts::Members;
 use crate::text::listed;
-use pvm_wire::calls::hosts::StartUp;
+use pvm_wire::calls::hosts::{Additions, StartUp};
 use pvm_wire::daemon::{AddResult, DaemonMsg, FromMaster, HostEntry, MasterReply};
 use pvm_wire::{HostIndex, PvmError};
 use serde::{Deserialize, Serialize};
@@ -334,6 +334,17 @@ impl Master {
 }
 
 impl AddOperation {
+    pub fn progress(&self) -> Additions {
+        let count = |is_counted: fn(&Stage) -> bool| {
+            self.stages.iter().filter(|stage| is_counted(stage)).count() as u32
+        };
+        Additions {
+            total: count(|_| true),
+            linked: count(|stage| matches!(stage, Stage::Linked(_))),
+            failed: count(|stage| matches!(stage, Stage::Failed { .. })),
+        }
+    }
+
     fn newcomers(&self) -> impl Iterator<Item = &HostEntry> {
         self.stages.iter().filter_map(|stage| match stage {
             Stage::Linked(entry) => Some(entry),

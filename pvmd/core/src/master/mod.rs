@@ -28,7 +28,7 @@ pub(crate) use departures::END;
 use groups::Groups;
 use mailbox::Mailbox;
 use pvm_wire::calls::CallError;
-use pvm_wire::calls::hosts::StartUp;
+use pvm_wire::calls::hosts::{Additions, StartUp};
 use pvm_wire::daemon::{
     AddResult, Blob, DaemonMsg, FromMaster, HostEntry, MasterReply, MasterRequest, ToMaster,
 };
@@ -243,7 +243,9 @@ impl Master {
                     }
                 }
             }
-            ToMaster::DaemonStarted { host: index, answer } => self.on_daemon_started(host, index, answer, out),
+            ToMaster::DaemonStarted { host: index, answer } => {
+                self.on_daemon_started(host, index, answer, out)
+            }
             ToMaster::Halt => self.halt(out),
             ToMaster::TaskGone { tid: foreign } | ToMaster::Keeper { from: foreign, .. } => {
                 warn!(%host, task = %foreign, "word of a task of another host: ignored");
@@ -330,6 +332,11 @@ impl Master {
             groups: self.groups.counts(),
             questions: self.questions.len(),
         }
+    }
+
+    /// How far the hosts are that are being added.
+    pub fn additions(&self) -> Additions {
+        self.adding.as_ref().map(AddOperation::progress).unwrap_or_default()
     }
 
     /// The addition of hosts that is under way, for people.

@@ -126,8 +126,7 @@ fn operate_task(world: &mut World, op: Op) {
         }
         Op::AddHosts(_, count) => {
             let via = if world.setup().width.is_some() { "" } else { " via=local" };
-            let names: Vec<String> =
-                (0..count).map(|i| format!("node{}{via}", 2 + (by + i) % 7)).collect();
+            let names: Vec<String> = (0..count).map(|i| format!("node{}{via}", 2 + (by + i) % 7)).collect();
             ask(world, id, &AddHosts { hosts: names }, Asked::Request);
         }
         Op::DeleteHost(_, n) => {

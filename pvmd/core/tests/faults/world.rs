@@ -1,7 +1,7 @@
 //! The machine of a plan: what its tasks do by themselves, and what they note.
 
-use crate::plan::Plan;
 use crate::journal::{Asked, Journal};
+use crate::plan::Plan;
 use pvm_wire::body::BodyReader;
 use pvm_wire::calls::Call;
 use pvm_wire::calls::hosts::Config;
