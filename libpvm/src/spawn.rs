@@ -119,6 +119,12 @@ impl Spawn<'_> {
         self
     }
 
+    /// Ending when the host of this task is lost: they get SIGTERM there. Without it they go on.
+    pub fn tied(mut self) -> Self {
+        self.request.flags |= flags::TIED;
+        self
+    }
+
     /// With this variable in the environment.
     pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
         self.request.env.push(entry(name, value));

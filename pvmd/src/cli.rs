@@ -512,6 +512,8 @@ fn common_config(settings: &Settings) -> Config {
         wake_time: crate::io::wake_time::measure(),
         hosting: Hosting::default(),
         succession: settings.succession(Vec::new()),
+        watched_max: settings.watched_max as usize,
+        host_timeout: settings.host_timeout,
         limits: settings.limits.clone(),
     }
 }

@@ -36,6 +36,8 @@ class Place(TypedDict, total=False):
     """Under the debugger."""
     without_parent: bool
     """Without telling the tasks their parent."""
+    tied: bool
+    """Ending when the host of this task is lost: they get SIGTERM. Without it they go on."""
 
 
 def _terms(program: StrPath, args: Sequence[str], count: int, place: Place) -> dict[str, object]:
@@ -59,6 +61,7 @@ def _terms(program: StrPath, args: Sequence[str], count: int, place: Place) -> d
         "team": place.get("team"),
         "debug": place.get("debug", False),
         "without_parent": place.get("without_parent", False),
+        "tied": place.get("tied", False),
     }
 
 

@@ -26,6 +26,7 @@ struct Terms {
     team: Option<String>,
     debug: bool,
     without_parent: bool,
+    tied: bool,
 }
 
 impl Terms {
@@ -56,6 +57,9 @@ impl Terms {
         }
         if self.debug {
             spawn = spawn.debug();
+        }
+        if self.tied {
+            spawn = spawn.tied();
         }
         if self.without_parent {
             spawn = spawn.without_parent();

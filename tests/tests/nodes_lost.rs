@@ -96,3 +96,20 @@ fn a_node_that_stands_still_before_its_tasks_start() {
     scene.expect_nothing_of_the_node();
     assert!(scene.batch.end().stdout.ends_with("done\n"));
 }
+
+#[test]
+fn tied_tasks_end_with_the_host_of_their_spawner() {
+    let Some(ours) = Installation::ours_only("tasks that end with another host") else { return };
+    let Some(programs) = Programs::compile(&["tied"], &ours, Linking::Shared) else { return };
+    let hosts = "* via=local sp=1000 ep=@PATH@\nh1\nh2\nh3\n";
+    let machine = Plan::of(&ours).path(programs.folder()).name("h1").hostfile(hosts).start();
+    machine.console_with_hosts(3).quit();
+    let mut master = machine.program::<&str>(programs.path("tied"), &[]);
+    master.await_line("its tasks", |line| (line == "ready").then_some(()));
+    let has_spawner = |daemon: &process::Process| {
+        process::children(daemon.pid).iter().any(|child| child.command.ends_with("tied spawner"))
+    };
+    let daemon = machine.slave_daemons().into_iter().find(has_spawner).expect("the second host's daemon");
+    process::signal(daemon.pid, Signal::KILL);
+    assert_eq!(master.end().stdout, "ready\nthe tied one has ended, the other goes on\n");
+}

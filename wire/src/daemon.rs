@@ -297,10 +297,17 @@ pub enum ToMaster {
         /// Of the table.
         serial: u64,
     },
+    /// A neighbour says nothing, and may be lost.
+    HostSilent {
+        /// Which.
+        host: HostIndex,
+    },
     /// The link to another host broke, or cannot be made.
     LinkLost {
         /// To which.
         host: HostIndex,
+        /// Whether it is proved that the other daemon has ended.
+        has_ended: bool,
         /// Why, for the log.
         reason: String,
     },

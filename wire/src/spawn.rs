@@ -25,6 +25,8 @@ pub mod flags {
     pub const NO_SPAWN_PARENT: i32 = 64;
     /// The tasks wait until there is room for them. Not PVM's.
     pub const QUEUED: i32 = 128;
+    /// The tasks end when the host of the task that spawns them is lost. Not PVM's.
+    pub const TIED: i32 = 256;
 }
 
 /// Where a task's output or trace goes: a task, and how the messages to it are marked.

@@ -15,6 +15,9 @@ extern "C" {
 /* A flag of pvm_spawn(): the call returns a batch id at once, the tasks start as there is room for them. */
 #define PvmTaskQueued           128
 
+/* A flag of pvm_spawn(): the tasks get SIGTERM when the host of the task that spawns them is lost. Without it they go on. */
+#define PvmTaskTied             256
+
 /* Options of pvm_setopt() for batches queued from now on. */
 #define PvmBatchCode            1001    /* tag of the notices; negative (the default) for none */
 #define PvmBatchRestarts        1002    /* how often a task that fails is started again */

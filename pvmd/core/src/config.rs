@@ -58,6 +58,10 @@ pub struct Config {
     pub hosting: Hosting,
     /// How the master is succeeded when it is lost.
     pub succession: Succession,
+    /// Hosts of a machine in which the master looks closely at all others.
+    pub watched_max: usize,
+    /// How long a host may be silent.
+    pub host_timeout: Duration,
     /// Bounds of what the daemon keeps in memory.
     pub limits: Limits,
 }
@@ -170,6 +174,8 @@ impl Config {
             wake_time: Duration::ZERO,
             hosting: Hosting::default(),
             succession: Succession::default(),
+            watched_max: 256,
+            host_timeout: Duration::from_secs(3),
             limits: Limits::default(),
         }
     }

@@ -144,6 +144,11 @@ pub enum Event {
         /// lately that it cannot have given up this host before.
         has_ended: bool,
     },
+    /// A link has been silent for half of the time after which it is lost, and the other host does not answer that its daemon has ended.
+    PeerSilent {
+        /// To which.
+        host: HostIndex,
+    },
     /// Bytes of `Data` messages (only their `data` counted) have been taken by the link.
     PeerDrained {
         /// To which host.
@@ -399,6 +404,13 @@ pub enum Action {
     Unlink {
         /// To which.
         host: HostIndex,
+    },
+    /// Look at a link that many times less often than at others; the time after which it is lost is as many times longer.
+    Watch {
+        /// To which.
+        host: HostIndex,
+        /// How many times; 1 at first.
+        pace: u32,
     },
     /// Say something to a daemon. If it is `Data`, `PeerDrained` reports its bytes when the link has taken them.
     SendPeer {

@@ -122,6 +122,10 @@ impl Exchange {
         self.deputies = deputies;
     }
 
+    pub fn deputies(&self) -> &[HostIndex] {
+        &self.deputies
+    }
+
     /// The deputy that is to take the place of a master that is lost.
     pub fn successor(&self, lost: HostIndex) -> Option<HostIndex> {
         self.deputies.iter().copied().find(|&host| host != lost)

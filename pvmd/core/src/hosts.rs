@@ -6,6 +6,7 @@ use pvm_wire::HostIndex;
 use pvm_wire::daemon::HostEntry;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use tracing::warn;
 
 /// Why a host is gone that somebody has deleted.
@@ -39,6 +40,19 @@ impl Members {
     /// By ascending index.
     pub fn iter(&self) -> impl Iterator<Item = &HostEntry> {
         self.0.values()
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The hosts before and after this one, where the first follows the last; none if there is no other.
+    pub fn around(&self, own: HostIndex) -> Option<(HostIndex, HostIndex)> {
+        let others = || self.0.keys().copied().filter(|&host| host != own);
+        let before = self.0.range(..own).next_back().map(|(&host, _)| host).or_else(|| others().next_back());
+        let next = self.0.range((Bound::Excluded(own), Bound::Unbounded)).next();
+        let next = next.map(|(&host, _)| host).or_else(|| others().next());
+        before.zip(next)
     }
 
     pub fn indices(&self) -> impl Iterator<Item = HostIndex> {
@@ -123,6 +137,10 @@ impl Hosts {
     /// By ascending index.
     pub fn iter(&self) -> impl Iterator<Item = &HostEntry> {
         self.members.iter()
+    }
+
+    pub fn members(&self) -> &Members {
+        &self.members
     }
 
     /// The other members.

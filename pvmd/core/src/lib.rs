@@ -42,6 +42,7 @@ mod teams;
 mod text;
 mod timers;
 mod tracer;
+mod watching;
 
 pub use census::Census;
 pub use config::{Config, Hosting, Limits, Succession};
@@ -86,6 +87,7 @@ pub struct Core {
     observers: observers::Observers,
     teams: teams::Teams,
     exchange: exchange::Exchange,
+    watching: watching::Watching,
     /// On hosts that hold the master's state.
     deputy: Option<deputy::Deputy>,
     incoming: deputy::Incoming,
@@ -115,6 +117,7 @@ impl Core {
             observers: observers::Observers::default(),
             teams: teams::Teams::new(config.slice, config.cores, config.index),
             exchange: exchange::Exchange::new(),
+            watching: watching::Watching::new(config.watched_max, config.host_timeout),
             deputy,
             incoming: deputy::Incoming::default(),
             config,
@@ -163,6 +166,8 @@ impl Core {
                 Timer::Appoint => self.appoint(),
                 Timer::Candidate => self.stand(),
                 Timer::Orphan => self.on_orphaned(),
+                Timer::Alarm => self.watching.end_alarm(),
+                Timer::Unanswered(host) => self.command(Command::Unanswered(host)),
                 Timer::ExitGrace(tid) => self.on_grace_over(tid),
                 Timer::IdleLink(host) => self.on_idle_link(host),
                 Timer::Coscheduling(timer) => {
@@ -191,6 +196,7 @@ impl Core {
             Event::LinkFailed { host, reason } => self.on_link_failed(host, &reason),
             Event::PeerMessage { host, message } => self.on_peer_message(host, message),
             Event::PeerLost { host, reason, has_ended } => self.on_peer_lost(host, &reason, has_ended),
+            Event::PeerSilent { host } => self.on_peer_silent(host),
             Event::PeerDrained { host, bytes } => self.on_peer_drained(host, bytes),
             Event::Resolved { add, results } => self.command(Command::Resolved { add, results }),
             Event::HostStarted { index, result } => self.command(Command::HostStarted { index, result }),
@@ -279,7 +285,7 @@ impl Core {
         loop {
             if let Some(message) = self.out.loopback.pop_front() {
                 self.on_peer_message(self.config.index, message);
-            } else if !self.next_command() {
+            } else if !self.next_command() && !self.settle_watching() {
                 break;
             }
         }

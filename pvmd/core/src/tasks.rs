@@ -78,6 +78,8 @@ pub(super) struct Task {
     pub trace: Sink,
     /// Flags of the spawn.
     pub spawn_flags: i32,
+    /// It ends with this host.
+    pub tied_to: Option<HostIndex>,
     /// Program, as it was asked for.
     pub name: OsString,
     /// What is to be reported of it.
@@ -234,6 +236,7 @@ impl Tasks {
             output: Sink::default(),
             trace: Sink::default(),
             spawn_flags: 0,
+            tied_to: None,
             name: OsString::new(),
             report: Report::Nothing,
             backlog: VecDeque::new(),

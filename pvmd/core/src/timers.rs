@@ -19,6 +19,10 @@ pub(crate) enum Timer {
     StartAgain(HostIndex),
     /// A daemon that was to end has not ended.
     Departure(HostIndex),
+    /// No host may be lost any more because another one was silent.
+    Alarm,
+    /// A host that another has lost has not answered.
+    Unanswered(HostIndex),
     /// A task's process has ended and its connection has not.
     ExitGrace(Tid),
     /// A link may be idle.
@@ -91,6 +95,10 @@ impl fmt::Display for Timer {
             Self::Hoster(host) => write!(out, "time limit of the hoster for host {host}"),
             Self::StartAgain(host) => write!(out, "start host {host} again"),
             Self::Departure(host) => write!(out, "time limit for the end of host {host}"),
+            Self::Alarm => write!(out, "look at links less closely"),
+            Self::Unanswered(host) => {
+                write!(out, "time limit for the answer of host {host}, which another has lost")
+            }
             Self::ExitGrace(tid) => write!(out, "close the connection of {tid}, whose process has ended"),
             Self::IdleLink(host) => write!(out, "see whether the link to host {host} is used"),
             Self::Log => write!(out, "say again what was not answered of the log"),

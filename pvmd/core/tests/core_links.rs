@@ -188,7 +188,7 @@ fn master_of_a_lost_link() -> (Recorder, u64) {
     let (conn, _) = r.enrol(100, 0);
     r.add_host(conn, 2);
     r.add_host(conn, 3);
-    r.tell_master(host(2), ToMaster::LinkLost { host: host(3), reason: "silence".into() });
+    r.tell_master(host(2), ToMaster::LinkLost { host: host(3), has_ended: false, reason: "silence".into() });
     let Action::SendPeer {
         host: asked,
         message: DaemonMsg::FromMaster { what: FromMaster::Ping { id }, .. },
@@ -221,7 +221,7 @@ fn of_two_that_live_and_have_lost_their_link_the_younger_goes_at_once() {
     assert_eq!(told_gone(&mut r), [host(3)]);
     assert_eq!(r.core.members(), [host(1), host(2)]);
     // What the other said of it comes too late.
-    r.tell_master(host(3), ToMaster::LinkLost { host: host(2), reason: "silence".into() });
+    r.tell_master(host(3), ToMaster::LinkLost { host: host(2), has_ended: false, reason: "silence".into() });
     r.nothing_else();
     assert_eq!(r.core.members(), [host(1), host(2)]);
 }

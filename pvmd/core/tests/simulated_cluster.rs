@@ -102,6 +102,7 @@ fn formed(seed: u64, hosts: u32, task_target: u32) -> Cluster {
         link_idle,
         deputies: 1,
         width: None,
+        watched_max: 256,
         fails,
         traced,
     };

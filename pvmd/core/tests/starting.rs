@@ -34,6 +34,7 @@ fn machine(seed: u64, hosts: usize, width: usize, fails: bool) -> Machine<Idle> 
         link_idle: Duration::from_secs(30),
         deputies: 3,
         width: Some(width),
+        watched_max: 256,
         fails,
         traced: false,
     };

@@ -5,6 +5,7 @@
 //! agree on which connection that is.
 
 use crate::io::driver::Input;
+use crate::io::link::SLOWEST;
 use crate::io::tls;
 use crate::io::udp_socket::{PACKET_USUAL, longest_packet};
 use pvm_wire::HostIndex;
@@ -25,6 +26,8 @@ pub(super) const GREETING: usize = 8;
 pub(super) const WINDOW: u32 = 8 * 1024 * 1024;
 /// Bytes that may come before they are acknowledged.
 const UNACKNOWLEDGED: u32 = LINK_UNACKNOWLEDGED * PACKET_USUAL as u32;
+/// Bytes of unread datagrams that are kept.
+const DATAGRAMS: usize = 256;
 /// Links that may be in the making at the same time, at a stranger's will.
 const HANDSHAKES_MAX: usize = 256;
 /// By which a call is refused that has crossed one of the daemon that refuses it.
@@ -73,8 +76,10 @@ impl NewLink {
 pub(super) fn transport(times: Times, packet: u16) -> Arc<TransportConfig> {
     let mut transport = TransportConfig::default();
     // Later than the link's own limits: QUIC has one limit for handshakes, of which a busy host is slow, and for silence.
-    transport.max_idle_timeout(IdleTimeout::try_from(times.patience.max(times.silence) * 2).ok());
-    transport.keep_alive_interval(Some(times.silence / 3));
+    let longest = times.patience.max(times.silence * SLOWEST);
+    transport.max_idle_timeout(IdleTimeout::try_from(longest * 2).ok());
+    // Nobody reads the datagrams that keep a link alive.
+    transport.datagram_receive_buffer_size(Some(DATAGRAMS));
     transport.max_concurrent_bidi_streams(VarInt::from_u32(1));
     transport.max_concurrent_uni_streams(VarInt::from_u32(0));
     transport.stream_receive_window(VarInt::from_u32(WINDOW));

@@ -415,6 +415,7 @@ impl Running {
             Action::ReadUsage { pids } => return Some(driver.turns.usage(&pids)),
             Action::Dispatch { pid, runs } => driver.turns.set(pid, runs),
             Action::Link { entry } => driver.links.dial(&entry),
+            Action::Watch { host, pace } => driver.links.watch(host, pace),
             Action::Unlink { host } => driver.links.close(host),
             Action::SendPeer { host, message } => {
                 self.was_message |= !message.data().is_empty();

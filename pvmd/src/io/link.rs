@@ -23,15 +23,19 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinHandle};
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::sleep;
 use tracing::info;
 
 /// How long a link that is being closed may take to deliver what was sent.
 const FLUSH: Duration = Duration::from_secs(1);
 /// A link is looked at this often in the time that a host may be silent. Each look wakes an idle daemon.
 const LOOKS: u32 = 4;
+/// Looks at a link of a large machine are at most so many times further apart.
+pub(super) const SLOWEST: u32 = 16;
+/// What is said on an idle link, in a datagram that nobody reads: the other end acknowledges it.
+const SIGN: &[u8] = &[0];
 /// By which a connection is closed that is not needed.
 const SURPLUS: VarInt = VarInt::from_u32(1);
 /// By which a link is closed on which nothing comes.
@@ -85,6 +89,8 @@ struct LinkHandle {
     reader: AbortHandle,
     writer: JoinHandle<()>,
     watcher: AbortHandle,
+    /// How many times further apart the looks at it are.
+    pace: watch::Sender<u32>,
 }
 
 impl LinkHandle {
@@ -219,6 +225,14 @@ impl Links {
         (bytes > 0).then_some(Event::PeerDrained { host, bytes })
     }
 
+    /// Looks at a link are from now on so many times further apart.
+    pub fn watch(&self, host: HostIndex, pace: u32) {
+        if let Some(link) = self.open.get(&host) {
+            let pace = pace.clamp(1, SLOWEST);
+            link.pace.send_if_modified(|old| std::mem::replace(old, pace) != pace);
+        }
+    }
+
     /// A link has ended, or could not be made: what the core is to hear, unless it has given that link up.
     pub fn ended(&mut self, LinkEnd { host, number, reason, has_ended }: LinkEnd) -> Option<Event> {
         if self.dials.get(&host).is_some_and(|dial| dial.number == number) {
@@ -276,7 +290,16 @@ impl LinkHandle {
             let answer = [Bytes::copy_from_slice(&greeting(own)), Bytes::new()];
             let _ = queue.send(Outgoing::Rest(answer, 0));
         }
-        let watch = Watch { connection: connection.clone(), target, has_ended: Arc::default() };
+        let (pace, paced) = watch::channel(1);
+        let watch = Watch {
+            connection: connection.clone(),
+            host,
+            speaks_first: own < host,
+            target,
+            has_ended: Arc::default(),
+            pace: paced,
+            input: input.clone(),
+        };
         let has_ended = watch.has_ended.clone();
         let watcher = tokio::spawn(watch.run(times.silence)).abort_handle();
         let writer = tokio::spawn(write(connection, outlet.clone(), host, queued, input.clone()));
@@ -288,16 +311,21 @@ impl LinkHandle {
             info!(%host, reason, "link ended");
             let _ = input.send(Input::LinkEnded(LinkEnd { host, number, reason, has_ended })).await;
         });
-        Self { number, queue, outlet, reader: reader.abort_handle(), writer, watcher }
+        Self { number, queue, outlet, reader: reader.abort_handle(), writer, watcher, pace }
     }
 }
 
-/// Closes a link when its other end has said nothing for too long, whether it had anything to say or not, or is proved to have ended.
+/// Keeps a link alive, and closes it when its other end has said nothing for too long or is proved to have ended.
 struct Watch {
     connection: Connection,
+    host: HostIndex,
+    /// Whether it is this end that says something on an idle link, and the other answers.
+    speaks_first: bool,
     target: Target,
     /// Whether that is proved.
     has_ended: Arc<AtomicBool>,
+    pace: watch::Receiver<u32>,
+    input: mpsc::Sender<Input>,
 }
 
 impl Watch {
@@ -305,30 +333,56 @@ impl Watch {
     ///
     /// Looks are counted, not the time between them: a daemon that did not have the processor finds at its next look what has come
     /// meanwhile, and does not take its own absence for the other's.
-    async fn run(self, silence: Duration) {
-        let period = silence / LOOKS;
-        let mut looks = interval(period);
-        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    async fn run(mut self, silence: Duration) {
         let (mut heard, mut silent) = (0, 0);
         while silent + 1 < LOOKS {
-            looks.tick().await;
+            let period = silence / LOOKS * *self.pace.borrow_and_update();
+            tokio::select! {
+                () = sleep(period) => {}
+                Ok(()) = self.pace.changed() => {
+                    (heard, silent) = (self.heard(), 0);
+                    self.speak();
+                    continue;
+                }
+            }
             let now = self.heard();
             silent = if now == heard { silent + 1 } else { 0 };
             heard = now;
-            // An idle link is silent at some looks, for its ends keep it alive less often. The answer comes before the next look, and
-            // before the other could have given up this daemon, if it was that daemon that did not hear.
-            if silent > 1 && self.proves_end(probe::PATIENCE.min(period / 2)).await && self.heard() == heard {
-                self.has_ended.store(true, Ordering::Relaxed);
+            // The end that answers is silent at every other look.
+            if silent > u32::from(!self.speaks_first) {
+                self.speak();
+            }
+            if silent > 1 && self.is_doubtful(heard, period).await {
                 break;
             }
         }
         self.connection.close(SILENT, b"silent");
     }
 
+    /// What is silent for too long is asked, and its host, too. The answers come before the next look, and before the other could have
+    /// given up this daemon, if it was that daemon that did not hear. Whether the other end is proved to have ended.
+    async fn is_doubtful(&self, heard: u64, period: Duration) -> bool {
+        let has_ended = self.proves_end(probe::PATIENCE.min(period / 2)).await;
+        if self.heard() != heard {
+            return false;
+        }
+        if has_ended {
+            self.has_ended.store(true, Ordering::Relaxed);
+        } else {
+            let _ = self.input.send(Event::PeerSilent { host: self.host }.into()).await;
+        }
+        has_ended
+    }
+
+    /// Has the other end acknowledge something. If it cannot be sent, silence tells.
+    fn speak(&self) {
+        let _ = self.connection.send_datagram(Bytes::from_static(SIGN));
+    }
+
     /// Frames of authentic packets: no other host can make a link seem alive.
     fn heard(&self) -> u64 {
         let frames = self.connection.stats().frame_rx;
-        frames.acks + frames.ping + frames.stream
+        frames.acks + frames.ping + frames.stream + frames.datagram
     }
 
     /// Whether the other end is proved to have ended. Nothing is known of another port of its than that of the beginning.

@@ -102,6 +102,8 @@ pub struct Settings {
     pub link_idle: Duration,
     /// `PVM_DEPUTIES`: most hosts that hold the master's state.
     pub deputies_max: usize,
+    /// `PVM_WATCHED`: hosts of a machine in which the master looks closely at all others.
+    pub watched_max: u32,
     /// `PVM_SUCCESSION`.
     pub succession: SuccessionRule,
     /// `PVM_START_TIMEOUT`.
@@ -129,6 +131,9 @@ const SLICE: u64 = 50;
 
 /// Hosts that hold the master's state: the fewest of which one may be lost without proof that it has ended.
 const DEPUTIES: usize = 3;
+
+/// Hosts that one daemon looks at closely: their signs of life take a twentieth of a core there.
+const WATCHED: u32 = 256;
 
 /// Tasks per core that keep a host busy while some of them wait for messages.
 const TASKS_PER_CORE: u32 = 4;
@@ -194,6 +199,7 @@ impl Settings {
             connect_timeout: seconds("PVM_CONNECT_TIMEOUT", 30.0)?,
             link_idle: seconds("PVM_LINK_IDLE", 30.0)?,
             deputies_max: number("PVM_DEPUTIES", DEPUTIES, 1..=5)?,
+            watched_max: number("PVM_WATCHED", WATCHED, 1..=4095)?,
             succession: match text("PVM_SUCCESSION")? {
                 None => SuccessionRule::default(),
                 Some(value) => SuccessionRule::named(&value)

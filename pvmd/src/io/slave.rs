@@ -104,6 +104,7 @@ pub fn override_settings(settings: &mut Settings, config: &SlaveConfig) {
     if let Ok(timeout) = std::time::Duration::try_from_secs_f64(config.connect_timeout_seconds) {
         settings.connect_timeout = timeout;
     }
+    settings.watched_max = config.watched_max;
     settings.private_network = config.private_network;
     settings.set_slice(config.slice_milliseconds);
     settings.set_slots(config.slots);

@@ -159,6 +159,7 @@ impl Starter {
             slice_milliseconds: options.slice,
             slots: options.slots,
             private_network: options.network == Some(Network::Private),
+            watched_max: settings.watched_max,
             takes_silent: settings.succession == SuccessionRule::Silent,
         })
     }

@@ -37,6 +37,8 @@ pub fn config(index: HostIndex) -> Config {
         wake_time: Duration::from_micros(3),
         hosting: Hosting { timeout: Duration::from_secs(60), ..Hosting::default() },
         succession: Succession::default(),
+        watched_max: 256,
+        host_timeout: HOST_TIMEOUT,
         limits: Limits::default(),
     }
 }

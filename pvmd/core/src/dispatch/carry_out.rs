@@ -41,6 +41,7 @@ impl Core {
                 self.drop_link(host);
                 self.fail_pending(host);
             }
+            Effect::Alarm => self.alarm(),
             Effect::EndMachine => self.end_machine(),
             // The master's state has made messages of them.
             Effect::Order(..) | Effect::OrderAll(_) | Effect::OrderTasks { .. } | Effect::CloseSession(_) => {

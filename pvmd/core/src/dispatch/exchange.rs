@@ -28,6 +28,7 @@ impl Core {
         }
         info!(%host, reign, "is the master");
         self.hosts.set_master(Some(host));
+        self.watching.note_change();
         for timer in [Timer::Orphan, Timer::Candidate] {
             self.out.timers.cancel(timer);
         }
@@ -71,7 +72,10 @@ impl Core {
             FromMaster::StartDaemon { host: index, command, timeout } => {
                 self.out.act(Action::StartDaemon { index, command, timeout });
             }
-            FromMaster::Deputies { hosts } => self.exchange.set_deputies(hosts),
+            FromMaster::Deputies { hosts } => {
+                self.exchange.set_deputies(hosts);
+                self.watching.note_change();
+            }
         }
         if let (Some(message), Some(master)) = (self.exchange.owed(), self.hosts.master()) {
             self.tell(master, message);

@@ -39,6 +39,7 @@ impl Core {
 
     /// Newcomers are members: notifies, and batches in placement.
     pub(crate) fn hosts_added(&mut self, added: &[HostIndex]) {
+        self.watching.note_change();
         for host in added.iter().filter(|&&host| host != self.config.index) {
             info!(%host, name = self.hosts.get(*host).map(|entry| &*entry.name), "host added");
         }
@@ -70,27 +71,28 @@ impl Core {
             self.forget_link(host);
             return self.on_master_lost(host, reason, has_ended);
         }
-        self.on_host_lost(host, reason);
+        self.on_host_lost(host, reason, has_ended);
     }
 
-    pub(crate) fn on_host_lost(&mut self, host: HostIndex, reason: &str) {
+    pub(crate) fn on_host_lost(&mut self, host: HostIndex, reason: &str, has_ended: bool) {
         self.forget_link(host);
         if self.is_master() {
             self.hosts.lose(host);
             self.command(Command::HostLost { host, reason: reason.to_owned() });
             self.consider_deputies();
         } else if self.hosts.master() == Some(host) {
-            self.on_master_lost(host, reason, false);
+            self.on_master_lost(host, reason, has_ended);
         } else {
             self.drop_link(host);
             self.hosts.lose(host);
-            self.tell_master(ToMaster::LinkLost { host, reason: reason.to_owned() });
+            self.tell_master(ToMaster::LinkLost { host, has_ended, reason: reason.to_owned() });
         }
     }
 
     /// A host is out: nothing of it stays, all subscribers are told.
     pub(crate) fn host_gone(&mut self, host: HostIndex, reason: &str) {
         self.hosts.forget_newcomer(host);
+        self.watching.note_change();
         let Some(entry) = self.hosts.remove(host) else { return self.drop_link(host) };
         info!(%host, name = entry.name, reason, "host gone");
         if !self.needs_vote(host) {
@@ -101,6 +103,7 @@ impl Core {
         self.service_host_gone(host);
         self.tracers.host_gone(host);
         self.node.home_gone(host);
+        self.end_tied_tasks(host);
         self.home(|home, at| home.host_gone(host, at));
         self.fail_pending(host);
     }

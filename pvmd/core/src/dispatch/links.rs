@@ -40,6 +40,7 @@ impl Core {
     fn make_link(&mut self, host: HostIndex) {
         let Some(entry) = self.hosts.known(host).cloned() else { return };
         self.hosts.links.insert(host, Link::making(host, self.now));
+        self.watching.note_change();
         self.out.act(Action::Link { entry });
         // What is to be known there of turns goes first.
         self.teams(|teams, _, at| teams.linked(host, at));
@@ -56,6 +57,7 @@ impl Core {
             self.flush_link(host);
         } else {
             self.hosts.links.insert(host, Link::open(host, self.now));
+            self.watching.note_change();
             self.teams(|teams, _, at| teams.linked(host, at));
         }
         if self.is_master() {
@@ -84,10 +86,10 @@ impl Core {
 
     pub(crate) fn on_link_failed(&mut self, host: HostIndex, reason: &str) {
         if self.is_master() {
-            return self.on_host_lost(host, &format!("no link to its daemon: {reason}"));
+            return self.on_host_lost(host, &format!("no link to its daemon: {reason}"), false);
         }
         if self.hosts.links.contains_key(&host) {
-            self.on_host_lost(host, reason);
+            self.on_host_lost(host, reason, false);
         }
     }
 
@@ -114,9 +116,17 @@ impl Core {
         host > self.config.index && !self.is_kept(host)
     }
 
-    /// Whether a link with that host is kept, used or not: one of the two is the master.
+    /// Whether a link with that host is kept, used or not: one of the two is the master, or they watch each other.
     fn is_kept(&self, host: HostIndex) -> bool {
-        self.is_master() || self.hosts.master() == Some(host)
+        self.is_master() || self.hosts.master() == Some(host) || self.watching.is_neighbour(host)
+    }
+
+    /// A link need not be kept any more.
+    pub(crate) fn release_link(&mut self, host: HostIndex) {
+        if self.hosts.links.contains_key(&host) && self.leaves_link(host) {
+            self.out.timers.cancel(Timer::IdleLink(host));
+            self.set_timer(self.config.link_idle, Timer::IdleLink(host));
+        }
     }
 
     /// Time to see whether a link is still used.

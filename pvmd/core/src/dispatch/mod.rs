@@ -19,3 +19,4 @@ mod spawn;
 mod succession;
 mod teams;
 mod turns;
+mod watching;

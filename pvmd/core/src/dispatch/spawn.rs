@@ -156,6 +156,9 @@ impl Core {
         let spawn = &order.spawn;
         let (by_tasker, queued) = (self.services.tasker.is_some(), spawn.flags & flags::QUEUED != 0);
         let team = self.teams.of_child(&spawn.env, order.parent, &self.tasks);
+        // A resource manager orders tasks for others, and says no more of those than the parent.
+        let home = || self.node.home_of(id).or_else(|| Tid::from_raw(order.parent.max(0)).host());
+        let tied_to = if spawn.flags & flags::TIED != 0 { home() } else { None };
         let mut cookies = Vec::new();
         for number in order.next..end {
             let announced = self.announce(|task| {
@@ -164,6 +167,7 @@ impl Core {
                 task.output = spawn.output;
                 task.trace = spawn.trace;
                 task.spawn_flags = spawn.flags;
+                task.tied_to = tied_to;
                 task.name.clone_from(&spawn.file);
                 let item = batch.filter(|_| queued);
                 let item = item.map(|batch| Item { batch, number: order.first + number as u32 });
@@ -176,6 +180,19 @@ impl Core {
             cookies.push(cookie);
         }
         cookies
+    }
+
+    /// A host is out: tasks that were to end with it do.
+    pub(crate) fn end_tied_tasks(&mut self, host: HostIndex) {
+        let tied = self.tasks.iter().filter(|task| task.tied_to == Some(host)).map(|task| task.tid);
+        for tid in tied.collect::<Vec<_>>() {
+            self.end_tied_task(tid);
+        }
+    }
+
+    fn end_tied_task(&mut self, tid: Tid) {
+        info!(task = %tid, "ends with the host of the task that has spawned it");
+        self.signal_task(tid, SIGTERM);
     }
 
     /// Makes the record and the output stream of a process that is about to be started or adopted.
@@ -207,13 +224,16 @@ impl Core {
                 } else {
                     task.pid = pid;
                 }
-                let exec = task.report.take_start();
+                let (exec, tied_to) = (task.report.take_start(), task.tied_to);
                 debug!(%tid, pid, path, "task started");
                 self.teams(|teams, tasks, at| teams.join(tid, tasks, at));
                 self.trace_started(tid);
                 self.observed_begin(tid);
                 self.output_started(cookie);
                 self.exec_result(exec, Ok(tid));
+                if tied_to.is_some_and(|host| !self.hosts.contains(host)) {
+                    self.end_tied_task(tid);
+                }
             }
             Err((error, reason)) => {
                 let (exec, manager) = (task.report.take_start(), task.manager);

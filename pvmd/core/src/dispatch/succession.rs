@@ -10,6 +10,7 @@ use crate::timers::Timer;
 use crate::{Core, Life};
 use pvm_wire::HostIndex;
 use pvm_wire::daemon::{Blob, DaemonMsg, PeerRequest};
+use std::collections::BTreeSet;
 use std::time::Duration;
 use tracing::{info, warn};
 
@@ -236,13 +237,15 @@ impl Core {
         }
         warn!(%host, reason, "the master is lost");
         self.hosts.set_master(None);
+        self.watching.note_change();
         self.set_timer(self.config.succession.patience, Timer::Orphan);
         let own = self.config.index;
         let Some(deputy) = &mut self.deputy else {
-            // The deputy that would be the next master knows whether the last one lives.
-            let first = self.exchange.successor(host);
+            // The deputy that would be the next master knows whether the last one lives, and the neighbours may be cut off, too.
+            let mut others: BTreeSet<HostIndex> = self.exchange.successor(host).into_iter().collect();
+            others.extend(self.watching.neighbours().iter().filter(|&&other| other != host));
             return self
-                .tell_all(first.into_iter().collect(), &DaemonMsg::MasterLost { configuration: None });
+                .tell_all(others.into_iter().collect(), &DaemonMsg::MasterLost { configuration: None });
         };
         let (configuration, others) = (Some(deputy.configuration()), deputy.others(host));
         if others.is_empty() {
@@ -268,6 +271,7 @@ impl Core {
     /// Another host has lost the master. If this one has not, it asks the master.
     pub(crate) fn on_witness(&mut self, from: HostIndex, configuration: Option<u64>) {
         if let Some(master) = self.hosts.master().filter(|_| !self.is_master()) {
+            self.alarm();
             self.ask(master, PeerRequest::Ping, Waiter::MasterLost(from));
         }
         let Some(deputy) = &mut self.deputy else { return };
@@ -363,6 +367,7 @@ impl Core {
             }
         }
         self.hosts.set_master(Some(own));
+        self.watching.note_change();
     }
 
     /// Links with a member, unless there is a link or it cannot be reached.

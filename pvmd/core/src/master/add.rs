@@ -377,6 +377,7 @@ fn failure(result: &AddResult) -> Option<String> {
 mod tests {
     use super::*;
     use crate::config::Config;
+    use crate::event::StartedHost;
     use crate::master::Command;
     use pvm_wire::daemon::{MasterRequest, RequestId, ToMaster};
 

@@ -33,6 +33,8 @@ pub(crate) enum Command {
     HostLost { host: HostIndex, reason: String },
     /// A host's daemon says that it ends.
     HostEnded(HostIndex),
+    /// A host that another has lost has not answered in time.
+    Unanswered(HostIndex),
     /// A daemon that was to end has not ended in time.
     DepartureOverdue(HostIndex),
     /// A task of the master's host becomes the hoster, or gives that up.

@@ -4,6 +4,7 @@ use super::{Master, Question};
 use crate::addresses::PeerTo;
 use crate::effect::{Effect, Effects};
 use crate::hosts::DELETED;
+use crate::timers::Timer;
 use pvm_wire::daemon::{DaemonMsg, FromMaster};
 use pvm_wire::{HostIndex, PvmError};
 use std::collections::BTreeMap;
@@ -83,12 +84,55 @@ impl Master {
         }
     }
 
-    /// Two slaves have lost sight of each other. One has just said so; if the other is dead, the master notices by itself.
-    pub(super) fn on_link_lost(&mut self, from: HostIndex, host: HostIndex, reason: &str, out: &mut Effects) {
-        if self.sessions.has(from) && self.sessions.has(host) {
-            warn!(%from, %host, reason, "two hosts have lost their link");
-            self.ask(host, Question::LostLink(from), out);
+    /// A slave says that a neighbour of it is silent. The master does not look at that one closely.
+    pub(super) fn on_host_silent(&mut self, from: HostIndex, host: HostIndex, out: &mut Effects) {
+        if self.is_large() && self.sessions.has(from) && self.sessions.has(host) && !self.is_asked(host) {
+            info!(%from, %host, "a host is silent: it is asked");
+            out.push(Effect::Alarm);
+            self.ask(host, Question::Silence, out);
         }
+    }
+
+    /// Two slaves have lost sight of each other, one of which has just said so. If the other is dead, a master that looks at it closely
+    /// notices by itself; another one takes that one's word for it, unless the host answers.
+    pub(super) fn on_link_lost(
+        &mut self,
+        from: HostIndex,
+        host: HostIndex,
+        has_ended: bool,
+        reason: &str,
+        out: &mut Effects,
+    ) {
+        if !self.sessions.has(from) || !self.sessions.has(host) {
+            return;
+        }
+        warn!(%from, %host, reason, "two hosts have lost their link");
+        if !self.is_large() || host == self.seat {
+            return self.ask(host, Question::LostLink(from), out);
+        }
+        if has_ended || self.is_asked(host) {
+            return self.on_host_lost(host, reason, out);
+        }
+        out.push(Effect::Alarm);
+        self.ask(host, Question::LostLink(from), out);
+        out.push(Effect::SetTimer(self.settings.grace, Timer::Unanswered(host)));
+    }
+
+    /// A host has not answered that another one has lost.
+    pub(super) fn on_unanswered(&mut self, host: HostIndex, out: &mut Effects) {
+        if self.is_asked(host) {
+            self.on_host_lost(host, "another host has lost it, and it does not answer", out);
+        }
+    }
+
+    fn is_large(&self) -> bool {
+        self.members.len() > self.settings.watched_max
+    }
+
+    /// Whether a host was asked for a sign of life, and has not answered yet.
+    fn is_asked(&self, host: HostIndex) -> bool {
+        let is_doubt = |question: &Question| matches!(question, Question::LostLink(_) | Question::Silence);
+        self.questions.values().any(|(asked, question)| *asked == host && is_doubt(question))
     }
 
     /// Both live. The younger one goes, for every pair of hosts must be able to talk.
@@ -123,6 +167,7 @@ impl Master {
         self.questions.remove(&id);
         match question {
             Question::LostLink(other) => self.on_both_live(other, host, out),
+            Question::Silence => {}
             Question::GroupNotice(change) => self.groups.on_notice_heard(change, out),
         }
     }

@@ -78,6 +78,8 @@ pub(crate) struct Master {
 enum Question {
     /// This host has lost its link to it.
     LostLink(HostIndex),
+    /// A neighbour of it says that it is silent.
+    Silence,
     /// Answers about groups wait until it has heard of this change.
     GroupNotice(u64),
 }
@@ -199,6 +201,7 @@ impl Master {
             Command::NewcomerLinked(host) => self.on_newcomer_linked(host, out),
             Command::HostLost { host, reason } => self.on_host_lost(host, &reason, out),
             Command::HostEnded(host) => self.on_host_ended(host, out),
+            Command::Unanswered(host) => self.on_unanswered(host, out),
             Command::DepartureOverdue(host) => {
                 if self.departures.end(host, out) {
                     self.resume_add(out);
@@ -230,7 +233,10 @@ impl Master {
             }
             ToMaster::Withdraw { id } => self.mailbox.forget_waiters(|to| *to == PeerTo { host, id }),
             ToMaster::TableAck { serial } => self.on_table_ack(host, serial, out),
-            ToMaster::LinkLost { host: other, reason } => self.on_link_lost(host, other, &reason, out),
+            ToMaster::HostSilent { host: other } => self.on_host_silent(host, other, out),
+            ToMaster::LinkLost { host: other, has_ended, reason } => {
+                self.on_link_lost(host, other, has_ended, &reason, out);
+            }
             ToMaster::TaskGone { tid } if tid.host() == Some(host) => {
                 self.mailbox.owner_gone(tid);
                 self.groups.task_gone(tid, out);

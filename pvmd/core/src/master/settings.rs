@@ -6,6 +6,7 @@ use pvm_wire::daemon::Blob;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::IpAddr;
+use std::time::Duration;
 
 /// The speed of a host without `sp=`, as in PVM.
 pub(crate) const REFERENCE_SPEED: u32 = 1000;
@@ -30,6 +31,10 @@ pub(super) struct Settings {
     pub bytes_max: usize,
     /// Most deputies.
     pub deputies_max: usize,
+    /// Hosts of a machine in which the master finds the loss of any by itself.
+    pub watched_max: usize,
+    /// How long a host has to answer that another one has lost.
+    pub grace: Duration,
     /// The authority's certificate and key, which the next master needs to add hosts.
     pub authority: Blob,
 }
@@ -53,6 +58,8 @@ impl Settings {
             entries_max: mailbox_entries,
             bytes_max: mailbox_bytes,
             deputies_max: config.succession.deputies_max,
+            watched_max: config.watched_max,
+            grace: config.host_timeout / 6,
             authority: config.succession.authority.clone(),
         }
     }

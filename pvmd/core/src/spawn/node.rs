@@ -17,7 +17,7 @@ use pvm_wire::codes::Sm;
 use pvm_wire::daemon::PeerReply;
 use pvm_wire::limits::BATCH_MAX;
 use pvm_wire::spawn::{SpawnRequest, flags};
-use pvm_wire::{PvmError, Tid};
+use pvm_wire::{HostIndex, PvmError, Tid};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::ops::Range;
@@ -126,6 +126,15 @@ impl Node {
             self.finish(id, tasks, at);
         } else {
             at.out.push(Effect::StartTasks(id));
+        }
+    }
+
+    /// The host of the task that has spawned an order's tasks, as far as it is known.
+    pub fn home_of(&self, id: ExecId) -> Option<HostIndex> {
+        let exec = self.execs.get(&id)?;
+        match exec.to {
+            ExecTo::Peer(PeerTo { host, .. }) => Some(host),
+            ExecTo::Service(_) => exec.batch.map(|batch| batch.home),
         }
     }
 

@@ -192,6 +192,17 @@ fn check_observers(world: &mut World) {
     }
 }
 
+/// Links that a slave keeps: that to the master, and in a large machine those to the hosts before and after it.
+fn kept_links(world: &World, host: HostIndex) -> usize {
+    let members: Vec<HostIndex> = world.hosts.keys().copied().collect();
+    let count = members.len();
+    let place = members.iter().position(|&member| member == host).expect("a member");
+    let around = [members[(place + count - 1) % count], members[(place + 1) % count]];
+    let around = around.into_iter().filter(|_| count > world.setup().watched_max);
+    let kept: BTreeSet<HostIndex> = around.chain(masters(world)).filter(|&other| other != host).collect();
+    kept.len()
+}
+
 /// Nothing is left but what there was at the beginning, and managers that are kept ready.
 fn check_rest(world: &mut World) {
     let hosts = world.hosts.len();
@@ -200,7 +211,7 @@ fn check_rest(world: &mut World) {
         let idle = census.managers.0;
         let expected = Census {
             hosts,
-            links: if masters(world).contains(&host) { hosts - 1 } else { 1 },
+            links: if masters(world).contains(&host) { hosts - 1 } else { kept_links(world, host) },
             managers: (idle.min(2), 0),
             conns: idle,
             outputs: idle,

@@ -67,10 +67,12 @@ fn report(plan: &Plan, reason: &str) {
     println!("seed {} fails:\n  {reason}", plan.seed);
     let (short, reason) = shrink::shorten(plan, reason);
     println!("shortened to {} operations, which fail so:\n  {reason}", short.ops.len());
-    let Plan { seed, hosts, turns, deputies, width, ops } = short;
+    let Plan { seed, hosts, turns, deputies, width, watched_max, ops } = short;
     match (deputies, turns) {
-        _ if width.is_some() => {
-            println!("check_with_width({seed}, {hosts}, {turns}, {deputies}, {width:?}, &{ops:?});");
+        _ if width.is_some() || watched_max < 256 => {
+            println!(
+                "check_large({seed}, {hosts}, {turns}, {deputies}, {width:?}, {watched_max}, &{ops:?});"
+            );
         }
         (1, true) => println!("check_with_turns({seed}, {hosts}, &{ops:?});"),
         (1, false) => println!("check({seed}, {hosts}, &{ops:?});"),

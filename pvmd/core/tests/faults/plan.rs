@@ -123,6 +123,8 @@ pub struct Plan {
     pub deputies: usize,
     /// Daemons that a host starts at a time; `None`: all hosts are on the master's.
     pub width: Option<usize>,
+    /// Hosts of a machine in which the master looks closely at all others.
+    pub watched_max: usize,
     pub ops: Vec<Op>,
 }
 
@@ -134,6 +136,7 @@ impl Plan {
         let turns = seed % 2 == 1;
         let deputies = [1, 3, 3, 5][(seed / 2 % 4) as usize];
         let width = [None, Some(1), Some(2), None][(seed / 8 % 4) as usize];
+        let watched_max = [256, 2, 3, 256][(seed / 32 % 4) as usize];
         let one = |_| match random.below(100) {
             0 if deputies > 1 => Op::CrashMaster(random.below(2) as u32),
             n if turns && n % 5 == 1 => draw_turns(&mut random),
@@ -145,7 +148,7 @@ impl Plan {
             1 => Op::Halt(0),
             _ => Op::Wait(1),
         });
-        Self { seed, hosts, turns, deputies, width, ops }
+        Self { seed, hosts, turns, deputies, width, watched_max, ops }
     }
 }
 

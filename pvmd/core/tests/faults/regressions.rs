@@ -4,15 +4,31 @@ use crate::plan::{Op, Plan};
 use crate::shrink::attempt;
 
 fn check(seed: u64, hosts: u32, ops: &[Op]) {
-    attempt_plan(&Plan { seed, hosts, turns: false, deputies: 1, width: None, ops: ops.to_vec() });
+    attempt_plan(&Plan {
+        seed,
+        hosts,
+        turns: false,
+        deputies: 1,
+        width: None,
+        watched_max: 256,
+        ops: ops.to_vec(),
+    });
 }
 
 fn check_with_turns(seed: u64, hosts: u32, ops: &[Op]) {
-    attempt_plan(&Plan { seed, hosts, turns: true, deputies: 1, width: None, ops: ops.to_vec() });
+    attempt_plan(&Plan {
+        seed,
+        hosts,
+        turns: true,
+        deputies: 1,
+        width: None,
+        watched_max: 256,
+        ops: ops.to_vec(),
+    });
 }
 
 fn check_with_deputies(seed: u64, hosts: u32, turns: bool, deputies: usize, ops: &[Op]) {
-    attempt_plan(&Plan { seed, hosts, turns, deputies, width: None, ops: ops.to_vec() });
+    attempt_plan(&Plan { seed, hosts, turns, deputies, width: None, watched_max: 256, ops: ops.to_vec() });
 }
 
 fn attempt_plan(plan: &Plan) {

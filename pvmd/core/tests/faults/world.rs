@@ -22,7 +22,7 @@ pub const NOTICE: i32 = 7;
 pub type World = Machine<Journal>;
 
 /// A master whose hostfile names `hosts − 1` more.
-pub fn new(&Plan { seed, hosts, turns, deputies, width, .. }: &Plan) -> World {
+pub fn new(&Plan { seed, hosts, turns, deputies, width, watched_max, .. }: &Plan) -> World {
     let capabilities = [1000].into_iter().chain((2..=hosts).map(|n| 1000 * (n % 3 + 1))).collect();
     let traced = std::env::var_os("PVM_SIM_TRACE").is_some();
     // In some machines links are left and made again all the time.
@@ -36,6 +36,7 @@ pub fn new(&Plan { seed, hosts, turns, deputies, width, .. }: &Plan) -> World {
         link_idle,
         deputies,
         width,
+        watched_max,
         fails: true,
         traced,
     };

@@ -111,10 +111,12 @@ impl<T: Tasks> Machine<T> {
         for other in self.net.others(host) {
             let link = self.net.end(other, host).number;
             let is_cut = self.net.is_cut(host, other) || self.net.is_cut(other, host);
+            let pace = u64::from(self.pace(other, host));
             if is_cut || self.off.contains(&host) {
-                self.later(2_250_000..3_000_000, Happening::Lost(other, host, link));
+                self.later(1_500_000 * pace..2_250_000 * pace, Happening::Silent(other, host, link));
+                self.later(2_250_000 * pace..3_000_000 * pace, Happening::Lost(other, host, link));
             } else {
-                self.later(10_000..1_500_000, Happening::Refused(other, host, link));
+                self.later(10_000..1_500_000 * pace, Happening::Refused(other, host, link));
             }
         }
         self.net.remove(host);
@@ -173,6 +175,7 @@ impl<T: Tasks> Machine<T> {
 
     pub(super) fn linked(&mut self, host: HostIndex, other: HostIndex) {
         self.net.dials.remove(&(host, other));
+        self.paces.remove(&(host, other));
         let end = self.net.end(host, other);
         end.known = true;
         if end.open {
@@ -209,10 +212,41 @@ impl<T: Tasks> Machine<T> {
     pub fn cut(&mut self, from: HostIndex, to: HostIndex, time: Duration) {
         let Some(number) = self.net.cut(from, to) else { return };
         self.at(self.now + time, Happening::Heal(from, to, number));
-        if time > HOST_TIMEOUT {
+        let (link, pace) = (self.net.end(to, from).number, self.pace(to, from));
+        if time > HOST_TIMEOUT * 3 / 4 * pace {
+            let pace = u64::from(pace);
+            self.later(1_500_000 * pace..2_250_000 * pace, Happening::Silent(to, from, link));
+        }
+        if time > HOST_TIMEOUT * pace {
             // The receiver hears nothing and gives up, and then the sender hears nothing.
-            let link = self.net.end(to, from).number;
-            self.later(2_500_000..3_000_000, Happening::Lost(to, from, link));
+            let pace = u64::from(pace);
+            self.later(2_500_000 * pace..3_000_000 * pace, Happening::Lost(to, from, link));
+        }
+    }
+
+    fn pace(&self, host: HostIndex, other: HostIndex) -> u32 {
+        self.paces.get(&(host, other)).copied().unwrap_or(1)
+    }
+
+    /// A daemon looks at a link more or less closely from now on.
+    pub(super) fn watch(&mut self, host: HostIndex, other: HostIndex, pace: u32) {
+        self.paces.insert((host, other), pace);
+        if let (1, Some(link)) = (pace, self.net.open_link(host, other)) {
+            self.later(2_250_000..3_000_000, Happening::Looked(host, other, link));
+        }
+    }
+
+    pub(super) fn looked(&mut self, host: HostIndex, other: HostIndex, link: u64) {
+        let is_silent = !self.hosts.contains_key(&other) || self.net.is_cut(other, host);
+        if is_silent && self.pace(host, other) == 1 {
+            self.unsteady.extend([(host, other), (other, host)]);
+            self.lose(host, other, link, "it is silent", false);
+        }
+    }
+
+    pub(super) fn silent(&mut self, host: HostIndex, other: HostIndex, link: u64) {
+        if self.net.open_link(host, other) == Some(link) {
+            self.feed(host, Event::PeerSilent { host: other });
         }
     }
 

@@ -58,6 +58,8 @@ pub struct Setup {
     pub deputies: usize,
     /// Daemons that a host starts at a time on hosts that are reached by ssh; `None`: all are on the master's host.
     pub width: Option<usize>,
+    /// Hosts of a machine in which the master looks closely at all others.
+    pub watched_max: usize,
     /// Whether hosts, links and processes may fail to start.
     pub fails: bool,
     /// Whether everything that happens is printed.
@@ -81,6 +83,10 @@ pub enum Happening {
     Linked(HostIndex, HostIndex),
     /// The first notices that its link to the second, the one with this number, does not stand.
     Lost(HostIndex, HostIndex, u64),
+    /// The first has heard nothing of the second for a while.
+    Silent(HostIndex, HostIndex, u64),
+    /// The first has looked closely at its link to the second for long enough to know whether that is there.
+    Looked(HostIndex, HostIndex, u64),
     /// The first hears that nobody listens where the second did.
     Refused(HostIndex, HostIndex, u64),
     /// The cut with this number ends.
@@ -170,6 +176,8 @@ pub struct Machine<T> {
     pub starting_most: usize,
     /// Hosts that are off: nobody answers there that no daemon listens.
     pub off: BTreeSet<HostIndex>,
+    /// How many times less often than at others the first looks at its link to the second, if not as often.
+    paces: BTreeMap<(HostIndex, HostIndex), u32>,
     /// Hosts of which the first may have taken the second for lost.
     unsteady: BTreeSet<(HostIndex, HostIndex)>,
     queue: BinaryHeap<Reverse<Queued>>,
@@ -208,6 +216,7 @@ impl<T: Tasks> Machine<T> {
             starting: BTreeMap::new(),
             starting_most: 0,
             off: BTreeSet::new(),
+            paces: BTreeMap::new(),
             unsteady: BTreeSet::new(),
             queue: BinaryHeap::new(),
             number: 0,
@@ -244,6 +253,7 @@ impl<T: Tasks> Machine<T> {
             address: None,
             hostfile,
             link_idle: self.setup.link_idle,
+            watched_max: self.setup.watched_max,
             seed: self.random.below(u64::MAX),
             epoch: Duration::ZERO,
             slice: self.setup.turns.then_some(SLICE),
@@ -340,6 +350,8 @@ impl<T: Tasks> Machine<T> {
                 self.unsteady.extend([(host, other), (other, host)]);
                 self.lose(host, other, link, "it has been silent for too long", false);
             }
+            Happening::Silent(host, other, link) => self.silent(host, other, link),
+            Happening::Looked(host, other, link) => self.looked(host, other, link),
             Happening::Refused(host, other, link) => {
                 self.lose(host, other, link, "its daemon has ended", true);
             }
@@ -426,6 +438,7 @@ impl<T: Tasks> Machine<T> {
                 self.net.dials.insert((host, entry.index));
                 self.later(200..20_000, Happening::Dialled(host, entry.index));
             }
+            Action::Watch { host: other, pace } => self.watch(host, other, pace),
             Action::Unlink { host: other } => self.unlink(host, other),
             Action::SendPeer { host: to, message } => self.send(host, to, Packet::Message(message)),
             Action::StartHost { index, spec, .. } => self.start_host(host, index, &spec),
