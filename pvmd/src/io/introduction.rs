@@ -316,6 +316,7 @@ mod tests {
             slice_milliseconds: None,
             slots: None,
             private_network: false,
+            watched_max: 256,
             takes_silent: false,
         }
     }

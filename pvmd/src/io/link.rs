@@ -25,7 +25,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinHandle};
-use tokio::time::sleep;
 use tracing::info;
 
 /// How long a link that is being closed may take to deliver what was sent.
@@ -229,7 +228,7 @@ impl Links {
     pub fn watch(&self, host: HostIndex, pace: u32) {
         if let Some(link) = self.open.get(&host) {
             let pace = pace.clamp(1, SLOWEST);
-            link.pace.send_if_modified(|old| std::mem::replace(old, pace) != pace);
+            link.pace.send_if_modified(|old| mem::replace(old, pace) != pace);
         }
     }
 
@@ -338,7 +337,7 @@ impl Watch {
         while silent + 1 < LOOKS {
             let period = silence / LOOKS * *self.pace.borrow_and_update();
             tokio::select! {
-                () = sleep(period) => {}
+                () = tokio::time::sleep(period) => {}
                 Ok(()) = self.pace.changed() => {
                     (heard, silent) = (self.heard(), 0);
                     self.speak();
@@ -348,30 +347,21 @@ impl Watch {
             let now = self.heard();
             silent = if now == heard { silent + 1 } else { 0 };
             heard = now;
-            // The end that answers is silent at every other look.
+            // The end that answers hears something between every other two looks, and speaks only when it does not.
             if silent > u32::from(!self.speaks_first) {
                 self.speak();
             }
-            if silent > 1 && self.is_doubtful(heard, period).await {
+            // The answer comes before the next look, and before the other could have given up this daemon, if it was that daemon that did
+            // not hear.
+            if silent > 1 && self.proves_end(probe::PATIENCE.min(period / 2)).await && self.heard() == heard {
+                self.has_ended.store(true, Ordering::Relaxed);
                 break;
+            }
+            if silent == 2 && self.heard() == heard {
+                let _ = self.input.send(Event::PeerSilent { host: self.host }.into()).await;
             }
         }
         self.connection.close(SILENT, b"silent");
-    }
-
-    /// What is silent for too long is asked, and its host, too. The answers come before the next look, and before the other could have
-    /// given up this daemon, if it was that daemon that did not hear. Whether the other end is proved to have ended.
-    async fn is_doubtful(&self, heard: u64, period: Duration) -> bool {
-        let has_ended = self.proves_end(probe::PATIENCE.min(period / 2)).await;
-        if self.heard() != heard {
-            return false;
-        }
-        if has_ended {
-            self.has_ended.store(true, Ordering::Relaxed);
-        } else {
-            let _ = self.input.send(Event::PeerSilent { host: self.host }.into()).await;
-        }
-        has_ended
     }
 
     /// Has the other end acknowledge something. If it cannot be sent, silence tells.

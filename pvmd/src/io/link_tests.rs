@@ -302,9 +302,38 @@ async fn silence_is_noticed() {
     let endpoint = links.endpoints.called().unwrap();
     endpoint.rebind(std::net::UdpSocket::bind("127.0.0.1:0").unwrap()).unwrap();
     drop(events);
+    let silent = master.next().await;
+    assert!(matches!(silent, Event::PeerSilent { host: h } if h == host(2)), "{silent:?}");
     let lost = master.next().await;
     let Event::PeerLost { reason, .. } = lost else { panic!("{lost:?}") };
     assert_eq!(reason, "it has been silent for 3 s (PVM_HOST_TIMEOUT)");
+}
+
+#[tokio::test]
+async fn a_link_that_is_looked_at_less_often_is_lost_later_and_at_once_when_it_is_looked_at_closely() {
+    let authority = Authority::mint().unwrap();
+    let times = Times { silence: Duration::from_millis(400), ..TIMES };
+    let (mut master, mut slave) = (open_with(times, &authority, 1, 1), open_with(times, &authority, 2, 2));
+    master.links.dial(&slave.entry());
+    tokio::join!(master.linked(2), slave.linked(1));
+    for end in [(&master, 2), (&slave, 1)] {
+        end.0.links.watch(host(end.1), SLOWEST);
+    }
+    tokio::time::sleep(times.silence).await;
+    let endpoint = slave.links.endpoints.called().unwrap();
+    endpoint.rebind(std::net::UdpSocket::bind("127.0.0.1:0").unwrap()).unwrap();
+    tokio::time::sleep(times.silence * 4).await;
+    assert!(master.events.try_recv().is_err(), "the next look is after {:?}", times.silence / 4 * SLOWEST);
+    master.links.watch(host(2), 1);
+    let begin = Instant::now();
+    let lost = loop {
+        match master.next().await {
+            Event::PeerSilent { .. } => {}
+            other => break other,
+        }
+    };
+    assert!(matches!(lost, Event::PeerLost { .. }), "{lost:?}");
+    assert!(begin.elapsed() < times.silence * SLOWEST / 2, "{:?}", begin.elapsed());
 }
 
 /// A daemon in a thread and a runtime of its own, which can end as if it were killed.
