@@ -3,7 +3,7 @@
 use crate::cursor::Cursor;
 use bytes::Bytes;
 use pvm_wire::HostIndex;
-use pvm_wire::daemon::{DaemonMsg, FromMaster, HostEntry};
+use pvm_wire::daemon::{DaemonMsg, FromMaster, HostEntry, HostTable};
 use pvmd_core::event::Event;
 use pvmd_simulated::daemon::Daemon;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -29,8 +29,12 @@ fn joined(core: &mut Daemon, hosts: &[HostIndex]) {
     }
     let all = [&[HostIndex::MASTER], hosts].concat();
     let orders = [
-        FromMaster::TableUpdate { serial: 1, hosts: all.iter().map(|&host| entry(host)).collect() },
-        FromMaster::TableCommit { serial: 1, added: hosts.to_vec() },
+        FromMaster::TableUpdate {
+            serial: 1,
+            members: HostTable::default(),
+            added: HostTable::of(&all.iter().map(|&host| entry(host)).collect::<Vec<_>>()).expect("a table"),
+        },
+        FromMaster::TableCommit { serial: 1 },
     ];
     for (number, what) in (1..).zip(orders) {
         let message = DaemonMsg::FromMaster { number, heard: 0, what };

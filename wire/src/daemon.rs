@@ -39,6 +39,30 @@ pub struct HostEntry {
     pub address: Option<SocketAddr>,
 }
 
+/// A table of hosts as its bytes: thousands of copies for thousands of hosts share them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostTable(Blob);
+
+impl HostTable {
+    /// The bytes of these entries.
+    ///
+    /// # Errors
+    ///
+    /// They are longer than a message may be.
+    pub fn of(entries: &[HostEntry]) -> Result<Self, CodecError> {
+        Ok(Self(Blob(codec::encode(&entries)?.into())))
+    }
+
+    /// The entries.
+    ///
+    /// # Errors
+    ///
+    /// The bytes are no table.
+    pub fn entries(&self) -> Result<Vec<HostEntry>, CodecError> {
+        if self.0.0.is_empty() { Ok(Vec::new()) } else { codec::decode(&self.0.0) }
+    }
+}
+
 /// Pairs a request between daemons with its reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct RequestId(pub u64);
@@ -357,15 +381,15 @@ pub enum FromMaster {
     TableUpdate {
         /// Counts up per change.
         serial: u64,
-        /// Those that the receiver does not know: the newcomers; for a newcomer, all.
-        hosts: Vec<HostEntry>,
+        /// The members, for a newcomer; nobody for others.
+        members: HostTable,
+        /// The newcomers.
+        added: HostTable,
     },
-    /// These hosts of the last table are members now.
+    /// The hosts of the last table are members now.
     TableCommit {
         /// Of the table.
         serial: u64,
-        /// The newcomers.
-        added: Vec<HostIndex>,
     },
     /// A host is out.
     HostGone {
@@ -629,7 +653,11 @@ mod tests {
             DaemonMsg::FromMaster {
                 number: 3,
                 heard: 2,
-                what: FromMaster::TableUpdate { serial: 9, hosts: vec![entry] },
+                what: FromMaster::TableUpdate {
+                    serial: 9,
+                    members: HostTable::default(),
+                    added: HostTable::of(&[entry]).unwrap(),
+                },
             },
             DaemonMsg::Request { id: RequestId(3), what: PeerRequest::Tasks { only: None } },
             DaemonMsg::Bye,

@@ -234,6 +234,7 @@ mod tests {
             slice_milliseconds: Some(20),
             slots: Some(4),
             private_network: true,
+            watched_max: 256,
             takes_silent: true,
         };
         let line = config.to_line().unwrap();

@@ -79,7 +79,15 @@ pub(crate) struct Hosts {
 #[derive(Debug, Default)]
 struct Announced {
     serial: u64,
-    hosts: Vec<HostEntry>,
+    /// The members, if this host is a newcomer itself.
+    members: Vec<HostEntry>,
+    added: Vec<HostEntry>,
+}
+
+impl Announced {
+    fn iter(&self) -> impl Iterator<Item = &HostEntry> {
+        self.members.iter().chain(&self.added)
+    }
 }
 
 impl Hosts {
@@ -155,7 +163,7 @@ impl Hosts {
 
     /// A host that is a member, or that the master has announced.
     pub fn known(&self, host: HostIndex) -> Option<&HostEntry> {
-        self.get(host).or_else(|| self.announced.hosts.iter().find(|entry| entry.index == host))
+        self.get(host).or_else(|| self.announced.iter().find(|entry| entry.index == host))
     }
 
     /// Whether messages to this host find a way.
@@ -188,26 +196,30 @@ impl Hosts {
 
     /// The master announces hosts that are to be members; to a newcomer, all. No host is a member before all know it: a
     /// message of a member, or about one, never comes from a host that is unknown.
-    pub fn prepare(&mut self, serial: u64, hosts: Vec<HostEntry>) {
-        self.announced = Announced { serial, hosts };
+    pub fn prepare(&mut self, serial: u64, members: Vec<HostEntry>, added: Vec<HostEntry>) {
+        self.announced = Announced { serial, members, added };
     }
 
     /// A host that is out is not to become a member.
     pub fn forget_newcomer(&mut self, host: HostIndex) {
-        self.announced.hosts.retain(|entry| entry.index != host);
+        self.announced.members.retain(|entry| entry.index != host);
+        self.announced.added.retain(|entry| entry.index != host);
         self.lost.remove(&host);
     }
 
-    /// The announced hosts are members. Whether this table was announced.
-    pub fn commit(&mut self, serial: u64) -> bool {
+    /// The announced hosts are members: the newcomers among them, if this table was announced.
+    pub fn commit(&mut self, serial: u64) -> Option<Vec<HostIndex>> {
         if self.announced.serial != serial {
             warn!(serial, "commit of a table that was never announced: ignored");
-            return false;
+            return None;
         }
-        for entry in std::mem::take(&mut self.announced.hosts) {
+        let Announced { members, added, .. } = std::mem::take(&mut self.announced);
+        self.announced.serial = serial;
+        let newcomers = added.iter().map(|entry| entry.index).collect();
+        for entry in members.into_iter().chain(added) {
             self.insert(entry);
         }
-        true
+        Some(newcomers)
     }
 }
 
@@ -235,13 +247,14 @@ mod tests {
     #[test]
     fn an_announced_host_is_known_and_is_a_member_when_the_table_is_committed() {
         let mut hosts = Hosts::new(host(2), HostIndex::MASTER);
-        hosts.prepare(7, [1, 2, 3, 4].map(entry).into());
+        hosts.prepare(7, [1, 2].map(entry).into(), [3, 4].map(entry).into());
         assert!(hosts.is_welcome(host(3)) && !hosts.contains(host(3)));
         assert!(hosts.can_be_dialled(host(3)) && !hosts.can_be_dialled(host(2)), "another, and itself");
         hosts.forget_newcomer(host(4));
         assert!(!hosts.is_welcome(host(4)), "it is out");
-        assert!(!hosts.commit(6), "of another table");
-        assert!(hosts.commit(7) && hosts.contains(host(3)) && !hosts.contains(host(4)));
+        assert_eq!(hosts.commit(6), None, "of another table");
+        assert_eq!(hosts.commit(7), Some(vec![host(3)]));
+        assert!(hosts.contains(host(3)) && !hosts.contains(host(4)));
         assert_eq!(hosts.others(), [host(1), host(3)]);
         assert!(!hosts.hears(host(3), Now::ZERO), "there is no link");
     }

@@ -2,7 +2,7 @@
 
 use pvm_wire::batch::BatchMsg;
 use pvm_wire::codes::{BATCH_TAG, Tm};
-use pvm_wire::daemon::{FromMaster, HostEntry, ToMaster};
+use pvm_wire::daemon::{FromMaster, HostEntry, HostTable, ToMaster};
 use pvm_wire::spawn::{SpawnRequest, flags};
 use pvm_wire::{HostIndex, Tid};
 use pvmd_core::event::{ConnId, Event};
@@ -123,11 +123,10 @@ fn entry(index: u32) -> HostEntry {
 fn each_node_is_given_no_more_than_its_own_limit() {
     let mut r = Recorder::with(config(host(2)));
     r.feed(Event::PeerLinked { host: HostIndex::MASTER });
-    let hosts = (1..=3).map(entry).collect();
-    let table = [
-        FromMaster::TableUpdate { serial: 1, hosts },
-        FromMaster::TableCommit { serial: 1, added: vec![host(2), host(3)] },
-    ];
+    let tables = [1..=1, 2..=3].map(|hosts| HostTable::of(&hosts.map(entry).collect::<Vec<_>>()).unwrap());
+    let [members, added] = tables;
+    let table =
+        [FromMaster::TableUpdate { serial: 1, members, added }, FromMaster::TableCommit { serial: 1 }];
     for message in table {
         r.order(message);
     }

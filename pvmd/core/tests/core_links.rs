@@ -2,13 +2,20 @@
 
 use pvm_wire::calls::hosts::{AddHosts, DeleteHosts};
 use pvm_wire::codes::Tm;
-use pvm_wire::daemon::{DaemonMsg, FromMaster, HostEntry, MasterReply, MasterRequest, RequestId, ToMaster};
+use pvm_wire::daemon::{
+    DaemonMsg, FromMaster, HostEntry, HostTable, MasterReply, MasterRequest, RequestId, ToMaster,
+};
 use pvm_wire::header::{EOM, SOM};
 use pvm_wire::{HostIndex, MessageHeader, Tid};
 use pvmd_core::event::{Action, ConnId, Event, StartedHost};
 use pvmd_simulated::daemon::config;
 use pvmd_simulated::daemon::started_host;
 use pvmd_simulated::recorder::{Recorder, host};
+use std::ops::RangeInclusive;
+
+fn table(hosts: RangeInclusive<u32>) -> HostTable {
+    HostTable::of(&hosts.map(entry).collect::<Vec<_>>()).unwrap()
+}
 
 fn entry(index: u32) -> HostEntry {
     let StartedHost { arch, signature, capability, task_limit, address } = started_host();
@@ -22,8 +29,8 @@ fn slave() -> Recorder {
     let mut r = Recorder::with(config(host(2)));
     r.feed(Event::PeerLinked { host: HostIndex::MASTER });
     for message in [
-        FromMaster::TableUpdate { serial: 1, hosts: (1..=3).map(entry).collect() },
-        FromMaster::TableCommit { serial: 1, added: vec![host(2), host(3)] },
+        FromMaster::TableUpdate { serial: 1, members: table(1..=1), added: table(2..=3) },
+        FromMaster::TableCommit { serial: 1 },
     ] {
         r.order(message);
     }
@@ -72,7 +79,7 @@ fn a_newcomer_is_heard_from_the_moment_it_is_announced() {
     r.feed(Event::PeerLinked { host: host(4) });
     assert!(matches!(r.told(), DaemonMsg::NoMember));
     assert!(matches!(r.action(), Action::Unlink { host: h } if h == host(4)));
-    let update = FromMaster::TableUpdate { serial: 2, hosts: vec![entry(4)] };
+    let update = FromMaster::TableUpdate { serial: 2, members: HostTable::default(), added: table(4..=4) };
     r.order(update);
     assert!(matches!(r.asked_master(), ToMaster::TableAck { .. }));
     r.feed(Event::PeerLinked { host: host(4) });
@@ -170,7 +177,7 @@ fn a_link_stays_that_the_other_end_needs() {
 fn the_host_with_the_higher_index_leaves_when_it_is_asked() {
     let mut r = Recorder::with(config(host(3)));
     r.feed(Event::PeerLinked { host: HostIndex::MASTER });
-    let update = FromMaster::TableUpdate { serial: 1, hosts: (1..=3).map(entry).collect() };
+    let update = FromMaster::TableUpdate { serial: 1, members: table(1..=1), added: table(2..=3) };
     r.order(update);
     assert!(matches!(r.asked_master(), ToMaster::TableAck { .. }));
     r.feed(Event::PeerLinked { host: host(2) });

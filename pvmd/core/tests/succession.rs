@@ -304,7 +304,7 @@ fn a_machine_with_one_deputy_ends_with_its_master() {
 /// What each host has heard since this was asked last: the most of one that was no deputy.
 fn heard(world: &mut World, deputies: u32) -> u64 {
     let heard = std::mem::take(&mut world.heard);
-    heard.iter().filter(|(host, _)| host.get() > deputies).map(|(_, count)| *count).max().unwrap_or(0)
+    heard.iter().filter(|(host, _)| host.get() > deputies).map(|(_, heard)| heard.messages).max().unwrap_or(0)
 }
 
 #[test]

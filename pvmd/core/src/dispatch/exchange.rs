@@ -6,7 +6,7 @@ use crate::event::Action;
 use crate::timers::Timer;
 use pvm_wire::HostIndex;
 use pvm_wire::daemon::{FromMaster, MasterRequest, ToMaster};
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 impl Core {
     /// Says something to the master, now or when there is one.
@@ -52,11 +52,18 @@ impl Core {
         }
         match what {
             FromMaster::Reply { id, what } => self.on_master_reply(id, what),
-            FromMaster::TableUpdate { serial, hosts } => {
-                self.hosts.prepare(serial, hosts);
-                self.tell_master(ToMaster::TableAck { serial });
+            FromMaster::TableUpdate { serial, members, added } => {
+                match (members.entries(), added.entries()) {
+                    (Ok(members), Ok(added)) => {
+                        self.hosts.prepare(serial, members, added);
+                        self.tell_master(ToMaster::TableAck { serial });
+                    }
+                    (Err(error), _) | (_, Err(error)) => {
+                        error!(%error, "the master's table cannot be read: not acknowledged");
+                    }
+                }
             }
-            FromMaster::TableCommit { serial, added } => self.on_table_commit(serial, &added),
+            FromMaster::TableCommit { serial } => self.on_table_commit(serial),
             FromMaster::HostGone { host, reason } => self.host_gone(host, &reason),
             FromMaster::WatchTask { tid } => {
                 if self.tasks.get(tid).is_some() {

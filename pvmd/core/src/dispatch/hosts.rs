@@ -24,17 +24,15 @@ impl Core {
     }
 
     /// The newcomers are members.
-    pub(crate) fn on_table_commit(&mut self, serial: u64, added: &[HostIndex]) {
-        if !self.hosts.commit(serial) {
-            return;
-        }
+    pub(crate) fn on_table_commit(&mut self, serial: u64) {
+        let Some(added) = self.hosts.commit(serial) else { return };
         if self.is_master() {
-            for &host in added {
+            for &host in &added {
                 self.tell_services(host);
                 self.effects(|core, out| core.tracers.host_added(host, out));
             }
         }
-        self.hosts_added(added);
+        self.hosts_added(&added);
     }
 
     /// Newcomers are members: notifies, and batches in placement.

@@ -10,13 +10,13 @@ use crate::hostfile::HostSpec;
 use crate::hosts::Members;
 use crate::text::listed;
 use pvm_wire::calls::hosts::{Additions, StartUp};
-use pvm_wire::daemon::{AddResult, DaemonMsg, FromMaster, HostEntry, MasterReply};
+use pvm_wire::daemon::{AddResult, DaemonMsg, FromMaster, HostEntry, HostTable, MasterReply};
 use pvm_wire::{HostIndex, PvmError};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::net::IpAddr;
-use tracing::info;
+use tracing::{error, info};
 
 /// The receiver of the results.
 #[derive(Debug, Serialize, Deserialize)]
@@ -234,11 +234,15 @@ impl Master {
                 self.table_serial += 1;
                 let serial = self.table_serial;
                 let added: BTreeSet<HostIndex> = newcomers.iter().map(|entry| entry.index).collect();
-                let all: Vec<HostEntry> = self.members.iter().chain(&newcomers).cloned().collect();
-                let told: BTreeSet<HostIndex> = all.iter().map(|entry| entry.index).collect();
+                let members: Vec<HostEntry> = self.members.iter().cloned().collect();
+                let told: BTreeSet<HostIndex> = self.members.indices().chain(added.iter().copied()).collect();
+                let (Ok(members), Ok(new)) = (HostTable::of(&members), HostTable::of(&newcomers)) else {
+                    return error!("a table of {} hosts is too long to be sent", told.len());
+                };
                 for &host in &told {
-                    let hosts = if added.contains(&host) { all.clone() } else { newcomers.clone() };
-                    out.push(Effect::Order(host, FromMaster::TableUpdate { serial, hosts }));
+                    let members = if added.contains(&host) { members.clone() } else { HostTable::default() };
+                    let update = FromMaster::TableUpdate { serial, members, added: new.clone() };
+                    out.push(Effect::Order(host, update));
                 }
                 operation.told = Some((serial, told));
             }
@@ -268,8 +272,7 @@ impl Master {
         let Some(operation) = self.adding.take() else { return };
         let newcomers: Vec<HostEntry> = operation.newcomers().cloned().collect();
         if let Some((serial, _)) = operation.told {
-            let added = newcomers.iter().map(|entry| entry.index).collect();
-            out.push(Effect::OrderAll(FromMaster::TableCommit { serial, added }));
+            out.push(Effect::OrderAll(FromMaster::TableCommit { serial }));
             if self.deputies.len() > 1 {
                 for entry in &newcomers {
                     let hosts = self.deputies.clone();

@@ -142,7 +142,10 @@ impl<T: Tasks> Machine<T> {
                     let drained = Event::PeerDrained { host: to, bytes: data.len() };
                     self.later(1..100, Happening::Event(from, drained));
                 }
-                *self.heard.entry(to).or_default() += 1;
+                let heard = self.heard.entry(to).or_default();
+                heard.messages += 1;
+                let head = message.frame_head().map_or(0, |head| head.len());
+                heard.bytes += (head + message.data().len()) as u64;
                 self.feed(to, Event::PeerMessage { host: from, message });
             }
             Packet::Close => self.lose(to, from, link, "it closed the link", false),

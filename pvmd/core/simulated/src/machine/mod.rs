@@ -151,6 +151,15 @@ pub struct Host {
     armed: Option<Duration>,
 }
 
+/// What a daemon has heard of others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Heard {
+    /// Messages.
+    pub messages: u64,
+    /// Their bytes, as frames on a link.
+    pub bytes: u64,
+}
+
 /// The simulated machine.
 pub struct Machine<T> {
     /// The time.
@@ -163,8 +172,8 @@ pub struct Machine<T> {
     pub processes: BTreeMap<ProcId, Process>,
     /// All links.
     pub net: Network,
-    /// Messages of other daemons that each daemon has heard.
-    pub heard: BTreeMap<HostIndex, u64>,
+    /// What each daemon has heard of others.
+    pub heard: BTreeMap<HostIndex, Heard>,
     /// What tasks do.
     pub tasks: T,
     setup: Setup,
