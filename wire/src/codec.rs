@@ -25,6 +25,9 @@ pub enum CodecError {
         /// What is allowed, bytes.
         limit: usize,
     },
+    /// Something is named that is not there.
+    #[error("a part of the message refers to another one that it does not have")]
+    Reference,
     /// Bytes are left over behind the value.
     #[error("{0} stray bytes behind the message")]
     Trailing(usize),

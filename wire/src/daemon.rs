@@ -50,7 +50,18 @@ impl HostTable {
     ///
     /// They are longer than a message may be.
     pub fn of(entries: &[HostEntry]) -> Result<Self, CodecError> {
-        Ok(Self(Blob(codec::encode(&entries)?.into())))
+        let mut kinds: Vec<HostKind> = Vec::new();
+        let hosts = entries.iter().map(|entry| {
+            let kind = HostKind::of(entry);
+            let known = kinds.iter().position(|other| *other == kind);
+            let kind = known.unwrap_or_else(|| {
+                kinds.push(kind);
+                kinds.len() - 1
+            });
+            (entry.index, &*entry.name, kind, entry.address)
+        });
+        let hosts: Vec<_> = hosts.collect();
+        Ok(Self(Blob(codec::encode(&(kinds, hosts))?.into())))
     }
 
     /// The entries.
@@ -59,7 +70,34 @@ impl HostTable {
     ///
     /// The bytes are no table.
     pub fn entries(&self) -> Result<Vec<HostEntry>, CodecError> {
-        if self.0.0.is_empty() { Ok(Vec::new()) } else { codec::decode(&self.0.0) }
+        if self.0.0.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (kinds, hosts): (Vec<HostKind>, Vec<(HostIndex, String, usize, Option<SocketAddr>)>) =
+            codec::decode(&self.0.0)?;
+        let entry = |(index, name, kind, address): (HostIndex, String, usize, _)| {
+            let HostKind { arch, speed, capability, task_limit, signature } =
+                HostKind::clone(kinds.get(kind)?);
+            Some(HostEntry { index, name, arch, speed, capability, task_limit, signature, address })
+        };
+        hosts.into_iter().map(entry).collect::<Option<_>>().ok_or(CodecError::Reference)
+    }
+}
+
+/// What many hosts have in common: a table has it once.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+struct HostKind {
+    arch: String,
+    speed: i32,
+    capability: f64,
+    task_limit: u32,
+    signature: u32,
+}
+
+impl HostKind {
+    fn of(entry: &HostEntry) -> Self {
+        let HostEntry { arch, speed, capability, task_limit, signature, .. } = entry.clone();
+        Self { arch, speed, capability, task_limit, signature }
     }
 }
 
@@ -673,6 +711,28 @@ mod tests {
             let is_data = matches!(message, DaemonMsg::Data { .. });
             assert_eq!(DaemonMsg::decode_frame(&more).is_ok(), is_data);
         }
+    }
+
+    #[test]
+    fn a_table_of_many_hosts_is_short() {
+        let entry = |index: u32| HostEntry {
+            index: HostIndex::new(index).unwrap(),
+            name: format!("node{index:04}"),
+            arch: "LINUX64".to_owned(),
+            speed: 1000 * (index % 3) as i32,
+            capability: 1000.0,
+            task_limit: 3948,
+            signature: 0x0408_8841,
+            address: Some(([10, 0, 0, 1], 40_000).into()),
+        };
+        let entries: Vec<HostEntry> = (1..=4000).map(entry).collect();
+        let table = HostTable::of(&entries).unwrap();
+        assert!(table.0.0.len() <= 22 * entries.len(), "{} bytes", table.0.0.len());
+        assert_eq!(table.entries().unwrap(), entries);
+        assert_eq!(HostTable::default().entries().unwrap(), []);
+        let hosts = vec![(HostIndex::MASTER, "a", 1_usize, None::<SocketAddr>)];
+        let wrong = codec::encode(&(vec![HostKind::of(&entries[0])], hosts)).unwrap();
+        assert!(matches!(HostTable(Blob(wrong.into())).entries(), Err(CodecError::Reference)));
     }
 
     proptest! {

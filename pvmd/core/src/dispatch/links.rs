@@ -75,7 +75,7 @@ impl Core {
     pub(crate) fn is_welcome(&self, host: HostIndex) -> bool {
         self.hosts.is_welcome(host)
             || self.needs_vote(host)
-            || self.master_state().is_some_and(|master| master.newcomers().contains(&host))
+            || self.master_state().is_some_and(|master| master.is_newcomer(host))
     }
 
     /// Sends what has waited for a link.

@@ -13,7 +13,7 @@ use pvm_wire::calls::hosts::{Additions, StartUp};
 use pvm_wire::daemon::{AddResult, DaemonMsg, FromMaster, HostEntry, HostTable, MasterReply};
 use pvm_wire::{HostIndex, PvmError};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::IpAddr;
 use tracing::{error, info};
@@ -33,6 +33,8 @@ pub(crate) struct AddOperation {
     id: AddId,
     asker: Asker,
     pub(super) stages: Vec<Stage>,
+    /// Where in `stages` hosts are that have a place in the machine.
+    positions: BTreeMap<HostIndex, usize>,
     /// It has not begun: daemons of hosts that have left are still ending.
     is_held: bool,
     /// Set when the newcomers were announced: the table's serial, and the hosts that have not acknowledged it yet.
@@ -81,7 +83,8 @@ impl Master {
         refuse_names(&mut stages, &self.members);
         self.adds += 1;
         let id = AddId(self.adds);
-        self.adding = Some(AddOperation { id, asker, stages, is_held: true, told: None });
+        let positions = BTreeMap::new();
+        self.adding = Some(AddOperation { id, asker, stages, positions, is_held: true, told: None });
         self.resume_add(out);
     }
 
@@ -134,7 +137,9 @@ impl Master {
                 }
                 continue;
             }
-            operation.stages.push(self.place_newcomer(spec, address, &mut taken));
+            let stage = self.place_newcomer(spec, address, &mut taken);
+            operation.positions.extend(stage.index().map(|index| (index, operation.stages.len())));
+            operation.stages.push(stage);
         }
         self.adding = Some(operation);
         self.ask_hoster(out);
@@ -221,32 +226,34 @@ impl Master {
 
     /// When all newcomers are linked or out, announce them; when all hosts know them, commit.
     fn advance_add(&mut self, out: &mut Effects) {
-        let Some(operation) = &mut self.adding else { return };
-        if !operation.stages.iter().all(Stage::settled) {
-            return;
-        }
-        let newcomers: Vec<HostEntry> = operation.newcomers().cloned().collect();
+        let Some(operation) = &self.adding else { return };
         match &operation.told {
-            Some((_, missing)) if !missing.is_empty() => {}
-            Some(_) => self.commit_add(out),
-            None if newcomers.is_empty() => self.commit_add(out),
-            None => {
-                self.table_serial += 1;
-                let serial = self.table_serial;
-                let added: BTreeSet<HostIndex> = newcomers.iter().map(|entry| entry.index).collect();
-                let members: Vec<HostEntry> = self.members.iter().cloned().collect();
-                let told: BTreeSet<HostIndex> = self.members.indices().chain(added.iter().copied()).collect();
-                let (Ok(members), Ok(new)) = (HostTable::of(&members), HostTable::of(&newcomers)) else {
-                    return error!("a table of {} hosts is too long to be sent", told.len());
-                };
-                for &host in &told {
-                    let members = if added.contains(&host) { members.clone() } else { HostTable::default() };
-                    let update = FromMaster::TableUpdate { serial, members, added: new.clone() };
-                    out.push(Effect::Order(host, update));
-                }
-                operation.told = Some((serial, told));
-            }
+            Some((_, missing)) if missing.is_empty() => self.commit_add(out),
+            Some(_) => {}
+            None if !operation.stages.iter().all(Stage::settled) => {}
+            None if operation.newcomers().next().is_none() => self.commit_add(out),
+            None => self.announce(out),
         }
+    }
+
+    /// Tells all hosts the newcomers, and those the members.
+    fn announce(&mut self, out: &mut Effects) {
+        let Some(operation) = &mut self.adding else { return };
+        let newcomers: Vec<HostEntry> = operation.newcomers().cloned().collect();
+        let members: Vec<HostEntry> = self.members.iter().cloned().collect();
+        let (Ok(added), Ok(members)) = (HostTable::of(&newcomers), HostTable::of(&members)) else {
+            return error!("a table of {} hosts is too long to be sent", members.len() + newcomers.len());
+        };
+        self.table_serial += 1;
+        let serial = self.table_serial;
+        let mut update = |host, members| {
+            let update = FromMaster::TableUpdate { serial, members, added: added.clone() };
+            out.push(Effect::Order(host, update));
+        };
+        self.members.indices().for_each(|host| update(host, HostTable::default()));
+        newcomers.iter().for_each(|entry| update(entry.index, members.clone()));
+        let told = self.members.indices().chain(newcomers.iter().map(|entry| entry.index)).collect();
+        operation.told = Some((serial, told));
     }
 
     /// A host knows the hosts that are to be members.
@@ -310,6 +317,13 @@ impl Master {
         stages.filter_map(Stage::index).collect()
     }
 
+    /// Whether a host is being added, and its daemon may run.
+    pub fn is_newcomer(&self, host: HostIndex) -> bool {
+        let stage =
+            self.adding.as_ref().and_then(|operation| operation.stages.get(operation.position(host)?));
+        stage.is_some_and(|stage| stage.index() == Some(host))
+    }
+
     /// No host that is being added is added any more.
     pub(super) fn abandon_add(&mut self, reason: &str, out: &mut Effects) {
         let Some(operation) = &mut self.adding else { return };
@@ -332,11 +346,17 @@ impl Master {
     }
 
     pub(super) fn newcomer(&mut self, index: HostIndex) -> Option<&mut Stage> {
-        self.adding.as_mut()?.stages.iter_mut().find(|stage| stage.index() == Some(index))
+        let operation = self.adding.as_mut()?;
+        let position = operation.position(index)?;
+        operation.stages.get_mut(position).filter(|stage| stage.index() == Some(index))
     }
 }
 
 impl AddOperation {
+    fn position(&self, host: HostIndex) -> Option<usize> {
+        self.positions.get(&host).copied()
+    }
+
     pub fn progress(&self) -> Additions {
         let count = |is_counted: fn(&Stage) -> bool| {
             self.stages.iter().filter(|stage| is_counted(stage)).count() as u32

@@ -28,6 +28,9 @@ impl Master {
     pub(super) fn start_waiting(&mut self, out: &mut Effects) {
         let hosting = &self.settings.hosting;
         let Some(operation) = &mut self.adding else { return };
+        if !operation.stages.iter().any(|stage| matches!(stage, Stage::Waiting(_))) {
+            return;
+        }
         let mut room = Room::new(self.seat, hosting.width.max(1), &operation.stages);
         if hosting.is_shared {
             room.add(self.starters.iter().copied().filter(|&host| self.sessions.has(host)));
