@@ -18,7 +18,7 @@ use crate::install::Installation;
 use crate::peers::{self, Peer};
 use crate::{process as processes, wait};
 
-const NAMES: [&str; 6] = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta"];
+const NAMES: [&str; 8] = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta"];
 
 /// A network of hosts. The first is meant for the master, and needs no sshd.
 pub struct Network {
@@ -224,6 +224,8 @@ impl Network {
             format!("LD_LIBRARY_PATH={}", self.installation.library().display()),
             format!("PVM_TASK_TARGET={}", crate::machine::TASK_TARGET),
             "PVM_ALLOW_ROOT=1".to_owned(),
+            // Hosts reach each other as the master reaches them.
+            format!("PATH={}:/usr/local/bin:/usr/bin:/bin", self.bin().display()),
         ];
         variables.extend(self.setting.variables.iter().map(|(name, value)| format!("{name}={value}")));
         variables.extend(self.installation.root().map(|root| format!("PVM_ROOT={}", root.display())));

@@ -2,6 +2,7 @@
 //!
 //! `PVM_SUCCESSIONS=100` kills a hundred masters in a row where every run of the tests kills a few.
 
+use pvm_tests::Network;
 use pvm_tests::machine::Plan;
 use pvm_tests::program::Program;
 use pvm_tests::programs::{Linking, Programs};
@@ -153,4 +154,37 @@ fn successions_in_a_row_leave_no_file_and_no_memory_behind() {
     );
     hosts.pvm(count, &["halt"]);
     wait::becomes_true("the end of all daemons", || hosts.machine.slave_daemons().is_empty());
+}
+
+#[test]
+fn programs_elsewhere_do_not_notice_the_end_of_a_master_but_for_the_notice() {
+    const HOSTS: usize = 8;
+    let check = "the end of a master with a network";
+    let Some(ours) = Installation::ours_only(check) else { return };
+    let Some(network) = Network::of(HOSTS, &ours, check) else { return };
+    let Some(programs) = Programs::compile(&["steady"], &ours, Linking::Shared) else { return };
+    let lines: String = (1..HOSTS).map(|index| network.line(index, "") + "\n").collect();
+    let hostfile = format!("* ep=@PATH@ sp=1000\n{lines}");
+    let plan = Plan::of(&ours).path(programs.folder()).name(&network.address(0)).hostfile(&hostfile);
+    let machine = plan.network(&network).variable("PVM_STARTERS", "2").start();
+    let mut console = machine.console_with_hosts(HOSTS);
+    let log = machine.log();
+    let by_others =
+        log.lines().filter(|line| line.contains("starting a host") && !line.contains("by=h1")).count();
+    assert!(by_others > 0, "the master has started all hosts itself: {log}");
+    let file = network.folder().join("steady");
+    let started = console.spawn(&format!("-eta steady theta 8 {}", file.display()));
+    assert!(matches!(&started.tasks[..], [Ok(_)]), "{started:?}");
+    std::thread::sleep(Duration::from_secs(2));
+    process::signal(machine.daemon_pid(), Signal::KILL);
+    wait::becomes_true("the end of the program", || {
+        fs::read_to_string(&file).is_ok_and(|text| text.ends_with('\n'))
+    });
+    let said = fs::read_to_string(&file).expect("it was read before");
+    let longest = said.strip_prefix("longest ").and_then(|rest| rest.split_once(" ms, "));
+    let (longest, rest) = longest.unwrap_or_else(|| panic!("{said}"));
+    eprintln!("{said}");
+    assert_eq!(rest, "lost 1\n");
+    // Less than it takes to notice that the master is lost.
+    assert!(longest.parse::<f64>().expect("a number") < 1000.0, "{said}");
 }
