@@ -17,6 +17,10 @@ pub(crate) const DELETED: &str = "deleted";
 pub(crate) struct Members(BTreeMap<HostIndex, HostEntry>);
 
 impl Members {
+    fn of(entries: Vec<HostEntry>) -> Self {
+        Self(entries.into_iter().map(|entry| (entry.index, entry)).collect())
+    }
+
     pub fn insert(&mut self, entry: HostEntry) {
         self.0.insert(entry.index, entry);
     }
@@ -80,13 +84,13 @@ pub(crate) struct Hosts {
 struct Announced {
     serial: u64,
     /// The members, if this host is a newcomer itself.
-    members: Vec<HostEntry>,
-    added: Vec<HostEntry>,
+    members: Members,
+    added: Members,
 }
 
 impl Announced {
-    fn iter(&self) -> impl Iterator<Item = &HostEntry> {
-        self.members.iter().chain(&self.added)
+    fn get(&self, host: HostIndex) -> Option<&HostEntry> {
+        self.added.get(host).or_else(|| self.members.get(host))
     }
 }
 
@@ -163,7 +167,7 @@ impl Hosts {
 
     /// A host that is a member, or that the master has announced.
     pub fn known(&self, host: HostIndex) -> Option<&HostEntry> {
-        self.get(host).or_else(|| self.announced.iter().find(|entry| entry.index == host))
+        self.get(host).or_else(|| self.announced.get(host))
     }
 
     /// Whether messages to this host find a way.
@@ -197,13 +201,13 @@ impl Hosts {
     /// The master announces hosts that are to be members; to a newcomer, all. No host is a member before all know it: a
     /// message of a member, or about one, never comes from a host that is unknown.
     pub fn prepare(&mut self, serial: u64, members: Vec<HostEntry>, added: Vec<HostEntry>) {
-        self.announced = Announced { serial, members, added };
+        self.announced = Announced { serial, members: Members::of(members), added: Members::of(added) };
     }
 
     /// A host that is out is not to become a member.
     pub fn forget_newcomer(&mut self, host: HostIndex) {
-        self.announced.members.retain(|entry| entry.index != host);
-        self.announced.added.retain(|entry| entry.index != host);
+        self.announced.members.remove(host);
+        self.announced.added.remove(host);
         self.lost.remove(&host);
     }
 
@@ -215,10 +219,8 @@ impl Hosts {
         }
         let Announced { members, added, .. } = std::mem::take(&mut self.announced);
         self.announced.serial = serial;
-        let newcomers = added.iter().map(|entry| entry.index).collect();
-        for entry in members.into_iter().chain(added) {
-            self.insert(entry);
-        }
+        let newcomers = added.indices().collect();
+        self.members.0.extend(members.0.into_iter().chain(added.0));
         Some(newcomers)
     }
 }

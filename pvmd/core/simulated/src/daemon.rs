@@ -60,17 +60,17 @@ pub fn started_host() -> StartedHost {
     }
 }
 
-/// Tasks that a check may look at for each event.
+/// Tasks and links that a check may look at for each event.
 const CHECKED: usize = 4;
 
 /// A core that panics when events leave it in a state that must not be.
 ///
-/// A daemon with few tasks is looked at after every event, one with many after some events, so that a check costs each event no
-/// more than a few tasks. What is wrong in its tables stays there until it is seen.
+/// A daemon with few tasks and links is looked at after every event, one with many after some events, so that a check costs each
+/// event no more than a few of them. What is wrong in its tables stays there until it is seen.
 pub struct Daemon {
     core: Core,
-    /// Tasks at the last check, and events since.
-    tasks: usize,
+    /// Tasks and links at the last check, and events since.
+    size: usize,
     unchecked: usize,
 }
 
@@ -79,7 +79,7 @@ impl Daemon {
     pub fn new(config: Config, now: Duration) -> (Self, Vec<Action>) {
         let mut core = Core::new(config, now);
         let actions = core.start(now);
-        (Self { core, tasks: 0, unchecked: 0 }, actions)
+        (Self { core, size: 0, unchecked: 0 }, actions)
     }
 
     /// An event.
@@ -98,10 +98,11 @@ impl Daemon {
 
     fn check(&mut self) {
         self.unchecked += 1;
-        if self.unchecked * CHECKED < self.tasks {
+        if self.unchecked * CHECKED < self.size {
             return;
         }
-        (self.tasks, self.unchecked) = (self.core.census().tasks, 0);
+        let census = self.core.census();
+        (self.size, self.unchecked) = (census.tasks + census.links, 0);
         if let Err(fault) = self.core.check() {
             panic!("host {}: {fault}", self.core.index());
         }
