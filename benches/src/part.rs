@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_interrupted_stops_and_has_no_result() {
+    fn an_interrupted_session_stops_without_a_result() {
         let asked = RefCell::new(0);
         let command = |ask: Ask| {
             *asked.borrow_mut() += 1;

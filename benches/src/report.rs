@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn who_failed_is_named() {
+    fn failed_contenders_are_named() {
         assert_eq!(found().failures, ["latency-bytes: MPI: broken"]);
     }
 

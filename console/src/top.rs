@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_not_there_before_has_used_nothing() {
+    fn a_new_process_has_used_nothing() {
         let now = Instant::now();
         let empty = Sample { when: now, hosts: Vec::new(), names: BTreeMap::new() };
         let text = table(&empty, &sample(now + Duration::from_secs(1), 9, [7, 8]));

@@ -45,12 +45,12 @@ impl Task {
 
     /// A notice (a count and so many tids) whenever hosts join.
     pub fn notify_host_add(&mut self, tag: i32) -> Result<()> {
-        self.tell_notify(notify::HOST_ADD, false, tag, -1, &[])
+        self.request_notices(notify::HOST_ADD, false, tag, -1, &[])
     }
 
     /// Takes [`Task::notify_host_add`] back; no notice comes.
     pub fn cancel_notify_host_add(&mut self, tag: i32) -> Result<()> {
-        self.tell_notify(notify::HOST_ADD, false, tag, 0, &[])
+        self.request_notices(notify::HOST_ADD, false, tag, 0, &[])
     }
 
     fn notify(&mut self, what: i32, cancel: bool, tag: i32, tids: &[Tid]) -> Result<()> {
@@ -58,19 +58,19 @@ impl Task {
             return Ok(());
         }
         let tids: Vec<i32> = tids.iter().map(|tid| tid.raw()).collect();
-        self.tell_notify(what, cancel, tag, tids.len() as i32, &tids)
+        self.request_notices(what, cancel, tag, tids.len() as i32, &tids)
     }
 
-    fn tell_notify(&mut self, what: i32, cancel: bool, tag: i32, count: i32, tids: &[i32]) -> Result<()> {
-        let tell = |event: &mut Writer| {
+    fn request_notices(&mut self, what: i32, cancel: bool, tag: i32, count: i32, tids: &[i32]) -> Result<()> {
+        let entry = |event: &mut Writer| {
             let kind = what | if cancel { notify::CANCEL } else { 0 };
             event.int(Datum::NE, kind).int(Datum::NMC, tag).ints(Datum::NTL, tids);
         };
         let request =
             NotifyRequest { what, cancel, context: self.engine.context(), tag, count, tids: tids.to_vec() };
-        self.traced(Event::Notify, tell, status(Datum::CC), |task| {
+        self.traced(Event::Notify, entry, status(Datum::CC), |task| {
             check_tag(tag)?;
-            task.engine.tell(&request)
+            task.engine.send_request(&request)
         })
     }
 }

@@ -45,8 +45,8 @@ impl<'a> Post<'a> {
             Role::Tasker => Event::RegTasker,
             Role::Tracer(_) => Event::RegTracer,
         };
-        let tell = |event: &mut Writer| tell_terms(event, &self.role);
-        self.task.traced(event, tell, status(Datum::CC), |task| task.engine.toggle_role(&self.role))
+        let entry = |event: &mut Writer| describe_terms(event, &self.role);
+        self.task.traced(event, entry, status(Datum::CC), |task| task.engine.toggle_role(&self.role))
     }
 
     fn resign(mut self) -> Result<()> {
@@ -58,13 +58,13 @@ impl<'a> Post<'a> {
 impl Drop for Post<'_> {
     fn drop(&mut self) {
         if self.is_held {
-            // The daemon that cannot be told knows: the connection has ended.
+            // Fails only if the connection has ended, which the daemon has seen, too.
             let _ = self.toggle();
         }
     }
 }
 
-fn tell_terms(event: &mut Writer, role: &Role) {
+fn describe_terms(event: &mut Writer, role: &Role) {
     if let Role::Tracer(terms) = role {
         event.int(Datum::TRC, terms.trace_context).int(Datum::TRT, terms.trace_tag);
         event.int(Datum::TRX, terms.output_context).int(Datum::TRO, terms.output_tag);

@@ -117,7 +117,7 @@ impl Drop for Held {
     #[inline]
     fn drop(&mut self) {
         let Some(mut content) = self.0.take() else { return };
-        content.body.let_go();
+        content.body.release();
         content.has_left = None;
         // In a thread that ends nothing is kept.
         let _ = SPARE.try_with(|spare| {

@@ -94,7 +94,7 @@ impl Task {
     /// Leaves the virtual machine, after the output of collected tasks has ended.
     pub fn exit(mut self) -> Result<()> {
         if !self.engine.is_quiet() {
-            self.tell(Event::Exit, ENTRY, nothing);
+            self.record(Event::Exit, ENTRY, nothing);
             self.engine.flush_trace();
         }
         self.engine.exit()
@@ -361,7 +361,7 @@ impl Drop for Task {
     fn drop(&mut self) {
         notes::end();
         self.engine.flush_trace();
-        self.engine.leave();
+        self.engine.disconnect();
     }
 }
 

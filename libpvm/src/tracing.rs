@@ -9,7 +9,7 @@ use pvm_wire::events::{Datum, ENTRY, EXIT, Event, Writer};
 use pvm_wire::spawn::Sink;
 use pvm_wire::{PvmError, Tid};
 
-/// How much a tracer is told (`PvmTraceOptions`).
+/// How much tasks report to their tracer (`PvmTraceOptions`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TraceMode {
     /// Each event with all its data.
@@ -62,16 +62,16 @@ impl std::fmt::Display for TraceMask {
     }
 }
 
-/// What a tracer is told by tasks, and under which tags.
+/// Trace events that tasks report to a tracer.
 ///
-/// What a program packs and unpacks is reported with the next event of the task's own: of up to 65536 calls between two of them.
+/// Packing and unpacking are reported with the next event of the task's own, up to 65536 calls between two of them.
 ///
 /// ```no_run
 /// # fn main() -> pvm3::Result<()> {
 /// # let mut task = pvm3::Task::enrol()?;
 /// use pvm3::{TraceEvent, TraceMask, TraceMode};
 ///
-/// // Tells this task what its children send and receive.
+/// // The children report what they send and receive to this task.
 /// let me = task.tid();
 /// task.trace_children(me, 99, TraceMask::NONE.with(TraceEvent::Send).with(TraceEvent::Recv), TraceMode::Full)?;
 /// task.spawn("worker").start()?;
@@ -86,8 +86,8 @@ impl std::fmt::Display for TraceMask {
 /// # }
 /// ```
 impl Task {
-    /// From now on tasks that this one spawns tell a task of these events (`PvmTraceTid` and the other options of children): this task,
-    /// or the one that it tells itself.
+    /// From now on tasks that this one spawns report these events (`PvmTraceTid` and the other options of children) to a task: this
+    /// one, or this one's own tracer.
     pub fn trace_children(&mut self, to: Tid, tag: i32, mask: TraceMask, mode: TraceMode) -> Result<()> {
         let (context, own) = (self.engine.context(), self.engine.options().own_trace);
         let sink = Sink { tid: to.raw(), context, tag };
@@ -134,7 +134,7 @@ impl Task {
     /// Tells the tracer of an event of the program's own, if this task has a tracer that wants such: a name, and numbers.
     pub fn trace_event(&mut self, name: &str, numbers: &[i32]) {
         if !self.engine.is_quiet() {
-            self.tell(Event::UserDefined, 0, |event| {
+            self.record(Event::UserDefined, 0, |event| {
                 event.text(Datum::PSG, name).ints(Datum::OPV, numbers);
             });
         }
@@ -150,18 +150,18 @@ impl Task {
         body: impl FnOnce(&mut Self) -> Result<T>,
     ) -> Result<T> {
         if !self.engine.is_quiet() {
-            self.tell(event, ENTRY, entry);
+            self.record(event, ENTRY, entry);
         }
         let result = body(self);
         if !self.engine.is_quiet() {
-            self.tell(event, EXIT, |event| exit(event, &result));
+            self.record(event, EXIT, |event| exit(event, &result));
         }
         result
     }
 
     /// Tells the tracer of an event, and first of the calls since the last one that messages have made by themselves.
     #[cold]
-    pub(crate) fn tell(&mut self, event: Event, phase: i32, fill: impl FnOnce(&mut Writer)) {
+    pub(crate) fn record(&mut self, event: Event, phase: i32, fill: impl FnOnce(&mut Writer)) {
         for note in notes::take() {
             let Note { event, times: [begun, ended], .. } = note;
             self.engine.trace_at(begun, event, ENTRY, |event| note.begin(event));

@@ -98,11 +98,11 @@ impl Gossip {
             self.task.send(to, WORK, &checked(number, length as usize)).unwrap();
         }
         while let Some(message) = self.task.recv_timeout(Any, Any, Duration::ZERO).unwrap() {
-            self.hear(message);
+            self.handle(message);
         }
     }
 
-    fn hear(&mut self, mut message: Received) {
+    fn handle(&mut self, mut message: Received) {
         let src = message.source();
         match message.tag() {
             WORK => {
@@ -228,7 +228,7 @@ fn finish(mut gossip: Gossip, workers: &[Tid]) -> u64 {
             most = most.max(message.get_one::<i64>().unwrap() as u64);
             done += 1;
         } else if message.tag() != WORK {
-            gossip.hear(message);
+            gossip.handle(message);
         }
     }
     assert!(gossip.came > 0);

@@ -11,7 +11,7 @@ const TESTS: &[Test] = &[
     ("wrong_names_and_numbers", wrong_names_and_numbers),
     ("meeting_and_computing", meeting_and_computing),
     ("a_member_dies", a_member_dies),
-    ("who_is_late_is_waited_for", who_is_late_is_waited_for),
+    ("late_members_are_waited_for", late_members_are_waited_for),
     ("messages_between_members_are_nobodys", messages_between_members_are_nobodys),
 ];
 
@@ -184,7 +184,7 @@ fn walker() {
     task.exit().unwrap();
 }
 
-fn who_is_late_is_waited_for() {
+fn late_members_are_waited_for() {
     let mut task = Task::enrol().unwrap();
     task.group("walkers").join().unwrap();
     let others = spawn(&mut task, "walker", 3);

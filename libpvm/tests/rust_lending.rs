@@ -11,7 +11,7 @@ use std::process::ExitCode;
 const TESTS: &[Test] = &[
     ("bodies_come_through_whole", bodies_come_through_whole),
     ("order_of_lent_and_written", order_of_lent_and_written),
-    ("who_takes_nothing_is_waited_for", who_takes_nothing_is_waited_for),
+    ("a_receiver_that_takes_nothing_is_waited_for", a_receiver_that_takes_nothing_is_waited_for),
     ("receivers_that_are_killed", receivers_that_are_killed),
 ];
 
@@ -139,7 +139,7 @@ fn sleeper() {
     task.send(parent, DONE, &Pack::new()).unwrap();
 }
 
-fn who_takes_nothing_is_waited_for() {
+fn a_receiver_that_takes_nothing_is_waited_for() {
     let Some(mut task) = with_two_hosts() else { return };
     let peer = spawn(&mut task, "sleeper");
     task.recv(peer, DONE).unwrap();

@@ -434,7 +434,7 @@ fn deafness() -> std::path::PathBuf {
 }
 
 /// Is in no call any more, until it is killed.
-fn hear_nothing() {
+fn receive_nothing() {
     std::fs::write(deafness(), "").unwrap();
     std::thread::sleep(Duration::from_secs(1000));
 }
@@ -447,7 +447,7 @@ fn wait_until_deaf() {
 /// Is there, and hears nothing.
 fn deaf() {
     let _task = Task::enrol().unwrap();
-    hear_nothing();
+    receive_nothing();
 }
 
 /// Hears nothing after the first message, which it answers.
@@ -456,7 +456,7 @@ fn tired() {
     let parent = task.parent().unwrap();
     task.recv(parent, WORK).unwrap();
     task.send(parent, WORK, &Pack::new()).unwrap();
-    hear_nothing();
+    receive_nothing();
 }
 
 fn peer_killed_before_it_answers() {

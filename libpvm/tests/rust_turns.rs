@@ -17,8 +17,8 @@ const TESTS: &[Test] = &[
     ("epochs_arrive_by_daemons", || epochs_arrive("talker")),
     ("a_team_that_sleeps_lends_its_slot", a_team_that_sleeps_lends_its_slot),
     ("a_team_of_c_programs_lends_its_slot", a_team_of_c_programs_lends_its_slot),
-    ("stopped_tasks_hear_what_they_are_told", stopped_tasks_hear_what_they_are_told),
-    ("who_leaves_is_not_left_stopped", who_leaves_is_not_left_stopped),
+    ("stopped_tasks_get_their_messages", stopped_tasks_get_their_messages),
+    ("a_task_that_leaves_is_resumed", a_task_that_leaves_is_resumed),
     ("tasks_say_how_long_they_spin", tasks_say_how_long_they_spin),
 ];
 
@@ -246,7 +246,7 @@ fn expect_slot_lent(task: &mut Task, echo: Tid, far: Tid) {
     assert!(running >= 25, "others run after {running} of 50 answers");
 }
 
-fn stopped_tasks_hear_what_they_are_told() {
+fn stopped_tasks_get_their_messages() {
     let Some((mut task, _)) = with_host(700) else { return };
     let mut doomed = start(&mut task, "busy", 3, "doomed", "far");
     let _ = start_busy(&mut task);
@@ -272,7 +272,7 @@ fn stopped_tasks_hear_what_they_are_told() {
 }
 
 /// A task that leaves the machine goes on taking turns; when its daemon leaves, nobody stays stopped.
-fn who_leaves_is_not_left_stopped() {
+fn a_task_that_leaves_is_resumed() {
     let Some((mut task, _)) = with_host(20) else { return };
     let leaver = start(&mut task, "leaver", 1, "leaves", "far")[0];
     let busy = start_busy(&mut task);

@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_last_knows_that_somebody_waits_elsewhere() {
+    fn the_last_to_arrive_knows_that_a_task_waits_elsewhere() {
         let gate = gate(2);
         let round = early(gate.arrive());
         assert_eq!(gate.wait(round, Duration::from_millis(1)), State::Open);
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_sleeps_is_woken() {
+    fn sleepers_are_woken() {
         let gate = gate(2);
         for close in [false, true] {
             let round = early(gate.arrive());

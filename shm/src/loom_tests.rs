@@ -175,7 +175,7 @@ fn what_is_left_in_a_chunk_is_no_record() {
 }
 
 #[test]
-fn who_follows_a_link_finds_a_record() {
+fn a_reader_that_follows_a_link_finds_a_record() {
     loom::model(|| {
         let memory = Arc::new(Heap::new(RING + FIRST_CHUNK + CHUNK));
         let mut writer = Writer::new(&*memory, RING);

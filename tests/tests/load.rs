@@ -115,7 +115,7 @@ fn a_receiver_that_does_not_listen_costs_the_daemons_little() {
 }
 
 #[test]
-fn five_hundred_tasks_start_and_are_heard() {
+fn five_hundred_tasks_start_and_send() {
     let Some(ours) = Installation::ours_only("five hundred tasks") else { return };
     let Some(programs) = Programs::compile(&["batch"], &ours, Linking::Shared) else { return };
     let machine = Plan::of(&ours).path(programs.folder()).local_hosts(4).start();

@@ -61,7 +61,7 @@ impl Copies {
         if let Some(&error) = spawned.failed.first() {
             let failed = spawned.failed.len();
             let program = program.display();
-            run.watch.say(&format!("pvm: {failed} of {count} copies of {program} did not start: {error}"));
+            run.watch.print(&format!("pvm: {failed} of {count} copies of {program} did not start: {error}"));
             copies.status = Some(if error == PvmError::NoFile { 127 } else { 126 });
             // The others would wait for those that are missing.
             copies.end(run, SIGTERM);
@@ -80,7 +80,7 @@ impl Copies {
                         run.watch.fail();
                     }
                     if code != 0 && ExitStatus::from_raw(status).code().is_some() {
-                        run.watch.say(&format!("[{tid}] ended with status {code}"));
+                        run.watch.print(&format!("[{tid}] ended with status {code}"));
                     }
                 }
                 End::Task { .. } => {}

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_tells_nothing_has_its_life() {
+    fn a_task_without_reports_has_a_row() {
         let mut rows = Rows::default();
         rows.started(TASK, 700);
         rows.started(TASK, 900);

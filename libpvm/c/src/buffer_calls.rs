@@ -3,7 +3,7 @@
 use super::buffers::{Buffer, Format};
 use super::internals;
 use super::memory::{MessageInfo, Out};
-use super::state::{Outcome, State, briefly};
+use super::state::{Outcome, State, try_fast};
 use super::tracepoints::{nothing, result, traced};
 use pvm_wire::events::{Datum, Event};
 use pvm_wire::{Encoding, PvmError};
@@ -13,7 +13,7 @@ use std::ffi::c_int;
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_initsend(style: c_int) -> c_int {
     let renew = |state: &mut State| state.buffers.renew_sending(Encoding::from_style(style)?);
-    briefly(renew).unwrap_or_else(|| initsend_whole(style))
+    try_fast(renew).unwrap_or_else(|| initsend_whole(style))
 }
 
 #[inline(never)]

@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn who_frees_the_message_before_frees_nothing() {
+    fn the_id_of_the_message_before_frees_nothing() {
         let mut buffers = Buffers::default();
         let format = Format::Plain(Encoding::Raw);
         for _ in 0..2 {

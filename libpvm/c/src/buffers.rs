@@ -153,7 +153,7 @@ impl Buffer {
         match &mut self.content {
             Content::Packed => {}
             Content::Encoded(..) => self.content = Content::Packed,
-            Content::Received(incoming) => incoming.let_go(),
+            Content::Received(incoming) => incoming.release(),
         }
         self.packed.clear();
         self.parts.clear();
@@ -185,7 +185,7 @@ impl Buffer {
             Content::Received(incoming) => incoming.renew(&mut header, body),
             content => *content = Content::Received(Incoming::new(&mut header, body)),
         }
-        self.tell(src, dst, &header);
+        self.set_header(src, dst, &header);
     }
 
     /// The same, of a message from a ring, where it may stay until [`Self::settle`].
@@ -199,7 +199,7 @@ impl Buffer {
             incoming.renew_in_ring(&mut header, near);
         }
         self.parts.clear();
-        self.tell(src, dst, &header);
+        self.set_header(src, dst, &header);
     }
 
     /// Whether it is a message that was received, and has nothing that others wait for.
@@ -215,9 +215,9 @@ impl Buffer {
         }
     }
 
-    /// Notes what the header says.
+    /// Copies the header's fields.
     #[inline(always)]
-    pub fn tell(&mut self, src: Tid, dst: Tid, header: &MessageHeader) {
+    pub fn set_header(&mut self, src: Tid, dst: Tid, header: &MessageHeader) {
         self.format = Format::from_word(header.encoding);
         self.info = Info {
             context: header.context,

@@ -1,7 +1,7 @@
 //! What the machine consists of: `pvm_config`, `pvm_tasks` and their like.
 
 use super::memory::{CList, HostInfo, Out, TaskInfo, Text, TimeVal, ints, store_all};
-use super::state::{Told, call};
+use super::state::{Reporting, call};
 use super::tracepoints::{nothing, result, traced};
 use super::{control, internals};
 use pvm_wire::calls::hosts::{Clock, Config, Halt, HostClock, HostRecord, HostStatus, Tickle};
@@ -121,7 +121,7 @@ pub extern "C" fn pvm_mstat(host: Text<'_>) -> c_int {
                 return Err(PvmError::BadParam.into());
             }
             let outcome = state.order(&HostStatus { name: host.to_owned() });
-            control::expect(&[PvmError::NoHost, PvmError::HostFail], Told::Nobody, outcome)
+            control::expect(&[PvmError::NoHost, PvmError::HostFail], Reporting::None, outcome)
         },
     )
 }

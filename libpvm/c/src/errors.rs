@@ -2,7 +2,7 @@
 
 use super::internals;
 use super::memory::Text;
-use super::state::{Failure, Outcome, Told, call, locked};
+use super::state::{Failure, Outcome, Reporting, call, locked};
 use pvm_wire::{PvmError, error};
 use std::ffi::{CString, c_char, c_int};
 use std::fmt::Write as _;
@@ -58,10 +58,10 @@ pub fn finish(name: &str, outcome: Outcome) -> c_int {
 
 #[cold]
 fn fail(name: &str, failure: &Failure) -> c_int {
-    if failure.told != Told::Nobody {
+    if failure.reporting != Reporting::None {
         pvm_errno.store(failure.code, Ordering::Relaxed);
     }
-    if failure.told == Told::People {
+    if failure.reporting == Reporting::Printed {
         report(name, failure);
     }
     failure.code

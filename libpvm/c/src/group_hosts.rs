@@ -2,7 +2,7 @@
 
 use super::groups::ask;
 use super::memory::{CList, Out, Text};
-use super::state::{Failure, Told, locked};
+use super::state::{Failure, Reporting, locked};
 use super::{errors, handlers};
 use pvm_wire::body::BodyReader;
 use pvm_wire::group::Request;
@@ -65,5 +65,8 @@ fn checked(count: c_int) -> Result<c_int, Failure> {
 fn report(name: &str, body: impl FnOnce() -> Result<(), Failure>) -> c_int {
     let outcome = body();
     handlers::run_due();
-    errors::finish(name, outcome.map(|()| 0).map_err(|failure| Failure { told: Told::Errno, ..failure }))
+    errors::finish(
+        name,
+        outcome.map(|()| 0).map_err(|failure| Failure { reporting: Reporting::Errno, ..failure }),
+    )
 }

@@ -2,7 +2,7 @@
 
 use super::memory::{Text, TimeVal, store};
 use super::reductions::{Kind, Operation, combine};
-use super::state::{Failure, Told, locked};
+use super::state::{Failure, Reporting, locked};
 use super::{errors, handlers, receive, send};
 use pvm_engine::groups::{Client, Operand, Part, Port, Until, header};
 use pvm_engine::{Engine, Payload, Search, Wait};
@@ -89,9 +89,9 @@ impl Port for Program {
         Self::engine(|engine| Ok(engine.wake_time())).unwrap_or_default()
     }
 
-    fn record<T>(&mut self, tell: impl FnOnce(&mut Engine) -> T) -> Option<T> {
+    fn record<T>(&mut self, write: impl FnOnce(&mut Engine) -> T) -> Option<T> {
         // It fails where the call itself does.
-        Self::engine(|engine| Ok(tell(engine))).ok()
+        Self::engine(|engine| Ok(write(engine))).ok()
     }
 }
 
@@ -160,10 +160,10 @@ pub fn ask(request: group::Request<'_>) -> Result<Message, Failure> {
     with_client(|client| client.ask(request))
 }
 
-/// A call by a member or about a group: `pvm_errno` tells the caller, and nothing is printed unless `told` says so.
+/// A call by a member or about a group: `pvm_errno` tells the caller, and nothing is printed unless `reporting` says so.
 fn group_call(
     name: &str,
-    told: Told,
+    reporting: Reporting,
     group: Result<&OsStr, Failure>,
     body: impl FnOnce(&mut GroupClient<'_>, &OsStr) -> CallResult<c_int>,
 ) -> c_int {
@@ -175,7 +175,7 @@ fn group_call(
         with_client(|client| body(client, group))
     });
     handlers::run_due();
-    errors::finish(name, outcome.map_err(|failure| Failure { told, ..failure }))
+    errors::finish(name, outcome.map_err(|failure| Failure { reporting, ..failure }))
 }
 
 /// Calls with a group's name and perhaps a number.
@@ -186,7 +186,7 @@ macro_rules! group_calls {
         pub extern "C" fn $name(group: Text<'_> $(, $number: c_int)?) -> c_int {
             let group = group.os_text_or_empty();
             let body: fn(&mut GroupClient<'_>, &OsStr $(, group_calls!(@int $number))?) -> CallResult<c_int> = $body;
-            group_call(stringify!($name), Told::Errno, group, |client, group| body(client, group $(, $number)?))
+            group_call(stringify!($name), Reporting::Errno, group, |client, group| body(client, group $(, $number)?))
         }
     )*};
     (@int $number:ident) => { c_int };
@@ -213,7 +213,7 @@ group_calls! {
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_bcast(group: Text<'_>, tag: c_int) -> c_int {
     let group = group.os_text_or_empty();
-    group_call("pvm_bcast", Told::Errno, group, |client, group| {
+    group_call("pvm_bcast", Reporting::Errno, group, |client, group| {
         client.broadcast(group, |_, others| {
             let others = others.into_iter().map(Tid::raw).collect();
             locked(|state| send::multicast(state, others, tag)).map_err(to_error)
@@ -282,7 +282,7 @@ pub unsafe extern "C" fn pvm_gather(
     root: c_int,
 ) -> c_int {
     let group = group.os_text_or_empty();
-    group_call("pvm_gather", Told::People, group, |client, group| {
+    group_call("pvm_gather", Reporting::Printed, group, |client, group| {
         let arrays = Arrays::new(kind, count)?;
         // SAFETY: this member's part, taken anew for each use, since the program may use one array for both.
         let own = || unsafe { arrays.of(data, 0) };
@@ -314,7 +314,7 @@ pub unsafe extern "C" fn pvm_scatter(
     root: c_int,
 ) -> c_int {
     let group = group.os_text_or_empty();
-    group_call("pvm_scatter", Told::People, group, |client, group| {
+    group_call("pvm_scatter", Reporting::Printed, group, |client, group| {
         let arrays = Arrays::new(kind, count)?;
         // SAFETY: the root's array has a part for each instance; taken anew for each use, since the program may use one array for both.
         let share = |instance| unsafe { arrays.of(data, instance) };
@@ -398,7 +398,7 @@ pub unsafe extern "C" fn pvm_reduce(
 ) -> c_int {
     let group = group.os_text_or_empty();
     let mut info = 0;
-    let code = group_call("pvm_reduce", Told::People, group, |client, group| {
+    let code = group_call("pvm_reduce", Reporting::Printed, group, |client, group| {
         let arrays = Arrays::new(kind, count)?;
         let reduction = reduction.filter(|_| !data.is_null()).ok_or(PvmError::BadParam)?;
         let mut array = Array { arrays, data, reduction, info: 0 };

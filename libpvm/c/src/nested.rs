@@ -58,7 +58,7 @@ pub fn unpackable(message: Message) -> Buffer {
         format => format,
     };
     let mut buffer = Buffer::encoded_as(format, body.to_vec());
-    buffer.tell(src, dst, &header);
+    buffer.set_header(src, dst, &header);
     buffer.split_upper();
     buffer
 }

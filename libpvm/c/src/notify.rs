@@ -87,7 +87,7 @@ fn request(
         count = tids.len() as c_int;
     }
     let request = NotifyRequest { what, cancel, context, tag, count, tids };
-    Ok(state.engine()?.tell(&request)?)
+    Ok(state.engine()?.send_request(&request)?)
 }
 
 /// The daemon could not tell a task of its own end; `pvm_exit` does. Taken back, it is told at once.

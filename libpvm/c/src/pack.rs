@@ -2,7 +2,7 @@
 
 use super::buffers::{Buffer, Format, InPlacePart};
 use super::memory::{Text, copy_bytes};
-use super::state::{Failure, State, briefly};
+use super::state::{Failure, State, try_fast};
 use super::tracepoints::{result, traced};
 use pvm_wire::events::{Datum, Event, Writer};
 use pvm_wire::{Complex32, Complex64, Element, Encoding, PvmError};
@@ -146,7 +146,7 @@ unsafe fn pack_array<T: Element>(
     stride: c_int,
     trace_type: i32,
 ) -> c_int {
-    let done = briefly(|state| {
+    let done = try_fast(|state| {
         let array = Array::new(pointer, count, stride).ok()?;
         let length = array.bytes().filter(|&length| length > 0)?;
         // SAFETY: the elements stand side by side in readable memory, and are plain numbers.
@@ -178,7 +178,7 @@ unsafe fn pack_array_whole<T: Element>(
 /// There is room for `count` elements at `pointer`, each `stride` after the one before.
 #[inline(always)]
 unsafe fn unpack_array<T: Element>(name: &str, pointer: *mut T, count: c_int, stride: c_int) -> c_int {
-    let done = briefly(|state| {
+    let done = try_fast(|state| {
         let array = Array::new(pointer, count, stride).ok().filter(|array| array.stride == 1)?;
         let bytes = state.buffers.receiving().ok()?.take_few::<T>(array.count)?;
         // SAFETY: as many bytes as the array has.

@@ -3,7 +3,7 @@
 use super::buffers::Info;
 use super::memory::{self, Out, TimeVal, copy_bytes};
 use super::send::array_length;
-use super::state::{Failure, Matcher, Outcome, State, briefly, locked};
+use super::state::{Failure, Matcher, Outcome, State, locked, try_fast};
 use super::tracepoints::{self, nothing, traced};
 use super::{errors, handlers, timeline};
 use pvm_engine::{Arrived, Begun, Engine, Search, Spinner, Wait, Waiter, sleep};
@@ -146,17 +146,17 @@ pub extern "C" fn pvm_probe(tid: c_int, tag: c_int) -> c_int {
 
 #[inline]
 fn receive(name: &str, event: Event, wanted: Wanted, until: Until, time: Option<TimeVal>) -> c_int {
-    receive_briefly(wanted, until).unwrap_or_else(|| search(name, event, wanted, until, time))
+    receive_fast(wanted, until).unwrap_or_else(|| search(name, event, wanted, until, time))
 }
 
 /// What most calls come to: the next message that a neighbour has written, or is about to write, is the wanted one, and nobody
 /// else wants to know. Everything else is left to [`search`].
 #[inline(always)]
-fn receive_briefly(wanted: Wanted, until: Until) -> Option<c_int> {
+fn receive_fast(wanted: Wanted, until: Until) -> Option<c_int> {
     let mut looked: Option<(Arc<Spinner>, bool)> = None;
     loop {
         // The same frame before and after the look, as the compiler then has one way to what is found.
-        let step = briefly(|state| {
+        let step = try_fast(|state| {
             let is_first = looked.is_none();
             if let Some((spinner, is_there)) = looked.take() {
                 state.spinner = Some(spinner);

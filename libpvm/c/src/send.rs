@@ -2,7 +2,7 @@
 
 use super::buffers::{Buffer, Format};
 use super::memory;
-use super::state::{Outcome, State, briefly};
+use super::state::{Outcome, State, try_fast};
 use super::tracepoints::{result, traced};
 use pvm_engine::Error;
 use pvm_engine::Payload;
@@ -62,7 +62,7 @@ fn sending_length(state: &mut State) -> c_int {
 /// Sends the send buffer to a task.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_send(tid: c_int, tag: c_int) -> c_int {
-    match briefly(|state| send_at_once(state, tid, tag)) {
+    match try_fast(|state| send_at_once(state, tid, tag)) {
         Some(()) => 0,
         None => send_whole(tid, tag),
     }

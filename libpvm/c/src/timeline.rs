@@ -60,7 +60,7 @@ extern "C" fn leave() {
     // It fails where the program ends in the middle of a call of this library; there is nobody to tell.
     let _ = locked(|state| {
         if let Some(engine) = &mut state.engine {
-            engine.leave();
+            engine.disconnect();
         }
         Ok(())
     });

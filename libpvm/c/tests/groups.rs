@@ -73,7 +73,7 @@ fn members_that_come_and_go_at_random_leave_nobody_waiting() {
 }
 
 #[test]
-fn whoever_is_lost_in_the_middle_of_a_call_leaves_nobody_waiting() {
+fn a_member_lost_in_a_call_leaves_no_member_waiting() {
     let Some(daemon) = Installation::built() else { return };
     for input in ["8 40 1\n", "9 40 2\n", "16 40 3\n"] {
         let machine = Machine::start(&daemon);

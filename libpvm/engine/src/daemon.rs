@@ -47,7 +47,7 @@ pub fn start_daemon<S: AsRef<OsStr>>(args: &[S], wait: bool) -> Result<String> {
 pub fn start_daemon_with(mut command: Command) -> Result<String> {
     let file = address_file();
     if let Ok(mut engine) = Engine::enrol_as(None, true) {
-        engine.leave();
+        engine.disconnect();
         let text = format!("a daemon runs here already ({})", file.display());
         return Err(Error::new(PvmError::DupHost, text));
     }

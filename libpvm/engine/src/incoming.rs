@@ -97,7 +97,7 @@ impl Incoming {
 
     /// Lets go of memory that others could use; nothing of what is left is to be read.
     #[inline]
-    pub fn let_go(&mut self) {
+    pub fn release(&mut self) {
         self.body.let_go();
         View::close(&mut self.view);
         if !self.upper.is_empty() {

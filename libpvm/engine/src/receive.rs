@@ -238,7 +238,7 @@ impl Engine {
         self.inbox.notices += 1;
         if self.inbox.notices >= NOTICES_AT_ONCE {
             let taken = std::mem::take(&mut self.inbox.notices);
-            self.tell_later(&NoticesTaken { count: taken });
+            self.defer_request(&NoticesTaken { count: taken });
             self.send_deferred();
         }
     }

@@ -1,7 +1,7 @@
 //! Sending to neighbours and receiving from them: see [`super::neighbours`].
 
 use super::direct::{DONT_ROUTE, ROUTE_DIRECT};
-use super::neighbours::Way;
+use super::neighbours::RingState;
 use super::peers::Peer;
 use super::route::Route;
 use super::spinner::Spinner;
@@ -77,7 +77,7 @@ impl Engine {
         let stay = self.options.route != DONT_ROUTE && u32::try_from(length).is_ok();
         let index = match self.neighbours.find(dst) {
             Some(index) if stay && self.neighbours.is_open(index) => index,
-            found => match self.approach(dst, found.is_some(), stay)? {
+            found => match self.open_or_leave_ring(dst, found.is_some(), stay)? {
                 Some(index) => index,
                 None => return Ok(false),
             },
@@ -99,9 +99,9 @@ impl Engine {
         }
     }
 
-    /// Goes onto the ring to a neighbour as soon as there is room, or leaves it; where it is then, if messages go there.
+    /// Opens the ring to a neighbour as soon as there is room, or leaves it; the neighbour's index, if messages go on the ring.
     #[cold]
-    fn approach(&mut self, dst: Tid, is_neighbour: bool, stay: bool) -> Result<Option<usize>> {
+    fn open_or_leave_ring(&mut self, dst: Tid, is_neighbour: bool, stay: bool) -> Result<Option<usize>> {
         if !is_neighbour {
             if self.neighbours.count_sent(dst) {
                 self.share();
@@ -110,10 +110,10 @@ impl Engine {
             return Ok(None);
         }
         self.wait_for_room()?;
-        if !self.enter_ring(dst, stay)? {
+        if !self.set_ring_use(dst, stay)? {
             return Ok(None);
         }
-        // Gone meanwhile, if it is not found: the daemon will not find it either.
+        // A neighbour that is not found has exited meanwhile: the daemon will not find it either.
         Ok(self.neighbours.find(dst))
     }
 
@@ -125,7 +125,7 @@ impl Engine {
         payload: Payload<'_>,
         parcel: &mut Option<Parcel>,
     ) -> std::result::Result<(), SendError> {
-        let Some((outbox, Way::On(ring), to)) = self.neighbours.way(index) else {
+        let Some((outbox, RingState::Open(ring), to)) = self.neighbours.ring_state(index) else {
             return Err(SendError::NoRoom);
         };
         if Outbox::is_inline(form.len()) {
@@ -134,7 +134,7 @@ impl Engine {
         publish_block((outbox, ring, to), form, payload, parcel)
     }
 
-    /// What libraries say to each other goes by the daemon, and whatever goes on a direct route stays there.
+    /// Messages between libraries go by the daemon, and those on a direct route stay there.
     #[inline]
     fn is_ringable(&self, dst: Tid, header: &MessageHeader) -> bool {
         dst.is_task()
@@ -161,35 +161,35 @@ impl Engine {
         Ok(())
     }
 
-    /// Goes onto the ring to a neighbour or, if it shall not `stay`, leaves it; whether messages go there now.
-    fn enter_ring(&mut self, dst: Tid, stay: bool) -> Result<bool> {
+    /// Opens the ring to a neighbour or, if not `stay`, leaves it; whether messages go on the ring now.
+    fn set_ring_use(&mut self, dst: Tid, stay: bool) -> Result<bool> {
         let Some(index) = self.neighbours.find(dst) else { return Ok(false) };
-        let Some((outbox, way, _)) = self.neighbours.way(index) else { return Ok(false) };
-        if stay && matches!(way, Way::On(_)) {
+        let Some((outbox, state, _)) = self.neighbours.ring_state(index) else { return Ok(false) };
+        if stay && matches!(state, RingState::Open(_)) {
             return Ok(true);
         }
-        let place = match std::mem::replace(way, Way::Unknown) {
-            Way::On(mut ring) => {
+        let place = match std::mem::replace(state, RingState::Unmapped) {
+            RingState::Open(mut ring) => {
                 let left = outbox.send_leave(&mut ring).is_ok();
-                *way = if left { Way::Left(ring) } else { Way::On(ring) };
+                *state = if left { RingState::Left(ring) } else { RingState::Open(ring) };
                 self.neighbours.ring(index);
                 return if left { Ok(false) } else { Err(PvmError::NoMem.into()) };
             }
-            Way::Left(ring) if stay => {
-                *way = Way::On(ring);
+            RingState::Left(ring) if stay => {
+                *state = RingState::Open(ring);
                 None
             }
-            Way::Known if stay => {
+            RingState::Mapped if stay => {
                 let Ok((ring, place)) = outbox.open_ring() else {
-                    *way = Way::Known;
+                    *state = RingState::Mapped;
                     return Ok(false);
                 };
-                *way = Way::On(ring);
-                self.tell_ring_opened(dst);
+                *state = RingState::Open(ring);
+                self.report_ring_opened(dst);
                 Some(place.get())
             }
             other => {
-                *way = other;
+                *state = other;
                 return Ok(false);
             }
         };
@@ -201,23 +201,23 @@ impl Engine {
         Ok(true)
     }
 
-    /// To a program that has asked for direct routes, this is one.
-    fn tell_ring_opened(&mut self, tid: Tid) {
+    /// To a program that has asked for direct routes, a ring is one.
+    fn report_ring_opened(&mut self, tid: Tid) {
         if self.options.route == ROUTE_DIRECT
             && let Some(front) = self.fd().map(|fd| fd.as_raw_fd())
         {
-            self.tell_route_added(tid, front);
+            self.report_route_added(tid, front);
         }
     }
 
     /// A neighbour has ended.
     pub(super) fn lose_neighbour(&mut self, tid: Tid) {
         if self.neighbours.remove(tid) {
-            self.tell_route_deleted(tid);
+            self.report_route_deleted(tid);
         }
     }
 
-    /// Takes all that neighbours have written by now.
+    /// Takes all messages that neighbours have written by now.
     pub(super) fn drain_rings(&mut self) {
         for index in 0..self.neighbours.len() {
             while let Some(message) = self.neighbours.next(index, self.identity.tid) {
@@ -286,21 +286,21 @@ impl Engine {
                 }
             }
             Tcx::Turns if message.src.is_daemon() => {
-                let (taken, team, tells_sleep) = (reader.int()? != 0, reader.int()?, reader.int()? != 0);
-                self.hints.set(taken, team.cast_unsigned(), tells_sleep);
+                let (taken, team, reports_sleep) = (reader.int()? != 0, reader.int()?, reader.int()? != 0);
+                self.hints.set(taken, team.cast_unsigned(), reports_sleep);
             }
             Tcx::Page if message.src.is_daemon() => {
                 let descriptors = self.route.as_mut().and_then(Route::take_descriptors);
-                self.hints.see(&descriptors.unwrap_or_default());
+                self.hints.set_page(&descriptors.unwrap_or_default());
             }
             Tcx::Spin if message.src.is_daemon() => {
                 let nanos = self.neighbours.spinner().in_force().as_nanos();
                 let nanos = i32::try_from(nanos).unwrap_or(i32::MAX);
-                self.tell_later(&Spin { nanos });
+                self.defer_request(&Spin { nanos });
             }
             Tcx::Neighbour | Tcx::Turns | Tcx::Page | Tcx::Spin => {}
-            Tcx::Epoch => self.hear_epoch(message.src, reader.int()?, reader.int()?),
-            Tcx::Known => self.neighbours.know(message.src),
+            Tcx::Epoch => self.receive_epoch(message.src, reader.int()?, reader.int()?),
+            Tcx::Known => self.neighbours.note_mapped(message.src),
             Tcx::Ring => {
                 let place = if message.body.is_empty() {
                     None

@@ -68,7 +68,7 @@ impl Engine {
     /// Becomes the resource manager: from now on it is asked in the daemon's place, and asks the daemon itself.
     pub fn become_manager(&mut self) -> Result<ManagerReply> {
         let reply = self.call(&BecomeManager {})?;
-        self.ask_daemon_only();
+        self.bypass_manager();
         self.register(MANAGER_CLASS, |tid| tid)?;
         Ok(reply)
     }

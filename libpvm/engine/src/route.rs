@@ -51,16 +51,16 @@ pub(super) struct Route {
     descriptors: Option<Descriptors>,
     borrower: Option<Borrower>,
     seal: Option<Box<Seal>>,
-    kin: Option<Kin>,
-    /// The epoch that the other has been told last.
-    told: Turn,
+    library: Option<PeerLibrary>,
+    /// The epoch that was sent to the peer last.
+    sent_epoch: Turn,
 }
 
-/// A task of another host whose library is this one, too.
+/// The library of a task on another host, if it is this version of this system's.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Kin {
-    /// Numbers have the same form there.
-    pub(super) is_alike: bool,
+pub(super) struct PeerLibrary {
+    /// Its host has the same data signature: numbers have the same form there.
+    pub(super) same_signature: bool,
 }
 
 /// Descriptors that come with messages.
@@ -105,8 +105,8 @@ impl Route {
             descriptors: None,
             borrower: None,
             seal: None,
-            kin: None,
-            told: Turn::default(),
+            library: None,
+            sent_epoch: Turn::default(),
         }
     }
 
@@ -141,29 +141,29 @@ impl Route {
         self.borrower = Some(borrower);
     }
 
-    /// A route to another task, which alone may speak on it; sealed if the two have agreed on that.
+    /// A route to another task, the only sender on it; sealed if the two have agreed on that.
     pub(super) fn direct(socket: OwnedFd, limit: usize, peer: Tid, seal: Option<Seal>) -> Self {
         Self { peer: Some(peer), seal: seal.map(Box::new), ..Self::new(socket, limit) }
     }
 
-    /// The same, to such a task, or not.
-    pub(super) fn with_kin(self, kin: Option<Kin>) -> Self {
-        Self { kin, ..self }
+    /// The same, to a task with this library or `None`.
+    pub(super) fn with_library(self, library: Option<PeerLibrary>) -> Self {
+        Self { library, ..self }
     }
 
-    /// Whether the other takes what was packed as it lies here.
-    pub(super) fn is_alike(&self) -> bool {
-        self.kin.is_some_and(|kin| kin.is_alike)
+    /// Whether the peer reads packed numbers without conversion.
+    pub(super) fn has_same_signature(&self) -> bool {
+        self.library.is_some_and(|library| library.same_signature)
     }
 
-    /// How long a fragment may be, if the program has not chosen.
+    /// Largest fragment, if the program has not chosen a size.
     pub(super) fn fragment_max(&self) -> Option<usize> {
-        self.kin.map(|_| FRAGMENT_MAX)
+        self.library.map(|_| FRAGMENT_MAX)
     }
 
-    /// Whether the other has to be told this epoch; it is not asked again.
-    pub(super) fn must_tell(&mut self, epoch: Turn) -> bool {
-        self.kin.is_some() && std::mem::replace(&mut self.told, epoch) != epoch
+    /// Whether this epoch has to be sent to the peer; from then on it counts as sent.
+    pub(super) fn must_send_epoch(&mut self, epoch: Turn) -> bool {
+        self.library.is_some() && std::mem::replace(&mut self.sent_epoch, epoch) != epoch
     }
 
     /// The socket.
@@ -187,8 +187,8 @@ impl Route {
             .map_or(0, |count| usize::try_from(count).unwrap_or(usize::MAX))
     }
 
-    /// The other task has ended: if its host has, too, no word of that will come, and silence has to do.
-    pub(super) fn expect_end(&self) {
+    /// The peer has exited. If its host is lost, too, the end of the connection never arrives: keepalive detects that.
+    pub(super) fn enable_keepalive(&self) {
         use rustix::net::sockopt::{
             set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl, set_tcp_user_timeout,
         };
@@ -203,7 +203,7 @@ impl Route {
         let _ = options();
     }
 
-    /// Says that nothing more will be sent; what was sent still arrives.
+    /// Shuts down the sending direction; messages that were sent still arrive.
     pub(super) fn end(&self) {
         // The other end may have closed first, which is as good.
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write);

@@ -97,16 +97,16 @@ impl Engine {
         let Some(route) = self.peers.route(dst) else { return Ok(false) };
         // What libraries say to each other they read as XDR.
         let is_programs = header.context < group::CONTEXT;
-        let form = if route.is_alike() && is_programs {
+        let form = if route.has_same_signature() && is_programs {
             payload.for_shared(header)
         } else {
             let form = payload.for_socket(header)?;
             self.check_uppers(dst, &form.header)?;
             form
         };
-        let sent = self.tell_epoch(dst)? && self.write_directly(dst, form.header, form.parts())?;
+        let sent = self.send_epoch(dst)? && self.write_directly(dst, form.header, form.parts())?;
         if sent {
-            self.hints.note(dst);
+            self.hints.note_receiver(dst);
         }
         Ok(sent)
     }

@@ -128,8 +128,8 @@ impl Engine {
         self.options.route = route;
     }
 
-    /// A task that was not spawned finds in the mailbox what its tracer wants to know.
-    pub(super) fn learn_of_tracer(&mut self) {
+    /// A task that was not spawned reads its tracer's terms in the mailbox.
+    pub(super) fn query_tracer(&mut self) {
         let complete =
             ["PVMTMASK", "PVMTRCBUF", "PVMTRCOPT"].iter().all(|name| std::env::var_os(name).is_some());
         if complete || self.options.own_trace.receiver().is_none() {
@@ -148,7 +148,7 @@ impl Engine {
         }
     }
 
-    /// What the tracer's entry in the mailbox says: whom to send trace to, and how the tracer wants to be told.
+    /// The tracer's entry in the mailbox: where to send trace events, and which.
     fn tracer_terms(&mut self) -> Result<(Sink, TracerTerms)> {
         let (tid, class) = (self.tid(), TRACER_CLASS.into());
         let found = self.call(&Get { tid, class, index: 0, flags: Flags::DEFAULT })?;
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn tallies_are_told_in_one_event() {
+    fn tallies_are_sent_in_one_event() {
         let mut tracer = Tracer::default();
         for (event, phase, now) in [
             (Event::Send, ENTRY, 100),

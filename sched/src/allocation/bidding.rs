@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_away_sells_nothing() {
+    fn an_absent_host_sells_nothing() {
         let mut policy = Bidding::new(2);
         let mut bench = Bench::new(&[0, 0]);
         assert_eq!(bench.leave(&mut policy, 0), 0);

@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_back_works_again_and_takes_charge_where_all_have_died() {
+    fn a_returned_host_works_again_and_replaces_managers_that_all_died() {
         let mut tree = Hierarchical::new(8, 2);
         let mut bench = Bench::new(&[0; 8]);
         assert_eq!(bench.leave(&mut tree, 0), 0);

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_answer_gives_and_gets_nothing() {
+    fn a_host_that_does_not_answer_gives_and_gets_nothing() {
         let mut bench = Bench::new(&[1, 0]);
         bench.away = vec![1];
         assert_eq!(bench.create(&mut SenderInitiated::default(), 1, 0, 1), [0]);

@@ -41,7 +41,7 @@ pub enum Decision<H> {
 ///
 /// **Rounds** (section 1). `N_c` counts the nodes that have not applied in this round, and the applicant. When all have,
 /// and tasks are left, a new round begins, with `N_c = N_n`. A node may apply again before the round is over; but
-/// until every node has been heard of, it gets no more than its part, and waits: the node that is nearest must not take
+/// until every node has applied, it gets no more than its part, and waits: the node that is nearest must not take
 /// the whole batch by asking often before the others have asked at all.
 ///
 /// **The soft rule.** In a soft batch, when every node has declined (applied with `N_a ≤ 0`) since the last grant, the
@@ -74,7 +74,7 @@ struct Record {
     /// Tasks of this batch given to it.
     granted: u64,
     /// It has applied or declined.
-    heard: bool,
+    has_applied: bool,
     /// The last that it was told is that tasks wait.
     told: bool,
 }
@@ -129,7 +129,7 @@ impl<H: Copy + Ord + Debug> Manager<H> {
             self.declined.remove(&host);
             self.held.push((host, n_a));
         } else {
-            node.heard = true;
+            node.has_applied = true;
             self.declined.insert(host);
         }
         self.settle(&mut decisions);
@@ -219,23 +219,23 @@ impl<H: Copy + Ord + Debug> Manager<H> {
         if self.held.is_empty() {
             return None;
         }
-        let unheard = self.unheard();
-        self.held.iter().position(|&(host, _)| self.t_c > 0 && self.most(host, unheard) > 0)
+        let not_applied = self.not_applied();
+        self.held.iter().position(|&(host, _)| self.t_c > 0 && self.most(host, not_applied) > 0)
     }
 
     /// Capability of the nodes that have not been heard of.
-    fn unheard(&self) -> f64 {
-        self.nodes.values().filter(|node| !node.heard).map(|node| node.capability).sum()
+    fn not_applied(&self) -> f64 {
+        self.nodes.values().filter(|node| !node.has_applied).map(|node| node.capability).sum()
     }
 
-    /// The most that a node may be given now: anything, unless it has applied before and there are nodes that have not
-    /// been heard of; then what is left of its part of the batch, and is none of theirs.
-    fn most(&self, host: H, unheard: f64) -> u64 {
+    /// The most that a node may be given now: anything, unless it has applied before and other nodes have not;
+    /// then the rest of its part of the batch, without theirs.
+    fn most(&self, host: H, not_applied: f64) -> u64 {
         match self.nodes.get(&host) {
-            Some(node) if node.heard && unheard > 0.0 => {
+            Some(node) if node.has_applied && not_applied > 0.0 => {
                 let part =
                     |capability: f64| (self.batch as f64 * capability / self.capability).round() as u64;
-                let spare = self.t_c.saturating_sub(part(unheard));
+                let spare = self.t_c.saturating_sub(part(not_applied));
                 spare.min(part(node.capability).saturating_sub(node.granted))
             }
             _ => self.t_c,
@@ -244,7 +244,7 @@ impl<H: Copy + Ord + Debug> Manager<H> {
 
     /// By the formula, and no more than it may have.
     fn grant(&mut self, host: H, n_a: i64) -> Decision<H> {
-        let most = self.most(host, self.unheard());
+        let most = self.most(host, self.not_applied());
         self.silent.insert(host);
         let n_c = self.silent.len() as u64;
         let c_a = self.c_a();
@@ -252,7 +252,7 @@ impl<H: Copy + Ord + Debug> Manager<H> {
         let mut terms = Terms::new(n_a, self.t_c, n_c, c_i, c_a);
         terms.n = terms.n.min(most);
         if let Some(node) = self.nodes.get_mut(&host) {
-            node.heard = true;
+            node.has_applied = true;
         }
         self.silent.remove(&host);
         self.declined.clear();
@@ -290,7 +290,7 @@ impl<H: Copy + Ord + Debug> Manager<H> {
     fn hand_out_rest(&mut self, decisions: &mut Vec<Decision<H>>) {
         let all_declined = self.declined.len() == self.nodes.len();
         if self.t_c == 0
-            || !(all_declined || self.is_lone_node_heard())
+            || !(all_declined || self.has_lone_node_applied())
             || !(self.soft || self.nodes.is_empty())
         {
             return;
@@ -308,8 +308,8 @@ impl<H: Copy + Ord + Debug> Manager<H> {
     }
 
     /// Whether there is one node only, and it has said what it has room for.
-    fn is_lone_node_heard(&self) -> bool {
-        self.nodes.len() == 1 && self.nodes.values().all(|node| node.heard)
+    fn has_lone_node_applied(&self) -> bool {
+        self.nodes.len() == 1 && self.nodes.values().all(|node| node.has_applied)
     }
 
     /// When no tasks are left, everyone who was told that there are is told so; what comes later is a new round.
@@ -333,7 +333,7 @@ impl Record {
             capability: sane_capability(node.capability),
             limit: node.limit,
             granted: 0,
-            heard: false,
+            has_applied: false,
             told: false,
         }
     }

@@ -512,7 +512,7 @@ mod tests {
     }
 
     #[test]
-    fn who_got_ahead_in_an_idle_place_does_not_miss_its_turn() {
+    fn a_process_ahead_in_an_idle_slot_does_not_miss_its_turn() {
         // Eight teams at once, all coscheduled, with little to gain in the idle places of others' slices: each gets on by
         // a slice a sweep, of at most eight.
         let settings =

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn who_goes_away_loses_what_it_has() {
+    fn a_host_that_leaves_loses_its_processes() {
         for (kept, left) in [(true, Some(70)), (false, None)] {
             let mut hosts = Hosts::new(1);
             hosts.add(0, new(1));
