@@ -222,7 +222,7 @@ impl Network {
             format!("HOME={}", tmp.display()),
             format!("PVM_TMP={}", tmp.display()),
             format!("LD_LIBRARY_PATH={}", self.installation.library().display()),
-            format!("PVM_TASK_TARGET={}", crate::machine::TASK_TARGET),
+            format!("PVM_TASK_TARGET={}", crate::plan::TASK_TARGET),
             "PVM_ALLOW_ROOT=1".to_owned(),
         ];
         variables.extend(self.setting.variables.iter().map(|(name, value)| format!("{name}={value}")));

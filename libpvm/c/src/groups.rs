@@ -3,7 +3,8 @@
 use super::memory::{Text, TimeVal, store};
 use super::reductions::{Kind, Operation, combine};
 use super::state::{Failure, Reporting, locked};
-use super::{errors, handlers, receive, send};
+use super::wait::wait_for_input;
+use super::{errors, handlers, send};
 use pvm_engine::groups::{Client, Operand, Part, Port, Until, header};
 use pvm_engine::{Engine, Payload, Search, Wait};
 use pvm_engine::{Error, Result as CallResult};
@@ -109,8 +110,8 @@ fn wait(until: Until, wanted: &mut dyn FnMut(&Message) -> bool) -> Result<Option
         }
         match until.wait() {
             Wait::Poll | Wait::For(Duration::ZERO) => return Ok(None),
-            Wait::Forever => receive::wait_for_input(None)?,
-            Wait::For(time) => receive::wait_for_input(Some(time))?,
+            Wait::Forever => wait_for_input(None)?,
+            Wait::For(time) => wait_for_input(Some(time))?,
         }
     }
 }
