@@ -263,13 +263,8 @@ impl Axis {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::program::tests::shell;
     use std::cell::RefCell;
-
-    fn shell(script: &str) -> Command {
-        let mut command = Command::new("sh");
-        command.args(["-c", script]);
-        command
-    }
 
     fn part(contenders: Vec<Contender<'_>>, separately: bool) -> Part<'_> {
         let (name, title, unit, axis) = ("latency", "title", Unit::Time, Axis::Size);

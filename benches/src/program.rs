@@ -82,10 +82,10 @@ fn collect(stream: Option<impl Read + Send + 'static>) -> JoinHandle<String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn shell(script: &str) -> Command {
+    pub(crate) fn shell(script: &str) -> Command {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
         command

@@ -2,8 +2,8 @@
 
 mod rust_support;
 
-use pvm3::{Any, Complex64, Pack, PvmError, Task, Tid};
-use rust_support::Test;
+use pvm3::{Any, Complex64, Pack, PvmError, Task};
+use rust_support::{Test, spawn};
 use std::process::ExitCode;
 
 const TESTS: &[Test] = &[
@@ -22,13 +22,6 @@ const OTHERS: usize = 10;
 
 fn main() -> ExitCode {
     rust_support::main(TESTS, ROLES)
-}
-
-fn spawn(task: &mut Task, role: &str, count: usize) -> Vec<Tid> {
-    let me = std::env::current_exe().unwrap();
-    let spawned = task.spawn(me.to_str().unwrap()).args(["role", role]).count(count).start().unwrap();
-    assert_eq!((spawned.tids.len(), spawned.failed.len()), (count, 0));
-    spawned.tids
 }
 
 /// The code of the error that a call must give.

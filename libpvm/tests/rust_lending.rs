@@ -4,7 +4,7 @@
 mod rust_support;
 
 use pvm3::{Pack, Task, Tid};
-use rust_support::Test;
+use rust_support::{Test, me};
 use rustix::process::{Pid, Signal, kill_process};
 use std::process::ExitCode;
 
@@ -38,8 +38,7 @@ fn with_two_hosts() -> Option<Task> {
 }
 
 fn spawn(task: &mut Task, role: &str) -> Tid {
-    let me = std::env::current_exe().unwrap();
-    task.spawn(me.to_str().unwrap()).args(["role", role]).on_host("far").start().unwrap().tids[0]
+    task.spawn(me()).args(["role", role]).on_host("far").start().unwrap().tids[0]
 }
 
 /// Segments that this process has mapped: its own, and others' that it reads.

@@ -11,7 +11,7 @@ use pvm3::{
     Any, Complex32, Complex64, EventReader, HostState, MailboxFlags, Managed, Pack, PvmError, Received,
     Scope, SpawnReply, StartHost, Task, Tasker, Tid, TraceEvent, TraceMask, TraceMode, Traced,
 };
-use rust_support::Test;
+use rust_support::{Test, me};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
@@ -49,10 +49,6 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {
     rust_support::main(TESTS, ROLES)
-}
-
-fn me() -> String {
-    std::env::current_exe().unwrap().to_str().unwrap().to_owned()
 }
 
 /// A process that is no child of the machine's.

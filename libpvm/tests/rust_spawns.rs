@@ -9,7 +9,7 @@ mod rust_support;
 
 use c_support::Library;
 use pvm3::{Pack, PvmError, Scope, Task, Tid};
-use rust_support::Test;
+use rust_support::{Test, me};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, ExitCode, Stdio};
@@ -45,10 +45,6 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {
     rust_support::main(TESTS, ROLES)
-}
-
-fn me() -> String {
-    std::env::current_exe().unwrap().to_str().unwrap().to_owned()
 }
 
 fn enrol() -> Option<Task> {

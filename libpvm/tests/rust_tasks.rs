@@ -3,7 +3,7 @@
 mod rust_support;
 
 use pvm3::{Any, Element, OutputEvent, Pack, PvmError, Scope, Task, Tid};
-use rust_support::Test;
+use rust_support::{Test, me, spawn};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::ExitStatusExt;
@@ -53,16 +53,6 @@ const ROLES: &[Test] = &[
 
 fn main() -> ExitCode {
     rust_support::main(TESTS, ROLES)
-}
-
-fn me() -> String {
-    std::env::current_exe().unwrap().to_str().unwrap().to_owned()
-}
-
-fn spawn(task: &mut Task, role: &str, count: usize) -> Vec<Tid> {
-    let spawned = task.spawn(me()).args(["role", role]).count(count).start().unwrap();
-    assert_eq!((spawned.tids.len(), spawned.failed.len()), (count, 0));
-    spawned.tids
 }
 
 fn enrolment() {

@@ -7,7 +7,7 @@ mod rust_support;
 
 use c_support::Library;
 use pvm3::{Any, Pack, Routing, Scope, Task, Tid};
-use rust_support::Test;
+use rust_support::{Test, me};
 use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -38,10 +38,6 @@ const ENDED: i32 = 3;
 
 fn main() -> ExitCode {
     rust_support::main(TESTS, ROLES)
-}
-
-fn me() -> String {
-    std::env::current_exe().unwrap().to_str().unwrap().to_owned()
 }
 
 /// How long the other host may take to hear of some slices.

@@ -6,7 +6,7 @@
 mod rust_support;
 
 use pvm3::{Any, Pack, PvmError, Received, Routing, Scope, Task, Tid};
-use rust_support::Test;
+use rust_support::{Test, me};
 use rustix::process::{Pid, Signal, kill_process};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
@@ -76,7 +76,7 @@ fn main() -> ExitCode {
 /// Runs a body in a process that goes this way.
 fn try_by(way: &str, body: &str) {
     let memory = if way == "ring" { "1" } else { "0" };
-    let mut command = Command::new(std::env::current_exe().unwrap());
+    let mut command = Command::new(me());
     command.args(["role", body, way]).env("PVM_SHM", memory);
     assert!(command.status().unwrap().success(), "{body} by {way}");
 }
@@ -101,8 +101,7 @@ fn enrol() -> Task {
 fn partner(task: &mut Task, role: &str) -> Tid {
     let name = WAYS.iter().find(|(_, known)| *known == way()).unwrap().0;
     let memory = if way() == Way::Ring { "1" } else { "0" };
-    let me = std::env::current_exe().unwrap();
-    let spawn = task.spawn(me).args(["role", role, name]);
+    let spawn = task.spawn(me()).args(["role", role, name]);
     let spawn = spawn.env("PVM_SHM", memory);
     // Only who sleeps has a bound that is soon reached: others take in what comes while they send.
     let spawn = if role == "sleeper" { spawn.env("PVM_QUEUE_MAX_BYTES", QUEUE_MAX) } else { spawn };

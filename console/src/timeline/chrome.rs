@@ -346,13 +346,17 @@ mod tests {
         file["traceEvents"].as_array().unwrap().clone()
     }
 
-    #[test]
-    fn a_message_is_an_arrow_from_span_to_span() {
+    /// A message that is sent in this time, and received from 5 to 40 µs.
+    fn exchange(sending: (i64, i64)) -> Vec<Value> {
         let kind = Kind { context: 0, tag: 7 };
         let send = Activity::Send { to: vec![(RECEIVER, Some(1))], kind, bytes: 8 };
         let receive = Activity::Receive { from: SENDER, number: Some(1), kind, bytes: 8 };
-        let events =
-            events(vec![row(SENDER, send, (10_000, 20_000)), row(RECEIVER, receive, (5_000, 40_000))]);
+        events(vec![row(SENDER, send, sending), row(RECEIVER, receive, (5_000, 40_000))])
+    }
+
+    #[test]
+    fn a_message_is_an_arrow_from_span_to_span() {
+        let events = exchange((10_000, 20_000));
         let of = |ph: &str| events.iter().find(|event| event["ph"] == ph).unwrap();
         assert_eq!((of("s")["pid"].as_i64(), of("s")["ts"].as_f64()), (Some(1), Some(10.0)));
         assert_eq!((of("f")["pid"].as_i64(), of("f")["ts"].as_f64()), (Some(2), Some(39.0)));
@@ -369,11 +373,7 @@ mod tests {
     /// Perfetto turns an arrow round if the span at its head begins before the one at its tail.
     #[test]
     fn an_arrows_head_begins_after_its_tail() {
-        let kind = Kind { context: 0, tag: 7 };
-        let send = Activity::Send { to: vec![(RECEIVER, Some(1))], kind, bytes: 8 };
-        let receive = Activity::Receive { from: SENDER, number: Some(1), kind, bytes: 8 };
-        let events =
-            events(vec![row(SENDER, send, (39_500, 39_900)), row(RECEIVER, receive, (5_000, 40_000))]);
+        let events = exchange((39_500, 39_900));
         let of = |name: &str| events.iter().find(|event| event["name"] == name).unwrap();
         assert_eq!((of("sending")["ts"].as_f64(), of("receiving")["ts"].as_f64()), (Some(39.5), Some(39.5)));
         assert_eq!(of("receiving")["dur"].as_f64(), Some(0.5));

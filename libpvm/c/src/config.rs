@@ -2,7 +2,7 @@
 
 use super::memory::{CList, HostInfo, Out, TaskInfo, Text, TimeVal, ints, store_all};
 use super::state::{Reporting, call};
-use super::tracepoints::{nothing, result, traced};
+use super::tracepoints::{argument, nothing, result, traced};
 use super::{control, internals};
 use pvm_wire::calls::hosts::{Clock, Config, Halt, HostClock, HostRecord, HostStatus, Tickle};
 use pvm_wire::calls::tasks::ListTasks;
@@ -80,9 +80,7 @@ pub extern "C" fn pvm_tasks(place: c_int, count: Out<'_, c_int>, array: Out<'_, 
     traced(
         "pvm_tasks",
         Event::Tasks,
-        |_, event| {
-            event.int(Datum::TW, place);
-        },
+        argument(Datum::TW, place),
         |state, event, code| {
             event.int(Datum::CC, code).int(Datum::TNT, state.lists.tasks.len());
         },

@@ -2,7 +2,7 @@
 
 use super::memory::{CList, Out};
 use super::state::{Failure, Reporting, State, locked};
-use super::tracepoints::{nothing, result, traced};
+use super::tracepoints::{argument, nothing, result, traced};
 use super::{errors, handlers, output, tracepoints};
 use pvm_wire::body::BodyWriter;
 use pvm_wire::calls::tasks::{ListTasks, SendSignal, TaskStatus};
@@ -103,15 +103,9 @@ fn exit(state: &mut State) -> Result<c_int, Failure> {
 /// Sends a task the signal TERM.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_kill(tid: c_int) -> c_int {
-    traced(
-        "pvm_kill",
-        Event::Kill,
-        |_, event| {
-            event.int(Datum::TT, tid);
-        },
-        result(Datum::CC),
-        |state| signal(state, tid, SIGTERM),
-    )
+    traced("pvm_kill", Event::Kill, argument(Datum::TT, tid), result(Datum::CC), |state| {
+        signal(state, tid, SIGTERM)
+    })
 }
 
 /// Sends a task a signal.
@@ -149,22 +143,14 @@ pub fn end_all_but(state: &mut State, tid: Tid, spared: &[Tid]) -> Result<(), Fa
 /// Whether a task runs: 0, or `PvmNoTask`.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_pstat(tid: c_int) -> c_int {
-    traced(
-        "pvm_pstat",
-        Event::Pstat,
-        |_, event| {
-            event.int(Datum::TT, tid);
-        },
-        result(Datum::TST),
-        |state| {
-            state.engine()?;
-            if !Tid::from_raw(tid).is_task() {
-                return Err(PvmError::BadParam.into());
-            }
-            let outcome = state.order(&TaskStatus { tid: Tid::from_raw(tid) });
-            expect(&[PvmError::NoTask], Reporting::None, outcome)
-        },
-    )
+    traced("pvm_pstat", Event::Pstat, argument(Datum::TT, tid), result(Datum::TST), |state| {
+        state.engine()?;
+        if !Tid::from_raw(tid).is_task() {
+            return Err(PvmError::BadParam.into());
+        }
+        let outcome = state.order(&TaskStatus { tid: Tid::from_raw(tid) });
+        expect(&[PvmError::NoTask], Reporting::None, outcome)
+    })
 }
 
 /// The host of a task, unchecked.

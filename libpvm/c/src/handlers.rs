@@ -2,7 +2,7 @@
 
 use super::state::{Failure, locked};
 use super::timeline;
-use super::tracepoints::{self, result, traced};
+use super::tracepoints::{self, argument, result, traced};
 use pvm_wire::codes::{CONTEXT_TC, Tc};
 use pvm_wire::events::{Datum, Event};
 use pvm_wire::{Message, MessageHeader, PvmError};
@@ -208,18 +208,10 @@ pub extern "C" fn pvm_addmhf(src: c_int, tag: c_int, context: c_int, function: O
 /// Removes a message handler.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_delmhf(id: c_int) -> c_int {
-    traced(
-        "pvm_delmhf",
-        Event::Delmhf,
-        |_, event| {
-            event.int(Datum::MHI, id);
-        },
-        result(Datum::CC),
-        |state| {
-            state.handlers.remove(id)?;
-            Ok(0)
-        },
-    )
+    traced("pvm_delmhf", Event::Delmhf, argument(Datum::MHI, id), result(Datum::CC), |state| {
+        state.handlers.remove(id)?;
+        Ok(0)
+    })
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::mailbox;
 use super::output;
 use super::state::{Outcome, State};
-use super::tracepoints::{self, result, traced};
+use super::tracepoints::{self, argument, result, traced};
 use pvm_wire::PvmError;
 use pvm_wire::calls::mailbox::NO_RESET_CLASS;
 use pvm_wire::calls::tasks::{SetSinks, SinkItem};
@@ -104,15 +104,9 @@ fn field(sink: &mut Sink, field: Field) -> &mut c_int {
 /// The value of an option.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_getopt(what: c_int) -> c_int {
-    traced(
-        "pvm_getopt",
-        Event::Getopt,
-        |_, event| {
-            event.int(Datum::OPT, what);
-        },
-        result(Datum::OPV),
-        |state| get(state, what),
-    )
+    traced("pvm_getopt", Event::Getopt, argument(Datum::OPT, what), result(Datum::OPV), |state| {
+        get(state, what)
+    })
 }
 
 fn get(state: &mut State, what: c_int) -> Outcome {

@@ -345,25 +345,30 @@ unsafe fn unpack_text(buffer: &mut Buffer, text: *mut c_char) -> Result<(), PvmE
     Ok(())
 }
 
+/// A call that packs or unpacks a string.
+fn text_call(
+    name: &str,
+    event: Event,
+    text: *mut c_char,
+    act: impl FnOnce(&mut State) -> Result<(), PvmError>,
+) -> c_int {
+    let entry = |_: &mut State, event: &mut Writer| {
+        event.long(Datum::PDA, text.addr() as i64);
+    };
+    traced(name, event, entry, result(Datum::CC), |state| {
+        act(state)?;
+        Ok(0)
+    })
+}
+
 /// Packs a string, its NUL included.
 ///
 /// # Safety
 /// `text` is NULL or a C string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvm_pkstr(text: *mut c_char) -> c_int {
-    traced(
-        "pvm_pkstr",
-        Event::Pkstr,
-        |_, event| {
-            event.long(Datum::PDA, text.addr() as i64);
-        },
-        result(Datum::CC),
-        |state| {
-            // SAFETY: NULL, or a C string.
-            unsafe { pack(state, Kind::Text, text.cast(), 1, 1) }?;
-            Ok(0)
-        },
-    )
+    // SAFETY: NULL, or a C string.
+    text_call("pvm_pkstr", Event::Pkstr, text, |state| unsafe { pack(state, Kind::Text, text.cast(), 1, 1) })
 }
 
 /// Unpacks a string.
@@ -372,17 +377,8 @@ pub unsafe extern "C" fn pvm_pkstr(text: *mut c_char) -> c_int {
 /// There is room at `text` for the string and its NUL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvm_upkstr(text: *mut c_char) -> c_int {
-    traced(
-        "pvm_upkstr",
-        Event::Upkstr,
-        |_, event| {
-            event.long(Datum::PDA, text.addr() as i64);
-        },
-        result(Datum::CC),
-        |state| {
-            // SAFETY: NULL, or room for the string and its NUL.
-            unsafe { unpack(state, Kind::Text, text.cast(), 1, 1) }?;
-            Ok(0)
-        },
-    )
+    // SAFETY: NULL, or room for the string and its NUL.
+    text_call("pvm_upkstr", Event::Upkstr, text, |state| unsafe {
+        unpack(state, Kind::Text, text.cast(), 1, 1)
+    })
 }

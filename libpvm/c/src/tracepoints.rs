@@ -40,6 +40,13 @@ pub fn code(outcome: &Outcome) -> c_int {
 /// Nothing besides the head.
 pub fn nothing(_: &mut State, _: &mut Writer) {}
 
+/// An argument of the call under this name, and nothing else.
+pub fn argument(datum: Datum, value: c_int) -> impl FnOnce(&mut State, &mut Writer) {
+    move |_, event| {
+        event.int(datum, value);
+    }
+}
+
 /// The result under this name, and nothing else.
 pub fn result(datum: Datum) -> impl FnOnce(&mut State, &mut Writer, c_int) {
     move |_, event, code| {

@@ -4,7 +4,7 @@ mod lublin;
 mod swf;
 
 pub use lublin::Lublin;
-pub use swf::{Error, Reader};
+pub use swf::{Error, Reader, TraceError};
 
 /// A rigid parallel job.
 #[derive(Clone, Copy, Debug, PartialEq)]

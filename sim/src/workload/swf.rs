@@ -6,7 +6,7 @@
 use super::Job;
 use flate2::bufread::MultiGzDecoder;
 use std::io::{BufRead, BufReader, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 /// What is wrong with a trace.
@@ -51,6 +51,16 @@ pub enum Error {
         /// The line.
         line: u64,
     },
+}
+
+/// A trace that cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("{path}: {source}{}", source.hint())]
+pub struct TraceError {
+    /// The file.
+    pub path: PathBuf,
+    /// The reason.
+    pub source: Error,
 }
 
 impl Error {

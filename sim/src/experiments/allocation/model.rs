@@ -247,9 +247,10 @@ impl Simulation<'_> {
 
     /// Plans the next departure of any host; `mean` is the mean time of one host.
     fn plan_departure(&mut self, mean: f64, event: Event) {
-        if mean > 0.0 && !self.is_over() {
-            let delay = self.departures.exponential(mean / self.world.hosts.count() as f64);
-            self.engine.after(seconds(delay).max(1), event);
+        if !self.is_over()
+            && let Some(delay) = self.departures.until_next(mean / self.world.hosts.count() as f64)
+        {
+            self.engine.after(delay, event);
         }
     }
 

@@ -5,7 +5,7 @@ pub mod model;
 use super::{Runs, cell, series, text};
 use crate::report::{Plot, Report, Table};
 use crate::settings;
-use crate::workload::{self, Job, Lublin, Reader};
+use crate::workload::{Job, Lublin, Reader, TraceError};
 use model::{Outcome, Policy, Setting, simulate};
 use std::path::{Path, PathBuf};
 
@@ -54,13 +54,8 @@ fn policy(name: &str) -> Result<Policy, String> {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The trace cannot be read.
-    #[error("{path}: {source}{}", source.hint())]
-    Trace {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: workload::Error,
-    },
+    #[error(transparent)]
+    Trace(#[from] TraceError),
     /// There is nothing to run.
     #[error("the workload has no jobs that the machine could run")]
     Empty,
@@ -96,7 +91,7 @@ pub fn run(settings: &Settings, runs: &Runs) -> Result<Report, Error> {
 
 /// Reads a trace once, so that an error is told before anything is simulated; says what was passed over.
 fn check(path: &Path, settings: &Settings) -> Result<Option<String>, Error> {
-    let fail = |source| Error::Trace { path: path.to_owned(), source };
+    let fail = |source| TraceError { path: path.to_owned(), source };
     let mut reader = Reader::open(path, settings.lenient).map_err(fail)?;
     reader.by_ref().take(settings.jobs).try_for_each(|job| job.map(drop)).map_err(fail)?;
     Ok(reader.note(path))

@@ -6,6 +6,7 @@ use crate::stats::{Summary, bounded_slowdown, jain};
 use crate::workload::Job;
 use pvm_sched::batch::{self, Batch, Queue};
 use pvm_sched::coallocation::easy::{self, Waiting};
+use slab::Slab;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
 /// Who starts next.
@@ -109,8 +110,7 @@ struct Machine {
     setting: Setting,
     engine: Engine<Event>,
     line: Line,
-    slots: Vec<Option<Running>>,
-    vacant: Vec<usize>,
+    running: Slab<Running>,
     /// By their estimated ends.
     ends: BTreeSet<(Time, usize, u32)>,
     free: u32,
@@ -193,8 +193,7 @@ impl Machine {
             setting: *setting,
             engine: Engine::new(),
             line,
-            slots: Vec::new(),
-            vacant: Vec::new(),
+            running: Slab::new(),
             ends: BTreeSet::new(),
             free: setting.nodes,
             busy: 0,
@@ -286,20 +285,15 @@ impl Machine {
         self.free -= job.width;
         self.busy += job.width;
         self.plans += 1;
-        let slot = self.vacant.pop().unwrap_or_else(|| {
-            self.slots.push(None);
-            self.slots.len() - 1
-        });
         let estimate = now.saturating_add(seconds(job.estimate.max(job.run)));
+        let slot = self.running.insert(Running { id, job, started: now, estimate, plan: self.plans });
         self.ends.insert((estimate, slot, job.width));
         self.engine.after(seconds(job.run), Event::End { slot, plan: self.plans });
-        self.slots[slot] = Some(Running { id, job, started: now, estimate, plan: self.plans });
     }
 
     /// A job leaves its nodes, whether it has ended or not.
     fn leave(&mut self, slot: usize) -> Option<Running> {
-        let running = self.slots[slot].take()?;
-        self.vacant.push(slot);
+        let running = self.running.try_remove(slot)?;
         self.ends.remove(&(running.estimate, slot, running.job.width));
         self.free += running.job.width;
         self.busy -= running.job.width;
@@ -312,7 +306,7 @@ impl Machine {
     }
 
     fn end(&mut self, slot: usize, plan: u64) {
-        if self.slots[slot].as_ref().is_none_or(|running| running.plan != plan) {
+        if self.running.get(slot).is_none_or(|running| running.plan != plan) {
             return;
         }
         let Some(Running { job, .. }) = self.leave(slot) else { return };
@@ -333,9 +327,8 @@ impl Machine {
 
     fn plan_failure(&mut self) {
         let between = self.setting.mtbf / f64::from(self.setting.nodes.max(1));
-        if between.is_finite() && between > 0.0 {
-            let delay = self.failures.exponential(between);
-            self.engine.after(seconds(delay).max(1), Event::Fail);
+        if let Some(delay) = self.failures.until_next(between) {
+            self.engine.after(delay, Event::Fail);
         }
     }
 

@@ -5,7 +5,7 @@ pub mod model;
 use super::{Runs, cell, series, text};
 use crate::report::{Mark, Plot, Report, Series, Table};
 use crate::settings;
-use crate::workload::{self, Job, Lublin, Reader};
+use crate::workload::{Job, Lublin, Reader, TraceError};
 use model::{Cluster, Outcome, Setting, simulate};
 use pvm_sched::coallocation::Strategy;
 use std::path::{Path, PathBuf};
@@ -65,13 +65,8 @@ pub enum Error {
     #[error(transparent)]
     Model(#[from] model::Error),
     /// The trace cannot be read.
-    #[error("{path}: {source}{}", source.hint())]
-    Trace {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: workload::Error,
-    },
+    #[error(transparent)]
+    Trace(#[from] TraceError),
     /// There is nothing to run.
     #[error("the workload has no jobs that the clusters could run")]
     Empty,
@@ -155,7 +150,7 @@ fn workload_model(settings: &Settings, width: f64) -> Lublin {
 
 /// A trace's jobs, and what to say of it.
 fn load(path: &Path, settings: &Settings) -> Result<(Vec<Job>, Option<String>), Error> {
-    let fail = |source| Error::Trace { path: path.to_owned(), source };
+    let fail = |source| TraceError { path: path.to_owned(), source };
     let mut reader = Reader::open(path, settings.lenient).map_err(fail)?;
     let jobs = reader.by_ref().take(settings.jobs).collect::<Result<_, _>>().map_err(fail)?;
     Ok((jobs, reader.note(path)))

@@ -8,6 +8,7 @@ use pvm_sched::coallocation::model::{
     congestion_factor, execution_time, flex_factor, link_demand, remaining_communication,
 };
 use pvm_sched::coallocation::{Line, Share, Site, Strategy};
+use slab::Slab;
 
 /// A cluster.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -110,8 +111,7 @@ struct Machine<'a> {
     sites: Vec<Site>,
     /// What the jobs ask of each link.
     demand: Vec<f64>,
-    slots: Vec<Option<Running>>,
-    vacant: Vec<usize>,
+    running: Slab<Running>,
     /// Slots of jobs that use links.
     spanning: Vec<usize>,
     plans: u64,
@@ -191,8 +191,7 @@ impl<'a> Machine<'a> {
             engine: Engine::new(),
             sites: setting.clusters.iter().map(site).collect(),
             demand: vec![0.0; clusters],
-            slots: Vec::new(),
-            vacant: Vec::new(),
+            running: Slab::new(),
             spanning: Vec::new(),
             plans: 0,
             lines: (0..lines).map(|_| Line::new()).collect(),
@@ -283,11 +282,7 @@ impl<'a> Machine<'a> {
             ff: 1.0,
             plan: 0,
         };
-        let slot = self.vacant.pop().unwrap_or_else(|| {
-            self.slots.push(None);
-            self.slots.len() - 1
-        });
-        self.slots[slot] = Some(running);
+        let slot = self.running.insert(running);
         if spans {
             self.spanning.push(slot);
             self.load_links(slot, 1.0);
@@ -296,7 +291,7 @@ impl<'a> Machine<'a> {
     }
 
     fn end(&mut self, slot: usize, plan: u64) {
-        if self.slots[slot].as_ref().is_none_or(|running| running.plan != plan) {
+        if self.running.get(slot).is_none_or(|running| running.plan != plan) {
             return;
         }
         let Some(Running { job, shares, started, .. }) = self.leave(slot) else { return };
@@ -317,8 +312,7 @@ impl<'a> Machine<'a> {
             self.spanning.swap_remove(at);
             self.load_links(slot, -1.0);
         }
-        let running = self.slots[slot].take()?;
-        self.vacant.push(slot);
+        let running = self.running.try_remove(slot)?;
         for share in &running.shares {
             self.sites[share.site].free += share.nodes;
         }
@@ -341,10 +335,8 @@ impl<'a> Machine<'a> {
 
     fn plan_failure(&mut self) {
         let nodes: f64 = self.setting.clusters.iter().map(|cluster| f64::from(cluster.nodes)).sum();
-        let between = self.setting.mtbf / nodes;
-        if between.is_finite() && between > 0.0 {
-            let delay = self.failures.exponential(between);
-            self.engine.after(seconds(delay).max(1), Event::Fail);
+        if let Some(delay) = self.failures.until_next(self.setting.mtbf / nodes) {
+            self.engine.after(delay, Event::Fail);
         }
     }
 
@@ -369,9 +361,7 @@ impl<'a> Machine<'a> {
     /// Where the n-th of the nodes that are up is, the free ones first, and whose. `None` if there is none.
     fn owner(&self, node: u32) -> Option<(usize, Option<usize>)> {
         let free = self.sites.iter().enumerate().map(|(at, site)| (at, None, site.free));
-        let busy =
-            self.slots.iter().enumerate().filter_map(|(slot, running)| Some((slot, running.as_ref()?)));
-        let busy = busy.flat_map(|(slot, running)| {
+        let busy = self.running.iter().flat_map(|(slot, running)| {
             running.shares.iter().map(move |share| (share.site, Some(slot), share.nodes))
         });
         let mut first = 0;
@@ -390,7 +380,7 @@ impl<'a> Machine<'a> {
 
     /// A job begins or ceases to use links: congestion changes, and with it the ends of all that use them.
     fn load_links(&mut self, slot: usize, sign: f64) {
-        let Some(running) = &self.slots[slot] else { return };
+        let Some(running) = self.running.get(slot) else { return };
         for share in &running.shares {
             let demand = link_demand(self.setting.bwbn, share.nodes, running.job.width);
             let sum = &mut self.demand[share.site];
@@ -401,7 +391,7 @@ impl<'a> Machine<'a> {
         }
         for at in 0..self.spanning.len() {
             let slot = self.spanning[at];
-            let Some(running) = self.slots[slot].as_mut() else { continue };
+            let Some(running) = self.running.get_mut(slot) else { continue };
             let ff = flex_factor(running.shares.iter().map(|share| self.sites[share.site].congestion));
             if (ff - running.ff).abs() > 1e-12 {
                 running.change(self.engine.now(), ff);
@@ -412,7 +402,7 @@ impl<'a> Machine<'a> {
 
     /// Plans the end of a job as things are now.
     fn plan(&mut self, slot: usize) {
-        let Some(running) = self.slots[slot].as_mut() else { return };
+        let Some(running) = self.running.get_mut(slot) else { return };
         self.plans += 1;
         running.plan = self.plans;
         let left = running.execution + running.communication;
