@@ -23,11 +23,6 @@ pub fn wake(own: &impl Memory) {
     own.store(ASLEEP, 0);
 }
 
-/// Whether the owner says that it sleeps.
-pub fn dozes(own: &impl Memory) -> bool {
-    own.load(ASLEEP) != 0
-}
-
 /// Whether the task to which something was just published has to be rung; says yes to one of several senders.
 #[inline]
 pub fn must_ring(receiver: &impl Memory) -> bool {

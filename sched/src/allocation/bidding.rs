@@ -29,14 +29,12 @@ pub struct Auction {
 }
 
 /// How an auction ended.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Award {
     /// The process with the highest bid, of equal ones the earliest.
     pub winner: u64,
     /// What it pays: the processor's published price from now on.
     pub price: f64,
-    /// Those who are told that they have lost.
-    pub losers: Vec<u64>,
 }
 
 impl Auction {
@@ -53,8 +51,7 @@ impl Auction {
                 best = bid;
             }
         }
-        let losers = self.bids.iter().map(|bid| bid.0).filter(|&process| process != best.0).collect();
-        Some(Award { winner: best.0, price: best.1, losers })
+        Some(Award { winner: best.0, price: best.1 })
     }
 }
 
@@ -184,12 +181,12 @@ mod tests {
     }
 
     #[test]
-    fn the_highest_bid_wins_and_the_losers_are_told() {
+    fn the_highest_bid_wins_and_of_equal_ones_the_earliest() {
         let mut auction = Auction::default();
         for (process, amount) in [(1, 5.0), (2, 7.0), (3, 7.0), (4, 6.0)] {
             auction.bid(process, amount);
         }
-        assert_eq!(auction.close(), Some(Award { winner: 2, price: 7.0, losers: vec![1, 3, 4] }));
+        assert_eq!(auction.close(), Some(Award { winner: 2, price: 7.0 }));
         assert_eq!(Auction::default().close(), None);
     }
 
