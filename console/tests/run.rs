@@ -421,7 +421,7 @@ fn the_demo_draws_its_picture_though_tasks_are_killed() {
     assert_nothing_left(tmp.path());
 }
 
-/// Kills so many of the demo's tasks, one after the other; returns how many it found. The first is stopped until the others
+/// Kills this many of the demo's tasks, one after the other; returns how many it found. The first is stopped until the others
 /// are dead: so long the demo cannot be over.
 fn kill_workers(tmp: &Path, count: usize) -> usize {
     let mut victims: Vec<i32> = Vec::new();

@@ -19,7 +19,7 @@ pub struct Note {
     pub subject: Subject,
     /// When it began and ended, since 1970.
     pub times: [Duration; 2],
-    /// What C's function would return.
+    /// The return value of C's function.
     pub code: i32,
 }
 

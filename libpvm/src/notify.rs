@@ -1,4 +1,4 @@
-//! Being told when tasks end and hosts come and go.
+//! Notices when tasks exit and hosts are added or leave.
 
 use crate::task::{Task, check_tag, check_task};
 use crate::tracing::status;
@@ -43,7 +43,7 @@ impl Task {
         self.notify(notify::HOST_DELETE, true, tag, hosts)
     }
 
-    /// A notice (a count and so many tids) whenever hosts join.
+    /// A notice (a count and the tids) whenever hosts join.
     pub fn notify_host_add(&mut self, tag: i32) -> Result<()> {
         self.request_notices(notify::HOST_ADD, false, tag, -1, &[])
     }

@@ -73,7 +73,7 @@ impl Queued<'_> {
     }
 }
 
-/// What becomes of batches.
+/// Queued batches.
 impl Task {
     /// Cancels a queued batch: what waits is not started any more, what runs is ended (SIGTERM).
     pub fn cancel_batch(&mut self, batch: i32) -> Result<()> {

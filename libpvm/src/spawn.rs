@@ -29,7 +29,7 @@ pub struct Spawn<'a> {
     count: usize,
 }
 
-/// What became of a spawn.
+/// The result of a spawn.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Spawned {
     /// The tasks that were started.
@@ -49,7 +49,7 @@ pub struct Refused {
     pub code: PvmError,
     /// How many tasks.
     pub count: u32,
-    /// What happened to what.
+    /// The reason, with its object.
     pub reason: String,
 }
 
@@ -150,7 +150,7 @@ impl Spawn<'_> {
 }
 
 impl<'a> Spawn<'a> {
-    /// What the daemon is asked, with all that children inherit.
+    /// The request to the daemon, with everything that children inherit.
     pub(crate) fn into_request(self) -> Result<(&'a mut Task, SpawnRequest)> {
         let Self { task, mut request, directory, count } = self;
         request.count = i32::try_from(count)

@@ -102,7 +102,7 @@ impl Task {
         Ok(())
     }
 
-    /// From now on this task tells another of these events, and tasks that it spawns do, too (`PvmSelfTraceTid` and the other options).
+    /// From now on this task, and the tasks that it spawns, report these events to another task (`PvmSelfTraceTid` and the other options).
     pub fn trace_to(&mut self, to: Tid, tag: i32, mask: TraceMask, mode: TraceMode) -> Result<()> {
         crate::task::check_task(to)?;
         self.engine.flush_trace();
@@ -122,7 +122,7 @@ impl Task {
         Ok(())
     }
 
-    /// Keeps up to this many bytes of events before it tells them (`PvmSelfTraceBuffer`); so do tasks that it spawns from now on.
+    /// Gathers up to this many bytes of events before they are sent (`PvmSelfTraceBuffer`); so do tasks that it spawns from now on.
     pub fn set_trace_buffer(&mut self, bytes: usize) -> Result<()> {
         let bytes = i32::try_from(bytes).map_err(|_| PvmError::BadParam)?;
         self.engine.flush_trace();
@@ -140,7 +140,7 @@ impl Task {
         }
     }
 
-    /// A call that is traced: `entry` adds what its first event tells, `exit` what its second one does, which knows the result.
+    /// Makes a traced call: `entry` adds data to its first event, `exit` to its second one, which knows the result.
     #[inline]
     pub(crate) fn traced<T>(
         &mut self,
@@ -174,7 +174,7 @@ impl Task {
 /// Nothing besides the head.
 pub(crate) fn nothing(_: &mut Writer) {}
 
-/// What C's function would return: a number that the result stands for, or an error's code.
+/// The return value of C's function: a number that stands for the result, or an error's code.
 pub(crate) fn code<T>(result: &Result<T>, number: impl FnOnce(&T) -> i32) -> i32 {
     result.as_ref().map_or_else(|error| error.code().code(), number)
 }
@@ -186,14 +186,14 @@ pub(crate) fn status<T>(datum: Datum) -> impl FnOnce(&mut Writer, &Result<T>) {
     }
 }
 
-/// From whom and with which tag a message is wanted, in which context.
+/// Writes the sender, tag and context of a wanted message.
 pub(crate) fn wanted(event: &mut Writer, from: Source, tag: Tag, context: i32) {
     let from = if let Source::Tid(tid) = from { tid.raw() } else { -1 };
     let tag = if let Tag::Is(tag) = tag { tag } else { -1 };
     event.int(Datum::RST, from).int(Datum::RMC, tag).int(Datum::RCX, context);
 }
 
-/// What was received. C's function would return a buffer's id: here it is 1.
+/// Writes the data of a received message. C's function returns a buffer's id: here it is 1.
 pub(crate) fn received(event: &mut Writer, result: &Result<Option<Received>>, context: i32) {
     let found = result.as_ref().ok().and_then(Option::as_ref);
     let (length, tag, src) =

@@ -141,7 +141,7 @@ fn a_member_dies() {
     task.notify_exit(&[victim], 32).unwrap();
     task.kill(victim).unwrap();
     task.recv(Any, 32).unwrap();
-    // Who is told first, the group's keeper or this task, is open.
+    // The group's keeper and this task get the notice in any order.
     while task.group("mortal").size().unwrap() == 3 {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
@@ -182,7 +182,7 @@ fn late_members_are_waited_for() {
     task.group("walkers").join().unwrap();
     let others = spawn(&mut task, "walker", 3);
     let hear = |task: &mut Task| task.recv(Any, 40).unwrap().get_one::<i32>().unwrap();
-    // At first they do not know each other; in the end they meet in shared memory, if they can. Who waits long does so elsewhere.
+    // At first they do not know each other; in the end they meet in shared memory, if they can. Long waits are not at the gate.
     for round in 0..60 {
         let pause = if round < 40 { 0 } else { round % 3 * 40 };
         std::thread::sleep(std::time::Duration::from_millis(pause));

@@ -257,7 +257,7 @@ fn a_parent_that_leaves() {
     }
 }
 
-/// Whatever step of a batch its manager is killed at, another goes on with it, and nothing is done twice.
+/// If the manager is killed at any step of a batch, another one continues it, and nothing is done twice.
 fn managers_that_are_killed() {
     let Some(mut task) = enrol() else { return };
     let batch = queue(&mut task, "brief", 60, 0).unwrap();

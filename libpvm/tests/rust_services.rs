@@ -214,7 +214,7 @@ fn a_role_has_one_task() {
         assert!(rival.args(["role", "rival"]).env("EXPECTED", expected).status().unwrap().success());
     };
     rival("PvmAlready");
-    // Whoever drops it gives it back.
+    // Dropping it resigns from the role.
     drop(tasker);
     rival("");
 }

@@ -109,7 +109,7 @@ fn polls_keep_the_order_of_tags() {
     task.multicast(&workers, WORK, &job(0)).unwrap();
 }
 
-/// Both sleep now and then, whatever part of the ring has been read by then.
+/// Both sleep now and then, with any part of the ring read.
 fn floods_are_answered() {
     let mut task = Task::enrol().unwrap();
     let peer = spawn(&mut task, "drain", 1)[0];

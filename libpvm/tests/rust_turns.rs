@@ -168,7 +168,7 @@ fn leaver() {
     }
 }
 
-/// A machine with a second host, named `far`, with slices of so many milliseconds.
+/// A machine with a second host, named `far`, with slices of this many milliseconds.
 fn with_host(slice: u32) -> Option<(Task, Tid)> {
     let mut task = Task::enrol().unwrap();
     if !task.daemon_is_ours() {

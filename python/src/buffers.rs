@@ -90,7 +90,7 @@ fn bytes_of<'py>(object: &Bound<'py, PyAny>) -> PyResult<(PyUntypedBuffer, Bound
     Ok((PyUntypedBuffer::get(&bytes)?, bytes))
 }
 
-/// Packs all elements of an object, whatever their type is.
+/// Packs all elements of an object, of any type.
 pub fn pack_any(pack: &mut Pack, object: &Bound<'_, PyAny>) -> PyResult<()> {
     let (buffer, object) = open(object)?;
     with_type!(buffer, T => pack_elements::<T>(pack, &buffer, &object))
@@ -165,7 +165,7 @@ pub fn unpack_into<T: Number>(
         with_scratch(|scratch: &mut [u8]| {
             let bytes = scratch.get_mut(..piece.item_count()).unwrap_or_default();
             if length < bytes.len() {
-                // What lies behind the message's elements stays.
+                // Memory behind the message's elements does not change.
                 piece.copy_to_slice(py, bytes)?;
             }
             let filled = bytes.get_mut(..length).unwrap_or_default();

@@ -19,7 +19,7 @@ struct Free {
     at: u64,
     /// Bytes whose pages the system still keeps for us.
     resident: u64,
-    /// What the clock said when it was freed.
+    /// The clock when it was freed.
     age: u64,
 }
 
@@ -48,7 +48,7 @@ pub struct Arena {
     clock: u64,
 }
 
-/// The power of two of a block of so many bytes.
+/// The power of two of a block of `length` bytes.
 pub fn order_of(length: u64) -> u32 {
     length.max(1 << SMALLEST).checked_next_power_of_two().map_or(u64::BITS, u64::trailing_zeros)
 }

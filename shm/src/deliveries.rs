@@ -1,4 +1,4 @@
-//! Blocks on their way: each is kept until its receiver has set the flag that says that it needs it no more.
+//! Blocks on their way: each is kept until its receiver has set the flag by which it releases the block.
 
 use crate::memory::Memory;
 use crate::store::Block;
@@ -20,7 +20,7 @@ struct Delivery {
 #[derive(Debug, Default)]
 pub(crate) struct Deliveries {
     under_way: Vec<Delivery>,
-    /// Places of flags that nobody uses.
+    /// Places of unused flags.
     flags: Vec<u64>,
     look: usize,
 }
@@ -31,7 +31,7 @@ impl Deliveries {
         self.flags.pop()
     }
 
-    /// Places for flags that nobody uses.
+    /// Adds places of unused flags.
     pub fn add_flags(&mut self, places: impl Iterator<Item = u64>) {
         self.flags.extend(places);
     }

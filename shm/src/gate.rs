@@ -1,8 +1,8 @@
 //! Where tasks wait for each other: one word in the segment of one of them.
 //!
-//! It counts who has arrived, and the rounds. Whoever comes last begins the next round and wakes the others. Each step is one
-//! exchange, so a task may end at any instruction: it has arrived, or it has not. Who does not want to wait any longer closes
-//! the gate, unless the round is over; then nobody passes it any more, and all who wait know that nobody has.
+//! It counts arrivals and rounds. The last task to arrive begins the next round and wakes the others. Each step is one
+//! exchange, so a task may end at any instruction: it has arrived, or it has not. A task that stops waiting closes
+//! the gate, unless the round is over; then no task passes it any more, and all waiting tasks know that none has.
 
 use crate::loan::{Offset, OutOfBounds};
 use crate::mapping::Mapping;
@@ -31,7 +31,7 @@ const ROUND: u32 = COUNT + 1;
 /// The number of the round. It is never 0, so that memory which holds nothing is no gate.
 const ROUNDS: u32 = (ABSENT - 1) & !COUNT;
 
-/// What an arrival means.
+/// The result of an arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
     /// All are there. If some wait elsewhere they have to be told.
@@ -54,7 +54,7 @@ pub struct Round(u32);
 pub enum State {
     /// Somebody is to come.
     Open,
-    /// All have come.
+    /// All have arrived.
     Over,
     /// The gate is closed, and the round was not over.
     Closed,
@@ -185,7 +185,7 @@ impl Gate {
         }
     }
 
-    /// This task goes on to wait elsewhere: whoever comes last has to tell it.
+    /// This task continues to wait elsewhere: the last task to arrive has to notify it.
     pub fn leave(&self, round: Round) -> State {
         mark(&*self.memory, self.at, round, ABSENT).err().unwrap_or(State::Open)
     }

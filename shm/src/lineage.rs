@@ -9,7 +9,7 @@ static MARK: OnceLock<Option<ForkMark>> = OnceLock::new();
 /// Processes in this line that have watched.
 static WATCHED: AtomicU32 = AtomicU32::new(0);
 
-/// From now on this process is told from its parent and its children; `false` if the system has no means for it.
+/// From now on this process can be distinguished from its parent and its children; `false` if the system has no means for it.
 pub fn watch() -> bool {
     let Some(mark) = MARK.get_or_init(ForkMark::new) else { return false };
     if mark.get() == 0 {

@@ -54,7 +54,7 @@ pub struct Loan {
 }
 
 impl Loan {
-    /// What a sender says that it lends, if all of it is in its segment.
+    /// The memory that a sender lends, if all of it is in its segment.
     #[inline]
     pub fn new(memory: &impl Memory, lent: Lent) -> Result<Self, OutOfBounds> {
         let body = Offset::within(memory, lent.at, lent.length.into(), 1)?;

@@ -6,13 +6,13 @@ pub const LINE: u64 = 64;
 /// Bytes of a record's head behind its number, in a ring.
 pub const HEAD: usize = 28;
 
-/// Bytes of a body that lie in the line with the record's head: wherever a body begins, so many can be read.
+/// Bytes of a body that lie in the line with the record's head: this many can be read from the begin of any body.
 pub const IN_LINE: usize = LINE as usize - HEAD - 4;
 
 /// Memory that another task can change at any time. Places are offsets from its start.
 ///
 /// Nothing here fails: an access that is not wholly inside, or a word that is not aligned, reads zeros and writes nothing.
-/// Who follows places that another task wrote checks them before.
+/// Places that another task wrote have to be checked before they are used.
 pub trait Memory {
     /// Bytes from the start.
     fn size(&self) -> u64;
@@ -29,7 +29,7 @@ pub trait Memory {
     /// Stores a word if there is what is expected; otherwise what is there. It is ordered as a store and a load.
     fn exchange(&self, at: u64, expected: u32, value: u32) -> Result<(), u32>;
 
-    /// What was stored before is seen by others before anything is loaded after.
+    /// A full fence: earlier stores are visible to others before later loads.
     fn fence(&self);
 
     /// Copies bytes out.
@@ -75,7 +75,7 @@ pub trait Memory {
         let _ = at;
     }
 
-    /// Whether so many bytes from there on are inside.
+    /// Whether `length` bytes from `at` on are inside.
     #[inline]
     fn has(&self, at: u64, length: u64) -> bool {
         at.checked_add(length).is_some_and(|end| end <= self.size())

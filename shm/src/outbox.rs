@@ -149,7 +149,7 @@ impl Outbox {
         sent
     }
 
-    /// Lends a body in a block to a receiver that is told of it elsewhere.
+    /// Lends a body in a block to a receiver that gets its place on another way.
     pub fn lend(&mut self, to: Tid, parcel: &Parcel) -> Result<Lent, SendError> {
         let flag = self.take_flag().ok_or(SendError::NoRoom)?;
         self.store.deliveries().begin(to, flag, (parcel.block.clone(), parcel.length));
@@ -169,7 +169,7 @@ impl Outbox {
         !is_much(deliveries.under_way_to(to))
     }
 
-    /// An empty body that can grow to so many bytes where it is; `None` if there is no room.
+    /// An empty body that can grow to `length` bytes where it is; `None` if there is no room.
     pub fn draft(&mut self, most: u64) -> Option<Packing> {
         Packing::growing(&self.store, most).filter(|_| self.store.has_room())
     }

@@ -1,6 +1,6 @@
-//! A word that one process says to others, which can read it at any time, by one load, and never write it.
+//! A word that one process publishes to others, which can read it at any time, by one load, and never write it.
 //!
-//! A daemon so tells the tasks of its host whose turn it is (`Turn` of the wire formats has what the word means).
+//! A daemon publishes the team that has the turn to the tasks of its host (`Turn` of the wire formats defines the word).
 
 use crate::mapping::{Mapping, readable_by_others};
 use rustix::io::Result;
@@ -17,7 +17,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// A new one, with the word 0. From now on the system lets nobody else write to it.
+    /// A new page, with the word 0. From now on no other process can write to it.
     pub fn new() -> Result<Self> {
         let (file, mapping) = readable_by_others(SIZE)?;
         Ok(Self { file, mapping })
@@ -34,7 +34,7 @@ impl Page {
     }
 }
 
-/// The page of one who reads it.
+/// A reader's mapping of the page.
 #[derive(Debug)]
 pub struct View {
     mapping: Mapping,

@@ -2,11 +2,11 @@
 //!
 //! A record begins with its number, which is stored last: a receiver that finds the number it waits for can read the rest.
 //! A message of up to [`INLINE_MAX`] bytes lies in consecutive lines, a longer one in a block whose place the record has.
-//! The last record of a chunk tells where the next chunk is. So a receiver that does not read never stops the ring. When it
-//! has left a chunk it says so in the chunk's first line, and the sender can use it again.
+//! The last record of a chunk has the place of the next chunk. So a receiver that does not read never stops the ring. When it
+//! has left a chunk it marks the chunk's first line, and the sender can use it again.
 //!
 //! A line could have any number from an earlier use, as parts of messages were there. So the line behind a record gets none
-//! before the record is published: nobody looks at it earlier.
+//! before the record is published: it is not read earlier.
 
 use crate::loan::{Loan, Offset, OutOfBounds};
 pub use crate::memory::IN_LINE;
@@ -28,7 +28,7 @@ const BODY: u64 = HEAD as u64 + 4;
 /// Where in a record its length is.
 const LENGTH: u64 = BODY - 4;
 
-/// What a record is.
+/// A record.
 const INLINE: u32 = 1;
 const BLOCK: u32 = 2;
 const LINK: u32 = 3;
@@ -66,7 +66,7 @@ pub struct Near {
     pub first: [u8; IN_LINE],
 }
 
-/// What a reader finds.
+/// The content of a record, as its reader gets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record {
     /// A message.
@@ -193,7 +193,7 @@ struct Chunk {
     lines: u32,
     /// Before this line nothing is left of longer messages of an earlier use that could look like a number.
     clean_to: u32,
-    /// The same for the next use, as far as this one has come.
+    /// The same for the next use, as far as it is prepared.
     clean_next: u32,
 }
 
@@ -212,7 +212,7 @@ pub struct Writer {
     before: VecDeque<Chunk>,
     next: u32,
     number: u32,
-    /// The last record of the chunk before, which is published behind the first one of this chunk: whoever follows it finds that there.
+    /// The last record of the chunk before, which is published behind the first one of this chunk, so that a reader that follows it finds that record.
     link: Option<(u64, u32)>,
 }
 
@@ -376,13 +376,13 @@ impl Writer {
         if self.has_room(lines) || self.next_chunk(memory, more) { Ok(()) } else { Err(SendError::NoRoom) }
     }
 
-    /// Whether the chunk has room for so many lines and a link behind them.
+    /// Whether the chunk has room for `lines` lines and a link behind them.
     #[inline]
     fn has_room(&self, lines: u32) -> bool {
         self.next + lines < self.chunk.lines
     }
 
-    /// Whether so many lines have room where it is not better to turn back before.
+    /// Whether `lines` lines have room here, and it is not better to turn back before.
     #[inline]
     fn is_near(&self, lines: u32) -> bool {
         let end =
@@ -423,7 +423,7 @@ fn lines_of(length: usize) -> u32 {
     (length as u64 + BODY).div_ceil(LINE) as u32
 }
 
-/// Nobody has left the chunk, and its first record is not there yet.
+/// Resets a chunk: its reader has not left it, and its first record is not there yet.
 fn begin(memory: &impl Memory, chunk: &Chunk) {
     memory.store(chunk.at, 0);
     memory.store(chunk.at + LINE, 0);
@@ -437,7 +437,7 @@ fn is_left(memory: &impl Memory, chunk: &Chunk) -> bool {
     memory.load(chunk.at) != 0
 }
 
-/// Has the lines brought here of a record that has come there, if it is a message: they are here by the time they are copied.
+/// Prefetches the lines of a record, if it is a message: they are in the cache by the time they are copied.
 #[inline(always)]
 pub fn call_record(memory: &impl Memory, at: u64) {
     let length = memory.load(at + LENGTH) as usize;
@@ -456,7 +456,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// A ring whose first chunk its sender says to be there.
+    /// A ring whose first chunk is at this place, as announced by its sender.
     pub fn new(memory: &impl Memory, at: u64) -> Result<Self, OutOfBounds> {
         let at = Offset::within(memory, at, FIRST_CHUNK, LINE)?.get();
         Ok(Self { at, lines: RING_FIRST_CHUNK_LINES, next: 1, number: 1 })

@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// What one kind of wait has of its own. All other rules are the same for all.
+/// The parameters of one kind of wait. All other rules are the same for all kinds.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
     /// It polls for this long before the first yield.
@@ -28,7 +28,7 @@ impl Kind {
     pub const YIELDING: Self = Self { before_yields: Duration::ZERO, unyielding: None };
 }
 
-/// What earlier waits at one place have shown. Two threads that change it at once may lose one of the changes.
+/// The results of earlier waits at one place. Two threads that change them at once may lose one of the changes.
 #[derive(Debug)]
 pub struct SpinThenPark {
     spin: AtomicU64,
@@ -44,14 +44,14 @@ pub struct SpinThenPark {
 pub struct Spin {
     kind: Kind,
     start: Instant,
-    /// What [`TwoPhase`] allows, and what is left of that without yields.
+    /// The time that [`TwoPhase`] allows, and the rest of it without yields.
     budget: Duration,
     limit: Duration,
     /// Whether it yields; unknown before it could.
     yields: Option<bool>,
 }
 
-/// What a waiter does after a poll that has found nothing.
+/// The next action of a waiter after a poll that has found nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// It polls again.
@@ -102,7 +102,7 @@ impl SpinThenPark {
         Spin { kind, start: now, budget, limit: budget, yields: None }
     }
 
-    /// What to do after a poll that has found nothing.
+    /// Returns the next action after a poll that has found nothing.
     pub fn next(&self, spin: &mut Spin, now: Instant) -> Next {
         let elapsed = now.duration_since(spin.start);
         if elapsed >= spin.limit {
@@ -112,7 +112,7 @@ impl SpinThenPark {
             return Next::Poll;
         }
         if spin.yields.is_none() && self.shared.is_to_be_left() {
-            // That says nothing of polling.
+            // This is no result for polling.
             spin.limit = Duration::ZERO;
             return Next::Park;
         }

@@ -59,7 +59,7 @@ impl Machine {
         self.daemon.as_ref().map_or(0, Program::pid)
     }
 
-    /// What the master's daemon has written to its standard error.
+    /// The standard error of the master's daemon.
     pub fn daemon_stderr(&self) -> String {
         self.daemon.as_ref().map(Program::stderr).unwrap_or_default()
     }

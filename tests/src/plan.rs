@@ -218,7 +218,7 @@ impl<'a> Plan<'a> {
             ("PVM_ALLOW_ROOT".to_owned(), "1".to_owned()),
         ];
         if !rustix::process::geteuid().is_root() {
-            // Or nobody but root could see what daemons have open and in their environment, as tests do.
+            // Tests look at the open files and the environment of daemons, which only root can do otherwise.
             variables.push(("PVM_DUMPABLE".to_owned(), "1".to_owned()));
         }
         variables.extend(self.installation.root().map(|root| ("PVM_ROOT".to_owned(), display(root))));

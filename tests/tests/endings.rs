@@ -14,7 +14,7 @@ use std::time::Duration;
 /// How long tasks may outlive their machine's master.
 const PROMISED: Duration = Duration::from_secs(5);
 
-/// A machine of so many hosts on this computer, and a program with six sleepers on it, whose process ids are given.
+/// A machine of `hosts` hosts on this computer, and a program with six sleepers on it, with their process ids.
 fn with_sleepers(hosts: usize, check: &str) -> Option<(Machine, Programs, Program, Vec<i32>)> {
     with_sleepers_and(hosts, "proved", check)
 }
@@ -111,7 +111,7 @@ fn batches_survive_their_managers() {
         assert!(ended.stdout.starts_with("started 60\n"), "round {round}: {ended:#?}");
     }
     watch.end().expect_success();
-    // Who is killed while it enrols cannot remove the file by which it proves itself.
+    // A task that is killed while it enrols cannot remove the file of its proof.
     for pid in victims {
         let _ = fs::remove_file(machine.tmp().join(format!("pvmtmp{pid:06}.0")));
     }

@@ -40,7 +40,7 @@ fn spawn_teams(machine: &Machine) -> (Console, Vec<Vec<String>>) {
     });
     let teams: Vec<Vec<String>> = teams.collect();
     let count = teams.iter().map(Vec::len).sum();
-    // Whoever was held at once is late to become the program.
+    // A process that was held at once starts its program late.
     wait::becomes_true("all compute", || pids(machine).len() == count);
     (console, teams)
 }

@@ -81,7 +81,7 @@ impl Growth {
         Report { tables: vec![self.table()], plots: plots.collect(), notes: Vec::new() }
     }
 
-    /// What was not as it should be, a line each.
+    /// Errors, a line each.
     pub fn failures(&self) -> impl Iterator<Item = &str> {
         self.runs.iter().flat_map(|runs| &runs.failures).map(String::as_str)
     }

@@ -1,4 +1,4 @@
-//! What processes and the network of this machine use, from /proc.
+//! Use of the processors and the network of this machine, from /proc.
 
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// `USER_HZ`: the unit of times in /proc/<pid>/stat, which is the same on all architectures that the product supports.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// What the daemons and the network did while the machine was idle.
+/// The work of daemons and the network while the machine was idle.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Idle {
     /// Processor time of all daemons together, as a percentage of one core.
@@ -23,7 +23,7 @@ pub struct Idle {
     pub master: f64,
 }
 
-/// What has been used until a moment.
+/// The use up to a moment.
 struct Counters {
     /// Processor time of each process that runs, in clock ticks.
     ticks: BTreeMap<i32, u64>,

@@ -1,4 +1,4 @@
-//! What the tab key completes: commands, aliases, hosts, tasks, options, events and files.
+//! Completion by the tab key: commands, aliases, hosts, tasks, options, events and files.
 
 use super::{options, trace};
 use crate::shell::help::TOPICS;

@@ -41,7 +41,7 @@ const ENDING: Duration = Duration::from_secs(5);
 /// How long the console waits for a line before it looks at what the tasks write.
 const TICK: Duration = Duration::from_millis(20);
 
-/// What to do after a command.
+/// The next action after a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     /// Read another.
@@ -52,7 +52,7 @@ enum Next {
     Halted,
 }
 
-/// What a command does: text to print, and what comes next.
+/// The result of a command: text to print, and the next action.
 type Outcome = Result<(String, Next)>;
 
 /// A running console.
@@ -62,7 +62,7 @@ struct Console {
     environment: Environment,
     jobs: Jobs,
     traces: Traces,
-    /// Hosts added here, of which the daemon has not told yet.
+    /// Hosts added here, of which the daemon has not sent a notice yet.
     known: HashSet<i32>,
     words: Shared,
     /// PvmNoReset: `reset` does not end this console.
@@ -182,7 +182,7 @@ impl Console {
         }
     }
 
-    /// Words that can be completed now: what this host's daemon knows without asking others. What it does not say is not completed.
+    /// Words that can be completed now: those that this host's daemon knows without asking others.
     fn learn_words(&mut self) {
         let hosts = self.task.hosts().unwrap_or_default();
         let tasks = self.task.tasks(Scope::Host(self.task.tid().to_host())).unwrap_or_default();

@@ -33,7 +33,7 @@ pub struct Watch {
     lost: bool,
     failed: bool,
     has_printed_stop: bool,
-    /// Ends of tasks that nobody has taken yet.
+    /// Ends of tasks since the last [`Watch::take_ends`].
     ends: Vec<End>,
 }
 

@@ -106,7 +106,7 @@ impl Picture {
         self.write_shares(host, turns, file)
     }
 
-    /// What teams have of a host, as curves that hold until the next value; where nobody takes turns there is nothing.
+    /// The shares of teams on a host, as curves that hold until the next value; none where no turns are taken.
     fn write_shares(&self, host: Tid, turns: &[Turn], file: &mut File<'_, impl Write>) -> io::Result<()> {
         let mut known = BTreeSet::new();
         let windows = turns::windows(turns).into_iter().filter(|window| window.end > self.start);
@@ -152,7 +152,7 @@ impl Picture {
         let mut args = Map::new();
         args.insert("task".to_owned(), json!(row.tid.to_string()));
         if !row.told {
-            args.insert("note".to_owned(), json!("does not tell what it does"));
+            args.insert("note".to_owned(), json!("does not report its calls"));
         } else if !row.left {
             args.insert("note".to_owned(), json!("ended without leaving the virtual machine"));
         }
@@ -246,7 +246,7 @@ fn label(what: &'static str, tid: Tid, value: Value) -> Event<'static> {
     Event { ph: "M", name: what, args: Map::from_iter([(key.to_owned(), value)]), ..place(tid) }
 }
 
-/// What was done to a host's times.
+/// The correction of a host's times.
 fn correction(clock: ClockAhead) -> String {
     let what = if clock.micros == 0 {
         "clock as it is".to_owned()
@@ -288,7 +288,7 @@ fn describe(call: &Call) -> (String, &'static str, Map<String, Value>) {
     }
 }
 
-/// What a request to the daemon is for.
+/// The name of a request to the daemon.
 fn request_name(tag: i32) -> String {
     match Tm::from_tag(tag) {
         Some(Tm::Db) => "mailbox".to_owned(),

@@ -38,7 +38,7 @@ impl Buffers {
         Ok(id)
     }
 
-    /// Makes a buffer of a message that has come.
+    /// Makes a buffer of a received message.
     pub fn receive(&mut self, message: Message) -> Result<i32, PvmError> {
         let id = self.claim()?;
         self.get(id)?.receive(message);
@@ -180,7 +180,7 @@ impl Buffers {
         Ok(())
     }
 
-    /// The task leaves: whoever has sent what it has received may use the memory for something else from now on.
+    /// The task leaves: from now on senders may reuse the memory of messages that it has received.
     pub fn lose_received(&mut self) {
         let used = self.slots.iter_mut().filter(|slot| slot.is_used);
         used.for_each(|slot| slot.buffer.lose_received());
@@ -320,7 +320,7 @@ mod tests {
             let near = Near { src: Tid::MY_DAEMON, found, memory };
             buffers.receive_near(&near, Tid::NONE).unwrap()
         };
-        // A message has the body it was sent with, whatever was in its buffer before.
+        // A message has the body it was sent with, not one of its buffer's earlier message.
         for length in [0, 4, 32, 33, 63, 200, 5, 100] {
             let kept = receive(&mut buffers, length);
             assert_eq!(buffers.set_receive(0), Ok(kept));

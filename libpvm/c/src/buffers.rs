@@ -15,9 +15,9 @@ const TRACE_STYLE: i32 = 4;
 pub enum Format {
     /// One of the three styles a message can have.
     Plain(Encoding),
-    /// A trace message: XDR, with a word before each item that says what it is.
+    /// A trace message: XDR, with a word for the type before each item.
     Trace,
-    /// What only the host that wrote it can read.
+    /// In a format that only hosts like the sender's can read.
     Alien(u32),
 }
 
@@ -37,7 +37,7 @@ impl Format {
         }
     }
 
-    /// The format that word 0 of a message header tells.
+    /// The format in word 0 of a message header.
     #[inline]
     pub fn from_word(word: u32) -> Self {
         match Encoding::of_word(word) {
@@ -294,7 +294,7 @@ impl Buffer {
         self.parts.push(part);
     }
 
-    /// Encoded length in bytes, as `pvm_bufinfo` tells it: in-place data are not encoded before they are sent.
+    /// Encoded length in bytes, as `pvm_bufinfo` returns it: in-place data are not encoded before they are sent.
     pub fn length(&self) -> usize {
         match &self.content {
             Content::Packed => self.packed.len(),
@@ -389,7 +389,7 @@ impl Buffer {
         is_plain && matches!(self.content, Content::Packed) && self.packed.pack_few::<T>(bytes)
     }
 
-    /// What was packed, if that is all there is to be sent.
+    /// The packed elements, if the buffer contains nothing else.
     #[inline(always)]
     pub fn packed(&self) -> Option<&Packed> {
         (matches!(self.content, Content::Packed) && !self.is_in_place()).then_some(&self.packed)

@@ -39,7 +39,7 @@ pub extern "C" fn pvm_config(
         |state| {
             let found = state.ask(&Config {})?;
             totals.set((found.hosts.len() as c_int, found.formats));
-            // The list handed out before stays where nobody asks for a new one.
+            // The list of an earlier call stays valid if the caller asks for no list.
             if array.is_wanted() {
                 let mut list = CList::default();
                 found.hosts.iter().for_each(|host| push_host(&mut list, host));

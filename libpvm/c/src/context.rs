@@ -6,7 +6,7 @@ use pvm_wire::calls::tasks::Context;
 use pvm_wire::events::{Datum, Event};
 use std::ffi::c_int;
 
-/// A context that nobody else has.
+/// A new context.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_newcontext() -> c_int {
     traced("pvm_newcontext", Event::Newcontext, nothing, result(Datum::CXN), |state| {

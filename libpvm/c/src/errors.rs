@@ -46,7 +46,7 @@ pub static pvm_errlist: Texts = texts! {
     "Spawning parent set PvmNoParent" "Master Host IP Address is Loopback! (See pvm3/Readme)"
 };
 
-/// Ends a call: a failure goes to `pvm_errno` and, as `PvmAutoErr` says, to standard error and the program's end.
+/// Ends a call: a failure sets `pvm_errno` and, according to `PvmAutoErr`, is printed and ends the program.
 /// One that the caller expects is only returned.
 #[inline]
 pub fn finish(name: &str, outcome: Outcome) -> c_int {
@@ -97,7 +97,7 @@ pub fn prefix() -> String {
     }
 }
 
-/// Writes to standard error. If that fails there is nobody left to tell.
+/// Writes to standard error. A failure of that is ignored.
 pub fn print(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }

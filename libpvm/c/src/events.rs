@@ -58,7 +58,7 @@ const fn data_table() -> [Datum; DATA.len()] {
 #[allow(non_upper_case_globals)]
 pub static pvmtevinfo: Table<[Event; EVENTS.len()]> = Table(UnsafeCell::new(event_table()));
 
-/// What data of events are, by their numbers `TEV_DID_AN` and so on.
+/// The names and types of event data, by their numbers `TEV_DID_AN` and so on.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals)]
 pub static pvmtevdidlist: Table<[Datum; DATA.len()]> = Table(UnsafeCell::new(data_table()));

@@ -61,7 +61,7 @@ fn checked(count: c_int) -> Result<c_int, Failure> {
     if count < 0 { Err(Failure::code(count)) } else { Ok(count) }
 }
 
-/// As with other group calls, `pvm_errno` tells the caller, and nothing is printed.
+/// As with other group calls, a failure sets `pvm_errno`, and nothing is printed.
 fn report(name: &str, body: impl FnOnce() -> Result<(), Failure>) -> c_int {
     let outcome = body();
     handlers::run_due();

@@ -119,7 +119,7 @@ fn wait(until: Until, wanted: &mut dyn FnMut(&Message) -> bool) -> Result<Option
 /// Until when calls wait for the server.
 fn deadline() -> Option<Instant> {
     let time = pvmgs_tmout.load(Ordering::Relaxed);
-    // SAFETY: whoever sets it leaves a time there.
+    // SAFETY: the program stores a valid time there.
     let time = unsafe { time.as_ref() }?;
     let seconds = Duration::from_secs(u64::try_from(time.seconds).unwrap_or(0));
     let micros = Duration::from_micros(u64::try_from(time.micros).unwrap_or(0));
@@ -155,13 +155,13 @@ fn keep_members() -> Result<(), Failure> {
     })
 }
 
-/// What the group server answers.
+/// The group server's answer to a request.
 pub fn ask(request: group::Request<'_>) -> Result<Message, Failure> {
     keep_members()?;
     with_client(|client| client.ask(request))
 }
 
-/// A call by a member or about a group: `pvm_errno` tells the caller, and nothing is printed unless `reporting` says so.
+/// A call by a member or about a group, with failures reported as `reporting` says.
 fn group_call(
     name: &str,
     reporting: Reporting,
@@ -198,7 +198,7 @@ group_calls! {
     pvm_joingroup() = |client, group| client.join(group);
     /// Leaves a group.
     pvm_lvgroup() = |client, group| client.leave(group).map(|()| 0);
-    /// Makes a group static once it has so many members.
+    /// Makes a group static once it has `size` members.
     pvm_freezegroup(size) = |client, group, size| client.freeze(group, size);
     /// Number of members.
     pvm_gsize() = |client, group| client.size(group);
@@ -206,7 +206,7 @@ group_calls! {
     pvm_gettid(instance) = |client, group, instance| client.tid_of(group, instance).map(Tid::raw);
     /// The instance number of a task.
     pvm_getinst(tid) = |client, group, tid| client.instance_of(group, Tid::from_raw(tid));
-    /// Waits until so many members have come here.
+    /// Waits until `count` members have called it.
     pvm_barrier(count) = |client, group, count| client.barrier(group, count).map(|()| 0);
 }
 
@@ -222,7 +222,7 @@ pub extern "C" fn pvm_bcast(group: Text<'_>, tag: c_int) -> c_int {
     })
 }
 
-/// Arguments of a call that spreads arrays or collects them.
+/// Arguments of a gather, scatter or reduction.
 struct Arrays {
     kind: Kind,
     /// Elements per member.
@@ -241,7 +241,7 @@ impl Arrays {
     /// Memory of one member within an array.
     ///
     /// # Safety
-    /// The array at `start` has this member's elements, and nobody else uses them meanwhile.
+    /// The array at `start` has this member's elements, which are not used otherwise meanwhile.
     unsafe fn of<'a>(&self, start: *mut c_void, instance: usize) -> CallResult<&'a mut [u8]> {
         let offset = instance.checked_mul(self.length).ok_or(PvmError::BadParam)?;
         if start.is_null() {
@@ -299,7 +299,7 @@ pub unsafe extern "C" fn pvm_gather(
     })
 }
 
-/// Deals one member's array out to all.
+/// Distributes one member's array to all.
 ///
 /// # Safety
 /// There is room for `count` elements of the type at `result`; at the root there are those of all members at `data`.
@@ -336,14 +336,14 @@ struct Array {
     arrays: Arrays,
     data: *mut c_void,
     reduction: Reduction,
-    /// What the reduction has reported.
+    /// The code that the reduction has reported.
     info: c_int,
 }
 
 impl Array {
     #[allow(clippy::mut_from_ref, reason = "the memory is the program's")]
     fn memory(&self) -> CallResult<&mut [u8]> {
-        // SAFETY: whoever called `pvm_reduce` promised that the elements are there.
+        // SAFETY: the caller of `pvm_reduce` promised that the elements are there.
         unsafe { self.arrays.of(self.data, 0) }
     }
 }
@@ -410,7 +410,7 @@ pub unsafe extern "C" fn pvm_reduce(
     if info < 0 { info } else { code }
 }
 
-/// The functions that PVM brings along for `pvm_reduce`.
+/// The predefined functions for `pvm_reduce`.
 macro_rules! reductions {
     ($($(#[doc = $doc:literal])* $name:ident = $operation:expr;)*) => {$(
         $(#[doc = $doc])*

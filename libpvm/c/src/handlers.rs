@@ -15,7 +15,7 @@ pub type Function = unsafe extern "C" fn(c_int) -> c_int;
 /// Ids below this are the library's own handlers'.
 const FIRST_ID: c_int = 9;
 
-/// What takes messages from a sender, with a tag and in a context (-1: any).
+/// A handler of messages from a sender, with a tag and in a context (-1: any).
 #[derive(Clone, Copy)]
 pub struct Handler {
     src: c_int,
@@ -128,7 +128,7 @@ impl Handlers {
     }
 }
 
-/// Calls the handlers of the messages that have come. Nothing is locked while they run.
+/// Calls the handlers of received messages. Nothing is locked while they run.
 pub fn run_due() {
     while let Ok(Some(run)) = begin() {
         // SAFETY: the program gave this function to `pvm_addmhf`.

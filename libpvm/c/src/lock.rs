@@ -39,7 +39,7 @@ fn is_alone() -> bool {
     unsafe { &*IS_ALONE.load(Ordering::Relaxed) }.load(Ordering::Relaxed) != 0
 }
 
-/// Nobody's id.
+/// The id of no thread.
 const NOBODY: usize = 0;
 /// Stands for the one thread there is.
 const ALONE: usize = 1;
@@ -63,7 +63,7 @@ unsafe impl<T: Send> Sync for Exclusive<T> {}
 pub struct Guard<'a, T>(&'a Exclusive<T>);
 
 impl<T> Exclusive<T> {
-    /// A value that nobody uses yet.
+    /// A value that is not locked.
     pub const fn new(value: T) -> Self {
         Self { owner: AtomicUsize::new(NOBODY), value: UnsafeCell::new(value) }
     }

@@ -21,10 +21,10 @@ impl<'a> From<&'a CStr> for Text<'a> {
 }
 
 impl<'a> Text<'a> {
-    /// A string that is no argument by itself.
+    /// A string that is not an argument of a call.
     ///
     /// # Safety
-    /// What the type says of arguments holds for the pointer.
+    /// The pointer is valid as an argument of this type.
     pub unsafe fn at(pointer: *const c_char) -> Self {
         Self(pointer, PhantomData)
     }
@@ -154,7 +154,7 @@ pub unsafe fn texts(pointer: *const *const c_char, count: c_int) -> Result<Vec<S
     if pointer.is_null() && count > 0 {
         return Err(PvmError::BadParam.into());
     }
-    // SAFETY: `index` is below the count, and each of so many is a string.
+    // SAFETY: `index` is below the count, and each entry is a string.
     let item = |index| unsafe { Text::at(pointer.add(index).read()) };
     (0..count).map(|index| item(index).text().map(str::to_owned)).collect()
 }

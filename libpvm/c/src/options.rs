@@ -44,7 +44,7 @@ mod number {
     pub const BATCH_RESTARTS: i32 = 1002;
 }
 
-/// What an option of a sink means: whose, of what, and which of its three numbers.
+/// The sink of an option, and which of its three numbers the option is.
 #[derive(Clone, Copy)]
 struct SinkOption {
     own: bool,
@@ -80,7 +80,7 @@ impl SinkOption {
         Some(Self { own, trace, field })
     }
 
-    /// What the daemon calls it.
+    /// The daemon's name for it.
     fn item(self) -> SinkItem {
         match (self.trace, self.field) {
             (false, Field::Tid) => SinkItem::OutputTid,
@@ -214,7 +214,7 @@ fn set_fragment_size(state: &mut State, value: c_int) -> Outcome {
     Ok(replace(&mut engine.options_mut().fragment_size, size) as c_int)
 }
 
-/// Children may write to nobody, to this task, or to whom this task writes under the same tag and context.
+/// Output of children may go nowhere, to this task, or to this task's own sink under the same tag and context.
 fn set_child_sink(state: &mut State, option: SinkOption, value: c_int) -> Outcome {
     let own_tid = state.tid()?.raw();
     let options = state.engine()?.options_mut();

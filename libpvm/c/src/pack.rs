@@ -13,7 +13,7 @@ const TRACE_ARRAY: i32 = 0x80;
 /// Trace messages: strings are arrays of this type, bytes.
 const TRACE_STRING: i32 = TRACE_ARRAY | 1;
 
-/// What a program's array is: where, how many elements, how far apart.
+/// An array of the program: its address, the number of elements and their stride.
 #[derive(Clone, Copy)]
 struct Array<T> {
     pointer: *mut T,
@@ -157,7 +157,7 @@ unsafe fn pack_array<T: Element>(
     done.unwrap_or_else(|| unsafe { pack_array_whole(name, pointer, count, stride, trace_type) })
 }
 
-/// The same in a whole frame.
+/// The slow path.
 #[inline(never)]
 unsafe fn pack_array_whole<T: Element>(
     name: &str,
@@ -189,7 +189,7 @@ unsafe fn unpack_array<T: Element>(name: &str, pointer: *mut T, count: c_int, st
     done.unwrap_or_else(|| unsafe { unpack_array_whole(name, pointer, count, stride) })
 }
 
-/// The same in a whole frame.
+/// The slow path.
 #[inline(never)]
 unsafe fn unpack_array_whole<T: Element>(name: &str, pointer: *mut T, count: c_int, stride: c_int) -> c_int {
     in_whole_frame((name, T::UNPACKED), pointer, (count, stride), |state, array| {
@@ -198,7 +198,7 @@ unsafe fn unpack_array_whole<T: Element>(name: &str, pointer: *mut T, count: c_i
     })
 }
 
-/// A call about an array that can be wrong, and traced. A negative count is found before a missing buffer, a missing array after it.
+/// A traced call with an array. A negative count is reported before a missing buffer, a missing array after it.
 fn in_whole_frame<T: Element>(
     (name, event): (&str, Event),
     pointer: *mut T,
@@ -215,7 +215,7 @@ fn in_whole_frame<T: Element>(
 
 macro_rules! pack_calls {
     ($($kind:ident $pack:ident $unpack:ident($c:ty as $element:ty, $trace:literal);)*) => {
-        /// What a call packs or unpacks.
+        /// The type of elements.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Kind {
             $(#[doc = concat!("`", stringify!($pack), "`.")] $kind,)*
@@ -293,7 +293,7 @@ macro_rules! pack_calls {
     };
 }
 
-/// What an event tells of a program's array.
+/// Writes the data of an array into an event.
 fn array_event(event: &mut Writer, address: usize, count: c_int, stride: c_int) {
     event.long(Datum::PDA, address as i64).int(Datum::PC, count).int(Datum::PSD, stride);
 }

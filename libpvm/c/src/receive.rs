@@ -18,7 +18,7 @@ pub extern "C" fn pvm_recv(tid: c_int, tag: c_int) -> c_int {
     receive("pvm_recv", Event::Recv, Wanted { tid, tag }, Until::Forever, None)
 }
 
-/// As [`pvm_recv`], but 0 at once if no such message has come.
+/// As [`pvm_recv`], but 0 at once if there is no such message.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_nrecv(tid: c_int, tag: c_int) -> c_int {
     receive("pvm_nrecv", Event::Nrecv, Wanted { tid, tag }, Until::POLL, None)
@@ -30,7 +30,7 @@ pub extern "C" fn pvm_nrecv(tid: c_int, tag: c_int) -> c_int {
 /// `timeout` is NULL or can be read.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvm_trecv(tid: c_int, tag: c_int, timeout: *const TimeVal) -> c_int {
-    // SAFETY: NULL, or a time that nobody changes during the call.
+    // SAFETY: NULL, or a time that does not change during the call.
     let time = unsafe { timeout.as_ref() };
     let until = match time {
         None => Ok(Until::Forever),
@@ -53,7 +53,7 @@ fn deadline(time: &TimeVal) -> Result<Until, Failure> {
     Ok(Instant::now().checked_add(span).map_or(Until::Forever, |end| Until::Deadline(end, span)))
 }
 
-/// The id of a message that has come and stays unreceived, or 0.
+/// The id of a message that has arrived and stays unreceived, or 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_probe(tid: c_int, tag: c_int) -> c_int {
     let wanted = Wanted { tid, tag };
@@ -80,7 +80,7 @@ fn receive(name: &str, event: Event, wanted: Wanted, until: Until, time: Option<
 fn receive_fast(wanted: Wanted, until: Until) -> Option<c_int> {
     let mut looked: Option<(Arc<Spinner>, bool)> = None;
     loop {
-        // The same frame before and after the look, as the compiler then has one way to what is found.
+        // One closure for the attempts before and after the look, so that the compiler makes one copy of the receive.
         let step = try_fast(|state| {
             let is_first = looked.is_none();
             if let Some((spinner, is_there)) = looked.take() {
@@ -118,7 +118,7 @@ fn take_near(state: &mut State, wanted: Wanted) -> Option<c_int> {
     state.buffers.receive_near(&near?, dst)
 }
 
-/// Apart from the short way, whose frame would grow by what a search needs: 512 bytes took a sixth longer.
+/// Not inlined into the fast path, whose frame would grow by that of a search: 512 bytes took a sixth longer.
 #[inline(never)]
 fn search(name: &str, event: Event, wanted: Wanted, until: Until, time: Option<TimeVal>) -> c_int {
     let limit = |record: &mut Writer| {
@@ -153,7 +153,7 @@ fn search(name: &str, event: Event, wanted: Wanted, until: Until, time: Option<T
     errors::finish(name, outcome)
 }
 
-/// A receive call begins: the message received before goes.
+/// A receive call begins: frees the message received before.
 #[inline]
 fn begin(state: &mut State) -> Result<Option<Begun>, Failure> {
     let begun = timeline::begin(state)?;

@@ -4,7 +4,7 @@ use pvm_engine::groups::Part;
 use pvm_wire::{Complex32, Complex64, Element, Encoding, PvmError, element};
 use std::ffi::{c_int, c_long};
 
-/// What is made of two elements.
+/// The operation on two elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// The greater; of complex numbers that of the greater modulus.
@@ -73,7 +73,7 @@ impl Kind {
         usize::try_from(number).ok().and_then(|index| ALL.get(index)).copied().ok_or(PvmError::BadParam)
     }
 
-    /// Bytes of so many elements in memory.
+    /// Bytes of `count` elements in memory.
     pub fn length(self, count: c_int) -> Result<usize, PvmError> {
         let size = with_type!(self, T => T::NATIVE);
         let count = usize::try_from(count).map_err(|_| PvmError::BadParam)?;

@@ -50,7 +50,7 @@ impl Until {
     }
 }
 
-/// What a call wants: sender and tag, -1 for any.
+/// The sender and tag that a call asks for, -1 for any.
 #[derive(Clone, Copy)]
 pub struct Wanted {
     pub tid: c_int,
@@ -88,11 +88,11 @@ pub struct Finder {
     search: Search,
     /// The highest number that the program's matcher has given, and to which buffer.
     best: Option<(c_int, c_int)>,
-    /// Whether there is nothing left to do when the call ends: no handler is due, and nobody traces.
+    /// Whether there is nothing left to do when the call ends: no handler is due, and the task is not traced.
     is_over: bool,
 }
 
-/// What comes next in a search.
+/// The next step of a search.
 enum Step {
     /// The message with this number.
     Found(u64),
@@ -172,7 +172,7 @@ impl Finder {
         }
     }
 
-    /// The call ends: handlers that are due, then what the tracer is told.
+    /// The call ends: runs the handlers that are due, then records the event.
     pub fn end(&self, event: Event, outcome: &Outcome, fill: impl FnOnce(&mut State, &mut Writer, c_int)) {
         if !self.is_over {
             handlers::run_due();
@@ -180,7 +180,7 @@ impl Finder {
         }
     }
 
-    /// Looks at what the program has seen since the last look.
+    /// Looks at messages that were shown to the program since the last look.
     #[inline]
     fn look(&mut self, state: &mut State, wanted: Wanted) -> Result<Step, Failure> {
         let State { engine: Some(engine), buffers, context, matcher, .. } = state else {

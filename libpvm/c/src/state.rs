@@ -104,7 +104,7 @@ pub struct State {
     pub settings: Settings,
     /// The current context.
     pub context: c_int,
-    /// What `pvmsettaskname` has set.
+    /// The name set by `pvmsettaskname`.
     pub task_name: Option<OsString>,
     /// Memory that was handed out to the program and still belongs to the library.
     pub lists: Lists,

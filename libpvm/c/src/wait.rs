@@ -12,7 +12,7 @@ use std::ffi::c_int;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-/// Waits until something has come, the time is over or a signal came.
+/// Waits until a message may have arrived, the time is over or a signal was received.
 pub fn wait_for_input(time: Option<Duration>) -> Result<(), Failure> {
     let spinner = locked(|state| Ok(state.engine()?.spinner().clone()))?;
     // A time beyond the clock's end is for ever.

@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 /// Longest address a daemon prints, bytes.
 const ADDRESS_MAX: u64 = 4096;
 
-/// The daemon's program: `$PVM_ROOT/lib/pvmd`, else `pvmd` beside this program, else the first on `PATH`.
+/// The daemon's program: `$PVM_ROOT/lib/pvmd`, else `pvmd` in this program's folder, else the first on `PATH`.
 pub fn daemon_program() -> Option<PathBuf> {
     let root = std::env::var_os("PVM_ROOT").map(|root| Path::new(&root).join("lib/pvmd"));
     let beside = std::env::current_exe().ok().and_then(|exe| Some(exe.parent()?.join("pvmd")));
@@ -63,7 +63,7 @@ pub fn start_daemon_with(mut command: Command) -> Result<String> {
     }
     let address = line.trim_end();
     if address.is_empty() {
-        // It has ended or is about to: without an address it serves nobody.
+        // Without an address the daemon has ended or is about to.
         let status = child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
         let text = format!("the daemon {program} gave no address and ended with {status}: see its log");
         return Err(Error::new(PvmError::CantStart, text));

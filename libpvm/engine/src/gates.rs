@@ -20,13 +20,13 @@ impl Engine {
         }
         let memory = self.neighbours.memory(tid);
         if memory.is_none() && self.neighbours.count_sent(tid) {
-            // A daemon that does not take it is noticed by whoever needs its answer.
+            // The next call that needs the daemon's answer notices if the daemon does not take it.
             let _ = self.ask_to_meet(tid);
         }
         memory
     }
 
-    /// Opens a gate in this task's own memory: at the place of an old one to which nobody comes any more, if there is one.
+    /// Opens a gate in this task's own memory: at the place of an old one that is not used any more, if there is one.
     pub fn open_gate(&mut self, old: Option<u64>) -> Option<u64> {
         self.share();
         let outbox = &mut self.neighbours.own()?.outbox;

@@ -1,4 +1,4 @@
-//! The messages that have come and that no call has received: one queue for the program's calls and the library's own, in C and in Rust.
+//! The messages that were received from the system and not by a call: one queue for the program's calls and the library's own, in C and in Rust.
 //!
 //! Reading a socket brings many messages at once, but the program sees them one by one, as with the original: a call that only polls
 //! takes in at most one message that no call has seen before. Otherwise a program that polls for two tags in turn would find the second of two
@@ -12,7 +12,7 @@ use super::reach::Reach;
 use pvm_wire::{Message, MessageHeader, group};
 use std::collections::VecDeque;
 
-/// A message that has come.
+/// A message in the queue.
 #[derive(Debug)]
 pub struct Arrived {
     number: u64,
@@ -31,7 +31,7 @@ impl Arrived {
     }
 }
 
-/// A call's way through the messages that have come.
+/// The position of a call in the queue.
 #[derive(Debug, Default)]
 pub struct Search {
     looked_at: u64,
@@ -71,7 +71,7 @@ pub(super) struct Inbox {
     last: u64,
     /// The number of the last message that the program's calls have looked at.
     seen: u64,
-    /// What came for the library before it knew which task it is.
+    /// Messages for the library that arrived before the enrolment was complete.
     pub(super) early: Vec<Message>,
     /// Answers of the built-in handlers, to be sent when no other message is half sent.
     pub(super) deferred: VecDeque<Message>,
@@ -281,7 +281,7 @@ mod tests {
         let mut inbox = inbox(&[1, 2, 3]);
         assert!(inbox.see_next().is_some() && inbox.see_next().is_some() && inbox.has_unseen());
         assert_eq!(inbox.held(), 24);
-        // What the library takes for itself is not what the program has seen.
+        // Messages that the library takes for itself were not shown to the program.
         assert!(inbox.take(1).is_some() && inbox.take(3).is_some() && inbox.take(3).is_none());
         assert_eq!((inbox.has_unseen(), inbox.held()), (false, 8));
         assert!(inbox.see_next().is_none());

@@ -1,4 +1,4 @@
-//! The body of a message that has come, as it is read.
+//! The body of a received message, as it is read.
 
 use crate::Near;
 use pvm_shm::{Mapping, Memory, Offset, View};
@@ -8,14 +8,14 @@ use pvm_wire::held::KEPT;
 use pvm_wire::runs::{self, Found};
 use pvm_wire::{Body, Cursor, Element, Encoding, MessageHeader, PvmError, Upper, element};
 
-/// A body that has come.
+/// A received body.
 #[derive(Clone, Debug, Default)]
 pub struct Incoming {
     body: Body,
     /// Where in the ring it lies that it came by, if it is read there.
     view: Option<View>,
     upper: Upper,
-    /// What is known of a body that is not converted, and how far it has been read.
+    /// The reading state of a body that is not converted.
     local: Option<(Found, Cursor)>,
     position: usize,
 }
@@ -120,7 +120,7 @@ impl Incoming {
         }
     }
 
-    /// Takes off what this checksum word says is behind the body; the word that remains.
+    /// Takes off the upper halves that this checksum word announces behind the body; returns the remaining word.
     // By value and out of line, so that the caller's header stays in registers.
     #[inline(never)]
     fn split_upper(&mut self, word: u32) -> u32 {
@@ -134,7 +134,7 @@ impl Incoming {
         0
     }
 
-    /// Whether it lies in memory that nobody else can use, but for the ring it came by.
+    /// Whether it lies in private memory or in the ring.
     #[inline(always)]
     pub fn is_own(&self) -> bool {
         matches!(self.body, Body::Short(..) | Body::Kept(..))
@@ -146,7 +146,7 @@ impl Incoming {
         self.bytes().len() > KEPT
     }
 
-    /// Copies it into memory that nobody else has.
+    /// Copies it into private memory.
     #[inline]
     pub fn take_out(&mut self) {
         self.body = Body::copy_from_slice(self.bytes());
@@ -189,7 +189,7 @@ impl Incoming {
         body.get(range)
     }
 
-    /// The next elements of a body in this host's format, if there are so many.
+    /// The next elements of a body in this host's format, if there are `count`.
     #[inline(always)]
     pub fn take_raw<T: Element>(&mut self, count: usize) -> Option<&[u8]> {
         let end = count.checked_mul(T::NATIVE).and_then(|length| self.position.checked_add(length))?;
@@ -280,7 +280,7 @@ impl Incoming {
     }
 }
 
-/// What was received, of which `view` is what still lies in a ring.
+/// The received bytes, of which `view` are those that are still in a ring.
 #[inline(always)]
 fn bytes_of<'a>(view: Option<&'a View>, body: &'a Body) -> &'a [u8] {
     view.and_then(View::bytes).unwrap_or(body)

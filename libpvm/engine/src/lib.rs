@@ -77,7 +77,7 @@ use std::time::{Duration, Instant};
 /// How long the daemon may take over the enrolment.
 const ENROL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How long the daemon may take over a farewell that nobody waits for.
+/// Time limit for the daemon's answer in [`Engine::disconnect`].
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A task's connection to its daemon, its received messages and its options.
@@ -95,11 +95,11 @@ pub struct Engine {
     neighbours: neighbours::Neighbours,
     lending: lending::Lending,
     hints: turns::Turns,
-    /// A time that is over. Tasks that never look for messages need not ask for one.
+    /// A time in the past. Tasks that never poll need not ask for one.
     past: OnceLock<Instant>,
     /// Times that messages were taken from rings.
     turns: u32,
-    /// The daemon's answer is waited for.
+    /// A call waits for the daemon's answer.
     asking: bool,
     route_notices: RouteNotices,
     siblings: Option<Vec<Tid>>,
@@ -136,7 +136,7 @@ impl Engine {
             };
         }
         enrolled.map_err(|error| {
-            Error::new(error.code(), format!("the daemon at {address} does not let this task in: {error}"))
+            Error::new(error.code(), format!("the daemon at {address} refuses this task: {error}"))
         })?;
         engine.options = Options::new(&engine.identity);
         if engine.daemon_is_ours() {

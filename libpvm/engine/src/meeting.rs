@@ -29,7 +29,7 @@ pub(super) enum Address {
 }
 
 impl Address {
-    /// What another task wrote; `None` if it is no address.
+    /// Parses an address that another task has sent; `None` if it is invalid.
     pub(super) fn parse(text: &str) -> Option<Self> {
         if text.starts_with('/') { Some(Self::Path(text.into())) } else { tcp_address(text).map(Self::Ip) }
     }
@@ -142,7 +142,7 @@ impl Listener {
         &self.address
     }
 
-    /// The socket, readable when somebody calls.
+    /// The socket, readable when a peer connects.
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
@@ -227,7 +227,7 @@ fn reachable(host: Ipv4Addr, from: Ipv4Addr) -> Result<Ipv4Addr> {
 }
 
 fn remove(name: &Path) {
-    // Nobody can be told; a name left behind does no harm.
+    // There is no caller to return an error to; a name left behind does no harm.
     let _ = std::fs::remove_file(name);
 }
 

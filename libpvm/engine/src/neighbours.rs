@@ -199,7 +199,7 @@ impl Neighbours {
         self.is_addressed && self.are_offered()
     }
 
-    /// What this task shares.
+    /// The memory and the bell that this task shares.
     pub(super) fn own(&mut self) -> Option<&mut Own> {
         self.own.as_mut()
     }

@@ -13,9 +13,9 @@ pub struct Options {
     pub fragment_size: usize,
     /// How messages to tasks should travel (`PvmRoute`): 1 by the daemon, 2 as the other asks, 3 directly.
     pub route: i32,
-    /// What the library reports of its own doings (`PvmDebugMask`).
+    /// The library's own debug output (`PvmDebugMask`).
     pub debug_mask: i32,
-    /// What happens when a call fails (`PvmAutoErr`).
+    /// The reaction to a failed call (`PvmAutoErr`).
     pub auto_err: i32,
     /// Whether calls take any tid and negative tags (`PvmResvTids`).
     pub resv_tids: bool,

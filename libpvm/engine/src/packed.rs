@@ -1,5 +1,5 @@
 //! The body of a message under construction: elements in this host's format, which is what the raw encoding is. The
-//! default encoding is made of them when somebody needs it, which tasks of ours on this host do not.
+//! default encoding is made of them on demand; tasks of ours on this host do not need it.
 
 use crate::storage::Storage;
 use pvm_shm::Packing;
@@ -20,7 +20,7 @@ pub struct Packed {
 struct Converted {
     body: Vec<u8>,
     upper: Upper,
-    /// What stands behind the body.
+    /// The upper halves, which follow the body.
     trailer: Vec<u8>,
 }
 
@@ -45,7 +45,7 @@ impl Packed {
         self.is_raw = encoding != Encoding::Xdr;
     }
 
-    /// Whether the body is in this host's format wherever it goes.
+    /// Whether the body is in this host's format for every receiver.
     #[inline]
     pub fn is_raw(&self) -> bool {
         self.is_raw
@@ -84,7 +84,7 @@ impl Packed {
         true
     }
 
-    /// Whether nobody else can read it, nor has it been converted.
+    /// Whether the elements are in private memory only, and not converted.
     #[inline(always)]
     pub fn is_private(&self) -> bool {
         self.storage.shared().is_none() && self.converted.get().is_none()
@@ -164,7 +164,7 @@ impl Packed {
         self.storage.as_slice()
     }
 
-    /// What they are; empty in the raw encoding.
+    /// The types of the elements; empty in the raw encoding.
     #[inline]
     pub fn runs(&self) -> &Runs {
         &self.runs

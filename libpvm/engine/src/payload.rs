@@ -6,20 +6,20 @@ use pvm_shm::Packing;
 use pvm_wire::MessageHeader;
 use pvm_wire::encoding::LOCAL_WORD;
 
-/// What a message carries behind its header.
+/// The content of a message.
 #[derive(Clone, Copy, Debug)]
 pub enum Payload<'a> {
     /// Bytes that travel alike on every route: a contiguous body as one part, to be cut into fragments; or several
     /// parts, each of which becomes a fragment of its own (data packed in place).
     Parts(&'a [&'a [u8]]),
-    /// What was packed, in this host's format.
+    /// Packed elements, in this host's format.
     Packed(&'a Packed),
 }
 
-/// A message as it goes on one route.
+/// A message in the form for one kind of route.
 #[derive(Clone, Copy, Debug)]
 pub struct Form<'a> {
-    /// Its header, which tells how the body is encoded.
+    /// Its header, with the encoding of the body.
     pub header: MessageHeader,
     parts: Parts<'a>,
 }
@@ -66,7 +66,7 @@ impl<'a> Payload<'a> {
         Some(native_form(packed, header))
     }
 
-    /// What was packed where other tasks read it, and what goes behind it there.
+    /// Elements that were packed into shared memory, and the bytes that follow them there.
     pub fn packing(&self) -> Option<(&'a Packing, &'a [u8])> {
         let Self::Packed(packed) = *self else { return None };
         Some((packed.shared()?, packed.runs().as_bytes()))
@@ -82,7 +82,7 @@ impl<'a> Payload<'a> {
     }
 }
 
-/// What was packed as it lies here, and behind it what it is made of.
+/// Packed elements in this host's format, followed by their types.
 #[inline(always)]
 fn native_form(packed: &Packed, header: MessageHeader) -> (MessageHeader, [&[u8]; 2]) {
     if packed.is_raw() {

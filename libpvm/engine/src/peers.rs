@@ -135,7 +135,7 @@ impl Peers {
         self.gates.insert(tid, Gate::default());
     }
 
-    /// A message of this task has come by the daemon: the messages on its route for which it was the last to wait.
+    /// A message of `src` has arrived by the daemon: returns the messages on its route that waited for it.
     pub(super) fn count_received(&mut self, src: Tid) -> Vec<Message> {
         let Some(gate) = self.gates.get_mut(&src) else { return Vec::new() };
         gate.come = gate.come.saturating_add(1);
@@ -145,7 +145,7 @@ impl Peers {
         self.gates.remove(&src).map_or_else(Vec::new, |gate| gate.waiting)
     }
 
-    /// A message that has come on a route, unless others have to come by the daemon first.
+    /// Returns a message from a route, unless messages by the daemon have to arrive before it.
     pub(super) fn pass(&mut self, message: Message) -> Option<Message> {
         let Some(gate) = self.gates.get_mut(&message.src) else { return Some(message) };
         if gate.needed == 0 {
@@ -213,7 +213,7 @@ mod tests {
         let mut peers = Peers::default();
         peers.expect_both_ways(THEM);
         assert!(peers.count_received(THEM).is_empty() && peers.count_received(THEM).is_empty());
-        // It says nothing to the program, and does no harm if it gets there.
+        // The announcement does no harm if it reaches the program.
         assert!(peers.pass(announce(2)).is_some());
         assert!(peers.pass(numbered(3)).is_some());
     }

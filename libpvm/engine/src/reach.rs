@@ -13,7 +13,7 @@ use std::time::Duration;
 /// 5 ms on it mostly does not, from 20 ms on never.
 const SHORT: Duration = Duration::from_millis(2);
 
-/// What a call may still look at. Messages that earlier calls have seen are always in reach.
+/// The messages that a call may still look at. Messages that earlier calls have seen are always in reach.
 #[derive(Debug, Default)]
 pub enum Reach {
     /// Whatever comes.
@@ -39,7 +39,7 @@ impl Reach {
         }
     }
 
-    /// A message of `src` has come: whether the call may look at it.
+    /// Whether the call may look at the next message, which is of `src`.
     #[inline]
     pub fn admits(&mut self, src: Tid) -> bool {
         match self {

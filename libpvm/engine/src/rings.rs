@@ -38,13 +38,13 @@ impl Engine {
         }
     }
 
-    /// Where messages of neighbours are expected, for those who wait without holding the engine.
+    /// The spinner, for waits that do not hold the engine.
     #[inline]
     pub fn spinner(&self) -> &Arc<Spinner> {
         self.neighbours.spinner()
     }
 
-    /// Announces that this task will sleep at its descriptors; `false` if it must not, as something has come.
+    /// Announces that this task will sleep at its descriptors; `false` if it must not, because a message has arrived.
     pub fn doze(&self) -> bool {
         self.neighbours.doze()
     }
@@ -55,7 +55,7 @@ impl Engine {
         self.neighbours.wake();
     }
 
-    /// From now on the program waits at the descriptors by itself, whenever it likes.
+    /// From now on the program polls the descriptors itself.
     pub fn keep_bell(&self) {
         self.neighbours.keep_bell();
     }
@@ -308,7 +308,7 @@ impl Engine {
                     Some(u64::from(reader.int()? as u32) << 32 | u64::from(reader.int()? as u32))
                 };
                 self.neighbours.open(message.src, place);
-                // What follows from the daemon in the same breath may be the sender's end.
+                // The next message of the daemon may be the notice of the sender's exit.
                 self.drain_rings();
             }
         }

@@ -1,4 +1,4 @@
-//! Parts of the daemons' work that a task takes over, and the mailbox's entries that say so.
+//! Parts of the daemons' work that a task takes over, and the mailbox's entries about that.
 
 use super::Engine;
 use crate::Result;

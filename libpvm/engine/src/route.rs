@@ -27,7 +27,7 @@ use std::time::Duration;
 /// How long a host may be silent on a route to a task that has ended.
 const SILENCE: Duration = Duration::from_secs(9);
 
-/// What is asked for of a direct route when short messages come, and when long ones do: the rest of a long one is read to where
+/// Bytes to read from a direct route while messages are short, and while they are long: the rest of a long one is read to where
 /// it stays.
 const AHEAD: usize = PIECE_MAX;
 const BEHIND: usize = 256;
@@ -71,7 +71,7 @@ struct Descriptors {
     taken: VecDeque<Vec<OwnedFd>>,
 }
 
-/// A fragment of which only a part has come.
+/// A fragment that was received in part.
 #[derive(Debug, Clone, Copy)]
 struct OpenFragment {
     header: FragmentHeader,
@@ -79,7 +79,7 @@ struct OpenFragment {
     begun: bool,
 }
 
-/// What a read brought.
+/// The result of a read.
 #[derive(Debug)]
 pub(super) enum Arrival {
     /// So many bytes came; the messages that they complete are in the list given.
@@ -247,7 +247,7 @@ impl Route {
         self.peer.is_some() && self.fragment.is_some_and(|open| open.left >= ROUTE_LONG)
     }
 
-    /// The long fragment of another task of which nothing has come yet that was not taken.
+    /// The long fragment that is being received on a direct route, if everything that was read is taken.
     fn long_rest(&mut self) -> Option<OpenFragment> {
         let open = self.fragment.filter(|open| open.begun && self.peer.is_some() && self.unread.is_empty());
         open.filter(|open| open.left >= ROUTE_LONG)
@@ -267,7 +267,7 @@ impl Route {
         };
         let before = body.len();
         if body.capacity() - before < open.left.min(ROUTE_LONG) + BEHIND {
-            // Twice what has come, or what would be little: no length field asks for more.
+            // At most twice the bytes that were received, or few: a length field alone allocates no more.
             let room = open.left.min(ROUTE_ROOM.max(before));
             body.try_reserve_exact(room + BEHIND).map_err(|_| Error::from(PvmError::NoMem))?;
         }
@@ -337,7 +337,7 @@ impl Route {
         }
     }
 
-    /// Counts what one sender has begun; among several, as the daemon forwards, this does not tell.
+    /// Counts the bytes of incomplete messages of the route's one sender; the daemon forwards those of several.
     fn count(&mut self, header: &FragmentHeader, length: usize) {
         if self.peer.is_some() {
             let before = if header.is_first() { 0 } else { self.partial };
@@ -447,7 +447,7 @@ impl<'a> Outgoing<'a> {
         Ok(Self { pieces, src, dst, header, next: 0, heads: Vec::new(), batch_end: 0, sent: 0, flags: 0 })
     }
 
-    /// What it has for a body says where that is lent.
+    /// Its body is the place of the lent body.
     pub(super) fn lent(self) -> Self {
         Self { flags: LENT, ..self }
     }

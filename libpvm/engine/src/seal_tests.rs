@@ -16,7 +16,7 @@ fn sockets() -> (OwnedFd, OwnedFd) {
     (a.into(), b.into())
 }
 
-/// Everything that is sealed on one side is opened on the other, whatever the socket takes at a time.
+/// Everything that is sealed on one side is opened on the other, for any number of bytes that the socket takes at a time.
 fn carry(from: &mut Seal, to: &mut Seal, parts: &[Vec<u8>]) -> Vec<u8> {
     let (near, far) = sockets();
     let (mut slices, mut opened) =

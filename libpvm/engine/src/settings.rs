@@ -1,4 +1,4 @@
-//! What the environment says of a task, read when it enrols. docs/settings.md lists the variables.
+//! Settings of a task in its environment, read when it enrols. docs/settings.md lists the variables.
 
 use crate::{Error, Result};
 use pvm_wire::PvmError;

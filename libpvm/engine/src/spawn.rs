@@ -1,4 +1,4 @@
-//! Spawning, and who was spawned together.
+//! Spawning, and the siblings of a task.
 
 use super::{Engine, Payload, xdr_header};
 use crate::{Error, Result};

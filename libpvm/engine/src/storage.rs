@@ -21,7 +21,7 @@ pub struct Storage {
 }
 
 impl Storage {
-    /// Makes room for so many more bytes.
+    /// Makes room for `more` bytes.
     #[inline]
     pub fn reserve(&mut self, more: usize) -> Result<(), PvmError> {
         let fits = more <= self.private.capacity() - self.length;
@@ -41,7 +41,7 @@ impl Storage {
         self.move_to(length.saturating_add(self.as_slice().len()))
     }
 
-    /// Moves to where there is room for so many bytes.
+    /// Moves the bytes to memory with this room.
     fn move_to(&mut self, room: usize) -> Result<(), PvmError> {
         if let Some(mut shared) = Packing::new(room) {
             shared.extend(self.as_slice());
@@ -70,7 +70,7 @@ impl Storage {
         Ok(())
     }
 
-    /// Whether so few bytes more have room in private memory.
+    /// Whether `more` bytes fit into private memory.
     #[inline(always)]
     pub fn has_room(&self, more: usize) -> bool {
         self.length + more <= self.private.len().min(PRIVATE_MAX)
@@ -120,7 +120,7 @@ impl Storage {
         self.length = 0;
     }
 
-    /// What was appended.
+    /// The appended bytes.
     #[inline(always)]
     pub fn as_slice(&self) -> &[u8] {
         match &self.shared {

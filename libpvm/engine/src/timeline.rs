@@ -1,4 +1,4 @@
-//! Recording what this task does when, for `pvm run --trace`. When nobody collects, a call costs one test of an
+//! Records the activities of this task for `pvm run --trace`. Without a collector a call costs one test of an
 //! `Option`.
 
 use super::{Engine, Payload, xdr_header};
@@ -9,9 +9,9 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// What a task keeps before it reports, counted as [`weight`] does.
+/// Limit of a task's unreported activities, by [`weight`].
 const REPORT_WEIGHT: usize = 4096;
-/// What a task records in its life; beyond it only counts.
+/// Limit of all activities of a task; later ones are only counted.
 const LIFE_WEIGHT: usize = 1 << 20;
 /// Kinds of message (by peer, context and tag) that are numbered.
 const KINDS_MAX: usize = 1 << 16;
@@ -144,7 +144,7 @@ impl Recorder {
     }
 }
 
-/// Whether a message belongs in a timeline: what libraries and daemons say to each other does not.
+/// Whether a message belongs in a timeline: messages between libraries and daemons do not.
 fn is_recorded(peer: Tid, header: &MessageHeader) -> bool {
     peer.is_task() && header.context != CONTEXT_TC && header.context != CONTEXT_TM
 }
@@ -244,7 +244,7 @@ impl Engine {
             self.send_deferred()
         });
         if !sent {
-            // Tracing is no reason for a program to fail; the daemon is gone, as the next call will say.
+            // Tracing must not make a program fail; the next call reports that the daemon is lost.
             self.recorder = None;
         }
     }
@@ -254,7 +254,7 @@ impl Engine {
         self.recorder.as_ref().map(|recorder| format!("{VARIABLE}={}", recorder.collector.raw()))
     }
 
-    /// Starts recording, if the environment says so.
+    /// Starts recording, if the environment asks for it.
     pub(super) fn start_recorder(&mut self) {
         self.recorder = Recorder::from_environment();
     }

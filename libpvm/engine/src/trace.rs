@@ -19,15 +19,15 @@ const FULL: i32 = 1;
 const TIME: i32 = 2;
 /// `PvmTraceCount`: at the end, how often.
 const COUNT: i32 = 3;
-/// A trace message is sent when it has so many bytes, whatever the program asks for.
+/// A trace message is sent when it has this many bytes, even if the program has set a larger buffer.
 const MESSAGE_MAX: usize = 1 << 20;
 /// `PvmAllowDirect`.
 const ALLOW_DIRECT: i32 = 2;
 
-/// What this task has told its tracer, and what it will tell.
+/// The events that wait to be sent to the tracer, and what was sent before.
 #[derive(Debug, Default)]
 pub(super) struct Tracer {
-    /// To whom the descriptions went.
+    /// The tracer that has got the descriptions.
     sink: Sink,
     described: Vec<i32>,
     waiting: Option<Writer>,
@@ -43,7 +43,7 @@ struct Tally {
 }
 
 impl Engine {
-    /// Whether nobody is told of a call that begins or ends now, as with most tasks.
+    /// Whether there is no tracer, as with most tasks.
     #[inline]
     pub fn is_quiet(&self) -> bool {
         self.options.own_trace.tid <= 0
@@ -55,7 +55,7 @@ impl Engine {
         tracer > 0 && tracer != self.tid().raw() && event.is_in(&self.options.own_trace_mask)
     }
 
-    /// Tells the tracer that a call begins or ends, if it wants to know; `fill` adds what the event tells besides.
+    /// Records that a call begins or ends, if the tracer has asked for that; `fill` adds the event's data.
     #[cold]
     pub fn trace(&mut self, event: Event, phase: i32, fill: impl FnOnce(&mut Writer)) {
         self.trace_at(now(), event, phase, fill);
@@ -135,7 +135,7 @@ impl Engine {
         if complete || self.options.own_trace.receiver().is_none() {
             return;
         }
-        // Without terms there is nothing to tell.
+        // Without terms nothing is traced.
         let Ok((sink, terms)) = self.tracer_terms() else { return };
         let options = &mut self.options;
         if options.own_trace == sink {
@@ -190,7 +190,7 @@ impl Tracer {
         }
     }
 
-    /// The one event that tells all tallies.
+    /// The one event with all tallies.
     fn summary(&mut self, mode: i32, head: Head) -> Writer {
         let tallies = std::mem::take(&mut self.tallies);
         let called: Vec<(&str, Tally)> = EVENTS

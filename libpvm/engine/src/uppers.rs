@@ -8,7 +8,7 @@ use pvm_wire::codes::{EXTENSION_VERSION, task_flags};
 use pvm_wire::{MessageHeader, Tid};
 use std::collections::BTreeSet;
 
-/// What is known of receivers.
+/// The receivers whose libraries are known.
 #[derive(Debug, Default)]
 pub(super) struct Receivers {
     /// Receivers that were checked.

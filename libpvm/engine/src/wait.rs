@@ -84,7 +84,7 @@ impl Waiter for Engine {
     }
 }
 
-/// What can be done without waiting.
+/// The descriptors that are ready.
 #[derive(Debug, Default)]
 pub(super) struct Ready {
     daemon: bool,
@@ -101,7 +101,7 @@ impl Ready {
 }
 
 impl Engine {
-    /// Waits until something has come, or the socket that leads to `sending_to` takes more. Beyond the queue's limit
+    /// Waits until a descriptor is readable, or the socket that leads to `sending_to` is writable. Beyond the queue's limit
     /// nothing is read: a sender only waits to write, a receiver fails.
     pub(super) fn wait_ready(&self, sending_to: Option<Tid>, deadline: Option<Instant>) -> Result<Ready> {
         let full = self.is_full();
@@ -142,7 +142,7 @@ impl Engine {
         Ok(ready)
     }
 
-    /// Reads what has come already; with direct routes only after the system has told where.
+    /// Reads from the daemon without polling; with direct routes nothing, since their sockets have to be polled.
     pub(super) fn read_now(&mut self) -> Result<bool> {
         if !self.peers.is_empty() {
             return Ok(false);
@@ -196,7 +196,7 @@ impl Engine {
     }
 
     fn take_from_daemon(&mut self, messages: Vec<Message>) {
-        // What comes by the daemon is behind what neighbours had written when it was sent.
+        // Messages of neighbours precede those that the daemon has sent later.
         if !messages.is_empty() {
             self.drain_rings();
         }
@@ -236,7 +236,7 @@ impl Engine {
                 Ok(Arrival::Some(count)) => {
                     (left, turn) = (left.saturating_sub(count), turn.saturating_sub(count));
                     if left == 0 && turn > 0 && route.is_amid_long() {
-                        // More of it has come, or is about to.
+                        // More of it has arrived, or is about to.
                         left = 1;
                     }
                 }

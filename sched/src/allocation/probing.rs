@@ -44,7 +44,7 @@ fn search(
         // Any host but the own one, each equally likely.
         let random = (own + 1 + machines.random(hosts - 1)) % hosts;
         let host = known.pop_front().filter(|&host| host != own).unwrap_or(random);
-        // Who does not answer is neither idle nor overloaded.
+        // A host that does not answer is neither idle nor overloaded.
         let found = machines.probe(host).is_some_and(&wanted);
         history.note(host, found);
         if found {
@@ -86,7 +86,7 @@ impl Policy for SenderInitiated {
         let own = machines.own_load(request.origin);
         let keeps = self.threshold.saturating_sub(own).min(request.count);
         let mut steps: Vec<Step> = here(&Request { count: keeps, ..request }).collect();
-        // Loads do not show before the steps are carried out what this very request adds.
+        // Loads do not include the processes of this request before the steps are carried out.
         let mut given: Vec<usize> = Vec::new();
         for _ in keeps..request.count {
             let threshold = self.threshold;
@@ -117,7 +117,7 @@ pub struct ReceiverInitiated {
 }
 
 impl ReceiverInitiated {
-    /// With these parameters: who has fewer than `threshold` processes asks, who has more than that gives.
+    /// With these parameters: a host with fewer than `threshold` processes asks, one with more than that gives.
     pub fn new(threshold: u32, probes: u32, history: usize) -> Self {
         Self { threshold, probes, history: History::new(history) }
     }

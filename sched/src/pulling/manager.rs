@@ -5,12 +5,12 @@ use crate::placement::{Candidate, Portion, proportional, sane_capability};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
-/// What the manager has decided, to be carried out in the order given.
+/// A decision of the manager; decisions are carried out in their order.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Decision<H> {
     /// Tell this node that tasks wait (step 1, `DM_TASKSHAVE`).
     TasksHave(H),
-    /// Give this node so many tasks (step 3).
+    /// Give this node `n` tasks (step 3).
     Grant {
         /// The node.
         host: H,
@@ -29,13 +29,13 @@ pub enum Decision<H> {
     },
 }
 
-/// The manager of a batch: is told what happens, answers with decisions.
+/// The manager of a batch: takes events, answers with decisions.
 ///
-/// A driver calls [`place`](Self::place) first; then, in any order, [`on_apply`](Self::on_apply) for what nodes say,
+/// A driver calls [`place`](Self::place) first; then, in any order, [`on_apply`](Self::on_apply) for applications of nodes,
 /// [`node_joined`](Self::node_joined), [`node_gone`](Self::node_gone) and [`more`](Self::more) for what the batch's home
 /// says; and [`done`](Self::done) when every task is known to be started or failed. It can then place another batch.
 ///
-/// **Promise.** What is granted and given up adds up to what was to be placed, in [`place`](Self::place) and
+/// **Promise.** Tasks that are granted and given up add up to those that were placed, in [`place`](Self::place) and
 /// [`more`](Self::more), as soon as nodes have asked for it: no task twice, none forgotten. Tasks granted to a node that
 /// dies come back through [`more`](Self::more), since only the home knows which had been started.
 ///
@@ -61,12 +61,12 @@ pub struct Manager<H> {
     t_c: u64,
     /// Tasks of the whole batch.
     batch: u64,
-    /// Capability of all nodes when it was last told of tasks.
+    /// Capability of all nodes when it last got tasks.
     capability: f64,
     soft: bool,
 }
 
-/// What is known of a node.
+/// The state of a node.
 #[derive(Clone, Copy, Debug)]
 struct Record {
     capability: f64,
@@ -75,7 +75,7 @@ struct Record {
     granted: u64,
     /// It has applied or declined.
     has_applied: bool,
-    /// The last that it was told is that tasks wait.
+    /// Its last message was `TasksHave`.
     told: bool,
 }
 
@@ -100,7 +100,7 @@ impl<H: Copy + Ord + Debug> Manager<H> {
         Self::default()
     }
 
-    /// Places a batch of `count` tasks on these nodes. What it knew of an earlier batch is forgotten.
+    /// Places a batch of `count` tasks on these nodes. The state of an earlier batch is dropped.
     pub fn place(
         &mut self,
         count: u64,
@@ -115,7 +115,7 @@ impl<H: Copy + Ord + Debug> Manager<H> {
     /// A node asks for tasks, or declines for now with `n_a ≤ 0` (steps 2 and 3). `c` is its `C_i`.
     pub fn on_apply(&mut self, host: H, n_a: i64, c: f64) -> Vec<Decision<H>> {
         let Some(node) = self.nodes.get_mut(&host) else {
-            // Whoever asks for what is not to be had is told so, lest it wait for an answer.
+            // An application that cannot be granted is answered, or the node would wait.
             return vec![Decision::TasksNo(host)];
         };
         node.capability = sane_capability(c);
@@ -214,7 +214,7 @@ impl<H: Copy + Ord + Debug> Manager<H> {
         self.finish(decisions);
     }
 
-    /// The first of those that wait who can be given something.
+    /// The first waiting node that can be given something.
     fn next_to_serve(&self) -> Option<usize> {
         if self.held.is_empty() {
             return None;
@@ -223,7 +223,7 @@ impl<H: Copy + Ord + Debug> Manager<H> {
         self.held.iter().position(|&(host, _)| self.t_c > 0 && self.most(host, not_applied) > 0)
     }
 
-    /// Capability of the nodes that have not been heard of.
+    /// Capability of the nodes that have not applied.
     fn not_applied(&self) -> f64 {
         self.nodes.values().filter(|node| !node.has_applied).map(|node| node.capability).sum()
     }
@@ -263,7 +263,7 @@ impl<H: Copy + Ord + Debug> Manager<H> {
         Decision::Grant { host, n: terms.n + rest, terms: Some(terms) }
     }
 
-    /// What the only node is given beyond what it has asked for.
+    /// The number of tasks that the only node gets beyond its application.
     fn rest_for_lone_node(&self) -> u64 {
         let mut nodes = self.nodes.values();
         match (nodes.next(), nodes.next()) {
@@ -286,7 +286,7 @@ impl<H: Copy + Ord + Debug> Manager<H> {
         }
     }
 
-    /// The soft rule, if its time has come; and tasks that nobody can be given are given up.
+    /// The soft rule, once all nodes have declined; and tasks that no node can take are given up.
     fn hand_out_rest(&mut self, decisions: &mut Vec<Decision<H>>) {
         let all_declined = self.declined.len() == self.nodes.len();
         if self.t_c == 0
@@ -307,12 +307,12 @@ impl<H: Copy + Ord + Debug> Manager<H> {
         }
     }
 
-    /// Whether there is one node only, and it has said what it has room for.
+    /// Whether there is only one node, and it has applied.
     fn has_lone_node_applied(&self) -> bool {
         self.nodes.len() == 1 && self.nodes.values().all(|node| node.has_applied)
     }
 
-    /// When no tasks are left, everyone who was told that there are is told so; what comes later is a new round.
+    /// When no tasks are left, every node that got `TasksHave` gets `TasksNo`; later tasks are a new round.
     fn finish(&mut self, decisions: &mut Vec<Decision<H>>) {
         if self.t_c > 0 {
             return;

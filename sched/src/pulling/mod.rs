@@ -51,15 +51,15 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// The formula, its result beside what it came from.
+    /// The formula: its result and its terms.
     pub fn new(n_a: i64, t_c: u64, n_c: u64, c_i: f64, c_a: f64) -> Self {
         Self { n_a, t_c, n_c, c_i, c_a, n: share(n_a, t_c, n_c, c_i, c_a) }
     }
 }
 
-/// `N_a = P − P_c`: what a node may ask for (section 1). 0 or less says that there is no room.
+/// `N_a = P − P_c`: what a node may ask for (section 1). 0 or less means that there is no room.
 ///
-/// `p_c` counts whatever fills the node: the tasks that run, those promised to it by other batches (see
+/// `p_c` counts everything that fills the node: the tasks that run, those promised to it by other batches (see
 /// [`Node::promised`]) and, if the caller likes, load from outside.
 pub fn application(p: u64, p_c: u64) -> i64 {
     if p >= p_c {

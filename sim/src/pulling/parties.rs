@@ -8,7 +8,7 @@ use pvm_wire::batch::{Application, BatchId, BatchMsg, Node as Member};
 use pvm_wire::{HostIndex, Tid};
 use std::time::Duration;
 
-/// What the task manager of a batch sends, and to whom.
+/// Messages of a batch's task manager, with their receivers.
 pub type Messages = Vec<(Tid, BatchMsg)>;
 
 /// The manager and all nodes.

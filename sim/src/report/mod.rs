@@ -1,4 +1,4 @@
-//! What an experiment gives: tables and plots, as text, CSV and SVG.
+//! The report of an experiment: tables and plots, as text, CSV and SVG.
 
 mod axis;
 mod plot;
@@ -46,7 +46,7 @@ pub struct Report {
     pub tables: Vec<Table>,
     /// Its plots.
     pub plots: Vec<Plot>,
-    /// What else whoever reads it should know, a line each.
+    /// Notes for the reader, a line each.
     pub notes: Vec<String>,
 }
 
@@ -69,7 +69,7 @@ impl Report {
         removed.map_err(|(path, source)| Error::File { path: path.to_owned(), source })
     }
 
-    /// Writes a CSV file per table and an SVG file per plot, and says which.
+    /// Writes a CSV file per table and an SVG file per plot, and returns their names.
     pub fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, Error> {
         let file = |path: &Path, source| Error::File { path: path.to_owned(), source };
         std::fs::create_dir_all(folder).map_err(|source| file(folder, source))?;
@@ -89,12 +89,12 @@ impl Report {
     }
 }
 
-/// What is in a table's cell.
+/// A cell of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
     /// A name, or a number that is as it is.
     Text(String),
-    /// What was measured, over the seeds.
+    /// Measured values, over the seeds.
     Measured(Summary),
 }
 
@@ -135,7 +135,7 @@ impl fmt::Display for Cell {
 pub struct Table {
     /// The name of its file.
     pub name: String,
-    /// What it shows.
+    /// Its title.
     pub title: String,
     /// The columns' heads.
     pub head: Vec<String>,

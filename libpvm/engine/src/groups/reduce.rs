@@ -36,7 +36,7 @@ pub trait Operand {
     fn replace(&mut self, other: Part<'_>) -> Result<()>;
 }
 
-/// Who sends to whom in a reduction.
+/// The senders and receivers of a reduction.
 ///
 /// The members of the last barrier of all (the view's settlers) form a tree whose top is the root, if they are many; members that
 /// joined later, or all if the tree would be small, send to the root. The tree stays as it is until the next barrier of all, even if

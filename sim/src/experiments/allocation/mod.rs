@@ -14,7 +14,7 @@ use pvm_sched::allocation::{
     Bidding, GraphTheoretic, Hierarchical, Local, Policy, Pull, ReceiverInitiated, SenderInitiated, UpDown,
 };
 
-/// What can be set.
+/// The settings.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Settings {
     /// Numbers of hosts to try; active pulling on no more than 1000
@@ -130,7 +130,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// A case by itself.
+    /// A single case.
     pub fn new(kind: Kind, hosts: usize, load: f64, processes: u64) -> Self {
         Self { kind, hosts, load, processes, over_hosts: false }
     }

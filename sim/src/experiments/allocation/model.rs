@@ -9,7 +9,7 @@ use pvm_sched::allocation::{Machines, Policy, Request, Step};
 use slab::Slab;
 use std::hint::black_box;
 
-/// What a simulation gives.
+/// The results of a simulation.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Outcome {
     /// Mean time from creation to end, over the mean run time.

@@ -9,10 +9,10 @@ use pvm_sched::coallocation::easy::{self, Waiting};
 use slab::Slab;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
-/// Who starts next.
+/// The order in which jobs start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// In the order of submission; whoever does not fit holds up the others.
+    /// In the order of submission; a job that does not fit holds up the others.
     Fcfs,
     /// EASY backfilling.
     Easy,
@@ -40,7 +40,7 @@ impl Policy {
 /// The machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
-    /// Who starts next.
+    /// The order in which jobs start.
     pub policy: Policy,
     /// Nodes.
     pub nodes: u32,
@@ -52,7 +52,7 @@ pub struct Setting {
     pub per_user: usize,
 }
 
-/// What a simulation gives.
+/// The results of a simulation.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Outcome {
     /// When the last job ended, in seconds.
@@ -134,7 +134,7 @@ struct Machine {
 /// How many jobs behind the first EASY looks at.
 const DEPTH: usize = 100;
 
-/// So many failures without a job that ends, and none ever will.
+/// The simulation is given up after this many failures without a job that ends.
 const IN_VAIN: u32 = 200_000;
 
 /// Runs the jobs, which come in the order of submission, to their end.
@@ -246,7 +246,7 @@ impl Machine {
         self.outcome.active = self.outcome.active.max((self.waiting() + self.ends.len()) as u64);
     }
 
-    /// Starts whoever may start.
+    /// Starts the jobs that may start.
     fn schedule(&mut self) {
         let now = self.engine.now();
         let mut start: Vec<(u64, Job)> = Vec::new();

@@ -52,7 +52,7 @@ pub enum Error {
     NoNodes,
 }
 
-/// What a simulation gives.
+/// The results of a simulation.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Outcome {
     /// When the last job ended, in seconds.
@@ -86,7 +86,7 @@ enum Event {
     Repair { site: usize },
 }
 
-/// So many failures without a job that ends, and none ever will.
+/// The simulation is given up after this many failures without a job that ends.
 const IN_VAIN: u32 = 200_000;
 
 struct Running {
@@ -109,7 +109,7 @@ struct Machine<'a> {
     setting: &'a Setting,
     engine: Engine<Event>,
     sites: Vec<Site>,
-    /// What the jobs ask of each link.
+    /// The demand of the jobs on each link.
     demand: Vec<f64>,
     running: Slab<Running>,
     /// Slots of jobs that use links.
@@ -236,7 +236,7 @@ impl<'a> Machine<'a> {
         self.walk(self.line(home));
     }
 
-    /// The line of those who wait for a cluster: under No-Share its own.
+    /// The line of jobs that wait for a cluster: under No-Share its own.
     fn line(&self, site: usize) -> usize {
         if self.lines.len() > 1 { site } else { 0 }
     }
@@ -298,7 +298,7 @@ impl<'a> Machine<'a> {
         self.in_vain = 0;
         self.outcome.jobs += 1;
         self.outcome.spanning += f64::from(u8::from(shares.len() > 1));
-        // Who had to begin again has waited until then.
+        // A job that had to begin again has waited until its last start.
         self.waits.add(to_seconds(started) - job.submit);
         let response = to_seconds(self.engine.now()) - job.submit;
         self.slowdowns.add((response / job.run.max(10.0)).max(1.0));
@@ -322,7 +322,7 @@ impl<'a> Machine<'a> {
         Some(running)
     }
 
-    /// Whoever waits for these nodes may start.
+    /// Starts jobs that wait for these nodes.
     fn walk_for(&mut self, shares: &[Share]) {
         if self.lines.len() > 1 {
             for share in shares {
@@ -340,7 +340,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// One of the nodes that are up fails. If it has a job, that begins again, behind those who wait.
+    /// One of the nodes that are up fails. If it has a job, that begins again, behind the waiting jobs.
     fn fail(&mut self) {
         self.plan_failure();
         self.in_vain += 1;
@@ -384,7 +384,7 @@ impl<'a> Machine<'a> {
         for share in &running.shares {
             let demand = link_demand(self.setting.bwbn, share.nodes, running.job.width);
             let sum = &mut self.demand[share.site];
-            // What is left of a sum when all have gone is rounding.
+            // The rest of a sum after all jobs have left is rounding.
             *sum = if self.spanning.is_empty() { 0.0 } else { (*sum + sign * demand).max(0.0) };
             self.sites[share.site].congestion =
                 congestion_factor(self.setting.clusters[share.site].bandwidth, *sum);
