@@ -82,7 +82,7 @@ pub enum Cast {
 /// A job of a program.
 #[derive(Clone, Copy, Debug)]
 pub struct Job {
-    /// By whom.
+    /// The participants.
     pub cast: Cast,
     /// What.
     pub what: &'static str,

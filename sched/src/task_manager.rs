@@ -30,8 +30,8 @@ impl Machine {
     /// Handles a message from `src`; returns the messages to send, with their receivers.
     ///
     /// Only a batch's home sends messages for the batch, and only its own daemon for a node; others' messages are ignored. A
-    /// manager runs on the home's host, so it hears the home as [`Tid::MY_DAEMON`]. Who asks for tasks of a batch that
-    /// there is not is told so, lest it wait.
+    /// manager runs on the home's host, so it hears the home as [`Tid::MY_DAEMON`]. An application for tasks of a batch that
+    /// does not exist is answered, or the node would wait.
     pub fn on_message(&mut self, src: Tid, message: BatchMsg) -> Vec<(Tid, BatchMsg)> {
         match message {
             BatchMsg::Place { batch, count, nodes, soft, policy, last, own } if is_home(src) => {

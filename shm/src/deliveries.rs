@@ -47,7 +47,7 @@ impl Deliveries {
         to_it.map(|delivery| u64::from(delivery.length)).sum()
     }
 
-    /// Ends those of a few that have been released, the last first: it is the one whose memory is in the cache.
+    /// Ends released ones among a few, the last first: its memory is in the cache.
     pub fn reclaim_some(&mut self, memory: &impl Memory) {
         if let Some(last) = self.under_way.len().checked_sub(1) {
             self.end_if_taken(last, memory);

@@ -1,4 +1,4 @@
-//! Shared memory as the system gives it: the only unsafe part.
+//! The system's shared memory: the only unsafe part.
 //!
 //! A mapping lives as long as the object that owns it, its size is sealed, and every access is checked against that size. Other
 //! processes can write to it at any time; so words are atomics, everything else is copied by raw pointers, and no value read is
@@ -63,7 +63,7 @@ impl Mapping {
         Ok(Self { start, size, made_by: lineage::process() })
     }
 
-    /// Where it begins in this process.
+    /// Its address in this process.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn address(&self) -> usize {
         self.start.as_ptr().addr()
@@ -121,7 +121,7 @@ impl Mapping {
         let _ = futex::wait(place, futex::Flags::empty(), word, Some(&time));
     }
 
-    /// Wakes all who sleep there.
+    /// Wakes all sleepers at this word.
     pub(crate) fn wake(&self, at: u64) {
         if let Some(place) = self.word(at) {
             let _ = futex::wake(place, futex::Flags::empty(), i32::MAX as u32);
@@ -253,12 +253,12 @@ impl Memory for Mapping {
     }
 
     #[inline(always)]
-    fn will_read(&self, at: u64) {
+    fn prefetch_read(&self, at: u64) {
         prefetch(self.bytes(at), false);
     }
 
     #[inline(always)]
-    fn will_write(&self, at: u64) {
+    fn prefetch_write(&self, at: u64) {
         prefetch(self.bytes(at), true);
     }
 }
@@ -386,7 +386,7 @@ impl Segment {
         Ok(Self { file, mapping })
     }
 
-    /// The file, for those who are to map it.
+    /// The file, for other processes to map.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }

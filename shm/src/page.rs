@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 /// Bytes of a page's file.
 const SIZE: u64 = 4096;
 
-/// The page of the one who writes it.
+/// The writer's page.
 #[derive(Debug)]
 pub struct Page {
     file: OwnedFd,
@@ -23,12 +23,12 @@ impl Page {
         Ok(Self { file, mapping })
     }
 
-    /// Says another word.
+    /// Publishes another word.
     pub fn set(&self, word: u64) {
         self.mapping.store_wide(0, word);
     }
 
-    /// The file, for those who are to read it.
+    /// The file, for readers.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }

@@ -1,4 +1,4 @@
-//! The memory of a task's segment, which what it sends and what it packs share.
+//! The memory of a task's segment, which sent messages and packed bodies share.
 //!
 //! A body is packed where its receivers will read it ([`Packing`]), so that sending it copies nothing. Until the last of them
 //! releases it, it is not written again: more elements for a body that is on its way are packed into a copy.
@@ -16,13 +16,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 /// Address space of a segment. Memory is used only where something was written.
 pub const SEGMENT_SIZE: u64 = 1 << 34;
 
-/// Room behind a packed body for what is added when it is sent.
+/// Room behind a packed body for bytes that are added when it is sent.
 const TAIL: u64 = 64;
 
-/// Where tasks of this process pack.
+/// The store into which this process packs.
 static CURRENT: Mutex<Weak<Store>> = Mutex::new(Weak::new());
 
-/// A segment, and which parts of it are in use.
+/// A segment, and its allocator.
 #[derive(Debug)]
 pub struct Store {
     segment: Segment,
@@ -38,11 +38,11 @@ struct Books {
     arena: Arena,
     /// Bytes of blocks that are packed into, or could be sent again.
     packed: u64,
-    /// The task has left. What it has sent is still read, so nothing is used again.
+    /// The task has left. Sent messages are still read, so no memory is reused.
     is_closed: bool,
 }
 
-/// The books in use; what others may read of them is right when they are closed.
+/// The books, opened; the values that can be read without opening are updated when they are closed.
 struct OpenBooks<'a> {
     books: MutexGuard<'a, Books>,
     used: &'a AtomicU64,
@@ -93,19 +93,19 @@ impl Store {
         self.segment.mapping()
     }
 
-    /// Bytes on their way to others, and what it takes to send them.
+    /// Bytes on their way to others, and of the rings.
     #[inline]
     pub(crate) fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Whether anything more may be sent now.
+    /// Whether more may be sent now.
     #[inline]
     pub(crate) fn has_room(&self) -> bool {
         self.used() <= self.limit / 2
     }
 
-    /// Nothing is used again.
+    /// From now on no memory is reused.
     pub(crate) fn close(&self) {
         self.books().is_closed = true;
         // Blocks keep the store.
@@ -161,7 +161,7 @@ impl Store {
     /// A block to be packed into, at first of `length` bytes; `None` if enough is packed already.
     fn packing_block(self: &Arc<Self>, length: u64, room: u64) -> Option<Block> {
         if !self.memory().is_foreign() {
-            // The last one has been read by now, if there was an answer to it: better that than memory that is not in the cache.
+            // The last block has been read by now, if there was an answer: it is in the cache, other free memory is not.
             self.deliveries().reclaim_some(&**self.memory());
         }
         let mut books = self.open_books()?;
@@ -181,7 +181,7 @@ impl Store {
     }
 }
 
-/// Memory for a body. Where it goes when the last who needs it drops it.
+/// Memory for a body. It is given back to the store when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Block {
     store: Arc<Store>,
@@ -269,7 +269,7 @@ impl Packing {
         self.block.area.bytes(self.length as usize)
     }
 
-    /// The block, with these bytes behind what was appended; `None` if they have no room, or it is not in this store.
+    /// The block, with these bytes behind the appended ones; `None` if they have no room, or it is not in this store.
     pub(crate) fn parcel(&self, store: &Arc<Store>, tail: &[u8]) -> Option<(Arc<Block>, u64)> {
         let length = self.length + tail.len() as u64;
         if !Arc::ptr_eq(&self.block.store, store) || length > self.block.touched {

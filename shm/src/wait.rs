@@ -39,7 +39,7 @@ pub struct SpinThenPark {
     shared: SharedProcessor,
 }
 
-/// A wait that has not parked yet.
+/// A wait before it parks.
 #[derive(Debug)]
 pub struct Spin {
     kind: Kind,
@@ -77,21 +77,21 @@ impl Default for SpinThenPark {
 }
 
 impl SpinThenPark {
-    /// For waits that end by something which takes this long to be woken.
+    /// For waits after which a wake takes this long.
     pub fn new(wake_time: Duration) -> Self {
         let wait = Self::default();
         wait.set_wake_time(wake_time);
         wait
     }
 
-    /// Sets how long waking takes, and forgets what earlier waits have shown of polling.
+    /// Sets how long waking takes, and drops the results of earlier polls.
     pub fn set_wake_time(&self, time: Duration) {
         let policy = TwoPhase::new(time, TwoPhase::FACTOR);
         self.limit.store(policy.limit, Ordering::Relaxed);
         self.store(policy);
     }
 
-    /// For how long the next wait may poll.
+    /// How long the next wait may poll.
     pub fn budget(&self) -> Duration {
         Duration::from_nanos(self.spin.load(Ordering::Relaxed))
     }
@@ -123,7 +123,7 @@ impl SpinThenPark {
         if elapsed < spin.limit { Next::Poll } else { Next::Park }
     }
 
-    /// A wait has found something, or parks. One that was not allowed to poll shows nothing.
+    /// A wait has found something, or parks. A wait that was not allowed to poll is no result.
     pub fn end(&self, spin: &Spin, now: Instant, is_found: bool) {
         if spin.yields == Some(true) {
             self.yields.took(now.duration_since(spin.start));
@@ -189,8 +189,8 @@ impl SpinThenPark {
     }
 }
 
-/// Whether no peer could answer while this process polls. Found out at the first wait that could poll: it takes many system calls, which
-/// a task that never waits for others saves.
+/// Whether no peer could answer while this process polls. Determined at the first wait that could poll: it takes many system calls, which
+/// a task that never waits for others does not need.
 pub fn is_only_processor() -> bool {
     static ONLY: OnceLock<bool> = OnceLock::new();
     *ONLY.get_or_init(|| std::thread::available_parallelism().is_ok_and(|cores| cores.get() == 1))

@@ -67,7 +67,7 @@ const STOPS: &str = "stop";
 const WEIGHTS: &str = "weights";
 pub(crate) const NO_TURNS: &str = "implicit";
 
-/// With whom a program shares its hosts.
+/// The programs that share hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Competition {
     /// The end of its part's name.
@@ -145,7 +145,7 @@ pub struct Values {
 /// All runs with one competition, grain and mode.
 #[derive(Clone, Debug, Serialize)]
 pub struct Runs {
-    /// With whom.
+    /// The other programs.
     pub competition: Competition,
     /// Microseconds between two exchanges.
     pub grain: u64,

@@ -49,7 +49,7 @@ const LOOK: Duration = Duration::from_millis(1);
 /// A value for one thread at a time.
 ///
 /// A thread that is alone, as in most programs, pays for a comparison: what could come between that and its claim is a signal
-/// handler, which is through with the value by then. Others look again after a while: they would have to be told otherwise,
+/// handler, which has released the value by then. Others look again after a while: a wake would be needed otherwise,
 /// for which every call would pay.
 pub struct Exclusive<T> {
     owner: AtomicUsize,

@@ -23,7 +23,7 @@ pub fn daemon_program() -> Option<PathBuf> {
 }
 
 /// Starts a daemon with these arguments and returns its address, which programs take from `PVMSOCK`. With `wait`
-/// it returns when the hosts of the hostfile are settled.
+/// it returns when each host of the hostfile is added or has failed.
 pub fn start_daemon<S: AsRef<OsStr>>(args: &[S], wait: bool) -> Result<String> {
     let program = daemon_program().ok_or_else(|| {
         let text = "no program pvmd in $PVM_ROOT/lib, beside this program or on PATH";
@@ -43,7 +43,7 @@ pub fn start_daemon<S: AsRef<OsStr>>(args: &[S], wait: bool) -> Result<String> {
 }
 
 /// Starts a daemon by a command of the caller's, with input and output as a daemon needs them, and returns the
-/// address that it prints. Its complaints go to this program's standard error.
+/// address that it prints. Its errors go to this program's standard error.
 pub fn start_daemon_with(mut command: Command) -> Result<String> {
     let file = address_file();
     if let Ok(mut engine) = Engine::enrol_as(None, true) {

@@ -7,8 +7,8 @@ use pvm_wire::Tid;
 use std::sync::Arc;
 
 impl Engine {
-    /// The memory of a task of this host, or this one's own. One that this task cannot reach yet it asks for, if it is asked
-    /// for often: some time later it can.
+    /// The memory of a task of this host, or this one's own. If this task has not mapped it yet, it asks for it after some
+    /// calls, and has it some time later.
     pub fn reach(&mut self, tid: Tid) -> Option<Arc<Mapping>> {
         let is_possible = self.neighbours.are_possible() && self.options.route != DONT_ROUTE;
         if !is_possible || tid.host() != self.tid().host() {

@@ -18,8 +18,8 @@ pub struct Arrived {
     number: u64,
     /// The message.
     pub message: Message,
-    /// The id of the buffer in which the program has a copy of it. The C interface gives a message one before it is received if a function
-    /// of the program is shown it, or `pvm_probe` finds it.
+    /// The id of the buffer with the program's copy of it. In the C interface a message has a buffer before it is received if a function
+    /// of the program looks at it, or `pvm_probe` finds it.
     pub buffer: Option<i32>,
 }
 
@@ -39,13 +39,13 @@ pub struct Search {
 }
 
 impl Search {
-    /// Of a call that waits this long; see [`Reach::of`].
+    /// The search of a call that waits this long; see [`Reach::of`].
     #[inline]
     pub(super) fn new(wait: Wait, hides_unseen: bool) -> Self {
         Self { looked_at: 0, reach: Reach::of(wait, hides_unseen) }
     }
 
-    /// This message is seen for the first time. If this call may not look at it, the next one will.
+    /// A message is seen for the first time. If this call may not look at it, the next one will.
     #[inline]
     pub fn meet(&mut self, arrived: &Arrived) {
         if !self.reach.admits(arrived.message.src) {
@@ -53,19 +53,19 @@ impl Search {
         }
     }
 
-    /// Whether the call need not take in anything more.
+    /// Whether the call need not read any more messages.
     #[inline]
     pub fn is_over(&self) -> bool {
         self.reach.is_over()
     }
 }
 
-/// Messages received and not yet chosen.
+/// The queue.
 #[derive(Debug)]
 pub(super) struct Inbox {
     /// In the order of their numbers.
     queue: VecDeque<Arrived>,
-    /// Messages between members of groups; before the first group call there are none, and what comes in their context is the program's.
+    /// Messages between members of groups; before the first group call there are none, and messages in their context are the program's.
     members: Option<VecDeque<Arrived>>,
     /// The number of the last message that came.
     last: u64,
@@ -77,7 +77,7 @@ pub(super) struct Inbox {
     pub(super) deferred: VecDeque<Message>,
     held: usize,
     limit: usize,
-    /// Notices of queued batches that the program has taken and the daemon has not heard of.
+    /// Notices of queued batches that the program has taken and that were not reported to the daemon.
     pub(super) notices: u32,
 }
 
@@ -131,7 +131,7 @@ impl Inbox {
         self.queue.len() - behind(&self.queue, self.seen)
     }
 
-    /// Sorts a message in.
+    /// Adds a message.
     pub(super) fn add(&mut self, message: Message) {
         self.held += message.body.len();
         self.last += 1;
@@ -143,7 +143,7 @@ impl Inbox {
         }
     }
 
-    /// From now on messages between members wait apart. Those that the program was shown already stay its own.
+    /// From now on messages between members are kept apart. Those that the program was shown already stay its own.
     pub(super) fn keep_members(&mut self) {
         if self.members.is_none() {
             let is_members =
@@ -153,7 +153,7 @@ impl Inbox {
         }
     }
 
-    /// One more message is seen.
+    /// Marks one more message as seen.
     #[inline]
     pub(super) fn see_next(&mut self) -> Option<&Arrived> {
         let next = self.queue.get(behind(&self.queue, self.seen))?;
@@ -191,7 +191,7 @@ impl Inbox {
         queues.find_map(|queue| queue.get(index_of(queue, number)?))
     }
 
-    /// The program's message with this number, to be noted that it was shown.
+    /// The program's message with this number, to set the buffer of its copy.
     pub(super) fn get_mut(&mut self, number: u64) -> Option<&mut Arrived> {
         let index = index_of(&self.queue, number)?;
         self.queue.get_mut(index)
@@ -206,7 +206,7 @@ impl Inbox {
         Some(arrived)
     }
 
-    /// Those of which the program has a copy.
+    /// The messages of which the program has a copy.
     pub(super) fn shown(&self) -> impl Iterator<Item = (u64, i32)> {
         self.queue.iter().filter_map(|arrived| Some((arrived.number, arrived.buffer?)))
     }

@@ -98,7 +98,7 @@ pub struct Engine {
     /// A time in the past. Tasks that never poll need not ask for one.
     past: OnceLock<Instant>,
     /// Times that messages were taken from rings.
-    turns: u32,
+    ring_reads: u32,
     /// A call waits for the daemon's answer.
     asking: bool,
     route_notices: RouteNotices,
@@ -182,7 +182,7 @@ impl Engine {
             lending: lending::Lending::default(),
             hints: turns::Turns::default(),
             past: OnceLock::new(),
-            turns: 0,
+            ring_reads: 0,
             asking: false,
             route_notices: RouteNotices::default(),
             siblings: None,

@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// One is expected; strangers shall not keep it out.
+/// One caller is expected; others must not keep it out.
 const BACKLOG: i32 = 8;
 
 type Result<T> = std::result::Result<T, Errno>;
@@ -24,7 +24,7 @@ type Result<T> = std::result::Result<T, Errno>;
 pub(super) enum Address {
     /// On this host.
     Path(PathBuf),
-    /// Anywhere.
+    /// On any host.
     Ip(SocketAddrV4),
 }
 
@@ -73,12 +73,12 @@ impl Caller {
         Ok(Self { socket, address })
     }
 
-    /// Where it calls from.
+    /// The address from which it calls.
     pub(super) fn address(&self) -> &Address {
         &self.address
     }
 
-    /// Calls. The connection stands when the socket can be written.
+    /// Calls. The connection is made when the socket is writable.
     pub(super) fn call(self, to: &Address) -> Result<OwnedFd> {
         let begun = match to {
             Address::Path(path) => net::connect(&self.socket, &SocketAddrUnix::new(path)?),
@@ -137,7 +137,7 @@ impl Listener {
         }
     }
 
-    /// Where it waits.
+    /// The address at which it waits.
     pub(super) fn address(&self) -> &Address {
         &self.address
     }
@@ -147,7 +147,7 @@ impl Listener {
         self.socket.as_fd()
     }
 
-    /// The connection to the caller expected, if it has called. Anybody else is sent away.
+    /// The connection to the expected caller, if it has called. Connections of others are closed.
     pub(super) fn accept(&mut self) -> Option<OwnedFd> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let mut called = net::acceptfrom_with(&self.socket, flags);
@@ -182,7 +182,7 @@ fn socket(family: AddressFamily) -> Result<OwnedFd> {
     net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)
 }
 
-/// A socket with a fresh name in PVM's folder.
+/// A socket with a new name in PVM's folder.
 fn bind_path() -> Result<(OwnedFd, PathBuf)> {
     static COUNTER: AtomicU32 = AtomicU32::new(0);
     let (socket, folder, pid) = (socket(AddressFamily::UNIX)?, tmp_dir(), std::process::id());

@@ -1,7 +1,7 @@
 //! Receiving: messages wait in the [`Inbox`] until a call takes them.
 //!
-//! Whatever comes is sorted here, once, for both interfaces: what is for the library itself it deals with ([`Engine::take`]); messages
-//! between members of groups wait apart, from the first group call on; all others are the program's.
+//! Each message is dispatched here, for both interfaces: the library handles its own ([`Engine::take`]); messages
+//! between members of groups are kept apart, from the first group call on; all others are the program's.
 
 use super::inbox::{Arrived, Inbox, Search};
 use super::wait::{self, Waiter};
@@ -25,7 +25,7 @@ pub enum Wait {
 }
 
 impl Wait {
-    /// Until when, if not for ever.
+    /// The deadline, if there is one.
     fn deadline(self, past: impl FnOnce() -> Instant) -> Option<Instant> {
         match self {
             Self::Forever => None,
@@ -76,7 +76,7 @@ impl Engine {
     }
 
     /// Shows the program one more message, if there is one. For a call that will wait the system is asked only once after each wait, as
-    /// what neighbours write can be seen without it.
+    /// messages of neighbours are visible without it.
     #[inline]
     pub fn see_next(&mut self, will_wait: bool) -> Result<Option<&Arrived>> {
         if !self.inbox.has_unseen() {
@@ -109,7 +109,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Tells a program that waits at the descriptors whether there is something that it has not seen.
+    /// Makes a descriptor readable if there is a message that the program has not seen, for programs that poll descriptors.
     fn show_unseen(&self) {
         if self.neighbours.is_watched() {
             self.neighbours.show_unseen(self.inbox.has_unseen());
@@ -150,7 +150,7 @@ impl Engine {
         // Messages between libraries are handled elsewhere.
         let is_programs = |header: &MessageHeader| header.context < group::CONTEXT;
         let near = self.neighbours.next_near(|src, header| is_programs(header) && wanted(src, header))?;
-        self.turns = self.turns.wrapping_add(1);
+        self.ring_reads = self.ring_reads.wrapping_add(1);
         Some(near)
     }
 

@@ -20,8 +20,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 impl Engine {
-    /// Gives the daemon what neighbours are to have, unless that was done. Tasks that say a word and end never come to this: who
-    /// sends to a task of this host again does, and who hears from one.
+    /// Passes this task's memory to the daemon, unless that was done. A task that sends one message and exits does not need it:
+    /// a task shares memory when it sends to a task of this host again, or has received from one.
     pub(super) fn share(&mut self) {
         if !self.neighbours.are_offered() {
             return;
@@ -89,7 +89,7 @@ impl Engine {
         Ok(true)
     }
 
-    /// Puts a message into the ring itself to the neighbour that was sent to last; `false` if anything else is to be considered.
+    /// Puts a message into the ring itself, to the neighbour of the last message; `false` if it has to take the long path.
     #[inline(always)]
     pub(super) fn send_near(&mut self, dst: Tid, header: MessageHeader, payload: Payload<'_>) -> bool {
         let may = header.context != CONTEXT_TC && self.options.route != DONT_ROUTE && self.peers.is_empty();
@@ -245,8 +245,8 @@ impl Engine {
         if self.neighbours.len() == 0 || self.is_full() || !self.take_rings(most) {
             return Ok(false);
         }
-        self.turns = self.turns.wrapping_add(1);
-        if self.turns.is_multiple_of(SOCKETS_EVERY) {
+        self.ring_reads = self.ring_reads.wrapping_add(1);
+        if self.ring_reads.is_multiple_of(SOCKETS_EVERY) {
             self.read_all_ready()?;
         }
         Ok(true)
@@ -255,7 +255,7 @@ impl Engine {
     /// Whether the next message of a neighbour can be taken before the sockets have their turn.
     #[inline]
     pub(super) fn may_go_on(&self) -> bool {
-        !self.turns.wrapping_add(1).is_multiple_of(SOCKETS_EVERY)
+        !self.ring_reads.wrapping_add(1).is_multiple_of(SOCKETS_EVERY)
     }
 
     /// Spins for what neighbours may write, or others on direct routes, unless the daemon's answer is waited for.

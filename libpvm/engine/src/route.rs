@@ -24,14 +24,14 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a host may be silent on a route to a task that has ended.
+/// How long the host of a task that has exited may be silent on a route.
 const SILENCE: Duration = Duration::from_secs(9);
 
 /// Bytes to read from a direct route while messages are short, and while they are long: the rest of a long one is read to where
 /// it stays.
 const AHEAD: usize = PIECE_MAX;
 const BEHIND: usize = 256;
-/// Longest fragment for a library that takes them as they come.
+/// Longest fragment for a library that takes fragments in pieces.
 const FRAGMENT_MAX: usize = 1 << 30;
 
 /// Descriptors that come with one message: a neighbour's memory and its bell.
@@ -46,7 +46,7 @@ pub(super) struct Route {
     fragment: Option<OpenFragment>,
     reassembler: Reassembler,
     partial: usize,
-    /// Long messages come.
+    /// The last messages were long.
     was_long: bool,
     descriptors: Option<Descriptors>,
     borrower: Option<Borrower>,
@@ -67,7 +67,7 @@ pub(super) struct PeerLibrary {
 #[derive(Debug)]
 struct Descriptors {
     space: Vec<u8>,
-    /// Those of each message that has some, in their order.
+    /// The descriptors of each message that has some, in their order.
     taken: VecDeque<Vec<OwnedFd>>,
 }
 
@@ -82,7 +82,7 @@ struct OpenFragment {
 /// The result of a read.
 #[derive(Debug)]
 pub(super) enum Arrival {
-    /// So many bytes came; the messages that they complete are in the list given.
+    /// This many bytes; the messages that they complete are in the given list.
     Some(usize),
     /// Nothing for now.
     None,
@@ -171,12 +171,12 @@ impl Route {
         self.socket.as_fd()
     }
 
-    /// The socket, for those who look at it without the engine.
+    /// The socket, for use without the engine.
     pub(super) fn socket(&self) -> Arc<OwnedFd> {
         self.socket.clone()
     }
 
-    /// Bytes of a message that the other task has not ended.
+    /// Bytes of a message that is not complete.
     pub(super) fn partial(&self) -> usize {
         self.partial
     }
@@ -205,7 +205,7 @@ impl Route {
 
     /// Shuts down the sending direction; messages that were sent still arrive.
     pub(super) fn end(&self) {
-        // The other end may have closed first, which is as good.
+        // The other end may have closed first, which is no error.
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write);
     }
 
@@ -232,7 +232,7 @@ impl Route {
         }
     }
 
-    /// Room for what comes next, when it may be anything.
+    /// Makes room for the next bytes, whatever they are.
     fn make_room(&mut self) {
         let is_long = self.peer.is_some() && self.was_long;
         let ahead = if is_long { ROUTE_LONG } else { AHEAD };
@@ -327,7 +327,7 @@ impl Route {
         Ok(Message { src: header.src, dst: header.dst, header: message_header, body })
     }
 
-    /// The daemon vouches for every sender; a task can only speak for itself.
+    /// The daemon authenticates senders; a task can send only its own messages.
     fn check_sender(&self, src: Tid) -> Result<()> {
         match self.peer {
             Some(peer) if peer != src => {
@@ -452,7 +452,7 @@ impl<'a> Outgoing<'a> {
         Self { flags: LENT, ..self }
     }
 
-    /// Whether every byte is with the kernel.
+    /// Whether the kernel has taken every byte.
     pub(super) fn is_done(&self) -> bool {
         self.next == self.pieces.len()
     }

@@ -4,7 +4,7 @@
 //! opened, that a task had better look for it as daemons do, for longer, while others have the processor between two looks. Where one of
 //! them computes it looks for the long one no longer than for a neighbour's, and for the daemon's not at all.
 
-use pvm_shm::ring::{Reader, call_record};
+use pvm_shm::ring::{Reader, prefetch_record};
 use pvm_shm::wait::{Kind, SpinThenPark, is_only_processor};
 use pvm_shm::{Mapping, Memory};
 use pvm_wire::tuned::{ANSWER_TIME, POLLED_SOCKETS_MAX, REMOTE_WAKINGS, RING_POLLS};
@@ -142,7 +142,7 @@ impl Spinner {
             let at = cursor.at.load(Ordering::Relaxed);
             let is_there = cursor.memory.load(at) == cursor.number.load(Ordering::Relaxed);
             if is_there {
-                call_record(&*cursor.memory, at);
+                prefetch_record(&*cursor.memory, at);
             }
             is_there
         })

@@ -1,11 +1,11 @@
-//! Where packed bytes are kept until they are sent.
+//! Memory for packed bytes until they are sent.
 
 use pvm_shm::Packing;
 use pvm_wire::PvmError;
 use pvm_wire::copy::{self, copied};
 use pvm_wire::tuned::PRIVATE_MAX;
 
-/// So much private memory is not too much to be kept filled, as what short messages take.
+/// Private memory that is kept filled: as much as short messages need.
 const SMALL: usize = 2 * PRIVATE_MAX;
 
 /// Bytes that grow at their end. Many bytes are kept where other tasks of this host can read them, so that they are sent as
@@ -16,7 +16,7 @@ pub struct Storage {
     /// is appended by storing it.
     private: Vec<u8>,
     length: usize,
-    /// If there, it has all.
+    /// If it is there, all bytes are in it.
     shared: Option<Packing>,
 }
 
@@ -37,7 +37,7 @@ impl Storage {
         if self.shared.is_none() && length <= PRIVATE_MAX {
             return self.reserve_private(more);
         }
-        // Twice as much, so that growing by little and little copies little.
+        // Twice as much, so that repeated growth copies little.
         self.move_to(length.saturating_add(self.as_slice().len()))
     }
 
@@ -135,7 +135,7 @@ impl Storage {
         self.length == 0 && self.shared.is_none()
     }
 
-    /// Where other tasks can read it, if it is there.
+    /// The shared memory, if the bytes are there.
     #[inline]
     pub fn shared(&self) -> Option<&Packing> {
         self.shared.as_ref()

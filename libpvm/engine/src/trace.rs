@@ -108,7 +108,7 @@ impl Engine {
         }
     }
 
-    /// Sends what waits to be sent to the tracer.
+    /// Sends the waiting events to the tracer.
     pub fn flush_trace(&mut self) {
         let (mode, sink, tid) =
             (self.options.own_trace_options, self.options.own_trace, self.identity.tid.raw());
@@ -122,7 +122,7 @@ impl Engine {
         let route = self.options.route;
         // Trace messages open no routes.
         self.options.route = route.min(ALLOW_DIRECT);
-        // Tracing is no reason for a program to fail; a lost daemon is seen by the next call.
+        // Tracing must not make a program fail; the next call reports a lost daemon.
         let _ =
             self.send(receiver, xdr_header(sink.tag, sink.context, 0), Payload::Parts(&[&message.finish()]));
         self.options.route = route;

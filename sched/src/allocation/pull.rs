@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 /// Hosts are of equal capability, and get the notice of each batch in random order. Tasks for which no host has room wait until one has
-/// drained; which it reports at once, so that nobody's wait is of account. Hosts beyond the most that a virtual machine may have
+/// drained; it reports that at once, so that waits have no effect. Hosts beyond the most that a virtual machine may have
 /// get no tasks.
 #[derive(Debug)]
 pub struct Pull {
@@ -54,7 +54,7 @@ impl<'a> Round<'a> {
     }
 }
 
-/// Messages of a manager, and to whom.
+/// Messages of a manager, with their receivers.
 type Messages = Vec<(Tid, BatchMsg)>;
 
 impl Batch {
