@@ -1,4 +1,4 @@
-//! System calls of this process, counted where the processor allows it: for tests, which take this file in; the library has no use for it.
+//! Counts system calls of this process where the processor allows it: tests include this file; the library does not use it.
 //!
 //! The kernel passes each call to a handler while a byte is set (prctl(2), `PR_SET_SYSCALL_USER_DISPATCH`).
 

@@ -6,7 +6,7 @@ use super::state::{Failure, locked};
 use pvm_wire::PvmError;
 use std::ffi::{c_char, c_int};
 
-/// Starts a daemon on this host; with `block` it returns when the hosts of the hostfile are settled.
+/// Starts a daemon on this host; with `block` it returns when each host of the hostfile is added or has failed.
 ///
 /// # Safety
 /// There are `count` strings at `args`.

@@ -124,7 +124,7 @@ pub extern "C" fn lpvmerr(name: Text<'_>, code: c_int) -> c_int {
     call(&name, |_| Err(Failure::code(code)))
 }
 
-/// The code of an error's name: `errnamecode("PvmNoHost")`; 0 for what is none.
+/// The code of an error's name: `errnamecode("PvmNoHost")`; 0 for an unknown name.
 #[unsafe(no_mangle)]
 pub extern "C" fn errnamecode(name: Text<'_>) -> c_int {
     let name = name.text_or_empty().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! On which hosts a group's members are. No header declares these calls; programs that use them do so themselves.
+//! The hosts of a group's members. No header declares these calls; programs that use them do so themselves.
 
 use super::groups::ask;
 use super::memory::{CList, Out, Text};

@@ -128,7 +128,7 @@ fn deadline() -> Option<Instant> {
 
 type GroupClient<'a> = Client<'a, Program>;
 
-/// Makes a group call with what this task knows of groups.
+/// Makes a group call with this task's state of groups.
 fn with_client<T>(body: impl FnOnce(&mut GroupClient<'_>) -> CallResult<T>) -> Result<T, Failure> {
     let mut groups = locked(|state| {
         state.may_wait()?;

@@ -69,7 +69,7 @@ impl Handlers {
         self.slots.iter().flatten().find(|handler| handler.takes(src, tag, context)).copied()
     }
 
-    /// This handler is to be called for a message in a buffer.
+    /// Queues a call of this handler for a message in a buffer.
     pub fn call_later(&mut self, handler: Handler, id: c_int) {
         self.due.push_back((id, handler));
     }

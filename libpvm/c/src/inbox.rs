@@ -25,7 +25,7 @@ impl State {
         Ok(true)
     }
 
-    /// Takes a message out of the inbox, into the buffer that it has then.
+    /// Takes a message out of the inbox, into a buffer.
     #[inline]
     pub fn take(&mut self, number: u64) -> Outcome {
         let (engine, buffers) = self.engine_and_buffers()?;

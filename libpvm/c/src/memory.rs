@@ -1,4 +1,4 @@
-//! The edge to C's memory: pointers become checked values here, and lists become arrays that C can read.
+//! The interface to C's memory: pointers become checked values here, and lists become arrays that C can read.
 
 use super::state::Failure;
 use pvm_wire::PvmError;
@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 
 /// A string argument of the program's: NULL, or characters that a NUL ends and that stay as they are during the call.
 ///
-/// Nobody but C makes one of a pointer, and whoever calls the function promises this; Rust makes one of a [`CStr`].
+/// Only C makes one of a pointer, and the caller of the function promises this; Rust makes one of a [`CStr`].
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
 pub struct Text<'a>(*const c_char, PhantomData<&'a CStr>);
@@ -38,7 +38,7 @@ impl<'a> Text<'a> {
         Ok(unsafe { CStr::from_ptr(self.0) }.to_bytes())
     }
 
-    /// The text; NULL and what is not UTF-8 is a bad parameter.
+    /// The text; NULL and text that is not UTF-8 are bad parameters.
     pub fn text(self) -> Result<&'a str, Failure> {
         std::str::from_utf8(self.bytes()?).map_err(|_| PvmError::BadParam.into())
     }
@@ -59,9 +59,9 @@ impl<'a> Text<'a> {
     }
 }
 
-/// Where the program wants a result: NULL, or room for one.
+/// An output argument: NULL, or room for a result.
 ///
-/// Nobody but C makes one of a pointer, and whoever calls the function promises this; Rust makes one of a `&mut`.
+/// Only C makes one of a pointer, and the caller of the function promises this; Rust makes one of a `&mut`.
 #[derive(Debug)]
 #[repr(transparent)]
 pub struct Out<'a, T>(*mut T, PhantomData<&'a mut T>);

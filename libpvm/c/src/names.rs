@@ -1,4 +1,4 @@
-//! Names of the system's messages, and what the program's message handlers are: for programs that show such things.
+//! Names of the system's messages and of the program's message handlers, for programs that show them.
 
 use super::memory::{Out, Text};
 use super::output::print;

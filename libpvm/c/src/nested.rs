@@ -63,7 +63,7 @@ pub fn unpackable(message: Message) -> Buffer {
     buffer
 }
 
-/// A buffer as a message that can be inside another, with what lies in the program's memory.
+/// A buffer as a message that can be inside another, including in-place data.
 pub fn whole(buffer: &mut Buffer) -> Result<Message, PvmError> {
     let info = buffer.info;
     let (mut body, upper) = whole_body(buffer)?;

@@ -233,7 +233,7 @@ fn set_child_sink(state: &mut State, option: SinkOption, value: c_int) -> Outcom
     Ok(replace(field(child, option.field), value))
 }
 
-/// The own sink is the daemon's business; children follow it.
+/// This task's own sink is set by the daemon; children inherit it.
 fn set_own_sink(state: &mut State, option: SinkOption, value: c_int) -> Outcome {
     let options = state.engine()?.options();
     let mut sink = if option.trace { options.own_trace } else { options.own_output };

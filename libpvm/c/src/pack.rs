@@ -107,7 +107,7 @@ unsafe fn unpack_from<T: Element>(buffer: &mut Buffer, array: Array<T>) -> Resul
     match array.bytes() {
         Some(length) if is_as_in_memory::<T>(buffer.format) => {
             let bytes = buffer.take(length)?;
-            // A last element that is there only in part is not handed over.
+            // An incomplete last element is not copied.
             let whole = bytes.len() - bytes.len() % size_of::<T>();
             // SAFETY: no more than the array holds, into memory that is not the buffer's.
             unsafe { copy_bytes(&bytes[..whole], array.pointer.cast()) };
