@@ -25,7 +25,7 @@ const DIGITS: usize = u64::BITS.div_ceil(DIGIT) as usize;
 /// Number of next events for which reading ahead is worth while.
 const AHEAD: usize = 256;
 
-/// Events to come. Those of the same time happen in the order in which they were planned.
+/// Pending events. Those of the same time happen in the order in which they were planned.
 ///
 /// They wait in a radix heap (Ahuja, Mehlhorn, Orlin and Tarjan, "Faster algorithms for the shortest path problem", JACM 37:2,
 /// 1990) with digits of six bits: each in the slot of the first digit in which its time differs from now, and of that

@@ -66,7 +66,7 @@ pub fn run(command: &MachineCommand) -> Result<u8> {
     Ok(u8::from(report.failed))
 }
 
-/// Ends the machine, and waits until its daemon here is gone.
+/// Ends the machine, and waits until this host's daemon has exited.
 fn halt(task: &mut Task) -> Result<Report> {
     let file = pvm3::address_file();
     let named = std::fs::read_to_string(&file).unwrap_or_default();

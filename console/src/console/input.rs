@@ -1,4 +1,4 @@
-//! Where commands come from: a person at a terminal, or a pipe.
+//! The input of the console: a terminal or a pipe.
 //!
 //! A thread waits for the next line, so that the console can print what tasks write meanwhile.
 
@@ -57,7 +57,7 @@ impl Input {
         Self { lines, wanted, printer }
     }
 
-    /// Prompts for the next line; [`Input::next`] has it when it is there.
+    /// Prompts for the next line; [`Input::next`] returns it.
     pub fn prompt(&self) {
         // If the thread has ended, `next` reports it.
         let _ = self.wanted.send(());
@@ -68,7 +68,7 @@ impl Input {
         self.printer.is_some()
     }
 
-    /// The next line, if it comes within this time.
+    /// The next line, if it arrives within this time.
     pub fn next(&self, time: Duration) -> Line {
         match self.lines.recv_timeout(time) {
             Ok(line) => line,

@@ -70,7 +70,7 @@ struct Console {
     output: Receiver<(Tid, OutputEvent)>,
     /// Somebody wants this process to end: the daemon, when the machine is halted.
     terminated: Arc<AtomicBool>,
-    /// Somebody has hit the interrupt key, which ends nothing but the watching of a batch.
+    /// The interrupt key was pressed, which only ends the watching of a batch.
     interrupted: Arc<AtomicBool>,
 }
 
@@ -247,7 +247,7 @@ impl Console {
         Ok(text)
     }
 
-    /// One command line: what it prints, and what comes next.
+    /// Carries out a command line: its output, and the next action.
     fn execute(&mut self, line: &str) -> (String, Next) {
         self.attempt(line).unwrap_or_else(|error| (format!("{}\n", crate::plain(&error)), Next::Prompt))
     }
@@ -302,7 +302,7 @@ impl Terminal {
 
     fn restore(&self) {
         if let Some(settings) = &self.0 {
-            // If the terminal is gone, there is nothing to restore.
+            // Without a terminal there is nothing to restore.
             let _ =
                 rustix::termios::tcsetattr(std::io::stdin(), rustix::termios::OptionalActions::Now, settings);
         }

@@ -149,7 +149,7 @@ fn list(mask: &str) -> String {
 #[derive(Debug, Default)]
 pub struct Traces {
     spawns: BTreeMap<i32, Destination>,
-    /// One for all: daemons describe an event to a console once.
+    /// One reader for all tasks: daemons describe an event to a console once.
     reader: EventReader,
 }
 

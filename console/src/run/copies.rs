@@ -63,7 +63,7 @@ impl Copies {
             let program = program.display();
             run.watch.print(&format!("pvm: {failed} of {count} copies of {program} did not start: {error}"));
             copies.status = Some(if error == PvmError::NoFile { 127 } else { 126 });
-            // The others would wait for those that are missing.
+            // The others would wait for the missing ones.
             copies.end(run, SIGTERM);
         }
         Ok(copies)
@@ -99,7 +99,7 @@ impl Copies {
         self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
-    /// Asks all that run to end, the first time; kills them when they have had their time.
+    /// Sends the running copies a signal, the first time; kills them when the grace period is over.
     fn end(&mut self, run: &mut Run<'_>, signal: i32) {
         let signal = match self.deadline {
             None => {

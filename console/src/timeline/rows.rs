@@ -1,4 +1,4 @@
-//! A row per task: its life, its calls in order and one within the other, and what lies between them.
+//! A row per task: its lifetime, its nested calls in order, and the times between them.
 
 use pvm_wire::timeline::{Activity, Report, Span};
 use pvm3::Tid;

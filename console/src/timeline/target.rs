@@ -1,4 +1,4 @@
-//! The file of a trace: what was there before stays until the new one is complete.
+//! The file of a trace: an older file stays until the new one is complete.
 
 use anyhow::{Context, Result};
 use std::fs::{File, OpenOptions, Permissions};

@@ -241,7 +241,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(48))]
 
-        /// Whatever happens, each process is started once, on a host that is there, and in the end all are.
+        /// In all cases each process is started once, on a host that is present, and in the end all are.
         #[test]
         fn no_process_is_lost_or_started_twice(hosts in 1..20_usize, steps in proptest::collection::vec((0..5_u8, 0..1000_usize, 1..9_u32), 1..80)) {
             for mut policy in policies(hosts) {

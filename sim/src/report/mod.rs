@@ -118,7 +118,7 @@ impl PartialEq<&str> for Cell {
 }
 
 impl fmt::Display for Cell {
-    /// As a person reads it: of what was measured the mean, and half its interval if there are seeds enough for one.
+    /// The cell as text: the mean of measured values, and half its interval if there are enough seeds.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Text(text) => f.write_str(text),
@@ -177,7 +177,7 @@ impl Table {
         text
     }
 
-    /// As programs read it: all digits, and if there are intervals their halves in columns of their own.
+    /// The table as CSV: all digits, and halves of intervals in columns of their own.
     fn csv(&self) -> Result<Vec<u8>, csv::Error> {
         let measured = |cell: &Cell| matches!(cell, Cell::Measured(summary) if summary.count() > 1);
         let with_half = |column| self.rows.iter().any(|row| row.get(column).is_some_and(measured));

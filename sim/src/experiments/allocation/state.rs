@@ -49,7 +49,7 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// So many hosts, all there and with nothing to do.
+    /// This many idle hosts.
     pub fn new(count: usize) -> Self {
         Self { places: vec![Place { end: 0, runs: NONE, queue: NONE }; count], queues: Slab::new() }
     }
@@ -95,7 +95,7 @@ impl Hosts {
         Arrival::Waits
     }
 
-    /// The process whose turn it is runs until then.
+    /// The host's next process runs until `end`.
     pub fn begin(&mut self, host: usize, end: Time) {
         self.places[host].end = end;
     }

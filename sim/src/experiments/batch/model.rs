@@ -310,7 +310,7 @@ impl Machine {
             return;
         }
         let Some(Running { job, .. }) = self.leave(slot) else { return };
-        // A job that had to begin again has waited, in effect, while it ran in vain.
+        // The time of failed runs counts as waiting.
         let wait = (to_seconds(self.engine.now()) - job.submit - job.run).max(0.0);
         let bounded = bounded_slowdown(wait, job.run, 10.0);
         self.outcome.ended += 1;

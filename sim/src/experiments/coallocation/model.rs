@@ -358,7 +358,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Where the n-th of the nodes that are up is, the free ones first, and whose. `None` if there is none.
+    /// The site and the job of the n-th node that is up, the free ones first. `None` if there is none.
     fn owner(&self, node: u32) -> Option<(usize, Option<usize>)> {
         let free = self.sites.iter().enumerate().map(|(at, site)| (at, None, site.free));
         let busy = self.running.iter().flat_map(|(slot, running)| {
