@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn contenders_take_turns_and_one_that_fails_stops_nobody() {
+    fn contenders_take_turns_and_a_failing_one_stops_no_other() {
         let order = RefCell::new(String::new());
         let noted = |letter: char, works: bool| {
             let order = &order;

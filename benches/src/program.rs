@@ -113,7 +113,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_program_that_fails_says_why() {
+    fn a_failing_program_gives_its_reason() {
         let limit = Duration::from_secs(60);
         let error =
             measure(&mut shell("echo 1 0.5; echo first >&2; echo broken >&2; echo ----- >&2; exit 3"), limit);

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_end_by_a_signal_that_nobody_sent_is_a_loss() {
+    fn only_an_end_by_an_unsent_signal_is_a_loss() {
         let ended = |status, intended| {
             let (tid, name) = task(3, "./worker");
             describe(&Incident::TaskEnded { tid, name, status, intended })

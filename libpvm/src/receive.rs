@@ -260,7 +260,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_packed_is_unpacked(
+        fn packed_elements_are_unpacked(
             raw in any::<bool>(),
             ints in prop::collection::vec(any::<i32>(), 0..20),
             bytes in prop::collection::vec(any::<u8>(), 0..20),

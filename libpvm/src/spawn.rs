@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tids_and_codes_are_told_apart() {
+    fn tids_and_codes_are_separated() {
         let spawned = sort(SpawnReply { results: vec![0x40002, -7, 0x40003, -9999], refusals: Vec::new() });
         assert_eq!(spawned.tids, [Tid::from_raw(0x40002), Tid::from_raw(0x40003)]);
         assert_eq!(spawned.failed, [PvmError::NoFile, PvmError::DSysErr]);

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 const TESTS: &[Test] = &[
-    ("what_is_put_is_got", what_is_put_is_got),
+    ("entries_are_put_and_got", entries_are_put_and_got),
     ("an_entry_is_replaced_by_its_owner", an_entry_is_replaced_by_its_owner),
     ("a_name_with_several_entries", a_name_with_several_entries),
     ("entries_are_listed_by_pattern", entries_are_listed_by_pattern),
@@ -41,7 +41,7 @@ fn get(task: &mut Task, name: &str, index: i32) -> Result<i32, PvmError> {
     found.and_then(|(_, mut message)| message.get_one()).map_err(|error| error.code())
 }
 
-fn what_is_put_is_got() {
+fn entries_are_put_and_got() {
     let mut task = Task::enrol().unwrap();
     let long = vec![7_u8; 100_000];
     for mut pack in [Pack::new(), Pack::raw()] {

@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_survives_a_restart() {
+    fn waiting_jobs_survive_a_restart() {
         let mut old = batch();
         for id in 0..5 {
             old.submit("long", job(id, id as usize % 2, 1)).expect("open");

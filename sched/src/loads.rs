@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_but_the_master_tells_all() {
+    fn only_the_master_sends_to_all() {
         let mut daemon = Daemon::new(5, [3, 7]);
         daemon.receive(7, Message::All([(9, LoadVector::default())].into()));
         assert!(daemon.vectors().is_empty());

@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_back_is_placed_again_and_newcomers_help() {
+    fn returned_tasks_are_placed_again_and_new_nodes_help() {
         let mut machine = Machine::default();
         machine.on_message(HOME, place(1, 4));
         machine.on_message(host(2).daemon(), apply(1, 2, 9));
@@ -270,14 +270,14 @@ mod tests {
     }
 
     #[test]
-    fn without_any_node_the_home_is_told() {
+    fn without_any_node_the_home_is_notified() {
         let mut machine = Machine::default();
         let nobody = placed(1, 3, vec![], true, "active-pulling");
         assert_eq!(machine.on_message(HOME, nobody), [(TO_HOME, BatchMsg::NoNodes { batch: batch(1) })]);
     }
 
     #[test]
-    fn nobody_else_speaks_for_a_batch_or_a_node() {
+    fn messages_of_others_about_a_batch_or_a_node_are_ignored() {
         let mut machine = Machine::default();
         let task = host(1).task(7);
         for stranger in [host(2).daemon(), task, Tid::NONE, Tid::ANY] {

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_freed_last_is_used_next() {
+    fn the_block_freed_last_is_used_next() {
         let mut arena = Arena::new(4096, 1 << 20, BLOCK_ROTATION);
         let (first, second) = (arena.take(4096).unwrap(), arena.take(4096).unwrap());
         arena.give(first, 12);
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn where_much_is_taken_what_was_freed_first_is_used_next() {
+    fn under_load_the_block_freed_first_is_used_next() {
         for (length, most) in [
             (16_000, BLOCK_ROTATION),
             (65_600, BLOCK_ROTATION),
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_freed_first_goes_cold_first() {
+    fn blocks_freed_first_are_released_first() {
         let mut arena = Arena::new(4096, 1 << 20, BLOCK_ROTATION);
         let (first, second) = (arena.take(4096).unwrap(), arena.take(40_000).unwrap());
         assert_eq!((first.touched, second.touched, arena.used()), (4096, 40_960, 45_056));

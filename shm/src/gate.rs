@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_passes_before_all_have_come() {
+    fn no_task_passes_before_all_have_arrived() {
         const TASKS: u32 = 5;
         const ROUNDS: usize = 2000;
         let (gate, come) = (gate(TASKS), AtomicUsize::new(0));
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_gate_is_passed_by_nobody() {
+    fn no_task_passes_a_closed_gate() {
         let gate = gate(3);
         let round = early(gate.arrive());
         assert_eq!((gate.state(round), gate.close(round)), (State::Open, (State::Closed, false)));

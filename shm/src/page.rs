@@ -60,7 +60,7 @@ mod tests {
     use rustix::io::Errno;
 
     #[test]
-    fn what_one_says_the_others_read() {
+    fn readers_see_the_published_word() {
         let page = Page::new().unwrap();
         let (first, second) = (View::new(page.fd()).unwrap(), View::new(page.fd()).unwrap());
         assert_eq!((first.get(), second.get()), (0, 0));
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_else_can_write_shrink_or_grow_it() {
+    fn no_other_process_can_write_shrink_or_grow_it() {
         let page = Page::new().unwrap();
         assert_eq!(rustix::io::write(page.fd(), b"junk"), Err(Errno::PERM));
         assert_eq!(Mapping::new(page.fd()).err(), Some(Errno::PERM));

@@ -207,7 +207,7 @@ fn junk_is_survived() {
 
 /// A part of a message can look like the number of a record to come.
 #[test]
-fn what_is_left_in_a_chunk_is_no_record() {
+fn remains_of_an_earlier_use_are_no_record() {
     for number in 1..300_u32 {
         let mut pair = Pair::new(FIRST_CHUNK + 3 * CHUNK);
         for tag in 0..60 {

@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_have_shown_is_kept() {
+    fn results_of_waits_are_kept() {
         let wait = SpinThenPark::default();
         assert_eq!(poll_in_vain(&wait, PATIENT, WAKE).0, Duration::ZERO, "unknown how long waking takes");
         wait.set_wake_time(WAKE);

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_soon_is_shown_before_it_happens() {
+    fn next_events_are_shown_before_they_happen() {
         let mut engine = Engine::new();
         let mut shown = std::collections::BTreeSet::new();
         for event in 0..1000_u64 {

@@ -230,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_differs_from_run_to_run_is_made_alike() {
+    fn varying_words_are_made_comparable() {
         let ids = |line: &str| comparable(line, &[Blind::Ids]);
         let said = "i'm t40002, 0x4000a in context 262145 of 800000";
         assert_eq!(ids(said), "i'm TID, TID in context TID of 800000");

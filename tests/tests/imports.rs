@@ -93,7 +93,7 @@ fn imports_run_one_way() {
 }
 
 #[test]
-fn what_only_decides_cannot_reach_what_does_io() {
+fn deciding_crates_cannot_reach_io() {
     for package in ["pvm-wire", "pvm-sched", "pvm-sim", "pvmd-core"] {
         let tree = tree(package);
         assert!(tree.contains(package), "cargo tree does not show {package} itself");

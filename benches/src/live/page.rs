@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_what_the_page_shows() {
+    fn written_values_are_shown_on_the_page() {
         let folder = tempfile::tempdir().expect("a folder");
         let root = folder.path();
         let place = "<!-- measured: live-x -->\n<!-- end of measured -->\n";

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_is_a_dash_and_has_no_plot() {
+    fn missing_measurements_are_dashes_without_a_plot() {
         let mut growth = growth();
         growth.runs.iter_mut().flat_map(|runs| &mut runs.rounds).for_each(|round| round.loss = None);
         let report = growth.report();

@@ -110,7 +110,7 @@ mod tests {
     use std::process;
 
     #[test]
-    fn what_proc_says_is_read() {
+    fn values_in_proc_are_read() {
         let stat = "7 (a) b (c) S 1 7 7 0 -1 4194560 100 0 0 0 25 17 0 0 20 0 1 0";
         assert_eq!(ticks(stat), Some(42));
         assert_eq!(pss("00400000-7ffc r--p\nRss:  4000 kB\nPss:    2048 kB\nPss_Dirty: 1 kB\n"), Some(2.0));
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_proc_does_not_say_is_no_value() {
+    fn missing_values_in_proc_are_none() {
         assert_eq!((ticks("7 (a S 1"), ticks("7 (a) S 1 7")), (None, None));
         assert_eq!((pss("Rss: 1 kB\n"), out_datagrams("Udp: OutDatagrams\n")), (None, None));
     }

@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spawn_says_each_reason_once() {
+    fn a_spawn_prints_each_reason_once() {
         let [vm, far] = [0x40000, 0x80000].map(Tid::from_raw);
         let refused = |host, count, reason: &str| Refused {
             host,

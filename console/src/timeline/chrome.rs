@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_sent_by_a_known_task_has_no_arrow() {
+    fn a_message_of_an_unknown_task_has_no_arrow() {
         let kind = Kind { context: 0, tag: 7 };
         let receive = |number| Activity::Receive { from: SENDER, number, kind, bytes: 8 };
         let events =

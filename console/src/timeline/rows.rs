@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_between_calls_is_computing() {
+    fn time_between_calls_is_computing() {
         let mut rows = Rows::default();
         rows.report(TASK, report(1_000, None, vec![span(3_000, 4_000), span(4_100, 6_000)]), 500);
         rows.report(TASK, report(1_000, Some(9_000), vec![]), 500);

@@ -137,7 +137,7 @@ fn jobs_and_what_they_inherit() {
 }
 
 #[test]
-fn a_spawn_that_fails_says_why_once_per_host() {
+fn a_failed_spawn_prints_each_reason_once_per_host() {
     let tmp = Folder::new();
     std::fs::write(tmp.path().join("hosts"), "alpha\nbeta via=local\n").unwrap();
     let mut console = Console::start(tmp.path(), &["-nalpha", "hosts"]);
@@ -272,7 +272,7 @@ fn batches_are_queued_listed_watched_and_cancelled() {
 }
 
 #[test]
-fn lost_hosts_and_crashed_tasks_are_said_while_the_console_waits() {
+fn lost_hosts_and_crashed_tasks_are_printed_while_the_console_waits() {
     let folder = Folder::new();
     let mut console = Console::start(folder.path(), &["-na"]);
     console.ask("add \"b via=local\"");

@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_in_a_ring_is_taken_out_before_that_is_written_again() {
+    fn a_message_in_a_ring_is_copied_before_the_ring_is_reused() {
         let mut outbox = Outbox::new(1 << 20).unwrap();
         let (mut ring, at) = outbox.open_ring().unwrap();
         let header = MessageHeader { encoding: Encoding::Raw.word(), ..MessageHeader::default() };

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_enters_twice() {
+    fn a_thread_does_not_enter_twice() {
         let value = Exclusive::new(7);
         let guard = value.enter().unwrap();
         assert!(value.enter().is_none());

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn each_operation_does_what_it_says() {
+    fn each_operation_is_correct() {
         let (x, y) = (ints(&[1, -5, i32::MAX]), ints(&[2, -7, 1]));
         assert_eq!(combined(Operation::Max, Kind::Int, &x, &y), ints(&[2, -5, i32::MAX]));
         assert_eq!(combined(Operation::Min, Kind::Int, &x, &y), ints(&[1, -7, 1]));
@@ -206,7 +206,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_packed_is_unpacked(values in prop::collection::vec(any::<i32>(), 0..9)) {
+        fn packed_elements_are_unpacked(values in prop::collection::vec(any::<i32>(), 0..9)) {
             let memory = ints(&values);
             for kind in [Kind::Byte, Kind::Int, Kind::Float] {
                 let body = kind.pack(&memory).unwrap();

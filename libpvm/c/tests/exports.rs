@@ -117,7 +117,7 @@ fn originals() -> Vec<PathBuf> {
 }
 
 #[test]
-fn what_the_originals_libraries_export_is_here_or_excused() {
+fn exports_of_the_originals_libraries_are_here_or_excused() {
     let shared = symbols(&libraries().join("libpvm3.so"));
     let archive = symbols(&libraries().join("libpvm3.a"));
     for library in originals() {

@@ -73,7 +73,7 @@ fn check_failures(source: &str, inputs: &[&str]) {
 }
 
 #[test]
-fn members_that_come_and_go_at_random_leave_nobody_waiting() {
+fn members_that_join_and_leave_at_random_leave_none_waiting() {
     check_failures("churn.c", &["5 0\n", "24 0\n", "30 6\n"]);
 }
 

@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_looks_at_each_seen_message_once_whatever_others_take() {
+    fn a_search_looks_at_each_seen_message_once() {
         let mut inbox = inbox(&[1, 2, 1, 1]);
         while inbox.see_next().is_some() {}
         let mut search = Search::default();

@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn each_caller_is_told_an_address_that_it_can_reach() {
+    fn each_caller_gets_an_address_that_it_can_reach() {
         let [wide, other] = [Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 2)];
         let (second, unknown) = (Ipv4Addr::new(127, 80, 0, 2), Ipv4Addr::UNSPECIFIED);
         for (host, from) in

@@ -247,7 +247,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_packed_is_encoded_as_ever(
+        fn packed_elements_are_encoded_as_xdr(
             raw: bool,
             ints: Vec<i32>,
             longs: Vec<i64>,

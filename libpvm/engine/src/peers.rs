@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_by_the_daemon_comes_first() {
+    fn messages_by_the_daemon_come_first() {
         let mut peers = Peers::default();
         peers.expect_both_ways(THEM);
         assert!(peers.count_received(THEM).is_empty());
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_come_already_is_not_waited_for() {
+    fn messages_that_have_arrived_are_not_waited_for() {
         let mut peers = Peers::default();
         peers.expect_both_ways(THEM);
         assert!(peers.count_received(THEM).is_empty() && peers.count_received(THEM).is_empty());

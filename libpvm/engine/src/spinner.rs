@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_at_a_socket_ends_the_spin() {
+    fn a_message_at_a_socket_ends_the_spin() {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
         let ours: Arc<OwnedFd> = Arc::new(ours.into());
         let spinner = Spinner::default().renew(std::iter::empty(), std::slice::from_ref(&ours));

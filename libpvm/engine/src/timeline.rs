@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_bounded_and_says_what_it_lacks() {
+    fn a_record_is_bounded_and_counts_dropped_calls() {
         let mut recorder = recorder();
         for _ in 0..LIFE_WEIGHT + 3 {
             recorder.add(Begun(0), Activity::Wait);

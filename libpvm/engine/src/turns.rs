@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_noted_while_nobody_wants_it_and_nobody_twice() {
+    fn receivers_are_noted_on_demand_and_once() {
         let mut turns = Turns::default();
         turns.note_receiver(Tid::from_bits(0x40001));
         assert!(turns.sent.is_empty());

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn alone_there_is_nobody_to_ask() {
+    fn a_single_host_has_no_other_to_ask() {
         let mut bench = Bench::new(&[3]);
         assert_eq!(bench.create(&mut SenderInitiated::default(), 1, 0, 2), [0, 0]);
         bench.loads = vec![0];

@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn what_remains_is_stretched_and_shrinks_back() {
+    fn remaining_time_is_stretched_and_shrinks_back() {
         let congested = remaining_communication(100.0, 20.0, 1.0, 0.5);
         assert!(same(congested, 160.0));
         assert!(same(remaining_communication(congested, 60.0, 0.5, 1.0), 50.0));

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_nodes_get_equal_parts_whoever_asks_first() {
+    fn equal_nodes_get_equal_parts_in_any_order() {
         // 256 tasks, four nodes: each application finds the same T_c / N_c.
         assert_eq!(share(1000, 256, 4, 1000.0, 1000.0), 64);
         assert_eq!(share(1000, 192, 3, 1000.0, 1000.0), 64);

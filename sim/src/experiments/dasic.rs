@@ -495,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_gets_on_is_given_up() {
+    fn a_simulation_without_progress_is_given_up() {
         for (idle, visit) in [(1.0, 0.67), (1.0, 1e9)] {
             let settings = Settings { teams: 5, work: 1.0, idle: vec![idle], visit, ..settings() };
             assert!(run(&settings, &Runs::quiet(1, 1)).is_err(), "{idle} {visit}");
@@ -524,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ran_on_a_workstation_that_fails_begins_again() {
+    fn processes_of_a_failed_workstation_restart() {
         let case = Case { policy: Policy::Dasic, idle: 1e9 };
         let reliable = simulate(&settings(), case, 3);
         let failing = simulate(&Settings { mtbf: 2000.0, ..settings() }, case, 3);

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_node_would_not_say_is_found() {
+    fn an_impossible_ask_is_found() {
         for wrong in [
             vec![(0, terms(0)), (0, terms(2)), (0, terms(2)), (0, Application { n_a: 1, ..terms(2) })],
             vec![(0, terms(0)), (1, terms(0)), (1, Application { p: 3, ..terms(2) })],

@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plot_says_what_its_bars_show() {
+    fn a_plot_explains_its_bars() {
         let svg = Plot { bars: Bars::Quartiles, ..plot() }.svg().expect("drawn");
         assert!(svg.contains("bars: ± half the quartile range") && !svg.contains("confidence"));
     }

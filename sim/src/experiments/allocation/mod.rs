@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_host_had_begins_again_when_it_fails_and_goes_on_when_its_owner_returns() {
+    fn processes_restart_when_their_host_fails_and_continue_elsewhere_when_its_owner_returns() {
         for kind in Kind::ALL {
             let calm = with(kind, |settings| settings);
             let failing = with(kind, |settings| Settings { mtbf: 300.0, ..settings });

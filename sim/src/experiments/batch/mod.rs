@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_passed_over_is_said() {
+    fn skipped_lines_are_noted() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("t.swf");
         std::fs::write(&path, "1 0 0 100 8 0 0 8 200 0 1 3\n2 1 0 50\n").expect("written");

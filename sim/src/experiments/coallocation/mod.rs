@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn widths_that_cannot_be_are_said() {
+    fn impossible_widths_are_noted() {
         let notes = |args: &[&str]| {
             let settings = settings(&[&["--jobs", "20", "--bwbn", "1"], args].concat());
             run(&settings, &Runs::quiet(1, 1)).expect("a report").notes.join("; ")

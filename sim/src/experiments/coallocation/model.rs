@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn one_job_takes_what_the_model_says() {
+    fn one_job_takes_the_time_of_the_model() {
         assert!(near(makespan(Strategy::Bfnp, 1.0, &[job(5.0, 100.0, 8)]), 105.0), "within the fast cluster");
         // Ten nodes span both: 100 · 2 + 50.
         assert!(near(makespan(Strategy::Bfnp, 1.0, &[job(0.0, 100.0, 10)]), 250.0));
