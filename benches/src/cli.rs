@@ -23,7 +23,7 @@ use std::sync::Arc;
 #[derive(Debug, Parser)]
 #[command(name = "benches", bin_name = "cargo bench -p benches --", after_help = EXAMPLES)]
 pub struct Cli {
-    /// What to measure; everything if nothing is said
+    /// What to measure; everything by default
     #[arg(value_parser = known_part)]
     parts: Vec<String>,
     /// Fewer sizes, three short rounds: to see whether it works, not how fast it is
@@ -86,7 +86,7 @@ fn known_part(word: &str) -> Result<String, String> {
     }
 }
 
-/// Does what the command line says.
+/// Runs the command line.
 pub fn run(cli: &Cli, programs: Programs) -> Result<()> {
     if cli.list {
         for (name, what) in parts::CHOICES {
@@ -156,7 +156,7 @@ fn measure(parts: &[Part], effort: Effort) -> Result<Vec<Found>> {
     found.context("interrupted")
 }
 
-/// What a person sees, and whether it is to be stopped.
+/// The progress on the terminal, and the request to stop.
 fn session(runs: usize, effort: Effort) -> Result<Session> {
     let style = ProgressStyle::with_template("{bar:40} {pos}/{len} runs, {eta} left  {msg}")?;
     let progress = ProgressBar::new(runs as u64).with_style(style);
@@ -204,7 +204,7 @@ fn keep(folder: &Path, name: &str, found: &impl Serialize) -> Result<()> {
     Ok(())
 }
 
-/// Measures and shows what daemons do beside what the simulator says.
+/// Measures daemons and compares them with the simulator.
 fn compare(
     ours: &Installation,
     programs: Programs,

@@ -1,4 +1,4 @@
-//! All who are compared, ready to be run: a virtual machine of each PVM, compiled programs, Open MPI.
+//! All contenders, ready to be run: a virtual machine of each PVM, compiled programs, Open MPI.
 
 use crate::part::Ask;
 use crate::remote::Remote;
@@ -34,7 +34,7 @@ pub struct Lab {
 /// Measured programs in Rust.
 #[derive(Clone, Copy, Debug)]
 pub struct Programs<'p> {
-    /// What our Rust interface reaches.
+    /// The program for our Rust interface.
     pub rust: &'p Path,
     /// How long batches take.
     pub makespan: &'p Path,
@@ -42,11 +42,11 @@ pub struct Programs<'p> {
     pub pulling: &'p Path,
     /// A task manager that writes down what it does.
     pub manager: &'p Path,
-    /// What a task sees of many hosts.
+    /// The program for operations on many hosts.
     pub scale: &'p Path,
 }
 
-/// What only some parts need.
+/// Requirements of some parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Needs {
     /// Several hosts with a network.
@@ -70,7 +70,7 @@ pub struct Side {
     place: &'static str,
 }
 
-/// Who takes part in a measurement: the end of the program's name.
+/// The participants of a measurement: the end of the program's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cast {
     /// Two tasks.
@@ -79,14 +79,14 @@ pub enum Cast {
     Many,
 }
 
-/// What is to be done.
+/// A job of a program.
 #[derive(Clone, Copy, Debug)]
 pub struct Job {
-    /// By whom.
+    /// The participants.
     pub cast: Cast,
     /// What.
     pub what: &'static str,
-    /// What the messages hold.
+    /// The content of the messages.
     pub payload: Payload,
     /// How much longer than others it takes until it is known.
     pub patience: f64,
@@ -102,7 +102,7 @@ pub struct Way {
 }
 
 impl Way {
-    /// What programs do that ask for nothing.
+    /// The default of programs.
     pub const DEFAULT: Self = Self { encoding: "default", route: "allow" };
     /// Without conversion.
     pub const RAW: Self = Self { encoding: "raw", route: "allow" };
@@ -112,7 +112,7 @@ impl Way {
     pub const IN_PLACE: Self = Self { encoding: "inplace", route: "direct" };
 }
 
-/// What messages hold.
+/// The content of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Payload {
     /// Bytes.
@@ -203,7 +203,7 @@ impl Lab {
 }
 
 impl Mpi<'_> {
-    /// Its program, with so many processes.
+    /// Its program, with `count` processes.
     pub fn run(&self, processes: u64, job: Job, ask: Ask) -> Command {
         let mut command = Command::new("mpirun");
         // Without effect for other users than root.

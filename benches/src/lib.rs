@@ -5,10 +5,10 @@
 //! else the machine does hits all alike.
 //!
 //! - [`part`]: what a part is and how it is run; [`parts`]: the parts there are.
-//! - [`lab`]: who is compared, ready to be run, and [`remote`], on hosts with a network, and [`uneven`], on hosts of unequal speed; [`program`]: running one and reading its results.
+//! - [`lab`]: the contenders, ready to be run, and [`remote`], on hosts with a network, and [`uneven`], on hosts of unequal speed; [`program`]: running one and reading its results.
 //! - [`coscheduling`]: programs that share hosts, which is no comparison side by side.
 //! - [`scale`]: what many hosts cost, which is no comparison side by side either.
-//! - [`live`]: what daemons do beside what the simulator says of it.
+//! - [`live`]: daemons compared with the simulator.
 //! - [`numbers`]: what tasks of a batch count by.
 //! - [`stats`], [`report`]: from rounds to tables, plots and JSON; [`cli`]: the command line.
 //! - [`tune`]: values of one of this product's constants side by side.

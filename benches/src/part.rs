@@ -1,4 +1,4 @@
-//! What a part of the benchmark is: who does what, and in what the result is measured.
+//! A part of the benchmark: its contenders, and the unit of the result.
 
 use crate::program::{self, Sample};
 use anyhow::{Context, Result};
@@ -12,17 +12,17 @@ use std::time::{Duration, Instant};
 /// Longer than any program may take for one round.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Who takes longer than this for a round is run in [`FEW`] rounds only.
+/// A contender that takes longer than this for a round is run in [`FEW`] rounds only.
 const LONG: Duration = Duration::from_secs(5);
 
-/// Rounds of those who take long.
+/// Rounds of slow contenders.
 const FEW: usize = 3;
 
-/// Something measured, for several sizes or numbers of tasks, with all who can do it side by side.
+/// A measurement for several sizes or numbers of tasks, with all its contenders.
 pub struct Part<'l> {
     /// Its name: that of its files, and beginning with the word by which it is chosen.
     pub name: &'static str,
-    /// What it shows.
+    /// Its title.
     pub title: &'static str,
     /// In what it is measured.
     pub unit: Unit,
@@ -32,11 +32,11 @@ pub struct Part<'l> {
     pub xs: Vec<u64>,
     /// Whether each x needs a program of its own, with other tasks.
     pub separately: bool,
-    /// Who is measured. The first is the one who is compared with the others.
+    /// The contenders. The first is compared with the others.
     pub contenders: Vec<Contender<'l>>,
 }
 
-/// What makes a result comparable.
+/// The unit of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Microseconds; less is better.
@@ -67,9 +67,9 @@ pub enum Kind {
     Compared,
 }
 
-/// Somebody who is measured.
+/// A contender.
 pub struct Contender<'l> {
-    /// Who it is.
+    /// Its name.
     pub name: &'static str,
     /// Why.
     pub kind: Kind,
@@ -83,7 +83,7 @@ pub struct Contender<'l> {
 /// Makes the command that measures what is asked for.
 type Start<'l> = dyn Fn(Ask<'_>) -> Command + 'l;
 
-/// What a program is to measure in one round.
+/// What a program measures in one round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ask<'a> {
     /// For which sizes or numbers of tasks.
@@ -114,13 +114,13 @@ impl Effort {
 pub struct Session {
     /// How much is measured.
     pub effort: Effort,
-    /// What a person sees meanwhile.
+    /// The progress on the terminal.
     pub progress: ProgressBar,
     /// Whether to stop.
     pub interrupted: Arc<AtomicBool>,
 }
 
-/// What one contender gave: the rounds' values by x, or why there are none.
+/// The results of one contender: the rounds' values by x, or the reason why there are none.
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// Seconds for one, per x, in the order of the rounds.
@@ -132,7 +132,7 @@ pub struct Outcome {
 }
 
 impl<'l> Contender<'l> {
-    /// Somebody who is measured by the program that this starts.
+    /// A contender that is measured by the program that this starts.
     pub fn new(name: &'static str, kind: Kind, command: impl Fn(Ask) -> Command + 'l) -> Self {
         Self { name, kind, most: u64::MAX, limit: LIMIT, command: Box::new(command) }
     }
@@ -151,7 +151,7 @@ impl<'l> Contender<'l> {
         self
     }
 
-    /// Takes in what its programs say, each of those that do not fail.
+    /// Replaces the start of its programs.
     fn measure(&self, xs: &[u64], separately: bool, seconds: f64, outcome: &mut Outcome) {
         let mine: Vec<u64> = xs.iter().copied().filter(|&x| x <= self.most).collect();
         for xs in mine.chunks(if separately { 1 } else { mine.len().max(1) }) {
@@ -173,7 +173,7 @@ impl Part<'_> {
         });
     }
 
-    /// Runs all contenders in turn, as often as there are rounds; who fails is not run again. Nothing if it is stopped.
+    /// Runs all contenders in turn, in each round; one that fails is not run again. `None` if it is stopped.
     pub fn run(&self, session: &Session) -> Option<Vec<Outcome>> {
         let mut outcomes: Vec<Outcome> = self.contenders.iter().map(|_| Outcome::default()).collect();
         for round in 0..session.effort.rounds {
@@ -251,7 +251,7 @@ impl Axis {
         }
     }
 
-    /// What it is, with its unit.
+    /// Its name, with its unit.
     pub fn name(self) -> &'static str {
         match self {
             Self::Size => "message (bytes)",
@@ -263,13 +263,8 @@ impl Axis {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::program::tests::shell;
     use std::cell::RefCell;
-
-    fn shell(script: &str) -> Command {
-        let mut command = Command::new("sh");
-        command.args(["-c", script]);
-        command
-    }
 
     fn part(contenders: Vec<Contender<'_>>, separately: bool) -> Part<'_> {
         let (name, title, unit, axis) = ("latency", "title", Unit::Time, Axis::Size);
@@ -293,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn contenders_take_turns_and_one_that_fails_stops_nobody() {
+    fn contenders_take_turns_and_a_failing_one_stops_no_other() {
         let order = RefCell::new(String::new());
         let noted = |letter: char, works: bool| {
             let order = &order;
@@ -339,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_interrupted_stops_and_has_no_result() {
+    fn an_interrupted_session_stops_without_a_result() {
         let asked = RefCell::new(0);
         let command = |ask: Ask| {
             *asked.borrow_mut() += 1;

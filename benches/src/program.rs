@@ -42,7 +42,7 @@ fn sample(line: &str) -> Result<Sample> {
     Ok(Sample { x, seconds })
 }
 
-/// What a program prints until it ends well; anything else is an error with what it said.
+/// The output of a program that succeeds; otherwise an error with its standard error.
 pub fn output(command: &mut Command, limit: Duration) -> Result<String> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
@@ -54,7 +54,7 @@ pub fn output(command: &mut Command, limit: Duration) -> Result<String> {
         bail!("it did not end within {} s", limit.as_secs());
     };
     let [printed, said] = [printed, said].map(|reader| reader.join().unwrap_or_default());
-    // Open MPI draws lines around what it says.
+    // Open MPI draws lines around its messages.
     let reason = said.lines().rfind(|line| line.contains(char::is_alphabetic));
     ensure!(success, "{}", reason.unwrap_or("it failed and did not say why"));
     Ok(printed)
@@ -75,17 +75,17 @@ fn wait(child: &mut Child, limit: Duration) -> Result<Option<bool>> {
 fn collect(stream: Option<impl Read + Send + 'static>) -> JoinHandle<String> {
     thread::spawn(move || {
         let mut bytes = Vec::new();
-        // What was read before an error is still worth showing.
+        // Output before an error is still worth showing.
         let _ = stream.map(|mut stream| stream.read_to_end(&mut bytes));
         String::from_utf8_lossy(&bytes).into_owned()
     })
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn shell(script: &str) -> Command {
+    pub(crate) fn shell(script: &str) -> Command {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
         command
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_fails_says_why() {
+    fn a_failing_program_gives_its_reason() {
         let limit = Duration::from_secs(60);
         let error =
             measure(&mut shell("echo 1 0.5; echo first >&2; echo broken >&2; echo ----- >&2; exit 3"), limit);

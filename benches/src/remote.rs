@@ -1,4 +1,4 @@
-//! Three hosts, in network namespaces joined by veth, and who is measured between them.
+//! Three hosts, in network namespaces joined by veth, and the contenders between them.
 
 use crate::lab::{Job, Mpi, Side, words};
 use crate::part::Ask;
@@ -15,7 +15,7 @@ const HOSTS: usize = 3;
 pub struct Remote {
     /// This project.
     pub ours: Side,
-    /// The same, with a network of which the hostfile says that it is private.
+    /// The same, with a network that the hostfile declares private.
     pub private: Side,
     /// The original PVM, if it is installed.
     pub original: Option<Side>,
@@ -89,7 +89,7 @@ impl Remote {
         command.args(["--allow-run-as-root", "-n", &processes.to_string(), "--bind-to", "none"]);
         command.args(["-H", &hosts.join(",")]);
         if processes == 1 {
-            // Nobody knows how many it will start.
+            // The number of its processes is not known.
             command.arg("--oversubscribe");
         }
         command.args(["--mca", "plm_rsh_agent"]);

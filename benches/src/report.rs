@@ -1,4 +1,4 @@
-//! What was found, as tables and plots for people and as JSON for programs.
+//! The results, as tables, plots and JSON.
 
 use crate::part::{Kind, Outcome, Part};
 use crate::stats::Summary;
@@ -28,7 +28,7 @@ pub struct Computer {
     pub load_before: f64,
 }
 
-/// What a part found.
+/// The results of a part.
 #[derive(Debug, Serialize)]
 pub struct Found {
     name: &'static str,
@@ -36,7 +36,7 @@ pub struct Found {
     unit: &'static str,
     better: &'static str,
     rows: Vec<Row>,
-    /// Who could not be measured, and why.
+    /// Contenders that could not be measured, with the reasons.
     pub failures: Vec<String>,
     #[serde(skip)]
     names: Vec<(&'static str, Kind)>,
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn who_failed_is_named() {
+    fn failed_contenders_are_named() {
         assert_eq!(found().failures, ["latency-bytes: MPI: broken"]);
     }
 

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// What several rounds gave.
+/// The results of several rounds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
     /// The median.

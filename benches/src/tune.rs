@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::env;
 use std::process::Command;
 
-/// What is compared.
+/// The values to compare.
 #[derive(Debug, Args)]
 pub struct Tune {
     /// A constant of docs/constants.md
@@ -37,7 +37,7 @@ pub struct Tune {
 fn constant(name: &str) -> Result<&'static Constant, String> {
     let found = TABLE.iter().find(|constant| constant.name == name);
     let names = || TABLE.iter().map(|constant| constant.name).collect::<Vec<_>>().join(", ");
-    found.ok_or_else(|| format!("there is no such constant; the constants are {}", names()))
+    found.ok_or_else(|| format!("unknown constant; choose one of {}", names()))
 }
 
 impl Tune {
@@ -67,7 +67,7 @@ impl Tune {
         let labs = installed.iter().map(|(_, ours)| Lab::alone(ours, programs, parts::needs(&words)));
         let labs = labs.collect::<Result<Vec<_>>>()?;
         let parts = self.merged(&labs, &words);
-        ensure!(!parts.is_empty(), "there is no part {} of the benchmark here", words[0]);
+        ensure!(!parts.is_empty(), "unknown part {} of the benchmark", words[0]);
         let effort = self.effort();
         let runs = parts.iter().map(|part| part.contenders.len() * effort.rounds).sum();
         let session = session(runs, effort)?;
@@ -125,7 +125,7 @@ fn install(name: &str, value: u64) -> Result<Installation> {
     command.arg(format!("PREFIX={}", prefix.display()));
     for (variable, _) in env::vars_os() {
         let text = variable.to_string_lossy();
-        // What cargo sets for this process, and values of other constants, are not meant for that build.
+        // Cargo's variables for this process, and values of other constants, must not reach that build.
         if ["CARGO_PKG_", "CARGO_MANIFEST_", "PVM_TUNED_"].iter().any(|start| text.starts_with(start)) {
             command.env_remove(&variable);
         }
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn unknown_constants_and_missing_values_are_refused() {
         let error = parse(&["RING_TURNS", "8"]).unwrap_err();
-        assert!(error.contains("there is no such constant") && error.contains("RING_TURN,"), "{error}");
+        assert!(error.contains("unknown constant") && error.contains("RING_TURN,"), "{error}");
         assert!(parse(&["RING_TURN"]).is_err());
         assert!(parse(&["RING_TURN", "many"]).is_err());
     }

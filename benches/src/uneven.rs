@@ -85,7 +85,7 @@ impl Uneven {
         command
     }
 
-    /// What a single host as fast as all of them would take.
+    /// The time of a single host as fast as all of them.
     pub fn bound(&self, shape: &str, is_disturbed: bool, ask: Ask) -> Command {
         let lost = if is_disturbed { CORES[0] / 2.0 } else { 0.0 };
         let mut command = Command::new(&self.program);
@@ -128,7 +128,7 @@ impl Group {
         fs::create_dir(&group.0)?;
         group.set("cpu.cfs_period_us", PERIOD)?;
         group.set("cpu.cfs_quota_us", PERIOD * CORES.get(index).copied().unwrap_or(1.0))?;
-        // What else runs on this machine takes little of it.
+        // Other programs on this machine take little of it.
         group.set("cpu.shares", 100_000.0)?;
         Ok(group)
     }
@@ -146,7 +146,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // A group in which something is still ending stays: nobody can be told.
+        // A group with processes that are still ending stays.
         let _ = fs::remove_dir(&self.0);
     }
 }

@@ -49,7 +49,7 @@ impl ConsoleArgs {
     }
 }
 
-/// What is said of a word that is neither.
+/// The error for a word that is neither.
 fn unknown(word: &OsStr) -> String {
     let text = format!("unknown command or hostfile '{}'", word.display());
     let error = Cli::try_parse_from([OsStr::new("pvm"), word]).err();
@@ -85,7 +85,7 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// What `pvm` does besides being a console.
+/// The subcommands of `pvm`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run a program on a virtual machine of its own
@@ -146,7 +146,7 @@ Examples:
   pvm run --trace run.json ./hello           a timeline of tasks and messages, for ui.perfetto.dev
   pvm run --here ./hello                     on the virtual machine that runs here";
 
-/// What a run does after the loss of a host or a task.
+/// The reaction of a run to the loss of a host or a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OnFailure {
     /// Report it and continue; the program may handle the loss.

@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a daemon that says nothing may take.
+/// How long a daemon may take to print its address.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A daemon started by this process.
@@ -36,10 +36,10 @@ impl Daemon {
             .spawn()
             .with_context(|| format!("cannot start {}", executable.display()))?;
         let mut address = String::new();
-        let said = child.stdout.take().map(|stdout| BufReader::new(stdout).read_line(&mut address));
-        match said {
+        let line = child.stdout.take().map(|stdout| BufReader::new(stdout).read_line(&mut address));
+        match line {
             Some(Ok(length)) if length > 0 => Ok(Self { child, address: address.trim_end().to_owned() }),
-            _ => bail!("the daemon did not start: {}", last_words(&mut child)),
+            _ => bail!("the daemon did not start: {}", exit_reason(&mut child)),
         }
     }
 
@@ -66,7 +66,7 @@ impl Daemon {
 }
 
 /// Why a daemon has ended: what it wrote to its standard error, else its status.
-fn last_words(child: &mut Child) -> String {
+fn exit_reason(child: &mut Child) -> String {
     let deadline = Instant::now() + PATIENCE;
     let status = loop {
         match child.try_wait() {

@@ -1,4 +1,4 @@
-//! `pvm demo`: four hosts, 256 tasks, a picture, and who did how much of it.
+//! `pvm demo`: four hosts, 256 tasks, a picture, and the hosts' shares of it.
 
 use crate::cli::DemoArgs;
 use crate::inside;
@@ -66,7 +66,7 @@ fn here(args: &DemoArgs) -> Result<()> {
     Ok(())
 }
 
-/// Prints, whether or not anybody reads: the picture is what counts.
+/// Prints, and ignores a closed standard output: the picture is the result.
 fn show(text: &str) {
     let _ = io::stdout().write_all(text.as_bytes());
 }
@@ -79,7 +79,7 @@ fn progress_bar() -> Result<ProgressBar> {
     Ok(ProgressBar::new(TILES as u64).with_style(style))
 }
 
-/// What one host did.
+/// The work of one host.
 #[derive(Clone, Debug)]
 struct Share {
     tid: Tid,
@@ -102,7 +102,7 @@ fn credit(shares: &mut [Share], tile: &Finished) {
     }
 }
 
-/// Who was expected to do how much, and who did.
+/// The expected and the actual shares of the hosts.
 fn table(shares: &[Share], elapsed: Duration) -> String {
     let width = shares.iter().map(|share| share.name.len()).max().unwrap_or(0).max(5);
     let whole = f64::from(shares.iter().map(|share| share.capability).sum::<i32>().max(1));

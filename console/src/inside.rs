@@ -1,4 +1,4 @@
-//! What `pvm run` and `pvm demo` do first in their virtual machine.
+//! The enrolment of `pvm run` and `pvm demo` in their virtual machine.
 
 use crate::adding;
 use crate::cli::MachineArgs;
@@ -6,7 +6,7 @@ use crate::machine::settle_logs;
 use anyhow::{Context, Result, bail};
 use pvm3::{HostFailure, Task};
 
-/// Enrols. In a private machine it waits until every host is there, and says which is not.
+/// Enrols. In a private machine it waits until every host has started, and names those that failed.
 pub fn enrol(name: &str, args: &MachineArgs) -> Result<Task> {
     let mut task = Task::enrol_as(Some(name), true).context("cannot join the virtual machine")?;
     if args.private {

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 /// Ids shown of one program's tasks; of more, their number is.
 const IDS_MAX: usize = 20;
 
-/// What has happened, in a line without its end. An ordinary end says nothing.
+/// An incident as a line of text; `None` for a normal exit.
 pub fn describe(incident: &Incident) -> Option<String> {
     match incident {
         Incident::HostLost { host, name, reason, tasks } => {
@@ -28,7 +28,7 @@ pub fn signal_text(signal: i32) -> String {
     }
 }
 
-/// What shells say of the signals that mostly end programs.
+/// The meaning of the signals that usually end programs, in the words of shells.
 fn meaning(signal: i32) -> Option<&'static str> {
     use signal_hook::consts as sig;
     Some(match signal {
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_end_by_a_signal_that_nobody_sent_is_a_loss() {
+    fn only_an_end_by_an_unsent_signal_is_a_loss() {
         let ended = |status, intended| {
             let (tid, name) = task(3, "./worker");
             describe(&Incident::TaskEnded { tid, name, status, intended })

@@ -19,16 +19,16 @@ use tempfile::TempDir;
 
 /// How long the daemon may take to end everything.
 const END: Duration = Duration::from_secs(10);
-/// Where programs are looked for if `PVM_PATH` does not say; the daemon replaces the variables.
+/// Where programs are looked for without `PVM_PATH`; the daemon replaces the variables.
 pub const SEARCH_PATH: &str = "$HOME/pvm3/bin/$PVM_ARCH:$PVM_ROOT/bin/$PVM_ARCH";
 
-/// The file in a private machine's folder that says that logs are to be kept, and which hosts there were.
+/// The file in a private machine's folder that asks for the logs to be kept, with the names of the hosts.
 const KEEP_LOGS: &str = "keep-logs";
 
 /// The hosts of a private machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Hosts {
-    /// This host and further daemons on it, so many together, with these capabilities as far as they are given.
+    /// This host and further daemons on it, this many together, with the capabilities that are given.
     Local(u16, Vec<u32>),
     /// Those of a hostfile.
     File(PathBuf),
@@ -37,7 +37,7 @@ pub enum Hosts {
 }
 
 impl Hosts {
-    /// What the command line asks for; if it says nothing, the hosts of the allocation `from` in which this process runs,
+    /// The hosts of the command line; without any, those of the allocation `from` in which this process runs,
     /// else `default`.
     pub fn chosen(args: &MachineArgs, from: HostsFrom, default: Self) -> Self {
         let from = args.hosts_from.unwrap_or(from);
@@ -98,7 +98,7 @@ impl Machine {
             .env("PVM_TMP", self.folder.path())
             .env("PVM_VMID", &self.name)
             .env("PVMSOCK", &self.daemon.address)
-            // What the machine in which this process runs may have told it is not for the new one.
+            // Variables of the machine in which this process runs are not for the new one.
             .env_remove("PVMEPID")
             .env_remove(pvm_wire::timeline::VARIABLE)
             .env_remove("PVMCTX");
@@ -109,7 +109,7 @@ impl Machine {
         Ok(supervise::exit_code(supervise::wait(&mut child, interrupts, || false)?))
     }
 
-    /// Ends the machine: its tasks, its daemons, whatever processes they leave, its folder. Logs that are to be kept move to
+    /// Ends the machine: its tasks, its daemons, all processes they leave, its folder. Logs that are to be kept move to
     /// the folder where they would lie if the machine had none of its own.
     pub fn end(self) {
         let Self { folder, name, daemon } = self;
@@ -135,13 +135,13 @@ pub fn settle_logs(task: &mut Task, clean: bool) {
     let _ = std::fs::write(folder.join(KEEP_LOGS), hosts.join("\n"));
 }
 
-/// Copies a log, for this user alone. A file that is there is somebody else's: the folder may be everybody's.
+/// Copies a log, for this user alone. Fails if the file exists: it may be another user's.
 fn keep_log(from: &Path, to: &Path) -> io::Result<()> {
     let mut target = File::options().write(true).create_new(true).mode(0o600).open(to)?;
     io::copy(&mut File::open(from)?, &mut target).map(drop)
 }
 
-/// Moves the logs of the daemons on this host; says where they are, and where those of the other hosts are.
+/// Moves the logs of the daemons on this host; prints where they are, and where those of the other hosts are.
 fn keep_logs(from: &Path, to: &Path, name: &str, hosts: &str) -> String {
     let names = std::fs::read_dir(from).into_iter().flatten();
     let names = names.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
@@ -183,7 +183,7 @@ fn hostfile(count: u16, speeds: &[u32]) -> String {
     text
 }
 
-/// The machine ends with its master unless the user has said otherwise: when that is lost nobody can find the machine.
+/// The machine ends with its master unless the user has set `succession`: without the master the user cannot find the machine.
 fn succession(variable: impl Fn(&str) -> Option<OsString>) -> Option<(&'static str, OsString)> {
     let is_set = |name: &&str| variable(name).is_some_and(|value| !value.is_empty());
     let is_chosen = ["PVM_SUCCESSION", "PVM_DEPUTIES"].iter().any(is_set);

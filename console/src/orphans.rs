@@ -1,11 +1,11 @@
-//! Processes whose parents have ended: a private machine leaves none behind.
+//! Ends processes whose parents have exited: a private machine leaves none behind.
 
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, wait};
 use std::fs;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// How long they may take to end by themselves.
+/// Grace period before they are killed.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Makes this process the parent of all its descendants that lose theirs.
@@ -13,12 +13,12 @@ pub fn adopt() -> io::Result<()> {
     Ok(set_child_subreaper(Some(getpid()))?)
 }
 
-/// Ends every child of this process, and theirs when they fall to it.
+/// Ends every child of this process, and those that become its children meanwhile.
 pub fn end() {
     let deadline = Instant::now() + GRACE;
     let mut signal = Signal::TERM;
     loop {
-        // Each child that is gone may leave its own to us.
+        // The children of each ended child become this process's.
         while matches!(wait(WaitOptions::NOHANG), Ok(Some(_))) {}
         let children = children();
         if children.is_empty() {

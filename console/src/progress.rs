@@ -63,7 +63,7 @@ impl Progress {
         self.look_now(task, now)
     }
 
-    /// Looks a last time, so that what is over is shown as such.
+    /// Updates the bars a last time, so that completed batches are shown as such.
     pub fn finish(&mut self, task: &mut Task) -> pvm3::Result<bool> {
         self.look_now(task, Instant::now())
     }

@@ -28,7 +28,7 @@ impl Interrupts {
         Ok(Self(noted))
     }
 
-    /// The signal that has come since the last call.
+    /// The signal that was received since the last call.
     pub fn take(&self) -> Option<i32> {
         match self.0.swap(0, Ordering::SeqCst) {
             0 => None,
@@ -65,7 +65,7 @@ pub fn wait(
 }
 
 fn pass_on(child: &Child, signal: i32) {
-    // The terminal's interrupt key reaches the child by itself: twice would be too much.
+    // The terminal sends the interrupt key's signal to the child, too: it must not get it twice.
     if signal == SIGINT && io::stdin().is_terminal() {
         return;
     }

@@ -1,4 +1,4 @@
-//! `pvm top`: hosts, teams and tasks, and who has the processors.
+//! `pvm top`: hosts, teams and tasks, and their CPU use.
 
 use crate::cli::TopArgs;
 use crate::shell::tables::in_micros;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 const HOME: &str = "\x1b[H";
 const TO_THE_RIGHT: &str = "\x1b[K";
 const BELOW: &str = "\x1b[J";
-/// Lines of a terminal that does not say how many it has.
+/// Lines of a terminal of unknown size.
 const LINES: usize = 24;
 
 /// Runs until it is interrupted, or shows it once; returns the exit code.
@@ -44,7 +44,7 @@ pub fn run(args: &TopArgs) -> Result<u8> {
     Ok(0)
 }
 
-/// What is known at a moment.
+/// The state at a moment.
 struct Sample {
     when: Instant,
     hosts: Vec<(String, TurnsReport)>,
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_not_there_before_has_used_nothing() {
+    fn a_new_process_has_used_nothing() {
         let now = Instant::now();
         let empty = Sample { when: now, hosts: Vec::new(), names: BTreeMap::new() };
         let text = table(&empty, &sample(now + Duration::from_secs(1), 9, [7, 8]));

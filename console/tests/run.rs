@@ -132,7 +132,7 @@ fn take_logs(tmp: &Path, stderr: &str) {
 }
 
 #[test]
-fn a_lost_host_is_said_at_once_with_what_ran_there() {
+fn a_lost_host_is_reported_at_once_with_its_tasks() {
     let (tmp, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let go = folder.path().join("go");
     let mut child = lose_a_host(tmp.path(), &[], &spawner("spawn -host2 /bin/sleep 1000", &go));
@@ -310,7 +310,7 @@ fn a_trace_that_cannot_be_written_leaves_the_one_before() {
 }
 
 #[test]
-fn what_a_program_leaves_running_ends_with_the_machine() {
+fn processes_that_a_program_leaves_end_with_the_machine() {
     let tmp = tempfile::tempdir().unwrap();
     let script = "trap '' TERM; (sleep 1000 & sleep 1001) & (trap '' TERM; exec sleep 1002) & echo started";
     let (code, stdout, _) = run(tmp.path(), &["run", "sh", "-c", script]);
@@ -421,7 +421,7 @@ fn the_demo_draws_its_picture_though_tasks_are_killed() {
     assert_nothing_left(tmp.path());
 }
 
-/// Kills so many of the demo's tasks, one after the other; returns how many it found. The first is stopped until the others
+/// Kills this many of the demo's tasks, one after the other; returns how many it found. The first is stopped until the others
 /// are dead: so long the demo cannot be over.
 fn kill_workers(tmp: &Path, count: usize) -> usize {
     let mut victims: Vec<i32> = Vec::new();

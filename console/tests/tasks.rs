@@ -3,6 +3,7 @@
 //! It has no test harness, since it must know by its arguments which of them it is.
 
 use pvm3::{Pack, Task, Tid};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 const WORKERS: usize = 6;
@@ -24,6 +25,22 @@ fn main() {
             println!("tasks: ok");
         }
     }
+}
+
+/// Runs this program in a role with `pvm run`, which must succeed: its standard output and its standard error.
+fn run(tmp: &Path, options: &[&str], role: &str) -> (String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_pvm"))
+        .arg("run")
+        .args(options)
+        .arg(std::env::current_exe().unwrap())
+        .arg(role)
+        .env("TMPDIR", tmp)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let [stdout, stderr] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+    assert!(output.status.success(), "{stdout}{stderr}");
+    (stdout, stderr)
 }
 
 /// Prints where its workers are; they print themselves.
@@ -83,16 +100,8 @@ fn copies_are_siblings_without_a_parent() {
     let tmp = tempfile::tempdir().unwrap();
     let trace = tempfile::tempdir().unwrap();
     let file = trace.path().join("trace.json");
-    let output = Command::new(env!("CARGO_BIN_EXE_pvm"))
-        .args(["run", "--hosts", "2", "-n", "4", "--trace"])
-        .args([&file, &std::env::current_exe().unwrap()])
-        .arg("copy")
-        .env("TMPDIR", tmp.path())
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{stdout}{stderr}");
+    let (stdout, stderr) =
+        run(tmp.path(), &["--hosts", "2", "-n", "4", "--trace", file.to_str().unwrap()], "copy");
     let mut said: Vec<&str> =
         stdout.lines().filter_map(|line| line.split_once("] ").map(|(_, text)| text)).collect();
     said.sort_unstable();
@@ -104,17 +113,9 @@ fn copies_are_siblings_without_a_parent() {
 
 fn progress_of_queues_is_shown() {
     let tmp = tempfile::tempdir().unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_pvm"))
-        .arg("run")
-        .arg(std::env::current_exe().unwrap())
-        .arg("queue")
-        .env("TMPDIR", tmp.path())
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
+    let (stdout, stderr) = run(tmp.path(), &[], "queue");
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success() && stdout.contains(&format!("{} done", 4 * cores)), "{stdout}{stderr}");
+    assert!(stdout.contains(&format!("{} done", 4 * cores)), "{stdout}{stderr}");
     let all = 4 * cores;
     let last = format!("batch 40001: {all} of {all} placed, 0 running, {all} done, 0 failed");
     assert!(stderr.contains(&last), "{stderr}");
@@ -122,17 +123,7 @@ fn progress_of_queues_is_shown() {
 
 fn output_of_tasks_comes_out_marked() {
     let tmp = tempfile::tempdir().unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_pvm"))
-        .args(["run", "--hosts", "3"])
-        .arg(std::env::current_exe().unwrap())
-        .arg("master")
-        .env("TMPDIR", tmp.path())
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    let (stdout, stderr) =
-        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
-    assert!(output.status.success(), "{stdout}{stderr}");
+    let (stdout, _) = run(tmp.path(), &["--hosts", "3"], "master");
     let mut ended: Vec<&str> = stdout.lines().filter_map(|line| line.strip_suffix(" ended")).collect();
     assert_eq!(ended.len(), WORKERS, "{stdout}");
     for text in ["first line of", "last words of"] {

@@ -31,9 +31,9 @@ fn main() {
         _ => {
             every_message_is_an_arrow_between_spans();
             ten_thousand_messages_are_all_there();
-            what_members_of_a_group_do_together_is_shown_as_such();
+            group_calls_are_shown_as_spans();
             a_killed_task_has_its_row_to_its_end();
-            programs_that_tell_nothing_have_their_lives();
+            programs_without_reports_have_rows();
             turns_of_teams_have_a_row();
             a_file_that_cannot_be_written_stops_the_run_before_it_starts();
             println!("timeline: ok");
@@ -301,7 +301,7 @@ fn ten_thousand_messages_are_all_there() {
     assert_eq!(picture.arrows(), 2 * rounds * WORKERS + WORKERS);
 }
 
-fn what_members_of_a_group_do_together_is_shown_as_such() {
+fn group_calls_are_shown_as_spans() {
     let picture = picture(&["member"]);
     picture.assert_nested();
     let count = |name| {
@@ -332,7 +332,7 @@ fn a_killed_task_has_its_row_to_its_end() {
     assert!(picture.arrows() >= 1);
 }
 
-fn programs_that_tell_nothing_have_their_lives() {
+fn programs_without_reports_have_rows() {
     let begun = Instant::now();
     let picture = picture(&["old", "/bin/sleep"]);
     let most = begun.elapsed().as_nanos() as i64;

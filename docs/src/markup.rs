@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_are_told_apart() {
+    fn blocks_are_distinguished() {
         let text = "# One\na\nb\n\n- c\n  d\n- e\n\n| x | `y|z` |\n|---|---|\n| 1 | 2 |\n```sh\n# f\n```\n";
         let row = |cells: &[&str]| cells.iter().map(|&cell| cell.to_owned()).collect::<Vec<_>>();
         assert_eq!(
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_are_told_apart() {
+    fn spans_are_distinguished() {
         assert_eq!(
             spans("a `b` **c** [d](e) [h](i.md#j) [f] `g"),
             [

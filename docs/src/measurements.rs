@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_shown_is_refused() {
+    fn combinations_that_cannot_be_shown_are_refused() {
         assert!(show(&table(&[["1 B", "fast", "1"]]), &run()).is_err());
         let short = Table { rows: vec![vec!["1 B".into()]], ..table(&[]) };
         assert!(show(&short, &run()).is_err());

@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_man_would_take_for_its_own_is_escaped() {
+    fn characters_special_to_man_are_escaped() {
         assert_eq!(escape(".a\\-b"), "\\&.a\\e\\-b");
         assert_eq!(
             inline("`pvm_send` is **not** \u{2265} 'x'"),

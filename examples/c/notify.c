@@ -1,5 +1,5 @@
 /*
- * notify.c - survive the death of workers: whoever dies before answering is replaced.
+ * notify.c - survive the death of workers: a worker that dies before it answers is replaced.
  *
  * Build:  cc -o notify notify.c $(pkg-config --cflags --libs pvm3)
  * Run:    pvm run --hosts 2 ./notify

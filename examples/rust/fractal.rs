@@ -18,7 +18,7 @@ pub const TILE_BYTES: usize = TILE * TILE * 3;
 const CENTRE: (f64, f64) = (-0.743_643_5, 0.131_825_5);
 /// Width of the picture in the complex plane.
 const WIDTH: f64 = 0.000_06;
-/// A point that has not escaped after so many steps counts as inside.
+/// A point that has not escaped after this many steps counts as inside.
 const MAX_STEPS: u32 = 4000;
 /// Each pixel is the mean of this many samples, squared.
 const SAMPLES: usize = 2;

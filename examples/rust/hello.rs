@@ -7,7 +7,7 @@ fn main() -> pvm3::Result<()> {
         greeting.put_str("hello")?.put_tid(task.tid())?;
         task.send(parent, 1, &greeting)?;
     } else {
-        // Nobody spawned us: the master.
+        // Not spawned by a task: the master.
         let program = std::env::args().next().unwrap_or_default();
         for _ in task.spawn(&program).count(4).start()?.tids {
             let mut message = task.recv(pvm3::Any, 1)?;

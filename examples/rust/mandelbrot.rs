@@ -1,7 +1,7 @@
 //! A picture drawn by many tasks: the master spawns one task for each tile, and puts together what they send.
 //!
 //! This is the usual shape of a PVM program. Master and worker are the same program; a task that has a parent is a worker.
-//! A worker may die at any moment, on any host: the daemon tells the master, which then hires another.
+//! A worker may die at any moment, on any host: the daemon notifies the master, which then starts another.
 
 use crate::fractal::{self, Picture, TILE_BYTES, TILES};
 use pvm3::{Any, Error, Pack, PvmError, Result, Task, Tid};

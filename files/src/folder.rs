@@ -1,4 +1,4 @@
-//! A folder that is held open, so that names in it mean the same files whatever becomes of its path.
+//! A folder that is held open, so that names in it mean the same files even if its path changes.
 
 use crate::{FileError, check, look, open_at, read_open, stat_of};
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, Stat};
@@ -15,7 +15,7 @@ pub struct Folder {
     path: PathBuf,
 }
 
-/// By which a file is told from another one that has its name later.
+/// The identity of a file, which differs from that of a later file with its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
     device: u64,
@@ -29,7 +29,7 @@ impl Identity {
 }
 
 impl Folder {
-    /// Opens a folder. It may belong to anybody, and a link may lead there: its path is the user's own choice.
+    /// Opens a folder. It may belong to any user, and its path may contain links: the path is the user's own choice.
     pub fn open(path: &Path) -> Result<Self, FileError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = fs::open(path, flags, Mode::empty()).map_err(|error| FileError::system(path, error))?;
@@ -73,7 +73,7 @@ impl Folder {
         })
     }
 
-    /// A new folder in this one, which nobody else can enter.
+    /// A new folder in this one, which other users cannot enter.
     pub fn private(&self, prefix: &str) -> Result<PrivateFolder<'_>, FileError> {
         for count in 0..10_000 {
             let name = format!("{prefix}.{}.{count}", std::process::id());
@@ -88,7 +88,7 @@ impl Folder {
     }
 }
 
-/// A folder of this process alone, which goes with this value. Nobody else can put anything there.
+/// A folder of this process alone, which is removed with this value. Other users cannot put files there.
 #[derive(Debug)]
 pub struct PrivateFolder<'f> {
     parent: &'f Folder,
@@ -144,7 +144,7 @@ impl<'f> PrivateFolder<'f> {
 
     /// Removes a file from here.
     pub fn remove(&self, name: &str) {
-        // What is left goes with the folder, or stays with it.
+        // Remaining files are removed with the folder, or stay with it.
         let _ = fs::unlinkat(&self.fd, name, AtFlags::empty());
     }
 }

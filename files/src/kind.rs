@@ -1,9 +1,9 @@
-//! What a file is, in words.
+//! The kind of a file, as text.
 
 use rustix::fs::FileType;
 use std::fmt;
 
-/// The kind of a file, as people are told.
+/// The kind of a file, for error messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kind(pub(crate) FileType);
 

@@ -32,7 +32,7 @@ pub enum FileError {
         kind: Kind,
         /// Whose it is.
         owner: u32,
-        /// Who asks.
+        /// This process's user.
         own: u32,
     },
     /// It is not of the kind expected.
@@ -156,7 +156,7 @@ fn stat_of(file: &File, path: &Path) -> Result<Stat, FileError> {
     fs::fstat(file).map_err(|error| FileError::system(path, error))
 }
 
-/// Whose it is comes first: that is what a person has to know.
+/// The owner is checked first: it is the most important reason.
 fn check(stat: &Stat, path: &Path, expected: FileType) -> Result<(), FileError> {
     let (path, found) = (path.to_owned(), FileType::from_raw_mode(stat.st_mode));
     let own = rustix::process::geteuid().as_raw();
@@ -169,7 +169,7 @@ fn check(stat: &Stat, path: &Path, expected: FileType) -> Result<(), FileError> 
     Ok(())
 }
 
-/// Who may make hard links can give any file on the same disk a name in the folder.
+/// A user who may make hard links can give any file on the same disk a name in the folder.
 fn check_alone(file: &File, path: &Path) -> Result<Stat, FileError> {
     let stat = stat_of(file, path)?;
     check(&stat, path, FileType::RegularFile)?;

@@ -71,14 +71,14 @@ impl Group<'_> {
         self.client().instance_of(name, tid).map(to_usize)
     }
 
-    /// The members by instance; numbers that nobody has are left out.
+    /// The members by instance; unused numbers are left out.
     pub fn members(&mut self) -> Result<Vec<Tid>> {
         let name = self.name;
         self.client().members(name)
     }
 
-    /// Waits until `count` members have called this. If so many cannot come any more because members have died, it
-    /// is `PvmNoInst` for those who wait.
+    /// Waits until `count` members have called this. If too few are left because members have died, it
+    /// is `PvmNoInst` for the waiting members.
     pub fn barrier(&mut self, count: usize) -> Result<()> {
         let count = to_i32(count)?;
         let name = self.name;
@@ -91,7 +91,7 @@ impl Group<'_> {
         self.client().barrier(name, -1)
     }
 
-    /// Waits until `count` members have called this. After that nobody can join.
+    /// Waits until `count` members have called this. After that no task can join.
     pub fn freeze(&mut self, count: usize) -> Result<()> {
         let count = to_i32(count)?;
         let name = self.name;

@@ -1,4 +1,4 @@
-//! Being told of losses: hosts that are lost, and tasks that signals end.
+//! Reports of losses: hosts that are lost, and tasks that were killed by signals.
 
 use crate::task::Task;
 use pvm_engine::Result;
@@ -10,8 +10,8 @@ use pvm_wire::incident::Incident;
 
 /// Losses anywhere in the virtual machine.
 impl Task {
-    /// From now on this task is told of every host that is lost, with what ran there, and of every task that a signal
-    /// ends; if `every_end`, of the end of every task. [`Task::incidents`] has what has come.
+    /// From now on this task gets a report of every host that is lost, with its tasks, and of every task that a signal
+    /// ends; if `every_end`, of the end of every task. [`Task::incidents`] returns the reports.
     pub fn report_incidents(&mut self, every_end: bool) -> Result<()> {
         self.engine.call(&IncidentRequest { every_end })
     }
@@ -24,7 +24,7 @@ impl Task {
         };
         let mut incidents = Vec::new();
         while let Some(message) = self.engine.fetch(Wait::Poll, &mut choose)? {
-            // The daemon is of this version, so what it says can be read.
+            // The daemon is of this version, so the report is valid.
             incidents.extend(Incident::decode(&message.body));
         }
         Ok(incidents)

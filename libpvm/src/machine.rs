@@ -43,7 +43,7 @@ pub struct HostFailure {
     pub name: String,
     /// PVM's code.
     pub code: PvmError,
-    /// What happened, for people.
+    /// The reason, as text.
     pub reason: String,
 }
 
@@ -177,7 +177,7 @@ impl Task {
         Ok(host_results(list, names))
     }
 
-    /// Waits until the hosts of the daemon's hostfile are settled, and tells what became of each.
+    /// Waits until each host of the daemon's hostfile is added or has failed, and returns the results.
     pub fn start_up(&mut self) -> Result<Vec<std::result::Result<HostInfo, HostFailure>>> {
         let list = self.engine.call(&StartUp {})?;
         Ok(host_results(list, std::iter::empty()))
@@ -198,7 +198,7 @@ impl Task {
         self.engine.call(&Turns { host })
     }
 
-    /// What turns there have been on a host, from the span of that number on. The daemon keeps some thousand of them.
+    /// The turns on a host, from the span of that number on. The daemon keeps some thousand of them.
     pub fn turn_history(&mut self, host: Tid, since: u64) -> Result<TurnHistory> {
         self.engine.call(&History { host, since })
     }
@@ -261,7 +261,7 @@ impl Task {
         self.traced(Event::Kill, tell, status(Datum::CC), |task| task.send_signal(tid, signal))
     }
 
-    /// Sends a signal to a task; one that has ended gets nothing, and nobody is told.
+    /// Sends a signal to a task; if it has ended the signal is dropped without an error.
     pub fn signal(&mut self, tid: Tid, signal: i32) -> Result<()> {
         let tell = |event: &mut Writer| {
             event.int(Datum::TT, tid.raw()).int(Datum::SN, signal);

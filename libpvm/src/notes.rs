@@ -1,7 +1,7 @@
-//! Trace events of calls that have no task to tell its tracer: values are packed and unpacked by messages alone.
+//! Trace events of calls without access to the task: packing and unpacking are methods of messages.
 //!
-//! Such calls are noted with their times, and the task tells of them before the next event of its own. Without a tracer
-//! that is one comparison a call.
+//! Such calls are noted with their times, and the task records them before the next event of its own. Without a tracer
+//! this costs one comparison per call.
 
 use pvm_engine::Result;
 use pvm_wire::events::{Datum, Event, Writer};
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Most notes between two events of the task's own. Of more calls the first are told.
+/// Most notes between two events of the task's own. Later calls are dropped.
 const NOTES_MAX: usize = 1 << 16;
 
 /// A call that was made.
@@ -19,11 +19,11 @@ pub struct Note {
     pub subject: Subject,
     /// When it began and ended, since 1970.
     pub times: [Duration; 2],
-    /// What C's function would return.
+    /// The return value of C's function.
     pub code: i32,
 }
 
-/// What a call is about.
+/// The subject of a call.
 #[derive(Clone, Copy, Debug)]
 pub enum Subject {
     /// Values of the program: where, and how many.
@@ -40,7 +40,7 @@ static ARE_TAKEN: AtomicBool = AtomicBool::new(false);
 static NOTES: Mutex<Vec<Note>> = Mutex::new(Vec::new());
 
 fn notes() -> MutexGuard<'static, Vec<Note>> {
-    // Each change of the list is a whole one.
+    // No panic can leave the list half changed.
     NOTES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -71,14 +71,14 @@ pub fn note(event: Event, subject: Subject, begun: Duration, code: i32) {
     }
 }
 
-/// All that was noted; from now on more is.
+/// Takes the notes; from now on calls are noted.
 #[cold]
 pub fn take() -> Vec<Note> {
     ARE_TAKEN.store(true, Ordering::Relaxed);
     std::mem::take(&mut *notes())
 }
 
-/// The task that has taken the notes is one no more.
+/// The task that takes the notes leaves the virtual machine.
 pub fn end() {
     if ARE_TAKEN.swap(false, Ordering::Relaxed) {
         notes().clear();
@@ -97,7 +97,7 @@ pub fn now() -> Duration {
 }
 
 impl Note {
-    /// What the event tells as the call begins.
+    /// Writes the data of the event at the begin of the call.
     pub fn begin(&self, event: &mut Writer) {
         match self.subject {
             Subject::Array { address, count } => {
@@ -113,7 +113,7 @@ impl Note {
         }
     }
 
-    /// What it tells as the call ends.
+    /// Writes the data of the event at the end of the call.
     pub fn end(&self, event: &mut Writer) {
         let datum = if matches!(self.subject, Subject::Parent) { Datum::PT } else { Datum::CC };
         event.int(datum, self.code);

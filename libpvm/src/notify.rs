@@ -1,4 +1,4 @@
-//! Being told when tasks end and hosts come and go.
+//! Notices when tasks exit and hosts are added or leave.
 
 use crate::task::{Task, check_tag, check_task};
 use crate::tracing::status;
@@ -43,14 +43,14 @@ impl Task {
         self.notify(notify::HOST_DELETE, true, tag, hosts)
     }
 
-    /// A notice (a count and so many tids) whenever hosts join.
+    /// A notice (a count and the tids) whenever hosts join.
     pub fn notify_host_add(&mut self, tag: i32) -> Result<()> {
-        self.tell_notify(notify::HOST_ADD, false, tag, -1, &[])
+        self.request_notices(notify::HOST_ADD, false, tag, -1, &[])
     }
 
     /// Takes [`Task::notify_host_add`] back; no notice comes.
     pub fn cancel_notify_host_add(&mut self, tag: i32) -> Result<()> {
-        self.tell_notify(notify::HOST_ADD, false, tag, 0, &[])
+        self.request_notices(notify::HOST_ADD, false, tag, 0, &[])
     }
 
     fn notify(&mut self, what: i32, cancel: bool, tag: i32, tids: &[Tid]) -> Result<()> {
@@ -58,19 +58,19 @@ impl Task {
             return Ok(());
         }
         let tids: Vec<i32> = tids.iter().map(|tid| tid.raw()).collect();
-        self.tell_notify(what, cancel, tag, tids.len() as i32, &tids)
+        self.request_notices(what, cancel, tag, tids.len() as i32, &tids)
     }
 
-    fn tell_notify(&mut self, what: i32, cancel: bool, tag: i32, count: i32, tids: &[i32]) -> Result<()> {
-        let tell = |event: &mut Writer| {
+    fn request_notices(&mut self, what: i32, cancel: bool, tag: i32, count: i32, tids: &[i32]) -> Result<()> {
+        let entry = |event: &mut Writer| {
             let kind = what | if cancel { notify::CANCEL } else { 0 };
             event.int(Datum::NE, kind).int(Datum::NMC, tag).ints(Datum::NTL, tids);
         };
         let request =
             NotifyRequest { what, cancel, context: self.engine.context(), tag, count, tids: tids.to_vec() };
-        self.traced(Event::Notify, tell, status(Datum::CC), |task| {
+        self.traced(Event::Notify, entry, status(Datum::CC), |task| {
             check_tag(tag)?;
-            task.engine.tell(&request)
+            task.engine.send_request(&request)
         })
     }
 }

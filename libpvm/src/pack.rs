@@ -102,7 +102,7 @@ impl Pack {
         Ok(self.packed.encoded()?.0)
     }
 
-    /// The body as a message of this task's to nobody in particular, which the mailbox can keep.
+    /// The body as a message without a receiver, for the mailbox.
     pub(crate) fn to_message(&self, src: Tid) -> Result<Message> {
         let (body, upper) = self.packed.encoded()?;
         let body = [body, &upper.encode()].concat();

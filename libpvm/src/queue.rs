@@ -1,7 +1,7 @@
 //! Queued batches: spawns that return at once, and whose tasks start as there is room for them.
 
 use crate::receive::Received;
-use crate::spawn::{Spawn, tell_request};
+use crate::spawn::{Spawn, describe_request};
 use crate::task::Task;
 use crate::tracing::code;
 use pvm_engine::{Error, Result};
@@ -65,15 +65,15 @@ impl Queued<'_> {
         let (task, spawn) = spawn.into_request()?;
         request.context = task.engine.context();
         request.spawn = spawn;
-        let tell = |event: &mut Writer| tell_request(event, &request.spawn, flags::QUEUED);
+        let entry = |event: &mut Writer| describe_request(event, &request.spawn, flags::QUEUED);
         let tell_queued = |event: &mut Writer, queued: &Result<i32>| {
             event.int(Datum::CC, code(queued, |&batch| batch)).ints(Datum::STL, &[]);
         };
-        task.traced(Event::Spawn, tell, tell_queued, |task| task.engine.call(&request))
+        task.traced(Event::Spawn, entry, tell_queued, |task| task.engine.call(&request))
     }
 }
 
-/// What becomes of batches.
+/// Queued batches.
 impl Task {
     /// Cancels a queued batch: what waits is not started any more, what runs is ended (SIGTERM).
     pub fn cancel_batch(&mut self, batch: i32) -> Result<()> {

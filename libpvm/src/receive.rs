@@ -14,10 +14,10 @@ use std::sync::atomic::AtomicBool;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Any;
 
-/// From whom a message is wanted.
+/// The sender of a wanted message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// From anybody.
+    /// From any task.
     Any,
     /// From this task.
     Tid(Tid),
@@ -234,7 +234,7 @@ impl Received {
         self.check()
     }
 
-    /// What was read before was the message, unless this fails.
+    /// Fails if the task has left the virtual machine: then what was read may not be the message.
     #[inline(always)]
     fn check(&self) -> Result<()> {
         if self.held.content().is_lost() { Err(Error::left()) } else { Ok(()) }
@@ -260,7 +260,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_packed_is_unpacked(
+        fn packed_elements_are_unpacked(
             raw in any::<bool>(),
             ints in prop::collection::vec(any::<i32>(), 0..20),
             bytes in prop::collection::vec(any::<u8>(), 0..20),

@@ -8,7 +8,7 @@ use std::os::fd::BorrowedFd;
 /// How messages to other tasks travel (`PvmRoute`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Routing {
-    /// By the daemons. Nobody gets a direct route to this task; those that are open go on.
+    /// By the daemons. No task gets a direct route to this one; open routes stay.
     ByDaemon = 1,
     /// By the daemons, until another task asks for a direct route.
     #[default]
@@ -28,7 +28,7 @@ pub enum Routing {
 /// # }
 /// ```
 impl Task {
-    /// Says how messages shall travel from now on, and returns what was said before.
+    /// Sets the routing of messages from now on, and returns the old value.
     pub fn set_routing(&mut self, routing: Routing) -> Routing {
         let before = std::mem::replace(&mut self.engine.options_mut().route, routing as i32);
         match before {

@@ -45,8 +45,8 @@ impl<'a> Post<'a> {
             Role::Tasker => Event::RegTasker,
             Role::Tracer(_) => Event::RegTracer,
         };
-        let tell = |event: &mut Writer| tell_terms(event, &self.role);
-        self.task.traced(event, tell, status(Datum::CC), |task| task.engine.toggle_role(&self.role))
+        let entry = |event: &mut Writer| describe_terms(event, &self.role);
+        self.task.traced(event, entry, status(Datum::CC), |task| task.engine.toggle_role(&self.role))
     }
 
     fn resign(mut self) -> Result<()> {
@@ -58,13 +58,13 @@ impl<'a> Post<'a> {
 impl Drop for Post<'_> {
     fn drop(&mut self) {
         if self.is_held {
-            // The daemon that cannot be told knows: the connection has ended.
+            // Fails only if the connection has ended, which the daemon has seen, too.
             let _ = self.toggle();
         }
     }
 }
 
-fn tell_terms(event: &mut Writer, role: &Role) {
+fn describe_terms(event: &mut Writer, role: &Role) {
     if let Role::Tracer(terms) = role {
         event.int(Datum::TRC, terms.trace_context).int(Datum::TRT, terms.trace_tag);
         event.int(Datum::TRX, terms.output_context).int(Datum::TRO, terms.output_tag);
@@ -72,14 +72,14 @@ fn tell_terms(event: &mut Writer, role: &Role) {
     }
 }
 
-/// The next message of the system's own with one of these tags, in whatever context; `None` when the time is over.
+/// The next message of the system with one of these tags, in any context; `None` when the time is over.
 fn next_of(task: &mut Task, wait: Wait, tags: &[Sm]) -> Result<Option<Message>> {
     let is_wanted = |message: &Message| tags.iter().any(|tag| tag.tag() == message.header.tag);
     let message = task.engine.receive(wait, &mut |message| is_wanted(message))?;
     Ok(message.map(Message::into_encoded).transpose()?)
 }
 
-/// What a service gets within its time.
+/// A message for a service, if it arrives in time.
 fn within<T>(
     task: &mut Task,
     wait: Wait,
@@ -193,7 +193,7 @@ impl Hoster<'_> {
     }
 }
 
-/// The task that is told what tasks do and write (`pvm_reg_tracer`): tasks that start from now on and have no tracer of their own.
+/// The task that gets the trace events and the output of tasks (`pvm_reg_tracer`) that start from now on and have no tracer of their own.
 ///
 /// ```no_run
 /// # fn main() -> pvm3::Result<()> {
@@ -208,18 +208,18 @@ impl Hoster<'_> {
 #[derive(Debug)]
 pub struct Tracer<'a>(Post<'a>);
 
-/// What a tracer is told, and how, in the task's current context.
+/// Which events a tracer gets, and how, in the task's current context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Traced {
     /// Tag of trace messages.
     pub trace_tag: i32,
     /// Tag of messages with output.
     pub output_tag: i32,
-    /// Which events tasks tell.
+    /// Events that tasks report.
     pub mask: TraceMask,
-    /// Bytes of events that a task keeps before it tells them.
+    /// Bytes of events that a task gathers before it sends them.
     pub buffer: i32,
-    /// How much they tell.
+    /// How detailed the events are.
     pub mode: TraceMode,
 }
 
@@ -230,7 +230,7 @@ impl Default for Traced {
 }
 
 impl Tracer<'_> {
-    /// The task, which receives what the tracer is told.
+    /// The task, which receives the tracer's messages.
     pub fn task(&mut self) -> &mut Task {
         self.0.task
     }
@@ -269,7 +269,7 @@ pub struct Manager<'a> {
     wait_id: i32,
 }
 
-/// Who waits for the answer to a request, and where.
+/// The task that waits for the answer to a request.
 #[derive(Debug)]
 pub struct Asker<C> {
     from: Tid,
@@ -284,7 +284,7 @@ impl<C> Asker<C> {
     }
 }
 
-/// What a resource manager is asked, and told.
+/// Messages to a resource manager.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Managed {
@@ -302,7 +302,7 @@ pub enum Managed {
     Notify(Tid, NotifyRequest),
     /// Another task asks to be the resource manager: [`Manager::hand_off`].
     Successor(Tid),
-    /// A task has enrolled that nobody spawned.
+    /// A task has enrolled that was not spawned.
     Enrolled(Tid),
     /// A task has ended.
     Ended(TaskEnded),
@@ -310,7 +310,7 @@ pub enum Managed {
     HostGone(Tid),
 }
 
-/// What a resource manager hears.
+/// A message to a resource manager.
 const MANAGED: [Sm; 10] = [
     Sm::Spawn,
     Sm::ExecAck,

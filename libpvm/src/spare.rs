@@ -14,7 +14,7 @@ thread_local! {
     static SPARE: RefCell<Vec<Box<Content>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What there is to a message.
+/// The parts of a message.
 #[derive(Clone, Debug)]
 pub struct Content {
     pub src: Tid,
@@ -38,7 +38,7 @@ impl Content {
     #[inline(always)]
     pub fn is_lost(&self) -> bool {
         self.has_left.as_ref().is_some_and(|has_left| {
-            // What was read before was read before.
+            // Earlier reads of the body come before this load.
             fence(Ordering::Acquire);
             has_left.load(Ordering::SeqCst)
         })
@@ -117,7 +117,7 @@ impl Drop for Held {
     #[inline]
     fn drop(&mut self) {
         let Some(mut content) = self.0.take() else { return };
-        content.body.let_go();
+        content.body.release();
         content.has_left = None;
         // In a thread that ends nothing is kept.
         let _ = SPARE.try_with(|spare| {

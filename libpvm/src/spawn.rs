@@ -29,27 +29,27 @@ pub struct Spawn<'a> {
     count: usize,
 }
 
-/// What became of a spawn.
+/// The result of a spawn.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Spawned {
     /// The tasks that were started.
     pub tids: Vec<Tid>,
     /// Why the others were not.
     pub failed: Vec<PvmError>,
-    /// The same for people: one entry per reason and host. Empty if the daemon does not tell, as the original's.
+    /// The same as text: one entry per reason and host. Empty with the original's daemon, which reports no reasons.
     pub reasons: Vec<Refused>,
 }
 
 /// Why tasks were not started: one reason, on one host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// The host, if it was one's doing.
+    /// The host, if the failure was on one.
     pub host: Option<Tid>,
     /// PVM's code.
     pub code: PvmError,
     /// How many tasks.
     pub count: u32,
-    /// What happened to what.
+    /// The reason, with its object.
     pub reason: String,
 }
 
@@ -113,7 +113,7 @@ impl Spawn<'_> {
         self
     }
 
-    /// Without telling the tasks their parent.
+    /// Hides the parent from the tasks.
     pub fn without_parent(mut self) -> Self {
         self.request.flags |= flags::NO_SPAWN_PARENT;
         self
@@ -145,18 +145,18 @@ impl Spawn<'_> {
     /// Spawns. Tasks that could not be started are no error of the call: see [`Spawned::failed`].
     pub fn start(self) -> Result<Spawned> {
         let (task, request) = self.into_request()?;
-        let tell = |event: &mut Writer| tell_request(event, &request, 0);
-        let tell_started = |event: &mut Writer, started: &Result<Spawned>| {
+        let entry = |event: &mut Writer| describe_request(event, &request, 0);
+        let exit = |event: &mut Writer, started: &Result<Spawned>| {
             let tids = started.as_ref().map_or(&[][..], |started| &started.tids);
             let tids: Vec<i32> = tids.iter().map(|tid| tid.raw()).collect();
             event.int(Datum::CC, code(started, |_| tids.len() as i32)).ints(Datum::STL, &tids);
         };
-        task.traced(Event::Spawn, tell, tell_started, |task| Ok(sort(task.engine.spawn(&request)?)))
+        task.traced(Event::Spawn, entry, exit, |task| Ok(sort(task.engine.spawn(&request)?)))
     }
 }
 
 impl<'a> Spawn<'a> {
-    /// What the daemon is asked, with all that children inherit.
+    /// The request to the daemon, with everything that children inherit.
     pub(crate) fn into_request(self) -> Result<(&'a mut Task, SpawnRequest)> {
         let Self { task, mut request, directory, count } = self;
         request.count = i32::try_from(count)
@@ -176,13 +176,13 @@ impl<'a> Spawn<'a> {
     }
 }
 
-/// What is reported to a tracer of a spawn with these flags, besides.
-pub(crate) fn tell_request(event: &mut Writer, request: &SpawnRequest, flags: i32) {
+/// Writes the data of a spawn, with these additional flags, into a trace event.
+pub(crate) fn describe_request(event: &mut Writer, request: &SpawnRequest, flags: i32) {
     event.text(Datum::SE, &request.file).text(Datum::SW, &request.place);
     event.int(Datum::SF, request.flags | flags).int(Datum::SC, request.count);
 }
 
-/// Tells tids from error codes.
+/// Separates tids from error codes.
 fn sort(reply: SpawnReply) -> Spawned {
     let (good, bad): (Vec<i32>, Vec<i32>) = reply.results.iter().partition(|&&result| result > 0);
     let error = |code| PvmError::from_code(code).unwrap_or(PvmError::DSysErr);
@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tids_and_codes_are_told_apart() {
+    fn tids_and_codes_are_separated() {
         let spawned = sort(SpawnReply { results: vec![0x40002, -7, 0x40003, -9999], refusals: Vec::new() });
         assert_eq!(spawned.tids, [Tid::from_raw(0x40002), Tid::from_raw(0x40003)]);
         assert_eq!(spawned.failed, [PvmError::NoFile, PvmError::DSysErr]);

@@ -72,7 +72,7 @@ impl Task {
         (parent > 0).then_some(Tid::from_raw(parent))
     }
 
-    /// What the daemon said at the enrolment.
+    /// The daemon's reply to the enrolment.
     pub fn identity(&self) -> &EnrolReply {
         self.engine.identity()
     }
@@ -94,7 +94,7 @@ impl Task {
     /// Leaves the virtual machine, after the output of collected tasks has ended.
     pub fn exit(mut self) -> Result<()> {
         if !self.engine.is_quiet() {
-            self.tell(Event::Exit, ENTRY, nothing);
+            self.record(Event::Exit, ENTRY, nothing);
             self.engine.flush_trace();
         }
         self.engine.exit()
@@ -144,7 +144,7 @@ impl Task {
     }
 
     /// A message, if one is there: among those that calls have seen already and one more. So a program that polls for several tags in turn
-    /// gets the messages of one sender in the order of sending, and `None` does not mean that nothing else has come: poll again.
+    /// gets the messages of one sender in the order of sending, and `None` does not mean that there is no message: poll again.
     pub fn try_recv(&mut self, from: impl Into<Source>, tag: impl Into<Tag>) -> Result<Option<Received>> {
         self.receive(Wait::Poll, from.into(), tag.into())
     }
@@ -226,7 +226,7 @@ impl Task {
             self.engine.report_before_wait();
         }
         let message = if self.engine.context() == group::CONTEXT {
-            // Of a program that asks for what members say to each other, which waits apart.
+            // For a program that asks for messages between group members, which are kept apart.
             self.engine.fetch_of_members(wait, &mut wanted)?
         } else {
             self.engine.receive(wait, &mut wanted)?
@@ -241,7 +241,7 @@ impl Task {
         Ok(message.map(|message| Received::until(message, has_left)))
     }
 
-    /// What most calls come to: the next message that a neighbour has put into a ring is the wanted one, and nothing was before it.
+    /// The fast path: the next message that a neighbour has put into a ring is the wanted one, and none is before it.
     #[inline(always)]
     fn next_near(&mut self, from: Source, tag: Tag) -> Option<Received> {
         if !self.engine.is_quiet() {
@@ -252,19 +252,19 @@ impl Task {
         Some(Received::near(&near, dst))
     }
 
-    /// Waits for the next message whatever its tag, sender and context: for programs that serve others' protocols.
+    /// Waits for the next message of any tag, sender and context: for programs that serve others' protocols.
     pub fn next_message(&mut self) -> Result<Message> {
         let message = self.engine.receive(Wait::Forever, &mut |_| true)?;
         Ok(message.ok_or_else(Error::lost)?.into_encoded()?)
     }
 
-    /// The next message whatever its tag, sender and context, if one comes within this time.
+    /// The next message of any tag, sender and context, if one arrives within this time.
     pub fn next_message_timeout(&mut self, time: Duration) -> Result<Option<Message>> {
         let message = self.engine.receive(Wait::For(time), &mut |_| true)?;
         Ok(message.map(Message::into_encoded).transpose()?)
     }
 
-    /// The next message that is wanted, whatever its context, if one has come.
+    /// The next wanted message of any context, if one has arrived.
     pub fn poll_message(&mut self, mut wanted: impl FnMut(&Message) -> bool) -> Result<Option<Message>> {
         let message = self.engine.receive(Wait::Poll, &mut wanted)?;
         Ok(message.map(Message::into_encoded).transpose()?)
@@ -292,7 +292,7 @@ impl Task {
         self.engine.wait_for_collected()
     }
 
-    /// Takes in what has come, output of collected tasks included, without waiting.
+    /// Handles messages that have arrived, including the output of collected tasks, without waiting.
     pub fn poll(&mut self) -> Result<()> {
         self.engine.poll()
     }
@@ -361,7 +361,7 @@ impl Drop for Task {
     fn drop(&mut self) {
         notes::end();
         self.engine.flush_trace();
-        self.engine.leave();
+        self.engine.disconnect();
     }
 }
 

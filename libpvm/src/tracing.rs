@@ -9,7 +9,7 @@ use pvm_wire::events::{Datum, ENTRY, EXIT, Event, Writer};
 use pvm_wire::spawn::Sink;
 use pvm_wire::{PvmError, Tid};
 
-/// How much a tracer is told (`PvmTraceOptions`).
+/// How much tasks report to their tracer (`PvmTraceOptions`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TraceMode {
     /// Each event with all its data.
@@ -62,16 +62,16 @@ impl std::fmt::Display for TraceMask {
     }
 }
 
-/// What a tracer is told by tasks, and under which tags.
+/// Trace events that tasks report to a tracer.
 ///
-/// What a program packs and unpacks is reported with the next event of the task's own: of up to 65536 calls between two of them.
+/// Packing and unpacking are reported with the next event of the task's own, up to 65536 calls between two of them.
 ///
 /// ```no_run
 /// # fn main() -> pvm3::Result<()> {
 /// # let mut task = pvm3::Task::enrol()?;
 /// use pvm3::{TraceEvent, TraceMask, TraceMode};
 ///
-/// // Tells this task what its children send and receive.
+/// // The children report what they send and receive to this task.
 /// let me = task.tid();
 /// task.trace_children(me, 99, TraceMask::NONE.with(TraceEvent::Send).with(TraceEvent::Recv), TraceMode::Full)?;
 /// task.spawn("worker").start()?;
@@ -86,8 +86,8 @@ impl std::fmt::Display for TraceMask {
 /// # }
 /// ```
 impl Task {
-    /// From now on tasks that this one spawns tell a task of these events (`PvmTraceTid` and the other options of children): this task,
-    /// or the one that it tells itself.
+    /// From now on tasks that this one spawns report these events (`PvmTraceTid` and the other options of children) to a task: this
+    /// one, or this one's own tracer.
     pub fn trace_children(&mut self, to: Tid, tag: i32, mask: TraceMask, mode: TraceMode) -> Result<()> {
         let (context, own) = (self.engine.context(), self.engine.options().own_trace);
         let sink = Sink { tid: to.raw(), context, tag };
@@ -102,7 +102,7 @@ impl Task {
         Ok(())
     }
 
-    /// From now on this task tells another of these events, and tasks that it spawns do, too (`PvmSelfTraceTid` and the other options).
+    /// From now on this task, and the tasks that it spawns, report these events to another task (`PvmSelfTraceTid` and the other options).
     pub fn trace_to(&mut self, to: Tid, tag: i32, mask: TraceMask, mode: TraceMode) -> Result<()> {
         crate::task::check_task(to)?;
         self.engine.flush_trace();
@@ -122,7 +122,7 @@ impl Task {
         Ok(())
     }
 
-    /// Keeps up to this many bytes of events before it tells them (`PvmSelfTraceBuffer`); so do tasks that it spawns from now on.
+    /// Gathers up to this many bytes of events before they are sent (`PvmSelfTraceBuffer`); so do tasks that it spawns from now on.
     pub fn set_trace_buffer(&mut self, bytes: usize) -> Result<()> {
         let bytes = i32::try_from(bytes).map_err(|_| PvmError::BadParam)?;
         self.engine.flush_trace();
@@ -134,13 +134,13 @@ impl Task {
     /// Tells the tracer of an event of the program's own, if this task has a tracer that wants such: a name, and numbers.
     pub fn trace_event(&mut self, name: &str, numbers: &[i32]) {
         if !self.engine.is_quiet() {
-            self.tell(Event::UserDefined, 0, |event| {
+            self.record(Event::UserDefined, 0, |event| {
                 event.text(Datum::PSG, name).ints(Datum::OPV, numbers);
             });
         }
     }
 
-    /// A call that is traced: `entry` adds what its first event tells, `exit` what its second one does, which knows the result.
+    /// Makes a traced call: `entry` adds data to its first event, `exit` to its second one, which knows the result.
     #[inline]
     pub(crate) fn traced<T>(
         &mut self,
@@ -150,18 +150,18 @@ impl Task {
         body: impl FnOnce(&mut Self) -> Result<T>,
     ) -> Result<T> {
         if !self.engine.is_quiet() {
-            self.tell(event, ENTRY, entry);
+            self.record(event, ENTRY, entry);
         }
         let result = body(self);
         if !self.engine.is_quiet() {
-            self.tell(event, EXIT, |event| exit(event, &result));
+            self.record(event, EXIT, |event| exit(event, &result));
         }
         result
     }
 
     /// Tells the tracer of an event, and first of the calls since the last one that messages have made by themselves.
     #[cold]
-    pub(crate) fn tell(&mut self, event: Event, phase: i32, fill: impl FnOnce(&mut Writer)) {
+    pub(crate) fn record(&mut self, event: Event, phase: i32, fill: impl FnOnce(&mut Writer)) {
         for note in notes::take() {
             let Note { event, times: [begun, ended], .. } = note;
             self.engine.trace_at(begun, event, ENTRY, |event| note.begin(event));
@@ -174,7 +174,7 @@ impl Task {
 /// Nothing besides the head.
 pub(crate) fn nothing(_: &mut Writer) {}
 
-/// What C's function would return: a number that the result stands for, or an error's code.
+/// The return value of C's function: a number that stands for the result, or an error's code.
 pub(crate) fn code<T>(result: &Result<T>, number: impl FnOnce(&T) -> i32) -> i32 {
     result.as_ref().map_or_else(|error| error.code().code(), number)
 }
@@ -186,14 +186,14 @@ pub(crate) fn status<T>(datum: Datum) -> impl FnOnce(&mut Writer, &Result<T>) {
     }
 }
 
-/// From whom and with which tag a message is wanted, in which context.
+/// Writes the sender, tag and context of a wanted message.
 pub(crate) fn wanted(event: &mut Writer, from: Source, tag: Tag, context: i32) {
     let from = if let Source::Tid(tid) = from { tid.raw() } else { -1 };
     let tag = if let Tag::Is(tag) = tag { tag } else { -1 };
     event.int(Datum::RST, from).int(Datum::RMC, tag).int(Datum::RCX, context);
 }
 
-/// What was received. C's function would return a buffer's id: here it is 1.
+/// Writes the data of a received message. C's function returns a buffer's id: here it is 1.
 pub(crate) fn received(event: &mut Writer, result: &Result<Option<Received>>, context: i32) {
     let found = result.as_ref().ok().and_then(Option::as_ref);
     let (length, tag, src) =

@@ -4,7 +4,7 @@
 mod rust_support;
 
 use pvm3::{Any, Pack, Received, Scope, Task, Tid};
-use rust_support::Test;
+use rust_support::{Test, spawn};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
@@ -98,11 +98,11 @@ impl Gossip {
             self.task.send(to, WORK, &checked(number, length as usize)).unwrap();
         }
         while let Some(message) = self.task.recv_timeout(Any, Any, Duration::ZERO).unwrap() {
-            self.hear(message);
+            self.handle(message);
         }
     }
 
-    fn hear(&mut self, mut message: Received) {
+    fn handle(&mut self, mut message: Received) {
         let src = message.source();
         match message.tag() {
             WORK => {
@@ -167,13 +167,6 @@ fn gossip() {
     gossip.task.exit().unwrap();
 }
 
-fn spawn(task: &mut Task, count: usize) -> Vec<Tid> {
-    let me = std::env::current_exe().unwrap();
-    let spawned = task.spawn(me.to_str().unwrap()).args(["role", "gossip"]).count(count).start().unwrap();
-    assert_eq!((spawned.tids.len(), spawned.failed.len()), (count, 0));
-    spawned.tids
-}
-
 fn introduce(gossip: &mut Gossip, workers: &[Tid]) {
     let mut pack = Pack::new();
     let own = gossip.task.tid();
@@ -191,7 +184,7 @@ fn killed_at_random() {
     let seconds = std::env::var("PVM_TEST_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(4);
     let end = Instant::now() + Duration::from_secs(seconds);
     let mut gossip = Gossip::new(task);
-    let mut workers = spawn(&mut gossip.task, WORKERS);
+    let mut workers = spawn(&mut gossip.task, "gossip", WORKERS);
     introduce(&mut gossip, &workers);
     let mut deaths = 0;
     while Instant::now() < end {
@@ -208,7 +201,7 @@ fn killed_at_random() {
             assert!(Instant::now() < limit, "nobody tells of the end of {old}");
             gossip.turn();
         }
-        workers[victim] = spawn(&mut gossip.task, 1)[0];
+        workers[victim] = spawn(&mut gossip.task, "gossip", 1)[0];
         introduce(&mut gossip, &workers);
         deaths += 1;
     }
@@ -228,7 +221,7 @@ fn finish(mut gossip: Gossip, workers: &[Tid]) -> u64 {
             most = most.max(message.get_one::<i64>().unwrap() as u64);
             done += 1;
         } else if message.tag() != WORK {
-            gossip.hear(message);
+            gossip.handle(message);
         }
     }
     assert!(gossip.came > 0);

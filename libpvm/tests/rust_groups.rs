@@ -2,8 +2,8 @@
 
 mod rust_support;
 
-use pvm3::{Any, Complex64, Pack, PvmError, Task, Tid};
-use rust_support::Test;
+use pvm3::{Any, Complex64, Pack, PvmError, Task};
+use rust_support::{Test, spawn};
 use std::process::ExitCode;
 
 const TESTS: &[Test] = &[
@@ -11,7 +11,7 @@ const TESTS: &[Test] = &[
     ("wrong_names_and_numbers", wrong_names_and_numbers),
     ("meeting_and_computing", meeting_and_computing),
     ("a_member_dies", a_member_dies),
-    ("who_is_late_is_waited_for", who_is_late_is_waited_for),
+    ("late_members_are_waited_for", late_members_are_waited_for),
     ("messages_between_members_are_nobodys", messages_between_members_are_nobodys),
 ];
 
@@ -22,13 +22,6 @@ const OTHERS: usize = 10;
 
 fn main() -> ExitCode {
     rust_support::main(TESTS, ROLES)
-}
-
-fn spawn(task: &mut Task, role: &str, count: usize) -> Vec<Tid> {
-    let me = std::env::current_exe().unwrap();
-    let spawned = task.spawn(me.to_str().unwrap()).args(["role", role]).count(count).start().unwrap();
-    assert_eq!((spawned.tids.len(), spawned.failed.len()), (count, 0));
-    spawned.tids
 }
 
 /// The code of the error that a call must give.
@@ -148,7 +141,7 @@ fn a_member_dies() {
     task.notify_exit(&[victim], 32).unwrap();
     task.kill(victim).unwrap();
     task.recv(Any, 32).unwrap();
-    // Who is told first, the group's keeper or this task, is open.
+    // The group's keeper and this task get the notice in any order.
     while task.group("mortal").size().unwrap() == 3 {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
@@ -184,12 +177,12 @@ fn walker() {
     task.exit().unwrap();
 }
 
-fn who_is_late_is_waited_for() {
+fn late_members_are_waited_for() {
     let mut task = Task::enrol().unwrap();
     task.group("walkers").join().unwrap();
     let others = spawn(&mut task, "walker", 3);
     let hear = |task: &mut Task| task.recv(Any, 40).unwrap().get_one::<i32>().unwrap();
-    // At first they do not know each other; in the end they meet in shared memory, if they can. Who waits long does so elsewhere.
+    // At first they do not know each other; in the end they meet in shared memory, if they can. Long waits are not at the gate.
     for round in 0..60 {
         let pause = if round < 40 { 0 } else { round % 3 * 40 };
         std::thread::sleep(std::time::Duration::from_millis(pause));

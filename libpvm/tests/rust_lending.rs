@@ -4,14 +4,14 @@
 mod rust_support;
 
 use pvm3::{Pack, Task, Tid};
-use rust_support::Test;
+use rust_support::{Test, me};
 use rustix::process::{Pid, Signal, kill_process};
 use std::process::ExitCode;
 
 const TESTS: &[Test] = &[
     ("bodies_come_through_whole", bodies_come_through_whole),
     ("order_of_lent_and_written", order_of_lent_and_written),
-    ("who_takes_nothing_is_waited_for", who_takes_nothing_is_waited_for),
+    ("a_receiver_that_takes_nothing_is_waited_for", a_receiver_that_takes_nothing_is_waited_for),
     ("receivers_that_are_killed", receivers_that_are_killed),
 ];
 
@@ -38,8 +38,7 @@ fn with_two_hosts() -> Option<Task> {
 }
 
 fn spawn(task: &mut Task, role: &str) -> Tid {
-    let me = std::env::current_exe().unwrap();
-    task.spawn(me.to_str().unwrap()).args(["role", role]).on_host("far").start().unwrap().tids[0]
+    task.spawn(me()).args(["role", role]).on_host("far").start().unwrap().tids[0]
 }
 
 /// Segments that this process has mapped: its own, and others' that it reads.
@@ -139,7 +138,7 @@ fn sleeper() {
     task.send(parent, DONE, &Pack::new()).unwrap();
 }
 
-fn who_takes_nothing_is_waited_for() {
+fn a_receiver_that_takes_nothing_is_waited_for() {
     let Some(mut task) = with_two_hosts() else { return };
     let peer = spawn(&mut task, "sleeper");
     task.recv(peer, DONE).unwrap();

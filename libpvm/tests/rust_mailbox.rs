@@ -3,14 +3,14 @@
 mod rust_support;
 
 use pvm3::{Encoding, Error, MailboxFlags, Pack, PvmError, Task, Tid};
-use rust_support::Test;
+use rust_support::{Test, spawn};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 const TESTS: &[Test] = &[
-    ("what_is_put_is_got", what_is_put_is_got),
+    ("entries_are_put_and_got", entries_are_put_and_got),
     ("an_entry_is_replaced_by_its_owner", an_entry_is_replaced_by_its_owner),
     ("a_name_with_several_entries", a_name_with_several_entries),
     ("entries_are_listed_by_pattern", entries_are_listed_by_pattern),
@@ -41,12 +41,7 @@ fn get(task: &mut Task, name: &str, index: i32) -> Result<i32, PvmError> {
     found.and_then(|(_, mut message)| message.get_one()).map_err(|error| error.code())
 }
 
-fn spawn(task: &mut Task, role: &str) -> Tid {
-    let program = std::env::current_exe().unwrap();
-    task.spawn(program).args(["role", role]).start().unwrap().tids[0]
-}
-
-fn what_is_put_is_got() {
+fn entries_are_put_and_got() {
     let mut task = Task::enrol().unwrap();
     let long = vec![7_u8; 100_000];
     for mut pack in [Pack::new(), Pack::raw()] {
@@ -148,7 +143,7 @@ fn others_have_rights_if_they_are_given() {
     let mut task = Task::enrol().unwrap();
     task.put_info("locked", &number(1), MailboxFlags::DEFAULT).unwrap();
     task.put_info("open", &number(2), MailboxFlags::OVERWRITABLE).unwrap();
-    let other = spawn(&mut task, "other");
+    let other = spawn(&mut task, "other", 1)[0];
     let mut answer = task.recv_timeout(other, 1, LIMIT).unwrap().expect("an answer");
     let denied = PvmError::Denied.code();
     assert_eq!(answer.get::<i32>(4).unwrap(), [denied, denied, 1, denied]);
@@ -166,7 +161,7 @@ fn putter() {
 
 fn entries_go_with_their_owner() {
     let mut task = Task::enrol().unwrap();
-    spawn(&mut task, "putter");
+    spawn(&mut task, "putter", 1);
     let (_, mut left) = task.recv_info("left", 0, MailboxFlags::WAIT_FOR_INFO).unwrap();
     assert_eq!(left.get_one::<i32>().unwrap(), 2);
     let end = Instant::now() + LIMIT;
@@ -184,7 +179,7 @@ fn entries_go_with_their_owner() {
 fn a_get_can_wait() {
     let mut task = Task::enrol().unwrap();
     assert_eq!(get(&mut task, "left", 0), Err(PvmError::NotFound));
-    spawn(&mut task, "putter");
+    spawn(&mut task, "putter", 1);
     let (index, mut message) = task.recv_info("left", 0, MailboxFlags::WAIT_FOR_INFO).unwrap();
     assert_eq!((index, message.get_one::<i32>().unwrap()), (0, 2));
 }

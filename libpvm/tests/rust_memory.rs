@@ -3,7 +3,7 @@
 mod rust_support;
 
 use pvm3::{Any, Pack, Task, Tid};
-use rust_support::Test;
+use rust_support::{Test, spawn};
 use std::os::unix::fs::MetadataExt;
 use std::process::ExitCode;
 
@@ -100,14 +100,12 @@ fn all_to_all() {
         return;
     }
     let count = std::env::var("PVM_TEST_TASKS").ok().and_then(|text| text.parse().ok()).unwrap_or(16);
-    let me = std::env::current_exe().unwrap();
-    let spawned = task.spawn(me.to_str().unwrap()).args(["role", "member"]).count(count).start().unwrap();
-    assert_eq!((spawned.tids.len(), spawned.failed.len()), (count, 0));
+    let members = spawn(&mut task, "member", count);
     let mut list = Pack::new();
-    list.put(&spawned.tids.iter().map(|tid| tid.raw()).collect::<Vec<_>>()).unwrap();
+    list.put(&members.iter().map(|tid| tid.raw()).collect::<Vec<_>>()).unwrap();
     let mut kept = Vec::new();
     for (times, length) in ROUNDS {
-        task.multicast(&spawned.tids, ROUND, &list).unwrap();
+        task.multicast(&members, ROUND, &list).unwrap();
         let mut most = Kept::default();
         for _ in 0..count {
             let values: Vec<u64> = task.recv(Any, REPORT).unwrap().get(3).unwrap();
@@ -123,5 +121,5 @@ fn all_to_all() {
     assert!(small.descriptors <= alone.descriptors + pairs, "descriptors of pairs");
     let bodies = pairs * 100_000_u64.next_multiple_of(4096);
     assert!(large.shared <= small.shared + bodies + pairs * PAIR, "the bodies that were on their way");
-    task.multicast(&spawned.tids, ROUND, &list).unwrap();
+    task.multicast(&members, ROUND, &list).unwrap();
 }

@@ -11,7 +11,7 @@ mod rust_support;
 use c_support::Library;
 use pvm_wire::queue::NOTICES_HIGH;
 use pvm3::{BatchEvent, PvmError, Task, Tid};
-use rust_support::Test;
+use rust_support::{Test, me};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
 use std::process::{Command, ExitCode};
@@ -63,10 +63,6 @@ fn leaver() {
     pack.put_one(batch).unwrap();
     task.send(parent, 1, &pack).unwrap();
     task.exit().unwrap();
-}
-
-fn me() -> String {
-    std::env::current_exe().unwrap().to_str().unwrap().to_owned()
 }
 
 /// A task of our daemon; with the original's there is one thing to see.
@@ -261,7 +257,7 @@ fn a_parent_that_leaves() {
     }
 }
 
-/// Whatever step of a batch its manager is killed at, another goes on with it, and nothing is done twice.
+/// If the manager is killed at any step of a batch, another one continues it, and nothing is done twice.
 fn managers_that_are_killed() {
     let Some(mut task) = enrol() else { return };
     let batch = queue(&mut task, "brief", 60, 0).unwrap();

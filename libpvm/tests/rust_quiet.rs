@@ -9,7 +9,7 @@ mod rust_support;
 
 use allocation_counter::measure;
 use pvm3::{Pack, Task, Tid};
-use rust_support::Test;
+use rust_support::{Test, me};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::process::ExitCode;
@@ -128,8 +128,7 @@ fn small_messages_ask_for_nothing() {
     let turns = tempfile::NamedTempFile::new().unwrap();
     turns.as_file().write_all_at(&0_u32.to_ne_bytes(), 0).unwrap();
     let path = turns.path().to_str().unwrap();
-    let me = std::env::current_exe().unwrap();
-    let other = task.spawn(me.to_str().unwrap()).args(["role", "echo", path]).start().unwrap().tids[0];
+    let other = task.spawn(me()).args(["role", "echo", path]).start().unwrap().tids[0];
     let can_count = calls::count();
     assert_eq!(asked(|| drop(std::hint::black_box(Box::new(1)))), Asked { memory: 1, calls: 0 });
     assert_eq!(asked(std::thread::yield_now), Asked { memory: 0, calls: u64::from(can_count) });

@@ -5,7 +5,7 @@ mod originals;
 mod rust_support;
 
 use pvm3::{Any, Pack, Routing, Scope, Task, Tid};
-use rust_support::Test;
+use rust_support::{Test, me, spawn};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -59,16 +59,6 @@ const ENDED: i32 = 5;
 
 fn main() -> ExitCode {
     rust_support::main(TESTS, ROLES)
-}
-
-fn me() -> String {
-    std::env::current_exe().unwrap().to_str().unwrap().to_owned()
-}
-
-fn spawn(task: &mut Task, role: &str, count: usize) -> Vec<Tid> {
-    let spawned = task.spawn(me()).args(["role", role]).count(count).start().unwrap();
-    assert_eq!((spawned.tids.len(), spawned.failed.len()), (count, 0));
-    spawned.tids
 }
 
 /// A task that asks for direct routes.
@@ -434,7 +424,7 @@ fn deafness() -> std::path::PathBuf {
 }
 
 /// Is in no call any more, until it is killed.
-fn hear_nothing() {
+fn receive_nothing() {
     std::fs::write(deafness(), "").unwrap();
     std::thread::sleep(Duration::from_secs(1000));
 }
@@ -447,7 +437,7 @@ fn wait_until_deaf() {
 /// Is there, and hears nothing.
 fn deaf() {
     let _task = Task::enrol().unwrap();
-    hear_nothing();
+    receive_nothing();
 }
 
 /// Hears nothing after the first message, which it answers.
@@ -456,7 +446,7 @@ fn tired() {
     let parent = task.parent().unwrap();
     task.recv(parent, WORK).unwrap();
     task.send(parent, WORK, &Pack::new()).unwrap();
-    hear_nothing();
+    receive_nothing();
 }
 
 fn peer_killed_before_it_answers() {

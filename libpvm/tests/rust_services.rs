@@ -11,7 +11,7 @@ use pvm3::{
     Any, Complex32, Complex64, EventReader, HostState, MailboxFlags, Managed, Pack, PvmError, Received,
     Scope, SpawnReply, StartHost, Task, Tasker, Tid, TraceEvent, TraceMask, TraceMode, Traced,
 };
-use rust_support::Test;
+use rust_support::{Test, me};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
@@ -21,9 +21,9 @@ const TESTS: &[Test] = &[
     ("a_hoster_starts_daemons", a_hoster_starts_daemons),
     ("a_manager_answers_in_the_daemons_place", a_manager_answers_in_the_daemons_place),
     ("a_role_has_one_task", a_role_has_one_task),
-    ("rust_programs_tell_what_c_programs_tell", rust_programs_tell_what_c_programs_tell),
-    ("a_tracer_hears_of_tasks_that_start", a_tracer_hears_of_tasks_that_start),
-    ("tallies_are_told_at_the_end", tallies_are_told_at_the_end),
+    ("rust_and_c_programs_have_the_same_events", rust_and_c_programs_have_the_same_events),
+    ("a_tracer_is_notified_of_started_tasks", a_tracer_is_notified_of_started_tasks),
+    ("tallies_are_sent_at_the_end", tallies_are_sent_at_the_end),
 ];
 
 const ROLES: &[Test] = &[
@@ -49,10 +49,6 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {
     rust_support::main(TESTS, ROLES)
-}
-
-fn me() -> String {
-    std::env::current_exe().unwrap().to_str().unwrap().to_owned()
 }
 
 /// A process that is no child of the machine's.
@@ -218,7 +214,7 @@ fn a_role_has_one_task() {
         assert!(rival.args(["role", "rival"]).env("EXPECTED", expected).status().unwrap().success());
     };
     rival("PvmAlready");
-    // Whoever drops it gives it back.
+    // Dropping it resigns from the role.
     drop(tasker);
     rival("");
 }
@@ -364,7 +360,7 @@ fn told_by(program: &str, args: &[&str]) -> Vec<Event> {
     told
 }
 
-fn rust_programs_tell_what_c_programs_tell() {
+fn rust_and_c_programs_have_the_same_events() {
     let Some(program) = c_support::compile("traced.c", Library::Static, &pvm3::tmp_dir()) else { return };
     let in_c = told_by(program.to_str().unwrap(), &[]);
     let in_rust = told_by(&me(), &["role", "traced"]);
@@ -390,7 +386,7 @@ fn rust_programs_tell_what_c_programs_tell() {
     assert_eq!(in_c.len(), in_rust.len());
 }
 
-fn a_tracer_hears_of_tasks_that_start() {
+fn a_tracer_is_notified_of_started_tasks() {
     let mut task = Task::enrol().unwrap();
     let terms = Traced {
         trace_tag: TRACE,
@@ -411,7 +407,7 @@ fn a_tracer_hears_of_tasks_that_start() {
     tracer.resign().unwrap();
 }
 
-fn tallies_are_told_at_the_end() {
+fn tallies_are_sent_at_the_end() {
     let mut task = Task::enrol().unwrap();
     let own = task.tid();
     task.trace_children(own, TRACE, TraceMask::NONE.with(TraceEvent::Send), TraceMode::Count).unwrap();

@@ -3,7 +3,7 @@
 mod rust_support;
 
 use pvm3::{Any, Pack, Routing, Scope, Task, Tid};
-use rust_support::Test;
+use rust_support::{Test, spawn};
 use rustix::process::{Pid, Signal, kill_process};
 use std::process::ExitCode;
 use std::thread;
@@ -40,13 +40,6 @@ const COUNT: i32 = 3000;
 
 fn main() -> ExitCode {
     rust_support::main(TESTS, ROLES)
-}
-
-fn spawn(task: &mut Task, role: &str, count: usize) -> Vec<Tid> {
-    let me = std::env::current_exe().unwrap();
-    let spawned = task.spawn(me.to_str().unwrap()).args(["role", role]).count(count).start().unwrap();
-    assert_eq!((spawned.tids.len(), spawned.failed.len()), (count, 0));
-    spawned.tids
 }
 
 /// Messages of a flood, and floods.
@@ -116,7 +109,7 @@ fn polls_keep_the_order_of_tags() {
     task.multicast(&workers, WORK, &job(0)).unwrap();
 }
 
-/// Both sleep now and then, whatever part of the ring has been read by then.
+/// Both sleep now and then, with any part of the ring read.
 fn floods_are_answered() {
     let mut task = Task::enrol().unwrap();
     let peer = spawn(&mut task, "drain", 1)[0];

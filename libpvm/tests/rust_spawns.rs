@@ -9,7 +9,7 @@ mod rust_support;
 
 use c_support::Library;
 use pvm3::{Pack, PvmError, Scope, Task, Tid};
-use rust_support::Test;
+use rust_support::{Test, me};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, ExitCode, Stdio};
@@ -20,7 +20,7 @@ const TESTS: &[Test] = &[
     ("many_parents_at_once", many_parents_at_once),
     ("a_deep_family", a_deep_family),
     ("arguments_beyond_the_systems_limit", arguments_beyond_the_systems_limit),
-    ("a_task_uses_the_channel_it_is_born_with", a_task_uses_the_channel_it_is_born_with),
+    ("a_task_uses_the_channel_it_inherits", a_task_uses_the_channel_it_inherits),
     ("another_enrols_in_its_place", another_enrols_in_its_place),
     ("a_task_names_its_team", a_task_names_its_team),
     ("a_program_in_c_names_its_team", a_program_in_c_names_its_team),
@@ -30,7 +30,7 @@ const ROLES: &[Test] = &[
     ("brief", brief),
     ("parent", parent),
     ("descendant", descendant),
-    ("newborn", newborn),
+    ("inheritor", inheritor),
     ("helper", helper),
     ("member", member),
 ];
@@ -47,21 +47,17 @@ fn main() -> ExitCode {
     rust_support::main(TESTS, ROLES)
 }
 
-fn me() -> String {
-    std::env::current_exe().unwrap().to_str().unwrap().to_owned()
-}
-
 fn enrol() -> Option<Task> {
     Some(Task::enrol().unwrap()).filter(Task::daemon_is_ours)
 }
 
-fn tell(task: &mut Task, to: Tid, number: u32) {
+fn send_number(task: &mut Task, to: Tid, number: u32) {
     let mut pack = Pack::new();
     pack.put_one(number).unwrap();
     task.send(to, HERE, &pack).unwrap();
 }
 
-fn heard(task: &mut Task, from: impl Into<pvm3::Source>) -> u32 {
+fn received(task: &mut Task, from: impl Into<pvm3::Source>) -> u32 {
     let message = task.recv_timeout(from, HERE, LIMIT).unwrap();
     message.expect("word of a child in time").get_one().unwrap()
 }
@@ -69,7 +65,7 @@ fn heard(task: &mut Task, from: impl Into<pvm3::Source>) -> u32 {
 fn brief() {
     let mut task = Task::enrol().unwrap();
     let parent = task.parent().unwrap();
-    tell(&mut task, parent, 1);
+    send_number(&mut task, parent, 1);
     task.exit().unwrap();
 }
 
@@ -77,9 +73,9 @@ fn brief() {
 fn parent() {
     let mut task = Task::enrol().unwrap();
     let children = task.spawn(me()).args(["role", "brief"]).count(2).start().unwrap();
-    let number = children.tids.iter().map(|&child| heard(&mut task, child)).sum();
+    let number = children.tids.iter().map(|&child| received(&mut task, child)).sum();
     let parent = task.parent().unwrap();
-    tell(&mut task, parent, number);
+    send_number(&mut task, parent, number);
     task.exit().unwrap();
 }
 
@@ -89,14 +85,14 @@ fn descendant() {
     let generation: u32 = std::env::var("GENERATION").unwrap().parse().unwrap();
     let parent = task.parent().unwrap();
     let below = if generation < GENERATIONS { below(&mut task, generation + 1) } else { 0 };
-    tell(&mut task, parent, below + 1);
+    send_number(&mut task, parent, below + 1);
     task.exit().unwrap();
 }
 
 fn below(task: &mut Task, generation: u32) -> u32 {
     let spawn = task.spawn(me()).args(["role", "descendant"]).env("GENERATION", generation.to_string());
     let child = spawn.start().unwrap().tids[0];
-    heard(task, child)
+    received(task, child)
 }
 
 fn a_deep_family() {
@@ -108,12 +104,12 @@ fn many_parents_at_once() {
     let Some(mut task) = enrol() else { return };
     let parents = task.spawn(me()).args(["role", "parent"]).count(PARENTS).start().unwrap();
     assert_eq!((parents.tids.len(), parents.failed.len()), (PARENTS, 0));
-    let heard: u32 = parents.tids.iter().map(|&parent| heard(&mut task, parent)).sum();
+    let heard: u32 = parents.tids.iter().map(|&parent| received(&mut task, parent)).sum();
     assert_eq!(heard as usize, 2 * PARENTS);
 }
 
 /// Enrols twice, perhaps behind a program of its own, and tells the ids that they had, and how many sockets it had the first time.
-fn newborn() {
+fn inheritor() {
     let helper = std::env::var_os("HELPED").map_or(0, |_| {
         let helper = Command::new(me()).args(["role", "helper"]).output().unwrap();
         String::from_utf8(helper.stdout).unwrap().trim().parse().unwrap()
@@ -140,10 +136,10 @@ fn sockets() -> i32 {
     targets.filter(|target| target.to_string_lossy().starts_with("socket:")).count() as i32
 }
 
-/// A newborn's id as its parent knows it, and what it tells: its helper's, its own, its sockets, its parent and its second id.
+/// A inheritor's id as its parent knows it, and what it tells: its helper's, its own, its sockets, its parent and its second id.
 fn bear(task: &mut Task, helped: bool) -> (i32, [i32; 5]) {
     let parent = task.tid().raw().to_string();
-    let spawn = task.spawn(me()).args(["role", "newborn"]).env("PARENT", parent);
+    let spawn = task.spawn(me()).args(["role", "inheritor"]).env("PARENT", parent);
     let spawn = if helped { spawn.env("HELPED", "1") } else { spawn };
     let child = spawn.start().unwrap().tids[0];
     let mut message = task.recv_timeout(pvm3::Any, HERE, LIMIT).unwrap().expect("word of a child in time");
@@ -151,7 +147,7 @@ fn bear(task: &mut Task, helped: bool) -> (i32, [i32; 5]) {
     (child.raw(), told.try_into().unwrap())
 }
 
-fn a_task_uses_the_channel_it_is_born_with() {
+fn a_task_uses_the_channel_it_inherits() {
     let Some(mut task) = enrol() else { return };
     let (known, [_, first, sockets, parent, second]) = bear(&mut task, false);
     assert_eq!((first, parent), (known, task.tid().raw()));
@@ -170,7 +166,11 @@ fn another_enrols_in_its_place() {
 fn member() {
     let mut task = Task::enrol().unwrap();
     let parent = task.parent().unwrap();
-    tell(&mut task, parent, u32::from(std::env::var("PVM_TEAM").is_ok_and(|team| team == "orchestra")));
+    send_number(
+        &mut task,
+        parent,
+        u32::from(std::env::var("PVM_TEAM").is_ok_and(|team| team == "orchestra")),
+    );
     task.exit().unwrap();
 }
 
@@ -183,7 +183,7 @@ fn a_task_names_its_team() {
         task.join_team("orchestra").unwrap();
         let spawn = task.spawn(me()).args(["role", "member"]);
         let spawned = team.into_iter().fold(spawn, pvm3::Spawn::team).start().unwrap();
-        assert_eq!(heard(&mut task, spawned.tids[0]), expected, "{team:?}");
+        assert_eq!(received(&mut task, spawned.tids[0]), expected, "{team:?}");
     }
     assert_eq!(task.join_team("").unwrap_err().code(), PvmError::BadParam);
 }
@@ -213,7 +213,7 @@ fn arguments_beyond_the_systems_limit() {
     assert_eq!(spawned.failed, [PvmError::Overflow]);
     let much = "x".repeat(100_000);
     let spawned = task.spawn(me()).args(["role", "brief"]).env("MUCH", &much).count(3).start().unwrap();
-    assert_eq!(spawned.tids.iter().map(|&child| heard(&mut task, child)).sum::<u32>(), 3);
+    assert_eq!(spawned.tids.iter().map(|&child| received(&mut task, child)).sum::<u32>(), 3);
 }
 
 /// What the daemon holds: open files by kind, children that nobody has waited for, resident memory in kB.
@@ -259,7 +259,7 @@ fn run(task: &mut Task, count: usize) {
     let spawned = task.spawn(me()).args(["role", "brief"]).count(count).start().unwrap();
     assert_eq!((spawned.tids.len(), spawned.failed.len()), (count, 0));
     for child in spawned.tids {
-        assert_eq!(heard(task, child), 1);
+        assert_eq!(received(task, child), 1);
     }
 }
 

@@ -3,7 +3,7 @@
 mod rust_support;
 
 use pvm3::{Any, Element, OutputEvent, Pack, PvmError, Scope, Task, Tid};
-use rust_support::Test;
+use rust_support::{Test, me, spawn};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::ExitStatusExt;
@@ -55,16 +55,6 @@ fn main() -> ExitCode {
     rust_support::main(TESTS, ROLES)
 }
 
-fn me() -> String {
-    std::env::current_exe().unwrap().to_str().unwrap().to_owned()
-}
-
-fn spawn(task: &mut Task, role: &str, count: usize) -> Vec<Tid> {
-    let spawned = task.spawn(me()).args(["role", role]).count(count).start().unwrap();
-    assert_eq!((spawned.tids.len(), spawned.failed.len()), (count, 0));
-    spawned.tids
-}
-
 fn enrolment() {
     let task = Task::enrol().unwrap();
     assert!(task.tid().is_task());
@@ -98,7 +88,7 @@ fn messages_to_oneself() {
     assert_eq!(task.send(Tid::MY_DAEMON, 1, &Pack::new()).unwrap_err().code(), PvmError::BadParam);
 }
 
-/// A long message may lie in the memory of another, who can use it for something else then.
+/// A long message may lie in the memory of another task, which can reuse it then.
 fn messages_read_after_leaving() {
     let mut task = Task::enrol().unwrap();
     let tid = task.tid();
@@ -612,13 +602,13 @@ fn somebody_elses_socket() {
             let (mut stream, _) = listener.accept().unwrap();
             stream.write_all(answer).unwrap();
             stream.shutdown(std::net::Shutdown::Write).unwrap();
-            // Whoever writes to the other end must not be told by a broken pipe.
+            // The writer at the other end must not get a broken pipe.
             let _ = stream.read_to_end(&mut Vec::new());
         }
     });
     for _ in answers {
         let (text, _) = refused("quick_enrolment", &[("PVMSOCK", path.to_str().unwrap())]);
-        assert!(text.contains("does not let this task in"), "{text}");
+        assert!(text.contains("refuses this task"), "{text}");
     }
     server.join().unwrap();
     let left = std::fs::read_dir(pvm3::tmp_dir()).unwrap();

@@ -7,7 +7,7 @@ mod rust_support;
 
 use c_support::Library;
 use pvm3::{Any, Pack, Routing, Scope, Task, Tid};
-use rust_support::Test;
+use rust_support::{Test, me};
 use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,8 +17,8 @@ const TESTS: &[Test] = &[
     ("epochs_arrive_by_daemons", || epochs_arrive("talker")),
     ("a_team_that_sleeps_lends_its_slot", a_team_that_sleeps_lends_its_slot),
     ("a_team_of_c_programs_lends_its_slot", a_team_of_c_programs_lends_its_slot),
-    ("stopped_tasks_hear_what_they_are_told", stopped_tasks_hear_what_they_are_told),
-    ("who_leaves_is_not_left_stopped", who_leaves_is_not_left_stopped),
+    ("stopped_tasks_get_their_messages", stopped_tasks_get_their_messages),
+    ("a_task_that_leaves_is_resumed", a_task_that_leaves_is_resumed),
     ("tasks_say_how_long_they_spin", tasks_say_how_long_they_spin),
 ];
 
@@ -38,10 +38,6 @@ const ENDED: i32 = 3;
 
 fn main() -> ExitCode {
     rust_support::main(TESTS, ROLES)
-}
-
-fn me() -> String {
-    std::env::current_exe().unwrap().to_str().unwrap().to_owned()
 }
 
 /// How long the other host may take to hear of some slices.
@@ -172,7 +168,7 @@ fn leaver() {
     }
 }
 
-/// A machine with a second host, named `far`, with slices of so many milliseconds.
+/// A machine with a second host, named `far`, with slices of this many milliseconds.
 fn with_host(slice: u32) -> Option<(Task, Tid)> {
     let mut task = Task::enrol().unwrap();
     if !task.daemon_is_ours() {
@@ -246,7 +242,7 @@ fn expect_slot_lent(task: &mut Task, echo: Tid, far: Tid) {
     assert!(running >= 25, "others run after {running} of 50 answers");
 }
 
-fn stopped_tasks_hear_what_they_are_told() {
+fn stopped_tasks_get_their_messages() {
     let Some((mut task, _)) = with_host(700) else { return };
     let mut doomed = start(&mut task, "busy", 3, "doomed", "far");
     let _ = start_busy(&mut task);
@@ -272,7 +268,7 @@ fn stopped_tasks_hear_what_they_are_told() {
 }
 
 /// A task that leaves the machine goes on taking turns; when its daemon leaves, nobody stays stopped.
-fn who_leaves_is_not_left_stopped() {
+fn a_task_that_leaves_is_resumed() {
     let Some((mut task, _)) = with_host(20) else { return };
     let leaver = start(&mut task, "leaver", 1, "leaves", "far")[0];
     let busy = start_busy(&mut task);

@@ -1,12 +1,12 @@
 //! What every way of a message promises, asked of each in turn: shared memory, a direct route, our daemon's stream, and the original's.
 //!
-//! Messages of one task to another come in the order of sending, whole, whatever their size; the end of a task comes behind its last
+//! Messages of one task to another arrive in the order of sending, whole, of any size; the end of a task comes behind its last
 //! message; what a receiver does not read stops its sender, or fails with `PvmNoMem`, and nothing that was accepted is lost.
 
 mod rust_support;
 
 use pvm3::{Any, Pack, PvmError, Received, Routing, Scope, Task, Tid};
-use rust_support::Test;
+use rust_support::{Test, me};
 use rustix::process::{Pid, Signal, kill_process};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
@@ -76,7 +76,7 @@ fn main() -> ExitCode {
 /// Runs a body in a process that goes this way.
 fn try_by(way: &str, body: &str) {
     let memory = if way == "ring" { "1" } else { "0" };
-    let mut command = Command::new(std::env::current_exe().unwrap());
+    let mut command = Command::new(me());
     command.args(["role", body, way]).env("PVM_SHM", memory);
     assert!(command.status().unwrap().success(), "{body} by {way}");
 }
@@ -101,10 +101,9 @@ fn enrol() -> Task {
 fn partner(task: &mut Task, role: &str) -> Tid {
     let name = WAYS.iter().find(|(_, known)| *known == way()).unwrap().0;
     let memory = if way() == Way::Ring { "1" } else { "0" };
-    let me = std::env::current_exe().unwrap();
-    let spawn = task.spawn(me).args(["role", role, name]);
+    let spawn = task.spawn(me()).args(["role", role, name]);
     let spawn = spawn.env("PVM_SHM", memory);
-    // Only who sleeps has a bound that is soon reached: others take in what comes while they send.
+    // Only sleepers have a low bound: others read messages while they send.
     let spawn = if role == "sleeper" { spawn.env("PVM_QUEUE_MAX_BYTES", QUEUE_MAX) } else { spawn };
     let peer = spawn.start().unwrap().tids[0];
     let is_there = |task: &Task| task.direct_routes() == [peer];
@@ -291,7 +290,7 @@ fn what_is_cut_off_is_dropped() {
     task.send(peer, DONE, &Pack::new()).unwrap();
     check(task.recv(peer, Any).unwrap(), 0);
     check(task.recv(peer, Any).unwrap(), 1);
-    // Whatever it is at by now, it does not end it.
+    // Its current message stays incomplete.
     kill_process(Pid::from_raw(process).unwrap(), Signal::KILL).unwrap();
     let mut number = 2;
     loop {

@@ -40,43 +40,22 @@ numbers! { u8 = "B" i16 = "h" u16 = "H" i32 = "i" u32 = "I" i64 = "l" u64 = "L" 
 macro_rules! with_type {
     ($buffer:expr, $T:ident => $act:expr) => {{
         use ElementType::{Float, SignedInteger, UnsignedInteger};
+        macro_rules! act {
+            ($type:ty) => {{
+                type $T = $type;
+                $act
+            }};
+        }
         match ElementType::from_format($buffer.format()) {
-            UnsignedInteger { bytes: 1 } => {
-                type $T = u8;
-                $act
-            }
-            SignedInteger { bytes: 2 } => {
-                type $T = i16;
-                $act
-            }
-            UnsignedInteger { bytes: 2 } => {
-                type $T = u16;
-                $act
-            }
-            SignedInteger { bytes: 4 } => {
-                type $T = i32;
-                $act
-            }
-            UnsignedInteger { bytes: 4 } => {
-                type $T = u32;
-                $act
-            }
-            SignedInteger { bytes: 8 } => {
-                type $T = i64;
-                $act
-            }
-            UnsignedInteger { bytes: 8 } => {
-                type $T = u64;
-                $act
-            }
-            Float { bytes: 4 } => {
-                type $T = f32;
-                $act
-            }
-            Float { bytes: 8 } => {
-                type $T = f64;
-                $act
-            }
+            UnsignedInteger { bytes: 1 } => act!(u8),
+            SignedInteger { bytes: 2 } => act!(i16),
+            UnsignedInteger { bytes: 2 } => act!(u16),
+            SignedInteger { bytes: 4 } => act!(i32),
+            UnsignedInteger { bytes: 4 } => act!(u32),
+            SignedInteger { bytes: 8 } => act!(i64),
+            UnsignedInteger { bytes: 8 } => act!(u64),
+            Float { bytes: 4 } => act!(f32),
+            Float { bytes: 8 } => act!(f64),
             _ => Err($crate::buffers::no_element(&$buffer)),
         }
     }};
@@ -111,7 +90,7 @@ fn bytes_of<'py>(object: &Bound<'py, PyAny>) -> PyResult<(PyUntypedBuffer, Bound
     Ok((PyUntypedBuffer::get(&bytes)?, bytes))
 }
 
-/// Packs all elements of an object, whatever their type is.
+/// Packs all elements of an object, of any type.
 pub fn pack_any(pack: &mut Pack, object: &Bound<'_, PyAny>) -> PyResult<()> {
     let (buffer, object) = open(object)?;
     with_type!(buffer, T => pack_elements::<T>(pack, &buffer, &object))
@@ -186,7 +165,7 @@ pub fn unpack_into<T: Number>(
         with_scratch(|scratch: &mut [u8]| {
             let bytes = scratch.get_mut(..piece.item_count()).unwrap_or_default();
             if length < bytes.len() {
-                // What lies behind the message's elements stays.
+                // Memory behind the message's elements does not change.
                 piece.copy_to_slice(py, bytes)?;
             }
             let filled = bytes.get_mut(..length).unwrap_or_default();

@@ -50,7 +50,7 @@ pub fn raise(py: Python<'_>, error: &pvm3::Error) -> PyErr {
     of(py, error.code(), error.to_string())
 }
 
-/// The exception for one of PVM's codes, with a text that says what happened.
+/// The exception for one of PVM's codes, with a text that describes the error.
 pub fn of(py: Python<'_>, code: pvm3::PvmError, text: impl Into<String>) -> PyErr {
     let place = pvm3::PvmError::ALL.iter().position(|&error| error == code);
     let class = CLASSES.get(py).zip(place).and_then(|(classes, place)| classes.get(place));

@@ -67,7 +67,7 @@ impl Handle {
         timeout: Option<Duration>,
         look: &mut (impl FnMut(&mut pvm3::Task, Duration) -> pvm3::Result<Option<R>> + Send),
     ) -> PyResult<Option<R>> {
-        // A time beyond what the clock can tell is no limit.
+        // A time beyond the clock's range is no limit.
         let end = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         loop {
             let left = end.map(|end| end.saturating_duration_since(Instant::now()));
@@ -152,6 +152,6 @@ pub fn duration(seconds: Option<f64>) -> PyResult<Option<Duration>> {
     if seconds.is_nan() || seconds < 0.0 {
         return Err(PyValueError::new_err(format!("{seconds} is no time to wait")));
     }
-    // What a duration cannot hold is no limit.
+    // A time beyond the range of a duration is no limit.
     Ok(Duration::try_from_secs_f64(seconds).ok())
 }

@@ -28,7 +28,7 @@ pub struct HostFailure {
     name: String,
     /// PVM's code.
     code: i32,
-    /// What happened.
+    /// The reason.
     reason: String,
 }
 
@@ -104,7 +104,7 @@ impl Task {
         Ok(self.handle.call(py, |task| task.tasks(scope))?.into_iter().map(TaskInfo::from).collect())
     }
 
-    /// Adds hosts, each given by a name and options as in a hostfile. What became of each is in the same order: a `Host`, or a
+    /// Adds hosts, each given by a name and options as in a hostfile. The results are in the same order: a `Host`, or a
     /// `HostFailure`.
     fn add_hosts<'py>(&self, py: Python<'py>, hosts: Vec<String>) -> PyResult<Bound<'py, PyList>> {
         let results = PyList::empty(py);

@@ -1,4 +1,4 @@
-//! Being told when tasks end and hosts come and go.
+//! Notices when tasks exit and hosts are added or leave.
 
 use crate::handle::tids;
 use crate::task::Task;

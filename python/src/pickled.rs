@@ -1,4 +1,4 @@
-//! Objects in messages, pickled. Their buffers (arrays of numpy) travel beside the pickle, so that nothing copies them once more.
+//! Objects in messages, pickled. Their buffers (arrays of numpy) follow the pickle separately, which saves a copy.
 //!
 //! A section is a multiple of four bytes long, as XDR would pad it: a head of 16 bytes (the mark, the number of buffers), the lengths as
 //! eight bytes each, little-endian, of the pickle first; then the pickle and the buffers.

@@ -4,7 +4,7 @@ use crate::task::Task;
 use pvm3::BatchRecord;
 use pyo3::prelude::*;
 
-/// What the parent of a queued batch hears.
+/// An event of a queued batch, for its parent.
 #[pyclass(module = "pvm", frozen, get_all)]
 pub struct BatchEvent {
     /// The batch.
@@ -16,7 +16,7 @@ pub struct BatchEvent {
     number: Option<u32>,
     /// The task's id; `None` if it was not even started.
     tid: Option<i32>,
-    /// What `wait` said of its end (see `os.waitstatus_to_exitcode`), or an error code.
+    /// Its status from `wait` (see `os.waitstatus_to_exitcode`), or an error code.
     status: Option<i32>,
     /// With `"done"`: tasks that ended well, that failed, that were cancelled.
     totals: Option<(u32, u32, u32)>,

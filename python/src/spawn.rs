@@ -10,7 +10,7 @@ use pyo3::types::{PyIterator, PyList};
 use std::collections::HashMap;
 use std::ffi::OsString;
 
-/// What is spawned, where, and what it inherits. The package's `spawn` and `queue` give all of it.
+/// The terms of a spawn. The package's `spawn` and `queue` set all of them.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 struct Terms {
@@ -31,7 +31,7 @@ struct Terms {
 
 impl Terms {
     fn apply(self, task: &mut pvm3::Task) -> Spawn<'_> {
-        // What is no count the library names in its error.
+        // The library's error names an invalid count.
         let count = usize::try_from(self.count).unwrap_or(0);
         let mut spawn = task.spawn(self.program).args(self.args).count(count);
         if let Some(host) = self.host {
@@ -68,7 +68,7 @@ impl Terms {
     }
 }
 
-/// What became of a spawn: a sequence of the ids of the tasks that were started.
+/// The result of a spawn: a sequence of the ids of the tasks that were started.
 #[pyclass(module = "pvm", frozen, sequence)]
 pub struct Spawned {
     /// The tasks that were started.
@@ -90,7 +90,7 @@ pub struct Refused {
     code: i32,
     /// How many tasks.
     count: u32,
-    /// What happened to what.
+    /// The reason, with its object.
     reason: String,
 }
 

@@ -151,7 +151,7 @@ impl Task {
         tag: i32,
         timeout: Option<f64>,
     ) -> PyResult<usize> {
-        // What can never be filled is no reason to take a message.
+        // An object that can never be filled must not take a message.
         buffers::check_writable(buffer)?;
         fill(py, self.receive(py, source, tag, timeout)?, buffer)
     }
@@ -205,7 +205,7 @@ impl Task {
         self.handle.ask(py, |task| task.set_routing(routing)).map(drop)
     }
 
-    /// Names this task's team: tasks that want to run at the same time. What it spawns from now on is of that team, too.
+    /// Names this task's team: tasks that want to run at the same time. Tasks that it spawns from now on are of that team, too.
     fn join_team(&self, py: Python<'_>, name: &str) -> PyResult<()> {
         self.handle.call(py, |task| task.join_team(name))
     }

@@ -13,7 +13,7 @@ use thiserror::Error;
 pub struct Job {
     /// Its number.
     pub id: u64,
-    /// Whose it is: a number from 0 on, of some thousands.
+    /// Its user: a number from 0 on, of some thousands.
     pub user: usize,
     /// Nodes.
     pub width: u32,
@@ -170,7 +170,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Queues for a machine of so many nodes. Without `fair`, jobs of a queue start in the order of submission.
+    /// Queues for a machine of `nodes` nodes. Without `fair`, jobs of a queue start in the order of submission.
     pub fn new(nodes: u32, mut queues: Vec<Queue>, fair: bool) -> Self {
         queues.sort_by_key(|queue| std::cmp::Reverse(queue.priority));
         let queues =
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_survives_a_restart() {
+    fn waiting_jobs_survive_a_restart() {
         let mut old = batch();
         for id in 0..5 {
             old.submit("long", job(id, id as usize % 2, 1)).expect("open");

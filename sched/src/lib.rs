@@ -10,7 +10,7 @@
 //! - [`coallocation`]: jobs that span clusters of different speed.
 //! - [`dasic`]: coscheduling that follows the workstations that come and go.
 //! - [`coscheduling`]: teams that take turns on a host, and messages that bring their receivers' teams onto the processor.
-//! - [`loads`]: load vectors, the election of who gathers them, virtual clusters.
+//! - [`loads`]: load vectors, the election of the master that gathers them, virtual clusters.
 //!
 //! A host is any `H: Copy + Ord`: only [`task_manager`] and what simulates it depend on how hosts are named on the wire.
 

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
-/// What a node is like at one time.
+/// The load of a node at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LoadVector {
     /// Mean number of processes that wanted to run, lately.
@@ -19,7 +19,7 @@ pub struct LoadVector {
     pub users: u32,
     /// Speed, relative to a node of speed 1.
     pub speed: f64,
-    /// Whether nobody has touched it for a while.
+    /// Whether it had no keyboard input for a while.
     pub idle: bool,
 }
 
@@ -33,7 +33,7 @@ impl LoadVector {
 /// Which nodes a new process may go to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// Workstations that nobody uses.
+    /// Idle workstations.
     IdleOnly,
     /// All, the lightly loaded first.
     LightlyLoaded,
@@ -64,7 +64,7 @@ pub enum Message<H> {
     All(BTreeMap<H, LoadVector>),
 }
 
-/// A node's load daemon: what it knows, and what it tells whom.
+/// A node's load daemon: its knowledge, and its messages.
 #[derive(Clone, Debug)]
 pub struct Daemon<H> {
     own: H,
@@ -80,17 +80,17 @@ impl<H: Copy + Ord + Debug> Daemon<H> {
         Self { own, live, vectors: BTreeMap::new() }
     }
 
-    /// Who is the master, as far as it knows.
+    /// The master, as far as this node knows.
     pub fn master(&self) -> H {
         master(&self.live).unwrap_or(self.own)
     }
 
-    /// What it knows of the others, and places processes by.
+    /// The load vectors of the others, by which it places processes.
     pub fn vectors(&self) -> &BTreeMap<H, LoadVector> {
         &self.vectors
     }
 
-    /// It is time to tell how loaded this node is: what to send to whom.
+    /// It is time to report this node's load: the messages to send, with their receivers.
     pub fn report(&mut self, vector: LoadVector) -> Vec<(H, Message<H>)> {
         self.vectors.insert(self.own, vector);
         if self.master() != self.own {
@@ -128,7 +128,7 @@ impl<H: Copy + Ord + Debug> Daemon<H> {
     }
 }
 
-/// A virtual cluster: the nodes of several clusters, wherever they are, that are at least this fast.
+/// A virtual cluster: the nodes of several clusters that are at least this fast.
 pub fn virtual_cluster<C: Copy + Ord, H: Copy + Ord>(
     clusters: &BTreeMap<C, BTreeMap<H, LoadVector>>,
     speed: f64,
@@ -152,7 +152,7 @@ impl LongTerm {
         Self { period: period.max(f64::MIN_POSITIVE), mean: None }
     }
 
-    /// The value has been this for so many seconds.
+    /// The value has been this for this many seconds.
     pub fn observe(&mut self, value: f64, seconds: f64) {
         let weight = (seconds / (self.period + seconds)).clamp(0.0, 1.0);
         self.mean = Some(self.mean.map_or(value, |mean| mean + (value - mean) * weight));
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_but_the_master_tells_all() {
+    fn only_the_master_sends_to_all() {
         let mut daemon = Daemon::new(5, [3, 7]);
         daemon.receive(7, Message::All([(9, LoadVector::default())].into()));
         assert!(daemon.vectors().is_empty());

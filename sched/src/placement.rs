@@ -185,7 +185,7 @@ fn divide(shares: &mut [Share], rest: u128, weights: u128) {
         remainders.push((quota % weights, index));
     }
     remainders.sort_by_key(|&(remainder, index)| (std::cmp::Reverse(remainder), index));
-    // There are fewer tasks left than fractions above 0, and who has a fraction is below the upper bound.
+    // There are fewer tasks left than fractions above 0, and a host with a fraction is below its upper bound.
     for (_, index) in remainders.into_iter().take(left as usize) {
         shares[index].total = shares[index].total.map(|total| total + 1);
     }

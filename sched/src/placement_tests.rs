@@ -51,7 +51,7 @@ fn proportion_follows_capability_and_stays_within_limits() {
 }
 
 #[test]
-fn what_a_node_has_counts_towards_its_share() {
+fn running_tasks_count_towards_a_nodes_share() {
     let has = |has| Portion { capability: 1000.0, has, limit: 100 };
     assert_eq!(proportional(6, &[has(4), has(0), has(2)]), [0, 4, 2]);
     assert_eq!(proportional(4, &[has(9), has(1), has(0)]), [0, 2, 2], "one has too much: the others share");

@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use std::fmt::{self, Debug, Display};
 use std::str::FromStr;
 
-/// A policy that hands out the tasks of a batch: is told what happens, answers with decisions.
+/// A policy that hands out the tasks of a batch: takes events, answers with decisions.
 ///
 /// A driver calls [`place`](Self::place) first, then the others in any order, and [`done`](Self::done) when every task is
-/// known to be started or failed. What is granted and given up adds up to what was to be placed, as soon as nodes have
+/// known to be started or failed. Tasks that are granted and given up add up to those that were placed, as soon as nodes have
 /// asked for it.
 pub trait Handout<H>: Debug + Send {
     /// Places a batch of `count` tasks on these nodes. In a `soft` one every task is to be handed out whether or not nodes have
@@ -133,7 +133,7 @@ mod tests {
         );
     }
 
-    /// Lets nodes with so much room each ask until all is handed out; what each was given.
+    /// Lets nodes with this room each ask until all is handed out; returns what each was given.
     fn run(policy: Policy, count: u64, room: i64, soft: bool, gone: Option<u32>) -> BTreeMap<u32, u64> {
         let mut handout = policy.handout(1_u32);
         let nodes = (1..5).map(|host| Candidate { host, capability: f64::from(host), limit: u64::MAX });

@@ -1,4 +1,4 @@
-//! What a task manager answers to which message, without I/O: what its process runs, and what is simulated.
+//! The task manager's state machine, without I/O: its process and the simulator run it.
 
 use crate::placement::Candidate;
 use crate::policy::{Handout, Policy};
@@ -27,11 +27,11 @@ struct Placed {
 }
 
 impl Machine {
-    /// What is to be sent, and to whom, upon this message from `src`.
+    /// Handles a message from `src`; returns the messages to send, with their receivers.
     ///
-    /// Only a batch's home speaks for the batch, and only its own daemon for a node; what others say is ignored. A
-    /// manager runs on the home's host, so it hears the home as [`Tid::MY_DAEMON`]. Who asks for tasks of a batch that
-    /// there is not is told so, lest it wait.
+    /// Only a batch's home sends messages for the batch, and only its own daemon for a node; others' messages are ignored. A
+    /// manager runs on the home's host, so it hears the home as [`Tid::MY_DAEMON`]. An application for tasks of a batch that
+    /// does not exist is answered, or the node would wait.
     pub fn on_message(&mut self, src: Tid, message: BatchMsg) -> Vec<(Tid, BatchMsg)> {
         match message {
             BatchMsg::Place { batch, count, nodes, soft, policy, last, own } if is_home(src) => {
@@ -92,7 +92,7 @@ impl Machine {
         messages
     }
 
-    /// Tells a batch's policy what its home says.
+    /// Passes a message of its home to a batch's policy.
     fn by_home(
         &mut self,
         src: Tid,
@@ -150,7 +150,7 @@ impl Placed {
         decisions.into_iter().map(message).collect()
     }
 
-    /// The quantities of a grant, as they are told to the home.
+    /// The quantities of a grant, as the home gets them.
     fn told(&self, host: HostIndex, terms: &pulling::Terms) -> Terms {
         let (p, p_c) = self.filled.get(&host).copied().unwrap_or_default();
         Terms { p, p_c, n_a: terms.n_a, t_c: terms.t_c, n_c: terms.n_c, c_i: terms.c_i, c_a: terms.c_a }
@@ -169,7 +169,7 @@ mod tests {
         BatchId { home: host(1), number }
     }
 
-    /// As its manager hears it, and as it is written to.
+    /// The sender of its messages to its manager, and the receiver of the answers.
     const HOME: Tid = Tid::MY_DAEMON;
     const TO_HOME: Tid = Tid::from_bits(0x8004_0000);
 
@@ -235,11 +235,11 @@ mod tests {
         assert_eq!(by_home(vec![node(1)], true), [grant(16, terms), no]);
         assert_eq!(by_home(vec![node(1)], false), [grant(7, terms)]);
 
-        // Others are told, and have their part kept.
+        // Other nodes get `TasksHave`, and their parts are reserved.
         let have = (host(2).daemon(), BatchMsg::TasksHave { batch: batch(1), queued: false });
         let terms = Terms { n_c: 2, ..terms };
         assert_eq!(by_home(vec![node(1), node(2)], true), [have.clone(), grant(7, terms)]);
-        // A home that is no node has no say.
+        // The home is no node, so it cannot apply.
         assert_eq!(by_home(vec![node(2)], true), [have]);
     }
 
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_back_is_placed_again_and_newcomers_help() {
+    fn returned_tasks_are_placed_again_and_new_nodes_help() {
         let mut machine = Machine::default();
         machine.on_message(HOME, place(1, 4));
         machine.on_message(host(2).daemon(), apply(1, 2, 9));
@@ -270,14 +270,14 @@ mod tests {
     }
 
     #[test]
-    fn without_any_node_the_home_is_told() {
+    fn without_any_node_the_home_is_notified() {
         let mut machine = Machine::default();
         let nobody = placed(1, 3, vec![], true, "active-pulling");
         assert_eq!(machine.on_message(HOME, nobody), [(TO_HOME, BatchMsg::NoNodes { batch: batch(1) })]);
     }
 
     #[test]
-    fn nobody_else_speaks_for_a_batch_or_a_node() {
+    fn messages_of_others_about_a_batch_or_a_node_are_ignored() {
         let mut machine = Machine::default();
         let task = host(1).task(7);
         for stranger in [host(2).daemon(), task, Tid::NONE, Tid::ANY] {

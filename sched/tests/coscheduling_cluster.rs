@@ -53,7 +53,7 @@ impl Cluster {
         }
     }
 
-    /// A message arrives, wherever it may be, perhaps long after others that were sent later.
+    /// Any message in flight arrives, perhaps long after others that were sent later.
     fn deliver(&mut self) -> bool {
         let waiting: Vec<usize> = (0..self.wires.len()).filter(|&to| !self.wires[to].is_empty()).collect();
         if waiting.is_empty() {

@@ -1,4 +1,4 @@
-//! Which parts of a segment are in use. Only its owner knows; nothing of this is in the segment itself.
+//! The allocator of a segment. Its state is private to the segment's owner, not in the segment itself.
 
 use pvm_wire::tuned::{BLOCK_ROTATED_LEAST, BLOCK_ROTATED_MOST, BLOCK_ROTATION, BLOCK_ROTATION_AFTER};
 use std::collections::VecDeque;
@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 /// Blocks are powers of two, from this one on.
 const SMALLEST: u32 = 10;
 
-/// Bytes of a page, in which the system gives memory.
+/// Bytes of a page, the system's unit of memory.
 const PAGE: u64 = 4096;
 
 /// Blocks of these powers of two, which a core's second-level cache holds, are used in rotation if many are taken.
@@ -17,9 +17,9 @@ const BY_TURNS: RangeInclusive<u32> = BLOCK_ROTATED_LEAST..=BLOCK_ROTATED_MOST;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Free {
     at: u64,
-    /// Bytes whose pages the system still keeps for us.
+    /// Bytes whose pages are resident.
     resident: u64,
-    /// What the clock said when it was freed.
+    /// The clock when it was freed.
     age: u64,
 }
 
@@ -28,7 +28,7 @@ struct Free {
 pub struct Taken {
     /// Where it begins.
     pub at: u64,
-    /// Bytes from there on for which the system may have given memory, or soon will.
+    /// Bytes from there on that may be resident, or soon will be.
     pub touched: u64,
 }
 
@@ -37,18 +37,18 @@ pub struct Taken {
 #[derive(Debug)]
 pub struct Arena {
     end: u64,
-    /// From here on nothing was ever used.
+    /// From here on memory was never used.
     fresh: u64,
     free: Vec<VecDeque<Free>>,
     taken: [u32; u64::BITS as usize],
     round: u64,
     used: u64,
     resident: u64,
-    /// Goes on by the bytes that are taken, and by one when a block is freed.
+    /// A clock that advances by the bytes that are taken, and by one when a block is freed.
     clock: u64,
 }
 
-/// The power of two of a block of so many bytes.
+/// The power of two of a block of `length` bytes.
 pub fn order_of(length: u64) -> u32 {
     length.max(1 << SMALLEST).checked_next_power_of_two().map_or(u64::BITS, u64::trailing_zeros)
 }
@@ -72,12 +72,12 @@ impl Arena {
         self.used
     }
 
-    /// Bytes that are free and still have memory.
+    /// Bytes that are free and resident.
     pub fn resident(&self) -> u64 {
         self.resident
     }
 
-    /// A block for so many bytes, aligned to its size, which is a power of two.
+    /// A block for `length` bytes, aligned to its size, which is a power of two.
     pub fn take(&mut self, length: u64) -> Option<Taken> {
         self.take_wide(length, length)
     }
@@ -102,7 +102,7 @@ impl Arena {
         self.used += more;
     }
 
-    /// Gives the block of so many bytes back, `touched` of which have memory.
+    /// Gives the block of `length` bytes back, `touched` of which are resident.
     pub fn give(&mut self, block: Taken, order: u32) {
         self.used = self.used.saturating_sub(block.touched);
         self.resident += block.touched;
@@ -110,7 +110,7 @@ impl Arena {
         self.free[order as usize].push_back(Free { at: block.at, resident: block.touched, age: self.clock });
     }
 
-    /// The free memory that was not used for the longest time, which is no more counted as resident: where, and how much.
+    /// The free memory that was not used for the longest time: its place and size. It does not count as resident any more.
     pub fn release_oldest(&mut self) -> Option<(u64, u64)> {
         let resident = self.free.iter_mut().flatten().filter(|free| free.resident > 0);
         let oldest = resident.min_by_key(|free| free.age)?;
@@ -151,7 +151,7 @@ impl Arena {
         let size = 1_u64.checked_shl(order)?;
         let at = self.fresh.checked_next_multiple_of(size)?;
         let end = at.checked_add(size).filter(|&end| end <= self.end)?;
-        // What is skipped for the alignment is not lost.
+        // Memory that is skipped for the alignment becomes free blocks.
         while self.fresh < at {
             let order = self.fresh.trailing_zeros();
             self.free[order as usize].push_back(Free { at: self.fresh, resident: 0, age: 0 });
@@ -161,7 +161,7 @@ impl Arena {
         Some(Free { at, resident: 0, age: 0 })
     }
 
-    /// Puts free neighbours together, as far as it goes.
+    /// Joins free neighbours as far as possible.
     fn join(&mut self) {
         for order in SMALLEST..u64::BITS - 1 {
             let size = 1_u64 << order;
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_freed_last_is_used_next() {
+    fn the_block_freed_last_is_used_next() {
         let mut arena = Arena::new(4096, 1 << 20, BLOCK_ROTATION);
         let (first, second) = (arena.take(4096).unwrap(), arena.take(4096).unwrap());
         arena.give(first, 12);
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn where_much_is_taken_what_was_freed_first_is_used_next() {
+    fn under_load_the_block_freed_first_is_used_next() {
         for (length, most) in [
             (16_000, BLOCK_ROTATION),
             (65_600, BLOCK_ROTATION),
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_freed_first_goes_cold_first() {
+    fn blocks_freed_first_are_released_first() {
         let mut arena = Arena::new(4096, 1 << 20, BLOCK_ROTATION);
         let (first, second) = (arena.take(4096).unwrap(), arena.take(40_000).unwrap());
         assert_eq!((first.touched, second.touched, arena.used()), (4096, 40_960, 45_056));

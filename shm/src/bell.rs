@@ -1,12 +1,12 @@
-//! Waking a task that sleeps, and nobody else.
+//! Wakes a task only if it sleeps.
 //!
-//! A task that is about to sleep says so in the first page of its own segment, and looks once more whether anything has
+//! A task that is about to sleep sets a word in the first page of its own segment, and looks once more whether anything has
 //! come. A sender publishes, and then looks whether the receiver sleeps. Between the two steps of each is a fence: so either
 //! the one sees the message, or the other sees that it has to ring.
 
 use crate::memory::{LINE, Memory};
 
-/// Where a task says that it sleeps.
+/// The word that a sleeping task sets.
 const ASLEEP: u64 = LINE;
 
 /// Bytes at the start of a segment that belong to the bell.
@@ -23,12 +23,7 @@ pub fn wake(own: &impl Memory) {
     own.store(ASLEEP, 0);
 }
 
-/// Whether the owner says that it sleeps.
-pub fn dozes(own: &impl Memory) -> bool {
-    own.load(ASLEEP) != 0
-}
-
-/// Whether the task to which something was just published has to be rung; says yes to one of several senders.
+/// Whether the task to which something was just published has to be rung; true for one of several senders.
 #[inline]
 pub fn must_ring(receiver: &impl Memory) -> bool {
     receiver.fence();

@@ -1,4 +1,4 @@
-//! Blocks on their way: each is kept until its receiver has set the flag that says that it needs it no more.
+//! Blocks on their way: each is kept until its receiver has set the flag by which it releases the block.
 
 use crate::memory::Memory;
 use crate::store::Block;
@@ -20,7 +20,7 @@ struct Delivery {
 #[derive(Debug, Default)]
 pub(crate) struct Deliveries {
     under_way: Vec<Delivery>,
-    /// Places of flags that nobody uses.
+    /// Places of unused flags.
     flags: Vec<u64>,
     look: usize,
 }
@@ -31,7 +31,7 @@ impl Deliveries {
         self.flags.pop()
     }
 
-    /// Places for flags that nobody uses.
+    /// Adds places of unused flags.
     pub fn add_flags(&mut self, places: impl Iterator<Item = u64>) {
         self.flags.extend(places);
     }
@@ -47,7 +47,7 @@ impl Deliveries {
         to_it.map(|delivery| u64::from(delivery.length)).sum()
     }
 
-    /// Ends those of a few that have been released, the last first: it is the one whose memory is in the cache.
+    /// Ends released ones among a few, the last first: its memory is in the cache.
     pub fn reclaim_some(&mut self, memory: &impl Memory) {
         if let Some(last) = self.under_way.len().checked_sub(1) {
             self.end_if_taken(last, memory);

@@ -1,8 +1,8 @@
-//! Where tasks wait for each other: one word in the segment of one of them.
+//! A barrier in shared memory: one word in the segment of one of the tasks.
 //!
-//! It counts who has arrived, and the rounds. Whoever comes last begins the next round and wakes the others. Each step is one
-//! exchange, so a task may end at any instruction: it has arrived, or it has not. Who does not want to wait any longer closes
-//! the gate, unless the round is over; then nobody passes it any more, and all who wait know that nobody has.
+//! It counts arrivals and rounds. The last task to arrive begins the next round and wakes the others. Each step is one
+//! exchange, so a task may end at any instruction: it has arrived, or it has not. A task that stops waiting closes
+//! the gate, unless the round is over; then no task passes it any more, and all waiting tasks know that none has.
 
 use crate::loan::{Offset, OutOfBounds};
 use crate::mapping::Mapping;
@@ -20,26 +20,26 @@ const WORD: u64 = 4;
 
 /// No more rounds.
 const CLOSED: u32 = 1 << 31;
-/// Somebody sleeps at the gate.
+/// A task sleeps at the gate.
 const SLEEPERS: u32 = 1 << 30;
-/// Somebody has gone to wait elsewhere.
+/// A task waits elsewhere.
 const ABSENT: u32 = 1 << 29;
-/// How many have arrived.
+/// Number of arrivals.
 const COUNT: u32 = (1 << 12) - 1;
 /// One round.
 const ROUND: u32 = COUNT + 1;
-/// The number of the round. It is never 0, so that memory which holds nothing is no gate.
+/// The number of the round. It is never 0, so that empty memory is no gate.
 const ROUNDS: u32 = (ABSENT - 1) & !COUNT;
 
-/// What an arrival means.
+/// The result of an arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
-    /// All are there. If some wait elsewhere they have to be told.
+    /// All have arrived. Tasks that wait elsewhere have to be notified.
     Complete {
-        /// Somebody waits elsewhere.
+        /// A task waits elsewhere.
         are_absent: bool,
     },
-    /// Others are to come; this is the round to wait for.
+    /// Others have not arrived yet; this is the round to wait for.
     Early(Round),
     /// The gate is closed.
     Closed,
@@ -49,12 +49,12 @@ pub enum Arrival {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Round(u32);
 
-/// How a round stands.
+/// The state of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Somebody is to come.
+    /// Not all have arrived.
     Open,
-    /// All have come.
+    /// All have arrived.
     Over,
     /// The gate is closed, and the round was not over.
     Closed,
@@ -98,7 +98,7 @@ fn state_of(word: u32, round: Round) -> State {
     }
 }
 
-/// Sets a mark while the round is open; the word then, or how the round stands.
+/// Sets a mark while the round is open; the word then, or the state of the round.
 fn mark(memory: &impl Memory, at: u64, round: Round, mark: u32) -> Result<u32, State> {
     let mut word = memory.load(at);
     loop {
@@ -113,7 +113,7 @@ fn mark(memory: &impl Memory, at: u64, round: Round, mark: u32) -> Result<u32, S
     }
 }
 
-/// A gate, as one of those who meet there.
+/// A gate, for one of its tasks.
 #[derive(Clone, Debug)]
 pub struct Gate {
     memory: Arc<Mapping>,
@@ -124,7 +124,7 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// The gate of `size` tasks at a place that its owner has told. A task is woken there in `wake_time`.
+    /// The gate of `size` tasks at a place that its owner has announced. Waking a task takes `wake_time`.
     pub fn new(memory: Arc<Mapping>, at: u64, size: u32, wake_time: Duration) -> Result<Self, OutOfBounds> {
         let at = Offset::within(&*memory, at, WORD, WORD)?.get();
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -132,7 +132,7 @@ impl Gate {
         Ok(Self { memory, at, size, polls, wait: Arc::new(SpinThenPark::new(wake_time)) })
     }
 
-    /// Arrives. Whoever is last wakes the others.
+    /// Arrives. The last task to arrive wakes the others.
     pub fn arrive(&self) -> Arrival {
         match arrive(&*self.memory, self.at, self.size) {
             Ok(word) => {
@@ -143,7 +143,7 @@ impl Gate {
         }
     }
 
-    /// How a round stands.
+    /// The state of a round.
     pub fn state(&self, round: Round) -> State {
         state_of(self.memory.load(self.at), round)
     }
@@ -185,12 +185,12 @@ impl Gate {
         }
     }
 
-    /// This task goes on to wait elsewhere: whoever comes last has to tell it.
+    /// This task continues to wait elsewhere: the last task to arrive has to notify it.
     pub fn leave(&self, round: Round) -> State {
         mark(&*self.memory, self.at, round, ABSENT).err().unwrap_or(State::Open)
     }
 
-    /// Nobody passes any more, if the round is not over. How it stands, and whether somebody has to be told who waits
+    /// Closes the gate, if the round is not over. Returns the state, and whether tasks have to be notified that wait
     /// elsewhere.
     pub fn close(&self, round: Round) -> (State, bool) {
         match mark(&*self.memory, self.at, round, CLOSED) {
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_passes_before_all_have_come() {
+    fn no_task_passes_before_all_have_arrived() {
         const TASKS: u32 = 5;
         const ROUNDS: usize = 2000;
         let (gate, come) = (gate(TASKS), AtomicUsize::new(0));
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_gate_is_passed_by_nobody() {
+    fn no_task_passes_a_closed_gate() {
         let gate = gate(3);
         let round = early(gate.arrive());
         assert_eq!((gate.state(round), gate.close(round)), (State::Open, (State::Closed, false)));
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_last_knows_that_somebody_waits_elsewhere() {
+    fn the_last_to_arrive_knows_that_a_task_waits_elsewhere() {
         let gate = gate(2);
         let round = early(gate.arrive());
         assert_eq!(gate.wait(round, Duration::from_millis(1)), State::Open);
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_sleeps_is_woken() {
+    fn sleepers_are_woken() {
         let gate = gate(2);
         for close in [false, true] {
             let round = early(gate.arrive());

@@ -6,7 +6,7 @@ use loom::sync::atomic::{AtomicU32, Ordering, fence};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
-/// Words on the heap. Copies are relaxed, so that loom shows them late unless a word that was loaded says otherwise.
+/// Words on the heap. Copies are relaxed, so that loom shows them late unless they are ordered by a loaded word.
 pub struct Heap(Vec<AtomicU32>);
 
 impl Heap {

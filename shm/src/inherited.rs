@@ -1,4 +1,4 @@
-//! The channel that this process has inherited: a descriptor that nobody has handed to it as a value.
+//! The channel that this process has inherited: a descriptor that no owner has passed to it.
 
 use crate::mapping::inherited_file;
 use pvm_wire::channel::Channel;
@@ -8,7 +8,7 @@ use rustix::net::{RecvFlags, recv};
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// What lay in it was less than this, bytes.
+/// Limit of the bytes in the channel.
 const GREETING_MAX: usize = 1024;
 
 /// Takes this process's channel and what lies in it, once. Its children have it open, too: one that enrols in its place takes

@@ -1,6 +1,6 @@
 //! Messages between the tasks of one host, through memory that they share.
 //!
-//! Each task has one [`Segment`]: it alone allocates there, and whoever it writes to reads there. Towards each receiver
+//! Each task has one [`Segment`]: it alone allocates there, and the receivers of its messages read there. Towards each receiver
 //! there is a [`ring`] of cache lines, on which a small message is one line and a large one the place of a block. A
 //! receiver gives a block back by setting a flag of its own, so no message is counted by two tasks, and a task that ends at any
 //! instruction leaves nothing half done: what it had published can be read, the rest was never there.

@@ -1,4 +1,4 @@
-//! Which process this is: one that was forked must leave the mappings alone that it has from its parent.
+//! The identity of this process across forks: a forked child must not touch its parent's mappings.
 
 use crate::mapping::ForkMark;
 use std::sync::OnceLock;
@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 static MARK: OnceLock<Option<ForkMark>> = OnceLock::new();
 
-/// Processes in this line that have watched.
+/// Number of processes in this line that have watched.
 static WATCHED: AtomicU32 = AtomicU32::new(0);
 
-/// From now on this process is told from its parent and its children; `false` if the system has no means for it.
+/// From now on this process can be distinguished from its parent and its children; `false` if the system has no means for it.
 pub fn watch() -> bool {
     let Some(mark) = MARK.get_or_init(ForkMark::new) else { return false };
     if mark.get() == 0 {

@@ -1,4 +1,4 @@
-//! Places in a segment that another task names, checked once when they are taken over.
+//! Places in a segment that another task has sent, checked once on receipt.
 
 use crate::memory::Memory;
 use pvm_wire::Lent;
@@ -20,7 +20,7 @@ impl Offset {
         if fits { Ok(Self(at)) } else { Err(OutOfBounds) }
     }
 
-    /// A place that the arena has given out, or behind one that was checked.
+    /// A place from the arena, or behind one that was checked.
     #[inline]
     pub(crate) const fn trusted(at: u64) -> Self {
         Self(at)
@@ -33,7 +33,7 @@ impl Offset {
     }
 }
 
-/// A place that a segment does not have.
+/// A place outside the segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfBounds;
 
@@ -54,7 +54,7 @@ pub struct Loan {
 }
 
 impl Loan {
-    /// What a sender says that it lends, if all of it is in its segment.
+    /// The memory that a sender lends, if all of it is in its segment.
     #[inline]
     pub fn new(memory: &impl Memory, lent: Lent) -> Result<Self, OutOfBounds> {
         let body = Offset::within(memory, lent.at, lent.length.into(), 1)?;
@@ -75,7 +75,7 @@ impl Loan {
         self.length
     }
 
-    /// The sender may use the memory again.
+    /// Releases the memory: the sender may use it again.
     #[inline]
     pub fn release(&self, memory: &impl Memory) {
         memory.store(self.flag.get(), 1);

@@ -54,12 +54,12 @@ fn take(memory: &Heap, reader: &mut Reader) -> Option<(i32, Vec<u8>)> {
 }
 
 #[test]
-fn what_is_read_is_what_was_sent() {
+fn read_messages_equal_sent_ones() {
     exchange(8);
 }
 
 #[test]
-fn what_is_read_of_several_lines_is_what_was_sent() {
+fn bodies_of_several_lines_equal_sent_ones() {
     exchange(IN_LINE + 4);
 }
 
@@ -145,7 +145,7 @@ fn a_chunk_is_not_used_again_before_it_was_left() {
 
 /// In the chunk that is used again there is what looks like the number of the next record.
 #[test]
-fn what_is_left_in_a_chunk_is_no_record() {
+fn remains_of_an_earlier_use_are_no_record() {
     const NUMBER: u32 = 15;
     check_long(|| {
         let chunks = [RING + FIRST_CHUNK, RING + FIRST_CHUNK + CHUNK];
@@ -175,7 +175,7 @@ fn what_is_left_in_a_chunk_is_no_record() {
 }
 
 #[test]
-fn who_follows_a_link_finds_a_record() {
+fn a_reader_that_follows_a_link_finds_a_record() {
     loom::model(|| {
         let memory = Arc::new(Heap::new(RING + FIRST_CHUNK + CHUNK));
         let mut writer = Writer::new(&*memory, RING);
@@ -193,7 +193,7 @@ fn who_follows_a_link_finds_a_record() {
 }
 
 #[test]
-fn nobody_sleeps_on_a_message() {
+fn no_task_sleeps_while_a_message_waits() {
     loom::model(|| {
         let memory = Arc::new(Heap::new(RING + FIRST_CHUNK));
         let mut writer = Writer::new(&*memory, RING);

@@ -1,4 +1,4 @@
-//! Shared memory as the system gives it: the only unsafe part.
+//! The system's shared memory: the only unsafe part.
 //!
 //! A mapping lives as long as the object that owns it, its size is sealed, and every access is checked against that size. Other
 //! processes can write to it at any time; so words are atomics, everything else is copied by raw pointers, and no value read is
@@ -39,7 +39,7 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps a segment. Its size must be sealed: memory that can shrink under a mapping kills whoever touches it.
+    /// Maps a segment. Its size must be sealed: access to a mapping that has shrunk kills the process.
     pub fn new(segment: BorrowedFd<'_>) -> Result<Self> {
         Self::map(segment, ProtFlags::READ | ProtFlags::WRITE)
     }
@@ -63,7 +63,7 @@ impl Mapping {
         Ok(Self { start, size, made_by: lineage::process() })
     }
 
-    /// Where it begins in this process.
+    /// Its address in this process.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn address(&self) -> usize {
         self.start.as_ptr().addr()
@@ -113,15 +113,15 @@ impl Mapping {
         self.made_by != lineage::process()
     }
 
-    /// Sleeps while there is this word, until somebody wakes those who sleep there, or so long. It may end for no reason.
+    /// Sleeps while the word has this value, until a wake or for at most this time. It may end for no reason.
     pub(crate) fn sleep(&self, at: u64, word: u32, time: Duration) {
         let Some(place) = self.word(at) else { return };
         let time = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
-        // Whoever sleeps looks again, whatever has ended the sleep.
+        // The caller looks again, for whatever reason the sleep has ended.
         let _ = futex::wait(place, futex::Flags::empty(), word, Some(&time));
     }
 
-    /// Wakes all who sleep there.
+    /// Wakes all sleepers at this word.
     pub(crate) fn wake(&self, at: u64) {
         if let Some(place) = self.word(at) {
             let _ = futex::wake(place, futex::Flags::empty(), i32::MAX as u32);
@@ -131,7 +131,7 @@ impl Mapping {
     /// Gives pages back to the system; they read as zeros afterwards.
     pub fn give_back(&self, at: u64, length: u64) {
         if self.has(at, length) && length > 0 {
-            // SAFETY: the pages are inside the mapping. Nobody needs what is in them; who reads there reads zeros.
+            // SAFETY: the pages are inside the mapping. Their content is not needed any more; reads return zeros.
             // Failure means that the memory stays in use, which does no harm.
             let _ = unsafe { madvise(self.bytes(at).cast(), length as usize, Advice::LinuxRemove) };
         }
@@ -253,12 +253,12 @@ impl Memory for Mapping {
     }
 
     #[inline(always)]
-    fn will_read(&self, at: u64) {
+    fn prefetch_read(&self, at: u64) {
         prefetch(self.bytes(at), false);
     }
 
     #[inline(always)]
-    fn will_write(&self, at: u64) {
+    fn prefetch_write(&self, at: u64) {
         prefetch(self.bytes(at), true);
     }
 }
@@ -279,7 +279,7 @@ fn prefetch(line: *mut u8, to_write: bool) {
     let _ = (line, to_write);
 }
 
-/// What is stored before is seen by others before anything is loaded after.
+/// A full fence: earlier stores are visible to others before later loads.
 #[inline]
 fn full_fence() {
     if cfg!(any(target_arch = "x86_64", target_arch = "x86")) {
@@ -354,18 +354,18 @@ unsafe fn copy_many(from: &[u8], mut to: *mut u8) {
     }
 }
 
-/// A new segment that this process can write to, by the mapping given, and nobody else ever.
+/// A new segment, which only this process can write to, by the returned mapping.
 pub(crate) fn readable_by_others(size: u64) -> Result<(OwnedFd, Mapping)> {
     let file = memfd_create("pvm-turns", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
     ftruncate(&file, size)?;
     fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW)?;
     let mapping = Mapping::new(file.as_fd())?;
-    // What is mapped already stays writable.
+    // Existing mappings stay writable.
     fcntl_add_seals(&file, SealFlags::FUTURE_WRITE | SealFlags::SEAL)?;
     Ok((file, mapping))
 }
 
-/// A task's own segment: nobody else allocates there.
+/// A task's own segment: only the task allocates there.
 #[derive(Debug)]
 pub struct Segment {
     file: OwnedFd,
@@ -386,7 +386,7 @@ impl Segment {
         Ok(Self { file, mapping })
     }
 
-    /// The file, for those who are to map it.
+    /// The file, for other processes to map.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
@@ -486,7 +486,7 @@ pub(crate) struct Area {
 }
 
 impl Area {
-    /// So many bytes from there on, which nobody else has.
+    /// `length` bytes from `at` on, which are not used otherwise.
     pub(crate) fn new(mapping: Arc<Mapping>, at: u64, size: u64) -> Self {
         Self { mapping, at, size }
     }
@@ -542,7 +542,7 @@ impl ForkMark {
         unsafe { AtomicU32::from_ptr(self.0.as_ptr().cast()) }
     }
 
-    /// What was set in this process, or 0.
+    /// The value that was set in this process, or 0.
     pub(crate) fn get(&self) -> u32 {
         self.word().load(Ordering::Relaxed)
     }

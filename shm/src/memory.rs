@@ -1,4 +1,4 @@
-//! What the protocols need of shared memory.
+//! The interface of shared memory for the protocols.
 
 /// Bytes of a cache line, the unit in which rings are written.
 pub const LINE: u64 = 64;
@@ -6,30 +6,30 @@ pub const LINE: u64 = 64;
 /// Bytes of a record's head behind its number, in a ring.
 pub const HEAD: usize = 28;
 
-/// Bytes of a body that lie in the line with the record's head: wherever a body begins, so many can be read.
+/// Bytes of a body that lie in the line with the record's head: this many can be read from the begin of any body.
 pub const IN_LINE: usize = LINE as usize - HEAD - 4;
 
 /// Memory that another task can change at any time. Places are offsets from its start.
 ///
 /// Nothing here fails: an access that is not wholly inside, or a word that is not aligned, reads zeros and writes nothing.
-/// Who follows places that another task wrote checks them before.
+/// Places that another task wrote have to be checked before they are used.
 pub trait Memory {
     /// Bytes from the start.
     fn size(&self) -> u64;
 
-    /// A word; what was written before it was stored is seen afterwards.
+    /// Loads a word (acquire): earlier writes of the task that stored it are visible afterwards.
     fn load(&self, at: u64) -> u32;
 
-    /// Stores a word; who loads it sees all that was written before.
+    /// Stores a word (release): earlier writes are visible to a task that loads it.
     fn store(&self, at: u64, value: u32);
 
-    /// Stores a word and gives what was there.
+    /// Stores a word and returns the old one.
     fn swap(&self, at: u64, value: u32) -> u32;
 
-    /// Stores a word if there is what is expected; otherwise what is there. It is ordered as a store and a load.
+    /// Stores a word if the old one is as expected; otherwise returns the old one. It is ordered as a store and a load.
     fn exchange(&self, at: u64, expected: u32, value: u32) -> Result<(), u32>;
 
-    /// What was stored before is seen by others before anything is loaded after.
+    /// A full fence: earlier stores are visible to others before later loads.
     fn fence(&self);
 
     /// Copies bytes out.
@@ -57,7 +57,7 @@ pub trait Memory {
     }
 
     /// Writes the head of a record as [`Self::write_line`] does, and the parts of its body, which have [`IN_LINE`] bytes or more, into as many
-    /// lines as it takes. The line that the receiver looks at is written last: it would be taken away meanwhile.
+    /// lines as it takes. The line that the receiver polls is written last: its polls would take the line from this processor's cache.
     #[inline]
     fn write_lines(&self, at: u64, head: &[u8; HEAD], parts: [&[u8]; 2]) {
         write_cut(self, at, head, parts);
@@ -65,17 +65,17 @@ pub trait Memory {
 
     /// The line there will be read soon.
     #[inline]
-    fn will_read(&self, at: u64) {
+    fn prefetch_read(&self, at: u64) {
         let _ = at;
     }
 
     /// The line there will be written soon.
     #[inline]
-    fn will_write(&self, at: u64) {
+    fn prefetch_write(&self, at: u64) {
         let _ = at;
     }
 
-    /// Whether so many bytes from there on are inside.
+    /// Whether `length` bytes from `at` on are inside.
     #[inline]
     fn has(&self, at: u64, length: u64) -> bool {
         at.checked_add(length).is_some_and(|end| end <= self.size())

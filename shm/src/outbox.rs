@@ -1,4 +1,4 @@
-//! What a task has sent and others have not taken yet: its segment, the rings in it and the blocks they point to.
+//! The sending side of a task: its segment, the rings in it and the blocks they point to.
 
 use crate::loan::Offset;
 use crate::mapping::{Mapping, Segment};
@@ -11,10 +11,10 @@ use std::sync::Arc;
 const FLAG_PAGE: u64 = 4096;
 const GATE_PAGE: u64 = 4096;
 
-/// So many bytes at most are lent to one receiver at a time, unless it is a single body.
+/// Most bytes that are lent to one receiver at a time, except for a single body.
 const LENT_MAX: u64 = 16 << 20;
 
-/// The most pages of gates: groups that change for ever do not take more and more memory.
+/// Most pages of gates: groups that keep changing must not take more and more memory.
 const GATE_PAGES_MAX: usize = 64;
 
 /// A body in a block, to be sent to any number of receivers.
@@ -33,7 +33,7 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    /// An empty one, into which this process packs from now on. Beyond half of `limit` bytes nothing more is accepted, but a
+    /// An empty outbox, into which this process packs from now on. Beyond half of `limit` bytes nothing more is accepted, but a
     /// single message may have any length.
     pub fn new(limit: u64) -> rustix::io::Result<Self> {
         let store = Store::new(limit)?;
@@ -58,7 +58,7 @@ impl Outbox {
         self.store.used()
     }
 
-    /// Whether anything more may be sent now.
+    /// Whether more may be sent now.
     #[inline]
     pub fn has_room(&mut self) -> bool {
         if !self.store.has_room() {
@@ -73,7 +73,7 @@ impl Outbox {
         Ok((Writer::new(&**self.memory(), at), Offset::trusted(at)))
     }
 
-    /// A ring's receiver has ended: nothing of what was sent to it is needed.
+    /// A ring's receiver has exited: messages to it are not needed any more.
     pub fn close_ring(&mut self, ring: Writer, receiver: Tid) {
         for (at, size) in ring.into_chunks() {
             self.store.give(at, size);
@@ -99,7 +99,7 @@ impl Outbox {
         sent
     }
 
-    /// As [`Self::send_copy`], if nothing has to be reclaimed or taken for it; whether it was sent.
+    /// As [`Self::send_copy`], if no memory has to be reclaimed or allocated for it; whether it was sent.
     #[inline(always)]
     pub fn try_send_copy(&self, ring: &mut Writer, header: MessageHeader, parts: [&[u8]; 2]) -> bool {
         self.store.has_room() && ring.try_send(&**self.memory(), header, parts)
@@ -149,7 +149,7 @@ impl Outbox {
         sent
     }
 
-    /// Lends a body in a block to a receiver that is told of it elsewhere.
+    /// Lends a body in a block to a receiver that gets its place on another way.
     pub fn lend(&mut self, to: Tid, parcel: &Parcel) -> Result<Lent, SendError> {
         let flag = self.take_flag().ok_or(SendError::NoRoom)?;
         self.store.deliveries().begin(to, flag, (parcel.block.clone(), parcel.length));
@@ -169,7 +169,7 @@ impl Outbox {
         !is_much(deliveries.under_way_to(to))
     }
 
-    /// An empty body that can grow to so many bytes where it is; `None` if there is no room.
+    /// An empty body that can grow to `length` bytes where it is; `None` if there is no room.
     pub fn draft(&mut self, most: u64) -> Option<Packing> {
         Packing::growing(&self.store, most).filter(|_| self.store.has_room())
     }
@@ -184,7 +184,7 @@ impl Outbox {
         self.gates.pop().map(Offset::trusted)
     }
 
-    /// Says on the ring that the next message comes another way.
+    /// Writes into the ring that the next message comes on another way.
     pub fn send_leave(&mut self, ring: &mut Writer) -> Result<(), SendError> {
         ring.send_leave(&**self.memory(), || self.store.take(CHUNK))
     }
@@ -207,7 +207,7 @@ impl Outbox {
         }
     }
 
-    /// Takes back all that receivers have released.
+    /// Reclaims all blocks that receivers have released.
     pub fn reclaim(&mut self) {
         self.store.deliveries().reclaim_all(&**self.memory());
     }
@@ -215,7 +215,7 @@ impl Outbox {
 
 impl Drop for Outbox {
     fn drop(&mut self) {
-        // Others may still read what was sent.
+        // Receivers may still read sent messages.
         self.store.close();
     }
 }

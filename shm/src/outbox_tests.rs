@@ -148,7 +148,7 @@ fn send_packed(pair: &mut Pair, packing: &Packing, tail: &[u8]) -> Body {
 }
 
 #[test]
-fn what_is_packed_is_read_where_it_lies() {
+fn packed_elements_are_read_in_place() {
     let mut pair = Pair::new();
     let packing = packed(&pair, &[&[1; 5000], &[2; 10_000]]);
     let received = send_packed(&mut pair, &packing, b"tail");
@@ -158,7 +158,7 @@ fn what_is_packed_is_read_where_it_lies() {
 }
 
 #[test]
-fn what_was_read_is_packed_into_again_at_once() {
+fn read_memory_is_packed_into_again_at_once() {
     let mut pair = Pair::new();
     let first = packed(&pair, &[&[1; 5000]]);
     let place = first.as_slice().as_ptr();
@@ -172,7 +172,7 @@ fn what_was_read_is_packed_into_again_at_once() {
 }
 
 #[test]
-fn what_is_on_its_way_is_not_written_to() {
+fn a_body_on_its_way_is_not_written_to() {
     let mut pair = Pair::new();
     let mut packing = packed(&pair, &[&[1; 5000]]);
     let received = send_packed(&mut pair, &packing, b"tail");
@@ -187,7 +187,7 @@ fn what_is_on_its_way_is_not_written_to() {
 }
 
 #[test]
-fn what_is_packed_and_kept_stops_nobody() {
+fn kept_packed_bodies_stop_no_sender() {
     let mut pair = Pair::new();
     let kept: Vec<Packing> =
         std::iter::from_fn(|| Packing::within(&pair.outbox.store, 1 << 20)).take(1000).collect();
@@ -202,7 +202,7 @@ fn what_is_packed_and_kept_stops_nobody() {
 }
 
 #[test]
-fn what_was_sent_is_read_after_the_sender_has_left() {
+fn sent_messages_are_read_after_the_sender_has_left() {
     let mut pair = Pair::new();
     let packing = packed(&pair, &[&[1; 5000]]);
     let body = send_packed(&mut pair, &packing, b"");
@@ -310,7 +310,7 @@ fn nothing_is_read_or_written_outside() {
 }
 
 #[test]
-fn what_is_lent_is_read_and_given_back() {
+fn a_lent_body_is_read_and_given_back() {
     let mut pair = Pair::new();
     let body: Vec<u8> = (0..100_000).map(|at| (at % 251) as u8).collect();
     let mut draft = pair.outbox.draft(1 << 27).unwrap();
@@ -352,7 +352,7 @@ fn no_receiver_gets_more_than_its_part_lent() {
 }
 
 #[test]
-fn a_draft_that_grows_beyond_its_room_says_so() {
+fn a_draft_beyond_its_room_is_refused() {
     let mut pair = Pair::new();
     let mut draft = pair.outbox.draft(10_000).unwrap();
     assert!(draft.reserve(10_000));

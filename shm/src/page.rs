@@ -1,6 +1,6 @@
-//! A word that one process says to others, which can read it at any time, by one load, and never write it.
+//! A word that one process publishes to others, which can read it at any time, by one load, and never write it.
 //!
-//! A daemon so tells the tasks of its host whose turn it is (`Turn` of the wire formats has what the word means).
+//! A daemon publishes the team that has the turn to the tasks of its host (`Turn` of the wire formats defines the word).
 
 use crate::mapping::{Mapping, readable_by_others};
 use rustix::io::Result;
@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 /// Bytes of a page's file.
 const SIZE: u64 = 4096;
 
-/// The page of the one who writes it.
+/// The writer's page.
 #[derive(Debug)]
 pub struct Page {
     file: OwnedFd,
@@ -17,24 +17,24 @@ pub struct Page {
 }
 
 impl Page {
-    /// A new one, with the word 0. From now on the system lets nobody else write to it.
+    /// A new page, with the word 0. From now on no other process can write to it.
     pub fn new() -> Result<Self> {
         let (file, mapping) = readable_by_others(SIZE)?;
         Ok(Self { file, mapping })
     }
 
-    /// Says another word.
+    /// Publishes another word.
     pub fn set(&self, word: u64) {
         self.mapping.store_wide(0, word);
     }
 
-    /// The file, for those who are to read it.
+    /// The file, for readers.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
 }
 
-/// The page of one who reads it.
+/// A reader's mapping of the page.
 #[derive(Debug)]
 pub struct View {
     mapping: Mapping,
@@ -60,7 +60,7 @@ mod tests {
     use rustix::io::Errno;
 
     #[test]
-    fn what_one_says_the_others_read() {
+    fn readers_see_the_published_word() {
         let page = Page::new().unwrap();
         let (first, second) = (View::new(page.fd()).unwrap(), View::new(page.fd()).unwrap());
         assert_eq!((first.get(), second.get()), (0, 0));
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_else_can_write_shrink_or_grow_it() {
+    fn no_other_process_can_write_shrink_or_grow_it() {
         let page = Page::new().unwrap();
         assert_eq!(rustix::io::write(page.fd(), b"junk"), Err(Errno::PERM));
         assert_eq!(Mapping::new(page.fd()).err(), Some(Errno::PERM));

@@ -1,12 +1,12 @@
-//! The way of messages from one task to one other: a chain of chunks of cache lines in the sender's segment.
+//! A ring for the messages of one task to one other: a chain of chunks of cache lines in the sender's segment.
 //!
 //! A record begins with its number, which is stored last: a receiver that finds the number it waits for can read the rest.
 //! A message of up to [`INLINE_MAX`] bytes lies in consecutive lines, a longer one in a block whose place the record has.
-//! The last record of a chunk tells where the next chunk is. So a receiver that does not read never stops the ring. When it
-//! has left a chunk it says so in the chunk's first line, and the sender can use it again.
+//! The last record of a chunk has the place of the next chunk. So a receiver that does not read never stops the ring. When it
+//! has left a chunk it marks the chunk's first line, and the sender can use it again.
 //!
 //! A line could have any number from an earlier use, as parts of messages were there. So the line behind a record gets none
-//! before the record is published: nobody looks at it earlier.
+//! before the record is published: it is not read earlier.
 
 use crate::loan::{Loan, Offset, OutOfBounds};
 pub use crate::memory::IN_LINE;
@@ -17,7 +17,7 @@ use pvm_wire::{Lent, MessageHeader};
 use std::collections::VecDeque;
 use std::fmt;
 
-/// The longest body that lies in the ring itself, bytes: 2 KiB of elements, and what they are.
+/// The longest body that lies in the ring itself, bytes: 2 KiB of elements, and their types.
 pub const INLINE_MAX: usize = KEPT;
 
 /// The last line has no room left.
@@ -28,7 +28,7 @@ const BODY: u64 = HEAD as u64 + 4;
 /// Where in a record its length is.
 const LENGTH: u64 = BODY - 4;
 
-/// What a record is.
+/// Kinds of records.
 const INLINE: u32 = 1;
 const BLOCK: u32 = 2;
 const LINK: u32 = 3;
@@ -42,7 +42,7 @@ pub const CHUNK: u64 = RING_CHUNK_LINES as u64 * LINE;
 /// Where a message's body is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// In the ring: to be copied before the next record is asked for.
+    /// In the ring: to be copied before the next record is read.
     Inline {
         /// Where it begins.
         at: Offset,
@@ -66,7 +66,7 @@ pub struct Near {
     pub first: [u8; IN_LINE],
 }
 
-/// What a reader finds.
+/// The content of a record, as its reader gets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record {
     /// A message.
@@ -75,10 +75,10 @@ pub enum Record {
     Leave,
 }
 
-/// Why a message is not sent. Nothing of it was published.
+/// Why a message was not sent. Nothing was published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendError {
-    /// The segment has no room, at least not now.
+    /// The segment has no room now.
     NoRoom,
     /// No segment has room for it, or it does not lie in the ring.
     TooLong,
@@ -95,7 +95,7 @@ impl fmt::Display for SendError {
 
 impl std::error::Error for SendError {}
 
-/// How a sender breaks the protocol. Nothing more can be received from it.
+/// A sender's violation of the protocol. Nothing more can be received from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReceiveError {
     /// A record of no known kind.
@@ -193,7 +193,7 @@ struct Chunk {
     lines: u32,
     /// Before this line nothing is left of longer messages of an earlier use that could look like a number.
     clean_to: u32,
-    /// The same for the next use, as far as this one has come.
+    /// The same for the next use, as far as it is prepared.
     clean_next: u32,
 }
 
@@ -206,13 +206,13 @@ impl Chunk {
 /// The sender's end.
 #[derive(Debug)]
 pub struct Writer {
-    /// Where it writes.
+    /// The chunk that it writes to.
     chunk: Chunk,
-    /// Where it wrote before, and perhaps is still read.
+    /// The chunks before, which may still be read.
     before: VecDeque<Chunk>,
     next: u32,
     number: u32,
-    /// The last record of the chunk before, which is published behind the first one of this chunk: whoever follows it finds that there.
+    /// The last record of the chunk before, which is published behind the first one of this chunk, so that a reader that follows it finds that record.
     link: Option<(u64, u32)>,
 }
 
@@ -263,7 +263,7 @@ impl Writer {
         if length <= IN_LINE {
             memory.write_line(self.here(), &head.words(), parts);
             self.publish(memory, 1);
-            memory.will_write(self.here());
+            memory.prefetch_write(self.here());
         } else {
             match *parts {
                 [one] => self.put_several(memory, &head.words(), [one, &[]]),
@@ -279,15 +279,15 @@ impl Writer {
         self.chunk.clean_next = self.chunk.clean_next.min(self.next + 1);
         memory.write_lines(self.here(), head, parts);
         self.publish(memory, lines);
-        self.call_lines(memory, lines);
+        self.prefetch_lines(memory, lines);
     }
 
-    /// Has the lines brought here that the next message will be written to, if it is like the last one: meanwhile that is read.
+    /// Prefetches the lines of the next message, if it is like the last one, while the receiver reads that.
     #[inline(always)]
-    fn call_lines(&self, memory: &impl Memory, lines: u32) {
+    fn prefetch_lines(&self, memory: &impl Memory, lines: u32) {
         let mut first = self.here();
         if !self.is_near(lines) {
-            memory.will_write(first);
+            memory.prefetch_write(first);
             match self.before.front() {
                 Some(chunk) if can_be_reused(memory, chunk) => first = chunk.at,
                 _ if self.has_room(lines) => {}
@@ -296,7 +296,7 @@ impl Writer {
         }
         let called = u64::from(lines) + 1;
         for line in 0..called {
-            memory.will_write(first + line * LINE);
+            memory.prefetch_write(first + line * LINE);
         }
     }
 
@@ -311,7 +311,7 @@ impl Writer {
         self.send_head(memory, Head { kind: BLOCK, header, length, places: [at, flag] }, more)
     }
 
-    /// Says that the next message comes another way; otherwise like [`Self::send`].
+    /// Writes that the next message comes on another way; otherwise like [`Self::send`].
     pub fn send_leave(
         &mut self,
         memory: &impl Memory,
@@ -365,7 +365,7 @@ impl Writer {
         }
     }
 
-    /// Goes on to another chunk unless the record and a link behind it have room in this one. The record has to follow.
+    /// Moves to another chunk unless the record and a link behind it have room in this one. The record has to follow.
     #[inline]
     fn make_room(
         &mut self,
@@ -376,13 +376,13 @@ impl Writer {
         if self.has_room(lines) || self.next_chunk(memory, more) { Ok(()) } else { Err(SendError::NoRoom) }
     }
 
-    /// Whether the chunk has room for so many lines and a link behind them.
+    /// Whether the chunk has room for `lines` lines and a link behind them.
     #[inline]
     fn has_room(&self, lines: u32) -> bool {
         self.next + lines < self.chunk.lines
     }
 
-    /// Whether so many lines have room where it is not better to turn back before.
+    /// Whether `lines` lines have room here, and it is not better to turn back before.
     #[inline]
     fn is_near(&self, lines: u32) -> bool {
         let end =
@@ -390,7 +390,7 @@ impl Writer {
         self.next + lines < end
     }
 
-    /// Goes on to the chunk before, if there is no other to be given back, and the receiver has left it.
+    /// Returns to the chunk before, if it is the only other one, and the receiver has left it.
     #[cold]
     fn turn_back(&mut self, memory: &impl Memory) -> bool {
         self.before.len() == 1 && self.next_chunk(memory, || None)
@@ -423,7 +423,7 @@ fn lines_of(length: usize) -> u32 {
     (length as u64 + BODY).div_ceil(LINE) as u32
 }
 
-/// Nobody has left the chunk, and its first record is not there yet.
+/// Resets a chunk: its reader has not left it, and its first record is not there yet.
 fn begin(memory: &impl Memory, chunk: &Chunk) {
     memory.store(chunk.at, 0);
     memory.store(chunk.at + LINE, 0);
@@ -437,12 +437,12 @@ fn is_left(memory: &impl Memory, chunk: &Chunk) -> bool {
     memory.load(chunk.at) != 0
 }
 
-/// Has the lines brought here of a record that has come there, if it is a message: they are here by the time they are copied.
+/// Prefetches the lines of a record, if it is a message: they are in the cache by the time they are copied.
 #[inline(always)]
-pub fn call_record(memory: &impl Memory, at: u64) {
+pub fn prefetch_record(memory: &impl Memory, at: u64) {
     let length = memory.load(at + LENGTH) as usize;
     if length > IN_LINE && length <= INLINE_MAX {
-        (1..u64::from(lines_of(length))).for_each(|line| memory.will_read(at + line * LINE));
+        (1..u64::from(lines_of(length))).for_each(|line| memory.prefetch_read(at + line * LINE));
     }
 }
 
@@ -456,7 +456,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// A ring whose first chunk its sender says to be there.
+    /// A ring whose first chunk is at this place, as announced by its sender.
     pub fn new(memory: &impl Memory, at: u64) -> Result<Self, OutOfBounds> {
         let at = Offset::within(memory, at, FIRST_CHUNK, LINE)?.get();
         Ok(Self { at, lines: RING_FIRST_CHUNK_LINES, next: 1, number: 1 })
@@ -467,7 +467,7 @@ impl Reader {
         Self { at: u64::MAX - LINE, lines: 0, next: 0, number: 1 }
     }
 
-    /// Where the next record's number will be, and what it will be.
+    /// The place of the next record's number, and the number.
     #[inline]
     pub fn awaited(&self) -> (u64, u32) {
         (self.at + u64::from(self.next) * LINE, self.number)
@@ -480,14 +480,14 @@ impl Reader {
         memory.load(at) == number
     }
 
-    /// The head of the next record, where it is, and the line behind the head.
+    /// The head of the next record, its place, and the line behind the head.
     #[inline(always)]
     fn head(&self, memory: &impl Memory) -> Option<(u64, Head, [u8; IN_LINE])> {
         let (here, number) = self.awaited();
         if memory.load(here) != number {
             return None;
         }
-        call_record(memory, here);
+        prefetch_record(memory, here);
         let line = memory.read_line(here);
         Some((here, Head::decode(&line), *line.last_chunk()?))
     }
@@ -509,8 +509,8 @@ impl Reader {
         self.number = after(self.number);
         self.next += lines;
         if self.next + lines >= self.lines {
-            // Soon the chunk will be left.
-            memory.will_write(self.at);
+            // The chunk will be left soon.
+            memory.prefetch_write(self.at);
         }
     }
 

@@ -82,7 +82,7 @@ fn the_short_way_is_the_same_way() {
 }
 
 #[test]
-fn who_reads_in_time_needs_two_chunks() {
+fn a_reader_in_time_needs_two_chunks() {
     let mut pair = Pair::new(FIRST_CHUNK + 2 * CHUNK);
     for tag in 0..100_000 {
         let body = [tag as u8; 100];
@@ -92,7 +92,7 @@ fn who_reads_in_time_needs_two_chunks() {
 }
 
 #[test]
-fn who_does_not_read_stops_nobody() {
+fn a_reader_that_does_not_read_stops_nobody() {
     let mut pair = Pair::new(FIRST_CHUNK + 10 * CHUNK);
     let sent = (0..10_000).take_while(|&tag| pair.send(tag, &[b"a body"])).count() as i32;
     assert!(sent > 10 * 60);
@@ -105,7 +105,7 @@ fn who_does_not_read_stops_nobody() {
 }
 
 #[test]
-fn who_peeks_finds_the_same() {
+fn a_peek_finds_the_same() {
     let mut pair = Pair::new(FIRST_CHUNK + 4 * CHUNK);
     for tag in 0..500 {
         let body = vec![tag as u8; tag as usize * 37 % (INLINE_MAX + 1)];
@@ -207,7 +207,7 @@ fn junk_is_survived() {
 
 /// A part of a message can look like the number of a record to come.
 #[test]
-fn what_is_left_in_a_chunk_is_no_record() {
+fn remains_of_an_earlier_use_are_no_record() {
     for number in 1..300_u32 {
         let mut pair = Pair::new(FIRST_CHUNK + 3 * CHUNK);
         for tag in 0..60 {
@@ -245,7 +245,7 @@ fn no_mixture_of_messages_leaves_a_record_behind() {
 }
 
 #[test]
-fn who_is_read_at_once_uses_the_first_halves_of_two_chunks() {
+fn a_ring_read_at_once_uses_the_first_halves_of_two_chunks() {
     for length in [0, 60, 1000] {
         let mut pair = Pair::new(FIRST_CHUNK + 2 * CHUNK);
         for tag in 0..1000 {

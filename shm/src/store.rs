@@ -1,7 +1,7 @@
-//! The memory of a task's segment, which what it sends and what it packs share.
+//! The memory of a task's segment, which sent messages and packed bodies share.
 //!
 //! A body is packed where its receivers will read it ([`Packing`]), so that sending it copies nothing. Until the last of them
-//! needs it no more nobody writes there again: whoever packs more into a body that is on its way goes on in a copy.
+//! releases it, it is not written again: more elements for a body that is on its way are packed into a copy.
 
 use crate::arena::{Arena, Taken, order_of};
 use crate::bell::BELL_SIZE;
@@ -16,19 +16,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 /// Address space of a segment. Memory is used only where something was written.
 pub const SEGMENT_SIZE: u64 = 1 << 34;
 
-/// Room behind a packed body for what is added when it is sent.
+/// Room behind a packed body for bytes that are added when it is sent.
 const TAIL: u64 = 64;
 
-/// Where tasks of this process pack.
+/// The store into which this process packs.
 static CURRENT: Mutex<Weak<Store>> = Mutex::new(Weak::new());
 
-/// A segment, and which parts of it are in use.
+/// A segment, and its allocator.
 #[derive(Debug)]
 pub struct Store {
     segment: Segment,
     limit: u64,
     books: Mutex<Books>,
-    /// What the books say of what is on its way, bytes: to be read without opening them.
+    /// Bytes on their way, readable without opening the books.
     used: AtomicU64,
     deliveries: Mutex<Deliveries>,
 }
@@ -38,11 +38,11 @@ struct Books {
     arena: Arena,
     /// Bytes of blocks that are packed into, or could be sent again.
     packed: u64,
-    /// The task has left. What it has sent is still read, so nothing is used again.
+    /// The task has left. Sent messages are still read, so no memory is reused.
     is_closed: bool,
 }
 
-/// The books in use; what others may read of them is right when they are closed.
+/// The books, opened; the values that can be read without opening are updated when they are closed.
 struct OpenBooks<'a> {
     books: MutexGuard<'a, Books>,
     used: &'a AtomicU64,
@@ -93,26 +93,26 @@ impl Store {
         self.segment.mapping()
     }
 
-    /// Bytes on their way to others, and what it takes to send them.
+    /// Bytes on their way to others, and of the rings.
     #[inline]
     pub(crate) fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Whether anything more may be sent now.
+    /// Whether more may be sent now.
     #[inline]
     pub(crate) fn has_room(&self) -> bool {
         self.used() <= self.limit / 2
     }
 
-    /// Nothing is used again.
+    /// From now on no memory is reused.
     pub(crate) fn close(&self) {
         self.books().is_closed = true;
         // Blocks keep the store.
         self.deliveries().clear();
     }
 
-    /// What is on its way. The books can be opened meanwhile, not the other way round.
+    /// Blocks on their way. The books can be opened while they are locked, not the other way round.
     pub(crate) fn deliveries(&self) -> MutexGuard<'_, Deliveries> {
         self.deliveries.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -158,10 +158,10 @@ impl Store {
         Some(self.block_of(taken, length))
     }
 
-    /// A block to be packed into, so many bytes at first; `None` if enough is packed already.
+    /// A block to be packed into, at first of `length` bytes; `None` if enough is packed already.
     fn packing_block(self: &Arc<Self>, length: u64, room: u64) -> Option<Block> {
         if !self.memory().is_foreign() {
-            // The last one has been read by now, if there was an answer to it: better that than memory that is not in the cache.
+            // The last block has been read by now, if there was an answer: it is in the cache, other free memory is not.
             self.deliveries().reclaim_some(&**self.memory());
         }
         let mut books = self.open_books()?;
@@ -181,7 +181,7 @@ impl Store {
     }
 }
 
-/// Memory for a body. Where it goes when the last who needs it drops it.
+/// Memory for a body. It is given back to the store when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Block {
     store: Arc<Store>,
@@ -196,12 +196,12 @@ impl Block {
         self.area.at()
     }
 
-    /// Writes into memory that nobody reads yet.
+    /// Writes into memory that is not read yet.
     pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) {
         self.area.write(offset, bytes);
     }
 
-    /// Has so many bytes used, while it is packed into; `false` if it cannot.
+    /// Grows the used part to `length` bytes, while it is packed into; `false` if it cannot.
     fn widen(&mut self, length: u64) -> bool {
         if length > 1 << self.order {
             return false;
@@ -234,7 +234,7 @@ pub struct Packing {
 }
 
 impl Packing {
-    /// An empty one with room for so many bytes; `None` if this process shares no memory, or has packed too much.
+    /// An empty body with room for `length` bytes; `None` if this process shares no memory, or has packed too much.
     pub fn new(room: usize) -> Option<Self> {
         Self::within(&Store::current()?, room)
     }
@@ -244,12 +244,12 @@ impl Packing {
         Some(Self { block: Arc::new(store.packing_block(room, room)?), length: 0 })
     }
 
-    /// An empty one that can grow to so many bytes where it is.
+    /// An empty body that can grow to `length` bytes where it is.
     pub(crate) fn growing(store: &Arc<Store>, most: u64) -> Option<Self> {
         Some(Self { block: Arc::new(store.packing_block(TAIL, most.checked_add(TAIL)?)?), length: 0 })
     }
 
-    /// Makes room for so many more bytes; `false` if there is none, or the body is on its way.
+    /// Makes room for `more` bytes; `false` if there is none, or the body is on its way.
     pub fn reserve(&mut self, more: usize) -> bool {
         let wanted = self.length.saturating_add(more as u64).saturating_add(TAIL);
         Arc::get_mut(&mut self.block)
@@ -264,12 +264,12 @@ impl Packing {
         }
     }
 
-    /// What was appended.
+    /// The appended bytes.
     pub fn as_slice(&self) -> &[u8] {
         self.block.area.bytes(self.length as usize)
     }
 
-    /// The block, with these bytes behind what was appended; `None` if they have no room, or it is not in this store.
+    /// The block, with these bytes behind the appended ones; `None` if they have no room, or it is not in this store.
     pub(crate) fn parcel(&self, store: &Arc<Store>, tail: &[u8]) -> Option<(Arc<Block>, u64)> {
         let length = self.length + tail.len() as u64;
         if !Arc::ptr_eq(&self.block.store, store) || length > self.block.touched {
@@ -285,7 +285,7 @@ impl Packing {
 
 impl Drop for Packing {
     fn drop(&mut self) {
-        // What is still on its way now counts as that.
+        // From now on a block that is on its way counts as a delivery only.
         if let Some(mut books) = self.block.store.open_books() {
             books.packed = books.packed.saturating_sub(self.block.touched);
         }

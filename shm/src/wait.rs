@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// What one kind of wait has of its own. All other rules are the same for all.
+/// The parameters of one kind of wait. All other rules are the same for all kinds.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
     /// It polls for this long before the first yield.
@@ -28,7 +28,7 @@ impl Kind {
     pub const YIELDING: Self = Self { before_yields: Duration::ZERO, unyielding: None };
 }
 
-/// What earlier waits at one place have shown. Two threads that change it at once may lose one of the changes.
+/// The results of earlier waits at one place. Two threads that change them at once may lose one of the changes.
 #[derive(Debug)]
 pub struct SpinThenPark {
     spin: AtomicU64,
@@ -39,19 +39,19 @@ pub struct SpinThenPark {
     shared: SharedProcessor,
 }
 
-/// A wait that has not parked yet.
+/// A wait before it parks.
 #[derive(Debug)]
 pub struct Spin {
     kind: Kind,
     start: Instant,
-    /// What [`TwoPhase`] allows, and what is left of that without yields.
+    /// The time that [`TwoPhase`] allows, and the rest of it without yields.
     budget: Duration,
     limit: Duration,
     /// Whether it yields; unknown before it could.
     yields: Option<bool>,
 }
 
-/// What a waiter does after a poll that has found nothing.
+/// The next action of a waiter after a poll that has found nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// It polls again.
@@ -77,21 +77,21 @@ impl Default for SpinThenPark {
 }
 
 impl SpinThenPark {
-    /// For waits that end by something which takes this long to be woken.
+    /// For waits after which a wake takes this long.
     pub fn new(wake_time: Duration) -> Self {
         let wait = Self::default();
         wait.set_wake_time(wake_time);
         wait
     }
 
-    /// Sets how long waking takes, and forgets what earlier waits have shown of polling.
+    /// Sets how long waking takes, and drops the results of earlier polls.
     pub fn set_wake_time(&self, time: Duration) {
         let policy = TwoPhase::new(time, TwoPhase::FACTOR);
         self.limit.store(policy.limit, Ordering::Relaxed);
         self.store(policy);
     }
 
-    /// For how long the next wait may poll.
+    /// How long the next wait may poll.
     pub fn budget(&self) -> Duration {
         Duration::from_nanos(self.spin.load(Ordering::Relaxed))
     }
@@ -102,7 +102,7 @@ impl SpinThenPark {
         Spin { kind, start: now, budget, limit: budget, yields: None }
     }
 
-    /// What to do after a poll that has found nothing.
+    /// Returns the next action after a poll that has found nothing.
     pub fn next(&self, spin: &mut Spin, now: Instant) -> Next {
         let elapsed = now.duration_since(spin.start);
         if elapsed >= spin.limit {
@@ -112,7 +112,7 @@ impl SpinThenPark {
             return Next::Poll;
         }
         if spin.yields.is_none() && self.shared.is_to_be_left() {
-            // That says nothing of polling.
+            // This is no result for polling.
             spin.limit = Duration::ZERO;
             return Next::Park;
         }
@@ -123,7 +123,7 @@ impl SpinThenPark {
         if elapsed < spin.limit { Next::Poll } else { Next::Park }
     }
 
-    /// A wait has found something, or parks. One that was not allowed to poll shows nothing.
+    /// A wait has found something, or parks. A wait that was not allowed to poll is no result.
     pub fn end(&self, spin: &Spin, now: Instant, is_found: bool) {
         if spin.yields == Some(true) {
             self.yields.took(now.duration_since(spin.start));
@@ -189,8 +189,8 @@ impl SpinThenPark {
     }
 }
 
-/// Whether no peer could answer while this process polls. Found out at the first wait that could poll: it takes many system calls, which
-/// a task that never waits for others saves.
+/// Whether no peer could answer while this process polls. Determined at the first wait that could poll: it takes many system calls, which
+/// a task that never waits for others does not need.
 pub fn is_only_processor() -> bool {
     static ONLY: OnceLock<bool> = OnceLock::new();
     *ONLY.get_or_init(|| std::thread::available_parallelism().is_ok_and(|cores| cores.get() == 1))
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_have_shown_is_kept() {
+    fn results_of_waits_are_kept() {
         let wait = SpinThenPark::default();
         assert_eq!(poll_in_vain(&wait, PATIENT, WAKE).0, Duration::ZERO, "unknown how long waking takes");
         wait.set_wake_time(WAKE);

@@ -103,7 +103,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(error) => {
-            // If the terminal is gone there is nobody to tell.
+            // Without a terminal the error cannot be shown.
             let _ = error.print();
             return ExitCode::from(error.exit_code() as u8);
         }

@@ -18,18 +18,18 @@ pub fn to_seconds(time: Time) -> f64 {
     time as f64 / SECOND as f64
 }
 
-/// Digits of a time have so many bits; 64 of them in as many bits are what a word says at once.
+/// Bits of a digit of a time; a word has one bit for each value of a digit.
 const DIGIT: u32 = 6;
-/// Times have so many digits.
+/// Digits of a time.
 const DIGITS: usize = u64::BITS.div_ceil(DIGIT) as usize;
-/// So many events that come next are worth reading ahead for.
+/// Number of next events for which reading ahead is worth while.
 const AHEAD: usize = 256;
 
-/// Events to come. Those of the same time happen in the order in which they were planned.
+/// Pending events. Those of the same time happen in the order in which they were planned.
 ///
 /// They wait in a radix heap (Ahuja, Mehlhorn, Orlin and Tarjan, "Faster algorithms for the shortest path problem", JACM 37:2,
 /// 1990) with digits of six bits: each in the slot of the first digit in which its time differs from now, and of that
-/// digit's value. When nothing is left before a slot, its events move to where their next digit says. So an event moves a
+/// digit's value. When nothing is left before a slot, its events move to the slots of their next digit. So an event moves a
 /// few times, however many there are; and those of equal times stay in order, as they always are in the same slot.
 ///
 /// There is no way to cancel an event: a model gives what may be overtaken a number, and ignores old ones.
@@ -38,7 +38,7 @@ pub struct Engine<E> {
     now: Time,
     happened: u64,
     pending: usize,
-    /// What happens now.
+    /// The current time.
     due: VecDeque<E>,
     /// By the first digit that differs, the last digit first.
     levels: Vec<Level<E>>,
@@ -133,7 +133,7 @@ impl<E> Engine<E> {
         for (at, event) in events.drain(..) {
             self.put(at, event);
         }
-        // It will be needed again, and nothing can have come into the slot: its digit is now's.
+        // It will be needed again, and the slot is still empty: its digit is now's.
         self.levels[level].slots[first] = events;
         Some(())
     }
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_soon_is_shown_before_it_happens() {
+    fn next_events_are_shown_before_they_happen() {
         let mut engine = Engine::new();
         let mut shown = std::collections::BTreeSet::new();
         for event in 0..1000_u64 {

@@ -1,4 +1,4 @@
-//! `pvm sim`: the policies of `pvm-sched` in simulated machines, compared with what their papers say.
+//! `pvm sim`: the policies of `pvm-sched` in simulated machines, compared with the results of their papers.
 //!
 //! Everything is a function of its settings and a seed: integer time, one generator per run, no wall clock, and
 //! logarithms from `libm`, so that a run gives the same bytes everywhere.

@@ -1,5 +1,6 @@
 //! Random numbers that are the same everywhere.
 
+use crate::engine::{Time, seconds};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{Rng, SeedableRng};
 
@@ -43,6 +44,11 @@ impl Random {
     /// Exponential with this mean.
     pub fn exponential(&mut self, mean: f64) -> f64 {
         -mean * libm::log(1.0 - self.unit())
+    }
+
+    /// The time until the next event, if events have this mean time between them, in seconds. `None` if that is infinite or not positive.
+    pub fn until_next(&mut self, mean: f64) -> Option<Time> {
+        (mean.is_finite() && mean > 0.0).then(|| seconds(self.exponential(mean)).max(1))
     }
 
     /// Standard normal, by Marsaglia's polar method.

@@ -53,7 +53,7 @@ impl FromIterator<f64> for Summary {
     }
 }
 
-/// The 97.5 % quantile of Student's t with so many degrees of freedom.
+/// The 97.5 % quantile of Student's t with `freedom` degrees of freedom.
 fn student(freedom: u64) -> f64 {
     const TABLE: [f64; 10] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228];
     let n = freedom as f64;

@@ -1,8 +1,8 @@
 //! The per-batch process that nodes pull tasks from.
 //!
-//! A daemon that has a batch to place starts a task manager and tells it of the batch; nodes ask the manager for tasks,
-//! and it tells the daemon who gets how many. It holds no truth of its own: if it dies, another goes on with what is
-//! left. [`machine`] is all it decides, [`run`] carries messages to and from it.
+//! A daemon that has a batch to place starts a task manager and sends it the batch; nodes ask the manager for tasks,
+//! and it sends the daemon the grants. Its state can be lost: if it dies, another one goes on with the tasks that are not
+//! granted. [`machine`] makes all decisions, [`run`] carries messages to and from it.
 #![forbid(unsafe_code)]
 
 pub use pvm_sched::task_manager as machine;
@@ -32,19 +32,19 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     run_observed(args, |_, _, _| ())
 }
 
-/// As [`run`]; each message, with its sender, and the answers to it are shown before they are sent.
+/// As [`run`]; `observe` gets each message, with its sender, and the answers to it before they are sent.
 pub fn run_observed(
     args: impl IntoIterator<Item = OsString>,
     observe: impl FnMut(Tid, &BatchMsg, &Answers),
 ) -> ExitCode {
     let args = [OsString::from("pvm-task-manager")].into_iter().chain(args);
-    if let Err(told) = Arguments::try_parse_from(args) {
-        let _ = told.print();
-        return ExitCode::from(told.exit_code() as u8);
+    if let Err(error) = Arguments::try_parse_from(args) {
+        let _ = error.print();
+        return ExitCode::from(error.exit_code() as u8);
     }
     match Task::enrol() {
         Ok(task) => {
-            // The only way out is the loss of the daemon, and then nobody is left who could be told.
+            // The loop ends only with the loss of the daemon; then there is nobody to report it to.
             let _ = serve(task, observe);
             ExitCode::SUCCESS
         }
@@ -55,28 +55,28 @@ pub fn run_observed(
     }
 }
 
-/// Messages, and to whom.
+/// Messages with their receivers.
 pub type Answers = [(Tid, BatchMsg)];
 
 fn serve(mut task: Task, mut observe: impl FnMut(Tid, &BatchMsg, &Answers)) -> Result<(), Error> {
     let mut machine = Machine::default();
     loop {
         let message = task.next_message()?;
-        let Some(said) = said(&message) else { continue };
-        let answers = machine.on_message(message.src, said.clone());
-        observe(message.src, &said, &answers);
+        let Some(content) = batch_message(&message) else { continue };
+        let answers = machine.on_message(message.src, content.clone());
+        observe(message.src, &content, &answers);
         for (to, answer) in answers {
             match answer.encode() {
                 Ok(body) => task.send_message(to, BATCH_TAG, CONTEXT, body)?,
-                // What it prints is in the daemon's log.
+                // Its standard error goes to the daemon's log.
                 Err(error) => eprintln!("cannot send a message to {to}: {error}"),
             }
         }
     }
 }
 
-/// Only daemons have a say in batches.
-fn said(message: &Message) -> Option<BatchMsg> {
+/// The batch message in a message; `None` if it is invalid or not from a daemon.
+fn batch_message(message: &Message) -> Option<BatchMsg> {
     if message.header.tag != BATCH_TAG || !message.src.is_daemon() {
         return None;
     }
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_daemons_say_of_batches_is_heard() {
+    fn only_batch_messages_of_daemons_are_accepted() {
         let batch = BatchId { home: HostIndex::MASTER, number: 1 };
         let place = BatchMsg::Place {
             batch,
@@ -110,14 +110,14 @@ mod tests {
         };
         let body = place.encode().expect("it can be encoded");
         let task = HostIndex::MASTER.task(1);
-        for unheard in [
+        for ignored in [
             message(task, BATCH_TAG, body.clone()),
             message(Tid::MY_DAEMON, 1, body.clone()),
             message(Tid::MY_DAEMON, BATCH_TAG, body[..body.len() - 1].to_vec()),
             message(Tid::MY_DAEMON, BATCH_TAG, vec![0xff; 100]),
         ] {
-            assert_eq!(said(&unheard), None);
+            assert_eq!(batch_message(&ignored), None);
         }
-        assert_eq!(said(&message(Tid::MY_DAEMON, BATCH_TAG, body)), Some(place));
+        assert_eq!(batch_message(&message(Tid::MY_DAEMON, BATCH_TAG, body)), Some(place));
     }
 }

@@ -19,7 +19,7 @@ fn it_says_what_it_is() {
 }
 
 #[test]
-fn without_a_daemon_it_says_so_and_ends() {
+fn without_a_daemon_it_reports_that_and_ends() {
     let folder = tempfile::tempdir().unwrap();
     let ended = Command::new(env!("CARGO_BIN_EXE_pvm-task-manager"))
         .env("PVM_TMP", folder.path())

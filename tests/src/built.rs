@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use crate::install::{target, workspace};
 use crate::peers;
 
-/// What the libraries are built for where a sanitizer watches them.
+/// The target of the libraries that are built with a sanitizer.
 const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 const PROFILE: &str = if cfg!(debug_assertions) { "debug" } else { "release" };
 

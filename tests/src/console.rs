@@ -1,7 +1,7 @@
 //! The `pvm` console through a pipe.
 //!
 //! Each command is followed by an `echo` of a mark; what is printed before the mark is the command's output.
-//! Prompts and the echo of commands that come through a pipe are taken away, because they say nothing.
+//! Prompts and the echo of commands that come through a pipe are removed.
 
 use std::process::Command;
 
@@ -48,7 +48,7 @@ pub struct TaskRow {
     pub command: String,
 }
 
-/// What `spawn` printed.
+/// The output of `spawn`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spawned {
     /// Number of the job, if output was asked for.
@@ -178,12 +178,12 @@ impl Console {
         self.program.end()
     }
 
-    /// What it has printed until now.
+    /// Its standard output until now.
     pub fn transcript(&self) -> String {
         self.program.stdout()
     }
 
-    /// What it has written to its standard error until now.
+    /// Its standard error until now.
     pub fn stderr(&self) -> String {
         self.program.stderr()
     }

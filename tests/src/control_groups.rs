@@ -25,7 +25,7 @@ struct Moved {
 }
 
 impl CpuGroup {
-    /// Makes a group; says what is not checked if that cannot be.
+    /// Makes a group; if that is not possible, prints what is not checked.
     #[track_caller]
     pub fn new(name: &str, check: &str) -> Option<Self> {
         let made = mount_of("cgroup2", |_| true).ok_or("there are no control groups of version 2".to_owned());
@@ -48,7 +48,7 @@ impl CpuGroup {
         }
         let group = Self { path, enabled, _moved: moved };
         fs::create_dir_all(&group.path).map_err(told)?;
-        // What else runs is in the way less than this would be in its way with much more.
+        // A small share: other programs disturb this group little, and are disturbed little.
         fs::write(group.path.join("cpu.weight"), "300").map_err(told)?;
         Ok(group)
     }
@@ -63,7 +63,7 @@ impl CpuGroup {
         fs::read_to_string(self.path.join("cgroup.procs")).is_ok_and(|pids| !pids.is_empty())
     }
 
-    /// What a file of a group below says.
+    /// The content of a file of a group below.
     pub fn word(&self, group: &str, file: &str) -> Option<String> {
         Some(fs::read_to_string(self.path.join(group).join(file)).ok()?.trim().to_owned())
     }
@@ -94,7 +94,7 @@ impl Drop for CpuGroup {
 }
 
 impl Moved {
-    /// From a mount of version 1, which keeps its other controllers, or gets one that nobody uses.
+    /// From a mount of version 1, which keeps its other controllers, or gets an unused one.
     fn new(root: &Path) -> Result<Self, String> {
         let has = |options: &str| options.split(',').any(|option| option == "cpu");
         let (mount, options) = mount_of("cgroup", has).ok_or("no controller \"cpu\" is mounted")?;

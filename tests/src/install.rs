@@ -28,7 +28,7 @@ pub struct Installation {
 }
 
 impl Installation {
-    /// What the tests are about: this project, unless [`CHOICE`] says otherwise.
+    /// The installation under test: this project by default, or that of [`CHOICE`].
     pub fn under_test() -> Self {
         match env::var(CHOICE).as_deref() {
             Err(_) | Ok("" | "ours") => Self::ours(),
@@ -37,7 +37,7 @@ impl Installation {
         }
     }
 
-    /// What is tested, if it is this project: for what the original cannot do.
+    /// The installation under test, if it is this project: for checks that the original does not pass.
     pub fn ours_only(check: &str) -> Option<Self> {
         let chosen = Self::under_test();
         if !chosen.is_ours {
@@ -166,7 +166,7 @@ fn install_ours() -> PathBuf {
 fn make(arguments: &[OsString]) {
     let mut command = Command::new("make");
     command.arg("--no-print-directory").arg("-C").arg(workspace()).args(arguments);
-    // What cargo sets for this test would make the inner cargo build everything again.
+    // With cargo's variables for this test the inner cargo would build everything again.
     for (name, _) in env::vars_os() {
         let text = name.to_string_lossy();
         if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") || text == "LD_LIBRARY_PATH"

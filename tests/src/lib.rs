@@ -15,7 +15,8 @@
 //! |---|---|
 //! | [`install`] | which PVM is tested; building and installing ours |
 //! | [`built`] | what cargo has built beside the tests of a crate |
-//! | [`machine`] | a virtual machine of its own, with nothing left of it afterwards |
+//! | [`plan`] | the description of a virtual machine, and its start |
+//! | [`machine`] | a running virtual machine, of which nothing is left afterwards |
 //! | [`console`] | the `pvm` console through a pipe |
 //! | [`network`] | hosts in network namespaces, each with an sshd |
 //! | [`program`] | a process whose output is awaited line by line |
@@ -35,6 +36,7 @@ pub mod install;
 pub mod machine;
 pub mod network;
 pub mod peers;
+pub mod plan;
 pub mod process;
 pub mod program;
 pub mod programs;

@@ -29,7 +29,7 @@ pub struct Network {
     folder: TempDir,
 }
 
-/// What its hosts are besides.
+/// Further properties of its hosts.
 #[derive(Debug, Clone, Default)]
 pub struct Setting {
     /// Each has one processor: the first that of number 0, the second that of number 1, and so on.
@@ -114,12 +114,12 @@ impl Network {
         self.folder.path().join(NAMES[index])
     }
 
-    /// What all processes started over ssh have in their environment.
+    /// The variables of all processes that are started over ssh.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// What the master's daemon needs in its environment to reach the others: an `ssh` that knows our keys.
+    /// The variables with which the master's daemon reaches the others: an `ssh` that knows our keys.
     pub fn variables(&self) -> Vec<(String, String)> {
         let path = env::var("PATH").unwrap_or_default();
         let mut variables = vec![("PATH".to_owned(), format!("{}:{path}", self.bin().display()))];
@@ -222,7 +222,7 @@ impl Network {
             format!("HOME={}", tmp.display()),
             format!("PVM_TMP={}", tmp.display()),
             format!("LD_LIBRARY_PATH={}", self.installation.library().display()),
-            format!("PVM_TASK_TARGET={}", crate::machine::TASK_TARGET),
+            format!("PVM_TASK_TARGET={}", crate::plan::TASK_TARGET),
             "PVM_ALLOW_ROOT=1".to_owned(),
             // Hosts reach each other as the master reaches them.
             format!("PATH={}:/usr/local/bin:/usr/bin:/bin", self.bin().display()),

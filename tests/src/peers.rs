@@ -1,6 +1,6 @@
-//! What a test needs from the machine it runs on.
+//! Programs and privileges that tests need.
 //!
-//! With `PVM_TEST_FULL=1` whatever is missing fails the test. Otherwise the test says in one line what it does not
+//! With `PVM_TEST_FULL=1` a missing one fails the test. Otherwise the test says in one line what it does not
 //! check, and passes.
 
 use std::io::Write as _;
@@ -42,7 +42,7 @@ pub enum Peer {
     Root,
 }
 
-/// Whether the test can run; `check` says what it is that would not be checked.
+/// Whether the test can run; `check` names what is not checked otherwise.
 #[track_caller]
 pub fn require(peers: &[Peer], check: &str) -> Option<()> {
     match peers.iter().find_map(|peer| peer.lacks()) {

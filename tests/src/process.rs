@@ -14,7 +14,7 @@ pub struct Process {
     pub command: String,
 }
 
-/// All processes whose environment mentions `marker`, a text that nobody else has (the folder of a test).
+/// All processes whose environment mentions `marker`, a unique text (the folder of a test).
 /// Zombies have no environment and do not count.
 pub fn with_environment(marker: &Path) -> Vec<Process> {
     let marker = marker.as_os_str().as_encoded_bytes();

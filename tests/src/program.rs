@@ -20,7 +20,7 @@ pub struct Program {
     stderr: Arc<Collected>,
 }
 
-/// What has come out of a pipe.
+/// The output from a pipe.
 struct Collected {
     /// Whoever reads holds it from before the pipe is empty until what was in it is here.
     bytes: Mutex<Vec<u8>>,
@@ -63,12 +63,12 @@ impl Program {
         self.child.id() as i32
     }
 
-    /// What it has written to its standard output until now.
+    /// Its standard output until now.
     pub fn stdout(&self) -> String {
         self.stdout.text()
     }
 
-    /// What it has written to its standard error until now.
+    /// Its standard error until now.
     pub fn stderr(&self) -> String {
         self.stderr.text()
     }
@@ -167,7 +167,7 @@ impl Collected {
     /// Takes what is there, as soon as there is something; `false` at the end.
     fn read_some(&self) -> bool {
         let mut ready = [PollFd::new(&self.pipe, PollFlags::IN)];
-        // Nobody may wait while he holds the bytes.
+        // The lock is not held while waiting.
         if poll(&mut ready, None).is_err() {
             return true;
         }

@@ -123,7 +123,7 @@ pub fn compile(source: &Path, program: &Path, installation: &Installation, linki
         // The original's XDR is the system's.
         command.arg("-ltirpc");
     }
-    // What a program of the archive needs besides; harmless for the other.
+    // Further libraries for programs of the archive; harmless for others.
     command.args(["-lpthread", "-ldl", "-lm"]);
     if built::is_sanitized() {
         command.args(["-g", "-fsanitize=address"]);

@@ -5,7 +5,7 @@ use std::process::Command;
 use crate::program::{Ended, Program};
 use crate::{Machine, wait};
 
-/// What happens in a scene, one after the other.
+/// A step of a scene.
 #[derive(Debug, Clone, Copy)]
 pub enum Step {
     /// A program with its arguments and its standard input, to its end. An argument `*end` stands for the word of what was
@@ -13,21 +13,21 @@ pub enum Step {
     Run(&'static str, &'static [&'static str], &'static str),
     /// A program that goes on while others begin; its end is awaited at the end of the scene.
     Start(&'static str, &'static [&'static str], &'static str),
-    /// The same program again and again, until it says this; what it says is no part of the scene.
+    /// A program that is repeated until it prints this; its output is not part of the scene.
     Until(&'static str, &'static [&'static str], &'static str),
-    /// The machine has so many tasks, not counting the console that asks.
+    /// The machine has this many tasks, not counting the console that asks.
     Tasks(usize),
     /// A program that goes on has said this.
     Said(&'static str),
     /// More input for the last program started.
     Say(&'static str),
-    /// A command to the machine's console, awaited until the console says this.
+    /// A command to the machine's console, until the console prints this.
     Console(&'static str, &'static str),
-    /// The last program started serves for ever: it is told to end by a signal.
+    /// The last program started serves for ever: it is ended by a signal.
     Stop,
 }
 
-/// What is not comparable in what programs say.
+/// Parts of the output that are not comparable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Blind {
     /// Task ids and contexts, which the daemon gives out, become `TID`.
@@ -47,9 +47,9 @@ pub enum Blind {
 pub struct Scene {
     /// The name of what is tried.
     pub name: &'static str,
-    /// What happens.
+    /// The steps.
     pub steps: &'static [Step],
-    /// What is not compared.
+    /// The parts that are not compared.
     pub blind: &'static [Blind],
     /// Something that is said if all is well, so that two failures are not taken for success.
     pub says: &'static str,
@@ -63,7 +63,7 @@ struct Stage<'a> {
 }
 
 impl Scene {
-    /// All that the programs of the scene say on this machine, made comparable.
+    /// The output of the scene's programs on this machine, made comparable.
     #[track_caller]
     pub fn play(&self, machine: &Machine) -> String {
         let mut stage = Stage { machine, running: Vec::new(), said: String::new() };
@@ -113,7 +113,7 @@ impl Stage<'_> {
             }),
             Step::Say(text) => self.running.last_mut().expect("something was started").write(text),
             Step::Console(words, answer) => {
-                // The console keeps what it says for itself as long as it writes to a pipe.
+                // The console buffers its output while it writes to a pipe.
                 let mut command = self.machine.command("/usr/bin/stdbuf");
                 let mut console = Program::start(command.args(["-oL", "/usr/bin/pvm"]));
                 console.write(&format!("{words}\n"));
@@ -181,7 +181,7 @@ fn is_of_a_row(byte: u8) -> bool {
     byte.is_ascii_digit() || byte == b' ' || byte == b'.'
 }
 
-/// What a word becomes, if it is not to be compared.
+/// The replacement of a word that is not compared.
 type Change = fn(&str) -> Option<String>;
 
 /// Changes the words of all lines with this text; blanks before a changed word, which fill a column, become one.
@@ -230,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_differs_from_run_to_run_is_made_alike() {
+    fn varying_words_are_made_comparable() {
         let ids = |line: &str| comparable(line, &[Blind::Ids]);
         let said = "i'm t40002, 0x4000a in context 262145 of 800000";
         assert_eq!(ids(said), "i'm TID, TID in context TID of 800000");

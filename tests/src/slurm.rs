@@ -136,7 +136,7 @@ impl Cluster {
         ended.stdout.trim().to_owned()
     }
 
-    /// What a job has written until now.
+    /// The output of a job until now.
     pub fn output(&self, job: &str) -> String {
         fs::read_to_string(self.path().join(format!("{job}.out"))).unwrap_or_default()
     }

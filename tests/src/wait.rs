@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What nearly every step of a test is given: far more than it needs, on a machine that has much else to do, too.
+/// Time limit of nearly every step of a test: far more than it needs, also on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 const INTERVAL: Duration = Duration::from_millis(15);
@@ -33,7 +33,7 @@ pub fn eventually<T>(what: &str, ask: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Whether the condition holds within [`PATIENCE`], for a test that has more to say if it does not.
+/// Whether the condition holds within [`PATIENCE`], for a test that makes its own message if it does not.
 pub fn holds(mut condition: impl FnMut() -> bool) -> bool {
     until(PATIENCE, || condition().then_some(())).is_some()
 }

@@ -103,7 +103,7 @@ fn settings_that_cannot_be_used_are_named() {
 }
 
 #[test]
-fn a_second_daemon_says_where_the_first_runs() {
+fn a_second_daemon_names_the_first() {
     let Some(ours) = Installation::ours_only("a second daemon of the same machine") else { return };
     let mut machine = Machine::start(&ours);
     let second = Program::run(&mut machine.command(ours.pvmd()));
@@ -130,7 +130,7 @@ fn a_program_that_is_not_there_fails_alone() {
 }
 
 #[test]
-fn noise_on_the_task_socket_harms_nobody() {
+fn noise_on_the_task_socket_does_no_harm() {
     let installation = Installation::under_test();
     let Some(programs) = Programs::compile(&["batch"], &installation, Linking::Shared) else { return };
     let mut machine = Plan::of(&installation).path(programs.folder()).start();
@@ -164,7 +164,7 @@ fn noise_on_the_task_socket_harms_nobody() {
 }
 
 #[test]
-fn noise_on_the_network_harms_nobody() {
+fn noise_on_the_network_does_no_harm() {
     let Some(ours) = Installation::ours_only("noise on the port between daemons") else { return };
     let Some(programs) = Programs::compile(&["batch"], &ours, Linking::Shared) else { return };
     let mut machine = Plan::of(&ours).path(programs.folder()).local_hosts(2).start();
@@ -234,7 +234,7 @@ fn strangers_have_no_answer_from_any_port() {
 }
 
 #[test]
-fn a_daemon_says_which_hosts_of_its_hostfile_failed_and_why() {
+fn a_daemon_names_the_hosts_of_its_hostfile_that_failed_with_reasons() {
     let Some(ours) = Installation::ours_only("hosts of a hostfile that fail") else { return };
     let nothing = tempfile::tempdir().expect("a temporary folder can be made");
     let path = nothing.path().display().to_string();

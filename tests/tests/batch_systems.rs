@@ -69,7 +69,7 @@ fn the_console_and_the_daemon_find_the_nodes_too() {
 }
 
 #[test]
-fn what_slurm_cancels_ends_everywhere() {
+fn a_job_cancelled_by_slurm_ends_on_all_nodes() {
     let Some(cluster) = cluster("scancel") else { return };
     let job = cluster.submit(&["-N3"], "pvm run -n 6 sh -c 'echo here; exec sleep 1000'");
     wait::becomes_true("six copies", || cluster.output(&job).matches("here").count() == 6);

@@ -91,7 +91,7 @@ impl Trace {
 }
 
 #[test]
-fn clocks_hours_apart_are_told_and_set_right() {
+fn clocks_hours_apart_are_reported_and_corrected() {
     let check = "hosts whose clocks differ";
     let Some(()) = peers::require(&[Peer::FakeTime], check) else { return };
     let Some(installation) = Installation::ours_only(check) else { return };

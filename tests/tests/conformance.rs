@@ -45,7 +45,7 @@ fn conforms(program: &str) {
 }
 
 #[test]
-fn what_does_not_exist_is_asked_for_in_vain() {
+fn requests_for_unknown_objects_fail() {
     conforms("bogus");
 }
 

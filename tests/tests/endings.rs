@@ -14,7 +14,7 @@ use std::time::Duration;
 /// How long tasks may outlive their machine's master.
 const PROMISED: Duration = Duration::from_secs(5);
 
-/// A machine of so many hosts on this computer, and a program with six sleepers on it, whose process ids are given.
+/// A machine of `hosts` hosts on this computer, and a program with six sleepers on it, with their process ids.
 fn with_sleepers(hosts: usize, check: &str) -> Option<(Machine, Programs, Program, Vec<i32>)> {
     with_sleepers_and(hosts, "proved", check)
 }
@@ -111,7 +111,7 @@ fn batches_survive_their_managers() {
         assert!(ended.stdout.starts_with("started 60\n"), "round {round}: {ended:#?}");
     }
     watch.end().expect_success();
-    // Who is killed while it enrols cannot remove the file by which it proves itself.
+    // A task that is killed while it enrols cannot remove the file of its proof.
     for pid in victims {
         let _ = fs::remove_file(machine.tmp().join(format!("pvmtmp{pid:06}.0")));
     }
@@ -191,7 +191,7 @@ fn with_families(hosts: usize, check: &str) -> Option<(Machine, Programs, Progra
 }
 
 #[test]
-fn what_a_killed_task_has_started_ends_with_it() {
+fn processes_of_a_killed_task_end_with_it() {
     let Some((machine, _programs, mut program, mut families)) = with_families(1, "pvm_kill of a family")
     else {
         return;
@@ -216,7 +216,7 @@ fn what_a_killed_task_has_started_ends_with_it() {
 }
 
 #[test]
-fn what_tasks_of_a_deleted_host_have_started_ends() {
+fn processes_of_a_deleted_hosts_tasks_end() {
     let Some((machine, _programs, _program, families)) = with_families(2, "delete of a host with families")
     else {
         return;
@@ -235,7 +235,7 @@ fn what_tasks_of_a_deleted_host_have_started_ends() {
 }
 
 #[test]
-fn what_tasks_have_started_ends_when_their_daemon_is_killed() {
+fn processes_of_tasks_end_when_their_daemon_is_killed() {
     let Some((machine, _programs, program, families)) =
         with_families(2, "the loss of a daemon with families")
     else {

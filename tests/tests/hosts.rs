@@ -24,7 +24,7 @@ struct Local {
     programs: Programs,
 }
 
-/// A machine of so many hosts on this computer; `None` where its programs cannot be compiled or it is not ours.
+/// A machine of `hosts` hosts on this computer; `None` if its programs cannot be compiled or it is not ours.
 fn local(hosts: usize, check: &str) -> Option<Local> {
     let installation = Installation::ours_only(check)?;
     let programs = Programs::compile(&["batch", "watch"], &installation, Linking::Shared)?;
@@ -49,7 +49,7 @@ fn spread(machine: &Machine, programs: &Programs, count: usize) -> BTreeMap<Stri
     hosts
 }
 
-/// The program `watch` with so many sleepers, all of which have begun.
+/// The program `watch` with this many sleepers, all of which have begun.
 fn watch(machine: &Machine, programs: &Programs, count: usize) -> (Program, Vec<Sleeper>) {
     let watch = machine.program(programs.path("watch"), &[count.to_string()]);
     let sleepers = watch.await_lines("its sleepers", count, |line| {

@@ -73,7 +73,7 @@ fn direct() -> BTreeMap<String, BTreeSet<String>> {
     packages.iter().map(|package| (name(package), used(package))).collect()
 }
 
-/// All that a crate's product depends on, at whatever depth.
+/// All direct and indirect dependencies of a crate's product.
 fn tree(package: &str) -> BTreeSet<String> {
     let text = cargo(&["tree", "--package", package, "--edges", "normal,build", "--prefix", "none"]);
     text.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
@@ -93,7 +93,7 @@ fn imports_run_one_way() {
 }
 
 #[test]
-fn what_only_decides_cannot_reach_what_does_io() {
+fn deciding_crates_cannot_reach_io() {
     for package in ["pvm-wire", "pvm-sched", "pvm-sim", "pvmd-core"] {
         let tree = tree(package);
         assert!(tree.contains(package), "cargo tree does not show {package} itself");

@@ -147,7 +147,7 @@ fn on_machine(daemon: &Installation, library: &Installation, attempt: impl FnOnc
     assert!(machine.is_alive());
     let mut console = machine.console();
     wait::becomes_true("the end of the programs' tasks", || {
-        // The group server stays, as ever; so does who asks.
+        // The group server stays, and so does the task that asks.
         console.tasks().iter().all(|task| task.command == "pvmgs" || task.command == "-")
     });
     console.quit();

@@ -115,7 +115,7 @@ fn a_receiver_that_does_not_listen_costs_the_daemons_little() {
 }
 
 #[test]
-fn five_hundred_tasks_start_and_are_heard() {
+fn five_hundred_tasks_start_and_send() {
     let Some(ours) = Installation::ours_only("five hundred tasks") else { return };
     let Some(programs) = Programs::compile(&["batch"], &ours, Linking::Shared) else { return };
     let machine = Plan::of(&ours).path(programs.folder()).local_hosts(4).start();
@@ -157,7 +157,7 @@ fn flood_beside_others(way: &str, library: &Installation, hosts: usize, shared_m
 }
 
 #[test]
-fn a_flood_to_one_that_does_not_listen_slows_nobody_else() {
+fn a_flood_to_a_task_that_does_not_receive_slows_no_other() {
     flood_beside_others("shared memory", &Installation::under_test(), 1, "1");
     flood_beside_others("the daemon", &Installation::under_test(), 1, "0");
     flood_beside_others("between hosts", &Installation::under_test(), 2, "1");

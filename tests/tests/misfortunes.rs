@@ -158,7 +158,7 @@ fn assert_log(machine: &Machine, words: &str) {
 }
 
 #[test]
-fn what_a_task_has_not_finished_writing_never_arrives() {
+fn an_unfinished_message_never_arrives() {
     let Some(ours) = Installation::ours_only("a task that ends within a fragment") else { return };
     torn(&ours, &ours);
     if let Some(original) = Installation::debian() {

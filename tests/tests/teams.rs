@@ -40,7 +40,7 @@ fn spawn_teams(machine: &Machine) -> (Console, Vec<Vec<String>>) {
     });
     let teams: Vec<Vec<String>> = teams.collect();
     let count = teams.iter().map(Vec::len).sum();
-    // Whoever was held at once is late to become the program.
+    // A process that was held at once starts its program late.
     wait::becomes_true("all compute", || pids(machine).len() == count);
     (console, teams)
 }
@@ -104,7 +104,7 @@ fn a_slice_is_the_hostfiles_or_else_the_environments() {
 }
 
 #[test]
-fn teams_have_the_same_whatever_number_of_tasks_they_have() {
+fn teams_have_equal_shares_with_any_number_of_tasks() {
     let check = "shares of teams by priorities";
     let Some(()) = peers::require(&[Peer::Root], check) else { return };
     let Some(machine) = machine("priorities", check) else { return };

@@ -124,14 +124,14 @@ impl Others {
 
 impl Drop for Others {
     fn drop(&mut self) {
-        // Nobody can be told; the next batch would show it.
+        // Ignored: the next batch would show an error.
         let _ = fs::write(&self.quota, &self.before);
     }
 }
 
 fn work(shape: &str, folder: &Path) -> Outcome {
     let mut task = Task::enrol()?;
-    let parent = task.parent().ok_or("nobody has spawned this task")?;
+    let parent = task.parent().ok_or("this task was not spawned")?;
     compute(MEAN * length(shape, numbers::next(folder)?));
     task.send(parent, DONE, &Pack::new())?;
     Ok(task.exit()?)

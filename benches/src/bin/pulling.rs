@@ -1,4 +1,4 @@
-//! A batch of tasks that sleep for as long as a workload says, and what such a batch is made of.
+//! A batch of tasks that sleep for the times of a workload, and the costs of such a batch.
 //!
 //! `pvm-bench-pulling batch FOLDER WORKLOAD...` prints the seconds from the call to the last answer. Its tasks take their numbers from
 //! FOLDER, which all hosts have.
@@ -78,7 +78,7 @@ fn batch(task: &mut Task, folder: &Path, workload: &Workload) -> Outcome<f64> {
 }
 
 fn work(task: &mut Task, folder: &Path, workload: &Workload) -> Outcome {
-    let parent = task.parent().ok_or("nobody has spawned this task")?;
+    let parent = task.parent().ok_or("this task was not spawned")?;
     let host = task.tid().host().ok_or("a task is on a host")?;
     thread::sleep(workload.time(numbers::next(folder)?, host.get() as usize - 1));
     Ok(task.send(parent, DONE, &Pack::new())?)
@@ -114,7 +114,7 @@ fn half_trip(mut trip: impl FnMut() -> Outcome) -> Outcome<f64> {
 }
 
 fn echo(task: &mut Task) -> Outcome {
-    let parent = task.parent().ok_or("nobody has spawned this task")?;
+    let parent = task.parent().ok_or("this task was not spawned")?;
     loop {
         let message = task.recv(parent, Any)?;
         if message.tag() == DONE {

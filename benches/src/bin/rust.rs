@@ -1,4 +1,4 @@
-//! What PVM's Rust interface reaches: the pairs of `programs/pvm.c`, with the same arguments and results.
+//! Measures PVM's Rust interface: the pairs of `programs/pvm.c`, with the same arguments and results.
 
 use pvm3::{Pack, Routing, Task, Tid};
 use std::env;
@@ -13,7 +13,7 @@ const ANSWER: i32 = 5;
 /// Messages one way before there is an answer.
 const FLOOD: u32 = 64;
 
-/// Of so many batches the median counts, so that what interrupts one of them does not.
+/// Number of batches; their median is the result, so that an interruption of one has no effect.
 const BATCHES: usize = 9;
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
@@ -24,13 +24,13 @@ struct Half {
     other: Tid,
     pack: Pack,
     doubles: bool,
-    /// What is sent.
+    /// The message to send.
     data: Data,
-    /// What came last.
+    /// The last received message.
     came: Data,
 }
 
-/// What a half does so many times with messages of one size.
+/// What a half repeats with messages of one size.
 type Act = fn(&mut Half, size: usize, times: u64) -> Outcome;
 
 fn main() -> Outcome {
@@ -81,7 +81,7 @@ impl Half {
         self.order(0, 0)
     }
 
-    /// What the other is to do next.
+    /// The next order to the other half.
     fn order(&mut self, size: usize, times: u64) -> Outcome {
         let mut order = Pack::new();
         order.put(&[size as u64, times])?;
@@ -185,7 +185,7 @@ impl Half {
     }
 }
 
-/// What messages hold.
+/// The content of messages.
 #[derive(PartialEq)]
 enum Data {
     Bytes(Vec<u8>),
@@ -208,7 +208,7 @@ impl Data {
         }
     }
 
-    /// Has room for so many bytes of this kind.
+    /// Makes room for `size` bytes of this kind.
     fn fit(&mut self, doubles: bool, size: usize) {
         match self {
             Self::Bytes(bytes) if !doubles => bytes.resize(size, 0),

@@ -1,4 +1,4 @@
-//! What a task sees of a virtual machine with many hosts. One operation per run:
+//! Operations of a task on a virtual machine with many hosts. One operation per run:
 //!
 //! - `start-up` waits until the hosts of the hostfile have started or failed, and prints the reason of each failure;
 //! - `hosts` prints the number of hosts;
@@ -61,7 +61,7 @@ fn main() -> Outcome {
 fn spawn(task: &mut Task, count: usize) -> Outcome<(usize, f64)> {
     let program = env::current_exe()?;
     let start = Instant::now();
-    // So that each host gets a task, whatever else runs on this computer.
+    // So that each host gets a task, even if other programs run on this computer.
     let spawned = task.spawn(program).arg("work").count(count).policy("round-robin").start()?;
     let seconds = start.elapsed().as_secs_f64();
     if let Some(error) = spawned.failed.first() {

@@ -1,4 +1,4 @@
-//! What turns cost a program that has the hosts to itself.
+//! The cost of turns for a program on dedicated hosts.
 //!
 //! Two programs, one of a machine whose daemons take turns and one of a machine whose daemons do not, run in turn for a short
 //! while each, so that what else the machine does hits both. Where a process lies in memory makes a difference, too, so they are
@@ -62,7 +62,7 @@ impl Alone {
     }
 }
 
-/// Within so many standard errors the mean is, by Student's distribution; good to a hundredth from four degrees of freedom on.
+/// Half the width of the mean's confidence interval in standard errors, by Student's distribution; right to a hundredth from four degrees of freedom on.
 fn student(freedom: f64) -> f64 {
     1.96 + 2.37 / freedom + 3.2 / freedom.powi(2)
 }

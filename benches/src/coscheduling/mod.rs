@@ -1,7 +1,7 @@
-//! What programs lose that share their hosts, by who decides whose turn it is.
+//! Slowdown of programs that share their hosts, by scheduling policy.
 //!
 //! Two hosts are network namespaces with one processor each. A program has a task on each of them, and its tasks work and exchange
-//! messages in turn. `programs/pvm_gang.c` says what it does and prints.
+//! messages in turn. `programs/pvm_gang.c` describes it and its output.
 
 mod alone;
 mod report;
@@ -36,12 +36,12 @@ const FEW_GRAINS: [u64; 2] = [100, 10_000];
 const COARSE: u64 = 50_000;
 const SECONDS: f64 = 0.7;
 const COARSE_SECONDS: f64 = 1.6;
-/// For so many times of waking another process an implicitly coscheduled program spins.
+/// Spin time of an implicitly coscheduled program, in times of waking another process.
 const SPINS: &str = "5";
 /// Longer than any run takes.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Who decides, and how programs wait.
+/// The scheduling policy, and how programs wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Mode {
     /// As people are told.
@@ -61,20 +61,20 @@ const MODES: [Mode; 7] = [
     Mode { name: "implicit", waits: "twophase", means: NO_TURNS },
 ];
 
-/// What daemons are told of turns.
+/// The daemons' settings of turns.
 pub(crate) const TURNS: &str = "auto";
 const STOPS: &str = "stop";
 const WEIGHTS: &str = "weights";
 pub(crate) const NO_TURNS: &str = "implicit";
 
-/// With whom a program shares its hosts.
+/// The programs that share hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Competition {
     /// The end of its part's name.
     pub name: &'static str,
     /// As people are told.
     pub title: &'static str,
-    /// As the program is told.
+    /// The program's argument for it.
     argument: &'static str,
     /// Programs in all, which would be a fair slowdown.
     programs: u32,
@@ -116,14 +116,14 @@ impl Competition {
     }
 }
 
-/// The end of the name of the part for a program that shares its hosts with nobody.
+/// The end of the name of the part for a program on dedicated hosts.
 const ALONE: &str = "alone";
 
 fn grains(quick: bool) -> &'static [u64] {
     if quick { &FEW_GRAINS } else { &GRAINS }
 }
 
-/// What a run gave.
+/// The result of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Values {
     /// Time against the time alone.
@@ -145,13 +145,13 @@ pub struct Values {
 /// All runs with one competition, grain and mode.
 #[derive(Clone, Debug, Serialize)]
 pub struct Runs {
-    /// With whom.
+    /// The other programs.
     pub competition: Competition,
     /// Microseconds between two exchanges.
     pub grain: u64,
-    /// Who decides.
+    /// The scheduling policy.
     pub mode: Mode,
-    /// What each round gave.
+    /// The results of the rounds.
     pub rounds: Vec<Values>,
 }
 
@@ -232,7 +232,7 @@ impl Hosts {
         parse(&self.output(competition.argument, mode, seconds, &[grain])?)
     }
 
-    /// What the program prints, for a competition as it is told of one.
+    /// Runs the program with the arguments of a competition; returns its output.
     pub(crate) fn output(&self, argument: &str, mode: &Mode, seconds: f64, grains: &[u64]) -> Result<String> {
         let mut command = self.command(mode.means)?;
         command.args([mode.waits, argument, &seconds.to_string(), SPINS]);

@@ -14,7 +14,7 @@ pub struct Shared {
     pub alone: Vec<Alone>,
 }
 
-/// What is read of a run.
+/// A value of a run.
 type Get = fn(&Values) -> f64;
 
 impl Shared {
@@ -92,7 +92,7 @@ impl Shared {
         })
     }
 
-    /// What turns cost a program that has the hosts to itself.
+    /// The cost of turns for a program on dedicated hosts.
     fn overhead(&self) -> Table {
         let mut table = Table::new(
             &format!("{NAME}-{ALONE}"),

@@ -19,7 +19,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// How often costs are measured; the medians count.
 const TRIES: usize = 5;
 
-/// Tasks of the batches whose difference says what a start costs.
+/// Tasks of the two batches whose difference gives the cost of a start.
 const SHORT: u64 = 20;
 const LONG: u64 = 120;
 

@@ -1,4 +1,4 @@
-//! What daemons have done beside what the simulator says, as a table, a plot, and a table of the documentation.
+//! Daemons compared with the simulator: a table, a plot, and a table of the documentation.
 
 use crate::stats::Summary;
 use pvm_sim::report::{Bars, Plot, Point as PlotPoint, Report, Series, Table, number};
@@ -9,11 +9,11 @@ use serde::Serialize;
 pub struct Comparison {
     /// Its name: that of its files, and of its place on the page.
     pub name: &'static str,
-    /// What was measured.
+    /// The measured quantity.
     pub title: &'static str,
     /// Of the values.
     pub unit: &'static str,
-    /// What the curves differ in.
+    /// The parameter of the curves.
     pub curve: &'static str,
     /// What x is.
     pub x: &'static str,
@@ -21,7 +21,7 @@ pub struct Comparison {
     pub changes: Vec<&'static str>,
     /// All points, curve by curve.
     pub points: Vec<Point>,
-    /// What was measured beforehand, as a sentence.
+    /// The values that were measured beforehand, as a sentence.
     pub costs: String,
 }
 
@@ -32,7 +32,7 @@ pub struct Point {
     pub curve: &'static str,
     /// Its place.
     pub x: f64,
-    /// What each round gave.
+    /// The results of the rounds.
     pub live: Vec<f64>,
     /// The same of the simulator.
     pub simulated: Vec<f64>,

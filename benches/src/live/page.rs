@@ -9,7 +9,7 @@ use std::process::Command;
 
 /// Below `docs`.
 const PICTURES: &str = "docs/simulated-and-live";
-/// What writes them.
+/// The command that writes them.
 const COMMAND: &str = "cargo bench -p benches -- live --docs";
 
 /// Writes the data and the picture of each comparison, a file each, and brings the pages up to date.
@@ -55,7 +55,7 @@ fn put(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).with_context(|| path.display().to_string())
 }
 
-/// What a command says in one line.
+/// The output of a command, one line.
 fn said(root: &Path, program: &str, arguments: &[&str]) -> Result<String> {
     let output = Command::new(program).args(arguments).current_dir(root).output();
     let output = output.with_context(|| program.to_owned())?;
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_what_the_page_shows() {
+    fn written_values_are_shown_on_the_page() {
         let folder = tempfile::tempdir().expect("a folder");
         let root = folder.path();
         let place = "<!-- measured: live-x -->\n<!-- end of measured -->\n";

@@ -36,14 +36,14 @@ fn workload(batch: usize, hosts: usize, seed: u64) -> Workload {
     Workload { speeds, slots: SLOTS, tasks: TASKS, lengths, mean, seed }
 }
 
-/// What a run gave, live or simulated.
+/// The result of a run, live or simulated.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     makespan: f64,
     asks: f64,
 }
 
-/// All runs of a batch on so many hosts.
+/// All runs of a batch on one number of hosts.
 struct Runs {
     batch: usize,
     hosts: usize,

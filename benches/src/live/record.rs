@@ -1,4 +1,4 @@
-//! What a task manager has heard and answered, in a file.
+//! A file with the messages that a task manager has received and sent.
 
 use anyhow::{Context, Result, ensure};
 use pvm_sim::pulling::{Exchange, Handout};
@@ -11,17 +11,17 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
-/// Where the recording manager finds the file's name.
+/// The variable with the name of the recording manager's file.
 pub const VARIABLE: &str = "PVM_BENCH_RECORD";
 
-/// Longer than a manager takes to hear that its batch is done.
+/// Time limit for the message that the batch is done.
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// A message, and the answers to it.
 #[derive(Debug, Serialize, Deserialize)]
 struct Line {
-    heard: BatchMsg,
-    said: Vec<BatchMsg>,
+    received: BatchMsg,
+    sent: Vec<BatchMsg>,
 }
 
 /// Writes the record.
@@ -29,40 +29,40 @@ struct Line {
 pub struct Recorder(File);
 
 impl Recorder {
-    /// Goes on with the file that the environment names.
+    /// Opens the file that the environment names, for appending.
     pub fn open() -> io::Result<Self> {
         let path = env::var_os(VARIABLE).ok_or_else(|| io::Error::other(format!("{VARIABLE} is not set")))?;
         Ok(Self(OpenOptions::new().append(true).create(true).open(path)?))
     }
 
-    /// Another message.
-    pub fn write(&mut self, heard: &BatchMsg, said: &[(Tid, BatchMsg)]) -> io::Result<()> {
-        let said = said.iter().map(|(_, message)| message.clone()).collect();
-        let mut line = serde_json::to_vec(&Line { heard: heard.clone(), said })?;
+    /// Writes a message and the answers to it.
+    pub fn write(&mut self, received: &BatchMsg, sent: &[(Tid, BatchMsg)]) -> io::Result<()> {
+        let sent = sent.iter().map(|(_, message)| message.clone()).collect();
+        let mut line = serde_json::to_vec(&Line { received: received.clone(), sent })?;
         line.push(b'\n');
         self.0.write_all(&line)
     }
 }
 
-/// What a batch was, for its manager.
+/// The record of a batch.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recorded {
-    /// Each ask, and what was handed out upon it.
+    /// Each application, and the grants that followed.
     pub exchanges: Vec<Exchange>,
     /// Messages between the manager and the nodes, and to the home.
     pub messages: u64,
 }
 
 impl Recorded {
-    /// Reads the record of the one batch in the file, when its manager has heard that it is done.
+    /// Reads the record of the one batch in the file, once it has the message that the batch is done.
     pub fn read(path: &Path) -> Result<Self> {
         let end = Instant::now() + LIMIT;
         loop {
             let lines = lines(&fs::read_to_string(path).unwrap_or_default())?;
-            if lines.iter().any(|line| matches!(line.heard, BatchMsg::Done { .. })) {
+            if lines.iter().any(|line| matches!(line.received, BatchMsg::Done { .. })) {
                 return Ok(Self::of(&lines));
             }
-            ensure!(Instant::now() < end, "the manager does not hear that its batch is done");
+            ensure!(Instant::now() < end, "the manager got no message that its batch is done");
             thread::sleep(Duration::from_millis(1));
         }
     }
@@ -70,7 +70,7 @@ impl Recorded {
     fn of(lines: &[Line]) -> Self {
         let mut recorded = Self::default();
         for line in lines {
-            let asked = match &line.heard {
+            let asked = match &line.received {
                 BatchMsg::Place { batch, own: Some(own), .. } => Some((batch.home, *own)),
                 &BatchMsg::Apply { host, p, p_c, n_a, .. } => {
                     recorded.messages += 1;
@@ -78,8 +78,8 @@ impl Recorded {
                 }
                 _ => None,
             };
-            recorded.messages += line.said.len() as u64;
-            let handouts = line.said.iter().filter_map(handout).collect();
+            recorded.messages += line.sent.len() as u64;
+            let handouts = line.sent.iter().filter_map(handout).collect();
             recorded.exchanges.extend(asked.map(|(host, terms)| Exchange {
                 host: place(host),
                 terms,

@@ -33,7 +33,7 @@ const TRIES: usize = 5;
 /// A turn of the daemons, ms, as it is without a setting.
 const TURN: f64 = 50.0;
 
-/// Who decides live, and how the simulator's nodes schedule.
+/// The policy of the live hosts, and that of the simulator's nodes.
 const WAYS: [(Mode, Policy); 4] = [
     (Mode { name: "the kernel alone", waits: "block", means: NO_TURNS }, Policy::Blocking),
     (Mode { name: "epochs", waits: "block", means: TURNS }, Policy::Demand),
@@ -41,7 +41,7 @@ const WAYS: [(Mode, Policy); 4] = [
     (Mode { name: "epochs, tasks spin", waits: "spin", means: TURNS }, Policy::DemandSpinning),
 ];
 
-/// What an exchange and the kernel cost on this computer, µs.
+/// The costs of an exchange and of the kernel on this computer, µs.
 #[derive(Clone, Copy, Debug)]
 struct Costs {
     /// Of a task's processor, for the exchange itself.
@@ -124,7 +124,7 @@ impl Costs {
         }
     }
 
-    /// Time against the time alone, as it is measured live; so many times.
+    /// The slowdown as it is measured live, `rounds` times.
     fn slowdowns(&self, policy: Policy, grain: u64, rounds: u64) -> Vec<f64> {
         let case = Case { policy, grain: (grain as f64 + self.task) / 1e3 };
         let alone = simulate(&self.settings(1), case, 1).steps as f64;
@@ -212,13 +212,13 @@ pub fn measure(
     }]))
 }
 
-/// What is changed in the model to see what makes the difference; the page says what they mean.
+/// Changes of the model that show the cause of a difference; the page describes them.
 const CHANGES: [&str; 5] =
     ["no daemon cost", "daemon cost of both", "waits of this grain", "half slices", "double slices"];
 
 impl Costs {
     fn point(&self, (mode, policy): (Mode, Policy), grain: u64, live: &[Values]) -> Point {
-        // What a daemon's work takes is part of the way then.
+        // The time of a daemon's work is part of the latency then.
         let free = Self { daemon: 0.0, way: self.way + 2.0 * self.daemon, ..*self };
         let slices = [0.5, 2.0].map(|times| Self { slice: self.slice * times, ..*self });
         let measured = [self.of_both(live), self.of_grain(policy, grain, live)];

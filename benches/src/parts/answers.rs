@@ -20,8 +20,8 @@ pub fn parts(lab: &Lab) -> Vec<Part<'_>> {
         contenders: contenders(lab, busy, idle),
     };
     let [tasks, daemon] = [
-        "99th percentile of a round trip between two other tasks by the daemon, while batches of so many are spawned",
-        "99th percentile of a request to the daemon, while batches of so many are spawned",
+        "99th percentile of a round trip between two other tasks by the daemon, while batches of this size are spawned",
+        "99th percentile of a request to the daemon, while batches of this size are spawned",
     ];
     vec![
         part("answers-tasks", tasks, "answers", "answers-idle"),
@@ -36,7 +36,7 @@ fn contenders<'l>(lab: &'l Lab, busy: &'static str, idle: &'static str) -> Vec<C
         contenders.push(task("PVM", Kind::Compared, original, busy).at_most(ORIGINAL_MOST));
         contenders.push(task("PVM idle", Kind::Shown, original, idle).at_most(ORIGINAL_MOST));
     }
-    // What the machine itself has such waits cost: two processes at a socket, while a third one starts others.
+    // The cost of such waits without PVM: two processes at a socket, while a third one starts others.
     for (name, kind, what) in
         [("processes", Kind::Compared, "answers"), ("processes idle", Kind::Shown, "answers-idle")]
     {

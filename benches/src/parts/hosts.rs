@@ -8,7 +8,7 @@ const LATENCY: [u64; 4] = [1, 64, 1 << 10, 4 << 10];
 const BANDWIDTH: [u64; 4] = [1 << 14, 1 << 16, 1 << 20, 1 << 24];
 
 const PINGPONG: Job = Job { cast: Cast::Pair, what: "pingpong", payload: Payload::Bytes, patience: 1.0 };
-/// Of long messages only some dozens fit into the time of short ones, and the first meet memory that nobody has used.
+/// Only some dozens of long messages fit into the time of short ones, and the first ones touch new memory.
 const LONG_PINGPONG: Job = Job { patience: 3.0, ..PINGPONG };
 
 /// The word by which they are chosen: they need more than others.

@@ -7,11 +7,11 @@ use crate::uneven::Uneven;
 /// The word by which they are chosen: they need hosts of their own.
 pub const NAME: &str = "makespan";
 
-/// By what batches are placed: as people read it, and as the program is told.
+/// How batches are placed: the label, and the program's argument.
 const WAYS: [(&str, &str); 3] =
     [("queued", "queued"), ("pulling", "active-pulling"), ("round-robin", "round-robin")];
 
-/// What is measured: its name and title, the shape of the lengths, and whether it is disturbed.
+/// The parts: name and title, the shape of the lengths, and whether hosts are disturbed.
 const PARTS: [(&str, &str, &str, bool); 6] = [
     ("makespan-constant", "tasks of 50 ms on hosts with 0.8, 0.4 and 0.2 cores", "constant", false),
     ("makespan-long", "tasks of 200 ms", LONG[0], false),
@@ -29,7 +29,7 @@ const PARTS: [(&str, &str, &str, bool); 6] = [
 /// The original dies of some 500 tasks at once.
 const ORIGINAL_MOST: u64 = 400;
 
-/// Of long tasks there are as many as of others only for those who do not take minutes more.
+/// Most long tasks of contenders that would take minutes more.
 const LONG: [&str; 2] = ["long", "long-uniform"];
 const LONG_MOST: u64 = 100;
 
@@ -64,7 +64,7 @@ fn contenders<'l>(uneven: &'l Uneven, shape: &'static str, is_disturbed: bool) -
     }
     let bound = move |ask: Ask| uneven.bound(shape, is_disturbed, ask);
     contenders.push(Contender::new("bound", Kind::Compared, bound));
-    // What a batch takes whose tasks have nothing to do.
+    // A batch whose tasks have nothing to do.
     contenders
         .push(Contender::new("empty", Kind::Shown, move |ask| uneven.batch("queued", "empty", false, ask)));
     contenders

@@ -28,7 +28,7 @@ pub const CHOICES: [(&str, &str); 17] = [
     (hosts::NAME, "latency and bandwidth between two hosts, in network namespaces"),
     ("spawn", "tasks started, heard from and ended, in batches of 1 to 4096, on one host and on three"),
     (makespan::NAME, "400 tasks of several lengths on three hosts of unequal speed"),
-    ("answers", "what others wait for while batches are spawned: 99th percentiles"),
+    ("answers", "latencies while batches are spawned: 99th percentiles"),
     (coscheduling::NAME, "programs that share two hosts: -two, -four, -cpu, -alone, -flood; only if named"),
     (
         scale::NAME,
@@ -52,7 +52,7 @@ pub fn chosen<'l>(lab: &'l Lab, words: &[String], quick: bool) -> Vec<Part<'l>> 
     parts
 }
 
-/// What the chosen parts need besides one host of each.
+/// The requirements of the chosen parts besides one host of each.
 pub fn needs(words: &[String]) -> Needs {
     let begins = |name| words.iter().any(|word| word.split('-').next() == Some(name));
     let spawns = words.iter().any(|word| is_chosen(spawning::HOSTS, word));

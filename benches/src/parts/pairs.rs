@@ -7,7 +7,7 @@ const LATENCY_BYTES: [u64; 7] = [1, 4, 16, 64, 256, 1 << 10, 4 << 10];
 const LATENCY_DOUBLES: [u64; 4] = [8, 64, 512, 4 << 10];
 const BANDWIDTH: [u64; 9] = [1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 23, 1 << 24, 1 << 26];
 
-/// What a parent and its child do, and the same for siblings.
+/// The jobs of a parent and its child, and of siblings.
 struct What {
     plain: &'static str,
     siblings: &'static str,
@@ -20,7 +20,7 @@ const PINGPONG: What = What { plain: "pingpong", siblings: "pingpong-siblings", 
 const LONG_PINGPONG: What = What { patience: 3.0, ..PINGPONG };
 const RATE: What = What { plain: "rate", siblings: "rate-siblings", patience: 1.0 };
 
-/// What programs get that poll with `pvm_nrecv`.
+/// The jobs of programs that poll with `pvm_nrecv`.
 const POLLED: &str = "rate-polled";
 const EMPTY: &str = "empty-polls";
 
@@ -80,7 +80,7 @@ fn polls<'l>(
     Part { name, title, unit, axis: Axis::Size, xs: vec![8], separately: false, contenders }
 }
 
-/// Everybody who can do it, and the limits of these names.
+/// All contenders for a job, and the limits of these names.
 fn all<'l>(
     lab: &'l Lab,
     what: &What,
@@ -107,7 +107,7 @@ fn all<'l>(
     if let Some(mpi) = lab.mpi() {
         contenders.push(Contender::new("MPI", Kind::Compared, move |ask| mpi.run(2, plain, ask)));
     }
-    // Long messages warm up for those who are measured as long.
+    // Contenders that are measured long warm up with long messages.
     let patience = what.patience;
     contenders.extend(limits.iter().map(|limit| {
         let ask_longer =

@@ -58,7 +58,7 @@ impl<'p> Hosts<'p> {
         text.trim().parse().with_context(|| format!("{text:?} is no number of hosts"))
     }
 
-    /// What the daemons use while nothing happens.
+    /// The daemons' use of the processors and the network while the machine is idle.
     pub fn idle(&self, time: Duration) -> Result<Idle> {
         let master = self.machine.daemon_pid();
         Idle::measure(master, &[&[master][..], &self.slaves()].concat(), time)

@@ -21,7 +21,7 @@ use usage::Idle;
 /// The word by which this is chosen.
 pub const NAME: &str = "scale";
 
-/// Rounds, unless the command line says otherwise.
+/// Default number of rounds.
 pub const ROUNDS: usize = 3;
 
 /// Numbers of hosts.
@@ -39,14 +39,14 @@ const SHORT_SETTLE: Duration = Duration::from_secs(1);
 /// Reasons of failures that are reported for one start.
 const REASONS: usize = 3;
 
-/// What one virtual machine gave, as far as it was measured.
+/// The results of one virtual machine, as far as it was measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Round {
     /// Hosts that came up, the master included.
     pub up: usize,
     /// Seconds until all were up; none if not all came up.
     pub start: Option<f64>,
-    /// What daemons use while nothing happens.
+    /// The daemons' use while the machine is idle.
     pub idle: Option<Idle>,
     /// Seconds of a spawn of a task per host: the first, and a second one.
     pub spawns: Option<[f64; 2]>,
@@ -59,9 +59,9 @@ pub struct Round {
 pub struct Runs {
     /// Hosts, the master included.
     pub hosts: usize,
-    /// What each round gave.
+    /// The results of the rounds.
     pub rounds: Vec<Round>,
-    /// What was not as it should be.
+    /// Errors.
     pub failures: Vec<String>,
 }
 

@@ -81,7 +81,7 @@ impl Growth {
         Report { tables: vec![self.table()], plots: plots.collect(), notes: Vec::new() }
     }
 
-    /// What was not as it should be, a line each.
+    /// Errors, a line each.
     pub fn failures(&self) -> impl Iterator<Item = &str> {
         self.runs.iter().flat_map(|runs| &runs.failures).map(String::as_str)
     }
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_is_a_dash_and_has_no_plot() {
+    fn missing_measurements_are_dashes_without_a_plot() {
         let mut growth = growth();
         growth.runs.iter_mut().flat_map(|runs| &mut runs.rounds).for_each(|round| round.loss = None);
         let report = growth.report();

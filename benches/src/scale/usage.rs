@@ -1,4 +1,4 @@
-//! What processes and the network of this machine use, from /proc.
+//! Use of the processors and the network of this machine, from /proc.
 
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// `USER_HZ`: the unit of times in /proc/<pid>/stat, which is the same on all architectures that the product supports.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// What the daemons and the network did while the machine was idle.
+/// The work of daemons and the network while the machine was idle.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Idle {
     /// Processor time of all daemons together, as a percentage of one core.
@@ -23,7 +23,7 @@ pub struct Idle {
     pub master: f64,
 }
 
-/// What has been used until a moment.
+/// The use up to a moment.
 struct Counters {
     /// Processor time of each process that runs, in clock ticks.
     ticks: BTreeMap<i32, u64>,
@@ -110,7 +110,7 @@ mod tests {
     use std::process;
 
     #[test]
-    fn what_proc_says_is_read() {
+    fn values_in_proc_are_read() {
         let stat = "7 (a) b (c) S 1 7 7 0 -1 4194560 100 0 0 0 25 17 0 0 20 0 1 0";
         assert_eq!(ticks(stat), Some(42));
         assert_eq!(pss("00400000-7ffc r--p\nRss:  4000 kB\nPss:    2048 kB\nPss_Dirty: 1 kB\n"), Some(2.0));
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_proc_does_not_say_is_no_value() {
+    fn missing_values_in_proc_are_none() {
         assert_eq!((ticks("7 (a S 1"), ticks("7 (a) S 1 7")), (None, None));
         assert_eq!((pss("Rss: 1 kB\n"), out_datagrams("Udp: OutDatagrams\n")), (None, None));
     }

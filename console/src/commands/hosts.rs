@@ -76,7 +76,7 @@ fn turns(task: &mut Task, hosts: &[HostRow]) -> Vec<(String, TurnsReport)> {
     hosts.iter().filter_map(report).collect()
 }
 
-/// `add`: what became of each host, and the tids of those that are there now.
+/// `add`: the result of each host, and the tids of the added ones.
 pub fn add(task: &mut Task, hosts: &[String]) -> Result<(Report, Vec<i32>)> {
     let results = adding::shown(|| task.add_hosts(hosts))?;
     let mut rows = Vec::new();

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use std::io::{self, ErrorKind, Write};
 use std::time::{Duration, Instant};
 
-/// What a command has found or done.
+/// The result of a command.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
     /// For people: whole lines.
@@ -60,13 +60,13 @@ pub fn run(command: &MachineCommand) -> Result<u8> {
         }
         MachineCommand::Halt(_) => halt(&mut task)?,
     };
-    // A machine that was halted lets nobody leave any more.
+    // After a halt the daemon is gone, and leaving fails.
     let _ = task.exit();
     print(&report, command.is_json())?;
     Ok(u8::from(report.failed))
 }
 
-/// Ends the machine, and waits until its daemon here is gone.
+/// Ends the machine, and waits until this host's daemon has exited.
 fn halt(task: &mut Task) -> Result<Report> {
     let file = pvm3::address_file();
     let named = std::fs::read_to_string(&file).unwrap_or_default();

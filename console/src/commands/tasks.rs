@@ -52,7 +52,7 @@ fn task_json(row: &TaskRow) -> Value {
     })
 }
 
-/// The children of these tasks, wherever they are.
+/// The children of these tasks on all hosts.
 pub fn children_of(task: &mut Task, parents: &[Tid]) -> Result<Vec<Tid>> {
     let tasks = task.tasks(Scope::All)?;
     let is_child = |task: &&TaskInfo| task.parent.is_some_and(|parent| parents.contains(&parent));

@@ -1,4 +1,4 @@
-//! What the tab key completes: commands, aliases, hosts, tasks, options, events and files.
+//! Completion by the tab key: commands, aliases, hosts, tasks, options, events and files.
 
 use super::{options, trace};
 use crate::shell::help::TOPICS;
@@ -9,7 +9,7 @@ use rustyline::validate::Validator;
 use rustyline::{Context, Helper};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Words that come and go while the console runs, as they were at the last prompt.
+/// Words that change while the console runs, as of the last prompt.
 #[derive(Clone, Debug, Default)]
 pub struct Words {
     /// The names of aliases.

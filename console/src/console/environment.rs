@@ -61,7 +61,7 @@ impl Environment {
         self.set(EXPORT, list.join(":"));
     }
 
-    /// What a task that is spawned now inherits.
+    /// The environment of a task that is spawned now.
     pub fn for_tasks(&self) -> Vec<(String, String)> {
         let list = self.exported();
         if list.is_empty() {

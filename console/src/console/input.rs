@@ -1,4 +1,4 @@
-//! Where commands come from: a person at a terminal, or a pipe.
+//! The input of the console: a terminal or a pipe.
 //!
 //! A thread waits for the next line, so that the console can print what tasks write meanwhile.
 
@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-/// What is printed when a command may be typed.
+/// The prompt.
 pub const PROMPT: &str = "pvm> ";
 
-/// What came in.
+/// A line of input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Line {
     /// A line, without its end.
@@ -57,9 +57,9 @@ impl Input {
         Self { lines, wanted, printer }
     }
 
-    /// Prompts for the next line; [`Input::next`] has it when it is there.
+    /// Prompts for the next line; [`Input::next`] returns it.
     pub fn prompt(&self) {
-        // Should the thread have ended, `next` says so.
+        // If the thread has ended, `next` reports it.
         let _ = self.wanted.send(());
     }
 
@@ -68,7 +68,7 @@ impl Input {
         self.printer.is_some()
     }
 
-    /// The next line, if it comes within this time.
+    /// The next line, if it arrives within this time.
     pub fn next(&self, time: Duration) -> Line {
         match self.lines.recv_timeout(time) {
             Ok(line) => line,
@@ -112,7 +112,7 @@ fn entries(history: &DefaultHistory) -> Vec<String> {
     (0..history.len()).map_while(entry).map(|found| found.entry.into_owned()).collect()
 }
 
-/// What is typed next: several lines if the terminal says that they were pasted in one piece.
+/// The next input: several lines if they were pasted in one piece.
 fn edited(editor: &mut LineEditor, history: Option<&Path>) -> VecDeque<Line> {
     let text = match editor.readline(PROMPT) {
         Ok(text) => text,
@@ -133,7 +133,7 @@ fn edited(editor: &mut LineEditor, history: Option<&Path>) -> VecDeque<Line> {
     text.lines().map(|line| Line::Text(line.to_owned())).collect()
 }
 
-/// As PVM's console, prompts and repeats the command also when nobody types it.
+/// As PVM's console, prompts and repeats the command also when input is not from a terminal.
 fn read(requests: &Receiver<()>, lines: &Sender<Line>) {
     let echo = !io::stdin().is_terminal();
     while requests.recv().is_ok() {

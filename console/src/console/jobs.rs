@@ -16,7 +16,7 @@ pub enum Destination {
     File(File),
 }
 
-/// What is known of a task's output: it is over when both have come, in whichever order.
+/// Which of the two events that complete a task's output have arrived; their order is not fixed.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     spawned: bool,

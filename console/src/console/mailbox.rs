@@ -31,7 +31,7 @@ pub fn names(task: &mut Task, pattern: &str) -> Result<String> {
     Ok(show(&task.mailbox_info(pattern)?))
 }
 
-/// What `reset` clears.
+/// The entries that `reset` clears.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scope<'a> {
     /// Whether tasks are ended.

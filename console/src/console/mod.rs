@@ -42,7 +42,7 @@ const ENDING: Duration = Duration::from_secs(5);
 /// How long the console waits for a line before it looks at what the tasks write.
 const TICK: Duration = Duration::from_millis(20);
 
-/// What to do after a command.
+/// The next action after a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     /// Read another.
@@ -53,7 +53,7 @@ enum Next {
     Halted,
 }
 
-/// What a command does: text to print, and what comes next.
+/// The result of a command: text to print, and the next action.
 type Outcome = Result<(String, Next)>;
 
 /// A running console.
@@ -63,7 +63,7 @@ struct Console {
     environment: Environment,
     jobs: Jobs,
     traces: Traces,
-    /// Hosts added here, of which the daemon has not told yet.
+    /// Hosts added here, of which the daemon has not sent a notice yet.
     known: HashSet<i32>,
     words: Shared,
     /// PvmNoReset: `reset` does not end this console.
@@ -71,7 +71,7 @@ struct Console {
     output: Receiver<(Tid, OutputEvent)>,
     /// Somebody wants this process to end: the daemon, when the machine is halted.
     terminated: Arc<AtomicBool>,
-    /// Somebody has hit the interrupt key, which ends nothing but the watching of a batch.
+    /// The interrupt key was pressed, which only ends the watching of a batch.
     interrupted: Arc<AtomicBool>,
 }
 
@@ -183,7 +183,7 @@ impl Console {
         }
     }
 
-    /// Words that can be completed now: what this host's daemon knows without asking others. What it does not say is not completed.
+    /// Words that can be completed now: those that this host's daemon knows without asking others.
     fn learn_words(&mut self) {
         let hosts = self.task.hosts().unwrap_or_default();
         let tasks = self.task.tasks(Scope::Host(self.task.tid().to_host())).unwrap_or_default();
@@ -248,7 +248,7 @@ impl Console {
         Ok(text)
     }
 
-    /// One command line: what it prints, and what comes next.
+    /// Carries out a command line: its output, and the next action.
     fn execute(&mut self, line: &str) -> (String, Next) {
         self.attempt(line).unwrap_or_else(|error| (format!("{}\n", crate::plain(&error)), Next::Prompt))
     }
@@ -303,7 +303,7 @@ impl Terminal {
 
     fn restore(&self) {
         if let Some(settings) = &self.0 {
-            // If the terminal is gone, there is nothing to restore.
+            // Without a terminal there is nothing to restore.
             let _ =
                 rustix::termios::tcsetattr(std::io::stdin(), rustix::termios::OptionalActions::Now, settings);
         }

@@ -75,7 +75,7 @@ impl Console {
         if let Some(directory) = &command.directory {
             spawn = spawn.directory(directory);
         }
-        // What is said here goes before what is exported.
+        // Variables of the command take precedence over exported ones.
         let is_said = |name: &str| command.team.is_some() && name == TEAM_VARIABLE;
         for (name, value) in self.environment.for_tasks().into_iter().filter(|(name, _)| !is_said(name)) {
             spawn = spawn.env(&name, &value);

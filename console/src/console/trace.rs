@@ -1,4 +1,4 @@
-//! The console's `trace`: which events the tasks spawned from here tell, and what they tell.
+//! The console's `trace`: which events the tasks spawned from here report, and in which detail.
 
 use super::jobs::Destination;
 use anyhow::{Result, bail};
@@ -10,13 +10,13 @@ use std::fmt::Write as _;
 
 /// Characters of a mask, each with four events above `@`.
 const MASK_LENGTH: usize = 35;
-/// How much tasks tell, by PVM's numbers from 1 up.
+/// The detail of events, by PVM's numbers from 1 up.
 const MODES: [&str; 3] = ["full", "time", "count"];
 /// Columns of the list of events.
 const COLUMNS: usize = 4;
-/// Events that are told of their own accord, or never: PVM's console does not list them.
+/// Events that are always or never reported: PVM's console does not list them.
 const NOT_LISTED: [&str; 5] = ["newtask", "endtask", "spntask", "timing", "profiling"];
-/// What XPVM shows.
+/// The events that XPVM shows.
 const XPVM: &[&str] = &[
     "barrier",
     "bcast",
@@ -117,7 +117,7 @@ fn mask_of(bits: &[bool; EVENTS.len()]) -> String {
     (0..MASK_LENGTH).map(character).collect()
 }
 
-/// What tasks tell if nothing is chosen: what XPVM shows.
+/// The default events: those that XPVM shows.
 pub fn default_mask() -> String {
     mask_of(&xpvm())
 }
@@ -130,7 +130,7 @@ fn xpvm() -> [bool; EVENTS.len()] {
     mask
 }
 
-/// The events, sorted down the columns; a star marks those that are told.
+/// The events, sorted down the columns; a star marks those that are traced.
 fn list(mask: &str) -> String {
     let mut entries: Vec<(&str, bool)> = names().zip(bits(mask)).collect();
     entries.retain(|(name, _)| !NOT_LISTED.contains(name));
@@ -149,7 +149,7 @@ fn list(mask: &str) -> String {
 #[derive(Debug, Default)]
 pub struct Traces {
     spawns: BTreeMap<i32, Destination>,
-    /// One for all: daemons describe an event to a console once.
+    /// One reader for all tasks: daemons describe an event to a console once.
     reader: EventReader,
 }
 
@@ -169,7 +169,7 @@ impl Traces {
         self.spawns.contains_key(&tag)
     }
 
-    /// A trace message has come. Returns what is to be printed.
+    /// Handles a trace message. Returns the text to print.
     pub fn on_message(&mut self, message: &Message) -> String {
         let number = message.header.tag;
         let Some(destination) = self.spawns.get_mut(&number) else { return String::new() };

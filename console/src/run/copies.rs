@@ -61,9 +61,9 @@ impl Copies {
         if let Some(&error) = spawned.failed.first() {
             let failed = spawned.failed.len();
             let program = program.display();
-            run.watch.say(&format!("pvm: {failed} of {count} copies of {program} did not start: {error}"));
+            run.watch.print(&format!("pvm: {failed} of {count} copies of {program} did not start: {error}"));
             copies.status = Some(if error == PvmError::NoFile { 127 } else { 126 });
-            // The others would wait for those that are missing.
+            // The others would wait for the missing ones.
             copies.end(run, SIGTERM);
         }
         Ok(copies)
@@ -80,7 +80,7 @@ impl Copies {
                         run.watch.fail();
                     }
                     if code != 0 && ExitStatus::from_raw(status).code().is_some() {
-                        run.watch.say(&format!("[{tid}] ended with status {code}"));
+                        run.watch.print(&format!("[{tid}] ended with status {code}"));
                     }
                 }
                 End::Task { .. } => {}
@@ -99,7 +99,7 @@ impl Copies {
         self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
-    /// Asks all that run to end, the first time; kills them when they have had their time.
+    /// Sends the running copies a signal, the first time; kills them when the grace period is over.
     fn end(&mut self, run: &mut Run<'_>, signal: i32) {
         let signal = match self.deadline {
             None => {

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// Why there is no program to run.
 #[derive(Debug)]
 pub struct NotFound {
-    /// What to tell people.
+    /// The text of the error.
     pub reason: String,
     /// The exit code a shell would have.
     pub code: u8,

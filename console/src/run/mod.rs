@@ -25,11 +25,11 @@ use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 use watch::Watch;
 
-/// How long tasks that outlive the program may go on, to say their last words.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How long the output of tasks that outlive the program is awaited.
+const OUTPUT_GRACE: Duration = Duration::from_secs(1);
 /// The status of a run that was stopped because a host or a task was lost.
 pub const LOST: u8 = 125;
-/// Signals by which people end programs.
+/// Signals with which users end programs.
 const BY_PEOPLE: [i32; 3] =
     [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP];
 
@@ -101,11 +101,11 @@ impl<'a> Run<'a> {
         let progress = Progress::new(None);
         let watch = Watch::begin(&mut task, args, progress.bars())?;
         let mut print = printer(progress.bars());
-        let lives = trace.as_ref().map(Collector::lives);
+        let lifetimes = trace.as_ref().map(Collector::lifetimes);
         let members = watch.members();
         task.collect_output(Some(Box::new(move |tid, event: OutputEvent| {
-            if let Some(lives) = &lives {
-                lives.note(tid, &event);
+            if let Some(lifetimes) = &lifetimes {
+                lifetimes.note(tid, &event);
             }
             members.note(tid);
             print(tid, event);
@@ -118,7 +118,7 @@ impl<'a> Run<'a> {
         let mut command = Command::new(program);
         command.args(self.args.args());
         if self.trace.is_some() {
-            Collector::put_into(&mut command, &self.task);
+            Collector::set_environment(&mut command, &self.task);
         }
         let mut own = None;
         if self.task.daemon_is_ours() {
@@ -141,29 +141,29 @@ impl<'a> Run<'a> {
         if self.stops() {
             return Ok(LOST);
         }
-        self.mourn(status);
+        self.report_signal(status);
         Ok(supervise::exit_code(status))
     }
 
-    /// Says by which signal the program ended, unless people did it.
-    fn mourn(&self, status: ExitStatus) {
+    /// Reports the signal that ended the program, unless it is one that users send.
+    fn report_signal(&self, status: ExitStatus) {
         if let Some(signal) = status.signal().filter(|signal| !BY_PEOPLE.contains(signal)) {
             let program = self.args.program().display();
-            self.watch.say(&format!("pvm: {program} was killed by {}", signal_text(signal)));
+            self.watch.print(&format!("pvm: {program} was killed by {}", signal_text(signal)));
         }
     }
 
-    /// Takes in what has come. Whether the run is to stop.
+    /// Handles messages that have arrived. Whether the run is to stop.
     fn tick(&mut self) -> bool {
         if !self.cut_off
-            && let Err(error) = self.attend().and_then(|()| self.show())
+            && let Err(error) = self.poll().and_then(|()| self.show())
         {
             self.cut_off = true;
-            self.watch.say(&format!("pvm: {error}"));
+            self.watch.print(&format!("pvm: {error}"));
         }
         let stops = self.stops();
         if stops {
-            self.watch.say_that_it_stops();
+            self.watch.print_stop();
         }
         stops
     }
@@ -177,7 +177,7 @@ impl<'a> Run<'a> {
         if self.task.daemon_is_ours() { self.progress.look(&mut self.task).map(drop) } else { Ok(()) }
     }
 
-    fn attend(&mut self) -> pvm3::Result<()> {
+    fn poll(&mut self) -> pvm3::Result<()> {
         self.task.poll()?;
         self.watch.look(&mut self.task)?;
         match &mut self.trace {
@@ -186,10 +186,10 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The program has ended, or could not be begun: last words, last bars, the trace, the logs.
+    /// The program has ended or was not started: takes the last output, finishes the bars, and writes the trace and the logs.
     fn finish(mut self, ran: bool) -> Result<()> {
         if !self.cut_off {
-            self.hear_out();
+            self.drain_output();
             if self.task.daemon_is_ours() {
                 // The program has ended: whether the last look succeeds changes nothing.
                 let _ = self.progress.finish(&mut self.task);
@@ -202,13 +202,13 @@ impl<'a> Run<'a> {
         self.trace.map_or(Ok(()), Collector::write)
     }
 
-    fn hear_out(&mut self) {
-        let deadline = Instant::now() + LAST_WORDS;
-        while self.attend().is_ok() && self.task.collecting() > 0 && Instant::now() < deadline {
+    fn drain_output(&mut self) {
+        let deadline = Instant::now() + OUTPUT_GRACE;
+        while self.poll().is_ok() && self.task.collecting() > 0 && Instant::now() < deadline {
             std::thread::sleep(supervise::TICK);
         }
         if let Some(trace) = &mut self.trace {
-            // The daemon answers after all that the program has sent before its end. What fails here is lost anyway.
+            // The daemon's answer is behind all that the program has sent before its end. A failure loses only the trace's end.
             let own = self.task.tid();
             let _ = self.task.tasks(Scope::Task(own)).and_then(|_| trace.collect(&mut self.task));
             trace.last_turns(&mut self.task);
@@ -228,14 +228,14 @@ fn printer(bars: MultiProgress) -> impl FnMut(Tid, OutputEvent) + Send {
         bars.suspend(|| {
             let mut stdout = io::stdout().lock();
             for line in &complete {
-                // When nobody reads any more, the program still runs to its end.
+                // A closed standard output does not end the program.
                 let _ = writeln!(stdout, "[{tid}] {line}");
             }
         });
     }
 }
 
-/// Says why there is nothing to run, and returns the exit code a shell would.
+/// Prints why the program was not found, and returns the exit code that a shell would return.
 fn refuse(NotFound { reason, code }: &NotFound) -> u8 {
     eprintln!("pvm: {reason}");
     *code

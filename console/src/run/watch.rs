@@ -1,4 +1,4 @@
-//! What a run loses while it lasts: hosts, and tasks that signals end.
+//! Losses during a run: hosts, and tasks that were killed by signals.
 
 use crate::cli::RunArgs;
 use crate::losses::describe;
@@ -7,12 +7,12 @@ use pvm3::{Incident, Task, Tid};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The tasks that belong to the run, as far as their output has told; of a private machine all do.
+/// The tasks that belong to the run: those whose output was collected; on a private machine all tasks.
 #[derive(Clone, Debug)]
 pub struct Members(Option<Arc<Mutex<HashSet<Tid>>>>);
 
 impl Members {
-    /// A task of the run has been heard of.
+    /// A task of the run has sent output.
     pub fn note(&self, tid: Tid) {
         if let Some(known) = &self.0 {
             known.lock().unwrap_or_else(PoisonError::into_inner).insert(tid);
@@ -25,15 +25,15 @@ impl Members {
     }
 }
 
-/// Hears of losses, and says them.
+/// Receives reports of losses, and prints them.
 #[derive(Debug)]
 pub struct Watch {
     bars: MultiProgress,
     members: Members,
     lost: bool,
     failed: bool,
-    said_that_it_stops: bool,
-    /// Ends of tasks that nobody has taken yet.
+    has_printed_stop: bool,
+    /// Ends of tasks since the last [`Watch::take_ends`].
     ends: Vec<End>,
 }
 
@@ -42,14 +42,14 @@ pub struct Watch {
 pub enum End {
     /// By itself or by a signal.
     Task {
-        /// Which.
+        /// The task.
         tid: Tid,
-        /// What `wait` said of it.
+        /// Its status, as `wait` returns it.
         status: i32,
         /// Whether a task of the machine has sent the signal.
         intended: bool,
     },
-    /// With its host, as all that ran there.
+    /// All tasks of a host that was lost.
     Host(Tid),
 }
 
@@ -62,7 +62,7 @@ impl Watch {
         }
         let members = Members((!args.machine.private).then(Arc::default));
         let ends = Vec::new();
-        Ok(Self { bars, members, lost: false, failed: false, said_that_it_stops: false, ends })
+        Ok(Self { bars, members, lost: false, failed: false, has_printed_stop: false, ends })
     }
 
     /// Where tasks of the run are to be noted.
@@ -70,7 +70,7 @@ impl Watch {
         self.members.clone()
     }
 
-    /// Says what has been reported since the last look.
+    /// Prints the reports since the last look.
     pub fn look(&mut self, task: &mut Task) -> pvm3::Result<()> {
         if !task.daemon_is_ours() {
             return Ok(());
@@ -98,7 +98,7 @@ impl Watch {
         if let Some(text) = incident.as_ref().and_then(describe) {
             self.lost = true;
             let prefix = if matches!(incident, Some(Incident::HostLost { .. })) { "pvm: " } else { "" };
-            self.say(&format!("{prefix}{text}"));
+            self.print(&format!("{prefix}{text}"));
         }
     }
 
@@ -122,15 +122,15 @@ impl Watch {
         std::mem::take(&mut self.ends)
     }
 
-    /// Says something, above the bars.
-    pub fn say(&self, text: &str) {
+    /// Prints a line, above the bars.
+    pub fn print(&self, text: &str) {
         self.bars.suspend(|| eprintln!("{text}"));
     }
 
-    /// Says once that the run ends because of what was lost.
-    pub fn say_that_it_stops(&mut self) {
-        if !std::mem::replace(&mut self.said_that_it_stops, true) {
-            self.say("pvm: stopping (--on-failure stop)");
+    /// Prints once that the run stops because of a loss.
+    pub fn print_stop(&mut self) {
+        if !std::mem::replace(&mut self.has_printed_stop, true) {
+            self.print("pvm: stopping (--on-failure stop)");
         }
     }
 }

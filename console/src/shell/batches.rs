@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// What the words after `batch` ask for.
+/// A `batch` command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BatchCommand {
     /// A list; with each node's exchanges if `long`.
@@ -19,7 +19,7 @@ pub enum BatchCommand {
     Watch(i32),
 }
 
-/// What is wrong with the words after `batch`.
+/// An error in a `batch` command.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BatchSyntax {
     /// There is a word that is no option.
@@ -55,7 +55,7 @@ pub fn id(word: &str) -> Result<i32, BatchSyntax> {
         .ok_or_else(|| BatchSyntax::NoId(word.to_owned()))
 }
 
-/// Tasks of a batch that have come to their end, one way or another.
+/// Tasks of a batch that have ended, with or without success.
 pub fn over(batch: &BatchRecord) -> u32 {
     batch.done + batch.failed + batch.cancelled
 }

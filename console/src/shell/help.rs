@@ -1,10 +1,10 @@
-//! What the console's commands are called, take and do.
+//! Names, arguments and descriptions of the console's commands.
 
 /// A command of the console, as `help` describes it.
 pub struct Topic {
     /// Its name.
     pub name: &'static str,
-    /// What it does, in a few words.
+    /// A short description.
     pub summary: &'static str,
     /// Its arguments.
     pub arguments: &'static str,

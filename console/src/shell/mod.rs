@@ -1,4 +1,4 @@
-//! What the console's command language is made of, without a virtual machine.
+//! The console's command language, without a virtual machine.
 
 pub mod aliases;
 pub mod batches;

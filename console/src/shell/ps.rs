@@ -14,7 +14,7 @@ pub enum Which {
     Name(String),
 }
 
-/// What `ps` shows.
+/// The options of `ps`.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct PsOptions {
     /// Of which hosts.
@@ -25,7 +25,7 @@ pub struct PsOptions {
     pub special: bool,
 }
 
-/// What is wrong with the options.
+/// An error in the options.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PsSyntax {
     /// There is a word that is no option.

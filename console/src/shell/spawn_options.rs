@@ -61,7 +61,7 @@ pub struct SpawnCommand {
     pub args: Vec<String>,
 }
 
-/// What is wrong with a `spawn` command.
+/// An error in a `spawn` command.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpawnSyntax {
     /// Options, but no program.

@@ -85,7 +85,7 @@ pub fn in_micros(nanos: u64) -> String {
     format!("{:.1}us", nanos as f64 / 1000.0)
 }
 
-/// What is shown when somebody else has added hosts.
+/// The text when another task has added hosts.
 pub fn newcomers(hosts: &[HostRow]) -> String {
     let mut text = format!("\nConsole: {} added\n", counted(hosts.len(), "new host"));
     let _ = writeln!(text, "{:>24} {:>8} {:>8} {:>7}", "HOST", "DTID", "ARCH", "SPEED");
@@ -95,7 +95,7 @@ pub fn newcomers(hosts: &[HostRow]) -> String {
     text
 }
 
-/// What became of each host of `add`: its tid, or why it is not there.
+/// The results of `add`: each host's tid, or the reason of its failure.
 pub fn added(results: &[(String, Result<i32, String>)]) -> String {
     let good = results.iter().filter(|(_, result)| result.is_ok()).count();
     let mut text = format!("{good} successful\n{:>24} {:>8}\n", "HOST", "DTID");
@@ -108,7 +108,7 @@ pub fn added(results: &[(String, Result<i32, String>)]) -> String {
     text
 }
 
-/// What became of each host of `delete`.
+/// The results of `delete`.
 pub fn deleted(results: &[(String, Result<(), String>)]) -> String {
     let good = results.iter().filter(|(_, result)| result.is_ok()).count();
     let mut text = format!("{good} successful\n{:>24}  STATUS\n", "HOST");
@@ -118,7 +118,7 @@ pub fn deleted(results: &[(String, Result<(), String>)]) -> String {
     text
 }
 
-/// What became of a spawn: the tasks, then why others were not started, once per reason and host.
+/// The result of a spawn: the tasks, then why others were not started, once per reason and host.
 pub fn spawned(spawned: &Spawned, hosts: &BTreeMap<Tid, String>) -> String {
     let mut text = format!("{} successful\n", spawned.tids.len());
     for tid in &spawned.tids {
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spawn_says_each_reason_once() {
+    fn a_spawn_prints_each_reason_once() {
         let [vm, far] = [0x40000, 0x80000].map(Tid::from_raw);
         let refused = |host, count, reason: &str| Refused {
             host,

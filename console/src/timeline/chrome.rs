@@ -106,7 +106,7 @@ impl Picture {
         self.write_shares(host, turns, file)
     }
 
-    /// What teams have of a host, as curves that hold until the next value; where nobody takes turns there is nothing.
+    /// The shares of teams on a host, as curves that hold until the next value; none where no turns are taken.
     fn write_shares(&self, host: Tid, turns: &[Turn], file: &mut File<'_, impl Write>) -> io::Result<()> {
         let mut known = BTreeSet::new();
         let windows = turns::windows(turns).into_iter().filter(|window| window.end > self.start);
@@ -152,7 +152,7 @@ impl Picture {
         let mut args = Map::new();
         args.insert("task".to_owned(), json!(row.tid.to_string()));
         if !row.told {
-            args.insert("note".to_owned(), json!("does not tell what it does"));
+            args.insert("note".to_owned(), json!("does not report its calls"));
         } else if !row.left {
             args.insert("note".to_owned(), json!("ended without leaving the virtual machine"));
         }
@@ -246,7 +246,7 @@ fn label(what: &'static str, tid: Tid, value: Value) -> Event<'static> {
     Event { ph: "M", name: what, args: Map::from_iter([(key.to_owned(), value)]), ..place(tid) }
 }
 
-/// What was done to a host's times.
+/// The correction of a host's times.
 fn correction(clock: ClockAhead) -> String {
     let what = if clock.micros == 0 {
         "clock as it is".to_owned()
@@ -288,7 +288,7 @@ fn describe(call: &Call) -> (String, &'static str, Map<String, Value>) {
     }
 }
 
-/// What a request to the daemon is for.
+/// The name of a request to the daemon.
 fn request_name(tag: i32) -> String {
     match Tm::from_tag(tag) {
         Some(Tm::Db) => "mailbox".to_owned(),
@@ -346,13 +346,17 @@ mod tests {
         file["traceEvents"].as_array().unwrap().clone()
     }
 
-    #[test]
-    fn a_message_is_an_arrow_from_span_to_span() {
+    /// A message that is sent in this time, and received from 5 to 40 µs.
+    fn exchange(sending: (i64, i64)) -> Vec<Value> {
         let kind = Kind { context: 0, tag: 7 };
         let send = Activity::Send { to: vec![(RECEIVER, Some(1))], kind, bytes: 8 };
         let receive = Activity::Receive { from: SENDER, number: Some(1), kind, bytes: 8 };
-        let events =
-            events(vec![row(SENDER, send, (10_000, 20_000)), row(RECEIVER, receive, (5_000, 40_000))]);
+        events(vec![row(SENDER, send, sending), row(RECEIVER, receive, (5_000, 40_000))])
+    }
+
+    #[test]
+    fn a_message_is_an_arrow_from_span_to_span() {
+        let events = exchange((10_000, 20_000));
         let of = |ph: &str| events.iter().find(|event| event["ph"] == ph).unwrap();
         assert_eq!((of("s")["pid"].as_i64(), of("s")["ts"].as_f64()), (Some(1), Some(10.0)));
         assert_eq!((of("f")["pid"].as_i64(), of("f")["ts"].as_f64()), (Some(2), Some(39.0)));
@@ -369,11 +373,7 @@ mod tests {
     /// Perfetto turns an arrow round if the span at its head begins before the one at its tail.
     #[test]
     fn an_arrows_head_begins_after_its_tail() {
-        let kind = Kind { context: 0, tag: 7 };
-        let send = Activity::Send { to: vec![(RECEIVER, Some(1))], kind, bytes: 8 };
-        let receive = Activity::Receive { from: SENDER, number: Some(1), kind, bytes: 8 };
-        let events =
-            events(vec![row(SENDER, send, (39_500, 39_900)), row(RECEIVER, receive, (5_000, 40_000))]);
+        let events = exchange((39_500, 39_900));
         let of = |name: &str| events.iter().find(|event| event["name"] == name).unwrap();
         assert_eq!((of("sending")["ts"].as_f64(), of("receiving")["ts"].as_f64()), (Some(39.5), Some(39.5)));
         assert_eq!(of("receiving")["dur"].as_f64(), Some(0.5));
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_sent_by_a_known_task_has_no_arrow() {
+    fn a_message_of_an_unknown_task_has_no_arrow() {
         let kind = Kind { context: 0, tag: 7 };
         let receive = |number| Activity::Receive { from: SENDER, number, kind, bytes: 8 };
         let events =

@@ -1,7 +1,7 @@
-//! `pvm run --trace FILE`: what all tasks did when, in one file that Perfetto and Chrome's viewer open.
+//! `pvm run --trace FILE`: the activities of all tasks, in one file for Perfetto and Chrome's viewer.
 //!
-//! Tasks linked with this system's library report their calls as messages. Of other programs the collector knows what
-//! their daemons say of every collected task: when it started and when it ended. Daemons also say whose turn it was on their
+//! Tasks linked with this system's library report their calls as messages. For other programs the collector has the reports of
+//! the daemons about every collected task: when it started and when it ended. Daemons also report the turns of teams on their
 //! hosts.
 
 pub mod chrome;
@@ -25,11 +25,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use target::Target;
 use turns::Turns;
 
-/// The variable that tasks of every library pass on what it names of their environment.
+/// The variable with the names of the environment variables that tasks of every library pass on.
 const EXPORT: &str = "PVM_EXPORT";
 
-/// Checks that a trace can be written to this file, and returns its absolute path. Nothing changes, neither a file that is
-/// there nor its folder.
+/// Checks that a trace can be written to this file, and returns its absolute path. Neither an existing file nor its folder
+/// changes.
 pub fn check(path: &Path) -> Result<PathBuf> {
     Target::open(path)?;
     std::path::absolute(path).with_context(|| format!("cannot find {}", path.display()))
@@ -48,11 +48,11 @@ pub struct Collector {
     hosts: BTreeMap<Tid, Host>,
     rows: Rows,
     turns: Turns,
-    lives: Lives,
+    lifetimes: Lifetimes,
     unnamed: HashSet<Tid>,
 }
 
-/// A host, and how far this one's clock is ahead of its; nothing for one that was lost before it could say.
+/// A host, and the difference of its clock from this host's; `None` for a host that was lost before it was asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
     /// Its name.
@@ -61,32 +61,32 @@ pub struct Host {
     pub behind: Option<ClockAhead>,
 }
 
-/// What the daemons have said of the begin and end of tasks since it was last looked at.
+/// Starts and ends of tasks that the daemons have reported since the last look.
 #[derive(Clone, Debug, Default)]
-pub struct Lives(Arc<Mutex<Vec<(Tid, Life, Moment)>>>);
+pub struct Lifetimes(Arc<Mutex<Vec<(Tid, Change, Moment)>>>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Life {
+enum Change {
     Started,
     Ended,
 }
 
-impl Lives {
-    /// Notes what an output event says of a task's life.
+impl Lifetimes {
+    /// Notes the start or the end of a task that an output event reports.
     pub fn note(&self, tid: Tid, event: &OutputEvent) {
-        let life = match event {
-            OutputEvent::Started { .. } | OutputEvent::Spawned { .. } => Life::Started,
-            OutputEvent::End => Life::Ended,
+        let change = match event {
+            OutputEvent::Started { .. } | OutputEvent::Spawned { .. } => Change::Started,
+            OutputEvent::End => Change::Ended,
             OutputEvent::Bytes(_) => return,
         };
-        self.lock().push((tid, life, now()));
+        self.lock().push((tid, change, now()));
     }
 
-    fn take(&self) -> Vec<(Tid, Life, Moment)> {
+    fn take(&self) -> Vec<(Tid, Change, Moment)> {
         std::mem::take(&mut *self.lock())
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<(Tid, Life, Moment)>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<(Tid, Change, Moment)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -99,21 +99,21 @@ impl Collector {
             hosts: BTreeMap::new(),
             rows: Rows::default(),
             turns: Turns::default(),
-            lives: Lives::default(),
+            lifetimes: Lifetimes::default(),
             unnamed: HashSet::new(),
         };
-        collector.meet_hosts(task)?;
+        collector.learn_hosts(task)?;
         collector.turns.ask(task, &collector.hosts);
         Ok(collector)
     }
 
     /// Where output events are to be noted.
-    pub fn lives(&self) -> Lives {
-        self.lives.clone()
+    pub fn lifetimes(&self) -> Lifetimes {
+        self.lifetimes.clone()
     }
 
     /// Makes a program, and all it spawns, report to this task.
-    pub fn put_into(command: &mut Command, task: &Task) {
+    pub fn set_environment(command: &mut Command, task: &Task) {
         command.env(VARIABLE, task.tid().raw().to_string());
         // Tasks of the original library pass on no variable of ours, but those that this one names.
         let mut names = std::env::var(EXPORT).unwrap_or_default();
@@ -135,7 +135,7 @@ impl Collector {
         self.rows.ended(tid, now());
     }
 
-    /// Takes in what has come.
+    /// Handles the reports that have arrived.
     pub fn collect(&mut self, task: &mut Task) -> pvm3::Result<()> {
         let is_report = |message: &pvm3::Message| {
             (message.header.context, message.header.tag) == (CONTEXT_TC, TIMELINE_TAG)
@@ -143,22 +143,22 @@ impl Collector {
         while let Some(message) = task.poll_message(is_report)? {
             // Another task may send anything under this tag.
             let Ok(report) = pvm_wire::codec::decode::<Report>(&message.body) else { continue };
-            self.meet_host_of(message.src, task)?;
+            self.learn_host_of(message.src, task)?;
             let clock = self.hosts.get(&message.src.to_host()).and_then(|host| host.behind);
             let behind = clock.map_or(0, |clock| clock.micros.saturating_mul(1000));
             self.rows.report(message.src, report, behind);
         }
-        for (tid, life, moment) in self.lives.take() {
-            match life {
-                Life::Started => {
+        for (tid, change, moment) in self.lifetimes.take() {
+            match change {
+                Change::Started => {
                     self.rows.started(tid, moment);
                     self.unnamed.insert(tid);
                 }
-                Life::Ended => self.rows.ended(tid, moment),
+                Change::Ended => self.rows.ended(tid, moment),
             }
         }
         for tid in std::mem::take(&mut self.unnamed) {
-            self.meet_host_of(tid, task)?;
+            self.learn_host_of(tid, task)?;
             if let Some(info) = task.tasks(Scope::Task(tid))?.into_iter().find(|info| info.tid == tid) {
                 let path = Path::new(&info.name);
                 self.rows.name(tid, &path.file_name().unwrap_or_default().to_string_lossy());
@@ -168,16 +168,16 @@ impl Collector {
         Ok(())
     }
 
-    /// The run is over: takes in whose turn it was until now.
+    /// The run is over: asks for the turns until now.
     pub fn last_turns(&mut self, task: &mut Task) {
         self.turns.ask(task, &self.hosts);
     }
 
-    fn meet_host_of(&mut self, tid: Tid, task: &mut Task) -> pvm3::Result<()> {
-        if self.hosts.contains_key(&tid.to_host()) { Ok(()) } else { self.meet_hosts(task) }
+    fn learn_host_of(&mut self, tid: Tid, task: &mut Task) -> pvm3::Result<()> {
+        if self.hosts.contains_key(&tid.to_host()) { Ok(()) } else { self.learn_hosts(task) }
     }
 
-    fn meet_hosts(&mut self, task: &mut Task) -> pvm3::Result<()> {
+    fn learn_hosts(&mut self, task: &mut Task) -> pvm3::Result<()> {
         for HostInfo { tid, name, .. } in task.hosts()? {
             if let Entry::Vacant(place) = self.hosts.entry(tid) {
                 place.insert(Host { name, behind: task.clock_ahead(tid).ok() });

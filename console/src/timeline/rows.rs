@@ -1,4 +1,4 @@
-//! A row per task: its life, its calls in order and one within the other, and what lies between them.
+//! A row per task: its lifetime, its nested calls in order, and the times between them.
 
 use pvm_wire::timeline::{Activity, Report, Span};
 use pvm3::Tid;
@@ -20,7 +20,7 @@ pub struct Rows {
     lost: u64,
 }
 
-/// What is known of a task so far.
+/// The reports about a task so far.
 #[derive(Debug, Default)]
 struct Open {
     name: String,
@@ -42,9 +42,9 @@ pub struct Row {
     pub begin: Moment,
     /// Its end, or that of the record.
     pub end: Moment,
-    /// Whether it told what it did.
+    /// Whether it has reported its calls.
     pub told: bool,
-    /// Whether it left the virtual machine by itself, with all told.
+    /// Whether it left the virtual machine in order, with all calls reported.
     pub left: bool,
     /// Its calls and the computing between them, in the order of their begins; each is within another or apart from
     /// it.
@@ -58,7 +58,7 @@ pub struct Call {
     pub begin: Moment,
     /// Its end, which is later.
     pub end: Moment,
-    /// What the task did; nothing is computing.
+    /// The activity; `None` is computing.
     pub what: Option<Activity>,
 }
 
@@ -80,7 +80,7 @@ impl Rows {
         self.tasks.entry(tid).or_default().ended.get_or_insert(moment);
     }
 
-    /// What a task runs, if it has not said so itself.
+    /// The name of a task's program, unless the task has reported it.
     pub fn name(&mut self, tid: Tid, name: &str) {
         let row = self.tasks.entry(tid).or_default();
         if row.name.is_empty() {
@@ -88,7 +88,7 @@ impl Rows {
         }
     }
 
-    /// A task has reported; its clock is behind by so much.
+    /// A task's report; `behind` is how far its clock is behind.
     pub fn report(&mut self, tid: Tid, report: Report, behind: i64) {
         let here = |moment: u64| i64::try_from(moment).unwrap_or(Moment::MAX).saturating_add(behind);
         let row = self.tasks.entry(tid).or_default();
@@ -162,7 +162,7 @@ fn nest(calls: &mut [Call]) {
 }
 
 /// Fills the time between enrolment, calls and end with computing. What a task did after its last report is not known
-/// unless it left by itself.
+/// unless it left in order.
 fn compute(calls: &mut Vec<Call>, enrolled: Moment, left: Option<Moment>) {
     let mut computing = Vec::new();
     let mut idle_since = enrolled;
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_between_calls_is_computing() {
+    fn time_between_calls_is_computing() {
         let mut rows = Rows::default();
         rows.report(TASK, report(1_000, None, vec![span(3_000, 4_000), span(4_100, 6_000)]), 500);
         rows.report(TASK, report(1_000, Some(9_000), vec![]), 500);
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_tells_nothing_has_its_life() {
+    fn a_task_without_reports_has_a_row() {
         let mut rows = Rows::default();
         rows.started(TASK, 700);
         rows.started(TASK, 900);

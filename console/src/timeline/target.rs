@@ -1,4 +1,4 @@
-//! The file of a trace: what was there before stays until the new one is complete.
+//! The file of a trace: an older file stays until the new one is complete.
 
 use anyhow::{Context, Result};
 use std::fs::{File, OpenOptions, Permissions};
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_is_written_where_it_is() {
+    fn a_target_that_is_no_file_is_written_in_place() {
         Target::open(Path::new("/dev/null")).unwrap().write(|mut file| file.write_all(b"x")).unwrap();
         assert!(Target::open(Path::new("/no/such/folder/trace.json")).is_err());
         let folder = tempfile::tempdir().unwrap();

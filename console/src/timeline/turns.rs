@@ -1,4 +1,4 @@
-//! Whose turn it was on each host, as the daemons remember it.
+//! The history of turns on each host, as the daemons keep it.
 
 use super::Host;
 use super::rows::Moment;
@@ -35,7 +35,7 @@ pub struct Turn {
     pub begin: Moment,
     /// Its end.
     pub end: Moment,
-    /// Whose it was, and what has come meanwhile; its times are of the host's own clock.
+    /// The team and the counters of the turn; its times are of the host's own clock.
     pub what: TurnSpan,
 }
 
@@ -54,7 +54,7 @@ impl Turns {
         }
         for (&tid, host) in hosts {
             let since = self.hosts.get(&tid).map_or(u64::MAX, |track| track.next);
-            // A host that has gone tells nothing more.
+            // A host that has left reports nothing more.
             if let Ok(history) = task.turn_history(tid, since) {
                 let behind = host.behind.map_or(0, |clock| clock.micros.saturating_mul(1000));
                 self.add(tid, history, behind);
@@ -91,7 +91,7 @@ impl Turns {
 }
 
 impl Turn {
-    /// Whether it was only cut in two when somebody asked.
+    /// Whether the two are one turn that a request has cut.
     fn goes_on_with(&self, next: &Self) -> bool {
         let key = |turn: &Self| (turn.what.team.clone(), turn.what.epoch, turn.what.origin);
         self.end == next.begin && key(self) == key(next)
@@ -114,7 +114,7 @@ fn add_uses(all: &mut Vec<TeamUse>, more: &[TeamUse]) {
     }
 }
 
-/// What teams have had of a host's processors in a time, by this host's clock.
+/// The teams' CPU use on a host in a time, by this host's clock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Window {
     /// Its begin.
@@ -154,7 +154,7 @@ impl Window {
         self.uses.iter().map(move |team| (&*team.name, had(team) / all * 100.0))
     }
 
-    /// The time each team's processes wanted a processor over the time they had one; who had none is left out.
+    /// The time each team's processes wanted a processor over the time they had one; teams without any are left out.
     pub fn slowdowns(&self) -> impl Iterator<Item = (&str, f64)> {
         let ran = self.uses.iter().filter(|team| team.used > 0);
         ran.map(|team| (&*team.name, (team.used + team.waited) as f64 / team.used as f64))

@@ -29,7 +29,7 @@ impl Drop for Folder {
     }
 }
 
-/// A conversation with a console, in which what is said may depend on what was heard.
+/// A conversation with a console, in which input may depend on earlier output.
 pub struct Console {
     program: Program,
     questions: u32,
@@ -50,31 +50,31 @@ impl Console {
         Self { program: Program::start(&mut pvm(tmp, args)), questions: 0 }
     }
 
-    pub fn say(&mut self, line: &str) {
+    pub fn enter(&mut self, line: &str) {
         self.program.write(&format!("{line}\n"));
     }
 
-    /// What it has printed until now.
-    pub fn heard(&self) -> String {
+    /// Everything that the console has printed so far.
+    pub fn output(&self) -> String {
         self.program.stdout()
     }
 
-    /// Waits until it has printed something.
+    /// Waits until the console has printed `what`.
     #[track_caller]
-    pub fn hears(&self, what: &str) {
-        assert!(wait::holds(|| self.heard().contains(what)), "never said: {what}\n{}", self.heard());
+    pub fn expect_output(&self, what: &str) {
+        assert!(wait::holds(|| self.output().contains(what)), "never said: {what}\n{}", self.output());
     }
 
     /// A command, and its answer.
     #[track_caller]
     pub fn ask(&mut self, line: &str) -> String {
-        let before = self.heard().len();
+        let before = self.output().len();
         self.questions += 1;
         let done = format!("answer {} ends", self.questions);
-        self.say(line);
-        self.say(&format!("echo {done}"));
-        self.hears(&format!("\n{done}\n"));
-        answer(&self.heard()[before..], line)
+        self.enter(line);
+        self.enter(&format!("echo {done}"));
+        self.expect_output(&format!("\n{done}\n"));
+        answer(&self.output()[before..], line)
     }
 
     /// Repeats a command until its answer is as it should be, and gives that.
@@ -89,7 +89,7 @@ impl Console {
         last
     }
 
-    /// Nothing more is said: what it printed, and its exit status.
+    /// Ends the input: returns the output and the exit status.
     pub fn end(self) -> (String, i32) {
         let ended = self.program.end();
         (ended.stdout, ended.status.code().unwrap_or(-1))
@@ -100,7 +100,7 @@ impl Console {
 pub fn converse(tmp: &Path, args: &[&str], lines: &[&str]) -> (String, i32) {
     let mut console = Console::start(tmp, args);
     for line in lines {
-        console.say(line);
+        console.enter(line);
     }
     console.end()
 }

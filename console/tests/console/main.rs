@@ -56,14 +56,14 @@ fn a_machines_life() {
 }
 
 #[test]
-fn traced_tasks_tell_of_their_lives() {
+fn traced_tasks_report_their_events() {
     let tmp = Folder::new();
     let mut console = Console::start(tmp.path(), &[]);
     // What is not told otherwise is what PVM 3.4.6's console does.
     assert_eq!(console.ask("trace").matches('*').count(), 24);
     assert_eq!(console.ask("getopt PvmTraceOptions"), "PvmTraceOptions Currently Set to 1\n");
-    console.say("trace - *");
-    console.say("trace + send pvm_recv");
+    console.enter("trace - *");
+    console.enter("trace + send pvm_recv");
     assert_eq!(console.ask("trace opt count"), "");
     assert_eq!(console.ask("trace opt"), "\nTrace Options set to \"count\"\n\n");
     let refused = console.ask("trace bogus");
@@ -76,18 +76,18 @@ fn traced_tasks_tell_of_their_lives() {
     let spawned = console.ask("spawn -@ /bin/true");
     let tid = spawned.lines().nth(1).unwrap();
     for event in ["newtask PT=-35 TF=64 TN=\"/bin/true\"", "spntask PT=-35", "endtask TST=0"] {
-        console.hears(event);
-        let text = console.heard();
+        console.expect_output(event);
+        let text = console.output();
         let told = text.lines().any(|line| line.contains(&format!("[T1:{tid}] ")) && line.contains(event));
         assert!(told, "{event}: {text}");
     }
-    console.say("spawn -2 -@events /bin/sleep 0");
+    console.enter("spawn -2 -@events /bin/sleep 0");
     let file = || std::fs::read_to_string(tmp.path().join("events")).unwrap_or_default();
     wait::holds(|| file().matches(" endtask ").count() == 2);
     for event in [" newtask ", " spntask ", " endtask "] {
         assert_eq!(file().matches(event).count(), 2, "{}", file());
     }
-    console.say("halt");
+    console.enter("halt");
     assert_eq!(console.end().1, 0);
 }
 
@@ -95,21 +95,21 @@ fn traced_tasks_tell_of_their_lives() {
 fn jobs_and_what_they_inherit() {
     let tmp = Folder::new();
     let mut console = Console::start(tmp.path(), &[]);
-    console.say("setenv GREETING good day");
-    console.say("export GREETING");
+    console.enter("setenv GREETING good day");
+    console.enter("export GREETING");
     let started = console.ask("spawn -> /bin/sh -c 'echo $GREETING; echo in $PWD'");
     assert!(started.starts_with("[1]\n1 successful\nt4000"), "{started}");
     let tid = started.lines().nth(2).unwrap();
-    console.hears("[1] finished\n");
-    let (text, directory) = (console.heard(), tmp.path().display());
+    console.expect_output("[1] finished\n");
+    let (text, directory) = (console.output(), tmp.path().display());
     for line in
         [format!("[1:{tid}] good day\n"), format!("[1:{tid}] in {directory}\n"), format!("[1:{tid}] EOF\n")]
     {
         assert!(text.contains(&line), "{line}: {text}");
     }
     assert_eq!(console.ask("jobs"), "");
-    console.say("spawn -2:/tmp ->out /bin/pwd");
-    console.hears("[2] finished\n");
+    console.enter("spawn -2:/tmp ->out /bin/pwd");
+    console.expect_output("[2] finished\n");
     let file = std::fs::read_to_string(tmp.path().join("out")).unwrap();
     assert_eq!(file.matches("] /tmp\n").count(), 2, "{file}");
     assert_eq!(file.matches("] EOF\n").count(), 2, "{file}");
@@ -129,15 +129,15 @@ fn jobs_and_what_they_inherit() {
     assert!(console.ask("names").starts_with("<###_PVM_NO_RESET_###>:\n"));
     let tasks = console.ask("ps");
     assert_eq!(tasks.matches("/bin/sleep  \n").count(), 2, "{tasks}");
-    console.say("reset");
-    console.hears("[3] finished\n");
+    console.enter("reset");
+    console.expect_output("[3] finished\n");
     console.becomes("ps", |tasks| tasks == "                    HOST      TID   FLAG 0x COMMAND\n");
-    console.say("halt");
+    console.enter("halt");
     assert_eq!(console.end().1, 0);
 }
 
 #[test]
-fn a_spawn_that_fails_says_why_once_per_host() {
+fn a_failed_spawn_prints_each_reason_once_per_host() {
     let tmp = Folder::new();
     std::fs::write(tmp.path().join("hosts"), "alpha\nbeta via=local\n").unwrap();
     let mut console = Console::start(tmp.path(), &["-nalpha", "hosts"]);
@@ -166,7 +166,7 @@ fn a_spawn_that_fails_says_why_once_per_host() {
     }
     let answer = ask("-5 -nohost /bin/true", "", 0o755);
     assert_eq!(answer, "0 successful\nthe virtual machine has no host nohost (5 tasks)\n");
-    console.say("halt");
+    console.enter("halt");
     assert_eq!(console.end().1, 0);
 }
 
@@ -184,7 +184,7 @@ fn signals_and_ends_reach_tasks_and_nothing_else() {
     let started =
         console.ask(&format!("spawn -> /bin/sh -c \"trap 'echo got it' USR1; echo runs; {script}\""));
     let tid = started.lines().nth(2).unwrap().to_owned();
-    console.hears(&format!("[1:{tid}] runs"));
+    console.expect_output(&format!("[1:{tid}] runs"));
     for bad in ["99", "0", "TREM"] {
         let refused = console.ask(&format!("sig {bad} {tid}"));
         assert_eq!(
@@ -193,13 +193,13 @@ fn signals_and_ends_reach_tasks_and_nothing_else() {
         );
     }
     assert_eq!(console.ask(&format!("sig sigusr1 {tid}")), "");
-    console.hears(&format!("[1:{tid}] got it"));
+    console.expect_output(&format!("[1:{tid}] got it"));
     assert_eq!(console.ask(&format!("sig KILL {tid}")), "");
-    console.hears("[1] finished");
+    console.expect_output("[1] finished");
     assert_eq!(console.ask("kill"), "kill: wrong #args\nSyntax:  kill [ -c ] tid ...\n");
     let last = console.ask("history 1");
     assert!(last.ends_with("  history 1\n") && last.lines().count() == 1, "{last}");
-    console.say("halt");
+    console.enter("halt");
     assert_eq!(console.end().1, 0);
 }
 
@@ -256,10 +256,10 @@ fn batches_are_queued_listed_watched_and_cancelled() {
     assert_eq!(row(&list, 1)[2..5], ["50".to_owned(), waiting, running.clone()], "{list}");
     let node = row(&list, 3);
     assert_eq!([&node[0], &node[1], node.last().unwrap()], ["vm", &cores.to_string(), &running], "{list}");
-    console.say("batch -c 40001");
+    console.enter("batch -c 40001");
     let list = console.becomes("batch", |list| row(list, 1).get(4).is_some_and(|running| running == "0"));
     assert_eq!((&row(&list, 1)[0][..], &row(&list, 1)[7][..]), ("40001", "50"), "{list}");
-    console.say("spawn -20 -+ -%round-robin /bin/true");
+    console.enter("spawn -20 -+ -%round-robin /bin/true");
     let list = console.ask("batch -w 40002");
     assert_eq!((&row(&list, 1)[5][..], &row(&list, 1)[9][..]), ("20", "round-robin"), "{list}");
     let late = console.ask("batch -c 40002");
@@ -267,24 +267,24 @@ fn batches_are_queued_listed_watched_and_cancelled() {
     let refused = console.ask("spawn -%fifo /bin/true");
     assert!(refused.contains("unknown policy \"fifo\""), "{refused}");
     assert_eq!(console.ask("batch -w 40009"), "batch: 40009: no such batch\n");
-    console.say("halt");
+    console.enter("halt");
     assert_eq!(console.end().1, 0);
 }
 
 #[test]
-fn lost_hosts_and_crashed_tasks_are_said_while_the_console_waits() {
+fn lost_hosts_and_crashed_tasks_are_printed_while_the_console_waits() {
     let folder = Folder::new();
     let mut console = Console::start(folder.path(), &["-na"]);
     console.ask("add \"b via=local\"");
     console.ask("spawn -b /bin/sleep 1000");
-    console.say("spawn /bin/sh -c 'kill -SEGV $$'");
-    console.hears("] /bin/sh was killed by signal 11 (Segmentation fault)\n");
+    console.enter("spawn /bin/sh -c 'kill -SEGV $$'");
+    console.expect_output("] /bin/sh was killed by signal 11 (Segmentation fault)\n");
     let processes = process::with_environment(folder.path());
     let slaves: Vec<_> = processes.iter().filter(|it| it.command.ends_with("--slave-daemon")).collect();
     assert_eq!(slaves.len(), 1, "{processes:?}");
     assert!(process::signal(slaves[0].pid, Signal::KILL));
-    console.hears("host b (t80000) was lost: ");
-    console.hears("; 1 task ran there: /bin/sleep t80001\n");
+    console.expect_output("host b (t80000) was lost: ");
+    console.expect_output("; 1 task ran there: /bin/sleep t80001\n");
     // What is deleted or killed on purpose is not lost.
     console.ask("add \"c via=local\"");
     console.ask("spawn -c /bin/sleep 1000");
@@ -292,8 +292,12 @@ fn lost_hosts_and_crashed_tasks_are_said_while_the_console_waits() {
     console.ask("reset");
     console.ask("delete c");
     console.ask("conf");
-    let heard = console.heard();
-    assert_eq!((heard.matches(" was lost").count(), heard.matches(" was killed").count()), (1, 1), "{heard}");
-    console.say("halt");
+    let output = console.output();
+    assert_eq!(
+        (output.matches(" was lost").count(), output.matches(" was killed").count()),
+        (1, 1),
+        "{output}"
+    );
+    console.enter("halt");
     console.end();
 }

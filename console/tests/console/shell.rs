@@ -48,7 +48,7 @@ fn the_machine_is_asked_and_changed_from_the_shell() {
     assert_eq!(killed["tasks"][1], serde_json::json!({ "tid": "t40fff", "error": "no such task" }));
     assert_eq!(pvm(tmp, &["kill", "t40fff"]), ("t40fff: no such task\n".to_owned(), String::new(), 1));
 
-    console.say("spawn -3 -+ /bin/true");
+    console.enter("spawn -3 -+ /bin/true");
     console.becomes("batch", |list| list.contains(" 3       0       0       3 "));
     assert_eq!(json(tmp, &["batch", "--json"])["batches"][0]["done"], 3);
     assert_eq!(pvm(tmp, &["batch", "--watch", "40009"]).2, 1);
@@ -71,7 +71,7 @@ fn the_machine_is_asked_and_changed_from_the_shell() {
 fn halt_is_not_misled_by_the_address_file_of_another_machine() {
     let (tmp, other) = (Folder::new(), tempfile::tempdir().unwrap());
     let console = Console::start(tmp.path(), &[]);
-    console.hears("pvm> ");
+    console.expect_output("pvm> ");
     let address = std::fs::read_to_string(tmp.address_file()).unwrap();
     let file = other.path().join(tmp.address_file().file_name().unwrap());
     std::fs::write(&file, "/nowhere/else").unwrap();

@@ -3,8 +3,8 @@
 use super::buffers::{Buffer, Format};
 use super::internals;
 use super::memory::{MessageInfo, Out};
-use super::state::{Outcome, State, briefly};
-use super::tracepoints::{nothing, result, traced};
+use super::state::{Outcome, State, try_fast};
+use super::tracepoints::{argument, nothing, result, traced};
 use pvm_wire::events::{Datum, Event};
 use pvm_wire::{Encoding, PvmError};
 use std::ffi::c_int;
@@ -13,20 +13,14 @@ use std::ffi::c_int;
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_initsend(style: c_int) -> c_int {
     let renew = |state: &mut State| state.buffers.renew_sending(Encoding::from_style(style)?);
-    briefly(renew).unwrap_or_else(|| initsend_whole(style))
+    try_fast(renew).unwrap_or_else(|| initsend_whole(style))
 }
 
 #[inline(never)]
 fn initsend_whole(style: c_int) -> c_int {
-    traced(
-        "pvm_initsend",
-        Event::Initsend,
-        move |_, event| {
-            event.int(Datum::ME, style);
-        },
-        result(Datum::MSB),
-        move |state| initsend(state, style),
-    )
+    traced("pvm_initsend", Event::Initsend, argument(Datum::ME, style), result(Datum::MSB), move |state| {
+        initsend(state, style)
+    })
 }
 
 /// Frees the send buffer and makes a new one.
@@ -41,15 +35,9 @@ pub fn initsend(state: &mut State, style: c_int) -> Outcome {
 /// Makes a message buffer.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_mkbuf(style: c_int) -> c_int {
-    traced(
-        "pvm_mkbuf",
-        Event::Mkbuf,
-        |_, event| {
-            event.int(Datum::ME, style);
-        },
-        result(Datum::MB),
-        |state| make(state, style),
-    )
+    traced("pvm_mkbuf", Event::Mkbuf, argument(Datum::ME, style), result(Datum::MB), |state| {
+        make(state, style)
+    })
 }
 
 #[inline(always)]
@@ -75,18 +63,10 @@ fn begin_trace(buffer: &mut Buffer) -> Result<(), PvmError> {
 /// Frees a buffer.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_freebuf(id: c_int) -> c_int {
-    traced(
-        "pvm_freebuf",
-        Event::Freebuf,
-        |_, event| {
-            event.int(Datum::MB, id);
-        },
-        result(Datum::CC),
-        |state| {
-            state.discard(id)?;
-            Ok(0)
-        },
-    )
+    traced("pvm_freebuf", Event::Freebuf, argument(Datum::MB, id), result(Datum::CC), |state| {
+        state.discard(id)?;
+        Ok(0)
+    })
 }
 
 /// The id of the buffer to pack into, or 0.
@@ -104,29 +84,17 @@ pub extern "C" fn pvm_getrbuf() -> c_int {
 /// Selects the buffer to pack into and returns the one before.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_setsbuf(id: c_int) -> c_int {
-    traced(
-        "pvm_setsbuf",
-        Event::Setsbuf,
-        |_, event| {
-            event.int(Datum::MB, id);
-        },
-        result(Datum::MSB),
-        |state| Ok(state.buffers.set_send(id)?),
-    )
+    traced("pvm_setsbuf", Event::Setsbuf, argument(Datum::MB, id), result(Datum::MSB), |state| {
+        Ok(state.buffers.set_send(id)?)
+    })
 }
 
 /// Selects the buffer to unpack from and returns the one before.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_setrbuf(id: c_int) -> c_int {
-    traced(
-        "pvm_setrbuf",
-        Event::Setrbuf,
-        |_, event| {
-            event.int(Datum::MB, id);
-        },
-        result(Datum::MRB),
-        |state| Ok(state.buffers.set_receive(id)?),
-    )
+    traced("pvm_setrbuf", Event::Setrbuf, argument(Datum::MB, id), result(Datum::MRB), |state| {
+        Ok(state.buffers.set_receive(id)?)
+    })
 }
 
 /// Length, tag and sender of a message.
@@ -140,9 +108,7 @@ pub extern "C" fn pvm_bufinfo(
     traced(
         "pvm_bufinfo",
         Event::Bufinfo,
-        |_, event| {
-            event.int(Datum::MB, id);
-        },
+        argument(Datum::MB, id),
         |state, event, code| {
             let found = state
                 .buffers
@@ -164,19 +130,11 @@ pub extern "C" fn pvm_bufinfo(
 /// All fields of a message's header.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_getminfo(id: c_int, info: Out<'_, MessageInfo>) -> c_int {
-    traced(
-        "pvm_getminfo",
-        Event::Getminfo,
-        |_, event| {
-            event.int(Datum::MB, id);
-        },
-        result(Datum::CC),
-        |state| {
-            let found = describe(state.buffers.get(id)?);
-            info.set(found);
-            Ok(0)
-        },
-    )
+    traced("pvm_getminfo", Event::Getminfo, argument(Datum::MB, id), result(Datum::CC), |state| {
+        let found = describe(state.buffers.get(id)?);
+        info.set(found);
+        Ok(0)
+    })
 }
 
 /// A message's header as programs see it.
@@ -199,23 +157,15 @@ pub fn describe(buffer: &Buffer) -> MessageInfo {
 /// `info` is NULL or can be read.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvm_setminfo(id: c_int, info: *const MessageInfo) -> c_int {
-    traced(
-        "pvm_setminfo",
-        Event::Setminfo,
-        |_, event| {
-            event.int(Datum::MB, id);
-        },
-        result(Datum::CC),
-        |state| {
-            let buffer = state.buffers.get(id)?;
-            // SAFETY: NULL, or a structure that nobody changes during the call.
-            let new = unsafe { info.as_ref() }.ok_or(PvmError::BadParam)?;
-            buffer.info.context = new.context;
-            buffer.info.tag = new.tag;
-            buffer.info.wait_id = new.wait_id;
-            buffer.info.src = new.src;
-            buffer.info.dst = new.dst;
-            Ok(0)
-        },
-    )
+    traced("pvm_setminfo", Event::Setminfo, argument(Datum::MB, id), result(Datum::CC), |state| {
+        let buffer = state.buffers.get(id)?;
+        // SAFETY: NULL, or a structure that nobody changes during the call.
+        let new = unsafe { info.as_ref() }.ok_or(PvmError::BadParam)?;
+        buffer.info.context = new.context;
+        buffer.info.tag = new.tag;
+        buffer.info.wait_id = new.wait_id;
+        buffer.info.src = new.src;
+        buffer.info.dst = new.dst;
+        Ok(0)
+    })
 }

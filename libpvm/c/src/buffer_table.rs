@@ -1,4 +1,4 @@
-//! The message buffers of a program by their ids, and which of them are current.
+//! The message buffers of a program by their ids, and the current ones.
 
 use super::buffers::{Buffer, Format};
 use pvm_engine::Near;
@@ -17,12 +17,12 @@ pub struct Buffers {
     /// A small buffer that was freed, and is the next to be packed into; or 0. Its memory is not counted as spare.
     next_send: i32,
     receive: i32,
-    /// The buffer that has last received a message from a ring, where that may still lie.
+    /// The buffer that has last received a message from a ring; the message may still be there.
     near: i32,
     spare: usize,
 }
 
-/// A place for a buffer. One that was freed keeps its memory for the next.
+/// A slot for a buffer. A freed buffer keeps its memory for the next one.
 #[derive(Debug)]
 struct Slot {
     is_used: bool,
@@ -38,21 +38,21 @@ impl Buffers {
         Ok(id)
     }
 
-    /// Makes a buffer of a message that has come.
+    /// Makes a buffer of a received message.
     pub fn receive(&mut self, message: Message) -> Result<i32, PvmError> {
         let id = self.claim()?;
         self.get(id)?.receive(message);
         Ok(id)
     }
 
-    /// A receive call begins: the message received before goes, or its place is taken by the next one from a ring.
+    /// A receive call begins: frees the message received before, or keeps its buffer for the next one from a ring.
     #[inline(always)]
     pub fn begin_receive(&mut self) -> Result<(), PvmError> {
         let stays = self.find(self.receive).is_some_and(|buffer| buffer.is_short_received());
         if stays { Ok(()) } else { self.free(self.receive) }
     }
 
-    /// A message from a ring becomes the one to unpack from, in the place of the one before.
+    /// A message from a ring becomes the one to unpack from, in the buffer of the one before.
     #[inline(always)]
     pub fn receive_near(&mut self, near: &Near<'_>, dst: Tid) -> Option<i32> {
         let id = match self.receive {
@@ -67,7 +67,7 @@ impl Buffers {
         Some(id)
     }
 
-    /// Takes a message out of the ring where it lies, before that is read on: the sender may write there again.
+    /// Copies a message out of its ring before the ring is read further: the sender may write there again.
     #[inline(always)]
     pub fn settle(&mut self) {
         if self.near != 0 {
@@ -83,8 +83,8 @@ impl Buffers {
         }
     }
 
-    /// Frees the buffer to pack into, and makes an empty one of the one freed before: `None` if it is more than that, and then
-    /// nothing is done. Ids alternate, so that who frees a buffer that is gone does not free the one it packs into.
+    /// Frees the buffer to pack into, and makes an empty one of the one freed before. `None` if that is not enough, and then
+    /// nothing is done. Ids alternate, so that a program that frees a buffer twice does not free the one it packs into.
     #[inline(always)]
     pub fn renew_sending(&mut self, encoding: Encoding) -> Option<i32> {
         let ids = [index_of(self.send), index_of(self.next_send)];
@@ -106,7 +106,7 @@ impl Buffers {
         Ok(id)
     }
 
-    /// A place for a buffer, under a small id, from 1, used again after it was freed.
+    /// A slot for a buffer, with a small id, from 1, which is reused after it was freed.
     #[inline(always)]
     fn claim(&mut self) -> Result<i32, PvmError> {
         let Some(id) = self.free.pop() else { return self.claim_next_send() };
@@ -117,7 +117,7 @@ impl Buffers {
         Ok(id)
     }
 
-    /// The place that is kept for the next message to be sent, or a new one.
+    /// The slot that is kept for the next message to be sent, or a new one.
     #[inline(never)]
     fn claim_next_send(&mut self) -> Result<i32, PvmError> {
         let kept = std::mem::take(&mut self.next_send);
@@ -149,7 +149,7 @@ impl Buffers {
         self.find(id).ok_or(PvmError::NoSuchBuf)
     }
 
-    /// Frees a buffer; 0, which is none, is fine.
+    /// Frees a buffer; 0 is no buffer, and no error.
     #[inline]
     pub fn free(&mut self, id: i32) -> Result<(), PvmError> {
         if id == 0 {
@@ -180,7 +180,7 @@ impl Buffers {
         Ok(())
     }
 
-    /// The task leaves: whoever has sent what it has received may use the memory for something else from now on.
+    /// The task leaves: from now on senders may reuse the memory of messages that it has received.
     pub fn lose_received(&mut self) {
         let used = self.slots.iter_mut().filter(|slot| slot.is_used);
         used.for_each(|slot| slot.buffer.lose_received());
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn who_frees_the_message_before_frees_nothing() {
+    fn the_id_of_the_message_before_frees_nothing() {
         let mut buffers = Buffers::default();
         let format = Format::Plain(Encoding::Raw);
         for _ in 0..2 {
@@ -320,7 +320,7 @@ mod tests {
             let near = Near { src: Tid::MY_DAEMON, found, memory };
             buffers.receive_near(&near, Tid::NONE).unwrap()
         };
-        // A message has the body it was sent with, whatever was in its buffer before.
+        // A message has the body it was sent with, not one of its buffer's earlier message.
         for length in [0, 4, 32, 33, 63, 200, 5, 100] {
             let kept = receive(&mut buffers, length);
             assert_eq!(buffers.set_receive(0), Ok(kept));
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_in_a_ring_is_taken_out_before_that_is_written_again() {
+    fn a_message_in_a_ring_is_copied_before_the_ring_is_reused() {
         let mut outbox = Outbox::new(1 << 20).unwrap();
         let (mut ring, at) = outbox.open_ring().unwrap();
         let header = MessageHeader { encoding: Encoding::Raw.word(), ..MessageHeader::default() };
@@ -352,7 +352,7 @@ mod tests {
             (id, memory.clone(), found.at.get())
         };
         let (first, memory, at) = receive(&mut buffers, 1);
-        // Another is received while this one is there.
+        // Another message is received while this one is in the ring.
         buffers.set_receive(0).unwrap();
         let (second, _, _) = receive(&mut buffers, 2);
         memory.write(at, &[9; 100]);

@@ -1,4 +1,4 @@
-//! Message buffers: what `pvm_initsend`, the pack calls and the receive calls work on.
+//! The message buffers of `pvm_initsend`, the pack calls and the receive calls.
 
 use pvm_engine::Error;
 use pvm_engine::Packed;
@@ -15,9 +15,9 @@ const TRACE_STYLE: i32 = 4;
 pub enum Format {
     /// One of the three styles a message can have.
     Plain(Encoding),
-    /// A trace message: XDR, with a word before each item that says what it is.
+    /// A trace message: XDR, with a word for the type before each item.
     Trace,
-    /// What only the host that wrote it can read.
+    /// In a format that only hosts like the sender's can read.
     Alien(u32),
 }
 
@@ -37,7 +37,7 @@ impl Format {
         }
     }
 
-    /// The format that word 0 of a message header tells.
+    /// The format in word 0 of a message header.
     #[inline]
     pub fn from_word(word: u32) -> Self {
         match Encoding::of_word(word) {
@@ -76,7 +76,7 @@ impl Format {
 /// Memory of the program that is read when the message is sent (`PvmDataInPlace`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InPlacePart {
-    /// Where it begins. Only the edge to C may make a pointer of it.
+    /// Its address. Only the interface to C may make a pointer of it.
     pub address: usize,
     /// Its length, bytes.
     pub length: usize,
@@ -147,13 +147,13 @@ impl Buffer {
         }
     }
 
-    /// Drops all but the memory that the next message can be packed into.
+    /// Drops everything except the memory for the next message.
     #[inline(always)]
     pub fn retire(&mut self) {
         match &mut self.content {
             Content::Packed => {}
             Content::Encoded(..) => self.content = Content::Packed,
-            Content::Received(incoming) => incoming.let_go(),
+            Content::Received(incoming) => incoming.release(),
         }
         self.packed.clear();
         self.parts.clear();
@@ -178,14 +178,14 @@ impl Buffer {
         Self { content, ..Self::new(format) }
     }
 
-    /// A retired buffer becomes a message that came in.
+    /// A retired buffer becomes a received message.
     pub fn receive(&mut self, message: Message) {
         let Message { src, dst, mut header, body } = message;
         match &mut self.content {
             Content::Received(incoming) => incoming.renew(&mut header, body),
             content => *content = Content::Received(Incoming::new(&mut header, body)),
         }
-        self.tell(src, dst, &header);
+        self.set_header(src, dst, &header);
     }
 
     /// The same, of a message from a ring, where it may stay until [`Self::settle`].
@@ -199,25 +199,25 @@ impl Buffer {
             incoming.renew_in_ring(&mut header, near);
         }
         self.parts.clear();
-        self.tell(src, dst, &header);
+        self.set_header(src, dst, &header);
     }
 
-    /// Whether it is a message that was received, and has nothing that others wait for.
+    /// Whether it is a received message that keeps no memory of others.
     #[inline(always)]
     pub fn is_short_received(&self) -> bool {
         matches!(&self.content, Content::Received(incoming) if incoming.is_own())
     }
 
-    /// Takes what was received out of the ring, if it lies there.
+    /// Copies a received message out of the ring, if it is there.
     pub fn settle(&mut self) {
         if let Content::Received(incoming) = &mut self.content {
             incoming.settle();
         }
     }
 
-    /// Notes what the header says.
+    /// Copies the header's fields.
     #[inline(always)]
-    pub fn tell(&mut self, src: Tid, dst: Tid, header: &MessageHeader) {
+    pub fn set_header(&mut self, src: Tid, dst: Tid, header: &MessageHeader) {
         self.format = Format::from_word(header.encoding);
         self.info = Info {
             context: header.context,
@@ -236,7 +236,7 @@ impl Buffer {
         }
     }
 
-    /// Takes the upper halves of integers from behind a body that was read from another message.
+    /// Splits the upper halves of integers from a body that was read from another message.
     pub fn split_upper(&mut self) {
         let Content::Encoded(body, upper) = &mut self.content else { return };
         if self.format == Format::Plain(Encoding::Xdr) {
@@ -248,7 +248,7 @@ impl Buffer {
         }
     }
 
-    /// The encoded body, as far as it is held here, and what of its integers that does not carry.
+    /// The encoded body, without in-place data, and the upper halves of its integers.
     pub fn encoded(&mut self) -> Result<(&[u8], &Upper), PvmError> {
         match &mut self.content {
             Content::Packed => self.packed.encoded(),
@@ -257,7 +257,7 @@ impl Buffer {
         }
     }
 
-    /// The encoded body to write to, and what it does not carry.
+    /// The encoded body to write to, and the upper halves of its integers.
     fn encoded_mut(&mut self) -> Result<(&mut Vec<u8>, &mut Upper), PvmError> {
         let (body, upper) = match &mut self.content {
             Content::Encoded(..) => (Vec::new(), Upper::default()),
@@ -294,7 +294,7 @@ impl Buffer {
         self.parts.push(part);
     }
 
-    /// Encoded length in bytes, as `pvm_bufinfo` tells it: in-place data are not encoded before they are sent.
+    /// Encoded length in bytes, as `pvm_bufinfo` returns it: in-place data are not encoded before they are sent.
     pub fn length(&self) -> usize {
         match &self.content {
             Content::Packed => self.packed.len(),
@@ -303,7 +303,7 @@ impl Buffer {
         }
     }
 
-    /// Sends the message, which is not in-place: its header, and what is behind it.
+    /// The message to send, which is not in-place: its header and its content.
     #[inline]
     pub fn outgoing<T>(
         &mut self,
@@ -382,20 +382,20 @@ impl Buffer {
         }
     }
 
-    /// As [`Self::pack_bytes`], if that takes no more than a copy: `false` otherwise, and then nothing is done.
+    /// As [`Self::pack_bytes`], if a copy is enough; otherwise `false`, and nothing is packed.
     #[inline(always)]
     pub fn pack_few<T: Element>(&mut self, bytes: &[u8]) -> bool {
         let is_plain = matches!(self.format, Format::Plain(Encoding::Xdr | Encoding::Raw));
         is_plain && matches!(self.content, Content::Packed) && self.packed.pack_few::<T>(bytes)
     }
 
-    /// What was packed, if that is all there is to be sent.
+    /// The packed elements, if the buffer contains nothing else.
     #[inline(always)]
     pub fn packed(&self) -> Option<&Packed> {
         (matches!(self.content, Content::Packed) && !self.is_in_place()).then_some(&self.packed)
     }
 
-    /// As [`Self::retire`], of a short message that was packed; `false` if it is another one, and then nothing is done.
+    /// As [`Self::retire`], for a short packed message; `false` for another one, and then nothing is done.
     #[inline(always)]
     pub fn retire_few(&mut self) -> bool {
         let retires = matches!(self.content, Content::Packed) && self.packed.clear_few();
@@ -436,7 +436,7 @@ impl Buffer {
         self.format.encoding().unwrap_or(Encoding::Raw)
     }
 
-    /// The next elements as they are in memory, if that is how they came.
+    /// The next elements in this host's format, if they were received in it.
     #[inline(always)]
     pub fn take_native<T: Element>(&mut self, count: usize) -> Option<&[u8]> {
         if let Content::Received(incoming) = &mut self.content {
@@ -446,7 +446,7 @@ impl Buffer {
         }
     }
 
-    /// The next elements as they are in memory, if that takes no more than a copy: otherwise nothing is done.
+    /// The next elements in this host's format, if a copy is enough; otherwise nothing is done.
     #[inline(always)]
     pub fn take_few<T: Element>(&mut self, count: usize) -> Option<&[u8]> {
         let Content::Received(incoming) = &mut self.content else { return None };
@@ -469,7 +469,7 @@ impl Buffer {
         result
     }
 
-    /// Takes up to `length` bytes as they came, with their padding; fewer only at the end of the message.
+    /// Takes up to `length` received bytes, with their padding; fewer only at the end of the message.
     pub fn take(&mut self, length: usize) -> Result<&[u8], PvmError> {
         let xdr = self.format.encoding() == Some(Encoding::Xdr);
         let padded = if xdr { length.next_multiple_of(4) } else { length };

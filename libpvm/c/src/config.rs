@@ -1,8 +1,8 @@
-//! What the machine consists of: `pvm_config`, `pvm_tasks` and their like.
+//! Hosts and tasks of the machine: `pvm_config`, `pvm_tasks` and similar calls.
 
 use super::memory::{CList, HostInfo, Out, TaskInfo, Text, TimeVal, ints, store_all};
-use super::state::{Told, call};
-use super::tracepoints::{nothing, result, traced};
+use super::state::{Reporting, call};
+use super::tracepoints::{argument, nothing, result, traced};
 use super::{control, internals};
 use pvm_wire::calls::hosts::{Clock, Config, Halt, HostClock, HostRecord, HostStatus, Tickle};
 use pvm_wire::calls::tasks::ListTasks;
@@ -20,7 +20,7 @@ pub fn push_host(list: &mut CList<HostInfo>, host: &HostRecord) {
     list.push(HostInfo { tid: host.tid, name, arch, speed: host.speed, signature: host.signature as c_int });
 }
 
-/// The hosts of the machine, and how many different data formats they have.
+/// The hosts of the machine, and the number of their data formats.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_config(
     count: Out<'_, c_int>,
@@ -39,7 +39,7 @@ pub extern "C" fn pvm_config(
         |state| {
             let found = state.ask(&Config {})?;
             totals.set((found.hosts.len() as c_int, found.formats));
-            // The list handed out before stays where nobody asks for a new one.
+            // The list of an earlier call stays valid if the caller asks for no list.
             if array.is_wanted() {
                 let mut list = CList::default();
                 found.hosts.iter().for_each(|host| push_host(&mut list, host));
@@ -80,9 +80,7 @@ pub extern "C" fn pvm_tasks(place: c_int, count: Out<'_, c_int>, array: Out<'_, 
     traced(
         "pvm_tasks",
         Event::Tasks,
-        |_, event| {
-            event.int(Datum::TW, place);
-        },
+        argument(Datum::TW, place),
         |state, event, code| {
             event.int(Datum::CC, code).int(Datum::TNT, state.lists.tasks.len());
         },
@@ -121,7 +119,7 @@ pub extern "C" fn pvm_mstat(host: Text<'_>) -> c_int {
                 return Err(PvmError::BadParam.into());
             }
             let outcome = state.order(&HostStatus { name: host.to_owned() });
-            control::expect(&[PvmError::NoHost, PvmError::HostFail], Told::Nobody, outcome)
+            control::expect(&[PvmError::NoHost, PvmError::HostFail], Reporting::None, outcome)
         },
     )
 }
@@ -140,14 +138,14 @@ pub extern "C" fn pvm_hostsync(host: c_int, clock: Out<'_, TimeVal>, ahead: Out<
     })
 }
 
-/// The mean of two times less a third; microseconds from 0 to 999999.
+/// The mean of two times minus a third one; microseconds from 0 to 999999.
 fn difference(before: TimeVal, after: TimeVal, remote: TimeVal) -> TimeVal {
     let micros = |time: TimeVal| time.seconds * 1_000_000 + time.micros;
     let difference = i64::midpoint(micros(before), micros(after)) - micros(remote);
     TimeVal { seconds: difference.div_euclid(1_000_000), micros: difference.rem_euclid(1_000_000) }
 }
 
-/// Asks the own daemon for one of its services to developers.
+/// Asks this host's daemon for one of its services for developers.
 ///
 /// # Safety
 /// There are `count` numbers at `args`; `results` is NULL or has room for ten; `found` is NULL or can be written.
@@ -196,7 +194,7 @@ pub unsafe extern "C" fn pvm_tickle(
 pub extern "C" fn pvm_halt() -> c_int {
     traced("pvm_halt", Event::Halt, nothing, result(Datum::CC), |state| {
         state.may_wait()?;
-        // There is no answer: the connection ends with the daemon, which is what was asked for.
+        // There is no answer: the connection ends with the daemon, as requested.
         let halted = state.engine()?.call(&Halt {});
         match halted {
             Err(error) if error.code() != PvmError::SysErr => Err(error.into()),

@@ -1,8 +1,8 @@
 //! Identity, the end, and calls about single tasks.
 
 use super::memory::{CList, Out};
-use super::state::{Failure, State, Told, locked};
-use super::tracepoints::{nothing, result, traced};
+use super::state::{Failure, Reporting, State, locked};
+use super::tracepoints::{argument, nothing, result, traced};
 use super::{errors, handlers, output, tracepoints};
 use pvm_wire::body::BodyWriter;
 use pvm_wire::calls::tasks::{ListTasks, SendSignal, TaskStatus};
@@ -59,18 +59,18 @@ pub extern "C" fn pvm_siblings(tids: Out<'_, *mut c_int>) -> c_int {
 /// Leaves the machine, after the output of collected children has ended.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_exit() -> c_int {
-    let told = locked(|state| {
+    let delivered = locked(|state| {
         state.may_wait()?;
         tracepoints::enter(state, Event::Exit, nothing);
-        tell_own_exit(state)
+        deliver_own_exit_notices(state)
     });
     handlers::run_due();
-    let outcome = told.and_then(|()| locked(exit));
+    let outcome = delivered.and_then(|()| locked(exit));
     errors::finish("pvm_exit", outcome)
 }
 
-/// Notifies of one's own end come now, or never.
-fn tell_own_exit(state: &mut State) -> Result<(), Failure> {
+/// Delivers the notices of this task's own exit that it has asked for.
+fn deliver_own_exit_notices(state: &mut State) -> Result<(), Failure> {
     for (context, tag) in std::mem::take(&mut state.own_exit_notifies) {
         let body = BodyWriter::new().int(state.tid()?.raw()).finish();
         state.arrive_locally(context, tag, body)?;
@@ -84,9 +84,9 @@ fn exit(state: &mut State) -> Result<c_int, Failure> {
         state.buffers.lose_received();
     }
     let result = match state.engine.as_mut() {
-        // Whoever is no task has nothing to leave.
+        // A process that is no task has nothing to leave.
         None => Ok(()),
-        Some(engine) if !state.collecting => engine.part(),
+        Some(engine) if !state.collecting => engine.leave(),
         Some(engine) => {
             if engine.collecting() > 0 && output::show_tids() != 0 {
                 errors::print(&format!("{}child task(s) still running.  waiting...\n", errors::prefix()));
@@ -103,15 +103,9 @@ fn exit(state: &mut State) -> Result<c_int, Failure> {
 /// Sends a task the signal TERM.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_kill(tid: c_int) -> c_int {
-    traced(
-        "pvm_kill",
-        Event::Kill,
-        |_, event| {
-            event.int(Datum::TT, tid);
-        },
-        result(Datum::CC),
-        |state| signal(state, tid, SIGTERM),
-    )
+    traced("pvm_kill", Event::Kill, argument(Datum::TT, tid), result(Datum::CC), |state| {
+        signal(state, tid, SIGTERM)
+    })
 }
 
 /// Sends a task a signal.
@@ -149,22 +143,14 @@ pub fn end_all_but(state: &mut State, tid: Tid, spared: &[Tid]) -> Result<(), Fa
 /// Whether a task runs: 0, or `PvmNoTask`.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_pstat(tid: c_int) -> c_int {
-    traced(
-        "pvm_pstat",
-        Event::Pstat,
-        |_, event| {
-            event.int(Datum::TT, tid);
-        },
-        result(Datum::TST),
-        |state| {
-            state.engine()?;
-            if !Tid::from_raw(tid).is_task() {
-                return Err(PvmError::BadParam.into());
-            }
-            let outcome = state.order(&TaskStatus { tid: Tid::from_raw(tid) });
-            expect(&[PvmError::NoTask], Told::Nobody, outcome)
-        },
-    )
+    traced("pvm_pstat", Event::Pstat, argument(Datum::TT, tid), result(Datum::TST), |state| {
+        state.engine()?;
+        if !Tid::from_raw(tid).is_task() {
+            return Err(PvmError::BadParam.into());
+        }
+        let outcome = state.order(&TaskStatus { tid: Tid::from_raw(tid) });
+        expect(&[PvmError::NoTask], Reporting::None, outcome)
+    })
 }
 
 /// The host of a task, unchecked.
@@ -173,10 +159,14 @@ pub extern "C" fn pvm_tidtohost(tid: c_int) -> c_int {
     Tid::from_raw(tid).to_host().raw()
 }
 
-/// Tells only these of failures that are answers the caller asks for.
-pub fn expect(codes: &[PvmError], told: Told, outcome: Result<c_int, Failure>) -> Result<c_int, Failure> {
+/// Sets the reporting of failures with these codes, which are answers that the caller asks for.
+pub fn expect(
+    codes: &[PvmError],
+    reporting: Reporting,
+    outcome: Result<c_int, Failure>,
+) -> Result<c_int, Failure> {
     outcome.map_err(|failure| {
         let expected = codes.iter().any(|code| code.code() == failure.code);
-        if expected { Failure { told, ..failure } } else { failure }
+        if expected { Failure { reporting, ..failure } } else { failure }
     })
 }

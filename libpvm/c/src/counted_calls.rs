@@ -1,6 +1,6 @@
-//! System calls of this process, counted where the processor allows it: for tests, which take this file in; the library has no use for it.
+//! Counts system calls of this process where the processor allows it: tests include this file; the library does not use it.
 //!
-//! The kernel hands each call to a handler while a byte says so (prctl(2), `PR_SET_SYSCALL_USER_DISPATCH`).
+//! The kernel passes each call to a handler while a byte is set (prctl(2), `PR_SET_SYSCALL_USER_DISPATCH`).
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
@@ -9,7 +9,7 @@ pub const BLOCK: u8 = 1;
 pub static SELECTOR: AtomicU8 = AtomicU8::new(ALLOW);
 pub static COUNT: AtomicU64 = AtomicU64::new(0);
 
-/// A system call was tried: it is counted, and tried again with nobody counting.
+/// The handler: counts a system call, and repeats it without counting.
 #[cfg(target_arch = "x86_64")]
 extern "C" fn tried(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
     SELECTOR.store(ALLOW, Ordering::Relaxed);

@@ -6,7 +6,7 @@ use super::state::{Failure, locked};
 use pvm_wire::PvmError;
 use std::ffi::{c_char, c_int};
 
-/// Starts a daemon on this host; with `block` it returns when the hosts of the hostfile are settled.
+/// Starts a daemon on this host; with `block` it returns when each host of the hostfile is added or has failed.
 ///
 /// # Safety
 /// There are `count` strings at `args`.
@@ -22,7 +22,7 @@ pub unsafe extern "C" fn pvm_start_pvmd(count: c_int, args: *const *const c_char
     errors::finish("pvm_start_pvmd", started.map(|_| 0))
 }
 
-/// Why no daemon was started needs words whatever the code is.
+/// Keeps the text of an error for every code: the code alone does not explain why no daemon was started.
 fn explained(error: pvm_engine::Error) -> Failure {
     let code = error.code();
     Failure { detail: Some(error), ..Failure::from(code) }

@@ -2,7 +2,7 @@
 
 use super::internals;
 use super::memory::Text;
-use super::state::{Failure, Outcome, Told, call, locked};
+use super::state::{Failure, Outcome, Reporting, call, locked};
 use pvm_wire::{PvmError, error};
 use std::ffi::{CString, c_char, c_int};
 use std::fmt::Write as _;
@@ -46,7 +46,7 @@ pub static pvm_errlist: Texts = texts! {
     "Spawning parent set PvmNoParent" "Master Host IP Address is Loopback! (See pvm3/Readme)"
 };
 
-/// Ends a call: a failure goes to `pvm_errno` and, as `PvmAutoErr` says, to standard error and the program's end.
+/// Ends a call: a failure sets `pvm_errno` and, according to `PvmAutoErr`, is printed and ends the program.
 /// One that the caller expects is only returned.
 #[inline]
 pub fn finish(name: &str, outcome: Outcome) -> c_int {
@@ -58,10 +58,10 @@ pub fn finish(name: &str, outcome: Outcome) -> c_int {
 
 #[cold]
 fn fail(name: &str, failure: &Failure) -> c_int {
-    if failure.told != Told::Nobody {
+    if failure.reporting != Reporting::None {
         pvm_errno.store(failure.code, Ordering::Relaxed);
     }
-    if failure.told == Told::People {
+    if failure.reporting == Reporting::Printed {
         report(name, failure);
     }
     failure.code
@@ -97,7 +97,7 @@ pub fn prefix() -> String {
     }
 }
 
-/// Writes to standard error. If that fails there is nobody left to tell.
+/// Writes to standard error. A failure of that is ignored.
 pub fn print(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
@@ -124,7 +124,7 @@ pub extern "C" fn lpvmerr(name: Text<'_>, code: c_int) -> c_int {
     call(&name, |_| Err(Failure::code(code)))
 }
 
-/// The code of an error's name: `errnamecode("PvmNoHost")`; 0 for what is none.
+/// The code of an error's name: `errnamecode("PvmNoHost")`; 0 for an unknown name.
 #[unsafe(no_mangle)]
 pub extern "C" fn errnamecode(name: Text<'_>) -> c_int {
     let name = name.text_or_empty().unwrap_or_default();

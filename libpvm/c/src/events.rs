@@ -1,4 +1,4 @@
-//! The tables of trace events that programs which read traces look names up in.
+//! The tables of trace events, for programs that read traces.
 
 use super::memory::TimeVal;
 use pvm_wire::events::{DATA, EVENTS};
@@ -6,7 +6,7 @@ use std::cell::UnsafeCell;
 use std::ffi::{c_char, c_int};
 use std::ptr::null;
 
-/// `struct Pvmtevinfo`: an event, and what a program that traces keeps of it.
+/// `struct Pvmtevinfo`: an event, with fields for programs that read traces.
 #[repr(C)]
 pub struct Event {
     name: *const c_char,
@@ -58,7 +58,7 @@ const fn data_table() -> [Datum; DATA.len()] {
 #[allow(non_upper_case_globals)]
 pub static pvmtevinfo: Table<[Event; EVENTS.len()]> = Table(UnsafeCell::new(event_table()));
 
-/// What data of events are, by their numbers `TEV_DID_AN` and so on.
+/// The names and types of event data, by their numbers `TEV_DID_AN` and so on.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals)]
 pub static pvmtevdidlist: Table<[Datum; DATA.len()]> = Table(UnsafeCell::new(data_table()));

@@ -12,10 +12,10 @@ unsafe extern "C" {
     fn pthread_atfork(prepare: Hook, parent: Hook, child: Hook) -> c_int;
 }
 
-/// Whether this process was forked since it was asked last.
+/// Whether this process was forked since the last call of [`is_new_child`].
 static IS_CHILD: AtomicBool = AtomicBool::new(false);
 
-/// From now on forks are noticed.
+/// From now on forks are detected.
 pub fn watch() {
     static WATCHED: Once = Once::new();
     WATCHED.call_once(|| {
@@ -29,13 +29,13 @@ unsafe extern "C" fn in_child() {
     IS_CHILD.store(true, Ordering::Relaxed);
 }
 
-/// Whether this process is a child that has not been told so yet; it stays one.
+/// Whether this process is a new child; does not change that.
 #[inline]
 pub fn may_be_new_child() -> bool {
     IS_CHILD.load(Ordering::Relaxed)
 }
 
-/// Whether this process is a child that has not been told so yet.
+/// Whether this process is a new child; from then on it is none.
 #[inline]
 pub fn is_new_child() -> bool {
     may_be_new_child() && IS_CHILD.swap(false, Ordering::Relaxed)

@@ -1,8 +1,8 @@
-//! On which hosts a group's members are. No header declares these calls; programs that use them do so themselves.
+//! The hosts of a group's members. No header declares these calls; programs that use them do so themselves.
 
 use super::groups::ask;
 use super::memory::{CList, Out, Text};
-use super::state::{Failure, Told, locked};
+use super::state::{Failure, Reporting, locked};
 use super::{errors, handlers};
 use pvm_wire::body::BodyReader;
 use pvm_wire::group::Request;
@@ -61,9 +61,12 @@ fn checked(count: c_int) -> Result<c_int, Failure> {
     if count < 0 { Err(Failure::code(count)) } else { Ok(count) }
 }
 
-/// As with other group calls, `pvm_errno` tells the caller, and nothing is printed.
+/// As with other group calls, a failure sets `pvm_errno`, and nothing is printed.
 fn report(name: &str, body: impl FnOnce() -> Result<(), Failure>) -> c_int {
     let outcome = body();
     handlers::run_due();
-    errors::finish(name, outcome.map(|()| 0).map_err(|failure| Failure { told: Told::Errno, ..failure }))
+    errors::finish(
+        name,
+        outcome.map(|()| 0).map_err(|failure| Failure { reporting: Reporting::Errno, ..failure }),
+    )
 }

@@ -2,8 +2,9 @@
 
 use super::memory::{Text, TimeVal, store};
 use super::reductions::{Kind, Operation, combine};
-use super::state::{Failure, Told, locked};
-use super::{errors, handlers, receive, send};
+use super::state::{Failure, Reporting, locked};
+use super::wait::wait_for_input;
+use super::{errors, handlers, send};
 use pvm_engine::groups::{Client, Operand, Part, Port, Until, header};
 use pvm_engine::{Engine, Payload, Search, Wait};
 use pvm_engine::{Error, Result as CallResult};
@@ -89,9 +90,9 @@ impl Port for Program {
         Self::engine(|engine| Ok(engine.wake_time())).unwrap_or_default()
     }
 
-    fn record<T>(&mut self, tell: impl FnOnce(&mut Engine) -> T) -> Option<T> {
+    fn record<T>(&mut self, write: impl FnOnce(&mut Engine) -> T) -> Option<T> {
         // It fails where the call itself does.
-        Self::engine(|engine| Ok(tell(engine))).ok()
+        Self::engine(|engine| Ok(write(engine))).ok()
     }
 }
 
@@ -109,8 +110,8 @@ fn wait(until: Until, wanted: &mut dyn FnMut(&Message) -> bool) -> Result<Option
         }
         match until.wait() {
             Wait::Poll | Wait::For(Duration::ZERO) => return Ok(None),
-            Wait::Forever => receive::wait_for_input(None)?,
-            Wait::For(time) => receive::wait_for_input(Some(time))?,
+            Wait::Forever => wait_for_input(None)?,
+            Wait::For(time) => wait_for_input(Some(time))?,
         }
     }
 }
@@ -118,7 +119,7 @@ fn wait(until: Until, wanted: &mut dyn FnMut(&Message) -> bool) -> Result<Option
 /// Until when calls wait for the server.
 fn deadline() -> Option<Instant> {
     let time = pvmgs_tmout.load(Ordering::Relaxed);
-    // SAFETY: whoever sets it leaves a time there.
+    // SAFETY: the program stores a valid time there.
     let time = unsafe { time.as_ref() }?;
     let seconds = Duration::from_secs(u64::try_from(time.seconds).unwrap_or(0));
     let micros = Duration::from_micros(u64::try_from(time.micros).unwrap_or(0));
@@ -127,7 +128,7 @@ fn deadline() -> Option<Instant> {
 
 type GroupClient<'a> = Client<'a, Program>;
 
-/// Makes a group call with what this task knows of groups.
+/// Makes a group call with this task's state of groups.
 fn with_client<T>(body: impl FnOnce(&mut GroupClient<'_>) -> CallResult<T>) -> Result<T, Failure> {
     let mut groups = locked(|state| {
         state.may_wait()?;
@@ -154,16 +155,16 @@ fn keep_members() -> Result<(), Failure> {
     })
 }
 
-/// What the group server answers.
+/// The group server's answer to a request.
 pub fn ask(request: group::Request<'_>) -> Result<Message, Failure> {
     keep_members()?;
     with_client(|client| client.ask(request))
 }
 
-/// A call by a member or about a group: `pvm_errno` tells the caller, and nothing is printed unless `told` says so.
+/// A call by a member or about a group, with failures reported as `reporting` says.
 fn group_call(
     name: &str,
-    told: Told,
+    reporting: Reporting,
     group: Result<&OsStr, Failure>,
     body: impl FnOnce(&mut GroupClient<'_>, &OsStr) -> CallResult<c_int>,
 ) -> c_int {
@@ -175,7 +176,7 @@ fn group_call(
         with_client(|client| body(client, group))
     });
     handlers::run_due();
-    errors::finish(name, outcome.map_err(|failure| Failure { told, ..failure }))
+    errors::finish(name, outcome.map_err(|failure| Failure { reporting, ..failure }))
 }
 
 /// Calls with a group's name and perhaps a number.
@@ -186,7 +187,7 @@ macro_rules! group_calls {
         pub extern "C" fn $name(group: Text<'_> $(, $number: c_int)?) -> c_int {
             let group = group.os_text_or_empty();
             let body: fn(&mut GroupClient<'_>, &OsStr $(, group_calls!(@int $number))?) -> CallResult<c_int> = $body;
-            group_call(stringify!($name), Told::Errno, group, |client, group| body(client, group $(, $number)?))
+            group_call(stringify!($name), Reporting::Errno, group, |client, group| body(client, group $(, $number)?))
         }
     )*};
     (@int $number:ident) => { c_int };
@@ -197,7 +198,7 @@ group_calls! {
     pvm_joingroup() = |client, group| client.join(group);
     /// Leaves a group.
     pvm_lvgroup() = |client, group| client.leave(group).map(|()| 0);
-    /// Makes a group static once it has so many members.
+    /// Makes a group static once it has `size` members.
     pvm_freezegroup(size) = |client, group, size| client.freeze(group, size);
     /// Number of members.
     pvm_gsize() = |client, group| client.size(group);
@@ -205,7 +206,7 @@ group_calls! {
     pvm_gettid(instance) = |client, group, instance| client.tid_of(group, instance).map(Tid::raw);
     /// The instance number of a task.
     pvm_getinst(tid) = |client, group, tid| client.instance_of(group, Tid::from_raw(tid));
-    /// Waits until so many members have come here.
+    /// Waits until `count` members have called it.
     pvm_barrier(count) = |client, group, count| client.barrier(group, count).map(|()| 0);
 }
 
@@ -213,7 +214,7 @@ group_calls! {
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_bcast(group: Text<'_>, tag: c_int) -> c_int {
     let group = group.os_text_or_empty();
-    group_call("pvm_bcast", Told::Errno, group, |client, group| {
+    group_call("pvm_bcast", Reporting::Errno, group, |client, group| {
         client.broadcast(group, |_, others| {
             let others = others.into_iter().map(Tid::raw).collect();
             locked(|state| send::multicast(state, others, tag)).map_err(to_error)
@@ -221,7 +222,7 @@ pub extern "C" fn pvm_bcast(group: Text<'_>, tag: c_int) -> c_int {
     })
 }
 
-/// Arguments of a call that spreads arrays or collects them.
+/// Arguments of a gather, scatter or reduction.
 struct Arrays {
     kind: Kind,
     /// Elements per member.
@@ -240,7 +241,7 @@ impl Arrays {
     /// Memory of one member within an array.
     ///
     /// # Safety
-    /// The array at `start` has this member's elements, and nobody else uses them meanwhile.
+    /// The array at `start` has this member's elements, which are not used otherwise meanwhile.
     unsafe fn of<'a>(&self, start: *mut c_void, instance: usize) -> CallResult<&'a mut [u8]> {
         let offset = instance.checked_mul(self.length).ok_or(PvmError::BadParam)?;
         if start.is_null() {
@@ -282,7 +283,7 @@ pub unsafe extern "C" fn pvm_gather(
     root: c_int,
 ) -> c_int {
     let group = group.os_text_or_empty();
-    group_call("pvm_gather", Told::People, group, |client, group| {
+    group_call("pvm_gather", Reporting::Printed, group, |client, group| {
         let arrays = Arrays::new(kind, count)?;
         // SAFETY: this member's part, taken anew for each use, since the program may use one array for both.
         let own = || unsafe { arrays.of(data, 0) };
@@ -298,7 +299,7 @@ pub unsafe extern "C" fn pvm_gather(
     })
 }
 
-/// Deals one member's array out to all.
+/// Distributes one member's array to all.
 ///
 /// # Safety
 /// There is room for `count` elements of the type at `result`; at the root there are those of all members at `data`.
@@ -314,7 +315,7 @@ pub unsafe extern "C" fn pvm_scatter(
     root: c_int,
 ) -> c_int {
     let group = group.os_text_or_empty();
-    group_call("pvm_scatter", Told::People, group, |client, group| {
+    group_call("pvm_scatter", Reporting::Printed, group, |client, group| {
         let arrays = Arrays::new(kind, count)?;
         // SAFETY: the root's array has a part for each instance; taken anew for each use, since the program may use one array for both.
         let share = |instance| unsafe { arrays.of(data, instance) };
@@ -335,14 +336,14 @@ struct Array {
     arrays: Arrays,
     data: *mut c_void,
     reduction: Reduction,
-    /// What the reduction has reported.
+    /// The code that the reduction has reported.
     info: c_int,
 }
 
 impl Array {
     #[allow(clippy::mut_from_ref, reason = "the memory is the program's")]
     fn memory(&self) -> CallResult<&mut [u8]> {
-        // SAFETY: whoever called `pvm_reduce` promised that the elements are there.
+        // SAFETY: the caller of `pvm_reduce` promised that the elements are there.
         unsafe { self.arrays.of(self.data, 0) }
     }
 }
@@ -398,7 +399,7 @@ pub unsafe extern "C" fn pvm_reduce(
 ) -> c_int {
     let group = group.os_text_or_empty();
     let mut info = 0;
-    let code = group_call("pvm_reduce", Told::People, group, |client, group| {
+    let code = group_call("pvm_reduce", Reporting::Printed, group, |client, group| {
         let arrays = Arrays::new(kind, count)?;
         let reduction = reduction.filter(|_| !data.is_null()).ok_or(PvmError::BadParam)?;
         let mut array = Array { arrays, data, reduction, info: 0 };
@@ -409,7 +410,7 @@ pub unsafe extern "C" fn pvm_reduce(
     if info < 0 { info } else { code }
 }
 
-/// The functions that PVM brings along for `pvm_reduce`.
+/// The predefined functions for `pvm_reduce`.
 macro_rules! reductions {
     ($($(#[doc = $doc:literal])* $name:ident = $operation:expr;)*) => {$(
         $(#[doc = $doc])*

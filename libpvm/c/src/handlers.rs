@@ -2,7 +2,7 @@
 
 use super::state::{Failure, locked};
 use super::timeline;
-use super::tracepoints::{self, result, traced};
+use super::tracepoints::{self, argument, result, traced};
 use pvm_wire::codes::{CONTEXT_TC, Tc};
 use pvm_wire::events::{Datum, Event};
 use pvm_wire::{Message, MessageHeader, PvmError};
@@ -15,7 +15,7 @@ pub type Function = unsafe extern "C" fn(c_int) -> c_int;
 /// Ids below this are the library's own handlers'.
 const FIRST_ID: c_int = 9;
 
-/// What takes messages from a sender, with a tag and in a context (-1: any).
+/// A handler of messages from a sender, with a tag and in a context (-1: any).
 #[derive(Clone, Copy)]
 pub struct Handler {
     src: c_int,
@@ -69,7 +69,7 @@ impl Handlers {
         self.slots.iter().flatten().find(|handler| handler.takes(src, tag, context)).copied()
     }
 
-    /// This handler is to be called for a message in a buffer.
+    /// Queues a call of this handler for a message in a buffer.
     pub fn call_later(&mut self, handler: Handler, id: c_int) {
         self.due.push_back((id, handler));
     }
@@ -128,7 +128,7 @@ impl Handlers {
     }
 }
 
-/// Calls the handlers of the messages that have come. Nothing is locked while they run.
+/// Calls the handlers of received messages. Nothing is locked while they run.
 pub fn run_due() {
     while let Ok(Some(run)) = begin() {
         // SAFETY: the program gave this function to `pvm_addmhf`.
@@ -208,18 +208,10 @@ pub extern "C" fn pvm_addmhf(src: c_int, tag: c_int, context: c_int, function: O
 /// Removes a message handler.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_delmhf(id: c_int) -> c_int {
-    traced(
-        "pvm_delmhf",
-        Event::Delmhf,
-        |_, event| {
-            event.int(Datum::MHI, id);
-        },
-        result(Datum::CC),
-        |state| {
-            state.handlers.remove(id)?;
-            Ok(0)
-        },
-    )
+    traced("pvm_delmhf", Event::Delmhf, argument(Datum::MHI, id), result(Datum::CC), |state| {
+        state.handlers.remove(id)?;
+        Ok(0)
+    })
 }
 
 #[cfg(test)]

@@ -44,7 +44,7 @@ pub unsafe extern "C" fn pvm_delhosts(
     unsafe { change(("pvm_delhosts", Event::Delhosts), names, count, statuses, delete) }
 }
 
-/// Has something done with hosts, which gives a status for each.
+/// Makes a request about hosts, with a status for each.
 ///
 /// # Safety
 /// As [`pvm_addhosts`].

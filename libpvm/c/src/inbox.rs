@@ -8,8 +8,8 @@ use pvm_wire::{PvmError, Tid};
 use std::ffi::c_int;
 
 impl State {
-    /// Shows the next message that has come to a search, or to its handler; `false` if there is none. A call that will wait may leave it
-    /// to the wait to find what has come at the descriptors.
+    /// Shows the next message in the queue to a search, or to its handler; `false` if there is none. A call that will wait may leave it
+    /// to the wait to find messages at the descriptors.
     #[inline]
     pub fn see_next(&mut self, search: &mut Search, will_wait: bool) -> Result<bool, Failure> {
         self.engine()?;
@@ -25,7 +25,7 @@ impl State {
         Ok(true)
     }
 
-    /// Takes a message out of the inbox, into the buffer that it has then.
+    /// Takes a message out of the inbox, into a buffer.
     #[inline]
     pub fn take(&mut self, number: u64) -> Outcome {
         let (engine, buffers) = self.engine_and_buffers()?;

@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 #[allow(non_upper_case_globals)]
 pub static pvmmytid: AtomicI32 = AtomicI32::new(-1);
 
-/// 1: calls of the program come in at the top level, where they would be traced.
+/// 1: calls of the program are at the top level, where they would be traced.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals)]
 pub static pvmtoplvl: AtomicI32 = AtomicI32::new(1);
@@ -31,7 +31,7 @@ pub fn show_context(context: c_int) {
     pvmmyctx.store(context, Ordering::Relaxed);
 }
 
-/// Tells libraries on top of this one which id the task has.
+/// Sets the task's id for libraries on top of this one.
 pub fn set_own_tid(tid: c_int) {
     pvmmytid.store(tid, Ordering::Relaxed);
 }
@@ -87,7 +87,7 @@ pub extern "C" fn pvmreset(tid: c_int, kill: c_int, class: Text<'_>, index: c_in
     })
 }
 
-/// Would list the library's memory blocks, of which it keeps no account.
+/// Does nothing: the library keeps no list of its memory blocks.
 #[unsafe(no_mangle)]
 pub extern "C" fn i_dump(_all: c_int) {}
 

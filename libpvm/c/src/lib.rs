@@ -42,6 +42,7 @@ mod pack;
 mod packets;
 mod receive;
 mod reductions;
+mod search;
 mod send;
 mod services;
 mod spawn;
@@ -51,3 +52,4 @@ mod tracepoints;
 mod tracing;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod varargs;
+mod wait;

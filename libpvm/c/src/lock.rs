@@ -1,4 +1,4 @@
-//! Who works on the library's state: one thread at a time, and never a signal handler while its own thread does.
+//! The lock of the library's state: one thread at a time has it, and no signal handler while its own thread has it.
 
 use std::cell::UnsafeCell;
 use std::ffi::{c_char, c_void};
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering, compiler_fen
 use std::time::Duration;
 
 unsafe extern "C" {
-    /// The C library's: what is different for each thread, and never 0.
+    /// The C library's: a value that is different for each thread, and never 0.
     safe fn pthread_self() -> usize;
 }
 
@@ -16,10 +16,10 @@ unsafe extern "C" {
     fn dlsym(library: *const c_void, name: *const c_char) -> *const c_void;
 }
 
-/// A process of which it is not known whether it has one thread.
+/// The value of [`IS_ALONE`] if the C library does not have the variable.
 static UNKNOWN: AtomicU8 = AtomicU8::new(0);
 
-/// Where it stands whether this process has one thread: not 0 for yes.
+/// The variable that is not 0 if this process has one thread.
 static IS_ALONE: AtomicPtr<AtomicU8> = AtomicPtr::new(std::ptr::from_ref(&UNKNOWN).cast_mut());
 
 /// From now on a thread that is alone does without atomic operations, if the C library (glibc from 2.32 on) tells.
@@ -39,17 +39,17 @@ fn is_alone() -> bool {
     unsafe { &*IS_ALONE.load(Ordering::Relaxed) }.load(Ordering::Relaxed) != 0
 }
 
-/// Nobody's id.
+/// The id of no thread.
 const NOBODY: usize = 0;
 /// Stands for the one thread there is.
 const ALONE: usize = 1;
-/// Longest time between two looks whether a thread has done.
+/// Longest time between two attempts to take the lock.
 const LOOK: Duration = Duration::from_millis(1);
 
 /// A value for one thread at a time.
 ///
 /// A thread that is alone, as in most programs, pays for a comparison: what could come between that and its claim is a signal
-/// handler, which is through with the value by then. Others look again after a while: they would have to be told otherwise,
+/// handler, which has released the value by then. Others look again after a while: a wake would be needed otherwise,
 /// for which every call would pay.
 pub struct Exclusive<T> {
     owner: AtomicUsize,
@@ -63,7 +63,7 @@ unsafe impl<T: Send> Sync for Exclusive<T> {}
 pub struct Guard<'a, T>(&'a Exclusive<T>);
 
 impl<T> Exclusive<T> {
-    /// A value that nobody uses yet.
+    /// A value that is not locked.
     pub const fn new(value: T) -> Self {
         Self { owner: AtomicUsize::new(NOBODY), value: UnsafeCell::new(value) }
     }
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_enters_twice() {
+    fn a_thread_does_not_enter_twice() {
         let value = Exclusive::new(7);
         let guard = value.enter().unwrap();
         assert!(value.enter().is_none());

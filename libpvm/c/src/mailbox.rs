@@ -3,7 +3,7 @@
 use super::control::expect;
 use super::memory::{CList, MailboxInfo, Out, Text};
 use super::nested;
-use super::state::{Failure, Outcome, State, Told, call};
+use super::state::{Failure, Outcome, Reporting, State, call};
 use super::tracepoints::{result, traced};
 use pvm_wire::body::BodyWriter;
 use pvm_wire::calls::mailbox::{Class, Entry, Flags, Found, Get, NO_RESET_CLASS, Names, Put, Remove};
@@ -51,7 +51,7 @@ pub extern "C" fn pvm_putinfo(class: Text<'_>, id: c_int, flags: c_int) -> c_int
             let buffer = state.buffers.get(id).map_err(no_such)?;
             let copy = nested::whole(buffer)?;
             let put = put(state, class, -1, Flags::from_bits(flags), &copy);
-            expect(&[PvmError::Denied, PvmError::Exists], Told::Errno, put)
+            expect(&[PvmError::Denied, PvmError::Exists], Reporting::Errno, put)
         },
     )
 }
@@ -115,7 +115,7 @@ pub extern "C" fn pvm_recvinfo(class: Text<'_>, index: c_int, flags: c_int) -> c
                 state.buffers.set_receive(id)?;
                 Ok(id)
             }
-            Err(failure) => expect(&[PvmError::NotFound], Told::Errno, Err(failure)),
+            Err(failure) => expect(&[PvmError::NotFound], Reporting::Errno, Err(failure)),
         },
     )
 }
@@ -132,7 +132,7 @@ pub extern "C" fn pvm_delinfo(class: Text<'_>, index: c_int, flags: c_int) -> c_
         },
         result(Datum::CC),
         |state, class| {
-            expect(&[PvmError::NotFound, PvmError::Denied], Told::Errno, remove(state, class, index))
+            expect(&[PvmError::NotFound, PvmError::Denied], Reporting::Errno, remove(state, class, index))
         },
     )
 }
@@ -215,7 +215,7 @@ pub extern "C" fn pvm_insert(class: Text<'_>, index: c_int, value: c_int) -> c_i
         |state, class| {
             let flags = Flags::PERSISTENT | Flags::MULTI_INSTANCE;
             let put = put_fields(state, class, index, flags, BodyWriter::new().int(value));
-            expect(&[PvmError::Denied], Told::Errno, put)
+            expect(&[PvmError::Denied], Reporting::Errno, put)
         },
     )
 }
@@ -239,7 +239,7 @@ pub extern "C" fn pvm_lookup(class: Text<'_>, index: c_int, value: Out<'_, c_int
                     value.set(number);
                     Ok(found.index)
                 }
-                Err(failure) => expect(&[PvmError::NotFound], Told::Errno, Err(failure)),
+                Err(failure) => expect(&[PvmError::NotFound], Reporting::Errno, Err(failure)),
             }
         },
     )
@@ -254,6 +254,6 @@ pub extern "C" fn pvm_delete(class: Text<'_>, index: c_int) -> c_int {
         (index, 0),
         no_more,
         result(Datum::CC),
-        |state, class| expect(&[PvmError::NotFound], Told::Errno, remove(state, class, index)),
+        |state, class| expect(&[PvmError::NotFound], Reporting::Errno, remove(state, class, index)),
     )
 }

@@ -1,4 +1,4 @@
-//! The edge to C's memory: pointers become checked values here, and lists become arrays that C can read.
+//! The interface to C's memory: pointers become checked values here, and lists become arrays that C can read.
 
 use super::state::Failure;
 use pvm_wire::PvmError;
@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 
 /// A string argument of the program's: NULL, or characters that a NUL ends and that stay as they are during the call.
 ///
-/// Nobody but C makes one of a pointer, and whoever calls the function promises this; Rust makes one of a [`CStr`].
+/// Only C makes one of a pointer, and the caller of the function promises this; Rust makes one of a [`CStr`].
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
 pub struct Text<'a>(*const c_char, PhantomData<&'a CStr>);
@@ -21,10 +21,10 @@ impl<'a> From<&'a CStr> for Text<'a> {
 }
 
 impl<'a> Text<'a> {
-    /// A string that is no argument by itself.
+    /// A string that is not an argument of a call.
     ///
     /// # Safety
-    /// What the type says of arguments holds for the pointer.
+    /// The pointer is valid as an argument of this type.
     pub unsafe fn at(pointer: *const c_char) -> Self {
         Self(pointer, PhantomData)
     }
@@ -38,7 +38,7 @@ impl<'a> Text<'a> {
         Ok(unsafe { CStr::from_ptr(self.0) }.to_bytes())
     }
 
-    /// The text; NULL and what is not UTF-8 is a bad parameter.
+    /// The text; NULL and text that is not UTF-8 are bad parameters.
     pub fn text(self) -> Result<&'a str, Failure> {
         std::str::from_utf8(self.bytes()?).map_err(|_| PvmError::BadParam.into())
     }
@@ -59,9 +59,9 @@ impl<'a> Text<'a> {
     }
 }
 
-/// Where the program wants a result: NULL, or room for one.
+/// An output argument: NULL, or room for a result.
 ///
-/// Nobody but C makes one of a pointer, and whoever calls the function promises this; Rust makes one of a `&mut`.
+/// Only C makes one of a pointer, and the caller of the function promises this; Rust makes one of a `&mut`.
 #[derive(Debug)]
 #[repr(transparent)]
 pub struct Out<'a, T>(*mut T, PhantomData<&'a mut T>);
@@ -154,7 +154,7 @@ pub unsafe fn texts(pointer: *const *const c_char, count: c_int) -> Result<Vec<S
     if pointer.is_null() && count > 0 {
         return Err(PvmError::BadParam.into());
     }
-    // SAFETY: `index` is below the count, and each of so many is a string.
+    // SAFETY: `index` is below the count, and each entry is a string.
     let item = |index| unsafe { Text::at(pointer.add(index).read()) };
     (0..count).map(|index| item(index).text().map(str::to_owned)).collect()
 }

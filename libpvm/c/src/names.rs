@@ -1,4 +1,4 @@
-//! Names of the system's messages, and what the program's message handlers are: for programs that show such things.
+//! Names of the system's messages and of the program's message handlers, for programs that show them.
 
 use super::memory::{Out, Text};
 use super::output::print;
@@ -59,7 +59,7 @@ pub extern "C" fn pvmnametag(tag: c_int, found: Out<'_, c_int>) -> *mut c_char {
     let name = name(tag);
     let text = name.clone().unwrap_or_else(|| tag.to_string());
     call("pvmnametag", |_| {
-        // SAFETY: the state is locked, so nobody else writes.
+        // SAFETY: the state is locked, so no other thread writes.
         let shown = unsafe { &mut *SHOWN.0.get() };
         shown.fill(0);
         for (slot, byte) in shown.iter_mut().zip(text.bytes().take(31)) {
@@ -71,7 +71,7 @@ pub extern "C" fn pvmnametag(tag: c_int, found: Out<'_, c_int>) -> *mut c_char {
     SHOWN.0.get().cast()
 }
 
-/// Prints the program's message handlers on standard output, after who asks and a text.
+/// Prints the program's message handlers on standard output, after the caller's name and a text.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvmdisplaymhfinfo(who: Text<'_>, text: Text<'_>, tid: c_int) {
     let (who, text) = (who.text().unwrap_or_default(), text.text().unwrap_or_default());

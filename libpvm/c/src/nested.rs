@@ -58,12 +58,12 @@ pub fn unpackable(message: Message) -> Buffer {
         format => format,
     };
     let mut buffer = Buffer::encoded_as(format, body.to_vec());
-    buffer.tell(src, dst, &header);
+    buffer.set_header(src, dst, &header);
     buffer.split_upper();
     buffer
 }
 
-/// A buffer as a message that can be inside another, with what lies in the program's memory.
+/// A buffer as a message that can be inside another, including in-place data.
 pub fn whole(buffer: &mut Buffer) -> Result<Message, PvmError> {
     let info = buffer.info;
     let (mut body, upper) = whole_body(buffer)?;

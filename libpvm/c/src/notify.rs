@@ -1,4 +1,4 @@
-//! `pvm_notify`: being told of the end of tasks and the coming and going of hosts and direct routes.
+//! `pvm_notify`: notices about exits of tasks, and about hosts and direct routes that are added and deleted.
 
 use super::memory;
 use super::state::{Failure, State};
@@ -87,10 +87,10 @@ fn request(
         count = tids.len() as c_int;
     }
     let request = NotifyRequest { what, cancel, context, tag, count, tids };
-    Ok(state.engine()?.tell(&request)?)
+    Ok(state.engine()?.send_request(&request)?)
 }
 
-/// The daemon could not tell a task of its own end; `pvm_exit` does. Taken back, it is told at once.
+/// The daemon cannot notify a task of its own exit; `pvm_exit` does. A cancelled notice is sent at once.
 fn own_exit(state: &mut State, cancel: bool, context: c_int, tag: c_int) -> Result<(), Failure> {
     if !cancel {
         state.own_exit_notifies.push((context, tag));

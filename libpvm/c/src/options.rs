@@ -3,7 +3,7 @@
 use super::mailbox;
 use super::output;
 use super::state::{Outcome, State};
-use super::tracepoints::{self, result, traced};
+use super::tracepoints::{self, argument, result, traced};
 use pvm_wire::PvmError;
 use pvm_wire::calls::mailbox::NO_RESET_CLASS;
 use pvm_wire::calls::tasks::{SetSinks, SinkItem};
@@ -44,7 +44,7 @@ mod number {
     pub const BATCH_RESTARTS: i32 = 1002;
 }
 
-/// What an option of a sink means: whose, of what, and which of its three numbers.
+/// The sink of an option, and which of its three numbers the option is.
 #[derive(Clone, Copy)]
 struct SinkOption {
     own: bool,
@@ -80,7 +80,7 @@ impl SinkOption {
         Some(Self { own, trace, field })
     }
 
-    /// What the daemon calls it.
+    /// The daemon's name for it.
     fn item(self) -> SinkItem {
         match (self.trace, self.field) {
             (false, Field::Tid) => SinkItem::OutputTid,
@@ -104,15 +104,9 @@ fn field(sink: &mut Sink, field: Field) -> &mut c_int {
 /// The value of an option.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_getopt(what: c_int) -> c_int {
-    traced(
-        "pvm_getopt",
-        Event::Getopt,
-        |_, event| {
-            event.int(Datum::OPT, what);
-        },
-        result(Datum::OPV),
-        |state| get(state, what),
-    )
+    traced("pvm_getopt", Event::Getopt, argument(Datum::OPT, what), result(Datum::OPV), |state| {
+        get(state, what)
+    })
 }
 
 fn get(state: &mut State, what: c_int) -> Outcome {
@@ -220,7 +214,7 @@ fn set_fragment_size(state: &mut State, value: c_int) -> Outcome {
     Ok(replace(&mut engine.options_mut().fragment_size, size) as c_int)
 }
 
-/// Children may write to nobody, to this task, or to whom this task writes under the same tag and context.
+/// Output of children may go nowhere, to this task, or to this task's own sink under the same tag and context.
 fn set_child_sink(state: &mut State, option: SinkOption, value: c_int) -> Outcome {
     let own_tid = state.tid()?.raw();
     let options = state.engine()?.options_mut();
@@ -239,7 +233,7 @@ fn set_child_sink(state: &mut State, option: SinkOption, value: c_int) -> Outcom
     Ok(replace(field(child, option.field), value))
 }
 
-/// The own sink is the daemon's business; children follow it.
+/// This task's own sink is set by the daemon; children inherit it.
 fn set_own_sink(state: &mut State, option: SinkOption, value: c_int) -> Outcome {
     let options = state.engine()?.options();
     let mut sink = if option.trace { options.own_trace } else { options.own_output };

@@ -14,7 +14,7 @@ unsafe extern "C" {
     fn fflush(stream: *mut File) -> c_int;
 }
 
-/// `PvmShowTids`: whether lines and their task are told; read with each line, while the state is locked.
+/// `PvmShowTids`: whether lines are printed with their task; read with each line, while the state is locked.
 static SHOW_TIDS: AtomicI32 = AtomicI32::new(1);
 
 /// The value of `PvmShowTids`.
@@ -62,7 +62,7 @@ struct Lines {
 // SAFETY: streams of the C library lock themselves.
 unsafe impl Send for Lines {}
 
-/// What a child has written since its last newline.
+/// The output of a child since its last newline.
 #[derive(Default)]
 struct Child {
     line: Vec<u8>,
@@ -74,7 +74,7 @@ impl Lines {
         Self { stream, open: HashMap::new() }
     }
 
-    /// What an event adds to the stream.
+    /// The text that an event adds to the stream.
     fn text(&mut self, tid: Tid, what: &OutputEvent, marked: bool) -> Vec<u8> {
         let mark = if marked { format!("[{tid}] ") } else { String::new() };
         let child = self.open.entry(tid).or_default();

@@ -2,7 +2,7 @@
 
 use super::buffers::{Buffer, Format, InPlacePart};
 use super::memory::{Text, copy_bytes};
-use super::state::{Failure, State, briefly};
+use super::state::{Failure, State, try_fast};
 use super::tracepoints::{result, traced};
 use pvm_wire::events::{Datum, Event, Writer};
 use pvm_wire::{Complex32, Complex64, Element, Encoding, PvmError};
@@ -13,7 +13,7 @@ const TRACE_ARRAY: i32 = 0x80;
 /// Trace messages: strings are arrays of this type, bytes.
 const TRACE_STRING: i32 = TRACE_ARRAY | 1;
 
-/// What a program's array is: where, how many elements, how far apart.
+/// An array of the program: its address, the number of elements and their stride.
 #[derive(Clone, Copy)]
 struct Array<T> {
     pointer: *mut T,
@@ -107,7 +107,7 @@ unsafe fn unpack_from<T: Element>(buffer: &mut Buffer, array: Array<T>) -> Resul
     match array.bytes() {
         Some(length) if is_as_in_memory::<T>(buffer.format) => {
             let bytes = buffer.take(length)?;
-            // A last element that is there only in part is not handed over.
+            // An incomplete last element is not copied.
             let whole = bytes.len() - bytes.len() % size_of::<T>();
             // SAFETY: no more than the array holds, into memory that is not the buffer's.
             unsafe { copy_bytes(&bytes[..whole], array.pointer.cast()) };
@@ -146,7 +146,7 @@ unsafe fn pack_array<T: Element>(
     stride: c_int,
     trace_type: i32,
 ) -> c_int {
-    let done = briefly(|state| {
+    let done = try_fast(|state| {
         let array = Array::new(pointer, count, stride).ok()?;
         let length = array.bytes().filter(|&length| length > 0)?;
         // SAFETY: the elements stand side by side in readable memory, and are plain numbers.
@@ -157,7 +157,7 @@ unsafe fn pack_array<T: Element>(
     done.unwrap_or_else(|| unsafe { pack_array_whole(name, pointer, count, stride, trace_type) })
 }
 
-/// The same in a whole frame.
+/// The slow path.
 #[inline(never)]
 unsafe fn pack_array_whole<T: Element>(
     name: &str,
@@ -178,7 +178,7 @@ unsafe fn pack_array_whole<T: Element>(
 /// There is room for `count` elements at `pointer`, each `stride` after the one before.
 #[inline(always)]
 unsafe fn unpack_array<T: Element>(name: &str, pointer: *mut T, count: c_int, stride: c_int) -> c_int {
-    let done = briefly(|state| {
+    let done = try_fast(|state| {
         let array = Array::new(pointer, count, stride).ok().filter(|array| array.stride == 1)?;
         let bytes = state.buffers.receiving().ok()?.take_few::<T>(array.count)?;
         // SAFETY: as many bytes as the array has.
@@ -189,7 +189,7 @@ unsafe fn unpack_array<T: Element>(name: &str, pointer: *mut T, count: c_int, st
     done.unwrap_or_else(|| unsafe { unpack_array_whole(name, pointer, count, stride) })
 }
 
-/// The same in a whole frame.
+/// The slow path.
 #[inline(never)]
 unsafe fn unpack_array_whole<T: Element>(name: &str, pointer: *mut T, count: c_int, stride: c_int) -> c_int {
     in_whole_frame((name, T::UNPACKED), pointer, (count, stride), |state, array| {
@@ -198,7 +198,7 @@ unsafe fn unpack_array_whole<T: Element>(name: &str, pointer: *mut T, count: c_i
     })
 }
 
-/// A call about an array that can be wrong, and traced. A negative count is found before a missing buffer, a missing array after it.
+/// A traced call with an array. A negative count is reported before a missing buffer, a missing array after it.
 fn in_whole_frame<T: Element>(
     (name, event): (&str, Event),
     pointer: *mut T,
@@ -215,7 +215,7 @@ fn in_whole_frame<T: Element>(
 
 macro_rules! pack_calls {
     ($($kind:ident $pack:ident $unpack:ident($c:ty as $element:ty, $trace:literal);)*) => {
-        /// What a call packs or unpacks.
+        /// The type of elements.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Kind {
             $(#[doc = concat!("`", stringify!($pack), "`.")] $kind,)*
@@ -293,7 +293,7 @@ macro_rules! pack_calls {
     };
 }
 
-/// What an event tells of a program's array.
+/// Writes the data of an array into an event.
 fn array_event(event: &mut Writer, address: usize, count: c_int, stride: c_int) {
     event.long(Datum::PDA, address as i64).int(Datum::PC, count).int(Datum::PSD, stride);
 }
@@ -345,25 +345,30 @@ unsafe fn unpack_text(buffer: &mut Buffer, text: *mut c_char) -> Result<(), PvmE
     Ok(())
 }
 
+/// A call that packs or unpacks a string.
+fn text_call(
+    name: &str,
+    event: Event,
+    text: *mut c_char,
+    act: impl FnOnce(&mut State) -> Result<(), PvmError>,
+) -> c_int {
+    let entry = |_: &mut State, event: &mut Writer| {
+        event.long(Datum::PDA, text.addr() as i64);
+    };
+    traced(name, event, entry, result(Datum::CC), |state| {
+        act(state)?;
+        Ok(0)
+    })
+}
+
 /// Packs a string, its NUL included.
 ///
 /// # Safety
 /// `text` is NULL or a C string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvm_pkstr(text: *mut c_char) -> c_int {
-    traced(
-        "pvm_pkstr",
-        Event::Pkstr,
-        |_, event| {
-            event.long(Datum::PDA, text.addr() as i64);
-        },
-        result(Datum::CC),
-        |state| {
-            // SAFETY: NULL, or a C string.
-            unsafe { pack(state, Kind::Text, text.cast(), 1, 1) }?;
-            Ok(0)
-        },
-    )
+    // SAFETY: NULL, or a C string.
+    text_call("pvm_pkstr", Event::Pkstr, text, |state| unsafe { pack(state, Kind::Text, text.cast(), 1, 1) })
 }
 
 /// Unpacks a string.
@@ -372,17 +377,8 @@ pub unsafe extern "C" fn pvm_pkstr(text: *mut c_char) -> c_int {
 /// There is room at `text` for the string and its NUL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvm_upkstr(text: *mut c_char) -> c_int {
-    traced(
-        "pvm_upkstr",
-        Event::Upkstr,
-        |_, event| {
-            event.long(Datum::PDA, text.addr() as i64);
-        },
-        result(Datum::CC),
-        |state| {
-            // SAFETY: NULL, or room for the string and its NUL.
-            unsafe { unpack(state, Kind::Text, text.cast(), 1, 1) }?;
-            Ok(0)
-        },
-    )
+    // SAFETY: NULL, or room for the string and its NUL.
+    text_call("pvm_upkstr", Event::Upkstr, text, |state| unsafe {
+        unpack(state, Kind::Text, text.cast(), 1, 1)
+    })
 }

@@ -4,7 +4,7 @@
 use pvm_wire::encoding::DataSignature;
 use std::ffi::c_int;
 
-/// The number in so many bytes.
+/// The number in these bytes.
 ///
 /// # Safety
 /// `pointer` is NULL or has `N` bytes.
@@ -65,7 +65,7 @@ pub extern "C" fn pvmgetdsig() -> c_int {
 /// Goes on with a checksum (CRC-32, lowest bit first, begun with 0 and not inverted).
 ///
 /// # Safety
-/// `bytes` is NULL or has so many bytes.
+/// `bytes` is NULL or has this many bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvmcrcappend(bytes: *const u8, length: c_int, sum: u32) -> u32 {
     let length = usize::try_from(length).unwrap_or(0);

@@ -4,7 +4,7 @@ use pvm_engine::groups::Part;
 use pvm_wire::{Complex32, Complex64, Element, Encoding, PvmError, element};
 use std::ffi::{c_int, c_long};
 
-/// What is made of two elements.
+/// The operation on two elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// The greater; of complex numbers that of the greater modulus.
@@ -73,7 +73,7 @@ impl Kind {
         usize::try_from(number).ok().and_then(|index| ALL.get(index)).copied().ok_or(PvmError::BadParam)
     }
 
-    /// Bytes of so many elements in memory.
+    /// Bytes of `count` elements in memory.
     pub fn length(self, count: c_int) -> Result<usize, PvmError> {
         let size = with_type!(self, T => T::NATIVE);
         let count = usize::try_from(count).map_err(|_| PvmError::BadParam)?;
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn each_operation_does_what_it_says() {
+    fn each_operation_is_correct() {
         let (x, y) = (ints(&[1, -5, i32::MAX]), ints(&[2, -7, 1]));
         assert_eq!(combined(Operation::Max, Kind::Int, &x, &y), ints(&[2, -5, i32::MAX]));
         assert_eq!(combined(Operation::Min, Kind::Int, &x, &y), ints(&[1, -7, 1]));
@@ -206,7 +206,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_packed_is_unpacked(values in prop::collection::vec(any::<i32>(), 0..9)) {
+        fn packed_elements_are_unpacked(values in prop::collection::vec(any::<i32>(), 0..9)) {
             let memory = ints(&values);
             for kind in [Kind::Byte, Kind::Int, Kind::Float] {
                 let body = kind.pack(&memory).unwrap();

@@ -2,7 +2,7 @@
 
 use super::buffers::{Buffer, Format};
 use super::memory;
-use super::state::{Outcome, State, briefly};
+use super::state::{Outcome, State, try_fast};
 use super::tracepoints::{result, traced};
 use pvm_engine::Error;
 use pvm_engine::Payload;
@@ -12,7 +12,7 @@ use std::ffi::{c_int, c_long, c_void};
 
 /// The end of an event in a trace message.
 const TRACE_END: i32 = -10;
-/// The receiver and tag by which a program sends an event to its own tracer, whoever that is.
+/// The receiver and tag that stand for the program's own tracer.
 const TRACER: (c_int, c_int) = (-1111, -2222);
 
 /// A buffer's in-place data, as they are now.
@@ -21,7 +21,7 @@ pub fn parts_of(buffer: &Buffer) -> Vec<&[u8]> {
     parts
         .map(|part| {
             let pointer = std::ptr::with_exposed_provenance::<u8>(part.address);
-            // SAFETY: whoever packed data in place promised to leave them there until the message is sent.
+            // SAFETY: a program that packs data in place leaves them there until the message is sent.
             unsafe { std::slice::from_raw_parts(pointer, part.length) }
         })
         .collect()
@@ -62,7 +62,7 @@ fn sending_length(state: &mut State) -> c_int {
 /// Sends the send buffer to a task.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_send(tid: c_int, tag: c_int) -> c_int {
-    match briefly(|state| send_at_once(state, tid, tag)) {
+    match try_fast(|state| send_at_once(state, tid, tag)) {
         Some(()) => 0,
         None => send_whole(tid, tag),
     }

@@ -23,37 +23,37 @@ pub type Matcher = unsafe extern "C" fn(c_int, c_int, c_int) -> c_int;
 /// The result of a call: C's integer, or why it failed.
 pub type Outcome = Result<c_int, Failure>;
 
-/// Who learns of a failure besides the caller. Some failures are answers that the caller waits for.
+/// How a failure is reported, besides the result of the call. Some failures are answers that the caller waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
-    /// Nobody: not even `pvm_errno` changes.
-    Nobody,
-    /// `pvm_errno`.
+pub enum Reporting {
+    /// Not at all: not even `pvm_errno` changes.
+    None,
+    /// In `pvm_errno`.
     Errno,
-    /// `pvm_errno` and, as `PvmAutoErr` says, people.
-    People,
+    /// In `pvm_errno`, and printed if `PvmAutoErr` is set.
+    Printed,
 }
 
-/// Why a call failed, and whether people are told.
+/// Why a call failed, and how that is reported.
 #[derive(Debug)]
 pub struct Failure {
     /// PVM's code, or what a program's own function returned.
     pub code: c_int,
-    /// Who is told besides the caller.
-    pub told: Told,
-    /// What the code alone does not say.
+    /// How the failure is reported besides the result of the call.
+    pub reporting: Reporting,
+    /// Details that the code lacks.
     pub detail: Option<Error>,
 }
 
 impl Failure {
     /// A failure that is only returned.
     pub fn returned(code: PvmError) -> Self {
-        Self { told: Told::Nobody, ..Self::from(code) }
+        Self { reporting: Reporting::None, ..Self::from(code) }
     }
 
     /// A failure with a code that came from outside.
     pub fn code(code: c_int) -> Self {
-        Self { code, told: Told::People, detail: None }
+        Self { code, reporting: Reporting::Printed, detail: None }
     }
 }
 
@@ -67,7 +67,7 @@ impl From<Error> for Failure {
     #[cold]
     fn from(error: Error) -> Self {
         let code = error.code();
-        // Only a lost or missing daemon needs more words than the code has.
+        // Only a lost or missing daemon needs a longer text than the code's.
         let detail = (code == PvmError::SysErr).then_some(error);
         Self { detail, ..Self::from(code) }
     }
@@ -92,7 +92,7 @@ pub struct Settings {
     pub resv_tids: c_int,
 }
 
-/// All that the library knows.
+/// The state of the library in a process.
 pub struct State {
     /// The connection to the daemon while there is one.
     pub engine: Option<Engine>,
@@ -104,9 +104,9 @@ pub struct State {
     pub settings: Settings,
     /// The current context.
     pub context: c_int,
-    /// What `pvmsettaskname` has set.
+    /// The name set by `pvmsettaskname`.
     pub task_name: Option<OsString>,
-    /// What was handed out to the program and is still the library's.
+    /// Memory that was handed out to the program and still belongs to the library.
     pub lists: Lists,
     /// Set by `pvm_recvf`.
     pub matcher: Option<Matcher>,
@@ -118,11 +118,11 @@ pub struct State {
     pub traced_from_start: bool,
     /// The mailbox index under which this task is spared by a reset.
     pub no_reset: Option<c_int>,
-    /// What is known of groups.
+    /// The state of group calls.
     pub groups: Groups,
-    /// What [`State::is_calm_now`] said when the last call ended. Nothing changes it between calls, nor in those made [`briefly`].
-    is_calm: bool,
-    /// What receive calls wait with, while none does.
+    /// The value of [`State::is_unobserved_now`] when the last call ended. It does not change between calls, nor in those of [`try_fast`].
+    is_unobserved: bool,
+    /// The spinner of receive calls, while none waits.
     pub spinner: Option<Arc<Spinner>>,
 }
 
@@ -147,21 +147,21 @@ pub fn locked<T>(body: impl FnOnce(&mut State) -> Result<T, Failure>) -> Result<
     }
     let result = body(state);
     internals::show_context(state.context);
-    state.is_calm = state.is_calm_now();
+    state.is_unobserved = state.is_unobserved_now();
     result
 }
 
-/// What most calls come to, in a frame of its own: `None` if the call has to be made in a whole one, and then nothing was done that
-/// this would not do. A message that was received in one may lie in its ring until the next whole one, or until it is freed: in
-/// between nothing else is read there.
+/// The fast path of frequent calls. `None` if the call has to use [`locked`]; then `body` has changed nothing that such a call would
+/// not change. A message that was received on the fast path may stay in its ring until the next call on the slow one, or until it is
+/// freed: in between nothing else is read there.
 #[inline(always)]
-pub fn briefly<T>(body: impl FnOnce(&mut State) -> Option<T>) -> Option<T> {
+pub fn try_fast<T>(body: impl FnOnce(&mut State) -> Option<T>) -> Option<T> {
     let mut guard = STATE.enter()?;
-    let state = guard.as_mut().filter(|state| state.is_calm && !fork::may_be_new_child())?;
+    let state = guard.as_mut().filter(|state| state.is_unobserved && !fork::may_be_new_child())?;
     body(state)
 }
 
-/// Out of the way of all other calls, whose frames would have room for a whole state.
+/// Not inlined: the frames of all other calls would have room for a whole state.
 #[cold]
 #[inline(never)]
 fn begin(state: &mut Option<State>) {
@@ -169,7 +169,7 @@ fn begin(state: &mut Option<State>) {
     *state = Some(State::new());
 }
 
-/// The connection stays the parent's; the child enrols when it needs to.
+/// After a fork the connection stays the parent's; the child enrols when it needs to.
 #[cold]
 #[inline(never)]
 fn forget_parents(state: &mut State) {
@@ -218,13 +218,12 @@ impl State {
             traced_from_start: tracepoints::asked_for(),
             no_reset: None,
             groups: Groups::default(),
-            is_calm: false,
+            is_unobserved: false,
             spinner: None,
         }
     }
 
-    /// The engine; enrols if this process is not a task yet. A task whose daemon has gone stays one, whose calls fail,
-    /// until it leaves.
+    /// The engine; enrols if this process is not a task yet. If the daemon is lost, calls fail until the task leaves.
     #[inline]
     pub fn engine(&mut self) -> Result<&mut Engine, Failure> {
         if self.engine.is_none() {
@@ -245,8 +244,8 @@ impl State {
         Ok(())
     }
 
-    /// All descriptors at which something can come in, the daemon's first: what `pvm_getfds` gives, and where a
-    /// receive call waits.
+    /// All descriptors at which messages arrive, the daemon's first: the result of `pvm_getfds`, and polled by
+    /// receive calls.
     pub fn descriptors(&mut self) -> Result<Vec<RawFd>, Failure> {
         Ok(self.engine()?.fds().into_iter().map(|fd| fd.as_raw_fd()).collect())
     }
@@ -259,11 +258,11 @@ impl State {
         Ok((engine, &mut self.buffers))
     }
 
-    /// Forgets the connection to the daemon and all that belongs to it.
+    /// Drops the connection to the daemon and all state that belongs to it.
     pub fn leave(&mut self) {
         if let Some(engine) = self.engine.take() {
             for (_, id) in engine.shown() {
-                // What was shown has a buffer.
+                // Every message that was shown to the program has a buffer.
                 let _ = self.buffers.free(id);
             }
         }
@@ -286,27 +285,27 @@ impl State {
         if self.handlers.running() { Err(PvmError::NotImpl.into()) } else { Ok(()) }
     }
 
-    /// Makes a request of the daemon.
+    /// Makes a request to the daemon.
     pub fn ask<C: Call>(&mut self, call: &C) -> Result<C::Reply, Failure> {
         self.may_wait()?;
         self.engine()?.answer(call)?.map_err(|error| Failure::code(error.code))
     }
 
-    /// Makes a request that has no result but that it is carried out.
+    /// Makes a request that has no result.
     pub fn order<C: Call<Reply = ()>>(&mut self, call: &C) -> Outcome {
         self.ask(call).map(|()| 0)
     }
 
-    /// Whether this process is a task of which nobody is told what it calls, and no function of the program has to see what comes.
+    /// Whether this process is a task whose calls are not traced or recorded, and no function of the program handles messages.
     #[inline]
-    fn is_calm_now(&self) -> bool {
+    fn is_unobserved_now(&self) -> bool {
         self.matcher.is_none()
             && self.handlers.are_none()
             && self.engine.as_ref().is_some_and(|engine| !engine.is_recorded())
             && tracepoints::is_quiet(self)
     }
 
-    /// What a call that waits for a message looks for it with; to be given back.
+    /// Takes the spinner for a call that waits for a message; the call returns it to the field.
     #[inline]
     pub fn take_spinner(&mut self) -> Option<Arc<Spinner>> {
         let spinner = self.engine.as_ref()?.spinner();
@@ -334,7 +333,7 @@ impl State {
 }
 
 impl Settings {
-    /// Tells the engine what it has to know of them.
+    /// Copies the settings to the engine's options.
     pub fn copy_to(&self, engine: &mut Engine) {
         let options = engine.options_mut();
         options.route = self.route;

@@ -1,4 +1,4 @@
-//! What the receive calls tell the recorder of `pvm run --trace`.
+//! Records receive calls for `pvm run --trace`.
 
 use super::state::{Failure, State, locked};
 use pvm_engine::{Begun, Engine};
@@ -57,10 +57,10 @@ pub fn report_at_exit(engine: &Engine) {
 }
 
 extern "C" fn leave() {
-    // It fails where the program ends in the middle of a call of this library; there is nobody to tell.
+    // It fails if the program exits within a call of this library; that is ignored.
     let _ = locked(|state| {
         if let Some(engine) = &mut state.engine {
-            engine.leave();
+            engine.disconnect();
         }
         Ok(())
     });

@@ -1,13 +1,13 @@
-//! The frame of a call that is traced: an event when a program enters a function and one when it leaves it.
+//! Traced calls: an event when a program enters a function and one when it leaves it.
 //!
-//! Most functions are traced by [`traced`], the frame of a call with what its events tell. For a task without a
+//! Most functions use [`traced`], which makes the call and records its events. For a task without a
 //! tracer that is one comparison.
 
 use super::state::{Outcome, State, call, locked};
 use pvm_wire::events::{Datum, ENTRY, EXIT, Event, Writer};
 use std::ffi::c_int;
 
-/// The frame of a call that is traced: `entry` adds what its first event tells, `exit` what its second one does, which
+/// Makes a traced call: `entry` adds data to its first event, `exit` to its second one, which
 /// knows the result.
 #[inline(always)]
 pub fn traced(
@@ -29,7 +29,7 @@ pub fn traced(
     })
 }
 
-/// What a call returns in this case.
+/// The return value of a call with this outcome.
 pub fn code(outcome: &Outcome) -> c_int {
     match outcome {
         Ok(value) => *value,
@@ -37,10 +37,17 @@ pub fn code(outcome: &Outcome) -> c_int {
     }
 }
 
-/// Nothing besides the head.
+/// No data besides the head.
 pub fn nothing(_: &mut State, _: &mut Writer) {}
 
-/// The result under this name, and nothing else.
+/// An argument of the call under this name, and nothing else.
+pub fn argument(datum: Datum, value: c_int) -> impl FnOnce(&mut State, &mut Writer) {
+    move |_, event| {
+        event.int(datum, value);
+    }
+}
+
+/// The result of the call under this name.
 pub fn result(datum: Datum) -> impl FnOnce(&mut State, &mut Writer, c_int) {
     move |_, event, code| {
         event.int(datum, code);
@@ -52,7 +59,7 @@ pub fn result(datum: Datum) -> impl FnOnce(&mut State, &mut Writer, c_int) {
 pub fn enter(state: &mut State, event: Event, fill: impl FnOnce(&mut State, &mut Writer)) {
     let enrols = !matches!(event, Event::Getopt | Event::Setopt);
     if enrols && state.engine.is_none() && std::mem::take(&mut state.traced_from_start) {
-        // The entry itself is an event. If there is no daemon, the call will say so.
+        // The entry itself is an event. If there is no daemon, the call fails with that.
         let _ = state.engine();
     }
     record(state, event, ENTRY, fill);
@@ -71,19 +78,19 @@ pub fn leave(
 
 /// [`leave`], for functions that wait with nothing locked.
 pub fn leave_unlocked(event: Event, outcome: &Outcome, fill: impl FnOnce(&mut State, &mut Writer, c_int)) {
-    // It fails in a signal handler that interrupts a call of the library; then the event is missing.
+    // It fails in a signal handler that interrupts a call of the library; then there is no event.
     let _ = locked(|state| {
         leave(state, event, code(outcome), fill);
         Ok(())
     });
 }
 
-/// Whether the environment says that a task is traced from its first call on.
+/// Whether the environment asks for tracing from the first call on.
 pub fn asked_for() -> bool {
     std::env::var("PVMTMASK").is_ok_and(|mask| mask.bytes().any(|bits| bits & 0xf != 0))
 }
 
-/// Whether nobody is told of a call that begins or ends now, as with most tasks.
+/// Whether calls are not traced now, as in most tasks.
 #[inline]
 pub fn is_quiet(state: &State) -> bool {
     match &state.engine {

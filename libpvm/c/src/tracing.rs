@@ -13,7 +13,7 @@ const SELF: c_int = 0;
 /// `PvmTaskChild`.
 const CHILD: c_int = 1;
 
-/// `struct Pvmtracer`: whom to send trace events to. All 0: nobody.
+/// `struct Pvmtracer`: where to send trace events. All 0: nowhere.
 #[repr(C)]
 pub struct Tracer {
     sinks: [c_int; 6],
@@ -38,7 +38,7 @@ pub static pvmctrc: Tracer = Tracer { sinks: [0; 6], buffer: 0, options: 0, mask
 #[repr(transparent)]
 pub struct Codec(*const c_int);
 
-// SAFETY: a NULL pointer that nobody follows.
+// SAFETY: a NULL pointer that is never followed.
 unsafe impl Sync for Codec {}
 
 /// How trace events are encoded; never used, since nothing is traced.

@@ -180,7 +180,7 @@ unsafe extern "C" fn unpack_list(format: Text<'_>, list: *mut VaList) -> c_int {
 /// A call with a format and a list of arguments.
 ///
 /// # Safety
-/// Nobody else reads the list meanwhile.
+/// The list is not read otherwise meanwhile.
 unsafe fn list_call(
     (name, event): (&str, Event),
     format: Text<'_>,
@@ -243,7 +243,7 @@ struct Conversion {
 }
 
 impl Conversion {
-    /// Count and stride, 1 where nothing is said.
+    /// Count and stride, 1 by default.
     ///
     /// # Safety
     /// The list has an argument for each `*`.

@@ -109,7 +109,7 @@ fn signal_handlers_call_the_library() {
     check_ours("signals.c");
 }
 
-/// With the original library who has asked waits for ever.
+/// With the original library the task that has asked waits for ever.
 #[test]
 fn the_daemon_answers_for_a_dead_resource_manager() {
     check_ours("manager_dies.c");

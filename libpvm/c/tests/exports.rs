@@ -117,7 +117,7 @@ fn originals() -> Vec<PathBuf> {
 }
 
 #[test]
-fn what_the_originals_libraries_export_is_here_or_excused() {
+fn exports_of_the_originals_libraries_are_here_or_excused() {
     let shared = symbols(&libraries().join("libpvm3.so"));
     let archive = symbols(&libraries().join("libpvm3.a"));
     for library in originals() {
@@ -208,7 +208,7 @@ fn without_comments(text: &str) -> String {
     out.lines().filter(|line| !line.trim_start().starts_with('!')).collect::<Vec<_>>().join("\n")
 }
 
-/// Whether a text calls a function, whatever the case of its letters if it is Fortran.
+/// Whether a text calls a function; in Fortran in any case of its letters.
 fn calls(text: &str, name: &str) -> bool {
     let part_of_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     text.match_indices(name).any(|(at, _)| {

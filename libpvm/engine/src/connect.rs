@@ -1,4 +1,4 @@
-//! Finds the daemon, and proves to it who this process is.
+//! Finds the daemon, and proves this process's identity to it.
 
 use super::options;
 use crate::{Error, Result};
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How often a refused connection is tried again, and how long apart.
+/// Number of attempts at a connection that is refused, and the time between them.
 const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -29,7 +29,7 @@ pub fn tmp_dir() -> PathBuf {
     std::env::var_os("PVM_TMP").filter(|dir| !dir.is_empty()).map_or_else(|| "/tmp".into(), PathBuf::from)
 }
 
-/// The file in which the daemon of this user and `PVM_VMID` leaves its address.
+/// The file into which the daemon of this user and `PVM_VMID` writes its address.
 pub fn address_file() -> PathBuf {
     let mut name = format!("pvmd.{}", rustix::process::geteuid().as_raw());
     if let Some(vmid) = std::env::var("PVM_VMID").ok().filter(|vmid| !vmid.is_empty()) {
@@ -38,7 +38,7 @@ pub fn address_file() -> PathBuf {
     tmp_dir().join(name)
 }
 
-/// Where the daemon listens: `PVMSOCK`, else what the address file says.
+/// Where the daemon listens: `PVMSOCK`, else the content of the address file.
 pub(super) fn daemon_address() -> Result<String> {
     if let Some(address) = std::env::var("PVMSOCK").ok().filter(|address| !address.is_empty()) {
         return Ok(address);
@@ -59,38 +59,39 @@ pub(super) fn daemon_address() -> Result<String> {
     }
 }
 
-/// Whether both sides see who the other is: at a Unix socket they do.
+/// Whether each end sees the other's user id: at a Unix socket it does.
 pub(super) fn shows_credentials(address: &str) -> bool {
     address.starts_with('/')
 }
 
-/// Whether the daemon at this address has said, when it started this process or one before, that one request is enough.
+/// Whether one request is enough to enrol: the daemon at this address says so in the environment of the processes that it starts.
 pub(super) fn takes_all_at_once(address: &str) -> bool {
-    let said = std::env::var(codes::ENROL_VARIABLE);
-    shows_credentials(address) && said.is_ok_and(|said| codes::is_enrol_value(&said, address))
+    let value = std::env::var(codes::ENROL_VARIABLE);
+    shows_credentials(address) && value.is_ok_and(|value| codes::is_enrol_value(&value, address))
 }
 
-/// This process, or the one that it was forked from, is the task that its daemon has started.
-static IS_BORN: AtomicBool = AtomicBool::new(false);
+/// This process, or the one that it was forked from, has enrolled on the channel that the daemon made when it started the task.
+static HAS_INHERITED_CHANNEL: AtomicBool = AtomicBool::new(false);
 
-/// The channel that this process was born with, and what its daemon said in it; `None` if there is none or another has taken it.
-pub(super) fn born_with() -> Option<(OwnedFd, EnrolReply)> {
+/// The channel that this process inherited from its daemon, and the reply to its enrolment, which is already in it. `None` if there
+/// is no channel, or another process has taken it.
+pub(super) fn inherited_channel() -> Option<(OwnedFd, EnrolReply)> {
     let channel = Channel::decode(&std::env::var(codes::CHANNEL_VARIABLE).ok()?)?;
     let (socket, greeting) = pvm_shm::inherited::take(channel)?;
     let Admission(identity) = Enrol::decode_answer(&greeting).ok()?.ok()?;
     let identity = identity?;
-    IS_BORN.store(true, Ordering::Relaxed);
+    HAS_INHERITED_CHANNEL.store(true, Ordering::Relaxed);
     Some((socket, identity))
 }
 
-/// By what the daemon knows the process that it has started, 0 for none. Who has spoken on its channel is another task from then on: the
-/// daemon may hear on a new connection before it has heard on the channel, and would take the one for the other.
+/// The number by which the daemon recognizes a process that it has started, 0 for none. A process that has enrolled on its channel is
+/// another task on a new connection: the daemon may read that before the channel, and would take the one for the other.
 pub(super) fn cookie() -> i32 {
-    if IS_BORN.load(Ordering::Relaxed) { 0 } else { started_with() }
+    if HAS_INHERITED_CHANNEL.load(Ordering::Relaxed) { 0 } else { environment_cookie() }
 }
 
-/// The same, as it is said on the channel.
-pub(super) fn started_with() -> i32 {
+/// The same, for the enrolment on the channel.
+pub(super) fn environment_cookie() -> i32 {
     options::number("PVMEPID")
 }
 
@@ -122,7 +123,7 @@ pub(super) fn connect(address: &str, quick: bool) -> Result<OwnedFd> {
 
 fn open(address: &str) -> std::io::Result<OwnedFd> {
     if address.starts_with('/') {
-        // Before it is connected to: a stranger's socket can be one at which that never ends.
+        // Checked before connecting: at a stranger's socket a connect may never return.
         if let Err(error @ FileError::Foreign { .. }) = pvm_files::check_socket(Path::new(address)) {
             return Err(std::io::Error::new(std::io::ErrorKind::PermissionDenied, error));
         }
@@ -140,7 +141,7 @@ fn open(address: &str) -> std::io::Result<OwnedFd> {
     Ok(stream.into())
 }
 
-/// The folder for sockets may be everybody's, so anybody may have put one there in the daemon's place.
+/// The folder may be writable by every user, so another user may have put a socket there in the daemon's place.
 fn check_owner(stream: &UnixStream) -> std::io::Result<()> {
     let owner = rustix::net::sockopt::socket_peercred(stream)?.uid;
     if owner == rustix::process::geteuid() {
@@ -157,14 +158,14 @@ pub(super) fn tcp_address(text: &str) -> Option<SocketAddrV4> {
     Some(SocketAddrV4::new(Ipv4Addr::from(ip), u16::from_str_radix(port, 16).ok()?))
 }
 
-/// The file into which the daemon writes a byte, to prove that it is the user's. Gone when dropped.
+/// The file into which the daemon writes a byte, to prove that it is the user's. Removed when dropped.
 pub(super) struct Proof {
     path: PathBuf,
     file: File,
 }
 
 impl Proof {
-    /// Makes an empty file of a fresh name that only this user can write.
+    /// Makes an empty file with a new name that only this user can write.
     pub(super) fn new() -> Result<Self> {
         let (dir, pid) = (tmp_dir(), std::process::id());
         let mut options = OpenOptions::new();
@@ -197,12 +198,12 @@ impl Proof {
 
 impl Drop for Proof {
     fn drop(&mut self) {
-        // Nobody can be told; a file left behind does no harm.
+        // There is no caller to return an error to; a file left behind does no harm.
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
-/// Why a daemon that speaks this version of the protocol does not go on with the handshake.
+/// Why a daemon with this version of the protocol does not continue the handshake.
 pub(super) fn refusal(version: i32, proof: Result<Proof>) -> Error {
     if version != codes::TASK_PROTOCOL {
         let text = format!("it speaks protocol {version}, this library {}", codes::TASK_PROTOCOL);
@@ -222,7 +223,7 @@ pub(super) fn refusal(version: i32, proof: Result<Proof>) -> Error {
 
 /// Writes the byte for which the daemon waits.
 pub(super) fn give_proof(path: &str) -> Result<()> {
-    // A daemon at a TCP port cannot be known for this user's: whatever file it names, nothing that has contents is changed.
+    // The user of a daemon at a TCP port is unknown: a file that has contents is not changed, whatever path the daemon names.
     pvm_files::mark(Path::new(path), b"/").map_err(|error| {
         Error::new(PvmError::SysErr, format!("no proof of this process's user for the daemon: {error}"))
     })

@@ -1,4 +1,4 @@
-//! What libraries say to each other (TC_ messages), served while the program sends or receives.
+//! Messages between libraries (TC_ messages), served while the program sends or receives.
 
 use super::Engine;
 use pvm_wire::Message;
@@ -12,14 +12,14 @@ impl Engine {
     /// Deals with a message that is for the library; `false` if it is for the program.
     pub(super) fn handle(&mut self, message: &Message) -> bool {
         if message.header.context != CONTEXT_TC {
-            return self.take_managers_end(message);
+            return self.handle_manager_exit(message);
         }
         if let Some(kind) = Tcx::from_tag(message.header.tag) {
             let _ = self.serve_neighbour(kind, message);
             return true;
         }
         let Some(kind) = Tc::from_tag(message.header.tag) else { return false };
-        // What cannot be read is dropped, as PVM does: the sender is another task, whom nobody can tell.
+        // An invalid message is dropped, as PVM does: there is no caller to return an error to.
         let _ = self.serve(kind, message);
         true
     }
@@ -32,8 +32,8 @@ impl Engine {
                 let count = reader.count(4)?;
                 self.siblings = Some(reader.ints(count)?.into_iter().map(Tid::from_raw).collect());
             }
-            Tc::ConReq => self.consider(message.src, &mut reader)?,
-            Tc::ConAck => self.take_answer(message.src, &mut reader)?,
+            Tc::ConReq => self.handle_route_request(message.src, &mut reader)?,
+            Tc::ConAck => self.handle_route_answer(message.src, &mut reader)?,
             Tc::TaskExit if message.src.is_daemon() => self.end_negotiation(Tid::from_raw(reader.int()?)),
             Tc::SetTrace => self.set_trace(&mut reader)?,
             Tc::SetTmask => reader.str()?.clone_into(&mut self.options.own_trace_mask),

@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 /// Longest address a daemon prints, bytes.
 const ADDRESS_MAX: u64 = 4096;
 
-/// The daemon's program: `$PVM_ROOT/lib/pvmd`, else `pvmd` beside this program, else the first on `PATH`.
+/// The daemon's program: `$PVM_ROOT/lib/pvmd`, else `pvmd` in this program's folder, else the first on `PATH`.
 pub fn daemon_program() -> Option<PathBuf> {
     let root = std::env::var_os("PVM_ROOT").map(|root| Path::new(&root).join("lib/pvmd"));
     let beside = std::env::current_exe().ok().and_then(|exe| Some(exe.parent()?.join("pvmd")));
@@ -23,7 +23,7 @@ pub fn daemon_program() -> Option<PathBuf> {
 }
 
 /// Starts a daemon with these arguments and returns its address, which programs take from `PVMSOCK`. With `wait`
-/// it returns when the hosts of the hostfile are settled.
+/// it returns when each host of the hostfile is added or has failed.
 pub fn start_daemon<S: AsRef<OsStr>>(args: &[S], wait: bool) -> Result<String> {
     let program = daemon_program().ok_or_else(|| {
         let text = "no program pvmd in $PVM_ROOT/lib, beside this program or on PATH";
@@ -43,11 +43,11 @@ pub fn start_daemon<S: AsRef<OsStr>>(args: &[S], wait: bool) -> Result<String> {
 }
 
 /// Starts a daemon by a command of the caller's, with input and output as a daemon needs them, and returns the
-/// address that it prints. Its complaints go to this program's standard error.
+/// address that it prints. Its errors go to this program's standard error.
 pub fn start_daemon_with(mut command: Command) -> Result<String> {
     let file = address_file();
     if let Ok(mut engine) = Engine::enrol_as(None, true) {
-        engine.leave();
+        engine.disconnect();
         let text = format!("a daemon runs here already ({})", file.display());
         return Err(Error::new(PvmError::DupHost, text));
     }
@@ -63,7 +63,7 @@ pub fn start_daemon_with(mut command: Command) -> Result<String> {
     }
     let address = line.trim_end();
     if address.is_empty() {
-        // It has ended or is about to: without an address it serves nobody.
+        // Without an address the daemon has ended or is about to.
         let status = child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
         let text = format!("the daemon {program} gave no address and ended with {status}: see its log");
         return Err(Error::new(PvmError::CantStart, text));

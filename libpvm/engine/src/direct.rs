@@ -1,18 +1,18 @@
-//! Direct routes: who asks for them, who grants them, and how they end.
+//! Direct routes: how they are requested, granted and closed.
 //!
-//! A task that wants one (`PvmRoute` 3) asks by the daemon with the address from which it will call, and waits. The
-//! other answers, in any call in which it receives, where it listens; the first calls. If both ask at once, the one
-//! with the lower id goes on waiting and the other answers. What cannot be is remembered, and messages go by the
+//! A task that wants one (`PvmRoute` 3) sends a request by the daemon, with the address from which it will call, and waits. The
+//! other answers, in any call in which it receives, with the address at which it listens; the first calls. If both ask at once,
+//! the one with the lower id goes on waiting and the other answers. A refusal is remembered, and messages go by the
 //! daemon as before.
 //!
-//! Messages keep their order. What the one that asks sent before has come before its question. What the other sends
-//! by the daemon after its grant is counted, and the number announced as the first message on the route; whoever
-//! reads it holds back what follows until so many have come. Only the original library, which announces nothing and
+//! Messages keep their order. Those that the asking task sent earlier arrive before its request. Those that the other sends
+//! by the daemon after its grant are counted, and the number is the first message on the route: the reader
+//! holds back the following messages until that many have arrived. Only the original library, which announces nothing and
 //! waits for nothing, can overtake itself there.
 
 use super::meeting::{Address, Caller, Listener};
 use super::peers::{Peer, announcement};
-use super::route::{Kin, Outgoing, Route};
+use super::route::{Outgoing, PeerLibrary, Route};
 use super::seal::{self, Offer, Seal};
 use super::{Engine, Payload, xdr_header};
 use crate::Result;
@@ -26,36 +26,36 @@ use std::net::Ipv4Addr;
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
-/// How long a connection to another host may take to stand.
+/// Time limit for a connection to another host.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The value of `PvmRoute` with which a task neither asks nor grants.
+/// The value of `PvmRoute` with which a task neither requests nor grants routes.
 pub(super) const DONT_ROUTE: i32 = 1;
 
-/// The value of `PvmRoute` with which a task asks.
+/// The value of `PvmRoute` with which a task requests routes.
 pub(super) const ROUTE_DIRECT: i32 = 3;
 
-/// What follows is for a library of this version alone.
-fn mark(body: BodyWriter) -> BodyWriter {
+/// Marks the following fields as an extension, which only libraries of this version read.
+fn add_extension(body: BodyWriter) -> BodyWriter {
     body.int(EXTENSION_MAGIC).int(EXTENSION_VERSION)
 }
 
-fn is_marked(body: &mut BodyReader<'_>) -> bool {
+fn has_extension(body: &mut BodyReader<'_>) -> bool {
     body.int() == Ok(EXTENSION_MAGIC) && body.int() == Ok(EXTENSION_VERSION)
 }
 
 /// Whether a route is sealed.
 enum Sealing {
-    /// The network is trusted, or the other's library cannot.
+    /// The network is trusted, or the other's library cannot seal.
     Without,
-    /// With this, which the other gets by this answer.
+    /// With this seal; the peer gets its half by this answer.
     With(Box<Seal>, Vec<u8>),
-    /// The offer makes no sense.
+    /// The offer is invalid.
     Impossible,
 }
 
 impl Engine {
-    /// Whether a route to this task has to be asked for before the next message.
+    /// Whether a route to this task has to be requested before the next message.
     pub(super) fn wants_route(&mut self, dst: Tid, header: &MessageHeader) -> bool {
         let own = self.tid();
         self.options.route == ROUTE_DIRECT
@@ -65,7 +65,7 @@ impl Engine {
             && self.neighbours.find(dst).is_none()
     }
 
-    /// Asks for a route and waits for what becomes of it, while it serves others that ask.
+    /// Requests a route and waits until it is open or refused; serves the requests of other tasks meanwhile.
     pub(super) fn ask_for_route(&mut self, dst: Tid) -> Result<()> {
         if self.is_full() {
             return Ok(());
@@ -79,14 +79,15 @@ impl Engine {
         let mut question = BodyWriter::new().int(TASK_PROTOCOL).str(caller.address().to_string());
         if self.may_share_with(dst) {
             self.ask_to_meet(dst)?;
-            question = mark(question);
+            question = add_extension(question);
         }
         let mut offer = None;
         if !self.is_neighbour(dst)
-            && let Some((ours, said)) = Offer::new()
+            && let Some((ours, handshake)) = Offer::new()
         {
-            question = mark(question).int(self.identity.signature.cast_signed());
-            question = question.int(i32::from(self.trusts_network())).int(said.len() as i32).bytes(&said);
+            question = add_extension(question).int(self.identity.signature.cast_signed());
+            question =
+                question.int(i32::from(self.trusts_network())).int(handshake.len() as i32).bytes(&handshake);
             offer = Some(ours);
         }
         self.peers.set(dst, Peer::Asked(caller, offer));
@@ -104,7 +105,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Until when a call may take. An answer may take any time: only its sender's end shortens it.
+    /// The deadline of a call. The wait for an answer has none: it ends with the answer, or with the other task.
     fn call_deadline(&self, dst: Tid) -> Option<Instant> {
         match self.peers.get(dst) {
             Some(Peer::Calling(_, deadline)) => Some(*deadline),
@@ -113,7 +114,7 @@ impl Engine {
     }
 
     /// Another task asks for a route (`TC_CONREQ`).
-    pub(super) fn consider(
+    pub(super) fn handle_route_request(
         &mut self,
         asker: Tid,
         body: &mut BodyReader<'_>,
@@ -131,34 +132,35 @@ impl Engine {
         if asked && own < asker {
             return Ok(());
         }
-        let is_ours = is_marked(body);
+        let is_ours = has_extension(body);
         let shares = is_ours && self.may_share_with(asker);
         if shares && self.neighbours.find(asker).is_none() {
-            self.tell_later(&Meet { other: asker });
+            self.defer_request(&Meet { other: asker });
         }
         let address =
             address.filter(|_| version == TASK_PROTOCOL && self.options.route != DONT_ROUTE && !shares);
-        let kin = if is_ours && !self.is_neighbour(asker) { Some(self.kin(body.int()?)) } else { None };
-        let sealing = if kin.is_some() { self.sealing(body)? } else { Sealing::Without };
+        let library =
+            if is_ours && !self.is_neighbour(asker) { Some(self.peer_library(body.int()?)) } else { None };
+        let sealing = if library.is_some() { self.sealing(body)? } else { Sealing::Without };
         let address = address.filter(|_| !matches!(sealing, Sealing::Impossible));
         let listener = address.and_then(|from| Listener::new(from, self.host_address()).ok());
         let answer = BodyWriter::new().int(TASK_PROTOCOL);
         let answer = if let Some(listener) = listener {
             let mut answer = answer.int(0).str(listener.address().to_string());
-            let (seal, said) = match sealing {
-                Sealing::With(ours, said) => (Some(*ours), said),
+            let (seal, handshake) = match sealing {
+                Sealing::With(ours, handshake) => (Some(*ours), handshake),
                 Sealing::Without | Sealing::Impossible => (None, Vec::new()),
             };
-            if kin.is_some() {
-                answer = mark(answer).int(self.identity.signature.cast_signed());
-                answer = answer.int(said.len() as i32).bytes(&said);
+            if library.is_some() {
+                answer = add_extension(answer).int(self.identity.signature.cast_signed());
+                answer = answer.int(handshake.len() as i32).bytes(&handshake);
             }
-            // It would not ask if it still used an older route.
+            // A peer that still used an older route would not ask.
             self.lose_route(asker);
             let fd = listener.fd().as_raw_fd();
-            self.peers.set(asker, Peer::Granted(listener, 0, seal, kin));
-            // As PVM does, so that programs which wait at descriptors themselves learn of this one, too.
-            self.tell_route_added(asker, fd);
+            self.peers.set(asker, Peer::Granted(listener, 0, seal, library));
+            // As PVM does, so that programs which poll descriptors themselves get this one, too.
+            self.report_route_added(asker, fd);
             let watch = self.watch(asker);
             self.inbox.deferred.push_back(watch);
             answer
@@ -174,7 +176,7 @@ impl Engine {
     }
 
     /// Another task has answered (`TC_CONACK`).
-    pub(super) fn take_answer(
+    pub(super) fn handle_route_answer(
         &mut self,
         from: Tid,
         body: &mut BodyReader<'_>,
@@ -187,18 +189,18 @@ impl Engine {
         let Some(address) = address.filter(|_| version == TASK_PROTOCOL && denied == 0) else {
             return Ok(());
         };
-        let kin = if is_marked(body) { Some(self.kin(body.int()?)) } else { None };
-        let said = if kin.is_some() { body.count(1)? } else { 0 };
-        let seal = match offer.filter(|_| said > 0) {
+        let library = if has_extension(body) { Some(self.peer_library(body.int()?)) } else { None };
+        let handshake = if library.is_some() { body.count(1)? } else { 0 };
+        let seal = match offer.filter(|_| handshake > 0) {
             Some(offer) => {
-                let Some(seal) = offer.complete(body.bytes(said)?) else { return Ok(()) };
+                let Some(seal) = offer.complete(body.bytes(handshake)?) else { return Ok(()) };
                 Some(seal)
             }
             None => None,
         };
         if let Ok(socket) = caller.call(&address) {
-            let kin = kin.filter(|_| !self.is_neighbour(from));
-            let route = Route::direct(socket, self.inbox.limit(), from, seal).with_kin(kin);
+            let library = library.filter(|_| !self.is_neighbour(from));
+            let route = Route::direct(socket, self.inbox.limit(), from, seal).with_library(library);
             self.peers.expect_both_ways(from);
             self.peers.set(from, Peer::Calling(route, Instant::now() + CALL_TIMEOUT));
             self.check_call(from);
@@ -212,12 +214,12 @@ impl Engine {
         match self.peers.get(tid) {
             Some(Peer::Asked(..)) => drop(self.peers.set(tid, Peer::Refused)),
             Some(Peer::Granted(..)) => drop(self.peers.remove(tid)),
-            Some(Peer::Open(route)) => route.expect_end(),
+            Some(Peer::Open(route)) => route.enable_keepalive(),
             _ => {}
         }
     }
 
-    /// Looks whether a call has got through.
+    /// Checks whether a call is connected.
     pub(super) fn check_call(&mut self, tid: Tid) {
         let Some(Peer::Calling(route, _)) = self.peers.get(tid) else { return };
         let stands = match rustix::net::getpeername(route.fd()) {
@@ -234,13 +236,13 @@ impl Engine {
         }
     }
 
-    /// Lets the task in that was granted a route, if it calls.
-    pub(super) fn admit(&mut self, tid: Tid) {
-        let Some(Peer::Granted(listener, sent, seal, kin)) = self.peers.get_mut(tid) else { return };
+    /// Accepts the connection of the task that was granted a route, if it has called.
+    pub(super) fn accept_route(&mut self, tid: Tid) {
+        let Some(Peer::Granted(listener, sent, seal, library)) = self.peers.get_mut(tid) else { return };
         let Some(socket) = listener.accept() else { return };
-        let (seal, sent, kin) = (seal.take(), *sent, *kin);
-        let mut route = Route::direct(socket, self.inbox.limit(), tid, seal).with_kin(kin);
-        // A socket that is new takes so little at once; if it does not, it is broken.
+        let (seal, sent, library) = (seal.take(), *sent, *library);
+        let mut route = Route::direct(socket, self.inbox.limit(), tid, seal).with_library(library);
+        // A new socket takes these few bytes at once, or it is broken.
         if sent == 0 || self.announce(&mut route, tid, sent).is_some() {
             self.open(tid, route);
         } else {
@@ -261,10 +263,10 @@ impl Engine {
         let fd = route.fd().as_raw_fd();
         self.peers.set(tid, Peer::Open(route));
         self.neighbours.spin_at(self.peers.open_sockets());
-        self.tell_route_added(tid, fd);
+        self.report_route_added(tid, fd);
     }
 
-    /// A route is broken: takes what has come on it, and forgets it.
+    /// A route is broken: takes the messages that have arrived on it, and forgets it.
     pub(super) fn lose_route(&mut self, tid: Tid) {
         self.read_route(tid, true);
         self.forget_route(tid);
@@ -275,11 +277,11 @@ impl Engine {
         if self.peers.route(tid).is_some() {
             self.peers.remove(tid);
             self.neighbours.spin_at(self.peers.open_sockets());
-            self.tell_route_deleted(tid);
+            self.report_route_deleted(tid);
         }
     }
 
-    /// Closes all routes as this task leaves. What it has sent arrives: TCP would drop that if anything were unread.
+    /// Closes all routes as this task leaves. Everything is read first: TCP would drop sent bytes if received ones were unread.
     pub(super) fn close_routes(&mut self) {
         self.drain_rings();
         self.neighbours = super::neighbours::Neighbours::default();
@@ -292,22 +294,22 @@ impl Engine {
         self.peers = super::Peers::default();
     }
 
-    /// Whether the two can have something better than sockets, if the other's library is this system's.
+    /// Whether the two tasks can share memory, if the other's library is this system's.
     fn may_share_with(&self, tid: Tid) -> bool {
         self.is_neighbour(tid) && self.neighbours.are_possible()
     }
 
-    /// A task of another host with this library, and with this data signature.
-    fn kin(&self, signature: i32) -> Kin {
-        Kin { is_alike: signature == self.identity.signature.cast_signed() }
+    /// The library of a task on another host with this data signature.
+    fn peer_library(&self, signature: i32) -> PeerLibrary {
+        PeerLibrary { same_signature: signature == self.identity.signature.cast_signed() }
     }
 
-    /// Whether nobody else can read or change what this host and others that say so send each other.
+    /// Whether the network is private: nobody else can read or change messages between hosts that declare this.
     fn trusts_network(&self) -> bool {
         self.identity.private_network || self.host_address().is_loopback()
     }
 
-    /// What becomes of the offer in a question. Two that trust the network do without.
+    /// The seal for the offer in a request. If both hosts trust the network there is none.
     fn sealing(&self, body: &mut BodyReader<'_>) -> std::result::Result<Sealing, BodyError> {
         let trusts = body.int()? != 0;
         let length = body.count(1)?;
@@ -316,7 +318,7 @@ impl Engine {
             return Ok(Sealing::Without);
         }
         Ok(seal::accept(offer)
-            .map_or(Sealing::Impossible, |(seal, said)| Sealing::With(Box::new(seal), said)))
+            .map_or(Sealing::Impossible, |(seal, handshake)| Sealing::With(Box::new(seal), handshake)))
     }
 
     fn is_neighbour(&self, tid: Tid) -> bool {
@@ -334,7 +336,7 @@ impl Engine {
         Message { src: self.tid(), dst, header: xdr_header(kind.tag(), CONTEXT_TC, 0), body: body.into() }
     }
 
-    /// The request to be told when a task ends.
+    /// The request for a notice of a task's exit.
     fn watch(&self, tid: Tid) -> Message {
         let tag = Tc::TaskExit.tag();
         self.as_message(&NotifyRequest::of_one(notify::TASK_EXIT, CONTEXT_TC, tag, tid))

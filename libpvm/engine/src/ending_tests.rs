@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 const TASK: Tid = Tid::from_bits(0x4_0001);
 
 #[test]
-fn the_daemons_last_words_are_heard_behind_what_it_does_not_read() {
+fn the_daemons_last_messages_are_read_behind_unread_ones() {
     let (ours, mut daemon) = UnixStream::pair().unwrap();
     ours.set_nonblocking(true).unwrap();
     let mut engine = Engine::unenrolled(ours.into(), &Settings::default());

@@ -22,13 +22,13 @@ struct Cause {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// An error with PVM's code and a text that says what happened.
+    /// An error with PVM's code and a text that describes it.
     #[cold]
     pub fn new(code: PvmError, text: impl Into<String>) -> Self {
         Self(Box::new(Cause { code, text: text.into() }))
     }
 
-    /// An error of the operating system: `text` says what was tried on what.
+    /// An error of the operating system: `text` names the operation and its object.
     pub fn system(code: PvmError, text: &str, cause: impl Into<io::Error>) -> Self {
         Self::new(code, format!("{text}: {}", pvm_wire::plain(cause.into())))
     }

@@ -1,4 +1,4 @@
-//! The messages that have come and that no call has received: one queue for the program's calls and the library's own, in C and in Rust.
+//! The messages that were received from the system and not by a call: one queue for the program's calls and the library's own, in C and in Rust.
 //!
 //! Reading a socket brings many messages at once, but the program sees them one by one, as with the original: a call that only polls
 //! takes in at most one message that no call has seen before. Otherwise a program that polls for two tags in turn would find the second of two
@@ -12,14 +12,14 @@ use super::reach::Reach;
 use pvm_wire::{Message, MessageHeader, group};
 use std::collections::VecDeque;
 
-/// A message that has come.
+/// A message in the queue.
 #[derive(Debug)]
 pub struct Arrived {
     number: u64,
     /// The message.
     pub message: Message,
-    /// The id of the buffer in which the program has a copy of it. The C interface gives a message one before it is received if a function
-    /// of the program is shown it, or `pvm_probe` finds it.
+    /// The id of the buffer with the program's copy of it. In the C interface a message has a buffer before it is received if a function
+    /// of the program looks at it, or `pvm_probe` finds it.
     pub buffer: Option<i32>,
 }
 
@@ -31,7 +31,7 @@ impl Arrived {
     }
 }
 
-/// A call's way through the messages that have come.
+/// The position of a call in the queue.
 #[derive(Debug, Default)]
 pub struct Search {
     looked_at: u64,
@@ -39,13 +39,13 @@ pub struct Search {
 }
 
 impl Search {
-    /// Of a call that waits this long; see [`Reach::of`].
+    /// The search of a call that waits this long; see [`Reach::of`].
     #[inline]
     pub(super) fn new(wait: Wait, hides_unseen: bool) -> Self {
         Self { looked_at: 0, reach: Reach::of(wait, hides_unseen) }
     }
 
-    /// This message is seen for the first time. If this call may not look at it, the next one will.
+    /// A message is seen for the first time. If this call may not look at it, the next one will.
     #[inline]
     pub fn meet(&mut self, arrived: &Arrived) {
         if !self.reach.admits(arrived.message.src) {
@@ -53,31 +53,31 @@ impl Search {
         }
     }
 
-    /// Whether the call need not take in anything more.
+    /// Whether the call need not read any more messages.
     #[inline]
     pub fn is_over(&self) -> bool {
         self.reach.is_over()
     }
 }
 
-/// Messages received and not yet chosen.
+/// The queue.
 #[derive(Debug)]
 pub(super) struct Inbox {
     /// In the order of their numbers.
     queue: VecDeque<Arrived>,
-    /// Messages between members of groups; before the first group call there are none, and what comes in their context is the program's.
+    /// Messages between members of groups; before the first group call there are none, and messages in their context are the program's.
     members: Option<VecDeque<Arrived>>,
     /// The number of the last message that came.
     last: u64,
     /// The number of the last message that the program's calls have looked at.
     seen: u64,
-    /// What came for the library before it knew which task it is.
+    /// Messages for the library that arrived before the enrolment was complete.
     pub(super) early: Vec<Message>,
     /// Answers of the built-in handlers, to be sent when no other message is half sent.
     pub(super) deferred: VecDeque<Message>,
     held: usize,
     limit: usize,
-    /// Notices of queued batches that the program has taken and the daemon has not heard of.
+    /// Notices of queued batches that the program has taken and that were not reported to the daemon.
     pub(super) notices: u32,
 }
 
@@ -131,7 +131,7 @@ impl Inbox {
         self.queue.len() - behind(&self.queue, self.seen)
     }
 
-    /// Sorts a message in.
+    /// Adds a message.
     pub(super) fn add(&mut self, message: Message) {
         self.held += message.body.len();
         self.last += 1;
@@ -143,7 +143,7 @@ impl Inbox {
         }
     }
 
-    /// From now on messages between members wait apart. Those that the program was shown already stay its own.
+    /// From now on messages between members are kept apart. Those that the program was shown already stay its own.
     pub(super) fn keep_members(&mut self) {
         if self.members.is_none() {
             let is_members =
@@ -153,7 +153,7 @@ impl Inbox {
         }
     }
 
-    /// One more message is seen.
+    /// Marks one more message as seen.
     #[inline]
     pub(super) fn see_next(&mut self) -> Option<&Arrived> {
         let next = self.queue.get(behind(&self.queue, self.seen))?;
@@ -191,7 +191,7 @@ impl Inbox {
         queues.find_map(|queue| queue.get(index_of(queue, number)?))
     }
 
-    /// The program's message with this number, to be noted that it was shown.
+    /// The program's message with this number, to set the buffer of its copy.
     pub(super) fn get_mut(&mut self, number: u64) -> Option<&mut Arrived> {
         let index = index_of(&self.queue, number)?;
         self.queue.get_mut(index)
@@ -206,7 +206,7 @@ impl Inbox {
         Some(arrived)
     }
 
-    /// Those of which the program has a copy.
+    /// The messages of which the program has a copy.
     pub(super) fn shown(&self) -> impl Iterator<Item = (u64, i32)> {
         self.queue.iter().filter_map(|arrived| Some((arrived.number, arrived.buffer?)))
     }
@@ -281,7 +281,7 @@ mod tests {
         let mut inbox = inbox(&[1, 2, 3]);
         assert!(inbox.see_next().is_some() && inbox.see_next().is_some() && inbox.has_unseen());
         assert_eq!(inbox.held(), 24);
-        // What the library takes for itself is not what the program has seen.
+        // Messages that the library takes for itself were not shown to the program.
         assert!(inbox.take(1).is_some() && inbox.take(3).is_some() && inbox.take(3).is_none());
         assert_eq!((inbox.has_unseen(), inbox.held()), (false, 8));
         assert!(inbox.see_next().is_none());
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_looks_at_each_seen_message_once_whatever_others_take() {
+    fn a_search_looks_at_each_seen_message_once() {
         let mut inbox = inbox(&[1, 2, 1, 1]);
         while inbox.see_next().is_some() {}
         let mut search = Search::default();

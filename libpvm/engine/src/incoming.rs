@@ -1,4 +1,4 @@
-//! The body of a message that has come, as it is read.
+//! The body of a received message, as it is read.
 
 use crate::Near;
 use pvm_shm::{Mapping, Memory, Offset, View};
@@ -8,25 +8,25 @@ use pvm_wire::held::KEPT;
 use pvm_wire::runs::{self, Found};
 use pvm_wire::{Body, Cursor, Element, Encoding, MessageHeader, PvmError, Upper, element};
 
-/// A body that has come.
+/// A received body.
 #[derive(Clone, Debug, Default)]
 pub struct Incoming {
     body: Body,
-    /// Where in the ring it lies that it came by, if it is read there.
+    /// Its place in the ring, if it is read there.
     view: Option<View>,
     upper: Upper,
-    /// What is known of a body that is not converted, and how far it has been read.
+    /// The reading state of a body that is not converted.
     local: Option<(Found, Cursor)>,
     position: usize,
 }
 
 impl Incoming {
-    /// Nothing at all.
+    /// No body.
     pub const fn nothing() -> Self {
         Self { body: Body::new(), view: None, upper: Upper::new(), local: None, position: 0 }
     }
 
-    /// The body of a message with this header, which becomes what a program may see of it.
+    /// The body of a message with this header, which becomes the header that programs see.
     #[inline(always)]
     pub fn new(header: &mut MessageHeader, body: Body) -> Self {
         let mut incoming = Self { body, ..Self::default() };
@@ -34,7 +34,7 @@ impl Incoming {
         incoming
     }
 
-    /// Becomes the body of a message with this header, as [`Self::new`].
+    /// Replaces the body by that of a message with this header, as [`Self::new`].
     #[inline]
     pub fn renew(&mut self, header: &mut MessageHeader, body: Body) {
         (self.body, self.view) = (body, None);
@@ -68,7 +68,7 @@ impl Incoming {
         self.begin(header);
     }
 
-    /// Copies a body that lies in a ring; nothing of the ring is needed any more.
+    /// Copies a body that lies in a ring, so that the ring can be read further.
     #[inline(never)]
     pub fn settle(&mut self) {
         if let Some(bytes) = self.view.take().as_ref().and_then(View::bytes) {
@@ -76,7 +76,7 @@ impl Incoming {
         }
     }
 
-    /// The body as it came.
+    /// The received bytes.
     #[inline(always)]
     fn bytes(&self) -> &[u8] {
         bytes_of(self.view.as_ref(), &self.body)
@@ -89,15 +89,15 @@ impl Incoming {
         self.body.hold(length, |place| memory.read(at.get(), place));
     }
 
-    /// Bytes of memory that it keeps.
+    /// Bytes of its memory.
     #[inline]
     pub fn capacity(&self) -> usize {
         self.body.capacity()
     }
 
-    /// Lets go of memory that others could use; nothing of what is left is to be read.
+    /// Releases memory that others could use; the body must not be read any more.
     #[inline]
-    pub fn let_go(&mut self) {
+    pub fn release(&mut self) {
         self.body.let_go();
         View::close(&mut self.view);
         if !self.upper.is_empty() {
@@ -120,7 +120,7 @@ impl Incoming {
         }
     }
 
-    /// Takes off what this checksum word says is behind the body; the word that remains.
+    /// Takes off the upper halves that this checksum word announces behind the body; returns the remaining word.
     // By value and out of line, so that the caller's header stays in registers.
     #[inline(never)]
     fn split_upper(&mut self, word: u32) -> u32 {
@@ -134,19 +134,19 @@ impl Incoming {
         0
     }
 
-    /// Whether it lies in memory that nobody else can use, but for the ring it came by.
+    /// Whether it lies in private memory or in the ring.
     #[inline(always)]
     pub fn is_own(&self) -> bool {
         matches!(self.body, Body::Short(..) | Body::Kept(..))
     }
 
-    /// Whether others may have the memory that it lies in.
+    /// Whether the body may be in others' memory.
     #[inline]
     pub fn is_long(&self) -> bool {
         self.bytes().len() > KEPT
     }
 
-    /// Copies it into memory that nobody else has.
+    /// Copies it into private memory.
     #[inline]
     pub fn take_out(&mut self) {
         self.body = Body::copy_from_slice(self.bytes());
@@ -181,7 +181,7 @@ impl Incoming {
         }
     }
 
-    /// The next elements, as they are in this host's memory, if that is how they came.
+    /// The next elements in this host's format, if they were received in it.
     #[inline(always)]
     pub fn take_native<T: Element>(&mut self, count: usize) -> Option<&[u8]> {
         let (body, (found, cursor)) = (bytes_of(self.view.as_ref(), &self.body), self.local.as_mut()?);
@@ -189,7 +189,7 @@ impl Incoming {
         body.get(range)
     }
 
-    /// The next elements of a body in this host's format, if there are so many.
+    /// The next elements of a body in this host's format, if there are `count`.
     #[inline(always)]
     pub fn take_raw<T: Element>(&mut self, count: usize) -> Option<&[u8]> {
         let end = count.checked_mul(T::NATIVE).and_then(|length| self.position.checked_add(length))?;
@@ -199,7 +199,7 @@ impl Incoming {
         Some(bytes)
     }
 
-    /// The next elements, as they are in this host's memory, if that is how they are in a body of this encoding.
+    /// The next elements in this host's format, if a body of this encoding has it.
     #[inline(always)]
     pub fn take_as_is<T: Element>(&mut self, encoding: u32, count: usize) -> Option<&[u8]> {
         if self.local.is_some() {
@@ -237,14 +237,14 @@ impl Incoming {
             if let Some(range) = self.take_text() {
                 return self.bytes().get(range).ok_or(PvmError::NoData);
             }
-            // Whatever was read of it is read anew.
+            // A part of it may have been read before.
             self.local = Some(local);
             self.convert()?;
         }
         element::unpack_str(bytes_of(self.view.as_ref(), &self.body), &mut self.position, encoding)
     }
 
-    /// Where the next string stands in a body that is not converted, if it is one.
+    /// The place of the next string in a body that is not converted, if there is a string.
     fn take_text(&mut self) -> Option<std::ops::Range<usize>> {
         let length = i32::from_ne_bytes(*self.take_native::<i32>(1)?.first_chunk()?);
         let (body, (found, cursor)) = (bytes_of(self.view.as_ref(), &self.body), self.local.as_mut()?);
@@ -255,7 +255,7 @@ impl Incoming {
         Some(range.start..range.start + end)
     }
 
-    /// Makes the body what it would be, had it come converted.
+    /// Converts the body to XDR.
     fn convert(&mut self) -> Result<(), PvmError> {
         let Some((found, cursor)) = self.local else { return Ok(()) };
         let (body, upper) = found.to_xdr(self.bytes())?;
@@ -270,7 +270,7 @@ impl Incoming {
         self.len().saturating_sub(self.position())
     }
 
-    /// Takes up to `length` bytes of the encoded body as they are, and passes over `padded`; fewer only at its end.
+    /// Takes up to `length` bytes of the encoded body, and skips to `padded`; fewer only at its end.
     pub fn take_encoded(&mut self, length: usize, padded: usize) -> Result<&[u8], PvmError> {
         self.convert()?;
         let body = bytes_of(self.view.as_ref(), &self.body);
@@ -280,13 +280,13 @@ impl Incoming {
     }
 }
 
-/// What was received, of which `view` is what still lies in a ring.
+/// The received bytes, of which `view` are those that are still in a ring.
 #[inline(always)]
 fn bytes_of<'a>(view: Option<&'a View>, body: &'a Body) -> &'a [u8] {
     view.and_then(View::bytes).unwrap_or(body)
 }
 
-/// The next `length` of `size` bytes from `position` on, as far as they go, and where what follows them begins.
+/// The next `length` of `size` bytes from `position` on, as far as they go, and the begin of the next item.
 pub fn extent(size: usize, position: usize, length: usize, padded: usize) -> (std::ops::Range<usize>, usize) {
     let start = position.min(size);
     (start..start.saturating_add(length).min(size), start.saturating_add(padded).min(size))

@@ -1,7 +1,7 @@
-//! Long messages by the daemon: their bodies are not written to the socket, but lent, to the daemon and by it.
+//! Long messages by the daemon: their bodies are not written to the socket, but lent in shared memory, in both directions.
 //!
-//! Each reads where the other has put them. What goes by the socket says where that is, so order and back-pressure are those of
-//! the socket. Until both have each other's memory, or if there is no room in it, bodies go by the socket as well.
+//! The socket carries the place of the body, so order and back-pressure are those of the socket. Until each has mapped the other's
+//! memory, or if there is no room in it, bodies go by the socket as well.
 
 use super::{Engine, Form, Payload};
 use bytes::Bytes;
@@ -12,15 +12,15 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How far this task has come with lending to its daemon.
+/// The state of lending to the daemon.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Lending {
-    /// There was nothing to lend.
+    /// No long message was sent so far.
     #[default]
     Unasked,
-    /// The daemon was asked to read this task's memory.
+    /// The daemon was asked to map this task's memory.
     Asked,
-    /// It does.
+    /// The daemon has mapped it.
     Agreed,
 }
 
@@ -34,13 +34,13 @@ pub(super) struct Borrower {
 }
 
 impl Borrower {
-    /// `held` counts what this task keeps of others' memory.
+    /// `held` counts the bytes of others' memory that this task keeps.
     pub(super) fn new(descriptor: &OwnedFd, held: Arc<AtomicUsize>, most: usize) -> Option<Self> {
         let memory = Arc::new(Mapping::new(descriptor.as_fd()).ok()?);
         Some(Self { memory, held, most })
     }
 
-    /// A body that it lends; `None` if that lies nowhere.
+    /// A body that the daemon lends; `None` if it lies outside its memory.
     pub(super) fn take(&self, lent: Lent) -> Option<Body> {
         let loan = Loan::new(&*self.memory, lent).ok()?;
         let body = pvm_shm::Body::new(self.memory.clone(), loan, self.held.clone());
@@ -84,18 +84,18 @@ impl Engine {
         self.share();
         if self.neighbours.own_outbox().is_some() {
             self.lending = Lending::Asked;
-            // A connection that is broken is noticed by what is to be sent now.
+            // The send that follows notices a broken connection.
             let _ = self.ask_to_meet(Tid::MY_DAEMON);
         }
     }
 
-    /// The daemon reads this task's memory, and lets it read its own.
+    /// The daemon has mapped this task's memory, and sent the descriptor of its own.
     pub(super) fn meet_daemon(&mut self, descriptors: &[OwnedFd]) {
         self.lending = Lending::Agreed;
         let borrower = descriptors.first().and_then(|descriptor| self.neighbours.borrower(descriptor));
         if let (Some(borrower), Some(route)) = (borrower, self.route.as_mut()) {
             route.set_borrower(borrower);
-            self.tell_later(&Known {});
+            self.defer_request(&Known {});
         }
     }
 }

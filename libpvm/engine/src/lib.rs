@@ -77,7 +77,7 @@ use std::time::{Duration, Instant};
 /// How long the daemon may take over the enrolment.
 const ENROL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How long the daemon may take over a farewell that nobody waits for.
+/// Time limit for the daemon's answer in [`Engine::disconnect`].
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A task's connection to its daemon, its received messages and its options.
@@ -95,11 +95,11 @@ pub struct Engine {
     neighbours: neighbours::Neighbours,
     lending: lending::Lending,
     hints: turns::Turns,
-    /// A time that is over. Tasks that never look for messages need not ask for one.
+    /// A time in the past. Tasks that never poll need not ask for one.
     past: OnceLock<Instant>,
     /// Times that messages were taken from rings.
-    turns: u32,
-    /// The daemon's answer is waited for.
+    ring_reads: u32,
+    /// A call waits for the daemon's answer.
     asking: bool,
     route_notices: RouteNotices,
     siblings: Option<Vec<Tid>>,
@@ -123,9 +123,9 @@ impl Engine {
         let address = connect::daemon_address()?;
         let at_once = connect::takes_all_at_once(&address);
         let (mut engine, enrolled);
-        if let Some((channel, identity)) = at_once.then(connect::born_with).flatten() {
+        if let Some((channel, identity)) = at_once.then(connect::inherited_channel).flatten() {
             engine = Self::unenrolled(channel, &settings);
-            enrolled = engine.begin_as(identity, name);
+            enrolled = engine.enrol_by_channel(identity, name);
         } else {
             engine = Self::unenrolled(connect::connect(&address, quick)?, &settings);
             let shows_credentials = connect::shows_credentials(&address);
@@ -136,7 +136,7 @@ impl Engine {
             };
         }
         enrolled.map_err(|error| {
-            Error::new(error.code(), format!("the daemon at {address} does not let this task in: {error}"))
+            Error::new(error.code(), format!("the daemon at {address} refuses this task: {error}"))
         })?;
         engine.options = Options::new(&engine.identity);
         if engine.daemon_is_ours() {
@@ -145,7 +145,7 @@ impl Engine {
             engine.neighbours.spinner().set_wake_time(engine.wake_time());
         }
         engine.start_recorder();
-        engine.learn_of_tracer();
+        engine.query_tracer();
         Ok(engine)
     }
 
@@ -182,7 +182,7 @@ impl Engine {
             lending: lending::Lending::default(),
             hints: turns::Turns::default(),
             past: OnceLock::new(),
-            turns: 0,
+            ring_reads: 0,
             asking: false,
             route_notices: RouteNotices::default(),
             siblings: None,
@@ -195,8 +195,8 @@ impl Engine {
         }
     }
 
-    /// With a daemon of which nothing is known. The original's proves itself by a byte in a file of ours, and we in one of its;
-    /// for ours the socket's credentials are enough, so no file can stop it, nor a full disk.
+    /// Enrols with a daemon of unknown kind. The original's writes a byte into a file of ours as a proof, and we into one of its;
+    /// for ours the socket's credentials are enough, so that a full disk does not prevent an enrolment.
     fn shake_hands(&mut self, name: Option<&OsStr>, shows_credentials: bool) -> Result<()> {
         let deadline = Some(Instant::now() + ENROL_TIMEOUT);
         let proof = Proof::new();
@@ -219,30 +219,31 @@ impl Engine {
         }
         let process = introduction(name, connect::cookie());
         let admission = self.call_by(&Conn2 { process }, deadline)?;
-        self.be_admitted(admission)
+        self.accept_admission(admission)
     }
 
-    /// With a daemon that is known to be ours, at a socket whose other end is known to be this user's.
+    /// Enrols with a daemon that is known to be ours, at a socket whose other end is known to be this user's.
     fn enrol_at_once(&mut self, name: Option<&OsStr>) -> Result<()> {
         self.extension = Some(codes::EXTENSION_VERSION);
         let process = introduction(name, connect::cookie());
         let admission = self.call_by(&Enrol { process }, Some(Instant::now() + ENROL_TIMEOUT))?;
-        self.be_admitted(admission)
+        self.accept_admission(admission)
     }
 
-    fn be_admitted(&mut self, Admission(identity): Admission) -> Result<()> {
-        self.be(identity.ok_or_else(|| Error::new(PvmError::SysErr, "it refused"))?);
+    fn accept_admission(&mut self, Admission(identity): Admission) -> Result<()> {
+        self.adopt_identity(identity.ok_or_else(|| Error::new(PvmError::SysErr, "it refused"))?);
         Ok(())
     }
 
-    /// The daemon has said all before this process began, and waits to hear that it is there.
-    fn begin_as(&mut self, identity: EnrolReply, name: Option<&OsStr>) -> Result<()> {
+    /// Enrols on the inherited channel. The daemon has replied before this process started, and waits for its confirmation.
+    fn enrol_by_channel(&mut self, identity: EnrolReply, name: Option<&OsStr>) -> Result<()> {
         self.extension = Some(codes::EXTENSION_VERSION);
-        self.be(identity);
-        self.tell(&ChannelEnrol { process: introduction(name, connect::started_with()) })
+        self.adopt_identity(identity);
+        self.send_request(&ChannelEnrol { process: introduction(name, connect::environment_cookie()) })
     }
 
-    fn be(&mut self, identity: EnrolReply) {
+    /// Becomes the task that the daemon's reply describes.
+    fn adopt_identity(&mut self, identity: EnrolReply) {
         self.manager = manager::Manager::new(identity.scheduler);
         self.identity = identity;
     }
@@ -253,7 +254,7 @@ impl Engine {
         self.identity.tid
     }
 
-    /// What the daemon said at the enrolment: parent, sinks, signature.
+    /// The daemon's reply to the enrolment: parent, sinks, signature.
     #[inline]
     pub fn identity(&self) -> &EnrolReply {
         &self.identity
@@ -271,7 +272,7 @@ impl Engine {
         self.route.is_some()
     }
 
-    /// The connection's descriptor: readable when something has come (not necessarily a whole message).
+    /// The connection's descriptor: readable when bytes have arrived (not necessarily a whole message).
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.route.as_ref().map(|route| self.neighbours.front(route.fd()))
     }
@@ -318,7 +319,7 @@ impl Engine {
         let header = xdr_header(tag, CONTEXT_TM, 0);
         self.asking = true;
         let answer = self.converse(Tid::MY_DAEMON, header, body, deadline, &mut |message, wait_id| {
-            // The wait id tells the answer from one that came too late for an earlier request.
+            // An answer that was late for an earlier request has another wait id.
             let MessageHeader { tag: answered, wait_id: asked, .. } = message.header;
             message.src == Tid::MY_DAEMON && answered == tag && asked == wait_id
         });
@@ -340,7 +341,7 @@ impl Engine {
     ) -> Result<Option<Message>> {
         let wait_id = self.next_wait_id;
         self.next_wait_id = wait_id.checked_add(1).unwrap_or(1);
-        // Whatever waits already is no answer.
+        // A message that is in the queue already is no answer.
         let last = self.inbox.last();
         self.send(to, MessageHeader { wait_id, ..header }, Payload::Parts(&[body]))?;
         let answer = self.wait_for(last, deadline, &mut |message| is_answer(message, wait_id))?;
@@ -350,38 +351,38 @@ impl Engine {
     /// Leaves the virtual machine, once the output of collected tasks has ended.
     pub fn exit(&mut self) -> Result<()> {
         self.wait_for_collected()?;
-        self.part()
+        self.leave()
     }
 
-    /// Leaves the virtual machine.
-    pub fn part(&mut self) -> Result<()> {
-        self.part_until(None)
+    /// Leaves the virtual machine, without waiting for the output of collected tasks.
+    pub fn leave(&mut self) -> Result<()> {
+        self.leave_by(None)
     }
 
-    /// Leaves without waiting for anybody's output and without a word about failures.
-    pub fn leave(&mut self) {
+    /// As [`Self::leave`], but gives up after [`LEAVE_TIMEOUT`] and ignores failures.
+    pub fn disconnect(&mut self) {
         if self.is_enrolled() {
-            // Nobody can be told, and without an answer the daemon sees the connection end, which is as good.
-            let _ = self.part_until(Some(Instant::now() + LEAVE_TIMEOUT));
+            // Without a request to exit the daemon sees the connection end, which has the same effect.
+            let _ = self.leave_by(Some(Instant::now() + LEAVE_TIMEOUT));
         }
     }
 
-    /// Our daemon reads all that was sent, and sees the connection end, which says all. Others are told, and answer.
-    fn part_until(&mut self, deadline: Option<Instant>) -> Result<()> {
+    /// Our daemon reads everything that was sent and then the end of the connection. The original's needs a request, and answers it.
+    fn leave_by(&mut self, deadline: Option<Instant>) -> Result<()> {
         self.report_end();
         let left = match &self.route {
             None => Err(Error::lost()),
             Some(_) if self.daemon_is_ours() => Ok(()),
             Some(_) => self.call_by(&Exit {}, deadline),
         };
-        // Before anybody could use the memory for something else in which what has come lies.
+        // First of all: from here on senders may reuse the memory in which received messages lie.
         self.has_left.store(true, Ordering::SeqCst);
         self.close_routes();
         self.route = None;
         left
     }
 
-    /// Becomes true when this task leaves the virtual machine: what others have sent is not to be read in their memory any more.
+    /// Becomes true when this task leaves the virtual machine: received messages must no longer be read in their senders' memory.
     #[inline]
     pub fn has_left(&self) -> &Arc<AtomicBool> {
         &self.has_left
@@ -395,7 +396,7 @@ impl Engine {
     }
 }
 
-/// Who this process is, in the words of a request to enrol.
+/// The part of a request to enrol that identifies this process.
 fn introduction(name: Option<&OsStr>, cookie: i32) -> Introduction {
     let pid = rustix::process::getpid().as_raw_nonzero().get();
     Introduction { pid, cookie, name: name.map(OsStr::to_owned) }

@@ -7,11 +7,11 @@ use pvm_wire::calls::notify::NotifyRequest;
 use pvm_wire::codes::{CONTEXT_TM, Sm, Tm, notify};
 use pvm_wire::{Message, Tid};
 
-/// Whom to ask.
+/// The resource manager, as far as this task knows it.
 #[derive(Debug, Default)]
 pub(super) struct Manager {
     tid: Option<Tid>,
-    /// Whether the daemon was asked to tell of its end.
+    /// Whether the daemon was asked for a notice of the manager's exit.
     watched: bool,
     /// Whether a call waits for its answer.
     awaited: bool,
@@ -24,12 +24,12 @@ impl Manager {
 }
 
 impl Engine {
-    /// From now on the daemon is asked: this task is the resource manager itself.
-    pub(super) fn ask_daemon_only(&mut self) {
+    /// From now on all requests go to the daemon: this task is the resource manager itself.
+    pub(super) fn bypass_manager(&mut self) {
         self.manager = Manager::default();
     }
 
-    /// Who answers this request, if it is not the daemon, and how it is called there.
+    /// The manager that answers requests with this tag, and the tag it uses for them; `None` if the daemon answers.
     pub(super) fn manager_of(&self, tag: i32) -> Option<(Tid, i32)> {
         let what = match Tm::from_tag(tag)? {
             Tm::Spawn => Sm::Spawn,
@@ -51,7 +51,7 @@ impl Engine {
         // Managers need not give the wait id back: each is asked one thing at a time.
         let is_answer = |message: &Message| message.src == to && message.header.tag == tag;
         let answer = self.converse(to, xdr_header(tag, 0, 0), body, None, &mut |message, _| {
-            is_answer(message) || is_end(message)
+            is_answer(message) || is_exit_notice(message)
         });
         self.manager.awaited = false;
         Ok(answer?.filter(is_answer).map(|message| message.body.into_bytes()))
@@ -66,9 +66,10 @@ impl Engine {
         self.send(message.dst, message.header, Payload::Parts(&[&message.body]))
     }
 
-    /// Whether a message was the news of the manager's end. A call that waits for the manager must see it too.
-    pub(super) fn take_managers_end(&mut self, message: &Message) -> bool {
-        if !is_end(message) {
+    /// Whether a message was the notice of the manager's exit, and needs no further handling. A call that waits for the manager
+    /// must see the notice too.
+    pub(super) fn handle_manager_exit(&mut self, message: &Message) -> bool {
+        if !is_exit_notice(message) {
             return false;
         }
         self.manager.tid = None;
@@ -76,7 +77,7 @@ impl Engine {
     }
 }
 
-fn is_end(message: &Message) -> bool {
+fn is_exit_notice(message: &Message) -> bool {
     message.src == Tid::MY_DAEMON
         && (message.header.context, message.header.tag) == (CONTEXT_TM, Tm::Notify.tag())
 }

@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// One is expected; strangers shall not keep it out.
+/// One caller is expected; others must not keep it out.
 const BACKLOG: i32 = 8;
 
 type Result<T> = std::result::Result<T, Errno>;
@@ -24,12 +24,12 @@ type Result<T> = std::result::Result<T, Errno>;
 pub(super) enum Address {
     /// On this host.
     Path(PathBuf),
-    /// Anywhere.
+    /// On any host.
     Ip(SocketAddrV4),
 }
 
 impl Address {
-    /// What another task wrote; `None` if it is no address.
+    /// Parses an address that another task has sent; `None` if it is invalid.
     pub(super) fn parse(text: &str) -> Option<Self> {
         if text.starts_with('/') { Some(Self::Path(text.into())) } else { tcp_address(text).map(Self::Ip) }
     }
@@ -73,12 +73,12 @@ impl Caller {
         Ok(Self { socket, address })
     }
 
-    /// Where it calls from.
+    /// The address from which it calls.
     pub(super) fn address(&self) -> &Address {
         &self.address
     }
 
-    /// Calls. The connection stands when the socket can be written.
+    /// Calls. The connection is made when the socket is writable.
     pub(super) fn call(self, to: &Address) -> Result<OwnedFd> {
         let begun = match to {
             Address::Path(path) => net::connect(&self.socket, &SocketAddrUnix::new(path)?),
@@ -137,17 +137,17 @@ impl Listener {
         }
     }
 
-    /// Where it waits.
+    /// The address at which it waits.
     pub(super) fn address(&self) -> &Address {
         &self.address
     }
 
-    /// The socket, readable when somebody calls.
+    /// The socket, readable when a peer connects.
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
-    /// The connection to the caller expected, if it has called. Anybody else is sent away.
+    /// The connection to the expected caller, if it has called. Connections of others are closed.
     pub(super) fn accept(&mut self) -> Option<OwnedFd> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let mut called = net::acceptfrom_with(&self.socket, flags);
@@ -182,7 +182,7 @@ fn socket(family: AddressFamily) -> Result<OwnedFd> {
     net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)
 }
 
-/// A socket with a fresh name in PVM's folder.
+/// A socket with a new name in PVM's folder.
 fn bind_path() -> Result<(OwnedFd, PathBuf)> {
     static COUNTER: AtomicU32 = AtomicU32::new(0);
     let (socket, folder, pid) = (socket(AddressFamily::UNIX)?, tmp_dir(), std::process::id());
@@ -227,7 +227,7 @@ fn reachable(host: Ipv4Addr, from: Ipv4Addr) -> Result<Ipv4Addr> {
 }
 
 fn remove(name: &Path) {
-    // Nobody can be told; a name left behind does no harm.
+    // There is no caller to return an error to; a name left behind does no harm.
     let _ = std::fs::remove_file(name);
 }
 
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn each_caller_is_told_an_address_that_it_can_reach() {
+    fn each_caller_gets_an_address_that_it_can_reach() {
         let [wide, other] = [Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 2)];
         let (second, unknown) = (Ipv4Addr::new(127, 80, 0, 2), Ipv4Addr::UNSPECIFIED);
         for (host, from) in

@@ -1,12 +1,13 @@
 //! The tasks of this host that share memory with this one.
 //!
-//! A task that sends to another of its host again, or has heard from one, shares memory; the former asks its daemon that they meet. The daemon tells each of the other, with the
-//! descriptors of its memory; each that can map it says so to the other (`Known`). Until that has come messages go by the daemon;
-//! nobody waits. Then the sender opens a ring, and says by the daemon where it is (`Ring`): so what it sent before has come before.
+//! A task shares its memory when it sends to the same task of its host a second time, or has received from one. The sender asks its
+//! daemon to introduce the two. The daemon sends each the descriptors of the other's memory; each that can map it confirms this to
+//! the other (`Known`). Until then messages go by the daemon; no task waits. Then the sender opens a ring, and sends its place by the
+//! daemon (`Ring`), behind all earlier messages.
 //!
-//! A sender that leaves the ring again says so on the ring, and its next messages come by the daemon. A receiver reads all
-//! rings before it acts on what came by the daemon. Back on the ring goes the sender with another `Ring`; the receiver, who has read
-//! that the ring was left, waits for that.
+//! A sender that leaves the ring writes that into the ring, and sends its next messages by the daemon. A receiver reads all
+//! rings before it handles messages from the daemon. To return to the ring, the sender sends another `Ring`; the receiver, which has
+//! read that the ring was left, waits for it.
 
 use super::lending::Borrower;
 use super::settings::Settings;
@@ -23,16 +24,16 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// The way to a neighbour.
+/// The state of the ring to a neighbour.
 #[derive(Debug)]
-pub(super) enum Way {
-    /// It has not said that it can read.
-    Unknown,
+pub(super) enum RingState {
+    /// The neighbour has not confirmed that it has mapped this task's memory.
+    Unmapped,
     /// It has; there is no ring yet.
-    Known,
+    Mapped,
     /// Messages go on this ring.
-    On(Writer),
-    /// They did; now they go by the daemon.
+    Open(Writer),
+    /// Messages went on this ring, and now go by the daemon.
     Left(Writer),
 }
 
@@ -40,7 +41,7 @@ pub(super) enum Way {
 #[derive(Debug)]
 pub(super) struct Neighbour {
     pub(super) tid: Tid,
-    pub(super) way: Way,
+    pub(super) ring_state: RingState,
     memory: Arc<Mapping>,
     bell: OwnedFd,
     reader: Option<Reader>,
@@ -48,7 +49,7 @@ pub(super) struct Neighbour {
     is_left: bool,
 }
 
-/// When to ask for a task again that could not be met.
+/// When to ask again for a task that was not introduced.
 #[derive(Debug, Clone, Copy)]
 struct Asked {
     sent: u32,
@@ -58,16 +59,16 @@ struct Asked {
 /// A message that a neighbour has put into the ring itself: to be copied, or read, before the next is asked for.
 #[derive(Debug)]
 pub struct Near<'a> {
-    /// Who has sent it.
+    /// The sender.
     pub src: Tid,
-    /// What the ring says of it.
+    /// The record in the ring.
     pub found: ring::Near,
     /// The memory in which it lies.
     pub memory: &'a Arc<Mapping>,
 }
 
 impl Near<'_> {
-    /// The body, if that is not longer than [`IN_LINE`], in as many bytes.
+    /// The body in [`IN_LINE`] bytes, if it is not longer.
     #[inline(always)]
     pub fn line(&self) -> Option<&[u8; IN_LINE]> {
         (self.found.length <= IN_LINE).then_some(&self.found.first)
@@ -77,35 +78,35 @@ impl Near<'_> {
 /// This task's memory, and its neighbours.
 #[derive(Debug)]
 pub(super) struct Neighbours {
-    /// The daemon would hand over what this task shares, and it has not been found impossible.
+    /// The daemon passes on shared memory, and sharing has not failed.
     are_possible: bool,
-    /// A task of this host has sent something.
+    /// A task of this host has sent a message by the daemon.
     is_addressed: bool,
     own: Option<Own>,
     /// Bytes of shared memory that this task may fill.
     own_max: u64,
-    /// Readable when the bell has rung or the daemon has sent something: what a program waits at. Made when it first does.
+    /// Readable when the bell has rung or the daemon's socket is readable: programs poll it. Made when it is first asked for.
     front: OnceLock<Option<OwnedFd>>,
     table: Vec<Neighbour>,
     last: usize,
     asked: HashMap<Tid, Asked>,
     spinner: Arc<Spinner>,
     held: Arc<AtomicUsize>,
-    /// Whose ring is read, and how much of it was since it began.
+    /// The neighbour whose ring is read, and the number of messages taken from it in its turn.
     turn: usize,
     taken_in_turn: usize,
     pool: BytesMut,
-    /// The program waits at the descriptors by itself.
+    /// The program polls the descriptors itself.
     is_watched: AtomicBool,
-    /// Readable while the library holds messages that the program has not seen, for a program that waits by itself.
+    /// Readable while the library holds messages that the program has not seen, for a program that polls descriptors itself.
     unseen: OnceLock<OwnedFd>,
-    /// Whether it is.
+    /// Whether it is readable.
     is_unseen: AtomicBool,
-    /// Direct routes, for which a task spins, too.
+    /// Sockets of direct routes, for which a task spins, too.
     sockets: Vec<Arc<OwnedFd>>,
 }
 
-/// What the neighbours are given.
+/// What this task shares with its neighbours.
 #[derive(Debug)]
 pub(super) struct Own {
     pub(super) outbox: Outbox,
@@ -153,52 +154,52 @@ impl Default for Neighbours {
 }
 
 impl Neighbours {
-    /// With a daemon that hands over what is shared, and its socket.
+    /// With a daemon that passes on shared memory, and its socket.
     pub(super) fn offered(daemon: Option<Arc<OwnedFd>>, settings: &Settings) -> Self {
         let spinner = daemon.map(Spinner::with_daemon).unwrap_or_default();
         let (are_possible, own_max) = (settings.shares, settings.shared_max);
         Self { are_possible, own_max, spinner: Arc::new(spinner), ..Self::default() }
     }
 
-    /// They could be, and nothing is shared yet.
+    /// Whether this task could share memory, and does not yet.
     #[inline]
     pub(super) fn are_offered(&self) -> bool {
         self.are_possible && self.own.is_none()
     }
 
-    /// What they are to be given, unless the system does not give it.
+    /// Makes the memory and the bell to share; `None` if the system refuses.
     pub(super) fn make_own(&self) -> Option<Own> {
         Own::new(self.own_max)
     }
 
-    /// There will be none.
+    /// This task shares no memory.
     pub(super) fn decline(&mut self) {
         self.are_possible = false;
     }
 
-    /// The daemon has been given this task's memory.
+    /// The daemon has this task's memory.
     pub(super) fn begin(&mut self, own: Own) {
         let front = self.front.get().and_then(Option::as_ref);
         if front.is_some_and(|front| add_to(front, own.bell.as_fd()).is_none()) {
-            // Nobody would hear the bell.
+            // The bell would wake nobody.
             return self.decline();
         }
         self.own = Some(own);
         self.settle();
     }
 
-    /// A task of this host has sent something.
+    /// A task of this host has sent a message by the daemon.
     pub(super) fn note_sender(&mut self) {
         self.is_addressed = true;
     }
 
-    /// Somebody may want to write here, and cannot yet.
+    /// Whether a task of this host may want to write into this task's ring, and cannot yet.
     #[inline]
     pub(super) fn are_called_for(&self) -> bool {
         self.is_addressed && self.are_offered()
     }
 
-    /// What this task shares.
+    /// The memory and the bell that this task shares.
     pub(super) fn own(&mut self) -> Option<&mut Own> {
         self.own.as_mut()
     }
@@ -213,7 +214,7 @@ impl Neighbours {
         self.own.as_ref().map(|own| own.bell.as_fd())
     }
 
-    /// Readable when the bell has rung, the daemon has sent something, or the program has not seen all that was read.
+    /// Readable when the bell has rung, the daemon's socket is readable, or the library holds messages that the program has not seen.
     pub(super) fn front<'a>(&'a self, daemon: BorrowedFd<'a>) -> BorrowedFd<'a> {
         let make = || {
             let both = epoll::create(epoll::CreateFlags::CLOEXEC).ok()?;
@@ -225,7 +226,7 @@ impl Neighbours {
         both.map_or(daemon, AsFd::as_fd)
     }
 
-    /// What this task has sent and others have not taken.
+    /// The messages that this task has sent and others have not taken.
     pub(super) fn own_outbox(&mut self) -> Option<&mut Outbox> {
         self.own.as_mut().map(|own| &mut own.outbox)
     }
@@ -256,22 +257,23 @@ impl Neighbours {
         self.table.get(index).map(|neighbour| neighbour.memory.clone())
     }
 
-    /// The way to a neighbour, with this task's memory.
+    /// The state of the ring to a neighbour, with this task's memory.
     #[inline]
-    pub(super) fn way(&mut self, index: usize) -> Option<(&mut Outbox, &mut Way, Tid)> {
+    pub(super) fn ring_state(&mut self, index: usize) -> Option<(&mut Outbox, &mut RingState, Tid)> {
         let neighbour = self.table.get_mut(index)?;
-        Some((&mut self.own.as_mut()?.outbox, &mut neighbour.way, neighbour.tid))
+        Some((&mut self.own.as_mut()?.outbox, &mut neighbour.ring_state, neighbour.tid))
     }
 
     /// Whether messages to a neighbour are on a ring, and there is room for more.
     #[inline]
     pub(super) fn is_open(&mut self, index: usize) -> bool {
-        let is_on = self.table.get(index).is_some_and(|neighbour| matches!(neighbour.way, Way::On(_)));
+        let is_on =
+            self.table.get(index).is_some_and(|neighbour| matches!(neighbour.ring_state, RingState::Open(_)));
         is_on && self.own.as_mut().is_some_and(|own| own.outbox.has_room())
     }
 
-    /// A message leaves by the daemon for a task of this host that is no neighbour: whether to ask for it now. The first one
-    /// may be all there ever is.
+    /// A message leaves by the daemon for a task of this host that is no neighbour: whether to ask for it now. Not for the first
+    /// message, which may be the only one.
     pub(super) fn count_sent(&mut self, tid: Tid) -> bool {
         let asked = self.asked.entry(tid).or_insert(Asked { sent: 0, next: 2 });
         asked.sent = asked.sent.saturating_add(1);
@@ -282,32 +284,32 @@ impl Neighbours {
         now
     }
 
-    /// A task shares its memory; whether it can be read.
+    /// A task shares its memory; whether it could be mapped.
     pub(super) fn add(&mut self, tid: Tid, descriptors: Vec<OwnedFd>) -> bool {
         let Ok([segment, bell]) = <[OwnedFd; 2]>::try_from(descriptors) else { return false };
         let Err(index) = self.table.binary_search_by_key(&tid, |neighbour| neighbour.tid) else {
             return false;
         };
         let Ok(memory) = Mapping::new(segment.as_fd()) else { return false };
-        let (way, memory) = (Way::Unknown, Arc::new(memory));
-        let neighbour = Neighbour { tid, way, memory, bell, reader: None, is_left: false };
+        let (ring_state, memory) = (RingState::Unmapped, Arc::new(memory));
+        let neighbour = Neighbour { tid, ring_state, memory, bell, reader: None, is_left: false };
         self.table.insert(index, neighbour);
         self.asked.remove(&tid);
         self.renew_spinner();
         true
     }
 
-    /// A neighbour says that it can read what this task writes.
-    pub(super) fn know(&mut self, tid: Tid) {
+    /// A neighbour has confirmed that it has mapped this task's memory.
+    pub(super) fn note_mapped(&mut self, tid: Tid) {
         if let Some(index) = self.find(tid)
             && let Some(neighbour) = self.table.get_mut(index)
-            && matches!(neighbour.way, Way::Unknown)
+            && matches!(neighbour.ring_state, RingState::Unmapped)
         {
-            neighbour.way = Way::Known;
+            neighbour.ring_state = RingState::Mapped;
         }
     }
 
-    /// A neighbour's next messages are on its ring, which begins at that place, or goes on.
+    /// A neighbour's next messages are on its ring, which begins at `place`; without one the ring that was left continues.
     pub(super) fn open(&mut self, tid: Tid, place: Option<u64>) {
         let Some(index) = self.find(tid) else { return };
         let Some(neighbour) = self.table.get_mut(index) else { return };
@@ -321,16 +323,16 @@ impl Neighbours {
         self.renew_spinner();
     }
 
-    /// A task has ended; whether a ring was open to it.
+    /// A task has exited; whether a ring was open to it.
     pub(super) fn remove(&mut self, tid: Tid) -> bool {
         self.asked.remove(&tid);
         let Some(index) = self.find(tid) else { return false };
         let neighbour = self.table.remove(index);
-        let was_open = matches!(neighbour.way, Way::On(_));
+        let was_open = matches!(neighbour.ring_state, RingState::Open(_));
         if let Some(own) = &mut self.own {
-            match neighbour.way {
-                Way::On(ring) | Way::Left(ring) => own.outbox.close_ring(ring, tid),
-                Way::Unknown | Way::Known => {}
+            match neighbour.ring_state {
+                RingState::Open(ring) | RingState::Left(ring) => own.outbox.close_ring(ring, tid),
+                RingState::Unmapped | RingState::Mapped => {}
             }
         }
         self.renew_spinner();
@@ -347,12 +349,12 @@ impl Neighbours {
         }
     }
 
-    /// Writes a message that lies in the ring itself to the neighbour that was found last, and wakes it if it sleeps; `false` if
-    /// that is another one, or anything stands in the way.
+    /// Writes a message into the ring itself, to the neighbour that was found last, and wakes it if it sleeps; `false` if `tid` is
+    /// another one, or the message has to take the long path.
     #[inline(always)]
     pub(super) fn send_near(&mut self, tid: Tid, header: MessageHeader, parts: [&[u8]; 2]) -> bool {
         let (Some(own), Some(neighbour)) = (&self.own, self.table.get_mut(self.last)) else { return false };
-        let Way::On(ring) = &mut neighbour.way else { return false };
+        let RingState::Open(ring) = &mut neighbour.ring_state else { return false };
         let sent = neighbour.tid == tid && own.outbox.try_send_copy(ring, header, parts);
         if sent && bell::must_ring(&*neighbour.memory) {
             ring_at(neighbour.bell.as_fd());
@@ -360,19 +362,19 @@ impl Neighbours {
         sent
     }
 
-    /// How many there are.
+    /// Number of neighbours.
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.table.len()
     }
 
-    /// Those to which a ring is open.
+    /// The tasks to which a ring is open.
     pub(super) fn reached(&self) -> impl Iterator<Item = Tid> {
-        let open = self.table.iter().filter(|neighbour| matches!(neighbour.way, Way::On(_)));
+        let open = self.table.iter().filter(|neighbour| matches!(neighbour.ring_state, RingState::Open(_)));
         open.map(|neighbour| neighbour.tid)
     }
 
-    /// This task is about to sleep: `false` if something has come.
+    /// This task is about to sleep: `false` if a message has arrived.
     pub(super) fn doze(&self) -> bool {
         let Some(own) = &self.own else { return true };
         bell::doze(&**own.outbox.memory());
@@ -392,15 +394,15 @@ impl Neighbours {
         }
     }
 
-    /// The bell was heard.
-    pub(super) fn quiet(&self) {
+    /// Resets the bell.
+    pub(super) fn clear_bell(&self) {
         if let Some(own) = &self.own {
-            // Whether it had rung or not.
+            // Fails if the bell had not rung, which is no error.
             let _ = rustix::io::read(&own.bell, &mut [0; 8]);
         }
     }
 
-    /// From now on the bell is always on.
+    /// From now on senders always ring the bell.
     pub(super) fn keep_bell(&self) {
         if !self.is_watched.swap(true, Ordering::Relaxed) && self.are_possible {
             self.watch_unseen();
@@ -412,12 +414,12 @@ impl Neighbours {
         let Ok(unseen) = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK) else { return };
         let front = self.front.get().and_then(Option::as_ref);
         if front.is_none_or(|front| add_to(front, unseen.as_fd()).is_some()) {
-            // Nobody else sets it.
+            // No other thread sets it.
             let _ = self.unseen.set(unseen);
         }
     }
 
-    /// Whether a program that waits at the descriptors by itself would sleep over what the library holds.
+    /// Whether a program that polls the descriptors itself would not see that the library holds messages.
     #[inline]
     pub(super) fn hides_unseen(&self) -> bool {
         self.is_watched() && !(self.are_possible && self.unseen.get().is_some())
@@ -437,13 +439,13 @@ impl Neighbours {
         }
     }
 
-    /// Whether the program waits at the descriptors by itself.
+    /// Whether the program polls the descriptors itself.
     #[inline]
     pub(super) fn is_watched(&self) -> bool {
         self.is_watched.load(Ordering::Relaxed)
     }
 
-    /// Leaves the bell so that a program which waits at it wakes if there is something, or comes.
+    /// Sets the bell so that a program which polls it wakes for messages that are there or arrive.
     pub(super) fn settle(&self) {
         if self.is_watched()
             && !self.doze()
@@ -456,13 +458,13 @@ impl Neighbours {
     /// The next message on the ring whose turn it is, if it lies there and is `wanted`, and does not end the turn.
     #[inline(always)]
     pub(super) fn next_near(&mut self, wanted: impl FnOnce(Tid, &MessageHeader) -> bool) -> Option<Near<'_>> {
-        // With one neighbour it is always that one's.
+        // With one neighbour the turn never ends.
         let turn = if self.table.len() == 1 { usize::MAX } else { RING_TURN };
         let neighbour = self.table.get_mut(self.turn).filter(|neighbour| !neighbour.is_left)?;
         let reader = neighbour.reader.as_mut()?;
         let found = match reader.peek(&*neighbour.memory) {
             None if reader.follow_link(&*neighbour.memory) => {
-                // Who looked for the next record in the old chunk would sleep through it.
+                // A spinner that looks into the old chunk would miss the record.
                 self.spinner.advance(self.turn, reader);
                 reader.peek(&*neighbour.memory)?
             }
@@ -510,12 +512,12 @@ impl Neighbours {
                 return None;
             }
             Ok(None) => {
-                // It may have gone on to another chunk: who looked for the next record in the old one would sleep through it.
+                // The writer may have gone on to another chunk: a spinner that looks into the old one would miss the record.
                 self.spinner.advance(index, reader);
                 return None;
             }
             Err(_) => {
-                // Who breaks the rules is not heard any more on this way.
+                // The ring of a neighbour that violates the protocol is not read any more.
                 neighbour.reader = None;
                 self.renew_spinner();
                 return None;
@@ -526,7 +528,7 @@ impl Neighbours {
             Place::Inline { at, length } => copy(&mut self.pool, &**memory, at.get(), length),
             Place::Block(loan) => {
                 let body = pvm_shm::Body::new(memory.clone(), loan, self.held.clone());
-                // Others can go on sending: what this task keeps of theirs is never enough to stop them.
+                // This task never keeps so much of its neighbours' memory that they cannot go on sending.
                 let most = self.own.as_ref().map_or(0, |own| own.limit / 4) as usize;
                 if self.held.load(Ordering::Relaxed) <= most {
                     Bytes::from_owner(body).into()
@@ -539,7 +541,7 @@ impl Neighbours {
     }
 
     fn renew_spinner(&mut self) {
-        // A cursor for each, so that indices agree; where nothing is to be read it never matches.
+        // One cursor per neighbour, so that indices agree; the cursor of a ring that is not read never matches.
         let rings = self.table.iter().map(|neighbour| {
             let nothing = Reader::nothing();
             let reader = neighbour.reader.filter(|_| !neighbour.is_left);
@@ -557,16 +559,16 @@ impl Neighbours {
 
 #[cold]
 fn ring_at(bell: BorrowedFd<'_>) {
-    // A bell that cannot be rung any louder is heard.
+    // Fails only if the counter is at its maximum, which wakes the task, too.
     let _ = rustix::io::write(bell, &1_u64.to_ne_bytes());
 }
 
-/// Copies a small body; pieces of memory are used again when nobody has anything of them.
+/// Copies a small body; the pool's memory is reused once nothing refers to it.
 fn copy(pool: &mut BytesMut, memory: &impl Memory, at: u64, length: usize) -> Body {
     if length <= SHORT {
         let mut held = [0; SHORT];
         if length <= IN_LINE {
-            // So many at once are a few instructions.
+            // A copy of constant size is a few instructions.
             memory.read(at, &mut held[..IN_LINE]);
             return Body::Short(length as u8, held);
         }

@@ -1,4 +1,4 @@
-//! What `pvm_setopt` sets, as far as the engine keeps it.
+//! The options of `pvm_setopt`, as far as the engine keeps them.
 
 use pvm_wire::calls::enrolment::EnrolReply;
 use pvm_wire::spawn::Sink;
@@ -11,11 +11,11 @@ pub const TRACE_MASK_LENGTH: usize = 35;
 pub struct Options {
     /// Largest fragment sent, bytes, headers included (`PvmFragSize`).
     pub fragment_size: usize,
-    /// How messages to tasks should travel (`PvmRoute`): 1 by the daemon, 2 as the other asks, 3 directly.
+    /// How messages to tasks should travel (`PvmRoute`): 1 by the daemon, 2 as the other requests, 3 directly.
     pub route: i32,
-    /// What the library reports of its own doings (`PvmDebugMask`).
+    /// The library's own debug output (`PvmDebugMask`).
     pub debug_mask: i32,
-    /// What happens when a call fails (`PvmAutoErr`).
+    /// The reaction to a failed call (`PvmAutoErr`).
     pub auto_err: i32,
     /// Whether calls take any tid and negative tags (`PvmResvTids`).
     pub resv_tids: bool,
@@ -45,7 +45,7 @@ pub struct Options {
     pub batch_tag: i32,
     /// How often a task of such a batch is started again (`PvmBatchRestarts`).
     pub batch_restarts: i32,
-    /// Name of the policy that places what is spawned from now on; empty for the machine's.
+    /// Name of the policy that places tasks spawned from now on; empty for the machine's.
     pub policy: String,
 }
 

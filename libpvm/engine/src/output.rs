@@ -1,7 +1,7 @@
 //! The output of spawned tasks, collected here (`pvm_catchout`).
 //!
-//! A task is done with when its spawner's daemon has said that it was spawned and its own that its output has ended.
-//! A daemon that is lost says neither, so the library asks to be told of the hosts it waits for.
+//! A task is complete when its spawner's daemon has reported the spawn and its own daemon the end of its output. A lost
+//! daemon reports neither, so the library asks for notices about the hosts it waits for.
 
 use super::Engine;
 use crate::Result;
@@ -14,17 +14,17 @@ use pvm_wire::spawn::Sink;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
-/// What became of a task whose output is collected.
+/// An event of a task whose output is collected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OutputEvent {
-    /// Its spawner's daemon says that it was spawned.
+    /// Its spawner's daemon reports the spawn.
     Spawned {
-        /// The spawner, 0 if it is not to be known.
+        /// The spawner, 0 if the program hides it.
         parent: i32,
     },
-    /// Its own daemon says that it has started; may come before or after `Spawned`.
+    /// Its own daemon reports the start; before or after `Spawned`.
     Started {
-        /// The spawner, 0 if it is not to be known.
+        /// The spawner, 0 if the program hides it.
         parent: i32,
     },
     /// It wrote this; lines may be cut anywhere.
@@ -33,9 +33,9 @@ pub enum OutputEvent {
     End,
 }
 
-/// Who is told what collected tasks write.
+/// The receiver of collected output.
 pub trait OutputSink: Send {
-    /// `tid` did this.
+    /// An event of `tid`.
     fn event(&mut self, tid: Tid, what: OutputEvent);
 }
 
@@ -45,7 +45,7 @@ impl<F: FnMut(Tid, OutputEvent) + Send> OutputSink for F {
     }
 }
 
-/// Whose output is awaited, and who wants it.
+/// The tasks whose output is awaited, and the sink for it.
 #[derive(Default)]
 pub(super) struct Collection {
     sink: Option<Box<dyn OutputSink>>,
@@ -53,7 +53,7 @@ pub(super) struct Collection {
     watched: HashSet<Tid>,
 }
 
-/// Of the two frames after which a task is done with, those that have come, in whichever order.
+/// Which of the two frames that complete a task have arrived; their order is not fixed.
 #[derive(Default)]
 struct Seen {
     spawned: bool,
@@ -88,10 +88,10 @@ impl Collection {
         if seen.spawned && seen.ended {
             self.open.remove(&frame.tid);
         }
-        self.tell(frame.tid, what);
+        self.report(frame.tid, what);
     }
 
-    /// A host is lost: its tasks write no more, and it says no more whom its tasks have spawned.
+    /// A host is lost: its tasks write no more, and it reports no more spawns of its tasks.
     fn lose_host(&mut self, host: Tid) {
         self.watched.remove(&host);
         let mut ended = Vec::new();
@@ -104,11 +104,11 @@ impl Collection {
             !(seen.spawned && seen.ended)
         });
         for tid in ended {
-            self.tell(tid, OutputEvent::End);
+            self.report(tid, OutputEvent::End);
         }
     }
 
-    fn tell(&mut self, tid: Tid, what: OutputEvent) {
+    fn report(&mut self, tid: Tid, what: OutputEvent) {
         if let Some(sink) = &mut self.sink {
             sink.event(tid, what);
         }
@@ -130,7 +130,7 @@ impl Engine {
 
     fn watch_host(&mut self, host: Tid) {
         let tag = Tc::OutputX.tag();
-        self.tell_later(&NotifyRequest::of_one(notify::HOST_DELETE, CONTEXT_TC, tag, host));
+        self.defer_request(&NotifyRequest::of_one(notify::HOST_DELETE, CONTEXT_TC, tag, host));
     }
 
     /// Collects the output of tasks spawned from now on and hands it to `sink`, while the program is in any call that

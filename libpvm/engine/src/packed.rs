@@ -1,5 +1,5 @@
 //! The body of a message under construction: elements in this host's format, which is what the raw encoding is. The
-//! default encoding is made of them when somebody needs it, which tasks of ours on this host do not.
+//! default encoding is made of them on demand; tasks of ours on this host do not need it.
 
 use crate::storage::Storage;
 use pvm_shm::Packing;
@@ -20,7 +20,7 @@ pub struct Packed {
 struct Converted {
     body: Vec<u8>,
     upper: Upper,
-    /// What stands behind the body.
+    /// The upper halves, which follow the body.
     trailer: Vec<u8>,
 }
 
@@ -45,7 +45,7 @@ impl Packed {
         self.is_raw = encoding != Encoding::Xdr;
     }
 
-    /// Whether the body is in this host's format wherever it goes.
+    /// Whether the body is in this host's format for every receiver.
     #[inline]
     pub fn is_raw(&self) -> bool {
         self.is_raw
@@ -71,7 +71,7 @@ impl Packed {
         Ok(())
     }
 
-    /// As [`Self::pack_bytes`], if there is room and that takes no more than a copy: `false` otherwise, and then nothing is done.
+    /// As [`Self::pack_bytes`], if there is room and a copy is enough; otherwise `false`, and nothing is packed.
     #[inline(always)]
     pub fn pack_few<T: Element>(&mut self, bytes: &[u8]) -> bool {
         if !self.storage.has_room(bytes.len()) || !self.is_private() {
@@ -84,7 +84,7 @@ impl Packed {
         true
     }
 
-    /// Whether nobody else can read it, nor has it been converted.
+    /// Whether the elements are in private memory only, and not converted.
     #[inline(always)]
     pub fn is_private(&self) -> bool {
         self.storage.shared().is_none() && self.converted.get().is_none()
@@ -123,13 +123,13 @@ impl Packed {
         self.forget_converted();
     }
 
-    /// Whether it has no more memory than short messages take.
+    /// Whether it has no more memory than short messages need.
     #[inline(always)]
     pub fn is_small(&self) -> bool {
         self.storage.is_small() && self.converted.get().is_none()
     }
 
-    /// As [`Self::clear`], if [`Self::is_small`]; `false` if not, and then nothing is done.
+    /// As [`Self::clear`], if [`Self::is_small`]; otherwise `false`, and nothing is cleared.
     #[inline(always)]
     pub fn clear_few(&mut self) -> bool {
         let is_small = self.is_small();
@@ -146,7 +146,7 @@ impl Packed {
         if self.is_raw { self.storage.as_slice().len() } else { self.runs.xdr_length() }
     }
 
-    /// Where other tasks of this host can read the elements, if they can.
+    /// The shared memory with the elements, if other tasks of this host can read them.
     #[inline]
     pub fn shared(&self) -> Option<&Packing> {
         self.storage.shared()
@@ -164,13 +164,13 @@ impl Packed {
         self.storage.as_slice()
     }
 
-    /// What they are; empty in the raw encoding.
+    /// The types of the elements; empty in the raw encoding.
     #[inline]
     pub fn runs(&self) -> &Runs {
         &self.runs
     }
 
-    /// The encoded body, and what of its integers that does not carry. It is converted once.
+    /// The encoded body, and the upper halves of its integers. It is converted once.
     #[inline]
     pub fn encoded(&self) -> Result<(&[u8], &Upper), PvmError> {
         static NOTHING: Upper = Upper::new();
@@ -181,7 +181,7 @@ impl Packed {
         Ok((&converted.body, &converted.upper))
     }
 
-    /// The encoded body and what stands behind it when it travels.
+    /// The encoded body and the bytes that follow it in a message.
     pub fn for_socket(&self) -> Result<(&[u8], &[u8]), PvmError> {
         if self.is_raw || self.runs.are_alike() {
             return Ok((self.native(), &[]));
@@ -194,7 +194,7 @@ impl Packed {
         if self.converted.get().is_none() {
             let (body, upper) = self.runs.to_xdr(self.native())?;
             let trailer = upper.encode();
-            // Another thread may have been quicker, to the same effect.
+            // Another thread may have been quicker, with the same result.
             let _ = self.converted.set(Box::new(Converted { body, upper, trailer }));
         }
         self.converted.get().map(Box::as_ref).ok_or(PvmError::NoMem)
@@ -247,7 +247,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_packed_is_encoded_as_ever(
+        fn packed_elements_are_encoded_as_xdr(
             raw: bool,
             ints: Vec<i32>,
             longs: Vec<i64>,

@@ -1,4 +1,4 @@
-//! What a message carries, in the form that its route wants: the choice is made where the route is known.
+//! The content of a message in the form of its route; the form is chosen when the route is known.
 
 use crate::Result;
 use crate::packed::Packed;
@@ -6,20 +6,20 @@ use pvm_shm::Packing;
 use pvm_wire::MessageHeader;
 use pvm_wire::encoding::LOCAL_WORD;
 
-/// What a message carries behind its header.
+/// The content of a message.
 #[derive(Clone, Copy, Debug)]
 pub enum Payload<'a> {
-    /// Bytes that travel alike on every route: a contiguous body as one part, to be cut into fragments; or several
+    /// Bytes that have the same form on every route: a contiguous body as one part, to be cut into fragments; or several
     /// parts, each of which becomes a fragment of its own (data packed in place).
     Parts(&'a [&'a [u8]]),
-    /// What was packed, in this host's format.
+    /// Packed elements, in this host's format.
     Packed(&'a Packed),
 }
 
-/// A message as it goes on one route.
+/// A message in the form for one kind of route.
 #[derive(Clone, Copy, Debug)]
 pub struct Form<'a> {
-    /// Its header, which tells how the body is encoded.
+    /// Its header, with the encoding of the body.
     pub header: MessageHeader,
     parts: Parts<'a>,
 }
@@ -32,8 +32,8 @@ enum Parts<'a> {
 }
 
 impl<'a> Payload<'a> {
-    /// The message as every host reads it: for sockets, to the daemon or to another task. What is not in that form yet
-    /// is converted, once for all routes.
+    /// The message in the form that every host reads: for sockets, to the daemon or to another task. Elements in this host's format
+    /// are converted, once for all routes.
     pub fn for_socket(&self, header: MessageHeader) -> Result<Form<'a>> {
         let packed = match *self {
             Self::Parts(parts) => return Ok(Form { header, parts: Parts::Many(parts) }),
@@ -47,7 +47,7 @@ impl<'a> Payload<'a> {
         Ok(Form { header, parts: Parts::Two([body, trailer]) })
     }
 
-    /// The message as another task of ours on this host reads it, without conversion: for shared memory.
+    /// The message without conversion, for tasks of ours on this host: for shared memory.
     #[inline]
     pub fn for_shared(&self, header: MessageHeader) -> Form<'a> {
         let packed = match *self {
@@ -59,20 +59,20 @@ impl<'a> Payload<'a> {
         Form { header, parts: if runs.is_empty() { Parts::One([native]) } else { Parts::Two(parts) } }
     }
 
-    /// The same as two parts, of what was packed.
+    /// The same for packed elements, as two parts.
     #[inline(always)]
     pub fn for_near(&self, header: MessageHeader) -> Option<(MessageHeader, [&'a [u8]; 2])> {
         let Self::Packed(packed) = *self else { return None };
         Some(native_form(packed, header))
     }
 
-    /// What was packed where other tasks read it, and what goes behind it there.
+    /// Elements that were packed into shared memory, and the bytes that follow them there.
     pub fn packing(&self) -> Option<(&'a Packing, &'a [u8])> {
         let Self::Packed(packed) = *self else { return None };
         Some((packed.shared()?, packed.runs().as_bytes()))
     }
 
-    /// Encoded length, bytes, without what stands behind the body.
+    /// Encoded length of the body, bytes, without the bytes that follow it.
     #[inline]
     pub fn len(&self) -> usize {
         match self {
@@ -82,7 +82,7 @@ impl<'a> Payload<'a> {
     }
 }
 
-/// What was packed as it lies here, and behind it what it is made of.
+/// Packed elements in this host's format, followed by their types.
 #[inline(always)]
 fn native_form(packed: &Packed, header: MessageHeader) -> (MessageHeader, [&[u8]; 2]) {
     if packed.is_raw() {

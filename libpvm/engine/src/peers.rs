@@ -1,7 +1,7 @@
 //! The tasks with which this one has direct routes, or might have.
 
 use super::meeting::{Caller, Listener};
-use super::route::{Kin, Route};
+use super::route::{PeerLibrary, Route};
 use super::seal::{Offer, Seal};
 use pvm_wire::body::{BodyReader, BodyWriter};
 use pvm_wire::codes::{CONTEXT_TC, Tc};
@@ -12,23 +12,23 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// How far this task and another have come with a direct route. Without an entry nobody has asked.
+/// The state of a direct route to another task. Without an entry neither task has asked for one.
 #[derive(Debug)]
 pub(super) enum Peer {
-    /// It will not be, and is not asked for again.
+    /// There will be none, and this task does not ask again.
     Refused,
     /// This task has asked and waits for the answer; over a network it has offered to seal.
     Asked(Caller, Option<Offer>),
     /// The other has granted; the connection is under way until that time.
     Calling(Route, Instant),
-    /// This task has granted; the other will call. Meanwhile messages go by the daemon: so many since the grant. The route
-    /// will have this seal, and more if the other's library is this one.
-    Granted(Listener, i32, Option<Seal>, Option<Kin>),
+    /// This task has granted; the other will call. Meanwhile messages go by the daemon: the number counts them. The route will have
+    /// this seal, and other properties if the peer's library is this one.
+    Granted(Listener, i32, Option<Seal>, Option<PeerLibrary>),
     /// Messages go this way.
     Open(Route),
 }
 
-/// Order between what the other sent by the daemon since its grant, and what it sends on the route.
+/// Order between the messages that a peer has sent by the daemon since its grant, and those it sends on the route.
 #[derive(Debug, Default)]
 struct Gate {
     come: i32,
@@ -36,7 +36,7 @@ struct Gate {
     waiting: Vec<Message>,
 }
 
-/// All of them.
+/// The direct routes of this task.
 #[derive(Debug, Default)]
 pub(super) struct Peers {
     table: BTreeMap<Tid, Peer>,
@@ -76,15 +76,15 @@ impl Peers {
         }
     }
 
-    /// Whether a task has to be told this epoch on the open route to it; it is not asked again.
-    pub(super) fn must_tell(&mut self, tid: Tid, epoch: Turn) -> bool {
+    /// Whether this epoch has to be sent on the open route to a task; from then on it counts as sent.
+    pub(super) fn must_send_epoch(&mut self, tid: Tid, epoch: Turn) -> bool {
         match self.table.get_mut(&tid) {
-            Some(Peer::Open(route)) => route.must_tell(epoch),
+            Some(Peer::Open(route)) => route.must_send_epoch(epoch),
             _ => false,
         }
     }
 
-    /// Everybody at whose socket something can happen, with the socket, and whether it is to be written.
+    /// The tasks whose sockets have to be polled, with the socket, and whether it is polled for writing.
     pub(super) fn sockets(&self) -> impl Iterator<Item = (Tid, BorrowedFd<'_>, bool)> {
         self.table.iter().filter_map(|(&tid, peer)| match peer {
             Peer::Refused | Peer::Asked(..) => None,
@@ -103,7 +103,7 @@ impl Peers {
         open.collect()
     }
 
-    /// Whose they are.
+    /// The tasks with an entry.
     pub(super) fn tids(&self) -> Vec<Tid> {
         self.table.keys().copied().collect()
     }
@@ -135,8 +135,8 @@ impl Peers {
         self.gates.insert(tid, Gate::default());
     }
 
-    /// A message of this task has come by the daemon: the messages on its route for which it was the last to wait.
-    pub(super) fn count_come(&mut self, src: Tid) -> Vec<Message> {
+    /// A message of `src` has arrived by the daemon: returns the messages on its route that waited for it.
+    pub(super) fn count_received(&mut self, src: Tid) -> Vec<Message> {
         let Some(gate) = self.gates.get_mut(&src) else { return Vec::new() };
         gate.come = gate.come.saturating_add(1);
         if gate.needed == 0 || gate.come < gate.needed {
@@ -145,7 +145,7 @@ impl Peers {
         self.gates.remove(&src).map_or_else(Vec::new, |gate| gate.waiting)
     }
 
-    /// A message that has come on a route, unless others have to come by the daemon first.
+    /// Returns a message from a route, unless messages by the daemon have to arrive before it.
     pub(super) fn pass(&mut self, message: Message) -> Option<Message> {
         let Some(gate) = self.gates.get_mut(&message.src) else { return Some(message) };
         if gate.needed == 0 {
@@ -194,36 +194,36 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_by_the_daemon_comes_first() {
+    fn messages_by_the_daemon_come_first() {
         let mut peers = Peers::default();
         peers.expect_both_ways(THEM);
-        assert!(peers.count_come(THEM).is_empty());
+        assert!(peers.count_received(THEM).is_empty());
         assert_eq!(peers.pass(announce(3)), None);
         assert_eq!(peers.pass(numbered(4)), None);
         assert_eq!(peers.held(), 4);
-        assert!(peers.count_come(THEM).is_empty());
+        assert!(peers.count_received(THEM).is_empty());
         assert_eq!(peers.pass(numbered(5)), None);
-        assert_eq!(tags(&peers.count_come(THEM)), [4, 5]);
+        assert_eq!(tags(&peers.count_received(THEM)), [4, 5]);
         assert_eq!(tags(&[peers.pass(numbered(6)).unwrap()]), [6]);
         assert_eq!(peers.held(), 0);
     }
 
     #[test]
-    fn what_has_come_already_is_not_waited_for() {
+    fn messages_that_have_arrived_are_not_waited_for() {
         let mut peers = Peers::default();
         peers.expect_both_ways(THEM);
-        assert!(peers.count_come(THEM).is_empty() && peers.count_come(THEM).is_empty());
-        // It says nothing to the program, and does no harm if it gets there.
+        assert!(peers.count_received(THEM).is_empty() && peers.count_received(THEM).is_empty());
+        // The announcement does no harm if it reaches the program.
         assert!(peers.pass(announce(2)).is_some());
         assert!(peers.pass(numbered(3)).is_some());
     }
 
     #[test]
-    fn who_announces_nothing_is_not_waited_for() {
+    fn a_peer_that_announces_nothing_is_not_waited_for() {
         let mut peers = Peers::default();
         peers.expect_both_ways(THEM);
         assert!(peers.pass(numbered(1)).is_some());
-        assert!(peers.count_come(THEM).is_empty());
+        assert!(peers.count_received(THEM).is_empty());
         // Only the first message on a route announces something.
         assert!(peers.pass(announce(9)).is_some());
         assert!(peers.pass(numbered(2)).is_some());
@@ -236,6 +236,6 @@ mod tests {
         assert_eq!(peers.pass(announce(1)), None);
         assert_eq!(peers.pass(numbered(2)), None);
         peers.remove(THEM);
-        assert_eq!(tags(&peers.count_come(THEM)), [2]);
+        assert_eq!(tags(&peers.count_received(THEM)), [2]);
     }
 }

@@ -1,8 +1,8 @@
-//! How far a receive call looks into the messages that it takes in itself.
+//! How many new messages a receive call may look at.
 //!
 //! PVM promises no order between messages with different tags, but programs that poll for two tags in turn rely on one: a worker sends
-//! DATA, then READY, and the master does not expect to get READY while DATA still waits. The original shows this order, as one polling call
-//! takes in about one message. A call that took in DATA, which it is not looking for, and then READY would break it.
+//! DATA, then READY, and the master does not expect to get READY while DATA still waits. The original keeps this order, as one polling call
+//! reads about one message. A call that read DATA, which it is not looking for, and then READY would break it.
 
 use super::Wait;
 use pvm_wire::Tid;
@@ -13,15 +13,15 @@ use std::time::Duration;
 /// 5 ms on it mostly does not, from 20 ms on never.
 const SHORT: Duration = Duration::from_millis(2);
 
-/// What a call may still look at. Messages that earlier calls have seen are always in reach.
+/// The messages that a call may still look at. Messages that earlier calls have seen are always in reach.
 #[derive(Debug, Default)]
 pub enum Reach {
-    /// Whatever comes.
+    /// All messages.
     #[default]
     All,
     /// One message.
     One,
-    /// Nothing more.
+    /// No more messages.
     None,
     /// The first message of each sender but these.
     FirstOfEach(BTreeSet<Tid>),
@@ -29,7 +29,7 @@ pub enum Reach {
 
 impl Reach {
     /// The reach of a call that waits this long. A program that waits at the descriptors itself, where the library cannot make one readable
-    /// for what it has read, has to be shown all that was read: the system would not wake it.
+    /// for messages that it has read, has to see all of them: the system would not wake it.
     #[inline]
     pub fn of(wait: Wait, hides_unseen: bool) -> Self {
         match wait {
@@ -39,7 +39,7 @@ impl Reach {
         }
     }
 
-    /// A message of `src` has come: whether the call may look at it.
+    /// Whether the call may look at the next message, which is of `src`.
     #[inline]
     pub fn admits(&mut self, src: Tid) -> bool {
         match self {
@@ -53,7 +53,7 @@ impl Reach {
         }
     }
 
-    /// Whether the call need not take in anything more.
+    /// Whether the call need not read any more messages.
     #[inline]
     pub fn is_over(&self) -> bool {
         matches!(self, Self::None)

@@ -1,7 +1,7 @@
-//! Receiving: what has come waits in the [`Inbox`] until a call takes it.
+//! Receiving: messages wait in the [`Inbox`] until a call takes them.
 //!
-//! Whatever comes is sorted here, once, for both interfaces: what is for the library itself it deals with ([`Engine::take`]); messages
-//! between members of groups wait apart, from the first group call on; all others are the program's.
+//! Each message is dispatched here, for both interfaces: the library handles its own ([`Engine::take`]); messages
+//! between members of groups are kept apart, from the first group call on; all others are the program's.
 
 use super::inbox::{Arrived, Inbox, Search};
 use super::wait::{self, Waiter};
@@ -20,12 +20,12 @@ pub enum Wait {
     Forever,
     /// Not at all: those that calls have seen already, and one more.
     Poll,
-    /// This long. If the time is zero, all that has come by now, as far as such calls look.
+    /// This long. If the time is zero, a call takes messages that have arrived, as far as such calls look.
     For(Duration),
 }
 
 impl Wait {
-    /// Until when, if not for ever.
+    /// The deadline, if there is one.
     fn deadline(self, past: impl FnOnce() -> Instant) -> Option<Instant> {
         match self {
             Self::Forever => None,
@@ -57,7 +57,7 @@ impl Engine {
         Ok(number.and_then(|number| self.take_arrived(number)).map(|arrived| arrived.message))
     }
 
-    /// As [`Engine::receive`], for the library's own calls: among all that has come, whether the program has seen it or not.
+    /// As [`Engine::receive`], for the library's own calls: among all messages in the queue, whether the program has seen them or not.
     pub fn fetch(&mut self, wait: Wait, wanted: &mut dyn FnMut(&Message) -> bool) -> Result<Option<Message>> {
         let deadline = wait.deadline(|| self.past());
         self.wait_for(0, deadline, wanted)
@@ -75,8 +75,8 @@ impl Engine {
         self.inbox.find(search, wanted)
     }
 
-    /// Shows the program one more message, if one has come. For a call that will wait the system is asked only once after each wait, as
-    /// what neighbours write can be seen without it.
+    /// Shows the program one more message, if there is one. For a call that will wait the system is asked only once after each wait, as
+    /// messages of neighbours are visible without it.
     #[inline]
     pub fn see_next(&mut self, will_wait: bool) -> Result<Option<&Arrived>> {
         if !self.inbox.has_unseen() {
@@ -88,7 +88,7 @@ impl Engine {
         Ok(self.inbox.see_next())
     }
 
-    /// Takes in what has come until the program has something to see.
+    /// Reads messages until there is one for the program.
     fn bring_next(&mut self, will_wait: bool) -> Result<()> {
         while !self.inbox.has_unseen() {
             self.send_deferred();
@@ -109,14 +109,14 @@ impl Engine {
         Ok(())
     }
 
-    /// Tells a program that waits at the descriptors whether there is something that it has not seen.
+    /// Makes a descriptor readable if there is a message that the program has not seen, for programs that poll descriptors.
     fn show_unseen(&self) {
         if self.neighbours.is_watched() {
             self.neighbours.show_unseen(self.inbox.has_unseen());
         }
     }
 
-    /// Whether nothing has come that the program could receive.
+    /// Whether there is no message that the program could receive.
     #[inline(always)]
     pub fn has_none(&self) -> bool {
         self.inbox.is_empty()
@@ -141,16 +141,16 @@ impl Engine {
         Some(arrived)
     }
 
-    /// The next message that a neighbour has written, if it lies in the ring and is `wanted`, nothing comes before it, and nobody records.
+    /// The next message that a neighbour has written, if it lies in the ring and is `wanted`, no message is before it, and calls are not recorded.
     #[inline(always)]
     pub fn next_near(&mut self, wanted: impl FnOnce(Tid, &MessageHeader) -> bool) -> Option<Near<'_>> {
         if self.recorder.is_some() || !self.inbox.is_empty() || !self.may_go_on() {
             return None;
         }
-        // What libraries say to each other is sorted elsewhere.
+        // Messages between libraries are handled elsewhere.
         let is_programs = |header: &MessageHeader| header.context < group::CONTEXT;
         let near = self.neighbours.next_near(|src, header| is_programs(header) && wanted(src, header))?;
-        self.turns = self.turns.wrapping_add(1);
+        self.ring_reads = self.ring_reads.wrapping_add(1);
         Some(near)
     }
 
@@ -185,7 +185,7 @@ impl Engine {
         self.inbox.keep_members();
     }
 
-    /// Takes a message between members that has come and is wanted.
+    /// Takes a wanted message between members, if it is in the queue.
     pub fn take_of_members(&mut self, wanted: &mut dyn FnMut(&Message) -> bool) -> Option<Message> {
         let number = self.inbox.first_of_members(0, wanted)?;
         self.take_arrived(number).map(|arrived| arrived.message)
@@ -211,7 +211,7 @@ impl Engine {
         self.wait_behind(0, deadline, &mut |inbox, number| inbox.first_of_members(number, wanted))
     }
 
-    /// Takes in what has come, without waiting.
+    /// Reads messages that have arrived, without waiting.
     pub fn poll(&mut self) -> Result<()> {
         self.take_early();
         while self.read_all_ready()? {}
@@ -220,7 +220,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Takes a message that has come behind the one with this number.
+    /// Takes a wanted message behind the one with this number.
     pub(super) fn wait_for(
         &mut self,
         number: u64,
@@ -238,7 +238,7 @@ impl Engine {
         self.inbox.notices += 1;
         if self.inbox.notices >= NOTICES_AT_ONCE {
             let taken = std::mem::take(&mut self.inbox.notices);
-            self.tell_later(&NoticesTaken { count: taken });
+            self.defer_request(&NoticesTaken { count: taken });
             self.send_deferred();
         }
     }
@@ -315,7 +315,7 @@ impl Engine {
         !self.peers.is_empty() || self.neighbours.bell().is_some()
     }
 
-    /// Waits at the descriptors, and reads what has come.
+    /// Waits at the descriptors, and reads the messages that have arrived.
     fn sleep(&mut self, deadline: Option<Instant>) -> Result<bool> {
         if may_wait(deadline) { wait::sleep(self, deadline) } else { self.await_input(deadline) }
     }
@@ -341,7 +341,7 @@ impl Engine {
         true
     }
 
-    /// Whether no more may be read before the program takes what has come.
+    /// Whether no more may be read before the program takes messages from the queue.
     #[inline]
     pub(super) fn is_full(&self) -> bool {
         self.inbox.held().saturating_add(self.peers.held()) > self.inbox.limit()

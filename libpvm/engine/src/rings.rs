@@ -1,7 +1,7 @@
 //! Sending to neighbours and receiving from them: see [`super::neighbours`].
 
 use super::direct::{DONT_ROUTE, ROUTE_DIRECT};
-use super::neighbours::Way;
+use super::neighbours::RingState;
 use super::peers::Peer;
 use super::route::Route;
 use super::spinner::Spinner;
@@ -20,8 +20,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 impl Engine {
-    /// Gives the daemon what neighbours are to have, unless that was done. Tasks that say a word and end never come to this: who
-    /// sends to a task of this host again does, and who hears from one.
+    /// Passes this task's memory to the daemon, unless that was done. A task that sends one message and exits does not need it:
+    /// a task shares memory when it sends to a task of this host again, or has received from one.
     pub(super) fn share(&mut self) {
         if !self.neighbours.are_offered() {
             return;
@@ -38,13 +38,13 @@ impl Engine {
         }
     }
 
-    /// Where messages of neighbours are expected, for those who wait without holding the engine.
+    /// The spinner, for waits that do not hold the engine.
     #[inline]
     pub fn spinner(&self) -> &Arc<Spinner> {
         self.neighbours.spinner()
     }
 
-    /// Announces that this task will sleep at its descriptors; `false` if it must not, as something has come.
+    /// Announces that this task will sleep at its descriptors; `false` if it must not, because a message has arrived.
     pub fn doze(&self) -> bool {
         self.neighbours.doze()
     }
@@ -55,7 +55,7 @@ impl Engine {
         self.neighbours.wake();
     }
 
-    /// From now on the program waits at the descriptors by itself, whenever it likes.
+    /// From now on the program polls the descriptors itself.
     pub fn keep_bell(&self) {
         self.neighbours.keep_bell();
     }
@@ -77,7 +77,7 @@ impl Engine {
         let stay = self.options.route != DONT_ROUTE && u32::try_from(length).is_ok();
         let index = match self.neighbours.find(dst) {
             Some(index) if stay && self.neighbours.is_open(index) => index,
-            found => match self.approach(dst, found.is_some(), stay)? {
+            found => match self.open_or_leave_ring(dst, found.is_some(), stay)? {
                 Some(index) => index,
                 None => return Ok(false),
             },
@@ -89,7 +89,7 @@ impl Engine {
         Ok(true)
     }
 
-    /// Puts a message into the ring itself to the neighbour that was sent to last; `false` if anything else is to be considered.
+    /// Puts a message into the ring itself, to the neighbour of the last message; `false` if it has to take the long path.
     #[inline(always)]
     pub(super) fn send_near(&mut self, dst: Tid, header: MessageHeader, payload: Payload<'_>) -> bool {
         let may = header.context != CONTEXT_TC && self.options.route != DONT_ROUTE && self.peers.is_empty();
@@ -99,9 +99,9 @@ impl Engine {
         }
     }
 
-    /// Goes onto the ring to a neighbour as soon as there is room, or leaves it; where it is then, if messages go there.
+    /// Opens the ring to a neighbour as soon as there is room, or leaves it; the neighbour's index, if messages go on the ring.
     #[cold]
-    fn approach(&mut self, dst: Tid, is_neighbour: bool, stay: bool) -> Result<Option<usize>> {
+    fn open_or_leave_ring(&mut self, dst: Tid, is_neighbour: bool, stay: bool) -> Result<Option<usize>> {
         if !is_neighbour {
             if self.neighbours.count_sent(dst) {
                 self.share();
@@ -110,10 +110,10 @@ impl Engine {
             return Ok(None);
         }
         self.wait_for_room()?;
-        if !self.enter_ring(dst, stay)? {
+        if !self.set_ring_use(dst, stay)? {
             return Ok(None);
         }
-        // Gone meanwhile, if it is not found: the daemon will not find it either.
+        // A neighbour that is not found has exited meanwhile: the daemon will not find it either.
         Ok(self.neighbours.find(dst))
     }
 
@@ -125,7 +125,7 @@ impl Engine {
         payload: Payload<'_>,
         parcel: &mut Option<Parcel>,
     ) -> std::result::Result<(), SendError> {
-        let Some((outbox, Way::On(ring), to)) = self.neighbours.way(index) else {
+        let Some((outbox, RingState::Open(ring), to)) = self.neighbours.ring_state(index) else {
             return Err(SendError::NoRoom);
         };
         if Outbox::is_inline(form.len()) {
@@ -134,7 +134,7 @@ impl Engine {
         publish_block((outbox, ring, to), form, payload, parcel)
     }
 
-    /// What libraries say to each other goes by the daemon, and whatever goes on a direct route stays there.
+    /// Messages between libraries go by the daemon, and those on a direct route stay there.
     #[inline]
     fn is_ringable(&self, dst: Tid, header: &MessageHeader) -> bool {
         dst.is_task()
@@ -161,35 +161,35 @@ impl Engine {
         Ok(())
     }
 
-    /// Goes onto the ring to a neighbour or, if it shall not `stay`, leaves it; whether messages go there now.
-    fn enter_ring(&mut self, dst: Tid, stay: bool) -> Result<bool> {
+    /// Opens the ring to a neighbour or, if not `stay`, leaves it; whether messages go on the ring now.
+    fn set_ring_use(&mut self, dst: Tid, stay: bool) -> Result<bool> {
         let Some(index) = self.neighbours.find(dst) else { return Ok(false) };
-        let Some((outbox, way, _)) = self.neighbours.way(index) else { return Ok(false) };
-        if stay && matches!(way, Way::On(_)) {
+        let Some((outbox, state, _)) = self.neighbours.ring_state(index) else { return Ok(false) };
+        if stay && matches!(state, RingState::Open(_)) {
             return Ok(true);
         }
-        let place = match std::mem::replace(way, Way::Unknown) {
-            Way::On(mut ring) => {
+        let place = match std::mem::replace(state, RingState::Unmapped) {
+            RingState::Open(mut ring) => {
                 let left = outbox.send_leave(&mut ring).is_ok();
-                *way = if left { Way::Left(ring) } else { Way::On(ring) };
+                *state = if left { RingState::Left(ring) } else { RingState::Open(ring) };
                 self.neighbours.ring(index);
                 return if left { Ok(false) } else { Err(PvmError::NoMem.into()) };
             }
-            Way::Left(ring) if stay => {
-                *way = Way::On(ring);
+            RingState::Left(ring) if stay => {
+                *state = RingState::Open(ring);
                 None
             }
-            Way::Known if stay => {
+            RingState::Mapped if stay => {
                 let Ok((ring, place)) = outbox.open_ring() else {
-                    *way = Way::Known;
+                    *state = RingState::Mapped;
                     return Ok(false);
                 };
-                *way = Way::On(ring);
-                self.tell_ring_opened(dst);
+                *state = RingState::Open(ring);
+                self.report_ring_opened(dst);
                 Some(place.get())
             }
             other => {
-                *way = other;
+                *state = other;
                 return Ok(false);
             }
         };
@@ -201,23 +201,23 @@ impl Engine {
         Ok(true)
     }
 
-    /// To a program that has asked for direct routes, this is one.
-    fn tell_ring_opened(&mut self, tid: Tid) {
+    /// To a program that has asked for direct routes, a ring is one.
+    fn report_ring_opened(&mut self, tid: Tid) {
         if self.options.route == ROUTE_DIRECT
             && let Some(front) = self.fd().map(|fd| fd.as_raw_fd())
         {
-            self.tell_route_added(tid, front);
+            self.report_route_added(tid, front);
         }
     }
 
     /// A neighbour has ended.
     pub(super) fn lose_neighbour(&mut self, tid: Tid) {
         if self.neighbours.remove(tid) {
-            self.tell_route_deleted(tid);
+            self.report_route_deleted(tid);
         }
     }
 
-    /// Takes all that neighbours have written by now.
+    /// Takes all messages that neighbours have written by now.
     pub(super) fn drain_rings(&mut self) {
         for index in 0..self.neighbours.len() {
             while let Some(message) = self.neighbours.next(index, self.identity.tid) {
@@ -245,8 +245,8 @@ impl Engine {
         if self.neighbours.len() == 0 || self.is_full() || !self.take_rings(most) {
             return Ok(false);
         }
-        self.turns = self.turns.wrapping_add(1);
-        if self.turns.is_multiple_of(SOCKETS_EVERY) {
+        self.ring_reads = self.ring_reads.wrapping_add(1);
+        if self.ring_reads.is_multiple_of(SOCKETS_EVERY) {
             self.read_all_ready()?;
         }
         Ok(true)
@@ -255,7 +255,7 @@ impl Engine {
     /// Whether the next message of a neighbour can be taken before the sockets have their turn.
     #[inline]
     pub(super) fn may_go_on(&self) -> bool {
-        !self.turns.wrapping_add(1).is_multiple_of(SOCKETS_EVERY)
+        !self.ring_reads.wrapping_add(1).is_multiple_of(SOCKETS_EVERY)
     }
 
     /// Spins for what neighbours may write, or others on direct routes, unless the daemon's answer is waited for.
@@ -286,21 +286,21 @@ impl Engine {
                 }
             }
             Tcx::Turns if message.src.is_daemon() => {
-                let (taken, team, tells_sleep) = (reader.int()? != 0, reader.int()?, reader.int()? != 0);
-                self.hints.set(taken, team.cast_unsigned(), tells_sleep);
+                let (taken, team, reports_sleep) = (reader.int()? != 0, reader.int()?, reader.int()? != 0);
+                self.hints.set(taken, team.cast_unsigned(), reports_sleep);
             }
             Tcx::Page if message.src.is_daemon() => {
                 let descriptors = self.route.as_mut().and_then(Route::take_descriptors);
-                self.hints.see(&descriptors.unwrap_or_default());
+                self.hints.set_page(&descriptors.unwrap_or_default());
             }
             Tcx::Spin if message.src.is_daemon() => {
                 let nanos = self.neighbours.spinner().in_force().as_nanos();
                 let nanos = i32::try_from(nanos).unwrap_or(i32::MAX);
-                self.tell_later(&Spin { nanos });
+                self.defer_request(&Spin { nanos });
             }
             Tcx::Neighbour | Tcx::Turns | Tcx::Page | Tcx::Spin => {}
-            Tcx::Epoch => self.hear_epoch(message.src, reader.int()?, reader.int()?),
-            Tcx::Known => self.neighbours.know(message.src),
+            Tcx::Epoch => self.receive_epoch(message.src, reader.int()?, reader.int()?),
+            Tcx::Known => self.neighbours.note_mapped(message.src),
             Tcx::Ring => {
                 let place = if message.body.is_empty() {
                     None
@@ -308,7 +308,7 @@ impl Engine {
                     Some(u64::from(reader.int()? as u32) << 32 | u64::from(reader.int()? as u32))
                 };
                 self.neighbours.open(message.src, place);
-                // What follows from the daemon in the same breath may be the sender's end.
+                // The next message of the daemon may be the notice of the sender's exit.
                 self.drain_rings();
             }
         }

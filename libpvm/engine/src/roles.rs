@@ -1,4 +1,4 @@
-//! Parts of the daemons' work that a task takes over, and the mailbox's entries that say so.
+//! Parts of the daemons' work that a task takes over, and the mailbox's entries about that.
 
 use super::Engine;
 use crate::Result;
@@ -68,7 +68,7 @@ impl Engine {
     /// Becomes the resource manager: from now on it is asked in the daemon's place, and asks the daemon itself.
     pub fn become_manager(&mut self) -> Result<ManagerReply> {
         let reply = self.call(&BecomeManager {})?;
-        self.ask_daemon_only();
+        self.bypass_manager();
         self.register(MANAGER_CLASS, |tid| tid)?;
         Ok(reply)
     }

@@ -24,14 +24,14 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a host may be silent on a route to a task that has ended.
+/// How long the host of a task that has exited may be silent on a route.
 const SILENCE: Duration = Duration::from_secs(9);
 
-/// What is asked for of a direct route when short messages come, and when long ones do: the rest of a long one is read to where
+/// Bytes to read from a direct route while messages are short, and while they are long: the rest of a long one is read to where
 /// it stays.
 const AHEAD: usize = PIECE_MAX;
 const BEHIND: usize = 256;
-/// Longest fragment for a library that takes them as they come.
+/// Longest fragment for a library that takes fragments in pieces.
 const FRAGMENT_MAX: usize = 1 << 30;
 
 /// Descriptors that come with one message: a neighbour's memory and its bell.
@@ -46,32 +46,32 @@ pub(super) struct Route {
     fragment: Option<OpenFragment>,
     reassembler: Reassembler,
     partial: usize,
-    /// Long messages come.
+    /// The last messages were long.
     was_long: bool,
     descriptors: Option<Descriptors>,
     borrower: Option<Borrower>,
     seal: Option<Box<Seal>>,
-    kin: Option<Kin>,
-    /// The epoch that the other has been told last.
-    told: Turn,
+    library: Option<PeerLibrary>,
+    /// The epoch that was sent to the peer last.
+    sent_epoch: Turn,
 }
 
-/// A task of another host whose library is this one, too.
+/// The library of a task on another host, if it is this version of this system's.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Kin {
-    /// Numbers have the same form there.
-    pub(super) is_alike: bool,
+pub(super) struct PeerLibrary {
+    /// Its host has the same data signature: numbers have the same form there.
+    pub(super) same_signature: bool,
 }
 
 /// Descriptors that come with messages.
 #[derive(Debug)]
 struct Descriptors {
     space: Vec<u8>,
-    /// Those of each message that has some, in their order.
+    /// The descriptors of each message that has some, in their order.
     taken: VecDeque<Vec<OwnedFd>>,
 }
 
-/// A fragment of which only a part has come.
+/// A fragment that was received in part.
 #[derive(Debug, Clone, Copy)]
 struct OpenFragment {
     header: FragmentHeader,
@@ -79,10 +79,10 @@ struct OpenFragment {
     begun: bool,
 }
 
-/// What a read brought.
+/// The result of a read.
 #[derive(Debug)]
 pub(super) enum Arrival {
-    /// So many bytes came; the messages that they complete are in the list given.
+    /// This many bytes; the messages that they complete are in the given list.
     Some(usize),
     /// Nothing for now.
     None,
@@ -105,8 +105,8 @@ impl Route {
             descriptors: None,
             borrower: None,
             seal: None,
-            kin: None,
-            told: Turn::default(),
+            library: None,
+            sent_epoch: Turn::default(),
         }
     }
 
@@ -141,29 +141,29 @@ impl Route {
         self.borrower = Some(borrower);
     }
 
-    /// A route to another task, which alone may speak on it; sealed if the two have agreed on that.
+    /// A route to another task, the only sender on it; sealed if the two have agreed on that.
     pub(super) fn direct(socket: OwnedFd, limit: usize, peer: Tid, seal: Option<Seal>) -> Self {
         Self { peer: Some(peer), seal: seal.map(Box::new), ..Self::new(socket, limit) }
     }
 
-    /// The same, to such a task, or not.
-    pub(super) fn with_kin(self, kin: Option<Kin>) -> Self {
-        Self { kin, ..self }
+    /// The same, to a task with this library or `None`.
+    pub(super) fn with_library(self, library: Option<PeerLibrary>) -> Self {
+        Self { library, ..self }
     }
 
-    /// Whether the other takes what was packed as it lies here.
-    pub(super) fn is_alike(&self) -> bool {
-        self.kin.is_some_and(|kin| kin.is_alike)
+    /// Whether the peer reads packed numbers without conversion.
+    pub(super) fn has_same_signature(&self) -> bool {
+        self.library.is_some_and(|library| library.same_signature)
     }
 
-    /// How long a fragment may be, if the program has not chosen.
+    /// Largest fragment, if the program has not chosen a size.
     pub(super) fn fragment_max(&self) -> Option<usize> {
-        self.kin.map(|_| FRAGMENT_MAX)
+        self.library.map(|_| FRAGMENT_MAX)
     }
 
-    /// Whether the other has to be told this epoch; it is not asked again.
-    pub(super) fn must_tell(&mut self, epoch: Turn) -> bool {
-        self.kin.is_some() && std::mem::replace(&mut self.told, epoch) != epoch
+    /// Whether this epoch has to be sent to the peer; from then on it counts as sent.
+    pub(super) fn must_send_epoch(&mut self, epoch: Turn) -> bool {
+        self.library.is_some() && std::mem::replace(&mut self.sent_epoch, epoch) != epoch
     }
 
     /// The socket.
@@ -171,12 +171,12 @@ impl Route {
         self.socket.as_fd()
     }
 
-    /// The socket, for those who look at it without the engine.
+    /// The socket, for use without the engine.
     pub(super) fn socket(&self) -> Arc<OwnedFd> {
         self.socket.clone()
     }
 
-    /// Bytes of a message that the other task has not ended.
+    /// Bytes of a message that is not complete.
     pub(super) fn partial(&self) -> usize {
         self.partial
     }
@@ -187,8 +187,8 @@ impl Route {
             .map_or(0, |count| usize::try_from(count).unwrap_or(usize::MAX))
     }
 
-    /// The other task has ended: if its host has, too, no word of that will come, and silence has to do.
-    pub(super) fn expect_end(&self) {
+    /// The peer has exited. If its host is lost, too, the end of the connection never arrives: keepalive detects that.
+    pub(super) fn enable_keepalive(&self) {
         use rustix::net::sockopt::{
             set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl, set_tcp_user_timeout,
         };
@@ -203,9 +203,9 @@ impl Route {
         let _ = options();
     }
 
-    /// Says that nothing more will be sent; what was sent still arrives.
+    /// Shuts down the sending direction; messages that were sent still arrive.
     pub(super) fn end(&self) {
-        // The other end may have closed first, which is as good.
+        // The other end may have closed first, which is no error.
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write);
     }
 
@@ -232,7 +232,7 @@ impl Route {
         }
     }
 
-    /// Room for what comes next, when it may be anything.
+    /// Makes room for the next bytes, whatever they are.
     fn make_room(&mut self) {
         let is_long = self.peer.is_some() && self.was_long;
         let ahead = if is_long { ROUTE_LONG } else { AHEAD };
@@ -247,7 +247,7 @@ impl Route {
         self.peer.is_some() && self.fragment.is_some_and(|open| open.left >= ROUTE_LONG)
     }
 
-    /// The long fragment of another task of which nothing has come yet that was not taken.
+    /// The long fragment that is being received on a direct route, if everything that was read is taken.
     fn long_rest(&mut self) -> Option<OpenFragment> {
         let open = self.fragment.filter(|open| open.begun && self.peer.is_some() && self.unread.is_empty());
         open.filter(|open| open.left >= ROUTE_LONG)
@@ -267,7 +267,7 @@ impl Route {
         };
         let before = body.len();
         if body.capacity() - before < open.left.min(ROUTE_LONG) + BEHIND {
-            // Twice what has come, or what would be little: no length field asks for more.
+            // At most twice the bytes that were received, or few: a length field alone allocates no more.
             let room = open.left.min(ROUTE_ROOM.max(before));
             body.try_reserve_exact(room + BEHIND).map_err(|_| Error::from(PvmError::NoMem))?;
         }
@@ -327,7 +327,7 @@ impl Route {
         Ok(Message { src: header.src, dst: header.dst, header: message_header, body })
     }
 
-    /// The daemon vouches for every sender; a task can only speak for itself.
+    /// The daemon authenticates senders; a task can send only its own messages.
     fn check_sender(&self, src: Tid) -> Result<()> {
         match self.peer {
             Some(peer) if peer != src => {
@@ -337,7 +337,7 @@ impl Route {
         }
     }
 
-    /// Counts what one sender has begun; among several, as the daemon forwards, this does not tell.
+    /// Counts the bytes of incomplete messages of the route's one sender; the daemon forwards those of several.
     fn count(&mut self, header: &FragmentHeader, length: usize) {
         if self.peer.is_some() {
             let before = if header.is_first() { 0 } else { self.partial };
@@ -447,12 +447,12 @@ impl<'a> Outgoing<'a> {
         Ok(Self { pieces, src, dst, header, next: 0, heads: Vec::new(), batch_end: 0, sent: 0, flags: 0 })
     }
 
-    /// What it has for a body says where that is lent.
+    /// Its body is the place of the lent body.
     pub(super) fn lent(self) -> Self {
         Self { flags: LENT, ..self }
     }
 
-    /// Whether every byte is with the kernel.
+    /// Whether the kernel has taken every byte.
     pub(super) fn is_done(&self) -> bool {
         self.next == self.pieces.len()
     }

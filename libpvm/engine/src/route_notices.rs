@@ -1,11 +1,11 @@
-//! Telling the program of direct routes that open and close (`PvmRouteAdd`, `PvmRouteDelete`). These notices are the
-//! library's own: no daemon knows of routes.
+//! Notices to the program about direct routes that open and close (`PvmRouteAdd`, `PvmRouteDelete`). The library makes these
+//! notices itself: no daemon knows of routes.
 
 use super::{Engine, xdr_header};
 use pvm_wire::body::BodyWriter;
 use pvm_wire::{Message, Tid};
 
-/// What the program wants to be told.
+/// The notices that the program has asked for.
 #[derive(Debug, Default)]
 pub(super) struct RouteNotices {
     added: Vec<Added>,
@@ -30,8 +30,8 @@ impl Engine {
         }
     }
 
-    /// Asks for a notice (task, -1) when the direct route to each task closes; at once where there is none. Taken
-    /// back, the notice comes at once, too, as with the daemon's.
+    /// Asks for a notice (task, -1) when the direct route to each task closes; at once where there is none. A cancelled
+    /// notice is sent at once, too, as the daemon does.
     pub fn notify_route_delete(&mut self, context: i32, tag: i32, tasks: &[Tid], cancel: bool) {
         for &tid in tasks {
             let notice = (tid, context, tag);
@@ -44,35 +44,35 @@ impl Engine {
                 self.route_notices.deleted.push(notice);
                 continue;
             }
-            self.tell_program(context, tag, [tid.raw(), -1]);
+            self.inject_notice(context, tag, [tid.raw(), -1]);
         }
     }
 
     /// A route is granted or open at that descriptor.
-    pub(super) fn tell_route_added(&mut self, tid: Tid, fd: i32) {
-        let mut told = Vec::new();
+    pub(super) fn report_route_added(&mut self, tid: Tid, fd: i32) {
+        let mut matching = Vec::new();
         self.route_notices.added.retain_mut(|notice| {
-            told.push((notice.context, notice.tag));
+            matching.push((notice.context, notice.tag));
             notice.left = (notice.left - 1).max(-1);
             notice.left != 0
         });
-        for (context, tag) in told {
-            self.tell_program(context, tag, [tid.raw(), fd]);
+        for (context, tag) in matching {
+            self.inject_notice(context, tag, [tid.raw(), fd]);
         }
     }
 
     /// A route is closed.
-    pub(super) fn tell_route_deleted(&mut self, tid: Tid) {
-        let (told, left) =
+    pub(super) fn report_route_deleted(&mut self, tid: Tid) {
+        let (matching, left) =
             std::mem::take(&mut self.route_notices.deleted).into_iter().partition(|&(gone, ..)| gone == tid);
         self.route_notices.deleted = left;
-        let told: Vec<_> = told;
-        for (tid, context, tag) in told {
-            self.tell_program(context, tag, [tid.raw(), -1]);
+        let matching: Vec<_> = matching;
+        for (tid, context, tag) in matching {
+            self.inject_notice(context, tag, [tid.raw(), -1]);
         }
     }
 
-    fn tell_program(&mut self, context: i32, tag: i32, numbers: [i32; 2]) {
+    fn inject_notice(&mut self, context: i32, tag: i32, numbers: [i32; 2]) {
         let body = BodyWriter::new().ints(numbers).finish().into();
         self.inject(Message {
             src: Tid::MY_DAEMON,

@@ -47,7 +47,7 @@ fn long_or_short() -> impl Strategy<Value = usize> {
 
 proptest! {
     #[test]
-    fn whatever_is_sent_arrives(size in 0_usize..40_000, fragment_size in 49_usize..5000) {
+    fn all_sent_bytes_arrive(size in 0_usize..40_000, fragment_size in 49_usize..5000) {
         let (mut from, mut to) = routes();
         let sent = message(7, (0..size).map(|i| (i % 251) as u8).collect());
         let outgoing = Outgoing::new(sent.src, sent.dst, sent.header, &[&sent.body], fragment_size).unwrap();
@@ -73,7 +73,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_is_sent_sealed_arrives(size in 0_usize..400_000, fragment_size in 49_usize..200_000) {
+    fn all_sealed_bytes_arrive(size in 0_usize..400_000, fragment_size in 49_usize..200_000) {
         let (mut from, mut to) = routes();
         let (offer, said) = crate::seal::Offer::new().unwrap();
         let (seal, answer) = crate::seal::accept(&said).unwrap();

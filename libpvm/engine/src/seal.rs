@@ -1,9 +1,9 @@
-//! What goes over a network on a direct route, sealed: nobody else can read it, or change it and not be noticed.
+//! Encryption of direct routes between hosts: nobody else can read messages, or change them unnoticed.
 //!
 //! The two tasks agree on keys by Noise NN (<https://noiseprotocol.org>, revision 34, §7.5), whose two messages travel within
-//! their question and answer about the route (`TC_CONREQ`, `TC_CONACK`). These go by the daemons, which vouch for who sends
-//! them, so that NN, which by itself authenticates nobody, is enough. On the route follow records: the length of what is
-//! sealed in two bytes, then that.
+//! their request and answer about the route (`TC_CONREQ`, `TC_CONACK`). These go by the daemons, which authenticate their senders,
+//! so that NN, which by itself authenticates nobody, is enough. The route carries records: two bytes of length, then the
+//! sealed bytes.
 
 use pvm_wire::tuned::SEALED_AHEAD;
 use rustix::io::Errno;
@@ -16,7 +16,7 @@ use std::os::fd::OwnedFd;
 /// X25519, AES-256-GCM, SHA-256.
 const PROTOCOL: &str = "Noise_NN_25519_AESGCM_SHA256";
 
-/// What sealing adds.
+/// Bytes that sealing adds to a record.
 const TAG: usize = 16;
 
 /// Bytes of the length before each record.
@@ -33,14 +33,14 @@ fn builder() -> Option<Builder<'static>> {
     Some(Builder::with_resolver(PROTOCOL.parse().ok()?, Box::new(resolver)))
 }
 
-fn say(state: &mut HandshakeState) -> Option<Vec<u8>> {
+fn write_handshake(state: &mut HandshakeState) -> Option<Vec<u8>> {
     let mut message = vec![0; HANDSHAKE_MAX];
     let length = state.write_message(&[], &mut message).ok()?;
     message.truncate(length);
     Some(message)
 }
 
-fn hear(state: &mut HandshakeState, message: &[u8]) -> Option<()> {
+fn read_handshake(state: &mut HandshakeState, message: &[u8]) -> Option<()> {
     state.read_message(message, &mut [0; HANDSHAKE_MAX]).ok().map(drop)
 }
 
@@ -54,16 +54,16 @@ impl std::fmt::Debug for Offer {
 }
 
 impl Offer {
-    /// A new one, and what the other has to be told of it.
+    /// A new offer, and the handshake message for the peer.
     pub(super) fn new() -> Option<(Self, Vec<u8>)> {
         let mut state = builder()?.build_initiator().ok()?;
-        let message = say(&mut state)?;
+        let message = write_handshake(&mut state)?;
         Some((Self(Box::new(state)), message))
     }
 
-    /// The seal, with what the other has answered.
+    /// The seal, from the peer's answer.
     pub(super) fn complete(mut self, answer: &[u8]) -> Option<Seal> {
-        hear(&mut self.0, answer)?;
+        read_handshake(&mut self.0, answer)?;
         Seal::new(*self.0)
     }
 }
@@ -71,18 +71,18 @@ impl Offer {
 /// The seal for an offer, and the answer.
 pub(super) fn accept(offer: &[u8]) -> Option<(Seal, Vec<u8>)> {
     let mut state = builder()?.build_responder().ok()?;
-    hear(&mut state, offer)?;
-    let answer = say(&mut state)?;
+    read_handshake(&mut state, offer)?;
+    let answer = write_handshake(&mut state)?;
     Some((Seal::new(state)?, answer))
 }
 
-/// Both directions of a route.
+/// The keys and buffers of both directions of a route.
 pub(super) struct Seal {
     keys: TransportState,
-    /// Sealed records, of which so many bytes are with the kernel.
+    /// Sealed records, of which the kernel has taken the first `sent` bytes.
     sealed: Vec<u8>,
     sent: usize,
-    /// Sealed bytes that have come.
+    /// Sealed bytes that were received.
     come: Vec<u8>,
     plain: Vec<u8>,
 }
@@ -99,19 +99,19 @@ impl Seal {
         Some(Self { keys, sealed: Vec::new(), sent: 0, come: Vec::new(), plain: Vec::new() })
     }
 
-    /// Whether all that was sealed is with the kernel.
+    /// Whether the kernel has taken all sealed bytes.
     pub(super) fn is_flushed(&self) -> bool {
         self.sent == self.sealed.len()
     }
 
-    /// Seals bytes of these slices if the last ones are with the kernel, and gives it what it takes. How many bytes were
-    /// sealed: whoever gave them need not give them again.
+    /// Seals bytes of these slices if the kernel has taken the last ones, and writes as much as it takes. Returns the number of
+    /// bytes that were sealed: the caller must not pass them again.
     pub(super) fn write(&mut self, socket: &OwnedFd, slices: &[IoSlice<'_>]) -> rustix::io::Result<usize> {
         let taken = if self.is_flushed() { self.seal(slices)? } else { 0 };
         let rest = [IoSlice::new(&self.sealed[self.sent..])];
         match sendmsg(socket, &rest, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL) {
             Ok(count) => self.sent += count,
-            // These were taken all the same, and wait here.
+            // They are sealed, and written with the next call.
             Err(Errno::AGAIN) if taken > 0 => {}
             Err(error) => return Err(error),
         }
@@ -149,7 +149,7 @@ impl Seal {
         Ok(())
     }
 
-    /// Reads once, and appends what has come whole. How many sealed bytes came; 0 at the end.
+    /// Reads once, and appends the content of complete records. Returns the number of sealed bytes read; 0 at the end.
     pub(super) fn read(&mut self, socket: &OwnedFd, opened: &mut Vec<u8>) -> rustix::io::Result<usize> {
         self.come.reserve(SEALED_AHEAD * (LENGTH + PLAIN_MAX + TAG));
         let count = rustix::io::read(socket, rustix::buffer::spare_capacity(&mut self.come))?;

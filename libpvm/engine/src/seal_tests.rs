@@ -16,7 +16,7 @@ fn sockets() -> (OwnedFd, OwnedFd) {
     (a.into(), b.into())
 }
 
-/// Everything that is sealed on one side is opened on the other, whatever the socket takes at a time.
+/// Everything that is sealed on one side is opened on the other, for any number of bytes that the socket takes at a time.
 fn carry(from: &mut Seal, to: &mut Seal, parts: &[Vec<u8>]) -> Vec<u8> {
     let (near, far) = sockets();
     let (mut slices, mut opened) =
@@ -37,7 +37,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
-    fn what_is_sealed_is_opened(sizes in prop::collection::vec(0_usize..300_000, 0..5), small in prop::collection::vec(0_usize..100, 0..50)) {
+    fn sealed_records_are_opened(sizes in prop::collection::vec(0_usize..300_000, 0..5), small in prop::collection::vec(0_usize..100, 0..50)) {
         let (mut ours, mut theirs) = seals();
         let parts = |sizes: &[usize]| -> Vec<Vec<u8>> {
             sizes.iter().map(|&size| (0..size).map(|i| (i % 251) as u8).collect()).collect()

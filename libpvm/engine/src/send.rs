@@ -95,18 +95,18 @@ impl Engine {
     /// Sends on an open route; `false` if there is none, or it breaks: then the whole message goes by the daemon.
     fn send_directly(&mut self, dst: Tid, header: MessageHeader, payload: Payload<'_>) -> Result<bool> {
         let Some(route) = self.peers.route(dst) else { return Ok(false) };
-        // What libraries say to each other they read as XDR.
+        // Libraries read messages to each other as XDR.
         let is_programs = header.context < group::CONTEXT;
-        let form = if route.is_alike() && is_programs {
+        let form = if route.has_same_signature() && is_programs {
             payload.for_shared(header)
         } else {
             let form = payload.for_socket(header)?;
             self.check_uppers(dst, &form.header)?;
             form
         };
-        let sent = self.tell_epoch(dst)? && self.write_directly(dst, form.header, form.parts())?;
+        let sent = self.send_epoch(dst)? && self.write_directly(dst, form.header, form.parts())?;
         if sent {
-            self.hints.note(dst);
+            self.hints.note_receiver(dst);
         }
         Ok(sent)
     }
@@ -136,7 +136,7 @@ impl Engine {
         Ok(true)
     }
 
-    /// Long fragments take our daemon less work than many. Who has set another size gets that.
+    /// Few long fragments are less work for our daemon than many short ones. A size that the program has set takes precedence.
     fn fragment_size(&self) -> usize {
         let is_free = !self.is_fragment_size_chosen() && self.daemon_is_ours();
         if is_free { PIECE_MAX } else { self.options.fragment_size }

@@ -1,4 +1,4 @@
-//! What the environment says of a task, read when it enrols. docs/settings.md lists the variables.
+//! Settings of a task in its environment, read when it enrols. docs/settings.md lists the variables.
 
 use crate::{Error, Result};
 use pvm_wire::PvmError;
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_set_has_defaults() {
+    fn unset_variables_have_defaults() {
         assert_eq!(with("PVM_SHM", "").unwrap(), Settings::default());
         assert!(!with("PVM_SHM", "0").unwrap().shares);
         assert_eq!(with("PVM_SHM_MAX", "4000000").unwrap().shared_max, 4_000_000);

@@ -1,4 +1,4 @@
-//! Spawning, and who was spawned together.
+//! Spawning, and the siblings of a task.
 
 use super::{Engine, Payload, xdr_header};
 use crate::{Error, Result};
@@ -10,8 +10,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 impl Engine {
-    /// Spawns tasks: per task its tid, or the code of the error why it could not be started; and the reasons. The tasks
-    /// started are told of each other.
+    /// Spawns tasks: per task its tid, or the code of the error why it could not be started; and the reasons. The started
+    /// tasks get the list of their siblings.
     pub fn spawn(&mut self, request: &SpawnRequest) -> Result<SpawnReply> {
         if request.count < 1 {
             return Err(Error::new(PvmError::BadParam, "a spawn needs a count of at least 1"));
@@ -19,11 +19,11 @@ impl Engine {
         let reply = self.call(request)?;
         let started = reply.results.iter().filter(|&&tid| tid > 0);
         let tasks: Vec<Tid> = started.map(|&tid| Tid::from_raw(tid)).collect();
-        self.tell_siblings(&tasks)?;
+        self.send_sibling_list(&tasks)?;
         Ok(reply)
     }
 
-    fn tell_siblings(&mut self, tasks: &[Tid]) -> Result<()> {
+    fn send_sibling_list(&mut self, tasks: &[Tid]) -> Result<()> {
         let list = BodyWriter::new().int(tasks.len() as i32).ints(tasks.iter().map(|tid| tid.raw())).finish();
         self.multicast(tasks, xdr_header(Tc::Siblings.tag(), CONTEXT_TC, 0), Payload::Parts(&[&list]))
     }

@@ -4,7 +4,7 @@
 //! opened, that a task had better look for it as daemons do, for longer, while others have the processor between two looks. Where one of
 //! them computes it looks for the long one no longer than for a neighbour's, and for the daemon's not at all.
 
-use pvm_shm::ring::{Reader, call_record};
+use pvm_shm::ring::{Reader, prefetch_record};
 use pvm_shm::wait::{Kind, SpinThenPark, is_only_processor};
 use pvm_shm::{Mapping, Memory};
 use pvm_wire::tuned::{ANSWER_TIME, POLLED_SOCKETS_MAX, REMOTE_WAKINGS, RING_POLLS};
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 const NEAR: Kind = Kind { before_yields: ANSWER_TIME, unyielding: Some(1) };
 /// Where they do, a task waits for a long message on a direct route no longer than for a neighbour.
 const ROUTE: Kind = Kind { before_yields: ANSWER_TIME, unyielding: Some(REMOTE_WAKINGS) };
-/// Where the last message has come from: the next may come from there, too.
+/// The origin of the last message: the next may have the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Origin {
@@ -38,7 +38,7 @@ struct Cursor {
     number: AtomicU32,
 }
 
-/// Where records are expected, and how long it is worth while to look. Can be used while nobody else may use the engine.
+/// Where records are expected, and how long to spin for them. Usable without the engine.
 #[derive(Debug, Default)]
 pub struct Spinner {
     cursors: Vec<Cursor>,
@@ -48,7 +48,7 @@ pub struct Spinner {
     budget: Arc<Budget>,
 }
 
-/// What is known from spins before.
+/// The results of earlier spins.
 #[derive(Debug)]
 struct Budget {
     near: SpinThenPark,
@@ -56,7 +56,7 @@ struct Budget {
     far: SpinThenPark,
     /// A [`Origin`].
     origin: AtomicU8,
-    /// Something may have come at the descriptors.
+    /// The descriptors may be readable.
     is_sleep_over: AtomicBool,
 }
 
@@ -72,7 +72,7 @@ impl Default for Budget {
 }
 
 impl Spinner {
-    /// What is known from spins before, for these rings, and these sockets unless they are too many.
+    /// A spinner with the results of earlier spins, for these rings, and these sockets unless they are too many.
     pub(super) fn renew(
         &self,
         rings: impl Iterator<Item = (Arc<Mapping>, Reader)>,
@@ -92,13 +92,13 @@ impl Spinner {
         Self { daemon: Some(daemon), ..Self::default() }
     }
 
-    /// What it takes to wake a task.
+    /// Sets the time that waking a task takes.
     pub(super) fn set_wake_time(&self, time: Duration) {
         self.budget.near.set_wake_time(time);
         self.budget.far.set_wake_time(time * REMOTE_WAKINGS);
     }
 
-    /// A message has come from there: the next may, too.
+    /// A message had this origin: the next may have the same.
     pub(super) fn expect(&self, origin: Origin) {
         self.budget.origin.store(origin as u8, Ordering::Relaxed);
     }
@@ -142,7 +142,7 @@ impl Spinner {
             let at = cursor.at.load(Ordering::Relaxed);
             let is_there = cursor.memory.load(at) == cursor.number.load(Ordering::Relaxed);
             if is_there {
-                call_record(&*cursor.memory, at);
+                prefetch_record(&*cursor.memory, at);
             }
             is_there
         })
@@ -159,18 +159,18 @@ impl Spinner {
         RING_POLLS.checked_div(self.cursors.len()).unwrap_or(0).max(1)
     }
 
-    /// Whether something may have come at the descriptors; asked once after each sleep.
+    /// Whether the descriptors may be readable; true once after each sleep.
     #[inline]
     pub(super) fn is_sleep_over(&self) -> bool {
         self.budget.is_sleep_over.swap(false, Ordering::Relaxed)
     }
 
-    /// Something may have come at the descriptors.
+    /// The descriptors may be readable.
     pub(super) fn end_sleep(&self) {
         self.budget.is_sleep_over.store(true, Ordering::Relaxed);
     }
 
-    /// Whether something has come at the sockets; asks the system.
+    /// Whether a socket is readable; asks the system.
     fn has_come(&self, sockets: &mut [PollFd<'_>]) -> bool {
         let come = !sockets.is_empty() && matches!(poll(sockets, Some(&Timespec::default())), Ok(1..));
         if come {
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_at_a_socket_ends_the_spin() {
+    fn a_message_at_a_socket_ends_the_spin() {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
         let ours: Arc<OwnedFd> = Arc::new(ours.into());
         let spinner = Spinner::default().renew(std::iter::empty(), std::slice::from_ref(&ours));
@@ -269,7 +269,7 @@ mod tests {
         std::io::Write::write_all(&mut &theirs, b"x").unwrap();
         spinner.set_wake_time(Duration::from_secs(1));
         assert!(spinner.spin(None) && spinner.is_sleep_over());
-        // A look at so many would take longer than it saves.
+        // Polling that many would take longer than it saves.
         let many = Spinner::default().renew(std::iter::empty(), &vec![ours; POLLED_SOCKETS_MAX + 1]);
         many.set_wake_time(Duration::from_secs(1));
         assert!(!many.spin(None));

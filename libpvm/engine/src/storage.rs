@@ -1,11 +1,11 @@
-//! Where packed bytes are kept until they are sent.
+//! Memory for packed bytes until they are sent.
 
 use pvm_shm::Packing;
 use pvm_wire::PvmError;
 use pvm_wire::copy::{self, copied};
 use pvm_wire::tuned::PRIVATE_MAX;
 
-/// So much private memory is not too much to be kept filled, as what short messages take.
+/// Private memory that is kept filled: as much as short messages need.
 const SMALL: usize = 2 * PRIVATE_MAX;
 
 /// Bytes that grow at their end. Many bytes are kept where other tasks of this host can read them, so that they are sent as
@@ -16,12 +16,12 @@ pub struct Storage {
     /// is appended by storing it.
     private: Vec<u8>,
     length: usize,
-    /// If there, it has all.
+    /// If it is there, all bytes are in it.
     shared: Option<Packing>,
 }
 
 impl Storage {
-    /// Makes room for so many more bytes.
+    /// Makes room for `more` bytes.
     #[inline]
     pub fn reserve(&mut self, more: usize) -> Result<(), PvmError> {
         let fits = more <= self.private.capacity() - self.length;
@@ -37,11 +37,11 @@ impl Storage {
         if self.shared.is_none() && length <= PRIVATE_MAX {
             return self.reserve_private(more);
         }
-        // Twice as much, so that growing by little and little copies little.
+        // Twice as much, so that repeated growth copies little.
         self.move_to(length.saturating_add(self.as_slice().len()))
     }
 
-    /// Moves to where there is room for so many bytes.
+    /// Moves the bytes to memory with this room.
     fn move_to(&mut self, room: usize) -> Result<(), PvmError> {
         if let Some(mut shared) = Packing::new(room) {
             shared.extend(self.as_slice());
@@ -70,7 +70,7 @@ impl Storage {
         Ok(())
     }
 
-    /// Whether so few bytes more have room in private memory.
+    /// Whether `more` bytes fit into private memory.
     #[inline(always)]
     pub fn has_room(&self, more: usize) -> bool {
         self.length + more <= self.private.len().min(PRIVATE_MAX)
@@ -120,7 +120,7 @@ impl Storage {
         self.length = 0;
     }
 
-    /// What was appended.
+    /// The appended bytes.
     #[inline(always)]
     pub fn as_slice(&self) -> &[u8] {
         match &self.shared {
@@ -135,7 +135,7 @@ impl Storage {
         self.length == 0 && self.shared.is_none()
     }
 
-    /// Where other tasks can read it, if it is there.
+    /// The shared memory, if the bytes are there.
     #[inline]
     pub fn shared(&self) -> Option<&Packing> {
         self.shared.as_ref()

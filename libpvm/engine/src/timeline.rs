@@ -1,4 +1,4 @@
-//! Recording what this task does when, for `pvm run --trace`. When nobody collects, a call costs one test of an
+//! Records the activities of this task for `pvm run --trace`. Without a collector a call costs one test of an
 //! `Option`.
 
 use super::{Engine, Payload, xdr_header};
@@ -9,19 +9,19 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// What a task keeps before it reports, counted as [`weight`] does.
+/// Limit of a task's unreported activities, by [`weight`].
 const REPORT_WEIGHT: usize = 4096;
-/// What a task records in its life; beyond it only counts.
+/// Limit of all activities of a task; later ones are only counted.
 const LIFE_WEIGHT: usize = 1 << 20;
 /// Kinds of message (by peer, context and tag) that are numbered.
 const KINDS_MAX: usize = 1 << 16;
-/// A task that comes to wait and has not reported for so long does so: it may wait for ever, or be killed.
+/// A task that is about to wait reports if its last report is older than this: it may wait for ever, or be killed.
 const REPORT_AGE: Duration = Duration::from_millis(100);
 /// Characters of a group's name that are reported.
 const GROUP_NAME_MAX: usize = 64;
 /// How often the clocks are read.
 const READINGS: usize = 8;
-/// Waiting in vain for less than this is a look, not a wait.
+/// A call without a message that takes less than this is a poll, not a wait.
 const LOOK: u64 = 100_000;
 
 /// When a recorded call began, by the recorder's clock.
@@ -50,7 +50,7 @@ struct Clock {
 
 impl Clock {
     /// Between the readings of the two clocks the processor may be somebody else's, and this one would be ahead of the other tasks' by
-    /// as much: the pair with the least between them counts.
+    /// as much: the pair with the shortest time between them is used.
     fn new() -> Self {
         let read = |_| {
             let start = Instant::now();
@@ -68,7 +68,7 @@ impl Clock {
     }
 }
 
-/// How many messages of each kind went to or came from each task.
+/// Numbers of messages of each kind to and from each task.
 #[derive(Debug, Default)]
 struct Counters(HashMap<(Tid, Kind), u64>);
 
@@ -135,7 +135,7 @@ impl Recorder {
         self.weight > 0 && self.reported.elapsed() >= REPORT_AGE
     }
 
-    /// Takes out what is to be reported.
+    /// Takes the unreported activities.
     fn take_report(&mut self) -> Report {
         (self.weight, self.reported) = (0, Instant::now());
         let Report { program, enrolled, .. } = &self.report;
@@ -144,7 +144,7 @@ impl Recorder {
     }
 }
 
-/// Whether a message belongs in a timeline: what libraries and daemons say to each other does not.
+/// Whether a message belongs in a timeline: messages between libraries and daemons do not.
 fn is_recorded(peer: Tid, header: &MessageHeader) -> bool {
     peer.is_task() && header.context != CONTEXT_TC && header.context != CONTEXT_TM
 }
@@ -162,7 +162,7 @@ impl Engine {
         self.recorder.as_ref().map(|recorder| Begun(recorder.clock.now()))
     }
 
-    /// A call that began then has sent a message.
+    /// A call that began at `begun` has sent a message.
     pub(super) fn record_send(
         &mut self,
         begun: Option<Begun>,
@@ -184,7 +184,7 @@ impl Engine {
         }
     }
 
-    /// A call that began then has received a message.
+    /// A call that began at `begun` has received a message.
     pub fn record_receive(&mut self, begun: Option<Begun>, from: Tid, header: &MessageHeader, length: usize) {
         let (Some(begun), Some(recorder)) = (begun, &mut self.recorder) else { return };
         let kind = Kind { context: header.context, tag: header.tag };
@@ -193,7 +193,7 @@ impl Engine {
         self.report_if(Recorder::is_due);
     }
 
-    /// A call that began then has waited for a message in vain.
+    /// A call that began at `begun` has waited and received no message.
     pub fn record_wait(&mut self, begun: Option<Begun>) {
         let (Some(begun), Some(recorder)) = (begun, &mut self.recorder) else { return };
         if recorder.clock.now().saturating_sub(begun.0) >= LOOK {
@@ -202,14 +202,14 @@ impl Engine {
         self.report_if(Recorder::is_overdue);
     }
 
-    /// A call that began then has had an answer of the daemon.
+    /// A call that began at `begun` has got an answer of the daemon.
     pub(super) fn record_request(&mut self, begun: Option<Begun>, tag: i32) {
         let (Some(begun), Some(recorder)) = (begun, &mut self.recorder) else { return };
         recorder.add(begun, Activity::Request(tag));
         self.report_if(Recorder::is_due);
     }
 
-    /// A call that began then has ended what it did with a group.
+    /// A group call that began at `begun` has ended.
     pub fn record_group(&mut self, begun: Option<Begun>, call: &str, group: &OsStr) {
         let (Some(begun), Some(recorder)) = (begun, &mut self.recorder) else { return };
         let group = group.to_string_lossy().chars().take(GROUP_NAME_MAX).collect();
@@ -222,7 +222,7 @@ impl Engine {
         self.report_if(Recorder::is_overdue);
     }
 
-    /// Reports what is left: the task leaves the machine.
+    /// Reports the remaining activities: the task leaves the machine.
     pub(super) fn report_end(&mut self) {
         if let Some(recorder) = &mut self.recorder {
             recorder.report.left = Some(recorder.clock.now());
@@ -244,7 +244,7 @@ impl Engine {
             self.send_deferred()
         });
         if !sent {
-            // Tracing is no reason for a program to fail; the daemon is gone, as the next call will say.
+            // Tracing must not make a program fail; the next call reports that the daemon is lost.
             self.recorder = None;
         }
     }
@@ -254,7 +254,7 @@ impl Engine {
         self.recorder.as_ref().map(|recorder| format!("{VARIABLE}={}", recorder.collector.raw()))
     }
 
-    /// Starts recording, if the environment says so.
+    /// Starts recording, if the environment asks for it.
     pub(super) fn start_recorder(&mut self) {
         self.recorder = Recorder::from_environment();
     }
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_bounded_and_says_what_it_lacks() {
+    fn a_record_is_bounded_and_counts_dropped_calls() {
         let mut recorder = recorder();
         for _ in 0..LIFE_WEIGHT + 3 {
             recorder.add(Begun(0), Activity::Wait);

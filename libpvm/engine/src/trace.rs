@@ -19,15 +19,15 @@ const FULL: i32 = 1;
 const TIME: i32 = 2;
 /// `PvmTraceCount`: at the end, how often.
 const COUNT: i32 = 3;
-/// A trace message is sent when it has so many bytes, whatever the program asks for.
+/// A trace message is sent when it has this many bytes, even if the program has set a larger buffer.
 const MESSAGE_MAX: usize = 1 << 20;
 /// `PvmAllowDirect`.
 const ALLOW_DIRECT: i32 = 2;
 
-/// What this task has told its tracer, and what it will tell.
+/// The events that wait to be sent to the tracer, and what was sent before.
 #[derive(Debug, Default)]
 pub(super) struct Tracer {
-    /// To whom the descriptions went.
+    /// The tracer that has got the descriptions.
     sink: Sink,
     described: Vec<i32>,
     waiting: Option<Writer>,
@@ -43,7 +43,7 @@ struct Tally {
 }
 
 impl Engine {
-    /// Whether nobody is told of a call that begins or ends now, as with most tasks.
+    /// Whether there is no tracer, as with most tasks.
     #[inline]
     pub fn is_quiet(&self) -> bool {
         self.options.own_trace.tid <= 0
@@ -55,7 +55,7 @@ impl Engine {
         tracer > 0 && tracer != self.tid().raw() && event.is_in(&self.options.own_trace_mask)
     }
 
-    /// Tells the tracer that a call begins or ends, if it wants to know; `fill` adds what the event tells besides.
+    /// Records that a call begins or ends, if the tracer has asked for that; `fill` adds the event's data.
     #[cold]
     pub fn trace(&mut self, event: Event, phase: i32, fill: impl FnOnce(&mut Writer)) {
         self.trace_at(now(), event, phase, fill);
@@ -108,7 +108,7 @@ impl Engine {
         }
     }
 
-    /// Sends what waits to be sent to the tracer.
+    /// Sends the waiting events to the tracer.
     pub fn flush_trace(&mut self) {
         let (mode, sink, tid) =
             (self.options.own_trace_options, self.options.own_trace, self.identity.tid.raw());
@@ -122,20 +122,20 @@ impl Engine {
         let route = self.options.route;
         // Trace messages open no routes.
         self.options.route = route.min(ALLOW_DIRECT);
-        // Tracing is no reason for a program to fail; a lost daemon is seen by the next call.
+        // Tracing must not make a program fail; the next call reports a lost daemon.
         let _ =
             self.send(receiver, xdr_header(sink.tag, sink.context, 0), Payload::Parts(&[&message.finish()]));
         self.options.route = route;
     }
 
-    /// A task that was not spawned finds in the mailbox what its tracer wants to know.
-    pub(super) fn learn_of_tracer(&mut self) {
+    /// A task that was not spawned reads its tracer's terms in the mailbox.
+    pub(super) fn query_tracer(&mut self) {
         let complete =
             ["PVMTMASK", "PVMTRCBUF", "PVMTRCOPT"].iter().all(|name| std::env::var_os(name).is_some());
         if complete || self.options.own_trace.receiver().is_none() {
             return;
         }
-        // Without terms there is nothing to tell.
+        // Without terms nothing is traced.
         let Ok((sink, terms)) = self.tracer_terms() else { return };
         let options = &mut self.options;
         if options.own_trace == sink {
@@ -148,7 +148,7 @@ impl Engine {
         }
     }
 
-    /// What the tracer's entry in the mailbox says: whom to send trace to, and how the tracer wants to be told.
+    /// The tracer's entry in the mailbox: where to send trace events, and which.
     fn tracer_terms(&mut self) -> Result<(Sink, TracerTerms)> {
         let (tid, class) = (self.tid(), TRACER_CLASS.into());
         let found = self.call(&Get { tid, class, index: 0, flags: Flags::DEFAULT })?;
@@ -190,7 +190,7 @@ impl Tracer {
         }
     }
 
-    /// The one event that tells all tallies.
+    /// The one event with all tallies.
     fn summary(&mut self, mode: i32, head: Head) -> Writer {
         let tallies = std::mem::take(&mut self.tallies);
         let called: Vec<(&str, Tally)> = EVENTS
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn tallies_are_told_in_one_event() {
+    fn tallies_are_sent_in_one_event() {
         let mut tracer = Tracer::default();
         for (event, phase, now) in [
             (Event::Send, ENTRY, 100),

@@ -1,9 +1,9 @@
 //! Hints for hosts on which teams of tasks take turns.
 //!
-//! What goes by daemons carries its sender's epoch there. What goes on direct routes passes by no daemon: so the sender reads its
-//! host's epoch from a page that the daemon keeps, and tells it on the route before the first message that has it. Whoever is
-//! told a greater one than its own host's tells its daemon. A task that is kept from running reads nothing: so who has to wait,
-//! after it has sent on such routes, tells its daemon once to whom.
+//! Messages that daemons forward carry their sender's epoch. Messages on direct routes pass no daemon: the sender reads its host's
+//! epoch from a page that the daemon keeps, and sends it on the route before the first message of that epoch. A receiver whose own
+//! host has a smaller epoch reports it to its daemon. A task that is stopped reads nothing: so a task that is about to wait, after
+//! it has sent on such routes, reports the receivers to its daemon once.
 //!
 //! Tasks of one host have one epoch, that of the page: messages in shared memory carry none.
 
@@ -17,57 +17,57 @@ use pvm_wire::codes::{CONTEXT_TC, Tcx};
 use pvm_wire::coscheduling::Turn;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Receivers that are told of in one wait.
+/// Most receivers that are reported in one wait.
 const RECEIVERS_MAX: usize = 256;
 
-/// Whether anybody wants hints, and about whom.
+/// Whether the daemon wants hints, and the receivers to report.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
     are_taken: bool,
-    /// The daemon wants to know when this task sleeps.
-    tells_sleep: bool,
+    /// The daemon wants reports of this task's sleeps.
+    reports_sleep: bool,
     /// Number of this task's team, 0 if it takes no turns.
     team: u32,
     page: Page,
     sent: Vec<Tid>,
 }
 
-/// Where this task reads whose turn it is.
+/// The page in which this task reads the team that has the turn.
 #[derive(Debug, Default)]
 enum Page {
-    /// It has had no use for it.
+    /// Not needed so far.
     #[default]
     Unknown,
-    /// It has asked, or will never have it.
+    /// Requested, or not available.
     Asked,
-    /// Here.
-    Seen(View),
+    /// Mapped into this process.
+    Mapped(View),
 }
 
 impl Turns {
-    /// The daemon has told whether turns are taken anywhere.
-    pub(super) fn set(&mut self, are_taken: bool, team: u32, tells_sleep: bool) {
-        (self.are_taken, self.team, self.tells_sleep) = (are_taken, team, tells_sleep);
+    /// The daemon has said whether turns are taken on any host.
+    pub(super) fn set(&mut self, are_taken: bool, team: u32, reports_sleep: bool) {
+        (self.are_taken, self.team, self.reports_sleep) = (are_taken, team, reports_sleep);
         self.sent.clear();
     }
 
-    /// The daemon has given its page. Without it messages on direct routes have no epoch, and all else is as before.
-    pub(super) fn see(&mut self, descriptors: &[OwnedFd]) {
+    /// The daemon has sent its page. If it cannot be mapped, messages on direct routes have no epoch, and all else is as before.
+    pub(super) fn set_page(&mut self, descriptors: &[OwnedFd]) {
         if let Some(Ok(view)) = descriptors.first().map(|page| View::new(page.as_fd())) {
-            self.page = Page::Seen(view);
+            self.page = Page::Mapped(view);
         }
     }
 
-    /// Whose turn it is, and the host's epoch.
+    /// The team that has the turn, and the host's epoch.
     fn now(&self) -> Option<Turn> {
         match &self.page {
-            Page::Seen(view) => Some(Turn::from_word(view.get())),
+            Page::Mapped(view) => Some(Turn::from_word(view.get())),
             Page::Unknown | Page::Asked => None,
         }
     }
 
-    /// Something was sent on a direct route.
-    pub(super) fn note(&mut self, dst: Tid) {
+    /// A message was sent on a direct route.
+    pub(super) fn note_receiver(&mut self, dst: Tid) {
         if self.are_taken && self.sent.len() < RECEIVERS_MAX && !self.sent.contains(&dst) {
             self.sent.push(dst);
         }
@@ -80,25 +80,27 @@ impl Engine {
         self.call(&turns::JoinTeam { name: name.to_owned() })
     }
 
-    /// A message on a direct route follows: first the other is told the epoch of this host, if it has not been and this task's
-    /// team has the turn here. `false` if the route has broken.
-    pub(super) fn tell_epoch(&mut self, dst: Tid) -> Result<bool> {
+    /// Before a message on a direct route: sends the epoch of this host, if it was not sent before and this task's team has the
+    /// turn here. `false` if the route has broken.
+    pub(super) fn send_epoch(&mut self, dst: Tid) -> Result<bool> {
         if !self.hints.are_taken {
             return Ok(true);
         }
         self.ask_for_page();
         let now = self.hints.now().filter(|now| now.is_of(self.hints.team)).map(Turn::epoch);
-        let Some(epoch) = now.filter(|&epoch| self.peers.must_tell(dst, epoch)) else { return Ok(true) };
+        let Some(epoch) = now.filter(|&epoch| self.peers.must_send_epoch(dst, epoch)) else {
+            return Ok(true);
+        };
         let body = BodyWriter::new().int(epoch.count.cast_signed()).int(i32::from(epoch.origin)).finish();
         self.write_directly(dst, xdr_header(Tcx::Epoch.tag(), CONTEXT_TC, 0), &[&body])
     }
 
-    /// A task of another host says its host's epoch. If it is greater than this one's the daemon is told.
-    pub(super) fn hear_epoch(&mut self, src: Tid, count: i32, origin: i32) {
-        let told = Turn { count: count.cast_unsigned(), origin: origin as u16, team: 0 };
+    /// A task of another host has sent its host's epoch. If it is greater than this host's, the daemon gets a report.
+    pub(super) fn receive_epoch(&mut self, src: Tid, count: i32, origin: i32) {
+        let epoch = Turn { count: count.cast_unsigned(), origin: origin as u16, team: 0 };
         self.ask_for_page();
-        if src.host() != self.tid().host() && self.hints.now().is_none_or(|now| told.is_after(now)) {
-            self.tell_later(&turns::Epoch { by: src, count: count.cast_unsigned(), origin });
+        if src.host() != self.tid().host() && self.hints.now().is_none_or(|now| epoch.is_after(now)) {
+            self.defer_request(&turns::Epoch { by: src, count: count.cast_unsigned(), origin });
         }
     }
 
@@ -109,28 +111,28 @@ impl Engine {
         if let Some(route) = &mut self.route {
             route.expect_descriptors();
             self.hints.page = Page::Asked;
-            self.tell_later(&turns::Page {});
+            self.defer_request(&turns::Page {});
         }
     }
 
-    /// This task is about to wait.
-    pub(super) fn tell_waiting(&mut self) -> Result<()> {
+    /// This task is about to wait: reports the receivers of its last messages.
+    pub(super) fn report_waiting(&mut self) -> Result<()> {
         if self.hints.sent.is_empty() {
             return Ok(());
         }
         let receivers = std::mem::take(&mut self.hints.sent);
-        self.tell_daemon(&turns::Waiting { receivers })
+        self.send_daemon_request(&turns::Waiting { receivers })
     }
 
-    /// Makes a request of the daemon that is not answered, at once.
-    pub(super) fn tell_daemon<R: Request>(&mut self, request: &R) -> Result<()> {
+    /// Sends the daemon a request that has no answer, at once.
+    pub(super) fn send_daemon_request<R: Request>(&mut self, request: &R) -> Result<()> {
         let header = xdr_header(R::TAG, R::CONTEXT, 0);
         self.send_by_daemon(Tid::MY_DAEMON, header, Payload::Parts(&[&request.encode()]))
     }
 
-    /// Whether the daemon wants to know when this task sleeps.
-    pub(super) fn tells_sleep(&self) -> bool {
-        self.hints.tells_sleep
+    /// Whether the daemon wants reports of this task's sleeps.
+    pub(super) fn reports_sleep(&self) -> bool {
+        self.hints.reports_sleep
     }
 }
 
@@ -139,14 +141,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_noted_while_nobody_wants_it_and_nobody_twice() {
+    fn receivers_are_noted_on_demand_and_once() {
         let mut turns = Turns::default();
-        turns.note(Tid::from_bits(0x40001));
+        turns.note_receiver(Tid::from_bits(0x40001));
         assert!(turns.sent.is_empty());
         turns.set(true, 7, false);
-        (0..1000).for_each(|number| turns.note(Tid::from_bits(0x40001 + number % 2)));
+        (0..1000).for_each(|number| turns.note_receiver(Tid::from_bits(0x40001 + number % 2)));
         assert_eq!(turns.sent.len(), 2);
-        (0..1000).for_each(|number| turns.note(Tid::from_bits(0x40001 + number)));
+        (0..1000).for_each(|number| turns.note_receiver(Tid::from_bits(0x40001 + number)));
         assert_eq!(turns.sent.len(), RECEIVERS_MAX);
         turns.set(false, 7, false);
         assert!(turns.sent.is_empty());

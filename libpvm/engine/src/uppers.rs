@@ -1,5 +1,5 @@
-//! Telling the sender of 64-bit integers of a receiver whose library takes half of them: PVM's XDR has 32 bits for a
-//! `long`, and only this library finds the others behind the message.
+//! Warns the sender of 64-bit integers if the receiver's library drops their upper halves: PVM's XDR has 32 bits for a
+//! `long`, and only this library reads the other 32 behind the message.
 
 use super::Engine;
 use crate::Result;
@@ -8,34 +8,33 @@ use pvm_wire::codes::{EXTENSION_VERSION, task_flags};
 use pvm_wire::{MessageHeader, Tid};
 use std::collections::BTreeSet;
 
-/// What is known of receivers.
+/// The receivers whose libraries are known.
 #[derive(Debug, Default)]
 pub(super) struct Receivers {
-    /// Those of which the sender was told, or need not be.
+    /// Receivers that were checked.
     settled: BTreeSet<Tid>,
-    /// The sender was told that the original daemon tells nothing.
-    told_of_daemon: bool,
+    /// The sender was warned that the original daemon does not report libraries.
+    warned_of_daemon: bool,
 }
 
-/// Whose library a task has.
+/// The library of a task.
 enum Library {
     Ours,
     Originals,
-    /// It has not enrolled yet, or has gone.
+    /// It has not enrolled yet, or has exited.
     Unknown,
 }
 
 impl Engine {
-    /// Before a message leaves in the form that every library reads: if that loses something at its receiver, the sender
-    /// is told, once.
+    /// Before a message leaves in the form that every library reads: warns once if the receiver drops upper halves.
     pub(super) fn check_uppers(&mut self, dst: Tid, header: &MessageHeader) -> Result<()> {
         let carries_all = header.checksum == 0 || dst == self.tid() || !dst.is_task();
         if carries_all || self.receivers.settled.contains(&dst) {
             return Ok(());
         }
         if self.extension.is_none() {
-            let told = std::mem::replace(&mut self.receivers.told_of_daemon, true);
-            if !told {
+            let warned = std::mem::replace(&mut self.receivers.warned_of_daemon, true);
+            if !warned {
                 self.warn("if a receiver has the original library, it");
             }
             return Ok(());

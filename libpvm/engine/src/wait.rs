@@ -1,6 +1,6 @@
-//! Waiting at all sockets at once, and reading those at which something has come.
+//! Waiting at all sockets at once, and reading those that are readable.
 //!
-//! [`sleep`] is how every task sleeps that waits for a message, in C, Fortran and Rust: what the daemon is to know of a sleep is said there.
+//! Every task that waits for a message, in C, Fortran and Rust, sleeps in [`sleep`], which reports sleeps to the daemon.
 
 use super::Engine;
 use super::peers::Peer;
@@ -33,15 +33,15 @@ pub trait Waiter {
     fn await_input(&mut self, deadline: Option<Instant>) -> std::result::Result<bool, Self::Error>;
 }
 
-/// Sleeps until something comes or the time is over; whether something may have come. Tells the daemon first, if it wants to know.
+/// Sleeps until a message arrives or the time is over; whether one may have arrived. Reports the sleep, if the daemon wants reports.
 pub fn sleep<W: Waiter>(waiter: &mut W, deadline: Option<Instant>) -> std::result::Result<bool, W::Error> {
-    let tells_sleep = waiter.with(|engine| {
-        engine.tell_waiting()?;
-        Ok(engine.tells_sleep())
+    let reports_sleep = waiter.with(|engine| {
+        engine.report_waiting()?;
+        Ok(engine.reports_sleep())
     })?;
     let begin = Instant::now();
-    let came = match tells_sleep {
-        Some(true) => sleep_and_tell(waiter, begin + UNTOLD_SLEEP, deadline)?,
+    let came = match reports_sleep {
+        Some(true) => sleep_and_report(waiter, begin + UNTOLD_SLEEP, deadline)?,
         Some(false) => waiter.await_input(deadline)?,
         None => true,
     };
@@ -52,8 +52,8 @@ pub fn sleep<W: Waiter>(waiter: &mut W, deadline: Option<Instant>) -> std::resul
     Ok(came)
 }
 
-/// Sleeps where others are stopped meanwhile. A sleep beyond `soon` is reported to the daemon, so that it lets them run.
-fn sleep_and_tell<W: Waiter>(
+/// Sleeps on a host where other teams are stopped meanwhile. A sleep beyond `soon` is reported, so that the daemon lets them run.
+fn sleep_and_report<W: Waiter>(
     waiter: &mut W,
     soon: Instant,
     deadline: Option<Instant>,
@@ -63,9 +63,9 @@ fn sleep_and_tell<W: Waiter>(
     if came || deadline.is_some_and(|deadline| deadline <= soon) {
         return Ok(came);
     }
-    waiter.with(|engine| engine.tell_daemon(&Asleep {}))?;
+    waiter.with(|engine| engine.send_daemon_request(&Asleep {}))?;
     let came = waiter.await_input(deadline);
-    waiter.with(|engine| engine.tell_daemon(&Awake {}))?;
+    waiter.with(|engine| engine.send_daemon_request(&Awake {}))?;
     came
 }
 
@@ -84,7 +84,7 @@ impl Waiter for Engine {
     }
 }
 
-/// What can be done without waiting.
+/// The descriptors that are ready.
 #[derive(Debug, Default)]
 pub(super) struct Ready {
     daemon: bool,
@@ -101,7 +101,7 @@ impl Ready {
 }
 
 impl Engine {
-    /// Waits until something has come, or the socket that leads to `sending_to` takes more. Beyond the queue's limit
+    /// Waits until a descriptor is readable, or the socket that leads to `sending_to` is writable. Beyond the queue's limit
     /// nothing is read: a sender only waits to write, a receiver fails.
     pub(super) fn wait_ready(&self, sending_to: Option<Tid>, deadline: Option<Instant>) -> Result<Ready> {
         let full = self.is_full();
@@ -142,7 +142,7 @@ impl Engine {
         Ok(ready)
     }
 
-    /// Reads what has come already; with direct routes only after the system has told where.
+    /// Reads from the daemon without polling; with direct routes nothing, since their sockets have to be polled.
     pub(super) fn read_now(&mut self) -> Result<bool> {
         if !self.peers.is_empty() {
             return Ok(false);
@@ -175,7 +175,7 @@ impl Engine {
         }
         self.take_from_daemon(messages);
         if ready.rung {
-            self.neighbours.quiet();
+            self.neighbours.clear_bell();
             self.take_rings(usize::MAX);
         }
         Ok(())
@@ -196,7 +196,7 @@ impl Engine {
     }
 
     fn take_from_daemon(&mut self, messages: Vec<Message>) {
-        // What comes by the daemon is behind what neighbours had written when it was sent.
+        // Messages of neighbours precede those that the daemon has sent later.
         if !messages.is_empty() {
             self.drain_rings();
         }
@@ -206,7 +206,7 @@ impl Engine {
             } else if message.src.is_task() {
                 self.neighbours.spinner().expect(Origin::Daemon);
             }
-            let released = self.peers.count_come(message.src);
+            let released = self.peers.count_received(message.src);
             self.take(message);
             for message in released {
                 self.take(message);
@@ -216,7 +216,7 @@ impl Engine {
 
     fn read_peer(&mut self, tid: Tid, to_the_end: bool) {
         match self.peers.get(tid) {
-            Some(Peer::Granted(..)) => self.admit(tid),
+            Some(Peer::Granted(..)) => self.accept_route(tid),
             Some(Peer::Calling(..)) => self.check_call(tid),
             _ => {}
         }
@@ -236,12 +236,12 @@ impl Engine {
                 Ok(Arrival::Some(count)) => {
                     (left, turn) = (left.saturating_sub(count), turn.saturating_sub(count));
                     if left == 0 && turn > 0 && route.is_amid_long() {
-                        // More of it has come, or is about to.
+                        // More of it has arrived, or is about to.
                         left = 1;
                     }
                 }
                 Ok(Arrival::None) => break,
-                // Who breaks the rules is not heard any more on this way: it notices, and sends by the daemon.
+                // A peer that violates the protocol is not read any more on this route: it notices, and sends by the daemon.
                 Ok(Arrival::Closed) | Err(_) => (ended, left) = (true, 0),
             }
         }

@@ -1,8 +1,10 @@
 //! A machine for each test, and the test program run again as one of its tasks.
+#![allow(dead_code, reason = "each program uses a part")]
 
 use pvm_tests::machine::Plan;
 use pvm_tests::programs::{self, Linking};
 use pvm_tests::{Installation, Program};
+use pvm3::{Task, Tid};
 use std::num::NonZero;
 use std::panic::catch_unwind;
 use std::path::Path;
@@ -32,10 +34,21 @@ fn daemons() -> Vec<Installation> {
 }
 
 /// Compiles a C program of this folder against the original PVM; `None` (with a line that says so) if that cannot be.
-#[allow(dead_code, reason = "some programs have none")]
 pub fn compile_for_original(source: &str, program: &Path) -> Option<()> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rust_support").join(source);
     programs::compile(&source, program, &Installation::debian()?, Linking::Shared)
+}
+
+/// The path of this program.
+pub fn me() -> String {
+    std::env::current_exe().unwrap().to_str().unwrap().to_owned()
+}
+
+/// Spawns this program in a role.
+pub fn spawn(task: &mut Task, role: &str, count: usize) -> Vec<Tid> {
+    let spawned = task.spawn(me()).args(["role", role]).count(count).start().unwrap();
+    assert_eq!((spawned.tids.len(), spawned.failed.len()), (count, 0));
+    spawned.tids
 }
 
 /// Runs this program as a task in the role of a test.
@@ -72,7 +85,7 @@ pub fn main(tests: &[Test], roles: &[Test]) -> ExitCode {
         && role == "role"
     {
         if name == SAME_VERSION {
-            let daemon = pvm3::Task::enrol().expect("a daemon");
+            let daemon = Task::enrol().expect("a daemon");
             assert!(daemon.daemon_is_ours(), "the daemon is of another version: build pvmd again");
             return ExitCode::SUCCESS;
         }

@@ -3,14 +3,14 @@
 use super::{Machines, Policy, Request, Step};
 use std::collections::{BTreeSet, VecDeque};
 
-/// What a processor publishes, for everyone to read.
+/// A processor's public offer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Offer {
     /// The processor.
     pub host: usize,
     /// The last price paid; a fair estimate of the next.
     pub price: f64,
-    /// What one gets for it: speed, memory and the like as one number, more is better.
+    /// Its value: speed, memory and the like as one number, more is better.
     pub quality: f64,
 }
 
@@ -29,14 +29,12 @@ pub struct Auction {
 }
 
 /// How an auction ended.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Award {
     /// The process with the highest bid, of equal ones the earliest.
     pub winner: u64,
-    /// What it pays: the processor's published price from now on.
+    /// The price paid: the processor's published price from now on.
     pub price: f64,
-    /// Those who are told that they have lost.
-    pub losers: Vec<u64>,
 }
 
 impl Auction {
@@ -45,7 +43,7 @@ impl Auction {
         self.bids.push((process, amount));
     }
 
-    /// The highest bid wins. `None` if nobody has bid.
+    /// The highest bid wins. `None` without bids.
     pub fn close(self) -> Option<Award> {
         let mut best = *self.bids.first()?;
         for &bid in &self.bids {
@@ -53,13 +51,12 @@ impl Auction {
                 best = bid;
             }
         }
-        let losers = self.bids.iter().map(|bid| bid.0).filter(|&process| process != best.0).collect();
-        Some(Award { winner: best.0, price: best.1, losers })
+        Some(Award { winner: best.0, price: best.1 })
     }
 }
 
 /// The policy, for hosts of equal quality. In each round all processes that are to be placed read the public list, bid
-/// for the cheapest host, and one of them gets it; the others have lost and bid again. Who can afford none waits.
+/// for the cheapest host, and one of them gets it; the others have lost and bid again. A process that can afford none waits.
 ///
 /// The price paid is the published one; each process on a host makes it dearer by [`RISE`], and one that ends, cheaper.
 #[derive(Clone, Debug)]
@@ -74,7 +71,7 @@ pub struct Bidding {
     published: u64,
 }
 
-/// What a process on a host adds to the price of a further one.
+/// The increase of a host's price by each process on it.
 pub const RISE: u64 = 10;
 
 impl Bidding {
@@ -98,11 +95,11 @@ impl Bidding {
         self.board.insert((price, self.published, host));
     }
 
-    /// One round: who bids, and what the cheapest host decides. `None` if it is too dear.
+    /// One round: these processes bid, and the cheapest host decides. `None` if it is too dear.
     fn round(&mut self, bidders: &[u64], machines: &mut dyn Machines) -> Option<Step> {
         let &(price, _, host) = self.board.first()?;
         let offer = Offer { host, price: price as f64, quality: 1.0 };
-        // Each reads the list, bids, and is told.
+        // Each reads the list, bids, and gets the result.
         machines.send(4 * bidders.len() as u64);
         let choice = choose(self.budget as f64, &[offer])?;
         let mut auction = Auction::default();
@@ -184,12 +181,12 @@ mod tests {
     }
 
     #[test]
-    fn the_highest_bid_wins_and_the_losers_are_told() {
+    fn the_highest_bid_wins_and_of_equal_ones_the_earliest() {
         let mut auction = Auction::default();
         for (process, amount) in [(1, 5.0), (2, 7.0), (3, 7.0), (4, 6.0)] {
             auction.bid(process, amount);
         }
-        assert_eq!(auction.close(), Some(Award { winner: 2, price: 7.0, losers: vec![1, 3, 4] }));
+        assert_eq!(auction.close(), Some(Award { winner: 2, price: 7.0 }));
         assert_eq!(Auction::default().close(), None);
     }
 
@@ -207,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_away_sells_nothing() {
+    fn an_absent_host_sells_nothing() {
         let mut policy = Bidding::new(2);
         let mut bench = Bench::new(&[0, 0]);
         assert_eq!(bench.leave(&mut policy, 0), 0);

@@ -6,10 +6,10 @@
 
 use super::{Machines, Policy, Request, Step};
 
-/// Up to so many processes the best partition is found, whatever it takes.
+/// Up to this many processes the best partition is found by complete search.
 pub const EXACT: usize = 12;
 
-/// What a process needs, or a processor has.
+/// The resources that a process needs, or a processor has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resources {
     /// Processing power, in any unit.
@@ -102,7 +102,7 @@ impl Problem<'_> {
         Some(parts)
     }
 
-    /// What moving a process to another part saves, which may be less than nothing.
+    /// The gain of moving a process to another part, which may be negative.
     fn gain(&self, process: usize, to: usize, parts: &[usize]) -> i64 {
         self.outside(process, parts[process], parts) as i64 - self.outside(process, to, parts) as i64
     }
@@ -214,7 +214,7 @@ impl Search<'_> {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GraphTheoretic;
 
-/// A request is cut into parts of up to so many processes.
+/// A request is cut into parts of up to this many processes.
 const PART: usize = 4;
 
 impl Policy for GraphTheoretic {

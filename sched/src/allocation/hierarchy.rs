@@ -1,6 +1,6 @@
 //! Hierarchical allocation, as in MICROS: workers, managers above them, and a committee on top.
 //!
-//! A manager tracks roughly how many workers below it are free: it hears of each change right below, and tells its own
+//! A manager tracks roughly how many workers below it are free: it is notified of each change right below, and notifies its own
 //! superior only when the number has changed by enough. A request for S processes is granted by reserving R > S, or
 //! passed up; the level that has enough splits it and sends the parts down, where less may turn up than was thought.
 
@@ -18,7 +18,7 @@ struct Manager {
     host: usize,
     /// Free workers below, as far as it knows.
     free: i64,
-    /// What it has told its superior.
+    /// The number that it has reported to its superior.
     told: i64,
 }
 
@@ -29,7 +29,7 @@ pub struct Repair {
     pub level: usize,
     /// Its number within the level.
     pub number: usize,
-    /// The subordinate who takes over.
+    /// The subordinate that takes over.
     pub successor: usize,
 }
 
@@ -49,7 +49,7 @@ pub struct Hierarchical {
 const RESERVE: u32 = 8;
 
 impl Hierarchical {
-    /// A tree over so many workers, each manager with up to `fan_out` subordinates (at least 2).
+    /// A tree over `workers` workers, each manager with up to `fan_out` subordinates (at least 2).
     pub fn new(workers: usize, fan_out: usize) -> Self {
         let fan_out = fan_out.max(2);
         let mut levels = Vec::new();
@@ -68,12 +68,12 @@ impl Hierarchical {
         Self { fan_out, free: HostSet::full(workers), dead: BTreeSet::new(), levels, load: vec![0; workers] }
     }
 
-    /// Who does a manager's job.
+    /// The worker that does a manager's job.
     pub fn manager(&self, level: usize, number: usize) -> Option<usize> {
         Some(self.levels.get(level.checked_sub(1)?)?.get(number)?.host)
     }
 
-    /// A host has died. Each post that it held goes to one of its subordinates, who counts anew; the dead host gets no
+    /// A host has died. Each post that it held goes to one of its subordinates, which counts anew; the dead host gets no
     /// more processes.
     pub fn died(&mut self, host: usize) -> Vec<Repair> {
         if host >= self.load.len() || !self.dead.insert(host) {
@@ -126,7 +126,7 @@ impl Hierarchical {
         }
     }
 
-    /// What the subordinates of a manager add up to, if it asks them.
+    /// The sum of the subordinates of a manager, if it asks them.
     fn count(&self, (level, number): Post) -> i64 {
         let range = number * self.fan_out..(number + 1) * self.fan_out;
         if level == 1 {
@@ -137,7 +137,7 @@ impl Hierarchical {
         }
     }
 
-    /// A worker has become free or busy: its manager hears of it, and the others as far up as it matters.
+    /// A worker has become free or busy: its manager is notified, and those above as far as it matters.
     fn report(&mut self, worker: usize, change: i64, machines: &mut dyn Machines) {
         let (mut number, mut change) = (worker, change);
         for level in &mut self.levels {
@@ -146,7 +146,7 @@ impl Hierarchical {
             let manager = &mut level[number];
             manager.free += change;
             change = manager.free - manager.told;
-            // An eighth is enough to be told.
+            // A change by an eighth is reported.
             if change.abs() <= manager.told.abs() / 8 {
                 return;
             }
@@ -237,7 +237,7 @@ impl Policy for Hierarchical {
         }
         let subordinates = self.fan_out as u64;
         for _ in self.died(host) {
-            // The successor asks all whom it is in charge of now, and tells its superior.
+            // The successor asks all its new subordinates, and notifies its superior.
             machines.send(2 * subordinates + 1);
         }
     }
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_back_works_again_and_takes_charge_where_all_have_died() {
+    fn a_returned_host_works_again_and_replaces_managers_that_all_died() {
         let mut tree = Hierarchical::new(8, 2);
         let mut bench = Bench::new(&[0; 8]);
         assert_eq!(bench.leave(&mut tree, 0), 0);

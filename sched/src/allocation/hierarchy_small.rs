@@ -40,7 +40,7 @@ fn lowest(fan_out: usize, free: &[usize], origin: usize, count: usize) -> Option
 /// As long as no manager has so many workers below it that an eighth of them goes untold, all is known: then as many
 /// processes get a worker of their own as there are free ones, and no further away than where R of them are free.
 #[test]
-fn what_is_known_is_used_and_nearest_first() {
+fn known_machines_are_used_nearest_first() {
     for (workers, fan_out) in [(1, 2), (4, 2), (7, 2), (7, 3)] {
         for busy in 0..1_u32 << workers {
             let free: Vec<usize> = (0..workers).filter(|&worker| busy >> worker & 1 == 0).collect();

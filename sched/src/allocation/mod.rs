@@ -12,7 +12,7 @@
 //! | bidding | [`Bidding`], [`bidding::choose`], [`bidding::Auction`] |
 //! | active pulling ([`crate::pulling`]) | [`Pull`] |
 //!
-//! A [`Policy`] hears of requests, ends and the time, asks about loads through [`Machines`], and answers with [`Step`]s.
+//! A [`Policy`] gets requests, ends and the time, asks about loads through [`Machines`], and answers with [`Step`]s.
 //! Hosts are numbers from 0 on here: there may be a hundred thousand of them.
 
 pub mod bidding;
@@ -43,7 +43,7 @@ pub struct Request {
     pub count: u32,
 }
 
-/// What a policy decides.
+/// A decision of a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// One process of a request goes to a host.
@@ -97,7 +97,7 @@ pub trait Policy: Debug {
         Vec::new()
     }
     /// A host has failed, or its owner is back: it has no processes any more, and takes none. Nothing of what it had has
-    /// ended; whoever created it creates it again.
+    /// ended; its creator creates it again.
     fn left(&mut self, _host: usize, _machines: &mut dyn Machines) {}
     /// A host that had left takes processes again, and has none yet.
     fn returned(&mut self, _host: usize, _machines: &mut dyn Machines) -> Vec<Step> {
@@ -105,7 +105,7 @@ pub trait Policy: Debug {
     }
 }
 
-/// What the algorithms are compared with: a process runs where it was created.
+/// The baseline of the algorithms: a process runs where it was created.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Local;
 
@@ -148,7 +148,7 @@ pub(crate) mod testing {
             Self { loads: loads.to_vec(), away: Vec::new(), messages: 0, now: 0, random: 1 }
         }
 
-        /// Carries out what is decided; says on which hosts processes were started.
+        /// Carries out the steps; returns the hosts on which processes were started.
         pub fn apply(&mut self, steps: &[Step]) -> Vec<usize> {
             let mut started = Vec::new();
             for &step in steps {
@@ -241,7 +241,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(48))]
 
-        /// Whatever happens, each process is started once, on a host that is there, and in the end all are.
+        /// In all cases each process is started once, on a host that is present, and in the end all are.
         #[test]
         fn no_process_is_lost_or_started_twice(hosts in 1..20_usize, steps in proptest::collection::vec((0..5_u8, 0..1000_usize, 1..9_u32), 1..80)) {
             for mut policy in policies(hosts) {

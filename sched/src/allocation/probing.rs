@@ -44,7 +44,7 @@ fn search(
         // Any host but the own one, each equally likely.
         let random = (own + 1 + machines.random(hosts - 1)) % hosts;
         let host = known.pop_front().filter(|&host| host != own).unwrap_or(random);
-        // Who does not answer is neither idle nor overloaded.
+        // A host that does not answer is neither idle nor overloaded.
         let found = machines.probe(host).is_some_and(&wanted);
         history.note(host, found);
         if found {
@@ -86,7 +86,7 @@ impl Policy for SenderInitiated {
         let own = machines.own_load(request.origin);
         let keeps = self.threshold.saturating_sub(own).min(request.count);
         let mut steps: Vec<Step> = here(&Request { count: keeps, ..request }).collect();
-        // Loads do not show before the steps are carried out what this very request adds.
+        // Loads do not include the processes of this request before the steps are carried out.
         let mut given: Vec<usize> = Vec::new();
         for _ in keeps..request.count {
             let threshold = self.threshold;
@@ -117,7 +117,7 @@ pub struct ReceiverInitiated {
 }
 
 impl ReceiverInitiated {
-    /// With these parameters: who has fewer than `threshold` processes asks, who has more than that gives.
+    /// With these parameters: a host with fewer than `threshold` processes asks, one with more than that gives.
     pub fn new(threshold: u32, probes: u32, history: usize) -> Self {
         Self { threshold, probes, history: History::new(history) }
     }
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_answer_gives_and_gets_nothing() {
+    fn a_host_that_does_not_answer_gives_and_gets_nothing() {
         let mut bench = Bench::new(&[1, 0]);
         bench.away = vec![1];
         assert_eq!(bench.create(&mut SenderInitiated::default(), 1, 0, 1), [0]);
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn alone_there_is_nobody_to_ask() {
+    fn a_single_host_has_no_other_to_ask() {
         let mut bench = Bench::new(&[3]);
         assert_eq!(bench.create(&mut SenderInitiated::default(), 1, 0, 2), [0, 0]);
         bench.loads = vec![0];

@@ -10,8 +10,8 @@ use pvm_wire::{HostIndex, Tid};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// Hosts are of equal capability, and are told of each batch in random order. Tasks for which no host has room wait until one has
-/// drained; which it reports at once, so that nobody's wait is of account. Hosts beyond the most that a virtual machine may have
+/// Hosts are of equal capability, and get the notice of each batch in random order. Tasks for which no host has room wait until one has
+/// drained; it reports that at once, so that waits have no effect. Hosts beyond the most that a virtual machine may have
 /// get no tasks.
 #[derive(Debug)]
 pub struct Pull {
@@ -35,7 +35,7 @@ struct Batch {
     given_up: bool,
 }
 
-/// What follows from one event.
+/// The decisions after one event.
 struct Round<'a> {
     machines: &'a mut dyn Machines,
     /// Processes that hosts have been given in it.
@@ -54,7 +54,7 @@ impl<'a> Round<'a> {
     }
 }
 
-/// Messages of a manager, and to whom.
+/// Messages of a manager, with their receivers.
 type Messages = Vec<(Tid, BatchMsg)>;
 
 impl Batch {
@@ -79,13 +79,13 @@ impl Batch {
         self.tell(BatchMsg::Place { batch, count, nodes, soft: false, policy, last, own: None })
     }
 
-    /// What had been given up is to be placed after all.
+    /// Tasks that had been given up are to be placed after all.
     fn again(&mut self) -> Messages {
         let count = if std::mem::take(&mut self.given_up) { self.waiting } else { 0 };
         self.tell(BatchMsg::More { batch: self.id, count })
     }
 
-    /// Delivers what the manager and the nodes have to say until all is said.
+    /// Delivers the messages of the manager and the nodes until there are none left.
     fn run(&mut self, threshold: u64, messages: Messages, round: &mut Round<'_>) {
         let mut messages = VecDeque::from(messages);
         while let Some((to, message)) = messages.pop_front() {
@@ -118,7 +118,7 @@ impl Batch {
         }
     }
 
-    /// What a node says, and what the manager decides upon it.
+    /// A node's message, and the manager's decisions.
     fn answer(&mut self, p: u64, host: usize, said: Said, round: &mut Round<'_>) -> Messages {
         let (Said::Apply { n_a } | Said::Decline { n_a, .. }) = said else { return Vec::new() };
         let Some(host_index) = index(host) else { return Vec::new() };
@@ -195,7 +195,7 @@ impl Policy for Pull {
         round.steps
     }
 
-    /// Every host has been heard of when it leaves, so that no other waits for what it says, and nothing is granted.
+    /// When a host leaves it counts as having applied, so that no other waits for it, and nothing is granted.
     fn left(&mut self, host: usize, machines: &mut dyn Machines) {
         self.away.insert(host);
         let mut round = Round::new(machines);
@@ -235,7 +235,7 @@ mod tests {
         assert!(!hosts.contains(&2), "it is full");
         assert_eq!(hosts.len(), 9);
         assert!(bench.loads.iter().all(|&load| load <= 4), "{:?}", bench.loads);
-        // Every host is told that tasks wait, answers, and is told that none are left; each grant has its application.
+        // Every host gets `TasksHave`, answers, and gets `TasksNo`; each grant has its application.
         assert!((4 * 3 + 3..=4 * 3 + 9 * 2).contains(&bench.messages), "{}", bench.messages);
     }
 

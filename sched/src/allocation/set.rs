@@ -3,7 +3,7 @@
 const BITS: usize = u64::BITS as usize;
 
 /// A set of numbers below a fixed one. A bit for each number, and above that, level by level, a bit for each word with
-/// a bit in it: a hundred thousand hosts need 13 KB, and whatever is asked, a word or two of each of three levels.
+/// a bit in it: a hundred thousand hosts need 13 KB, and each question reads a word or two of each of three levels.
 #[derive(Clone, Debug)]
 pub(super) struct HostSet {
     hosts: usize,

@@ -75,17 +75,17 @@ impl Usage {
         self.change(owner, now, |entry| entry.pending.push_back(request));
     }
 
-    /// The owner uses so many more processors.
+    /// The owner uses more processors.
     pub fn acquire(&mut self, owner: usize, processors: u32, now: u64) {
         self.change(owner, now, |entry| entry.using = entry.using.saturating_add(processors));
     }
 
-    /// The owner uses so many processors less.
+    /// The owner uses fewer processors.
     pub fn release(&mut self, owner: usize, processors: u32, now: u64) {
         self.change(owner, now, |entry| entry.using = entry.using.saturating_sub(processors));
     }
 
-    /// Whose pending request is next: the lowest score, of equal ones the first owner.
+    /// The owner whose pending request is next: the lowest score, of equal ones the first.
     pub fn lowest(&self, now: u64) -> Option<usize> {
         let firsts = self.lines.values().filter_map(BTreeSet::first);
         firsts.map(|&(_, owner)| (self.score(owner, now), owner)).min().map(|(_, owner)| owner)
@@ -141,7 +141,7 @@ const NOBODY: u32 = u32::MAX;
 pub struct UpDown {
     usage: Usage,
     free: HostSet,
-    /// Whose process runs on each host: its own, another's, or `NOBODY`'s.
+    /// The owner of the process on each host: its own, another, or `NOBODY`.
     users: Vec<u32>,
 }
 

@@ -6,7 +6,7 @@
 pub struct Waiting {
     /// Nodes it needs.
     pub width: u32,
-    /// How long it says that it runs, at most.
+    /// The user's estimate of its run time.
     pub estimate: f64,
 }
 
@@ -133,7 +133,7 @@ mod tests {
             prop_assert!(started.iter().map(|&place| queue[place].width).sum::<u32>() <= free);
             let fifo = started.iter().enumerate().take_while(|&(i, &place)| i == place).count();
             let Some(head) = queue.get(fifo) else { return Ok(()) };
-            // When could the head start, had nobody passed it, and can it still?
+            // When could the head start if no job had passed it, and can it still?
             let mut ends: Vec<(f64, u32)> = running.clone();
             ends.extend(started[..fifo].iter().map(|&place| (queue[place].estimate, queue[place].width)));
             ends.sort_by(|a, b| a.0.total_cmp(&b.0));

@@ -28,7 +28,7 @@ impl<T> Default for Line<T> {
 }
 
 impl<T> Line<T> {
-    /// Nobody waits.
+    /// An empty line.
     pub fn new() -> Self {
         Self::default()
     }
@@ -38,7 +38,7 @@ impl<T> Line<T> {
         self.waiting
     }
 
-    /// Whether nobody waits.
+    /// Whether no job waits.
     pub fn is_empty(&self) -> bool {
         self.waiting == 0
     }

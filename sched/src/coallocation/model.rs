@@ -14,7 +14,7 @@ pub fn link_demand(bwbn: f64, n_kj: u32, n_t: u32) -> f64 {
     bwbn * f64::from(n_kj) * f64::from(n_t - n_kj) / f64::from(n_t - 1)
 }
 
-/// Equation 5: `CF^j = BW_const^j / Σ_k BW_k^j`. A link that nobody uses is infinitely free.
+/// Equation 5: `CF^j = BW_const^j / Σ_k BW_k^j`. An unused link is infinitely free.
 pub fn congestion_factor(bw_const: f64, demand: f64) -> f64 {
     if demand > 0.0 { bw_const / demand } else { f64::INFINITY }
 }
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn what_remains_is_stretched_and_shrinks_back() {
+    fn remaining_time_is_stretched_and_shrinks_back() {
         let congested = remaining_communication(100.0, 20.0, 1.0, 0.5);
         assert!(same(congested, 160.0));
         assert!(same(remaining_communication(congested, 60.0, 0.5, 1.0), 50.0));

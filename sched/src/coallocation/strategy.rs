@@ -217,7 +217,7 @@ mod tests {
 
     type Worth = fn(&Site) -> f64;
 
-    /// What a node of a cluster is worth to each key.
+    /// The value of a cluster's node by each key.
     const KEYS: [(Strategy, Worth); 4] = [
         (Strategy::Bfnp, |site| f64::from(site.free)),
         (Strategy::Sncp, |site| site.congestion),
@@ -225,7 +225,7 @@ mod tests {
         (Strategy::Shfnp, |site| f64::from(site.free) / site.factor),
     ];
 
-    /// The most that so many nodes can be worth, by trying every number of each cluster.
+    /// The most that `width` nodes can be worth, by trying every number of each cluster.
     fn most_worth(width: u32, sites: &[Site], worth: Worth) -> Option<f64> {
         let Some((site, rest)) = sites.split_first() else { return (width == 0).then_some(0.0) };
         let with = |nodes| Some(f64::from(nodes) * worth(site) + most_worth(width - nodes, rest, worth)?);
@@ -233,7 +233,7 @@ mod tests {
     }
 
     proptest! {
-        /// Exactly the width, never more of a cluster than is free, no cluster twice; and whatever is within reach fits.
+        /// Exactly the width, never more of a cluster than is free, no cluster twice; and every width within reach fits.
         #[test]
         fn allocations_fit(free in proptest::collection::vec((0..50_u32, 1..9_u32, 0..300_u32), 1..8), width in 1..200_u32, home in 0..8_usize) {
             let sites: Vec<Site> = free.iter().map(|&(free, h, cf)| Site {
@@ -265,7 +265,7 @@ mod tests {
             prop_assert_eq!(Some(shares.len() as u32), best);
         }
 
-        /// No other way to take so many nodes has more of what the key counts, all ways tried.
+        /// No other choice of this many nodes has more of what the key counts; all are tried.
         #[test]
         fn a_key_gets_the_most_of_what_it_counts(
             free in proptest::collection::vec((0..6_u32, 1..5_u32, 0..300_u32), 1..5),

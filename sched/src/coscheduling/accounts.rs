@@ -16,7 +16,7 @@ impl<T> Default for Accounts<T> {
 }
 
 impl<T: Copy + Ord> Accounts<T> {
-    /// What a team has been charged.
+    /// The time that a team has been charged.
     pub fn of(&self, team: T) -> Duration {
         self.used.get(&team).copied().unwrap_or_default()
     }

@@ -9,10 +9,10 @@ use pvm_wire::tuned::BOOST_SAVINGS;
 use std::fmt::Debug;
 use std::time::Duration;
 
-/// What a node has done so far.
+/// The counters of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Changes of the running team, for whatever reason.
+    /// Changes of the running team, for any reason.
     pub switches: u64,
     /// Messages that changed nothing because their epoch was not greater.
     pub old: u64,
@@ -24,7 +24,7 @@ pub struct Counters {
     pub boost: Duration,
 }
 
-/// What a message's arrival does to the node's processor. The message is delivered in every case.
+/// The effect of a message's arrival on the node's processor. The message is delivered in every case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
     /// Switch to the team that the message is for. The node has adopted the message's epoch.
@@ -74,7 +74,7 @@ impl<T: Copy + Ord + Debug> Node<T> {
         Self { name, ..self }
     }
 
-    /// What it has done so far.
+    /// Its counters.
     pub fn counters(&self) -> Counters {
         self.counters
     }
@@ -94,7 +94,7 @@ impl<T: Copy + Ord + Debug> Node<T> {
         self.epoch
     }
 
-    /// What runs.
+    /// The running team.
     pub fn running(&self) -> Option<T> {
         self.running
     }
@@ -116,7 +116,7 @@ impl<T: Copy + Ord + Debug> Node<T> {
         self.accounts.least(teams, self.running, ready)
     }
 
-    /// Nobody saves up time without end: a team that did not want the processor for long comes to be only so far behind.
+    /// Limits savings: a team that has not wanted the processor for a long time falls behind by a bounded time only.
     pub fn forget_savings(&mut self) {
         self.accounts.limit_savings(self.slack.saturating_mul(BOOST_SAVINGS));
     }
@@ -131,7 +131,7 @@ impl<T: Copy + Ord + Debug> Node<T> {
         }
     }
 
-    /// A team has come here. A newcomer starts level with the least of those here, or it could claim all the time before it came.
+    /// A team has joined. It starts level with the least account here, or it could claim all the time before it joined.
     pub fn admit(&mut self, team: T) {
         self.accounts.open(team);
     }
@@ -144,12 +144,12 @@ impl<T: Copy + Ord + Debug> Node<T> {
         self.passed(time);
     }
 
-    /// A team, whether it had the turn or not, has used so much.
+    /// Charges a team for its CPU time, with or without the turn.
     pub fn charge_to(&mut self, team: T, time: Duration) {
         self.accounts.charge(team, time);
     }
 
-    /// The running team has had the turn for this long. What it has used is charged otherwise.
+    /// The running team has had the turn for this long. Its CPU use is charged separately.
     pub fn passed(&mut self, time: Duration) {
         if self.is_boosted {
             self.counters.boost = self.counters.boost.saturating_add(time);

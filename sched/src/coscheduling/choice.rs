@@ -12,11 +12,11 @@ pub struct Candidate<T> {
     pub size: usize,
     /// All of them sleep until something comes.
     pub sleeps: bool,
-    /// What it has been charged.
+    /// The time that it has been charged.
     pub account: Duration,
 }
 
-/// What was chosen.
+/// The chosen teams.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice<T> {
     /// Teams that run.

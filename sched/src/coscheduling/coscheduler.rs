@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::time::Duration;
 
-/// What the coscheduler has decided, to be carried out in the order given.
+/// A decision of the coscheduler; decisions are carried out in their order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision<T> {
     /// A process may run, or is to be kept from running.
@@ -43,7 +43,7 @@ pub enum Decision<T> {
     WantsSleeps,
 }
 
-/// What a timer is for.
+/// The purpose of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timer {
     /// The slice of this number ends.
@@ -74,7 +74,7 @@ enum Mode {
     Turns,
 }
 
-/// What is done with the next reading, besides accounting.
+/// The use of the next reading, besides accounting.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Then {
     /// It is the first, or a message has brought another team.
@@ -94,7 +94,7 @@ enum Then {
 /// processor has time for all, everybody runs for a slice; otherwise the team with the least account has the turn.
 ///
 /// A team pays for the CPU time that its processes have used, in any team's turn, and for what the daemon has used to pass its
-/// messages on. Where processes that wait for their turn are stopped, nobody else uses what a team leaves: there a turn costs its time,
+/// messages on. Where processes that wait for their turn are stopped, nothing else uses the time that a team leaves: there a turn costs its time,
 /// and a team of which all processes sleep lends its slot.
 #[derive(Clone, Debug)]
 pub struct Coscheduler<T, H> {
@@ -118,7 +118,7 @@ pub struct Coscheduler<T, H> {
     passed: Duration,
     /// CPU time is what counts, as processes that are held use what others leave.
     is_by_use: bool,
-    /// A process of the team that has the turn has ended, and nobody knows what it had used.
+    /// A process of the team that has the turn has ended, and its CPU use is unknown.
     has_lost: bool,
     then: Then,
     /// Teams that run: the one that has the turn, and those for which cores are left.
@@ -127,7 +127,7 @@ pub struct Coscheduler<T, H> {
     held: BTreeSet<ProcessId>,
     /// Processes of tasks that have reported that they sleep.
     asleep: BTreeSet<ProcessId>,
-    /// The team that has the turn has slept and woken since the last look: it gives its slot up by itself.
+    /// The team that has the turn has slept and woken since the last look: it gives up its slot without being asked.
     has_woken: bool,
     /// The team that uses the slot.
     user: Option<T>,
@@ -188,7 +188,7 @@ impl<T: Copy + Ord + Debug, H: Copy + Eq + Debug> Coscheduler<T, H> {
         std::mem::take(&mut self.decisions)
     }
 
-    /// A team has no tasks any more, of whatever kind.
+    /// A team has no tasks any more, of any kind.
     pub fn forget(&mut self, team: T) {
         self.totals.remove(&team);
         self.unneeded.forget(team);
@@ -227,7 +227,7 @@ impl<T: Copy + Ord + Debug, H: Copy + Eq + Debug> Coscheduler<T, H> {
         std::mem::take(&mut self.decisions)
     }
 
-    /// A message from another host has come for a task, or is about to come: its team, if it takes turns, and the message's epoch.
+    /// A message from another host arrives for a task, or is about to: its team, if it takes turns, and the message's epoch.
     pub fn arrived(&mut self, team: Option<T>, epoch: Epoch, now: Duration) -> Vec<Decision<T>> {
         self.now = now;
         if self.mode != Mode::Turns {
@@ -255,7 +255,7 @@ impl<T: Copy + Ord + Debug, H: Copy + Eq + Debug> Coscheduler<T, H> {
         std::mem::take(&mut self.decisions)
     }
 
-    /// A message has come for a team from another host.
+    /// A message from another host arrives for a team.
     pub fn heard(&mut self, team: T, from: H) {
         if self.is_shared() {
             self.unneeded.note_message(team, from);
@@ -308,17 +308,17 @@ impl<T: Copy + Ord + Debug, H: Copy + Eq + Debug> Coscheduler<T, H> {
         self.node.epoch()
     }
 
-    /// What has happened so far.
+    /// The counters.
     pub fn counters(&self) -> Counters {
         self.node.counters()
     }
 
-    /// What a team has been charged.
+    /// The time that a team has been charged.
     pub fn charged(&self, team: T) -> Duration {
         self.node.account(team)
     }
 
-    /// What each team has had while teams took turns.
+    /// The CPU use of each team while teams took turns.
     pub fn totals(&self) -> &BTreeMap<T, Use> {
         &self.totals
     }
@@ -367,7 +367,7 @@ impl<T: Copy + Ord + Debug, H: Copy + Eq + Debug> Coscheduler<T, H> {
         was_member
     }
 
-    /// Members have come or gone.
+    /// Members have joined or left.
     fn reconsider(&mut self) {
         let must_share = gates::must_share(self.members.len(), self.count, self.cores as usize);
         match (self.is_shared(), must_share) {
@@ -436,7 +436,7 @@ impl<T: Copy + Ord + Debug, H: Copy + Eq + Debug> Coscheduler<T, H> {
                 self.begin_slice();
             }
             Then::NextTurn => self.next_turn(None),
-            // All its tasks wait, and nobody else can use its slot.
+            // All its tasks wait, and no other team can use its slot.
             Then::Look if !is_wanted => self.next_turn(self.node.running()),
             Then::Look => self.look_later(),
         }
@@ -558,7 +558,7 @@ impl<T: Copy + Ord + Debug, H: Copy + Eq + Debug> Coscheduler<T, H> {
         (self.chosen, self.user) = (choice.teams, choice.user);
     }
 
-    /// What must hold between any two events; says what does not.
+    /// Checks the invariants between any two events; the error names the one that is violated.
     pub fn check(&self) -> Result<(), String> {
         let processes = || self.members.values().flatten();
         let must_share = gates::must_share(self.members.len(), self.count, self.cores as usize);

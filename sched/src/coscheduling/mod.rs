@@ -1,6 +1,6 @@
 //! Coscheduling by communication: a message brings its receiver's team onto the processor.
 //!
-//! *Scheduling parallel jobs on clusters*, section 21.5. The communication layer sees every message and tells the scheduler, so that
+//! *Scheduling parallel jobs on clusters*, section 21.5. The communication layer sees every message and informs the scheduler, so that
 //! sending may bring the receiver to run together with the sender. [`Coscheduler`] is one node's scheduler: a driver reports events
 //! with the time, and carries out the [`Decision`]s. The daemon and the simulator drive the same one.
 //!

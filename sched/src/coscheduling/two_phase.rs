@@ -35,7 +35,7 @@ impl TwoPhase {
         Duration::from_nanos(self.spin)
     }
 
-    /// A wait has spun, for at most `time`, and something has come meanwhile or not.
+    /// A wait has spun, for at most `time`; whether a message arrived meanwhile.
     pub fn spun(&mut self, time: Duration, is_found: bool) {
         if is_found {
             self.set(nanos(time.saturating_mul(2)));

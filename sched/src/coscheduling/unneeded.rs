@@ -12,7 +12,7 @@ use pvm_wire::tuned::{BRIEF_WORK, SHARE_MARGIN};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// What is known of teams: of those that have not run since the last reading, from before.
+/// The state of teams; that of teams that have not run since the last reading is from before.
 #[derive(Clone, Debug)]
 pub struct Unneeded<T, H> {
     /// They have run: whether others compute is unknown.
@@ -46,7 +46,7 @@ enum Heard<H> {
     Several,
 }
 
-/// What a team has done since the last reading.
+/// The work of a team since the last reading.
 #[derive(Debug, Default)]
 struct Done {
     processes: u32,
@@ -66,7 +66,7 @@ impl<T: Copy + Ord, H: Copy + Eq> Unneeded<T, H> {
         self.direct.remove(&team);
     }
 
-    /// A message has come for a team from another host.
+    /// A message from another host arrives for a team.
     pub fn note_message(&mut self, team: T, from: H) {
         let heard = self.hears.entry(team).or_insert(Heard::One(from));
         if *heard != Heard::One(from) {

@@ -5,21 +5,21 @@ use pvm_wire::tuned::FRAGMENT_COST;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What a process has done since its start.
+/// The work of a process since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
     /// CPU time of all its threads.
     pub time: Duration,
-    /// How often its first thread has gone to sleep by itself.
+    /// Voluntary context switches of its first thread.
     pub sleeps: u64,
     /// For how long its threads have waited for a processor.
     pub waits: Duration,
 }
 
-/// What the kernel says of the processes that were asked for.
+/// The kernel's values of the processes that were asked for.
 #[derive(Clone, Debug)]
 pub struct Reading {
-    /// What each has done since its start, in the order in which they were asked for.
+    /// The work of each since its start, in the order in which they were asked for.
     pub work: Vec<Work>,
     /// CPU time of the daemon since the last reading.
     pub own: Duration,
@@ -27,7 +27,7 @@ pub struct Reading {
     pub leaves_rest: bool,
 }
 
-/// What a team has had while teams took turns.
+/// The CPU use of a team while teams took turns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Use {
     /// CPU time of its processes.
@@ -39,7 +39,7 @@ pub struct Use {
 }
 
 impl Use {
-    /// What has been added since.
+    /// The additions since.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
         Self {
@@ -97,7 +97,7 @@ impl<T: Copy + Ord> Meter<T> {
         self.seen.remove(&pid);
     }
 
-    /// A team has no tasks any more: nobody pays for what was done for it.
+    /// A team has no tasks any more: no account is charged for its overhead.
     pub fn forget_team(&mut self, team: T) {
         if let Some(bytes) = self.carried.remove(&Some(team)) {
             let carried = self.carried.entry(None).or_default();
@@ -110,7 +110,7 @@ impl<T: Copy + Ord> Meter<T> {
         now.saturating_sub(std::mem::replace(&mut self.read, now))
     }
 
-    /// What each process has done since the last reading, none more than `most`. `None` after the first one.
+    /// The work of each process since the last reading, at most `most`. `None` after the first one.
     pub fn used(&mut self, work: Vec<Work>, most: Duration) -> Option<Vec<(T, Work)>> {
         let asked = std::mem::take(&mut self.asked);
         let before = std::mem::take(&mut self.seen);

@@ -25,7 +25,7 @@ pub struct Slot<H> {
 /// changes the process's time slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Move<H> {
-    /// What moves.
+    /// The process that moves.
     pub process: Process,
     /// From where.
     pub from: Slot<H>,
@@ -102,7 +102,7 @@ impl<H: Copy + Ord + Debug> Matrix<H> {
         self.rows.len()
     }
 
-    /// What each processor runs in a time slice, in the order of [`processors`](Self::processors).
+    /// The processes of a time slice by processor, in the order of [`processors`](Self::processors).
     pub fn row(&self, row: usize) -> &[Option<Process>] {
         self.rows.get(row).map_or(&[], Vec::as_slice)
     }
@@ -212,7 +212,7 @@ impl<H: Copy + Ord + Debug> Matrix<H> {
         }
     }
 
-    /// Deletes columns, whatever is in them.
+    /// Deletes columns with their contents.
     pub(super) fn drop_columns(&mut self, gone: &[bool]) {
         for row in &mut self.rows {
             let mut at = 0..;

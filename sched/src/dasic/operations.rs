@@ -1,4 +1,4 @@
-//! What changes the process space (section 3.2).
+//! The operations on the process space (section 3.2).
 
 use super::matrix::{Matrix, Move, Process, Slot, Status};
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use std::fmt::Debug;
 /// Packing is worth its migrations when more than this part of the process space is idle (the paper's 30 %).
 pub const PACKING_THRESHOLD: f64 = 0.3;
 
-/// Packing tries so many ways to find room for the teams of a row: all there are, if they are few.
+/// Packing tries this many ways to find room for the teams of a row: all there are, if they are few.
 const TRIES: u32 = 1000;
 
 /// Why an operation was refused. The process space is as it was.
@@ -213,7 +213,7 @@ impl<H: Copy + Ord + Debug> Matrix<H> {
         self.shift_all(&from, to, free)
     }
 
-    /// Moves processes to `free` columns of a row, which are at least as many. Who can stay in its column does.
+    /// Moves processes to `free` columns of a row, which are at least as many. A process that can stay in its column does.
     fn shift_all(&mut self, from: &[(usize, usize)], row: usize, mut free: Vec<usize>) -> Vec<Move<H>> {
         let mut moves = Vec::new();
         let mut others = Vec::new();
@@ -241,7 +241,7 @@ impl<H: Copy + Ord + Debug> Matrix<H> {
 }
 
 /// A row for each of these parts, largest first, with so much idle in each row; `None` if there is no way, or none is found
-/// in so many tries.
+/// in [`TRIES`] tries.
 fn room_for(parts: &[usize], idle: &mut [usize], tries: &mut u32) -> Option<Vec<usize>> {
     let Some((&part, rest)) = parts.split_first() else { return Some(Vec::new()) };
     for row in 0..idle.len() {

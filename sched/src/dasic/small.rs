@@ -63,7 +63,7 @@ fn initial_scheduling_needs_at_most_seven_tenths_more_rows_than_the_best() {
     );
 }
 
-/// The best that so many evicted processes can do: the sorted allocation vector, the greatest first, over all ways to
+/// The best allocation of this many evicted processes: the sorted allocation vector, the greatest first, over all ways to
 /// send them to the processors.
 fn best_allocation(allocation: &mut [usize], evicted: usize) -> Vec<usize> {
     if evicted == 0 {
@@ -183,7 +183,7 @@ proptest! {
             let Some((rest, key)) = remainder(&before, team) else { continue };
             let may = before.team_vector(team) <= joined as usize;
             let gathered = remainder(&matrix, team).is_none();
-            // Whoever cannot be gathered is too large by rule, or would not fit whoever else had come first.
+            // A team that cannot be gathered is too large by rule, or would not fit in any order.
             prop_assert_eq!(gathered, may && rest <= room[key], "team {} of {:?}", team, picture(&before));
             if gathered {
                 room[key] -= rest;

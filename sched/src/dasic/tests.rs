@@ -67,7 +67,7 @@ fn a_large_team_is_split_and_its_first_rows_are_its_own() {
 }
 
 #[test]
-fn what_cannot_be_started() {
+fn programs_that_cannot_be_started() {
     let mut matrix = matrix(2, &[(1, 1)]);
     assert_eq!(matrix.start(1, 1), Err(Error::TeamExists));
     assert_eq!(matrix.start(2, 0), Err(Error::EmptyTeam));

@@ -5,12 +5,12 @@ use crate::placement::{Candidate, Portion, proportional, sane_capability};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
-/// What the manager has decided, to be carried out in the order given.
+/// A decision of the manager; decisions are carried out in their order.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Decision<H> {
     /// Tell this node that tasks wait (step 1, `DM_TASKSHAVE`).
     TasksHave(H),
-    /// Give this node so many tasks (step 3).
+    /// Give this node `n` tasks (step 3).
     Grant {
         /// The node.
         host: H,
@@ -29,19 +29,19 @@ pub enum Decision<H> {
     },
 }
 
-/// The manager of a batch: is told what happens, answers with decisions.
+/// The manager of a batch: takes events, answers with decisions.
 ///
-/// A driver calls [`place`](Self::place) first; then, in any order, [`on_apply`](Self::on_apply) for what nodes say,
+/// A driver calls [`place`](Self::place) first; then, in any order, [`on_apply`](Self::on_apply) for applications of nodes,
 /// [`node_joined`](Self::node_joined), [`node_gone`](Self::node_gone) and [`more`](Self::more) for what the batch's home
 /// says; and [`done`](Self::done) when every task is known to be started or failed. It can then place another batch.
 ///
-/// **Promise.** What is granted and given up adds up to what was to be placed, in [`place`](Self::place) and
+/// **Promise.** Tasks that are granted and given up add up to those that were placed, in [`place`](Self::place) and
 /// [`more`](Self::more), as soon as nodes have asked for it: no task twice, none forgotten. Tasks granted to a node that
 /// dies come back through [`more`](Self::more), since only the home knows which had been started.
 ///
 /// **Rounds** (section 1). `N_c` counts the nodes that have not applied in this round, and the applicant. When all have,
 /// and tasks are left, a new round begins, with `N_c = N_n`. A node may apply again before the round is over; but
-/// until every node has been heard of, it gets no more than its part, and waits: the node that is nearest must not take
+/// until every node has applied, it gets no more than its part, and waits: the node that is nearest must not take
 /// the whole batch by asking often before the others have asked at all.
 ///
 /// **The soft rule.** In a soft batch, when every node has declined (applied with `N_a ≤ 0`) since the last grant, the
@@ -61,12 +61,12 @@ pub struct Manager<H> {
     t_c: u64,
     /// Tasks of the whole batch.
     batch: u64,
-    /// Capability of all nodes when it was last told of tasks.
+    /// Capability of all nodes when it last got tasks.
     capability: f64,
     soft: bool,
 }
 
-/// What is known of a node.
+/// The state of a node.
 #[derive(Clone, Copy, Debug)]
 struct Record {
     capability: f64,
@@ -74,8 +74,8 @@ struct Record {
     /// Tasks of this batch given to it.
     granted: u64,
     /// It has applied or declined.
-    heard: bool,
-    /// The last that it was told is that tasks wait.
+    has_applied: bool,
+    /// Its last message was `TasksHave`.
     told: bool,
 }
 
@@ -100,7 +100,7 @@ impl<H: Copy + Ord + Debug> Manager<H> {
         Self::default()
     }
 
-    /// Places a batch of `count` tasks on these nodes. What it knew of an earlier batch is forgotten.
+    /// Places a batch of `count` tasks on these nodes. The state of an earlier batch is dropped.
     pub fn place(
         &mut self,
         count: u64,
@@ -115,7 +115,7 @@ impl<H: Copy + Ord + Debug> Manager<H> {
     /// A node asks for tasks, or declines for now with `n_a ≤ 0` (steps 2 and 3). `c` is its `C_i`.
     pub fn on_apply(&mut self, host: H, n_a: i64, c: f64) -> Vec<Decision<H>> {
         let Some(node) = self.nodes.get_mut(&host) else {
-            // Whoever asks for what is not to be had is told so, lest it wait for an answer.
+            // An application that cannot be granted is answered, or the node would wait.
             return vec![Decision::TasksNo(host)];
         };
         node.capability = sane_capability(c);
@@ -129,7 +129,7 @@ impl<H: Copy + Ord + Debug> Manager<H> {
             self.declined.remove(&host);
             self.held.push((host, n_a));
         } else {
-            node.heard = true;
+            node.has_applied = true;
             self.declined.insert(host);
         }
         self.settle(&mut decisions);
@@ -214,28 +214,28 @@ impl<H: Copy + Ord + Debug> Manager<H> {
         self.finish(decisions);
     }
 
-    /// The first of those that wait who can be given something.
+    /// The first waiting node that can be given something.
     fn next_to_serve(&self) -> Option<usize> {
         if self.held.is_empty() {
             return None;
         }
-        let unheard = self.unheard();
-        self.held.iter().position(|&(host, _)| self.t_c > 0 && self.most(host, unheard) > 0)
+        let not_applied = self.not_applied();
+        self.held.iter().position(|&(host, _)| self.t_c > 0 && self.most(host, not_applied) > 0)
     }
 
-    /// Capability of the nodes that have not been heard of.
-    fn unheard(&self) -> f64 {
-        self.nodes.values().filter(|node| !node.heard).map(|node| node.capability).sum()
+    /// Capability of the nodes that have not applied.
+    fn not_applied(&self) -> f64 {
+        self.nodes.values().filter(|node| !node.has_applied).map(|node| node.capability).sum()
     }
 
-    /// The most that a node may be given now: anything, unless it has applied before and there are nodes that have not
-    /// been heard of; then what is left of its part of the batch, and is none of theirs.
-    fn most(&self, host: H, unheard: f64) -> u64 {
+    /// The most that a node may be given now: anything, unless it has applied before and other nodes have not;
+    /// then the rest of its part of the batch, without theirs.
+    fn most(&self, host: H, not_applied: f64) -> u64 {
         match self.nodes.get(&host) {
-            Some(node) if node.heard && unheard > 0.0 => {
+            Some(node) if node.has_applied && not_applied > 0.0 => {
                 let part =
                     |capability: f64| (self.batch as f64 * capability / self.capability).round() as u64;
-                let spare = self.t_c.saturating_sub(part(unheard));
+                let spare = self.t_c.saturating_sub(part(not_applied));
                 spare.min(part(node.capability).saturating_sub(node.granted))
             }
             _ => self.t_c,
@@ -244,7 +244,7 @@ impl<H: Copy + Ord + Debug> Manager<H> {
 
     /// By the formula, and no more than it may have.
     fn grant(&mut self, host: H, n_a: i64) -> Decision<H> {
-        let most = self.most(host, self.unheard());
+        let most = self.most(host, self.not_applied());
         self.silent.insert(host);
         let n_c = self.silent.len() as u64;
         let c_a = self.c_a();
@@ -252,7 +252,7 @@ impl<H: Copy + Ord + Debug> Manager<H> {
         let mut terms = Terms::new(n_a, self.t_c, n_c, c_i, c_a);
         terms.n = terms.n.min(most);
         if let Some(node) = self.nodes.get_mut(&host) {
-            node.heard = true;
+            node.has_applied = true;
         }
         self.silent.remove(&host);
         self.declined.clear();
@@ -263,7 +263,7 @@ impl<H: Copy + Ord + Debug> Manager<H> {
         Decision::Grant { host, n: terms.n + rest, terms: Some(terms) }
     }
 
-    /// What the only node is given beyond what it has asked for.
+    /// The number of tasks that the only node gets beyond its application.
     fn rest_for_lone_node(&self) -> u64 {
         let mut nodes = self.nodes.values();
         match (nodes.next(), nodes.next()) {
@@ -286,11 +286,11 @@ impl<H: Copy + Ord + Debug> Manager<H> {
         }
     }
 
-    /// The soft rule, if its time has come; and tasks that nobody can be given are given up.
+    /// The soft rule, once all nodes have declined; and tasks that no node can take are given up.
     fn hand_out_rest(&mut self, decisions: &mut Vec<Decision<H>>) {
         let all_declined = self.declined.len() == self.nodes.len();
         if self.t_c == 0
-            || !(all_declined || self.is_lone_node_heard())
+            || !(all_declined || self.has_lone_node_applied())
             || !(self.soft || self.nodes.is_empty())
         {
             return;
@@ -307,12 +307,12 @@ impl<H: Copy + Ord + Debug> Manager<H> {
         }
     }
 
-    /// Whether there is one node only, and it has said what it has room for.
-    fn is_lone_node_heard(&self) -> bool {
-        self.nodes.len() == 1 && self.nodes.values().all(|node| node.heard)
+    /// Whether there is only one node, and it has applied.
+    fn has_lone_node_applied(&self) -> bool {
+        self.nodes.len() == 1 && self.nodes.values().all(|node| node.has_applied)
     }
 
-    /// When no tasks are left, everyone who was told that there are is told so; what comes later is a new round.
+    /// When no tasks are left, every node that got `TasksHave` gets `TasksNo`; later tasks are a new round.
     fn finish(&mut self, decisions: &mut Vec<Decision<H>>) {
         if self.t_c > 0 {
             return;
@@ -333,7 +333,7 @@ impl Record {
             capability: sane_capability(node.capability),
             limit: node.limit,
             granted: 0,
-            heard: false,
+            has_applied: false,
             told: false,
         }
     }

@@ -59,7 +59,7 @@ fn the_nearest_node_does_not_take_all_by_asking_often() {
 }
 
 #[test]
-fn what_others_cannot_take_goes_to_who_waits() {
+fn tasks_that_others_cannot_take_go_to_waiting_nodes() {
     let mut manager = Manager::new();
     manager.place(20, nodes(&[1, 1]), false);
     assert_eq!(granted(&manager.on_apply(1, 8, 1.0)).n, 8);

@@ -51,15 +51,15 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// The formula, its result beside what it came from.
+    /// The formula: its result and its terms.
     pub fn new(n_a: i64, t_c: u64, n_c: u64, c_i: f64, c_a: f64) -> Self {
         Self { n_a, t_c, n_c, c_i, c_a, n: share(n_a, t_c, n_c, c_i, c_a) }
     }
 }
 
-/// `N_a = P − P_c`: what a node may ask for (section 1). 0 or less says that there is no room.
+/// `N_a = P − P_c`: what a node may ask for (section 1). 0 or less means that there is no room.
 ///
-/// `p_c` counts whatever fills the node: the tasks that run, those promised to it by other batches (see
+/// `p_c` counts everything that fills the node: the tasks that run, those promised to it by other batches (see
 /// [`Node::promised`]) and, if the caller likes, load from outside.
 pub fn application(p: u64, p_c: u64) -> i64 {
     if p >= p_c {
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_nodes_get_equal_parts_whoever_asks_first() {
+    fn equal_nodes_get_equal_parts_in_any_order() {
         // 256 tasks, four nodes: each application finds the same T_c / N_c.
         assert_eq!(share(1000, 256, 4, 1000.0, 1000.0), 64);
         assert_eq!(share(1000, 192, 3, 1000.0, 1000.0), 64);

@@ -7,7 +7,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(u64);
 
-/// What a node does next.
+/// The next step of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Step {
@@ -16,7 +16,7 @@ pub enum Step {
         /// `N_a`, at least 1.
         n_a: i64,
     },
-    /// There is no room (step 4): tell the manager, which needs to know when all nodes have said so, and call
+    /// There is no room (step 4): report it to the manager, which needs to know when all nodes have declined, and call
     /// [`Node::retry`] with the ticket after the wait.
     Decline {
         /// `N_a`, 0 or less.
@@ -33,8 +33,8 @@ pub enum Step {
 /// A node's dealings with one batch.
 ///
 /// The caller passes what the node is like at this moment: `P`, `P_c`, and a random time to wait in case there is no
-/// room. There is one application at a time: after [`Step::Apply`] the node says nothing until it has been given tasks
-/// or told that none are left. A driver calls
+/// room. There is one application at a time: after [`Step::Apply`] the node does not apply until it has been given tasks
+/// or got `TasksNo`. A driver calls
 ///
 /// - [`tasks_have`](Self::tasks_have) when `TASKSHAVE` arrives, also when it comes again or from another manager,
 /// - [`tasks_given`](Self::tasks_given) when tasks of the batch have been started here,
@@ -53,19 +53,19 @@ enum State {
     /// No tasks wait, as far as is known here.
     #[default]
     Closed,
-    /// It has applied for so many and waits for an answer.
+    /// It has applied for this many and waits for an answer.
     Applied { n_a: i64 },
     /// No room: it waits.
     Full(Ticket),
 }
 
 impl Node {
-    /// A node that has not heard of the batch.
+    /// A node that does not know the batch.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Tasks wait (steps 1 and 2). An application that was made before is void: whoever says this anew, another manager
+    /// Tasks wait (steps 1 and 2). An application that was made before is void: if this comes again, another manager
     /// perhaps, does not know of it.
     pub fn tasks_have(&mut self, p: u64, p_c: u64, wait: Duration) -> Step {
         self.look(p, p_c, wait)

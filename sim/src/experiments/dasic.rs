@@ -13,7 +13,7 @@ use crate::stats::Summary;
 use pvm_sched::dasic::{Matrix, Process, Status};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What can be set. Times are in slices.
+/// The settings. Times are in slices.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Settings {
     /// Workstations
@@ -58,7 +58,7 @@ pub enum Policy {
     Dasic,
     /// Ousterhout's matrix: teams start in it and are evicted from it, but nothing is balanced.
     Matrix,
-    /// Processes are placed as in the matrix, but each workstation goes through its own by itself.
+    /// Processes are placed as in the matrix, but each workstation schedules its own without coordination.
     Local,
 }
 
@@ -84,7 +84,7 @@ pub struct Case {
     pub idle: f64,
 }
 
-/// What a simulation gives.
+/// The results of a simulation.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Outcome {
     /// Part of the time during which a team, on the average, is coscheduled.
@@ -108,7 +108,7 @@ pub struct Outcome {
 #[error("no team gets on: owners or migrations leave the teams no time to compute")]
 pub struct Stuck;
 
-/// A simulation is given up after so many times a team's mean computation without any team's end.
+/// A simulation is given up after this many times a team's mean computation without any team's end.
 const PATIENCE: f64 = 1000.0;
 
 /// A team at work.
@@ -326,7 +326,7 @@ impl Simulation<'_> {
         let hosts = self.matrix.processors().to_vec();
         for host in hosts {
             let row = match self.case.policy {
-                // Each workstation by itself: no two agree on where the round begins, nor on how long it takes.
+                // Each workstation on its own: no two agree on the begin of the round, nor on its length.
                 Policy::Local => self.now as usize / (1 + host as usize % 3) + host as usize * 7,
                 _ => self.row,
             };
@@ -495,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_gets_on_is_given_up() {
+    fn a_simulation_without_progress_is_given_up() {
         for (idle, visit) in [(1.0, 0.67), (1.0, 1e9)] {
             let settings = Settings { teams: 5, work: 1.0, idle: vec![idle], visit, ..settings() };
             assert!(run(&settings, &Runs::quiet(1, 1)).is_err(), "{idle} {visit}");
@@ -512,7 +512,7 @@ mod tests {
     }
 
     #[test]
-    fn who_got_ahead_in_an_idle_place_does_not_miss_its_turn() {
+    fn a_process_ahead_in_an_idle_slot_does_not_miss_its_turn() {
         // Eight teams at once, all coscheduled, with little to gain in the idle places of others' slices: each gets on by
         // a slice a sweep, of at most eight.
         let settings =
@@ -524,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ran_on_a_workstation_that_fails_begins_again() {
+    fn processes_of_a_failed_workstation_restart() {
         let case = Case { policy: Policy::Dasic, idle: 1e9 };
         let reliable = simulate(&settings(), case, 3);
         let failing = simulate(&Settings { mtbf: 2000.0, ..settings() }, case, 3);

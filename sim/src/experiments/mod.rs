@@ -11,7 +11,7 @@ use crate::stats::Summary;
 use indicatif::ProgressBar;
 use rayon::prelude::*;
 
-/// How experiments run: over which seeds, and who is told that they get on.
+/// How experiments run: the seeds, and the receiver of progress.
 #[derive(Clone, Debug)]
 pub struct Runs {
     /// The first seed.

@@ -2,7 +2,7 @@
 //! daemons, simulated.
 //!
 //! [`simulate`] has the state machines that run live (`pvm_sched::task_manager::Machine`, and a `pvm_sched::pulling::Node` per host)
-//! and a time for whatever takes time ([`Costs`]). [`replay`] has the order in which nodes ask from elsewhere, and no time.
+//! and times of messages, starts and tasks ([`Costs`]). [`replay`] has the order in which nodes ask from elsewhere, and no time.
 
 mod model;
 mod parties;
@@ -22,7 +22,7 @@ pub struct Costs {
     pub local: Time,
     /// A message between the daemons of two hosts, µs.
     pub between: Time,
-    /// The start of a process and its end, µs: of so many at a time as there are processors.
+    /// The start and the end of a process, µs; as many at a time as there are processors.
     pub start: Time,
     /// Processors of the computer.
     pub processors: usize,
@@ -37,7 +37,7 @@ pub struct Handout {
     pub n: u64,
 }
 
-/// What a batch gives.
+/// The results of a batch.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
     /// From the call to the last answer of a task, s.
@@ -46,7 +46,7 @@ pub struct Outcome {
     pub asks: u64,
     /// Messages to the manager and from it.
     pub messages: u64,
-    /// Who was given how many, in order.
+    /// The grants, in order.
     pub handouts: Vec<Handout>,
 }
 

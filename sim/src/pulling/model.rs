@@ -1,4 +1,4 @@
-//! A batch in time: messages, starts and tasks take theirs.
+//! A batch in which messages, starts and tasks take time.
 
 use super::parties::{Ask, Cause, Messages, Parties, index, number};
 use super::{Costs, Handout, Outcome, Workload};
@@ -10,21 +10,21 @@ use pvm_wire::{HostIndex, Tid};
 use std::time::Duration;
 
 enum Event {
-    /// The batch has come to its home.
+    /// The batch arrives at its home.
     Place,
-    /// What a node asks for has come to the manager.
+    /// A node's application arrives at the manager.
     Ask(Ask),
-    /// What the manager says has come to a daemon.
-    Said(Tid, BatchMsg),
+    /// A message of the manager arrives at a daemon.
+    Delivered(Tid, BatchMsg),
     /// A node is to start tasks.
     Exec { host: usize, n: u64 },
     /// The program of a task has begun.
     Begins { host: usize },
     /// A task has ended, and its host has room again.
     Ended { host: usize },
-    /// A node that had no room looks again.
+    /// A node that had no room checks again.
     Retry { host: usize, ticket: Ticket },
-    /// The parent hears that a task has done its work.
+    /// The parent receives the message that a task has done its work.
     Done,
 }
 
@@ -34,7 +34,7 @@ struct Simulation<'a> {
     engine: Engine<Event>,
     parties: Parties,
     random: Random,
-    /// When each processor of the computer has started what it has to.
+    /// When each processor of the computer has finished its pending starts.
     processors: Vec<Time>,
     /// Tasks that have begun.
     begun: u64,
@@ -70,7 +70,7 @@ impl Simulation<'_> {
             Event::Place => {
                 let wait = self.wait();
                 let (ask, messages) = self.parties.place(self.workload.tasks, wait);
-                // Its own ask has gone with the batch.
+                // The home's own application is part of the batch's message.
                 self.note(&ask);
                 self.send(messages, self.costs.local);
             }
@@ -78,7 +78,7 @@ impl Simulation<'_> {
                 let messages = self.parties.ask(&ask);
                 self.send(messages, 0);
             }
-            Event::Said(to, message) => self.said(to, &message),
+            Event::Delivered(to, message) => self.deliver(to, &message),
             Event::Exec { host, n } => {
                 for _ in 0..n {
                     let begins = self.start();
@@ -90,7 +90,7 @@ impl Simulation<'_> {
                 let time = self.workload.time(self.begun, host).as_micros() as Time;
                 self.begun += 1;
                 self.engine.after(time, Event::Ended { host });
-                self.engine.after(time + self.costs.local + self.way(host), Event::Done);
+                self.engine.after(time + self.costs.local + self.latency(host), Event::Done);
             }
             Event::Ended { host } => self.look(host, Cause::Ended(1)),
             Event::Retry { host, ticket } => self.look(host, Cause::Retry(ticket)),
@@ -101,7 +101,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// When a task will have been started: hosts that are one computer share its processors.
+    /// When a task is started: hosts on the same computer share its processors.
     fn start(&mut self) -> Time {
         let now = self.engine.now();
         let Some(free) = self.processors.iter_mut().min() else { return now };
@@ -109,8 +109,8 @@ impl Simulation<'_> {
         *free
     }
 
-    /// The way of a message between the daemon of a host and a task on the home.
-    fn way(&self, host: usize) -> Time {
+    /// The latency of a message between the daemon of a host and a task on the home.
+    fn latency(&self, host: usize) -> Time {
         self.costs.local + if host == 0 { 0 } else { self.costs.between }
     }
 
@@ -123,7 +123,7 @@ impl Simulation<'_> {
         if let Some(ask) = self.parties.look(host, cause, wait) {
             self.note(&ask);
             self.outcome.messages += 1;
-            self.engine.after(self.way(host), Event::Ask(ask));
+            self.engine.after(self.latency(host), Event::Ask(ask));
         }
     }
 
@@ -137,19 +137,19 @@ impl Simulation<'_> {
     fn send(&mut self, messages: Messages, later: Time) {
         for (to, message) in messages {
             self.outcome.messages += 1;
-            let way = self.way(to.host().map_or(0, number));
-            self.engine.after(later + way, Event::Said(to, message));
+            let latency = self.latency(to.host().map_or(0, number));
+            self.engine.after(later + latency, Event::Delivered(to, message));
         }
     }
 
-    fn said(&mut self, to: Tid, message: &BatchMsg) {
+    fn deliver(&mut self, to: Tid, message: &BatchMsg) {
         let at = to.host().map_or(0, number);
         match *message {
             BatchMsg::Grant { host, n, .. } => {
                 let host = number(host);
                 self.outcome.handouts.push(Handout { host, n });
-                let way = if index(host) == HostIndex::MASTER { 0 } else { self.costs.between };
-                self.engine.after(way, Event::Exec { host, n });
+                let latency = if index(host) == HostIndex::MASTER { 0 } else { self.costs.between };
+                self.engine.after(latency, Event::Exec { host, n });
             }
             BatchMsg::TasksHave { .. } => self.look(at, Cause::TasksHave),
             BatchMsg::TasksNo { .. } => self.parties.tasks_no(at),

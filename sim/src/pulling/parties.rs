@@ -8,10 +8,10 @@ use pvm_wire::batch::{Application, BatchId, BatchMsg, Node as Member};
 use pvm_wire::{HostIndex, Tid};
 use std::time::Duration;
 
-/// What the task manager of a batch sends, and to whom.
+/// Messages of a batch's task manager, with their receivers.
 pub type Messages = Vec<(Tid, BatchMsg)>;
 
-/// All of them.
+/// The manager and all nodes.
 pub struct Parties {
     batch: BatchId,
     manager: Machine,
@@ -25,31 +25,31 @@ struct Pulling {
     p: u64,
     /// Tasks of the batch that run there or are about to.
     running: u64,
-    /// What other programs fill, in tasks.
+    /// Slots that other programs use, in tasks.
     outside: u64,
-    /// The wait that is to be over next.
+    /// The wait that ends next.
     ticket: Option<Ticket>,
 }
 
-/// What a node says to the manager.
+/// A node's application to the manager.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ask {
     /// The node, from 0 on.
     pub host: usize,
     /// Its terms.
     pub terms: Application,
-    /// After which time it looks again, if it has no room.
+    /// When the node applies again, if it has no room.
     pub retry: Option<(Duration, Ticket)>,
 }
 
-/// Something that makes a node look whether it has room.
+/// An event at which a node checks whether it has room.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Cause {
-    /// It hears that tasks wait.
+    /// Tasks are waiting.
     TasksHave,
-    /// It is to start so many.
+    /// It is to start this many tasks.
     Given(u64),
-    /// So many have ended.
+    /// This many tasks have ended.
     Ended(u64),
     /// The wait is over.
     Retry(Ticket),
@@ -66,7 +66,7 @@ pub fn number(index: HostIndex) -> usize {
 }
 
 impl Parties {
-    /// As they are before the batch comes. A virtual machine has at most [`HostIndex::MAX`] hosts; others are left out.
+    /// The state before the batch arrives. A virtual machine has at most [`HostIndex::MAX`] hosts; others are left out.
     pub fn new(workload: &Workload) -> Self {
         let node = |&speed: &u32| Pulling {
             node: Node::new(),
@@ -98,7 +98,7 @@ impl Parties {
         (ask, self.manager.on_message(Tid::MY_DAEMON, place))
     }
 
-    /// Something happens at a node: what it asks for, if anything.
+    /// An event at a node; returns its application, if it makes one.
     pub fn look(&mut self, host: usize, cause: Cause, wait: Duration) -> Option<Ask> {
         let pulling = self.nodes.get_mut(host)?;
         match cause {
@@ -122,7 +122,7 @@ impl Parties {
         Some(Ask { host, terms: Application { p, p_c, n_a }, retry })
     }
 
-    /// The manager hears what a node has said.
+    /// The manager receives a node's application.
     pub fn ask(&mut self, ask: &Ask) -> Messages {
         let (batch, host) = (self.batch, index(ask.host));
         let Application { p, p_c, n_a } = ask.terms;
@@ -130,21 +130,21 @@ impl Parties {
         self.manager.on_message(host.daemon(), BatchMsg::Apply { batch, host, p, p_c, n_a, capability })
     }
 
-    /// A node hears that no tasks are left.
+    /// A node receives the message that no tasks are left.
     pub fn tasks_no(&mut self, host: usize) {
         if let Some(pulling) = self.nodes.get_mut(host) {
             pulling.node.tasks_no();
         }
     }
 
-    /// Other programs fill a node.
+    /// Other programs use this many slots of a node.
     pub fn fill(&mut self, host: usize, outside: u64) {
         if let Some(pulling) = self.nodes.get_mut(host) {
             pulling.outside = outside;
         }
     }
 
-    /// Tasks that run at a node, and the wait that it has begun last if it has no room.
+    /// Tasks that run at a node, and its last wait if it has no room.
     pub fn at(&self, host: usize) -> (u64, Option<Ticket>) {
         self.nodes.get(host).map_or((0, None), |node| (node.running, node.ticket))
     }

@@ -1,4 +1,4 @@
-//! A batch without time: nodes ask in the order in which others did.
+//! A batch without time: nodes apply in a recorded order.
 
 use super::parties::{Ask, Cause, Messages, Parties, number};
 use super::{Handout, Workload};
@@ -6,87 +6,87 @@ use pvm_wire::batch::{Application, BatchMsg};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-/// What a node has said to the manager of a batch, and what the manager has handed out upon it.
+/// A node's application to the manager of a batch, and the grants that follow.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exchange {
     /// The node, from 0 on.
     pub host: usize,
     /// Its terms.
     pub terms: Application,
-    /// Who got how many.
+    /// The grants.
     pub handouts: Vec<Handout>,
 }
 
-/// Why nodes cannot have asked so.
+/// Why nodes cannot have made the recorded applications.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
-#[error("ask {number}, of host {host} with {said:?}: it {would:?}")]
+#[error("ask {number} of host {host}: recorded {recorded:?}, replayed {replayed:?}")]
 pub struct Impossible {
-    /// Which of the asks.
+    /// The number of the application.
     pub number: usize,
     /// The node.
     pub host: usize,
-    /// What it is to have said.
-    pub said: Application,
-    /// What it would have said.
-    pub would: Option<Application>,
+    /// The recorded application.
+    pub recorded: Application,
+    /// The application in the replay.
+    pub replayed: Option<Application>,
 }
 
-/// What nodes and the manager of the batch say if the nodes are heard in the order of these asks; and how many tasks' room other
-/// programs have filled, in all asks together.
+/// Replays the applications in this order. Returns them with the grants, and the slots that other programs have used, as the sum
+/// over all applications.
 pub fn replay(
     workload: &Workload,
     asks: &[(usize, Application)],
 ) -> Result<(Vec<Exchange>, u64), Impossible> {
-    let mut replay = Replay { parties: Parties::new(workload), heard: BTreeMap::new(), outside: 0 };
+    let mut replay = Replay { parties: Parties::new(workload), inbox: BTreeMap::new(), outside: 0 };
     let mut exchanges = Vec::new();
-    for (number, &(host, said)) in asks.iter().enumerate() {
+    for (number, &(host, recorded)) in asks.iter().enumerate() {
         let (ask, messages) = if number == 0 {
-            replay.parties.fill(0, said.p_c);
-            replay.outside = said.p_c;
+            replay.parties.fill(0, recorded.p_c);
+            replay.outside = recorded.p_c;
             let (ask, messages) = replay.parties.place(workload.tasks, Duration::ZERO);
             (Some(ask), messages)
         } else {
-            let ask = replay.next(host, said);
+            let ask = replay.next(host, recorded);
             (ask, ask.map(|ask| replay.parties.ask(&ask)).unwrap_or_default())
         };
-        let would = ask.map(|ask| ask.terms);
-        if ask.map(|ask| (ask.host, ask.terms)) != Some((host, said)) {
-            return Err(Impossible { number, host, said, would });
+        let replayed = ask.map(|ask| ask.terms);
+        if ask.map(|ask| (ask.host, ask.terms)) != Some((host, recorded)) {
+            return Err(Impossible { number, host, recorded, replayed });
         }
-        exchanges.push(Exchange { host, terms: said, handouts: replay.deliver(messages) });
+        exchanges.push(Exchange { host, terms: recorded, handouts: replay.deliver(messages) });
     }
     Ok((exchanges, replay.outside))
 }
 
 struct Replay {
     parties: Parties,
-    /// What each node is to hear yet. That no tasks are left is no reason to ask.
-    heard: BTreeMap<usize, VecDeque<Cause>>,
+    /// Messages that each node has not handled yet, without those that no tasks are left, which are no reason to apply.
+    inbox: BTreeMap<usize, VecDeque<Cause>>,
     outside: u64,
 }
 
 impl Replay {
-    /// What a node asks next, if by then it may be as full as it has said: tasks have ended, or other programs fill it, which a
-    /// node counts as at most one task less than it may run.
-    fn next(&mut self, host: usize, said: Application) -> Option<Ask> {
-        let mut cause = self.heard.entry(host).or_default().pop_front();
+    /// A node's next application, if the node may be as full as recorded: tasks have ended, or other programs use its slots, of which
+    /// a node counts at most one less than it has.
+    fn next(&mut self, host: usize, recorded: Application) -> Option<Ask> {
+        let mut cause = self.inbox.entry(host).or_default().pop_front();
         let (running, ticket) = self.parties.at(host);
         let ended;
         if let Some(Cause::Given(n)) = &mut cause {
             // Some of them may have ended before the others run.
-            let over = (running + *n).saturating_sub(said.p_c);
+            let over = (running + *n).saturating_sub(recorded.p_c);
             ended = over.min(running);
             *n -= over - ended;
         } else {
-            ended = running.saturating_sub(said.p_c);
+            ended = running.saturating_sub(recorded.p_c);
         }
         let given = if let Some(Cause::Given(n)) = cause { n } else { 0 };
-        let outside = said.p_c.checked_sub(running + given - ended)?;
+        let outside = recorded.p_c.checked_sub(running + given - ended)?;
         self.outside += outside;
-        self.parties.fill(host, outside.min(said.p.saturating_sub(1)));
+        self.parties.fill(host, outside.min(recorded.p.saturating_sub(1)));
         let freed = self.parties.look(host, Cause::Ended(ended), Duration::ZERO);
         match (cause, freed) {
-            // A node that waits for an answer says nothing of room.
+            // A node that waits for an answer does not apply because of room.
             (Some(_), Some(_)) => None,
             (Some(cause), None) => self.parties.look(host, cause, Duration::ZERO),
             (None, None) => self.parties.look(host, Cause::Retry(ticket?), Duration::ZERO),
@@ -94,7 +94,7 @@ impl Replay {
         }
     }
 
-    /// Messages come to the nodes' inboxes; what is handed out.
+    /// Puts messages into the nodes' inboxes; returns the grants.
     fn deliver(&mut self, messages: Messages) -> Vec<Handout> {
         let mut handouts = Vec::new();
         for (to, message) in messages {
@@ -106,7 +106,7 @@ impl Replay {
                 }
                 _ => continue,
             };
-            self.heard.entry(host).or_default().push_back(cause);
+            self.inbox.entry(host).or_default().push_back(cause);
         }
         handouts
     }
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_node_would_not_say_is_found() {
+    fn an_impossible_ask_is_found() {
         for wrong in [
             vec![(0, terms(0)), (0, terms(2)), (0, terms(2)), (0, Application { n_a: 1, ..terms(2) })],
             vec![(0, terms(0)), (1, terms(0)), (1, Application { p: 3, ..terms(2) })],

@@ -12,11 +12,11 @@ pub(super) struct Axis {
     log: bool,
 }
 
-/// What a decade may be divided into, from the coarsest to the finest.
+/// Divisions of a decade, from the coarsest to the finest.
 const DIVISIONS: [&[f64]; 4] =
     [&[1.0], &[1.0, 3.0], &[1.0, 2.0, 5.0], &[1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0]];
 
-/// With so many marks an axis is easy to read.
+/// Number of marks at which an axis is easy to read.
 const ENOUGH: usize = 4;
 
 impl Axis {
@@ -30,7 +30,7 @@ impl Axis {
         let space = if distance > 1e-9 * high.abs() {
             distance * 0.05
         } else if log || high == 0.0 {
-            // One value: so much around it that there are round numbers to read it by.
+            // One value: enough around it for round numbers.
             0.5
         } else {
             high.abs() * 0.5
@@ -59,7 +59,7 @@ impl Axis {
         self.range.end - self.range.start
     }
 
-    /// What stands at a place of the axis.
+    /// The label of a place on the axis.
     pub(super) fn label(&self, at: f64) -> String {
         number_short(if self.log { libm::pow(10.0, at) } else { at })
     }

@@ -1,4 +1,4 @@
-//! What an experiment gives: tables and plots, as text, CSV and SVG.
+//! The report of an experiment: tables and plots, as text, CSV and SVG.
 
 mod axis;
 mod plot;
@@ -46,7 +46,7 @@ pub struct Report {
     pub tables: Vec<Table>,
     /// Its plots.
     pub plots: Vec<Plot>,
-    /// What else whoever reads it should know, a line each.
+    /// Notes for the reader, a line each.
     pub notes: Vec<String>,
 }
 
@@ -69,7 +69,7 @@ impl Report {
         removed.map_err(|(path, source)| Error::File { path: path.to_owned(), source })
     }
 
-    /// Writes a CSV file per table and an SVG file per plot, and says which.
+    /// Writes a CSV file per table and an SVG file per plot, and returns their names.
     pub fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, Error> {
         let file = |path: &Path, source| Error::File { path: path.to_owned(), source };
         std::fs::create_dir_all(folder).map_err(|source| file(folder, source))?;
@@ -89,12 +89,12 @@ impl Report {
     }
 }
 
-/// What is in a table's cell.
+/// A cell of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
     /// A name, or a number that is as it is.
     Text(String),
-    /// What was measured, over the seeds.
+    /// Measured values, over the seeds.
     Measured(Summary),
 }
 
@@ -118,7 +118,7 @@ impl PartialEq<&str> for Cell {
 }
 
 impl fmt::Display for Cell {
-    /// As a person reads it: of what was measured the mean, and half its interval if there are seeds enough for one.
+    /// The cell as text: the mean of measured values, and half its interval if there are enough seeds.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Text(text) => f.write_str(text),
@@ -135,7 +135,7 @@ impl fmt::Display for Cell {
 pub struct Table {
     /// The name of its file.
     pub name: String,
-    /// What it shows.
+    /// Its title.
     pub title: String,
     /// The columns' heads.
     pub head: Vec<String>,
@@ -177,7 +177,7 @@ impl Table {
         text
     }
 
-    /// As programs read it: all digits, and if there are intervals their halves in columns of their own.
+    /// The table as CSV: all digits, and halves of intervals in columns of their own.
     fn csv(&self) -> Result<Vec<u8>, csv::Error> {
         let measured = |cell: &Cell| matches!(cell, Cell::Measured(summary) if summary.count() > 1);
         let with_half = |column| self.rows.iter().any(|row| row.get(column).is_some_and(measured));

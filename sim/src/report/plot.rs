@@ -17,7 +17,7 @@ pub struct Point {
     pub half: f64,
 }
 
-/// What bars show.
+/// The meaning of bars.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Bars {
     /// The 95 % interval of the mean over the seeds.
@@ -49,11 +49,11 @@ pub struct Series {
 /// A value that the paper gives.
 #[derive(Clone, Debug, Default)]
 pub struct Mark {
-    /// What it is.
+    /// Its name.
     pub label: String,
     /// Where.
     pub x: f64,
-    /// What the paper says.
+    /// The paper's value.
     pub y: f64,
 }
 
@@ -62,7 +62,7 @@ pub struct Mark {
 pub struct Plot {
     /// The name of its file.
     pub name: String,
-    /// What it shows.
+    /// Its title.
     pub title: String,
     /// The horizontal axis and its unit.
     pub x: String,
@@ -72,7 +72,7 @@ pub struct Plot {
     pub log_x: bool,
     /// Whether the vertical axis is logarithmic.
     pub log_y: bool,
-    /// What the bars at its points show.
+    /// The meaning of the bars at its points.
     pub bars: Bars,
     /// The curves.
     pub series: Vec<Series>,
@@ -80,7 +80,7 @@ pub struct Plot {
     pub marks: Vec<Mark>,
 }
 
-/// Colours that can be told apart, also by the colour-blind (Okabe and Ito's, two greys and a brown).
+/// Colours that can be distinguished, also by the colour-blind (Okabe and Ito's, two greys and a brown).
 const COLOURS: [RGBColor; 9] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -93,7 +93,7 @@ const COLOURS: [RGBColor; 9] = [
     RGBColor(110, 60, 20),
 ];
 
-/// The corners of the points' signs, in pixels; what is printed in black and white can be told apart by them.
+/// The corners of the points' signs, in pixels; curves can be distinguished by them without colours.
 const SIGNS: [&[(i32, i32)]; 4] = [
     &[(-2, -4), (2, -4), (4, -2), (4, 2), (2, 4), (-2, 4), (-4, 2), (-4, -2)],
     &[(-4, -4), (4, -4), (4, 4), (-4, 4)],
@@ -101,7 +101,7 @@ const SIGNS: [&[(i32, i32)]; 4] = [
     &[(0, -6), (6, 0), (0, 6), (-6, 0)],
 ];
 
-/// Bars may reach as far as so many times the greatest value; what is beyond is not drawn.
+/// Bars may reach this many times the greatest value; the rest is not drawn.
 const BARS_ROOM: f64 = 1.5;
 
 type Drawing<'a> = DrawingArea<SVGBackend<'a>, Shift>;
@@ -113,7 +113,7 @@ type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Axis, Axis>>;
 struct Look {
     colour: RGBColor,
     sign: &'static [(i32, i32)],
-    /// How far its points are beside their places, in pixels: bars at the same place must not hide each other.
+    /// Offset of its points, in pixels: bars at the same place must not hide each other.
     aside: i32,
 }
 
@@ -196,7 +196,7 @@ impl Plot {
         self.legend(&right)
     }
 
-    /// Names beside the plot, where they cover nothing.
+    /// Names next to the plot, where they cover nothing.
     fn legend(&self, area: &Drawing<'_>) -> Result<(), DrawingError> {
         let mut y = 60;
         for (series, Look { colour, sign, .. }) in self.curves() {
@@ -220,7 +220,7 @@ fn scaled_all(values: impl Iterator<Item = f64>, log: bool) -> impl Iterator<Ite
     values.map(move |value| scaled(value, log)).filter(|value| value.is_finite())
 }
 
-/// Where a point is drawn, a little beside its place; `None` if the axes have none for it.
+/// Where a point is drawn, with its offset; `None` if it is outside the axes.
 fn place(chart: &Chart<'_, '_>, point: Point, look: Look, axes: (&Axis, &Axis)) -> Option<(f64, f64)> {
     let pixel = axes.0.length() / f64::from(chart.plotting_area().dim_in_pixel().0.max(1));
     Some((axes.0.scaled(point.x)? + f64::from(look.aside) * pixel, axes.1.scaled(point.y)?))
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plot_says_what_its_bars_show() {
+    fn a_plot_explains_its_bars() {
         let svg = Plot { bars: Bars::Quartiles, ..plot() }.svg().expect("drawn");
         assert!(svg.contains("bars: ± half the quartile range") && !svg.contains("confidence"));
     }

@@ -24,7 +24,7 @@ const SHORT_CHANCE: (f64, f64) = (-0.0054, 0.78);
 /// The logarithm of the time between arrivals is a gamma.
 const BETWEEN: (f64, f64) = (10.2303, 0.4871);
 
-/// So many jobs tell what the others are like.
+/// Size of the sample from which the load is estimated.
 const SAMPLE: usize = 2000;
 
 /// An endless stream of jobs in the order of submission.
@@ -42,7 +42,7 @@ pub struct Lublin {
 }
 
 impl Lublin {
-    /// Jobs for a machine of so many nodes, submitted by so many users, the k-th of them in proportion to 1/k.
+    /// Jobs for a machine of `nodes` nodes, submitted by `users` users, the k-th of them in proportion to 1/k.
     pub fn new(seed: u64, nodes: u32, users: usize) -> Self {
         let nodes = nodes.max(1);
         let users = users.max(1);

@@ -4,7 +4,7 @@ mod lublin;
 mod swf;
 
 pub use lublin::Lublin;
-pub use swf::{Error, Reader};
+pub use swf::{Error, Reader, TraceError};
 
 /// A rigid parallel job.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -13,10 +13,10 @@ pub struct Job {
     pub submit: f64,
     /// How long it runs on nodes of speed 1, in seconds.
     pub run: f64,
-    /// How long its user says that it runs, in seconds.
+    /// The user's estimate of its run time, in seconds.
     pub estimate: f64,
     /// Nodes.
     pub width: u32,
-    /// Whose it is, from 0.
+    /// Its user, from 0.
     pub user: usize,
 }

@@ -1,15 +1,15 @@
 //! Traces in the Standard Workload Format of the Parallel Workloads Archive, plain or gzip.
 //!
-//! A line per job, 18 numbers; `;` begins a comment; −1 is "unknown". What is read of them: 2 submit time, 4 run time,
+//! A line per job, 18 numbers; `;` begins a comment; −1 is "unknown". These are read: 2 submit time, 4 run time,
 //! 5 allocated processors, 8 requested processors, 9 requested time, 12 user.
 
 use super::Job;
 use flate2::bufread::MultiGzDecoder;
 use std::io::{BufRead, BufReader, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// What is wrong with a trace.
+/// An error in a trace.
 #[derive(Debug, Error)]
 pub enum Error {
     /// The file cannot be opened.
@@ -42,7 +42,7 @@ pub enum Error {
         field: usize,
         /// What it is called.
         name: &'static str,
-        /// What is there, its beginning.
+        /// The begin of its text.
         text: String,
     },
     /// A line is longer than any job's.
@@ -53,8 +53,18 @@ pub enum Error {
     },
 }
 
+/// A trace that cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("{path}: {source}{}", source.hint())]
+pub struct TraceError {
+    /// The file.
+    pub path: PathBuf,
+    /// The reason.
+    pub source: Error,
+}
+
 impl Error {
-    /// What helps, if anything does.
+    /// A hint for the user, if there is one.
     pub fn hint(&self) -> &'static str {
         if matches!(self, Self::Open(_)) { "" } else { " (--lenient uses what can be used)" }
     }
@@ -114,7 +124,7 @@ impl<R: BufRead> Reader<R> {
         self.bad
     }
 
-    /// What to say of them, if there were any.
+    /// A note on them, if there were any.
     pub fn note(&self, path: &Path) -> Option<String> {
         let lines = if self.bad == 1 { "line with errors was" } else { "lines with errors were" };
         (self.bad > 0).then(|| format!("{}: {} {lines} passed over", path.display(), self.bad))

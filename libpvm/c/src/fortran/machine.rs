@@ -120,7 +120,7 @@ impl<T> Round<T> {
         Self { items: Vec::new(), next: 0 }
     }
 
-    /// Whether the list is to be asked for: at the beginning, at the end, and when the program says so.
+    /// Whether a new list is needed: at the first call, at the end, and if the program restarts it.
     fn is_over(&self, restart: bool) -> bool {
         restart || self.next >= self.items.len()
     }

@@ -82,7 +82,7 @@ fn kind(what: c_int) -> Result<Kind, PvmError> {
     })
 }
 
-/// The pack calls, the element type as an argument. A CHARACTER array adds a length that nobody needs.
+/// The pack calls, the element type as an argument. A CHARACTER array adds a length, which is not used.
 ///
 /// # Safety
 /// There are so many elements of the type at `data`.

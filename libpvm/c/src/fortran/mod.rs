@@ -66,7 +66,7 @@ unsafe fn fill(pointer: *mut c_char, length: Length, text: &[u8]) {
     target[used..].fill(b' ');
 }
 
-/// An INTEGER argument: NULL, or a number. Nobody but the program makes one, and whoever calls the subroutine promises this.
+/// An INTEGER argument: NULL, or a number. Only the program makes one, and the caller of the subroutine promises this.
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
 pub struct Number<'a>(*const c_int, PhantomData<&'a c_int>);

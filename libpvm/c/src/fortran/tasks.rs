@@ -37,7 +37,7 @@ numbers! {
     pvmfdelmhf_(id) = handlers::pvm_delmhf;
 }
 
-/// `pvm_addmhf`. The fourth argument says nothing, as with the original: the handler gets the buffer's id, by value as
+/// `pvm_addmhf`. The fourth argument is not used, as with the original: the handler gets the buffer's id, by value as
 /// in C.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvmfaddmhf_(

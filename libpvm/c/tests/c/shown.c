@@ -1,22 +1,5 @@
 /* What a program does with messages that it was shown before it receives them: it reads, frees, sends on and renames them. */
-#include "show.h"
-
-static int me;
-
-static void send_to_me(int tag, int number)
-{
-	pvm_initsend(PvmDataDefault);
-	pvm_pkint(&number, 1, 1);
-	pvm_send(me, tag);
-}
-
-static int number(void)
-{
-	int n = -1;
-
-	pvm_upkint(&n, 1, 1);
-	return n;
-}
+#include "to_me.h"
 
 /* Probing brings in what has come. */
 static int probed(int tag)

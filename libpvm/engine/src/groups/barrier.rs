@@ -1,10 +1,10 @@
 //! Barriers.
 //!
-//! Members that agree on one among themselves tell it up the tree; the member at the top asks the keeper whether the
-//! group is still what all of them took it for. If so the barrier is complete, and they tell it down the tree. If the
-//! group changes meanwhile, the keeper tells everyone who has a view of it, and all who wait begin anew with a new
-//! view. Since the keeper alone decides, and numbers the barriers, nobody passes one that others do not pass. Members that share
-//! memory so also agree on a gate there, at which they meet from then on.
+//! Members report their arrival up a tree; the member at the top asks the keeper whether the group is still as in the view that
+//! all of them have. If so the barrier is complete, and the release goes down the tree. If the
+//! group changes meanwhile, the keeper notifies every member that has a view of it, and all waiting members begin anew with a new
+//! view. Since only the keeper decides, and numbers the barriers, no member passes one that others do not pass. Members that share
+//! memory also agree on a gate there in this way, which they use for the following barriers.
 
 use super::port::Port;
 use super::views::outdates;
@@ -15,7 +15,7 @@ use pvm_wire::group::{Request, View, tag};
 use pvm_wire::{Message, PvmError, Tid};
 use std::ffi::OsStr;
 
-/// A barrier among members, as one of them sees it.
+/// One member's part of a barrier.
 struct Place<'a> {
     name: &'a OsStr,
     view: &'a View,
@@ -33,7 +33,7 @@ impl Place<'_> {
 }
 
 impl<P: Port> Client<'_, P> {
-    /// Waits until so many members have come here; -1 is all.
+    /// Waits until `count` members have called it; -1 is all.
     pub fn barrier(&mut self, name: &OsStr, count: i32) -> Result<()> {
         check_name(name)?;
         self.recorded("barrier", name, |client| client.arrive(name, count))
@@ -52,14 +52,14 @@ impl<P: Port> Client<'_, P> {
             }
             match self.pass_gate(name, &view)? {
                 Some(true) => return Ok(()),
-                // Perhaps this task has heard by now that the group has changed.
+                // The group may have changed: the next round gets the new view.
                 Some(false) => continue,
                 None => {}
             }
             waiting_for = Some(view.turn);
             let own = self.port.tid()?;
             let rank = view.members.iter().position(|&(_, tid)| tid == own).ok_or(PvmError::NotInGroup)?;
-            if self.meet(&Place { name, view: &view, rank })? {
+            if self.synchronize(&Place { name, view: &view, rank })? {
                 if let Some(view) = self.groups.views.get_mut(name) {
                     view.turn = view.turn.wrapping_add(1);
                 }
@@ -69,18 +69,20 @@ impl<P: Port> Client<'_, P> {
         self.ask_number(Request::Barrier(name, count)).map(drop)
     }
 
-    /// Meets all members of a view; `false` if the group has changed meanwhile.
-    fn meet(&mut self, place: &Place<'_>) -> Result<bool> {
+    /// Carries out a barrier of all members of a view; `false` if the group has changed meanwhile.
+    fn synchronize(&mut self, place: &Place<'_>) -> Result<bool> {
         let size = place.view.members.len();
         let mut memory = self.port.reach(place.tid(0));
         for child in tree::children(place.rank, size) {
-            let Some([can_reach, _]) = self.hear(place, child, tag::ARRIVED)? else { return Ok(false) };
+            let Some([can_reach, _]) = self.receive_step(place, child, tag::ARRIVED)? else {
+                return Ok(false);
+            };
             memory = memory.filter(|_| can_reach != 0);
         }
         let gate = match tree::parent(place.rank) {
             Some(parent) => {
-                self.say(place, parent, tag::ARRIVED, [i32::from(memory.is_some()), 0])?;
-                let Some(gate) = self.hear(place, parent, tag::RELEASED)? else { return Ok(false) };
+                self.send_step(place, parent, tag::ARRIVED, [i32::from(memory.is_some()), 0])?;
+                let Some(gate) = self.receive_step(place, parent, tag::RELEASED)? else { return Ok(false) };
                 gate
             }
             None if self.claim(place)? => {
@@ -89,9 +91,9 @@ impl<P: Port> Client<'_, P> {
             }
             None => return Ok(false),
         };
-        // Those with the most below them first.
+        // The largest subtrees first.
         for child in tree::children(place.rank, size).into_iter().rev() {
-            self.say(place, child, tag::RELEASED, gate)?;
+            self.send_step(place, child, tag::RELEASED, gate)?;
         }
         if let Some(memory) = memory.filter(|_| gate != [0; 2]) {
             let at = u64::from(gate[0] as u32) << 32 | u64::from(gate[1] as u32);
@@ -109,22 +111,22 @@ impl<P: Port> Client<'_, P> {
         Ok(valid)
     }
 
-    fn say(&mut self, place: &Place<'_>, rank: usize, tag: i32, about_gate: [i32; 2]) -> Result<()> {
+    fn send_step(&mut self, place: &Place<'_>, rank: usize, tag: i32, about_gate: [i32; 2]) -> Result<()> {
         let body = marked(place.name, place.mark()).ints(about_gate).finish();
         self.port.send(place.tid(rank), tag, &body)
     }
 
-    /// Waits for what a member says, and gives what it says about the gate: whether it can be reached, or where it is. `None`
+    /// Waits for a member's message, and returns what it says about the gate: whether it can be reached, or where it is. `None`
     /// if the group changes before that.
-    fn hear(&mut self, place: &Place<'_>, rank: usize, what: i32) -> Result<Option<[i32; 2]>> {
+    fn receive_step(&mut self, place: &Place<'_>, rank: usize, what: i32) -> Result<Option<[i32; 2]>> {
         let keeper = self.server()?.tid;
-        let said = |message: &Message| {
+        let is_step = |message: &Message| {
             let (src, tag) = (message.src, message.header.tag);
             let mark = read_mark(&message.body).filter(|_| src == place.tid(rank) && tag == what);
             mark.is_some_and(|(name, mark, _)| name == place.name && mark == place.mark())
         };
         let mut wanted =
-            |message: &Message| said(message) || outdates(message, keeper, place.name, place.view);
+            |message: &Message| is_step(message) || outdates(message, keeper, place.name, place.view);
         let message = self.wait(self.until(), &mut wanted)?;
         let message = message.ok_or_else(|| Error::new(PvmError::SysErr, "the barrier took too long"))?;
         if message.header.tag == what {

@@ -11,7 +11,7 @@ use pvm_wire::group::{View, tag as tags};
 use pvm_wire::{Message, PvmError, Tid};
 use std::ffi::OsStr;
 
-/// The members, which of them this task is, and how they speak.
+/// The members, the place of this task among them, and the format of their messages.
 struct Roster<'a> {
     name: &'a OsStr,
     tids: Vec<Tid>,
@@ -27,7 +27,7 @@ struct Roster<'a> {
 
 impl Roster<'_> {
     fn part<'m>(&self, message: &'m Message) -> Result<Part<'m>> {
-        if self.ours.is_some() { mark::part(message) } else { Ok(Part::of(message)) }
+        if self.ours.is_some() { mark::elements(message) } else { Ok(Part::of(message)) }
     }
 
     /// No elements, if an instance is missing.
@@ -60,16 +60,16 @@ impl<P: Port> Client<'_, P> {
     ) -> Result<()> {
         let roster = self.roster(name, call)?;
         if roster.own != roster.root {
-            return self.tell(&roster, roster.root, roster.check(pack));
+            return self.send_elements(&roster, roster.root, roster.check(pack));
         }
-        self.may_listen(&roster)?;
+        self.may_receive(&roster)?;
         let mut outcome = Ok(());
         for instance in 0..roster.tids.len() {
-            // After a failure the others are heard all the same, or they would be heard by the next call.
+            // After a failure the others' messages are still received, or the next call would receive them.
             let taken = if instance == roster.root {
                 take(instance, None)
             } else {
-                let message = self.listen(&roster, instance)?;
+                let message = self.receive_elements(&roster, instance)?;
                 roster.part(&message).and_then(|part| take(instance, Some(part)))
             };
             outcome = outcome.and(taken);
@@ -100,14 +100,14 @@ impl<P: Port> Client<'_, P> {
     ) -> Result<()> {
         let roster = self.roster(name, call)?;
         if roster.own != roster.root {
-            self.may_listen(&roster)?;
-            let message = self.listen(&roster, roster.root)?;
+            self.may_receive(&roster)?;
+            let message = self.receive_elements(&roster, roster.root)?;
             return take(roster.own, Some(roster.part(&message)?));
         }
         let mut outcome = roster.check(|| Ok(()));
         for instance in (0..roster.tids.len()).filter(|&instance| instance != roster.root) {
-            let told = self.tell(&roster, instance, roster.check(|| pack(instance)));
-            outcome = outcome.and(told);
+            let sent = self.send_elements(&roster, instance, roster.check(|| pack(instance)));
+            outcome = outcome.and(sent);
         }
         outcome.and_then(|()| take(roster.own, None))
     }
@@ -133,8 +133,8 @@ impl<P: Port> Client<'_, P> {
         Ok(Roster { name, tids, own, root, gap, ours, tag: call.tag })
     }
 
-    /// Sends elements to a member. One with this system's library hears of a failure, too.
-    fn tell(&mut self, roster: &Roster<'_>, to: usize, elements: Result<Vec<u8>>) -> Result<()> {
+    /// Sends elements to a member. A member with this system's library gets a failure, too.
+    fn send_elements(&mut self, roster: &Roster<'_>, to: usize, elements: Result<Vec<u8>>) -> Result<()> {
         let to = roster.tids[to];
         match &roster.ours {
             Some((mark, _)) => self.send_marked(to, mark, elements),
@@ -142,20 +142,20 @@ impl<P: Port> Client<'_, P> {
         }
     }
 
-    fn may_listen(&mut self, roster: &Roster<'_>) -> Result<()> {
+    fn may_receive(&mut self, roster: &Roster<'_>) -> Result<()> {
         let Some((mark, view)) = &roster.ours else { return Ok(()) };
-        self.may_hear(mark, view)?;
+        self.may_receive_marked(mark, view)?;
         roster.check(|| Ok(())).map_err(|error| self.give_up(mark, view, error))
     }
 
-    fn listen(&mut self, roster: &Roster<'_>, from: usize) -> Result<Message> {
+    fn receive_elements(&mut self, roster: &Roster<'_>, from: usize) -> Result<Message> {
         let from = roster.tids[from];
         match &roster.ours {
             Some((mark, view)) => {
-                let heard = self.hear_marked(from, mark, view);
-                heard.map_err(|error| self.give_up(mark, view, error))
+                let received = self.receive_marked(from, mark, view);
+                received.map_err(|error| self.give_up(mark, view, error))
             }
-            None => self.hear_member(roster.name, from, roster.tag, true),
+            None => self.receive_from_member(roster.name, from, roster.tag, true),
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Barriers in shared memory.
 //!
 //! When all members of a group are on one host and can reach the memory of the one at the top of their tree, that one opens a
-//! gate there, and says where when it tells them that a barrier is complete. From then on they meet at the gate, until the group
-//! changes: then whoever hears of it closes the gate, and those who wait begin anew as if there were none. What was complete
-//! before stays so, since the gate tells which it was.
+//! gate there, and sends its place with the release of a barrier. From then on members use the gate, until the group
+//! changes: the first member that learns of the change closes the gate, and waiting members begin anew without one. A barrier that was
+//! complete before stays so, since the gate has the round.
 
 use super::port::Port;
 use super::views::outdates;
@@ -18,17 +18,17 @@ use pvm_wire::{Message, PvmError};
 use std::ffi::OsStr;
 use std::sync::Arc;
 
-/// Where the members of an epoch meet.
+/// The gate of a group in one epoch.
 #[derive(Debug)]
 pub struct Meeting {
     epoch: i32,
     gate: Gate,
     is_open: bool,
-    /// Where the gate is, if it is this task's.
+    /// The place of the gate, if it is this task's.
     own_place: Option<u64>,
 }
 
-/// A round of a group's barriers, as one of those who wait sees it.
+/// A member's wait in a round of a group's barriers.
 struct Wait<'a> {
     name: &'a OsStr,
     view: &'a View,
@@ -37,14 +37,14 @@ struct Wait<'a> {
 }
 
 impl<P: Port> Client<'_, P> {
-    /// Opens a gate in this task's memory, if that can be. All members are known not to be at an older one of theirs.
+    /// Opens a gate in this task's memory, if possible. No member waits at an older gate of the group.
     pub fn open_gate(&mut self, name: &OsStr, size: usize) -> Option<u64> {
         u32::try_from(size).ok().filter(|&size| size <= SIZE_MAX)?;
         let old = self.groups.gates.get(name).and_then(|meeting| meeting.own_place);
         self.port.open_gate(old)
     }
 
-    /// From now on members meet at this gate, as long as their view holds.
+    /// From now on members use this gate, as long as their view is valid.
     pub fn note_gate(&mut self, name: &OsStr, view: &View, memory: Arc<Mapping>, at: u64, is_own: bool) {
         let Ok(size) = u32::try_from(view.members.len()) else { return };
         let Ok(gate) = Gate::new(memory, at, size, self.port.wake_time()) else { return };
@@ -52,13 +52,13 @@ impl<P: Port> Client<'_, P> {
         self.groups.gates.insert(name.to_owned(), meeting);
     }
 
-    /// Meets all members at their gate: `false` if it was closed before all came, `None` if there is none.
+    /// Waits for all members at their gate: `false` if it was closed before all arrived, `None` if there is none.
     pub fn pass_gate(&mut self, name: &OsStr, view: &View) -> Result<Option<bool>> {
         let meeting = self.groups.gates.get(name).filter(|it| it.is_open && it.epoch == view.epoch);
         let Some(gate) = meeting.map(|meeting| meeting.gate.clone()) else { return Ok(None) };
         let state = match gate.arrive() {
             Arrival::Complete { are_absent } => {
-                self.tell_absent(name, view, are_absent)?;
+                self.notify_absent(name, view, are_absent)?;
                 State::Over
             }
             Arrival::Early(round) => self.wait_at_gate(&Wait { name, view, gate, round })?,
@@ -77,28 +77,29 @@ impl<P: Port> Client<'_, P> {
             state = wait.gate.leave(wait.round);
         }
         while state == State::Open {
-            state = self.wait_afar(wait)?;
+            state = self.wait_for_notice(wait)?;
         }
         Ok(state)
     }
 
-    /// Waits for word that something has happened at the gate, or that the group has changed.
-    fn wait_afar(&mut self, wait: &Wait<'_>) -> Result<State> {
+    /// Waits for a notice that the gate's state or the group has changed.
+    fn wait_for_notice(&mut self, wait: &Wait<'_>) -> Result<State> {
         let keeper = self.server()?.tid;
-        let told = |message: &Message| {
+        let is_notice = |message: &Message| {
             message.header.tag == tag::MOVED && read_name(&message.body).is_some_and(|name| name == wait.name)
         };
-        let mut wanted = |message: &Message| told(message) || outdates(message, keeper, wait.name, wait.view);
-        let heard = self.wait(self.until(), &mut wanted);
-        if let Ok(Some(message)) = &heard {
-            if told(message) {
+        let mut wanted =
+            |message: &Message| is_notice(message) || outdates(message, keeper, wait.name, wait.view);
+        let received = self.wait(self.until(), &mut wanted);
+        if let Ok(Some(message)) = &received {
+            if is_notice(message) {
                 return Ok(wait.gate.state(wait.round));
             }
             self.forget_view(&message.body);
         }
         let (state, are_absent) = wait.gate.close(wait.round);
-        self.tell_absent(wait.name, wait.view, are_absent)?;
-        match heard {
+        self.notify_absent(wait.name, wait.view, are_absent)?;
+        match received {
             _ if state == State::Over => Ok(state),
             Ok(Some(_)) => Ok(state),
             Ok(None) => Err(Error::new(PvmError::SysErr, "the barrier took too long")),
@@ -106,8 +107,8 @@ impl<P: Port> Client<'_, P> {
         }
     }
 
-    /// Tells the others that something has happened at the gate, if some of them do not look at it.
-    fn tell_absent(&mut self, name: &OsStr, view: &View, are_absent: bool) -> Result<()> {
+    /// Notifies the other members that the gate's state has changed, if some of them do not poll it.
+    fn notify_absent(&mut self, name: &OsStr, view: &View, are_absent: bool) -> Result<()> {
         if !are_absent {
             return Ok(());
         }

@@ -1,9 +1,9 @@
-//! What members say to each other in reductions, when they gather and when they scatter, and how they wait for it.
+//! Messages between members in reductions, gathers and scatters, and the wait for them.
 //!
-//! In each call a member says one thing to each of those who wait for it: elements, or that there are none. It waits
-//! only for those who are in the group and not at a barrier that waits for itself. If it gives up because one is lost, it hears no more in such calls until all
-//! have met, since what the others said meanwhile would be taken for what they say then. What members say carries
-//! their epoch: what was said before all met last is nobody's any more.
+//! In each call a member sends one message to each member that waits for it: elements, or that there are none. It waits
+//! only for members that are in the group and not at a barrier that waits for itself. If it gives up because one is lost, it
+//! receives nothing in such calls until the next barrier of all, since messages of the failed call would be taken for those of a
+//! later one. Messages carry their sender's epoch: those from before the last barrier of all are dropped.
 
 use super::port::{Port, Until};
 use super::views::outdates;
@@ -17,10 +17,10 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::time::{Duration, Instant};
 
-/// How often to ask the original's group server, which tells nobody when members die, whether one is still there.
+/// How often to ask the original's group server, which reports no deaths, whether a member is still there.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
-/// What a message between members belongs to.
+/// The call to which a message between members belongs.
 #[derive(Clone, Copy, Debug)]
 pub struct Mark<'a> {
     /// The group.
@@ -29,18 +29,18 @@ pub struct Mark<'a> {
     pub call: Call,
     /// The sender's epoch.
     pub epoch: i32,
-    /// Whether the sender has come since all met last: in a reduction it speaks for itself alone.
+    /// Whether the sender has joined since the last barrier of all: in a reduction it sends its own elements only.
     pub is_new: bool,
 }
 
 impl<'a> Mark<'a> {
-    /// The mark of what `own` says in a call.
+    /// The mark of a message that `own` sends in a call.
     pub fn new(name: &'a OsStr, call: Call, view: &View, own: Tid) -> Self {
         Self { name, call, epoch: view.epoch, is_new: view.is_new(own) }
     }
 }
 
-/// Which call of a group: members that make the same one speak to each other.
+/// A call of a group: members that make the same call exchange messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Call {
     /// The kind: one of the tags between members.
@@ -52,13 +52,13 @@ pub struct Call {
 }
 
 /// A message between members, taken apart.
-struct Said<'a> {
+struct MemberMessage<'a> {
     mark: Mark<'a>,
     code: i32,
     data: &'a [u8],
 }
 
-impl<'a> Said<'a> {
+impl<'a> MemberMessage<'a> {
     fn of(message: &'a Message) -> Option<Self> {
         let what = message.header.tag;
         if !matches!(what, tags::REDUCED | tags::GATHERED | tags::SCATTERED) {
@@ -75,20 +75,20 @@ impl<'a> Said<'a> {
     }
 }
 
-/// Whether a message was said in this group before this epoch.
+/// Whether a message was sent in this group before this epoch.
 pub fn is_older(message: &Message, name: &OsStr, epoch: i32) -> bool {
-    Said::of(message).is_some_and(|said| said.mark.name == name && said.mark.epoch < epoch)
+    MemberMessage::of(message).is_some_and(|sent| sent.mark.name == name && sent.mark.epoch < epoch)
 }
 
 /// The elements of a message between members, or why there are none.
-pub fn part(message: &Message) -> Result<Part<'_>> {
-    let said = Said::of(message).ok_or(PvmError::BadMsg)?;
-    server::check(said.code)?;
-    Ok(Part { data: said.data, ..Part::of(message) })
+pub fn elements(message: &Message) -> Result<Part<'_>> {
+    let sent = MemberMessage::of(message).ok_or(PvmError::BadMsg)?;
+    server::check(sent.code)?;
+    Ok(Part { data: sent.data, ..Part::of(message) })
 }
 
 impl<P: Port> Client<'_, P> {
-    /// Sends elements to a member, or word that there are none; it is the outcome either way.
+    /// Sends elements to a member, or that there are none, and returns their outcome.
     pub fn send_marked(&mut self, to: Tid, mark: &Mark<'_>, elements: Result<Vec<u8>>) -> Result<()> {
         let code = elements.as_ref().err().map_or(0, |error| error.code().code());
         let mut body = BodyWriter::new()
@@ -100,23 +100,23 @@ impl<P: Port> Client<'_, P> {
         elements.map(drop)
     }
 
-    /// What a member says to this mark, not before all met last.
-    pub fn hear_marked(&mut self, from: Tid, mark: &Mark<'_>, view: &View) -> Result<Message> {
-        let message = self.hear_while_there(mark.name, from, false, &|message| {
-            let said = Said::of(message).filter(|_| message.src == from).map(|said| said.mark);
-            said.is_some_and(|said| {
-                said.name == mark.name && said.call == mark.call && said.epoch >= view.settled
+    /// A member's message with this mark, not from before the last barrier of all.
+    pub fn receive_marked(&mut self, from: Tid, mark: &Mark<'_>, view: &View) -> Result<Message> {
+        let message = self.receive_while_member(mark.name, from, false, &|message| {
+            let sent = MemberMessage::of(message).filter(|_| message.src == from).map(|sent| sent.mark);
+            sent.is_some_and(|sent| {
+                sent.name == mark.name && sent.call == mark.call && sent.epoch >= view.settled
             })
         })?;
-        // It has left and come back, and nobody speaks for those in its old place.
-        let other =
-            Said::of(&message).is_none_or(|said| said.mark.is_new != (view.has(from) && view.is_new(from)));
+        // It has left and joined again, and nobody sends in its old place.
+        let other = MemberMessage::of(&message)
+            .is_none_or(|sent| sent.mark.is_new != (view.has(from) && view.is_new(from)));
         if other { Err(PvmError::NoInst.into()) } else { Ok(message) }
     }
 
-    /// Whether this task may hear what others say: not if it has given up in such a call since all met last, nor if it
-    /// has come after a loss, since others may have spoken before they knew of it.
-    pub fn may_hear(&mut self, mark: &Mark<'_>, view: &View) -> Result<()> {
+    /// Whether this task may receive in a call: not if it has given up in such a call since the last barrier of all, nor if it
+    /// has joined after a loss, since others may have sent before they knew of it.
+    pub fn may_receive_marked(&mut self, mark: &Mark<'_>, view: &View) -> Result<()> {
         let own = self.port.tid()?;
         let given_up = self.groups.given_up.get(mark.name);
         let has =
@@ -125,7 +125,7 @@ impl<P: Port> Client<'_, P> {
         if has || is_late { Err(PvmError::NoInst.into()) } else { Ok(()) }
     }
 
-    /// Gives up on what others say.
+    /// Gives up a call: its messages are not received until the next barrier of all.
     pub fn give_up(&mut self, mark: &Mark<'_>, view: &View, error: Error) -> Error {
         let (settled, calls) = self.groups.given_up.entry(mark.name.to_owned()).or_default();
         if *settled != view.settled {
@@ -135,56 +135,62 @@ impl<P: Port> Client<'_, P> {
         error
     }
 
-    /// What a member has sent with this tag, in the original's format. If `all` must be there, members give up without a
-    /// word once an instance is missing.
-    pub fn hear_member(&mut self, name: &OsStr, from: Tid, tag: i32, all: bool) -> Result<Message> {
-        let said = |message: &Message| message.src == from && message.header.tag == tag;
+    /// A member's message with this tag, in the original's format. If `all` must be there, members give up without a
+    /// message once an instance is missing.
+    pub fn receive_from_member(&mut self, name: &OsStr, from: Tid, tag: i32, all: bool) -> Result<Message> {
+        let is_wanted = |message: &Message| message.src == from && message.header.tag == tag;
         if self.server()?.ours {
-            return self.hear_while_there(name, from, all, &said);
+            return self.receive_while_member(name, from, all, &is_wanted);
         }
         loop {
             let again = Instant::now() + ASK_AGAIN;
             let until = self.deadline.map_or(again, |end| end.min(again));
-            if let Some(message) = self.wait(Until::Time(until), &mut |message| said(message))? {
+            if let Some(message) = self.wait(Until::Time(until), &mut |message| is_wanted(message))? {
                 return Ok(message);
             }
             if self.deadline.is_some_and(|end| Instant::now() >= end) {
                 return Err(too_long());
             }
             if let Err(error) = self.instance_of(name, from) {
-                return self.last_words(from, &said, error);
+                return self.last_message(from, &is_wanted, error);
             }
         }
     }
 
-    /// Waits for a message of a member as long as it may come, or as long as `all` instances are taken.
-    fn hear_while_there(
+    /// Waits for a message of a member as long as it may arrive, or as long as `all` instances are taken.
+    fn receive_while_member(
         &mut self,
         name: &OsStr,
         from: Tid,
         all: bool,
-        said: &dyn Fn(&Message) -> bool,
+        is_wanted: &dyn Fn(&Message) -> bool,
     ) -> Result<Message> {
         let keeper = self.server()?.tid;
         loop {
             let known = self.view(name)?;
             if !known.may_speak(from) || all && known.lacks_some() {
-                return self.last_words(from, said, PvmError::NoInst.into());
+                return self.last_message(from, is_wanted, PvmError::NoInst.into());
             }
-            let mut wanted = |message: &Message| said(message) || outdates(message, keeper, name, &known);
+            let mut wanted =
+                |message: &Message| is_wanted(message) || outdates(message, keeper, name, &known);
             let message = self.wait(self.until(), &mut wanted)?.ok_or_else(too_long)?;
-            if said(&message) {
+            if is_wanted(&message) {
                 return Ok(message);
             }
             self.forget_view(&message.body);
         }
     }
 
-    /// What a task sent before it was lost, or the error if that is nothing.
-    fn last_words(&mut self, from: Tid, said: &dyn Fn(&Message) -> bool, error: Error) -> Result<Message> {
-        // The answer comes from its daemon, behind all that it has sent.
+    /// A message that a task sent before it was lost, or the error if there is none.
+    fn last_message(
+        &mut self,
+        from: Tid,
+        is_wanted: &dyn Fn(&Message) -> bool,
+        error: Error,
+    ) -> Result<Message> {
+        // The answer comes from its daemon, behind all messages of the task.
         self.is_alive(from.raw())?;
-        self.wait(Until::Now, &mut |message| said(message))?.ok_or(error)
+        self.wait(Until::Now, &mut |message| is_wanted(message))?.ok_or(error)
     }
 }
 

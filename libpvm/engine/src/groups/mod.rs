@@ -1,4 +1,4 @@
-//! Groups of tasks: the calls of members, whoever keeps the groups.
+//! Groups of tasks: the calls of members, with the daemon or the original's group server as keeper.
 //!
 //! On this system's daemon members whose libraries are all of this system agree on barriers and reduce among
 //! themselves, along a tree. With a member of the original's library, or on the original's daemon, everything goes
@@ -36,7 +36,7 @@ pub struct Server {
     found_by: Tid,
 }
 
-/// What a task knows of groups from one call to the next.
+/// A task's state of groups, kept between calls.
 #[derive(Debug, Default)]
 pub struct Groups {
     server: Option<Server>,
@@ -189,7 +189,7 @@ impl<'a, P: Port> Client<'a, P> {
         if others.is_empty() { Err(PvmError::NoInst.into()) } else { Ok(others) }
     }
 
-    /// All members: a task that is one is told of every change, so it need not ask.
+    /// All members: a member is notified of every change, so it need not ask.
     fn members_as_known(&mut self, name: &OsStr, own: Tid) -> Result<Vec<Tid>> {
         check_name(name)?;
         if self.server()?.ours {
@@ -201,7 +201,7 @@ impl<'a, P: Port> Client<'a, P> {
         self.members(name)
     }
 
-    /// Waits until so many members are there, and makes the group static. Returns the count.
+    /// Waits until the group has `count` members, and makes it static. Returns the count.
     pub fn freeze(&mut self, name: &OsStr, count: i32) -> Result<i32> {
         check_name(name)?;
         self.recorded("freezegroup", name, |client| client.ask_number(Request::Static(name, count)))

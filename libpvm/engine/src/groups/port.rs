@@ -1,4 +1,4 @@
-//! What group calls need of a task: the Rust API and the C interface keep messages that wait in different ways.
+//! What group calls need of a task: the Rust API and the C interface keep queued messages in different ways.
 
 use crate::Result;
 use crate::{Engine, Payload, Wait};
@@ -10,7 +10,7 @@ use pvm_wire::{Encoding, Message, MessageHeader, Tid};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Until when to wait for a message.
+/// How long to wait for a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
     /// Until one comes.
@@ -62,8 +62,8 @@ pub trait Port {
     fn wake_time(&mut self) -> Duration {
         Duration::ZERO
     }
-    /// Tells the recorder of `pvm run --trace` something, if it may have one.
-    fn record<T>(&mut self, _tell: impl FnOnce(&mut Engine) -> T) -> Option<T> {
+    /// Calls a function that writes to the recorder of `pvm run --trace`, if the task may have one.
+    fn record<T>(&mut self, _write: impl FnOnce(&mut Engine) -> T) -> Option<T> {
         None
     }
 }
@@ -115,7 +115,7 @@ impl Port for Engine {
         Engine::wake_time(self)
     }
 
-    fn record<T>(&mut self, tell: impl FnOnce(&mut Engine) -> T) -> Option<T> {
-        Some(tell(self))
+    fn record<T>(&mut self, write: impl FnOnce(&mut Engine) -> T) -> Option<T> {
+        Some(write(self))
     }
 }

@@ -36,17 +36,17 @@ pub trait Operand {
     fn replace(&mut self, other: Part<'_>) -> Result<()>;
 }
 
-/// Who sends to whom in a reduction.
+/// The senders and receivers of a reduction.
 ///
-/// Those who met last (the view's settlers) stand in a tree whose top is the root, if they are many; members that came
-/// later, or all if the tree would be small, send to the root. The tree stays as it is until all meet again, even if
-/// somebody in it is lost: so each member hears exactly those who send to it, whatever changes each has heard of.
+/// The members of the last barrier of all (the view's settlers) form a tree whose top is the root, if they are many; members that
+/// joined later, or all if the tree would be small, send to the root. The tree stays as it is until the next barrier of all, even if
+/// a member of it is lost: so each member receives from exactly those that send to it, whatever changes each has learned of.
 struct Plan {
-    /// Whom this task hears, and whether each speaks for others, too.
+    /// The members from which this task receives, and whether each sends for others, too.
     below: Vec<(Tid, bool)>,
-    /// To whom it sends.
+    /// The member to which it sends.
     above: Option<Tid>,
-    /// Somebody is lost to whom others send, or this task.
+    /// A member is lost to which others, or this task, send.
     is_broken: bool,
 }
 
@@ -91,7 +91,7 @@ impl Plan {
     }
 }
 
-/// One that was lost may have sent before; but if it has come back, it sends as a newcomer.
+/// A lost member may have sent before; but if it has joined again, it sends as a new one.
 fn may_have_sent(view: &View, settler: Settler) -> bool {
     !settler.lost || !view.has(settler.tid)
 }
@@ -134,7 +134,7 @@ impl<P: Port> Client<'_, P> {
         mark: &Mark<'_>,
         operand: &mut dyn Operand,
     ) -> Result<()> {
-        let mut outcome = if plan.below.is_empty() { Ok(()) } else { self.may_hear(mark, view) };
+        let mut outcome = if plan.below.is_empty() { Ok(()) } else { self.may_receive_marked(mark, view) };
         if plan.is_broken && outcome.is_ok() {
             outcome = Err(self.give_up(mark, view, PvmError::NoInst.into()));
         }
@@ -146,8 +146,7 @@ impl<P: Port> Client<'_, P> {
         self.send_marked(above, mark, elements)
     }
 
-    /// Reduces what others send. What they send is heard even if it cannot be reduced, or it would be heard by the
-    /// next reduction.
+    /// Reduces the others' elements. Their messages are received even after a failure, or the next reduction would receive them.
     fn fold_all(
         &mut self,
         from: &[(Tid, bool)],
@@ -157,23 +156,23 @@ impl<P: Port> Client<'_, P> {
     ) -> Result<()> {
         let mut outcome = Ok(());
         for &(member, for_others) in from {
-            let message = match self.hear_marked(member, mark, view) {
-                // It was gone before this reduction.
+            let message = match self.receive_marked(member, mark, view) {
+                // It had left before this reduction.
                 Err(error) if error.code() == PvmError::NoInst && !for_others && !view.has(member) => {
                     continue;
                 }
                 Err(error) => return Err(self.give_up(mark, view, error)),
                 Ok(message) => message,
             };
-            let folded = mark::part(&message)
+            let folded = mark::elements(&message)
                 .and_then(|part| if outcome.is_ok() { operand.fold(part) } else { Ok(()) });
             outcome = outcome.and(folded);
         }
         outcome
     }
 
-    /// The original's way: on each host the lowest member reduces, and the root reduces what these send. The original
-    /// takes what comes first, here each member is heard by name: what one sends early for its next reduction waits.
+    /// The original's algorithm: on each host the lowest member reduces, and the root reduces their results. The original
+    /// takes messages in the order of arrival; here each is received by its sender, so that one for the next reduction waits.
     fn reduce_by_hosts(
         &mut self,
         name: &OsStr,
@@ -190,7 +189,7 @@ impl<P: Port> Client<'_, P> {
         let coordinator = here.first().copied().unwrap_or(own);
         if coordinator == own {
             for &member in here.iter().filter(|&&member| member != own) {
-                let message = self.hear_member(name, member, tag, false)?;
+                let message = self.receive_from_member(name, member, tag, false)?;
                 operand.fold(Part::of(&message))?;
             }
         }
@@ -201,12 +200,12 @@ impl<P: Port> Client<'_, P> {
         if root == own {
             if coordinator != own {
                 // These elements are among what it sends.
-                let message = self.hear_member(name, coordinator, tag, false)?;
+                let message = self.receive_from_member(name, coordinator, tag, false)?;
                 operand.replace(Part::of(&message))?;
             }
             let mut hosts = BTreeSet::from([own.to_host()]);
             for &member in members.iter().filter(|member| hosts.insert(member.to_host())) {
-                let message = self.hear_member(name, member, tag, false)?;
+                let message = self.receive_from_member(name, member, tag, false)?;
                 operand.fold(Part::of(&message))?;
             }
         }
@@ -214,7 +213,7 @@ impl<P: Port> Client<'_, P> {
     }
 }
 
-/// Whether the lowest member of each host is still the one it was when all met last: members that have not heard of
+/// Fails if the lowest member of a host was lost since the last barrier of all: members that did not know of
 /// its loss have sent to it.
 fn check_hosts(view: &View) -> Result<()> {
     let lowest = |host: Tid| view.settlers.iter().map(|it| it.tid).filter(|tid| tid.to_host() == host).min();

@@ -11,7 +11,7 @@ use pvm_wire::spawn::{SpawnRequest, flags};
 use pvm_wire::{Message, PvmError, Tid};
 use std::time::Duration;
 
-/// How long the first pause is while a new server registers, and the longest.
+/// The first and the longest pause between looks while a new server registers.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
 
 impl<P: Port> Client<'_, P> {
@@ -49,7 +49,7 @@ impl<P: Port> Client<'_, P> {
         }
         let mut pause = PAUSES.0;
         loop {
-            // In this order: it may register and end, if another was quicker.
+            // In this order: it may register and exit, if another server was quicker.
             let lives = self.is_alive(tid)?;
             if let Some(found) = self.look_up()? {
                 return Ok(found);
@@ -62,7 +62,7 @@ impl<P: Port> Client<'_, P> {
         }
     }
 
-    /// Whether a task lives, as its daemon says.
+    /// Whether a task runs, according to its daemon.
     pub fn is_alive(&mut self, tid: i32) -> Result<bool> {
         Ok(self.port.answer(&TaskStatus { tid: Tid::from_raw(tid) })?.is_ok())
     }
@@ -72,7 +72,7 @@ impl<P: Port> Client<'_, P> {
         let server = self.server()?;
         let tag = request.tag();
         let mut answers = |message: &Message| message.src == server.tid && message.header.tag == tag;
-        // Answers to what was given up are none to this.
+        // Answers to earlier requests that were given up.
         while self.wait(Until::Now, &mut answers)?.is_some() {}
         self.port.send(server.tid, tag, &request.encode())?;
         let answer = self.wait(self.until(), &mut answers)?;
@@ -86,7 +86,7 @@ impl<P: Port> Client<'_, P> {
     }
 }
 
-/// Tells an error from a number.
+/// Separates error codes from numbers.
 pub fn check(code: i32) -> Result<i32> {
     match PvmError::from_code(code) {
         Some(error) => Err(error.into()),

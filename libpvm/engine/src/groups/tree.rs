@@ -1,4 +1,4 @@
-//! Who speaks to whom when members do something together: a binomial tree over their ranks, rank 0 at its top.
+//! Senders and receivers in a call of all members: a binomial tree over their ranks, rank 0 at its top.
 //!
 //! A message down the tree takes one step; a member sends one message per step. So after `k` steps up to `2^k` members
 //! know what rank 0 knows, and the other way round.

@@ -1,4 +1,4 @@
-//! Views of groups: fetched once, good until the keeper says otherwise.
+//! Views of groups: fetched once, and valid until the keeper's notice.
 
 use super::mark::is_older;
 use super::port::{Port, Until};
@@ -9,7 +9,7 @@ use pvm_wire::group::{Request, View, tag};
 use pvm_wire::{Message, Tid};
 use std::ffi::OsStr;
 
-/// A notice of the keeper: which group, and since which epoch it is another.
+/// A notice of the keeper: the group that has changed, and its new epoch.
 fn read_notice(body: &[u8]) -> Option<(&OsStr, i32)> {
     let mut reader = BodyReader::new(body);
     Some((reader.os_str().ok()?, reader.int().ok()?))
@@ -25,7 +25,7 @@ impl<P: Port> Client<'_, P> {
     /// The group as it is now.
     pub fn view(&mut self, name: &OsStr) -> Result<View> {
         let keeper = self.server()?.tid;
-        // Who does not wait at a gate needs no word of it.
+        // Notices of a gate are for waiting members only.
         let mut notice = |message: &Message| match message.header.tag {
             tag::CHANGED => message.src == keeper,
             other => other == tag::MOVED,
@@ -48,7 +48,7 @@ impl<P: Port> Client<'_, P> {
         Ok(view)
     }
 
-    /// The keeper has said that a view is out of date.
+    /// Drops the view that a notice of the keeper outdates.
     pub fn forget_view(&mut self, notice: &[u8]) {
         if let Some((name, epoch)) = read_notice(notice)
             && self.groups.views.get(name).is_some_and(|view| view.epoch < epoch)
@@ -57,8 +57,8 @@ impl<P: Port> Client<'_, P> {
         }
     }
 
-    /// Drops what members have said about barriers of older epochs, and about other calls before all met last: nobody
-    /// waits for it any more.
+    /// Drops members' messages about barriers of older epochs, and about other calls before the last barrier of all: nobody
+    /// waits for them any more.
     fn forget_messages(&mut self, name: &OsStr, view: &View) -> Result<()> {
         let mut old = |message: &Message| {
             if is_older(message, name, view.settled) {

@@ -14,7 +14,7 @@ use pvm_sched::allocation::{
     Bidding, GraphTheoretic, Hierarchical, Local, Policy, Pull, ReceiverInitiated, SenderInitiated, UpDown,
 };
 
-/// What can be set.
+/// The settings.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Settings {
     /// Numbers of hosts to try; active pulling on no more than 1000
@@ -130,7 +130,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// A case by itself.
+    /// A single case.
     pub fn new(kind: Kind, hosts: usize, load: f64, processes: u64) -> Self {
         Self { kind, hosts, load, processes, over_hosts: false }
     }
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_host_had_begins_again_when_it_fails_and_goes_on_when_its_owner_returns() {
+    fn processes_restart_when_their_host_fails_and_continue_elsewhere_when_its_owner_returns() {
         for kind in Kind::ALL {
             let calm = with(kind, |settings| settings);
             let failing = with(kind, |settings| Settings { mtbf: 300.0, ..settings });

@@ -9,7 +9,7 @@ use pvm_sched::allocation::{Machines, Policy, Request, Step};
 use slab::Slab;
 use std::hint::black_box;
 
-/// What a simulation gives.
+/// The results of a simulation.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Outcome {
     /// Mean time from creation to end, over the mean run time.
@@ -30,17 +30,17 @@ pub struct Outcome {
     pub stuck: bool,
 }
 
-/// So many hosts leave without a process that ends, and none ever will; per host, so that it suits all sizes.
+/// The simulation is given up when this many hosts, per host, have left since a process ended.
 const IN_VAIN: u64 = 1000;
 
-/// Hosts have 32 bits here and what is seldom needed is elsewhere: an event is 8 bytes, as there are as many to come as
+/// Host numbers have 32 bits and rare data is stored elsewhere: an event is 8 bytes, since there are as many pending events as
 /// hosts.
 enum Event {
     Create,
     /// A host's process has run, if the host has not left since that was planned.
     End(u32),
     Timer(u32),
-    /// What was decided takes effect.
+    /// A decision takes effect.
     Carry(u32),
     Fail,
     Visit,
@@ -92,7 +92,7 @@ struct Simulation<'a> {
     runs: Random,
     departures: Random,
     requests: Requests,
-    /// What has been decided and is under way.
+    /// Decisions that have not taken effect yet.
     steps: Slab<Step>,
     batches_left: u64,
     present: usize,
@@ -135,7 +135,7 @@ pub fn simulate(settings: &Settings, case: &Case, seed: u64) -> Outcome {
 }
 
 impl Simulation<'_> {
-    /// Says whether it had to be given up.
+    /// Whether the simulation was given up.
     fn run(&mut self, case: &Case, arrivals: &mut Random) -> bool {
         let creators = ((case.hosts as f64 * self.settings.creators) as usize).clamp(1, case.hosts);
         let rate = case.load.max(1e-6) * case.hosts as f64 / self.settings.run;
@@ -173,7 +173,7 @@ impl Simulation<'_> {
                 Event::Timer(host) => self.timer(host as usize),
                 Event::Carry(step) => {
                     let step = self.steps.remove(step as usize);
-                    self.carry(step);
+                    self.carry_out(step);
                 }
                 Event::Fail => {
                     self.plan_departure(self.settings.mtbf, Event::Fail);
@@ -208,7 +208,7 @@ impl Simulation<'_> {
         self.apply(&steps);
     }
 
-    /// This host, or the next that is there. One always is.
+    /// This host, or the next that is present. At least one is.
     fn present_from(&self, host: usize) -> usize {
         let hosts = self.world.hosts.count();
         (host..host + hosts)
@@ -245,16 +245,17 @@ impl Simulation<'_> {
         self.apply(&steps);
     }
 
-    /// All hosts together leave so much more often than one.
+    /// Plans the next departure of any host; `mean` is the mean time of one host.
     fn plan_departure(&mut self, mean: f64, event: Event) {
-        if mean > 0.0 && !self.is_over() {
-            let delay = self.departures.exponential(mean / self.world.hosts.count() as f64);
-            self.engine.after(seconds(delay).max(1), event);
+        if !self.is_over()
+            && let Some(delay) = self.departures.until_next(mean / self.world.hosts.count() as f64)
+        {
+            self.engine.after(delay, event);
         }
     }
 
-    /// Some host fails, or its owner is back, unless it is away anyway or the last that is there. What it had is placed
-    /// again: from the beginning, or, as an owner gives it time, from where it was.
+    /// A random host fails, or its owner returns, unless it is away or the last one present. Its processes are placed
+    /// again: from the beginning, or, if an owner leaves time to save them, from their current state.
     fn leave(&mut self, time: f64, kept: bool) {
         let host = self.departures.below(self.world.hosts.count());
         self.in_vain += 1;
@@ -280,13 +281,13 @@ impl Simulation<'_> {
         self.apply(&steps);
     }
 
-    /// What a policy has decided takes effect: at once, or if messages take time, when they have been sent. Probes are
-    /// made one after the other; who does not probe asks somebody, and is answered.
+    /// Carries out the decisions of a policy: at once or, if messages take time, after the messages of the decision. Probes are
+    /// made one after the other; without probes a decision takes a request and an answer.
     fn apply(&mut self, steps: &[Step]) {
         let delay = (self.settings.delay / 1000.0 * SECOND as f64) as Time;
         if delay == 0 {
             for &step in steps {
-                self.carry(step);
+                self.carry_out(step);
             }
             return;
         }
@@ -307,7 +308,7 @@ impl Simulation<'_> {
                 0
             };
             if ways == 0 {
-                self.carry(step);
+                self.carry_out(step);
             } else {
                 let step = self.steps.insert(step) as u32;
                 self.engine.after(delay * ways, Event::Carry(step));
@@ -315,7 +316,7 @@ impl Simulation<'_> {
         }
     }
 
-    fn carry(&mut self, step: Step) {
+    fn carry_out(&mut self, step: Step) {
         match step {
             Step::Start { request, host } => {
                 let process = self.requests.next(request as u32);
@@ -335,7 +336,7 @@ impl Simulation<'_> {
         match self.world.hosts.add(host, process) {
             Arrival::First => self.begin(host, process),
             Arrival::Waits => {}
-            // It left while the process was under way.
+            // The host left while the process was under way.
             Arrival::Lost => self.place_again(process),
         }
     }

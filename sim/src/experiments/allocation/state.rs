@@ -1,4 +1,4 @@
-//! What is where: the processes on the hosts, and the requests that have not ended.
+//! The state of the machine: the processes on the hosts, and the requests that have not ended.
 //!
 //! Written so that a hundred thousand hosts stay in the caches as far as they can: 16 bytes for a host, numbers of 32
 //! bits, and what few have (a queue, processes to be placed again) elsewhere.
@@ -12,14 +12,14 @@ use std::collections::{HashMap, VecDeque};
 pub struct Process {
     /// Its request.
     pub request: u32,
-    /// What it has to run yet; until it runs first, nobody knows.
+    /// Its remaining run time; `None` until it runs first.
     pub left: Option<Time>,
 }
 
-/// What has become of a process that was sent to a host.
+/// The result of a process's arrival at a host.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Arrival {
-    /// It runs as soon as [`Hosts::begin`] says until when.
+    /// It runs as soon as [`Hosts::begin`] sets its end.
     First,
     /// It waits for others.
     Waits,
@@ -49,7 +49,7 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// So many hosts, all there and with nothing to do.
+    /// This many idle hosts.
     pub fn new(count: usize) -> Self {
         Self { places: vec![Place { end: 0, runs: NONE, queue: NONE }; count], queues: Slab::new() }
     }
@@ -64,7 +64,7 @@ impl Hosts {
         self.places[host].runs == AWAY
     }
 
-    /// Reads what [`end`](Self::end) will: the requests of what runs and of who is next.
+    /// Reads ahead for [`end`](Self::end): the requests of the running process and of the next one.
     pub fn read_ahead(&self, host: usize) -> Option<(u32, Option<u32>)> {
         let place = self.places.get(host).filter(|place| place.runs < AWAY)?;
         let next = self.queues.get(place.queue as usize).and_then(VecDeque::front);
@@ -95,12 +95,12 @@ impl Hosts {
         Arrival::Waits
     }
 
-    /// The process whose turn it is runs until then.
+    /// The host's next process runs until `end`.
     pub fn begin(&mut self, host: usize, end: Time) {
         self.places[host].end = end;
     }
 
-    /// If what runs ends now: its request, and who is next.
+    /// The running process ends, if its end is now: returns its request, and the next process.
     pub fn end(&mut self, host: usize, now: Time) -> Option<(u32, Option<Process>)> {
         let place = self.places[host];
         if place.runs >= AWAY || place.end != now {
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn who_goes_away_loses_what_it_has() {
+    fn a_host_that_leaves_loses_its_processes() {
         for (kept, left) in [(true, Some(70)), (false, None)] {
             let mut hosts = Hosts::new(1);
             hosts.add(0, new(1));

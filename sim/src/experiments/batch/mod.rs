@@ -5,11 +5,11 @@ pub mod model;
 use super::{Runs, cell, series, text};
 use crate::report::{Plot, Report, Table};
 use crate::settings;
-use crate::workload::{self, Job, Lublin, Reader};
+use crate::workload::{Job, Lublin, Reader, TraceError};
 use model::{Outcome, Policy, Setting, simulate};
 use std::path::{Path, PathBuf};
 
-/// What can be set.
+/// The settings.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Settings {
     /// Jobs per simulation
@@ -21,7 +21,7 @@ pub struct Settings {
     /// Users; the k-th submits in proportion to 1/k
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub users: u32,
-    /// Loads to try, as parts of what the nodes can do
+    /// Loads to try, as parts of the nodes' capacity
     #[arg(long, value_delimiter = ',', default_values_t = [0.5, 0.6, 0.7, 0.8, 0.9], value_parser = settings::positive)]
     pub load: Vec<f64>,
     /// Only these policies: fcfs, easy, queues, fair-share
@@ -39,7 +39,7 @@ pub struct Settings {
     /// Take the jobs from a trace in the Standard Workload Format (plain or gzip); its load is as it is
     #[arg(long)]
     pub trace: Option<PathBuf>,
-    /// Use what can be used of a trace with errors
+    /// Skip errors in a trace
     #[arg(long)]
     pub lenient: bool,
 }
@@ -47,20 +47,15 @@ pub struct Settings {
 fn policy(name: &str) -> Result<Policy, String> {
     let found =
         Policy::ALL.into_iter().find(|policy| policy.name().replace(' ', "-").eq_ignore_ascii_case(name));
-    found.ok_or_else(|| "there are fcfs, easy, queues and fair-share".to_owned())
+    found.ok_or_else(|| "unknown policy; choose one of fcfs, easy, queues, fair-share".to_owned())
 }
 
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The trace cannot be read.
-    #[error("{path}: {source}{}", source.hint())]
-    Trace {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: workload::Error,
-    },
+    #[error(transparent)]
+    Trace(#[from] TraceError),
     /// There is nothing to run.
     #[error("the workload has no jobs that the machine could run")]
     Empty,
@@ -94,9 +89,9 @@ pub fn run(settings: &Settings, runs: &Runs) -> Result<Report, Error> {
     Ok(Report { notes: notes.into_iter().flatten().collect(), ..report(&cases, &outcomes) })
 }
 
-/// Reads a trace once, so that an error is told before anything is simulated; says what was passed over.
+/// Reads a trace once, so that errors are reported before the simulation; returns a note on skipped lines.
 fn check(path: &Path, settings: &Settings) -> Result<Option<String>, Error> {
-    let fail = |source| Error::Trace { path: path.to_owned(), source };
+    let fail = |source| TraceError { path: path.to_owned(), source };
     let mut reader = Reader::open(path, settings.lenient).map_err(fail)?;
     reader.by_ref().take(settings.jobs).try_for_each(|job| job.map(drop)).map_err(fail)?;
     Ok(reader.note(path))
@@ -249,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_passed_over_is_said() {
+    fn skipped_lines_are_noted() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("t.swf");
         std::fs::write(&path, "1 0 0 100 8 0 0 8 200 0 1 3\n2 1 0 50\n").expect("written");

@@ -6,12 +6,13 @@ use crate::stats::{Summary, bounded_slowdown, jain};
 use crate::workload::Job;
 use pvm_sched::batch::{self, Batch, Queue};
 use pvm_sched::coallocation::easy::{self, Waiting};
+use slab::Slab;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
-/// Who starts next.
+/// The order in which jobs start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// In the order of submission; whoever does not fit holds up the others.
+    /// In the order of submission; a job that does not fit holds up the others.
     Fcfs,
     /// EASY backfilling.
     Easy,
@@ -39,7 +40,7 @@ impl Policy {
 /// The machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
-    /// Who starts next.
+    /// The order in which jobs start.
     pub policy: Policy,
     /// Nodes.
     pub nodes: u32,
@@ -51,7 +52,7 @@ pub struct Setting {
     pub per_user: usize,
 }
 
-/// What a simulation gives.
+/// The results of a simulation.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Outcome {
     /// When the last job ended, in seconds.
@@ -109,8 +110,7 @@ struct Machine {
     setting: Setting,
     engine: Engine<Event>,
     line: Line,
-    slots: Vec<Option<Running>>,
-    vacant: Vec<usize>,
+    running: Slab<Running>,
     /// By their estimated ends.
     ends: BTreeSet<(Time, usize, u32)>,
     free: u32,
@@ -134,7 +134,7 @@ struct Machine {
 /// How many jobs behind the first EASY looks at.
 const DEPTH: usize = 100;
 
-/// So many failures without a job that ends, and none ever will.
+/// The simulation is given up after this many failures without a job that ends.
 const IN_VAIN: u32 = 200_000;
 
 /// Runs the jobs, which come in the order of submission, to their end.
@@ -193,8 +193,7 @@ impl Machine {
             setting: *setting,
             engine: Engine::new(),
             line,
-            slots: Vec::new(),
-            vacant: Vec::new(),
+            running: Slab::new(),
             ends: BTreeSet::new(),
             free: setting.nodes,
             busy: 0,
@@ -247,7 +246,7 @@ impl Machine {
         self.outcome.active = self.outcome.active.max((self.waiting() + self.ends.len()) as u64);
     }
 
-    /// Starts whoever may start.
+    /// Starts the jobs that may start.
     fn schedule(&mut self) {
         let now = self.engine.now();
         let mut start: Vec<(u64, Job)> = Vec::new();
@@ -286,20 +285,15 @@ impl Machine {
         self.free -= job.width;
         self.busy += job.width;
         self.plans += 1;
-        let slot = self.vacant.pop().unwrap_or_else(|| {
-            self.slots.push(None);
-            self.slots.len() - 1
-        });
         let estimate = now.saturating_add(seconds(job.estimate.max(job.run)));
+        let slot = self.running.insert(Running { id, job, started: now, estimate, plan: self.plans });
         self.ends.insert((estimate, slot, job.width));
         self.engine.after(seconds(job.run), Event::End { slot, plan: self.plans });
-        self.slots[slot] = Some(Running { id, job, started: now, estimate, plan: self.plans });
     }
 
     /// A job leaves its nodes, whether it has ended or not.
     fn leave(&mut self, slot: usize) -> Option<Running> {
-        let running = self.slots[slot].take()?;
-        self.vacant.push(slot);
+        let running = self.running.try_remove(slot)?;
         self.ends.remove(&(running.estimate, slot, running.job.width));
         self.free += running.job.width;
         self.busy -= running.job.width;
@@ -312,11 +306,11 @@ impl Machine {
     }
 
     fn end(&mut self, slot: usize, plan: u64) {
-        if self.slots[slot].as_ref().is_none_or(|running| running.plan != plan) {
+        if self.running.get(slot).is_none_or(|running| running.plan != plan) {
             return;
         }
         let Some(Running { job, .. }) = self.leave(slot) else { return };
-        // A job that had to begin again has waited, in effect, while it ran in vain.
+        // The time of failed runs counts as waiting.
         let wait = (to_seconds(self.engine.now()) - job.submit - job.run).max(0.0);
         let bounded = bounded_slowdown(wait, job.run, 10.0);
         self.outcome.ended += 1;
@@ -333,9 +327,8 @@ impl Machine {
 
     fn plan_failure(&mut self) {
         let between = self.setting.mtbf / f64::from(self.setting.nodes.max(1));
-        if between.is_finite() && between > 0.0 {
-            let delay = self.failures.exponential(between);
-            self.engine.after(seconds(delay).max(1), Event::Fail);
+        if let Some(delay) = self.failures.until_next(between) {
+            self.engine.after(delay, Event::Fail);
         }
     }
 

@@ -5,12 +5,12 @@ pub mod model;
 use super::{Runs, cell, series, text};
 use crate::report::{Mark, Plot, Report, Series, Table};
 use crate::settings;
-use crate::workload::{self, Job, Lublin, Reader};
+use crate::workload::{Job, Lublin, Reader, TraceError};
 use model::{Cluster, Outcome, Setting, simulate};
 use pvm_sched::coallocation::Strategy;
 use std::path::{Path, PathBuf};
 
-/// What can be set.
+/// The settings.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Settings {
     /// Jobs per simulation
@@ -28,10 +28,10 @@ pub struct Settings {
     /// Bandwidths between two nodes to try, Mbit/s
     #[arg(long, value_delimiter = ',', default_values_t = [1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 80.0, 120.0, 160.0, 200.0], value_parser = settings::positive)]
     pub bwbn: Vec<f64>,
-    /// Communication time of a job that spans clusters on free links, as a part of its run time; the paper does not say, this puts the crossings with Idea where it has them
+    /// Communication time of a job that spans clusters on free links, as a part of its run time; not in the paper; this value puts the crossings with Idea where the paper has them
     #[arg(long, default_value_t = 0.7, value_parser = settings::not_negative)]
     pub communication: f64,
-    /// What the jobs ask for, as a part of what the clusters can do
+    /// Load of the jobs, as a part of the clusters' capacity
     #[arg(long, default_value_t = 1.5, value_parser = settings::positive)]
     pub load: f64,
     /// Mean time between failures of a node, days; the job that has it begins again. 0 for never
@@ -65,13 +65,8 @@ pub enum Error {
     #[error(transparent)]
     Model(#[from] model::Error),
     /// The trace cannot be read.
-    #[error("{path}: {source}{}", source.hint())]
-    Trace {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: workload::Error,
-    },
+    #[error(transparent)]
+    Trace(#[from] TraceError),
     /// There is nothing to run.
     #[error("the workload has no jobs that the clusters could run")]
     Empty,
@@ -134,7 +129,7 @@ fn limit(settings: &Settings) -> u32 {
     settings.clusters.iter().map(|cluster| cluster.0).max().unwrap_or(1)
 }
 
-/// What is wanted and cannot be.
+/// Settings that cannot be met.
 fn too_wide(settings: &Settings) -> Option<String> {
     let (limit, wanted) = (limit(settings), settings.width + WIDER);
     (wanted > f64::from(limit)).then(|| {
@@ -153,9 +148,9 @@ fn workload_model(settings: &Settings, width: f64) -> Lublin {
     if width.to_bits() == settings.width.to_bits() { jobs } else { jobs.widened(width, limit(settings)) }
 }
 
-/// A trace's jobs, and what to say of it.
+/// A trace's jobs, and a note on it.
 fn load(path: &Path, settings: &Settings) -> Result<(Vec<Job>, Option<String>), Error> {
-    let fail = |source| Error::Trace { path: path.to_owned(), source };
+    let fail = |source| TraceError { path: path.to_owned(), source };
     let mut reader = Reader::open(path, settings.lenient).map_err(fail)?;
     let jobs = reader.by_ref().take(settings.jobs).collect::<Result<_, _>>().map_err(fail)?;
     Ok((jobs, reader.note(path)))
@@ -354,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn widths_that_cannot_be_are_said() {
+    fn impossible_widths_are_noted() {
         let notes = |args: &[&str]| {
             let settings = settings(&[&["--jobs", "20", "--bwbn", "1"], args].concat());
             run(&settings, &Runs::quiet(1, 1)).expect("a report").notes.join("; ")

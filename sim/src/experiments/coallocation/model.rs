@@ -8,6 +8,7 @@ use pvm_sched::coallocation::model::{
     congestion_factor, execution_time, flex_factor, link_demand, remaining_communication,
 };
 use pvm_sched::coallocation::{Line, Share, Site, Strategy};
+use slab::Slab;
 
 /// A cluster.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -51,7 +52,7 @@ pub enum Error {
     NoNodes,
 }
 
-/// What a simulation gives.
+/// The results of a simulation.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Outcome {
     /// When the last job ended, in seconds.
@@ -85,7 +86,7 @@ enum Event {
     Repair { site: usize },
 }
 
-/// So many failures without a job that ends, and none ever will.
+/// The simulation is given up after this many failures without a job that ends.
 const IN_VAIN: u32 = 200_000;
 
 struct Running {
@@ -108,10 +109,9 @@ struct Machine<'a> {
     setting: &'a Setting,
     engine: Engine<Event>,
     sites: Vec<Site>,
-    /// What the jobs ask of each link.
+    /// The demand of the jobs on each link.
     demand: Vec<f64>,
-    slots: Vec<Option<Running>>,
-    vacant: Vec<usize>,
+    running: Slab<Running>,
     /// Slots of jobs that use links.
     spanning: Vec<usize>,
     plans: u64,
@@ -191,8 +191,7 @@ impl<'a> Machine<'a> {
             engine: Engine::new(),
             sites: setting.clusters.iter().map(site).collect(),
             demand: vec![0.0; clusters],
-            slots: Vec::new(),
-            vacant: Vec::new(),
+            running: Slab::new(),
             spanning: Vec::new(),
             plans: 0,
             lines: (0..lines).map(|_| Line::new()).collect(),
@@ -237,7 +236,7 @@ impl<'a> Machine<'a> {
         self.walk(self.line(home));
     }
 
-    /// The line of those who wait for a cluster: under No-Share its own.
+    /// The line of jobs that wait for a cluster: under No-Share its own.
     fn line(&self, site: usize) -> usize {
         if self.lines.len() > 1 { site } else { 0 }
     }
@@ -283,11 +282,7 @@ impl<'a> Machine<'a> {
             ff: 1.0,
             plan: 0,
         };
-        let slot = self.vacant.pop().unwrap_or_else(|| {
-            self.slots.push(None);
-            self.slots.len() - 1
-        });
-        self.slots[slot] = Some(running);
+        let slot = self.running.insert(running);
         if spans {
             self.spanning.push(slot);
             self.load_links(slot, 1.0);
@@ -296,14 +291,14 @@ impl<'a> Machine<'a> {
     }
 
     fn end(&mut self, slot: usize, plan: u64) {
-        if self.slots[slot].as_ref().is_none_or(|running| running.plan != plan) {
+        if self.running.get(slot).is_none_or(|running| running.plan != plan) {
             return;
         }
         let Some(Running { job, shares, started, .. }) = self.leave(slot) else { return };
         self.in_vain = 0;
         self.outcome.jobs += 1;
         self.outcome.spanning += f64::from(u8::from(shares.len() > 1));
-        // Who had to begin again has waited until then.
+        // A job that had to begin again has waited until its last start.
         self.waits.add(to_seconds(started) - job.submit);
         let response = to_seconds(self.engine.now()) - job.submit;
         self.slowdowns.add((response / job.run.max(10.0)).max(1.0));
@@ -317,8 +312,7 @@ impl<'a> Machine<'a> {
             self.spanning.swap_remove(at);
             self.load_links(slot, -1.0);
         }
-        let running = self.slots[slot].take()?;
-        self.vacant.push(slot);
+        let running = self.running.try_remove(slot)?;
         for share in &running.shares {
             self.sites[share.site].free += share.nodes;
         }
@@ -328,7 +322,7 @@ impl<'a> Machine<'a> {
         Some(running)
     }
 
-    /// Whoever waits for these nodes may start.
+    /// Starts jobs that wait for these nodes.
     fn walk_for(&mut self, shares: &[Share]) {
         if self.lines.len() > 1 {
             for share in shares {
@@ -341,14 +335,12 @@ impl<'a> Machine<'a> {
 
     fn plan_failure(&mut self) {
         let nodes: f64 = self.setting.clusters.iter().map(|cluster| f64::from(cluster.nodes)).sum();
-        let between = self.setting.mtbf / nodes;
-        if between.is_finite() && between > 0.0 {
-            let delay = self.failures.exponential(between);
-            self.engine.after(seconds(delay).max(1), Event::Fail);
+        if let Some(delay) = self.failures.until_next(self.setting.mtbf / nodes) {
+            self.engine.after(delay, Event::Fail);
         }
     }
 
-    /// One of the nodes that are up fails. If it has a job, that begins again, behind those who wait.
+    /// One of the nodes that are up fails. If it has a job, that begins again, behind the waiting jobs.
     fn fail(&mut self) {
         self.plan_failure();
         self.in_vain += 1;
@@ -366,12 +358,10 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Where the n-th of the nodes that are up is, the free ones first, and whose. `None` if there is none.
+    /// The site and the job of the n-th node that is up, the free ones first. `None` if there is none.
     fn owner(&self, node: u32) -> Option<(usize, Option<usize>)> {
         let free = self.sites.iter().enumerate().map(|(at, site)| (at, None, site.free));
-        let busy =
-            self.slots.iter().enumerate().filter_map(|(slot, running)| Some((slot, running.as_ref()?)));
-        let busy = busy.flat_map(|(slot, running)| {
+        let busy = self.running.iter().flat_map(|(slot, running)| {
             running.shares.iter().map(move |share| (share.site, Some(slot), share.nodes))
         });
         let mut first = 0;
@@ -390,18 +380,18 @@ impl<'a> Machine<'a> {
 
     /// A job begins or ceases to use links: congestion changes, and with it the ends of all that use them.
     fn load_links(&mut self, slot: usize, sign: f64) {
-        let Some(running) = &self.slots[slot] else { return };
+        let Some(running) = self.running.get(slot) else { return };
         for share in &running.shares {
             let demand = link_demand(self.setting.bwbn, share.nodes, running.job.width);
             let sum = &mut self.demand[share.site];
-            // What is left of a sum when all have gone is rounding.
+            // The rest of a sum after all jobs have left is rounding.
             *sum = if self.spanning.is_empty() { 0.0 } else { (*sum + sign * demand).max(0.0) };
             self.sites[share.site].congestion =
                 congestion_factor(self.setting.clusters[share.site].bandwidth, *sum);
         }
         for at in 0..self.spanning.len() {
             let slot = self.spanning[at];
-            let Some(running) = self.slots[slot].as_mut() else { continue };
+            let Some(running) = self.running.get_mut(slot) else { continue };
             let ff = flex_factor(running.shares.iter().map(|share| self.sites[share.site].congestion));
             if (ff - running.ff).abs() > 1e-12 {
                 running.change(self.engine.now(), ff);
@@ -412,7 +402,7 @@ impl<'a> Machine<'a> {
 
     /// Plans the end of a job as things are now.
     fn plan(&mut self, slot: usize) {
-        let Some(running) = self.slots[slot].as_mut() else { return };
+        let Some(running) = self.running.get_mut(slot) else { return };
         self.plans += 1;
         running.plan = self.plans;
         let left = running.execution + running.communication;
@@ -476,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn one_job_takes_what_the_model_says() {
+    fn one_job_takes_the_time_of_the_model() {
         assert!(near(makespan(Strategy::Bfnp, 1.0, &[job(5.0, 100.0, 8)]), 105.0), "within the fast cluster");
         // Ten nodes span both: 100 · 2 + 50.
         assert!(near(makespan(Strategy::Bfnp, 1.0, &[job(0.0, 100.0, 10)]), 250.0));

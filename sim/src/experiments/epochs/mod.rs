@@ -4,7 +4,7 @@
 //! neighbours on a ring, or with the one that there is on two nodes, and go on when all have answered.
 //!
 //! Demand-based scheduling is the daemon's: each node runs its [`pvm_sched::coscheduling::Coscheduler`], which holds processes by
-//! priorities. What the kernel does with the others is a model (`processor.rs`).
+//! priorities. The kernel's treatment of the others is a model (`processor.rs`).
 
 mod model;
 mod order;
@@ -17,7 +17,7 @@ use crate::report::{Plot, Report, Table};
 use crate::settings;
 use pvm_sched::coscheduling::TwoPhase;
 
-/// What can be set.
+/// The settings.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Settings {
     /// Nodes
@@ -47,7 +47,7 @@ pub struct Settings {
     /// A time slice, ms
     #[arg(long, default_value_t = 100.0, value_parser = settings::positive)]
     pub slice: f64,
-    /// A turn of the daemons' coscheduler, ms; as long as a time slice if nothing is said
+    /// A turn of the daemons' coscheduler, ms; default: a time slice
     #[arg(long, value_parser = settings::positive)]
     pub turn: Option<f64>,
     /// Context switches that a waiting process spins for before it blocks
@@ -67,9 +67,9 @@ pub struct Settings {
 /// How nodes schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// Each node by itself; a process that waits for a message looks for it until its slice ends.
+    /// No coordination between nodes; a process that waits for a message polls until its slice ends.
     Local,
-    /// Each node by itself; a process that waits blocks, and has to queue when it wakes.
+    /// No coordination between nodes; a process that waits blocks, and has to queue when it wakes.
     Blocking,
     /// Two-phase blocking, and the kernel favours processes that wake.
     Implicit,
@@ -122,7 +122,7 @@ pub struct Case {
     pub grain: f64,
 }
 
-/// What a simulation gives.
+/// The results of a simulation.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Outcome {
     /// The time that the jobs would have needed one after the other on a machine of their own, into the time they had.

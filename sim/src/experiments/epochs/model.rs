@@ -12,25 +12,25 @@ use std::time::Duration;
 enum Event {
     /// The processes of a node start.
     Start { node: usize, first: usize },
-    /// What a processor does at present ends.
+    /// A processor's current activity ends.
     Done { node: usize, plan: u64 },
-    /// A time slice of the kernel's ends.
+    /// A time slice of the kernel ends.
     Slice { node: usize },
     /// A timer of a node's coscheduler.
     Timer { node: usize, timer: Timer },
     /// A node's daemon is to send a message, and has the processor.
     Leaves(Message),
-    /// A message has come to a node.
+    /// A message arrives at a node.
     Arrives(Message),
     /// Its daemon has the processor.
     Handled(Message),
     /// Its daemon has handled it.
     Message(Message),
-    /// An owner comes, or goes.
+    /// An owner returns, or leaves.
     Owner { node: usize },
 }
 
-/// A message of a step, or without one the word that a task still waits for an answer.
+/// A message of a step; without one a report that a task still waits for an answer.
 struct Message {
     from: usize,
     node: usize,
@@ -112,7 +112,7 @@ impl Simulation<'_> {
             for job in 0..self.jobs() {
                 self.processors[node].processes[job].state = State::Ready(self.grain());
             }
-            // Only gang scheduling has the slices end everywhere at once, and starts with the same job.
+            // With gang scheduling slices end on all nodes at once, and all nodes start with the same job.
             let gang = self.case.policy == Policy::Gang;
             let end = if gang { slice } else { 1 + self.random.below(slice as usize) as Time };
             let first = if gang { 0 } else { self.random.below(self.jobs()) };
@@ -142,7 +142,7 @@ impl Simulation<'_> {
         Duration::from_micros(self.engine.now())
     }
 
-    /// Of two nodes each has one neighbour.
+    /// Neighbours of a node: one if there are two nodes.
     fn neighbours(&self) -> usize {
         2.min(self.processors.len() - 1)
     }
@@ -184,11 +184,11 @@ impl Simulation<'_> {
                 Decision::Shared(_) | Decision::WantsSleeps => {}
             }
         }
-        self.obey(node);
+        self.preempt_held(node);
     }
 
-    /// Nothing that is held runs while something else wants to.
-    fn obey(&mut self, node: usize) {
+    /// Preempts a running process that is held while another one can run.
+    fn preempt_held(&mut self, node: usize) {
         let processor = &self.processors[node];
         if let (Some(running), Some(next)) = (processor.running, processor.next(processor.running))
             && next != running
@@ -199,7 +199,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// What the kernel says. Processes that are held use what the others leave.
+    /// A reading of CPU use. Processes that are held use what the others leave.
     fn read(&mut self, node: usize, pids: &[i32]) -> Reading {
         let now = self.engine.now();
         let processor = &mut self.processors[node];
@@ -208,7 +208,7 @@ impl Simulation<'_> {
         Reading { work, own: std::mem::take(&mut processor.daemon), leaves_rest: true }
     }
 
-    /// The processor is to do this until then, or for ever.
+    /// The processor starts an activity that takes this time, or does not end.
     fn plan(&mut self, node: usize, doing: Doing, time: Option<Time>) {
         let now = self.engine.now();
         let processor = &mut self.processors[node];
@@ -218,7 +218,7 @@ impl Simulation<'_> {
         self.planned(node);
     }
 
-    /// What the processor does ends at another time than was planned.
+    /// The end of the processor's activity has changed.
     fn planned(&mut self, node: usize) {
         self.plans += 1;
         let processor = &mut self.processors[node];
@@ -228,7 +228,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// The daemon of a node handles a message: when it will have.
+    /// The daemon of a node handles a message; returns when it is done.
     fn serve(&mut self, node: usize) -> Time {
         let (now, takes) = (self.engine.now(), ms(self.settings.daemon));
         if takes > 0 {
@@ -255,8 +255,8 @@ impl Simulation<'_> {
         self.plan(node, Doing::Switching, Some(ms(self.settings.switch)));
     }
 
-    /// The running process goes on with what it has to do.
-    fn go(&mut self, node: usize) {
+    /// The running process continues to compute or to spin.
+    fn resume(&mut self, node: usize) {
         let processor = &mut self.processors[node];
         let Some(job) = processor.running else { return };
         if let State::Ready(left) = processor.processes[job].state {
@@ -275,11 +275,11 @@ impl Simulation<'_> {
         let Some(job) = processor.running else { return };
         match processor.doing {
             Doing::Nothing => {}
-            Doing::Switching => self.go(node),
+            Doing::Switching => self.resume(node),
             Doing::Computing => {
                 self.exchange(node, job);
                 self.advance(node, job);
-                self.go(node);
+                self.resume(node);
             }
             Doing::Spinning => {
                 let spin = processor.spin(job).unwrap_or_default();
@@ -290,7 +290,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// An owner comes, and nothing of the jobs runs there, or goes.
+    /// An owner returns, and stops the jobs on the node, or leaves.
     fn owner(&mut self, node: usize) {
         let owned = !self.processors[node].owned;
         let mean = if owned { self.settings.visit } else { self.settings.idle };
@@ -301,7 +301,7 @@ impl Simulation<'_> {
         self.dispatch(node, next);
     }
 
-    /// Which job is next by the kernel's time slices.
+    /// The next job in the kernel's time slices.
     fn next(&self, node: usize, running: Option<usize>) -> Option<usize> {
         if self.case.policy == Policy::Gang {
             let micros = Duration::from_micros;
@@ -364,8 +364,8 @@ impl Simulation<'_> {
         }
     }
 
-    /// How long the kernel leaves the processor to a process that never blocks when the daemon wants it. While teams take turns,
-    /// daemons see to it that they do not wait.
+    /// How long the daemon waits for the processor while a process that never blocks has it. While teams take turns,
+    /// daemons do not wait.
     fn interrupt(&self, node: usize) -> Time {
         let is_busy = matches!(self.processors[node].doing, Doing::Computing | Doing::Spinning);
         if is_busy && self.case.policy.spins() && !self.schedulers[node].is_shared() {
@@ -437,7 +437,7 @@ impl Simulation<'_> {
         let processor = &self.processors[node];
         match processor.running {
             _ if processor.owned => {}
-            Some(running) if running == job && processor.doing == Doing::Spinning => self.go(node),
+            Some(running) if running == job && processor.doing == Doing::Spinning => self.resume(node),
             Some(running) if running == job => {}
             Some(running) if processor.preempts(job, running) => self.dispatch(node, Some(job)),
             None if self.case.policy != Policy::Gang => self.dispatch(node, Some(job)),

@@ -7,7 +7,7 @@ use pvm_sched::coscheduling::accounts::Accounts;
 use pvm_sched::coscheduling::{TwoPhase, Work};
 use std::time::Duration;
 
-/// What a process does when it has the processor.
+/// The state of a process.
 #[derive(Clone, Copy, PartialEq)]
 pub enum State {
     /// The time for which it has to compute.
@@ -25,7 +25,7 @@ pub struct Process {
     pub step: u64,
     /// Messages for this step and, as neighbours may be one ahead, the next: by the last bit of the step.
     pub got: [u8; 2],
-    /// What the kernel says that it has done.
+    /// Its work as the kernel reports it.
     pub work: Work,
     pub wait: TwoPhase,
     /// The node to which it has sent, without an answer yet, while teams take turns.
@@ -34,7 +34,7 @@ pub struct Process {
     pub held: bool,
 }
 
-/// What the processor does.
+/// The activity of the processor.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Doing {
     Nothing,
@@ -57,9 +57,9 @@ pub struct Processor {
     /// Number of the plan in force, and when it ends.
     pub plan: u64,
     pub end: Option<Time>,
-    /// When the daemon, which has the processor before all processes, will have handled the messages that have come.
+    /// When the daemon, which takes precedence over all processes, will have handled the messages that have arrived.
     pub served: Time,
-    /// What that has taken.
+    /// The time that this has taken.
     pub daemon: Duration,
     /// Whether the owner has the processor.
     pub owned: bool,
