@@ -368,7 +368,7 @@ async fn live(role: Role, mut settings: Settings, myself: Myself) -> anyhow::Res
         loan_pool: LoanPool::new(settings.shared_max),
         links,
         starter,
-        tools,
+        tools: Box::new(tools),
         master,
         log,
         address_file,

@@ -12,6 +12,7 @@ use std::ffi::OsString;
 
 /// The terms of a spawn. The package's `spawn` and `queue` set all of them.
 #[derive(FromPyObject)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the call")]
 #[pyo3(from_item_all)]
 struct Terms {
     program: OsString,

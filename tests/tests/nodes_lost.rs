@@ -104,7 +104,7 @@ fn tied_tasks_end_with_the_host_of_their_spawner() {
     let hosts = "* via=local sp=1000 ep=@PATH@\nh1\nh2\nh3\n";
     let machine = Plan::of(&ours).path(programs.folder()).name("h1").hostfile(hosts).start();
     machine.console_with_hosts(3).quit();
-    let mut master = machine.program::<&str>(programs.path("tied"), &[]);
+    let master = machine.program::<&str>(programs.path("tied"), &[]);
     master.await_line("its tasks", |line| (line == "ready").then_some(()));
     let has_spawner = |daemon: &process::Process| {
         process::children(daemon.pid).iter().any(|child| child.command.ends_with("tied spawner"))

@@ -58,9 +58,9 @@ impl HostTable {
                 kinds.push(kind);
                 kinds.len() - 1
             });
-            (entry.index, &*entry.name, kind, entry.address)
+            TableHost(entry.index, entry.name.clone(), kind, entry.address)
         });
-        let hosts: Vec<_> = hosts.collect();
+        let hosts: Vec<TableHost> = hosts.collect();
         Ok(Self(Blob(codec::encode(&(kinds, hosts))?.into())))
     }
 
@@ -73,9 +73,8 @@ impl HostTable {
         if self.0.0.is_empty() {
             return Ok(Vec::new());
         }
-        let (kinds, hosts): (Vec<HostKind>, Vec<(HostIndex, String, usize, Option<SocketAddr>)>) =
-            codec::decode(&self.0.0)?;
-        let entry = |(index, name, kind, address): (HostIndex, String, usize, _)| {
+        let (kinds, hosts): (Vec<HostKind>, Vec<TableHost>) = codec::decode(&self.0.0)?;
+        let entry = |TableHost(index, name, kind, address)| {
             let HostKind { arch, speed, capability, task_limit, signature } =
                 HostKind::clone(kinds.get(kind)?);
             Some(HostEntry { index, name, arch, speed, capability, task_limit, signature, address })
@@ -83,6 +82,10 @@ impl HostTable {
         hosts.into_iter().map(entry).collect::<Option<_>>().ok_or(CodecError::Reference)
     }
 }
+
+/// A host of a table: its place, its name, its kind by number, and its address.
+#[derive(Serialize, Deserialize)]
+struct TableHost(HostIndex, String, usize, Option<SocketAddr>);
 
 /// What many hosts have in common: a table has it once.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
@@ -730,7 +733,7 @@ mod tests {
         assert!(table.0.0.len() <= 22 * entries.len(), "{} bytes", table.0.0.len());
         assert_eq!(table.entries().unwrap(), entries);
         assert_eq!(HostTable::default().entries().unwrap(), []);
-        let hosts = vec![(HostIndex::MASTER, "a", 1_usize, None::<SocketAddr>)];
+        let hosts = vec![TableHost(HostIndex::MASTER, "a".to_owned(), 1, None)];
         let wrong = codec::encode(&(vec![HostKind::of(&entries[0])], hosts)).unwrap();
         assert!(matches!(HostTable(Blob(wrong.into())).entries(), Err(CodecError::Reference)));
     }

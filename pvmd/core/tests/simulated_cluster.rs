@@ -209,12 +209,14 @@ fn masters(cluster: &Cluster) -> Vec<HostIndex> {
     cluster.hosts.iter().filter(|(_, host)| host.daemon.is_ruling()).map(|(&index, _)| index).collect()
 }
 
-/// Waits until all hosts know that there are this many.
+/// Waits until all hosts know that there are this many. To look costs as much as many steps.
 fn all_know(cluster: &mut Cluster, count: usize) {
-    cluster.pass_until("everyone knows the members", |cluster| {
-        let knows = |host: &Host| host.daemon.members().len() == count;
-        cluster.hosts.len() == count && cluster.hosts.values().all(knows)
-    });
+    let end = cluster.now + Duration::from_secs(600);
+    let knows = |host: &Host| host.daemon.members().len() == count;
+    while cluster.hosts.len() != count || !cluster.hosts.values().all(knows) {
+        assert!(cluster.now < end && cluster.tasks.faults.is_empty(), "{:?}", cluster.tasks.faults);
+        cluster.pass(Duration::from_millis(50));
+    }
 }
 
 /// Hosts of the largest machine that is tried, which takes an optimized build.

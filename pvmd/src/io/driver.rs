@@ -91,7 +91,7 @@ pub struct Driver {
     /// The master's.
     pub starter: Option<Starter>,
     /// Of which it is made when this host becomes the master.
-    pub tools: Tools,
+    pub tools: Box<Tools>,
     /// The master at the beginning.
     pub master: HostIndex,
     /// The log.
@@ -139,7 +139,7 @@ impl Driver {
         self.tools.settings.place.vmid = vmid;
         match Authority::import(authority) {
             Ok(authority) => {
-                self.starter = Some(Starter::new(authority, self.tools.clone(), self.input.0.clone()));
+                self.starter = Some(Starter::new(authority, Tools::clone(&self.tools), self.input.0.clone()));
             }
             Err(error) => {
                 error!(%error, "the machine's certificate authority cannot be used: no host can be added");

@@ -250,8 +250,12 @@ impl Master {
             let update = FromMaster::TableUpdate { serial, members, added: added.clone() };
             out.push(Effect::Order(host, update));
         };
-        self.members.indices().for_each(|host| update(host, HostTable::default()));
-        newcomers.iter().for_each(|entry| update(entry.index, members.clone()));
+        for host in self.members.indices() {
+            update(host, HostTable::default());
+        }
+        for entry in &newcomers {
+            update(entry.index, members.clone());
+        }
         let told = self.members.indices().chain(newcomers.iter().map(|entry| entry.index)).collect();
         operation.told = Some((serial, told));
     }

@@ -250,7 +250,7 @@ impl Master {
                 }
             }
             ToMaster::DaemonStarted { host: index, answer } => {
-                self.on_daemon_started(host, index, answer, out)
+                self.on_daemon_started(host, index, answer, out);
             }
             ToMaster::Halt => self.halt(out),
             ToMaster::TaskGone { tid: foreign } | ToMaster::Keeper { from: foreign, .. } => {

@@ -464,7 +464,7 @@ impl<T: Tasks> Machine<T> {
             Action::Exit { .. } => self.exit(host),
             Action::Dispatch { pid, runs } => self.hold(pid, !runs),
             Action::ReadUsage { .. } | Action::Locate { .. } => {
-                self.fault(format!("not to be asked for here: {action:?}"))
+                self.fault(format!("not to be asked for here: {action:?}"));
             }
             Action::PauseOutput { .. }
             | Action::EndFamily { .. }
