@@ -173,6 +173,52 @@ fn the_reference_is_up_to_date() {
     assert_eq!(there, written.len(), "pages of {}", reference::FOLDER);
 }
 
+/// The comments above a line, and the attributes between them.
+fn comments(lines: &[&str], line: usize) -> String {
+    let above = lines[..line].iter().rev();
+    above
+        .take_while(|line| line.starts_with("///") || line.starts_with("#["))
+        .copied()
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// The names in a `pub use` statement, as users of the crate see them.
+fn exported(statement: &str) -> Vec<&str> {
+    let names = statement.trim_end_matches(';').rsplit("::").next().unwrap_or_default();
+    // In braces stand names only, which may have new ones.
+    let names = statement.split_once('{').map_or(names, |(_, names)| names.trim_end_matches("};"));
+    names.split(',').filter_map(|name| name.split(" as ").last()).map(str::trim).collect()
+}
+
+#[test]
+fn public_types_of_the_rust_api_have_examples() {
+    let source = |file: &str| read(&root(), &format!("libpvm/src/{file}")).unwrap();
+    let library = source("lib.rs");
+    let lines: Vec<&str> = library.lines().collect();
+    let mut without = Vec::new();
+    for (at, line) in lines.iter().enumerate().filter(|(_, line)| line.starts_with("pub use ")) {
+        for name in exported(line).into_iter().filter(|name| name.starts_with(char::is_uppercase)) {
+            let module = line.trim_start_matches("pub use ").split("::").next().unwrap_or_default();
+            let defined =
+                if module.starts_with("pvm_") { String::new() } else { source(&format!("{module}.rs")) };
+            let defined: Vec<&str> = defined.lines().collect();
+            let starts = ["struct", "enum", "trait"].map(|kind| format!("pub {kind} {name}"));
+            let is_definition = |line: &&str| {
+                let rest = starts.iter().find_map(|start| line.strip_prefix(start.as_str()));
+                rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric()))
+            };
+            let own = defined.iter().position(is_definition).map(|at| comments(&defined, at));
+            let has_example = format!("{}{}", comments(&lines, at), own.unwrap_or_default()).contains("```");
+            // An alias of the standard library's.
+            if !has_example && name != "Result" {
+                without.push(name);
+            }
+        }
+    }
+    assert!(without.is_empty(), "no example: {without:?}");
+}
+
 #[test]
 fn the_book_can_be_built() {
     let folder = tempfile::tempdir().unwrap();
