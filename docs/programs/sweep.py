@@ -7,8 +7,9 @@ WORKERS, WORK, RESULT = 4, 1, 2
 GRID = list(itertools.product([0.5 * n for n in range(1, 9)], [0.25 * n for n in range(1, 9)]))
 
 
-def settling_time(stiffness: float, damping: float, step: float) -> float:
+def settling_time(point: tuple[float, float], step: float) -> float:
     """Time in seconds until an oscillation is below 1 %, by small steps."""
+    stiffness, damping = point
     position, speed, last = 1.0, 0.0, 0.0
     for n in range(round(20 / step)):
         speed += step * (-stiffness * position - damping * speed)
@@ -23,7 +24,7 @@ def work(task: pvm.Task, step: float) -> None:
     parent = task.parent()
     assert parent is not None
     while (point := task.recv(parent, WORK)) is not None:
-        task.send(parent, (settling_time(*point, step), point), RESULT)
+        task.send(parent, (settling_time(point, step), point), RESULT)
 
 
 def main() -> None:
