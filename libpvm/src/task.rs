@@ -103,8 +103,8 @@ impl Task {
         self.engine.exit()
     }
 
-    /// Sends a message. It returns when the values have been copied, and waits while the receiver has too many unread bytes
-    /// (4 MiB, `PVM_QUEUE_BYTES`). A task that has exited gets nothing, and that is no error; [`Task::notify_exit`] reports exits.
+    /// Sends a message. It returns when the values have been copied, and waits while too many bytes are on their way to
+    /// the receiver (`PVM_QUEUE_BYTES`; in shared memory `PVM_SHM_MAX`). A task that has exited gets nothing, and that is no error; [`Task::notify_exit`] reports exits.
     pub fn send(&mut self, to: Tid, tag: i32, pack: &Pack) -> Result<()> {
         let header = self.header(tag, pack);
         // Where the last message went is a task.

@@ -102,10 +102,11 @@ fn lines<'a>(text: impl Iterator<Item = &'a str>) -> Vec<String> {
 /// Types the commands of these pages into one shell, as a user who has installed this project and has the book's programs in the current
 /// folder, and compares.
 #[track_caller]
-fn expect_shown(pages: &[String]) {
+fn expect_shown(pages: &[String], compilers: &[Peer]) {
     let check = "the commands of the book";
     let Some(ours) = Installation::ours_only(check) else { return };
-    let Some(()) = peers::require(&[Peer::CCompiler, Peer::PkgConfig], check) else { return };
+    let Some(()) = peers::require(compilers, check) else { return };
+    let Some(()) = peers::require(&[Peer::PkgConfig], check) else { return };
     let all: Vec<(&String, Vec<String>)> =
         pages.iter().flat_map(|page| blocks(page).into_iter().map(move |block| (page, block))).collect();
     assert!(!all.is_empty(), "{pages:?} have no commands");
@@ -150,7 +151,7 @@ fn shell(installation: &Installation, folder: &Path, script: &Path) -> Command {
 
 #[test]
 fn the_commands_of_the_tutorial_print_what_it_shows() {
-    expect_shown(&TUTORIAL.map(|chapter| format!("tutorial/{chapter}.md")));
+    expect_shown(&TUTORIAL.map(|chapter| format!("tutorial/{chapter}.md")), &[Peer::CCompiler]);
 }
 
 #[test]
@@ -158,25 +159,21 @@ fn the_commands_of_the_guides_print_what_they_show() {
     let guides = fs::read_dir(docs().join("guides")).expect("the book has guides");
     let names = guides.map(|entry| entry.expect("the folder can be read").file_name());
     let pages = names.map(|name| format!("guides/{}", name.to_string_lossy()));
-    expect_shown(
-        &pages
-            .filter(|page| !blocks(page).is_empty())
-            .collect::<BTreeSet<_>>()
-            .into_iter()
-            .collect::<Vec<_>>(),
-    );
+    let pages: BTreeSet<String> = pages.filter(|page| !blocks(page).is_empty()).collect();
+    expect_shown(&pages.into_iter().collect::<Vec<_>>(), &[Peer::CCompiler, Peer::FortranCompiler]);
 }
 
 #[test]
-fn every_chapter_and_every_c_program_is_tried() {
+fn every_chapter_and_every_compiled_program_is_tried() {
     let chapters = fs::read_dir(docs().join("tutorial")).expect("the book has a tutorial");
     assert_eq!(chapters.count(), TUTORIAL.len(), "chapters of the tutorial");
     let pages = TUTORIAL.map(|chapter| format!("tutorial/{chapter}.md"));
     let guides = ["old-program", "queues", "from-mpi"].map(|guide| format!("guides/{guide}.md"));
     let commands: Vec<String> = pages.iter().chain(&guides).flat_map(|page| blocks(page)).flatten().collect();
-    for name in programs_in("c") {
+    for name in programs_in("c").union(&programs_in("f90")) {
+        let compiles = |line: &str| line.starts_with("$ cc ") || line.starts_with("$ gfortran ");
         // The worker of a Python program is tried with that.
-        let is_compiled = commands.iter().any(|line| line.starts_with("$ cc ") && line.contains(&name));
+        let is_compiled = commands.iter().any(|line| compiles(line) && line.contains(&format!(" {name} ")));
         assert!(is_compiled || name == "mixed_worker.c", "no page compiles {name}");
     }
 }
