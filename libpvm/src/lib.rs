@@ -164,6 +164,16 @@ pub use pvm_wire::PvmError;
 /// ```
 #[doc(inline)]
 pub use pvm_wire::Tid;
+/// Progress of additions of hosts: [`Task::additions`].
+///
+/// ```no_run
+/// # let mut task = pvm3::Task::enrol()?;
+/// let additions = task.additions()?;
+/// println!("{additions:?}");
+/// # Ok::<(), pvm3::Error>(())
+/// ```
+#[doc(inline)]
+pub use pvm_wire::calls::hosts::Additions;
 /// Flags of the calls of the mailbox.
 ///
 /// ```
@@ -175,16 +185,6 @@ pub use pvm_wire::Tid;
 /// ```
 #[doc(inline)]
 pub use pvm_wire::calls::mailbox::Flags as MailboxFlags;
-/// Progress of additions of hosts: [`Task::additions`].
-///
-/// ```no_run
-/// # let mut task = pvm3::Task::enrol()?;
-/// let additions = task.additions()?;
-/// println!("{additions:?}");
-/// # Ok::<(), pvm3::Error>(())
-/// ```
-#[doc(inline)]
-pub use pvm_wire::calls::hosts::Additions;
 /// A name in the mailbox with its entries, and one of these: [`Task::mailbox_info`].
 ///
 /// ```no_run
