@@ -35,11 +35,10 @@ PROGRAMS = pvm pvmd pvm-task-manager
 HEADERS  = pvm3.h pvm3x.h pvmtev.h pvmproto.h fpvm3.h
 ARCHIVES = libpvm3.a libgpvm3.a libfpvm3.a
 
-# Sections of the manual, all written by pvm-docs; and the pages that these cite, with their pictures.
+# Sections of the manual, all written by pvm-docs; and the pages of the book, with their pictures and programs.
 MANUAL   = man1 man3
 DOCS     = share/doc/pvm3
-PICTURES = $(wildcard docs/*/*.svg)
-PAGES    = $(wildcard docs/*.md) $(PICTURES)
+PAGES    = $(wildcard docs/*.md docs/*/*.md docs/*/*.svg docs/programs/*)
 
 # Within PREFIX: what shells, systemd and environment modules look for.
 BASH   = share/bash-completion/completions/pvm
@@ -61,7 +60,7 @@ INSTALLED = $(PROGRAMS:%=bin/%) $(HEADERS:%=include/%) $(ARCHIVES:%=lib/%) \
 	$(BASH) $(ZSH) $(FISH) $(UNIT) $(MODULE)
 
 # Folders that are PVM's alone, innermost first, and those it shares with others, outermost first.
-DOCS_DIRS   = $(patsubst docs/%/,$(DOCS)/%,$(sort $(dir $(PICTURES)))) $(DOCS)
+DOCS_DIRS   = $(patsubst docs/%/,$(DOCS)/%,$(filter-out docs/,$(sort $(dir $(PAGES))))) $(DOCS)
 OWN_DIRS    = $(DOCS_DIRS) $(ROOT_LIB) $(ROOT)/lib $(ROOT_BIN) $(ROOT)/bin $(ROOT)/conf $(ROOT)
 SHARED_DIRS = / /bin /include /lib /lib/pkgconfig /share /share/doc /share/man $(MANUAL:%=/share/man/%) \
 	$(foreach file,$(BASH) $(ZSH) $(FISH) $(UNIT) $(MODULE),$(patsubst %/,/%,$(dir $(patsubst %/,%,$(dir $(file)))) $(dir $(file))))
@@ -72,7 +71,7 @@ FILL  = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@PVM_ARCH@|$(PVM_ARCH)|' -e 's|@REL
 COMPLETIONS = $(BUILD)/completions
 BUILT = $(BUILD)/pvm $(COMPLETIONS)/fish $(BUILD)/libpvm3.so $(BUILD)/libpvm3.a $(FILTERS:%=$(BUILD)/%) $(BUILD)/man/man1/pvm.1
 
-.PHONY: all build check docs check-install install uninstall tarball deb help
+.PHONY: all build check docs book check-install install uninstall tarball deb help
 
 all: build
 
@@ -100,9 +99,15 @@ check:
 	$(CARGO) test --workspace --locked
 
 docs:
+	$(CARGO) run --locked -p pvm-docs -- reference
 	$(CARGO) run --locked -p pvm-docs -- compatibility
 	$(CARGO) run --locked -p pvm-docs -- constants
 	$(CARGO) run --locked -p pvm-docs -- measurements
+
+# The pages of docs as a book, in target/book.
+book:
+	@command -v mdbook >/dev/null || { echo "make book: mdbook is missing, run 'cargo install mdbook'" >&2; exit 1; }
+	mdbook build docs
 
 check-install:
 	packaging/check-install.sh
@@ -176,7 +181,8 @@ help:
 	@echo "make install              install under PREFIX; does not build, so that root need not"
 	@echo "make uninstall            remove what install put there, with the same PREFIX and DESTDIR"
 	@echo "make check                run all tests"
-	@echo "make docs                 update the generated tables in docs"
+	@echo "make docs                 update the generated tables and pages in docs"
+	@echo "make book                 build the book of docs in target/book (needs mdbook)"
 	@echo "make tarball              pack what is built for any folder: DIST/pvm-$(RELEASE)-….tar.gz"
 	@echo "make deb                  pack what is built for Debian: DIST/*.deb (needs debhelper)"
 	@echo "make check-install        install into a temporary folder, use it, uninstall it"

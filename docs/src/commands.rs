@@ -2,6 +2,7 @@
 
 use crate::ManualPage;
 use crate::roff::Roff;
+use crate::sheet::Sheet;
 use anyhow::Context;
 use clap::Command;
 use pvm_console::shell::help::TOPICS;
@@ -44,9 +45,31 @@ struct Addition {
 
 /// The page of each command.
 pub fn pages(root: &Path) -> anyhow::Result<Vec<ManualPage>> {
+    additions(root)?.iter().map(|addition| page(root, addition)).collect()
+}
+
+/// The names of all commands that have a page.
+pub fn names(root: &Path) -> anyhow::Result<Vec<String>> {
+    Ok(additions(root)?.into_iter().map(|addition| addition.name).collect())
+}
+
+/// Describes all commands, one after the other; `begin` begins the entry of one, by its name and its summary.
+pub fn describe_all<S: Sheet>(
+    root: &Path,
+    out: &mut S,
+    begin: impl Fn(&mut S, &str, &str),
+) -> anyhow::Result<()> {
+    for addition in additions(root)? {
+        begin(out, &addition.name, &addition.summary);
+        describe(root, out, &addition)?;
+    }
+    Ok(())
+}
+
+fn additions(root: &Path) -> anyhow::Result<Vec<Addition>> {
     let text = crate::read(root, "docs/commands.toml")?;
     let additions: Additions = toml::from_str(&text).context("docs/commands.toml")?;
-    additions.command.iter().map(|addition| page(root, addition)).collect()
+    Ok(additions.command)
 }
 
 /// The description of a command's command line, if it has one.
@@ -62,17 +85,22 @@ fn described(name: &str) -> Option<Command> {
 fn page(root: &Path, addition: &Addition) -> anyhow::Result<ManualPage> {
     let name = &addition.name;
     let mut out = Roff::new(name, 1, &addition.summary);
-    let command = described(name);
-    synopsis(&mut out, addition, command.clone());
+    describe(root, &mut out, addition)?;
+    Ok(ManualPage { path: format!("man1/{name}.1"), text: out.finish() })
+}
+
+fn describe(root: &Path, out: &mut impl Sheet, addition: &Addition) -> anyhow::Result<()> {
+    let command = described(&addition.name);
+    synopsis(out, addition, command.clone());
     let (notes, examples) = command.as_ref().map(help_after).unwrap_or_default();
     out.section("description");
     out.text(&format!("{}\n\n{notes}", addition.text));
     if let Some(command) = &command {
-        options(&mut out, command);
-        subcommands(&mut out, command);
+        options(out, command);
+        subcommands(out, command);
     }
     if addition.console {
-        console_commands(&mut out);
+        console_commands(out);
     }
     for (title, text) in &addition.sections {
         out.text_section(title, text);
@@ -81,17 +109,17 @@ fn page(root: &Path, addition: &Addition) -> anyhow::Result<ManualPage> {
         let text = crate::read(root, &format!("docs/{file}"))?;
         let part = part_of(&text, heading)
             .with_context(|| format!("docs/{file}: no heading \u{201c}{heading}\u{201d}"))?;
-        out.text_section(title, &part);
+        out.part(title, file, heading, &part);
     }
     if !examples.is_empty() {
         out.section("examples");
         out.example(examples.iter().map(String::as_str));
     }
     out.see_also(addition.see.iter().map(|(name, section)| (name.as_str(), *section)));
-    Ok(ManualPage { path: format!("man1/{name}.1"), text: out.finish() })
+    Ok(())
 }
 
-fn synopsis(out: &mut Roff, addition: &Addition, command: Option<Command>) {
+fn synopsis(out: &mut impl Sheet, addition: &Addition, command: Option<Command>) {
     out.section("synopsis");
     if addition.synopsis.is_empty()
         && let Some(mut command) = command
@@ -116,7 +144,7 @@ fn help_after(command: &Command) -> (String, Vec<String>) {
     (notes, examples.into_iter().map(|line| line.trim_start().to_owned()).collect())
 }
 
-fn options(out: &mut Roff, command: &Command) {
+fn options(out: &mut impl Sheet, command: &Command) {
     let shown: Vec<_> = command.get_arguments().filter(|argument| !argument.is_hide_set()).collect();
     if shown.is_empty() {
         return;
@@ -135,7 +163,7 @@ fn options(out: &mut Roff, command: &Command) {
     }
 }
 
-fn subcommands(out: &mut Roff, command: &Command) {
+fn subcommands(out: &mut impl Sheet, command: &Command) {
     let mut all = command.get_subcommands().peekable();
     if all.peek().is_none() {
         return;
@@ -147,7 +175,7 @@ fn subcommands(out: &mut Roff, command: &Command) {
     }
 }
 
-fn console_commands(out: &mut Roff) {
+fn console_commands(out: &mut impl Sheet) {
     out.section("console");
     out.text("The console reads these commands, one a line; `help` lists them.");
     for topic in TOPICS {

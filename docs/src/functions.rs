@@ -3,17 +3,19 @@
 use crate::ManualPage;
 use crate::header::Prototype;
 use crate::roff::Roff;
+use crate::sheet::Sheet;
 use crate::source::{Area, Difference, Page};
 use anyhow::Context;
 use std::collections::{BTreeMap, BTreeSet};
 
-type Prototypes = BTreeMap<String, Prototype>;
+/// The declaration of each function.
+pub type Prototypes = BTreeMap<String, Prototype>;
 
 /// The page of each function; a function that has no page of its own leads to the one it is on.
 pub fn pages(areas: &[Area], prototypes: &Prototypes) -> anyhow::Result<Vec<ManualPage>> {
     let mut all = vec![overview(areas)];
-    for page in areas.iter().flat_map(|area| &area.pages) {
-        let text = manual_page(page, prototypes).with_context(|| page.name.clone())?;
+    for (area, page) in areas.iter().flat_map(|area| area.pages.iter().map(move |page| (area, page))) {
+        let text = manual_page(area, page, prototypes).with_context(|| page.name.clone())?;
         all.push(ManualPage { path: path(&page.name), text });
         let functions = page.functions();
         let names = functions.iter().map(|function| function.0.as_str()).chain(page.subroutines());
@@ -28,26 +30,37 @@ fn path(name: &str) -> String {
     format!("man3/{name}.3")
 }
 
-fn manual_page(page: &Page, prototypes: &Prototypes) -> anyhow::Result<String> {
+fn manual_page(area: &Area, page: &Page, prototypes: &Prototypes) -> anyhow::Result<String> {
     let mut out = Roff::new(&page.name, 3, &page.summary);
-    synopsis(&mut out, page, prototypes)?;
+    describe(&mut out, area, page, prototypes)?;
+    Ok(out.finish())
+}
+
+/// Writes what is known of the functions of a page.
+pub fn describe(
+    out: &mut impl Sheet,
+    area: &Area,
+    page: &Page,
+    prototypes: &Prototypes,
+) -> anyhow::Result<()> {
+    synopsis(out, page, prototypes)?;
     out.text_section("description", &page.text);
-    pairs(&mut out, "arguments", &page.arguments);
+    pairs(out, "arguments", &page.arguments);
     out.text_section("return value", &page.result);
-    pairs(&mut out, "errors", &page.errors);
+    pairs(out, "errors", &page.errors);
     if !page.example.is_empty() {
         out.section("example");
         out.example(page.example.trim_matches('\n').lines());
     }
     if !page.differences.is_empty() {
-        out.section("differences from PVM 3.4");
-        out.text(&page.differences.iter().map(|it| as_item(it, "")).collect::<String>());
+        let text: String = page.differences.iter().map(|it| as_item(it, "")).collect();
+        out.part("differences from PVM 3.4", "compatibility.md", &area.title, &text);
     }
     out.see_also(page.see.iter().map(|name| (name.as_str(), 3)).chain([("pvm_intro", 3)]));
-    Ok(out.finish())
+    Ok(())
 }
 
-fn synopsis(out: &mut Roff, page: &Page, prototypes: &Prototypes) -> anyhow::Result<()> {
+fn synopsis(out: &mut impl Sheet, page: &Page, prototypes: &Prototypes) -> anyhow::Result<()> {
     let functions = page.functions();
     let declared = functions
         .iter()
@@ -68,7 +81,7 @@ fn synopsis(out: &mut Roff, page: &Page, prototypes: &Prototypes) -> anyhow::Res
     Ok(())
 }
 
-fn pairs(out: &mut Roff, title: &str, pairs: &[(String, String)]) {
+fn pairs(out: &mut impl Sheet, title: &str, pairs: &[(String, String)]) {
     if pairs.is_empty() {
         return;
     }

@@ -1,5 +1,5 @@
-//! Writes what is generated of the documentation: the manual pages, the function tables of `docs/compatibility.md`, and the tables of
-//! measurements.
+//! Writes what is generated of the documentation: the manual pages, the same as pages of the book (`docs/reference`), the function tables of
+//! `docs/compatibility.md`, and the tables of measurements.
 //!
 //! `docs/functions/*.toml` says what each function does and where it differs from PVM 3.4; C prototypes come from
 //! `pvm3.h`, options of commands from their command lines, settings and the hostfile from the pages in `docs`, measured values from
@@ -12,7 +12,9 @@ pub mod functions;
 pub mod header;
 pub mod markup;
 pub mod measurements;
+pub mod reference;
 pub mod roff;
+pub mod sheet;
 pub mod source;
 pub mod table;
 

@@ -1,5 +1,5 @@
-//! `pvm-docs man FOLDER` writes the manual pages; `pvm-docs compatibility`, `pvm-docs constants` and `pvm-docs measurements` update tables in
-//! `docs`.
+//! `pvm-docs man FOLDER` writes the manual pages; `pvm-docs reference` the same for the book; `pvm-docs compatibility`, `pvm-docs constants` and
+//! `pvm-docs measurements` update tables in `docs`.
 #![forbid(unsafe_code)]
 
 use anyhow::Context;
@@ -21,6 +21,8 @@ enum Command {
         /// The folder to write to
         folder: PathBuf,
     },
+    /// Write the pages of docs/reference
+    Reference,
     /// Update the function tables of docs/compatibility.md
     Compatibility,
     /// Update the tables of docs/constants.md
@@ -33,6 +35,7 @@ fn main() -> anyhow::Result<()> {
     let root = pvm_docs::root();
     match Cli::parse().command {
         Command::Man { folder } => pvm_docs::write_manual(&root, &folder),
+        Command::Reference => pvm_docs::reference::write(&root),
         Command::Compatibility => {
             let text = pvm_docs::table::compatibility(&root)?;
             write(&root.join(pvm_docs::table::PAGE), &text)

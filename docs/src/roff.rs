@@ -1,6 +1,7 @@
 //! Manual pages in the language of `man`.
 
 use crate::markup::{Block, Span, blocks, spans};
+use crate::sheet::Sheet;
 use std::fmt::Write as _;
 
 /// A page that is being written.
@@ -25,69 +26,6 @@ impl Roff {
         page.section("name");
         page.line(&format!("{} \\- {}", escape(name), inline(summary)));
         page
-    }
-
-    /// Begins a section.
-    pub fn section(&mut self, title: &str) {
-        let title = escape(&title.to_uppercase());
-        self.line(&format!(".SH \"{title}\""));
-    }
-
-    /// Adds a text.
-    pub fn text(&mut self, text: &str) {
-        for block in blocks(text) {
-            self.block(&block);
-        }
-    }
-
-    /// Adds a section, if there is anything in it.
-    pub fn text_section(&mut self, title: &str, text: &str) {
-        if !text.trim().is_empty() {
-            self.section(title);
-            self.text(text);
-        }
-    }
-
-    /// Adds terms, each with its description.
-    pub fn terms<'a>(&mut self, terms: impl IntoIterator<Item = (&'a str, &'a str)>) {
-        for (term, description) in terms {
-            self.line(".TP");
-            self.line(&inline(term));
-            self.line(&inline(description));
-        }
-    }
-
-    /// Adds lines that are to be typed as they stand.
-    pub fn literal<'a>(&mut self, lines: impl IntoIterator<Item = &'a str>) {
-        self.paragraph();
-        self.line(".nf");
-        for line in lines {
-            self.line(&format!("\\fB{}\\fP", escape(line)));
-        }
-        self.line(".fi");
-    }
-
-    /// Adds lines of an example.
-    pub fn example<'a>(&mut self, lines: impl IntoIterator<Item = &'a str>) {
-        self.paragraph();
-        self.line(".RS 4");
-        self.line(".nf");
-        for line in lines {
-            let line = escape(line);
-            self.line(if line.is_empty() { "\\&" } else { &line });
-        }
-        self.line(".fi");
-        self.line(".RE");
-    }
-
-    /// Names other pages: `("pvm_send", 3)`.
-    pub fn see_also<'a>(&mut self, pages: impl IntoIterator<Item = (&'a str, u8)>) {
-        let pages: Vec<String> =
-            pages.into_iter().map(|(name, section)| format!("\\fB{}\\fP({section})", escape(name))).collect();
-        if !pages.is_empty() {
-            self.section("see also");
-            self.line(&pages.join(",\n"));
-        }
     }
 
     /// The page.
@@ -128,6 +66,61 @@ impl Roff {
     fn line(&mut self, line: &str) {
         // Writing to a string cannot fail.
         let _ = writeln!(self.text, "{line}");
+    }
+}
+
+impl Sheet for Roff {
+    fn section(&mut self, title: &str) {
+        let title = escape(&title.to_uppercase());
+        self.line(&format!(".SH \"{title}\""));
+    }
+
+    fn text(&mut self, text: &str) {
+        for block in blocks(text) {
+            self.block(&block);
+        }
+    }
+
+    fn terms<'a>(&mut self, terms: impl IntoIterator<Item = (&'a str, &'a str)>) {
+        for (term, description) in terms {
+            self.line(".TP");
+            self.line(&inline(term));
+            self.line(&inline(description));
+        }
+    }
+
+    fn literal<'a>(&mut self, lines: impl IntoIterator<Item = &'a str>) {
+        self.paragraph();
+        self.line(".nf");
+        for line in lines {
+            self.line(&format!("\\fB{}\\fP", escape(line)));
+        }
+        self.line(".fi");
+    }
+
+    fn example<'a>(&mut self, lines: impl IntoIterator<Item = &'a str>) {
+        self.paragraph();
+        self.line(".RS 4");
+        self.line(".nf");
+        for line in lines {
+            let line = escape(line);
+            self.line(if line.is_empty() { "\\&" } else { &line });
+        }
+        self.line(".fi");
+        self.line(".RE");
+    }
+
+    fn see_also<'a>(&mut self, pages: impl IntoIterator<Item = (&'a str, u8)>) {
+        let pages: Vec<String> =
+            pages.into_iter().map(|(name, section)| format!("\\fB{}\\fP({section})", escape(name))).collect();
+        if !pages.is_empty() {
+            self.section("see also");
+            self.line(&pages.join(",\n"));
+        }
+    }
+
+    fn part(&mut self, title: &str, _: &str, _: &str, text: &str) {
+        self.text_section(title, text);
     }
 }
 

@@ -8,6 +8,9 @@ use std::path::Path;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Area {
+    /// The subject, in one word: that of the file's name.
+    #[serde(skip)]
+    pub name: String,
     /// The subject.
     pub title: String,
     /// Its manual pages.
@@ -115,7 +118,10 @@ pub fn load(root: &Path) -> anyhow::Result<Vec<Area>> {
     let area = |path: &std::path::PathBuf| {
         let shown = || path.display().to_string();
         let text = std::fs::read_to_string(path).with_context(shown)?;
-        toml::from_str(&text).with_context(shown)
+        let mut area: Area = toml::from_str(&text).with_context(shown)?;
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        stem.trim_start_matches(|c: char| c.is_ascii_digit() || c == '-').clone_into(&mut area.name);
+        Ok(area)
     };
     files.iter().map(area).collect()
 }

@@ -33,72 +33,79 @@ pub struct Group<'a> {
 }
 
 impl Task {
-    /// The group with this name, whether or not this task is in it.
+    /// The group with this name, whether or not this task is a member. The name must not be empty: the calls of the group are
+    /// [`PvmError::NullGroup`] then.
     pub fn group<'a>(&'a mut self, name: &'a (impl AsRef<OsStr> + ?Sized)) -> Group<'a> {
         Group { engine: &mut self.engine, groups: &mut self.groups, name: name.as_ref() }
     }
 }
 
 impl Group<'_> {
-    /// Joins, making the group if there is none. Returns this task's instance: the lowest number that is free.
+    /// Joins the group, which is created if there is none. Returns this task's instance: the lowest free number, from 0 on.
+    ///
+    /// [`PvmError::DupGroup`]: it is a member already. [`PvmError::NotInGroup`]: the group is frozen. [`PvmError::OutOfRes`]: too many groups or members.
     pub fn join(&mut self) -> Result<usize> {
         let name = self.name;
         self.client().join(name).map(to_usize)
     }
 
-    /// Leaves. The last member to leave takes the group along.
+    /// Leaves the group. It ends with its last member.
+    ///
+    /// [`PvmError::NoGroup`], [`PvmError::NotInGroup`]: there is no such group, or this task is no member.
     pub fn leave(&mut self) -> Result<()> {
         let name = self.name;
         self.client().leave(name)
     }
 
-    /// Number of members.
+    /// Number of members. [`PvmError::NoGroup`]: there is no such group.
     pub fn size(&mut self) -> Result<usize> {
         let name = self.name;
         self.client().size(name).map(to_usize)
     }
 
-    /// The member with this instance.
+    /// The member with this instance. [`PvmError::NoInst`]: no member has it.
     pub fn tid(&mut self, instance: usize) -> Result<Tid> {
         let instance = to_i32(instance)?;
         let name = self.name;
         self.client().tid_of(name, instance)
     }
 
-    /// The instance of a member.
+    /// The instance of a member. [`PvmError::NotInGroup`]: the task is no member.
     pub fn instance_of(&mut self, tid: Tid) -> Result<usize> {
         let name = self.name;
         self.client().instance_of(name, tid).map(to_usize)
     }
 
-    /// The members by instance; unused numbers are left out.
+    /// The members in the order of their instances. Instances that no member has are left out.
     pub fn members(&mut self) -> Result<Vec<Tid>> {
         let name = self.name;
         self.client().members(name)
     }
 
-    /// Waits until `count` members have called this. If too few are left because members have died, it
-    /// is `PvmNoInst` for the waiting members.
+    /// Waits until `count` members have called this.
+    ///
+    /// [`PvmError::NoInst`]: members have exited, and the count can no longer be reached. [`PvmError::Mismatch`]: another member has called it
+    /// with another count. [`PvmError::NotInGroup`]: this task is no member.
     pub fn barrier(&mut self, count: usize) -> Result<()> {
         let count = to_i32(count)?;
         let name = self.name;
         self.client().barrier(name, count)
     }
 
-    /// Waits until all members have called this.
+    /// Waits until all members have called this: the members at the time of the wait, so that one that exits is no longer waited for.
     pub fn barrier_of_all(&mut self) -> Result<()> {
         let name = self.name;
         self.client().barrier(name, -1)
     }
 
-    /// Waits until `count` members have called this. After that no task can join.
+    /// Waits until `count` members have called this. Afterwards no task can join. Errors as of [`Group::barrier`].
     pub fn freeze(&mut self, count: usize) -> Result<()> {
         let count = to_i32(count)?;
         let name = self.name;
         self.client().freeze(name, count).map(drop)
     }
 
-    /// Sends a message to all members but this task, which need not be one.
+    /// Sends a message to all members except this task, which need not be a member. They receive it by [`Task::recv`].
     pub fn broadcast(&mut self, tag: i32, pack: &Pack) -> Result<()> {
         crate::task::check_tag(tag)?;
         let name = self.name;
@@ -112,9 +119,11 @@ impl Group<'_> {
     }
 
     /// Combines the arrays of all members, element by element, at the member `root`. All members call it with arrays
-    /// of one length and with a function for which order does not matter. What the others' arrays hold after it is
-    /// of no use. If a member is lost meanwhile, it is `PvmNoInst` for those who wait for it; [`Group::barrier_of_all`]
-    /// makes the group as good as new.
+    /// of one length and with a function that is associative and commutative. Afterwards the arrays of the other members have no
+    /// defined contents.
+    ///
+    /// [`PvmError::NoInst`]: a member that was waited for is lost; after [`Group::barrier_of_all`] the group works again.
+    /// [`PvmError::NoData`]: the array of another member is shorter.
     pub fn reduce<T: Element>(
         &mut self,
         tag: i32,
@@ -129,7 +138,7 @@ impl Group<'_> {
         self.client().reduce(name, tag, root, &mut operand)
     }
 
-    /// The sum of all members' arrays.
+    /// The sum of all members' arrays: [`Group::reduce`].
     pub fn sum<T: Element + Add<Output = T>>(
         &mut self,
         tag: i32,
@@ -139,7 +148,7 @@ impl Group<'_> {
         self.reduce(tag, root, values, |x, y| x + y)
     }
 
-    /// The product of all members' arrays.
+    /// The product of all members' arrays: [`Group::reduce`].
     pub fn product<T: Element + Mul<Output = T>>(
         &mut self,
         tag: i32,
@@ -149,18 +158,18 @@ impl Group<'_> {
         self.reduce(tag, root, values, |x, y| x * y)
     }
 
-    /// The greatest of all members' elements, place by place.
+    /// The greatest of all members' elements, place by place: [`Group::reduce`].
     pub fn max<T: Element + PartialOrd>(&mut self, tag: i32, root: usize, values: &mut [T]) -> Result<()> {
         self.reduce(tag, root, values, |x, y| if y > x { y } else { x })
     }
 
-    /// The least of all members' elements, place by place.
+    /// The least of all members' elements, place by place: [`Group::reduce`].
     pub fn min<T: Element + PartialOrd>(&mut self, tag: i32, root: usize, values: &mut [T]) -> Result<()> {
         self.reduce(tag, root, values, |x, y| if y < x { y } else { x })
     }
 
-    /// Collects the arrays of all members, which have one length, at the member `root`: it alone gets them, one
-    /// behind the other by instance.
+    /// Collects the arrays of all members, which have one length, at the member `root`. The root gets them one behind the other in the order
+    /// of instances, the others `None`. [`PvmError::NoInst`]: a member is lost.
     pub fn gather<T: Element>(&mut self, tag: i32, root: usize, values: &[T]) -> Result<Option<Vec<T>>> {
         crate::task::check_tag(tag)?;
         let root = to_i32(root)?;
@@ -178,7 +187,9 @@ impl Group<'_> {
         Ok(all)
     }
 
-    /// Deals out the array of the member `root`, the only one that gives one: `count` elements to each member.
+    /// Distributes the array of the member `root`: `count` elements to each member, in the order of instances. Only the root passes an array.
+    ///
+    /// [`PvmError::BadParam`]: the root's array is too short. [`PvmError::NoInst`]: a member is lost.
     pub fn scatter<T: Element>(
         &mut self,
         tag: i32,

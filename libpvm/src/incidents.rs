@@ -1,4 +1,4 @@
-//! Reports of losses: hosts that are lost, and tasks that were killed by signals.
+//! Reports of losses: hosts that are lost, and tasks that a signal has killed.
 
 use crate::task::Task;
 use pvm_engine::Result;
@@ -10,13 +10,13 @@ use pvm_wire::incident::Incident;
 
 /// Losses anywhere in the virtual machine.
 impl Task {
-    /// From now on this task gets a report of every host that is lost, with its tasks, and of every task that a signal
-    /// ends; if `every_end`, of the end of every task. [`Task::incidents`] returns the reports.
+    /// From now on the daemons report to this task every host that is lost, with the tasks that ran there, and every task that a signal
+    /// has killed; with `every_end`, every task that exits. [`Task::incidents`] returns the reports.
     pub fn report_incidents(&mut self, every_end: bool) -> Result<()> {
         self.engine.call(&IncidentRequest { every_end })
     }
 
-    /// The incidents that have been reported since the last call, in their order.
+    /// The incidents that have been reported since the last call, in their order. Does not wait.
     pub fn incidents(&mut self) -> Result<Vec<Incident>> {
         let mut choose = |message: &pvm_wire::Message| {
             let header = message.header;
@@ -30,7 +30,7 @@ impl Task {
         Ok(incidents)
     }
 
-    /// All has gone well: the daemons of this virtual machine remove their logs when it ends.
+    /// Has the daemons of this virtual machine remove their logs when it ends.
     pub fn discard_logs(&mut self) -> Result<()> {
         self.engine.call(&DiscardLogs {})
     }

@@ -21,6 +21,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 const CLOCK_TRIES: usize = 5;
 
 /// A host of the virtual machine.
+///
+/// ```no_run
+/// # let mut task = pvm3::Task::enrol()?;
+/// let total: i32 = task.hosts()?.iter().map(|host| host.speed).sum();
+/// # Ok::<(), pvm3::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostInfo {
     /// Its id.
@@ -29,13 +35,21 @@ pub struct HostInfo {
     pub name: String,
     /// Its architecture.
     pub arch: String,
-    /// Its speed, as the hostfile gives it.
+    /// Its speed; 1000 is the usual one.
     pub speed: i32,
-    /// Its native data format.
+    /// Its native data format: hosts with the same number read each other's raw messages.
     pub signature: u32,
 }
 
 /// Why a host could not be added.
+///
+/// ```no_run
+/// # let mut task = pvm3::Task::enrol()?;
+/// for failure in task.add_hosts(&["node7"])?.into_iter().filter_map(Result::err) {
+///     eprintln!("{}: {} ({})", failure.name, failure.reason, failure.code.name());
+/// }
+/// # Ok::<(), pvm3::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{name}: {reason}")]
 pub struct HostFailure {
@@ -43,11 +57,20 @@ pub struct HostFailure {
     pub name: String,
     /// PVM's code.
     pub code: PvmError,
-    /// The reason, as text.
+    /// What happened, as text.
     pub reason: String,
 }
 
 /// How far a clock is ahead of another.
+///
+/// ```no_run
+/// # let mut task = pvm3::Task::enrol()?;
+/// for host in task.hosts()? {
+///     let ahead = task.clock_ahead(host.tid)?;
+///     println!("{}: {} ± {} µs", host.name, ahead.micros, ahead.error);
+/// }
+/// # Ok::<(), pvm3::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockAhead {
     /// Microseconds; negative if it is behind.
@@ -57,6 +80,16 @@ pub struct ClockAhead {
 }
 
 /// Which tasks to list.
+///
+/// ```no_run
+/// # let mut task = pvm3::Task::enrol()?;
+/// use pvm3::Scope;
+///
+/// let all = task.tasks(Scope::All)?;
+/// let here = task.tasks(Scope::Host(all[0].host))?;
+/// assert!(here.len() <= all.len());
+/// # Ok::<(), pvm3::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// All tasks of the virtual machine.
@@ -67,7 +100,15 @@ pub enum Scope {
     Task(Tid),
 }
 
-/// A task of the virtual machine.
+/// A task of the virtual machine, as it is listed.
+///
+/// ```no_run
+/// # let mut task = pvm3::Task::enrol()?;
+/// for other in task.tasks(pvm3::Scope::All)? {
+///     println!("{} {} {}", other.tid, other.pid, other.name.display());
+/// }
+/// # Ok::<(), pvm3::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskInfo {
     /// Its id.
@@ -84,7 +125,15 @@ pub struct TaskInfo {
     pub pid: i32,
 }
 
-/// How a host is.
+/// The state of a host.
+///
+/// ```no_run
+/// # let mut task = pvm3::Task::enrol()?;
+/// if task.host_status("node1")? != pvm3::HostState::Running {
+///     println!("node1 is not there");
+/// }
+/// # Ok::<(), pvm3::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostState {
     /// It runs.
@@ -123,7 +172,9 @@ impl Task {
         Ok(list.hosts.into_iter().map(HostInfo::from).collect())
     }
 
-    /// How far this host's clock is ahead of another's: the best of some tries; 0 if it can be 0.
+    /// How far this host's clock is ahead of another's: the best of five readings; 0 if the difference is within the error.
+    ///
+    /// [`PvmError::NoHost`]: there is no such host. [`PvmError::HostFail`]: it is lost.
     pub fn clock_ahead(&mut self, host: Tid) -> Result<ClockAhead> {
         let mut best = (i64::MAX, 0);
         for _ in 0..CLOCK_TRIES {
@@ -139,7 +190,7 @@ impl Task {
         Ok(ClockAhead { micros: if micros.abs() <= error { 0 } else { micros }, error })
     }
 
-    /// The tasks of the machine or of a host, or one task; none if there is no such task.
+    /// The tasks of the machine or of a host, or one task; none if there is no such task. [`PvmError::NoHost`]: there is no such host.
     pub fn tasks(&mut self, scope: Scope) -> Result<Vec<TaskInfo>> {
         let which = match scope {
             Scope::All => Tid::NONE,
@@ -157,7 +208,9 @@ impl Task {
         Ok(list.tasks.into_iter().map(TaskInfo::from).collect())
     }
 
-    /// Adds hosts, each given by a name and options as in a hostfile. What became of each is in the same order.
+    /// Adds hosts, each given by a name and options as in a hostfile. Returns a result for each, in the same order.
+    ///
+    /// [`PvmError::Already`]: other hosts are being added. [`PvmError::BadParam`]: no host, or more than 4095.
     pub fn add_hosts<S: AsRef<str>>(
         &mut self,
         hosts: &[S],
@@ -177,38 +230,39 @@ impl Task {
         Ok(host_results(list, names))
     }
 
-    /// Waits until each host of the daemon's hostfile is added or has failed, and returns the results.
+    /// Waits until each host of the daemon's hostfile has started or failed, and returns a result for each.
     pub fn start_up(&mut self) -> Result<Vec<std::result::Result<HostInfo, HostFailure>>> {
         let list = self.engine.call(&StartUp {})?;
         Ok(host_results(list, std::iter::empty()))
     }
 
-    /// How far the hosts are that are being added, by whatever task or by the hostfile; all are 0 if none is.
+    /// Progress of the additions of hosts that are under way, by any task or by the hostfile; all numbers are 0 if there are none.
     pub fn additions(&mut self) -> Result<Additions> {
         self.engine.call(&Adding {})
     }
 
-    /// The whole state of this task's daemon as text, for people.
+    /// The whole state of this task's daemon as text. The format may change.
     pub fn daemon_state(&mut self) -> Result<String> {
         self.engine.call(&Dump {})
     }
 
-    /// How teams of tasks take turns on a host.
+    /// How teams of tasks take turns on a host. [`PvmError::NoHost`]: there is no such host.
     pub fn turns(&mut self, host: Tid) -> Result<TurnsReport> {
         self.engine.call(&Turns { host })
     }
 
-    /// The turns on a host, from the span of that number on. The daemon keeps some thousand of them.
+    /// The turns that teams had on a host, from the span with this number on. The daemon keeps some thousand spans.
     pub fn turn_history(&mut self, host: Tid, since: u64) -> Result<TurnHistory> {
         self.engine.call(&History { host, since })
     }
 
-    /// Names this task's team: tasks that want to run at the same time. What it spawns from now on is of that team, too.
+    /// Names this task's team: tasks that want to run at the same time. Tasks that it spawns afterwards belong to the team, too. A name has up to
+    /// 64 bytes; a longer one, and an empty one, is [`PvmError::BadParam`].
     pub fn join_team(&mut self, name: &str) -> Result<()> {
         self.engine.join_team(name)
     }
 
-    /// Removes hosts by name and ends their tasks.
+    /// Removes hosts by name and kills their tasks. Returns a result for each, in the same order; [`PvmError::NoHost`] for a name that is unknown.
     pub fn delete_hosts<S: AsRef<str>>(
         &mut self,
         hosts: &[S],
@@ -227,7 +281,7 @@ impl Task {
         Ok(results.into_iter().map(|code| pvm_wire::error::check(code).map(drop)).collect())
     }
 
-    /// How the host of this name is; `.` is this task's own.
+    /// The state of the host with this name; `.` is this task's own.
     pub fn host_status(&mut self, name: &str) -> Result<HostState> {
         let tell = |event: &mut Writer| {
             event.text(Datum::HN, name);
@@ -241,7 +295,7 @@ impl Task {
         }
     }
 
-    /// Ends the virtual machine, this task included unless it ignores SIGTERM.
+    /// Ends the virtual machine. All tasks get SIGTERM, this one included, and SIGKILL a little later.
     pub fn halt(&mut self) -> Result<()> {
         self.traced(Event::Halt, nothing, status(Datum::CC), |task| {
             // There is no answer: the connection ends.
@@ -252,7 +306,7 @@ impl Task {
         })
     }
 
-    /// Ends a task (SIGTERM).
+    /// Sends SIGTERM to a task. A task that has exited gets nothing, and that is no error.
     pub fn kill(&mut self, tid: Tid) -> Result<()> {
         let tell = |event: &mut Writer| {
             event.int(Datum::TT, tid.raw());
@@ -261,7 +315,7 @@ impl Task {
         self.traced(Event::Kill, tell, status(Datum::CC), |task| task.send_signal(tid, signal))
     }
 
-    /// Sends a signal to a task; if it has ended the signal is dropped without an error.
+    /// Sends a signal, by its number, to a task. A task that has exited gets nothing, and that is no error.
     pub fn signal(&mut self, tid: Tid, signal: i32) -> Result<()> {
         let tell = |event: &mut Writer| {
             event.int(Datum::TT, tid.raw()).int(Datum::SN, signal);
@@ -274,7 +328,7 @@ impl Task {
         self.engine.call(&SendSignal { tid, signal })
     }
 
-    /// Whether a task runs.
+    /// Whether a task runs. A task whose host is lost does not.
     pub fn is_running(&mut self, tid: Tid) -> Result<bool> {
         let tell = |event: &mut Writer| {
             event.int(Datum::TT, tid.raw());

@@ -1,4 +1,4 @@
-//! Notices when tasks exit and hosts are added or leave.
+//! Notices of tasks that exit and of hosts that are added or lost.
 
 use crate::task::{Task, check_tag, check_task};
 use crate::tracing::status;
@@ -21,34 +21,34 @@ use pvm_wire::events::{Datum, Event, Writer};
 /// # }
 /// ```
 impl Task {
-    /// One notice (a tid) for each of these tasks that ends or has ended.
+    /// Requests one notice (a tid) for each of these tasks, when it exits or if it has exited already. It comes after the task's last message.
     pub fn notify_exit(&mut self, tasks: &[Tid], tag: i32) -> Result<()> {
         tasks.iter().try_for_each(|&tid| check_task(tid))?;
         self.notify(notify::TASK_EXIT, false, tag, tasks)
     }
 
-    /// Takes [`Task::notify_exit`] back; the notices come at once instead.
+    /// Cancels [`Task::notify_exit`]. The notices come at once instead.
     pub fn cancel_notify_exit(&mut self, tasks: &[Tid], tag: i32) -> Result<()> {
         tasks.iter().try_for_each(|&tid| check_task(tid))?;
         self.notify(notify::TASK_EXIT, true, tag, tasks)
     }
 
-    /// One notice (a tid) for each of these hosts that leaves or has left.
+    /// Requests one notice (a tid) for each of these hosts, when it is deleted or lost or if that has happened already.
     pub fn notify_host_delete(&mut self, hosts: &[Tid], tag: i32) -> Result<()> {
         self.notify(notify::HOST_DELETE, false, tag, hosts)
     }
 
-    /// Takes [`Task::notify_host_delete`] back; the notices come at once instead.
+    /// Cancels [`Task::notify_host_delete`]. The notices come at once instead.
     pub fn cancel_notify_host_delete(&mut self, hosts: &[Tid], tag: i32) -> Result<()> {
         self.notify(notify::HOST_DELETE, true, tag, hosts)
     }
 
-    /// A notice (a count and the tids) whenever hosts join.
+    /// Requests a notice (an `i32`, and as many tids) whenever hosts are added.
     pub fn notify_host_add(&mut self, tag: i32) -> Result<()> {
         self.request_notices(notify::HOST_ADD, false, tag, -1, &[])
     }
 
-    /// Takes [`Task::notify_host_add`] back; no notice comes.
+    /// Cancels [`Task::notify_host_add`]. No notice comes.
     pub fn cancel_notify_host_add(&mut self, tag: i32) -> Result<()> {
         self.request_notices(notify::HOST_ADD, false, tag, 0, &[])
     }

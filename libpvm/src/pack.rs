@@ -30,17 +30,19 @@ impl Default for Pack {
 }
 
 impl Pack {
-    /// An empty body in XDR, which every host can read.
+    /// An empty body in XDR, which every host can read (`PvmDataDefault`).
     pub fn new() -> Self {
         Self { packed: Packed::new(Encoding::Xdr) }
     }
 
-    /// An empty body in this host's own format: quicker, but only hosts of the same kind can read it.
+    /// An empty body in this host's own format (`PvmDataRaw`): faster for long messages, and readable only for hosts with the same format.
     pub fn raw() -> Self {
         Self { packed: Packed::new(Encoding::Raw) }
     }
 
-    /// Appends values. A receiver that links the original library gets only the low 32 bits of `i64` and `u64` in XDR.
+    /// Appends values. A receiver with the original library gets only the low 32 bits of `i64` and `u64` in XDR.
+    ///
+    /// [`PvmError::NoMem`]: there is no memory for them.
     pub fn put<T: Element>(&mut self, values: &[T]) -> Result<&mut Self> {
         let subject = Subject::Array { address: values.as_ptr().addr(), count: values.len() };
         noted(T::PACKED, |_| subject, || Ok(self.packed.pack(values)?))?;
@@ -52,7 +54,7 @@ impl Pack {
         self.put(&[value])
     }
 
-    /// Appends a string; what follows a NUL in it does not travel.
+    /// Appends a string, up to its first NUL.
     pub fn put_str(&mut self, text: &str) -> Result<&mut Self> {
         let text = text.split('\0').next().unwrap_or_default();
         let subject = Subject::Text { address: text.as_ptr().addr() };
@@ -65,7 +67,7 @@ impl Pack {
         self.put_one(tid.raw())
     }
 
-    /// Appends any serde value of up to 32 MiB; only Rust programs can read it.
+    /// Appends any serde value of up to 32 MiB; only Rust programs can read it. [`PvmError::BadParam`]: it cannot be encoded, or is too long.
     pub fn put_value<T: Serialize>(&mut self, value: &T) -> Result<&mut Self> {
         let bytes = pvm_wire::codec::encode(value).map_err(|error| {
             Error::new(PvmError::BadParam, format!("the value cannot be packed: {error}"))
@@ -97,7 +99,7 @@ impl Pack {
         self.len() == 0
     }
 
-    /// The encoded body, as it travels between hosts.
+    /// The encoded body, as it is sent between hosts. [`PvmError::NoMem`]: there is no memory to encode it.
     pub fn body(&self) -> Result<&[u8]> {
         Ok(self.packed.encoded()?.0)
     }

@@ -14,8 +14,7 @@ use pvm_wire::spawn::flags;
 /// A queued batch to be started.
 ///
 /// Each host runs as many tasks of queued batches at a time as it has slots (`PVM_TASK_SLOTS`, one per core); the others wait.
-/// While the batch runs, its parent is told what becomes of each task, if it asks for that. It has to take those notices: 1024 that it
-/// has not taken hold its batches back.
+/// Its parent can ask for notices of each start and exit. It has to receive them: while 1024 are waiting, no more of its tasks are started.
 ///
 /// ```no_run
 /// # fn main() -> pvm3::Result<()> {
@@ -38,28 +37,30 @@ pub struct Queued<'a> {
 }
 
 impl<'a> Spawn<'a> {
-    /// Queues the tasks: the call returns at once, and they start as there is room for them.
+    /// Makes this a queued batch: [`Queued::start`] returns at once, and the tasks start as hosts have free slots.
     pub fn queued(self) -> Queued<'a> {
         Queued { spawn: self, request: QueueRequest { tag: -1, ..QueueRequest::default() } }
     }
 }
 
 impl Queued<'_> {
-    /// Asks for notices of each start and end, as messages with this tag in the current context
+    /// Asks for notices of each start and exit, as messages with this tag in the current context
     /// ([`Received::get_batch_event`]). While 1024 of them wait to be received, no more tasks are started.
     pub fn notices(mut self, tag: i32) -> Self {
         self.request.tag = tag;
         self
     }
 
-    /// How often a task is started again that cannot be started, ends with an error or by a signal, or whose host is lost; if
-    /// possible on another host. 0 if not called.
+    /// How often a failed task is started again, if possible on another host; 0 if not called. A task has failed if it cannot be started, exits
+    /// with another status than 0 or by a signal, or if its host is lost.
     pub fn restarts(mut self, restarts: u32) -> Self {
         self.request.restarts = i32::try_from(restarts).unwrap_or(i32::MAX);
         self
     }
 
     /// Queues the batch and returns its id, a number that no other batch of the virtual machine has.
+    ///
+    /// [`PvmError::BadParam`]: no tasks, or an unknown policy. [`PvmError::OutOfRes`]: too many tasks.
     pub fn start(self) -> Result<i32> {
         let Self { spawn, mut request } = self;
         let (task, spawn) = spawn.into_request()?;
@@ -73,21 +74,21 @@ impl Queued<'_> {
     }
 }
 
-/// Queued batches.
+/// Batches under way.
 impl Task {
-    /// Cancels a queued batch: what waits is not started any more, what runs is ended (SIGTERM).
+    /// Cancels a queued batch: waiting tasks are dropped, running ones get SIGTERM. [`PvmError::NotFound`]: there is no such batch.
     pub fn cancel_batch(&mut self, batch: i32) -> Result<()> {
         self.engine.call(&CancelBatch { batch })
     }
 
-    /// The virtual machine's batches: those in placement, those queued, and the last ones that have ended.
+    /// The virtual machine's batches: those being placed, those queued, and the last 16 of each host that are complete.
     pub fn batches(&mut self) -> Result<Vec<BatchRecord>> {
         Ok(self.engine.call(&Batches {})?.batches)
     }
 }
 
 impl Received {
-    /// The notice of a queued batch that this message is: the batch, and what has happened.
+    /// Reads a notice of a queued batch: its id, and what has happened. [`PvmError::BadMsg`], [`PvmError::NoData`]: the message is no such notice.
     pub fn get_batch_event(&mut self) -> Result<(i32, BatchEvent)> {
         let mut ints = [0; 5];
         self.get_into(&mut ints)?;

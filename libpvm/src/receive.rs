@@ -11,24 +11,46 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 /// Any sender, or any tag.
+///
+/// ```no_run
+/// # let mut task = pvm3::Task::enrol()?;
+/// use pvm3::Any;
+///
+/// let first = task.recv(Any, Any)?;
+/// let next_of_the_same = task.recv(first.source(), Any)?;
+/// # Ok::<(), pvm3::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Any;
 
-/// The sender of a wanted message.
+/// The sender of a wanted message. Calls take a [`Tid`] or [`Any`] for it.
+///
+/// ```
+/// use pvm3::{Any, Source, Tid};
+///
+/// assert_eq!(Source::from(Any), Source::Any);
+/// assert_eq!(Source::from(Tid::MY_DAEMON), Source::Tid(Tid::MY_DAEMON));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// From any task.
+    /// Any task or daemon.
     Any,
-    /// From this task.
+    /// This task.
     Tid(Tid),
 }
 
-/// With which tag a message is wanted.
+/// The tag of a wanted message. Calls take a number or [`Any`] for it.
+///
+/// ```
+/// use pvm3::{Any, Tag};
+///
+/// assert_eq!((Tag::from(Any), Tag::from(7)), (Tag::Any, Tag::Is(7)));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tag {
-    /// With any.
+    /// Any tag.
     Any,
-    /// With this one.
+    /// This tag.
     Is(i32),
 }
 
@@ -79,8 +101,8 @@ pub(crate) fn matches(src: Tid, header: &MessageHeader, source: Source, tag: Tag
 /// # }
 /// ```
 ///
-/// A message of more than a kilobyte may lie in its sender's memory, which is used for something else once this task has left: from
-/// then on nothing can be taken out of it any more.
+/// A message of more than a kilobyte may lie in its sender's memory, which is reused when this task has left the virtual machine. From
+/// then on its values cannot be read: [`PvmError::NoData`].
 #[derive(Clone, Debug)]
 pub struct Received {
     held: Held,
@@ -133,14 +155,16 @@ impl Received {
         self.len() == 0
     }
 
-    /// The encoded body.
+    /// The encoded body. [`PvmError::NoData`]: the message lay in shared memory when this task left.
     pub fn body(&mut self) -> Result<&[u8]> {
         self.held.content_mut().take_out();
         self.check()?;
         Ok(self.held.content_mut().body.encoded()?.0)
     }
 
-    /// The next `count` values. Nothing is allocated for more than the message can hold.
+    /// The next `count` values. Never allocates more than the message can hold.
+    ///
+    /// [`PvmError::NoData`]: the message has fewer values left. [`PvmError::BadMsg`]: it is in the format of another kind of host.
     pub fn get<T: Element>(&mut self, count: usize) -> Result<Vec<T>> {
         let subject = |values: Option<&Vec<T>>| {
             let address = values.map_or(0, |values| values.as_ptr().addr());
@@ -164,7 +188,7 @@ impl Received {
         Ok(values)
     }
 
-    /// As many of the next values as `values` has room for.
+    /// The next values, as many as `values` has elements. Errors as of [`Received::get`].
     pub fn get_into<T: Element>(&mut self, values: &mut [T]) -> Result<()> {
         let subject = Subject::Array { address: values.as_ptr().addr(), count: values.len() };
         noted(T::UNPACKED, |_| subject, || self.fill(values))
@@ -180,14 +204,14 @@ impl Received {
         self.take(values.len(), |index, value| values[index] = value)
     }
 
-    /// The next value.
+    /// The next value. Errors as of [`Received::get`].
     pub fn get_one<T: Element>(&mut self) -> Result<T> {
         let mut one = T::default();
         self.get_into(std::slice::from_mut(&mut one))?;
         Ok(one)
     }
 
-    /// The next value, a string.
+    /// The next value, a string. [`PvmError::BadMsg`]: it is not UTF-8.
     pub fn get_str(&mut self) -> Result<String> {
         let subject =
             |text: Option<&String>| Subject::Text { address: text.map_or(0, |text| text.as_ptr().addr()) };
@@ -208,7 +232,7 @@ impl Received {
         Ok(Tid::from_raw(self.get_one()?))
     }
 
-    /// The next value, packed with [`crate::Pack::put_value`].
+    /// The next value, packed with [`crate::Pack::put_value`]. [`PvmError::BadMsg`]: it is of another type.
     pub fn get_value<T: DeserializeOwned>(&mut self) -> Result<T> {
         let length = usize::try_from(self.get_one::<i32>()?).map_err(|_| PvmError::BadMsg)?;
         let bytes: Vec<u8> = self.get(length)?;
@@ -221,7 +245,7 @@ impl Received {
         self.held.content_mut().body.rewind();
     }
 
-    /// The message, its body encoded.
+    /// The message, with its body encoded. Errors as of [`Received::body`].
     pub fn into_message(mut self) -> Result<Message> {
         let body = Body::copy_from_slice(self.body()?);
         let &Content { src, dst, header, .. } = self.held.content();

@@ -6,9 +6,19 @@ use pvm_wire::Tid;
 use std::os::fd::BorrowedFd;
 
 /// How messages to other tasks travel (`PvmRoute`).
+///
+/// ```no_run
+/// # let mut task = pvm3::Task::enrol()?;
+/// use pvm3::Routing;
+///
+/// let before = task.set_routing(Routing::Direct);
+/// // Messages are sent here.
+/// task.set_routing(before);
+/// # Ok::<(), pvm3::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Routing {
-    /// By the daemons. No task gets a direct route to this one; open routes stay.
+    /// By the daemons. Requests for direct routes to this task are refused; open routes stay.
     ByDaemon = 1,
     /// By the daemons, until another task asks for a direct route.
     #[default]
@@ -28,7 +38,7 @@ pub enum Routing {
 /// # }
 /// ```
 impl Task {
-    /// Sets the routing of messages from now on, and returns the old value.
+    /// Sets how messages travel from now on, and returns what was set before.
     pub fn set_routing(&mut self, routing: Routing) -> Routing {
         let before = std::mem::replace(&mut self.engine.options_mut().route, routing as i32);
         match before {
@@ -43,34 +53,34 @@ impl Task {
         self.engine.open_routes()
     }
 
-    /// All descriptors at which [`Task::poll`] may have something to do: the daemon's connection first, then those of
-    /// direct routes. They change as routes come and go.
+    /// All descriptors that are readable when [`Task::poll`] has something to do: the daemon's connection first, then those of
+    /// direct routes. They change as routes open and close.
     pub fn fds(&self) -> Vec<BorrowedFd<'_>> {
         self.engine.keep_bell();
         self.engine.fds()
     }
 
-    /// A notice (the task, and the descriptor as an `i32`) for each direct route that opens, and before it for each that
-    /// this task grants: the other calls at that descriptor.
+    /// Requests a notice (the task, and the descriptor as an `i32`) for each direct route that opens, and for each that
+    /// this task grants, before the other task connects at that descriptor.
     pub fn notify_route_add(&mut self, tag: i32) -> Result<()> {
         check_tag(tag)?;
         self.engine.notify_route_add(self.engine.context(), tag, -1);
         Ok(())
     }
 
-    /// Takes [`Task::notify_route_add`] back; no notice comes.
+    /// Cancels [`Task::notify_route_add`]. No notice comes.
     pub fn cancel_notify_route_add(&mut self, tag: i32) -> Result<()> {
         check_tag(tag)?;
         self.engine.notify_route_add(self.engine.context(), tag, 0);
         Ok(())
     }
 
-    /// One notice (a tid and an `i32` of -1) when the direct route to each of these tasks closes, or if there is none.
+    /// Requests one notice (a tid and an `i32` of -1) for each of these tasks, when the direct route to it closes or if there is none.
     pub fn notify_route_delete(&mut self, tasks: &[Tid], tag: i32) -> Result<()> {
         self.route_delete(tasks, tag, false)
     }
 
-    /// Takes [`Task::notify_route_delete`] back; the notices come at once instead.
+    /// Cancels [`Task::notify_route_delete`]. The notices come at once instead.
     pub fn cancel_notify_route_delete(&mut self, tasks: &[Tid], tag: i32) -> Result<()> {
         self.route_delete(tasks, tag, true)
     }

@@ -129,7 +129,7 @@ impl Tasker<'_> {
         command
     }
 
-    /// Tells the daemon that a task has ended.
+    /// Reports the exit of a task to the daemon.
     pub fn ended(&mut self, tid: Tid, status: ExitStatus) -> Result<()> {
         let body = TaskEnded { tid, status: status.into_raw() }.encode();
         send(self.0.task, Tid::MY_DAEMON, xdr_header(Sm::TaskX.tag(), 0, 0), &body)
@@ -176,7 +176,7 @@ impl Hoster<'_> {
         within(self.0.task, Wait::For(time), Sm::StHost, StartHost::decode_all)
     }
 
-    /// Tells the master, for all daemons of an order, the first line that each has printed, or the name of an error.
+    /// Reports to the master, for all daemons of an order, the first line that each has printed, or the name of an error (`PvmCantStart`).
     pub fn started(&mut self, lines: &[(Tid, String)]) -> Result<()> {
         let body = encode_started_hosts(lines);
         send(self.0.task, Tid::MY_DAEMON, xdr_header(Sm::StHostAck.tag(), 0, 0), &body)
@@ -193,7 +193,7 @@ impl Hoster<'_> {
     }
 }
 
-/// The task that gets the trace events and the output of tasks (`pvm_reg_tracer`) that start from now on and have no tracer of their own.
+/// The task that receives traces and output of tasks (`pvm_reg_tracer`): tasks that start from now on and have no tracer of their own.
 ///
 /// ```no_run
 /// # fn main() -> pvm3::Result<()> {
@@ -208,18 +208,25 @@ impl Hoster<'_> {
 #[derive(Debug)]
 pub struct Tracer<'a>(Post<'a>);
 
-/// Which events a tracer gets, and how, in the task's current context.
+/// What is reported to a tracer, and how, in the task's current context.
+///
+/// ```
+/// use pvm3::{TraceMask, TraceMode, Traced};
+///
+/// let terms = Traced { trace_tag: 1, output_tag: 2, mask: TraceMask::ALL, ..Traced::default() };
+/// assert_eq!(terms.mode, TraceMode::Full);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Traced {
     /// Tag of trace messages.
     pub trace_tag: i32,
     /// Tag of messages with output.
     pub output_tag: i32,
-    /// Events that tasks report.
+    /// Which events tasks report.
     pub mask: TraceMask,
-    /// Bytes of events that a task gathers before it sends them.
+    /// Bytes of events that a task collects before it reports them.
     pub buffer: i32,
-    /// How detailed the events are.
+    /// How detailed the reports are.
     pub mode: TraceMode,
 }
 
@@ -230,7 +237,7 @@ impl Default for Traced {
 }
 
 impl Tracer<'_> {
-    /// The task, which receives the tracer's messages.
+    /// The task, which receives the reports.
     pub fn task(&mut self) -> &mut Task {
         self.0.task
     }
@@ -269,7 +276,17 @@ pub struct Manager<'a> {
     wait_id: i32,
 }
 
-/// The task that waits for the answer to a request.
+/// The task that waits for the answer to a request. [`Manager::answer`] takes it, so each request is answered once.
+///
+/// ```no_run
+/// # let mut task = pvm3::Task::enrol()?;
+/// # let mut manager = task.become_manager()?;
+/// if let pvm3::Managed::Hosts(asker) = manager.next_request()? {
+///     println!("{} asks for the hosts", asker.from());
+///     manager.answer(asker, Err(pvm3::PvmError::NotImpl))?;
+/// }
+/// # Ok::<(), pvm3::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Asker<C> {
     from: Tid,
@@ -284,7 +301,18 @@ impl<C> Asker<C> {
     }
 }
 
-/// Messages to a resource manager.
+/// A request to a resource manager, or news for it.
+///
+/// ```no_run
+/// # let mut task = pvm3::Task::enrol()?;
+/// # let mut manager = task.become_manager()?;
+/// match manager.next_request()? {
+///     pvm3::Managed::Enrolled(tid) => println!("{tid} has enrolled"),
+///     pvm3::Managed::HostGone(host) => println!("{host} is lost"),
+///     other => println!("{other:?}"),
+/// }
+/// # Ok::<(), pvm3::Error>(())
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Managed {
@@ -347,7 +375,7 @@ impl Manager<'_> {
         Ok(message.as_ref().map(read_managed).transpose()?)
     }
 
-    /// Answers a request.
+    /// Answers a request, by what was asked for or by an error.
     #[expect(clippy::needless_pass_by_value, reason = "a request is answered once")]
     pub fn answer<C: Call>(
         &mut self,
@@ -361,7 +389,7 @@ impl Manager<'_> {
         send(self.task, to.from, to.header, &body)
     }
 
-    /// Has this host's daemon start tasks, as children of this one: for each its tid, or the code of an error.
+    /// Has this host's daemon start tasks, as children of `parent`. Returns for each its tid, or the code of an error.
     pub fn start(&mut self, parent: Tid, spawn: SpawnRequest) -> Result<Vec<i32>> {
         self.wait_id = self.wait_id.checked_add(1).unwrap_or(1);
         let (wait_id, total) = (self.wait_id, spawn.count);
@@ -382,7 +410,7 @@ impl Manager<'_> {
         Ok(reader.ints(count)?)
     }
 
-    /// Tells a task of what it has asked to be notified of.
+    /// Sends a task a notice that it has requested ([`Managed::Notify`]) about a task or a host.
     pub fn notify(&mut self, to: Tid, request: &NotifyRequest, about: Tid) -> Result<()> {
         let body = BodyWriter::new().int(about.raw()).finish();
         send(self.task, to, xdr_header(request.tag, request.context, 0), &body)
@@ -427,12 +455,12 @@ fn asker<C>(message: &Message) -> Asker<C> {
 }
 
 impl Task {
-    /// Becomes the one that starts this host's tasks. [`PvmError::Already`]: another task does that.
+    /// Becomes the task that starts this host's tasks. [`PvmError::Already`]: another task does that.
     pub fn become_tasker(&mut self) -> Result<Tasker<'_>> {
         Post::take(self, Role::Tasker).map(Tasker)
     }
 
-    /// Becomes the one that starts daemons; its host must be the master's. [`PvmError::Already`]: another task does that.
+    /// Becomes the task that starts daemons. [`PvmError::HostrNMstr`]: it is not on the master's host. [`PvmError::Already`]: another task does that.
     pub fn become_hoster(&mut self) -> Result<Hoster<'_>> {
         Post::take(self, Role::Hoster).map(Hoster)
     }

@@ -30,26 +30,41 @@ pub struct Spawn<'a> {
 }
 
 /// The result of a spawn.
+///
+/// ```no_run
+/// # let mut task = pvm3::Task::enrol()?;
+/// let spawned = task.spawn("worker").count(8).start()?;
+/// for refused in &spawned.reasons {
+///     eprintln!("{} tasks were not started: {}", refused.count, refused.reason);
+/// }
+/// # Ok::<(), pvm3::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Spawned {
     /// The tasks that were started.
     pub tids: Vec<Tid>,
     /// Why the others were not.
     pub failed: Vec<PvmError>,
-    /// The same as text: one entry per reason and host. Empty with the original's daemon, which reports no reasons.
+    /// The reasons as text: one entry per reason and host. Empty with the original's daemon, which does not report them.
     pub reasons: Vec<Refused>,
 }
 
 /// Why tasks were not started: one reason, on one host.
+///
+/// ```
+/// let reason = "worker: no such file on node1".to_owned();
+/// let refused = pvm3::Refused { host: None, code: pvm3::PvmError::NoFile, count: 2, reason };
+/// assert_eq!(refused.code.name(), "PvmNoFile");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// The host, if the failure was on one.
+    /// The host that could not start them; `None` if no host was asked.
     pub host: Option<Tid>,
     /// PVM's code.
     pub code: PvmError,
     /// How many tasks.
     pub count: u32,
-    /// The reason, with its object.
+    /// The reason.
     pub reason: String,
 }
 
@@ -113,7 +128,7 @@ impl Spawn<'_> {
         self
     }
 
-    /// Hides the parent from the tasks.
+    /// Without a parent: [`Task::parent`] is `None` in the tasks.
     pub fn without_parent(mut self) -> Self {
         self.request.flags |= flags::NO_SPAWN_PARENT;
         self
@@ -142,7 +157,8 @@ impl Spawn<'_> {
         self.env(TEAM_VARIABLE, name)
     }
 
-    /// Spawns. Tasks that could not be started are no error of the call: see [`Spawned::failed`].
+    /// Spawns, and returns when each task has been started or has failed. Tasks that could not be started are no error of the call:
+    /// see [`Spawned::failed`]. [`PvmError::BadParam`]: no tasks, or an unknown policy.
     pub fn start(self) -> Result<Spawned> {
         let (task, request) = self.into_request()?;
         let entry = |event: &mut Writer| describe_request(event, &request, 0);

@@ -15,7 +15,7 @@ use std::ffi::OsStr;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-/// This process as a task of the virtual machine. Dropping it leaves the machine, too, but silently.
+/// This process as a task of the virtual machine. Dropping it leaves the machine as [`Task::exit`] does, but ignores errors.
 ///
 /// ```no_run
 /// # fn main() -> pvm3::Result<()> {
@@ -36,12 +36,14 @@ pub struct Task {
 }
 
 impl Task {
-    /// Enrols in the virtual machine whose daemon runs on this host.
+    /// Enrols in the virtual machine whose daemon runs on this host. Tries for some seconds if a daemon's address is there and no daemon answers.
+    ///
+    /// [`PvmError::SysErr`]: no daemon runs here, or it does not answer. [`PvmError::BadParam`]: a setting has an invalid value.
     pub fn enrol() -> Result<Self> {
         Ok(Self::with(Engine::enrol()?))
     }
 
-    /// Enrols under a name for task lists; `quick` does not try again when no daemon answers.
+    /// As [`Task::enrol`], under a name that lists of tasks show; `quick` does not try again when no daemon answers.
     pub fn enrol_as(name: Option<&str>, quick: bool) -> Result<Self> {
         Ok(Self::with(Engine::enrol_as(name.map(OsStr::new), quick)?))
     }
@@ -62,7 +64,7 @@ impl Task {
         self.engine.tid()
     }
 
-    /// The task that spawned this one, if one did and wants it known.
+    /// The task that spawned this one. `None` if it was started by hand, or with [`crate::Spawn::without_parent`].
     pub fn parent(&self) -> Option<Tid> {
         let parent = self.engine.identity().parent;
         if notes::are_taken() {
@@ -72,7 +74,7 @@ impl Task {
         (parent > 0).then_some(Tid::from_raw(parent))
     }
 
-    /// The daemon's reply to the enrolment.
+    /// What the daemon has answered at the enrolment.
     pub fn identity(&self) -> &EnrolReply {
         self.engine.identity()
     }
@@ -82,7 +84,8 @@ impl Task {
         self.engine.daemon_is_ours()
     }
 
-    /// The tasks spawned together with this one, itself included.
+    /// The tasks that were spawned together with this one, itself included, in the same order for all of them. Waits until the spawner has sent
+    /// the list. A task that was not spawned is alone in it.
     pub fn siblings(&mut self) -> Result<Vec<Tid>> {
         let tell = |event: &mut Writer, found: &Result<Vec<Tid>>| {
             let found = found.as_deref().unwrap_or_default();
@@ -100,8 +103,8 @@ impl Task {
         self.engine.exit()
     }
 
-    /// Sends a message. It returns when the message is on its way; a task that has ended gets nothing, and nobody is
-    /// told ([`Task::notify_exit`] tells).
+    /// Sends a message. It returns when the values have been copied, and waits while too many bytes are on their way to
+    /// the receiver (`PVM_QUEUE_BYTES`; in shared memory `PVM_SHM_MAX`). A task that has exited gets nothing, and that is no error; [`Task::notify_exit`] reports exits.
     pub fn send(&mut self, to: Tid, tag: i32, pack: &Pack) -> Result<()> {
         let header = self.header(tag, pack);
         // Where the last message went is a task.
@@ -123,7 +126,7 @@ impl Task {
         })
     }
 
-    /// Sends one message to several tasks: to each once, and not to this one.
+    /// Sends one message to several tasks: to each once, and not to this one. It crosses each link between hosts once.
     pub fn multicast(&mut self, to: &[Tid], tag: i32, pack: &Pack) -> Result<()> {
         let header = self.header(tag, pack);
         let tell = |event: &mut Writer| {
@@ -138,18 +141,22 @@ impl Task {
         })
     }
 
-    /// Waits for a message. Those that come meanwhile and do not match wait in a queue.
+    /// Waits for a message in the current context. Other messages that arrive meanwhile wait in a queue.
+    ///
+    /// [`PvmError::NoMem`]: more unread bytes have arrived than `PVM_QUEUE_MAX_BYTES` allows.
     pub fn recv(&mut self, from: impl Into<Source>, tag: impl Into<Tag>) -> Result<Received> {
         self.wait_for(from.into(), tag.into())
     }
 
-    /// A message, if one is there: among those that calls have seen already and one more. So a program that polls for several tags in turn
-    /// gets the messages of one sender in the order of sending, and `None` does not mean that there is no message: poll again.
+    /// A message, if one has arrived. Does not wait. Each call considers the messages that earlier calls have seen, and one more. So a program
+    /// that polls for several tags in turn gets the messages of one sender in the order of sending. `None` does not mean that no other message
+    /// has arrived: poll again.
     pub fn try_recv(&mut self, from: impl Into<Source>, tag: impl Into<Tag>) -> Result<Option<Received>> {
         self.receive(Wait::Poll, from.into(), tag.into())
     }
 
-    /// Waits for a message for this long. With a time of up to 2 ms it looks at all that comes, but at no more than one new message of each sender.
+    /// Waits for a message for this time; `None` when it is over. With a time of up to 2 ms it receives all that arrives, and considers one new
+    /// message of each sender.
     pub fn recv_timeout(
         &mut self,
         from: impl Into<Source>,
@@ -159,7 +166,7 @@ impl Task {
         self.receive(Wait::For(time), from.into(), tag.into())
     }
 
-    /// A message, if one is there; it stays where it is. It looks as far as [`Task::try_recv`] does.
+    /// A copy of a message, if one has arrived. The message itself stays in the queue. It considers the same messages as [`Task::try_recv`].
     pub fn probe(&mut self, from: impl Into<Source>, tag: impl Into<Tag>) -> Result<Option<Received>> {
         let (from, tag, context) = (from.into(), tag.into(), self.engine.context());
         let tell = |event: &mut Writer, found: &Result<Option<Received>>| {
@@ -292,12 +299,12 @@ impl Task {
         self.engine.wait_for_collected()
     }
 
-    /// Handles messages that have arrived, including the output of collected tasks, without waiting.
+    /// Receives what has arrived into the queue, output of collected tasks included. Does not wait.
     pub fn poll(&mut self) -> Result<()> {
         self.engine.poll()
     }
 
-    /// The connection's descriptor, readable when [`Task::poll`] has something to do; `None` once the daemon is gone.
+    /// The descriptor of the connection to the daemon, readable when [`Task::poll`] has something to do; `None` once the daemon is gone.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.engine.keep_bell();
         self.engine.fd()
@@ -313,7 +320,7 @@ impl Task {
         self.engine.set_context(context)
     }
 
-    /// Asks for a context that is not in use.
+    /// A context that no other task uses. [`PvmError::OutOfRes`]: this host has too many.
     pub fn new_context(&mut self) -> Result<i32> {
         let tell = |event: &mut Writer, made: &Result<i32>| {
             event.int(Datum::CXN, code(made, |&context| context));
@@ -321,7 +328,7 @@ impl Task {
         self.traced(Event::Newcontext, nothing, tell, |task| task.engine.call(&Context { context: 0 }))
     }
 
-    /// Gives a context back.
+    /// Frees a context. [`PvmError::NotFound`]: this task has not allocated it.
     pub fn free_context(&mut self, context: i32) -> Result<()> {
         let tell = |event: &mut Writer| {
             event.int(Datum::CXF, context);
@@ -340,13 +347,13 @@ impl Task {
         self.engine.options()
     }
 
-    /// The options, to be changed (`pvm_setopt`). They hold from the next call on; the sinks of this task's own are the daemon's, and
-    /// do not change with them.
+    /// The options, to be changed (`pvm_setopt`). A change takes effect with the next call. `own_output` and `own_trace` are the daemon's; changing
+    /// them here has no effect.
     pub fn options_mut(&mut self) -> &mut Options {
         self.engine.options_mut()
     }
 
-    /// Whether the connection to the daemon stands. It ends with the daemon, and when a message does not fit any more; calls fail then.
+    /// Whether the connection to the daemon stands. It ends with the daemon, and when messages exceed `PVM_QUEUE_MAX_BYTES`; calls fail then.
     pub fn is_enrolled(&self) -> bool {
         self.engine.is_enrolled()
     }

@@ -9,7 +9,12 @@ use pvm_wire::events::{Datum, ENTRY, EXIT, Event, Writer};
 use pvm_wire::spawn::Sink;
 use pvm_wire::{PvmError, Tid};
 
-/// How much tasks report to their tracer (`PvmTraceOptions`).
+/// How detailed the reports to a tracer are (`PvmTraceOptions`).
+///
+/// ```
+/// let terms = pvm3::Traced { mode: pvm3::TraceMode::Count, mask: pvm3::TraceMask::ALL, ..Default::default() };
+/// # let _ = terms;
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TraceMode {
     /// Each event with all its data.
@@ -62,7 +67,7 @@ impl std::fmt::Display for TraceMask {
     }
 }
 
-/// Trace events that tasks report to a tracer.
+/// Reports of calls to a tracer.
 ///
 /// Packing and unpacking are reported with the next event of the task's own, up to 65536 calls between two of them.
 ///
@@ -86,8 +91,8 @@ impl std::fmt::Display for TraceMask {
 /// # }
 /// ```
 impl Task {
-    /// From now on tasks that this one spawns report these events (`PvmTraceTid` and the other options of children) to a task: this
-    /// one, or this one's own tracer.
+    /// Tasks that this one spawns from now on report these events (`PvmTraceTid` and the other options of children) to `to`: this task,
+    /// or the tracer of this task. Another one is [`PvmError::BadParam`].
     pub fn trace_children(&mut self, to: Tid, tag: i32, mask: TraceMask, mode: TraceMode) -> Result<()> {
         let (context, own) = (self.engine.context(), self.engine.options().own_trace);
         let sink = Sink { tid: to.raw(), context, tag };
@@ -102,7 +107,7 @@ impl Task {
         Ok(())
     }
 
-    /// From now on this task, and the tasks that it spawns, report these events to another task (`PvmSelfTraceTid` and the other options).
+    /// From now on this task and tasks that it spawns report these events to another (`PvmSelfTraceTid` and the other options).
     pub fn trace_to(&mut self, to: Tid, tag: i32, mask: TraceMask, mode: TraceMode) -> Result<()> {
         crate::task::check_task(to)?;
         self.engine.flush_trace();
@@ -122,7 +127,7 @@ impl Task {
         Ok(())
     }
 
-    /// Gathers up to this many bytes of events before they are sent (`PvmSelfTraceBuffer`); so do tasks that it spawns from now on.
+    /// Collects up to this many bytes of events before reporting them (`PvmSelfTraceBuffer`); so do tasks that it spawns from now on.
     pub fn set_trace_buffer(&mut self, bytes: usize) -> Result<()> {
         let bytes = i32::try_from(bytes).map_err(|_| PvmError::BadParam)?;
         self.engine.flush_trace();
@@ -131,7 +136,7 @@ impl Task {
         Ok(())
     }
 
-    /// Tells the tracer of an event of the program's own, if this task has a tracer that wants such: a name, and numbers.
+    /// Reports an event of the program's own, a name and numbers, if this task has a tracer and its mask includes such events.
     pub fn trace_event(&mut self, name: &str, numbers: &[i32]) {
         if !self.engine.is_quiet() {
             self.record(Event::UserDefined, 0, |event| {

@@ -15,13 +15,19 @@ import pvm
 PEER = Path(__file__).with_name("peer.c")
 
 
-@pytest.fixture(scope="module")
-def peer(tmp_path_factory):
+def library_folder() -> Path:
+    """Where the C library is; a test is skipped without it."""
     library = Path(os.environ.get("PVM_TEST_BIN") or TREE / "target/debug")
-    name = tmp_path_factory.mktemp("c") / "peer"
     if not (library / "libpvm3.so").is_file():
         assert os.environ.get("PVM_TEST_FULL") != "1", f"{library}/libpvm3.so is missing: cargo build -p libpvm-c"
         pytest.skip("libpvm3.so is not built: cargo build -p libpvm-c")
+    return library
+
+
+@pytest.fixture(scope="module")
+def peer(tmp_path_factory):
+    library = library_folder()
+    name = tmp_path_factory.mktemp("c") / "peer"
     include = TREE / "libpvm/c/include"
     # Of the name that the program looks for.
     (name.parent / "libpvm3.so.3").symlink_to(library / "libpvm3.so")

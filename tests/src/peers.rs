@@ -24,6 +24,8 @@ pub enum Peer {
     CppCompiler,
     /// A Fortran compiler.
     FortranCompiler,
+    /// pkg-config, which finds what is installed.
+    PkgConfig,
     /// Debian: valgrind.
     Valgrind,
     /// Clocks that are wrong as wanted (Debian: faketime).
@@ -79,6 +81,7 @@ impl Peer {
             Self::CCompiler => missing_command("cc", "--version"),
             Self::CppCompiler => missing_command("c++", "--version"),
             Self::FortranCompiler => missing_command("gfortran", "--version"),
+            Self::PkgConfig => missing_command("pkg-config", "--version"),
             Self::Valgrind => missing_command("valgrind", "--version"),
             Self::FakeTime => missing_command("faketime", "--version"),
             Self::TcpDump => missing_command("tcpdump", "--version"),

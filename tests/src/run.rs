@@ -12,9 +12,15 @@ use crate::{machine, process, wait};
 /// Runs `pvm run` with these words, and checks that nothing of the machine is left: no process, no file but logs.
 #[track_caller]
 pub fn run(installation: &Installation, words: &[&str], program: &Path) -> Ended {
+    run_with(installation, words, program, &[])
+}
+
+/// As [`run`], for a program with arguments.
+#[track_caller]
+pub fn run_with(installation: &Installation, words: &[&str], program: &Path, arguments: &[&str]) -> Ended {
     let folder = TempDir::with_prefix("pvm-run-").expect("a temporary folder can be made");
     let mut command = Command::new(installation.pvm());
-    command.arg("run").args(words).arg(program).current_dir(folder.path());
+    command.arg("run").args(words).arg(program).args(arguments).current_dir(folder.path());
     command.env("PVM_TMP", folder.path()).env("HOME", folder.path()).env("PVM_ALLOW_ROOT", "1");
     command.env("LD_LIBRARY_PATH", installation.library()).env_remove("PVMSOCK").env_remove("PVM_VMID");
     let ended = Program::run(&mut command);
