@@ -331,8 +331,10 @@ pub enum DaemonMsg {
         /// The piece.
         bytes: Blob,
     },
-    /// To deputies: the sender has lost its link to the master.
+    /// To deputies and neighbours: the sender has lost its link to the master.
     MasterLost {
+        /// Which host that was: the receiver may follow another one already.
+        master: HostIndex,
         /// The configuration that the sender is a deputy of.
         configuration: Option<u64>,
     },

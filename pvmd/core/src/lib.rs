@@ -273,7 +273,9 @@ impl Core {
             DaemonMsg::State { configuration, applied, more, bytes } if from_master && !own => {
                 self.on_state(configuration, applied, more, &bytes);
             }
-            DaemonMsg::MasterLost { configuration } if !own => self.on_witness(host, configuration),
+            DaemonMsg::MasterLost { master, configuration } if !own => {
+                self.on_witness(host, master, configuration);
+            }
             DaemonMsg::MasterLives if !own => self.on_left_out("the master lives, and has lost this host"),
             DaemonMsg::NoMember if !own => self.on_left_out("it is no member any more"),
             other => warn!(%host, ?other, "message out of place: ignored"),

@@ -244,8 +244,8 @@ impl Core {
             // The deputy that would be the next master knows whether the last one lives, and the neighbours may be cut off, too.
             let mut others: BTreeSet<HostIndex> = self.exchange.successor(host).into_iter().collect();
             others.extend(self.watching.neighbours().iter().filter(|&&other| other != host));
-            return self
-                .tell_all(others.into_iter().collect(), &DaemonMsg::MasterLost { configuration: None });
+            let lost = DaemonMsg::MasterLost { master: host, configuration: None };
+            return self.tell_all(others.into_iter().collect(), &lost);
         };
         let (configuration, others) = (Some(deputy.configuration()), deputy.others(host));
         if others.is_empty() {
@@ -255,7 +255,7 @@ impl Core {
             };
         }
         let is_majority = deputy.witness(own);
-        self.tell_all(others, &DaemonMsg::MasterLost { configuration });
+        self.tell_all(others, &DaemonMsg::MasterLost { master: host, configuration });
         if is_majority {
             self.candidate();
         }
@@ -268,9 +268,10 @@ impl Core {
         }
     }
 
-    /// Another host has lost the master. If this one has not, it asks the master.
-    pub(crate) fn on_witness(&mut self, from: HostIndex, configuration: Option<u64>) {
-        if let Some(master) = self.hosts.master().filter(|_| !self.is_master()) {
+    /// Another host has lost its master. If this one has not lost it, it asks that master. One that follows another master says nothing: the
+    /// other host will hear of that one, too.
+    pub(crate) fn on_witness(&mut self, from: HostIndex, lost: HostIndex, configuration: Option<u64>) {
+        if let Some(master) = self.hosts.master().filter(|&master| master == lost && !self.is_master()) {
             self.alarm();
             self.ask(master, PeerRequest::Ping, Waiter::MasterLost(from));
         }
