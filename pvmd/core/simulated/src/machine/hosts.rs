@@ -139,8 +139,7 @@ impl<T: Tasks> Machine<T> {
             Packet::Message(message) => {
                 // A link takes no more than its daemon may queue, so that what is on its way has a bound.
                 if let DaemonMsg::Data { data, .. } = &message {
-                    let drained = Event::PeerDrained { host: to, bytes: data.len() };
-                    self.later(1..100, Happening::Event(from, drained));
+                    self.later(1..100, Happening::Acknowledged(from, to, data.len()));
                 }
                 let heard = self.heard.entry(to).or_default();
                 heard.messages += 1;
@@ -150,6 +149,14 @@ impl<T: Tasks> Machine<T> {
             }
             Packet::Close => self.lose(to, from, link, "it closed the link", false),
         }
+    }
+
+    /// Data have arrived, of which the sender hears unless what it is told is held back, too.
+    pub(super) fn acknowledged(&mut self, from: HostIndex, to: HostIndex, bytes: usize) {
+        if self.net.is_cut(to, from) {
+            return self.later(10_000..50_000, Happening::Acknowledged(from, to, bytes));
+        }
+        self.feed(from, Event::PeerDrained { host: to, bytes });
     }
 
     pub(super) fn dialled(&mut self, from: HostIndex, to: HostIndex) {

@@ -75,6 +75,8 @@ pub enum Happening {
     Timer(HostIndex),
     /// A packet of the first arrives at the second, by the link with this number.
     Arrival(HostIndex, HostIndex, u64, Packet),
+    /// This many bytes of the first have arrived at the second, which acknowledges them.
+    Acknowledged(HostIndex, HostIndex, usize),
     /// The first has dialled the second.
     Dialled(HostIndex, HostIndex),
     /// The first gives up dialling the second.
@@ -348,6 +350,7 @@ impl<T: Tasks> Machine<T> {
             Happening::Event(host, event) => self.feed(host, event),
             Happening::Timer(host) => self.timer(host),
             Happening::Arrival(from, to, link, packet) => self.arrive(from, to, link, packet),
+            Happening::Acknowledged(from, to, bytes) => self.acknowledged(from, to, bytes),
             Happening::Dialled(from, to) => self.dialled(from, to),
             Happening::DialFailed(from, to) => {
                 if self.net.dials.remove(&(from, to)) {
