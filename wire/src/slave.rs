@@ -50,7 +50,7 @@ pub struct SlaveConfig {
     pub slots: Option<u32>,
     /// Whether its network is private (`net=`).
     pub private_network: bool,
-    /// Hosts of a machine in which the master looks closely at all others.
+    /// Hosts up to which the master checks each other host at the full rate.
     pub watched_max: u32,
     /// Whether, as one of two hosts, it takes the place of a master that is silent and may live (`succession=silent`).
     pub takes_silent: bool,

@@ -58,7 +58,7 @@ pub struct Config {
     pub hosting: Hosting,
     /// How the master is succeeded when it is lost.
     pub succession: Succession,
-    /// Hosts of a machine in which the master looks closely at all others.
+    /// Hosts up to which the master checks each other host at the full rate.
     pub watched_max: usize,
     /// How long a host may be silent.
     pub host_timeout: Duration,

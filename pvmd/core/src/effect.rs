@@ -60,7 +60,7 @@ pub(crate) enum Effect {
     ExpectEnd(HostIndex),
     /// The link to this host is not wanted any more, and what it was asked for is not answered.
     DropLink(HostIndex),
-    /// A host may be lost: the master looks closely at all.
+    /// A host may be lost: the master checks all links at the full rate.
     Alarm,
     /// All daemons end.
     EndMachine,

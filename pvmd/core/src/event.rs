@@ -144,7 +144,7 @@ pub enum Event {
         /// lately that it cannot have given up this host before.
         has_ended: bool,
     },
-    /// A link has been silent for half of the time after which it is lost, and the other host does not answer that its daemon has ended.
+    /// Nothing has come over a link for half of the time after which it is lost, and there is no proof that the other daemon has ended.
     PeerSilent {
         /// To which.
         host: HostIndex,
@@ -243,7 +243,7 @@ pub struct StartFailure {
     pub error: PvmError,
     /// What happened, with what the starter printed.
     pub reason: String,
-    /// Whether another attempt may succeed: the connection failed, and not what was run over it.
+    /// Whether another attempt may succeed: the connection failed, not the command that was run over it.
     pub is_passing: bool,
 }
 
@@ -405,11 +405,11 @@ pub enum Action {
         /// To which.
         host: HostIndex,
     },
-    /// Look at a link that many times less often than at others; the time after which it is lost is as many times longer.
+    /// Check a link at intervals that are longer by this factor. The time after which the link is lost is longer by the same factor.
     Watch {
         /// To which.
         host: HostIndex,
-        /// How many times; 1 at first.
+        /// The factor; 1 when the link is made.
         pace: u32,
     },
     /// Say something to a daemon. If it is `Data`, `PeerDrained` reports its bytes when the link has taken them.
@@ -445,7 +445,7 @@ pub enum Action {
         /// How long it may take.
         timeout: Duration,
     },
-    /// Bring a daemon that a hoster or another host has started its place in the machine; answered by `HostStarted`.
+    /// Give its configuration to a daemon that a hoster or another host has started; answered by `HostStarted`.
     Introduce {
         /// Its place in the host table.
         index: HostIndex,

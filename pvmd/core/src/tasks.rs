@@ -78,7 +78,7 @@ pub(super) struct Task {
     pub trace: Sink,
     /// Flags of the spawn.
     pub spawn_flags: i32,
-    /// It ends with this host.
+    /// The host with which it ends.
     pub tied_to: Option<HostIndex>,
     /// Program, as it was asked for.
     pub name: OsString,

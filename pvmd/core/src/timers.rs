@@ -19,9 +19,9 @@ pub(crate) enum Timer {
     StartAgain(HostIndex),
     /// A daemon that was to end has not ended.
     Departure(HostIndex),
-    /// No host may be lost any more because another one was silent.
+    /// Links are checked at their usual rates again.
     Alarm,
-    /// A host that another has lost has not answered.
+    /// A host to which another one has lost its link has not answered.
     Unanswered(HostIndex),
     /// A task's process has ended and its connection has not.
     ExitGrace(Tid),

@@ -1,33 +1,33 @@
-//! How closely this daemon looks at its links to other hosts.
+//! How often this daemon checks that the other end of each link lives.
 //!
-//! In a machine of up to `most` hosts the master looks closely at all of them, and each of them at the master. In a larger one
-//! the hosts, by their index, form a ring: each keeps a link with the next and the one before, and looks closely at these two. The
-//! master looks at all others as many times less often as the machine is larger than `most`. So no host has more to send or to hear
-//! than the master of a machine of `most` hosts, however many there are.
+//! In a machine of up to `most` hosts the master and each slave check each other at the full rate. In a larger one the hosts form a ring
+//! by their indices: each host keeps a link to its predecessor and its successor, and checks these two at the full rate. The master and the
+//! other slaves check each other at a rate that is lower by the factor by which the machine is larger than `most`. So the traffic of a
+//! host has a bound that does not depend on the number of hosts: that of the master of `most` hosts.
 //!
-//! A neighbour that is silent is reported to the master, which asks that host itself. Where one host is silent others may
-//! be, so for a while the master looks closely at all, and the host that has reported it at the master. The deputies and the master always
-//! look closely at each other: on that rests who is the master.
+//! A host reports a silent neighbour to the master, which asks the silent host itself. Several hosts may be lost at once, so the master
+//! then checks all links at the full rate for a while, and the reporting host its link to the master. The deputies and the master
+//! check each other at the full rate always, since succession depends on it.
 
 use super::hosts::Members;
 use pvm_wire::HostIndex;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What this daemon knows of how closely it looks.
+/// The rates of the checks.
 #[derive(Debug)]
 pub(crate) struct Watching {
     most: usize,
     silence: Duration,
-    /// How many times less often than at others it looks at links, if not as often.
+    /// By which factor the interval between checks is longer, for each link.
     paces: BTreeMap<HostIndex, u32>,
     neighbours: Vec<HostIndex>,
     is_alarmed: bool,
-    /// Whether something has changed on which this rests.
+    /// Whether members, the master, deputies or links have changed since the rates were computed.
     is_stale: bool,
 }
 
-/// What it rests on.
+/// What the rates depend on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View<'a> {
     pub own: HostIndex,
@@ -36,12 +36,12 @@ pub(crate) struct View<'a> {
     pub deputies: &'a [HostIndex],
 }
 
-/// What is to be done.
+/// What follows from a change.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Change {
-    /// The host with which a link is to be made, unless there is one.
+    /// The successor: a link to it is made, unless there is one.
     pub next: Option<HostIndex>,
-    /// Hosts whose links need not be kept any more.
+    /// Former neighbours, whose links may be left when they are idle.
     pub released: Vec<HostIndex>,
     pub paces: Vec<(HostIndex, u32)>,
 }
@@ -52,7 +52,7 @@ impl Watching {
         Self { most, silence, paces, neighbours, is_alarmed: false, is_stale: false }
     }
 
-    /// Something has changed: members, the master, deputies or links.
+    /// Members, the master, deputies or links have changed.
     pub fn note_change(&mut self) {
         self.is_stale = true;
     }
@@ -61,7 +61,7 @@ impl Watching {
         std::mem::take(&mut self.is_stale)
     }
 
-    /// A host may be lost: all links are looked at closely. For how long, if it is so large a machine that some are not.
+    /// A host may be lost: all links are checked at the full rate. Returns for how long, in a large machine.
     pub fn alarm(&mut self, members: &Members) -> Option<Duration> {
         self.is_large(members).then(|| {
             self.is_alarmed = true;
@@ -79,7 +79,7 @@ impl Watching {
         members.len() > self.most
     }
 
-    /// Whether a link is kept because the other host is the next one or the one before.
+    /// Whether the other host is the predecessor or the successor, so that the link is kept.
     pub fn is_neighbour(&self, host: HostIndex) -> bool {
         self.neighbours.contains(&host)
     }
@@ -88,7 +88,7 @@ impl Watching {
         &self.neighbours
     }
 
-    /// What follows from what is known now. `links` are the hosts to which there are links.
+    /// Computes neighbours and rates anew. `links` are the hosts to which there are links.
     pub fn settle(&mut self, view: View<'_>, links: &[HostIndex]) -> Change {
         let is_large = self.is_large(view.members);
         let around = view.members.around(view.own).filter(|_| is_large);

@@ -31,9 +31,9 @@ use tracing::info;
 const FLUSH: Duration = Duration::from_secs(1);
 /// A link is looked at this often in the time that a host may be silent. Each look wakes an idle daemon.
 const LOOKS: u32 = 4;
-/// Looks at a link of a large machine are at most so many times further apart.
+/// The largest factor by which the interval between looks at a link is longer in a large machine.
 pub(super) const SLOWEST: u32 = 16;
-/// What is said on an idle link, in a datagram that nobody reads: the other end acknowledges it.
+/// Content of the datagrams that keep an idle link alive. Nobody reads them; the other end acknowledges them.
 const SIGN: &[u8] = &[0];
 /// By which a connection is closed that is not needed.
 const SURPLUS: VarInt = VarInt::from_u32(1);
@@ -88,7 +88,7 @@ struct LinkHandle {
     reader: AbortHandle,
     writer: JoinHandle<()>,
     watcher: AbortHandle,
-    /// How many times further apart the looks at it are.
+    /// The factor by which the interval between looks at it is longer.
     pace: watch::Sender<u32>,
 }
 
@@ -224,7 +224,7 @@ impl Links {
         (bytes > 0).then_some(Event::PeerDrained { host, bytes })
     }
 
-    /// Looks at a link are from now on so many times further apart.
+    /// Sets the factor by which the interval between looks at a link is longer.
     pub fn watch(&self, host: HostIndex, pace: u32) {
         if let Some(link) = self.open.get(&host) {
             let pace = pace.clamp(1, SLOWEST);
@@ -318,7 +318,7 @@ impl LinkHandle {
 struct Watch {
     connection: Connection,
     host: HostIndex,
-    /// Whether it is this end that says something on an idle link, and the other answers.
+    /// Whether this end sends the datagrams that keep the link alive while it is idle.
     speaks_first: bool,
     target: Target,
     /// Whether that is proved.
@@ -347,7 +347,7 @@ impl Watch {
             let now = self.heard();
             silent = if now == heard { silent + 1 } else { 0 };
             heard = now;
-            // The end that answers hears something between every other two looks, and speaks only when it does not.
+            // The other end gets a datagram between every other two looks, and sends one only when none has come.
             if silent > u32::from(!self.speaks_first) {
                 self.speak();
             }
@@ -364,7 +364,7 @@ impl Watch {
         self.connection.close(SILENT, b"silent");
     }
 
-    /// Has the other end acknowledge something. If it cannot be sent, silence tells.
+    /// Sends a datagram that the other end acknowledges. If that fails, the link is silent, and lost soon.
     fn speak(&self) {
         let _ = self.connection.send_datagram(Bytes::from_static(SIGN));
     }

@@ -182,7 +182,7 @@ impl Core {
         cookies
     }
 
-    /// A host is out: tasks that were to end with it do.
+    /// A host is out: the tasks that are tied to it end.
     pub(crate) fn end_tied_tasks(&mut self, host: HostIndex) {
         let tied = self.tasks.iter().filter(|task| task.tied_to == Some(host)).map(|task| task.tid);
         for tid in tied.collect::<Vec<_>>() {

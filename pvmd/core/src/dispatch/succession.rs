@@ -268,8 +268,8 @@ impl Core {
         }
     }
 
-    /// Another host has lost its master. If this one has not lost it, it asks that master. One that follows another master says nothing: the
-    /// other host will hear of that one, too.
+    /// Another host has lost its master. If it is also this host's master, this host asks it. If this host has a newer master already, the
+    /// other host will hear from that one, too.
     pub(crate) fn on_witness(&mut self, from: HostIndex, lost: HostIndex, configuration: Option<u64>) {
         if let Some(master) = self.hosts.master().filter(|&master| master == lost && !self.is_master()) {
             self.alarm();

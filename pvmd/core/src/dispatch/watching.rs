@@ -1,4 +1,4 @@
-//! Links that are looked at more or less closely, and hosts that are silent.
+//! The rates at which links are checked, and hosts that are silent.
 
 use crate::Core;
 use crate::event::Action;
@@ -9,7 +9,7 @@ use pvm_wire::daemon::ToMaster;
 use tracing::info;
 
 impl Core {
-    /// Does what follows from changes of members, links and roles; whether there was something.
+    /// Adapts links and the rates of their checks to changed members, links and roles. Returns whether something had changed.
     pub(crate) fn settle_watching(&mut self) -> bool {
         if !self.watching.take_stale() || self.life == crate::Life::Ending {
             return false;
@@ -34,7 +34,7 @@ impl Core {
         true
     }
 
-    /// A host may be lost, and others with it: for a while links are looked at closely.
+    /// A host may be lost, and others with it: all links are checked at the full rate for a while.
     pub(crate) fn alarm(&mut self) {
         if let Some(time) = self.watching.alarm(self.hosts.members()) {
             self.out.timers.cancel(Timer::Alarm);
@@ -42,7 +42,7 @@ impl Core {
         }
     }
 
-    /// A host has said nothing for half of the time after which it is lost.
+    /// Nothing has come from a host for half of `PVM_HOST_TIMEOUT`.
     pub(crate) fn on_peer_silent(&mut self, host: HostIndex) {
         if !self.watching.is_large(self.hosts.members()) || !self.hosts.links.contains_key(&host) {
             return;

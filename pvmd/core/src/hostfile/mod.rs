@@ -149,12 +149,12 @@ pub struct Hostfile {
 }
 
 impl HostSpec {
-    /// What to look up, and to hand to ssh.
+    /// The name or address by which it is resolved and reached.
     pub fn target(&self) -> &str {
         self.options.address.as_deref().unwrap_or(&self.name)
     }
 
-    /// The words before a command that is to run on this host, by a program like ssh.
+    /// The program and arguments that run a command on this host, up to that command.
     pub fn reached_by(&self, rsh: &[String]) -> Vec<String> {
         let login = self.options.login.iter().flat_map(|login| ["-l", login]);
         let words = rsh.iter().map(String::as_str).chain(login).chain([self.target()]);

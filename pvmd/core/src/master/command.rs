@@ -33,7 +33,7 @@ pub(crate) enum Command {
     HostLost { host: HostIndex, reason: String },
     /// A host's daemon says that it ends.
     HostEnded(HostIndex),
-    /// A host that another has lost has not answered in time.
+    /// A host to which another one has lost its link has not answered in time.
     Unanswered(HostIndex),
     /// A daemon that was to end has not ended in time.
     DepartureOverdue(HostIndex),

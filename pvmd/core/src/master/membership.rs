@@ -84,7 +84,7 @@ impl Master {
         }
     }
 
-    /// A slave says that a neighbour of it is silent. The master does not look at that one closely.
+    /// A slave reports that its neighbour is silent.
     pub(super) fn on_host_silent(&mut self, from: HostIndex, host: HostIndex, out: &mut Effects) {
         if self.is_large() && self.sessions.has(from) && self.sessions.has(host) && !self.is_asked(host) {
             info!(%from, %host, "a host is silent: it is asked");
@@ -93,8 +93,8 @@ impl Master {
         }
     }
 
-    /// Two slaves have lost sight of each other, one of which has just said so. If the other is dead, a master that looks at it closely
-    /// notices by itself; another one takes that one's word for it, unless the host answers.
+    /// A slave has lost its link to another one. In a small machine the master finds out by itself whether the other host is lost. In a large one
+    /// the host is lost unless it answers the master in time.
     pub(super) fn on_link_lost(
         &mut self,
         from: HostIndex,
@@ -118,7 +118,7 @@ impl Master {
         out.push(Effect::SetTimer(self.settings.grace, Timer::Unanswered(host)));
     }
 
-    /// A host has not answered that another one has lost.
+    /// A host to which another one has lost its link has not answered in time.
     pub(super) fn on_unanswered(&mut self, host: HostIndex, out: &mut Effects) {
         if self.is_asked(host) {
             self.on_host_lost(host, "another host has lost it, and it does not answer", out);
@@ -129,7 +129,7 @@ impl Master {
         self.members.len() > self.settings.watched_max
     }
 
-    /// Whether a host was asked for a sign of life, and has not answered yet.
+    /// Whether a host was asked whether it lives, and has not answered yet.
     fn is_asked(&self, host: HostIndex) -> bool {
         let is_doubt = |question: &Question| matches!(question, Question::LostLink(_) | Question::Silence);
         self.questions.values().any(|(asked, question)| *asked == host && is_doubt(question))

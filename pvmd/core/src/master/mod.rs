@@ -78,7 +78,7 @@ pub(crate) struct Master {
 enum Question {
     /// This host has lost its link to it.
     LostLink(HostIndex),
-    /// A neighbour of it says that it is silent.
+    /// Its neighbour reports that it is silent.
     Silence,
     /// Answers about groups wait until it has heard of this change.
     GroupNotice(u64),

@@ -20,7 +20,7 @@ pub(super) struct Newcomer {
 }
 
 impl Newcomer {
-    /// Whether another host than the master can start it: what the master alone has (a job of a batch system, say) is not needed.
+    /// Whether other hosts than the master can start its daemon: the launcher of a batch system, for example, may work on the master's host only.
     pub fn can_be_started_by_others(&self) -> bool {
         self.failed.is_none() && self.is_reached_by_ssh() && self.spec.options.start_options.is_none()
     }
@@ -29,7 +29,7 @@ impl Newcomer {
         self.spec.options.via.unwrap_or_default() == Via::Ssh
     }
 
-    /// What another host runs to start its daemon.
+    /// The command by which another host starts its daemon.
     pub fn command(&self, hosting: &Hosting) -> Vec<String> {
         let options = &self.spec.options;
         let mut command = self.spec.reached_by(&hosting.rsh);

@@ -31,9 +31,9 @@ pub(super) struct Settings {
     pub bytes_max: usize,
     /// Most deputies.
     pub deputies_max: usize,
-    /// Hosts of a machine in which the master finds the loss of any by itself.
+    /// Hosts up to which the master detects each loss by itself.
     pub watched_max: usize,
-    /// How long a host has to answer that another one has lost.
+    /// How long a host has to answer when another one has lost its link to it.
     pub grace: Duration,
     /// The authority's certificate and key, which the next master needs to add hosts.
     pub authority: Blob,

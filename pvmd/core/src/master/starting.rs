@@ -1,8 +1,8 @@
 //! Which host starts the daemons of newcomers.
 //!
-//! The master starts as many at a time as its settings say; hosts whose own daemons were started by ssh start more, so that
-//! a thousand logins take the time of a few. A host that starts a daemon sees no secret: it starts one that waits for the master, which
-//! brings it its place, as it does for those that a hoster starts. What another host cannot start, the master starts itself.
+//! The master starts up to `width` daemons at a time. Each host whose own daemon was started by ssh starts up to `width` more, so that a
+//! thousand logins take the time of a few. A host that starts a daemon sees no secret: the new daemon waits for the master, which gives it
+//! its configuration, as if a hoster had started it. If a host fails to start a daemon, the master starts it.
 
 use super::Master;
 use super::newcomer::{Newcomer, Stage};
@@ -18,13 +18,13 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use tracing::info;
 
-/// Before a daemon is started again: an sshd with too many connections, say, has answered some then.
+/// Pause before a daemon is started again. An sshd that refuses connections because it has too many needs about that long.
 const PAUSE: Duration = Duration::from_secs(1);
-/// The part of a start's time limit that another host has for it: the master has all of it for its own attempt.
+/// Divides the time limit of a start for attempts by other hosts. The master's own attempt has the whole limit.
 const SHARE: u32 = 3;
 
 impl Master {
-    /// Has daemons of newcomers started, as many as there is room for.
+    /// Starts daemons of newcomers, as many as hosts may start at a time.
     pub(super) fn start_waiting(&mut self, out: &mut Effects) {
         let hosting = &self.settings.hosting;
         let Some(operation) = &mut self.adding else { return };
@@ -50,7 +50,7 @@ impl Master {
         }
     }
 
-    /// A host says what came of a daemon that it was to start.
+    /// A host reports the result of a start that it was ordered.
     pub(super) fn on_daemon_started(
         &mut self,
         from: HostIndex,
@@ -74,7 +74,7 @@ impl Master {
         }
     }
 
-    /// A daemon waits for the master, which brings it its place.
+    /// A daemon waits for the master, which gives it its configuration.
     pub(super) fn introduce(&mut self, of: &Newcomer, line: &HostedLine, out: &mut Effects) {
         let Newcomer { index, spec, address, .. } = of.clone();
         if line.protocol != DAEMON_PROTOCOL {
@@ -122,7 +122,7 @@ impl Master {
         }
     }
 
-    /// A newcomer's daemon does not run. The master tries what another host could not do, and once more what may pass.
+    /// The start of a newcomer's daemon has failed. The master tries again if another host has failed, or once if the failure may be temporary.
     fn on_start_failed(&mut self, index: HostIndex, failure: StartFailure, out: &mut Effects) {
         let (seat, has_hoster) = (self.seat, self.hoster.is_some());
         let Some(stage) = self.newcomer(index) else { return };
@@ -162,7 +162,7 @@ impl Master {
         }
     }
 
-    /// A host is lost: what it was to start is started by others.
+    /// A host is lost: other hosts start the daemons that it was starting.
     pub(super) fn release_starts(&mut self, lost: HostIndex, out: &mut Effects) {
         self.starters.remove(&lost);
         for stage in self.adding.iter_mut().flat_map(|operation| &mut operation.stages) {
@@ -207,7 +207,7 @@ impl Room {
         self.others = hosts.filter(|(count, _)| *count < self.width).collect();
     }
 
-    /// The host that is to start the next daemon. The master does what it can.
+    /// The host that is to start the next daemon: the master while it has room, else another one.
     fn take(&mut self, by_others: bool) -> Option<HostIndex> {
         let own = self.under_way.entry(self.seat).or_default();
         if *own < self.width {

@@ -123,7 +123,7 @@ pub struct Plan {
     pub deputies: usize,
     /// Daemons that a host starts at a time; `None`: all hosts are on the master's.
     pub width: Option<usize>,
-    /// Hosts of a machine in which the master looks closely at all others.
+    /// Hosts up to which the master checks each other host at the full rate.
     pub watched_max: usize,
     pub ops: Vec<Op>,
 }

@@ -48,7 +48,7 @@ impl<T: Tasks> Machine<T> {
         (self.setup.fails && self.random.below(20) == 0).then(|| "it does not start".to_owned())
     }
 
-    /// Has a daemon begin; when the master is to hear that it runs.
+    /// Schedules the begin of a daemon. Returns the event that tells the master, and its time.
     fn prepare_host(&mut self, master: HostIndex, index: HostIndex, spec: &HostSpec) -> (Duration, Event) {
         let capability = spec.options.speed.unwrap_or(1000);
         let boots = self.now + self.random.micros(1000..300_000);
@@ -151,7 +151,7 @@ impl<T: Tasks> Machine<T> {
         }
     }
 
-    /// Data have arrived, of which the sender hears unless what it is told is held back, too.
+    /// Data have arrived. The acknowledgement is delayed while the link back is cut.
     pub(super) fn acknowledged(&mut self, from: HostIndex, to: HostIndex, bytes: usize) {
         if self.net.is_cut(to, from) {
             return self.later(10_000..50_000, Happening::Acknowledged(from, to, bytes));
@@ -238,7 +238,7 @@ impl<T: Tasks> Machine<T> {
         self.paces.get(&(host, other)).copied().unwrap_or(1)
     }
 
-    /// A daemon looks at a link more or less closely from now on.
+    /// A daemon checks a link at another rate from now on.
     pub(super) fn watch(&mut self, host: HostIndex, other: HostIndex, pace: u32) {
         self.paces.insert((host, other), pace);
         if let (1, Some(link)) = (pace, self.net.open_link(host, other)) {

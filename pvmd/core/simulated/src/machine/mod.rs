@@ -58,7 +58,7 @@ pub struct Setup {
     pub deputies: usize,
     /// Daemons that a host starts at a time on hosts that are reached by ssh; `None`: all are on the master's host.
     pub width: Option<usize>,
-    /// Hosts of a machine in which the master looks closely at all others.
+    /// Hosts up to which the master checks each other host at the full rate.
     pub watched_max: usize,
     /// Whether hosts, links and processes may fail to start.
     pub fails: bool,
@@ -87,7 +87,7 @@ pub enum Happening {
     Lost(HostIndex, HostIndex, u64),
     /// The first has heard nothing of the second for a while.
     Silent(HostIndex, HostIndex, u64),
-    /// The first has looked closely at its link to the second for long enough to know whether that is there.
+    /// The first has checked its link to the second at the full rate for long enough to detect its loss.
     Looked(HostIndex, HostIndex, u64),
     /// The first hears that nobody listens where the second did.
     Refused(HostIndex, HostIndex, u64),
@@ -187,7 +187,7 @@ pub struct Machine<T> {
     pub starting_most: usize,
     /// Hosts that are off: nobody answers there that no daemon listens.
     pub off: BTreeSet<HostIndex>,
-    /// How many times less often than at others the first looks at its link to the second, if not as often.
+    /// By which factor the interval is longer at which the first checks its link to the second.
     paces: BTreeMap<(HostIndex, HostIndex), u32>,
     /// Hosts of which the first may have taken the second for lost.
     unsteady: BTreeSet<(HostIndex, HostIndex)>,
