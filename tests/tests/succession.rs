@@ -188,3 +188,31 @@ fn programs_elsewhere_do_not_notice_the_end_of_a_master_but_for_the_notice() {
     // Less than it takes to notice that the master is lost.
     assert!(longest.parse::<f64>().expect("a number") < 1000.0, "{said}");
 }
+
+#[test]
+fn hosts_of_a_large_machine_find_the_losses_of_their_neighbours() {
+    const HOSTS: usize = 8;
+    let Some(ours) = Installation::ours_only("losses in a large machine") else { return };
+    let hosts = Hosts::start(Plan::of(&ours).variable("PVM_WATCHED", "2"), HOSTS);
+    let await_loss = |lost: usize, signal| {
+        let daemon = hosts.daemon(lost);
+        process::signal(daemon, signal);
+        let begin = Stopwatch::start();
+        let name = format!("h{lost}");
+        wait::becomes_true("the loss is known", || !hosts.members(HOSTS).contains(&name));
+        eprintln!("host {lost} is out after {:?}", begin.elapsed());
+        assert!(begin.elapsed() < PROMISED + BUSY, "{:?}", begin.elapsed());
+        daemon
+    };
+    await_loss(5, Signal::KILL);
+    let stopped = await_loss(7, Signal::STOP);
+    let log = hosts.log(1);
+    assert!(log.contains("a host is silent: it is asked from=6 host=7"), "{log}");
+    process::signal(stopped, Signal::CONT);
+    wait::becomes_true("the end of the host that was stopped", || !process::is_alive(stopped));
+    let took = hosts.kill_master(1);
+    assert!(took < PROMISED + BUSY, "{took:?}");
+    assert_eq!(hosts.members(HOSTS), ["h2", "h3", "h4", "h6", "h8"]);
+    hosts.pvm(HOSTS, &["halt"]);
+    wait::becomes_true("the end of all daemons", || hosts.machine.slave_daemons().is_empty());
+}
