@@ -129,11 +129,6 @@ impl Hosts {
         self.lost.insert(host);
     }
 
-    pub fn remove(&mut self, host: HostIndex) -> Option<HostEntry> {
-        self.lost.remove(&host);
-        self.members.remove(host)
-    }
-
     pub fn get(&self, host: HostIndex) -> Option<&HostEntry> {
         self.members.get(host)
     }
@@ -204,11 +199,11 @@ impl Hosts {
         self.announced = Announced { serial, members: Members::of(members), added: Members::of(added) };
     }
 
-    /// A host that is out is not to become a member.
-    pub fn forget_newcomer(&mut self, host: HostIndex) {
-        self.announced.members.remove(host);
+    /// A host is out, and is not to become a member: its entry if it was a member. To a newcomer all members are announced at first.
+    pub fn remove(&mut self, host: HostIndex) -> Option<HostEntry> {
         self.announced.added.remove(host);
         self.lost.remove(&host);
+        self.members.remove(host).or(self.announced.members.remove(host))
     }
 
     /// The announced hosts are members: the newcomers among them, if this table was announced.
@@ -249,10 +244,11 @@ mod tests {
     #[test]
     fn an_announced_host_is_known_and_is_a_member_when_the_table_is_committed() {
         let mut hosts = Hosts::new(host(2), HostIndex::MASTER);
-        hosts.prepare(7, [1, 2].map(entry).into(), [3, 4].map(entry).into());
+        hosts.prepare(7, [1, 2, 5].map(entry).into(), [3, 4].map(entry).into());
         assert!(hosts.is_welcome(host(3)) && !hosts.contains(host(3)));
         assert!(hosts.can_be_dialled(host(3)) && !hosts.can_be_dialled(host(2)), "another, and itself");
-        hosts.forget_newcomer(host(4));
+        assert_eq!(hosts.remove(host(4)), None, "it was no member");
+        assert_eq!(hosts.remove(host(5)).map(|entry| entry.index), Some(host(5)), "it was one");
         assert!(!hosts.is_welcome(host(4)), "it is out");
         assert_eq!(hosts.commit(6), None, "of another table");
         assert_eq!(hosts.commit(7), Some(vec![host(3)]));

@@ -89,7 +89,6 @@ impl Core {
 
     /// A host is out: nothing of it stays, all subscribers are told.
     pub(crate) fn host_gone(&mut self, host: HostIndex, reason: &str) {
-        self.hosts.forget_newcomer(host);
         self.watching.note_change();
         let Some(entry) = self.hosts.remove(host) else { return self.drop_link(host) };
         info!(%host, name = entry.name, reason, "host gone");

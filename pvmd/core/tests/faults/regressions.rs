@@ -360,3 +360,8 @@ fn another_host_takes_the_place_of_a_master_that_is_lost() {
         check_with_deputies(6, 5, true, 5, &ops);
     }
 }
+
+#[test]
+fn a_newcomer_hears_of_a_loss_before_it_is_a_member() {
+    attempt_plan(&Plan::new(7706, super::LENGTH));
+}
