@@ -359,7 +359,7 @@ impl Engine {
         self.leave_by(None)
     }
 
-    /// As [`Self::leave`], but gives up after [`LEAVE_TIMEOUT`] and ignores failures.
+    /// As [`Self::leave`], but gives up after a short time and ignores failures.
     pub fn disconnect(&mut self) {
         if self.is_enrolled() {
             // Without a request to exit the daemon sees the connection end, which has the same effect.
