@@ -25,6 +25,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinHandle};
+use tokio::time::Instant;
 use tracing::info;
 
 /// How long a link that is being closed may take to deliver what was sent.
@@ -333,13 +334,13 @@ impl Watch {
     /// Looks are counted, not the time between them: a daemon that did not have the processor finds at its next look what has come
     /// meanwhile, and does not take its own absence for the other's.
     async fn run(mut self, silence: Duration) {
-        let (mut heard, mut silent) = (0, 0);
+        let (mut heard, mut silent, mut looked) = (0, 0, Instant::now());
         while silent + 1 < LOOKS {
             let period = silence / LOOKS * *self.pace.borrow_and_update();
             tokio::select! {
-                () = tokio::time::sleep(period) => {}
+                () = tokio::time::sleep_until(looked + period) => looked = Instant::now(),
                 Ok(()) = self.pace.changed() => {
-                    (heard, silent) = (self.heard(), 0);
+                    (heard, silent, looked) = (self.heard(), 0, Instant::now());
                     self.speak();
                     continue;
                 }
@@ -348,14 +349,17 @@ impl Watch {
             silent = if now == heard { silent + 1 } else { 0 };
             heard = now;
             // The other end gets a datagram between every other two looks, and sends one only when none has come.
-            if silent > u32::from(!self.speaks_first) {
+            if silent == 1 && self.speaks_first {
                 self.speak();
             }
-            // The answer comes before the next look, and before the other could have given up this daemon, if it was that daemon that did
-            // not hear.
-            if silent > 1 && self.proves_end(probe::PATIENCE.min(period / 2)).await && self.heard() == heard {
-                self.has_ended.store(true, Ordering::Relaxed);
-                break;
+            if silent > 1 {
+                // The answer comes before the next look, and before the other could have given up this daemon, if it was that daemon
+                // that did not hear. The datagram follows: the other host refuses only a few packets a second, the probe among them.
+                if self.proves_end(probe::PATIENCE.min(period * 3 / 4)).await && self.heard() == heard {
+                    self.has_ended.store(true, Ordering::Relaxed);
+                    break;
+                }
+                self.speak();
             }
             if silent == 2 && self.heard() == heard {
                 let _ = self.input.send(Event::PeerSilent { host: self.host }.into()).await;

@@ -16,6 +16,9 @@ use tokio::time::timeout;
 /// How long a refusal may be on its way.
 pub const PATIENCE: Duration = Duration::from_millis(500);
 
+/// How long after a packet the next one is sent.
+const AGAIN: Duration = Duration::from_millis(100);
+
 /// No packet of QUIC: those have the bit 0x40 in their first byte (RFC 9000, 17.2 and 17.3), and more bytes.
 const PACKET: [u8; 1] = [0];
 
@@ -62,14 +65,19 @@ async fn is_refused(address: SocketAddr, patience: Duration) -> bool {
     matches!(answer, Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
-/// Sends the packet, and waits for an answer or the refusal.
+/// Sends the packet again and again, and waits for an answer or the refusal. A host refuses one packet a second when it has refused six
+/// (`icmp_ratelimit` of Linux), and QUIC's own packets count.
 async fn send(address: SocketAddr) -> io::Result<()> {
     let any: IpAddr =
         if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let socket = UdpSocket::bind((any, 0)).await?;
     socket.connect(address).await?;
-    socket.send(&PACKET).await?;
-    socket.recv(&mut [0]).await.map(drop)
+    loop {
+        socket.send(&PACKET).await?;
+        if let Ok(received) = timeout(AGAIN, socket.recv(&mut [0])).await {
+            return received.map(drop);
+        }
+    }
 }
 
 /// A socket of both families shows IPv4 addresses as IPv6 ones, and a host without IPv6 cannot be asked by these.
