@@ -130,7 +130,7 @@ fn formed(seed: u64, hosts: u32, deputies: usize) -> World {
         link_idle: Duration::from_secs(30),
         deputies,
         width: None,
-        watched_max: 256,
+        watched_max: 4096,
         fails: false,
         traced: std::env::var_os("PVM_SIM_TRACE").is_some(),
     };
