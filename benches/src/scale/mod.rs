@@ -1,4 +1,4 @@
-//! How the virtual machine grows with its hosts: what starting, idling, spawning and losing a host costs, with 8 to 512 hosts that
+//! How the virtual machine grows with its hosts: what starting, idling, spawning and losing a host costs, with 8 to 256 hosts that
 //! share this computer. The settings are the defaults; nothing is compared with peers.
 
 mod hosts;
@@ -25,7 +25,7 @@ pub const NAME: &str = "scale";
 pub const ROUNDS: usize = 3;
 
 /// Numbers of hosts.
-const HOSTS: [usize; 6] = [8, 32, 64, 128, 256, 512];
+const HOSTS: [usize; 5] = [8, 32, 64, 128, 256];
 /// With less to do.
 const FEW_HOSTS: [usize; 2] = [8, 32];
 
