@@ -349,19 +349,21 @@ impl Watch {
             silent = if now == heard { silent + 1 } else { 0 };
             heard = now;
             // The other end gets a datagram between every other two looks, and sends one only when none has come.
-            if silent == 1 && self.speaks_first {
+            if silent == if self.speaks_first { 1 } else { 2 } {
                 self.speak();
             }
             if silent > 1 {
                 // The answer comes before the next look, and before the other could have given up this daemon, if it was that daemon
-                // that did not hear. The datagram follows: the other host refuses only a few packets a second, the probe among them.
-                if self.proves_end(probe::PATIENCE.min(period * 3 / 4)).await && self.heard() == heard {
+                // that did not hear.
+                let has_ended = self.proves_end(probe::PATIENCE.min(period * 3 / 4)).await;
+                if self.heard() != heard {
+                    (heard, silent) = (self.heard(), 0);
+                } else if has_ended {
                     self.has_ended.store(true, Ordering::Relaxed);
                     break;
                 }
-                self.speak();
             }
-            if silent == 2 && self.heard() == heard {
+            if silent == 2 {
                 let _ = self.input.send(Event::PeerSilent { host: self.host }.into()).await;
             }
         }
