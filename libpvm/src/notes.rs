@@ -97,7 +97,7 @@ pub fn now() -> Duration {
 }
 
 impl Note {
-    /// Writes the data of the event at the begin of the call.
+    /// Writes the data of the event that marks the start of the call.
     pub fn begin(&self, event: &mut Writer) {
         match self.subject {
             Subject::Array { address, count } => {

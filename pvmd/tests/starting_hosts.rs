@@ -24,7 +24,7 @@ impl Master {
         Self::start_all(rsh, &format!("node ip=127.0.0.1 id=slave dx=@PVMD@ {options}\n"), env)
     }
 
-    /// One whose hostfile has so many lines, each of which is another address of this host.
+    /// Starts a master whose hostfile has `count` lines. Each line is another address of this host.
     fn start_many(count: usize, rsh: &str, env: &[(&str, &str)]) -> Self {
         let line = |n| format!("n{n} ip=127.0.77.{n} id=s{n} dx=@PVMD@\n");
         Self::start_all(rsh, &(1..=count).map(line).collect::<String>(), env)
@@ -208,7 +208,7 @@ fn what_another_host_cannot_start_is_started_by_the_master() {
         Master::start_many(8, &format!("{CALLS}; {refuse}; sleep 0.3; {RUN}"), &[("PVM_STARTERS", "1")]);
     let calls = master.calls(8);
     assert_eq!(calls.iter().filter(|(by, _)| by == "m").count(), 8, "{calls:?}");
-    assert!(calls.len() > 8, "nobody else has tried: {calls:?}");
+    assert!(calls.len() > 8, "no other host has tried: {calls:?}");
     master.finish();
 }
 

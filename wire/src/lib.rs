@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod batch;
+mod blob;
 pub mod body;
 pub mod calls;
 pub mod channel;
@@ -24,6 +25,7 @@ pub mod events;
 pub mod group;
 pub mod header;
 pub mod held;
+mod host_table;
 pub mod incident;
 pub mod lent;
 pub mod limits;

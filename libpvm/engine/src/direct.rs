@@ -304,7 +304,7 @@ impl Engine {
         PeerLibrary { same_signature: signature == self.identity.signature.cast_signed() }
     }
 
-    /// Whether the network is private: nobody else can read or change messages between hosts that declare this.
+    /// Whether the network is private: other machines can neither read nor change messages between hosts that declare this.
     fn trusts_network(&self) -> bool {
         self.identity.private_network || self.host_address().is_loopback()
     }

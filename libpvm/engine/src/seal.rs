@@ -1,4 +1,4 @@
-//! Encryption of direct routes between hosts: nobody else can read messages, or change them unnoticed.
+//! Encryption of direct routes between hosts: third parties cannot read messages, and changes are detected.
 //!
 //! The two tasks agree on keys by Noise NN (<https://noiseprotocol.org>, revision 34, §7.5), whose two messages travel within
 //! their request and answer about the route (`TC_CONREQ`, `TC_CONACK`). These go by the daemons, which authenticate their senders,

@@ -55,7 +55,7 @@ fn a_host_that_is_silent_is_out_within_the_time_that_is_promised() {
         machine.vanish(lost);
         let time = time_to_know(&mut machine, &[lost].into());
         assert!(time < Duration::from_millis(3100), "{time:?}");
-        assert_eq!(machine.hosts.len(), HOSTS - 1, "nobody else is lost");
+        assert_eq!(machine.hosts.len(), HOSTS - 1, "no other host is lost");
     }
 }
 
