@@ -75,6 +75,11 @@ pub fn operate(world: &mut World, op: Op) {
                 world.feed(host, Event::Load { busy_cores: f64::from(cores) });
             }
         }
+        Op::Jump(host, milliseconds) => {
+            if let Some(host) = nth_host(world, host) {
+                world.jump(host, Duration::from_millis(milliseconds.into()));
+            }
+        }
         _ => operate_task(world, op),
     }
 }

@@ -60,6 +60,8 @@ pub enum Op {
     DeleteHost(u32, u32),
     /// A host's load is read.
     Load(u32, u32),
+    /// A host's clock jumps by so many milliseconds.
+    Jump(u32, u32),
     /// The master's daemon vanishes, and the machine with it unless it has deputies. An odd number: its host is off.
     CrashMaster(u32),
     /// A task halts the machine.
@@ -194,7 +196,8 @@ fn draw(random: &mut Random) -> Op {
         91 => Op::Reset(a, b),
         92..=95 => Op::AddHosts(a, 1 + b % 2),
         96 => Op::DeleteHost(a, b),
-        97 => Op::Load(a, b % 3),
+        97 if c % 2 == 0 => Op::Load(a, b % 3),
+        97 => Op::Jump(a, [100, 2900, 20_000, 3_600_000][(b % 4) as usize]),
         _ if c % 4 == 0 => Op::CancelBatch(a, b),
         _ => Op::Queue(a, 1 + b % 5, c / 4 % 3),
     }

@@ -21,6 +21,8 @@ use std::time::Duration;
 const STEPS_MAX: u64 = 3_000_000;
 /// How long a daemon may take to start.
 const START: Duration = Duration::from_secs(60);
+/// By how many microseconds the clocks of hosts differ at most when they start.
+const CLOCKS_APART: u64 = 100_000_000;
 /// How long a team has the turn.
 const SLICE: Duration = Duration::from_millis(50);
 
@@ -71,8 +73,8 @@ pub struct Setup {
 pub enum Happening {
     /// A daemon is told something.
     Event(HostIndex, Event),
-    /// Its timer.
-    Timer(HostIndex),
+    /// Its timer is due, unless its clock has jumped meanwhile.
+    Timer(HostIndex, Duration),
     /// A packet of the first arrives at the second, by the link with this number.
     Arrival(HostIndex, HostIndex, u64, Packet),
     /// This many bytes of the first have arrived at the second, which acknowledges them.
@@ -149,8 +151,10 @@ pub struct Host {
     exiting: bool,
     /// Its files are gone.
     cleared: bool,
-    /// When its timer is due.
+    /// When its timer is due, by its clock.
     armed: Option<Duration>,
+    /// By how much its clock is ahead of the world's.
+    ahead: Duration,
 }
 
 /// What a daemon has heard of others.
@@ -270,11 +274,13 @@ impl<T: Tasks> Machine<T> {
             slice: self.setup.turns.then_some(SLICE),
             ..config(index)
         };
-        let (daemon, actions) = Daemon::new(config, self.now);
+        // No two daemons start at the same time, and each has a clock of its own.
+        let ahead = self.random.micros(0..CLOCKS_APART);
+        let (daemon, actions) = Daemon::new(config, self.now + ahead);
         let conns = BTreeMap::new();
         self.hosts.insert(
             index,
-            Host { daemon, name, starter: master, conns, exiting: false, cleared: false, armed: None },
+            Host { daemon, name, starter: master, conns, exiting: false, cleared: false, armed: None, ahead },
         );
         self.carry_out(index, actions);
     }
@@ -348,7 +354,7 @@ impl<T: Tasks> Machine<T> {
     fn happen(&mut self, what: Happening) {
         match what {
             Happening::Event(host, event) => self.feed(host, event),
-            Happening::Timer(host) => self.timer(host),
+            Happening::Timer(host, deadline) => self.timer(host, deadline),
             Happening::Arrival(from, to, link, packet) => self.arrive(from, to, link, packet),
             Happening::Acknowledged(from, to, bytes) => self.acknowledged(from, to, bytes),
             Happening::Dialled(from, to) => self.dialled(from, to),
@@ -392,15 +398,30 @@ impl<T: Tasks> Machine<T> {
     /// Tells a daemon something.
     pub fn feed(&mut self, host: HostIndex, event: Event) {
         let Some(found) = self.hosts.get_mut(&host).filter(|host| !host.exiting) else { return };
-        let actions = found.daemon.handle(event, self.now);
+        let actions = found.daemon.handle(event, self.now + found.ahead);
         self.carry_out(host, actions);
     }
 
-    fn timer(&mut self, host: HostIndex) {
+    fn timer(&mut self, host: HostIndex, deadline: Duration) {
         let Some(found) = self.hosts.get_mut(&host).filter(|host| !host.exiting) else { return };
+        let now = self.now + found.ahead;
+        // An earlier time was set meanwhile, or a jump of the clock has made it due.
+        if found.armed != Some(deadline) || now < deadline {
+            return;
+        }
         found.armed = None;
-        let actions = found.daemon.handle_timeout(self.now);
+        let actions = found.daemon.handle_timeout(now);
         self.carry_out(host, actions);
+    }
+
+    /// A host's clock jumps, as after its computer has slept.
+    pub fn jump(&mut self, host: HostIndex, time: Duration) {
+        let Some(found) = self.hosts.get_mut(&host) else { return };
+        found.ahead += time;
+        if let Some(deadline) = found.armed {
+            let when = self.now.max(deadline.saturating_sub(found.ahead));
+            self.at(when, Happening::Timer(host, deadline));
+        }
     }
 
     fn carry_out(&mut self, host: HostIndex, actions: Vec<Action>) {
@@ -423,7 +444,8 @@ impl<T: Tasks> Machine<T> {
             && found.armed.is_none_or(|armed| deadline < armed)
         {
             found.armed = Some(deadline);
-            self.at(deadline.max(self.now), Happening::Timer(host));
+            let when = self.now.max(deadline.saturating_sub(found.ahead));
+            self.at(when, Happening::Timer(host, deadline));
         }
     }
 
