@@ -296,16 +296,18 @@ impl LinkHandle {
             host,
             speaks_first: own < host,
             target,
+            is_taken: Arc::new(AtomicBool::new(dial.is_some())),
+            spoke_after: None,
             has_ended: Arc::default(),
             pace: paced,
             input: input.clone(),
         };
-        let has_ended = watch.has_ended.clone();
-        let watcher = tokio::spawn(watch.run(times.silence)).abort_handle();
+        let (has_ended, is_taken) = (watch.has_ended.clone(), watch.is_taken.clone());
+        let watcher = tokio::spawn(watch.run(times)).abort_handle();
         let writer = tokio::spawn(write(connection, outlet.clone(), host, queued, input.clone()));
         let input = input.clone();
         let reader = tokio::spawn(async move {
-            let reason = read_all(recv, host, times, &input).await;
+            let reason = read_all(recv, host, times, &is_taken, &input).await;
             let has_ended = has_ended.load(Ordering::Relaxed);
             let reason = if has_ended { "its daemon has ended".to_owned() } else { reason };
             info!(%host, reason, "link ended");
@@ -322,6 +324,11 @@ struct Watch {
     /// Whether this end sends the datagrams that keep the link alive while it is idle.
     speaks_first: bool,
     target: Target,
+    /// Whether the other end is known to have taken the link. Until then it may take as long as links may take to be made: its computer
+    /// is busy with many of them, and QUIC repeats what was lost after multiples of the round trip that it has seen, which was as slow.
+    is_taken: Arc<AtomicBool>,
+    /// Acknowledgements that had come when this end sent its first datagram.
+    spoke_after: Option<u64>,
     /// Whether that is proved.
     has_ended: Arc<AtomicBool>,
     pace: watch::Receiver<u32>,
@@ -333,9 +340,10 @@ impl Watch {
     ///
     /// Looks are counted, not the time between them: a daemon that did not have the processor finds at its next look what has come
     /// meanwhile, and does not take its own absence for the other's.
-    async fn run(mut self, silence: Duration) {
+    async fn run(mut self, Times { silence, patience }: Times) {
         let (mut heard, mut silent, mut looked) = (0, 0, Instant::now());
-        while silent + 1 < LOOKS {
+        let made = looked;
+        while silent + 1 < LOOKS || !self.is_taken() && made.elapsed() < patience {
             let period = silence / LOOKS * *self.pace.borrow_and_update();
             tokio::select! {
                 () = tokio::time::sleep_until(looked + period) => looked = Instant::now(),
@@ -371,8 +379,19 @@ impl Watch {
     }
 
     /// Sends a datagram that the other end acknowledges. If that fails, the link is silent, and lost soon.
-    fn speak(&self) {
+    fn speak(&mut self) {
+        self.spoke_after.get_or_insert_with(|| self.connection.stats().frame_rx.acks);
         let _ = self.connection.send_datagram(Bytes::from_static(SIGN));
+    }
+
+    /// Whether the other end has taken the link: it has sent a message or a datagram on it, or acknowledged one.
+    fn is_taken(&self) -> bool {
+        let frames = self.connection.stats().frame_rx;
+        let is_acknowledged = self.spoke_after.is_some_and(|acks| frames.acks > acks);
+        if frames.datagram > 0 || is_acknowledged {
+            self.is_taken.store(true, Ordering::Relaxed);
+        }
+        self.is_taken.load(Ordering::Relaxed)
     }
 
     /// Frames of authentic packets: no other host can make a link seem alive.
@@ -448,6 +467,7 @@ async fn read_all(
     mut recv: RecvStream,
     host: HostIndex,
     times: Times,
+    is_taken: &AtomicBool,
     input: &mpsc::Sender<Input>,
 ) -> String {
     let mut buffer = BytesMut::new();
@@ -456,6 +476,7 @@ async fn read_all(
         match next_frame(&mut buffer) {
             Err(reason) => return reason,
             Ok(Some(message)) => {
+                is_taken.store(true, Ordering::Relaxed);
                 if input.send(Event::PeerMessage { host, message }.into()).await.is_err() {
                     return "this daemon ends".to_owned();
                 }

@@ -487,25 +487,25 @@ async fn a_call_waits_until_the_link_before_is_left() {
     assert!(matches!(lower.next().await, Event::PeerMessage { message: DaemonMsg::Bye, .. }));
 }
 
-/// Passes packets on between a caller and this address, after some time in which all are lost.
-async fn deaf_at_first(to: SocketAddr, time: Duration) -> SocketAddr {
+/// Passes packets on between a caller and this address, or loses all while the way is cut.
+async fn way_to(to: SocketAddr, is_cut: Arc<AtomicBool>) -> SocketAddr {
     let (near, far) =
         (UdpSocket::bind("127.0.0.1:0").await.unwrap(), UdpSocket::bind("127.0.0.1:0").await.unwrap());
     let address = near.local_addr().unwrap();
     tokio::spawn(async move {
-        let begin = Instant::now();
         let (mut there, mut back) = (vec![0; 10_000], vec![0; 10_000]);
         let mut caller = None;
         loop {
+            let passes = || !is_cut.load(Ordering::Relaxed);
             tokio::select! {
                 Ok((length, from)) = near.recv_from(&mut there) => {
                     caller = Some(from);
-                    if begin.elapsed() >= time {
+                    if passes() {
                         far.send_to(&there[..length], to).await.unwrap();
                     }
                 }
                 Ok((length, _)) = far.recv_from(&mut back) => {
-                    if let Some(caller) = caller {
+                    if let Some(caller) = caller.filter(|_| passes()) {
                         near.send_to(&back[..length], caller).await.unwrap();
                     }
                 }
@@ -513,6 +513,36 @@ async fn deaf_at_first(to: SocketAddr, time: Duration) -> SocketAddr {
         }
     });
     address
+}
+
+/// As [`way_to`], cut at first for some time.
+async fn deaf_at_first(to: SocketAddr, time: Duration) -> SocketAddr {
+    let is_cut = Arc::new(AtomicBool::new(true));
+    let way = way_to(to, is_cut.clone()).await;
+    tokio::spawn(async move {
+        tokio::time::sleep(time).await;
+        is_cut.store(false, Ordering::Relaxed);
+    });
+    way
+}
+
+/// Its computer may be busy, and what is lost then is repeated late.
+#[tokio::test]
+async fn a_caller_that_has_not_taken_the_link_may_be_silent_as_long_as_links_may_take_to_be_made() {
+    let authority = Authority::mint().unwrap();
+    let times = Times { silence: Duration::from_millis(500), patience: Duration::from_secs(30) };
+    let (mut master, mut slave) = (open_with(times, &authority, 1, 1), open_with(times, &authority, 2, 2));
+    let (entry, is_cut) = (slave.entry(), Arc::new(AtomicBool::new(false)));
+    let way = way_to(entry.address.unwrap(), is_cut.clone()).await;
+    master.links.dial(&HostEntry { address: Some(way), ..entry });
+    let Some(Input::Link(link)) = slave.events.recv().await else { panic!("a call") };
+    is_cut.store(true, Ordering::Relaxed);
+    assert!(slave.links.take(link).is_some());
+    tokio::time::sleep(times.silence * 3).await;
+    is_cut.store(false, Ordering::Relaxed);
+    master.linked(2).await;
+    slave.links.send(host(1), DaemonMsg::Bye, true);
+    assert!(matches!(master.next().await, Event::PeerMessage { message: DaemonMsg::Bye, .. }));
 }
 
 #[tokio::test]

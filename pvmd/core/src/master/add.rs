@@ -195,8 +195,8 @@ impl Master {
             self.sessions.open(index);
             if is_starter {
                 self.starters.insert(index);
-                self.start_waiting(out);
             }
+            self.start_waiting(out);
             self.advance_add(out);
         }
     }
@@ -211,6 +211,7 @@ impl Master {
     ) {
         let Some(stage) = self.newcomer(index) else { return };
         stage.fail(error, reason);
+        self.start_waiting(out);
         out.act(Action::AbandonHost { index });
         out.tell(index, DaemonMsg::Halt);
         if let Some(operation) = &mut self.adding

@@ -20,6 +20,10 @@ use tracing::info;
 
 /// Pause before a daemon is started again. An sshd that refuses connections because it has too many needs about that long.
 const PAUSE: Duration = Duration::from_secs(1);
+/// Daemons that may wait for their link to the master before it has more of them started. Where all are on one computer, those that
+/// start take the processors from the master, and what they send it meanwhile is lost when there is no more room for it: 512 hosts on two
+/// cores are up after 7 s, and were after 12.
+const LINKING_MAX: usize = 32;
 /// Divides the time limit of a start for attempts by other hosts. The master's own attempt has the whole limit.
 const SHARE: u32 = 3;
 
@@ -28,7 +32,10 @@ impl Master {
     pub(super) fn start_waiting(&mut self, out: &mut Effects) {
         let hosting = &self.settings.hosting;
         let Some(operation) = &mut self.adding else { return };
-        if !operation.stages.iter().any(|stage| matches!(stage, Stage::Waiting(_))) {
+        let count =
+            |is_one: fn(&Stage) -> bool| operation.stages.iter().filter(|stage| is_one(stage)).count();
+        let linking = count(|stage| matches!(stage, Stage::Linking(..)));
+        if linking >= LINKING_MAX || count(|stage| matches!(stage, Stage::Waiting(_))) == 0 {
             return;
         }
         let mut room = Room::new(self.seat, hosting.width.max(1), &operation.stages);
