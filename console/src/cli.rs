@@ -1,6 +1,7 @@
 //! The command line of `pvm`.
 
 use crate::commands::args::MachineCommand;
+use crate::jobs::args::JobCommand;
 use clap::error::{ContextKind, ContextValue};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
@@ -97,6 +98,9 @@ pub enum Command {
     /// A command for the virtual machine that runs here
     #[command(flatten)]
     Machine(MachineCommand),
+    /// A command for its queues
+    #[command(flatten)]
+    Jobs(JobCommand),
     /// Print completions for a shell
     Completions(CompletionsArgs),
     /// Simulate scheduling policies (see "pvm sim --help")

@@ -8,6 +8,7 @@ pub mod console;
 pub mod daemon;
 pub mod demo;
 pub mod inside;
+pub mod jobs;
 pub mod lines;
 pub mod losses;
 pub mod machine;

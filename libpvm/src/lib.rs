@@ -40,6 +40,7 @@
 
 mod group;
 mod incidents;
+mod jobs;
 mod machine;
 mod mailbox;
 mod notes;
@@ -259,6 +260,34 @@ pub use pvm_wire::incident::Incident;
 /// ```
 #[doc(inline)]
 pub use pvm_wire::incident::signal_of;
+/// What is submitted to a queue: [`Task::submit`].
+///
+/// ```no_run
+/// # let mut task = pvm3::Task::enrol()?;
+/// use pvm3::{JobRequest, JobTasks};
+///
+/// let mut job = JobRequest::new("/home/ann/run.sh", "ann", "/home/ann");
+/// job.tasks = JobTasks::Array { first: 1, count: 200, at_once: None };
+/// let id = task.submit(job)?;
+/// println!("job {id}");
+/// # Ok::<(), pvm3::Error>(())
+/// ```
+#[doc(inline)]
+pub use pvm_wire::jobs::{JobId, JobRequest, TaskProgram, Tasks as JobTasks};
+/// A job and a queue, as they are listed: [`Task::jobs`], [`Task::queues`].
+///
+/// ```no_run
+/// # let mut task = pvm3::Task::enrol()?;
+/// for job in task.jobs(&[])? {
+///     println!("{}: {}, {} of {} tasks wait", job.id, job.state.name(), job.waiting, job.tasks.count());
+/// }
+/// for queue in task.queues()? {
+///     println!("{}: {} jobs wait", queue.name, queue.waiting);
+/// }
+/// # Ok::<(), pvm3::Error>(())
+/// ```
+#[doc(inline)]
+pub use pvm_wire::jobs::{JobRecord, JobState, QueueRecord};
 /// A notice of a queued batch: [`Received::get_batch_event`].
 ///
 /// ```no_run

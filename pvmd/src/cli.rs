@@ -5,9 +5,10 @@ use crate::io::address_file::{self, AddressError, AddressFile};
 use crate::io::auth::AuthFiles;
 use crate::io::calling::Times;
 use crate::io::dispatcher::{Means, Turns};
-use crate::io::driver::{self, Driver, INPUT_QUEUE};
+use crate::io::driver::{self, Driver, INPUT_QUEUE, Input};
 use crate::io::family::Mark;
 use crate::io::introduction::{Introduced, NewDaemon};
+use crate::io::job_store::{self, JobStore};
 use crate::io::link::{Links, bind_address};
 use crate::io::loan_pool::LoanPool;
 use crate::io::log::Log;
@@ -18,7 +19,7 @@ use crate::io::settings::{self, Place, Settings};
 use crate::io::starter::{DAEMON, Starter, Tools};
 use crate::io::task_socket::Numbers;
 use crate::io::tls::{Authority, Credentials};
-use crate::io::{capability, guardian, load, own_host, slave, task_socket};
+use crate::io::{capability, guardian, load, own_host, queues_file, slave, task_socket};
 use anyhow::Context;
 use clap::Parser;
 use pvm_files::FileError;
@@ -343,6 +344,7 @@ async fn live(role: Role, mut settings: Settings, myself: Myself) -> anyhow::Res
     let starter = identity.authority.map(|authority| Starter::new(authority, tools.clone(), sender.clone()));
     let master = identity.config.master;
     let polling = Polling::new(identity.config.wake_time, identity.config.cores);
+    let jobs = open_jobs(&mut identity.config, &settings, is_master, sender.clone());
     let core = Core::new(identity.config, Duration::ZERO);
     info!(version = env!("CARGO_PKG_VERSION"), pid = std::process::id(), socket = %socket.display(), "ready");
     let numbers = Numbers::default();
@@ -368,6 +370,7 @@ async fn live(role: Role, mut settings: Settings, myself: Myself) -> anyhow::Res
         loan_pool: LoanPool::new(settings.shared_max),
         links,
         starter,
+        jobs,
         tools: Box::new(tools),
         master,
         log,
@@ -378,6 +381,29 @@ async fn live(role: Role, mut settings: Settings, myself: Myself) -> anyhow::Res
     // As a task: each time that the outermost future is woken, tokio asks the system for events first.
     tokio::spawn(driver.run()).await.context("the daemon cannot continue")??;
     Ok(())
+}
+
+/// Jobs on disk, which the core is told at its start if this is the master. A slave has none before it is.
+fn open_jobs(
+    config: &mut Config,
+    settings: &Settings,
+    is_master: bool,
+    sender: mpsc::Sender<Input>,
+) -> JobStore {
+    let path = settings.state.join(job_store::file_name(&config.name, settings.place.vmid.as_deref()));
+    if !is_master {
+        return JobStore::new(path, sender);
+    }
+    match JobStore::read(path, sender.clone()) {
+        Ok((store, jobs)) => {
+            config.jobs = jobs;
+            store
+        }
+        Err(error) => {
+            warn!(%error, "the jobs on disk cannot be used: none are accepted");
+            JobStore::unusable(&error, sender)
+        }
+    }
 }
 
 /// What a slave says of itself when it is ready.
@@ -441,6 +467,7 @@ impl Identity {
                 timeout: settings.start_timeout,
             },
             succession: settings.succession(authority.export()?),
+            queues: queues_file::read(settings.queues.as_deref()).map_err(Mistake)?,
             ..common_config(settings)
         };
         let bind = Ipv4Addr::UNSPECIFIED.into();
@@ -515,6 +542,8 @@ fn common_config(settings: &Settings) -> Config {
         watched_max: settings.watched_max as usize,
         host_timeout: settings.host_timeout,
         limits: settings.limits.clone(),
+        queues: Vec::new(),
+        jobs: Vec::new(),
     }
 }
 

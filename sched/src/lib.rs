@@ -6,7 +6,7 @@
 //! - [`task_manager`]: the state machine of the process that runs such a policy for a batch.
 //! - [`policy`]: which policies there are, by name, and the interface through which any of them is run.
 //! - [`allocation`]: six ways to find a processor for a new process.
-//! - [`batch`]: queues, admission control, fair share.
+//! - [`queues`]: queues that jobs are submitted to: admission, fair share, backfilling.
 //! - [`coallocation`]: jobs that span clusters of different speed.
 //! - [`dasic`]: coscheduling that follows the workstations that come and go.
 //! - [`coscheduling`]: teams that take turns on a host, and messages that bring their receivers' teams onto the processor.
@@ -17,7 +17,6 @@
 #![forbid(unsafe_code)]
 
 pub mod allocation;
-pub mod batch;
 pub mod coallocation;
 pub mod coscheduling;
 pub mod dasic;
@@ -26,4 +25,5 @@ pub mod loads;
 pub mod placement;
 pub mod policy;
 pub mod pulling;
+pub mod queues;
 pub mod task_manager;

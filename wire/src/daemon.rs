@@ -5,6 +5,7 @@ use crate::calls::hosts::Additions;
 use crate::calls::tasks::TaskRecord;
 use crate::codec::{self, CodecError};
 use crate::coscheduling::{TurnHistory, TurnsReport};
+use crate::jobs::{JobAnswer, JobCall, JobId, TaskOrder, TaskReport};
 use crate::queue::BatchRecord;
 use crate::services::Tracer;
 use crate::spawn::{Refusal, SpawnRequest};
@@ -242,6 +243,13 @@ pub enum ToMaster {
     TableAck {
         /// Of the table.
         serial: u64,
+        /// Slots of the host, for tasks of jobs.
+        slots: u32,
+    },
+    /// What has happened to tasks of jobs that this host was given.
+    TaskReports {
+        /// In order.
+        reports: Vec<TaskReport>,
     },
     /// A neighbour says nothing, and may be lost.
     HostSilent {
@@ -350,6 +358,13 @@ pub enum FromMaster {
         /// How long that may take.
         timeout: Duration,
     },
+    /// Run tasks of a job.
+    RunTasks(Box<TaskOrder>),
+    /// End the tasks of a job, and start no more of those that were given.
+    EndTasks {
+        /// Which.
+        job: JobId,
+    },
     /// The deputies: the hosts that hold the master's state, the master among them.
     Deputies {
         /// By ascending index.
@@ -377,6 +392,8 @@ pub enum MasterRequest {
         /// The body of TM_DB.
         body: Blob,
     },
+    /// A call to the queues.
+    Jobs(JobCall),
 }
 
 /// The answers.
@@ -397,6 +414,8 @@ pub enum MasterReply {
         /// The body.
         body: Blob,
     },
+    /// To `Jobs`.
+    Jobs(JobAnswer),
 }
 
 /// What daemons ask of each other.

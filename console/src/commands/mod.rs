@@ -84,7 +84,7 @@ fn halt(task: &mut Task) -> Result<Report> {
     Ok(Report::good(String::new(), json!({ "halted": true })))
 }
 
-fn print(report: &Report, is_json: bool) -> Result<()> {
+pub(crate) fn print(report: &Report, is_json: bool) -> Result<()> {
     let text = if is_json { format!("{:#}\n", report.json) } else { report.text.clone() };
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

@@ -1,7 +1,7 @@
 //! `pvm run`: a program, on a virtual machine of its own.
 
 mod copies;
-mod find;
+pub(crate) mod find;
 mod watch;
 
 use crate::cli::{OnFailure, RunArgs};

@@ -73,6 +73,7 @@ pub(crate) enum Waiter {
     AddHosts(ReplyTo),
     DeleteHosts(ReplyTo),
     Mailbox(ReplyTo),
+    Jobs(ReplyTo),
     /// The resource manager, for hosts it adds.
     ServiceAdd(ServiceTo),
     Tasks {
@@ -99,6 +100,7 @@ impl fmt::Display for Waiter {
             Self::AddHosts(_) | Self::ServiceAdd(_) => "hosts to be added",
             Self::DeleteHosts(_) => "hosts to be deleted",
             Self::Mailbox(_) => "mailbox",
+            Self::Jobs(_) => "jobs",
             Self::Tasks { .. } => "its tasks",
             Self::Batches(_) => "its batches",
             Self::CancelBatch(_) => "a batch to be cancelled",

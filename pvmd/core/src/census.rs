@@ -45,6 +45,10 @@ pub struct Census {
     pub mailbox: (usize, usize),
     /// The master's: groups, and answers about them that are held back.
     pub groups: (usize, usize),
+    /// Tasks of jobs that were given to this host.
+    pub given: usize,
+    /// The master's: jobs that have not ended.
+    pub jobs: usize,
     /// The master's: whether hosts are being added, requests that wait for the hostfile's, and daemons that are ending.
     pub adding: usize,
 }
@@ -60,6 +64,8 @@ impl fmt::Display for Census {
             (self.conns, "connections"),
             (self.outputs, "outputs of children"),
             (self.backlog, "fragments for tasks that have not enrolled"),
+            (self.given, "tasks of jobs"),
+            (self.jobs, "jobs"),
             (self.hosts, "hosts"),
             (self.links, "links"),
             (self.partial, "messages of other hosts being received"),

@@ -3,6 +3,7 @@
 use crate::hostfile::Hostfile;
 use crate::master::REFERENCE_SPEED;
 use pvm_sched::policy::Policy;
+use pvm_sched::queues::Queue;
 use pvm_wire::HostIndex;
 use pvm_wire::daemon::{Blob, HostEntry};
 use pvm_wire::encoding::DataSignature;
@@ -64,6 +65,10 @@ pub struct Config {
     pub host_timeout: Duration,
     /// Bounds of what the daemon keeps in memory.
     pub limits: Limits,
+    /// The queues that jobs are submitted to. The master's.
+    pub queues: Vec<Queue>,
+    /// Jobs on disk. The master's.
+    pub jobs: Vec<Blob>,
 }
 
 /// How the master is succeeded when it is lost.
@@ -177,6 +182,8 @@ impl Config {
             watched_max: 256,
             host_timeout: Duration::from_secs(3),
             limits: Limits::default(),
+            queues: Vec::new(),
+            jobs: Vec::new(),
         }
     }
 }

@@ -328,6 +328,11 @@ impl Deputy {
         self.dead.insert(host);
     }
 
+    /// Whether a daemon is proved to have ended.
+    pub fn is_dead(&self, host: HostIndex) -> bool {
+        self.dead.contains(&host)
+    }
+
     /// Whether these deputies, which the master has lost, can have elected another master. Those that are proved to have ended had not
     /// lost this one before, so they have not voted, and never will. Of two, the other one does it alone only if it `takes_silent` masters'
     /// places.

@@ -114,6 +114,8 @@ pub enum Event {
         cookie: Cookie,
         /// How.
         status: ExitStatus,
+        /// What it and its children have used.
+        used: Used,
     },
     /// A link to another daemon stands in both directions, identities proved.
     PeerLinked {
@@ -205,6 +207,13 @@ pub enum Event {
         /// Whether held processes use what the others leave.
         leaves_rest: bool,
     },
+    /// Answer to [`Action::SaveJobs`].
+    JobsSaved {
+        /// Which.
+        serial: u64,
+        /// Why it failed, if it did; nothing is written then.
+        failure: Option<String>,
+    },
     /// The daemon is told to end (a signal).
     Terminate {
         /// By what.
@@ -247,6 +256,15 @@ pub struct StartFailure {
     pub is_passing: bool,
 }
 
+/// What a process that has ended and its children have used (getrusage(2)).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Used {
+    /// CPU time.
+    pub cpu: Duration,
+    /// The most memory of one of them, in bytes.
+    pub memory: u64,
+}
+
 /// A program to start, some number of times.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Program {
@@ -262,6 +280,20 @@ pub struct Program {
     pub debug: bool,
     /// Whether it is this system's task manager: `file` is ignored, the driver knows where it is.
     pub manager: bool,
+    /// What is done with its standard output and error.
+    pub output: Output,
+}
+
+/// What is done with the standard output and error of a program.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub enum Output {
+    /// The core reads it.
+    #[default]
+    Read,
+    /// Nothing.
+    Discard,
+    /// It is appended to a file, which is made if it is not there, with its folder.
+    Append(OsString),
 }
 
 /// Descriptors that go with a fragment to a task.
@@ -467,6 +499,13 @@ pub enum Action {
         authority: Blob,
         /// `PVM_VMID` of the machine.
         vmid: Option<String>,
+    },
+    /// Write jobs to disk, all of them or none; answered by `JobsSaved`. One is under way at a time.
+    SaveJobs {
+        /// Its number.
+        serial: u64,
+        /// Jobs by their numbers: as they are now, or `None` for those that are forgotten.
+        changes: Vec<(u64, Option<Blob>)>,
     },
     /// All hosts of the hostfile have been started or have failed: these, each with the reason.
     StartedUp {

@@ -26,6 +26,7 @@ mod exchange;
 mod flow;
 pub mod hostfile;
 mod hosts;
+mod jobs;
 mod links;
 mod load;
 mod master;
@@ -87,6 +88,8 @@ pub struct Core {
     observers: observers::Observers,
     teams: teams::Teams,
     exchange: exchange::Exchange,
+    jobs: jobs::JobTasks,
+    tending: dispatch::Tending,
     watching: watching::Watching,
     /// On hosts that hold the master's state.
     deputy: Option<deputy::Deputy>,
@@ -117,6 +120,8 @@ impl Core {
             observers: observers::Observers::default(),
             teams: teams::Teams::new(config.slice, config.cores, config.index),
             exchange: exchange::Exchange::new(),
+            jobs: jobs::JobTasks::default(),
+            tending: dispatch::Tending::default(),
             watching: watching::Watching::new(config.watched_max, config.host_timeout),
             deputy,
             incoming: deputy::Incoming::default(),
@@ -128,6 +133,7 @@ impl Core {
     pub fn start(&mut self, now: Now) -> Vec<Action> {
         self.now = now;
         self.command(Command::AddHostfileHosts);
+        self.tend_jobs();
         self.finish()
     }
 
@@ -169,6 +175,12 @@ impl Core {
                 Timer::Alarm => self.watching.end_alarm(),
                 Timer::Unanswered(host) => self.command(Command::Unanswered(host)),
                 Timer::ExitGrace(tid) => self.on_grace_over(tid),
+                Timer::AdvanceJobs => self.advance_jobs(),
+                Timer::SaveJobs => self.save_jobs(),
+                // Those that have come meanwhile are told now.
+                Timer::JobReports => {}
+                Timer::JobTime(tid) => self.on_job_time(tid),
+                Timer::JobGrace(tid) => self.on_job_grace(tid),
                 Timer::IdleLink(host) => self.on_idle_link(host),
                 Timer::Coscheduling(timer) => {
                     self.teams(|teams, tasks, at| teams.on_timer(timer, tasks, at));
@@ -190,7 +202,7 @@ impl Core {
             Event::ProcessStarted { cookie, result } => self.on_process_started(cookie, result),
             Event::ProcessOutput { cookie, data } => self.on_output(cookie, &data),
             Event::ProcessOutputEnd { cookie } => self.on_output_end(cookie),
-            Event::ProcessExited { cookie, status } => self.on_process_exited(cookie, status),
+            Event::ProcessExited { cookie, status, used } => self.on_process_exited(cookie, status, used),
             Event::Located { cookies, result } => self.on_located(cookies, result),
             Event::PeerLinked { host } => self.on_peer_linked(host),
             Event::LinkFailed { host, reason } => self.on_link_failed(host, &reason),
@@ -211,6 +223,7 @@ impl Core {
                 let reading = Reading { work, own, leaves_rest };
                 self.teams(|teams, tasks, at| teams.on_usage(reading, tasks, at));
             }
+            Event::JobsSaved { serial, failure } => self.on_jobs_saved(serial, failure),
             Event::Terminate { reason } => self.on_terminate(&reason),
         }
     }
@@ -287,7 +300,7 @@ impl Core {
         loop {
             if let Some(message) = self.out.loopback.pop_front() {
                 self.on_peer_message(self.config.index, message);
-            } else if !self.next_command() && !self.settle_watching() {
+            } else if !self.next_command() && !self.settle_watching() && !self.settle_jobs() {
                 break;
             }
         }

@@ -62,10 +62,12 @@ impl Pending {
         self.take_where(|asked, _| asked == Some(host)).into_iter().map(|(_, waiter)| waiter).collect()
     }
 
-    /// A connection whose task may have waited for something is gone. Only a mailbox's answer can take for ever: which is to be
-    /// withdrawn.
+    /// A connection whose task may have waited for something is gone. Only answers of the mailbox and of the queues can take for ever:
+    /// which are to be withdrawn.
     pub fn withdraw(&mut self, conn: ConnId) -> Vec<RequestId> {
-        let withdrawn = self.take_where(|_, waiter| matches!(waiter, Waiter::Mailbox(to) if to.conn == conn));
+        let is_its =
+            |waiter: &Waiter| matches!(waiter, Waiter::Mailbox(to) | Waiter::Jobs(to) if to.conn == conn);
+        let withdrawn = self.take_where(|_, waiter| is_its(waiter));
         withdrawn.into_iter().map(|(id, _)| id).collect()
     }
 

@@ -4,6 +4,7 @@ use super::addresses::{ExecId, ReplyTo, TeamId};
 use super::contexts::Contexts;
 use super::event::{ConnId, Cookie};
 use super::flow::Flow;
+use super::jobs::JobTask;
 use super::output::OutputStream;
 use super::spans;
 use bytes::Bytes;
@@ -112,6 +113,8 @@ pub(super) enum Report {
     Start { exec: ExecId, number: usize, item: Option<Item> },
     /// Its end, to the home of its queued batch.
     End(Item),
+    /// Its start and its end, to the master: it is of a job.
+    Job(JobTask),
 }
 
 /// A task of a queued batch, by its number there.
@@ -125,10 +128,16 @@ impl Report {
     /// The queued batch that it is of.
     pub fn item(self) -> Option<Item> {
         match self {
-            Self::Nothing => None,
+            Self::Nothing | Self::Job(_) => None,
             Self::Start { item, .. } => item,
             Self::End(item) => Some(item),
         }
+    }
+
+    /// The job's task that it is.
+    pub fn job(self) -> Option<JobTask> {
+        let Self::Job(task) = self else { return None };
+        Some(task)
     }
 
     /// Its fate is about to be reported to its order, if that waits for it.
@@ -290,9 +299,10 @@ impl Tasks {
         self.by_tid.len() - self.managers
     }
 
-    /// Those of them that belong to queued batches.
+    /// Those of them that fill slots: of queued batches and jobs.
     pub fn queued(&self) -> usize {
-        self.iter().filter(|task| task.report.item().is_some()).count()
+        let fills = |report: Report| report.item().is_some() || matches!(report, Report::Job(_));
+        self.iter().filter(|task| fills(task.report)).count()
     }
 
     /// Whether cookies lead to the tasks that have them, ids too, and managers are counted.

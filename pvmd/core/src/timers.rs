@@ -35,6 +35,16 @@ pub(crate) enum Timer {
     Candidate,
     /// No other host has taken the place of a lost master.
     Orphan,
+    /// The queues look again.
+    AdvanceJobs,
+    /// What has changed of jobs is written to disk.
+    SaveJobs,
+    /// The master may be told of tasks of jobs again.
+    JobReports,
+    /// A job's task has run for as long as it may.
+    JobTime(Tid),
+    /// A job's task that was to end has had time for it.
+    JobGrace(Tid),
     /// The coscheduler's.
     Coscheduling(coscheduling::Timer),
 }
@@ -105,6 +115,11 @@ impl fmt::Display for Timer {
             Self::Appoint => write!(out, "appoint deputies"),
             Self::Candidate => write!(out, "stand for the master's place"),
             Self::Orphan => write!(out, "time limit for another host to become the master"),
+            Self::AdvanceJobs => write!(out, "look at the queues"),
+            Self::SaveJobs => write!(out, "write jobs to disk"),
+            Self::JobReports => write!(out, "report of tasks of jobs"),
+            Self::JobTime(tid) => write!(out, "time limit of {tid}"),
+            Self::JobGrace(tid) => write!(out, "kill {tid}, which was to end"),
             Self::Coscheduling(coscheduling::Timer::SliceEnd(number)) => write!(out, "end of slice {number}"),
             Self::Coscheduling(coscheduling::Timer::Look(number)) => write!(out, "review of slice {number}"),
         }

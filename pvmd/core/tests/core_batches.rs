@@ -5,7 +5,7 @@ use pvm_wire::codes::{BATCH_TAG, Tm};
 use pvm_wire::daemon::{FromMaster, HostEntry, HostTable, ToMaster};
 use pvm_wire::spawn::{SpawnRequest, flags};
 use pvm_wire::{HostIndex, Tid};
-use pvmd_core::event::{ConnId, Event};
+use pvmd_core::event::{ConnId, Event, Used};
 use pvmd_simulated::daemon::{config, started_host};
 use pvmd_simulated::recorder::{Recorder, host};
 use std::process::ExitStatus;
@@ -41,7 +41,7 @@ fn nodes_hear_that_a_batch_is_done_though_its_manager_dies_before_it_says_so() {
     assert_eq!(r.core.census().open_batches, 1);
 
     r.feed(Event::TaskClosed { conn: manager, reason: None });
-    r.feed(Event::ProcessExited { cookie, status: ExitStatus::default() });
+    r.feed(Event::ProcessExited { cookie, status: ExitStatus::default(), used: Used::default() });
     assert_eq!(r.core.census().open_batches, 0, "nobody is left to say that there are no tasks");
     assert_eq!(r.core.census().spawns, 0);
 }

@@ -7,7 +7,7 @@ use pvm_wire::calls::hosts::Config;
 use pvm_wire::codes::{CONTEXT_TM, EXTENSION_VERSION, Tm, Tmx, notify};
 use pvm_wire::spawn::Sink;
 use pvm_wire::{PvmError, Tid};
-use pvmd_core::event::{Action, ConnId, Cookie, Event};
+use pvmd_core::event::{Action, ConnId, Cookie, Event, Used};
 use pvmd_simulated::process::{connect, introduction};
 use pvmd_simulated::recorder::{Recorder, here, watch};
 use std::process::ExitStatus;
@@ -98,7 +98,7 @@ fn what_a_task_says_in_its_last_moment_is_received() {
     let (parent, _) = r.enrol(100, 0);
     let (cookie, conn, told) = start_one(&mut r, parent);
     r.ask(parent, &watch(notify::TASK_EXIT, vec![told.tid.raw()]));
-    r.feed(Event::ProcessExited { cookie, status: ExitStatus::default() });
+    r.feed(Event::ProcessExited { cookie, status: ExitStatus::default(), used: Used::default() });
     r.nothing_else();
     enrol_by_channel(&mut r, conn, cookie.0);
     assert!(matches!(r.action(), Action::Enrolled { .. }));
@@ -119,7 +119,7 @@ fn a_process_that_never_says_a_word_ends_with_its_channel() {
         let (cookie, conn, told) = start_one(&mut r, parent);
         r.ask(parent, &watch(notify::TASK_EXIT, vec![told.tid.raw()]));
         let (exited, closed) = (
-            Event::ProcessExited { cookie, status: ExitStatus::default() },
+            Event::ProcessExited { cookie, status: ExitStatus::default(), used: Used::default() },
             Event::TaskClosed { conn, reason: None },
         );
         let (first, last) = if is_closed_first { (closed, exited) } else { (exited, closed) };

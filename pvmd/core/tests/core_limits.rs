@@ -11,7 +11,7 @@ use pvm_wire::spawn::SpawnRequest;
 use pvm_wire::{FragmentHeader, HostIndex, PvmError, Tid};
 use pvm_wire::{Message, MessageHeader};
 use pvmd_core::Limits;
-use pvmd_core::event::{Action, ConnId, Event};
+use pvmd_core::event::{Action, ConnId, Event, Used};
 use pvmd_simulated::daemon::config;
 use pvmd_simulated::recorder::{Recorder, here};
 use std::process::ExitStatus;
@@ -73,7 +73,7 @@ fn tasks_above_the_limit_take_the_places_of_those_that_have_ended_meanwhile() {
     let [first, second] = cookies[..] else { panic!("{} are started", cookies.len()) };
     let running = |pid| Ok((pid, "/bin/program".into()));
     r.feed(Event::ProcessStarted { cookie: first, result: running(100) });
-    r.feed(Event::ProcessExited { cookie: first, status: ExitStatus::default() });
+    r.feed(Event::ProcessExited { cookie: first, status: ExitStatus::default(), used: Used::default() });
     r.nothing_else();
     r.feed(Event::ProcessStarted { cookie: second, result: running(101) });
     let Action::Start { cookies, program: later, .. } = r.action() else { panic!("not a start") };

@@ -34,7 +34,7 @@ fn slave() -> Recorder {
     ] {
         r.order(message);
     }
-    assert!(matches!(r.asked_master(), ToMaster::TableAck { serial: 1 }));
+    assert!(matches!(r.asked_master(), ToMaster::TableAck { serial: 1, .. }));
     r.nothing_else();
     r
 }

@@ -11,7 +11,7 @@ use pvm_wire::limits::BATCH_MAX;
 use pvm_wire::queue::{BatchEvent, NOTICES_HIGH, QueueRequest};
 use pvm_wire::spawn::{SpawnRequest, flags};
 use pvm_wire::{HostIndex, PvmError, Tid};
-use pvmd_core::event::{Action, ConnId, Cookie, Event};
+use pvmd_core::event::{Action, ConnId, Cookie, Event, Used};
 use pvmd_simulated::recorder::{Recorder, host};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -162,7 +162,11 @@ impl Home {
     }
 
     fn ended(&mut self, cookie: Cookie, status: i32) {
-        self.feed(Event::ProcessExited { cookie, status: ExitStatus::from_raw(status) });
+        self.feed(Event::ProcessExited {
+            cookie,
+            status: ExitStatus::from_raw(status),
+            used: Used::default(),
+        });
     }
 
     fn manager_dies(&mut self) {

@@ -10,7 +10,7 @@ use pvm_wire::services::{ExecRequest, TaskEnded};
 use pvm_wire::slave::{Fingerprint, HostedLine};
 use pvm_wire::spawn::{SpawnRequest, flags};
 use pvm_wire::{HostIndex, PvmError, Tid};
-use pvmd_core::event::{Action, ConnId, Event, Found};
+use pvmd_core::event::{Action, ConnId, Event, Found, Used};
 use pvmd_core::{Config, Hosting};
 use pvmd_simulated::daemon::{config, started_host};
 use pvmd_simulated::recorder::{Recorder, here, host};
@@ -68,7 +68,11 @@ fn a_resource_manager_starts_tasks_and_hears_of_their_end() {
     let body = told(&mut r, conn, Sm::ExecAck);
     let tid = BodyReader::new(&body).ints(2).unwrap()[1];
     assert_eq!(Tid::from_raw(tid).host(), Some(HostIndex::MASTER));
-    r.feed(Event::ProcessExited { cookie: cookies[0], status: ExitStatus::from_raw(0x300) });
+    r.feed(Event::ProcessExited {
+        cookie: cookies[0],
+        status: ExitStatus::from_raw(0x300),
+        used: Used::default(),
+    });
     let ended = TaskEnded::decode(&told(&mut r, conn, Sm::TaskX)).unwrap();
     assert_eq!(ended, TaskEnded { tid: Tid::from_raw(tid), status: 0x300 });
     assert_ne!(ended.tid, me);
@@ -104,7 +108,7 @@ fn newcomers_learn_who_manages_resources() {
     assert!(matches!(r.action(), Action::Link { .. }));
     r.feed(Event::PeerLinked { host: index });
     let FromMaster::TableUpdate { serial, .. } = r.ordered() else { panic!("not the table") };
-    r.tell_master(index, ToMaster::TableAck { serial });
+    r.tell_master(index, ToMaster::TableAck { serial, slots: 2 });
     assert!(matches!(r.ordered(), FromMaster::TableCommit { .. }));
     assert_eq!(r.told(), DaemonMsg::Scheduler { tid: me });
     let body = told(&mut r, conn, Sm::AddAck);
@@ -158,7 +162,7 @@ fn a_tasker_that_comes_late_starts_the_rest_of_an_order() {
     let [first, second] = cookies[..] else { panic!("{} are started", cookies.len()) };
     assert_eq!(register(&mut r, tasker, Tm::Tasker, 1), [0]);
     r.started(first, 200);
-    r.feed(Event::ProcessExited { cookie: first, status: ExitStatus::default() });
+    r.feed(Event::ProcessExited { cookie: first, status: ExitStatus::default(), used: Used::default() });
     r.started(second, 201);
     let Action::Locate { cookies, .. } = r.action() else { panic!("nothing to locate") };
     r.feed(Event::Located { cookies, result: Ok(("/bin/prog".into(), vec![])) });

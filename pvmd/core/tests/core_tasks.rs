@@ -14,7 +14,7 @@ use pvm_wire::limits::{PIECE_MAX, QUEUE_HIGH};
 use pvm_wire::output::{OutputEvent, OutputFrame};
 use pvm_wire::spawn::{Refusal, Sink, SpawnRequest, flags};
 use pvm_wire::{FragmentHeader, HostIndex, PvmError, Tid};
-use pvmd_core::event::{Action, ConnId, Cookie, Event};
+use pvmd_core::event::{Action, ConnId, Cookie, Event, Used};
 use pvmd_simulated::recorder::{Recorder, here, host, watch};
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -74,7 +74,7 @@ fn a_task_may_be_over_before_its_start_is_known() {
     r.started(cookies[0], 500);
     assert_eq!(r.answer(parent, Tm::Spawn), [1, enrolled.tid.raw()]);
     r.feed(Event::ProcessOutputEnd { cookie: cookies[0] });
-    r.feed(Event::ProcessExited { cookie: cookies[0], status: ExitStatus::default() });
+    r.feed(Event::ProcessExited { cookie: cookies[0], status: ExitStatus::default(), used: Used::default() });
     assert_eq!(r.core.census().tasks, 1);
 }
 
@@ -96,7 +96,11 @@ fn a_child_of_what_was_started_ends_with_its_connection() {
             r.feed(started);
             assert_eq!(r.answer(parent, Tm::Spawn), [1, enrolled.tid.raw()]);
         }
-        r.feed(Event::ProcessExited { cookie: cookies[0], status: ExitStatus::default() });
+        r.feed(Event::ProcessExited {
+            cookie: cookies[0],
+            status: ExitStatus::default(),
+            used: Used::default(),
+        });
         assert_eq!(r.core.census().tasks, 2, "the wrapper's end is not the task's");
         r.feed(Event::TaskClosed { conn, reason: None });
         assert_eq!(r.core.census().tasks, 1);
@@ -146,7 +150,7 @@ fn an_exit_is_told_once_to_each_who_asked() {
     assert_eq!(r.reply::<Exit>(conn), Ok(()));
     assert!(matches!(r.action(), Action::CloseTask { .. }));
     r.nothing_else();
-    r.feed(Event::ProcessExited { cookie, status: ExitStatus::default() });
+    r.feed(Event::ProcessExited { cookie, status: ExitStatus::default(), used: Used::default() });
     let (to, message) = r.message();
     assert_eq!((to, message.header.tag, message.header.context), (parent, 77, 3));
     assert_eq!(&message.body[..], child.raw().to_be_bytes());
@@ -162,7 +166,7 @@ fn what_a_task_sent_before_its_end_comes_before_the_news_of_it() {
         let (child, cookie) = spawn_one(&mut r, parent, Sink::default());
         r.ask(parent, &watch(notify::TASK_EXIT, vec![child.raw()]));
         let (conn, _) = r.enrol(500, cookie.0);
-        r.feed(Event::ProcessExited { cookie, status: ExitStatus::default() });
+        r.feed(Event::ProcessExited { cookie, status: ExitStatus::default(), used: Used::default() });
         r.nothing_else();
         r.say(conn, me.tid, 5, 0, b"last words");
         let (to, message) = r.message();
@@ -217,7 +221,7 @@ fn output_goes_to_the_sink_or_to_the_log() {
     r.answer(conn, Tm::Spawn);
     r.feed(Event::ProcessOutput { cookie, data: Bytes::from_static(b"hi\n") });
     assert_eq!(frame(&mut r), OutputEvent::Text(b"hi\n".to_vec()));
-    r.feed(Event::ProcessExited { cookie, status: ExitStatus::default() });
+    r.feed(Event::ProcessExited { cookie, status: ExitStatus::default(), used: Used::default() });
     r.feed(Event::ProcessOutputEnd { cookie });
     assert_eq!(frame(&mut r), OutputEvent::Eof);
     r.nothing_else();
@@ -379,7 +383,7 @@ fn a_collector_hears_of_a_spawn_when_all_of_it_is_settled() {
     let started = OutputFrame::decode(&started.body).unwrap();
     assert_eq!(started.what, OutputEvent::Started(me.tid.raw()));
     // It ends before the other has begun.
-    r.feed(Event::ProcessExited { cookie: cookies[0], status: ExitStatus::default() });
+    r.feed(Event::ProcessExited { cookie: cookies[0], status: ExitStatus::default(), used: Used::default() });
     r.feed(Event::ProcessOutputEnd { cookie: cookies[0] });
     let (_, ended) = r.message();
     assert_eq!(OutputFrame::decode(&ended.body).unwrap().what, OutputEvent::Eof);
@@ -468,7 +472,7 @@ fn the_family_of_a_task_ends_when_this_daemon_has_ended_the_task() {
         r.ask(conn, &SendSignal { tid: child, signal: sent });
         r.answer(conn, Tm::SendSig);
         assert!(matches!(r.action(), Action::Signal { pid: 500, signal } if signal == sent));
-        r.feed(Event::ProcessExited { cookie, status: ExitStatus::default() });
+        r.feed(Event::ProcessExited { cookie, status: ExitStatus::default(), used: Used::default() });
         let mut ended = 0;
         while r.pending() {
             if let Action::EndFamily { cookie: family, spared } = r.action() {

@@ -12,7 +12,7 @@ use pvm_wire::events::{Datum, Event as Traced, Head, Writer};
 use pvm_wire::incident::Incident;
 use pvm_wire::spawn::{Sink, SpawnRequest, flags};
 use pvm_wire::{PvmError, Tid};
-use pvmd_core::event::{Action, ConnId, Event};
+use pvmd_core::event::{Action, ConnId, Event, Used};
 use pvmd_simulated::recorder::{Recorder, here, host};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -100,7 +100,11 @@ fn a_spawned_tasks_tracer_hears_of_its_life() {
             event.int(Datum::PT, me.tid.raw());
         });
         assert_eq!(r.answer(conn, Tm::Spawn), [1, task.raw()]);
-        r.feed(Event::ProcessExited { cookie: cookies[0], status: ExitStatus::from_raw(0x300) });
+        r.feed(Event::ProcessExited {
+            cookie: cookies[0],
+            status: ExitStatus::from_raw(0x300),
+            used: Used::default(),
+        });
         hears_of_end(&mut r, conn, first, task, 0x300);
         r.nothing_else();
     }
@@ -229,7 +233,11 @@ fn a_deleted_host_and_a_signal_sent_by_a_task_are_no_incidents() {
     r.ask(conn, &SendSignal { tid: task, signal: 15 });
     r.message();
     assert!(matches!(r.action(), Action::Signal { pid: 500, signal: 15 }));
-    r.feed(Event::ProcessExited { cookie: cookies[0], status: ExitStatus::from_raw(15) });
+    r.feed(Event::ProcessExited {
+        cookie: cookies[0],
+        status: ExitStatus::from_raw(15),
+        used: Used::default(),
+    });
     assert!(matches!(r.action(), Action::EndFamily { cookie, .. } if cookie == cookies[0]));
     assert_eq!(r.told(), DaemonMsg::TaskOver { tid: task, status: 15, intended: true });
     r.nothing_else();

@@ -4,6 +4,7 @@ use crate::io::address_file::AddressFile;
 use crate::io::auth::AuthFiles;
 use crate::io::calling::NewLink;
 use crate::io::dispatcher::Turns;
+use crate::io::job_store::JobStore;
 use crate::io::link::{LinkEnd, Links};
 use crate::io::loan_pool::LoanPool;
 use crate::io::log::{Log, STATE};
@@ -90,6 +91,8 @@ pub struct Driver {
     pub links: Links,
     /// The master's.
     pub starter: Option<Starter>,
+    /// Jobs on disk. The master's.
+    pub jobs: JobStore,
     /// Of which it is made when this host becomes the master.
     pub tools: Box<Tools>,
     /// The master at the beginning.
@@ -187,7 +190,7 @@ impl Driver {
                 () = yield_once(&running.driver.links), if polls => {}
             }
         }
-        running.end().await
+        Box::pin(running.end()).await
     }
 }
 
@@ -438,6 +441,7 @@ impl Running {
             Action::BecomeMaster { authority, vmid } => driver.become_master(&authority.0, vmid),
             Action::StartedUp { failures } => driver.complain(&failures),
             Action::LogOutput { tid, line } => driver.log.line(&format!("[{tid}] {line}")),
+            Action::SaveJobs { serial, changes } => driver.jobs.save(serial, changes),
             Action::DiscardLog => driver.log.discard(),
             Action::Exit { reason } => self.reason = Some(reason),
         }
@@ -479,6 +483,10 @@ impl Running {
         drop(self.tasks);
         self.driver.processes.end_families(families).await;
         self.driver.links.finish_all().await;
+        // Whoever writes must not wait for this to listen.
+        self.driver.input.1.close();
+        let jobs = self.driver.jobs;
+        let _ = tokio::task::spawn_blocking(move || jobs.finish()).await;
         self.driver.log.end();
         Ok(reason)
     }

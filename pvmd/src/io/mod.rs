@@ -17,6 +17,7 @@
 //! | [`capability`], [`load`], [`wake_time`] | `C_i`; how busy the host is; how long waking takes |
 //! | [`dispatcher`], [`guardian`] | teams that take turns, and in `weights` by control groups; who lets tasks go when the daemon is no more |
 //! | [`control_group`] | this process's control group |
+//! | [`queues_file`], [`job_store`] | the queues that jobs are submitted to; jobs on disk |
 //! | [`page`] | whose turn it is, for tasks to read |
 //! | [`descriptors`] | descriptors that travel with messages |
 //! | [`loan_pool`] | long bodies that tasks read where the daemon has put them |
@@ -38,6 +39,7 @@ mod fair_queue;
 pub mod family;
 pub mod guardian;
 pub mod introduction;
+pub mod job_store;
 pub mod link;
 pub mod load;
 pub mod loan_pool;
@@ -51,6 +53,7 @@ pub mod page;
 pub mod polling;
 pub mod probe;
 pub mod process;
+pub mod queues_file;
 mod room;
 pub mod settings;
 pub mod slave;

@@ -124,6 +124,10 @@ pub struct Settings {
     pub manager: Option<OsString>,
     /// `PVM_DUMPABLE`.
     pub is_dumpable: bool,
+    /// `PVM_QUEUES`, else `queues.toml` in the user's folder of settings, if it is there.
+    pub queues: Option<PathBuf>,
+    /// `PVM_STATE`, else the user's folder for such files: what outlives the machine.
+    pub state: PathBuf,
 }
 
 /// Milliseconds: some hundred times what it takes to have the processor from somebody else, caches included.
@@ -222,9 +226,34 @@ impl Settings {
             },
             slice: number("PVM_SLICE", SLICE, SLICES).map(Duration::from_millis)?,
             is_dumpable: number("PVM_DUMPABLE", 0, 0..=1)? == 1,
+            queues: queues()?,
+            state: state()?,
             manager: std::env::var_os("PVM_TASK_MANAGER").filter(|value| !value.is_empty()),
         })
     }
+}
+
+/// A folder of the XDG base directory specification: that of a variable, else one below `HOME`.
+fn user_folder(variable: &'static str, below_home: &str) -> Result<Option<PathBuf>, SettingError> {
+    let given = text(variable)?.map(PathBuf::from).filter(|folder| folder.is_absolute());
+    let home = text("HOME")?.map(|home| PathBuf::from(home).join(below_home));
+    Ok(given.or(home).map(|folder| folder.join("pvm")))
+}
+
+fn queues() -> Result<Option<PathBuf>, SettingError> {
+    if let Some(path) = text("PVM_QUEUES")? {
+        return Ok(Some(path.into()));
+    }
+    let usual = user_folder("XDG_CONFIG_HOME", ".config")?.map(|folder| folder.join("queues.toml"));
+    Ok(usual.filter(|path| path.exists()))
+}
+
+fn state() -> Result<PathBuf, SettingError> {
+    if let Some(path) = text("PVM_STATE")? {
+        return Ok(path.into());
+    }
+    let usual = user_folder("XDG_STATE_HOME", ".local/state")?;
+    Ok(usual.unwrap_or_else(|| "/var/tmp/pvm".into()))
 }
 
 /// Cores that this process may use.

@@ -6,6 +6,7 @@
 
 use super::set::HostSet;
 use super::{Machines, Policy, Request, Step, here};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, VecDeque};
 
 /// Points that a second of use of one processor adds. Scores are counted in thousandths, times in milliseconds.
@@ -16,7 +17,7 @@ const CREDIT: i64 = 10;
 const DECAY: i64 = 5;
 
 /// An owner's line in the usage table.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Entry {
     /// The score at `since`.
     score: i64,
@@ -50,8 +51,8 @@ impl Entry {
 
 /// The usage table. An owner is a number from 0 on; a request a number of the caller's.
 ///
-/// Also the batch queues' fair share ([`crate::batch`]): there an owner is a user.
-#[derive(Clone, Debug, Default)]
+/// Also the batch queues' fair share ([`crate::queues`]): there an owner is a user.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Usage {
     entries: Vec<Entry>,
     /// Those with pending requests, by the line on which their score runs: all with the same number in use move alike,

@@ -13,10 +13,8 @@
 //! | `FF` | flex factor of a job, equation 6 | [`model::flex_factor`] |
 //! | `T_C^Re` | communication time that remains, equation 7 | [`model::remaining_communication`] |
 //!
-//! [`Strategy`] is the paper's algorithm 2 with its keys and baselines; [`Line`] the waiting queue of algorithm 1;
-//! [`easy::backfill`] is what batch systems do today, to compare with.
+//! [`Strategy`] is the paper's algorithm 2 with its keys and baselines; [`Line`] the waiting queue of algorithm 1.
 
-pub mod easy;
 pub mod line;
 pub mod model;
 mod strategy;

@@ -9,6 +9,7 @@
 
 pub mod enrolment;
 pub mod hosts;
+pub mod jobs;
 pub mod mailbox;
 pub mod nested;
 pub mod notify;

@@ -1,5 +1,6 @@
 //! A daemon's core whose state is checked after every event.
 
+use pvm_sched::queues::Queue;
 use pvm_wire::HostIndex;
 use pvm_wire::encoding::DataSignature;
 use pvmd_core::event::{Action, Event, StartedHost};
@@ -40,6 +41,8 @@ pub fn config(index: HostIndex) -> Config {
         watched_max: 256,
         host_timeout: HOST_TIMEOUT,
         limits: Limits::default(),
+        queues: vec![Queue::open("default")],
+        jobs: Vec::new(),
     }
 }
 

@@ -11,7 +11,7 @@ use pvm_wire::header::{EOM, SOM};
 use pvm_wire::spawn::{SpawnRequest, flags};
 use pvm_wire::{HostIndex, Tid};
 use pvmd_core::Config;
-use pvmd_core::event::{Action, Attachment, ConnId, Cookie, Event, Work};
+use pvmd_core::event::{Action, Attachment, ConnId, Cookie, Event, Used, Work};
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -186,7 +186,7 @@ impl Host {
     /// The process of a task ends.
     pub fn end(&mut self, cookie: Cookie, pid: i32) {
         self.runs.remove(&pid);
-        self.r.feed(Event::ProcessExited { cookie, status: ExitStatus::from_raw(0) });
+        self.r.feed(Event::ProcessExited { cookie, status: ExitStatus::from_raw(0), used: Used::default() });
         self.look();
     }
 

@@ -37,6 +37,8 @@ impl Core {
                 + master.hosters,
             mailbox: master.mailbox,
             groups: master.groups,
+            given: self.jobs.waiting() + self.jobs.running() as usize,
+            jobs: master.jobs,
             adding: master.adding,
         }
     }

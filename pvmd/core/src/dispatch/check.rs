@@ -37,6 +37,10 @@ impl Core {
                 "is started for an operation that is over",
             ),
             (
+                task.report.job().is_none_or(|job_task| self.jobs.is_running(job_task, tid)),
+                "is a job's and not known as such",
+            ),
+            (
                 task.ended.is_none() || self.out.timers.is_set(Timer::ExitGrace(tid)),
                 "waits for a timer that is not set",
             ),
@@ -91,7 +95,11 @@ impl Core {
         }
         if self.config.slice.is_some() {
             // A task may enrol before its start is known.
-            let is_started = |task: &Task| task.takes_turns() && !matches!(task.report, Report::Start { .. });
+            let is_started = |task: &Task| match task.report {
+                Report::Start { .. } => false,
+                Report::Job(job_task) => task.takes_turns() && self.jobs.has_started(job_task),
+                Report::Nothing | Report::End(_) => task.takes_turns(),
+            };
             let missing = self.tasks.iter().find(|task| is_started(task) && !members.contains(&of(task)));
             if let Some(task) = missing {
                 return Err(format!("a task does not take turns: {task:?}"));

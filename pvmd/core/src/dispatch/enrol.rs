@@ -2,7 +2,7 @@
 
 use crate::Core;
 use crate::addresses::ReplyTo;
-use crate::event::{Action, Attachment, ConnId, Cookie, Program};
+use crate::event::{Action, Attachment, ConnId, Cookie, Program, Used};
 use crate::flow::Source;
 use crate::spawn::{Node, SIGKILL, SIGTERM};
 use crate::tasks::{Conn, ConnState, Origin, Task};
@@ -321,13 +321,16 @@ impl Core {
     }
 
     /// A child of ours has ended.
-    pub(crate) fn on_process_exited(&mut self, cookie: Cookie, status: ExitStatus) {
+    pub(crate) fn on_process_exited(&mut self, cookie: Cookie, status: ExitStatus, used: Used) {
         let Some(tid) = self.tasks.by_cookie(cookie) else { return };
         let Some(task) = self.tasks.get_mut(tid) else { return };
         if status.signal().is_some() {
             info!(%tid, pid = task.pid, %status, "process ended");
         } else {
             debug!(%tid, pid = task.pid, %status, "process ended");
+        }
+        if let Some(job_task) = task.report.job() {
+            self.jobs.note_used(job_task, used);
         }
         self.end_family(tid);
         let Some(task) = self.tasks.get_mut(tid) else { return };
@@ -412,6 +415,7 @@ impl Core {
             self.home(|home, at| home.on_manager_gone(tid, at));
         } else {
             self.node(Node::on_room);
+            self.start_job_tasks();
         }
     }
 }

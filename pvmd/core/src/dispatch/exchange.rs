@@ -56,7 +56,8 @@ impl Core {
                 match (members.entries(), added.entries()) {
                     (Ok(members), Ok(added)) => {
                         self.hosts.prepare(serial, members, added);
-                        self.tell_master(ToMaster::TableAck { serial });
+                        let slots = self.config.slots;
+                        self.tell_master(ToMaster::TableAck { serial, slots });
                     }
                     (Err(error), _) | (_, Err(error)) => {
                         error!(%error, "the master's table cannot be read: not acknowledged");
@@ -79,6 +80,8 @@ impl Core {
             FromMaster::StartDaemon { host: index, command, timeout } => {
                 self.out.act(Action::StartDaemon { index, command, timeout });
             }
+            FromMaster::RunTasks(order) => self.on_run_tasks(*order),
+            FromMaster::EndTasks { job } => self.on_end_tasks(job),
             FromMaster::Deputies { hosts } => {
                 self.exchange.set_deputies(hosts);
                 self.watching.note_change();

@@ -76,7 +76,7 @@ impl Core {
         self.forget_link(host);
         if self.is_master() {
             self.hosts.lose(host);
-            self.command(Command::HostLost { host, reason: reason.to_owned() });
+            self.command(Command::HostLost { host, reason: reason.to_owned(), has_ended });
             self.consider_deputies();
         } else if self.hosts.master() == Some(host) {
             self.on_master_lost(host, reason, has_ended);

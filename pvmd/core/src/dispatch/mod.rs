@@ -7,6 +7,7 @@ mod dump;
 mod enrol;
 mod exchange;
 mod hosts;
+mod jobs;
 mod links;
 mod neighbours;
 mod output;
@@ -20,3 +21,5 @@ mod succession;
 mod teams;
 mod turns;
 mod watching;
+
+pub(crate) use jobs::Tending;

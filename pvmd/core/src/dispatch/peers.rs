@@ -8,6 +8,7 @@ use crate::master::Master;
 use crate::pending::Query;
 use crate::spawn::ExecTo;
 use pvm_wire::calls::hosts::{Adding, Clock, DeleteHosts, HostClock, HostStatus};
+use pvm_wire::calls::jobs::AskJobs;
 use pvm_wire::calls::spawn::CancelBatch;
 use pvm_wire::calls::tasks::{ListTasks, TaskList, TaskRecord, TaskStatus};
 use pvm_wire::calls::turns::{History, Turns};
@@ -120,6 +121,7 @@ impl Core {
                 self.reply_to::<DeleteHosts>(to, &results);
             }
             (Waiter::Mailbox(to), MasterReply::Mailbox { body }) => self.reply(to, body.0.to_vec()),
+            (Waiter::Jobs(to), MasterReply::Jobs(answer)) => self.reply_to::<AskJobs>(to, &answer),
             (waiter, _) => {
                 warn!(?waiter, "answer of the wrong kind by the master");
                 self.on_no_reply(self.config.index, waiter);
@@ -138,6 +140,7 @@ impl Core {
             | Waiter::AddHosts(to)
             | Waiter::DeleteHosts(to)
             | Waiter::CancelBatch(to)
+            | Waiter::Jobs(to)
             | Waiter::Mailbox(to) => self.reply_error(to, PvmError::HostFail),
             Waiter::ServiceAdd(to) => {
                 self.answer_service(to, Sm::AddAck, PvmError::HostFail.code().to_be_bytes().to_vec());

@@ -14,6 +14,7 @@ use pvm_wire::calls::hosts::{
     AddHosts, Adding, Additions, Config, DeleteHosts, HostClock, HostList, HostRecord, HostStatus, StartUp,
     Tickle,
 };
+use pvm_wire::calls::jobs::AskJobs;
 use pvm_wire::calls::notify::NotifyRequest;
 use pvm_wire::calls::roles::{BecomeHoster, BecomeTasker, BecomeTracer};
 use pvm_wire::calls::sharing::Meet;
@@ -117,6 +118,7 @@ impl Core {
             Tmx::Page => self.on_page_wanted(tid),
             Tmx::Incidents => self.on_incidents_wanted(tid, to, Request::decode(body)?),
             Tmx::DiscardLogs => self.on_discard_logs_request(to),
+            Tmx::Jobs => self.on_job_call(to, AskJobs::decode(body)?.0),
         }
         Ok(())
     }

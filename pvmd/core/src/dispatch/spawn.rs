@@ -224,19 +224,22 @@ impl Core {
                 } else {
                     task.pid = pid;
                 }
-                let (exec, tied_to) = (task.report.take_start(), task.tied_to);
+                let (exec, job, tied_to) = (task.report.take_start(), task.report.job(), task.tied_to);
                 debug!(%tid, pid, path, "task started");
                 self.teams(|teams, tasks, at| teams.join(tid, tasks, at));
                 self.trace_started(tid);
                 self.observed_begin(tid);
                 self.output_started(cookie);
                 self.exec_result(exec, Ok(tid));
+                if let Some(task) = job {
+                    self.job_task_started(tid, task);
+                }
                 if tied_to.is_some_and(|host| !self.hosts.contains(host)) {
                     self.end_tied_task(tid);
                 }
             }
             Err((error, reason)) => {
-                let (exec, manager) = (task.report.take_start(), task.manager);
+                let (exec, job, manager) = (task.report.take_start(), task.report.job(), task.manager);
                 info!(%tid, file = %task.name.display(), error = error.name(), reason, "task not started");
                 self.tasks.outputs.remove(&cookie);
                 if let Some(task) = self.tasks.remove(tid) {
@@ -245,6 +248,9 @@ impl Core {
                 }
                 if manager {
                     self.home(|home, at| home.on_manager_not_started(tid, &reason, at));
+                }
+                if let Some(task) = job {
+                    self.job_task_not_started(task, (error, reason.clone()));
                 }
                 self.exec_result(exec, Err((error, reason)));
             }
@@ -270,6 +276,7 @@ impl Core {
                 let reason = "it ended before it was started".to_owned();
                 self.exec_result(Some((exec, number)), Err((PvmError::HostFail, reason)));
             }
+            Report::Job(job_task) => self.job_task_ended(task.tid, job_task, status),
             Report::End(Item { batch, number }) => {
                 self.tell(batch.home, DaemonMsg::BatchTaskEnded { batch, number, tid: task.tid, status });
             }

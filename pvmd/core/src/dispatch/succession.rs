@@ -59,6 +59,8 @@ impl Core {
             (deputy.is_master(), deputy.deputies().to_vec(), deputy.master().seat());
         let is_take_over = matches!(command, Command::TakeOver { .. });
         let is_appointment = matches!(command, Command::Appoint { .. });
+        self.note_tended(&command);
+        let Some(deputy) = &mut self.deputy else { return };
         let effects = deputy.carry_out(command);
         let is_master = deputy.is_master();
         if is_take_over {
@@ -71,6 +73,7 @@ impl Core {
             for effect in effects {
                 self.carry_out(effect);
             }
+            self.tend_jobs();
             self.appoint();
             self.consider_deputies();
         }
@@ -338,6 +341,7 @@ impl Core {
                 self.carry_out(effect);
             }
         }
+        self.tend_jobs();
         // The deputies that are left, at once; others when those with the smallest indices have linked.
         self.appoint();
         self.set_timer(PRECEDENCE, Timer::Appoint);
@@ -359,7 +363,9 @@ impl Core {
             if host != own && !self.reach(host) {
                 let reason =
                     if host == last { "it was the master, and is lost" } else { "its link was lost" };
-                self.out.commands.push_back(Command::HostLost { host, reason: reason.to_owned() });
+                let has_ended = self.deputy.as_ref().is_some_and(|deputy| deputy.is_dead(host));
+                let reason = reason.to_owned();
+                self.out.commands.push_back(Command::HostLost { host, reason, has_ended });
                 continue;
             }
             self.tell(host, DaemonMsg::NewMaster { reign });

@@ -29,8 +29,8 @@ pub(crate) enum Command {
     StartAgain(HostIndex),
     /// The link to a newcomer stands.
     NewcomerLinked(HostIndex),
-    /// The link to a host has ended, or cannot be made.
-    HostLost { host: HostIndex, reason: String },
+    /// The link to a host has ended, or cannot be made; whether its daemon is proved to have ended.
+    HostLost { host: HostIndex, reason: String, has_ended: bool },
     /// A host's daemon says that it ends.
     HostEnded(HostIndex),
     /// A host to which another one has lost its link has not answered in time.
@@ -51,6 +51,12 @@ pub(crate) enum Command {
     TakeOver { by: HostIndex, address: Option<IpAddr> },
     /// These hosts hold the master's state from now on. The last command of a configuration of deputies.
     Appoint { deputies: Vec<HostIndex> },
+    /// The queues' next step, at a time in milliseconds since 1970.
+    AdvanceJobs { now: u64 },
+    /// What has changed of jobs is written to disk, at a time in milliseconds since 1970.
+    SaveJobs { now: u64 },
+    /// It was, or could not be: the reason.
+    JobsSaved { serial: u64, failure: Option<String> },
     /// The machine ends.
     Halt,
 }

@@ -12,9 +12,13 @@ use tracing::{info, warn};
 
 impl Master {
     /// The link to a host has ended or cannot be made: the host is out. If its daemon was ending, it has ended.
-    pub(super) fn on_host_lost(&mut self, host: HostIndex, reason: &str, out: &mut Effects) {
+    pub(super) fn on_host_lost(&mut self, host: HostIndex, reason: &str, has_ended: bool, out: &mut Effects) {
         self.remove(host, reason, out);
-        if self.departures.end(host, out) {
+        let was_ending = self.departures.end(host, out);
+        if has_ended || was_ending {
+            self.jobs.note_ended(host);
+        }
+        if was_ending {
             self.resume_add(out);
         }
     }
@@ -52,6 +56,7 @@ impl Master {
         self.mailbox.hosts_tasks_gone(|tid| tid.host() == Some(host));
         self.mailbox.forget_waiters(|to| to.host == host);
         self.groups.host_gone(host, out);
+        self.jobs.host_gone(host);
         self.forget_table_ack(host, out);
     }
 
@@ -111,7 +116,7 @@ impl Master {
             return self.ask(host, Question::LostLink(from), out);
         }
         if has_ended || self.is_asked(host) {
-            return self.on_host_lost(host, reason, out);
+            return self.on_host_lost(host, reason, has_ended, out);
         }
         out.push(Effect::Alarm);
         self.ask(host, Question::LostLink(from), out);
@@ -121,7 +126,7 @@ impl Master {
     /// A host to which another one has lost its link has not answered in time.
     pub(super) fn on_unanswered(&mut self, host: HostIndex, out: &mut Effects) {
         if self.is_asked(host) {
-            self.on_host_lost(host, "another host has lost it, and it does not answer", out);
+            self.on_host_lost(host, "another host has lost it, and it does not answer", false, out);
         }
     }
 

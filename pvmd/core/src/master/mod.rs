@@ -9,6 +9,7 @@ mod command;
 mod departures;
 mod groups;
 mod hoster;
+mod jobs;
 mod mailbox;
 mod membership;
 mod newcomer;
@@ -26,6 +27,8 @@ pub(crate) use command::Command;
 use departures::Departures;
 pub(crate) use departures::END;
 use groups::Groups;
+use jobs::Jobs;
+pub(crate) use jobs::Urgency;
 use mailbox::Mailbox;
 use pvm_wire::calls::CallError;
 use pvm_wire::calls::hosts::{Additions, StartUp};
@@ -70,6 +73,7 @@ pub(crate) struct Master {
     hoster: Option<Tid>,
     mailbox: Mailbox<PeerTo>,
     groups: Groups,
+    jobs: Jobs,
     is_ending: bool,
 }
 
@@ -104,6 +108,8 @@ pub(crate) struct Counts {
     pub groups: (usize, usize),
     /// Hosts that are asked whether they are there.
     pub questions: usize,
+    /// Jobs that have not ended.
+    pub jobs: usize,
 }
 
 impl Master {
@@ -111,9 +117,12 @@ impl Master {
     pub fn new(config: &Config, own: HostEntry) -> Self {
         let seat = own.index;
         let (mut members, mut sessions) = (Members::default(), Sessions::default());
+        let settings = Settings::new(config);
+        let mut jobs = Jobs::new(config.queues.clone(), &config.jobs, settings.lost_end);
+        jobs.note_slots(seat, config.slots);
+        jobs.host_joined(&own);
         members.insert(own);
         sessions.open(seat);
-        let settings = Settings::new(config);
         Self {
             seat,
             reign: 1,
@@ -132,6 +141,7 @@ impl Master {
             hoster: None,
             mailbox: Mailbox::with_keeper(settings.entries_max, settings.bytes_max),
             groups: Groups::new(),
+            jobs,
             is_ending: false,
             settings,
         }
@@ -199,7 +209,7 @@ impl Master {
             Command::HostStarted { index, result } => self.on_host_started(index, result, out),
             Command::StartAgain(host) => self.on_start_again(host, out),
             Command::NewcomerLinked(host) => self.on_newcomer_linked(host, out),
-            Command::HostLost { host, reason } => self.on_host_lost(host, &reason, out),
+            Command::HostLost { host, reason, has_ended } => self.on_host_lost(host, &reason, has_ended, out),
             Command::HostEnded(host) => self.on_host_ended(host, out),
             Command::Unanswered(host) => self.on_unanswered(host, out),
             Command::DepartureOverdue(host) => {
@@ -217,6 +227,9 @@ impl Master {
                 self.deputies.clone_from(&deputies);
                 out.push(Effect::OrderAll(FromMaster::Deputies { hosts: deputies }));
             }
+            Command::AdvanceJobs { now } => self.on_jobs_due(now, out),
+            Command::SaveJobs { now } => self.on_save_jobs(now, out),
+            Command::JobsSaved { serial, failure } => self.on_jobs_saved(serial, failure.as_deref(), out),
             Command::Halt => self.halt(out),
         }
     }
@@ -229,10 +242,21 @@ impl Master {
                     MasterRequest::AddHosts { hosts } => self.on_add_hosts(to, &hosts, out),
                     MasterRequest::DeleteHosts { names } => self.on_delete_hosts(to, &names, out),
                     MasterRequest::Mailbox { from, body } => self.on_mailbox(to, from, &body.0, out),
+                    MasterRequest::Jobs(call) => self.on_job_call(to, call, out),
                 }
             }
-            ToMaster::Withdraw { id } => self.mailbox.forget_waiters(|to| *to == PeerTo { host, id }),
-            ToMaster::TableAck { serial } => self.on_table_ack(host, serial, out),
+            ToMaster::Withdraw { id } => {
+                let to = PeerTo { host, id };
+                self.mailbox.forget_waiters(|waiter| *waiter == to);
+                self.jobs.forget_waiter(to);
+            }
+            ToMaster::TableAck { serial, slots } => {
+                self.jobs.note_slots(host, slots);
+                self.on_table_ack(host, serial, out);
+            }
+            // Tasks that end with the machine begin again with the next one.
+            ToMaster::TaskReports { .. } if self.is_ending => {}
+            ToMaster::TaskReports { reports } => self.jobs.note(host, reports),
             ToMaster::HostSilent { host: other } => self.on_host_silent(host, other, out),
             ToMaster::LinkLost { host: other, has_ended, reason } => {
                 self.on_link_lost(host, other, has_ended, &reason, out);
@@ -262,6 +286,7 @@ impl Master {
     /// The machine ends.
     fn halt(&mut self, out: &mut Effects) {
         self.is_ending = true;
+        self.jobs.save_all(out);
         out.push(Effect::EndMachine);
     }
 
@@ -280,6 +305,7 @@ impl Master {
         }
         self.abandon_add("the master was lost meanwhile", out);
         self.departures.take_over(out);
+        self.jobs.take_over();
         if self.is_ending {
             out.push(Effect::EndMachine);
         }
@@ -337,6 +363,7 @@ impl Master {
             mailbox: self.mailbox.counts(),
             groups: self.groups.counts(),
             questions: self.questions.len(),
+            jobs: self.jobs.live(),
         }
     }
 

@@ -11,6 +11,9 @@ use std::time::Duration;
 /// The speed of a host without `sp=`, as in PVM.
 pub(crate) const REFERENCE_SPEED: u32 = 1000;
 
+/// Time in which a daemon ends its tasks.
+const TASKS_END: Duration = Duration::from_secs(2);
+
 /// The settings of the host that has started the machine. They go with the master's state.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Settings {
@@ -35,6 +38,8 @@ pub(super) struct Settings {
     pub watched_max: usize,
     /// How long a host has to answer when another one has lost its link to it.
     pub grace: Duration,
+    /// After this time a host that is lost has ended its tasks: it has noticed that it is cut off, and waited for another master.
+    pub lost_end: Duration,
     /// The authority's certificate and key, which the next master needs to add hosts.
     pub authority: Blob,
 }
@@ -60,6 +65,7 @@ impl Settings {
             deputies_max: config.succession.deputies_max,
             watched_max: config.watched_max,
             grace: config.host_timeout / 6,
+            lost_end: config.succession.patience + config.host_timeout + TASKS_END,
             authority: config.succession.authority.clone(),
         }
     }

@@ -242,6 +242,6 @@ pub(crate) fn program(spawn: &SpawnRequest) -> Program {
         file: spawn.file.clone(),
         args: spawn.args.clone(),
         env: spawn.env.clone(),
-        manager: false,
+        ..Program::default()
     }
 }

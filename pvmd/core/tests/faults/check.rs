@@ -1,8 +1,11 @@
 //! A whole run: the plan, rest, what must be true then, the end of all tasks, and what must be left.
 
-use crate::operations::{at_work, masters, operate, pick};
+use crate::journal::Asked;
+use crate::operations::{ask, at_work, masters, operate, pick};
 use crate::plan::{Op, Plan};
 use crate::world::{self, World};
+use pvm_wire::calls::jobs::AskJobs;
+use pvm_wire::jobs::{JobCall, JobId};
 use pvm_wire::{HostIndex, Tid};
 use pvmd_core::Census;
 use pvmd_simulated::process::{ProcId, Process};
@@ -86,6 +89,7 @@ fn check(world: &mut World, end: End) {
     if !world.tasks.faults.is_empty() {
         return;
     }
+    release_jobs(world);
     for id in at_work(world) {
         world.kill(id);
     }
@@ -96,6 +100,15 @@ fn check(world: &mut World, end: End) {
     }
     world.pass(LEFT);
     check_rest(world);
+}
+
+/// Jobs that are held would stay for ever.
+fn release_jobs(world: &mut World) {
+    let jobs: Vec<JobId> = (1..=world.tasks.submitted).map(JobId).collect();
+    if let Some(&id) = at_work(world).first() {
+        ask(world, id, &AskJobs(JobCall::Release(jobs)), Asked::Request);
+        world.pass(SETTLED);
+    }
 }
 
 /// Whoever asks for the end may be gone, or its host be out, before a daemon has heard it.

@@ -5,6 +5,7 @@ use pvm_wire::queue::BatchEvent;
 use pvm_wire::{HostIndex, Message, Tid};
 use pvmd_simulated::process::ProcId;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 
 /// What a task waits to be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,6 +117,10 @@ pub struct Journal {
     pub asked: BTreeMap<(Tid, i32), Asked>,
     pub spawns: BTreeMap<i32, Spawned>,
     pub batches: BTreeMap<i32, Batch>,
+    /// Jobs that were submitted; some may have been refused.
+    pub submitted: u64,
+    /// The process that last ran a job's task, by the job's number and the task's.
+    pub job_tasks: BTreeMap<(OsString, OsString), ProcId>,
     /// Tasks that have ever enrolled.
     pub tids: BTreeSet<Tid>,
     /// Processes of queued batches.

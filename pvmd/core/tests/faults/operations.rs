@@ -6,6 +6,7 @@ use crate::world::{NOTICE, NOTIFY, USER, World};
 use pvm_wire::calls::Request;
 use pvm_wire::calls::enrolment::{Exit, GetOptions};
 use pvm_wire::calls::hosts::{AddHosts, Config, DeleteHosts, Halt, HostClock, HostStatus};
+use pvm_wire::calls::jobs::AskJobs;
 use pvm_wire::calls::mailbox::{Flags, Get, Put};
 use pvm_wire::calls::nested::Nested;
 use pvm_wire::calls::notify::NotifyRequest;
@@ -15,6 +16,7 @@ use pvm_wire::calls::tasks::{Context, ListTasks, Multicast, SendSignal, TaskStat
 use pvm_wire::calls::turns::{Asleep, Awake, Epoch, JoinTeam, Page, Waiting};
 use pvm_wire::codes::notify;
 use pvm_wire::group;
+use pvm_wire::jobs::{JobCall, JobId, JobRequest, Tasks};
 use pvm_wire::queue::QueueRequest;
 use pvm_wire::spawn::{Sink, SpawnRequest, flags};
 use pvm_wire::{HostIndex, Tid};
@@ -95,6 +97,8 @@ fn operate_task(world: &mut World, op: Op) {
     match op {
         Op::Spawn(_, count, place) => spawn(world, id, tid, count, place),
         Op::Queue(_, count, restarts) => queue(world, id, tid, count, restarts),
+        Op::Submit(_, count, kind) => submit(world, id, count, kind),
+        Op::ChangeJob(_, n) => change_job(world, id, n),
         Op::CancelBatch(_, n) => cancel_batch(world, id, n),
         Op::Send(_, to, count, size) => {
             let Some(&to) = pick(&tasks, to) else { return };
@@ -275,6 +279,35 @@ fn cancel_batch(world: &mut World, id: ProcId, n: u32) {
     }
 }
 
+/// A job, which runs on any host of the machine, however few are left.
+fn submit(world: &mut World, id: ProcId, count: u32, kind: u32) {
+    if world.processes.len() + count as usize > TASKS_MAX {
+        return;
+    }
+    let mut job = JobRequest::new("program", "user", "/");
+    job.tasks = if kind.is_multiple_of(3) {
+        Tasks::Rigid(1 + count % 2)
+    } else {
+        Tasks::Array { first: 0, count, at_once: None }
+    };
+    job.restarts = kind / 3 % 3;
+    if kind % 3 == 1 {
+        job.after.extend(world.tasks.submitted.checked_sub(1).filter(|id| *id > 0).map(JobId));
+    }
+    world.tasks.submitted += 1;
+    ask(world, id, &AskJobs(JobCall::Submit(Box::new(job))), Asked::Request);
+}
+
+fn change_job(world: &mut World, id: ProcId, n: u32) {
+    let jobs = vec![JobId(u64::from(n / 3) % world.tasks.submitted.max(1) + 1)];
+    let call = match n % 3 {
+        0 => JobCall::Hold(jobs),
+        1 => JobCall::Cancel(jobs),
+        _ => JobCall::Release(jobs),
+    };
+    ask(world, id, &AskJobs(call), Asked::Request);
+}
+
 /// A task joins or leaves a group.
 fn group(world: &mut World, id: ProcId, tid: Tid, n: u32) {
     *world.tasks.group_asked.entry(tid).or_default() += 1;
@@ -365,7 +398,7 @@ fn mail(world: &mut World, id: ProcId, tid: Tid, n: u32) {
 }
 
 /// A task asks its daemon for something that is answered.
-fn ask<R: Request>(world: &mut World, id: ProcId, request: &R, what: Asked) {
+pub fn ask<R: Request>(world: &mut World, id: ProcId, request: &R, what: Asked) {
     let Some(tid) = world.processes.get(&id).and_then(|process| process.tid) else { return };
     let wait_id = world.tasks.number();
     world.tasks.asked.insert((tid, wait_id), what);

@@ -14,6 +14,11 @@ pub enum Op {
     Spawn(u32, u32, u32),
     /// A task queues a batch of this number of tasks, each with this number of restarts.
     Queue(u32, u32, u32),
+    /// A task submits a job of this number of tasks, rigid if the last number is a multiple of three, held back by an earlier one if it
+    /// is one more.
+    Submit(u32, u32, u32),
+    /// A task holds, releases or cancels a job.
+    ChangeJob(u32, u32),
     /// A task cancels a batch.
     CancelBatch(u32, u32),
     /// A task sends another so many messages, each of so many bytes.
@@ -85,6 +90,8 @@ impl Op {
         match self {
             Op::Spawn(by, ..)
             | Op::Queue(by, ..)
+            | Op::Submit(by, ..)
+            | Op::ChangeJob(by, _)
             | Op::CancelBatch(by, _)
             | Op::Send(by, ..)
             | Op::Multicast(by)
@@ -198,7 +205,9 @@ fn draw(random: &mut Random) -> Op {
         96 => Op::DeleteHost(a, b),
         97 if c % 2 == 0 => Op::Load(a, b % 3),
         97 => Op::Jump(a, [100, 2900, 20_000, 3_600_000][(b % 4) as usize]),
-        _ if c % 4 == 0 => Op::CancelBatch(a, b),
-        _ => Op::Queue(a, 1 + b % 5, c / 4 % 3),
+        98 if c % 4 == 0 => Op::CancelBatch(a, b),
+        98 => Op::Queue(a, 1 + b % 5, c / 4 % 3),
+        _ if c % 4 == 0 => Op::ChangeJob(a, b),
+        _ => Op::Submit(a, 1 + b % 6, c / 4),
     }
 }

@@ -6,10 +6,12 @@ use pvm_wire::body::BodyReader;
 use pvm_wire::calls::Call;
 use pvm_wire::calls::hosts::Config;
 use pvm_wire::codes::{CONTEXT_TM, Tm, Tmx};
+use pvm_wire::spawn::split_entry;
 use pvm_wire::{Message, Tid, group};
 use pvmd_core::event::Program;
 use pvmd_simulated::machine::{Happening, Machine, Setup, Tasks};
 use pvmd_simulated::process::{ProcId, Role, message};
+use std::ffi::OsString;
 use std::time::Duration;
 
 /// Tag of the programs' own messages.
@@ -61,6 +63,9 @@ impl Tasks for Journal {
         if world.tasks.batches.contains_key(&number) {
             employ(world, id);
         }
+        if let (Some(job), Some(task)) = (value(program, "PVM_JOB_ID"), value(program, "PVM_JOB_TASK")) {
+            run_job_task(world, id, &(job, task));
+        }
     }
 
     fn enrolled(world: &mut World, _: ProcId, tid: Tid) {
@@ -72,7 +77,7 @@ impl Tasks for Journal {
         let journal = &mut world.tasks;
         if context == NOTICE {
             journal.noticed(tid, &heard.body);
-        } else if matches!(Tmx::from_tag(tag), Some(Tmx::Queue | Tmx::CancelBatch)) {
+        } else if matches!(Tmx::from_tag(tag), Some(Tmx::Queue | Tmx::CancelBatch | Tmx::Jobs)) {
             if let Some(Asked::Queue(number)) = journal.answered(tid, heard.header.wait_id) {
                 journal.queued(number, &heard.body);
             }
@@ -91,6 +96,26 @@ impl Tasks for Journal {
         } else if tag > NOTIFY && context == 0 {
             journal.told(tid, tag, &heard.body);
         }
+    }
+}
+
+/// A variable of a program's environment.
+fn value(program: &Program, variable: &str) -> Option<OsString> {
+    let entries = program.env.iter().filter_map(|entry| split_entry(entry));
+    entries.filter(|(name, _)| *name == variable).map(|(_, value)| value.to_owned()).next()
+}
+
+/// A task of a job ends some time. No other process runs the same task at the same time, be it on a host that is cut off.
+fn run_job_task(world: &mut World, id: ProcId, task: &(OsString, OsString)) {
+    let before = world.tasks.job_tasks.insert(task.clone(), id);
+    let other = before.and_then(|before| world.processes.get(&before)).filter(|process| !process.dead);
+    if let Some(host) = other.map(|process| process.host) {
+        world.tasks.fault(format!("{task:?} runs twice, on host {host} and {}", world.processes[&id].host));
+    }
+    if world.random.below(4) == 0 {
+        world.later(100..2_000_000, Happening::Kill(id));
+    } else {
+        world.later(100..2_000_000, Happening::Finish(id));
     }
 }
 

@@ -61,6 +61,8 @@ pub struct Own<'a> {
     pub greeting: &'a [u8],
     /// Its limit of locks, which it hands on to what it starts.
     pub mark: Option<u64>,
+    /// What its standard output and error are, if this process does not read them.
+    pub output: Option<BorrowedFd<'a>>,
 }
 
 /// Starts children. They are killed when the thread that started them ends, however it ends.
@@ -126,7 +128,10 @@ impl Launcher {
     /// Starts a child.
     pub fn launch(&mut self, recipe: &Recipe, own: &Own<'_>) -> io::Result<Launched> {
         let (output, writer) = io::pipe()?;
-        let writer = beyond_standard(writer.into())?;
+        let writer = match own.output {
+            Some(file) => rustix::io::fcntl_dupfd_cloexec(file, CHANNEL + 1)?,
+            None => beyond_standard(writer.into())?,
+        };
         let (channel, end) = channel_with(own.greeting)?;
         let told = Channel {
             descriptor: CHANNEL,

@@ -23,11 +23,12 @@ use pvm_wire::PvmError;
 use pvm_wire::codes::CHANNEL_VARIABLE;
 use pvm_wire::limits::OUTPUT_PIECE;
 use pvm_wire::spawn::{entry, split_entry};
-use pvmd_core::event::{Cookie, Event, Program};
+use pvmd_core::event::{Cookie, Event, Output, Program};
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus};
+use rustix::process::{Pid, Signal};
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{CString, OsStr, OsString};
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -272,6 +273,8 @@ struct Order {
     recipe: Recipe,
     /// By which what it starts is known, unless that is to go on without it.
     mark: Option<Mark>,
+    /// Where its output goes, if this daemon does not read it.
+    output: Option<File>,
 }
 
 impl Order {
@@ -289,7 +292,8 @@ impl Order {
         let recipe = Recipe::new(&file, command.line, env, directory.as_deref(), limits);
         let recipe =
             recipe.map_err(|error| (PvmError::NoFile, format!("{path}: {}", pvm_wire::plain(error))))?;
-        Ok(Self { path, file, recipe, mark })
+        let output = open_output(&program.output, directory.as_deref())?;
+        Ok(Self { path, file, recipe, mark, output })
     }
 
     fn start(
@@ -301,12 +305,35 @@ impl Order {
         let mut entries = vec![CString::new(format!("PVMEPID={}", cookie.0)).unwrap_or_default()];
         entries.extend(self.mark.iter().map(|mark| mark.entry(cookie)));
         let mark = self.mark.as_ref().map(|mark| mark.limit(cookie));
-        let launched =
-            launcher.launch(&self.recipe, &Own { entries: &entries, greeting, mark }).map_err(|error| {
+        let launched = launcher
+            .launch(
+                &self.recipe,
+                &Own { entries: &entries, greeting, mark, output: self.output.as_ref().map(AsFd::as_fd) },
+            )
+            .map_err(|error| {
                 (what_failed(&error), format!("{}: {}", self.path, blame::not_run(&self.file, &error)))
             })?;
         Ok(Running { path: self.path.clone(), launched })
     }
+}
+
+/// The file for a program's output, which is found from where it begins.
+fn open_output(output: &Output, directory: Option<&Path>) -> Result<Option<File>, (PvmError, String)> {
+    let path = match output {
+        Output::Read => return Ok(None),
+        Output::Discard => PathBuf::from("/dev/null"),
+        Output::Append(path) => directory.unwrap_or(Path::new(".")).join(path),
+    };
+    let failed = |error: io::Error| {
+        (
+            PvmError::NoFile,
+            format!("its output cannot be written to {}: {}", path.display(), pvm_wire::plain(&error)),
+        )
+    };
+    if let (Output::Append(_), Some(folder)) = (output, path.parent()) {
+        std::fs::create_dir_all(folder).map_err(failed)?;
+    }
+    File::options().append(true).create(true).open(&path).map(Some).map_err(failed)
 }
 
 /// Whether the machine has no room for a process, its arguments and variables are more than the system takes, or the program is
@@ -439,24 +466,19 @@ fn read_piece(output: &pipe::Receiver) -> io::Result<Bytes> {
 }
 
 async fn reap(watch: AsyncFd<OwnedFd>, cookie: Cookie, input: mpsc::Sender<Input>) {
-    let status = loop {
-        let Ok(mut ready) = watch.readable().await else { break ExitStatus::default() };
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
-        match rustix::process::waitid(WaitId::PidFd(watch.as_fd()), options) {
-            Ok(Some(status)) => break as_wait_says(&status),
+    let (status, used) = loop {
+        let Ok(mut ready) = watch.readable().await else { break Default::default() };
+        match sys::reap(watch.as_fd()) {
+            Ok(Some(end)) => break end,
             Ok(None) => ready.clear_ready(),
             Err(error) => {
                 warn!(%error, "nobody knows how a child has ended");
-                break ExitStatus::default();
+                break Default::default();
             }
         }
     };
-    let _ = input.send(Event::ProcessExited { cookie, status }.into()).await;
-}
-
-fn as_wait_says(status: &WaitIdStatus) -> ExitStatus {
-    let code = status.exit_status().unwrap_or_default() << 8;
-    ExitStatus::from_raw(code | status.terminating_signal().unwrap_or_default())
+    let status = ExitStatus::from_raw(status);
+    let _ = input.send(Event::ProcessExited { cookie, status, used }.into()).await;
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! Calls of the kernel for which there is no safe function: scheduling classes, clocks and signals of processes.
 #![allow(unsafe_code)]
 
+use pvmd_core::event::Used;
 use rustix::process::Signal;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 use tokio::io::unix::AsyncFd;
 
@@ -18,6 +19,33 @@ pub(super) fn class_and_flag(thread: i32) -> Option<i32> {
     // SAFETY: only asks; no memory is passed.
     let class = unsafe { libc::sched_getscheduler(thread) };
     (class >= 0).then_some(class)
+}
+
+/// Reaps a process that has ended, by its descriptor: what `wait` says of it, and what it and its children have used. `None` if it
+/// has not ended.
+pub(super) fn reap(process: BorrowedFd<'_>) -> io::Result<Option<(i32, Used)>> {
+    // SAFETY: zeros are a value of each of its fields.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    // SAFETY: zeros are a value of each of its fields.
+    let mut used: libc::rusage = unsafe { std::mem::zeroed() };
+    let (kind, options) = (libc::P_PIDFD, libc::WEXITED | libc::WNOHANG);
+    // The C library's function has no room for what was used (waitid(2)).
+    // SAFETY: valid pointers to memory that the call writes and that outlives it; the descriptor is open.
+    let result = unsafe {
+        libc::syscall(libc::SYS_waitid, kind, process.as_raw_fd(), &raw mut info, options, &raw mut used)
+    };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call has filled it, with zeros if there is nothing to be said.
+    let (pid, status) = unsafe { (info.si_pid(), info.si_status()) };
+    let status = if info.si_code == libc::CLD_EXITED { status << 8 } else { status };
+    let time = |time: libc::timeval| {
+        let micros = time.tv_sec.saturating_mul(1_000_000).saturating_add(time.tv_usec);
+        Duration::from_micros(micros.unsigned_abs())
+    };
+    let memory = used.ru_maxrss.unsigned_abs().saturating_mul(1024);
+    Ok((pid != 0).then(|| (status, Used { cpu: time(used.ru_utime) + time(used.ru_stime), memory })))
 }
 
 /// Puts a thread into a scheduling class; one that has ended needs none.

@@ -4,10 +4,9 @@ use crate::engine::{Engine, Time, seconds, to_seconds};
 use crate::random::Random;
 use crate::stats::{Summary, bounded_slowdown, jain};
 use crate::workload::Job;
-use pvm_sched::batch::{self, Batch, Queue};
-use pvm_sched::coallocation::easy::{self, Waiting};
+use pvm_sched::queues::{Demand, Limits, Queue, Rules, Scheduler, Width};
 use slab::Slab;
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap};
 
 /// The order in which jobs start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +15,7 @@ pub enum Policy {
     Fcfs,
     /// EASY backfilling.
     Easy,
-    /// Queues for short and long jobs, with admission control.
+    /// The same, with queues for short and long jobs, and admission control.
     Queues,
     /// The same, and within a queue up-down between users.
     FairShare,
@@ -100,20 +99,16 @@ struct Running {
     plan: u64,
 }
 
-enum Line {
-    Plain(VecDeque<(u64, Job)>),
-    /// The jobs that were accepted, by their numbers, and where they wait.
-    Queued(Box<Batch>, HashMap<u64, Job>),
-}
-
 struct Machine {
     setting: Setting,
     engine: Engine<Event>,
-    line: Line,
+    /// One host, which has a slot for each node that is up.
+    scheduler: Scheduler<()>,
+    /// The jobs that wait.
+    waiting: HashMap<u64, Job>,
     running: Slab<Running>,
     /// By their estimated ends.
     ends: BTreeSet<(Time, usize, u32)>,
-    free: u32,
     busy: u32,
     down: u32,
     submitted: u64,
@@ -131,8 +126,8 @@ struct Machine {
     outcome: Outcome,
 }
 
-/// How many jobs behind the first EASY looks at.
-const DEPTH: usize = 100;
+/// The longest run time of the queue for short jobs, in the scheduler's measure.
+const HOUR: u64 = 3_600_000;
 
 /// The simulation is given up after this many failures without a job that ends.
 const IN_VAIN: u32 = 200_000;
@@ -164,7 +159,7 @@ pub fn simulate(setting: &Setting, seed: u64, jobs: impl IntoIterator<Item = Job
             Event::Fail => machine.fail(),
             Event::Repair => {
                 machine.down -= 1;
-                machine.free += 1;
+                machine.note_nodes();
             }
         }
         machine.schedule();
@@ -178,24 +173,13 @@ pub fn simulate(setting: &Setting, seed: u64, jobs: impl IntoIterator<Item = Job
 
 impl Machine {
     fn new(setting: &Setting, seed: u64) -> Self {
-        let line = match setting.policy {
-            Policy::Fcfs | Policy::Easy => Line::Plain(VecDeque::new()),
-            Policy::Queues | Policy::FairShare => {
-                let long = Queue { waiting_per_user: setting.per_user, ..Queue::open("long") };
-                let width = (setting.nodes / 4).max(1);
-                let short =
-                    Queue { name: "short".into(), priority: 10, run_time: 3600.0, width, ..long.clone() };
-                let fair = setting.policy == Policy::FairShare;
-                Line::Queued(Box::new(Batch::new(setting.nodes, vec![short, long], fair)), HashMap::new())
-            }
-        };
-        Self {
+        let mut machine = Self {
             setting: *setting,
             engine: Engine::new(),
-            line,
+            scheduler: Scheduler::new(queues(setting), rules(setting.policy)),
+            waiting: HashMap::new(),
             running: Slab::new(),
             ends: BTreeSet::new(),
-            free: setting.nodes,
             busy: 0,
             down: 0,
             submitted: 0,
@@ -210,79 +194,51 @@ impl Machine {
             bounded: Summary::default(),
             users: Vec::new(),
             outcome: Outcome::default(),
-        }
+        };
+        machine.note_nodes();
+        machine
     }
 
-    fn waiting(&self) -> usize {
-        match &self.line {
-            Line::Plain(line) => line.len(),
-            Line::Queued(batch, _) => batch.len(),
-        }
+    fn note_nodes(&mut self) {
+        self.scheduler.host_joined((), "", self.setting.nodes - self.down, 1.0);
+    }
+
+    /// In the scheduler's measure.
+    fn now(&self) -> u64 {
+        self.engine.now() / 1000
     }
 
     fn is_over(&self) -> bool {
-        !self.more && self.busy == 0 && self.waiting() == 0
+        !self.more && self.busy == 0 && self.waiting.is_empty()
     }
 
     fn submit(&mut self, job: Job) {
         self.submitted += 1;
-        let id = self.submitted;
-        if job.width == 0 || job.width > self.setting.nodes {
+        let (id, user, now) = (self.submitted, job.user.to_string(), self.now());
+        // By the nodes that there are when all are up.
+        self.scheduler.host_joined((), "", self.setting.nodes, 1.0);
+        let admitted = self.scheduler.admit(None, &user, &demand(&job));
+        self.note_nodes();
+        let Ok((queue, demand)) = admitted else {
             self.outcome.refused += 1;
             return;
-        }
-        match &mut self.line {
-            Line::Plain(line) => line.push_back((id, job)),
-            Line::Queued(batch, jobs) => {
-                let request = request(id, &job);
-                let taken = batch.route(&request).map(ToOwned::to_owned);
-                if taken.is_some_and(|queue| batch.submit(&queue, request).is_ok()) {
-                    jobs.insert(id, job);
-                } else {
-                    self.outcome.refused += 1;
-                }
-            }
-        }
-        self.outcome.active = self.outcome.active.max((self.waiting() + self.ends.len()) as u64);
+        };
+        self.scheduler.submit(id, queue, &user, demand, job.width, now);
+        self.waiting.insert(id, job);
+        self.outcome.active = self.outcome.active.max((self.waiting.len() + self.ends.len()) as u64);
     }
 
     /// Starts the jobs that may start.
     fn schedule(&mut self) {
-        let now = self.engine.now();
-        let mut start: Vec<(u64, Job)> = Vec::new();
-        match (&mut self.line, self.setting.policy) {
-            (Line::Queued(batch, jobs), _) => {
-                let mut free = self.free;
-                while let Some(job) = batch.next(free, now / 1000) {
-                    free -= job.width;
-                    start.extend(jobs.remove(&job.id).map(|full| (job.id, full)));
-                }
+        for start in self.scheduler.next(self.now()) {
+            if let Some(job) = self.waiting.remove(&start.job) {
+                self.start(start.job, job);
             }
-            (Line::Plain(line), Policy::Easy) => {
-                let queue = line.iter().map(|(_, job)| Waiting { width: job.width, estimate: job.estimate });
-                let running = self.ends.iter().map(|&(end, _, width)| (to_seconds(end), width));
-                let places = easy::backfill(to_seconds(now), self.free, queue, running, DEPTH);
-                // From the back, so that the places before stay.
-                start.extend(places.into_iter().rev().filter_map(|place| line.remove(place)));
-                start.reverse();
-            }
-            (Line::Plain(line), _) => {
-                let mut free = self.free;
-                while line.front().is_some_and(|(_, job)| job.width <= free) {
-                    let Some((id, job)) = line.pop_front() else { break };
-                    free -= job.width;
-                    start.push((id, job));
-                }
-            }
-        }
-        for (id, job) in start {
-            self.start(id, job);
         }
     }
 
     fn start(&mut self, id: u64, job: Job) {
         let now = self.engine.now();
-        self.free -= job.width;
         self.busy += job.width;
         self.plans += 1;
         let estimate = now.saturating_add(seconds(job.estimate.max(job.run)));
@@ -291,16 +247,15 @@ impl Machine {
         self.engine.after(seconds(job.run), Event::End { slot, plan: self.plans });
     }
 
-    /// A job leaves its nodes, whether it has ended or not.
-    fn leave(&mut self, slot: usize) -> Option<Running> {
+    /// A job leaves its nodes, since it has ended or is to run again.
+    fn leave(&mut self, slot: usize, again: bool) -> Option<Running> {
         let running = self.running.try_remove(slot)?;
         self.ends.remove(&(running.estimate, slot, running.job.width));
-        self.free += running.job.width;
         self.busy -= running.job.width;
         let ran = to_seconds(self.engine.now() - running.started);
         self.outcome.node_seconds += ran * f64::from(running.job.width);
-        if let Line::Queued(batch, _) = &mut self.line {
-            batch.ended(&request(running.id, &running.job), self.engine.now() / 1000);
+        for _ in 0..running.job.width {
+            self.scheduler.task_ended(running.id, (), None, again, self.now());
         }
         Some(running)
     }
@@ -309,7 +264,7 @@ impl Machine {
         if self.running.get(slot).is_none_or(|running| running.plan != plan) {
             return;
         }
-        let Some(Running { job, .. }) = self.leave(slot) else { return };
+        let Some(Running { job, .. }) = self.leave(slot, false) else { return };
         // The time of failed runs counts as waiting.
         let wait = (to_seconds(self.engine.now()) - job.submit - job.run).max(0.0);
         let bounded = bounded_slowdown(wait, job.run, 10.0);
@@ -348,26 +303,14 @@ impl Machine {
                 node < first
             });
             let Some(&(_, slot, _)) = owner else { return };
-            if let Some(running) = self.leave(slot) {
+            if let Some(running) = self.leave(slot, true) {
                 self.outcome.restarts += 1;
-                self.again(running.id, running.job);
+                self.waiting.insert(running.id, running.job);
             }
         }
-        self.free -= 1;
         self.down += 1;
+        self.note_nodes();
         self.engine.after(seconds(self.setting.repair), Event::Repair);
-    }
-
-    fn again(&mut self, id: u64, job: Job) {
-        match &mut self.line {
-            Line::Plain(line) => line.push_front((id, job)),
-            Line::Queued(batch, jobs) => {
-                let short = job.run <= 3600.0 && job.width <= (self.setting.nodes / 4).max(1);
-                if batch.requeue(if short { "short" } else { "long" }, request(id, &job)) {
-                    jobs.insert(id, job);
-                }
-            }
-        }
     }
 
     fn account(&mut self) {
@@ -392,8 +335,26 @@ impl Machine {
     }
 }
 
-fn request(id: u64, job: &Job) -> batch::Job {
-    batch::Job { id, user: job.user, width: job.width, memory: 0, run_time: job.run }
+fn queues(setting: &Setting) -> Vec<Queue> {
+    let limits = Limits { waiting_per_user: Some(setting.per_user), ..Limits::default() };
+    let long = Queue { limits, ..Queue::open("long") };
+    match setting.policy {
+        Policy::Fcfs | Policy::Easy => vec![Queue::open("all")],
+        Policy::Queues | Policy::FairShare => {
+            let width = Some((setting.nodes / 4).max(1));
+            let limits = Limits { time: Some(HOUR), width, ..limits };
+            vec![Queue { priority: 10, limits, ..Queue::open("short") }, long]
+        }
+    }
+}
+
+fn rules(policy: Policy) -> Rules {
+    Rules { is_fair: policy == Policy::FairShare, backfills: policy != Policy::Fcfs }
+}
+
+fn demand(job: &Job) -> Demand {
+    let time = Some(seconds(job.estimate.max(job.run)) / 1000);
+    Demand { width: Width::Rigid(job.width), slots: 1, time, memory: None, hosts: Vec::new() }
 }
 
 #[cfg(test)]

@@ -486,6 +486,10 @@ impl<T: Tasks> Machine<T> {
                 self.abandoned.insert(index);
                 self.later(1..100_000, Happening::Vanish(index));
             }
+            Action::SaveJobs { serial, .. } => {
+                let event = Event::JobsSaved { serial, failure: None };
+                self.later(1..5000, Happening::Event(host, event));
+            }
             Action::Exit { .. } => self.exit(host),
             Action::Dispatch { pid, runs } => self.hold(pid, !runs),
             Action::ReadUsage { .. } | Action::Locate { .. } => {

@@ -9,7 +9,7 @@ use pvm_wire::calls::Call;
 use pvm_wire::calls::enrolment::{Admission, Conn2, Connect};
 use pvm_wire::codes::{BATCH_TAG, CONTEXT_TM, Tm};
 use pvm_wire::{FragmentHeader, HostIndex, Message, PvmError};
-use pvmd_core::event::{ConnId, Cookie, Event, Program, Work};
+use pvmd_core::event::{ConnId, Cookie, Event, Program, Used, Work};
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -265,7 +265,10 @@ impl<T: Tasks> Machine<T> {
         }
         if let Some(cookie) = cookie {
             self.later(1..2000, Happening::Event(host, Event::ProcessOutputEnd { cookie }));
-            self.later(1..2000, Happening::Event(host, Event::ProcessExited { cookie, status }));
+            self.later(
+                1..2000,
+                Happening::Event(host, Event::ProcessExited { cookie, status, used: Used::default() }),
+            );
         }
     }
 

@@ -1,0 +1,141 @@
+//! The queues at the shell: jobs are submitted, listed and changed.
+
+pub mod args;
+mod tables;
+
+use crate::commands::{Report, print};
+use crate::run::find;
+use anyhow::{Context, Result, bail};
+use args::{JobCommand, SubmitArgs};
+use pvm3::{JobId, JobRecord, JobRequest, JobTasks, Task};
+use serde_json::{Value, json};
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Carries out a command on the machine that runs here; returns the exit code.
+pub fn run(command: &JobCommand) -> Result<u8> {
+    let mut task = Task::enrol_as(Some("pvm"), true)?;
+    let report = match command {
+        JobCommand::Submit(args) => submit(&mut task, args)?,
+        JobCommand::Jobs(_) => listed(&task.jobs(&[])?),
+        JobCommand::Job(args) => shown(&task.jobs(&args.ids)?),
+        JobCommand::Wait(args) => waited(&task.wait_for_jobs(&args.ids)?),
+        JobCommand::Cancel(args) => changed(&args.ids, task.cancel_jobs(&args.ids)?),
+        JobCommand::Hold(args) => changed(&args.ids, task.hold_jobs(&args.ids)?),
+        JobCommand::Release(args) => changed(&args.ids, task.release_jobs(&args.ids)?),
+        JobCommand::Queues(_) => {
+            let queues = task.queues()?;
+            let values: Vec<Value> = queues.iter().map(tables::queue_json).collect();
+            Report { text: tables::queues(&queues), json: json!({ "queues": values }), failed: false }
+        }
+        JobCommand::History(args) => {
+            let jobs = task.job_history(args.count)?;
+            Report { text: tables::history(&jobs), json: jobs_json(&jobs), failed: false }
+        }
+    };
+    let _ = task.exit();
+    print(&report, command.is_json())?;
+    Ok(u8::from(report.failed))
+}
+
+fn submit(task: &mut Task, args: &SubmitArgs) -> Result<Report> {
+    let id = task.submit(request(args)?).context("not submitted")?;
+    if args.wait {
+        if !args.output_format.json {
+            eprintln!("job {id}");
+        }
+        return Ok(waited(&task.wait_for_jobs(&[id])?));
+    }
+    Ok(Report { text: format!("{id}\n"), json: json!({ "id": id.0 }), failed: false })
+}
+
+fn request(args: &SubmitArgs) -> Result<JobRequest> {
+    let Some((program, words)) = args.command.split_first() else { bail!("there is no program") };
+    let file = find::find(program).map_err(|missing| anyhow::anyhow!(missing.reason))?;
+    let here = std::env::current_dir().context("the current folder cannot be found")?;
+    let directory = args.dir.as_ref().map_or_else(|| here.clone(), |folder| here.join(folder));
+    if !directory.is_dir() {
+        bail!("--dir: there is no folder {}", directory.display());
+    }
+    let user = args.user.clone().unwrap_or_else(login_name);
+    let tasks = match (args.width, args.array) {
+        (Some(width), _) => JobTasks::Rigid(width),
+        (None, Some(array)) => array,
+        (None, None) => JobTasks::Array { first: 0, count: 1, at_once: None },
+    };
+    let name = args
+        .name
+        .clone()
+        .unwrap_or_else(|| Path::new(program).file_name().unwrap_or(program).display().to_string());
+    let mut request = JobRequest::new(file, user, directory);
+    request.program.args = words.to_vec();
+    request.program.env = args.env.iter().map(OsString::from).collect();
+    request.program.output = output(args, tasks);
+    request.program.slots = args.cpus;
+    request.program.time = args.time;
+    Ok(JobRequest {
+        name,
+        queue: args.queue.clone(),
+        tasks,
+        hosts: args.hosts.clone(),
+        after: args.after.clone(),
+        restarts: args.restart,
+        is_held: args.hold,
+        ..request
+    })
+}
+
+fn output(args: &SubmitArgs, tasks: JobTasks) -> Option<OsString> {
+    let usual =
+        if matches!(tasks, JobTasks::Array { count: 2.., .. }) { "job-%j.%t.out" } else { "job-%j.out" };
+    let name = args.output.clone().unwrap_or_else(|| usual.into());
+    (name != "none").then_some(name)
+}
+
+fn login_name() -> String {
+    let named = ["USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok());
+    named.filter(|name| !name.is_empty()).unwrap_or_else(|| rustix::process::getuid().as_raw().to_string())
+}
+
+fn listed(jobs: &[JobRecord]) -> Report {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+    let text = tables::jobs(jobs, u64::try_from(now).unwrap_or(u64::MAX));
+    Report { text, json: jobs_json(jobs), failed: false }
+}
+
+fn shown(jobs: &[JobRecord]) -> Report {
+    let texts: Vec<String> = jobs.iter().map(tables::job).collect();
+    Report { text: texts.join("\n"), json: jobs_json(jobs), failed: false }
+}
+
+fn waited(jobs: &[JobRecord]) -> Report {
+    let line = |job: &JobRecord| {
+        let note = if job.reason.is_empty() { String::new() } else { format!(": {}", job.reason) };
+        format!("job {} {}{note}\n", job.id, job.state.phrase())
+    };
+    Report {
+        text: jobs.iter().filter(|job| !tables::is_good(job)).map(line).collect(),
+        json: jobs_json(jobs),
+        failed: !jobs.iter().all(tables::is_good),
+    }
+}
+
+fn changed(ids: &[JobId], results: Vec<std::result::Result<bool, String>>) -> Report {
+    let (mut text, mut changed) = (String::new(), Vec::new());
+    for (id, result) in ids.iter().zip(results) {
+        match result {
+            Ok(_) => changed.push(id.0),
+            Err(reason) => {
+                text.push_str(&reason);
+                text.push('\n');
+            }
+        }
+    }
+    let failed = !text.is_empty();
+    Report { text, json: json!({ "changed": changed }), failed }
+}
+
+fn jobs_json(jobs: &[JobRecord]) -> Value {
+    json!({ "jobs": jobs.iter().map(tables::job_json).collect::<Vec<_>>() })
+}

@@ -1,0 +1,84 @@
+//! Jobs of the virtual machine's queues.
+
+use crate::{Error, Result, Task};
+use pvm_wire::PvmError;
+use pvm_wire::calls::jobs::AskJobs;
+use pvm_wire::jobs::{JobAnswer, JobCall, JobId, JobRecord, JobRequest, QueueRecord};
+use std::result;
+
+/// Jobs, which outlive the program that submits them.
+impl Task {
+    /// Submits a job. It is on disk when its number is returned.
+    ///
+    /// [`PvmError::Denied`]: it can never run, and the text of the error says why; or it cannot be written to disk.
+    pub fn submit(&mut self, job: JobRequest) -> Result<JobId> {
+        match self.ask_jobs(JobCall::Submit(Box::new(job)))? {
+            JobAnswer::Submitted(id) => Ok(id),
+            _ => Err(wrong_kind()),
+        }
+    }
+
+    /// These jobs; without any, all that have not ended. [`PvmError::Denied`]: one of them does not exist.
+    pub fn jobs(&mut self, ids: &[JobId]) -> Result<Vec<JobRecord>> {
+        self.job_records(JobCall::List(ids.to_vec()))
+    }
+
+    /// Jobs that have ended, the latest first, `most` at most.
+    pub fn job_history(&mut self, most: u32) -> Result<Vec<JobRecord>> {
+        self.job_records(JobCall::History(most))
+    }
+
+    /// Waits until all of these jobs have ended. [`PvmError::Denied`]: one of them does not exist.
+    pub fn wait_for_jobs(&mut self, ids: &[JobId]) -> Result<Vec<JobRecord>> {
+        self.job_records(JobCall::Wait(ids.to_vec()))
+    }
+
+    /// Ends jobs: running tasks get SIGTERM, and SIGKILL five seconds later. For each whether it was not cancelled before, or why it
+    /// cannot be.
+    pub fn cancel_jobs(&mut self, ids: &[JobId]) -> Result<Vec<result::Result<bool, String>>> {
+        self.change_jobs(JobCall::Cancel(ids.to_vec()))
+    }
+
+    /// Starts no more tasks of jobs. For each whether it was not held before, or why it cannot be.
+    pub fn hold_jobs(&mut self, ids: &[JobId]) -> Result<Vec<result::Result<bool, String>>> {
+        self.change_jobs(JobCall::Hold(ids.to_vec()))
+    }
+
+    /// Starts tasks of held jobs again. For each whether it was held, or why it cannot be released.
+    pub fn release_jobs(&mut self, ids: &[JobId]) -> Result<Vec<result::Result<bool, String>>> {
+        self.change_jobs(JobCall::Release(ids.to_vec()))
+    }
+
+    /// The queues.
+    pub fn queues(&mut self) -> Result<Vec<QueueRecord>> {
+        match self.ask_jobs(JobCall::Queues)? {
+            JobAnswer::Queues(queues) => Ok(queues),
+            _ => Err(wrong_kind()),
+        }
+    }
+
+    fn job_records(&mut self, call: JobCall) -> Result<Vec<JobRecord>> {
+        match self.ask_jobs(call)? {
+            JobAnswer::Jobs(jobs) => Ok(jobs),
+            _ => Err(wrong_kind()),
+        }
+    }
+
+    fn change_jobs(&mut self, call: JobCall) -> Result<Vec<result::Result<bool, String>>> {
+        match self.ask_jobs(call)? {
+            JobAnswer::Changed(changed) => Ok(changed),
+            _ => Err(wrong_kind()),
+        }
+    }
+
+    fn ask_jobs(&mut self, call: JobCall) -> Result<JobAnswer> {
+        match self.engine.call(&AskJobs(call))? {
+            JobAnswer::Refused(reason) => Err(Error::new(PvmError::Denied, reason)),
+            answer => Ok(answer),
+        }
+    }
+}
+
+fn wrong_kind() -> Error {
+    Error::new(PvmError::DSysErr, "the daemon's answer about jobs is of the wrong kind")
+}

@@ -1,0 +1,189 @@
+//! Jobs of the queues: calls of tasks, the steps of the master's state, and the tasks that this host runs.
+
+use crate::Core;
+use crate::addresses::{ReplyTo, Waiter};
+use crate::jobs::JobTask;
+use crate::master::{Command, Urgency};
+use crate::spawn::{SIGKILL, SIGTERM};
+use crate::tasks::{Origin, Report};
+use crate::timers::Timer;
+use pvm_wire::daemon::{MasterRequest, ToMaster};
+use pvm_wire::jobs::{JobCall, JobId, TaskOrder};
+use pvm_wire::{PvmError, Tid};
+use std::time::Duration;
+
+/// Reports to the master are this far apart at least: those of many short tasks go together.
+const REPORTS_APART: Duration = Duration::from_millis(5);
+/// What is not urgent is written to disk after this time, together with what follows.
+const SAVES_APART: Duration = Duration::from_secs(1);
+/// A task that is to end has this time to put its affairs in order.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// As the host of the task that calls.
+impl Core {
+    pub(crate) fn on_job_call(&mut self, to: ReplyTo, call: JobCall) {
+        self.ask_master(MasterRequest::Jobs(call), Waiter::Jobs(to));
+    }
+}
+
+/// As the master.
+impl Core {
+    /// Has the queues go on if they have something to do, and jobs written to disk that have changed.
+    pub(crate) fn tend_jobs(&mut self) {
+        let Some(master) = self.master_state() else { return };
+        let (is_due, urgency, look) =
+            (master.are_jobs_due(), master.jobs_to_save(), master.look_at_jobs_after());
+        let now = self.milliseconds();
+        if is_due && !std::mem::replace(&mut self.tending.advances, true) {
+            self.command(Command::AdvanceJobs { now });
+        }
+        match urgency {
+            Some(Urgency::Now) => self.save_jobs(),
+            Some(Urgency::Later) if !self.out.timers.is_set(Timer::SaveJobs) => {
+                self.set_timer(SAVES_APART, Timer::SaveJobs);
+            }
+            _ => {}
+        }
+        if let Some(look) = look.filter(|_| !self.out.timers.is_set(Timer::AdvanceJobs)) {
+            self.set_timer(look, Timer::AdvanceJobs);
+        }
+    }
+
+    /// A command has been carried out that the queues have proposed themselves.
+    pub(crate) fn note_tended(&mut self, command: &Command) {
+        match command {
+            Command::AdvanceJobs { .. } => self.tending.advances = false,
+            Command::SaveJobs { .. } => self.tending.saves = false,
+            Command::TakeOver { .. } => self.tending = Tending::default(),
+            _ => {}
+        }
+    }
+
+    pub(crate) fn save_jobs(&mut self) {
+        let wants = self.master_state().is_some_and(|master| master.jobs_to_save().is_some());
+        if wants && !std::mem::replace(&mut self.tending.saves, true) {
+            let now = self.milliseconds();
+            self.command(Command::SaveJobs { now });
+        }
+    }
+
+    pub(crate) fn advance_jobs(&mut self) {
+        let now = self.milliseconds();
+        if self.is_master() && !std::mem::replace(&mut self.tending.advances, true) {
+            self.command(Command::AdvanceJobs { now });
+        }
+    }
+
+    pub(crate) fn on_jobs_saved(&mut self, serial: u64, failure: Option<String>) {
+        self.command(Command::JobsSaved { serial, failure });
+    }
+
+    /// Since 1970.
+    fn milliseconds(&self) -> u64 {
+        u64::try_from(self.time_of_day().as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+/// Commands for the queues that are on their way.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tending {
+    advances: bool,
+    saves: bool,
+}
+
+/// As node.
+impl Core {
+    pub(crate) fn on_run_tasks(&mut self, order: TaskOrder) {
+        self.jobs.add(order);
+        self.start_job_tasks();
+    }
+
+    /// Starts as many of the tasks that wait as find slots.
+    pub(crate) fn start_job_tasks(&mut self) {
+        if self.jobs.waiting() == 0 {
+            return;
+        }
+        loop {
+            let others = (self.tasks.queued() as u32).saturating_sub(self.jobs.running());
+            let Some(next) = self.jobs.next(self.config.slots, others) else { return };
+            let (task, name) = (next.task, next.program.file.clone());
+            let announced = if self.tasks.running() < self.config.task_limit as usize {
+                self.announce(|record| {
+                    record.origin = Origin::Child;
+                    record.report = Report::Job(task);
+                    record.name = name;
+                })
+            } else {
+                None
+            };
+            let Some((tid, cookie)) = announced else {
+                let limit = self.config.task_limit;
+                let reason =
+                    format!("the host has no room for another task: it may have {limit} (PVM_TASK_LIMIT)");
+                self.jobs.not_started(task, reason);
+                continue;
+            };
+            self.enlist(tid, &format!("job.{}", task.job));
+            self.jobs.begin(&next, tid, self.now);
+            self.start_processes(vec![cookie], next.program);
+        }
+    }
+
+    /// The process of a job's task runs.
+    pub(crate) fn job_task_started(&mut self, tid: Tid, task: JobTask) {
+        if let Some(time) = self.jobs.started(task, self.now) {
+            self.set_timer(time, Timer::JobTime(tid));
+        }
+    }
+
+    /// A task has run for as long as it may.
+    pub(crate) fn on_job_time(&mut self, tid: Tid) {
+        let Some(Report::Job(task)) = self.tasks.get(tid).map(|task| task.report) else { return };
+        if self.jobs.exceeds(task, "it ran longer than it may (--time, max-time)".to_owned()).is_some() {
+            self.end_job_task(tid);
+        }
+    }
+
+    fn end_job_task(&mut self, tid: Tid) {
+        self.signal_task(tid, SIGTERM);
+        self.set_timer(GRACE, Timer::JobGrace(tid));
+    }
+
+    /// A task that was to end has had its time.
+    pub(crate) fn on_job_grace(&mut self, tid: Tid) {
+        if self.tasks.get(tid).is_some_and(|task| matches!(task.report, Report::Job(_))) {
+            self.signal_task(tid, SIGKILL);
+        }
+    }
+
+    /// The master has the tasks of a job ended.
+    pub(crate) fn on_end_tasks(&mut self, job: JobId) {
+        for tid in self.jobs.end(job) {
+            self.end_job_task(tid);
+        }
+    }
+
+    pub(crate) fn job_task_not_started(&mut self, task: JobTask, (error, reason): (PvmError, String)) {
+        let reason = if reason.is_empty() { error.name().to_owned() } else { reason };
+        self.jobs.not_started(task, reason);
+        self.start_job_tasks();
+    }
+
+    pub(crate) fn job_task_ended(&mut self, tid: Tid, task: JobTask, status: i32) {
+        for timer in [Timer::JobTime(tid), Timer::JobGrace(tid)] {
+            self.out.timers.cancel(timer);
+        }
+        self.jobs.ended(task, status, self.now);
+    }
+
+    /// Tells the master of tasks, unless it has been told just now. Whether it has.
+    pub(crate) fn settle_jobs(&mut self) -> bool {
+        if !self.jobs.has_reports() || self.out.timers.is_set(Timer::JobReports) {
+            return false;
+        }
+        let reports = self.jobs.take_reports();
+        self.tell_master(ToMaster::TaskReports { reports });
+        self.set_timer(REPORTS_APART, Timer::JobReports);
+        true
+    }
+}

@@ -1,0 +1,202 @@
+//! As node: tasks of jobs that the master has this host run. No more run at a time than the host has slots; the rest waits here.
+
+use crate::event::{Now, Output, Program, Used};
+use pvm_wire::Tid;
+use pvm_wire::jobs::{JobId, OutputName, TaskEvent, TaskOrder, TaskReport, VARIABLES};
+use pvm_wire::spawn::entry;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+/// A task of a job, by its number there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct JobTask {
+    pub job: JobId,
+    pub task: u32,
+}
+
+/// Tasks of jobs that this host was given.
+#[derive(Debug, Default)]
+pub(crate) struct JobTasks {
+    /// Those that wait for slots, in the order in which they came.
+    waiting: VecDeque<TaskOrder>,
+    running: BTreeMap<JobTask, Running>,
+    /// What the master is still to be told.
+    reports: Vec<TaskReport>,
+}
+
+/// One that runs, or is about to.
+#[derive(Debug)]
+struct Running {
+    tid: Tid,
+    since: Now,
+    has_started: bool,
+    slots: u32,
+    time: Option<Duration>,
+    used: Used,
+    /// The limit that it was above, for which it is ended.
+    limit: Option<String>,
+}
+
+/// One that is to be started.
+#[derive(Debug)]
+pub(crate) struct Next {
+    pub task: JobTask,
+    pub slots: u32,
+    pub time: Option<Duration>,
+    pub program: Program,
+}
+
+impl JobTasks {
+    /// The master has this host run some tasks.
+    pub fn add(&mut self, order: TaskOrder) {
+        self.waiting.push_back(order);
+    }
+
+    /// The next task that finds enough slots free, when others than tasks of jobs fill some. One that needs more slots than the host
+    /// has, whose settings may have changed, has them all.
+    pub fn next(&mut self, slots: u32, others: u32) -> Option<Next> {
+        let used: u32 = self.running.values().map(|running| running.slots).sum();
+        let order = self.waiting.front_mut()?;
+        let wanted = order.program.slots.min(slots);
+        if used + others + wanted > slots {
+            return None;
+        }
+        let (first, count) = order.tasks.first_mut()?;
+        let task = JobTask { job: order.job, task: *first };
+        (*first, *count) = (*first + 1, *count - 1);
+        let is_empty = *count == 0;
+        let next = Next {
+            task,
+            slots: order.program.slots,
+            time: order.program.time.map(Duration::from_millis),
+            program: program(order, task),
+        };
+        if is_empty {
+            order.tasks.remove(0);
+        }
+        if order.tasks.is_empty() {
+            self.waiting.pop_front();
+        }
+        Some(next)
+    }
+
+    /// A task is being started under this id.
+    pub fn begin(&mut self, next: &Next, tid: Tid, now: Now) {
+        let &Next { task, slots, time, .. } = next;
+        let running =
+            Running { tid, since: now, has_started: false, slots, time, used: Used::default(), limit: None };
+        self.running.insert(task, running);
+    }
+
+    /// Its process runs; how long it may.
+    pub fn started(&mut self, task: JobTask, now: Now) -> Option<Duration> {
+        let running = self.running.get_mut(&task)?;
+        (running.since, running.has_started) = (now, true);
+        let (tid, time) = (running.tid, running.time);
+        self.report(task, TaskEvent::Started { tid });
+        time
+    }
+
+    /// It could not be started.
+    pub fn not_started(&mut self, task: JobTask, reason: String) {
+        self.running.remove(&task);
+        self.report(task, TaskEvent::NotStarted { reason });
+    }
+
+    /// What its process has used, which has ended.
+    pub fn note_used(&mut self, task: JobTask, used: Used) {
+        if let Some(running) = self.running.get_mut(&task) {
+            running.used = used;
+        }
+    }
+
+    /// It is above a limit, and is to be ended.
+    pub fn exceeds(&mut self, task: JobTask, limit: String) -> Option<Tid> {
+        let running = self.running.get_mut(&task)?;
+        running.limit.get_or_insert(limit);
+        Some(running.tid)
+    }
+
+    /// It has ended.
+    pub fn ended(&mut self, task: JobTask, status: i32, now: Now) {
+        let Some(Running { since, has_started, used, limit, .. }) = self.running.remove(&task) else {
+            return;
+        };
+        if !has_started {
+            let reason = "it ended before it was started".to_owned();
+            return self.report(task, TaskEvent::NotStarted { reason });
+        }
+        // What is ended for a limit has not ended well, whatever it says itself.
+        let status = if limit.is_some() && status == 0 { 15 } else { status };
+        let what = TaskEvent::Ended {
+            status,
+            ran: u64::try_from(now.saturating_sub(since).as_millis()).unwrap_or(u64::MAX),
+            cpu: u64::try_from(used.cpu.as_micros()).unwrap_or(u64::MAX),
+            memory: used.memory,
+            limit,
+        };
+        self.report(task, what);
+    }
+
+    /// The tasks of a job are to end: those that run. The others are given back.
+    pub fn end(&mut self, job: JobId) -> BTreeSet<Tid> {
+        let (ended, rest): (VecDeque<TaskOrder>, VecDeque<TaskOrder>) =
+            std::mem::take(&mut self.waiting).into_iter().partition(|order| order.job == job);
+        self.waiting = rest;
+        for (first, count) in ended.into_iter().flat_map(|order| order.tasks) {
+            for task in first..first + count {
+                self.report(JobTask { job, task }, TaskEvent::Returned);
+            }
+        }
+        let of = self.running.iter().filter(|(task, _)| task.job == job);
+        of.map(|(_, running)| running.tid).collect()
+    }
+
+    fn report(&mut self, JobTask { job, task }: JobTask, what: TaskEvent) {
+        self.reports.push(TaskReport { job, task, what });
+    }
+
+    /// Whether the master is to be told something.
+    pub fn has_reports(&self) -> bool {
+        !self.reports.is_empty()
+    }
+
+    pub fn take_reports(&mut self) -> Vec<TaskReport> {
+        std::mem::take(&mut self.reports)
+    }
+
+    /// Whether this is the id of a task that runs or is about to.
+    pub fn is_running(&self, task: JobTask, tid: Tid) -> bool {
+        self.running.get(&task).is_some_and(|running| running.tid == tid)
+    }
+
+    /// Whether the process of a task is known to run.
+    pub fn has_started(&self, task: JobTask) -> bool {
+        self.running.get(&task).is_some_and(|running| running.has_started)
+    }
+
+    /// Tasks that run or are about to.
+    pub fn running(&self) -> u32 {
+        self.running.len() as u32
+    }
+
+    /// Tasks that wait here.
+    pub fn waiting(&self) -> usize {
+        self.waiting.iter().flat_map(|order| &order.tasks).map(|(_, count)| *count as usize).sum()
+    }
+}
+
+fn program(order: &TaskOrder, JobTask { job, task }: JobTask) -> Program {
+    let program = &order.program;
+    let name = OutputName { job, name: &order.name, task };
+    let values = [job.to_string(), order.name.clone(), task.to_string(), order.count.to_string()];
+    let own = VARIABLES.iter().zip(values).map(|(name, value)| entry(name, value));
+    Program {
+        file: program.file.clone(),
+        args: program.args.clone(),
+        env: program.env.iter().cloned().chain(own).collect(),
+        directory: Some(program.directory.clone()),
+        output: program.output.as_deref().map_or(Output::Discard, |pattern| Output::Append(name.of(pattern))),
+        ..Program::default()
+    }
+}

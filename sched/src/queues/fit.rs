@@ -1,0 +1,184 @@
+//! Where a job's tasks go, and what is kept free for the first rigid job that waits (EASY backfilling).
+
+use crate::pulling::{application, mean_capability, share};
+use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// A host, as the queues see it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Node {
+    pub name: String,
+    /// `C_i`.
+    pub capability: f64,
+    /// `P`, in slots.
+    pub slots: u32,
+    /// `P_c`: slots of tasks that it runs or has been given.
+    pub used: u32,
+}
+
+impl Node {
+    pub fn free(&self) -> u32 {
+        self.slots.saturating_sub(self.used)
+    }
+}
+
+/// Slots of hosts, by host.
+pub(super) type Slots<H> = BTreeMap<H, u32>;
+
+/// What the first rigid job that does not fit is waiting for.
+#[derive(Debug)]
+pub(super) struct Reservation<H> {
+    /// When there is room for it at the latest.
+    pub at: u64,
+    /// Slots that it leaves then, of the hosts that it may run on.
+    extra: Slots<H>,
+}
+
+impl<H: Copy + Ord> Reservation<H> {
+    /// For a job of `width` tasks of `each` slots, when `free` is free now on the hosts that it may run on, and more after `ends`, which
+    /// are in the order of time. `None` if there is not enough even then.
+    pub fn new(
+        mut free: Slots<H>,
+        (width, each): (u32, u32),
+        ends: impl Iterator<Item = (u64, H, u32)>,
+    ) -> Option<Self> {
+        let mut tasks: u64 = free.values().map(|&free| u64::from(free / each.max(1))).sum();
+        let mut at = 0;
+        for (end, host, slots) in ends {
+            if tasks >= width.into() {
+                break;
+            }
+            let Some(free) = free.get_mut(&host) else { continue };
+            let before = *free / each.max(1);
+            *free = free.saturating_add(slots);
+            tasks += u64::from(*free / each.max(1) - before);
+            at = end;
+        }
+        for (host, count) in together(&free, width, each)? {
+            if let Some(free) = free.get_mut(&host) {
+                *free -= count * each;
+            }
+        }
+        Some(Self { at, extra: free })
+    }
+
+    /// What of a host's free slots a task may use that ends at a time at the latest.
+    pub fn leaves(&self, host: H, free: u32, end: u64) -> u32 {
+        if end <= self.at { free } else { self.extra.get(&host).map_or(free, |&extra| free.min(extra)) }
+    }
+
+    /// A task that ends then has been started with these slots.
+    pub fn take(&mut self, host: H, slots: u32, end: u64) {
+        if end > self.at
+            && let Some(extra) = self.extra.get_mut(&host)
+        {
+            *extra = extra.saturating_sub(slots);
+        }
+    }
+}
+
+/// Places all tasks of a rigid job on as few hosts as can be, or none.
+pub(super) fn together<H: Copy + Ord>(free: &Slots<H>, width: u32, each: u32) -> Option<Vec<(H, u32)>> {
+    let mut rooms: Vec<(H, u32)> = free.iter().map(|(&host, &free)| (host, free / each.max(1))).collect();
+    rooms.sort_by_key(|&(host, room)| (Reverse(room), host));
+    let (mut left, mut parts) = (width, Vec::new());
+    for (host, room) in rooms {
+        let part = room.min(left);
+        if part > 0 {
+            parts.push((host, part));
+            left -= part;
+        }
+    }
+    (left == 0).then_some(parts)
+}
+
+/// A host that takes part in a division.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Part<H> {
+    pub host: H,
+    pub capability: f64,
+    /// Tasks for which it has room, `P − P_c`.
+    pub room: u32,
+    /// The part of its slots that is in use.
+    pub load: f64,
+}
+
+/// Divides `count` tasks among hosts by the formula of active pulling, the least loaded first: each is given
+/// `N = min(P − P_c, T_c / N_c · C_i / C_A)`, until all are given or no host has room.
+pub(super) fn pulled<H: Copy + Ord>(count: u32, mut parts: Vec<Part<H>>) -> Vec<(H, u32)> {
+    parts.sort_by(|a, b| a.load.total_cmp(&b.load).then(a.host.cmp(&b.host)));
+    let mean = mean_capability(parts.iter().map(|part| part.capability));
+    let mut given: BTreeMap<H, u32> = BTreeMap::new();
+    let mut left = count;
+    while left > 0 && !parts.is_empty() {
+        let round = parts.len();
+        for (place, part) in parts.iter_mut().enumerate() {
+            let n_a = application(part.room.into(), 0);
+            let n = share(n_a, left.into(), (round - place) as u64, part.capability, mean) as u32;
+            if n > 0 {
+                *given.entry(part.host).or_default() += n;
+                part.room -= n;
+                left -= n;
+            }
+        }
+        parts.retain(|part| part.room > 0);
+    }
+    given.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn slots(of: &[(char, u32)]) -> Slots<char> {
+        of.iter().copied().collect()
+    }
+
+    #[test]
+    fn a_rigid_job_goes_to_few_hosts() {
+        let free = slots(&[('a', 2), ('b', 5), ('c', 4)]);
+        assert_eq!(together(&free, 6, 1), Some(vec![('b', 5), ('c', 1)]));
+        assert_eq!(together(&free, 5, 2), Some(vec![('b', 2), ('c', 2), ('a', 1)]));
+        assert_eq!(together(&free, 6, 2), None);
+    }
+
+    #[test]
+    fn the_reservation_is_for_the_first_time_at_which_there_is_room() {
+        let free = slots(&[('a', 1), ('b', 0)]);
+        let ends = [(10, 'b', 2), (20, 'x', 9), (30, 'a', 3), (40, 'b', 9)];
+        let reserved = Reservation::new(free.clone(), (2, 2), ends.into_iter()).expect("at 30");
+        assert_eq!(reserved.at, 30);
+        // Of a's 4 slots and b's 2 it takes a's; b's are left, and a host that it cannot use is as free as it is.
+        assert_eq!(['a', 'b', 'x'].map(|host| reserved.leaves(host, 7, 31)), [0, 2, 7]);
+        assert_eq!(reserved.leaves('a', 7, 30), 7, "it ends in time");
+        assert!(Reservation::new(free, (9, 2), ends.into_iter()).is_none());
+    }
+
+    #[test]
+    fn tasks_are_divided_by_capability_and_room() {
+        let part = |host, capability, room| Part { host, capability, room, load: 0.0 };
+        let twice = vec![part('a', 1000.0, 100), part('b', 2000.0, 100)];
+        assert_eq!(pulled(9, twice.clone()), [('a', 3), ('b', 6)]);
+        assert_eq!(pulled(200, twice), [('a', 100), ('b', 100)], "no host is given more than its room");
+        assert_eq!(pulled(1, vec![Part { load: 0.5, ..part('a', 1.0, 4) }, part('b', 1.0, 1)]), [('b', 1)]);
+        assert_eq!(pulled(0, vec![part('a', 1.0, 4)]), []);
+    }
+
+    proptest! {
+        #[test]
+        fn as_many_are_given_as_there_is_room_for(
+            count in 0..300_u32,
+            rooms in proptest::collection::vec((1..2000_u32, 0..40_u32), 0..12),
+        ) {
+            let parts = rooms.iter().enumerate().map(|(host, &(speed, room))| {
+                Part { host, capability: speed.into(), room, load: f64::from(room % 7) }
+            });
+            let given = pulled(count, parts.collect());
+            let room: u32 = rooms.iter().map(|&(_, room)| room).sum();
+            prop_assert_eq!(given.iter().map(|&(_, n)| n).sum::<u32>(), count.min(room));
+            prop_assert!(given.iter().all(|&(host, n)| n <= rooms[host].1));
+        }
+    }
+}

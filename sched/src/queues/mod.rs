@@ -1,0 +1,602 @@
+//! Queues that jobs are submitted to: admission, the order of the jobs that wait, and where the next ones start.
+//!
+//! *Scheduling parallel jobs on clusters*, section 21.6: a job goes to a queue with properties, where it may be refused at once; else
+//! it waits until the scheduler picks it. [`Scheduler::next`] is the whole decision, a function of the state and the time:
+//!
+//! - **Who is next**: the order of [`order`](self): priority with aging, up-down between users, age.
+//! - **Arrays**: each host is given `N = min(P − P_c, T_c / N_c · C_i / C_A)` tasks (active pulling, section 1 of the paper), and P is
+//!   firm: a host with P slots in use is given nothing more, unless tasks are so short that it would idle between two decisions.
+//! - **Rigid jobs** start all at once. The first that does not fit has a reservation, and what comes behind it starts only where that
+//!   does not delay it (EASY backfilling).
+//!
+//! Times are milliseconds since an origin of the caller's choosing. A host is any `H: Copy + Ord`, a job a number of the caller's.
+
+mod fit;
+mod order;
+mod queue;
+
+pub use queue::{Demand, Limits, Queue, Refusal, Width, is_among};
+
+use crate::allocation::Usage;
+use fit::{Node, Part, Reservation, Slots, pulled, together};
+use order::{Line, Owner, Rank};
+use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Jobs behind the first that cannot start which one decision looks at.
+const DEPTH: usize = 100;
+/// Work that a host is given beyond its slots so that it does not idle between two decisions, in milliseconds.
+const AHEAD: f64 = 100.0;
+/// Tasks beyond its slots that a host is given at most.
+const AHEAD_MAX: u32 = 256;
+/// The end of a task whose longest run time is not known.
+const UNKNOWN: u64 = u64::MAX;
+
+/// How jobs are picked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rules {
+    /// Whether users take turns by up-down; else their jobs start in the order of submission.
+    pub is_fair: bool,
+    /// Whether jobs may pass a rigid job that does not fit.
+    pub backfills: bool,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self { is_fair: true, backfills: true }
+    }
+}
+
+/// Tasks of a job that start now: how many on which host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Start<H> {
+    /// The job.
+    pub job: u64,
+    /// Its tasks, by host.
+    pub parts: Vec<(H, u32)>,
+}
+
+/// Why a job waits.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Reason {
+    /// It is held.
+    #[error("it is held")]
+    Held,
+    /// Its queue is not configured any more.
+    #[error("queue {0} does not exist any more")]
+    NoQueue(String),
+    /// No host that it may run on is there.
+    #[error("none of the hosts it may run on is in the machine")]
+    NoHosts,
+    /// So many slots of its queue are in use.
+    #[error("queue {queue} has {allows} slots in use, as many as it may (max-running)")]
+    Running {
+        /// The queue.
+        queue: String,
+        /// Its limit.
+        allows: u32,
+    },
+    /// So many slots are in use by its user.
+    #[error(
+        "{user} has {allows} slots of queue {queue} in use, as many as one user may (max-running-per-user)"
+    )]
+    RunningPerUser {
+        /// The queue.
+        queue: String,
+        /// The user.
+        user: String,
+        /// The limit.
+        allows: u32,
+    },
+    /// As many of its tasks run as may run at a time.
+    #[error("{0} of its tasks run, as many as may at a time")]
+    AtOnce(u32),
+    /// There is no room for it.
+    #[error("it needs {needs} slots at a time, {free} are free")]
+    NoRoom {
+        /// What it needs.
+        needs: u32,
+        /// What is free.
+        free: u32,
+    },
+    /// Others are before it.
+    #[error("other jobs are before it")]
+    Behind,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Job {
+    /// The queue's name, as it may be configured again.
+    queue: String,
+    user: usize,
+    demand: Demand,
+    submitted: u64,
+    /// Tasks that wait.
+    pending: u32,
+    /// Tasks that were given to hosts.
+    running: u32,
+    is_held: bool,
+    /// Mean run time of its tasks in milliseconds, when some have ended.
+    mean: Option<f64>,
+}
+
+/// The queues, the jobs in them, and the hosts that they run on.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Scheduler<H: Ord> {
+    rules: Rules,
+    queues: Vec<Queue>,
+    users: BTreeMap<String, usize>,
+    usage: Usage,
+    jobs: BTreeMap<u64, Job>,
+    /// Jobs with tasks that wait for nothing but room.
+    waiting: BTreeMap<Owner, BTreeSet<u64>>,
+    /// Those of them whose tasks are so short that a host is given more than it has slots for.
+    brief: BTreeSet<u64>,
+    hosts: BTreeMap<H, Node>,
+    /// Slots in use of a queue, and of a user in it.
+    in_queue: BTreeMap<usize, u32>,
+    in_use: BTreeMap<Owner, u32>,
+    /// Tasks that were given to hosts, by the latest end, job and host.
+    ends: BTreeMap<(u64, u64, H), u32>,
+    /// The latest ends of a job's tasks on a host.
+    ends_of: BTreeMap<(u64, H), BTreeSet<u64>>,
+}
+
+impl<H: Copy + Ord> Scheduler<H> {
+    /// Without hosts and jobs.
+    pub fn new(queues: Vec<Queue>, rules: Rules) -> Self {
+        Self {
+            rules,
+            queues,
+            users: BTreeMap::new(),
+            usage: Usage::new(),
+            jobs: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            brief: BTreeSet::new(),
+            hosts: BTreeMap::new(),
+            in_queue: BTreeMap::new(),
+            in_use: BTreeMap::new(),
+            ends: BTreeMap::new(),
+            ends_of: BTreeMap::new(),
+        }
+    }
+
+    /// The queues.
+    pub fn queues(&self) -> &[Queue] {
+        &self.queues
+    }
+
+    /// Other queues from now on. Jobs of a queue that is not among them wait until one of its name is.
+    pub fn set_queues(&mut self, queues: Vec<Queue>) {
+        self.queues = queues;
+        (self.waiting, self.brief, self.in_queue, self.in_use) = Default::default();
+        for id in self.jobs.keys().copied().collect::<Vec<_>>() {
+            self.list(id);
+            if let Some((owner, slots)) = self.owner_and_slots(id) {
+                self.count(owner, slots, 0);
+            }
+        }
+    }
+
+    fn owner_and_slots(&self, id: u64) -> Option<(Owner, u32)> {
+        let job = self.jobs.get(&id)?;
+        Some((self.owner(job)?, job.running * job.demand.slots))
+    }
+
+    fn queue(&self, name: &str) -> Option<(usize, &Queue)> {
+        self.queues.iter().enumerate().find(|(_, queue)| queue.name == name)
+    }
+
+    fn owner(&self, job: &Job) -> Option<Owner> {
+        Some((self.queue(&job.queue)?.0, job.user))
+    }
+
+    /// A host joins, or has other properties now.
+    pub fn host_joined(&mut self, host: H, name: &str, slots: u32, capability: f64) {
+        let used = self.hosts.get(&host).map_or(0, |node| node.used);
+        self.hosts.insert(host, Node { name: name.to_owned(), capability, slots, used });
+    }
+
+    /// A host is gone. Its tasks are still to be reported ended, or given back.
+    pub fn host_gone(&mut self, host: H) {
+        self.hosts.remove(&host);
+    }
+
+    /// A host's name.
+    pub fn host_name(&self, host: H) -> Option<&str> {
+        self.hosts.get(&host).map(|node| node.name.as_str())
+    }
+
+    /// Whether a job may run on a host.
+    fn is_for(job: &Job, queue: &Queue, node: &Node) -> bool {
+        queue.has_host(&node.name) && is_among(&job.demand.hosts, &node.name)
+    }
+
+    /// The queue that takes a job, and what the job needs with that queue's limits; why none does. Without a name it is the first that
+    /// takes it, in the order of their priority.
+    pub fn admit(
+        &self,
+        queue: Option<&str>,
+        user: &str,
+        demand: &Demand,
+    ) -> Result<(String, Demand), Refusal> {
+        if demand.tasks() == 0 || demand.slots == 0 {
+            return Err(Refusal::Nothing);
+        }
+        if let Some(name) = queue {
+            let (number, queue) = self.queue(name).ok_or_else(|| Refusal::NoQueue(name.to_owned()))?;
+            return self.admit_to((number, queue), user, demand);
+        }
+        let mut order: Vec<(usize, &Queue)> = self.queues.iter().enumerate().collect();
+        order.sort_by_key(|(number, queue)| (Reverse(queue.priority), *number));
+        let mut refusals = Vec::new();
+        for queue in order {
+            match self.admit_to(queue, user, demand) {
+                Err(refusal) => refusals.push(refusal),
+                admitted => return admitted,
+            }
+        }
+        if refusals.len() == 1 {
+            return Err(refusals.remove(0));
+        }
+        let told: Vec<String> = refusals.iter().map(Refusal::to_string).collect();
+        Err(Refusal::NoneTakes(told.join("; ")))
+    }
+
+    fn admit_to(
+        &self,
+        (number, queue): (usize, &Queue),
+        user: &str,
+        demand: &Demand,
+    ) -> Result<(String, Demand), Refusal> {
+        let demand = queue.complete(demand.clone());
+        if let Some(refusal) = queue.forbids(&demand) {
+            return Err(refusal);
+        }
+        let is_its = |node: &&Node| queue.has_host(&node.name) && is_among(&demand.hosts, &node.name);
+        let slots: Vec<u32> = self.hosts.values().filter(is_its).map(|node| node.slots).collect();
+        let (has, wants) = (slots.iter().copied().max().unwrap_or(0), demand.slots);
+        if wants > has {
+            return Err(Refusal::Task { queue: queue.name.clone(), wants, has });
+        }
+        let room: u32 = slots.iter().map(|slots| slots / demand.slots * demand.slots).sum();
+        if demand.least() > room {
+            let wants = demand.least();
+            return Err(Refusal::Machine { queue: queue.name.clone(), wants, has: slots.iter().sum() });
+        }
+        self.check_waiting(number, queue, user)?;
+        Ok((queue.name.clone(), demand))
+    }
+
+    fn check_waiting(&self, number: usize, queue: &Queue, user: &str) -> Result<(), Refusal> {
+        let Limits { waiting: most, waiting_per_user: most_per_user, .. } = queue.limits;
+        let own = self.users.get(user).copied();
+        let in_queue = self.waiting.range((number, 0)..=(number, usize::MAX));
+        let of = |user: Option<usize>| -> usize {
+            let jobs = in_queue.clone().filter(|(owner, _)| user.is_none_or(|user| owner.1 == user));
+            jobs.map(|(_, jobs)| jobs.len()).sum()
+        };
+        if let Some(most) = most
+            && of(None) >= most
+        {
+            return Err(Refusal::Full { queue: queue.name.clone(), waiting: most });
+        }
+        if let (Some(most), Some(own)) = (most_per_user, own)
+            && of(Some(own)) >= most
+        {
+            let (queue, user) = (queue.name.clone(), user.to_owned());
+            return Err(Refusal::FullForUser { queue, user, waiting: most });
+        }
+        Ok(())
+    }
+
+    /// A job that was admitted waits from now on. `pending` of its tasks are to be started, which is all of them unless it had been
+    /// submitted before.
+    pub fn submit(&mut self, id: u64, queue: String, user: &str, demand: Demand, pending: u32, now: u64) {
+        let count = self.users.len();
+        let user = *self.users.entry(user.to_owned()).or_insert(count);
+        let job =
+            Job { queue, user, demand, submitted: now, pending, running: 0, is_held: false, mean: None };
+        self.jobs.insert(id, job);
+        self.list(id);
+    }
+
+    /// Puts a job among those that wait, or takes it from there.
+    fn list(&mut self, id: u64) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        let (Some(owner), waits) = (self.owner(job), job.pending > 0 && !job.is_held) else { return };
+        let is_brief = waits && job.mean.is_some_and(|mean| mean < AHEAD);
+        let jobs = self.waiting.entry(owner).or_default();
+        if waits {
+            jobs.insert(id);
+        } else {
+            jobs.remove(&id);
+        }
+        if is_brief {
+            self.brief.insert(id);
+        } else {
+            self.brief.remove(&id);
+        }
+        if jobs.is_empty() {
+            self.waiting.remove(&owner);
+        }
+    }
+
+    /// Nothing more of a job starts, or does again.
+    pub fn hold(&mut self, id: u64, is_held: bool) {
+        if let Some(job) = self.jobs.get_mut(&id) {
+            job.is_held = is_held;
+            self.list(id);
+        }
+    }
+
+    /// What waits of a job will not be started: how many tasks. The job is forgotten when the rest has ended.
+    pub fn cancel(&mut self, id: u64) -> u32 {
+        let Some(job) = self.jobs.get_mut(&id) else { return 0 };
+        let pending = std::mem::take(&mut job.pending);
+        self.list(id);
+        self.forget(id);
+        pending
+    }
+
+    /// A task of a job that was given to a host has ended, after this many milliseconds, if it ran; perhaps it is to be started again.
+    pub fn task_ended(&mut self, id: u64, host: H, ran: Option<u64>, again: bool, now: u64) {
+        let Some(job) = self.jobs.get_mut(&id).filter(|job| job.running > 0) else { return };
+        job.running -= 1;
+        job.pending += u32::from(again);
+        if let Some(ran) = ran {
+            // The last ones count most: tasks of an array differ.
+            let ran = ran as f64;
+            job.mean = Some(job.mean.map_or(ran, |mean| mean + (ran - mean) / 8.0));
+        }
+        let (user, slots) = (job.user, job.demand.slots);
+        self.usage.release(user, slots, now);
+        if let Some(node) = self.hosts.get_mut(&host) {
+            node.used = node.used.saturating_sub(slots);
+        }
+        if let Some(owner) = self.jobs.get(&id).and_then(|job| self.owner(job)) {
+            self.count(owner, 0, slots);
+        }
+        self.take_end(id, host);
+        self.list(id);
+        self.forget(id);
+    }
+
+    fn take_end(&mut self, id: u64, host: H) {
+        let Some(of) = self.ends_of.get_mut(&(id, host)) else { return };
+        let Some(&end) = of.first() else { return };
+        if let Some(count) = self.ends.get_mut(&(end, id, host)) {
+            *count -= 1;
+            if *count > 0 {
+                return;
+            }
+            self.ends.remove(&(end, id, host));
+        }
+        of.remove(&end);
+        if of.is_empty() {
+            self.ends_of.remove(&(id, host));
+        }
+    }
+
+    fn forget(&mut self, id: u64) {
+        if self.jobs.get(&id).is_some_and(|job| job.pending == 0 && job.running == 0) {
+            self.jobs.remove(&id);
+        }
+    }
+
+    fn count(&mut self, owner: Owner, more: u32, fewer: u32) {
+        for used in [self.in_queue.entry(owner.0).or_default(), self.in_use.entry(owner).or_default()] {
+            *used = (*used + more).saturating_sub(fewer);
+        }
+    }
+}
+
+/// The decision.
+impl<H: Copy + Ord> Scheduler<H> {
+    /// The tasks that start now, each counted as given to its host from now on.
+    pub fn next(&mut self, now: u64) -> Vec<Start<H>> {
+        if self.brief.is_empty() && self.hosts.values().all(|node| node.free() == 0) {
+            return Vec::new();
+        }
+        let waiting = std::mem::take(&mut self.waiting);
+        let mut line = Line::new(&waiting, &mut |owner, job| self.rank(owner, job, now));
+        let (mut starts, mut looked, mut reserved) = (Vec::new(), 0, None);
+        while let Some((owner, id)) = line.next() {
+            if looked > DEPTH {
+                break;
+            }
+            let Some(room) = self.allowed(owner, id) else {
+                // Nor may the owner's other jobs start.
+                continue;
+            };
+            let parts = self.fit(id, room, &mut reserved, now);
+            if parts.is_empty() {
+                looked += 1;
+            } else {
+                self.start(owner, id, &parts, now);
+                starts.push(Start { job: id, parts });
+            }
+            if reserved.is_some() && !self.rules.backfills {
+                break;
+            }
+            line.go_on(owner, id, &mut |owner, job| self.rank(owner, job, now));
+        }
+        self.waiting = waiting;
+        for start in &starts {
+            self.list(start.job);
+        }
+        starts
+    }
+
+    fn rank(&self, owner: Owner, id: u64, now: u64) -> Rank {
+        let (queue, job) = (&self.queues[owner.0], &self.jobs[&id]);
+        let steps = queue.aging.map_or(0, |step| now.saturating_sub(job.submitted) / step.max(1));
+        let (score, using) = if self.rules.is_fair {
+            let using = self.in_use.get(&owner).copied().unwrap_or(0);
+            (self.usage.score(owner.1, now), using)
+        } else {
+            (0, 0)
+        };
+        Rank {
+            priority: i64::from(queue.priority).saturating_add(steps.min(1 << 31) as i64),
+            score: Reverse(score),
+            using: Reverse(using),
+            job: Reverse(id),
+        }
+    }
+
+    /// Slots that a job may have more by the limits of its queue; `None` if they are used up.
+    fn allowed(&self, owner: Owner, id: u64) -> Option<u32> {
+        let limits = self.queues[owner.0].limits;
+        let left = |limit: Option<u32>, used: Option<&u32>| {
+            limit.map_or(u32::MAX, |limit| limit.saturating_sub(used.copied().unwrap_or(0)))
+        };
+        let room = left(limits.running, self.in_queue.get(&owner.0))
+            .min(left(limits.running_per_user, self.in_use.get(&owner)));
+        (room >= self.jobs[&id].demand.least()).then_some(room)
+    }
+
+    /// Where tasks of a job start now, with at most so many slots.
+    fn fit(&self, id: u64, room: u32, reserved: &mut Option<Reservation<H>>, now: u64) -> Vec<(H, u32)> {
+        let job = &self.jobs[&id];
+        let Some((_, queue)) = self.queue(&job.queue) else { return Vec::new() };
+        let end = end_of(job, now);
+        let each = job.demand.slots;
+        let eligible = self.hosts.iter().filter(|(_, node)| Self::is_for(job, queue, node));
+        let parts = match job.demand.width {
+            // To be started again when the rest has ended.
+            Width::Rigid(width) if job.pending < width => Vec::new(),
+            Width::Rigid(width) => {
+                let slots: Slots<H> = eligible.map(|(&host, node)| (host, node.free())).collect();
+                let Some(held) = reserved else {
+                    let parts = together(&slots, width, each);
+                    if parts.is_none() {
+                        let ends = self.ends.iter().map(|(&(end, other, host), &count)| {
+                            (end, host, count * self.jobs.get(&other).map_or(0, |job| job.demand.slots))
+                        });
+                        *reserved = Reservation::new(slots, (width, each), ends);
+                    }
+                    return parts.unwrap_or_default();
+                };
+                let left = slots.iter().map(|(&host, &free)| (host, held.leaves(host, free, end)));
+                together(&left.collect(), width, each).unwrap_or_default()
+            }
+            Width::Array { at_once, .. } => {
+                let most = at_once.unwrap_or(u32::MAX).saturating_sub(job.running).min(room / each);
+                let ahead = |node: &Node| if reserved.is_some() { 0 } else { ahead(job, node) };
+                let part = |(&host, node): (&H, &Node)| {
+                    let free = (node.slots + ahead(node) * each).saturating_sub(node.used);
+                    let free = reserved.as_ref().map_or(free, |held| held.leaves(host, free, end));
+                    let load = f64::from(node.used) / f64::from(node.slots.max(1));
+                    Part { host, capability: node.capability, room: free / each, load }
+                };
+                let parts = eligible.map(part).filter(|part| part.room > 0).collect();
+                pulled(job.pending.min(most), parts)
+            }
+        };
+        if let Some(held) = reserved {
+            for &(host, count) in &parts {
+                held.take(host, count * each, end);
+            }
+        }
+        parts
+    }
+
+    fn start(&mut self, owner: Owner, id: u64, parts: &[(H, u32)], now: u64) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let (each, end, user) = (job.demand.slots, end_of(job, now), job.user);
+        let count: u32 = parts.iter().map(|(_, count)| count).sum();
+        job.pending -= count;
+        job.running += count;
+        for &(host, count) in parts {
+            *self.ends.entry((end, id, host)).or_default() += count;
+            self.ends_of.entry((id, host)).or_default().insert(end);
+            if let Some(node) = self.hosts.get_mut(&host) {
+                node.used += count * each;
+            }
+        }
+        self.usage.acquire(user, count * each, now);
+        self.count(owner, count * each, 0);
+    }
+
+    /// Why what waits of a job has not started; `None` if nothing of it waits.
+    pub fn reason(&self, id: u64) -> Option<Reason> {
+        let job = self.jobs.get(&id).filter(|job| job.pending > 0)?;
+        if job.is_held {
+            return Some(Reason::Held);
+        }
+        let Some((number, queue)) = self.queue(&job.queue) else {
+            return Some(Reason::NoQueue(job.queue.clone()));
+        };
+        let owner = (number, job.user);
+        if self.allowed(owner, id).is_none() {
+            return Some(self.limit(owner, queue));
+        }
+        if let Width::Array { at_once: Some(most), .. } = job.demand.width
+            && job.running >= most
+        {
+            return Some(Reason::AtOnce(most));
+        }
+        let mut eligible = self.hosts.values().filter(|node| Self::is_for(job, queue, node)).peekable();
+        if eligible.peek().is_none() {
+            return Some(Reason::NoHosts);
+        }
+        let (free, needs) = (eligible.map(Node::free).sum(), job.demand.least());
+        if needs > free {
+            return Some(Reason::NoRoom { needs, free });
+        }
+        Some(Reason::Behind)
+    }
+
+    fn limit(&self, owner: Owner, queue: &Queue) -> Reason {
+        let used = self.in_queue.get(&owner.0).copied().unwrap_or(0);
+        let name = queue.name.clone();
+        match queue.limits {
+            Limits { running: Some(allows), .. } if used >= allows => Reason::Running { queue: name, allows },
+            Limits { running, running_per_user, .. } => {
+                let user = self.users.iter().find(|(_, number)| **number == owner.1);
+                let user = user.map_or_else(String::new, |(name, _)| name.clone());
+                let allows = running_per_user.or(running).unwrap_or(0);
+                Reason::RunningPerUser { queue: name, user, allows }
+            }
+        }
+    }
+
+    /// Jobs that have not ended.
+    pub fn len(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.jobs.is_empty()
+    }
+
+    /// Jobs that wait for nothing but room, in no order.
+    pub fn waiting(&self) -> usize {
+        self.waiting.values().map(BTreeSet::len).sum()
+    }
+
+    /// Users with their scores in the table of up-down, in points.
+    pub fn scores(&self, now: u64) -> impl Iterator<Item = (&str, f64)> {
+        self.users
+            .iter()
+            .map(move |(name, &user)| (name.as_str(), self.usage.score(user, now) as f64 / 1000.0))
+    }
+}
+
+/// When a task that starts now ends at the latest.
+fn end_of(job: &Job, now: u64) -> u64 {
+    job.demand.time.map_or(UNKNOWN, |time| now.saturating_add(time))
+}
+
+/// Tasks of a job that a host is given beyond its slots: as many as it has done before it is given more.
+fn ahead(job: &Job, node: &Node) -> u32 {
+    let Some(mean) = job.mean else { return 0 };
+    let tasks = f64::from(node.slots / job.demand.slots.max(1)) * AHEAD / mean.max(0.1);
+    if mean < AHEAD { (tasks as u32).min(AHEAD_MAX) } else { 0 }
+}
+
+#[cfg(test)]
+mod tests;

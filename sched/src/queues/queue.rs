@@ -1,0 +1,265 @@
+//! A queue's properties, and the admission of jobs: one that can never run is refused at once, with the property that forbids it.
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// A queue's properties. A job that is above one of its limits is refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Queue {
+    /// Its name.
+    pub name: String,
+    /// Jobs of queues of greater priority start first.
+    pub priority: i32,
+    /// Milliseconds of waiting that count as much as one step of priority; `None`: jobs do not age.
+    pub aging: Option<u64>,
+    /// Its hosts, by name, `*` standing for any text; none: all.
+    pub hosts: Vec<String>,
+    /// The limits.
+    pub limits: Limits,
+}
+
+/// What a queue allows. `None` is no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// The longest run time of a task, in milliseconds. A job that names none has this one.
+    pub time: Option<u64>,
+    /// The most memory of a task, in bytes. A job that names none has this one.
+    pub memory: Option<u64>,
+    /// The most slots of a rigid job.
+    pub width: Option<u32>,
+    /// The most slots that jobs of the queue use at a time.
+    pub running: Option<u32>,
+    /// The same of one user.
+    pub running_per_user: Option<u32>,
+    /// The most jobs that may wait.
+    pub waiting: Option<usize>,
+    /// The most jobs of one user that may wait.
+    pub waiting_per_user: Option<usize>,
+}
+
+impl Queue {
+    /// A queue that takes everything.
+    pub fn open(name: &str) -> Self {
+        Self { name: name.to_owned(), priority: 0, aging: None, hosts: Vec::new(), limits: Limits::default() }
+    }
+
+    /// Whether jobs of this queue may run on a host.
+    pub fn has_host(&self, name: &str) -> bool {
+        is_among(&self.hosts, name)
+    }
+}
+
+/// Whether a name is among these, of which each may have `*` for any text; all are among none.
+pub fn is_among(patterns: &[String], name: &str) -> bool {
+    patterns.is_empty() || patterns.iter().any(|pattern| matches(pattern.as_bytes(), name.as_bytes()))
+}
+
+fn matches(pattern: &[u8], name: &[u8]) -> bool {
+    match (pattern.split_first(), name.split_first()) {
+        (None, None) => true,
+        (Some((b'*', rest)), _) => {
+            matches(rest, name) || name.split_first().is_some_and(|(_, name)| matches(pattern, name))
+        }
+        (Some((a, pattern)), Some((b, name))) => a == b && matches(pattern, name),
+        _ => false,
+    }
+}
+
+/// How many tasks a job has, and whether they run together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Width {
+    /// All start at once, or none does.
+    Rigid(u32),
+    /// Each starts when there is room for it.
+    Array {
+        /// Tasks.
+        count: u32,
+        /// Most that run at a time; `None`: any number.
+        at_once: Option<u32>,
+    },
+}
+
+/// What a job needs, as far as it matters for its start.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Demand {
+    /// Its tasks.
+    pub width: Width,
+    /// Slots of each task.
+    pub slots: u32,
+    /// The longest run time of a task in milliseconds, by the user's word or the queue's; `None` if it is not known.
+    pub time: Option<u64>,
+    /// The most memory of a task in bytes; `None` if it is not known.
+    pub memory: Option<u64>,
+    /// Its hosts, as [`Queue::hosts`].
+    pub hosts: Vec<String>,
+}
+
+impl Demand {
+    /// Tasks in all.
+    pub fn tasks(&self) -> u32 {
+        match self.width {
+            Width::Rigid(count) | Width::Array { count, .. } => count,
+        }
+    }
+
+    /// Slots without which nothing of it can start.
+    pub fn least(&self) -> u32 {
+        match self.width {
+            Width::Rigid(count) => self.slots.saturating_mul(count),
+            Width::Array { .. } => self.slots,
+        }
+    }
+}
+
+/// Why a job was refused.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Refusal {
+    /// There is no such queue.
+    #[error("there is no queue {0}")]
+    NoQueue(String),
+    /// There are none at all.
+    #[error("the machine has no queue that takes the job: {0}")]
+    NoneTakes(String),
+    /// It asks for nothing.
+    #[error("a job needs at least one task and one slot for each")]
+    Nothing,
+    /// All its hosts together are smaller.
+    #[error(
+        "the job needs {wants} slots at a time, the hosts it may run on have {has} (pvm conf, hosts of queue {queue})"
+    )]
+    Machine {
+        /// The queue.
+        queue: String,
+        /// Slots.
+        wants: u32,
+        /// Slots of all its hosts.
+        has: u32,
+    },
+    /// No host is large enough for a task of it.
+    #[error(
+        "a task needs {wants} slots, the largest host it may run on has {has} (pvm conf, hosts of queue {queue})"
+    )]
+    Task {
+        /// The queue.
+        queue: String,
+        /// Slots.
+        wants: u32,
+        /// Slots of the largest host.
+        has: u32,
+    },
+    /// It is wider than the queue allows.
+    #[error("the job needs {wants} slots at a time, queue {queue} allows {allows} ({limit})")]
+    Width {
+        /// The queue.
+        queue: String,
+        /// The job's slots.
+        wants: u32,
+        /// The queue's.
+        allows: u32,
+        /// The property.
+        limit: &'static str,
+    },
+    /// It runs longer than the queue allows.
+    #[error("the job may run for {} s, queue {queue} allows {} s (max-time)", wants / 1000, allows / 1000)]
+    Time {
+        /// The queue.
+        queue: String,
+        /// The job's run time, in milliseconds.
+        wants: u64,
+        /// The queue's.
+        allows: u64,
+    },
+    /// It needs more memory than the queue allows.
+    #[error("a task may use {wants} bytes of memory, queue {queue} allows {allows} (max-memory)")]
+    Memory {
+        /// The queue.
+        queue: String,
+        /// The job's memory, in bytes.
+        wants: u64,
+        /// The queue's.
+        allows: u64,
+    },
+    /// Too many wait.
+    #[error("{waiting} jobs wait in queue {queue}, which takes no more (max-waiting)")]
+    Full {
+        /// The queue.
+        queue: String,
+        /// How many wait.
+        waiting: usize,
+    },
+    /// Too many of this user's wait.
+    #[error(
+        "{waiting} jobs of {user} wait in queue {queue}, which takes no more of one user (max-waiting-per-user)"
+    )]
+    FullForUser {
+        /// The queue.
+        queue: String,
+        /// Whose.
+        user: String,
+        /// How many of the user's wait.
+        waiting: usize,
+    },
+}
+
+impl Queue {
+    /// The limit of the queue's that a job is above, if any.
+    pub fn forbids(&self, demand: &Demand) -> Option<Refusal> {
+        let (queue, limits, wants) = (self.name.clone(), self.limits, demand.least());
+        let widths = [
+            (limits.width, "max-width"),
+            (limits.running, "max-running"),
+            (limits.running_per_user, "max-running-per-user"),
+        ];
+        let narrow = widths
+            .into_iter()
+            .find_map(|(allows, limit)| Some((allows.filter(|&most| wants > most)?, limit)));
+        if let Some((allows, limit)) = narrow {
+            return Some(Refusal::Width { queue, wants, allows, limit });
+        }
+        match (limits.time.zip(demand.time), limits.memory.zip(demand.memory)) {
+            (Some((allows, wants)), _) if wants > allows => Some(Refusal::Time { queue, wants, allows }),
+            (_, Some((allows, wants))) if wants > allows => Some(Refusal::Memory { queue, wants, allows }),
+            _ => None,
+        }
+    }
+
+    /// The demand with the queue's limits in the place of those that the job does not name.
+    pub fn complete(&self, demand: Demand) -> Demand {
+        let Demand { time, memory, .. } = demand;
+        Demand { time: time.or(self.limits.time), memory: memory.or(self.limits.memory), ..demand }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns() {
+        let among = |patterns: &[&str], name| {
+            is_among(&patterns.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>(), name)
+        };
+        assert!(among(&[], "node1") && among(&["node*"], "node1") && among(&["a", "n*1"], "node1"));
+        assert!(among(&["*"], "") && among(&["*e*1"], "node1") && among(&["node1"], "node1"));
+        assert!(!among(&["node"], "node1") && !among(&["node*2"], "node1") && !among(&[""], "node1"));
+    }
+
+    #[test]
+    fn a_job_above_a_limit_is_refused_and_one_that_names_none_has_the_queues() {
+        let limits = Limits { width: Some(8), time: Some(100_000), memory: Some(4), ..Limits::default() };
+        let queue = Queue { limits, ..Queue::open("short") };
+        let job = Demand { width: Width::Rigid(4), slots: 2, time: None, memory: None, hosts: Vec::new() };
+        assert_eq!(queue.forbids(&job), None);
+        let told = |job: Demand| queue.forbids(&job).expect("a refusal").to_string();
+        let wide = Demand { slots: 3, ..job.clone() };
+        assert_eq!(told(wide), "the job needs 12 slots at a time, queue short allows 8 (max-width)");
+        let long = Demand { time: Some(101_000), ..job.clone() };
+        assert_eq!(told(long), "the job may run for 101 s, queue short allows 100 s (max-time)");
+        let big = Demand { memory: Some(5), ..job.clone() };
+        assert_eq!(told(big), "a task may use 5 bytes of memory, queue short allows 4 (max-memory)");
+        // The tasks of an array need not run together.
+        let array = Demand { width: Width::Array { count: 100, at_once: None }, ..job.clone() };
+        assert_eq!(queue.forbids(&array), None);
+        assert_eq!((queue.complete(job).time, queue.complete(array).memory), (Some(100_000), Some(4)));
+    }
+}

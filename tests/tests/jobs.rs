@@ -1,0 +1,238 @@
+//! Jobs as users submit them: sweeps, chains, parallel programs, limits, mistakes; and machines that end while they run.
+
+use pvm_tests::machine::{Machine, Plan};
+use pvm_tests::{Installation, process, wait};
+use rustix::process::Signal;
+use serde_json::Value;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+use tempfile::TempDir;
+
+/// A machine of three hosts with two slots each, and a folder in which its user works.
+struct Scene {
+    machine: Machine,
+    folder: TempDir,
+}
+
+impl Scene {
+    fn new(check: &str) -> Option<Self> {
+        let ours = Installation::ours_only(check)?;
+        let folder = TempDir::with_prefix("pvm-jobs-").expect("a folder");
+        let machine = start(&ours, folder.path());
+        Some(Self { machine, folder })
+    }
+
+    /// A command of `pvm`, in the user's folder, for a daemon of the machine.
+    fn at(&self, vmid: &str, args: &str) -> Output {
+        let mut command = self.machine.command(self.machine.installation().pvm());
+        command.args(args.split(' ')).current_dir(self.folder.path());
+        if !vmid.is_empty() {
+            command.env("PVM_VMID", vmid);
+        }
+        command.output().expect("pvm runs")
+    }
+
+    fn pvm(&self, args: &str) -> Output {
+        self.at("", args)
+    }
+
+    /// What a command prints that succeeds.
+    #[track_caller]
+    fn good(&self, args: &str) -> String {
+        let output = self.pvm(args);
+        assert!(output.status.success(), "{args}: {output:?}\n{}", self.machine.log());
+        String::from_utf8(output.stdout).expect("text").trim().to_owned()
+    }
+
+    /// What a command says that fails with status 1.
+    #[track_caller]
+    fn refused(&self, args: &str) -> String {
+        let output = self.pvm(args);
+        assert_eq!(output.status.code(), Some(1), "{args}: {output:?}");
+        String::from_utf8([output.stdout, output.stderr].concat()).expect("text")
+    }
+
+    fn job(&self, id: &str) -> Value {
+        job(&self.good(&format!("job --json {id}")))
+    }
+
+    fn script(&self, name: &str, text: &str) {
+        let path = self.folder.path().join(name);
+        fs::write(&path, format!("#!/bin/sh\n{text}\n")).expect("a script");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it can be executed");
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.folder.path().join(name)).unwrap_or_default()
+    }
+}
+
+fn start(ours: &Installation, folder: &Path) -> Machine {
+    let plan = Plan::of(ours).local_hosts(3).variable("PVM_STATE", folder.join("state"));
+    // The file of jobs is that of the machine with the same name.
+    let machine = plan.variable("PVM_TASK_SLOTS", "2").without("PVM_VMID").start();
+    machine.console_with_hosts(3).quit();
+    machine
+}
+
+fn job(json: &str) -> Value {
+    let list: Value = serde_json::from_str(json).expect("JSON");
+    list["jobs"][0].clone()
+}
+
+#[test]
+fn a_sweep_runs_each_task_once_and_a_chain_in_order() {
+    let Some(scene) = Scene::new("jobs of the queues") else { return };
+    scene.script("run.sh", "echo $PVM_JOB_NAME $PVM_JOB_TASK of $PVM_JOB_TASKS $COLOUR $1");
+    let sweep = scene.good("submit --array 1-200 --env COLOUR=blue --output out/%j/%t ./run.sh x");
+    assert_eq!(sweep, "1");
+    // Each waits for the one before.
+    scene.script("append.sh", "sleep 0.2; echo $1 >> chain");
+    let first = scene.good("submit ./append.sh one");
+    let second = scene.good(&format!("submit --after {first} ./append.sh two"));
+    let third = scene.good(&format!("submit --after {first},{second} ./append.sh three"));
+    assert!(scene.good("jobs").contains("it starts after the end of"));
+    scene.good(&format!("wait {sweep} {third}"));
+    for task in 1..=200 {
+        assert_eq!(scene.read(&format!("out/1/{task}")), format!("run.sh {task} of 200 blue x\n"));
+    }
+    assert_eq!(scene.read("chain"), "one\ntwo\nthree\n");
+    let swept = scene.job(&sweep);
+    assert_eq!((&swept["state"], &swept["done"]), (&"done".into(), &200.into()), "{swept}");
+    assert!(swept["hosts"].as_array().is_some_and(|hosts| hosts.len() == 3), "{swept}");
+    assert!(swept["submitted_ms"].as_u64() <= swept["started_ms"].as_u64(), "{swept}");
+    assert!(swept["ended_ms"].as_u64() > swept["started_ms"].as_u64(), "{swept}");
+    assert!(scene.good("history").lines().count() == 5 && scene.good("jobs").lines().count() == 1);
+    scene.machine.finish();
+}
+
+#[test]
+fn a_parallel_job_waits_for_room_and_starts_whole() {
+    let Some(scene) = Scene::new("parallel jobs of the queues") else { return };
+    let blocker = scene.good("submit sleep 1000");
+    scene.script("whole.sh", "echo $PVM_JOB_TASK");
+    let whole = scene.good("submit -n 6 --output whole ./whole.sh");
+    let reason = scene.good(&format!("job {whole}"));
+    assert!(reason.contains("it needs 6 slots at a time"), "{reason}");
+    assert_eq!(scene.read("whole"), "");
+    scene.good(&format!("cancel {blocker}"));
+    scene.good(&format!("wait {whole}"));
+    let said = scene.read("whole");
+    let mut tasks: Vec<&str> = said.lines().collect();
+    tasks.sort_unstable();
+    assert_eq!(tasks, ["0", "1", "2", "3", "4", "5"]);
+    // One of them fails: the others end, and the job has failed.
+    scene.script("part.sh", "test $PVM_JOB_TASK = 2 && exit 3; exec sleep 1000");
+    let part = scene.good("submit -n 4 ./part.sh");
+    assert!(scene.refused(&format!("wait {part}")).contains("task 2 ended with exit code 3"));
+    scene.machine.finish();
+}
+
+#[test]
+fn limits_failures_and_mistakes_are_told() {
+    let Some(scene) = Scene::new("limits of jobs") else { return };
+    assert!(scene.refused("submit -n 7 true").contains("the job needs 7 slots at a time"));
+    assert!(scene.refused("submit --cpus 3 true").contains("a task needs 3 slots, the largest host"));
+    assert!(scene.refused("submit --queue none true").contains("there is no queue none"));
+    assert!(scene.refused("submit --hosts nowhere* true").contains("the largest host it may run on has 0"));
+    assert!(scene.refused("submit --after 99 true").contains("there is no job 99"));
+    assert!(scene.refused("submit --dir /no/folder true").contains("there is no folder /no/folder"));
+    assert!(scene.refused("submit ./no-such-program").contains("no-such-program: no such file"));
+    for usage in
+        ["submit", "submit --array 5-1 true", "submit --time soon true", "wait x", "submit -n 0 true"]
+    {
+        assert_eq!(scene.pvm(usage).status.code(), Some(2), "{usage}");
+    }
+    for unknown in ["job 99", "wait 99", "cancel 99", "hold 99"] {
+        assert!(scene.refused(unknown).contains("there is no job 99"), "{unknown}");
+    }
+    // Tasks that fail are tried again as often as the user wants, and what waits for them is cancelled.
+    let failing = scene.good("submit --hold --restart 2 --name fails false");
+    let waiting = scene.good(&format!("submit --after {failing} true"));
+    scene.good(&format!("release {failing}"));
+    assert!(scene.refused(&format!("wait {failing} {waiting}")).contains("ended with exit code 1"));
+    assert_eq!(scene.job(&failing)["restarts"], 2);
+    assert_eq!(scene.job(&waiting)["state"], "cancelled");
+    assert!(scene.refused("submit --wait --time 1 sleep 1000").contains("it ran longer than it may"));
+    assert!(
+        scene.refused("submit --wait --output /proc/no/file true").contains("its output cannot be written")
+    );
+    // What ignores the request to end is killed, and what it has started, too.
+    scene.script("stubborn.sh", "trap '' TERM; sleep 1000 & echo started; wait; sleep 1000");
+    let stubborn = scene.good("submit --output stubborn ./stubborn.sh");
+    wait::becomes_true("it runs", || scene.read("stubborn") == "started\n");
+    scene.good(&format!("cancel {stubborn}"));
+    scene.refused(&format!("wait {stubborn}"));
+    assert!(scene.refused(&format!("cancel {stubborn}")).contains("was cancelled already"));
+    scene.machine.finish();
+}
+
+#[test]
+fn a_held_array_starts_no_more_and_a_cancelled_one_drops_the_rest() {
+    let Some(scene) = Scene::new("arrays that are held") else { return };
+    let array = scene.good("submit --array 0-99%4 --output none sleep 0.3");
+    wait::becomes_true("some have ended", || scene.job(&array)["done"].as_u64() > Some(3));
+    assert!(scene.job(&array)["running"].as_u64() <= Some(4));
+    scene.good(&format!("hold {array}"));
+    wait::becomes_true("none runs", || scene.job(&array)["running"] == 0);
+    let held = scene.job(&array);
+    assert_eq!(held["state"], "held", "{held}");
+    scene.good(&format!("cancel {array}"));
+    scene.refused(&format!("wait {array}"));
+    let ended = scene.job(&array);
+    let sum = |fields: &[&str]| fields.iter().filter_map(|field| ended[field].as_u64()).sum::<u64>();
+    assert_eq!((&ended["state"], sum(&["done", "cancelled"])), (&"cancelled".into(), 100), "{ended}");
+    assert_eq!(scene.good("queues").lines().count(), 2);
+    scene.machine.finish();
+}
+
+/// Each task has left a line when it was over.
+fn lines(folder: &Path) -> Vec<PathBuf> {
+    let files = fs::read_dir(folder.join("done")).into_iter().flatten().flatten();
+    files.map(|file| file.path()).collect()
+}
+
+#[test]
+fn jobs_outlive_the_machine_whose_daemons_are_killed() {
+    let Some(mut scene) = Scene::new("jobs that outlive the machine") else { return };
+    scene.script("once.sh", "sleep 0.2; mkdir -p done; echo $PVM_JOB_TASK > done/$PVM_JOB_TASK");
+    let array = scene.good("submit --array 1-60 --output none ./once.sh");
+    let held = scene.good("submit --hold true");
+    wait::becomes_true("some are done", || lines(scene.folder.path()).len() > 10);
+    let all = scene.machine.slave_daemons();
+    process::signal(scene.machine.daemon_pid(), Signal::KILL);
+    for daemon in &all {
+        process::signal(daemon.pid, Signal::KILL);
+    }
+    wait::becomes_true("nothing is left", || scene.machine.processes().is_empty());
+    assert!(lines(scene.folder.path()).len() < 60);
+    let ours = scene.machine.installation().clone();
+    scene.machine = start(&ours, scene.folder.path());
+    scene.good(&format!("wait {array}"));
+    assert_eq!(lines(scene.folder.path()).len(), 60);
+    assert_eq!((&scene.job(&array)["done"], &scene.job(&held)["state"]), (&60.into(), &"held".into()));
+    assert!(scene.job(&held)["submitted_ms"].as_u64() > Some(0));
+    assert_eq!(scene.good("submit true"), "3", "numbers are not given twice");
+    scene.machine.finish();
+}
+
+#[test]
+fn jobs_go_on_when_the_master_is_killed() {
+    let Some(scene) = Scene::new("jobs that outlive the master") else { return };
+    scene.script("once.sh", "sleep 0.3; mkdir -p done; echo $PVM_JOB_TASK >> done/$PVM_JOB_TASK");
+    let array = scene.good("submit --array 1-60 --output none ./once.sh");
+    wait::becomes_true("some are done", || lines(scene.folder.path()).len() > 10);
+    process::signal(scene.machine.daemon_pid(), Signal::KILL);
+    let next = |args: &str| scene.at("h2", args);
+    wait::becomes_true("another host is the master", || next(&format!("job {array}")).status.success());
+    let waited = next(&format!("wait {array}"));
+    assert!(waited.status.success(), "{waited:?}");
+    let ended = job(&String::from_utf8(next(&format!("job --json {array}")).stdout).expect("text"));
+    assert_eq!((&ended["done"], lines(scene.folder.path()).len()), (&60.into(), 60), "{ended}");
+    // Only those that ran on the lost host have begun again.
+    assert!(ended["restarts"].as_u64() <= Some(2), "{ended}");
+    assert!(next("halt").status.success());
+    wait::becomes_true("no process is left", || scene.machine.processes().is_empty());
+}

@@ -1,0 +1,403 @@
+//! Jobs of the machine's queues: what is submitted, what is told of it, and what the master and the hosts say to each other.
+
+use crate::tid::Tid;
+use serde::{Deserialize, Serialize};
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::str::FromStr;
+
+/// Most tasks of a job.
+pub const JOB_TASKS_MAX: u32 = 1_000_000;
+/// Environment variables of a job's tasks: the job's number, its name, the task's number, and how many tasks it has.
+pub const VARIABLES: [&str; 4] = ["PVM_JOB_ID", "PVM_JOB_NAME", "PVM_JOB_TASK", "PVM_JOB_TASKS"];
+
+/// A job's number: from 1 on, and never given twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct JobId(pub u64);
+
+impl fmt::Display for JobId {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(out)
+    }
+}
+
+impl FromStr for JobId {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = text.parse().ok().filter(|number| *number > 0);
+        number.map(Self).ok_or_else(|| format!("{text:?} is no job: jobs have numbers from 1 on"))
+    }
+}
+
+/// What is submitted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobRequest {
+    /// Its name, for people.
+    pub name: String,
+    /// Whose share of the machine it counts to.
+    pub user: String,
+    /// The queue; the first that takes it if there is none.
+    pub queue: Option<String>,
+    /// Its tasks.
+    pub tasks: Tasks,
+    /// What each of them runs.
+    pub program: TaskProgram,
+    /// Names of hosts that it may run on, in which `*` stands for any text; none: all of the queue's.
+    pub hosts: Vec<String>,
+    /// Jobs that must have ended well before it may start.
+    pub after: Vec<JobId>,
+    /// How often a task that fails is started again.
+    pub restarts: u32,
+    /// Whether it is held at first.
+    pub is_held: bool,
+}
+
+impl JobRequest {
+    /// A single task that runs a program in a folder and fills one slot; its output is discarded.
+    pub fn new(
+        program: impl Into<OsString>,
+        user: impl Into<String>,
+        directory: impl Into<OsString>,
+    ) -> Self {
+        let file = program.into();
+        let name = file.as_bytes().rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+        Self {
+            name: String::from_utf8_lossy(name).into_owned(),
+            user: user.into(),
+            queue: None,
+            tasks: Tasks::Array { first: 0, count: 1, at_once: None },
+            program: TaskProgram {
+                file,
+                args: Vec::new(),
+                env: Vec::new(),
+                directory: directory.into(),
+                output: None,
+                slots: 1,
+                time: None,
+                memory: None,
+            },
+            hosts: Vec::new(),
+            after: Vec::new(),
+            restarts: 0,
+            is_held: false,
+        }
+    }
+}
+
+/// The tasks of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Tasks {
+    /// Independent ones, each of which starts when there is room for it.
+    Array {
+        /// The number of the first.
+        first: u32,
+        /// How many.
+        count: u32,
+        /// Most that run at a time; `None`: any number.
+        at_once: Option<u32>,
+    },
+    /// A parallel program: all start at once, or none does.
+    Rigid(u32),
+}
+
+impl Tasks {
+    /// How many.
+    pub fn count(self) -> u32 {
+        match self {
+            Self::Array { count, .. } | Self::Rigid(count) => count,
+        }
+    }
+
+    /// The number of the first.
+    pub fn first(self) -> u32 {
+        match self {
+            Self::Array { first, .. } => first,
+            Self::Rigid(_) => 0,
+        }
+    }
+}
+
+/// What a task runs, and within which limits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskProgram {
+    /// A path, or a name to be found on the host's search path.
+    pub file: OsString,
+    /// Arguments, without the program's name.
+    pub args: Vec<OsString>,
+    /// `NAME=value` entries added to the daemon's environment.
+    pub env: Vec<OsString>,
+    /// Where it runs; the file for its output is found from there, too.
+    pub directory: OsString,
+    /// The file that its standard output and error are appended to ([`OutputName`]); `None`: they are discarded.
+    pub output: Option<OsString>,
+    /// Slots that it fills.
+    pub slots: u32,
+    /// The longest it may run, in milliseconds.
+    pub time: Option<u64>,
+    /// The most memory that it may use, in bytes.
+    pub memory: Option<u64>,
+}
+
+/// The name of a file for a task's output: `%j` stands for the job's number, `%t` for the task's, `%n` for the job's name, `%%` for `%`.
+#[derive(Clone, Copy, Debug)]
+pub struct OutputName<'a> {
+    /// The job.
+    pub job: JobId,
+    /// Its name.
+    pub name: &'a str,
+    /// The task's number.
+    pub task: u32,
+}
+
+impl OutputName<'_> {
+    /// The name for a pattern.
+    pub fn of(&self, pattern: &OsStr) -> OsString {
+        let mut name = Vec::with_capacity(pattern.len());
+        let mut bytes = pattern.as_bytes().iter();
+        while let Some(&byte) = bytes.next() {
+            if byte != b'%' {
+                name.push(byte);
+                continue;
+            }
+            match bytes.next() {
+                Some(b'j') => name.extend(self.job.to_string().bytes()),
+                Some(b't') => name.extend(self.task.to_string().bytes()),
+                Some(b'n') => name.extend(self.name.bytes()),
+                Some(b'%') | None => name.push(b'%'),
+                Some(&other) => name.extend([b'%', other]),
+            }
+        }
+        OsString::from_vec(name)
+    }
+}
+
+/// What a task, or the console, asks of the queues.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum JobCall {
+    /// Take this job; answered by [`JobAnswer::Submitted`] when it is on disk.
+    Submit(Box<JobRequest>),
+    /// The jobs that have not ended, or these.
+    List(Vec<JobId>),
+    /// The jobs that have ended, the latest first, at most so many.
+    History(u32),
+    /// As `List`, when all of these have ended.
+    Wait(Vec<JobId>),
+    /// End these. Answered by [`JobAnswer::Changed`], as the next two.
+    Cancel(Vec<JobId>),
+    /// Start nothing more of these.
+    Hold(Vec<JobId>),
+    /// Start them again.
+    Release(Vec<JobId>),
+    /// The queues.
+    Queues,
+}
+
+/// The answers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum JobAnswer {
+    /// It waits, or runs, under this number.
+    Submitted(JobId),
+    /// Jobs.
+    Jobs(Vec<JobRecord>),
+    /// Per job whether anything has changed, or why it cannot.
+    Changed(Vec<Result<bool, String>>),
+    /// Queues.
+    Queues(Vec<QueueRecord>),
+    /// The call is refused: the reason.
+    Refused(String),
+}
+
+/// How far a job is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum JobState {
+    /// Its user holds it.
+    Held,
+    /// It waits.
+    Waiting,
+    /// Some of its tasks run.
+    Running,
+    /// All its tasks have ended well.
+    Done,
+    /// Some of its tasks have failed.
+    Failed,
+    /// It was cancelled.
+    Cancelled,
+}
+
+impl JobState {
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Held => "held",
+            Self::Waiting => "waiting",
+            Self::Running => "running",
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// What is said of a job in this state.
+    pub fn phrase(self) -> &'static str {
+        match self {
+            Self::Held => "is held",
+            Self::Waiting => "waits",
+            Self::Running => "runs",
+            Self::Done => "has ended well",
+            Self::Failed => "has failed",
+            Self::Cancelled => "was cancelled",
+        }
+    }
+
+    /// Whether nothing more happens to it.
+    pub fn has_ended(self) -> bool {
+        matches!(self, Self::Done | Self::Failed | Self::Cancelled)
+    }
+}
+
+/// A job, as it is listed. Times are milliseconds since 1970.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobRecord {
+    /// Its number.
+    pub id: JobId,
+    /// Its name.
+    pub name: String,
+    /// Whose it is.
+    pub user: String,
+    /// Its queue.
+    pub queue: String,
+    /// How far it is.
+    pub state: JobState,
+    /// What it waits for, or why it has failed; empty if there is nothing to be said.
+    pub reason: String,
+    /// Its tasks.
+    pub tasks: Tasks,
+    /// Slots of each.
+    pub slots: u32,
+    /// What it runs.
+    pub command: Vec<OsString>,
+    /// Where.
+    pub directory: OsString,
+    /// Tasks that wait.
+    pub waiting: u32,
+    /// Tasks that run, or were given to a host.
+    pub running: u32,
+    /// Tasks that ended well.
+    pub done: u32,
+    /// Tasks that failed.
+    pub failed: u32,
+    /// Tasks that were cancelled.
+    pub cancelled: u32,
+    /// Starts beyond the first of a task.
+    pub restarts: u32,
+    /// Hosts on which tasks run or have run.
+    pub hosts: Vec<String>,
+    /// When it was submitted.
+    pub submitted: u64,
+    /// When its first task started.
+    pub started: Option<u64>,
+    /// When it ended.
+    pub ended: Option<u64>,
+    /// CPU time of its tasks that have ended, in microseconds.
+    pub cpu: u64,
+    /// The most memory that one of them has used, in bytes.
+    pub memory: u64,
+    /// What `wait` said of the last task that failed.
+    pub status: i32,
+}
+
+/// A queue, as it is listed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueRecord {
+    /// Its name.
+    pub name: String,
+    /// Its priority.
+    pub priority: i32,
+    /// Its hosts; none: all.
+    pub hosts: Vec<String>,
+    /// Its limits, as the file has them: name and value.
+    pub limits: Vec<(String, String)>,
+    /// Jobs that wait.
+    pub waiting: u32,
+    /// Slots in use.
+    pub running: u32,
+}
+
+/// What the master has a host run: tasks of one job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskOrder {
+    /// The job.
+    pub job: JobId,
+    /// Its name.
+    pub name: String,
+    /// Tasks of the job in all.
+    pub count: u32,
+    /// The numbers of those that are to run here, as first and count.
+    pub tasks: Vec<(u32, u32)>,
+    /// What they run.
+    pub program: TaskProgram,
+}
+
+/// What a host tells the master of a task that it was given.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskReport {
+    /// The job.
+    pub job: JobId,
+    /// The task's number.
+    pub task: u32,
+    /// What has happened.
+    pub what: TaskEvent,
+}
+
+/// What happens to a task.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TaskEvent {
+    /// It runs.
+    Started {
+        /// Its id.
+        tid: Tid,
+    },
+    /// It has ended.
+    Ended {
+        /// What `wait` said of it.
+        status: i32,
+        /// How long it ran, in milliseconds.
+        ran: u64,
+        /// CPU time, in microseconds.
+        cpu: u64,
+        /// The most memory, in bytes.
+        memory: u64,
+        /// The limit that it was above, for people.
+        limit: Option<String>,
+    },
+    /// It could not be started.
+    NotStarted {
+        /// Why.
+        reason: String,
+    },
+    /// It had not started when its job was cancelled.
+    Returned,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn output_names() {
+        let name = OutputName { job: JobId(7), name: "sweep", task: 12 };
+        let of = |pattern: &str| name.of(OsStr::new(pattern)).into_string().unwrap();
+        assert_eq!(of("out/%n-%j.%t"), "out/sweep-7.12");
+        assert_eq!(of("100%%-%x%"), "100%-%x%");
+    }
+
+    #[test]
+    fn job_numbers() {
+        assert_eq!("17".parse(), Ok(JobId(17)));
+        for wrong in ["0", "-1", "x", "", "1.5"] {
+            assert!(wrong.parse::<JobId>().is_err_and(|error| error.contains("is no job")), "{wrong}");
+        }
+    }
+}
