@@ -136,7 +136,7 @@ pub struct TaskProgram {
     pub slots: u32,
     /// The longest it may run, in milliseconds.
     pub time: Option<u64>,
-    /// The most memory that it may use, in bytes.
+    /// The most memory of its own that each of its processes may have, in bytes (`RLIMIT_DATA`, getrlimit(2)).
     pub memory: Option<u64>,
 }
 

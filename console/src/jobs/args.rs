@@ -94,6 +94,9 @@ pub struct SubmitArgs {
     /// The longest run time of a task: 90s, 15m, 1h30m, 2d. Then it gets SIGTERM, and SIGKILL after 5 s
     #[arg(short, long, value_name = "TIME", value_parser = quantity::time)]
     pub time: Option<u64>,
+    /// Memory of its own that each process of a task may have: 512M, 4G. What asks for more gets an error
+    #[arg(short, long, value_name = "SIZE", value_parser = quantity::size)]
+    pub mem: Option<u64>,
     /// Slots of a host that each task fills
     #[arg(short, long, value_name = "C", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub cpus: u32,

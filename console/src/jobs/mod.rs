@@ -74,6 +74,7 @@ fn request(args: &SubmitArgs) -> Result<JobRequest> {
     request.program.output = output(args, tasks);
     request.program.slots = args.cpus;
     request.program.time = args.time;
+    request.program.memory = args.mem;
     Ok(JobRequest {
         name,
         queue: args.queue.clone(),

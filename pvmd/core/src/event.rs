@@ -282,6 +282,8 @@ pub struct Program {
     pub manager: bool,
     /// What is done with its standard output and error.
     pub output: Output,
+    /// Bytes of memory of its own that it may have, if that is limited.
+    pub memory: Option<u64>,
 }
 
 /// What is done with the standard output and error of a program.

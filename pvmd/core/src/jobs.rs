@@ -197,6 +197,7 @@ fn program(order: &TaskOrder, JobTask { job, task }: JobTask) -> Program {
         env: program.env.iter().cloned().chain(own).collect(),
         directory: Some(program.directory.clone()),
         output: program.output.as_deref().map_or(Output::Discard, |pattern| Output::Append(name.of(pattern))),
+        memory: program.memory,
         ..Program::default()
     }
 }

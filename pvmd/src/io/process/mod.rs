@@ -286,7 +286,7 @@ impl Order {
         env.retain(|entry| is_apart || !entry.as_bytes().starts_with(FAMILY));
         let mark = (!is_apart).then(|| surroundings.mark.clone());
         let directory = directory_for(surroundings, program);
-        let limits = surroundings.limits;
+        let limits = Limits { memory: program.memory, ..surroundings.limits };
         let path = command.path.display().to_string();
         let file = on_path(file);
         let recipe = Recipe::new(&file, command.line, env, directory.as_deref(), limits);

@@ -57,6 +57,8 @@ pub struct Limits {
     pub open_files: Rlimit,
     /// Bytes of a core dump.
     pub core: Rlimit,
+    /// Bytes of memory of its own that a task may have, if that is limited (`RLIMIT_DATA`).
+    pub memory: Option<u64>,
 }
 
 impl Limits {
@@ -65,6 +67,7 @@ impl Limits {
         Self {
             open_files: rustix::process::getrlimit(Resource::Nofile),
             core: rustix::process::getrlimit(Resource::Core),
+            memory: None,
         }
     }
 
@@ -86,6 +89,10 @@ impl Limits {
     /// Gives them to this process. Async-signal-safe.
     pub fn take(&self) -> rustix::io::Result<()> {
         rustix::process::setrlimit(Resource::Nofile, self.open_files)?;
+        if self.memory.is_some() {
+            let limit = Rlimit { current: self.memory, maximum: self.memory };
+            rustix::process::setrlimit(Resource::Data, limit)?;
+        }
         rustix::process::setrlimit(Resource::Core, self.core)
     }
 

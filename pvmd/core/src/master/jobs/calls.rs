@@ -1,0 +1,177 @@
+//! Calls of tasks: jobs are submitted, listed and changed.
+
+use super::{JOBS_MAX, Job, Jobs, answer, end_tasks};
+use crate::addresses::PeerTo;
+use crate::effect::Effects;
+use crate::master::Master;
+use pvm_sched::queues::{Demand, Limits, Queue};
+use pvm_wire::jobs::{
+    JOB_TASKS_MAX, JobAnswer, JobCall, JobId, JobRecord, JobRequest, JobState, QueueRecord, Tasks,
+};
+use tracing::info;
+
+impl Master {
+    /// A task asks something of the queues.
+    pub(in crate::master) fn on_job_call(&mut self, to: PeerTo, call: JobCall, out: &mut Effects) {
+        let jobs = &mut self.jobs;
+        let reply = match call {
+            JobCall::Submit(request) => return jobs.submit(to, *request, out),
+            JobCall::Wait(ids) => return jobs.wait(to, ids, out),
+            JobCall::List(ids) => jobs.list(&ids),
+            JobCall::History(most) => jobs.history(most),
+            JobCall::Cancel(ids) => jobs.change(&ids, |jobs, id| Ok(jobs.cancel(id, "cancelled", out))),
+            JobCall::Hold(ids) => jobs.change(&ids, |jobs, id| Ok(jobs.hold(id, true))),
+            JobCall::Release(ids) => jobs.change(&ids, |jobs, id| Ok(jobs.hold(id, false))),
+            JobCall::Queues => jobs.queues(),
+        };
+        answer(to, reply, out);
+    }
+}
+
+impl Jobs {
+    fn submit(&mut self, to: PeerTo, request: JobRequest, out: &mut Effects) {
+        match self.admit(&request) {
+            Err(reason) => answer(to, JobAnswer::Refused(reason), out),
+            Ok((queue, demand)) => {
+                let id = JobId(self.next);
+                self.next += 1;
+                info!(job = %id, name = request.name, user = request.user, queue, "submitted");
+                let mut job = Job::new(id, request, queue, demand);
+                job.after.retain(|id| self.all.get(id).is_some_and(|job| job.ended.is_none()));
+                self.note_dependencies(&job);
+                self.all.insert(id, job);
+                self.changed.insert(id);
+                self.unsaved.insert(id, to);
+            }
+        }
+    }
+
+    fn admit(&self, request: &JobRequest) -> Result<(String, Demand), String> {
+        let count = request.tasks.count();
+        if count > JOB_TASKS_MAX {
+            return Err(format!("a job has {JOB_TASKS_MAX} tasks at most, not {count}"));
+        }
+        if let Tasks::Array { first, count, .. } = request.tasks
+            && first.checked_add(count).is_none()
+        {
+            return Err(format!("the numbers of tasks end at {}", u32::MAX));
+        }
+        if self.live() >= JOBS_MAX {
+            return Err(format!("the machine has {JOBS_MAX} jobs that have not ended, and takes no more"));
+        }
+        for id in &request.after {
+            match self.all.get(id).map(Job::state) {
+                None => return Err(format!("there is no job {id} to wait for")),
+                Some(JobState::Failed | JobState::Cancelled) => {
+                    return Err(format!("job {id} has not ended well: what waits for it would never start"));
+                }
+                Some(_) => {}
+            }
+        }
+        let demand = Job::demand(request);
+        let queue = request.queue.as_deref();
+        self.scheduler.admit(queue, &request.user, &demand).map_err(|refusal| refusal.to_string())
+    }
+
+    fn record(&self, job: &Job) -> JobRecord {
+        let reason = self.scheduler.reason(job.id.0).map(|reason| reason.to_string());
+        job.record(reason.filter(|_| !job.waits_for_jobs()))
+    }
+
+    pub(super) fn list(&self, ids: &[JobId]) -> JobAnswer {
+        if ids.is_empty() {
+            let live =
+                self.all.values().filter(|job| job.ended.is_none() && !self.unsaved.contains_key(&job.id));
+            return JobAnswer::Jobs(live.map(|job| self.record(job)).collect());
+        }
+        match ids.iter().find(|id| !self.all.contains_key(id)) {
+            Some(id) => JobAnswer::Refused(format!("there is no job {id}")),
+            None => {
+                JobAnswer::Jobs(ids.iter().filter_map(|id| Some(self.record(self.all.get(id)?))).collect())
+            }
+        }
+    }
+
+    fn history(&self, most: u32) -> JobAnswer {
+        let latest = self.ended.iter().rev().take(most as usize);
+        JobAnswer::Jobs(latest.filter_map(|id| Some(self.record(self.all.get(id)?))).collect())
+    }
+
+    fn wait(&mut self, to: PeerTo, ids: Vec<JobId>, out: &mut Effects) {
+        if let Some(id) = ids.iter().find(|id| !self.all.contains_key(id)) {
+            return answer(to, JobAnswer::Refused(format!("there is no job {id}")), out);
+        }
+        self.waiters.push((to, ids));
+        self.is_due = true;
+    }
+
+    /// Changes jobs one by one: per job whether anything has changed, or why it cannot.
+    fn change(
+        &mut self,
+        ids: &[JobId],
+        mut change: impl FnMut(&mut Self, JobId) -> Result<bool, String>,
+    ) -> JobAnswer {
+        let one = |id: &JobId| match self.all.get(id).map(Job::state) {
+            None => Err(format!("there is no job {id}")),
+            Some(state) if state.has_ended() => Err(format!("job {id} {} already", state.phrase())),
+            Some(_) => change(self, *id),
+        };
+        JobAnswer::Changed(ids.iter().map(one).collect())
+    }
+
+    fn hold(&mut self, id: JobId, is_held: bool) -> bool {
+        let Some(job) = self.all.get_mut(&id) else { return false };
+        let has_changed = std::mem::replace(&mut job.is_held, is_held) != is_held;
+        let waits = is_held || job.waits_for_jobs();
+        self.scheduler.hold(id.0, waits);
+        self.changed.insert(id);
+        self.is_due = true;
+        has_changed
+    }
+
+    pub(super) fn cancel(&mut self, id: JobId, reason: &str, out: &mut Effects) -> bool {
+        let Some(job) = self.all.get_mut(&id) else { return false };
+        if !job.cancel(reason) {
+            return false;
+        }
+        info!(job = %id, reason, "cancelled");
+        let hosts = job.hosts_given();
+        end_tasks(id, hosts, out);
+        self.scheduler.cancel(id.0);
+        self.changed.insert(id);
+        self.is_due = true;
+        true
+    }
+
+    fn queues(&self) -> JobAnswer {
+        let record = |queue: &Queue| {
+            let of = |job: &&Job| job.queue == queue.name && job.ended.is_none();
+            let jobs: Vec<JobRecord> = self.all.values().filter(of).map(|job| job.record(None)).collect();
+            QueueRecord {
+                name: queue.name.clone(),
+                priority: queue.priority,
+                hosts: queue.hosts.clone(),
+                limits: limits(queue),
+                waiting: jobs.iter().filter(|job| job.waiting > 0).count() as u32,
+                running: jobs.iter().map(|job| job.running * job.slots).sum(),
+            }
+        };
+        JobAnswer::Queues(self.scheduler.queues().iter().map(record).collect())
+    }
+}
+
+/// The limits of a queue, as its file has them.
+fn limits(queue: &Queue) -> Vec<(String, String)> {
+    let Limits { time, memory, width, running, running_per_user, waiting, waiting_per_user } = queue.limits;
+    let seconds = time.map(|time| format!("{}s", time / 1000));
+    let all = [
+        ("max-time", seconds),
+        ("max-memory", memory.map(|bytes| bytes.to_string())),
+        ("max-width", width.map(|slots| slots.to_string())),
+        ("max-running", running.map(|slots| slots.to_string())),
+        ("max-running-per-user", running_per_user.map(|slots| slots.to_string())),
+        ("max-waiting", waiting.map(|jobs| jobs.to_string())),
+        ("max-waiting-per-user", waiting_per_user.map(|jobs| jobs.to_string())),
+    ];
+    all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+}

@@ -1,0 +1,118 @@
+//! The step of the queues, which alone depends on the time: what hosts have reported counts, jobs that are over are ended, and others
+//! start.
+
+use super::job::Ended;
+use super::{HISTORY, Job, Jobs, answer, end_tasks};
+use crate::effect::{Effect, Effects};
+use pvm_wire::HostIndex;
+use pvm_wire::daemon::FromMaster;
+use pvm_wire::jobs::{JobId, JobState, TaskReport, Tasks};
+use std::collections::VecDeque;
+use tracing::info;
+
+impl Jobs {
+    /// What hosts have reported is noted, jobs that are over are ended, and others start.
+    pub(super) fn advance(&mut self, now: u64, out: &mut Effects) {
+        (self.now, self.is_due) = (self.now.max(now), false);
+        self.note_reports();
+        self.replace_lost();
+        for id in std::mem::take(&mut self.doomed) {
+            if let Some(job) = self.all.get(&id) {
+                end_tasks(id, job.hosts_given(), out);
+            }
+        }
+        self.end_jobs(out);
+        self.start_jobs(out);
+        self.answer_waiters(out);
+    }
+
+    fn note_reports(&mut self) {
+        for (host, TaskReport { job: id, task, what }) in std::mem::take(&mut self.reports) {
+            let ended = self.all.get_mut(&id).and_then(|job| job.note(host, task, what));
+            if let Some(ended) = ended {
+                self.task_ended(id, ended);
+            }
+        }
+    }
+
+    pub(super) fn task_ended(&mut self, id: JobId, Ended { host, ran, again, ends_others }: Ended) {
+        self.changed.insert(id);
+        if ends_others {
+            self.doomed.insert(id);
+        }
+        self.is_due = true;
+        let Some(job) = self.all.get(&id) else { return };
+        let is_rigid = matches!(job.request.tasks, Tasks::Rigid(_));
+        self.scheduler.task_ended(id.0, host, ran, again && !is_rigid, self.now);
+        if again && is_rigid {
+            // All of it waits again.
+            let job = job.clone();
+            self.enqueue(&job);
+        }
+    }
+
+    fn end_jobs(&mut self, out: &mut Effects) {
+        let over = |job: &&Job| job.ended.is_none() && job.is_over() && !self.unsaved.contains_key(&job.id);
+        let mut over: VecDeque<JobId> =
+            self.changed.iter().filter_map(|id| self.all.get(id)).filter(over).map(|job| job.id).collect();
+        while let Some(id) = over.pop_front() {
+            let Some(job) = self.all.get_mut(&id).filter(|job| job.ended.is_none()) else { continue };
+            job.ended = Some(self.now);
+            let state = job.state();
+            info!(job = %id, state = state.name(), "ended");
+            self.ended.push_back(id);
+            over.extend(self.free_dependents(id, state, out));
+        }
+        while self.ended.len() > HISTORY {
+            if let Some(id) = self.ended.pop_front() {
+                self.all.remove(&id);
+                self.changed.insert(id);
+            }
+        }
+    }
+
+    /// Jobs that wait for one that has ended may start, or are cancelled; those that are over by that.
+    fn free_dependents(&mut self, id: JobId, state: JobState, out: &mut Effects) -> Vec<JobId> {
+        let mut over = Vec::new();
+        for other in self.dependents.remove(&id).unwrap_or_default() {
+            self.changed.insert(other);
+            if state != JobState::Done {
+                self.cancel(other, &format!("job {id}, for which it waited, {}", state.phrase()), out);
+                over.push(other);
+            } else if let Some(job) = self.all.get_mut(&other) {
+                job.after.remove(&id);
+                let is_held = job.is_held || job.waits_for_jobs();
+                self.scheduler.hold(other.0, is_held);
+            }
+        }
+        over
+    }
+
+    fn start_jobs(&mut self, out: &mut Effects) {
+        for start in self.scheduler.next(self.now) {
+            let id = JobId(start.job);
+            let names: Vec<String> = start.parts.iter().map(|(host, _)| self.name(*host)).collect();
+            let Some(job) = self.all.get_mut(&id) else { continue };
+            self.changed.insert(id);
+            for ((host, count), name) in start.parts.into_iter().zip(names) {
+                let order = job.give(host, &name, count, self.now);
+                out.push(Effect::Order(host, FromMaster::RunTasks(Box::new(order))));
+            }
+        }
+    }
+
+    fn name(&self, host: HostIndex) -> String {
+        self.scheduler.host_name(host).unwrap_or_default().to_owned()
+    }
+
+    fn answer_waiters(&mut self, out: &mut Effects) {
+        for (to, ids) in std::mem::take(&mut self.waiters) {
+            let is_open = |id: &JobId| self.all.get(id).is_some_and(|job| job.ended.is_none());
+            if ids.iter().any(is_open) {
+                self.waiters.push((to, ids));
+            } else {
+                answer(to, self.list(&ids), out);
+            }
+        }
+    }
+}
