@@ -313,6 +313,10 @@ impl Core {
         match BatchMsg::decode(&message.body) {
             // Only the home host's manager (or daemon) speaks for a batch.
             Ok(BatchMsg::TasksHave { batch, queued }) if src.host() == Some(batch.home) => {
+                // The master may still be linked with a host that is out, whose vote it needs.
+                if batch.home != self.config.index && !self.hosts.is_welcome(batch.home) {
+                    return debug!(%src, ?batch, "a host that is out has tasks: ignored");
+                }
                 let offer = Offer { manager: src, batch, queued };
                 self.node(|node, tasks, at| node.on_tasks_have(offer, tasks, at));
             }

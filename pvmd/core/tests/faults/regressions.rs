@@ -365,3 +365,27 @@ fn another_host_takes_the_place_of_a_master_that_is_lost() {
 fn a_newcomer_hears_of_a_loss_before_it_is_a_member() {
     attempt_plan(&Plan::new(7706, super::LENGTH));
 }
+
+#[test]
+fn batches_of_a_host_that_is_out_are_not_opened_while_its_vote_is_needed() {
+    let ops = [
+        Op::Wait(1_500_000),
+        Op::Enrol(56274),
+        Op::Multicast(50919),
+        Op::Enrol(22018),
+        Op::Reset(12910, 45418),
+        Op::WatchHost(25951, 22053),
+        Op::Cut(10133, 50375, 2900),
+        Op::Leave(52254),
+        Op::Send(52047, 57758, 3, 9000),
+        Op::Queue(47296, 4, 0),
+        Op::CrashMaster(1),
+        Op::Reset(49855, 50996),
+        Op::Spawn(15636, 6, 0),
+        Op::Spawn(55019, 5, 0),
+        Op::Cut(38910, 65110, 2900),
+        Op::Spawn(11621, 4, 0),
+    ];
+    let (ops, width) = (ops.to_vec(), None);
+    attempt_plan(&Plan { seed: 5282, hosts: 4, turns: false, deputies: 3, width, watched_max: 2, ops });
+}
