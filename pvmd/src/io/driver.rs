@@ -483,7 +483,7 @@ impl Running {
         drop(self.tasks);
         self.driver.processes.end_families(families).await;
         self.driver.links.finish_all().await;
-        // Whoever writes must not wait for this to listen.
+        // The thread that writes jobs would otherwise wait for room in this queue, which nothing reads any more.
         self.driver.input.1.close();
         let jobs = self.driver.jobs;
         let _ = tokio::task::spawn_blocking(move || jobs.finish()).await;

@@ -70,7 +70,7 @@ impl<H: Copy + Ord> Scheduler<H> {
         (room >= self.jobs[&id].demand.least()).then_some(room)
     }
 
-    /// Where tasks of a job start now, with at most so many slots.
+    /// Where tasks of a job start now. `room` is the largest number of slots that they may use together.
     fn fit(&self, id: u64, room: u32, reserved: &mut Option<Reservation<H>>, now: u64) -> Vec<(H, u32)> {
         let job = &self.jobs[&id];
         let Some((_, queue)) = self.queue(&job.queue) else { return Vec::new() };

@@ -65,7 +65,7 @@ pub enum Op {
     DeleteHost(u32, u32),
     /// A host's load is read.
     Load(u32, u32),
-    /// A host's clock jumps by so many milliseconds.
+    /// A host's clock jumps forward by a number of milliseconds.
     Jump(u32, u32),
     /// The master's daemon vanishes, and the machine with it unless it has deputies. An odd number: its host is off.
     CrashMaster(u32),

@@ -56,7 +56,7 @@ pub(super) struct Jobs {
     doomed: BTreeSet<JobId>,
     /// Slots of hosts that are members, or are to be.
     slots: BTreeMap<HostIndex, u32>,
-    /// Who waits for the end of jobs.
+    /// Callers of `Wait`, and the jobs whose end they wait for.
     waiters: Vec<(PeerTo, Vec<JobId>)>,
     /// Jobs that were submitted and are not on disk, and whom to tell.
     unsaved: BTreeMap<JobId, PeerTo>,
@@ -150,7 +150,7 @@ impl Jobs {
         self.is_due
     }
 
-    /// A host has so many slots.
+    /// The number of slots of a host is known.
     pub fn note_slots(&mut self, host: HostIndex, slots: u32) {
         self.slots.insert(host, slots);
     }
