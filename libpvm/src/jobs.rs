@@ -3,7 +3,9 @@
 use crate::{Error, Result, Task};
 use pvm_wire::PvmError;
 use pvm_wire::calls::jobs::AskJobs;
-use pvm_wire::jobs::{JobAnswer, JobCall, JobId, JobRecord, JobRequest, QueueRecord};
+use pvm_wire::calls::loads::ListLoads;
+use pvm_wire::jobs::{ClusterRecord, JobAnswer, JobCall, JobId, JobRecord, JobRequest, QueueRecord};
+use pvm_wire::loads::LoadRecord;
 use std::result;
 
 /// Jobs, which outlive the program that submits them.
@@ -55,6 +57,29 @@ impl Task {
             JobAnswer::Queues(queues) => Ok(queues),
             _ => Err(wrong_kind()),
         }
+    }
+
+    /// Has the master read the file of queues again; its queues. [`PvmError::Denied`]: something is wrong with the file, which the text
+    /// of the error says. The queues of before stay then.
+    pub fn reload_queues(&mut self) -> Result<Vec<QueueRecord>> {
+        match self.ask_jobs(JobCall::Reload)? {
+            JobAnswer::Queues(queues) => Ok(queues),
+            _ => Err(wrong_kind()),
+        }
+    }
+
+    /// The clusters of the file of queues, with the hosts that have their properties now.
+    pub fn clusters(&mut self) -> Result<Vec<ClusterRecord>> {
+        match self.ask_jobs(JobCall::Clusters)? {
+            JobAnswer::Clusters(clusters) => Ok(clusters),
+            _ => Err(wrong_kind()),
+        }
+    }
+
+    /// The loads of all hosts, as the host of this task has heard of them: averages over 1, 5 and 15 minutes. A load that has changed
+    /// noticeably is heard of within a few seconds, in a machine of thousands of hosts within minutes.
+    pub fn loads(&mut self) -> Result<Vec<LoadRecord>> {
+        Ok(self.engine.call(&ListLoads {})?.0)
     }
 
     fn job_records(&mut self, call: JobCall) -> Result<Vec<JobRecord>> {

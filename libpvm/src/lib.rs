@@ -260,6 +260,20 @@ pub use pvm_wire::incident::Incident;
 /// ```
 #[doc(inline)]
 pub use pvm_wire::incident::signal_of;
+/// A job and a queue, as they are listed: [`Task::jobs`], [`Task::queues`].
+///
+/// ```no_run
+/// # let mut task = pvm3::Task::enrol()?;
+/// for job in task.jobs(&[])? {
+///     println!("{}: {}, {} of {} tasks wait", job.id, job.state.name(), job.waiting, job.tasks.count());
+/// }
+/// for queue in task.queues()? {
+///     println!("{}: {} jobs wait", queue.name, queue.waiting);
+/// }
+/// # Ok::<(), pvm3::Error>(())
+/// ```
+#[doc(inline)]
+pub use pvm_wire::jobs::{ClusterRecord, JobRecord, JobState, QueueRecord};
 /// What is submitted to a queue: [`Task::submit`].
 ///
 /// ```no_run
@@ -274,20 +288,7 @@ pub use pvm_wire::incident::signal_of;
 /// ```
 #[doc(inline)]
 pub use pvm_wire::jobs::{JobId, JobRequest, TaskProgram, Tasks as JobTasks};
-/// A job and a queue, as they are listed: [`Task::jobs`], [`Task::queues`].
-///
-/// ```no_run
-/// # let mut task = pvm3::Task::enrol()?;
-/// for job in task.jobs(&[])? {
-///     println!("{}: {}, {} of {} tasks wait", job.id, job.state.name(), job.waiting, job.tasks.count());
-/// }
-/// for queue in task.queues()? {
-///     println!("{}: {} jobs wait", queue.name, queue.waiting);
-/// }
-/// # Ok::<(), pvm3::Error>(())
-/// ```
-#[doc(inline)]
-pub use pvm_wire::jobs::{JobRecord, JobState, QueueRecord};
+pub use pvm_wire::loads::{LoadRecord, LoadVector};
 /// A notice of a queued batch: [`Received::get_batch_event`].
 ///
 /// ```no_run

@@ -23,6 +23,7 @@ use crate::io::{capability, guardian, load, own_host, queues_file, slave, task_s
 use anyhow::Context;
 use clap::Parser;
 use pvm_files::FileError;
+use pvm_sched::queues::Configuration;
 use pvm_wire::HostIndex;
 use pvm_wire::codes::{self, DAEMON_PROTOCOL};
 use pvm_wire::encoding::DataSignature;
@@ -542,7 +543,7 @@ fn common_config(settings: &Settings) -> Config {
         watched_max: settings.watched_max as usize,
         host_timeout: settings.host_timeout,
         limits: settings.limits.clone(),
-        queues: Vec::new(),
+        queues: Configuration::default(),
         jobs: Vec::new(),
     }
 }

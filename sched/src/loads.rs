@@ -1,166 +1,160 @@
-//! Load sharing in clusters, as in Utopia and LSF: load vectors, the master that gathers them, virtual clusters.
+//! Load sharing in clusters, as in Utopia and LSF: each host measures a load vector; the master, the live host with the smallest id,
+//! gathers them and sends them to all, and each host places its own new processes by what it was sent.
 //!
-//! *Scheduling parallel jobs on clusters*, section 21.6.2. A daemon on each node measures a load vector; the live node
-//! with the smallest id is the master, which gathers the vectors and sends them to all; each node places its own new
-//! processes by what it was sent. Masters of different clusters exchange what they know. Batch decisions use averages
-//! over a long time instead of the latest values.
+//! *Scheduling parallel jobs on clusters*, section 21.6.2. What travels is bounded: a host reports a vector that differs noticeably
+//! from the last one it has reported, and the master passes on what has changed, no more often than [`apart`] says.
 
+use pvm_wire::loads::LoadVector;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
+use std::time::Duration;
 
-/// The load of a node at one time.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct LoadVector {
-    /// Mean number of processes that wanted to run, lately.
-    pub run_queue: f64,
-    /// Part of the memory that is in use, 0 to 1.
-    pub memory: f64,
-    /// Users that are logged in.
-    pub users: u32,
-    /// Speed, relative to a node of speed 1.
-    pub speed: f64,
-    /// Whether it had no keyboard input for a while.
-    pub idle: bool,
+/// The time constants of averages, in seconds.
+const PERIODS: [f64; 3] = [60.0, 300.0, 900.0];
+/// The master sends vectors no more often than this.
+const APART: Duration = Duration::from_secs(5);
+/// Bytes of vectors that the master sends in a second, at most.
+const BYTES_PER_SECOND: u64 = 1_000_000;
+/// A vector with its host, on the wire, at most.
+const VECTOR_BYTES: u64 = 64;
+/// Vectors in one message.
+pub const VECTORS_MAX: usize = 1000;
+
+/// How far apart the master's messages with vectors are in a machine of so many hosts, of which each may hear of each.
+///
+/// ```
+/// use pvm_sched::loads::apart;
+///
+/// assert_eq!(apart(64).as_secs(), 5);
+/// assert_eq!(apart(4000).as_secs(), 1024);
+/// ```
+pub fn apart(hosts: usize) -> Duration {
+    let bytes = (hosts as u64).saturating_mul(hosts as u64).saturating_mul(VECTOR_BYTES);
+    APART.max(Duration::from_secs(bytes / BYTES_PER_SECOND))
 }
 
-impl LoadVector {
-    /// How long a new process would take here, relative to an idle node of speed 1.
-    pub fn stretch(&self) -> f64 {
-        (self.run_queue.max(0.0) + 1.0) / self.speed.max(f64::MIN_POSITIVE)
-    }
-}
+/// Averages of a value over about 1, 5 and 15 minutes: what is older fades exponentially.
+///
+/// ```
+/// use pvm_sched::loads::Averages;
+///
+/// let mut busy = Averages::default();
+/// busy.observe(0.0, 60.0);
+/// busy.observe(1.0, 60.0);
+/// let [minute, _, quarter] = busy.means();
+/// assert!(minute > 0.6 && quarter < 0.1);
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Averages(Option<[f64; 3]>);
 
-/// Which nodes a new process may go to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Choice {
-    /// Idle workstations.
-    IdleOnly,
-    /// All, the lightly loaded first.
-    LightlyLoaded,
-}
-
-/// The node for a new process that needs this part of a node's memory: the one on which it takes least time, of equal
-/// ones the first. Nodes whose values are not numbers are not considered.
-pub fn place<H: Copy + Ord>(vectors: &BTreeMap<H, LoadVector>, choice: Choice, memory: f64) -> Option<H> {
-    let eligible = vectors.iter().filter(|(_, vector)| {
-        (choice == Choice::LightlyLoaded || vector.idle)
-            && vector.memory + memory <= 1.0
-            && vector.stretch().is_finite()
-    });
-    eligible.min_by(|a, b| a.1.stretch().total_cmp(&b.1.stretch())).map(|(&host, _)| host)
-}
-
-/// The master: the live node with the smallest id.
-pub fn master<H: Copy + Ord>(live: &BTreeSet<H>) -> Option<H> {
-    live.first().copied()
-}
-
-/// A message of a load daemon.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Message<H> {
-    /// To the master: the sender's vector.
-    Vector(LoadVector),
-    /// From the master: everyone's vectors.
-    All(BTreeMap<H, LoadVector>),
-}
-
-/// A node's load daemon: its knowledge, and its messages.
-#[derive(Clone, Debug)]
-pub struct Daemon<H> {
-    own: H,
-    live: BTreeSet<H>,
-    vectors: BTreeMap<H, LoadVector>,
-}
-
-impl<H: Copy + Ord + Debug> Daemon<H> {
-    /// A daemon that believes these nodes, and itself, to be alive.
-    pub fn new(own: H, live: impl IntoIterator<Item = H>) -> Self {
-        let mut live: BTreeSet<H> = live.into_iter().collect();
-        live.insert(own);
-        Self { own, live, vectors: BTreeMap::new() }
-    }
-
-    /// The master, as far as this node knows.
-    pub fn master(&self) -> H {
-        master(&self.live).unwrap_or(self.own)
-    }
-
-    /// The load vectors of the others, by which it places processes.
-    pub fn vectors(&self) -> &BTreeMap<H, LoadVector> {
-        &self.vectors
-    }
-
-    /// It is time to report this node's load: the messages to send, with their receivers.
-    pub fn report(&mut self, vector: LoadVector) -> Vec<(H, Message<H>)> {
-        self.vectors.insert(self.own, vector);
-        if self.master() != self.own {
-            return vec![(self.master(), Message::Vector(vector))];
-        }
-        let others = self.live.iter().filter(|&&host| host != self.own);
-        others.map(|&host| (host, Message::All(self.vectors.clone()))).collect()
-    }
-
-    /// A message has come. A vector is noted by whoever gets it: the sender may have taken this node for the master
-    /// before this node did.
-    pub fn receive(&mut self, from: H, message: Message<H>) {
-        match message {
-            Message::Vector(vector) if self.live.contains(&from) => {
-                self.vectors.insert(from, vector);
-            }
-            Message::All(vectors) if from == self.master() => {
-                self.vectors = vectors.into_iter().filter(|(host, _)| self.live.contains(host)).collect();
-            }
-            Message::Vector(_) | Message::All(_) => {}
-        }
-    }
-
-    /// A node has joined.
-    pub fn joined(&mut self, host: H) {
-        self.live.insert(host);
-    }
-
-    /// A node has died. If it was the master, the next id is.
-    pub fn died(&mut self, host: H) {
-        if host != self.own {
-            self.live.remove(&host);
-            self.vectors.remove(&host);
-        }
-    }
-}
-
-/// A virtual cluster: the nodes of several clusters that are at least this fast.
-pub fn virtual_cluster<C: Copy + Ord, H: Copy + Ord>(
-    clusters: &BTreeMap<C, BTreeMap<H, LoadVector>>,
-    speed: f64,
-) -> BTreeMap<(C, H), LoadVector> {
-    let all = clusters
-        .iter()
-        .flat_map(|(&cluster, nodes)| nodes.iter().map(move |(&host, &v)| ((cluster, host), v)));
-    all.filter(|(_, vector)| vector.speed >= speed).collect()
-}
-
-/// An average over a long time, for batch decisions: old values fade with time constant `period`.
-#[derive(Clone, Copy, Debug)]
-pub struct LongTerm {
-    period: f64,
-    mean: Option<f64>,
-}
-
-impl LongTerm {
-    /// An average over about `period` seconds.
-    pub fn new(period: f64) -> Self {
-        Self { period: period.max(f64::MIN_POSITIVE), mean: None }
-    }
-
-    /// The value has been this for this many seconds.
+impl Averages {
+    /// The value has been this for so many seconds.
     pub fn observe(&mut self, value: f64, seconds: f64) {
-        let weight = (seconds / (self.period + seconds)).clamp(0.0, 1.0);
-        self.mean = Some(self.mean.map_or(value, |mean| mean + (value - mean) * weight));
+        if !value.is_finite() {
+            return;
+        }
+        let mut means = self.0.unwrap_or([value; 3]);
+        for (mean, period) in means.iter_mut().zip(PERIODS) {
+            let kept = (-seconds.max(0.0) / period).exp();
+            *mean = *mean * kept + value * (1.0 - kept);
+        }
+        self.0 = Some(means);
     }
 
-    /// The average, once something was observed.
-    pub fn mean(&self) -> Option<f64> {
-        self.mean
+    /// The averages; 0 before anything was observed.
+    pub fn means(&self) -> [f64; 3] {
+        self.0.unwrap_or_default()
+    }
+}
+
+/// Whether two vectors differ by enough to be told.
+fn differ(a: &LoadVector, b: &LoadVector) -> bool {
+    let far = |a: u64, b: u64, least: u64| a.abs_diff(b) >= least;
+    let queues = a.run_queue.iter().zip(b.run_queue);
+    let shares = a.cpu.iter().zip(b.cpu).chain(a.others.iter().zip(b.others));
+    let least_free = (a.memory / 50).max(1);
+    queues.into_iter().any(|(&a, b)| far(a.into(), b.into(), 20.max(u64::from(a) / 10)))
+        || shares.into_iter().any(|(&a, b)| far(a.into(), b.into(), 30))
+        || a.memory != b.memory
+        || far(a.free, b.free, least_free)
+        || a.users != b.users
+        || a.input.is_some() != b.input.is_some()
+        || far(a.input.unwrap_or(0), b.input.unwrap_or(0), 30)
+}
+
+/// What a host knows of the loads of all, and has told.
+#[derive(Clone, Debug)]
+pub struct Loads<H> {
+    own: H,
+    vectors: BTreeMap<H, LoadVector>,
+    /// What the master has been told of this host.
+    told: Option<LoadVector>,
+    /// As the master: hosts whose vectors the others are still to be sent.
+    changed: BTreeSet<H>,
+}
+
+impl<H: Copy + Ord + Debug> Loads<H> {
+    /// Of a host that knows nothing yet.
+    pub fn new(own: H) -> Self {
+        Self { own, vectors: BTreeMap::new(), told: None, changed: BTreeSet::new() }
+    }
+
+    /// A host's vector, as far as it is known.
+    pub fn get(&self, host: H) -> Option<&LoadVector> {
+        self.vectors.get(&host)
+    }
+
+    /// This host has measured its load; whether the master is to be told of it.
+    pub fn measured(&mut self, vector: LoadVector) -> bool {
+        self.vectors.insert(self.own, vector);
+        let tells = self.told.as_ref().is_none_or(|told| differ(told, &vector));
+        if tells {
+            self.told = Some(vector);
+        }
+        tells
+    }
+
+    /// As the master: a host, or this one, tells its load.
+    pub fn heard(&mut self, host: H, vector: LoadVector) {
+        self.vectors.insert(host, vector);
+        self.changed.insert(host);
+    }
+
+    /// The master sends vectors of hosts. What this host knows of itself is newer.
+    pub fn sent(&mut self, vectors: impl IntoIterator<Item = (H, LoadVector)>) {
+        let own = self.own;
+        self.vectors.extend(vectors.into_iter().filter(|(host, _)| *host != own));
+    }
+
+    /// As the master: what the others are to be sent now, [`VECTORS_MAX`] at most.
+    pub fn to_send(&mut self) -> Vec<(H, LoadVector)> {
+        let part: Vec<H> = self.changed.iter().copied().take(VECTORS_MAX).collect();
+        for host in &part {
+            self.changed.remove(host);
+        }
+        part.into_iter().filter_map(|host| Some((host, *self.vectors.get(&host)?))).collect()
+    }
+
+    /// As the master: whether there is something to be sent.
+    pub fn has_changed(&self) -> bool {
+        !self.changed.is_empty()
+    }
+
+    /// As the master: hosts have joined, which know nothing.
+    pub fn joined(&mut self) {
+        self.changed.extend(self.vectors.keys().copied());
+    }
+
+    /// A host is out.
+    pub fn gone(&mut self, host: H) {
+        self.vectors.remove(&host);
+        self.changed.remove(&host);
+    }
+
+    /// There is another master, which knows nothing of this host, or is this host.
+    pub fn new_master(&mut self) {
+        self.told = None;
+        self.changed.clear();
     }
 }
 
@@ -169,107 +163,82 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn vector(run_queue: f64, speed: f64, idle: bool) -> LoadVector {
-        LoadVector { run_queue, memory: 0.5, users: 1, speed, idle }
+    fn load(run_queue: u32) -> LoadVector {
+        LoadVector { run_queue: [run_queue; 3], memory: 100, free: 50, ..LoadVector::default() }
     }
 
     #[test]
-    fn a_process_goes_where_it_takes_least_time() {
-        let vectors =
-            [(1, vector(0.0, 1.0, false)), (2, vector(1.0, 4.0, false)), (3, vector(0.0, 1.5, true))].into();
-        assert_eq!(place(&vectors, Choice::LightlyLoaded, 0.1), Some(2));
-        assert_eq!(place(&vectors, Choice::IdleOnly, 0.1), Some(3));
-        assert_eq!(place(&vectors, Choice::LightlyLoaded, 0.6), None, "no memory");
-        assert_eq!(place::<u8>(&BTreeMap::new(), Choice::LightlyLoaded, 0.0), None);
-        let broken = [(1, vector(f64::INFINITY, 1.0, true))].into();
-        assert_eq!(place(&broken, Choice::IdleOnly, 0.0), None);
-    }
-
-    /// Reports and answers until nothing is under way.
-    fn round(daemons: &mut BTreeMap<u32, Daemon<u32>>) {
-        for master_too in [false, true] {
-            let hosts: Vec<u32> = daemons.keys().copied().collect();
-            for host in hosts {
-                let Some(daemon) = daemons.get_mut(&host) else { continue };
-                if (daemon.master() == host) == master_too {
-                    for (to, message) in daemon.report(vector(f64::from(host), 1.0, true)) {
-                        if let Some(other) = daemons.get_mut(&to) {
-                            other.receive(host, message);
-                        }
-                    }
-                }
-            }
-        }
+    fn a_host_tells_what_has_changed_noticeably() {
+        let mut loads = Loads::new(2);
+        assert!(loads.measured(load(100)));
+        assert!(!loads.measured(load(100)) && !loads.measured(load(119)));
+        assert!(loads.measured(load(120)), "compared with what was told, not with what was measured");
+        assert!(loads.measured(LoadVector { users: 1, ..load(120) }));
+        assert!(loads.measured(LoadVector { free: 48, ..load(120) }));
+        assert!(loads.measured(LoadVector { input: Some(5), ..load(120) }));
+        assert!(!loads.measured(LoadVector { input: Some(34), ..load(120) }));
+        loads.new_master();
+        assert!(loads.measured(LoadVector { input: Some(34), ..load(120) }));
     }
 
     #[test]
-    fn the_smallest_live_id_gathers_and_is_succeeded() {
-        let mut daemons: BTreeMap<u32, Daemon<u32>> =
-            [7, 3, 5].into_iter().map(|host| (host, Daemon::new(host, [3, 5, 7]))).collect();
-        round(&mut daemons);
-        assert!(daemons.values().all(|daemon| daemon.master() == 3 && daemon.vectors().len() == 3));
-        daemons.remove(&3);
-        for daemon in daemons.values_mut() {
-            daemon.died(3);
-        }
-        assert!(daemons.values().all(|daemon| daemon.master() == 5));
-        round(&mut daemons);
-        assert!(daemons.values().all(|daemon| daemon.vectors().keys().eq(&[5, 7])));
-        // A node with a smaller id takes over when it comes.
-        for daemon in daemons.values_mut() {
-            daemon.joined(1);
-        }
-        daemons.insert(1, Daemon::new(1, [5, 7]));
-        round(&mut daemons);
-        assert!(daemons.values().all(|daemon| daemon.master() == 1 && daemon.vectors().len() == 3));
+    fn the_master_sends_what_has_changed_once() {
+        let mut master = Loads::new(1);
+        master.heard(1, load(1));
+        master.heard(3, load(2));
+        assert_eq!(master.to_send(), [(1, load(1)), (3, load(2))]);
+        assert!(!master.has_changed() && master.to_send().is_empty());
+        master.heard(3, load(3));
+        master.heard(4, load(4));
+        master.gone(4);
+        assert_eq!(master.to_send(), [(3, load(3))]);
+        master.joined();
+        let mut other = Loads::new(3);
+        other.measured(load(7));
+        other.sent(master.to_send());
+        assert_eq!([other.get(1), other.get(3), other.get(4)], [Some(&load(1)), Some(&load(7)), None]);
     }
 
     #[test]
-    fn only_the_master_sends_to_all() {
-        let mut daemon = Daemon::new(5, [3, 7]);
-        daemon.receive(7, Message::All([(9, LoadVector::default())].into()));
-        assert!(daemon.vectors().is_empty());
-        daemon.receive(99, Message::Vector(LoadVector::default()));
-        assert!(daemon.vectors().is_empty(), "a node that is not alive");
+    fn a_message_has_a_bound() {
+        let mut master = Loads::new(0);
+        (0..VECTORS_MAX + 1).for_each(|host| master.heard(host, load(1)));
+        assert_eq!((master.to_send().len(), master.to_send().len()), (VECTORS_MAX, 1));
     }
 
     #[test]
-    fn strong_servers_anywhere_form_a_virtual_cluster() {
-        let clusters = [
-            ("a", [(1, vector(0.0, 1.0, true)), (2, vector(0.0, 8.0, true))].into()),
-            ("b", [(1, vector(3.0, 9.0, true))].into()),
-        ];
-        let strong = virtual_cluster(&clusters.into(), 4.0);
-        assert!(strong.keys().eq(&[("a", 2), ("b", 1)]));
-        assert_eq!(place(&strong, Choice::LightlyLoaded, 0.0), Some(("a", 2)));
-    }
-
-    #[test]
-    fn short_bursts_hardly_move_the_long_term() {
-        let mut load = LongTerm::new(3600.0);
-        assert_eq!(load.mean(), None);
-        load.observe(1.0, 3600.0);
-        load.observe(50.0, 10.0);
-        assert!(load.mean().is_some_and(|mean| mean < 1.2));
-        for _ in 0..100 {
-            load.observe(50.0, 3600.0);
-        }
-        assert!(load.mean().is_some_and(|mean| mean > 49.0));
+    fn short_bursts_hardly_move_the_long_averages() {
+        let mut load = Averages::default();
+        load.observe(1.0, 900.0);
+        load.observe(50.0, 1.0);
+        load.observe(f64::NAN, 1.0);
+        assert!(load.means()[2] < 1.1 && load.means()[0] > 1.5);
+        load.observe(50.0, 9000.0);
+        assert!(load.means()[2] > 49.0);
     }
 
     proptest! {
-        /// Whoever dies and joins in whatever order, all that have heard of it agree on the smallest live id.
+        /// However often loads change, and whoever is told when: after the last report and message all know the same.
         #[test]
-        fn all_agree_on_the_master(changes in proptest::collection::vec((0..8_u32, proptest::bool::ANY), 0..40)) {
-            let mut live: BTreeSet<u32> = (0..8).collect();
-            let mut daemons: Vec<Daemon<u32>> = (0..8).map(|host| Daemon::new(host, 0..8)).collect();
-            for (host, joins) in changes {
-                if joins { live.insert(host); } else { live.remove(&host); }
-                for daemon in &mut daemons {
-                    if joins { daemon.joined(host) } else { daemon.died(host) }
+        fn all_know_the_same_in_the_end(changes in proptest::collection::vec((0..5_u32, 0..400_u32, any::<bool>()), 0..60)) {
+            let mut hosts: Vec<Loads<u32>> = (0..5).map(Loads::new).collect();
+            let spread = |hosts: &mut Vec<Loads<u32>>| {
+                let vectors = hosts[0].to_send();
+                hosts.iter_mut().for_each(|host| host.sent(vectors.clone()));
+            };
+            for (host, run_queue, sends) in changes {
+                if hosts[host as usize].measured(load(run_queue)) {
+                    hosts[0].heard(host, load(run_queue));
                 }
-                for &alive in &live {
-                    prop_assert_eq!(Some(daemons[alive as usize].master()), live.first().copied());
+                if sends {
+                    spread(&mut hosts);
+                }
+            }
+            spread(&mut hosts);
+            for of in 0..5 {
+                let told = hosts[of].told;
+                for host in hosts.iter().filter(|host| host.own != of as u32) {
+                    prop_assert_eq!(host.get(of as u32).copied(), told);
                 }
             }
         }

@@ -64,11 +64,15 @@ pub enum Policy {
     RoundRobin,
     /// Divided by capability at once: [`Proportional`].
     Proportional,
+    /// The same, where a host counts by how long a task would take there: the caller divides its capability by the processes that
+    /// want to run on it and one more ([`crate::loads`]).
+    LightlyLoaded,
 }
 
 impl Policy {
     /// All there are.
-    pub const ALL: [Self; 3] = [Self::ActivePulling, Self::RoundRobin, Self::Proportional];
+    pub const ALL: [Self; 4] =
+        [Self::ActivePulling, Self::RoundRobin, Self::Proportional, Self::LightlyLoaded];
 
     /// Its name.
     pub fn name(self) -> &'static str {
@@ -76,6 +80,7 @@ impl Policy {
             Self::ActivePulling => "active-pulling",
             Self::RoundRobin => "round-robin",
             Self::Proportional => "proportional",
+            Self::LightlyLoaded => "lightly-loaded",
         }
     }
 
@@ -84,7 +89,7 @@ impl Policy {
         match self {
             Self::ActivePulling => Box::new(Manager::new()),
             Self::RoundRobin => Box::new(Divided::new(RoundRobin::new(last))),
-            Self::Proportional => Box::new(Divided::new(Proportional)),
+            Self::Proportional | Self::LightlyLoaded => Box::new(Divided::new(Proportional)),
         }
     }
 }
@@ -129,7 +134,7 @@ mod tests {
         }
         assert_eq!(
             "fifo".parse::<Policy>().unwrap_err().to_string(),
-            "unknown policy \"fifo\"; choose one of active-pulling, round-robin, proportional"
+            "unknown policy \"fifo\"; choose one of active-pulling, round-robin, proportional, lightly-loaded"
         );
     }
 

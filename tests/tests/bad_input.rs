@@ -476,7 +476,7 @@ fn a_setting_that_cannot_be_used_is_refused_with_what_it_can_be() {
         (
             "PVM_POLICY",
             "fastest",
-            "unknown policy \"fastest\"; choose one of active-pulling, round-robin, proportional",
+            "unknown policy \"fastest\"; choose one of active-pulling, round-robin, proportional, lightly-loaded",
         ),
         (
             "PVM_LOG",

@@ -6,6 +6,7 @@ use crate::calls::tasks::TaskRecord;
 use crate::codec::{self, CodecError};
 use crate::coscheduling::{TurnHistory, TurnsReport};
 use crate::jobs::{JobAnswer, JobCall, JobId, TaskOrder, TaskReport};
+use crate::loads::LoadVector;
 use crate::queue::BatchRecord;
 use crate::services::Tracer;
 use crate::spawn::{Refusal, SpawnRequest};
@@ -160,6 +161,10 @@ pub enum DaemonMsg {
     },
     /// To all: remove the log when the virtual machine ends.
     DiscardLogs,
+    /// To the master: the load of the sender's host.
+    Load(LoadVector),
+    /// From the master: loads of hosts that have changed.
+    Loads(Vec<(HostIndex, LoadVector)>),
     /// To the master.
     ToMaster {
         /// Its number among those of this host: they count up, and one that has been heard is not heard again.
@@ -360,6 +365,13 @@ pub enum FromMaster {
     },
     /// Run tasks of a job.
     RunTasks(Box<TaskOrder>),
+    /// End some tasks of a job; those that have not started are given back.
+    StopTasks {
+        /// Which job.
+        job: JobId,
+        /// The tasks' numbers.
+        tasks: Vec<u32>,
+    },
     /// End the tasks of a job, and start no more of those that were given.
     EndTasks {
         /// Which.

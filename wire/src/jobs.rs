@@ -192,6 +192,10 @@ pub enum JobCall {
     Release(Vec<JobId>),
     /// The queues.
     Queues,
+    /// Read the file of queues again; answered as `Queues`.
+    Reload,
+    /// The clusters.
+    Clusters,
 }
 
 /// The answers.
@@ -205,6 +209,8 @@ pub enum JobAnswer {
     Changed(Vec<Result<bool, String>>),
     /// Queues.
     Queues(Vec<QueueRecord>),
+    /// Clusters.
+    Clusters(Vec<ClusterRecord>),
     /// The call is refused: the reason.
     Refused(String),
 }
@@ -317,12 +323,23 @@ pub struct QueueRecord {
     pub priority: i32,
     /// Its hosts; none: all.
     pub hosts: Vec<String>,
-    /// Its limits, as the file has them: name and value.
+    /// Its properties and limits, as the file has them: name and value.
     pub limits: Vec<(String, String)>,
+    /// Whether it starts jobs at this time of the week.
+    pub is_open: bool,
     /// Jobs that wait.
     pub waiting: u32,
     /// Slots in use.
     pub running: u32,
+}
+
+/// A named set of hosts, as it is listed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClusterRecord {
+    /// Its name.
+    pub name: String,
+    /// Names of the hosts that have its properties now.
+    pub hosts: Vec<String>,
 }
 
 /// What the master has a host run: tasks of one job.

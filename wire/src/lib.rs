@@ -30,6 +30,7 @@ pub mod incident;
 pub mod jobs;
 pub mod lent;
 pub mod limits;
+pub mod loads;
 pub mod message;
 pub mod output;
 mod plain;

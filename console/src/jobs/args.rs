@@ -29,9 +29,12 @@ pub enum JobCommand {
     /// Start tasks of held jobs again
     #[command(after_help = HOLD_EXAMPLES)]
     Release(IdArgs),
-    /// List the queues
+    /// List the queues and clusters
     #[command(after_help = QUEUES_EXAMPLES)]
-    Queues(PlainArgs),
+    Queues(QueuesArgs),
+    /// Show how busy the hosts are
+    #[command(after_help = LOAD_EXAMPLES)]
+    Load(PlainArgs),
     /// List the jobs that have ended, the latest first
     #[command(after_help = HISTORY_EXAMPLES)]
     History(HistoryArgs),
@@ -42,7 +45,8 @@ impl JobCommand {
     pub fn is_json(&self) -> bool {
         match self {
             Self::Submit(args) => args.output_format.json,
-            Self::Jobs(args) | Self::Queues(args) => args.output.json,
+            Self::Jobs(args) | Self::Load(args) => args.output.json,
+            Self::Queues(args) => args.output.json,
             Self::Job(args)
             | Self::Wait(args)
             | Self::Cancel(args)
@@ -88,7 +92,7 @@ pub struct SubmitArgs {
     /// Independent tasks with these numbers, K at a time at most: 1-1000 or 1-1000%K
     #[arg(short, long, value_name = "FIRST-LAST[%K]", value_parser = array)]
     pub array: Option<JobTasks>,
-    /// Hosts to run on, separated by commas; * stands for any text
+    /// Hosts to run on, separated by commas: names, in which * stands for any text, and @CLUSTER
     #[arg(long, value_name = "HOSTS", value_delimiter = ',')]
     pub hosts: Vec<String>,
     /// The longest run time of a task: 90s, 15m, 1h30m, 2d. Then it gets SIGTERM, and SIGKILL after 5 s
@@ -173,8 +177,32 @@ Examples:
   pvm release 17";
 
 const QUEUES_EXAMPLES: &str = "\
+With --reload the master reads its file of queues again (PVM_QUEUES, else ~/.config/pvm/queues.toml). If there
+is a mistake in it, the exit status is 1 and the queues stay as they are. Jobs that wait keep their places.
+
 Examples:
-  pvm queues                                 priority, limits, jobs that wait, slots in use";
+  pvm queues                                 priority, properties, jobs that wait, slots in use
+  pvm queues --reload                        after a change of the file";
+
+const LOAD_EXAMPLES: &str = "\
+1, 5 and 15 MIN are average numbers of processes that run or want to. CPU is the part of all cores that was
+busy in the last minute, OTHERS that which programs outside of the virtual machine kept busy. FREE is memory
+that a new program can have. USERS own a terminal; UNUSED is the time since the last input at one.
+
+Examples:
+  pvm load
+  pvm load --json | jq '.hosts[] | {host, run_queue}'";
+
+/// The arguments of `pvm queues`.
+#[derive(Debug, Args)]
+pub struct QueuesArgs {
+    /// Read the file of queues again first
+    #[arg(long)]
+    pub reload: bool,
+    /// How the answer is written
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
 
 const HISTORY_EXAMPLES: &str = "\
 Examples:

@@ -1,6 +1,7 @@
 //! The queues at the shell: jobs are submitted, listed and changed.
 
 pub mod args;
+mod loads;
 mod tables;
 
 use crate::commands::{Report, print};
@@ -24,10 +25,11 @@ pub fn run(command: &JobCommand) -> Result<u8> {
         JobCommand::Cancel(args) => changed(&args.ids, task.cancel_jobs(&args.ids)?),
         JobCommand::Hold(args) => changed(&args.ids, task.hold_jobs(&args.ids)?),
         JobCommand::Release(args) => changed(&args.ids, task.release_jobs(&args.ids)?),
-        JobCommand::Queues(_) => {
-            let queues = task.queues()?;
-            let values: Vec<Value> = queues.iter().map(tables::queue_json).collect();
-            Report { text: tables::queues(&queues), json: json!({ "queues": values }), failed: false }
+        JobCommand::Queues(args) => queues(&mut task, args.reload)?,
+        JobCommand::Load(_) => {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+            let loads = task.loads()?;
+            Report { text: loads::table(&loads, now), json: loads::json(&loads), failed: false }
         }
         JobCommand::History(args) => {
             let jobs = task.job_history(args.count)?;
@@ -37,6 +39,19 @@ pub fn run(command: &JobCommand) -> Result<u8> {
     let _ = task.exit();
     print(&report, command.is_json())?;
     Ok(u8::from(report.failed))
+}
+
+fn queues(task: &mut Task, reload: bool) -> Result<Report> {
+    let queues =
+        if reload { task.reload_queues().context("the queues stay as they are")? } else { task.queues()? };
+    let clusters = task.clusters()?;
+    let values: Vec<Value> = queues.iter().map(tables::queue_json).collect();
+    let sets: Vec<Value> = clusters.iter().map(tables::cluster_json).collect();
+    Ok(Report {
+        text: tables::queues(&queues) + &tables::clusters(&clusters),
+        json: json!({ "queues": values, "clusters": sets }),
+        failed: false,
+    })
 }
 
 fn submit(task: &mut Task, args: &SubmitArgs) -> Result<Report> {

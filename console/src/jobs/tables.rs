@@ -1,6 +1,6 @@
 //! Jobs and queues, as tables and as JSON.
 
-use pvm3::{JobRecord, JobState, JobTasks, QueueRecord};
+use pvm3::{ClusterRecord, JobRecord, JobState, JobTasks, QueueRecord};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -100,18 +100,32 @@ pub fn job(job: &JobRecord) -> String {
 
 /// A line per queue.
 pub fn queues(queues: &[QueueRecord]) -> String {
-    let mut text = format!(
-        "{:<12} {:>8} {:>7} {:>7}  {}\n",
-        "QUEUE", "PRIORITY", "WAITING", "SLOTS", "LIMITS AND HOSTS"
-    );
+    let mut text =
+        format!("{:<12} {:>8} {:>7} {:>7}  {}\n", "QUEUE", "PRIORITY", "WAITING", "SLOTS", "PROPERTIES");
     for queue in queues {
         let limits = queue.limits.iter().map(|(name, value)| format!("{name}={value}"));
         let hosts = (!queue.hosts.is_empty()).then(|| format!("hosts={}", queue.hosts.join(",")));
-        let notes: Vec<String> = limits.chain(hosts).collect();
+        let closed = (!queue.is_open).then(|| "(starts nothing now)".to_owned());
+        let notes: Vec<String> = limits.chain(hosts).chain(closed).collect();
         let QueueRecord { name, priority, waiting, running, .. } = queue;
         let _ = writeln!(text, "{name:<12} {priority:>8} {waiting:>7} {running:>7}  {}", notes.join(" "));
     }
     text
+}
+
+/// A line per cluster, below those of the queues; nothing if there are none.
+pub fn clusters(clusters: &[ClusterRecord]) -> String {
+    let mut text = String::new();
+    for cluster in clusters {
+        let hosts = if cluster.hosts.is_empty() { "no host".to_owned() } else { cluster.hosts.join(", ") };
+        let _ = writeln!(text, "@{}: {hosts}", cluster.name);
+    }
+    if text.is_empty() { text } else { format!("\n{text}") }
+}
+
+/// As programs read it.
+pub fn cluster_json(cluster: &ClusterRecord) -> Value {
+    json!({ "name": cluster.name, "hosts": cluster.hosts })
 }
 
 /// As programs read it.
@@ -138,7 +152,7 @@ pub fn queue_json(queue: &QueueRecord) -> Value {
         queue.limits.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
     json!({
         "name": queue.name, "priority": queue.priority, "hosts": queue.hosts, "limits": limits,
-        "waiting": queue.waiting, "running": queue.running,
+        "open": queue.is_open, "waiting": queue.waiting, "running": queue.running,
     })
 }
 
@@ -169,7 +183,7 @@ fn command_line(job: &JobRecord) -> String {
 }
 
 /// A time span, from milliseconds.
-fn duration(milliseconds: u64) -> String {
+pub fn duration(milliseconds: u64) -> String {
     let seconds = milliseconds / 1000;
     match seconds {
         0..60 => format!("{seconds}.{}s", milliseconds % 1000 / 100),
@@ -179,7 +193,7 @@ fn duration(milliseconds: u64) -> String {
 }
 
 /// Bytes, in powers of 1024.
-fn size(bytes: u64) -> String {
+pub fn size(bytes: u64) -> String {
     let units = ["K", "M", "G", "T"];
     let exponent = (bytes.max(1).ilog2() / 10).min(4) as usize;
     match exponent {
@@ -272,6 +286,7 @@ mod tests {
             priority: 10,
             hosts: vec!["n*".into()],
             limits,
+            is_open: true,
             waiting: 3,
             running: 8,
         };

@@ -120,7 +120,8 @@ pub const TOPICS: &[Topic] = &[
          -:DIR        in this working directory; also after any of the above: -host:DIR\n\
          -?           under the debugger\n\
          -+           as a queued batch: tasks start as hosts have free slots (see \"help batch\")\n\
-         -%POLICY     placed by this policy: active-pulling, round-robin, proportional\n\
+         -%POLICY     placed by this policy: active-pulling, round-robin, proportional,\n\
+         \x20            lightly-loaded\n\
          -=TEAM       as members of this team: tasks that want to run at the same time\n\
          ->           output to the console\n\
          ->FILE       output to a file; ->>FILE appends\n\

@@ -3,7 +3,7 @@
 use crate::hostfile::Hostfile;
 use crate::master::REFERENCE_SPEED;
 use pvm_sched::policy::Policy;
-use pvm_sched::queues::Queue;
+use pvm_sched::queues::Configuration;
 use pvm_wire::HostIndex;
 use pvm_wire::daemon::{Blob, HostEntry};
 use pvm_wire::encoding::DataSignature;
@@ -65,8 +65,8 @@ pub struct Config {
     pub host_timeout: Duration,
     /// Bounds of what the daemon keeps in memory.
     pub limits: Limits,
-    /// The queues that jobs are submitted to. The master's.
-    pub queues: Vec<Queue>,
+    /// The queues that jobs are submitted to, and the clusters of hosts. The master's.
+    pub queues: Configuration,
     /// Jobs on disk. The master's.
     pub jobs: Vec<Blob>,
 }
@@ -182,7 +182,7 @@ impl Config {
             watched_max: 256,
             host_timeout: Duration::from_secs(3),
             limits: Limits::default(),
-            queues: Vec::new(),
+            queues: Configuration::default(),
             jobs: Vec::new(),
         }
     }

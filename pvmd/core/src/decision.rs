@@ -4,12 +4,14 @@ use super::config::Config;
 use super::effect::Effects;
 use super::event::Now;
 use super::hosts::Hosts;
+use super::loads::Loads;
 
 /// What a concern's decisions rest on besides its state, and what follows from them.
 #[derive(Debug)]
 pub(crate) struct Decision<'a> {
     pub config: &'a Config,
     pub hosts: &'a Hosts,
+    pub loads: &'a Loads,
     pub now: Now,
     pub out: &'a mut Effects,
 }

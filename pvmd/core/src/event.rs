@@ -2,6 +2,7 @@
 
 use crate::hostfile::HostSpec;
 use bytes::Bytes;
+use pvm_sched::queues::Configuration;
 use pvm_wire::coscheduling::Turn;
 use pvm_wire::daemon::{Blob, DaemonMsg, HostEntry, RequestId};
 use pvm_wire::slave::Fingerprint;
@@ -28,6 +29,23 @@ pub struct Cookie(pub i32);
 /// Names one operation that adds hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct AddId(pub u64);
+
+/// A host's load besides that of its cores.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sample {
+    /// Processes that run or want to: the kernel's averages over 1, 5 and 15 minutes.
+    pub run_queue: [f64; 3],
+    /// Memory of the host, in bytes.
+    pub memory: u64,
+    /// Memory that a new program can have, in bytes.
+    pub free: u64,
+    /// Users that own a terminal.
+    pub users: u16,
+    /// When a terminal last had input, in seconds since 1970.
+    pub input: Option<u64>,
+    /// By how many seconds local clocks are ahead of universal time.
+    pub local_time: i32,
+}
 
 /// What happens.
 #[derive(Clone, Debug)]
@@ -183,6 +201,13 @@ pub enum Event {
     Load {
         /// Cores that were busy on average since the reading before, with work of any program.
         busy_cores: f64,
+    },
+    /// The rest of the host's load was read.
+    Sampled(Sample),
+    /// Answer to [`Action::ReadQueues`].
+    QueuesRead {
+        /// The queues and clusters of the file, or what is wrong with it.
+        result: Result<Configuration, String>,
     },
     /// Answer to [`Action::ReadTimes`].
     Times {
@@ -502,6 +527,8 @@ pub enum Action {
         /// `PVM_VMID` of the machine.
         vmid: Option<String>,
     },
+    /// Read the file of queues again; answered by `QueuesRead`.
+    ReadQueues,
     /// Write jobs to disk, all of them or none; answered by `JobsSaved`. One is under way at a time.
     SaveJobs {
         /// Its number.

@@ -152,6 +152,21 @@ impl JobTasks {
         of.map(|(_, running)| running.tid).collect()
     }
 
+    /// Some tasks of a job are to end: those that run. The others are given back.
+    pub fn stop(&mut self, job: JobId, tasks: &[u32]) -> Vec<Tid> {
+        let mut returned = Vec::new();
+        for order in self.waiting.iter_mut().filter(|order| order.job == job) {
+            order.tasks = without(&order.tasks, tasks, &mut returned);
+        }
+        self.waiting.retain(|order| !order.tasks.is_empty());
+        // Nothing is said of those that have ended: that was reported.
+        for task in returned {
+            self.report(JobTask { job, task }, TaskEvent::Returned);
+        }
+        let found = tasks.iter().filter_map(|&task| self.running.get(&JobTask { job, task }));
+        found.map(|running| running.tid).collect()
+    }
+
     fn report(&mut self, JobTask { job, task }: JobTask, what: TaskEvent) {
         self.reports.push(TaskReport { job, task, what });
     }
@@ -184,6 +199,22 @@ impl JobTasks {
     pub fn waiting(&self) -> usize {
         self.waiting.iter().flat_map(|order| &order.tasks).map(|(_, count)| *count as usize).sum()
     }
+}
+
+/// Ranges of numbers, as first and count, without some; these are added to `taken`.
+fn without(ranges: &[(u32, u32)], some: &[u32], taken: &mut Vec<u32>) -> Vec<(u32, u32)> {
+    let mut left: Vec<(u32, u32)> = Vec::new();
+    for number in ranges.iter().flat_map(|&(first, count)| first..first + count) {
+        if some.contains(&number) {
+            taken.push(number);
+            continue;
+        }
+        match left.last_mut().filter(|(first, count)| first + *count == number) {
+            Some((_, count)) => *count += 1,
+            None => left.push((number, 1)),
+        }
+    }
+    left
 }
 
 fn program(order: &TaskOrder, JobTask { job, task }: JobTask) -> Program {

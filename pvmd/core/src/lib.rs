@@ -29,6 +29,7 @@ mod hosts;
 mod jobs;
 mod links;
 mod load;
+mod loads;
 mod master;
 mod notify;
 mod observers;
@@ -90,6 +91,7 @@ pub struct Core {
     exchange: exchange::Exchange,
     jobs: jobs::JobTasks,
     tending: dispatch::Tending,
+    loads: loads::Loads,
     watching: watching::Watching,
     /// On hosts that hold the master's state.
     deputy: Option<deputy::Deputy>,
@@ -122,6 +124,7 @@ impl Core {
             exchange: exchange::Exchange::new(),
             jobs: jobs::JobTasks::default(),
             tending: dispatch::Tending::default(),
+            loads: loads::Loads::new(config.index),
             watching: watching::Watching::new(config.watched_max, config.host_timeout),
             deputy,
             incoming: deputy::Incoming::default(),
@@ -177,6 +180,7 @@ impl Core {
                 Timer::ExitGrace(tid) => self.on_grace_over(tid),
                 Timer::AdvanceJobs => self.advance_jobs(),
                 Timer::SaveJobs => self.save_jobs(),
+                Timer::Loads => self.pass_loads_on(),
                 // Those that have come meanwhile are told now.
                 Timer::JobReports => {}
                 Timer::JobTime(tid) => self.on_job_time(tid),
@@ -223,6 +227,8 @@ impl Core {
                 let reading = Reading { work, own, leaves_rest };
                 self.teams(|teams, tasks, at| teams.on_usage(reading, tasks, at));
             }
+            Event::Sampled(sample) => self.on_sampled(&sample),
+            Event::QueuesRead { result } => self.command(Command::QueuesRead { result }),
             Event::JobsSaved { serial, failure } => self.on_jobs_saved(serial, failure),
             Event::Terminate { reason } => self.on_terminate(&reason),
         }
@@ -271,6 +277,8 @@ impl Core {
             DaemonMsg::TaskOver { tid, status, intended } if tid.host() == Some(host) && !own => {
                 self.on_task_over(tid, status, intended);
             }
+            DaemonMsg::Load(vector) => self.on_load_told(host, vector),
+            DaemonMsg::Loads(vectors) if from_master => self.loads.sent(vectors),
             DaemonMsg::DiscardLogs => self.out.act(Action::DiscardLog),
             DaemonMsg::LogOutput { tid, text } => self.on_log_output(tid, &text.0),
             DaemonMsg::ToMaster { number, heard, what } => {

@@ -39,6 +39,8 @@ pub(crate) enum Timer {
     AdvanceJobs,
     /// What has changed of jobs is written to disk.
     SaveJobs,
+    /// The master may send loads again.
+    Loads,
     /// The master may be told of tasks of jobs again.
     JobReports,
     /// A job's task has run for as long as it may.
@@ -117,6 +119,7 @@ impl fmt::Display for Timer {
             Self::Orphan => write!(out, "time limit for another host to become the master"),
             Self::AdvanceJobs => write!(out, "look at the queues"),
             Self::SaveJobs => write!(out, "write jobs to disk"),
+            Self::Loads => write!(out, "send loads of hosts"),
             Self::JobReports => write!(out, "report of tasks of jobs"),
             Self::JobTime(tid) => write!(out, "time limit of {tid}"),
             Self::JobGrace(tid) => write!(out, "kill {tid}, which was to end"),

@@ -12,6 +12,8 @@ use crate::io::own_host;
 use crate::io::page::TurnPage;
 use crate::io::polling::{Polling, yield_once};
 use crate::io::process::{self, Processes, Started};
+use crate::io::queues_file;
+use crate::io::settings;
 use crate::io::starter::{Starter, Tools, start_for_master};
 use crate::io::task_socket::{self, Numbers, TaskHandle};
 use crate::io::tls::Authority;
@@ -442,6 +444,14 @@ impl Running {
             Action::StartedUp { failures } => driver.complain(&failures),
             Action::LogOutput { tid, line } => driver.log.line(&format!("[{tid}] {line}")),
             Action::SaveJobs { serial, changes } => driver.jobs.save(serial, changes),
+            Action::ReadQueues => {
+                // The usual file may be there now that was not at the start.
+                let path = settings::queues().map_err(|error| error.to_string());
+                let result = path.and_then(|path| queues_file::read(path.as_deref()));
+                let event = Event::QueuesRead { result };
+                let input = driver.input.0.clone();
+                tokio::spawn(async move { input.send(event.into()).await });
+            }
             Action::DiscardLog => driver.log.discard(),
             Action::Exit { reason } => self.reason = Some(reason),
         }

@@ -14,7 +14,7 @@
 //! | [`starter`], [`slave`] | starting daemons on other hosts; being started |
 //! | [`introduction`] | a place for daemons that somebody else has started |
 //! | [`address_file`], [`log`] | files that others look for; the log, in `log_file` its two files, and in `log_repeats` lines that repeat themselves |
-//! | [`capability`], [`load`], [`wake_time`] | `C_i`; how busy the host is; how long waking takes |
+//! | [`capability`], [`load`], [`terminals`], [`wake_time`] | `C_i`; how busy the host is, and who sits at it; how long waking takes |
 //! | [`dispatcher`], [`guardian`] | teams that take turns, and in `weights` by control groups; who lets tasks go when the daemon is no more |
 //! | [`control_group`] | this process's control group |
 //! | [`queues_file`], [`job_store`] | the queues that jobs are submitted to; jobs on disk |
@@ -59,6 +59,7 @@ pub mod settings;
 pub mod slave;
 pub mod starter;
 pub mod task_socket;
+pub mod terminals;
 pub mod tls;
 pub mod udp_socket;
 pub mod wake_time;

@@ -1,6 +1,6 @@
-//! The file of queues, in TOML. A mistake is reported with its line, and nothing of the file counts.
+//! The file of queues and clusters, in TOML. A mistake is reported with its line, and nothing of the file counts.
 
-use pvm_sched::queues::{Limits, Queue};
+use pvm_sched::queues::{Cluster, Configuration, HostState, Hours, Limits, Queue};
 use pvm_wire::quantity;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
@@ -16,6 +16,22 @@ const DEFAULT: &str = "default";
 struct File {
     #[serde(default)]
     queue: Vec<Entry>,
+    #[serde(default)]
+    cluster: Vec<ClusterEntry>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct ClusterEntry {
+    #[serde(deserialize_with = "name")]
+    name: String,
+    #[serde(default)]
+    hosts: Vec<String>,
+    arch: Option<String>,
+    min_speed: Option<f64>,
+    min_slots: Option<u32>,
+    #[serde(default, deserialize_with = "size")]
+    min_memory: Option<u64>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -29,6 +45,16 @@ struct Entry {
     aging: Option<u64>,
     #[serde(default)]
     hosts: Vec<String>,
+    #[serde(default, deserialize_with = "hours")]
+    hours: Option<Hours>,
+    #[serde(default, deserialize_with = "time")]
+    idle: Option<u64>,
+    #[serde(default, deserialize_with = "part")]
+    max_load: Option<u16>,
+    #[serde(default)]
+    one_parallel_job_per_host: bool,
+    #[serde(default)]
+    preempts: Vec<String>,
     #[serde(default, deserialize_with = "time")]
     max_time: Option<u64>,
     #[serde(default, deserialize_with = "size")]
@@ -44,7 +70,7 @@ fn name<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     let name = String::deserialize(from)?;
     let is_good = !name.is_empty()
         && name.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.".contains(letter));
-    if is_good { Ok(name) } else { Err(D::Error::custom("a queue's name has letters, digits, -, _ and .")) }
+    if is_good { Ok(name) } else { Err(D::Error::custom("a name has letters, digits, -, _ and .")) }
 }
 
 fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
@@ -53,6 +79,26 @@ fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
 
 fn size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
     quantity::size(&String::deserialize(from)?).map(Some).map_err(D::Error::custom)
+}
+
+fn hours<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Hours>, D::Error> {
+    String::deserialize(from)?.parse().map(Some).map_err(D::Error::custom)
+}
+
+/// A part of all cores, as thousandths.
+fn part<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u16>, D::Error> {
+    let part = f64::deserialize(from)?;
+    if (0.0..=1.0).contains(&part) {
+        return Ok(Some((part * 1000.0).round() as u16));
+    }
+    Err(D::Error::custom(format!("{part} is no part of a host's cores: write a number from 0.0 to 1.0")))
+}
+
+impl From<ClusterEntry> for Cluster {
+    fn from(entry: ClusterEntry) -> Self {
+        let ClusterEntry { name, hosts, arch, min_speed, min_slots, min_memory } = entry;
+        Self { name, hosts, arch, capability: min_speed, slots: min_slots, memory: min_memory }
+    }
 }
 
 impl From<Entry> for Queue {
@@ -66,21 +112,26 @@ impl From<Entry> for Queue {
             waiting: entry.max_waiting,
             waiting_per_user: entry.max_waiting_per_user,
         };
-        let Entry { name, priority, aging, hosts, .. } = entry;
-        Self { name, priority, aging, hosts, limits }
+        let when = HostState {
+            idle: entry.idle.map(|milliseconds| milliseconds / 1000),
+            load: entry.max_load,
+            one_parallel: entry.one_parallel_job_per_host,
+        };
+        let Entry { name, priority, aging, hosts, hours, preempts, .. } = entry;
+        Self { name, priority, aging, hosts, when, hours, preempts, limits }
     }
 }
 
-/// The queues of a file; without a file one that takes everything.
-pub fn read(path: Option<&Path>) -> Result<Vec<Queue>, String> {
-    let Some(path) = path else { return Ok(vec![Queue::open(DEFAULT)]) };
+/// The queues and clusters of a file; without a file one queue that takes everything.
+pub fn read(path: Option<&Path>) -> Result<Configuration, String> {
+    let Some(path) = path else { return Ok(vec![Queue::open(DEFAULT)].into()) };
     let shown = path.display();
     let text = fs::read_to_string(path).map_err(|error| format!("{shown}: {}", pvm_wire::plain(&error)))?;
     parse(&text).map_err(|reason| format!("{shown}: {reason}"))
 }
 
-fn parse(text: &str) -> Result<Vec<Queue>, String> {
-    let File { queue } = toml::from_str(text).map_err(|error| {
+fn parse(text: &str) -> Result<Configuration, String> {
+    let File { queue, cluster } = toml::from_str(text).map_err(|error| {
         let line = error.span().map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
         let line = line.map(|line| format!("line {line}: ")).unwrap_or_default();
         format!("{line}{}", error.message())
@@ -89,10 +140,34 @@ fn parse(text: &str) -> Result<Vec<Queue>, String> {
         return Err("it has no queue: write [[queue]] and name = \"…\"".to_owned());
     }
     let mut names = BTreeSet::new();
-    match queue.iter().find(|entry| !names.insert(&entry.name)) {
-        Some(twice) => Err(format!("there are two queues {}", twice.name)),
-        None => Ok(queue.into_iter().map(Queue::from).collect()),
+    if let Some(twice) = queue.iter().find(|entry| !names.insert(&entry.name)) {
+        return Err(format!("there are two queues {}", twice.name));
     }
+    names.clear();
+    if let Some(twice) = cluster.iter().find(|entry| !names.insert(&entry.name)) {
+        return Err(format!("there are two clusters {}", twice.name));
+    }
+    let queues = queue.into_iter().map(Queue::from).collect();
+    let all = Configuration { queues, clusters: cluster.into_iter().map(Cluster::from).collect() };
+    all.queues.iter().try_for_each(|queue| check(queue, &all)).map(|()| all)
+}
+
+/// What a queue says of other queues and of clusters.
+fn check(queue: &Queue, all: &Configuration) -> Result<(), String> {
+    let name = &queue.name;
+    if let Some(cluster) = all.unknown_cluster(&queue.hosts) {
+        return Err(format!("queue {name}, hosts: there is no cluster {cluster}"));
+    }
+    for other in &queue.preempts {
+        match all.queues.iter().find(|queue| queue.name == *other) {
+            None => return Err(format!("queue {name}, preempts: there is no queue {other}")),
+            Some(found) if found.priority >= queue.priority => {
+                return Err(format!("queue {name}, preempts: the priority of queue {other} is not lower"));
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -104,18 +179,41 @@ mod tests {
 
     #[test]
     fn queues_have_what_the_file_says() {
-        let queues = parse(FILE).unwrap();
+        let queues = parse(FILE).unwrap().queues;
         let [short, long] = &queues[..] else { panic!("{queues:?}") };
         assert_eq!(
             (short.priority, short.limits.time, short.limits.memory),
             (10, Some(3_600_000), Some(4 << 30))
         );
+        assert_eq!((short.aging, &short.hosts[..]), (Some(7_200_000), &["node*".to_owned()][..]));
+        assert_eq!((long.name.as_str(), long.limits.running, long.hosts.len()), ("long", Some(8), 0));
+        assert_eq!(read(None).unwrap().queues, [Queue::open("default")]);
+    }
+
+    const HOSTS: &str = "[[cluster]]\nname = \"strong\"\nmin-speed = 900.0\nmin-memory = \"8G\"\n\n\
+        [[queue]]\nname = \"guest\"\npriority = 1\nhosts = [\"@strong\"]\nhours = \"Mon-Fri 18:00-08:00\"\n\
+        idle = \"10m\"\nmax-load = 0.3\none-parallel-job-per-host = true\npreempts = [\"rest\"]\n\n\
+        [[queue]]\nname = \"rest\"\n";
+
+    #[test]
+    fn queues_choose_hosts() {
+        let Configuration { queues, clusters } = parse(HOSTS).unwrap();
+        assert_eq!(queues[0].when, HostState { idle: Some(600), load: Some(300), one_parallel: true });
+        assert_eq!((clusters[0].capability, clusters[0].memory), (Some(900.0), Some(8 << 30)));
+        let told = |from: &str, to: &str| parse(&HOSTS.replacen(from, to, 1)).expect_err("a mistake");
+        assert_eq!(told("@strong", "@weak"), "queue guest, hosts: there is no cluster weak");
+        assert_eq!(told("[\"rest", "[\"all"), "queue guest, preempts: there is no queue all");
         assert_eq!(
-            (short.aging, short.has_host("node7"), short.has_host("a")),
-            (Some(7_200_000), true, false)
+            told("priority = 1", ""),
+            "queue guest, preempts: the priority of queue rest is not lower"
         );
-        assert_eq!((long.name.as_str(), long.limits.running, long.has_host("a")), ("long", Some(8), true));
-        assert_eq!(read(None).unwrap(), [Queue::open("default")]);
+        assert!(told("Mon-Fri 18", "Mon-Fr 18").starts_with("line 10: \"Mon-Fr 18:00-08:00\" is no hours"));
+        assert!(told("0.3", "30.0").starts_with("line 12: 30 is no part of a host's cores"));
+        assert!(told("min-speed", "speed").contains("unknown field `speed`"));
+        assert!(
+            told("[[queue]]\nname = \"rest\"", "[[cluster]]\nname = \"strong\"\n[[queue]]\nname = \"rest\"")
+                .contains("two clusters")
+        );
     }
 
     #[test]
@@ -129,7 +227,7 @@ mod tests {
         assert!(told("priority = 10", "priority = \"high\"").starts_with("line 4: "));
         assert!(told("\"long\"", "\"short\"").contains("two queues short"));
         assert!(told("name = \"long\"\n", "").contains("missing field `name`"));
-        assert!(told("\"long\"", "\"a b\"").starts_with("line 11: a queue's name"));
+        assert!(told("\"long\"", "\"a b\"").starts_with("line 11: a name has"));
         assert!(told("[[queue]]\nname = \"long\"", "[[queue]\nname = \"long\"").starts_with("line 10: "));
         assert!(parse("").expect_err("no queue").contains("no queue"));
         assert!(read(Some(Path::new("/no/file"))).expect_err("no file").contains("/no/file: "));

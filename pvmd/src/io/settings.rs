@@ -240,7 +240,8 @@ fn user_folder(variable: &'static str, below_home: &str) -> Result<Option<PathBu
     Ok(given.or(home).map(|folder| folder.join("pvm")))
 }
 
-fn queues() -> Result<Option<PathBuf>, SettingError> {
+/// Where the file of queues is, if there is one.
+pub fn queues() -> Result<Option<PathBuf>, SettingError> {
     if let Some(path) = text("PVM_QUEUES")? {
         return Ok(Some(path.into()));
     }

@@ -1,9 +1,10 @@
-//! The decision: which tasks start now, and where; and why others do not.
+//! The decision: which tasks start now, and where.
 
-use super::fit::{Node, Part, Reservation, Slots, pulled, together};
+use super::fit::{Part, Reservation, Slots, pulled, together};
+use super::hosts::Node;
 use super::order::{Line, Owner, Rank};
-use super::queue::{Limits, Queue, Width};
-use super::{AHEAD, AHEAD_MAX, DEPTH, Job, Reason, Scheduler, Start, UNKNOWN};
+use super::queue::{HostState, Queue, Width};
+use super::{AHEAD, AHEAD_MAX, DEPTH, Job, Scheduler, Start, UNKNOWN};
 use std::cmp::Reverse;
 
 impl<H: Copy + Ord> Scheduler<H> {
@@ -19,7 +20,7 @@ impl<H: Copy + Ord> Scheduler<H> {
             if looked > DEPTH {
                 break;
             }
-            let Some(room) = self.allowed(owner, id) else {
+            let Some(room) = self.allowed(owner, id, now) else {
                 // Nor may the owner's other jobs start.
                 continue;
             };
@@ -42,8 +43,8 @@ impl<H: Copy + Ord> Scheduler<H> {
         starts
     }
 
-    fn rank(&self, owner: Owner, id: u64, now: u64) -> Rank {
-        let (queue, job) = (&self.queues[owner.0], &self.jobs[&id]);
+    pub(super) fn rank(&self, owner: Owner, id: u64, now: u64) -> Rank {
+        let (queue, job) = (&self.with.queues[owner.0], &self.jobs[&id]);
         let steps = queue.aging.map_or(0, |step| now.saturating_sub(job.submitted) / step.max(1));
         let (score, using) = if self.rules.is_fair {
             let using = self.in_use.get(&owner).copied().unwrap_or(0);
@@ -59,9 +60,12 @@ impl<H: Copy + Ord> Scheduler<H> {
         }
     }
 
-    /// Slots that a job may have more by the limits of its queue; `None` if they are used up.
-    fn allowed(&self, owner: Owner, id: u64) -> Option<u32> {
-        let limits = self.queues[owner.0].limits;
+    /// Slots that a job may have more by the limits and hours of its queue; `None` if nothing of it may start.
+    pub(super) fn allowed(&self, owner: Owner, id: u64, now: u64) -> Option<u32> {
+        let Queue { limits, .. } = self.with.queues[owner.0];
+        if !self.is_open(&self.with.queues[owner.0], now) {
+            return None;
+        }
         let left = |limit: Option<u32>, used: Option<&u32>| {
             limit.map_or(u32::MAX, |limit| limit.saturating_sub(used.copied().unwrap_or(0)))
         };
@@ -70,25 +74,46 @@ impl<H: Copy + Ord> Scheduler<H> {
         (room >= self.jobs[&id].demand.least()).then_some(room)
     }
 
+    /// Whether a queue starts jobs now.
+    pub fn is_open(&self, queue: &Queue, now: u64) -> bool {
+        queue.hours.as_ref().is_none_or(|hours| hours.contain(now.saturating_add_signed(self.local)))
+    }
+
+    /// The hosts that a job may run on, and whether each may be given tasks of it now.
+    pub(super) fn hosts_for<'a>(
+        &'a self,
+        job: &'a Job,
+        queue: &'a Queue,
+        now: u64,
+    ) -> impl Iterator<Item = (H, &'a Node, bool)> {
+        let HostState { idle, load, one_parallel } = queue.when;
+        let is_rigid = matches!(job.demand.width, Width::Rigid(_));
+        let takes = move |node: &Node| {
+            idle.is_none_or(|seconds| node.is_idle(seconds, now / 1000))
+                && load.is_none_or(|most| node.is_lighter_than(most))
+                && !(one_parallel && is_rigid && !node.parallel.is_empty())
+        };
+        let all = self.hosts.iter().filter(|(_, node)| self.is_for(&job.demand, queue, node));
+        all.map(move |(&host, node)| (host, node, takes(node)))
+    }
+
     /// Where tasks of a job start now. `room` is the largest number of slots that they may use together.
     fn fit(&self, id: u64, room: u32, reserved: &mut Option<Reservation<H>>, now: u64) -> Vec<(H, u32)> {
         let job = &self.jobs[&id];
         let Some((_, queue)) = self.queue(&job.queue) else { return Vec::new() };
         let end = end_of(job, now);
         let each = job.demand.slots;
-        let eligible = self.hosts.iter().filter(|(_, node)| Self::is_for(job, queue, node));
+        let hosts = self.hosts_for(job, queue, now);
         let parts = match job.demand.width {
             // To be started again when the rest has ended.
             Width::Rigid(width) if job.pending < width => Vec::new(),
             Width::Rigid(width) => {
-                let slots: Slots<H> = eligible.map(|(&host, node)| (host, node.free())).collect();
+                let (slots, shut) = free_of(hosts);
                 let Some(held) = reserved else {
                     let parts = together(&slots, width, each);
                     if parts.is_none() {
-                        let ends = self.ends.iter().map(|(&(end, other, host), &count)| {
-                            (end, host, count * self.jobs.get(&other).map_or(0, |job| job.demand.slots))
-                        });
-                        *reserved = Reservation::new(slots, (width, each), ends);
+                        let held = Reservation::new(slots, (width, each), self.room_by_ends(now));
+                        *reserved = held.map(|held| held.leaving(&shut));
                     }
                     return parts.unwrap_or_default();
                 };
@@ -98,13 +123,14 @@ impl<H: Copy + Ord> Scheduler<H> {
             Width::Array { at_once, .. } => {
                 let most = at_once.unwrap_or(u32::MAX).saturating_sub(job.running).min(room / each);
                 let ahead = |node: &Node| if reserved.is_some() { 0 } else { ahead(job, node) };
-                let part = |(&host, node): (&H, &Node)| {
-                    let free = (node.slots + ahead(node) * each).saturating_sub(node.used);
+                let part = |(host, node, _): (H, &Node, bool)| {
+                    let free = (node.host.slots + ahead(node) * each).saturating_sub(node.used);
                     let free = reserved.as_ref().map_or(free, |held| held.leaves(host, free, end));
-                    let load = f64::from(node.used) / f64::from(node.slots.max(1));
-                    Part { host, capability: node.capability, room: free / each, load }
+                    let (capability, stretch) = (node.host.capability, node.stretch());
+                    Part { host, capability, room: free / each, stretch }
                 };
-                let parts = eligible.map(part).filter(|part| part.room > 0).collect();
+                let takes = hosts.filter(|(_, _, takes)| *takes);
+                let parts = takes.map(part).filter(|part| part.room > 0).collect();
                 pulled(job.pending.min(most), parts)
             }
         };
@@ -116,9 +142,25 @@ impl<H: Copy + Ord> Scheduler<H> {
         parts
     }
 
+    /// Slots that tasks leave when they end, by time: those that are to end for others are about to.
+    fn room_by_ends(&self, now: u64) -> impl Iterator<Item = (u64, H, u32)> {
+        let slots = |id: u64| self.jobs.get(&id).map_or(0, |job| job.demand.slots);
+        let mut stopping = self.stopping.clone();
+        let soon = self.stopping.iter().map(move |(&(id, host), &count)| (now, host, count * slots(id)));
+        soon.chain(self.ends.iter().map(move |(&(end, id, host), &count)| {
+            let stops = stopping.get_mut(&(id, host)).map_or(0, |left| {
+                let stops = count.min(*left);
+                *left -= stops;
+                stops
+            });
+            (end, host, (count - stops) * slots(id))
+        }))
+    }
+
     fn start(&mut self, owner: Owner, id: u64, parts: &[(H, u32)], now: u64) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let (each, end, user) = (job.demand.slots, end_of(job, now), job.user);
+        let is_rigid = matches!(job.demand.width, Width::Rigid(_));
         let count: u32 = parts.iter().map(|(_, count)| count).sum();
         job.pending -= count;
         job.running += count;
@@ -127,54 +169,25 @@ impl<H: Copy + Ord> Scheduler<H> {
             self.ends_of.entry((id, host)).or_default().insert(end);
             if let Some(node) = self.hosts.get_mut(&host) {
                 node.used += count * each;
+                if is_rigid {
+                    node.parallel.insert(id);
+                }
             }
         }
         self.usage.acquire(user, count * each, now);
         self.count(owner, count * each, 0);
     }
+}
 
-    /// Why what waits of a job has not started; `None` if nothing of it waits.
-    pub fn reason(&self, id: u64) -> Option<Reason> {
-        let job = self.jobs.get(&id).filter(|job| job.pending > 0)?;
-        if job.is_held {
-            return Some(Reason::Held);
-        }
-        let Some((number, queue)) = self.queue(&job.queue) else {
-            return Some(Reason::NoQueue(job.queue.clone()));
-        };
-        let owner = (number, job.user);
-        if self.allowed(owner, id).is_none() {
-            return Some(self.limit(owner, queue));
-        }
-        if let Width::Array { at_once: Some(most), .. } = job.demand.width
-            && job.running >= most
-        {
-            return Some(Reason::AtOnce(most));
-        }
-        let mut eligible = self.hosts.values().filter(|node| Self::is_for(job, queue, node)).peekable();
-        if eligible.peek().is_none() {
-            return Some(Reason::NoHosts);
-        }
-        let (free, needs) = (eligible.map(Node::free).sum(), job.demand.least());
-        if needs > free {
-            return Some(Reason::NoRoom { needs, free });
-        }
-        Some(Reason::Behind)
+/// The slots that are free for a job on its hosts; and those that are free on hosts that take nothing of it now, on which it finds room
+/// only when something has ended.
+fn free_of<'a, H: Copy + Ord>(hosts: impl Iterator<Item = (H, &'a Node, bool)>) -> (Slots<H>, Slots<H>) {
+    let (mut slots, mut shut) = (Slots::new(), Slots::new());
+    for (host, node, takes) in hosts {
+        slots.insert(host, if takes { node.free() } else { 0 });
+        shut.insert(host, if takes { 0 } else { node.free() });
     }
-
-    fn limit(&self, owner: Owner, queue: &Queue) -> Reason {
-        let used = self.in_queue.get(&owner.0).copied().unwrap_or(0);
-        let name = queue.name.clone();
-        match queue.limits {
-            Limits { running: Some(allows), .. } if used >= allows => Reason::Running { queue: name, allows },
-            Limits { running, running_per_user, .. } => {
-                let user = self.users.iter().find(|(_, number)| **number == owner.1);
-                let user = user.map_or_else(String::new, |(name, _)| name.clone());
-                let allows = running_per_user.or(running).unwrap_or(0);
-                Reason::RunningPerUser { queue: name, user, allows }
-            }
-        }
-    }
+    (slots, shut)
 }
 
 /// When a task that starts now ends at the latest.
@@ -185,6 +198,6 @@ fn end_of(job: &Job, now: u64) -> u64 {
 /// Tasks of a job that a host is given beyond its slots: as many as it has done before it is given more.
 fn ahead(job: &Job, node: &Node) -> u32 {
     let Some(mean) = job.mean else { return 0 };
-    let tasks = f64::from(node.slots / job.demand.slots.max(1)) * AHEAD / mean.max(0.1);
+    let tasks = f64::from(node.host.slots / job.demand.slots.max(1)) * AHEAD / mean.max(0.1);
     if mean < AHEAD { (tasks as u32).min(AHEAD_MAX) } else { 0 }
 }

@@ -1,27 +1,8 @@
 //! Where a job's tasks go, and what is kept free for the first rigid job that waits (EASY backfilling).
 
 use crate::pulling::{application, mean_capability, share};
-use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-
-/// A host, as the queues see it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Node {
-    pub name: String,
-    /// `C_i`.
-    pub capability: f64,
-    /// `P`, in slots.
-    pub slots: u32,
-    /// `P_c`: slots of tasks that it runs or has been given.
-    pub used: u32,
-}
-
-impl Node {
-    pub fn free(&self) -> u32 {
-        self.slots.saturating_sub(self.used)
-    }
-}
 
 /// Slots of hosts, by host.
 pub(super) type Slots<H> = BTreeMap<H, u32>;
@@ -63,6 +44,14 @@ impl<H: Copy + Ord> Reservation<H> {
         Some(Self { at, extra: free })
     }
 
+    /// The job cannot use these slots: others may.
+    pub fn leaving(mut self, slots: &Slots<H>) -> Self {
+        for (host, slots) in slots {
+            *self.extra.entry(*host).or_default() += slots;
+        }
+        self
+    }
+
     /// What of a host's free slots a task may use that ends at a time at the latest.
     pub fn leaves(&self, host: H, free: u32, end: u64) -> u32 {
         if end <= self.at { free } else { self.extra.get(&host).map_or(free, |&extra| free.min(extra)) }
@@ -100,14 +89,14 @@ pub(super) struct Part<H> {
     pub capability: f64,
     /// Tasks for which it has room, `P − P_c`.
     pub room: u32,
-    /// The part of its slots that is in use.
-    pub load: f64,
+    /// How long a task would take there, relative to the other hosts.
+    pub stretch: f64,
 }
 
 /// Divides `count` tasks among hosts by the formula of active pulling, the least loaded first: each is given
 /// `N = min(P − P_c, T_c / N_c · C_i / C_A)`, until all are given or no host has room.
 pub(super) fn pulled<H: Copy + Ord>(count: u32, mut parts: Vec<Part<H>>) -> Vec<(H, u32)> {
-    parts.sort_by(|a, b| a.load.total_cmp(&b.load).then(a.host.cmp(&b.host)));
+    parts.sort_by(|a, b| a.stretch.total_cmp(&b.stretch).then(a.host.cmp(&b.host)));
     let mean = mean_capability(parts.iter().map(|part| part.capability));
     let mut given: BTreeMap<H, u32> = BTreeMap::new();
     let mut left = count;
@@ -158,11 +147,14 @@ mod tests {
 
     #[test]
     fn tasks_are_divided_by_capability_and_room() {
-        let part = |host, capability, room| Part { host, capability, room, load: 0.0 };
+        let part = |host, capability, room| Part { host, capability, room, stretch: 0.0 };
         let twice = vec![part('a', 1000.0, 100), part('b', 2000.0, 100)];
         assert_eq!(pulled(9, twice.clone()), [('a', 3), ('b', 6)]);
         assert_eq!(pulled(200, twice), [('a', 100), ('b', 100)], "no host is given more than its room");
-        assert_eq!(pulled(1, vec![Part { load: 0.5, ..part('a', 1.0, 4) }, part('b', 1.0, 1)]), [('b', 1)]);
+        assert_eq!(
+            pulled(1, vec![Part { stretch: 0.5, ..part('a', 1.0, 4) }, part('b', 1.0, 1)]),
+            [('b', 1)]
+        );
         assert_eq!(pulled(0, vec![part('a', 1.0, 4)]), []);
     }
 
@@ -173,7 +165,7 @@ mod tests {
             rooms in proptest::collection::vec((1..2000_u32, 0..40_u32), 0..12),
         ) {
             let parts = rooms.iter().enumerate().map(|(host, &(speed, room))| {
-                Part { host, capability: speed.into(), room, load: f64::from(room % 7) }
+                Part { host, capability: speed.into(), room, stretch: f64::from(room % 7) }
             });
             let given = pulled(count, parts.collect());
             let room: u32 = rooms.iter().map(|&(_, room)| room).sum();

@@ -8,19 +8,30 @@
 //!   firm: a host with P slots in use is given nothing more, unless tasks are so short that it would idle between two decisions.
 //! - **Rigid jobs** start all at once. The first that does not fit has a reservation, and what comes behind it starts only where that
 //!   does not delay it (EASY backfilling).
+//! - **Where**: on hosts that the queue and the job name, when they are as idle as the queue wants them, the lightly loaded first.
+//! - **At whose cost**: [`Scheduler::stops`] names tasks of queues that another queue preempts.
 //!
 //! Times are milliseconds since an origin of the caller's choosing. A host is any `H: Copy + Ord`, a job a number of the caller's.
 
 mod decision;
 mod fit;
+mod hosts;
+mod hours;
 mod order;
+mod preempt;
 mod queue;
+mod reason;
 
-pub use queue::{Demand, Limits, Queue, Refusal, Width, is_among};
+pub use hosts::{Cluster, Configuration, Host};
+pub use hours::Hours;
+pub use preempt::Stop;
+pub use queue::{Demand, HostState, Limits, Queue, Refusal, Width};
+pub use reason::Reason;
 
 use crate::allocation::Usage;
-use fit::Node;
+use hosts::Node;
 use order::Owner;
+use pvm_wire::loads::LoadVector;
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -58,60 +69,13 @@ pub struct Start<H> {
     pub parts: Vec<(H, u32)>,
 }
 
-/// Why a job waits.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Reason {
-    /// It is held.
-    #[error("it is held")]
-    Held,
-    /// Its queue is not configured any more.
-    #[error("queue {0} does not exist any more")]
-    NoQueue(String),
-    /// No host that it may run on is there.
-    #[error("none of the hosts it may run on is in the machine")]
-    NoHosts,
-    /// So many slots of its queue are in use.
-    #[error("queue {queue} has {allows} slots in use, as many as it may (max-running)")]
-    Running {
-        /// The queue.
-        queue: String,
-        /// Its limit.
-        allows: u32,
-    },
-    /// So many slots are in use by its user.
-    #[error(
-        "{user} has {allows} slots of queue {queue} in use, as many as one user may (max-running-per-user)"
-    )]
-    RunningPerUser {
-        /// The queue.
-        queue: String,
-        /// The user.
-        user: String,
-        /// The limit.
-        allows: u32,
-    },
-    /// As many of its tasks run as may run at a time.
-    #[error("{0} of its tasks run, as many as may at a time")]
-    AtOnce(u32),
-    /// There is no room for it.
-    #[error("it needs {needs} slots at a time, {free} are free")]
-    NoRoom {
-        /// What it needs.
-        needs: u32,
-        /// What is free.
-        free: u32,
-    },
-    /// Others are before it.
-    #[error("other jobs are before it")]
-    Behind,
-}
-
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Job {
     /// The queue's name, as it may be configured again.
     queue: String,
     user: usize,
     demand: Demand,
+    /// Since when it ages.
     submitted: u64,
     /// Tasks that wait.
     pending: u32,
@@ -126,7 +90,9 @@ struct Job {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Scheduler<H: Ord> {
     rules: Rules,
-    queues: Vec<Queue>,
+    with: Configuration,
+    /// Milliseconds by which local clocks are ahead of the time.
+    local: i64,
     users: BTreeMap<String, usize>,
     usage: Usage,
     jobs: BTreeMap<u64, Job>,
@@ -142,14 +108,17 @@ pub struct Scheduler<H: Ord> {
     ends: BTreeMap<(u64, u64, H), u32>,
     /// The latest ends of a job's tasks on a host.
     ends_of: BTreeMap<(u64, H), BTreeSet<u64>>,
+    /// Tasks that are to end for others, by job and host.
+    stopping: BTreeMap<(u64, H), u32>,
 }
 
 impl<H: Copy + Ord> Scheduler<H> {
     /// Without hosts and jobs.
-    pub fn new(queues: Vec<Queue>, rules: Rules) -> Self {
+    pub fn new(with: impl Into<Configuration>, rules: Rules) -> Self {
         Self {
             rules,
-            queues,
+            with: with.into(),
+            local: 0,
             users: BTreeMap::new(),
             usage: Usage::new(),
             jobs: BTreeMap::new(),
@@ -160,17 +129,18 @@ impl<H: Copy + Ord> Scheduler<H> {
             in_use: BTreeMap::new(),
             ends: BTreeMap::new(),
             ends_of: BTreeMap::new(),
+            stopping: BTreeMap::new(),
         }
     }
 
-    /// The queues.
-    pub fn queues(&self) -> &[Queue] {
-        &self.queues
+    /// The queues and clusters.
+    pub fn configuration(&self) -> &Configuration {
+        &self.with
     }
 
-    /// Other queues from now on. Jobs of a queue that is not among them wait until one of its name is.
-    pub fn set_queues(&mut self, queues: Vec<Queue>) {
-        self.queues = queues;
+    /// Other queues and clusters from now on. Jobs of a queue that is not among them wait until one of its name is.
+    pub fn configure(&mut self, with: impl Into<Configuration>) {
+        self.with = with.into();
         (self.waiting, self.brief, self.in_queue, self.in_use) = Default::default();
         for id in self.jobs.keys().copied().collect::<Vec<_>>() {
             self.list(id);
@@ -186,7 +156,7 @@ impl<H: Copy + Ord> Scheduler<H> {
     }
 
     fn queue(&self, name: &str) -> Option<(usize, &Queue)> {
-        self.queues.iter().enumerate().find(|(_, queue)| queue.name == name)
+        self.with.queues.iter().enumerate().find(|(_, queue)| queue.name == name)
     }
 
     fn owner(&self, job: &Job) -> Option<Owner> {
@@ -194,9 +164,21 @@ impl<H: Copy + Ord> Scheduler<H> {
     }
 
     /// A host joins, or has other properties now.
-    pub fn host_joined(&mut self, host: H, name: &str, slots: u32, capability: f64) {
-        let used = self.hosts.get(&host).map_or(0, |node| node.used);
-        self.hosts.insert(host, Node { name: name.to_owned(), capability, slots, used });
+    pub fn host_joined(&mut self, id: H, host: Host) {
+        let node = self.hosts.entry(id).or_insert_with(|| Node::new(host.clone()));
+        node.host = host;
+    }
+
+    /// How busy a host is.
+    pub fn set_load(&mut self, id: H, load: LoadVector) {
+        if let Some(node) = self.hosts.get_mut(&id) {
+            node.load = Some(load);
+        }
+    }
+
+    /// By how many seconds local clocks are ahead of the time that decisions are told.
+    pub fn set_local_time(&mut self, ahead: i32) {
+        self.local = i64::from(ahead) * 1000;
     }
 
     /// A host is gone. Its tasks are still to be reported ended, or given back.
@@ -206,12 +188,18 @@ impl<H: Copy + Ord> Scheduler<H> {
 
     /// A host's name.
     pub fn host_name(&self, host: H) -> Option<&str> {
-        self.hosts.get(&host).map(|node| node.name.as_str())
+        self.hosts.get(&host).map(|node| node.host.name.as_str())
     }
 
-    /// Whether a job may run on a host.
-    fn is_for(job: &Job, queue: &Queue, node: &Node) -> bool {
-        queue.has_host(&node.name) && is_among(&job.demand.hosts, &node.name)
+    /// The names of the hosts of a cluster.
+    pub fn hosts_of(&self, cluster: &Cluster) -> Vec<&str> {
+        let all = self.hosts.values().filter(|node| cluster.has(node));
+        all.map(|node| node.host.name.as_str()).collect()
+    }
+
+    /// Whether a job may run on a host at all.
+    fn is_for(&self, demand: &Demand, queue: &Queue, node: &Node) -> bool {
+        self.with.are_for(&queue.hosts, node) && self.with.are_for(&demand.hosts, node)
     }
 
     /// The queue that takes a job, and what the job needs with that queue's limits; why none does. Without a name it is the first that
@@ -225,11 +213,14 @@ impl<H: Copy + Ord> Scheduler<H> {
         if demand.tasks() == 0 || demand.slots == 0 {
             return Err(Refusal::Nothing);
         }
+        if let Some(name) = self.with.unknown_cluster(&demand.hosts) {
+            return Err(Refusal::NoCluster(name.to_owned()));
+        }
         if let Some(name) = queue {
             let (number, queue) = self.queue(name).ok_or_else(|| Refusal::NoQueue(name.to_owned()))?;
             return self.admit_to((number, queue), user, demand);
         }
-        let mut order: Vec<(usize, &Queue)> = self.queues.iter().enumerate().collect();
+        let mut order: Vec<(usize, &Queue)> = self.with.queues.iter().enumerate().collect();
         order.sort_by_key(|(number, queue)| (Reverse(queue.priority), *number));
         let mut refusals = Vec::new();
         for queue in order {
@@ -255,8 +246,8 @@ impl<H: Copy + Ord> Scheduler<H> {
         if let Some(refusal) = queue.forbids(&demand) {
             return Err(refusal);
         }
-        let is_its = |node: &&Node| queue.has_host(&node.name) && is_among(&demand.hosts, &node.name);
-        let slots: Vec<u32> = self.hosts.values().filter(is_its).map(|node| node.slots).collect();
+        let is_its = |node: &&Node| self.is_for(&demand, queue, node);
+        let slots: Vec<u32> = self.hosts.values().filter(is_its).map(|node| node.host.slots).collect();
         let (has, wants) = (slots.iter().copied().max().unwrap_or(0), demand.slots);
         if wants > has {
             return Err(Refusal::Task { queue: queue.name.clone(), wants, has });
@@ -360,6 +351,7 @@ impl<H: Copy + Ord> Scheduler<H> {
             self.count(owner, 0, slots);
         }
         self.take_end(id, host);
+        self.note_stopped(id, host);
         self.list(id);
         self.forget(id);
     }
@@ -377,6 +369,9 @@ impl<H: Copy + Ord> Scheduler<H> {
         of.remove(&end);
         if of.is_empty() {
             self.ends_of.remove(&(id, host));
+            if let Some(node) = self.hosts.get_mut(&host) {
+                node.parallel.remove(&id);
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 //! A queue's properties, and the admission of jobs: one that can never run is refused at once, with the property that forbids it.
 
+use super::hours::Hours;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -12,10 +13,27 @@ pub struct Queue {
     pub priority: i32,
     /// Milliseconds of waiting that count as much as one step of priority; `None`: jobs do not age.
     pub aging: Option<u64>,
-    /// Its hosts, by name, `*` standing for any text; none: all.
+    /// Its hosts: names, `*` standing for any text, and `@cluster`s; none: all.
     pub hosts: Vec<String>,
+    /// Which of them may be given tasks now.
+    pub when: HostState,
+    /// When it starts jobs; `None`: always.
+    pub hours: Option<Hours>,
+    /// Queues of lower priority whose tasks are ended, to begin again later, when a job of this one has no room.
+    pub preempts: Vec<String>,
     /// The limits.
     pub limits: Limits,
+}
+
+/// What a host must be like to be given tasks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostState {
+    /// Idle: no terminal has had input for so many seconds, and others keep less than a quarter of its cores busy.
+    pub idle: Option<u64>,
+    /// Others keep less than this part of its cores busy, in thousandths.
+    pub load: Option<u16>,
+    /// For tasks of rigid jobs: no other rigid job has tasks there.
+    pub one_parallel: bool,
 }
 
 /// What a queue allows. `None` is no limit.
@@ -40,28 +58,16 @@ pub struct Limits {
 impl Queue {
     /// A queue that takes everything.
     pub fn open(name: &str) -> Self {
-        Self { name: name.to_owned(), priority: 0, aging: None, hosts: Vec::new(), limits: Limits::default() }
-    }
-
-    /// Whether jobs of this queue may run on a host.
-    pub fn has_host(&self, name: &str) -> bool {
-        is_among(&self.hosts, name)
-    }
-}
-
-/// Whether a name is among these, of which each may have `*` for any text; all are among none.
-pub fn is_among(patterns: &[String], name: &str) -> bool {
-    patterns.is_empty() || patterns.iter().any(|pattern| matches(pattern.as_bytes(), name.as_bytes()))
-}
-
-fn matches(pattern: &[u8], name: &[u8]) -> bool {
-    match (pattern.split_first(), name.split_first()) {
-        (None, None) => true,
-        (Some((b'*', rest)), _) => {
-            matches(rest, name) || name.split_first().is_some_and(|(_, name)| matches(pattern, name))
+        Self {
+            name: name.to_owned(),
+            priority: 0,
+            aging: None,
+            hosts: Vec::new(),
+            when: HostState::default(),
+            hours: None,
+            preempts: Vec::new(),
+            limits: Limits::default(),
         }
-        (Some((a, pattern)), Some((b, name))) => a == b && matches(pattern, name),
-        _ => false,
     }
 }
 
@@ -117,6 +123,9 @@ pub enum Refusal {
     /// There is no such queue.
     #[error("there is no queue {0}")]
     NoQueue(String),
+    /// There is no such cluster.
+    #[error("there is no cluster {0} (pvm queues shows those that there are)")]
+    NoCluster(String),
     /// There are none at all.
     #[error("the machine has no queue that takes the job: {0}")]
     NoneTakes(String),
@@ -233,16 +242,6 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn patterns() {
-        let among = |patterns: &[&str], name| {
-            is_among(&patterns.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>(), name)
-        };
-        assert!(among(&[], "node1") && among(&["node*"], "node1") && among(&["a", "n*1"], "node1"));
-        assert!(among(&["*"], "") && among(&["*e*1"], "node1") && among(&["node1"], "node1"));
-        assert!(!among(&["node"], "node1") && !among(&["node*2"], "node1") && !among(&[""], "node1"));
-    }
 
     #[test]
     fn a_job_above_a_limit_is_refused_and_one_that_names_none_has_the_queues() {

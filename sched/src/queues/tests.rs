@@ -17,6 +17,10 @@ fn rigid(width: u32, time: u64) -> Demand {
     Demand { width: Width::Rigid(width), time: Some(time), ..array(1) }
 }
 
+fn a_host(name: &str, slots: u32) -> Host {
+    Host { name: name.to_owned(), arch: "LINUX64".to_owned(), capability: 1000.0, slots }
+}
+
 /// Hosts `a` and `b` with 4 slots each, and three queues.
 fn scheduler() -> Scheduler<char> {
     let short = Queue {
@@ -28,7 +32,7 @@ fn scheduler() -> Scheduler<char> {
     let small = Queue { limits: small, hosts: vec!["b".to_owned()], ..Queue::open("small") };
     let mut scheduler = Scheduler::new(vec![small, short, Queue::open("long")], Rules::default());
     for host in ['a', 'b'] {
-        scheduler.host_joined(host, &host.to_string(), 4, 1000.0);
+        scheduler.host_joined(host, a_host(&host.to_string(), 4));
     }
     scheduler
 }
@@ -91,7 +95,7 @@ fn tasks_of_an_array_fill_the_hosts_and_no_more() {
     assert_eq!(scheduler.next(1), []);
     scheduler.task_ended(1, 'b', Some(1000), false, 1000);
     assert_eq!(scheduler.next(1000), [Start { job: 1, parts: vec![('b', 1)] }]);
-    assert_eq!(scheduler.reason(1), Some(Reason::NoRoom { needs: 1, free: 0 }));
+    assert_eq!(scheduler.reason(1, 0), Some(Reason::NoRoom { needs: 1, free: 0 }));
     // Tasks of 10 ms: a host is given as many more as it has done in 100.
     for now in 0..40 {
         scheduler.task_ended(1, 'a', Some(10), true, 2000 + now);
@@ -106,13 +110,13 @@ fn an_array_keeps_to_its_own_limit_and_those_of_its_queue() {
     let two = Demand { width: Width::Array { count: 9, at_once: Some(2) }, ..array(9) };
     submit(&mut scheduler, 1, "long", "ann", &two);
     assert_eq!(started(&scheduler.next(0)), [(1, 2)]);
-    assert_eq!(scheduler.reason(1), Some(Reason::AtOnce(2)));
+    assert_eq!(scheduler.reason(1, 0), Some(Reason::AtOnce(2)));
     submit(&mut scheduler, 2, "small", "ann", &array(9));
     submit(&mut scheduler, 3, "small", "bob", &array(9));
     let starts = scheduler.next(0);
     assert_eq!(started(&starts).iter().map(|(_, count)| count).sum::<u32>(), 3, "max-running");
     assert!(starts.iter().flat_map(|start| &start.parts).all(|(host, _)| *host == 'b'), "{starts:?}");
-    assert!(matches!(scheduler.reason(2), Some(Reason::Running { allows: 3, .. })));
+    assert!(matches!(scheduler.reason(2, 0), Some(Reason::Running { allows: 3, .. })));
 }
 
 #[test]
@@ -124,7 +128,7 @@ fn priority_then_the_user_with_less_then_age() {
     }
     submit(&mut scheduler, 5, "short", "eve", &one());
     assert_eq!(started(&scheduler.next(1000)), [(5, 1), (1, 1)], "priority; nobody has used anything");
-    assert_eq!(scheduler.reason(2), Some(Reason::NoRoom { needs: 4, free: 0 }));
+    assert_eq!(scheduler.reason(2, 0), Some(Reason::NoRoom { needs: 4, free: 0 }));
     scheduler.task_ended(5, 'a', None, false, 9000);
     assert_eq!(started(&scheduler.next(9000)), [(4, 1)], "bob has used less");
     assert!(scheduler.scores(9000).any(|(user, score)| user == "ann" && score > 0.0));
@@ -137,7 +141,7 @@ fn a_job_that_waits_gains_priority_where_the_queue_says_so() {
     let mut queues = vec![Queue::open("low"), Queue { priority: 2, ..Queue::open("high") }];
     queues[0].aging = Some(HOUR);
     let mut scheduler = Scheduler::new(queues, Rules::default());
-    scheduler.host_joined('a', "a", 1, 1.0);
+    scheduler.host_joined('a', a_host("a", 1));
     submit(&mut scheduler, 1, "low", "ann", &array(1));
     submit(&mut scheduler, 2, "high", "ann", &array(1));
     let mut early = scheduler.clone();
@@ -156,7 +160,7 @@ fn a_rigid_job_starts_at_once_or_not_at_all_and_is_not_passed_to_its_harm() {
     submit(&mut scheduler, 5, "long", "eve", &array(9));
     // 3 would end too late for 2, which has all slots from 1000 on, and the end of 5's tasks is not known.
     assert_eq!(started(&scheduler.next(0)), [(4, 1)]);
-    assert_eq!(scheduler.reason(2), Some(Reason::NoRoom { needs: 8, free: 1 }));
+    assert_eq!(scheduler.reason(2, 0), Some(Reason::NoRoom { needs: 8, free: 1 }));
     for host in ['a', 'a', 'a', 'a', 'b', 'b'] {
         scheduler.task_ended(1, host, Some(900), false, 900);
     }
@@ -173,18 +177,18 @@ fn jobs_that_are_held_cancelled_or_of_a_lost_queue_do_not_start() {
     }
     scheduler.hold(1, true);
     assert_eq!(scheduler.cancel(2), 1);
-    assert_eq!((scheduler.cancel(2), scheduler.reason(1)), (0, Some(Reason::Held)));
+    assert_eq!((scheduler.cancel(2), scheduler.reason(1, 0)), (0, Some(Reason::Held)));
     assert_eq!(started(&scheduler.next(0)), [(3, 1)]);
     scheduler.hold(1, false);
-    scheduler.set_queues(vec![Queue::open("other")]);
-    assert_eq!(scheduler.reason(1), Some(Reason::NoQueue("long".to_owned())));
+    scheduler.configure(vec![Queue::open("other")]);
+    assert_eq!(scheduler.reason(1, 0), Some(Reason::NoQueue("long".to_owned())));
     assert_eq!(scheduler.next(0), []);
     // What runs goes on, and counts when its queue is there again.
-    scheduler.set_queues(vec![Queue {
+    scheduler.configure(vec![Queue {
         limits: Limits { running: Some(1), ..Limits::default() },
         ..Queue::open("long")
     }]);
-    assert!(matches!(scheduler.reason(1), Some(Reason::Running { .. })));
+    assert!(matches!(scheduler.reason(1, 0), Some(Reason::Running { .. })));
     scheduler.task_ended(3, 'a', None, false, 1);
     assert_eq!((started(&scheduler.next(1)), scheduler.len()), (vec![(1, 1)], 1));
 }
@@ -202,7 +206,7 @@ fn a_lost_hosts_tasks_go_elsewhere() {
     scheduler.task_ended(1, 'b', None, false, 6);
     assert_eq!(scheduler.next(6), [Start { job: 1, parts: vec![('b', 1)] }]);
     scheduler.host_gone('b');
-    assert_eq!(scheduler.reason(1), Some(Reason::NoHosts));
+    assert_eq!(scheduler.reason(1, 0), Some(Reason::NoHosts));
 }
 
 /// A job as it is drawn: queue, user, width (rigid if not 0) or tasks, slots of each, seconds.
@@ -210,6 +214,128 @@ type Drawn = (usize, usize, u32, u32, u32, u64);
 
 fn drawn() -> impl Strategy<Value = Vec<Drawn>> {
     proptest::collection::vec((0..3_usize, 0..3_usize, 0..9_u32, 1..20_u32, 1..4_u32, 1..50_u64), 0..40)
+}
+
+/// One queue with these properties on hosts `a` and `b`, and one of lower priority without any.
+fn with_queue(queue: Queue) -> Scheduler<char> {
+    let mut scheduler = scheduler();
+    scheduler.configure(vec![Queue { priority: 5, ..queue }, Queue::open("long")]);
+    scheduler
+}
+
+#[test]
+fn a_queue_starts_jobs_in_its_hours_by_local_time() {
+    let hours = Some("Thu 20:00-22:00".parse().unwrap());
+    let mut scheduler = with_queue(Queue { hours, ..Queue::open("night") });
+    submit(&mut scheduler, 1, "night", "ann", &array(1));
+    assert_eq!(scheduler.next(19 * HOUR), []);
+    let reason = scheduler.reason(1, 19 * HOUR).unwrap();
+    assert_eq!(reason.to_string(), "queue night starts jobs Thu 20:00-22:00 (hours)");
+    scheduler.set_local_time(3600);
+    assert_eq!(started(&scheduler.next(19 * HOUR)), [(1, 1)]);
+}
+
+#[test]
+fn a_queue_may_want_idle_or_lightly_loaded_hosts() {
+    let when = HostState { idle: Some(600), load: Some(300), one_parallel: false };
+    let mut scheduler = with_queue(Queue { when, ..Queue::open("guest") });
+    submit(&mut scheduler, 1, "guest", "ann", &array(8));
+    assert_eq!(scheduler.next(HOUR), [], "nothing is known");
+    assert_eq!(
+        scheduler.reason(1, HOUR).unwrap().to_string(),
+        "no host that it may run on is idle, as queue guest wants it (idle)"
+    );
+    let load = LoadVector { input: Some(2000), ..LoadVector::default() };
+    scheduler.set_load('a', load);
+    scheduler.set_load('b', LoadVector { others: [0, 0, 400], ..load });
+    assert_eq!(scheduler.next(2_500_000), [], "there was input 500 s ago");
+    assert_eq!(scheduler.next(2_600_000), [Start { job: 1, parts: vec![('a', 4)] }]);
+    // Of equal hosts the lightly loaded one is first.
+    submit(&mut scheduler, 2, "long", "ann", &array(1));
+    scheduler.configure(vec![Queue::open("long")]);
+    scheduler.host_joined('c', a_host("c", 4));
+    scheduler.set_load('b', LoadVector { run_queue: [200; 3], ..load });
+    assert_eq!(scheduler.next(2_600_001), [Start { job: 2, parts: vec![('c', 1)] }]);
+}
+
+#[test]
+fn a_host_may_have_one_parallel_job() {
+    let when = HostState { one_parallel: true, ..HostState::default() };
+    let mut scheduler = with_queue(Queue { when, ..Queue::open("parallel") });
+    submit(&mut scheduler, 1, "parallel", "ann", &rigid(2, HOUR));
+    submit(&mut scheduler, 2, "parallel", "ann", &rigid(2, HOUR));
+    submit(&mut scheduler, 3, "parallel", "ann", &rigid(2, HOUR));
+    submit(&mut scheduler, 4, "parallel", "ann", &array(1));
+    assert_eq!(started(&scheduler.next(0)), [(1, 2), (2, 2), (4, 1)]);
+    assert_eq!(
+        scheduler.reason(3, 0).unwrap().to_string(),
+        "no host that it may run on is without a parallel job, as queue parallel wants it (one-parallel-job-per-host)"
+    );
+    scheduler.task_ended(1, 'a', Some(5), false, 5);
+    assert_eq!(scheduler.next(5), []);
+    scheduler.task_ended(1, 'a', Some(6), false, 6);
+    assert_eq!(scheduler.next(6), [Start { job: 3, parts: vec![('a', 2)] }]);
+}
+
+#[test]
+fn a_job_may_preempt_tasks_of_lower_priority() {
+    let preempts = vec!["long".to_owned()];
+    let mut scheduler = with_queue(Queue { preempts, ..Queue::open("urgent") });
+    submit(&mut scheduler, 1, "long", "ann", &array(6));
+    submit(&mut scheduler, 2, "long", "ann", &array(9));
+    assert_eq!(started(&scheduler.next(0)), [(1, 6), (2, 2)]);
+    assert_eq!(scheduler.stops(0), []);
+    submit(&mut scheduler, 3, "urgent", "bob", &rigid(3, HOUR));
+    assert_eq!(scheduler.next(1), []);
+    let stops = scheduler.stops(1);
+    let count = |stop: &Stop<char>| stop.parts.iter().map(|(_, count)| count).sum::<u32>();
+    assert_eq!(stops.iter().map(|stop| (stop.job, count(stop))).collect::<Vec<_>>(), [(1, 1), (2, 2)]);
+    assert_eq!(scheduler.stops(2), [], "those are enough");
+    assert_eq!(scheduler.reason(3, 2), Some(Reason::Stopping));
+    // What is free meanwhile is kept for the job, even from jobs that are short.
+    submit(&mut scheduler, 4, "long", "eve", &rigid(1, 1));
+    let ends = stops.iter().flat_map(|stop| stop.parts.iter().map(move |part| (stop.job, part)));
+    let mut starts = Vec::new();
+    for (job, &(host, count)) in ends {
+        for _ in 0..count {
+            assert_eq!(starts, []);
+            scheduler.task_ended(job, host, Some(3), true, 3);
+            starts = scheduler.next(3);
+        }
+    }
+    assert_eq!(started(&starts), [(3, 3)]);
+    assert_eq!(scheduler.stops(4), []);
+}
+
+#[test]
+fn a_parallel_job_is_preempted_as_a_whole_and_none_is_in_vain() {
+    let preempts = vec!["long".to_owned()];
+    let mut scheduler = with_queue(Queue { preempts, ..Queue::open("urgent") });
+    submit(&mut scheduler, 1, "long", "ann", &rigid(6, HOUR));
+    scheduler.next(0);
+    let wide = Demand { hosts: vec!["a".to_owned()], slots: 3, ..rigid(2, HOUR) };
+    let (queue, demand) = ("urgent".to_owned(), wide);
+    scheduler.submit(2, queue, "bob", demand, 2, 1);
+    assert_eq!((scheduler.next(1), scheduler.stops(1)), (vec![], vec![]), "a has four slots");
+    submit(&mut scheduler, 3, "urgent", "bob", &array(4));
+    assert_eq!(started(&scheduler.next(2)), [(3, 2)]);
+    assert_eq!(scheduler.stops(2), [Stop { job: 1, parts: vec![('a', 4), ('b', 2)] }]);
+}
+
+#[test]
+fn clusters_are_sets_of_hosts() {
+    let mut scheduler = scheduler();
+    scheduler.host_joined('c', a_host("c", 8));
+    let large = Cluster { name: "large".to_owned(), slots: Some(8), ..Cluster::default() };
+    let queue = Queue { hosts: vec!["@large".to_owned()], ..Queue::open("wide") };
+    scheduler.configure(Configuration { queues: vec![queue, Queue::open("long")], clusters: vec![large] });
+    submit(&mut scheduler, 1, "wide", "ann", &rigid(8, 1));
+    assert_eq!(scheduler.next(0), [Start { job: 1, parts: vec![('c', 8)] }]);
+    let on = |name: &str| Demand { hosts: vec![name.to_owned()], ..array(1) };
+    let refused = scheduler.admit(None, "ann", &on("@small")).unwrap_err();
+    assert_eq!(refused.to_string(), "there is no cluster small (pvm queues shows those that there are)");
+    assert_eq!(scheduler.admit(Some("long"), "ann", &on("@large")).unwrap().0, "long");
+    assert_eq!(scheduler.hosts_of(&scheduler.configuration().clusters[0]), ["c"]);
 }
 
 proptest! {
@@ -246,7 +372,7 @@ proptest! {
                 running.extend(parts.iter().flat_map(|&(host, count)| (0..count).map(move |_| (end, job, host))));
             }
             for node in scheduler.hosts.values() {
-                prop_assert!(node.used <= node.slots, "{:?}", node);
+                prop_assert!(node.used <= node.host.slots, "{:?}", node);
             }
             running.sort_unstable();
             prop_assert!(!running.is_empty(), "nothing starts: {:?}", left);
@@ -265,7 +391,7 @@ proptest! {
         let run = |backfills: bool| {
             let mut scheduler = Scheduler::new(vec![Queue::open("long")], Rules { is_fair: false, backfills });
             for host in ['a', 'b'] {
-                scheduler.host_joined(host, &host.to_string(), 4, 1000.0);
+                scheduler.host_joined(host, a_host(&host.to_string(), 4));
             }
             let mut first = None;
             let mut ends: Vec<(u64, u64, char)> = Vec::new();

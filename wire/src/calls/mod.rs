@@ -10,6 +10,7 @@
 pub mod enrolment;
 pub mod hosts;
 pub mod jobs;
+pub mod loads;
 pub mod mailbox;
 pub mod nested;
 pub mod notify;

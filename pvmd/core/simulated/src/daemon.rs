@@ -1,6 +1,6 @@
 //! A daemon's core whose state is checked after every event.
 
-use pvm_sched::queues::Queue;
+use pvm_sched::queues::{Configuration, Queue};
 use pvm_wire::HostIndex;
 use pvm_wire::encoding::DataSignature;
 use pvmd_core::event::{Action, Event, StartedHost};
@@ -41,7 +41,7 @@ pub fn config(index: HostIndex) -> Config {
         watched_max: 256,
         host_timeout: HOST_TIMEOUT,
         limits: Limits::default(),
-        queues: vec![Queue::open("default")],
+        queues: queues(),
         jobs: Vec::new(),
     }
 }
@@ -118,4 +118,11 @@ impl Deref for Daemon {
     fn deref(&self) -> &Core {
         &self.core
     }
+}
+
+/// The queues of simulated machines: one whose jobs end the tasks of the other.
+pub fn queues() -> Configuration {
+    let preempts = vec!["default".to_owned()];
+    let urgent = Queue { priority: 1, preempts, ..Queue::open("urgent") };
+    vec![Queue::open("default"), urgent].into()
 }

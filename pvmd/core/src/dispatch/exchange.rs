@@ -28,6 +28,7 @@ impl Core {
         }
         info!(%host, reign, "is the master");
         self.hosts.set_master(Some(host));
+        self.loads.new_master();
         self.watching.note_change();
         for timer in [Timer::Orphan, Timer::Candidate] {
             self.out.timers.cancel(timer);
@@ -82,6 +83,7 @@ impl Core {
             }
             FromMaster::RunTasks(order) => self.on_run_tasks(*order),
             FromMaster::EndTasks { job } => self.on_end_tasks(job),
+            FromMaster::StopTasks { job, tasks } => self.on_stop_tasks(job, &tasks),
             FromMaster::Deputies { hosts } => {
                 self.exchange.set_deputies(hosts);
                 self.watching.note_change();

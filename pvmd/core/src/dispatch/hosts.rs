@@ -47,6 +47,7 @@ impl Core {
             core.observers.hosts_added(others, out);
         });
         self.home(|home, at| home.hosts_added(added, at));
+        self.loads_of_members(added);
     }
 
     /// A daemon says that it ends. Its link stands until it has ended.
@@ -100,6 +101,7 @@ impl Core {
         self.service_host_gone(host);
         self.tracers.host_gone(host);
         self.node.home_gone(host);
+        self.loads.gone(host);
         self.end_tied_tasks(host);
         self.home(|home, at| home.host_gone(host, at));
         self.fail_pending(host);

@@ -3,7 +3,7 @@
 use crate::Core;
 use crate::addresses::{ReplyTo, Waiter};
 use crate::jobs::JobTask;
-use crate::master::{Command, Urgency};
+use crate::master::{Command, Moment, Urgency};
 use crate::spawn::{SIGKILL, SIGTERM};
 use crate::tasks::{Origin, Report};
 use crate::timers::Timer;
@@ -33,9 +33,8 @@ impl Core {
         let Some(master) = self.master_state() else { return };
         let (is_due, urgency, look) =
             (master.are_jobs_due(), master.jobs_to_save(), master.look_at_jobs_after());
-        let now = self.milliseconds();
-        if is_due && !std::mem::replace(&mut self.tending.advances, true) {
-            self.command(Command::AdvanceJobs { now });
+        if is_due {
+            self.advance_jobs();
         }
         match urgency {
             Some(Urgency::Now) => self.save_jobs(),
@@ -52,7 +51,7 @@ impl Core {
     /// A command has been carried out that the queues have proposed themselves.
     pub(crate) fn note_tended(&mut self, command: &Command) {
         match command {
-            Command::AdvanceJobs { .. } => self.tending.advances = false,
+            Command::AdvanceJobs(_) => self.tending.advances = false,
             Command::SaveJobs { .. } => self.tending.saves = false,
             Command::TakeOver { .. } => self.tending = Tending::default(),
             _ => {}
@@ -68,9 +67,10 @@ impl Core {
     }
 
     pub(crate) fn advance_jobs(&mut self) {
-        let now = self.milliseconds();
         if self.is_master() && !std::mem::replace(&mut self.tending.advances, true) {
-            self.command(Command::AdvanceJobs { now });
+            let (now, local_time) = (self.milliseconds(), self.loads.local_time());
+            let loads = self.loads.for_queues();
+            self.command(Command::AdvanceJobs(Moment { now, local_time, loads }));
         }
     }
 
@@ -159,6 +159,13 @@ impl Core {
     /// The master has the tasks of a job ended.
     pub(crate) fn on_end_tasks(&mut self, job: JobId) {
         for tid in self.jobs.end(job) {
+            self.end_job_task(tid);
+        }
+    }
+
+    /// The master has some tasks of a job ended, which begin again later.
+    pub(crate) fn on_stop_tasks(&mut self, job: JobId, tasks: &[u32]) {
+        for tid in self.jobs.stop(job, tasks) {
             self.end_job_task(tid);
         }
     }

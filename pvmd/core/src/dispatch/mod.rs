@@ -9,6 +9,7 @@ mod exchange;
 mod hosts;
 mod jobs;
 mod links;
+mod loads;
 mod neighbours;
 mod output;
 mod peers;

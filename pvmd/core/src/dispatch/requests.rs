@@ -118,6 +118,7 @@ impl Core {
             Tmx::Page => self.on_page_wanted(tid),
             Tmx::Incidents => self.on_incidents_wanted(tid, to, Request::decode(body)?),
             Tmx::DiscardLogs => self.on_discard_logs_request(to),
+            Tmx::Loads => self.on_list_loads(to),
             Tmx::Jobs => self.on_job_call(to, AskJobs::decode(body)?.0),
         }
         Ok(())

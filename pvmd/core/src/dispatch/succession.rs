@@ -374,6 +374,7 @@ impl Core {
             }
         }
         self.hosts.set_master(Some(own));
+        self.loads.new_master();
         self.watching.note_change();
     }
 

@@ -12,7 +12,13 @@ impl Core {
     /// Has the teams decide something, and carries out what follows.
     pub(crate) fn teams<R>(&mut self, decide: impl FnOnce(&mut Teams, &Tasks, &mut Decision<'_>) -> R) -> R {
         self.effects(|core, out| {
-            let at = &mut Decision { config: &core.config, hosts: &core.hosts, now: core.now, out };
+            let at = &mut Decision {
+                config: &core.config,
+                hosts: &core.hosts,
+                loads: &core.loads,
+                now: core.now,
+                out,
+            };
             decide(&mut core.teams, &core.tasks, at)
         })
     }
@@ -27,7 +33,13 @@ impl Core {
     /// A task says to which team it belongs.
     pub(crate) fn on_team(&mut self, tid: Tid, name: &str) -> Result<(), PvmError> {
         self.effects(|core, out| {
-            let at = &mut Decision { config: &core.config, hosts: &core.hosts, now: core.now, out };
+            let at = &mut Decision {
+                config: &core.config,
+                hosts: &core.hosts,
+                loads: &core.loads,
+                now: core.now,
+                out,
+            };
             core.teams.on_team(tid, name, &mut core.tasks, at)
         })
     }

@@ -5,7 +5,9 @@
 
 use crate::addresses::ReplyTo;
 use crate::event::{AddId, Found, StartFailure, StartedHost};
+use pvm_sched::queues::Configuration;
 use pvm_wire::daemon::ToMaster;
+use pvm_wire::loads::LoadVector;
 use pvm_wire::{HostIndex, Tid};
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
@@ -51,12 +53,25 @@ pub(crate) enum Command {
     TakeOver { by: HostIndex, address: Option<IpAddr> },
     /// These hosts hold the master's state from now on. The last command of a configuration of deputies.
     Appoint { deputies: Vec<HostIndex> },
-    /// The queues' next step, at a time in milliseconds since 1970.
-    AdvanceJobs { now: u64 },
+    /// The queues' next step.
+    AdvanceJobs(Moment),
+    /// The file of queues has been read again.
+    QueuesRead { result: Result<Configuration, String> },
     /// What has changed of jobs is written to disk, at a time in milliseconds since 1970.
     SaveJobs { now: u64 },
     /// It was, or could not be: the reason.
     JobsSaved { serial: u64, failure: Option<String> },
     /// The machine ends.
     Halt,
+}
+
+/// When the queues go on, and what they go by.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Moment {
+    /// Milliseconds since 1970.
+    pub now: u64,
+    /// By how many seconds local clocks are ahead of universal time.
+    pub local_time: i32,
+    /// Loads of hosts that have changed.
+    pub loads: Vec<(HostIndex, LoadVector)>,
 }

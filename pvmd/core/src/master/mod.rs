@@ -23,7 +23,7 @@ use crate::config::Config;
 use crate::effect::{Effect, Effects};
 use crate::hosts::Members;
 use add::AddOperation;
-pub(crate) use command::Command;
+pub(crate) use command::{Command, Moment};
 use departures::Departures;
 pub(crate) use departures::END;
 use groups::Groups;
@@ -227,7 +227,8 @@ impl Master {
                 self.deputies.clone_from(&deputies);
                 out.push(Effect::OrderAll(FromMaster::Deputies { hosts: deputies }));
             }
-            Command::AdvanceJobs { now } => self.on_jobs_due(now, out),
+            Command::AdvanceJobs(moment) => self.on_jobs_due(moment, out),
+            Command::QueuesRead { result } => self.on_queues_read(result, out),
             Command::SaveJobs { now } => self.on_save_jobs(now, out),
             Command::JobsSaved { serial, failure } => self.on_jobs_saved(serial, failure.as_deref(), out),
             Command::Halt => self.halt(out),
@@ -305,7 +306,7 @@ impl Master {
         }
         self.abandon_add("the master was lost meanwhile", out);
         self.departures.take_over(out);
-        self.jobs.take_over();
+        self.jobs.take_over(out);
         if self.is_ending {
             out.push(Effect::EndMachine);
         }

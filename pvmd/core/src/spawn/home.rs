@@ -1,5 +1,6 @@
 //! As home of spawns: the table of them, and what changes the state of each.
 
+use super::lightly::Lightly;
 use super::managers::Managers;
 use super::notices::Notices;
 use super::progress::Spawn;
@@ -25,6 +26,7 @@ pub(crate) struct Home {
     pub(super) managers: Managers,
     /// Host that a divided batch was given to last.
     pub(super) last_given: HostIndex,
+    pub(super) lightly: Lightly,
     /// Notices of queued batches, by the parents that have to take them.
     pub(super) notices: BTreeMap<Tid, Notices>,
 }
@@ -38,6 +40,7 @@ impl Home {
             queues: Queues::default(),
             managers: Managers::default(),
             last_given: own,
+            lightly: Lightly::default(),
             notices: BTreeMap::new(),
         }
     }
@@ -78,6 +81,7 @@ impl Home {
     /// A host is out. What it had been granted comes back through its unanswered requests.
     pub fn host_gone(&mut self, host: HostIndex, at: &mut Decision<'_>) {
         self.tasks_lost(host, at);
+        self.lightly.host_gone(host);
         self.node_gone(host, at);
     }
 }

@@ -201,6 +201,9 @@ impl Home {
         if placing.policy != Policy::ActivePulling {
             self.last_given = host;
         }
+        if placing.policy == Policy::LightlyLoaded {
+            self.lightly.given(host, n, at.loads);
+        }
         debug!(spawn = id.0, %host, n, ?terms, "granted");
         for range in ranges {
             spawn.order(id, host, range, Some(batch), at.out);
@@ -250,7 +253,10 @@ impl Home {
 
     /// A host may be given tasks of batches that are not confined to certain hosts.
     pub(super) fn node_joined(&mut self, host: HostIndex, at: &mut Decision<'_>) {
-        let Some(node) = node(host, at) else { return };
+        let node = |policy| self.node(host, policy, at);
+        let (Some(plain), Some(lightly)) = (node(Policy::ActivePulling), node(Policy::LightlyLoaded)) else {
+            return;
+        };
         let home = at.config.index;
         for (&id, spawn) in &mut self.spawns {
             let manager = spawn.state().manager();
@@ -260,6 +266,7 @@ impl Home {
             spawn.placing.nodes.insert(host);
             if let Some(manager) = manager {
                 let batch = BatchId { home, number: id.0 };
+                let node = if spawn.placing.policy == Policy::LightlyLoaded { lightly } else { plain };
                 at.out.send_batch(manager, BatchMsg::NodeJoined { batch, node });
             }
         }
@@ -279,13 +286,18 @@ impl Home {
 
     pub(super) fn batch_nodes(&self, id: SpawnId, at: &Decision<'_>) -> Vec<Node> {
         let Some(spawn) = self.spawns.get(&id) else { return Vec::new() };
-        spawn.placing.nodes.iter().filter_map(|&host| node(host, at)).collect()
+        let policy = spawn.placing.policy;
+        spawn.placing.nodes.iter().filter_map(|&host| self.node(host, policy, at)).collect()
     }
-}
 
-fn node(host: HostIndex, at: &Decision<'_>) -> Option<Node> {
-    let entry = at.hosts.get(host)?;
-    Some(Node { host, capability: entry.capability, limit: entry.task_limit })
+    fn node(&self, host: HostIndex, policy: Policy, at: &Decision<'_>) -> Option<Node> {
+        let entry = at.hosts.get(host)?;
+        let capability = match policy {
+            Policy::LightlyLoaded => entry.capability / (self.lightly.run_queue(host, at.loads) + 1.0),
+            _ => entry.capability,
+        };
+        Some(Node { host, capability, limit: entry.task_limit })
+    }
 }
 
 fn tell_nodes_done(batch: BatchId, nodes: &BTreeSet<HostIndex>, at: &mut Decision<'_>) {

@@ -5,6 +5,7 @@
 //! As [*node*](node) it starts tasks on request, and asks the managers of other tasks' spawns for work ([`pulling`]).
 
 mod home;
+mod lightly;
 mod managers;
 mod node;
 mod notices;

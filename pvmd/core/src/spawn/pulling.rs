@@ -129,7 +129,7 @@ impl Node {
 
     /// How busy the cores of this host are, with work of any program.
     pub fn on_load(&mut self, busy_cores: f64, tasks: &Tasks, at: &mut Decision<'_>) {
-        self.load.read(busy_cores, tasks.running());
+        self.load.read(busy_cores, tasks.running(), at.config.cores, at.now);
         self.on_room(tasks, at);
     }
 

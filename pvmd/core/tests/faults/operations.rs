@@ -20,7 +20,7 @@ use pvm_wire::jobs::{JobCall, JobId, JobRequest, Tasks};
 use pvm_wire::queue::QueueRequest;
 use pvm_wire::spawn::{Sink, SpawnRequest, flags};
 use pvm_wire::{HostIndex, Tid};
-use pvmd_core::event::Event;
+use pvmd_core::event::{Event, Sample};
 use pvmd_simulated::machine::Happening;
 use pvmd_simulated::process::{ProcId, Process, Role, message};
 use std::collections::{BTreeMap, BTreeSet};
@@ -75,6 +75,8 @@ pub fn operate(world: &mut World, op: Op) {
         Op::Load(host, cores) => {
             if let Some(host) = nth_host(world, host) {
                 world.feed(host, Event::Load { busy_cores: f64::from(cores) });
+                let run_queue = [cores.into(); 3];
+                world.feed(host, Event::Sampled(Sample { run_queue, ..Sample::default() }));
             }
         }
         Op::Jump(host, milliseconds) => {
@@ -291,6 +293,7 @@ fn submit(world: &mut World, id: ProcId, count: u32, kind: u32) {
         Tasks::Array { first: 0, count, at_once: None }
     };
     job.restarts = kind / 3 % 3;
+    job.queue = Some(if kind % 5 == 4 { "urgent" } else { "default" }.to_owned());
     if kind % 3 == 1 {
         job.after.extend(world.tasks.submitted.checked_sub(1).filter(|id| *id > 0).map(JobId));
     }
@@ -301,6 +304,7 @@ fn submit(world: &mut World, id: ProcId, count: u32, kind: u32) {
 fn change_job(world: &mut World, id: ProcId, n: u32) {
     let jobs = vec![JobId(u64::from(n / 3) % world.tasks.submitted.max(1) + 1)];
     let call = match n % 3 {
+        _ if n % 10 == 9 => JobCall::Reload,
         0 => JobCall::Hold(jobs),
         1 => JobCall::Cancel(jobs),
         _ => JobCall::Release(jobs),

@@ -4,7 +4,7 @@ use crate::engine::{Engine, Time, seconds, to_seconds};
 use crate::random::Random;
 use crate::stats::{Summary, bounded_slowdown, jain};
 use crate::workload::Job;
-use pvm_sched::queues::{Demand, Limits, Queue, Rules, Scheduler, Width};
+use pvm_sched::queues::{Demand, Host, Limits, Queue, Rules, Scheduler, Width};
 use slab::Slab;
 use std::collections::{BTreeSet, HashMap};
 
@@ -200,7 +200,7 @@ impl Machine {
     }
 
     fn note_nodes(&mut self) {
-        self.scheduler.host_joined((), "", self.setting.nodes - self.down, 1.0);
+        self.scheduler.host_joined((), all_nodes(self.setting.nodes - self.down));
     }
 
     /// In the scheduler's measure.
@@ -216,7 +216,7 @@ impl Machine {
         self.submitted += 1;
         let (id, user, now) = (self.submitted, job.user.to_string(), self.now());
         // By the nodes that there are when all are up.
-        self.scheduler.host_joined((), "", self.setting.nodes, 1.0);
+        self.scheduler.host_joined((), all_nodes(self.setting.nodes));
         let admitted = self.scheduler.admit(None, &user, &demand(&job));
         self.note_nodes();
         let Ok((queue, demand)) = admitted else {
@@ -333,6 +333,11 @@ impl Machine {
         self.outcome.events = self.engine.happened();
         self.outcome
     }
+}
+
+/// All nodes are one host: it does not matter which of them a job has.
+fn all_nodes(slots: u32) -> Host {
+    Host { name: String::new(), arch: String::new(), capability: 1.0, slots }
 }
 
 fn queues(setting: &Setting) -> Vec<Queue> {

@@ -4,7 +4,7 @@ mod hosts;
 mod processes;
 
 use crate::Random;
-use crate::daemon::{Daemon, config, spec};
+use crate::daemon::{Daemon, config, queues, spec};
 use crate::network::{Network, Packet};
 use crate::process::{ProcId, Process, Role};
 use pvm_wire::{HostIndex, Message, Tid};
@@ -488,6 +488,10 @@ impl<T: Tasks> Machine<T> {
             }
             Action::SaveJobs { serial, .. } => {
                 let event = Event::JobsSaved { serial, failure: None };
+                self.later(1..5000, Happening::Event(host, event));
+            }
+            Action::ReadQueues => {
+                let event = Event::QueuesRead { result: Ok(queues()) };
                 self.later(1..5000, Happening::Event(host, event));
             }
             Action::Exit { .. } => self.exit(host),

@@ -3,10 +3,12 @@
 use super::{JOBS_MAX, Job, Jobs, answer, end_tasks};
 use crate::addresses::PeerTo;
 use crate::effect::Effects;
+use crate::event::Action;
 use crate::master::Master;
-use pvm_sched::queues::{Demand, Limits, Queue};
+use pvm_sched::queues::{Cluster, Configuration, Demand, HostState, Hours, Limits, Queue};
 use pvm_wire::jobs::{
-    JOB_TASKS_MAX, JobAnswer, JobCall, JobId, JobRecord, JobRequest, JobState, QueueRecord, Tasks,
+    ClusterRecord, JOB_TASKS_MAX, JobAnswer, JobCall, JobId, JobRecord, JobRequest, JobState, QueueRecord,
+    Tasks,
 };
 use tracing::info;
 
@@ -23,6 +25,8 @@ impl Master {
             JobCall::Hold(ids) => jobs.change(&ids, |jobs, id| Ok(jobs.hold(id, true))),
             JobCall::Release(ids) => jobs.change(&ids, |jobs, id| Ok(jobs.hold(id, false))),
             JobCall::Queues => jobs.queues(),
+            JobCall::Clusters => jobs.clusters(),
+            JobCall::Reload => return jobs.reload(to, out),
         };
         answer(to, reply, out);
     }
@@ -74,7 +78,7 @@ impl Jobs {
     }
 
     fn record(&self, job: &Job) -> JobRecord {
-        let reason = self.scheduler.reason(job.id.0).map(|reason| reason.to_string());
+        let reason = self.scheduler.reason(job.id.0, self.now).map(|reason| reason.to_string());
         job.record(reason.filter(|_| !job.waits_for_jobs()))
     }
 
@@ -143,29 +147,67 @@ impl Jobs {
         true
     }
 
+    /// The file of queues is read again.
+    fn reload(&mut self, to: PeerTo, out: &mut Effects) {
+        self.reloading.push(to);
+        out.act(Action::ReadQueues);
+    }
+
+    /// It has been read: its queues are there from now on, or those from before if something is wrong with it.
+    pub(super) fn configure(&mut self, result: Result<Configuration, String>, out: &mut Effects) {
+        let reply = match result {
+            Ok(with) => {
+                info!(queues = with.queues.len(), clusters = with.clusters.len(), "read the queues again");
+                self.scheduler.configure(with);
+                self.is_due = true;
+                self.queues()
+            }
+            Err(reason) => JobAnswer::Refused(reason),
+        };
+        for to in std::mem::take(&mut self.reloading) {
+            answer(to, reply.clone(), out);
+        }
+    }
+
     fn queues(&self) -> JobAnswer {
         let record = |queue: &Queue| {
             let of = |job: &&Job| job.queue == queue.name && job.ended.is_none();
-            let jobs: Vec<JobRecord> = self.all.values().filter(of).map(|job| job.record(None)).collect();
+            let jobs = || self.all.values().filter(of);
             QueueRecord {
                 name: queue.name.clone(),
                 priority: queue.priority,
                 hosts: queue.hosts.clone(),
-                limits: limits(queue),
-                waiting: jobs.iter().filter(|job| job.waiting > 0).count() as u32,
-                running: jobs.iter().map(|job| job.running * job.slots).sum(),
+                limits: properties(queue),
+                is_open: self.scheduler.is_open(queue, self.now),
+                waiting: jobs().filter(|job| job.waiting() > 0).count() as u32,
+                running: jobs().map(Job::slots_in_use).sum(),
             }
         };
-        JobAnswer::Queues(self.scheduler.queues().iter().map(record).collect())
+        JobAnswer::Queues(self.scheduler.configuration().queues.iter().map(record).collect())
+    }
+
+    fn clusters(&self) -> JobAnswer {
+        let record = |cluster: &Cluster| ClusterRecord {
+            name: cluster.name.clone(),
+            hosts: self.scheduler.hosts_of(cluster).into_iter().map(str::to_owned).collect(),
+        };
+        JobAnswer::Clusters(self.scheduler.configuration().clusters.iter().map(record).collect())
     }
 }
 
-/// The limits of a queue, as its file has them.
-fn limits(queue: &Queue) -> Vec<(String, String)> {
+/// The properties and limits of a queue, as its file has them.
+fn properties(queue: &Queue) -> Vec<(String, String)> {
     let Limits { time, memory, width, running, running_per_user, waiting, waiting_per_user } = queue.limits;
-    let seconds = time.map(|time| format!("{}s", time / 1000));
+    let HostState { idle, load, one_parallel } = queue.when;
+    let seconds = |milliseconds: u64| format!("{}s", milliseconds / 1000);
     let all = [
-        ("max-time", seconds),
+        ("aging", queue.aging.map(seconds)),
+        ("hours", queue.hours.as_ref().map(Hours::to_string)),
+        ("idle", idle.map(|seconds| format!("{seconds}s"))),
+        ("max-load", load.map(|load| (f64::from(load) / 1000.0).to_string())),
+        ("one-parallel-job-per-host", one_parallel.then(|| true.to_string())),
+        ("preempts", (!queue.preempts.is_empty()).then(|| queue.preempts.join(","))),
+        ("max-time", time.map(seconds)),
         ("max-memory", memory.map(|bytes| bytes.to_string())),
         ("max-width", width.map(|slots| slots.to_string())),
         ("max-running", running.map(|slots| slots.to_string())),

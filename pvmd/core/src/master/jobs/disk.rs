@@ -79,7 +79,7 @@ impl Jobs {
             // It was cancelled meanwhile, with a job for which it would have waited.
             self.changed.insert(id);
         } else {
-            self.enqueue(&job);
+            self.enqueue(&job, job.submitted);
         }
         self.is_due = true;
         answer(to, JobAnswer::Submitted(id), out);

@@ -65,6 +65,8 @@ enum Fault {
     Task,
     /// Its host's.
     Host,
+    /// Nobody's: it was preempted.
+    Preempted,
 }
 
 /// What follows from the end of a task.
@@ -130,6 +132,11 @@ impl Job {
         self.waiting.len()
     }
 
+    /// Slots of tasks that were given to hosts.
+    pub fn slots_in_use(&self) -> u32 {
+        self.given.len() as u32 * self.demand.slots
+    }
+
     /// The hosts that have tasks of it.
     pub fn hosts_given(&self) -> BTreeSet<HostIndex> {
         self.given.values().map(|given| given.host).collect()
@@ -138,6 +145,11 @@ impl Job {
     /// Whether a host has tasks of it.
     pub fn has_given(&self, host: HostIndex) -> bool {
         self.given.values().any(|given| given.host == host)
+    }
+
+    /// The tasks that a host has, by their numbers.
+    pub fn given_to(&self, host: HostIndex) -> impl Iterator<Item = u32> {
+        self.given.iter().filter(move |(_, given)| given.host == host).map(|(&task, _)| task)
     }
 
     /// Whether it waits for other jobs.
@@ -181,8 +193,8 @@ impl Job {
         }
     }
 
-    /// A host reports of a task that it was given. What follows, if the task has ended.
-    pub fn note(&mut self, host: HostIndex, task: u32, what: TaskEvent) -> Option<Ended> {
+    /// A host reports of a task that it was given, and that was perhaps preempted. What follows, if the task has ended.
+    pub fn note(&mut self, host: HostIndex, task: u32, what: TaskEvent, is_preempted: bool) -> Option<Ended> {
         let given = self.given.get_mut(&task).filter(|given| given.host == host)?;
         match what {
             TaskEvent::Started { tid } => {
@@ -195,6 +207,10 @@ impl Job {
                 if status == 0 {
                     return Some(self.conclude(task, host, Some(ran), None));
                 }
+                if is_preempted && limit.is_none() {
+                    // How long it ran says nothing of the others.
+                    return Some(self.conclude(task, host, None, Some(Fault::Preempted)));
+                }
                 self.explain(status, limit.unwrap_or_else(|| describe(task, status, self.request.tasks)));
                 Some(self.conclude(task, host, Some(ran), Some(Fault::Task)))
             }
@@ -202,7 +218,10 @@ impl Job {
                 self.explain(0, reason);
                 Some(self.conclude(task, host, None, Some(Fault::Task)))
             }
-            TaskEvent::Returned => Some(self.conclude(task, host, None, Some(Fault::Host))),
+            TaskEvent::Returned => {
+                let fault = if is_preempted { Fault::Preempted } else { Fault::Host };
+                Some(self.conclude(task, host, None, Some(fault)))
+            }
         }
     }
 
@@ -232,7 +251,9 @@ impl Job {
             _ if self.is_cancelled => self.cancelled += 1,
             (Tasks::Rigid(_), Some(fault)) => {
                 self.failed += 1;
-                ended.ends_others = self.fails.is_none() && !self.given.is_empty();
+                // What is preempted is ended as a whole already.
+                let is_first = self.fails.is_none() && fault != Fault::Preempted;
+                ended.ends_others = is_first && !self.given.is_empty();
                 // Those that end after the first are ended by the machine.
                 self.fails.get_or_insert(fault);
             }
@@ -264,6 +285,10 @@ impl Job {
         let (count, most) = match fault {
             Fault::Task => (&mut tries.failed, self.request.restarts),
             Fault::Host => (&mut tries.lost, LOST_MAX),
+            Fault::Preempted => {
+                self.restarts += 1;
+                return true;
+            }
         };
         if *count >= most {
             return false;
@@ -394,7 +419,7 @@ mod tests {
 
     fn end(job: &mut Job, task: u32, status: i32) -> Ended {
         let what = TaskEvent::Ended { status, ran: 5, cpu: 7, memory: 9, limit: None };
-        job.note(HOST, task, what).expect("the task was given")
+        job.note(HOST, task, what, false).expect("the task was given")
     }
 
     #[test]
@@ -404,7 +429,7 @@ mod tests {
         assert_eq!((job.state(), job.waiting(), job.started), (JobState::Running, 1, Some(10)));
         assert!(!end(&mut job, 1, 0).again);
         assert!(end(&mut job, 2, 256).again);
-        assert_eq!(job.note(HOST, 2, TaskEvent::Returned), None, "it is not given to anybody");
+        assert_eq!(job.note(HOST, 2, TaskEvent::Returned, false), None, "it is not given to anybody");
         assert_eq!(job.give(HOST, "b", 9, 11).tasks, [(2, 2)]);
         assert!(!end(&mut job, 2, 256).again);
         end(&mut job, 3, 9);
@@ -440,8 +465,12 @@ mod tests {
         let failed = end(&mut job, 1, 256);
         assert!(failed.ends_others && !failed.again);
         // The last one is ended by a signal.
-        let last =
-            job.note(other, 2, TaskEvent::Ended { status: 15, ran: 1, cpu: 0, memory: 0, limit: None });
+        let last = job.note(
+            other,
+            2,
+            TaskEvent::Ended { status: 15, ran: 1, cpu: 0, memory: 0, limit: None },
+            false,
+        );
         assert!(last.is_some_and(|last| last.again && !last.ends_others));
         assert_eq!((job.waiting(), job.state()), (3, JobState::Waiting));
         assert_eq!(job.give(HOST, "a", 3, 0).tasks, [(0, 3)]);
@@ -449,6 +478,22 @@ mod tests {
             end(&mut job, task, 0);
         }
         assert_eq!((job.state(), job.record(None).done), (JobState::Done, 3));
+    }
+
+    #[test]
+    fn what_was_preempted_begins_again_however_often() {
+        let mut job = array(2, 0);
+        for _ in 0..2 * LOST_MAX {
+            job.give(HOST, "a", 2, 0);
+            let killed = TaskEvent::Ended { status: 15, ran: 5, cpu: 1, memory: 0, limit: None };
+            let ended = job.note(HOST, 1, killed, true).expect("it was given");
+            assert!(ended.again && ended.ran.is_none());
+            assert!(job.note(HOST, 2, TaskEvent::Returned, true).is_some_and(|ended| ended.again));
+        }
+        job.give(HOST, "a", 2, 0);
+        let well = TaskEvent::Ended { status: 0, ran: 5, cpu: 1, memory: 0, limit: None };
+        assert!(job.note(HOST, 1, well, true).is_some_and(|ended| !ended.again), "it has ended by itself");
+        assert_eq!((job.record(None).done, job.waiting()), (1, 0));
     }
 
     #[test]

@@ -12,12 +12,13 @@ mod job;
 mod numbers;
 mod step;
 
-use super::Master;
+use super::{Master, Moment};
 use crate::addresses::PeerTo;
 use crate::effect::{Effect, Effects};
+use crate::event::Action;
 pub(crate) use disk::Urgency;
 use job::Job;
-use pvm_sched::queues::{Queue, Rules, Scheduler};
+use pvm_sched::queues::{Configuration, Host, Rules, Scheduler};
 use pvm_wire::HostIndex;
 use pvm_wire::codec;
 use pvm_wire::daemon::{Blob, FromMaster, HostEntry, MasterReply};
@@ -54,10 +55,14 @@ pub(super) struct Jobs {
     lost_end: u64,
     /// Rigid jobs of which a task has failed: the others are to be ended.
     doomed: BTreeSet<JobId>,
+    /// Tasks that end for others, and begin again.
+    stopped: BTreeSet<(JobId, u32)>,
     /// Slots of hosts that are members, or are to be.
     slots: BTreeMap<HostIndex, u32>,
     /// Callers of `Wait`, and the jobs whose end they wait for.
     waiters: Vec<(PeerTo, Vec<JobId>)>,
+    /// Callers of `Reload`.
+    reloading: Vec<PeerTo>,
     /// Jobs that were submitted and are not on disk, and whom to tell.
     unsaved: BTreeMap<JobId, PeerTo>,
     /// Jobs that are on disk otherwise than they are now.
@@ -73,7 +78,7 @@ pub(super) struct Jobs {
 
 impl Jobs {
     /// With what is on disk of an earlier machine.
-    pub fn new(queues: Vec<Queue>, saved: &[Blob], lost_end: Duration) -> Self {
+    pub fn new(queues: Configuration, saved: &[Blob], lost_end: Duration) -> Self {
         let mut jobs = Self {
             scheduler: Scheduler::new(queues, Rules::default()),
             all: BTreeMap::new(),
@@ -84,8 +89,10 @@ impl Jobs {
             lost: BTreeMap::new(),
             lost_end: u64::try_from(lost_end.as_millis()).unwrap_or(u64::MAX),
             doomed: BTreeSet::new(),
+            stopped: BTreeSet::new(),
             slots: BTreeMap::new(),
             waiters: Vec::new(),
+            reloading: Vec::new(),
             unsaved: BTreeMap::new(),
             changed: BTreeSet::new(),
             saving: None,
@@ -128,7 +135,7 @@ impl Jobs {
             self.changed.insert(id);
             self.note_dependencies(&job);
             if !job.is_over() {
-                self.enqueue(&job);
+                self.enqueue(&job, job.submitted);
             }
         }
         self.all.insert(id, job);
@@ -158,7 +165,8 @@ impl Jobs {
     /// A host is a member.
     pub fn host_joined(&mut self, entry: &HostEntry) {
         let slots = self.slots.get(&entry.index).copied().unwrap_or(1);
-        self.scheduler.host_joined(entry.index, &entry.name, slots, entry.capability);
+        let HostEntry { index, name, arch, capability, .. } = entry.clone();
+        self.scheduler.host_joined(index, Host { name, arch, capability, slots });
         self.is_due |= !self.scheduler.is_empty();
     }
 
@@ -167,6 +175,7 @@ impl Jobs {
         self.slots.remove(&host);
         self.scheduler.host_gone(host);
         self.waiters.retain(|(to, _)| to.host != host);
+        self.reloading.retain(|to| to.host != host);
         if self.all.values().any(|job| job.ended.is_none() && job.has_given(host)) {
             self.lost.insert(host, None);
             self.is_due = true;
@@ -200,6 +209,9 @@ impl Jobs {
     fn take_back(&mut self, host: HostIndex) {
         for id in self.all.keys().copied().collect::<Vec<_>>() {
             let Some(job) = self.all.get_mut(&id).filter(|job| job.ended.is_none()) else { continue };
+            for task in job.given_to(host) {
+                self.stopped.remove(&(id, task));
+            }
             for ended in job.host_lost(host) {
                 self.task_ended(id, ended);
             }
@@ -215,10 +227,14 @@ impl Jobs {
     /// An answer is not wanted any more.
     pub fn forget_waiter(&mut self, to: PeerTo) {
         self.waiters.retain(|(waiter, _)| *waiter != to);
+        self.reloading.retain(|waiter| *waiter != to);
     }
 
     /// Another host is the master, with a clock of its own, and has nothing on disk.
-    pub fn take_over(&mut self) {
+    pub fn take_over(&mut self, out: &mut Effects) {
+        if !self.reloading.is_empty() {
+            out.act(Action::ReadQueues);
+        }
         self.now = 0;
         self.lost.values_mut().for_each(|due| *due = due.filter(|due| *due == 0));
         self.saving = None;
@@ -226,10 +242,10 @@ impl Jobs {
         self.is_due |= !self.all.is_empty();
     }
 
-    /// Puts a job's waiting tasks into the queue.
-    fn enqueue(&mut self, job: &Job) {
+    /// Puts a job's waiting tasks into the queue, where it ages since this time.
+    fn enqueue(&mut self, job: &Job, since: u64) {
         let (id, queue, user) = (job.id.0, job.queue.clone(), &job.request.user);
-        self.scheduler.submit(id, queue, user, job.demand.clone(), job.waiting(), job.submitted);
+        self.scheduler.submit(id, queue, user, job.demand.clone(), job.waiting(), since);
         self.scheduler.hold(id, job.is_held || job.waits_for_jobs());
     }
 }
@@ -246,8 +262,12 @@ fn end_tasks(job: JobId, hosts: BTreeSet<HostIndex>, out: &mut Effects) {
 
 impl Master {
     /// The time has come for the queues' next step.
-    pub(super) fn on_jobs_due(&mut self, now: u64, out: &mut Effects) {
-        self.jobs.advance(now, out);
+    pub(super) fn on_jobs_due(&mut self, moment: Moment, out: &mut Effects) {
+        self.jobs.advance(moment, out);
+    }
+
+    pub(super) fn on_queues_read(&mut self, result: Result<Configuration, String>, out: &mut Effects) {
+        self.jobs.configure(result, out);
     }
 
     pub(super) fn on_save_jobs(&mut self, now: u64, out: &mut Effects) {

@@ -4,16 +4,21 @@
 use super::job::Ended;
 use super::{HISTORY, Job, Jobs, answer, end_tasks};
 use crate::effect::{Effect, Effects};
+use crate::master::Moment;
 use pvm_wire::HostIndex;
 use pvm_wire::daemon::FromMaster;
-use pvm_wire::jobs::{JobId, JobState, TaskReport, Tasks};
+use pvm_wire::jobs::{JobId, JobState, TaskEvent, TaskReport, Tasks};
 use std::collections::VecDeque;
 use tracing::info;
 
 impl Jobs {
     /// What hosts have reported is noted, jobs that are over are ended, and others start.
-    pub(super) fn advance(&mut self, now: u64, out: &mut Effects) {
-        (self.now, self.is_due) = (self.now.max(now), false);
+    pub(super) fn advance(&mut self, moment: Moment, out: &mut Effects) {
+        (self.now, self.is_due) = (self.now.max(moment.now), false);
+        self.scheduler.set_local_time(moment.local_time);
+        for (host, load) in moment.loads {
+            self.scheduler.set_load(host, load);
+        }
         self.note_reports();
         self.replace_lost();
         for id in std::mem::take(&mut self.doomed) {
@@ -23,12 +28,15 @@ impl Jobs {
         }
         self.end_jobs(out);
         self.start_jobs(out);
+        self.stop_tasks(out);
         self.answer_waiters(out);
     }
 
     fn note_reports(&mut self) {
         for (host, TaskReport { job: id, task, what }) in std::mem::take(&mut self.reports) {
-            let ended = self.all.get_mut(&id).and_then(|job| job.note(host, task, what));
+            let is_end = !matches!(what, TaskEvent::Started { .. });
+            let is_stopped = is_end && self.stopped.remove(&(id, task));
+            let ended = self.all.get_mut(&id).and_then(|job| job.note(host, task, what, is_stopped));
             if let Some(ended) = ended {
                 self.task_ended(id, ended);
             }
@@ -47,7 +55,7 @@ impl Jobs {
         if again && is_rigid {
             // All of it waits again.
             let job = job.clone();
-            self.enqueue(&job);
+            self.enqueue(&job, self.now);
         }
     }
 
@@ -97,6 +105,23 @@ impl Jobs {
             for ((host, count), name) in start.parts.into_iter().zip(names) {
                 let order = job.give(host, &name, count, self.now);
                 out.push(Effect::Order(host, FromMaster::RunTasks(Box::new(order))));
+            }
+        }
+    }
+
+    /// Tasks end for those that preempt them.
+    fn stop_tasks(&mut self, out: &mut Effects) {
+        for stop in self.scheduler.stops(self.now) {
+            let id = JobId(stop.job);
+            let Some(job) = self.all.get(&id) else { continue };
+            for (host, count) in stop.parts {
+                let given = job.given_to(host).filter(|&task| !self.stopped.contains(&(id, task)));
+                let mut tasks: Vec<u32> = given.collect();
+                // The latest have done least.
+                let tasks = tasks.split_off(tasks.len().saturating_sub(count as usize));
+                info!(job = %id, %host, ?tasks, "preempted");
+                self.stopped.extend(tasks.iter().map(|&task| (id, task)));
+                out.push(Effect::Order(host, FromMaster::StopTasks { job: id, tasks }));
             }
         }
     }

@@ -1,0 +1,57 @@
+//! Loads of hosts: this one's to the master, the master's to all, and to whoever asks.
+
+use crate::Core;
+use crate::addresses::ReplyTo;
+use crate::event::Sample;
+use crate::timers::Timer;
+use pvm_sched::loads::apart;
+use pvm_wire::HostIndex;
+use pvm_wire::calls::loads::{ListLoads, LoadList};
+use pvm_wire::daemon::DaemonMsg;
+use pvm_wire::loads::{LoadRecord, LoadVector};
+
+impl Core {
+    /// The load of this host was read.
+    pub(crate) fn on_sampled(&mut self, sample: &Sample) {
+        let Some(vector) = self.loads.measured(sample, &self.node.load) else { return };
+        match self.hosts.master() {
+            Some(master) if master == self.config.index => self.on_load_told(master, vector),
+            Some(master) => self.tell(master, DaemonMsg::Load(vector)),
+            // The next one is told of it.
+            None => {}
+        }
+    }
+
+    /// As the master: a host tells its load.
+    pub(crate) fn on_load_told(&mut self, host: HostIndex, vector: LoadVector) {
+        if self.is_master() && self.hosts.contains(host) {
+            self.loads.heard(host, vector);
+            self.pass_loads_on();
+        }
+    }
+
+    /// Members have joined: they know no loads.
+    pub(crate) fn loads_of_members(&mut self, added: &[HostIndex]) {
+        self.loads.joined(added);
+        self.pass_loads_on();
+    }
+
+    /// As the master: sends what has changed to all, unless that has just been done.
+    pub(crate) fn pass_loads_on(&mut self) {
+        if !self.is_master() || !self.loads.has_changed() || self.out.timers.is_set(Timer::Loads) {
+            return;
+        }
+        self.set_timer(apart(self.hosts.members().len()), Timer::Loads);
+        let vectors = self.loads.to_send();
+        self.effects(|_, out| out.push(crate::effect::Effect::TellMembers(DaemonMsg::Loads(vectors))));
+    }
+
+    pub(crate) fn on_list_loads(&mut self, to: ReplyTo) {
+        let record = |host: HostIndex, name: &str| {
+            let load = self.loads.get(host).copied();
+            LoadRecord { host: name.to_owned(), load }
+        };
+        let records = self.hosts.iter().map(|entry| record(entry.index, &entry.name)).collect();
+        self.reply_to::<ListLoads>(to, &LoadList(records));
+    }
+}
