@@ -22,6 +22,7 @@
 //! | [`program`] | a process whose output is awaited line by line |
 //! | [`programs`] | C and Fortran programs, compiled against a chosen PVM |
 //! | [`scene`] | programs that act together, and what they say made comparable |
+//! | [`job_scene`] | a machine to which jobs are submitted |
 //! | [`run`] | `pvm run` |
 //! | [`slurm`] | a Slurm cluster of three nodes on this machine |
 //! | [`peers`] | what a test needs from the machine it runs on |
@@ -33,6 +34,7 @@ pub mod built;
 pub mod console;
 pub mod control_groups;
 pub mod install;
+pub mod job_scene;
 pub mod machine;
 pub mod network;
 pub mod peers;

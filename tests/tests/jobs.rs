@@ -1,90 +1,14 @@
 //! Jobs as users submit them: sweeps, chains, parallel programs, limits, mistakes; and machines that end while they run.
 
-use pvm_tests::machine::{Machine, Plan};
-use pvm_tests::{Installation, process, wait};
+use pvm_tests::job_scene::{JobScene, job};
+use pvm_tests::{process, wait};
 use rustix::process::Signal;
-use serde_json::Value;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Output;
-use tempfile::TempDir;
-
-/// A machine of three hosts with two slots each, and a folder in which its user works.
-struct Scene {
-    machine: Machine,
-    folder: TempDir,
-}
-
-impl Scene {
-    fn new(check: &str) -> Option<Self> {
-        let ours = Installation::ours_only(check)?;
-        let folder = TempDir::with_prefix("pvm-jobs-").expect("a folder");
-        let machine = start(&ours, folder.path());
-        Some(Self { machine, folder })
-    }
-
-    /// A command of `pvm`, in the user's folder, for a daemon of the machine.
-    fn at(&self, vmid: &str, args: &str) -> Output {
-        let mut command = self.machine.command(self.machine.installation().pvm());
-        command.args(args.split(' ')).current_dir(self.folder.path());
-        if !vmid.is_empty() {
-            command.env("PVM_VMID", vmid);
-        }
-        command.output().expect("pvm runs")
-    }
-
-    fn pvm(&self, args: &str) -> Output {
-        self.at("", args)
-    }
-
-    /// What a command prints that succeeds.
-    #[track_caller]
-    fn good(&self, args: &str) -> String {
-        let output = self.pvm(args);
-        assert!(output.status.success(), "{args}: {output:?}\n{}", self.machine.log());
-        String::from_utf8(output.stdout).expect("text").trim().to_owned()
-    }
-
-    /// What a command says that fails with status 1.
-    #[track_caller]
-    fn refused(&self, args: &str) -> String {
-        let output = self.pvm(args);
-        assert_eq!(output.status.code(), Some(1), "{args}: {output:?}");
-        String::from_utf8([output.stdout, output.stderr].concat()).expect("text")
-    }
-
-    fn job(&self, id: &str) -> Value {
-        job(&self.good(&format!("job --json {id}")))
-    }
-
-    fn script(&self, name: &str, text: &str) {
-        let path = self.folder.path().join(name);
-        fs::write(&path, format!("#!/bin/sh\n{text}\n")).expect("a script");
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it can be executed");
-    }
-
-    fn read(&self, name: &str) -> String {
-        fs::read_to_string(self.folder.path().join(name)).unwrap_or_default()
-    }
-}
-
-fn start(ours: &Installation, folder: &Path) -> Machine {
-    let plan = Plan::of(ours).local_hosts(3).variable("PVM_STATE", folder.join("state"));
-    // The file of jobs is that of the machine with the same name.
-    let machine = plan.variable("PVM_TASK_SLOTS", "2").without("PVM_VMID").start();
-    machine.console_with_hosts(3).quit();
-    machine
-}
-
-fn job(json: &str) -> Value {
-    let list: Value = serde_json::from_str(json).expect("JSON");
-    list["jobs"][0].clone()
-}
 
 #[test]
 fn a_sweep_runs_each_task_once_and_a_chain_in_order() {
-    let Some(scene) = Scene::new("jobs of the queues") else { return };
+    let Some(scene) = JobScene::new("jobs of the queues") else { return };
     scene.script("run.sh", "echo $PVM_JOB_NAME $PVM_JOB_TASK of $PVM_JOB_TASKS $COLOUR $1");
     let sweep = scene.good("submit --array 1-200 --env COLOUR=blue --output out/%j/%t ./run.sh x");
     assert_eq!(sweep, "1");
@@ -110,7 +34,7 @@ fn a_sweep_runs_each_task_once_and_a_chain_in_order() {
 
 #[test]
 fn a_parallel_job_waits_for_room_and_starts_whole() {
-    let Some(scene) = Scene::new("parallel jobs of the queues") else { return };
+    let Some(scene) = JobScene::new("parallel jobs of the queues") else { return };
     let blocker = scene.good("submit sleep 1000");
     scene.script("whole.sh", "echo $PVM_JOB_TASK");
     let whole = scene.good("submit -n 6 --output whole ./whole.sh");
@@ -132,7 +56,7 @@ fn a_parallel_job_waits_for_room_and_starts_whole() {
 
 #[test]
 fn limits_failures_and_mistakes_are_told() {
-    let Some(scene) = Scene::new("limits of jobs") else { return };
+    let Some(scene) = JobScene::new("limits of jobs") else { return };
     assert!(scene.refused("submit -n 7 true").contains("the job needs 7 slots at a time"));
     assert!(scene.refused("submit --cpus 3 true").contains("a task needs 3 slots, the largest host"));
     assert!(scene.refused("submit --queue none true").contains("there is no queue none"));
@@ -176,7 +100,7 @@ fn limits_failures_and_mistakes_are_told() {
 
 #[test]
 fn a_held_array_starts_no_more_and_a_cancelled_one_drops_the_rest() {
-    let Some(scene) = Scene::new("arrays that are held") else { return };
+    let Some(scene) = JobScene::new("arrays that are held") else { return };
     let array = scene.good("submit --array 0-99%4 --output none sleep 0.3");
     wait::becomes_true("some have ended", || scene.job(&array)["done"].as_u64() > Some(3));
     assert!(scene.job(&array)["running"].as_u64() <= Some(4));
@@ -201,7 +125,7 @@ fn lines(folder: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn jobs_outlive_the_machine_whose_daemons_are_killed() {
-    let Some(mut scene) = Scene::new("jobs that outlive the machine") else { return };
+    let Some(mut scene) = JobScene::new("jobs that outlive the machine") else { return };
     scene.script("once.sh", "sleep 0.2; mkdir -p done; echo $PVM_JOB_TASK > done/$PVM_JOB_TASK");
     let array = scene.good("submit --array 1-60 --output none ./once.sh");
     let held = scene.good("submit --hold true");
@@ -213,8 +137,7 @@ fn jobs_outlive_the_machine_whose_daemons_are_killed() {
     }
     wait::becomes_true("nothing is left", || scene.machine.processes().is_empty());
     assert!(lines(scene.folder.path()).len() < 60);
-    let ours = scene.machine.installation().clone();
-    scene.machine = start(&ours, scene.folder.path());
+    scene.start_again();
     scene.good(&format!("wait {array}"));
     assert_eq!(lines(scene.folder.path()).len(), 60);
     assert_eq!((&scene.job(&array)["done"], &scene.job(&held)["state"]), (&60.into(), &"held".into()));
@@ -225,7 +148,7 @@ fn jobs_outlive_the_machine_whose_daemons_are_killed() {
 
 #[test]
 fn jobs_go_on_when_the_master_is_killed() {
-    let Some(scene) = Scene::new("jobs that outlive the master") else { return };
+    let Some(scene) = JobScene::new("jobs that outlive the master") else { return };
     scene.script("once.sh", "sleep 0.3; mkdir -p done; echo $PVM_JOB_TASK >> done/$PVM_JOB_TASK");
     let array = scene.good("submit --array 1-60 --output none ./once.sh");
     wait::becomes_true("some are done", || lines(scene.folder.path()).len() > 10);

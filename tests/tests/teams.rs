@@ -39,7 +39,7 @@ fn spawn_teams(machine: &Machine) -> (Console, Vec<Vec<String>>) {
         tids
     });
     let teams: Vec<Vec<String>> = teams.collect();
-    let count = teams.iter().map(Vec::len).sum();
+    let count: usize = teams.iter().map(Vec::len).sum();
     // A process that was held at once starts its program late.
     wait::becomes_true("all compute", || pids(machine).len() == count);
     (console, teams)

@@ -251,6 +251,15 @@ pub enum ToMaster {
         /// Slots of the host, for tasks of jobs.
         slots: u32,
     },
+    /// A task of a parallel job is about to start, and is a member of the job's group.
+    JoinGroup {
+        /// The task, of the sender's host.
+        tid: Tid,
+        /// The group.
+        name: String,
+        /// Its instance there.
+        instance: u32,
+    },
     /// What has happened to tasks of jobs that this host was given.
     TaskReports {
         /// In order.

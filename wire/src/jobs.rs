@@ -12,6 +12,14 @@ pub const JOB_TASKS_MAX: u32 = 1_000_000;
 /// Environment variables of a job's tasks: the job's number, its name, the task's number, and how many tasks it has.
 pub const VARIABLES: [&str; 4] = ["PVM_JOB_ID", "PVM_JOB_NAME", "PVM_JOB_TASK", "PVM_JOB_TASKS"];
 
+/// Environment variable of a parallel job's tasks: the name of the group in which they are members ([`group_of`]).
+pub const GROUP_VARIABLE: &str = "PVM_JOB_GROUP";
+
+/// The group of a parallel job: its tasks are members from their start on, each with its number as instance.
+pub fn group_of(job: JobId) -> String {
+    format!("job.{job}")
+}
+
 /// A job's number: from 1 on, and never given twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct JobId(pub u64);
@@ -52,6 +60,19 @@ pub struct JobRequest {
     pub restarts: u32,
     /// Whether it is held at first.
     pub is_held: bool,
+    /// The job of another machine that it is.
+    pub origin: Option<Origin>,
+}
+
+/// A job of another virtual machine, which has lent it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Origin {
+    /// The machine, under its name here.
+    pub machine: String,
+    /// When the job was submitted there, in milliseconds since 1970: a machine that has lost its jobs counts from 1 again.
+    pub submitted: u64,
+    /// Its number there.
+    pub job: JobId,
 }
 
 impl JobRequest {
@@ -82,6 +103,7 @@ impl JobRequest {
             after: Vec::new(),
             restarts: 0,
             is_held: false,
+            origin: None,
         }
     }
 }
@@ -196,6 +218,29 @@ pub enum JobCall {
     Reload,
     /// The clusters.
     Clusters,
+    /// Lend a job to another machine: it does not run here any more. Answered by `Lent` when that is on disk.
+    Lend {
+        /// The job.
+        job: JobId,
+        /// The machine's name here.
+        peer: String,
+    },
+    /// The number of a lent job there.
+    NoteLent {
+        /// The job.
+        job: JobId,
+        /// Its number there.
+        number: JobId,
+    },
+    /// A lent job has ended there, or was not taken.
+    GiveBack {
+        /// The job.
+        job: JobId,
+        /// How it has ended, if it has.
+        record: Option<Box<JobRecord>>,
+    },
+    /// How many slots are free that no job waits for.
+    Room,
 }
 
 /// The answers.
@@ -211,6 +256,10 @@ pub enum JobAnswer {
     Queues(Vec<QueueRecord>),
     /// Clusters.
     Clusters(Vec<ClusterRecord>),
+    /// The job that was lent.
+    Lent(Box<JobRequest>),
+    /// Free slots.
+    Room(u32),
     /// The call is refused: the reason.
     Refused(String),
 }
@@ -230,6 +279,8 @@ pub enum JobState {
     Failed,
     /// It was cancelled.
     Cancelled,
+    /// Another machine has it.
+    Lent,
 }
 
 impl JobState {
@@ -242,6 +293,7 @@ impl JobState {
             Self::Done => "done",
             Self::Failed => "failed",
             Self::Cancelled => "cancelled",
+            Self::Lent => "lent",
         }
     }
 
@@ -254,6 +306,7 @@ impl JobState {
             Self::Done => "has ended well",
             Self::Failed => "has failed",
             Self::Cancelled => "was cancelled",
+            Self::Lent => "is lent to another machine",
         }
     }
 
@@ -312,6 +365,23 @@ pub struct JobRecord {
     pub memory: u64,
     /// What `wait` said of the last task that failed.
     pub status: i32,
+    /// Where it is lent to.
+    pub lent: Option<LentRecord>,
+    /// Where it comes from.
+    pub origin: Option<Origin>,
+    /// Whether another machine may have it now.
+    pub may_be_lent: bool,
+}
+
+/// Where a job is lent to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LentRecord {
+    /// The machine.
+    pub peer: String,
+    /// The job's number there, if it is known.
+    pub number: Option<JobId>,
+    /// Whether it is to be cancelled there.
+    pub is_cancelled: bool,
 }
 
 /// A queue, as it is listed.
@@ -351,6 +421,8 @@ pub struct TaskOrder {
     pub name: String,
     /// Tasks of the job in all.
     pub count: u32,
+    /// Whether they are members of a group.
+    pub has_group: bool,
     /// The numbers of those that are to run here, as first and count.
     pub tasks: Vec<(u32, u32)>,
     /// What they run.

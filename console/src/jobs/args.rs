@@ -102,7 +102,7 @@ pub struct SubmitArgs {
     #[arg(short, long, value_name = "SIZE", value_parser = quantity::size)]
     pub mem: Option<u64>,
     /// Slots of a host that each task fills
-    #[arg(short, long, value_name = "C", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(short, long, value_name = "C", default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     pub cpus: u32,
     /// Start when these jobs have ended well; if one of them fails, the job is cancelled
     #[arg(long, value_name = "ID", value_delimiter = ',')]

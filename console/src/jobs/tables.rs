@@ -245,6 +245,9 @@ mod tests {
             cpu: 3_723_000_000,
             memory: 3 << 20,
             status: 0,
+            lent: None,
+            origin: None,
+            may_be_lent: false,
         }
     }
 

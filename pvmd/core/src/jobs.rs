@@ -2,7 +2,9 @@
 
 use crate::event::{Now, Output, Program, Used};
 use pvm_wire::Tid;
-use pvm_wire::jobs::{JobId, OutputName, TaskEvent, TaskOrder, TaskReport, VARIABLES};
+use pvm_wire::jobs::{
+    GROUP_VARIABLE, JobId, OutputName, TaskEvent, TaskOrder, TaskReport, VARIABLES, group_of,
+};
 use pvm_wire::spawn::entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -44,6 +46,8 @@ pub(crate) struct Next {
     pub slots: u32,
     pub time: Option<Duration>,
     pub program: Program,
+    /// The group that it is a member of.
+    pub group: Option<String>,
 }
 
 impl JobTasks {
@@ -58,7 +62,7 @@ impl JobTasks {
         let used: u32 = self.running.values().map(|running| running.slots).sum();
         let order = self.waiting.front_mut()?;
         let wanted = order.program.slots.min(slots);
-        if used + others + wanted > slots {
+        if wanted > 0 && used + others + wanted > slots {
             return None;
         }
         let (first, count) = order.tasks.first_mut()?;
@@ -70,6 +74,7 @@ impl JobTasks {
             slots: order.program.slots,
             time: order.program.time.map(Duration::from_millis),
             program: program(order, task),
+            group: order.has_group.then(|| group_of(order.job)),
         };
         if is_empty {
             order.tasks.remove(0);
@@ -222,10 +227,11 @@ fn program(order: &TaskOrder, JobTask { job, task }: JobTask) -> Program {
     let name = OutputName { job, name: &order.name, task };
     let values = [job.to_string(), order.name.clone(), task.to_string(), order.count.to_string()];
     let own = VARIABLES.iter().zip(values).map(|(name, value)| entry(name, value));
+    let group = order.has_group.then(|| entry(GROUP_VARIABLE, group_of(job)));
     Program {
         file: program.file.clone(),
         args: program.args.clone(),
-        env: program.env.iter().cloned().chain(own).collect(),
+        env: program.env.iter().cloned().chain(own).chain(group).collect(),
         directory: Some(program.directory.clone()),
         output: program.output.as_deref().map_or(Output::Discard, |pattern| Output::Append(name.of(pattern))),
         memory: program.memory,

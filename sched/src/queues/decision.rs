@@ -121,13 +121,16 @@ impl<H: Copy + Ord> Scheduler<H> {
                 together(&left.collect(), width, each).unwrap_or_default()
             }
             Width::Array { at_once, .. } => {
-                let most = at_once.unwrap_or(u32::MAX).saturating_sub(job.running).min(room / each);
+                let most = at_once.unwrap_or(u32::MAX).saturating_sub(job.running);
+                let most = most.min(room.checked_div(each).unwrap_or(u32::MAX));
                 let ahead = |node: &Node| if reserved.is_some() { 0 } else { ahead(job, node) };
                 let part = |(host, node, _): (H, &Node, bool)| {
                     let free = (node.host.slots + ahead(node) * each).saturating_sub(node.used);
                     let free = reserved.as_ref().map_or(free, |held| held.leaves(host, free, end));
                     let (capability, stretch) = (node.host.capability, node.stretch());
-                    Part { host, capability, room: free / each, stretch }
+                    // A task without slots always finds room.
+                    let room = free.checked_div(each).unwrap_or(job.pending);
+                    Part { host, capability, room, stretch }
                 };
                 let takes = hosts.filter(|(_, _, takes)| *takes);
                 let parts = takes.map(part).filter(|part| part.room > 0).collect();

@@ -98,7 +98,7 @@ pub struct Scheduler<H: Ord> {
     jobs: BTreeMap<u64, Job>,
     /// Jobs with tasks that wait for nothing but room.
     waiting: BTreeMap<Owner, BTreeSet<u64>>,
-    /// Those of them whose tasks are so short that a host is given more than it has slots for.
+    /// Those of them whose tasks need no slots, or are so short that a host is given more than it has slots for.
     brief: BTreeSet<u64>,
     hosts: BTreeMap<H, Node>,
     /// Slots in use of a queue, and of a user in it.
@@ -210,7 +210,8 @@ impl<H: Copy + Ord> Scheduler<H> {
         user: &str,
         demand: &Demand,
     ) -> Result<(String, Demand), Refusal> {
-        if demand.tasks() == 0 || demand.slots == 0 {
+        let is_rigid = matches!(demand.width, Width::Rigid(_));
+        if demand.tasks() == 0 || demand.slots == 0 && is_rigid {
             return Err(Refusal::Nothing);
         }
         if let Some(name) = self.with.unknown_cluster(&demand.hosts) {
@@ -252,7 +253,7 @@ impl<H: Copy + Ord> Scheduler<H> {
         if wants > has {
             return Err(Refusal::Task { queue: queue.name.clone(), wants, has });
         }
-        let room: u32 = slots.iter().map(|slots| slots / demand.slots * demand.slots).sum();
+        let room: u32 = slots.iter().map(|slots| slots - slots % demand.slots.max(1)).sum();
         if demand.least() > room {
             let wants = demand.least();
             return Err(Refusal::Machine { queue: queue.name.clone(), wants, has: slots.iter().sum() });
@@ -298,7 +299,7 @@ impl<H: Copy + Ord> Scheduler<H> {
     fn list(&mut self, id: u64) {
         let Some(job) = self.jobs.get(&id) else { return };
         let (Some(owner), waits) = (self.owner(job), job.pending > 0 && !job.is_held) else { return };
-        let is_brief = waits && job.mean.is_some_and(|mean| mean < AHEAD);
+        let is_brief = waits && (job.demand.slots == 0 || job.mean.is_some_and(|mean| mean < AHEAD));
         let jobs = self.waiting.entry(owner).or_default();
         if waits {
             jobs.insert(id);
@@ -400,6 +401,11 @@ impl<H: Copy + Ord> Scheduler<H> {
     /// Jobs that wait for nothing but room, in no order.
     pub fn waiting(&self) -> usize {
         self.waiting.values().map(BTreeSet::len).sum()
+    }
+
+    /// Slots that are free.
+    pub fn free(&self) -> u32 {
+        self.hosts.values().map(Node::free).sum()
     }
 
     /// Users with their scores in the table of up-down, in points.

@@ -130,7 +130,7 @@ pub enum Refusal {
     #[error("the machine has no queue that takes the job: {0}")]
     NoneTakes(String),
     /// It asks for nothing.
-    #[error("a job needs at least one task and one slot for each")]
+    #[error("a job needs at least one task, and a parallel one a slot for each")]
     Nothing,
     /// All its hosts together are smaller.
     #[error(

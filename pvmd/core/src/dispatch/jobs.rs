@@ -8,7 +8,7 @@ use crate::spawn::{SIGKILL, SIGTERM};
 use crate::tasks::{Origin, Report};
 use crate::timers::Timer;
 use pvm_wire::daemon::{MasterRequest, ToMaster};
-use pvm_wire::jobs::{JobCall, JobId, TaskOrder};
+use pvm_wire::jobs::{JobCall, JobId, TaskOrder, group_of};
 use pvm_wire::{PvmError, Tid};
 use std::time::Duration;
 
@@ -123,7 +123,11 @@ impl Core {
                 self.jobs.not_started(task, reason);
                 continue;
             };
-            self.enlist(tid, &format!("job.{}", task.job));
+            self.enlist(tid, &group_of(task.job));
+            if let Some(name) = next.group.clone() {
+                // Before the process is there, so that the task finds itself a member whatever it does first.
+                self.tell_master(ToMaster::JoinGroup { tid, name, instance: task.task });
+            }
             self.jobs.begin(&next, tid, self.now);
             self.start_processes(vec![cookie], next.program);
         }

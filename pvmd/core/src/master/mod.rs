@@ -262,25 +262,37 @@ impl Master {
             ToMaster::LinkLost { host: other, has_ended, reason } => {
                 self.on_link_lost(host, other, has_ended, &reason, out);
             }
+            ToMaster::JoinGroup { tid, name, instance } if tid.host() == Some(host) => {
+                let change = self.groups.enter(tid, &name, instance, out);
+                self.ask_of_change(change, out);
+            }
             ToMaster::TaskGone { tid } if tid.host() == Some(host) => {
                 self.mailbox.owner_gone(tid);
                 self.groups.task_gone(tid, out);
             }
             ToMaster::Pong { id } => self.on_pong(host, id, out),
             ToMaster::Keeper { from, context, tag, body } if from.host() == Some(host) => {
-                if let Some(change) = self.groups.on_message(from, context, tag, &body.0, out) {
-                    for &host in &change.hosts {
-                        self.ask(host, Question::GroupNotice(change.number), out);
-                    }
-                }
+                let change = self.groups.on_message(from, context, tag, &body.0, out);
+                self.ask_of_change(change, out);
             }
             ToMaster::DaemonStarted { host: index, answer } => {
                 self.on_daemon_started(host, index, answer, out);
             }
             ToMaster::Halt => self.halt(out),
-            ToMaster::TaskGone { tid: foreign } | ToMaster::Keeper { from: foreign, .. } => {
+            ToMaster::TaskGone { tid: foreign }
+            | ToMaster::JoinGroup { tid: foreign, .. }
+            | ToMaster::Keeper { from: foreign, .. } => {
                 warn!(%host, task = %foreign, "word of a task of another host: ignored");
             }
+        }
+    }
+
+    /// Hosts are asked whether they have passed on what they were told about groups.
+    fn ask_of_change(&mut self, change: Option<groups::Change>, out: &mut Effects) {
+        for (host, number) in
+            change.iter().flat_map(|change| change.hosts.iter().map(|&host| (host, change.number)))
+        {
+            self.ask(host, Question::GroupNotice(number), out);
         }
     }
 

@@ -10,6 +10,8 @@ use std::ffi::OsStr;
 
 /// In lists of groups the original has room for so many members at a time.
 const ROOM: usize = 10;
+/// Instances are below this.
+const INSTANCES_MAX: usize = pvm_wire::jobs::JOB_TASKS_MAX as usize;
 
 /// Where a group is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -147,17 +149,38 @@ impl Group {
         if self.has(tid) {
             return Err(PvmError::DupGroup);
         }
-        let member = Some(Member { tid, ours });
         let instance = self.free.pop_first().unwrap_or(self.slots.len());
         if instance == self.slots.len() {
             self.slots.push(None);
         }
-        self.slots[instance] = member;
+        self.put(tid, instance, ours);
+        Ok(instance as i32)
+    }
+
+    /// Takes a task in under this instance. Whether its library is this system's is not known.
+    pub fn enter(&mut self, tid: Tid, instance: u32) -> Result<i32, PvmError> {
+        let instance = instance as usize;
+        if self.phase != Phase::Dynamic || instance >= INSTANCES_MAX {
+            return Err(PvmError::NotInGroup);
+        }
+        if self.has(tid) || self.slots.get(instance).is_some_and(Option::is_some) {
+            return Err(PvmError::DupGroup);
+        }
+        while self.slots.len() <= instance {
+            self.free.insert(self.slots.len());
+            self.slots.push(None);
+        }
+        self.free.remove(&instance);
+        self.put(tid, instance, false);
+        Ok(instance as i32)
+    }
+
+    fn put(&mut self, tid: Tid, instance: usize, ours: bool) {
+        self.slots[instance] = Some(Member { tid, ours });
         self.instances.insert(tid, instance);
         self.meeting = Meeting::Missing;
         self.foreign += usize::from(!ours);
         self.vacant = self.vacant.saturating_sub(1);
-        Ok(instance as i32)
     }
 
     /// Lets a task go, by its own will or by its death. A dead one cannot arrive anywhere any more: whoever waits

@@ -104,7 +104,24 @@ impl Keeper {
         self.groups.get_mut(name).ok_or(PvmError::NoGroup)
     }
 
+    /// A task is made a member under this instance, unless that cannot be: it finds then that it is none.
+    pub fn enter(&mut self, name: &OsStr, tid: Tid, instance: u32) -> Vec<Answer> {
+        match self.take_in(name, tid, |group| group.enter(tid, instance)) {
+            Ok(_) => self.changed(name),
+            Err(_) => Vec::new(),
+        }
+    }
+
     fn join(&mut self, name: &OsStr, tid: Tid, ours: bool) -> Result<i32, PvmError> {
+        self.take_in(name, tid, |group| group.join(tid, ours))
+    }
+
+    fn take_in(
+        &mut self,
+        name: &OsStr,
+        tid: Tid,
+        join: impl FnOnce(&mut Group) -> Result<i32, PvmError>,
+    ) -> Result<i32, PvmError> {
         check_name(name)?;
         let new = !self.groups.contains_key(name);
         let names = if new { self.names + name.len() } else { self.names };
@@ -113,8 +130,13 @@ impl Keeper {
             return Err(PvmError::OutOfRes);
         }
         let instance = match self.groups.entry(name.to_owned()) {
-            Entry::Occupied(group) => group.into_mut().join(tid, ours)?,
-            Entry::Vacant(place) => place.insert(Group::new(0)).join(tid, ours)?,
+            Entry::Occupied(group) => join(group.into_mut())?,
+            Entry::Vacant(place) => {
+                let mut group = Group::new(0);
+                let instance = join(&mut group)?;
+                place.insert(group);
+                instance
+            }
         };
         (self.names, self.members) = (names, self.members + 1);
         self.memberships.entry(tid).or_default().insert(name.to_owned());

@@ -17,6 +17,7 @@ use pvm_wire::daemon::Blob;
 use pvm_wire::{HostIndex, Tid, group as wire};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use tracing::debug;
 
 /// The keeper, and its exchange of messages with tasks.
@@ -81,6 +82,16 @@ impl Groups {
             send(answer, out);
         }
         None
+    }
+
+    /// A task of a parallel job is a member of the job's group before it starts. The hosts that are to say when they have heard of it.
+    pub fn enter(&mut self, tid: Tid, name: &str, instance: u32, out: &mut Effects) -> Option<Change> {
+        let known = self.keeper.has(tid);
+        let notices = self.keeper.enter(OsStr::new(name), tid, instance);
+        if !known && self.keeper.has(tid) {
+            watch(tid, out);
+        }
+        self.answer_when_known(notices, out)
     }
 
     /// Sends notices of a change, and the answers once the notices have come to all hosts concerned: a task that learns

@@ -339,3 +339,23 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn tasks_of_a_parallel_job_are_members_under_their_numbers() {
+    let mut keeper = Keeper::default();
+    for (n, instance) in [(7, 2), (8, 0), (9, 1)] {
+        assert_eq!(keeper.enter(g(), tid(n), instance), []);
+        assert_eq!(number(&mut keeper, n, Request::GetInst(g(), tid(n))), instance as i32);
+    }
+    assert_eq!(number(&mut keeper, 1, Request::GSize(g())), 3);
+    // What cannot be is left out.
+    assert_eq!(keeper.enter(g(), tid(9), 5), []);
+    assert_eq!(keeper.enter(g(), tid(4), 2), []);
+    assert_eq!(keeper.enter(g(), tid(5), u32::MAX), []);
+    assert_eq!(number(&mut keeper, 1, Request::GSize(g())), 3);
+    met(&mut keeper, 7..10);
+    for n in 7..10 {
+        keeper.task_gone(tid(n));
+    }
+    assert_eq!(keeper.len(), 0);
+}

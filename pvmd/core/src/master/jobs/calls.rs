@@ -27,6 +27,10 @@ impl Master {
             JobCall::Queues => jobs.queues(),
             JobCall::Clusters => jobs.clusters(),
             JobCall::Reload => return jobs.reload(to, out),
+            JobCall::Lend { job, peer } => return jobs.lend(to, job, peer, out),
+            JobCall::NoteLent { job, number } => jobs.note_lent(job, number),
+            JobCall::GiveBack { job, record } => return jobs.give_back(to, job, record.as_deref(), out),
+            JobCall::Room => jobs.room(),
         };
         answer(to, reply, out);
     }
@@ -34,6 +38,9 @@ impl Master {
 
 impl Jobs {
     fn submit(&mut self, to: PeerTo, request: JobRequest, out: &mut Effects) {
+        if let Some(known) = request.origin.as_ref().and_then(|origin| self.of_origin(origin)) {
+            return self.answer_when_saved(known, to, JobAnswer::Submitted(known));
+        }
         match self.admit(&request) {
             Err(reason) => answer(to, JobAnswer::Refused(reason), out),
             Ok((queue, demand)) => {

@@ -21,7 +21,7 @@ impl Jobs {
     pub fn wants_save(&self) -> Option<Urgency> {
         match () {
             () if self.saving.is_some() || self.changed.is_empty() => None,
-            () if self.unsaved.is_empty() => Some(Urgency::Later),
+            () if self.unsaved.is_empty() && self.pending.is_empty() => Some(Urgency::Later),
             () => Some(Urgency::Now),
         }
     }
@@ -52,6 +52,9 @@ impl Jobs {
             (id.0, bytes.ok().flatten().map(|bytes| Blob(bytes.into())))
         };
         let changes = ids.iter().map(change).collect();
+        for pending in self.pending.iter_mut().filter(|pending| pending.save.is_none()) {
+            pending.save = Some(self.saves);
+        }
         out.act(Action::SaveJobs { serial: self.saves, changes });
         self.saving = Some((self.saves, ids));
     }
@@ -59,6 +62,7 @@ impl Jobs {
     /// It was written, or could not be.
     pub(super) fn on_saved(&mut self, serial: u64, failure: Option<&str>, out: &mut Effects) {
         let Some((_, ids)) = self.saving.take_if(|(saving, _)| *saving == serial) else { return };
+        self.answer_saved(serial, failure, out);
         for id in ids {
             match (self.unsaved.remove(&id), failure) {
                 (None, None) => {}

@@ -2,7 +2,9 @@
 
 use super::numbers::Numbers;
 use pvm_sched::queues::{Demand, Width};
-use pvm_wire::jobs::{JobId, JobRecord, JobRequest, JobState, TaskEvent, TaskOrder, TaskProgram, Tasks};
+use pvm_wire::jobs::{
+    JobId, JobRecord, JobRequest, JobState, LentRecord, TaskEvent, TaskOrder, TaskProgram, Tasks,
+};
 use pvm_wire::{HostIndex, Tid};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,6 +46,8 @@ pub(crate) struct Job {
     memory: u64,
     status: i32,
     reason: String,
+    /// Where it is lent to, and its number there.
+    lent: Option<(String, Option<JobId>)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -107,6 +111,7 @@ impl Job {
             memory: 0,
             status: 0,
             reason: String::new(),
+            lent: None,
             request,
         }
     }
@@ -188,6 +193,7 @@ impl Job {
             job: self.id,
             name: self.request.name.clone(),
             count: self.request.tasks.count(),
+            has_group: matches!(self.request.tasks, Tasks::Rigid(_)),
             tasks,
             program,
         }
@@ -313,11 +319,69 @@ impl Job {
 
     /// Whether all its tasks have ended.
     pub fn is_over(&self) -> bool {
-        self.waiting.len() == 0 && self.given.is_empty()
+        self.waiting.len() == 0 && self.given.is_empty() && self.lent.is_none()
+    }
+
+    /// The machine that has it, if another one has.
+    pub fn lent_to(&self) -> Option<&str> {
+        self.lent.as_ref().map(|(peer, _)| peer.as_str())
+    }
+
+    /// Whether another machine may have it: nothing of it has begun here, it may run anywhere, and it comes from nowhere else.
+    pub fn may_be_lent(&self) -> bool {
+        let JobRequest { hosts, origin, queue, program, .. } = &self.request;
+        let is_untouched = self.waiting.len() == self.request.tasks.count() && self.given.is_empty();
+        let is_free = hosts.is_empty() && origin.is_none() && queue.is_none() && program.slots > 0;
+        is_untouched
+            && is_free
+            && self.ended.is_none()
+            && self.state() == JobState::Waiting
+            && self.after.is_empty()
+    }
+
+    /// Another machine has it from now on.
+    pub fn lend(&mut self, peer: String) {
+        self.waiting.clear();
+        self.lent = Some((peer, None));
+    }
+
+    /// Its number there. Whether that is news.
+    pub fn note_lent(&mut self, number: JobId) -> bool {
+        let Some((_, known)) = &mut self.lent else { return false };
+        known.replace(number) != Some(number)
+    }
+
+    /// It has ended there.
+    pub fn returned(&mut self, record: &JobRecord) {
+        let Some((peer, _)) = self.lent.take() else { return };
+        (self.done, self.failed, self.cancelled) = (record.done, record.failed, record.cancelled);
+        self.restarts += record.restarts;
+        self.cpu += record.cpu;
+        self.memory = self.memory.max(record.memory);
+        self.status = record.status;
+        self.is_cancelled |= record.state == JobState::Cancelled;
+        self.started = record.started;
+        record.reason.clone_into(&mut self.reason);
+        let hosts = record.hosts.iter().take(HOSTS_MAX);
+        self.hosts.extend(hosts.map(|host| format!("{peer}:{host}")));
+    }
+
+    /// It was not taken there, and waits here again.
+    pub fn take_home(&mut self) {
+        let (first, count) = (self.request.tasks.first(), self.request.tasks.count());
+        if self.lent.take().is_none() {
+            return;
+        }
+        if self.is_cancelled {
+            self.cancelled = count;
+        } else {
+            self.waiting = Numbers::range(first, count);
+        }
     }
 
     pub fn state(&self) -> JobState {
         match () {
+            () if self.lent.is_some() => JobState::Lent,
             () if !self.given.is_empty() => JobState::Running,
             () if self.is_over() && self.is_cancelled => JobState::Cancelled,
             () if self.is_over() && self.failed > 0 => JobState::Failed,
@@ -335,6 +399,7 @@ impl Job {
         let reason = match self.state() {
             JobState::Waiting if !after.is_empty() => format!("it starts after the end of {after}"),
             JobState::Done => String::new(),
+            JobState::Lent => self.lent_note(),
             JobState::Waiting | JobState::Running | JobState::Held => {
                 waits_for.unwrap_or_else(|| self.reason.clone())
             }
@@ -364,7 +429,23 @@ impl Job {
             cpu: self.cpu,
             memory: self.memory,
             status: self.status,
+            lent: self.lent.clone().map(|(peer, number)| LentRecord {
+                peer,
+                number,
+                is_cancelled: self.is_cancelled,
+            }),
+            origin: self.request.origin.clone(),
+            may_be_lent: self.may_be_lent(),
         }
+    }
+
+    fn lent_note(&self) -> String {
+        let note = match &self.lent {
+            Some((peer, Some(number))) => format!("it is job {number} of machine {peer}"),
+            Some((peer, None)) => format!("machine {peer} is to take it"),
+            None => String::new(),
+        };
+        if self.is_cancelled { format!("{note}, and is to be cancelled there") } else { note }
     }
 }
 
@@ -408,6 +489,7 @@ mod tests {
             after: Vec::new(),
             restarts,
             is_held: false,
+            origin: None,
         };
         let demand = Job::demand(&request);
         Job::new(JobId(1), request, "default".into(), demand)

@@ -10,6 +10,7 @@ mod calls;
 mod disk;
 mod job;
 mod numbers;
+mod peers;
 mod step;
 
 use super::{Master, Moment};
@@ -18,6 +19,7 @@ use crate::effect::{Effect, Effects};
 use crate::event::Action;
 pub(crate) use disk::Urgency;
 use job::Job;
+use peers::Pending;
 use pvm_sched::queues::{Configuration, Host, Rules, Scheduler};
 use pvm_wire::HostIndex;
 use pvm_wire::codec;
@@ -63,6 +65,8 @@ pub(super) struct Jobs {
     waiters: Vec<(PeerTo, Vec<JobId>)>,
     /// Callers of `Reload`.
     reloading: Vec<PeerTo>,
+    /// Answers that wait until jobs are on disk as they are.
+    pending: Vec<Pending>,
     /// Jobs that were submitted and are not on disk, and whom to tell.
     unsaved: BTreeMap<JobId, PeerTo>,
     /// Jobs that are on disk otherwise than they are now.
@@ -93,6 +97,7 @@ impl Jobs {
             slots: BTreeMap::new(),
             waiters: Vec::new(),
             reloading: Vec::new(),
+            pending: Vec::new(),
             unsaved: BTreeMap::new(),
             changed: BTreeSet::new(),
             saving: None,
@@ -176,6 +181,7 @@ impl Jobs {
         self.scheduler.host_gone(host);
         self.waiters.retain(|(to, _)| to.host != host);
         self.reloading.retain(|to| to.host != host);
+        self.pending.retain(|pending| pending.to.host != host);
         if self.all.values().any(|job| job.ended.is_none() && job.has_given(host)) {
             self.lost.insert(host, None);
             self.is_due = true;
@@ -228,6 +234,7 @@ impl Jobs {
     pub fn forget_waiter(&mut self, to: PeerTo) {
         self.waiters.retain(|(waiter, _)| *waiter != to);
         self.reloading.retain(|waiter| *waiter != to);
+        self.pending.retain(|pending| pending.to != to);
     }
 
     /// Another host is the master, with a clock of its own, and has nothing on disk.
@@ -238,6 +245,7 @@ impl Jobs {
         self.now = 0;
         self.lost.values_mut().for_each(|due| *due = due.filter(|due| *due == 0));
         self.saving = None;
+        self.pending.iter_mut().for_each(|pending| pending.save = None);
         self.changed = self.all.keys().copied().collect();
         self.is_due |= !self.all.is_empty();
     }
