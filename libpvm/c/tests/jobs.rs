@@ -80,21 +80,41 @@ fn misuse_is_answered_with_errors() {
     }
 }
 
+/// With `PvmAutoErr` as it is at first the reason is printed.
+#[test]
+fn reasons_are_printed() {
+    let Some(daemon) = Installation::built() else { return };
+    let body = "struct pvmjobspec job;\npvm_initjob(&job, sizeof job);\njob.js_program = \"true\";\njob.js_slots = 99;\n\
+        printf(\"%lld\\n\", pvm_submitjob(&job));\n";
+    let Some((program, _folder)) = compiled(body, &daemon) else { return };
+    let (machine, _folder) = start(&daemon);
+    let ended = Program::run(&mut machine.command(program));
+    let lines: Vec<&str> = ended.stderr.lines().filter_map(|line| Some(line.split_once("]: ")?.1)).collect();
+    assert_eq!(ended.stdout, "-8\n");
+    assert!(lines[0].starts_with("a task needs 99 slots"), "{ended:#?}");
+    assert_eq!(lines[1..], ["pvm_submitjob(): Permission denied"]);
+}
+
+/// A short program, compiled.
+#[track_caller]
+fn compiled(body: &str, ours: &Installation) -> Option<(PathBuf, TempDir)> {
+    built::libraries();
+    let folder = TempDir::new().expect("a temporary folder");
+    let (source, program) = (folder.path().join("short.c"), folder.path().join("short"));
+    let text = format!(
+        "#include <pvm3.h>\n#include <pvm3x.h>\n#include <stdio.h>\nint main(void)\n{{\n{body}return 0;\n}}\n"
+    );
+    fs::write(&source, text).expect("a program");
+    programs::compile(&source, &program, ours, Linking::Fixed)?;
+    Some((program, folder))
+}
+
 /// A daemon of the original's has no queues.
 #[test]
 fn the_original_daemon_is_not_asked() {
     let (Some(ours), Some(daemon)) = (Installation::built(), Installation::debian()) else { return };
-    built::libraries();
-    let folder = TempDir::new().expect("a temporary folder");
-    let program = folder.path().join("jobs");
-    let source = folder.path().join("jobs.c");
-    fs::write(
-        &source,
-        "#include <pvm3.h>\n#include <pvm3x.h>\n#include <stdio.h>\nint main(void)\n{\nchar text[99];\n\
-        printf(\"%d, \", pvm_queues(NULL));\npvm_jobreason(text, sizeof text);\nputs(text);\nreturn 0;\n}\n",
-    )
-    .expect("a program");
-    let Some(()) = programs::compile(&source, &program, &ours, Linking::Fixed) else { return };
+    let body = "char text[99];\nprintf(\"%d, \", pvm_queues(NULL));\npvm_jobreason(text, sizeof text);\nputs(text);\n";
+    let Some((program, _folder)) = compiled(body, &ours) else { return };
     let machine = Plan::plain(&daemon).start();
     expect(&machine, &program, &[], "-24, Not implemented\n");
 }

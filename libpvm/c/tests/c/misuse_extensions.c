@@ -37,6 +37,8 @@ static void members(void)
 {
 	char *unnamed[] = { no_name, NONE }, *unset[] = { no_value, NONE }, *hosts[] = { latin, NONE }, *vacant[] = { empty, NONE };
 	long long after[] = { -1 };
+	/* More than a daemon takes. */
+	static char huge[17 << 20];
 
 	WRONG(js_program = NONE);
 	WRONG(js_program = empty);
@@ -47,6 +49,8 @@ static void members(void)
 	WRONG(js_env = unset);
 	WRONG(js_hosts = hosts);
 	WRONG(js_hosts = vacant);
+	memset(huge, 'h', sizeof huge - 1);
+	WRONG(js_output = huge);
 	WRONG(js_first = -1);
 	WRONG(js_count = 0);
 	WRONG(js_count = -1);
