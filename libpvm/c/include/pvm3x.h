@@ -148,7 +148,7 @@ long long pvm_submitjob(const struct pvmjobspec *_job);
 
 /*
  * Lists of jobs and queues. Each call returns how many there are, and sets the pointer, if it is not NULL, to the first; NULL if there is
- * none. The list is the library's, and stands until the next call of the same function with such a pointer.
+ * none or the call fails. The list is the library's, and stands until the next call of the same function with such a pointer.
  */
 int pvm_jobs(const long long *_ids, int _count, struct pvmjobinfo **_first);    /* none: all that have not ended */
 int pvm_jobhistory(int _most, struct pvmjobinfo **_first);                      /* those that have, the latest first */

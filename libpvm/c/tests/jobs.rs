@@ -95,6 +95,19 @@ fn reasons_are_printed() {
     assert_eq!(lines[1..], ["pvm_submitjob(): Permission denied"]);
 }
 
+/// A daemon would end the connection for it.
+#[test]
+fn no_request_is_longer_than_a_daemon_takes() {
+    let Some(daemon) = Installation::built() else { return };
+    let body = "static char huge[17 << 20], text[99];\nstruct pvmjobspec job;\npvm_setopt(PvmAutoErr, 0);\n\
+        memset(huge, 'h', sizeof huge - 1);\npvm_initjob(&job, sizeof job);\njob.js_program = huge;\n\
+        printf(\"%lld, \", pvm_submitjob(&job));\npvm_jobreason(text, sizeof text);\nputs(text);\n\
+        printf(\"%d\\n\", pvm_queues(NULL));\n";
+    let Some((program, _folder)) = compiled(body, &daemon) else { return };
+    let (machine, _folder) = start(&daemon);
+    expect(&machine, &program, &[], "-2, the request has more than 16777216 bytes\n1\n");
+}
+
 /// A short program, compiled.
 #[track_caller]
 fn compiled(body: &str, ours: &Installation) -> Option<(PathBuf, TempDir)> {
@@ -102,7 +115,7 @@ fn compiled(body: &str, ours: &Installation) -> Option<(PathBuf, TempDir)> {
     let folder = TempDir::new().expect("a temporary folder");
     let (source, program) = (folder.path().join("short.c"), folder.path().join("short"));
     let text = format!(
-        "#include <pvm3.h>\n#include <pvm3x.h>\n#include <stdio.h>\nint main(void)\n{{\n{body}return 0;\n}}\n"
+        "#include <pvm3.h>\n#include <pvm3x.h>\n#include <stdio.h>\n#include <string.h>\nint main(void)\n{{\n{body}return 0;\n}}\n"
     );
     fs::write(&source, text).expect("a program");
     programs::compile(&source, &program, ours, Linking::Fixed)?;

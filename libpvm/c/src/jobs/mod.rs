@@ -16,6 +16,7 @@ pub use records::{JobInfo, QueueInfo};
 use request::JobSpec;
 use std::cell::Cell;
 use std::ffi::{c_int, c_longlong};
+use std::ptr::null_mut;
 
 /// Most jobs that a call names.
 const IDS_MAX: usize = STRINGS_MAX;
@@ -57,16 +58,14 @@ pub unsafe extern "C" fn pvm_jobs(
 ) -> c_int {
     // SAFETY: NULL, or `count` numbers.
     let ids = unsafe { self::ids(ids, count, 0) };
-    about_jobs("pvm_jobs", |state| list(state, JobCall::List(ids?), first, |lists| &mut lists.jobs))
+    list("pvm_jobs", ids.map(JobCall::List), first, |lists| &mut lists.jobs)
 }
 
 /// Lists jobs that have ended, the latest first.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_jobhistory(most: c_int, first: Out<'_, *mut JobInfo>) -> c_int {
-    about_jobs("pvm_jobhistory", |state| {
-        let most = u32::try_from(most).map_err(|_| PvmError::BadParam)?;
-        list(state, JobCall::History(most), first, |lists| &mut lists.ended_jobs)
-    })
+    let most = u32::try_from(most).map_err(|_| PvmError::BadParam.into());
+    list("pvm_jobhistory", most.map(JobCall::History), first, |lists| &mut lists.ended_jobs)
 }
 
 /// Waits until jobs have ended, and lists them.
@@ -81,14 +80,13 @@ pub unsafe extern "C" fn pvm_waitjobs(
 ) -> c_int {
     // SAFETY: NULL, or `count` numbers.
     let ids = unsafe { self::ids(ids, count, 1) };
-    about_jobs("pvm_waitjobs", |state| {
-        list(state, JobCall::Wait(ids?), first, |lists| &mut lists.waited_jobs)
-    })
+    list("pvm_waitjobs", ids.map(JobCall::Wait), first, |lists| &mut lists.waited_jobs)
 }
 
 /// Lists the queues.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_queues(first: Out<'_, *mut QueueInfo>) -> c_int {
+    first.set(null_mut());
     about_jobs("pvm_queues", |state| {
         let JobAnswer::Queues(queues) = ask(state, JobCall::Queues)? else { return Err(wrong_kind()) };
         if first.is_wanted() {
@@ -151,20 +149,23 @@ fn wrong_kind() -> Failure {
     Failure::explained(PvmError::DSysErr, "the daemon's answer about jobs is of the wrong kind")
 }
 
-/// Asks for jobs, and hands them out if the program wants them.
+/// Asks for jobs, and hands them out if the program wants them. A program that looks at no result finds an empty list.
 fn list(
-    state: &mut State,
-    call: JobCall,
+    name: &str,
+    call: Result<JobCall, Failure>,
     first: Out<'_, *mut JobInfo>,
     place: fn(&mut Lists) -> &mut CList<JobInfo>,
-) -> Outcome {
-    let JobAnswer::Jobs(jobs) = ask(state, call)? else { return Err(wrong_kind()) };
-    if first.is_wanted() {
-        let kept = place(&mut state.lists);
-        *kept = records::jobs(&jobs);
-        first.set(kept.linked(|job| &mut job.next));
-    }
-    Ok(jobs.len() as c_int)
+) -> c_int {
+    first.set(null_mut());
+    about_jobs(name, |state| {
+        let JobAnswer::Jobs(jobs) = ask(state, call?)? else { return Err(wrong_kind()) };
+        if first.is_wanted() {
+            let kept = place(&mut state.lists);
+            *kept = records::jobs(&jobs);
+            first.set(kept.linked(|job| &mut job.next));
+        }
+        Ok(jobs.len() as c_int)
+    })
 }
 
 /// Changes jobs. Returns for how many this was not refused.
