@@ -1,7 +1,7 @@
 //! Manual pages of functions, section 3.
 
 use crate::ManualPage;
-use crate::header::Prototype;
+use crate::header::{EXTENSIONS, Prototype};
 use crate::roff::Roff;
 use crate::sheet::Sheet;
 use crate::source::{Area, Difference, Page};
@@ -66,7 +66,10 @@ fn synopsis(out: &mut impl Sheet, page: &Page, prototypes: &Prototypes) -> anyho
         .iter()
         .map(|it| prototypes.get(&it.0).with_context(|| format!("{}: in no header", it.0)))
         .collect::<anyhow::Result<Vec<_>>>()?;
-    let headers: BTreeSet<&str> = declared.iter().map(|prototype| prototype.header).collect();
+    let mut headers: BTreeSet<&str> = declared.iter().map(|prototype| prototype.header).collect();
+    if headers.contains(EXTENSIONS) {
+        headers.insert("pvm3.h");
+    }
     out.section("synopsis");
     if !declared.is_empty() {
         let headers: Vec<String> = headers.iter().map(|header| format!("#include <{header}>")).collect();

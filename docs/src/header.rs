@@ -13,7 +13,9 @@ pub struct Prototype {
 }
 
 /// The headers that declare functions.
-const HEADERS: [&str; 2] = ["pvm3.h", "pvmtev.h"];
+const HEADERS: [&str; 3] = ["pvm3.h", EXTENSIONS, "pvmtev.h"];
+/// The one of what PVM 3.4 does not have, which programs include behind the first.
+pub const EXTENSIONS: &str = "pvm3x.h";
 
 /// Each function and variable of the headers, by its name.
 pub fn prototypes(root: &Path) -> anyhow::Result<BTreeMap<String, Prototype>> {

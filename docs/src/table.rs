@@ -1,6 +1,7 @@
 //! The function tables of `docs/compatibility.md`.
 
-use crate::functions::as_item;
+use crate::functions::{Prototypes, as_item};
+use crate::header::{self, EXTENSIONS};
 use crate::source::{Area, Page, load};
 use anyhow::Context;
 use std::fmt::Write as _;
@@ -20,20 +21,22 @@ pub fn compatibility(root: &Path) -> anyhow::Result<String> {
     let missing = || format!("{PAGE} has no place for the tables");
     let (before, rest) = page.split_once(MARKS.0).with_context(missing)?;
     let (_, after) = rest.split_once(MARKS.1).with_context(missing)?;
-    let tables: String = load(root)?.iter().map(table).collect();
+    let prototypes = header::prototypes(root)?;
+    let tables: String = load(root)?.iter().map(|area| table(area, &prototypes)).collect();
     Ok(format!("{before}{}{tables}\n{}{after}", MARKS.0, MARKS.1))
 }
 
-fn table(area: &Area) -> String {
+fn table(area: &Area, prototypes: &Prototypes) -> String {
     let mut out = format!("\n### {}\n\n| C | Fortran | what it does | |\n|---|---|---|---|\n", area.title);
     for page in &area.pages {
         if page.functions().is_empty() {
             let _ =
-                writeln!(out, "| | `{0}` | {1} | {2} |", page.name, page.summary, status(page, &page.name));
+                writeln!(out, "| | `{0}` | {1} | {2} |", page.name, page.summary, compared(page, &page.name));
         }
         for function in page.functions() {
             let fortran = page.subroutine_of(&function.0).map_or(String::new(), |name| format!("`{name}`"));
-            let status = status(page, &function.0);
+            let is_new = prototypes.get(&function.0).is_some_and(|it| it.header == EXTENSIONS);
+            let status = if is_new { "new" } else { compared(page, &function.0) };
             // Writing to a string cannot fail.
             let _ = writeln!(out, "| `{}` | {fortran} | {} | {status} |", function.0, function.1);
         }
@@ -42,7 +45,7 @@ fn table(area: &Area) -> String {
     if items.is_empty() { out } else { format!("{out}\n{items}") }
 }
 
-fn status(page: &Page, function: &str) -> &'static str {
+fn compared(page: &Page, function: &str) -> &'static str {
     let subroutine = page.subroutine_of(function).unwrap_or_default();
     let differs =
         page.differences_of(function).next().is_some() || page.differences_of(subroutine).next().is_some();

@@ -261,7 +261,7 @@ fn examples_compile() {
     }
     let folder = tempfile::tempdir().unwrap();
     for page in pages(&areas()).filter(|page| !page.example.is_empty()) {
-        let mut program = "#include <stdio.h>\n#include <pvm3.h>\n".to_owned();
+        let mut program = "#include <stdio.h>\n#include <pvm3.h>\n#include <pvm3x.h>\n".to_owned();
         let is_function = page.example.contains("\n{");
         let body = if is_function {
             page.example.clone()

@@ -110,7 +110,7 @@ pub use pvm_engine::start_daemon;
 #[doc(inline)]
 pub use pvm_engine::{OutputEvent, OutputSink};
 #[doc(inline)]
-pub use pvm_engine::{Result, address_file, tmp_dir};
+pub use pvm_engine::{Result, address_file, login_name, tmp_dir};
 #[doc(inline)]
 pub use pvm_engine::{daemon_program, start_daemon_with};
 /// The types of values in messages: [`Pack::put`], [`Received::get`].

@@ -8,7 +8,7 @@ use crate::commands::{Report, print};
 use crate::run::find;
 use anyhow::{Context, Result, bail};
 use args::{JobCommand, SubmitArgs};
-use pvm3::{JobId, JobRecord, JobRequest, JobTasks, Task};
+use pvm3::{JobId, JobRecord, JobRequest, JobTasks, Task, login_name};
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::path::Path;
@@ -107,11 +107,6 @@ fn output(args: &SubmitArgs, tasks: JobTasks) -> Option<OsString> {
         if matches!(tasks, JobTasks::Array { count: 2.., .. }) { "job-%j.%t.out" } else { "job-%j.out" };
     let name = args.output.clone().unwrap_or_else(|| usual.into());
     (name != "none").then_some(name)
-}
-
-fn login_name() -> String {
-    let named = ["USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok());
-    named.filter(|name| !name.is_empty()).unwrap_or_else(|| rustix::process::getuid().as_raw().to_string())
 }
 
 fn listed(jobs: &[JobRecord]) -> Report {

@@ -1,6 +1,6 @@
 //! Hosts and tasks of the machine: `pvm_config`, `pvm_tasks` and similar calls.
 
-use super::memory::{CList, HostInfo, Out, TaskInfo, Text, TimeVal, ints, store_all};
+use super::memory::{CList, HostInfo, Out, TaskInfo, Text, TimeVal, numbers, store_all};
 use super::state::{Reporting, call};
 use super::tracepoints::{argument, nothing, result, traced};
 use super::{control, internals};
@@ -157,7 +157,8 @@ pub unsafe extern "C" fn pvm_tickle(
     results: *mut c_int,
 ) -> c_int {
     // SAFETY: NULL, or `count` numbers.
-    let args = if (1..=TICKLE_MAX).contains(&count) { unsafe { ints(args, count) } } else { Ok(Vec::new()) };
+    let args =
+        if (1..=TICKLE_MAX).contains(&count) { unsafe { numbers(args, count) } } else { Ok(Vec::new()) };
     let listed = args.as_ref().map_or(Vec::new(), Clone::clone);
     let answered = RefCell::new(Vec::new());
     traced(

@@ -1,5 +1,6 @@
 //! The interface to C's memory: pointers become checked values here, and lists become arrays that C can read.
 
+use super::jobs::{JobInfo, QueueInfo};
 use super::state::Failure;
 use pvm_wire::PvmError;
 use pvm_wire::copy::piece;
@@ -21,6 +22,9 @@ impl<'a> From<&'a CStr> for Text<'a> {
 }
 
 impl<'a> Text<'a> {
+    /// No string.
+    pub const NULL: Self = Self(std::ptr::null(), PhantomData);
+
     /// A string that is not an argument of a call.
     ///
     /// # Safety
@@ -56,6 +60,24 @@ impl<'a> Text<'a> {
     /// The text; NULL is empty.
     pub fn text_or_empty(self) -> Result<&'a str, Failure> {
         if self.0.is_null() { Ok("") } else { self.text() }
+    }
+}
+
+/// An array of strings: NULL, or strings that NULL ends and that stay as they are during the call.
+///
+/// Only C makes one of a pointer, and the caller of the function promises this.
+#[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
+pub struct Texts<'a>(*const *const c_char, PhantomData<&'a CStr>);
+
+impl Texts<'_> {
+    /// No array.
+    pub const NULL: Self = Self(std::ptr::null(), PhantomData);
+
+    /// The strings, of any bytes; NULL is none.
+    pub fn os_texts(self) -> Result<Vec<OsString>, Failure> {
+        // SAFETY: NULL, or an array that NULL ends: the type's invariant.
+        unsafe { os_texts_until_null(self.0) }
     }
 }
 
@@ -136,7 +158,7 @@ pub unsafe fn store_all<T: Copy>(pointer: *mut T, values: &[T]) {
 ///
 /// # Safety
 /// `pointer` is NULL or has `count` numbers.
-pub unsafe fn ints(pointer: *const c_int, count: c_int) -> Result<Vec<c_int>, Failure> {
+pub unsafe fn numbers<T: Copy>(pointer: *const T, count: c_int) -> Result<Vec<T>, Failure> {
     let count = usize::try_from(count).map_err(|_| PvmError::BadParam)?;
     if pointer.is_null() && count > 0 {
         return Err(PvmError::BadParam.into());
@@ -267,11 +289,12 @@ pub struct CList<T> {
     items: Vec<T>,
     texts: Vec<CString>,
     numbers: Vec<Vec<c_int>>,
+    arrays: Vec<Vec<*mut c_char>>,
 }
 
 impl<T> Default for CList<T> {
     fn default() -> Self {
-        Self { items: Vec::new(), texts: Vec::new(), numbers: Vec::new() }
+        Self { items: Vec::new(), texts: Vec::new(), numbers: Vec::new(), arrays: Vec::new() }
     }
 }
 
@@ -294,6 +317,15 @@ impl<T> CList<T> {
         pointer
     }
 
+    /// Keeps texts and gives the pointer to an array of them that NULL ends.
+    pub fn texts(&mut self, texts: impl IntoIterator<Item = impl AsRef<OsStr>>) -> *mut *mut c_char {
+        let mut array: Vec<_> = texts.into_iter().map(|text| self.text(text)).collect();
+        array.push(std::ptr::null_mut());
+        let pointer = array.as_mut_ptr();
+        self.arrays.push(array);
+        pointer
+    }
+
     /// Appends an item.
     pub fn push(&mut self, item: T) {
         self.items.push(item);
@@ -302,6 +334,16 @@ impl<T> CList<T> {
     /// Number of items.
     pub fn len(&self) -> c_int {
         self.items.len() as c_int
+    }
+
+    /// Has each item point to the next, the last to NULL, and gives the pointer to the first; NULL if there is none.
+    pub fn linked(&mut self, next: impl Fn(&mut T) -> &mut *mut T) -> *mut T {
+        let mut after = std::ptr::null_mut();
+        for item in self.items.iter_mut().rev() {
+            *next(item) = after;
+            after = item;
+        }
+        after
     }
 
     /// The array. It stays where it is until the list is replaced.
@@ -343,6 +385,14 @@ pub struct Lists {
     pub group_members: CList<c_int>,
     /// `pvm_grpvhostinfo`: the first of them.
     pub coordinators: CList<c_int>,
+    /// `pvm_jobs`.
+    pub jobs: CList<JobInfo>,
+    /// `pvm_jobhistory`.
+    pub ended_jobs: CList<JobInfo>,
+    /// `pvm_waitjobs`.
+    pub waited_jobs: CList<JobInfo>,
+    /// `pvm_queues`.
+    pub queues: CList<QueueInfo>,
 }
 
 // The layouts are those of the header.

@@ -19,7 +19,7 @@ pub unsafe extern "C" fn pvm_notify(what: c_int, tag: c_int, count: c_int, tids:
     let kind = what & !notify::CANCEL;
     let has_list = matches!(kind, notify::TASK_EXIT | notify::HOST_DELETE | notify::ROUTE_DELETE);
     // SAFETY: NULL, or `count` numbers.
-    let tids = if has_list { unsafe { memory::ints(tids, count) } } else { Ok(Vec::new()) };
+    let tids = if has_list { unsafe { memory::numbers(tids, count) } } else { Ok(Vec::new()) };
     let listed = tids.as_ref().map_or(Vec::new(), Clone::clone);
     traced(
         "pvm_notify",

@@ -113,7 +113,7 @@ fn send_whole(tid: c_int, tag: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvm_mcast(tids: *const c_int, count: c_int, tag: c_int) -> c_int {
     // SAFETY: NULL, or `count` numbers.
-    let tids = unsafe { memory::ints(tids, count) };
+    let tids = unsafe { memory::numbers(tids, count) };
     let listed = tids.as_ref().map_or(Vec::new(), Clone::clone);
     traced(
         "pvm_mcast",

@@ -51,6 +51,12 @@ impl Failure {
         Self { reporting: Reporting::None, ..Self::from(code) }
     }
 
+    /// A failure whose code does not say enough.
+    #[cold]
+    pub fn explained(code: PvmError, text: impl Into<String>) -> Self {
+        Self { detail: Some(Error::new(code, text)), ..Self::from(code) }
+    }
+
     /// A failure with a code that came from outside.
     pub fn code(code: c_int) -> Self {
         Self { code, reporting: Reporting::Printed, detail: None }
@@ -179,7 +185,7 @@ fn forget_parents(state: &mut State) {
 #[cold]
 fn nested_call() -> Failure {
     let text = "called while another call of this library is under way in the same thread";
-    Failure { detail: Some(Error::new(PvmError::NotImpl, text)), ..PvmError::NotImpl.into() }
+    Failure::explained(PvmError::NotImpl, text)
 }
 
 #[cold]

@@ -2,7 +2,7 @@
 
 use super::{Length, TEXT_MAX, answer, fill, named, number, text};
 use crate::mailbox;
-use crate::memory::{MailboxInfo, Out, ints, store, store_all};
+use crate::memory::{MailboxInfo, Out, numbers, store, store_all};
 use pvm_wire::PvmError;
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -55,7 +55,7 @@ pub unsafe extern "C" fn pvmfgetmboxinfo_(
             fill(name, name_length, CStr::from_ptr(class.name).to_bytes());
             entries.set(class.entries);
             for (from, to) in [(class.indices, indices), (class.owners, owners), (class.flags, flags)] {
-                store_all(to, &ints(from, class.entries).unwrap_or_default());
+                store_all(to, &numbers(from, class.entries).unwrap_or_default());
             }
             Ok(code)
         });
