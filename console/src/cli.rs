@@ -2,6 +2,7 @@
 
 use crate::commands::args::MachineCommand;
 use crate::jobs::args::JobCommand;
+use crate::peer::PeerArgs;
 use clap::error::{ContextKind, ContextValue};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
@@ -101,6 +102,8 @@ pub enum Command {
     /// A command for its queues
     #[command(flatten)]
     Jobs(JobCommand),
+    /// Exchange jobs with other virtual machines
+    Peer(PeerArgs),
     /// Print completions for a shell
     Completions(CompletionsArgs),
     /// Simulate scheduling policies (see "pvm sim --help")

@@ -13,6 +13,7 @@ pub mod lines;
 pub mod losses;
 pub mod machine;
 pub mod orphans;
+pub mod peer;
 pub mod progress;
 pub mod run;
 pub mod shell;

@@ -22,17 +22,49 @@ impl Task {
 
     /// These jobs; without any, all that have not ended. [`PvmError::Denied`]: one of them does not exist.
     pub fn jobs(&mut self, ids: &[JobId]) -> Result<Vec<JobRecord>> {
-        self.job_records(JobCall::List(ids.to_vec()))
+        self.job_records(JobCall::list(ids.to_vec()))
     }
 
     /// Jobs that have ended, the latest first, `most` at most.
     pub fn job_history(&mut self, most: u32) -> Result<Vec<JobRecord>> {
-        self.job_records(JobCall::History(most))
+        self.job_records(JobCall::History { skip: 0, most })
     }
 
     /// Waits until all of these jobs have ended. [`PvmError::Denied`]: one of them does not exist.
     pub fn wait_for_jobs(&mut self, ids: &[JobId]) -> Result<Vec<JobRecord>> {
         self.job_records(JobCall::Wait(ids.to_vec()))
+    }
+
+    /// Lends a job to another virtual machine: it does not run here any more when the call returns. `pvm peer`'s exchange is who calls
+    /// this. [`PvmError::Denied`]: the job may not be lent ([`JobRecord::may_be_lent`]), or is lent to another one.
+    pub fn lend_job(&mut self, job: JobId, peer: &str) -> Result<JobRequest> {
+        match self.ask_jobs(JobCall::Lend { job, peer: peer.to_owned() })? {
+            JobAnswer::Lent(request) => Ok(*request),
+            _ => Err(wrong_kind()),
+        }
+    }
+
+    /// Says which number a lent job has there.
+    pub fn note_lent_job(&mut self, job: JobId, number: JobId) -> Result<()> {
+        self.ask_jobs(JobCall::NoteLent { job, number }).map(drop)
+    }
+
+    /// A lent job has ended there as the record says; without one it was not taken, and waits here again.
+    pub fn give_back_job(&mut self, job: JobId, record: Option<JobRecord>) -> Result<()> {
+        self.ask_jobs(JobCall::GiveBack { job, record: record.map(Box::new) }).map(drop)
+    }
+
+    /// The jobs that are lent to a machine, a thousand at most, and the hundred oldest that may be lent.
+    pub fn jobs_to_exchange(&mut self, peer: &str) -> Result<Vec<JobRecord>> {
+        self.job_records(JobCall::Exchange { peer: peer.to_owned() })
+    }
+
+    /// Slots that are free and that no job of the machine waits for.
+    pub fn room_for_jobs(&mut self) -> Result<u32> {
+        match self.ask_jobs(JobCall::Room)? {
+            JobAnswer::Room(slots) => Ok(slots),
+            _ => Err(wrong_kind()),
+        }
     }
 
     /// Ends jobs: running tasks get SIGTERM, and SIGKILL five seconds later. For each whether it was not cancelled before, or why it
@@ -83,10 +115,7 @@ impl Task {
     }
 
     fn job_records(&mut self, call: JobCall) -> Result<Vec<JobRecord>> {
-        match self.ask_jobs(call)? {
-            JobAnswer::Jobs(jobs) => Ok(jobs),
-            _ => Err(wrong_kind()),
-        }
+        call.all_jobs(|call| self.ask_jobs(call))?.ok_or_else(wrong_kind)
     }
 
     fn change_jobs(&mut self, call: JobCall) -> Result<Vec<result::Result<bool, String>>> {

@@ -273,7 +273,7 @@ pub use pvm_wire::incident::signal_of;
 /// # Ok::<(), pvm3::Error>(())
 /// ```
 #[doc(inline)]
-pub use pvm_wire::jobs::{ClusterRecord, JobRecord, JobState, QueueRecord};
+pub use pvm_wire::jobs::{ClusterRecord, JobRecord, JobState, LentRecord, Origin as JobOrigin, QueueRecord};
 /// What is submitted to a queue: [`Task::submit`].
 ///
 /// ```no_run

@@ -127,7 +127,7 @@ impl<H: Copy + Ord + Debug> Loads<H> {
     }
 
     /// As the master: what the others are to be sent now, [`VECTORS_MAX`] at most.
-    pub fn to_send(&mut self) -> Vec<(H, LoadVector)> {
+    pub fn take_changed(&mut self) -> Vec<(H, LoadVector)> {
         let part: Vec<H> = self.changed.iter().copied().take(VECTORS_MAX).collect();
         for host in &part {
             self.changed.remove(host);
@@ -186,24 +186,26 @@ mod tests {
         let mut master = Loads::new(1);
         master.heard(1, load(1));
         master.heard(3, load(2));
-        assert_eq!(master.to_send(), [(1, load(1)), (3, load(2))]);
-        assert!(!master.has_changed() && master.to_send().is_empty());
+        assert_eq!(master.take_changed(), [(1, load(1)), (3, load(2))]);
+        assert!(!master.has_changed() && master.take_changed().is_empty());
         master.heard(3, load(3));
         master.heard(4, load(4));
         master.gone(4);
-        assert_eq!(master.to_send(), [(3, load(3))]);
+        assert_eq!(master.take_changed(), [(3, load(3))]);
         master.joined();
         let mut other = Loads::new(3);
         other.measured(load(7));
-        other.sent(master.to_send());
+        other.sent(master.take_changed());
         assert_eq!([other.get(1), other.get(3), other.get(4)], [Some(&load(1)), Some(&load(7)), None]);
     }
 
     #[test]
     fn a_message_has_a_bound() {
         let mut master = Loads::new(0);
-        (0..VECTORS_MAX + 1).for_each(|host| master.heard(host, load(1)));
-        assert_eq!((master.to_send().len(), master.to_send().len()), (VECTORS_MAX, 1));
+        for host in 0..=VECTORS_MAX {
+            master.heard(host, load(1));
+        }
+        assert_eq!((master.take_changed().len(), master.take_changed().len()), (VECTORS_MAX, 1));
     }
 
     #[test]
@@ -223,8 +225,10 @@ mod tests {
         fn all_know_the_same_in_the_end(changes in proptest::collection::vec((0..5_u32, 0..400_u32, any::<bool>()), 0..60)) {
             let mut hosts: Vec<Loads<u32>> = (0..5).map(Loads::new).collect();
             let spread = |hosts: &mut Vec<Loads<u32>>| {
-                let vectors = hosts[0].to_send();
-                hosts.iter_mut().for_each(|host| host.sent(vectors.clone()));
+                let vectors = hosts[0].take_changed();
+                for host in hosts.iter_mut() {
+                    host.sent(vectors.clone());
+                }
             };
             for (host, run_queue, sends) in changes {
                 if hosts[host as usize].measured(load(run_queue)) {

@@ -37,6 +37,16 @@ struct Running {
     used: Used,
     /// The limit that it was above, for which it is ended.
     limit: Option<String>,
+    /// Whether it is to end.
+    is_ending: bool,
+}
+
+impl Running {
+    /// It is to end.
+    fn end(&mut self) -> Tid {
+        self.is_ending = true;
+        self.tid
+    }
 }
 
 /// One that is to be started.
@@ -88,8 +98,16 @@ impl JobTasks {
     /// A task is being started under this id.
     pub fn begin(&mut self, next: &Next, tid: Tid, now: Now) {
         let &Next { task, slots, time, .. } = next;
-        let running =
-            Running { tid, since: now, has_started: false, slots, time, used: Used::default(), limit: None };
+        let running = Running {
+            tid,
+            since: now,
+            has_started: false,
+            slots,
+            time,
+            used: Used::default(),
+            limit: None,
+            is_ending: false,
+        };
         self.running.insert(task, running);
     }
 
@@ -100,6 +118,11 @@ impl JobTasks {
         let (tid, time) = (running.tid, running.time);
         self.report(task, TaskEvent::Started { tid });
         time
+    }
+
+    /// Whether it is to end.
+    pub fn is_ending(&self, task: JobTask) -> bool {
+        self.running.get(&task).is_some_and(|running| running.is_ending)
     }
 
     /// It could not be started.
@@ -153,8 +176,8 @@ impl JobTasks {
                 self.report(JobTask { job, task }, TaskEvent::Returned);
             }
         }
-        let of = self.running.iter().filter(|(task, _)| task.job == job);
-        of.map(|(_, running)| running.tid).collect()
+        let of = self.running.iter_mut().filter(|(task, _)| task.job == job);
+        of.map(|(_, running)| running.end()).collect()
     }
 
     /// Some tasks of a job are to end: those that run. The others are given back.
@@ -168,8 +191,11 @@ impl JobTasks {
         for task in returned {
             self.report(JobTask { job, task }, TaskEvent::Returned);
         }
-        let found = tasks.iter().filter_map(|&task| self.running.get(&JobTask { job, task }));
-        found.map(|running| running.tid).collect()
+        let mut found = Vec::new();
+        for &task in tasks {
+            found.extend(self.running.get_mut(&JobTask { job, task }).map(Running::end));
+        }
+        found
     }
 
     fn report(&mut self, JobTask { job, task }: JobTask, what: TaskEvent) {

@@ -58,8 +58,8 @@ impl Loads {
     }
 
     /// As the master: what the other hosts are to be sent now.
-    pub fn to_send(&mut self) -> Vec<(HostIndex, LoadVector)> {
-        self.known.to_send()
+    pub fn take_changed(&mut self) -> Vec<(HostIndex, LoadVector)> {
+        self.known.take_changed()
     }
 
     /// As the master: whether there is something to be sent.

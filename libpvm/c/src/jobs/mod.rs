@@ -58,14 +58,16 @@ pub unsafe extern "C" fn pvm_jobs(
 ) -> c_int {
     // SAFETY: NULL, or `count` numbers.
     let ids = unsafe { self::ids(ids, count, 0) };
-    list("pvm_jobs", ids.map(JobCall::List), first, |lists| &mut lists.jobs)
+    list("pvm_jobs", ids.map(JobCall::list), first, |lists| &mut lists.jobs)
 }
 
 /// Lists jobs that have ended, the latest first.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvm_jobhistory(most: c_int, first: Out<'_, *mut JobInfo>) -> c_int {
     let most = u32::try_from(most).map_err(|_| PvmError::BadParam.into());
-    list("pvm_jobhistory", most.map(JobCall::History), first, |lists| &mut lists.ended_jobs)
+    list("pvm_jobhistory", most.map(|most| JobCall::History { skip: 0, most }), first, |lists| {
+        &mut lists.ended_jobs
+    })
 }
 
 /// Waits until jobs have ended, and lists them.
@@ -158,7 +160,7 @@ fn list(
 ) -> c_int {
     first.set(null_mut());
     about_jobs(name, |state| {
-        let JobAnswer::Jobs(jobs) = ask(state, call?)? else { return Err(wrong_kind()) };
+        let jobs = call?.all_jobs(|call| ask(state, call))?.ok_or_else(wrong_kind)?;
         if first.is_wanted() {
             let kept = place(&mut state.lists);
             *kept = records::jobs(&jobs);

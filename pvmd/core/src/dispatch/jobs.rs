@@ -135,7 +135,11 @@ impl Core {
 
     /// The process of a job's task runs.
     pub(crate) fn job_task_started(&mut self, tid: Tid, task: JobTask) {
-        if let Some(time) = self.jobs.started(task, self.now) {
+        let time = self.jobs.started(task, self.now);
+        if self.jobs.is_ending(task) {
+            // Until now there was no process to be told.
+            self.signal_task(tid, SIGTERM);
+        } else if let Some(time) = time {
             self.set_timer(time, Timer::JobTime(tid));
         }
     }

@@ -42,7 +42,7 @@ impl Core {
             return;
         }
         self.set_timer(apart(self.hosts.members().len()), Timer::Loads);
-        let vectors = self.loads.to_send();
+        let vectors = self.loads.take_changed();
         self.effects(|_, out| out.push(crate::effect::Effect::TellMembers(DaemonMsg::Loads(vectors))));
     }
 

@@ -289,9 +289,8 @@ impl Master {
 
     /// Hosts are asked whether they have passed on what they were told about groups.
     fn ask_of_change(&mut self, change: Option<groups::Change>, out: &mut Effects) {
-        for (host, number) in
-            change.iter().flat_map(|change| change.hosts.iter().map(|&host| (host, change.number)))
-        {
+        let Some(groups::Change { number, hosts }) = change else { return };
+        for host in hosts {
             self.ask(host, Question::GroupNotice(number), out);
         }
     }

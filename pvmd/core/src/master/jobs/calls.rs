@@ -10,7 +10,11 @@ use pvm_wire::jobs::{
     ClusterRecord, JOB_TASKS_MAX, JobAnswer, JobCall, JobId, JobRecord, JobRequest, JobState, QueueRecord,
     Tasks,
 };
+use std::ops::Bound;
 use tracing::info;
+
+/// Bytes of records in one answer, about: what daemons and tasks take is several times as much.
+const PAGE: usize = 4 << 20;
 
 impl Master {
     /// A task asks something of the queues.
@@ -20,7 +24,8 @@ impl Master {
             JobCall::Submit(request) => return jobs.submit(to, *request, out),
             JobCall::Wait(ids) => return jobs.wait(to, ids, out),
             JobCall::List(ids) => jobs.list(&ids),
-            JobCall::History(most) => jobs.history(most),
+            JobCall::Live { above } => jobs.live_above(above),
+            JobCall::History { skip, most } => jobs.history(skip, most),
             JobCall::Cancel(ids) => jobs.change(&ids, |jobs, id| Ok(jobs.cancel(id, "cancelled", out))),
             JobCall::Hold(ids) => jobs.change(&ids, |jobs, id| Ok(jobs.hold(id, true))),
             JobCall::Release(ids) => jobs.change(&ids, |jobs, id| Ok(jobs.hold(id, false))),
@@ -31,6 +36,7 @@ impl Master {
             JobCall::NoteLent { job, number } => jobs.note_lent(job, number),
             JobCall::GiveBack { job, record } => return jobs.give_back(to, job, record.as_deref(), out),
             JobCall::Room => jobs.room(),
+            JobCall::Exchange { peer } => jobs.for_exchange(&peer),
         };
         answer(to, reply, out);
     }
@@ -90,22 +96,38 @@ impl Jobs {
     }
 
     pub(super) fn list(&self, ids: &[JobId]) -> JobAnswer {
-        if ids.is_empty() {
-            let live =
-                self.all.values().filter(|job| job.ended.is_none() && !self.unsaved.contains_key(&job.id));
-            return JobAnswer::Jobs(live.map(|job| self.record(job)).collect());
-        }
         match ids.iter().find(|id| !self.all.contains_key(id)) {
             Some(id) => JobAnswer::Refused(format!("there is no job {id}")),
-            None => {
-                JobAnswer::Jobs(ids.iter().filter_map(|id| Some(self.record(self.all.get(id)?))).collect())
-            }
+            None => self.page(ids.iter().filter_map(|id| self.all.get(id))),
         }
     }
 
-    fn history(&self, most: u32) -> JobAnswer {
-        let latest = self.ended.iter().rev().take(most as usize);
-        JobAnswer::Jobs(latest.filter_map(|id| Some(self.record(self.all.get(id)?))).collect())
+    fn live_above(&self, above: JobId) -> JobAnswer {
+        let behind = self.all.range((Bound::Excluded(above), Bound::Unbounded));
+        let jobs = behind.map(|(_, job)| job);
+        self.page(jobs.filter(|job| job.ended.is_none() && !self.unsaved.contains_key(&job.id)))
+    }
+
+    fn history(&self, skip: u32, most: u32) -> JobAnswer {
+        let latest = self.ended.iter().rev().skip(skip as usize).take(most as usize);
+        self.page(latest.filter_map(|id| self.all.get(id)))
+    }
+
+    /// As many of these as one answer has room for.
+    fn page<'a>(&self, all: impl Iterator<Item = &'a Job>) -> JobAnswer {
+        let (jobs, more) = self.records_of(all);
+        JobAnswer::Jobs { jobs, more }
+    }
+
+    /// The records of as many of these as one answer has room for, and whether that is not all.
+    pub(super) fn records_of<'a>(&self, all: impl Iterator<Item = &'a Job>) -> (Vec<JobRecord>, bool) {
+        let (mut jobs, mut bytes, mut all) = (Vec::new(), 0, all.peekable());
+        while let Some(job) = all.next_if(|job| bytes == 0 || bytes + room_of(job) <= PAGE) {
+            bytes += room_of(job);
+            jobs.push(self.record(job));
+        }
+        let more = all.peek().is_some();
+        (jobs, more)
     }
 
     fn wait(&mut self, to: PeerTo, ids: Vec<JobId>, out: &mut Effects) {
@@ -200,6 +222,13 @@ impl Jobs {
         };
         JobAnswer::Clusters(self.scheduler.configuration().clusters.iter().map(record).collect())
     }
+}
+
+/// Bytes of a job's record, at least, and what it has beside its texts.
+fn room_of(job: &Job) -> usize {
+    let program = &job.request.program;
+    let words = program.args.iter().chain([&program.file, &program.directory]);
+    1024 + job.request.name.len() + words.map(|word| word.len() + 9).sum::<usize>()
 }
 
 /// The properties and limits of a queue, as its file has them.

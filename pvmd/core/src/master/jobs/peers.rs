@@ -10,6 +10,11 @@ use pvm_wire::jobs::{JobAnswer, JobId, JobRecord, JobState, Origin};
 use serde::{Deserialize, Serialize};
 use tracing::info;
 
+/// Lent jobs that an exchange is told of at a time.
+const LENT_MAX: usize = 1000;
+/// Jobs that it is offered at a time.
+const OFFERED_MAX: usize = 100;
+
 /// An answer that waits until a job is on disk as it is now.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Pending {
@@ -98,6 +103,14 @@ impl Jobs {
             let job = job.clone();
             self.enqueue(&job, job.submitted);
         }
+    }
+
+    /// The jobs that are lent to a machine, and the oldest that may be.
+    pub(super) fn for_exchange(&self, peer: &str) -> JobAnswer {
+        let lent = self.all.values().filter(|job| job.ended.is_none() && job.lent_to() == Some(peer));
+        let others = self.all.values().filter(|job| job.ended.is_none() && job.may_be_lent());
+        let (jobs, _) = self.records_of(lent.take(LENT_MAX).chain(others.take(OFFERED_MAX)));
+        JobAnswer::Jobs { jobs, more: false }
     }
 
     /// The job that has come from there, if it has.
