@@ -198,7 +198,8 @@ fn delete(task: &mut Task, args: &DeleteArgs) -> Result<Report> {
     let jobs = task.jobs(&[])?;
     let exchange = jobs.iter().find(|job| is_exchange(job, &args.name));
     let lent = lent_to(&jobs, &args.name);
-    if exchange.is_none() && !(args.take_home && !lent.is_empty()) {
+    let has_work = exchange.is_some() || args.take_home && !lent.is_empty();
+    if !has_work {
         bail!("this machine exchanges no jobs with {}", args.name);
     }
     if let Some(job) = exchange {

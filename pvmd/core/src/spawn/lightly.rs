@@ -45,18 +45,22 @@ impl Lightly {
 mod tests {
     use super::*;
 
+    fn hundredths(lightly: &Lightly, loads: &Loads) -> u32 {
+        (lightly.run_queue(HostIndex::MASTER, loads) * 100.0).round() as u32
+    }
+
     #[test]
     fn what_was_given_counts_until_the_load_is_heard_again() {
         let (host, mut loads, mut lightly) =
             (HostIndex::MASTER, Loads::new(HostIndex::MASTER), Lightly::default());
         lightly.given(host, 2, &loads);
         lightly.given(host, 1, &loads);
-        assert_eq!(lightly.run_queue(host, &loads), 3.0);
+        assert_eq!(hundredths(&lightly, &loads), 300);
         loads.heard(host, LoadVector { run_queue: [150; 3], ..LoadVector::default() });
-        assert_eq!(lightly.run_queue(host, &loads), 1.5);
+        assert_eq!(hundredths(&lightly, &loads), 150);
         lightly.given(host, 1, &loads);
-        assert_eq!(lightly.run_queue(host, &loads), 2.5);
+        assert_eq!(hundredths(&lightly, &loads), 250);
         lightly.host_gone(host);
-        assert_eq!(lightly.run_queue(host, &loads), 1.5);
+        assert_eq!(hundredths(&lightly, &loads), 150);
     }
 }
