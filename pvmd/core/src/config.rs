@@ -68,7 +68,16 @@ pub struct Config {
     /// The queues that jobs are submitted to, and the clusters of hosts. The master's.
     pub queues: Configuration,
     /// Jobs on disk. The master's.
-    pub jobs: Vec<Blob>,
+    pub jobs: Vec<SavedJob>,
+}
+
+/// A job of an earlier machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SavedJob {
+    /// What was to be written.
+    pub bytes: Blob,
+    /// Whether a later state of it may be lost. Such a job is held.
+    pub is_doubtful: bool,
 }
 
 /// How the master is succeeded when it is lost.

@@ -47,7 +47,7 @@ mod tracer;
 mod watching;
 
 pub use census::Census;
-pub use config::{Config, Hosting, Limits, Succession};
+pub use config::{Config, Hosting, Limits, SavedJob, Succession};
 pub use pvm_sched::policy::Policy;
 
 use addresses::PeerTo;

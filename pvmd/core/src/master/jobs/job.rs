@@ -465,6 +465,12 @@ fn describe(task: u32, status: i32, tasks: Tasks) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::SavedJob;
+    use crate::master::jobs::Jobs;
+    use pvm_sched::queues::Queue;
+    use pvm_wire::codec;
+    use pvm_wire::daemon::Blob;
+    use std::time::Duration;
 
     const HOST: HostIndex = HostIndex::MASTER;
 
@@ -598,5 +604,24 @@ mod tests {
         end(&mut job, 2, 0);
         job.begin_again();
         assert_eq!((job.waiting(), job.give(HOST, "a", 9, 0).tasks), (3, vec![(1, 1), (3, 2)]));
+    }
+
+    #[test]
+    fn a_job_of_which_a_later_state_may_be_lost_runs_no_more_by_itself() {
+        let live = array(3, 0);
+        let mut ended = Job { id: JobId(2), ..array(1, 0) };
+        ended.give(HOST, "a", 1, 10);
+        end(&mut ended, 1, 0);
+        ended.ended = Some(20);
+        for is_doubtful in [false, true] {
+            let saved = [&live, &ended].map(|job| {
+                let bytes = Blob(codec::encode(job).expect("a job can be encoded").into());
+                SavedJob { bytes, is_doubtful }
+            });
+            let jobs = Jobs::new(vec![Queue::open("default")], &saved, Duration::from_secs(1));
+            let state = if is_doubtful { JobState::Held } else { JobState::Waiting };
+            assert_eq!(jobs.all.values().map(Job::state).collect::<Vec<_>>(), [state, JobState::Done]);
+            assert_eq!(jobs.changed, BTreeSet::from([live.id]), "it is written as held");
+        }
     }
 }

@@ -15,6 +15,7 @@ mod step;
 
 use super::{Master, Moment};
 use crate::addresses::PeerTo;
+use crate::config::SavedJob;
 use crate::effect::{Effect, Effects};
 use crate::event::Action;
 pub(crate) use disk::Urgency;
@@ -23,7 +24,7 @@ use peers::Pending;
 use pvm_sched::queues::{Configuration, Host, Rules, Scheduler};
 use pvm_wire::HostIndex;
 use pvm_wire::codec;
-use pvm_wire::daemon::{Blob, FromMaster, HostEntry, MasterReply};
+use pvm_wire::daemon::{FromMaster, HostEntry, MasterReply};
 use pvm_wire::jobs::{JobAnswer, JobId, JobState, TaskReport};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -82,7 +83,7 @@ pub(super) struct Jobs {
 
 impl Jobs {
     /// With what is on disk of an earlier machine.
-    pub fn new(queues: Configuration, saved: &[Blob], lost_end: Duration) -> Self {
+    pub fn new(queues: Configuration, saved: &[SavedJob], lost_end: Duration) -> Self {
         let mut jobs = Self {
             scheduler: Scheduler::new(queues, Rules::default()),
             all: BTreeMap::new(),
@@ -105,9 +106,13 @@ impl Jobs {
             is_due: !saved.is_empty(),
             now: 0,
         };
-        for bytes in saved {
+        for SavedJob { bytes, is_doubtful } in saved {
             match codec::decode::<Job>(&bytes.0) {
-                Ok(job) => drop(jobs.all.insert(job.id, job)),
+                Ok(mut job) => {
+                    // Perhaps it has ended, and must not run again unless somebody wants that.
+                    job.is_held |= *is_doubtful && job.ended.is_none();
+                    jobs.all.insert(job.id, job);
+                }
                 Err(error) => warn!(%error, "a job on disk cannot be read: left out"),
             }
         }

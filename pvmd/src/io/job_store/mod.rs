@@ -2,37 +2,46 @@
 //!
 //! The master has one file, `jobs.<host>[.<vmid>].redb` in the folder for what outlives machines (`PVM_STATE`). Writing takes as long as
 //! the disk does, so it has a thread of its own; a change is on disk as a whole or not at all when it is reported.
+//!
+//! | file | subject |
+//! |---|---|
+//! | [`database`] | what the file has |
+//! | [`record`] | a job as it stands there |
+//! | [`files`] | the file itself: new, opened, damaged |
+//! | [`saver`] | writing, also after a disk was full |
+
+#[cfg(test)]
+mod crash_tests;
+#[cfg(test)]
+mod damage_tests;
+mod database;
+mod files;
+#[cfg(test)]
+mod full_disk_tests;
+mod record;
+mod saver;
+#[cfg(test)]
+mod simulated_disk;
 
 use crate::io::driver::Input;
-use pvm_wire::daemon::Blob;
+use database::Changes;
+use pvmd_core::SavedJob;
 use pvmd_core::event::Event;
-use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition, TableError};
-use std::error::Error;
-use std::fs;
-use std::path::{Path, PathBuf};
+use redb::Database;
+use saver::Saver;
+use std::path::PathBuf;
 use std::sync::mpsc as sync;
 use std::thread::JoinHandle;
-use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::mpsc;
-use tracing::{info, warn};
-
-/// Jobs by their numbers, in the encoding of daemons.
-const JOBS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("jobs");
-/// The version of that encoding, under an empty name.
-const VERSION: TableDefinition<'_, &str, u32> = TableDefinition::new("version");
-/// Changes with the encoding.
-const CURRENT: u32 = 1;
-
-/// What is to be written: jobs as they are now, or `None` for those that are forgotten.
-type Changes = Vec<(u64, Option<Blob>)>;
+use tracing::info;
 
 /// The master's file, which is made when there is something to be written.
 #[derive(Debug)]
 pub struct JobStore {
     path: PathBuf,
     open: Option<Writer>,
-    /// What was open when the jobs were read.
-    database: Option<Database>,
+    /// What was open when the jobs were read, and the last save.
+    database: Option<(Database, u64)>,
     /// Why nothing can be written.
     is_unusable: Option<String>,
     input: mpsc::Sender<Input>,
@@ -48,16 +57,26 @@ struct Writer {
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// It is of a later version of this system.
-    #[error("{path} has version {found}, this daemon knows {CURRENT}: use the pvmd that has written it", path = .path.display())]
+    #[error("{path} has version {found}, this daemon knows {known}: use the pvmd that has written it", path = .path.display())]
     Version {
         /// The file.
         path: PathBuf,
         /// Its version.
         found: u32,
+        /// The latest version that can be read.
+        known: u32,
     },
     /// Another daemon uses it.
     #[error("{path} is in use by another daemon: give one of the two machines a PVM_VMID or PVM_STATE of its own", path = .0.display())]
     InUse(PathBuf),
+    /// It is not what was written, and stays as it is. The next machine keeps what is found in it.
+    #[error("{path} is damaged: {reason}", path = .path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
     /// Anything else.
     #[error("{path}: {reason}", path = .path.display())]
     Other {
@@ -85,27 +104,15 @@ impl JobStore {
         Self { is_unusable: Some(error.to_string()), ..Self::new(PathBuf::new(), input) }
     }
 
-    /// With the jobs that are on disk. A file that is damaged is put aside, and said.
-    pub fn read(path: PathBuf, input: mpsc::Sender<Input>) -> Result<(Self, Vec<Blob>), StoreError> {
+    /// With the jobs that are on disk. A file that is damaged is put aside, and said; jobs that are found in it are kept.
+    pub fn read(path: PathBuf, input: mpsc::Sender<Input>) -> Result<(Self, Vec<SavedJob>), StoreError> {
         if !path.exists() {
             return Ok((Self::new(path, input), Vec::new()));
         }
-        let database = match Database::open(&path) {
-            Ok(database) => database,
-            Err(DatabaseError::DatabaseAlreadyOpen) => return Err(StoreError::InUse(path)),
-            Err(error @ DatabaseError::Storage(redb::StorageError::Corrupted(_))) => {
-                put_aside(&path, &error)?;
-                return Ok((Self::new(path, input), Vec::new()));
-            }
-            Err(error) => return Err(other(&path, &error)),
-        };
-        let found = version(&database).map_err(|error| other(&path, &*error))?;
-        if found.is_some_and(|found| found > CURRENT) {
-            return Err(StoreError::Version { path, found: found.unwrap_or_default() });
-        }
-        let jobs = read_all(&database).map_err(|error| other(&path, &*error))?;
-        info!(jobs = jobs.len(), file = %path.display(), "jobs on disk");
-        Ok((Self { database: Some(database), ..Self::new(path, input) }, jobs))
+        let opened = files::open_or_salvage(&path)?;
+        info!(jobs = opened.jobs.len(), file = %path.display(), "jobs on disk");
+        let database = Some((opened.database, opened.serial));
+        Ok((Self { database, ..Self::new(path, input) }, opened.jobs))
     }
 
     /// Writes changes; [`Event::JobsSaved`] follows.
@@ -124,15 +131,12 @@ impl JobStore {
             return Err(reason.clone());
         }
         if self.open.is_none() {
-            let database = match self.database.take() {
-                Some(database) => database,
-                None => create(&self.path).map_err(|error| error.to_string())?,
-            };
+            let mut saver = self.saver();
             let (orders, received) = sync::channel::<(u64, Changes)>();
             let input = self.input.clone();
             let work = move || {
                 for (serial, changes) in received {
-                    let failure = write(&database, changes).err().map(|error| error.to_string());
+                    let failure = saver.save(&changes).err();
                     // At the end nobody listens any more; the rest is written all the same.
                     let _ = input.blocking_send(Event::JobsSaved { serial, failure }.into());
                 }
@@ -151,81 +155,31 @@ impl JobStore {
             let _ = thread.join();
         }
     }
-}
 
-fn other(path: &Path, error: &(dyn Error + 'static)) -> StoreError {
-    StoreError::Other { path: path.to_owned(), reason: error.to_string() }
-}
-
-/// A new master has no file, or one from before, which is of no use.
-fn create(path: &Path) -> Result<Database, Box<dyn Error>> {
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)
-            .map_err(|error| format!("{}: {}", folder.display(), pvm_wire::plain(&error)))?;
+    fn saver(&mut self) -> Saver {
+        let database = self.database.take();
+        let (path, mut is_made) = (self.path.clone(), database.is_some());
+        let open = move || {
+            let opened = if is_made { files::open(&path) } else { files::create(&path) };
+            is_made |= opened.is_ok();
+            opened.map_err(|error| error.to_string())
+        };
+        Saver::new(database, Box::new(open))
     }
-    if path.exists() {
-        fs::remove_file(path)?;
-    }
-    let database = Database::create(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    let transaction = database.begin_write()?;
-    transaction.open_table(VERSION)?.insert("", CURRENT)?;
-    transaction.commit()?;
-    Ok(database)
-}
-
-fn put_aside(path: &Path, error: &DatabaseError) -> Result<(), StoreError> {
-    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let aside = path.with_extension(format!("damaged-{seconds}"));
-    fs::rename(path, &aside).map_err(|error| other(path, &error))?;
-    warn!(%error, file = %aside.display(), "the jobs on disk are damaged: they are put aside");
-    Ok(())
-}
-
-fn version(database: &Database) -> Result<Option<u32>, Box<dyn Error>> {
-    let transaction = database.begin_read()?;
-    match transaction.open_table(VERSION) {
-        Ok(table) => Ok(table.get("")?.map(|version| version.value())),
-        Err(TableError::TableDoesNotExist(_)) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
-}
-
-fn read_all(database: &Database) -> Result<Vec<Blob>, Box<dyn Error>> {
-    let transaction = database.begin_read()?;
-    let table = match transaction.open_table(JOBS) {
-        Ok(table) => table,
-        Err(TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
-        Err(error) => return Err(error.into()),
-    };
-    let mut jobs = Vec::new();
-    for entry in table.iter()? {
-        jobs.push(Blob(entry?.1.value().to_vec().into()));
-    }
-    Ok(jobs)
-}
-
-/// All of it or, if it fails, nothing.
-fn write(database: &Database, changes: Changes) -> Result<(), Box<dyn Error>> {
-    let transaction = database.begin_write()?;
-    {
-        let mut table = transaction.open_table(JOBS)?;
-        for (number, job) in changes {
-            match job {
-                Some(job) => drop(table.insert(number, &job.0[..])?),
-                None => drop(table.remove(number)?),
-            }
-        }
-    }
-    transaction.commit()?;
-    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use super::database::{CURRENT, VERSION};
     use super::*;
+    use pvm_wire::daemon::Blob;
 
     fn blob(text: &'static str) -> Blob {
         Blob(text.as_bytes().into())
+    }
+
+    fn saved_job(text: &'static str) -> SavedJob {
+        SavedJob { bytes: blob(text), is_doubtful: false }
     }
 
     async fn saved(events: &mut mpsc::Receiver<Input>) -> (u64, Option<String>) {
@@ -248,7 +202,7 @@ mod tests {
         assert!(matches!(JobStore::read(path.clone(), input.clone()), Err(StoreError::InUse(_))));
         store.finish();
         let (mut store, jobs) = JobStore::read(path.clone(), input.clone()).unwrap();
-        assert_eq!(jobs, [blob("more")]);
+        assert_eq!(jobs, [saved_job("more")]);
         store.save(3, vec![(3, Some(blob("three")))]);
         assert_eq!(saved(&mut events).await, (3, None));
         store.finish();
@@ -256,7 +210,7 @@ mod tests {
         let mut store = JobStore::new(path.clone(), input.clone());
         store.save(4, vec![(4, Some(blob("four")))]);
         store.finish();
-        assert_eq!(JobStore::read(path, input).unwrap().1, [blob("four")]);
+        assert_eq!(JobStore::read(path, input).unwrap().1, [saved_job("four")]);
     }
 
     #[tokio::test]
@@ -267,16 +221,12 @@ mod tests {
         store.save(1, Vec::new());
         let (_, failure) = saved(&mut events).await;
         assert!(failure.is_some_and(|failure| failure.contains("/proc/no")));
-        let path = folder.path().join("jobs.redb");
-        fs::write(&path, [7; 9000]).unwrap();
-        let read = JobStore::read(path.clone(), input.clone());
-        assert!(read.is_err() || !path.exists(), "{read:?}");
         let database = Database::create(folder.path().join("later.redb")).unwrap();
         let transaction = database.begin_write().unwrap();
         transaction.open_table(VERSION).unwrap().insert("", CURRENT + 1).unwrap();
         transaction.commit().unwrap();
         drop(database);
         let error = JobStore::read(folder.path().join("later.redb"), input).unwrap_err();
-        assert!(error.to_string().contains("has version 2"), "{error}");
+        assert!(error.to_string().contains("has version 3"), "{error}");
     }
 }
