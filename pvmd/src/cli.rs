@@ -28,6 +28,7 @@ use pvm_wire::HostIndex;
 use pvm_wire::codes::{self, DAEMON_PROTOCOL};
 use pvm_wire::encoding::DataSignature;
 use pvm_wire::slave::{Fingerprint, ReadyLine, SlaveConfig};
+use pvmd_core::Saved;
 use pvmd_core::hostfile::{HostOptions, Hostfile, Network, SLOTS};
 use pvmd_core::{Config, Core, Hosting};
 use std::ffi::OsString;
@@ -393,11 +394,12 @@ fn open_jobs(
 ) -> JobStore {
     let path = settings.state.join(job_store::file_name(&config.name, settings.place.vmid.as_deref()));
     if !is_master {
+        config.stamp = JobStore::peek(&path).map(|(stamp, _)| stamp);
         return JobStore::new(path, sender);
     }
     match JobStore::read(path, sender.clone()) {
-        Ok((store, jobs)) => {
-            config.jobs = jobs;
+        Ok((store, saved)) => {
+            config.saved = saved;
             store
         }
         Err(error) => {
@@ -544,7 +546,8 @@ fn common_config(settings: &Settings) -> Config {
         host_timeout: settings.host_timeout,
         limits: settings.limits.clone(),
         queues: Configuration::default(),
-        jobs: Vec::new(),
+        saved: Saved::default(),
+        stamp: None,
     }
 }
 

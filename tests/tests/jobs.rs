@@ -147,6 +147,42 @@ fn jobs_outlive_the_machine_whose_daemons_are_killed() {
 }
 
 #[test]
+fn jobs_of_a_damaged_file_are_kept_and_do_not_run_by_themselves() {
+    let Some(mut scene) = JobScene::new("jobs of a damaged file") else { return };
+    scene.script("once.sh", "mkdir -p done; echo $PVM_JOB_TASK >> done/$PVM_JOB_TASK");
+    let ended = scene.good("submit --output none ./once.sh");
+    scene.good(&format!("wait {ended}"));
+    let blocked = scene.good("submit --array 1-9 --output none sleep 1000");
+    let waiting = scene.good("submit --output none ./once.sh");
+    // What has ended is written within a second.
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    let daemons = scene.machine.slave_daemons();
+    process::signal(scene.machine.daemon_pid(), Signal::KILL);
+    for daemon in &daemons {
+        process::signal(daemon.pid, Signal::KILL);
+    }
+    wait::becomes_true("nothing is left", || scene.machine.processes().is_empty());
+    let state = scene.folder.path().join("state");
+    let files = || fs::read_dir(&state).expect("the folder of the jobs").flatten().map(|file| file.path());
+    let file = files().next().expect("the file of the jobs");
+    let mut bytes = fs::read(&file).expect("the file of the jobs");
+    bytes[..4096].fill(0);
+    fs::write(&file, bytes).expect("the file can be damaged");
+
+    scene.start_again();
+    let log = scene.machine.log();
+    assert!(log.contains("is damaged") && log.contains("3 jobs were found in it and are kept"), "{log}");
+    assert!(files().any(|file| file.to_string_lossy().contains(".damaged-")));
+    let states = || [&ended, &blocked, &waiting].map(|id| scene.job(id)["state"].clone());
+    assert_eq!(states(), ["done", "held", "held"]);
+    scene.good(&format!("cancel {blocked}"));
+    scene.good(&format!("release {waiting}"));
+    scene.good(&format!("wait {waiting}"));
+    assert_eq!(states(), ["done", "cancelled", "done"]);
+    scene.machine.finish();
+}
+
+#[test]
 fn jobs_go_on_when_the_master_is_killed() {
     let Some(scene) = JobScene::new("jobs that outlive the master") else { return };
     scene.script("once.sh", "sleep 0.3; mkdir -p done; echo $PVM_JOB_TASK >> done/$PVM_JOB_TASK");
@@ -163,4 +199,29 @@ fn jobs_go_on_when_the_master_is_killed() {
     assert!(ended["restarts"].as_u64() <= Some(2), "{ended}");
     assert!(next("halt").status.success());
     wait::becomes_true("no process is left", || scene.machine.processes().is_empty());
+}
+
+#[test]
+fn jobs_with_which_another_host_has_gone_on_do_not_run_again_on_the_first() {
+    let Some(mut scene) = JobScene::new("jobs of the last of several masters") else { return };
+    scene.script("once.sh", "sleep 0.3; mkdir -p done; echo $PVM_JOB_TASK >> done/$PVM_JOB_TASK");
+    let array = scene.good("submit --array 1-40 --output none ./once.sh");
+    wait::becomes_true("some are done", || lines(scene.folder.path()).len() > 10);
+    process::signal(scene.machine.daemon_pid(), Signal::KILL);
+    let next = |scene: &JobScene, args: &str| scene.at("h2", args).status.success();
+    wait::becomes_true("another host is the master", || next(&scene, &format!("job {array}")));
+    assert!(next(&scene, &format!("wait {array}")));
+    assert!(next(&scene, "submit --hold true"));
+    assert!(next(&scene, "halt"));
+    wait::becomes_true("no process is left", || scene.machine.processes().is_empty());
+    let folder = scene.folder.path().to_owned();
+    let said = || lines(&folder).iter().map(|path| fs::read_to_string(path).unwrap().len()).sum::<usize>();
+    let before = said();
+    scene.start_again();
+    let ended = scene.job(&array);
+    assert_eq!((&ended["state"], &ended["done"]), (&"done".into(), &40.into()), "{ended}");
+    assert_eq!(scene.job("2")["state"], "held");
+    scene.good("submit --wait true");
+    assert_eq!(said(), before, "none has run again");
+    scene.machine.finish();
 }

@@ -5,7 +5,7 @@ use crate::calls::hosts::Additions;
 use crate::calls::tasks::TaskRecord;
 use crate::codec::{self, CodecError};
 use crate::coscheduling::{TurnHistory, TurnsReport};
-use crate::jobs::{JobAnswer, JobCall, JobId, TaskOrder, TaskReport};
+use crate::jobs::{JobAnswer, JobCall, JobId, Stamp, TaskOrder, TaskReport};
 use crate::loads::LoadVector;
 use crate::queue::BatchRecord;
 use crate::services::Tracer;
@@ -250,6 +250,17 @@ pub enum ToMaster {
         serial: u64,
         /// Slots of the host, for tasks of jobs.
         slots: u32,
+        /// When jobs were written to its disk, if they ever were.
+        saved: Option<Stamp>,
+    },
+    /// Answers `SendSavedJobs`: the jobs that this host has on disk, piece by piece.
+    SavedJobs {
+        /// When they were written; `None`: they cannot be read.
+        stamp: Option<Stamp>,
+        /// A piece.
+        jobs: Vec<Blob>,
+        /// Whether another follows.
+        more: bool,
     },
     /// A task of a parallel job is about to start, and is a member of the job's group.
     JoinGroup {
@@ -386,6 +397,8 @@ pub enum FromMaster {
         /// Which.
         job: JobId,
     },
+    /// Send the jobs that are on disk there.
+    SendSavedJobs,
     /// The deputies: the hosts that hold the master's state, the master among them.
     Deputies {
         /// By ascending index.

@@ -39,6 +39,24 @@ impl FromStr for JobId {
     }
 }
 
+/// When jobs were written to disk. Of two files of one machine the later one has what has become of its jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stamp {
+    /// A number drawn when the first job was submitted. It stays when the machine ends and starts again.
+    pub machine: u64,
+    /// Counts its starts.
+    pub run: u64,
+    /// Counts the masters of one start.
+    pub reign: u64,
+}
+
+impl Stamp {
+    /// Whether it is the later one of the same machine.
+    pub fn is_later_than(&self, other: &Self) -> bool {
+        self.machine == other.machine && (self.run, self.reign) > (other.run, other.reign)
+    }
+}
+
 /// What is submitted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobRequest {

@@ -7,6 +7,7 @@ use pvm_sched::queues::Configuration;
 use pvm_wire::HostIndex;
 use pvm_wire::daemon::{Blob, HostEntry};
 use pvm_wire::encoding::DataSignature;
+use pvm_wire::jobs::Stamp;
 use pvm_wire::limits::{MAILBOX_BYTES, MAILBOX_ENTRIES, QUEUE_HIGH};
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
@@ -67,8 +68,32 @@ pub struct Config {
     pub limits: Limits,
     /// The queues that jobs are submitted to, and the clusters of hosts. The master's.
     pub queues: Configuration,
-    /// Jobs on disk. The master's.
+    /// What is on disk of earlier jobs. The master's.
+    pub saved: Saved,
+    /// When jobs were written to this host's disk.
+    pub stamp: Option<Stamp>,
+}
+
+/// Jobs of an earlier machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Saved {
+    /// The jobs.
     pub jobs: Vec<SavedJob>,
+    /// What is known of that machine.
+    pub state: Option<SavedState>,
+    /// The jobs that stand in the file that is to be written, if these are from another one.
+    pub replaces: Option<Vec<u64>>,
+}
+
+/// What a file of jobs says of the machine that has written it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SavedState {
+    /// When.
+    pub stamp: Stamp,
+    /// Whether the machine was halted then.
+    pub is_closed: bool,
+    /// Names of the hosts that could go on with its jobs.
+    pub deputies: Vec<String>,
 }
 
 /// A job of an earlier machine.
@@ -192,7 +217,8 @@ impl Config {
             host_timeout: Duration::from_secs(3),
             limits: Limits::default(),
             queues: Configuration::default(),
-            jobs: Vec::new(),
+            saved: Saved::default(),
+            stamp: None,
         }
     }
 }

@@ -1,10 +1,12 @@
 //! All that can happen to a daemon, and all that it can do: the whole boundary between the core and its driver.
 
+use crate::config::SavedState;
 use crate::hostfile::HostSpec;
 use bytes::Bytes;
 use pvm_sched::queues::Configuration;
 use pvm_wire::coscheduling::Turn;
 use pvm_wire::daemon::{Blob, DaemonMsg, HostEntry, RequestId};
+use pvm_wire::jobs::Stamp;
 use pvm_wire::slave::Fingerprint;
 use pvm_wire::{FragmentHeader, HostIndex, PvmError, Tid};
 use serde::{Deserialize, Serialize};
@@ -231,6 +233,11 @@ pub enum Event {
         own: Duration,
         /// Whether held processes use what the others leave.
         leaves_rest: bool,
+    },
+    /// Answer to [`Action::ReadSaved`].
+    SavedRead {
+        /// When they were written, and the jobs; `None`: they cannot be read.
+        saved: Option<(Stamp, Vec<Blob>)>,
     },
     /// Answer to [`Action::SaveJobs`].
     JobsSaved {
@@ -535,7 +542,11 @@ pub enum Action {
         serial: u64,
         /// Jobs by their numbers: as they are now, or `None` for those that are forgotten.
         changes: Vec<(u64, Option<Blob>)>,
+        /// What is said of the machine beside them.
+        state: SavedState,
     },
+    /// Read the jobs that are on this host's disk; answered by `SavedRead`.
+    ReadSaved,
     /// All hosts of the hostfile have been started or have failed: these, each with the reason.
     StartedUp {
         /// A line each.

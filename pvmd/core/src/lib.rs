@@ -47,7 +47,7 @@ mod tracer;
 mod watching;
 
 pub use census::Census;
-pub use config::{Config, Hosting, Limits, SavedJob, Succession};
+pub use config::{Config, Hosting, Limits, Saved, SavedJob, SavedState, Succession};
 pub use pvm_sched::policy::Policy;
 
 use addresses::PeerTo;
@@ -229,6 +229,7 @@ impl Core {
             }
             Event::Sampled(sample) => self.on_sampled(&sample),
             Event::QueuesRead { result } => self.command(Command::QueuesRead { result }),
+            Event::SavedRead { saved } => self.on_saved_read(saved),
             Event::JobsSaved { serial, failure } => self.on_jobs_saved(serial, failure),
             Event::Terminate { reason } => self.on_terminate(&reason),
         }

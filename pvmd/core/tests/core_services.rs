@@ -108,7 +108,7 @@ fn newcomers_learn_who_manages_resources() {
     assert!(matches!(r.action(), Action::Link { .. }));
     r.feed(Event::PeerLinked { host: index });
     let FromMaster::TableUpdate { serial, .. } = r.ordered() else { panic!("not the table") };
-    r.tell_master(index, ToMaster::TableAck { serial, slots: 2 });
+    r.tell_master(index, ToMaster::TableAck { serial, slots: 2, saved: None });
     assert!(matches!(r.ordered(), FromMaster::TableCommit { .. }));
     assert_eq!(r.told(), DaemonMsg::Scheduler { tid: me });
     let body = told(&mut r, conn, Sm::AddAck);

@@ -13,7 +13,6 @@ use crate::io::page::TurnPage;
 use crate::io::polling::{Polling, yield_once};
 use crate::io::process::{self, Processes, Started};
 use crate::io::queues_file;
-use crate::io::settings;
 use crate::io::starter::{Starter, Tools, start_for_master};
 use crate::io::task_socket::{self, Numbers, TaskHandle};
 use crate::io::tls::Authority;
@@ -443,15 +442,9 @@ impl Running {
             Action::BecomeMaster { authority, vmid } => driver.become_master(&authority.0, vmid),
             Action::StartedUp { failures } => driver.complain(&failures),
             Action::LogOutput { tid, line } => driver.log.line(&format!("[{tid}] {line}")),
-            Action::SaveJobs { serial, changes } => driver.jobs.save(serial, changes),
-            Action::ReadQueues => {
-                // The usual file may be there now that was not at the start.
-                let path = settings::queues().map_err(|error| error.to_string());
-                let result = path.and_then(|path| queues_file::read(path.as_deref()));
-                let event = Event::QueuesRead { result };
-                let input = driver.input.0.clone();
-                tokio::spawn(async move { input.send(event.into()).await });
-            }
+            Action::SaveJobs { serial, changes, state } => driver.jobs.save(serial, changes, state),
+            Action::ReadSaved => return Some(Event::SavedRead { saved: JobStore::peek(driver.jobs.path()) }),
+            Action::ReadQueues => return Some(Event::QueuesRead { result: queues_file::read_again() }),
             Action::DiscardLog => driver.log.discard(),
             Action::Exit { reason } => self.reason = Some(reason),
         }

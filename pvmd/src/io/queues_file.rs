@@ -1,5 +1,6 @@
 //! The file of queues and clusters, in TOML. A mistake is reported with its line, and nothing of the file counts.
 
+use crate::io::settings;
 use pvm_sched::queues::{Cluster, Configuration, HostState, Hours, Limits, Queue};
 use pvm_wire::quantity;
 use serde::Deserialize;
@@ -128,6 +129,12 @@ pub fn read(path: Option<&Path>) -> Result<Configuration, String> {
     let shown = path.display();
     let text = fs::read_to_string(path).map_err(|error| format!("{shown}: {}", pvm_wire::plain(&error)))?;
     parse(&text).map_err(|reason| format!("{shown}: {reason}"))
+}
+
+/// The same from where the settings say that the file is: the usual one may be there now that was not at the start.
+pub fn read_again() -> Result<Configuration, String> {
+    let path = settings::queues().map_err(|error| error.to_string())?;
+    read(path.as_deref())
 }
 
 fn parse(text: &str) -> Result<Configuration, String> {

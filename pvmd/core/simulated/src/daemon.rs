@@ -5,7 +5,7 @@ use pvm_wire::HostIndex;
 use pvm_wire::encoding::DataSignature;
 use pvmd_core::event::{Action, Event, StartedHost};
 use pvmd_core::hostfile::{HostOptions, HostSpec, Hostfile, Via};
-use pvmd_core::{Config, Core, Hosting, Limits, Policy, Succession};
+use pvmd_core::{Config, Core, Hosting, Limits, Policy, Saved, Succession};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::Deref;
 use std::time::Duration;
@@ -42,7 +42,8 @@ pub fn config(index: HostIndex) -> Config {
         host_timeout: HOST_TIMEOUT,
         limits: Limits::default(),
         queues: queues(),
-        jobs: Vec::new(),
+        saved: Saved::default(),
+        stamp: None,
     }
 }
 

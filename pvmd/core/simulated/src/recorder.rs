@@ -192,7 +192,7 @@ impl Recorder {
             serial = told;
         }
         for member in 2..=index {
-            self.tell_master(host(member), ToMaster::TableAck { serial, slots: 2 });
+            self.tell_master(host(member), ToMaster::TableAck { serial, slots: 2, saved: None });
         }
         for _ in 2..=index {
             assert!(matches!(self.ordered(), FromMaster::TableCommit { .. }));

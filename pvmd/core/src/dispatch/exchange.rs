@@ -58,7 +58,7 @@ impl Core {
                     (Ok(members), Ok(added)) => {
                         self.hosts.prepare(serial, members, added);
                         let slots = self.config.slots;
-                        self.tell_master(ToMaster::TableAck { serial, slots });
+                        self.tell_master(ToMaster::TableAck { serial, slots, saved: self.config.stamp });
                     }
                     (Err(error), _) | (_, Err(error)) => {
                         error!(%error, "the master's table cannot be read: not acknowledged");
@@ -82,6 +82,7 @@ impl Core {
                 self.out.act(Action::StartDaemon { index, command, timeout });
             }
             FromMaster::RunTasks(order) => self.on_run_tasks(*order),
+            FromMaster::SendSavedJobs => self.out.act(Action::ReadSaved),
             FromMaster::EndTasks { job } => self.on_end_tasks(job),
             FromMaster::StopTasks { job, tasks } => self.on_stop_tasks(job, &tasks),
             FromMaster::Deputies { hosts } => {

@@ -7,8 +7,8 @@ use crate::master::{Command, Moment, Urgency};
 use crate::spawn::{SIGKILL, SIGTERM};
 use crate::tasks::{Origin, Report};
 use crate::timers::Timer;
-use pvm_wire::daemon::{MasterRequest, ToMaster};
-use pvm_wire::jobs::{JobCall, JobId, TaskOrder, group_of};
+use pvm_wire::daemon::{Blob, MasterRequest, ToMaster};
+use pvm_wire::jobs::{JobCall, JobId, Stamp, TaskOrder, group_of};
 use pvm_wire::{PvmError, Tid};
 use std::time::Duration;
 
@@ -16,6 +16,8 @@ use std::time::Duration;
 const REPORTS_APART: Duration = Duration::from_millis(5);
 /// What is not urgent is written to disk after this time, together with what follows.
 const SAVES_APART: Duration = Duration::from_secs(1);
+/// Bytes of jobs in one message, about.
+const PIECE: usize = 4 << 20;
 /// A task that is to end has this time to put its affairs in order.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -130,6 +132,25 @@ impl Core {
             }
             self.jobs.begin(&next, tid, self.now);
             self.start_processes(vec![cookie], next.program);
+        }
+    }
+
+    /// The jobs on this host's disk, for a master that was not the last.
+    pub(crate) fn on_saved_read(&mut self, saved: Option<(Stamp, Vec<Blob>)>) {
+        let (stamp, jobs) = saved.map_or((None, Vec::new()), |(stamp, jobs)| (Some(stamp), jobs));
+        let (mut pieces, mut piece, mut bytes) = (Vec::new(), Vec::new(), 0);
+        for job in jobs {
+            if bytes > 0 && bytes + job.0.len() > PIECE {
+                pieces.push(std::mem::take(&mut piece));
+                bytes = 0;
+            }
+            bytes += job.0.len();
+            piece.push(job);
+        }
+        pieces.push(piece);
+        let last = pieces.len() - 1;
+        for (number, jobs) in pieces.into_iter().enumerate() {
+            self.tell_master(ToMaster::SavedJobs { stamp, jobs, more: number < last });
         }
     }
 

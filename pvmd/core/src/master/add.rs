@@ -294,6 +294,7 @@ impl Master {
         }
         for entry in newcomers {
             self.jobs.host_joined(&entry);
+            self.jobs.ask_of_earlier(entry.index, &entry.name, out);
             self.members.insert(entry);
         }
         // The caller's answer comes after every daemon was told, and before the notifies of the next operation.
@@ -452,14 +453,14 @@ mod tests {
         };
         master.expect(Command::HostStarted { index, result: Ok(started) }, &["Act(Link"]);
         master.expect(Command::NewcomerLinked(index), &["Tell(h1, FromMaster", "Tell(h2, FromMaster"]);
-        master.say(ToMaster::TableAck { serial: 9, slots: 1 }, &[]);
-        master.say(ToMaster::TableAck { serial: 1, slots: 1 }, &[]);
+        master.say(ToMaster::TableAck { serial: 9, slots: 1, saved: None }, &[]);
+        master.say(ToMaster::TableAck { serial: 1, slots: 1, saved: None }, &[]);
         assert!(!master.0.members.contains(index) && master.0.adding().is_some());
         let ack = Command::Said {
             host: index,
             number: 1,
             heard: 1,
-            what: ToMaster::TableAck { serial: 1, slots: 1 },
+            what: ToMaster::TableAck { serial: 1, slots: 1, saved: None },
         };
         // The table at both hosts, then the answer.
         master.expect(ack, &["Tell(h1", "Tell(h2", "Tell(h1, FromMaster { number: 4, heard: 4, what: Reply"]);

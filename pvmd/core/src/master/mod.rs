@@ -118,7 +118,7 @@ impl Master {
         let seat = own.index;
         let (mut members, mut sessions) = (Members::default(), Sessions::default());
         let settings = Settings::new(config);
-        let mut jobs = Jobs::new(config.queues.clone(), &config.jobs, settings.lost_end);
+        let mut jobs = Jobs::new(config, settings.lost_end);
         jobs.note_slots(seat, config.slots);
         jobs.host_joined(&own);
         members.insert(own);
@@ -225,6 +225,8 @@ impl Master {
             Command::TakeOver { by, address } => self.on_take_over(by, address, out),
             Command::Appoint { deputies } => {
                 self.deputies.clone_from(&deputies);
+                let names = self.deputies.iter().filter_map(|&host| self.members.get(host));
+                self.jobs.note_deputies(names.map(|entry| entry.name.clone()).collect());
                 out.push(Effect::OrderAll(FromMaster::Deputies { hosts: deputies }));
             }
             Command::AdvanceJobs(moment) => self.on_jobs_due(moment, out),
@@ -251,9 +253,15 @@ impl Master {
                 self.mailbox.forget_waiters(|waiter| *waiter == to);
                 self.jobs.forget_waiter(to);
             }
-            ToMaster::TableAck { serial, slots } => {
+            ToMaster::TableAck { serial, slots, saved } => {
+                self.jobs.note_stamp(host, saved);
                 self.jobs.note_slots(host, slots);
                 self.on_table_ack(host, serial, out);
+            }
+            ToMaster::SavedJobs { stamp, jobs, more } => {
+                if let Some(entry) = self.members.get(host) {
+                    self.jobs.note_saved((host, &entry.name), stamp, jobs, more);
+                }
             }
             // Tasks that end with the machine begin again with the next one.
             ToMaster::TaskReports { .. } if self.is_ending => {}
@@ -298,7 +306,7 @@ impl Master {
     /// The machine ends.
     fn halt(&mut self, out: &mut Effects) {
         self.is_ending = true;
-        self.jobs.save_all(out);
+        self.jobs.close(out);
         out.push(Effect::EndMachine);
     }
 
@@ -317,7 +325,7 @@ impl Master {
         }
         self.abandon_add("the master was lost meanwhile", out);
         self.departures.take_over(out);
-        self.jobs.take_over(out);
+        self.jobs.take_over(self.reign, out);
         if self.is_ending {
             out.push(Effect::EndMachine);
         }

@@ -1,12 +1,11 @@
 //! Files that are not what was written.
 
-use super::crash_tests::{Jobs, job, new_disk, saver, saves, states};
-use super::database::{self, Failure, JOBS, VERSION};
+use super::crash_tests::{Jobs, job, new_disk, saver, saves, state, states};
+use super::database::{self, Failure};
 use super::record;
 use super::simulated_disk::Disk;
 use super::{JobStore, StoreError, files};
 use pvmd_core::SavedJob;
-use redb::Database;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,21 +13,6 @@ use tokio::sync::mpsc;
 
 /// redb's, of a page.
 const PAGE: usize = 4096;
-
-/// The bytes of a file of version 1, with so many jobs.
-pub(super) fn version_1(jobs: u64) -> Vec<u8> {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("old.redb");
-    let database = Database::create(&path).unwrap();
-    let transaction = database.begin_write().unwrap();
-    transaction.open_table(VERSION).unwrap().insert("", 1).unwrap();
-    for number in 1..=jobs {
-        transaction.open_table(JOBS).unwrap().insert(number, &job(number, 0).0[..]).unwrap();
-    }
-    transaction.commit().unwrap();
-    database.close().unwrap();
-    fs::read(path).unwrap()
-}
 
 /// The bytes of a file after all saves and many jobs more, of a daemon that has ended well and of one that was killed.
 fn written(has_ended_well: bool) -> (Vec<u8>, Jobs) {
@@ -39,7 +23,7 @@ fn written(has_ended_well: bool) -> (Vec<u8>, Jobs) {
     // Every third again: its earlier state is somewhere in the file.
     saves.push((1000..1300).step_by(3).map(|number| (number, Some(job(number, 1)))).collect());
     for changes in &saves {
-        saver.save(changes).unwrap();
+        saver.save(changes, None).unwrap();
     }
     let killed = disk.bytes();
     drop(saver);
@@ -117,9 +101,9 @@ impl Case {
     }
 
     fn read(&self) -> Result<Vec<SavedJob>, StoreError> {
-        let (store, jobs) = JobStore::read(self.path.clone(), mpsc::channel(1).0)?;
+        let (store, saved) = JobStore::read(self.path.clone(), mpsc::channel(1).0)?;
         store.finish();
-        Ok(jobs)
+        Ok(saved.jobs)
     }
 
     /// Jobs that were found, which are doubtful at the next start as well.
@@ -189,7 +173,7 @@ fn a_doubtful_job_is_not_doubtful_any_more_when_it_is_saved() {
     let case = Case::of(bytes);
     let found = case.expect_salvaged();
     let opened = files::open(&case.path).unwrap();
-    database::write(&opened.database, opened.serial + 1, &vec![(1000, Some(job(1000, 7)))]).unwrap();
+    database::write(&opened.database, opened.serial + 1, (&vec![(1000, Some(job(1000, 7)))], None)).unwrap();
     drop(opened);
     let now = case.read().unwrap();
     let sure = now.iter().filter(|job| !job.is_doubtful).collect::<Vec<_>>();
@@ -215,9 +199,9 @@ fn a_file_that_was_not_finished_is_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("jobs.a.redb");
     fs::write(path.with_extension("new"), [7; 5000]).unwrap();
-    let (mut store, jobs) = JobStore::read(path.clone(), mpsc::channel(9).0).unwrap();
-    assert!(jobs.is_empty());
-    store.save(1, vec![(1, Some(job(1, 0)))]);
+    let (mut store, saved) = JobStore::read(path.clone(), mpsc::channel(9).0).unwrap();
+    assert!(saved.jobs.is_empty());
+    store.save(1, vec![(1, Some(job(1, 0)))], state(1));
     store.finish();
     assert_eq!(names(folder.path()), ["jobs.a.redb"]);
 }

@@ -1,8 +1,9 @@
 //! What the file has: jobs by their numbers. It does not matter here where the bytes are.
 
 use super::record::Record;
+use pvm_wire::codec;
 use pvm_wire::daemon::Blob;
-use pvmd_core::SavedJob;
+use pvmd_core::{SavedJob, SavedState};
 use redb::{
     Database, DatabaseError, ReadableDatabase, ReadableTable, StorageBackend, StorageError, Table,
     TableDefinition, TableError,
@@ -12,10 +13,12 @@ use std::error::Error;
 use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Jobs by their numbers: records, or jobs alone in version 1.
+/// Records of jobs by their numbers.
 pub(super) const JOBS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("jobs");
 /// The version of that encoding, under an empty name.
 pub(super) const VERSION: TableDefinition<'_, &str, u32> = TableDefinition::new("version");
+/// What is said of the machine beside its jobs, in the encoding of daemons, under an empty name.
+const STATE: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("machine");
 /// Changes with the encoding.
 pub(super) const CURRENT: u32 = 2;
 
@@ -29,8 +32,11 @@ pub(super) type Before = Vec<(u64, Option<Vec<u8>>)>;
 pub(super) struct Opened {
     pub database: Database,
     pub jobs: Vec<SavedJob>,
+    /// Their numbers.
+    pub numbers: Vec<u64>,
     /// The greatest of all saves.
     pub serial: u64,
+    pub state: Option<SavedState>,
 }
 
 /// Why a file cannot be used.
@@ -66,11 +72,12 @@ pub(super) fn open(storage: impl StorageBackend) -> Result<Opened, Failure> {
             .map_err(|error| not_opened(&error))?;
         match version(&database).map_err(|error| of(&*error))? {
             Some(CURRENT) => {}
-            Some(found) if found > CURRENT => return Err(Failure::Version(found)),
-            _ => upgrade(&database).map_err(|error| of(&*error))?,
+            Some(found) => return Err(Failure::Version(found)),
+            None => begin(&database).map_err(|error| of(&*error))?,
         }
-        let (jobs, serial) = read_all(&database).map_err(|error| of(&*error))?;
-        Ok(Opened { database, jobs, serial })
+        let mut opened = Opened { database, jobs: Vec::new(), numbers: Vec::new(), serial: 0, state: None };
+        read_all(&mut opened).map_err(|error| of(&*error))?;
+        Ok(opened)
     };
     guarded(work).unwrap_or_else(|panic| Err(Failure::Damaged(panic)))
 }
@@ -129,42 +136,42 @@ fn version(database: &Database) -> Result<Option<u32>, Box<dyn Error>> {
     }
 }
 
-/// A file of version 1 has jobs without their records.
-fn upgrade(database: &Database) -> Result<(), Box<dyn Error>> {
+/// Has an empty file be one of this version.
+fn begin(database: &Database) -> Result<(), Box<dyn Error>> {
     let transaction = database.begin_write()?;
     transaction.open_table(VERSION)?.insert("", CURRENT)?;
-    {
-        let mut table = transaction.open_table(JOBS)?;
-        let jobs: Before = table
-            .iter()?
-            .map(|entry| entry.map(|(number, job)| (number.value(), Some(job.value().to_vec()))))
-            .collect::<Result<_, _>>()?;
-        for (number, job) in jobs {
-            put(&mut table, number, job.as_deref(), (1, 0, false))?;
-        }
-    }
+    drop(transaction.open_table(JOBS)?);
+    drop(transaction.open_table(STATE)?);
     transaction.commit()?;
     Ok(())
 }
 
-fn read_all(database: &Database) -> Result<(Vec<SavedJob>, u64), Box<dyn Error>> {
-    let transaction = database.begin_read()?;
-    let (mut jobs, mut serial) = (Vec::new(), 0);
+fn read_all(opened: &mut Opened) -> Result<(), Box<dyn Error>> {
+    let transaction = opened.database.begin_read()?;
     for entry in transaction.open_table(JOBS)?.iter()? {
         let (number, bytes) = entry?;
         let number = number.value();
         let record = Record::decode(bytes.value()).filter(|record| record.number == number);
         let record = record.ok_or(NotWhole(number))?;
-        serial = serial.max(record.serial);
-        jobs.push(SavedJob { bytes: Blob(record.job.to_vec().into()), is_doubtful: record.is_doubtful });
+        opened.serial = opened.serial.max(record.serial);
+        opened.numbers.push(number);
+        let bytes = Blob(record.job.to_vec().into());
+        opened.jobs.push(SavedJob { bytes, is_doubtful: record.is_doubtful });
     }
-    Ok((jobs, serial))
+    let table = transaction.open_table(STATE)?;
+    opened.state = table.get("")?.map(|bytes| codec::decode(bytes.value())).transpose()?;
+    Ok(())
 }
 
-/// All of it or, if it fails, nothing that lasts: what may have reached the disk all the same is to be undone.
-pub(super) fn write(database: &Database, serial: u64, changes: &Changes) -> Result<(), NotWritten> {
+/// All of it or, if it fails, nothing that lasts: what may have reached the disk all the same is to be undone. The state of the machine
+/// stays then, as it is said again with the next save.
+pub(super) fn write(
+    database: &Database,
+    serial: u64,
+    (changes, state): (&Changes, Option<&SavedState>),
+) -> Result<(), NotWritten> {
     let changes = changes.iter().map(|(number, job)| (*number, job.as_ref().map(|job| &job.0[..])));
-    change(database, |table| {
+    change(database, state, |table| {
         let lowest = table.first()?.map_or(0, |(number, _)| number.value());
         changes.map(|(number, job)| Ok((number, put(table, number, job, (serial, lowest, false))?))).collect()
     })
@@ -176,14 +183,14 @@ pub(super) fn write_doubtful<'a>(
     serial: u64,
     jobs: impl Iterator<Item = (u64, &'a [u8])>,
 ) -> Result<(), NotWritten> {
-    change(database, |table| {
+    change(database, None, |table| {
         jobs.map(|(number, job)| Ok((number, put(table, number, Some(job), (serial, 0, true))?))).collect()
     })
 }
 
 /// Has stand under these numbers what stood there before.
 pub(super) fn undo(database: &Database, before: &Before) -> Result<(), NotWritten> {
-    change(database, |table| {
+    change(database, None, |table| {
         // The first change of a number has what stood there before all.
         for (number, bytes) in before.iter().rev() {
             match bytes {
@@ -199,11 +206,15 @@ type Jobs<'a> = Table<'a, u64, &'static [u8]>;
 
 fn change(
     database: &Database,
+    state: Option<&SavedState>,
     work: impl FnOnce(&mut Jobs<'_>) -> Result<Before, Box<dyn Error>>,
 ) -> Result<(), NotWritten> {
     let prepare = || {
         let transaction = database.begin_write()?;
         let before = work(&mut transaction.open_table(JOBS)?)?;
+        if let Some(state) = state {
+            transaction.open_table(STATE)?.insert("", &codec::encode(state)?[..])?;
+        }
         Ok((transaction, before))
     };
     // Nothing is on disk before it is committed.

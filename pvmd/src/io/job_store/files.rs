@@ -4,14 +4,14 @@ use super::StoreError;
 use super::database::{self, CURRENT, Failure, Opened};
 use super::record;
 use pvm_wire::daemon::Blob;
-use pvmd_core::SavedJob;
+use pvmd_core::{Saved, SavedJob, SavedState};
 use redb::backends::FileBackend;
 use std::error::Error;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
-use tracing::warn;
+use tracing::{info, warn};
 
 /// The version of redb's own format.
 const FORMAT: u32 = 3;
@@ -62,6 +62,30 @@ fn explained(path: &Path, failure: Failure) -> StoreError {
         Failure::Damaged(reason) => StoreError::Damaged { path, reason },
         Failure::Other(reason) => StoreError::Other { path, reason },
     }
+}
+
+/// The latest file beside this one with later jobs of the same machine, if there is any.
+pub(super) fn later(path: &Path, state: &SavedState) -> Option<Saved> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let is_other = |other: &PathBuf| other != path && other.extension().is_some_and(|end| end == "redb");
+    let others = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut latest: Option<(SavedState, Saved)> = None;
+    for other in others.filter(is_other) {
+        let opened = match open(&other) {
+            Ok(opened) => opened,
+            Err(error) => {
+                info!(%error, "whether it has later jobs is not known");
+                continue;
+            }
+        };
+        let Some(found) = opened.state else { continue };
+        let best = latest.as_ref().map_or(&state.stamp, |(state, _)| &state.stamp);
+        if found.stamp.is_later_than(best) {
+            let saved = Saved { jobs: opened.jobs, state: Some(found.clone()), replaces: None };
+            latest = Some((found, saved));
+        }
+    }
+    latest.map(|(_, saved)| saved)
 }
 
 /// A new file without jobs. It takes the place of one from before, which is of no use.
@@ -122,7 +146,8 @@ fn salvage(path: &Path, reason: &str) -> Result<Opened, StoreError> {
     );
     let saved = |job: &[u8]| SavedJob { bytes: Blob(job.to_vec().into()), is_doubtful: true };
     let jobs = found.values().map(|record| saved(record.job)).collect();
-    Ok(Opened { jobs, serial, ..opened })
+    let numbers = found.keys().copied().collect();
+    Ok(Opened { jobs, numbers, serial, state: None, ..opened })
 }
 
 /// Gives the file another name as well: there is always one under its own.

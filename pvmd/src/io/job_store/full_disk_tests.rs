@@ -1,7 +1,7 @@
 //! A disk that is full: what fails leaves nothing, and when there is room again jobs are saved again.
 
 use super::JobStore;
-use super::crash_tests::{job, new_disk, read, saver, saves, states};
+use super::crash_tests::{job, new_disk, read, saver, saves, state, states};
 use super::database::Changes;
 use super::simulated_disk::Disk;
 use crate::io::driver::Input;
@@ -22,9 +22,9 @@ fn what_fails_on_a_full_disk_leaves_nothing_and_what_follows_is_saved() {
         let disk = new_disk();
         let mut saver = saver(&disk);
         disk.set_room(Some(room));
-        let Some(failed) = saves.iter().position(|changes| saver.save(changes).is_err()) else { break };
+        let Some(failed) = saves.iter().position(|changes| saver.save(changes, None).is_err()) else { break };
         failed_at[failed] += 1;
-        let error = saver.save(&saves[failed]).expect_err("the disk is full");
+        let error = saver.save(&saves[failed], None).expect_err("the disk is full");
         assert!(error.contains("No space left on device"), "{error}");
         // The daemon might end now. What has failed may be there then as a whole: nothing could be written any more.
         let jobs = read(&Disk::of(disk.bytes()));
@@ -32,14 +32,14 @@ fn what_fails_on_a_full_disk_leaves_nothing_and_what_follows_is_saved() {
 
         disk.set_room(None);
         let other = vec![(500_000, Some(job(500_000, 0)))];
-        saver.save(&other).unwrap();
+        saver.save(&other, None).unwrap();
         let mut jobs = states[failed].clone();
         jobs.push(job(500_000, 0).0.to_vec());
         jobs.sort();
         assert!(read(&Disk::of(disk.bytes())) == jobs, "{room}: what has failed is not there");
-        saver.save(&vec![(500_000, None)]).unwrap();
+        saver.save(&vec![(500_000, None)], None).unwrap();
         for changes in &saves[failed..] {
-            saver.save(changes).unwrap();
+            saver.save(changes, None).unwrap();
         }
         drop(saver);
         assert_eq!(&read(&disk), states.last().unwrap(), "{room}");
@@ -68,7 +68,7 @@ impl Drop for SmallDisk {
 }
 
 async fn saved(store: &mut JobStore, events: &mut mpsc::Receiver<Input>, changes: Changes) -> Option<String> {
-    store.save(1, changes);
+    store.save(1, changes, state(1));
     match events.recv().await {
         Some(Input::Event(Event::JobsSaved { failure, .. })) => failure,
         other => panic!("{other:?}"),
@@ -114,8 +114,9 @@ async fn a_store_on_a_full_disk_goes_on_when_there_is_room() {
     fs::remove_file(&filler).unwrap();
     assert_eq!(saved(&mut store, &mut events, vec![(900_000, Some(job(900_000, 0)))]).await, None);
     store.finish();
-    let (store, jobs) = JobStore::read(path, input).unwrap();
-    let jobs = jobs.into_iter().map(|job| job.bytes).collect::<Vec<_>>();
+    fill();
+    let (store, saved) = JobStore::read(path, input).expect("jobs are read from a full disk");
+    let jobs = saved.jobs.into_iter().map(|job| job.bytes).collect::<Vec<_>>();
     let expected = (1..first).chain([900_000]).map(|number| job(number, 0)).collect::<Vec<_>>();
     assert!(jobs == expected, "{} jobs instead of {}", jobs.len(), expected.len());
     store.finish();

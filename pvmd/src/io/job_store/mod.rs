@@ -24,12 +24,14 @@ mod saver;
 mod simulated_disk;
 
 use crate::io::driver::Input;
-use database::Changes;
-use pvmd_core::SavedJob;
+use database::{Changes, Opened};
+use pvm_wire::daemon::Blob;
+use pvm_wire::jobs::Stamp;
 use pvmd_core::event::Event;
+use pvmd_core::{Saved, SavedState};
 use redb::Database;
 use saver::Saver;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc as sync;
 use std::thread::JoinHandle;
 use tokio::sync::mpsc;
@@ -49,8 +51,15 @@ pub struct JobStore {
 
 #[derive(Debug)]
 struct Writer {
-    orders: sync::Sender<(u64, Changes)>,
+    orders: sync::Sender<Order>,
     thread: JoinHandle<()>,
+}
+
+/// One save.
+struct Order {
+    serial: u64,
+    changes: Changes,
+    state: SavedState,
 }
 
 /// Why there are no jobs although there is a file.
@@ -105,20 +114,41 @@ impl JobStore {
     }
 
     /// With the jobs that are on disk. A file that is damaged is put aside, and said; jobs that are found in it are kept.
-    pub fn read(path: PathBuf, input: mpsc::Sender<Input>) -> Result<(Self, Vec<SavedJob>), StoreError> {
+    ///
+    /// Where hosts share the folder, another one may have gone on with the jobs of this file: then those of its file count.
+    pub fn read(path: PathBuf, input: mpsc::Sender<Input>) -> Result<(Self, Saved), StoreError> {
         if !path.exists() {
-            return Ok((Self::new(path, input), Vec::new()));
+            return Ok((Self::new(path, input), Saved::default()));
         }
-        let opened = files::open_or_salvage(&path)?;
-        info!(jobs = opened.jobs.len(), file = %path.display(), "jobs on disk");
-        let database = Some((opened.database, opened.serial));
-        Ok((Self { database, ..Self::new(path, input) }, opened.jobs))
+        let Opened { database, serial, jobs, numbers, state } = files::open_or_salvage(&path)?;
+        let saved = match state.as_ref().and_then(|state| files::later(&path, state)) {
+            Some(later) => {
+                info!("another host has gone on with the jobs of this file: those of its own count");
+                Saved { replaces: Some(numbers), ..later }
+            }
+            None => Saved { jobs, state, replaces: None },
+        };
+        info!(jobs = saved.jobs.len(), file = %path.display(), "jobs on disk");
+        Ok((Self { database: Some((database, serial)), ..Self::new(path, input) }, saved))
+    }
+
+    /// What this file has, without a change of it; `None` if there is none, or it cannot be read.
+    pub fn peek(path: &Path) -> Option<(Stamp, Vec<Blob>)> {
+        let opened = path.exists().then(|| files::open(path)).and_then(Result::ok)?;
+        let jobs = opened.jobs.into_iter().map(|job| job.bytes).collect();
+        Some((opened.state?.stamp, jobs))
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Writes changes; [`Event::JobsSaved`] follows.
-    pub fn save(&mut self, serial: u64, changes: Changes) {
+    pub fn save(&mut self, serial: u64, changes: Changes, state: SavedState) {
         if let Err(reason) = self.writer().and_then(|writer| {
-            writer.orders.send((serial, changes)).map_err(|_| "the thread that writes is gone".to_owned())
+            let order = Order { serial, changes, state };
+            writer.orders.send(order).map_err(|_| "the thread that writes is gone".to_owned())
         }) {
             let saved = Event::JobsSaved { serial, failure: Some(reason) };
             let input = self.input.clone();
@@ -132,11 +162,11 @@ impl JobStore {
         }
         if self.open.is_none() {
             let mut saver = self.saver();
-            let (orders, received) = sync::channel::<(u64, Changes)>();
+            let (orders, received) = sync::channel::<Order>();
             let input = self.input.clone();
             let work = move || {
-                for (serial, changes) in received {
-                    let failure = saver.save(&changes).err();
+                for Order { serial, changes, state } in received {
+                    let failure = saver.save(&changes, Some(&state)).err();
                     // At the end nobody listens any more; the rest is written all the same.
                     let _ = input.blocking_send(Event::JobsSaved { serial, failure }.into());
                 }
@@ -170,9 +200,10 @@ impl JobStore {
 
 #[cfg(test)]
 mod tests {
+    use super::crash_tests::state;
     use super::database::{CURRENT, VERSION};
     use super::*;
-    use pvm_wire::daemon::Blob;
+    use pvmd_core::SavedJob;
 
     fn blob(text: &'static str) -> Blob {
         Blob(text.as_bytes().into())
@@ -194,23 +225,51 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("new/jobs.a.redb");
         let (input, mut events) = mpsc::channel(9);
-        let (mut store, jobs) = JobStore::read(path.clone(), input.clone()).unwrap();
-        assert!(jobs.is_empty() && !path.exists(), "who submits nothing has no file");
-        store.save(1, vec![(1, Some(blob("one"))), (2, Some(blob("two")))]);
-        store.save(2, vec![(1, None), (2, Some(blob("more"))), (7, None)]);
+        let (mut store, before) = JobStore::read(path.clone(), input.clone()).unwrap();
+        assert!(before.jobs.is_empty() && !path.exists(), "who submits nothing has no file");
+        store.save(1, vec![(1, Some(blob("one"))), (2, Some(blob("two")))], state(1));
+        store.save(2, vec![(1, None), (2, Some(blob("more"))), (7, None)], state(2));
         assert_eq!([saved(&mut events).await, saved(&mut events).await], [(1, None), (2, None)]);
         assert!(matches!(JobStore::read(path.clone(), input.clone()), Err(StoreError::InUse(_))));
         store.finish();
-        let (mut store, jobs) = JobStore::read(path.clone(), input.clone()).unwrap();
-        assert_eq!(jobs, [saved_job("more")]);
-        store.save(3, vec![(3, Some(blob("three")))]);
+        let (mut store, before) = JobStore::read(path.clone(), input.clone()).unwrap();
+        assert_eq!((before.jobs, before.state), (vec![saved_job("more")], Some(state(2))));
+        store.save(3, vec![(3, Some(blob("three")))], state(3));
         assert_eq!(saved(&mut events).await, (3, None));
         store.finish();
         // Another host becomes the master: its file has what it writes, and nothing else.
         let mut store = JobStore::new(path.clone(), input.clone());
-        store.save(4, vec![(4, Some(blob("four")))]);
+        store.save(4, vec![(4, Some(blob("four")))], state(4));
         store.finish();
-        assert_eq!(JobStore::read(path, input).unwrap().1, [saved_job("four")]);
+        assert_eq!(JobStore::read(path, input).unwrap().1.jobs, [saved_job("four")]);
+    }
+
+    #[tokio::test]
+    async fn the_latest_file_of_the_same_machine_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let (input, _events) = mpsc::channel(99);
+        let path = |name: &str| folder.path().join(format!("jobs.{name}.redb"));
+        let of = |machine, run, reign| SavedState { stamp: Stamp { machine, run, reign }, ..state(run) };
+        let write = |name: &str, job: (u64, &'static str), state: SavedState| {
+            let mut store = JobStore::new(path(name), input.clone());
+            store.save(1, vec![(job.0, Some(blob(job.1)))], state);
+            store.finish();
+        };
+        write("a", (1, "of a"), of(7, 2, 1));
+        write("b", (2, "of b"), of(7, 2, 2));
+        write("c", (3, "of c"), of(7, 1, 9));
+        write("d", (4, "of another machine"), of(8, 3, 1));
+        let (mut store, saved) = JobStore::read(path("a"), input.clone()).unwrap();
+        assert_eq!((saved.jobs, saved.replaces), (vec![saved_job("of b")], Some(vec![1])));
+        assert_eq!(saved.state.map(|state| state.stamp), Some(of(7, 2, 2).stamp));
+        // As the core does then: all of the other file, nothing of its own, under a later stamp.
+        store.save(1, vec![(1, None), (2, Some(blob("of b")))], of(7, 3, 1));
+        store.finish();
+        let (store, saved) = JobStore::read(path("a"), input).unwrap();
+        assert_eq!((saved.jobs, saved.replaces), (vec![saved_job("of b")], None));
+        store.finish();
+        assert_eq!(JobStore::peek(&path("c")).map(|(stamp, jobs)| (stamp.reign, jobs.len())), Some((9, 1)));
+        assert!(JobStore::peek(&path("none")).is_none());
     }
 
     #[tokio::test]
@@ -218,15 +277,21 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (input, mut events) = mpsc::channel(9);
         let mut store = JobStore::new("/proc/no/jobs.redb".into(), input.clone());
-        store.save(1, Vec::new());
+        store.save(1, Vec::new(), state(1));
         let (_, failure) = saved(&mut events).await;
         assert!(failure.is_some_and(|failure| failure.contains("/proc/no")));
-        let database = Database::create(folder.path().join("later.redb")).unwrap();
-        let transaction = database.begin_write().unwrap();
-        transaction.open_table(VERSION).unwrap().insert("", CURRENT + 1).unwrap();
-        transaction.commit().unwrap();
-        drop(database);
-        let error = JobStore::read(folder.path().join("later.redb"), input).unwrap_err();
-        assert!(error.to_string().contains("has version 3"), "{error}");
+        for version in [CURRENT + 1, CURRENT - 1] {
+            let path = folder.path().join(format!("{version}.redb"));
+            let database = Database::create(&path).unwrap();
+            let transaction = database.begin_write().unwrap();
+            transaction.open_table(VERSION).unwrap().insert("", version).unwrap();
+            transaction.commit().unwrap();
+            drop(database);
+            let error = JobStore::read(path, input.clone()).unwrap_err();
+            assert!(
+                error.to_string().contains(&format!("has version {version}, this daemon knows 2")),
+                "{error}"
+            );
+        }
     }
 }

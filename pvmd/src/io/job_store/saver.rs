@@ -1,6 +1,7 @@
 //! Writes what is saved, also after a disk was full.
 
 use super::database::{self, Before, Changes, NotWritten, Opened, guarded};
+use pvmd_core::SavedState;
 use redb::Database;
 use std::fmt;
 
@@ -25,11 +26,11 @@ impl Saver {
     }
 
     /// All of it is on disk, or nothing.
-    pub fn save(&mut self, changes: &Changes) -> Result<(), String> {
+    pub fn save(&mut self, changes: &Changes, state: Option<&SavedState>) -> Result<(), String> {
         self.make_ready()?;
         self.serial += 1;
         let serial = self.serial;
-        let saved = self.attempt(|database| database::write(database, serial, changes));
+        let saved = self.attempt(|database| database::write(database, serial, (changes, state)));
         if saved.is_err() {
             // A daemon that ends before the next save shall leave nothing that it has reported as failed.
             let _ = self.make_ready();

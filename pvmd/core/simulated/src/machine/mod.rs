@@ -490,6 +490,9 @@ impl<T: Tasks> Machine<T> {
                 let event = Event::JobsSaved { serial, failure: None };
                 self.later(1..5000, Happening::Event(host, event));
             }
+            Action::ReadSaved => {
+                self.later(1..5000, Happening::Event(host, Event::SavedRead { saved: None }));
+            }
             Action::ReadQueues => {
                 let event = Event::QueuesRead { result: Ok(queues()) };
                 self.later(1..5000, Happening::Event(host, event));

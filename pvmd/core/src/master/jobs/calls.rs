@@ -91,7 +91,10 @@ impl Jobs {
     }
 
     fn record(&self, job: &Job) -> JobRecord {
-        let reason = self.scheduler.reason(job.id.0, self.now).map(|reason| reason.to_string());
+        let reason = match self.scheduler.reason(job.id.0, self.now) {
+            Some(_) if self.earlier.is_uncertain(job.id) => Some(self.earlier.reason()),
+            reason => reason.map(|reason| reason.to_string()),
+        };
         job.record(reason.filter(|_| !job.waits_for_jobs()))
     }
 
@@ -153,10 +156,10 @@ impl Jobs {
     }
 
     fn hold(&mut self, id: JobId, is_held: bool) -> bool {
+        let is_released = !is_held && self.release_earlier(id);
         let Some(job) = self.all.get_mut(&id) else { return false };
-        let has_changed = std::mem::replace(&mut job.is_held, is_held) != is_held;
-        let waits = is_held || job.waits_for_jobs();
-        self.scheduler.hold(id.0, waits);
+        let has_changed = std::mem::replace(&mut job.is_held, is_held) != is_held || is_released;
+        self.set_held(id);
         self.changed.insert(id);
         self.is_due = true;
         has_changed

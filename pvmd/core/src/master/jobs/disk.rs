@@ -20,7 +20,10 @@ impl Jobs {
     /// Whether something is to be written now, or within a while.
     pub fn wants_save(&self) -> Option<Urgency> {
         match () {
-            () if self.saving.is_some() || self.changed.is_empty() => None,
+            () if self.saving.is_some() => None,
+            // What starts before it is on disk could run again elsewhere.
+            () if self.is_state_new && self.live() > 0 => Some(Urgency::Now),
+            () if self.changed.is_empty() => None,
             () if self.unsaved.is_empty() && self.pending.is_empty() => Some(Urgency::Later),
             () => Some(Urgency::Now),
         }
@@ -34,11 +37,21 @@ impl Jobs {
         }
     }
 
-    /// The same, also while something is being written: the machine ends.
-    pub fn save_all(&mut self, out: &mut Effects) {
-        if self.changed.is_empty() {
+    /// The machine is halted: nobody goes on with its jobs.
+    pub fn close(&mut self, out: &mut Effects) {
+        // While others may know more of them, that does not change.
+        self.state.is_closed = !self.earlier.has_uncertain();
+        self.changed.extend(self.all.keys().next());
+        self.save_all(out);
+    }
+
+    /// The same, also while something is being written.
+    fn save_all(&mut self, out: &mut Effects) {
+        // A machine that never had a job has no file.
+        if self.changed.is_empty() && (self.all.is_empty() || !self.is_state_new) {
             return;
         }
+        self.is_state_new = false;
         for id in self.unsaved.keys() {
             if let Some(job) = self.all.get_mut(id).filter(|job| job.submitted == 0) {
                 job.submitted = self.now;
@@ -55,7 +68,8 @@ impl Jobs {
         for pending in self.pending.iter_mut().filter(|pending| pending.save.is_none()) {
             pending.save = Some(self.saves);
         }
-        out.act(Action::SaveJobs { serial: self.saves, changes });
+        let state = self.state.clone();
+        out.act(Action::SaveJobs { serial: self.saves, changes, state });
         self.saving = Some((self.saves, ids));
     }
 
@@ -63,6 +77,7 @@ impl Jobs {
     pub(super) fn on_saved(&mut self, serial: u64, failure: Option<&str>, out: &mut Effects) {
         let Some((_, ids)) = self.saving.take_if(|(saving, _)| *saving == serial) else { return };
         self.answer_saved(serial, failure, out);
+        self.is_state_new |= failure.is_some();
         for id in ids {
             match (self.unsaved.remove(&id), failure) {
                 (None, None) => {}

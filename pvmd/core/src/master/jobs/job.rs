@@ -164,7 +164,13 @@ impl Job {
 
     /// The machine was ended while it ran: what has not ended begins again.
     pub fn begin_again(&mut self) {
-        for task in std::mem::take(&mut self.given).into_keys() {
+        let given = std::mem::take(&mut self.given);
+        if self.is_cancelled {
+            // They have ended with the machine, as they were to.
+            self.cancelled += given.len() as u32;
+            return;
+        }
+        for task in given.into_keys() {
             self.waiting.insert(task);
         }
         self.fails = None;
@@ -465,12 +471,6 @@ fn describe(task: u32, status: i32, tasks: Tasks) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::SavedJob;
-    use crate::master::jobs::Jobs;
-    use pvm_sched::queues::Queue;
-    use pvm_wire::codec;
-    use pvm_wire::daemon::Blob;
-    use std::time::Duration;
 
     const HOST: HostIndex = HostIndex::MASTER;
 
@@ -604,24 +604,10 @@ mod tests {
         end(&mut job, 2, 0);
         job.begin_again();
         assert_eq!((job.waiting(), job.give(HOST, "a", 9, 0).tasks), (3, vec![(1, 1), (3, 2)]));
-    }
-
-    #[test]
-    fn a_job_of_which_a_later_state_may_be_lost_runs_no_more_by_itself() {
-        let live = array(3, 0);
-        let mut ended = Job { id: JobId(2), ..array(1, 0) };
-        ended.give(HOST, "a", 1, 10);
-        end(&mut ended, 1, 0);
-        ended.ended = Some(20);
-        for is_doubtful in [false, true] {
-            let saved = [&live, &ended].map(|job| {
-                let bytes = Blob(codec::encode(job).expect("a job can be encoded").into());
-                SavedJob { bytes, is_doubtful }
-            });
-            let jobs = Jobs::new(vec![Queue::open("default")], &saved, Duration::from_secs(1));
-            let state = if is_doubtful { JobState::Held } else { JobState::Waiting };
-            assert_eq!(jobs.all.values().map(Job::state).collect::<Vec<_>>(), [state, JobState::Done]);
-            assert_eq!(jobs.changed, BTreeSet::from([live.id]), "it is written as held");
-        }
+        // But not if it was to end.
+        job.cancel("cancelled");
+        job.begin_again();
+        assert_eq!((job.waiting(), job.is_over(), job.state()), (0, true, JobState::Cancelled));
+        assert_eq!((job.record(None).done, job.record(None).cancelled), (1, 3));
     }
 }

@@ -8,6 +8,7 @@
 
 mod calls;
 mod disk;
+mod earlier;
 mod job;
 mod numbers;
 mod peers;
@@ -15,15 +16,15 @@ mod step;
 
 use super::{Master, Moment};
 use crate::addresses::PeerTo;
-use crate::config::SavedJob;
+use crate::config::{Config, Saved, SavedState};
 use crate::effect::{Effect, Effects};
 use crate::event::Action;
 pub(crate) use disk::Urgency;
+use earlier::Earlier;
 use job::Job;
 use peers::Pending;
 use pvm_sched::queues::{Configuration, Host, Rules, Scheduler};
 use pvm_wire::HostIndex;
-use pvm_wire::codec;
 use pvm_wire::daemon::{FromMaster, HostEntry, MasterReply};
 use pvm_wire::jobs::{JobAnswer, JobId, JobState, TaskReport};
 use serde::{Deserialize, Serialize};
@@ -45,6 +46,12 @@ const JOBS_MAX: usize = 1_000_000;
 pub(super) struct Jobs {
     scheduler: Scheduler<HostIndex>,
     all: BTreeMap<JobId, Job>,
+    /// What is not certain of jobs of an earlier machine.
+    earlier: Earlier,
+    /// What is written beside the jobs.
+    state: SavedState,
+    /// Whether the file does not say yet what `state` does: that a machine goes on with its jobs, and which hosts could.
+    is_state_new: bool,
     /// Those that have ended, the earliest first.
     ended: VecDeque<JobId>,
     next: u64,
@@ -83,10 +90,14 @@ pub(super) struct Jobs {
 
 impl Jobs {
     /// With what is on disk of an earlier machine.
-    pub fn new(queues: Configuration, saved: &[SavedJob], lost_end: Duration) -> Self {
+    pub fn new(config: &Config, lost_end: Duration) -> Self {
+        let Saved { jobs: saved, state, replaces } = &config.saved;
         let mut jobs = Self {
-            scheduler: Scheduler::new(queues, Rules::default()),
-            all: BTreeMap::new(),
+            scheduler: Scheduler::new(config.queues.clone(), Rules::default()),
+            all: earlier::read(saved),
+            earlier: Earlier::of(state.as_ref(), &config.name),
+            state: SavedState::next(state.as_ref(), config.seed, &config.name),
+            is_state_new: true,
             ended: VecDeque::new(),
             next: 1,
             dependents: BTreeMap::new(),
@@ -106,24 +117,33 @@ impl Jobs {
             is_due: !saved.is_empty(),
             now: 0,
         };
-        for SavedJob { bytes, is_doubtful } in saved {
-            match codec::decode::<Job>(&bytes.0) {
-                Ok(mut job) => {
-                    // Perhaps it has ended, and must not run again unless somebody wants that.
-                    job.is_held |= *is_doubtful && job.ended.is_none();
-                    jobs.all.insert(job.id, job);
-                }
-                Err(error) => warn!(%error, "a job on disk cannot be read: left out"),
-            }
-        }
         for id in jobs.all.keys().copied().collect::<Vec<_>>() {
+            if jobs.all.get(&id).is_some_and(|job| job.ended.is_none()) {
+                jobs.earlier.note_job(id);
+            }
             jobs.restore(id);
         }
-        let mut ended: Vec<(Option<u64>, JobId)> =
-            jobs.all.values().filter(|job| job.ended.is_some()).map(|job| (job.ended, job.id)).collect();
-        ended.sort_unstable();
-        jobs.ended = ended.into_iter().map(|(_, id)| id).collect();
+        if let Some(before) = replaces {
+            jobs.changed.extend(before.iter().map(|&id| JobId(id)).chain(jobs.all.keys().copied()));
+        }
+        jobs.sort_ended();
         jobs
+    }
+
+    /// Those that have ended, the earliest first.
+    fn sort_ended(&mut self) {
+        let mut ended: Vec<(Option<u64>, JobId)> =
+            self.all.values().filter(|job| job.ended.is_some()).map(|job| (job.ended, job.id)).collect();
+        ended.sort_unstable();
+        self.ended = ended.into_iter().map(|(_, id)| id).collect();
+    }
+
+    /// The hosts that could go on with the jobs.
+    pub fn note_deputies(&mut self, names: Vec<String>) {
+        if self.state.deputies != names {
+            self.state.deputies = names;
+            self.is_state_new = true;
+        }
     }
 
     /// A job that was on disk goes on where it was.
@@ -243,7 +263,9 @@ impl Jobs {
     }
 
     /// Another host is the master, with a clock of its own, and has nothing on disk.
-    pub fn take_over(&mut self, out: &mut Effects) {
+    pub fn take_over(&mut self, reign: u64, out: &mut Effects) {
+        self.state.stamp.reign = reign;
+        self.is_state_new = true;
         if !self.reloading.is_empty() {
             out.act(Action::ReadQueues);
         }
@@ -259,7 +281,15 @@ impl Jobs {
     fn enqueue(&mut self, job: &Job, since: u64) {
         let (id, queue, user) = (job.id.0, job.queue.clone(), &job.request.user);
         self.scheduler.submit(id, queue, user, job.demand.clone(), job.waiting(), since);
-        self.scheduler.hold(id, job.is_held || job.waits_for_jobs());
+        let is_held = job.is_held || job.waits_for_jobs() || self.earlier.is_uncertain(job.id);
+        self.scheduler.hold(id, is_held);
+    }
+
+    /// Whether the scheduler may start a job, as it is now.
+    fn set_held(&mut self, id: JobId) {
+        let Some(job) = self.all.get(&id) else { return };
+        let is_held = job.is_held || job.waits_for_jobs() || self.earlier.is_uncertain(id);
+        self.scheduler.hold(id.0, is_held);
     }
 }
 

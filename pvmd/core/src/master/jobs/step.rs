@@ -89,8 +89,7 @@ impl Jobs {
                 over.push(other);
             } else if let Some(job) = self.all.get_mut(&other) {
                 job.after.remove(&id);
-                let is_held = job.is_held || job.waits_for_jobs();
-                self.scheduler.hold(other.0, is_held);
+                self.set_held(other);
             }
         }
         over
