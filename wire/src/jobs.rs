@@ -176,7 +176,7 @@ pub struct TaskProgram {
     pub slots: u32,
     /// The longest it may run, in milliseconds.
     pub time: Option<u64>,
-    /// The most memory of its own that each of its processes may have, in bytes (`RLIMIT_DATA`, getrlimit(2)).
+    /// The most memory of their own that its processes may have, in bytes: each (`RLIMIT_DATA`, getrlimit(2)), and all together.
     pub memory: Option<u64>,
 }
 

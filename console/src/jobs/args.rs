@@ -98,7 +98,7 @@ pub struct SubmitArgs {
     /// The longest run time of a task: 90s, 15m, 1h30m, 2d. Then it gets SIGTERM, and SIGKILL after 5 s
     #[arg(short, long, value_name = "TIME", value_parser = quantity::time)]
     pub time: Option<u64>,
-    /// Memory of its own that each process of a task may have: 512M, 4G. What asks for more gets an error
+    /// Memory that each process of a task may have, and all together: 512M, 4G
     #[arg(short, long, value_name = "SIZE", value_parser = quantity::size)]
     pub mem: Option<u64>,
     /// Slots of a host that each task fills

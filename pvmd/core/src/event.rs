@@ -199,6 +199,13 @@ pub enum Event {
         /// The daemon's line, or why there is none.
         answer: Result<String, String>,
     },
+    /// The processes of a task have more memory together than they may.
+    OverMemory {
+        /// The task.
+        cookie: Cookie,
+        /// What they have, in bytes.
+        bytes: u64,
+    },
     /// The host's load was read.
     Load {
         /// Cores that were busy on average since the reading before, with work of any program.

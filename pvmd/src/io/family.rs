@@ -9,7 +9,7 @@
 //! since 2.4.25 (getrlimit(2)). Unlike a control group it needs no delegated hierarchy, and unlike a subreaper it still tells which of
 //! a daemon's tasks an orphan comes from, and works when that daemon is gone.
 
-use crate::io::process::{begun, limit_of_locks, parent_and_begin};
+use crate::io::process::{begun, limit_of_locks, own_memory, parent_and_begin};
 use pvmd_core::event::Cookie;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, getuid, pidfd_open, pidfd_send_signal};
@@ -240,26 +240,44 @@ fn members(all: &[Seen], wanted: &Wanted) -> Vec<Member> {
     found.map(|seen| Member { pid: seen.pid, begun: seen.begun }).collect()
 }
 
-/// The first entry on the way up decides; without any, the limit does. A spared ancestor that names the family decides before it, as
-/// its children inherit that name. One that does not name any may have adopted the process.
+/// The bytes of memory of their own that the processes of each family have together, with what is swapped out.
+pub fn memory(mark: &Mark) -> BTreeMap<Cookie, u64> {
+    let all = processes(mark);
+    let by_pid: BTreeMap<i32, &Seen> = all.iter().map(|seen| (seen.pid, seen)).collect();
+    let mut used = BTreeMap::new();
+    for seen in &all {
+        if let Some(family) = family_of(seen, &by_pid, &BTreeSet::new()) {
+            *used.entry(family).or_default() += own_memory(seen.pid);
+        }
+    }
+    used
+}
+
 fn belongs(process: &Seen, all: &BTreeMap<i32, &Seen>, wanted: &Wanted) -> bool {
+    let families = wanted.families.as_ref();
+    let family = family_of(process, all, &wanted.spared);
+    family.is_some_and(|family| families.is_none_or(|families| families.contains(&family)))
+}
+
+/// The family of a process: the first entry on the way up decides; without any, the limit does. A spared ancestor that names the family
+/// decides before it, as its children inherit that name. One that does not name any may have adopted the process.
+fn family_of(process: &Seen, all: &BTreeMap<i32, &Seen>, spared: &BTreeSet<i32>) -> Option<Cookie> {
     let (mut at, mut family) = (process, None);
     // No chain is longer, however processes come and go while they are looked at.
     for _ in 0..=all.len() {
-        if at.is_named() && wanted.spared.contains(&at.pid) {
-            return false;
+        if at.is_named() && spared.contains(&at.pid) {
+            return None;
         }
         match at.stance {
             Stance::Marked(cookie) => drop(family.get_or_insert(cookie)),
-            Stance::Apart if family.is_none() => return false,
+            Stance::Apart if family.is_none() => return None,
             Stance::Silent if family.is_none() => {}
             Stance::Silent | Stance::Apart => break,
         }
         let Some(parent) = all.get(&at.parent) else { break };
         at = parent;
     }
-    let families = wanted.families.as_ref();
-    family.or(process.limit).is_some_and(|family| families.is_none_or(|families| families.contains(&family)))
+    family.or(process.limit)
 }
 
 /// All processes of this user that have not ended.

@@ -2,6 +2,7 @@
 
 use crate::Core;
 use crate::addresses::{ReplyTo, Waiter};
+use crate::event::Cookie;
 use crate::jobs::JobTask;
 use crate::master::{Command, Moment, Urgency};
 use crate::spawn::{SIGKILL, SIGTERM};
@@ -169,6 +170,17 @@ impl Core {
     pub(crate) fn on_job_time(&mut self, tid: Tid) {
         let Some(Report::Job(task)) = self.tasks.get(tid).map(|task| task.report) else { return };
         if self.jobs.exceeds(task, "it ran longer than it may (--time, max-time)".to_owned()).is_some() {
+            self.end_job_task(tid);
+        }
+    }
+
+    /// The processes of a task have more memory than they may.
+    pub(crate) fn on_over_memory(&mut self, cookie: Cookie, bytes: u64) {
+        let Some(tid) = self.tasks.by_cookie(cookie) else { return };
+        let Some(Report::Job(task)) = self.tasks.get(tid).map(|task| task.report) else { return };
+        let limit =
+            format!("its processes had {} MB of memory, more than they may (--mem, max-memory)", bytes >> 20);
+        if self.jobs.exceeds(task, limit).is_some() {
             self.end_job_task(tid);
         }
     }

@@ -11,12 +11,13 @@ mod sys;
 
 use self::launch::{Launched, Launcher, Own, Recipe};
 pub use self::own::{Limits, close_inherited, hide_memory, mark_by_limit};
-pub use self::proc::{begun, limit_of_locks, parent_and_begin, sleeps, times};
+pub use self::proc::{begun, limit_of_locks, own_memory, parent_and_begin, sleeps, times};
 pub use self::scheduling::{Prompt, class_of, may_change_class, set_idle_class};
 pub use self::sys::{cpu_time, ignore_endings};
 use crate::io::driver::Input;
 use crate::io::family::{self, Families, Mark, Member};
 use crate::io::guardian::Guardian;
+use crate::io::memory_watch::MemoryWatch;
 use crate::io::settings::{expand, is_executable};
 use bytes::Bytes;
 use pvm_wire::PvmError;
@@ -73,6 +74,9 @@ pub struct Processes {
     orders: sync::Sender<Orders>,
     children: HashMap<Cookie, Child>,
     families: Families,
+    /// There is none before a task has a limit.
+    memory: Option<MemoryWatch>,
+    input: mpsc::Sender<Input>,
     /// A process was started.
     has_started: bool,
 }
@@ -108,6 +112,7 @@ impl Processes {
         let (orders, received) = sync::channel::<Orders>();
         let own = surroundings.clone();
         let mut launcher = Launcher::new()?;
+        let to_driver = input.clone();
         let families = Families::new(surroundings.mark.clone())?;
         let work = move || {
             let mut guardian = None;
@@ -120,13 +125,35 @@ impl Processes {
             }
         };
         std::thread::Builder::new().name("starter".into()).spawn(work)?;
-        Ok(Self { surroundings: own, orders, children: HashMap::new(), families, has_started: false })
+        Ok(Self {
+            surroundings: own,
+            orders,
+            children: HashMap::new(),
+            families,
+            memory: None,
+            input: to_driver,
+            has_started: false,
+        })
     }
 
     /// Starts a program once per cookie, whose greeting lies in the channel then; [`Input::Started`] comes for each.
-    pub fn start(&self, greetings: Vec<(Cookie, Vec<u8>)>, program: Program) {
+    pub fn start(&mut self, greetings: Vec<(Cookie, Vec<u8>)>, program: Program) {
+        if let Some(bytes) = program.memory {
+            self.limit_memory(greetings.iter().map(|(cookie, _)| *cookie), bytes);
+        }
         if self.orders.send((greetings, program)).is_err() {
             warn!("the thread that starts processes is gone");
+        }
+    }
+
+    fn limit_memory(&mut self, tasks: impl Iterator<Item = Cookie>, bytes: u64) {
+        if self.memory.is_none() {
+            let watch = MemoryWatch::new(self.surroundings.mark.clone(), self.input.clone());
+            self.memory =
+                watch.inspect_err(|error| warn!(%error, "only single processes have limits of memory")).ok();
+        }
+        for task in tasks {
+            self.memory.iter().for_each(|memory| memory.limit(task, bytes));
         }
     }
 
@@ -169,6 +196,9 @@ impl Processes {
 
     /// A child has ended; its process id.
     pub fn exited(&mut self, cookie: Cookie) -> Option<i32> {
+        if let Some(memory) = &self.memory {
+            memory.gone(cookie);
+        }
         let pid = self.children.get(&cookie)?.pid;
         self.part_of_end(cookie, |child| child.exited = true);
         Some(pid)

@@ -62,6 +62,16 @@ pub fn limit_of_locks(pid: i32) -> Option<u64> {
     line.split_ascii_whitespace().next()?.parse().ok()
 }
 
+/// Bytes of a process's memory that no other has, with what is swapped out; 0 if it has ended.
+pub fn own_memory(pid: i32) -> u64 {
+    let status = told(&format!("/proc/{pid}/status")).unwrap_or_default();
+    let kilobytes = |name: &str| {
+        let value = status.lines().find_map(|line| line.strip_prefix(name))?;
+        value.split_ascii_whitespace().next()?.parse::<u64>().ok()
+    };
+    ["RssAnon:", "VmSwap:"].iter().filter_map(|name| kilobytes(name)).sum::<u64>() * 1024
+}
+
 /// The fields behind its name in what the kernel says of a process; 0 for what is no number.
 fn stat(pid: i32) -> Option<Vec<u64>> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

@@ -39,7 +39,7 @@ impl Nursery {
         }
     }
 
-    fn start(&self, file: &str, args: &[&str]) {
+    fn start(&mut self, file: &str, args: &[&str]) {
         let args = args.iter().map(|&arg| arg.into()).collect();
         let program = Program { file: file.into(), args, env: vec!["A=b=c".into()], ..Program::default() };
         self.processes.start(vec![(Cookie(7), b"hello".to_vec())], program);
