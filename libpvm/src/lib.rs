@@ -288,6 +288,17 @@ pub use pvm_wire::jobs::{ClusterRecord, JobRecord, JobState, LentRecord, Origin 
 /// ```
 #[doc(inline)]
 pub use pvm_wire::jobs::{JobId, JobRequest, TaskProgram, Tasks as JobTasks};
+/// How busy a host is: [`Task::loads`].
+///
+/// ```no_run
+/// # let mut task = pvm3::Task::enrol()?;
+/// for host in task.loads()? {
+///     let Some(load) = host.load else { continue };
+///     println!("{}: {:.2} processes want to run", host.host, f64::from(load.run_queue[0]) / 100.0);
+/// }
+/// # Ok::<(), pvm3::Error>(())
+/// ```
+#[doc(inline)]
 pub use pvm_wire::loads::{LoadRecord, LoadVector};
 /// A notice of a queued batch: [`Received::get_batch_event`].
 ///
