@@ -258,6 +258,8 @@ impl Core {
                     // A process may have enrolled in its place.
                     self.teams(|teams, tasks, at| teams.task_over(&task, tasks, at));
                 }
+                // Who knows its id may watch it: the master does if it was to be in a group.
+                self.task_gone(tid);
                 if manager {
                     self.home(|home, at| home.on_manager_not_started(tid, &reason, at));
                 }

@@ -389,3 +389,36 @@ fn batches_of_a_host_that_is_out_are_not_opened_while_its_vote_is_needed() {
     let (ops, width) = (ops.to_vec(), None);
     attempt_plan(&Plan { seed: 5282, hosts: 4, turns: false, deputies: 3, width, watched_max: 2, ops });
 }
+
+#[test]
+fn a_parallel_jobs_group_ends_with_its_tasks() {
+    let ops = [
+        Op::Enrol(58994),
+        Op::Send(54893, 37371, 3, 9000),
+        Op::Spawn(913, 4, 0),
+        Op::Spawn(12820, 1, 7045),
+        Op::Enrol(62905),
+        Op::Enrol(53068),
+        Op::Enrol(39377),
+        Op::Kill(34537),
+        Op::Send(59311, 7285, 3, 9000),
+        Op::Send(57768, 14054, 2, 3000),
+        Op::AddHosts(52614, 2),
+        Op::WatchTask(8185, 55424),
+        Op::Team(35604, 2),
+        Op::Wait(1_500_000),
+        Op::WatchTask(42873, 1611),
+        Op::Submit(10040, 6, 2130),
+        Op::KillManagers(49947),
+        Op::Send(28190, 65155, 2, 3000),
+        Op::Multicast(45712),
+        Op::Send(781, 53156, 2, 3000),
+        Op::Print(64901),
+        Op::Leave(19502),
+        Op::Multicast(11268),
+        Op::Sleep(3929, 38757),
+        Op::Wait(1_500_000),
+    ];
+    let (ops, width) = (ops.to_vec(), Some(2));
+    attempt_plan(&Plan { seed: 2033, hosts: 1, turns: true, deputies: 1, width, watched_max: 256, ops });
+}
