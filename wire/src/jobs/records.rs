@@ -1,0 +1,153 @@
+//! Jobs, queues and clusters, as they are listed.
+
+use super::{JobId, Origin, Tasks};
+use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
+
+/// How far a job is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum JobState {
+    /// Its user holds it.
+    Held,
+    /// It waits.
+    Waiting,
+    /// Some of its tasks run.
+    Running,
+    /// All its tasks have ended well.
+    Done,
+    /// Some of its tasks have failed.
+    Failed,
+    /// It was cancelled.
+    Cancelled,
+    /// Another machine has it.
+    Lent,
+}
+
+impl JobState {
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Held => "held",
+            Self::Waiting => "waiting",
+            Self::Running => "running",
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+            Self::Lent => "lent",
+        }
+    }
+
+    /// What is said of a job in this state.
+    pub fn phrase(self) -> &'static str {
+        match self {
+            Self::Held => "is held",
+            Self::Waiting => "waits",
+            Self::Running => "runs",
+            Self::Done => "has ended well",
+            Self::Failed => "has failed",
+            Self::Cancelled => "was cancelled",
+            Self::Lent => "is lent to another machine",
+        }
+    }
+
+    /// Whether nothing more happens to it.
+    pub fn has_ended(self) -> bool {
+        matches!(self, Self::Done | Self::Failed | Self::Cancelled)
+    }
+}
+
+/// A job, as it is listed. Times are milliseconds since 1970.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobRecord {
+    /// Its number.
+    pub id: JobId,
+    /// Its name.
+    pub name: String,
+    /// Whose it is.
+    pub user: String,
+    /// Its queue.
+    pub queue: String,
+    /// How far it is.
+    pub state: JobState,
+    /// What it waits for, or why it has failed; empty if there is nothing to be said.
+    pub reason: String,
+    /// Its tasks.
+    pub tasks: Tasks,
+    /// Slots of each.
+    pub slots: u32,
+    /// What it runs.
+    pub command: Vec<OsString>,
+    /// Where.
+    pub directory: OsString,
+    /// Tasks that wait.
+    pub waiting: u32,
+    /// Tasks that run, or were given to a host.
+    pub running: u32,
+    /// Tasks that ended well.
+    pub done: u32,
+    /// Tasks that failed.
+    pub failed: u32,
+    /// Tasks that were cancelled.
+    pub cancelled: u32,
+    /// Starts beyond the first of a task.
+    pub restarts: u32,
+    /// Hosts on which tasks run or have run.
+    pub hosts: Vec<String>,
+    /// When it was submitted.
+    pub submitted: u64,
+    /// When its first task started.
+    pub started: Option<u64>,
+    /// When it ended.
+    pub ended: Option<u64>,
+    /// CPU time of its tasks that have ended, in microseconds.
+    pub cpu: u64,
+    /// The most memory that one of them has used, in bytes.
+    pub memory: u64,
+    /// What `wait` said of the last task that failed.
+    pub status: i32,
+    /// Where it is lent to.
+    pub lent: Option<LentRecord>,
+    /// Where it comes from.
+    pub origin: Option<Origin>,
+    /// Whether another machine may have it now.
+    pub may_be_lent: bool,
+}
+
+/// Where a job is lent to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LentRecord {
+    /// The machine.
+    pub peer: String,
+    /// The job's number there, if it is known.
+    pub number: Option<JobId>,
+    /// Whether it is to be cancelled there.
+    pub is_cancelled: bool,
+}
+
+/// A queue, as it is listed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueRecord {
+    /// Its name.
+    pub name: String,
+    /// Its priority.
+    pub priority: i32,
+    /// Its hosts; none: all.
+    pub hosts: Vec<String>,
+    /// Its properties and limits, as the file has them: name and value.
+    pub limits: Vec<(String, String)>,
+    /// Whether it starts jobs at this time of the week.
+    pub is_open: bool,
+    /// Jobs that wait.
+    pub waiting: u32,
+    /// Slots in use.
+    pub running: u32,
+}
+
+/// A named set of hosts, as it is listed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClusterRecord {
+    /// Its name.
+    pub name: String,
+    /// Names of the hosts that have its properties now.
+    pub hosts: Vec<String>,
+}
