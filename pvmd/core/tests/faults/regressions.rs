@@ -422,3 +422,8 @@ fn a_parallel_jobs_group_ends_with_its_tasks() {
     let (ops, width) = (ops.to_vec(), Some(2));
     attempt_plan(&Plan { seed: 2033, hosts: 1, turns: true, deputies: 1, width, watched_max: 256, ops });
 }
+
+#[test]
+fn a_master_whose_clock_jumps_waits_no_longer_for_a_daemon_that_ends() {
+    attempt_plan(&Plan::new(6008, super::LENGTH));
+}

@@ -418,6 +418,10 @@ impl<T: Tasks> Machine<T> {
     pub fn jump(&mut self, host: HostIndex, time: Duration) {
         let Some(found) = self.hosts.get_mut(&host) else { return };
         found.ahead += time;
+        // It has waited long enough, as it seems to it, for daemons that are ending.
+        let ending = self.hosts.iter().filter(|(_, other)| other.exiting).map(|(&other, _)| (host, other));
+        self.unsteady.extend(ending.collect::<Vec<_>>());
+        let Some(found) = self.hosts.get_mut(&host) else { return };
         if let Some(deadline) = found.armed {
             let when = self.now.max(deadline.saturating_sub(found.ahead));
             self.at(when, Happening::Timer(host, deadline));
